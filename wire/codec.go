@@ -1,0 +1,158 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// maxFrame bounds a frame's body. A fence of 1,000 nodes with 64 business cards
+// each is some 64 MiB.
+const maxFrame = 1 << 30
+
+var errShort = errors.New("message ends early")
+
+// A codec walks the fields of a message in their order and either writes each
+// to buf or reads it from there. One list of fields per message thus serves both
+// directions, and they cannot disagree.
+type codec struct {
+	buf     []byte
+	reading bool
+	err     error
+}
+
+func (c *codec) num(p *int) {
+	n := int64(*p)
+	c.num64(&n)
+	*p = int(n)
+}
+
+func (c *codec) num64(p *int64) {
+	if !c.reading {
+		c.buf = binary.AppendVarint(c.buf, *p)
+		return
+	}
+	n, size := binary.Varint(c.buf)
+	if size <= 0 {
+		c.fail(errShort)
+		return
+	}
+	*p, c.buf = n, c.buf[size:]
+}
+
+// count is a length: never negative, and never more than the bytes that are left,
+// since every element takes one at least. So a broken frame cannot make us
+// allocate more than it has bytes.
+func (c *codec) count(n int) int {
+	c.num(&n)
+	if c.reading && (n < 0 || n > len(c.buf)) {
+		c.fail(fmt.Errorf("length %d with %d bytes left", n, len(c.buf)))
+		return 0
+	}
+	return n
+}
+
+func (c *codec) bytes(p *[]byte) {
+	n := c.count(len(*p))
+	if !c.reading {
+		c.buf = append(c.buf, *p...)
+		return
+	}
+	if c.err == nil {
+		*p, c.buf = c.buf[:n:n], c.buf[n:]
+	}
+}
+
+func (c *codec) text(p *string) {
+	n := c.count(len(*p))
+	if !c.reading {
+		c.buf = append(c.buf, *p...)
+		return
+	}
+	if c.err == nil {
+		*p, c.buf = string(c.buf[:n]), c.buf[n:]
+	}
+}
+
+func (c *codec) flag(p *bool) {
+	n := 0
+	if *p {
+		n = 1
+	}
+	c.num(&n)
+	*p = n != 0
+}
+
+func (c *codec) time(p *time.Duration) { c.num64((*int64)(p)) }
+
+func (c *codec) float(p *float64) {
+	n := int64(math.Float64bits(*p))
+	c.num64(&n)
+	*p = math.Float64frombits(uint64(n))
+}
+
+func (c *codec) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	c.buf = nil
+}
+
+// list walks a list, each element by the function given.
+func list[T any](c *codec, p *[]T, each func(*codec, *T)) {
+	n := c.count(len(*p))
+	if c.reading && n > 0 {
+		*p = make([]T, n)
+	}
+	for i := range *p {
+		each(c, &(*p)[i])
+	}
+}
+
+func (c *codec) texts(p *[]string) { list(c, p, (*codec).text) }
+func (c *codec) nums(p *[]int)     { list(c, p, (*codec).num) }
+
+func (c *codec) env(e *job.Env) {
+	c.flag(&e.Bare)
+	c.texts(&e.Set)
+	c.texts(&e.Unset)
+}
+
+func (c *codec) app(a *job.App) {
+	c.texts(&a.Argv)
+	c.text(&a.Dir)
+	c.env(&a.Env)
+}
+
+func (c *codec) rank(r *job.RankPlan) {
+	c.num(&r.Rank)
+	c.num(&r.Local)
+	c.num(&r.App)
+}
+
+func (c *codec) exit(e *job.Exit) {
+	c.num(&e.Rank)
+	c.num(&e.Code)
+	c.num(&e.Signal)
+	c.flag(&e.Core)
+	c.time(&e.Usage.Wall)
+	c.time(&e.Usage.User)
+	c.time(&e.Usage.System)
+	c.num64(&e.Usage.MaxRSS)
+}
+
+func (c *codec) probe(p *job.Probe) {
+	c.text(&p.Hostname)
+	c.text(&p.Arch)
+	c.text(&p.Kernel)
+	c.text(&p.Identity)
+	list(c, &p.Topology.Cores, func(c *codec, core *pin.Core) { c.nums(&core.CPUs) })
+	for i := range p.Load {
+		c.float(&p.Load[i])
+	}
+}

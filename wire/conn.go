@@ -1,0 +1,216 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Magic is what a helper says before anything else. It begins with a byte that is
+// no text, so that whatever a login shell printed can be told from it (IO-14).
+const Magic = "\x00remshell helper\x00\xff\n"
+
+// maxNoise is how much a login shell may print before Magic.
+const maxNoise = 1 << 20
+
+// ErrClosed is what Send returns after Close.
+var ErrClosed = errors.New("connection closed")
+
+// A GreetError says that no helper answered. Noise is what came instead.
+type GreetError struct {
+	Noise []byte
+	Err   error
+}
+
+func (e *GreetError) Error() string { return fmt.Sprintf("no helper answered: %v", e.Err) }
+func (e *GreetError) Unwrap() error { return e.Err }
+
+// A Conn carries messages over a byte stream. Any goroutine may Send; Send never
+// waits for the other end, since what is unbounded is bounded by Credit. One
+// goroutine calls Recv.
+type Conn struct {
+	rw io.ReadWriteCloser
+	in *bufio.Reader
+
+	mu     sync.Mutex // guards the rest
+	out    []byte     // encoded, not yet written
+	closed bool
+	err    error // of a failed write; every later Send returns it
+	wake   sync.Cond
+	gone   chan struct{} // closed when the writer has ended
+}
+
+// NewConn starts a Conn over rw, which it owns from now on.
+func NewConn(rw io.ReadWriteCloser) *Conn {
+	c := &Conn{rw: rw, in: bufio.NewReaderSize(rw, 64<<10), gone: make(chan struct{})}
+	c.wake.L = &c.mu
+	go c.write()
+	return c
+}
+
+// Send encodes m and leaves it to the writer. The error is that of an earlier
+// write; what was sent last may be lost without one.
+func (c *Conn) Send(m Message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	if c.closed {
+		return ErrClosed
+	}
+	if len(c.out) == 0 {
+		c.wake.Signal()
+	}
+	c.out = appendFrame(c.out, m)
+	return nil
+}
+
+// write is the one writer: it takes all that has gathered and writes it at once.
+func (c *Conn) write() {
+	defer close(c.gone)
+	var batch []byte
+	for {
+		c.mu.Lock()
+		for len(c.out) == 0 && !c.closed && c.err == nil {
+			c.wake.Wait()
+		}
+		if len(c.out) == 0 || c.err != nil {
+			c.mu.Unlock()
+			return
+		}
+		batch, c.out = c.out, batch[:0]
+		c.mu.Unlock()
+		if _, err := c.rw.Write(batch); err != nil {
+			c.mu.Lock()
+			c.err = err
+			c.mu.Unlock()
+			return
+		}
+		if cap(batch) > 1<<20 {
+			batch = nil // one large fence shall not hold its memory for ever
+		}
+	}
+}
+
+// Recv returns the next message. io.EOF means that the stream ended between two
+// messages. Byte slices in a message are the caller's.
+func (c *Conn) Recv() (Message, error) {
+	kind, err := c.in.ReadByte()
+	if err != nil {
+		return nil, err
+	}
+	size, err := binary.ReadUvarint(c.in)
+	if err != nil {
+		return nil, unexpected(err)
+	}
+	m := blank(kind)
+	if m == nil || size > maxFrame {
+		return nil, fmt.Errorf("frame of kind %d and %d bytes: not a message", kind, size)
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(c.in, body); err != nil {
+		return nil, unexpected(err)
+	}
+	if err := decode(m, body); err != nil {
+		return nil, fmt.Errorf("frame of kind %d: %w", kind, err)
+	}
+	return m, nil
+}
+
+// Announce is the first word of a helper.
+func (c *Conn) Announce(h *Hello) error {
+	c.mu.Lock()
+	c.out = append(c.out, Magic...)
+	c.mu.Unlock()
+	return c.Send(h)
+}
+
+// Greet waits for a helper's Announce and returns its Hello and what came before
+// it. The error is a *GreetError.
+func (c *Conn) Greet() (*Hello, []byte, error) {
+	noise, err := c.skipNoise()
+	if err != nil {
+		return nil, noise, &GreetError{noise, unexpected(err)}
+	}
+	m, err := c.Recv()
+	if err != nil {
+		return nil, noise, &GreetError{noise, unexpected(err)}
+	}
+	h, ok := m.(*Hello)
+	if !ok {
+		return nil, noise, &GreetError{noise, fmt.Errorf("%T came first", m)}
+	}
+	return h, noise, nil
+}
+
+// skipNoise reads up to and including Magic and returns what came before.
+func (c *Conn) skipNoise() ([]byte, error) {
+	var noise []byte
+	for len(noise) < maxNoise {
+		piece, err := c.in.ReadSlice('\n')
+		noise = append(noise, piece...)
+		if bytes.HasSuffix(noise, []byte(Magic)) {
+			return noise[:len(noise)-len(Magic)], nil
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return noise, err
+		}
+	}
+	return noise, fmt.Errorf("%d bytes of text and no helper", len(noise))
+}
+
+// Close lets the writer finish what was sent and closes the stream.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.wake.Signal()
+	<-c.gone
+	return c.rw.Close()
+}
+
+// Abandon closes the stream without waiting for anything that was sent.
+func (c *Conn) Abandon() error {
+	c.mu.Lock()
+	c.closed = true
+	c.out = nil
+	c.mu.Unlock()
+	c.wake.Signal()
+	err := c.rw.Close()
+	<-c.gone
+	return err
+}
+
+func appendFrame(buf []byte, m Message) []byte {
+	buf = append(buf, m.kind())
+	// The length stands before the body, but is known only after it: leave room
+	// for the longest, encode in place, and close the gap.
+	start := len(buf)
+	c := codec{buf: append(buf, make([]byte, binary.MaxVarintLen32)...)}
+	m.fields(&c)
+	body := c.buf[start+binary.MaxVarintLen32:]
+	buf = binary.AppendUvarint(c.buf[:start], uint64(len(body)))
+	return append(buf, body...)
+}
+
+func decode(m Message, body []byte) error {
+	c := codec{buf: body, reading: true}
+	m.fields(&c)
+	if c.err == nil && len(c.buf) != 0 {
+		return fmt.Errorf("%d bytes too many", len(c.buf))
+	}
+	return c.err
+}
+
+// unexpected makes an end of file inside something an error of its own.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

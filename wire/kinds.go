@@ -1,0 +1,159 @@
+package wire
+
+// The kinds of frames and the fields of each message. The numbers are the
+// protocol: they never change their meaning within a Version.
+
+func (*Hello) kind() byte    { return 1 }
+func (*Probe) kind() byte    { return 2 }
+func (*Node) kind() byte     { return 3 }
+func (*Prepare) kind() byte  { return 4 }
+func (*Prepared) kind() byte { return 5 }
+func (*Refused) kind() byte  { return 6 }
+func (*Start) kind() byte    { return 7 }
+func (*Started) kind() byte  { return 8 }
+func (*Data) kind() byte     { return 9 }
+func (*Credit) kind() byte   { return 10 }
+func (*Fence) kind() byte    { return 11 }
+func (*Fenced) kind() byte   { return 12 }
+func (*Signal) kind() byte   { return 13 }
+func (*End) kind() byte      { return 14 }
+func (*PMI) kind() byte      { return 15 }
+func (*Exited) kind() byte   { return 16 }
+func (*Drained) kind() byte  { return 17 }
+func (*Log) kind() byte      { return 18 }
+func (*Ping) kind() byte     { return 19 }
+func (*Bye) kind() byte      { return 20 }
+
+// blank returns an empty message of a kind, nil for an unknown one.
+func blank(kind byte) Message {
+	switch kind {
+	case 1:
+		return new(Hello)
+	case 2:
+		return new(Probe)
+	case 3:
+		return new(Node)
+	case 4:
+		return new(Prepare)
+	case 5:
+		return new(Prepared)
+	case 6:
+		return new(Refused)
+	case 7:
+		return new(Start)
+	case 8:
+		return new(Started)
+	case 9:
+		return new(Data)
+	case 10:
+		return new(Credit)
+	case 11:
+		return new(Fence)
+	case 12:
+		return new(Fenced)
+	case 13:
+		return new(Signal)
+	case 14:
+		return new(End)
+	case 15:
+		return new(PMI)
+	case 16:
+		return new(Exited)
+	case 17:
+		return new(Drained)
+	case 18:
+		return new(Log)
+	case 19:
+		return new(Ping)
+	case 20:
+		return new(Bye)
+	}
+	return nil
+}
+
+func (m *Hello) fields(c *codec) {
+	c.num(&m.Version)
+	c.text(&m.Build)
+	c.text(&m.Host)
+	c.num(&m.PID)
+}
+
+func (m *Probe) fields(c *codec) { c.num(&m.Version) }
+
+func (m *Node) fields(c *codec) {
+	c.probe(&m.Probe)
+	c.text(&m.Err)
+}
+
+func (m *Prepare) fields(c *codec) {
+	c.text((*string)(&m.Job))
+	c.num(&m.Size)
+	c.num(&m.Nodes)
+	c.num(&m.Index)
+	c.text(&m.Name)
+	c.text(&m.Mapping)
+	c.env(&m.Base)
+	list(c, &m.Apps, (*codec).app)
+	list(c, &m.Ranks, (*codec).rank)
+	c.nums(&m.Stdin)
+	c.time(&m.Grace)
+	c.time(&m.Silence)
+	c.num(&m.Umask)
+}
+
+func (m *Prepared) fields(*codec) {}
+
+func (m *Refused) fields(c *codec) {
+	c.num(&m.Rank)
+	c.num(&m.Code)
+	c.text(&m.Reason)
+	c.text(&m.Hint)
+}
+
+func (m *Start) fields(*codec) {}
+
+func (m *Started) fields(c *codec) {
+	c.num(&m.Rank)
+	c.num(&m.PID)
+	c.num(&m.Code)
+	c.text(&m.Err)
+}
+
+func (m *Data) fields(c *codec) {
+	c.num(&m.Rank)
+	c.num((*int)(&m.Stream))
+	c.bytes(&m.Bytes)
+}
+
+func (m *Credit) fields(c *codec) {
+	c.num(&m.Rank)
+	c.num((*int)(&m.Stream))
+	c.num(&m.Bytes)
+}
+
+func (m *Fence) fields(c *codec) {
+	c.text(&m.ID)
+	c.bytes(&m.Blob)
+}
+
+func (m *Fenced) fields(c *codec) {
+	c.text(&m.ID)
+	list(c, &m.Blobs, (*codec).bytes)
+	c.text(&m.Err)
+}
+
+func (m *Signal) fields(c *codec) { c.num(&m.Number) }
+func (m *End) fields(c *codec)    { c.time(&m.Grace) }
+
+func (m *PMI) fields(c *codec) {
+	c.num(&m.Rank)
+	c.num((*int)(&m.Event))
+	c.num(&m.Code)
+	c.text(&m.Text)
+}
+
+func (m *Exited) fields(c *codec)  { c.exit(&m.Exit) }
+func (m *Drained) fields(c *codec) { c.num(&m.Killed) }
+func (m *Log) fields(c *codec)     { c.bytes(&m.Line) }
+func (m *Ping) fields(*codec)      {}
+func (m *Bye) fields(*codec)       {}

@@ -1,0 +1,195 @@
+/*
+Package wire is the language mpiexec and its helpers speak.
+
+The two ends are joined by one ordered byte stream: the stdin and stdout of the
+helper, inside an SSH session or, on the local host, a pair of pipes.
+
+	mpiexec                                      helper
+	   | <--------------------------------- magic, Hello   version, build, host
+	   | Probe ----------------------------------------->  and the version here
+	   | <------------------------------------------ Node  CPUs, load, identity
+	   | Prepare --------------------------------------->  ranks, environment
+	   | <--------------------------- Prepared | Refused   ready | why not
+	   | Start ----------------------------------------->
+	   | <--------------------------- Started, per rank    pid, or why exec failed
+	   | Data(stdin) ----------------------------------->
+	   | <------------------ Data(stdout), Data(stderr)
+	   | <------------------------------------- Fence      what the local ranks put
+	   | Fenced ---------------------------------------->  what all ranks put
+	   | Signal, End ----------------------------------->
+	   | <--------------------------------- PMI, Exited    per rank
+	   | <-------------------------------------- Drained   nothing of ours is left
+	   | Bye ------------------------------------------->
+
+Either side may send Credit and Log at any time. A helper whose input ends before
+Bye ends its ranks: that is how a job dies with its launcher.
+
+Data is the only message that flows without bound, so it alone needs leave: a
+sender may have Window bytes of a stream under way, and gets more by Credit when
+the receiver has passed bytes on. Empty Data is the end of a stream, or, against
+the stream's direction, the news that nobody reads it any more. Fences and
+commands are few and need no credit.
+
+A frame is one byte of kind, the length of the body as uvarint, and the body. In
+a body a number is a zig-zag varint, a text or list its length and its elements,
+in the order of the struct's fields. The package does not know who is on the
+other end, nor what the blobs of a fence mean.
+*/
+package wire
+
+import (
+	"time"
+
+	"remshell/job"
+)
+
+// Version is the number of this language. Both ends are the same build in
+// practice (the helper is delivered by its launcher), so it is compared for
+// equality only.
+const Version = 1
+
+// Window is how many bytes of one stream may be under way without Credit.
+const Window = 64 << 10
+
+// A Stream is one of the three standard streams of a rank.
+type Stream int
+
+// The streams, numbered as their descriptors.
+const (
+	Stdin Stream = iota
+	Stdout
+	Stderr
+)
+
+// A Message is one of the structs below, as a pointer.
+type Message interface {
+	kind() byte
+	fields(c *codec)
+}
+
+type (
+	// Hello is the first message of a helper.
+	Hello struct {
+		Version int
+		Build   string // identity of the binary, see package reach
+		Host    string // the node's own name for itself
+		PID     int
+	}
+
+	// Probe asks for Node. Keep is how the link is to be watched.
+	Probe struct {
+		Version int
+	}
+
+	// Node answers Probe.
+	Node struct {
+		Probe job.Probe
+		Err   string // the machine could not be read; Probe is then void
+	}
+
+	// Prepare hands over what this node has to start.
+	Prepare struct {
+		Job     job.ID
+		Size    int    // ranks of the whole job
+		Nodes   int    // nodes of the whole job
+		Index   int    // of this node in the plan
+		Name    string // of this node, as the user wrote it
+		Mapping string
+		Base    job.Env
+		Apps    []job.App
+		Ranks   []job.RankPlan
+		Stdin   []int         // ranks of this node whose stdin comes as Data
+		Grace   time.Duration // between SIGTERM and SIGKILL
+		Silence time.Duration // how long the link may be dead before the job is
+		Umask   int           // of the launcher; negative: leave the node's
+	}
+
+	// Prepared says that everything that can fail before a start is done.
+	Prepared struct{}
+
+	// Refused says why this node cannot take its ranks. Code is the exit code of
+	// cli.md section 7 that fits: 126, 127 or 125.
+	Refused struct {
+		Rank   int // the first rank at fault; -1: the node itself
+		Code   int
+		Reason string
+		Hint   string
+	}
+
+	// Start lets the prepared ranks go.
+	Start struct{}
+
+	// Started tells of one rank. With Err the exec failed; Code is then 126 or 127.
+	Started struct {
+		Rank, PID, Code int
+		Err             string
+	}
+
+	// Data is a piece of a stream, at most Window bytes.
+	Data struct {
+		Rank   int
+		Stream Stream
+		Bytes  []byte
+	}
+
+	// Credit gives leave for so many bytes more.
+	Credit struct {
+		Rank   int
+		Stream Stream
+		Bytes  int
+	}
+
+	// Fence brings what the ranks of one node put since the last fence.
+	Fence struct {
+		ID   string
+		Blob []byte
+	}
+
+	// Fenced answers Fence with what each node brought.
+	Fenced struct {
+		ID    string
+		Blobs [][]byte
+		Err   string
+	}
+
+	// Signal sends a signal to the process groups of all ranks of the node.
+	Signal struct{ Number int }
+
+	// End ends all ranks of the node: SIGTERM, Grace, SIGKILL.
+	End struct{ Grace time.Duration }
+
+	// PMI is news about a rank that the PMI server noticed.
+	PMI struct {
+		Rank  int
+		Event PMIEvent
+		Code  int    // of an abort, 0 to 255
+		Text  string // for people
+	}
+
+	// Exited reports the end of a rank, after its output was sent.
+	Exited struct{ Exit job.Exit }
+
+	// Drained says that no process of the job is left on the node.
+	Drained struct{ Killed int }
+
+	// Log is a line of the helper's log, as zerolog wrote it.
+	Log struct{ Line []byte }
+
+	// Ping keeps bytes moving, so that a dead link shows; it has no answer.
+	Ping struct{}
+
+	// Bye ends the conversation; the helper leaves.
+	Bye struct{}
+)
+
+// A PMIEvent is what a PMI message tells.
+type PMIEvent int
+
+// The events; Aborted and Broken end the job.
+const (
+	PMIInit     PMIEvent = iota + 1 // the rank spoke PMI
+	PMIFinalize                     // the rank is done with PMI
+	PMILost                         // the connection ended without finalize
+	PMIAborted                      // the rank asked for the end of the job
+	PMIBroken                       // a barrier can never complete, or junk was said
+)

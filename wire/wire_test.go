@@ -1,0 +1,219 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// messages returns one message of every kind, its fields filled at random.
+func messages(r *rand.Rand) []Message {
+	var all []Message
+	for kind := byte(1); blank(kind) != nil; kind++ {
+		m := blank(kind)
+		fill(r, reflect.ValueOf(m).Elem())
+		if p, ok := m.(*Prepare); ok {
+			for i := range p.Apps { // these fields stay with mpiexec
+				p.Apps[i].N, p.Apps[i].PerNode, p.Apps[i].Hosts = 0, 0, nil
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// fill sets v to a random value. Lists are never empty: nil and empty are one.
+func fill(r *rand.Rand, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(r, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1+r.IntN(3), 4))
+		for i := range v.Len() {
+			fill(r, v.Index(i))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(r, v.Index(i))
+		}
+	case reflect.String:
+		v.SetString(strings.Repeat("\xff\n\x00a", r.IntN(40)))
+	case reflect.Bool:
+		v.SetBool(r.IntN(2) == 1)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(r.Uint64()))
+	case reflect.Uint8:
+		v.SetUint(uint64(r.IntN(256)))
+	case reflect.Float64:
+		v.SetFloat(r.NormFloat64())
+	default:
+		panic("no way to fill " + v.Type().String())
+	}
+}
+
+func TestEveryMessageArrivesAsSent(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	a, b := net.Pipe()
+	left, right := NewConn(a), NewConn(b)
+	defer left.Abandon()
+	defer right.Abandon()
+	for range 20 {
+		sent := messages(r)
+		for _, m := range sent {
+			if err := left.Send(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range sent {
+			got, err := right.Recv()
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("sent %+v\n got %+v, %v", want, got, err)
+			}
+		}
+	}
+}
+
+func TestGreetSkipsWhatLoginShellsPrint(t *testing.T) {
+	for _, noise := range []string{"", "hello\n", "no newline", strings.Repeat("motd\n", 4000),
+		strings.Repeat("x", 100_000), "\x00remshell", "\x00\xff\n\x00\n"} {
+		var stream bytes.Buffer
+		stream.WriteString(noise)
+		helper := NewConn(&memory{w: &stream})
+		helper.Announce(&Hello{Version: Version, Host: "n1"})
+		helper.Close()
+		hello, before, err := NewConn(&memory{r: &stream}).Greet()
+		if err != nil || hello.Host != "n1" || string(before) != noise {
+			t.Errorf("after %.20q: hello %+v, noise %.20q, %v", noise, hello, before, err)
+		}
+	}
+}
+
+func TestGreetTellsWhatCameInsteadOfAHelper(t *testing.T) {
+	for _, text := range []string{"", "sh: not found\n", Magic, Magic + "\x02\x01\x02", Magic + "\x01\x7f"} {
+		_, _, err := NewConn(&memory{r: strings.NewReader(text)}).Greet()
+		var greet *GreetError
+		if !errors.As(err, &greet) {
+			t.Fatalf("%q: error %v, want a GreetError", text, err)
+		}
+		if want := strings.TrimSuffix(text, "\x02\x01\x02"); !strings.Contains(text, Magic) && string(greet.Noise) != want {
+			t.Errorf("%q: noise %q", text, greet.Noise)
+		}
+	}
+	endless := io.MultiReader(strings.NewReader(strings.Repeat("y\n", maxNoise)))
+	if _, _, err := NewConn(&memory{r: endless}).Greet(); err == nil {
+		t.Error("endless noise: no error")
+	}
+}
+
+func TestRecvRefusesBrokenFrames(t *testing.T) {
+	whole := appendFrame(nil, &Hello{Version: 1, Build: "abc", Host: "n1", PID: 7})
+	tests := map[string][]byte{
+		"unknown kind":  {200, 0},
+		"kind zero":     {0, 0},
+		"huge frame":    {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+		"cut length":    {1, 0x80},
+		"cut body":      whole[:len(whole)-2],
+		"short body":    {1, 1, 2},
+		"trailing byte": {17, 2, 0, 0},
+		"long list":     {11, 3, 2, 'x', 0x7e},
+	}
+	for name, frame := range tests {
+		m, err := NewConn(&memory{r: bytes.NewReader(frame)}).Recv()
+		if err == nil || err == io.EOF {
+			t.Errorf("%s: Recv = %+v, %v; want an error", name, m, err)
+		}
+	}
+	if _, err := NewConn(&memory{r: strings.NewReader("")}).Recv(); err != io.EOF {
+		t.Errorf("end between messages: %v, want io.EOF", err)
+	}
+}
+
+func TestSendNeverWaitsAndReportsTheBrokenPipe(t *testing.T) {
+	a, b := net.Pipe() // nobody reads b
+	c := NewConn(a)
+	for range 1000 {
+		if err := c.Send(&Data{Rank: 1, Stream: Stdout, Bytes: make([]byte, 1000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Close()
+	deadline := time.Now().Add(5 * time.Second)
+	for c.Send(&Ping{}) == nil {
+		if time.Now().After(deadline) {
+			t.Fatal("Send never noticed the closed pipe")
+		}
+	}
+	c.Abandon()
+	if c.Send(&Ping{}) == nil {
+		t.Error("Send after Abandon: no error")
+	}
+}
+
+func TestCloseDeliversWhatWasSent(t *testing.T) {
+	var stream bytes.Buffer
+	c := NewConn(&memory{w: &stream})
+	for i := range 100 {
+		c.Send(&Credit{Rank: i})
+	}
+	c.Close()
+	in := NewConn(&memory{r: &stream})
+	for i := range 100 {
+		if m, err := in.Recv(); err != nil || m.(*Credit).Rank != i {
+			t.Fatalf("message %d: %+v, %v", i, m, err)
+		}
+	}
+}
+
+func FuzzRecv(f *testing.F) {
+	for _, m := range messages(rand.New(rand.NewPCG(3, 4))) {
+		f.Add(appendFrame(nil, m))
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		m, err := NewConn(&memory{r: bytes.NewReader(frame)}).Recv()
+		if err != nil {
+			return
+		}
+		again, err := NewConn(&memory{r: bytes.NewReader(appendFrame(nil, m))}).Recv()
+		if err != nil || fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", m) {
+			t.Errorf("%+v came back as %+v, %v", m, again, err)
+		}
+	})
+}
+
+func BenchmarkPrepare(b *testing.B) {
+	m := &Prepare{Job: "job", Apps: []job.App{{Argv: []string{"/bin/true"}}}, Base: job.Env{Set: make([]string, 60)}}
+	for i := range m.Base.Set {
+		m.Base.Set[i] = fmt.Sprintf("VARIABLE_%d=%s", i, strings.Repeat("v", 40))
+	}
+	var buf []byte
+	for b.Loop() {
+		buf = appendFrame(buf[:0], m)
+	}
+	b.SetBytes(int64(len(buf)))
+}
+
+// memory is a stream that ends with its reader and keeps what is written.
+type memory struct {
+	r io.Reader
+	w *bytes.Buffer
+}
+
+func (m *memory) Read(p []byte) (int, error) {
+	if m.r == nil {
+		return 0, io.EOF
+	}
+	return m.r.Read(p)
+}
+func (m *memory) Write(p []byte) (int, error) { return m.w.Write(p) }
+func (m *memory) Close() error                { return nil }
