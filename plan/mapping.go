@@ -1,0 +1,103 @@
+package plan
+
+import "strconv"
+
+// mappingLimit is the longest PMI_process_mapping, in bytes, that every client
+// survives: MPICH 4.0 and older read it into a buffer of 674 bytes when they
+// were told 256/64/1024 as limits, and crash beyond (pmi-wire.md 3.3).
+const mappingLimit = 673
+
+// A block of a mapping: ranks go, per of them each, to the nodes start,
+// start+1, ... start+nodes-1.
+type block struct{ start, nodes, per int }
+
+// Mapping returns the PMI_process_mapping of a group: which ranks share a node.
+// node holds the node of every rank, in any labels; only equality counts. The
+// result is empty when there is no rank, or when the layout does not fit into
+// what clients can take; the server then says "not found", which is slower for
+// them and correct. The notation is that of pmi-wire.md 3.1, the steps are those
+// of 3.2.
+func Mapping(node []int) string {
+	if len(node) == 0 {
+		return ""
+	}
+	labels := renumber(node)
+	whole := format(blocks(labels))
+	if len(whole) <= mappingLimit {
+		return whole
+	}
+	// A client that runs out of blocks starts again at the first one of node 0,
+	// which is the first of all here: one period stands for many.
+	once := format(blocks(labels[:period(labels)]))
+	if len(once) <= mappingLimit {
+		return once
+	}
+	return ""
+}
+
+// renumber gives the nodes the numbers 0, 1, 2, ... in the order in which ranks
+// first meet them.
+func renumber(node []int) []int {
+	number := make(map[int]int)
+	labels := make([]int, len(node))
+	for r, n := range node {
+		k, known := number[n]
+		if !known {
+			k = len(number)
+			number[n] = k
+		}
+		labels[r] = k
+	}
+	return labels
+}
+
+// blocks folds runs of equal labels, and runs of equal length on successive
+// nodes, into blocks.
+func blocks(labels []int) []block {
+	var bs []block
+	for r := 0; r < len(labels); {
+		end := r + 1
+		for end < len(labels) && labels[end] == labels[r] {
+			end++
+		}
+		if n := len(bs); n > 0 && bs[n-1].per == end-r && labels[r] == bs[n-1].start+bs[n-1].nodes {
+			bs[n-1].nodes++
+		} else {
+			bs = append(bs, block{labels[r], 1, end - r})
+		}
+		r = end
+	}
+	return bs
+}
+
+// period returns the smallest p with labels[r] == labels[r mod p] for all r:
+// the length without its longest border (the failure function of Knuth, Morris
+// and Pratt).
+func period(labels []int) int {
+	border := make([]int, len(labels))
+	for i := 1; i < len(labels); i++ {
+		k := border[i-1]
+		for k > 0 && labels[i] != labels[k] {
+			k = border[k-1]
+		}
+		if labels[i] == labels[k] {
+			k++
+		}
+		border[i] = k
+	}
+	return len(labels) - border[len(labels)-1]
+}
+
+func format(bs []block) string {
+	b := []byte("(vector")
+	for _, v := range bs {
+		b = append(b, ",("...)
+		b = strconv.AppendInt(b, int64(v.start), 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, int64(v.nodes), 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, int64(v.per), 10)
+		b = append(b, ')')
+	}
+	return string(append(b, ')'))
+}
