@@ -78,7 +78,7 @@ func (m *Hello) fields(c *codec) {
 	c.num(&m.PID)
 }
 
-func (m *Probe) fields(c *codec) { c.num(&m.Version) }
+func (m *Probe) fields(*codec) {}
 
 func (m *Node) fields(c *codec) {
 	c.probe(&m.Probe)
@@ -143,7 +143,11 @@ func (m *Fenced) fields(c *codec) {
 }
 
 func (m *Signal) fields(c *codec) { c.num(&m.Number) }
-func (m *End) fields(c *codec)    { c.time(&m.Grace) }
+
+func (m *End) fields(c *codec) {
+	c.time(&m.Linger)
+	c.time(&m.Grace)
+}
 
 func (m *PMI) fields(c *codec) {
 	c.num(&m.Rank)

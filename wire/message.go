@@ -5,9 +5,7 @@ The two ends are joined by one ordered byte stream: the stdin and stdout of the
 helper, inside an SSH session or, on the local host, a pair of pipes.
 
 	mpiexec                                      helper
-	   | <--------------------------------- magic, Hello   version, build, host
-	   | Probe ----------------------------------------->  and the version here
-	   | <------------------------------------------ Node  CPUs, load, identity
+	   | <--------------------------- magic, Hello, Node   version, build; CPUs, load
 	   | Prepare --------------------------------------->  ranks, environment
 	   | <--------------------------- Prepared | Refused   ready | why not
 	   | Start ----------------------------------------->
@@ -16,8 +14,9 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | <------------------ Data(stdout), Data(stderr)
 	   | <------------------------------------- Fence      what the local ranks put
 	   | Fenced ---------------------------------------->  what all ranks put
-	   | Signal, End ----------------------------------->
+	   | Signal ---------------------------------------->
 	   | <--------------------------------- PMI, Exited    per rank
+	   | End ------------------------------------------->  all ranks are over, or shall be
 	   | <-------------------------------------- Drained   nothing of ours is left
 	   | Bye ------------------------------------------->
 
@@ -76,12 +75,10 @@ type (
 		PID     int
 	}
 
-	// Probe asks for Node. Keep is how the link is to be watched.
-	Probe struct {
-		Version int
-	}
+	// Probe asks for Node once more.
+	Probe struct{}
 
-	// Node answers Probe.
+	// Node tells what the machine is and how busy.
 	Node struct {
 		Probe job.Probe
 		Err   string // the machine could not be read; Probe is then void
@@ -155,8 +152,9 @@ type (
 	// Signal sends a signal to the process groups of all ranks of the node.
 	Signal struct{ Number int }
 
-	// End ends all ranks of the node: SIGTERM, Grace, SIGKILL.
-	End struct{ Grace time.Duration }
+	// End ends what is left of the job on the node: leave for Linger to end by
+	// itself, then SIGTERM, then after Grace SIGKILL.
+	End struct{ Linger, Grace time.Duration }
 
 	// PMI is news about a rank that the PMI server noticed.
 	PMI struct {

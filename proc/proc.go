@@ -1,0 +1,133 @@
+//go:build linux
+
+/*
+Package proc knows the tree of processes below us, and ends it.
+
+	us (child subreaper) --- rank --- child --- grandchild
+	   |
+	   '------ orphan: its parent died, the kernel gave it to us
+
+A subreaper inherits every orphan among its descendants, also those that called
+setsid, so whatever our children left behind can be found below us and ended.
+The tree is read from /proc. The package knows nothing of ranks.
+*/
+package proc
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Adopt makes this process the one that inherits its descendants' orphans.
+func Adopt() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// A Process is a descendant. A zombie holds nothing but its number, unless it is
+// the first thread of a program whose other threads live on.
+type Process struct {
+	PID    int
+	Zombie bool
+}
+
+// Below lists all descendants of pid, parents before children.
+func Below(pid int) []Process {
+	children := make(map[int][]Process)
+	for _, p := range all() {
+		if parent, state := parentOf(p); state != 0 {
+			children[parent] = append(children[parent], Process{p, state == 'Z'})
+		}
+	}
+	var below []Process
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		below = append(below, next[0])
+		next = append(next, children[next[0].PID]...)
+	}
+	return below
+}
+
+// Signal sends sig to every descendant of this process and returns how many
+// living ones it reached.
+func Signal(sig unix.Signal) int {
+	reached := 0
+	for _, p := range Below(os.Getpid()) {
+		if unix.Kill(p.PID, sig) == nil && !p.Zombie {
+			reached++
+		}
+	}
+	return reached
+}
+
+// End ends every descendant of this process: SIGTERM, then after grace SIGKILL
+// until none is left. It reaps them too, so nobody else may be waiting for a child.
+// It returns how many it found alive, and gives up on processes that cannot die
+// (in uninterruptible sleep) after patience.
+func End(grace, patience time.Duration) int {
+	found := Signal(unix.SIGTERM)
+	Signal(unix.SIGCONT) // a stopped process takes no SIGTERM
+	if reap(time.Now().Add(grace)) {
+		return found
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		Signal(unix.SIGKILL)
+		if reap(time.Now().Add(20 * time.Millisecond)) {
+			break
+		}
+	}
+	return found
+}
+
+// reap waits for children until none is left, which it reports, or the deadline.
+func reap(deadline time.Time) bool {
+	pause := time.Millisecond
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case err == unix.ECHILD:
+			return true
+		case pid > 0 || err == unix.EINTR:
+		case time.Now().After(deadline):
+			return false
+		default:
+			time.Sleep(pause)
+			pause = min(2*pause, 20*time.Millisecond)
+		}
+	}
+}
+
+// all lists the numbers of all processes that /proc shows.
+func all() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// parentOf reads a process's parent and state. The state is 0 when the process
+// is gone. The name, in parentheses, may hold anything, so what counts is read
+// behind the last parenthesis (proc_pid_stat(5)).
+func parentOf(pid int) (parent int, state byte) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return 0, 0
+	}
+	parent, _ = strconv.Atoi(string(fields[1]))
+	return parent, fields[0][0]
+}

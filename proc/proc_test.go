@@ -1,0 +1,97 @@
+//go:build linux
+
+package proc
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain plays the parent of a tree in a process of its own, since End ends
+// every child of the process that calls it.
+func TestMain(m *testing.M) {
+	if script := os.Getenv("PROC_TEST_SCRIPT"); script != "" {
+		parent(script)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// parent starts the script, waits until it printed the pids of its processes,
+// passes them on, ends everything below, and reports how many End found.
+func parent(script string) {
+	if err := Adopt(); err != nil {
+		panic(err)
+	}
+	cmd := exec.Command("/bin/sh", "-c", script)
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	found := End(200*time.Millisecond, 5*time.Second)
+	os.Stdout.WriteString(strconv.Itoa(found) + " " + line)
+}
+
+func TestEndLeavesNothing(t *testing.T) {
+	tests := []struct {
+		name, script string
+		least        int
+	}{
+		{"a child", `sleep 600 & echo $$ $!; wait`, 2},
+		{"one that called setsid", `setsid sh -c 'echo $$; exec sleep 600'; wait`, 1},
+		{"an orphan", `(setsid sh -c 'echo $$; exec sleep 600' &) ; exit 0`, 1},
+		{"deaf to SIGTERM", `trap '' TERM; sh -c 'echo $$; while :; do sleep 600; done'; :`, 1},
+		{"stopped", `sh -c 'echo $$; kill -STOP $$'; sleep 600`, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = append(os.Environ(), "PROC_TEST_SCRIPT="+test.script)
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fields := strings.Fields(string(out))
+			if len(fields) < 2 {
+				t.Fatalf("output %q", out)
+			}
+			if found, _ := strconv.Atoi(fields[0]); found < test.least {
+				t.Errorf("End found %d processes, want at least %d", found, test.least)
+			}
+			for _, pid := range fields[1:] {
+				if _, err := os.Stat("/proc/" + pid); err == nil {
+					t.Errorf("process %s is still there", pid)
+				}
+			}
+		})
+	}
+}
+
+func TestBelowSeesTheTree(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "sleep 600 & echo $!; wait")
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	grandchild, _ := strconv.Atoi(strings.TrimSpace(line))
+	below := map[int]bool{}
+	for _, p := range Below(os.Getpid()) {
+		below[p.PID] = true
+	}
+	if !below[cmd.Process.Pid] || !below[grandchild] {
+		t.Errorf("Below = %v, want %d and %d in it", below, cmd.Process.Pid, grandchild)
+	}
+	for _, p := range Below(cmd.Process.Pid) {
+		if proc, err := os.FindProcess(p.PID); err == nil {
+			proc.Kill()
+		}
+	}
+	cmd.Wait()
+}
