@@ -1,0 +1,71 @@
+#!/bin/sh
+# install.sh: put on this Debian machine what the tests run against.
+#
+#	testdata/install.sh            as root; says nothing when all is there
+#	testdata/install.sh --check    exit 0 if all is there, else name what is missing
+#
+# These are the programs the tests compare us with (OpenSSH, MPICH's Hydra, Open
+# MPI), the shells a user may have as login shell, and what a field is made of.
+# No service is started or left enabled: every sshd of the tests is started by the
+# tests, in a namespace or on a loopback address of their own.
+set -eu
+
+wanted="openssh-server openssh-client mpich libmpich-dev openmpi-bin libopenmpi-dev
+	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish nftables hwloc"
+
+missing() {
+	for p in $wanted; do
+		case $(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null) in
+		installed) ;;
+		*) echo "$p" ;;
+		esac
+	done
+}
+
+todo=$(missing | tr '\n' ' ')
+if [ -z "$todo" ]; then
+	exit 0
+fi
+if [ "${1-}" = --check ]; then
+	echo "install.sh: missing: $todo" >&2
+	exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+	echo "install.sh: missing: ${todo}; run as root: $0" >&2
+	exit 1
+fi
+
+# Maintainer scripts ask policy-rc.d whether they may start their service; 101 is
+# "no" (invoke-rc.d(8)). The machine's own answer is put back in every case.
+policy=/usr/sbin/policy-rc.d
+kept=$policy.remshell
+log=$(mktemp)
+restore() {
+	rm -f "$policy" "$log"
+	if [ -e "$kept" ]; then mv "$kept" "$policy"; fi
+}
+if [ -e "$policy" ] && [ ! -e "$kept" ]; then mv "$policy" "$kept"; fi
+trap restore EXIT
+trap 'exit 130' INT TERM HUP
+printf '#!/bin/sh\nexit 101\n' >"$policy"
+chmod 755 "$policy"
+
+had_sshd=$(dpkg-query -W -f '${db:Status-Status}' openssh-server 2>/dev/null || true)
+
+apt() {
+	DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends \
+		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 "$@" </dev/null >"$log" 2>&1
+}
+echo "install.sh: installing $todo" >&2
+# Old package lists name files the mirror no longer has, so one failure is answered
+# with an update.
+# shellcheck disable=SC2086
+if ! apt install $todo; then
+	apt update || { cat "$log" >&2; exit 1; }
+	apt install $todo || { cat "$log" >&2; exit 1; }
+fi
+
+# A freshly installed sshd would start at the next boot: nobody asked for that.
+if [ "$had_sshd" != installed ] && command -v systemctl >/dev/null; then
+	systemctl -q disable ssh.service ssh.socket >/dev/null 2>&1 || true
+fi

@@ -1,0 +1,48 @@
+#!/bin/sh
+# programs.sh [DIR]: compile testdata/mpi/*.c into DIR/programs (DIR is build).
+#
+#	programs/hello           MPICH 3.4.1, unpacked into DIR/mpich341: for runs across hosts
+#	programs/hello.mpich4    this machine's MPICH (Debian 12: 4.0.2): for one host
+#	programs/hello.openmpi   this machine's Open MPI
+#
+# and the same for the other sources. Compiles only what is older than its source;
+# what needs an MPI this machine lacks is left out, unless nothing is left: exit 1.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+dir=${1:-$here/../build}
+mkdir -p "$dir/programs"
+dir=$(cd "$dir" && pwd)
+multiarch=$(gcc -print-multiarch)
+made=0
+
+# build OUTPUT SOURCE COMPILER...: written beside and renamed, so that nobody runs
+# half a program.
+build() {
+	out=$dir/programs/$1
+	src=$2
+	shift 2
+	made=$((made + 1))
+	if [ "$out" -nt "$src" ]; then return; fi
+	"$@" -O1 -g -Wall -Wextra -o "$out.$$" "$src" $libs
+	mv "$out.$$" "$out"
+}
+
+have341=
+if "$here/mpich341.sh" "$dir/mpich341"; then have341=yes; fi
+# shellcheck disable=SC2016
+for src in "$here"/mpi/*.c; do
+	name=$(basename "$src" .c)
+	if [ "$have341" ]; then
+		lib=usr/lib/$multiarch
+		libs="-L$dir/mpich341/$lib -lmpich -Wl,-rpath,\$ORIGIN/../mpich341/$lib"
+		build "$name" "$src" gcc -I"$dir/mpich341/usr/include/$multiarch/mpich"
+	fi
+	libs=
+	if command -v mpicc.mpich >/dev/null; then build "$name.mpich4" "$src" mpicc.mpich; fi
+	if command -v mpicc.openmpi >/dev/null; then build "$name.openmpi" "$src" mpicc.openmpi; fi
+done
+if [ "$made" = 0 ]; then
+	echo "programs.sh: no MPI to compile with; run as root: $here/install.sh" >&2
+	exit 1
+fi
