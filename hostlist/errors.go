@@ -1,0 +1,136 @@
+package hostlist
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A SyntaxError says what is wrong where, in the form of HOST-12:
+//
+//	cluster.hosts:7:9: unknown key "slotz" (did you mean "slots"?)
+//	  7 | node07  slotz=4
+//	    |         ^~~~~
+type SyntaxError struct {
+	File      string
+	Line, Col int    // from 1, in characters; Line is 0 for a list
+	Width     int    // characters at fault, at least 1
+	Source    string // the whole line
+	Reason    string
+}
+
+// Where is "FILE:LINE:COL", or "-host:COL" for a list.
+func (e *SyntaxError) Where() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s:%d", e.File, e.Col)
+	}
+	return fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Col)
+}
+
+func (e *SyntaxError) Error() string {
+	number := ""
+	if e.Line > 0 {
+		number = fmt.Sprintf("%d ", e.Line)
+	}
+	source, lead, width := e.window()
+	return fmt.Sprintf("%s: %s\n  %s| %s\n  %*s| %s^%s", e.Where(), e.Reason,
+		number, source, len(number), "", lead, strings.Repeat("~", width-1))
+}
+
+// window returns the part of the source line that is shown, the blanks before
+// the caret, and the width marked. A long line is cut around the fault; what a
+// terminal would not print is replaced, except tabs, which both lines share.
+func (e *SyntaxError) window() (source, lead string, width int) {
+	const before, most = 60, 100
+	runes := []rune(e.Source)
+	at := min(max(e.Col-1, 0), len(runes))
+	from := 0
+	if len(runes) > most && at > before {
+		from = at - before
+	}
+	to := min(from+most, len(runes))
+	var line, blanks strings.Builder
+	for i, r := range runes[from:to] {
+		if !unicode.IsPrint(r) && r != '\t' {
+			r = utf8.RuneError
+		}
+		line.WriteRune(r)
+		if from+i < at {
+			if r != '\t' {
+				r = ' '
+			}
+			blanks.WriteRune(r)
+		}
+	}
+	return line.String(), blanks.String(), max(1, min(e.Width, to-at))
+}
+
+// Errors are the faults of one list or file, in order, ten at most; a last one
+// then counts the others. It unwraps to them, so that a report can give each
+// its own prefix.
+type Errors []error
+
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, err := range e {
+		lines[i] = err.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e Errors) Unwrap() []error { return e }
+
+// faults gathers errors. The zero value is ready.
+type faults struct {
+	first Errors
+	more  int
+}
+
+func (f *faults) add(err error) {
+	if len(f.first) == maxErrors {
+		f.more++
+		return
+	}
+	f.first = append(f.first, err)
+}
+
+func (f *faults) none() bool { return len(f.first) == 0 }
+
+// err returns the faults as one error, or nil when there are none.
+func (f *faults) err() error {
+	switch {
+	case f.none():
+		return nil
+	case f.more == 0:
+		return f.first
+	}
+	return append(f.first, fmt.Errorf("%d more errors of this kind are not shown", f.more))
+}
+
+// A source is one line of a file, or a list, and where it comes from.
+type source struct {
+	file string
+	line int // 0: a list
+	text string
+}
+
+// fault is an error about the bytes [from, to) of the source.
+func (s source) fault(from, to int, format string, args ...any) *SyntaxError {
+	from = min(from, len(s.text))
+	to = min(max(from, to), len(s.text))
+	return &SyntaxError{
+		File: s.file, Line: s.line, Source: s.text,
+		Col:    utf8.RuneCountInString(s.text[:from]) + 1,
+		Width:  max(1, utf8.RuneCountInString(s.text[from:to])),
+		Reason: fmt.Sprintf(format, args...),
+	}
+}
+
+// fault is an error about the whole mention.
+func (e Entry) fault(format string, args ...any) *SyntaxError {
+	return &SyntaxError{
+		File: e.File, Line: e.Line, Col: e.Col, Width: max(1, e.width),
+		Source: e.text, Reason: fmt.Sprintf(format, args...),
+	}
+}

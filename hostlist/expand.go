@@ -1,0 +1,190 @@
+package hostlist
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName is the longest host name there is (RFC 1035, section 2.3.4).
+const maxName = 255
+
+// expand returns the names of the bracket expression in the bytes [from, to):
+//
+//	node[01-16,20]-[a,b]    groups of numbers, ranges with steps, words
+//
+// The first group varies slowest. Ranges keep leading zeros (HOST-1).
+func (c *cursor) expand(from, to int) ([]string, error) {
+	if to == from {
+		return nil, c.fault(from, to, "the host name is missing")
+	}
+	names := []string{""}
+	for pos := from; pos < to; {
+		if len(names[0]) > maxName {
+			break
+		}
+		word := c.text[pos:to]
+		open := strings.IndexByte(word, '[')
+		if open != 0 {
+			if open < 0 {
+				open = len(word)
+			}
+			if open > maxName {
+				return nil, c.fault(from, to, "the name is too long; at most %d letters", maxName)
+			}
+			if at, bad := badLetter(word[:open]); bad != "" {
+				return nil, c.fault(pos+at, pos+at+len(bad), "%q cannot be part of a host name", bad)
+			}
+			for i := range names {
+				names[i] += word[:open]
+			}
+			pos += open
+			continue
+		}
+		size := strings.IndexByte(word, ']')
+		if size < 0 {
+			return nil, c.fault(pos, to, "the bracket is not closed")
+		}
+		choices, err := c.group(pos+1, pos+size)
+		if err != nil {
+			return nil, err
+		}
+		if len(names)*len(choices) > maxEntry {
+			return nil, c.fault(from, to, "more than %d names", maxEntry)
+		}
+		names = product(names, choices)
+		pos += size + 1
+	}
+	if names[0][0] == '-' {
+		return nil, c.fault(from, to, "a host name cannot begin with a dash")
+	}
+	if len(names[len(names)-1]) > maxName {
+		return nil, c.fault(from, to, "the name is too long; at most %d letters", maxName)
+	}
+	return names, nil
+}
+
+// product joins each head with each tail.
+func product(heads, tails []string) []string {
+	all := make([]string, 0, len(heads)*len(tails))
+	for _, head := range heads {
+		for _, tail := range tails {
+			all = append(all, head+tail)
+		}
+	}
+	return all
+}
+
+// group returns what the inside of a pair of brackets stands for.
+func (c *cursor) group(from, to int) ([]string, error) {
+	var all []string
+	for from <= to {
+		item, _, _ := strings.Cut(c.text[from:to], ",")
+		end := from + len(item)
+		choices, err := c.item(from, end)
+		if err != nil {
+			return nil, err
+		}
+		if len(all)+len(choices) > maxEntry {
+			return nil, c.fault(from, end, "more than %d names", maxEntry)
+		}
+		all = append(all, choices...)
+		from = end + 1
+	}
+	return all, nil
+}
+
+// item reads one number, word, or range with an optional step: 20, a, 0-10/2.
+func (c *cursor) item(from, to int) ([]string, error) {
+	word := c.text[from:to]
+	low, rest, isRange := strings.Cut(word, "-")
+	if !isRange {
+		if at, bad := badLetter(word); bad != "" {
+			return nil, c.fault(from+at, from+at+len(bad), "%q cannot be part of a host name", bad)
+		}
+		if word == "" || len(word) > maxName {
+			return nil, c.fault(from, to, "a number or word is missing in the brackets, or too long")
+		}
+		return []string{word}, nil
+	}
+	high, stepWord, hasStep := strings.Cut(rest, "/")
+	step := 1
+	if hasStep {
+		var err error
+		if step, err = c.number(to-len(stepWord), to, stepWord, "step", maxEntry); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case !digits(low) || !digits(high):
+		return nil, c.fault(from, to, "%q is not a range of numbers", word)
+	case high[0] == '0' && len(high) != len(low):
+		return nil, c.fault(from, to, "the ends of %q have different widths", word)
+	}
+	return c.numbers(from, to, low, high, step)
+}
+
+// numbers writes the range out, as wide as its first number.
+func (c *cursor) numbers(from, to int, low, high string, step int) ([]string, error) {
+	first, err1 := strconv.ParseInt(low, 10, 64)
+	last, err2 := strconv.ParseInt(high, 10, 64)
+	word := c.text[from:to]
+	switch {
+	case err1 != nil || err2 != nil:
+		return nil, c.fault(from, to, "the numbers of %q are too large", word)
+	case last < first:
+		return nil, c.fault(from, to, "the range %q runs backwards", word)
+	case (last-first)/int64(step) >= maxEntry:
+		return nil, c.fault(from, to, "the range %q has more than %d numbers", word, maxEntry)
+	}
+	count := (last-first)/int64(step) + 1
+	all := make([]string, 0, count)
+	for i := range count {
+		all = append(all, pad(first+i*int64(step), len(low)))
+	}
+	return all, nil
+}
+
+// pad writes n with at least width digits.
+func pad(n int64, width int) string {
+	s := strconv.FormatInt(n, 10)
+	if missing := width - len(s); missing > 0 {
+		s = strings.Repeat("0", missing) + s
+	}
+	return s
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// badLetter finds the first character that cannot be in a host name, and where
+// it is; "" if there is none. Beside what DNS allows, an underscore is fine,
+// and letters beyond ASCII: a name may be an alias of the user's ssh
+// configuration. All else could mean something to a remote shell.
+func badLetter(s string) (int, string) {
+	for i, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9',
+			r == '.', r == '-', r == '_', r > 0x7f && unicode.IsLetter(r):
+		default:
+			_, size := utf8.DecodeRuneInString(s[i:])
+			return i, s[i : i+size]
+		}
+	}
+	return 0, ""
+}
+
+// badName is badLetter for a name without brackets.
+func badName(s string) (int, string) {
+	if s == "" || s[0] == '-' || len(s) > maxName {
+		return 0, s + " "
+	}
+	return badLetter(s)
+}

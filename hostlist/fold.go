@@ -1,0 +1,162 @@
+package hostlist
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Fold writes a set of hosts for people, shortly: sorted as one counts (node2
+// before node10), each name once, numbers folded, as in "login,node[03-17,20]".
+// The same set gives the same text. Expand returns the set.
+func Fold(names []string) string {
+	sorted := slices.SortedFunc(slices.Values(names), natural)
+	return FoldList(slices.Compact(sorted))
+}
+
+// FoldList is like Fold but keeps order and repeats: Expand returns the list.
+func FoldList(names []string) string {
+	items := make([][]string, len(names))
+	for i, name := range names {
+		items[i] = pieces(name)
+	}
+	// The first pass folds the number that differs between neighbours; the
+	// groups it makes are plain text to the next, which may fold another:
+	// r1n1,r1n2,r2n1,r2n2 -> r1n[1-2],r2n[1-2] -> r[1-2]n[1-2]
+	for {
+		folded := foldOnce(items)
+		if len(folded) == len(items) {
+			break
+		}
+		items = folded
+	}
+	words := make([]string, len(items))
+	for i, item := range items {
+		words[i] = strings.Join(item, "")
+	}
+	return strings.Join(words, ",")
+}
+
+// pieces cuts a name into runs of digits and what is between them. A name that
+// brackets could not stand in, such as an IPv6 address, is one piece, and so
+// are numbers beyond eighteen digits.
+func pieces(name string) []string {
+	if _, bad := badName(name); bad != "" {
+		return []string{name}
+	}
+	var all []string
+	for from := 0; from < len(name); {
+		to := from + 1
+		for to < len(name) && isDigit(name[to]) == isDigit(name[from]) {
+			to++
+		}
+		all = append(all, name[from:to])
+		from = to
+	}
+	return all
+}
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
+
+func isNumber(piece string) bool { return digits(piece) && len(piece) <= 18 }
+
+// natural compares names the way people count. Numbers of equal value are
+// ordered by width, so that only equal names compare equal.
+func natural(a, b string) int {
+	as, bs := pieces(a), pieces(b)
+	for i := range min(len(as), len(bs)) {
+		order := strings.Compare(as[i], bs[i])
+		if isNumber(as[i]) && isNumber(bs[i]) {
+			order = cmp.Or(cmp.Compare(value(as[i]), value(bs[i])), cmp.Compare(len(as[i]), len(bs[i])))
+		}
+		if order != 0 {
+			return order
+		}
+	}
+	return cmp.Or(cmp.Compare(len(as), len(bs)), strings.Compare(a, b))
+}
+
+// value is the number that at most eighteen digits stand for.
+func value(number string) int64 {
+	n := int64(0)
+	for i := range len(number) {
+		n = n*10 + int64(number[i]-'0')
+	}
+	return n
+}
+
+// A run is a row of names that differ in one number.
+type run struct {
+	pieces []string
+	at     int // index of the piece that varies; -1: only one name so far
+	ranges []span
+}
+
+type span struct{ low, high string }
+
+// foldOnce joins neighbours that differ in one number.
+func foldOnce(items [][]string) [][]string {
+	var all [][]string
+	var r run
+	for i, item := range items {
+		if i > 0 && r.extend(item) {
+			continue
+		}
+		if i > 0 {
+			all = append(all, r.fold())
+		}
+		r = run{pieces: item, at: -1}
+	}
+	if len(items) > 0 {
+		all = append(all, r.fold())
+	}
+	return all
+}
+
+// extend takes one more name into the run, if it fits.
+func (r *run) extend(item []string) bool {
+	if len(item) != len(r.pieces) {
+		return false
+	}
+	at := r.at
+	for i := range item {
+		switch {
+		case item[i] == r.pieces[i] || i == r.at:
+		case at < 0:
+			at = i
+		default:
+			return false
+		}
+	}
+	if at < 0 || !isNumber(item[at]) || !isNumber(r.pieces[at]) {
+		return false
+	}
+	if r.at < 0 {
+		r.at = at
+		r.ranges = []span{{r.pieces[at], r.pieces[at]}}
+	}
+	last := &r.ranges[len(r.ranges)-1]
+	if pad(value(last.high)+1, len(last.low)) == item[at] {
+		last.high = item[at]
+	} else {
+		r.ranges = append(r.ranges, span{item[at], item[at]})
+	}
+	return true
+}
+
+// fold returns the run as one item.
+func (r run) fold() []string {
+	if r.at < 0 {
+		return r.pieces
+	}
+	words := make([]string, len(r.ranges))
+	for i, s := range r.ranges {
+		words[i] = s.low
+		if s.high != s.low {
+			words[i] += "-" + s.high
+		}
+	}
+	folded := slices.Clone(r.pieces)
+	folded[r.at] = "[" + strings.Join(words, ",") + "]"
+	return folded
+}

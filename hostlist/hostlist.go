@@ -1,0 +1,249 @@
+/*
+Package hostlist reads host lists and host files, and folds names for messages.
+
+One grammar (doc/spec: cli.md 4.1) takes what the users of a dozen launchers
+have in their files:
+
+	donner:2 binding=core user=foo          MPICH Hydra
+	alice@node1 slots=4 max_slots=8         Open MPI
+	node[01-16],gpu[1-2,7]                  Slurm, Intel
+	node1 4 all.q@node1 UNDEFINED           Grid Engine
+	node[1-3] node7 login1                  clush
+	!include other.hosts
+
+and turns it into entries, one for each mention of a host:
+
+	text --Parse, ReadFile--> []Entry --Join--> []Entry, one for each host
+	                                  --Filter (HOST-9)--^
+	names --Fold--> node[03-17] --Expand--> names
+
+It does not resolve names, does not know what a slot is for, and opens no file
+itself. Two names of one machine are two hosts here; the helpers find out.
+*/
+package hostlist
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// Limits of what is read. They bound the memory that a slip of the keyboard
+// (or a hostile file) can take; maxEntry is the rule of HOST-1.
+const (
+	maxEntry    = 65536    // names in one entry
+	maxNames    = 1 << 20  // names in a list or file, with all it includes
+	maxFile     = 64 << 20 // bytes of one file
+	maxDepth    = 16       // files that include one another
+	maxIncludes = 1000     // files in all
+	maxSlots    = 65535    // slots of one mention
+	maxErrors   = 10       // errors shown (CLI-10)
+)
+
+// An Entry is one mention of one host.
+type Entry struct {
+	Host     string // name or address to connect to, as written
+	Slots    int    // 0: not given
+	MaxSlots int    // hard limit; 0: not given
+	User     string // "": not given
+	Address  string // where to connect instead of Host, and what peers are told
+	Port     int    // 0: not given
+	Alias    string // keeps the entry a node of its own (HOST-8)
+	Exclude  bool   // "^host": not to be used
+
+	// Attrs holds binding, iface, type and path under these names, as far as
+	// they are given; nil when none is. Env holds "NAME=VALUE", in order.
+	Attrs map[string]string
+	Env   []string
+
+	File      string // where it was written; "-host" for a list
+	Line, Col int    // from 1, in characters; Line is 0 for a list
+
+	text  string // the source line, for Join's errors
+	width int    // characters of the mention in it
+}
+
+// Label is the name the entry goes by: its alias, else its host.
+func (e Entry) Label() string {
+	if e.Alias != "" {
+		return e.Alias
+	}
+	return e.Host
+}
+
+// Parse reads a list such as the argument of -host; names are separated by
+// commas. Errors are SyntaxErrors that give origin for the file and count
+// characters of expr; see Errors. A list without a host is an error.
+func Parse(origin, expr string) ([]Entry, error) {
+	p := new(parser)
+	p.line(cursor{source: source{file: origin, text: expr}, list: true})
+	if len(p.entries) == 0 && p.none() {
+		p.add(errors.New(origin + ": no host is named"))
+	}
+	return p.result()
+}
+
+// ReadFile reads a host file and what it includes. The function open is given
+// the names as they are to be opened: those of included files are relative to
+// the file that includes them. All errors of all files are returned together,
+// ten at most; see Errors. A file without hosts is an error (HOST-7).
+func ReadFile(name string, open func(name string) (io.ReadCloser, error)) ([]Entry, error) {
+	p := &parser{open: open}
+	text, err := p.read(name)
+	if err != nil {
+		return nil, errors.New("host file " + name + ": " + reason(err))
+	}
+	p.file(name, text, []string{filepath.Clean(name)})
+	if p.none() && !hasHost(p.entries) {
+		p.add(errors.New("no hosts in " + name))
+	}
+	return p.result()
+}
+
+// Expand returns the names of a bracket expression or a list of them, such as
+// "node[01-03],gpu1" or the value of SLURM_JOB_NODELIST. Names alone are
+// allowed: no slots, users or exclusions.
+func Expand(expr string) ([]string, error) {
+	entries, err := Parse("host list", expr)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		if e.Slots != 0 || e.User != "" || e.Exclude {
+			return nil, e.fault("only names may stand here")
+		}
+		names[i] = e.Host
+	}
+	return names, nil
+}
+
+// A parser gathers entries and faults of a list, or of a file and its includes.
+type parser struct {
+	faults
+	entries  []Entry
+	open     func(string) (io.ReadCloser, error)
+	includes int
+	names    int // counted before they are kept: one line may name them all
+}
+
+func (p *parser) result() ([]Entry, error) {
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return p.entries, nil
+}
+
+// file reads the lines of a file; chain names the files that led here, itself
+// last.
+func (p *parser) file(name, text string, chain []string) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		c := cursor{source: source{file: name, line: number, text: line}}
+		c.blanks()
+		if strings.HasPrefix(c.rest(), "!") {
+			p.directive(c, chain)
+			continue
+		}
+		p.line(c)
+	}
+}
+
+// directive reads "!include FILE", the only one there is.
+func (p *parser) directive(c cursor, chain []string) {
+	from := c.pos
+	c.pos++
+	word := c.word()
+	if word != "include" {
+		p.add(c.fault(from, c.pos, `unknown directive %q; there is only "!include FILE"`, "!"+word))
+		return
+	}
+	c.blanks()
+	from = c.pos
+	name, err := c.value()
+	switch {
+	case err != nil:
+		p.add(err)
+		return
+	case name == "":
+		p.add(c.fault(from, from, "the name of the file to include is missing"))
+		return
+	}
+	to := c.pos
+	if c.blanks(); !c.end() {
+		p.add(c.fault(c.pos, len(c.text), "one file name may follow !include; quote it if it has blanks"))
+		return
+	}
+	c.pos = from
+	p.include(c, to, name, chain)
+}
+
+// include reads the named file, relative to the one that includes it.
+func (p *parser) include(c cursor, to int, name string, chain []string) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(c.file), name)
+	}
+	name = filepath.Clean(name)
+	for i, above := range chain {
+		if above == name {
+			loop := strings.Join(append(chain[i:len(chain):len(chain)], name), " -> ")
+			p.add(c.fault(c.pos, to, "the files include one another: %s", loop))
+			return
+		}
+	}
+	p.includes++
+	if len(chain) > maxDepth || p.includes > maxIncludes {
+		p.add(c.fault(c.pos, to, "too many included files; at most %d, %d deep", maxIncludes, maxDepth))
+		return
+	}
+	text, err := p.read(name)
+	if err != nil {
+		p.add(c.fault(c.pos, to, "cannot include %s: %s", name, reason(err)))
+		return
+	}
+	p.file(name, text, append(chain, name))
+}
+
+// read returns a file's text without its byte order mark.
+func (p *parser) read(name string) (string, error) {
+	f, err := p.open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(data) > maxFile:
+		return "", errors.New("too large for a host file")
+	}
+	text := string(data)
+	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
+		return "", errors.New("written in UTF-16; save it as UTF-8 or plain text")
+	}
+	return strings.TrimPrefix(text, "\ufeff"), nil
+}
+
+// reason is what went wrong with a file, without its name, which our own
+// messages give.
+func reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return err.Error()
+}
+
+func hasHost(entries []Entry) bool {
+	for _, e := range entries {
+		if !e.Exclude {
+			return true
+		}
+	}
+	return false
+}

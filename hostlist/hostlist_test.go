@@ -1,0 +1,459 @@
+package hostlist
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+// vectors reads a table of testdata/hostlist: fields between bars, "#" lines
+// are comments.
+func vectors(t *testing.T, name string, fields int) [][]string {
+	t.Helper()
+	var rows [][]string
+	for _, line := range strings.Split(strings.TrimSpace(load(t, name)), "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		row := strings.SplitN(line, "|", fields)
+		if len(row) != fields {
+			t.Fatalf("%s: %q has %d fields, not %d", name, line, len(row), fields)
+		}
+		for i := range row {
+			row[i] = strings.TrimSpace(row[i])
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		t.Fatalf("%s has no rows", name)
+	}
+	return rows
+}
+
+type story struct{ title, file, want string }
+
+// stories reads a file of titles, host files and what comes of them.
+func stories(t *testing.T, name string) []story {
+	t.Helper()
+	var all []story
+	for _, part := range strings.Split(load(t, name), "\n--- ")[1:] {
+		title, rest, _ := strings.Cut(part, "\n")
+		file, want, ok := strings.Cut(rest, "\n=>\n")
+		if !ok {
+			t.Fatalf("%s: %q has no =>", name, title)
+		}
+		all = append(all, story{title, file + "\n", strings.TrimSuffix(want, "\n")})
+	}
+	return all
+}
+
+func load(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "testdata", "hostlist", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// folder is an open function over files in memory.
+func folder(files map[string]string) func(string) (io.ReadCloser, error) {
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return func(name string) (io.ReadCloser, error) { return fsys.Open(name) }
+}
+
+func readText(text string) ([]Entry, error) {
+	return ReadFile("F", folder(map[string]string{
+		"F":           text,
+		"other.hosts": "other1\r\nother2:4\r\n",
+		"loop.hosts":  "!include F\n",
+	}))
+}
+
+// show writes an entry the way the vectors do.
+func show(e Entry) string {
+	var b strings.Builder
+	if e.Exclude {
+		b.WriteString("^")
+	}
+	b.WriteString(e.Host)
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"slots", e.Slots}, {"max_slots", e.MaxSlots}} {
+		if n.value != 0 {
+			fmt.Fprintf(&b, " %s=%d", n.name, n.value)
+		}
+	}
+	attrs := map[string]string{"alias": e.Alias, "addr": e.Address}
+	maps.Copy(attrs, e.Attrs)
+	if e.User != "" {
+		b.WriteString(" user=" + e.User)
+	}
+	if e.Port != 0 {
+		fmt.Fprintf(&b, " port=%d", e.Port)
+	}
+	for _, name := range slices.Sorted(maps.Keys(attrs)) {
+		switch value := attrs[name]; {
+		case strings.Contains(value, " "):
+			fmt.Fprintf(&b, " %s=%q", name, value)
+		case value != "":
+			b.WriteString(" " + name + "=" + value)
+		}
+	}
+	for _, v := range e.Env {
+		fmt.Fprintf(&b, " env=%q", v)
+	}
+	return b.String()
+}
+
+func showAll(entries []Entry, sep string) string {
+	lines := make([]string, len(entries))
+	for i, e := range entries {
+		lines[i] = show(e)
+	}
+	return strings.Join(lines, sep)
+}
+
+func TestStyles(t *testing.T) {
+	for _, s := range stories(t, "styles.txt") {
+		entries, err := readText(s.file)
+		got := showAll(entries, "\n")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != s.want {
+			t.Errorf("%s:\n%s\ngot:\n%s\nwant:\n%s", s.title, s.file, got, s.want)
+		}
+		for _, variant := range []string{
+			"\ufeff" + s.file,
+			strings.ReplaceAll(s.file, "\n", "\r\n"),
+			strings.ReplaceAll(s.file, "\n", " \t\n\t "),
+			strings.TrimSuffix(s.file, "\n"),
+		} {
+			entries, err := readText(variant)
+			if got := showAll(entries, "\n"); err != nil || got != s.want {
+				t.Errorf("%s, as %q:\ngot:\n%s %v\nwant:\n%s", s.title, variant, got, err, s.want)
+			}
+		}
+	}
+}
+
+func TestBrokenFiles(t *testing.T) {
+	for _, s := range stories(t, "broken.txt") {
+		entries, err := readText(s.file)
+		if err == nil {
+			_, err = Join(entries)
+		}
+		if err == nil {
+			t.Errorf("%s: no error", s.title)
+			continue
+		}
+		if got := err.Error(); got != s.want {
+			t.Errorf("%s:\n%s\ngot:\n%s\nwant:\n%s", s.title, s.file, got, s.want)
+		}
+	}
+}
+
+// firstLine is an error as the one-line tables give it.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return "error: " + line
+}
+
+func TestExpand(t *testing.T) {
+	for _, row := range vectors(t, "expand.txt", 2) {
+		names, err := Expand(row[0])
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = firstLine(err)
+		}
+		if got != row[1] {
+			t.Errorf("Expand(%q):\ngot  %s\nwant %s", row[0], got, row[1])
+		}
+	}
+}
+
+func TestFold(t *testing.T) {
+	for _, row := range vectors(t, "fold.txt", 2) {
+		if got := Fold(strings.Fields(row[0])); got != row[1] {
+			t.Errorf("Fold(%q):\ngot  %s\nwant %s", row[0], got, row[1])
+		}
+	}
+	if got := Fold(nil); got != "" {
+		t.Errorf("Fold of nothing is %q", got)
+	}
+}
+
+func brief(entries []Entry) string {
+	words := make([]string, len(entries))
+	for i, e := range entries {
+		words[i] = e.Host
+		if e.Slots != 0 {
+			words[i] += fmt.Sprintf(":%d", e.Slots)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func TestJoin(t *testing.T) {
+	for _, row := range vectors(t, "join.txt", 2) {
+		entries, err := Parse("-host", row[0])
+		if err == nil {
+			entries, err = Join(entries)
+		}
+		got := brief(entries)
+		if err != nil {
+			got = firstLine(err)
+		}
+		if got != row[1] {
+			t.Errorf("Join(%q):\ngot  %s\nwant %s", row[0], got, row[1])
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	for _, row := range vectors(t, "filter.txt", 3) {
+		hosts, err := readText(strings.ReplaceAll(row[0], " ", "\n"))
+		if err == nil {
+			hosts, err = Join(hosts)
+		}
+		list, err2 := Parse("-host", row[1])
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		left, err := Filter(hosts, list)
+		got := brief(left)
+		if err != nil {
+			got = firstLine(err)
+		}
+		if got != row[2] {
+			t.Errorf("Filter(%q, %q):\ngot  %s\nwant %s", row[0], row[1], got, row[2])
+		}
+	}
+}
+
+// Two aliases keep two entries of one machine apart (HOST-8), and what is said
+// of one host in several places comes together.
+func TestJoinAttributes(t *testing.T) {
+	entries, err := readText("localhost alias=a slots=1\nlocalhost alias=b slots=1\n" +
+		"n1 user=u env=A:1\nn1 port=22 env=B:2 type=x\n^a\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := Join(entries)
+	want := `localhost slots=1 alias=b; n1 slots=2 user=u port=22 type=x env="A=1" env="B=2"`
+	if got := showAll(hosts, "; "); err != nil || got != want {
+		t.Errorf("got  %s %v\nwant %s", got, err, want)
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	_, err := ReadFile("cluster.hosts", folder(nil))
+	if want := "host file cluster.hosts: file does not exist"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	_, err = readText("\xff\xfen\x00")
+	if err == nil || !strings.Contains(err.Error(), "UTF-16") {
+		t.Errorf("UTF-16: got %v", err)
+	}
+}
+
+// A relative include is relative to the file that includes it.
+func TestIncludeFolders(t *testing.T) {
+	open := folder(map[string]string{
+		"site/all":        "!include racks/one\n!include 'racks/t wo' # both\n",
+		"site/racks/one":  "a\n!include ../spare\n",
+		"site/racks/t wo": "b\n",
+		"site/spare":      "c\n",
+	})
+	entries, err := ReadFile("site/all", open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, fmt.Sprintf("%s %s:%d:%d", e.Host, e.File, e.Line, e.Col))
+	}
+	want := "a site/racks/one:1:1, c site/spare:1:1, b site/racks/t wo:1:1"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+}
+
+// Files that grow without end are refused, in bounded time and memory.
+func TestBounds(t *testing.T) {
+	files := map[string]string{"F": "!include 0\n"}
+	for i := range 12 {
+		files[fmt.Sprint(i)] = strings.Repeat(fmt.Sprintf("!include %d\n", i+1), 10)
+	}
+	files["12"] = "a\n"
+	start := time.Now()
+	if _, err := ReadFile("F", folder(files)); err == nil || !strings.Contains(err.Error(), "too many included files") {
+		t.Errorf("ten to the twelfth includes: %.200v", err)
+	}
+	list := strings.Repeat("n[1-65536],", 1000) + "a"
+	if _, err := Parse("-host", list); err == nil || !strings.Contains(err.Error(), "more than 1048576 hosts") {
+		t.Errorf("65 million names: %.200v", err)
+	}
+	name := "n[1-65536]" + strings.Repeat("x", 1<<20)
+	if _, err := Parse("-host", name); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("64 GiB of names: %.200v", err)
+	}
+	if d := time.Since(start); d > 20*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// A source line is shown so that the caret stands below the fault, and nothing
+// in it reaches the terminal as a control character.
+func TestErrorWindow(t *testing.T) {
+	_, err := readText("grün\t\tn;\n" + strings.Repeat("abcdefghi ", 50) + "x\x1b[2J\n")
+	lines := strings.Split(err.Error(), "\n")
+	want := []string{
+		`F:1:8: ";" cannot be part of a host name`,
+		"  1 | grün\t\tn;",
+		"    |     \t\t ^",
+		`F:2:502: "\x1b" cannot be part of a host name`,
+		"  2 | " + strings.Repeat("bcdefghi a", 5) + "bcdefghi x\ufffd[2J",
+		"    | " + strings.Repeat(" ", 60) + "^",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got:\n%q\nwant:\n%q", lines, want)
+	}
+}
+
+// Errors unwrap to SyntaxErrors, for reports and for errors.As.
+func TestErrorTypes(t *testing.T) {
+	_, err := readText("a:x\nb:y\n")
+	var list Errors
+	var first *SyntaxError
+	if !errors.As(err, &list) || len(list) != 2 || !errors.As(err, &first) || first.Line != 1 || first.Col != 3 {
+		t.Errorf("got %#v", err)
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		t.Error("a syntax error is no PathError")
+	}
+}
+
+func TestTaskCounts(t *testing.T) {
+	for text, want := range map[string]string{
+		"2(x3),1":       "[2 2 2 1]",
+		"4":             "[4]",
+		"1,2(x2),0":     "[1 2 2 0]",
+		"":              `"" is not a count of tasks such as 2 or 2(x3)`,
+		"2(x3":          `"2(x3" is not a count of tasks such as 2 or 2(x3)`,
+		"2(x0)":         `"2(x0)" is not a count of tasks such as 2 or 2(x3)`,
+		"x":             `"x" is not a count of tasks such as 2 or 2(x3)`,
+		"-1":            `"-1" is not a count of tasks such as 2 or 2(x3)`,
+		"1(x999999999)": `"1(x999999999)" counts more than 1048576 nodes`,
+	} {
+		counts, err := TaskCounts(text)
+		got := fmt.Sprint(counts)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("TaskCounts(%q) = %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestPairs(t *testing.T) {
+	for text, want := range map[string]string{
+		"a 4 b 4": "a:4 b:4",
+		"a 4 b":   "error: LSB_MCPU_HOSTS:6: the slot count is missing",
+		"a x":     `error: LSB_MCPU_HOSTS:3: slot count "x" is not a number`,
+		"a=1":     `error: LSB_MCPU_HOSTS:2: the slot count is missing`,
+		"":        "error: LSB_MCPU_HOSTS: no host is named",
+	} {
+		entries, err := Pairs("LSB_MCPU_HOSTS", text)
+		got := brief(entries)
+		if err != nil {
+			got = firstLine(err)
+		}
+		if got != want {
+			t.Errorf("Pairs(%q) = %s, want %s", text, got, want)
+		}
+	}
+}
+
+// randomNames are names as they occur, and some that do not.
+func randomNames(r *rand.Rand) []string {
+	shapes := []string{"n%d", "node%02d", "r%dn%d", "10.0.%d.%d", "host", "%03d", "a-%d-b%02d", "fe80::1%d", "x%d.y", "%d%d"}
+	names := make([]string, 1+r.IntN(30))
+	for i := range names {
+		shape := shapes[r.IntN(len(shapes))]
+		args := make([]any, strings.Count(shape, "%"))
+		for j := range args {
+			args[j] = r.IntN([]int{3, 12, 120}[r.IntN(3)])
+		}
+		names[i] = fmt.Sprintf(shape, args...)
+	}
+	return names
+}
+
+func TestFoldRoundTrip(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 5000 {
+		names := randomNames(r)
+		back, err := Expand(FoldList(names))
+		if err != nil || !slices.Equal(back, names) {
+			t.Fatalf("seed %d: FoldList(%q) = %s, back %q %v", seed, names, FoldList(names), back, err)
+		}
+		set, err := Expand(Fold(names))
+		if err != nil || !slices.Equal(slices.Sorted(slices.Values(set)),
+			slices.Compact(slices.Sorted(slices.Values(names)))) {
+			t.Fatalf("seed %d: Fold(%q) = %s, back %q %v", seed, names, Fold(names), set, err)
+		}
+		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		if again := Fold(names); again != Fold(set) {
+			t.Fatalf("seed %d: order matters: %s and %s", seed, again, Fold(set))
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"slotz", "slots", 1}, {"solts", "slots", 1}, {"host", "hots", 1}, {"ppn", "np", 2}, {"abc", "xyz", 3}} {
+		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func BenchmarkReadFile10000(b *testing.B) {
+	var text strings.Builder
+	for i := range 10000 {
+		fmt.Fprintf(&text, "node%05d slots=4 user=alice\n", i)
+	}
+	for b.Loop() {
+		if _, err := readText(text.String()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkFold10000(b *testing.B) {
+	names, _ := Expand("node[00000-09999]")
+	for b.Loop() {
+		Fold(names)
+	}
+}

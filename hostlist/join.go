@@ -1,0 +1,211 @@
+package hostlist
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Join makes one entry of all mentions of a host, in the order of the first
+// ones (HOST-4 to HOST-6), and leaves out the excluded hosts. A host that is
+// mentioned once without a count keeps Slots 0; several times without counts,
+// it gets one slot for each; counts add up. Counts here and none there, or
+// attributes that contradict each other, are errors.
+func Join(entries []Entry) ([]Entry, error) {
+	var bad faults
+	index := make(map[string]int)
+	var hosts []joined
+	out := excluded(entries)
+	for _, e := range entries {
+		if e.Exclude || out[key(e.Host)] || out[key(e.Label())] {
+			continue
+		}
+		i, seen := index[key(e.Label())]
+		if !seen {
+			index[key(e.Label())] = len(hosts)
+			hosts = append(hosts, joined{Entry: e, first: e, mentions: 1})
+			continue
+		}
+		if err := hosts[i].add(e); err != nil {
+			bad.add(err)
+		}
+	}
+	all := make([]Entry, len(hosts))
+	for i, h := range hosts {
+		all[i] = h.Entry
+		if h.MaxSlots != 0 && h.MaxSlots < h.Slots {
+			bad.add(h.limit.or(h.first).fault("the slot limit %d is below the %d slots", h.MaxSlots, h.Slots))
+		}
+	}
+	if len(all) == 0 && len(entries) > 0 {
+		bad.add(entries[0].fault("every host is excluded"))
+	}
+	return all, bad.err()
+}
+
+// key makes names comparable: DNS does not know upper and lower case.
+func key(name string) string { return strings.ToLower(name) }
+
+func excluded(entries []Entry) map[string]bool {
+	out := make(map[string]bool)
+	for _, e := range entries {
+		if e.Exclude {
+			out[key(e.Host)] = true
+		}
+	}
+	return out
+}
+
+// joined is a host on the way through Join.
+type joined struct {
+	Entry
+	first    Entry
+	limit    place // of the mention that gave max_slots, if not the first
+	mentions int
+}
+
+// place is a mention that may be absent.
+type place struct{ *Entry }
+
+func (p place) or(e Entry) Entry {
+	if p.Entry != nil {
+		return *p.Entry
+	}
+	return e
+}
+
+// add takes in another mention.
+func (h *joined) add(e Entry) error {
+	counted, before := e.Slots != 0, h.first.Slots != 0
+	switch {
+	case counted && !before:
+		return e.fault("host %q has a slot count here and none %s; use one way", e.Label(), at(h.first, e))
+	case before && !counted:
+		return e.fault("host %q has no slot count here and one %s; use one way", e.Label(), at(h.first, e))
+	case counted:
+		h.Slots += e.Slots
+	default:
+		h.mentions++
+		h.Slots = h.mentions
+	}
+	if h.MaxSlots == 0 && e.MaxSlots != 0 {
+		h.limit = place{&e}
+	}
+	return h.merge(e)
+}
+
+// merge takes over what a mention says beside slots.
+func (h *joined) merge(e Entry) error {
+	for _, pair := range []struct {
+		what string
+		have *string
+		new  string
+	}{{"user", &h.User, e.User}, {"addr", &h.Address, e.Address}} {
+		if err := h.settle(e, pair.what, pair.have, pair.new); err != nil {
+			return err
+		}
+	}
+	for _, pair := range []struct {
+		what string
+		have *int
+		new  int
+	}{{"port", &h.Port, e.Port}, {"max_slots", &h.MaxSlots, e.MaxSlots}} {
+		if *pair.have != 0 && pair.new != 0 && *pair.have != pair.new {
+			return h.contradiction(e, pair.what, fmt.Sprint(pair.new), fmt.Sprint(*pair.have))
+		}
+		*pair.have = max(*pair.have, pair.new)
+	}
+	h.Attrs = maps.Clone(h.Attrs)
+	for _, name := range slices.Sorted(maps.Keys(e.Attrs)) {
+		value := h.Attrs[name]
+		if err := h.settle(e, name, &value, e.Attrs[name]); err != nil {
+			return err
+		}
+		if h.Attrs == nil {
+			h.Attrs = make(map[string]string)
+		}
+		h.Attrs[name] = value
+	}
+	h.Env = slices.Concat(h.Env, e.Env)
+	return nil
+}
+
+func (h *joined) settle(e Entry, what string, have *string, value string) error {
+	if *have != "" && value != "" && *have != value {
+		return h.contradiction(e, what, value, *have)
+	}
+	if value != "" {
+		*have = value
+	}
+	return nil
+}
+
+func (h *joined) contradiction(e Entry, what, here, there string) error {
+	return e.fault("host %q has %s=%s here and %s=%s %s; with alias= they would be two nodes",
+		e.Label(), what, here, what, there, at(h.first, e))
+}
+
+// at says where a mention is, seen from another.
+func at(e, from Entry) string {
+	switch {
+	case e.File != from.File:
+		return "at " + e.fault("").Where()
+	case e.Line == 0:
+		return fmt.Sprintf("at offset %d", e.Col)
+	}
+	return fmt.Sprintf("at line %d", e.Line)
+}
+
+// Filter returns those of the hosts (from a file, joined) that a list names, in
+// the order of the list; a slot count, user or address of the list wins. A list
+// of exclusions alone leaves the other hosts in their order. A name that is not
+// among the hosts is an error (HOST-9).
+func Filter(hosts, list []Entry) ([]Entry, error) {
+	if !hasHost(list) {
+		return Join(slices.Concat(hosts, list))
+	}
+	wanted, err := Join(list)
+	if err != nil {
+		return nil, err
+	}
+	index := make(map[string]int)
+	for i, h := range slices.Backward(hosts) {
+		index[key(h.Host)] = i
+	}
+	for i, h := range hosts {
+		index[key(h.Label())] = i
+	}
+	var bad faults
+	all := make([]Entry, 0, len(wanted))
+	for _, w := range wanted {
+		i, ok := index[key(w.Label())]
+		if !ok {
+			bad.add(w.fault("host %q is not in the host file %s", w.Label(), fileOf(hosts)))
+			continue
+		}
+		all = append(all, overlay(hosts[i], w))
+	}
+	return all, bad.err()
+}
+
+// overlay is the host with what the list says about it.
+func overlay(h, w Entry) Entry {
+	if w.Slots != 0 {
+		h.Slots = w.Slots
+	}
+	if w.User != "" {
+		h.User = w.User
+	}
+	if w.Address != "" {
+		h.Address = w.Address
+	}
+	return h
+}
+
+func fileOf(hosts []Entry) string {
+	if len(hosts) == 0 {
+		return ""
+	}
+	return hosts[0].File
+}

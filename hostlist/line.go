@@ -1,0 +1,344 @@
+package hostlist
+
+import (
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+)
+
+// A cursor reads one source from left to right. In a list there are neither
+// comments nor attributes.
+type cursor struct {
+	source
+	list bool
+	pos  int
+}
+
+func (c *cursor) rest() string { return c.text[c.pos:] }
+
+func (c *cursor) blanks() {
+	c.pos = len(c.text) - len(strings.TrimLeft(c.rest(), " \t"))
+}
+
+// end says whether nothing follows but, in a file, a comment.
+func (c *cursor) end() bool {
+	return c.pos == len(c.text) || c.text[c.pos] == '#' && !c.list
+}
+
+// word reads up to a blank, a comma, an equals sign or a comment. Commas in
+// brackets belong to the word.
+func (c *cursor) word() string {
+	from, depth := c.pos, 0
+	for ; !c.end(); c.pos++ {
+		switch b := c.text[c.pos]; {
+		case b == '[':
+			depth++
+		case b == ']':
+			depth--
+		case b == ' ' || b == '\t' || b == '=':
+			return c.text[from:c.pos]
+		case b == ',' && depth <= 0:
+			return c.text[from:c.pos]
+		}
+	}
+	return c.text[from:c.pos]
+}
+
+// take steps over the byte b, with blanks before it, if it comes next.
+func (c *cursor) take(b byte) bool {
+	ahead := *c
+	ahead.blanks()
+	if ahead.pos == len(c.text) || ahead.text[ahead.pos] != b {
+		return false
+	}
+	c.pos = ahead.pos + 1
+	return true
+}
+
+// value reads up to a blank or comment. Quotes of either kind may enclose any
+// part; there is no escape character, as the other kind is there for that.
+func (c *cursor) value() (string, error) {
+	var out strings.Builder
+	for !c.end() {
+		b := c.text[c.pos]
+		switch b {
+		case ' ', '\t':
+			return out.String(), nil
+		case '"', '\'':
+			inside, _, closed := strings.Cut(c.text[c.pos+1:], string(b))
+			if !closed {
+				return "", c.fault(c.pos, len(c.text), "the quote is not closed")
+			}
+			out.WriteString(inside)
+			c.pos += len(inside) + 2
+		default:
+			out.WriteByte(b)
+			c.pos++
+		}
+	}
+	return out.String(), nil
+}
+
+// A mention is what one word says: a bracket expression with its trimmings,
+// before it becomes one entry for each name.
+type mention struct {
+	Entry
+	names    []string
+	from, to int
+}
+
+// line reads a line of a file, or a whole list, into entries. After an error
+// in one word it goes on with the next, so that one run shows them all.
+func (p *parser) line(c cursor) {
+	if p.names > maxNames {
+		return
+	}
+	var hosts []mention
+	words, attrs, comma := 0, false, false
+	for c.blanks(); !c.end(); c.blanks() {
+		from := c.pos
+		word := c.word()
+		switch {
+		case c.take('='):
+			attrs = true
+			if c.list || words == 0 {
+				p.misplaced(&c, from)
+				return
+			}
+			p.attribute(&c, from, word, hosts)
+			continue
+		case word == "" && c.take(','):
+			p.add(c.fault(from, from+1, "a host name is missing before the comma"))
+			continue
+		case words == 1 && !c.list && !comma && digits(word):
+			p.gridEngine(&c, from, word, hosts)
+			p.keep(hosts)
+			return
+		case attrs:
+			p.add(c.fault(from, c.pos, "%q comes after attributes; hosts come first", word))
+			return
+		case words > 0 && c.list && !comma:
+			p.add(c.fault(from, c.pos, "hosts are separated by commas here"))
+			return
+		}
+		words++
+		if m, err := c.mention(from, c.pos); err != nil {
+			p.add(err)
+		} else if p.names += len(m.names); p.names > maxNames {
+			p.add(m.fault("more than %d hosts in all", maxNames))
+			return
+		} else {
+			hosts = append(hosts, m)
+		}
+		if comma = c.take(','); comma {
+			if c.blanks(); c.end() {
+				p.add(c.fault(c.pos-1, c.pos, "a host name is missing after the comma"))
+			}
+		}
+	}
+	p.keep(hosts)
+}
+
+// misplaced reports an attribute where none may be.
+func (p *parser) misplaced(c *cursor, from int) {
+	if c.list {
+		p.add(c.fault(from, c.pos, "attributes belong in a host file; here only HOST:SLOTS:USER:ADDRESS"))
+		return
+	}
+	p.add(c.fault(from, c.pos-1, "a host name must come before attributes"))
+}
+
+// gridEngine reads the rest of a line of a PE_HOSTFILE, "HOST SLOTS QUEUE
+// PROCESSORS": the words after the slot count mean nothing to us. Attributes
+// that we know still count, so that nobody's max_slots gets lost.
+func (p *parser) gridEngine(c *cursor, from int, count string, hosts []mention) {
+	slots, err := c.number(from, c.pos, count, "slot count", maxSlots)
+	if err != nil {
+		p.add(err)
+	}
+	for i := range hosts {
+		switch m := hosts[i]; {
+		case m.Slots != 0:
+			p.add(c.fault(from, c.pos, "the slot count is given twice"))
+			return
+		case m.Exclude:
+			p.add(c.fault(from, c.pos, "an excluded host takes no slots"))
+			return
+		}
+		hosts[i].Slots = slots
+	}
+	for c.blanks(); !c.end(); c.blanks() {
+		from := c.pos
+		key, _, _ := strings.Cut(c.rest(), "=")
+		if _, known := canonical(key); known {
+			c.pos += len(key) + 1
+			p.attribute(c, from, key, hosts)
+			continue
+		}
+		for !c.end() && c.text[c.pos] != ' ' && c.text[c.pos] != '\t' {
+			c.pos++
+		}
+	}
+}
+
+// keep appends the entries of a line.
+func (p *parser) keep(hosts []mention) {
+	for _, m := range hosts {
+		for _, name := range m.names {
+			m.Host = name
+			p.entries = append(p.entries, m.Entry)
+		}
+	}
+}
+
+// mention reads one word:
+//
+//	["^"] [ user "@" ] hostexpr [ ":" slots [ ":" user [ ":" address ] ] ]
+func (c *cursor) mention(from, to int) (mention, error) {
+	at := c.fault(from, to, "")
+	m := mention{from: from, to: to, Entry: Entry{
+		File: c.file, Line: c.line, Col: at.Col, text: c.text, width: at.Width,
+	}}
+	if strings.HasPrefix(c.text[from:to], "^") {
+		m.Exclude = true
+		from++
+	}
+	if i := strings.LastIndexByte(c.text[from:to], '@'); i >= 0 {
+		if err := c.user(&m, from, from+i); err != nil {
+			return m, err
+		}
+		from += i + 1
+	}
+	end, err := c.name(&m, from, to)
+	if err != nil {
+		return m, err
+	}
+	if end < to {
+		if err := c.trimmings(&m, end+1, to); err != nil {
+			return m, err
+		}
+	}
+	if m.Exclude && (m.Slots != 0 || m.User != "") {
+		return m, c.fault(m.from, m.to, "an excluded host takes neither slots nor a user")
+	}
+	return m, nil
+}
+
+// name reads the host expression and returns where it ends: at to, or at a
+// colon. A bare word that is an IPv6 address is one, colons and all (HOST-2).
+func (c *cursor) name(m *mention, from, to int) (int, error) {
+	word := c.text[from:to]
+	switch {
+	case word == "":
+		return 0, c.fault(from, to, "the host name is missing")
+	case word[0] == '+':
+		return 0, c.fault(from, to, "%q counts the nodes of a batch allocation, and there is none here", word)
+	}
+	if a, err := netip.ParseAddr(word); err == nil && a.Is6() {
+		m.names = []string{a.String()}
+		return to, nil
+	}
+	if word[0] == '[' {
+		if inside, after, ok := strings.Cut(word[1:], "]"); ok && strings.Contains(inside, ":") {
+			a, err := netip.ParseAddr(inside)
+			if err != nil || !a.Is6() {
+				return 0, c.fault(from+1, from+1+len(inside), "%q is not an IPv6 address", inside)
+			}
+			m.names = []string{a.String()}
+			end := to - len(after)
+			if after != "" && after[0] != ':' {
+				return 0, c.fault(end, to, `":SLOTS" or nothing may follow an address`)
+			}
+			return end, nil
+		}
+	}
+	end := to
+	if i := colon(word); i >= 0 {
+		end = from + i
+	}
+	names, err := c.expand(from, end)
+	m.names = names
+	return end, err
+}
+
+// colon finds the first colon outside brackets, or -1.
+func colon(word string) int {
+	depth := 0
+	for i := range len(word) {
+		switch word[i] {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		case ':':
+			if depth <= 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// trimmings reads what follows the first colon: SLOTS[:USER[:ADDRESS]]. The
+// address comes last because it may be IPv6 and hold colons of its own.
+func (c *cursor) trimmings(m *mention, from, to int) error {
+	slots, rest, more := strings.Cut(c.text[from:to], ":")
+	var err error
+	if m.Slots, err = c.number(from, from+len(slots), slots, "slot count", maxSlots); err != nil || !more {
+		return err
+	}
+	from += len(slots) + 1
+	user, address, more := strings.Cut(rest, ":")
+	if user != "" || !more {
+		if m.User != "" && m.User != user {
+			return c.fault(from, from+len(user), "the user is given twice")
+		}
+		if err := c.user(m, from, from+len(user)); err != nil {
+			return err
+		}
+	}
+	if more {
+		from += len(user) + 1
+		m.Address, err = c.address(from, to, address)
+	}
+	return err
+}
+
+// user checks and keeps a login name.
+func (c *cursor) user(m *mention, from, to int) error {
+	name := c.text[from:to]
+	if name == "" {
+		return c.fault(from, to, "the user name is missing")
+	}
+	if err := c.login(from, to, name); err != nil {
+		return err
+	}
+	m.User = name
+	return nil
+}
+
+// login refuses user names that could be read as something else on the way to
+// a remote shell's command line.
+func (c *cursor) login(from, to int, name string) error {
+	if name == "" || name[0] == '-' || strings.ContainsAny(name, ":/'\"\\`$;&|<>()*?!") ||
+		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
+		return c.fault(from, to, "%q is not a user name", name)
+	}
+	return nil
+}
+
+// address checks a name or address to connect to, which may stand in brackets
+// if it is IPv6.
+func (c *cursor) address(from, to int, value string) (string, error) {
+	bare := strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
+	if a, err := netip.ParseAddr(bare); err == nil {
+		return a.String(), nil
+	}
+	if value == "" {
+		return "", c.fault(from, to, "the address is missing")
+	}
+	if _, bad := badName(value); bad != "" {
+		return "", c.fault(from, to, "%q is not an address or name", value)
+	}
+	return value, nil
+}
