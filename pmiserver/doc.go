@@ -1,0 +1,48 @@
+/*
+Package pmiserver answers the PMI clients inside the ranks of one node, and lets
+the nodes of a job exchange what the ranks have put.
+
+Every rank holds one end of a stream on which it asks and we answer; its first
+word is always its own. Puts are kept on the node. When the last local rank
+enters the barrier they travel as one opaque blob to the hub in mpiexec, which
+sends the blobs of all nodes to all nodes; then the ranks are released, and every
+get is answered on the node.
+
+	rank 0     rank 1             Server (helper)              Hub (mpiexec)
+	  | init ---------------------> |                              |
+	  | <------ response_to_init    |                              |
+	  | put ----------------------> |                              |
+	  | <------------ put_result    |                              |
+	  | barrier_in ---------------> |                              |
+	  |          | barrier_in ----> | Fence(id, puts of the node)  |
+	  |          |                  | ---------------------------> |
+	  |          |                  | <--------------------------- |
+	  | <-------------- barrier_out |   blobs of all nodes         |
+	  |          | <--- barrier_out |                              |
+	  | get ----------------------> |                              |
+	  | <------------ get_result    |   (no message: it is here)   |
+
+The blobs are opaque to Fencer and Hub: in ours, pairs of length-prefixed keys
+and values (blob.go). Every node gets the same blobs in the same order, its own
+among them. Leaving its own out would save a node 1/N of the bytes (one of 1000
+times 6 kB at 1,000 nodes of 64 ranks), but then each node's answer is another
+one; as it is, mpiexec may encode and compress the answer once and send the same
+bytes 1,000 times, and a key put on two nodes has the same winner everywhere. The
+hub holds each blob once, however many nodes there are. A fence to which nobody
+brought anything is answered with no blobs at all.
+
+What the fences have spread is a snapshot that never changes, behind an atomic
+pointer; a barrier replaces it. So the gets of all ranks of a node share it
+without a lock, and answering one allocates nothing.
+
+The files follow the path of a request: frame.go finds messages in a stream of
+bytes, parse.go takes one apart, session.go serves a connection, pmi1.go says
+what each command means, store.go and barrier.go hold what the ranks of a node
+share, hub.go and names.go what all nodes share. The protocol is pmi-wire.md of
+the specification; section numbers in comments are its own.
+
+This package opens no connections and ends no processes: it reports (Abort,
+Changed, Broken), and who supervises the job decides. PMI-2 and spawn are refused
+in a way the clients understand.
+*/
+package pmiserver

@@ -1,0 +1,99 @@
+package pmiserver
+
+import (
+	"bytes"
+	"errors"
+)
+
+// Limits of what a client may send (pmi-wire.md 5 and 6.4), in bytes.
+const (
+	maxLine  = 64 << 10
+	maxBlock = 1 << 20 // all segments of one spawn request
+	maxKey   = 255
+	maxValue = 16 << 10
+	maxStore = 1 << 30
+)
+
+// What is wrong with a stream.
+var (
+	errNoCommand = errors.New("not a PMI command")
+	errLongLine  = errors.New("a command of more than 64 KiB")
+	errLongBlock = errors.New("a spawn request of more than 1 MiB")
+	errDeaf      = errors.New("many requests, and nobody reads the answers")
+)
+
+// A frame finds the messages in what a client writes, which arrives split and
+// merged in any way (pmi-wire.md 2.1). It works on one buffer, which grows only
+// for a client that needs it.
+type frame struct {
+	buf     []byte
+	start   int  // of the message under way
+	scanned int  // up to here it has no end of line
+	block   bool // within an mcmd request: any line will do
+}
+
+// room returns where to put the bytes that come next: some, always.
+func (f *frame) room() []byte {
+	switch {
+	case f.start == len(f.buf):
+		f.buf, f.start, f.scanned = f.buf[:0], 0, 0
+	case len(f.buf) == cap(f.buf) && f.start > 0:
+		f.buf = append(f.buf[:0], f.buf[f.start:]...)
+		f.start, f.scanned = 0, f.scanned-f.start
+	}
+	if len(f.buf) == cap(f.buf) {
+		larger := make([]byte, len(f.buf), max(2048, 2*cap(f.buf)))
+		copy(larger, f.buf)
+		f.buf = larger
+	}
+	return f.buf[len(f.buf):cap(f.buf)]
+}
+
+// filled says that n bytes of the room are now in use.
+func (f *frame) filled(n int) { f.buf = f.buf[:len(f.buf)+n] }
+
+// next returns the next line without its end, or nil if more bytes are needed.
+// The line is good until the next call of room.
+func (f *frame) next() ([]byte, error) {
+	if !f.block {
+		f.skip()
+	}
+	rest := f.buf[f.start:]
+	if !f.block && !begins(rest) {
+		return nil, errNoCommand
+	}
+	f.scanned = max(f.scanned, f.start)
+	n := bytes.IndexByte(f.buf[f.scanned:], '\n')
+	if n < 0 {
+		f.scanned = len(f.buf)
+		if len(rest) >= maxLine {
+			return nil, errLongLine
+		}
+		return nil, nil
+	}
+	end := f.scanned + n
+	line := f.buf[f.start:end:end]
+	if len(line) >= maxLine {
+		return nil, errLongLine
+	}
+	f.start, f.scanned = end+1, end+1
+	return line, nil
+}
+
+// skip passes over the bytes that may stand before a message: programs publish
+// ports that end in a line feed, and old clients send their zero.
+func (f *frame) skip() {
+	for f.start < len(f.buf) && (f.buf[f.start] == '\n' || f.buf[f.start] == 0) {
+		f.start++
+	}
+}
+
+// begins reports whether a message may begin so; as much of it as is there.
+func begins(b []byte) bool {
+	const line, block = "cmd=", "mcmd="
+	return string(b[:min(len(b), len(line))]) == line[:min(len(b), len(line))] ||
+		string(b[:min(len(b), len(block))]) == block[:min(len(b), len(block))]
+}
+
+// head returns the first bytes of what is there, for an error message.
+func (f *frame) head() []byte { return f.buf[f.start:min(len(f.buf), f.start+64)] }

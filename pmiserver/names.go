@@ -1,0 +1,107 @@
+package pmiserver
+
+import (
+	"context"
+	"sync"
+)
+
+// Names is the table of the names that ranks publish for MPI_Comm_accept and
+// look up for MPI_Comm_connect. There is one for all groups of a job, in mpiexec,
+// so the methods may wait for an answer from there. A name outlives the rank that
+// published it (pmi-wire.md 2.5).
+type Names interface {
+	Publish(ctx context.Context, service, port string) (added bool, err error)
+	Lookup(ctx context.Context, service string) (port string, found bool, err error)
+	Unpublish(ctx context.Context, service string) (removed bool, err error)
+}
+
+// A NameTable is the table itself. The zero value is empty and ready.
+type NameTable struct {
+	mu    sync.Mutex // guards ports
+	ports map[string]string
+}
+
+var _ Names = (*NameTable)(nil)
+
+// Publish adds a name, unless it is there already. It never fails.
+func (t *NameTable) Publish(_ context.Context, service, port string) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, there := t.ports[service]; there {
+		return false, nil
+	}
+	if t.ports == nil {
+		t.ports = make(map[string]string)
+	}
+	t.ports[service] = port
+	return true, nil
+}
+
+// Lookup returns the port published under a name. It never fails.
+func (t *NameTable) Lookup(_ context.Context, service string) (string, bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	port, found := t.ports[service]
+	return port, found, nil
+}
+
+// Unpublish removes a name. It never fails.
+func (t *NameTable) Unpublish(_ context.Context, service string) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, there := t.ports[service]
+	delete(t.ports, service)
+	return there, nil
+}
+
+func (c *session) publish() {
+	if c.s.Names == nil {
+		c.refuse("publish_result", "unsupported")
+		return
+	}
+	port := c.args.text("port")
+	if len(port) == 0 { // programs do publish one, when MPI_Open_port has failed
+		c.refuse("publish_result", "missing_port")
+		return
+	}
+	added, err := c.s.Names.Publish(c.ctx, string(c.args.text("service")), string(port))
+	c.named("publish_result", "key_already_present", added, err)
+}
+
+func (c *session) unpublish() {
+	if c.s.Names == nil {
+		c.refuse("unpublish_result", "unsupported")
+		return
+	}
+	removed, err := c.s.Names.Unpublish(c.ctx, string(c.args.text("service")))
+	c.named("unpublish_result", "service_not_found", removed, err)
+}
+
+// lookup answers with the port as it was published, last on the line, for it may
+// contain anything.
+func (c *session) lookup() {
+	if c.s.Names == nil {
+		c.refuse("lookup_result", "unsupported")
+		return
+	}
+	port, found, err := c.s.Names.Lookup(c.ctx, string(c.args.text("service")))
+	if err != nil || !found {
+		c.named("lookup_result", "service_not_found", false, err)
+		return
+	}
+	c.say("cmd=lookup_result rc=0 port=" + port + "\n")
+}
+
+// named answers a request of the name service that brings no value. Clients take
+// 1 for "no" and -1 for "failed".
+func (c *session) named(answer, no string, yes bool, err error) {
+	switch {
+	case err != nil:
+		c.s.note(c.rank, "name service: "+err.Error())
+		c.refuse(answer, "failed")
+	case !yes:
+		c.say("cmd=" + answer + " rc=1 msg=" + no + "\n")
+	default:
+		c.say("cmd=" + answer + " rc=0 info=ok msg=success\n")
+	}
+}

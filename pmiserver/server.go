@@ -1,0 +1,244 @@
+package pmiserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// An Info is what a server tells the ranks of its node about their group. It is
+// read only after New.
+type Info struct {
+	Name     string // of the group's key-value space: [A-Za-z0-9_.-], at most 40 bytes
+	Size     int    // ranks of the group, on all nodes
+	Universe int    // processes that would fit; 0: unknown
+	Ranks    []int  // the ranks of this node, in local order
+	Mapping  string // PMI_process_mapping; empty: keys of that name are not found
+
+	// AppNum returns which section of the command line a rank belongs to,
+	// counted from 0; nil: all to the first.
+	AppNum func(rank int) int
+
+	// Hosts lists all nodes of the group, for get_ranks2hosts, which only Intel
+	// MPI 2018 and older asks; empty: that request is refused.
+	Hosts []Host
+}
+
+// A Host is a node by name, and its ranks.
+type Host struct {
+	Name  string
+	Ranks []int
+}
+
+// A Fencer joins the nodes of a job: what one brings, all get. Fence returns
+// when every node has called it with the same id, with what each brought, in an
+// order that is the same on every node; all is empty when nobody brought
+// anything. The blobs returned are shared and must not be changed.
+type Fencer interface {
+	Fence(ctx context.Context, id string, mine []byte) (all [][]byte, err error)
+}
+
+// A Server answers the ranks of one node that belong to one group. Its fields
+// are set before the first Serve. The functions may be nil; they are called from
+// the goroutines of the ranks, without locks held, and should return soon.
+type Server struct {
+	// Trace is shown all that is said: "< " and a line of the rank, or "> " and
+	// a line of ours, in the escapes of a transcript.
+	Trace func(rank int, line string)
+
+	// Abort is called once, for the first rank that asks for the end of the job.
+	// code is the exit status this stands for, 0 to 255; message may be empty.
+	// From then on the server is frozen.
+	Abort func(rank, code int, message string)
+
+	// Changed is told each step a rank takes.
+	Changed func(rank int, from, to State)
+
+	// Broken is called once, when a barrier can never complete: err is a
+	// *StuckError, or says why the fence failed. No barrier is released after.
+	Broken func(err error)
+
+	// Note is told of oddities that disturb nobody, for a log.
+	Note func(rank int, text string)
+
+	// Names is the table of published names; nil: name service is refused.
+	Names Names
+
+	info  Info
+	fence Fencer
+	local map[int]int // index in info.Ranks, by rank
+
+	snap   atomic.Pointer[snapshot] // what the fences have spread; replaced by finish
+	bytes  atomic.Int64             // put on this node and not yet spread
+	frozen atomic.Bool              // answer nothing, release nobody; set under mu
+
+	mu      sync.Mutex // guards what follows
+	members []member   // by local index
+	waiting int        // members in the barrier
+	epoch   int        // barriers completed
+	broken  bool
+	aborted bool
+}
+
+// New returns a server for the ranks of one node. fence may be nil if this is
+// the group's only node.
+func New(info Info, fence Fencer) *Server {
+	s := &Server{
+		info:    info,
+		fence:   fence,
+		local:   make(map[int]int, len(info.Ranks)),
+		members: make([]member, len(info.Ranks)),
+	}
+	for i, rank := range info.Ranks {
+		s.local[rank] = i
+	}
+	s.snap.Store(&snapshot{})
+	return s
+}
+
+// Serve answers one rank until its connection ends, and says how it ended: nil
+// is the end of a rank that has finalized, or has never said init, or has
+// aborted; ErrUnfinalized the end of one in between; a *ProtocolError means that
+// the rank said what no client says, and counts as its abnormal death
+// (pmi-wire.md 6.2 and 6.4). The caller closes conn. If conn is an io.Closer it
+// is also closed when ctx ends, and Serve returns the context's error. A rank
+// whose connection has ended may be served again; one that is being served may
+// not.
+//
+// A rank's last words may still be under way when its process has ended: wait
+// for Serve before judging the exit, or an abort is taken for a crash.
+func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error {
+	local, ours := s.local[rank]
+	if !ours {
+		return fmt.Errorf("pmi: rank %d: not a rank of this node", rank)
+	}
+	if err := s.arrive(local, rank); err != nil {
+		return err
+	}
+	if closer, ok := conn.(io.Closer); ok {
+		stop := context.AfterFunc(ctx, func() { closer.Close() })
+		defer stop()
+	}
+	life, end := context.WithCancel(ctx)
+	c := &session{s: s, ctx: life, rank: rank, local: local, state: Connected, out: sender{conn: conn}}
+	err := c.run(conn)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	end()
+	c.fences.Wait()
+	s.leave(c, err)
+	return err
+}
+
+// State returns how far a rank has come: Absent for one of another node.
+func (s *Server) State(rank int) State {
+	local, ours := s.local[rank]
+	if !ours {
+		return Absent
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.members[local].state
+}
+
+// Exited tells the server that the process of a rank of this node has ended. Its
+// connection may live on in a descendant; the barriers do not wait for that one
+// (pmi-wire.md 6.1).
+func (s *Server) Exited(rank int) {
+	local, ours := s.local[rank]
+	if !ours {
+		return
+	}
+	s.mu.Lock()
+	s.members[local].gone = true
+	stuck := s.stuck()
+	s.mu.Unlock()
+	s.report(stuck)
+}
+
+// Freeze stops the server from answering and from releasing barriers. The
+// supervisor calls it when the job is ended from elsewhere: a rank that goes on
+// after MPI_Abort elsewhere must not be led to a happy end (pmi-wire.md 6.3).
+func (s *Server) Freeze() {
+	s.mu.Lock()
+	s.frozen.Store(true)
+	s.mu.Unlock()
+}
+
+// ExitCode returns the exit status that stands for the code of an abort: its low
+// byte, but never 0 for a code that is not (pmi-wire.md 6.3).
+func ExitCode(code int) int {
+	if code != 0 && code&255 == 0 {
+		return 1
+	}
+	return code & 255
+}
+
+// abort ends all talk, and reports the first rank that wants it.
+func (s *Server) abort(rank, code int, message string) {
+	s.mu.Lock()
+	first := !s.aborted
+	s.aborted = true
+	s.frozen.Store(true)
+	s.mu.Unlock()
+	if first && s.Abort != nil {
+		s.Abort(rank, ExitCode(code), message)
+	}
+}
+
+// arrive makes room for a new connection of a rank.
+func (s *Server) arrive(local, rank int) error {
+	s.mu.Lock()
+	m := &s.members[local]
+	from := m.state
+	if from.live() {
+		s.mu.Unlock()
+		return fmt.Errorf("pmi: rank %d: is already connected", rank)
+	}
+	m.state, m.gone = Connected, false
+	s.mu.Unlock()
+	s.changed(rank, from, Connected)
+	return nil
+}
+
+// leave notes the end of a connection.
+func (s *Server) leave(c *session, err error) {
+	end := Closed
+	if err != nil {
+		end = Lost
+	}
+	c.become(end)
+	s.bytes.Add(-int64(c.own.bytes))
+	s.mu.Lock()
+	s.members[c.local].gone = true
+	stuck := s.stuck()
+	s.mu.Unlock()
+	s.report(stuck)
+}
+
+func (s *Server) changed(rank int, from, to State) {
+	if s.Changed != nil {
+		s.Changed(rank, from, to)
+	}
+}
+
+func (s *Server) note(rank int, text string) {
+	if s.Note != nil {
+		s.Note(rank, text)
+	}
+}
+
+// list returns the ranks of this node for which is holds.
+func (s *Server) list(is func(*member) bool) []int {
+	var ranks []int
+	for i := range s.members {
+		if is(&s.members[i]) {
+			ranks = append(ranks, s.info.Ranks[i])
+		}
+	}
+	return slices.Clip(ranks)
+}
