@@ -169,8 +169,8 @@ func (p *parser) gridEngine(c *cursor, from int, count string, hosts []mention) 
 	}
 	for c.blanks(); !c.end(); c.blanks() {
 		from := c.pos
-		key, _, _ := strings.Cut(c.rest(), "=")
-		if _, known := canonical(key); known {
+		key, _, assigned := strings.Cut(c.rest(), "=")
+		if _, known := canonical(key); known && assigned {
 			c.pos += len(key) + 1
 			p.attribute(c, from, key, hosts)
 			continue
@@ -234,17 +234,17 @@ func (c *cursor) name(m *mention, from, to int) (int, error) {
 	case word[0] == '+':
 		return 0, c.fault(from, to, "%q counts the nodes of a batch allocation, and there is none here", word)
 	}
-	if a, err := netip.ParseAddr(word); err == nil && a.Is6() {
-		m.names = []string{a.String()}
+	if a, ok := ipv6(word); ok {
+		m.names = []string{a}
 		return to, nil
 	}
 	if word[0] == '[' {
 		if inside, after, ok := strings.Cut(word[1:], "]"); ok && strings.Contains(inside, ":") {
-			a, err := netip.ParseAddr(inside)
-			if err != nil || !a.Is6() {
+			a, ok := ipv6(inside)
+			if !ok {
 				return 0, c.fault(from+1, from+1+len(inside), "%q is not an IPv6 address", inside)
 			}
-			m.names = []string{a.String()}
+			m.names = []string{a}
 			end := to - len(after)
 			if after != "" && after[0] != ':' {
 				return 0, c.fault(end, to, `":SLOTS" or nothing may follow an address`)
@@ -259,6 +259,17 @@ func (c *cursor) name(m *mention, from, to int) (int, error) {
 	names, err := c.expand(from, end)
 	m.names = names
 	return end, err
+}
+
+// ipv6 reads an address as RFC 5952 writes it. Its zone, which netip lets be
+// anything, must be the name of an interface that no shell stumbles over.
+func ipv6(word string) (string, bool) {
+	a, err := netip.ParseAddr(word)
+	if err != nil || !a.Is6() {
+		return "", false
+	}
+	_, bad := badLetter(a.Zone())
+	return a.String(), bad == ""
 }
 
 // colon finds the first colon outside brackets, or -1.
@@ -331,8 +342,8 @@ func (c *cursor) login(from, to int, name string) error {
 // if it is IPv6.
 func (c *cursor) address(from, to int, value string) (string, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
-	if a, err := netip.ParseAddr(bare); err == nil {
-		return a.String(), nil
+	if a, ok := ipv6(bare); ok {
+		return a, nil
 	}
 	if value == "" {
 		return "", c.fault(from, to, "the address is missing")
