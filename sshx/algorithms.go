@@ -1,0 +1,115 @@
+package sshx
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// defaultHostKeyAlgos is OpenSSH's order (myproposal.h, KEX_DEFAULT_PK_ALG) of
+// what the library knows: certificates first, ed25519 before the rest, which
+// is also the cheapest to verify.
+func defaultHostKeyAlgos() []string {
+	return []string{
+		ssh.CertAlgoED25519v01,
+		ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
+		ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01,
+		ssh.KeyAlgoED25519,
+		ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+		ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
+	}
+}
+
+// chooseAlgos applies the user's list to the defaults as OpenSSH does (kex.c,
+// kex_assemble_names): "+a,b" appends, "-a,b*" removes, "^a,b" puts first, and
+// anything else replaces. What is not in known is left out in silence, since
+// users list what their OpenSSH has.
+func chooseAlgos(list string, defaults, known []string) []string {
+	if list == "" {
+		return nil
+	}
+	mode := list[0]
+	names := strings.Split(strings.TrimLeft(list, "+-^"), ",")
+	if mode == '-' {
+		return slices.DeleteFunc(slices.Clone(defaults), func(a string) bool { return matchPatterns(names, a) })
+	}
+	var chosen []string
+	for _, n := range names {
+		for _, a := range known {
+			if wildcard(n, a) || n == oldName(a) {
+				chosen = append(chosen, a)
+			}
+		}
+	}
+	switch mode {
+	case '+':
+		chosen = slices.Concat(defaults, chosen)
+	case '^':
+		chosen = slices.Concat(chosen, defaults)
+	}
+	return unique(chosen)
+}
+
+// oldName is the name an algorithm had before it was standardised.
+func oldName(algo string) string {
+	if algo == ssh.KeyExchangeCurve25519 {
+		return "curve25519-sha256@libssh.org"
+	}
+	return ""
+}
+
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+const certSuffix = "-cert-v01@openssh.com"
+
+// withCertAlgos adds the certificate form of every algorithm.
+func withCertAlgos(algos []string) []string {
+	out := slices.Clone(algos)
+	for _, a := range algos {
+		base, sk := strings.CutSuffix(a, "@openssh.com")
+		if sk {
+			out = append(out, base+certSuffix)
+		} else {
+			out = append(out, a+certSuffix)
+		}
+	}
+	return out
+}
+
+// keyType is the type of key an algorithm signs with: rsa-sha2-512 signs with
+// an ssh-rsa key (RFC 8332).
+func keyType(algo string) string {
+	base, cert := strings.CutSuffix(algo, certSuffix)
+	if base == ssh.KeyAlgoRSASHA256 || base == ssh.KeyAlgoRSASHA512 {
+		base = ssh.KeyAlgoRSA
+	}
+	if cert {
+		return base + certSuffix
+	}
+	return base
+}
+
+// orderHostKeyAlgos puts first what the host can prove with a key we know
+// (OpenSSH sshconnect2.c, order_hostkeyalgs): without it a host known by its
+// ed25519 key that also has an rsa key would look changed.
+func orderHostKeyAlgos(algos []string, known func(keyType string) bool, authority bool) []string {
+	var first, last []string
+	for _, a := range algos {
+		isCert := strings.HasSuffix(a, certSuffix)
+		if isCert && authority || !isCert && known(keyType(a)) {
+			first = append(first, a)
+		} else {
+			last = append(last, a)
+		}
+	}
+	return append(first, last...)
+}

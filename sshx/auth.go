@@ -1,0 +1,280 @@
+package sshx
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// A candidate is a key to try, without having touched its private half.
+type candidate struct {
+	name string // for messages
+	pub  ssh.PublicKey
+	// sign is called when the server would accept the key. It has no part in
+	// the deadline where it waits for the user (waits true).
+	sign  func(ctx context.Context, data []byte, algorithm string) (*ssh.Signature, error)
+	waits bool
+	// unlock finds out the public key where the file does not tell it.
+	unlock func() (ssh.PublicKey, error)
+}
+
+// keys is all that may be offered to one target.
+type keys struct {
+	files  []*keyFile
+	certs  []*ssh.Certificate // from CertificateFile
+	agent  *keyAgent          // nil: none
+	listed []*agent.Key
+	only   bool // IdentitiesOnly
+	home   string
+	ask    func(string) ([]byte, error)
+	now    time.Time
+}
+
+// candidates puts the keys in OpenSSH's order (sshconnect2.c, pubkey_prepare):
+// certificates, then agent keys that are configured, other agent keys, and keys
+// that are only in files. Keys that need an unknown passphrase before they can
+// even be offered come last.
+func (k *keys) candidates() []candidate {
+	var certs, both, files, late []candidate
+	inFiles := func(pub ssh.PublicKey) bool {
+		return slices.ContainsFunc(k.files, func(f *keyFile) bool { return samePublic(f.pub, pub) })
+	}
+	for _, cert := range k.certs {
+		certs = append(certs, k.certified(cert)...)
+	}
+	for _, f := range k.files {
+		if f.cert != nil {
+			certs = append(certs, k.certified(f.cert)...)
+		}
+		a := k.inAgent(f.pub)
+		switch {
+		case a != nil:
+			both = append(both, k.fromAgent(a))
+		case f.err != nil:
+		case f.pub == nil:
+			late = append(late, k.fromFile(f))
+		default:
+			files = append(files, k.fromFile(f))
+		}
+	}
+	var others []candidate
+	for _, a := range k.listed {
+		if pub := agentPublic(a); pub != nil && !k.only && !inFiles(pub) {
+			others = append(others, k.fromAgent(a))
+		}
+	}
+	return distinct(slices.Concat(certs, both, others, files, late))
+}
+
+// certified pairs a certificate with the private key it is for.
+func (k *keys) certified(cert *ssh.Certificate) []candidate {
+	if cert.CertType != ssh.UserCert || !validAt(cert, k.now) {
+		return nil
+	}
+	c := candidate{}
+	if a := k.inAgent(cert.Key); a != nil {
+		c = k.fromAgent(a)
+	} else {
+		i := slices.IndexFunc(k.files, func(f *keyFile) bool { return f.err == nil && samePublic(f.pub, cert.Key) })
+		if i < 0 {
+			return nil
+		}
+		c = k.fromFile(k.files[i])
+	}
+	c.name, c.pub = "certificate "+cert.KeyId+" of "+c.name, cert
+	return []candidate{c}
+}
+
+func validAt(cert *ssh.Certificate, now time.Time) bool {
+	at := uint64(now.Unix())
+	return at >= cert.ValidAfter && (at < cert.ValidBefore || cert.ValidBefore == ssh.CertTimeInfinity)
+}
+
+func (k *keys) inAgent(pub ssh.PublicKey) *agent.Key {
+	i := slices.IndexFunc(k.listed, func(a *agent.Key) bool { return pub != nil && bytes.Equal(a.Blob, pub.Marshal()) })
+	if i < 0 {
+		return nil
+	}
+	return k.listed[i]
+}
+
+func (k *keys) fromAgent(a *agent.Key) candidate {
+	pub := agentPublic(a)
+	return candidate{
+		name: "agent's " + a.Comment,
+		pub:  pub,
+		sign: func(ctx context.Context, data []byte, algorithm string) (*ssh.Signature, error) {
+			return k.agent.sign(ctx, pub, data, algorithm)
+		},
+	}
+}
+
+func agentPublic(a *agent.Key) ssh.PublicKey {
+	pub, err := ssh.ParsePublicKey(a.Blob)
+	if err != nil {
+		return nil // a type the library does not know
+	}
+	return pub
+}
+
+func (k *keys) fromFile(f *keyFile) candidate {
+	name := tilde(k.home, f.path)
+	c := candidate{name: name, pub: f.pub, waits: f.locked}
+	c.sign = func(_ context.Context, data []byte, algorithm string) (*ssh.Signature, error) {
+		signer, err := f.unlock(k.ask, name)
+		if err != nil {
+			return nil, err
+		}
+		return signWith(signer, data, algorithm)
+	}
+	c.unlock = func() (ssh.PublicKey, error) {
+		signer, err := f.unlock(k.ask, name)
+		if err != nil {
+			return nil, err
+		}
+		return signer.PublicKey(), nil
+	}
+	return c
+}
+
+func signWith(signer ssh.Signer, data []byte, algorithm string) (*ssh.Signature, error) {
+	if s, ok := signer.(ssh.AlgorithmSigner); ok {
+		return s.SignWithAlgorithm(nil, data, algorithm)
+	}
+	return signer.Sign(nil, data)
+}
+
+func samePublic(a, b ssh.PublicKey) bool {
+	return a != nil && b != nil && bytes.Equal(a.Marshal(), b.Marshal())
+}
+
+// distinct drops a key that is to be tried already.
+func distinct(list []candidate) []candidate {
+	var out []candidate
+	for _, c := range list {
+		if !slices.ContainsFunc(out, func(o candidate) bool { return samePublic(o.pub, c.pub) }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// unusable says, for the message after a refused login, why configured keys
+// were not even tried. That a default key does not exist is no news.
+func (k *keys) unusable(configured bool) []string {
+	var notes []string
+	for _, f := range k.files {
+		if f.err == nil || k.inAgent(f.pub) != nil || !configured && errors.Is(f.err, fs.ErrNotExist) {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("%s: %v", tilde(k.home, f.path), f.err))
+	}
+	return notes
+}
+
+// A login goes through the candidates of one connection, one per request of
+// the library, so that a key that cannot sign is no reason to give up.
+type login struct {
+	ctx     context.Context
+	pause   func() (resume func()) // stops the deadline while the user types
+	todo    []candidate
+	allowed []string // algorithms the configuration accepts; nil: all
+
+	tried   []string
+	methods []string // what the server would accept
+	partly  bool     // a key was accepted, but the server wants more
+	failed  error    // the last key that could not sign
+}
+
+// next is an ssh.ClientAuthCallback.
+func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+	l.methods = c.AllowedMethods
+	l.partly = len(c.PartialSuccessMethods) > 0
+	if err := context.Cause(l.ctx); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(c.AllowedMethods, "publickey") {
+		return nil, errNoMoreKeys
+	}
+	for len(l.todo) > 0 {
+		cand := l.todo[0]
+		l.todo = l.todo[1:]
+		if signer := l.signer(cand); signer != nil {
+			l.tried = append(l.tried, cand.name)
+			return ssh.PublicKeys(signer), nil
+		}
+	}
+	return nil, errNoMoreKeys
+}
+
+var errNoMoreKeys = errors.New("no more keys to try")
+
+// signer makes a candidate an ssh.Signer; nil if it is of no use here.
+func (l *login) signer(c candidate) ssh.Signer {
+	if c.pub == nil {
+		resume := l.pause()
+		c.pub, l.failed = c.unlock()
+		resume()
+		if l.failed != nil {
+			return nil
+		}
+	}
+	s := &loginSigner{candidate: c, login: l}
+	if l.allowed == nil {
+		return s
+	}
+	var algos []string
+	for _, a := range l.allowed {
+		if keyType(a) == c.pub.Type() {
+			algos = append(algos, strings.TrimSuffix(a, certSuffix))
+		}
+	}
+	if algos == nil {
+		return nil
+	}
+	return &limitedSigner{s, unique(algos)}
+}
+
+// A loginSigner signs within the deadline of its connection.
+type loginSigner struct {
+	candidate
+	login *login
+}
+
+var _ ssh.AlgorithmSigner = (*loginSigner)(nil)
+
+func (s *loginSigner) PublicKey() ssh.PublicKey { return s.pub }
+
+func (s *loginSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	return s.SignWithAlgorithm(rand, data, "")
+}
+
+func (s *loginSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	if s.waits {
+		defer s.login.pause()()
+	}
+	sig, err := s.sign(s.login.ctx, data, algorithm)
+	if err != nil {
+		s.login.failed = err
+	}
+	return sig, err
+}
+
+// A limitedSigner offers only some algorithms (PubkeyAcceptedAlgorithms).
+type limitedSigner struct {
+	*loginSigner
+	algos []string
+}
+
+var _ ssh.MultiAlgorithmSigner = (*limitedSigner)(nil)
+
+func (s *limitedSigner) Algorithms() []string { return s.algos }

@@ -1,0 +1,185 @@
+package sshx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A Client is a connection that is logged in. One goroutine serves it and ends
+// with it.
+type Client struct {
+	target Target
+	conn   ssh.Conn
+	wire   *wire
+	way    *hop // nil: none
+
+	done chan struct{} // closed when the connection has ended
+
+	mu  sync.Mutex // guards err
+	err error      // why it ended; set before done is closed
+}
+
+// errClosed is the error of a client that was closed by its user.
+var errClosed = errors.New("sshx: the connection was closed")
+
+func newClient(d *Dialer, t Target, conn ssh.Conn, w *wire, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request, way *hop) *Client {
+	c := &Client{target: t, conn: conn, wire: w, way: way, done: make(chan struct{})}
+	d.Log.Debug().Str("host", t.Alias).Str("server", string(conn.ServerVersion())).Msg("logged in")
+	go c.serve(chans, reqs)
+	return c
+}
+
+// Target is what the client is connected to.
+func (c *Client) Target() Target { return c.target }
+
+// Done is closed when the connection has ended, for whatever reason.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err says why the connection ended; nil while it lives.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// end notes the reason; the first one counts.
+func (c *Client) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// Close ends the connection and all its sessions, and waits until its
+// goroutine has ended.
+func (c *Client) Close() error {
+	c.end(errClosed)
+	err := c.conn.Close()
+	<-c.done
+	return err
+}
+
+// serve answers what the server asks on its own account and watches over the
+// connection: a peer that has been silent for AliveInterval is asked for a sign
+// of life, and lost if AliveCountMax such intervals more bring none (OpenSSH
+// clientloop.c, server_alive_check).
+func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
+	defer close(c.done)
+	defer c.way.release()
+	interval := c.target.AliveInterval
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	silent := 0
+	asked := make(chan struct{}, 1) // one question at a time: TCP repeats it
+	for reqs != nil || chans != nil {
+		select {
+		case r, ok := <-reqs:
+			if !ok {
+				reqs = nil
+			} else if r.WantReply {
+				r.Reply(false, nil)
+			}
+		case ch, ok := <-chans:
+			if !ok {
+				chans = nil
+			} else {
+				ch.Reject(ssh.Prohibited, "no channels from the server")
+			}
+		case <-timer.C:
+			timer.Reset(interval)
+			if c.wire.heard.Swap(false) {
+				silent = 0
+				continue
+			}
+			if silent++; silent > c.target.AliveCountMax {
+				c.end(c.lost("no sign of life for %s", short(interval*time.Duration(silent))))
+				// Not conn.Close: it would wait for a write that is stuck.
+				c.wire.Close()
+				continue
+			}
+			c.ask(asked)
+		}
+	}
+	err := c.conn.Wait()
+	c.end(c.lost("the connection broke").because(err))
+	c.wire.Close()
+}
+
+// ask sends a keep-alive. Any answer is heard by the wire, also a refusal.
+func (c *Client) ask(asked chan struct{}) {
+	select {
+	case asked <- struct{}{}:
+	default:
+		return // the last question is still open
+	}
+	go func() { // ends with the answer or the connection
+		c.conn.SendRequest("keepalive@openssh.com", true, nil)
+		<-asked
+	}()
+}
+
+func (c *Client) lost(format string, args ...any) *DialError {
+	return fail(c.target, "connection", KindLost, format, args...).at("%s", c.target.addr())
+}
+
+// Start runs a command with the user's login shell. The context bounds the
+// start only; closing the session or the client ends it later.
+func (c *Client) Start(ctx context.Context, command string) (*Session, error) {
+	type started struct {
+		s   *Session
+		err error
+	}
+	result := make(chan started, 1)
+	go func() {
+		s, err := c.start(command)
+		result <- started{s, err}
+	}()
+	select {
+	case r := <-result:
+		return r.s, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-result; r.err == nil {
+				r.s.Close()
+			}
+		}()
+		return nil, fail(c.target, "session", KindCanceled, "canceled").because(context.Cause(ctx))
+	}
+}
+
+func (c *Client) start(command string) (*Session, error) {
+	ch, reqs, err := c.conn.OpenChannel("session", nil)
+	if err != nil {
+		var open *ssh.OpenChannelError
+		if errors.As(err, &open) {
+			return nil, fail(c.target, "session", KindSession, "the server opens no session: %s", open.Message).
+				because(err).hint("MaxSessions in its sshd_config may be too low")
+		}
+		return nil, c.broken(err)
+	}
+	s := newSession(c, ch, reqs)
+	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
+	if err == nil && ok {
+		return s, nil
+	}
+	s.Close()
+	if err != nil {
+		return nil, c.broken(err)
+	}
+	return nil, fail(c.target, "session", KindSession, "the server runs no command").
+		hint("is it limited to sftp, or by a forced command?")
+}
+
+// broken is the error of a step that failed because the connection did.
+func (c *Client) broken(err error) error {
+	if e := c.Err(); e != nil {
+		return e
+	}
+	return fail(c.target, "session", KindLost, "the connection broke").because(fmt.Errorf("start: %w", err))
+}

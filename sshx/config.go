@@ -1,0 +1,290 @@
+package sshx
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/kevinburke/ssh_config"
+)
+
+// A Config is what the user's and the system's configuration files say, read
+// once. It never changes, so that many goroutines may resolve from it.
+type Config struct {
+	files []*configFile // in the order in which the first value wins
+}
+
+type configFile struct{ blocks []block }
+
+// A block is a Host or Match line and what follows it; the lines before the
+// first of them are a block that always applies.
+type block struct {
+	file     string
+	line     int
+	always   bool
+	hosts    []string // patterns of Host
+	criteria []string // words of Match
+	settings []setting
+}
+
+// A setting is one line below Host or Match. An Include keeps its files, since
+// they apply only where the block around it does.
+type setting struct {
+	file    string
+	line    int
+	keyword string // as written
+	text    string // value as written, with quotes
+	include []*configFile
+}
+
+func (s setting) fail(format string, args ...any) *ConfigError {
+	return &ConfigError{File: s.file, Line: s.line, Keyword: s.keyword, Why: fmt.Sprintf(format, args...)}
+}
+
+// maxInclude is OpenSSH's READCONF_MAX_DEPTH.
+const maxInclude = 16
+
+// ReadConfig reads the user's file and then the system's; a name that is empty
+// and a file that does not exist count as empty. A line that cannot be
+// understood is a *ConfigError.
+func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
+	user := configReader{home: me.Home, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID, private: true}
+	system := configReader{home: me.Home, dir: filepath.Dir(systemFile)}
+	c := &Config{}
+	for _, f := range []struct {
+		configReader
+		name string
+	}{{user, userFile}, {system, systemFile}} {
+		if f.name == "" {
+			continue
+		}
+		file, err := f.read(f.name, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.files = append(c.files, file)
+	}
+	return c, nil
+}
+
+// A configReader knows where the relative names of an Include begin.
+type configReader struct {
+	home, dir string
+	uid       int
+	private   bool // refuse files that others can write, as readconf.c does for the user's
+}
+
+func (r configReader) read(name string, depth int) (*configFile, error) {
+	if depth > maxInclude {
+		return nil, &ConfigError{File: name, Line: 1, Keyword: "Include", Why: "nested too deeply"}
+	}
+	if err := r.checkOwner(name); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return r.parse(name, data, depth)
+}
+
+// checkOwner keeps to readconf.c: whoever can write the user's configuration
+// can run a ProxyCommand as the user.
+func (r configReader) checkOwner(name string) error {
+	if !r.private {
+		return nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if ok && int(st.Uid) != 0 && int(st.Uid) != r.uid || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s: bad owner or permissions: others can write it; run: chmod go-w %s", name, name)
+	}
+	return nil
+}
+
+// parse lets the library find blocks and lines. Two directives are hidden from
+// it, because it refuses most of Match and reads the files of an Include
+// without saying which one was wrong; values are split here, because it ends
+// them at any '#' and loses quotes between words.
+func (r configReader) parse(name string, data []byte, depth int) (*configFile, error) {
+	lines := strings.Split(string(data), "\n")
+	parsed, err := ssh_config.DecodeBytes(hideDirectives(lines))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	file := &configFile{}
+	for i, h := range parsed.Hosts {
+		b, err := newBlock(name, lines, h, i == 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range h.Nodes {
+			kv, ok := node.(*ssh_config.KV)
+			if !ok {
+				continue // blank, or a comment
+			}
+			s, err := r.setting(name, lines, kv, depth)
+			if err != nil {
+				return nil, err
+			}
+			b.settings = append(b.settings, s)
+		}
+		file.blocks = append(file.blocks, b)
+	}
+	return file, nil
+}
+
+const (
+	hiddenMatch   = "match@" // followed by the line number
+	hiddenInclude = "X-Include"
+)
+
+// hideDirectives replaces Match and Include by directives without meaning to
+// the library, on the same lines.
+func hideDirectives(lines []string) []byte {
+	var out bytes.Buffer
+	for i, line := range lines {
+		keyword, rest := splitKeyword(line)
+		switch strings.ToLower(keyword) {
+		case "match":
+			line = "Host " + hiddenMatch + strconv.Itoa(i+1)
+		case "include":
+			line = hiddenInclude + " " + rest
+		}
+		out.WriteString(line)
+		out.WriteByte('\n')
+	}
+	return out.Bytes()
+}
+
+// splitKeyword splits "Keyword value", "Keyword=value" and "Keyword = value".
+func splitKeyword(line string) (keyword, rest string) {
+	line = strings.Trim(line, " \t\r\f")
+	i := strings.IndexAny(line, " \t=")
+	if i < 0 {
+		return line, ""
+	}
+	keyword, rest = line[:i], strings.TrimLeft(line[i:], " \t")
+	rest = strings.TrimPrefix(rest, "=")
+	return keyword, strings.TrimLeft(rest, " \t")
+}
+
+func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (block, error) {
+	b := block{file: name, line: 1, always: first}
+	if first {
+		return b, nil
+	}
+	var words []string
+	for _, p := range h.Patterns {
+		words = append(words, p.String())
+	}
+	patterns, ok := splitArgs(strings.Join(words, " "))
+	if !ok || len(patterns) == 0 {
+		return b, &ConfigError{File: name, Line: lineOfHost(lines, words), Keyword: "Host", Why: "no pattern, or an unbalanced quote"}
+	}
+	if n, found := strings.CutPrefix(patterns[0], hiddenMatch); found {
+		if line, err := strconv.Atoi(n); err == nil && line <= len(lines) {
+			return newMatch(name, line, lines[line-1])
+		}
+	}
+	b.hosts = patterns
+	return b, nil
+}
+
+// lineOfHost finds the line a Host block came from, which the library does not
+// keep: the first Host line with these words.
+func lineOfHost(lines []string, words []string) int {
+	for i, line := range lines {
+		keyword, rest := splitKeyword(line)
+		if strings.EqualFold(keyword, "host") && slices.Equal(strings.Fields(rest), words) {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+func newMatch(name string, line int, text string) (block, error) {
+	_, rest := splitKeyword(text)
+	words, ok := splitArgs(rest)
+	b := block{file: name, line: line, criteria: words}
+	if !ok || len(words) == 0 {
+		return b, &ConfigError{File: name, Line: line, Keyword: "Match", Why: "no criterion, or an unbalanced quote"}
+	}
+	return b, nil
+}
+
+func (r configReader) setting(name string, lines []string, kv *ssh_config.KV, depth int) (setting, error) {
+	line := kv.Pos().Line
+	keyword, text := splitKeyword(lines[line-1])
+	s := setting{file: name, line: line, keyword: keyword, text: text}
+	args, ok := splitArgs(text)
+	if len(args) == 0 || args[0] == "" {
+		return s, s.fail("value missing")
+	}
+	if !ok && !rawValue(keyword) {
+		return s, s.fail("unbalanced quote")
+	}
+	if kv.Key != hiddenInclude {
+		return s, nil
+	}
+	for _, arg := range args {
+		files, err := r.include(s, arg, depth)
+		if err != nil {
+			return s, err
+		}
+		s.include = append(s.include, files...)
+	}
+	if s.include == nil {
+		s.include = []*configFile{}
+	}
+	return s, nil
+}
+
+// rawValue names the keywords whose value is the rest of the line, meant for a
+// shell (readconf.c, parse_command).
+func rawValue(keyword string) bool {
+	switch strings.ToLower(keyword) {
+	case "proxycommand", "localcommand", "remotecommand", "knownhostscommand":
+		return true
+	}
+	return false
+}
+
+// include reads the files a pattern names; no file is no error.
+func (r configReader) include(s setting, pattern string, depth int) ([]*configFile, error) {
+	switch {
+	case strings.HasPrefix(pattern, "~/"):
+		pattern = filepath.Join(r.home, pattern[2:])
+	case !filepath.IsAbs(pattern):
+		pattern = filepath.Join(r.dir, pattern)
+	}
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, s.fail("%v", err)
+	}
+	var files []*configFile
+	for _, name := range names {
+		f, err := r.read(name, depth+1)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			continue // as OpenSSH: what cannot be read does not count
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}

@@ -1,0 +1,151 @@
+package sshx
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A wire is the connection below SSH. It reads ahead, because the library
+// takes the server's version byte by byte; it remembers how the conversation
+// began, because what is no SSH server often says so in plain text; and it
+// knows whether the peer has been heard of lately and how reading ended.
+type wire struct {
+	net.Conn
+	r     *bufio.Reader
+	heard atomic.Bool           // since it was last cleared
+	ended atomic.Pointer[error] // what Read failed with first
+
+	mu    sync.Mutex // guards greet
+	greet []byte     // first bytes read, until the library has its version
+}
+
+func newWire(c net.Conn) *wire {
+	return &wire{Conn: c, r: bufio.NewReaderSize(c, 4096)}
+}
+
+const greetMax = 256
+
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if n > 0 {
+		w.heard.Store(true)
+		if n == 1 { // the library reads its version so, and nothing else
+			w.mu.Lock()
+			if len(w.greet) < greetMax {
+				w.greet = append(w.greet, p[0])
+			}
+			w.mu.Unlock()
+		}
+	}
+	if err != nil {
+		w.ended.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// greeting is what the peer said first; it may be incomplete.
+func (w *wire) greeting() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.TrimSpace(string(w.greet))
+}
+
+// lookup finds the addresses of a name. A literal address is its own.
+func (d *Dialer) lookup(ctx context.Context, t Target) ([]netip.Addr, *DialError) {
+	if a, err := netip.ParseAddr(t.HostName); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	network := "ip"
+	switch t.AddressFamily {
+	case "inet":
+		network = "ip4"
+	case "inet6":
+		network = "ip6"
+	}
+	find := d.Lookup
+	if find == nil {
+		find = net.DefaultResolver.LookupNetIP
+	}
+	addrs, err := find(ctx, network, t.HostName)
+	if err == nil && len(addrs) > 0 {
+		return addrs, nil
+	}
+	at := ""
+	if t.HostName != t.Alias {
+		at = t.HostName
+	}
+	var dns *net.DNSError
+	switch {
+	case ctx.Err() != nil:
+		return nil, d.timeout(ctx, t, "resolve", "no answer from the name server").at("%s", at)
+	case errors.As(err, &dns) && !dns.IsNotFound:
+		return nil, fail(t, "resolve", KindName, "the host name cannot be looked up: %s", dns.Err).at("%s", at).because(err)
+	}
+	return nil, fail(t, "resolve", KindName, "host name unknown").at("%s", at).because(err)
+}
+
+// connect tries the addresses one after the other, as ssh does, each with its
+// share of the time that is left.
+func (d *Dialer) connect(b *budget, t Target, addrs []netip.Addr) (net.Conn, *DialError) {
+	dialer := net.Dialer{}
+	if t.BindAddress != "" {
+		a, err := netip.ParseAddr(t.BindAddress)
+		if err != nil {
+			return nil, fail(t, "config", KindConfig, "BindAddress %s is not an address", t.BindAddress)
+		}
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0))
+	}
+	dial := d.Connect
+	if dial == nil {
+		dial = dialer.DialContext
+	}
+	var last *DialError
+	for i, a := range addrs {
+		one, cancel := context.WithTimeout(b.ctx, b.remaining()/time.Duration(len(addrs)-i))
+		conn, err := dial(one, "tcp", netip.AddrPortFrom(a.Unmap(), uint16(t.Port)).String())
+		late := one.Err() != nil
+		cancel()
+		if err == nil {
+			return conn, nil
+		}
+		last = d.unreachable(b.ctx, t, a, err, late)
+		if b.ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}
+
+func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err error, late bool) *DialError {
+	port := strconv.Itoa(t.Port)
+	e := (*DialError)(nil)
+	switch {
+	case late:
+		e = d.timeout(ctx, t, "connect", "cannot reach port "+port)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e = fail(t, "connect", KindRefused, "connection refused: no ssh server on port %s", port)
+	case errors.Is(err, syscall.ECONNRESET):
+		e = fail(t, "connect", KindBusy, "the server is busy: it dropped the connection at once")
+	default:
+		e = fail(t, "connect", KindReach, "cannot reach port %s: %v", port, cause(err))
+	}
+	return e.at("%s", net.JoinHostPort(a.Unmap().String(), port)).because(err)
+}
+
+// cause is the system's own word, without the addresses around it.
+func cause(err error) error {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no
+	}
+	return err
+}

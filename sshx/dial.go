@@ -1,0 +1,367 @@
+package sshx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/crypto/ssh"
+)
+
+// A Dialer connects to the hosts of one run. Its fields must not change after
+// the first Dial; the zero value of each is usable. It must not be copied.
+type Dialer struct {
+	Log     zerolog.Logger
+	Timeout time.Duration // for one attempt, from name to login; 0: 10 s
+	Retries int           // attempts where a server is busy; 0: 4
+	Pacer   *Pacer        // 0: one of its own with the default limits
+
+	// AcceptNew records unknown host keys as StrictHostKeyChecking accept-new
+	// does, also where the configuration does not say so.
+	AcceptNew bool
+	// Ask reads a passphrase from the user; nil: there is nobody to ask. There
+	// is one call at a time, and one for each key.
+	Ask func(prompt string) ([]byte, error)
+
+	// Lookup and Connect replace the resolver and TCP in tests.
+	Lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
+	Connect func(ctx context.Context, network, address string) (net.Conn, error)
+
+	recording sync.Mutex // held while a known_hosts file is added to
+	asking    sync.Mutex // held while the user is asked
+
+	mu     sync.Mutex // guards what follows; nothing that waits happens under it
+	pacer  *Pacer
+	known  map[string]func() *knownFile
+	keys   map[string]func() *keyFile
+	agents map[string]*keyAgent
+	hops   map[string]*hop
+}
+
+const (
+	defaultTimeout = 10 * time.Second
+	defaultRetries = 4
+)
+
+// errDeadline is the cause of a context that ended because the set-up took too
+// long, to tell it from one that the caller has ended.
+var errDeadline = errors.New("no answer in time")
+
+// Dial connects and logs in. It waits for its turn, tries again where the
+// server is busy, and ends at once with ctx. Errors are *DialError.
+func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
+	t = t.withDefaults()
+	retries := d.Retries
+	if retries <= 0 {
+		retries = defaultRetries
+	}
+	for n := 1; ; n++ {
+		c, err := d.attempt(ctx, t)
+		if err == nil {
+			return c, nil
+		}
+		d.Log.Debug().Str("host", t.Alias).Int("attempt", n).Err(err).AnErr("raw", err.Err).Msg("connect")
+		again := err.Retryable() && n < retries || unanswered(err) && n < t.Attempts
+		if !again {
+			if n > 1 && err.Kind == KindBusy {
+				err.Why += fmt.Sprintf(", %d attempts", n)
+			}
+			return nil, err
+		}
+		select {
+		case <-time.After(backoff(n, rand.Float64())):
+		case <-ctx.Done():
+			return nil, d.timeout(ctx, t, err.Step, "")
+		}
+	}
+}
+
+// unanswered is what ConnectionAttempts is about.
+func unanswered(e *DialError) bool {
+	return (e.Kind == KindReach || e.Kind == KindRefused) && e.Step == "connect"
+}
+
+// attempt goes through the steps once: way, name, place, connection, login.
+func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
+	way, err := d.way(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	b := d.budget(ctx, t)
+	defer b.stop()
+	server := "via " + t.proxyKey()
+	var addrs []netip.Addr
+	if way == nil && t.ProxyCommand == "" {
+		if addrs, err = d.lookup(b.ctx, t); err != nil {
+			return nil, err
+		}
+		server = netip.AddrPortFrom(addrs[0], uint16(t.Port)).String()
+	}
+	pass, err := d.place(ctx, b, t, server)
+	if err != nil {
+		way.release()
+		return nil, err
+	}
+	c, err := d.setUp(b, t, way, addrs)
+	pass.leave(conclusion(err), asError(err))
+	if err != nil {
+		way.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+func asError(e *DialError) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// proxyKey names what stands between us and the target.
+func (t Target) proxyKey() string {
+	if len(t.Via) > 0 {
+		return t.hop().key()
+	}
+	return t.ProxyCommand
+}
+
+// place waits for the pacer, off the clock.
+func (d *Dialer) place(ctx context.Context, b *budget, t Target, server string) (*pass, *DialError) {
+	resume := b.pause()
+	defer resume()
+	pass, err := d.thePacer().enter(ctx, server)
+	var other *DialError
+	switch {
+	case err == nil:
+		return pass, nil
+	case errors.As(err, &other): // what another connection to the server met
+		same := *other
+		same.Host = t.Alias
+		return nil, &same
+	}
+	return nil, d.timeout(ctx, t, "connect", "")
+}
+
+func (d *Dialer) thePacer() *Pacer {
+	if d.Pacer != nil {
+		return d.Pacer
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pacer == nil {
+		d.pacer = &Pacer{}
+	}
+	return d.pacer
+}
+
+// conclusion is what an attempt says about the server.
+func conclusion(err *DialError) outcome {
+	switch {
+	case err == nil:
+		return loggedIn
+	case err.Kind == KindBusy:
+		return dropped
+	case err.Step == "connect" && (err.Kind == KindReach || err.Kind == KindRefused):
+		return dead
+	case err.Step == "handshake" && err.Kind == KindReach:
+		return dead
+	}
+	return unclear
+}
+
+// setUp makes the connection and logs in, within the budget.
+func (d *Dialer) setUp(b *budget, t Target, way *hop, addrs []netip.Addr) (*Client, *DialError) {
+	conn, err := d.open(b, t, way, addrs)
+	if err != nil {
+		return nil, err
+	}
+	w := newWire(conn)
+	// Closing is what unblocks every step of the handshake, on any transport.
+	unhook := context.AfterFunc(b.ctx, func() { conn.Close() })
+	s := &setup{d: d, b: b, t: t, wire: w, step: "handshake"}
+	c, chans, reqs, fault := s.handshake()
+	if !unhook() && fault == nil { // out of time just as it was done
+		c.Close()
+		fault = context.Cause(b.ctx)
+	}
+	if fault != nil {
+		err := s.explain(fault)
+		if p, ok := conn.(*proxyConn); ok && err.Kind == KindBusy {
+			err = p.explain(t, err)
+		}
+		conn.Close()
+		return nil, err
+	}
+	return newClient(d, t, c, w, chans, reqs, way), nil
+}
+
+// open makes the transport: through the last jump host, a proxy command, or
+// TCP.
+func (d *Dialer) open(b *budget, t Target, way *hop, addrs []netip.Addr) (net.Conn, *DialError) {
+	switch {
+	case way != nil:
+		return way.open(b.ctx, d, t)
+	case t.ProxyCommand != "":
+		command, err := t.proxyCommand()
+		if err != nil {
+			return nil, fail(t, "config", KindConfig, "ProxyCommand: %v", err)
+		}
+		p, err := startProxy(command)
+		if err != nil {
+			return nil, fail(t, "connect", KindOther, "ProxyCommand cannot be started: %v", cause(err)).because(err)
+		}
+		return p, nil
+	}
+	return d.connect(b, t, addrs)
+}
+
+// timeout is the error after ctx has ended: why if time ran out, else that the
+// caller did not want it any more.
+func (d *Dialer) timeout(ctx context.Context, t Target, step, why string) *DialError {
+	if end := context.Cause(ctx); ctx.Err() != nil && !errors.Is(end, errDeadline) {
+		return fail(t, step, KindCanceled, "given up: %v", end).because(end)
+	}
+	return fail(t, step, KindReach, "%s in %s", why, short(d.timeoutOf(t))).because(errDeadline)
+}
+
+func (d *Dialer) timeoutOf(t Target) time.Duration {
+	switch {
+	case t.ConnectTimeout > 0:
+		return t.ConnectTimeout
+	case d.Timeout > 0:
+		return d.Timeout
+	}
+	return defaultTimeout
+}
+
+// short writes 10 s, 1.5 s or 200 ms.
+func short(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
+}
+
+// A budget is the time one attempt may take. It can be stopped while the user
+// or the pacer is waited for.
+type budget struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu     sync.Mutex // guards what follows
+	timer  *time.Timer
+	left   time.Duration
+	since  time.Time
+	paused int
+}
+
+func (d *Dialer) budget(parent context.Context, t Target) *budget {
+	b := &budget{left: d.timeoutOf(t), since: time.Now()}
+	b.ctx, b.cancel = context.WithCancelCause(parent)
+	b.timer = time.AfterFunc(b.left, func() { b.cancel(errDeadline) })
+	return b
+}
+
+func (b *budget) stop() {
+	b.timer.Stop()
+	b.cancel(nil)
+}
+
+func (b *budget) pause() (resume func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.paused++; b.paused == 1 {
+		b.timer.Stop()
+		b.left -= time.Since(b.since)
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.paused--; b.paused == 0 && b.ctx.Err() == nil {
+			b.since = time.Now()
+			b.timer.Reset(max(b.left, 0))
+		}
+	}
+}
+
+// remaining is how much of the budget is left.
+func (b *budget) remaining() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.left - time.Since(b.since)
+}
+
+// cached reads a file at most once, however many goroutines ask for it.
+func cached[T any](d *Dialer, m *map[string]func() T, name string, read func() T) T {
+	d.mu.Lock()
+	if *m == nil {
+		*m = map[string]func() T{}
+	}
+	get := (*m)[name]
+	if get == nil {
+		get = sync.OnceValue(read)
+		(*m)[name] = get
+	}
+	d.mu.Unlock()
+	return get()
+}
+
+func (d *Dialer) knownFile(path string) *knownFile {
+	return cached(d, &d.known, path, func() *knownFile {
+		f, err := readKnownFile(path)
+		if err != nil {
+			d.Log.Debug().Err(err).Msg("known hosts")
+		}
+		return f
+	})
+}
+
+func (d *Dialer) keyFile(path string) *keyFile {
+	return cached(d, &d.keys, path, func() *keyFile { return loadKey(path) })
+}
+
+// asker is Ask, for one goroutine at a time; nil if there is nobody to ask.
+func (d *Dialer) asker() func(string) ([]byte, error) {
+	if d.Ask == nil {
+		return nil
+	}
+	return func(prompt string) ([]byte, error) {
+		d.asking.Lock()
+		defer d.asking.Unlock()
+		return d.Ask(prompt)
+	}
+}
+
+func (d *Dialer) agent(socket string) *keyAgent {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.agents == nil {
+		d.agents = map[string]*keyAgent{}
+	}
+	if d.agents[socket] == nil {
+		d.agents[socket] = newKeyAgent(socket)
+	}
+	return d.agents[socket]
+}
+
+// Close lets go of the agents. Clients stay as they are.
+func (d *Dialer) Close() error {
+	d.mu.Lock()
+	agents := d.agents
+	d.agents = nil
+	d.mu.Unlock()
+	for _, a := range agents {
+		a.close()
+	}
+	return nil
+}
+
+var _ ssh.HostKeyCallback = (*hostKeys)(nil).check

@@ -1,0 +1,317 @@
+package sshx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"remshell/sshx/sshtest"
+)
+
+func TestDialRunsACommand(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	s := p.server(sshtest.Options{})
+	c := p.dial(p.target(s.Addr()))
+	if got := output(t, c, "echo out; echo err >&2; echo $LOGNAME"); got != "out\nalice\n" {
+		t.Errorf("stdout: %q", got)
+	}
+	c.Close()
+	if !errors.Is(c.Err(), errClosed) {
+		t.Errorf("Err after Close: %v", c.Err())
+	}
+}
+
+func TestSessionStreamsAndStatus(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	c := p.dial(p.target(p.server(sshtest.Options{}).Addr()))
+	t.Run("stdin and stdout", func(t *testing.T) {
+		s, err := c.Start(context.Background(), "cat; echo bye >&2; exit 3")
+		check(t, err)
+		big := strings.Repeat("0123456789abcdef", 1<<16)
+		go func() {
+			fmt.Fprint(s, big)
+			s.CloseWrite()
+		}()
+		var b strings.Builder
+		buf := make([]byte, 8192)
+		for {
+			n, err := s.Read(buf)
+			b.Write(buf[:n])
+			if err != nil {
+				break
+			}
+		}
+		if b.String() != big {
+			t.Errorf("%d bytes came back of %d", b.Len(), len(big))
+		}
+		var exit *ExitError
+		if err := s.Wait(); !errors.As(err, &exit) || exit.Code != 3 {
+			t.Errorf("Wait: %v", err)
+		}
+		if s.Stderr() != "bye\n" {
+			t.Errorf("stderr: %q", s.Stderr())
+		}
+	})
+	t.Run("signal", func(t *testing.T) {
+		s, err := c.Start(context.Background(), "kill -SEGV $$")
+		check(t, err)
+		var exit *ExitError
+		if err := s.Wait(); !errors.As(err, &exit) || exit.Signal != "SEGV" {
+			t.Errorf("Wait: %v", err)
+		}
+	})
+	t.Run("stderr keeps its end", func(t *testing.T) {
+		s, err := c.Start(context.Background(), "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done")
+		check(t, err)
+		check(t, s.Wait())
+		if got := s.Stderr(); len(got) > tailMax || !strings.HasSuffix(got, "line 1999\n") {
+			t.Errorf("%d bytes, ending in %q", len(got), got[max(0, len(got)-20):])
+		}
+	})
+}
+
+func TestServerHangsUp(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	s := p.server(sshtest.Options{})
+	c := p.dial(p.target(s.Addr()))
+	ses, err := c.Start(context.Background(), "cat")
+	check(t, err)
+	s.Hangup()
+	_, err = ses.Read(make([]byte, 1))
+	var e *DialError
+	if !errors.As(err, &e) || e.Kind != KindLost {
+		t.Errorf("Read after the server hung up: %v, want kind lost", err)
+	}
+	<-c.Done()
+	if err := ses.Wait(); !errors.Is(err, ErrNoStatus) {
+		t.Errorf("Wait: %v", err)
+	}
+}
+
+func TestCommandEndsWithConnection(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	c := p.dial(p.target(p.server(sshtest.Options{}).Addr()))
+	mark := p.home + "/ended"
+	_, err := c.Start(context.Background(), "cat; echo > "+mark)
+	check(t, err)
+	c.Close()
+	eventually(t, "the command saw the end of its input", func() bool {
+		_, err := os.Stat(mark)
+		return err == nil
+	})
+}
+
+// Each row is one row of cli.md SSH-5, and what the user is told.
+func TestFailures(t *testing.T) {
+	noLeak(t)
+	other := sshtest.NewKey()
+	tests := []struct {
+		name  string
+		opts  sshtest.Options
+		known bool // in known_hosts
+		edit  func(*Target)
+		kind  Kind
+		part  string
+		hint  string
+	}{
+		{"unknown key", sshtest.Options{}, false, nil,
+			KindUnknownKey, "n1: host key: the host key is unknown (ssh-ed25519 SHA256:", "ssh n1 true"},
+		{"unknown key, strict", sshtest.Options{}, false, func(t *Target) { t.Strict = "yes" },
+			KindUnknownKey, "not in ~/.ssh/known_hosts", "--accept-new-host-keys"},
+		{"login refused", sshtest.Options{RefuseAll: true}, true, nil,
+			KindLogin, "n1: login: login refused for user alice; tried ~/.ssh/id_ed25519", "ssh -v n1 true"},
+		{"no key", sshtest.Options{}, true, func(t *Target) { t.Identities = []string{} },
+			KindLogin, "login refused for user alice; no key to try", "agent"},
+		{"key file missing", sshtest.Options{}, true, func(t *Target) { t.Identities = []string{t.Home + "/nokey"} },
+			KindLogin, "no key to try; ~/nokey: file does not exist", ""},
+		{"banner explains", sshtest.Options{RefuseAll: true, Banner: "down for\nmaintenance\n"}, true, nil,
+			KindLogin, "(maintenance)", ""},
+		{"key exchange", sshtest.Options{Config: func(c *ssh.ServerConfig) { c.KeyExchanges = []string{"ecdh-sha2-nistp256"} }}, true,
+			func(t *Target) { t.Kex = []string{"curve25519-sha256"} },
+			KindMismatch, "no key exchange in common: we offer curve25519-sha256", "KexAlgorithms"},
+		{"always dropped", sshtest.Options{DropFirst: 1000}, true, nil,
+			KindBusy, "busy: it closed the connection before the login (MaxStartups), 2 attempts", "MaxStartups"},
+		{"always dropped with a word", sshtest.Options{DropFirst: 1000, DropText: "Not allowed at this time\r\n"}, true, nil,
+			KindBusy, "busy", ""},
+		{"not ssh", sshtest.Options{DropFirst: 1000, DropText: "HTTP/1.1 400 Bad Request\r\n\r\n"}, true, nil,
+			KindMismatch, `not an ssh server: it says "HTTP/1.1 400 Bad Request"`, ""},
+		{"no shell", sshtest.Options{NoSession: true}, true, nil,
+			KindSession, "n1: session: the server opens no session", "MaxSessions"},
+		{"wrong host key of the same type", sshtest.Options{HostKeys: []ssh.Signer{other}}, false, nil,
+			KindChangedKey, "the host key has changed", "ssh-keygen -R '["},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.d.Retries = 2
+			s := p.stranger(tt.opts)
+			if tt.known {
+				p.write(".ssh/known_hosts", s.KnownHosts())
+			}
+			if tt.kind == KindChangedKey {
+				line := fmt.Sprintf("[127.0.0.1]:%d ssh-ed25519 %s\n", s.Port(), keyText(p.key))
+				p.write(".ssh/known_hosts", line)
+			}
+			target := p.target(s.Addr())
+			if tt.edit != nil {
+				tt.edit(&target)
+			}
+			if tt.kind == KindSession {
+				_, err := p.dial(target).Start(context.Background(), "true")
+				var e *DialError
+				if !errors.As(err, &e) {
+					t.Fatal(err)
+				}
+				p.want(e, tt.kind, tt.part, tt.hint)
+				return
+			}
+			p.want(p.refusal(target), tt.kind, tt.part, tt.hint)
+		})
+	}
+}
+
+func TestTooManyKeys(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	var names []string
+	for i := range 8 {
+		name := fmt.Sprintf("key%d", i)
+		p.addKey(name, newEd25519(t), "")
+		names = append(names, p.home+"/.ssh/"+name)
+	}
+	target := p.target(p.server(sshtest.Options{}).Addr())
+	target.Identities = names
+	p.want(p.refusal(target), KindTooMany, "too many authentication failures; tried ~/.ssh/key0, ~/.ssh/key1", "IdentitiesOnly yes")
+}
+
+func TestFoldableReason(t *testing.T) {
+	p := newPlace(t)
+	a, b := p.target(p.stranger(sshtest.Options{}).Addr()), p.target(p.stranger(sshtest.Options{}).Addr())
+	b.Alias = "n2"
+	ea, eb := p.refusal(a), p.refusal(b)
+	if ea.Reason() != eb.Reason() || ea.Error() == eb.Error() {
+		t.Errorf("cannot be folded:\n%v\n%v", ea, eb)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	t.Run("refused", func(t *testing.T) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		check(t, err)
+		addr := ln.Addr().String()
+		ln.Close()
+		p.want(p.refusal(p.target(addr)), KindRefused, "n1: connect: connection refused: no ssh server on port", "")
+	})
+	t.Run("unknown name", func(t *testing.T) {
+		target := p.target("127.0.0.1:22")
+		target.Alias, target.HostName = "nodee", "nodee"
+		p.d.Lookup = func(context.Context, string, string) ([]netip.Addr, error) {
+			return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
+		}
+		defer func() { p.d.Lookup = nil }()
+		p.want(p.refusal(target), KindName, "nodee: resolve: host name unknown", "~/.ssh/config")
+	})
+	p = newPlace(t) // known_hosts is read once by each Dialer
+	for name, opts := range map[string]sshtest.Options{
+		"silent":               {Silent: sshtest.BeforeVersion},
+		"silent after version": {Silent: sshtest.AfterVersion},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := p.target(p.stranger(opts).Addr())
+			target.ConnectTimeout = 50 * time.Millisecond
+			p.want(p.refusal(target), KindReach, "in 50 ms", "")
+		})
+	}
+	t.Run("slow login", func(t *testing.T) {
+		target := p.target(p.server(sshtest.Options{LoginDelay: time.Minute}).Addr())
+		target.ConnectTimeout = 200 * time.Millisecond
+		p.want(p.refusal(target), KindReach, "n1: login: the login was not finished in 200 ms", "")
+	})
+	t.Run("canceled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		s := p.stranger(sshtest.Options{Silent: sshtest.BeforeVersion})
+		go func() {
+			eventually(t, "connected", func() bool { return s.Stats().Accepted > 0 })
+			cancel()
+		}()
+		_, err := p.d.Dial(ctx, p.target(s.Addr()))
+		var e *DialError
+		if !errors.As(err, &e) || e.Kind != KindCanceled || !errors.Is(err, context.Canceled) {
+			t.Errorf("Dial: %v", err)
+		}
+	})
+}
+
+// Those who wait for a server that turned out to be dead need not find out
+// again.
+func TestDeadServerIsFoundDeadOnce(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	s := p.server(sshtest.Options{Silent: sshtest.BeforeVersion})
+	target := p.target(s.Addr())
+	target.ConnectTimeout = 100 * time.Millisecond
+	var wg sync.WaitGroup
+	for i := range 48 {
+		wg.Go(func() {
+			target := target
+			target.Alias = fmt.Sprintf("n%d", i)
+			if e := p.refusal(target); e.Kind != KindReach || e.Host != target.Alias {
+				t.Errorf("%s: %v", target.Alias, e)
+			}
+		})
+	}
+	wg.Wait()
+	if n := s.Stats().Accepted; n > 2*defaultPerServer {
+		t.Errorf("%d connections were tried, want one batch of %d or so", n, defaultPerServer)
+	}
+}
+
+func TestBusyServerIsTriedAgain(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	s := p.server(sshtest.Options{DropFirst: 2})
+	p.dial(p.target(s.Addr()))
+	if st := s.Stats(); st.Accepted != 3 || st.Dropped != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestManyAliasesOfOneServer(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	// 5 is less than the 8 we begin with: the limit must come down.
+	s := p.server(sshtest.Options{MaxStartups: 5, LoginDelay: 5 * time.Millisecond})
+	var wg sync.WaitGroup
+	for i := range 48 {
+		wg.Go(func() {
+			target := p.target(s.Addr())
+			target.Alias = fmt.Sprintf("n%d", i)
+			c, err := p.d.Dial(context.Background(), target)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			if got := output(t, c, "echo $((6*7))"); got != "42\n" {
+				t.Errorf("%s: %q", target.Alias, got)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,136 @@
+package sshx
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// A Kind says for programs what went wrong.
+type Kind string
+
+const (
+	KindConfig     Kind = "config"        // the configuration asks for what we cannot do, or is wrong
+	KindName       Kind = "unknown-name"  // the host name has no address
+	KindReach      Kind = "unreachable"   // no answer in time, no route
+	KindRefused    Kind = "refused"       // nothing listens on the port
+	KindUnknownKey Kind = "unknown-key"   // the host key is not in known_hosts
+	KindChangedKey Kind = "changed-key"   // known_hosts has another key for the host
+	KindRevokedKey Kind = "revoked-key"   // known_hosts says never to accept this key
+	KindHostCert   Kind = "host-cert"     // signed by a known authority, but not valid
+	KindLogin      Kind = "login"         // none of the keys was accepted
+	KindTooMany    Kind = "too-many-keys" // the server lost patience with our keys
+	KindBusy       Kind = "busy"          // closed before the login: MaxStartups; worth another try
+	KindMismatch   Kind = "mismatch"      // no common algorithm, or no SSH server at all
+	KindSession    Kind = "session"       // logged in, but the server starts nothing
+	KindLost       Kind = "lost"          // an established connection broke
+	KindCanceled   Kind = "canceled"      // the caller's context ended
+	KindOther      Kind = "other"
+)
+
+// A DialError says which step toward which host failed.
+type DialError struct {
+	Host string // the alias the user wrote
+	Step string // config, jump, resolve, connect, handshake, host key, login, session
+	Kind Kind
+	Why  string // one clause, the same for all hosts that fail alike
+	At   string // what differs between such hosts: address, fingerprint
+	Err  error  // what the system or the library said; may be nil
+
+	remedy string
+}
+
+// Error is host, step, reason and detail on one line.
+func (e *DialError) Error() string {
+	s := e.Host + ": " + e.Reason()
+	if e.At != "" {
+		s += " (" + e.At + ")"
+	}
+	return s
+}
+
+// Reason is the message without the host's name and address, so that hosts
+// that fail alike can be folded into one line.
+func (e *DialError) Reason() string { return e.Step + ": " + e.Why }
+
+func (e *DialError) Unwrap() error { return e.Err }
+
+// Retryable says that the same attempt may succeed a moment later.
+func (e *DialError) Retryable() bool { return e.Kind == KindBusy && e.Step != "jump" }
+
+// Hint is what the user can do about it; empty when there is nothing to say.
+func (e *DialError) Hint() string {
+	if e.remedy != "" {
+		return e.remedy
+	}
+	switch e.Kind {
+	case KindName:
+		return "check the spelling, or give it a HostName in ~/.ssh/config"
+	case KindUnknownKey:
+		return "check the key with: ssh " + e.Host + " true, or record unknown keys with --accept-new-host-keys"
+	case KindLogin:
+		return "install a key on the host; is the agent running? try: ssh -v " + e.Host + " true"
+	case KindTooMany:
+		return "set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config"
+	case KindBusy:
+		return "lower --fanout, or raise MaxStartups in the server's sshd_config"
+	case KindHostCert, KindRevokedKey:
+		return "ask who runs the host"
+	}
+	return ""
+}
+
+// fail makes an error of t without cause.
+func fail(t Target, step string, kind Kind, why string, args ...any) *DialError {
+	return &DialError{Host: t.Alias, Step: step, Kind: kind, Why: fmt.Sprintf(why, args...)}
+}
+
+func (e *DialError) at(format string, args ...any) *DialError {
+	e.At = fmt.Sprintf(format, args...)
+	return e
+}
+
+func (e *DialError) because(err error) *DialError {
+	e.Err = err
+	return e
+}
+
+func (e *DialError) hint(format string, args ...any) *DialError {
+	e.remedy = fmt.Sprintf(format, args...)
+	return e
+}
+
+// A ConfigError is a line of a configuration file that is wrong, or that asks
+// for what this package cannot do.
+type ConfigError struct {
+	File    string
+	Line    int
+	Keyword string // empty: the line as a whole
+	Why     string
+
+	unsupported bool
+}
+
+func (e *ConfigError) Error() string {
+	where := fmt.Sprintf("%s:%d: ", e.File, e.Line)
+	if e.Keyword != "" {
+		where += e.Keyword + ": "
+	}
+	return where + e.Why
+}
+
+// Hint names the way out: OpenSSH itself can do what we cannot.
+func (e *ConfigError) Hint() string {
+	if e.unsupported {
+		return "use -launcher-exec ssh"
+	}
+	return ""
+}
+
+// tilde shortens a path below home for a message.
+func tilde(home, path string) string {
+	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok && home != "" {
+		return "~/" + rest
+	}
+	return path
+}

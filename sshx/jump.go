@@ -1,0 +1,172 @@
+package sshx
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A hop is a jump host that several connections go through. It is connected to
+// once, for the first who needs it, and closed after the last.
+type hop struct {
+	d      *Dialer
+	key    string
+	target Target
+	cancel context.CancelFunc
+	ready  chan struct{} // closed when client or err is set
+	client *Client
+	err    error
+
+	users int // guarded by d.mu
+}
+
+// way returns the last jump host of t, ready to be used; nil if t needs none.
+// The caller must release it, or hand it to a Client that does.
+func (d *Dialer) way(ctx context.Context, t Target) (*hop, *DialError) {
+	if len(t.Via) == 0 {
+		return nil, nil
+	}
+	h := d.share(t.hop())
+	select {
+	case <-h.ready:
+	case <-ctx.Done():
+		h.release()
+		return nil, d.timeout(ctx, t, "jump", "")
+	}
+	if h.err == nil {
+		return h, nil
+	}
+	defer h.release()
+	var inner *DialError
+	if !errors.As(h.err, &inner) {
+		return nil, fail(t, "jump", KindOther, "%v", h.err).because(h.err)
+	}
+	e := fail(t, "jump", inner.Kind, "%s: %s", inner.Host, inner.Reason()).because(inner)
+	e.At, e.remedy = inner.At, inner.Hint()
+	return nil, e
+}
+
+// share finds the hop to a jump host, or begins to connect to it.
+func (d *Dialer) share(t Target) *hop {
+	key := t.key()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.hops[key]; h != nil && !h.gone() {
+		h.users++
+		return h
+	}
+	if d.hops == nil {
+		d.hops = map[string]*hop{}
+	}
+	// The first who comes must not take the connection along when it gives up.
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &hop{d: d, key: key, target: t, cancel: cancel, ready: make(chan struct{}), users: 1}
+	d.hops[key] = h
+	go func() {
+		h.client, h.err = d.Dial(ctx, t)
+		close(h.ready)
+	}()
+	return h
+}
+
+// gone says that a hop is of no use to newcomers.
+func (h *hop) gone() bool {
+	select {
+	case <-h.ready:
+		return h.err != nil || h.client.Err() != nil
+	default:
+		return false
+	}
+}
+
+// release may be called on a nil hop.
+func (h *hop) release() {
+	if h == nil {
+		return
+	}
+	h.d.mu.Lock()
+	h.users--
+	last := h.users == 0
+	if last && h.d.hops[h.key] == h {
+		delete(h.d.hops, h.key)
+	}
+	h.d.mu.Unlock()
+	if last {
+		h.cancel()
+		go func() { // ends soon: the dial, too, has been cancelled
+			<-h.ready
+			if h.err == nil {
+				h.client.Close()
+			}
+		}()
+	}
+}
+
+// open asks the jump host for a connection to t (RFC 4254 section 7.2).
+func (h *hop) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *DialError) {
+	request := struct {
+		Host       string
+		Port       uint32
+		Origin     string
+		OriginPort uint32
+	}{t.HostName, uint32(t.Port), "127.0.0.1", 0}
+	type opened struct {
+		ch   ssh.Channel
+		reqs <-chan *ssh.Request
+		err  error
+	}
+	result := make(chan opened, 1)
+	go func() {
+		ch, reqs, err := h.client.conn.OpenChannel("direct-tcpip", ssh.Marshal(&request))
+		result <- opened{ch, reqs, err}
+	}()
+	var o opened
+	select {
+	case o = <-result:
+	case <-ctx.Done():
+		go func() { // a late answer; at the latest it comes when the hop is closed
+			if o := <-result; o.err == nil {
+				go ssh.DiscardRequests(o.reqs)
+				o.ch.Close()
+			}
+		}()
+		return nil, d.timeout(ctx, t, "connect", h.target.Alias+" has not reached it").at("%s", t.addr())
+	}
+	if o.err != nil {
+		return nil, h.explain(t, o.err)
+	}
+	go ssh.DiscardRequests(o.reqs)
+	return &chanConn{Channel: o.ch}, nil
+}
+
+func (h *hop) explain(t Target, err error) *DialError {
+	var open *ssh.OpenChannelError
+	switch {
+	case !errors.As(err, &open):
+		return fail(t, "jump", KindLost, "the connection to %s broke", h.target.Alias).because(err)
+	case open.Reason == ssh.Prohibited:
+		return fail(t, "connect", KindReach, "%s forwards no connections: %s", h.target.Alias, open.Message).because(err).
+			hint("set AllowTcpForwarding yes in its sshd_config")
+	}
+	return fail(t, "connect", KindReach, "%s cannot reach it: %s", h.target.Alias, open.Message).at("%s", t.addr()).because(err)
+}
+
+// A chanConn makes a forwarded channel a net.Conn. It has no deadlines; those
+// who need one close it.
+type chanConn struct{ ssh.Channel }
+
+var _ net.Conn = (*chanConn)(nil)
+
+func (*chanConn) LocalAddr() net.Addr              { return hopAddr{} }
+func (*chanConn) RemoteAddr() net.Addr             { return hopAddr{} }
+func (*chanConn) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
+func (*chanConn) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
+func (*chanConn) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
+
+type hopAddr struct{}
+
+func (hopAddr) Network() string { return "ssh" }
+func (hopAddr) String() string  { return "jump host" }

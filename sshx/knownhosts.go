@@ -1,0 +1,233 @@
+package sshx
+
+import (
+	"crypto/sha1"
+	"crypto/subtle"
+	"encoding/base64"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE
+// FORMAT). The key stays in base64: it is compared as text, and decoded only
+// where it is an authority's.
+type knownLine struct {
+	file   string
+	line   int
+	marker string   // "", "@cert-authority" or "@revoked"
+	hosts  []string // patterns; nil where the name is hashed
+	typ    string
+	key    string // base64
+}
+
+const (
+	markerAuthority = "@cert-authority"
+	markerRevoked   = "@revoked"
+)
+
+// A hashedLine hides its name as HMAC-SHA1 with a salt (HashKnownHosts).
+type hashedLine struct {
+	knownLine
+	salt, sum []byte
+}
+
+// A knownFile is an index over one known_hosts file. Names without wildcard are
+// found in a map; patterns and hashes have to be gone through.
+type knownFile struct {
+	path string
+
+	mu       sync.RWMutex // guards what follows; accept-new adds lines
+	names    map[string][]*knownLine
+	patterns []*knownLine
+	hashed   []*hashedLine
+}
+
+func readKnownFile(path string) (*knownFile, error) {
+	data, err := os.ReadFile(path)
+	f := &knownFile{path: path, names: map[string][]*knownLine{}}
+	f.parse(string(data))
+	return f, err
+}
+
+func (f *knownFile) parse(data string) {
+	for n := 1; data != ""; n++ {
+		var text string
+		text, data, _ = strings.Cut(data, "\n")
+		f.add(text, n)
+	}
+}
+
+// add takes one line. What is not understood is passed over, as OpenSSH does:
+// the file may have key types of other programs in it.
+func (f *knownFile) add(text string, n int) {
+	l := knownLine{file: f.path, line: n}
+	word, rest := nextField(text)
+	if strings.HasPrefix(word, "@") {
+		l.marker = word
+		word, rest = nextField(rest)
+	}
+	l.typ, rest = nextField(rest)
+	l.key, _ = nextField(rest)
+	switch {
+	case word == "" || word[0] == '#' || l.key == "":
+	case l.marker != "" && l.marker != markerAuthority && l.marker != markerRevoked:
+	case word[0] == '|':
+		if h := newHashedLine(word, l); h != nil {
+			f.hashed = append(f.hashed, h)
+		}
+	default:
+		f.index(word, &l)
+	}
+}
+
+func (f *knownFile) index(hosts string, l *knownLine) {
+	l.hosts = strings.Split(strings.ToLower(hosts), ",")
+	if strings.ContainsAny(hosts, "*?!") {
+		f.patterns = append(f.patterns, l)
+		return
+	}
+	for _, name := range l.hosts {
+		f.names[name] = append(f.names[name], l)
+	}
+}
+
+func nextField(s string) (field, rest string) {
+	s = strings.TrimLeft(s, " \t\r")
+	i := strings.IndexAny(s, " \t\r")
+	if i < 0 {
+		return s, ""
+	}
+	return s[:i], s[i:]
+}
+
+// newHashedLine reads |1|salt|sum; nil where it is something else.
+func newHashedLine(word string, l knownLine) *hashedLine {
+	parts := strings.Split(word, "|")
+	if len(parts) != 4 || parts[1] != "1" {
+		return nil
+	}
+	salt, err1 := base64.StdEncoding.DecodeString(parts[2])
+	sum, err2 := base64.StdEncoding.DecodeString(parts[3])
+	if err1 != nil || err2 != nil || len(salt) > sha1.BlockSize || len(sum) != sha1.Size {
+		return nil
+	}
+	return &hashedLine{knownLine: l, salt: salt, sum: sum}
+}
+
+func (h *hashedLine) matches(name string) bool {
+	sum := hashName(h.salt, name)
+	return subtle.ConstantTimeCompare(sum[:], h.sum) == 1
+}
+
+// hashName is HMAC-SHA1 (RFC 2104) written out: crypto/hmac allocates for every
+// key, and here each of ten thousand lines is a key of its own. The salt must
+// not be longer than a block of SHA-1.
+func hashName(salt []byte, name string) [sha1.Size]byte {
+	var inner [sha1.BlockSize + 256]byte
+	var outer [sha1.BlockSize + sha1.Size]byte
+	copy(inner[:], salt)
+	copy(outer[:], salt)
+	for i := range sha1.BlockSize {
+		inner[i] ^= 0x36
+		outer[i] ^= 0x5c
+	}
+	n := copy(inner[sha1.BlockSize:], name) // a host name has 255 bytes at most
+	sum := sha1.Sum(inner[:sha1.BlockSize+n])
+	copy(outer[sha1.BlockSize:], sum[:])
+	return sha1.Sum(outer[:])
+}
+
+// plain returns the lines whose name is written openly. The names map is asked
+// first; patterns are tried one by one.
+func (f *knownFile) plain(name string) []*knownLine {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	lines := f.names[name]
+	found := lines[:len(lines):len(lines)]
+	for _, l := range f.patterns {
+		if matchPatterns(l.hosts, name) {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+// hidden returns the lines whose name is hashed.
+func (f *knownFile) hidden(name string) []*knownLine {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var found []*knownLine
+	for _, h := range f.hashed {
+		if h.matches(name) {
+			found = append(found, &h.knownLine)
+		}
+	}
+	return found
+}
+
+// knownKeys is what some files say about one name. Hashed lines cost a
+// thousand times what the others do, and are looked at only if needed.
+type knownKeys struct {
+	files []*knownFile
+	name  string
+	lines []*knownLine
+	deep  bool // hashed lines are in
+}
+
+// lookup collects the lines for a name, the hashed ones only where no open line
+// has a key of the host itself.
+func lookup(files []*knownFile, name string) *knownKeys {
+	k := &knownKeys{files: files, name: name}
+	for _, f := range files {
+		k.lines = append(k.lines, f.plain(name)...)
+	}
+	if !k.any("") {
+		k.deepen()
+	}
+	return k
+}
+
+// deepen adds the hashed lines; it says whether that was still to do.
+func (k *knownKeys) deepen() bool {
+	if k.deep {
+		return false
+	}
+	k.deep = true
+	for _, f := range k.files {
+		k.lines = append(k.lines, f.hidden(k.name)...)
+	}
+	return true
+}
+
+// any says whether there is a line with this marker.
+func (k *knownKeys) any(marker string) bool {
+	return k.find(marker, func(*knownLine) bool { return true }) != nil
+}
+
+// hasType says whether the host's own key of this type is known.
+func (k *knownKeys) hasType(typ string) bool {
+	return k.find("", func(l *knownLine) bool { return l.typ == typ }) != nil
+}
+
+// hasKey finds the line with this marker and exactly this key.
+func (k *knownKeys) hasKey(marker string, key ssh.PublicKey) *knownLine {
+	text := keyText(key)
+	return k.find(marker, func(l *knownLine) bool { return l.key == text })
+}
+
+func (k *knownKeys) find(marker string, ok func(*knownLine) bool) *knownLine {
+	for _, l := range k.lines {
+		if l.marker == marker && ok(l) {
+			return l
+		}
+	}
+	return nil
+}
+
+// keyText is a key as known_hosts writes it.
+func keyText(key ssh.PublicKey) string {
+	return base64.StdEncoding.EncodeToString(key.Marshal())
+}

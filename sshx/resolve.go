@@ -1,0 +1,478 @@
+package sshx
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// maxHops bounds a chain of jump hosts, as a loop would have no end.
+const maxHops = 16
+
+// Resolve finds out how to connect to alias, which may be user@host. It is
+// pure: the same configuration and user give the same Target. What the
+// built-in client cannot do is a *DialError of KindConfig that wraps a
+// *ConfigError with file, line and keyword.
+func (c *Config) Resolve(alias string, me User) (Target, error) {
+	t, err := c.resolve(hopSpec{host: alias, own: true}.splitUser(), me, nil)
+	if err != nil {
+		return Target{}, configFailure(alias, err)
+	}
+	return t, nil
+}
+
+func configFailure(alias string, err error) *DialError {
+	e := &DialError{Host: alias, Step: "config", Kind: KindConfig, Why: err.Error(), Err: err}
+	var ce *ConfigError
+	if errors.As(err, &ce) {
+		e.remedy = ce.Hint()
+	}
+	return e
+}
+
+// A hopSpec is a host as it may be written in ProxyJump.
+type hopSpec struct {
+	user, host string
+	port       int
+	own        bool // its own ProxyJump counts
+}
+
+func (h hopSpec) splitUser() hopSpec {
+	if i := strings.LastIndexByte(h.host, '@'); i > 0 {
+		h.user, h.host = h.host[:i], h.host[i+1:]
+	}
+	return h
+}
+
+func (c *Config) resolve(spec hopSpec, me User, seen []string) (Target, error) {
+	s, err := c.evaluate(spec.host, spec.user, me)
+	if err != nil {
+		return Target{}, err
+	}
+	r := resolver{scope: s, seen: append(slices.Clip(seen), spec.host)}
+	r.refuse()
+	r.t = Target{Alias: spec.host, Home: me.Home, User: s.username()}
+	r.t.Port = spec.port
+	if r.t.Port == 0 {
+		r.t.Port = r.number("port", 22, 1, math.MaxUint16)
+	}
+	r.t.HostName = strings.ToLower(s.hostname())
+	r.t.HostKeyAlias = r.word("hostkeyalias")
+	r.connection()
+	r.identities()
+	r.hostKeys()
+	r.algorithms()
+	if spec.own {
+		r.proxy(c)
+	}
+	return r.t, r.err
+}
+
+// A resolver turns what a scope has collected into a Target and keeps the
+// first error, so that the steps read as a list.
+type resolver struct {
+	*scope
+	t    Target
+	seen []string // aliases on the way here
+	err  error
+}
+
+func (r *resolver) fail(set setting, format string, args ...any) {
+	if r.err == nil {
+		r.err = set.fail(format, args...)
+	}
+}
+
+func (r *resolver) unsupported(set setting, format string, args ...any) {
+	if r.err == nil {
+		err := set.fail(format, args...)
+		err.unsupported = true
+		r.err = err
+	}
+}
+
+// refuse stops at keywords that decide whether the login works and that we
+// cannot honour.
+func (r *resolver) refuse() {
+	for _, key := range []string{"pkcs11provider", "knownhostscommand"} {
+		if set, ok := r.first[key]; ok && !strings.EqualFold(r.word(key), "none") {
+			r.unsupported(set, "not supported by the built-in client")
+		}
+	}
+	for _, key := range []string{"proxyusefdpass", "canonicalizehostname"} {
+		if set, ok := r.first[key]; ok && !strings.EqualFold(r.word(key), "no") {
+			r.unsupported(set, "not supported by the built-in client")
+		}
+	}
+	if set, ok := r.first["pubkeyauthentication"]; ok && strings.EqualFold(r.word("pubkeyauthentication"), "no") {
+		r.unsupported(set, "the built-in client logs in with keys only, and they are switched off")
+	}
+	if set, ok := r.first["preferredauthentications"]; ok {
+		if methods := strings.Split(r.word("preferredauthentications"), ","); !slices.Contains(methods, "publickey") {
+			r.unsupported(set, "the built-in client logs in with publickey only, which is not in the list")
+		}
+	}
+}
+
+func (r *resolver) connection() {
+	r.t.ConnectTimeout = r.duration("connecttimeout")
+	r.t.Attempts = r.number("connectionattempts", 1, 1, 1000)
+	r.t.AliveInterval = r.duration("serveraliveinterval")
+	r.t.AliveCountMax = r.number("serveralivecountmax", 3, 1, math.MaxInt32)
+	r.t.BindAddress = r.word("bindaddress")
+	r.t.AddressFamily = r.choice("addressfamily", "any", "inet", "inet6")
+}
+
+func (r *resolver) identities() {
+	r.t.IdentitiesOnly = r.flag("identitiesonly")
+	for _, set := range r.lists["identityfile"] {
+		if name := r.path(set, firstArg(set.text)); name != "" {
+			r.t.Identities = append(r.t.Identities, name)
+		} else if r.t.Identities == nil {
+			r.t.Identities = []string{} // "none": not the default ones either
+		}
+	}
+	for _, set := range r.lists["certificatefile"] {
+		if name := r.path(set, firstArg(set.text)); name != "" {
+			r.t.Certificates = append(r.t.Certificates, name)
+		}
+	}
+	r.t.Agent = r.me.getenv("SSH_AUTH_SOCK")
+	set, ok := r.first["identityagent"]
+	switch word := r.word("identityagent"); {
+	case !ok || word == "SSH_AUTH_SOCK":
+	case strings.HasPrefix(word, "$") && !strings.HasPrefix(word, "${"):
+		r.t.Agent = r.me.getenv(word[1:])
+	default:
+		r.t.Agent = r.path(set, word)
+	}
+}
+
+func (r *resolver) hostKeys() {
+	r.t.UserKnownHosts = r.paths("userknownhostsfile", "~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+	r.t.GlobalKnownHosts = r.paths("globalknownhostsfile", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+	r.t.RevokedKeys = r.paths("revokedhostkeys")
+	r.t.HashKnownHosts = r.flag("hashknownhosts")
+	r.t.TrustLoopback = r.flag("nohostauthenticationforlocalhost")
+	switch strict := r.choice("stricthostkeychecking", "ask", "yes", "true", "no", "false", "off", "accept-new"); strict {
+	case "true":
+		r.t.Strict = "yes"
+	case "false", "off":
+		r.t.Strict = "no"
+	default:
+		r.t.Strict = strict
+	}
+}
+
+func (r *resolver) algorithms() {
+	known, insecure := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
+	r.t.Kex = r.algos("kexalgorithms", known.KeyExchanges, insecure.KeyExchanges)
+	r.t.Ciphers = r.algos("ciphers", known.Ciphers, insecure.Ciphers)
+	r.t.MACs = r.algos("macs", known.MACs, insecure.MACs)
+	r.t.HostKeyAlgorithms = r.algos("hostkeyalgorithms", defaultHostKeyAlgos(), insecure.HostKeys)
+	first := r.word("hostkeyalgorithms")
+	r.t.HostKeyOrderFixed = first != "" && !strings.ContainsAny(first[:1], "+-^")
+	key := "pubkeyacceptedalgorithms"
+	if _, ok := r.first[key]; !ok {
+		key = "pubkeyacceptedkeytypes" // its name before OpenSSH 8.5
+	}
+	r.t.PubkeyAlgorithms = r.algos(key, withCertAlgos(known.PublicKeyAuths), withCertAlgos(insecure.PublicKeyAuths))
+}
+
+func (r *resolver) algos(key string, defaults, more []string) []string {
+	set, ok := r.first[key]
+	if !ok {
+		return nil
+	}
+	list := chooseAlgos(r.word(key), defaults, slices.Concat(defaults, more))
+	if len(list) == 0 {
+		r.unsupported(set, "the built-in client knows none of these; it knows %s", strings.Join(defaults, ","))
+	}
+	return list
+}
+
+func (r *resolver) proxy(c *Config) {
+	if set, ok := r.first["proxycommand"]; ok {
+		if !strings.EqualFold(strings.TrimSpace(set.text), "none") {
+			r.t.ProxyCommand = set.text
+			if _, err := r.t.proxyCommand(); err != nil {
+				r.fail(set, "%v", err)
+			}
+		}
+		return
+	}
+	set, ok := r.first["proxyjump"]
+	if !ok || strings.EqualFold(r.word("proxyjump"), "none") {
+		return
+	}
+	for i, text := range strings.Split(r.expand(set, r.word("proxyjump"), "hnpr"), ",") {
+		spec, err := parseHop(strings.TrimSpace(text))
+		if err != nil {
+			r.fail(set, "%v", err)
+			return
+		}
+		spec.own = i == 0 // the later ones are reached through the first
+		if spec.host == r.t.Alias && len(r.seen) > 1 {
+			return // "Host *" gives the jump host itself as its jump host
+		}
+		if slices.Contains(r.seen, spec.host) || len(r.seen) > maxHops {
+			r.fail(set, "jump hosts in a circle: %s", strings.Join(append(r.seen, spec.host), " > "))
+			return
+		}
+		hop, err := c.resolve(spec, r.me, r.seen)
+		if err != nil {
+			if r.err == nil {
+				r.err = err
+			}
+			return
+		}
+		via := hop.Via
+		hop.Via = nil
+		r.t.Via = append(append(r.t.Via, via...), hop)
+	}
+}
+
+// parseHop reads [user@]host[:port] or ssh://[user@]host[:port].
+func parseHop(text string) (hopSpec, error) {
+	h := hopSpec{host: strings.TrimSuffix(strings.TrimPrefix(text, "ssh://"), "/")}.splitUser()
+	if host, port, err := net.SplitHostPort(h.host); err == nil {
+		n, err := strconv.Atoi(port)
+		if err != nil || n < 1 || n > math.MaxUint16 {
+			return h, fmt.Errorf("port of %q is not a number from 1 to 65535", text)
+		}
+		h.host, h.port = host, n
+	}
+	h.host = strings.Trim(h.host, "[]")
+	if h.host == "" {
+		return h, fmt.Errorf("%q names no host", text)
+	}
+	return h, nil
+}
+
+func firstArg(text string) string {
+	args, _ := splitArgs(text)
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// number reads a decimal number from lo to hi.
+func (r *resolver) number(key string, def, lo, hi int) int {
+	set, ok := r.first[key]
+	if !ok {
+		return def
+	}
+	n, err := strconv.Atoi(r.word(key))
+	if err != nil || n < 0 || n > hi {
+		r.fail(set, "%q is not a number from %d to %d", r.word(key), lo, hi)
+		return def
+	}
+	return max(n, lo)
+}
+
+func (r *resolver) flag(key string) bool {
+	return r.choice(key, "no", "yes", "true", "false") == "yes" || r.word(key) == "true"
+}
+
+// choice reads a word that must be the default or one of the others.
+func (r *resolver) choice(key, def string, others ...string) string {
+	set, ok := r.first[key]
+	if !ok {
+		return def
+	}
+	word := strings.ToLower(r.word(key))
+	if word != def && !slices.Contains(others, word) {
+		r.fail(set, "%q is none of %s", r.word(key), strings.Join(append([]string{def}, others...), " "))
+	}
+	return word
+}
+
+// duration reads a time in OpenSSH's format (sshd_config(5), TIME FORMATS).
+func (r *resolver) duration(key string) time.Duration {
+	set, ok := r.first[key]
+	word := r.word(key)
+	if !ok || strings.EqualFold(word, "none") {
+		return 0
+	}
+	d, err := parseTime(word)
+	if err != nil {
+		r.fail(set, "%v", err)
+	}
+	return d
+}
+
+// parseTime reads "90", "1m30s" or "2h": numbers with the units s m h d w,
+// seconds where there is none.
+func parseTime(s string) (time.Duration, error) {
+	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
+	total := time.Duration(0)
+	for rest := s; rest != ""; {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		n, err := strconv.ParseInt(rest[:digits], 10, 32)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a time", s)
+		}
+		unit := time.Second
+		if rest = rest[digits:]; rest != "" {
+			u, ok := units[rest[0]|0x20]
+			if !ok {
+				return 0, fmt.Errorf("%q is not a time; units are s m h d w", s)
+			}
+			unit, rest = u, rest[1:]
+		}
+		total += time.Duration(n) * unit
+	}
+	return total, nil
+}
+
+// paths reads a list of file names, each with tokens; "none" is the empty list.
+func (r *resolver) paths(key string, defaults ...string) []string {
+	set, ok := r.first[key]
+	names := defaults
+	if ok {
+		names, _ = splitArgs(set.text)
+	}
+	var list []string
+	for _, name := range names {
+		if p := r.path(set, name); p != "" {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// path expands tokens, environment and ~ of one file name; "none" gives "".
+func (r *resolver) path(set setting, name string) string {
+	if strings.EqualFold(name, "none") {
+		return ""
+	}
+	name = r.expand(set, r.environment(set, name), "CdhijkLlnpru")
+	switch {
+	case name == "~" || strings.HasPrefix(name, "~/"):
+		return filepath.Join(r.me.Home, name[1:])
+	case strings.HasPrefix(name, "~"):
+		r.fail(set, "home directories of other users are not looked up: %s", name)
+	}
+	return name
+}
+
+// environment replaces ${NAME}; a variable that is not set is an error, as in
+// OpenSSH.
+func (r *resolver) environment(set setting, text string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		value := r.me.getenv(name)
+		if !closed || value == "" {
+			r.fail(set, "environment variable ${%s is not set", strings.TrimSuffix(name, "}")+"}")
+			return ""
+		}
+		b.WriteString(value)
+		text = after
+	}
+}
+
+// expand replaces the tokens named in allowed (ssh_config(5), TOKENS).
+func (r *resolver) expand(set setting, text, allowed string) string {
+	out, err := expandTokens(text, func(c byte) (string, bool) {
+		if !strings.ContainsRune(allowed, rune(c)) {
+			return "", false
+		}
+		return r.token(c), true
+	})
+	if err != nil {
+		r.fail(set, "%v", err)
+	}
+	return out
+}
+
+func (r *resolver) token(c byte) string {
+	short, _, _ := strings.Cut(r.me.Host, ".")
+	switch c {
+	case 'd':
+		return r.me.Home
+	case 'h':
+		return r.t.HostName
+	case 'i':
+		return strconv.Itoa(r.me.UID)
+	case 'j':
+		return r.word("proxyjump")
+	case 'k':
+		if r.t.HostKeyAlias != "" {
+			return r.t.HostKeyAlias
+		}
+		return r.t.Alias
+	case 'L':
+		return short
+	case 'l':
+		return r.me.Host
+	case 'n':
+		return r.t.Alias
+	case 'p':
+		return strconv.Itoa(r.t.Port)
+	case 'r':
+		return r.t.User
+	case 'u':
+		return r.me.Name
+	}
+	sum := sha1.Sum([]byte(r.me.Host + r.t.HostName + strconv.Itoa(r.t.Port) + r.t.User + r.word("proxyjump"))) // %C
+	return hex.EncodeToString(sum[:])
+}
+
+// expandTokens replaces %x by what value says, and %% by a percent sign.
+func expandTokens(text string, value func(byte) (string, bool)) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			b.WriteByte(text[i])
+			continue
+		}
+		i++
+		if i == len(text) {
+			return "", fmt.Errorf("%q ends in a single %%", text)
+		}
+		if text[i] == '%' {
+			b.WriteByte('%')
+			continue
+		}
+		v, ok := value(text[i])
+		if !ok {
+			return "", fmt.Errorf("unknown token %%%c in %q", text[i], text)
+		}
+		b.WriteString(v)
+	}
+	return b.String(), nil
+}
+
+// proxyCommand is the command line for sh, with tokens replaced.
+func (t Target) proxyCommand() (string, error) {
+	return expandTokens(t.ProxyCommand, func(c byte) (string, bool) {
+		switch c {
+		case 'h':
+			return t.HostName, true
+		case 'n':
+			return t.Alias, true
+		case 'p':
+			return strconv.Itoa(t.Port), true
+		case 'r':
+			return t.User, true
+		}
+		return "", false
+	})
+}

@@ -1,0 +1,133 @@
+package sshx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A Session is a running command. Reading and writing are its stdout and stdin;
+// one goroutine may read while another writes.
+type Session struct {
+	client *Client
+	ch     ssh.Channel
+	stderr tail
+
+	done chan struct{} // closed when status is set
+	// status is nil after exit code 0, else *ExitError or the reason why there
+	// is none; read it only after done.
+	status error
+}
+
+var _ io.ReadWriteCloser = (*Session)(nil)
+
+// An ExitError is how a command ended that did not end with code 0.
+type ExitError struct {
+	Code    int    // exit code; 0 if a signal ended it
+	Signal  string // without SIG; empty: none
+	Message string
+}
+
+func (e *ExitError) Error() string {
+	if e.Signal != "" {
+		return "killed by signal " + e.Signal
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
+}
+
+// ErrNoStatus says that the server closed the session without telling how the
+// command ended.
+var ErrNoStatus = errors.New("the server did not say how the command ended")
+
+func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {
+	s := &Session{client: c, ch: ch, done: make(chan struct{})}
+	var stderr sync.WaitGroup
+	// Unread stderr would use up the window that stdout needs as well.
+	stderr.Go(func() { io.Copy(&s.stderr, ch.Stderr()) })
+	go s.watch(reqs, stderr.Wait)
+	return s
+}
+
+// watch takes the session's requests until it is closed (RFC 4254 section
+// 6.10).
+func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
+	s.status = ErrNoStatus
+	for r := range reqs {
+		switch r.Type {
+		case "exit-status":
+			var m struct{ Code uint32 }
+			if ssh.Unmarshal(r.Payload, &m) == nil {
+				s.status = nil
+				if m.Code != 0 {
+					s.status = &ExitError{Code: int(m.Code)}
+				}
+			}
+		case "exit-signal":
+			var m struct {
+				Signal  string
+				Core    bool
+				Message string
+				Lang    string
+			}
+			if ssh.Unmarshal(r.Payload, &m) == nil {
+				s.status = &ExitError{Signal: m.Signal, Message: m.Message}
+			}
+		}
+		if r.WantReply {
+			r.Reply(false, nil)
+		}
+	}
+	stderr()
+	close(s.done)
+}
+
+// Read reads stdout. Its end is io.EOF only if the command has closed it; a
+// connection that broke is an error.
+func (s *Session) Read(p []byte) (int, error) {
+	n, err := s.ch.Read(p)
+	if err == io.EOF && s.client.wire.ended.Load() != nil {
+		if e := s.Wait(); errors.Is(e, ErrNoStatus) {
+			<-s.client.done
+			return n, s.client.Err()
+		}
+	}
+	return n, err
+}
+
+// Write writes to stdin.
+func (s *Session) Write(p []byte) (int, error) {
+	n, err := s.ch.Write(p)
+	if err != nil {
+		if e := s.client.Err(); e != nil {
+			err = e
+		}
+	}
+	return n, err
+}
+
+// CloseWrite ends the command's stdin.
+func (s *Session) CloseWrite() error { return s.ch.CloseWrite() }
+
+// Close ends the session without waiting for the command; what it may still
+// print is lost. The client stays open.
+func (s *Session) Close() error {
+	err := s.ch.Close()
+	if err == io.EOF { // closed by both sides at once
+		err = nil
+	}
+	return err
+}
+
+// Wait waits for the end of the session and says how the command ended: nil for
+// exit code 0, *ExitError, or ErrNoStatus. Somebody must read stdout meanwhile.
+func (s *Session) Wait() error {
+	<-s.done
+	return s.status
+}
+
+// Stderr is the end of what the login shell and the command have written to
+// stderr so far, 4 KiB at most.
+func (s *Session) Stderr() string { return s.stderr.String() }

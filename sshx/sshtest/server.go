@@ -1,0 +1,332 @@
+/*
+Package sshtest is an SSH server to connect to in tests and where no sshd is
+installed, as net/http/httptest is for HTTP.
+
+	s, err := sshtest.New(sshtest.Options{Authorized: []ssh.PublicKey{pub}})
+	defer s.Close()
+	os.WriteFile(knownHosts, []byte(s.KnownHosts()), 0o600)
+	// connect to s.Addr()
+
+It runs commands for real, with /bin/sh -c, and can be as unhelpful as servers
+are in life: slow, silent, overrun, with another key than yesterday. It does
+one thing less than sshd: whoever has the key becomes the user the server runs
+as, whatever the name. So it must not listen where others can reach it.
+*/
+package sshtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Options say how a server behaves. The zero value is a friendly server that
+// lets nobody in, since it knows no key.
+type Options struct {
+	Addr       string          // to listen on; empty: 127.0.0.1 and a free port
+	HostKeys   []ssh.Signer    // empty: a new ed25519 key; may be certificates
+	Authorized []ssh.PublicKey // who may log in
+	UserCAs    []ssh.PublicKey // whose certificates may log in, for the names in them
+	Users      []string        // login names; empty: any
+
+	Env []string // of commands, after HOME, PATH and such; later entries win
+	Dir string   // home directory of commands; empty: the server's own
+
+	Forward    bool   // direct-tcpip: be a jump host
+	Noise      string // printed to stdout before each command, as a login script may
+	Banner     string // sent before the login
+	NoSession  bool   // open no sessions
+	NoAnswer   bool   // leave keep-alives unanswered
+	RefuseAll  bool   // let nobody in
+	MaxTries   int    // keys a client may try; 0: 6, as sshd's MaxAuthTries
+	NoExitCode bool   // close sessions without an exit status
+
+	Silent      Silence       // stop talking at this point
+	LoginDelay  time.Duration // before a login is granted
+	DropFirst   int           // so many connections are closed at once
+	MaxStartups int           // connections not logged in before more are dropped; 0: no limit
+	DropText    string        // said before dropping, as "Exceeded MaxStartups\r\n"
+
+	// Config may change what the library is given.
+	Config func(*ssh.ServerConfig)
+}
+
+// A Silence is where a server stops to talk.
+type Silence int
+
+const (
+	Talkative     Silence = iota
+	BeforeVersion         // accepts TCP and nothing more
+	AfterVersion          // says its version, but exchanges no keys
+)
+
+// Stats count what a server has seen.
+type Stats struct {
+	Accepted, Dropped, LoggedIn int
+	Peak                        int // connections that were not logged in, at most
+	Forwarded                   int
+	Alive                       int      // keep-alives received
+	Tried                       []string // fingerprints of the keys clients have offered
+}
+
+// A Server listens until Close.
+type Server struct {
+	opts   Options
+	config *ssh.ServerConfig
+	ln     net.Listener // nil: only ServeConn is used
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // connections
+
+	mu      sync.Mutex // guards what follows
+	conns   map[net.Conn]bool
+	pending int // not logged in
+	stats   Stats
+}
+
+// New starts a server.
+func New(opts Options) (*Server, error) {
+	s, err := NewUnlistened(opts)
+	if err != nil {
+		return nil, err
+	}
+	addr := opts.Addr
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	if s.ln, err = net.Listen("tcp", addr); err != nil {
+		return nil, err
+	}
+	s.wg.Go(s.accept)
+	return s, nil
+}
+
+// NewUnlistened makes a server that only serves what ServeConn is given.
+func NewUnlistened(opts Options) (*Server, error) {
+	if len(opts.HostKeys) == 0 {
+		opts.HostKeys = []ssh.Signer{NewKey()}
+	}
+	s := &Server{opts: opts, conns: map[net.Conn]bool{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.config = s.serverConfig()
+	if opts.Config != nil {
+		opts.Config(s.config)
+	}
+	return s, nil
+}
+
+// NewKey makes an ed25519 key.
+func NewKey() ssh.Signer {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err) // no randomness
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		panic(err)
+	}
+	return signer
+}
+
+func (s *Server) serverConfig() *ssh.ServerConfig {
+	checker := &ssh.CertChecker{
+		IsUserAuthority: func(ca ssh.PublicKey) bool { return contains(s.opts.UserCAs, ca) },
+		UserKeyFallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			if !contains(s.opts.Authorized, key) {
+				return nil, errors.New("unknown key")
+			}
+			return nil, nil
+		},
+	}
+	c := &ssh.ServerConfig{
+		MaxAuthTries: s.opts.MaxTries,
+		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			s.count(func(st *Stats) { st.Tried = append(st.Tried, ssh.FingerprintSHA256(key)) })
+			select {
+			case <-time.After(s.opts.LoginDelay):
+			case <-s.ctx.Done():
+			}
+			if s.opts.RefuseAll || len(s.opts.Users) > 0 && !slices.Contains(s.opts.Users, m.User()) {
+				return nil, errors.New("not allowed")
+			}
+			return checker.Authenticate(m, key)
+		},
+	}
+	if s.opts.Banner != "" {
+		c.BannerCallback = func(ssh.ConnMetadata) string { return s.opts.Banner }
+	}
+	for _, k := range s.opts.HostKeys {
+		c.AddHostKey(k)
+	}
+	return c
+}
+
+func contains(keys []ssh.PublicKey, key ssh.PublicKey) bool {
+	return slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) })
+}
+
+// Addr is host:port of the server.
+func (s *Server) Addr() string { return s.ln.Addr().String() }
+
+// Port is the number after the colon of Addr.
+func (s *Server) Port() int { return s.ln.Addr().(*net.TCPAddr).Port }
+
+// HostKey is the first host key.
+func (s *Server) HostKey() ssh.PublicKey { return s.opts.HostKeys[0].PublicKey() }
+
+// KnownHosts is what a known_hosts file needs to have in it, a line for each
+// host key.
+func (s *Server) KnownHosts() string {
+	host, port, _ := net.SplitHostPort(s.Addr())
+	var b strings.Builder
+	for _, k := range s.opts.HostKeys {
+		pub := k.PublicKey()
+		if cert, ok := pub.(*ssh.Certificate); ok {
+			pub = cert.Key
+		}
+		fmt.Fprintf(&b, "[%s]:%s %s %s\n", host, port, pub.Type(), base64.StdEncoding.EncodeToString(pub.Marshal()))
+	}
+	return b.String()
+}
+
+// Stats returns what was counted so far.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.Tried = slices.Clone(st.Tried)
+	return st
+}
+
+func (s *Server) count(f func(*Stats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.stats)
+}
+
+// Hangup breaks all connections and goes on listening.
+func (s *Server) Hangup() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.Close()
+	}
+}
+
+// Close stops listening, breaks all connections and waits for their goroutines.
+// Commands see their input end, as with sshd, and are not waited for.
+func (s *Server) Close() error {
+	s.cancel()
+	var err error
+	if s.ln != nil {
+		err = s.ln.Close()
+	}
+	s.Hangup()
+	s.wg.Wait()
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.ln.Accept()
+		if err != nil {
+			return
+		}
+		s.wg.Go(func() { s.ServeConn(c) })
+	}
+}
+
+// ServeConn serves one connection until it ends.
+func (s *Server) ServeConn(c net.Conn) {
+	defer c.Close()
+	if !s.admit(c) {
+		return
+	}
+	stop := context.AfterFunc(s.ctx, func() { c.Close() })
+	defer stop()
+	defer s.forget(c)
+	login := sync.OnceFunc(func() { s.count(func(*Stats) { s.pending-- }) })
+	defer login()
+	switch s.opts.Silent {
+	case AfterVersion:
+		fmt.Fprint(c, "SSH-2.0-silent\r\n")
+		fallthrough
+	case BeforeVersion:
+		drain(c)
+		return
+	}
+	conn, chans, reqs, err := ssh.NewServerConn(c, s.config)
+	if err != nil {
+		return
+	}
+	login()
+	s.count(func(st *Stats) { st.LoggedIn++ })
+	s.serve(conn, chans, reqs)
+}
+
+// drain reads until the client has enough.
+func drain(c net.Conn) {
+	buf := make([]byte, 512)
+	for {
+		if _, err := c.Read(buf); err != nil {
+			return
+		}
+	}
+}
+
+// admit counts a connection and decides whether it is dropped.
+func (s *Server) admit(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Accepted++
+	full := s.opts.MaxStartups > 0 && s.pending >= s.opts.MaxStartups
+	if s.stats.Accepted <= s.opts.DropFirst || full || s.ctx.Err() != nil {
+		s.stats.Dropped++
+		fmt.Fprint(c, s.opts.DropText)
+		return false
+	}
+	s.pending++
+	s.stats.Peak = max(s.stats.Peak, s.pending)
+	s.conns[c] = true
+	return true
+}
+
+func (s *Server) forget(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// serve takes what a client that is logged in asks for.
+func (s *Server) serve(conn *ssh.ServerConn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
+	s.wg.Go(func() {
+		for r := range reqs {
+			s.count(func(st *Stats) { st.Alive++ })
+			if r.WantReply && !s.opts.NoAnswer {
+				r.Reply(false, nil)
+			}
+		}
+	})
+	for ch := range chans {
+		switch {
+		case ch.ChannelType() == "session" && !s.opts.NoSession:
+			s.wg.Go(func() { s.session(conn, ch) })
+		case ch.ChannelType() == "direct-tcpip" && s.opts.Forward:
+			s.wg.Go(func() { s.forward(ch) })
+		default:
+			ch.Reject(ssh.Prohibited, "administratively prohibited")
+		}
+	}
+}

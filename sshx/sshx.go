@@ -1,0 +1,157 @@
+/*
+Package sshx connects to a host the way the user's ssh command would: with
+~/.ssh/config, the agent, keys, certificates, known hosts, jump hosts and proxy
+commands, but without a process per host.
+
+	ReadConfig    files, Includes          -> Config     once per run
+	Config.Resolve  alias, user            -> Target     pure, once per host
+	Dialer.Dial     Target                 -> Client     paced, retried, deadlined
+	Client.Start    command                -> Session    stdin and stdout as one stream
+
+	Dial:  jump host ready -> name -> [pacer] -> TCP -> version -> keys -> host key -> login
+	                                    |                                              |
+	                                    +----- one place, given back after the login --+
+
+A Dialer is made for a fan-out: it reads each key and each known_hosts file
+once, opens the agent once, connects to a jump host once, and paces what one
+server gets at a time, so that sshd's MaxStartups is lived with.
+
+Every failure is a *DialError with a Kind for programs, a Reason that is equal
+for hosts that fail alike, and a Hint that says what to do.
+
+It does not do passwords, keyboard-interactive, GSSAPI, host-based logins,
+PKCS#11 or forwarding, and it never runs a command to find out which part of
+the configuration applies (Match exec). Where the configuration of a host
+depends on one of these, Resolve says so with file, line and keyword.
+*/
+package sshx
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A User is who connects, and from where: what the configuration's tokens and
+// Match criteria may refer to.
+type User struct {
+	Name   string                   // local login name, %u
+	Home   string                   // home directory, %d and ~
+	UID    int                      // %i
+	Host   string                   // name of this machine, %l
+	Getenv func(name string) string // ${NAME} and SSH_AUTH_SOCK; nil: empty environment
+}
+
+func (u User) getenv(name string) string {
+	if u.Getenv == nil {
+		return ""
+	}
+	return u.Getenv(name)
+}
+
+// A Target is all that is needed to connect to one host. Lists that are empty
+// and durations that are zero mean the default.
+type Target struct {
+	Alias    string // as the user wrote it; shown in messages
+	HostName string // name or address to connect to
+	Port     int
+	User     string
+
+	Via          []Target // jump hosts, first hop first; their own Via is empty
+	ProxyCommand string   // with its tokens (%h %p %r %n) unexpanded; empty: none
+
+	Identities     []string // private key files; nil: the default ones in Home
+	Certificates   []string // besides the -cert.pub files next to keys
+	IdentitiesOnly bool     // offer no agent keys that are not in Identities
+	Agent          string   // socket of the agent; empty: none
+	Home           string   // where default keys are, and what ~ stands for in messages
+
+	UserKnownHosts   []string // the first one gets new keys
+	GlobalKnownHosts []string
+	RevokedKeys      []string // RevokedHostKeys: lists of keys never to accept
+	HostKeyAlias     string
+	Strict           string // yes, ask (refuses too), accept-new, no; empty: ask
+	HashKnownHosts   bool
+	TrustLoopback    bool // NoHostAuthenticationForLocalhost
+
+	ConnectTimeout time.Duration // zero: the Dialer's
+	Attempts       int           // ConnectionAttempts; zero: 1
+	AliveInterval  time.Duration // zero: 15 s
+	AliveCountMax  int           // unanswered keep-alives before the peer is lost; zero: 3
+	BindAddress    string
+	AddressFamily  string // any, inet, inet6
+
+	HostKeyAlgorithms []string // nil: ours, in the order that fits known_hosts
+	// HostKeyOrderFixed says the user listed HostKeyAlgorithms outright, so
+	// that their order is kept (ssh_config(5), HostKeyAlgorithms).
+	HostKeyOrderFixed bool
+	Kex               []string
+	Ciphers           []string
+	MACs              []string
+	PubkeyAlgorithms  []string
+}
+
+// addr is what is dialled and shown: host:port.
+func (t Target) addr() string {
+	return net.JoinHostPort(t.HostName, strconv.Itoa(t.Port))
+}
+
+// knownName is the name under which known_hosts has this host (OpenSSH
+// sshconnect.c, get_hostfile_hostname_ipaddr): the alias for host keys as it
+// is, else the name, in brackets and with the port unless that is 22.
+func (t Target) knownName() string {
+	if t.HostKeyAlias != "" {
+		return strings.ToLower(t.HostKeyAlias)
+	}
+	if t.Port == 22 {
+		return strings.ToLower(t.HostName)
+	}
+	return fmt.Sprintf("[%s]:%d", strings.ToLower(t.HostName), t.Port)
+}
+
+// certName is the name a host certificate must be made out to.
+func (t Target) certName() string {
+	if t.HostKeyAlias != "" {
+		return strings.ToLower(t.HostKeyAlias)
+	}
+	return strings.ToLower(t.HostName)
+}
+
+// key tells connections apart that may be shared: two targets with equal keys
+// reach the same account of the same server on the same way.
+func (t Target) key() string {
+	return fmt.Sprintf("%+v", t)
+}
+
+// hops is the target of the last jump host, with the ones before it as its own
+// way there. It must not be called when Via is empty.
+func (t Target) hop() Target {
+	last := t.Via[len(t.Via)-1]
+	last.Via = t.Via[:len(t.Via)-1]
+	return last
+}
+
+// withDefaults fills what Dial needs a value for.
+func (t Target) withDefaults() Target {
+	if t.HostName == "" {
+		t.HostName = t.Alias
+	}
+	if t.Alias == "" {
+		t.Alias = t.HostName
+	}
+	if t.Port == 0 {
+		t.Port = 22
+	}
+	if t.Attempts < 1 {
+		t.Attempts = 1
+	}
+	if t.AliveInterval <= 0 {
+		t.AliveInterval = 15 * time.Second
+	}
+	if t.AliveCountMax <= 0 {
+		t.AliveCountMax = 3
+	}
+	return t
+}
