@@ -3,6 +3,7 @@ package pmiserver
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -58,22 +59,14 @@ type StuckError struct {
 }
 
 func (e *StuckError) Error() string {
-	waiting := people("rank", e.Waiting)
-	if len(e.Waiting) == 0 {
-		waiting = fmt.Sprintf("%d other nodes", e.Nodes)
-		if e.Nodes == 1 {
-			waiting = "another node"
-		}
+	waiting := "another node waits"
+	switch {
+	case len(e.Waiting) > 0:
+		waiting = crowd(e.Waiting, "waits", "wait")
+	case e.Nodes > 1:
+		waiting = fmt.Sprint(e.Nodes, " other nodes wait")
 	}
-	verb := "waits"
-	if len(e.Waiting) > 1 || e.Nodes > 1 {
-		verb = "wait"
-	}
-	has := "has"
-	if len(e.Gone) > 1 {
-		has = "have"
-	}
-	return fmt.Sprintf("pmi: %s %s in a barrier that %s %s left for good", waiting, verb, people("rank", e.Gone), has)
+	return fmt.Sprintf("pmi: %s in a barrier that %s left for good", waiting, crowd(e.Gone, "has", "have"))
 }
 
 // Hint says what is usually the matter.
@@ -81,19 +74,20 @@ func (e *StuckError) Hint() string {
 	return "all ranks of an MPI program must call MPI_Init and MPI_Finalize"
 }
 
-// people writes "rank 1", "ranks 1, 2 and 3", "ranks 0, 1, 2 and 61 more".
-func people(noun string, ranks []int) string {
+// crowd writes "rank 1 has", "ranks 1, 2 and 3 have", "ranks 0, 1, 2 and 61 more
+// have". There is at least one rank.
+func crowd(ranks []int, one, many string) string {
 	if len(ranks) == 1 {
-		return fmt.Sprint(noun, " ", ranks[0])
+		return fmt.Sprintf("rank %d %s", ranks[0], one)
 	}
 	const most = 4
 	var names []string
-	for _, r := range ranks {
-		names = append(names, fmt.Sprint(r))
+	for _, r := range ranks[:min(len(ranks), most)] {
+		names = append(names, strconv.Itoa(r))
 	}
-	if n := len(names); n > most {
-		names = append(names[:most-1], fmt.Sprint(n-most+1, " more"))
+	if n := len(ranks); n > most {
+		names[most-1] = fmt.Sprint(n-most+1, " more")
 	}
 	last := len(names) - 1
-	return fmt.Sprint(noun, "s ", strings.Join(names[:last], ", "), " and ", names[last])
+	return fmt.Sprintf("ranks %s and %s %s", strings.Join(names[:last], ", "), names[last], many)
 }

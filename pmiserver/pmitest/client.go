@@ -19,6 +19,7 @@ package pmitest
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -153,14 +154,14 @@ func (c *Client) GetBytes(key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	const good, miss = "cmd=get_result rc=0 value=", "cmd=get_result rc=-1"
+	head, value, found := bytes.Cut(reply, []byte(" value="))
 	switch {
-	case len(reply) > len(good) && string(reply[:len(good)]) == good:
-		return reply[len(good):], nil
-	case len(reply) >= len(miss) && string(reply[:len(miss)]) == miss:
+	case !bytes.HasPrefix(head, []byte("cmd=get_result rc=")):
+		return nil, fmt.Errorf("pmi: %q was answered by %q", c.line, reply)
+	case !found || !bytes.HasPrefix(head, []byte("cmd=get_result rc=0")):
 		return nil, nil
 	}
-	return nil, fmt.Errorf("pmi: %q was answered by %q", c.line, reply)
+	return value, nil
 }
 
 // Barrier waits for all ranks of the group.
