@@ -23,18 +23,18 @@ type ID string
 // A Request is everything the user asked for, with all defaults filled in that
 // do not depend on the nodes.
 type Request struct {
-	Job       ID
-	Apps      []App     // at least one; several for ":" sections
-	Nodes     []NodeDef // candidates in the user's order
-	PerNode   int       // most ranks per node; 0: no limit
-	Overbook  bool      // more ranks than slots are welcome
-	Forbid    bool      // --nooversubscribe: no overbooking, whatever the default
-	Nameless  bool      // nothing named any host: a try-out on this machine
-	Sort      string    // sort.Mode; empty: the order of Nodes
-	Skip      bool      // --skip-unreachable: go on without lost candidates
-	Limits    Limits
-	Base      Env // for every rank: the launcher's environment and -genv
-	KeepGoing bool
+	Job      ID
+	Apps     []App     // at least one; several for ":" sections
+	Nodes    []NodeDef // candidates in the user's order
+	PerNode  int       // most ranks per node; 0: no limit
+	Overbook bool      // more ranks than slots are welcome
+	Forbid   bool      // --nooversubscribe: no overbooking, whatever the default
+	Nameless bool      // nothing named any host: a try-out on this machine
+	Sort     string    // sort.Mode; empty: the order of Nodes
+	Skip     bool      // --skip-unreachable: go on without lost candidates
+	Limits   Limits
+	Base     Env // for every rank: the launcher's environment and -genv
+	Ends     Ends
 }
 
 // An App is what one section of the command line starts.
@@ -54,6 +54,13 @@ type Env struct {
 	Unset []string // names; a trailing * matches any rest
 }
 
+// Ends says what the end of a rank means for the others, and for our exit code.
+type Ends struct {
+	KeepOnExit   bool   // a rank that exits with a code other than 0 does not end the job
+	KeepOnSignal bool   // nor does one that dies by a signal
+	Status       string // "first" (also ""), "max", "rank0" or "or" (cli.md EXIT-3)
+}
+
 // Limits are the times the job must keep. Zero means no limit.
 type Limits struct {
 	Run   time.Duration // -timeout: the whole run
@@ -68,7 +75,8 @@ type NodeDef struct {
 	Slots   int    // as the user wrote it; 0: as many as the node has CPUs
 	Origin  string // where it was named: "-host", "hosts.txt:3"
 	User    string // login name, when the entry has one
-	Address string // where to connect, when the entry says so
+	Host    string // as the entry names it: the alias that SSH looks up
+	Address string // where to connect instead, when the entry says so
 	Port    int    // 0: as configured
 	Local   bool   // this machine: reached without SSH
 }
@@ -139,8 +147,19 @@ type Exit struct {
 	Code   int  // exit code, when Signal is 0
 	Signal int  // the signal that killed it
 	Core   bool // a core was dumped
+	PMI    PMIState
 	Usage  Usage
 }
+
+// A PMIState is how far a rank came with its process manager interface.
+type PMIState int
+
+// The states at a rank's end.
+const (
+	PMINever     PMIState = iota // it never said init: no MPI program of ours
+	PMIOpen                      // init, and no finalize
+	PMIFinalized                 // finalize
+)
 
 // Status is the exit code a shell would show: the code, or 128 and the signal.
 func (e Exit) Status() int {

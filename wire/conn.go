@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 )
 
 // Magic is what a helper says before anything else. It begins with a byte that is
@@ -36,18 +37,20 @@ type Conn struct {
 	rw io.ReadWriteCloser
 	in *bufio.Reader
 
-	mu     sync.Mutex // guards the rest
-	out    []byte     // encoded, not yet written
-	closed bool
-	err    error // of a failed write; every later Send returns it
-	wake   sync.Cond
-	gone   chan struct{} // closed when the writer has ended
+	mu      sync.Mutex // guards the rest
+	out     []byte     // encoded, not yet written
+	writing bool       // a batch is on its way
+	closed  bool
+	err     error         // of a failed write; every later Send returns it
+	wake    sync.Cond     // there is something to write, or the end
+	idle    sync.Cond     // a batch was written
+	gone    chan struct{} // closed when the writer has ended
 }
 
 // NewConn starts a Conn over rw, which it owns from now on.
 func NewConn(rw io.ReadWriteCloser) *Conn {
 	c := &Conn{rw: rw, in: bufio.NewReaderSize(rw, 64<<10), gone: make(chan struct{})}
-	c.wake.L = &c.mu
+	c.wake.L, c.idle.L = &c.mu, &c.mu
 	go c.write()
 	return c
 }
@@ -76,6 +79,8 @@ func (c *Conn) write() {
 	var batch []byte
 	for {
 		c.mu.Lock()
+		c.writing = false
+		c.idle.Broadcast()
 		for len(c.out) == 0 && !c.closed && c.err == nil {
 			c.wake.Wait()
 		}
@@ -84,10 +89,12 @@ func (c *Conn) write() {
 			return
 		}
 		batch, c.out = c.out, batch[:0]
+		c.writing = true
 		c.mu.Unlock()
 		if _, err := c.rw.Write(batch); err != nil {
 			c.mu.Lock()
 			c.err = err
+			c.idle.Broadcast()
 			c.mu.Unlock()
 			return
 		}
@@ -164,13 +171,31 @@ func (c *Conn) skipNoise() ([]byte, error) {
 	return noise, fmt.Errorf("%d bytes of text and no helper", len(noise))
 }
 
-// Close lets the writer finish what was sent and closes the stream.
+// Flush waits until what was sent has been written, or cannot be.
+func (c *Conn) Flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for (len(c.out) > 0 || c.writing) && c.err == nil && !c.closed {
+		c.idle.Wait()
+	}
+}
+
+// closePatience is how long Close waits for an end that takes nothing any more.
+const closePatience = 2 * time.Second
+
+// Close lets the writer finish what was sent, if the other end takes it, and closes
+// the stream.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 	c.wake.Signal()
-	<-c.gone
+	late := time.NewTimer(closePatience)
+	defer late.Stop()
+	select {
+	case <-c.gone:
+	case <-late.C:
+	}
 	return c.rw.Close()
 }
 

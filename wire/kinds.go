@@ -92,6 +92,8 @@ func (m *Prepare) fields(c *codec) {
 	c.num(&m.Index)
 	c.text(&m.Name)
 	c.text(&m.Mapping)
+	c.text(&m.Address)
+	c.num(&m.Universe)
 	c.env(&m.Base)
 	list(c, &m.Apps, (*codec).app)
 	list(c, &m.Ranks, (*codec).rank)
@@ -117,6 +119,7 @@ func (m *Started) fields(c *codec) {
 	c.num(&m.PID)
 	c.num(&m.Code)
 	c.text(&m.Err)
+	c.text(&m.Hint)
 }
 
 func (m *Data) fields(c *codec) {

@@ -86,19 +86,21 @@ type (
 
 	// Prepare hands over what this node has to start.
 	Prepare struct {
-		Job     job.ID
-		Size    int    // ranks of the whole job
-		Nodes   int    // nodes of the whole job
-		Index   int    // of this node in the plan
-		Name    string // of this node, as the user wrote it
-		Mapping string
-		Base    job.Env
-		Apps    []job.App
-		Ranks   []job.RankPlan
-		Stdin   []int         // ranks of this node whose stdin comes as Data
-		Grace   time.Duration // between SIGTERM and SIGKILL
-		Silence time.Duration // how long the link may be dead before the job is
-		Umask   int           // of the launcher; negative: leave the node's
+		Job      job.ID
+		Size     int    // ranks of the whole job
+		Nodes    int    // nodes of the whole job
+		Index    int    // of this node in the plan
+		Name     string // of this node, as the user wrote it
+		Mapping  string
+		Address  string // of this node, for its peers; empty: unknown
+		Universe int    // slots of all nodes together; 0: unknown
+		Base     job.Env
+		Apps     []job.App
+		Ranks    []job.RankPlan
+		Stdin    []int         // ranks of this node whose stdin comes as Data
+		Grace    time.Duration // between SIGTERM and SIGKILL
+		Silence  time.Duration // how long the link may be dead before the job is
+		Umask    int           // of the launcher; negative: leave the node's
 	}
 
 	// Prepared says that everything that can fail before a start is done.
@@ -119,7 +121,7 @@ type (
 	// Started tells of one rank. With Err the exec failed; Code is then 126 or 127.
 	Started struct {
 		Rank, PID, Code int
-		Err             string
+		Err, Hint       string
 	}
 
 	// Data is a piece of a stream, at most Window bytes.
@@ -180,14 +182,13 @@ type (
 	Bye struct{}
 )
 
-// A PMIEvent is what a PMI message tells.
+// A PMIEvent is what a PMI message tells. Each ends the job, sooner or later.
 type PMIEvent int
 
-// The events; Aborted and Broken end the job.
+// The events.
 const (
-	PMIInit     PMIEvent = iota + 1 // the rank spoke PMI
-	PMIFinalize                     // the rank is done with PMI
-	PMILost                         // the connection ended without finalize
-	PMIAborted                      // the rank asked for the end of the job
-	PMIBroken                       // a barrier can never complete, or junk was said
+	PMIAborted PMIEvent = iota + 1 // the rank asked for the end of the job
+	PMIBroken                      // a barrier can never complete
+	PMIJunk                        // the rank said what no client says
+	PMILost                        // the rank's connection ended before finalize
 )

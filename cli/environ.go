@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"remshell/job"
+)
+
+// private lists variables that belong to this host, session or terminal; a rank
+// keeps its own node's values, if there are any (cli.md ENV-4). What another
+// launcher set for us goes as well (ENV-2): we are its rank, ours are not.
+var private = []string{
+	"SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_VTNR",
+	"XDG_SEAT", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "MAIL", "LOGNAME",
+	"USER", "HOME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_", "TTY", "GPG_TTY", "WINDOWID", "STY", "TMUX*",
+	"TERM_PROGRAM*", "KONSOLE_*", "VTE_VERSION", "COLUMNS", "LINES", "LS_COLORS", "PROMPT_COMMAND", "PS1",
+	"BASH_ENV", "ENV", "BASH_FUNC_*", "KRB5CCNAME", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET",
+	"LISTEN_*", "MAINPID", "GNOME_*", "GTK_*", "QT_*", "SUDO_*",
+	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
+	"OMPI_MCA_ess*", "PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID",
+	"FLUX_TASK_*",
+}
+
+// baseEnv is what every rank gets of our environment and of -genv (cli.md section
+// 8: what is taken along, (2) and (3)).
+func baseEnv(environ []string, j JobOptions) (job.Env, error) {
+	env, err := taken(environ, j.GEnvList, true)
+	if err != nil {
+		return env, err
+	}
+	return env, assign(&env, environ, j.GEnv)
+}
+
+// sectionEnv is what a section says on top of that (4).
+func sectionEnv(environ []string, s Section) (job.Env, error) {
+	env, err := taken(environ, s.EnvList, false)
+	if err == nil {
+		err = assign(&env, environ, s.Env)
+	}
+	if err == nil {
+		err = assign(&env, environ, s.X)
+	}
+	env.Unset = s.UnsetEnv
+	return env, err
+}
+
+// taken lists the variables to take along. A name given by hand is taken although
+// it is private; an empty list takes nothing, of ours nor of the node's (ENV-3).
+func taken(environ []string, list EnvTake, all bool) (job.Env, error) {
+	if !list.Given && !all {
+		return job.Env{}, nil
+	}
+	if list.Given && len(list.Names) == 0 {
+		return job.Env{Bare: true}, nil
+	}
+	var env job.Env
+	everything := !list.Given || slices.Contains(list.Names, "*")
+	env.Bare = !everything
+	for _, assignment := range environ {
+		name, _, _ := strings.Cut(assignment, "=")
+		if matches(list.Names, name) && !everything || everything && !matches(private, name) {
+			env.Set = append(env.Set, assignment)
+		}
+	}
+	return env, nil
+}
+
+// assign adds -env, -genv or -x variables. A name alone takes our value.
+func assign(env *job.Env, environ []string, vars []EnvVar) error {
+	for _, v := range vars {
+		if !v.Copy {
+			env.Set = append(env.Set, v.Name+"="+v.Value)
+			continue
+		}
+		found := false
+		for _, assignment := range environ {
+			if name, _, _ := strings.Cut(assignment, "="); matches([]string{v.Name}, name) {
+				env.Set = append(env.Set, assignment)
+				found = true
+			}
+		}
+		if !found {
+			return &UsageError{Text: fmt.Sprintf("-x %s: no such variable here", v.Name),
+				Remedy: fmt.Sprintf("give it a value: -x %s=VALUE", v.Name)}
+		}
+	}
+	return nil
+}
+
+// matches reports whether name is one of the patterns; a trailing * stands for any
+// rest.
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		prefix, wild := strings.CutSuffix(p, "*")
+		return name == p || wild && strings.HasPrefix(name, prefix)
+	})
+}

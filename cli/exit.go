@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"errors"
+
+	"remshell/launch"
+)
+
+// The codes mpiexec leaves with for reasons of its own (cli.md EXIT-5). Those of
+// the ranks and of supervision are in package launch.
+const (
+	exitOK      = 0
+	exitFailure = 125
+)
+
+// exitCode is the code for an error of a job that did not start. MPIEXEC_ERROR_CODE
+// may put another in the place of 125, so that scripts can tell it from a program's.
+func exitCode(err error, failure int) int {
+	var cancelled *launch.Cancelled
+	var start *launch.StartError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &cancelled):
+		return 128 + int(cancelled.Signal)
+	case errors.As(err, &start) && start.Code != exitFailure:
+		return start.Code
+	}
+	return failure
+}

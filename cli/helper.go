@@ -1,0 +1,91 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"remshell/helper"
+	"remshell/reach"
+)
+
+// The words by which this program is started on a node, before any parsing. They are
+// for nobody but us: no user's program can begin with them, since options do.
+const (
+	keeperArg = "--helper"       // on another host: the keeper, which starts the helper
+	helperArg = "--helper-child" // the helper itself; on this host mpiexec is its keeper
+)
+
+// IsHelper reports whether the first argument starts a helper or its keeper.
+func IsHelper(arg string) bool { return arg == keeperArg || arg == helperArg }
+
+// Helper is the main function of the far end.
+func Helper(args []string) int {
+	code, err := serve(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "mpiexec helper: %v\n", err)
+	}
+	return code
+}
+
+func serve(args []string) (int, error) {
+	if args[0] == keeperArg {
+		return helper.Keep([]string{helperArg})
+	}
+	runtime.GOMAXPROCS(2) // the node belongs to the ranks
+	conn, err := takeStreams()
+	if err != nil {
+		return exitFailure, err
+	}
+	self, err := reach.This()
+	if err != nil {
+		return exitFailure, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+	defer stop()
+	err = helper.Serve(ctx, conn, helper.System{
+		Build: self.Build, Root: os.DirFS("/"), Environ: os.Environ(),
+	})
+	if err != nil {
+		return exitFailure, nil // mpiexec is gone, or was told: nobody reads it here
+	}
+	return exitOK, nil
+}
+
+// A streams is our standard input and output as one.
+type streams struct{ in, out *os.File }
+
+func (s streams) Read(p []byte) (int, error)  { return s.in.Read(p) }
+func (s streams) Write(p []byte) (int, error) { return s.out.Write(p) }
+func (s streams) Close() error                { s.in.Close(); return s.out.Close() }
+
+// takeStreams moves our standard streams to other descriptors and puts /dev/null in
+// their place: a broken pipe on descriptor 1 would kill a Go program by SIGPIPE
+// (os/signal), and a helper has to outlive its mpiexec for a while.
+func takeStreams() (streams, error) {
+	var s streams
+	for fd, place := range []**os.File{&s.in, &s.out} {
+		copied, err := syscall.Dup(fd)
+		if err != nil {
+			return s, fmt.Errorf("standard streams: %w", err)
+		}
+		syscall.CloseOnExec(copied)
+		*place = os.NewFile(uintptr(copied), "conversation")
+	}
+	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		return s, err
+	}
+	defer null.Close()
+	for fd := range 2 {
+		if err := syscall.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}

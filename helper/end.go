@@ -1,0 +1,113 @@
+//go:build linux
+
+package helper
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// An ending is how a node gets rid of what is left of a job:
+//
+//	lingering --(linger)--> asked: SIGTERM --(grace)--> killing: SIGKILL, again and again
+//
+// It is over when the reaper finds no child. Killing is repeated, since a process
+// may fork between the look and the kill.
+type ending struct {
+	phase    phase
+	deadline time.Time // of the phase
+	grace    time.Duration
+	timer    *time.Timer
+	killed   int
+}
+
+type phase int
+
+const (
+	lingering phase = iota
+	asked
+	killing
+)
+
+const (
+	killAgain = 20 * time.Millisecond
+
+	// killSlowly is how often after the first second: what lives on then sleeps in
+	// the kernel, and looking costs.
+	killSlowly = 500 * time.Millisecond
+)
+
+// end begins to end what is left, or hurries an ending under way: deadlines only
+// ever move forward.
+func (s *session) end(linger, grace time.Duration) {
+	s.stopForking.Store(s.stopForking.Load() || linger == 0)
+	if s.childless && !s.forking {
+		s.checkDrained()
+		return
+	}
+	now := time.Now()
+	if s.ending == nil {
+		s.ending = &ending{deadline: now.Add(linger), grace: grace}
+		s.ending.timer = time.AfterFunc(linger, func() { s.tell(tickEvent{}) })
+		if linger == 0 {
+			s.ending.tick(s)
+		}
+		return
+	}
+	e := s.ending
+	e.grace = min(e.grace, grace)
+	next := now.Add(linger)
+	if e.phase == asked {
+		next = now.Add(grace)
+	}
+	if e.phase != killing && next.Before(e.deadline) {
+		e.deadline = next
+		e.timer.Reset(max(0, next.Sub(now)))
+	}
+}
+
+// tick takes the next step when its time has come.
+func (e *ending) tick(s *session) {
+	now := time.Now()
+	if now.Before(e.deadline) || s.childless && !s.forking {
+		return
+	}
+	switch e.phase {
+	case lingering:
+		e.phase = asked
+		e.killed = proc.Signal(unix.SIGTERM)
+		proc.Signal(unix.SIGCONT) // a stopped process takes no SIGTERM
+		e.deadline = now.Add(e.grace)
+	case asked:
+		e.phase = killing
+		e.deadline = now
+		fallthrough
+	case killing:
+		proc.Signal(unix.SIGKILL)
+		if now.Sub(e.deadline) < time.Second {
+			e.timer.Reset(killAgain)
+		} else {
+			e.timer.Reset(killSlowly)
+		}
+		return
+	}
+	e.timer.Reset(e.grace)
+}
+
+// checkDrained tells mpiexec, once, when nothing of the job is left here and every
+// rank's end was reported.
+func (s *session) checkDrained() {
+	if !s.running || !s.childless || s.forking || s.reporting > 0 || s.drained {
+		return
+	}
+	s.drained = true
+	news := &wire.Drained{}
+	if s.ending != nil {
+		news.Killed = s.ending.killed
+	}
+	s.conn.Send(news)
+}

@@ -1,0 +1,154 @@
+package helper
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/job"
+)
+
+// outer lists what another launcher may have left in the environment of our
+// helper; a rank that saw it would believe it belongs there (cli.md ENV-2).
+var outer = []string{
+	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
+	"OMPI_MCA_ess*", "PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID",
+	"SLURM_TASK_PID", "FLUX_TASK_*",
+}
+
+// bare lists all a rank gets of its node's environment with -genvnone (ENV-3).
+var bare = []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "LANG"}
+
+// A variables is an environment under construction: names in order of first
+// mention, and their values.
+type variables struct {
+	names  []string
+	values map[string]string
+}
+
+func (v *variables) set(assignment string) {
+	name, value, ok := strings.Cut(assignment, "=")
+	if !ok || name == "" {
+		return
+	}
+	if _, known := v.values[name]; !known {
+		v.names = append(v.names, name)
+	}
+	v.values[name] = value
+}
+
+func (v *variables) unset(patterns []string) {
+	v.names = slices.DeleteFunc(v.names, func(name string) bool {
+		if !matches(patterns, name) {
+			return false
+		}
+		delete(v.values, name)
+		return true
+	})
+}
+
+func (v *variables) list() []string {
+	list := make([]string, len(v.names), len(v.names)+24)
+	for i, name := range v.names {
+		list[i] = name + "=" + v.values[name]
+	}
+	return list
+}
+
+// matches reports whether name is one of the patterns; a trailing * stands for
+// any rest.
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		prefix, wild := strings.CutSuffix(p, "*")
+		return name == p || wild && strings.HasPrefix(name, prefix)
+	})
+}
+
+// appEnv composes the environment that all ranks of an app share: the node's own,
+// then what came from the launcher, then what the section says; later ones win
+// (cli.md section 8).
+func appEnv(own []string, base, app job.Env) []string {
+	v := &variables{values: make(map[string]string, len(own)+len(base.Set))}
+	keepOnly := base.Bare || app.Bare
+	for _, assignment := range own {
+		name, _, _ := strings.Cut(assignment, "=")
+		if matches(outer, name) || keepOnly && !slices.Contains(bare, name) {
+			continue
+		}
+		v.set(assignment)
+	}
+	for _, layer := range []job.Env{base, app} {
+		for _, assignment := range layer.Set {
+			v.set(assignment)
+		}
+		v.unset(layer.Unset)
+	}
+	return v.list()
+}
+
+// A place is where a rank stands in its job, as its environment tells it.
+type place struct {
+	job                 job.ID
+	size, nodes, node   int
+	host                string // name of the node as the user wrote it
+	address             string // where peers reach the node; empty: unknown
+	rank, local, locals int
+	app                 int
+	pmiFD               int
+}
+
+// variables lists what every rank sees of its place (cli.md section 8, pmi-wire.md
+// section 1.1).
+func (p place) variables() []string {
+	host := p.host
+	vars := []string{
+		"PMI_RANK=" + strconv.Itoa(p.rank),
+		"PMI_SIZE=" + strconv.Itoa(p.size),
+		"PMI_FD=" + strconv.Itoa(p.pmiFD),
+		"MPI_LOCALRANKID=" + strconv.Itoa(p.local),
+		"MPI_LOCALNRANKS=" + strconv.Itoa(p.locals),
+		"MPIEXEC_JOBID=" + string(p.job),
+		"MPIEXEC_RANK=" + strconv.Itoa(p.rank),
+		"MPIEXEC_SIZE=" + strconv.Itoa(p.size),
+		"MPIEXEC_LOCAL_RANK=" + strconv.Itoa(p.local),
+		"MPIEXEC_LOCAL_SIZE=" + strconv.Itoa(p.locals),
+		"MPIEXEC_NODE_RANK=" + strconv.Itoa(p.node),
+		"MPIEXEC_NNODES=" + strconv.Itoa(p.nodes),
+		"MPIEXEC_APPNUM=" + strconv.Itoa(p.app),
+		"MPIEXEC_HOST=" + host,
+	}
+	if p.address != "" {
+		vars = append(vars, "PMI_HOSTNAME="+p.address, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+p.address)
+	}
+	return vars
+}
+
+// rankEnv adds a rank's place to its app's environment. What the user set by
+// hand for MPICH's address stays.
+func rankEnv(app []string, p place) []string {
+	env := slices.Clone(app)
+	has := func(name string) bool {
+		return slices.ContainsFunc(app, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+	}
+	if !has("GFORTRAN_UNBUFFERED_PRECONNECTED") {
+		env = append(env, "GFORTRAN_UNBUFFERED_PRECONNECTED=y")
+	}
+	for _, assignment := range p.variables() {
+		name, _, _ := strings.Cut(assignment, "=")
+		if strings.HasPrefix(name, "MPIR_") && has(name) {
+			continue
+		}
+		env = append(env, assignment)
+	}
+	return env
+}
+
+// value returns a variable of an environment, "" when it is not there.
+func value(env []string, name string) string {
+	for _, assignment := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(assignment, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"remshell/wire"
+)
+
+// fences carries the fences of this node's PMI server to the hub in mpiexec and
+// back: one Fence up, one Fenced down.
+type fences struct {
+	send func(wire.Message) error
+
+	mu   sync.Mutex // guards the rest
+	open map[string]chan *wire.Fenced
+	err  error // no fence will ever be answered again
+}
+
+func newFences(send func(wire.Message) error) *fences {
+	return &fences{send: send, open: make(map[string]chan *wire.Fenced)}
+}
+
+// Fence is that of pmiserver.Fencer.
+func (f *fences) Fence(ctx context.Context, id string, mine []byte) ([][]byte, error) {
+	answer := make(chan *wire.Fenced, 1)
+	f.mu.Lock()
+	err := f.err
+	f.open[id] = answer
+	f.mu.Unlock()
+	if err == nil {
+		err = f.send(&wire.Fence{ID: id, Blob: mine})
+	}
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case m := <-answer:
+		if m.Err != "" {
+			return nil, errors.New(m.Err)
+		}
+		return m.Blobs, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// deliver hands an answer to the fence that waits for it.
+func (f *fences) deliver(m *wire.Fenced) {
+	f.mu.Lock()
+	answer := f.open[m.ID]
+	delete(f.open, m.ID)
+	f.mu.Unlock()
+	if answer != nil {
+		answer <- m
+	}
+}
+
+// fail ends all fences, now and later.
+func (f *fences) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	for id, answer := range f.open {
+		delete(f.open, id)
+		answer <- &wire.Fenced{ID: id, Err: err.Error()}
+	}
+}

@@ -1,0 +1,312 @@
+//go:build linux
+
+/*
+Package helper is the far end: our process on a node. It probes the machine, starts
+the ranks it is told to, carries their streams and signals, answers their PMI, and
+ends everything when the job ends, however it ends.
+
+	       mpiexec
+	          |  frames (package wire)
+	.---------+----------.
+	|       reader       |  sorts frames, never waits
+	|         |          |
+	|      session  <----+--- starter: forked, or why not
+	|    owns all state <+--- reaper: who ended, and how
+	|         |     <----+--- link watch, timers
+	'---------|----------'
+	sources, sinks, PMI     one goroutine each per rank and stream
+
+The life of a session is prepare, start, run, end; each is a method. A session
+whose input ends before Bye ends its ranks: SIGTERM, grace, SIGKILL, orphans and
+processes in sessions of their own included. Should the helper itself be killed,
+the kernel kills the ranks (parent-death signal), and its keeper, which is the
+parent of the helper and inherits all orphans, ends the rest.
+
+The package reads no configuration and none of mpiexec's environment: all it needs
+is in Prepare.
+*/
+package helper
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"remshell/pmiserver"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// A System is the world as a helper sees it.
+type System struct {
+	Build   string   // identity of this binary
+	Root    fs.FS    // "/" of the node, for /proc and /sys
+	Environ []string // the helper's own environment
+	Log     zerolog.Logger
+}
+
+const (
+	exitInternal = 125 // cli.md EXIT-5
+
+	// lastWords is how long the end of a rank waits for somebody to take the rest
+	// of its output (IO-10).
+	lastWords = 2 * time.Second
+
+	// lastPMI is how long it waits for the rank's PMI connection to end. It ends
+	// with the rank, unless a leftover child holds it open.
+	lastPMI = 200 * time.Millisecond
+)
+
+// Serve speaks on conn until the job is over or the other end is gone, and leaves
+// no process behind. The error says why it was not over in the regular way.
+func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
+	debug.SetGCPercent(400) // short life, small heap: collecting costs more than it frees
+	if err := proc.Adopt(); err != nil {
+		return fmt.Errorf("become a subreaper: %w", err)
+	}
+	host, _ := os.Hostname()
+	c := wire.NewConn(conn)
+	if err := c.Announce(&wire.Hello{Version: wire.Version, Build: sys.Build, Host: host, PID: os.Getpid()}); err != nil {
+		return err
+	}
+	s := newSession(c, sys)
+	s.probe()
+	go s.read()
+	err := s.run(ctx)
+	c.Close()
+	return err
+}
+
+// A session is the work of one helper. The goroutine of run owns all fields; the
+// others send it events.
+type session struct {
+	conn    *wire.Conn
+	sys     System
+	log     zerolog.Logger
+	events  chan any
+	done    chan struct{} // closed when run returns: nobody takes events any more
+	starter starter
+	started time.Time
+
+	prepare *wire.Prepare
+	ranks   []*rank
+	byRank  map[int]*rank
+	byPID   map[int]*rank
+	pmi     *pmiserver.Server
+	fences  *fences
+	watch   *watch
+
+	stopForking  *atomic.Bool  // the starter shall start no more
+	moreChildren chan struct{} // the reaper may find children again
+
+	running   bool // Start was carried out
+	forking   bool // the starter is at work
+	reporting int  // ranks that were reaped and not yet reported
+	childless bool // no process of ours is left
+	early     map[int]reapedEvent
+	ending    *ending
+	drained   bool  // mpiexec was told that nothing is left
+	over      bool  // the conversation is over, or the other end gone
+	fault     error // why, when it was not a Bye
+}
+
+// What the goroutines around a session tell it.
+type (
+	frameEvent  struct{ m wire.Message }
+	inputEnded  struct{ err error }
+	forkedEvent struct {
+		r      *rank
+		pid    int
+		pipes  pipes // our ends
+		at     time.Time
+		failed *startError // it does not run; only r is set then
+	}
+	forkingEnded struct{}
+	reapedEvent  struct {
+		pid    int
+		status unix.WaitStatus
+		used   unix.Rusage
+		at     time.Time
+	}
+	childlessEvent struct{}
+	lastWordsEvent struct{ r *rank }
+	tickEvent      struct{}
+	linkDead       struct{ silent time.Duration }
+)
+
+func newSession(c *wire.Conn, sys System) *session {
+	return &session{
+		conn:      c,
+		sys:       sys,
+		log:       sys.Log.Output(logWriter{c}),
+		events:    make(chan any, 64),
+		done:      make(chan struct{}),
+		starter:   newStarter(),
+		byRank:    make(map[int]*rank),
+		byPID:     make(map[int]*rank),
+		early:     make(map[int]reapedEvent),
+		fences:    newFences(c.Send),
+		childless: true,
+
+		stopForking:  new(atomic.Bool),
+		moreChildren: make(chan struct{}, 1),
+	}
+}
+
+// tell gives run an event, unless run has returned.
+func (s *session) tell(event any) {
+	select {
+	case s.events <- event:
+	case <-s.done:
+	}
+}
+
+// read is the reader of the connection. It sorts frames and never waits for a
+// rank: streams have queues that credit bounds.
+func (s *session) read() {
+	for {
+		m, err := s.conn.Recv()
+		if err != nil {
+			s.tell(inputEnded{err})
+			return
+		}
+		s.tell(frameEvent{m})
+	}
+}
+
+// run is the one owner of the session's state: an event, a step, until nothing is
+// left to do.
+func (s *session) run(ctx context.Context) error {
+	defer close(s.done)
+	for !s.over || !s.childless || s.forking {
+		select {
+		case event := <-s.events:
+			s.step(event)
+		case <-ctx.Done():
+			s.lose(context.Cause(ctx))
+			ctx = context.WithoutCancel(ctx)
+		}
+	}
+	return s.fault
+}
+
+func (s *session) step(event any) {
+	switch e := event.(type) {
+	case frameEvent:
+		s.frame(e.m)
+	case inputEnded:
+		if !s.over {
+			s.lose(fmt.Errorf("mpiexec is gone: %w", e.err))
+		}
+	case linkDead:
+		s.lose(fmt.Errorf("mpiexec has not been reachable for %v", e.silent))
+	case forkedEvent:
+		s.forked(e)
+	case forkingEnded:
+		s.forking = false
+		s.lookForChildren()
+	case reapedEvent:
+		s.reaped(e)
+	case childlessEvent:
+		s.childless = !s.forking && s.noneAlive()
+		s.checkDrained()
+	case lastWordsEvent:
+		s.report(e.r)
+	case tickEvent:
+		s.ending.tick(s)
+	}
+}
+
+func (s *session) frame(m wire.Message) {
+	switch m := m.(type) {
+	case *wire.Probe:
+		s.probe()
+	case *wire.Prepare:
+		s.accept(m)
+	case *wire.Start:
+		s.start()
+	case *wire.Data:
+		if r := s.byRank[m.Rank]; r != nil && r.in != nil {
+			r.in.push(m.Bytes)
+		}
+	case *wire.Credit:
+		s.credit(m)
+	case *wire.Fenced:
+		s.fences.deliver(m)
+	case *wire.Signal:
+		s.signal(unix.Signal(m.Number))
+	case *wire.End:
+		s.end(m.Linger, m.Grace)
+	case *wire.Bye:
+		s.over = true
+		s.end(0, s.grace())
+	case *wire.Ping:
+	default:
+		s.log.Warn().Msgf("mpiexec sent %T: ignored", m)
+	}
+}
+
+func (s *session) credit(m *wire.Credit) {
+	r := s.byRank[m.Rank]
+	if r == nil || r.out == nil {
+		return
+	}
+	switch m.Stream {
+	case wire.Stdout:
+		r.out.grant(m.Bytes)
+	case wire.Stderr:
+		r.err.grant(m.Bytes)
+	}
+}
+
+// lose ends the job because the other end is gone.
+func (s *session) lose(why error) {
+	s.over, s.fault = true, why
+	for _, r := range s.ranks {
+		r.forget()
+	}
+	s.fences.fail(why)
+	s.end(0, s.grace())
+}
+
+func (s *session) grace() time.Duration {
+	if s.prepare == nil {
+		return 0
+	}
+	return s.prepare.Grace
+}
+
+// probe tells what this machine is.
+func (s *session) probe() {
+	probe, err := Probe(s.sys.Root)
+	answer := &wire.Node{Probe: probe}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	s.conn.Send(answer)
+}
+
+// logWriter sends log lines to mpiexec.
+type logWriter struct{ conn *wire.Conn }
+
+func (w logWriter) Write(line []byte) (int, error) {
+	return len(line), w.conn.Send(&wire.Log{Line: line})
+}
+
+// noneAlive reports whether every rank that was started has been reaped.
+func (s *session) noneAlive() bool {
+	for _, r := range s.ranks {
+		if r.alive() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,84 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/proc"
+)
+
+// Times of a keeper whose helper was killed: what is left has lost its job, and
+// nobody waits for a long farewell.
+const (
+	keeperGrace    = time.Second
+	keeperPatience = 10 * time.Second
+)
+
+/*
+Keep runs the helper as a child and outlives it.
+
+	sshd --- sh, then keeper (subreaper) --- helper (subreaper) --- ranks --- ...
+	                     '<------- orphans of a killed helper ------------'
+
+Killed with SIGKILL, a helper can end nothing; its ranks die by the parent-death
+signal, but their children that called setsid would live on. They fall to the
+keeper, which ends them. Should the keeper be killed instead, the helper gets
+SIGTERM and ends its job. The keeper holds none of the helper's streams and does
+nothing else: it has no state that could be wrong.
+
+The arguments are those of the helper's own command line. Keep returns its exit
+code.
+*/
+func Keep(args []string) (int, error) {
+	if err := proc.Adopt(); err != nil {
+		return exitInternal, fmt.Errorf("become a subreaper: %w", err)
+	}
+	// What is told to the keeper is meant for the helper, which hears of it by the
+	// end of its input. Caught, not ignored: ranks would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	runtime.LockOSThread() // the parent-death signal comes with the end of this thread
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		return exitInternal, err
+	}
+	letGoOfStreams()
+	err := cmd.Wait()
+	proc.End(keeperGrace, keeperPatience)
+	if err != nil && cmd.ProcessState == nil {
+		return exitInternal, err
+	}
+	return shellCode(cmd.ProcessState), nil
+}
+
+// letGoOfStreams puts /dev/null in the place of our standard streams: their ends
+// are the helper's to see and to close.
+func letGoOfStreams() {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	for fd := range 3 {
+		unix.Dup3(null, fd, 0)
+	}
+	unix.Close(null)
+}
+
+// shellCode is the exit code as a shell shows it.
+func shellCode(state *os.ProcessState) int {
+	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return state.ExitCode()
+}

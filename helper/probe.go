@@ -1,0 +1,98 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// Probe reads from /proc and /sys what a plan must know of this machine. root is
+// "/". The CPUs that count are those this process may use: its mask and cpuset
+// bound everything (PLACE-5).
+func Probe(root fs.FS) (job.Probe, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return job.Probe{}, fmt.Errorf("host name: %w", err)
+	}
+	allowed, err := allowedCPUs(root)
+	if err != nil {
+		return job.Probe{}, err
+	}
+	sys, err := fs.Sub(root, "sys")
+	if err != nil {
+		return job.Probe{}, err
+	}
+	topology, err := pin.ReadTopology(sys, allowed)
+	if err != nil {
+		return job.Probe{}, err
+	}
+	return job.Probe{
+		Hostname: host,
+		Arch:     runtime.GOARCH,
+		Kernel:   readLine(root, "proc/sys/kernel/osrelease"),
+		Identity: identity(root),
+		Topology: topology,
+		Load:     loads(readLine(root, "proc/loadavg")),
+	}, nil
+}
+
+// allowedCPUs reads the mask of this process as text: no machine has too many CPUs
+// for that, while the fixed set of the system call ends at 1,024.
+func allowedCPUs(root fs.FS) ([]int, error) {
+	status, err := fs.ReadFile(root, "proc/self/status")
+	if err != nil {
+		return nil, fmt.Errorf("CPU mask: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			return pin.ParseCPUs(strings.TrimSpace(list))
+		}
+	}
+	return nil, fmt.Errorf("CPU mask: no Cpus_allowed_list in /proc/self/status")
+}
+
+// identity is equal on two helpers exactly if their ranks share one machine: one
+// boot of one kernel, the same processes, the same System V objects and the same
+// /dev/shm (HOST-8). Containers of one machine differ in these, and so may not
+// pass for one node: a wrong "same node" breaks shared memory.
+func identity(root fs.FS) string {
+	parts := []string{readLine(root, "proc/sys/kernel/random/boot_id")}
+	for _, space := range []string{"pid", "ipc"} {
+		link, _ := os.Readlink("/proc/self/ns/" + space)
+		parts = append(parts, link)
+	}
+	var shm unix.Stat_t
+	if unix.Stat("/dev/shm", &shm) == nil {
+		parts = append(parts, strconv.FormatUint(uint64(shm.Dev), 10))
+	}
+	return strings.Join(parts, " ")
+}
+
+// loads reads the line of /proc/loadavg; what cannot be read is -1, unknown.
+func loads(line string) [3]float64 {
+	result := [3]float64{-1, -1, -1}
+	fields := strings.Fields(line)
+	for i := range min(len(result), len(fields)) {
+		if load, err := strconv.ParseFloat(fields[i], 64); err == nil {
+			result[i] = load
+		}
+	}
+	return result
+}
+
+// readLine returns the first line of a file, "" when there is none.
+func readLine(root fs.FS, name string) string {
+	text, _ := fs.ReadFile(root, name)
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
+}

@@ -1,0 +1,186 @@
+//go:build linux
+
+package helper
+
+import (
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// A rank is one process of the job on this node, from its plan to its exit. All but
+// pmiState belongs to the session's goroutine.
+type rank struct {
+	plan    job.RankPlan
+	path    string // of the program on this node
+	argv    []string
+	env     []string // of its app; its place is added at the start
+	dir     string
+	stdin   bool // fed by mpiexec; else /dev/null
+	pid     int  // 0: not started
+	started time.Time
+	exit    *job.Exit // set when reaped
+
+	in       *sink // nil without stdin
+	out, err *source
+	pmi      *os.File     // our end of PMI_FD
+	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
+	pmiEnded chan struct{}
+}
+
+// pipes are the descriptors of one rank while it is being started: ours, and the
+// child's, which close once it runs.
+type pipes struct {
+	ours   [4]int // write end of stdin or -1, read ends of stdout, stderr, PMI
+	theirs [4]int
+}
+
+// openPipes opens the streams and the PMI connection of a rank. Only our ends do
+// not block: that flag belongs to the open file, which the child would share.
+func openPipes(stdin bool) (p pipes, err error) {
+	p = pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
+	defer func() {
+		if err != nil {
+			p.close(p.ours[:])
+			p.close(p.theirs[:])
+		}
+	}()
+	var fds [2]int
+	if stdin {
+		if err = unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return p, err
+		}
+		p.theirs[0], p.ours[0] = fds[0], fds[1]
+	} else if p.theirs[0], err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return p, err
+	}
+	for i := 1; i <= 2; i++ {
+		if err = unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return p, err
+		}
+		p.ours[i], p.theirs[i] = fds[0], fds[1]
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return p, err
+	}
+	p.ours[3], p.theirs[3] = pair[0], pair[1]
+	for _, fd := range p.ours {
+		if fd >= 0 {
+			if err = unix.SetNonblock(fd, true); err != nil {
+				return p, err
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *pipes) close(fds []int) {
+	for i, fd := range fds {
+		if fd >= 0 {
+			unix.Close(fd)
+			fds[i] = -1
+		}
+	}
+}
+
+// fork starts the rank's process and returns its number and our ends of its
+// pipes. It runs on the starter's thread and changes nothing of the rank.
+func (r *rank) fork(where place) (pid int, p pipes, failed *startError) {
+	p, err := openPipes(r.stdin)
+	if err != nil {
+		return 0, p, &startError{exitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
+	}
+	where.pmiFD = 3
+	s := spawn{path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs}
+	pid, err = s.run()
+	p.close(p.theirs[:])
+	if err != nil {
+		p.close(p.ours[:])
+		return 0, p, execFailed(err, r.argv[0], r.argv, s.env)
+	}
+	return pid, p, nil
+}
+
+// attach puts goroutines on our ends of the rank's pipes.
+func (r *rank) attach(p pipes, send func(wire.Message) error) {
+	file := func(i int, name string) *os.File { return os.NewFile(uintptr(p.ours[i]), name) }
+	if r.stdin {
+		r.in = newSink(r.plan.Rank, file(0, "stdin"), send)
+		go r.in.run()
+	}
+	r.out = newSource(r.plan.Rank, wire.Stdout, file(1, "stdout"), send)
+	r.err = newSource(r.plan.Rank, wire.Stderr, file(2, "stderr"), send)
+	go r.out.run()
+	go r.err.run()
+	r.pmi = file(3, "PMI_FD")
+	r.pmiEnded = make(chan struct{})
+}
+
+// alive reports whether the rank was started and not yet reaped.
+func (r *rank) alive() bool { return r.pid != 0 && r.exit == nil }
+
+// reaped notes how the rank ended. The usage is that of the rank and of the
+// children it waited for.
+func (r *rank) reaped(status unix.WaitStatus, used unix.Rusage, now time.Time) {
+	r.exit = &job.Exit{
+		Rank: r.plan.Rank,
+		Usage: job.Usage{
+			Wall:   now.Sub(r.started),
+			User:   time.Duration(used.Utime.Nano()),
+			System: time.Duration(used.Stime.Nano()),
+			MaxRSS: used.Maxrss << 10,
+		},
+	}
+	if status.Signaled() {
+		r.exit.Signal = int(status.Signal())
+		r.exit.Core = status.CoreDump()
+	} else {
+		r.exit.Code = status.ExitStatus()
+	}
+}
+
+// forget lets the rank talk into nothing from now on.
+func (r *rank) forget() {
+	if r.pid == 0 {
+		return
+	}
+	r.out.forget()
+	r.err.forget()
+	if r.in != nil {
+		r.in.close()
+	}
+}
+
+// lastWords asks for the rank's remaining output and calls done when it was sent,
+// or too late, when nobody takes it. What the rank last said on PMI counts too, or
+// an abort would be taken for a crash.
+func (r *rank) lastWords(done func()) {
+	r.out.lastWord()
+	r.err.lastWord()
+	if r.in != nil {
+		r.in.close()
+	}
+	go func() {
+		late, latePMI := time.NewTimer(lastWords), time.NewTimer(lastPMI)
+		defer late.Stop()
+		defer latePMI.Stop()
+		select {
+		case <-r.pmiEnded:
+		case <-latePMI.C:
+		}
+		for _, s := range []*source{r.out, r.err} {
+			select {
+			case <-s.drained:
+			case <-late.C:
+				late.Reset(0)
+			}
+		}
+		done()
+	}()
+}

@@ -1,0 +1,240 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/pmiserver"
+	"remshell/wire"
+)
+
+// accept prepares what can fail before anything starts: working directories,
+// programs, environments. The answer is Prepared or Refused.
+func (s *session) accept(m *wire.Prepare) {
+	s.prepare = m
+	s.started = time.Now()
+	if m.Umask >= 0 {
+		unix.Umask(m.Umask)
+	}
+	envs := make([][]string, len(m.Apps))
+	for i, app := range m.Apps {
+		envs[i] = appEnv(s.sys.Environ, m.Base, app.Env)
+	}
+	for _, plan := range m.Ranks {
+		app := m.Apps[plan.App]
+		r := &rank{plan: plan, argv: app.Argv, dir: app.Dir, env: envs[plan.App],
+			stdin: slices.Contains(m.Stdin, plan.Rank)}
+		if refused := s.place(r); refused != nil {
+			s.conn.Send(&wire.Refused{Rank: plan.Rank, Code: refused.code, Reason: refused.reason, Hint: refused.hint})
+			return
+		}
+		s.ranks = append(s.ranks, r)
+		s.byRank[plan.Rank] = r
+	}
+	s.pmi = s.newPMI(m)
+	s.watch = watchLink(s.sys, m.Silence, s)
+	s.conn.Send(&wire.Prepared{})
+}
+
+// place finds the rank's directory and program; equal ones are looked for once.
+func (s *session) place(r *rank) *startError {
+	for _, other := range s.ranks {
+		if other.plan.App == r.plan.App {
+			r.path, r.dir, r.env = other.path, other.dir, other.env
+			return nil
+		}
+	}
+	if r.dir == "" { // the login directory, as with the remote shells of old
+		r.dir = value(s.sys.Environ, "HOME")
+	}
+	if refused := enterable(r.dir); refused != nil {
+		return refused
+	}
+	r.env = append(slices.Clip(r.env), "PWD="+r.dir)
+	path, refused := locate(r.argv[0], r.dir, value(r.env, "PATH"))
+	r.path = path
+	return refused
+}
+
+// newPMI makes the server that answers this node's ranks.
+func (s *session) newPMI(m *wire.Prepare) *pmiserver.Server {
+	info := pmiserver.Info{Name: string(m.Job), Size: m.Size, Universe: m.Universe, Mapping: m.Mapping}
+	apps := make(map[int]int)
+	for _, r := range m.Ranks {
+		info.Ranks = append(info.Ranks, r.Rank)
+		apps[r.Rank] = r.App
+	}
+	info.AppNum = func(rank int) int { return apps[rank] }
+	server := pmiserver.New(info, s.fences)
+	server.Abort = func(rank, code int, message string) {
+		s.conn.Send(&wire.PMI{Rank: rank, Event: wire.PMIAborted, Code: code, Text: message})
+	}
+	server.Broken = func(err error) {
+		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
+	}
+	server.Changed = func(rank int, _, to pmiserver.State) {
+		switch to {
+		case pmiserver.Inited:
+			s.byRank[rank].pmiState.Store(int32(job.PMIOpen))
+		case pmiserver.Finalized:
+			s.byRank[rank].pmiState.Store(int32(job.PMIFinalized))
+		}
+	}
+	server.Note = func(rank int, text string) { s.log.Warn().Msgf("rank %d: pmi: %s", rank, text) }
+	return server
+}
+
+// start lets the starter fork all ranks, in order, on its own thread. Between two
+// of them it looks whether the job is ending already.
+func (s *session) start() {
+	if s.running || s.prepare == nil {
+		return
+	}
+	s.running, s.forking, s.childless = true, true, false
+	stop := s.stopForking
+	ranks := slices.Clone(s.ranks)
+	places := make([]place, len(ranks))
+	for i, r := range ranks {
+		places[i] = s.where(r)
+	}
+	go func() {
+		s.starter.do(func() {
+			for i, r := range ranks {
+				if stop.Load() {
+					break
+				}
+				at := time.Now()
+				pid, p, failed := r.fork(places[i])
+				s.tell(forkedEvent{r, pid, p, at, failed})
+			}
+		})
+		s.tell(forkingEnded{})
+	}()
+	go s.reap()
+}
+
+func (s *session) where(r *rank) place {
+	m := s.prepare
+	return place{
+		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: m.Address,
+		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
+	}
+}
+
+// forked notes that a rank runs, or that it does not.
+func (s *session) forked(e forkedEvent) {
+	r := e.r
+	if e.failed != nil {
+		s.conn.Send(&wire.Started{Rank: r.plan.Rank, Code: e.failed.code, Err: e.failed.reason, Hint: e.failed.hint})
+		return
+	}
+	r.pid, r.started = e.pid, e.at
+	s.byPID[r.pid] = r
+	s.conn.Send(&wire.Started{Rank: r.plan.Rank, PID: r.pid})
+	r.attach(e.pipes, s.conn.Send)
+	go s.servePMI(r)
+	if s.over {
+		r.forget()
+	}
+	if end, ended := s.early[r.pid]; ended {
+		delete(s.early, r.pid)
+		s.reaped(end)
+	}
+	s.lookForChildren()
+}
+
+// lookForChildren tells the reaper that there may be children again.
+func (s *session) lookForChildren() {
+	select {
+	case s.moreChildren <- struct{}{}:
+	default:
+	}
+}
+
+// servePMI answers one rank until its connection ends.
+func (s *session) servePMI(r *rank) {
+	defer close(r.pmiEnded)
+	defer r.pmi.Close()
+	err := s.pmi.Serve(context.Background(), r.plan.Rank, r.pmi)
+	news := wire.PMI{Rank: r.plan.Rank}
+	var junk *pmiserver.ProtocolError
+	switch {
+	case err == nil:
+		return
+	case errors.As(err, &junk):
+		news.Event, news.Text = wire.PMIJunk, err.Error()
+	default:
+		news.Event, news.Text = wire.PMILost, err.Error()
+	}
+	s.conn.Send(&news)
+}
+
+// reap waits for children until none is left, first ranks, in the end orphans. It
+// is the only one that waits, so it sees each end exactly once.
+func (s *session) reap() {
+	for {
+		var e reapedEvent
+		pid, err := unix.Wait4(-1, &e.status, 0, &e.used)
+		switch {
+		case err == nil:
+			e.pid, e.at = pid, time.Now()
+			s.tell(e)
+		case err == unix.ECHILD:
+			s.tell(childlessEvent{})
+			select {
+			case <-s.done:
+				return
+			case <-s.moreChildren:
+			}
+		case err != unix.EINTR:
+			s.log.Error().Err(err).Msg("wait for ranks")
+			return
+		}
+	}
+}
+
+// reaped notes the end of a child. A rank may end before the starter has told that
+// it began; then the news waits.
+func (s *session) reaped(e reapedEvent) {
+	r := s.byPID[e.pid]
+	if r == nil {
+		if s.forking {
+			s.early[e.pid] = e
+		}
+		return // an orphan that we inherited
+	}
+	delete(s.byPID, e.pid)
+	r.reaped(e.status, e.used, e.at)
+	s.reporting++
+	r.lastWords(func() { s.tell(lastWordsEvent{r}) })
+}
+
+// report tells mpiexec of a rank's end, now that all it wrote is under way.
+func (s *session) report(r *rank) {
+	s.reporting--
+	r.exit.PMI = job.PMIState(r.pmiState.Load())
+	s.pmi.Exited(r.plan.Rank)
+	s.conn.Send(&wire.Exited{Exit: *r.exit})
+	s.checkDrained()
+}
+
+// signal sends a signal to the process group of every living rank (SIG-6).
+func (s *session) signal(number unix.Signal) {
+	for _, r := range s.ranks {
+		if !r.alive() {
+			continue
+		}
+		if err := unix.Kill(-r.pid, syscall.Signal(number)); err != nil && err != unix.ESRCH {
+			s.log.Warn().Msg(fmt.Sprintf("rank %d: signal %d: %v", r.plan.Rank, number, err))
+		}
+	}
+}

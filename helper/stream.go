@@ -1,0 +1,211 @@
+//go:build linux
+
+package helper
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/wire"
+)
+
+// A source carries one output stream of a rank to mpiexec, never more than
+// wire.Window bytes ahead of the credit it was given. A rank that writes faster
+// than somebody reads thus waits in its own write, and nobody else does.
+type source struct {
+	rank   int
+	stream wire.Stream
+	file   *os.File // our end of the pipe
+	send   func(wire.Message) error
+
+	mu      sync.Mutex // guards the next two
+	credit  int
+	discard bool // nobody listens any more: read and forget
+	more    sync.Cond
+
+	ownerGone atomic.Bool   // the rank was reaped: what is in the pipe now is its last word
+	drained   chan struct{} // closed when that last word was sent, or the pipe ended
+}
+
+func newSource(rank int, stream wire.Stream, file *os.File, send func(wire.Message) error) *source {
+	s := &source{rank: rank, stream: stream, file: file, send: send,
+		credit: wire.Window, drained: make(chan struct{})}
+	s.more.L = &s.mu
+	return s
+}
+
+// grant adds credit.
+func (s *source) grant(bytes int) {
+	s.mu.Lock()
+	s.credit += bytes
+	s.mu.Unlock()
+	s.more.Signal()
+}
+
+// forget lets the rank write on, into nothing.
+func (s *source) forget() {
+	s.mu.Lock()
+	s.discard = true
+	s.mu.Unlock()
+	s.more.Signal()
+}
+
+// lastWord tells the source that its rank was reaped. A leftover child may hold
+// the pipe open for ever, so the end of the rank's own output is not the end of
+// the file but the moment when the pipe is empty.
+func (s *source) lastWord() {
+	s.ownerGone.Store(true)
+	s.file.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits
+}
+
+// run reads until the pipe ends. It closes drained at the latest then.
+func (s *source) run() {
+	defer s.file.Close()
+	told := false
+	tell := func() {
+		if !told {
+			told = true
+			close(s.drained)
+		}
+	}
+	defer tell()
+	buf := make([]byte, 4<<10)
+	for {
+		allowed, discard := s.wait()
+		n, err := s.read(buf[:min(allowed, len(buf))], !told)
+		switch {
+		case err == errIdle:
+			tell()
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			s.file.SetReadDeadline(time.Time{})
+		case n <= 0:
+			return
+		case !discard:
+			s.spend(n)
+			s.send(&wire.Data{Rank: s.rank, Stream: s.stream, Bytes: buf[:n]})
+		}
+		if n == len(buf) && n < wire.Window {
+			buf = make([]byte, min(4*n, wire.Window))
+		}
+	}
+}
+
+var errIdle = errors.New("pipe is empty and its owner gone")
+
+// read reads once, and waits for something to read, unless the rank is gone and
+// the pipe empty: that is errIdle, told only when asked for.
+func (s *source) read(buf []byte, tellIdle bool) (n int, err error) {
+	raw, err := s.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	waitErr := raw.Read(func(fd uintptr) bool {
+		for {
+			n, err = unix.Read(int(fd), buf)
+			if err != unix.EINTR {
+				break
+			}
+		}
+		if err == unix.EAGAIN && tellIdle && s.ownerGone.Load() {
+			err = errIdle
+		}
+		return err != unix.EAGAIN
+	})
+	if waitErr != nil {
+		return 0, waitErr
+	}
+	return n, err
+}
+
+// wait returns how many bytes may be read now, at least one.
+func (s *source) wait() (allowed int, discard bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.credit <= 0 && !s.discard {
+		s.more.Wait()
+	}
+	if s.discard {
+		return wire.Window, true
+	}
+	return s.credit, false
+}
+
+func (s *source) spend(bytes int) {
+	s.mu.Lock()
+	s.credit -= bytes
+	s.mu.Unlock()
+}
+
+// A sink carries Data from mpiexec to the stdin of one rank.
+type sink struct {
+	rank int
+	file *os.File
+	send func(wire.Message) error
+
+	mu    sync.Mutex // guards queue and ended
+	queue [][]byte   // bounded by the credit mpiexec has
+	ended bool       // no more will come
+	more  sync.Cond
+}
+
+func newSink(rank int, file *os.File, send func(wire.Message) error) *sink {
+	s := &sink{rank: rank, file: file, send: send}
+	s.more.L = &s.mu
+	return s
+}
+
+// push takes a piece; an empty one is the end of the stream.
+func (s *sink) push(piece []byte) {
+	s.mu.Lock()
+	if len(piece) == 0 {
+		s.ended = true
+	} else if !s.ended {
+		s.queue = append(s.queue, piece)
+	}
+	s.mu.Unlock()
+	s.more.Signal()
+}
+
+// run writes what is pushed until the end of the stream, or until the rank reads
+// no more, which it tells mpiexec.
+func (s *sink) run() {
+	defer s.file.Close()
+	for {
+		piece := s.next()
+		if len(piece) == 0 {
+			return
+		}
+		if _, err := s.file.Write(piece); err != nil {
+			s.push(nil)
+			s.send(&wire.Data{Rank: s.rank, Stream: wire.Stdin})
+			return
+		}
+		s.send(&wire.Credit{Rank: s.rank, Stream: wire.Stdin, Bytes: len(piece)})
+	}
+}
+
+// next waits for a piece; it is empty at the end of the stream.
+func (s *sink) next() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) == 0 && !s.ended {
+		s.more.Wait()
+	}
+	if len(s.queue) == 0 {
+		return nil
+	}
+	piece := s.queue[0]
+	s.queue = s.queue[1:]
+	return piece
+}
+
+// close ends the stream at once: a rank that is gone reads nothing more.
+func (s *sink) close() {
+	s.push(nil)
+	s.file.SetWriteDeadline(time.Unix(1, 0))
+}

@@ -1,0 +1,221 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/pmiserver"
+	"remshell/wire"
+)
+
+// A said is a message of a node that supervision or a phase before it has to judge.
+type said struct {
+	from *node
+	m    wire.Message
+}
+
+// An ended is the end of a node's connection.
+type ended struct {
+	from *node
+	err  error
+}
+
+// read sorts what one helper says: output to the printers, the rest into the box. It
+// never waits for anybody but the connection.
+func (f *fleet) read(n *node) {
+	for {
+		m, err := n.conn.Recv()
+		if err != nil {
+			f.events.put(ended{n, n.explain(err)})
+			return
+		}
+		switch m := m.(type) {
+		case *wire.Data:
+			f.data(n, m)
+		case *wire.Credit:
+			f.feed.grant(m.Bytes)
+		case *wire.Ping:
+		case *wire.Log:
+			f.env.Log.Warn().Str("node", n.def.Name).RawJSON("helper", m.Line).Send()
+		default:
+			f.events.put(said{n, m})
+		}
+	}
+}
+
+func (f *fleet) data(n *node, m *wire.Data) {
+	x := piece{from: n, rank: m.Rank, data: m.Bytes}
+	switch m.Stream {
+	case wire.Stdout:
+		f.out.put(x)
+	case wire.Stderr:
+		f.err.put(x)
+	case wire.Stdin:
+		f.feed.close()
+	}
+}
+
+// prepare hands every node its part and waits until all are ready: all, or none.
+func (f *fleet) prepare(ctx context.Context, req job.Request, p job.Plan) error {
+	f.hub = newHub(f.nodes)
+	f.out = newPrinter(wire.Stdout, f.env.Out, f.env.Label, func() { f.events.put(StdoutGone{}) })
+	f.err = newPrinter(wire.Stderr, f.env.Err, f.env.Label, func() {})
+	f.feed = newFeeder(0, f.nodeOf(0), f.env.In)
+	for _, n := range f.nodes {
+		go f.read(n)
+	}
+	deadline := startDeadline(req)
+	local := f.localAddress()
+	for i, n := range f.nodes {
+		n.conn.Send(f.preparation(req, p, i, local))
+	}
+	waiting := len(f.nodes)
+	for waiting > 0 {
+		events := f.events.take(ctx, deadline)
+		if len(events) == 0 {
+			return f.late(ctx, req)
+		}
+		for _, event := range events {
+			if err := f.ready(event); err != nil {
+				return err
+			}
+			waiting--
+		}
+	}
+	return nil
+}
+
+// ready judges what a node says to Prepare; nil is Prepared.
+func (f *fleet) ready(event any) error {
+	switch e := event.(type) {
+	case said:
+		if m, ok := e.m.(*wire.Refused); ok {
+			text := fmt.Sprintf("%s: %s", e.from.def.Name, m.Reason)
+			return &StartError{Text: text, Way: m.Hint, Code: m.Code}
+		}
+		if _, ok := e.m.(*wire.Prepared); ok {
+			return nil
+		}
+		return fmt.Errorf("%s: helper: unexpected %T", e.from.def.Name, e.m)
+	case ended:
+		return fmt.Errorf("lost contact with %s (%w) before the start", e.from.def.Name, e.err)
+	}
+	return nil
+}
+
+// A StartError is a program that cannot be started somewhere. Code is the exit code
+// it stands for.
+type StartError struct {
+	Text, Way string
+	Code      int
+}
+
+func (e *StartError) Error() string { return e.Text }
+
+// Hint is what to do about it.
+func (e *StartError) Hint() string { return e.Way }
+
+// late says why the wait for a start has ended.
+func (f *fleet) late(ctx context.Context, req job.Request) error {
+	if ctx.Err() != nil {
+		return why(ctx)
+	}
+	return &StartError{fmt.Sprintf("not every node was ready within %v", startLimit(req)),
+		"raise --start-timeout", ExitInternal}
+}
+
+// startLimit is how long a start may take (cli.md --start-timeout).
+func startLimit(req job.Request) time.Duration {
+	if req.Limits.Start > 0 {
+		return req.Limits.Start
+	}
+	return time.Minute + time.Duration(len(req.Nodes)/10)*time.Second
+}
+
+func startDeadline(req job.Request) time.Time { return time.Now().Add(startLimit(req)) }
+
+// preparation is what node i of the plan has to know.
+func (f *fleet) preparation(req job.Request, p job.Plan, i int, local string) *wire.Prepare {
+	np := p.Nodes[i]
+	m := &wire.Prepare{
+		Job: p.Job, Size: p.Size, Nodes: len(p.Nodes), Index: i, Name: np.Name, Mapping: p.Mapping,
+		Base: req.Base, Apps: req.Apps, Ranks: np.Ranks,
+		Grace: req.Limits.Grace, Silence: f.env.Silence, Umask: f.env.Umask,
+	}
+	if f.env.In != nil && np.Ranks[0].Rank == 0 {
+		m.Stdin = []int{0}
+	}
+	if f.nodes[i].def.Local && len(f.nodes) > 1 {
+		m.Address = local
+	}
+	return m
+}
+
+// localAddress is the address under which other nodes reach this machine: the one
+// our connections to them come from.
+func (f *fleet) localAddress() string {
+	for _, n := range f.nodes {
+		if c, ok := n.rw.(interface{ LocalAddr() net.Addr }); ok && !n.def.Local {
+			if tcp, ok := c.LocalAddr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+				return tcp.IP.String()
+			}
+		}
+	}
+	return ""
+}
+
+func (f *fleet) nodeOf(rank int) *node {
+	for i, np := range f.plan.Nodes {
+		if slices.ContainsFunc(np.Ranks, func(r job.RankPlan) bool { return r.Rank == rank }) {
+			return f.nodes[i]
+		}
+	}
+	return nil
+}
+
+// start lets the prepared ranks go.
+func (f *fleet) start(req job.Request) {
+	for _, n := range f.nodes {
+		n.conn.Send(&wire.Start{})
+	}
+	if f.env.In != nil {
+		go f.feed.run()
+	}
+}
+
+// A hub joins the fences of all nodes.
+type hub struct {
+	*pmiserver.Hub
+	nodes []*node
+}
+
+func newHub(nodes []*node) *hub { return &hub{pmiserver.NewHub(len(nodes)), nodes} }
+
+// join takes what one node brings to a fence; the last one releases all. A
+// suspicion means that the fence can never be complete.
+func (h *hub) join(n *node, m *wire.Fence) (Suspicion, bool) {
+	all, complete, err := h.Join(n.index, m.ID, m.Blob)
+	if err != nil {
+		return Suspicion{-1, err.Error()}, true
+	}
+	if complete {
+		for _, n := range h.nodes {
+			n.conn.Send(&wire.Fenced{ID: m.ID, Blobs: all})
+		}
+	}
+	return Suspicion{}, false
+}
+
+// left takes the news that a rank is over.
+func (h *hub) left(n *node, rank int) (Suspicion, bool) {
+	var stuck *pmiserver.StuckError
+	if err := h.Leave(n.index, rank); errors.As(err, &stuck) {
+		return Suspicion{-1, err.Error()}, true
+	}
+	return Suspicion{}, false
+}

@@ -1,0 +1,184 @@
+/*
+Package launch is the life of a job, from the first connection to the result.
+
+	muster --> plan.Make --> prepare --> start --> supervise
+	 dial,      pure          every       let       events -> Step -> actions
+	 probe                    node, or    them
+	                          none        go
+
+One goroutine reads each connection and sorts what comes: output to the printers,
+which alone wait for the terminal; everything else as events into one box. One
+goroutine, that of Run, takes the events out and owns all state. What is to be done
+about an event, Step decides, and it is a pure function.
+
+The package talks to helpers through a Dialer; it neither contains one nor knows
+how to reach it.
+*/
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"remshell/job"
+	"remshell/plan"
+	"remshell/wire"
+)
+
+// A Dialer reaches the helper of one node: its stdin and stdout as one stream, on
+// which the helper speaks first. If the stream also has a method Why() error, that
+// tells why it ended.
+type Dialer interface {
+	Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser, error)
+}
+
+// An Env is the world of a launch.
+type Env struct {
+	Dialer  Dialer
+	Build   string // identity of this binary; helpers must be the same
+	In      io.Reader
+	Out     io.Writer
+	Err     io.Writer
+	Signals <-chan os.Signal
+	Log     zerolog.Logger
+	Label   bool              // -l
+	Greet   time.Duration     // for a helper's first words, once its host is reached
+	Silence time.Duration     // how long a link may be dead
+	Umask   int               // negative: leave the nodes' own
+	Say     func(text string) // a line for the user
+}
+
+// A Cancelled is a start that a signal cancelled.
+type Cancelled struct{ Signal syscall.Signal }
+
+func (e *Cancelled) Error() string { return "cancelled by " + signalName(e.Signal) }
+
+// Run is the whole story of a job. Without a result, nothing was started or nothing
+// runs any more; the error says why.
+func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	events := newBox()
+	signals := watchSignals(env.Signals, cancel)
+
+	fleet, snap, err := muster(ctx, req, env, events)
+	defer fleet.close()
+	if err != nil {
+		return job.Result{}, err
+	}
+	p, err := plan.Make(req, snap)
+	if err != nil {
+		return job.Result{}, err
+	}
+	for _, note := range p.Notes {
+		env.Say(note.Text)
+	}
+	fleet.dismiss(p)
+	if err := fleet.prepare(ctx, req, p); err != nil {
+		return job.Result{}, err
+	}
+	signals.handOver(events)
+	fleet.start(req)
+	return fleet.supervise(ctx, req)
+}
+
+// A fleet is the nodes of a job and the connections to them.
+type fleet struct {
+	env    Env
+	events *box
+	nodes  []*node // those of the plan, in its order
+	all    []*node // every node that was reached
+	plan   job.Plan
+	hub    *hub
+	out    *printer
+	err    *printer
+	feed   *feeder
+}
+
+// A node is one helper, as seen from here.
+type node struct {
+	def   job.NodeDef
+	index int // in the plan; -1: not needed
+	rw    io.ReadWriteCloser
+	conn  *wire.Conn
+	probe job.Probe
+}
+
+// close ends all connections. A helper that is still at work takes it as the end
+// of its job.
+func (f *fleet) close() {
+	var closing sync.WaitGroup
+	for _, n := range f.all {
+		closing.Go(func() { n.conn.Close() })
+	}
+	closing.Wait()
+	if f.out != nil {
+		f.out.close()
+		f.err.close()
+		f.feed.close()
+	}
+}
+
+// dismiss sends home the helpers that have no rank, and listens to the others.
+func (f *fleet) dismiss(p job.Plan) {
+	f.plan = p
+	for i, np := range p.Nodes {
+		n := f.all[np.Node]
+		n.index = i
+		f.nodes = append(f.nodes, n)
+	}
+	for _, n := range f.all {
+		if n.index < 0 {
+			n.conn.Send(&wire.Bye{})
+		}
+	}
+}
+
+// A signalWatch cancels a start by the first signal that means it, until the job
+// runs and takes its signals itself.
+type signalWatch struct {
+	mu     sync.Mutex // guards events
+	events *box
+}
+
+func watchSignals(signals <-chan os.Signal, cancel context.CancelCauseFunc) *signalWatch {
+	w := &signalWatch{}
+	go func() {
+		for sig := range signals {
+			number, _ := sig.(syscall.Signal)
+			w.mu.Lock()
+			events := w.events
+			w.mu.Unlock()
+			switch {
+			case events != nil:
+				events.put(Signaled{number})
+			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP:
+				cancel(&Cancelled{number})
+			}
+		}
+	}()
+	return w
+}
+
+func (w *signalWatch) handOver(events *box) {
+	w.mu.Lock()
+	w.events = events
+	w.mu.Unlock()
+}
+
+// why returns the reason for which ctx ended: a signal, or what its caller said.
+func why(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("not every rank had started in time; see --start-timeout")
+	}
+	return err
+}

@@ -1,0 +1,462 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"remshell/job"
+)
+
+// Exit codes of our own failures (cli.md EXIT-5).
+const (
+	ExitTimeout  = 124
+	ExitInternal = 125
+	ExitNoStdout = 141
+)
+
+// Times of supervision.
+const (
+	linger       = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
+	lingerGrace  = 500 * time.Millisecond // between SIGTERM and SIGKILL for them
+	causeGrace   = time.Second            // for a better cause to show (pmi-wire.md 6.2)
+	silentGrace  = 5 * time.Second        // for the others, when a rank left without finalize
+	interrupt2   = time.Second            // between SIGTERM and SIGKILL after a second ^C
+	killPatience = 10 * time.Second       // for a node to get rid of killed processes
+)
+
+// What supervision is told.
+type (
+	// Exited is the end of a rank.
+	Exited struct{ job.Exit }
+	// NotStarted is a rank whose exec failed; the others of its node may run.
+	NotStarted struct {
+		Rank, Code   int
+		Reason, Hint string
+	}
+	// NodeLost is a node whose helper is gone.
+	NodeLost struct {
+		Node int
+		Why  string
+	}
+	// NodeDrained is a node without any process of the job.
+	NodeDrained struct{ Node, Killed int }
+	// Aborted is a rank that asked for the end of the job.
+	Aborted struct {
+		Rank, Code int
+		Text       string
+	}
+	// Suspicion is a sign that the job cannot go on, of which an exit that is under
+	// way may be the true cause.
+	// Rank is -1 if it is about several.
+	Suspicion struct {
+		Rank int
+		Text string
+	}
+	// Signaled is a signal to mpiexec.
+	Signaled struct{ Number syscall.Signal }
+	// StdoutGone means that nobody reads our standard output any more.
+	StdoutGone struct{}
+	// Tick says that State.Next has come.
+	Tick struct{}
+)
+
+// What supervision wants done.
+type (
+	// SignalAll sends a signal to the process groups of all ranks.
+	SignalAll struct{ Number syscall.Signal }
+	// EndAll ends what is left on all nodes; see wire.End.
+	EndAll struct{ Linger, Grace time.Duration }
+	// Say tells the user something.
+	Say struct{ Text string }
+	// Suspend stops mpiexec until SIGCONT; the ranks are stopped before and
+	// continued after.
+	Suspend struct{}
+	// Finish is the end: the result stands.
+	Finish struct{}
+)
+
+// A Phase is where a job stands.
+type Phase int
+
+// The phases, in order. They only advance.
+const (
+	Running     Phase = iota
+	Interrupted       // ^C was passed on: the ranks may end by themselves
+	Ending            // asked by SIGTERM
+	Killing           // asked by SIGKILL
+	Leaving           // every rank is over; leftover children may linger
+)
+
+// A Cause is the first thing that went wrong.
+type Cause struct {
+	Text string // one line
+	Hint string
+	Code int // exit code of the job
+	Rank int // -1: no rank
+}
+
+// A State is all that supervision knows. The zero value is no state; see NewState.
+type State struct {
+	Phase   Phase
+	Left    int // ranks not yet over
+	Undone  int // nodes not yet drained
+	Code    int // signal's exit code, when a signal ended the job
+	Cause   *Cause
+	Stopped int // ranks that ended after we asked them to
+	Exits   []job.Exit
+
+	nodes     []nodeState
+	nodeOf    []int // by rank
+	over      []bool
+	silent    []int     // ranks that left with 0 and without finalize
+	suspicion *Cause    // waits for a better cause
+	doubtEnds time.Time // when it counts
+	patience  time.Time // when silent ranks count, or the nodes are given up
+	runEnds   time.Time // -timeout
+	signals   int       // of those that end the job
+	rules     Rules
+}
+
+type nodeState struct {
+	name string
+	done bool // drained or lost
+}
+
+// Rules are the user's wishes that supervision follows.
+type Rules struct {
+	Grace   time.Duration // --kill-grace
+	Timeout time.Duration // -timeout; 0: none
+	Ends    job.Ends
+}
+
+// NewState is the state of a job whose ranks were just let go.
+func NewState(p job.Plan, rules Rules, now time.Time) State {
+	s := State{Left: p.Size, Undone: len(p.Nodes), rules: rules,
+		nodeOf: make([]int, p.Size), over: make([]bool, p.Size)}
+	for i, n := range p.Nodes {
+		s.nodes = append(s.nodes, nodeState{name: n.Name})
+		for _, r := range n.Ranks {
+			s.nodeOf[r.Rank] = i
+		}
+	}
+	if rules.Timeout > 0 {
+		s.runEnds = now.Add(rules.Timeout)
+	}
+	return s
+}
+
+// Next is when Step wants a Tick; the zero time: never.
+func (s *State) Next() time.Time {
+	var next time.Time
+	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds} {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	return next
+}
+
+// Shift moves all deadlines: they do not run while mpiexec is stopped (SIG-5).
+func (s *State) Shift(by time.Duration) {
+	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds} {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
+	}
+}
+
+/*
+Step is the whole of supervision's judgement. It performs nothing: the caller
+carries out the actions and reports what came of them as new events.
+
+	         first failure, timeout, SIGTERM          all ranks over
+	Running ---------------------------------> Ending --------------> Leaving --> Finish
+	   | ^C                                      ^  \                    ^   (all nodes
+	   '------> Interrupted ---------------------'   '--> Killing -------'    drained)
+	                             second ^C              third ^C: Finish at once
+
+The code is that of the first failure in time (EXIT-2); ranks that end after we
+asked them to do not count.
+*/
+func (s *State) Step(event any, now time.Time) []Action {
+	switch e := event.(type) {
+	case Exited:
+		return s.exited(e.Exit, now)
+	case NotStarted:
+		s.rankOver(e.Rank)
+		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Reason, e.Hint, e.Code, e.Rank})
+	case NodeLost:
+		return s.nodeLost(e, now)
+	case NodeDrained:
+		s.nodeDone(e.Node)
+		return s.settle(now)
+	case Aborted:
+		return s.aborted(e, now)
+	case Suspicion:
+		if s.Cause == nil && s.suspicion == nil {
+			s.suspicion = &Cause{Text: e.Text, Code: 1, Rank: e.Rank}
+			s.doubtEnds = now.Add(causeGrace)
+		}
+		return nil
+	case Signaled:
+		return s.signaled(e.Number, now)
+	case StdoutGone:
+		if s.Code == 0 {
+			s.Code = ExitNoStdout
+		}
+		return s.end(now, Ending, s.rules.Grace)
+	case Tick:
+		return s.tick(now)
+	}
+	return nil
+}
+
+// An Action is one of the structs above.
+type Action any
+
+func (s *State) exited(exit job.Exit, now time.Time) []Action {
+	if !s.rankOver(exit.Rank) {
+		return nil
+	}
+	s.Exits = append(s.Exits, exit)
+	if s.Phase >= Ending {
+		s.Stopped++
+		return s.settle(now)
+	}
+	if status := exit.Status(); status != 0 && s.Phase == Running {
+		return s.failedRank(exit, now)
+	}
+	if exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.over) > 1 {
+		s.silent = append(s.silent, exit.Rank)
+		if s.suspicion != nil && s.suspicion.Rank == exit.Rank {
+			s.suspicion, s.doubtEnds = nil, time.Time{}
+		}
+		if s.patience.IsZero() {
+			s.patience = now.Add(silentGrace)
+		}
+	}
+	return s.settle(now)
+}
+
+func (s *State) nodeLost(e NodeLost, now time.Time) []Action {
+	var lost []int
+	for rank, node := range s.nodeOf {
+		if node == e.Node && s.rankOver(rank) {
+			lost = append(lost, rank)
+		}
+	}
+	if s.nodes[e.Node].done && len(lost) == 0 {
+		return nil // it had nothing left to lose
+	}
+	s.nodeDone(e.Node)
+	cause := Cause{Text: "lost contact with " + s.nodes[e.Node].name, Code: ExitInternal, Rank: -1}
+	if e.Why != "" {
+		cause.Text += " (" + e.Why + ")"
+	}
+	if len(lost) > 0 {
+		cause.Text += ", where " + ranks(lost) + " ran"
+	}
+	return s.fail(now, cause)
+}
+
+func (s *State) aborted(e Aborted, now time.Time) []Action {
+	text := s.who(e.Rank) + fmt.Sprintf(" called MPI_Abort with code %d", e.Code)
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	if s.Cause == nil && s.Code == 0 {
+		s.Cause = &Cause{text, "", e.Code, e.Rank}
+	}
+	return s.end(now, Ending, s.rules.Grace)
+}
+
+// failedRank judges a rank that failed by itself.
+func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
+	c := Cause{s.who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}
+	keep := s.rules.Ends.KeepOnExit
+	if exit.Signal != 0 {
+		keep = s.rules.Ends.KeepOnSignal
+	}
+	if !keep {
+		return s.fail(now, c)
+	}
+	if s.Cause == nil {
+		s.Cause = &c
+	}
+	return s.settle(now)
+}
+
+// fail notes a cause, if it is the first, and ends the job.
+func (s *State) fail(now time.Time, c Cause) []Action {
+	if s.Cause == nil && s.Phase < Ending {
+		s.Cause = &c
+		s.suspicion, s.doubtEnds = nil, time.Time{}
+	}
+	return s.end(now, Ending, s.rules.Grace)
+}
+
+// end asks all nodes to end what is left, unless they were asked as strongly.
+func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
+	if s.Phase >= phase {
+		return s.settle(now)
+	}
+	s.Phase = phase
+	s.silent, s.runEnds = nil, time.Time{}
+	s.patience = now.Add(grace + killPatience)
+	if s.Left == 0 && s.Undone == 0 {
+		return []Action{Finish{}}
+	}
+	return []Action{EndAll{0, grace}}
+}
+
+// settle looks whether anything is left to wait for.
+func (s *State) settle(now time.Time) []Action {
+	switch {
+	case s.Left > 0:
+		return nil
+	case s.Undone == 0:
+		return []Action{Finish{}}
+	case s.Phase < Ending:
+		s.Phase = Leaving
+		s.runEnds, s.doubtEnds, s.silent = time.Time{}, time.Time{}, nil
+		s.patience = now.Add(linger + lingerGrace + killPatience)
+		return []Action{EndAll{linger, lingerGrace}}
+	}
+	return nil
+}
+
+func (s *State) tick(now time.Time) []Action {
+	due := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	switch {
+	case due(s.doubtEnds):
+		c := *s.suspicion
+		return s.fail(now, c)
+	case due(s.runEnds):
+		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", ExitTimeout, -1}
+		return s.end(now, Ending, s.rules.Grace)
+	case due(s.patience) && len(s.silent) > 0:
+		rank := s.silent[0]
+		return s.fail(now, Cause{s.who(rank) + " ended without calling MPI_Finalize, and the others go on",
+			"", 1, -1})
+	case due(s.patience):
+		return s.giveUp()
+	}
+	return nil
+}
+
+// giveUp leaves nodes behind that do not get rid of their processes.
+func (s *State) giveUp() []Action {
+	var names []string
+	for _, n := range s.nodes {
+		if !n.done {
+			names = append(names, n.name)
+		}
+	}
+	slices.Sort(names)
+	text := fmt.Sprintf("%s: processes of the job could not be ended in time", fold(names))
+	return []Action{Say{text}, Finish{}}
+}
+
+// signaled judges a signal to mpiexec (SIG-1 to SIG-5).
+func (s *State) signaled(number syscall.Signal, now time.Time) []Action {
+	switch number {
+	case syscall.SIGINT:
+		return s.interrupted(now)
+	case syscall.SIGTERM, syscall.SIGHUP:
+		s.signals++
+		s.blame(number)
+		if s.signals > 1 {
+			return s.end(now, Killing, 0)
+		}
+		return s.end(now, Ending, s.rules.Grace)
+	case syscall.SIGTSTP:
+		return []Action{Suspend{}}
+	}
+	return []Action{SignalAll{number}}
+}
+
+// interrupted is ^C: once for the ranks, twice for us, thrice at once.
+func (s *State) interrupted(now time.Time) []Action {
+	s.signals++
+	s.blame(syscall.SIGINT)
+	switch {
+	case s.signals == 1 && s.Phase == Running:
+		s.Phase = Interrupted
+		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
+			count(s.Left, "rank"), count(s.Undone, "node"))
+		return []Action{SignalAll{syscall.SIGINT}, Say{text}}
+	case s.signals <= 2:
+		return s.end(now, Ending, interrupt2)
+	}
+	s.Phase = Killing
+	return []Action{EndAll{0, 0}, Finish{}}
+}
+
+// blame makes a signal the reason of the end, if nothing else was before.
+func (s *State) blame(number syscall.Signal) {
+	if s.Cause == nil && s.Code == 0 {
+		s.Code = 128 + int(number)
+	}
+}
+
+// ExitCode is the code mpiexec leaves with (EXIT-2, EXIT-3).
+func (s *State) ExitCode() int {
+	if s.Cause == nil {
+		return s.Code
+	}
+	if s.Cause.Rank < 0 || s.rules.Ends.Status == "" || s.rules.Ends.Status == "first" {
+		return s.Cause.Code
+	}
+	code := 0
+	for _, e := range s.Exits {
+		status := e.Status()
+		switch s.rules.Ends.Status {
+		case "max":
+			if !s.stoppedByUs(e) {
+				code = max(code, status)
+			}
+		case "or":
+			if !s.stoppedByUs(e) {
+				code |= status
+			}
+		case "rank0":
+			if e.Rank == 0 {
+				code = status
+			}
+		}
+	}
+	return code
+}
+
+// stoppedByUs reports whether a rank died of what we send to end a job.
+func (s *State) stoppedByUs(e job.Exit) bool {
+	ours := e.Signal == int(syscall.SIGTERM) || e.Signal == int(syscall.SIGKILL)
+	return ours && s.Stopped > 0 && e.Rank != s.Cause.Rank
+}
+
+// rankOver notes that a rank is over, and reports whether that is news.
+func (s *State) rankOver(rank int) bool {
+	if rank < 0 || rank >= len(s.over) || s.over[rank] {
+		return false
+	}
+	s.over[rank] = true
+	s.Left--
+	return true
+}
+
+func (s *State) nodeDone(node int) {
+	if !s.nodes[node].done {
+		s.nodes[node].done = true
+		s.Undone--
+	}
+}
+
+// who names a rank and its node.
+func (s *State) who(rank int) string {
+	if rank < 0 || rank >= len(s.nodeOf) {
+		return "a rank"
+	}
+	return fmt.Sprintf("rank %d on %s", rank, s.nodes[s.nodeOf[rank]].name)
+}

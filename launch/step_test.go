@@ -1,0 +1,164 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// twoNodes is a plan of four ranks: 0 and 1 on a, 2 and 3 on b.
+var twoNodes = job.Plan{Size: 4, Nodes: []job.NodePlan{
+	{Name: "a", Ranks: []job.RankPlan{{Rank: 0}, {Rank: 1}}},
+	{Name: "b", Ranks: []job.RankPlan{{Rank: 2}, {Rank: 3}}},
+}}
+
+// A few words for the rows below.
+func exits(rank, code int) Exited { return Exited{job.Exit{Rank: rank, Code: code}} }
+func dies(rank, signal int) Exited {
+	return Exited{job.Exit{Rank: rank, Signal: signal}}
+}
+func leaves(rank int) Exited { return Exited{job.Exit{Rank: rank, PMI: job.PMIOpen}} }
+func sig(s syscall.Signal) Signaled {
+	return Signaled{s}
+}
+
+// after is a pause before the next event.
+type after time.Duration
+
+// well is the end of all ranks, in order.
+var well = []any{exits(0, 0), exits(1, 0), exits(2, 0), exits(3, 0)}
+
+var drained = []any{NodeDrained{Node: 0}, NodeDrained{Node: 1}}
+
+func sequence(parts ...any) []any {
+	var all []any
+	for _, p := range parts {
+		if list, ok := p.([]any); ok {
+			all = append(all, list...)
+		} else {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Each row is a sentence of the manual.
+var steps = []struct {
+	name   string
+	rules  Rules
+	events []any
+	want   string // actions
+	code   int
+	cause  string // part of it
+}{
+	{"all well", Rules{}, sequence(well, drained), "linger finish", 0, ""},
+	{"nodes are done before their last rank is told", Rules{}, sequence(well[:3], NodeDrained{Node: 0}, NodeDrained{Node: 1}, exits(3, 0)), "finish", 0, ""},
+	{"first failure decides", Rules{}, sequence(exits(1, 7), dies(0, 15), exits(2, 3), exits(3, 0), drained),
+		"end(10s) finish", 7, "rank 1 on a exited with code 7"},
+	{"a crash is 128 and the signal", Rules{}, sequence(dies(2, 11), dies(0, 15), dies(1, 15), dies(3, 15), drained),
+		"end(10s) finish", 139, "rank 2 on b died: Segmentation fault (signal 11)"},
+	{"-K0 lets the others go on", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(exits(1, 7), exits(0, 9), exits(2, 0), exits(3, 0), drained),
+		"linger finish", 7, "rank 1 on a"},
+	{"-K0 does not hold for a crash", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(dies(1, 9)), "end(10s)", 137, "signal 9"},
+	{"-disable-auto-cleanup does", Rules{Ends: job.Ends{KeepOnExit: true, KeepOnSignal: true}}, sequence(dies(1, 9)), "", 137, "signal 9"},
+	{"--exit-status max", Rules{Ends: job.Ends{Status: "max"}}, sequence(exits(1, 3), exits(0, 4), dies(2, 15), dies(3, 9), drained),
+		"end(10s) finish", 4, "code 3"},
+	{"--exit-status or", Rules{Ends: job.Ends{Status: "or"}}, sequence(exits(1, 3), exits(0, 4), dies(2, 15), dies(3, 9), drained),
+		"end(10s) finish", 7, "code 3"},
+	{"--exit-status rank0", Rules{Ends: job.Ends{Status: "rank0", KeepOnExit: true}}, sequence(exits(1, 3), exits(0, 0), exits(2, 0), exits(3, 0), drained),
+		"linger finish", 0, "code 3"},
+	{"node lost", Rules{}, sequence(NodeLost{1, "connection reset"}, dies(0, 15), dies(1, 15), NodeDrained{Node: 0}),
+		"end(10s) finish", 125, "lost contact with b (connection reset), where ranks 2-3 ran"},
+	{"a node that was done is not lost", Rules{}, sequence(exits(2, 0), exits(3, 0), NodeDrained{Node: 1}, NodeLost{1, "eof"}, exits(0, 0), exits(1, 0), NodeDrained{Node: 0}),
+		"linger finish", 0, ""},
+	{"all nodes lost", Rules{}, sequence(NodeLost{0, ""}, NodeLost{1, ""}), "end(10s) finish", 125, "lost contact with a"},
+	{"abort", Rules{}, sequence(Aborted{2, 7, "bad"}, exits(2, 0), dies(0, 9), dies(1, 9), dies(3, 9), drained),
+		"end(10s) finish", 7, "rank 2 on b called MPI_Abort with code 7: bad"},
+	{"abort with 0 is still an end", Rules{}, sequence(Aborted{2, 0, ""}), "end(10s)", 0, "MPI_Abort with code 0"},
+	{"exec failed", Rules{}, sequence(NotStarted{3, 126, "program x: no", "chmod"}, dies(0, 15), dies(1, 15), dies(2, 15), drained),
+		"end(10s) finish", 126, "rank 3 on b: program x: no"},
+	{"a broken barrier waits for its cause", Rules{}, sequence(Suspicion{-1, "stuck"}, dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
+	{"a broken barrier without one", Rules{}, sequence(Suspicion{-1, "stuck"}, after(time.Second), Tick{}), "end(10s)", 1, "stuck"},
+	{"left without finalize, others follow", Rules{}, sequence(Suspicion{1, "closed"}, leaves(1), after(2*time.Second), leaves(0), leaves(2), leaves(3), drained),
+		"linger finish", 0, ""},
+	{"left without finalize, others stay", Rules{}, sequence(leaves(1), after(5*time.Second), Tick{}), "end(10s)", 1, "rank 1 on a ended without calling MPI_Finalize"},
+	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "end(10s)", 124, "longer than -timeout 1m0s"},
+	{"timeout does not strike early", Rules{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
+	{"one ^C, ranks end", Rules{}, sequence(sig(syscall.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
+		"SIGINT say linger finish", 130, ""},
+	{"two ^C", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
+		"SIGINT say end(1s) finish", 130, ""},
+	{"three ^C wait for nobody", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGINT)),
+		"SIGINT say end(1s) end(0s) finish", 130, ""},
+	{"SIGTERM", Rules{}, sequence(sig(syscall.SIGTERM), dies(0, 15)), "end(10s)", 143, ""},
+	{"SIGTERM twice does not wait", Rules{}, sequence(sig(syscall.SIGTERM), sig(syscall.SIGTERM)), "end(10s) end(0s)", 143, ""},
+	{"SIGHUP", Rules{}, sequence(sig(syscall.SIGHUP)), "end(10s)", 129, ""},
+	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(syscall.SIGINT)), "end(10s)", 7, "code 7"},
+	{"SIGUSR1 is passed on", Rules{}, sequence(sig(syscall.SIGUSR1)), "SIGUSR1", 0, ""},
+	{"^Z", Rules{}, sequence(sig(syscall.SIGTSTP)), "suspend", 0, ""},
+	{"nobody reads our stdout", Rules{}, sequence(StdoutGone{}, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
+	{"processes that cannot be killed", Rules{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
+	{"a rank told twice", Rules{}, sequence(exits(1, 0), exits(1, 5)), "", 0, ""},
+	{"a rank that does not exist", Rules{}, sequence(exits(99, 5), exits(-1, 5)), "", 0, ""},
+}
+
+func TestStep(t *testing.T) {
+	for _, test := range steps {
+		t.Run(test.name, func(t *testing.T) {
+			now := time.Unix(1_000_000, 0)
+			test.rules.Grace = 10 * time.Second
+			state := NewState(twoNodes, test.rules, now)
+			var did []string
+			for _, event := range test.events {
+				if pause, ok := event.(after); ok {
+					now = now.Add(time.Duration(pause))
+					continue
+				}
+				for _, action := range state.Step(event, now) {
+					did = append(did, word(action))
+				}
+			}
+			cause := ""
+			if state.Cause != nil {
+				cause = state.Cause.Text
+			}
+			if got := strings.Join(did, " "); got != test.want || state.ExitCode() != test.code || !strings.Contains(cause, test.cause) ||
+				test.cause == "" && cause != "" {
+				t.Errorf("events %+v\n did  %s, code %d, cause %q\n want %s, code %d, cause %q",
+					test.events, got, state.ExitCode(), cause, test.want, test.code, test.cause)
+			}
+		})
+	}
+}
+
+func word(action Action) string {
+	switch a := action.(type) {
+	case SignalAll:
+		return signalName(a.Number)
+	case EndAll:
+		if a.Linger > 0 {
+			return "linger"
+		}
+		return fmt.Sprintf("end(%v)", a.Grace)
+	case Say:
+		return "say"
+	case Suspend:
+		return "suspend"
+	case Finish:
+		return "finish"
+	}
+	return fmt.Sprintf("%T", action)
+}
+
+func TestDeadlinesDoNotRunWhileStopped(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	state := NewState(twoNodes, Rules{Timeout: time.Minute}, now)
+	state.Shift(time.Hour)
+	if got, want := state.Next(), now.Add(time.Hour+time.Minute); !got.Equal(want) {
+		t.Errorf("Next = %v, want %v", got, want)
+	}
+}

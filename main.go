@@ -1,0 +1,27 @@
+// Mpiexec starts parallel programs on many hosts over SSH. See README.md.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"remshell/cli"
+)
+
+func main() {
+	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) {
+		os.Exit(cli.Helper(os.Args[1:]))
+	}
+	signals := make(chan os.Signal, 16)
+	for _, s := range cli.Signals {
+		if s != syscall.SIGHUP || !signal.Ignored(s) { // nohup stays in force (SIG-3)
+			signal.Notify(signals, s)
+		}
+	}
+	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals,
+		Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
+	}))
+}
