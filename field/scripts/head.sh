@@ -1,0 +1,41 @@
+# head.sh: the head of a field: bridge, names, a home of its own, and the hosts below.
+#
+# Says "NAME PID" for itself; each host does the same. /proc is still the machine's, so
+# these are the pids the maker of the field sees.
+set -eu
+
+echo head >/proc/sys/kernel/hostname
+for scope in all default; do
+	file=/proc/sys/net/ipv6/conf/$scope/disable_ipv6
+	if [ -e "$file" ]; then echo 1 >"$file"; fi
+done
+
+# The hosts inherit these files with the mount namespace.
+for file in hosts passwd shadow nsswitch.conf; do
+	mount --bind "etc/$file" "/etc/$file"
+done
+
+# The working directory keeps hold of the repository while a mount covers it.
+(
+	cd "$FIELD_REPO"
+	mount --bind "$FIELD_STATE/home" "$FIELD_HOME"
+	if [ ! -e "$FIELD_REPO/go.mod" ]; then
+		mkdir -p "$FIELD_REPO"
+		mount -c --bind . "$FIELD_REPO"
+	fi
+)
+ip -batch head.ip
+
+read -r pid _ </proc/self/stat
+echo "head $pid"
+for name in $FIELD_HOSTS; do
+	unshare --net --uts --pid --ipc --mount --fork --kill-child \
+		sh ./host.sh "$name" 4>&- </dev/null &
+done
+exec 3<&- >/dev/null
+
+# An ignored SIGCHLD survives the exec: the kernel then buries our children.
+trap '' CHLD
+cd /
+if [ "$FIELD_KEEP" ]; then exec sleep infinity; fi
+exec cat
