@@ -105,7 +105,7 @@ func (f *faults) err() error {
 	case f.more == 0:
 		return f.first
 	}
-	return append(f.first, fmt.Errorf("%d more errors of this kind are not shown", f.more))
+	return append(f.first, fmt.Errorf("and %d more", f.more))
 }
 
 // A source is one line of a file, or a list, and where it comes from.

@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"remshell/hostlist"
+)
+
+// This file reads the spellings of the command line, which kong does not know:
+// one dash, "-np", two words for one option, sections. It is pure.
+//
+//	args --split--> sections --scan--> options as given, program
+//	                                        |
+//	      kong  <--canonical: --name=value--+   (parse.go)
+
+// A Given is one option as it stands on the line.
+type Given struct {
+	*Option
+	Spelled string // "-np", as typed
+	Value   string
+	Section int // from 1
+	Word    int // place on the line, from 1
+	preset  bool
+}
+
+func (g Given) String() string {
+	if g.preset || g.takes == "none" {
+		return g.Spelled
+	}
+	if g.takes == "attached" {
+		return g.Spelled + "=" + quote(g.Value)
+	}
+	return g.Spelled + " " + quote(g.Value)
+}
+
+// A UsageError is one fault of a command line.
+type UsageError struct {
+	Text   string
+	Remedy string // may be empty
+}
+
+func (e *UsageError) Error() string { return e.Text }
+func (e *UsageError) Hint() string  { return e.Remedy }
+
+// UsageErrors are all faults of a command line, ten at most (CLI-10). They
+// unwrap to UsageErrors and to the errors of hostlist.
+type UsageErrors []error
+
+func (e UsageErrors) Error() string   { return errors.Join(e...).Error() }
+func (e UsageErrors) Unwrap() []error { return e }
+
+// words are the words of one section.
+type words struct {
+	number int // from 1
+	first  int // place of the first one on the line, from 1
+	args   []string
+}
+
+// split cuts the line at lone colons, or at what -separator says (CLI-5).
+func split(args []string) ([]words, error) {
+	separator, offset := ":", 0
+	if len(args) > 0 {
+		name, value, attached := strings.Cut(args[0], "=")
+		if strings.HasPrefix(name, "-") && normalize(name) == "separator" {
+			offset = 1
+			if !attached && len(args) > 1 {
+				offset, value = 2, args[1]
+			}
+			if value == "" {
+				return nil, &UsageError{name + " needs a value", "write " + name + " STR"}
+			}
+			separator = value
+		}
+	}
+	var sections []words
+	for from := offset; ; {
+		end := slices.Index(args[from:], separator)
+		if end < 0 {
+			return append(sections, words{len(sections) + 1, from + 1, args[from:]}), nil
+		}
+		sections = append(sections, words{len(sections) + 1, from + 1, args[from : from+end]})
+		from += end + 1
+	}
+}
+
+// scanned is what one section says.
+type scanned struct {
+	given   []Given
+	program []string
+	lost    bool // after an unknown option: what is a value, what the program?
+	version bool
+	help    *Topic
+	errs    []error
+}
+
+// A Topic is what help was asked about; "" for all.
+type Topic struct{ Option string }
+
+// A scanner reads the options of one section.
+type scanner struct {
+	*table
+	words
+	pos int
+	scanned
+}
+
+// scan reads a section's options up to the program (CLI-4).
+func (t *table) scan(w words) scanned {
+	s := scanner{table: t, words: w}
+	for s.pos < len(w.args) && strings.HasPrefix(w.args[s.pos], "-") {
+		if w.args[s.pos] == "--" {
+			s.pos++
+			break
+		}
+		s.option()
+	}
+	if !s.lost {
+		s.program = w.args[min(s.pos, len(w.args)):]
+	}
+	return s.scanned
+}
+
+// option reads one option with its value.
+func (s *scanner) option() {
+	at := s.pos
+	s.pos++
+	name, value, attached := strings.Cut(s.args[at], "=")
+	m, known := s.find(name)
+	if !known {
+		s.unknown(name, attached)
+		return
+	}
+	switch m.Name {
+	case "help":
+		s.askHelp(value, attached)
+	case "version":
+		s.version = true
+	case "separator":
+		s.fail(name+" is not the first option of the line", "")
+		s.pos++
+	default:
+		g := Given{Option: m.Option, Spelled: name, Value: m.implied, Section: s.number, Word: s.first + at, preset: m.Preset}
+		s.valued(m, g, value, attached)
+	}
+}
+
+// valued finds the value of an option: implied, attached, or the next word.
+func (s *scanner) valued(m meaning, g Given, value string, attached bool) {
+	switch {
+	case attached && (m.Preset || m.takes == "none"):
+		s.fail(g.Spelled+" takes no value", "")
+		return
+	case attached:
+		g.Value = value
+	case m.Preset:
+		g.Value = m.Value
+	case m.takes == "attached":
+		if s.pos < len(s.args) && slices.Contains(m.Words, s.args[s.pos]) {
+			s.fail(g.Spelled+" takes its value without a blank", "write "+g.Spelled+"="+s.args[s.pos])
+			s.pos++
+			return
+		}
+	case m.takes != "none":
+		next, ok := s.next(m, g.Spelled)
+		if !ok {
+			return
+		}
+		g.Value = next
+	}
+	s.pair(g)
+}
+
+// pair completes NAME VALUE of an option that takes both, and keeps it.
+func (s *scanner) pair(g Given) {
+	if g.takes == "pair" && !strings.Contains(g.Value, "=") {
+		if s.pos == len(s.args) {
+			s.fail(fmt.Sprintf("%s %s needs a value", g.Spelled, g.Value), fmt.Sprintf("write %s %s=VALUE", g.Spelled, g.Value))
+			return
+		}
+		g.Value += "=" + s.args[s.pos]
+		s.pos++
+	}
+	s.keep(g)
+}
+
+// next takes the next word as value of an option. A word that is itself an
+// option is not taken for one, except where words of other programs belong.
+func (s *scanner) next(m meaning, name string) (string, bool) {
+	form := fmt.Sprintf("write %s %s", name, m.Arg)
+	if s.pos == len(s.args) {
+		s.fail(name+" needs a value", form)
+		return "", false
+	}
+	word := s.args[s.pos]
+	if word == "-help" || word == "--help" {
+		s.help = &Topic{name}
+		s.pos++
+		return "", false
+	}
+	if option, _, _ := strings.Cut(word, "="); m.Name != "launcher-args" {
+		if _, known := s.find(option); known {
+			s.fail(fmt.Sprintf("%s needs a value, but the option %s follows", name, option), cmp.Or(m.Hint(), form))
+			return "", false
+		}
+	}
+	s.pos++
+	return word, true
+}
+
+// keep checks an option's value and keeps it.
+func (s *scanner) keep(g Given) {
+	err := g.check(g.Value)
+	var hosts hostlist.Errors
+	switch {
+	case err == nil:
+		s.given = append(s.given, g)
+	case errors.As(err, &hosts):
+		s.errs = append(s.errs, hosts...)
+	default:
+		s.fail(fmt.Sprintf("%s: %v", g.Spelled, err), g.Hint())
+	}
+}
+
+func (s *scanner) fail(text, remedy string) {
+	s.errs = append(s.errs, &UsageError{text, remedy})
+}
+
+// askHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A bare
+// word after it counts if it names an option.
+func (s *scanner) askHelp(value string, attached bool) {
+	if !attached && s.pos < len(s.args) {
+		word, _, _ := strings.Cut(s.args[s.pos], "=")
+		if _, known := s.names[normalize(word)]; known || strings.HasPrefix(word, "-") {
+			value = word
+			s.pos++
+		}
+	}
+	s.help = &Topic{value}
+}
+
+// unknown reports an option that there is not (CLI-9), or our word for it
+// (CLI-15), and finds out where to go on reading.
+func (s *scanner) unknown(dashed string, attached bool) {
+	name := normalize(dashed)
+	values := -1
+	if r, ok := refused(name); ok {
+		values = r.values
+		answer := r.answer
+		if answer == "" {
+			words := []string{"K", "V"}
+			copy(words, s.args[s.pos:])
+			answer = mcaAnswer(words[0], words[1])
+		}
+		s.fail(dashed+" "+answer, "")
+	} else {
+		s.fail("unknown option "+quote(dashed)+s.near(name), "mpiexec --help lists what there is")
+	}
+	switch {
+	case attached:
+	case values >= 0:
+		s.pos = min(s.pos+values, len(s.args))
+	case s.pos < len(s.args) && !strings.HasPrefix(s.args[s.pos], "-"):
+		s.pos, s.lost = len(s.args), true
+	case s.pos == len(s.args):
+		s.lost = true
+	}
+}
+
+// near names the options a wrong one resembles: those at the smallest edit
+// distance, two at most, and less for short names.
+func (s *scanner) near(name string) string {
+	best := min(2, len(name)/2)
+	var found []string
+	for _, o := range s.options {
+		for _, sp := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
+			known := normalize(sp.Dashed)
+			d := hostlist.Distance(name, known)
+			if d > best || d >= len(known) && d > 0 && len(known) > 1 {
+				continue
+			}
+			if d < best {
+				best, found = d, nil
+			}
+			found = append(found, sp.Dashed)
+		}
+	}
+	slices.SortFunc(found, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
+	if found = slices.Compact(found); len(found) > 3 {
+		found = found[:3]
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", strings.Join(found, " or "))
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// FuzzScan holds the splitter to what it must never do: lose a word of a
+// program, run off the line, or read its own canonical form differently.
+// Words are separated by newlines.
+func FuzzScan(f *testing.F) {
+	for _, seed := range []string{
+		"-n\n2\n./a", "-n\n1\na\n:\n-n\n2\nb", "-separator\n/\na\n:\n/\nb", "-genv\nA\n1\n-x\nB\na", "-genv=A\n1\na",
+		"-mca\nbtl\ntcp\na", "-foo\n3\na", "-K\n0\na", "--\n-a\n:", "-host\nn[1-2]:2\n-H\n^n1\na", "-help\n-n", "-n\n--help",
+		"---n\n2", "-\na", "-vv\n-q\na", "-timeout\n01:30:00\n\n", "-launcher-args\n'-v \"a b\"'\na", "-env\nA\n", "-separator=", "-N\n=",
+	} {
+		f.Add(seed)
+	}
+	t0 := newTable()
+	f.Fuzz(func(t *testing.T, text string) {
+		args := strings.Split(text, "\n")
+		sections, err := split(args)
+		if err != nil {
+			return
+		}
+		total := len(sections) - 1
+		for _, w := range sections {
+			total += len(w.args)
+			checkScan(t, t0, w)
+		}
+		if total > len(args) || total < len(args)-2 {
+			t.Fatalf("%q: %d words became %d", args, len(args), total)
+		}
+	})
+}
+
+func checkScan(t *testing.T, table *table, w words) {
+	s := table.scan(w)
+	if n := len(s.program); !slices.Equal(s.program, w.args[len(w.args)-n:]) {
+		t.Fatalf("%q: the program is %q", w.args, s.program)
+	}
+	if s.lost && len(s.errs) == 0 {
+		t.Fatalf("%q: lost without an error", w.args)
+	}
+	for _, g := range s.given {
+		if i := g.Word - w.first; i < 0 || i >= len(w.args) || !strings.HasPrefix(w.args[i], g.Spelled) {
+			t.Fatalf("%q: %v is said to be word %d", w.args, g, g.Word)
+		}
+	}
+	if len(s.errs) > 0 || s.help != nil || s.version {
+		return
+	}
+	again := table.scan(words{number: w.number, first: w.first, args: canonicalWords(s)})
+	if len(again.errs) > 0 || !slices.Equal(again.program, s.program) || len(again.given) != len(s.given) {
+		t.Fatalf("%q: canonical %q is read as %v %q %v", w.args, canonicalWords(s), again.given, again.program, again.errs)
+	}
+	for i, g := range again.given {
+		if g.Option != s.given[i].Option || g.Value != s.given[i].Value {
+			t.Fatalf("%q: %v became %v", w.args, s.given[i], g)
+		}
+	}
+}
+
+// canonicalWords writes a section with one spelling for each option.
+func canonicalWords(s scanned) []string {
+	var args []string
+	for _, g := range s.given {
+		switch {
+		case g.preset:
+			args = append(args, g.Spelled)
+		case g.takes == "none":
+			args = append(args, "--"+g.Name)
+		default:
+			args = append(args, "--"+g.Name+"="+g.Value)
+		}
+	}
+	return append(append(args, "--"), s.program...)
+}

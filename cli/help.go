@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+)
+
+// helpColumn is where the explanations of the help text begin.
+const helpColumn = 30
+
+// Usage is the help text, made of the option table: under each topic, one line
+// for each option.
+func Usage() string {
+	t := newTable()
+	var b strings.Builder
+	b.WriteString("mpiexec [options] program [args] [ : [options] program [args] ]...\n")
+	for _, topic := range topics {
+		fmt.Fprintf(&b, "\n%s\n", topic)
+		for _, o := range t.options {
+			if o.Topic() == topic {
+				b.WriteString(o.line())
+			}
+		}
+	}
+	b.WriteString("\nOne dash or two, -name VALUE or -name=VALUE; case and - or _ do not matter in\n" +
+		"long names. mpiexec -help -OPTION explains an option and its other spellings.\n")
+	return b.String()
+}
+
+// line is an option's line in the help text: its name, its one-letter ones, and
+// what it does.
+func (o *Option) line() string {
+	names := []string{o.Dashed}
+	for _, s := range o.Also {
+		if len(s.Dashed) == 2 || s.Dashed == "-np" || s.Dashed == "-vv" {
+			names = append(names, s.Dashed)
+		}
+	}
+	left := strings.Join(names, ", ")
+	if o.takes != "attached" {
+		left += o.argument()
+	}
+	return fmt.Sprintf("  %-*s%s\n", helpColumn-2, left, o.Help())
+}
+
+// argument is what follows the option's name in help.
+func (o *Option) argument() string {
+	switch {
+	case o.Arg == "":
+		return ""
+	case o.takes == "attached":
+		return "[=" + o.Arg + "]"
+	}
+	return " " + o.Arg
+}
+
+// Explain is the help text of one option, given in any spelling, with dashes
+// or without.
+func Explain(name string) (string, error) {
+	t := newTable()
+	m, ok := t.names[normalize(name)]
+	if !ok {
+		s := scanner{table: t, words: words{args: []string{name}}}
+		s.unknown(name, true)
+		return "", s.errs[0]
+	}
+	var b strings.Builder
+	o := m.Option
+	fmt.Fprintf(&b, "%s%s   %s\n", o.Dashed, o.argument(), o.Help())
+	if o.More() != "" {
+		fmt.Fprintf(&b, "\n%s", wrap(o.More(), 78))
+	}
+	same, preset := o.spellings()
+	if len(same) > 0 {
+		fmt.Fprintf(&b, "\nAlso written: %s\n", strings.Join(same, " "))
+	}
+	for _, s := range preset {
+		value := s.Value
+		if value == "" {
+			value = `""`
+		}
+		fmt.Fprintf(&b, "%s means %s=%s\n", s.Dashed, o.Dashed, value)
+	}
+	if len(o.Words) > 0 && o.Arg != "" {
+		fmt.Fprintf(&b, "Values: %s\n", strings.Join(o.Words, ", "))
+	}
+	fmt.Fprintf(&b, "%s\n", o.reach())
+	return b.String(), nil
+}
+
+// spellings divides the other names into plain ones and those with a value.
+func (o *Option) spellings() (same []string, preset []Spelling) {
+	for _, s := range o.Also {
+		if s.Preset && o.takes != "none" || s.Preset && s.Value != o.implied {
+			preset = append(preset, s)
+		} else {
+			same = append(same, s.Dashed)
+		}
+	}
+	return same, preset
+}
+
+// reach says in words how far the option holds.
+func (o *Option) reach() string {
+	text := map[Scope]string{
+		PerSection: "Holds for the section it stands in",
+		Shared:     "In the first section it holds for all sections without their own",
+		PerJob:     "Holds for the whole job",
+	}[o.Scope]
+	if o.list {
+		text += ". May be given several times"
+	}
+	return strings.TrimSuffix(wrap(text+".", 78), "\n")
+}
+
+// wrap breaks a text into lines of at most width letters.
+func wrap(text string, width int) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return strings.Join(append(lines, line), "\n") + "\n"
+}
+
+// VersionText is what -version prints (DIAG-11): our name and version, then the
+// PMI versions served. Scripts tell launchers apart by words in the first line.
+func VersionText(version string, pmi []string) string {
+	return fmt.Sprintf("mpiexec (Remshell) %s\nPMI versions served: %s\n", version, strings.Join(pmi, ", "))
+}

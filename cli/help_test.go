@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every option of the table has what the parser, help and the manual need.
+func TestOptionTable(t *testing.T) {
+	table := newTable()
+	spellings := make(map[string]*Option)
+	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "help", "more", "hint"}
+	for _, o := range table.options {
+		for key, value := range pairs(o.field.Tag) {
+			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {
+				t.Errorf("%s: tag %s:%q", o.Dashed, key, value)
+			}
+		}
+		if o.Help() == "" || strings.HasSuffix(o.Help(), ".") {
+			t.Errorf("%s: help is %q", o.Dashed, o.Help())
+		}
+		if o.Topic() != "" && !slices.Contains(topics, o.Topic()) {
+			t.Errorf("%s: no such topic as %q", o.Dashed, o.Topic())
+		}
+		for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
+			name := normalize(s.Dashed)
+			if other, taken := spellings[name]; taken {
+				t.Errorf("%s and %s are both written %s", o.Dashed, other.Dashed, s.Dashed)
+			}
+			spellings[name] = o
+			if _, no := refused(name); no {
+				t.Errorf("%s is an option and refused", s.Dashed)
+			}
+			if s.Preset && o.check(s.Value) != nil {
+				t.Errorf("%s: %v", s.Dashed, o.check(s.Value))
+			}
+		}
+		if o.implied != "" && o.field.Type.Kind() != reflect.Bool && o.check(o.implied) != nil {
+			t.Errorf("%s: implied value: %v", o.Dashed, o.check(o.implied))
+		}
+	}
+}
+
+// What is refused is refused once, and the answers name only what there is.
+func TestRefusals(t *testing.T) {
+	table := newTable()
+	seen := make(map[string]bool)
+	answers := []string{mcaAnswer("btl", "tcp")}
+	for _, answer := range mcaWords {
+		answers = append(answers, answer)
+	}
+	for _, r := range refusals {
+		answers = append(answers, r.answer)
+		for name := range strings.FieldsSeq(r.names) {
+			if seen[name] || name != normalize(name) {
+				t.Errorf("-%s stands twice in the table, or is not normalized", name)
+			}
+			seen[name] = true
+		}
+	}
+	for _, answer := range answers {
+		for word := range strings.FieldsSeq(answer) {
+			word = strings.Trim(word, ".,;:()'")
+			if _, ok := table.find(word); strings.HasPrefix(word, "-") && !ok {
+				t.Errorf("%q names %s, which there is not", answer, word)
+			}
+		}
+	}
+}
+
+// DIAG-10: the help fits a screen of today, and lists every option once.
+func TestUsage(t *testing.T) {
+	text := Usage()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > 56 {
+		t.Errorf("%d lines", len(lines))
+	}
+	for _, line := range lines {
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+		if len(line) > helpColumn && strings.HasPrefix(line, "  -") && line[helpColumn-2:helpColumn] != "  " && line[helpColumn-1] != ' ' {
+			t.Errorf("no room before the explanation: %s", line)
+		}
+	}
+	for _, o := range newTable().options {
+		if got := strings.Contains(text, "\n  "+o.Dashed); got != (o.Topic() != "") {
+			t.Errorf("%s in the help: %v; its topic is %q", o.Dashed, got, o.Topic())
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for _, name := range []string{"-host", "--host", "hosts", "-H", "HOST"} {
+		text, err := Explain(name)
+		if err != nil || !strings.HasPrefix(text, "-host LIST   hosts: ") || !strings.Contains(text, "Also written: -hosts -H\n") {
+			t.Errorf("Explain(%q) = %q, %v", name, text, err)
+		}
+	}
+	text, err := Explain("--nooversubscribe")
+	if err != nil || !strings.Contains(text, "--nooversubscribe means --overbook=no") {
+		t.Errorf("got %q, %v", text, err)
+	}
+	for _, o := range newTable().options {
+		text, err := Explain(o.Dashed)
+		if err != nil || !strings.HasPrefix(text, o.Dashed) {
+			t.Errorf("Explain(%s) = %q, %v", o.Dashed, text, err)
+		}
+		for line := range strings.Lines(text) {
+			if len(line) > 81 {
+				t.Errorf("%s: %d columns: %s", o.Dashed, len(line), line)
+			}
+		}
+	}
+	_, err = Explain("-hostz")
+	var usage *UsageError
+	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "did you mean -host") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// DIAG-11: scripts tell launchers apart by words in the first line.
+func TestVersionText(t *testing.T) {
+	text := VersionText("1.2", []string{"1.1", "2.0"})
+	first, rest, _ := strings.Cut(text, "\n")
+	if first != "mpiexec (Remshell) 1.2" || rest != "PMI versions served: 1.1, 2.0\n" {
+		t.Errorf("got %q", text)
+	}
+	for _, word := range []string{"HYDRA", "Open MPI", "Intel"} {
+		if strings.Contains(strings.ToLower(first), strings.ToLower(word)) {
+			t.Errorf("%q has %q in it", first, word)
+		}
+	}
+}
+
+func TestShellSplit(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                   nil,
+		"  a  b\tc\n":        {"a", "b", "c"},
+		`'a b' "c d" e\ f`:   {"a b", "c d", "e f"},
+		`"a\"b\\c\d"`:        {`a"b\c\d`},
+		`'a\'`:               {`a\`},
+		`a'b'"c"d`:           {"abcd"},
+		`'' ""`:              {"", ""},
+		`-o 'Proxy=x %h' \'`: {"-o", "Proxy=x %h", "'"},
+		`a\`:                 {`a\`},
+	} {
+		got, err := shellSplit(text)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("shellSplit(%q) = %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"'", `a "b`, `"\"`} {
+		if got, err := shellSplit(text); err == nil {
+			t.Errorf("shellSplit(%q) = %q without an error", text, got)
+		}
+	}
+}
+
+// Where a value comes from is known to later messages.
+func TestOrigin(t *testing.T) {
+	line, err := Parse(strings.Fields("-timeout 5 -hosts a,b -np 2 x : -n 1 -ppn=1 y"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		origin        func(string) (Given, bool)
+		name, want    string
+		section, word int
+	}{
+		{line.Origin, "timeout", "-timeout 5", 1, 1},
+		{line.Sections[0].Origin, "n", "-np 2", 1, 5},
+		{line.Sections[1].Origin, "n", "-n 1", 2, 9},
+		{line.Sections[1].Origin, "host", "-hosts a,b", 1, 3},
+		{line.Sections[1].Origin, "ppn", "-ppn 1", 2, 11},
+	} {
+		if g, ok := c.origin(c.name); !ok || g.String() != c.want || g.Section != c.section || g.Word != c.word {
+			t.Errorf("%s: %v in section %d, word %d; want %v", c.name, g, g.Section, g.Word, c)
+		}
+	}
+	if g, ok := line.Sections[0].Origin("ppn"); ok {
+		t.Errorf("section 1 has %v", g)
+	}
+}

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"iter"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// The three structs below are the option table: parser, help, manual page and
+// completions are made of it and of nothing else. Which struct an option is in
+// says how far it reaches (CLI-13). The zero value of a field means that the
+// option was not given; defaults are not filled in here, since environment and
+// configuration come between (CLI-12).
+//
+// Tags:
+//
+//	name     our spelling, with the dashes we write it with
+//	also     other spellings; "-vv=2" is a switch that means -verbose=2
+//	arg      what the value is called; switches have none
+//	takes    "pair": NAME VALUE or NAME=VALUE; "attached": only after "="
+//	implied  value of a switch, or of an option that may stand alone
+//	words    the only values allowed
+//	least    smallest number allowed (default 1; durations: default above 0)
+//	zero     "skip": 0 is allowed too, to leave a section out
+//	repeat   "last": may be given again, and the last one holds
+//	topic    where help lists it; "" only in -help -OPTION
+//	help     one line
+//	more     what else there is to say
+//	hint     what to do about a bad value
+
+// SectionOptions belong to the section they stand in (scope S).
+type SectionOptions struct {
+	N        int      `name:"-n" also:"-np" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks" more:"Without it: as many as the hosts have slots. Each section of a line with several needs its own. A section of such a line with -n 0 is left out."`
+	Wdir     string   `name:"-wdir" also:"-wd -dir" arg:"DIR" topic:"Environment" help:"working directory on the hosts" more:"Without it: the directory mpiexec was called in."`
+	Env      []EnvVar `name:"-env" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section" more:"Also NAME=VALUE. On top of what -genv says for the whole job."`
+	X        []EnvVar `name:"-x" arg:"NAME[=VALUE]" topic:"Environment" help:"set, or take along, a variable" more:"NAME alone takes the value it has here, PRE_* all variables whose names begin so. For this section."`
+	EnvList  EnvTake  `name:"-envlist" also:"-envall=* -envnone=" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
+	UnsetEnv []string `name:"--unset-env" arg:"NAME" topic:"Environment" help:"take a variable away (PRE_* several)"`
+}
+
+// SharedOptions of the first section hold in every section that does not give
+// the option itself (scope F).
+type SharedOptions struct {
+	Host     []HostExpr `name:"-host" also:"-hosts -H" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]" more:"HOST[:SLOTS[:USER[:ADDRESS]]] with commas between; ^HOST leaves one out. Together with -hostfile it selects among the hosts of the file. May be given several times."`
+	HostFile string     `name:"-hostfile" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input" more:"The files of MPICH, Open MPI, Intel MPI, Slurm, PBS, Grid Engine and clush are understood. With - standard input is not passed to the ranks."`
+	PPN      int        `name:"-ppn" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" hint:"it counts ranks on each host; hosts are named with -host"`
+}
+
+// JobOptions speak of the whole job wherever they stand (scope J).
+type JobOptions struct {
+	Overbook string `name:"--overbook" also:"--oversubscribe --nooversubscribe=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"allow more ranks than slots (--nooversubscribe)"`
+	DryRun   bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"show what would be done, and stop"`
+
+	GWdir    string   `name:"-gwdir" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
+	GEnv     []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
+	GEnvList EnvTake  `name:"-genvlist" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)" more:"-genvall, which is the default, takes the environment of mpiexec along, without what belongs to this host or session; -genvnone takes nothing."`
+
+	Label bool   `name:"-label" also:"-l -prepend-rank" topic:"Output and input" help:"begin each line with the rank: [3] text"`
+	Stdin string `name:"-stdin" also:"-s" arg:"WHO" words:"0,none" topic:"Output and input" help:"who reads standard input: 0 or none (default 0)" hint:"to copy the program (Open MPI's -s), do so before"`
+
+	Timeout       Seconds  `name:"-timeout" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
+	StartTimeout  Seconds  `name:"--start-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
+	KillGrace     *Seconds `name:"--kill-grace" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
+	KillOnBadExit string   `name:"--kill-on-bad-exit" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
+	AutoCleanup   string   `name:"-disable-auto-cleanup" also:"-enable-auto-cleanup=yes" implied:"no" words:"yes,no" topic:"Life cycle" help:"let the others go on whatever ends a rank"`
+	ExitStatus    string   `name:"--exit-status" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or" more:"first: of the first rank that failed; max: the highest; rank0: of rank 0; or: all, bit by bit, as Hydra does."`
+
+	Launcher        string  `name:"-launcher" also:"-bootstrap" arg:"NAME" words:"ssh,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (built in), rsh, fork (this host), exec" hint:"for other ways use -launcher exec with -launcher-exec 'COMMAND %h'"`
+	LauncherExec    Words   `name:"-launcher-exec" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'" more:"Split like a shell would. %h is the host, %u the user, %p the port, %n the number of the node."`
+	LauncherArgs    Words   `name:"-launcher-args" also:"-bootstrap-exec-args" arg:"WORDS" topic:"Reaching hosts" help:"further arguments for that program" more:"Split like a shell would; they come before ours."`
+	ConnectTimeout  Seconds `name:"--connect-timeout" arg:"TIME" topic:"Reaching hosts" help:"time to reach a host (default 10)"`
+	Retries         int     `name:"--retries" arg:"N" topic:"Reaching hosts" help:"attempts for each host (default 4)"`
+	Fanout          int     `name:"--fanout" arg:"N" topic:"Reaching hosts" help:"connections being set up at once (default 64)"`
+	AcceptNewKeys   bool    `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"record unknown host keys; never changed ones"`
+	SkipUnreachable bool    `name:"--skip-unreachable" topic:"Reaching hosts" help:"start without hosts that cannot be reached"`
+	NoAutofork      bool    `name:"--no-autofork" topic:"" help:"reach this host like any other, for tests"`
+	AllowRoot       bool    `name:"--allow-run-as-root" topic:"" help:"no effect: root is never refused"`
+	Verbosity       int     `name:"-verbose" also:"-v -vv=2 -q=-1 -quiet=-1" implied:"1" least:"-1" repeat:"last" topic:"Telling" help:"say more; -vv still more; -q only errors"`
+	Help            bool    `name:"-help" also:"-h" topic:"Telling" help:"this text; -help -OPTION explains one option"`
+	Version         bool    `name:"-version" also:"-V" topic:"Telling" help:"version, and the PMI versions served"`
+	Separator       bool    `name:"-separator" arg:"STR" topic:"Telling" help:"STR instead of : between sections; first option" more:"For programs that need a lone : as an argument."`
+}
+
+// Scope says how far an option reaches.
+type Scope int
+
+const (
+	PerSection Scope = iota // S: its section
+	Shared                  // F: the first section's is everybody's default
+	PerJob                  // J: the job, wherever it stands
+)
+
+// topics are the headings of the help text, in its order.
+var topics = []string{"Where ranks run", "Environment", "Output and input", "Life cycle", "Reaching hosts", "Telling"}
+
+// An Option is one row of the table.
+type Option struct {
+	Name   string // canonical: lower case unless one letter, no dashes
+	Dashed string // as we write it: "-host", "--fanout"
+	Also   []Spelling
+	Arg    string // "": a switch
+	Words  []string
+	Scope  Scope
+
+	takes   string // "", "none", "pair", "attached"
+	implied string
+	least   int
+	zero    bool
+	list    bool // accumulates (CLI-8)
+	last    bool
+	field   reflect.StructField
+}
+
+// What only help and messages need is read when they do.
+
+func (o *Option) Topic() string { return o.field.Tag.Get("topic") }
+func (o *Option) Help() string  { return o.field.Tag.Get("help") }
+func (o *Option) More() string  { return o.field.Tag.Get("more") }
+func (o *Option) Hint() string  { return o.field.Tag.Get("hint") }
+
+// A Spelling is another way to write an option.
+type Spelling struct {
+	Dashed string
+	Preset bool   // the value is fixed and none may be given
+	Value  string // if Preset
+}
+
+// A table finds options by any spelling.
+type table struct {
+	options []*Option
+	names   map[string]meaning
+}
+
+// meaning is what a normalized name stands for.
+type meaning struct {
+	*Option
+	Spelling
+}
+
+// newTable reads the structs above: reflection once in a run, some 60 µs.
+func newTable() *table {
+	t := &table{names: make(map[string]meaning, 128)}
+	t.read(reflect.TypeFor[SectionOptions](), PerSection)
+	t.read(reflect.TypeFor[SharedOptions](), Shared)
+	t.read(reflect.TypeFor[JobOptions](), PerJob)
+	return t
+}
+
+func (t *table) read(of reflect.Type, scope Scope) {
+	for i := range of.NumField() {
+		o := option(of.Field(i), scope)
+		t.options = append(t.options, o)
+		t.names[o.Name] = meaning{o, Spelling{Dashed: o.Dashed}}
+		for _, s := range o.Also {
+			t.names[normalize(s.Dashed)] = meaning{o, s}
+		}
+	}
+}
+
+func option(f reflect.StructField, scope Scope) *Option {
+	o := &Option{
+		Scope: scope, field: f, least: 1,
+		list: f.Type.Kind() == reflect.Slice && f.Type != reflect.TypeFor[Words](),
+	}
+	for key, value := range pairs(f.Tag) {
+		switch key {
+		case "name":
+			o.Dashed, o.Name = value, normalize(value)
+		case "also":
+			for word := range strings.FieldsSeq(value) {
+				name, value, preset := strings.Cut(word, "=")
+				o.Also = append(o.Also, Spelling{name, preset, value})
+			}
+		case "arg":
+			o.Arg = value
+		case "takes":
+			o.takes = value
+		case "implied":
+			o.implied = value
+		case "words":
+			o.Words = strings.Split(value, ",")
+		case "least":
+			o.least, _ = strconv.Atoi(value)
+		case "zero":
+			o.zero = true
+		case "repeat":
+			o.last = value == "last"
+		}
+	}
+	if o.Arg == "" {
+		o.takes = "none"
+		if f.Type.Kind() == reflect.Bool {
+			o.implied = "true"
+		}
+	}
+	return o
+}
+
+// pairs yields the key:"value" pairs of a tag in one pass. StructTag.Get would
+// go through the whole help text for each key that is not there. Our tags have
+// no escapes in them; a test sees to that.
+func pairs(tag reflect.StructTag) iter.Seq2[string, string] {
+	return func(yield func(key, value string) bool) {
+		rest := string(tag)
+		for {
+			key, after, ok := strings.Cut(rest, `:"`)
+			if !ok {
+				return
+			}
+			value, after, _ := strings.Cut(after, `"`)
+			if !yield(key, value) {
+				return
+			}
+			rest = strings.TrimPrefix(after, " ")
+		}
+	}
+}
+
+// normalize makes spellings comparable: no dashes in front, and, from two
+// letters on, lower case with "-" for "_" (CLI-3).
+func normalize(dashed string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(dashed, "-"), "-")
+	if len(name) < 2 {
+		return name
+	}
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+}
+
+// find looks a word such as "-np" or "--hostFile" up.
+func (t *table) find(dashed string) (meaning, bool) {
+	m, ok := t.names[normalize(dashed)]
+	return m, ok && strings.HasPrefix(dashed, "-")
+}

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"remshell/hostlist"
+)
+
+// maxNumber bounds all counts; 16 million ranks are more than anybody has.
+const maxNumber = 1 << 24
+
+// check says what is wrong with the value of an option, if anything. It reads
+// the value the way kong will, so that all faults of a line are found at once,
+// where kong would stop at the first (CLI-10).
+func (o *Option) check(value string) error {
+	if len(o.Words) > 0 {
+		for _, w := range o.Words {
+			if strings.EqualFold(w, value) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is not one of %s", value, strings.Join(o.Words, ", "))
+	}
+	of := o.field.Type
+	if o.list || of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if of.Kind() == reflect.Int {
+		if o.zero && isZero(value) {
+			return nil
+		}
+		return checkNumber(value, o.least)
+	}
+	target := reflect.New(of).Interface()
+	if u, ok := target.(encoding.TextUnmarshaler); ok {
+		if err := u.UnmarshalText([]byte(value)); err != nil {
+			return err
+		}
+	}
+	if s, ok := target.(*Seconds); ok && *s == 0 && o.least > 0 {
+		return fmt.Errorf("%q is no time at all", value)
+	}
+	if of.Kind() == reflect.String && value == "" {
+		return errors.New("the value is empty")
+	}
+	return nil
+}
+
+// checkNumber accepts decimal numbers from least to maxNumber (CLI-7).
+func checkNumber(value string, least int) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && n > maxNumber:
+		return fmt.Errorf("%s is too large; at most %d", value, maxNumber)
+	case err != nil || value[0] == '+':
+		return fmt.Errorf("%q is not a number", value)
+	case n < int64(least):
+		return fmt.Errorf("%d is too small; at least %d", n, least)
+	}
+	return nil
+}
+
+// isZero says whether a value is the number zero, however it is written.
+func isZero(value string) bool {
+	return value != "" && strings.Trim(value, "0") == ""
+}
+
+// canonical is a checked value as kong has to see it: kong would read 010 as
+// eight, and knows nothing of words in capitals.
+func (o *Option) canonical(value string) string {
+	if n, err := strconv.Atoi(value); err == nil && o.field.Type.Kind() == reflect.Int {
+		return strconv.Itoa(n)
+	}
+	for _, w := range o.Words {
+		if strings.EqualFold(w, value) {
+			return w
+		}
+	}
+	return value
+}
+
+// Seconds is a length of time, written as seconds (90, 0.5), with units
+// (1h30m), or as hours, minutes and seconds (01:30:00).
+type Seconds time.Duration
+
+func (s Seconds) Duration() time.Duration { return time.Duration(s) }
+
+func (s *Seconds) UnmarshalText(text []byte) error {
+	d, err := parseSeconds(string(text))
+	*s = Seconds(d)
+	return err
+}
+
+func parseSeconds(text string) (time.Duration, error) {
+	const most = 10 * 365 * 24 * time.Hour
+	bad := fmt.Errorf("%q is not a time such as 90, 1h30m or 01:30:00", text)
+	if strings.Trim(text, "0123456789.:hmsu") != "" {
+		return 0, bad
+	}
+	var d time.Duration
+	if parts := strings.Split(text, ":"); len(parts) == 3 {
+		for i, limit := range []int{math.MaxInt32, 59, 59} {
+			n, err := strconv.Atoi(parts[i])
+			if err != nil || n > limit || i > 0 && len(parts[i]) != 2 {
+				return 0, bad
+			}
+			d = d*60 + time.Duration(n)*time.Second
+		}
+	} else if f, err := strconv.ParseFloat(text, 64); err == nil {
+		d = time.Duration(min(f, 2*most.Seconds()) * float64(time.Second))
+	} else if d, err = time.ParseDuration(text); err != nil {
+		return 0, bad
+	}
+	if d > most {
+		return 0, fmt.Errorf("%s is more than ten years", text)
+	}
+	return d, nil
+}
+
+// Words is a text split the way a shell would.
+type Words []string
+
+func (w *Words) UnmarshalText(text []byte) error {
+	words, err := shellSplit(string(text))
+	if err == nil && len(words) == 0 {
+		err = errors.New("the value is empty")
+	}
+	*w = words
+	return err
+}
+
+// shellSplit cuts text at blanks. Quotes of both kinds and backslashes mean
+// what they mean in sh; nothing is expanded.
+func shellSplit(text string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	quote, inside := byte(0), false
+	for i := 0; i < len(text); i++ {
+		b := text[i]
+		switch {
+		case quote != 0 && b == quote:
+			quote = 0
+		case b == '\\' && quote != '\'' && i+1 < len(text):
+			i++
+			if quote == '"' && !strings.ContainsRune("\"\\$`", rune(text[i])) {
+				word.WriteByte('\\')
+			}
+			word.WriteByte(text[i])
+			inside = true
+		case quote != 0:
+			word.WriteByte(b)
+		case b == '\'' || b == '"':
+			quote, inside = b, true
+		case b == ' ' || b == '\t' || b == '\n':
+			if inside {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			inside = false
+		default:
+			word.WriteByte(b)
+			inside = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("the %c quote is not closed", quote)
+	}
+	if inside {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// An EnvVar is a variable to set, or to take from our own environment.
+type EnvVar struct {
+	Name, Value string
+	Copy        bool // no value was given: take the one we have; Name may end in "*"
+}
+
+func (v *EnvVar) UnmarshalText(text []byte) error {
+	name, value, given := strings.Cut(string(text), "=")
+	*v = EnvVar{name, value, !given}
+	stem := name
+	if v.Copy {
+		stem = strings.TrimSuffix(name, "*")
+	}
+	if name == "" || strings.ContainsAny(stem, "* \t\n") {
+		return fmt.Errorf("%q is not the name of a variable", name)
+	}
+	return nil
+}
+
+// EnvTake says which variables of our own environment are taken along.
+type EnvTake struct {
+	Given bool
+	Names []string // "PRE_*" stands for several, "*" for all; none: nothing is taken
+}
+
+func (e *EnvTake) UnmarshalText(text []byte) error {
+	*e = EnvTake{Given: true}
+	if len(text) == 0 {
+		return nil
+	}
+	e.Names = strings.Split(string(text), ",")
+	for _, name := range e.Names {
+		if name == "" || strings.ContainsAny(strings.TrimSuffix(name, "*"), "*= \t\n") {
+			return fmt.Errorf("%q is not the name of a variable, nor several such as PRE_*", name)
+		}
+	}
+	return nil
+}
+
+// A HostExpr is what one -host names.
+type HostExpr []hostlist.Entry
+
+func (h *HostExpr) UnmarshalText(text []byte) error {
+	entries, err := hostlist.Parse("-host", string(text))
+	*h = entries
+	return err
+}
