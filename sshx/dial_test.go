@@ -239,6 +239,7 @@ func TestUnreachable(t *testing.T) {
 		})
 	}
 	t.Run("slow login", func(t *testing.T) {
+		p := newPlace(t)
 		target := p.target(p.server(sshtest.Options{LoginDelay: time.Minute}).Addr())
 		target.ConnectTimeout = 200 * time.Millisecond
 		p.want(p.refusal(target), KindReach, "n1: login: the login was not finished in 200 ms", "")

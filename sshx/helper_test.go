@@ -198,7 +198,9 @@ func output(t testing.TB, c *Client, command string) string {
 // eventually polls for what no event announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * time.Second); !ok(); <-tick.C {
 		if time.Now().After(end) {
 			t.Fatalf("not so after 10 s: %s", what)
 		}

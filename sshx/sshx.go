@@ -122,7 +122,7 @@ func (t Target) certName() string {
 // key tells connections apart that may be shared: two targets with equal keys
 // reach the same account of the same server on the same way.
 func (t Target) key() string {
-	return fmt.Sprintf("%+v", t)
+	return fmt.Sprintf("%#v", t) // tells nil from empty
 }
 
 // hops is the target of the last jump host, with the ones before it as its own
