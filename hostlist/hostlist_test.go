@@ -294,14 +294,14 @@ func TestIncludeFolders(t *testing.T) {
 	}
 }
 
-// Files that grow without end are refused, in bounded time and memory.
+// Files that grow without end are refused before they take time or memory: a
+// reader that did not would not come to the end of this test.
 func TestBounds(t *testing.T) {
 	files := map[string]string{"F": "!include 0\n"}
 	for i := range 12 {
 		files[fmt.Sprint(i)] = strings.Repeat(fmt.Sprintf("!include %d\n", i+1), 10)
 	}
 	files["12"] = "a\n"
-	start := time.Now()
 	if _, err := ReadFile("F", folder(files)); err == nil || !strings.Contains(err.Error(), "too many included files") {
 		t.Errorf("ten to the twelfth includes: %.200v", err)
 	}
@@ -312,9 +312,6 @@ func TestBounds(t *testing.T) {
 	name := "n[1-65536]" + strings.Repeat("x", 1<<20)
 	if _, err := Parse("-host", name); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("64 GiB of names: %.200v", err)
-	}
-	if d := time.Since(start); d > 20*time.Second {
-		t.Errorf("it took %v", d)
 	}
 }
 
