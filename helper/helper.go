@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
@@ -72,6 +73,8 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	if err := proc.Adopt(); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
+	// Whoever started us may have left descriptors open; no rank may see them (IO-15).
+	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	host, _ := os.Hostname()
 	c := wire.NewConn(conn)
 	if err := c.Announce(&wire.Hello{Version: wire.Version, Build: sys.Build, Host: host, PID: os.Getpid()}); err != nil {

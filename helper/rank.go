@@ -21,12 +21,11 @@ type rank struct {
 	argv    []string
 	env     []string // of its app; its place is added at the start
 	dir     string
-	stdin   bool // fed by mpiexec; else /dev/null
-	pid     int  // 0: not started
+	pid     int // 0: not started
 	started time.Time
 	exit    *job.Exit // set when reaped
 
-	in       *sink // nil without stdin
+	in       *sink // nil: stdin is /dev/null
 	out, err *source
 	pmi      *os.File     // our end of PMI_FD
 	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
@@ -92,7 +91,7 @@ func (p *pipes) close(fds []int) {
 // fork starts the rank's process and returns its number and our ends of its
 // pipes. It runs on the starter's thread and changes nothing of the rank.
 func (r *rank) fork(where place) (pid int, p pipes, failed *startError) {
-	p, err := openPipes(r.stdin)
+	p, err := openPipes(r.in != nil)
 	if err != nil {
 		return 0, p, &startError{exitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
 	}
@@ -110,9 +109,8 @@ func (r *rank) fork(where place) (pid int, p pipes, failed *startError) {
 // attach puts goroutines on our ends of the rank's pipes.
 func (r *rank) attach(p pipes, send func(wire.Message) error) {
 	file := func(i int, name string) *os.File { return os.NewFile(uintptr(p.ours[i]), name) }
-	if r.stdin {
-		r.in = newSink(r.plan.Rank, file(0, "stdin"), send)
-		go r.in.run()
+	if r.in != nil {
+		go r.in.run(file(0, "stdin"))
 	}
 	r.out = newSource(r.plan.Rank, wire.Stdout, file(1, "stdout"), send)
 	r.err = newSource(r.plan.Rank, wire.Stderr, file(2, "stderr"), send)

@@ -31,8 +31,10 @@ func (s *session) accept(m *wire.Prepare) {
 	}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &rank{plan: plan, argv: app.Argv, dir: app.Dir, env: envs[plan.App],
-			stdin: slices.Contains(m.Stdin, plan.Rank)}
+		r := &rank{plan: plan, argv: app.Argv, dir: app.Dir, env: envs[plan.App]}
+		if slices.Contains(m.Stdin, plan.Rank) {
+			r.in = newSink(plan.Rank, s.conn.Send)
+		}
 		if refused := s.place(r); refused != nil {
 			s.conn.Send(&wire.Refused{Rank: plan.Rank, Code: refused.code, Reason: refused.reason, Hint: refused.hint})
 			return

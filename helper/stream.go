@@ -141,20 +141,21 @@ func (s *source) spend(bytes int) {
 	s.mu.Unlock()
 }
 
-// A sink carries Data from mpiexec to the stdin of one rank.
+// A sink carries Data from mpiexec to the stdin of one rank. It takes what comes
+// from the moment the rank is planned, and passes it on when the rank runs.
 type sink struct {
 	rank int
-	file *os.File
 	send func(wire.Message) error
 
-	mu    sync.Mutex // guards queue and ended
+	mu    sync.Mutex // guards the rest
+	file  *os.File   // our end of the pipe; nil: the rank does not run yet
 	queue [][]byte   // bounded by the credit mpiexec has
 	ended bool       // no more will come
 	more  sync.Cond
 }
 
-func newSink(rank int, file *os.File, send func(wire.Message) error) *sink {
-	s := &sink{rank: rank, file: file, send: send}
+func newSink(rank int, send func(wire.Message) error) *sink {
+	s := &sink{rank: rank, send: send}
 	s.more.L = &s.mu
 	return s
 }
@@ -171,16 +172,19 @@ func (s *sink) push(piece []byte) {
 	s.more.Signal()
 }
 
-// run writes what is pushed until the end of the stream, or until the rank reads
-// no more, which it tells mpiexec.
-func (s *sink) run() {
-	defer s.file.Close()
+// run writes to file what is pushed until the end of the stream, or until the rank
+// reads no more, which it tells mpiexec.
+func (s *sink) run(file *os.File) {
+	defer file.Close()
+	s.mu.Lock()
+	s.file = file
+	s.mu.Unlock()
 	for {
 		piece := s.next()
 		if len(piece) == 0 {
 			return
 		}
-		if _, err := s.file.Write(piece); err != nil {
+		if _, err := file.Write(piece); err != nil {
 			s.push(nil)
 			s.send(&wire.Data{Rank: s.rank, Stream: wire.Stdin})
 			return
@@ -207,5 +211,10 @@ func (s *sink) next() []byte {
 // close ends the stream at once: a rank that is gone reads nothing more.
 func (s *sink) close() {
 	s.push(nil)
-	s.file.SetWriteDeadline(time.Unix(1, 0))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = nil
+	if s.file != nil {
+		s.file.SetWriteDeadline(time.Unix(1, 0))
+	}
 }

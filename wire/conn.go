@@ -66,10 +66,8 @@ func (c *Conn) Send(m Message) error {
 	if c.closed {
 		return ErrClosed
 	}
-	if len(c.out) == 0 {
-		c.wake.Signal()
-	}
 	c.out = appendFrame(c.out, m)
+	c.wake.Signal()
 	return nil
 }
 

@@ -1,0 +1,49 @@
+# Remshell. "make" builds, "make check" is fast and offline, "make test" is everything.
+
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+FLAGS   := -trimpath -ldflags='-s -w -X remshell/cli.Version=$(VERSION)'
+export CGO_ENABLED := 0
+
+.PHONY: all check test bench cross demo clean field field-down fuzz
+
+all: bin/mpiexec
+
+# Go knows better than make what is out of date.
+.PHONY: bin/mpiexec
+bin/mpiexec:
+	@mkdir -p bin
+	go build $(FLAGS) -o $@ .
+
+cross:
+	@mkdir -p build/cross
+	GOOS=linux GOARCH=arm64 go build $(FLAGS) -o build/cross/mpiexec-linux-arm64 .
+	GOOS=linux GOARCH=riscv64 go build $(FLAGS) -o build/cross/mpiexec-linux-riscv64 .
+	GOOS=darwin GOARCH=arm64 go build $(FLAGS) -o build/cross/mpiexec-darwin-arm64 .
+
+# Formatting, vet, and every test that needs neither root nor packages nor network.
+check:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
+	go vet ./...
+	CGO_ENABLED=1 go test -race -short ./...
+
+# Everything. As root on Debian it installs what it needs.
+test: bin/mpiexec
+	testdata/install.sh
+	testdata/programs.sh
+	test -z "$$(gofmt -l .)"
+	go vet ./...
+	CGO_ENABLED=1 go test -race -timeout 20m ./...
+	$(MAKE) cross
+
+bench: bin/mpiexec
+	testdata/install.sh
+	testdata/programs.sh
+	go test -run '^$$' -bench . -benchtime 1x ./bench
+
+demo: bin/mpiexec
+	testdata/demo.sh
+
+clean:
+	rm -rf bin build dist
+
+-include field/field.mk

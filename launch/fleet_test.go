@@ -1,0 +1,407 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"remshell/helper"
+	"remshell/job"
+	"remshell/launch"
+)
+
+// TestMain is also the helper of the tests' nodes: they are real processes, which
+// start real ranks, over two pipes.
+func TestMain(m *testing.M) {
+	if name := os.Getenv("TEST_HELPER_NODE"); name != "" {
+		os.Unsetenv("TEST_HELPER_NODE")
+		conn := struct {
+			io.Reader
+			io.WriteCloser
+		}{os.NewFile(uintptr(dup(0)), "in"), os.NewFile(uintptr(dup(1)), "out")}
+		helper.Serve(context.Background(), conn, helper.System{Root: machine{os.DirFS("/"), name}, Environ: os.Environ()})
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// dup takes a standard stream away from its number, as the real helper does, so that
+// a broken pipe is an error and no signal.
+func dup(fd int) int {
+	copied, err := syscall.Dup(fd)
+	if err != nil {
+		panic(err)
+	}
+	syscall.CloseOnExec(copied)
+	null, _ := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	syscall.Dup3(int(null.Fd()), fd, 0)
+	null.Close()
+	return copied
+}
+
+// A machine is this one under another name, so that several helpers here are
+// several nodes.
+type machine struct {
+	fs.FS
+	name string
+}
+
+func (m machine) Open(name string) (fs.File, error) {
+	if name == "proc/sys/kernel/random/boot_id" {
+		return fstest.MapFS{name: {Data: []byte(m.name)}}.Open(name)
+	}
+	return m.FS.Open(name)
+}
+
+// local dials helpers that are children of the test.
+type local struct {
+	mu   sync.Mutex
+	pids map[string]int
+}
+
+// A child is a helper as a stream.
+type child struct {
+	io.Reader
+	io.WriteCloser
+	cmd *exec.Cmd
+}
+
+func (c child) Close() error {
+	c.WriteCloser.Close()
+	return c.cmd.Wait()
+}
+
+func (l *local) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, error) {
+	if node.Name == "nowhere" {
+		return nil, fmt.Errorf("no such host")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	// The race detector would sleep a second at the end of every helper.
+	cmd.Env = append(os.Environ(), "TEST_HELPER_NODE="+node.Name, "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	w.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pids == nil {
+		l.pids = make(map[string]int)
+	}
+	l.pids[node.Name] = cmd.Process.Pid
+	return child{r, in, cmd}, nil
+}
+
+// A run is a job under test.
+type run struct {
+	dialer   local
+	req      job.Request
+	in       io.Reader
+	label    bool
+	signals  chan os.Signal
+	out, err lockedBuffer
+}
+
+// newRun asks for n ranks of a shell script on the nodes, one slot each unless the
+// name says otherwise ("a:2").
+func newRun(n int, script string, nodes ...string) *run {
+	r := &run{signals: make(chan os.Signal, 4)}
+	r.req = job.Request{
+		Job:    "test",
+		Apps:   []job.App{{N: n, Argv: []string{"/bin/sh", "-c", script}, Dir: "/"}},
+		Limits: job.Limits{Grace: 300 * time.Millisecond},
+	}
+	for i, name := range nodes {
+		name, slots, _ := strings.Cut(name, ":")
+		def := job.NodeDef{ID: i, Name: name, Slots: 1}
+		if slots != "" {
+			def.Slots, _ = strconv.Atoi(slots)
+		}
+		r.req.Nodes = append(r.req.Nodes, def)
+	}
+	return r
+}
+
+// do runs the job to its end, which must come within a minute.
+func (r *run) do(t *testing.T) (job.Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: &r.out, Err: &r.err, Signals: r.signals, Label: r.label,
+		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(&r.err, text) }}
+	result, err := launch.Run(ctx, r.req, env)
+	if ctx.Err() != nil {
+		t.Fatalf("the job did not end; stdout %q, stderr %q", r.out.String(), r.err.String())
+	}
+	return result, err
+}
+
+// lockedBuffer is a buffer that may be looked at while it is written.
+type lockedBuffer struct {
+	mu      sync.Mutex
+	buf     bytes.Buffer
+	watches []watchFor
+}
+
+type watchFor struct {
+	text string
+	seen chan struct{}
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, err := b.buf.Write(p)
+	b.watches = slices.DeleteFunc(b.watches, func(w watchFor) bool {
+		found := strings.Contains(b.buf.String(), w.text)
+		if found {
+			close(w.seen)
+		}
+		return found
+	})
+	return n, err
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// shows returns a channel that closes when the text has been written.
+func (b *lockedBuffer) shows(text string) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := watchFor{text, make(chan struct{})}
+	b.watches = append(b.watches, w)
+	return w.seen
+}
+
+// sorted returns the lines of a text in order.
+func sorted(text string) string {
+	return strings.Join(slices.Sorted(strings.Lines(text)), "")
+}
+
+func TestRanksSeeTheirPlace(t *testing.T) {
+	r := newRun(3, `echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS $MPIEXEC_NODE_RANK/$MPIEXEC_NNODES $MPIEXEC_HOST`, "a:2", "b")
+	result, err := r.do(t)
+	want := "0/3 0/2 0/2 a\n1/3 1/2 0/2 a\n2/3 0/1 1/2 b\n"
+	if got := sorted(r.out.String()); err != nil || result.Code != 0 || got != want {
+		t.Errorf("code %d, %v, stderr %q\n got %q\nwant %q", result.Code, err, r.err.String(), got, want)
+	}
+}
+
+func TestRanksHoldNoStrayDescriptors(t *testing.T) {
+	r := newRun(1, `ls /proc/self/fd | tr '\n' ' '`, "a")
+	if _, err := r.do(t); err != nil || r.out.String() != "0 1 2 3 4 " { // 4 is ls reading the folder
+		t.Errorf("descriptors %q, %v", r.out.String(), err)
+	}
+}
+
+func TestStdinGoesToRank0AndTheOthersHaveNone(t *testing.T) {
+	r := newRun(3, `wc -c`, "a:2", "b")
+	r.in = bytes.NewReader(make([]byte, 3_000_000))
+	if _, err := r.do(t); err != nil || sorted(r.out.String()) != "0\n0\n3000000\n" {
+		t.Errorf("counts %q, %v", sorted(r.out.String()), err)
+	}
+}
+
+func TestARankThatReadsNothingEndsWithAnyInput(t *testing.T) {
+	r := newRun(1, `exec 0<&-; exit 0`, "a")
+	r.in = endless{}
+	if result, err := r.do(t); err != nil || result.Code != 0 {
+		t.Errorf("code %d, %v", result.Code, err)
+	}
+}
+
+// endless is an input without end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestAllOutputArrivesBeforeTheEnd(t *testing.T) {
+	r := newRun(4, `head -c 1000000 /dev/zero; printf done >&2`, "a:2", "b:2")
+	if _, err := r.do(t); err != nil || len(r.out.String()) != 4_000_000 || r.err.String() != strings.Repeat("done", 4) {
+		t.Errorf("%d bytes, stderr %q, %v", len(r.out.String()), r.err.String(), err)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	r := newRun(2, `printf 'one\ntwo'`, "a", "b")
+	r.label = true
+	if _, err := r.do(t); err != nil || sorted(r.out.String()) != "[0] one\n[0] two\n[1] one\n[1] two\n" {
+		t.Errorf("output %q, %v", r.out.String(), err)
+	}
+}
+
+func TestFirstFailureNamesTheRankAndEndsTheOthers(t *testing.T) {
+	r := newRun(4, `if [ $PMI_RANK = 2 ]; then exit 3; fi; exec sleep 600`, "a:2", "b:2")
+	result, err := r.do(t)
+	if err != nil || result.Code != 3 || !strings.HasPrefix(result.Report, "rank 2 on b exited with code 3\n") ||
+		!strings.Contains(result.Report, "stopped 3 other ranks") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	}
+}
+
+func TestASignalIsNamed(t *testing.T) {
+	r := newRun(2, `if [ $PMI_RANK = 1 ]; then kill -SEGV $$; fi; exec sleep 600`, "a", "b")
+	result, err := r.do(t)
+	if err != nil || result.Code != 139 || !strings.HasPrefix(result.Report, "rank 1 on b died: Segmentation fault (signal 11)") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	}
+}
+
+// A job leaves nothing behind: neither ranks deaf to SIGTERM nor children in
+// sessions of their own.
+func TestAFailedJobLeavesNothingBehind(t *testing.T) {
+	r := newRun(2, `trap '' TERM; setsid sleep 600 & echo $! $$; if [ $PMI_RANK = 1 ]; then exit 9; fi; while :; do sleep 600; done`, "a", "b")
+	result, err := r.do(t)
+	if err != nil || result.Code != 9 {
+		t.Errorf("code %d, %v", result.Code, err)
+	}
+	for pid := range strings.FieldsSeq(r.out.String()) {
+		if _, err := os.Stat("/proc/" + pid); err == nil {
+			t.Errorf("process %s is still there", pid)
+		}
+	}
+}
+
+func TestALeftoverChildDoesNotHoldTheJob(t *testing.T) {
+	began := time.Now()
+	r := newRun(1, `(sleep 600; echo late) & echo $!`, "a")
+	result, err := r.do(t)
+	if err != nil || result.Code != 0 || time.Since(began) > 10*time.Second {
+		t.Errorf("code %d, %v after %v", result.Code, err, time.Since(began))
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(r.out.String())); err == nil {
+		t.Error("the child is still there")
+	}
+}
+
+func TestAKilledHelperIsALostNode(t *testing.T) {
+	r := newRun(3, `echo ready; exec sleep 600`, "a", "b", "c")
+	ready := r.out.shows("ready\nready\nready\n")
+	go func() {
+		<-ready
+		r.dialer.mu.Lock()
+		defer r.dialer.mu.Unlock()
+		syscall.Kill(r.dialer.pids["b"], syscall.SIGKILL)
+	}()
+	result, err := r.do(t)
+	if err != nil || result.Code != 125 || !strings.Contains(result.Report, "lost contact with b") ||
+		!strings.Contains(result.Report, "where rank 1 ran") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	}
+}
+
+func TestInterruptGoesToTheRanks(t *testing.T) {
+	r := newRun(2, `trap 'echo caught; exit 0' INT; echo ready; while :; do sleep 0.1; done`, "a", "b")
+	ready := r.out.shows("ready\nready\n")
+	go func() {
+		<-ready
+		r.signals <- syscall.SIGINT
+	}()
+	result, err := r.do(t)
+	if err != nil || result.Code != 130 || result.Report != "" || strings.Count(r.out.String(), "caught") != 2 ||
+		!strings.Contains(r.err.String(), "^C: sent SIGINT to 2 ranks on 2 nodes") {
+		t.Errorf("code %d, %v, report %q, stdout %q, stderr %q", result.Code, err, result.Report, r.out.String(), r.err.String())
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	r := newRun(1, `exec sleep 600`, "a")
+	r.req.Limits.Run = 200 * time.Millisecond
+	result, err := r.do(t)
+	if err != nil || result.Code != 124 || !strings.Contains(result.Report, "longer than -timeout 200ms") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	}
+}
+
+func TestNothingStartsWhereOneNodeRefuses(t *testing.T) {
+	r := newRun(2, `echo started`, "a", "b")
+	r.req.Apps = []job.App{r.req.Apps[0], {N: 1, Argv: []string{"no-such-program"}, Dir: "/"}}
+	r.req.Apps[0].N = 1
+	_, err := r.do(t)
+	if err == nil || !strings.Contains(err.Error(), "b: program no-such-program: not found in PATH") || r.out.String() != "" {
+		t.Errorf("error %v, output %q", err, r.out.String())
+	}
+}
+
+func TestAHostThatCannotBeReachedFailsTheJob(t *testing.T) {
+	r := newRun(2, `echo started`, "a", "nowhere")
+	if _, err := r.do(t); err == nil || err.Error() != "nowhere: no such host" || r.out.String() != "" {
+		t.Errorf("error %v, output %q", err, r.out.String())
+	}
+	r = newRun(1, `echo started`, "a", "nowhere")
+	r.req.Skip = true
+	if _, err := r.do(t); err != nil || r.out.String() != "started\n" || !strings.Contains(r.err.String(), "nowhere: no such host; skipped") {
+		t.Errorf("error %v, output %q, stderr %q", err, r.out.String(), r.err.String())
+	}
+}
+
+func TestTooManyRanksAreRefused(t *testing.T) {
+	r := newRun(3, `echo started`, "a", "b")
+	if _, err := r.do(t); err == nil || !strings.Contains(err.Error(), "3 ranks do not fit") || r.out.String() != "" {
+		t.Errorf("error %v, output %q", err, r.out.String())
+	}
+}
+
+func TestScriptsWithoutInterpreterAndBrokenPrograms(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) {
+		if err := os.WriteFile(dir+"/"+name, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("plain", "echo plain $1\n", 0o755)
+	write("binary", "\x7fELF\x00\x01junk", 0o755)
+	write("noexec", "#!/bin/sh\n", 0o644)
+	write("nointerp", "#!/no/such/interpreter\n", 0o755)
+	tests := []struct {
+		argv []string
+		code int
+		text string
+	}{
+		{[]string{"./plain", "a b"}, 0, "plain a b\n"},
+		{[]string{"./binary"}, 126, "not a program for this machine"},
+		{[]string{"./noexec"}, 126, "permission denied; make it executable: chmod +x ./noexec"},
+		{[]string{"./nointerp"}, 126, "its interpreter or loader is missing"},
+		{[]string{"./nothing"}, 127, "program ./nothing: no such file or directory"},
+		{[]string{"plain"}, 127, "did you mean ./plain?"},
+	}
+	for _, test := range tests {
+		r := newRun(1, "", "a")
+		r.req.Apps[0] = job.App{N: 1, Argv: test.argv, Dir: dir}
+		result, err := r.do(t)
+		text, code := r.out.String()+result.Report, result.Code
+		if start, ok := err.(*launch.StartError); ok {
+			text, code = start.Text+"; "+start.Way, start.Code
+		}
+		if code != test.code || !strings.Contains(text, test.text) {
+			t.Errorf("%v: code %d, %q; want %d, %q", test.argv, code, text, test.code, test.text)
+		}
+	}
+}
