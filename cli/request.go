@@ -3,8 +3,10 @@ package cli
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -81,6 +83,9 @@ func sections(req *job.Request, line Line, environ []string, here Here, open fun
 		if err != nil {
 			return err
 		}
+		if err := unsupported(hosts); err != nil {
+			return err
+		}
 		for _, h := range hosts {
 			app.Hosts = append(app.Hosts, h.Label())
 			if !known[h.Label()] {
@@ -132,19 +137,40 @@ func hosts(s Section, open func(string) (io.ReadCloser, error)) ([]hostlist.Entr
 	return hostlist.Filter(file, list)
 }
 
+// unsupported refuses what host files may say and we cannot do yet: nothing is
+// swallowed silently.
+func unsupported(hosts []hostlist.Entry) error {
+	var errs []error
+	for _, h := range hosts {
+		keys := slices.Sorted(maps.Keys(h.Attrs))
+		if len(h.Env) > 0 {
+			keys = append(keys, "env")
+		}
+		for _, key := range keys {
+			errs = append(errs, &UsageError{Text: fmt.Sprintf("%s: host %s: the key %q is not available yet", written(h), h.Label(), key),
+				Remedy: "take it out of the host file"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// written says where an entry stands.
+func written(e hostlist.Entry) string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
+	return e.File
+}
+
 // candidate is a host entry as a node to be reached.
 func candidate(id int, e hostlist.Entry, here Here, noFork bool) job.NodeDef {
-	origin := e.File
-	if e.Line > 0 {
-		origin = fmt.Sprintf("%s:%d", e.File, e.Line)
-	}
 	reach := e.Host
 	if e.Address != "" {
 		reach = e.Address
 	}
 	return job.NodeDef{
 		ID: id, Name: e.Label(), Host: e.Host, Address: e.Address, User: e.User, Port: e.Port,
-		Slots: e.Slots, Origin: origin, Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
+		Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e), Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
 	}
 }
 

@@ -70,15 +70,16 @@ type Limits struct {
 
 // A NodeDef is a candidate as it was named, before anybody looked at it.
 type NodeDef struct {
-	ID      int    // position of first mention, from 0
-	Name    string // as the user wrote it; the label in every message
-	Slots   int    // as the user wrote it; 0: as many as the node has CPUs
-	Origin  string // where it was named: "-host", "hosts.txt:3"
-	User    string // login name, when the entry has one
-	Host    string // as the entry names it: the alias that SSH looks up
-	Address string // where to connect instead, when the entry says so
-	Port    int    // 0: as configured
-	Local   bool   // this machine: reached without SSH
+	ID       int    // position of first mention, from 0
+	Name     string // as the user wrote it; the label in every message
+	Slots    int    // as the user wrote it; 0: as many as the node has CPUs
+	MaxSlots int    // no overbooking beyond it (HOST-11); 0: no limit
+	Origin   string // where it was named: "-host", "hosts.txt:3"
+	User     string // login name, when the entry has one
+	Host     string // as the entry names it: the alias that SSH looks up
+	Address  string // where to connect instead, when the entry says so
+	Port     int    // 0: as configured
+	Local    bool   // this machine: reached without SSH
 }
 
 // A Node is a candidate and what its probe found.

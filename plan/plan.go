@@ -130,9 +130,12 @@ type area struct {
 	index []int // into all nodes
 	names []string
 	slots []int // of the whole node
-	room  []int // that is left of them, within the limit
+	room  []int // that is left of them, within the limits
+	bound []int // most ranks, overbooked or not; unbounded if there is no limit
 	limit int   // ranks of this app per node; 0: none
 }
+
+const unbounded = -1
 
 func newArea(req job.Request, app job.App, nodes []job.Node, used []int) area {
 	a := area{limit: cmp.Or(app.PerNode, req.PerNode)}
@@ -141,10 +144,17 @@ func newArea(req job.Request, app job.App, nodes []job.Node, used []int) area {
 			continue
 		}
 		slots := cmp.Or(n.Slots, n.Topology.Units(), 1)
-		room := max(0, slots-used[i])
-		if a.limit > 0 {
-			room = min(room, a.limit)
+		room, bound := max(0, slots-used[i]), unbounded
+		if n.MaxSlots > 0 {
+			bound = max(0, n.MaxSlots-used[i])
 		}
+		if a.limit > 0 && (bound == unbounded || a.limit < bound) {
+			bound = a.limit
+		}
+		if bound != unbounded {
+			room = min(room, bound)
+		}
+		a.bound = append(a.bound, bound)
 		a.index = append(a.index, i)
 		a.names = append(a.names, n.Name)
 		a.slots = append(a.slots, slots)
@@ -177,17 +187,17 @@ func (a area) shares(req job.Request, n int) (shares []int, over bool, err error
 	if req.Forbid || !req.Overbook && !req.Nameless {
 		return nil, false, a.shortfall(n, unused)
 	}
-	shares = spread(n, a.slots, a.limit)
+	shares = spread(n, a.slots, a.bound)
 	if shares == nil {
-		return nil, false, &Error{Limits, fmt.Sprintf("%d ranks do not fit: at most %d on each of %s allowed",
-			n, a.limit, count(len(a.index), "node")), "raise -ppn or name more hosts"}
+		return nil, false, &Error{Limits, fmt.Sprintf("%d ranks do not fit: -ppn or max_slots allow %d on %s",
+			n, sum(a.bound), count(len(a.index), "node")), "raise the limit or name more hosts"}
 	}
 	return shares, true, nil
 }
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.
 func (a area) shortfall(n, unused int) error {
-	if a.limit > 0 && sum(a.slots) >= n {
+	if a.limit > 0 && a.limit*len(a.index) < n && sum(a.slots) >= n {
 		return &Error{NotEnough, fmt.Sprintf("%d ranks do not fit: -ppn %d leaves room for %d on %s (%s)",
 			n, a.limit, unused, count(len(a.index), "node"), hostlist.Fold(a.names)), "raise -ppn or name more hosts"}
 	}
@@ -196,38 +206,36 @@ func (a area) shortfall(n, unused int) error {
 		"start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --overbook"}
 }
 
-// spread deals n ranks in proportion to the slots, bounded by limit, in whole
+// spread deals n ranks in proportion to the slots, within the bounds, in whole
 // numbers by largest remainder, equal remainders in list order (5.4). It returns
-// nil if the limits leave no room.
-func spread(n int, slots []int, limit int) []int {
-	shares := make([]int, len(slots))
-	if limit > 0 && limit*len(slots) < n {
+// nil if the bounds leave no room.
+func spread(n int, slots, bounds []int) []int {
+	if !slices.Contains(bounds, unbounded) && sum(bounds) < n {
 		return nil
 	}
+	shares := make([]int, len(slots))
 	var open []int // nodes that are not at their bound
 	for i := range slots {
 		open = append(open, i)
 	}
-	need := n
-	for {
+	for need := n; ; {
 		total := 0
 		for _, i := range open {
 			total += slots[i]
 		}
-		bound := func(i int) bool { return limit > 0 && limit*total < need*slots[i] }
-		full := slices.ContainsFunc(open, bound)
-		if !full {
+		full := func(i int) bool { return bounds[i] != unbounded && bounds[i]*total < need*slots[i] }
+		if !slices.ContainsFunc(open, full) {
 			deal(need, total, open, slots, shares)
 			return shares
 		}
 		took := 0
 		for _, i := range open {
-			if bound(i) {
-				shares[i] = limit
-				took += limit
+			if full(i) {
+				shares[i] = bounds[i]
+				took += bounds[i]
 			}
 		}
-		open = slices.DeleteFunc(open, bound)
+		open = slices.DeleteFunc(open, full)
 		need -= took
 	}
 }

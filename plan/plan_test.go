@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// cluster reads "a:4 b:2/1 c:8=x": names, CPUs, slots written down after a slash,
+// and the identity where two names are one machine.
+func cluster(text string) job.Snapshot {
+	var snap job.Snapshot
+	for i, word := range strings.Fields(text) {
+		word, identity, _ := strings.Cut(word, "=")
+		name, numbers, _ := strings.Cut(word, ":")
+		cpus, slots, _ := strings.Cut(numbers, "/")
+		n := job.Node{NodeDef: job.NodeDef{ID: i, Name: name}}
+		n.Slots, _ = strconv.Atoi(slots)
+		cores, _ := strconv.Atoi(cpus)
+		n.Topology.Cores = make([]pin.Core, cores)
+		n.Identity = identity
+		if identity == "" {
+			n.Identity = name
+		}
+		snap.Nodes = append(snap.Nodes, n)
+	}
+	return snap
+}
+
+// shown writes the node of each rank: "a a b".
+func shown(p job.Plan) string {
+	names := make([]string, p.Size)
+	for _, n := range p.Nodes {
+		for _, r := range n.Ranks {
+			names[r.Rank] = n.Name
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func TestMake(t *testing.T) {
+	apps := func(numbers ...int) (apps []job.App) {
+		for _, n := range numbers {
+			apps = append(apps, job.App{N: n})
+		}
+		return apps
+	}
+	tests := []struct {
+		name, cluster string
+		req           job.Request
+		want          string // or "error CODE"
+		text          string // part of the error or of a note
+	}{
+		{"one node is enough", "a:4 b:4", job.Request{Apps: apps(4)}, "a a a a", ""},
+		{"spill over", "a:4 b:4", job.Request{Apps: apps(6)}, "a a a a b b", ""},
+		{"no -n takes every slot", "a:1 b:2", job.Request{Apps: apps(0)}, "a b b", ""},
+		{"no -n with -ppn", "a:4 b:4", job.Request{Apps: apps(0), PerNode: 2}, "a a b b", ""},
+		{"slots written down replace the CPUs", "a:2/3 b:2/1", job.Request{Apps: apps(4)}, "a a a b", ""},
+		{"-ppn", "a:4 b:4", job.Request{Apps: apps(3), PerNode: 2}, "a a b", ""},
+		{"too many", "a:2 b:2", job.Request{Apps: apps(5)}, "error not-enough-cpus", "5 ranks do not fit: there are free slots for 4 on 2 nodes (a,b)"},
+		{"-ppn is too small", "a:4 b:4", job.Request{Apps: apps(5), PerNode: 2}, "error not-enough-cpus", "-ppn 2 leaves room for 4"},
+		{"overbooked by slots", "a:4 b:2", job.Request{Apps: apps(9), Overbook: true}, "a a a a a a b b b", ""},
+		{"largest remainder", "a:4 b:2", job.Request{Apps: apps(7), Overbook: true}, "a a a a a b b", ""},
+		{"overbooked within -ppn", "a:1 b:4", job.Request{Apps: apps(6), PerNode: 4, Overbook: true}, "a a b b b b", ""},
+		{"overbooked beyond -ppn", "a:1 b:4", job.Request{Apps: apps(9), PerNode: 4, Overbook: true}, "error limit-reached", ""},
+		{"nothing named is a try-out", "a:2", job.Request{Apps: apps(3), Nameless: true}, "a a a", "3 ranks share the 2 CPUs"},
+		{"unless that is forbidden", "a:2", job.Request{Apps: apps(3), Nameless: true, Forbid: true}, "error not-enough-cpus", ""},
+		{"two sections", "a:2 b:2", job.Request{Apps: apps(1, 2)}, "a a b", ""},
+		{"sections with hosts of their own", "a:2 b:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"b"}}, {N: 2, Hosts: []string{"a"}}}}, "b a a", ""},
+		{"two names of one machine", "a:2=m b:2=m c:2", job.Request{Apps: apps(3)}, "a a c", "a and b are one machine"},
+		{"their slots add up", "a:2/1=m b:2/2=m", job.Request{Apps: apps(3)}, "a a a", ""},
+		{"by load", "a:2 b:2", job.Request{Apps: apps(2), Sort: "LOAD"}, "a a", ""},
+		{"unknown order", "a:2", job.Request{Apps: apps(1), Sort: "COLOUR"}, "error bad-sort", "allowed: NONE, LOAD"},
+		{"no node", "", job.Request{Apps: apps(1)}, "error no-candidates", ""},
+	}
+	for _, test := range tests {
+		p, err := Make(test.req, cluster(test.cluster))
+		got, text := shown(p), ""
+		var failed *Error
+		if errors.As(err, &failed) {
+			got, text = "error "+failed.Code, failed.Text
+		}
+		for _, note := range p.Notes {
+			text += note.Text
+		}
+		if got != test.want || !strings.Contains(text, test.text) {
+			t.Errorf("%s: got %q, text %q; want %q, %q", test.name, got, text, test.want, test.text)
+		}
+	}
+}
+
+func TestMaxSlotsHoldWhenOverbooked(t *testing.T) {
+	snap := cluster("a:2 b:2")
+	snap.Nodes[0].MaxSlots = 3
+	p, err := Make(job.Request{Apps: []job.App{{N: 10}}, Overbook: true}, snap)
+	if got := strings.Count(shown(p), "a"); err != nil || got != 3 {
+		t.Errorf("%d ranks on a, %v; want 3", got, err)
+	}
+}
+
+// Whatever the nodes: every rank has one place, no node is over its slots unless
+// overbooked, and then shares differ from the exact ones by less than one.
+func TestPlacementProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 2000 {
+		var text string
+		slots := map[string]int{}
+		total := 0
+		for i := range 1 + r.IntN(6) {
+			name, cpus := fmt.Sprintf("n%d", i), 1+r.IntN(8)
+			text += fmt.Sprintf("%s:%d ", name, cpus)
+			slots[name] = cpus
+			total += cpus
+		}
+		n := 1 + r.IntN(2*total)
+		p, err := Make(job.Request{Apps: []job.App{{N: n}}, Overbook: true}, cluster(text))
+		if err != nil {
+			t.Fatalf("%s -n %d: %v", text, n, err)
+		}
+		seen := make([]bool, n)
+		for _, node := range p.Nodes {
+			exact := float64(n) * float64(slots[node.Name]) / float64(total)
+			got := float64(len(node.Ranks))
+			if n <= total && len(node.Ranks) > slots[node.Name] || n > total && (got-exact >= 1 || exact-got >= 1) {
+				t.Errorf("%s -n %d: %d ranks on %s", text, n, len(node.Ranks), node.Name)
+			}
+			for i, rank := range node.Ranks {
+				if seen[rank.Rank] || rank.Local != i {
+					t.Errorf("%s -n %d: %+v twice or out of order", text, n, rank)
+				}
+				seen[rank.Rank] = true
+			}
+		}
+	}
+}
