@@ -1,6 +1,7 @@
 package pmiserver
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 )
@@ -20,14 +21,14 @@ type member struct {
 // own is what a rank has put and no fence has spread yet. The rank itself sees
 // it at once (pmi-wire.md 6.5).
 type own struct {
-	fresh  map[string]string // since it last entered the barrier
+	fresh  map[string][]byte // since it last entered the barrier
 	bytes  int               // of fresh
-	handed map[string]string // what it took into the barrier
+	handed map[string][]byte // what it took into the barrier
 	epoch  int               // of that barrier
 }
 
 // look finds a key as the rank sees it.
-func (c *session) look(key []byte) (value string, found bool) {
+func (c *session) look(key []byte) (value []byte, found bool) {
 	snap := c.s.snap.Load()
 	if c.own.handed != nil && snap.epoch > c.own.epoch {
 		c.own.handed = nil // the snapshot has it, or what replaced it
@@ -53,9 +54,9 @@ func (c *session) keep(key, value []byte) bool {
 		return false
 	}
 	if c.own.fresh == nil {
-		c.own.fresh = make(map[string]string)
+		c.own.fresh = make(map[string][]byte)
 	}
-	c.own.fresh[string(key)] = string(value)
+	c.own.fresh[string(key)] = bytes.Clone(value)
 	c.own.bytes += more
 	c.s.bytes.Add(int64(more))
 	return true

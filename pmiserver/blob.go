@@ -14,40 +14,45 @@ import (
 // errBlob can only mean that helpers of different make are talking.
 var errBlob = errors.New("pmi: what a node brought to the fence cannot be read")
 
-func appendPair(blob []byte, key, value string) []byte {
+func appendPair(blob, key, value []byte) []byte {
 	blob = binary.AppendUvarint(blob, uint64(len(key)))
 	blob = append(blob, key...)
 	blob = binary.AppendUvarint(blob, uint64(len(value)))
 	return append(blob, value...)
 }
 
-func appendPairs(blob []byte, pairs map[string]string) []byte {
+// appendPairs adds all pairs of a map.
+func appendPairs(blob []byte, pairs map[string][]byte) []byte {
 	for key, value := range pairs {
-		blob = appendPair(blob, key, value)
+		blob = appendPair(blob, []byte(key), value)
 	}
 	return blob
 }
 
+// countPairs returns the number of pairs in a blob, or an error if it is none.
+func countPairs(blob []byte) (n int, err error) {
+	for ; len(blob) > 0; n++ {
+		if _, _, blob, err = cutPair(blob); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
 // cutPair takes the first pair off a blob that is not empty.
-func cutPair(blob string) (key, value, rest string, err error) {
+func cutPair(blob []byte) (key, value, rest []byte, err error) {
 	if key, rest, err = cutField(blob); err != nil {
-		return "", "", "", err
+		return nil, nil, nil, err
 	}
 	value, rest, err = cutField(rest)
 	return key, value, rest, err
 }
 
-func cutField(blob string) (field, rest string, err error) {
-	var n uint64
-	for i := 0; i < len(blob) && i < binary.MaxVarintLen32; i++ {
-		n |= uint64(blob[i]&0x7f) << (7 * i)
-		if blob[i] >= 0x80 {
-			continue
-		}
-		if blob = blob[i+1:]; n > uint64(len(blob)) {
-			break
-		}
-		return blob[:n], blob[n:], nil
+func cutField(blob []byte) (field, rest []byte, err error) {
+	n, size := binary.Uvarint(blob)
+	if size <= 0 || n > uint64(len(blob)-size) {
+		return nil, nil, errBlob
 	}
-	return "", "", errBlob
+	end := size + int(n)
+	return blob[size:end:end], blob[end:], nil
 }

@@ -172,14 +172,14 @@ func (c *session) get() {
 	key := c.args.text("key")
 	value, _ := c.look(key)
 	if string(key) == "PMI_process_mapping" {
-		value = c.s.info.Mapping
+		value = c.s.mapping
 	}
-	if value == "" {
+	if len(value) == 0 {
 		c.say("cmd=get_result rc=-1 msg=key_not_found\n")
 		return
 	}
 	c.say("cmd=get_result rc=0 value=")
-	c.say(value)
+	c.answers = append(c.answers, value...)
 	c.say("\n")
 }
 
@@ -252,24 +252,28 @@ func (c *session) getByIndex() {
 	value, _ := c.look([]byte(key))
 	c.say("cmd=getbyidx_results rc=0 nextidx=")
 	c.sayNumber(index + 1)
-	c.say(" key=" + key + " val=" + value + "\n")
+	c.say(" key=" + key + " val=" + string(value) + "\n")
 }
 
 // allKeys lists the keys a rank sees that have a value, sorted.
 func (c *session) allKeys() []string {
 	all := make(map[string]bool)
-	add := func(pairs map[string]string) {
-		for key := range pairs {
-			if value, _ := c.look([]byte(key)); value != "" {
-				all[key] = true
-			}
+	add := func(key []byte) {
+		if value, _ := c.look(key); len(value) > 0 {
+			all[string(key)] = true
 		}
 	}
 	for _, l := range c.s.snap.Load().layers {
-		add(l.pairs)
+		for key := range l.all() {
+			add(key)
+		}
 	}
-	add(c.own.handed)
-	add(c.own.fresh)
+	for key := range c.own.handed {
+		add([]byte(key))
+	}
+	for key := range c.own.fresh {
+		add([]byte(key))
+	}
 	return slices.Sorted(maps.Keys(all))
 }
 

@@ -3,6 +3,7 @@ package pmiserver
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"slices"
 	"sync"
@@ -36,7 +37,8 @@ type Host struct {
 // A Fencer joins the nodes of a job: what one brings, all get. Fence returns
 // when every node has called it with the same id, with what each brought, in an
 // order that is the same on every node; all is empty when nobody brought
-// anything. The blobs returned are shared and must not be changed.
+// anything. Blobs are given away, mine to the Fencer and all to the caller, who
+// keeps them; other nodes may share them, and nobody changes them any more.
 type Fencer interface {
 	Fence(ctx context.Context, id string, mine []byte) (all [][]byte, err error)
 }
@@ -67,9 +69,10 @@ type Server struct {
 	// Names is the table of published names; nil: name service is refused.
 	Names Names
 
-	info  Info
-	fence Fencer
-	local map[int]int // index in info.Ranks, by rank
+	info    Info
+	fence   Fencer
+	local   map[int]int // index in info.Ranks, by rank
+	mapping []byte      // info.Mapping
 
 	snap   atomic.Pointer[snapshot] // what the fences have spread; replaced by finish
 	bytes  atomic.Int64             // put on this node and not yet spread
@@ -78,7 +81,6 @@ type Server struct {
 	mu      sync.Mutex // guards what follows
 	members []member   // by local index
 	waiting int        // members in the barrier
-	epoch   int        // barriers completed
 	broken  bool
 	aborted bool
 }
@@ -89,13 +91,14 @@ func New(info Info, fence Fencer) *Server {
 	s := &Server{
 		info:    info,
 		fence:   fence,
+		mapping: []byte(info.Mapping),
 		local:   make(map[int]int, len(info.Ranks)),
 		members: make([]member, len(info.Ranks)),
 	}
 	for i, rank := range info.Ranks {
 		s.local[rank] = i
 	}
-	s.snap.Store(&snapshot{})
+	s.snap.Store(&snapshot{seed: maphash.MakeSeed()})
 	return s
 }
 

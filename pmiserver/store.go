@@ -1,5 +1,10 @@
 package pmiserver
 
+import (
+	"hash/maphash"
+	"iter"
+)
+
 // A snapshot is what the fences of a group have spread so far. It never changes,
 // so any number of ranks read it at once.
 //
@@ -8,40 +13,39 @@ package pmiserver
 // like size melt into one. Each layer is at least twice as large as the one above
 // it, so there are few, and a pair is moved a few times in its life.
 type snapshot struct {
-	epoch  int // barriers behind us
-	bytes  int // length of all keys and values
-	layers []layer
-}
-
-// A layer holds pairs. All keys and values are parts of one string, as they came
-// in the blob, so a thousand pairs are not two thousand allocations.
-type layer struct {
-	pairs map[string]string
-	bytes int // of the string they are parts of
+	seed   maphash.Seed // ranks choose the keys, and shall not choose the collisions
+	epoch  int          // barriers behind us
+	bytes  int          // of all blobs
+	layers []layer      // newest first
 }
 
 // get finds a key without allocating.
-func (s *snapshot) get(key []byte) (value string, found bool) {
+func (s *snapshot) get(key []byte) (value []byte, found bool) {
+	if len(s.layers) == 0 {
+		return nil, false
+	}
+	h := maphash.Bytes(s.seed, key)
 	for i := range s.layers {
-		if value, found = s.layers[i].pairs[string(key)]; found {
+		if _, value, found = s.layers[i].find(h, key); found {
 			break
 		}
 	}
 	return value, found
 }
 
-// next returns the snapshot after a barrier that spread these blobs. A key of a
-// later blob replaces that of an earlier one, and both what was there.
+// next returns the snapshot after a barrier that spread these blobs, and keeps
+// them. A key of a later blob replaces that of an earlier one, and both what was
+// there.
 func (s *snapshot) next(blobs [][]byte) (*snapshot, error) {
-	top, err := newLayer(blobs...)
+	top, err := newLayer(s.seed, blobs)
 	if err != nil {
 		return nil, err
 	}
-	n := &snapshot{epoch: s.epoch + 1, layers: s.layers}
-	if len(top.pairs) > 0 {
+	n := &snapshot{seed: s.seed, epoch: s.epoch + 1, layers: s.layers}
+	if top.count > 0 {
 		rest := s.layers
-		for len(rest) > 0 && len(rest[0].pairs) < 2*len(top.pairs) {
-			top = merge(top, rest[0])
+		for len(rest) > 0 && rest[0].count < 2*top.count {
+			top = s.merge(top, rest[0])
 			rest = rest[1:]
 		}
 		n.layers = append([]layer{top}, rest...)
@@ -52,39 +56,94 @@ func (s *snapshot) next(blobs [][]byte) (*snapshot, error) {
 	return n, nil
 }
 
-// newLayer reads blobs, the later ones replacing what the earlier ones say.
-func newLayer(blobs ...[]byte) (layer, error) {
-	size := 0
-	for _, b := range blobs {
-		size += len(b) / 64 // a guess at the number of pairs
+// merge puts one layer over another, and leaves behind what it replaces.
+func (s *snapshot) merge(over, under layer) layer {
+	kept := make([]byte, 0, under.bytes)
+	for key, value := range under.all() {
+		if _, _, replaced := over.find(maphash.Bytes(s.seed, key), key); !replaced {
+			kept = appendPair(kept, key, value)
+		}
 	}
-	l := layer{pairs: make(map[string]string, size)}
+	l, err := newLayer(s.seed, append([][]byte{kept}, over.blobs...))
+	if err != nil {
+		panic("pmiserver: blobs that could be read before: " + err.Error())
+	}
+	return l
+}
+
+// A layer finds pairs in the blobs in which they came. 64,000 pairs need 1 MB
+// beside the blobs; a map of strings would need as much as the blobs once more,
+// and ten times as long to fill.
+type layer struct {
+	blobs [][]byte
+	bytes int // of all blobs
+	count int // of different keys
+
+	// slots is a hash table: the place of a pair, or 0. At least half of it is
+	// free, and its length is a power of two. A pair is in the first slot from
+	// that of its hash on that was free when it came.
+	slots []place
+}
+
+// A place is where a pair begins: one more than the number of its blob in the
+// upper half, and the offset in the lower.
+type place uint64
+
+func (p place) in(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
+
+// newLayer indexes blobs, of which the later ones replace what the earlier say.
+func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
+	l := layer{blobs: blobs}
+	pairs := 0
 	for _, b := range blobs {
+		n, err := countPairs(b)
+		if err != nil {
+			return layer{}, err
+		}
+		pairs += n
 		l.bytes += len(b)
-		for rest := string(b); rest != ""; {
-			key, value, after, err := cutPair(rest)
-			if err != nil {
-				return layer{}, err
+	}
+	size := 1
+	for size < 2*pairs {
+		size *= 2
+	}
+	l.slots = make([]place, size)
+	for i, b := range blobs {
+		for rest := b; len(rest) > 0; {
+			key, _, after, _ := cutPair(rest)
+			slot, _, replaces := l.find(maphash.Bytes(seed, key), key)
+			if !replaces {
+				l.count++
 			}
-			l.pairs[key] = value
+			l.slots[slot] = place(uint64(i+1)<<32 | uint64(len(b)-len(rest)))
 			rest = after
 		}
 	}
 	return l, nil
 }
 
-// merge puts one layer over another, and leaves the bytes behind that belonged
-// to replaced pairs.
-func merge(over, under layer) layer {
-	blob := make([]byte, 0, over.bytes+under.bytes)
-	for key, value := range under.pairs {
-		if _, replaced := over.pairs[key]; !replaced {
-			blob = appendPair(blob, key, value)
+// find returns the slot of a key with that hash, and its value if it has one.
+func (l *layer) find(hash uint64, key []byte) (slot int, value []byte, found bool) {
+	mask := len(l.slots) - 1
+	for slot = int(hash) & mask; l.slots[slot] != 0; slot = (slot + 1) & mask {
+		k, value, _, _ := cutPair(l.slots[slot].in(l.blobs))
+		if string(k) == string(key) {
+			return slot, value, true
 		}
 	}
-	l, err := newLayer(appendPairs(blob, over.pairs))
-	if err != nil {
-		panic("pmiserver: a blob of our own: " + err.Error())
+	return slot, nil, false
+}
+
+// all goes through the pairs, in no order.
+func (l *layer) all() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for _, p := range l.slots {
+			if p == 0 {
+				continue
+			}
+			if key, value, _, _ := cutPair(p.in(l.blobs)); !yield(key, value) {
+				return
+			}
+		}
 	}
-	return l
 }
