@@ -231,11 +231,11 @@ func (r configReader) setting(name string, lines []string, kv *ssh_config.KV, de
 	keyword, text := splitKeyword(lines[line-1])
 	s := setting{file: name, line: line, keyword: keyword, text: text}
 	args, ok := splitArgs(text)
-	if len(args) == 0 || args[0] == "" {
-		return s, s.fail("value missing")
-	}
 	if !ok && !rawValue(keyword) {
 		return s, s.fail("unbalanced quote")
+	}
+	if ok && (len(args) == 0 || args[0] == "") {
+		return s, s.fail("value missing")
 	}
 	if kv.Key != hiddenInclude {
 		return s, nil

@@ -190,7 +190,7 @@ func TestTooManyKeys(t *testing.T) {
 	var names []string
 	for i := range 8 {
 		name := fmt.Sprintf("key%d", i)
-		p.addKey(name, newEd25519(t), "")
+		p.addKey(name, newEd25519(t))
 		names = append(names, p.home+"/.ssh/"+name)
 	}
 	target := p.target(p.server(sshtest.Options{}).Addr())

@@ -36,7 +36,7 @@ type place struct {
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{t: t, home: t.TempDir(), d: &Dialer{Timeout: 10 * time.Second}}
-	p.key = p.addKey("id_ed25519", newEd25519(t), "")
+	p.key = p.addKey("id_ed25519", newEd25519(t))
 	t.Cleanup(func() { p.d.Close() })
 	return p
 }
@@ -73,17 +73,25 @@ func check(t testing.TB, err error) {
 }
 
 // addKey writes a private key and its public half to ~/.ssh.
-func (p *place) addKey(name string, key any, passphrase string) ssh.PublicKey {
+func (p *place) addKey(name string, key any) ssh.PublicKey {
 	p.t.Helper()
 	block, err := ssh.MarshalPrivateKey(key, name)
-	if passphrase != "" {
-		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, name, []byte(passphrase))
-	}
 	check(p.t, err)
 	p.write(".ssh/"+name, string(pem.EncodeToMemory(block)))
 	pub := signer(p.t, key).PublicKey()
 	p.write(".ssh/"+name+".pub", string(ssh.MarshalAuthorizedKey(pub)))
 	return pub
+}
+
+// lockedKey puts a key with the passphrase "sesame" where id_locked should be.
+// testdata/keys has two: one that tells its public half, made by ssh-keygen -a 1
+// so that unlocking is quick, and one in the old format that does not.
+func (p *place) lockedKey(name string) ssh.PublicKey {
+	p.t.Helper()
+	data, err := os.ReadFile("testdata/keys/" + name)
+	check(p.t, err)
+	p.write(".ssh/id_locked", string(data))
+	return readPublic("testdata/keys/" + name + ".pub")
 }
 
 // write makes a file below home, and returns its path.

@@ -77,8 +77,8 @@ func (s *scope) take(set setting) {
 		return
 	}
 	// Jump host and proxy command shut each other out: the first one counts.
-	switch _, jump := s.first["proxyjump"]; {
-	case key == "proxycommand" && jump:
+	switch jump := s.word("proxyjump"); {
+	case key == "proxycommand" && jump != "" && !strings.EqualFold(jump, "none"):
 		return
 	case key == "proxyjump":
 		if _, proxy := s.first["proxycommand"]; proxy {

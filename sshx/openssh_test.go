@@ -149,9 +149,9 @@ func TestOpenSSHLogin(t *testing.T) {
 			var pub ssh.PublicKey
 			switch key {
 			case "id_ecdsa":
-				pub = p.addKey(key, newECDSA(t), "")
+				pub = p.addKey(key, newECDSA(t))
 			case "id_rsa":
-				pub = p.addKey(key, newRSA(t), "")
+				pub = p.addKey(key, newRSA(t))
 			default:
 				pub = p.key0()
 			}
@@ -334,7 +334,7 @@ func TestOpenSSHAgent(t *testing.T) {
 	})
 	t.Run("rsa key in the agent", func(t *testing.T) {
 		p.t, p.d = t, &Dialer{}
-		pub := p.addKey("id_rsa", newRSA(t), "")
+		pub := p.addKey("id_rsa", newRSA(t))
 		target := target
 		target.Agent = p.agent(p.home + "/.ssh/id_rsa")
 		check(t, os.Remove(p.home+"/.ssh/id_rsa"))

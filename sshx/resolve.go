@@ -222,8 +222,8 @@ func (r *resolver) proxy(c *Config) {
 			return
 		}
 		spec.own = i == 0 // the later ones are reached through the first
-		if spec.host == r.t.Alias && len(r.seen) > 1 {
-			return // "Host *" gives the jump host itself as its jump host
+		if spec.host == r.t.Alias {
+			return // "Host *" gives the jump host to itself, too
 		}
 		if slices.Contains(r.seen, spec.host) || len(r.seen) > maxHops {
 			r.fail(set, "jump hosts in a circle: %s", strings.Join(append(r.seen, spec.host), " > "))
