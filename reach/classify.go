@@ -1,0 +1,80 @@
+package reach
+
+import (
+	"strings"
+)
+
+// A Verdict is what a remote-shell program's last words mean.
+type Verdict struct {
+	Kind Kind
+	Step string
+	Why  string
+	Hint string
+}
+
+// A saying is a text that tells what happened, as OpenSSH 9.2 and the shells spell
+// it. The first that matches decides, so what explains more stands above.
+type saying struct {
+	text    string // part of stderr, in lower case; several are divided by |
+	exit    int    // only with this exit code; 0: any
+	verdict Verdict
+}
+
+var sayings = []saying{
+	{"could not resolve hostname|unknown host", 0, Verdict{KindName, "resolve", "host name unknown",
+		"check the spelling, or give it a HostName in ~/.ssh/config"}},
+	{"remote host identification has changed", 0, Verdict{KindChangedKey, "host key", "the host key has changed",
+		"ask who runs the host; if it is right, remove the old key with ssh-keygen -R"}},
+	{"host key verification failed", 0, Verdict{KindUnknownKey, "host key", "not in known_hosts",
+		"check the key, then log in once with ssh"}},
+	{"too many authentication failures", 0, Verdict{KindTooMany, "login", "the server lost patience with the keys offered",
+		"set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config"}},
+	{"permission denied (", 0, Verdict{KindLogin, "login", "login refused",
+		"install a key on the host; is the agent running? try: ssh -v HOST true"}},
+	{"banner exchange: connection timed out|timed out during banner exchange", 0, Verdict{KindReach, "connect", "the server does not answer", ""}},
+	{"connection refused", 255, Verdict{KindRefused, "connect", "connection refused: no ssh server on that port", ""}},
+	{"no route to host|connection timed out|operation timed out|network is unreachable|host is down", 0, Verdict{KindReach, "connect", "cannot reach", ""}},
+	{"unable to negotiate", 0, Verdict{KindMismatch, "handshake", "no algorithm in common", ""}},
+	{"bad configuration option|bad owner or permissions|terminating, ", 0, Verdict{KindConfig, "config", "the configuration of ssh is wrong", ""}},
+	{"session open refused by peer|open failed: administratively prohibited", 0, Verdict{KindSession, "session", "the server opens no session",
+		"MaxSessions in its sshd_config may be too low for a shared connection (ControlMaster)"}},
+	{"kex_exchange_identification|ssh_exchange_identification|connection reset by|connection closed by|exceeded maxstartups|not allowed at this time", 255, Verdict{KindBusy, "connect", "the server is busy: it dropped the connection before the login",
+		"lower --fanout, or raise MaxStartups in the server's sshd_config"}},
+	{"broken pipe|timeout, server|closed by remote host", 255, Verdict{KindLost, "connection", "the connection broke", ""}},
+	{"this account is currently not available", 0, Verdict{KindSession, "session", "the account on the node may not log in", ""}},
+}
+
+/*
+Classify says what it means that a remote-shell program ended with this exit code (-1:
+none) and these last words (cli.md SSH-5). It is pure. 126 and 127 are a shell's
+words for "cannot be executed" and "not found"; 255 is ssh's own failure.
+*/
+func Classify(stderr string, exit int) Verdict {
+	lower := strings.ToLower(stderr)
+	for _, s := range sayings {
+		if s.exit != 0 && s.exit != exit {
+			continue
+		}
+		for text := range strings.SplitSeq(s.text, "|") {
+			if strings.Contains(lower, text) {
+				return s.verdict
+			}
+		}
+	}
+	switch exit {
+	case 126:
+		return Verdict{KindNoexec, "helper", "the helper cannot be executed: " + said(stderr, "exit code 126"),
+			"is its file system mounted noexec? set XDG_CACHE_HOME on the node to a folder where programs may run"}
+	case 127:
+		return Verdict{KindMissing, "start", "not found: " + said(stderr, "exit code 127"), ""}
+	}
+	return Verdict{KindOther, "start", said(stderr, "it ended without a word"), ""}
+}
+
+// said is the last line of text, or what else to say.
+func said(text, otherwise string) string {
+	if line := lastLine(text); line != "" {
+		return line
+	}
+	return otherwise
+}

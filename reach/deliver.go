@@ -1,0 +1,252 @@
+package reach
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	marker   = "\x1eremshell " // begins each line of the far end
+	maxNoise = 1 << 20         // of a login shell, before the first line
+	maxLine  = 8 << 10
+	maxNeeds = 16 // folders that are tried; there are four
+)
+
+// errSilent is the cause of a context that ended because nothing moved for too long.
+var errSilent = errors.New("no answer in time")
+
+// deliver holds the conversation at the top of this package over l, until the
+// helper has spoken. On failure l is closed. timeout is how long nothing may move;
+// a slow line that moves is waited for.
+func (s Self) deliver(ctx context.Context, host string, l link, timeout time.Duration) (*Conn, error) {
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	patience := time.AfterFunc(timeout, func() { cancel(errSilent) })
+	defer patience.Stop()
+	unhook := context.AfterFunc(ctx, func() { l.Close() })
+	d := &delivery{self: s, host: host, Conn: newConn(l), timeout: timeout, moved: func() { patience.Reset(timeout) }}
+	err := d.converse()
+	if !unhook() && err == nil {
+		err = d.fail("deliver", KindCanceled, "given up")
+	}
+	if err == nil {
+		return d.Conn, nil
+	}
+	if ctx.Err() != nil {
+		err = d.givenUp(context.Cause(ctx))
+	}
+	l.Close()
+	return nil, err
+}
+
+// A delivery is one conversation.
+type delivery struct {
+	*Conn
+	self    Self
+	host    string
+	timeout time.Duration
+	moved   func() // the far side has said or taken something
+	stuck   error  // an error of a write, which may have its reason in what is still to be read
+	heard   bool   // /bin/sh has spoken
+}
+
+func (d *delivery) converse() error {
+	if _, err := io.WriteString(d.link, d.self.script(newTag())); err != nil {
+		d.stuck = err
+	}
+	for needs := 0; ; {
+		verb, text, err := d.line()
+		if err != nil {
+			return d.broken(err)
+		}
+		switch verb {
+		case "need":
+			if needs++; needs > maxNeeds {
+				return d.fail("deliver", KindOther, "the node asks for the program again and again")
+			}
+			if err := d.send(); err != nil {
+				return err
+			}
+		case "run":
+			d.way = text
+			return d.awaitHelper()
+		case "fail":
+			return d.refused(text)
+		default:
+			d.noise = append(d.noise, marker+verb+" "+text+"\n"...)
+		}
+	}
+}
+
+// line reads the next line of the far end; what comes before it is noise.
+func (d *delivery) line() (verb, text string, err error) {
+	for {
+		noise, err := d.until(marker[0], maxNoise)
+		d.noise = append(d.noise, noise...)
+		if err != nil {
+			return "", "", err
+		}
+		if len(d.noise) > maxNoise {
+			return "", "", fmt.Errorf("the login shell printed more than %d bytes", maxNoise)
+		}
+		line, err := d.until('\n', maxLine)
+		if err != nil {
+			d.noise = append(d.noise, line...)
+			return "", "", err
+		}
+		if rest, ok := strings.CutPrefix(marker[:1]+string(line), marker); ok {
+			d.heard = true
+			verb, text, _ = strings.Cut(rest, " ")
+			return verb, text, nil
+		}
+		d.noise = append(append(d.noise, marker[0]), line...)
+		d.noise = append(d.noise, '\n')
+	}
+}
+
+// until reads up to a byte, which is taken but not returned, or limit bytes.
+func (d *delivery) until(end byte, limit int) ([]byte, error) {
+	var got []byte
+	for len(got) <= limit {
+		if _, err := d.in.Peek(1); err != nil {
+			return got, err
+		}
+		d.moved()
+		ready, _ := d.in.Peek(d.in.Buffered())
+		i := bytes.IndexByte(ready, end)
+		if i >= 0 {
+			got = append(got, ready[:i]...)
+			d.in.Discard(i + 1)
+			return got, nil
+		}
+		got = append(got, ready...)
+		d.in.Discard(len(ready))
+	}
+	return got, fmt.Errorf("more than %d bytes without an end", limit)
+}
+
+// send sends the program. That the far side takes no more is not an error yet: it
+// may have said why.
+func (d *delivery) send() error {
+	if d.stuck != nil {
+		return nil
+	}
+	program, err := d.self.Open()
+	if err != nil {
+		return d.fail("deliver", KindOther, "read own program: %v", err)
+	}
+	defer program.Close()
+	chunk := make([]byte, 64<<10)
+	for left := d.self.Size; left > 0; {
+		n, err := io.ReadFull(program, chunk[:min(int64(len(chunk)), left)])
+		if err != nil {
+			return d.fail("deliver", KindOther, "read own program: %v", err)
+		}
+		n, err = d.link.Write(chunk[:n])
+		left -= int64(n)
+		d.sent += int64(n)
+		if err != nil {
+			d.stuck = err
+			return nil
+		}
+		d.moved()
+	}
+	return nil
+}
+
+// awaitHelper waits for the first byte of the helper and leaves it to be read.
+func (d *delivery) awaitHelper() error {
+	if _, err := d.in.Peek(1); err != nil {
+		return d.broken(err)
+	}
+	return nil
+}
+
+// refused is the error for a fail line: a code, and text.
+func (d *delivery) refused(line string) error {
+	code, text, _ := strings.Cut(line, " ")
+	switch {
+	case code == "machine":
+		e := d.fail("deliver", KindMachine, "the node is %s, this mpiexec is for %s %s", text, runtime.GOOS, runtime.GOARCH)
+		e.Remedy = "start from a host of the same kind"
+		return e
+	case code == "store" && strings.Contains(text, "noexec"):
+		e := d.fail("deliver", KindNoexec, "no folder of the node lets a program be executed: %s", text)
+		e.Remedy = "set XDG_CACHE_HOME there to one that does, or install mpiexec under the same path"
+		return e
+	case code == "store":
+		e := d.fail("deliver", KindStore, "no folder of the node takes the program: %s", text)
+		e.Remedy = "make room there, or install mpiexec under the same path"
+		return e
+	}
+	return d.fail("deliver", KindOther, "%s", line)
+}
+
+// endingTime is how long a stream that has ended is given to say why.
+const endingTime = time.Second
+
+// broken is the error of a link that ended before the helper spoke.
+func (d *delivery) broken(err error) error {
+	end := d.link.ended(endingTime)
+	if end.err != nil {
+		return end.err
+	}
+	said := d.link.stderr()
+	if d.way != "" {
+		e := d.fail("helper", KindHelper, "the helper ended at once: %s", end.why)
+		if v := Classify(said, end.exit); v.Kind == KindNoexec || v.Kind == KindMissing {
+			e.Kind, e.Why, e.Remedy = v.Kind, v.Why, v.Hint
+		}
+		return e.because(err)
+	}
+	v := Classify(said, end.exit)
+	e := d.fail(v.Step, v.Kind, "%s", v.Why).because(err)
+	e.Remedy = v.Hint
+	if v.Kind == KindOther && len(d.noise) > 0 {
+		e.Why += fmt.Sprintf("; it printed %q", lastLine(string(d.noise)))
+	}
+	return e
+}
+
+// givenUp is the error when ctx ended the conversation.
+func (d *delivery) givenUp(cause error) error {
+	switch {
+	case !errors.Is(cause, errSilent) && !errors.Is(cause, context.DeadlineExceeded):
+		return d.fail("connect", KindCanceled, "given up: %v", cause).because(cause)
+	case d.way != "":
+		return d.fail("helper", KindReach, "the helper did not answer in %v", d.timeout).because(cause)
+	case d.heard:
+		return d.fail("deliver", KindReach, "nothing moved for %v while the program was sent", d.timeout).because(cause)
+	case len(d.noise) > 0:
+		return d.fail("connect", KindReach, "no answer from /bin/sh in %v; the login shell printed %q", d.timeout, lastLine(string(d.noise))).because(cause)
+	}
+	return d.fail("connect", KindReach, "cannot reach: no answer in %v", d.timeout).because(cause)
+}
+
+func (d *delivery) fail(step string, kind Kind, why string, args ...any) *Error {
+	return &Error{Host: d.host, Step: step, Kind: kind, Why: fmt.Sprintf(why, args...), Raw: d.link.stderr()}
+}
+
+func (e *Error) because(err error) *Error {
+	e.Err = err
+	return e
+}
+
+// lastLine is the last line that says something, shortened.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	line := strings.TrimSpace(lines[len(lines)-1])
+	if len(line) > 200 {
+		line = line[:200] + "..."
+	}
+	return line
+}

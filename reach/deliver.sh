@@ -1,0 +1,142 @@
+{
+# Finds the helper of one build on this node, or takes it from standard input, and
+# runs it. Everything said begins with byte 0x1e (octal 036):
+#
+#	need FOLDER      send the program: @SIZE@ bytes, no more
+#	run WHERE        the program is started now; shared, cache or sent
+#	fail CODE TEXT   it cannot be
+#
+# For dash, bash, busybox ash, ksh and mksh. It is one compound command: the shell
+# has read all of it before it runs, and finds nothing behind it. Lines that begin
+# with # are not sent. Variables that live until exec are named _rs_x, since one
+# that came with the environment would go on to the ranks.
+#
+# In the usual case no other program is started.
+
+_rs_say() { printf '\036remshell %s\n' "$*"; }
+
+_rs_run() {
+	_rs_say run "$1"
+	exec "$2" --helper @BUILD@
+	exit 126
+}
+
+# A folder that is really here and belongs to us: nobody else can put a file of ours
+# into it. We make it with mode 700.
+_rs_ours() { [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }
+
+# A program in such a folder. Being executable includes that the file system allows it.
+_rs_good() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -s "$1" ] && [ -x "$1" ]; }
+
+_rs_cached() {
+	_rs_ours "$1" && _rs_ours "$1/@BUILD@" && _rs_good "$1/@BUILD@/mpiexec" &&
+		_rs_run cache "$1/@BUILD@/mpiexec"
+}
+
+# The launcher's own path, if the same program is there and nobody but us and root
+# can change that. It is never run to find out what it is: the linker wrote the
+# build ID into its first 4096 bytes, which hold few line ends.
+_rs_shared() {
+	[ -f @PATH@ ] && [ -x @PATH@ ] || return 1
+	_rs_own=1
+	for _rs_x in @PARTS@; do
+		[ ! -L "$_rs_x" ] || return 1
+		[ -O "$_rs_x" ] || _rs_own=0
+	done
+	if [ $_rs_own = 0 ]; then
+		_rs_uid=$(id -u)
+		ls -ldn @PARTS@ 2>/dev/null | _rs_safe || return 1
+	fi
+	_rs_n=0
+	while [ $_rs_n -lt 64 ] && IFS= read -r _rs_x; do
+		case $_rs_x in *@BUILD@*) return 0 ;; esac
+		_rs_n=$((_rs_n + 1))
+	done <@PATH@
+	return 1
+}
+
+# Reads ls -ldn of a file and of all folders above it: mode, links, owner. In a
+# folder with the sticky bit others cannot replace what is not theirs.
+_rs_safe() {
+	_rs_n=0
+	while read -r _rs_m _rs_x _rs_u _rs_x; do
+		_rs_n=$((_rs_n + 1))
+		case $_rs_u in 0 | "$_rs_uid") ;; *) return 1 ;; esac
+		case $_rs_m in d????????[tT]*) continue ;; ????????w*) return 1 ;; esac
+		case $_rs_u,$_rs_m in 0,*) ;; *,?????w*) return 1 ;; esac
+	done
+	[ $_rs_n -eq @COUNT@ ]
+}
+
+# Takes the program into a cache folder. Exit code: 0 taken, 1 cannot be written,
+# 2 not ours, 3 nothing can be executed there, 4 no room.
+#
+# It is written under a name that no other delivery has, on no host, and gets its
+# own name when it is complete. An existing program stays: over NFS, replacing it
+# would kill those who run it. When there is no more room, the rest is still read,
+# so that the next folder can be tried.
+_rs_take() (
+	umask 077
+	dir=$1/@BUILD@
+	new=$dir/.@TAG@
+	mkdir -p "${1%/*}"
+	mkdir "$1"
+	[ -d "$1" ] || [ -L "$1" ] || exit 1
+	_rs_ours "$1" || exit 2
+	mkdir "$dir"
+	_rs_ours "$dir" || exit 1
+	trap 'rm -f "$new"' EXIT
+	trap 'exit 1' HUP INT TERM
+	find "$dir" -name '.*' -type f -mtime +0 -exec rm -f {} + </dev/null
+	printf '#!/bin/sh\n' >"$new" && chmod 700 "$new" || exit 1
+	"$new" </dev/null || exit 3
+	_rs_say need "$1"
+	if [ "$(printf ab | head -c 1)" = a ]; then
+		head -c @SIZE@
+	else
+		dd bs=1 count=@SIZE@
+	fi | { cat >"$new" || cat >/dev/null; }
+	[ $(($(wc -c <"$new"))) -eq @SIZE@ ] || exit 4
+	ln "$new" "$dir/mpiexec" || _rs_good "$dir/mpiexec" || mv -f "$new" "$dir/mpiexec" || exit 1
+)
+
+# A program for another machine must not be tried: dash would take it for a script.
+if [ -r /proc/sys/kernel/arch ]; then
+	read -r _rs_x </proc/sys/kernel/arch
+	_rs_x="Linux $_rs_x"
+else
+	_rs_x=$(uname -s -m)
+fi
+case $_rs_x in
+@MACHINE@) ;;
+*)
+	_rs_say fail machine "$_rs_x"
+	exit 1
+	;;
+esac
+
+_rs_shared && _rs_run shared @PATH@
+set --
+case ${XDG_CACHE_HOME-} in /*) set -- "$XDG_CACHE_HOME/remshell" ;; esac
+case ${HOME-} in /*) set -- "$@" "$HOME/.cache/remshell" ;; esac
+for _rs_x; do _rs_cached "$_rs_x"; done
+_rs_uid=$(id -u)
+for _rs_x in @SYSTEM@; do
+	_rs_cached "$_rs_x/remshell-$_rs_uid"
+	set -- "$@" "$_rs_x/remshell-$_rs_uid"
+done
+_rs_why=
+for _rs_x; do
+	_rs_take "$_rs_x" 2>/dev/null
+	case $? in
+	0) _rs_run sent "$_rs_x/@BUILD@/mpiexec" ;;
+	2) _rs_n='belongs to somebody else' ;;
+	3) _rs_n='no program can be run there (noexec)' ;;
+	4) _rs_n='no room' ;;
+	*) _rs_n='cannot be written' ;;
+	esac
+	_rs_why="$_rs_why${_rs_why:+, }$_rs_x: $_rs_n"
+done
+_rs_say fail store "$_rs_why"
+exit 1
+}

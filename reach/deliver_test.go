@@ -1,0 +1,441 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// shells are those the script is written for, as far as they are here.
+func shells() [][]string {
+	found := [][]string{{"/bin/sh"}}
+	for _, argv := range [][]string{{"dash"}, {"bash"}, {"bash", "--posix"}, {"busybox", "sh"}, {"ksh"}, {"mksh"}} {
+		if _, err := exec.LookPath(argv[0]); err == nil {
+			found = append(found, argv)
+		}
+	}
+	return found
+}
+
+// A node is a shell with a home of its own.
+type node struct {
+	shell []string
+	home  string
+	env   []string
+}
+
+func newNode(t testing.TB, shell ...string) *node {
+	return &node{shell: shell, home: t.TempDir()}
+}
+
+func (n *node) start(t testing.TB) *process {
+	t.Helper()
+	cmd := exec.Command(n.shell[0], n.shell[1:]...)
+	cmd.Env = append([]string{"HOME=" + n.home, "PATH=" + os.Getenv("PATH")}, n.env...)
+	cmd.Dir = n.home
+	p, err := startProcess(cmd, endGroup, endStragglers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func (n *node) dial(t testing.TB, s Self) (*Conn, error) {
+	t.Helper()
+	return s.deliver(deadline(t), "n1", n.start(t), 20*time.Second)
+}
+
+// reach dials and expects the helper to be reached that way.
+func (n *node) reach(t testing.TB, s Self, way string) *Conn {
+	t.Helper()
+	conn, err := n.dial(t, s)
+	if err != nil {
+		t.Fatalf("%v (%s)", err, errors.Unwrap(err))
+	}
+	if conn.Way() != way {
+		t.Errorf("way %q, want %q", conn.Way(), way)
+	}
+	if want := s.Size; (way == "sent") != (conn.Sent() == want) || (way != "sent") != (conn.Sent() == 0) {
+		t.Errorf("%s: %d bytes sent, the program has %d", way, conn.Sent(), want)
+	}
+	hello(t, conn, s.Build)
+	return conn
+}
+
+func (n *node) cache(s Self) string {
+	return filepath.Join(n.home, ".cache/remshell", s.Build, "mpiexec")
+}
+
+func eachShell(t *testing.T, test func(t *testing.T, n *node)) {
+	for _, shell := range shells() {
+		t.Run(strings.Join(shell, " "), func(t *testing.T) { test(t, newNode(t, shell...)) })
+	}
+}
+
+func TestSentOnceThenCached(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		s := self(t)
+		echoes(t, n.reach(t, s, "sent"))
+		echoes(t, n.reach(t, s, "cache"))
+		info, err := os.Stat(filepath.Dir(n.cache(s)))
+		if err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("cache folder: %v %v, want mode 700", info.Mode(), err)
+		}
+		if left, _ := filepath.Glob(filepath.Dir(n.cache(s)) + "/.*"); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
+func TestNoFurtherProgramWhenCached(t *testing.T) {
+	n := newNode(t, "/bin/sh")
+	s := self(t)
+	n.reach(t, s, "sent").Close()
+	n.env = []string{"PATH=/nonexistent"}
+	n.reach(t, s, "cache")
+}
+
+func TestSharedPath(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		s := installed(t, n.home)
+		echoes(t, n.reach(t, s, "shared"))
+		if _, err := os.Stat(n.home + "/.cache"); err == nil {
+			t.Error("something was put into the home")
+		}
+	})
+}
+
+// installed is self as it would be installed in a folder that all nodes see.
+func installed(t testing.TB, dir string) Self {
+	t.Helper()
+	s := self(t)
+	s.Path = filepath.Join(must(filepath.EvalSymlinks(dir)), "it's an mpiexec")
+	data := must(os.ReadFile("/proc/self/exe"))
+	if err := os.WriteFile(s.Path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What is at the launcher's path must not be run unless it is the same program.
+func TestForeignProgramAtSharedPath(t *testing.T) {
+	trap := "#!/bin/sh\n: >\"${0%/*}/trapped\"\n"
+	for name, content := range map[string]string{
+		"another program": trap,
+		"a long text":     trap + strings.Repeat("x\n", 100_000),
+		"no line end":     strings.Repeat("x", 1<<20),
+		"empty":           "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "/bin/sh")
+			s := self(t)
+			s.Path = n.home + "/mpiexec"
+			if err := os.WriteFile(s.Path, []byte(content), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			n.reach(t, s, "sent")
+			if _, err := os.Stat(n.home + "/trapped"); err == nil {
+				t.Error("the foreign program was run")
+			}
+		})
+	}
+}
+
+func TestSharedPathThatOthersCanChange(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		dir := n.home + "/bin"
+		os.Mkdir(dir, 0o755)
+		s := installed(t, dir)
+		owner := func(uid int) func() error {
+			return func() error { return os.Chown(s.Path, uid, -1) }
+		}
+		link := filepath.Join(n.home, "link")
+		os.Symlink(dir, link)
+		for _, c := range []struct {
+			name   string
+			change func() error
+			way    string
+		}{
+			{"ours", func() error { return nil }, "shared"},
+			{"not executable", func() error { return os.Chmod(s.Path, 0o644) }, "cache"},
+			{"executable again", func() error { return os.Chmod(s.Path, 0o755) }, "shared"},
+			{"of another user", owner(12345), "cache"},
+			{"ours again", owner(os.Getuid()), "shared"},
+			{"folder of another user", func() error { return os.Chown(dir, 12345, -1) }, "cache"},
+			{"folder ours again", func() error { return os.Chown(dir, os.Getuid(), -1) }, "shared"},
+			{"through a link", func() error { s.Path = link + "/" + filepath.Base(s.Path); return nil }, "cache"},
+		} {
+			if c.name == "ours" {
+				moved := s
+				moved.Path = ""
+				n.reach(t, moved, "sent").Close()
+			}
+			if err := c.change(); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			t.Log(c.name)
+			n.reach(t, s, c.way).Close()
+		}
+	})
+}
+
+func TestCacheOfAnotherUser(t *testing.T) {
+	for name, plant := range map[string]func(home, trap string) error{
+		"folder of another user": func(home, trap string) error {
+			return errors.Join(os.MkdirAll(home+"/.cache/remshell", 0o777), os.Chown(home+"/.cache/remshell", 12345, -1))
+		},
+		"link to our own folder": func(home, trap string) error {
+			return errors.Join(os.MkdirAll(home+"/.cache", 0o777), os.Mkdir(home+"/own", 0o700), os.Symlink(home+"/own", home+"/.cache/remshell"))
+		},
+		"a file": func(home, trap string) error {
+			return errors.Join(os.MkdirAll(home+"/.cache", 0o777), os.WriteFile(home+"/.cache/remshell", nil, 0o777))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "/bin/sh")
+			s := self(t)
+			if err := plant(n.home, ""); err != nil {
+				t.Fatal(err)
+			}
+			_, err := n.dial(t, s)
+			var e *Error
+			if !errors.As(err, &e) || e.Kind != KindStore {
+				t.Fatalf("error %v, want one of kind %s", err, KindStore)
+			}
+			s.system = []string{n.home}
+			n.reach(t, s, "sent")
+		})
+	}
+}
+
+// A program of ours that is not a regular file of our own is not run, and replaced.
+func TestProgramInCacheThatIsNotOurs(t *testing.T) {
+	for name, plant := range map[string]func(file, other string) error{
+		"of another user": func(file, other string) error { return os.Chown(file, 12345, -1) },
+		"link":            func(file, other string) error { return errors.Join(os.Remove(file), os.Symlink(other, file)) },
+		"empty":           func(file, other string) error { return os.Truncate(file, 0) },
+		"not executable":  func(file, other string) error { return os.Chmod(file, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "/bin/sh")
+			s := self(t)
+			n.reach(t, s, "sent").Close()
+			other := n.home + "/other"
+			os.WriteFile(other, []byte("#!/bin/sh\n: >"+n.home+"/trapped\n"), 0o755)
+			if err := plant(n.cache(s), other); err != nil {
+				t.Fatal(err)
+			}
+			n.reach(t, s, "sent").Close()
+			if _, err := os.Stat(n.home + "/trapped"); err == nil {
+				t.Error("the foreign program was run")
+			}
+			n.reach(t, s, "cache")
+		})
+	}
+}
+
+func TestXDGCacheHomeComesFirst(t *testing.T) {
+	n := newNode(t, "/bin/sh")
+	s := self(t)
+	dir := t.TempDir() + "/a b"
+	n.env = []string{"XDG_CACHE_HOME=" + dir}
+	n.reach(t, s, "sent")
+	if _, err := os.Stat(filepath.Join(dir, "remshell", s.Build, "mpiexec")); err != nil {
+		t.Error(err)
+	}
+	n.reach(t, s, "cache")
+}
+
+// Two deliveries into one home at the same moment: both are right.
+func TestDeliveriesAtTheSameMoment(t *testing.T) {
+	n := newNode(t, "/bin/sh")
+	s := self(t)
+	const both = 4
+	asked := make(chan struct{}, both)
+	begin := make(chan struct{})
+	open := s.Open
+	s.Open = func() (io.ReadCloser, error) {
+		asked <- struct{}{}
+		<-begin
+		return open()
+	}
+	result := make(chan error, both)
+	for range both {
+		p := n.start(t)
+		go func() {
+			conn, err := s.deliver(deadline(t), "n1", p, time.Minute)
+			if err == nil && conn.Way() != "sent" {
+				err = errors.New("way " + conn.Way())
+			}
+			result <- err
+		}()
+	}
+	for range both {
+		<-asked
+	}
+	close(begin)
+	for range both {
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Dir(n.cache(s)) + "/.*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	n.reach(t, s, "cache")
+}
+
+// The launcher dies, or the node's shell is killed, in the middle of sending.
+func TestHalfSent(t *testing.T) {
+	for name, kill := range map[string]func(p *process){
+		"connection ends": func(p *process) { p.in.Close() },
+		"node dies":       func(p *process) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "/bin/sh")
+			s := self(t)
+			p := n.start(t)
+			open := s.Open
+			s.Open = func() (io.ReadCloser, error) {
+				program, err := open()
+				return &stopAfter{ReadCloser: program, left: 1 << 20, then: func() { kill(p) }}, err
+			}
+			if _, err := s.deliver(deadline(t), "n1", p, time.Minute); err == nil {
+				t.Fatal("no error")
+			}
+			if _, err := os.Lstat(n.cache(s)); err == nil {
+				t.Error("a program that is not complete has its name")
+			}
+			s.Open = open
+			n.reach(t, s, "sent")
+		})
+	}
+}
+
+type stopAfter struct {
+	io.ReadCloser
+	left int
+	then func()
+}
+
+func (r *stopAfter) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if r.left -= n; r.left < 0 && r.then != nil {
+		r.then()
+		r.then = nil
+	}
+	return n, err
+}
+
+func TestOldLeftoversAreRemoved(t *testing.T) {
+	n := newNode(t, "/bin/sh")
+	s := self(t)
+	dir := filepath.Dir(n.cache(s))
+	os.MkdirAll(dir, 0o700)
+	for name, age := range map[string]time.Duration{"/.new.old": 50 * time.Hour, "/.new.young": time.Hour} {
+		os.WriteFile(dir+name, []byte("half"), 0o700)
+		os.Chtimes(dir+name, time.Time{}, time.Now().Add(-age))
+	}
+	n.reach(t, s, "sent")
+	left, _ := filepath.Glob(dir + "/.new*")
+	if len(left) != 1 || filepath.Base(left[0]) != ".new.young" {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestHelperInheritsNothingOfTheScript(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		s := self(t)
+		for _, way := range []string{"sent", "cache"} {
+			conn := n.reach(t, s, way)
+			io.WriteString(conn, "umask  \n")
+			mask := make([]byte, 3)
+			io.ReadFull(conn, mask)
+			if string(mask) != "22\n" {
+				t.Errorf("%s: umask %q, want 22", way, mask)
+			}
+			conn.Close()
+			conn = n.reach(t, s, "cache")
+			io.WriteString(conn, "environ\n")
+			conn.link.(*process).in.Close()
+			environ, _ := io.ReadAll(conn)
+			if strings.Contains(string(environ), "_rs_") {
+				t.Errorf("%s: %s", way, environ)
+			}
+		}
+	})
+}
+
+func TestOtherMachine(t *testing.T) {
+	n := newNode(t, "/bin/sh")
+	s := self(t)
+	p := n.start(t)
+	script := strings.Replace(s.script("t"), machines("linux", "amd64"), `Linux\ vax`, 1)
+	io.WriteString(p, script)
+	d := &delivery{self: s, host: "n1", Conn: newConn(p), moved: func() {}}
+	verb, text, err := d.line()
+	if verb != "fail" || text != "machine Linux x86_64" || err != nil {
+		t.Fatalf("%s %s %v", verb, text, err)
+	}
+	e := d.refused(text).(*Error)
+	if e.Kind != KindMachine || !strings.Contains(e.Why, "the node is Linux x86_64, this mpiexec is for linux") {
+		t.Errorf("%s: %v", e.Kind, e)
+	}
+}
+
+func TestHelperCannotBeExecuted(t *testing.T) {
+	n := newNode(t, "/bin/sh")
+	s := self(t)
+	n.reach(t, s, "sent").Close()
+	os.WriteFile(n.cache(s), []byte("#!/nonexistent\n"), 0o700)
+	_, err := n.dial(t, s)
+	var e *Error
+	if !errors.As(err, &e) || e.Step != "helper" || e.Kind != KindMissing {
+		t.Errorf("error %v, want one of the step helper", err)
+	}
+}
+
+// Nothing answers: the deadline holds, and the program is gone.
+func TestSilence(t *testing.T) {
+	for _, c := range []struct{ name, script, why string }{
+		{"silent", "exec sleep 1000", "cannot reach: no answer in 300ms"},
+		{"noise only", "echo Please wait; exec sleep 1000", `printed "Please wait"`},
+		{"deaf after need", "printf '\\036remshell need /x\\n'; exec sleep 1000", "nothing moved for 300ms"},
+		{"helper silent", "printf '\\036remshell run cache\\n'; exec sleep 1000", "the helper did not answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newNode(t, "/bin/sh", "-c", c.script).start(t)
+			begin := time.Now()
+			_, err := self(t).deliver(deadline(t), "n1", p, 300*time.Millisecond)
+			var e *Error
+			if !errors.As(err, &e) || e.Kind != KindReach || !strings.Contains(e.Why, c.why) {
+				t.Errorf("error %v, want %q", err, c.why)
+			}
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if !p.within(10 * time.Second) {
+				t.Error("the program lives")
+			}
+		})
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	p := newNode(t, "/bin/sh", "-c", "exec sleep 1000").start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := self(t).deliver(ctx, "n1", p, time.Minute)
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != KindCanceled {
+		t.Errorf("error %v, want one of kind %s", err, KindCanceled)
+	}
+}

@@ -1,0 +1,119 @@
+package reach
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary stands in for mpiexec: called as a helper it says hello and then
+// repeats what it hears. What it hears first may be an order.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && strings.HasPrefix(os.Args[1], "--helper") {
+		fakeHelper(os.Args[1], os.Args[2])
+	}
+	os.Exit(m.Run())
+}
+
+func fakeHelper(mode, build string) {
+	fmt.Printf("hello %s %s\n", mode, build)
+	order := make([]byte, 8)
+	if _, err := io.ReadFull(os.Stdin, order); err != nil {
+		os.Exit(0)
+	}
+	switch string(order) {
+	case "exit  3\n":
+		fmt.Fprintln(os.Stderr, "last words")
+		os.Exit(3)
+	case "orphans\n":
+		leaveOrphans()
+	case "session\n":
+		fmt.Printf("%d %d\n", os.Getpid(), must(syscall.Getpgid(0)))
+	case "umask  \n":
+		fmt.Printf("%o\n", syscall.Umask(0))
+	case "environ\n":
+		fmt.Printf("%q\n", os.Environ())
+	}
+	io.Copy(os.Stdout, io.MultiReader(bytes.NewReader(order), os.Stdin))
+	os.Exit(0)
+}
+
+// leaveOrphans starts a process in a session of its own and says its number.
+func leaveOrphans() {
+	signal.Ignore(syscall.SIGTERM) // the child too: it must be killed
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	fmt.Printf("%d\n", cmd.Process.Pid)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// self is the test binary, at a path no node has.
+func self(t testing.TB) Self {
+	t.Helper()
+	s, err := This()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Path = ""
+	s.system = []string{}
+	return s
+}
+
+// deadline ends a test that hangs, long before go test does.
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// hello reads the first line of a fake helper and checks that it is the right one.
+func hello(t testing.TB, conn io.Reader, build string) {
+	t.Helper()
+	want := "hello --helper " + build + "\n"
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != want {
+		t.Fatalf("helper says %q, %v; want %q", got, err, want)
+	}
+}
+
+// echoes checks that bytes of every kind come back as they were sent.
+func echoes(t testing.TB, conn io.ReadWriter) {
+	t.Helper()
+	sent := make([]byte, 300_000)
+	for i := range sent {
+		sent[i] = byte(i * i >> 8)
+	}
+	go conn.Write(sent)
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, sent) {
+		t.Fatalf("echo of %d bytes: %v, equal %v", len(sent), err, bytes.Equal(got, sent))
+	}
+}
+
+// eventually polls for what has no event.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+		pause(context.Background(), 2*time.Millisecond)
+	}
+}

@@ -1,0 +1,140 @@
+package reach
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is a program and our ends of its stdin and stdout. It has a session
+// and process group of its own, so that ^C on our terminal does not reach it and
+// it cannot ask there for a password.
+type process struct {
+	cmd     *exec.Cmd
+	in, out *os.File
+	errs    tail
+	stop    func(*process) // ends it, or waits for it, when the streams are closed
+	once    sync.Once
+	done    chan struct{} // closed when it has ended and been cleaned up behind
+	status  error         // of cmd.Wait; read it after done
+}
+
+// stderrDelay is how long a program's stderr is waited for after its end, where
+// something it left behind keeps it open.
+const stderrDelay = 100 * time.Millisecond
+
+// startProcess starts cmd. When it has ended, after is called before done is closed.
+func startProcess(cmd *exec.Cmd, stop, after func(*process)) (*process, error) {
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		stdin.Close()
+		in.Close()
+		return nil, err
+	}
+	p := &process{cmd: cmd, in: in, out: out, stop: stop, done: make(chan struct{})}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &p.errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.WaitDelay = stderrDelay
+	err = cmd.Start()
+	stdin.Close()
+	stdout.Close()
+	if err != nil {
+		in.Close()
+		out.Close()
+		return nil, err
+	}
+	go func() {
+		p.status = cmd.Wait()
+		after(p)
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *process) Read(b []byte) (int, error)  { return p.out.Read(b) }
+func (p *process) Write(b []byte) (int, error) { return p.in.Write(b) }
+func (p *process) stderr() string              { return p.errs.String() }
+func (p *process) localAddr() net.Addr         { return nil }
+
+// Close closes the streams, which is a helper's sign to end, and sees to the process.
+func (p *process) Close() error {
+	p.once.Do(func() {
+		p.in.Close()
+		p.out.Close()
+		p.stop(p)
+	})
+	return nil
+}
+
+// within waits for the end, but not longer than limit, and reports whether it came.
+func (p *process) within(limit time.Duration) bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (p *process) ended(limit time.Duration) ending {
+	if !p.within(limit) {
+		return ending{exit: -1}
+	}
+	end := ending{exit: p.cmd.ProcessState.ExitCode(), why: howItEnded(p.status)}
+	if line := lastLine(p.stderr()); line != "" {
+		end.why += ": " + line
+	}
+	return end
+}
+
+// howItEnded puts the error of exec.Cmd.Wait in our words.
+func howItEnded(err error) string {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return "exit code 0" // also after exec.ErrWaitDelay
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return fmt.Sprintf("killed by signal %d (%v)", status.Signal(), status.Signal())
+	}
+	return fmt.Sprintf("exit code %d", exit.ExitCode())
+}
+
+// A tail keeps the last few KiB written to it, for messages.
+type tail struct {
+	mu   sync.Mutex // guards text
+	text []byte
+}
+
+const tailMax = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p[max(0, len(p)-tailMax):]...)
+	if n := len(t.text) - tailMax; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}

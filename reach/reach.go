@@ -1,0 +1,119 @@
+/*
+Package reach starts a helper on a node and returns its stdin and stdout as one
+stream.
+
+	Child    this machine       our own binary, over two pipes
+	SSH      our SSH client     one connection, one session, /bin/sh
+	Command  any program that gives a shell: ssh, kubectl exec -i, docker exec -i
+
+	(*Child).Dial, (*SSH).Dial, (*Command).Dial
+		(ctx, host) (io.ReadWriteCloser, error)
+
+What a node runs there is /bin/sh and nothing else, which means the same to every
+login shell. It is sent one compound command (deliver.sh), and answers:
+
+	mpiexec                                   /bin/sh
+	   | script -------------------------------->
+	   | <----------------------------- need DIR   no program of this build here
+	   | the program, Self.Size bytes ---------->  once per need
+	   | <--------------------------- run WHERE   shared, cache or sent; or fail
+	   | <------------------------ first byte of the helper
+	   | <===================================>    the helper's own stream
+
+A line of the conversation begins with byte 0x1e, which no login script prints;
+what came before is kept as noise. Nothing but what was asked for is sent before
+run, so no shell can swallow bytes that are meant for the helper. The helper
+speaks first: Dial returns when its first byte is there, which is not consumed.
+A helper that could not be executed is therefore an error of Dial.
+
+The helper is called with two arguments, --helper BUILD, or --helper-child BUILD
+as a child of mpiexec.
+
+What Dial returns is a *Conn. Beside the stream it tells, in methods that an
+interface of the caller can name:
+
+	Way() string           child, shared, cache or sent
+	Why() string           why the stream ended, after Read or Write failed
+	LocalAddr() net.Addr   our end of the TCP connection; nil if there is none
+	Noise() []byte         what the login shell printed
+	Sent() int64           bytes of the program that were sent
+	Stderr() string        the last that the far end wrote to stderr
+
+Every error of Dial has Error(), Reason() (the same for hosts that fail alike) and
+Hint(). It is an *Error, or from the SSH client an *sshx.DialError.
+
+The package does not know what the stream carries.
+*/
+package reach
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"time"
+)
+
+// defaultTimeout is the connect timeout where the user gave none (cli.md section 2).
+const defaultTimeout = 10 * time.Second
+
+// A link is what a dialer has made: the stdin and stdout of a process out there.
+type link interface {
+	io.ReadWriteCloser
+	// ended waits for the end, but not longer than limit, and tells how it was.
+	ended(limit time.Duration) ending
+	stderr() string
+	localAddr() net.Addr
+}
+
+// An ending is how the process at the other end of a link ended.
+type ending struct {
+	exit int    // exit code; -1 if there is none, or the process lives
+	why  string // in words; empty if the process lives
+	err  error  // an error of the connection that Dial should return as it is
+}
+
+// A Conn is the stdin and stdout of a running helper. One goroutine may read
+// while another writes.
+type Conn struct {
+	link  link
+	in    *bufio.Reader
+	way   string
+	noise []byte
+	sent  int64
+}
+
+var _ io.ReadWriteCloser = (*Conn)(nil)
+
+func newConn(l link) *Conn { return &Conn{link: l, in: bufio.NewReaderSize(l, 4096)} }
+
+// Read reads what the helper writes to stdout.
+func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+// Write writes to the helper's stdin.
+func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
+
+// Close ends the connection or the process. It returns within a second.
+func (c *Conn) Close() error { return c.link.Close() }
+
+// Way is how the helper was reached: child, or from where the node has the program:
+// shared, cache or sent.
+func (c *Conn) Way() string { return c.way }
+
+// Noise is what the login shell printed before it ran what it was told to.
+func (c *Conn) Noise() []byte { return c.noise }
+
+// Sent is how many bytes of the program were sent.
+func (c *Conn) Sent() int64 { return c.sent }
+
+// Stderr is the end of what the far side wrote to stderr, 4 KiB at most.
+func (c *Conn) Stderr() string { return c.link.stderr() }
+
+// LocalAddr is our address in the TCP connection, or nil.
+func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
+
+// lastWords is how long Why waits for an exit code after the stream has ended.
+const lastWords = time.Second
+
+// Why says why the stream ended. Call it after Read or Write has failed; it waits a
+// moment for the exit code. Empty: the helper has ended its output and lives.
+func (c *Conn) Why() string { return c.link.ended(lastWords).why }

@@ -1,0 +1,98 @@
+package reach
+
+import (
+	"crypto/rand"
+	_ "embed"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+//go:embed deliver.sh
+var deliverScript string
+
+// script is what is sent to /bin/sh for this program. The tag makes the name of the
+// temporary file unique over all hosts that share a folder.
+func (s Self) script(tag string) string {
+	system := s.system
+	if system == nil {
+		system = []string{"/tmp", "/dev/shm"}
+	}
+	parts := sharedParts(s.Path)
+	file := ""
+	if len(parts) > 0 {
+		file = s.Path
+	}
+	fill := strings.NewReplacer(
+		"@BUILD@", s.Build,
+		"@SIZE@", strconv.FormatInt(s.Size, 10),
+		"@TAG@", tag,
+		"@PATH@", quote(file),
+		"@PARTS@", quoteAll(parts),
+		"@COUNT@", strconv.Itoa(len(parts)),
+		"@SYSTEM@", quoteAll(system),
+		"@MACHINE@", machines(runtime.GOOS, runtime.GOARCH),
+	)
+	return fill.Replace(withoutComments(deliverScript))
+}
+
+func withoutComments(script string) string {
+	var b strings.Builder
+	for line := range strings.Lines(script) {
+		line = strings.TrimLeft(line, "\t")
+		if line != "\n" && !strings.HasPrefix(line, "#") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// sharedParts lists a program and all folders above it, the program last. A path
+// that the script could not handle gives none.
+func sharedParts(file string) []string {
+	if !path.IsAbs(file) || path.Clean(file) != file || strings.ContainsFunc(file, func(r rune) bool { return r < ' ' }) {
+		return nil
+	}
+	var parts []string
+	for p := file; ; p = path.Dir(p) {
+		parts = append([]string{p}, parts...)
+		if p == "/" {
+			return parts
+		}
+	}
+}
+
+// machines is a shell pattern for what uname -s -m prints on machines that run
+// programs of this operating system and architecture.
+func machines(goos, goarch string) string {
+	names := map[string][]string{
+		"amd64":   {"x86_64", "amd64"},
+		"arm64":   {"aarch64", "arm64"},
+		"386":     {"i?86", "x86_64"},
+		"arm":     {"armv[6-8]*"},
+		"loong64": {"loongarch64"},
+	}[goarch]
+	if names == nil {
+		names = []string{goarch} // riscv64, ppc64le, s390x: the same word
+	}
+	var patterns []string
+	for _, name := range names {
+		patterns = append(patterns, strings.ToUpper(goos[:1])+goos[1:]+`\ `+name)
+	}
+	return strings.Join(patterns, "|")
+}
+
+// quote makes one word of s for a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func quoteAll(words []string) string {
+	var quoted []string
+	for _, w := range words {
+		quoted = append(quoted, quote(w))
+	}
+	return strings.Join(quoted, " ")
+}
+
+// newTag is a name that nobody else makes.
+func newTag() string { return "new." + rand.Text() }

@@ -1,0 +1,117 @@
+package reach
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// A Self is the program that helpers run, which is the one that runs here.
+type Self struct {
+	Path  string // as other hosts would see it, links resolved; empty: not shared
+	Build string // identity: letters, digits, _ and - only
+	Size  int64
+	Open  func() (io.ReadCloser, error)
+
+	system []string // folders for everybody on a node; nil: /tmp and /dev/shm
+}
+
+// headSize is how much of a program is looked at for its build ID. Go's linker puts
+// the note right behind the ELF header, within 4096 bytes (cmd/link/internal/ld,
+// ELFRESERVE).
+const headSize = 4096
+
+// This is the identity of the running program: the last part of Go's build ID, a
+// hash of its contents that go build has left in the file. A program without one
+// is hashed, which takes some milliseconds, and is not found on a shared path.
+func This() (Self, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return Self{}, fmt.Errorf("find own program: %w", err)
+	}
+	running := path
+	if runtime.GOOS == "linux" {
+		running = "/proc/self/exe" // stays, also when path is replaced
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	return selfOf(path, running)
+}
+
+// selfOf reads the identity of the program in file, which others know as path.
+func selfOf(path, file string) (Self, error) {
+	s := Self{Path: path, Open: func() (io.ReadCloser, error) { return os.Open(file) }}
+	f, err := os.Open(file)
+	if err != nil {
+		return Self{}, fmt.Errorf("read own program: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Self{}, fmt.Errorf("read own program: %w", err)
+	}
+	s.Size = info.Size()
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return Self{}, fmt.Errorf("read own program: %w", err)
+	}
+	if s.Build = buildID(head[:n]); s.Build != "" {
+		return s, nil
+	}
+	sum := sha256.New()
+	sum.Write(head[:n])
+	if _, err := io.Copy(sum, f); err != nil {
+		return Self{}, fmt.Errorf("read own program: %w", err)
+	}
+	s.Build = hex.EncodeToString(sum.Sum(nil))[:40]
+	return s, nil
+}
+
+// buildID finds the ELF note of Go's linker (name Go, type 4) in the first bytes of
+// a program and returns the last of the four parts of its text, or "".
+func buildID(head []byte) string {
+	const name = "Go\x00\x00"
+	for at := 0; ; at++ {
+		i := bytes.Index(head[at:], []byte(name))
+		if i < 0 {
+			return ""
+		}
+		at += i
+		if at < 12 || binary.NativeEndian.Uint32(head[at-12:]) != 4 || binary.NativeEndian.Uint32(head[at-4:]) != 4 {
+			continue
+		}
+		text := head[at+len(name):]
+		size := binary.NativeEndian.Uint32(head[at-8:])
+		if int64(size) > int64(len(text)) {
+			return ""
+		}
+		id := text[:size]
+		id = id[bytes.LastIndexByte(id, '/')+1:]
+		if !plain(id) {
+			return ""
+		}
+		return string(id)
+	}
+}
+
+// plain says that id can be part of a file name, a shell pattern and an argument,
+// and is long enough to mean something.
+func plain(id []byte) bool {
+	for _, c := range id {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return len(id) >= 16
+}
