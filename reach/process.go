@@ -96,11 +96,15 @@ func (p *process) ended(limit time.Duration) ending {
 	if !p.within(limit) {
 		return ending{exit: -1}
 	}
-	end := ending{exit: p.cmd.ProcessState.ExitCode(), why: howItEnded(p.status)}
-	if line := lastLine(p.stderr()); line != "" {
-		end.why += ": " + line
+	return ending{exit: p.cmd.ProcessState.ExitCode(), why: withLine(howItEnded(p.status), p.stderr())}
+}
+
+// withLine adds the last line of stderr, if there is one.
+func withLine(why, stderr string) string {
+	if line := lastLine(stderr); line != "" {
+		why += ": " + line
 	}
-	return end
+	return why
 }
 
 // howItEnded puts the error of exec.Cmd.Wait in our words.

@@ -1,0 +1,121 @@
+package reach
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"remshell/sshx"
+)
+
+// SSH reaches nodes with our own SSH client: one connection and one session each.
+type SSH struct {
+	Self    Self
+	Dialer  *sshx.Dialer
+	Resolve func(alias string) (sshx.Target, error)
+}
+
+// Dial connects, logs in and starts the helper. The client paces and tries again
+// until it is logged in; from then on nothing is tried twice (cli.md SSH-8).
+func (s *SSH) Dial(ctx context.Context, host string) (io.ReadWriteCloser, error) {
+	target, err := s.Resolve(host)
+	if err != nil {
+		return nil, err
+	}
+	client, err := s.Dialer.Dial(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	timeout := cmp.Or(target.ConnectTimeout, s.Dialer.Timeout, defaultTimeout)
+	session, err := startShell(ctx, client, timeout)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	conn, err := s.Self.deliver(ctx, host, &sshLink{session, client}, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration) (*sshx.Session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errSilent)
+	defer cancel()
+	session, err := client.Start(ctx, shell)
+	if err == nil || !errors.Is(err, errSilent) {
+		return session, err
+	}
+	return nil, &Error{Host: client.Target().Alias, Step: "session", Kind: KindReach,
+		Why: fmt.Sprintf("the server starts no session in %v", timeout), Err: errSilent}
+}
+
+// An sshLink is a session and the connection that serves it alone.
+type sshLink struct {
+	*sshx.Session
+	client *sshx.Client
+}
+
+func (l *sshLink) stderr() string { return l.Stderr() }
+
+// Close ends the connection, and with it the session: the node's shell or helper
+// sees its input end.
+func (l *sshLink) Close() error { return l.client.Close() }
+
+// localAddr is nil behind a jump host or proxy command, where it would say nothing
+// about this machine.
+func (l *sshLink) localAddr() net.Addr {
+	if c, ok := any(l.client).(interface{ LocalAddr() net.Addr }); ok {
+		if tcp, ok := c.LocalAddr().(*net.TCPAddr); ok {
+			return tcp
+		}
+	}
+	return nil
+}
+
+func (l *sshLink) ended(limit time.Duration) ending {
+	status := make(chan error, 1)
+	go func() { status <- l.Wait() }() // ends with the session, at the latest by Close
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-status:
+	case <-timer.C:
+		return ending{exit: -1}
+	}
+	var exit *sshx.ExitError
+	switch {
+	case err == nil:
+		return ending{why: withLine("exit code 0", l.Stderr())}
+	case errors.As(err, &exit) && exit.Signal != "":
+		return ending{exit: -1, why: withLine(exit.Error(), l.Stderr())}
+	case errors.As(err, &exit):
+		return ending{exit: exit.Code, why: withLine(exit.Error(), l.Stderr())}
+	}
+	// No status: the connection has broken, or the server closed the session.
+	select {
+	case <-l.client.Done():
+		return lost(l.client.Err())
+	case <-timer.C:
+		return ending{exit: -1, why: withLine("the server closed the session", l.Stderr())}
+	}
+}
+
+// lost is the ending with a connection that broke, in the system's words where it
+// has any: "ssh: connection reset by peer".
+func lost(err error) ending {
+	why := "the connection broke"
+	var e *sshx.DialError
+	if errors.As(err, &e) {
+		why = e.Why
+		if e.Err != nil {
+			why = cause(e.Err).Error()
+		}
+	}
+	return ending{exit: -1, why: "ssh: " + why, err: err}
+}
