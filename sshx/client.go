@@ -66,16 +66,12 @@ func (c *Client) Close() error {
 }
 
 // serve answers what the server asks on its own account and watches over the
-// connection: a peer that has been silent for AliveInterval is asked for a sign
-// of life, and lost if AliveCountMax such intervals more bring none (OpenSSH
-// clientloop.c, server_alive_check).
+// connection until it has ended.
 func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	defer close(c.done)
 	defer c.way.release()
-	interval := c.target.AliveInterval
-	timer := time.NewTimer(interval)
+	timer := time.NewTimer(c.target.AliveInterval)
 	defer timer.Stop()
-	silent := 0
 	asked := make(chan struct{}, 1) // one question at a time: TCP repeats it
 	for reqs != nil || chans != nil {
 		select {
@@ -92,23 +88,28 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 				ch.Reject(ssh.Prohibited, "no channels from the server")
 			}
 		case <-timer.C:
-			timer.Reset(interval)
-			if c.wire.heard.Swap(false) {
-				silent = 0
-				continue
-			}
-			if silent++; silent > c.target.AliveCountMax {
-				c.end(c.lost("no sign of life for %s", short(interval*time.Duration(silent))))
-				// Not conn.Close: it would wait for a write that is stuck.
-				c.wire.Close()
-				continue
-			}
-			c.ask(asked)
+			timer.Reset(c.watch(asked))
 		}
 	}
 	err := c.conn.Wait()
 	c.end(c.lost("the connection broke").because(err))
 	c.wire.Close()
+}
+
+// watch looks after a silent peer: after AliveInterval it is asked for a sign
+// of life, and it is lost if AliveCountMax such intervals more bring none
+// (OpenSSH clientloop.c, server_alive_check). It says when to look again.
+func (c *Client) watch(asked chan struct{}) (next time.Duration) {
+	interval, quiet := c.target.AliveInterval, c.wire.quiet()
+	switch n := int(quiet / interval); {
+	case n > c.target.AliveCountMax:
+		c.end(c.lost("no sign of life for %s", short(quiet.Round(time.Second))))
+		// Not conn.Close: it would wait for a write that is stuck.
+		c.wire.Close()
+	case n > 0:
+		c.ask(asked)
+	}
+	return interval - quiet%interval
 }
 
 // ask sends a keep-alive. Any answer is heard by the wire, also a refusal.

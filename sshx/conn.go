@@ -17,11 +17,12 @@ import (
 // A wire is the connection below SSH. It reads ahead, because the library
 // takes the server's version byte by byte; it remembers how the conversation
 // began, because what is no SSH server often says so in plain text; and it
-// knows whether the peer has been heard of lately and how reading ended.
+// knows when the peer was last heard of and how reading ended.
 type wire struct {
 	net.Conn
 	r     *bufio.Reader
-	heard atomic.Bool           // since it was last cleared
+	born  time.Time
+	heard atomic.Int64          // when the peer was last heard of, in ns since born
 	ended atomic.Pointer[error] // what Read failed with first
 
 	mu    sync.Mutex // guards greet
@@ -29,7 +30,7 @@ type wire struct {
 }
 
 func newWire(c net.Conn) *wire {
-	return &wire{Conn: c, r: bufio.NewReaderSize(c, 4096)}
+	return &wire{Conn: c, r: bufio.NewReaderSize(c, 4096), born: time.Now()}
 }
 
 const greetMax = 256
@@ -37,7 +38,7 @@ const greetMax = 256
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	if n > 0 {
-		w.heard.Store(true)
+		w.heard.Store(int64(time.Since(w.born)))
 		if n == 1 { // the library reads its version so, and nothing else
 			w.mu.Lock()
 			if len(w.greet) < greetMax {
@@ -50,6 +51,11 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.ended.CompareAndSwap(nil, &err)
 	}
 	return n, err
+}
+
+// quiet is for how long nothing has been heard.
+func (w *wire) quiet() time.Duration {
+	return time.Since(w.born) - time.Duration(w.heard.Load())
 }
 
 // greeting is what the peer said first; it may be incomplete.

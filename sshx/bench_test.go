@@ -1,0 +1,191 @@
+package sshx
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"remshell/sshx/sshtest"
+)
+
+// TestMain lets the test program be two other ones: a ProxyCommand, which joins
+// its streams to the address it is given, and a server, whose CPU time must not
+// be taken for ours.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv("SSHX_TEST_PROXY") != "" && len(os.Args) == 2:
+		proxyMain(os.Args[1])
+	case os.Getenv("SSHX_TEST_SERVER") != "":
+		serverMain(os.Getenv("SSHX_TEST_SERVER"))
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+func proxyMain(addr string) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	go func() {
+		io.Copy(c, os.Stdin)
+		os.Exit(0)
+	}()
+	io.Copy(os.Stdout, c)
+}
+
+// serverMain serves whoever has the key, given as in authorized_keys, until its
+// input ends. It prints what known_hosts needs.
+func serverMain(authorized string) {
+	s, err := sshtest.New(sshtest.Options{Authorized: []ssh.PublicKey{parsePublic([]byte(authorized))}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Print(s.KnownHosts())
+	io.Copy(io.Discard, os.Stdin)
+	s.Close()
+}
+
+// serverProcess starts serverMain and returns a target for it.
+func (p *place) serverProcess() Target {
+	p.t.Helper()
+	self, err := os.Executable()
+	check(p.t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "SSHX_TEST_SERVER="+string(ssh.MarshalAuthorizedKey(p.key)))
+	in, err := cmd.StdinPipe()
+	check(p.t, err)
+	out, err := cmd.StdoutPipe()
+	check(p.t, err)
+	check(p.t, cmd.Start())
+	p.t.Cleanup(func() {
+		in.Close()
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	check(p.t, err)
+	p.write(".ssh/known_hosts", line)
+	name, _, _ := strings.Cut(line, " ")
+	return p.target(strings.NewReplacer("[", "", "]", "").Replace(name))
+}
+
+// BenchmarkDial is what one host costs the launching side: connect, log in, run
+// a command, close. cpu-µs/dial is the CPU time of this process alone; 64 run
+// at once, as in a fan-out.
+func BenchmarkDial(b *testing.B) {
+	for _, kex := range []string{"", ssh.KeyExchangeCurve25519} {
+		name := "kex=default"
+		if kex != "" {
+			name = "kex=" + kex
+		}
+		b.Run(name, func(b *testing.B) {
+			p := newPlace(b)
+			target := p.serverProcess()
+			if kex != "" {
+				target.Kex = []string{kex}
+			}
+			p.d.Pacer = &Pacer{PerServer: 64}
+			b.ResetTimer()
+			before := cpuTime()
+			var wg sync.WaitGroup
+			places := make(chan struct{}, 64)
+			for range b.N {
+				places <- struct{}{}
+				wg.Go(func() {
+					defer func() { <-places }()
+					c, err := p.d.Dial(context.Background(), target)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					output(b, c, "true")
+					c.Close()
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "cpu-µs/dial")
+		})
+	}
+}
+
+// cpuTime is what this process has used so far, in user and kernel mode.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkStream is the throughput of a session, and what a byte costs us.
+func BenchmarkStream(b *testing.B) {
+	p := newPlace(b)
+	c := p.dial(p.serverProcess())
+	s, err := c.Start(context.Background(), "cat")
+	check(b, err)
+	defer s.Close()
+	chunk := make([]byte, 256<<10)
+	b.SetBytes(int64(2 * len(chunk))) // there and back
+	b.ResetTimer()
+	before := cpuTime()
+	go func() {
+		for range b.N {
+			s.Write(chunk)
+		}
+		s.CloseWrite()
+	}()
+	n, err := io.Copy(io.Discard, s)
+	check(b, err)
+	if n != int64(b.N*len(chunk)) {
+		b.Errorf("%d bytes came back of %d", n, b.N*len(chunk))
+	}
+	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(2*n), "cpu-ns/B")
+}
+
+// What a server looks like that a bare x/crypto client connects to: the floor
+// for BenchmarkDial.
+func BenchmarkBare(b *testing.B) {
+	p := newPlace(b)
+	target := p.serverProcess()
+	key, err := os.ReadFile(p.home + "/.ssh/id_ed25519")
+	check(b, err)
+	signer, err := ssh.ParsePrivateKey(key)
+	check(b, err)
+	config := &ssh.ClientConfig{User: "alice", HostKeyCallback: ssh.InsecureIgnoreHostKey(), Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}}
+	b.ResetTimer()
+	before := cpuTime()
+	var wg sync.WaitGroup
+	places := make(chan struct{}, 64)
+	for range b.N {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			c, err := ssh.Dial("tcp", target.addr(), config)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			s, err := c.NewSession()
+			if err == nil {
+				_, err = s.Output("true")
+			}
+			if err != nil {
+				b.Error(err)
+			}
+			c.Close()
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "cpu-µs/dial")
+}

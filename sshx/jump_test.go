@@ -1,0 +1,173 @@
+package sshx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"remshell/sshx/sshtest"
+)
+
+func TestJumpHostIsSharedAndClosed(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	outer, inner := p.server(sshtest.Options{Forward: true}), p.server(sshtest.Options{Forward: true})
+	last := p.server(sshtest.Options{})
+	hop1, hop2 := p.target(outer.Addr()), p.target(inner.Addr())
+	hop1.Alias, hop2.Alias = "outer", "inner"
+	var clients []*Client
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			target := p.target(last.Addr())
+			target.Alias = fmt.Sprintf("n%d", i)
+			target.Via = []Target{hop1, hop2}
+			c, err := p.d.Dial(context.Background(), target)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got := output(t, c, "echo hello"); got != "hello\n" {
+				t.Errorf("%q", got)
+			}
+			mu.Lock()
+			clients = append(clients, c)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	if a, b := outer.Stats(), inner.Stats(); a.Accepted != 1 || b.Accepted != 1 || b.Forwarded != 20 {
+		t.Errorf("outer %+v, inner %+v", a, b)
+	}
+	if n := last.Stats().Peak; n > defaultPerServer {
+		t.Errorf("%d at once through one jump host", n)
+	}
+	for _, c := range clients {
+		c.Close()
+	}
+	eventually(t, "jump hosts are left with the last connection", func() bool {
+		p.d.mu.Lock()
+		defer p.d.mu.Unlock()
+		return len(p.d.hops) == 0
+	})
+}
+
+func TestJumpHostBreaks(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	gate, last := p.server(sshtest.Options{Forward: true}), p.server(sshtest.Options{})
+	target := p.target(last.Addr())
+	hop := p.target(gate.Addr())
+	hop.Alias = "gate"
+	target.Via = []Target{hop}
+	c := p.dial(target)
+	gate.Hangup()
+	<-c.Done()
+	var e *DialError
+	if err := c.Err(); !errors.As(err, &e) || e.Kind != KindLost {
+		t.Errorf("Err: %v", err)
+	}
+	p.dial(target) // a new connection to the jump host is made
+	if n := gate.Stats().Accepted; n != 2 {
+		t.Errorf("%d connections to the jump host, want 2", n)
+	}
+}
+
+func TestJumpFailures(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	last := p.server(sshtest.Options{})
+	tests := []struct {
+		name string
+		gate sshtest.Options
+		kind Kind
+		part string
+	}{
+		{"no forwarding", sshtest.Options{}, KindReach, "n1: connect: gate forwards no connections"},
+		{"login refused", sshtest.Options{RefuseAll: true}, KindLogin, "n1: jump: gate: login: login refused for user alice"},
+		{"silent", sshtest.Options{Silent: sshtest.BeforeVersion}, KindReach, "n1: jump: gate: handshake: the server accepts connections but does not speak in 200 ms"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &place{t: t, home: p.home, key: p.key, d: &Dialer{}}
+			target := p.target(last.Addr())
+			gate := p.server(tt.gate)
+			hop := p.target(gate.Addr())
+			hop.Alias, hop.ConnectTimeout = "gate", 200*time.Millisecond
+			target.Via = []Target{hop}
+			p.want(p.refusal(target), tt.kind, tt.part, "")
+		})
+	}
+	t.Run("behind it all is silent", func(t *testing.T) {
+		p := &place{t: t, home: p.home, key: p.key, d: &Dialer{}}
+		target := p.target(p.server(sshtest.Options{Silent: sshtest.BeforeVersion}).Addr())
+		target.ConnectTimeout = 100 * time.Millisecond
+		target.Via = []Target{p.target(p.server(sshtest.Options{Forward: true}).Addr())}
+		p.want(p.refusal(target), KindReach, "does not speak in 100 ms", "")
+	})
+}
+
+func TestProxyCommand(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	s := p.server(sshtest.Options{})
+	target := p.target(s.Addr())
+	// This very test program is the proxy: see TestMain.
+	t.Setenv("SSHX_TEST_PROXY", "1")
+	self, err := os.Executable()
+	check(t, err)
+	target.ProxyCommand = self + " %h:%p"
+	c := p.dial(target)
+	if got := output(t, c, "echo hello"); got != "hello\n" {
+		t.Errorf("%q", got)
+	}
+	c.Close()
+	for _, tt := range []struct {
+		name, command string
+		kind          Kind
+		part          string
+	}{
+		{"says why", "sh -c 'echo cannot open the door >&2; exit 1'", KindReach, "n1: connect: ProxyCommand failed: cannot open the door"},
+		{"not found", "/nonexistent/proxy", KindReach, "ProxyCommand failed: "},
+		{"killed", "sh -c 'kill -9 $$'", KindReach, "ProxyCommand failed: signal: killed"},
+		{"ends in silence", "true", KindBusy, "busy"},
+		{"never speaks, and does not end", "sh -c 'trap \"\" TERM; exec sleep 1000'", KindReach, "does not speak in 300 ms"},
+		{"bad token", "nc %Z", KindConfig, "unknown token %Z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			noLeak(t) // of the command's process, too: its pipes would stay open
+			p := &place{t: t, home: p.home, d: &Dialer{Retries: 1, Timeout: 300 * time.Millisecond}}
+			target := target
+			target.ProxyCommand = tt.command
+			p.want(p.refusal(target), tt.kind, tt.part, "")
+		})
+	}
+}
+
+func TestProxyCommandIsInASessionOfItsOwn(t *testing.T) {
+	noLeak(t)
+	p, err := startProxy("cat /proc/self/stat; cat")
+	check(t, err)
+	defer p.Close()
+	buf := make([]byte, 512)
+	n, err := p.Read(buf)
+	check(t, err)
+	var pid, ppid, pgrp, session int
+	var comm, state string
+	fmt.Sscan(string(buf[:n]), &pid, &comm, &state, &ppid, &pgrp, &session)
+	if session == 0 || session != p.cmd.Process.Pid || pgrp != session {
+		t.Errorf("pid %d group %d session %d, of the shell %d", pid, pgrp, session, p.cmd.Process.Pid)
+	}
+	own, err := exec.Command("cat", "/proc/self/stat").Output()
+	check(t, err)
+	if strings.Contains(string(own), fmt.Sprintf(" %d ", session)) {
+		t.Error("the session is ours")
+	}
+}
