@@ -34,7 +34,7 @@ import (
 )
 
 // A Dialer reaches the helper of one node: its stdin and stdout as one stream, on
-// which the helper speaks first. If the stream also has a method Why() error, that
+// which the helper speaks first. If the stream also has a method Why() string, that
 // tells why it ended.
 type Dialer interface {
 	Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser, error)

@@ -107,8 +107,10 @@ func (n *node) explain(err error) error {
 
 // whyEnded asks a stream why it ended; nil if it does not know.
 func whyEnded(rw io.ReadWriteCloser) error {
-	if s, ok := rw.(interface{ Why() error }); ok {
-		return s.Why()
+	if s, ok := rw.(interface{ Why() string }); ok {
+		if reason := s.Why(); reason != "" {
+			return errors.New(reason)
+		}
 	}
 	return nil
 }

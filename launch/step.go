@@ -222,7 +222,9 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	}
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
-		s.Stopped++
+		if s.Cause == nil || exit.Rank != s.Cause.Rank {
+			s.Stopped++
+		}
 		return s.settle(now)
 	}
 	if status := exit.Status(); status != 0 && s.Phase == Running {

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/reach"
+	"remshell/sshx"
+)
+
+// A dialer reaches each node in its way: this machine as a child, the others by our
+// SSH client, or by the program that -launcher-exec names.
+type dialer struct {
+	child   *reach.Child
+	command *reach.Command // nil: by ssh
+	ssh     *reach.SSH
+	client  *sshx.Dialer
+	fork    bool // -launcher fork: this machine only
+
+	sys    System
+	config func() (*sshx.Config, error) // read when the first host needs it, once
+	mu     sync.Mutex                   // guards nodes
+	nodes  map[string]job.NodeDef       // those being dialled, by name
+}
+
+func newDialer(j JobOptions, sys System, self reach.Self, log zerolog.Logger) (*dialer, error) {
+	d := &dialer{
+		child: &reach.Child{Self: self}, sys: sys, nodes: make(map[string]job.NodeDef),
+		fork: j.Launcher == "fork",
+	}
+	program := j.LauncherExec
+	if program == "" && j.Launcher == "rsh" {
+		program = "rsh"
+	}
+	if j.Launcher == "exec" && program == "" {
+		return nil, &UsageError{"-launcher exec needs a command", "give it with -launcher-exec 'COMMAND %h'"}
+	}
+	if program != "" {
+		d.command = &reach.Command{Self: self, Template: program, Args: j.LauncherArgs, Place: d.place,
+			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
+		return d, nil
+	}
+	if len(j.LauncherArgs) > 0 {
+		return nil, &UsageError{"-launcher-args are for a program; the built-in ssh has none",
+			"put options into ~/.ssh/config, or use -launcher-exec ssh"}
+	}
+	d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
+		Pacer: &sshx.Pacer{Fanout: j.Fanout}, AcceptNew: j.AcceptNewKeys, Ask: asker()}
+	d.config = sync.OnceValues(d.readConfig)
+	d.ssh = &reach.SSH{Self: self, Dialer: d.client, Resolve: d.resolve}
+	return d, nil
+}
+
+func (d *dialer) close() {
+	if d.client != nil {
+		d.client.Close()
+	}
+}
+
+// Dial starts the helper of a node.
+func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser, error) {
+	d.mu.Lock()
+	d.nodes[node.Name] = node
+	d.mu.Unlock()
+	switch {
+	case node.Local:
+		return d.child.Dial(ctx, node.Name)
+	case d.fork:
+		return nil, fmt.Errorf("%s: is not this machine, and -launcher fork starts nowhere else", node.Name)
+	case d.command != nil:
+		return d.command.Dial(ctx, node.Name)
+	}
+	return d.ssh.Dial(ctx, node.Name)
+}
+
+var _ launch.Dialer = (*dialer)(nil)
+
+func (d *dialer) node(name string) job.NodeDef {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nodes[name]
+}
+
+// place tells a -launcher-exec template of a host.
+func (d *dialer) place(name string) reach.Place {
+	n := d.node(name)
+	p := reach.Place{Host: n.Host, User: n.User, Port: n.Port, Index: strconv.Itoa(n.ID)}
+	if n.Address != "" {
+		p.Host = n.Address
+	}
+	return p
+}
+
+// resolve looks a host up in the user's configuration under the name the user wrote
+// (SSH-1). What the host list says of it wins.
+func (d *dialer) resolve(name string) (sshx.Target, error) {
+	config, err := d.config()
+	if err != nil {
+		return sshx.Target{}, err
+	}
+	n := d.node(name)
+	t, err := config.Resolve(n.Host, d.user())
+	if err != nil {
+		return t, err
+	}
+	if n.Address != "" {
+		t.HostName = n.Address
+	}
+	if n.User != "" {
+		t.User = n.User
+	}
+	if n.Port > 0 {
+		t.Port = n.Port
+	}
+	return t, nil
+}
+
+func (d *dialer) readConfig() (*sshx.Config, error) {
+	me := d.user()
+	return sshx.ReadConfig(me.Home+"/.ssh/config", "/etc/ssh/ssh_config", me)
+}
+
+// user is who connects. A static program cannot ask LDAP or sss, so the environment
+// speaks first (see doc/design.md); without it root's home is known, as everywhere.
+func (d *dialer) user() sshx.User {
+	host, _ := os.Hostname()
+	u := sshx.User{Name: d.sys.getenv("USER"), Home: d.sys.getenv("HOME"), UID: syscall.Getuid(), Host: host, Getenv: d.sys.getenv}
+	if u.Name == "" {
+		u.Name = d.sys.getenv("LOGNAME")
+	}
+	if entry := passwdEntry(d.sys, u.UID); u.Name == "" || u.Home == "" {
+		u.Name, u.Home = or(u.Name, entry[0]), or(u.Home, entry[1])
+	}
+	return u
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// passwdEntry finds name and home of a user in /etc/passwd; empty if they are not
+// there.
+func passwdEntry(sys System, uid int) (entry [2]string) {
+	f, err := sys.FS.Open("etc/passwd")
+	if err != nil {
+		return entry
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(f)
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) > 5 && fields[2] == strconv.Itoa(uid) {
+			return [2]string{fields[0], fields[5]}
+		}
+	}
+	return entry
+}
+
+// asker reads a passphrase from the terminal; nil when there is none (SSH-2).
+func asker() func(prompt string) ([]byte, error) {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	tty.Close()
+	return func(prompt string) ([]byte, error) {
+		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+		if err != nil {
+			return nil, errors.New("no terminal")
+		}
+		defer tty.Close()
+		fmt.Fprint(tty, prompt)
+		defer fmt.Fprintln(tty)
+		return term.ReadPassword(int(tty.Fd()))
+	}
+}

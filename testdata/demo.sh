@@ -1,0 +1,44 @@
+#!/bin/sh
+# Shows mpiexec at work: three hosts on this machine, a program over them, and what it
+# cost. "make demo" calls it after the build.
+set -eu
+cd "$(dirname "$0")/.."
+
+field() { build/field "$@" --name demo; }
+say() { printf '\n== %s\n' "$*"; }
+
+go build -o build/field ./field/cmd/field
+if [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ]; then
+	say 'installing what the demo needs (OpenSSH, MPICH, compiler), if it is not here'
+	testdata/install.sh
+	testdata/programs.sh
+fi
+
+program=build/programs/hello
+if [ ! -x "$program" ]; then
+	say 'no MPICH here: a small program that speaks PMI by itself takes its place'
+	program=build/programs/pmihello
+	mkdir -p build/programs
+	CGO_ENABLED=0 go build -o "$program" ./testdata/programs/pmihello
+fi
+
+trap 'build/field down --name demo >/dev/null 2>&1 || true' EXIT INT TERM
+say 'bringing up three hosts'
+build/field up 3 --name demo
+
+now() { date +%s%N; }
+say "mpiexec -host n1,n2,n3 -ppn 2 -n 6 -l $program"
+start=$(now)
+build/field exec --name demo bin/mpiexec -host n1:2,n2:2,n3:2 -n 6 -l "$program"
+first=$(( ($(now) - start) / 1000000 ))
+
+say 'again: now the hosts have the binary in their caches'
+start=$(now)
+build/field exec --name demo bin/mpiexec -host n1:2,n2:2,n3:2 -n 6 true
+again=$(( ($(now) - start) / 1000000 ))
+
+say 'a rank that fails'
+build/field exec --name demo bin/mpiexec -host n1,n2,n3 -n 3 \
+	sh -c 'if [ $PMI_RANK = 1 ]; then exit 3; fi; exec sleep 60' || echo "mpiexec left with exit code $?"
+
+say "demo done: program with delivery of the binary to 3 hosts ${first} ms, start and end of 6 ranks of true ${again} ms"
