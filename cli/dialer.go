@@ -37,17 +37,17 @@ type dialer struct {
 
 func newDialer(j JobOptions, sys System, self reach.Self, log zerolog.Logger) (*dialer, error) {
 	d := &dialer{
-		child: &reach.Child{Self: self}, sys: sys, nodes: make(map[string]job.NodeDef),
+		child: &reach.Child{Self: self, Env: localEnv(sys.Environ)}, sys: sys, nodes: make(map[string]job.NodeDef),
 		fork: j.Launcher == "fork",
 	}
 	program := j.LauncherExec
-	if program == "" && j.Launcher == "rsh" {
-		program = "rsh"
+	if len(program) == 0 && j.Launcher == "rsh" {
+		program = []string{"rsh"}
 	}
-	if j.Launcher == "exec" && program == "" {
+	if j.Launcher == "exec" && len(program) == 0 {
 		return nil, &UsageError{"-launcher exec needs a command", "give it with -launcher-exec 'COMMAND %h'"}
 	}
-	if program != "" {
+	if len(program) > 0 {
 		d.command = &reach.Command{Self: self, Template: program, Args: j.LauncherArgs, Place: d.place,
 			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
 		return d, nil

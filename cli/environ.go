@@ -33,6 +33,19 @@ func baseEnv(environ []string, j JobOptions) (job.Env, error) {
 	return env, assign(&env, environ, j.GEnv)
 }
 
+// own lists those of the private variables that every login on a node has.
+var own = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST"}
+
+// localEnv is the environment of a helper on this machine. It is a child of ours, but
+// its ranks must not see more than those on other hosts, where only a login is
+// (ENV-6).
+func localEnv(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		return matches(private, name) && !slices.Contains(own, name)
+	})
+}
+
 // sectionEnv is what a section says on top of that (4).
 func sectionEnv(environ []string, s Section) (job.Env, error) {
 	env, err := taken(environ, s.EnvList, false)

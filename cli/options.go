@@ -66,7 +66,7 @@ type JobOptions struct {
 	ExitStatus    string   `name:"--exit-status" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or" more:"first: of the first rank that failed; max: the highest; rank0: of rank 0; or: all, bit by bit, as Hydra does."`
 
 	Launcher        string  `name:"-launcher" also:"-bootstrap" arg:"NAME" words:"ssh,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (built in), rsh, fork (this host), exec" hint:"for other ways use -launcher exec with -launcher-exec 'COMMAND %h'"`
-	LauncherExec    string  `name:"-launcher-exec" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'" more:"Split like a shell would. %h is the host, %u the user, %p the port, %n the number of the node."`
+	LauncherExec    Words   `name:"-launcher-exec" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'" more:"Split like a shell would. %h is the host, %u the user, %p the port, %n the number of the node."`
 	LauncherArgs    Words   `name:"-launcher-args" also:"-bootstrap-exec-args" arg:"WORDS" topic:"Reaching hosts" help:"further arguments for that program" more:"Split like a shell would; they come before ours."`
 	ConnectTimeout  Seconds `name:"--connect-timeout" arg:"TIME" topic:"Reaching hosts" help:"time to reach a host (default 10)"`
 	Retries         int     `name:"--retries" arg:"N" topic:"Reaching hosts" help:"attempts for each host (default 4)"`

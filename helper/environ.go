@@ -68,8 +68,8 @@ func matches(patterns []string, name string) bool {
 
 // appEnv composes the environment that all ranks of an app share: the node's own,
 // then what came from the launcher, then what the section says; later ones win
-// (cli.md section 8).
-func appEnv(own []string, base, app job.Env) []string {
+// (cli.md section 8). PWD is where they start.
+func appEnv(own []string, base, app job.Env, dir string) []string {
 	v := &variables{values: make(map[string]string, len(own)+len(base.Set))}
 	keepOnly := base.Bare || app.Bare
 	for _, assignment := range own {
@@ -85,6 +85,7 @@ func appEnv(own []string, base, app job.Env) []string {
 		}
 		v.unset(layer.Unset)
 	}
+	v.set("PWD=" + dir)
 	return v.list()
 }
 

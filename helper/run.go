@@ -25,17 +25,13 @@ func (s *session) accept(m *wire.Prepare) {
 	if m.Umask >= 0 {
 		unix.Umask(m.Umask)
 	}
-	envs := make([][]string, len(m.Apps))
-	for i, app := range m.Apps {
-		envs[i] = appEnv(s.sys.Environ, m.Base, app.Env)
-	}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &rank{plan: plan, argv: app.Argv, dir: app.Dir, env: envs[plan.App]}
+		r := &rank{plan: plan, argv: app.Argv, dir: app.Dir}
 		if slices.Contains(m.Stdin, plan.Rank) {
 			r.in = newSink(plan.Rank, s.conn.Send)
 		}
-		if refused := s.place(r); refused != nil {
+		if refused := s.place(r, m.Base, app.Env); refused != nil {
 			s.conn.Send(&wire.Refused{Rank: plan.Rank, Code: refused.code, Reason: refused.reason, Hint: refused.hint})
 			return
 		}
@@ -47,8 +43,9 @@ func (s *session) accept(m *wire.Prepare) {
 	s.conn.Send(&wire.Prepared{})
 }
 
-// place finds the rank's directory and program; equal ones are looked for once.
-func (s *session) place(r *rank) *startError {
+// place finds the rank's directory, environment and program; the ranks of an app
+// share them.
+func (s *session) place(r *rank, base, app job.Env) *startError {
 	for _, other := range s.ranks {
 		if other.plan.App == r.plan.App {
 			r.path, r.dir, r.env = other.path, other.dir, other.env
@@ -61,7 +58,7 @@ func (s *session) place(r *rank) *startError {
 	if refused := enterable(r.dir); refused != nil {
 		return refused
 	}
-	r.env = append(slices.Clip(r.env), "PWD="+r.dir)
+	r.env = appEnv(s.sys.Environ, base, app, r.dir)
 	path, refused := locate(r.argv[0], r.dir, value(r.env, "PATH"))
 	r.path = path
 	return refused

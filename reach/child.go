@@ -22,6 +22,7 @@ end and ends its ranks gently; hence no parent-death signal.
 */
 type Child struct {
 	Self Self
+	Env  []string // of the helper; nil: ours
 }
 
 // closePatience is how long Close waits for a helper that has been told to end. One
@@ -45,6 +46,7 @@ func (c *Child) Dial(ctx context.Context, host string) (io.ReadWriteCloser, erro
 	}
 	cmd := exec.Command(program, "--helper-child", c.Self.Build)
 	cmd.Args[0] = os.Args[0]
+	cmd.Env = c.Env
 	var before birth
 	born := make(chan struct{}) // before is set
 	p, err := startProcess(cmd, func(p *process) { p.within(closePatience) }, func(p *process) {

@@ -19,7 +19,7 @@ import (
 // kubectl exec -i, docker exec -i. Its fields must not change after the first Dial.
 type Command struct {
 	Self     Self
-	Template string                  // -launcher-exec: a program, or words with %h
+	Template []string                // -launcher-exec, split into words: a program, or words with %h
 	Args     []string                // -launcher-args, already split; before ours
 	Place    func(host string) Place // what else is known of a host; nil: nothing
 	Timeout  time.Duration           // how long nothing may move before the helper speaks; 0: 10 s

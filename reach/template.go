@@ -33,17 +33,13 @@ rm-integration.md section 3).
 that they win: ssh takes the first value of an option. ssh's options are added
 only for a program of that name.
 */
-func Argv(template string, args []string, at Place, timeout time.Duration) ([]string, error) {
-	words, err := Split(template)
-	if err != nil {
-		return nil, fmt.Errorf("-launcher-exec %q: %w", template, err)
-	}
-	if len(words) == 0 {
+func Argv(template, args []string, at Place, timeout time.Duration) ([]string, error) {
+	if len(template) == 0 {
 		return nil, fmt.Errorf("-launcher-exec is empty")
 	}
-	argv := slices.Concat(words[:1], args)
+	argv := slices.Concat(template[:1], args)
 	templated, ended := false, false
-	for _, word := range words[1:] {
+	for _, word := range template[1:] {
 		expanded, commands, err := expand(word, at)
 		if err != nil {
 			return nil, fmt.Errorf("-launcher-exec %q: %w", template, err)
@@ -52,7 +48,7 @@ func Argv(template string, args []string, at Place, timeout time.Duration) ([]st
 		ended = ended || commands
 		argv = append(argv, expanded)
 	}
-	if filepath.Base(words[0]) == "ssh" && !ended && !slices.Contains(argv, "--") {
+	if filepath.Base(template[0]) == "ssh" && !ended && !slices.Contains(argv, "--") {
 		argv = append(argv, sshOptions(at, templated, timeout)...)
 	}
 	if !templated {
@@ -114,44 +110,4 @@ func expand(word string, at Place) (text string, command bool, err error) {
 		b.WriteString(value)
 	}
 	return b.String(), command, nil
-}
-
-// Split divides text into words like a shell: blanks divide, '...' and "..." and \
-// keep together. Nothing is expanded.
-func Split(text string) ([]string, error) {
-	var words []string
-	var word []byte
-	inWord := false
-	quote := byte(0)
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '\\' && quote != '\'':
-			if i++; i == len(text) {
-				return nil, fmt.Errorf("a single \\ at the end")
-			}
-			if quote == '"' && !strings.ContainsRune("\\\"$`", rune(text[i])) {
-				word = append(word, '\\')
-			}
-			word, inWord = append(word, text[i]), true
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote, inWord = c, true
-		case quote == 0 && strings.IndexByte(" \t\n", c) >= 0:
-			if inWord {
-				words = append(words, string(word))
-			}
-			word, inWord = nil, false
-		default:
-			word, inWord = append(word, c), true
-		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("missing %c", quote)
-	}
-	if inWord {
-		words = append(words, string(word))
-	}
-	return words, nil
 }

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"remshell/cli"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain is mpiexec itself in the scripts of testdata/script, and its helper.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) {
+		main()
+	}
+	testscript.Main(m, map[string]func(){"mpiexec": main})
+}
+
+// The scripts tell what a user types and reads, on this machine alone.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
+}
