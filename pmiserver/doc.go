@@ -36,13 +36,16 @@ pointer; a barrier replaces it. So the gets of all ranks of a node share it
 without a lock, and answering one allocates nothing.
 
 The files follow the path of a request: frame.go finds messages in a stream of
-bytes, parse.go takes one apart, session.go serves a connection, pmi1.go says
-what each command means, store.go and barrier.go hold what the ranks of a node
-share, hub.go and names.go what all nodes share. The protocol is pmi-wire.md of
-the specification; section numbers in comments are its own.
+bytes, parse.go takes one apart, session.go serves a connection, pmi1.go and
+pmi2.go say what each command of the two protocols means, store.go and barrier.go
+hold what the ranks of a node share, hub.go and names.go what all nodes share. The
+protocols are in pmi-wire.md of the specification; section numbers in comments are
+its own. A client chooses between the two by its init; both use one store and one
+barrier.
 
 This package opens no connections and ends no processes: it reports (Abort,
-Changed, Broken), and who supervises the job decides. PMI-2 and spawn are refused
-in a way the clients understand.
+Changed, Broken), and who supervises the job decides. Requests to spawn are
+refused in a way the clients understand. A server serves one group; the hub that
+its Fencer stands for is the group's own.
 */
 package pmiserver

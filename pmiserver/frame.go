@@ -17,6 +17,7 @@ const (
 // What is wrong with a stream.
 var (
 	errNoCommand = errors.New("not a PMI command")
+	errLength    = errors.New("not the length of a PMI-2 message")
 	errLongLine  = errors.New("a command of more than 64 KiB")
 	errLongBlock = errors.New("a spawn request of more than 1 MiB")
 	errDeaf      = errors.New("many requests, and nobody reads the answers")
@@ -30,6 +31,8 @@ type frame struct {
 	start   int  // of the message under way
 	scanned int  // up to here it has no end of line
 	block   bool // within an mcmd request: any line will do
+	two     bool // PMI-2 was agreed on: frames come, and lines may
+	framed  bool // the message that next returned was a frame
 }
 
 // room returns where to put the bytes that come next: some, always.
@@ -52,16 +55,25 @@ func (f *frame) room() []byte {
 // filled says that n bytes of the room are now in use.
 func (f *frame) filled(n int) { f.buf = f.buf[:len(f.buf)+n] }
 
-// next returns the next line without its end, or nil if more bytes are needed.
-// The line is good until the next call of room.
+// next returns the next message, a line without its end or the body of a frame,
+// or nil if more bytes are needed. It is good until the next call of room.
 func (f *frame) next() ([]byte, error) {
 	if !f.block {
 		f.skip()
 	}
 	rest := f.buf[f.start:]
-	if !f.block && !begins(rest) {
+	f.framed = f.two && len(rest) > 0 && rest[0] != 'c' && rest[0] != 'm'
+	switch {
+	case f.framed:
+		return f.body(rest)
+	case !f.block && !begins(rest):
 		return nil, errNoCommand
 	}
+	return f.line(rest)
+}
+
+// line returns the next line.
+func (f *frame) line(rest []byte) ([]byte, error) {
 	f.scanned = max(f.scanned, f.start)
 	n := bytes.IndexByte(f.buf[f.scanned:], '\n')
 	if n < 0 {
@@ -78,6 +90,30 @@ func (f *frame) next() ([]byte, error) {
 	}
 	f.start, f.scanned = end+1, end+1
 	return line, nil
+}
+
+// body returns the body of the next frame: six bytes of length, padded on either
+// side, and so many bytes (pmi-wire.md 4.1).
+func (f *frame) body(rest []byte) ([]byte, error) {
+	const prefix = 6
+	digits := bytes.Trim(rest[:min(len(rest), prefix)], " ")
+	n := 0
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return nil, errLength
+		}
+		n = 10*n + int(d-'0')
+	}
+	switch {
+	case len(rest) < prefix:
+		return nil, nil
+	case n == 0:
+		return nil, errLength
+	case len(rest) < prefix+n:
+		return nil, nil
+	}
+	f.start += prefix + n
+	return rest[prefix : prefix+n : prefix+n], nil
 }
 
 // skip passes over the bytes that may stand before a message: programs publish

@@ -105,3 +105,62 @@ func (c *session) named(answer, no string, yes bool, err error) {
 		c.say("cmd=" + answer + " rc=0 info=ok msg=success\n")
 	}
 }
+
+func (c *session) publish2() {
+	name, port := c.args.text("name"), c.args.text("port")
+	switch {
+	case c.s.Names == nil:
+		c.refuse2(rcOther, "unsupported")
+		return
+	case len(port) == 0:
+		c.refuse2(rcArgument, "missing_port")
+		return
+	}
+	added, err := c.s.Names.Publish(c.ctx, string(name), string(port))
+	c.named2("already_published", added, err)
+}
+
+func (c *session) unpublish2() {
+	if c.s.Names == nil {
+		c.refuse2(rcOther, "unsupported")
+		return
+	}
+	removed, err := c.s.Names.Unpublish(c.ctx, string(c.args.text("name")))
+	c.named2("not_found", removed, err)
+}
+
+// lookup2 answers with the port twice, for clients differ in where they look.
+func (c *session) lookup2() {
+	if c.s.Names == nil {
+		c.refuse2(rcOther, "unsupported")
+		return
+	}
+	port, found, err := c.s.Names.Lookup(c.ctx, string(c.args.text("name")))
+	switch {
+	case err != nil:
+		c.named2("", false, err)
+	case !found:
+		c.open(1)
+		c.say("found=FALSE;errmsg=not_found;")
+		c.shut()
+	default:
+		c.open(0)
+		c.say("found=TRUE;")
+		c.with("port", []byte(port))
+		c.with("value", []byte(port))
+		c.shut()
+	}
+}
+
+// named2 is named for PMI-2.
+func (c *session) named2(no string, yes bool, err error) {
+	switch {
+	case err != nil:
+		c.s.note(c.rank, "name service: "+err.Error())
+		c.refuse2(rcOther, "failed")
+	case !yes:
+		c.refuse2(1, no)
+	default:
+		c.done()
+	}
+}

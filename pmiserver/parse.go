@@ -41,6 +41,44 @@ func (a *args) parse(line []byte, tails []string) {
 	}
 }
 
+// parse2 splits the body of a PMI-2 request (pmi-wire.md 4.2). It undoes the
+// doubling of semicolons in the body itself. A word without "=" is ignored, and
+// so is all from a zero on.
+func (a *args) parse2(body []byte) {
+	*a = (*a)[:0]
+	for len(body) > 0 && body[0] != 0 {
+		n := bytes.IndexAny(body, "=;")
+		if n < 0 {
+			return
+		}
+		if body[n] == ';' {
+			body = body[n+1:]
+			continue
+		}
+		key := body[:n]
+		var value []byte
+		value, body = unescape2(body[n+1:])
+		*a = append(*a, field{key, value})
+	}
+}
+
+// unescape2 returns what stands before the first single semicolon, in the same
+// place, and what follows it.
+func unescape2(b []byte) (value, rest []byte) {
+	end := 0
+	for i := 0; i < len(b); i++ {
+		if b[i] == ';' {
+			if i+1 == len(b) || b[i+1] != ';' {
+				return b[:end], b[i+1:]
+			}
+			i++
+		}
+		b[end] = b[i]
+		end++
+	}
+	return b[:end], nil
+}
+
 // cutTail takes " key=..." off the end of a line, and returns what is left.
 func (a *args) cutTail(line []byte, key string) []byte {
 	for from := 0; ; {

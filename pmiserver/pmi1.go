@@ -75,7 +75,11 @@ func (c *session) refuse(answer, reason string) {
 
 // unknown answers a command that is not in the table, because a client waits for
 // an answer to whatever it has said.
-func (c *session) unknown(name []byte) {
+func (c *session) unknown(name []byte) { c.refuse(c.strange(name), "unknown_command") }
+
+// strange notes an unknown command, once, and returns its name as far as one may
+// repeat it.
+func (c *session) strange(name []byte) string {
 	word := string(name[:min(len(name), 64)])
 	odd := func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -87,7 +91,7 @@ func (c *session) unknown(name []byte) {
 		c.noted = true
 		c.s.note(c.rank, "unknown PMI command: "+Escape(name[:min(len(name), 64)]))
 	}
-	c.refuse(word, "unknown_command")
+	return word
 }
 
 // initack precedes init where a client came in by PMI_PORT; on a descriptor the
@@ -101,15 +105,19 @@ func (c *session) initack() {
 }
 
 // init may come again at any time, and changes nothing then. Version 1.1 is
-// answered whatever the client's subversion: 1.2 would bring group barriers.
+// answered whatever the client's subversion: 1.2 would bring group barriers, and
+// crashes of clients that miss a tag (2.10).
 func (c *session) init() {
-	version, ok := c.args.number("pmi_version")
-	if !ok || version != 1 {
+	switch version, _ := c.args.number("pmi_version"); version {
+	case 1:
+		c.become(Inited)
+		c.say("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n")
+	case 2: // the client goes on in PMI-2, with fullinit
+		c.in.two = true
+		c.say("cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n")
+	default:
 		c.say("cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n")
-		return
 	}
-	c.become(Inited)
-	c.say("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n")
 }
 
 // maxes announces even numbers, and a sum that MPICH 3.4 to 4.0 can split; other
@@ -117,13 +125,16 @@ func (c *session) init() {
 func (c *session) maxes() { c.say("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n") }
 
 func (c *session) appnum() {
-	app := 0
-	if c.s.info.AppNum != nil {
-		app = c.s.info.AppNum(c.rank)
-	}
 	c.say("cmd=appnum rc=0 appnum=")
-	c.sayNumber(app)
+	c.sayNumber(c.app())
 	c.say("\n")
+}
+
+func (c *session) app() int {
+	if c.s.info.AppNum == nil {
+		return 0
+	}
+	return c.s.info.AppNum(c.rank)
 }
 
 func (c *session) name() { c.say("cmd=my_kvsname rc=0 kvsname=" + c.s.info.Name + "\n") }

@@ -77,11 +77,7 @@ func replay(t *testing.T, c pmitest.Case, at string, write func(io.Writer, []byt
 		p := newPlay(c.Job)
 		defer p.end(t, at)
 		if !c.Job.Fresh {
-			for r := range c.Job.Size {
-				p.ranks[r].conn.Write([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
-				synctest.Wait()
-				p.ranks[r].take("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n")
-			}
+			p.init(t, c.Job.Two)
 		}
 		for _, s := range c.Steps {
 			where := fmt.Sprintf("%s: line %d", at, s.Line)
@@ -97,6 +93,23 @@ func replay(t *testing.T, c pmitest.Case, at string, write func(io.Writer, []byt
 		}
 		p.silent(t, at+": at the end")
 	})
+}
+
+// init takes all ranks to where most cases begin.
+func (p *play) init(t *testing.T, two bool) {
+	for r, pl := range p.ranks {
+		says, told := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
+		if two {
+			says = "cmd=init pmi_version=2 pmi_subversion=0\n    23cmd=fullinit;pmirank=" + fmt.Sprint(r) + ";"
+			told = fmt.Sprintf("cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n   113cmd=fullinit-response;rc=0;"+
+				"pmi-version=2;pmi-subversion=0;rank=%d;size=%d;appnum=0;debugged=FALSE;pmiverbose=FALSE;", r, len(p.ranks))
+		}
+		pl.conn.Write([]byte(says))
+		synctest.Wait()
+		if err := pl.take(told); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A play is a job on its stage: servers, a hub, and the ranks' ends.

@@ -83,6 +83,7 @@ type Server struct {
 	waiting int        // members in the barrier
 	broken  bool
 	aborted bool
+	attrs   nodeAttrs
 }
 
 // New returns a server for the ranks of one node. fence may be nil if this is
@@ -218,6 +219,7 @@ func (s *Server) leave(c *session, err error) {
 	s.bytes.Add(-int64(c.own.bytes))
 	s.mu.Lock()
 	s.members[c.local].gone = true
+	s.attrs.forget(c)
 	stuck := s.stuck()
 	s.mu.Unlock()
 	s.report(stuck)

@@ -20,6 +20,8 @@ type session struct {
 	args    args   // of the request being answered
 	answers []byte // to the requests of this batch, not yet sent
 	spawn   *spawnRequest
+	two     dialect2
+	waits   int // node attributes waited for; guarded by s.mu
 	aborted bool
 	noted   bool // an unknown command was reported
 
@@ -58,7 +60,11 @@ func (c *session) batch() error {
 		if line == nil {
 			return c.flush()
 		}
-		c.trace("< ", line)
+		if c.in.framed {
+			c.trace("<; ", line)
+		} else {
+			c.trace("< ", line)
+		}
 		if err := c.hear(line); err != nil {
 			return err
 		}
@@ -68,8 +74,12 @@ func (c *session) batch() error {
 	return nil
 }
 
-// hear deals with one line, a request or a part of one.
+// hear deals with one message, a request or a line of one.
 func (c *session) hear(line []byte) error {
+	if c.in.framed {
+		c.answer2(line)
+		return nil
+	}
 	if c.in.block || bytes.HasPrefix(line, []byte("mcmd=")) {
 		return c.hearSpawn(line)
 	}
@@ -88,17 +98,30 @@ func (c *session) flush() error {
 	return err
 }
 
-// tell sends whole lines. Any goroutine may call it.
+// tell sends whole messages. Any goroutine may call it.
 func (c *session) tell(lines []byte) error {
 	if c.s.frozen.Load() {
 		return nil
 	}
 	if c.s.Trace != nil {
-		for line := range bytes.Lines(lines) {
-			c.trace("> ", bytes.TrimSuffix(line, []byte("\n")))
-		}
+		c.traceAnswers(lines)
 	}
 	return c.out.send(lines)
+}
+
+// traceAnswers shows lines and frames one by one.
+func (c *session) traceAnswers(answers []byte) {
+	for len(answers) > 0 {
+		f := frame{buf: answers, two: true}
+		if body, err := f.next(); err == nil && f.framed && bytes.HasPrefix(body, []byte("cmd=")) {
+			c.trace(">; ", body)
+			answers = answers[f.start:]
+			continue
+		}
+		line, rest, _ := bytes.Cut(answers, []byte("\n"))
+		c.trace("> ", line)
+		answers = rest
+	}
 }
 
 func (c *session) trace(arrow string, line []byte) {

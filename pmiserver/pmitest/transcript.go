@@ -19,6 +19,9 @@ import (
 //	0< cmd=put kvsname=k0 key=x value=1     rank 0 says a line
 //	0> cmd=put_result rc=0                  rank 0 must be told a line
 //	1<< cmd=barrier_in\ncmd=get_ma          rank 1 says these bytes in one write
+//	1<; cmd=kvs-fence;                      rank 1 says a frame of PMI-2
+//	1>; cmd=kvs-fence-response;rc=0;        rank 1 must be told a frame
+//	1>> \x20\x20  28cmd=kvs-fence-resp...     rank 1 must be told these bytes
 //	1> ∅                                    rank 1 is told nothing yet
 //
 // Bytes are as pmiserver.Escape writes them; <hex,58> and <path,31> stand for so
@@ -54,6 +57,7 @@ type Job struct {
 	Hosts    []string
 	Mapping  string // mapping=(vector,...)
 	Fresh    bool   // fresh: the ranks have not said init yet, as they have otherwise
+	Two      bool   // two: they have, of PMI-2
 }
 
 // A Step is a line of a case.
@@ -63,8 +67,8 @@ type Step struct {
 	Says bool   // the rank says it; else it must be told
 	Word string // EOF, KILL ...; empty: Bytes
 	Code int    // of KILL
-	// Bytes are those of the line, with the "\n" at its end unless it was given
-	// raw; of KILL, the message.
+	// Bytes are those of the line, with the "\n" at its end or the length before
+	// it, unless it was given raw; of KILL, the message.
 	Bytes []byte
 }
 
@@ -116,19 +120,22 @@ func (c *Case) add(n int, line string) error {
 		return fmt.Errorf("not a rank")
 	}
 	step := Step{Line: n, Rank: rank, Says: line[end] == '<'}
-	text, raw := strings.CutPrefix(line[end+1:], "<")
-	text, spaced := strings.CutPrefix(text, " ")
-	if raw && !step.Says || !spaced || text == "" {
+	form, text, _ := strings.Cut(line[end+1:], " ")
+	if form != "" && form != ";" && form != line[end:end+1] || text == "" {
 		return fmt.Errorf("not a step")
 	}
-	if !raw {
+	if form == "" {
 		if known, err := step.word(text); known || err != nil {
 			c.Steps = append(c.Steps, step)
 			return err
 		}
 	}
-	if step.Bytes, err = unescape(text); !raw {
+	step.Bytes, err = unescape(text)
+	switch form {
+	case "":
 		step.Bytes = append(step.Bytes, '\n')
+	case ";":
+		step.Bytes = fmt.Appendf(nil, "%6d%s", len(step.Bytes), step.Bytes)
 	}
 	c.Steps = append(c.Steps, step)
 	return err
@@ -189,6 +196,8 @@ func (j *Job) parse(fields string) (err error) {
 			j.Mapping = value
 		case "fresh":
 			j.Fresh = true
+		case "two":
+			j.Two = true
 		default:
 			return fmt.Errorf("unknown field %q", key)
 		}

@@ -20,7 +20,7 @@ func TestReadCasesRefuses(t *testing.T) {
 		{"case a\n0> KILL(x)", "x:2: "},
 		{"case a\n0> DIE now", "x:2: not how this word is written"},
 		{"case a\n0<cmd=init", "x:2: not a step"},
-		{"case a\n0>> cmd=init", "x:2: not a step"},
+		{"case a\n0>< cmd=init", "x:2: not a step"},
 		{"case a\n0< a\\tb", "x:2: unknown escape"},
 		{"case a\n0< a\\xgg", "x:2: "},
 		{"case a\nexpect nothing", "x:2: neither a job nor a step"},
