@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -226,6 +227,44 @@ func TestUnreachable(t *testing.T) {
 		}
 		defer func() { p.d.Lookup = nil }()
 		p.want(p.refusal(target), KindName, "nodee: resolve: host name unknown", "~/.ssh/config")
+	})
+	t.Run("black hole", func(t *testing.T) {
+		p := &place{t: t, home: p.home, d: &Dialer{Connect: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}}
+		target := p.target("127.0.0.1:22")
+		target.ConnectTimeout = 100 * time.Millisecond
+		p.want(p.refusal(target), KindReach, "n1: connect: cannot reach port 22 in 100 ms (127.0.0.1:22)", "")
+	})
+	t.Run("no route", func(t *testing.T) {
+		p := &place{t: t, home: p.home, d: &Dialer{Connect: func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
+		}}}
+		p.want(p.refusal(p.target("127.0.0.1:22")), KindReach, "n1: connect: cannot reach port 22: no route to host (127.0.0.1:22)", "")
+	})
+	t.Run("second address", func(t *testing.T) {
+		p := newPlace(t)
+		s := p.stranger(sshtest.Options{})
+		p.d.Lookup = func(context.Context, string, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("127.0.0.1")}, nil
+		}
+		target := p.target(s.Addr())
+		target.HostName, target.Strict, target.UserKnownHosts = "two", "no", nil
+		p.dial(target)
+	})
+	t.Run("tried as often as ConnectionAttempts says", func(t *testing.T) {
+		tries := 0
+		p := &place{t: t, home: p.home, d: &Dialer{Connect: func(context.Context, string, string) (net.Conn, error) {
+			tries++
+			return nil, syscall.ECONNREFUSED
+		}}}
+		target := p.target("127.0.0.1:22")
+		target.Attempts = 2
+		p.refusal(target)
+		if tries != 2 {
+			t.Errorf("%d tries", tries)
+		}
 	})
 	p = newPlace(t) // known_hosts is read once by each Dialer
 	for name, opts := range map[string]sshtest.Options{
