@@ -190,12 +190,12 @@ func (s *State) Step(event any, now time.Time) []Action {
 	case NodeLost:
 		return s.nodeLost(e, now)
 	case NodeDrained:
-		s.nodeDone(e.Node)
+		s.nodeOver(e.Node) // those of its ranks that an early end has kept from starting
 		return s.settle(now)
 	case Aborted:
 		return s.aborted(e, now)
 	case Suspicion:
-		if s.Cause == nil && s.suspicion == nil {
+		if s.Cause == nil && s.suspicion == nil && s.Phase == Running {
 			s.suspicion = &Cause{Text: e.Text, Code: 1, Rank: e.Rank}
 			s.doubtEnds = now.Add(causeGrace)
 		}
@@ -243,16 +243,11 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 }
 
 func (s *State) nodeLost(e NodeLost, now time.Time) []Action {
-	var lost []int
-	for rank, node := range s.nodeOf {
-		if node == e.Node && s.rankOver(rank) {
-			lost = append(lost, rank)
-		}
-	}
-	if s.nodes[e.Node].done && len(lost) == 0 {
+	done := s.nodes[e.Node].done
+	lost := s.nodeOver(e.Node)
+	if done && len(lost) == 0 {
 		return nil // it had nothing left to lose
 	}
-	s.nodeDone(e.Node)
 	cause := Cause{Text: "lost contact with " + s.nodes[e.Node].name, Code: ExitInternal, Rank: -1}
 	if e.Why != "" {
 		cause.Text += " (" + e.Why + ")"
@@ -290,11 +285,10 @@ func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
 	return s.settle(now)
 }
 
-// fail notes a cause, if it is the first, and ends the job.
+// fail notes a cause, if it is the first and no signal was before, and ends the job.
 func (s *State) fail(now time.Time, c Cause) []Action {
-	if s.Cause == nil && s.Phase < Ending {
+	if s.Cause == nil && s.Code == 0 && s.Phase < Ending {
 		s.Cause = &c
-		s.suspicion, s.doubtEnds = nil, time.Time{}
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }
@@ -306,6 +300,7 @@ func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
 	}
 	s.Phase = phase
 	s.silent, s.runEnds = nil, time.Time{}
+	s.suspicion, s.doubtEnds = nil, time.Time{}
 	s.patience = now.Add(grace + killPatience)
 	if s.Left == 0 && s.Undone == 0 {
 		return []Action{Finish{}}
@@ -322,7 +317,8 @@ func (s *State) settle(now time.Time) []Action {
 		return []Action{Finish{}}
 	case s.Phase < Ending:
 		s.Phase = Leaving
-		s.runEnds, s.doubtEnds, s.silent = time.Time{}, time.Time{}, nil
+		s.runEnds, s.silent = time.Time{}, nil
+		s.suspicion, s.doubtEnds = nil, time.Time{}
 		s.patience = now.Add(linger + lingerGrace + killPatience)
 		return []Action{EndAll{linger, lingerGrace}}
 	}
@@ -386,6 +382,9 @@ func (s *State) interrupted(now time.Time) []Action {
 	switch {
 	case s.signals == 1 && s.Phase == Running:
 		s.Phase = Interrupted
+		// From now on ranks leave because they were told to.
+		s.suspicion, s.doubtEnds = nil, time.Time{}
+		s.silent, s.patience = nil, time.Time{}
 		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
 			count(s.Left, "rank"), count(s.Undone, "node"))
 		return []Action{SignalAll{syscall.SIGINT}, Say{text}}
@@ -448,11 +447,19 @@ func (s *State) rankOver(rank int) bool {
 	return true
 }
 
-func (s *State) nodeDone(node int) {
+// nodeOver notes that nothing of the job is left on a node, and returns those of
+// its ranks of which that is news.
+func (s *State) nodeOver(node int) (ranks []int) {
 	if !s.nodes[node].done {
 		s.nodes[node].done = true
 		s.Undone--
 	}
+	for rank, on := range s.nodeOf {
+		if on == node && s.rankOver(rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
 }
 
 // who names a rank and its node.

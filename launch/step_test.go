@@ -26,6 +26,12 @@ func sig(s syscall.Signal) Signaled {
 	return Signaled{s}
 }
 
+// never asserts that no Tick is due: a deadline that stays in the past would make
+// supervision run in circles.
+type noTick struct{}
+
+var never noTick
+
 // after is a pause before the next event.
 type after time.Duration
 
@@ -94,7 +100,15 @@ var steps = []struct {
 		"SIGINT say end(1s) finish", 130, ""},
 	{"three ^C wait for nobody", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGINT)),
 		"SIGINT say end(1s) end(0s) finish", 130, ""},
+	{"one ^C, a rank stays to clean up", Rules{}, sequence(sig(syscall.SIGINT), Suspicion{1, "closed"}, dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
+		"SIGINT say linger finish", 130, ""},
+	{"one ^C, a doubt from before", Rules{}, sequence(Suspicion{1, "closed"}, sig(syscall.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
+		"SIGINT say", 130, ""},
+	{"one ^C, then a node is lost", Rules{}, sequence(sig(syscall.SIGINT), NodeLost{1, "reset"}), "SIGINT say end(10s)", 130, ""},
+	{"ranks that were not started before the end", Rules{}, sequence(exits(0, 3), NodeDrained{Node: 0}, NodeDrained{Node: 1}), "end(10s) finish", 3, "rank 0 on a"},
 	{"SIGTERM", Rules{}, sequence(sig(syscall.SIGTERM), dies(0, 15)), "end(10s)", 143, ""},
+	{"a doubt while the job is ending", Rules{}, sequence(sig(syscall.SIGTERM), Suspicion{1, "closed"}, after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
+	{"a doubt from before the end", Rules{}, sequence(Suspicion{1, "closed"}, sig(syscall.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
 	{"SIGTERM twice does not wait", Rules{}, sequence(sig(syscall.SIGTERM), sig(syscall.SIGTERM)), "end(10s) end(0s)", 143, ""},
 	{"SIGHUP", Rules{}, sequence(sig(syscall.SIGHUP)), "end(10s)", 129, ""},
 	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(syscall.SIGINT)), "end(10s)", 7, "code 7"},
@@ -116,6 +130,12 @@ func TestStep(t *testing.T) {
 			for _, event := range test.events {
 				if pause, ok := event.(after); ok {
 					now = now.Add(time.Duration(pause))
+					continue
+				}
+				if event == never {
+					if next := state.Next(); !next.IsZero() && !next.After(now) {
+						t.Errorf("a tick is due again at once")
+					}
 					continue
 				}
 				for _, action := range state.Step(event, now) {
