@@ -62,9 +62,10 @@ func (s System) getenv(name string) string {
 
 // Main runs the program and returns its exit code.
 func Main(ctx context.Context, args []string, sys System) int {
-	failure := exitFailure
-	if n, err := strconv.Atoi(sys.getenv("MPIEXEC_ERROR_CODE")); err == nil && 0 < n && n < 256 {
-		failure = n
+	failure, err := failureCode(sys.getenv("MPIEXEC_ERROR_CODE"))
+	if err != nil {
+		report(sys.Err, err)
+		return exitFailure
 	}
 	line, err := Parse(args)
 	if err != nil {
@@ -102,6 +103,19 @@ func tell(line Line, sys System, failure int) (done bool, code int) {
 	return true, exitOK
 }
 
+// failureCode is the exit code of our own failures: 125, or what the user puts in its
+// place so that scripts can tell it from a program's.
+func failureCode(text string) (int, error) {
+	if text == "" {
+		return exitFailure, nil
+	}
+	code, err := strconv.Atoi(text)
+	if err != nil || code < 1 || code > 255 {
+		return 0, &UsageError{fmt.Sprintf("MPIEXEC_ERROR_CODE: %q is not an exit code", text), "allowed: 1 to 255"}
+	}
+	return code, nil
+}
+
 // run starts the job of a command line and sees it to its end.
 func run(ctx context.Context, line Line, sys System) (int, error) {
 	here, err := thisMachine(sys)
@@ -126,7 +140,7 @@ func run(ctx context.Context, line Line, sys System) (int, error) {
 		env.Say = func(string) {}
 	}
 	if readsInput(line) {
-		env.In = sys.In
+		env.In = foreground(sys.In)
 	}
 	if env.Dialer == nil {
 		dialer, err := newDialer(line.Job, sys, self, log)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -115,34 +113,29 @@ func whyEnded(rw io.ReadWriteCloser) error {
 	return nil
 }
 
-// An UnreachableError says which of the named hosts could not be used. Its text has
-// one line per reason, with the hosts folded.
+// An UnreachableError says which of the named hosts could not be used. It unwraps to
+// one error per reason, with the hosts folded and what to do.
 type UnreachableError struct {
 	Failed  []job.Failure
 	Skipped bool // --skip-unreachable was given, and nobody is left
 }
 
-func (e *UnreachableError) Error() string {
-	var lines []string
-	for _, f := range foldFailures(e.Failed) {
-		lines = append(lines, f.line)
-	}
-	return strings.Join(lines, "\n")
-}
+func (e *UnreachableError) Error() string { return errors.Join(e.Unwrap()...).Error() }
 
-// Hint says what could be done for all reasons alike, where none has its own.
-func (e *UnreachableError) Hint() string {
-	var hints []string
+// Unwrap lists the reasons, in the order in which the hosts were named.
+func (e *UnreachableError) Unwrap() []error {
+	var reasons []error
 	for _, f := range foldFailures(e.Failed) {
-		if f.hint != "" && !slices.Contains(hints, f.hint) {
-			hints = append(hints, f.hint)
-		}
+		reasons = append(reasons, f)
 	}
-	return strings.Join(hints, "\n")
+	return reasons
 }
 
 // A foldedFailure is one reason and all hosts that have it.
 type foldedFailure struct{ line, hint string }
+
+func (f foldedFailure) Error() string { return f.line }
+func (f foldedFailure) Hint() string  { return f.hint }
 
 // foldFailures says equal reasons once: "node[03-42]: connection refused".
 func foldFailures(failed []job.Failure) []foldedFailure {
