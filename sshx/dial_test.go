@@ -277,12 +277,6 @@ func TestUnreachable(t *testing.T) {
 			p.want(p.refusal(target), KindReach, "in 50 ms", "")
 		})
 	}
-	t.Run("slow login", func(t *testing.T) {
-		p := newPlace(t)
-		target := p.target(p.server(sshtest.Options{LoginDelay: time.Minute}).Addr())
-		target.ConnectTimeout = 200 * time.Millisecond
-		p.want(p.refusal(target), KindReach, "n1: login: the login was not finished in 200 ms", "")
-	})
 	t.Run("canceled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		s := p.stranger(sshtest.Options{Silent: sshtest.BeforeVersion})
@@ -296,30 +290,6 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("Dial: %v", err)
 		}
 	})
-}
-
-// Those who wait for a server that turned out to be dead need not find out
-// again.
-func TestDeadServerIsFoundDeadOnce(t *testing.T) {
-	noLeak(t)
-	p := newPlace(t)
-	s := p.server(sshtest.Options{Silent: sshtest.BeforeVersion})
-	target := p.target(s.Addr())
-	target.ConnectTimeout = 100 * time.Millisecond
-	var wg sync.WaitGroup
-	for i := range 48 {
-		wg.Go(func() {
-			target := target
-			target.Alias = fmt.Sprintf("n%d", i)
-			if e := p.refusal(target); e.Kind != KindReach || e.Host != target.Alias {
-				t.Errorf("%s: %v", target.Alias, e)
-			}
-		})
-	}
-	wg.Wait()
-	if n := s.Stats().Accepted; n > 2*defaultPerServer {
-		t.Errorf("%d connections were tried, want one batch of %d or so", n, defaultPerServer)
-	}
 }
 
 func TestBusyServerIsTriedAgain(t *testing.T) {
