@@ -96,7 +96,7 @@ func (d *dialer) node(name string) job.NodeDef {
 // place tells a -launcher-exec template of a host.
 func (d *dialer) place(name string) reach.Place {
 	n := d.node(name)
-	p := reach.Place{Host: n.Host, User: n.User, Port: n.Port, Index: strconv.Itoa(n.ID)}
+	p := reach.Place{Host: n.Host, User: n.User, Me: d.user().Name, Port: n.Port, Index: strconv.Itoa(n.ID)}
 	if n.Address != "" {
 		p.Host = n.Address
 	}

@@ -134,6 +134,7 @@ func (f *fleet) dismiss(p job.Plan) {
 		n := f.all[np.Node]
 		n.index = i
 		f.nodes = append(f.nodes, n)
+		f.env.Log.Info().Str("node", np.Name).Str("host", n.probe.Hostname).Msg(ranks(numbers(np.Ranks)))
 	}
 	for _, n := range f.all {
 		if n.index < 0 {

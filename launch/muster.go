@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"remshell/job"
 	"remshell/wire"
 )
@@ -37,10 +39,10 @@ func muster(ctx context.Context, req job.Request, env Env, events *box) (*fleet,
 		return f, snap, why(ctx)
 	}
 	if len(snap.Failed) > 0 && (!req.Skip || len(snap.Nodes) == 0) {
-		return f, snap, &UnreachableError{snap.Failed, req.Skip}
+		return f, snap, &UnreachableError{snap.Failed, len(snap.Nodes) > 0}
 	}
-	for _, text := range foldFailures(snap.Failed) {
-		env.Say(text.line + "; skipped")
+	for _, failure := range foldFailures(snap.Failed) {
+		env.Say(failure.Error() + "; skipped")
 	}
 	return f, snap, nil
 }
@@ -64,8 +66,21 @@ func reachNode(ctx context.Context, def job.NodeDef, env Env) (*node, error) {
 		n.conn.Abandon()
 		return nil, n.explain(err)
 	}
-	env.Log.Debug().Str("node", def.Name).Dur("ms", time.Since(began)).Msg("reached")
+	n.describe(env.Log.Info()).Str("took", time.Since(began).Round(time.Millisecond).String()).Msg("reached")
 	return n, nil
+}
+
+// describe adds to a line of the log how the node was reached, as far as its stream
+// tells.
+func (n *node) describe(line *zerolog.Event) *zerolog.Event {
+	line = line.Str("node", n.def.Name).Str("named", n.def.Origin).Int("CPUs", n.probe.Topology.Units())
+	if s, ok := n.rw.(interface{ Way() string }); ok {
+		line = line.Str("program", s.Way())
+	}
+	if s, ok := n.rw.(interface{ Sent() int64 }); ok && s.Sent() > 0 {
+		line = line.Int64("sent", s.Sent())
+	}
+	return line
 }
 
 // greet hears the helper's Hello and Node.
@@ -111,61 +126,4 @@ func whyEnded(rw io.ReadWriteCloser) error {
 		}
 	}
 	return nil
-}
-
-// An UnreachableError says which of the named hosts could not be used. It unwraps to
-// one error per reason, with the hosts folded and what to do.
-type UnreachableError struct {
-	Failed  []job.Failure
-	Skipped bool // --skip-unreachable was given, and nobody is left
-}
-
-func (e *UnreachableError) Error() string { return errors.Join(e.Unwrap()...).Error() }
-
-// Unwrap lists the reasons, in the order in which the hosts were named.
-func (e *UnreachableError) Unwrap() []error {
-	var reasons []error
-	for _, f := range foldFailures(e.Failed) {
-		reasons = append(reasons, f)
-	}
-	return reasons
-}
-
-// A foldedFailure is one reason and all hosts that have it.
-type foldedFailure struct{ line, hint string }
-
-func (f foldedFailure) Error() string { return f.line }
-func (f foldedFailure) Hint() string  { return f.hint }
-
-// foldFailures says equal reasons once: "node[03-42]: connection refused".
-func foldFailures(failed []job.Failure) []foldedFailure {
-	hosts := make(map[string][]string)
-	hints := make(map[string]string)
-	var order []string
-	for _, f := range failed {
-		reason := reasonOf(f.Err)
-		if _, known := hosts[reason]; !known {
-			order = append(order, reason)
-		}
-		hosts[reason] = append(hosts[reason], f.Node)
-		var h interface{ Hint() string }
-		if hints[reason] == "" && errors.As(f.Err, &h) {
-			hints[reason] = h.Hint()
-		}
-	}
-	var folded []foldedFailure
-	for _, reason := range order {
-		folded = append(folded, foldedFailure{fold(hosts[reason]) + ": " + reason, hints[reason]})
-	}
-	return folded
-}
-
-// reasonOf is an error's text without the name of its host, so that equal reasons
-// are equal texts.
-func reasonOf(err error) string {
-	var r interface{ Reason() string }
-	if errors.As(err, &r) {
-		return r.Reason()
-	}
-	return err.Error()
 }

@@ -81,6 +81,14 @@ func ranks(set []int) string {
 	return "ranks " + text
 }
 
+func numbers(plans []job.RankPlan) []int {
+	list := make([]int, len(plans))
+	for i, p := range plans {
+		list[i] = p.Rank
+	}
+	return list
+}
+
 // fold writes a set of host names in brackets: "node[03-17]".
 func fold(names []string) string { return hostlist.Fold(names) }
 
