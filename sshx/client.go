@@ -70,7 +70,8 @@ func (c *Client) Close() error {
 func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	defer close(c.done)
 	defer c.way.release()
-	timer := time.NewTimer(c.target.AliveInterval)
+	interval := c.target.AliveInterval
+	timer, due := time.NewTimer(interval), time.Now().Add(interval)
 	defer timer.Stop()
 	asked := make(chan struct{}, 1) // one question at a time: TCP repeats it
 	for reqs != nil || chans != nil {
@@ -87,8 +88,13 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 			} else {
 				ch.Reject(ssh.Prohibited, "no channels from the server")
 			}
-		case <-timer.C:
-			timer.Reset(c.watch(asked))
+		case now := <-timer.C:
+			if now.Sub(due) > interval {
+				c.wire.excuse() // it is we who were stopped
+			}
+			next := c.watch(asked)
+			timer.Reset(next)
+			due = now.Add(next)
 		}
 	}
 	err := c.conn.Wait()
