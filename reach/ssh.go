@@ -77,6 +77,12 @@ func (l *sshLink) localAddr() net.Addr {
 	return nil
 }
 
+// silence is that of the user's keep-alives (ServerAliveInterval, ServerAliveCountMax).
+func (l *sshLink) silence() time.Duration {
+	t := l.client.Target()
+	return t.AliveInterval * time.Duration(t.AliveCountMax)
+}
+
 func (l *sshLink) ended(limit time.Duration) ending {
 	status := make(chan error, 1)
 	go func() { status <- l.Wait() }() // ends with the session, at the latest by Close
