@@ -46,7 +46,7 @@ func TestBuildID(t *testing.T) {
 		"one part":       {note(4, id), id},
 		"other note":     {note(1, "a/b/c/"+id), ""},
 		"other, then it": {note(1, "a") + note(4, "a/b/c/"+id), id},
-		"cut off":        {note(4, "a/b/c/" + id)[:100], ""},
+		"cut off":        {note(4, "a/b/c/"+id)[:100], ""},
 		"too short":      {note(4, "a/b/c/d"), ""},
 		"not plain":      {note(4, "a/b/c/$(reboot)I1O7FSW_-4"), ""},
 		"name at start":  {"Go\x00\x00", ""},
