@@ -73,7 +73,11 @@ func (s *session) newPMI(m *wire.Prepare) *pmiserver.Server {
 		apps[r.Rank] = r.App
 	}
 	info.AppNum = func(rank int) int { return apps[rank] }
-	server := pmiserver.New(info, s.fences)
+	var fencer pmiserver.Fencer // nil: nobody else to meet
+	if m.Nodes > 1 {
+		fencer = s.fences
+	}
+	server := pmiserver.New(info, fencer)
 	server.Abort = func(rank, code int, message string) {
 		s.conn.Send(&wire.PMI{Rank: rank, Event: wire.PMIAborted, Code: code, Text: message})
 	}

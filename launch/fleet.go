@@ -145,7 +145,7 @@ func (f *fleet) preparation(req job.Request, p job.Plan, i int, local string) *w
 	m := &wire.Prepare{
 		Job: p.Job, Size: p.Size, Nodes: len(p.Nodes), Index: i, Name: np.Name, Mapping: p.Mapping,
 		Base: req.Base, Apps: req.Apps, Ranks: np.Ranks,
-		Grace: req.Limits.Grace, Silence: f.env.Silence, Umask: f.env.Umask,
+		Grace: req.Limits.Grace, Silence: f.silence(f.nodes[i]), Umask: f.env.Umask,
 	}
 	if f.env.In != nil && np.Ranks[0].Rank == 0 {
 		m.Stdin = []int{0}
@@ -154,6 +154,19 @@ func (f *fleet) preparation(req job.Request, p job.Plan, i int, local string) *w
 		m.Address = local
 	}
 	return m
+}
+
+// silence is how long the link to a node may be dead before its helper ends the job
+// there: as long as the link's own keep-alives allow, if it knows. On this machine
+// there is no link, and what the helper would look at is that of the user's login.
+func (f *fleet) silence(n *node) time.Duration {
+	if n.def.Local {
+		return 0
+	}
+	if c, ok := n.rw.(interface{ Silence() time.Duration }); ok && c.Silence() > 0 {
+		return c.Silence()
+	}
+	return f.env.Silence
 }
 
 // localAddress is the address under which other nodes reach this machine: the one
@@ -204,8 +217,9 @@ func (h *hub) join(n *node, m *wire.Fence) (Suspicion, bool) {
 		return Suspicion{-1, err.Error()}, true
 	}
 	if complete {
+		frame := wire.Encode(&wire.Fenced{ID: m.ID, Blobs: all})
 		for _, n := range h.nodes {
-			n.conn.Send(&wire.Fenced{ID: m.ID, Blobs: all})
+			n.conn.SendFrame(frame)
 		}
 	}
 	return Suspicion{}, false
