@@ -196,7 +196,7 @@ func (r result) good(t *testing.T) {
 // on runs a command inside a host and returns its output.
 func (b *bed) on(t *testing.T, host, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	out, err := b.On(ctx, host, name, args...).CombinedOutput()
 	if err != nil {
