@@ -35,7 +35,7 @@ _rs_cached() {
 
 # The launcher's own path, if the same program is there and nobody but us and root
 # can change that. It is never run to find out what it is: the linker wrote the
-# build ID into its first 4096 bytes, which hold few line ends.
+# build ID into its first 4096 bytes, where there are few line ends.
 _rs_shared() {
 	[ -f @PATH@ ] && [ -x @PATH@ ] || return 1
 	_rs_own=1
@@ -48,7 +48,7 @@ _rs_shared() {
 		ls -ldn @PARTS@ 2>/dev/null | _rs_safe || return 1
 	fi
 	_rs_n=0
-	while [ $_rs_n -lt 64 ] && IFS= read -r _rs_x; do
+	while [ $_rs_n -lt @LINE@ ] && IFS= read -r _rs_x; do
 		case $_rs_x in *@BUILD@*) return 0 ;; esac
 		_rs_n=$((_rs_n + 1))
 	done <@PATH@

@@ -129,10 +129,11 @@ func installed(t testing.TB, dir string) Self {
 func TestForeignProgramAtSharedPath(t *testing.T) {
 	trap := "#!/bin/sh\n: >\"${0%/*}/trapped\"\n"
 	for name, content := range map[string]string{
-		"another program": trap,
-		"a long text":     trap + strings.Repeat("x\n", 100_000),
-		"no line end":     strings.Repeat("x", 1<<20),
-		"empty":           "",
+		"another program":  trap,
+		"a long text":      trap + strings.Repeat("x\n", 100_000),
+		"no line end":      strings.Repeat("x", 1<<20),
+		"empty":            "",
+		"the ID elsewhere": trap + strings.Repeat("x\n", 5000) + self(t).Build,
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, "/bin/sh")
@@ -437,5 +438,22 @@ func TestCanceled(t *testing.T) {
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != KindCanceled {
 		t.Errorf("error %v, want one of kind %s", err, KindCanceled)
+	}
+}
+
+func TestEndlessChatter(t *testing.T) {
+	for name, script := range map[string]string{
+		"lines":   "yes hello",
+		"markers": "yes $(printf '\\036')",
+		"no end":  "printf '\\036'; yes | tr -d '\\n'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newNode(t, "/bin/sh", "-c", script).start(t)
+			_, err := self(t).deliver(deadline(t), "n1", p, time.Minute)
+			var e *Error
+			if !errors.As(err, &e) || e.Kind != KindSession || !strings.Contains(e.Why, "too much text") {
+				t.Errorf("error %v, want one of kind %s", err, KindSession)
+			}
+		})
 	}
 }

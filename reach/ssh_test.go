@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,6 +151,46 @@ func TestSSHCloseEndsTheNode(t *testing.T) {
 	eventually(t, "the helper is gone", func() bool { return !alive(pid) })
 }
 
+// The network takes no more bytes in the middle of the delivery.
+func TestSSHStuck(t *testing.T) {
+	s := newSite(t, sshtest.Options{})
+	dialer := &sshx.Dialer{Timeout: time.Second, Connect: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &stuckConn{Conn: c, left: 1 << 20, closed: make(chan struct{})}, err
+	}}
+	defer dialer.Close()
+	begin := time.Now()
+	_, err := (&SSH{Self: s.Self, Dialer: dialer, Resolve: s.Resolve}).Dial(deadline(t), "n1")
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != KindReach || !strings.Contains(e.Why, "nothing moved for 1s") {
+		t.Errorf("error %v, want one of kind %s", err, KindReach)
+	}
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// A stuckConn takes so many bytes and then none until it is closed.
+type stuckConn struct {
+	net.Conn
+	left   int
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *stuckConn) Write(p []byte) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *stuckConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
 // alive says that a process is there and no zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -203,4 +245,21 @@ func TestLoginShellThatExits(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"Go away"`) {
 		t.Errorf("error %v, want what was printed", err)
 	}
+}
+
+func countingConnect(wrote *int) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &countedConn{c, wrote}, err
+	}
+}
+
+type countedConn struct {
+	net.Conn
+	wrote *int // by one goroutine at a time: x/crypto/ssh writes under a lock
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	*c.wrote += len(p)
+	return c.Conn.Write(p)
 }
