@@ -29,6 +29,8 @@ type dialer struct {
 	client  *sshx.Dialer
 	fork    bool // -launcher fork: this machine only
 
+	timeoutGiven bool // --connect-timeout
+
 	sys    System
 	config func() (*sshx.Config, error) // read when the first host needs it, once
 	mu     sync.Mutex                   // guards nodes
@@ -38,7 +40,7 @@ type dialer struct {
 func newDialer(j JobOptions, sys System, self reach.Self, log zerolog.Logger) (*dialer, error) {
 	d := &dialer{
 		child: &reach.Child{Self: self, Env: localEnv(sys.Environ)}, sys: sys, nodes: make(map[string]job.NodeDef),
-		fork: j.Launcher == "fork",
+		fork: j.Launcher == "fork", timeoutGiven: j.ConnectTimeout > 0,
 	}
 	program := j.LauncherExec
 	if len(program) == 0 && j.Launcher == "rsh" {
@@ -114,6 +116,9 @@ func (d *dialer) resolve(name string) (sshx.Target, error) {
 	t, err := config.Resolve(n.Host, d.user())
 	if err != nil {
 		return t, err
+	}
+	if d.timeoutGiven {
+		t.ConnectTimeout = 0 // the option wins over the configuration (CLI-12)
 	}
 	if n.Address != "" {
 		t.HostName = n.Address

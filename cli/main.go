@@ -209,6 +209,7 @@ func logger(w io.Writer, verbosity int) zerolog.Logger {
 	case verbosity > 1:
 		level = zerolog.DebugLevel
 	}
+	zerolog.TimeFieldFormat = time.RFC3339Nano // the default has whole seconds
 	console := zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: "15:04:05.000"}
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -36,6 +37,10 @@ func newClient(d *Dialer, t Target, conn ssh.Conn, w *wire, chans <-chan ssh.New
 
 // Target is what the client is connected to.
 func (c *Client) Target() Target { return c.target }
+
+// LocalAddr is our end of the connection; what it says is of use only for a direct
+// one.
+func (c *Client) LocalAddr() net.Addr { return c.conn.LocalAddr() }
 
 // Done is closed when the connection has ended, for whatever reason.
 func (c *Client) Done() <-chan struct{} { return c.done }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -319,8 +320,8 @@ func cached[T any](d *Dialer, m *map[string]func() T, name string, read func() T
 func (d *Dialer) knownFile(path string) *knownFile {
 	return cached(d, &d.known, path, func() *knownFile {
 		f, err := readKnownFile(path)
-		if err != nil {
-			d.Log.Debug().Err(err).Msg("known hosts")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.Log.Warn().Err(err).Msg("known hosts")
 		}
 		return f
 	})
