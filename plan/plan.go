@@ -49,7 +49,8 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	if err != nil {
 		return job.Plan{}, &Error{"bad-sort", err.Error(), ""}
 	}
-	nodes, notes := Unify(snap.Nodes)
+	nodes, kept, notes := Unify(snap.Nodes)
+	req.Apps = rename(req.Apps, kept)
 	nodes = sort.Nodes(nodes, mode)
 	if len(nodes) == 0 {
 		return job.Plan{}, &Error{NoNodes, "no node is left to start on", ""}
@@ -69,30 +70,50 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	return p, nil
 }
 
-// Unify joins nodes that turned out to be one machine (HOST-8): the first name
-// stays, slots that were written down add up.
-func Unify(nodes []job.Node) ([]job.Node, []job.Note) {
-	var joined []job.Node
-	names := make(map[string][]string) // by identity
-	first := make(map[string]int)
+// Unify joins nodes that turned out to be one machine (HOST-8): the first name stays,
+// slots and limits that were written down add up. kept has the name that stays for
+// each name.
+func Unify(nodes []job.Node) (joined []job.Node, kept map[string]string, notes []job.Note) {
+	kept = make(map[string]string)
+	same := make([][]string, len(nodes)) // names, by place in joined
+	first := make(map[string]int)        // place in joined, by identity
 	for _, n := range nodes {
 		i, known := first[n.Identity]
 		if !known || n.Identity == "" {
-			first[n.Identity] = len(joined)
+			i = len(joined)
+			first[n.Identity] = i
 			joined = append(joined, n)
 		} else {
 			joined[i].Slots += n.Slots
+			joined[i].MaxSlots += n.MaxSlots
 		}
-		names[n.Identity] = append(names[n.Identity], n.Name)
+		kept[n.Name] = joined[i].Name
+		same[i] = append(same[i], n.Name)
 	}
-	var notes []job.Note
-	for _, n := range joined {
-		if same := names[n.Identity]; len(same) > 1 && n.Identity != "" {
+	for i, n := range joined {
+		who := strings.Join(same[i], " and ")
+		if len(same[i]) > 2 {
+			who = hostlist.Fold(same[i])
+		}
+		if len(same[i]) > 1 {
 			notes = append(notes, job.Note{Code: SameNode, Node: n.Name,
-				Text: fmt.Sprintf("%s are one machine; it counts once, as %s", strings.Join(same, " and "), n.Name)})
+				Text: fmt.Sprintf("%s are one machine; it counts once, as %s", who, n.Name)})
 		}
 	}
-	return joined, notes
+	return joined, kept, notes
+}
+
+// rename gives each app's hosts the names that Unify has kept. A host that was not
+// reached keeps its own.
+func rename(apps []job.App, kept map[string]string) []job.App {
+	apps = slices.Clone(apps)
+	for i := range apps {
+		apps[i].Hosts = slices.Clone(apps[i].Hosts)
+		for k, name := range apps[i].Hosts {
+			apps[i].Hosts[k] = cmp.Or(kept[name], name)
+		}
+	}
+	return apps
 }
 
 // A seat is where one rank goes: an index into the nodes in filling order, and the
@@ -105,6 +126,10 @@ func place(req job.Request, nodes []job.Node) (seats []seat, over bool, err erro
 	used := make([]int, len(nodes))
 	for a, app := range req.Apps {
 		area := newArea(req, app, nodes, used)
+		if len(area.index) == 0 {
+			return nil, false, &Error{NoNodes, fmt.Sprintf("no node is left for %s: it is to run on %s only",
+				strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.Fold(app.Hosts)), ""}
+		}
 		n := app.N
 		if n == 0 {
 			n = area.all()
