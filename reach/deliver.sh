@@ -11,7 +11,7 @@
 # with # are not sent. Variables that live until exec are named _rs_x, since one
 # that came with the environment would go on to the ranks.
 #
-# In the usual case no other program is started.
+# When the program is in a cache below $HOME, no other program is started.
 
 _rs_say() { printf '\036remshell %s\n' "$*"; }
 
@@ -38,15 +38,7 @@ _rs_cached() {
 # build ID into its first 4096 bytes, where there are few line ends.
 _rs_shared() {
 	[ -f @PATH@ ] && [ -x @PATH@ ] || return 1
-	_rs_own=1
-	for _rs_x in @PARTS@; do
-		[ ! -L "$_rs_x" ] || return 1
-		[ -O "$_rs_x" ] || _rs_own=0
-	done
-	if [ $_rs_own = 0 ]; then
-		_rs_uid=$(id -u)
-		ls -ldn @PARTS@ 2>/dev/null | _rs_safe || return 1
-	fi
+	ls -ldn @PARTS@ 2>/dev/null | _rs_safe || return 1
 	_rs_n=0
 	while [ $_rs_n -lt @LINE@ ] && IFS= read -r _rs_x; do
 		case $_rs_x in *@BUILD@*) return 0 ;; esac
@@ -56,14 +48,18 @@ _rs_shared() {
 }
 
 # Reads ls -ldn of a file and of all folders above it: mode, links, owner. In a
-# folder with the sticky bit others cannot replace what is not theirs.
+# folder with the sticky bit others cannot replace what is not theirs. Who is in a
+# group that may write to a folder of root's, root has decided.
 _rs_safe() {
 	_rs_n=0
 	while read -r _rs_m _rs_x _rs_u _rs_x; do
 		_rs_n=$((_rs_n + 1))
-		case $_rs_u in 0 | "$_rs_uid") ;; *) return 1 ;; esac
-		case $_rs_m in d????????[tT]*) continue ;; ????????w*) return 1 ;; esac
-		case $_rs_u,$_rs_m in 0,*) ;; *,?????w*) return 1 ;; esac
+		case $_rs_m in
+		d????????[tT]*) ;;
+		l* | ????????w*) return 1 ;;
+		?????w*) [ "$_rs_u" = 0 ] || return 1 ;;
+		esac
+		[ "$_rs_u" = 0 ] || [ "$_rs_u" = "${_rs_uid:=$(id -u)}" ] || return 1
 	done
 	[ $_rs_n -eq @COUNT@ ]
 }
@@ -100,6 +96,7 @@ _rs_take() (
 	ln "$new" "$dir/mpiexec" || _rs_good "$dir/mpiexec" || mv -f "$new" "$dir/mpiexec" || exit 1
 )
 
+_rs_uid=
 # A program for another machine must not be tried: dash would take it for a script.
 if [ -r /proc/sys/kernel/arch ]; then
 	read -r _rs_x </proc/sys/kernel/arch
