@@ -75,30 +75,33 @@ func Main(ctx context.Context, args []string, sys System) int {
 	if done, code := tell(line, sys, failure); done {
 		return code
 	}
-	result, err := run(ctx, line, sys)
+	code, err := run(ctx, line, sys)
 	if err != nil {
-		report(sys.Err, err)
 		return exitCode(err, failure)
 	}
-	return result
+	return code
 }
 
 // tell answers -help and -version.
 func tell(line Line, sys System, failure int) (done bool, code int) {
+	var text string
+	var err error
 	switch {
 	case line.Version:
-		fmt.Fprint(sys.Out, VersionText(Version, pmiVersions))
+		text = VersionText(Version, pmiVersions)
 	case line.Help != nil && line.Help.Option != "":
-		text, err := Explain(line.Help.Option)
-		if err != nil {
-			report(sys.Err, err)
-			return true, failure
-		}
-		fmt.Fprint(sys.Out, text)
+		text, err = Explain(line.Help.Option)
 	case line.Help != nil:
-		fmt.Fprint(sys.Out, Usage())
+		text = Usage()
 	default:
 		return false, 0
+	}
+	if err == nil {
+		_, err = io.WriteString(sys.Out, text)
+	}
+	if err != nil {
+		report(sys.Err, err)
+		return true, failure
 	}
 	return true, exitOK
 }
@@ -116,8 +119,26 @@ func failureCode(text string) (int, error) {
 	return code, nil
 }
 
-// run starts the job of a command line and sees it to its end.
+// run starts the job of a command line, sees it to its end, and says what went wrong.
 func run(ctx context.Context, line Line, sys System) (int, error) {
+	out, errs := launch.Stdout(sys.Out, line.Job.Label), launch.Stderr(sys.Err, line.Job.Label)
+	code, err := start(ctx, line, sys, out, errs)
+	if err != nil {
+		report(errs, err)
+	}
+	errs.Close()
+	select {
+	case <-errs.Done():
+	case <-time.After(lastLines):
+	}
+	return code, err
+}
+
+// lastLines is how long we wait for a standard error that takes nothing.
+const lastLines = 2 * time.Second
+
+// start builds the world of a launch, and launches.
+func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer) (int, error) {
 	here, err := thisMachine(sys)
 	if err != nil {
 		return 0, err
@@ -130,11 +151,11 @@ func run(ctx context.Context, line Line, sys System) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	log := logger(sys.Err, line.Job.Verbosity)
+	log := logger(errs, line.Job.Verbosity)
 	env := launch.Env{
-		Dialer: sys.Dialer, Build: self.Build, Out: sys.Out, Err: sys.Err, Signals: sys.Signals, Log: log,
-		Label: line.Job.Label, Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
-		Say: func(text string) { fmt.Fprintf(sys.Err, "mpiexec: %s\n", text) },
+		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Log: log,
+		Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
+		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
 	}
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}
@@ -152,7 +173,7 @@ func run(ctx context.Context, line Line, sys System) (int, error) {
 	}
 	result, err := launch.Run(ctx, req, env)
 	if err == nil && result.Report != "" {
-		fmt.Fprintf(sys.Err, "mpiexec: %s\n", result.Report)
+		fmt.Fprintf(errs, "mpiexec: %s\n", result.Report)
 	}
 	return result.Code, err
 }

@@ -52,9 +52,9 @@ func (f *fleet) data(n *node, m *wire.Data) {
 	x := piece{from: n, rank: m.Rank, data: m.Bytes}
 	switch m.Stream {
 	case wire.Stdout:
-		f.out.put(x)
+		f.env.Out.put(x)
 	case wire.Stderr:
-		f.err.put(x)
+		f.env.Err.put(x)
 	case wire.Stdin:
 		f.feed.close()
 	}
@@ -63,8 +63,7 @@ func (f *fleet) data(n *node, m *wire.Data) {
 // prepare hands every node its part and waits until all are ready: all, or none.
 func (f *fleet) prepare(ctx context.Context, req job.Request, p job.Plan) error {
 	f.hub = newHub(f.nodes)
-	f.out = newPrinter(wire.Stdout, f.env.Out, f.env.Label, func() { f.events.put(StdoutGone{}) })
-	f.err = newPrinter(wire.Stderr, f.env.Err, f.env.Label, func() {})
+	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
 	f.feed = newFeeder(0, f.nodeOf(0), f.env.In)
 	for _, n := range f.nodes {
 		go f.read(n)

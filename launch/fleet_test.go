@@ -123,6 +123,14 @@ type run struct {
 	label    bool
 	signals  chan os.Signal
 	out, err lockedBuffer
+	stuck    io.Writer // stands in for stdout, if set
+}
+
+func (r *run) stdout() io.Writer {
+	if r.stuck != nil {
+		return r.stuck
+	}
+	return &r.out
 }
 
 // newRun asks for n ranks of a shell script on the nodes, one slot each unless the
@@ -150,9 +158,13 @@ func (r *run) do(t *testing.T) (job.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: &r.out, Err: &r.err, Signals: r.signals, Label: r.label,
-		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(&r.err, text) }}
+	out := launch.Stdout(r.stdout(), r.label)
+	errs := launch.Stderr(&r.err, r.label)
+	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
+		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }}
 	result, err := launch.Run(ctx, r.req, env)
+	errs.Close()
+	<-errs.Done()
 	if ctx.Err() != nil {
 		t.Fatalf("the job did not end; stdout %q, stderr %q", r.out.String(), r.err.String())
 	}
@@ -328,6 +340,49 @@ func TestInterruptGoesToTheRanks(t *testing.T) {
 	if err != nil || result.Code != 130 || result.Report != "" || strings.Count(r.out.String(), "caught") != 2 ||
 		!strings.Contains(r.err.String(), "^C: sent SIGINT to 2 ranks on 2 nodes") {
 		t.Errorf("code %d, %v, report %q, stdout %q, stderr %q", result.Code, err, result.Report, r.out.String(), r.err.String())
+	}
+}
+
+// A stuckWriter is a terminal after ^S: it takes nothing until it is let go.
+type stuckWriter struct{ letGo chan struct{} }
+
+func (w stuckWriter) Write(p []byte) (int, error) {
+	<-w.letGo
+	return len(p), nil
+}
+
+// Nobody reads our stdout: neither a timeout nor a signal may wait for that.
+func TestAStuckTerminalHoldsNoEnd(t *testing.T) {
+	terminal := stuckWriter{make(chan struct{})}
+	defer close(terminal.letGo)
+	r := newRun(1, `exec yes`, "a")
+	r.stuck = terminal
+	r.req.Limits.Run = 200 * time.Millisecond
+	if result, err := r.do(t); err != nil || result.Code != 124 {
+		t.Errorf("timeout: code %d, %v", result.Code, err)
+	}
+	r = newRun(1, `echo well; echo ready >&2`, "a")
+	r.stuck = terminal
+	ready := r.err.shows("ready")
+	go func() {
+		<-ready
+		r.signals <- syscall.SIGTERM
+	}()
+	if result, err := r.do(t); err != nil || result.Code != 143 {
+		t.Errorf("SIGTERM: code %d, %v", result.Code, err)
+	}
+}
+
+func TestAFullDiskIsTold(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	r := newRun(1, `echo hello; exec sleep 600`, "a")
+	r.stuck = full
+	if result, err := r.do(t); err != nil || result.Code != 125 || !strings.HasPrefix(result.Report, "standard output: ") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
 	}
 }
 

@@ -43,17 +43,16 @@ type Dialer interface {
 // An Env is the world of a launch.
 type Env struct {
 	Dialer  Dialer
-	Build   string // identity of this binary; helpers must be the same
-	In      io.Reader
-	Out     io.Writer
-	Err     io.Writer
+	Build   string    // identity of this binary; helpers must be the same
+	In      io.Reader // of rank 0; nil: it has none
+	Out     *Printer  // closed when the job is over
+	Err     *Printer  // left to the caller, who may have more to say
 	Signals <-chan os.Signal
 	Log     zerolog.Logger
-	Label   bool              // -l
 	Greet   time.Duration     // for a helper's first words, once its host is reached
 	Silence time.Duration     // how long a link may be dead
 	Umask   int               // negative: leave the nodes' own
-	Say     func(text string) // a line for the user
+	Say     func(text string) // a line for the user; must not wait
 }
 
 // A Cancelled is a start that a signal cancelled.
@@ -98,8 +97,6 @@ type fleet struct {
 	all    []*node // every node that was reached
 	plan   job.Plan
 	hub    *hub
-	out    *printer
-	err    *printer
 	feed   *feeder
 }
 
@@ -120,11 +117,10 @@ func (f *fleet) close() {
 		closing.Go(func() { n.conn.Close() })
 	}
 	closing.Wait()
-	if f.out != nil {
-		f.out.close()
-		f.err.close()
+	if f.feed != nil {
 		f.feed.close()
 	}
+	f.env.Out.Close()
 }
 
 // dismiss sends home the helpers that have no rank, and listens to the others.

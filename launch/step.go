@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -56,8 +57,8 @@ type (
 	}
 	// Signaled is a signal to mpiexec.
 	Signaled struct{ Number syscall.Signal }
-	// StdoutGone means that nobody reads our standard output any more.
-	StdoutGone struct{}
+	// StdoutGone means that our standard output takes nothing any more.
+	StdoutGone struct{ Err error }
 	// Tick says that State.Next has come.
 	Tick struct{}
 )
@@ -115,6 +116,7 @@ type State struct {
 	doubtEnds time.Time // when it counts
 	patience  time.Time // when silent ranks count, or the nodes are given up
 	runEnds   time.Time // -timeout
+	endsBy    time.Time // when those that were asked to end are killed
 	signals   int       // of those that end the job
 	rules     Rules
 }
@@ -203,10 +205,7 @@ func (s *State) Step(event any, now time.Time) []Action {
 	case Signaled:
 		return s.signaled(e.Number, now)
 	case StdoutGone:
-		if s.Code == 0 {
-			s.Code = ExitNoStdout
-		}
-		return s.end(now, Ending, s.rules.Grace)
+		return s.stdoutGone(e.Err, now)
 	case Tick:
 		return s.tick(now)
 	}
@@ -269,6 +268,18 @@ func (s *State) aborted(e Aborted, now time.Time) []Action {
 	return s.end(now, Ending, s.rules.Grace)
 }
 
+// stdoutGone ends the job: quietly if the reader has gone, as in a pipeline (IO-12);
+// a full disk is a failure of ours.
+func (s *State) stdoutGone(err error, now time.Time) []Action {
+	if !errors.Is(err, syscall.EPIPE) {
+		return s.fail(now, Cause{"standard output: " + reasonOf(err), "", ExitInternal, -1})
+	}
+	if s.Cause == nil && s.Code == 0 {
+		s.Code = ExitNoStdout
+	}
+	return s.end(now, Ending, s.rules.Grace)
+}
+
 // failedRank judges a rank that failed by itself.
 func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
 	c := Cause{s.who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}
@@ -293,15 +304,17 @@ func (s *State) fail(now time.Time, c Cause) []Action {
 	return s.end(now, Ending, s.rules.Grace)
 }
 
-// end asks all nodes to end what is left, unless they were asked as strongly.
+// end asks all nodes to end what is left, unless they were asked as strongly and to
+// be as quick.
 func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
-	if s.Phase >= phase {
+	by := now.Add(grace)
+	if s.Phase > phase || s.Phase == phase && !by.Before(s.endsBy) {
 		return s.settle(now)
 	}
-	s.Phase = phase
+	s.Phase, s.endsBy = phase, by
 	s.silent, s.runEnds = nil, time.Time{}
 	s.suspicion, s.doubtEnds = nil, time.Time{}
-	s.patience = now.Add(grace + killPatience)
+	s.patience = by.Add(killPatience)
 	if s.Left == 0 && s.Undone == 0 {
 		return []Action{Finish{}}
 	}
@@ -371,8 +384,10 @@ func (s *State) signaled(number syscall.Signal, now time.Time) []Action {
 		return s.end(now, Ending, s.rules.Grace)
 	case syscall.SIGTSTP:
 		return []Action{Suspend{}}
+	case syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGWINCH:
+		return []Action{SignalAll{number}}
 	}
-	return []Action{SignalAll{number}}
+	return nil // SIGPIPE: our own pipes are told by their errors
 }
 
 // interrupted is ^C: once for the ranks, twice for us, thrice at once.
@@ -389,7 +404,7 @@ func (s *State) interrupted(now time.Time) []Action {
 			count(s.Left, "rank"), count(s.Undone, "node"))
 		return []Action{SignalAll{syscall.SIGINT}, Say{text}}
 	case s.signals <= 2:
-		return s.end(now, Ending, interrupt2)
+		return append(s.end(now, Ending, interrupt2), Say{"^C: ending the ranks; press ^C again to leave at once"})
 	}
 	s.Phase = Killing
 	return []Action{EndAll{0, 0}, Finish{}}

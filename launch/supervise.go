@@ -32,18 +32,52 @@ func (f *fleet) supervise(ctx context.Context, req job.Request) (job.Result, err
 	for _, n := range f.nodes {
 		n.conn.Send(&wire.Bye{})
 	}
-	if state.signals < 3 { // who presses ^C thrice waits for no terminal
-		f.finishOutput()
-	}
+	f.finishOutput(ctx, &state)
 	return job.Result{Code: state.ExitCode(), Report: state.Report(), Exits: state.Exits}, nil
 }
 
-// finishOutput waits until all that the ranks wrote is written here too.
-func (f *fleet) finishOutput() {
-	f.out.close()
-	f.err.close()
-	<-f.out.done
-	<-f.err.done
+// drainTime is how long output may take that nobody seems to read, when a job was
+// ended before its time (IO-10).
+const drainTime = 2 * time.Second
+
+// printed says that all output of the ranks was written.
+type printed struct{}
+
+// finishOutput waits until all that the ranks wrote to stdout is written here too. If
+// the job ended well that may take as long as its reader likes, but a signal ends the
+// wait.
+func (f *fleet) finishOutput(ctx context.Context, state *State) {
+	if state.signals > 2 {
+		return // who presses ^C thrice waits for no terminal
+	}
+	var deadline time.Time
+	if state.ExitCode() != 0 {
+		deadline = time.Now().Add(drainTime)
+	}
+	f.env.Out.Close()
+	go func() {
+		<-f.env.Out.Done()
+		f.events.put(printed{})
+	}()
+	for {
+		events := f.events.take(ctx, deadline)
+		if len(events) == 0 {
+			return
+		}
+		for _, event := range events {
+			switch e := event.(type) {
+			case printed:
+				return
+			case StdoutGone:
+				state.Step(e, time.Now())
+			case Signaled:
+				if e.Number == syscall.SIGINT || e.Number == syscall.SIGTERM || e.Number == syscall.SIGHUP {
+					state.blame(e.Number)
+					return
+				}
+			}
+		}
+	}
 }
 
 // translate turns what a node said into what supervision has to judge, if anything.
@@ -67,8 +101,8 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 			return []any{NotStarted{m.Rank, m.Code, m.Err, m.Hint}}
 		}
 	case *wire.Exited:
-		f.out.put(piece{rank: m.Exit.Rank, end: true})
-		f.err.put(piece{rank: m.Exit.Rank, end: true})
+		f.env.Out.put(piece{rank: m.Exit.Rank, end: true})
+		f.env.Err.put(piece{rank: m.Exit.Rank, end: true})
 		news := []any{Exited{m.Exit}}
 		if doubt, stuck := f.hub.left(n, m.Exit.Rank); stuck {
 			news = append(news, doubt)

@@ -25,7 +25,7 @@ func (s *State) Report() string {
 	if s.Stopped > 0 {
 		text += fmt.Sprintf("\n  then      stopped %s", count(s.Stopped, "other rank"))
 	}
-	return text + fmt.Sprintf("\n  exit code %d", s.Cause.Code)
+	return text + fmt.Sprintf("\n  exit code %d", s.ExitCode())
 }
 
 // died says how a rank ended, as the end of "rank 5 on node02 ...".
