@@ -32,12 +32,12 @@ import (
 var Version = "development"
 
 // pmiVersions are those that the ranks' server speaks.
-var pmiVersions = []string{"PMI-1 1.1"}
+var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0 (without spawn)"}
 
 // Signals are those mpiexec takes care of (cli.md SIG-1 to SIG-5).
 var Signals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP,
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGPIPE,
 }
 
 // A System is all the program may know of the world around it.
@@ -45,6 +45,7 @@ type System struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Signals  <-chan os.Signal
+	Suspend  func() // stops this process as ^Z does, and returns when it goes on
 	Environ  []string
 	Getwd    func() (string, error)
 	FS       fs.FS         // "/"
@@ -153,7 +154,7 @@ func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer
 	}
 	log := logger(errs, line.Job.Verbosity)
 	env := launch.Env{
-		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Log: log,
+		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend, Log: log,
 		Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
 		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
 	}

@@ -68,43 +68,45 @@ func (f *fleet) prepare(ctx context.Context, req job.Request, p job.Plan) error 
 	for _, n := range f.nodes {
 		go f.read(n)
 	}
-	deadline := startDeadline(req)
 	local := f.localAddress()
 	for i, n := range f.nodes {
 		n.conn.Send(f.preparation(req, p, i, local))
 	}
 	waiting := len(f.nodes)
 	for waiting > 0 {
-		events := f.events.take(ctx, deadline)
+		events := f.events.take(ctx, time.Time{})
 		if len(events) == 0 {
-			return f.late(ctx, req)
+			return context.Cause(ctx)
 		}
 		for _, event := range events {
-			if err := f.ready(event); err != nil {
+			ready, err := f.ready(event)
+			if err != nil {
 				return err
 			}
-			waiting--
+			if ready {
+				waiting--
+			}
 		}
 	}
 	return nil
 }
 
-// ready judges what a node says to Prepare; nil is Prepared.
-func (f *fleet) ready(event any) error {
+// ready judges what a node says to Prepare.
+func (f *fleet) ready(event any) (bool, error) {
 	switch e := event.(type) {
 	case said:
-		if m, ok := e.m.(*wire.Refused); ok {
+		switch m := e.m.(type) {
+		case *wire.Prepared:
+			return true, nil
+		case *wire.Refused:
 			text := fmt.Sprintf("%s: %s", e.from.def.Name, m.Reason)
-			return &StartError{Text: text, Way: m.Hint, Code: m.Code}
+			return false, &StartError{Text: text, Way: m.Hint, Code: m.Code}
 		}
-		if _, ok := e.m.(*wire.Prepared); ok {
-			return nil
-		}
-		return fmt.Errorf("%s: helper: unexpected %T", e.from.def.Name, e.m)
+		return false, fmt.Errorf("%s: helper: unexpected %T", e.from.def.Name, e.m)
 	case ended:
-		return fmt.Errorf("lost contact with %s (%w) before the start", e.from.def.Name, e.err)
+		return false, fmt.Errorf("lost contact with %s (%w) before the start", e.from.def.Name, e.err)
 	}
-	return nil
+	return false, nil
 }
 
 // A StartError is a program that cannot be started somewhere. Code is the exit code
@@ -118,25 +120,6 @@ func (e *StartError) Error() string { return e.Text }
 
 // Hint is what to do about it.
 func (e *StartError) Hint() string { return e.Way }
-
-// late says why the wait for a start has ended.
-func (f *fleet) late(ctx context.Context, req job.Request) error {
-	if ctx.Err() != nil {
-		return why(ctx)
-	}
-	return &StartError{fmt.Sprintf("not every node was ready within %v", startLimit(req)),
-		"raise --start-timeout", ExitInternal}
-}
-
-// startLimit is how long a start may take (cli.md --start-timeout).
-func startLimit(req job.Request) time.Duration {
-	if req.Limits.Start > 0 {
-		return req.Limits.Start
-	}
-	return time.Minute + time.Duration(len(req.Nodes)/10)*time.Second
-}
-
-func startDeadline(req job.Request) time.Time { return time.Now().Add(startLimit(req)) }
 
 // preparation is what node i of the plan has to know.
 func (f *fleet) preparation(req job.Request, p job.Plan, i int, local string) *wire.Prepare {

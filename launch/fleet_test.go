@@ -117,13 +117,20 @@ func (l *local) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, e
 
 // A run is a job under test.
 type run struct {
-	dialer   local
-	req      job.Request
-	in       io.Reader
-	label    bool
-	signals  chan os.Signal
-	out, err lockedBuffer
-	stuck    io.Writer // stands in for stdout, if set
+	dialer    local
+	req       job.Request
+	in        io.Reader
+	label     bool
+	signals   chan os.Signal
+	out, err  lockedBuffer
+	suspended chan struct{}
+	stuck     io.Writer // stands in for stdout, if set
+}
+
+// suspend stands in for a stop: it returns when the test lets the job go on.
+func (r *run) suspend() {
+	r.suspended <- struct{}{}
+	<-r.suspended
 }
 
 func (r *run) stdout() io.Writer {
@@ -136,7 +143,7 @@ func (r *run) stdout() io.Writer {
 // newRun asks for n ranks of a shell script on the nodes, one slot each unless the
 // name says otherwise ("a:2").
 func newRun(n int, script string, nodes ...string) *run {
-	r := &run{signals: make(chan os.Signal, 4)}
+	r := &run{signals: make(chan os.Signal, 4), suspended: make(chan struct{})}
 	r.req = job.Request{
 		Job:    "test",
 		Apps:   []job.App{{N: n, Argv: []string{"/bin/sh", "-c", script}, Dir: "/"}},
@@ -161,7 +168,7 @@ func (r *run) do(t *testing.T) (job.Result, error) {
 	out := launch.Stdout(r.stdout(), r.label)
 	errs := launch.Stderr(&r.err, r.label)
 	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
-		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }}
+		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
 	result, err := launch.Run(ctx, r.req, env)
 	errs.Close()
 	<-errs.Done()
@@ -370,6 +377,32 @@ func TestAStuckTerminalHoldsNoEnd(t *testing.T) {
 	}()
 	if result, err := r.do(t); err != nil || result.Code != 143 {
 		t.Errorf("SIGTERM: code %d, %v", result.Code, err)
+	}
+}
+
+// ^Z stops the ranks before mpiexec, and lets them go on after it.
+func TestSuspendStopsTheRanks(t *testing.T) {
+	r := newRun(1, `echo $$; trap 'exit 0' USR1; while :; do sleep 0.05; done`, "a")
+	ready := r.out.shows("\n")
+	stateOf := func() string {
+		stat, _ := os.ReadFile("/proc/" + strings.TrimSpace(r.out.String()) + "/stat")
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return rest[:min(1, len(rest))]
+	}
+	go func() {
+		<-ready
+		r.signals <- syscall.SIGTSTP
+		<-r.suspended
+		for deadline := time.Now().Add(10 * time.Second); stateOf() != "T" && time.Now().Before(deadline); {
+		}
+		if got := stateOf(); got != "T" {
+			t.Errorf("the rank is in state %q, want T", got)
+		}
+		r.suspended <- struct{}{}
+		r.signals <- syscall.SIGUSR1
+	}()
+	if result, err := r.do(t); err != nil || result.Code != 0 {
+		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
 	}
 }
 

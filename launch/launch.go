@@ -18,7 +18,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,6 +52,7 @@ type Env struct {
 	Silence time.Duration     // how long a link may be dead
 	Umask   int               // negative: leave the nodes' own
 	Say     func(text string) // a line for the user; must not wait
+	Suspend func()            // stops this process as ^Z does, and returns when it goes on
 }
 
 // A Cancelled is a start that a signal cancelled.
@@ -66,27 +66,45 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	events := newBox()
-	signals := watchSignals(env.Signals, cancel)
+	signals := watchSignals(env, cancel)
+	startBy := time.Now().Add(startLimit(req))
+	starting, started := context.WithDeadlineCause(ctx, startBy, lateError(req))
+	defer started()
 
-	fleet, snap, err := muster(ctx, req, env, events)
+	fleet, snap, err := muster(starting, req, env, events)
 	defer fleet.close()
 	if err != nil {
 		return job.Result{}, err
 	}
 	p, err := plan.Make(req, snap)
-	if err != nil {
-		return job.Result{}, err
-	}
 	for _, note := range p.Notes {
 		env.Say(note.Text)
 	}
+	if err != nil {
+		return job.Result{}, err
+	}
 	fleet.dismiss(p)
-	if err := fleet.prepare(ctx, req, p); err != nil {
+	if err := fleet.prepare(starting, req, p); err != nil {
 		return job.Result{}, err
 	}
 	signals.handOver(events)
 	fleet.start(req)
-	return fleet.supervise(ctx, req)
+	return fleet.supervise(ctx, req, startBy)
+}
+
+// startLimit is how long a start may take, from the first connection to the last
+// rank that runs (cli.md --start-timeout).
+func startLimit(req job.Request) time.Duration {
+	if req.Limits.Start > 0 {
+		return req.Limits.Start
+	}
+	return time.Minute + time.Duration(len(req.Nodes)/10)*time.Second
+}
+
+// lateError is what --start-timeout says when it strikes.
+func lateError(req job.Request) *StartError {
+	return &StartError{fmt.Sprintf("not every rank had started within %v", startLimit(req)),
+		"raise --start-timeout, or see with -v what takes so long", ExitInternal}
 }
 
 // A fleet is the nodes of a job and the connections to them.
@@ -146,10 +164,10 @@ type signalWatch struct {
 	events *box
 }
 
-func watchSignals(signals <-chan os.Signal, cancel context.CancelCauseFunc) *signalWatch {
+func watchSignals(env Env, cancel context.CancelCauseFunc) *signalWatch {
 	w := &signalWatch{}
 	go func() {
-		for sig := range signals {
+		for sig := range env.Signals {
 			number, _ := sig.(syscall.Signal)
 			w.mu.Lock()
 			events := w.events
@@ -157,7 +175,9 @@ func watchSignals(signals <-chan os.Signal, cancel context.CancelCauseFunc) *sig
 			switch {
 			case events != nil:
 				events.put(Signaled{number})
-			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP:
+			case number == syscall.SIGTSTP:
+				env.Suspend()
+			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP || number == syscall.SIGQUIT:
 				cancel(&Cancelled{number})
 			}
 		}
@@ -169,13 +189,4 @@ func (w *signalWatch) handOver(events *box) {
 	w.mu.Lock()
 	w.events = events
 	w.mu.Unlock()
-}
-
-// why returns the reason for which ctx ended: a signal, or what its caller said.
-func why(ctx context.Context) error {
-	err := context.Cause(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("not every rank had started in time; see --start-timeout")
-	}
-	return err
 }

@@ -36,7 +36,7 @@ func muster(ctx context.Context, req job.Request, env Env, events *box) (*fleet,
 		snap.Nodes = append(snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe})
 	}
 	if ctx.Err() != nil {
-		return f, snap, why(ctx)
+		return f, snap, whyUnmustered(ctx, snap.Failed)
 	}
 	if len(snap.Failed) > 0 && (!req.Skip || len(snap.Nodes) == 0) {
 		return f, snap, &UnreachableError{snap.Failed, len(snap.Nodes) > 0}
@@ -45,6 +45,21 @@ func muster(ctx context.Context, req job.Request, env Env, events *box) (*fleet,
 		env.Say(failure.Error() + "; skipped")
 	}
 	return f, snap, nil
+}
+
+// whyUnmustered is the reason for which ctx ended: a signal, or the time for a start,
+// and then the hosts that had not answered.
+func whyUnmustered(ctx context.Context, failed []job.Failure) error {
+	cause := context.Cause(ctx)
+	var late *StartError
+	if !errors.As(cause, &late) || len(failed) == 0 {
+		return cause
+	}
+	var hosts []string
+	for _, f := range failed {
+		hosts = append(hosts, f.Node)
+	}
+	return &StartError{late.Text + ": no answer yet from " + fold(hosts), late.Way, late.Code}
 }
 
 // reachNode connects to one node and takes its helper's first words.

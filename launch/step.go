@@ -31,6 +31,8 @@ const (
 type (
 	// Exited is the end of a rank.
 	Exited struct{ job.Exit }
+	// Started is a rank that runs.
+	Started struct{ Rank int }
 	// NotStarted is a rank whose exec failed; the others of its node may run.
 	NotStarted struct {
 		Rank, Code   int
@@ -47,6 +49,11 @@ type (
 	Aborted struct {
 		Rank, Code int
 		Text       string
+	}
+	// Junk is a rank that said on PMI what no client says: the same as its death.
+	Junk struct {
+		Rank int
+		Text string
 	}
 	// Suspicion is a sign that the job cannot go on, of which an exit that is under
 	// way may be the true cause.
@@ -116,6 +123,9 @@ type State struct {
 	doubtEnds time.Time // when it counts
 	patience  time.Time // when silent ranks count, or the nodes are given up
 	runEnds   time.Time // -timeout
+	startEnds time.Time // --start-timeout; zero once every rank runs
+	unstarted int
+	began     time.Time
 	endsBy    time.Time // when those that were asked to end are killed
 	signals   int       // of those that end the job
 	rules     Rules
@@ -130,12 +140,14 @@ type nodeState struct {
 type Rules struct {
 	Grace   time.Duration // --kill-grace
 	Timeout time.Duration // -timeout; 0: none
+	StartBy time.Time     // --start-timeout; zero: none
 	Ends    job.Ends
 }
 
 // NewState is the state of a job whose ranks were just let go.
 func NewState(p job.Plan, rules Rules, now time.Time) State {
 	s := State{Left: p.Size, Undone: len(p.Nodes), rules: rules,
+		unstarted: p.Size, startEnds: rules.StartBy, began: now,
 		nodeOf: make([]int, p.Size), over: make([]bool, p.Size)}
 	for i, n := range p.Nodes {
 		s.nodes = append(s.nodes, nodeState{name: n.Name})
@@ -152,7 +164,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 // Next is when Step wants a Tick; the zero time: never.
 func (s *State) Next() time.Time {
 	var next time.Time
-	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds} {
+	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds, s.startEnds} {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
@@ -162,7 +174,7 @@ func (s *State) Next() time.Time {
 
 // Shift moves all deadlines: they do not run while mpiexec is stopped (SIG-5).
 func (s *State) Shift(by time.Duration) {
-	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds} {
+	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds, &s.startEnds} {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
@@ -186,7 +198,13 @@ func (s *State) Step(event any, now time.Time) []Action {
 	switch e := event.(type) {
 	case Exited:
 		return s.exited(e.Exit, now)
+	case Started:
+		s.oneStarted()
+		return nil
+	case Junk:
+		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Text, "", 1, e.Rank})
 	case NotStarted:
+		s.oneStarted()
 		s.rankOver(e.Rank)
 		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Reason, e.Hint, e.Code, e.Rank})
 	case NodeLost:
@@ -251,6 +269,7 @@ func (s *State) nodeLost(e NodeLost, now time.Time) []Action {
 	if e.Why != "" {
 		cause.Text += " (" + e.Why + ")"
 	}
+	cause.Text += " after " + clock(now.Sub(s.began))
 	if len(lost) > 0 {
 		cause.Text += ", where " + ranks(lost) + " ran"
 	}
@@ -312,7 +331,7 @@ func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
 		return s.settle(now)
 	}
 	s.Phase, s.endsBy = phase, by
-	s.silent, s.runEnds = nil, time.Time{}
+	s.silent, s.runEnds, s.startEnds = nil, time.Time{}, time.Time{}
 	s.suspicion, s.doubtEnds = nil, time.Time{}
 	s.patience = by.Add(killPatience)
 	if s.Left == 0 && s.Undone == 0 {
@@ -330,7 +349,7 @@ func (s *State) settle(now time.Time) []Action {
 		return []Action{Finish{}}
 	case s.Phase < Ending:
 		s.Phase = Leaving
-		s.runEnds, s.silent = time.Time{}, nil
+		s.runEnds, s.startEnds, s.silent = time.Time{}, time.Time{}, nil
 		s.suspicion, s.doubtEnds = nil, time.Time{}
 		s.patience = now.Add(linger + lingerGrace + killPatience)
 		return []Action{EndAll{linger, lingerGrace}}
@@ -344,6 +363,9 @@ func (s *State) tick(now time.Time) []Action {
 	case due(s.doubtEnds):
 		c := *s.suspicion
 		return s.fail(now, c)
+	case due(s.startEnds):
+		s.Cause = &Cause{fmt.Sprintf("%s had not started when --start-timeout struck", count(s.unstarted, "rank")), "", ExitInternal, -1}
+		return s.end(now, Ending, s.rules.Grace)
 	case due(s.runEnds):
 		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", ExitTimeout, -1}
 		return s.end(now, Ending, s.rules.Grace)
@@ -450,6 +472,13 @@ func (s *State) ExitCode() int {
 func (s *State) stoppedByUs(e job.Exit) bool {
 	ours := e.Signal == int(syscall.SIGTERM) || e.Signal == int(syscall.SIGKILL)
 	return ours && s.Stopped > 0 && e.Rank != s.Cause.Rank
+}
+
+// oneStarted counts a rank that runs, or cannot.
+func (s *State) oneStarted() {
+	if s.unstarted--; s.unstarted == 0 {
+		s.startEnds = time.Time{}
+	}
 }
 
 // rankOver notes that a rank is over, and reports whether that is news.

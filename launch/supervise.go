@@ -11,9 +11,9 @@ import (
 )
 
 // supervise runs the job to its end: events in, Step, actions out.
-func (f *fleet) supervise(ctx context.Context, req job.Request) (job.Result, error) {
+func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Time) (job.Result, error) {
 	state := NewState(f.plan, Rules{
-		Grace: req.Limits.Grace, Timeout: req.Limits.Run, Ends: req.Ends,
+		Grace: req.Limits.Grace, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy,
 	}, time.Now())
 	for finished := false; !finished; {
 		events := f.events.take(ctx, state.Next())
@@ -100,6 +100,7 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		if m.Err != "" {
 			return []any{NotStarted{m.Rank, m.Code, m.Err, m.Hint}}
 		}
+		return []any{Started{m.Rank}}
 	case *wire.Exited:
 		f.env.Out.put(piece{rank: m.Exit.Rank, end: true})
 		f.env.Err.put(piece{rank: m.Exit.Rank, end: true})
@@ -126,6 +127,8 @@ func translatePMI(m *wire.PMI) []any {
 	switch m.Event {
 	case wire.PMIAborted:
 		return []any{Aborted{m.Rank, m.Code, m.Text}}
+	case wire.PMIJunk:
+		return []any{Junk{m.Rank, m.Text}}
 	case wire.PMILost:
 		return []any{Suspicion{m.Rank, fmt.Sprintf("rank %d closed its PMI connection without MPI_Finalize", m.Rank)}}
 	}
@@ -158,15 +161,14 @@ func (f *fleet) tell(m wire.Message) {
 	}
 }
 
-// suspend stops the whole job until somebody continues it (SIG-5). We stop by
-// SIGSTOP, which nobody can catch, and go on behind it when we are continued.
+// suspend stops the whole job until somebody continues it (SIG-5).
 func (f *fleet) suspend(state *State) {
 	f.tell(&wire.Signal{Number: int(syscall.SIGSTOP)})
 	for _, n := range f.nodes {
 		n.conn.Flush()
 	}
 	began := time.Now()
-	syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	f.env.Suspend()
 	state.Shift(time.Since(began))
 	f.tell(&wire.Signal{Number: int(syscall.SIGCONT)})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,12 @@ func died(e job.Exit) string {
 		text += ", core dumped"
 	}
 	return text
+}
+
+// clock writes a time as hours, minutes and seconds.
+func clock(d time.Duration) string {
+	seconds := int(d.Round(time.Second) / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 }
 
 // signalText names a signal as strsignal(3) does, with a capital.

@@ -57,7 +57,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	}
 	seats, over, err := place(req, nodes)
 	if err != nil {
-		return job.Plan{}, err
+		return job.Plan{Notes: notes}, err
 	}
 	if over && req.Nameless {
 		notes = append(notes, job.Note{Code: Overbook, Text: fmt.Sprintf(
