@@ -65,7 +65,8 @@ _rs_safe() {
 }
 
 # Takes the program into a cache folder. Exit code: 0 taken, 1 cannot be written,
-# 2 not ours, 3 nothing can be executed there, 4 no room.
+# 2 not ours, 3 nothing can be executed there, 4 no room, 5 the input has ended, so
+# that nobody is there any more.
 #
 # It is written under a name that no other delivery has, on no host, and gets its
 # own name when it is complete. An existing program stays: over NFS, replacing it
@@ -82,7 +83,7 @@ _rs_take() (
 	mkdir "$dir"
 	_rs_ours "$dir" || exit 1
 	trap 'rm -f "$new"' EXIT
-	trap 'exit 1' HUP INT TERM
+	trap 'exit 1' HUP INT TERM PIPE
 	find "$dir" -name '.*' -type f -mtime +0 -exec rm -f {} + </dev/null
 	printf '#!/bin/sh\n' >"$new" && chmod 700 "$new" || exit 1
 	"$new" </dev/null || exit 3
@@ -91,8 +92,8 @@ _rs_take() (
 		head -c @SIZE@
 	else
 		dd bs=1 count=@SIZE@
-	fi | { cat >"$new" || cat >/dev/null; }
-	[ $(($(wc -c <"$new"))) -eq @SIZE@ ] || exit 4
+	fi | { cat >"$new" || { cat >/dev/null; false; }; } || exit 4
+	[ $(($(wc -c <"$new"))) -eq @SIZE@ ] || exit 5
 	ln "$new" "$dir/mpiexec" || _rs_good "$dir/mpiexec" || mv -f "$new" "$dir/mpiexec" || exit 1
 )
 
@@ -130,6 +131,7 @@ for _rs_x; do
 	2) _rs_n='belongs to somebody else' ;;
 	3) _rs_n='no program can be run there (noexec)' ;;
 	4) _rs_n='no room' ;;
+	5) exit 1 ;;
 	*) _rs_n='cannot be written' ;;
 	esac
 	_rs_why="$_rs_why${_rs_why:+, }$_rs_x: $_rs_n"
