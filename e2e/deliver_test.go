@@ -48,8 +48,8 @@ func (b *bed) helperOn(t *testing.T, host string) string {
 // Issue 2, done when 2: a host without any file of ours works; the second start sends
 // hardly anything.
 func TestSecondStartSendsNothing(t *testing.T) {
-	needNamespaces(t)
 	b := newBed(t, field.Options{Hosts: 2})
+	b.needNamespaces(t)
 	info, err := os.Stat(binary)
 	if err != nil {
 		t.Fatal(err)
@@ -79,8 +79,8 @@ func TestSecondStartSendsNothing(t *testing.T) {
 
 // Issue 2, done when 2: with a shared home nothing is sent and nothing is written.
 func TestSharedHome(t *testing.T) {
-	needNamespaces(t)
 	b := newBed(t, field.Options{Hosts: 2, SharedHome: true})
+	b.needNamespaces(t)
 	before := b.received(t, "n1")
 	if at := b.helperOn(t, "n1"); at != binary {
 		t.Errorf("the helper runs from %s, not from the launcher's own path %s", at, binary)
@@ -105,8 +105,8 @@ func (b *bed) mountNoexec(t *testing.T, host string, dirs ...string) {
 // Issue 2, done when 3: noexec caches. The next folder is taken; without any, a line
 // says so, and what else there is.
 func TestNoexecCache(t *testing.T) {
-	needNamespaces(t)
 	b := newBed(t, field.Options{Hosts: 2})
+	b.needNamespaces(t)
 	b.mountNoexec(t, "n1", "/root/.cache", "/tmp")
 	if at := b.helperOn(t, "n1"); !strings.HasPrefix(at, "/dev/shm/remshell-0/") {
 		t.Errorf("home and /tmp are noexec; the helper runs from %s", at)
@@ -126,8 +126,8 @@ func TestNoexecCache(t *testing.T) {
 }
 
 func TestFullDisks(t *testing.T) {
-	needNamespaces(t)
 	b := newBed(t, field.Options{Hosts: 2})
+	b.needNamespaces(t)
 	for _, dir := range []string{"/root/.cache", "/tmp"} {
 		b.on(t, "n1", "mkdir", "-p", dir)
 		b.on(t, "n1", "mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "field", dir)
@@ -142,8 +142,8 @@ func TestFullDisks(t *testing.T) {
 
 // What somebody else has put where we look is never run, nor is a link followed.
 func TestProgramOfSomebodyElse(t *testing.T) {
-	needNamespaces(t)
 	b := newBed(t, field.Options{Hosts: 1})
+	b.needNamespaces(t)
 	build := path.Base(path.Dir(b.helperOn(t, "n1")))
 	trap := "/tmp/remshell-0/" + build
 	b.on(t, "n1", "sh", "-c", `rm -r /root/.cache
@@ -163,7 +163,6 @@ func TestProgramOfSomebodyElse(t *testing.T) {
 
 // Login shells that do not speak sh, and all of them noisy: 10 kB on both streams.
 func TestLoginShells(t *testing.T) {
-	needNamespaces(t)
 	noise := `seq 1 2000; seq 1 2000 1>&2`
 	for shell, startup := range map[string]string{
 		"/bin/bash":     "/root/.bashrc",
@@ -176,6 +175,7 @@ func TestLoginShells(t *testing.T) {
 				t.Skipf("%v; run as root: testdata/install.sh", err)
 			}
 			b := newBed(t, field.Options{Hosts: 1, Shell: shell})
+			b.needNamespaces(t)
 			text := noise
 			if strings.HasSuffix(shell, "csh") {
 				text = `seq 1 2000; sh -c "seq 1 2000 1>&2"` // csh cannot redirect stderr
@@ -203,8 +203,8 @@ func TestLoginShells(t *testing.T) {
 // Startup files that are in the way: the usual early return does no harm; one that ends
 // the shell or never ends is named.
 func TestStartupFileInTheWay(t *testing.T) {
-	needNamespaces(t)
 	b := newBed(t, field.Options{Hosts: 2, Shell: "/bin/bash"})
+	b.needNamespaces(t)
 	bashrc := func(text string) {
 		if err := os.WriteFile(b.Root("n1")+"/root/.bashrc", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -238,8 +238,8 @@ func stuckAfter(bytes int) string {
 // Half a program is never run, and nothing of it stays: neither when the line gets
 // stuck, nor when mpiexec is killed meanwhile. The next start works.
 func TestHalfDelivered(t *testing.T) {
-	needNamespaces(t)
 	b := newBed(t, field.Options{Hosts: 2, SSHConfig: stuckAfter(2_000_000)})
+	b.needNamespaces(t)
 	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "3", "-n", "2", "true"}
 	b.refuses(t, job{args: args}, 125, "n1: ", "program", "3s")
 	b.clean(t, 5*time.Second)
@@ -271,16 +271,6 @@ func (b *bed) litterOf(size int64) bool {
 		}
 	}
 	return false
-}
-
-// A program that was torn in the cache, say by a full disk of old, is not fatal for ever.
-func TestTornProgramInCache(t *testing.T) {
-	needNamespaces(t)
-	b := newBed(t, field.Options{Hosts: 1})
-	at := b.helperOn(t, "n1")
-	b.on(t, "n1", "truncate", "-s", "100000", at)
-	r := b.run(t, "-host", "n1", "-n", "1", "true")
-	t.Logf("exit %d: %s", r.code, r.err)
 }
 
 // Several starts at once deliver to the same empty host without harm.

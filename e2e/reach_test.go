@@ -137,10 +137,13 @@ func (b *bed) signalSSHD(t *testing.T, host string, sig syscall.Signal) {
 func TestHostThatCannotBeReached(t *testing.T) {
 	for _, o := range obstacles {
 		t.Run(o.name, func(t *testing.T) {
-			if o.alone {
-				needNamespaces(t)
-			}
 			b := newBed(t, field.Options{Hosts: 2})
+			if o.alone {
+				b.needNamespaces(t)
+			}
+			if o.waits {
+				t.Parallel()
+			}
 			o.build(t, b)
 			if o.host == "" {
 				o.host = "n1"
