@@ -290,11 +290,12 @@ func (s *State) aborted(e Aborted, now time.Time) []Action {
 // stdoutGone ends the job: quietly if the reader has gone, as in a pipeline (IO-12);
 // a full disk is a failure of ours.
 func (s *State) stdoutGone(err error, now time.Time) []Action {
-	if !errors.Is(err, syscall.EPIPE) {
-		return s.fail(now, Cause{"standard output: " + reasonOf(err), "", ExitInternal, -1})
-	}
-	if s.Cause == nil && s.Code == 0 {
+	switch {
+	case s.Cause != nil || s.Code != 0:
+	case errors.Is(err, syscall.EPIPE):
 		s.Code = ExitNoStdout
+	default: // also after the last rank: output is lost whenever it is written
+		s.Cause = &Cause{"standard output: " + reasonOf(err), "", ExitInternal, -1}
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }

@@ -100,6 +100,7 @@ var steps = []struct {
 	{"one ^C, ranks end", Rules{}, sequence(sig(syscall.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
 		"SIGINT say linger finish", 130, ""},
 	{"a full disk is no quiet end", Rules{}, sequence(StdoutGone{syscall.ENOSPC}), "end(10s)", 125, "standard output: no space left on device"},
+	{"a full disk after the last rank", Rules{}, sequence(well, drained, StdoutGone{syscall.ENOSPC}), "linger finish finish", 125, "standard output"},
 	{"SIGPIPE is ours", Rules{}, sequence(sig(syscall.SIGPIPE)), "", 0, ""},
 	{"^C shortens an ending", Rules{}, sequence(exits(1, 3), sig(syscall.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
 	{"an ending is never lengthened", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
