@@ -116,7 +116,10 @@ func lost(err error) ending {
 	var e *sshx.DialError
 	if errors.As(err, &e) {
 		why = e.Why
-		if e.Err != nil {
+		switch {
+		case errors.Is(e.Err, io.EOF):
+			why = "the server closed the connection"
+		case e.Err != nil:
 			why = cause(e.Err).Error()
 		}
 	}
