@@ -140,11 +140,7 @@ const lastLines = 2 * time.Second
 
 // start builds the world of a launch, and launches.
 func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer) (int, error) {
-	here, err := thisMachine(sys)
-	if err != nil {
-		return 0, err
-	}
-	req, err := request(line, sys.Environ, here, opener(sys))
+	req, err := request(line, sys.Environ, thisMachine(sys), opener(sys))
 	if err != nil {
 		return 0, err
 	}

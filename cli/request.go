@@ -16,6 +16,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/launch"
 )
 
 // defaultGrace is the time between SIGTERM and SIGKILL (cli.md --kill-grace).
@@ -26,9 +27,10 @@ type Here struct {
 	Names []string // its host names, the first its own word for itself
 	Addrs []netip.Addr
 	Dir   string // working directory, as the user calls it
+	NoDir error  // why there is none, if it was removed or may not be looked at
 }
 
-// names reports whether a host expression means this machine (HOST-8).
+// isMe reports whether a host expression means this machine (HOST-8).
 func (h Here) isMe(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().IsLoopback() || slices.Contains(h.Addrs, addr.Unmap())
@@ -110,10 +112,24 @@ func newApp(s Section, j JobOptions, environ []string, here Here) (job.App, erro
 			app.Dir = dir
 		}
 	}
-	if !filepath.IsAbs(app.Dir) {
-		app.Dir = filepath.Join(here.Dir, app.Dir)
+	if err != nil || filepath.IsAbs(app.Dir) {
+		return app, err
 	}
+	if here.NoDir != nil {
+		return app, &launch.StartError{Text: fmt.Sprintf("working directory: %v", bare(here.NoDir)),
+			Way: "choose one with -wdir", Code: exitNoDir}
+	}
+	app.Dir = filepath.Join(here.Dir, app.Dir)
 	return app, err
+}
+
+// bare strips the name of the system call.
+func bare(err error) error {
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		return call.Err
+	}
+	return err
 }
 
 // hosts lists what a section names: the list, the file, or what the list takes of
