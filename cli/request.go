@@ -75,7 +75,7 @@ func ends(j JobOptions) job.Ends {
 // sections adds the apps of a line and the hosts they name. Hosts are candidates in
 // the order of first mention; a section that names its own is confined to them.
 func sections(req *job.Request, line Line, environ []string, here Here, open func(string) (io.ReadCloser, error)) error {
-	known := make(map[string]bool)
+	known := make(map[string]int) // index in req.Nodes, by name
 	for _, s := range line.Sections {
 		app, err := newApp(s, line.Job, environ, here)
 		if err != nil {
@@ -90,9 +90,13 @@ func sections(req *job.Request, line Line, environ []string, here Here, open fun
 		}
 		for _, h := range hosts {
 			app.Hosts = append(app.Hosts, h.Label())
-			if !known[h.Label()] {
-				known[h.Label()] = true
+			if i, ok := known[h.Label()]; !ok {
+				known[h.Label()] = len(req.Nodes)
 				req.Nodes = append(req.Nodes, candidate(len(req.Nodes), h, here, line.Job.NoAutofork))
+			} else if s.namesHosts() {
+				if err := more(&req.Nodes[i], h); err != nil {
+					return err
+				}
 			}
 		}
 		req.Apps = append(req.Apps, app)
@@ -151,6 +155,25 @@ func hosts(s Section, open func(string) (io.ReadCloser, error)) ([]hostlist.Entr
 		return file, err
 	}
 	return hostlist.Filter(file, list)
+}
+
+// namesHosts reports whether a section has a host list or file of its own.
+func (s Section) namesHosts() bool {
+	for _, option := range []string{"host", "hostfile"} {
+		if g, ok := s.Origin(option); ok && g.Section == s.Number {
+			return true
+		}
+	}
+	return false
+}
+
+// more adds what a further section offers of a node: counts add up (HOST-4).
+func more(n *job.NodeDef, h hostlist.Entry) error {
+	if (n.Slots == 0) != (h.Slots == 0) {
+		return &UsageError{fmt.Sprintf("host %s has a slot count in one section and none in another", n.Name), "use one way"}
+	}
+	n.Slots += h.Slots
+	return nil
 }
 
 // unsupported refuses what host files may say and we cannot do yet: nothing is

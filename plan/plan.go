@@ -39,7 +39,6 @@ const (
 	Limits    = "limit-reached"
 	Overbook  = "overbooked"
 	SameNode  = "same-node"
-	BadNP     = "bad-np"
 )
 
 // Make turns what was asked and what was seen into what will be done. The error is
