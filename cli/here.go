@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+
+	"remshell/job"
 )
 
 // thisMachine finds out under which names and addresses hosts of a list may mean
@@ -15,7 +17,8 @@ func thisMachine(sys System) (Here, error) {
 	if err != nil {
 		return Here{}, fmt.Errorf("working directory: %w", err)
 	}
-	here := Here{Dir: dir}
+	here := Here{Dir: dir, User: job.User{UID: os.Getuid(), GID: os.Getgid()}}
+	here.User.GIDs, _ = os.Getgroups()
 	name, err := os.Hostname()
 	if err != nil || name == "" {
 		name = "localhost"

@@ -18,7 +18,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -52,12 +51,8 @@ type System struct {
 }
 
 func (s System) getenv(name string) string {
-	for i := len(s.Environ) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(s.Environ[i], name+"="); ok {
-			return value
-		}
-	}
-	return ""
+	value, _ := lookup(s.Environ, name)
+	return value
 }
 
 // Main runs the program and returns its exit code.
@@ -73,6 +68,9 @@ func Main(ctx context.Context, args []string, sys System) int {
 	}
 	if done, code := tell(line, sys, failure); done {
 		return code
+	}
+	if line.Job.Plan || line.Job.ClusterState != "" {
+		return planFile(line, sys, failure)
 	}
 	result, err := run(ctx, line, sys)
 	if err != nil {
@@ -108,7 +106,11 @@ func run(ctx context.Context, line Line, sys System) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	req, err := request(line, sys.Environ, here, opener(sys))
+	site, err := cluster(line.Job, sys)
+	if err != nil {
+		return 0, err
+	}
+	req, warnings, err := request(line, scene{sys.Environ, here, site, opener(sys)})
 	if err != nil {
 		return 0, err
 	}
@@ -124,6 +126,9 @@ func run(ctx context.Context, line Line, sys System) (int, error) {
 	}
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}
+	}
+	for _, w := range warnings {
+		env.Say(w.Text)
 	}
 	if readsInput(line) {
 		env.In = sys.In
