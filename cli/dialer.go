@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,10 @@ type dialer struct {
 	client  *sshx.Dialer
 	fork    bool // -launcher fork: this machine only
 
+	timeoutGiven bool // --connect-timeout
+
 	sys    System
+	me     func() sshx.User             // who connects, found out once
 	config func() (*sshx.Config, error) // read when the first host needs it, once
 	mu     sync.Mutex                   // guards nodes
 	nodes  map[string]job.NodeDef       // those being dialled, by name
@@ -38,8 +42,9 @@ type dialer struct {
 func newDialer(j JobOptions, sys System, self reach.Self, log zerolog.Logger) (*dialer, error) {
 	d := &dialer{
 		child: &reach.Child{Self: self, Env: localEnv(sys.Environ)}, sys: sys, nodes: make(map[string]job.NodeDef),
-		fork: j.Launcher == "fork",
+		fork: j.Launcher == "fork", timeoutGiven: j.ConnectTimeout > 0,
 	}
+	d.me = sync.OnceValue(d.user)
 	program := j.LauncherExec
 	if len(program) == 0 && j.Launcher == "rsh" {
 		program = []string{"rsh"}
@@ -78,7 +83,7 @@ func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser
 	case node.Local:
 		return d.child.Dial(ctx, node.Name)
 	case d.fork:
-		return nil, fmt.Errorf("%s: is not this machine, and -launcher fork starts nowhere else", node.Name)
+		return nil, errors.New("is not this machine, and -launcher fork starts nowhere else")
 	case d.command != nil:
 		return d.command.Dial(ctx, node.Name)
 	}
@@ -96,7 +101,7 @@ func (d *dialer) node(name string) job.NodeDef {
 // place tells a -launcher-exec template of a host.
 func (d *dialer) place(name string) reach.Place {
 	n := d.node(name)
-	p := reach.Place{Host: n.Host, User: n.User, Port: n.Port, Index: strconv.Itoa(n.ID)}
+	p := reach.Place{Host: n.Host, User: n.User, Me: d.me().Name, Port: n.Port, Index: strconv.Itoa(n.ID)}
 	if n.Address != "" {
 		p.Host = n.Address
 	}
@@ -111,9 +116,12 @@ func (d *dialer) resolve(name string) (sshx.Target, error) {
 		return sshx.Target{}, err
 	}
 	n := d.node(name)
-	t, err := config.Resolve(n.Host, d.user())
+	t, err := config.Resolve(n.Host, d.me())
 	if err != nil {
 		return t, err
+	}
+	if d.timeoutGiven {
+		t.ConnectTimeout = 0 // the option wins over the configuration (CLI-12)
 	}
 	if n.Address != "" {
 		t.HostName = n.Address
@@ -128,7 +136,7 @@ func (d *dialer) resolve(name string) (sshx.Target, error) {
 }
 
 func (d *dialer) readConfig() (*sshx.Config, error) {
-	me := d.user()
+	me := d.me()
 	return sshx.ReadConfig(me.Home+"/.ssh/config", "/etc/ssh/ssh_config", me)
 }
 
@@ -137,20 +145,12 @@ func (d *dialer) readConfig() (*sshx.Config, error) {
 func (d *dialer) user() sshx.User {
 	host, _ := os.Hostname()
 	u := sshx.User{Name: d.sys.getenv("USER"), Home: d.sys.getenv("HOME"), UID: syscall.Getuid(), Host: host, Getenv: d.sys.getenv}
-	if u.Name == "" {
-		u.Name = d.sys.getenv("LOGNAME")
-	}
-	if entry := passwdEntry(d.sys, u.UID); u.Name == "" || u.Home == "" {
-		u.Name, u.Home = or(u.Name, entry[0]), or(u.Home, entry[1])
+	u.Name = cmp.Or(u.Name, d.sys.getenv("LOGNAME"))
+	if u.Name == "" || u.Home == "" {
+		entry := passwdEntry(d.sys, u.UID)
+		u.Name, u.Home = cmp.Or(u.Name, entry[0]), cmp.Or(u.Home, entry[1])
 	}
 	return u
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // passwdEntry finds name and home of a user in /etc/passwd; empty if they are not

@@ -31,12 +31,12 @@ import (
 var Version = "development"
 
 // pmiVersions are those that the ranks' server speaks.
-var pmiVersions = []string{"PMI-1 1.1"}
+var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0 (without spawn)"}
 
 // Signals are those mpiexec takes care of (cli.md SIG-1 to SIG-5).
 var Signals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP,
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGPIPE,
 }
 
 // A System is all the program may know of the world around it.
@@ -44,6 +44,7 @@ type System struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Signals  <-chan os.Signal
+	Suspend  func() // stops this process as ^Z does, and returns when it goes on
 	Environ  []string
 	Getwd    func() (string, error)
 	FS       fs.FS         // "/"
@@ -57,9 +58,10 @@ func (s System) getenv(name string) string {
 
 // Main runs the program and returns its exit code.
 func Main(ctx context.Context, args []string, sys System) int {
-	failure := exitFailure
-	if n, err := strconv.Atoi(sys.getenv("MPIEXEC_ERROR_CODE")); err == nil && 0 < n && n < 256 {
-		failure = n
+	failure, err := failureCode(sys.getenv("MPIEXEC_ERROR_CODE"))
+	if err != nil {
+		report(sys.Err, err)
+		return exitFailure
 	}
 	line, err := Parse(args)
 	if err != nil {
@@ -72,36 +74,70 @@ func Main(ctx context.Context, args []string, sys System) int {
 	if line.Job.Plan || line.Job.ClusterState != "" {
 		return planFile(line, sys, failure)
 	}
-	result, err := run(ctx, line, sys)
+	code, err := run(ctx, line, sys)
 	if err != nil {
-		report(sys.Err, err)
 		return exitCode(err, failure)
 	}
-	return result
+	return code
 }
 
 // tell answers -help and -version.
 func tell(line Line, sys System, failure int) (done bool, code int) {
+	var text string
+	var err error
 	switch {
 	case line.Version:
-		fmt.Fprint(sys.Out, VersionText(Version, pmiVersions))
+		text = VersionText(Version, pmiVersions)
 	case line.Help != nil && line.Help.Option != "":
-		text, err := Explain(line.Help.Option)
-		if err != nil {
-			report(sys.Err, err)
-			return true, failure
-		}
-		fmt.Fprint(sys.Out, text)
+		text, err = Explain(line.Help.Option)
 	case line.Help != nil:
-		fmt.Fprint(sys.Out, Usage())
+		text = Usage()
 	default:
 		return false, 0
+	}
+	if err == nil {
+		_, err = io.WriteString(sys.Out, text)
+	}
+	if err != nil {
+		report(sys.Err, err)
+		return true, failure
 	}
 	return true, exitOK
 }
 
-// run starts the job of a command line and sees it to its end.
+// failureCode is the exit code of our own failures: 125, or what the user puts in its
+// place so that scripts can tell it from a program's.
+func failureCode(text string) (int, error) {
+	if text == "" {
+		return exitFailure, nil
+	}
+	code, err := strconv.Atoi(text)
+	if err != nil || code < 1 || code > 255 {
+		return 0, &UsageError{fmt.Sprintf("MPIEXEC_ERROR_CODE: %q is not an exit code", text), "allowed: 1 to 255"}
+	}
+	return code, nil
+}
+
+// run starts the job of a command line, sees it to its end, and says what went wrong.
 func run(ctx context.Context, line Line, sys System) (int, error) {
+	out, errs := launch.Stdout(sys.Out, line.Job.Label), launch.Stderr(sys.Err, line.Job.Label)
+	code, err := start(ctx, line, sys, out, errs)
+	if err != nil {
+		report(errs, err)
+	}
+	errs.Close()
+	select {
+	case <-errs.Done():
+	case <-time.After(lastLines):
+	}
+	return code, err
+}
+
+// lastLines is how long we wait for a standard error that takes nothing.
+const lastLines = 2 * time.Second
+
+// start builds the world of a launch, and launches.
+func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer) (int, error) {
 	here, err := thisMachine(sys)
 	if err != nil {
 		return 0, err
@@ -118,11 +154,11 @@ func run(ctx context.Context, line Line, sys System) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	log := logger(sys.Err, line.Job.Verbosity)
+	log := logger(errs, line.Job.Verbosity)
 	env := launch.Env{
-		Dialer: sys.Dialer, Build: self.Build, Out: sys.Out, Err: sys.Err, Signals: sys.Signals, Log: log,
-		Label: line.Job.Label, Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
-		Say: func(text string) { fmt.Fprintf(sys.Err, "mpiexec: %s\n", text) },
+		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend, Log: log,
+		Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
+		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
 	}
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}
@@ -131,7 +167,7 @@ func run(ctx context.Context, line Line, sys System) (int, error) {
 		env.Say(w.Text)
 	}
 	if readsInput(line) {
-		env.In = sys.In
+		env.In = foreground(sys.In)
 	}
 	if env.Dialer == nil {
 		dialer, err := newDialer(line.Job, sys, self, log)
@@ -143,7 +179,7 @@ func run(ctx context.Context, line Line, sys System) (int, error) {
 	}
 	result, err := launch.Run(ctx, req, env)
 	if err == nil && result.Report != "" {
-		fmt.Fprintf(sys.Err, "mpiexec: %s\n", result.Report)
+		fmt.Fprintf(errs, "mpiexec: %s\n", result.Report)
 	}
 	return result.Code, err
 }
@@ -200,6 +236,7 @@ func logger(w io.Writer, verbosity int) zerolog.Logger {
 	case verbosity > 1:
 		level = zerolog.DebugLevel
 	}
+	zerolog.TimeFieldFormat = time.RFC3339Nano // the default has whole seconds
 	console := zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: "15:04:05.000"}
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding"
 	"fmt"
 	"reflect"
 
@@ -255,7 +256,9 @@ func fill(given []Given, job *JobOptions, section *SectionOptions, shared *Share
 		})
 	}
 	grammar := reflect.New(reflect.StructOf(fields))
-	parser, err := kong.New(grammar.Interface(), kong.NoDefaultHelp(), kong.Name("mpiexec"))
+	parser, err := kong.New(grammar.Interface(), kong.NoDefaultHelp(), kong.Name("mpiexec"),
+		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)), kong.TypeMapper(reflect.TypeFor[EnvVar](), kong.MapperFunc(verbatim)),
+		kong.TypeMapper(reflect.TypeFor[EnvTake](), kong.MapperFunc(verbatim)), kong.TypeMapper(reflect.TypeFor[Words](), kong.MapperFunc(verbatim)))
 	if err != nil {
 		return fmt.Errorf("the option table: %w", err)
 	}
@@ -268,5 +271,19 @@ func fill(given []Given, job *JobOptions, section *SectionOptions, shared *Share
 	for i, o := range used {
 		targets[o.Scope].Elem().FieldByIndex(o.field.Index).Set(grammar.Elem().Field(i))
 	}
+	return nil
+}
+
+// verbatim takes a value byte for byte (ENV-7). What kong has for texts goes by way of
+// JSON, which puts U+FFFD in the place of each byte that is no UTF-8.
+func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
+	token, err := ctx.Scan.PopValue("value")
+	if err != nil {
+		return err
+	}
+	if u, ok := target.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(token.String()))
+	}
+	target.SetString(token.String())
 	return nil
 }

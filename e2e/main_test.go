@@ -23,6 +23,7 @@ import (
 	"sync"
 	"testing"
 
+	_ "remshell/cli" // or go test would take old results for those of a changed program
 	"remshell/field"
 )
 

@@ -28,6 +28,15 @@ func (f *Field) Environ(more ...string) []string {
 	return append(env, more...)
 }
 
+// SSH is the ssh command of the head, for programs that look for it elsewhere than in
+// the PATH, as Hydra does.
+func (f *Field) SSH() string {
+	if f.Kind == Namespaces {
+		return "ssh"
+	}
+	return f.path("bin", "ssh")
+}
+
 // Command prepares a command on the head, in the working directory of this process.
 // Its environment is Environ(env...). Entering costs the start of nsenter(1), a
 // millisecond or two. Its process id is the command's own; cmd.Dir has no effect.
@@ -54,21 +63,19 @@ func isFile(name string) bool {
 
 // Enter calls fn on a thread that is on the head, and returns when fn does. Processes
 // that fn starts itself, not in another goroutine, run on the head at no further cost;
-// give them Environ. Files that fn opens are the head's too. What the standard library
+// give them Environ. Other kinds only have the environment. Files that fn opens are the head's too. What the standard library
 // does in other goroutines, as net.Dial, is not on the head.
 func (f *Field) Enter(fn func()) error {
-	if f.Kind != Namespaces {
-		fn()
-		return nil
-	}
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("field: the function did not return")
 		defer func() { done <- err }() // also if fn ends the goroutine, as t.Fatal does
 		// Never unlocked: the thread ends with the goroutine, nobody else gets it.
 		runtime.LockOSThread()
-		if err = f.setns(); err != nil {
-			return
+		if f.Kind == Namespaces {
+			if err = f.setns(); err != nil {
+				return
+			}
 		}
 		err = errors.New("field: the function did not return")
 		fn()

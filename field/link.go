@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 )
@@ -15,7 +14,8 @@ import (
 const toolLimit = 20 * time.Second
 
 // Link takes a host's link down or up at the head's end. As with a pulled cable, the
-// host keeps its address, nothing arrives and no connection is told.
+// host keeps its address, nothing arrives and no connection is told. A link that
+// comes up carries after a second or two.
 func (f *Field) Link(host string, up bool) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("link of " + host)
@@ -59,7 +59,7 @@ func (f *Field) firewall(host, rules string) error {
 func (f *Field) tool(host, stdin, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), toolLimit)
 	defer cancel()
-	var cmd *exec.Cmd = f.On(ctx, host, name, args...)
+	cmd := f.On(ctx, host, name, args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -78,11 +79,12 @@ func (f *Field) aliasFiles(o Options) error {
 		files = append(files, startup(filepath.Join("hosts", h.Name, "home"))...)
 	}
 	files = append(files, f.homeFiles(o, userKey, userPub)...)
-	files = append(files,
-		file{"loopback.sh", 0o600, loopbackScript},
-		// For those who start ssh themselves: see sshConfig.
-		file{"bin/ssh", 0o700, "#!/bin/sh\nPATH=${PATH#*:} exec ssh -F '" +
-			filepath.Join(f.Home, ".ssh", "config") + "' \"$@\"\n"},
-	)
+	files = append(files, file{"loopback.sh", 0o600, loopbackScript})
+	// For those who start ssh themselves: see sshConfig.
+	if ssh, err := exec.LookPath("ssh"); err == nil {
+		config := filepath.Join(f.Home, ".ssh", "config")
+		files = append(files, file{"bin/ssh", 0o700,
+			fmt.Sprintf("#!/bin/sh\nexec '%s' -F '%s' \"$@\"\n", ssh, config)})
+	}
 	return f.write(files)
 }

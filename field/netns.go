@@ -168,8 +168,7 @@ func (f *Field) fstab(o Options) string {
 	if o.SharedHome {
 		lines = append(lines, quote(f.Home)+" "+home+" none bind")
 	} else {
-		lines = append(lines, "field "+home+" tmpfs mode=700",
-			"field "+quote(filepath.Join(f.Repo, "bin"))+" tmpfs mode=755")
+		lines = append(lines, "field "+home+" tmpfs mode=700")
 	}
 	lines = append(lines, "field /run tmpfs mode=755")
 	return strings.Join(lines, " 0 0\n") + " 0 0\n"

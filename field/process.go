@@ -4,6 +4,7 @@ package field
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -161,13 +162,28 @@ func (f *Field) killStrays() error {
 		}
 		stray = func(p Process) bool { return namespace(p.PID, "net") == space }
 	}
+	all = slices.DeleteFunc(all, func(p Process) bool {
+		// What holds the field together ends in one go, later.
+		group, err := unix.Getpgid(p.PID)
+		return p.PID == os.Getpid() || err != nil || group == f.Group || !stray(p)
+	})
+	killed := make(map[int]bool)
 	for _, p := range all {
-		if p.PID == os.Getpid() || p.PID == f.HeadPID || !stray(p) {
-			continue
-		}
 		if err := unix.Kill(p.PID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
+		killed[p.PID] = true
 	}
-	return nil
+	return waitGone(func(p Process) bool { return killed[p.PID] })
+}
+
+// waitGone waits for the end of processes that were killed. The dead that nobody has
+// waited for have ended.
+func waitGone(killed func(Process) bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), downLimit)
+	defer cancel()
+	return poll(ctx, func() (bool, error) {
+		all, err := processes()
+		return !slices.ContainsFunc(all, killed), err
+	})
 }

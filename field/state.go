@@ -175,6 +175,10 @@ func Sweep() ([]string, error) {
 	return gone, err
 }
 
+// downLimit is how long killed processes may take to go; it is milliseconds, unless a
+// disk hangs.
+const downLimit = 20 * time.Second
+
 // Down ends every process of the field and of its head, and removes its files. A
 // second Down does nothing.
 func (f *Field) Down() error {
@@ -182,18 +186,28 @@ func (f *Field) Down() error {
 		return nil
 	}
 	err := f.killStrays()
-	var ended *os.File
 	if f.Group > 0 && f.Group != os.Getpid() && alive(f.State) {
-		// Process 1 of the PID namespace is in the group; the hosts go with it.
-		ended = pidfd(f.HeadPID)
-		_ = unix.Kill(-f.Group, unix.SIGKILL)
+		err = errors.Join(err, f.killGroup())
 	}
-	err = errors.Join(err, f.release(), waitPidfd(ended, 20*time.Second), os.RemoveAll(f.State))
+	err = errors.Join(err, f.release(), os.RemoveAll(f.State))
 	if err != nil {
 		err = fmt.Errorf("field %s: down: %w", f.Name, err)
 	}
 	f.State = ""
 	return err
+}
+
+// killGroup ends what holds the field together: process 1 of the PID namespace, with
+// which the hosts go, or the sshds.
+func (f *Field) killGroup() error {
+	ended := pidfd(f.HeadPID)
+	if err := unix.Kill(-f.Group, unix.SIGKILL); err != nil {
+		return err
+	}
+	return errors.Join(waitPidfd(ended, downLimit), waitGone(func(p Process) bool {
+		group, err := unix.Getpgid(p.PID)
+		return err == nil && group == f.Group
+	}))
 }
 
 // release ends what belongs to this process.

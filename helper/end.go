@@ -44,7 +44,12 @@ const (
 // end begins to end what is left, or hurries an ending under way: deadlines only
 // ever move forward.
 func (s *session) end(linger, grace time.Duration) {
-	s.stopForking.Store(s.stopForking.Load() || linger == 0)
+	if linger == 0 {
+		s.stopForking.Store(true)
+		if s.pmi != nil {
+			s.pmi.Freeze() // nobody may be led to a happy end any more (pmi-wire.md 6.3)
+		}
+	}
 	if s.childless && !s.forking {
 		s.checkDrained()
 		return

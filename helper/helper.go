@@ -60,10 +60,6 @@ const (
 	// lastWords is how long the end of a rank waits for somebody to take the rest
 	// of its output (IO-10).
 	lastWords = 2 * time.Second
-
-	// lastPMI is how long it waits for the rank's PMI connection to end. It ends
-	// with the rank, unless a leftover child holds it open.
-	lastPMI = 200 * time.Millisecond
 )
 
 // Serve speaks on conn until the job is over or the other end is gone, and leaves
@@ -110,11 +106,13 @@ type session struct {
 	stopForking  *atomic.Bool  // the starter shall start no more
 	moreChildren chan struct{} // the reaper may find children again
 
-	running   bool // Start was carried out
-	forking   bool // the starter is at work
-	reporting int  // ranks that were reaped and not yet reported
-	childless bool // no process of ours is left
+	running   bool    // Start was carried out
+	forking   bool    // the starter is at work
+	reporting int     // ranks that were reaped and not yet reported
+	failing   []*rank // those of them that failed, in the order of their ends
+	childless bool    // no process of ours is left
 	early     map[int]reapedEvent
+	missed    []unix.Signal // signals that came while forking
 	ending    *ending
 	drained   bool  // mpiexec was told that nothing is left
 	over      bool  // the conversation is over, or the other end gone
@@ -214,7 +212,8 @@ func (s *session) step(event any) {
 	case forkedEvent:
 		s.forked(e)
 	case forkingEnded:
-		s.forking = false
+		s.forking, s.missed = false, nil
+		clear(s.early) // they were orphans
 		s.lookForChildren()
 	case reapedEvent:
 		s.reaped(e)
@@ -222,7 +221,7 @@ func (s *session) step(event any) {
 		s.childless = !s.forking && s.noneAlive()
 		s.checkDrained()
 	case lastWordsEvent:
-		s.report(e.r)
+		s.lastSaid(e.r)
 	case tickEvent:
 		s.ending.tick(s)
 	}

@@ -32,7 +32,7 @@ type watch struct {
 	local   netip.AddrPort
 	remote  netip.AddrPort
 	silence time.Duration
-	since   time.Time // of the silence; zero: there is none
+	heard   time.Time // when the other end was last known to answer
 }
 
 // watchLink watches the link of a session for as long as the session lasts. It
@@ -42,7 +42,7 @@ func watchLink(sys System, silence time.Duration, s *session) *watch {
 	if !ok || silence <= 0 {
 		return nil
 	}
-	w := &watch{root: sys.Root, local: local, remote: remote, silence: silence}
+	w := &watch{root: sys.Root, local: local, remote: remote, silence: silence, heard: time.Now()}
 	go func() {
 		tick := time.NewTicker(max(silence/3, 100*time.Millisecond))
 		defer tick.Stop()
@@ -62,16 +62,12 @@ func watchLink(sys System, silence time.Duration, s *session) *watch {
 	return w
 }
 
-// judge returns how long the other end has been silent.
+// judge returns how long the other end has been silent, as far as is known.
 func (w *watch) judge(unanswered bool, now time.Time) time.Duration {
-	switch {
-	case !unanswered:
-		w.since = time.Time{}
-		return 0
-	case w.since.IsZero():
-		w.since = now
+	if !unanswered {
+		w.heard = now
 	}
-	return now.Sub(w.since)
+	return now.Sub(w.heard)
 }
 
 // look reports whether the kernel is repeating segments of our connection.

@@ -27,9 +27,9 @@ type rank struct {
 
 	in       *sink // nil: stdin is /dev/null
 	out, err *source
-	pmi      *os.File     // our end of PMI_FD
+	pmi      *pmiConn
 	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
-	pmiEnded chan struct{}
+	said     bool         // all it said before its end was sent
 }
 
 // pipes are the descriptors of one rank while it is being started: ours, and the
@@ -116,8 +116,7 @@ func (r *rank) attach(p pipes, send func(wire.Message) error) {
 	r.err = newSource(r.plan.Rank, wire.Stderr, file(2, "stderr"), send)
 	go r.out.run()
 	go r.err.run()
-	r.pmi = file(3, "PMI_FD")
-	r.pmiEnded = make(chan struct{})
+	r.pmi = newPMIConn(file(3, "PMI_FD"))
 }
 
 // alive reports whether the rank was started and not yet reaped.
@@ -161,20 +160,16 @@ func (r *rank) forget() {
 func (r *rank) lastWords(done func()) {
 	r.out.lastWord()
 	r.err.lastWord()
+	r.pmi.lastWord()
 	if r.in != nil {
 		r.in.close()
 	}
 	go func() {
-		late, latePMI := time.NewTimer(lastWords), time.NewTimer(lastPMI)
+		late := time.NewTimer(lastWords)
 		defer late.Stop()
-		defer latePMI.Stop()
-		select {
-		case <-r.pmiEnded:
-		case <-latePMI.C:
-		}
-		for _, s := range []*source{r.out, r.err} {
+		for _, said := range []<-chan struct{}{r.pmi.answered, r.out.drained, r.err.drained} {
 			select {
-			case <-s.drained:
+			case <-said:
 			case <-late.C:
 				late.Reset(0)
 			}

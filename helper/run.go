@@ -73,7 +73,11 @@ func (s *session) newPMI(m *wire.Prepare) *pmiserver.Server {
 		apps[r.Rank] = r.App
 	}
 	info.AppNum = func(rank int) int { return apps[rank] }
-	server := pmiserver.New(info, s.fences)
+	var fencer pmiserver.Fencer // nil: nobody else to meet
+	if m.Nodes > 1 {
+		fencer = s.fences
+	}
+	server := pmiserver.New(info, fencer)
 	server.Abort = func(rank, code int, message string) {
 		s.conn.Send(&wire.PMI{Rank: rank, Event: wire.PMIAborted, Code: code, Text: message})
 	}
@@ -139,6 +143,7 @@ func (s *session) forked(e forkedEvent) {
 	r.pid, r.started = e.pid, e.at
 	s.byPID[r.pid] = r
 	s.conn.Send(&wire.Started{Rank: r.plan.Rank, PID: r.pid})
+	s.catchUp(r)
 	r.attach(e.pipes, s.conn.Send)
 	go s.servePMI(r)
 	if s.over {
@@ -146,9 +151,21 @@ func (s *session) forked(e forkedEvent) {
 	}
 	if end, ended := s.early[r.pid]; ended {
 		delete(s.early, r.pid)
-		s.reaped(end)
+		if !end.at.Before(e.at) { // or it was of another process of that number
+			s.reaped(end)
+		}
 	}
 	s.lookForChildren()
+}
+
+// catchUp gives a new rank the signals that came while it was being forked.
+func (s *session) catchUp(r *rank) {
+	for _, number := range s.missed {
+		unix.Kill(-r.pid, number)
+	}
+	if s.ending != nil && s.ending.phase == asked {
+		unix.Kill(-r.pid, unix.SIGTERM)
+	}
 }
 
 // lookForChildren tells the reaper that there may be children again.
@@ -161,7 +178,6 @@ func (s *session) lookForChildren() {
 
 // servePMI answers one rank until its connection ends.
 func (s *session) servePMI(r *rank) {
-	defer close(r.pmiEnded)
 	defer r.pmi.Close()
 	err := s.pmi.Serve(context.Background(), r.plan.Rank, r.pmi)
 	news := wire.PMI{Rank: r.plan.Rank}
@@ -214,20 +230,40 @@ func (s *session) reaped(e reapedEvent) {
 	delete(s.byPID, e.pid)
 	r.reaped(e.status, e.used, e.at)
 	s.reporting++
+	if r.exit.Status() != 0 {
+		s.failing = append(s.failing, r)
+	}
 	r.lastWords(func() { s.tell(lastWordsEvent{r}) })
 }
 
-// report tells mpiexec of a rank's end, now that all it wrote is under way.
+// lastSaid notes that all that a rank wrote is under way, and reports its end.
+// Failures are reported in the order of the ends: a rank that fails because another
+// did, and has less to say, must not look like the first (EXIT-2).
+func (s *session) lastSaid(r *rank) {
+	r.said = true
+	if r.exit.Status() == 0 {
+		s.report(r)
+	}
+	for len(s.failing) > 0 && s.failing[0].said {
+		s.report(s.failing[0])
+		s.failing = s.failing[1:]
+	}
+	s.checkDrained()
+}
+
+// report tells mpiexec of a rank's end.
 func (s *session) report(r *rank) {
 	s.reporting--
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
 	s.pmi.Exited(r.plan.Rank)
 	s.conn.Send(&wire.Exited{Exit: *r.exit})
-	s.checkDrained()
 }
 
 // signal sends a signal to the process group of every living rank (SIG-6).
 func (s *session) signal(number unix.Signal) {
+	if s.forking {
+		s.missed = append(s.missed, number)
+	}
 	for _, r := range s.ranks {
 		if !r.alive() {
 			continue

@@ -3,13 +3,9 @@
 package helper
 
 import (
-	"errors"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"remshell/wire"
 )
@@ -18,9 +14,9 @@ import (
 // wire.Window bytes ahead of the credit it was given. A rank that writes faster
 // than somebody reads thus waits in its own write, and nobody else does.
 type source struct {
+	outlet
 	rank   int
 	stream wire.Stream
-	file   *os.File // our end of the pipe
 	send   func(wire.Message) error
 
 	mu      sync.Mutex // guards the next two
@@ -28,12 +24,11 @@ type source struct {
 	discard bool // nobody listens any more: read and forget
 	more    sync.Cond
 
-	ownerGone atomic.Bool   // the rank was reaped: what is in the pipe now is its last word
-	drained   chan struct{} // closed when that last word was sent, or the pipe ended
+	drained chan struct{} // closed when the rank's last word was sent, or the pipe ended
 }
 
 func newSource(rank int, stream wire.Stream, file *os.File, send func(wire.Message) error) *source {
-	s := &source{rank: rank, stream: stream, file: file, send: send,
+	s := &source{outlet: outlet{file: file}, rank: rank, stream: stream, send: send,
 		credit: wire.Window, drained: make(chan struct{})}
 	s.more.L = &s.mu
 	return s
@@ -55,14 +50,6 @@ func (s *source) forget() {
 	s.more.Signal()
 }
 
-// lastWord tells the source that its rank was reaped. A leftover child may hold
-// the pipe open for ever, so the end of the rank's own output is not the end of
-// the file but the moment when the pipe is empty.
-func (s *source) lastWord() {
-	s.ownerGone.Store(true)
-	s.file.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits
-}
-
 // run reads until the pipe ends. It closes drained at the latest then.
 func (s *source) run() {
 	defer s.file.Close()
@@ -81,8 +68,6 @@ func (s *source) run() {
 		switch {
 		case err == errIdle:
 			tell()
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			s.file.SetReadDeadline(time.Time{})
 		case n <= 0:
 			return
 		case !discard:
@@ -93,33 +78,6 @@ func (s *source) run() {
 			buf = make([]byte, min(4*n, wire.Window))
 		}
 	}
-}
-
-var errIdle = errors.New("pipe is empty and its owner gone")
-
-// read reads once, and waits for something to read, unless the rank is gone and
-// the pipe empty: that is errIdle, told only when asked for.
-func (s *source) read(buf []byte, tellIdle bool) (n int, err error) {
-	raw, err := s.file.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	waitErr := raw.Read(func(fd uintptr) bool {
-		for {
-			n, err = unix.Read(int(fd), buf)
-			if err != unix.EINTR {
-				break
-			}
-		}
-		if err == unix.EAGAIN && tellIdle && s.ownerGone.Load() {
-			err = errIdle
-		}
-		return err != unix.EAGAIN
-	})
-	if waitErr != nil {
-		return 0, waitErr
-	}
-	return n, err
 }
 
 // wait returns how many bytes may be read now, at least one.

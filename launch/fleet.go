@@ -52,9 +52,9 @@ func (f *fleet) data(n *node, m *wire.Data) {
 	x := piece{from: n, rank: m.Rank, data: m.Bytes}
 	switch m.Stream {
 	case wire.Stdout:
-		f.out.put(x)
+		f.env.Out.put(x)
 	case wire.Stderr:
-		f.err.put(x)
+		f.env.Err.put(x)
 	case wire.Stdin:
 		f.feed.close()
 	}
@@ -63,49 +63,50 @@ func (f *fleet) data(n *node, m *wire.Data) {
 // prepare hands every node its part and waits until all are ready: all, or none.
 func (f *fleet) prepare(ctx context.Context, req job.Request, p job.Plan) error {
 	f.hub = newHub(f.nodes)
-	f.out = newPrinter(wire.Stdout, f.env.Out, f.env.Label, func() { f.events.put(StdoutGone{}) })
-	f.err = newPrinter(wire.Stderr, f.env.Err, f.env.Label, func() {})
+	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
 	f.feed = newFeeder(0, f.nodeOf(0), f.env.In)
 	for _, n := range f.nodes {
 		go f.read(n)
 	}
-	deadline := startDeadline(req)
 	local := f.localAddress()
 	for i, n := range f.nodes {
 		n.conn.Send(f.preparation(req, p, i, local))
 	}
 	waiting := len(f.nodes)
 	for waiting > 0 {
-		events := f.events.take(ctx, deadline)
+		events := f.events.take(ctx, time.Time{})
 		if len(events) == 0 {
-			return f.late(ctx, req)
+			return context.Cause(ctx)
 		}
 		for _, event := range events {
-			if err := f.ready(event); err != nil {
+			ready, err := f.ready(event)
+			if err != nil {
 				return err
 			}
-			waiting--
+			if ready {
+				waiting--
+			}
 		}
 	}
 	return nil
 }
 
-// ready judges what a node says to Prepare; nil is Prepared.
-func (f *fleet) ready(event any) error {
+// ready judges what a node says to Prepare.
+func (f *fleet) ready(event any) (bool, error) {
 	switch e := event.(type) {
 	case said:
-		if m, ok := e.m.(*wire.Refused); ok {
+		switch m := e.m.(type) {
+		case *wire.Prepared:
+			return true, nil
+		case *wire.Refused:
 			text := fmt.Sprintf("%s: %s", e.from.def.Name, m.Reason)
-			return &StartError{Text: text, Way: m.Hint, Code: m.Code}
+			return false, &StartError{Text: text, Way: m.Hint, Code: m.Code}
 		}
-		if _, ok := e.m.(*wire.Prepared); ok {
-			return nil
-		}
-		return fmt.Errorf("%s: helper: unexpected %T", e.from.def.Name, e.m)
+		return false, fmt.Errorf("%s: helper: unexpected %T", e.from.def.Name, e.m)
 	case ended:
-		return fmt.Errorf("lost contact with %s (%w) before the start", e.from.def.Name, e.err)
+		return false, fmt.Errorf("lost contact with %s (%w) before the start", e.from.def.Name, e.err)
 	}
-	return nil
+	return false, nil
 }
 
 // A StartError is a program that cannot be started somewhere. Code is the exit code
@@ -120,32 +121,13 @@ func (e *StartError) Error() string { return e.Text }
 // Hint is what to do about it.
 func (e *StartError) Hint() string { return e.Way }
 
-// late says why the wait for a start has ended.
-func (f *fleet) late(ctx context.Context, req job.Request) error {
-	if ctx.Err() != nil {
-		return why(ctx)
-	}
-	return &StartError{fmt.Sprintf("not every node was ready within %v", startLimit(req)),
-		"raise --start-timeout", ExitInternal}
-}
-
-// startLimit is how long a start may take (cli.md --start-timeout).
-func startLimit(req job.Request) time.Duration {
-	if req.Limits.Start > 0 {
-		return req.Limits.Start
-	}
-	return time.Minute + time.Duration(len(req.Nodes)/10)*time.Second
-}
-
-func startDeadline(req job.Request) time.Time { return time.Now().Add(startLimit(req)) }
-
 // preparation is what node i of the plan has to know.
 func (f *fleet) preparation(req job.Request, p job.Plan, i int, local string) *wire.Prepare {
 	np := p.Nodes[i]
 	m := &wire.Prepare{
 		Job: p.Job, Size: p.Size, Nodes: len(p.Nodes), Index: i, Name: np.Name, Mapping: p.Mapping,
 		Base: req.Base, Apps: req.Apps, Ranks: np.Ranks,
-		Grace: req.Limits.Grace, Silence: f.env.Silence, Umask: f.env.Umask,
+		Grace: req.Limits.Grace, Silence: f.silence(f.nodes[i]), Umask: f.env.Umask,
 	}
 	if f.env.In != nil && np.Ranks[0].Rank == 0 {
 		m.Stdin = []int{0}
@@ -154,6 +136,19 @@ func (f *fleet) preparation(req job.Request, p job.Plan, i int, local string) *w
 		m.Address = local
 	}
 	return m
+}
+
+// silence is how long the link to a node may be dead before its helper ends the job
+// there: as long as the link's own keep-alives allow, if it knows. On this machine
+// there is no link, and what the helper would look at is that of the user's login.
+func (f *fleet) silence(n *node) time.Duration {
+	if n.def.Local {
+		return 0
+	}
+	if c, ok := n.rw.(interface{ Silence() time.Duration }); ok && c.Silence() > 0 {
+		return c.Silence()
+	}
+	return f.env.Silence
 }
 
 // localAddress is the address under which other nodes reach this machine: the one
@@ -204,8 +199,9 @@ func (h *hub) join(n *node, m *wire.Fence) (Suspicion, bool) {
 		return Suspicion{-1, err.Error()}, true
 	}
 	if complete {
+		frame := wire.Encode(&wire.Fenced{ID: m.ID, Blobs: all})
 		for _, n := range h.nodes {
-			n.conn.Send(&wire.Fenced{ID: m.ID, Blobs: all})
+			n.conn.SendFrame(frame)
 		}
 	}
 	return Suspicion{}, false

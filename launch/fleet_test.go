@@ -117,18 +117,33 @@ func (l *local) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, e
 
 // A run is a job under test.
 type run struct {
-	dialer   local
-	req      job.Request
-	in       io.Reader
-	label    bool
-	signals  chan os.Signal
-	out, err lockedBuffer
+	dialer    local
+	req       job.Request
+	in        io.Reader
+	label     bool
+	signals   chan os.Signal
+	out, err  lockedBuffer
+	suspended chan struct{}
+	stuck     io.Writer // stands in for stdout, if set
+}
+
+// suspend stands in for a stop: it returns when the test lets the job go on.
+func (r *run) suspend() {
+	r.suspended <- struct{}{}
+	<-r.suspended
+}
+
+func (r *run) stdout() io.Writer {
+	if r.stuck != nil {
+		return r.stuck
+	}
+	return &r.out
 }
 
 // newRun asks for n ranks of a shell script on the nodes, one slot each unless the
 // name says otherwise ("a:2").
 func newRun(n int, script string, nodes ...string) *run {
-	r := &run{signals: make(chan os.Signal, 4)}
+	r := &run{signals: make(chan os.Signal, 4), suspended: make(chan struct{})}
 	r.req = job.Request{
 		Job:    "test",
 		Apps:   []job.App{{N: n, Argv: []string{"/bin/sh", "-c", script}, Dir: "/"}},
@@ -150,9 +165,13 @@ func (r *run) do(t *testing.T) (job.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: &r.out, Err: &r.err, Signals: r.signals, Label: r.label,
-		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(&r.err, text) }}
+	out := launch.Stdout(r.stdout(), r.label)
+	errs := launch.Stderr(&r.err, r.label)
+	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
+		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
 	result, err := launch.Run(ctx, r.req, env)
+	errs.Close()
+	<-errs.Done()
 	if ctx.Err() != nil {
 		t.Fatalf("the job did not end; stdout %q, stderr %q", r.out.String(), r.err.String())
 	}
@@ -328,6 +347,75 @@ func TestInterruptGoesToTheRanks(t *testing.T) {
 	if err != nil || result.Code != 130 || result.Report != "" || strings.Count(r.out.String(), "caught") != 2 ||
 		!strings.Contains(r.err.String(), "^C: sent SIGINT to 2 ranks on 2 nodes") {
 		t.Errorf("code %d, %v, report %q, stdout %q, stderr %q", result.Code, err, result.Report, r.out.String(), r.err.String())
+	}
+}
+
+// A stuckWriter is a terminal after ^S: it takes nothing until it is let go.
+type stuckWriter struct{ letGo chan struct{} }
+
+func (w stuckWriter) Write(p []byte) (int, error) {
+	<-w.letGo
+	return len(p), nil
+}
+
+// Nobody reads our stdout: neither a timeout nor a signal may wait for that.
+func TestAStuckTerminalHoldsNoEnd(t *testing.T) {
+	terminal := stuckWriter{make(chan struct{})}
+	defer close(terminal.letGo)
+	r := newRun(1, `exec yes`, "a")
+	r.stuck = terminal
+	r.req.Limits.Run = 200 * time.Millisecond
+	if result, err := r.do(t); err != nil || result.Code != 124 {
+		t.Errorf("timeout: code %d, %v", result.Code, err)
+	}
+	r = newRun(1, `echo well; echo ready >&2`, "a")
+	r.stuck = terminal
+	ready := r.err.shows("ready")
+	go func() {
+		<-ready
+		r.signals <- syscall.SIGTERM
+	}()
+	if result, err := r.do(t); err != nil || result.Code != 143 {
+		t.Errorf("SIGTERM: code %d, %v", result.Code, err)
+	}
+}
+
+// ^Z stops the ranks before mpiexec, and lets them go on after it.
+func TestSuspendStopsTheRanks(t *testing.T) {
+	r := newRun(1, `echo $$; trap 'exit 0' USR1; while :; do sleep 0.05; done`, "a")
+	ready := r.out.shows("\n")
+	stateOf := func() string {
+		stat, _ := os.ReadFile("/proc/" + strings.TrimSpace(r.out.String()) + "/stat")
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return rest[:min(1, len(rest))]
+	}
+	go func() {
+		<-ready
+		r.signals <- syscall.SIGTSTP
+		<-r.suspended
+		for deadline := time.Now().Add(10 * time.Second); stateOf() != "T" && time.Now().Before(deadline); {
+		}
+		if got := stateOf(); got != "T" {
+			t.Errorf("the rank is in state %q, want T", got)
+		}
+		r.suspended <- struct{}{}
+		r.signals <- syscall.SIGUSR1
+	}()
+	if result, err := r.do(t); err != nil || result.Code != 0 {
+		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	}
+}
+
+func TestAFullDiskIsTold(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	r := newRun(1, `echo hello; exec sleep 600`, "a")
+	r.stuck = full
+	if result, err := r.do(t); err != nil || result.Code != 125 || !strings.HasPrefix(result.Report, "standard output: ") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
 	}
 }
 

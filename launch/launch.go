@@ -18,7 +18,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,17 +42,17 @@ type Dialer interface {
 // An Env is the world of a launch.
 type Env struct {
 	Dialer  Dialer
-	Build   string // identity of this binary; helpers must be the same
-	In      io.Reader
-	Out     io.Writer
-	Err     io.Writer
+	Build   string    // identity of this binary; helpers must be the same
+	In      io.Reader // of rank 0; nil: it has none
+	Out     *Printer  // closed when the job is over
+	Err     *Printer  // left to the caller, who may have more to say
 	Signals <-chan os.Signal
 	Log     zerolog.Logger
-	Label   bool              // -l
 	Greet   time.Duration     // for a helper's first words, once its host is reached
 	Silence time.Duration     // how long a link may be dead
 	Umask   int               // negative: leave the nodes' own
-	Say     func(text string) // a line for the user
+	Say     func(text string) // a line for the user; must not wait
+	Suspend func()            // stops this process as ^Z does, and returns when it goes on
 }
 
 // A Cancelled is a start that a signal cancelled.
@@ -67,27 +66,45 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	events := newBox()
-	signals := watchSignals(env.Signals, cancel)
+	signals := watchSignals(env, cancel)
+	startBy := time.Now().Add(startLimit(req))
+	starting, started := context.WithDeadlineCause(ctx, startBy, lateError(req))
+	defer started()
 
-	fleet, snap, err := muster(ctx, req, env, events)
+	fleet, snap, err := muster(starting, req, env, events)
 	defer fleet.close()
 	if err != nil {
 		return job.Result{}, err
 	}
 	p, err := plan.Make(req, snap)
-	if err != nil {
-		return job.Result{}, err
-	}
 	for _, note := range p.Notes {
 		env.Say(note.Text)
 	}
+	if err != nil {
+		return job.Result{}, err
+	}
 	fleet.dismiss(p)
-	if err := fleet.prepare(ctx, req, p); err != nil {
+	if err := fleet.prepare(starting, req, p); err != nil {
 		return job.Result{}, err
 	}
 	signals.handOver(events)
 	fleet.start(req)
-	return fleet.supervise(ctx, req)
+	return fleet.supervise(ctx, req, startBy)
+}
+
+// startLimit is how long a start may take, from the first connection to the last
+// rank that runs (cli.md --start-timeout).
+func startLimit(req job.Request) time.Duration {
+	if req.Limits.Start > 0 {
+		return req.Limits.Start
+	}
+	return time.Minute + time.Duration(len(req.Nodes)/10)*time.Second
+}
+
+// lateError is what --start-timeout says when it strikes.
+func lateError(req job.Request) *StartError {
+	return &StartError{fmt.Sprintf("not every rank had started within %v", startLimit(req)),
+		"raise --start-timeout, or see with -v what takes so long", ExitInternal}
 }
 
 // A fleet is the nodes of a job and the connections to them.
@@ -98,8 +115,6 @@ type fleet struct {
 	all    []*node // every node that was reached
 	plan   job.Plan
 	hub    *hub
-	out    *printer
-	err    *printer
 	feed   *feeder
 }
 
@@ -120,11 +135,10 @@ func (f *fleet) close() {
 		closing.Go(func() { n.conn.Close() })
 	}
 	closing.Wait()
-	if f.out != nil {
-		f.out.close()
-		f.err.close()
+	if f.feed != nil {
 		f.feed.close()
 	}
+	f.env.Out.Close()
 }
 
 // dismiss sends home the helpers that have no rank, and listens to the others.
@@ -134,6 +148,7 @@ func (f *fleet) dismiss(p job.Plan) {
 		n := f.all[np.Node]
 		n.index = i
 		f.nodes = append(f.nodes, n)
+		f.env.Log.Info().Str("node", np.Name).Str("host", n.probe.Hostname).Msg(ranks(numbers(np.Ranks)))
 	}
 	for _, n := range f.all {
 		if n.index < 0 {
@@ -149,10 +164,10 @@ type signalWatch struct {
 	events *box
 }
 
-func watchSignals(signals <-chan os.Signal, cancel context.CancelCauseFunc) *signalWatch {
+func watchSignals(env Env, cancel context.CancelCauseFunc) *signalWatch {
 	w := &signalWatch{}
 	go func() {
-		for sig := range signals {
+		for sig := range env.Signals {
 			number, _ := sig.(syscall.Signal)
 			w.mu.Lock()
 			events := w.events
@@ -160,7 +175,9 @@ func watchSignals(signals <-chan os.Signal, cancel context.CancelCauseFunc) *sig
 			switch {
 			case events != nil:
 				events.put(Signaled{number})
-			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP:
+			case number == syscall.SIGTSTP:
+				env.Suspend()
+			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP || number == syscall.SIGQUIT:
 				cancel(&Cancelled{number})
 			}
 		}
@@ -172,13 +189,4 @@ func (w *signalWatch) handOver(events *box) {
 	w.mu.Lock()
 	w.events = events
 	w.mu.Unlock()
-}
-
-// why returns the reason for which ctx ended: a signal, or what its caller said.
-func why(ctx context.Context) error {
-	err := context.Cause(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("not every rank had started in time; see --start-timeout")
-	}
-	return err
 }

@@ -79,6 +79,15 @@ func (l *Lines) End(out []byte, rank int) []byte {
 	return out
 }
 
+// Ours takes a whole line of our own; it never continues a rank's.
+func (l *Lines) Ours(out, line []byte) []byte {
+	if l.open >= 0 {
+		out = append(out, '\n')
+		l.open = -1
+	}
+	return append(out, line...)
+}
+
 // begin makes sure that a labelled line of rank does not begin inside another's.
 func (l *Lines) begin(out []byte, rank int) []byte {
 	if l.open >= 0 && l.open != rank && l.Label {

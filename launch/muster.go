@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"remshell/job"
 	"remshell/plan"
@@ -43,15 +43,30 @@ func muster(ctx context.Context, req job.Request, env Env, events *box) (*fleet,
 		snap.Nodes = append(snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe})
 	}
 	if ctx.Err() != nil {
-		return f, snap, why(ctx)
+		return f, snap, whyUnmustered(ctx, snap.Failed)
 	}
 	if len(snap.Failed) > 0 && (!req.Skip || len(snap.Nodes) == 0) {
-		return f, snap, &UnreachableError{snap.Failed, req.Skip}
+		return f, snap, &UnreachableError{snap.Failed, len(snap.Nodes) > 0}
 	}
-	for _, text := range foldFailures(snap.Failed) {
-		env.Say(text.line + "; skipped")
+	for _, failure := range foldFailures(snap.Failed) {
+		env.Say(failure.Error() + "; skipped")
 	}
 	return f, snap, nil
+}
+
+// whyUnmustered is the reason for which ctx ended: a signal, or the time for a start,
+// and then the hosts that had not answered.
+func whyUnmustered(ctx context.Context, failed []job.Failure) error {
+	cause := context.Cause(ctx)
+	var late *StartError
+	if !errors.As(cause, &late) || len(failed) == 0 {
+		return cause
+	}
+	var hosts []string
+	for _, f := range failed {
+		hosts = append(hosts, f.Node)
+	}
+	return &StartError{late.Text + ": no answer yet from " + fold(hosts), late.Way, late.Code}
 }
 
 // reachNode connects to one node and takes its helper's first words.
@@ -73,8 +88,21 @@ func reachNode(ctx context.Context, def job.NodeDef, env Env) (*node, error) {
 		n.conn.Abandon()
 		return nil, n.explain(err)
 	}
-	env.Log.Debug().Str("node", def.Name).Dur("ms", time.Since(began)).Msg("reached")
+	n.describe(env.Log.Info()).Str("took", time.Since(began).Round(time.Millisecond).String()).Msg("reached")
 	return n, nil
+}
+
+// describe adds to a line of the log how the node was reached, as far as its stream
+// tells.
+func (n *node) describe(line *zerolog.Event) *zerolog.Event {
+	line = line.Str("node", n.def.Name).Str("named", n.def.Origin).Int("CPUs", n.probe.Topology.Units())
+	if s, ok := n.rw.(interface{ Way() string }); ok {
+		line = line.Str("program", s.Way())
+	}
+	if s, ok := n.rw.(interface{ Sent() int64 }); ok && s.Sent() > 0 {
+		line = line.Int64("sent", s.Sent())
+	}
+	return line
 }
 
 // greet hears the helper's Hello and Node.
@@ -120,66 +148,4 @@ func whyEnded(rw io.ReadWriteCloser) error {
 		}
 	}
 	return nil
-}
-
-// An UnreachableError says which of the named hosts could not be used. Its text has
-// one line per reason, with the hosts folded.
-type UnreachableError struct {
-	Failed  []job.Failure
-	Skipped bool // --skip-unreachable was given, and nobody is left
-}
-
-func (e *UnreachableError) Error() string {
-	var lines []string
-	for _, f := range foldFailures(e.Failed) {
-		lines = append(lines, f.line)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Hint says what could be done for all reasons alike, where none has its own.
-func (e *UnreachableError) Hint() string {
-	var hints []string
-	for _, f := range foldFailures(e.Failed) {
-		if f.hint != "" && !slices.Contains(hints, f.hint) {
-			hints = append(hints, f.hint)
-		}
-	}
-	return strings.Join(hints, "\n")
-}
-
-// A foldedFailure is one reason and all hosts that have it.
-type foldedFailure struct{ line, hint string }
-
-// foldFailures says equal reasons once: "node[03-42]: connection refused".
-func foldFailures(failed []job.Failure) []foldedFailure {
-	hosts := make(map[string][]string)
-	hints := make(map[string]string)
-	var order []string
-	for _, f := range failed {
-		reason := reasonOf(f.Err)
-		if _, known := hosts[reason]; !known {
-			order = append(order, reason)
-		}
-		hosts[reason] = append(hosts[reason], f.Node)
-		var h interface{ Hint() string }
-		if hints[reason] == "" && errors.As(f.Err, &h) {
-			hints[reason] = h.Hint()
-		}
-	}
-	var folded []foldedFailure
-	for _, reason := range order {
-		folded = append(folded, foldedFailure{fold(hosts[reason]) + ": " + reason, hints[reason]})
-	}
-	return folded
-}
-
-// reasonOf is an error's text without the name of its host, so that equal reasons
-// are equal texts.
-func reasonOf(err error) string {
-	var r interface{ Reason() string }
-	if errors.As(err, &r) {
-		return r.Reason()
-	}
-	return err.Error()
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -30,6 +31,8 @@ const (
 type (
 	// Exited is the end of a rank.
 	Exited struct{ job.Exit }
+	// Started is a rank that runs.
+	Started struct{ Rank int }
 	// NotStarted is a rank whose exec failed; the others of its node may run.
 	NotStarted struct {
 		Rank, Code   int
@@ -47,6 +50,11 @@ type (
 		Rank, Code int
 		Text       string
 	}
+	// Junk is a rank that said on PMI what no client says: the same as its death.
+	Junk struct {
+		Rank int
+		Text string
+	}
 	// Suspicion is a sign that the job cannot go on, of which an exit that is under
 	// way may be the true cause.
 	// Rank is -1 if it is about several.
@@ -56,8 +64,8 @@ type (
 	}
 	// Signaled is a signal to mpiexec.
 	Signaled struct{ Number syscall.Signal }
-	// StdoutGone means that nobody reads our standard output any more.
-	StdoutGone struct{}
+	// StdoutGone means that our standard output takes nothing any more.
+	StdoutGone struct{ Err error }
 	// Tick says that State.Next has come.
 	Tick struct{}
 )
@@ -115,6 +123,10 @@ type State struct {
 	doubtEnds time.Time // when it counts
 	patience  time.Time // when silent ranks count, or the nodes are given up
 	runEnds   time.Time // -timeout
+	startEnds time.Time // --start-timeout; zero once every rank runs
+	unstarted int
+	began     time.Time
+	endsBy    time.Time // when those that were asked to end are killed
 	signals   int       // of those that end the job
 	rules     Rules
 }
@@ -128,12 +140,14 @@ type nodeState struct {
 type Rules struct {
 	Grace   time.Duration // --kill-grace
 	Timeout time.Duration // -timeout; 0: none
+	StartBy time.Time     // --start-timeout; zero: none
 	Ends    job.Ends
 }
 
 // NewState is the state of a job whose ranks were just let go.
 func NewState(p job.Plan, rules Rules, now time.Time) State {
 	s := State{Left: p.Size, Undone: len(p.Nodes), rules: rules,
+		unstarted: p.Size, startEnds: rules.StartBy, began: now,
 		nodeOf: make([]int, p.Size), over: make([]bool, p.Size)}
 	for i, n := range p.Nodes {
 		s.nodes = append(s.nodes, nodeState{name: n.Name})
@@ -150,7 +164,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 // Next is when Step wants a Tick; the zero time: never.
 func (s *State) Next() time.Time {
 	var next time.Time
-	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds} {
+	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds, s.startEnds} {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
@@ -160,7 +174,7 @@ func (s *State) Next() time.Time {
 
 // Shift moves all deadlines: they do not run while mpiexec is stopped (SIG-5).
 func (s *State) Shift(by time.Duration) {
-	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds} {
+	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds, &s.startEnds} {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
@@ -184,18 +198,24 @@ func (s *State) Step(event any, now time.Time) []Action {
 	switch e := event.(type) {
 	case Exited:
 		return s.exited(e.Exit, now)
+	case Started:
+		s.oneStarted()
+		return nil
+	case Junk:
+		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Text, "", 1, e.Rank})
 	case NotStarted:
+		s.oneStarted()
 		s.rankOver(e.Rank)
 		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Reason, e.Hint, e.Code, e.Rank})
 	case NodeLost:
 		return s.nodeLost(e, now)
 	case NodeDrained:
-		s.nodeDone(e.Node)
+		s.nodeOver(e.Node) // those of its ranks that an early end has kept from starting
 		return s.settle(now)
 	case Aborted:
 		return s.aborted(e, now)
 	case Suspicion:
-		if s.Cause == nil && s.suspicion == nil {
+		if s.Cause == nil && s.suspicion == nil && s.Phase == Running {
 			s.suspicion = &Cause{Text: e.Text, Code: 1, Rank: e.Rank}
 			s.doubtEnds = now.Add(causeGrace)
 		}
@@ -203,10 +223,7 @@ func (s *State) Step(event any, now time.Time) []Action {
 	case Signaled:
 		return s.signaled(e.Number, now)
 	case StdoutGone:
-		if s.Code == 0 {
-			s.Code = ExitNoStdout
-		}
-		return s.end(now, Ending, s.rules.Grace)
+		return s.stdoutGone(e.Err, now)
 	case Tick:
 		return s.tick(now)
 	}
@@ -243,20 +260,16 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 }
 
 func (s *State) nodeLost(e NodeLost, now time.Time) []Action {
-	var lost []int
-	for rank, node := range s.nodeOf {
-		if node == e.Node && s.rankOver(rank) {
-			lost = append(lost, rank)
-		}
-	}
-	if s.nodes[e.Node].done && len(lost) == 0 {
+	done := s.nodes[e.Node].done
+	lost := s.nodeOver(e.Node)
+	if done && len(lost) == 0 {
 		return nil // it had nothing left to lose
 	}
-	s.nodeDone(e.Node)
 	cause := Cause{Text: "lost contact with " + s.nodes[e.Node].name, Code: ExitInternal, Rank: -1}
 	if e.Why != "" {
 		cause.Text += " (" + e.Why + ")"
 	}
+	cause.Text += " after " + clock(now.Sub(s.began))
 	if len(lost) > 0 {
 		cause.Text += ", where " + ranks(lost) + " ran"
 	}
@@ -270,6 +283,19 @@ func (s *State) aborted(e Aborted, now time.Time) []Action {
 	}
 	if s.Cause == nil && s.Code == 0 {
 		s.Cause = &Cause{text, "", e.Code, e.Rank}
+	}
+	return s.end(now, Ending, s.rules.Grace)
+}
+
+// stdoutGone ends the job: quietly if the reader has gone, as in a pipeline (IO-12);
+// a full disk is a failure of ours.
+func (s *State) stdoutGone(err error, now time.Time) []Action {
+	switch {
+	case s.Cause != nil || s.Code != 0:
+	case errors.Is(err, syscall.EPIPE):
+		s.Code = ExitNoStdout
+	default: // also after the last rank: output is lost whenever it is written
+		s.Cause = &Cause{"standard output: " + reasonOf(err), "", ExitInternal, -1}
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }
@@ -290,23 +316,25 @@ func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
 	return s.settle(now)
 }
 
-// fail notes a cause, if it is the first, and ends the job.
+// fail notes a cause, if it is the first and no signal was before, and ends the job.
 func (s *State) fail(now time.Time, c Cause) []Action {
-	if s.Cause == nil && s.Phase < Ending {
+	if s.Cause == nil && s.Code == 0 && s.Phase < Ending {
 		s.Cause = &c
-		s.suspicion, s.doubtEnds = nil, time.Time{}
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }
 
-// end asks all nodes to end what is left, unless they were asked as strongly.
+// end asks all nodes to end what is left, unless they were asked as strongly and to
+// be as quick.
 func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
-	if s.Phase >= phase {
+	by := now.Add(grace)
+	if s.Phase > phase || s.Phase == phase && !by.Before(s.endsBy) {
 		return s.settle(now)
 	}
-	s.Phase = phase
-	s.silent, s.runEnds = nil, time.Time{}
-	s.patience = now.Add(grace + killPatience)
+	s.Phase, s.endsBy = phase, by
+	s.silent, s.runEnds, s.startEnds = nil, time.Time{}, time.Time{}
+	s.suspicion, s.doubtEnds = nil, time.Time{}
+	s.patience = by.Add(killPatience)
 	if s.Left == 0 && s.Undone == 0 {
 		return []Action{Finish{}}
 	}
@@ -322,7 +350,8 @@ func (s *State) settle(now time.Time) []Action {
 		return []Action{Finish{}}
 	case s.Phase < Ending:
 		s.Phase = Leaving
-		s.runEnds, s.doubtEnds, s.silent = time.Time{}, time.Time{}, nil
+		s.runEnds, s.startEnds, s.silent = time.Time{}, time.Time{}, nil
+		s.suspicion, s.doubtEnds = nil, time.Time{}
 		s.patience = now.Add(linger + lingerGrace + killPatience)
 		return []Action{EndAll{linger, lingerGrace}}
 	}
@@ -335,6 +364,9 @@ func (s *State) tick(now time.Time) []Action {
 	case due(s.doubtEnds):
 		c := *s.suspicion
 		return s.fail(now, c)
+	case due(s.startEnds):
+		s.Cause = &Cause{fmt.Sprintf("%s had not started when --start-timeout struck", count(s.unstarted, "rank")), "", ExitInternal, -1}
+		return s.end(now, Ending, s.rules.Grace)
 	case due(s.runEnds):
 		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", ExitTimeout, -1}
 		return s.end(now, Ending, s.rules.Grace)
@@ -375,8 +407,10 @@ func (s *State) signaled(number syscall.Signal, now time.Time) []Action {
 		return s.end(now, Ending, s.rules.Grace)
 	case syscall.SIGTSTP:
 		return []Action{Suspend{}}
+	case syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGWINCH:
+		return []Action{SignalAll{number}}
 	}
-	return []Action{SignalAll{number}}
+	return nil // SIGPIPE: our own pipes are told by their errors
 }
 
 // interrupted is ^C: once for the ranks, twice for us, thrice at once.
@@ -386,11 +420,14 @@ func (s *State) interrupted(now time.Time) []Action {
 	switch {
 	case s.signals == 1 && s.Phase == Running:
 		s.Phase = Interrupted
+		// From now on ranks leave because they were told to.
+		s.suspicion, s.doubtEnds = nil, time.Time{}
+		s.silent, s.patience = nil, time.Time{}
 		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
 			count(s.Left, "rank"), count(s.Undone, "node"))
 		return []Action{SignalAll{syscall.SIGINT}, Say{text}}
 	case s.signals <= 2:
-		return s.end(now, Ending, interrupt2)
+		return append(s.end(now, Ending, interrupt2), Say{"^C: ending the ranks; press ^C again to leave at once"})
 	}
 	s.Phase = Killing
 	return []Action{EndAll{0, 0}, Finish{}}
@@ -438,6 +475,13 @@ func (s *State) stoppedByUs(e job.Exit) bool {
 	return ours && s.Stopped > 0 && e.Rank != s.Cause.Rank
 }
 
+// oneStarted counts a rank that runs, or cannot.
+func (s *State) oneStarted() {
+	if s.unstarted--; s.unstarted == 0 {
+		s.startEnds = time.Time{}
+	}
+}
+
 // rankOver notes that a rank is over, and reports whether that is news.
 func (s *State) rankOver(rank int) bool {
 	if rank < 0 || rank >= len(s.over) || s.over[rank] {
@@ -448,11 +492,19 @@ func (s *State) rankOver(rank int) bool {
 	return true
 }
 
-func (s *State) nodeDone(node int) {
+// nodeOver notes that nothing of the job is left on a node, and returns those of
+// its ranks of which that is news.
+func (s *State) nodeOver(node int) (ranks []int) {
 	if !s.nodes[node].done {
 		s.nodes[node].done = true
 		s.Undone--
 	}
+	for rank, on := range s.nodeOf {
+		if on == node && s.rankOver(rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
 }
 
 // who names a rank and its node.

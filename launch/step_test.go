@@ -26,6 +26,12 @@ func sig(s syscall.Signal) Signaled {
 	return Signaled{s}
 }
 
+// never asserts that no Tick is due: a deadline that stays in the past would make
+// supervision run in circles.
+type noTick struct{}
+
+var never noTick
+
 // after is a pause before the next event.
 type after time.Duration
 
@@ -72,7 +78,7 @@ var steps = []struct {
 	{"--exit-status rank0", Rules{Ends: job.Ends{Status: "rank0", KeepOnExit: true}}, sequence(exits(1, 3), exits(0, 0), exits(2, 0), exits(3, 0), drained),
 		"linger finish", 0, "code 3"},
 	{"node lost", Rules{}, sequence(NodeLost{1, "connection reset"}, dies(0, 15), dies(1, 15), NodeDrained{Node: 0}),
-		"end(10s) finish", 125, "lost contact with b (connection reset), where ranks 2-3 ran"},
+		"end(10s) finish", 125, "lost contact with b (connection reset) after 00:00:00, where ranks 2-3 ran"},
 	{"a node that was done is not lost", Rules{}, sequence(exits(2, 0), exits(3, 0), NodeDrained{Node: 1}, NodeLost{1, "eof"}, exits(0, 0), exits(1, 0), NodeDrained{Node: 0}),
 		"linger finish", 0, ""},
 	{"all nodes lost", Rules{}, sequence(NodeLost{0, ""}, NodeLost{1, ""}), "end(10s) finish", 125, "lost contact with a"},
@@ -86,21 +92,37 @@ var steps = []struct {
 	{"left without finalize, others follow", Rules{}, sequence(Suspicion{1, "closed"}, leaves(1), after(2*time.Second), leaves(0), leaves(2), leaves(3), drained),
 		"linger finish", 0, ""},
 	{"left without finalize, others stay", Rules{}, sequence(leaves(1), after(5*time.Second), Tick{}), "end(10s)", 1, "rank 1 on a ended without calling MPI_Finalize"},
+	{"junk on PMI is a death", Rules{}, sequence(Junk{1, "pmi: junk"}, exits(1, 0)), "end(10s)", 1, "rank 1 on a: pmi: junk"},
+	{"a start that takes too long", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{2}, after(time.Minute), Tick{}), "end(10s)", 125, "2 ranks had not started"},
+	{"a start in time", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{1}, Started{2}, Started{3}, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "end(10s)", 124, "longer than -timeout 1m0s"},
 	{"timeout does not strike early", Rules{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
 	{"one ^C, ranks end", Rules{}, sequence(sig(syscall.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
 		"SIGINT say linger finish", 130, ""},
+	{"a full disk is no quiet end", Rules{}, sequence(StdoutGone{syscall.ENOSPC}), "end(10s)", 125, "standard output: no space left on device"},
+	{"a full disk after the last rank", Rules{}, sequence(well, drained, StdoutGone{syscall.ENOSPC}), "linger finish finish", 125, "standard output"},
+	{"SIGPIPE is ours", Rules{}, sequence(sig(syscall.SIGPIPE)), "", 0, ""},
+	{"^C shortens an ending", Rules{}, sequence(exits(1, 3), sig(syscall.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
+	{"an ending is never lengthened", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
 	{"two ^C", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
-		"SIGINT say end(1s) finish", 130, ""},
+		"SIGINT say end(1s) say finish", 130, ""},
 	{"three ^C wait for nobody", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGINT)),
-		"SIGINT say end(1s) end(0s) finish", 130, ""},
+		"SIGINT say end(1s) say end(0s) finish", 130, ""},
+	{"one ^C, a rank stays to clean up", Rules{}, sequence(sig(syscall.SIGINT), Suspicion{1, "closed"}, dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
+		"SIGINT say linger finish", 130, ""},
+	{"one ^C, a doubt from before", Rules{}, sequence(Suspicion{1, "closed"}, sig(syscall.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
+		"SIGINT say", 130, ""},
+	{"one ^C, then a node is lost", Rules{}, sequence(sig(syscall.SIGINT), NodeLost{1, "reset"}), "SIGINT say end(10s)", 130, ""},
+	{"ranks that were not started before the end", Rules{}, sequence(exits(0, 3), NodeDrained{Node: 0}, NodeDrained{Node: 1}), "end(10s) finish", 3, "rank 0 on a"},
 	{"SIGTERM", Rules{}, sequence(sig(syscall.SIGTERM), dies(0, 15)), "end(10s)", 143, ""},
+	{"a doubt while the job is ending", Rules{}, sequence(sig(syscall.SIGTERM), Suspicion{1, "closed"}, after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
+	{"a doubt from before the end", Rules{}, sequence(Suspicion{1, "closed"}, sig(syscall.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
 	{"SIGTERM twice does not wait", Rules{}, sequence(sig(syscall.SIGTERM), sig(syscall.SIGTERM)), "end(10s) end(0s)", 143, ""},
 	{"SIGHUP", Rules{}, sequence(sig(syscall.SIGHUP)), "end(10s)", 129, ""},
-	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(syscall.SIGINT)), "end(10s)", 7, "code 7"},
+	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(syscall.SIGINT)), "end(10s) end(1s) say", 7, "code 7"},
 	{"SIGUSR1 is passed on", Rules{}, sequence(sig(syscall.SIGUSR1)), "SIGUSR1", 0, ""},
 	{"^Z", Rules{}, sequence(sig(syscall.SIGTSTP)), "suspend", 0, ""},
-	{"nobody reads our stdout", Rules{}, sequence(StdoutGone{}, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
+	{"nobody reads our stdout", Rules{}, sequence(StdoutGone{syscall.EPIPE}, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
 	{"processes that cannot be killed", Rules{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
 	{"a rank told twice", Rules{}, sequence(exits(1, 0), exits(1, 5)), "", 0, ""},
 	{"a rank that does not exist", Rules{}, sequence(exits(99, 5), exits(-1, 5)), "", 0, ""},
@@ -116,6 +138,12 @@ func TestStep(t *testing.T) {
 			for _, event := range test.events {
 				if pause, ok := event.(after); ok {
 					now = now.Add(time.Duration(pause))
+					continue
+				}
+				if event == never {
+					if next := state.Next(); !next.IsZero() && !next.After(now) {
+						t.Errorf("a tick is due again at once")
+					}
 					continue
 				}
 				for _, action := range state.Step(event, now) {

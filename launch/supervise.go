@@ -11,9 +11,9 @@ import (
 )
 
 // supervise runs the job to its end: events in, Step, actions out.
-func (f *fleet) supervise(ctx context.Context, req job.Request) (job.Result, error) {
+func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Time) (job.Result, error) {
 	state := NewState(f.plan, Rules{
-		Grace: req.Limits.Grace, Timeout: req.Limits.Run, Ends: req.Ends,
+		Grace: req.Limits.Grace, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy,
 	}, time.Now())
 	for finished := false; !finished; {
 		events := f.events.take(ctx, state.Next())
@@ -32,18 +32,52 @@ func (f *fleet) supervise(ctx context.Context, req job.Request) (job.Result, err
 	for _, n := range f.nodes {
 		n.conn.Send(&wire.Bye{})
 	}
-	if state.signals < 3 { // who presses ^C thrice waits for no terminal
-		f.finishOutput()
-	}
+	f.finishOutput(ctx, &state)
 	return job.Result{Code: state.ExitCode(), Report: state.Report(), Exits: state.Exits}, nil
 }
 
-// finishOutput waits until all that the ranks wrote is written here too.
-func (f *fleet) finishOutput() {
-	f.out.close()
-	f.err.close()
-	<-f.out.done
-	<-f.err.done
+// drainTime is how long output may take that nobody seems to read, when a job was
+// ended before its time (IO-10).
+const drainTime = 2 * time.Second
+
+// printed says that all output of the ranks was written.
+type printed struct{}
+
+// finishOutput waits until all that the ranks wrote to stdout is written here too. If
+// the job ended well that may take as long as its reader likes, but a signal ends the
+// wait.
+func (f *fleet) finishOutput(ctx context.Context, state *State) {
+	if state.signals > 2 {
+		return // who presses ^C thrice waits for no terminal
+	}
+	var deadline time.Time
+	if state.ExitCode() != 0 {
+		deadline = time.Now().Add(drainTime)
+	}
+	f.env.Out.Close()
+	go func() {
+		<-f.env.Out.Done()
+		f.events.put(printed{})
+	}()
+	for {
+		events := f.events.take(ctx, deadline)
+		if len(events) == 0 {
+			return
+		}
+		for _, event := range events {
+			switch e := event.(type) {
+			case printed:
+				return
+			case StdoutGone:
+				state.Step(e, time.Now())
+			case Signaled:
+				if e.Number == syscall.SIGINT || e.Number == syscall.SIGTERM || e.Number == syscall.SIGHUP {
+					state.blame(e.Number)
+					return
+				}
+			}
+		}
+	}
 }
 
 // translate turns what a node said into what supervision has to judge, if anything.
@@ -66,9 +100,10 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		if m.Err != "" {
 			return []any{NotStarted{m.Rank, m.Code, m.Err, m.Hint}}
 		}
+		return []any{Started{m.Rank}}
 	case *wire.Exited:
-		f.out.put(piece{rank: m.Exit.Rank, end: true})
-		f.err.put(piece{rank: m.Exit.Rank, end: true})
+		f.env.Out.put(piece{rank: m.Exit.Rank, end: true})
+		f.env.Err.put(piece{rank: m.Exit.Rank, end: true})
 		news := []any{Exited{m.Exit}}
 		if doubt, stuck := f.hub.left(n, m.Exit.Rank); stuck {
 			news = append(news, doubt)
@@ -92,6 +127,8 @@ func translatePMI(m *wire.PMI) []any {
 	switch m.Event {
 	case wire.PMIAborted:
 		return []any{Aborted{m.Rank, m.Code, m.Text}}
+	case wire.PMIJunk:
+		return []any{Junk{m.Rank, m.Text}}
 	case wire.PMILost:
 		return []any{Suspicion{m.Rank, fmt.Sprintf("rank %d closed its PMI connection without MPI_Finalize", m.Rank)}}
 	}
@@ -124,15 +161,14 @@ func (f *fleet) tell(m wire.Message) {
 	}
 }
 
-// suspend stops the whole job until somebody continues it (SIG-5). We stop by
-// SIGSTOP, which nobody can catch, and go on behind it when we are continued.
+// suspend stops the whole job until somebody continues it (SIG-5).
 func (f *fleet) suspend(state *State) {
 	f.tell(&wire.Signal{Number: int(syscall.SIGSTOP)})
 	for _, n := range f.nodes {
 		n.conn.Flush()
 	}
 	began := time.Now()
-	syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	f.env.Suspend()
 	state.Shift(time.Since(began))
 	f.tell(&wire.Signal{Number: int(syscall.SIGCONT)})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +26,7 @@ func (s *State) Report() string {
 	if s.Stopped > 0 {
 		text += fmt.Sprintf("\n  then      stopped %s", count(s.Stopped, "other rank"))
 	}
-	return text + fmt.Sprintf("\n  exit code %d", s.Cause.Code)
+	return text + fmt.Sprintf("\n  exit code %d", s.ExitCode())
 }
 
 // died says how a rank ended, as the end of "rank 5 on node02 ...".
@@ -38,6 +39,12 @@ func died(e job.Exit) string {
 		text += ", core dumped"
 	}
 	return text
+}
+
+// clock writes a time as hours, minutes and seconds.
+func clock(d time.Duration) string {
+	seconds := int(d.Round(time.Second) / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 }
 
 // signalText names a signal as strsignal(3) does, with a capital.
@@ -79,6 +86,14 @@ func ranks(set []int) string {
 		return "rank " + text
 	}
 	return "ranks " + text
+}
+
+func numbers(plans []job.RankPlan) []int {
+	list := make([]int, len(plans))
+	for i, p := range plans {
+		list[i] = p.Rank
+	}
+	return list
 }
 
 // fold writes a set of host names in brackets: "node[03-17]".

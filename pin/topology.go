@@ -1,7 +1,7 @@
 /*
 Package pin knows the CPUs of one node, and which of them each rank is bound to.
 
-	/sys --> Topology --Units--> units --Slots--> units in slot order
+	/sys --> Topology --List--> units --Slots--> units in slot order
 	                                                   |  Free: those nobody has
 	          what a rank is bound to <--NewSeat-- slots of a rank
 

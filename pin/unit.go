@@ -24,8 +24,11 @@ func (t Topology) Count(threads bool) int {
 	return n
 }
 
-// Units lists the units of a node, ascending by number.
-func (t Topology) Units(threads bool) []Unit {
+// Units is the number of cores with a usable CPU.
+func (t Topology) Units() int { return t.Count(false) }
+
+// List lists the units of a node, ascending by number.
+func (t Topology) List(threads bool) []Unit {
 	units := make([]Unit, 0, len(t.Cores))
 	for number, core := range t.Cores {
 		if !threads && len(core.CPUs) > 0 {

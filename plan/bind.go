@@ -17,7 +17,7 @@ func (s *seating) bind(plans []job.NodePlan) []job.Note {
 		if note.Code != "" {
 			notes = append(notes, note)
 		}
-		slots := pin.Slots(n.Topology.Units(n.CountThreads), cpuMap)
+		slots := pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
 		s.seatRanks(n, plans[k].Ranks, slots)
 	}
 	return notes

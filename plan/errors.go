@@ -72,6 +72,9 @@ func count(n int, noun string) string {
 
 // sameMachine is the notice of HOST-8.
 func sameMachine(names []string) job.Note {
-	return job.Note{Code: SameNode, Node: names[0],
-		Text: fmt.Sprintf("%s are one machine; it counts once, as %s", strings.Join(names, " and "), names[0])}
+	who := strings.Join(names, " and ")
+	if len(names) > 2 {
+		who = hostlist.Fold(names)
+	}
+	return job.Note{Code: SameNode, Node: names[0], Text: fmt.Sprintf("%s are one machine; it counts once, as %s", who, names[0])}
 }

@@ -66,10 +66,11 @@ func look(def job.NodeDef, seen map[int]int, failed map[string]error, snap job.S
 	return s
 }
 
-// join adds another name of the same machine: the first name stays, slots that were
-// written down add up (HOST-8).
+// join adds another name of the same machine: the first name stays, slots and limits
+// that were written down add up (HOST-8).
 func (s *site) join(other site) {
 	s.Slots += other.Slots
+	s.MaxSlots += other.MaxSlots
 	s.names = append(s.names, other.Name)
 }
 
@@ -77,7 +78,7 @@ func (s *site) join(other site) {
 func (s *site) count() {
 	size := s.Size()
 	if s.Procs > 0 || len(s.Busy) > 0 {
-		slots := pin.Slots(s.Topology.Units(s.CountThreads), s.CPUMap)
+		slots := pin.Slots(s.Topology.List(s.CountThreads), s.CPUMap)
 		s.busy = pin.Taken(slots, s.Busy, s.Procs)
 	}
 	s.free = max(0, size-len(s.busy))

@@ -52,7 +52,7 @@ func (s *seating) all(usable [][]bool) *Error {
 func (s *seating) part(a int, usable []bool) *Error {
 	area := s.area(s.req.Apps[a], usable)
 	if len(area.sites) == 0 {
-		return &Error{Code: NoNodes, Text: "no node of the list can be used now"}
+		return nowhere(s.req.Apps[a])
 	}
 	n := area.wanted()
 	quota, err := s.quota(area, n)

@@ -19,7 +19,7 @@ import (
 )
 
 // Make turns what was asked and what was seen into what will be done. The error is
-// an *Error; the plan then tells the rejected nodes alone.
+// an *Error; the plan then tells the rejected nodes and the notes alone.
 func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	mode, err := orderOf(req)
 	if err != nil {
@@ -27,7 +27,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	}
 	sites, turns, notes := gather(req, snap)
 	usable, rejected := judge(req, sites, turns)
-	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: rejected}
+	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: rejected, Notes: notes}
 	order := sort.Turns(nodesOf(sites), remaining(turns, usable), mode)
 	s := newSeating(req, sites, order)
 	if failed := decide(req, snap, s.all(usable), func() bool { return hopeless(req, sites, turns) }); failed != nil {
@@ -40,7 +40,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 		p.Order = append(p.Order, sites[turn].Name)
 	}
 	p.Nodes = s.assign()
-	p.Notes = append(notes, s.bind(p.Nodes)...)
+	p.Notes = append(p.Notes, s.bind(p.Nodes)...)
 	if s.over && req.Nameless {
 		p.Notes = append(p.Notes, tryOut(len(s.seats), sites[0].Size()))
 	}

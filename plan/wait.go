@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"remshell/hostlist"
 	"remshell/job"
@@ -39,6 +40,15 @@ func hopeless(req job.Request, sites []site, turns []int) bool {
 	usable, _ := judge(req, idle, turns)
 	s := newSeating(req, idle, remaining(turns, usable))
 	return s.all(usable) != nil
+}
+
+// nowhere is the refusal when a part of the job has no node at all.
+func nowhere(app job.App) *Error {
+	if app.Hosts == nil {
+		return &Error{Code: NoNodes, Text: "no node of the list can be used now"}
+	}
+	return &Error{Code: NoNodes, Text: fmt.Sprintf("no node is left for %s: it is to run on %s only",
+		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.Fold(app.Hosts))}
 }
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.

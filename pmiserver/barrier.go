@@ -100,7 +100,7 @@ func (s *Server) meet(c *session) {
 		switch {
 		case c.ctx.Err() != nil: // the rank has left the barrier: leave reports it
 		case err != nil:
-			s.report(fmt.Errorf("pmi: fence %s: %w", id, err))
+			s.report(fmt.Errorf("barrier: %w", err))
 		default:
 			s.finish(all)
 		}

@@ -12,7 +12,7 @@ import (
 // Blobs joined are a blob. An empty one is normal: most barriers follow no put.
 
 // errBlob can only mean that helpers of different make are talking.
-var errBlob = errors.New("pmi: what a node brought to the fence cannot be read")
+var errBlob = errors.New("barrier: what another node has put cannot be read")
 
 func appendPair(blob, key, value []byte) []byte {
 	blob = binary.AppendUvarint(blob, uint64(len(key)))

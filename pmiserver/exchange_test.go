@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -263,22 +264,32 @@ func TestContextEndsServe(t *testing.T) {
 
 // TestTrace: what Trace shows can be pasted into a transcript.
 func TestTrace(t *testing.T) {
-	s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
-	var got []string
-	s.Trace = func(rank int, line string) { got = append(got, fmt.Sprint(rank, line)) }
-	var out discard
-	s.Serve(t.Context(), 0, &script{in: "cmd=init pmi_version=1\ncmd=put key=a value=\x01\\\ncmd=barrier_in\ncmd=abort\ncmd=get_appnum\n", out: &out})
-	want := []string{
-		"0< cmd=init pmi_version=1",
-		`0< cmd=put key=a value=\x01\\`,
-		"0< cmd=barrier_in",
-		"0> cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1",
-		"0> cmd=put_result rc=0",
-		"0> cmd=barrier_out",
-		"0< cmd=abort",
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("\n got %q\nwant %q", got, want)
+	for said, want := range map[string][]string{
+		"cmd=init pmi_version=1\ncmd=put key=a value=\x01\\\ncmd=barrier_in\ncmd=abort\ncmd=get_appnum\n": {
+			"0< cmd=init pmi_version=1",
+			`0< cmd=put key=a value=\x01\\`,
+			"0< cmd=barrier_in",
+			"0> cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1",
+			"0> cmd=put_result rc=0",
+			"0> cmd=barrier_out",
+			"0< cmd=abort",
+		},
+		"cmd=init pmi_version=2\n    13cmd=finalize;22    cmd=job-getid;thrid=1;": {
+			"0< cmd=init pmi_version=2",
+			"0<; cmd=finalize;",
+			"0<; cmd=job-getid;thrid=1;",
+			"0> cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0",
+			"0>; cmd=finalize-response;rc=1;errmsg=not_initialized;",
+			"0>; cmd=job-getid-response;thrid=1;rc=1;errmsg=not_initialized;",
+		},
+	} {
+		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
+		var got []string
+		s.Trace = func(rank int, line string) { got = append(got, fmt.Sprint(rank, line)) }
+		s.Serve(t.Context(), 0, &script{in: said, out: io.Discard})
+		if !slices.Equal(got, want) {
+			t.Errorf("%q\n got %q\nwant %q", said, got, want)
+		}
 	}
 }
 
@@ -298,7 +309,3 @@ func (s *script) Read(b []byte) (int, error) {
 }
 
 func (s *script) Write(b []byte) (int, error) { return s.out.Write(b) }
-
-type discard struct{}
-
-func (discard) Write(b []byte) (int, error) { return len(b), nil }

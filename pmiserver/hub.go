@@ -60,7 +60,7 @@ func (h *Hub) join(node int, id string, blob []byte) (*meeting, error) {
 		return nil, h.err
 	}
 	if node < 0 || node >= h.nodes {
-		return nil, fmt.Errorf("pmi: fence %s: there is no node %d", id, node)
+		return nil, fmt.Errorf("fence %s: there is no node %d", id, node)
 	}
 	m := h.open[id]
 	if m == nil {
@@ -68,7 +68,7 @@ func (h *Hub) join(node int, id string, blob []byte) (*meeting, error) {
 		h.open[id] = m
 	}
 	if m.here[node] {
-		return nil, fmt.Errorf("pmi: fence %s: node %d came twice", id, node)
+		return nil, fmt.Errorf("fence %s: node %d came twice", id, node)
 	}
 	m.here[node], m.blobs[node] = true, blob
 	m.count++

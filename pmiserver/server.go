@@ -47,8 +47,9 @@ type Fencer interface {
 // are set before the first Serve. The functions may be nil; they are called from
 // the goroutines of the ranks, without locks held, and should return soon.
 type Server struct {
-	// Trace is shown all that is said: "< " and a line of the rank, or "> " and
-	// a line of ours, in the escapes of a transcript.
+	// Trace is shown all that is said, as a transcript has it after the rank:
+	// "< " and a line of the rank, "> " and a line of ours, "<; " and ">; " for
+	// the body of a PMI-2 message.
 	Trace func(rank int, line string)
 
 	// Abort is called once, for the first rank that asks for the end of the job.

@@ -55,6 +55,7 @@ func (c *session) batch() error {
 	for !c.s.frozen.Load() {
 		line, err := c.in.next()
 		if err != nil {
+			c.flush() // what was said before was right
 			return err
 		}
 		if line == nil {
@@ -149,7 +150,7 @@ const maxBacklog = 1 << 20
 
 // A sender writes for several goroutines, and only one of them ever waits for
 // the reader: who finds a write under way leaves his lines with the writer. So
-// a rank that does not read holds nobody else up.
+// who releases a barrier does not wait for a rank that asks and does not read.
 type sender struct {
 	conn io.Writer
 

@@ -17,7 +17,7 @@ type State int
 
 const (
 	Absent    State = iota // no connection yet
-	Connected              // has a connection, and has not said init
+	Connected              // has a connection, and has not said init (fullinit, in PMI-2)
 	Inited                 // between init and finalize
 	Finalized              // may say init again, as the next program of a script does
 	Closed                 // the connection ended, and nothing is missing
@@ -66,7 +66,7 @@ func (e *StuckError) Error() string {
 	case e.Nodes > 1:
 		waiting = fmt.Sprint(e.Nodes, " other nodes wait")
 	}
-	return fmt.Sprintf("pmi: %s in a barrier that %s left for good", waiting, crowd(e.Gone, "has", "have"))
+	return fmt.Sprintf("%s in a barrier that %s left for good", waiting, crowd(e.Gone, "has", "have"))
 }
 
 // Hint says what is usually the matter.

@@ -67,6 +67,9 @@ func Signal(sig unix.Signal) int {
 // It returns how many it found alive, and gives up on processes that cannot die
 // (in uninterruptible sleep) after patience.
 func End(grace, patience time.Duration) int {
+	if reap(time.Time{}) {
+		return 0 // as nearly always; to look through /proc costs milliseconds
+	}
 	found := Signal(unix.SIGTERM)
 	Signal(unix.SIGCONT) // a stopped process takes no SIGTERM
 	if reap(time.Now().Add(grace)) {

@@ -62,6 +62,9 @@ func Classify(stderr string, exit int) Verdict {
 		}
 	}
 	switch exit {
+	case 0:
+		return Verdict{KindSession, "session", said(stderr, "it ended without running "+shell),
+			"does a start-up file of the account there end the shell?"}
 	case 126:
 		return Verdict{KindNoexec, "helper", "the helper cannot be executed: " + said(stderr, "exit code 126"),
 			"is its file system mounted noexec? set XDG_CACHE_HOME on the node to a folder where programs may run"}

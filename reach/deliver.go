@@ -18,6 +18,9 @@ const (
 	maxNeeds = 16 // folders that are tried; there are four
 )
 
+// errChatter is what a far end that talks without end is told by.
+var errChatter = errors.New("too much text before /bin/sh answered; the login shell prints it")
+
 // errSilent is the cause of a context that ended because nothing moved for too long.
 var errSilent = errors.New("no answer in time")
 
@@ -96,7 +99,7 @@ func (d *delivery) line() (verb, text string, err error) {
 			return "", "", err
 		}
 		if len(d.noise) > maxNoise {
-			return "", "", fmt.Errorf("the login shell printed more than %d bytes", maxNoise)
+			return "", "", errChatter
 		}
 		line, err := d.until('\n', maxLine)
 		if err != nil {
@@ -131,7 +134,7 @@ func (d *delivery) until(end byte, limit int) ([]byte, error) {
 		got = append(got, ready...)
 		d.in.Discard(len(ready))
 	}
-	return got, fmt.Errorf("more than %d bytes without an end", limit)
+	return got, errChatter
 }
 
 // send sends the program. That the far side takes no more is not an error yet: it
@@ -196,6 +199,9 @@ const endingTime = time.Second
 
 // broken is the error of a link that ended before the helper spoke.
 func (d *delivery) broken(err error) error {
+	if err == errChatter {
+		return d.fail("session", KindSession, "%v", err)
+	}
 	end := d.link.ended(endingTime)
 	if end.err != nil {
 		return end.err
@@ -211,7 +217,7 @@ func (d *delivery) broken(err error) error {
 	v := Classify(said, end.exit)
 	e := d.fail(v.Step, v.Kind, "%s", v.Why).because(err)
 	e.Remedy = v.Hint
-	if v.Kind == KindOther && len(d.noise) > 0 {
+	if len(d.noise) > 0 && (v.Kind == KindOther || v.Kind == KindSession) {
 		e.Why += fmt.Sprintf("; it printed %q", lastLine(string(d.noise)))
 	}
 	return e

@@ -11,7 +11,7 @@
 # with # are not sent. Variables that live until exec are named _rs_x, since one
 # that came with the environment would go on to the ranks.
 #
-# In the usual case no other program is started.
+# When the program is in a cache below $HOME, no other program is started.
 
 _rs_say() { printf '\036remshell %s\n' "$*"; }
 
@@ -35,20 +35,12 @@ _rs_cached() {
 
 # The launcher's own path, if the same program is there and nobody but us and root
 # can change that. It is never run to find out what it is: the linker wrote the
-# build ID into its first 4096 bytes, which hold few line ends.
+# build ID into its first 4096 bytes, where there are few line ends.
 _rs_shared() {
 	[ -f @PATH@ ] && [ -x @PATH@ ] || return 1
-	_rs_own=1
-	for _rs_x in @PARTS@; do
-		[ ! -L "$_rs_x" ] || return 1
-		[ -O "$_rs_x" ] || _rs_own=0
-	done
-	if [ $_rs_own = 0 ]; then
-		_rs_uid=$(id -u)
-		ls -ldn @PARTS@ 2>/dev/null | _rs_safe || return 1
-	fi
+	ls -ldn @PARTS@ 2>/dev/null | _rs_safe || return 1
 	_rs_n=0
-	while [ $_rs_n -lt 64 ] && IFS= read -r _rs_x; do
+	while [ $_rs_n -lt @LINE@ ] && IFS= read -r _rs_x; do
 		case $_rs_x in *@BUILD@*) return 0 ;; esac
 		_rs_n=$((_rs_n + 1))
 	done <@PATH@
@@ -56,20 +48,25 @@ _rs_shared() {
 }
 
 # Reads ls -ldn of a file and of all folders above it: mode, links, owner. In a
-# folder with the sticky bit others cannot replace what is not theirs.
+# folder with the sticky bit others cannot replace what is not theirs. Who is in a
+# group that may write to a folder of root's, root has decided.
 _rs_safe() {
 	_rs_n=0
 	while read -r _rs_m _rs_x _rs_u _rs_x; do
 		_rs_n=$((_rs_n + 1))
-		case $_rs_u in 0 | "$_rs_uid") ;; *) return 1 ;; esac
-		case $_rs_m in d????????[tT]*) continue ;; ????????w*) return 1 ;; esac
-		case $_rs_u,$_rs_m in 0,*) ;; *,?????w*) return 1 ;; esac
+		case $_rs_m in
+		d????????[tT]*) ;;
+		l* | ????????w*) return 1 ;;
+		?????w*) [ "$_rs_u" = 0 ] || return 1 ;;
+		esac
+		[ "$_rs_u" = 0 ] || [ "$_rs_u" = "${_rs_uid:=$(id -u)}" ] || return 1
 	done
 	[ $_rs_n -eq @COUNT@ ]
 }
 
 # Takes the program into a cache folder. Exit code: 0 taken, 1 cannot be written,
-# 2 not ours, 3 nothing can be executed there, 4 no room.
+# 2 not ours, 3 nothing can be executed there, 4 no room, 5 the input has ended, so
+# that nobody is there any more.
 #
 # It is written under a name that no other delivery has, on no host, and gets its
 # own name when it is complete. An existing program stays: over NFS, replacing it
@@ -86,7 +83,7 @@ _rs_take() (
 	mkdir "$dir"
 	_rs_ours "$dir" || exit 1
 	trap 'rm -f "$new"' EXIT
-	trap 'exit 1' HUP INT TERM
+	trap 'exit 1' HUP INT TERM PIPE
 	find "$dir" -name '.*' -type f -mtime +0 -exec rm -f {} + </dev/null
 	printf '#!/bin/sh\n' >"$new" && chmod 700 "$new" || exit 1
 	"$new" </dev/null || exit 3
@@ -95,11 +92,12 @@ _rs_take() (
 		head -c @SIZE@
 	else
 		dd bs=1 count=@SIZE@
-	fi | { cat >"$new" || cat >/dev/null; }
-	[ $(($(wc -c <"$new"))) -eq @SIZE@ ] || exit 4
+	fi | { cat >"$new" || { cat >/dev/null; false; }; } || exit 4
+	[ $(($(wc -c <"$new"))) -eq @SIZE@ ] || exit 5
 	ln "$new" "$dir/mpiexec" || _rs_good "$dir/mpiexec" || mv -f "$new" "$dir/mpiexec" || exit 1
 )
 
+_rs_uid=
 # A program for another machine must not be tried: dash would take it for a script.
 if [ -r /proc/sys/kernel/arch ]; then
 	read -r _rs_x </proc/sys/kernel/arch
@@ -133,6 +131,7 @@ for _rs_x; do
 	2) _rs_n='belongs to somebody else' ;;
 	3) _rs_n='no program can be run there (noexec)' ;;
 	4) _rs_n='no room' ;;
+	5) exit 1 ;;
 	*) _rs_n='cannot be written' ;;
 	esac
 	_rs_why="$_rs_why${_rs_why:+, }$_rs_x: $_rs_n"

@@ -83,6 +83,12 @@ func deadline(t testing.TB) context.Context {
 	return ctx
 }
 
+// guarded closes a stream with the test, or when it hangs.
+func guarded(t testing.TB, rw io.ReadWriteCloser) *Conn {
+	context.AfterFunc(deadline(t), func() { rw.Close() })
+	return rw.(*Conn)
+}
+
 // hello reads the first line of a fake helper and checks that it is the right one.
 func hello(t testing.TB, conn io.Reader, build string) {
 	t.Helper()

@@ -64,6 +64,7 @@ func (p *process) Read(b []byte) (int, error)  { return p.out.Read(b) }
 func (p *process) Write(b []byte) (int, error) { return p.in.Write(b) }
 func (p *process) stderr() string              { return p.errs.String() }
 func (p *process) localAddr() net.Addr         { return nil }
+func (p *process) silence() time.Duration      { return 0 }
 
 // Close closes the streams, which is a helper's sign to end, and sees to the process.
 func (p *process) Close() error {

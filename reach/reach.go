@@ -34,6 +34,7 @@ interface of the caller can name:
 
 	Way() string           child, shared, cache or sent
 	Why() string           why the stream ended, after Read or Write failed
+	Silence() (duration)   how long the link may be dead; 0: unknown
 	LocalAddr() net.Addr   our end of the TCP connection; nil if there is none
 	Noise() []byte         what the login shell printed
 	Sent() int64           bytes of the program that were sent
@@ -63,6 +64,7 @@ type link interface {
 	ended(limit time.Duration) ending
 	stderr() string
 	localAddr() net.Addr
+	silence() time.Duration
 }
 
 // An ending is how the process at the other end of a link ended.
@@ -110,6 +112,10 @@ func (c *Conn) Stderr() string { return c.link.stderr() }
 
 // LocalAddr is our address in the TCP connection, or nil.
 func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
+
+// Silence is how long the link may be dead until it is given up; 0 if that is another
+// program's business.
+func (c *Conn) Silence() time.Duration { return c.link.silence() }
 
 // lastWords is how long Why waits for an exit code after the stream has ended.
 const lastWords = time.Second

@@ -19,10 +19,9 @@ func (s Self) script(tag string) string {
 	if system == nil {
 		system = []string{"/tmp", "/dev/shm"}
 	}
-	parts := sharedParts(s.Path)
-	file := ""
-	if len(parts) > 0 {
-		file = s.Path
+	file, parts := s.Path, sharedParts(s.Path)
+	if len(parts) == 0 || s.line == 0 {
+		file, parts = "", nil
 	}
 	fill := strings.NewReplacer(
 		"@BUILD@", s.Build,
@@ -30,6 +29,7 @@ func (s Self) script(tag string) string {
 		"@TAG@", tag,
 		"@PATH@", quote(file),
 		"@PARTS@", quoteAll(parts),
+		"@LINE@", strconv.Itoa(s.line),
 		"@COUNT@", strconv.Itoa(len(parts)),
 		"@SYSTEM@", quoteAll(system),
 		"@MACHINE@", machines(runtime.GOOS, runtime.GOARCH),

@@ -20,6 +20,7 @@ type Self struct {
 	Size  int64
 	Open  func() (io.ReadCloser, error)
 
+	line   int      // of Build in the file, counting from 1; 0: not within its head
 	system []string // folders for everybody on a node; nil: /tmp and /dev/shm
 }
 
@@ -65,6 +66,8 @@ func selfOf(path, file string) (Self, error) {
 		return Self{}, fmt.Errorf("read own program: %w", err)
 	}
 	if s.Build = buildID(head[:n]); s.Build != "" {
+		before, _, _ := bytes.Cut(head, []byte(s.Build))
+		s.line = 1 + bytes.Count(before, []byte("\n"))
 		return s, nil
 	}
 	sum := sha256.New()

@@ -69,12 +69,15 @@ func (l *sshLink) Close() error { return l.client.Close() }
 // localAddr is nil behind a jump host or proxy command, where it would say nothing
 // about this machine.
 func (l *sshLink) localAddr() net.Addr {
-	if c, ok := any(l.client).(interface{ LocalAddr() net.Addr }); ok {
-		if tcp, ok := c.LocalAddr().(*net.TCPAddr); ok {
-			return tcp
-		}
+	if tcp, ok := l.client.LocalAddr().(*net.TCPAddr); ok && len(l.client.Target().Via) == 0 {
+		return tcp
 	}
 	return nil
+}
+
+// silence is that of the user's keep-alives (ServerAliveInterval, ServerAliveCountMax).
+func (l *sshLink) silence() time.Duration {
+	return l.client.Target().Silence()
 }
 
 func (l *sshLink) ended(limit time.Duration) ending {

@@ -13,7 +13,8 @@ import (
 // A Place is what a template can say about a host. Zero values are not known.
 type Place struct {
 	Host  string
-	User  string
+	User  string // login name; empty: whatever the program takes
+	Me    string // the user here, for %u where there is no other, as ssh(1) has it
 	Port  int
 	Index string // of the node in the job, or its name: %n
 }
@@ -96,7 +97,7 @@ func expand(word string, at Place) (text string, command bool, err error) {
 		case 'h':
 			value = at.Host
 		case 'u':
-			value = at.User
+			value = cmp.Or(at.User, at.Me)
 		case 'n':
 			value = at.Index
 		case 'p':
@@ -105,7 +106,7 @@ func expand(word string, at Place) (text string, command bool, err error) {
 			return "", false, fmt.Errorf("unknown token %%%c; there are %%h %%u %%p %%n %%c %%q %%%%", word[i])
 		}
 		if value == "" {
-			return "", false, fmt.Errorf("%%%c: not known for %s", word[i], at.Host)
+			return "", false, fmt.Errorf("%%%c: not known; write USER@HOST in the host list", word[i])
 		}
 		b.WriteString(value)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -36,6 +37,10 @@ func newClient(d *Dialer, t Target, conn ssh.Conn, w *wire, chans <-chan ssh.New
 
 // Target is what the client is connected to.
 func (c *Client) Target() Target { return c.target }
+
+// LocalAddr is our end of the connection; what it says is of use only for a direct
+// one.
+func (c *Client) LocalAddr() net.Addr { return c.conn.LocalAddr() }
 
 // Done is closed when the connection has ended, for whatever reason.
 func (c *Client) Done() <-chan struct{} { return c.done }
@@ -70,7 +75,8 @@ func (c *Client) Close() error {
 func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	defer close(c.done)
 	defer c.way.release()
-	timer := time.NewTimer(c.target.AliveInterval)
+	interval := c.target.AliveInterval
+	timer, due := time.NewTimer(interval), time.Now().Add(interval)
 	defer timer.Stop()
 	asked := make(chan struct{}, 1) // one question at a time: TCP repeats it
 	for reqs != nil || chans != nil {
@@ -87,8 +93,13 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 			} else {
 				ch.Reject(ssh.Prohibited, "no channels from the server")
 			}
-		case <-timer.C:
-			timer.Reset(c.watch(asked))
+		case now := <-timer.C:
+			if now.Sub(due) > interval {
+				c.wire.excuse() // it is we who were stopped
+			}
+			next := c.watch(asked)
+			timer.Reset(next)
+			due = now.Add(next)
 		}
 	}
 	err := c.conn.Wait()

@@ -58,6 +58,9 @@ func (w *wire) quiet() time.Duration {
 	return time.Since(w.born) - time.Duration(w.heard.Load())
 }
 
+// excuse lets the silence begin now.
+func (w *wire) excuse() { w.heard.Store(int64(time.Since(w.born))) }
+
 // greeting is what the peer said first; it may be incomplete.
 func (w *wire) greeting() string {
 	w.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -110,7 +111,8 @@ func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 		return nil, err
 	}
 	c, err := d.setUp(b, t, way, addrs)
-	pass.leave(conclusion(err), asError(err))
+	direct := way == nil && t.ProxyCommand == ""
+	pass.leave(conclusion(err, direct), asError(err))
 	if err != nil {
 		way.release()
 		return nil, err
@@ -162,16 +164,17 @@ func (d *Dialer) thePacer() *Pacer {
 	return d.pacer
 }
 
-// conclusion is what an attempt says about the server.
-func conclusion(err *DialError) outcome {
+// conclusion is what an attempt says about the server it was paced for. Behind
+// a jump host or a proxy command there are many, and one says nothing about the
+// others.
+func conclusion(err *DialError, direct bool) outcome {
 	switch {
 	case err == nil:
 		return loggedIn
 	case err.Kind == KindBusy:
 		return dropped
-	case err.Step == "connect" && (err.Kind == KindReach || err.Kind == KindRefused):
-		return dead
-	case err.Step == "handshake" && err.Kind == KindReach:
+	case direct && err.Step == "connect" && (err.Kind == KindReach || err.Kind == KindRefused),
+		direct && err.Step == "handshake" && err.Kind == KindReach:
 		return dead
 	}
 	return unclear
@@ -317,8 +320,8 @@ func cached[T any](d *Dialer, m *map[string]func() T, name string, read func() T
 func (d *Dialer) knownFile(path string) *knownFile {
 	return cached(d, &d.known, path, func() *knownFile {
 		f, err := readKnownFile(path)
-		if err != nil {
-			d.Log.Debug().Err(err).Msg("known hosts")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.Log.Warn().Err(err).Msg("known hosts")
 		}
 		return f
 	})

@@ -100,7 +100,7 @@ func (s *setup) explain(err error) *DialError {
 		return fail(s.t, "handshake", KindMismatch, "no %s in common: we offer %s; the server offers %s", algos.What,
 			strings.Join(algos.SupportedAlgorithms, ","), strings.Join(algos.RequestedAlgorithms, ",")).
 			because(err).hint("set %s for this host in ~/.ssh/config", keywordFor(algos.What))
-	case strings.Contains(strings.ToLower(text), "too many authentication failures"):
+	case strings.Contains(strings.ToLower(text), "too many authentication"): // failures, or our library's 64 attempts
 		return fail(s.t, "login", KindTooMany, "too many authentication failures%s", s.tried()).because(err)
 	case errors.Is(err, errNoMoreKeys):
 		return s.refused(err)

@@ -356,7 +356,13 @@ func (p *place) agent(key string) string {
 		cmd.Wait()
 		os.RemoveAll(dir)
 	})
-	eventually(p.t, "the agent listens", func() bool { _, err := os.Stat(socket); return err == nil })
+	eventually(p.t, "the agent listens", func() bool { // its socket is there a moment earlier
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 	add := exec.Command(tool(p.t, "ssh-add"), "-q", key)
 	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
 	if out, err := add.CombinedOutput(); err != nil {

@@ -78,7 +78,7 @@ type Target struct {
 
 	ConnectTimeout time.Duration // zero: the Dialer's
 	Attempts       int           // ConnectionAttempts; zero: 1
-	AliveInterval  time.Duration // zero: 15 s
+	AliveInterval  time.Duration // zero: 15 s, and lost after 45 s
 	AliveCountMax  int           // unanswered keep-alives before the peer is lost; zero: 3
 	BindAddress    string
 	AddressFamily  string // any, inet, inet6
@@ -147,11 +147,17 @@ func (t Target) withDefaults() Target {
 	if t.Attempts < 1 {
 		t.Attempts = 1
 	}
-	if t.AliveInterval <= 0 {
-		t.AliveInterval = 15 * time.Second
+	if t.AliveInterval <= 0 { // the user asked for none: lost after 45 s (cli.md SIG-7)
+		t.AliveInterval, t.AliveCountMax = 15*time.Second, 2
 	}
 	if t.AliveCountMax <= 0 {
 		t.AliveCountMax = 3
 	}
 	return t
+}
+
+// Silence is how long the other end may be silent before the connection is lost.
+func (t Target) Silence() time.Duration {
+	t = t.withDefaults()
+	return t.AliveInterval * time.Duration(t.AliveCountMax+1)
 }

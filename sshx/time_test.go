@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -75,12 +76,8 @@ func TestKeepAlive(t *testing.T) {
 		{"not answered", true, 80 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, err := sshtest.NewUnlistened(sshtest.Options{Authorized: []ssh.PublicKey{p.key}, NoAnswer: tt.silent})
-				check(t, err)
-				d := &Dialer{Connect: pipeDialer(s)}
-				target := p.target("127.0.0.1:22")
-				target.Strict, target.UserKnownHosts = "no", nil
+			opts := sshtest.Options{Authorized: []ssh.PublicKey{p.key}, NoAnswer: tt.silent}
+			bubble(t, p, opts, func(t *testing.T, d *Dialer, target Target, s *sshtest.Server) {
 				target.AliveInterval = 20 * time.Second
 				c, err := d.Dial(t.Context(), target)
 				check(t, err)
@@ -103,11 +100,87 @@ func TestKeepAlive(t *testing.T) {
 					t.Errorf("%d keep-alives in an hour", n) // one in two intervals: an answer counts for the next
 				}
 				c.Close()
-				d.Close()
-				s.Close()
 			})
 		})
 	}
+}
+
+// bubble runs f in a synctest bubble with a server that a Dialer reaches over
+// pipes. Time in it passes only while everybody waits.
+func bubble(t *testing.T, p *place, opts sshtest.Options, f func(t *testing.T, d *Dialer, target Target, s *sshtest.Server)) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sshtest.NewUnlistened(opts)
+		check(t, err)
+		d := &Dialer{Connect: pipeDialer(s)}
+		target := p.target("127.0.0.1:22")
+		target.Strict, target.UserKnownHosts = "no", nil
+		f(t, d, target, s)
+		d.Close()
+		s.Close()
+	})
+}
+
+func TestDeadlineOfEachStep(t *testing.T) {
+	p := newPlace(t)
+	keys := []ssh.PublicKey{p.key}
+	for _, tt := range []struct {
+		opts sshtest.Options
+		want string
+	}{
+		{sshtest.Options{Silent: sshtest.BeforeVersion}, "n1: handshake: the server accepts connections but does not speak in 10 s (127.0.0.1:22)"},
+		{sshtest.Options{Silent: sshtest.AfterVersion}, "n1: handshake: the key exchange was not finished in 10 s (127.0.0.1:22)"},
+		{sshtest.Options{LoginDelay: time.Minute, Authorized: keys}, "n1: login: the login was not finished in 10 s (127.0.0.1:22)"},
+	} {
+		bubble(t, p, tt.opts, func(t *testing.T, d *Dialer, target Target, _ *sshtest.Server) {
+			start := time.Now()
+			_, err := d.Dial(t.Context(), target)
+			var e *DialError
+			if !errors.As(err, &e) || e.Kind != KindReach || e.Error() != tt.want || time.Since(start) != 10*time.Second {
+				t.Errorf("after %v: %v; want %s", time.Since(start), err, tt.want)
+			}
+		})
+	}
+}
+
+// The time the user needs to type is not the server's.
+func TestTypingStopsTheClock(t *testing.T) {
+	p := newPlace(t)
+	key := p.lockedKey("locked")
+	bubble(t, p, sshtest.Options{Authorized: []ssh.PublicKey{key}}, func(t *testing.T, d *Dialer, target Target, _ *sshtest.Server) {
+		target.Identities = []string{p.home + "/.ssh/id_locked"}
+		d.Ask = func(string) ([]byte, error) {
+			time.Sleep(time.Minute)
+			return []byte("sesame"), nil
+		}
+		c, err := d.Dial(t.Context(), target)
+		check(t, err)
+		c.Close()
+	})
+}
+
+// Those who wait for a server that turned out to be dead need not find out
+// again.
+func TestDeadServerIsFoundDeadOnce(t *testing.T) {
+	p := newPlace(t)
+	bubble(t, p, sshtest.Options{Silent: sshtest.BeforeVersion}, func(t *testing.T, d *Dialer, target Target, s *sshtest.Server) {
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 48 {
+			wg.Go(func() {
+				target := target
+				target.Alias = fmt.Sprintf("n%d", i)
+				_, err := d.Dial(t.Context(), target)
+				var e *DialError
+				if !errors.As(err, &e) || e.Kind != KindReach || e.Host != target.Alias {
+					t.Errorf("%s: %v", target.Alias, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := s.Stats().Accepted; n != defaultPerServer || time.Since(start) != defaultTimeout {
+			t.Errorf("%d connections in %v, want one batch of %d", n, time.Since(start), defaultPerServer)
+		}
+	})
 }
 
 // The deadline of an attempt holds over all steps together, and the time spent

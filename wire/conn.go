@@ -58,6 +58,22 @@ func NewConn(rw io.ReadWriteCloser) *Conn {
 // Send encodes m and leaves it to the writer. The error is that of an earlier
 // write; what was sent last may be lost without one.
 func (c *Conn) Send(m Message) error {
+	return c.put(func(buf []byte) []byte { return appendFrame(buf, m) })
+}
+
+// A Frame is a message that was encoded once, to be sent to many.
+type Frame []byte
+
+// Encode makes a Frame of m.
+func Encode(m Message) Frame { return appendFrame(nil, m) }
+
+// SendFrame is Send for an encoded message.
+func (c *Conn) SendFrame(f Frame) error {
+	return c.put(func(buf []byte) []byte { return append(buf, f...) })
+}
+
+// put lets add put a frame behind what waits to be written.
+func (c *Conn) put(add func(buf []byte) []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -66,7 +82,7 @@ func (c *Conn) Send(m Message) error {
 	if c.closed {
 		return ErrClosed
 	}
-	c.out = appendFrame(c.out, m)
+	c.out = add(c.out)
 	c.wake.Signal()
 	return nil
 }

@@ -21,10 +21,12 @@ done
 	if [ ! -e "$FIELD_REPO/go.mod" ]; then
 		mkdir -p "$FIELD_REPO"
 		mount -c --bind . "$FIELD_REPO"
-		if [ -z "$FIELD_SHARED" ]; then mount -t tmpfs field "$FIELD_REPO/bin"; fi
 	fi
 )
-if [ -z "$FIELD_SHARED" ]; then cp -R -p ./skel/. "$FIELD_HOME/"; fi
+if [ -z "$FIELD_SHARED" ]; then
+	mount -t tmpfs -o mode=755 field "$FIELD_REPO/bin"
+	cp -R -p ./skel/. "$FIELD_HOME/"
+fi
 mkdir -p /run/sshd
 cp -R -p "./hosts/$name" /run/field
 

@@ -7,7 +7,8 @@ set -eu
 cd "$FIELD_STATE"
 
 for name in $FIELD_HOSTS; do
-	"$FIELD_SSHD" -D -f "hosts/$name/sshd_config" -E "hosts/$name/sshd.log" 4>&- </dev/null &
+	dir=$FIELD_STATE/hosts/$name # sshd leaves the working directory and reads it again
+	"$FIELD_SSHD" -D -f "$dir/sshd_config" -E "$dir/sshd.log" 4>&- </dev/null &
 done
 if [ "$FIELD_KEEP" ]; then wait; else cat >/dev/null; fi
 

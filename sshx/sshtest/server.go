@@ -254,6 +254,7 @@ func (s *Server) ServeConn(c net.Conn) {
 	if !s.admit(c) {
 		return
 	}
+	defer s.wg.Done()
 	stop := context.AfterFunc(s.ctx, func() { c.Close() })
 	defer stop()
 	defer s.forget(c)
@@ -297,6 +298,7 @@ func (s *Server) admit(c net.Conn) bool {
 		fmt.Fprint(c, s.opts.DropText)
 		return false
 	}
+	s.wg.Add(1) // under mu, so that it is before Close's Wait or not at all
 	s.pending++
 	s.stats.Peak = max(s.stats.Peak, s.pending)
 	s.conns[c] = true

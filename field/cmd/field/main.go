@@ -106,6 +106,10 @@ func explain(f *field.Field, took time.Duration) error {
 		name = " --name " + f.Name
 	}
 	first, last := f.Hosts[0], f.Hosts[len(f.Hosts)-1]
+	hosts := f.Names()
+	if len(f.Hosts) > 8 {
+		hosts = fmt.Sprintf("'n[1-%d]'", len(f.Hosts))
+	}
 	fmt.Printf(`field %q is up: %d hosts (%s) in %.1f s
   hosts       %s (%s:%d) to %s (%s:%d)
   on the head %s exec%s ssh %s hostname
@@ -113,7 +117,7 @@ func explain(f *field.Field, took time.Duration) error {
   in a host   %s on%s %s ps ax
   the end     %s down%s
 `, f.Name, len(f.Hosts), f.Kind, took.Seconds(), first.Name, first.Addr, first.Port, last.Name, last.Addr, last.Port,
-		self, name, first.Name, self, name, f.Names(), self, name, first.Name, self, name)
+		self, name, first.Name, self, name, hosts, self, name, first.Name, self, name)
 	if _, err := os.Stat(filepath.Join(f.Repo, "build", "programs", "hello")); err != nil {
 		fmt.Printf("  hello is not compiled yet: %s programs\n", self)
 	}

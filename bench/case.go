@@ -1,0 +1,108 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const manyHosts = 64
+
+// hello is an MPI program of MPICH 3.4.1, which works over TCP (testdata/mpich341.sh).
+const hello = "build/programs/hello"
+
+// A testCase is one comparison. The lists of words follow the name of each program.
+type testCase struct {
+	name   string
+	onHead bool // on the head of the field; else on this machine
+	hydra  []string
+	ours   []string
+	floor  []string // arguments of our floor; nil: there is none
+	rounds rounds
+}
+
+// rounds say how often a case is run: until time is up, but within bounds.
+type rounds struct {
+	least, most int
+	time        time.Duration
+}
+
+// cases are all comparisons on hosts of that list, the most important ones with the
+// most time. Together they take about two minutes on a quiet machine of two cores.
+func cases(names string) []testCase {
+	all := strings.Split(names, ",")
+	var list []testCase
+	for _, n := range []int{1, 8, manyHosts} {
+		list = append(list, onHosts("true", "/bin/true", all[:n], rounds{5, 20, 8 * time.Second}))
+	}
+	list[2].rounds = rounds{5, 8, 40 * time.Second}
+	for _, n := range []int{1, 8, manyHosts} {
+		c := onHosts("hello", hello, all[:n], rounds{3, 20, 6 * time.Second})
+		c.floor = nil // nobody would answer the ranks' PMI
+		list = append(list, c)
+	}
+	list[5].rounds = rounds{1, 2, 0} // it takes as long as 64 ranks need on these cores
+	return append(list,
+		here("true", "/bin/true", 1, rounds{20, 100, 5 * time.Second}),
+		here("true", "/bin/true", 256, rounds{7, 20, 15 * time.Second}),
+		here("hello", hello, 8, rounds{5, 20, 10 * time.Second}))
+}
+
+// onHosts is one rank on each host, over SSH.
+func onHosts(what, program string, hosts []string, r rounds) testCase {
+	n, list := strconv.Itoa(len(hosts)), strings.Join(hosts, ",")
+	words := []string{"-hosts", list, "-n", n, program}
+	name := what + ", " + n + " hosts"
+	if len(hosts) == 1 {
+		name = what + ", 1 host"
+	}
+	return testCase{name: name, onHead: true, rounds: r,
+		ours: words, hydra: append([]string{"-launcher", "ssh"}, words...),
+		floor: []string{"ssh", program, list}}
+}
+
+// here is n ranks on this machine, without SSH.
+func here(what, program string, n int, r rounds) testCase {
+	words := []string{"-hosts", "localhost:" + strconv.Itoa(n), "-n", strconv.Itoa(n), program}
+	name := what + ", local, " + strconv.Itoa(n) + " ranks"
+	if n == 1 {
+		name, words = what+", local, 1 rank", words[2:]
+	}
+	c := testCase{name: name, rounds: r, ours: words, hydra: words}
+	if program != hello {
+		c.floor = []string{"fork", program, strconv.Itoa(n)}
+	}
+	return c
+}
+
+// measure runs a case: one round that is not counted, and then the counted ones.
+func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
+	r := row{name: c.name}
+	sides := [][]string{
+		append([]string{b.ours}, c.ours...),
+		append([]string{b.hydra}, c.hydra...),
+		append([]string{b.self, floorArg}, c.floor...),
+	}
+	if c.floor == nil {
+		sides = sides[:2]
+	}
+	began := time.Now()
+	for n := -1; n < c.rounds.least || n < c.rounds.most && time.Since(began) < c.rounds.time; n++ {
+		for i, words := range sides {
+			s, err := b.metered(ctx, c.onHead, words)
+			if err != nil {
+				return r, err
+			}
+			if n >= 0 {
+				r.sides[i] = append(r.sides[i], s)
+			}
+		}
+		if n < 0 {
+			began = time.Now()
+		}
+	}
+	return r, nil
+}

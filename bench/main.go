@@ -1,0 +1,116 @@
+//go:build linux
+
+/*
+Bench compares mpiexec with Hydra, the launcher of MPICH, on the hosts of a field.
+
+	           one round                         next round
+	ours ----- Hydra ----- floor        ours ----- Hydra ----- floor  ...
+	      |
+	      '-- this program again, as a meter: starts the launcher, is subreaper of
+	          all it leaves behind, and tells wall time, CPU and exit code
+
+Both start the same ranks on the same hosts, in turns, so that whatever else the
+machine does meets both. A round before the first is not counted: it fills the page
+cache and, with ours, the hosts' program cache. The floor is the least that could do
+the work: over SSH, our client without anything above it; on this machine, a loop of
+forks.
+
+What is counted is the launching side: the launcher and every process it has started
+where it runs, its children and theirs. Hydra's ssh processes count; sshd and what
+it starts on the hosts do not.
+
+	go run ./bench [-mpiexec PROGRAM] [-hydra PROGRAM] [-only TEXT]
+
+It asserts nothing: figures depend on the machine, and what else that does.
+*/
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"remshell/field"
+)
+
+func main() {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case meterArg:
+			os.Exit(meter(os.Args[2:]))
+		case floorArg:
+			os.Exit(floor(os.Args[2:]))
+		}
+	}
+	var b bench
+	flag.StringVar(&b.ours, "mpiexec", "bin/mpiexec", "our `program`, from the root of the repository")
+	flag.StringVar(&b.hydra, "hydra", "mpiexec.hydra", "Hydra's `program`")
+	only := flag.String("only", "", "run cases with this `text` in their names")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := b.run(ctx, *only); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// A bench is the programs that are compared and where they are run.
+type bench struct {
+	ours, hydra string
+	self        string // this program
+	field       *field.Field
+}
+
+// run measures the cases whose names contain only, and prints the table.
+func (b *bench) run(ctx context.Context, only string) error {
+	root, err := field.Repo()
+	if err != nil {
+		return err
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	if err := b.findPrograms(); err != nil {
+		return err
+	}
+	b.field, err = field.Up(ctx, field.Options{Hosts: manyHosts})
+	if err != nil {
+		return err
+	}
+	defer b.field.Down()
+	fmt.Print(machine(b.field.Kind), "\n")
+	var rows []row
+	for _, c := range cases(b.field.Names()) {
+		if !strings.Contains(c.name, only) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s\n", c.name)
+		r, err := b.measure(ctx, c)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+	}
+	fmt.Print(table(rows), "\n", verdicts(rows), "\nLoad average behind: ", load(), "\n")
+	return nil
+}
+
+// findPrograms finds what is compared, before anything is built up.
+func (b *bench) findPrograms() error {
+	var err error
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
+	for _, p := range []*string{&b.ours, &b.hydra} {
+		if *p, err = exec.LookPath(*p); err != nil {
+			return fmt.Errorf("%w; make bench as root on Debian installs and builds all that is needed", err)
+		}
+	}
+	return nil
+}

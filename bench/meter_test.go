@@ -1,0 +1,59 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// metersVar makes the test binary a meter of the command it holds, a word per line.
+const metersVar = "BENCH_TEST_METER"
+
+func TestMain(m *testing.M) {
+	if words := os.Getenv(metersVar); words != "" {
+		os.Exit(meter(strings.Split(words, "\n")))
+	}
+	os.Exit(m.Run())
+}
+
+// meters runs a command under a meter and returns what that printed.
+func meters(t *testing.T, words ...string) (s sample, code int) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), metersVar+"="+strings.Join(words, "\n"))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(out), &s.wall, &s.cpu, &code); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	return s, code
+}
+
+// The meter counts what the launcher has left behind and never waited for.
+func TestMeterCountsOrphans(t *testing.T) {
+	busy := "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+	direct, _ := meters(t, "/bin/sh", "-c", busy)
+	orphan, _ := meters(t, "/bin/sh", "-c", "{ sleep 0.1; "+busy+"; } & exit 0")
+	if direct.cpu == 0 || orphan.cpu < direct.cpu/3 {
+		t.Errorf("CPU of an orphan: %v; of the same work in the foreground: %v", orphan.cpu, direct.cpu)
+	}
+}
+
+func TestMeterTellsExit(t *testing.T) {
+	for script, want := range map[string]int{"exit 0": 0, "exit 3": 3, "kill -9 $$": 137} {
+		if _, code := meters(t, "/bin/sh", "-c", script); code != want {
+			t.Errorf("%s: got %d, want %d", script, code, want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMedian(t *testing.T) {
+	tests := []struct {
+		values []float64
+		want   float64
+	}{
+		{nil, 0}, {[]float64{7}, 7}, {[]float64{9, 1}, 5}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5},
+	}
+	for _, test := range tests {
+		if got := median(test.values); got != test.want {
+			t.Errorf("median(%v): got %v, want %v", test.values, got, test.want)
+		}
+	}
+}
+
+// samples have the given wall times, in milliseconds, and a tenth of that as CPU time.
+func samples(wall ...int) (list []sample) {
+	for _, n := range wall {
+		d := time.Duration(n) * time.Millisecond
+		list = append(list, sample{d, d / 10})
+	}
+	return list
+}
+
+// A round in which the machine was busy makes both sides slow, and no ratio wrong.
+func TestRatioIsOfRounds(t *testing.T) {
+	r := row{sides: [3][]sample{samples(10, 100, 100), samples(20, 200, 200)}}
+	if got := r.ratio(wall); got != 0.5 {
+		t.Errorf("got %v, want 0.5", got)
+	}
+}
+
+func TestTable(t *testing.T) {
+	rows := []row{
+		{"true, 64 hosts", [3][]sample{samples(1200, 1000), samples(4000, 4000), samples(700, 900)}},
+		{"hello, 8 hosts", [3][]sample{samples(50), samples(40), nil}},
+	}
+	got := table(rows) + verdicts(rows)
+	for _, want := range []string{
+		"| true, 64 hosts | 2 | 1100 (1000) | 4000 (4000) | 0.275 | 800 (700) | 110 (100) | 400 (400) | 0.275 | 80.0 (70.0) |\n",
+		"| hello, 8 hosts | 1 | 50.0 (50.0) | 40.0 (40.0) | 1.250 | - | 5.0 (5.0) | 4.0 (4.0) | 1.250 | - |\n",
+		"- true, 64 hosts, CPU: 0.275 of Hydra's; goal at most 0.033: MISSED\n",
+		"- true, 64 hosts, wall: 0.275 of Hydra's; goal at most 0.300: reached\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no line\n%sin\n%s", want, got)
+		}
+	}
+}

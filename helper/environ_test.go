@@ -1,0 +1,122 @@
+//go:build linux
+
+package helper
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/job"
+)
+
+func TestAppEnv(t *testing.T) {
+	node := []string{"HOME=/h", "PATH=/bin", "LANG=C", "EDITOR=vi", "PMI_RANK=5"}
+	for _, test := range []struct {
+		name      string
+		own       []string
+		base, app job.Env
+		want      string
+	}{
+		{"the node's own, as it is", []string{"A=1", "B=x=y", "C="}, job.Env{}, job.Env{}, "A=1 B=x=y C="},
+		{"later ones win in the place of the first", []string{"A=1", "B=1"}, job.Env{Set: []string{"A=2", "C=2"}}, job.Env{Set: []string{"C=3", "D=3"}}, "A=2 B=1 C=3 D=3"},
+		{"twice in one layer", nil, job.Env{Set: []string{"A=1", "A=2"}}, job.Env{}, "A=2"},
+		{"unset after set, per layer", []string{"A=1", "B=1"}, job.Env{Set: []string{"C=2"}, Unset: []string{"A", "C"}}, job.Env{Set: []string{"C=3"}, Unset: []string{"B"}}, "C=3"},
+		{"unset by pattern", []string{"SLURM_A=1", "SLURM=1", "XSLURM_A=1"}, job.Env{Unset: []string{"SLURM_*"}}, job.Env{}, "SLURM=1 XSLURM_A=1"},
+		{"a * inside stands for itself", []string{"A*B=1", "AXB=1"}, job.Env{Unset: []string{"A*B"}}, job.Env{}, "AXB=1"},
+		{"unset is no set to empty", []string{"A=1"}, job.Env{}, job.Env{Unset: []string{"A"}}, ""},
+		{"bare: what ENV-3 lists", node, job.Env{Bare: true}, job.Env{}, "HOME=/h PATH=/bin LANG=C"},
+		{"bare by the section", node, job.Env{Set: []string{"X=1"}}, job.Env{Bare: true, Set: []string{"Y=1"}}, "HOME=/h PATH=/bin LANG=C X=1 Y=1"},
+		{"not assignments", []string{"A", "=B", "", "C=1"}, job.Env{Set: []string{"D", "=E"}}, job.Env{}, "C=1"},
+		{"any byte but NUL", []string{"A=\x01\xff\n \t"}, job.Env{}, job.Env{}, "A=\x01\xff\n \t"},
+	} {
+		got := strings.Join(appEnv(test.own, test.base, test.app, "/w"), " ")
+		if want := strings.TrimSpace(test.want + " PWD=/w"); got != want {
+			t.Errorf("%s: %q, want %q", test.name, got, want)
+		}
+	}
+}
+
+// ENV-2, one variable for each line of it; those beside them stay.
+func TestWhatAnOuterLauncherLeftIsRemoved(t *testing.T) {
+	gone := []string{"PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "HYDI_CONTROL_FD", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+		"OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_precondition_transports", "OMPI_MCA_ess_base_jobid", "PRTE_LAUNCHED",
+		"PALS_RANKID", "ALPS_APP_PE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID", "FLUX_TASK_RANK", "MPIEXEC_RANK"}
+	stay := []string{"PMI", "OMPI_MCA_btl", "SLURM_JOB_ID", "SLURM_PROCIDS", "FLUX_URI", "MPICH_ASYNC", "MPIR_CVAR_X", "PATH"}
+	var own []string
+	for _, name := range slices.Concat(gone, stay) {
+		own = append(own, name+"=outer")
+	}
+	got := appEnv(own, job.Env{}, job.Env{}, "/w")
+	for _, name := range gone {
+		if slices.Contains(got, name+"=outer") {
+			t.Errorf("%s is left", name)
+		}
+	}
+	for _, name := range stay {
+		if !slices.Contains(got, name+"=outer") {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	if got := appEnv(own, job.Env{Set: []string{"PMI_DEBUG=1"}}, job.Env{}, "/w"); !slices.Contains(got, "PMI_DEBUG=1") {
+		t.Error("PMI_DEBUG is gone, though the user gave it by hand")
+	}
+}
+
+func TestRankEnv(t *testing.T) {
+	p := place{job: "j1", size: 8, nodes: 3, node: 2, host: "n3", rank: 5, local: 1, locals: 2, app: 1, pmiFD: 3}
+	env := rankEnv([]string{"A=1"}, p)
+	for _, want := range []string{"A=1", "PMI_RANK=5", "PMI_SIZE=8", "PMI_FD=3", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2",
+		"MPIEXEC_JOBID=j1", "MPIEXEC_RANK=5", "MPIEXEC_SIZE=8", "MPIEXEC_LOCAL_RANK=1", "MPIEXEC_LOCAL_SIZE=2",
+		"MPIEXEC_NODE_RANK=2", "MPIEXEC_NNODES=3", "MPIEXEC_APPNUM=1", "MPIEXEC_HOST=n3", "GFORTRAN_UNBUFFERED_PRECONNECTED=y"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing in %q", want, env)
+		}
+	}
+	if value(env, "PMI_HOSTNAME") != "" {
+		t.Error("PMI_HOSTNAME of an unknown address")
+	}
+}
+
+func TestRankEnvLeavesWhatTheUserSet(t *testing.T) {
+	p := place{address: "10.0.0.1"}
+	env := rankEnv([]string{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME=mine", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}, p)
+	for name, want := range map[string]string{
+		"MPIR_CVAR_CH3_INTERFACE_HOSTNAME": "mine", "GFORTRAN_UNBUFFERED_PRECONNECTED": "n", "PMI_HOSTNAME": "10.0.0.1"} {
+		if got := value(env, name); got != want {
+			t.Errorf("%s=%s, want %s", name, got, want)
+		}
+	}
+}
+
+// Ranks of one app share the slice they begin with; one must not see another's place.
+func TestRankEnvsAreTheirOwn(t *testing.T) {
+	app := slices.Grow([]string{"A=1"}, 100)
+	first := rankEnv(app, place{rank: 1})
+	rankEnv(app, place{rank: 2})
+	if got := value(first, "PMI_RANK"); got != "1" {
+		t.Errorf("rank 1 sees PMI_RANK=%s", got)
+	}
+}
+
+func TestNoVariableTwice(t *testing.T) {
+	own := []string{"PMI_RANK=9", "MPIEXEC_RANK=9", "PWD=/x", "A=1", "A=2"}
+	env := rankEnv(appEnv(own, job.Env{Set: []string{"A=3"}}, job.Env{}, "/w"), place{address: "10.0.0.1"})
+	seen := map[string]bool{}
+	for _, assignment := range env {
+		name, _, _ := strings.Cut(assignment, "=")
+		if seen[name] {
+			t.Errorf("%s is there twice: %q", name, env)
+		}
+		seen[name] = true
+	}
+}
+
+func TestValue(t *testing.T) {
+	env := []string{"A=1", "AB=2", "A=3", "C="}
+	for name, want := range map[string]string{"A": "3", "AB": "2", "C": "", "D": ""} {
+		if got := value(env, name); got != want {
+			t.Errorf("value %s = %q, want %q", name, got, want)
+		}
+	}
+}

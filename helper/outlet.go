@@ -1,0 +1,104 @@
+//go:build linux
+
+package helper
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An outlet is our end of something that a rank writes to. A leftover child may hold
+// the other end open for ever, so what ends the rank's own words is not the end of
+// the file but the moment, after the rank was reaped, when nothing is left to read.
+type outlet struct {
+	file      *os.File
+	ownerGone atomic.Bool
+}
+
+// errIdle says that the owner is gone and has said all it had to say.
+var errIdle = errors.New("nothing to read and the owner gone")
+
+// lastWord tells the outlet that its rank was reaped.
+func (o *outlet) lastWord() {
+	o.ownerGone.Store(true)
+	o.file.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits
+}
+
+// read reads once, and waits for something to read. When the rank is gone and there
+// is nothing, that is errIdle, if tellIdle asks for it. Without bytes and without an
+// error the file has ended.
+func (o *outlet) read(buf []byte, tellIdle bool) (n int, err error) {
+	raw, err := o.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	for {
+		waitErr := raw.Read(func(fd uintptr) bool {
+			n, err = ignoringEINTR(func() (int, error) { return unix.Read(int(fd), buf) })
+			if err == unix.EAGAIN && tellIdle && o.ownerGone.Load() {
+				err = errIdle
+			}
+			return err != unix.EAGAIN
+		})
+		switch {
+		case waitErr == nil:
+			return n, err
+		case !errors.Is(waitErr, os.ErrDeadlineExceeded):
+			return 0, waitErr
+		}
+		o.file.SetReadDeadline(time.Time{})
+	}
+}
+
+func ignoringEINTR(f func() (int, error)) (int, error) {
+	for {
+		if n, err := f(); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// A pmiConn is our end of a rank's PMI_FD. Who reads it answers what was read before
+// reading on, and closes it in the end. It tells when all that the rank said before
+// its own end is answered, which the news of that end must not overtake: it may be
+// an abort.
+type pmiConn struct {
+	outlet
+	answered chan struct{} // closed then
+	told     bool          // of answered; belongs to the reader
+}
+
+func newPMIConn(file *os.File) *pmiConn {
+	return &pmiConn{outlet: outlet{file: file}, answered: make(chan struct{})}
+}
+
+func (c *pmiConn) Read(buf []byte) (int, error) {
+	n, err := c.read(buf, !c.told)
+	if err == errIdle {
+		c.tell()
+		n, err = c.read(buf, false)
+	}
+	if n <= 0 && err == nil {
+		return 0, io.EOF
+	}
+	return max(n, 0), err
+}
+
+func (c *pmiConn) Write(p []byte) (int, error) { return c.file.Write(p) }
+
+func (c *pmiConn) Close() error {
+	c.tell()
+	return c.file.Close()
+}
+
+func (c *pmiConn) tell() {
+	if !c.told {
+		c.told = true
+		close(c.answered)
+	}
+}

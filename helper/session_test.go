@@ -1,0 +1,423 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// A talk is a conversation with a helper that is served by this process. Its ranks are
+// our children, so tests of this kind run one after the other.
+type talk struct {
+	t    *testing.T
+	conn *wire.Conn
+	said chan wire.Message // all it says; closed at the end
+	over chan error        // what Serve returned
+	out  map[int]string    // stdout so far, by rank; every byte of it was credited
+}
+
+// limit is for what has no reason to take long.
+const limit = 20 * time.Second
+
+func newTalk(t *testing.T) *talk {
+	t.Helper()
+	here, there := net.Pipe()
+	k := &talk{t: t, conn: wire.NewConn(here), said: make(chan wire.Message, 1024), over: make(chan error, 1), out: map[int]string{}}
+	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}}
+	go func() { k.over <- Serve(context.Background(), there, sys) }()
+	if _, _, err := k.conn.Greet(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(k.said)
+		for {
+			m, err := k.conn.Recv()
+			if err != nil {
+				return
+			}
+			k.said <- m
+		}
+	}()
+	hear[*wire.Node](k)
+	t.Cleanup(func() { k.conn.Abandon() })
+	return k
+}
+
+// next returns what the helper says next, nil at the end.
+func (k *talk) next() wire.Message {
+	k.t.Helper()
+	select {
+	case m := <-k.said:
+		if d, ok := m.(*wire.Data); ok && d.Stream == wire.Stdout {
+			k.out[d.Rank] += string(d.Bytes)
+		}
+		return m
+	case <-time.After(limit):
+		k.t.Fatalf("the helper says nothing for %v", limit)
+	}
+	return nil
+}
+
+// hear returns the next message of a type; what comes before it is passed over.
+func hear[M wire.Message](k *talk) M {
+	k.t.Helper()
+	for {
+		switch m := k.next().(type) {
+		case M:
+			return m
+		case nil:
+			k.t.Fatalf("the helper ended without %T", *new(M))
+		}
+	}
+}
+
+// prepare has one rank for each script of sh, and waits until they are ready.
+func (k *talk) prepare(scripts ...string) {
+	k.t.Helper()
+	m := &wire.Prepare{Job: "test", Size: len(scripts), Nodes: 1, Name: "here", Umask: -1, Grace: 100 * time.Millisecond, Stdin: []int{0}}
+	for i, script := range scripts {
+		m.Apps = append(m.Apps, job.App{Argv: []string{"/bin/sh", "-c", script}, Dir: "/"})
+		m.Ranks = append(m.Ranks, job.RankPlan{Rank: i, Local: i, App: i})
+	}
+	k.conn.Send(m)
+	hear[*wire.Prepared](k)
+}
+
+func (k *talk) start(scripts ...string) {
+	k.t.Helper()
+	k.prepare(scripts...)
+	k.conn.Send(&wire.Start{})
+}
+
+// await waits until a rank has said a text.
+func (k *talk) await(rank int, text string) {
+	k.t.Helper()
+	for !strings.Contains(k.out[rank], text) {
+		if k.next() == nil {
+			k.t.Fatalf("rank %d never said %q", rank, text)
+		}
+	}
+}
+
+// end waits for Serve, and asserts that it has left no process.
+func (k *talk) end() error {
+	k.t.Helper()
+	select {
+	case err := <-k.over:
+		if left := proc.Below(os.Getpid()); len(left) > 0 {
+			k.t.Errorf("the helper left processes behind: %v", left)
+		}
+		return err
+	case <-time.After(limit):
+		k.t.Fatalf("the helper is not over after %v", limit)
+	}
+	return nil
+}
+
+// bye takes the regular way out: the last ranks are over, so end, drained, bye.
+func (k *talk) bye() {
+	k.t.Helper()
+	k.conn.Send(&wire.End{Linger: 0, Grace: 0})
+	hear[*wire.Drained](k)
+	k.conn.Send(&wire.Bye{})
+	if err := k.end(); err != nil {
+		k.t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestAJobFromPrepareToBye(t *testing.T) {
+	k := newTalk(t)
+	k.start(`echo "$MPIEXEC_RANK of $PMI_SIZE in $PWD"; exit 3`)
+	if pid := hear[*wire.Started](k).PID; pid <= 0 {
+		t.Errorf("Started with pid %d", pid)
+	}
+	exit := hear[*wire.Exited](k).Exit
+	if exit.Code != 3 || k.out[0] != "0 of 1 in /\n" {
+		t.Errorf("exit %+v, output %q", exit, k.out[0])
+	}
+	k.bye()
+}
+
+func TestTheEndOfTheConversationEndsAllProcesses(t *testing.T) {
+	for name, script := range map[string]string{
+		"a rank":                       `echo up; exec sleep 1000`,
+		"one that is deaf to SIGTERM":  `trap "" TERM; echo up; while :; do sleep 1000; done`,
+		"a child in another session":   `setsid sleep 1000 & echo up; exec sleep 1000`,
+		"an orphan":                    `setsid sh -c 'trap "" TERM; (sleep 1000 &) ; echo up; sleep 1000'`,
+		"a rank that is stopped":       `echo up; kill -STOP $$; sleep 1000`,
+		"a rank that writes for ever":  `echo up; exec yes`,
+		"one that waits for its input": `echo up; exec cat`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newTalk(t)
+			k.start(script, script)
+			k.await(0, "up")
+			k.await(1, "up")
+			k.conn.Abandon()
+			if err := k.end(); err == nil {
+				t.Error("Serve returned no error, though mpiexec was gone before Bye")
+			}
+		})
+	}
+}
+
+func TestByeBeforeStartLeaves(t *testing.T) {
+	k := newTalk(t)
+	k.prepare("exec sleep 1000")
+	k.conn.Send(&wire.Bye{})
+	if err := k.end(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestByeWhileRanksAreForked(t *testing.T) {
+	k := newTalk(t)
+	k.start(slices.Repeat([]string{"exec sleep 1000"}, 50)...)
+	k.conn.Send(&wire.Bye{})
+	if err := k.end(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestEndWhileRanksAreForkedIsDrained(t *testing.T) {
+	k := newTalk(t)
+	k.start(slices.Repeat([]string{"exec sleep 1000"}, 50)...)
+	k.bye()
+}
+
+// A rank that fails because another did must not be reported before it, also when
+// the other has more to say.
+func TestFailuresAreReportedInTheOrderOfTheEnds(t *testing.T) {
+	k := newTalk(t)
+	pid := filepath.Join(t.TempDir(), "pid")
+	k.start(
+		`echo $$ >`+pid+`.new; mv `+pid+`.new `+pid+`; head -c 100000 /dev/zero; exit 3`, // more than a window
+		`until [ -f `+pid+` ]; do :; done; while kill -0 $(cat `+pid+`) 2>/dev/null; do :; done; exit 4`,
+	)
+	first, second := hear[*wire.Exited](k).Exit, hear[*wire.Exited](k).Exit
+	if first.Rank != 0 || first.Code != 3 || second.Rank != 1 || second.Code != 4 {
+		t.Errorf("first %+v, then %+v; rank 0 ended first", first, second)
+	}
+	k.bye()
+}
+
+// Descendants inherit every descriptor of a rank. The rank's end is told without
+// waiting for them.
+func TestALeftoverChildDelaysNoReport(t *testing.T) {
+	k := newTalk(t)
+	k.start(`setsid sleep 1000 & echo last words; exit 3`)
+	hear[*wire.Started](k)
+	began := time.Now()
+	if exit := hear[*wire.Exited](k).Exit; exit.Code != 3 || k.out[0] != "last words\n" {
+		t.Errorf("exit %+v, output %q", exit, k.out[0])
+	}
+	if took := time.Since(began); took > lastWords/2 {
+		t.Errorf("the report took %v", took)
+	}
+	k.bye()
+}
+
+// It has said nothing to a PMI server that could be mistaken for an abort.
+func TestPMIOfACrashedRankIsHeardBeforeItsEnd(t *testing.T) {
+	k := newTalk(t)
+	k.start(`printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=7\n' >&3; setsid sleep 1000 & kill -9 $$`)
+	for {
+		switch m := k.next().(type) {
+		case *wire.PMI:
+			if m.Event != wire.PMIAborted || m.Code != 7 {
+				t.Errorf("heard %+v, want an abort with 7", m)
+			}
+			k.bye()
+			return
+		case *wire.Exited:
+			t.Fatalf("the end came before the abort: %+v", m)
+		case nil:
+			t.Fatal("the helper ended")
+		}
+	}
+}
+
+func TestARankThatClosesItsStreams(t *testing.T) {
+	k := newTalk(t)
+	k.start(`exec >&- 2>&- <&- 3>&-; exec /bin/sh -c 'exit 5'`)
+	if exit := hear[*wire.Exited](k).Exit; exit.Code != 5 {
+		t.Errorf("exit %+v, want code 5", exit)
+	}
+	k.bye()
+}
+
+func TestAllOutputComesBeforeTheEnd(t *testing.T) {
+	const lines = 100_000
+	k := newTalk(t)
+	k.start(`seq 100000`)
+	got := 0
+	for {
+		switch m := k.next().(type) {
+		case *wire.Data:
+			got += strings.Count(string(m.Bytes), "\n")
+			k.conn.Send(&wire.Credit{Rank: m.Rank, Stream: m.Stream, Bytes: len(m.Bytes)})
+			k.out = map[int]string{}
+			continue
+		case *wire.Exited:
+		default:
+			continue
+		}
+		break
+	}
+	if got != lines {
+		t.Errorf("%d lines before the end, want %d", got, lines)
+	}
+	k.bye()
+}
+
+func TestInputReachesTheRank(t *testing.T) {
+	k := newTalk(t)
+	k.start(`cat; echo end`)
+	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("one ")})
+	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("two ")})
+	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin})
+	hear[*wire.Exited](k)
+	if k.out[0] != "one two end\n" {
+		t.Errorf("the rank echoed %q", k.out[0])
+	}
+	k.bye()
+}
+
+func TestARankThatReadsNoInputIsNoObstacle(t *testing.T) {
+	k := newTalk(t)
+	k.start(`exec <&-; echo closed; sleep 1000`)
+	k.await(0, "closed")
+	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin, Bytes: []byte("text")})
+	for {
+		if d, ok := k.next().(*wire.Data); ok && d.Stream == wire.Stdin && len(d.Bytes) == 0 {
+			break // it says that nobody reads
+		}
+	}
+	k.bye()
+}
+
+func TestSignalsReachTheGroup(t *testing.T) {
+	k := newTalk(t)
+	k.start(`trap "exit 9" USR1; sh -c 'trap "exit 0" USR1; echo child; while :; do sleep 0.01; done'; while :; do sleep 0.01; done`)
+	k.await(0, "child")
+	k.conn.Send(&wire.Signal{Number: int(unix.SIGUSR1)})
+	if exit := hear[*wire.Exited](k).Exit; exit.Code != 9 {
+		t.Errorf("exit %+v, want 9", exit)
+	}
+	k.bye()
+}
+
+// The starter forks on while the session hears a signal; the ranks of which it has not
+// heard yet must get it too.
+func TestASignalWhileForkingReachesLaterRanks(t *testing.T) {
+	k := newTalk(t)
+	k.start(slices.Repeat([]string{"exec sleep 1000"}, 50)...)
+	k.conn.Send(&wire.Signal{Number: int(unix.SIGUSR1)})
+	for range 50 {
+		// sh may not have become sleep yet; the signal ends either.
+		if exit := hear[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGUSR1) {
+			t.Errorf("exit %+v, want the signal", exit)
+		}
+	}
+	k.bye()
+}
+
+func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
+	here, there := net.Pipe()
+	defer here.Close()
+	s := newSession(wire.NewConn(there), System{Root: fs.FS(os.DirFS("/"))})
+	s.accept(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	s.forking, s.running = true, true
+	now := time.Now()
+	s.reaped(reapedEvent{pid: 1 << 30, at: now.Add(-time.Second)})
+	p, err := openPipes(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.close(p.theirs[:])
+	s.forked(forkedEvent{r: s.ranks[0], pid: 1 << 30, pipes: p, at: now})
+	if !s.ranks[0].alive() {
+		t.Error("the end of a process before the start of the rank was taken for its end")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		argv, dir string
+		code      int
+		reason    string
+	}{
+		{"/no/such/program", "/", 127, "program /no/such/program: no such file"},
+		{"no-such-program", "/", 127, "not found in PATH"},
+		{"/etc", "/", 126, "is a directory"},
+		{"/etc/passwd", "/", 126, "permission denied"},
+		{"/bin/true", "/no/such/dir", 127, "working directory /no/such/dir: no such file"},
+		{"/bin/true", "/etc/passwd", 127, "not a directory"},
+	} {
+		k := newTalk(t)
+		k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{test.argv}, Dir: test.dir}}, Ranks: []job.RankPlan{{}}})
+		refused := hear[*wire.Refused](k)
+		if refused.Code != test.code || !strings.Contains(refused.Reason, test.reason) {
+			t.Errorf("%s in %s: refused with %d %q, want %d %q", test.argv, test.dir, refused.Code, refused.Reason, test.code, test.reason)
+		}
+		k.conn.Send(&wire.Bye{})
+		k.end()
+	}
+}
+
+func TestFailedExecs(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, test := range []struct {
+		program string
+		code    int
+		reason  string
+	}{
+		{write("missing-interpreter", "#!/no/such/interpreter\n"), 126, "interpreter or loader is missing"},
+		{write("junk", "\x7fELF\x00junk"), 126, "exec format error"},
+	} {
+		k := newTalk(t)
+		k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{test.program}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+		hear[*wire.Prepared](k)
+		k.conn.Send(&wire.Start{})
+		if m := hear[*wire.Started](k); m.Code != test.code || !strings.Contains(m.Err, test.reason) {
+			t.Errorf("%s: %d %q, want %d %q", test.program, m.Code, m.Err, test.code, test.reason)
+		}
+		k.bye()
+	}
+}
+
+func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("echo ran with $1; exit 6\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	k := newTalk(t)
+	k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{script, "x y"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	hear[*wire.Prepared](k)
+	k.conn.Send(&wire.Start{})
+	if exit := hear[*wire.Exited](k).Exit; exit.Code != 6 || k.out[0] != "ran with x y\n" {
+		t.Errorf("exit %+v, output %q", exit, k.out[0])
+	}
+	k.bye()
+}

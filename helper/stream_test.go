@@ -1,0 +1,289 @@
+//go:build linux
+
+package helper
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/wire"
+)
+
+// newSilentSession is a session that hears nothing and whose words nobody minds.
+func newSilentSession() *session {
+	here, there := net.Pipe()
+	go io.Copy(io.Discard, there)
+	return &session{conn: wire.NewConn(here), events: make(chan any, 64), done: make(chan struct{})}
+}
+
+// A recorder keeps what is sent.
+type recorder struct {
+	mu    sync.Mutex
+	bytes []byte
+	eof   int // empty Data
+	given int // credit
+	more  chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{more: make(chan struct{}, 1)} }
+
+func (r *recorder) send(m wire.Message) error {
+	r.mu.Lock()
+	switch m := m.(type) {
+	case *wire.Data:
+		r.bytes = append(r.bytes, m.Bytes...)
+		if len(m.Bytes) == 0 {
+			r.eof++
+		}
+	case *wire.Credit:
+		r.given += m.Bytes
+	}
+	r.mu.Unlock()
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (r *recorder) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.bytes)
+}
+
+// await waits until ok.
+func (r *recorder) await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	late := time.After(limit)
+	for {
+		r.mu.Lock()
+		done := ok()
+		r.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-r.more:
+		case <-late:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// pipe returns both ends of a pipe: ours does not block in the kernel.
+func pipe(t *testing.T, ours int) (r, w *os.File) {
+	t.Helper()
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	unix.SetNonblock(fds[ours], true)
+	r, w = os.NewFile(uintptr(fds[0]), "read end"), os.NewFile(uintptr(fds[1]), "write end")
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(limit):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
+	r, w := pipe(t, 0)
+	rec := newRecorder()
+	s := newSource(0, wire.Stdout, r, rec.send)
+	const total = 5*wire.Window + 12345
+	go func() {
+		w.Write(make([]byte, total))
+		w.Close()
+	}()
+	ended := make(chan struct{})
+	go func() { s.run(); close(ended) }()
+	leave := wire.Window
+	for _, grant := range []int{0, 1, 10, wire.Window, 3 * wire.Window, wire.Window} {
+		s.grant(grant)
+		leave += grant
+		want := min(leave, total)
+		rec.await(t, "all it has leave for", func() bool { return len(rec.bytes) >= want })
+		if got := rec.size(); got > leave {
+			t.Fatalf("%d bytes sent with leave for %d", got, leave)
+		}
+	}
+	awaitClosed(t, "the end", ended)
+	if rec.size() != total {
+		t.Errorf("%d bytes came, want %d", rec.size(), total)
+	}
+}
+
+// It waits without reading ahead: what has no credit stays in the pipe, where it
+// stops the rank.
+func TestASourceWithoutCreditReadsNothing(t *testing.T) {
+	r, w := pipe(t, 0)
+	rec := newRecorder()
+	s := newSource(0, wire.Stdout, r, rec.send)
+	go s.run()
+	w.Write(make([]byte, wire.Window))
+	rec.await(t, "the first window", func() bool { return len(rec.bytes) == wire.Window })
+	w.Write([]byte("more"))
+	var waiting int
+	for range 1000 { // for a wrong one to read it
+		waiting, _ = unix.IoctlGetInt(int(w.Fd()), unix.TIOCINQ)
+	}
+	if waiting != 4 || rec.size() != wire.Window {
+		t.Errorf("%d bytes in the pipe and %d sent, want 4 and %d", waiting, rec.size(), wire.Window)
+	}
+	s.forget()
+}
+
+func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
+	r, w := pipe(t, 0) // w stays open, as if a child held it
+	rec := newRecorder()
+	s := newSource(0, wire.Stdout, r, rec.send)
+	go s.run()
+	w.Write([]byte("said before"))
+	rec.await(t, "what was said before", func() bool { return len(rec.bytes) == 11 })
+	if isClosed(s.drained) {
+		t.Fatal("drained while the rank lives")
+	}
+	w.Write([]byte(", last word"))
+	s.lastWord()
+	awaitClosed(t, "the last word", s.drained)
+	if rec.size() != 22 {
+		t.Errorf("drained after %q", rec.bytes)
+	}
+	w.Write([]byte(", and its child"))
+	rec.await(t, "what the child says", func() bool { return len(rec.bytes) == 37 })
+}
+
+func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
+	r, w := pipe(t, 0)
+	rec := newRecorder()
+	s := newSource(0, wire.Stdout, r, rec.send)
+	ended := make(chan struct{})
+	go func() { s.run(); close(ended) }()
+	w.Write(make([]byte, wire.Window))
+	rec.await(t, "the window", func() bool { return len(rec.bytes) == wire.Window })
+	s.forget() // it waits for credit
+	w.Write(make([]byte, 10*wire.Window))
+	w.Close()
+	awaitClosed(t, "the end", ended)
+	if rec.size() != wire.Window {
+		t.Errorf("%d bytes sent, want none after the first window", rec.size()-wire.Window)
+	}
+}
+
+func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
+	r, w := pipe(t, 1)
+	rec := newRecorder()
+	s := newSink(0, rec.send)
+	s.push([]byte("early "))
+	go s.run(w)
+	s.push([]byte("late"))
+	s.push(nil)
+	s.push([]byte("too late"))
+	got, err := io.ReadAll(r)
+	if err != nil || string(got) != "early late" {
+		t.Errorf("the rank read %q, %v", got, err)
+	}
+	rec.await(t, "credit for all", func() bool { return rec.given == 10 })
+}
+
+func TestASinkTellsThatNobodyReads(t *testing.T) {
+	r, w := pipe(t, 1)
+	rec := newRecorder()
+	s := newSink(0, rec.send)
+	r.Close()
+	s.push([]byte("text"))
+	s.run(w)
+	if rec.eof != 1 || rec.given != 0 {
+		t.Errorf("it sent %d ends and credit for %d bytes, want 1 and 0", rec.eof, rec.given)
+	}
+}
+
+func TestASinkOfADeadRankDoesNotWaitForItsChild(t *testing.T) {
+	_, w := pipe(t, 1) // the read end is held by the child, which does not read
+	s := newSink(0, newRecorder().send)
+	ended := make(chan struct{})
+	go func() { s.run(w); close(ended) }()
+	for range 4 {
+		s.push(make([]byte, wire.Window)) // more than a pipe holds
+	}
+	s.close()
+	awaitClosed(t, "the end", ended)
+}
+
+func TestPMIIsAnsweredWhenTheRankIsGone(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "PMI_FD") // a child holds it
+	defer theirs.Close()
+	c := newPMIConn(os.NewFile(uintptr(pair[0]), "ours"))
+	theirs.Write([]byte("cmd=abort\n"))
+	c.lastWord()
+	buf := make([]byte, 100)
+	if n, err := c.Read(buf); string(buf[:n]) != "cmd=abort\n" || err != nil {
+		t.Fatalf("read %q, %v", buf[:n], err)
+	}
+	if isClosed(c.answered) {
+		t.Fatal("answered before it was")
+	}
+	read := make(chan string)
+	go func() {
+		n, err := c.Read(buf)
+		read <- string(buf[:n])
+		if _, err = c.Read(buf); err != io.EOF {
+			t.Errorf("at the end: %v, want EOF", err)
+		}
+		c.Close()
+		close(read)
+	}()
+	awaitClosed(t, "the answer", c.answered)
+	theirs.Write([]byte("child\n"))
+	if got := <-read; got != "child\n" {
+		t.Errorf("the child said %q", got)
+	}
+	theirs.Close()
+	<-read
+}
+
+func TestFencesFailWithTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFences(func(wire.Message) error { return nil })
+		failed := make(chan error)
+		go func() {
+			_, err := f.Fence(t.Context(), "1", nil)
+			failed <- err
+		}()
+		synctest.Wait()
+		f.fail(io.ErrClosedPipe)
+		if err := <-failed; err == nil || err.Error() != io.ErrClosedPipe.Error() {
+			t.Errorf("the fence under way: %v", err)
+		}
+		if _, err := f.Fence(t.Context(), "2", nil); err != io.ErrClosedPipe {
+			t.Errorf("a later fence: %v", err)
+		}
+	})
+}
