@@ -14,8 +14,7 @@ type site struct {
 	source int      // index into Snapshot.Nodes; -1: no probe
 	names  []string // its own, and those joined to it (HOST-8)
 	busy   pin.Busy
-	free   int  // F: slots that nobody has
-	vast   bool // of unknown size, and so without bounds (6.2)
+	free   int // F: slots that nobody has
 }
 
 // gather joins the candidates with what their probes found, and turns that are two
@@ -125,12 +124,10 @@ func distinct(turns []int, sites int) []int {
 	return once
 }
 
-// ideal is the site with nobody on it and reachable (6.2). Of a node that nobody has
-// ever seen the size is without bounds.
+// ideal is the site with nobody on it and reachable (6.2).
 func (s site) ideal() site {
 	s.Down, s.Use, s.busy = "", job.Use{}, nil
 	s.free = s.Size()
-	s.vast = s.free == 0
 	return s
 }
 

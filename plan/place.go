@@ -6,10 +6,6 @@ import (
 	"remshell/job"
 )
 
-// maxRanks bounds the ranks of a job (1.5, bad-np); a node of unknown size has room
-// for them all.
-const maxRanks = 1 << 20
-
 // A seat is where one rank goes: a site, and the app it runs.
 type seat struct{ site, app int }
 
@@ -129,9 +125,6 @@ func (s *seating) limit(i int, app job.App) int {
 
 // seatsIn is how many ranks of so many threads a number of slots holds.
 func (s *seating) seatsIn(i, slots, threads int) int {
-	if s.sites[i].vast {
-		return maxRanks
-	}
 	if s.req.Nameless {
 		threads = min(threads, max(1, s.sites[i].Size()))
 	}

@@ -69,13 +69,13 @@ var probed = []check{
 		return fmt.Sprintf("%d of at most %d processes running", s.Procs, *s.MaxProcs)
 	}},
 	{"cpus-full", func(s *site, w *wish) string {
-		if s.free >= 1 || s.vast || w.tryOut {
+		if s.free >= 1 || w.tryOut {
 			return ""
 		}
 		return fmt.Sprintf("0 of %s free", count(s.Size(), "CPU"))
 	}},
 	{"tpp-fit", func(s *site, w *wish) string {
-		if s.free >= w.threads || s.vast || w.tryOut {
+		if s.free >= w.threads || w.tryOut {
 			return ""
 		}
 		return fmt.Sprintf("%d of %s free, a process needs %d", s.free, count(s.Size(), "CPU"), w.threads)
@@ -105,7 +105,10 @@ func dropped(s *site, w *wish) (code, detail string) {
 // Worth reports whether a node need be looked at at all: nothing that is known
 // without a connection excludes it from every part of the job.
 func Worth(req job.Request, def job.NodeDef) bool {
-	s := &site{Node: job.Node{NodeDef: def}}
+	return allowed(req, &site{Node: job.Node{NodeDef: def}})
+}
+
+func allowed(req job.Request, s *site) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool {
 		w := wishOf(req, app)
 		return !slices.ContainsFunc(asked, func(c check) bool { return c.why(s, &w) != "" })

@@ -31,11 +31,17 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 }
 
 // hopeless reports whether a request would not even fit if every node of the list
-// were idle and reachable (6.2).
+// were idle and reachable (6.2). A node whose size nobody has seen may be as large as
+// it takes.
 func hopeless(req job.Request, sites []site, turns []int) bool {
 	idle := make([]site, len(sites))
 	for i := range sites {
 		idle[i] = sites[i].ideal()
+	}
+	for _, i := range turns {
+		if len(idle[i].Topology.Cores) == 0 && idle[i].Slots == 0 && allowed(req, &idle[i]) {
+			return false
+		}
 	}
 	usable, _ := judge(req, idle, turns)
 	s := newSeating(req, idle, remaining(turns, usable))
