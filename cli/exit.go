@@ -11,6 +11,7 @@ import (
 const (
 	exitOK      = 0
 	exitFailure = 125
+	exitNoDir   = 127
 )
 
 // exitCode is the code for an error of a job that did not start. MPIEXEC_ERROR_CODE

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -11,14 +10,11 @@ import (
 )
 
 // thisMachine finds out under which names and addresses hosts of a list may mean
-// this machine, without asking any name server.
-func thisMachine(sys System) (Here, error) {
-	dir, err := sys.Getwd()
-	if err != nil {
-		return Here{}, fmt.Errorf("working directory: %w", err)
-	}
-	here := Here{Dir: dir, User: job.User{UID: os.Getuid(), GID: os.Getgid()}}
+// this machine, without asking any name server. The working directory may be gone.
+func thisMachine(sys System) Here {
+	here := Here{User: job.User{UID: os.Getuid(), GID: os.Getgid()}}
 	here.User.GIDs, _ = os.Getgroups()
+	here.Dir, here.NoDir = sys.Getwd()
 	name, err := os.Hostname()
 	if err != nil || name == "" {
 		name = "localhost"
@@ -33,5 +29,5 @@ func thisMachine(sys System) (Here, error) {
 			here.Addrs = append(here.Addrs, prefix.Addr().Unmap())
 		}
 	}
-	return here, nil
+	return here
 }

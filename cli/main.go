@@ -138,15 +138,11 @@ const lastLines = 2 * time.Second
 
 // start builds the world of a launch, and launches.
 func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer) (int, error) {
-	here, err := thisMachine(sys)
-	if err != nil {
-		return 0, err
-	}
 	site, err := cluster(line.Job, sys)
 	if err != nil {
 		return 0, err
 	}
-	req, warnings, err := request(line, scene{sys.Environ, here, site, opener(sys)})
+	req, warnings, err := request(line, scene{sys.Environ, thisMachine(sys), site, opener(sys)})
 	if err != nil {
 		return 0, err
 	}

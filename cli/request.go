@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/launch"
 )
 
 // defaultGrace is the time between SIGTERM and SIGKILL (cli.md --kill-grace).
@@ -24,9 +26,10 @@ type Here struct {
 	Addrs []netip.Addr
 	Dir   string // working directory, as the user calls it
 	User  job.User
+	NoDir error // why there is none, if it was removed or may not be looked at
 }
 
-// names reports whether a host expression means this machine (HOST-8).
+// isMe reports whether a host expression means this machine (HOST-8).
 func (h Here) isMe(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().IsLoopback() || slices.Contains(h.Addrs, addr.Unmap())
@@ -105,10 +108,24 @@ func newApp(s Section, j JobOptions, environ []string, here Here) (job.App, erro
 			app.Dir = dir
 		}
 	}
-	if !filepath.IsAbs(app.Dir) {
-		app.Dir = filepath.Join(here.Dir, app.Dir)
+	if err != nil || filepath.IsAbs(app.Dir) {
+		return app, err
 	}
+	if here.NoDir != nil {
+		return app, &launch.StartError{Text: fmt.Sprintf("working directory: %v", bare(here.NoDir)),
+			Way: "choose one with -wdir", Code: exitNoDir}
+	}
+	app.Dir = filepath.Join(here.Dir, app.Dir)
 	return app, err
+}
+
+// bare strips the name of the system call.
+func bare(err error) error {
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		return call.Err
+	}
+	return err
 }
 
 // newJobID is unique over launchers and time; it is short, since it names the key-

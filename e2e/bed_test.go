@@ -48,6 +48,22 @@ func (b *bed) needNamespaces(t *testing.T) {
 	}
 }
 
+// needOpenSSH is for what the SSH servers made of our own packages do not know.
+func (b *bed) needOpenSSH(t *testing.T) {
+	t.Helper()
+	if b.Kind == field.InProcess {
+		t.Skip("needs OpenSSH's server")
+	}
+}
+
+// ways are those to reach a host: by our own client and, where there is one, by ssh(1).
+func ways() [][]string {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return [][]string{nil}
+	}
+	return [][]string{nil, {"-launcher-exec", "ssh"}}
+}
+
 // needNamespaces is the same where there is no bed yet.
 func needNamespaces(t *testing.T) {
 	t.Helper()

@@ -85,12 +85,11 @@ func freePort(t *testing.T) int {
 // An obstacle is why a host cannot be reached.
 type obstacle struct {
 	name  string
-	build func(*testing.T, *bed) // makes n1, or the host of that name, unusable
+	build func(*testing.T, *bed) // makes n1, or the host of that name, unusable; may skip
 	host  string                 // to be named; "": n1
 	says  []string               // by our own client
 	agent []string               // by -launcher-exec ssh, whose words are others
 	waits bool                   // ends only with the connect timeout
-	alone bool                   // needs namespaces
 }
 
 var obstacles = []obstacle{
@@ -99,15 +98,18 @@ var obstacles = []obstacle{
 	{name: "closed port", host: "shut", build: func(t *testing.T, b *bed) {
 		b.sshConfig(t, fmt.Sprintf("Host shut\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
 	}, says: []string{"connection refused", "no ssh server on"}},
-	{name: "nobody has the address", alone: true, build: func(t *testing.T, b *bed) {
+	{name: "nobody has the address", build: func(t *testing.T, b *bed) {
+		b.needNamespaces(t)
 		b.sshConfig(t, "Host n1\n\tHostName 10.88.77.77\n")
 	}, says: []string{"cannot reach"}, waits: true},
-	{name: "black hole", alone: true, build: func(t *testing.T, b *bed) {
+	{name: "black hole", build: func(t *testing.T, b *bed) {
+		b.needNamespaces(t)
 		if err := b.Block("n1"); err != nil {
 			t.Fatal(err)
 		}
 	}, says: []string{"cannot reach", "3 s"}, agent: []string{"cannot reach"}, waits: true},
-	{name: "server that says nothing", alone: true, build: func(t *testing.T, b *bed) {
+	{name: "server that says nothing", build: func(t *testing.T, b *bed) {
+		b.needNamespaces(t)
 		b.signalSSHD(t, "n1", syscall.SIGSTOP)
 	}, says: []string{"does not speak in 3 s"}, agent: []string{"answer"}, waits: true},
 	{name: "unknown key", build: func(t *testing.T, b *bed) {
@@ -117,10 +119,12 @@ var obstacles = []obstacle{
 	{name: "changed key", build: func(t *testing.T, b *bed) {
 		b.forget(t, b.knownAs(t, "n1"), b.Hosts[1].Key)
 	}, says: []string{"host key has changed", "ssh-keygen -R"}},
-	{name: "no key", alone: true, build: func(t *testing.T, b *bed) {
+	{name: "no key", build: func(t *testing.T, b *bed) {
+		b.needNamespaces(t)
 		b.sshConfig(t, "Host n1\n\tIdentityFile /no/such/key\n\tIdentitiesOnly yes\n")
 	}, says: []string{"login refused", "no key", "install a key"}, agent: []string{"login refused", "install a key"}},
 	{name: "login refused", build: func(t *testing.T, b *bed) {
+		b.needOpenSSH(t)
 		b.sshConfig(t, "Host n1\n\tUser nobody-here\n")
 	}, says: []string{"login refused for user nobody-here", "id_ed25519", "ssh -v n1 true"},
 		agent: []string{"login refused", "install a key"}},
@@ -138,24 +142,18 @@ func TestHostThatCannotBeReached(t *testing.T) {
 	for _, o := range obstacles {
 		t.Run(o.name, func(t *testing.T) {
 			b := newBed(t, field.Options{Hosts: 2})
-			if o.alone {
-				b.needNamespaces(t)
-			}
+			o.build(t, b)
 			if o.waits {
 				t.Parallel()
 			}
-			o.build(t, b)
 			if o.host == "" {
 				o.host = "n1"
 			}
-			for _, way := range []string{"", "ssh"} {
-				args := []string{"--connect-timeout", "3", "-hosts", o.host + ":1,n2:1", "-n", "2", "echo", "ran"}
+			for _, way := range ways() {
+				args := append(way, "--connect-timeout", "3", "-hosts", o.host+":1,n2:1", "-n", "2", "echo", "ran")
 				words := o.says
-				if way != "" {
-					args = append([]string{"-launcher-exec", way}, args...)
-					if o.agent != nil {
-						words = o.agent
-					}
+				if way != nil && o.agent != nil {
+					words = o.agent
 				}
 				r := b.refuses(t, job{args: args}, 125, append(words, "mpiexec: "+o.host+": ", "--skip-unreachable")...)
 				t.Logf("%4.1f s: %s", r.took.Seconds(), strings.TrimSpace(r.err))
@@ -178,12 +176,8 @@ func TestSeveralHostsThatCannotBeReached(t *testing.T) {
 	b := newBed(t, field.Options{Hosts: 1})
 	b.sshConfig(t, fmt.Sprintf("Host shut*\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
 	list := "shut[03-05]:1,n1:1,none[1-2]:1,shut07:1"
-	for _, way := range []string{"ssh", ""} {
-		args := []string{"-hosts", list, "-n", "1", "echo", "ran"}
-		if way != "" {
-			args = append([]string{"-launcher-exec", way}, args...)
-		}
-		r := b.run(t, args...)
+	for _, way := range ways() {
+		r := b.run(t, append(way, "-hosts", list, "-n", "1", "echo", "ran")...)
 		lines := strings.SplitAfter(r.err, "\n")
 		if r.code != 125 || len(lines) != 3 || !strings.HasPrefix(lines[0], "mpiexec: shut[03-05,07]: ") ||
 			!strings.HasPrefix(lines[1], "mpiexec: none[1-2]: ") || strings.Contains(lines[0], "spelling") {
@@ -233,8 +227,7 @@ func TestManyNamesOfOneServer(t *testing.T) {
 	if err := b.Alias("n1", names...); err != nil {
 		t.Fatal(err)
 	}
-	ways := [][]string{nil, {"-launcher-exec", "ssh"}}
-	for _, way := range ways {
+	for _, way := range ways() {
 		r := b.run(t, append(way, "-hosts", "a[00-47]:1", "-n", "48", "echo", "ran")...)
 		if r.code != 0 || strings.Count(r.out, "ran\n") != 48 {
 			t.Errorf("%v: exit %d, %d of 48 lines:\n%s", way, r.code, strings.Count(r.out, "ran\n"), r.err)
@@ -249,6 +242,7 @@ func TestManyNamesOfOneServer(t *testing.T) {
 func TestProxyJump(t *testing.T) {
 	hello := mpi(t, "hello")
 	b := newBed(t, field.Options{Hosts: 3})
+	b.needOpenSSH(t)
 	if b.Kind == field.Namespaces {
 		rules := "table inet gate {\nchain input {\ntype filter hook input priority 0; policy drop;\niif lo accept\n" +
 			"ct state established,related accept\nip saddr != 10.88.255.254 accept\n}\n}\n"
@@ -311,6 +305,7 @@ func TestHostCertificate(t *testing.T) {
 	a := newAuthority(t)
 	a.keygen(t, "-t", "ecdsa", "-N", "", "-f", a.file("host"))
 	b := newBed(t, field.Options{Hosts: 2, SSHDConfig: "HostKey " + a.file("host") + "\nHostCertificate " + a.file("host-cert.pub")})
+	b.needOpenSSH(t)
 	sign := func(names string) {
 		a.keygen(t, "-s", a.file("ca"), "-h", "-I", "a host", "-n", names, a.file("host.pub"))
 	}
@@ -331,6 +326,7 @@ func TestHostCertificate(t *testing.T) {
 func TestUserCertificate(t *testing.T) {
 	a := newAuthority(t)
 	b := newBed(t, field.Options{Hosts: 1, SSHDConfig: "TrustedUserCAKeys " + a.file("ca.pub") + "\nAuthorizedKeysFile none"})
+	b.needOpenSSH(t)
 	args := []string{"-host", "n1", "-n", "1", "echo", "ran"}
 	b.refuses(t, job{args: args}, 125, "n1: ", "login refused")
 	me, err := user.Current()

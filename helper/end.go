@@ -21,6 +21,7 @@ type ending struct {
 	phase    phase
 	deadline time.Time // of the phase
 	grace    time.Duration
+	asked    time.Time // when SIGTERM was sent; zero: not yet
 	timer    *time.Timer
 	killed   int
 }
@@ -75,6 +76,11 @@ func (s *session) end(linger, grace time.Duration) {
 	}
 }
 
+// hadAsked reports whether the ranks had been told to end at a time.
+func (e *ending) hadAsked(at time.Time) bool {
+	return e != nil && e.phase != lingering && !at.Before(e.asked)
+}
+
 // tick takes the next step when its time has come.
 func (e *ending) tick(s *session) {
 	now := time.Now()
@@ -83,7 +89,7 @@ func (e *ending) tick(s *session) {
 	}
 	switch e.phase {
 	case lingering:
-		e.phase = asked
+		e.phase, e.asked = asked, now
 		e.killed = proc.Signal(unix.SIGTERM)
 		proc.Signal(unix.SIGCONT) // a stopped process takes no SIGTERM
 		e.deadline = now.Add(e.grace)
@@ -106,7 +112,7 @@ func (e *ending) tick(s *session) {
 // checkDrained tells mpiexec, once, when nothing of the job is left here and every
 // rank's end was reported.
 func (s *session) checkDrained() {
-	if !s.running || !s.childless || s.forking || s.reporting > 0 || s.drained {
+	if !s.running || !s.childless || s.forking || s.reporting > 0 || s.drained || s.over {
 		return
 	}
 	s.drained = true

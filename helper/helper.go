@@ -193,6 +193,7 @@ func (s *session) run(ctx context.Context) error {
 			s.step(event)
 		case <-ctx.Done():
 			s.lose(context.Cause(ctx))
+			go s.conn.Close() // mpiexec shall hear of this first, not of what we end
 			ctx = context.WithoutCancel(ctx)
 		}
 	}

@@ -5,7 +5,6 @@ package helper
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -43,23 +42,27 @@ func Keep(args []string) (int, error) {
 		return exitInternal, fmt.Errorf("become a subreaper: %w", err)
 	}
 	// What is told to the keeper is meant for the helper, which hears of it by the
-	// end of its input. Caught, not ignored: ranks would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	// end of its input. The helper inherits that these are ignored, but catches them
+	// itself, so that its ranks do not.
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	runtime.LockOSThread() // the parent-death signal comes with the end of this thread
-	cmd := exec.Command("/proc/self/exe", args...)
-	cmd.Args[0] = os.Args[0]
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
-		return exitInternal, err
+	// Below os/exec, which first starts a process to try out what the kernel can.
+	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{os.Args[0]}, args...), &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
+	})
+	if err != nil {
+		return exitInternal, fmt.Errorf("start the helper: %w", err)
 	}
 	letGoOfStreams()
-	err := cmd.Wait()
-	proc.End(keeperGrace, keeperPatience)
-	if err != nil && cmd.ProcessState == nil {
-		return exitInternal, err
+	var status unix.WaitStatus
+	for err = unix.EINTR; err == unix.EINTR; {
+		_, err = unix.Wait4(pid, &status, 0, nil)
 	}
-	return shellCode(cmd.ProcessState), nil
+	proc.End(keeperGrace, keeperPatience)
+	if err != nil {
+		return exitInternal, fmt.Errorf("wait for the helper: %w", err)
+	}
+	return shellCode(status), nil
 }
 
 // letGoOfStreams puts /dev/null in the place of our standard streams: their ends
@@ -76,9 +79,9 @@ func letGoOfStreams() {
 }
 
 // shellCode is the exit code as a shell shows it.
-func shellCode(state *os.ProcessState) int {
-	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+func shellCode(status unix.WaitStatus) int {
+	if status.Signaled() {
 		return 128 + int(status.Signal())
 	}
-	return state.ExitCode()
+	return status.ExitStatus()
 }

@@ -229,6 +229,7 @@ func (s *session) reaped(e reapedEvent) {
 	}
 	delete(s.byPID, e.pid)
 	r.reaped(e.status, e.used, e.at)
+	r.exit.Asked = s.ending.hadAsked(e.at)
 	s.reporting++
 	if r.exit.Status() != 0 {
 		s.failing = append(s.failing, r)
@@ -251,12 +252,15 @@ func (s *session) lastSaid(r *rank) {
 	s.checkDrained()
 }
 
-// report tells mpiexec of a rank's end.
+// report tells mpiexec of a rank's end, unless the conversation is over: what ranks
+// then die of is our doing.
 func (s *session) report(r *rank) {
 	s.reporting--
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
 	s.pmi.Exited(r.plan.Rank)
-	s.conn.Send(&wire.Exited{Exit: *r.exit})
+	if !s.over {
+		s.conn.Send(&wire.Exited{Exit: *r.exit})
+	}
 }
 
 // signal sends a signal to the process group of every living rank (SIG-6).

@@ -27,7 +27,8 @@ type talk struct {
 	conn *wire.Conn
 	said chan wire.Message // all it says; closed at the end
 	over chan error        // what Serve returned
-	out  map[int]string    // stdout so far, by rank; every byte of it was credited
+	stop context.CancelFunc
+	out  map[int]string // stdout so far, by rank; every byte of it was credited
 }
 
 // limit is for what has no reason to take long.
@@ -38,7 +39,10 @@ func newTalk(t *testing.T) *talk {
 	here, there := net.Pipe()
 	k := &talk{t: t, conn: wire.NewConn(here), said: make(chan wire.Message, 1024), over: make(chan error, 1), out: map[int]string{}}
 	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}}
-	go func() { k.over <- Serve(context.Background(), there, sys) }()
+	var ctx context.Context
+	ctx, k.stop = context.WithCancel(context.Background())
+	t.Cleanup(k.stop)
+	go func() { k.over <- Serve(ctx, there, sys) }()
 	if _, _, err := k.conn.Greet(); err != nil {
 		t.Fatal(err)
 	}
@@ -172,6 +176,24 @@ func TestTheEndOfTheConversationEndsAllProcesses(t *testing.T) {
 				t.Error("Serve returned no error, though mpiexec was gone before Bye")
 			}
 		})
+	}
+}
+
+// A helper that is told to end, as by its keeper's death, ends its ranks. What they
+// then die of is no news: the node is lost, and mpiexec hears that at once.
+func TestAHelperThatIsEndedHangsUpFirst(t *testing.T) {
+	k := newTalk(t)
+	k.start(`trap "" TERM; echo up; while :; do sleep 1000; done`, `echo up; exec sleep 1000`)
+	k.await(0, "up")
+	k.await(1, "up")
+	k.stop()
+	for m := k.next(); m != nil; m = k.next() {
+		if _, told := m.(*wire.Exited); told {
+			t.Errorf("it said %+v", m)
+		}
+	}
+	if err := k.end(); err == nil {
+		t.Error("Serve returned no error")
 	}
 }
 

@@ -230,6 +230,7 @@ type Exit struct {
 	Code   int  // exit code, when Signal is 0
 	Signal int  // the signal that killed it
 	Core   bool // a core was dumped
+	Asked  bool // it had been told to end before
 	PMI    PMIState
 	Usage  Usage
 }

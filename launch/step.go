@@ -122,6 +122,8 @@ type State struct {
 	suspicion *Cause    // waits for a better cause
 	doubtEnds time.Time // when it counts
 	patience  time.Time // when silent ranks count, or the nodes are given up
+	doubtful  time.Time // until then Cause, that of a rank, may be the consequence of another
+	byAbort   bool      // Cause is an abort
 	runEnds   time.Time // -timeout
 	startEnds time.Time // --start-timeout; zero once every rank runs
 	unstarted int
@@ -239,6 +241,9 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	}
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
+		if exit.Signal != 0 && !exit.Asked {
+			s.blameInstead(Cause{s.who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}, s.nodeOf[exit.Rank], now)
+		}
 		if s.Cause == nil || exit.Rank != s.Cause.Rank {
 			s.Stopped++
 		}
@@ -272,8 +277,22 @@ func (s *State) nodeLost(e NodeLost, now time.Time) []Action {
 	cause.Text += " after " + clock(now.Sub(s.began))
 	if len(lost) > 0 {
 		cause.Text += ", where " + ranks(lost) + " ran"
+		s.blameInstead(cause, e.Node, now)
 	}
 	return s.fail(now, cause)
+}
+
+// blameInstead takes another cause for one that was told first but may be its
+// consequence: when a rank crashes or a node dies, other ranks notice, and abort or
+// exit with a code, often before we have heard. Of one node we hear of exits in order,
+// but of an abort at once.
+func (s *State) blameInstead(c Cause, node int, now time.Time) {
+	if s.Cause == nil || s.Cause.Rank == c.Rank || now.After(s.doubtful) {
+		return
+	}
+	if s.byAbort && c.Rank >= 0 || s.nodeOf[s.Cause.Rank] != node {
+		s.Cause, s.doubtful = &c, time.Time{}
+	}
 }
 
 func (s *State) aborted(e Aborted, now time.Time) []Action {
@@ -283,6 +302,7 @@ func (s *State) aborted(e Aborted, now time.Time) []Action {
 	}
 	if s.Cause == nil && s.Code == 0 {
 		s.Cause = &Cause{text, "", e.Code, e.Rank}
+		s.byAbort, s.doubtful = true, now.Add(causeGrace)
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }
@@ -306,6 +326,9 @@ func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
 	keep := s.rules.Ends.KeepOnExit
 	if exit.Signal != 0 {
 		keep = s.rules.Ends.KeepOnSignal
+	}
+	if exit.Signal == 0 && s.Cause == nil {
+		s.doubtful = now.Add(causeGrace)
 	}
 	if !keep {
 		return s.fail(now, c)
@@ -469,11 +492,8 @@ func (s *State) ExitCode() int {
 	return code
 }
 
-// stoppedByUs reports whether a rank died of what we send to end a job.
-func (s *State) stoppedByUs(e job.Exit) bool {
-	ours := e.Signal == int(syscall.SIGTERM) || e.Signal == int(syscall.SIGKILL)
-	return ours && s.Stopped > 0 && e.Rank != s.Cause.Rank
-}
+// stoppedByUs reports whether a rank ended because we told it to.
+func (s *State) stoppedByUs(e job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }
 
 // oneStarted counts a rank that runs, or cannot.
 func (s *State) oneStarted() {

@@ -21,6 +21,9 @@ func exits(rank, code int) Exited { return Exited{job.Exit{Rank: rank, Code: cod
 func dies(rank, signal int) Exited {
 	return Exited{job.Exit{Rank: rank, Signal: signal}}
 }
+func asked(rank, signal int) Exited {
+	return Exited{job.Exit{Rank: rank, Signal: signal, Asked: true}}
+}
 func leaves(rank int) Exited { return Exited{job.Exit{Rank: rank, PMI: job.PMIOpen}} }
 func sig(s syscall.Signal) Signaled {
 	return Signaled{s}
@@ -71,9 +74,9 @@ var steps = []struct {
 		"linger finish", 7, "rank 1 on a"},
 	{"-K0 does not hold for a crash", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(dies(1, 9)), "end(10s)", 137, "signal 9"},
 	{"-disable-auto-cleanup does", Rules{Ends: job.Ends{KeepOnExit: true, KeepOnSignal: true}}, sequence(dies(1, 9)), "", 137, "signal 9"},
-	{"--exit-status max", Rules{Ends: job.Ends{Status: "max"}}, sequence(exits(1, 3), exits(0, 4), dies(2, 15), dies(3, 9), drained),
+	{"--exit-status max", Rules{Ends: job.Ends{Status: "max"}}, sequence(exits(1, 3), exits(0, 4), asked(2, 15), asked(3, 9), drained),
 		"end(10s) finish", 4, "code 3"},
-	{"--exit-status or", Rules{Ends: job.Ends{Status: "or"}}, sequence(exits(1, 3), exits(0, 4), dies(2, 15), dies(3, 9), drained),
+	{"--exit-status or", Rules{Ends: job.Ends{Status: "or"}}, sequence(exits(1, 3), exits(0, 4), asked(2, 15), asked(3, 9), drained),
 		"end(10s) finish", 7, "code 3"},
 	{"--exit-status rank0", Rules{Ends: job.Ends{Status: "rank0", KeepOnExit: true}}, sequence(exits(1, 3), exits(0, 0), exits(2, 0), exits(3, 0), drained),
 		"linger finish", 0, "code 3"},
@@ -82,8 +85,19 @@ var steps = []struct {
 	{"a node that was done is not lost", Rules{}, sequence(exits(2, 0), exits(3, 0), NodeDrained{Node: 1}, NodeLost{1, "eof"}, exits(0, 0), exits(1, 0), NodeDrained{Node: 0}),
 		"linger finish", 0, ""},
 	{"all nodes lost", Rules{}, sequence(NodeLost{0, ""}, NodeLost{1, ""}), "end(10s) finish", 125, "lost contact with a"},
-	{"abort", Rules{}, sequence(Aborted{2, 7, "bad"}, exits(2, 0), dies(0, 9), dies(1, 9), dies(3, 9), drained),
+	{"abort", Rules{}, sequence(Aborted{2, 7, "bad"}, exits(2, 0), asked(0, 9), asked(1, 9), asked(3, 9), drained),
 		"end(10s) finish", 7, "rank 2 on b called MPI_Abort with code 7: bad"},
+	{"a crash is the cause of an abort elsewhere", Rules{}, sequence(Aborted{0, 101, ""}, dies(2, 11), asked(0, 15), asked(1, 15), asked(3, 15), drained),
+		"end(10s) finish", 139, "rank 2 on b died"},
+	{"a crash is the cause of an abort beside it", Rules{}, sequence(Aborted{0, 101, ""}, dies(1, 9)), "end(10s)", 137, "rank 1 on a died"},
+	{"a crash is the cause of an exit elsewhere", Rules{}, sequence(exits(0, 1), dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
+	{"a lost node is the cause of an abort elsewhere", Rules{}, sequence(Aborted{0, 101, ""}, NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
+	{"not of one of its own", Rules{}, sequence(Aborted{2, 7, ""}, NodeLost{1, "reset"}), "end(10s)", 7, "rank 2 on b called MPI_Abort"},
+	{"a crash after an exit beside it is another failure", Rules{}, sequence(exits(0, 1), dies(1, 11)), "end(10s)", 1, "rank 0 on a"},
+	{"a crash when asked to end is none", Rules{}, sequence(Aborted{0, 7, ""}, asked(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"a late crash is another failure", Rules{}, sequence(Aborted{0, 7, ""}, after(2*time.Second), dies(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"the death of a rank by its own abort", Rules{}, sequence(Aborted{0, 7, ""}, dies(0, 6)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"the first of two crashes", Rules{}, sequence(dies(0, 11), dies(2, 9)), "end(10s)", 139, "rank 0 on a"},
 	{"abort with 0 is still an end", Rules{}, sequence(Aborted{2, 0, ""}), "end(10s)", 0, "MPI_Abort with code 0"},
 	{"exec failed", Rules{}, sequence(NotStarted{3, 126, "program x: no", "chmod"}, dies(0, 15), dies(1, 15), dies(2, 15), drained),
 		"end(10s) finish", 126, "rank 3 on b: program x: no"},

@@ -36,7 +36,6 @@ func TestChild(t *testing.T) {
 	io.ReadFull(conn, make([]byte, len("session\n")))
 	echoes(t, conn)
 	conn.Close()
-	// A helper built for the race detector takes a second to exit, longer than Close waits.
 	eventually(t, "the helper is gone", func() bool { return !alive(pid) })
 	if why := conn.Why(); why != "exit code 0" {
 		t.Errorf("why %q", why)

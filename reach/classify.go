@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"fmt"
 	"strings"
 )
 
@@ -71,7 +72,14 @@ func Classify(stderr string, exit int) Verdict {
 	case 127:
 		return Verdict{KindMissing, "start", "not found: " + said(stderr, "exit code 127"), ""}
 	}
-	return Verdict{KindOther, "start", said(stderr, "it ended without a word"), ""}
+	return Verdict{KindOther, "start", said(stderr, silentEnd(exit)), ""}
+}
+
+func silentEnd(exit int) string {
+	if exit < 0 {
+		return "it ended without a word"
+	}
+	return fmt.Sprintf("it ended with exit code %d and without a word", exit)
 }
 
 // said is the last line of text, or what else to say.

@@ -211,6 +211,9 @@ func (d *delivery) broken(err error) error {
 		e := d.fail("helper", KindHelper, "the helper ended at once: %s", end.why)
 		if v := Classify(said, end.exit); v.Kind == KindNoexec || v.Kind == KindMissing {
 			e.Kind, e.Why, e.Remedy = v.Kind, v.Why, v.Hint
+		} else if d.way == "cache" {
+			// A file that was damaged after its delivery would fail at every start.
+			e.Remedy = fmt.Sprintf("if it does so again, its copy there may be damaged: ssh %s rm -r .cache/remshell", d.host)
 		}
 		return e.because(err)
 	}

@@ -419,6 +419,21 @@ func TestHelperCannotBeExecuted(t *testing.T) {
 	}
 }
 
+// A copy that was damaged after its delivery fails at every start: the message says
+// how to get rid of it.
+func TestDamagedProgramInCache(t *testing.T) {
+	n := newNode(t, "/bin/sh")
+	s := self(t)
+	n.reach(t, s, "sent").Close()
+	os.WriteFile(n.cache(s), []byte("#!/bin/sh\nkill -SEGV $$\n"), 0o700)
+	_, err := n.dial(t, s)
+	var e *Error
+	if !errors.As(err, &e) || !strings.Contains(e.Why, "the helper ended at once") ||
+		e.Hint() != "if it does so again, its copy there may be damaged: ssh n1 rm -r .cache/remshell" {
+		t.Errorf("error %v", err)
+	}
+}
+
 // Nothing answers: the deadline holds, and the program is gone.
 func TestSilence(t *testing.T) {
 	for _, c := range []struct{ name, script, why string }{

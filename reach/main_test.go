@@ -23,16 +23,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// It ends by syscall.Exit: os.Exit takes a second with the race detector.
 func fakeHelper(mode, build string) {
 	fmt.Printf("hello %s %s\n", mode, build)
 	order := make([]byte, 8)
 	if _, err := io.ReadFull(os.Stdin, order); err != nil {
-		os.Exit(0)
+		syscall.Exit(0)
 	}
 	switch string(order) {
 	case "exit  3\n":
 		fmt.Fprintln(os.Stderr, "last words")
-		os.Exit(3)
+		syscall.Exit(3)
 	case "orphans\n":
 		leaveOrphans()
 	case "session\n":
@@ -43,7 +44,7 @@ func fakeHelper(mode, build string) {
 		fmt.Printf("%q\n", os.Environ())
 	}
 	io.Copy(os.Stdout, io.MultiReader(bytes.NewReader(order), os.Stdin))
-	os.Exit(0)
+	syscall.Exit(0)
 }
 
 // leaveOrphans starts a process in a session of its own and says its number.

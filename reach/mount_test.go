@@ -16,8 +16,12 @@ func mounted(t *testing.T, script string) *node {
 	if os.Getuid() != 0 {
 		argv = []string{"unshare", "-r", "-m"}
 	}
-	if out, err := exec.Command(argv[0], append(argv[1:], "true")...).CombinedOutput(); err != nil {
+	out, err := exec.Command(argv[0], append(argv[1:], "true")...).CombinedOutput()
+	switch {
+	case err != nil && (os.Getuid() == 0 || os.Getenv("CI") != ""):
 		t.Fatalf("%v: %v %s", argv, err, out)
+	case err != nil:
+		t.Skipf("no namespaces without root here: %v %s", err, out)
 	}
 	return newNode(t, append(argv, "/bin/sh", "-c", "set -e; "+script+"; exec /bin/sh")...)
 }

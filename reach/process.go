@@ -112,12 +112,24 @@ func withLine(why, stderr string) string {
 func howItEnded(err error) string {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
-		return "exit code 0" // also after exec.ErrWaitDelay
+		return exitWords(0) // also after exec.ErrWaitDelay
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return fmt.Sprintf("killed by signal %d (%v)", status.Signal(), status.Signal())
+		return exitWords(128 + int(status.Signal()))
 	}
-	return fmt.Sprintf("exit code %d", exit.ExitCode())
+	return exitWords(exit.ExitCode())
+}
+
+// maxSignal is the largest signal of Linux (signal(7)).
+const maxSignal = 64
+
+// exitWords says how a program ended. The keeper of a helper, like a shell, tells a
+// signal by a code above 128.
+func exitWords(code int) string {
+	if signal := code - 128; 0 < signal && signal <= maxSignal {
+		return fmt.Sprintf("killed by signal %d", signal)
+	}
+	return fmt.Sprintf("exit code %d", code)
 }
 
 // A tail keeps the last few KiB written to it, for messages.

@@ -24,7 +24,8 @@ A line of the conversation begins with byte 0x1e, which no login script prints;
 what came before is kept as noise. Nothing but what was asked for is sent before
 run, so no shell can swallow bytes that are meant for the helper. The helper
 speaks first: Dial returns when its first byte is there, which is not consumed.
-A helper that could not be executed is therefore an error of Dial.
+A helper that could not be executed is therefore an error of Dial. Only a Child is
+returned at once: the kernel has said already that it runs.
 
 The helper is called with two arguments, --helper BUILD, or --helper-child BUILD
 as a child of mpiexec.

@@ -94,11 +94,11 @@ func (l *sshLink) ended(limit time.Duration) ending {
 	var exit *sshx.ExitError
 	switch {
 	case err == nil:
-		return ending{why: withLine("exit code 0", l.Stderr())}
+		return ending{why: withLine(exitWords(0), l.Stderr())}
 	case errors.As(err, &exit) && exit.Signal != "":
 		return ending{exit: -1, why: withLine(exit.Error(), l.Stderr())}
 	case errors.As(err, &exit):
-		return ending{exit: exit.Code, why: withLine(exit.Error(), l.Stderr())}
+		return ending{exit: exit.Code, why: withLine(exitWords(exit.Code), l.Stderr())}
 	}
 	// No status: the connection has broken, or the server closed the session.
 	select {
@@ -116,7 +116,10 @@ func lost(err error) ending {
 	var e *sshx.DialError
 	if errors.As(err, &e) {
 		why = e.Why
-		if e.Err != nil {
+		switch {
+		case errors.Is(e.Err, io.EOF):
+			why = "the server closed the connection"
+		case e.Err != nil:
 			why = cause(e.Err).Error()
 		}
 	}

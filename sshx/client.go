@@ -93,7 +93,8 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 			} else {
 				ch.Reject(ssh.Prohibited, "no channels from the server")
 			}
-		case now := <-timer.C:
+		case <-timer.C:
+			now := time.Now() // what the channel brings is when it should have been
 			if now.Sub(due) > interval {
 				c.wire.excuse() // it is we who were stopped
 			}

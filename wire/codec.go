@@ -143,6 +143,7 @@ func (c *codec) exit(e *job.Exit) {
 	c.num(&e.Code)
 	c.num(&e.Signal)
 	c.flag(&e.Core)
+	c.flag(&e.Asked)
 	c.num((*int)(&e.PMI))
 	c.time(&e.Usage.Wall)
 	c.time(&e.Usage.User)

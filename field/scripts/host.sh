@@ -39,7 +39,7 @@ if ! "$FIELD_SSHD" -f /run/field/sshd_config -E /run/field/sshd.log; then
 	exit 1
 fi
 
-# See head.sh: so this process 1 buries the orphans of its host.
-trap '' CHLD
+# Process 1 buries the orphans of its host: a shell that waits reaps every child.
 cd /
-exec sleep infinity 2>/dev/null
+sleep infinity 2>/dev/null &
+wait
