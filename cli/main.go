@@ -23,8 +23,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"remshell/job"
 	"remshell/launch"
 	"remshell/reach"
+	"remshell/state"
 )
 
 // Version is that of the program; the Makefile sets it.
@@ -71,7 +73,11 @@ func Main(ctx context.Context, args []string, sys System) int {
 	if done, code := tell(line, sys, failure); done {
 		return code
 	}
-	if line.Job.Plan || line.Job.ClusterState != "" {
+	if err := planUsage(line); err != nil {
+		report(sys.Err, err)
+		return failure
+	}
+	if line.Job.ClusterState != "" {
 		return planFile(line, sys, failure)
 	}
 	code, err := run(ctx, line, sys)
@@ -143,6 +149,9 @@ func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer
 		return 0, err
 	}
 	req, warnings, err := request(line, scene{sys.Environ, thisMachine(sys), site, opener(sys)})
+	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
+		return showPlan(line, sys, state.Outcome{Warnings: warnings, Err: err})
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -172,6 +181,12 @@ func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer
 		}
 		defer dialer.close()
 		env.Dialer = dialer
+	}
+	if line.Job.SaveState != "" {
+		env.Seen = func(snap job.Snapshot) { save(line.Job.SaveState, req, snap, env.Say) }
+	}
+	if line.Job.Plan || line.Job.DryRun {
+		return look(ctx, line, sys, req, warnings, env)
 	}
 	result, err := launch.Run(ctx, req, env)
 	if err == nil && result.Report != "" {

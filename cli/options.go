@@ -63,8 +63,11 @@ type JobOptions struct {
 	HostsUnique string `name:"--hosts-unique" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"equal neighbours in PSI_HOSTFILE count once"`
 	Cluster     string `name:"--cluster" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes" more:"Without it: MPIEXEC_CLUSTER, else ~/.config/remshell/cluster.toml, else /etc/remshell/cluster.toml."`
 
-	Plan         bool   `name:"--plan" topic:"Telling" help:"tell where ranks would run, as JSON"`
-	ClusterState string `name:"--cluster-state" arg:"FILE" topic:"Telling" help:"for --plan: the cluster in FILE"`
+	Plan         bool   `name:"--plan" topic:"Telling" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
+	DryRun       bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"With --probe hosts are reached and looked at; with --cluster-state nobody is."`
+	Probe        bool   `name:"--probe" topic:"" help:"for --dry-run: reach the hosts and look at them"`
+	ClusterState string `name:"--cluster-state" arg:"FILE" topic:"Telling" help:"for --plan, --dry-run: the cluster in FILE"`
+	SaveState    string `name:"--save-cluster-state" arg:"FILE" topic:"" more:"--cluster-state FILE plans with it later, anywhere." help:"write what the hosts are like to FILE"`
 
 	GWdir    string   `name:"-gwdir" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
 	GEnv     []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`

@@ -9,36 +9,32 @@ import (
 	"remshell/state"
 )
 
-// planFile answers --plan --cluster-state FILE (placement.md 9): one JSON object on
-// standard output, which also tells what is wrong. Nobody is reached. The code is 0
-// if ranks were placed.
+// planFile answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
+// Nobody is reached. The code is 0 if ranks were placed.
 func planFile(line Line, sys System, failure int) int {
-	if err := planUsage(line); err != nil {
+	code, err := showPlan(line, sys, planned(line, sys))
+	if err != nil {
 		report(sys.Err, err)
 		return failure
 	}
-	outcome := planned(line, sys)
-	if err := state.Write(sys.Out, outcome); err != nil {
-		report(sys.Err, err)
-		return failure
-	}
-	if !outcome.Placed() {
-		return failure
-	}
-	return exitOK
+	return code
 }
 
-// planUsage refuses what a plan from a file cannot be.
+// planUsage refuses what the options that only tell cannot do.
 func planUsage(line Line) error {
+	j := line.Job
+	file, several := j.ClusterState != "", len(line.Sections) > 1
 	switch {
-	case line.Job.ClusterState == "":
-		return &UsageError{"--plan for the live cluster is not available yet", "plan from a file: --plan --cluster-state FILE"}
-	case !line.Job.Plan:
-		return &UsageError{"--cluster-state has a meaning only with --plan", "add --plan, or leave it out"}
-	case len(line.Sections) > 1:
-		return &UsageError{"a plan from a file covers a single executable", "plan each section on its own"}
-	case len(line.Sections[0].Host) > 0 || line.Sections[0].HostFile != "":
+	case file && !j.Plan && !j.DryRun:
+		return &UsageError{"--cluster-state has a meaning only with --plan or --dry-run", "add one of them, or leave it out"}
+	case file && several, j.SaveState != "" && several:
+		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
+	case file && (len(line.Sections[0].Host) > 0 || line.Sections[0].HostFile != ""):
 		return &UsageError{"-host and -hostfile are not available with --cluster-state yet", "use --nodes, or PSI_HOSTS"}
+	case j.DryRun && !file && !j.Probe:
+		return &UsageError{"--dry-run without a look at the hosts is not available yet", "add --probe, or --cluster-state FILE"}
+	case j.Probe && !j.DryRun:
+		return &UsageError{"--probe has a meaning only with --dry-run", "leave it out"}
 	}
 	return nil
 }

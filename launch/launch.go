@@ -52,6 +52,7 @@ type Env struct {
 	Silence time.Duration     // how long a link may be dead
 	Umask   int               // negative: leave the nodes' own
 	Say     func(text string) // a line for the user; must not wait
+	Seen    func(job.Snapshot) // takes what the probes found; nil: nobody wants it
 	Suspend func()            // stops this process as ^Z does, and returns when it goes on
 }
 
@@ -76,6 +77,7 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	if err != nil {
 		return job.Result{}, err
 	}
+	env.seen(snap)
 	p, err := plan.Make(req, snap)
 	for _, note := range p.Notes {
 		env.Say(note.Text)

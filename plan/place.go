@@ -48,7 +48,7 @@ func (s *seating) all(usable [][]bool) *Error {
 func (s *seating) part(a int, usable []bool) *Error {
 	area := s.area(s.req.Apps[a], usable)
 	if len(area.sites) == 0 {
-		return nowhere(s.req.Apps[a])
+		return nowhere(s.req.Apps[a], len(s.req.Apps) == 1)
 	}
 	n := area.wanted()
 	quota, err := s.quota(area, n)

@@ -12,12 +12,13 @@ type wish struct {
 	user      job.User
 	types     []string
 	threads   int
+	from      string // the flag or variable that said so
 	exclusive bool
 	tryOut    bool // sharing CPUs is no fault (PLACE-4)
 }
 
 func wishOf(req job.Request, app job.App) wish {
-	return wish{req.User, app.Types, max(1, app.Threads), exclusive(req), req.Nameless && !req.Forbid}
+	return wish{req.User, app.Types, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
@@ -78,7 +79,11 @@ var probed = []check{
 		if s.free >= w.threads || w.tryOut {
 			return ""
 		}
-		return fmt.Sprintf("%d of %s free, a process needs %d", s.free, count(s.Size(), "CPU"), w.threads)
+		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, count(s.Size(), "CPU"), w.threads)
+		if w.from != "" {
+			detail += " by " + w.from
+		}
+		return detail
 	}},
 }
 

@@ -48,9 +48,10 @@ func hopeless(req job.Request, sites []site, turns []int) bool {
 	return s.all(usable) != nil
 }
 
-// nowhere is the refusal when a part of the job has no node at all.
-func nowhere(app job.App) *Error {
-	if app.Hosts == nil {
+// nowhere is the refusal when a part of the job has no node at all; alone says that
+// it is the only part.
+func nowhere(app job.App, alone bool) *Error {
+	if app.Hosts == nil || alone {
 		return &Error{Code: NoNodes, Text: "no node of the list can be used now"}
 	}
 	return &Error{Code: NoNodes, Text: fmt.Sprintf("no node is left for %s: it is to run on %s only",

@@ -9,63 +9,78 @@ import (
 	"remshell/psi"
 )
 
-// A file is the format of 9.1. Fields whose default is not Go's are pointers.
+// A file is the format of 9.1. Fields whose default is not Go's are pointers. Those in
+// the last block of each struct are ours: a real cluster has them, and others who read
+// the file may leave them out of account.
 type file struct {
-	Version *int
-	Nodes   []node
-	Config  struct {
-		Sort *string `json:"nodes_sort"`
-	}
-	Env     map[string]*string
-	Options options
-	Files   map[string]string
-	NP      json.RawMessage
-	UID     int
-	GID     int
-	GIDs    []int
-	Ahead   int `json:"queue_ahead"`
+	Version *int               `json:"version"`
+	Nodes   []node             `json:"nodes"`
+	Config  config             `json:"config"`
+	Env     map[string]*string `json:"env"`
+	Options options            `json:"options"`
+	Files   map[string]string  `json:"files,omitempty"`
+	NP      json.RawMessage    `json:"np,omitempty"`
+	UID     int                `json:"uid"`
+	GID     int                `json:"gid"`
+	GIDs    []int              `json:"gids"`
+	Ahead   int                `json:"queue_ahead"`
+
+	TryOut bool `json:"try_out,omitempty"` // nothing named any host (PLACE-4)
+}
+
+type config struct {
+	Sort *string `json:"nodes_sort"`
 }
 
 type options struct {
-	Nodes, Sort, Nodetype *string
-	Map                   *string `json:"cpu_map"`
-	TPP, PPN              json.RawMessage
-	Unique                *bool `json:"hosts_unique"`
-	Exclusive, Overbook   *bool
-	Loop                  *bool `json:"loop_nodes_first"`
-	Wait, Pin             *bool
-	MemBind               *bool `json:"mem_bind"`
+	Nodes     *string         `json:"nodes"`
+	Sort      *string         `json:"sort"`
+	Nodetype  *string         `json:"nodetype"`
+	Map       *string         `json:"cpu_map"`
+	TPP       json.RawMessage `json:"tpp"`
+	PPN       json.RawMessage `json:"ppn"`
+	Unique    *bool           `json:"hosts_unique"`
+	Exclusive *bool           `json:"exclusive"`
+	Overbook  *bool           `json:"overbook"`
+	Loop      *bool           `json:"loop_nodes_first"`
+	Wait      *bool           `json:"wait"`
+	Pin       *bool           `json:"pin"`
+	MemBind   *bool           `json:"mem_bind"`
 }
 
 type node struct {
-	ID      *int
-	Name    *string
-	Aliases []string
+	ID      *int     `json:"id"`
+	Name    *string  `json:"name"`
+	Aliases []string `json:"aliases"`
 
-	Up      *bool
-	CPUs    *int
-	Threads *int `json:"threads_per_core"`
-	NUMA    *int `json:"numa_nodes"`
-	Cores   []core
+	Up      *bool  `json:"up"`
+	CPUs    *int   `json:"cpus,omitempty"`
+	Threads *int   `json:"threads_per_core,omitempty"`
+	NUMA    *int   `json:"numa_nodes,omitempty"`
+	Cores   []core `json:"cores,omitempty"`
 	Allowed *[]int `json:"allowed_cpus"`
 
-	Procs int
-	Busy  []int `json:"busy_cpus"`
-	Taken bool  `json:"exclusive_job"`
-	Load  []*float64
+	Procs int        `json:"procs"`
+	Busy  []int      `json:"busy_cpus"`
+	Taken bool       `json:"exclusive_job"`
+	Load  []*float64 `json:"load"`
 
-	RunJobs      *bool `json:"run_jobs"`
-	Users        []int
-	Groups       []int
-	MaxProcs     *int `json:"max_procs"`
-	Features     []string
-	Overbook     *string
-	Exclusive    *bool `json:"allow_exclusive"`
-	CPUMap       []int `json:"cpu_map"`
-	UserMap      bool  `json:"allow_user_map"`
-	Pin          *bool `json:"pin_procs"`
-	MemBind      *bool `json:"bind_mem"`
-	CountThreads bool  `json:"count_threads"`
+	RunJobs      *bool    `json:"run_jobs"`
+	Users        []int    `json:"users"`
+	Groups       []int    `json:"groups"`
+	MaxProcs     *int     `json:"max_procs"`
+	Features     []string `json:"features"`
+	Overbook     *string  `json:"overbook"`
+	Exclusive    *bool    `json:"allow_exclusive"`
+	CPUMap       []int    `json:"cpu_map"`
+	UserMap      bool     `json:"allow_user_map"`
+	Pin          *bool    `json:"pin_procs"`
+	MemBind      *bool    `json:"bind_mem"`
+	CountThreads bool     `json:"count_threads"`
+
+	Slots    int    `json:"slots,omitempty"`     // written down for it: host:8
+	MaxSlots int    `json:"max_slots,omitempty"` // HOST-11
+	Identity string `json:"identity,omitempty"`  // of the machine (HOST-8)
 }
 
 // Parse reads a cluster state. The error is a *psi.Error.
@@ -81,7 +96,7 @@ func Parse(data []byte) (*State, error) {
 		return nil, bad("nodes are missing")
 	}
 	s := &State{
-		Env: f.Env, Files: f.Files, Ahead: f.Ahead,
+		Env: f.Env, Files: f.Files, Ahead: f.Ahead, TryOut: f.TryOut,
 		User:  job.User{UID: f.UID, GID: f.GID, GIDs: f.GIDs},
 		Nodes: make([]job.Node, len(f.Nodes)),
 	}
@@ -190,9 +205,10 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 		}
 	}
 	result := job.Node{
-		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy},
-		Use:     job.Use{Procs: n.Procs, Busy: n.Busy, Taken: n.Taken},
-		Probe:   job.Probe{Topology: topology, Load: [3]float64{-1, -1, -1}},
+		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
+			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots)},
+		Use:   job.Use{Procs: n.Procs, Busy: n.Busy, Taken: n.Taken},
+		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1}},
 	}
 	if !yes(n.Up) {
 		result.Down = "no answer to the probe"

@@ -17,7 +17,7 @@ func TestBadStates(t *testing.T) {
 		{"no name", `{"nodes": [{"id": 1}]}`, "and a name"},
 		{"same ID", `{"nodes": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]}`, "the ID 1"},
 		{"same name", `{"nodes": [{"id": 1, "name": "a"}, {"id": 2, "name": "b", "aliases": ["A"]}]}`, `the name "A"`},
-		{"wrong type", `{"nodes": [{"id": 1, "name": "a", "cpus": "4"}]}`, "CPUs"},
+		{"wrong type", `{"nodes": [{"id": 1, "name": "a", "cpus": "4"}]}`, "cpus"},
 		{"no such shape", `{"nodes": [{"id": 1, "name": "a", "cpus": 4, "numa_nodes": 0}]}`, "cannot be"},
 		{"too large", `{"nodes": [{"id": 1, "name": "a", "cpus": 100000, "threads_per_core": 100000}]}`, "cannot be"},
 		{"a CPU twice", `{"nodes": [{"id": 1, "name": "a", "cores": [{"cpus": [0, 1]}, {"cpus": [1]}]}]}`, "CPU 1"},

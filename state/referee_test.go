@@ -650,3 +650,35 @@ func FuzzState(f *testing.F) {
 		}
 	})
 }
+
+// What was saved is planned again to the byte.
+func TestSaved(t *testing.T) {
+	for seed := range uint64(1000) {
+		data, _ := json.Marshal(random(rand.New(rand.NewPCG(seed, 4))))
+		s, err := Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		none := func(string) (string, bool) { return "", false }
+		in := s.Input("", s.Flags, none, nil)
+		req, _, err := s.Request(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap := s.Snapshot()
+		for i := range snap.Nodes { // a real launch knows nothing of nodes that are down
+			if snap.Nodes[i].Down != "" {
+				snap.Nodes[i].Topology.Cores = nil
+			}
+		}
+		s.Nodes = snap.Nodes
+		want := verdict(s.Decide(in))
+		var file bytes.Buffer
+		if err := Save(&file, req, snap); err != nil {
+			t.Fatal(err)
+		}
+		if got := verdict(decideText(t, file.Bytes())); got != want {
+			t.Fatalf("seed %d: %s\nsaved as %s\n got %s\nwant %s", seed, data, &file, got, want)
+		}
+	}
+}

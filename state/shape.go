@@ -13,8 +13,8 @@ const maxCPUs = 1 << 17
 
 // A core is one of those a file lists one by one.
 type core struct {
-	CPUs []int
-	NUMA *int
+	CPUs []int `json:"cpus"`
+	NUMA *int  `json:"numa"`
 }
 
 // shapes keeps the topologies met so far: a cluster has few kinds of nodes, and a

@@ -31,6 +31,8 @@ type State struct {
 	NP    string
 	User  job.User
 	Ahead int
+
+	TryOut bool // nothing named any host: the one node is shared if need be (PLACE-4)
 }
 
 // Defs are the configured nodes.
@@ -90,20 +92,35 @@ type Outcome struct {
 // Placed reports whether there is a plan to start.
 func (o *Outcome) Placed() bool { return o.Err == nil }
 
-// Decide answers a state for a request of n processes.
+// Decide answers a state.
 func (s *State) Decide(in psi.Input) Outcome {
-	choice, err := psi.Read(in)
-	o := Outcome{Threads: choice.Threads, Warnings: choice.Warnings, Err: err}
+	req, warnings, err := s.Request(in)
 	if err != nil {
-		return o
+		return Outcome{Warnings: warnings, Err: err}
 	}
-	req := job.Request{
-		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing,
-		Apps: []job.App{{N: atoi(in.NP), Share: choice.Share}},
-	}
-	o.Plan, o.Err = plan.Make(req, job.Snapshot{Nodes: s.Nodes, Ahead: s.Ahead})
-	o.Warnings = append(o.Warnings, o.Plan.Notes...)
+	return Decide(req, s.Snapshot(), warnings)
+}
+
+// Decide answers a request of one part.
+func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
+	o := Outcome{Threads: max(1, req.Apps[0].Threads)}
+	o.Plan, o.Err = plan.Make(req, snap)
+	o.Warnings = append(warnings, o.Plan.Notes...)
 	return o
+}
+
+// Request is what the state and the input ask for, with the warnings of that.
+func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
+	choice, err := psi.Read(in)
+	return job.Request{
+		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Nameless: s.TryOut,
+		Apps: []job.App{{N: atoi(in.NP), Share: choice.Share}},
+	}, choice.Warnings, err
+}
+
+// Snapshot is what the state knows of the nodes.
+func (s *State) Snapshot() job.Snapshot {
+	return job.Snapshot{Nodes: slices.Clone(s.Nodes), Ahead: s.Ahead}
 }
 
 // atoi is the value of digits that psi has checked.
