@@ -22,15 +22,6 @@ func main() {
 	}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals,
-		Suspend: func() { suspend(signals) }, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
+		Suspend: suspend, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))
-}
-
-// suspend stops this process by the signal that a terminal sends, with its default
-// action, so that the kernel decides as for any program: in an orphaned process group,
-// where no shell could continue us, nothing stops.
-func suspend(signals chan<- os.Signal) {
-	signal.Reset(syscall.SIGTSTP)
-	syscall.Kill(syscall.Getpid(), syscall.SIGTSTP)
-	signal.Notify(signals, syscall.SIGTSTP)
 }

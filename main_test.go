@@ -11,7 +11,7 @@ import (
 
 // TestMain is mpiexec itself in the scripts of testdata/script, and its helper.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) {
+	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) || os.Getenv("MPIEXEC_TEST_MAIN") != "" {
 		main()
 	}
 	testscript.Main(m, map[string]func(){"mpiexec": main})

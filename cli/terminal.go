@@ -16,6 +16,9 @@ const foregroundPoll = 200 * time.Millisecond
 
 // foreground keeps from reading a terminal while we are in its background: the kernel
 // would stop us with SIGTTIN, and `mpiexec ... &` would never end (IO-5).
+//
+// Nor may a read wait that we have begun in the foreground: after ^Z and bg the kernel
+// begins it again, in the background. So we wait for something to read, and then read.
 func foreground(in io.Reader) io.Reader {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -28,10 +31,23 @@ func foreground(in io.Reader) io.Reader {
 type terminal struct{ *os.File }
 
 func (t terminal) Read(p []byte) (int, error) {
-	for !t.ours() {
+	for {
+		t.await()
+		if t.ours() {
+			return t.File.Read(p)
+		}
 		time.Sleep(foregroundPoll)
 	}
-	return t.File.Read(p)
+}
+
+// await waits until there is something to read, or the end of it.
+func (t terminal) await() {
+	fds := []unix.PollFd{{Fd: int32(t.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
+			return
+		}
+	}
 }
 
 // ours reports whether our process group has the terminal. If that cannot be told,

@@ -90,6 +90,9 @@ func (e *ending) tick(s *session) {
 	switch e.phase {
 	case lingering:
 		e.phase, e.asked = asked, now
+		for _, r := range s.ranks {
+			r.dying = r.alive() && proc.Exiting(r.pid)
+		}
 		e.killed = proc.Signal(unix.SIGTERM)
 		proc.Signal(unix.SIGCONT) // a stopped process takes no SIGTERM
 		e.deadline = now.Add(e.grace)

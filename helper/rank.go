@@ -23,6 +23,7 @@ type rank struct {
 	dir     string
 	pid     int // 0: not started
 	started time.Time
+	dying   bool      // it was about to end when it was told to
 	exit    *job.Exit // set when reaped
 
 	in       *sink // nil: stdin is /dev/null

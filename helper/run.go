@@ -229,7 +229,7 @@ func (s *session) reaped(e reapedEvent) {
 	}
 	delete(s.byPID, e.pid)
 	r.reaped(e.status, e.used, e.at)
-	r.exit.Asked = s.ending.hadAsked(e.at)
+	r.exit.Asked = s.ending.hadAsked(e.at) && !r.dying
 	s.reporting++
 	if r.exit.Status() != 0 {
 		s.failing = append(s.failing, r)

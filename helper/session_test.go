@@ -237,6 +237,19 @@ func TestFailuresAreReportedInTheOrderOfTheEnds(t *testing.T) {
 	k.bye()
 }
 
+func TestAnExitSaysWhetherTheRankWasAskedToEnd(t *testing.T) {
+	k := newTalk(t)
+	k.start(`kill -SEGV $$`, `exec sleep 1000`)
+	if exit := hear[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGSEGV) || exit.Asked {
+		t.Errorf("exit %+v, want one by SIGSEGV and unasked", exit)
+	}
+	k.conn.Send(&wire.End{Linger: 0, Grace: time.Minute})
+	if exit := hear[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGTERM) || !exit.Asked {
+		t.Errorf("exit %+v, want one by SIGTERM and asked", exit)
+	}
+	k.bye()
+}
+
 // Descendants inherit every descriptor of a rank. The rank's end is told without
 // waiting for them.
 func TestALeftoverChildDelaysNoReport(t *testing.T) {

@@ -102,6 +102,18 @@ func reap(deadline time.Time) bool {
 	}
 }
 
+// Exiting reports whether a process has begun to end: from then on no signal changes
+// how it ends. Its files close, and are seen to, some time before it can be reaped.
+func Exiting(pid int) bool {
+	const pfExiting, pfDumpcore, pfSignaled = 0x4, 0x200, 0x400 // linux/sched.h
+	fields := stat(pid)
+	if len(fields) < 7 {
+		return false
+	}
+	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
+	return fields[0][0] == 'Z' || flags&(pfExiting|pfDumpcore|pfSignaled) != 0
+}
+
 // all lists the numbers of all processes that /proc shows.
 func all() []int {
 	dir, err := os.Open("/proc")
@@ -119,15 +131,21 @@ func all() []int {
 	return pids
 }
 
-// parentOf reads a process's parent and state. The state is 0 when the process
-// is gone. The name, in parentheses, may hold anything, so what counts is read
-// behind the last parenthesis (proc_pid_stat(5)).
-func parentOf(pid int) (parent int, state byte) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+// stat reads the fields of a process from its state on; none when it is gone. The
+// name, in parentheses, may hold anything, so what counts is read behind the last
+// parenthesis (proc_pid_stat(5)).
+func stat(pid int) [][]byte {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, 0
+		return nil
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+}
+
+// parentOf reads a process's parent and state. The state is 0 when the process
+// is gone.
+func parentOf(pid int) (parent int, state byte) {
+	fields := stat(pid)
 	if len(fields) < 2 {
 		return 0, 0
 	}

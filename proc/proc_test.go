@@ -95,3 +95,23 @@ func TestBelowSeesTheTree(t *testing.T) {
 	}
 	cmd.Wait()
 }
+
+func TestExitingIsSeenBeforeTheEndIsReaped(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if Exiting(cmd.Process.Pid) {
+		t.Error("exiting while it lives")
+	}
+	cmd.Process.Kill()
+	for end := time.Now().Add(10 * time.Second); !Exiting(cmd.Process.Pid); {
+		if time.Now().After(end) {
+			t.Fatal("a killed process is not exiting")
+		}
+	}
+	cmd.Wait()
+	if Exiting(cmd.Process.Pid) {
+		t.Error("exiting after it was reaped")
+	}
+}

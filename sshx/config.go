@@ -52,8 +52,9 @@ func (s setting) fail(format string, args ...any) *ConfigError {
 const maxInclude = 16
 
 // ReadConfig reads the user's file and then the system's; a name that is empty
-// and a file that does not exist count as empty. A line that cannot be
-// understood is a *ConfigError.
+// and a file that does not exist or may not be read count as empty, as ssh has it
+// (OpenSSH ssh.c, process_config_files). A line that cannot be understood is a
+// *ConfigError.
 func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
 	user := configReader{home: me.Home, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID, private: true}
 	system := configReader{home: me.Home, dir: filepath.Dir(systemFile)}
@@ -66,7 +67,7 @@ func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
 			continue
 		}
 		file, err := f.read(f.name, 0)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue
 		}
 		if err != nil {

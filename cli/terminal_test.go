@@ -1,0 +1,162 @@
+//go:build linux
+
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain also plays the two parts of TestBackgroundReadDoesNotStop.
+func TestMain(m *testing.M) {
+	switch os.Getenv("CLI_TEST_PART") {
+	case "shell":
+		shellPart()
+	case "reader":
+		readerPart()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// A job that waits for input is stopped (^Z) and goes on in the background (bg). It must
+// not be stopped there again for its read, and has its input when it is in the foreground
+// (IO-5).
+func TestBackgroundReadDoesNotStop(t *testing.T) {
+	master, slave := openTerminal(t)
+	cmd := partOf("shell", slave, os.Stderr)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(master, "one\n")
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		t.Log(lines.Text())
+		if lines.Text() == "foreground" {
+			fmt.Fprint(master, "two\n")
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// shellPart is a shell whose user presses ^Z and types bg, again and again, and fg in
+// the end.
+func shellPart() {
+	signal.Ignore(syscall.SIGTTOU) // as shells do: they hand the terminal on from its background
+	in, out, err := os.Pipe()
+	must(err)
+	job := partOf("reader", os.Stdin, os.Stderr)
+	job.Stdout = out
+	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true}
+	must(job.Start())
+	out.Close()
+	pid := job.Process.Pid
+	news, said := make(chan string), make(chan struct{})
+	go func() {
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			news <- lines.Text()
+		}
+		close(said)
+	}()
+	go func() {
+		for status := unix.WaitStatus(0x7f); status.Stopped(); news <- describe(status) {
+			unix.Wait4(pid, &status, unix.WUNTRACED, nil)
+			if status.Exited() {
+				<-said
+			}
+		}
+	}()
+	expect := func(word string) {
+		if got := <-news; got != word {
+			must(fmt.Errorf("the job: %q, not %q", got, word))
+		}
+		fmt.Println(word)
+	}
+	foreground := func(group int) { must(unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)) }
+	expect("one")
+	foreground(unix.Getpgrp())
+	for range 10 {
+		must(unix.Kill(pid, unix.SIGSTOP))
+		expect("stopped (signal)")
+		must(unix.Kill(pid, unix.SIGCONT))
+		expect("continued")
+	}
+	foreground(pid)
+	fmt.Println("foreground")
+	expect("two")
+	expect("exit 0")
+}
+
+func describe(status unix.WaitStatus) string {
+	if status.Stopped() {
+		return status.StopSignal().String()
+	}
+	return fmt.Sprint("exit ", status.ExitStatus())
+}
+
+// readerPart reads two lines as mpiexec does, and tells of each, and of SIGCONT.
+func readerPart() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCONT)
+	go func() {
+		for range signals {
+			fmt.Println("continued")
+		}
+	}()
+	lines := bufio.NewScanner(foreground(os.Stdin))
+	for range 2 {
+		lines.Scan()
+		fmt.Println(lines.Text())
+	}
+}
+
+func partOf(part string, stdin, stderr *os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "CLI_TEST_PART="+part, "GORACE=atexit_sleep_ms=0")
+	cmd.Stdin, cmd.Stderr = stdin, stderr
+	return cmd
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// openTerminal makes a pseudo-terminal.
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { slave.Close() })
+	return master, slave
+}

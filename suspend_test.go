@@ -1,0 +1,71 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A job in a process group of its own, whose parent is in the same session, is what a
+// shell makes: ^Z must stop it, and SIGCONT make it and its ranks go on.
+func TestSuspendUnderAShell(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", "-host", "localhost:1", "-n", "1", "sh", "-c",
+		`trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
+	cmd.Env = append(os.Environ(), "MPIEXEC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	pid := cmd.Process.Pid
+	time.AfterFunc(30*time.Second, func() { syscall.Kill(pid, syscall.SIGKILL) })
+	syscall.Kill(pid, syscall.SIGTSTP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("after SIGTSTP: %v, %v; want it stopped", status, err)
+	}
+	syscall.Kill(pid, syscall.SIGCONT)
+	syscall.Kill(pid, syscall.SIGUSR1)
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || status.ExitStatus() != 7 {
+		t.Errorf("after SIGCONT: %v, %v; want exit code 7", status, err)
+	}
+}
+
+// Where nobody could continue it, ^Z stops nothing: a session leader is in an orphaned
+// process group.
+func TestSuspendWithoutAShell(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", "-host", "localhost:1", "-n", "1", "sh", "-c",
+		`trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
+	cmd.Env = append(os.Environ(), "MPIEXEC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	bufio.NewReader(out).ReadString('\n')
+	limit := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	defer limit.Stop()
+	cmd.Process.Signal(syscall.SIGTSTP)
+	cmd.Process.Signal(syscall.SIGUSR1)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 7 {
+		t.Errorf("exit code %d, want 7; stderr %q", code, errs.String())
+	}
+}
