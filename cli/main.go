@@ -159,23 +159,9 @@ func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer
 	if err != nil {
 		return 0, err
 	}
-	log := logger(errs, line.Job.Verbosity)
-	env := launch.Env{
-		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend, Log: log,
-		Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
-		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
-	}
-	if line.Job.Verbosity < 0 {
-		env.Say = func(string) {}
-	}
-	for _, w := range warnings {
-		env.Say(w.Text)
-	}
-	if readsInput(line) {
-		env.In = foreground(sys.In)
-	}
+	env := world(line, sys, self, out, errs)
 	if env.Dialer == nil {
-		dialer, err := newDialer(line.Job, sys, self, log)
+		dialer, err := newDialer(line.Job, sys, self, env.Log)
 		if err != nil {
 			return 0, err
 		}
@@ -188,11 +174,30 @@ func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer
 	if line.Job.Plan || line.Job.DryRun {
 		return look(ctx, line, sys, req, warnings, env)
 	}
+	for _, w := range warnings {
+		env.Say(w.Text)
+	}
 	result, err := launch.Run(ctx, req, env)
 	if err == nil && result.Report != "" {
 		fmt.Fprintf(errs, "mpiexec: %s\n", result.Report)
 	}
 	return result.Code, err
+}
+
+// world is what a launch may know of the world around it.
+func world(line Line, sys System, self reach.Self, out, errs *launch.Printer) launch.Env {
+	env := launch.Env{
+		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
+		Log: logger(errs, line.Job.Verbosity), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
+		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
+	}
+	if line.Job.Verbosity < 0 {
+		env.Say = func(string) {}
+	}
+	if readsInput(line) {
+		env.In = foreground(sys.In)
+	}
+	return env
 }
 
 // silence is how long a link may be dead before its node is lost (SIG-7).

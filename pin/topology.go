@@ -53,8 +53,7 @@ func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 	if err != nil {
 		return Topology{}, err
 	}
-	online := slices.Sorted(slices.Values(append(readOnline(sys), allowed...)))
-	online = slices.Compact(online)
+	online := slices.Compact(slices.Sorted(slices.Values(append(readOnline(sys), allowed...))))
 	seen := make(map[int]bool, len(online))
 	var t Topology
 	for _, cpu := range online {
@@ -66,24 +65,27 @@ func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 			return Topology{}, err
 		}
 		core := Core{NUMA: -1}
-		for _, s := range siblings {
-			if _, there := slices.BinarySearch(online, s); !there || seen[s] {
-				continue
-			}
-			seen[s] = true
-			if usable[s] {
-				core.CPUs = append(core.CPUs, s)
-			} else {
-				core.Shut = append(core.Shut, s)
-			}
-		}
 		if node, known := memory[cpu]; known {
 			core.NUMA = node
+		}
+		for _, s := range siblings {
+			if _, there := slices.BinarySearch(online, s); there && !seen[s] {
+				seen[s] = true
+				core.add(s, usable[s])
+			}
 		}
 		t.Cores = append(t.Cores, core)
 	}
 	slices.SortFunc(t.Cores, func(a, b Core) int { return cmp.Compare(a.first(), b.first()) })
 	return t, nil
+}
+
+func (c *Core) add(cpu int, usable bool) {
+	if usable {
+		c.CPUs = append(c.CPUs, cpu)
+	} else {
+		c.Shut = append(c.Shut, cpu)
+	}
 }
 
 // readOnline lists the CPUs that are online; none if the kernel does not say.
