@@ -84,15 +84,17 @@ func (sc scene) input(line Line, listed bool) psi.Input {
 // shares tells each section what its ranks need of a node (5.7).
 func shares(req *job.Request, in psi.Input, line Line, choice psi.Choice) error {
 	for i := range req.Apps {
-		req.Apps[i].Share = choice.Share
-		if i == 0 {
-			continue
+		app := &req.Apps[i]
+		app.Share = choice.Share
+		if i > 0 {
+			in.Flags = flags(line.Job, line.Sections[i])
+			var err error
+			if app.Share, err = psi.Part(in); err != nil {
+				return err
+			}
 		}
-		in.Flags = flags(line.Job, line.Sections[i])
-		var err error
-		if req.Apps[i].Share, err = psi.Part(in); err != nil {
-			return err
-		}
+		given := app.ThreadsFrom != "" && app.ThreadsFrom != "OMP_NUM_THREADS"
+		tellShare(req, app, given)
 	}
 	return nil
 }

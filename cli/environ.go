@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"remshell/job"
@@ -10,7 +11,8 @@ import (
 
 // private lists variables that belong to this host, session or terminal; a rank
 // keeps its own node's values, if there are any (cli.md ENV-4). What another
-// launcher set for us goes as well (ENV-2): we are its rank, ours are not.
+// launcher set for us goes as well (ENV-2): we are its rank, ours are not. The PSI_*
+// switches are for this job, not for those that its ranks may start (placement.md 7.6).
 var private = []string{
 	"SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_VTNR",
 	"XDG_SEAT", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "MAIL", "LOGNAME",
@@ -20,7 +22,7 @@ var private = []string{
 	"LISTEN_*", "MAINPID", "GNOME_*", "GTK_*", "QT_*", "SUDO_*",
 	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
 	"OMPI_MCA_ess*", "PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID",
-	"FLUX_TASK_*",
+	"FLUX_TASK_*", "PSI_EXCLUSIVE", "PSI_OVERBOOK", "PSI_LOOP_NODES_FIRST", "PSI_WAIT",
 }
 
 // baseEnv is what every rank gets of our environment and of -genv (cli.md section
@@ -100,6 +102,25 @@ func assign(env *job.Env, environ []string, vars []EnvVar) error {
 		}
 	}
 	return nil
+}
+
+// tellShare adds what ranks are told of their CPUs (placement.md 7.6): the TPP if it was
+// said on purpose, and that busy waiting must give way where CPUs are shared. What the
+// user has set stays.
+func tellShare(req *job.Request, app *job.App, given bool) {
+	tell := func(name, value string) {
+		set := func(assignment string) bool { return strings.HasPrefix(assignment, name+"=") }
+		if !slices.ContainsFunc(req.Base.Set, set) && !slices.ContainsFunc(app.Env.Set, set) {
+			app.Env.Set = append(app.Env.Set, name+"="+value)
+		}
+	}
+	if given {
+		tell("OMP_NUM_THREADS", strconv.Itoa(app.Threads))
+		app.Env.Set = append(app.Env.Set, "PSI_TPP="+strconv.Itoa(app.Threads))
+	}
+	if req.Overbook {
+		tell("PSP_SCHED_YIELD", "1")
+	}
 }
 
 // matches reports whether name is one of the patterns; a trailing * stands for any

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/hostlist"
+	"remshell/job"
 	"remshell/psi"
 	"remshell/state"
 )
@@ -29,8 +31,6 @@ func planUsage(line Line) error {
 		return &UsageError{"--cluster-state has a meaning only with --plan or --dry-run", "add one of them, or leave it out"}
 	case file && several, j.SaveState != "" && several:
 		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
-	case file && (len(line.Sections[0].Host) > 0 || line.Sections[0].HostFile != ""):
-		return &UsageError{"-host and -hostfile are not available with --cluster-state yet", "use --nodes, or PSI_HOSTS"}
 	case j.DryRun && !file && !j.Probe:
 		return &UsageError{"--dry-run without a look at the hosts is not available yet", "add --probe, or --cluster-state FILE"}
 	case j.Probe && !j.DryRun:
@@ -55,7 +55,50 @@ func planned(line Line, sys System) state.Outcome {
 	if in.NP == "" {
 		return state.Unreadable(&psi.Error{Code: "bad-state", What: "np is missing; give -n N"})
 	}
-	return s.Decide(in)
+	named, err := hosts(line.Sections[0], stream(in.Open))
+	if err != nil {
+		file := line.Sections[0].HostFile
+		return state.Outcome{Err: &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: file, What: "cannot use", Reason: err.Error()}}
+	}
+	in.Listed = len(named) > 0
+	req, warnings, err := s.Request(in)
+	if err == nil && in.Listed {
+		err = restrict(&req, named)
+	}
+	if err != nil {
+		return state.Outcome{Warnings: warnings, Err: err}
+	}
+	return state.Decide(req, s.Snapshot(), warnings)
+}
+
+// restrict makes the hosts of -host and -hostfile the candidates, in their order, with
+// the slots that were written down.
+func restrict(req *job.Request, named []hostlist.Entry) error {
+	index := make(map[string]int)
+	var names []string
+	for i, n := range req.Nodes {
+		names = append(names, n.Name)
+		for _, name := range append([]string{n.Name}, n.Aliases...) {
+			index[strings.ToLower(name)] = i
+		}
+	}
+	for _, e := range named {
+		i, known := index[strings.ToLower(e.Host)]
+		if !known {
+			return &psi.Error{Code: "unknown-host", Source: "-host", Token: e.Host, What: "no node with host name", Allowed: names}
+		}
+		req.Nodes[i].Slots, req.Nodes[i].MaxSlots = e.Slots, e.MaxSlots
+		req.Turns = append(req.Turns, i)
+	}
+	return nil
+}
+
+// stream opens texts as files.
+func stream(read func(string) (string, error)) func(string) (io.ReadCloser, error) {
+	return func(name string) (io.ReadCloser, error) {
+		text, err := read(name)
+		return io.NopCloser(strings.NewReader(text)), err
+	}
 }
 
 // reader reads the user's files as a whole.

@@ -46,7 +46,6 @@ type Choice struct {
 	From  string        // the source of the list; empty: all nodes
 	job.Placing
 	job.Share
-	Given    bool // the TPP was said on purpose, for the ranks' environment (7.6)
 	Warnings []job.Note
 }
 

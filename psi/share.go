@@ -39,7 +39,7 @@ func (c *Choice) threads(in Input) error {
 		if !ok {
 			return &Error{Code: "bad-tpp", Source: source, Token: strip(value), What: "bad value", Allowed: []string{allowed}}
 		}
-		c.Threads, c.ThreadsFrom, c.Given = n, source, true
+		c.Threads, c.ThreadsFrom = n, source
 		return nil
 	}
 	source = "OMP_NUM_THREADS"
