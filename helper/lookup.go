@@ -61,10 +61,13 @@ func locate(program, dir, path string) (string, *startError) {
 			folder = filepath.Join(dir, folder)
 		}
 		file := filepath.Join(folder, program)
-		switch err := runnable(file, file); {
-		case err == nil:
+		err := runnable(file, file)
+		if err == nil {
 			return file, nil
-		case err.code == exitCannotRun && denied == nil:
+		}
+		// A folder that may not be searched, or one of the program's name, says
+		// nothing about the program; a file without execute permission does.
+		if info, missing := os.Stat(file); missing == nil && !info.IsDir() && denied == nil {
 			denied = err
 		}
 	}
