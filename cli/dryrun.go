@@ -26,7 +26,7 @@ func planText(o state.Outcome) string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "order     %s, by %s\n", hostlist.FoldList(o.Plan.Order), strings.ToLower(o.Plan.Sort))
-	fmt.Fprintf(&b, "ranks     %d on %d nodes, %d CPUs each%s\n", o.Plan.Size, len(o.Plan.Nodes), o.Threads, traits(o.Plan))
+	fmt.Fprintf(&b, "ranks     %d on %s, %s each%s\n", o.Plan.Size, counted(len(o.Plan.Nodes), "node"), counted(o.Threads, "CPU"), traits(o.Plan))
 	for _, n := range o.Plan.Nodes {
 		fmt.Fprintf(&b, "  %s\n", n.Name)
 		for _, r := range n.Ranks {
@@ -46,6 +46,13 @@ func verdictText(err error) string {
 		return "no plan   " + failed.Text + "; " + failed.Way
 	}
 	return "no plan   " + err.Error()
+}
+
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
 }
 
 func traits(p job.Plan) string {

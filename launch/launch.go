@@ -48,12 +48,12 @@ type Env struct {
 	Err     *Printer  // left to the caller, who may have more to say
 	Signals <-chan os.Signal
 	Log     zerolog.Logger
-	Greet   time.Duration     // for a helper's first words, once its host is reached
-	Silence time.Duration     // how long a link may be dead
-	Umask   int               // negative: leave the nodes' own
-	Say     func(text string) // a line for the user; must not wait
+	Greet   time.Duration      // for a helper's first words, once its host is reached
+	Silence time.Duration      // how long a link may be dead
+	Umask   int                // negative: leave the nodes' own
+	Say     func(text string)  // a line for the user; must not wait
 	Seen    func(job.Snapshot) // takes what the probes found; nil: nobody wants it
-	Suspend func()            // stops this process as ^Z does, and returns when it goes on
+	Suspend func()             // stops this process as ^Z does, and returns when it goes on
 }
 
 // A Cancelled is a start that a signal cancelled.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"slices"
 
 	"remshell/job"
@@ -60,9 +61,18 @@ func look(def job.NodeDef, seen map[int]int, failed map[string]error, snap job.S
 	}
 	s.Node = job.Node{NodeDef: def, Down: "not asked"}
 	if err := failed[def.Name]; err != nil {
-		s.Down = err.Error()
+		s.Down = reasonOf(err)
 	}
 	return s
+}
+
+// reasonOf is the text of an error, without the name of its host if it knows how.
+func reasonOf(err error) string {
+	var r interface{ Reason() string }
+	if errors.As(err, &r) {
+		return r.Reason()
+	}
+	return err.Error()
 }
 
 // join adds another name of the same machine: the first name stays, slots and limits

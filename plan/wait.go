@@ -52,10 +52,10 @@ func hopeless(req job.Request, sites []site, turns []int) bool {
 // it is the only part.
 func nowhere(app job.App, alone bool) *Error {
 	if app.Hosts == nil || alone {
-		return &Error{Code: NoNodes, Text: "no node of the list can be used now"}
+		return &Error{Code: NoNodes, Text: "no node of the list can be used now", Way: "name other nodes, or ask less of them"}
 	}
 	return &Error{Code: NoNodes, Text: fmt.Sprintf("no node is left for %s: it is to run on %s only",
-		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.Fold(app.Hosts))}
+		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.Fold(app.Hosts)), Way: "name other hosts for it"}
 }
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.

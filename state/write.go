@@ -120,7 +120,7 @@ func (p *printer) ranks(of job.Plan) {
 	}
 	p.text("  \"ranks\": [\n")
 	for i, at := range places {
-		p.text(`    {"rank": `).number(i).text(names[at.node]).text(`, "slots": `).numbers(at.rank.Slots)
+		p.text(`    {"rank": `).number(i).text(names[at.node]).text(`, "slots": `).numbers(slots(at.rank))
 		p.text(`, "cpus": `).numbers(at.rank.CPUs).text(`, "mems": `).numbers(at.rank.Mems).text("}")
 		if i < len(places)-1 {
 			p.text(",")
@@ -131,6 +131,14 @@ func (p *printer) ranks(of job.Plan) {
 		}
 	}
 	p.text("  ],\n")
+}
+
+// slots are those of a rank: a list also when a node has none to give.
+func slots(r *job.RankPlan) []int {
+	if r.Slots == nil {
+		return []int{}
+	}
+	return r.Slots
 }
 
 // input writes an error of what was said.
