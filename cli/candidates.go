@@ -41,7 +41,7 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 	if err != nil {
 		return choice.Warnings, err
 	}
-	if err := unavailable(in, choice); err != nil {
+	if err := unavailable(in, choice); err != nil && !line.Job.Plan && !line.Job.DryRun {
 		return choice.Warnings, err
 	}
 	req.Placing = choice.Placing
