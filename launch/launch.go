@@ -85,6 +85,9 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	if err != nil {
 		return job.Result{}, err
 	}
+	for _, line := range plan.Folded(p.Rejected) {
+		env.Log.Info().Msg("not used: " + line)
+	}
 	fleet.dismiss(p)
 	if err := fleet.prepare(starting, req, p); err != nil {
 		return job.Result{}, err
