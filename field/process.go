@@ -29,7 +29,7 @@ const markName = "REMSHELL_FIELD"
 func (f *Field) mark(host string) string { return f.State + ":" + host }
 
 // Processes lists what runs on a host, sessions of its sshd included, but neither its
-// process 1 nor the listening sshd nor the dead that nobody has waited for.
+// process 1 and what it waits for nor the listening sshd nor the dead that nobody has waited for.
 //
 // With the other kinds it is what a session of the host has started: whatever has the
 // host's mark in its environment, or an ancestor that has it. A process that has lost
@@ -49,9 +49,16 @@ func (f *Field) Processes(host string) ([]Process, error) {
 		if space == "" {
 			return nil, errors.New("field " + f.Name + ": " + host + ": is gone")
 		}
-		on = func(p Process) bool { return p.PID != h.Init && namespace(p.PID, "pid") == space }
+		on = func(p Process) bool {
+			return p.PID != h.Init && !isSitter(p, h.Init) && namespace(p.PID, "pid") == space
+		}
 	}
 	return slices.DeleteFunc(all, func(p Process) bool { return !on(p) || isListener(p) }), nil
+}
+
+// isSitter knows the process for which process 1 of a host waits (scripts/host.sh).
+func isSitter(p Process, init int) bool {
+	return p.Parent == init && slices.Equal(p.Args, []string{"sleep", "infinity"})
 }
 
 // isListener knows sshd by the title it gives itself (sshd.c, "[listener]").
