@@ -23,7 +23,11 @@ func look(ctx context.Context, line Line, sys System, req job.Request, warnings 
 	if err != nil {
 		return 0, err
 	}
-	return showPlan(line, sys, state.Decide(req, snap, warnings))
+	code, err := showPlan(line, sys, state.Decide(req, snap, warnings))
+	if err == nil {
+		flush(env.Err)
+	}
+	return code, err
 }
 
 // showPlan writes a plan in the form that was asked for: one JSON object on standard

@@ -80,11 +80,7 @@ func Main(ctx context.Context, args []string, sys System) int {
 	if line.Job.ClusterState != "" {
 		return planFile(line, sys, failure)
 	}
-	code, err := run(ctx, line, sys)
-	if err != nil {
-		return exitCode(err, failure)
-	}
-	return code
+	return run(ctx, line, sys, failure)
 }
 
 // tell answers -help and -version.
@@ -125,25 +121,31 @@ func failureCode(text string) (int, error) {
 }
 
 // run starts the job of a command line, sees it to its end, and says what went wrong.
-func run(ctx context.Context, line Line, sys System) (int, error) {
+func run(ctx context.Context, line Line, sys System, failure int) int {
 	out, errs := launch.Stdout(sys.Out, line.Job.Label), launch.Stderr(sys.Err, line.Job.Label)
-	code, err := start(ctx, line, sys, out, errs)
-	if err != nil {
-		report(errs, err)
+	code, err := start(ctx, line, sys, failure, out, errs)
+	if err == nil {
+		return code
 	}
+	report(errs, err)
+	flush(errs)
+	return exitCode(err, failure)
+}
+
+// flush waits until what was said can be read, within reason.
+func flush(errs *launch.Printer) {
 	errs.Close()
 	select {
 	case <-errs.Done():
 	case <-time.After(lastLines):
 	}
-	return code, err
 }
 
 // lastLines is how long we wait for a standard error that takes nothing.
 const lastLines = 2 * time.Second
 
 // start builds the world of a launch, and launches.
-func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer) (int, error) {
+func start(ctx context.Context, line Line, sys System, failure int, out, errs *launch.Printer) (int, error) {
 	site, err := cluster(line.Job, sys)
 	if err != nil {
 		return 0, err
@@ -178,8 +180,8 @@ func start(ctx context.Context, line Line, sys System, out, errs *launch.Printer
 		env.Say(w.Text)
 	}
 	result, err := launch.Run(ctx, req, env)
-	if err == nil && result.Report != "" {
-		fmt.Fprintf(errs, "mpiexec: %s\n", result.Report)
+	if err == nil && result.Ours {
+		return failure, nil
 	}
 	return result.Code, err
 }

@@ -46,7 +46,9 @@ const (
 // ever move forward.
 func (s *session) end(linger, grace time.Duration) {
 	if linger == 0 {
-		s.stopForking.Store(true)
+		if !s.stopForking.Swap(true) {
+			close(s.hurry)
+		}
 		if s.pmi != nil {
 			s.pmi.Freeze() // nobody may be led to a happy end any more (pmi-wire.md 6.3)
 		}

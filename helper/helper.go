@@ -104,6 +104,7 @@ type session struct {
 	watch   *watch
 
 	stopForking  *atomic.Bool  // the starter shall start no more
+	hurry        chan struct{} // closed when the job is being ended
 	moreChildren chan struct{} // the reaper may find children again
 
 	running   bool    // Start was carried out
@@ -158,6 +159,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		childless: true,
 
 		stopForking:  new(atomic.Bool),
+		hurry:        make(chan struct{}),
 		moreChildren: make(chan struct{}, 1),
 	}
 }

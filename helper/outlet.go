@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,10 +15,15 @@ import (
 
 // An outlet is our end of something that a rank writes to. A leftover child may hold
 // the other end open for ever, so what ends the rank's own words is not the end of
-// the file but the moment, after the rank was reaped, when nothing is left to read.
+// the file but the moment, after the rank was reaped, when nothing is left to read, or
+// when all was read that was in there at its end, should a leftover child write on.
 type outlet struct {
 	file      *os.File
 	ownerGone atomic.Bool
+
+	mu    sync.Mutex // guards the next two, and that a read and its count are one
+	taken int64      // bytes read so far
+	bound int64      // taken when the owner's last byte is; valid when ownerGone
 }
 
 // errIdle says that the owner is gone and has said all it had to say.
@@ -25,6 +31,15 @@ var errIdle = errors.New("nothing to read and the owner gone")
 
 // lastWord tells the outlet that its rank was reaped.
 func (o *outlet) lastWord() {
+	o.mu.Lock()
+	o.bound = o.taken
+	if raw, err := o.file.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			left, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
+			o.bound += int64(left)
+		})
+	}
+	o.mu.Unlock()
 	o.ownerGone.Store(true)
 	o.file.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits
 }
@@ -39,7 +54,7 @@ func (o *outlet) read(buf []byte, tellIdle bool) (n int, err error) {
 	}
 	for {
 		waitErr := raw.Read(func(fd uintptr) bool {
-			n, err = ignoringEINTR(func() (int, error) { return unix.Read(int(fd), buf) })
+			n, err = o.take(int(fd), buf)
 			if err == unix.EAGAIN && tellIdle && o.ownerGone.Load() {
 				err = errIdle
 			}
@@ -53,6 +68,25 @@ func (o *outlet) read(buf []byte, tellIdle bool) (n int, err error) {
 		}
 		o.file.SetReadDeadline(time.Time{})
 	}
+}
+
+// take reads what is there, and counts it.
+func (o *outlet) take(fd int, buf []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, buf) })
+	o.taken += int64(max(n, 0))
+	return n, err
+}
+
+// saidAll reports whether the owner is gone and all it wrote was read.
+func (o *outlet) saidAll() bool {
+	if !o.ownerGone.Load() {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.taken >= o.bound
 }
 
 func ignoringEINTR(f func() (int, error)) (int, error) {

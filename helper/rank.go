@@ -155,24 +155,35 @@ func (r *rank) forget() {
 	}
 }
 
-// lastWords asks for the rank's remaining output and calls done when it was sent,
-// or too late, when nobody takes it. What the rank last said on PMI counts too, or
-// an abort would be taken for a crash.
-func (r *rank) lastWords(done func()) {
+// lastWords asks for the rank's remaining output and calls done when it was sent
+// (IO-10). It may take as long as its reader likes, unless the rank has failed or the job
+// is being ended: then, or when hurry closes, lastWords is the limit. What the rank last
+// said on PMI counts too, or an abort would be taken for a crash.
+func (r *rank) lastWords(hurry <-chan struct{}, done func()) {
 	r.out.lastWord()
 	r.err.lastWord()
 	r.pmi.lastWord()
 	if r.in != nil {
 		r.in.close()
 	}
+	if r.exit.Status() != 0 {
+		now := make(chan struct{})
+		close(now)
+		hurry = now
+	}
 	go func() {
-		late := time.NewTimer(lastWords)
-		defer late.Stop()
+		var late <-chan time.Time
 		for _, said := range []<-chan struct{}{r.pmi.answered, r.out.drained, r.err.drained} {
-			select {
-			case <-said:
-			case <-late.C:
-				late.Reset(0)
+			for waiting := true; waiting; {
+				select {
+				case <-said:
+					waiting = false
+				case <-hurry:
+					hurry, late = nil, time.After(lastWords)
+				case <-late:
+					done()
+					return
+				}
 			}
 		}
 		done()

@@ -234,7 +234,7 @@ func (s *session) reaped(e reapedEvent) {
 	if r.exit.Status() != 0 {
 		s.failing = append(s.failing, r)
 	}
-	r.lastWords(func() { s.tell(lastWordsEvent{r}) })
+	r.lastWords(s.hurry, func() { s.tell(lastWordsEvent{r}) })
 }
 
 // lastSaid notes that all that a rank wrote is under way, and reports its end.

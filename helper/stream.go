@@ -74,6 +74,9 @@ func (s *source) run() {
 			s.spend(n)
 			s.send(&wire.Data{Rank: s.rank, Stream: s.stream, Bytes: buf[:n]})
 		}
+		if s.saidAll() {
+			tell()
+		}
 		if n == len(buf) && n < wire.Window {
 			buf = make([]byte, min(4*n, wire.Window))
 		}

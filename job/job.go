@@ -255,7 +255,7 @@ func (e Exit) Status() int {
 
 // A Result is what came of a job.
 type Result struct {
-	Code   int    // exit code for mpiexec (cli.md section 7)
-	Report string // the block about the first cause; empty when all went well
-	Exits  []Exit
+	Code  int  // exit code for mpiexec (cli.md section 7)
+	Ours  bool // Code is mpiexec's own failure, and not that of a rank
+	Exits []Exit
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,41 +73,54 @@ func (f *fleet) prepare(ctx context.Context, req job.Request, p job.Plan) error 
 	for i, n := range f.nodes {
 		n.conn.Send(f.preparation(req, p, i, local))
 	}
-	waiting := len(f.nodes)
-	for waiting > 0 {
+	var refused []job.Failure
+	for waiting := len(f.nodes); waiting > 0; {
 		events := f.events.take(ctx, time.Time{})
 		if len(events) == 0 {
 			return context.Cause(ctx)
 		}
 		for _, event := range events {
-			ready, err := f.ready(event)
-			if err != nil {
-				return err
-			}
-			if ready {
+			answered, err := f.ready(event)
+			if answered {
 				waiting--
+			}
+			if err != nil {
+				refused = append(refused, *err)
 			}
 		}
 	}
-	return nil
+	return refusal(refused)
 }
 
-// ready judges what a node says to Prepare.
-func (f *fleet) ready(event any) (bool, error) {
+// ready judges what a node says to Prepare: whether that was its answer, and why it
+// refuses.
+func (f *fleet) ready(event any) (answered bool, refused *job.Failure) {
+	fail := func(n *node, code int, hint, format string, args ...any) (bool, *job.Failure) {
+		return true, &job.Failure{Node: n.def.Name, Err: &StartError{fmt.Sprintf(format, args...), hint, code}}
+	}
 	switch e := event.(type) {
+	case ended:
+		return fail(e.from, ExitInternal, "", "lost contact before the start (%s)", reasonOf(e.err))
 	case said:
 		switch m := e.m.(type) {
 		case *wire.Prepared:
 			return true, nil
 		case *wire.Refused:
-			text := fmt.Sprintf("%s: %s", e.from.def.Name, m.Reason)
-			return false, &StartError{Text: text, Way: m.Hint, Code: m.Code}
+			return fail(e.from, m.Code, m.Hint, "%s", m.Reason)
 		}
-		return false, fmt.Errorf("%s: helper: unexpected %T", e.from.def.Name, e.m)
-	case ended:
-		return false, fmt.Errorf("lost contact with %s (%w) before the start", e.from.def.Name, e.err)
+		return fail(e.from, ExitInternal, "", "helper: unexpected %T", e.m)
 	}
 	return false, nil
+}
+
+// refusal makes one error of all refusals: equal reasons once, with their nodes. The
+// code is that of the first node in their order.
+func refusal(refused []job.Failure) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	slices.SortFunc(refused, func(a, b job.Failure) int { return cmp.Compare(a.Node, b.Node) })
+	return &HostsError{Failed: refused}
 }
 
 // A StartError is a program that cannot be started somewhere. Code is the exit code

@@ -5,6 +5,7 @@ package launch_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -170,12 +172,20 @@ func (r *run) do(t *testing.T) (job.Result, error) {
 	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
 		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
 	result, err := launch.Run(ctx, r.req, env)
-	errs.Close()
+	if err != nil {
+		errs.Close()
+	}
 	<-errs.Done()
 	if ctx.Err() != nil {
 		t.Fatalf("the job did not end; stdout %q, stderr %q", r.out.String(), r.err.String())
 	}
 	return result, err
+}
+
+// report is the block that mpiexec wrote about the end.
+func (r *run) report() string {
+	_, report, _ := strings.Cut(r.err.String(), "mpiexec: ")
+	return report
 }
 
 // lockedBuffer is a buffer that may be looked at while it is written.
@@ -279,17 +289,17 @@ func TestLabels(t *testing.T) {
 func TestFirstFailureNamesTheRankAndEndsTheOthers(t *testing.T) {
 	r := newRun(4, `if [ $PMI_RANK = 2 ]; then exit 3; fi; exec sleep 600`, "a:2", "b:2")
 	result, err := r.do(t)
-	if err != nil || result.Code != 3 || !strings.HasPrefix(result.Report, "rank 2 on b exited with code 3\n") ||
-		!strings.Contains(result.Report, "stopped 3 other ranks") {
-		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	if err != nil || result.Code != 3 || !strings.HasPrefix(r.report(), "rank 2 on b exited with code 3\n") ||
+		!strings.Contains(r.report(), "stopped 3 other ranks") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, r.report())
 	}
 }
 
 func TestASignalIsNamed(t *testing.T) {
 	r := newRun(2, `if [ $PMI_RANK = 1 ]; then kill -SEGV $$; fi; exec sleep 600`, "a", "b")
 	result, err := r.do(t)
-	if err != nil || result.Code != 139 || !strings.HasPrefix(result.Report, "rank 1 on b died: Segmentation fault (signal 11)") {
-		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	if err != nil || result.Code != 139 || !strings.HasPrefix(r.report(), "rank 1 on b died: Segmentation fault (signal 11)") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, r.report())
 	}
 }
 
@@ -330,9 +340,9 @@ func TestAKilledHelperIsALostNode(t *testing.T) {
 		syscall.Kill(r.dialer.pids["b"], syscall.SIGKILL)
 	}()
 	result, err := r.do(t)
-	if err != nil || result.Code != 125 || !strings.Contains(result.Report, "lost contact with b") ||
-		!strings.Contains(result.Report, "where rank 1 ran") {
-		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	if err != nil || result.Code != 125 || !strings.Contains(r.report(), "lost contact with b") ||
+		!strings.Contains(r.report(), "where rank 1 ran") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, r.report())
 	}
 }
 
@@ -344,23 +354,29 @@ func TestInterruptGoesToTheRanks(t *testing.T) {
 		r.signals <- syscall.SIGINT
 	}()
 	result, err := r.do(t)
-	if err != nil || result.Code != 130 || result.Report != "" || strings.Count(r.out.String(), "caught") != 2 ||
+	if err != nil || result.Code != 130 || r.report() != "" || strings.Count(r.out.String(), "caught") != 2 ||
 		!strings.Contains(r.err.String(), "^C: sent SIGINT to 2 ranks on 2 nodes") {
-		t.Errorf("code %d, %v, report %q, stdout %q, stderr %q", result.Code, err, result.Report, r.out.String(), r.err.String())
+		t.Errorf("code %d, %v, report %q, stdout %q, stderr %q", result.Code, err, r.report(), r.out.String(), r.err.String())
 	}
 }
 
 // A stuckWriter is a terminal after ^S: it takes nothing until it is let go.
-type stuckWriter struct{ letGo chan struct{} }
+type stuckWriter struct {
+	letGo chan struct{}
+	taken *atomic.Int64 // bytes
+}
+
+func newStuckWriter() stuckWriter { return stuckWriter{make(chan struct{}), new(atomic.Int64)} }
 
 func (w stuckWriter) Write(p []byte) (int, error) {
 	<-w.letGo
+	w.taken.Add(int64(len(p)))
 	return len(p), nil
 }
 
 // Nobody reads our stdout: neither a timeout nor a signal may wait for that.
 func TestAStuckTerminalHoldsNoEnd(t *testing.T) {
-	terminal := stuckWriter{make(chan struct{})}
+	terminal := newStuckWriter()
 	defer close(terminal.letGo)
 	r := newRun(1, `exec yes`, "a")
 	r.stuck = terminal
@@ -402,7 +418,7 @@ func TestSuspendStopsTheRanks(t *testing.T) {
 		r.signals <- syscall.SIGUSR1
 	}()
 	if result, err := r.do(t); err != nil || result.Code != 0 {
-		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+		t.Errorf("code %d, %v, report %q", result.Code, err, r.report())
 	}
 }
 
@@ -414,8 +430,8 @@ func TestAFullDiskIsTold(t *testing.T) {
 	defer full.Close()
 	r := newRun(1, `echo hello; exec sleep 600`, "a")
 	r.stuck = full
-	if result, err := r.do(t); err != nil || result.Code != 125 || !strings.HasPrefix(result.Report, "standard output: ") {
-		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	if result, err := r.do(t); err != nil || result.Code != 125 || !strings.HasPrefix(r.report(), "standard output: ") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, r.report())
 	}
 }
 
@@ -423,8 +439,8 @@ func TestTimeout(t *testing.T) {
 	r := newRun(1, `exec sleep 600`, "a")
 	r.req.Limits.Run = 200 * time.Millisecond
 	result, err := r.do(t)
-	if err != nil || result.Code != 124 || !strings.Contains(result.Report, "longer than -timeout 200ms") {
-		t.Errorf("code %d, %v, report %q", result.Code, err, result.Report)
+	if err != nil || result.Code != 124 || !strings.Contains(r.report(), "longer than -timeout 200ms") {
+		t.Errorf("code %d, %v, report %q", result.Code, err, r.report())
 	}
 }
 
@@ -435,6 +451,30 @@ func TestNothingStartsWhereOneNodeRefuses(t *testing.T) {
 	_, err := r.do(t)
 	if err == nil || !strings.Contains(err.Error(), "b: program no-such-program: not found in PATH") || r.out.String() != "" {
 		t.Errorf("error %v, output %q", err, r.out.String())
+	}
+}
+
+func TestEqualRefusalsAreOneLine(t *testing.T) {
+	r := newRun(3, "", "a", "b", "c")
+	r.req.Apps[0] = job.App{N: 3, Argv: []string{"no-such-program"}, Dir: "/"}
+	if _, err := r.do(t); err == nil || err.Error() != "a,b,c: program no-such-program: not found in PATH" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A reader that pauses at the end of a job loses nothing (IO-10).
+func TestASlowReaderLosesNothing(t *testing.T) {
+	terminal := newStuckWriter()
+	r := newRun(1, `seq 1 20000; seq 1 20000 >&2; echo ready >&2`, "a")
+	r.stuck = terminal
+	ready := r.err.shows("ready")
+	go func() {
+		<-ready
+		time.AfterFunc(3*time.Second, func() { close(terminal.letGo) })
+	}()
+	result, err := r.do(t)
+	if err != nil || result.Code != 0 || terminal.taken.Load() != 108894 || len(r.err.String()) != 108894+6 {
+		t.Errorf("code %d, %v, %d and %d bytes", result.Code, err, terminal.taken.Load(), len(r.err.String()))
 	}
 }
 
@@ -484,9 +524,9 @@ func TestScriptsWithoutInterpreterAndBrokenPrograms(t *testing.T) {
 		r := newRun(1, "", "a")
 		r.req.Apps[0] = job.App{N: 1, Argv: test.argv, Dir: dir}
 		result, err := r.do(t)
-		text, code := r.out.String()+result.Report, result.Code
-		if start, ok := err.(*launch.StartError); ok {
-			text, code = start.Text+"; "+start.Way, start.Code
+		text, code := r.out.String()+r.report(), result.Code
+		if start := (*launch.StartError)(nil); errors.As(err, &start) {
+			text, code = err.Error()+"; "+start.Way, start.Code
 		}
 		if code != test.code || !strings.Contains(text, test.text) {
 			t.Errorf("%v: code %d, %q; want %d, %q", test.argv, code, text, test.code, test.text)

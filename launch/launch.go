@@ -45,7 +45,7 @@ type Env struct {
 	Build   string    // identity of this binary; helpers must be the same
 	In      io.Reader // of rank 0; nil: it has none
 	Out     *Printer  // closed when the job is over
-	Err     *Printer  // left to the caller, who may have more to say
+	Err     *Printer  // also, unless there is an error: the caller has that to say
 	Signals <-chan os.Signal
 	Log     zerolog.Logger
 	Greet   time.Duration      // for a helper's first words, once its host is reached
@@ -61,8 +61,8 @@ type Cancelled struct{ Signal syscall.Signal }
 
 func (e *Cancelled) Error() string { return "cancelled by " + signalName(e.Signal) }
 
-// Run is the whole story of a job. Without a result, nothing was started or nothing
-// runs any more; the error says why.
+// Run is the whole story of a job. With an error nothing was started; all that there is
+// to say about a job that ran was said.
 func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -46,7 +46,7 @@ func muster(ctx context.Context, req job.Request, env Env, events *box) (*fleet,
 		return f, snap, whyUnmustered(ctx, snap.Failed)
 	}
 	if len(snap.Failed) > 0 && (!req.Skip || len(snap.Nodes) == 0) {
-		return f, snap, &UnreachableError{snap.Failed, len(snap.Nodes) > 0}
+		return f, snap, &HostsError{snap.Failed, len(snap.Nodes) > 0}
 	}
 	for _, failure := range foldFailures(snap.Failed) {
 		env.Say(failure.Error() + "; skipped")
@@ -98,6 +98,9 @@ func (n *node) describe(line *zerolog.Event) *zerolog.Event {
 	line = line.Str("node", n.def.Name).Str("named", n.def.Origin).Int("CPUs", n.probe.Topology.Units())
 	if s, ok := n.rw.(interface{ Way() string }); ok {
 		line = line.Str("program", s.Way())
+	}
+	if s, ok := n.rw.(interface{ Noise() []byte }); ok && len(s.Noise()) > 0 {
+		line = line.Bytes("login shell printed", s.Noise())
 	}
 	if s, ok := n.rw.(interface{ Sent() int64 }); ok && s.Sent() > 0 {
 		line = line.Int64("sent", s.Sent())

@@ -492,6 +492,17 @@ func (s *State) ExitCode() int {
 	return code
 }
 
+// Ours reports whether the exit code is one of our own failures, and not a rank's.
+func (s *State) Ours() bool {
+	return s.Cause != nil && s.Cause.Rank < 0 && s.Cause.Code == ExitInternal
+}
+
+// Hurried reports whether the job was ended from outside: by a signal, the time limit
+// or a stdout that takes nothing.
+func (s *State) Hurried() bool {
+	return s.Code != 0 || s.Cause != nil && s.Cause.Code == ExitTimeout && s.Cause.Rank < 0
+}
+
 // stoppedByUs reports whether a rank ended because we told it to.
 func (s *State) stoppedByUs(e job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }
 

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -20,7 +21,7 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 		if len(events) == 0 {
 			events = []any{Tick{}}
 			if ctx.Err() != nil {
-				events, ctx = []any{Signaled{syscall.SIGTERM}}, context.WithoutCancel(ctx)
+				events, ctx = []any{Signaled{signalOf(ctx)}}, context.WithoutCancel(ctx)
 			}
 		}
 		for _, event := range events {
@@ -32,34 +33,56 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 	for _, n := range f.nodes {
 		n.conn.Send(&wire.Bye{})
 	}
-	f.finishOutput(ctx, &state)
-	return job.Result{Code: state.ExitCode(), Report: state.Report(), Exits: state.Exits}, nil
+	told := f.report(&state)
+	f.finish(ctx, &state, f.env.Out)
+	if !told { // writing the rest may have failed
+		f.report(&state)
+	}
+	f.finish(ctx, &state, f.env.Err)
+	return job.Result{Code: state.ExitCode(), Ours: state.Ours(), Exits: state.Exits}, nil
+}
+
+// signalOf is the signal that cancelled ctx: one may come between the last check of a
+// start and the moment when supervision takes the signals.
+func signalOf(ctx context.Context) syscall.Signal {
+	var cancelled *Cancelled
+	if errors.As(context.Cause(ctx), &cancelled) {
+		return cancelled.Signal
+	}
+	return syscall.SIGTERM
 }
 
 // drainTime is how long output may take that nobody seems to read, when a job was
-// ended before its time (IO-10).
+// ended from outside (IO-10).
 const drainTime = 2 * time.Second
 
-// printed says that all output of the ranks was written.
-type printed struct{}
+// report says what ended the job, if there is a cause.
+func (f *fleet) report(state *State) bool {
+	report := state.Report()
+	if report != "" {
+		fmt.Fprintf(f.env.Err, "mpiexec: %s\n", report)
+	}
+	return report != ""
+}
 
-// finishOutput waits until all that the ranks wrote to stdout is written here too. If
-// the job ended well that may take as long as its reader likes, but a signal ends the
-// wait.
-func (f *fleet) finishOutput(ctx context.Context, state *State) {
-	if state.signals > 2 {
-		return // who presses ^C thrice waits for no terminal
-	}
-	var deadline time.Time
-	if state.ExitCode() != 0 {
-		deadline = time.Now().Add(drainTime)
-	}
-	f.env.Out.Close()
+// printed says that a printer has written all it had.
+type printed struct{ p *Printer }
+
+// finish waits until a printer has written everything. That may take as long as its
+// reader likes, if the ranks ended by themselves; a signal always ends the wait, and who
+// presses ^C thrice waits for no terminal at all.
+func (f *fleet) finish(ctx context.Context, state *State, p *Printer) {
+	p.Close()
 	go func() {
-		<-f.env.Out.Done()
-		f.events.put(printed{})
+		<-p.Done()
+		f.events.put(printed{p})
 	}()
-	for {
+	began := time.Now()
+	for state.signals < 3 {
+		var deadline time.Time
+		if state.Hurried() {
+			deadline = began.Add(drainTime)
+		}
 		events := f.events.take(ctx, deadline)
 		if len(events) == 0 {
 			return
@@ -67,7 +90,9 @@ func (f *fleet) finishOutput(ctx context.Context, state *State) {
 		for _, event := range events {
 			switch e := event.(type) {
 			case printed:
-				return
+				if e.p == p {
+					return
+				}
 			case StdoutGone:
 				state.Step(e, time.Now())
 			case Signaled:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 
 	"remshell/job"
 	"remshell/plan"
@@ -70,9 +71,17 @@ func (p *printer) flag(b bool) *printer {
 	return p
 }
 
+// quoted is a text in JSON; "<" stays as it is, since this is not for a web page.
+func quoted(s string) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
 func (p *printer) quote(s string) *printer {
-	text, _ := json.Marshal(s)
-	p.buf = append(p.buf, text...)
+	p.buf = append(p.buf, quoted(s)...)
 	return p
 }
 
@@ -111,8 +120,7 @@ func (p *printer) ranks(of job.Plan) {
 	places := make([]place, of.Size)
 	names := make([]string, len(of.Nodes))
 	for n := range of.Nodes {
-		name, _ := json.Marshal(of.Nodes[n].Name)
-		names[n] = `, "node": ` + string(name) + `, "id": ` + strconv.Itoa(of.Nodes[n].ID)
+		names[n] = `, "node": ` + quoted(of.Nodes[n].Name) + `, "id": ` + strconv.Itoa(of.Nodes[n].ID)
 		for i := range of.Nodes[n].Ranks {
 			r := &of.Nodes[n].Ranks[i]
 			places[r.Rank] = place{r, n}

@@ -8,17 +8,17 @@ import (
 	"remshell/job"
 )
 
-// An UnreachableError says which of the named hosts could not be used. It unwraps to
-// one error per reason, with the hosts folded and what to do.
-type UnreachableError struct {
+// A HostsError says which hosts could not be used, or could not start their ranks. It
+// unwraps to one error per reason, with the hosts folded and what to do.
+type HostsError struct {
 	Failed []job.Failure
 	Others bool // some hosts were reached, so the job might start without these
 }
 
-func (e *UnreachableError) Error() string { return errors.Join(e.Unwrap()...).Error() }
+func (e *HostsError) Error() string { return errors.Join(e.Unwrap()...).Error() }
 
 // Unwrap lists the reasons, in the order in which the hosts were named.
-func (e *UnreachableError) Unwrap() []error {
+func (e *HostsError) Unwrap() []error {
 	var reasons []error
 	for _, f := range foldFailures(e.Failed) {
 		if e.Others {
@@ -36,6 +36,7 @@ type foldedFailure struct {
 	hosts  []string
 	places []string // where the hosts were named, if in a file
 	hint   string
+	err    error // of the first of them
 }
 
 func (f *foldedFailure) Error() string {
@@ -49,7 +50,8 @@ func (f *foldedFailure) Error() string {
 	return text
 }
 
-func (f *foldedFailure) Hint() string { return f.hint }
+func (f *foldedFailure) Hint() string  { return f.hint }
+func (f *foldedFailure) Unwrap() error { return f.err }
 
 // add counts a failure in.
 func (f *foldedFailure) add(failure job.Failure) {
@@ -71,7 +73,7 @@ func foldFailures(failed []job.Failure) []*foldedFailure {
 		reason := reasonOf(failure.Err)
 		f := byReason[reason]
 		if f == nil {
-			f = &foldedFailure{reason: reason}
+			f = &foldedFailure{reason: reason, err: failure.Err}
 			byReason[reason] = f
 			folded = append(folded, f)
 		}
