@@ -50,7 +50,7 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 	}
 	switch {
 	case in.Listed:
-		req.Nodes = sc.listed(named, line.Job)
+		req.Nodes, err = sc.listed(named, line.Job)
 	case in.AdHoc && choice.From == "":
 		req.Nameless = true
 		req.Nodes = []job.NodeDef{{Name: sc.here.Names[0], Host: "localhost", Local: true, Origin: "no host named"}}
@@ -58,7 +58,7 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 		req.Skip = true // one that is down is a candidate less, no more (SSH-6)
 		req.Nodes, req.Turns = sc.chosen(choice, line.Job)
 	}
-	return choice.Warnings, nil
+	return choice.Warnings, err
 }
 
 // input is what package psi judges.
@@ -131,15 +131,19 @@ func unavailable(in psi.Input, choice psi.Choice) error {
 }
 
 // listed are the hosts of -host and -hostfile, each once, in the order of first
-// mention. What the cluster file says of them holds.
-func (sc scene) listed(named []hostlist.Entry, j JobOptions) []job.NodeDef {
+// mention; what several sections offer of one adds up. What the cluster file says of
+// them holds.
+func (sc scene) listed(named []hostlist.Entry, j JobOptions) ([]job.NodeDef, error) {
 	var nodes []job.NodeDef
-	known := make(map[string]bool)
+	known := make(map[string]int) // index in nodes, by name
 	for _, e := range named {
-		if known[e.Label()] {
+		if i, ok := known[e.Label()]; ok {
+			if err := more(&nodes[i], e); err != nil {
+				return nil, err
+			}
 			continue
 		}
-		known[e.Label()] = true
+		known[e.Label()] = len(nodes)
 		def := candidate(len(nodes), e, sc.here, j.NoAutofork)
 		if configured, ok := sc.find(e.Host); ok {
 			def.Policy = configured.Policy
@@ -149,7 +153,7 @@ func (sc scene) listed(named []hostlist.Entry, j JobOptions) []job.NodeDef {
 		}
 		nodes = append(nodes, def)
 	}
-	return nodes
+	return nodes, nil
 }
 
 // find looks a host up in the cluster file.

@@ -10,9 +10,8 @@ import (
 )
 
 // private lists variables that belong to this host, session or terminal; a rank
-// keeps its own node's values, if there are any (cli.md ENV-4). What another
-// launcher set for us goes as well (ENV-2): we are its rank, ours are not. The PSI_*
-// switches are for this job, not for those that its ranks may start (placement.md 7.6).
+// keeps its own node's values, if there are any (cli.md ENV-4). The PSI_* switches are
+// for this job, not for those that its ranks may start (placement.md 7.6).
 var private = []string{
 	"SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_VTNR",
 	"XDG_SEAT", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "MAIL", "LOGNAME",
@@ -20,9 +19,13 @@ var private = []string{
 	"TERM_PROGRAM*", "KONSOLE_*", "VTE_VERSION", "COLUMNS", "LINES", "LS_COLORS", "PROMPT_COMMAND", "PS1",
 	"BASH_ENV", "ENV", "BASH_FUNC_*", "KRB5CCNAME", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET",
 	"LISTEN_*", "MAINPID", "GNOME_*", "GTK_*", "QT_*", "SUDO_*",
-	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
-	"OMPI_MCA_ess*", "PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID",
-	"FLUX_TASK_*", "PSI_EXCLUSIVE", "PSI_OVERBOOK", "PSI_LOOP_NODES_FIRST", "PSI_WAIT",
+	"PSI_EXCLUSIVE", "PSI_OVERBOOK", "PSI_LOOP_NODES_FIRST", "PSI_WAIT",
+}
+
+// belongsHere reports whether a variable is not to be taken along: it is private, or
+// another launcher set it for us (ENV-2): we are its rank, ours are not.
+func belongsHere(name string) bool {
+	return job.Matches(private, name) || job.Matches(job.Outer, name)
 }
 
 // baseEnv is what every rank gets of our environment and of -genv (cli.md section
@@ -44,7 +47,7 @@ var own = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST
 func localEnv(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
-		return matches(private, name) && !slices.Contains(own, name)
+		return belongsHere(name) && !slices.Contains(own, name)
 	})
 }
 
@@ -75,7 +78,7 @@ func taken(environ []string, list EnvTake, all bool) (job.Env, error) {
 	env.Bare = !everything
 	for _, assignment := range environ {
 		name, _, _ := strings.Cut(assignment, "=")
-		if matches(list.Names, name) && !everything || everything && !matches(private, name) {
+		if job.Matches(list.Names, name) && !everything || everything && !belongsHere(name) {
 			env.Set = append(env.Set, assignment)
 		}
 	}
@@ -91,7 +94,7 @@ func assign(env *job.Env, environ []string, vars []EnvVar) error {
 		}
 		found := false
 		for _, assignment := range environ {
-			if name, _, _ := strings.Cut(assignment, "="); matches([]string{v.Name}, name) {
+			if name, _, _ := strings.Cut(assignment, "="); job.Matches([]string{v.Name}, name) {
 				env.Set = append(env.Set, assignment)
 				found = true
 			}
@@ -121,13 +124,4 @@ func tellShare(req *job.Request, app *job.App, given bool) {
 	if req.Overbook {
 		tell("PSP_SCHED_YIELD", "1")
 	}
-}
-
-// matches reports whether name is one of the patterns; a trailing * stands for any
-// rest.
-func matches(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		prefix, wild := strings.CutSuffix(p, "*")
-		return name == p || wild && strings.HasPrefix(name, prefix)
-	})
 }

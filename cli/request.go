@@ -94,7 +94,9 @@ func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
 		for _, h := range hosts {
 			app.Hosts = append(app.Hosts, h.Label())
 		}
-		named = append(named, hosts...)
+		if s.namesHosts() { // else it inherits those of the first
+			named = append(named, hosts...)
+		}
 		req.Apps = append(req.Apps, app)
 	}
 	return named, nil
@@ -126,6 +128,25 @@ func bare(err error) error {
 		return call.Err
 	}
 	return err
+}
+
+// namesHosts reports whether a section has a host list or file of its own.
+func (s Section) namesHosts() bool {
+	for _, option := range []string{"host", "hostfile"} {
+		if g, ok := s.Origin(option); ok && g.Section == s.Number {
+			return true
+		}
+	}
+	return false
+}
+
+// more adds what a further section offers of a node: counts add up (HOST-4).
+func more(n *job.NodeDef, h hostlist.Entry) error {
+	if (n.Slots == 0) != (h.Slots == 0) {
+		return &UsageError{fmt.Sprintf("host %s has a slot count in one section and none in another", n.Name), "use one way"}
+	}
+	n.Slots += h.Slots
+	return nil
 }
 
 // newJobID is unique over launchers and time; it is short, since it names the key-

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -222,30 +223,30 @@ func TestStartupFileInTheWay(t *testing.T) {
 	}
 	// Nobody but the user can end what the user's own shell waits for.
 	for _, p := range b.processes(t, "n1") {
-		if p.Args[0] == "sleep" {
+		if slices.Equal(p.Args, []string{"sleep", "1000"}) {
 			syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 	}
 }
 
-// stuckAfter makes connections to n1 pass so many bytes and no more; bash has a TCP
-// client.
-func stuckAfter(bytes int) string {
+// stuckAfter makes connections to n1 pass so many pieces of at most 64 KiB, as they come,
+// and no more; a login needs about ten. bash has a TCP client.
+func stuckAfter(pieces int) string {
 	return fmt.Sprintf("Host n1\n\tProxyCommand bash -c 'exec 3<>/dev/tcp/10.88.0.1/22; cat <&3 & "+
-		"dd bs=65536 iflag=count_bytes count=%d >&3 2>/dev/null; cat >/dev/null; kill $!'\n", bytes)
+		"dd bs=64K count=%d >&3 2>/dev/null; cat >/dev/null; kill $!'\n", pieces)
 }
 
 // Half a program is never run, and nothing of it stays: neither when the line gets
 // stuck, nor when mpiexec is killed meanwhile. The next start works.
 func TestHalfDelivered(t *testing.T) {
-	b := newBed(t, field.Options{Hosts: 2, SSHConfig: stuckAfter(2_000_000)})
+	b := newBed(t, field.Options{Hosts: 2, SSHConfig: stuckAfter(60)})
 	b.needNamespaces(t)
 	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "3", "-n", "2", "true"}
 	b.refuses(t, job{args: args}, 125, "n1: ", "program", "3s")
 	b.clean(t, 5*time.Second)
 	for _, kill := range []string{"-KILL", "-TERM"} {
 		j := b.start(t, job{args: args})
-		if !poll(10*time.Second, func() bool { return b.litterOf(1_000_000) }) {
+		if !poll(10*time.Second, func() bool { return b.litterOf(100_000) }) {
 			t.Fatalf("nothing arrives: %s", &j.err)
 		}
 		b.on(t, field.Head, "kill", kill, fmt.Sprint(j.cmd.Process.Pid))
@@ -271,6 +272,23 @@ func (b *bed) litterOf(size int64) bool {
 		}
 	}
 	return false
+}
+
+// A copy that was damaged after its delivery, say by a power failure: the line says how
+// to get rid of it, and that helps.
+func TestDamagedCopy(t *testing.T) {
+	b := newBed(t, field.Options{Hosts: 1})
+	b.needNamespaces(t)
+	at := b.helperOn(t, "n1")
+	b.clean(t, 5*time.Second) // what runs cannot be written to
+	b.on(t, "n1", "truncate", "-s", "100000", at)
+	remedy := "ssh n1 rm -r .cache/remshell"
+	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "damaged", remedy)
+	words := strings.Fields(remedy)
+	if out, err := b.Command(t.Context(), nil, words[0], words[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", remedy, err, out)
+	}
+	b.helperOn(t, "n1")
 }
 
 // Several starts at once deliver to the same empty host without harm.

@@ -68,10 +68,18 @@ func isFile(name string) bool {
 func (f *Field) Enter(fn func()) error {
 	done := make(chan error, 1)
 	go func() {
+		runtime.LockOSThread()
+		if f.Kind == Namespaces && unix.Gettid() == unix.Getpid() {
+			// The main thread never ends, and what it sees is what /proc/self shows. While
+			// it is ours, the goroutine below gets another one.
+			done <- f.Enter(fn)
+			runtime.UnlockOSThread()
+			return
+		}
 		err := errors.New("field: the function did not return")
 		defer func() { done <- err }() // also if fn ends the goroutine, as t.Fatal does
-		// Never unlocked: the thread ends with the goroutine, nobody else gets it.
-		runtime.LockOSThread()
+		// From here on never unlocked: the thread ends with the goroutine, nobody else
+		// gets it.
 		if f.Kind == Namespaces {
 			if err = f.setns(); err != nil {
 				return

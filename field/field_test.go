@@ -5,6 +5,7 @@ package field
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -363,6 +364,11 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println(f.State)
 		select {}
+	}
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("field: left out by -short")
+		return
 	}
 	os.Exit(m.Run())
 }

@@ -23,7 +23,6 @@ type ending struct {
 	grace    time.Duration
 	asked    time.Time // when SIGTERM was sent; zero: not yet
 	timer    *time.Timer
-	killed   int
 }
 
 type phase int
@@ -95,7 +94,7 @@ func (e *ending) tick(s *session) {
 		for _, r := range s.ranks {
 			r.dying = r.alive() && proc.Exiting(r.pid)
 		}
-		e.killed = proc.Signal(unix.SIGTERM)
+		proc.Signal(unix.SIGTERM)
 		proc.Signal(unix.SIGCONT) // a stopped process takes no SIGTERM
 		e.deadline = now.Add(e.grace)
 	case asked:
@@ -121,9 +120,5 @@ func (s *session) checkDrained() {
 		return
 	}
 	s.drained = true
-	news := &wire.Drained{}
-	if s.ending != nil {
-		news.Killed = s.ending.killed
-	}
-	s.conn.Send(news)
+	s.conn.Send(&wire.Drained{})
 }

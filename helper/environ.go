@@ -10,14 +10,6 @@ import (
 	"remshell/job"
 )
 
-// outer lists what another launcher may have left in the environment of our
-// helper; a rank that saw it would believe it belongs there (cli.md ENV-2).
-var outer = []string{
-	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
-	"OMPI_MCA_ess*", "PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID",
-	"SLURM_TASK_PID", "FLUX_TASK_*",
-}
-
 // bare lists all a rank gets of its node's environment with -genvnone (ENV-3).
 var bare = []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "LANG"}
 
@@ -41,7 +33,7 @@ func (v *variables) set(assignment string) {
 
 func (v *variables) unset(patterns []string) {
 	v.names = slices.DeleteFunc(v.names, func(name string) bool {
-		if !matches(patterns, name) {
+		if !job.Matches(patterns, name) {
 			return false
 		}
 		delete(v.values, name)
@@ -57,15 +49,6 @@ func (v *variables) list() []string {
 	return list
 }
 
-// matches reports whether name is one of the patterns; a trailing * stands for
-// any rest.
-func matches(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		prefix, wild := strings.CutSuffix(p, "*")
-		return name == p || wild && strings.HasPrefix(name, prefix)
-	})
-}
-
 // appEnv composes the environment that all ranks of an app share: the node's own,
 // then what came from the launcher, then what the section says; later ones win
 // (cli.md section 8). PWD is where they start.
@@ -74,7 +57,7 @@ func appEnv(own []string, base, app job.Env, dir string) []string {
 	keepOnly := base.Bare || app.Bare
 	for _, assignment := range own {
 		name, _, _ := strings.Cut(assignment, "=")
-		if matches(outer, name) || keepOnly && !slices.Contains(bare, name) {
+		if job.Matches(job.Outer, name) || keepOnly && !slices.Contains(bare, name) {
 			continue
 		}
 		v.set(assignment)

@@ -101,7 +101,6 @@ type session struct {
 	byPID   map[int]*rank
 	pmi     *pmiserver.Server
 	fences  *fences
-	watch   *watch
 
 	stopForking  *atomic.Bool  // the starter shall start no more
 	hurry        chan struct{} // closed when the job is being ended
@@ -232,8 +231,6 @@ func (s *session) step(event any) {
 
 func (s *session) frame(m wire.Message) {
 	switch m := m.(type) {
-	case *wire.Probe:
-		s.probe()
 	case *wire.Prepare:
 		s.accept(m)
 	case *wire.Start:

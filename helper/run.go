@@ -32,14 +32,14 @@ func (s *session) accept(m *wire.Prepare) {
 			r.in = newSink(plan.Rank, s.conn.Send)
 		}
 		if refused := s.place(r, m.Base, app.Env); refused != nil {
-			s.conn.Send(&wire.Refused{Rank: plan.Rank, Code: refused.code, Reason: refused.reason, Hint: refused.hint})
+			s.conn.Send(&wire.Refused{Code: refused.code, Reason: refused.reason, Hint: refused.hint})
 			return
 		}
 		s.ranks = append(s.ranks, r)
 		s.byRank[plan.Rank] = r
 	}
 	s.pmi = s.newPMI(m)
-	s.watch = watchLink(s.sys, m.Silence, s)
+	watchLink(s.sys, m.Silence, s)
 	s.conn.Send(&wire.Prepared{})
 }
 
@@ -66,7 +66,7 @@ func (s *session) place(r *rank, base, app job.Env) *startError {
 
 // newPMI makes the server that answers this node's ranks.
 func (s *session) newPMI(m *wire.Prepare) *pmiserver.Server {
-	info := pmiserver.Info{Name: string(m.Job), Size: m.Size, Universe: m.Universe, Mapping: m.Mapping}
+	info := pmiserver.Info{Name: string(m.Job), Size: m.Size, Mapping: m.Mapping}
 	apps := make(map[int]int)
 	for _, r := range m.Ranks {
 		info.Ranks = append(info.Ranks, r.Rank)

@@ -44,7 +44,7 @@ type (
 		Why  string
 	}
 	// NodeDrained is a node without any process of the job.
-	NodeDrained struct{ Node, Killed int }
+	NodeDrained struct{ Node int }
 	// Aborted is a rank that asked for the end of the job.
 	Aborted struct {
 		Rank, Code int

@@ -135,7 +135,7 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		}
 		return news
 	case *wire.Drained:
-		return []any{NodeDrained{n.index, m.Killed}}
+		return []any{NodeDrained{n.index}}
 	case *wire.Fence:
 		if doubt, stuck := f.hub.join(n, m); stuck {
 			return []any{doubt}

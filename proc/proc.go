@@ -38,7 +38,7 @@ type Process struct {
 func Below(pid int) []Process {
 	children := make(map[int][]Process)
 	for _, p := range all() {
-		if parent, state := parentOf(p); state != 0 {
+		if parent, state, _ := Stat(p); state != 0 {
 			children[parent] = append(children[parent], Process{p, state == 'Z'})
 		}
 	}
@@ -142,13 +142,22 @@ func stat(pid int) [][]byte {
 	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 }
 
-// parentOf reads a process's parent and state. The state is 0 when the process
-// is gone.
-func parentOf(pid int) (parent int, state byte) {
-	fields := stat(pid)
-	if len(fields) < 2 {
-		return 0, 0
+// A Birth is when a process began, in clock ticks since the boot.
+type Birth uint64
+
+// Stat reads a process's parent, state and birth. The state is 0 when the process is
+// gone. The name, in parentheses, may hold anything, so what counts is read behind the
+// last parenthesis (proc_pid_stat(5), fields 3, 4 and 22).
+func Stat(pid int) (parent int, state byte, born Birth) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0, 0
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return 0, 0, 0
 	}
 	parent, _ = strconv.Atoi(string(fields[1]))
-	return parent, fields[0][0]
+	ticks, _ := strconv.ParseUint(string(fields[19]), 10, 64)
+	return parent, fields[0][0], Birth(ticks)
 }

@@ -1,7 +1,6 @@
 package reach
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -25,29 +24,13 @@ func adopt() error { return proc.Adopt() }
 // runningProgram is this program also after its file was replaced.
 func runningProgram() (string, error) { return "/proc/self/exe", nil }
 
-// A birth is when a process was started, in clock ticks since boot.
-type birth uint64
+// A birth is when a process was started.
+type birth = proc.Birth
 
 // birthOf is 0 when the process is gone.
 func birthOf(pid int) birth {
-	_, born := statOf(pid)
+	_, _, born := proc.Stat(pid)
 	return born
-}
-
-// statOf reads parent and birth, fields 4 and 22 of proc_pid_stat(5). The name, in
-// parentheses, may hold anything.
-func statOf(pid int) (parent int, born birth) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, 0
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 {
-		return 0, 0
-	}
-	parent, _ = strconv.Atoi(string(fields[1]))
-	ticks, _ := strconv.ParseUint(string(fields[19]), 10, 64)
-	return parent, birth(ticks)
 }
 
 // endOrphans ends what a killed helper has left to us: SIGTERM, grace, SIGKILL. It
@@ -85,7 +68,7 @@ func orphans(helper birth) []int {
 	ours := pipesOf("/proc/self/fd")
 	var found []int
 	for _, p := range proc.Below(us) {
-		parent, born := statOf(p.PID)
+		parent, _, born := proc.Stat(p.PID)
 		if p.Zombie || parent != us || born < helper {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"remshell/sshx"
 )
 
 // A process is a program and our ends of its stdin and stdout. It has a session
@@ -17,7 +19,7 @@ import (
 type process struct {
 	cmd     *exec.Cmd
 	in, out *os.File
-	errs    tail
+	errs    sshx.Tail
 	stop    func(*process) // ends it, or waits for it, when the streams are closed
 	once    sync.Once
 	done    chan struct{} // closed when it has ended and been cleaned up behind
@@ -130,28 +132,4 @@ func exitWords(code int) string {
 		return fmt.Sprintf("killed by signal %d", signal)
 	}
 	return fmt.Sprintf("exit code %d", code)
-}
-
-// A tail keeps the last few KiB written to it, for messages.
-type tail struct {
-	mu   sync.Mutex // guards text
-	text []byte
-}
-
-const tailMax = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p[max(0, len(p)-tailMax):]...)
-	if n := len(t.text) - tailMax; n > 0 {
-		t.text = append(t.text[:0], t.text[n:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
 }

@@ -21,7 +21,7 @@ type setup struct {
 	step  string // handshake, host key, login; how far it came
 	login *login
 	keys  *keys
-	said  tail // the server's banner
+	said  Tail // the server's banner
 }
 
 // handshake runs the library's client to the end of the login.
@@ -163,7 +163,7 @@ func (s *setup) broken(err error) *DialError {
 		if word != "" {
 			why += ": " + word
 		}
-		return fail(s.t, "login", KindLogin, "%s%s", why, s.tried()).at("%s", s.said.line()).because(err)
+		return fail(s.t, "login", KindLogin, "%s%s", why, s.tried()).at("%s", s.said.Line()).because(err)
 	case word != "":
 		return fail(s.t, s.step, KindMismatch, "the server refuses: %s", word).because(err)
 	case said != "" && !strings.HasPrefix(said, "SSH-") && !strings.Contains(said, "MaxStartups") && !strings.Contains(said, "Not allowed"):
@@ -190,7 +190,7 @@ func (s *setup) refused(err error) *DialError {
 		why += ": the server takes no keys, only " + offers
 	}
 	e := fail(s.t, "login", KindLogin, "%s%s", why, s.tried()).because(errors.Join(s.login.failed, err))
-	if said := s.said.line(); said != "" {
+	if said := s.said.Line(); said != "" {
 		e.at("%s", said)
 	}
 	var h interface{ Hint() string }

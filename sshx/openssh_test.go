@@ -93,7 +93,7 @@ func freeAddr(t testing.TB) string {
 func (s *sshd) start(t testing.TB) {
 	t.Helper()
 	cmd := exec.Command(sshdPath, "-D", "-e", "-f", filepath.Join(s.dir, "config"))
-	var log tail
+	var log Tail
 	cmd.Stderr = &log
 	check(t, cmd.Start())
 	ended := make(chan error, 1)

@@ -16,7 +16,7 @@ type proxyConn struct {
 	out    *os.File // what the command writes
 	in     *os.File // what it reads
 	cmd    *exec.Cmd
-	stderr tail
+	stderr Tail
 	close  func() error
 	done   chan struct{} // closed when the command has been waited for
 }
@@ -105,7 +105,7 @@ func (p *proxyConn) explain(t Target, e *DialError) *DialError {
 	case <-time.After(proxyGrace):
 		return e
 	}
-	said := p.stderr.line()
+	said := p.stderr.Line()
 	switch {
 	case p.cmd.ProcessState.Success() && said == "", strings.Contains(said, "kex_exchange_identification"):
 		return e
@@ -121,33 +121,3 @@ type proxyAddr struct{}
 
 func (proxyAddr) Network() string { return "proxy" }
 func (proxyAddr) String() string  { return "proxy command" }
-
-// A tail keeps the last few KiB written to it, for messages.
-type tail struct {
-	mu   sync.Mutex // guards text
-	text []byte
-}
-
-const tailMax = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p[max(0, len(p)-tailMax):]...)
-	if n := len(t.text) - tailMax; n > 0 {
-		t.text = append(t.text[:0], t.text[n:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
-}
-
-// line is the last line that says something, for a one-line message.
-func (t *tail) line() string {
-	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
-}

@@ -14,7 +14,7 @@ import (
 type Session struct {
 	client *Client
 	ch     ssh.Channel
-	stderr tail
+	stderr Tail
 
 	done chan struct{} // closed when status is set
 	// status is nil after exit code 0, else *ExitError or the reason why there

@@ -4,7 +4,12 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-field() { build/field "$@" --name demo; }
+# on shows a command and runs it on the head of the field.
+on() {
+	printf '\n$ %s\n' "$*"
+	build/field exec --name demo "$@"
+}
+now() { date +%s%N; }
 say() { printf '\n== %s\n' "$*"; }
 
 go build -o build/field ./field/cmd/field
@@ -26,19 +31,17 @@ trap 'build/field down --name demo >/dev/null 2>&1 || true' EXIT INT TERM
 say 'bringing up three hosts'
 build/field up 3 --name demo
 
-now() { date +%s%N; }
-say "mpiexec -host n1,n2,n3 -ppn 2 -n 6 -l $program"
 start=$(now)
-build/field exec --name demo bin/mpiexec -host n1:2,n2:2,n3:2 -n 6 -l "$program"
-first=$(( ($(now) - start) / 1000000 ))
+on bin/mpiexec -v -host n1:2,n2:2,n3:2 -n 6 -l "$program"
+first=$((($(now) - start) / 1000000))
 
 say 'again: now the hosts have the binary in their caches'
 start=$(now)
-build/field exec --name demo bin/mpiexec -host n1:2,n2:2,n3:2 -n 6 true
-again=$(( ($(now) - start) / 1000000 ))
+on bin/mpiexec -host n1:2,n2:2,n3:2 -n 6 true
+again=$((($(now) - start) / 1000000))
 
 say 'a rank that fails'
-build/field exec --name demo bin/mpiexec -host n1,n2,n3 -n 3 \
-	sh -c 'if [ $PMI_RANK = 1 ]; then exit 3; fi; exec sleep 60' || echo "mpiexec left with exit code $?"
+on bin/mpiexec -host n1,n2,n3 -ppn 1 -n 3 sh -c 'if [ $PMI_RANK = 1 ]; then exit 3; fi; exec sleep 60' ||
+	echo "mpiexec left with exit code $?"
 
-say "demo done: program with delivery of the binary to 3 hosts ${first} ms, start and end of 6 ranks of true ${again} ms"
+say "demo done: the program with delivery of the binary to 3 hosts ${first} ms, start and end of 6 ranks of true ${again} ms"

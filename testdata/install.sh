@@ -30,9 +30,10 @@ if [ "${1-}" = --check ]; then
 	echo "install.sh: missing: $todo" >&2
 	exit 1
 fi
-if [ "$(id -u)" != 0 ]; then
-	echo "install.sh: missing: ${todo}; run as root: $0" >&2
-	exit 1
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+	# The tests then use what there is: sshds of this user, or servers of our own.
+	echo "install.sh: missing: ${todo}; as root on Debian, $0 installs them" >&2
+	exit 0
 fi
 
 # Maintainer scripts ask policy-rc.d whether they may start their service; 101 is

@@ -6,13 +6,17 @@
 #	programs/hello.openmpi   this machine's Open MPI
 #
 # and the same for the other sources. Compiles only what is older than its source;
-# what needs an MPI this machine lacks is left out, unless nothing is left: exit 1.
+# what needs an MPI or a compiler this machine lacks is left out, with a word.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 dir=${1:-$here/../build}
 mkdir -p "$dir/programs"
 dir=$(cd "$dir" && pwd)
+if ! command -v gcc >/dev/null; then
+	echo "programs.sh: no C compiler, so no MPI programs to test with" >&2
+	exit 0
+fi
 multiarch=$(gcc -print-multiarch)
 made=0
 
@@ -43,6 +47,5 @@ for src in "$here"/mpi/*.c; do
 	if command -v mpicc.openmpi >/dev/null; then build "$name.openmpi" "$src" mpicc.openmpi; fi
 done
 if [ "$made" = 0 ]; then
-	echo "programs.sh: no MPI to compile with; run as root: $here/install.sh" >&2
-	exit 1
+	echo "programs.sh: no MPI to compile with; as root on Debian, $here/install.sh installs one" >&2
 fi

@@ -4,25 +4,24 @@ package wire
 // protocol: they never change their meaning within a Version.
 
 func (*Hello) kind() byte    { return 1 }
-func (*Probe) kind() byte    { return 2 }
-func (*Node) kind() byte     { return 3 }
-func (*Prepare) kind() byte  { return 4 }
-func (*Prepared) kind() byte { return 5 }
-func (*Refused) kind() byte  { return 6 }
-func (*Start) kind() byte    { return 7 }
-func (*Started) kind() byte  { return 8 }
-func (*Data) kind() byte     { return 9 }
-func (*Credit) kind() byte   { return 10 }
-func (*Fence) kind() byte    { return 11 }
-func (*Fenced) kind() byte   { return 12 }
-func (*Signal) kind() byte   { return 13 }
-func (*End) kind() byte      { return 14 }
-func (*PMI) kind() byte      { return 15 }
-func (*Exited) kind() byte   { return 16 }
-func (*Drained) kind() byte  { return 17 }
-func (*Log) kind() byte      { return 18 }
-func (*Ping) kind() byte     { return 19 }
-func (*Bye) kind() byte      { return 20 }
+func (*Node) kind() byte     { return 2 }
+func (*Prepare) kind() byte  { return 3 }
+func (*Prepared) kind() byte { return 4 }
+func (*Refused) kind() byte  { return 5 }
+func (*Start) kind() byte    { return 6 }
+func (*Started) kind() byte  { return 7 }
+func (*Data) kind() byte     { return 8 }
+func (*Credit) kind() byte   { return 9 }
+func (*Fence) kind() byte    { return 10 }
+func (*Fenced) kind() byte   { return 11 }
+func (*Signal) kind() byte   { return 12 }
+func (*End) kind() byte      { return 13 }
+func (*PMI) kind() byte      { return 14 }
+func (*Exited) kind() byte   { return 15 }
+func (*Drained) kind() byte  { return 16 }
+func (*Log) kind() byte      { return 17 }
+func (*Ping) kind() byte     { return 18 }
+func (*Bye) kind() byte      { return 19 }
 
 // blank returns an empty message of a kind, nil for an unknown one.
 func blank(kind byte) Message {
@@ -30,42 +29,40 @@ func blank(kind byte) Message {
 	case 1:
 		return new(Hello)
 	case 2:
-		return new(Probe)
-	case 3:
 		return new(Node)
-	case 4:
+	case 3:
 		return new(Prepare)
-	case 5:
+	case 4:
 		return new(Prepared)
-	case 6:
+	case 5:
 		return new(Refused)
-	case 7:
+	case 6:
 		return new(Start)
-	case 8:
+	case 7:
 		return new(Started)
-	case 9:
+	case 8:
 		return new(Data)
-	case 10:
+	case 9:
 		return new(Credit)
-	case 11:
+	case 10:
 		return new(Fence)
-	case 12:
+	case 11:
 		return new(Fenced)
-	case 13:
+	case 12:
 		return new(Signal)
-	case 14:
+	case 13:
 		return new(End)
-	case 15:
+	case 14:
 		return new(PMI)
-	case 16:
+	case 15:
 		return new(Exited)
-	case 17:
+	case 16:
 		return new(Drained)
-	case 18:
+	case 17:
 		return new(Log)
-	case 19:
+	case 18:
 		return new(Ping)
-	case 20:
+	case 19:
 		return new(Bye)
 	}
 	return nil
@@ -77,8 +74,6 @@ func (m *Hello) fields(c *codec) {
 	c.text(&m.Host)
 	c.num(&m.PID)
 }
-
-func (m *Probe) fields(*codec) {}
 
 func (m *Node) fields(c *codec) {
 	c.probe(&m.Probe)
@@ -93,7 +88,6 @@ func (m *Prepare) fields(c *codec) {
 	c.text(&m.Name)
 	c.text(&m.Mapping)
 	c.text(&m.Address)
-	c.num(&m.Universe)
 	c.env(&m.Base)
 	list(c, &m.Apps, (*codec).app)
 	list(c, &m.Ranks, (*codec).rank)
@@ -106,7 +100,6 @@ func (m *Prepare) fields(c *codec) {
 func (m *Prepared) fields(*codec) {}
 
 func (m *Refused) fields(c *codec) {
-	c.num(&m.Rank)
 	c.num(&m.Code)
 	c.text(&m.Reason)
 	c.text(&m.Hint)
@@ -159,8 +152,8 @@ func (m *PMI) fields(c *codec) {
 	c.text(&m.Text)
 }
 
-func (m *Exited) fields(c *codec)  { c.exit(&m.Exit) }
-func (m *Drained) fields(c *codec) { c.num(&m.Killed) }
-func (m *Log) fields(c *codec)     { c.bytes(&m.Line) }
-func (m *Ping) fields(*codec)      {}
-func (m *Bye) fields(*codec)       {}
+func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }
+func (m *Drained) fields(*codec)  {}
+func (m *Log) fields(c *codec)    { c.bytes(&m.Line) }
+func (m *Ping) fields(*codec)     {}
+func (m *Bye) fields(*codec)      {}

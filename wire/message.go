@@ -75,9 +75,6 @@ type (
 		PID     int
 	}
 
-	// Probe asks for Node once more.
-	Probe struct{}
-
 	// Node tells what the machine is and how busy.
 	Node struct {
 		Probe job.Probe
@@ -86,21 +83,20 @@ type (
 
 	// Prepare hands over what this node has to start.
 	Prepare struct {
-		Job      job.ID
-		Size     int    // ranks of the whole job
-		Nodes    int    // nodes of the whole job
-		Index    int    // of this node in the plan
-		Name     string // of this node, as the user wrote it
-		Mapping  string
-		Address  string // of this node, for its peers; empty: unknown
-		Universe int    // slots of all nodes together; 0: unknown
-		Base     job.Env
-		Apps     []job.App
-		Ranks    []job.RankPlan
-		Stdin    []int         // ranks of this node whose stdin comes as Data
-		Grace    time.Duration // between SIGTERM and SIGKILL
-		Silence  time.Duration // how long the link may be dead before the job is
-		Umask    int           // of the launcher; negative: leave the node's
+		Job     job.ID
+		Size    int    // ranks of the whole job
+		Nodes   int    // nodes of the whole job
+		Index   int    // of this node in the plan
+		Name    string // of this node, as the user wrote it
+		Mapping string
+		Address string // of this node, for its peers; empty: unknown
+		Base    job.Env
+		Apps    []job.App
+		Ranks   []job.RankPlan
+		Stdin   []int         // ranks of this node whose stdin comes as Data
+		Grace   time.Duration // between SIGTERM and SIGKILL
+		Silence time.Duration // how long the link may be dead before the job is
+		Umask   int           // of the launcher; negative: leave the node's
 	}
 
 	// Prepared says that everything that can fail before a start is done.
@@ -109,7 +105,6 @@ type (
 	// Refused says why this node cannot take its ranks. Code is the exit code of
 	// cli.md section 7 that fits: 126, 127 or 125.
 	Refused struct {
-		Rank   int // the first rank at fault; -1: the node itself
 		Code   int
 		Reason string
 		Hint   string
@@ -170,7 +165,7 @@ type (
 	Exited struct{ Exit job.Exit }
 
 	// Drained says that no process of the job is left on the node.
-	Drained struct{ Killed int }
+	Drained struct{}
 
 	// Log is a line of the helper's log, as zerolog wrote it.
 	Log struct{ Line []byte }

@@ -125,8 +125,8 @@ func TestRecvRefusesBrokenFrames(t *testing.T) {
 		"cut length":    {1, 0x80},
 		"cut body":      whole[:len(whole)-2],
 		"short body":    {1, 1, 2},
-		"trailing byte": {17, 2, 0, 0},
-		"long list":     {11, 3, 2, 'x', 0x7e},
+		"trailing byte": {16, 2, 0, 0},
+		"long list":     {10, 3, 2, 'x', 0x7e},
 	}
 	for name, frame := range tests {
 		m, err := NewConn(&memory{r: bytes.NewReader(frame)}).Recv()

@@ -1,0 +1,24 @@
+package job
+
+import (
+	"slices"
+	"strings"
+)
+
+// Outer lists the variables by which launchers tell a process that it is a rank of
+// theirs. A rank of ours that saw another's would believe it belongs there (cli.md
+// ENV-2); a trailing * stands for any rest.
+var Outer = []string{
+	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
+	"OMPI_MCA_ess*", "PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID",
+	"FLUX_TASK_*",
+}
+
+// Matches reports whether the name of a variable is one of the patterns; a trailing *
+// stands for any rest.
+func Matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		prefix, wild := strings.CutSuffix(p, "*")
+		return name == p || wild && strings.HasPrefix(name, prefix)
+	})
+}
