@@ -287,7 +287,10 @@ func TestLabels(t *testing.T) {
 }
 
 func TestFirstFailureNamesTheRankAndEndsTheOthers(t *testing.T) {
-	r := newRun(4, `if [ $PMI_RANK = 2 ]; then exit 3; fi; exec sleep 600`, "a:2", "b:2")
+	// The one that fails waits for the others: what does not run yet cannot be stopped.
+	r := newRun(4, `cd `+t.TempDir()+`; >$PMI_RANK
+		if [ $PMI_RANK = 2 ]; then until [ -e 0 -a -e 1 -a -e 3 ]; do sleep 0.01; done; exit 3; fi
+		exec sleep 600`, "a:2", "b:2")
 	result, err := r.do(t)
 	if err != nil || result.Code != 3 || !strings.HasPrefix(r.report(), "rank 2 on b exited with code 3\n") ||
 		!strings.Contains(r.report(), "stopped 3 other ranks") {
