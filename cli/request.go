@@ -79,6 +79,7 @@ func ends(j JobOptions) job.Ends {
 // names its own is confined to them.
 func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
 	var named []hostlist.Entry
+	counted := make(map[int]bool)
 	for _, s := range line.Sections {
 		app, err := newApp(s, line.Job, sc.environ, sc.here)
 		if err != nil {
@@ -94,7 +95,8 @@ func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
 		for _, h := range hosts {
 			app.Hosts = append(app.Hosts, h.Label())
 		}
-		if s.namesHosts() { // else it inherits those of the first
+		if from := s.hostsFrom(); !counted[from] { // a section that inherits offers nothing new
+			counted[from] = true
 			named = append(named, hosts...)
 		}
 		req.Apps = append(req.Apps, app)
@@ -130,14 +132,15 @@ func bare(err error) error {
 	return err
 }
 
-// namesHosts reports whether a section has a host list or file of its own.
-func (s Section) namesHosts() bool {
+// hostsFrom is the number of the section that named this one's hosts; 0: none did.
+func (s Section) hostsFrom() int {
+	from := 0
 	for _, option := range []string{"host", "hostfile"} {
-		if g, ok := s.Origin(option); ok && g.Section == s.Number {
-			return true
+		if g, ok := s.Origin(option); ok {
+			from = max(from, g.Section)
 		}
 	}
-	return false
+	return from
 }
 
 // more adds what a further section offers of a node: counts add up (HOST-4).
