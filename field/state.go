@@ -189,7 +189,9 @@ func (f *Field) Down() error {
 	if f.Group > 0 && f.Group != os.Getpid() && alive(f.State) {
 		err = errors.Join(err, f.killGroup())
 	}
-	err = errors.Join(err, f.release(), os.RemoveAll(f.State))
+	// A process in the middle of an exec shows no environment, and so no mark: by now it
+	// has one.
+	err = errors.Join(err, f.release(), f.killStrays(), os.RemoveAll(f.State))
 	if err != nil {
 		err = fmt.Errorf("field %s: down: %w", f.Name, err)
 	}

@@ -102,13 +102,13 @@ func reap(deadline time.Time) bool {
 	}
 }
 
-// Exiting reports whether a process has begun to end: from then on no signal changes
-// how it ends. Its files close, and are seen to, some time before it can be reaped.
+// Exiting reports whether a process has begun to end, or is gone: no signal changes
+// how it ends any more. Its files close, and are seen to, some time before it can be reaped.
 func Exiting(pid int) bool {
 	const pfExiting, pfDumpcore, pfSignaled = 0x4, 0x200, 0x400 // linux/sched.h
 	fields := stat(pid)
 	if len(fields) < 7 {
-		return false
+		return true // it was reaped, whether or not that was told already
 	}
 	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
 	return fields[0][0] == 'Z' || flags&(pfExiting|pfDumpcore|pfSignaled) != 0

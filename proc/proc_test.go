@@ -111,7 +111,7 @@ func TestExitingIsSeenBeforeTheEndIsReaped(t *testing.T) {
 		}
 	}
 	cmd.Wait()
-	if Exiting(cmd.Process.Pid) {
-		t.Error("exiting after it was reaped")
+	if !Exiting(cmd.Process.Pid) {
+		t.Error("not exiting though it was reaped")
 	}
 }
