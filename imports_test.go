@@ -13,7 +13,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"hostlist", "pin", "job", "sort", "plan"}
+var pure = []string{"hostlist", "pin", "job", "sort", "psi", "plan", "state", "config"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -28,13 +28,16 @@ var lower = map[string][]string{
 	"sshx":              {},
 	"sshx/sshtest":      {},
 	"job":               {"pin"},
-	"sort":              {"job"},
+	"sort":              {"hostlist", "job"},
+	"psi":               {"hostlist", "job", "sort"},
+	"state":             {"job", "pin", "plan", "psi"},
+	"config":            {"hostlist", "job", "sort"},
 	"plan":              {"hostlist", "job", "pin", "sort"},
 	"wire":              {"job", "pin"},
 	"reach":             {"proc", "sshx"},
 	"helper":            {"job", "pin", "pmiserver", "proc", "wire"},
 	"launch":            {"hostlist", "job", "plan", "pmiserver", "wire"},
-	"cli":               {"helper", "hostlist", "job", "launch", "pin", "reach", "sshx"},
+	"cli":               {"config", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "sort", "sshx", "state"},
 	"field":             {"sshx/sshtest"},
 	"field/cmd/field":   {"field"},
 	".":                 {"cli"},

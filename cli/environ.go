@@ -3,13 +3,15 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"remshell/job"
 )
 
 // private lists variables that belong to this host, session or terminal; a rank
-// keeps its own node's values, if there are any (cli.md ENV-4).
+// keeps its own node's values, if there are any (cli.md ENV-4). The PSI_* switches are
+// for this job, not for those that its ranks may start (placement.md 7.6).
 var private = []string{
 	"SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_VTNR",
 	"XDG_SEAT", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "MAIL", "LOGNAME",
@@ -17,6 +19,7 @@ var private = []string{
 	"TERM_PROGRAM*", "KONSOLE_*", "VTE_VERSION", "COLUMNS", "LINES", "LS_COLORS", "PROMPT_COMMAND", "PS1",
 	"BASH_ENV", "ENV", "BASH_FUNC_*", "KRB5CCNAME", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET",
 	"LISTEN_*", "MAINPID", "GNOME_*", "GTK_*", "QT_*", "SUDO_*",
+	"PSI_EXCLUSIVE", "PSI_OVERBOOK", "PSI_LOOP_NODES_FIRST", "PSI_WAIT",
 }
 
 // belongsHere reports whether a variable is not to be taken along: it is private, or
@@ -102,4 +105,23 @@ func assign(env *job.Env, environ []string, vars []EnvVar) error {
 		}
 	}
 	return nil
+}
+
+// tellShare adds what ranks are told of their CPUs (placement.md 7.6): the TPP if it was
+// said on purpose, and that busy waiting must give way where CPUs are shared. What the
+// user has set stays.
+func tellShare(req *job.Request, app *job.App, given bool) {
+	tell := func(name, value string) {
+		set := func(assignment string) bool { return strings.HasPrefix(assignment, name+"=") }
+		if !slices.ContainsFunc(req.Base.Set, set) && !slices.ContainsFunc(app.Env.Set, set) {
+			app.Env.Set = append(app.Env.Set, name+"="+value)
+		}
+	}
+	if given {
+		tell("OMP_NUM_THREADS", strconv.Itoa(app.Threads))
+		app.Env.Set = append(app.Env.Set, "PSI_TPP="+strconv.Itoa(app.Threads))
+	}
+	if req.Overbook {
+		tell("PSP_SCHED_YIELD", "1")
+	}
 }

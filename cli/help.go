@@ -72,7 +72,7 @@ func Explain(name string) (string, error) {
 	}
 	same, preset := o.spellings()
 	if len(same) > 0 {
-		fmt.Fprintf(&b, "\nAlso written: %s\n", strings.Join(same, " "))
+		fmt.Fprintf(&b, "\n%s", wrap("Also written: "+strings.Join(same, " "), 78))
 	}
 	for _, s := range preset {
 		value := s.Value

@@ -5,12 +5,15 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+
+	"remshell/job"
 )
 
 // thisMachine finds out under which names and addresses hosts of a list may mean
 // this machine, without asking any name server. The working directory may be gone.
 func thisMachine(sys System) Here {
-	var here Here
+	here := Here{User: job.User{UID: os.Getuid(), GID: os.Getgid()}}
+	here.User.GIDs, _ = os.Getgroups()
 	here.Dir, here.NoDir = sys.Getwd()
 	name, err := os.Hostname()
 	if err != nil || name == "" {

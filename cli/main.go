@@ -18,14 +18,15 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"remshell/job"
 	"remshell/launch"
 	"remshell/reach"
+	"remshell/state"
 )
 
 // Version is that of the program; the Makefile sets it.
@@ -53,12 +54,8 @@ type System struct {
 }
 
 func (s System) getenv(name string) string {
-	for i := len(s.Environ) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(s.Environ[i], name+"="); ok {
-			return value
-		}
-	}
-	return ""
+	value, _ := lookup(s.Environ, name)
+	return value
 }
 
 // Main runs the program and returns its exit code.
@@ -75,6 +72,13 @@ func Main(ctx context.Context, args []string, sys System) int {
 	}
 	if done, code := tell(line, sys, failure); done {
 		return code
+	}
+	if err := planUsage(line); err != nil {
+		report(sys.Err, err)
+		return failure
+	}
+	if line.Job.ClusterState != "" {
+		return planFile(line, sys, failure)
 	}
 	return run(ctx, line, sys, failure)
 }
@@ -124,12 +128,17 @@ func run(ctx context.Context, line Line, sys System, failure int) int {
 		return code
 	}
 	report(errs, err)
+	flush(errs)
+	return exitCode(err, failure)
+}
+
+// flush waits until what was said can be read, within reason.
+func flush(errs *launch.Printer) {
 	errs.Close()
 	select {
 	case <-errs.Done():
 	case <-time.After(lastLines):
 	}
-	return exitCode(err, failure)
 }
 
 // lastLines is how long we wait for a standard error that takes nothing.
@@ -137,7 +146,14 @@ const lastLines = 2 * time.Second
 
 // start builds the world of a launch, and launches.
 func start(ctx context.Context, line Line, sys System, failure int, out, errs *launch.Printer) (int, error) {
-	req, err := request(line, sys.Environ, thisMachine(sys), opener(sys))
+	site, err := cluster(line.Job, sys)
+	if err != nil {
+		return 0, err
+	}
+	req, warnings, err := request(line, scene{sys.Environ, thisMachine(sys), site, opener(sys)})
+	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
+		return showPlan(line, sys, state.Outcome{Warnings: warnings, Err: err})
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -145,10 +161,36 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if err != nil {
 		return 0, err
 	}
-	log := logger(errs, line.Job.Verbosity)
+	env := world(line, sys, self, out, errs)
+	if env.Dialer == nil {
+		dialer, err := newDialer(line.Job, sys, self, env.Log)
+		if err != nil {
+			return 0, err
+		}
+		defer dialer.close()
+		env.Dialer = dialer
+	}
+	if line.Job.SaveState != "" {
+		env.Seen = func(snap job.Snapshot) { save(line.Job.SaveState, req, snap, env.Say) }
+	}
+	if line.Job.Plan || line.Job.DryRun {
+		return look(ctx, line, sys, req, warnings, env)
+	}
+	for _, w := range warnings {
+		env.Say(w.Text)
+	}
+	result, err := launch.Run(ctx, req, env)
+	if err == nil && result.Ours {
+		return failure, nil
+	}
+	return result.Code, err
+}
+
+// world is what a launch may know of the world around it.
+func world(line Line, sys System, self reach.Self, out, errs *launch.Printer) launch.Env {
 	env := launch.Env{
-		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend, Log: log,
-		Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
+		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
+		Log: logger(errs, line.Job.Verbosity), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
 		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
 	}
 	if line.Job.Verbosity < 0 {
@@ -157,19 +199,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if readsInput(line) {
 		env.In = foreground(sys.In)
 	}
-	if env.Dialer == nil {
-		dialer, err := newDialer(line.Job, sys, self, log)
-		if err != nil {
-			return 0, err
-		}
-		defer dialer.close()
-		env.Dialer = dialer
-	}
-	result, err := launch.Run(ctx, req, env)
-	if err == nil && result.Ours {
-		return failure, nil
-	}
-	return result.Code, err
+	return env
 }
 
 // silence is how long a link may be dead before its node is lost (SIG-7).

@@ -44,12 +44,30 @@ type SectionOptions struct {
 type SharedOptions struct {
 	Host     []HostExpr `name:"-host" also:"-hosts -H" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]" more:"HOST[:SLOTS[:USER[:ADDRESS]]] with commas between; ^HOST leaves one out. Together with -hostfile it selects among the hosts of the file. May be given several times."`
 	HostFile string     `name:"-hostfile" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input" more:"The files of MPICH, Open MPI, Intel MPI, Slurm, PBS, Grid Engine and clush are understood. With - standard input is not passed to the ranks."`
-	PPN      int        `name:"-ppn" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" hint:"it counts ranks on each host; hosts are named with -host"`
+	PPN      int        `name:"-ppn" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" more:"0 is no limit." least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
+	TPP      string     `name:"--tpp" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task" arg:"T" topic:"Where ranks run" help:"CPUs for each rank" more:"Without it: PSI_TPP, else OMP_NUM_THREADS, else 1."`
+	NodeType string     `name:"--nodetype" also:"--node-type" arg:"LIST" topic:"Where ranks run" help:"nodes with all these features only" more:"Features are listed in the cluster file. Without it: PSI_HW_TYPE."`
 }
 
 // JobOptions speak of the whole job wherever they stand (scope J).
 type JobOptions struct {
-	Overbook string `name:"--overbook" also:"--oversubscribe --nooversubscribe=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"allow more ranks than slots (--nooversubscribe)"`
+	Nodes       string `name:"--nodes" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7" more:"Without it, and without -host and -hostfile: PSI_NODES, PSI_HOSTS, PSI_HOSTFILE or PSI_PEFILE, else all nodes of the cluster file."`
+	Sort        string `name:"--sort" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys" more:"The least of it comes first: proc, load, load5, load15, proc+load. Also slots, -slots (more slots first), name, and none, the order of the list. Without it: none for -host and -hostfile; else PSI_NODES_SORT, the cluster file's PSINodesSort, or proc."`
+	Overbook    string `name:"--overbook" also:"--oversubscribe --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"allow more ranks than slots (--nooversubscribe)"`
+	Exclusive   string `name:"--exclusive" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"" help:"idle nodes only, and nobody else on them (--no-exclusive)"`
+	Loop        string `name:"--loop-nodes-first" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
+	Wait        string `name:"--wait" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"" help:"queue for nodes that are busy now (--no-wait)"`
+	CPUMap      string `name:"--cpu-map" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4"`
+	Pin         string `name:"--pin" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"" help:"bind each rank to its CPUs (--no-pin)"`
+	MemBind     string `name:"--mem-bind" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory from the rank's own NUMA nodes (--no-mem-bind)"`
+	HostsUnique string `name:"--hosts-unique" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"equal neighbours in PSI_HOSTFILE count once"`
+	Cluster     string `name:"--cluster" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes" more:"Without it: MPIEXEC_CLUSTER, else ~/.config/remshell/cluster.toml, else /etc/remshell/cluster.toml."`
+
+	Plan         bool   `name:"--plan" topic:"Telling" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
+	DryRun       bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"With --probe hosts are reached and looked at; with --cluster-state nobody is."`
+	Probe        bool   `name:"--probe" topic:"" help:"for --dry-run: reach the hosts and look at them"`
+	ClusterState string `name:"--cluster-state" arg:"FILE" topic:"Telling" help:"for --plan, --dry-run: the cluster in FILE"`
+	SaveState    string `name:"--save-cluster-state" arg:"FILE" topic:"" more:"--cluster-state FILE plans with it later, anywhere." help:"write what the hosts are like to FILE"`
 
 	GWdir    string   `name:"-gwdir" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
 	GEnv     []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`

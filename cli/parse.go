@@ -74,11 +74,14 @@ func Parse(args []string) (Line, error) {
 		return Line{}, UsageErrors{err}
 	}
 	for i, given := range each {
-		s := Section{Number: i + 1, Program: sections[i].program[0], Args: sections[i].program[1:], given: given}
+		s := Section{Number: i + 1, given: given}
+		if len(sections[i].program) > 0 {
+			s.Program, s.Args = sections[i].program[0], sections[i].program[1:]
+		}
 		if err := fill(given, nil, &s.SectionOptions, &s.SharedOptions); err != nil {
 			return Line{}, UsageErrors{err}
 		}
-		if _, ok := s.Origin("n"); !ok || s.N > 0 {
+		if _, ok := s.Origin("n"); !ok || s.N > 0 || line.Job.Plan {
 			line.Sections = append(line.Sections, s)
 		}
 	}
@@ -104,9 +107,9 @@ func mistakes(sections []scanned) []error {
 	var all []error
 	for i, s := range sections {
 		errs := s.errs
-		if len(s.program) == 0 && !s.lost {
+		if len(s.program) == 0 && !s.lost && !planning(sections) {
 			errs = append(errs, noProgram(len(sections), i+1))
-		} else if !s.lost && s.program[0] == "" {
+		} else if !s.lost && len(s.program) > 0 && s.program[0] == "" {
 			errs = append(errs, &UsageError{"the name of the program is empty", ""})
 		}
 		for _, err := range errs {
@@ -117,6 +120,16 @@ func mistakes(sections []scanned) []error {
 		}
 	}
 	return all
+}
+
+// planning reports whether the line asks for a plan alone, which needs no program.
+func planning(sections []scanned) bool {
+	for _, s := range sections {
+		if _, ok := origin(s.given, "plan"); ok {
+			return true
+		}
+	}
+	return false
 }
 
 func noProgram(sections, number int) error {

@@ -11,6 +11,9 @@ import (
 // about it. A fault may have several lines; those that follow are part of it. Lists
 // of faults are as long as whoever made them thinks fit (CLI-10: ten).
 func report(w io.Writer, err error) {
+	if _, told := err.(notPlaced); told {
+		return
+	}
 	for _, fault := range faults(err) {
 		fmt.Fprintf(w, "mpiexec: %s\n", explain(fault))
 	}

@@ -60,6 +60,9 @@ func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
 func isNumber(piece string) bool { return digits(piece) && len(piece) <= 18 }
 
+// Compare orders names the way people count: node2 before node10.
+func Compare(a, b string) int { return natural(a, b) }
+
 // natural compares names the way people count. Numbers of equal value are
 // ordered by width, so that only equal names compare equal.
 func natural(a, b string) int {

@@ -11,6 +11,7 @@ command line between two colons, and the helper our own process on a node.
 package job
 
 import (
+	"slices"
 	"time"
 
 	"remshell/pin"
@@ -23,28 +24,59 @@ type ID string
 // A Request is everything the user asked for, with all defaults filled in that
 // do not depend on the nodes.
 type Request struct {
-	Job      ID
-	Apps     []App     // at least one; several for ":" sections
-	Nodes    []NodeDef // candidates in the user's order
-	PerNode  int       // most ranks per node; 0: no limit
-	Overbook bool      // more ranks than slots are welcome
-	Forbid   bool      // --nooversubscribe: no overbooking, whatever the default
-	Nameless bool      // nothing named any host: a try-out on this machine
-	Sort     string    // sort.Mode; empty: the order of Nodes
-	Skip     bool      // --skip-unreachable: go on without lost candidates
+	Job   ID
+	User  User
+	Apps  []App     // at least one; several for ":" sections
+	Nodes []NodeDef // candidates, each once
+	Turns []int     // indices into Nodes in the user's order, with repeats; nil: each once
+	Placing
+	Nameless bool // nothing named any host: a try-out on this machine
+	Skip     bool // --skip-unreachable: go on without lost candidates
 	Limits   Limits
 	Base     Env // for every rank: the launcher's environment and -genv
 	Ends     Ends
 }
 
+// A Placing is what was said of the job as a whole about where its ranks go
+// (placement.md 1.3).
+type Placing struct {
+	Sort      string // sort.Mode; empty: the order of Turns
+	Overbook  bool   // more ranks than slots are welcome; implies Exclusive
+	Forbid    bool   // --nooversubscribe: no overbooking, whatever the default
+	Exclusive bool   // idle nodes only, and nobody else on them
+	Loop      bool   // consecutive ranks on different nodes
+	Wait      bool   // queue for what is not there now
+	Map       []int  // the user's CPU map; nil: the nodes' own
+	MapFrom   string // the flag or variable it came from
+	NoPin     bool
+	NoMemBind bool
+}
+
+// A User is who asks, in numbers of the launching host.
+type User struct {
+	UID, GID int
+	GIDs     []int // supplementary groups
+}
+
+// In reports whether the user belongs to a group.
+func (u User) In(group int) bool { return u.GID == group || slices.Contains(u.GIDs, group) }
+
 // An App is what one section of the command line starts.
 type App struct {
-	N       int      // ranks; 0: as many as there are slots
-	Argv    []string // the program as the user wrote it, and its arguments
-	Dir     string   // working directory on the node
-	Env     Env      // on top of Request.Base
-	Hosts   []string // names of the nodes this section is confined to; nil: all
-	PerNode int      // as Request.PerNode, for this section; 0: the job's
+	N     int      // ranks; 0: as many as there are slots
+	Argv  []string // the program as the user wrote it, and its arguments
+	Dir   string   // working directory on the node
+	Env   Env      // on top of Request.Base
+	Hosts []string // names of the nodes this section is confined to; nil: all
+	Share
+}
+
+// A Share is what the ranks of one section need of a node.
+type Share struct {
+	PerNode     int      // most ranks of this section per node; 0: no limit
+	Threads     int      // CPUs per rank; 0: 1
+	ThreadsFrom string   // the flag or variable that said so; empty: none
+	Types       []string // features every node must have
 }
 
 // An Env says how the environment of a rank differs from that of its helper.
@@ -80,12 +112,48 @@ type NodeDef struct {
 	Address  string // where to connect instead, when the entry says so
 	Port     int    // 0: as configured
 	Local    bool   // this machine: reached without SSH
+	Aliases  []string
+	Policy
+}
+
+// A Policy is what the administrator says of a node (placement.md 1.8). The zero
+// value has the defaults.
+type Policy struct {
+	NoJobs       bool
+	Users        []int // who may use it; nil: anybody, empty: root alone
+	Groups       []int // the same for groups
+	MaxProcs     *int  // most processes at a time; nil: no limit
+	Features     []string
+	NoOverbook   bool
+	NoExclusive  bool
+	CPUMap       []int // core numbers in the order of slots; nil: ascending
+	UserMap      bool  // the user may give another map
+	NoPin        bool
+	NoMemBind    bool
+	CountThreads bool // hardware threads are CPUs
 }
 
 // A Node is a candidate and what its probe found.
 type Node struct {
 	NodeDef
 	Probe
+	Use
+	Down string // why there is no valid probe now; the topology may be known all the same
+}
+
+// Size is S of placement.md section 0: the slots of the whole node.
+func (n Node) Size() int {
+	if n.Slots > 0 {
+		return n.Slots
+	}
+	return n.Topology.Count(n.CountThreads)
+}
+
+// A Use is what live jobs hold of a node.
+type Use struct {
+	Procs int   // their ranks
+	Busy  []int // their CPUs, as far as they are known
+	Taken bool  // one of them has the node for itself
 }
 
 // A Probe is what a helper tells of its machine.
@@ -110,31 +178,45 @@ type Failure struct {
 type Snapshot struct {
 	Nodes  []Node
 	Failed []Failure
+	Ahead  int // requests that wait in the queue before this one
 }
 
 // A Plan is the decision: which rank runs where.
 type Plan struct {
-	Job     ID
-	Size    int
-	Nodes   []NodePlan // only nodes with ranks, in the order they were filled
-	Mapping string     // PMI_process_mapping; empty: better not told
-	Notes   []Note
+	Job        ID
+	Size       int
+	Nodes      []NodePlan // only nodes with ranks, in the order they were filled
+	Mapping    string     // PMI_process_mapping; empty: better not told
+	Order      []string   // names of the usable turns in filling order, with repeats
+	Sort       string     // the canonical key of that order
+	Exclusive  bool       // nobody else may use the nodes
+	Overbooked bool       // ranks share CPUs
+	Rejected   []Note     // candidates that cannot be used now, in their order
+	Notes      []Note     // for the user
 }
 
 // A NodePlan is the part of a plan that one helper carries out.
 type NodePlan struct {
 	Node  int // index into Snapshot.Nodes
 	Name  string
+	ID    int
 	Ranks []RankPlan // ascending by rank
 }
 
 // A RankPlan is one rank of the plan.
 type RankPlan struct {
 	Rank, Local, App int
+
+	Slots []int // of the node, ascending (placement.md 7.2); reserved also when not pinned
+	CPUs  []int // the affinity mask, in kernel numbers, ascending; nil: not pinned
+	Mems  []int // the NUMA nodes memory may come from, ascending; nil: not bound
 }
 
 // A Note has a code for programs and a sentence for people.
-type Note struct{ Code, Node, Text string }
+type Note struct {
+	Code, Node, Text string
+	ID               int // of the node, if there is one
+}
 
 // Usage is what a rank and its waited-for children consumed.
 type Usage struct {

@@ -48,11 +48,12 @@ type Env struct {
 	Err     *Printer  // also, unless there is an error: the caller has that to say
 	Signals <-chan os.Signal
 	Log     zerolog.Logger
-	Greet   time.Duration     // for a helper's first words, once its host is reached
-	Silence time.Duration     // how long a link may be dead
-	Umask   int               // negative: leave the nodes' own
-	Say     func(text string) // a line for the user; must not wait
-	Suspend func()            // stops this process as ^Z does, and returns when it goes on
+	Greet   time.Duration      // for a helper's first words, once its host is reached
+	Silence time.Duration      // how long a link may be dead
+	Umask   int                // negative: leave the nodes' own
+	Say     func(text string)  // a line for the user; must not wait
+	Seen    func(job.Snapshot) // takes what the probes found; nil: nobody wants it
+	Suspend func()             // stops this process as ^Z does, and returns when it goes on
 }
 
 // A Cancelled is a start that a signal cancelled.
@@ -76,12 +77,16 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	if err != nil {
 		return job.Result{}, err
 	}
+	env.seen(snap)
 	p, err := plan.Make(req, snap)
 	for _, note := range p.Notes {
 		env.Say(note.Text)
 	}
 	if err != nil {
 		return job.Result{}, err
+	}
+	for _, line := range plan.Folded(p.Rejected) {
+		env.Log.Info().Msg("not used: " + line)
 	}
 	fleet.dismiss(p)
 	if err := fleet.prepare(starting, req, p); err != nil {

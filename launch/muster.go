@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"remshell/job"
+	"remshell/plan"
 	"remshell/wire"
 )
 
@@ -23,6 +24,9 @@ func muster(ctx context.Context, req job.Request, env Env, events *box) (*fleet,
 	errs := make([]error, len(req.Nodes))
 	var dialing sync.WaitGroup
 	for i, def := range req.Nodes {
+		if !plan.Worth(req, def) {
+			continue // the plan will say why
+		}
 		dialing.Go(func() { reached[i], errs[i] = reachNode(ctx, def, env) })
 	}
 	dialing.Wait()
@@ -30,6 +34,9 @@ func muster(ctx context.Context, req job.Request, env Env, events *box) (*fleet,
 	for i, n := range reached {
 		if errs[i] != nil {
 			snap.Failed = append(snap.Failed, job.Failure{Node: req.Nodes[i].Name, Origin: req.Nodes[i].Origin, Err: errs[i]})
+			continue
+		}
+		if n == nil {
 			continue
 		}
 		f.all = append(f.all, n)

@@ -1,13 +1,14 @@
 /*
-Package pin knows the CPUs of one node and, later, which of them each rank is
-bound to.
+Package pin knows the CPUs of one node, and which of them each rank is bound to.
 
-	/sys/devices/system/cpu --> Topology --> units (what one slot stands for)
+	/sys --> Topology --List--> units --Slots--> units in slot order
+	                                                   |  Free: those nobody has
+	          what a rank is bound to <--NewSeat-- slots of a rank
 
-A unit is a physical core with at least one allowed CPU: hyper-threads never make
-more slots (placement.md section 0). The package decides; the helper applies. It
-makes no system calls: the tree it reads is an argument, so that a captured tree
-of another machine does as well.
+A unit is what one slot stands for: a physical core with at least one allowed CPU,
+or, where the administrator says so, one hardware thread (placement.md sections 0
+and 7). The package decides; the helper applies. It makes no system calls: the tree
+it reads is an argument, so that a captured tree of another machine does as well.
 */
 package pin
 
@@ -20,50 +21,113 @@ import (
 	"strings"
 )
 
-// A Core is a physical core and those of its hardware threads that may be used.
+// A Core is a physical core with its hardware threads, by their kernel numbers.
 type Core struct {
-	CPUs []int // numbers of the kernel, ascending, at least one
+	CPUs []int // those that may be used, ascending; may be empty
+	Shut []int // those outside of the helper's mask or cpuset, ascending
+	NUMA int   // the memory node it lies in; -1: unknown
 }
 
-// A Topology is what a node offers.
-type Topology struct {
-	Cores []Core // ordered by lowest CPU
-}
-
-// Units is the number of slots of the node, S in placement.md section 0.
-func (t Topology) Units() int { return len(t.Cores) }
-
-// ReadTopology reads the cores of the allowed CPUs from sys, the root of a sysfs
-// tree. A CPU without topology files, as in some containers, is a core of its own.
-func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
-	left := make(map[int]bool, len(allowed))
-	for _, cpu := range allowed {
-		left[cpu] = true
+// first is the lowest CPU of the core, usable or not.
+func (c Core) first() int {
+	if len(c.CPUs) == 0 || len(c.Shut) > 0 && c.Shut[0] < c.CPUs[0] {
+		return c.Shut[0]
 	}
-	var t Topology
+	return c.CPUs[0]
+}
+
+// A Topology is what a node has. The zero value is a node nobody has looked at.
+type Topology struct {
+	Cores []Core // all that are online, ordered by lowest CPU; the index is the core number (7.1)
+}
+
+// ReadTopology reads the cores from sys, the root of a sysfs tree. The allowed CPUs
+// are those that may be used. A CPU without topology files, as in some containers,
+// is a core of its own.
+func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
+	usable := make(map[int]bool, len(allowed))
 	for _, cpu := range allowed {
-		if !left[cpu] {
+		usable[cpu] = true
+	}
+	memory, err := readMemory(sys)
+	if err != nil {
+		return Topology{}, err
+	}
+	online := slices.Compact(slices.Sorted(slices.Values(append(readOnline(sys), allowed...))))
+	seen := make(map[int]bool, len(online))
+	var t Topology
+	for _, cpu := range online {
+		if seen[cpu] {
 			continue
 		}
 		siblings, err := readSiblings(sys, cpu)
 		if err != nil {
 			return Topology{}, err
 		}
-		var core Core
+		core := Core{NUMA: -1}
+		if node, known := memory[cpu]; known {
+			core.NUMA = node
+		}
 		for _, s := range siblings {
-			if left[s] {
-				core.CPUs = append(core.CPUs, s)
-				delete(left, s)
+			if _, there := slices.BinarySearch(online, s); there && !seen[s] {
+				seen[s] = true
+				core.add(s, usable[s])
 			}
 		}
-		slices.Sort(core.CPUs)
 		t.Cores = append(t.Cores, core)
 	}
-	slices.SortFunc(t.Cores, func(a, b Core) int { return cmp.Compare(a.CPUs[0], b.CPUs[0]) })
+	slices.SortFunc(t.Cores, func(a, b Core) int { return cmp.Compare(a.first(), b.first()) })
 	return t, nil
 }
 
-// readSiblings lists the hardware threads of cpu's core, cpu itself included.
+func (c *Core) add(cpu int, usable bool) {
+	if usable {
+		c.CPUs = append(c.CPUs, cpu)
+	} else {
+		c.Shut = append(c.Shut, cpu)
+	}
+}
+
+// readOnline lists the CPUs that are online; none if the kernel does not say.
+func readOnline(sys fs.FS) []int {
+	text, err := fs.ReadFile(sys, "devices/system/cpu/online")
+	if err != nil {
+		return nil
+	}
+	cpus, _ := ParseCPUs(strings.TrimSpace(string(text)))
+	return cpus
+}
+
+// readMemory maps CPUs to NUMA nodes; a kernel without NUMA maps none.
+func readMemory(sys fs.FS) (map[int]int, error) {
+	lists, err := fs.Glob(sys, "devices/system/node/node[0-9]*/cpulist")
+	if err != nil {
+		return nil, err
+	}
+	memory := make(map[int]int)
+	for _, name := range lists {
+		folder := strings.TrimPrefix(name, "devices/system/node/node")
+		node, err := strconv.Atoi(strings.TrimSuffix(folder, "/cpulist"))
+		if err != nil {
+			continue
+		}
+		text, err := fs.ReadFile(sys, name)
+		if err != nil {
+			continue
+		}
+		cpus, err := ParseCPUs(strings.TrimSpace(string(text)))
+		if err != nil {
+			return nil, fmt.Errorf("/sys/%s: %w", name, err)
+		}
+		for _, cpu := range cpus {
+			memory[cpu] = node
+		}
+	}
+	return memory, nil
+}
+
+// readSiblings lists the hardware threads of cpu's core, ascending, cpu itself
+// included.
 func readSiblings(sys fs.FS, cpu int) ([]int, error) {
 	name := fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)
 	text, err := fs.ReadFile(sys, name)
@@ -77,6 +141,7 @@ func readSiblings(sys fs.FS, cpu int) ([]int, error) {
 	if !slices.Contains(siblings, cpu) {
 		siblings = append(siblings, cpu)
 	}
+	slices.Sort(siblings)
 	return siblings, nil
 }
 

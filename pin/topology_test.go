@@ -19,15 +19,20 @@ func tree(siblings ...string) fstest.MapFS {
 
 func TestReadTopology(t *testing.T) {
 	smt := tree("0,2", "1,3", "0,2", "1,3")
+	whole := tree("0,2", "1,3", "0,2", "1,3")
+	whole["devices/system/cpu/online"] = &fstest.MapFile{Data: []byte("0-3\n")}
+	whole["devices/system/node/node0/cpulist"] = &fstest.MapFile{Data: []byte("0,2\n")}
+	whole["devices/system/node/node1/cpulist"] = &fstest.MapFile{Data: []byte("1,3\n")}
 	tests := []struct {
 		name    string
 		fsys    fstest.MapFS
 		allowed []int
 		want    string
 	}{
-		{"cores with two threads", smt, []int{0, 1, 2, 3}, "[{[0 2]} {[1 3]}]"},
-		{"one thread of a core allowed", smt, []int{1, 2, 3}, "[{[1 3]} {[2]}]"},
-		{"no topology files", tree(), []int{4, 7}, "[{[4]} {[7]}]"},
+		{"cores with two threads", smt, []int{0, 1, 2, 3}, "[{[0 2] [] -1} {[1 3] [] -1}]"},
+		{"one thread of a core allowed", smt, []int{1, 2, 3}, "[{[1 3] [] -1} {[2] [] -1}]"},
+		{"no topology files", tree(), []int{4, 7}, "[{[4] [] -1} {[7] [] -1}]"},
+		{"a core outside of the cpuset", whole, []int{3, 1}, "[{[] [0 2] 0} {[1 3] [] 1}]"},
 		{"nothing allowed", smt, nil, "[]"},
 	}
 	for _, test := range tests {

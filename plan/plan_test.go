@@ -23,7 +23,9 @@ func cluster(text string) job.Snapshot {
 		n := job.Node{NodeDef: job.NodeDef{ID: i, Name: name}}
 		n.Slots, _ = strconv.Atoi(slots)
 		cores, _ := strconv.Atoi(cpus)
-		n.Topology.Cores = make([]pin.Core, cores)
+		for cpu := range cores {
+			n.Topology.Cores = append(n.Topology.Cores, pin.Core{CPUs: []int{cpu}})
+		}
 		n.Identity = identity
 		if identity == "" {
 			n.Identity = name
@@ -31,6 +33,14 @@ func cluster(text string) job.Snapshot {
 		snap.Nodes = append(snap.Nodes, n)
 	}
 	return snap
+}
+
+// on asks for a cluster's nodes.
+func on(req job.Request, snap job.Snapshot) (job.Request, job.Snapshot) {
+	for _, n := range snap.Nodes {
+		req.Nodes = append(req.Nodes, n.NodeDef)
+	}
+	return req, snap
 }
 
 // shown writes the node of each rank: "a a b".
@@ -45,12 +55,14 @@ func shown(p job.Plan) string {
 }
 
 func TestMake(t *testing.T) {
+	over := job.Placing{Overbook: true}
 	apps := func(numbers ...int) (apps []job.App) {
 		for _, n := range numbers {
 			apps = append(apps, job.App{N: n})
 		}
 		return apps
 	}
+	ppn := func(most, n int) []job.App { return []job.App{{N: n, Share: job.Share{PerNode: most}}} }
 	tests := []struct {
 		name, cluster string
 		req           job.Request
@@ -60,17 +72,17 @@ func TestMake(t *testing.T) {
 		{"one node is enough", "a:4 b:4", job.Request{Apps: apps(4)}, "a a a a", ""},
 		{"spill over", "a:4 b:4", job.Request{Apps: apps(6)}, "a a a a b b", ""},
 		{"no -n takes every slot", "a:1 b:2", job.Request{Apps: apps(0)}, "a b b", ""},
-		{"no -n with -ppn", "a:4 b:4", job.Request{Apps: apps(0), PerNode: 2}, "a a b b", ""},
+		{"no -n with -ppn", "a:4 b:4", job.Request{Apps: ppn(2, 0)}, "a a b b", ""},
 		{"slots written down replace the CPUs", "a:2/3 b:2/1", job.Request{Apps: apps(4)}, "a a a b", ""},
-		{"-ppn", "a:4 b:4", job.Request{Apps: apps(3), PerNode: 2}, "a a b", ""},
+		{"-ppn", "a:4 b:4", job.Request{Apps: ppn(2, 3)}, "a a b", ""},
 		{"too many", "a:2 b:2", job.Request{Apps: apps(5)}, "error not-enough-cpus", "5 ranks do not fit: there are free slots for 4 on 2 nodes (a,b)"},
-		{"-ppn is too small", "a:4 b:4", job.Request{Apps: apps(5), PerNode: 2}, "error not-enough-cpus", "-ppn 2 leaves room for 4"},
-		{"overbooked by slots", "a:4 b:2", job.Request{Apps: apps(9), Overbook: true}, "a a a a a a b b b", ""},
-		{"largest remainder", "a:4 b:2", job.Request{Apps: apps(7), Overbook: true}, "a a a a a b b", ""},
-		{"overbooked within -ppn", "a:1 b:4", job.Request{Apps: apps(6), PerNode: 4, Overbook: true}, "a a b b b b", ""},
-		{"overbooked beyond -ppn", "a:1 b:4", job.Request{Apps: apps(9), PerNode: 4, Overbook: true}, "error limit-reached", ""},
+		{"-ppn is too small", "a:4 b:4", job.Request{Apps: ppn(2, 5)}, "error not-enough-cpus", "-ppn 2 leaves room for 4"},
+		{"overbooked by slots", "a:4 b:2", job.Request{Apps: apps(9), Placing: over}, "a a a a a a b b b", ""},
+		{"largest remainder", "a:4 b:2", job.Request{Apps: apps(7), Placing: over}, "a a a a a b b", ""},
+		{"overbooked within -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 6), Placing: over}, "a a b b b b", ""},
+		{"overbooked beyond -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 9), Placing: over}, "error limit-reached", ""},
 		{"nothing named is a try-out", "a:2", job.Request{Apps: apps(3), Nameless: true}, "a a a", "3 ranks share the 2 CPUs"},
-		{"unless that is forbidden", "a:2", job.Request{Apps: apps(3), Nameless: true, Forbid: true}, "error not-enough-cpus", ""},
+		{"unless that is forbidden", "a:2", job.Request{Apps: apps(3), Nameless: true, Placing: job.Placing{Forbid: true}}, "error not-enough-cpus", ""},
 		{"two sections", "a:2 b:2", job.Request{Apps: apps(1, 2)}, "a a b", ""},
 		{"sections with hosts of their own", "a:2 b:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"b"}}, {N: 2, Hosts: []string{"a"}}}}, "b a a", ""},
 		{"two names of one machine", "a:2=m b:2=m c:2", job.Request{Apps: apps(3)}, "a a c", "a and b are one machine"},
@@ -80,12 +92,12 @@ func TestMake(t *testing.T) {
 		{"a section whose hosts were not reached", "a:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"a"}},
 			{N: 2, Argv: []string{"./sim"}, Hosts: []string{"b", "c"}}}}, "error no-candidates", "./sim: it is to run on b,c only"},
 		{"their slots add up", "a:2/1=m b:2/2=m", job.Request{Apps: apps(3)}, "a a a", ""},
-		{"by load", "a:2 b:2", job.Request{Apps: apps(2), Sort: "LOAD"}, "a a", ""},
-		{"unknown order", "a:2", job.Request{Apps: apps(1), Sort: "COLOUR"}, "error bad-sort", "allowed: NONE, LOAD"},
+		{"by load", "a:2 b:2", job.Request{Apps: apps(2), Placing: job.Placing{Sort: "LOAD"}}, "a a", ""},
+		{"unknown order", "a:2", job.Request{Apps: apps(1), Placing: job.Placing{Sort: "COLOUR"}}, "error bad-sort", "unknown sort criterion"},
 		{"no node", "", job.Request{Apps: apps(1)}, "error no-candidates", ""},
 	}
 	for _, test := range tests {
-		p, err := Make(test.req, cluster(test.cluster))
+		p, err := Make(on(test.req, cluster(test.cluster)))
 		got, text := shown(p), ""
 		var failed *Error
 		if errors.As(err, &failed) {
@@ -103,7 +115,7 @@ func TestMake(t *testing.T) {
 func TestMaxSlotsHoldWhenOverbooked(t *testing.T) {
 	snap := cluster("a:2 b:2")
 	snap.Nodes[0].MaxSlots = 3
-	p, err := Make(job.Request{Apps: []job.App{{N: 10}}, Overbook: true}, snap)
+	p, err := Make(on(job.Request{Apps: []job.App{{N: 10}}, Placing: job.Placing{Overbook: true}}, snap))
 	if got := strings.Count(shown(p), "a"); err != nil || got != 3 {
 		t.Errorf("%d ranks on a, %v; want 3", got, err)
 	}
@@ -124,7 +136,7 @@ func TestPlacementProperties(t *testing.T) {
 			total += cpus
 		}
 		n := 1 + r.IntN(2*total)
-		p, err := Make(job.Request{Apps: []job.App{{N: n}}, Overbook: true}, cluster(text))
+		p, err := Make(on(job.Request{Apps: []job.App{{N: n}}, Placing: job.Placing{Overbook: true}}, cluster(text)))
 		if err != nil {
 			t.Fatalf("%s -n %d: %v", text, n, err)
 		}

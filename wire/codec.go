@@ -133,6 +133,9 @@ func (c *codec) rank(r *job.RankPlan) {
 	c.num(&r.Rank)
 	c.num(&r.Local)
 	c.num(&r.App)
+	c.nums(&r.Slots)
+	c.nums(&r.CPUs)
+	c.nums(&r.Mems)
 }
 
 func (c *codec) exit(e *job.Exit) {
@@ -148,12 +151,18 @@ func (c *codec) exit(e *job.Exit) {
 	c.num64(&e.Usage.MaxRSS)
 }
 
+func (c *codec) core(p *pin.Core) {
+	c.nums(&p.CPUs)
+	c.nums(&p.Shut)
+	c.num(&p.NUMA)
+}
+
 func (c *codec) probe(p *job.Probe) {
 	c.text(&p.Hostname)
 	c.text(&p.Arch)
 	c.text(&p.Kernel)
 	c.text(&p.Identity)
-	list(c, &p.Topology.Cores, func(c *codec, core *pin.Core) { c.nums(&core.CPUs) })
+	list(c, &p.Topology.Cores, (*codec).core)
 	for i := range p.Load {
 		c.float(&p.Load[i])
 	}

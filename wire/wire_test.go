@@ -23,7 +23,7 @@ func messages(r *rand.Rand) []Message {
 		fill(r, reflect.ValueOf(m).Elem())
 		if p, ok := m.(*Prepare); ok {
 			for i := range p.Apps { // these fields stay with mpiexec
-				p.Apps[i].N, p.Apps[i].PerNode, p.Apps[i].Hosts = 0, 0, nil
+				p.Apps[i].N, p.Apps[i].Hosts, p.Apps[i].Share = 0, nil, job.Share{}
 			}
 		}
 		all = append(all, m)

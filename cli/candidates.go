@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/config"
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/psi"
+)
+
+// This file finds the candidates of a run, and what was said about placing ranks on
+// them (placement.md 1.1 to 1.3). Three sources exclude one another:
+//
+//	-host, -hostfile        the hosts named, in their order; all of them are needed
+//	--nodes, PSI_*, none    nodes of the cluster file, or names; some may be down
+//	nothing at all          this machine, as a try-out
+
+// A scene is what a request is made from, beside its command line.
+type scene struct {
+	environ []string
+	here    Here
+	site    *config.Cluster // nil: there is no cluster file
+	open    func(string) (io.ReadCloser, error)
+}
+
+// place fills in the candidates and all that concerns placement. named are the hosts
+// of -host and -hostfile.
+func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]job.Note, error) {
+	in := sc.input(line, len(named) > 0)
+	if in.Listed && in.Flags.Nodes != nil {
+		return nil, &UsageError{"--nodes contradicts -host and -hostfile", "keep one"}
+	}
+	choice, err := psi.Read(in)
+	if err != nil {
+		return choice.Warnings, err
+	}
+	if err := unavailable(in, choice); err != nil && !line.Job.Plan && !line.Job.DryRun {
+		return choice.Warnings, err
+	}
+	req.Placing = choice.Placing
+	if err := shares(req, in, line, choice); err != nil {
+		return choice.Warnings, err
+	}
+	switch {
+	case in.Listed:
+		req.Nodes, err = sc.listed(named, line.Job)
+	case in.AdHoc && choice.From == "":
+		req.Nameless = true
+		req.Nodes = []job.NodeDef{{Name: sc.here.Names[0], Host: "localhost", Local: true, Origin: "no host named"}}
+	default:
+		req.Skip = true // one that is down is a candidate less, no more (SSH-6)
+		req.Nodes, req.Turns = sc.chosen(choice, line.Job)
+	}
+	return choice.Warnings, err
+}
+
+// input is what package psi judges.
+func (sc scene) input(line Line, listed bool) psi.Input {
+	in := psi.Input{
+		AdHoc: sc.site == nil, Listed: listed, Flags: flags(line.Job, line.Sections[0]),
+		Env:  func(name string) (string, bool) { return lookup(sc.environ, name) },
+		Open: whole(sc.open),
+	}
+	if sc.site != nil {
+		in.Nodes, in.Sort = sc.site.Nodes, sc.site.Sort
+	}
+	ranks := 0
+	for _, s := range line.Sections {
+		ranks += s.N
+	}
+	if ranks > 0 {
+		in.NP = strconv.Itoa(ranks)
+	}
+	return in
+}
+
+// shares tells each section what its ranks need of a node (5.7).
+func shares(req *job.Request, in psi.Input, line Line, choice psi.Choice) error {
+	for i := range req.Apps {
+		app := &req.Apps[i]
+		app.Share = choice.Share
+		if i > 0 {
+			in.Flags = flags(line.Job, line.Sections[i])
+			var err error
+			if app.Share, err = psi.Part(in); err != nil {
+				return err
+			}
+		}
+		given := app.ThreadsFrom != "" && app.ThreadsFrom != "OMP_NUM_THREADS"
+		tellShare(req, app, given)
+	}
+	return nil
+}
+
+// unavailable refuses what a run cannot do yet. Nothing is swallowed silently.
+func unavailable(in psi.Input, choice psi.Choice) error {
+	asked := func(flag *bool) bool { return flag != nil && *flag }
+	by := func(flag *bool, name, variable string) string {
+		if asked(flag) {
+			return name
+		}
+		return variable
+	}
+	var errs []error
+	refuse := func(what string) {
+		errs = append(errs, &UsageError{what + " is not available yet in a run, only with --plan", "leave it out"})
+	}
+	if choice.Wait {
+		refuse(by(in.Flags.Wait, "--wait", "PSI_WAIT"))
+	}
+	if choice.Exclusive && !choice.Overbook {
+		refuse(by(in.Flags.Exclusive, "--exclusive", "PSI_EXCLUSIVE"))
+	}
+	if len(choice.Map) > 0 {
+		refuse(choice.MapFrom)
+	}
+	if asked(in.Flags.Pin) {
+		refuse("--pin")
+	}
+	if asked(in.Flags.MemBind) {
+		refuse("--mem-bind")
+	}
+	return errors.Join(errs...)
+}
+
+// listed are the hosts of -host and -hostfile, each once, in the order of first
+// mention; what several sections offer of one adds up. What the cluster file says of
+// them holds.
+func (sc scene) listed(named []hostlist.Entry, j JobOptions) ([]job.NodeDef, error) {
+	var nodes []job.NodeDef
+	known := make(map[string]int) // index in nodes, by name
+	for _, e := range named {
+		if i, ok := known[e.Label()]; ok {
+			if err := more(&nodes[i], e); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		known[e.Label()] = len(nodes)
+		def := candidate(len(nodes), e, sc.here, j.NoAutofork)
+		if configured, ok := sc.find(e.Host); ok {
+			def.Policy = configured.Policy
+			if def.Address == "" && !def.Local {
+				def.Address = configured.Address
+			}
+		}
+		nodes = append(nodes, def)
+	}
+	return nodes, nil
+}
+
+// find looks a host up in the cluster file.
+func (sc scene) find(name string) (job.NodeDef, bool) {
+	if sc.site == nil {
+		return job.NodeDef{}, false
+	}
+	same := func(other string) bool { return strings.EqualFold(name, other) }
+	for _, n := range sc.site.Nodes {
+		if same(n.Name) || slices.ContainsFunc(n.Aliases, same) {
+			return n, true
+		}
+	}
+	return job.NodeDef{}, false
+}
+
+// chosen are the nodes that the turns of a choice name, and no others; the turns
+// count in them.
+func (sc scene) chosen(choice psi.Choice, j JobOptions) (nodes []job.NodeDef, turns []int) {
+	at := make(map[int]int)
+	for _, turn := range choice.Turns {
+		i, known := at[turn]
+		if !known {
+			i = len(nodes)
+			at[turn] = i
+			def := choice.Nodes[turn]
+			reach := def.Host
+			if def.Address != "" {
+				reach = def.Address
+			}
+			def.Local = !j.NoAutofork && sc.here.isMe(reach)
+			nodes = append(nodes, def)
+		}
+		turns = append(turns, i)
+	}
+	return nodes, turns
+}
+
+// hosts lists what a section names: the list, the file, or what the list takes of
+// the file (HOST-9).
+func hosts(s Section, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, error) {
+	var list []hostlist.Entry
+	for _, expr := range s.Host {
+		list = append(list, expr...)
+	}
+	if s.HostFile == "" {
+		return hostlist.Join(list)
+	}
+	entries, err := hostlist.ReadFile(s.HostFile, open)
+	if err != nil {
+		return nil, err
+	}
+	file, err := hostlist.Join(entries)
+	if err != nil || len(list) == 0 {
+		return file, err
+	}
+	return hostlist.Filter(file, list)
+}
+
+// unsupported refuses what host files may say and we cannot do yet: nothing is
+// swallowed silently.
+func unsupported(hosts []hostlist.Entry) error {
+	var errs []error
+	for _, h := range hosts {
+		keys := slices.Sorted(maps.Keys(h.Attrs))
+		if len(h.Env) > 0 {
+			keys = append(keys, "env")
+		}
+		for _, key := range keys {
+			errs = append(errs, &UsageError{Text: fmt.Sprintf("%s: host %s: the key %q is not available yet", written(h), h.Label(), key),
+				Remedy: "take it out of the host file"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// written says where an entry stands.
+func written(e hostlist.Entry) string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
+	return e.File
+}
+
+// candidate is a host entry as a node to be reached.
+func candidate(id int, e hostlist.Entry, here Here, noFork bool) job.NodeDef {
+	reach := e.Host
+	if e.Address != "" {
+		reach = e.Address
+	}
+	return job.NodeDef{
+		ID: id, Name: e.Label(), Host: e.Host, Address: e.Address, User: e.User, Port: e.Port,
+		Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e), Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
+	}
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"remshell/config"
+)
+
+// cluster reads the cluster file: the one that was named, else the user's, else the
+// site's; nil if there is none.
+func cluster(j JobOptions, sys System) (*config.Cluster, error) {
+	read := reader(sys)
+	for _, named := range []struct{ by, file string }{
+		{"--cluster", j.Cluster}, {"MPIEXEC_CLUSTER", sys.getenv("MPIEXEC_CLUSTER")},
+	} {
+		if named.file == "" {
+			continue
+		}
+		text, err := read(named.file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", named.by, err)
+		}
+		return config.Load(named.file, text, accounts)
+	}
+	places := []string{"/etc/remshell/cluster.toml"}
+	if home := sys.getenv("HOME"); home != "" {
+		places = append([]string{filepath.Join(home, ".config/remshell/cluster.toml")}, places...)
+	}
+	for _, file := range places {
+		text, err := read(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cluster file: %w", err)
+		}
+		return config.Load(file, text, accounts)
+	}
+	return nil, nil
+}
+
+// accounts knows the users and groups of this machine.
+var accounts = config.IDs{
+	User: func(name string) (int, error) {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return 0, fmt.Errorf("this machine knows no user %q; give the number", name)
+		}
+		return strconv.Atoi(u.Uid)
+	},
+	Group: func(name string) (int, error) {
+		g, err := user.LookupGroup(name)
+		if err != nil {
+			return 0, fmt.Errorf("this machine knows no group %q; give the number", name)
+		}
+		return strconv.Atoi(g.Gid)
+	},
+}

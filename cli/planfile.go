@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/psi"
+	"remshell/state"
+)
+
+// planFile answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
+// Nobody is reached. The code is 0 if ranks were placed.
+func planFile(line Line, sys System, failure int) int {
+	code, err := showPlan(line, sys, planned(line, sys))
+	if err != nil {
+		report(sys.Err, err)
+		return failure
+	}
+	return code
+}
+
+// planUsage refuses what the options that only tell cannot do.
+func planUsage(line Line) error {
+	j := line.Job
+	file, several := j.ClusterState != "", len(line.Sections) > 1
+	switch {
+	case file && !j.Plan && !j.DryRun:
+		return &UsageError{"--cluster-state has a meaning only with --plan or --dry-run", "add one of them, or leave it out"}
+	case file && several, j.SaveState != "" && several:
+		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
+	case j.DryRun && !file && !j.Probe:
+		return &UsageError{"--dry-run without a look at the hosts is not available yet", "add --probe, or --cluster-state FILE"}
+	case j.Probe && !j.DryRun:
+		return &UsageError{"--probe has a meaning only with --dry-run", "leave it out"}
+	}
+	return nil
+}
+
+// planned reads the state and decides.
+func planned(line Line, sys System) state.Outcome {
+	text, err := reader(sys)(line.Job.ClusterState)
+	if err != nil {
+		return state.Unreadable(err)
+	}
+	s, err := state.Parse([]byte(text))
+	if err != nil {
+		return state.Unreadable(err)
+	}
+	env := func(name string) (string, bool) { return lookup(sys.Environ, name) }
+	np, _ := line.Sections[0].Origin("n")
+	in := s.Input(np.Value, flags(line.Job, line.Sections[0]), env, reader(sys))
+	if in.NP == "" {
+		return state.Unreadable(&psi.Error{Code: "bad-state", What: "np is missing; give -n N"})
+	}
+	named, err := hosts(line.Sections[0], stream(in.Open))
+	if err != nil {
+		file := line.Sections[0].HostFile
+		return state.Outcome{Err: &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: file, What: "cannot use", Reason: err.Error()}}
+	}
+	in.Listed = len(named) > 0
+	req, warnings, err := s.Request(in)
+	if err == nil && in.Listed {
+		err = restrict(&req, named)
+	}
+	if err != nil {
+		return state.Outcome{Warnings: warnings, Err: err}
+	}
+	return state.Decide(req, s.Snapshot(), warnings)
+}
+
+// restrict makes the hosts of -host and -hostfile the candidates, in their order, with
+// the slots that were written down.
+func restrict(req *job.Request, named []hostlist.Entry) error {
+	index := make(map[string]int)
+	var names []string
+	for i, n := range req.Nodes {
+		names = append(names, n.Name)
+		for _, name := range append([]string{n.Name}, n.Aliases...) {
+			index[strings.ToLower(name)] = i
+		}
+	}
+	for _, e := range named {
+		i, known := index[strings.ToLower(e.Host)]
+		if !known {
+			return &psi.Error{Code: "unknown-host", Source: "-host", Token: e.Host, What: "no node with host name", Allowed: names}
+		}
+		req.Nodes[i].Slots, req.Nodes[i].MaxSlots = e.Slots, e.MaxSlots
+		req.Turns = append(req.Turns, i)
+	}
+	return nil
+}
+
+// stream opens texts as files.
+func stream(read func(string) (string, error)) func(string) (io.ReadCloser, error) {
+	return func(name string) (io.ReadCloser, error) {
+		text, err := read(name)
+		return io.NopCloser(strings.NewReader(text)), err
+	}
+}
+
+// reader reads the user's files as a whole.
+func reader(sys System) func(name string) (string, error) { return whole(opener(sys)) }
+
+func whole(open func(string) (io.ReadCloser, error)) func(string) (string, error) {
+	return func(name string) (string, error) {
+		f, err := open(name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		text, err := io.ReadAll(f)
+		return string(text), err
+	}
+}
+
+// lookup is the environment, where a variable may be defined and empty.
+func lookup(environ []string, name string) (value string, defined bool) {
+	for _, assignment := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(assignment, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+// plan runs mpiexec --plan on a state, and returns the object it prints.
+func planOf(t *testing.T, state []byte, args ...string) (object map[string]any, code int, text string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "state.json")
+	if err := os.WriteFile(name, state, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	args = append([]string{"--plan", "--cluster-state", name}, args...)
+	code = Main(context.Background(), args, System{Out: &out, Err: &errs})
+	if errs.Len() > 0 {
+		t.Errorf("%s on standard error", &errs)
+	}
+	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
+		t.Fatalf("%v in %s", err, &out)
+	}
+	return object, code, out.String()
+}
+
+// The worked examples of placement.md section 8, through the command.
+func TestPlacementExamples(t *testing.T) {
+	data, err := os.ReadFile("../testdata/placement/examples.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		Examples []struct {
+			Number int
+			Case   string
+			State  json.RawMessage
+			Plan   map[string]any
+		}
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Examples) != 104 {
+		t.Errorf("%d examples; there are 104", len(all.Examples))
+	}
+	for _, e := range all.Examples {
+		got, code, _ := planOf(t, e.State)
+		want := wordless(e.Plan)
+		if got := wordless(got); !reflect.DeepEqual(got, want) {
+			t.Errorf("%d, %s:\n got %v\nwant %v", e.Number, e.Case, shown(got), shown(want))
+		}
+		if _, placed := e.Plan["ranks"]; placed != (code == 0) {
+			t.Errorf("%d, %s: exit code %d", e.Number, e.Case, code)
+		}
+	}
+}
+
+// wordless drops the texts that may be worded freely (9.2).
+func wordless(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		m := make(map[string]any)
+		for key, inner := range v {
+			if key != "message" && key != "detail" {
+				m[key] = wordless(inner)
+			}
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = wordless(v[i])
+		}
+		return list
+	}
+	return value
+}
+
+func shown(value any) string {
+	text, _ := json.Marshal(value)
+	return string(text)
+}

@@ -1,0 +1,152 @@
+/*
+Package config reads the cluster file: which nodes there are, and what their
+administrator says of them.
+
+	PSINodesSort = "PROC"
+
+	[[node]]
+	name = "node[0001-1000]"        # a thousand equal nodes in one entry
+	maxproc = 128
+
+	text --Load--> Cluster: nodes ascending by ID, defaults
+	           or: FILE:LINE: what is wrong, all faults at once
+
+The keys are those of placement.md 1.8; doc/cluster.toml explains each. The package
+opens no file and asks nobody: it is given the text, and a way to find the numbers
+of users and groups.
+*/
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"remshell/job"
+	"remshell/sort"
+)
+
+// A Cluster is what a cluster file says.
+type Cluster struct {
+	File      string
+	Nodes     []job.NodeDef // ascending by ID
+	Sort      string        // PSINodesSort; empty: not said
+	QueueHost string        // name of the node that keeps the queue; empty: that with the lowest ID
+}
+
+// IDs finds the number of a user or group by its name.
+type IDs struct {
+	User, Group func(name string) (int, error)
+}
+
+// An Error is one fault of a cluster file.
+type Error struct {
+	File string
+	Line int // 0: unknown
+	Text string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.File + ": " + e.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Text)
+}
+
+// A file is the format. An any may be written in several ways.
+type file struct {
+	PSINodesSort string
+	QueueHost    string
+	Node         []entry
+}
+
+// Load reads a cluster file. The error joins an *Error for each fault.
+func Load(name, text string, ids IDs) (*Cluster, error) {
+	r := &reader{name: name, ids: ids, lines: scan(text), cluster: &Cluster{File: name}}
+	var f file
+	decoder := toml.NewDecoder(strings.NewReader(text)).DisallowUnknownFields()
+	if err := decoder.Decode(&f); err != nil {
+		return nil, r.syntax(err)
+	}
+	for i := range f.Node {
+		r.entry(i, &f.Node[i])
+	}
+	r.defaults(&f)
+	if len(r.errs) > 0 {
+		return nil, errors.Join(r.errs...)
+	}
+	slices.SortFunc(r.cluster.Nodes, func(a, b job.NodeDef) int { return cmp.Compare(a.ID, b.ID) })
+	return r.cluster, nil
+}
+
+// A reader turns entries into nodes and gathers faults.
+type reader struct {
+	name    string
+	ids     IDs
+	lines   lines
+	cluster *Cluster
+	next    int            // the ID of the next node, if it does not say
+	byID    map[int]string // names
+	byName  map[string]bool
+	errs    []error
+}
+
+func (r *reader) fault(line int, format string, args ...any) {
+	r.errs = append(r.errs, &Error{r.name, line, fmt.Sprintf(format, args...)})
+}
+
+// syntax tells what is no TOML, or no key of ours.
+func (r *reader) syntax(err error) error {
+	var unknown *toml.StrictMissingError
+	var wrong *toml.DecodeError
+	switch {
+	case errors.As(err, &unknown):
+		for i := range unknown.Errors {
+			e := &unknown.Errors[i]
+			line, _ := e.Position()
+			r.unknownKey(line, e.Key())
+		}
+	case errors.As(err, &wrong):
+		line, _ := wrong.Position()
+		r.fault(line, "%s", strings.TrimPrefix(wrong.Error(), "toml: "))
+	default:
+		r.fault(0, "%s", strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	return errors.Join(r.errs...)
+}
+
+// unknownKey names the key that was probably meant.
+func (r *reader) unknownKey(line int, path []string) {
+	key := path[len(path)-1]
+	known := globalKeys
+	if len(path) > 1 {
+		known = nodeKeys
+	}
+	text := fmt.Sprintf("unknown key %q", key)
+	if len(path) > 1 && strings.EqualFold(path[0], "node") || len(path) == 1 {
+		if near := nearest(key, known); near != "" {
+			text += fmt.Sprintf(" (did you mean %q?)", near)
+		}
+	}
+	r.fault(line, "%s", text)
+}
+
+// defaults reads what holds for the cluster as a whole.
+func (r *reader) defaults(f *file) {
+	r.cluster.Sort, r.cluster.QueueHost = f.PSINodesSort, f.QueueHost
+	if f.PSINodesSort != "" {
+		if _, err := sort.Parse(f.PSINodesSort, false); err != nil {
+			r.fault(r.lines.global["psinodessort"], "PSINodesSort: %v; allowed: %s", err, strings.Join(sort.Words(false), ", "))
+		}
+	}
+	if f.QueueHost != "" && !r.byName[strings.ToLower(f.QueueHost)] {
+		r.fault(r.lines.global["queuehost"], "queueHost: there is no node %q", f.QueueHost)
+	}
+	if len(f.Node) == 0 {
+		r.fault(0, "no node; write [[node]] and name = \"NAME\"")
+	}
+}

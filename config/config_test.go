@@ -1,0 +1,123 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var nobody = IDs{
+	User:  func(name string) (int, error) { return find(name, map[string]int{"alice": 2000}) },
+	Group: func(name string) (int, error) { return find(name, map[string]int{"chem": 300}) },
+}
+
+func find(name string, known map[string]int) (int, error) {
+	if id, ok := known[name]; ok {
+		return id, nil
+	}
+	return 0, fmt.Errorf("nobody is called %q", name)
+}
+
+// The commented example in the documentation is right.
+func TestExample(t *testing.T) {
+	text, err := os.ReadFile("../doc/cluster.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load("cluster.toml", string(text), nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Nodes) != 1005 || c.Sort != "PROC" || c.QueueHost != "front" {
+		t.Errorf("%d nodes, sorted by %q, queue at %q", len(c.Nodes), c.Sort, c.QueueHost)
+	}
+	front, last, fat := c.Nodes[0], c.Nodes[1000], c.Nodes[1004]
+	if !front.NoJobs || front.Address != "192.0.2.1" || len(front.Aliases) != 2 {
+		t.Errorf("front: %+v", front)
+	}
+	if last.ID != 1000 || last.Name != "node1000" || last.Aliases[0] != "node1000.example.org" || last.MaxProcs != nil || last.Users != nil {
+		t.Errorf("the thousandth: %+v", last)
+	}
+	if fat.ID != 1004 || fat.Name != "fat4" || *fat.MaxProcs != 256 || fmt.Sprint(fat.Groups, fat.Features) != "[2000] [eth ib fat]" {
+		t.Errorf("fat4: %+v", fat)
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	c, err := Load("f", `
+[[node]]
+name = "a"
+user = ["alice", 7]
+group = "chem"
+processes = 0
+hwtype = ["x"]
+overbook = "auto"
+exclusive = false
+CPUmap = [3, 1]
+pinProcs = "no"
+bindMem = false
+countThreads = true
+[[node]]
+id = 9
+name = "b"
+users = []
+overbook = "no"
+`, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := c.Nodes[0], c.Nodes[1]
+	if got := fmt.Sprint(a.Users, a.Groups, *a.MaxProcs, a.Features, a.NoOverbook, a.NoExclusive, a.CPUMap, a.NoPin, a.NoMemBind, a.CountThreads); got != "[7 2000] [300] 0 [x] false true [3 1] true true true" {
+		t.Errorf("a: %s", got)
+	}
+	if b.ID != 9 || b.Users == nil || len(b.Users) != 0 || !b.NoOverbook || a.Origin != "f:3" {
+		t.Errorf("b: %+v", b)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"unknown key", "[[node]]\nname = \"a\"\nmaxprocs = 3\n", `f:3: unknown key "maxprocs" (did you mean "maxproc"?)`},
+		{"unknown global key", "queueHots = \"a\"\n[[node]]\nname = \"a\"\n", `f:1: unknown key "queueHots" (did you mean "queueHost"?)`},
+		{"unknown and far", "[[node]]\nname = \"a\"\ncolour = 3\n", `f:3: unknown key "colour"`},
+		{"not TOML", "[[node]]\nname = a\n", "f:2: "},
+		{"wrong type", "[[node]]\nname = 3\n", "f:2: "},
+		{"no nodes", "", "f: no node"},
+		{"no name", "# x\n[[node]]\nid = 3\n", "f:2: a node needs a name"},
+		{"same ID", "[[node]]\nname = \"a\"\nid = 1\n[[node]]\nname = \"b\"\nid = 1\n", "f:6: node b has the ID 1, which is that of a"},
+		{"same name", "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\naliases = [\"A\"]\n", "f:5: the name A is there twice"},
+		{"bad range", "[[node]]\nname = \"a[3-1]\"\n", "f:2: name: "},
+		{"uneven", "[[node]]\nname = \"a[1-3]\"\naddress = \"10.0.0.[1-2]\"\n", "f:3: address: 10.0.0.[1-2] stands for 2, but the entry has 3 nodes"},
+		{"sort", "PSINodesSort = \"CPU\"\n[[node]]\nname = \"a\"\n", `f:1: PSINodesSort: unknown sort criterion "CPU"; allowed: PROC, LOAD,`},
+		{"queue host", "queueHost = \"q\"\n[[node]]\nname = \"a\"\n", `f:1: queueHost: there is no node "q"`},
+		{"switch", "[[node]]\nname = \"a\"\nrunJobs = \"maybe\"\n", "f:3: runJobs: maybe is not yes or no"},
+		{"overbook", "[[node]]\nname = \"a\"\noverbook = 3\n", "f:3: overbook: 3 is not yes, no or auto"},
+		{"maxproc", "[[node]]\nname = \"a\"\nmaxproc = -1\n", "f:3: maxproc: -1 is neither a number"},
+		{"user", "[[node]]\nname = \"a\"\nusers = [\"bob\"]\n", `f:3: users: nobody is called "bob"`},
+		{"map", "[[node]]\nname = \"a\"\nCPUmap = [65536]\n", "f:3: CPUmap: there is no core 65536"},
+		{"both names", "[[node]]\nname = \"a\"\nuser = [1]\nusers = [1]\n", "mean the same; keep one"},
+		{"huge ID", "[[node]]\nname = \"a\"\nid = 2147483647\n", "f:3: id 2147483647 cannot be"},
+	}
+	for _, test := range tests {
+		_, err := Load("f", test.text, nobody)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v; want %q", test.name, err, test.want)
+		}
+	}
+	if _, err := Load("f", "[[node]]\nname = \"a\"\nrunJobs = 1\nmaxproc = \"x\"\n", nobody); strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("%v; want both faults", err)
+	}
+}
+
+// No text makes the reader fail otherwise than by an error.
+func FuzzLoad(f *testing.F) {
+	f.Add("[[node]]\nname = \"node[1-10]\"\nid = 3\nusers = [\"alice\"]\n")
+	f.Add("PSINodesSort = \"LOAD\"\nqueueHost = \"a\"\nnode = [{name = \"a\", runJobs = true}]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Load("f", text, nobody)
+		if err == nil && len(c.Nodes) == 0 {
+			t.Errorf("%q: neither nodes nor an error", text)
+		}
+	})
+}

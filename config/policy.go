@@ -1,0 +1,122 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/job"
+)
+
+// policy reads the attributes of placement.md 1.8.
+func (r *reader) policy(i int, e *entry) job.Policy {
+	p := job.Policy{
+		NoJobs: !r.yes(i, "runJobs", e.RunJobs, true), Features: append(e.Features, e.HWType...),
+		NoExclusive: !r.yes(i, "exclusive", e.Exclusive, true),
+		UserMap:     r.yes(i, "allowUserMap", e.AllowUserMap, false),
+		NoPin:       !r.yes(i, "pinProcs", e.PinProcs, true), NoMemBind: !r.yes(i, "bindMem", e.BindMem, true),
+		CountThreads: r.yes(i, "countThreads", e.CountThreads, false),
+		CPUMap:       e.CPUMap,
+	}
+	if text, _ := e.Overbook.(string); !strings.EqualFold(text, "auto") {
+		p.NoOverbook = !r.yes(i, "overbook", e.Overbook, true)
+	}
+	key, value := r.either(i, "users", e.Users, "user", e.User)
+	p.Users = r.members(i, key, value, r.ids.User)
+	key, value = r.either(i, "groups", e.Groups, "group", e.Group)
+	p.Groups = r.members(i, key, value, r.ids.Group)
+	key, value = r.either(i, "maxproc", e.MaxProc, "processes", e.Processes)
+	p.MaxProcs = r.limit(i, key, value)
+	for _, number := range e.CPUMap {
+		if number < 0 || number > 65535 {
+			r.fault(r.lines.of(i, "cpumap"), "CPUmap: there is no core %d", number)
+		}
+	}
+	return p
+}
+
+// either takes the one of two names for a thing that was used.
+func (r *reader) either(i int, a string, va any, b string, vb any) (string, any) {
+	if va != nil && vb != nil {
+		r.fault(r.lines.of(i, b), "%s and %s mean the same; keep one", a, b)
+	}
+	if vb != nil {
+		return b, vb
+	}
+	return a, va
+}
+
+// yes reads yes, no, true or false.
+func (r *reader) yes(i int, key string, value any, otherwise bool) bool {
+	switch v := value.(type) {
+	case nil:
+		return otherwise
+	case bool:
+		return v
+	case string:
+		if strings.EqualFold(v, "yes") || strings.EqualFold(v, "no") {
+			return strings.EqualFold(v, "yes")
+		}
+	}
+	allowed := "yes or no"
+	if key == "overbook" {
+		allowed = "yes, no or auto"
+	}
+	r.fault(r.lines.of(i, key), "%s: %v is not %s", key, value, allowed)
+	return otherwise
+}
+
+// limit reads a number or "any"; nil is any.
+func (r *reader) limit(i int, key string, value any) *int {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case int64:
+		if n := int(v); n >= 0 && v < 1<<31 {
+			return &n
+		}
+	case string:
+		if strings.EqualFold(v, "any") {
+			return nil
+		}
+	}
+	r.fault(r.lines.of(i, key), "%s: %v is neither a number nor \"any\"", key, value)
+	return nil
+}
+
+// members reads a list of names and numbers, or "any"; nil is any.
+func (r *reader) members(i int, key string, value any, find func(string) (int, error)) []int {
+	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
+		return nil
+	}
+	list, ok := value.([]any)
+	if !ok {
+		list = []any{value}
+	}
+	members := make([]int, 0, len(list))
+	for _, item := range list {
+		id, err := member(item, find)
+		if err != nil {
+			r.fault(r.lines.of(i, key), "%s: %v", key, err)
+			continue
+		}
+		members = append(members, id)
+	}
+	slices.Sort(members)
+	return members
+}
+
+func member(item any, find func(string) (int, error)) (int, error) {
+	switch v := item.(type) {
+	case int64:
+		if v >= 0 {
+			return int(v), nil
+		}
+	case string:
+		if n, err := strconv.ParseUint(v, 10, 32); err == nil {
+			return int(n), nil
+		}
+		return find(v)
+	}
+	return 0, &badMember{item}
+}

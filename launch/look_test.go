@@ -1,0 +1,37 @@
+package launch_test
+
+import (
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/launch"
+)
+
+// A node that the cluster file closes is not even connected to (placement.md 3).
+func TestClosedNodeIsNotContacted(t *testing.T) {
+	r := newRun(2, "echo here", "a:2", "b:2")
+	r.req.Nodes[0].NoJobs = true
+	result, err := r.do(t)
+	if err != nil || result.Code != 0 || r.out.String() != "here\nhere\n" {
+		t.Errorf("%+v, %v, %q", result, err, r.out.String())
+	}
+	if _, dialed := r.dialer.pids["a"]; dialed {
+		t.Error("the closed node was contacted")
+	}
+}
+
+// Look finds what Run would find, starts nothing, and leaves no helper behind.
+func TestLook(t *testing.T) {
+	r := newRun(1, "echo never", "a", "b")
+	var seen job.Snapshot
+	env := launch.Env{Dialer: &r.dialer, Out: launch.Stdout(r.stdout(), false), Signals: r.signals,
+		Greet: 10 * time.Second, Umask: -1, Say: func(string) {}, Seen: func(s job.Snapshot) { seen = s }}
+	snap, err := launch.Look(t.Context(), r.req, env)
+	if err != nil || len(snap.Nodes) != 2 || snap.Nodes[1].Name != "b" || snap.Nodes[0].Topology.Units() == 0 {
+		t.Errorf("%+v, %v", snap, err)
+	}
+	if len(seen.Nodes) != 2 || r.out.String() != "" {
+		t.Errorf("seen %d nodes, output %q", len(seen.Nodes), r.out.String())
+	}
+}

@@ -1,0 +1,97 @@
+package pin
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// smt is four cores of two threads, the fourth outside of the cpuset, the second with
+// one thread outside; cores 0 and 1 lie in memory node 0.
+var smt = Topology{Cores: []Core{
+	{CPUs: []int{0, 4}, NUMA: 0}, {CPUs: []int{5}, Shut: []int{1}, NUMA: 0},
+	{CPUs: []int{2, 6}, NUMA: 1}, {Shut: []int{3, 7}, NUMA: 1},
+}}
+
+func numbers(units []Unit) string {
+	var words []string
+	for _, u := range units {
+		words = append(words, fmt.Sprint(u.Number))
+	}
+	return strings.Join(words, " ")
+}
+
+func TestUnits(t *testing.T) {
+	if got := numbers(smt.List(false)); got != "0 1 2" || smt.Units() != 3 || smt.Count(false) != 3 {
+		t.Errorf("cores: %s, %d", got, smt.Units())
+	}
+	if got := numbers(smt.List(true)); got != "0 2 4 5 6" || smt.Count(true) != 5 {
+		t.Errorf("threads: %s, %d", got, smt.Count(true))
+	}
+	if !smt.Has(3, false) || smt.Has(4, false) || smt.Has(-1, false) || !smt.Has(7, true) || smt.Has(8, true) {
+		t.Error("Has: a core outside of the cpuset is there all the same, and no other")
+	}
+}
+
+// Slot order is the map, each unit once, then the rest (7.2).
+func TestSlots(t *testing.T) {
+	for _, test := range []struct {
+		cpuMap []int
+		want   string
+	}{
+		{nil, "0 1 2"}, {[]int{2}, "2 0 1"}, {[]int{2, 2, 0}, "2 0 1"}, {[]int{3, 1}, "1 0 2"}, {[]int{9, 2, 1, 0}, "2 1 0"},
+	} {
+		if got := numbers(Slots(smt.List(false), test.cpuMap)); got != test.want {
+			t.Errorf("Slots(%v): %s; want %s", test.cpuMap, got, test.want)
+		}
+	}
+}
+
+// A core is busy when any of its threads is; processes nobody knows the CPUs of take
+// free units in slot order.
+func TestTaken(t *testing.T) {
+	for _, test := range []struct {
+		cpus  []int
+		procs int
+		want  string // free slots, in the order of map 2,1,0
+	}{
+		{nil, 0, "[0 1 2]"}, {[]int{4}, 0, "[0 1]"}, {[]int{4}, 1, "[0 1]"}, {[]int{4}, 2, "[1]"},
+		{nil, 1, "[1 2]"}, {nil, 9, "[]"}, {[]int{3, 1}, 0, "[0 1 2]"},
+	} {
+		slots := Slots(smt.List(false), []int{2, 1, 0})
+		if got := fmt.Sprint(Free(slots, Taken(slots, test.cpus, test.procs))); got != test.want {
+			t.Errorf("CPUs %v, %d processes: free %s; want %s", test.cpus, test.procs, got, test.want)
+		}
+	}
+}
+
+func TestNewSeat(t *testing.T) {
+	slots := Slots(smt.List(false), []int{2, 1, 0})
+	for _, test := range []struct {
+		mine []int
+		want string
+	}{
+		{[]int{0}, "{[0] [2 6] [1]}"}, {[]int{1, 2}, "{[1 2] [0 4 5] [0]}"}, {[]int{0, 1, 2}, "{[0 1 2] [0 2 4 5 6] [0 1]}"},
+	} {
+		if got := fmt.Sprint(NewSeat(slots, test.mine)); got != test.want {
+			t.Errorf("slots %v: %s; want %s", test.mine, got, test.want)
+		}
+	}
+	blind := []Unit{{0, []int{0}, 0}, {1, []int{1}, -1}}
+	if seat := NewSeat(blind, []int{0, 1}); seat.Mems != nil {
+		t.Errorf("memory %v although one core's is unknown", seat.Mems)
+	}
+}
+
+func FuzzParseCPUs(f *testing.F) {
+	f.Add("0-3,8")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, list string) {
+		cpus, err := ParseCPUs(list)
+		for _, cpu := range cpus {
+			if err != nil || cpu < 0 || cpu > maxCPU {
+				t.Errorf("ParseCPUs(%q) = %v, %v", list, cpus, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"fmt"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// bind gives every rank its slots, CPUs and memory (section 7), and warns of nodes
+// that do not take the user's map.
+func (s *seating) bind(plans []job.NodePlan) []job.Note {
+	var notes []job.Note
+	for k := range plans {
+		n := &s.sites[s.seats[plans[k].Ranks[0].Rank].site]
+		cpuMap, note := s.mapOf(n)
+		if note.Code != "" {
+			notes = append(notes, note)
+		}
+		slots := pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
+		s.seatRanks(n, plans[k].Ranks, slots)
+	}
+	return notes
+}
+
+// mapOf is the CPU map that holds on a node: the user's if it applies (7.3).
+func (s *seating) mapOf(n *site) (cpuMap []int, note job.Note) {
+	if len(s.req.Map) == 0 {
+		return n.CPUMap, note
+	}
+	note = job.Note{Node: n.Name, ID: n.ID}
+	if !n.UserMap {
+		note.Code = MapDenied
+		note.Text = fmt.Sprintf("%s ignored on %s: allowUserMap is no", s.req.MapFrom, n.Name)
+		return n.CPUMap, note
+	}
+	for _, number := range s.req.Map {
+		if !n.Topology.Has(number, n.CountThreads) {
+			note.Code = MapTooLarge
+			note.Text = fmt.Sprintf("%s ignored on %s: the node has no core %d", s.req.MapFrom, n.Name, number)
+			return n.CPUMap, note
+		}
+	}
+	return s.req.Map, job.Note{}
+}
+
+// seatRanks hands out the free slots of a node in rank order. Ranks that share hand
+// round the seats again and again (7.2); so do those for which more slots were
+// written down than the node has.
+func (s *seating) seatRanks(n *site, ranks []job.RankPlan, slots []pin.Unit) {
+	free := pin.Free(slots, n.busy)
+	if len(free) == 0 {
+		return
+	}
+	shared := s.over || s.demand(ranks) > len(free)
+	made := make(map[[2]int]pin.Seat) // by first slot and width, if shared
+	next := 0
+	for i := range ranks {
+		r := &ranks[i]
+		width := min(s.threads(r), len(free))
+		if shared {
+			next = r.Local % (len(free) / width) * width
+		}
+		seat, known := made[[2]int{next, width}]
+		if !known {
+			seat = pin.NewSeat(slots, free[next:next+width:next+width])
+			if shared {
+				made[[2]int{next, width}] = seat
+			}
+		}
+		next += width
+		s.give(n, r, seat)
+	}
+}
+
+// give lets a rank have its seat, as far as it is to be bound (7.4, 7.5).
+func (s *seating) give(n *site, r *job.RankPlan, seat pin.Seat) {
+	r.Slots = seat.Slots
+	if !s.req.NoPin && !n.NoPin {
+		r.CPUs = seat.CPUs
+	}
+	if !s.req.NoMemBind && !n.NoMemBind {
+		r.Mems = seat.Mems
+	}
+}
+
+func (s *seating) threads(r *job.RankPlan) int { return max(1, s.req.Apps[r.App].Threads) }
+
+// demand is how many slots the ranks of a node want.
+func (s *seating) demand(ranks []job.RankPlan) int {
+	total := 0
+	for i := range ranks {
+		total += s.threads(&ranks[i])
+	}
+	return total
+}

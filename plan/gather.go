@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// A site is a node of the list with what is known of it. Nothing here changes while
+// ranks are placed.
+type site struct {
+	job.Node
+	source int      // index into Snapshot.Nodes; -1: no probe
+	names  []string // its own, and those joined to it (HOST-8)
+	busy   pin.Busy
+	free   int // F: slots that nobody has
+}
+
+// gather joins the candidates with what their probes found, and turns that are two
+// names of one machine with one another. turns are indices into sites.
+func gather(req job.Request, snap job.Snapshot) (sites []site, turns []int, notes []job.Note) {
+	seen := make(map[int]int, len(snap.Nodes)) // index by ID
+	for i, n := range snap.Nodes {
+		seen[n.ID] = i
+	}
+	failed := make(map[string]error)
+	for _, f := range snap.Failed {
+		failed[f.Node] = f.Err
+	}
+	at := make([]int, len(req.Nodes)) // site of a candidate
+	joined := make([]bool, len(req.Nodes))
+	first := make(map[string]int) // site by identity
+	for i, def := range req.Nodes {
+		s := look(def, seen, failed, snap)
+		if k, same := first[s.Identity]; same && s.Identity != "" {
+			sites[k].join(s)
+			at[i], joined[i] = k, true
+			continue
+		}
+		first[s.Identity], at[i] = len(sites), len(sites)
+		sites = append(sites, s)
+	}
+	for i := range sites {
+		sites[i].count()
+		if len(sites[i].names) > 1 {
+			notes = append(notes, sameMachine(sites[i].names))
+		}
+	}
+	return sites, turnsOf(req, at, joined), notes
+}
+
+// look is a candidate as it was seen, if it was.
+func look(def job.NodeDef, seen map[int]int, failed map[string]error, snap job.Snapshot) site {
+	s := site{source: -1, names: []string{def.Name}}
+	if i, ok := seen[def.ID]; ok {
+		s.Node, s.source = snap.Nodes[i], i
+		s.NodeDef = def
+		return s
+	}
+	s.Node = job.Node{NodeDef: def, Down: "not asked"}
+	if err := failed[def.Name]; err != nil {
+		s.Down = reasonOf(err)
+	}
+	return s
+}
+
+// reasonOf is the text of an error, without the name of its host if it knows how.
+func reasonOf(err error) string {
+	var r interface{ Reason() string }
+	if errors.As(err, &r) {
+		return r.Reason()
+	}
+	return err.Error()
+}
+
+// join adds another name of the same machine: the first name stays, slots and limits
+// that were written down add up (HOST-8).
+func (s *site) join(other site) {
+	s.Slots += other.Slots
+	s.MaxSlots += other.MaxSlots
+	s.names = append(s.names, other.Name)
+}
+
+// count finds the free slots: S minus busy units, with padding (section 0).
+func (s *site) count() {
+	size := s.Size()
+	if s.Procs > 0 || len(s.Busy) > 0 {
+		slots := pin.Slots(s.Topology.List(s.CountThreads), s.CPUMap)
+		s.busy = pin.Taken(slots, s.Busy, s.Procs)
+	}
+	s.free = max(0, size-len(s.busy))
+}
+
+// turnsOf are the turns as sites. A name that was joined to another has none.
+func turnsOf(req job.Request, at []int, joined []bool) []int {
+	var turns []int
+	if req.Turns == nil {
+		for i := range req.Nodes {
+			if !joined[i] {
+				turns = append(turns, at[i])
+			}
+		}
+		return turns
+	}
+	for _, i := range req.Turns {
+		if !joined[i] {
+			turns = append(turns, at[i])
+		}
+	}
+	return turns
+}
+
+// nodesOf are the nodes of the sites.
+func nodesOf(sites []site) []job.Node {
+	nodes := make([]job.Node, len(sites))
+	for i := range sites {
+		nodes[i] = sites[i].Node
+	}
+	return nodes
+}
+
+// distinct lists each site once, in the order of its first turn.
+func distinct(turns []int, sites int) []int {
+	seen := make([]bool, sites)
+	var once []int
+	for _, t := range turns {
+		if !seen[t] {
+			seen[t] = true
+			once = append(once, t)
+		}
+	}
+	return once
+}
+
+// ideal is the site with nobody on it and reachable (6.2).
+func (s site) ideal() site {
+	s.Down, s.Use, s.busy = "", job.Use{}, nil
+	s.free = s.Size()
+	return s
+}
+
+// may reports whether the site is one of the hosts a section is confined to.
+func (s *site) may(hosts []string) bool {
+	return hosts == nil || slices.ContainsFunc(s.names, func(n string) bool { return slices.Contains(hosts, n) })
+}

@@ -1,0 +1,228 @@
+package plan
+
+import (
+	"math"
+
+	"remshell/job"
+)
+
+// A seat is where one rank goes: a site, and the app it runs.
+type seat struct{ site, app int }
+
+// A seating is the ranks of a job that have been placed so far.
+type seating struct {
+	req    job.Request
+	sites  []site
+	order  []int // turns in filling order; sites may repeat
+	widest int   // the largest TPP of the job (5.7)
+
+	at    int    // the turn at which the walk goes on
+	free  []int  // slots left, by site
+	mine  []int  // ranks of this job, by site
+	seats []seat // by rank
+	over  bool   // ranks share CPUs
+}
+
+func newSeating(req job.Request, sites []site, order []int) *seating {
+	s := &seating{req: req, sites: sites, order: order, free: make([]int, len(sites)), mine: make([]int, len(sites))}
+	for i := range sites {
+		s.free[i] = sites[i].free
+	}
+	for _, app := range req.Apps {
+		s.widest = max(s.widest, app.Threads, 1)
+	}
+	return s
+}
+
+// all places every part of the job, in order, on one state (5.7): all or nothing.
+func (s *seating) all(usable [][]bool) *Error {
+	for a := range s.req.Apps {
+		if err := s.part(a, usable[a]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part places the ranks of one app on the sites it may use.
+func (s *seating) part(a int, usable []bool) *Error {
+	area := s.area(s.req.Apps[a], usable)
+	if len(area.sites) == 0 {
+		return nowhere(s.req.Apps[a], len(s.req.Apps) == 1)
+	}
+	n := area.wanted()
+	quota, err := s.quota(area, n)
+	if err != nil {
+		return err
+	}
+	if s.req.Loop {
+		s.cyclic(a, n, quota)
+	} else {
+		s.fill(a, n, quota)
+	}
+	return nil
+}
+
+// quota is the most ranks each site takes of n: its room while nobody has to share
+// a CPU (5.2), else its share of them all or, in turns, its bound (5.4, 5.5).
+func (s *seating) quota(a *area, n int) ([]int, *Error) {
+	if n <= a.unused() {
+		return a.room, nil
+	}
+	if s.req.Forbid || !s.req.Overbook && !s.req.Nameless {
+		return nil, a.shortfall(n)
+	}
+	s.over = true
+	bounds := s.bounds(a, n)
+	if sum(bounds) < n {
+		return nil, a.limited(n, sum(bounds))
+	}
+	if s.req.Loop {
+		return bounds, nil
+	}
+	return s.shares(a, n, bounds), nil
+}
+
+// An area is the sites that one app may use, and the room there is.
+type area struct {
+	app   job.App
+	sites []int // in filling order, each once
+	names []string
+	size  int   // slots of all of them, free or not
+	limit []int // most ranks, by site, for other reasons than CPUs
+	room  []int // most ranks, by site, that share no CPU
+}
+
+func (s *seating) area(app job.App, usable []bool) *area {
+	a := &area{app: app, limit: make([]int, len(s.sites)), room: make([]int, len(s.sites))}
+	for _, i := range distinct(s.order, len(s.sites)) {
+		if !usable[i] {
+			continue
+		}
+		a.sites = append(a.sites, i)
+		a.names = append(a.names, s.sites[i].Name)
+		a.size += s.sites[i].Size()
+		a.limit[i] = s.limit(i, app)
+		a.room[i] = min(s.seatsIn(i, s.free[i], max(1, app.Threads)), a.limit[i])
+	}
+	return a
+}
+
+// limit is what maxproc, max_slots and ppn leave of a site: min(M-P, ppn) in 5.1.
+func (s *seating) limit(i int, app job.App) int {
+	n, limit := &s.sites[i], math.MaxInt
+	if n.MaxProcs != nil {
+		limit = *n.MaxProcs - n.Procs - s.mine[i]
+	}
+	if n.MaxSlots > 0 {
+		limit = min(limit, n.MaxSlots-s.mine[i])
+	}
+	if app.PerNode > 0 {
+		limit = min(limit, app.PerNode)
+	}
+	return max(0, limit)
+}
+
+// seatsIn is how many ranks of so many threads a number of slots holds.
+func (s *seating) seatsIn(i, slots, threads int) int {
+	if s.req.Nameless {
+		threads = min(threads, max(1, s.sites[i].Size()))
+	}
+	return max(0, slots) / threads
+}
+
+// unused is U of 5.1.
+func (a *area) unused() int { return sum(a.room) }
+
+// wanted is the number of ranks; when the user gave none (PLACE-1), the limit on
+// every node, else every slot that is left.
+func (a *area) wanted() int {
+	if a.app.N > 0 {
+		return a.app.N
+	}
+	if a.app.PerNode > 0 {
+		return a.app.PerNode * len(a.sites)
+	}
+	return max(1, a.unused())
+}
+
+// fill walks the turns and fills one node after the other.
+func (s *seating) fill(app, n int, quota []int) {
+	for {
+		i := s.order[s.at]
+		take := min(quota[i], n)
+		s.put(app, i, take)
+		quota[i] -= take
+		if n -= take; n == 0 {
+			return
+		}
+		s.at = (s.at + 1) % len(s.order)
+	}
+}
+
+// cyclic walks the turns again and again, one rank at each. Turns of full nodes are
+// taken out of the ring, so that a walk costs no more than its ranks and turns.
+func (s *seating) cyclic(app, n int, quota []int) {
+	turns := len(s.order)
+	next := make([]int, turns)
+	for t := range next {
+		next[t] = (t + 1) % turns
+	}
+	last, t := (s.at+turns-1)%turns, s.at
+	for n > 0 {
+		i := s.order[t]
+		if quota[i] == 0 {
+			next[last] = next[t]
+			t = next[t]
+			continue
+		}
+		s.put(app, i, 1)
+		quota[i]--
+		n--
+		s.at = (t + 1) % turns
+		last, t = t, next[t]
+	}
+}
+
+// put seats ranks of an app on a site.
+func (s *seating) put(app, i, ranks int) {
+	for range ranks {
+		s.seats = append(s.seats, seat{i, app})
+	}
+	s.mine[i] += ranks
+	s.free[i] -= ranks * max(1, s.req.Apps[app].Threads)
+}
+
+// places is the site of every rank.
+func (s *seating) places() []int {
+	sites := make([]int, len(s.seats))
+	for i, seat := range s.seats {
+		sites[i] = seat.site
+	}
+	return sites
+}
+
+// assign gathers the seats by node, in the order in which the nodes were filled.
+func (s *seating) assign() []job.NodePlan {
+	var plans []job.NodePlan
+	at := make([]int, len(s.sites)) // index in plans, from 1
+	for rank, seat := range s.seats {
+		if at[seat.site] == 0 {
+			n := &s.sites[seat.site]
+			ranks := make([]job.RankPlan, 0, s.mine[seat.site])
+			plans = append(plans, job.NodePlan{Node: n.source, Name: n.Name, ID: n.ID, Ranks: ranks})
+			at[seat.site] = len(plans)
+		}
+		p := &plans[at[seat.site]-1]
+		p.Ranks = append(p.Ranks, job.RankPlan{Rank: rank, Local: len(p.Ranks), App: seat.app})
+	}
+	return plans
+}
+
+func sum(numbers []int) int {
+	total := 0
+	for _, n := range numbers {
+		total += n
+	}
+	return total
+}

@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"remshell/job"
+)
+
+// A wish is what one part of the job asks of every node.
+type wish struct {
+	user      job.User
+	types     []string
+	threads   int
+	from      string // the flag or variable that said so
+	exclusive bool
+	tryOut    bool // sharing CPUs is no fault (PLACE-4)
+}
+
+func wishOf(req job.Request, app job.App) wish {
+	return wish{req.User, app.Types, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid}
+}
+
+// A check returns why a node is dropped, in words, or nothing.
+type check struct {
+	code string
+	why  func(s *site, w *wish) string
+}
+
+// asked are the checks that need no connection (section 3, 1 to 5), in order.
+var asked = []check{
+	{"runjobs-off", func(s *site, w *wish) string {
+		return unless(!s.NoJobs, "runJobs is no")
+	}},
+	{"user", func(s *site, w *wish) string {
+		mine := s.Users == nil || w.user.UID == 0 || slices.Contains(s.Users, w.user.UID)
+		return unless(mine, "reserved for other users")
+	}},
+	{"group", func(s *site, w *wish) string {
+		mine := s.Groups == nil || w.user.UID == 0 || slices.ContainsFunc(s.Groups, w.user.In)
+		return unless(mine, "reserved for other groups")
+	}},
+	{"hardware", func(s *site, w *wish) string {
+		for _, t := range w.types {
+			if !slices.Contains(s.Features, t) {
+				return "it has no " + t
+			}
+		}
+		return ""
+	}},
+	{"exclusive-denied", func(s *site, w *wish) string {
+		return unless(!w.exclusive || !s.NoExclusive, "it may not be used exclusively")
+	}},
+}
+
+// probed are those that need a probe (6) and the registry of live jobs (7 to 11).
+var probed = []check{
+	{"unreachable", func(s *site, w *wish) string { return s.Down }},
+	{"exclusive-by-other", func(s *site, w *wish) string {
+		return unless(!s.Taken, "used exclusively by another job")
+	}},
+	{"not-idle", func(s *site, w *wish) string {
+		idle := s.Procs == 0 && len(s.busy) == 0
+		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", count(s.Procs, "process"), count(len(s.busy), "CPU")))
+	}},
+	{"maxproc", func(s *site, w *wish) string {
+		if s.MaxProcs == nil || s.Procs < *s.MaxProcs {
+			return ""
+		}
+		return fmt.Sprintf("%d of at most %d processes running", s.Procs, *s.MaxProcs)
+	}},
+	{"cpus-full", func(s *site, w *wish) string {
+		if s.free >= 1 || w.tryOut {
+			return ""
+		}
+		return fmt.Sprintf("0 of %s free", count(s.Size(), "CPU"))
+	}},
+	{"tpp-fit", func(s *site, w *wish) string {
+		if s.free >= w.threads || w.tryOut {
+			return ""
+		}
+		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, count(s.Size(), "CPU"), w.threads)
+		if w.from != "" {
+			detail += " by " + w.from
+		}
+		return detail
+	}},
+}
+
+// unless returns a reason that holds when all is not well.
+func unless(well bool, reason string) string {
+	if well {
+		return ""
+	}
+	return reason
+}
+
+// dropped returns why a part of the job cannot use a site; code is empty if it can.
+func dropped(s *site, w *wish) (code, detail string) {
+	for _, checks := range [][]check{asked, probed} {
+		for _, c := range checks {
+			if detail := c.why(s, w); detail != "" {
+				return c.code, detail
+			}
+		}
+	}
+	return "", ""
+}
+
+// Worth reports whether a node need be looked at at all: nothing that is known
+// without a connection excludes it from every part of the job.
+func Worth(req job.Request, def job.NodeDef) bool {
+	return allowed(req, &site{Node: job.Node{NodeDef: def}})
+}
+
+func allowed(req job.Request, s *site) bool {
+	return slices.ContainsFunc(req.Apps, func(app job.App) bool {
+		w := wishOf(req, app)
+		return !slices.ContainsFunc(asked, func(c check) bool { return c.why(s, &w) != "" })
+	})
+}
+
+// judge tells which sites each part of the job may use (section 3), and which sites
+// none may, once each, in list order, with the reason.
+func judge(req job.Request, sites []site, turns []int) (usable [][]bool, rejected []job.Note) {
+	once := distinct(turns, len(sites))
+	notes := make([]job.Note, len(sites))
+	good := make([]bool, len(sites))
+	for _, app := range req.Apps {
+		w := wishOf(req, app)
+		may := make([]bool, len(sites))
+		for _, i := range once {
+			s := &sites[i]
+			if !s.may(app.Hosts) {
+				continue
+			}
+			code, detail := dropped(s, &w)
+			may[i] = code == ""
+			good[i] = good[i] || may[i]
+			if notes[i].Code == "" {
+				notes[i] = job.Note{Code: code, Node: s.Name, ID: s.ID, Text: detail}
+			}
+		}
+		usable = append(usable, may)
+	}
+	for _, i := range once {
+		if !good[i] && notes[i].Code != "" {
+			rejected = append(rejected, notes[i])
+		}
+	}
+	return usable, rejected
+}

@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// bounds is m of 5.4, by site: the limit, and on nodes that must not be overbooked
+// the seats that are left. Beyond n a bound means nothing.
+func (s *seating) bounds(a *area, n int) []int {
+	bounds := make([]int, len(s.sites))
+	for _, i := range a.sites {
+		bounds[i] = min(a.limit[i], n)
+		if s.sites[i].NoOverbook {
+			bounds[i] = min(bounds[i], a.room[i])
+		}
+	}
+	return bounds
+}
+
+// shares deals n more ranks evenly on all CPUs (5.4): so that, with what earlier
+// parts of the job have put there, the nodes hold ranks in proportion to their
+// seats. A node that has more already gets none.
+func (s *seating) shares(a *area, n int, bounds []int) []int {
+	open := slices.Clone(a.sites)
+	for {
+		need := n
+		seats, most := make([]int, len(open)), make([]int, len(open))
+		for k, i := range open {
+			need += s.mine[i]
+			seats[k] = max(1, s.seatsIn(i, s.sites[i].Size(), s.widest))
+			most[k] = s.mine[i] + bounds[i]
+		}
+		shares := make([]int, len(s.sites))
+		ahead := make(map[int]bool)
+		for k, share := range spread(need, seats, most) {
+			i := open[k]
+			shares[i] = share - s.mine[i]
+			ahead[i] = shares[i] < 0
+		}
+		if !slices.ContainsFunc(open, func(i int) bool { return ahead[i] }) {
+			return shares
+		}
+		open = slices.DeleteFunc(open, func(i int) bool { return ahead[i] })
+	}
+}
+
+// spread deals n ranks in proportion to the seats, within the bounds, in whole
+// numbers by largest remainder, equal remainders in list order (5.4). The bounds
+// leave room for n.
+func spread(n int, seats, bounds []int) []int {
+	shares := make([]int, len(seats))
+	open := make([]int, len(seats)) // nodes that are not at their bound
+	for i := range seats {
+		open[i] = i
+	}
+	for need := n; ; {
+		total := 0
+		for _, i := range open {
+			total += seats[i]
+		}
+		full := func(i int) bool { return bounds[i]*total < need*seats[i] }
+		if !slices.ContainsFunc(open, full) {
+			deal(need, total, open, seats, shares)
+			return shares
+		}
+		took := 0
+		for _, i := range open {
+			if full(i) {
+				shares[i] = bounds[i]
+				took += bounds[i]
+			}
+		}
+		open = slices.DeleteFunc(open, full)
+		need -= took
+	}
+}
+
+// deal gives each open node the whole part of its share, and what is left over to
+// the largest remainders.
+func deal(need, total int, open, seats, shares []int) {
+	left := need
+	for _, i := range open {
+		shares[i] = need * seats[i] / total
+		left -= shares[i]
+	}
+	byRemainder := slices.Clone(open)
+	slices.SortStableFunc(byRemainder, func(a, b int) int {
+		return cmp.Compare(need*seats[b]%total, need*seats[a]%total)
+	})
+	for _, i := range byRemainder[:left] {
+		shares[i]++
+	}
+}

@@ -1,0 +1,104 @@
+package sort
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// nodes reads "NAME:CPUS/PROCS/LOAD1/LOAD5/LOAD15"; a load of ? is unknown.
+func nodes(text string) []job.Node {
+	var all []job.Node
+	for id, word := range strings.Fields(text) {
+		name, rest, _ := strings.Cut(word, ":")
+		n := job.Node{NodeDef: job.NodeDef{ID: id, Name: name}}
+		for i, field := range strings.Split(rest, "/") {
+			value, err := strconv.ParseFloat(field, 64)
+			switch {
+			case i == 0:
+				n.Topology.Cores = make([]pin.Core, int(value))
+				for cpu := range n.Topology.Cores {
+					n.Topology.Cores[cpu].CPUs = []int{cpu}
+				}
+			case i == 1:
+				n.Procs = int(value)
+			case err != nil:
+				n.Load[i-2] = -1
+			default:
+				n.Load[i-2] = value
+			}
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+func TestTurns(t *testing.T) {
+	const cluster = "c:4/1/0.5/1/3 b:4/1/0.5/3/1 a:8/1/0.5/2/2 d:2/0/1.5/?/0"
+	tests := []struct {
+		by    Mode
+		turns []int
+		want  string
+	}{
+		{None, []int{1, 0, 1}, "b c b"},
+		{Proc, nil, "d a c b"},               // then larger, then by ID
+		{Proc, []int{1, 3, 0, 1}, "d c b b"}, // repeats become neighbours
+		{Load1, nil, "a c b d"},              // equal loads
+		{Load5, nil, "c a b d"},              // the unknown one last
+		{Load15, nil, "d b a c"},             //
+		{ProcLoad, nil, "a c b d"},           // 1 + 0.5 is exactly 0 + 1.5
+		{Slots, nil, "d c b a"},              // fewer first
+		{Larger, nil, "a c b d"},             //
+		{Name, []int{0, 1, 2, 3}, "a b c d"}, //
+	}
+	all := nodes(cluster)
+	for _, test := range tests {
+		turns := test.turns
+		if turns == nil {
+			turns = []int{0, 1, 2, 3}
+		}
+		before := fmt.Sprint(turns)
+		var names []string
+		for _, i := range Turns(all, turns, test.by) {
+			names = append(names, all[i].Name)
+		}
+		if got := strings.Join(names, " "); got != test.want || fmt.Sprint(turns) != before {
+			t.Errorf("%s of %v: %s; want %s", test.by, turns, got, test.want)
+		}
+	}
+}
+
+// Names count like people do, and a load is what its text says (4.3).
+func TestKeys(t *testing.T) {
+	all := nodes("n10:1 n9:1 n1:1")
+	if got := fmt.Sprint(Turns(all, []int{0, 1, 2}, Name)); got != "[2 1 0]" {
+		t.Errorf("by name: %s", got)
+	}
+	for text, want := range map[string]int64{"0.29": 29, "0.57": 57, "1.13": 113, "1.15": 115, "0.00": 0, "1024.99": 102499} {
+		load, _ := strconv.ParseFloat(text, 64)
+		n := job.Node{Probe: job.Probe{Load: [3]float64{load}}}
+		if got := rating(&n, Load1); got != want {
+			t.Errorf("load %s is %d hundredths; want %d", text, got, want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, word := range Words(false) {
+		if _, err := Parse(strings.ToLower(word), false); err != nil {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+	for _, word := range []string{"", "CPU", "slots", "-slots", "name", "proc +load"} {
+		if mode, err := Parse(word, false); err == nil {
+			t.Errorf("%q is %s for a variable", word, mode)
+		}
+	}
+	if mode, err := Parse("-Slots", true); err != nil || mode != Larger {
+		t.Errorf("-Slots after the flag: %s, %v", mode, err)
+	}
+}
