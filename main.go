@@ -1,4 +1,10 @@
 // Mpiexec starts parallel programs on many hosts over SSH. See README.md.
+
+// Reading the cgroup's CPU limit takes a tenth of a millisecond of every start, here and
+// on each node, and few threads of ours ever run.
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 package main
 
 import (

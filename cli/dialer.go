@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ import (
 // SSH client, or by the program that -launcher-exec names.
 type dialer struct {
 	child   *reach.Child
+	guard   []string       // set if this machine is the only node: how the guard is called
 	command *reach.Command // nil: by ssh
 	ssh     *reach.SSH
 	client  *sshx.Dialer
@@ -39,8 +41,9 @@ type dialer struct {
 	nodes  map[string]job.NodeDef       // those being dialled, by name
 }
 
-func newDialer(j JobOptions, sys System, self reach.Self, log zerolog.Logger) (*dialer, error) {
+func newDialer(j JobOptions, sys System, self reach.Self, guard []string, log zerolog.Logger) (*dialer, error) {
 	d := &dialer{
+		guard: guard,
 		child: &reach.Child{Self: self, Env: localEnv(sys.Environ)}, sys: sys, nodes: make(map[string]job.NodeDef),
 		fork: j.Launcher == "fork", timeoutGiven: j.ConnectTimeout > 0,
 	}
@@ -80,6 +83,8 @@ func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser
 	d.nodes[node.Name] = node
 	d.mu.Unlock()
 	switch {
+	case node.Local && d.guard != nil && runtime.GOOS == "linux":
+		return newInside(d.child.Self.Build, d.child.Env, d.guard), nil
 	case node.Local:
 		return d.child.Dial(ctx, node.Name)
 	case d.fork:

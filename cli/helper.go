@@ -19,10 +19,11 @@ import (
 const (
 	keeperArg = "--helper"       // on another host: the keeper, which starts the helper
 	helperArg = "--helper-child" // the helper itself; on this host mpiexec is its keeper
+	guardArg  = "--helper-guard" // who ends the ranks of an mpiexec that was killed
 )
 
 // IsHelper reports whether the first argument starts a helper or its keeper.
-func IsHelper(arg string) bool { return arg == keeperArg || arg == helperArg }
+func IsHelper(arg string) bool { return arg == keeperArg || arg == helperArg || arg == guardArg }
 
 // Helper is the main function of the far end.
 func Helper(args []string) int {
@@ -34,8 +35,11 @@ func Helper(args []string) int {
 }
 
 func serve(args []string) (int, error) {
-	if args[0] == keeperArg {
+	switch args[0] {
+	case keeperArg:
 		return helper.Keep([]string{helperArg})
+	case guardArg:
+		return exitOK, helper.Guard(args[1:])
 	}
 	runtime.GOMAXPROCS(2) // the node belongs to the ranks
 	conn, err := takeStreams()

@@ -163,7 +163,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	}
 	env := world(line, sys, self, out, errs)
 	if env.Dialer == nil {
-		dialer, err := newDialer(line.Job, sys, self, env.Log)
+		dialer, err := newDialer(line.Job, sys, self, guardOf(req), env.Log)
 		if err != nil {
 			return 0, err
 		}
@@ -184,6 +184,15 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		return failure, nil
 	}
 	return result.Code, err
+}
+
+// guardOf is how the guard of a job on one node is called; nil for more nodes, where the
+// helper here is a process of its own.
+func guardOf(req job.Request) []string {
+	if len(req.Nodes) != 1 {
+		return nil
+	}
+	return []string{guardArg, string(req.Job), strconv.FormatInt(req.Limits.Grace.Milliseconds(), 10)}
 }
 
 // world is what a launch may know of the world around it.

@@ -165,13 +165,20 @@ func second(word string) func([]string) bool {
 	return func(args []string) bool { return len(args) > 1 && args[1] == word }
 }
 
-// helper is the pid of the helper on the head.
-func (v *victim) helper(t *testing.T) []int {
-	t.Helper()
-	return slices.DeleteFunc(v.bed.launchers(), func(pid int) bool {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		return !second("--helper-child")(strings.Split(string(text), "\x00"))
-	})
+// guards lists the guards of the job's mpiexec: children of it that are no ranks.
+func (v *victim) guards() (pids []int) {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, line := range lines {
+		text, _ := os.ReadFile(line)
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(line), "stat"))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(v.cmd.Process.Pid) &&
+			strings.Contains(string(text), "\x00--helper-guard\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(line)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // A fault is something that happens to a job under way.
@@ -219,8 +226,11 @@ var faults = []fault{
 	{name: "helper killed", program: shell, hit: killOn("n2", second("--helper-child")), code: 125, cause: "lost contact with n2"},
 	{name: "helper killed", program: spin, hit: killOn("n2", second("--helper-child")), code: 125, cause: "lost contact with n2"},
 	{name: "helper killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: killOn("n2", second("--helper-child")), code: 125, cause: "lost contact with n2"},
-	{name: "helper killed", program: shell, local: true, hit: func(t *testing.T, v *victim) { kill(t, syscall.SIGKILL, "helper", v.helper(t)) },
-		code: 125, cause: "lost contact with localhost"},
+	{name: "guard killed, then SIGTERM", program: shell, local: true, hit: func(t *testing.T, v *victim) {
+		kill(t, syscall.SIGKILL, "guard", v.guards())
+		v.cmd.Process.Signal(syscall.SIGTERM)
+	}, code: 143},
+	{name: "mpiexec killed", program: deaf, local: true, options: []string{"--kill-grace", "1"}, hit: signals(syscall.SIGKILL), code: 137},
 	{name: "keeper killed", program: shell, hit: killOn("n2", second("--helper")), code: 125, cause: "lost contact with n2"},
 	{name: "keeper killed", program: spin, hit: killOn("n2", second("--helper")), code: 125, cause: "lost contact with n2"},
 	{name: "sshd's session killed", program: shell, hit: killOn("n2", isSession), code: 125, cause: "lost contact with n2"},

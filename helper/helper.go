@@ -36,6 +36,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -52,6 +53,22 @@ type System struct {
 	Root    fs.FS    // "/" of the node, for /proc and /sys
 	Environ []string // the helper's own environment
 	Log     zerolog.Logger
+
+	// Guard is set for a helper inside mpiexec, which has no keeper: the words by which
+	// this program becomes its guard.
+	Guard []string
+	// Terminal says that we have a controlling terminal, which no rank may have: it
+	// would be stopped for touching it from the background.
+	Terminal bool
+}
+
+// death is the signal that a rank gets when the helper dies. Without a keeper it only
+// asks; the guard does the rest.
+func (sys System) death() syscall.Signal {
+	if sys.Guard != nil {
+		return syscall.SIGTERM
+	}
+	return syscall.SIGKILL
 }
 
 const (
@@ -80,6 +97,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.probe()
 	go s.read()
 	err := s.run(ctx)
+	s.guard.release()
 	c.Close()
 	return err
 }
@@ -106,6 +124,7 @@ type session struct {
 	hurry        chan struct{} // closed when the job is being ended
 	moreChildren chan struct{} // the reaper may find children again
 
+	guard     guard   // of a helper inside mpiexec, while ranks run
 	running   bool    // Start was carried out
 	forking   bool    // the starter is at work
 	reporting int     // ranks that were reaped and not yet reported
@@ -131,6 +150,7 @@ type (
 		failed *startError // it does not run; only r is set then
 	}
 	forkingEnded struct{}
+	guardDue     struct{}
 	reapedEvent  struct {
 		pid    int
 		status unix.WaitStatus
@@ -216,7 +236,10 @@ func (s *session) step(event any) {
 	case forkingEnded:
 		s.forking, s.missed = false, nil
 		clear(s.early) // they were orphans
+		s.releaseGuard()
 		s.lookForChildren()
+	case guardDue:
+		s.newGuard()
 	case reapedEvent:
 		s.reaped(e)
 	case childlessEvent:

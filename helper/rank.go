@@ -91,13 +91,14 @@ func (p *pipes) close(fds []int) {
 
 // fork starts the rank's process and returns its number and our ends of its
 // pipes. It runs on the starter's thread and changes nothing of the rank.
-func (r *rank) fork(where place) (pid int, p pipes, failed *startError) {
+func (r *rank) fork(where place, sys System) (pid int, p pipes, failed *startError) {
 	p, err := openPipes(r.in != nil)
 	if err != nil {
 		return 0, p, &startError{exitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
 	}
 	where.pmiFD = 3
-	s := spawn{path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs}
+	s := spawn{path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs,
+		death: sys.death(), session: sys.Terminal}
 	pid, err = s.run()
 	p.close(p.theirs[:])
 	if err != nil {

@@ -116,19 +116,57 @@ func (s *session) start() {
 					break
 				}
 				at := time.Now()
-				pid, p, failed := r.fork(places[i])
+				pid, p, failed := r.fork(places[i], s.sys)
 				s.tell(forkedEvent{r, pid, p, at, failed})
 			}
 		})
 		s.tell(forkingEnded{})
 	}()
 	go s.reap()
+	if s.sys.Guard != nil {
+		time.AfterFunc(guardDelay, func() { s.tell(guardDue{}) })
+	}
+}
+
+// newGuard starts the guard of a helper inside mpiexec, if there still is anything to
+// guard.
+func (s *session) newGuard() {
+	if !s.forking && s.noneAlive() {
+		return
+	}
+	g, err := startGuard(s.sys.Guard)
+	if err != nil {
+		s.log.Warn().Err(err).Msg("no guard: if mpiexec is killed, ranks may survive it")
+	}
+	s.guard = g
+}
+
+// releaseGuard lets the guard go when the last rank has ended. It is a child of ours, and
+// the job is over only when there is none.
+func (s *session) releaseGuard() {
+	if !s.forking && s.noneAlive() {
+		s.guard.release()
+	}
+}
+
+// address is where peers on other nodes reach this one: what mpiexec says, else the
+// address at which sshd was reached. A host's own name often leads to 127.0.1.1, and the
+// user's name for it may exist in an ssh configuration only.
+func (s *session) address() string {
+	if s.prepare.Address != "" || s.prepare.Nodes < 2 {
+		return s.prepare.Address
+	}
+	local, _, ok := sshConnection(value(s.sys.Environ, "SSH_CONNECTION"))
+	if !ok || local.Addr().IsLoopback() {
+		return ""
+	}
+	return local.Addr().String()
 }
 
 func (s *session) where(r *rank) place {
 	m := s.prepare
 	return place{
-		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: m.Address,
+		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: s.address(),
 		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 	}
 }
@@ -230,6 +268,7 @@ func (s *session) reaped(e reapedEvent) {
 	delete(s.byPID, e.pid)
 	r.reaped(e.status, e.used, e.at)
 	r.exit.Asked = s.ending.hadAsked(e.at) && !r.dying
+	s.releaseGuard()
 	s.reporting++
 	if r.exit.Status() != 0 {
 		s.failing = append(s.failing, r)

@@ -41,15 +41,19 @@ type spawn struct {
 	env   []string
 	dir   string
 	files [4]int // stdin, stdout, stderr and PMI_FD of the child
+
+	death   syscall.Signal // comes when the helper dies
+	session bool           // lead a session of its own, and so lose our terminal
 }
 
 // run forks and execs, on the calling thread. The rank leads a process group of
-// its own (SIG-6) and is killed when the helper dies. It uses the system call
+// its own (SIG-6) and hears when the helper dies. It uses the system call
 // below os/exec, which would open a pidfd and start goroutines for each rank.
 func (s *spawn) run() (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: s.dir, Env: s.env, Sys: &syscall.SysProcAttr{
-		Setpgid:   true,
-		Pdeathsig: syscall.SIGKILL,
+		Setpgid:   !s.session,
+		Setsid:    s.session,
+		Pdeathsig: s.death,
 	}}
 	for _, fd := range s.files {
 		attr.Files = append(attr.Files, uintptr(fd))

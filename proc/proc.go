@@ -114,6 +114,31 @@ func Exiting(pid int) bool {
 	return fields[0][0] == 'Z' || flags&(pfExiting|pfDumpcore|pfSignaled) != 0
 }
 
+// Marked lists the processes that have an assignment, "NAME=value", in the environment
+// they were started with, this one left out. It cannot see into those of other users.
+func Marked(assignment string) []int {
+	var marked []int
+	for _, pid := range all() {
+		if pid != os.Getpid() && hasVariable(pid, assignment) {
+			marked = append(marked, pid)
+		}
+	}
+	return marked
+}
+
+func hasVariable(pid int, assignment string) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	for variable := range bytes.SplitSeq(env, []byte{0}) {
+		if string(variable) == assignment {
+			return true
+		}
+	}
+	return false
+}
+
 // all lists the numbers of all processes that /proc shows.
 func all() []int {
 	dir, err := os.Open("/proc")

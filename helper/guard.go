@@ -1,0 +1,123 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/proc"
+)
+
+/*
+A helper inside mpiexec, for a job on this machine alone, dies with it, also by
+SIGKILL. Its ranks then get SIGTERM, the parent-death signal; what lives on, and their
+children that called setsid, the guard ends:
+
+	mpiexec with helper ---pipe---> guard
+	    |                             '--- when the pipe ends: SIGTERM, grace, SIGKILL
+	    '--- rank --- child                to all that carry the mark of the job
+
+Orphans of a dead mpiexec fall to process 1, so the tree does not tell them any more,
+but their environment does: MPIEXEC_JOBID is the job's alone. A process that has given
+up its environment and its session escapes.
+
+The guard starts guardDelay behind the first rank, so that a job that is over by then
+does not pay for it, and is killed when the last has ended. Until it is needed it is a
+shell that waits, which starts in a third of the time of a Go program; at the end of the
+pipe the shell becomes Guard, by a descriptor of our program, since its file may have
+been replaced meanwhile.
+*/
+type guard struct {
+	pid  int
+	pipe int // write end; its close, by our death, wakes the guard
+}
+
+// guardDelay is the time in which a killed mpiexec may leave behind what a rank has
+// already put into a session of its own.
+const guardDelay = 2 * time.Millisecond
+
+// sleeper waits for the end of its input and becomes the program behind descriptor 3.
+const sleeper = `trap '' HUP INT TERM QUIT; read _ || exec /proc/self/fd/3 "$@" </dev/null`
+
+// startGuard starts a guard; words are what Guard will be called by.
+func startGuard(words []string) (guard, error) {
+	program, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return guard{}, err
+	}
+	defer program.Close()
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return guard{}, err
+	}
+	defer unix.Close(fds[0])
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return guard{}, err
+	}
+	defer unix.Close(null)
+	argv := append([]string{"/bin/sh", "-c", sleeper, "mpiexec"}, words...)
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
+		Env: []string{}, Files: []uintptr{uintptr(fds[0]), uintptr(null), uintptr(null), program.Fd()},
+	})
+	if err != nil {
+		unix.Close(fds[1])
+		return guard{}, err
+	}
+	return guard{pid, fds[1]}, nil
+}
+
+// release ends the guard: there is nothing left to guard.
+func (g *guard) release() {
+	if g.pid != 0 {
+		unix.Kill(g.pid, unix.SIGKILL)
+		unix.Close(g.pipe)
+		*g = guard{}
+	}
+}
+
+// guardPatience is how long a guard tries to kill what cannot die.
+const guardPatience = 10 * time.Second
+
+// Guard is the main function of a guard whose mpiexec is dead: it ends what is left of
+// a job. The arguments are the job and its grace in milliseconds.
+func Guard(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("a guard takes a job and its grace, not %q", args)
+	}
+	grace, err := strconv.Atoi(args[1])
+	if err != nil {
+		return fmt.Errorf("grace %q: %w", args[1], err)
+	}
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	mark := "MPIEXEC_JOBID=" + args[0]
+	if signalMarked(mark, unix.SIGTERM) == 0 {
+		return nil
+	}
+	signalMarked(mark, unix.SIGCONT) // a stopped process takes no SIGTERM
+	deadline := time.Now().Add(time.Duration(grace) * time.Millisecond)
+	for time.Now().Before(deadline) && len(proc.Marked(mark)) > 0 {
+		time.Sleep(killAgain)
+	}
+	deadline = time.Now().Add(guardPatience)
+	for time.Now().Before(deadline) && signalMarked(mark, unix.SIGKILL) > 0 {
+		time.Sleep(killAgain)
+	}
+	return nil
+}
+
+// signalMarked signals every process with the mark and returns how many there are.
+func signalMarked(mark string, sig unix.Signal) int {
+	pids := proc.Marked(mark)
+	for _, pid := range pids {
+		unix.Kill(pid, sig)
+	}
+	return len(pids)
+}
