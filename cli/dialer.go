@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 // A dialer reaches each node in its way: this machine as a child, the others by our
 // SSH client, or by the program that -launcher-exec names.
 type dialer struct {
+	self    reach.Self
 	child   *reach.Child
 	guard   []string       // set if this machine is the only node: how the guard is called
 	command *reach.Command // nil: by ssh
@@ -41,34 +41,48 @@ type dialer struct {
 	nodes  map[string]job.NodeDef       // those being dialled, by name
 }
 
-func newDialer(j JobOptions, sys System, self reach.Self, guard []string, log zerolog.Logger) (*dialer, error) {
+// newDialer chooses the ways of a command line. With a guard there is one node, this one,
+// and nothing else is made ready: half of such a job's time is our own start.
+func newDialer(j JobOptions, sys System, guard []string, log zerolog.Logger) (*dialer, error) {
+	program, err := remoteShell(j)
 	d := &dialer{
-		guard: guard,
-		child: &reach.Child{Self: self, Env: localEnv(sys.Environ)}, sys: sys, nodes: make(map[string]job.NodeDef),
+		guard: guard, sys: sys, nodes: make(map[string]job.NodeDef),
 		fork: j.Launcher == "fork", timeoutGiven: j.ConnectTimeout > 0,
 	}
+	if err != nil || guard != nil {
+		return d, err
+	}
+	if d.self, err = reach.This(); err != nil {
+		return nil, err
+	}
 	d.me = sync.OnceValue(d.user)
-	program := j.LauncherExec
-	if len(program) == 0 && j.Launcher == "rsh" {
-		program = []string{"rsh"}
-	}
-	if j.Launcher == "exec" && len(program) == 0 {
-		return nil, &UsageError{"-launcher exec needs a command", "give it with -launcher-exec 'COMMAND %h'"}
-	}
+	d.child = &reach.Child{Self: d.self, Env: localEnv(sys.Environ)}
 	if len(program) > 0 {
-		d.command = &reach.Command{Self: self, Template: program, Args: j.LauncherArgs, Place: d.place,
+		d.command = &reach.Command{Self: d.self, Template: program, Args: j.LauncherArgs, Place: d.place,
 			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
 		return d, nil
-	}
-	if len(j.LauncherArgs) > 0 {
-		return nil, &UsageError{"-launcher-args are for a program; the built-in ssh has none",
-			"put options into ~/.ssh/config, or use -launcher-exec ssh"}
 	}
 	d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
 		Pacer: &sshx.Pacer{Fanout: j.Fanout}, AcceptNew: j.AcceptNewKeys, Ask: asker()}
 	d.config = sync.OnceValues(d.readConfig)
-	d.ssh = &reach.SSH{Self: self, Dialer: d.client, Resolve: d.resolve}
+	d.ssh = &reach.SSH{Self: d.self, Dialer: d.client, Resolve: d.resolve}
 	return d, nil
+}
+
+// remoteShell is the program that reaches hosts instead of our own SSH; empty: none.
+func remoteShell(j JobOptions) ([]string, error) {
+	switch {
+	case len(j.LauncherExec) > 0:
+		return j.LauncherExec, nil
+	case j.Launcher == "rsh":
+		return []string{"rsh"}, nil
+	case j.Launcher == "exec":
+		return nil, &UsageError{"-launcher exec needs a command", "give it with -launcher-exec 'COMMAND %h'"}
+	case len(j.LauncherArgs) > 0:
+		return nil, &UsageError{"-launcher-args are for a program; the built-in ssh has none",
+			"put options into ~/.ssh/config, or use -launcher-exec ssh"}
+	}
+	return nil, nil
 }
 
 func (d *dialer) close() {
@@ -83,8 +97,8 @@ func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser
 	d.nodes[node.Name] = node
 	d.mu.Unlock()
 	switch {
-	case node.Local && d.guard != nil && runtime.GOOS == "linux":
-		return newInside(d.child.Self.Build, d.child.Env, d.guard), nil
+	case d.guard != nil:
+		return newInside(localEnv(d.sys.Environ), d.guard), nil
 	case node.Local:
 		return d.child.Dial(ctx, node.Name)
 	case d.fork:

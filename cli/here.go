@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 
 	"remshell/job"
 )
@@ -23,11 +24,16 @@ func thisMachine(sys System) Here {
 	if short, _, ok := strings.Cut(name, "."); ok {
 		here.Names = append(here.Names, short)
 	}
-	addrs, _ := net.InterfaceAddrs()
-	for _, a := range addrs {
+	here.Addrs = sync.OnceValue(interfaceAddrs)
+	return here
+}
+
+func interfaceAddrs() (addrs []netip.Addr) {
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			here.Addrs = append(here.Addrs, prefix.Addr().Unmap())
+			addrs = append(addrs, prefix.Addr().Unmap())
 		}
 	}
-	return here
+	return addrs
 }

@@ -16,13 +16,13 @@ type inside struct {
 	done chan struct{} // closed when the helper has left
 }
 
-func newInside(build string, environ, guard []string) io.ReadWriteCloser {
+func newInside(environ, guard []string) io.ReadWriteCloser {
 	near, far := net.Pipe()
 	i := inside{near, make(chan struct{})}
 	go func() {
 		defer close(i.done)
 		helper.Serve(context.Background(), far, helper.System{
-			Build: build, Root: os.DirFS("/"), Environ: environ,
+			Root: os.DirFS("/"), Environ: environ,
 			Guard: guard, Terminal: hasTerminal(),
 		})
 	}()

@@ -5,4 +5,4 @@ package cli
 import "io"
 
 // newInside would start ranks here, which only Linux can.
-func newInside(string, []string, []string) io.ReadWriteCloser { return nil }
+func newInside([]string, []string) io.ReadWriteCloser { return nil }

@@ -17,6 +17,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -25,7 +26,6 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
-	"remshell/reach"
 	"remshell/state"
 )
 
@@ -157,18 +157,14 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if err != nil {
 		return 0, err
 	}
-	self, err := reach.This()
-	if err != nil {
-		return 0, err
-	}
-	env := world(line, sys, self, out, errs)
+	env := world(line, sys, out, errs)
 	if env.Dialer == nil {
-		dialer, err := newDialer(line.Job, sys, self, guardOf(req), env.Log)
+		dialer, err := newDialer(line.Job, sys, guardOf(req), env.Log)
 		if err != nil {
 			return 0, err
 		}
 		defer dialer.close()
-		env.Dialer = dialer
+		env.Dialer, env.Build = dialer, dialer.self.Build
 	}
 	if line.Job.SaveState != "" {
 		env.Seen = func(snap job.Snapshot) { save(line.Job.SaveState, req, snap, env.Say) }
@@ -189,16 +185,16 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 // guardOf is how the guard of a job on one node is called; nil for more nodes, where the
 // helper here is a process of its own.
 func guardOf(req job.Request) []string {
-	if len(req.Nodes) != 1 {
+	if len(req.Nodes) != 1 || !req.Nodes[0].Local || runtime.GOOS != "linux" {
 		return nil
 	}
 	return []string{guardArg, string(req.Job), strconv.FormatInt(req.Limits.Grace.Milliseconds(), 10)}
 }
 
 // world is what a launch may know of the world around it.
-func world(line Line, sys System, self reach.Self, out, errs *launch.Printer) launch.Env {
+func world(line Line, sys System, out, errs *launch.Printer) launch.Env {
 	env := launch.Env{
-		Dialer: sys.Dialer, Build: self.Build, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
+		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
 		Log: logger(errs, line.Job.Verbosity), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
 		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
 	}

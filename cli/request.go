@@ -22,9 +22,9 @@ const defaultGrace = 10 * time.Second
 
 // A Here is this machine as a request must know it.
 type Here struct {
-	Names []string // its host names, the first its own word for itself
-	Addrs []netip.Addr
-	Dir   string // working directory, as the user calls it
+	Names []string            // its host names, the first its own word for itself
+	Addrs func() []netip.Addr // asked for only if a host is named by address
+	Dir   string              // working directory, as the user calls it
 	User  job.User
 	NoDir error // why there is none, if it was removed or may not be looked at
 }
@@ -32,7 +32,7 @@ type Here struct {
 // isMe reports whether a host expression means this machine (HOST-8).
 func (h Here) isMe(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().IsLoopback() || slices.Contains(h.Addrs, addr.Unmap())
+		return addr.Unmap().IsLoopback() || slices.Contains(h.Addrs(), addr.Unmap())
 	}
 	return strings.EqualFold(host, "localhost") ||
 		slices.ContainsFunc(h.Names, func(n string) bool { return strings.EqualFold(n, host) })
