@@ -285,7 +285,9 @@ func isSession(args []string) bool { return strings.HasPrefix(args[0], "sshd: ")
 // reports lists what mpiexec said about causes: its lines but for notices.
 func (r result) reports() (causes []string) {
 	for line := range strings.Lines(r.err) {
-		if text, ok := strings.CutPrefix(line, "mpiexec: "); ok && !strings.HasPrefix(text, "^C") {
+		text, ok := strings.CutPrefix(line, "mpiexec: ")
+		notice := strings.HasPrefix(text, "^C") || strings.Contains(text, " are one machine; ")
+		if ok && !notice {
 			causes = append(causes, strings.TrimSpace(text))
 		}
 	}
@@ -309,6 +311,7 @@ func (r result) blames(t *testing.T, code int, cause string) {
 // left, and the first cause is named.
 func TestFaults(t *testing.T) {
 	b := newBed(t, field.Options{Hosts: 2, SSHConfig: impatient})
+	b.needNamespaces(t) // what is killed is found by its host
 	for _, f := range faults {
 		where := "remote"
 		if f.local {
@@ -410,6 +413,7 @@ func TestFailingRanks(t *testing.T) {
 		return func(*testing.T) []string { return []string{"sh", "-c", script} }
 	}
 	b := newBed(t, field.Options{Hosts: 2})
+	b.needNamespaces(t) // the report names nodes, which are one machine otherwise
 	for _, test := range []struct {
 		name    string
 		program func(*testing.T) []string
