@@ -113,10 +113,41 @@ func (e *ending) tick(s *session) {
 	e.timer.Reset(e.grace)
 }
 
+// awaitSilence waits until the pipes of all ranks have ended: nobody is left who could
+// write, but what a leftover child last wrote may still be in them. If the job is being
+// ended, and nobody takes it, that is given up after lastWords.
+func (s *session) awaitSilence() {
+	if s.awaiting {
+		return
+	}
+	s.awaiting = true
+	var open []*source
+	for _, r := range s.ranks {
+		if r.out != nil {
+			open = append(open, r.out, r.err)
+		}
+	}
+	go func() {
+		var late <-chan time.Time
+		hurry := s.hurry
+		for i := 0; i < len(open); {
+			select {
+			case <-open[i].ended:
+				i++
+			case <-hurry:
+				late, hurry = time.After(lastWords), nil
+			case <-late:
+				i = len(open)
+			}
+		}
+		s.tell(silentEvent{})
+	}()
+}
+
 // checkDrained tells mpiexec, once, when nothing of the job is left here and every
 // rank's end was reported.
 func (s *session) checkDrained() {
-	if !s.running || !s.childless || s.forking || s.reporting > 0 || s.drained || s.over {
+	if !s.running || !s.childless || s.forking || s.reporting > 0 || !s.silent || s.drained || s.over {
 		return
 	}
 	s.drained = true

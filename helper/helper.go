@@ -130,6 +130,8 @@ type session struct {
 	reporting int     // ranks that were reaped and not yet reported
 	failing   []*rank // those of them that failed, in the order of their ends
 	childless bool    // no process of ours is left
+	awaiting  bool    // for silent, since childless
+	silent    bool    // and all that leftover children wrote is under way
 	early     map[int]reapedEvent
 	missed    []unix.Signal // signals that came while forking
 	ending    *ending
@@ -158,6 +160,7 @@ type (
 		at     time.Time
 	}
 	childlessEvent struct{}
+	silentEvent    struct{}
 	lastWordsEvent struct{ r *rank }
 	tickEvent      struct{}
 	linkDead       struct{ silent time.Duration }
@@ -243,7 +246,11 @@ func (s *session) step(event any) {
 	case reapedEvent:
 		s.reaped(e)
 	case childlessEvent:
-		s.childless = !s.forking && s.noneAlive()
+		if s.childless = !s.forking && s.noneAlive(); s.childless {
+			s.awaitSilence()
+		}
+	case silentEvent:
+		s.silent = true
 		s.checkDrained()
 	case lastWordsEvent:
 		s.lastSaid(e.r)

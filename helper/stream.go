@@ -25,11 +25,12 @@ type source struct {
 	more    sync.Cond
 
 	drained chan struct{} // closed when the rank's last word was sent, or the pipe ended
+	ended   chan struct{} // closed when run returns: the pipe has no writer any more
 }
 
 func newSource(rank int, stream wire.Stream, file *os.File, send func(wire.Message) error) *source {
 	s := &source{outlet: outlet{file: file}, rank: rank, stream: stream, send: send,
-		credit: wire.Window, drained: make(chan struct{})}
+		credit: wire.Window, drained: make(chan struct{}), ended: make(chan struct{})}
 	s.more.L = &s.mu
 	return s
 }
@@ -52,6 +53,7 @@ func (s *source) forget() {
 
 // run reads until the pipe ends. It closes drained at the latest then.
 func (s *source) run() {
+	defer close(s.ended)
 	defer s.file.Close()
 	told := false
 	tell := func() {
