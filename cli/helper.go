@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"remshell/helper"
@@ -41,7 +42,8 @@ func serve(args []string) (int, error) {
 	case guardArg:
 		return exitOK, helper.Guard(args[1:])
 	}
-	runtime.GOMAXPROCS(2) // the node belongs to the ranks
+	runtime.GOMAXPROCS(2)   // the node belongs to the ranks
+	debug.SetGCPercent(400) // short life, small heap: collecting costs more than it frees
 	conn, err := takeStreams()
 	if err != nil {
 		return exitFailure, err

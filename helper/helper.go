@@ -34,7 +34,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -82,7 +81,6 @@ const (
 // Serve speaks on conn until the job is over or the other end is gone, and leaves
 // no process behind. The error says why it was not over in the regular way.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
-	debug.SetGCPercent(400) // short life, small heap: collecting costs more than it frees
 	if err := proc.Adopt(); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
