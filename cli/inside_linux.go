@@ -22,7 +22,7 @@ func newInside(environ, guard []string) io.ReadWriteCloser {
 	go func() {
 		defer close(i.done)
 		helper.Serve(context.Background(), far, helper.System{
-			Root: os.DirFS("/"), Environ: environ,
+			Root: helper.Disk(""), Environ: environ,
 			Guard: guard, Terminal: hasTerminal(),
 		})
 	}()

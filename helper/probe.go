@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,6 +44,8 @@ func Probe(root fs.FS) (job.Probe, error) {
 		Identity: identity(root),
 		Topology: topology,
 		Load:     loads(readLine(root, "proc/loadavg")),
+		Memory:   memory(root),
+		Clock:    time.Now(),
 	}, nil
 }
 
@@ -88,6 +91,28 @@ func loads(line string) [3]float64 {
 		}
 	}
 	return result
+}
+
+// memory reads the first lines of /proc/meminfo; what is not there is 0, unknown.
+// MemAvailable is there since Linux 3.14.
+func memory(root fs.FS) (m job.Memory) {
+	text, _ := fs.ReadFile(root, "proc/meminfo")
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(line, ":")
+		number, unit, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		kib, err := strconv.ParseInt(number, 10, 53)
+		if err != nil || kib < 0 || unit != "kB" {
+			continue
+		}
+		switch name {
+		case "MemTotal":
+			m.Total = kib << 10
+		case "MemAvailable":
+			m.Available = kib << 10
+			return m // it is the third line of fifty
+		}
+	}
+	return m
 }
 
 // readLine returns the first line of a file, "" when there is none.

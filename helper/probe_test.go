@@ -9,15 +9,19 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
+
+	"remshell/job"
 )
 
 func TestProbeOfThisMachine(t *testing.T) {
-	p, err := Probe(os.DirFS("/"))
+	p, err := Probe(Disk(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	host, _ := os.Hostname()
-	if p.Hostname != host || p.Arch != runtime.GOARCH || p.Kernel == "" || p.Topology.Units() == 0 || p.Load[0] < 0 {
+	if p.Hostname != host || p.Arch != runtime.GOARCH || p.Kernel == "" || p.Topology.Units() == 0 || p.Load[0] < 0 ||
+		p.Memory.Available <= 0 || p.Memory.Total < p.Memory.Available || time.Since(p.Clock) > time.Minute {
 		t.Errorf("probe %+v", p)
 	}
 	again, err := Probe(os.DirFS("/"))
@@ -73,5 +77,38 @@ func TestAllowedCPUs(t *testing.T) {
 		if got, err := allowedCPUs(root); err == nil {
 			t.Errorf("%s: %v without an error", name, got)
 		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	for text, want := range map[string]job.Memory{
+		"MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   23774960 kB\n": {Total: 24684092 << 10, Available: 23774960 << 10},
+		"MemTotal: 7 kB\nMemFree: 5 kB\n":                                            {Total: 7 << 10},
+		"MemTotal: x kB\nMemAvailable: 7\n":                                          {},
+		"":                                                                           {},
+	} {
+		if got := memory(fstest.MapFS{"proc/meminfo": {Data: []byte(text)}}); got != want {
+			t.Errorf("memory(%q) = %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A Disk reads what os.ReadFile reads, also what does not fit its first buffer.
+func TestDisk(t *testing.T) {
+	folder := t.TempDir()
+	for _, size := range []int{0, 1, 511, 512, 513, 2048, 10000} {
+		want := []byte(strings.Repeat("x", size))
+		if err := os.WriteFile(folder+"/file", want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Disk(folder).ReadFile("file"); err != nil || string(got) != string(want) {
+			t.Errorf("%d bytes: %d bytes, %v", size, len(got), err)
+		}
+	}
+	if err := fstest.TestFS(Disk(folder), "file"); err != nil {
+		t.Error(err)
+	}
+	if _, err := Disk(folder).ReadFile("none"); !os.IsNotExist(err) {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }

@@ -164,6 +164,14 @@ type Probe struct {
 	Identity string // equal on two helpers exactly if they share one machine (HOST-8)
 	Topology pin.Topology
 	Load     [3]float64 // of 1, 5 and 15 minutes; negative: unknown
+	Memory   Memory
+	Clock    time.Time // the node's own, when it was looked at; zero: unknown
+}
+
+// A Memory is that of a whole node, in bytes. Zero means unknown.
+type Memory struct {
+	Total     int64 // what the kernel manages, less than what is built in
+	Available int64 // what new processes can have without swapping
 }
 
 // A Failure is a candidate that could not be used, with the reason in words

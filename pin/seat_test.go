@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// smt is four cores of two threads, the fourth outside of the cpuset, the second with
+// four is four cores of two threads, the fourth outside of the cpuset, the second with
 // one thread outside; cores 0 and 1 lie in memory node 0.
-var smt = Topology{Cores: []Core{
-	{CPUs: []int{0, 4}, NUMA: 0}, {CPUs: []int{5}, Shut: []int{1}, NUMA: 0},
-	{CPUs: []int{2, 6}, NUMA: 1}, {Shut: []int{3, 7}, NUMA: 1},
+var four = Topology{Cores: []Core{
+	{CPUs: []int{0, 4}}, {CPUs: []int{5}, Shut: []int{1}},
+	{CPUs: []int{2, 6}, Place: Place{NUMA: 1}}, {Shut: []int{3, 7}, Place: Place{NUMA: 1}},
 }}
 
 func numbers(units []Unit) string {
@@ -22,13 +22,13 @@ func numbers(units []Unit) string {
 }
 
 func TestUnits(t *testing.T) {
-	if got := numbers(smt.List(false)); got != "0 1 2" || smt.Units() != 3 || smt.Count(false) != 3 {
-		t.Errorf("cores: %s, %d", got, smt.Units())
+	if got := numbers(four.List(false)); got != "0 1 2" || four.Units() != 3 || four.Count(false) != 3 {
+		t.Errorf("cores: %s, %d", got, four.Units())
 	}
-	if got := numbers(smt.List(true)); got != "0 2 4 5 6" || smt.Count(true) != 5 {
-		t.Errorf("threads: %s, %d", got, smt.Count(true))
+	if got := numbers(four.List(true)); got != "0 2 4 5 6" || four.Count(true) != 5 {
+		t.Errorf("threads: %s, %d", got, four.Count(true))
 	}
-	if !smt.Has(3, false) || smt.Has(4, false) || smt.Has(-1, false) || !smt.Has(7, true) || smt.Has(8, true) {
+	if !four.Has(3, false) || four.Has(4, false) || four.Has(-1, false) || !four.Has(7, true) || four.Has(8, true) {
 		t.Error("Has: a core outside of the cpuset is there all the same, and no other")
 	}
 }
@@ -41,7 +41,7 @@ func TestSlots(t *testing.T) {
 	}{
 		{nil, "0 1 2"}, {[]int{2}, "2 0 1"}, {[]int{2, 2, 0}, "2 0 1"}, {[]int{3, 1}, "1 0 2"}, {[]int{9, 2, 1, 0}, "2 1 0"},
 	} {
-		if got := numbers(Slots(smt.List(false), test.cpuMap)); got != test.want {
+		if got := numbers(Slots(four.List(false), test.cpuMap)); got != test.want {
 			t.Errorf("Slots(%v): %s; want %s", test.cpuMap, got, test.want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestTaken(t *testing.T) {
 		{nil, 0, "[0 1 2]"}, {[]int{4}, 0, "[0 1]"}, {[]int{4}, 1, "[0 1]"}, {[]int{4}, 2, "[1]"},
 		{nil, 1, "[1 2]"}, {nil, 9, "[]"}, {[]int{3, 1}, 0, "[0 1 2]"},
 	} {
-		slots := Slots(smt.List(false), []int{2, 1, 0})
+		slots := Slots(four.List(false), []int{2, 1, 0})
 		if got := fmt.Sprint(Free(slots, Taken(slots, test.cpus, test.procs))); got != test.want {
 			t.Errorf("CPUs %v, %d processes: free %s; want %s", test.cpus, test.procs, got, test.want)
 		}
@@ -66,7 +66,7 @@ func TestTaken(t *testing.T) {
 }
 
 func TestNewSeat(t *testing.T) {
-	slots := Slots(smt.List(false), []int{2, 1, 0})
+	slots := Slots(four.List(false), []int{2, 1, 0})
 	for _, test := range []struct {
 		mine []int
 		want string

@@ -13,9 +13,7 @@ it reads is an argument, so that a captured tree of another machine does as well
 package pin
 
 import (
-	"cmp"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +23,30 @@ import (
 type Core struct {
 	CPUs []int // those that may be used, ascending; may be empty
 	Shut []int // those outside of the helper's mask or cpuset, ascending
-	NUMA int   // the memory node it lies in; -1: unknown
+	Place
 }
+
+// A Place is where in its node a core is. A number is -1 where it is unknown, or
+// where there is no such thing: some cores have no L3.
+type Place struct {
+	NUMA    int // the memory node, as the kernel numbers them
+	Package int // the socket, as the kernel numbers them
+	L3, L2  int // the cache; caches count from 0 in the order of their lowest CPU
+	Kind    Kind
+}
+
+// Nowhere is the place of a core of which nobody said where it is.
+var Nowhere = Place{NUMA: -1, Package: -1, L3: -1, L2: -1}
+
+// A Kind tells the cores of a hybrid processor apart; empty: all are alike, or it is
+// unknown.
+type Kind string
+
+// The kinds.
+const (
+	Performance Kind = "performance"
+	Efficiency  Kind = "efficiency"
+)
 
 // first is the lowest CPU of the core, usable or not.
 func (c Core) first() int {
@@ -36,113 +56,12 @@ func (c Core) first() int {
 	return c.CPUs[0]
 }
 
+// All lists the CPUs of the core, usable or not, ascending.
+func (c Core) All() []int { return slices.Sorted(slices.Values(slices.Concat(c.CPUs, c.Shut))) }
+
 // A Topology is what a node has. The zero value is a node nobody has looked at.
 type Topology struct {
 	Cores []Core // all that are online, ordered by lowest CPU; the index is the core number (7.1)
-}
-
-// ReadTopology reads the cores from sys, the root of a sysfs tree. The allowed CPUs
-// are those that may be used. A CPU without topology files, as in some containers,
-// is a core of its own.
-func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
-	usable := make(map[int]bool, len(allowed))
-	for _, cpu := range allowed {
-		usable[cpu] = true
-	}
-	memory, err := readMemory(sys)
-	if err != nil {
-		return Topology{}, err
-	}
-	online := slices.Compact(slices.Sorted(slices.Values(append(readOnline(sys), allowed...))))
-	seen := make(map[int]bool, len(online))
-	var t Topology
-	for _, cpu := range online {
-		if seen[cpu] {
-			continue
-		}
-		siblings, err := readSiblings(sys, cpu)
-		if err != nil {
-			return Topology{}, err
-		}
-		core := Core{NUMA: -1}
-		if node, known := memory[cpu]; known {
-			core.NUMA = node
-		}
-		for _, s := range siblings {
-			if _, there := slices.BinarySearch(online, s); there && !seen[s] {
-				seen[s] = true
-				core.add(s, usable[s])
-			}
-		}
-		t.Cores = append(t.Cores, core)
-	}
-	slices.SortFunc(t.Cores, func(a, b Core) int { return cmp.Compare(a.first(), b.first()) })
-	return t, nil
-}
-
-func (c *Core) add(cpu int, usable bool) {
-	if usable {
-		c.CPUs = append(c.CPUs, cpu)
-	} else {
-		c.Shut = append(c.Shut, cpu)
-	}
-}
-
-// readOnline lists the CPUs that are online; none if the kernel does not say.
-func readOnline(sys fs.FS) []int {
-	text, err := fs.ReadFile(sys, "devices/system/cpu/online")
-	if err != nil {
-		return nil
-	}
-	cpus, _ := ParseCPUs(strings.TrimSpace(string(text)))
-	return cpus
-}
-
-// readMemory maps CPUs to NUMA nodes; a kernel without NUMA maps none.
-func readMemory(sys fs.FS) (map[int]int, error) {
-	lists, err := fs.Glob(sys, "devices/system/node/node[0-9]*/cpulist")
-	if err != nil {
-		return nil, err
-	}
-	memory := make(map[int]int)
-	for _, name := range lists {
-		folder := strings.TrimPrefix(name, "devices/system/node/node")
-		node, err := strconv.Atoi(strings.TrimSuffix(folder, "/cpulist"))
-		if err != nil {
-			continue
-		}
-		text, err := fs.ReadFile(sys, name)
-		if err != nil {
-			continue
-		}
-		cpus, err := ParseCPUs(strings.TrimSpace(string(text)))
-		if err != nil {
-			return nil, fmt.Errorf("/sys/%s: %w", name, err)
-		}
-		for _, cpu := range cpus {
-			memory[cpu] = node
-		}
-	}
-	return memory, nil
-}
-
-// readSiblings lists the hardware threads of cpu's core, ascending, cpu itself
-// included.
-func readSiblings(sys fs.FS, cpu int) ([]int, error) {
-	name := fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)
-	text, err := fs.ReadFile(sys, name)
-	if err != nil {
-		return []int{cpu}, nil
-	}
-	siblings, err := ParseCPUs(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("/sys/%s: %w", name, err)
-	}
-	if !slices.Contains(siblings, cpu) {
-		siblings = append(siblings, cpu)
-	}
-	slices.Sort(siblings)
-	return siblings, nil
 }
 
 // maxCPU bounds the numbers ParseCPUs accepts; no kernel knows so many CPUs.

@@ -3,46 +3,113 @@ package pin
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
 
-// tree makes a sysfs tree from the sibling list of every CPU.
-func tree(siblings ...string) fstest.MapFS {
+// sysfs makes a tree from lines of path and content; the path is that below
+// devices/system, "*" in it stands for each of CPUs 0 to 3 and in the content for
+// its number.
+func sysfs(lines ...string) fstest.MapFS {
 	fsys := fstest.MapFS{}
-	for cpu, list := range siblings {
-		name := fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)
-		fsys[name] = &fstest.MapFile{Data: []byte(list + "\n")}
+	for _, line := range lines {
+		name, content, _ := strings.Cut(line, " ")
+		for cpu := range 4 {
+			number := fmt.Sprint(cpu)
+			name, content := strings.ReplaceAll(name, "*", number), strings.ReplaceAll(content, "*", number)
+			fsys["devices/system/"+name] = &fstest.MapFile{Data: []byte(content + "\n")}
+		}
 	}
 	return fsys
 }
 
+// tell writes a core: CPUs, those that are shut, memory node, package, L3, L2 and kind.
+func tell(cores []Core) string {
+	var b strings.Builder
+	for _, c := range cores {
+		fmt.Fprintf(&b, "%v%v n%d p%d %d %d %.1s; ", c.CPUs, c.Shut, c.NUMA, c.Package, c.L3, c.L2, c.Kind)
+	}
+	return strings.TrimSuffix(b.String(), "; ")
+}
+
+func join(lists ...[]string) []string { return slices.Concat(lists...) }
+
+var (
+	smt = []string{
+		"cpu/cpu0/topology/thread_siblings_list 0,2", "cpu/cpu2/topology/thread_siblings_list 0,2",
+		"cpu/cpu1/topology/thread_siblings_list 1,3", "cpu/cpu3/topology/thread_siblings_list 1,3",
+	}
+	online  = []string{"cpu/online 0-3"}
+	sockets = []string{
+		"cpu/cpu0/topology/core_siblings_list 0,2", "cpu/cpu0/topology/physical_package_id 4",
+		"cpu/cpu1/topology/core_siblings_list 1,3", "cpu/cpu1/topology/physical_package_id 0",
+	}
+	numa   = []string{"node/online 0,8", "node/node0/cpulist 0,2", "node/node8/cpulist 1,3"}
+	caches = []string{
+		"cpu/cpu*/cache/index0/level 1", "cpu/cpu*/cache/index1/level 2", "cpu/cpu*/cache/index1/type Instruction",
+		"cpu/cpu*/cache/index2/level 2", "cpu/cpu*/cache/index2/type Unified", "cpu/cpu*/cache/index3/level 3",
+	}
+)
+
 func TestReadTopology(t *testing.T) {
-	smt := tree("0,2", "1,3", "0,2", "1,3")
-	whole := tree("0,2", "1,3", "0,2", "1,3")
-	whole["devices/system/cpu/online"] = &fstest.MapFile{Data: []byte("0-3\n")}
-	whole["devices/system/node/node0/cpulist"] = &fstest.MapFile{Data: []byte("0,2\n")}
-	whole["devices/system/node/node1/cpulist"] = &fstest.MapFile{Data: []byte("1,3\n")}
 	tests := []struct {
 		name    string
-		fsys    fstest.MapFS
+		lines   []string
 		allowed []int
 		want    string
 	}{
-		{"cores with two threads", smt, []int{0, 1, 2, 3}, "[{[0 2] [] -1} {[1 3] [] -1}]"},
-		{"one thread of a core allowed", smt, []int{1, 2, 3}, "[{[1 3] [] -1} {[2] [] -1}]"},
-		{"no topology files", tree(), []int{4, 7}, "[{[4] [] -1} {[7] [] -1}]"},
-		{"a core outside of the cpuset", whole, []int{3, 1}, "[{[] [0 2] 0} {[1 3] [] 1}]"},
-		{"nothing allowed", smt, nil, "[]"},
+		{"cores with two threads", smt, []int{0, 1, 2, 3}, "[0 2][] n-1 p-1 -1 -1 ; [1 3][] n-1 p-1 -1 -1 "},
+		{"one thread of a core allowed", smt, []int{1, 2, 3}, "[1 3][] n-1 p-1 -1 -1 ; [2][] n-1 p-1 -1 -1 "},
+		{"no topology files", nil, []int{4, 7}, "[4][] n-1 p-1 -1 -1 ; [7][] n-1 p-1 -1 -1 "},
+		{"a core outside of the cpuset", join(smt, online, numa), []int{3, 1}, "[][0 2] n0 p-1 -1 -1 ; [1 3][] n8 p-1 -1 -1 "},
+		{"nothing allowed", smt, nil, ""},
+		{"two packages", join(smt, online, sockets), []int{0, 1, 2, 3}, "[0 2][] n-1 p4 -1 -1 ; [1 3][] n-1 p0 -1 -1 "},
+		{"packages by number alone", join(smt, online, []string{"cpu/cpu*/topology/physical_package_id *"}), []int{0, 1, 2, 3},
+			"[0 2][] n-1 p0 -1 -1 ; [1 3][] n-1 p1 -1 -1 "},
+		{"packages that the firmware does not tell", join(smt, online, []string{"cpu/cpu*/topology/physical_package_id -1"}), []int{0, 1, 2, 3},
+			"[0 2][] n-1 p-1 -1 -1 ; [1 3][] n-1 p-1 -1 -1 "},
+		{"one L3, each core its own L2", join(smt, online, caches, []string{"cpu/cpu0/cache/index2/shared_cpu_list 0,2", "cpu/cpu0/cache/index3/shared_cpu_list 0-3"}),
+			[]int{0, 1, 2, 3}, "[0 2][] n-1 p-1 0 0 ; [1 3][] n-1 p-1 0 1 "},
+		{"one L2 of two cores, no L3", join(online, caches[:5], []string{"cpu/cpu0/cache/index2/shared_cpu_list 0-1", "cpu/cpu2/cache/index2/shared_cpu_list 2-3"}),
+			[]int{0, 1, 2, 3}, "[0][] n-1 p-1 -1 0 ; [1][] n-1 p-1 -1 0 ; [2][] n-1 p-1 -1 1 ; [3][] n-1 p-1 -1 1 "},
+		{"a broken list of sharers", join(online, caches, []string{"cpu/cpu*/cache/index3/shared_cpu_list 0-x"}), []int{0, 1},
+			"[0][] n-1 p-1 -1 -1 ; [1][] n-1 p-1 -1 -1 ; [][2] n-1 p-1 -1 -1 ; [][3] n-1 p-1 -1 -1 "},
+		{"capacities that differ by little", join(online, []string{"cpu/cpu*/cpu_capacity 102*"}), []int{0, 1},
+			"[0][] n-1 p-1 -1 -1 ; [1][] n-1 p-1 -1 -1 ; [][2] n-1 p-1 -1 -1 ; [][3] n-1 p-1 -1 -1 "},
+		{"big and little", join(online, []string{"cpu/cpu*/cpu_capacity 446", "cpu/cpu3/cpu_capacity 1024", "cpu/cpu2/cpu_capacity 871"}), []int{0, 1, 2, 3},
+			"[0][] n-1 p-1 -1 -1 e; [1][] n-1 p-1 -1 -1 e; [2][] n-1 p-1 -1 -1 p; [3][] n-1 p-1 -1 -1 p"},
 	}
 	for _, test := range tests {
-		got, err := ReadTopology(test.fsys, test.allowed)
-		if err != nil || fmt.Sprint(got.Cores) != test.want {
-			t.Errorf("%s: ReadTopology(%v) = %v, %v; want %s", test.name, test.allowed, got.Cores, err, test.want)
+		got, err := ReadTopology(sysfs(test.lines...), test.allowed)
+		if err != nil || tell(got.Cores) != test.want {
+			t.Errorf("%s: ReadTopology(%v) =\n%s, %v; want\n%s", test.name, test.allowed, tell(got.Cores), err, test.want)
 		}
 	}
-	if _, err := ReadTopology(tree("0-x"), []int{0}); err == nil {
-		t.Error("ReadTopology of a broken sibling list: no error")
+	for _, broken := range []string{"cpu/cpu0/topology/thread_siblings_list 0-x", "node/node0/cpulist 1-0"} {
+		if _, err := ReadTopology(sysfs("node/online 0", broken), []int{0}); err == nil {
+			t.Errorf("ReadTopology with %s: no error", broken)
+		}
+	}
+}
+
+// Intel's hybrids: the fast cores have two threads, the others share an L2, and those
+// of the low-power island have no L3.
+func TestReadHybrid(t *testing.T) {
+	fsys := sysfs("cpu/online 0-7", "cpu/cpu0/topology/thread_siblings_list 0-1",
+		"cpu/cpu0/cache/index0/level 2", "cpu/cpu0/cache/index0/shared_cpu_list 0-1",
+		"cpu/cpu0/cache/index1/level 3", "cpu/cpu0/cache/index1/shared_cpu_list 0-5",
+		"cpu/cpu2/cache/index0/level 2", "cpu/cpu2/cache/index0/shared_cpu_list 2-5",
+		"cpu/cpu2/cache/index1/level 3", "cpu/cpu2/cache/index1/shared_cpu_list 0-5",
+		"cpu/cpu6/cache/index0/level 2", "cpu/cpu6/cache/index0/shared_cpu_list 6-7")
+	for name, kind := range map[string]string{"core": "0-1", "atom": "2-5", "lowpower": "6-7"} {
+		fsys["devices/cpu_"+name+"/cpus"] = &fstest.MapFile{Data: []byte(kind + "\n")}
+	}
+	got, err := ReadTopology(fsys, []int{0, 1, 2, 3, 4, 5, 6, 7})
+	const want = "[0 1][] n-1 p-1 0 0 p; [2][] n-1 p-1 0 1 e; [3][] n-1 p-1 0 1 e; [4][] n-1 p-1 0 1 e; " +
+		"[5][] n-1 p-1 0 1 e; [6][] n-1 p-1 -1 2 e; [7][] n-1 p-1 -1 2 e"
+	if err != nil || tell(got.Cores) != want {
+		t.Errorf("got  %s, %v\nwant %s", tell(got.Cores), err, want)
 	}
 }
 

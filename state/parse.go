@@ -81,6 +81,8 @@ type node struct {
 	Slots    int    `json:"slots,omitempty"`     // written down for it: host:8
 	MaxSlots int    `json:"max_slots,omitempty"` // HOST-11
 	Identity string `json:"identity,omitempty"`  // of the machine (HOST-8)
+	MemTotal int64  `json:"mem_total,omitempty"` // bytes
+	MemFree  int64  `json:"mem_available,omitempty"`
 }
 
 // Parse reads a cluster state. The error is a *psi.Error.
@@ -207,8 +209,9 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 	result := job.Node{
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
 			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots)},
-		Use:   job.Use{Procs: n.Procs, Busy: n.Busy, Taken: n.Taken},
-		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1}},
+		Use: job.Use{Procs: n.Procs, Busy: n.Busy, Taken: n.Taken},
+		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
+			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree}},
 	}
 	if !yes(n.Up) {
 		result.Down = "no answer to the probe"

@@ -84,6 +84,7 @@ func nodeOf(n job.Node, up bool) node {
 		RunJobs: &jobs, Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
 		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserMap, Pin: &pins, MemBind: &binds,
 		CountThreads: n.CountThreads, Slots: n.Slots, MaxSlots: n.MaxSlots, Identity: n.Identity,
+		MemTotal: n.Memory.Total, MemFree: n.Memory.Available,
 	}
 	for i := range n.Load {
 		if !up || n.Load[i] < 0 {
@@ -101,11 +102,9 @@ func coresOf(t pin.Topology) (cores []core, allowed *[]int) {
 	var usable []int
 	all := true
 	for _, c := range t.Cores {
-		one := core{CPUs: slices.Sorted(slices.Values(slices.Concat(c.CPUs, c.Shut)))}
-		if c.NUMA >= 0 {
-			one.NUMA = &c.NUMA
-		}
-		cores = append(cores, one)
+		cores = append(cores, core{
+			CPUs: c.All(), NUMA: known(c.NUMA), Package: known(c.Package), L3: known(c.L3), L2: known(c.L2), Kind: c.Kind,
+		})
 		usable = append(usable, c.CPUs...)
 		all = all && len(c.Shut) == 0
 	}
@@ -114,4 +113,12 @@ func coresOf(t pin.Topology) (cores []core, allowed *[]int) {
 	}
 	slices.Sort(usable)
 	return cores, &usable
+}
+
+// known is a number as the file has it; -1, unknown, is none.
+func known(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
 }

@@ -11,10 +11,20 @@ import (
 // maxCPUs bounds the hardware threads of a node in a file.
 const maxCPUs = 1 << 17
 
-// A core is one of those a file lists one by one.
+// A core is one of those a file lists one by one. The last block is ours.
 type core struct {
 	CPUs []int `json:"cpus"`
 	NUMA *int  `json:"numa"`
+
+	Package *int     `json:"package,omitempty"`
+	L3      *int     `json:"l3,omitempty"`
+	L2      *int     `json:"l2,omitempty"`
+	Kind    pin.Kind `json:"kind,omitempty"`
+}
+
+// place is where a core of a file is.
+func (c core) place() pin.Place {
+	return pin.Place{NUMA: or(c.NUMA, -1), Package: or(c.Package, -1), L3: or(c.L3, -1), L2: or(c.L2, -1), Kind: c.Kind}
 }
 
 // shapes keeps the topologies met so far: a cluster has few kinds of nodes, and a
@@ -57,7 +67,8 @@ func regular(cores, threads, numa int) pin.Topology {
 		for k := range cpus {
 			cpus[k] = i + k*cores
 		}
-		t.Cores[i] = pin.Core{CPUs: cpus, NUMA: i * numa / cores}
+		t.Cores[i] = pin.Core{CPUs: cpus, Place: pin.Nowhere}
+		t.Cores[i].NUMA = i * numa / cores
 	}
 	return t
 }
@@ -76,7 +87,7 @@ func listed(cores []core, allowed *[]int) (pin.Topology, error) {
 			}
 			seen[cpu] = true
 		}
-		t.Cores = append(t.Cores, pin.Core{CPUs: slices.Sorted(slices.Values(c.CPUs)), NUMA: or(c.NUMA, -1)})
+		t.Cores = append(t.Cores, pin.Core{CPUs: slices.Sorted(slices.Values(c.CPUs)), Place: c.place()})
 	}
 	slices.SortFunc(t.Cores, func(a, b pin.Core) int { return cmp.Compare(a.CPUs[0], b.CPUs[0]) })
 	return shut(t, allowed), nil
@@ -93,7 +104,7 @@ func shut(t pin.Topology, allowed *[]int) pin.Topology {
 	}
 	bounded := pin.Topology{Cores: make([]pin.Core, len(t.Cores))}
 	for i, c := range t.Cores {
-		b := pin.Core{NUMA: c.NUMA}
+		b := pin.Core{Place: c.Place}
 		for _, cpu := range c.CPUs {
 			if usable[cpu] {
 				b.CPUs = append(b.CPUs, cpu)

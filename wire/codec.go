@@ -90,6 +90,18 @@ func (c *codec) flag(p *bool) {
 
 func (c *codec) time(p *time.Duration) { c.num64((*int64)(p)) }
 
+// moment walks a time to the nanosecond, without its zone; the zero time stays so.
+func (c *codec) moment(p *time.Time) {
+	n := int64(0)
+	if !p.IsZero() {
+		n = p.UnixNano()
+	}
+	c.num64(&n)
+	if c.reading && n != 0 {
+		*p = time.Unix(0, n)
+	}
+}
+
 func (c *codec) float(p *float64) {
 	n := int64(math.Float64bits(*p))
 	c.num64(&n)
@@ -155,6 +167,10 @@ func (c *codec) core(p *pin.Core) {
 	c.nums(&p.CPUs)
 	c.nums(&p.Shut)
 	c.num(&p.NUMA)
+	c.num(&p.Package)
+	c.num(&p.L3)
+	c.num(&p.L2)
+	c.text((*string)(&p.Kind))
 }
 
 func (c *codec) probe(p *job.Probe) {
@@ -166,4 +182,7 @@ func (c *codec) probe(p *job.Probe) {
 	for i := range p.Load {
 		c.float(&p.Load[i])
 	}
+	c.num64(&p.Memory.Total)
+	c.num64(&p.Memory.Available)
+	c.moment(&p.Clock)
 }

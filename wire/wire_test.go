@@ -33,6 +33,10 @@ func messages(r *rand.Rand) []Message {
 
 // fill sets v to a random value. Lists are never empty: nil and empty are one.
 func fill(r *rand.Rand, v reflect.Value) {
+	if moment, is := v.Addr().Interface().(*time.Time); is {
+		*moment = time.Unix(0, int64(r.Uint64()))
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
