@@ -227,6 +227,9 @@ func readsInput(line Line) bool {
 			return false
 		}
 	}
+	if line.Job.RankFile == "-" {
+		return false
+	}
 	return line.Job.Stdin != "none"
 }
 

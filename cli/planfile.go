@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"remshell/hostlist"
@@ -52,6 +53,13 @@ func planned(line Line, sys System) state.Outcome {
 	env := func(name string) (string, bool) { return lookup(sys.Environ, name) }
 	np, _ := line.Sections[0].Origin("n")
 	in := s.Input(np.Value, flags(line.Job, line.Sections[0]), env, reader(sys))
+	told, err := newFixture(line, stream(in.Open))
+	if err != nil {
+		return told.bad(err)
+	}
+	if n := told.ranks(); in.NP == "" && n > 0 {
+		in.NP = strconv.Itoa(n)
+	}
 	if in.NP == "" {
 		return state.Unreadable(&psi.Error{Code: "bad-state", What: "np is missing; give -n N"})
 	}
@@ -60,20 +68,27 @@ func planned(line Line, sys System) state.Outcome {
 		file := line.Sections[0].HostFile
 		return state.Outcome{Err: &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: file, What: "cannot use", Reason: err.Error()}}
 	}
+	source := "-host"
+	if len(named) == 0 && in.Flags.Nodes == nil {
+		named, source = told.hosts(), told.by
+	}
 	in.Listed = len(named) > 0
 	req, warnings, err := s.Request(in)
 	if err == nil && in.Listed {
-		err = restrict(&req, named)
+		err = restrict(&req, named, source)
 	}
 	if err != nil {
 		return state.Outcome{Warnings: warnings, Err: err}
+	}
+	if err := told.apply(&req, "the list"); err != nil {
+		return told.bad(err)
 	}
 	return state.Decide(req, s.Snapshot(), warnings)
 }
 
 // restrict makes the hosts of -host and -hostfile the candidates, in their order, with
 // the slots that were written down.
-func restrict(req *job.Request, named []hostlist.Entry) error {
+func restrict(req *job.Request, named []hostlist.Entry, source string) error {
 	index := make(map[string]int)
 	var names []string
 	for i, n := range req.Nodes {
@@ -85,12 +100,17 @@ func restrict(req *job.Request, named []hostlist.Entry) error {
 	for _, e := range named {
 		i, known := index[strings.ToLower(e.Host)]
 		if !known {
-			return &psi.Error{Code: "unknown-host", Source: "-host", Token: e.Host, What: "no node with host name", Allowed: names}
+			return &psi.Error{Code: "unknown-host", Source: source, Token: e.Host, What: "no node with host name", Allowed: names}
 		}
 		req.Nodes[i].Slots, req.Nodes[i].MaxSlots = e.Slots, e.MaxSlots
 		req.Turns = append(req.Turns, i)
 	}
 	return nil
+}
+
+// bad is the outcome of a rank file, or map, that cannot be used.
+func (f fixture) bad(err error) state.Outcome {
+	return state.Outcome{Err: &psi.Error{Code: "bad-rankfile", Source: f.by, Token: f.file, What: "cannot use", Reason: err.Error()}}
 }
 
 // stream opens texts as files.

@@ -62,7 +62,19 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 	if err != nil {
 		return req, nil, err
 	}
+	told, err := newFixture(line, sc.open)
+	if err != nil {
+		return req, nil, err
+	}
+	list := "-host and -hostfile"
+	if len(named) == 0 && line.Job.Nodes == "" {
+		named, list = told.hosts(), told.by
+	}
 	warnings, err := sc.place(&req, line, named)
+	if err == nil && told.by != "" {
+		req.Skip = j.SkipUnreachable // the user wrote these hosts down (SSH-6)
+		err = told.apply(&req, list)
+	}
 	return req, warnings, err
 }
 

@@ -30,8 +30,9 @@ type Request struct {
 	Nodes []NodeDef // candidates, each once
 	Turns []int     // indices into Nodes in the user's order, with repeats; nil: each once
 	Placing
-	Nameless bool // nothing named any host: a try-out on this machine
-	Skip     bool // --skip-unreachable: go on without lost candidates
+	Fixed    []Spot // where each rank goes, if that was written down; nil: it was not
+	Nameless bool   // nothing named any host: a try-out on this machine
+	Skip     bool   // --skip-unreachable: go on without lost candidates
 	Limits   Limits
 	Base     Env // for every rank: the launcher's environment and -genv
 	Ends     Ends
@@ -50,6 +51,20 @@ type Placing struct {
 	MapFrom   string // the flag or variable it came from
 	NoPin     bool
 	NoMemBind bool
+}
+
+// A Spot is where one rank was told to go.
+type Spot struct {
+	Node  int        // index into Request.Nodes
+	Picks []pin.Pick // its CPUs there; nil: the next ones that are free
+	At    Mark
+}
+
+// A Mark is a place in what somebody wrote, for messages about it.
+type Mark struct {
+	File             string // the option, for a list
+	Line, Col, Width int    // in characters; Line is 0 for a list
+	Source           string // the whole line
 }
 
 // A User is who asks, in numbers of the launching host.

@@ -12,7 +12,12 @@ import (
 func (s *seating) bind(plans []job.NodePlan) []job.Note {
 	var notes []job.Note
 	for k := range plans {
-		n := &s.sites[s.seats[plans[k].Ranks[0].Rank].site]
+		i := s.seats[plans[k].Ranks[0].Rank].site
+		if s.picked() {
+			s.seatPicked(i, plans[k].Ranks)
+			continue
+		}
+		n := &s.sites[i]
 		cpuMap, note := s.mapOf(n)
 		if note.Code != "" {
 			notes = append(notes, note)

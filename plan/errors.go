@@ -16,12 +16,27 @@ type Error struct {
 	Permanent bool       // waiting cannot help (6.2)
 	Position  int        // in the queue, from 1, if the request is to wait there; else 0
 	Rejected  []job.Note // the nodes that cannot be used now
+
+	At *hostlist.SyntaxError // where the request says so; nil: nowhere in particular
 }
 
-func (e *Error) Error() string { return e.Text }
+// Error is the text or, if a line of the user's is at fault, that line as well.
+func (e *Error) Error() string {
+	if e.At == nil {
+		return e.Text
+	}
+	at := *e.At
+	if e.Way != "" {
+		at.Reason += "; " + e.Way
+	}
+	return at.Error()
+}
 
 // Hint is what to do about it, and which nodes were left out of account.
 func (e *Error) Hint() string {
+	if e.At != nil {
+		return "" // told with the line
+	}
 	hint := e.Way
 	for _, line := range Folded(e.Rejected) {
 		hint += "\n  not used: " + line

@@ -19,8 +19,9 @@ type site struct {
 }
 
 // gather joins the candidates with what their probes found, and turns that are two
-// names of one machine with one another. turns are indices into sites.
-func gather(req job.Request, snap job.Snapshot) (sites []site, turns []int, notes []job.Note) {
+// names of one machine with one another. turns are indices into sites; at is the site
+// of a candidate.
+func gather(req job.Request, snap job.Snapshot) (sites []site, turns, at []int, notes []job.Note) {
 	seen := make(map[int]int, len(snap.Nodes)) // index by ID
 	for i, n := range snap.Nodes {
 		seen[n.ID] = i
@@ -29,7 +30,7 @@ func gather(req job.Request, snap job.Snapshot) (sites []site, turns []int, note
 	for _, f := range snap.Failed {
 		failed[f.Node] = f.Err
 	}
-	at := make([]int, len(req.Nodes)) // site of a candidate
+	at = make([]int, len(req.Nodes))
 	joined := make([]bool, len(req.Nodes))
 	first := make(map[string]int) // site by identity
 	for i, def := range req.Nodes {
@@ -48,7 +49,7 @@ func gather(req job.Request, snap job.Snapshot) (sites []site, turns []int, note
 			notes = append(notes, sameMachine(sites[i].names))
 		}
 	}
-	return sites, turnsOf(req, at, joined), notes
+	return sites, turnsOf(req, at, joined), at, notes
 }
 
 // look is a candidate as it was seen, if it was.

@@ -13,6 +13,7 @@ type seat struct{ site, app int }
 type seating struct {
 	req    job.Request
 	sites  []site
+	of     []int // site of a node of the request
 	order  []int // turns in filling order; sites may repeat
 	widest int   // the largest TPP of the job (5.7)
 
@@ -21,10 +22,14 @@ type seating struct {
 	mine  []int  // ranks of this job, by site
 	seats []seat // by rank
 	over  bool   // ranks share CPUs
+
+	books map[int]*book  // by site, of ranks that were told where to go
+	held  map[int][]int  // the CPUs of a rank that was told
+	each  map[[2]int]int // their number, by app and site
 }
 
-func newSeating(req job.Request, sites []site, order []int) *seating {
-	s := &seating{req: req, sites: sites, order: order, free: make([]int, len(sites)), mine: make([]int, len(sites))}
+func newSeating(req job.Request, sites []site, of, order []int) *seating {
+	s := &seating{req: req, sites: sites, of: of, order: order, free: make([]int, len(sites)), mine: make([]int, len(sites))}
 	for i := range sites {
 		s.free[i] = sites[i].free
 	}
@@ -36,6 +41,9 @@ func newSeating(req job.Request, sites []site, order []int) *seating {
 
 // all places every part of the job, in order, on one state (5.7): all or nothing.
 func (s *seating) all(usable [][]bool) *Error {
+	if s.req.Fixed != nil {
+		return s.fixed(usable)
+	}
 	for a := range s.req.Apps {
 		if err := s.part(a, usable[a]); err != nil {
 			return err

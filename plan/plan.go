@@ -25,12 +25,12 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	if err != nil {
 		return job.Plan{}, err
 	}
-	sites, turns, notes := gather(req, snap)
+	sites, turns, of, notes := gather(req, snap)
 	usable, rejected := judge(req, sites, turns)
 	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: rejected, Notes: notes}
 	order := sort.Turns(nodesOf(sites), remaining(turns, usable), mode)
-	s := newSeating(req, sites, order)
-	if failed := decide(req, snap, s.all(usable), func() bool { return hopeless(req, sites, turns) }); failed != nil {
+	s := newSeating(req, sites, of, order)
+	if failed := decide(req, snap, s.all(usable), func() bool { return hopeless(req, sites, turns, of) }); failed != nil {
 		failed.Rejected = rejected
 		return p, failed
 	}

@@ -18,6 +18,9 @@ type wish struct {
 }
 
 func wishOf(req job.Request, app job.App) wish {
+	if len(req.Fixed) > 0 && req.Fixed[0].Picks != nil {
+		app.Threads = 1 // the CPUs that were written down count
+	}
 	return wish{req.User, app.Types, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid}
 }
 

@@ -33,7 +33,7 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 // hopeless reports whether a request would not even fit if every node of the list
 // were idle and reachable (6.2). A node whose size nobody has seen may be as large as
 // it takes.
-func hopeless(req job.Request, sites []site, turns []int) bool {
+func hopeless(req job.Request, sites []site, turns, of []int) bool {
 	idle := make([]site, len(sites))
 	for i := range sites {
 		idle[i] = sites[i].ideal()
@@ -44,7 +44,7 @@ func hopeless(req job.Request, sites []site, turns []int) bool {
 		}
 	}
 	usable, _ := judge(req, idle, turns)
-	s := newSeating(req, idle, remaining(turns, usable))
+	s := newSeating(req, idle, of, remaining(turns, usable))
 	return s.all(usable) != nil
 }
 

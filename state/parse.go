@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"remshell/job"
+	"remshell/pin"
 	"remshell/psi"
 )
 
@@ -25,7 +26,14 @@ type file struct {
 	GIDs    []int              `json:"gids"`
 	Ahead   int                `json:"queue_ahead"`
 
-	TryOut bool `json:"try_out,omitempty"` // nothing named any host (PLACE-4)
+	TryOut bool   `json:"try_out,omitempty"` // nothing named any host (PLACE-4)
+	Spots  []spot `json:"spots,omitempty"`   // where each rank was told to go
+}
+
+// A spot is the place of a rank; no CPUs: the next ones that are free.
+type spot struct {
+	Node int    `json:"node"` // its ID
+	CPUs string `json:"cpus,omitempty"`
 }
 
 type config struct {
@@ -115,7 +123,33 @@ func Parse(data []byte) (*State, error) {
 		return nil, err
 	}
 	byID(s.Nodes)
+	if err := s.readSpots(f.Spots); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// readSpots finds the nodes of the spots, which are sorted by now.
+func (s *State) readSpots(spots []spot) error {
+	index := make(map[int]int, len(s.Nodes))
+	for i, n := range s.Nodes {
+		index[n.ID] = i
+	}
+	for rank, spot := range spots {
+		i, known := index[spot.Node]
+		if !known {
+			return bad(fmt.Sprintf("rank %d has its spot on node %d, which there is not", rank, spot.Node))
+		}
+		var picks []pin.Pick
+		if spot.CPUs != "" {
+			var err error
+			if picks, err = pin.ParsePicks(spot.CPUs); err != nil {
+				return bad(fmt.Sprintf("spot of rank %d: %v", rank, err))
+			}
+		}
+		s.Spots = append(s.Spots, job.Spot{Node: i, Picks: picks})
+	}
+	return nil
 }
 
 // readNumbers reads what may be a bad number of the user, and is then no fault of

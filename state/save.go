@@ -34,9 +34,21 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 		n.NodeDef = def
 		f.Nodes = append(f.Nodes, nodeOf(n, up && n.Down == ""))
 	}
+	for _, s := range req.Fixed {
+		f.Spots = append(f.Spots, spot{Node: req.Nodes[s.Node].ID, CPUs: picked(s.Picks)})
+	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	return encoder.Encode(f)
+}
+
+// picked writes down the CPUs of a rank.
+func picked(picks []pin.Pick) string {
+	var items []string
+	for _, p := range picks {
+		items = append(items, p.String())
+	}
+	return strings.Join(items, ";")
 }
 
 func text(n int) json.RawMessage { return json.RawMessage(strconv.Itoa(n)) }

@@ -32,7 +32,8 @@ type State struct {
 	User  job.User
 	Ahead int
 
-	TryOut bool // nothing named any host: the one node is shared if need be (PLACE-4)
+	TryOut bool       // nothing named any host: the one node is shared if need be (PLACE-4)
+	Spots  []job.Spot // where each rank was told to go; nil: nowhere
 }
 
 // Defs are the configured nodes.
@@ -113,7 +114,7 @@ func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	return job.Request{
-		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Nameless: s.TryOut,
+		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Nameless: s.TryOut, Fixed: s.Spots,
 		Apps: []job.App{{N: atoi(in.NP), Share: choice.Share}},
 	}, choice.Warnings, err
 }

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/pin"
+)
+
+// A fixture is what the user wrote down about the place of each rank: a rank file
+// (cli.md 4.3) or -rankmap. The zero value says nothing.
+type fixture struct {
+	by    string // the option
+	file  string
+	lines []hostlist.RankLine
+	nodes []hostlist.NodeIndex
+}
+
+// newFixture reads -rankfile or -rankmap.
+func newFixture(line Line, open func(string) (io.ReadCloser, error)) (fixture, error) {
+	var f fixture
+	j := line.Job
+	for _, option := range []string{"rankfile", "rankmap"} {
+		g, given := line.Origin(option)
+		if given && f.by != "" {
+			return f, &UsageError{fmt.Sprintf("%s contradicts %s", g.Spelled, f.by), "keep one"}
+		}
+		if given {
+			f.by = g.Spelled
+		}
+	}
+	var err error
+	switch {
+	case j.RankFile != "":
+		f.file = j.RankFile
+		f.lines, err = hostlist.ReadRanks(j.RankFile, open, checkSlots)
+	case j.RankMap != "":
+		f.file = f.by
+		f.nodes, err = hostlist.ParseRankMap(f.by, j.RankMap)
+	}
+	if err != nil || f.by == "" {
+		return f, err
+	}
+	return f, f.contradicted(line)
+}
+
+// contradicted refuses what else was said about the place of ranks: nothing is
+// swallowed silently.
+func (f fixture) contradicted(line Line) error {
+	said := func(option string) bool { _, given := line.Origin(option); return given }
+	options := []string{"loop-nodes-first", "sort", "cpu-map"}
+	for _, option := range options {
+		if g, _ := line.Origin(option); said(option) && g.Value != "no" {
+			return &UsageError{fmt.Sprintf("%s contradicts %s, which says where each rank goes", g.Spelled, f.by), "keep one"}
+		}
+	}
+	for _, s := range line.Sections {
+		if g, given := s.Origin("tpp"); given && f.lines != nil {
+			return &UsageError{fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, f.by), "keep one"}
+		}
+	}
+	return nil
+}
+
+// checkSlots is what a rank file may say of CPUs.
+func checkSlots(slots string) (from, to int, err error) {
+	_, err = pin.ParsePicks(slots)
+	var at *pin.SpanError
+	if errors.As(err, &at) {
+		from, to = at.From, at.To
+	}
+	return from, to, err
+}
+
+// ranks is how many ranks were told where to go.
+func (f fixture) ranks() int {
+	n := len(f.nodes)
+	for _, l := range f.lines {
+		n = max(n, l.Last+1)
+	}
+	return n
+}
+
+// hosts are those a rank file names, each once.
+func (f fixture) hosts() []hostlist.Entry {
+	var hosts []hostlist.Entry
+	seen := make(map[string]bool)
+	for _, l := range f.lines {
+		if name := strings.ToLower(l.Host.Host); l.Index < 0 && !seen[name] {
+			seen[name] = true
+			hosts = append(hosts, l.Host)
+		}
+	}
+	return hosts
+}
+
+// apply tells each rank of a request where to go, and lets go of the candidates that
+// none goes to. list is what named them, in words.
+func (f fixture) apply(req *job.Request, list string) error {
+	if f.by == "" {
+		return nil
+	}
+	n, err := f.number(req)
+	if err != nil {
+		return err
+	}
+	if req.Fixed, err = f.spots(req, n, list); err != nil {
+		return err
+	}
+	keepUsed(req)
+	return nil
+}
+
+// number is the number of ranks, which it fills in where -n is missing. Each must have
+// its place; places of further ranks are for other runs.
+func (f fixture) number(req *job.Request) (n int, err error) {
+	for i := range req.Apps {
+		if req.Apps[i].N == 0 {
+			req.Apps[i].N = f.ranks()
+		}
+		n += req.Apps[i].N
+	}
+	lines := f.lines
+	if k := len(f.nodes); k > 0 {
+		lines = []hostlist.RankLine{{First: 0, Last: k - 1}}
+	}
+	missing := hostlist.Missing(lines, n)
+	if missing != "" {
+		err = &UsageError{fmt.Sprintf("%s: no place is given for %s", f.file, rankNoun(missing)),
+			fmt.Sprintf("-n is %d, and each rank needs one", n)}
+	}
+	return n, err
+}
+
+func rankNoun(spans string) string {
+	if strings.ContainsAny(spans, "-,") {
+		return "ranks " + spans
+	}
+	return "rank " + spans
+}
+
+// spots are the places of n ranks.
+func (f fixture) spots(req *job.Request, n int, list string) ([]job.Spot, error) {
+	find := newFinder(req)
+	spots := make([]job.Spot, n)
+	var errs []error
+	for rank, node := range f.nodes[:min(n, len(f.nodes))] {
+		i, reason := find.at(node.Node)
+		if reason != "" {
+			return nil, node.Fault(fmt.Sprintf("there is no node %d: %s", node.Node, reason))
+		}
+		spots[rank] = job.Spot{Node: i, At: markOf(node.Fault(""))}
+	}
+	for _, l := range f.lines {
+		if l.First >= n {
+			continue
+		}
+		i, reason := find.line(l, list)
+		if reason != "" && len(errs) < 10 {
+			errs = append(errs, l.HostFault(reason))
+		}
+		picks, _ := pin.ParsePicks(l.Slots) // checked
+		spot := job.Spot{Node: i, Picks: picks, At: markOf(l.Fault(0, len(l.Slots), ""))}
+		for rank := l.First; rank <= min(l.Last, n-1); rank++ {
+			spots[rank] = spot
+		}
+	}
+	return spots, errors.Join(errs...)
+}
+
+func markOf(e *hostlist.SyntaxError) job.Mark {
+	return job.Mark{File: e.File, Line: e.Line, Col: e.Col, Width: e.Width, Source: e.Source}
+}
+
+// A finder finds candidates by name, or by their place in the host list.
+type finder struct {
+	names map[string]int
+	order []int
+}
+
+func newFinder(req *job.Request) finder {
+	f := finder{names: make(map[string]int), order: listOf(req)}
+	for _, i := range slices.Backward(f.order) {
+		n := &req.Nodes[i]
+		for _, name := range append([]string{n.Host}, n.Aliases...) {
+			f.names[strings.ToLower(name)] = i
+		}
+	}
+	for _, i := range f.order {
+		f.names[strings.ToLower(req.Nodes[i].Name)] = i
+	}
+	return f
+}
+
+// listOf is the host list: each candidate once, by its first turn.
+func listOf(req *job.Request) []int {
+	var order []int
+	if req.Turns == nil {
+		for i := range req.Nodes {
+			order = append(order, i)
+		}
+		return order
+	}
+	seen := make([]bool, len(req.Nodes))
+	for _, i := range req.Turns {
+		if !seen[i] {
+			seen[i] = true
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
+// line finds the host of a rank file's line, or says why not.
+func (f finder) line(l hostlist.RankLine, list string) (i int, reason string) {
+	if l.Index >= 0 {
+		if i, reason = f.at(l.Index); reason != "" {
+			reason = fmt.Sprintf("+n%d is none of the hosts: %s", l.Index, reason)
+		}
+		return i, reason
+	}
+	i, known := f.names[strings.ToLower(l.Host.Host)]
+	if !known {
+		return 0, fmt.Sprintf("host %q is not among the hosts of %s", l.Host.Host, list)
+	}
+	return i, ""
+}
+
+// at finds the index-th host of the list.
+func (f finder) at(index int) (i int, reason string) {
+	switch n := len(f.order); {
+	case index < n:
+		return f.order[index], ""
+	case n == 1:
+		return 0, "the host list has one, number 0"
+	default:
+		return 0, fmt.Sprintf("the host list has %d, from 0 to %d", n, n-1)
+	}
+}
+
+// keepUsed drops the candidates to which no rank goes: nobody need look at them.
+func keepUsed(req *job.Request) {
+	at := make([]int, len(req.Nodes)) // new index, from 1
+	for _, s := range req.Fixed {
+		at[s.Node] = 1
+	}
+	var nodes []job.NodeDef
+	for i, n := range req.Nodes {
+		if at[i] > 0 {
+			nodes = append(nodes, n)
+			at[i] = len(nodes)
+		}
+	}
+	for rank := range req.Fixed {
+		req.Fixed[rank].Node = at[req.Fixed[rank].Node] - 1
+	}
+	req.Nodes, req.Turns = nodes, nil
+}

@@ -1,0 +1,157 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/pin"
+)
+
+// This file places ranks that were told where to go (rank file, -rankmap; cli.md 4.3).
+// Nothing is chosen: a rank goes where it was told, or there is no plan.
+
+// fixed places every rank.
+func (s *seating) fixed(usable [][]bool) *Error {
+	s.books, s.held, s.each = make(map[int]*book), make(map[int][]int), make(map[[2]int]int)
+	rank := 0
+	for a, app := range s.req.Apps {
+		for range app.N {
+			if rank == len(s.req.Fixed) {
+				return &Error{Code: NotEnough, Text: fmt.Sprintf("nobody says where rank %d is to go", rank), Permanent: true}
+			}
+			if err := s.settle(rank, a, usable[a]); err != nil {
+				return err
+			}
+			rank++
+		}
+	}
+	return nil
+}
+
+// settle puts a rank at its spot.
+func (s *seating) settle(rank, a int, usable []bool) *Error {
+	spot := &s.req.Fixed[rank]
+	i := s.of[spot.Node]
+	n, app := &s.sites[i], s.req.Apps[a]
+	width := max(1, app.Threads)
+	switch limit := s.limit(i, app); {
+	case !n.may(app.Hosts):
+		return refuse(spot, NoNodes, "rank %d runs another program than %s is for: that is to run on %s only", rank, n.Name, hostlist.Fold(app.Hosts))
+	case !usable[i]:
+		w := wishOf(s.req, app)
+		code, detail := dropped(n, &w)
+		return refuse(spot, NoNodes, "rank %d cannot run on %s: %s (%s)", rank, n.Name, code, detail)
+	case limit <= 0 || app.PerNode > 0 && s.each[[2]int{a, i}] >= app.PerNode:
+		return refuse(spot, Limits, "rank %d is one too many on %s: -ppn, max_slots or maxproc allow %d there", rank, n.Name, s.mine[i])
+	case spot.Picks != nil:
+		width = 1
+		if err := s.pick(rank, i); err != nil {
+			return err
+		}
+	}
+	if crowded := s.free[i] < width; crowded && (spot.Picks == nil || n.Slots > 0) {
+		if err := s.share(spot, n, fmt.Sprintf("rank %d finds no free slot on %s, which has %d", rank, n.Name, n.free)); err != nil {
+			return err
+		}
+	}
+	s.put(a, i, 1)
+	s.free[i] += max(1, app.Threads) - width
+	s.each[[2]int{a, i}]++
+	return nil
+}
+
+// share lets ranks have the same CPUs if that is welcome.
+func (s *seating) share(spot *job.Spot, n *site, what string) *Error {
+	welcome := s.req.Overbook || s.req.Nameless && spot.Picks == nil
+	if n.NoOverbook || s.req.Forbid || !welcome {
+		e := refuse(spot, NotEnough, "%s", what)
+		e.Way = "give it another place, or share CPUs with --overbook"
+		if n.NoOverbook {
+			e.Way = "give it another place; this node may not be overbooked"
+		}
+		return e
+	}
+	s.over = true
+	return nil
+}
+
+// pick finds the CPUs that were written down for a rank, and sees that it may have them.
+func (s *seating) pick(rank, i int) *Error {
+	n, spot := &s.sites[i], &s.req.Fixed[rank]
+	book := s.bookOf(i)
+	cpus, err := book.numbers.CPUs(spot.Picks)
+	if err != nil {
+		return refuse(spot, NotEnough, "rank %d: %s %w", rank, n.Name, err)
+	}
+	for _, cpu := range cpus {
+		if slot, is := book.slot[cpu]; is && n.busy[book.slots[slot].Number] {
+			return refuse(spot, NotEnough, "rank %d: CPU %d of %s is in use by another job", rank, cpu, n.Name)
+		}
+		if other, taken := book.owner[cpu]; taken {
+			if err := s.share(spot, n, fmt.Sprintf("ranks %d and %d are both to have CPU %d of %s", other, rank, cpu, n.Name)); err != nil {
+				return err
+			}
+		}
+		book.owner[cpu] = rank
+	}
+	slices.Sort(cpus)
+	s.held[rank] = cpus
+	return nil
+}
+
+// picked reports whether CPUs were written down, and not nodes alone.
+func (s *seating) picked() bool { return len(s.req.Fixed) > 0 && s.req.Fixed[0].Picks != nil }
+
+// A book is what a node has, and who of this job has it.
+type book struct {
+	numbers *pin.Numbering
+	slots   []pin.Unit
+	slot    map[int]int // of a CPU
+	owner   map[int]int // the last rank that was given a CPU
+}
+
+func (s *seating) bookOf(i int) *book {
+	if b := s.books[i]; b != nil {
+		return b
+	}
+	n := &s.sites[i]
+	b := &book{numbers: n.Topology.Numbering(n.CountThreads), slots: pin.Slots(n.Topology.List(n.CountThreads), n.CPUMap),
+		slot: make(map[int]int), owner: make(map[int]int)}
+	for slot, u := range b.slots {
+		for _, cpu := range u.CPUs {
+			b.slot[cpu] = slot
+		}
+	}
+	s.books[i] = b
+	return b
+}
+
+// seatPicked gives the ranks of a node the CPUs that were written down for them, and
+// of its slots those they touch.
+func (s *seating) seatPicked(i int, ranks []job.RankPlan) {
+	n, book := &s.sites[i], s.bookOf(i)
+	for k := range ranks {
+		cpus := s.held[ranks[k].Rank]
+		var mine []int
+		for _, cpu := range cpus {
+			mine = append(mine, book.slot[cpu])
+		}
+		slices.Sort(mine)
+		seat := pin.NewSeat(book.slots, slices.Compact(mine))
+		seat.CPUs = cpus
+		s.give(n, &ranks[k], seat)
+	}
+}
+
+// refuse is the error about one spot, with the line where it was written.
+func refuse(spot *job.Spot, code, format string, args ...any) *Error {
+	reason := fmt.Errorf(format, args...).Error()
+	if spot.At.File == "" {
+		return &Error{Code: code, Text: reason}
+	}
+	m := spot.At
+	at := &hostlist.SyntaxError{File: m.File, Line: m.Line, Col: m.Col, Width: m.Width, Source: m.Source, Reason: reason}
+	return &Error{Code: code, Text: at.Where() + ": " + reason, At: at}
+}

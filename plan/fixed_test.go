@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// spots reads "a/0-1 b/p4 a": nodes are a, b, c in the order of the cluster.
+func spots(t *testing.T, text string) []job.Spot {
+	t.Helper()
+	var all []job.Spot
+	for _, word := range strings.Fields(text) {
+		node, cpus, told := strings.Cut(word, "/")
+		spot := job.Spot{Node: int(node[0] - 'a'), At: job.Mark{File: "ranks", Line: len(all) + 1, Col: 1, Source: word}}
+		if told {
+			var err error
+			if spot.Picks, err = pin.ParsePicks(cpus); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, spot)
+	}
+	return all
+}
+
+// Ranks that were told where to go are there, or there is no plan.
+func TestFixed(t *testing.T) {
+	over := job.Placing{Overbook: true}
+	tests := []struct {
+		name, cluster, spots string
+		placing              job.Placing
+		apps                 []job.App
+		want                 string
+	}{
+		{"as written", "a:4 b:2", "a/3 b/0-1 a/0", job.Placing{}, nil, "a:3 b:0,1 a:0"},
+		{"nodes alone", "a:2 b:2", "b a b", job.Placing{}, nil, "b:0 a:0 b:1"},
+		{"several programs", "a:4 b:2", "a/3 b/0 b/1", job.Placing{}, []job.App{{N: 1}, {N: 2}}, "a:3 b:0 b:1"},
+		{"the others run elsewhere", "a:4 b:2", "a/3 b/0", job.Placing{}, []job.App{{N: 1}, {N: 1, Hosts: []string{"a"}}},
+			"ranks:2:1: rank 1 runs another program than b is for: that is to run on a only"},
+		{"wide ones", "a:4", "a a", job.Placing{}, []job.App{{N: 2, Share: job.Share{Threads: 2}}}, "a:0,1 a:2,3"},
+		{"too wide", "a:4", "a a", job.Placing{}, []job.App{{N: 2, Share: job.Share{Threads: 3}}},
+			"ranks:2:1: rank 1 finds no free slot on a, which has 4"},
+		{"a CPU that is not there", "a:4 b:2", "a/0 b/2", job.Placing{}, nil, "ranks:2:1: rank 1: b has no slot 2: it has 0-1"},
+		{"the same CPU", "a:4", "a/0-1 a/1", job.Placing{}, nil, "ranks:2:1: ranks 0 and 1 are both to have CPU 1 of a"},
+		{"the same CPU, and it is welcome", "a:4", "a/0-1 a/1", over, nil, "a:0,1 a:1"},
+		{"a full node", "a:1 b:1", "a a", job.Placing{}, nil, "ranks:2:1: rank 1 finds no free slot on a, which has 1"},
+		{"a full node, and it is welcome", "a:1 b:1", "a a", over, nil, "a:0 a:0"},
+		{"a limit", "a:4 b:4", "a/0 b/0 a/1", job.Placing{}, []job.App{{N: 3, Share: job.Share{PerNode: 1}}},
+			"ranks:3:1: rank 2 is one too many on a: -ppn, max_slots or maxproc allow 1 there"},
+		{"without a place", "a:4", "a/0", job.Placing{}, []job.App{{N: 2}}, "nobody says where rank 1 is to go"},
+	}
+	for _, test := range tests {
+		apps := test.apps
+		if apps == nil {
+			apps = []job.App{{N: len(strings.Fields(test.spots))}}
+		}
+		req, snap := on(job.Request{Apps: apps, Placing: test.placing, Fixed: spots(t, test.spots)}, cluster(test.cluster))
+		p, err := Make(req, snap)
+		got := bound(p)
+		var failed *Error
+		if errors.As(err, &failed) {
+			got = failed.Text
+		}
+		if got != test.want {
+			t.Errorf("%s: %s; want %s", test.name, got, test.want)
+		}
+		if failed != nil && !failed.Permanent {
+			t.Errorf("%s: %v could be helped by waiting", test.name, failed)
+		}
+	}
+}
+
+// bound is the node and CPUs of every rank, in order.
+func bound(p job.Plan) string {
+	ranks := make([]string, p.Size)
+	for _, n := range p.Nodes {
+		for _, r := range n.Ranks {
+			cpus := strings.ReplaceAll(strings.Trim(fmt.Sprint(r.CPUs), "[]"), " ", ",")
+			ranks[r.Rank] = n.Name + ":" + cpus
+		}
+	}
+	return strings.Join(ranks, " ")
+}
+
+// Whatever is busy, down or reserved is refused, with the line and the reason; waiting
+// may help.
+func TestFixedUnavailable(t *testing.T) {
+	for spot, want := range map[string]string{
+		"a/1": "ranks:1:1: rank 0: CPU 1 of a is in use by another job",
+		"b/0": "ranks:1:1: rank 0 cannot run on b: unreachable (no answer)",
+		"c/0": "ranks:1:1: rank 0 cannot run on c: exclusive-by-other (used exclusively by another job)",
+		"c":   "ranks:1:1: rank 0 cannot run on c: exclusive-by-other (used exclusively by another job)",
+	} {
+		req, snap := on(job.Request{Apps: []job.App{{N: 1}}, Fixed: spots(t, spot)}, cluster("a:2 b:2 c:2"))
+		snap.Nodes[0].Use = job.Use{Procs: 1, Busy: []int{1}}
+		snap.Nodes[1].Down = "no answer"
+		snap.Nodes[2].Taken = true
+		_, err := Make(req, snap)
+		var failed *Error
+		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "waiting could help\n  1 | "+spot) {
+			t.Errorf("%s: %v; want %s", spot, err, want)
+		}
+	}
+}
+
+// Any spots make a plan that has them, or none.
+func TestFixedProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	placed := 0
+	for range 2000 {
+		nodes, req, words := cluster("a:3 b:4 c:1"), job.Request{}, []string{}
+		for range 1 + r.IntN(4) {
+			words = append(words, fmt.Sprintf("%c/%d", 'a'+rune(r.IntN(3)), r.IntN(4)))
+		}
+		req.Overbook = r.IntN(4) == 0
+		req.Apps, req.Fixed = []job.App{{N: len(words)}}, spots(t, strings.Join(words, " "))
+		req, snap := on(req, nodes)
+		p, err := Make(req, snap)
+		distinct := slices.Compact(slices.Sorted(slices.Values(words)))
+		fits := !slices.ContainsFunc(words, func(w string) bool {
+			size := map[byte]byte{'a': '3', 'b': '4', 'c': '1'}[w[0]]
+			return w[2] >= size
+		})
+		if want := fits && (req.Overbook || len(distinct) == len(words)); want != (err == nil) {
+			t.Fatalf("%v, overbook %v: %v", words, req.Overbook, err)
+		}
+		if err != nil {
+			continue
+		}
+		placed++
+		if got := strings.ReplaceAll(bound(p), ":", "/"); got != strings.Join(words, " ") {
+			t.Fatalf("%v became %s", words, got)
+		}
+		if p.Overbooked != (len(distinct) < len(words)) {
+			t.Fatalf("%v: overbooked %v", words, p.Overbooked)
+		}
+	}
+	if placed < 100 {
+		t.Errorf("only %d plans", placed)
+	}
+}
