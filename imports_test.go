@@ -34,6 +34,7 @@ var lower = map[string][]string{
 	"config":            {"hostlist", "job", "sort"},
 	"plan":              {"hostlist", "job", "pin", "sort"},
 	"wire":              {"job", "pin"},
+	"ledger":            {"job"},
 	"reach":             {"proc", "sshx"},
 	"helper":            {"job", "pin", "pmiserver", "proc", "wire"},
 	"launch":            {"hostlist", "job", "plan", "pmiserver", "wire"},

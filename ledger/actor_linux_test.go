@@ -1,0 +1,313 @@
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+)
+
+// An actor is this test binary as another process, maybe of another user. It does what it
+// is told, a line each, and answers each with a line.
+type actor struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	to   io.WriteCloser
+	from *bufio.Scanner
+}
+
+const actorEnv = "LEDGER_TEST_ACTOR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(actorEnv); dir != "" {
+		act(dir)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// stranger is a user of no name.
+const stranger = 60123
+
+func (a *actor) uid() int {
+	if c := a.cmd.SysProcAttr.Credential; c != nil {
+		return int(c.Uid)
+	}
+	return os.Geteuid()
+}
+
+// newActor starts a process on a ledger. uid 0 is the user of the test.
+func newActor(t *testing.T, dir string, uid uint32) *actor {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe") // its path may be closed to others
+	cmd.Env = append(os.Environ(), actorEnv+"="+dir)
+	cmd.Dir, cmd.Stderr = "/", os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if uid != 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
+	}
+	to, err1 := cmd.StdinPipe()
+	from, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	a := &actor{t, cmd, to, bufio.NewScanner(from)}
+	t.Cleanup(a.kill)
+	return a
+}
+
+// kill is SIGKILL, and waits for the end.
+func (a *actor) kill() {
+	a.cmd.Process.Kill()
+	a.cmd.Wait()
+}
+
+func (a *actor) tell(line ...any) {
+	a.t.Helper()
+	if _, err := fmt.Fprintln(a.to, line...); err != nil {
+		a.t.Errorf("telling %v: %v", line, err)
+	}
+}
+
+// hear returns the next line; "" is the actor's end.
+func (a *actor) hear() string {
+	if !a.from.Scan() {
+		return ""
+	}
+	return a.from.Text()
+}
+
+func (a *actor) ask(line ...any) string {
+	a.t.Helper()
+	a.tell(line...)
+	return a.hear()
+}
+
+func (a *actor) want(want string, line ...any) {
+	a.t.Helper()
+	if got := a.ask(line...); got != want {
+		a.t.Fatalf("%v: got %q, want %q", line, got, want)
+	}
+}
+
+// act is the life of an actor.
+func act(dir string) {
+	b, err := Open(dir, "this node")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := &stage{b: b}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		fmt.Println(s.play(words[0], words[1:]))
+	}
+}
+
+type stage struct {
+	b     *Book
+	held  *Held
+	place *Place
+	keep  []int // descriptors
+}
+
+// play does one thing and returns "ok" or what came of it.
+func (s *stage) play(what string, args []string) any {
+	ctx := context.Background()
+	switch what {
+	case "take": // JOB CPU,CPU
+		var err error
+		s.held, err = s.b.Take(ctx, claimOf(args[0], numbers(args[1])...), apart(numbers(args[1])))
+		return outcome(err)
+	case "release":
+		return outcome(s.held.Release())
+	case "claims":
+		claims, err := s.b.Claims()
+		if err != nil {
+			return err
+		}
+		return strings.Join(jobs(claims), " ")
+	case "enqueue": // JOB
+		var err error
+		if s.place, err = s.b.Enqueue(ticketOf(args[0])); err != nil {
+			return err
+		}
+		return s.place.Ticket.Number
+	case "turn": // says how many are ahead on every change, and "turn"
+		err := s.place.Turn(ctx, func(n int) { fmt.Println("ahead", n) })
+		if err != nil {
+			return err
+		}
+		return "turn"
+	case "leave":
+		return outcome(s.place.Leave())
+	}
+	return outcome(s.evil(what, args))
+}
+
+// evil does what only somebody malicious does.
+func (s *stage) evil(what string, args []string) error {
+	switch what {
+	case "remove":
+		return os.Remove(args[0])
+	case "rename":
+		return os.Rename(args[0], args[1])
+	case "link":
+		return os.Link(args[0], args[1])
+	case "symlink":
+		return os.Symlink(args[0], args[1])
+	case "mkdir":
+		return os.Mkdir(args[0], 0o755)
+	case "fifo":
+		return unix.Mkfifo(args[0], 0o666)
+	case "write": // FILE TEXT: kept open and locked as a claim would be
+		return s.lock(args[0], args[1], os.O_CREATE|os.O_RDWR, unix.F_WRLCK)
+	case "readlock":
+		return s.lock(args[0], "", os.O_RDONLY, unix.F_RDLCK)
+	case "writelock":
+		return s.lock(args[0], "", os.O_RDWR, unix.F_WRLCK)
+	case "flock":
+		f, err := unix.Open(args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		s.keep = append(s.keep, f)
+		return unix.Flock(f, unix.LOCK_EX)
+	}
+	return errors.New("no such play: " + what)
+}
+
+func (s *stage) lock(name, text string, flags int, kind int16) error {
+	fd, err := unix.Open(name, flags|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	s.keep = append(s.keep, fd)
+	if text != "" {
+		if _, err := unix.Write(fd, []byte(text)); err != nil {
+			return err
+		}
+	}
+	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind})
+}
+
+func outcome(err error) any {
+	if err == nil {
+		return "ok"
+	}
+	return err
+}
+
+func numbers(list string) (n []int) {
+	for text := range strings.SplitSeq(list, ",") {
+		i, _ := strconv.Atoi(text)
+		n = append(n, i)
+	}
+	return n
+}
+
+// claimOf is a claim of this process, with a rank on each CPU.
+func claimOf(id string, cpus ...int) Claim {
+	c := Claim{Job: job.ID(id), UID: os.Geteuid(), User: "me", From: "here", Node: "n1", Nodes: 1,
+		Size: len(cpus), Since: time.Now(), Command: "./program"}
+	for rank, cpu := range cpus {
+		c.Ranks = append(c.Ranks, Seat{rank, []int{cpu}})
+	}
+	return c
+}
+
+func ticketOf(id string) Ticket {
+	return Ticket{Job: job.ID(id), UID: os.Geteuid(), User: "me", From: "here", Size: 4, Since: time.Now(), Summary: "4 ranks"}
+}
+
+var errTaken = errors.New("taken")
+
+// apart fits when none of the CPUs is used.
+func apart(cpus []int) func([]Claim) error {
+	return func(others []Claim) error {
+		u := Use(others, nil)
+		for _, cpu := range cpus {
+			if u.Taken || slices.Contains(u.Busy, cpu) {
+				return errTaken
+			}
+		}
+		return nil
+	}
+}
+
+func always([]Claim) error { return nil }
+
+func jobs(claims []Claim) []string {
+	var ids []string
+	for _, c := range claims {
+		ids = append(ids, string(c.Job))
+	}
+	return ids
+}
+
+// shared is a directory as /var/tmp is.
+func shared(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func open(t testing.TB, dir string) *Book {
+	t.Helper()
+	b, err := Open(dir, "this node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func wantClaims(t *testing.T, b *Book, want ...string) {
+	t.Helper()
+	claims, err := b.Claims()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := jobs(claims); !slices.Equal(got, want) {
+		t.Fatalf("claims of %q, want %q", got, want)
+	}
+}
+
+// eventually waits for what nobody tells of.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !is() {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
+		}
+		sleep(t.Context(), time.Millisecond)
+	}
+}
+
+// files are those of a kind that lie there, alive or not.
+func files(t *testing.T, b *Book, kind string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(b.path, b.prefix+kind+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

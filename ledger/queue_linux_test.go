@@ -1,0 +1,186 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestNextNumber(t *testing.T) {
+	for _, c := range []struct {
+		first   int64
+		present []int64
+		want    int64
+	}{
+		{0, nil, 1},
+		{1, []int64{1, 2, 3}, 4},
+		{5, []int64{2, 5, 9}, 10},
+		{5, []int64{5, maxNumber}, 6}, // somebody would end the queue
+		{0, []int64{maxNumber}, 1},
+		{7_000_000_000, []int64{3, 7_000_000_000}, 7_000_000_001},
+	} {
+		if got := nextNumber(c.first, c.present); got != c.want {
+			t.Errorf("%+v: got %d", c, got)
+		}
+	}
+}
+
+// Twenty waiters get their turn in the order of their tickets.
+func TestOrder(t *testing.T) {
+	dir := shared(t)
+	var queue []*actor
+	for i := range 20 {
+		a := newActor(t, dir, 0)
+		a.want(fmt.Sprint(i+1), "enqueue", fmt.Sprintf("j%d", i))
+		queue = append(queue, a)
+		a.want(fmt.Sprint("ahead ", i), "turn")
+	}
+	for i, a := range queue {
+		if got := a.hear(); got != "turn" {
+			t.Fatalf("waiter %d: %q", i, got)
+		}
+		a.want("ok", "leave")
+		for k := i + 1; k < len(queue); k++ {
+			if got, want := queue[k].hear(), fmt.Sprint("ahead ", k-i-1); got != want {
+				t.Fatalf("waiter %d: %q, want %q", k, got, want)
+			}
+		}
+	}
+}
+
+// The head, one in the middle and the last are killed: the others keep their order.
+func TestKilledWaiters(t *testing.T) {
+	dir := shared(t)
+	b := open(t, dir)
+	var queue []*actor
+	for i := range 6 {
+		a := newActor(t, dir, 0)
+		a.want(fmt.Sprint(i+1), "enqueue", fmt.Sprintf("j%d", i))
+		a.want(fmt.Sprint("ahead ", i), "turn")
+		queue = append(queue, a)
+	}
+	heard := func(a *actor, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if got := a.hear(); got != w {
+				t.Fatalf("got %q, want %q", got, w)
+			}
+		}
+	}
+	heard(queue[0], "turn")
+	queue[2].kill()
+	heard(queue[3], "ahead 2")
+	heard(queue[4], "ahead 3")
+	heard(queue[5], "ahead 4")
+	queue[0].kill()
+	heard(queue[1], "ahead 0", "turn")
+	heard(queue[3], "ahead 1")
+	heard(queue[4], "ahead 2")
+	queue[5].kill()
+	queue[1].want("ok", "leave")
+	heard(queue[3], "ahead 0", "turn")
+	tickets, err := b.Tickets()
+	if err != nil || len(tickets) != 2 || tickets[0].Number != 4 || tickets[1].Number != 5 {
+		t.Errorf("tickets %v, %v", tickets, err)
+	}
+	p, err := b.Enqueue(ticketOf("new"))
+	if err != nil || p.Ticket.Number != 7 {
+		t.Fatal(p, err)
+	}
+	if n, err := p.Ahead(); n != 2 || err != nil {
+		t.Error(n, err)
+	}
+	if left := files(t, b, kindTicket); len(left) != 3 {
+		t.Errorf("leftovers were not removed: %q", left)
+	}
+	p.Leave()
+}
+
+// A waiter can be called off, and then leaves no trace.
+func TestTurnEndsWithContext(t *testing.T) {
+	b := open(t, shared(t))
+	first, err1 := b.Enqueue(ticketOf("j1"))
+	second, err2 := b.Enqueue(ticketOf("j2"))
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := second.Turn(ctx, func(int) { cancel() }); err != context.Canceled {
+		t.Error(err)
+	}
+	second.Leave()
+	first.Leave()
+	if left := files(t, b, kindTicket); left != nil {
+		t.Error(left)
+	}
+}
+
+// Where the kernel has no more inotify instances for this user, it takes a little longer.
+func TestBlindTurn(t *testing.T) {
+	b := open(t, shared(t))
+	w := newWatcher(b)
+	w.close()
+	n, err := w.wait(t.Context(), time.Millisecond)
+	if err != nil || !n.unknown {
+		t.Error(n, err)
+	}
+}
+
+// Those who come in between with low numbers do not hold up who waits already.
+func TestPushedIn(t *testing.T) {
+	b := open(t, shared(t))
+	a, _ := b.Enqueue(ticketOf("j1"))
+	p, err := b.Enqueue(ticketOf("j2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Leave()
+	late := ticketOf("late")
+	late.Number = 1
+	s, err := b.showTicket(&late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.drop()
+	tickets, _ := b.Tickets()
+	if !slices.EqualFunc(tickets, []int64{1, 2}, func(t Ticket, n int64) bool { return t.Number == n }) {
+		t.Fatal(tickets)
+	}
+	if n, err := p.Ahead(); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	p.Leave()
+}
+
+// One has the gate at a time, and the next gets it when the first opens it or dies.
+func TestGate(t *testing.T) {
+	b := open(t, shared(t))
+	g, err := b.Gate(t.Context())
+	if err != nil || g.Warning != nil {
+		t.Fatal(err, g.Warning)
+	}
+	got := make(chan *Gate)
+	go func() {
+		g, _ := b.Gate(context.Background())
+		got <- g
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := b.Gate(ctx); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+	select {
+	case <-got:
+		t.Fatal("two have the gate")
+	default:
+	}
+	g.Open()
+	g.Open()
+	second := <-got
+	if second.Warning != nil {
+		t.Error(second.Warning)
+	}
+	second.Open()
+}

@@ -1,0 +1,190 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"remshell/job"
+)
+
+// Bounds of what is believed. A claim of 100,000 ranks is some 3 MiB.
+const (
+	maxText   = 4 << 20   // bytes of a file
+	maxCount  = 1<<31 - 1 // ranks and nodes of a job
+	maxCPU    = 1 << 20   // number of a CPU
+	maxNumber = 1 << 62   // number of a ticket
+	maxLine   = 4096      // bytes of a command or summary
+	maxGap    = 1e9       // between numbers of tickets that came about honestly
+)
+
+// The kinds of files, and how their names go on after the prefix.
+const (
+	kindClaim  = "claim-"
+	kindTicket = "ticket-"
+	kindNew    = "new-" // not shown yet
+	anyBook    = "remshell-"
+)
+
+// prefix is how all names of one node begin. The identity is hashed so that hosts which
+// share a file system do not mix, and nobody reads it from there.
+func prefix(identity string) string {
+	sum := sha256.Sum256([]byte(identity))
+	return anyBook + hex.EncodeToString(sum[:8]) + "-"
+}
+
+// ticketName has the digits of the largest number, so that names sort as numbers do.
+func ticketName(prefix string, number int64) string {
+	return fmt.Sprintf("%s%s%020d", prefix, kindTicket, number)
+}
+
+// A file says which name it goes by: under any other, which a hard link can give it, it
+// is not believed. So no file counts twice, and no ticket under a better number.
+type (
+	claimText struct {
+		File string `json:"file"`
+		Claim
+	}
+	ticketText struct {
+		File string `json:"file"`
+		Ticket
+	}
+)
+
+func encode(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err == nil && len(text) > maxText {
+		err = fmt.Errorf("%d bytes, at most %d", len(text), maxText)
+	}
+	return text, err
+}
+
+// decodeClaim reads the claim in a file of this name and owner. It fails on everything
+// that no launcher of ours writes.
+func decodeClaim(name string, owner int, text []byte) (Claim, error) {
+	var c claimText
+	if err := json.Unmarshal(text, &c); err != nil {
+		return Claim{}, err
+	}
+	if c.File != name || c.UID != owner {
+		return Claim{}, fmt.Errorf("says it is %q of uid %d, is of uid %d", c.File, c.UID, owner)
+	}
+	if err := c.check(); err != nil {
+		return Claim{}, err
+	}
+	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command} {
+		*p = printable(*p)
+	}
+	return c.Claim, nil
+}
+
+// decodeTicket is decodeClaim for tickets; the name tells the number once more.
+func decodeTicket(prefix, name string, owner int, text []byte) (Ticket, error) {
+	var t ticketText
+	if err := json.Unmarshal(text, &t); err != nil {
+		return Ticket{}, err
+	}
+	if t.File != name || t.UID != owner {
+		return Ticket{}, fmt.Errorf("says it is %q of uid %d, is of uid %d", t.File, t.UID, owner)
+	}
+	if err := t.check(); err != nil {
+		return Ticket{}, err
+	}
+	if t.Number < 1 || t.Number > maxNumber || name != ticketName(prefix, t.Number) {
+		return Ticket{}, fmt.Errorf("number %d", t.Number)
+	}
+	for _, p := range []*string{&t.User, &t.From, &t.Summary} {
+		*p = printable(*p)
+	}
+	return t.Ticket, nil
+}
+
+// check refuses claims no plan can have made.
+func (c Claim) check() error {
+	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkTime(c.Since)); err != nil {
+		return err
+	}
+	if c.Inside != "" {
+		if err := checkID(c.Inside); err != nil {
+			return err
+		}
+	}
+	for _, seat := range c.Ranks {
+		if err := checkCount("rank", seat.Rank); err != nil {
+			return err
+		}
+		for _, cpu := range seat.CPUs {
+			if cpu < 0 || cpu >= maxCPU {
+				return fmt.Errorf("rank %d: CPU %d", seat.Rank, cpu)
+			}
+		}
+	}
+	return nil
+}
+
+// check is that of what the ticket says, not of its number.
+func (t Ticket) check() error {
+	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkTime(t.Since))
+}
+
+// checkID keeps anything that means something in a path out of names.
+func checkID(id job.ID) error {
+	if len(id) == 0 || len(id) > 40 {
+		return fmt.Errorf("job ID %.60q: %d bytes, must be 1 to 40", id, len(id))
+	}
+	for _, c := range []byte(id) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("_.-", c) >= 0:
+		default:
+			return fmt.Errorf("job ID %q: %q is not allowed", id, c)
+		}
+	}
+	return nil
+}
+
+func checkCount(what string, n int) error {
+	if n < 0 || n > maxCount {
+		return fmt.Errorf("%s: %d", what, n)
+	}
+	return nil
+}
+
+// checkTime refuses what JSON could not hold.
+func checkTime(t time.Time) error {
+	if y := t.Year(); y < 1 || y > 9999 {
+		return fmt.Errorf("year %d", y)
+	}
+	return nil
+}
+
+// printable makes text of somebody else harmless for a terminal, and short.
+func printable(s string) string {
+	if len(s) > maxLine {
+		s = s[:maxLine]
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// nextNumber is one above the largest number that can be reached from first, the lowest
+// of a living ticket (or 0), over those present in ascending order, by steps that come
+// about honestly. Without that bound one file with the largest number would end the
+// queue for all: who takes a number far off now has others come in before him.
+func nextNumber(first int64, present []int64) int64 {
+	last := first
+	for _, n := range present {
+		if n > last && n-last <= maxGap {
+			last = n
+		}
+	}
+	return last + 1
+}

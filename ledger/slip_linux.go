@@ -1,0 +1,171 @@
+package ledger
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A slip is a file of our own: written and locked before it has a name that others look
+// at, and held until drop or death.
+//
+//	O_TMPFILE, or new-RANDOM   mode 0600: nobody else can open it, let alone lock it
+//	write, lock, mode 0644
+//	show: link to its name     fails if there is such a name
+type slip struct {
+	b    *Book
+	file inode
+	size int // of the text
+
+	mu    sync.Mutex // guards what follows
+	fd    int        // -1: dropped
+	name  string     // "": not shown, and without a name
+	touch *time.Timer
+}
+
+// blank makes a file of ours that nobody sees.
+func (b *Book) blank() (*slip, error) {
+	s := &slip{b: b, fd: -1}
+	if err := s.create(); err != nil {
+		return nil, &UnusableError{b.path, err}
+	}
+	var st unix.Stat_t
+	err := unix.Fstat(s.fd, &st)
+	if err == nil && int(st.Uid) != os.Geteuid() {
+		err = fmt.Errorf("the file system takes uid %d for uid %d", os.Geteuid(), st.Uid)
+	}
+	s.file = inodeOf(&st)
+	if err != nil {
+		s.drop()
+		return nil, &UnusableError{b.path, err}
+	}
+	return s, nil
+}
+
+func (s *slip) create() (err error) {
+	if !s.b.named {
+		s.fd, err = openat(s.b.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		switch err {
+		case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL: // not this file system
+		default:
+			return err
+		}
+	}
+	name := s.b.prefix + kindNew + random()
+	s.fd, err = openat(s.b.dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		s.name = name
+	}
+	return err
+}
+
+// write replaces the text. It cuts off what is left of a longer one only after that: ext4
+// would write a file to the disk as it is closed that has been cut to nothing before
+// (auto_da_alloc in ext4(5)), which takes milliseconds.
+func (s *slip) write(text []byte) error {
+	for at := 0; at < len(text); {
+		n, err := unix.Pwrite(s.fd, text[at:], int64(at))
+		if err != nil && err != unix.EINTR {
+			return &UnusableError{s.b.path, err}
+		}
+		at += max(n, 0)
+	}
+	if len(text) < s.size {
+		if err := unix.Ftruncate(s.fd, int64(len(text))); err != nil {
+			return &UnusableError{s.b.path, err}
+		}
+	}
+	s.size = len(text)
+	return nil
+}
+
+// lock takes the lock that says we live, and lets all read the file. The lock is of the
+// open file and not of the process (F_OFD_SETLK), so that to close another descriptor
+// does not end it. It is no flock(2), which everybody could hold who may read the file.
+func (s *slip) lock() error {
+	l := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l); err != nil {
+		return &UnusableError{s.b.path, fmt.Errorf("file locks: %w", err)}
+	}
+	if err := unix.Fchmod(s.fd, 0o644); err != nil {
+		return &UnusableError{s.b.path, err}
+	}
+	return nil
+}
+
+// show gives the file its name. An error that is unix.EEXIST says that there is one.
+func (s *slip) show(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.link(name)
+	switch err {
+	case nil:
+		s.name = name
+		s.touch = time.AfterFunc(touchEvery, s.keep)
+		return nil
+	case unix.EEXIST:
+		return err
+	}
+	return &UnusableError{s.b.path, err}
+}
+
+// link links the file to a name; one that has a name loses that. Where there are no hard
+// links it is renamed.
+func (s *slip) link(name string) error {
+	if s.name == "" {
+		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.b.dir, name, unix.AT_SYMLINK_FOLLOW)
+	}
+	err := unix.Linkat(s.b.dir, s.name, s.b.dir, name, 0)
+	switch err {
+	case nil:
+		return unix.Unlinkat(s.b.dir, s.name, 0)
+	case unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS, unix.EMLINK:
+		return unix.Renameat2(s.b.dir, s.name, s.b.dir, name, unix.RENAME_NOREPLACE)
+	}
+	return err
+}
+
+// keep touches the file, or systemd-tmpfiles would take it for abandoned after a month.
+func (s *slip) keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return
+	}
+	now := unix.NsecToTimeval(time.Now().UnixNano())
+	unix.Futimes(s.fd, []unix.Timeval{now, now})
+	s.touch.Reset(touchEvery)
+}
+
+// drop removes the file and then unlocks it, so that nobody finds a leftover. It may be
+// called again.
+func (s *slip) drop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return nil
+	}
+	if s.touch != nil {
+		s.touch.Stop()
+	}
+	var err error
+	if s.name != "" {
+		err = s.b.remove(s.name, s.file)
+	}
+	err = errors.Join(err, unix.Close(s.fd))
+	s.fd = -1
+	return err
+}
+
+// random is part of a name that nobody can have taken on purpose.
+func random() string {
+	var raw [8]byte
+	rand.Read(raw[:]) // never fails
+	return hex.EncodeToString(raw[:])
+}

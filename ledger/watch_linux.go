@@ -1,0 +1,210 @@
+package ledger
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// blind is how often to look where the kernel does not tell: it has 128 inotify instances
+// for a user by default.
+const blind = time.Second
+
+// fileEvents come when a file's holder ends: its only descriptor that may write is closed,
+// or its last name and descriptor go. dirEvents come when names do.
+const (
+	fileEvents = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_DONT_FOLLOW
+	dirEvents  = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
+)
+
+// A watcher learns from the kernel when holders of files end. Without inotify it looks at
+// everything now and then.
+type watcher struct {
+	b     *Book
+	fd    int
+	queue *os.File // of inotify; nil: we are blind
+	names map[int32]string
+}
+
+// news is what has happened.
+type news struct {
+	files   map[string]bool // files whose holders may have ended
+	names   bool            // claims came, or went by name
+	unknown bool            // anything may have
+}
+
+func newWatcher(b *Book) *watcher {
+	w := &watcher{b: b, names: make(map[int32]string)}
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err == nil {
+		w.fd, w.queue = fd, os.NewFile(uintptr(fd), "inotify")
+	}
+	return w
+}
+
+func (w *watcher) close() {
+	if w.queue != nil {
+		w.queue.Close()
+		w.queue = nil
+	}
+}
+
+// file watches one file. It watches the file itself and not its directory, which may
+// know it by another name or by none if it began as one without.
+func (w *watcher) file(name string) { w.add("/"+name, name, fileEvents) }
+
+// dir watches the directory.
+func (w *watcher) dir() { w.add("/.", "", dirEvents) }
+
+func (w *watcher) add(path, name string, events uint32) {
+	if w.queue == nil {
+		return
+	}
+	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d%s", w.b.dir, path), events)
+	switch err {
+	case nil:
+		w.names[int32(wd)] = name
+	case unix.ENOENT: // gone already: who looks next will see
+	default:
+		w.close() // of what cannot be watched we would never hear
+	}
+}
+
+// wait blocks until something happens, at most for a while. It fails only if ctx ends.
+func (w *watcher) wait(ctx context.Context, atMost time.Duration) (news, error) {
+	if w.queue == nil {
+		return news{unknown: true}, sleep(ctx, min(blind, atMost))
+	}
+	queue := w.queue
+	if err := queue.SetReadDeadline(time.Now().Add(atMost)); err != nil {
+		w.close()
+		return news{unknown: true}, ctx.Err()
+	}
+	stop := context.AfterFunc(ctx, func() { queue.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	buf := make([]byte, 4096)
+	n, err := queue.Read(buf)
+	switch {
+	case ctx.Err() != nil:
+		return news{}, ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return news{}, nil
+	case err != nil:
+		w.close()
+		return news{unknown: true}, nil
+	}
+	return w.parse(buf[:n]), nil
+}
+
+// parse reads events as inotify(7) has them: watch, mask, cookie, length of the name, and
+// the name with zeros up to that length.
+func (w *watcher) parse(buf []byte) news {
+	n := news{files: make(map[string]bool)}
+	for len(buf) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(buf))
+		mask := binary.NativeEndian.Uint32(buf[4:])
+		size := int(binary.NativeEndian.Uint32(buf[12:]))
+		buf = buf[unix.SizeofInotifyEvent:]
+		size = min(size, len(buf))
+		name := strings.TrimRight(string(buf[:size]), "\x00")
+		buf = buf[size:]
+		file, known := w.names[wd]
+		switch {
+		case mask&unix.IN_Q_OVERFLOW != 0:
+			n.unknown = true
+		case mask&unix.IN_IGNORED != 0:
+			delete(w.names, wd)
+		case !known:
+		case file != "":
+			n.files[file] = true
+		case strings.HasPrefix(name, w.b.prefix+kindClaim):
+			n.names = true
+		}
+	}
+	return n
+}
+
+// settle waits until a file whose holder has closed it is unlocked too. The kernel tells
+// of the close a little before it drops the lock (__fput in fs/file_table.c). If it stays
+// locked, somebody else has closed it.
+func (b *Book) settle(ctx context.Context, s sheet) {
+	for pause := 20 * time.Microsecond; pause < 100*time.Millisecond; pause *= 2 {
+		if !b.lives(s) || sleep(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// Watch calls changed when it has begun to watch, and then each time claims came or went
+// on this node, within milliseconds, also when their holder was killed. It returns when
+// ctx ends, with its error, or when the directory cannot be read any more.
+func (b *Book) Watch(ctx context.Context, changed func()) error {
+	w := newWatcher(b)
+	defer w.close()
+	w.dir()
+	var known map[string]sheet
+	for {
+		now, err := b.watchAll(w, known)
+		if err != nil {
+			return err
+		}
+		if known == nil || !maps.EqualFunc(known, now, sheet.same) {
+			changed()
+		}
+		known = now
+		if err := w.next(ctx, known); err != nil {
+			return err
+		}
+	}
+}
+
+// watchAll lists the living claims after all of them are watched.
+func (b *Book) watchAll(w *watcher, watched map[string]sheet) (map[string]sheet, error) {
+	for {
+		names, err := b.names()
+		if err != nil {
+			return nil, err
+		}
+		found, fresh := make(map[string]sheet), false
+		b.sheets(names, kindClaim, func(s sheet) {
+			if _, err := decodeClaim(s.name, s.owner, s.text); err != nil {
+				return
+			}
+			s.text = nil
+			found[s.name] = s
+			if !s.same(watched[s.name]) {
+				w.file(s.name)
+				fresh = true
+			}
+		})
+		if !fresh {
+			return found, nil
+		}
+		watched = found // one may have ended before it was watched: look once more
+	}
+}
+
+// next waits for something that concerns claims.
+func (w *watcher) next(ctx context.Context, known map[string]sheet) error {
+	for {
+		n, err := w.wait(ctx, lookAgain)
+		if err != nil {
+			return err
+		}
+		for name := range n.files {
+			if s, ok := known[name]; ok {
+				w.b.settle(ctx, s)
+			}
+		}
+		if n.unknown || n.names || len(n.files) > 0 || n.files == nil {
+			return nil
+		}
+	}
+}
