@@ -63,7 +63,7 @@ func (f *fleet) data(n *node, m *wire.Data) {
 
 // prepare hands every node its part and waits until all are ready: all, or none.
 func (f *fleet) prepare(ctx context.Context, req job.Request, p job.Plan) error {
-	f.hub = newHub(f.nodes)
+	f.hub = newHub(p.Job, f.nodes)
 	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
 	f.feed = newFeeder(0, f.nodeOf(0), f.env.In)
 	for _, n := range f.nodes {
@@ -200,22 +200,31 @@ func (f *fleet) start(req job.Request) {
 // A hub joins the fences of all nodes.
 type hub struct {
 	*pmiserver.Hub
+	job   job.ID // the name of the only group there is
 	nodes []*node
 }
 
-func newHub(nodes []*node) *hub { return &hub{pmiserver.NewHub(len(nodes)), nodes} }
+func newHub(id job.ID, nodes []*node) *hub {
+	h := &hub{pmiserver.NewHub(), id, nodes}
+	var all []int
+	for i := range nodes {
+		all = append(all, i)
+	}
+	h.Add(string(id), all)
+	return h
+}
 
 // join takes what one node brings to a fence; the last one releases all. A
 // suspicion means that the fence can never be complete.
 func (h *hub) join(n *node, m *wire.Fence) (Suspicion, bool) {
-	all, complete, err := h.Join(n.index, m.ID, m.Blob)
+	done, err := h.Join(n.index, m.ID, m.Blob)
 	if err != nil {
 		return Suspicion{-1, err.Error()}, true
 	}
-	if complete {
-		frame := wire.Encode(&wire.Fenced{ID: m.ID, Blobs: all})
-		for _, n := range h.nodes {
-			n.conn.SendFrame(frame)
+	if done != nil {
+		frame := wire.Encode(&wire.Fenced{ID: m.ID, Blobs: done.Blobs})
+		for _, i := range done.Nodes {
+			h.nodes[i].conn.SendFrame(frame)
 		}
 	}
 	return Suspicion{}, false
@@ -224,7 +233,7 @@ func (h *hub) join(n *node, m *wire.Fence) (Suspicion, bool) {
 // left takes the news that a rank is over.
 func (h *hub) left(n *node, rank int) (Suspicion, bool) {
 	var stuck *pmiserver.StuckError
-	if err := h.Leave(n.index, rank); errors.As(err, &stuck) {
+	if err := h.Leave(string(h.job), n.index, rank); errors.As(err, &stuck) {
 		return Suspicion{-1, err.Error()}, true
 	}
 	return Suspicion{}, false

@@ -3,7 +3,6 @@ package pmiserver
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 )
 
 // A member is what the server knows of a rank of its node.
@@ -13,10 +12,17 @@ type member struct {
 
 	// While the rank is in the barrier:
 	c     *session // nil: it is not
-	reply []byte   // what releases it
-	puts  []byte   // what it brings, a blob
-	bytes int      // as counted in Server.bytes
+	reply release
+	puts  []byte // what it brings, a blob
+	bytes int    // as counted in Server.bytes
 }
+
+// A release makes the answer that lets a rank out of the barrier, from what the
+// barrier has spread.
+type release func(*snapshot) []byte
+
+// always is a release that needs to look at nothing.
+func always(answer []byte) release { return func(*snapshot) []byte { return answer } }
 
 // own is what a rank has put and no fence has spread yet. The rank itself sees
 // it at once (pmi-wire.md 6.5).
@@ -42,15 +48,16 @@ func (c *session) look(key []byte) (value []byte, found bool) {
 	return snap.get(key)
 }
 
-// keep stores a pair until the next barrier. It reports false if the group has
-// no room for it.
+// keep stores a pair until the next barrier. It reports false if there is no room
+// for it: a group has so many bytes, and a rank so many keys between two barriers.
 func (c *session) keep(key, value []byte) bool {
 	old, replaced := c.own.fresh[string(key)]
-	more := len(key) + len(value)
+	more := len(key) + len(value) + pairCost
 	if replaced {
 		more = len(value) - len(old)
 	}
-	if c.s.bytes.Load()+int64(c.s.snap.Load().bytes+more) > maxStore {
+	full := c.s.bytes.Load()+int64(c.s.snap.Load().cost()+more) > maxStore
+	if full || !replaced && len(c.own.fresh) >= maxKeys {
 		return false
 	}
 	if c.own.fresh == nil {
@@ -62,9 +69,9 @@ func (c *session) keep(key, value []byte) bool {
 	return true
 }
 
-// enter takes a rank into the barrier; reply releases it. The last one of the
-// node sets off the fence.
-func (c *session) enter(reply []byte) {
+// enter takes a rank into the barrier; reply lets it out. The last one of the node
+// sets off the fence.
+func (c *session) enter(reply release) {
 	s := c.s
 	puts := appendPairs(nil, c.own.fresh)
 	s.mu.Lock()
@@ -94,8 +101,8 @@ func (s *Server) meet(c *session) {
 		s.finish([][]byte{mine})
 		return
 	}
-	id := s.info.Name + "/" + strconv.Itoa(s.snap.Load().epoch)
-	c.fences.Go(func() {
+	id := fenceID(s.info.Name, s.snap.Load().epoch)
+	c.late.Go(func() {
 		all, err := s.fence.Fence(c.ctx, id, mine)
 		switch {
 		case c.ctx.Err() != nil: // the rank has left the barrier: leave reports it
@@ -132,7 +139,7 @@ func (s *Server) finish(all [][]byte) {
 		return
 	}
 	for _, m := range s.open(next) {
-		m.c.tell(m.reply)
+		m.c.tell(m.reply(next))
 	}
 }
 

@@ -19,36 +19,17 @@ func BenchmarkExchange(b *testing.B) {
 			if err := j.each(func(_ int, c *pmitest.Client) error { return c.Init() }); err != nil {
 				b.Fatal(err)
 			}
-			keys := make([]string, len(j.clients))
-			for rank := range keys {
-				keys[rank] = fmt.Sprint("card-", rank)
-			}
+			size := len(j.clients)
 			card := strings.Repeat("x", 100)
 			b.ReportAllocs()
 			for b.Loop() {
-				err := j.each(func(rank int, c *pmitest.Client) error { return cards(c, keys, rank, card) })
+				err := j.each(func(rank int, c *pmitest.Client) error { return c.Exchange(rank, size, card) })
 				if err != nil {
 					b.Fatal(err)
 				}
 			}
-			gets := float64(b.N) * float64(len(keys)) * float64(len(keys))
+			gets := float64(b.N) * float64(size) * float64(size)
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/gets, "ns/get")
 		})
 	}
-}
-
-// cards exchanges one key per rank.
-func cards(c *pmitest.Client, keys []string, rank int, card string) error {
-	if err := c.Put(keys[rank], card); err != nil {
-		return err
-	}
-	if err := c.Barrier(); err != nil {
-		return err
-	}
-	for _, key := range keys {
-		if got, err := c.GetBytes(key); err != nil || len(got) != len(card) {
-			return fmt.Errorf("%s: %q: %v", key, got, err)
-		}
-	}
-	return c.Barrier()
 }

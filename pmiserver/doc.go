@@ -35,17 +35,28 @@ What the fences have spread is a snapshot that never changes, behind an atomic
 pointer; a barrier replaces it. So the gets of all ranks of a node share it
 without a lock, and answering one allocates nothing.
 
+A job has one group of ranks, and one more for each spawn. A server serves one
+group on one node, and its ranks see and reach nothing of another group but the
+published names; the hub serves all groups of the job.
+
+	rank of k0         Server of k0        Spawner             Server of k1
+	  | mcmd=spawn ------> |  Spawn(request) -> |  plan, prepare      |
+	  |                    |                    |  New(preputs) ----> |
+	  |                    |                    |  start              | <- init, get
+	  | <-- spawn_result   | <---------- k1     |                     |
+
 The files follow the path of a request: frame.go finds messages in a stream of
 bytes, parse.go takes one apart, session.go serves a connection, pmi1.go and
-pmi2.go say what each command of the two protocols means, store.go and barrier.go
-hold what the ranks of a node share, hub.go and names.go what all nodes share. The
+pmi2.go say what each command of the two protocols means, spawnblock.go and
+spawn.go how one spawns, ring.go what the ring is; store.go and barrier.go hold
+what the ranks of a node share, hub.go and names.go what all nodes share; door.go
+and singleton.go are the other two ways in which a rank comes to its server. The
 protocols are in pmi-wire.md of the specification; section numbers in comments are
 its own. A client chooses between the two by its init; both use one store and one
 barrier.
 
-This package opens no connections and ends no processes: it reports (Abort,
-Changed, Broken), and who supervises the job decides. Requests to spawn are
-refused in a way the clients understand. A server serves one group; the hub that
-its Fencer stands for is the group's own.
+This package opens no connections, starts and ends no processes: it reports
+(Abort, Changed, Broken) and asks (Fencer, Names, Spawner), and who supervises the
+job decides.
 */
 package pmiserver

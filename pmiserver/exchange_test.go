@@ -29,9 +29,9 @@ type jobOf struct {
 // startJob starts servers for nodes with per ranks each, block by block.
 func startJob(nodes, per int, pipe func() (a, b io.ReadWriteCloser)) *jobOf {
 	j := &jobOf{}
-	hub := pmiserver.NewHub(nodes)
+	hub := newHub(nodes)
 	for n := range nodes {
-		info := pmiserver.Info{Name: "kvs_1_0", Size: nodes * per}
+		info := pmiserver.Info{Name: "k0", Size: nodes * per}
 		for i := range per {
 			info.Ranks = append(info.Ranks, n*per+i)
 		}
@@ -244,7 +244,7 @@ func TestReconnect(t *testing.T) {
 // that waits for other nodes.
 func TestContextEndsServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub := pmiserver.NewHub(2)
+		hub := newHub(2)
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0}}, hub.Node(0))
 		s.Broken = func(err error) { t.Errorf("Broken(%v)", err) }
 		ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,15 @@ const (
 	maxBlock = 1 << 20 // all segments of one spawn request
 	maxKey   = 255
 	maxValue = 16 << 10
-	maxStore = 1 << 30
+	maxStore = 1 << 30 // of a group, on one node
+	pairCost = 64      // of a pair beside its bytes, about
+)
+
+// Limits of what a rank may do at once. Real clients stay far below.
+const (
+	maxKeys   = 1 << 16 // put between two barriers
+	maxWaits  = 1000    // node attributes waited for
+	maxSpawns = 16
 )
 
 // What is wrong with a stream.

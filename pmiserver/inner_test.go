@@ -2,10 +2,10 @@ package pmiserver
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"hash/maphash"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -125,8 +125,8 @@ func TestPendingBytesAreSettled(t *testing.T) {
 	for _, line := range []string{"cmd=put key=a value=long", "cmd=put key=a value=b", "cmd=put key=cc value="} {
 		c.answer([]byte(line))
 	}
-	if got := c.s.bytes.Load(); got != 4 {
-		t.Errorf("%d bytes pending, want 4", got)
+	if got, want := c.s.bytes.Load(), int64(4+2*pairCost); got != want {
+		t.Errorf("%d bytes pending, want %d", got, want)
 	}
 	c.answer([]byte("cmd=barrier_in"))
 	if got := c.s.bytes.Load(); got != 0 {
@@ -139,145 +139,67 @@ func TestPendingBytesAreSettled(t *testing.T) {
 	}
 }
 
-// FuzzFrame: however a stream is cut, the same lines come out of it, and no more
-// is kept than a line.
-func FuzzFrame(f *testing.F) {
-	f.Add([]byte("cmd=init\n\n\x00cmd=barrier_in\ncmd="), uint8(3))
-	f.Add([]byte("mcmd=spawn\nendcmd\nGET / HTTP"), uint8(1))
-	f.Add(bytes.Repeat([]byte("cmd=put value=x\n"), 300), uint8(200))
-	f.Add([]byte("    14cmd=job-getid;14    cmd=job-getid;cmd=init\n\x00000013cmd=finalize;"), uint8(2))
-	f.Fuzz(func(t *testing.T, stream []byte, step uint8) {
-		whole, errWhole := messages(stream, len(stream), step&1 != 0)
-		parts, errParts := messages(stream, int(step)+1, step&1 != 0)
-		if !slices.Equal(whole, parts) || errWhole != errParts {
-			t.Errorf("in one: %q %v\nin parts: %q %v", whole, errWhole, parts, errParts)
-		}
-	})
+// TestLimitsOfARank: what a rank may do at once is bounded.
+func TestLimitsOfARank(t *testing.T) {
+	c := loaded(t)
+	for i := range maxKeys {
+		c.answer(fmt.Append(nil, "cmd=put key=", i, " value="))
+	}
+	c.answers = c.answers[:0]
+	c.answer([]byte("cmd=put key=a value=b"))
+	c.answer([]byte("cmd=put key=0 value=b"))
+	if got, want := string(c.answers), "cmd=put_result rc=-1 msg=kvs_full\ncmd=put_result rc=0\n"; got != want {
+		t.Errorf("after %d keys: got %q, want %q", maxKeys, got, want)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	c = loaded(t)
+	c.ctx = ctx
+	c.s.Spawner = patient{}
+	for range maxSpawns {
+		c.args.parse2([]byte("cmd=spawn;ncmds=1;subcmd=e;maxprocs=1;"))
+		c.spawn2()
+	}
+	if len(c.answers) > 0 {
+		t.Errorf("a spawn is answered before it is done: %q", c.answers)
+	}
+	c.two.name = []byte("spawn")
+	c.spawn2()
+	if got := string(c.answers); !strings.Contains(got, "errmsg=too_many_spawns;") {
+		t.Errorf("after %d spawns: %q", maxSpawns, got)
+	}
+	cancel()
+	c.late.Wait()
 }
 
-// messages returns what is in a stream that comes in steps of n bytes.
-func messages(stream []byte, n int, two bool) (out []string, err error) {
-	f := frame{two: two}
-	for len(stream) > 0 {
-		k := copy(f.room(), stream[:min(n, len(stream))])
-		stream = stream[k:]
-		f.filled(k)
-		for {
-			line, err := f.next()
-			if err != nil {
-				return out, err
-			}
-			if line == nil {
-				break
-			}
-			out = append(out, string(line))
-		}
-		if cap(f.buf) > 2*maxLine && !two {
-			panic("the buffer grows without need")
+// patient never starts anything.
+type patient struct{}
+
+func (patient) Spawn(ctx context.Context, _ SpawnRequest) (string, []int, error) {
+	<-ctx.Done()
+	return "", nil, ctx.Err()
+}
+
+// TestManyCodes: what old clients cannot read is left out.
+func TestManyCodes(t *testing.T) {
+	s := spawned{codes: make([]int, 600)}
+	for _, fault := range []int{0, 1} {
+		s.codes[599] = fault
+		if got, want := string(s.line()), "cmd=spawn_result rc=0\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	return out, nil
-}
-
-// FuzzParse: fields are parts of the line, and a tail is all that follows it.
-func FuzzParse(f *testing.F) {
-	f.Add("cmd=put kvsname=k0 key=x value=a b=c", uint8(0))
-	f.Add("cmd=publish_name service=a b port=c port=d", uint8(1))
-	f.Add("cmd= = == a= =b", uint8(2))
-	f.Fuzz(func(t *testing.T, line string, which uint8) {
-		tail := []string{"value", "port", "message"}[which%3]
-		var a args
-		a.parse([]byte(line), []string{tail})
-		for _, fd := range a {
-			if !strings.Contains(line, string(fd.key)+"="+string(fd.value)) {
-				t.Errorf("%q=%q is no part of %q", fd.key, fd.value, line)
-			}
-		}
-		if _, after, found := strings.Cut(line, " "+tail+"="); found && string(a.text(tail)) != after {
-			t.Errorf("%s of %q = %q, want %q", tail, line, a.text(tail), after)
-		}
-	})
-}
-
-// FuzzParse2: what a sender escapes is what the reader has.
-func FuzzParse2(f *testing.F) {
-	f.Add("a", "host;0=x y;;end", "junk")
-	f.Add("b", ";", ";=;;")
-	f.Fuzz(func(t *testing.T, key, value, junk string) {
-		var a args
-		a.parse2([]byte(junk)) // must not harm
-		if key == "" || key[0] == 0 || strings.ContainsAny(key, ";=") {
-			return
-		}
-		body := append(appendEscaped([]byte("cmd=put;"+key+"="), []byte(value)), ";next=1;"...)
-		a.parse2(body)
-		want := value
-		if key == "cmd" {
-			want = "put"
-		}
-		if got := string(a.text(key)); got != want {
-			t.Errorf("%q: got %q, want %q", body, got, want)
-		}
-	})
-}
-
-// FuzzBlob: what another node sends cannot do harm, and what can be read is
-// written again the same.
-func FuzzBlob(f *testing.F) {
-	f.Add(appendPairs(nil, map[string][]byte{"a": []byte("1"), "b": bytes.Repeat([]byte("2"), 200)}))
-	f.Add([]byte{})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f, 1})
-	f.Fuzz(func(t *testing.T, blob []byte) {
-		seed := maphash.MakeSeed()
-		l, err := newLayer(seed, [][]byte{blob})
-		if err != nil {
-			return
-		}
-		want := make(map[string][]byte) // as a simpler reader has it
-		for rest := blob; len(rest) > 0; {
-			var key, value []byte
-			key, value, rest, _ = cutPair(rest)
-			want[string(key)] = value
-		}
-		again, err := newLayer(seed, [][]byte{appendPairs(nil, want)})
-		if err != nil || again.count != len(want) || l.count != len(want) {
-			t.Errorf("%d keys become %d, %d, %v", len(want), l.count, again.count, err)
-		}
-		for key, value := range l.all() {
-			if !bytes.Equal(want[string(key)], value) {
-				t.Errorf("%q is %q, want %q", key, value, want[string(key)])
-			}
-		}
-	})
-}
-
-// FuzzServe: whatever a rank says, it gets well-formed lines, and the server
-// lives on.
-func FuzzServe(f *testing.F) {
-	f.Add([]byte("cmd=init pmi_version=1\ncmd=put key=a value=b\ncmd=barrier_in\ncmd=get key=a\ncmd=getbyidx idx=0\n"))
-	f.Add([]byte("cmd=init pmi_version=1\nmcmd=spawn\ntotspawns=2\nspawnssofar=1\nendcmd\ncmd=get_appnum\n"))
-	f.Add([]byte("cmd=init pmi_version=1\ncmd=publish_name service=a port=b\ncmd=lookup_name service=a\ncmd=finalize\n"))
-	f.Add([]byte("cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;    14cmd=kvs-fence;"))
-	for name := range requests2 {
-		body := "cmd=" + name + ";thrid=1;key=a;name=a;wait=TRUE;value=b;;;port=c;"
-		f.Add(fmt.Appendf(nil, "cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;%6d%s", len(body), body))
+	if got := string(s.frame([]byte("      cmd=spawn-response;"))); !strings.Contains(got, ";nerrs=1;errcodes=0,0,") {
+		t.Errorf("got %q", got)
 	}
-	for name := range requests {
-		f.Add([]byte("cmd=init pmi_version=1\ncmd=" + name + " idx=0 key=a service=a group=WORLD:1 value=b port=c\n"))
+}
+
+// TestPreputs: a group that was spawned begins to count its fences as
+// any other, whatever was put for it.
+func TestPreputs(t *testing.T) {
+	s := New(Info{Name: "k1", Size: 1, Ranks: []int{0}, Preputs: []Pair{{"a", "1"}, {"b", "2"}, {"a", "3"}}}, nil)
+	snap := s.snap.Load()
+	if a, _ := snap.get([]byte("a")); string(a) != "3" || snap.epoch != 0 || snap.count != 2 {
+		t.Errorf("a = %q, epoch %d, %d keys", a, snap.epoch, snap.count)
 	}
-	f.Fuzz(func(t *testing.T, said []byte) {
-		s := New(Info{Name: "k0", Size: 1, Ranks: []int{0}, Hosts: []Host{{"n0", []int{0}}}}, nil)
-		s.Names = &NameTable{}
-		var told bytes.Buffer
-		s.Serve(t.Context(), 0, struct {
-			io.Reader
-			io.Writer
-		}{bytes.NewReader(said), &told})
-		if b := told.Bytes(); len(b) > 0 && b[len(b)-1] != '\n' && b[len(b)-1] != ';' {
-			t.Errorf("an answer without end: %q", b)
-		}
-		if s.State(0) < Closed {
-			t.Errorf("the rank is %v in the end", s.State(0))
-		}
-	})
 }

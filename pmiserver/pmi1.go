@@ -38,6 +38,7 @@ var requests = map[string]request{
 	"destroy_kvs":       {answer: "kvs_destroyed", do: (*session).destroyKVS},
 	"getbyidx":          {answer: "getbyidx_results", needs: []string{"idx"}, do: (*session).getByIndex},
 	"get_ranks2hosts":   {answer: "get_ranks2hosts", do: (*session).ranks2hosts},
+	"singinit":          {answer: "singinit_info", early: true, do: (*session).singinit},
 	"execution_problem": {early: true, tails: []string{"reason"}, do: (*session).executionProblem},
 }
 
@@ -211,7 +212,7 @@ func (c *session) barrier() {
 	}
 	// The answers so far are due before the one that this may bring about.
 	c.flush()
-	c.enter([]byte(reply))
+	c.enter(always([]byte(reply)))
 }
 
 // finalize leaves the connection open: the next program of a shell script has

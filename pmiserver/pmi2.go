@@ -31,10 +31,11 @@ var requests2 = map[string]request{
 	"kvs-put":          {needs: []string{"key", "value"}, do: (*session).put2},
 	"kvs-get":          {needs: []string{"key"}, do: (*session).get2},
 	"kvs-fence":        {do: (*session).fence2},
-	"spawn":            {do: (*session).spawn2},
+	"spawn":            {needs: []string{"ncmds"}, do: (*session).spawn2},
 	"name-publish":     {needs: []string{"name", "port"}, do: (*session).publish2},
 	"name-lookup":      {needs: []string{"name"}, do: (*session).lookup2},
 	"name-unpublish":   {needs: []string{"name"}, do: (*session).unpublish2},
+	"ring":             {needs: []string{"ring-left", "ring-right"}, do: (*session).ring},
 }
 
 // A dialect2 is what a session knows when it speaks PMI-2.
@@ -85,6 +86,13 @@ func (c *session) strip(body []byte) []byte {
 // open begins an answer: its length is filled in by shut. A request with a thrid
 // has it echoed, for some clients find the waiting thread by it.
 func (c *session) open(rc int) {
+	c.head()
+	c.say("rc=")
+	c.sayNumber(rc)
+	c.say(";")
+}
+
+func (c *session) head() {
 	c.two.mark = len(c.answers)
 	c.say("      cmd=")
 	c.answers = append(c.answers, c.two.name...)
@@ -92,9 +100,6 @@ func (c *session) open(rc int) {
 	if thrid, given := c.args.find("thrid"); given {
 		c.with("thrid", thrid)
 	}
-	c.say("rc=")
-	c.sayNumber(rc)
-	c.say(";")
 }
 
 // with adds a field; a semicolon in the value is doubled.
@@ -115,9 +120,8 @@ func (c *session) withNumber(key string, n int) {
 // shut ends an answer.
 func (c *session) shut() { putLength(c.answers[c.two.mark:]) }
 
-// taken ends an answer, and takes it back, to be sent later.
+// taken takes back the answer under way. Who completes it later puts the length in.
 func (c *session) taken() []byte {
-	c.shut()
 	answer := bytes.Clone(c.answers[c.two.mark:])
 	c.answers = c.answers[:c.two.mark]
 	return answer
@@ -169,13 +173,13 @@ func appendEscaped(dst, value []byte) []byte {
 }
 
 // fullInit is the init of PMI-2. The rank is that of the connection, whatever
-// the client believes.
+// the client believes. A client is a spawned one if it is told of a spawner.
 func (c *session) fullInit() {
 	rank, given := c.args.number("pmirank")
 	if !given {
 		rank, given = c.args.number("srcid")
 	}
-	if given && rank != c.rank {
+	if given && rank != c.id {
 		c.s.note(c.rank, "says in fullinit that it is rank "+strconv.Itoa(rank))
 	}
 	c.become(Inited)
@@ -185,6 +189,9 @@ func (c *session) fullInit() {
 	c.withNumber("size", c.s.info.Size)
 	c.withNumber("appnum", c.app())
 	c.say("debugged=FALSE;pmiverbose=FALSE;")
+	if c.s.info.Parent != "" {
+		c.say("spawner-jobid=" + c.s.info.Parent + ";")
+	}
 	c.shut()
 }
 
@@ -279,15 +286,11 @@ func (c *session) get2() {
 // client; a get then never waits (pmi-wire.md 4.4).
 func (c *session) fence2() {
 	c.open(0)
+	c.shut()
 	reply := c.taken()
 	c.flush()
-	c.enter(reply)
+	c.enter(always(reply))
 }
-
-func (c *session) spawn2() { c.refuse2(rcOther, "unsupported") }
-
-// maxWaits is how many node attributes a rank may wait for at once.
-const maxWaits = 1000
 
 // nodeAttrs are seen by the ranks of a group on one node, at once.
 type nodeAttrs struct {
@@ -307,7 +310,7 @@ func (c *session) putNodeAttr() {
 	if !ok {
 		return
 	}
-	if c.s.bytes.Load()+int64(len(key)+len(value)) > maxStore {
+	if c.s.bytes.Load()+int64(len(key)+len(value)+pairCost) > maxStore {
 		c.refuse2(rcOther, "kvs_full")
 		return
 	}
@@ -328,9 +331,9 @@ func (s *Server) setAttr(key, value []byte) []wait {
 		s.attrs.values = make(map[string][]byte)
 	}
 	if old, replaced := s.attrs.values[string(key)]; replaced {
-		s.bytes.Add(-int64(len(key) + len(old)))
+		s.bytes.Add(-int64(len(key) + len(old) + pairCost))
 	}
-	s.bytes.Add(int64(len(key) + len(value)))
+	s.bytes.Add(int64(len(key) + len(value) + pairCost))
 	s.attrs.values[string(key)] = bytes.Clone(value)
 	waits := s.attrs.waits[string(key)]
 	delete(s.attrs.waits, string(key))

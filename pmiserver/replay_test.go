@@ -1,16 +1,13 @@
 package pmiserver_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -76,6 +73,7 @@ func replay(t *testing.T, c pmitest.Case, at string, write func(io.Writer, []byt
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlay(c.Job)
 		defer p.end(t, at)
+		synctest.Wait()
 		if !c.Job.Fresh {
 			p.init(t, c.Job.Two)
 		}
@@ -87,7 +85,7 @@ func replay(t *testing.T, c pmitest.Case, at string, write func(io.Writer, []byt
 				synctest.Wait()
 				continue
 			}
-			if err := p.ranks[s.Rank].told(s); err != nil {
+			if err := p.player(s).told(s); err != nil {
 				t.Fatalf("%s: rank %d: %v", where, s.Rank, err)
 			}
 		}
@@ -97,12 +95,12 @@ func replay(t *testing.T, c pmitest.Case, at string, write func(io.Writer, []byt
 
 // init takes all ranks to where most cases begin.
 func (p *play) init(t *testing.T, two bool) {
-	for r, pl := range p.ranks {
+	for r, pl := range p.groups[0] {
 		says, told := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
 		if two {
 			says = "cmd=init pmi_version=2 pmi_subversion=0\n    23cmd=fullinit;pmirank=" + fmt.Sprint(r) + ";"
 			told = fmt.Sprintf("cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n   113cmd=fullinit-response;rc=0;"+
-				"pmi-version=2;pmi-subversion=0;rank=%d;size=%d;appnum=0;debugged=FALSE;pmiverbose=FALSE;", r, len(p.ranks))
+				"pmi-version=2;pmi-subversion=0;rank=%d;size=%d;appnum=0;debugged=FALSE;pmiverbose=FALSE;", r, len(p.groups[0]))
 		}
 		pl.conn.Write([]byte(says))
 		synctest.Wait()
@@ -110,103 +108,6 @@ func (p *play) init(t *testing.T, two bool) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// A play is a job on its stage: servers, a hub, and the ranks' ends.
-type play struct {
-	ranks   []*player
-	servers []*pmiserver.Server // by node
-	hub     *pmiserver.Hub
-	all     sync.WaitGroup
-}
-
-// A player is what is seen of one rank.
-type player struct {
-	conn   net.Conn
-	server *pmiserver.Server
-	node   int
-
-	mu     sync.Mutex // guards what follows
-	got    string     // bytes told, not yet compared
-	events []string   // words told, not yet compared
-}
-
-func newPlay(job pmitest.Job) *play {
-	p := &play{}
-	nodes := job.Nodes
-	if nodes == nil {
-		nodes = make([]int, job.Size)
-	}
-	local := make([][]int, slices.Max(nodes)+1)
-	for rank, n := range nodes {
-		local[n] = append(local[n], rank)
-		p.ranks = append(p.ranks, &player{node: n})
-	}
-	p.hub = pmiserver.NewHub(len(local))
-	names := &pmiserver.NameTable{}
-	for n, ranks := range local {
-		info := pmiserver.Info{
-			Name: job.Name, Size: job.Size, Universe: job.Universe, Ranks: ranks, Mapping: job.Mapping,
-			AppNum: func(rank int) int {
-				if job.Apps == nil {
-					return 0
-				}
-				return job.Apps[rank]
-			},
-		}
-		for i, name := range job.Hosts {
-			info.Hosts = append(info.Hosts, pmiserver.Host{Name: name, Ranks: local[i]})
-		}
-		p.servers = append(p.servers, p.serve(n, info, names))
-	}
-	return p
-}
-
-// serve starts the server of one node, and connects its ranks.
-func (p *play) serve(node int, info pmiserver.Info, names pmiserver.Names) *pmiserver.Server {
-	var fence pmiserver.Fencer
-	if len(info.Ranks) < info.Size {
-		fence = p.hub.Node(node)
-	}
-	s := pmiserver.New(info, fence)
-	s.Names = names
-	s.Abort = func(rank, code int, msg string) {
-		p.ranks[rank].event(strings.TrimSpace(fmt.Sprintf("KILL(%d) %s", code, msg)))
-		p.hub.Fail(errors.New("aborted"))
-	}
-	s.Broken = func(err error) {
-		var stuck *pmiserver.StuckError
-		if !errors.As(err, &stuck) {
-			return
-		}
-		waiting := stuck.Waiting
-		if len(waiting) == 0 {
-			waiting = info.Ranks
-		}
-		for _, r := range waiting {
-			p.ranks[r].event("STUCK")
-		}
-	}
-	s.Changed = func(rank int, _, to pmiserver.State) {
-		if to != pmiserver.Closed && to != pmiserver.Lost {
-			return
-		}
-		if err := p.hub.Leave(node, rank); err != nil {
-			p.hub.Fail(err)
-		}
-	}
-	for _, r := range info.Ranks {
-		mine, theirs := net.Pipe()
-		pl := p.ranks[r]
-		pl.conn, pl.server = mine, s
-		p.all.Go(func() {
-			err := s.Serve(context.Background(), r, theirs)
-			theirs.Close()
-			pl.event(ending(err))
-		})
-		p.all.Go(pl.read)
-	}
-	return s
 }
 
 func ending(err error) string {
@@ -218,37 +119,23 @@ func ending(err error) string {
 		return "LOST"
 	case errors.As(err, &junk):
 		return "DIE"
+	case errors.Is(err, pmiserver.ErrStranger):
+		return "REFUSED"
 	}
 	return err.Error()
 }
 
-func (pl *player) event(word string) {
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	pl.events = append(pl.events, word)
-}
-
-// read collects what the rank is told.
-func (pl *player) read() {
-	buf := make([]byte, 1000)
-	for {
-		n, err := pl.conn.Read(buf)
-		pl.mu.Lock()
-		pl.got += string(buf[:n])
-		pl.mu.Unlock()
-		if err != nil {
-			return
-		}
-	}
-}
-
 func (p *play) says(s pmitest.Step, write func(io.Writer, []byte)) {
-	pl := p.ranks[s.Rank]
+	pl := p.player(s)
 	switch s.Word {
 	case "EOF":
 		pl.conn.Close()
 	case "EXIT":
 		pl.server.Exited(s.Rank)
+	case "STARTED":
+		p.started(string(s.Bytes))
+	case "FAILED":
+		p.failed(string(s.Bytes))
 	default:
 		write(pl.conn, s.Bytes)
 	}
@@ -263,8 +150,11 @@ func (pl *player) told(s pmitest.Step) error {
 		return pl.nothing()
 	}
 	want := s.Word
-	if want == "KILL" {
+	switch want {
+	case "KILL":
 		want = strings.TrimSpace(fmt.Sprintf("KILL(%d) %s", s.Code, s.Bytes))
+	case "SPAWN":
+		want += " " + string(s.Bytes)
 	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -297,22 +187,11 @@ func (pl *player) nothing() error {
 // silent fails if a rank was told what the case does not list.
 func (p *play) silent(t *testing.T, where string) {
 	t.Helper()
-	for r, pl := range p.ranks {
-		if err := pl.nothing(); err != nil {
-			t.Fatalf("%s: rank %d %v", where, r, err)
-		}
-	}
-}
-
-// end hangs up, and fails if that brings any answer.
-func (p *play) end(t *testing.T, at string) {
-	for _, pl := range p.ranks {
-		pl.conn.Close()
-	}
-	p.all.Wait()
-	for r, pl := range p.ranks {
-		if pl.got != "" && !t.Failed() {
-			t.Errorf("%s: rank %d: is told %q when all is over", at, r, pl.got)
+	for g, ranks := range p.groups {
+		for r, pl := range ranks {
+			if err := pl.nothing(); err != nil {
+				t.Fatalf("%s: group %d: rank %d %v", where, g, r, err)
+			}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package pmiserver
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"slices"
 	"sync"
@@ -13,11 +12,17 @@ import (
 // An Info is what a server tells the ranks of its node about their group. It is
 // read only after New.
 type Info struct {
-	Name     string // of the group's key-value space: [A-Za-z0-9_.-], at most 40 bytes
+	Name     string // of the group and its key-value space: [A-Za-z0-9_.-], at most 40 bytes
 	Size     int    // ranks of the group, on all nodes
 	Universe int    // processes that would fit; 0: unknown
 	Ranks    []int  // the ranks of this node, in local order
 	Mapping  string // PMI_process_mapping; empty: keys of that name are not found
+
+	// A group that was spawned has a parent, the group that asked for it, and finds
+	// these pairs from the first moment, the later of equal keys. Its ranks also need
+	// PMI_SPAWNED=1 in their environment.
+	Parent  string
+	Preputs []Pair
 
 	// AppNum returns which section of the command line a rank belongs to,
 	// counted from 0; nil: all to the first.
@@ -34,7 +39,7 @@ type Host struct {
 	Ranks []int
 }
 
-// A Fencer joins the nodes of a job: what one brings, all get. Fence returns
+// A Fencer joins the nodes of a group: what one brings, all get. Fence returns
 // when every node has called it with the same id, with what each brought, in an
 // order that is the same on every node; all is empty when nobody brought
 // anything. Blobs are given away, mine to the Fencer and all to the caller, who
@@ -70,6 +75,9 @@ type Server struct {
 	// Names is the table of published names; nil: name service is refused.
 	Names Names
 
+	// Spawner starts what ranks ask for; nil: requests to spawn are refused.
+	Spawner Spawner
+
 	info    Info
 	fence   Fencer
 	local   map[int]int // index in info.Ranks, by rank
@@ -100,7 +108,7 @@ func New(info Info, fence Fencer) *Server {
 	for i, rank := range info.Ranks {
 		s.local[rank] = i
 	}
-	s.snap.Store(&snapshot{seed: maphash.MakeSeed()})
+	s.snap.Store(prepared(info.Preputs))
 	return s
 }
 
@@ -110,12 +118,23 @@ func New(info Info, fence Fencer) *Server {
 // the rank said what no client says, and counts as its abnormal death
 // (pmi-wire.md 6.2 and 6.4). The caller closes conn. If conn is an io.Closer it
 // is also closed when ctx ends, and Serve returns the context's error. A rank
-// whose connection has ended may be served again; one that is being served may
-// not.
+// whose connection has ended well may be served again; one that is being served,
+// or was lost, may not, and the error is ErrTaken.
 //
 // A rank's last words may still be under way when its process has ended: wait
 // for Serve before judging the exit, or an abort is taken for a crash.
 func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error {
+	return s.serve(ctx, rank, conn, arrival{id: rank})
+}
+
+// An arrival is how a rank came to its server.
+type arrival struct {
+	in     frame // what it has said already
+	id     int   // what it may call itself
+	single bool  // it has called for a server, who begins (1.4)
+}
+
+func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a arrival) error {
 	local, ours := s.local[rank]
 	if !ours {
 		return fmt.Errorf("pmi: rank %d: not a rank of this node", rank)
@@ -128,13 +147,19 @@ func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error 
 		defer stop()
 	}
 	life, end := context.WithCancel(ctx)
-	c := &session{s: s, ctx: life, rank: rank, local: local, state: Connected, out: sender{conn: conn}}
+	c := &session{
+		s: s, ctx: life, rank: rank, local: local, id: a.id, single: a.single,
+		state: Connected, in: a.in, out: sender{conn: conn},
+	}
+	if a.single {
+		c.tell([]byte("cmd=singinit authtype=none\n"))
+	}
 	err := c.run(conn)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	end()
-	c.fences.Wait()
+	c.late.Wait()
 	s.leave(c, err)
 	return err
 }
@@ -200,9 +225,9 @@ func (s *Server) arrive(local, rank int) error {
 	s.mu.Lock()
 	m := &s.members[local]
 	from := m.state
-	if from.live() {
+	if from.live() || from == Lost {
 		s.mu.Unlock()
-		return fmt.Errorf("pmi: rank %d: is already connected", rank)
+		return fmt.Errorf("pmi: rank %d: %w", rank, ErrTaken)
 	}
 	m.state, m.gone = Connected, false
 	s.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // A session is the conversation with one rank over one connection. All of it
@@ -14,12 +15,15 @@ type session struct {
 	s           *Server
 	ctx         context.Context
 	rank, local int
+	id          int   // what the client may call itself: its rank, or its PMI_ID
+	single      bool  // it has called for a server (1.4)
 	state       State // as in s.members, which is for others to read
 
 	in      frame
 	args    args   // of the request being answered
 	answers []byte // to the requests of this batch, not yet sent
-	spawn   *spawnRequest
+	spawn   *spawnBlock
+	spawns  atomic.Int32 // not yet answered
 	two     dialect2
 	waits   int // node attributes waited for; guarded by s.mu
 	aborted bool
@@ -28,24 +32,25 @@ type session struct {
 	own  own      // what the rank has put and a fence has not yet spread
 	keys []string // what getbyidx counts through
 
-	out    sender
-	fences sync.WaitGroup // fences that this rank, the last of its node, has set off
+	out  sender
+	late sync.WaitGroup // what is under way for this rank: its spawns, and the fence of the node
 }
 
 // run hears and answers until the connection ends.
 func (c *session) run(conn io.Reader) error {
-	for {
-		n, err := conn.Read(c.in.room())
-		c.in.filled(n)
+	for over := false; ; {
 		if problem := c.batch(); problem != nil {
 			return &ProtocolError{Rank: c.rank, Reason: problem.Error(), Head: Escape(c.in.head())}
 		}
-		if err != nil && c.state == Inited && !c.aborted {
+		if over && c.state == Inited && !c.aborted {
 			return ErrUnfinalized
 		}
-		if err != nil {
+		if over {
 			return nil
 		}
+		n, err := conn.Read(c.in.room())
+		c.in.filled(n)
+		over = err != nil
 	}
 }
 

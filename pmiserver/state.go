@@ -35,6 +35,9 @@ func (s State) live() bool { return s == Connected || s == Inited || s == Finali
 // it is a crash or a silent exit, the exit status tells (pmi-wire.md 6.2).
 var ErrUnfinalized = errors.New("pmi: the connection ended without finalize")
 
+// ErrTaken refuses a second connection of a rank that has one, or has lost it.
+var ErrTaken = errors.New("is connected already, or was")
+
 // A ProtocolError says what a rank said that no PMI client says.
 type ProtocolError struct {
 	Rank   int

@@ -16,8 +16,29 @@ type snapshot struct {
 	seed   maphash.Seed // ranks choose the keys, and shall not choose the collisions
 	epoch  int          // barriers behind us
 	bytes  int          // of all blobs
+	count  int          // of pairs in all layers
 	layers []layer      // newest first
 }
+
+// prepared returns the snapshot of a group that has met no fence yet.
+func prepared(preputs []Pair) *snapshot {
+	var blob []byte
+	for _, p := range preputs {
+		blob = appendPair(blob, []byte(p.Key), []byte(p.Value))
+	}
+	s := &snapshot{seed: maphash.MakeSeed()}
+	if len(blob) > 0 {
+		first, err := s.next([][]byte{blob})
+		if err != nil {
+			panic("pmiserver: a blob of ours: " + err.Error())
+		}
+		first.epoch, s = 0, first
+	}
+	return s
+}
+
+// cost is what the snapshot needs, in bytes, about.
+func (s *snapshot) cost() int { return s.bytes + s.count*pairCost }
 
 // get finds a key without allocating.
 func (s *snapshot) get(key []byte) (value []byte, found bool) {
@@ -52,6 +73,7 @@ func (s *snapshot) next(blobs [][]byte) (*snapshot, error) {
 	}
 	for i := range n.layers {
 		n.bytes += n.layers[i].bytes
+		n.count += n.layers[i].count
 	}
 	return n, nil
 }

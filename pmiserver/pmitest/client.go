@@ -111,6 +111,33 @@ func (c *Client) number(request, answer, key string) (int, error) {
 	return strconv.Atoi(field(rest, key))
 }
 
+// A Place is where a rank is in its group.
+type Place struct{ Rank, Size int }
+
+// Acknowledge tells the server who the client is, which is needed before Init
+// where it came in by PMI_PORT; id is its PMI_ID.
+func (c *Client) Acknowledge(id int) (p Place, err error) {
+	if _, err := c.call("cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
+		return p, err
+	}
+	for _, what := range []string{"size", "rank", "debug"} {
+		line, err := c.receive()
+		if err != nil {
+			return p, err
+		}
+		n, err := strconv.Atoi(strings.TrimPrefix(string(line), "cmd=set "+what+"="))
+		switch {
+		case err != nil:
+			return p, fmt.Errorf("pmi: %q where %s should be set", line, what)
+		case what == "size":
+			p.Size = n
+		case what == "rank":
+			p.Rank = n
+		}
+	}
+	return p, nil
+}
+
 // Init opens the conversation, in the order of a real client.
 func (c *Client) Init() error {
 	if _, err := c.call("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
@@ -168,6 +195,67 @@ func (c *Client) GetBytes(key string) ([]byte, error) {
 func (c *Client) Barrier() error {
 	_, err := c.call("cmd=barrier_in", "barrier_out")
 	return err
+}
+
+// Exchange is what an MPI_Init asks of a server: a key of every rank goes to all,
+// and nobody goes on before all have them. Each rank of the group calls it, with
+// values of equal length.
+func (c *Client) Exchange(rank, size int, card string) error {
+	if err := c.Put("card-"+strconv.Itoa(rank), card); err != nil {
+		return err
+	}
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	var key []byte
+	for other := range size {
+		key = strconv.AppendInt(append(key[:0], "card-"...), int64(other), 10)
+		got, err := c.GetBytes(string(key))
+		if err != nil || len(got) != len(card) {
+			return fmt.Errorf("pmi: %s: %q: %v", key, got, err)
+		}
+	}
+	return c.Barrier()
+}
+
+// A Program is what Spawn starts, and how often.
+type Program struct {
+	Argv  []string // the program first
+	Count int
+	Info  [][2]string // key and value
+}
+
+// Spawn has programs started, which find the preputs in a key-value space of their
+// own. The error says why they were not.
+func (c *Client) Spawn(preputs [][2]string, programs ...Program) error {
+	var b strings.Builder
+	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }
+	for i, p := range programs {
+		line("mcmd", "spawn")
+		line("nprocs", p.Count)
+		line("execname", p.Argv[0])
+		line("totspawns", len(programs))
+		line("spawnssofar", i+1)
+		line("argcnt", len(p.Argv)-1)
+		for n, arg := range p.Argv[1:] {
+			line("arg"+strconv.Itoa(n+1), arg)
+		}
+		if i == 0 {
+			pairs(line, "preput_num", "preput_key_", "preput_val_", preputs)
+		}
+		pairs(line, "info_num", "info_key_", "info_val_", p.Info)
+		b.WriteString("endcmd\n")
+	}
+	_, err := c.call(strings.TrimSuffix(b.String(), "\n"), "spawn_result")
+	return err
+}
+
+func pairs(line func(string, any), count, key, value string, list [][2]string) {
+	line(count, len(list))
+	for i, p := range list {
+		line(key+strconv.Itoa(i), p[0])
+		line(value+strconv.Itoa(i), p[1])
+	}
 }
 
 // Publish makes a port known under a name.

@@ -23,12 +23,16 @@ import (
 //	1>; cmd=kvs-fence-response;rc=0;        rank 1 must be told a frame
 //	1>> \x20\x20  28cmd=kvs-fence-resp...     rank 1 must be told these bytes
 //	1> ∅                                    rank 1 is told nothing yet
+//	2:0< cmd=get_maxes                      rank 0 of the second spawned group says
 //
 // Bytes are as pmiserver.Escape writes them; <hex,58> and <path,31> stand for so
 // many bytes, always the same ones. Instead of bytes a rank may "say"
 //
 //	0< EOF          it closes its connection
 //	0< EXIT         its process has ended, whoever holds the connection
+//	0< STARTED      what was to be spawned runs, what was asked for first
+//	0< STARTED 0,1  the same, with a code for each process
+//	0< FAILED why   it does not
 //
 // and the server must then report
 //
@@ -37,6 +41,8 @@ import (
 //	0> DIE          the rank broke the protocol
 //	0> KILL(9) why  the rank ends the job, with exit status 9 and this message
 //	0> STUCK        the rank waits in a barrier that can never complete
+//	0> SPAWN -n 2 x the rank wants this to be spawned
+//	0> REFUSED      the connection was that of no rank
 //
 // A line that says something is heard and answered completely before what must
 // be told is compared, and all that is told must be listed.
@@ -56,6 +62,10 @@ type Job struct {
 	Universe int    // universe=8
 	Hosts    []string
 	Mapping  string // mapping=(vector,...)
+	IDs      []int  // ids=5,7: the ranks come in by a Door, with these PMI_IDs
+	Conns    int    // conns=3: so many connections, where not all are those of ranks
+	Spawned  []int  // spawns=ab: the nodes of what is spawned, by rank, over and over
+	Single   bool   // single: the rank was started without a server
 	Fresh    bool   // fresh: the ranks have not said init yet, as they have otherwise
 	Two      bool   // two: they have, of PMI-2
 }
@@ -63,19 +73,23 @@ type Job struct {
 // A Step is a line of a case.
 type Step struct {
 	Line int // in the file, from 1
-	Rank int
+	// Group is 0 for the first group, else the number of a spawned one. Rank is that
+	// in the group, or the number of a connection if the ranks come in by a Door.
+	Group, Rank int
+
 	Says bool   // the rank says it; else it must be told
 	Word string // EOF, KILL ...; empty: Bytes
 	Code int    // of KILL
 	// Bytes are those of the line, with the "\n" at its end or the length before
-	// it, unless it was given raw; of KILL, the message.
+	// it, unless it was given raw; of a word, the text after it.
 	Bytes []byte
 }
 
 // says and told are the words a case may use instead of bytes.
 var (
-	says = []string{"EOF", "EXIT"}
-	told = []string{"∅", "CLOSED", "LOST", "DIE", "KILL", "STUCK"}
+	says  = []string{"EOF", "EXIT", "STARTED", "FAILED"}
+	told  = []string{"∅", "CLOSED", "LOST", "DIE", "KILL", "STUCK", "SPAWN", "REFUSED"}
+	texts = []string{"KILL", "SPAWN", "STARTED", "FAILED"} // may have a text
 )
 
 // ReadCases reads a file of cases; it refuses what it does not know. name is
@@ -115,11 +129,10 @@ func (c *Case) add(n int, line string) error {
 	if end < 0 {
 		return fmt.Errorf("neither a job nor a step")
 	}
-	rank, err := strconv.Atoi(line[:end])
-	if err != nil || rank < 0 || rank >= c.Job.Size {
-		return fmt.Errorf("not a rank")
+	step := Step{Line: n, Says: line[end] == '<'}
+	if err := step.who(line[:end], &c.Job); err != nil {
+		return err
 	}
-	step := Step{Line: n, Rank: rank, Says: line[end] == '<'}
 	form, text, _ := strings.Cut(line[end+1:], " ")
 	if form != "" && form != ";" && form != line[end:end+1] || text == "" {
 		return fmt.Errorf("not a step")
@@ -130,6 +143,7 @@ func (c *Case) add(n int, line string) error {
 			return err
 		}
 	}
+	var err error
 	step.Bytes, err = unescape(text)
 	switch form {
 	case "":
@@ -139,6 +153,21 @@ func (c *Case) add(n int, line string) error {
 	}
 	c.Steps = append(c.Steps, step)
 	return err
+}
+
+// who reads RANK or GROUP:RANK.
+func (s *Step) who(text string, j *Job) (err error) {
+	group, rank, spawned := strings.Cut(text, ":")
+	if !spawned {
+		rank = text
+	} else if s.Group, err = strconv.Atoi(group); err != nil || s.Group < 1 || j.Spawned == nil {
+		return fmt.Errorf("not a group")
+	}
+	s.Rank, err = strconv.Atoi(rank)
+	if err != nil || s.Rank < 0 || !spawned && s.Rank >= max(j.Size, j.Conns) {
+		return fmt.Errorf("not a rank")
+	}
+	return nil
 }
 
 // word reads a step that is a word; it reports whether it is one.
@@ -156,7 +185,7 @@ func (s *Step) word(text string) (bool, error) {
 		return false, nil
 	}
 	s.Word, s.Bytes = word, []byte(rest)
-	if (word == "KILL") != hasCode || word != "KILL" && rest != "" {
+	if (word == "KILL") != hasCode || !slices.Contains(texts, word) && rest != "" {
 		return true, fmt.Errorf("not how this word is written")
 	}
 	if !hasCode {
@@ -177,17 +206,17 @@ func (j *Job) parse(fields string) (err error) {
 		case "name":
 			j.Name = value
 		case "nodes":
-			for _, node := range value {
-				j.Nodes = append(j.Nodes, int(node-'a'))
-			}
+			j.Nodes = letters(value)
+		case "spawns":
+			j.Spawned = letters(value)
 		case "apps":
-			for app := range strings.SplitSeq(value, ",") {
-				n, err := strconv.Atoi(app)
-				if err != nil {
-					return err
-				}
-				j.Apps = append(j.Apps, n)
-			}
+			j.Apps, err = numbers(value)
+		case "ids":
+			j.IDs, err = numbers(value)
+		case "conns":
+			j.Conns, err = strconv.Atoi(value)
+		case "single":
+			j.Single = true
 		case "universe":
 			j.Universe, err = strconv.Atoi(value)
 		case "hosts":
@@ -206,6 +235,25 @@ func (j *Job) parse(fields string) (err error) {
 		}
 	}
 	return nil
+}
+
+// letters reads nodes: "aab" is 0, 0, 1.
+func letters(text string) (list []int) {
+	for _, letter := range text {
+		list = append(list, int(letter-'a'))
+	}
+	return list
+}
+
+func numbers(text string) (list []int, err error) {
+	for field := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, nil
 }
 
 // unescape reads the notation of pmiserver.Escape, and fills the placeholders.

@@ -1,0 +1,263 @@
+package pmiserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/pmiserver"
+	"remshell/pmiserver/pmitest"
+)
+
+// through connects a new client by a door; it returns its end, and how the door's
+// ended.
+func through(d *pmiserver.Door) (net.Conn, chan error) {
+	mine, theirs := net.Pipe()
+	end := make(chan error, 1)
+	go func() { end <- d.Serve(context.Background(), theirs) }()
+	return mine, end
+}
+
+// TestDoorIDs: each rank has a number of its own, which nobody guesses, and which
+// is good until its server is forgotten.
+func TestDoorIDs(t *testing.T) {
+	d := &pmiserver.Door{}
+	s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1000, Ranks: []int{0}}, nil)
+	ids := make(map[int]bool)
+	high := 0
+	for rank := range 1000 {
+		id := d.Expect(s, rank)
+		if id < 1 || id > 1<<31-1 || ids[id] {
+			t.Fatalf("ID %d", id)
+		}
+		ids[id] = true
+		if id >= 1<<30 {
+			high++
+		}
+	}
+	if high < 400 || high > 600 {
+		t.Errorf("%d of 1000 random numbers are in the upper half", high)
+	}
+	d.NewID = func() int { return 7 }
+	d.Expect(s, 0)
+	d.Forget(s)
+	conn, end := through(d)
+	io.WriteString(conn, "cmd=initack pmiid=7\n")
+	if reply, _ := io.ReadAll(conn); string(reply) != "cmd=initack rc=-1\n" {
+		t.Errorf("a rank of a server that is forgotten: %q", reply)
+	}
+	if err := <-end; !errors.Is(err, pmiserver.ErrStranger) {
+		t.Errorf("Serve = %v", err)
+	}
+}
+
+// TestDoorSilence: who says nothing has to go, at last, and who speaks stays.
+func TestDoorSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &pmiserver.Door{NewID: func() int { return 7 }}
+		d.Expect(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
+		rank, served := through(d)
+		c := pmitest.NewClient(rank)
+		if lines, err := c.Acknowledge(7); err != nil || lines != (pmitest.Place{Rank: 0, Size: 1}) {
+			t.Fatal(lines, err)
+		}
+		began := time.Now()
+		silent, end := through(d)
+		go silent.Write([]byte("cmd=init"))
+		if err := <-end; !errors.Is(err, pmiserver.ErrStranger) || time.Since(began) != 30*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if err := c.Init(); err != nil {
+			t.Error(err)
+		}
+		if err := c.Finalize(); err != nil {
+			t.Error(err)
+		}
+		rank.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDoorCrowd: ranks come in although there is a crowd that says nothing.
+func TestDoorCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &pmiserver.Door{NewID: func() int { return 7 }}
+		d.Expect(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
+		const crowd = 1000
+		ends := make(chan error, crowd)
+		for range crowd {
+			_, theirs := net.Pipe()
+			go func() { ends <- d.Serve(context.Background(), theirs) }()
+		}
+		synctest.Wait()
+		if len(ends) != crowd-256 {
+			t.Errorf("%d of %d had to go, want all but 256", len(ends), crowd)
+		}
+		rank, served := through(d)
+		c := pmitest.NewClient(rank)
+		if _, err := c.Acknowledge(7); err != nil {
+			t.Error(err)
+		}
+		rank.Close()
+		<-served
+		time.Sleep(time.Minute) // of synctest: the others have to go too
+		if len(ends) != crowd {
+			t.Errorf("%d of %d have gone", len(ends), crowd)
+		}
+	})
+}
+
+// TestDoorContext: the end of the context ends a greeting.
+func TestDoorContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, theirs := net.Pipe()
+		end := make(chan error)
+		go func() { end <- (&pmiserver.Door{}).Serve(ctx, theirs) }()
+		synctest.Wait()
+		cancel()
+		if err := <-end; err != context.Canceled {
+			t.Errorf("Serve = %v, want %v", err, context.Canceled)
+		}
+	})
+}
+
+// TestJunkAtTheDoor: 10,000 connections that say anything disturb nobody: the
+// ranks of two nodes, who come in by the same doors, exchange what they have.
+func TestJunkAtTheDoor(t *testing.T) {
+	const nodes, per, junk = 2, 4, 10000
+	hub := newHub(nodes)
+	var doors [nodes]*pmiserver.Door
+	var ids []int
+	for n := range nodes {
+		doors[n] = &pmiserver.Door{}
+		info := pmiserver.Info{Name: "k0", Size: nodes * per}
+		for i := range per {
+			info.Ranks = append(info.Ranks, n*per+i)
+		}
+		s := pmiserver.New(info, hub.Node(n))
+		s.Abort = func(rank, _ int, _ string) { t.Errorf("rank %d ends the job", rank) }
+		s.Broken = func(err error) { t.Error(err) }
+		for _, r := range info.Ranks {
+			ids = append(ids, doors[n].Expect(s, r))
+		}
+	}
+	done := make(chan struct{})
+	var ranks, strangers sync.WaitGroup
+	for i, id := range ids {
+		ranks.Go(func() {
+			conn, end := through(doors[i/per])
+			if err := visits(conn, id, len(ids), done); err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+			conn.Close()
+			if err := <-end; err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		})
+	}
+	for k := range 4 {
+		strangers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(k), 1))
+			for range junk / 4 {
+				conn, end := through(doors[rng.IntN(nodes)])
+				go io.Copy(io.Discard, conn)
+				io.WriteString(conn, nonsense(rng))
+				conn.Close()
+				if err := <-end; !errors.Is(err, pmiserver.ErrStranger) {
+					t.Errorf("junk is taken for a rank: %v", err)
+				}
+			}
+		})
+	}
+	strangers.Wait()
+	close(done)
+	ranks.Wait()
+}
+
+// visits is a rank that comes, and exchanges cards until done, and once more.
+func visits(conn io.ReadWriter, id, size int, done chan struct{}) error {
+	c := pmitest.NewClient(conn)
+	place, err := c.Acknowledge(id)
+	if err != nil {
+		return err
+	}
+	if err := c.Init(); err != nil {
+		return err
+	}
+	for round := 0; ; round++ {
+		over := "no"
+		if place.Rank == 0 {
+			select {
+			case <-done:
+				over = "yes"
+			default:
+			}
+			if err := c.Put(fmt.Sprint("over-", round), over); err != nil {
+				return err
+			}
+		}
+		if err := c.Exchange(place.Rank, size, strings.Repeat("x", 50)); err != nil {
+			return err
+		}
+		if over, _, err = c.Get(fmt.Sprint("over-", round)); err != nil {
+			return err
+		}
+		if over == "yes" {
+			return c.Finalize()
+		}
+	}
+}
+
+// nonsense is what a stranger says: noise, or nearly the right thing.
+func nonsense(rng *rand.Rand) string {
+	noise := make([]byte, rng.IntN(200))
+	for i := range noise {
+		noise[i] = byte(rng.Uint32())
+	}
+	start := []string{
+		"", "cmd=", "cmd=initack", "cmd=initack pmiid=", "cmd=initack pmiid=1\n", "mcmd=spawn\n", "GET / HTTP/1.1\r\n",
+		"cmd=init pmi_version=1\n", "cmd=init pmi_version=2\n", "cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;",
+		"cmd=init pmi_version=2\n999999", "cmd=abort exitcode=1\n", "cmd=barrier_in\n",
+	}
+	return start[rng.IntN(len(start))] + string(noise)
+}
+
+// TestRefuseSingleton: whatever a process says that has called for a server, it
+// is not kept waiting.
+func TestRefuseSingleton(t *testing.T) {
+	const hello = "cmd=singinit authtype=none\n"
+	for said, want := range map[string]string{
+		"cmd=singinit pmi_version=1 pmi_subversion=1 stdio=yes authtype=none\n": hello + "cmd=singinit_info versionok=no stdio=no kvsname=none\n",
+		"GET / HTTP/1.1\r\n":       hello,
+		"cmd=init pmi_version=1\n": hello,
+		"cmd=singinit but no more": hello,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			mine, theirs := net.Pipe()
+			began := time.Now()
+			go pmiserver.RefuseSingleton(theirs)
+			var told []byte
+			over := make(chan struct{})
+			go func() {
+				told, _ = io.ReadAll(mine)
+				close(over)
+			}()
+			io.WriteString(mine, said)
+			<-over
+			if string(told) != want || time.Since(began) > time.Second {
+				t.Errorf("%q is answered %q after %v, want %q", said, told, time.Since(began), want)
+			}
+		})
+	}
+}

@@ -1,0 +1,277 @@
+package pmiserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"remshell/pmiserver"
+	"remshell/pmiserver/pmitest"
+)
+
+// A play is a job on its stage: servers, a hub, and the ranks' ends.
+type play struct {
+	job    pmitest.Job
+	hub    *pmiserver.Hub
+	names  *pmiserver.NameTable
+	door   *pmiserver.Door
+	all    sync.WaitGroup
+	groups [][]*player // the first one, then the spawned ones
+
+	mu      sync.Mutex // guards what follows
+	servers []*pmiserver.Server
+	spawns  []spawning // under way
+}
+
+// A player is what is seen of one rank.
+type player struct {
+	conn   net.Conn
+	server *pmiserver.Server
+
+	mu     sync.Mutex // guards what follows
+	got    string     // bytes told, not yet compared
+	events []string   // words told, not yet compared
+}
+
+func (pl *player) event(word string) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.events = append(pl.events, word)
+}
+
+// read collects what the rank is told.
+func (pl *player) read() {
+	buf := make([]byte, 1000)
+	for {
+		n, err := pl.conn.Read(buf)
+		pl.mu.Lock()
+		pl.got += string(buf[:n])
+		pl.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func newPlay(job pmitest.Job) *play {
+	p := &play{job: job, hub: pmiserver.NewHub(), names: &pmiserver.NameTable{}, door: &pmiserver.Door{}}
+	nodes := job.Nodes
+	if nodes == nil {
+		nodes = make([]int, job.Size)
+	}
+	info := pmiserver.Info{Name: job.Name, Size: job.Size, Universe: job.Universe, Mapping: job.Mapping}
+	info.AppNum = func(rank int) int {
+		if job.Apps == nil {
+			return 0
+		}
+		return job.Apps[rank]
+	}
+	for i, name := range job.Hosts {
+		info.Hosts = append(info.Hosts, pmiserver.Host{Name: name, Ranks: ranksOf(nodes, i)})
+	}
+	p.add(info, nodes)
+	return p
+}
+
+// ranksOf lists the ranks of a node.
+func ranksOf(nodes []int, node int) (ranks []int) {
+	for rank, n := range nodes {
+		if n == node {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// add starts the servers of a group, and connects its ranks.
+func (p *play) add(info pmiserver.Info, nodes []int) {
+	group := make([]*player, info.Size)
+	for rank := range group {
+		group[rank] = &player{}
+	}
+	p.groups = append(p.groups, group)
+	used := slices.Compact(slices.Sorted(slices.Values(nodes)))
+	p.hub.Add(info.Name, used)
+	for _, n := range used {
+		info.Ranks = ranksOf(nodes, n)
+		var fence pmiserver.Fencer
+		if len(used) > 1 {
+			fence = p.hub.Node(n)
+		}
+		s := pmiserver.New(info, fence)
+		p.supervise(s, info, n, group)
+		p.mu.Lock()
+		p.servers = append(p.servers, s)
+		p.mu.Unlock()
+		for _, rank := range info.Ranks {
+			group[rank].server = s
+		}
+		p.admit(s, info.Ranks, group)
+	}
+}
+
+// admit connects the ranks of a server in the way the job says.
+func (p *play) admit(s *pmiserver.Server, ranks []int, group []*player) {
+	serve := func(r int, conn net.Conn) error { return s.Serve(context.Background(), r, conn) }
+	switch {
+	case p.job.Single && s == p.servers[0]:
+		serve = func(_ int, conn net.Conn) error { return s.ServeSingleton(context.Background(), conn) }
+	case p.job.IDs != nil && s == p.servers[0]:
+		serve = func(_ int, conn net.Conn) error { return p.door.Serve(context.Background(), conn) }
+		for _, r := range ranks {
+			p.door.NewID = func() int { return p.job.IDs[r] }
+			p.door.Expect(s, r)
+		}
+		for len(group) < p.job.Conns {
+			ranks, group = append(ranks, len(group)), append(group, &player{server: s})
+		}
+		p.groups[0] = group
+	}
+	for _, r := range ranks {
+		mine, theirs := net.Pipe()
+		pl := group[r]
+		pl.conn = mine
+		p.all.Go(func() {
+			err := serve(r, theirs)
+			theirs.Close()
+			pl.event(ending(err))
+		})
+		p.all.Go(pl.read)
+	}
+}
+
+// supervise shows on the stage what a server reports.
+func (p *play) supervise(s *pmiserver.Server, info pmiserver.Info, node int, group []*player) {
+	s.Names = p.names
+	if p.job.Spawned != nil {
+		s.Spawner = p
+	}
+	s.Abort = func(rank, code int, msg string) {
+		group[rank].event(strings.TrimSpace(fmt.Sprintf("KILL(%d) %s", code, msg)))
+		p.hub.Fail(errors.New("aborted"))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, other := range p.servers {
+			other.Freeze()
+		}
+	}
+	s.Broken = func(err error) {
+		var stuck *pmiserver.StuckError
+		if !errors.As(err, &stuck) {
+			return
+		}
+		waiting := stuck.Waiting
+		if len(waiting) == 0 {
+			waiting = info.Ranks
+		}
+		for _, r := range waiting {
+			group[r].event("STUCK")
+		}
+	}
+	s.Changed = func(rank int, _, to pmiserver.State) {
+		if to != pmiserver.Closed && to != pmiserver.Lost {
+			return
+		}
+		if err := p.hub.Leave(info.Name, node, rank); err != nil {
+			p.hub.Fail(err)
+		}
+	}
+}
+
+// A spawning is a request to spawn that waits for the play to go on.
+type spawning struct {
+	pmiserver.SpawnRequest
+	done chan outcome
+}
+
+type outcome struct {
+	group string
+	codes []int
+	err   error
+}
+
+// Spawn shows what is asked for, and waits.
+func (p *play) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (string, []int, error) {
+	s := spawning{r, make(chan outcome, 1)}
+	p.mu.Lock()
+	p.spawns = append(p.spawns, s)
+	p.mu.Unlock()
+	for g, ranks := range p.groups {
+		if r.Group == p.nameOf(g) {
+			ranks[r.Rank].event("SPAWN " + r.String())
+		}
+	}
+	select {
+	case o := <-s.done:
+		return o.group, o.codes, o.err
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
+	}
+}
+
+// nameOf names a group: the first one as the job says, the others k1, k2, ...
+func (p *play) nameOf(group int) string {
+	if group == 0 {
+		return p.job.Name
+	}
+	return fmt.Sprint("k", group)
+}
+
+func (p *play) nextSpawn() spawning {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.spawns[0]
+	p.spawns = p.spawns[1:]
+	return s
+}
+
+// started lets the oldest request come true.
+func (p *play) started(codes string) {
+	s := p.nextSpawn()
+	o := outcome{group: p.nameOf(len(p.groups))}
+	for code := range strings.SplitSeq(codes, ",") {
+		if n, err := strconv.Atoi(code); err == nil {
+			o.codes = append(o.codes, n)
+		}
+	}
+	info := pmiserver.Info{Name: o.group, Size: s.Size(), Universe: p.job.Universe, Parent: s.Group, Preputs: s.Preputs}
+	var apps, nodes []int
+	for i, c := range s.Commands {
+		for range c.Count {
+			nodes = append(nodes, p.job.Spawned[len(apps)%len(p.job.Spawned)])
+			apps = append(apps, i)
+		}
+	}
+	info.AppNum = func(rank int) int { return apps[rank] }
+	p.add(info, nodes)
+	s.done <- o
+}
+
+func (p *play) failed(why string) {
+	p.nextSpawn().done <- outcome{err: errors.New(why)}
+}
+
+func (p *play) player(s pmitest.Step) *player { return p.groups[s.Group][s.Rank] }
+
+// end hangs up, and fails if that brings any answer.
+func (p *play) end(t *testing.T, at string) {
+	for _, ranks := range p.groups {
+		for _, pl := range ranks {
+			pl.conn.Close()
+		}
+	}
+	p.all.Wait()
+	for _, ranks := range p.groups {
+		for r, pl := range ranks {
+			if pl.got != "" && !t.Failed() {
+				t.Errorf("%s: rank %d: is told %q when all is over", at, r, pl.got)
+			}
+		}
+	}
+}
