@@ -65,6 +65,10 @@ type Options struct {
 	SSHConfig   string // lines for the top of the head's ~/.ssh/config
 	Shell       string // login shell of root on the hosts (Namespaces only); "": unchanged
 	HashKnown   bool   // host names in known_hosts are hashed
+
+	// LoadEvery gives each host a /proc/loadavg of its own, renewed so often (load.go; the
+	// kernel: 5 s). 0: hosts show the load of the machine. Namespaces only, not with Keep.
+	LoadEvery time.Duration
 }
 
 // A Host is one of n1..nN.
@@ -100,6 +104,9 @@ func Up(ctx context.Context, o Options) (*Field, error) {
 	kind, err := choose(ctx, o)
 	if err != nil {
 		return nil, err
+	}
+	if o.LoadEvery != 0 && (kind != Namespaces || o.Keep) {
+		return nil, fmt.Errorf("field: loads of the hosts' own: only with namespaces, while the maker of the field is there")
 	}
 	f, err := create(o, kind)
 	if err != nil {

@@ -65,7 +65,11 @@ func (f *Field) upNamespaces(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	return f.waitSSHD(ctx)
+	if err := f.waitSSHD(ctx); err != nil {
+		return err
+	}
+	f.keepLoads(o.LoadEvery)
+	return nil
 }
 
 func (f *Field) netnsFiles(o Options) error {
@@ -87,6 +91,7 @@ func (f *Field) netnsFiles(o Options) error {
 			"link set lo up\naddr add " + h.Addr + "/16 dev eth0\nlink set eth0 up\n"})
 	}
 	files = append(files, f.homeFiles(o, userKey, userPub)...)
+	files = append(files, f.loadFiles(o)...)
 	files = append(files, startup("skel")...)
 	files = append(files,
 		file{"skel/.ssh/authorized_keys", 0o600, userPub + "\n"},

@@ -29,6 +29,7 @@ if [ -z "$FIELD_SHARED" ]; then
 fi
 mkdir -p /run/sshd
 cp -R -p "./hosts/$name" /run/field
+if [ -e /run/field/loadavg ]; then mount --bind /run/field/loadavg /proc/loadavg; fi
 
 # Ends when the maker of the field has given every host its link.
 read -r _ <&3 || :
