@@ -87,23 +87,35 @@ func planned(line Line, sys System) state.Outcome {
 }
 
 // restrict makes the hosts of -host and -hostfile the candidates, in their order, with
-// the slots that were written down.
+// the slots that were written down. Two names of one node offer theirs together (HOST-8).
 func restrict(req *job.Request, named []hostlist.Entry, source string) error {
 	index := make(map[string]int)
 	var names []string
 	for i, n := range req.Nodes {
 		names = append(names, n.Name)
+		req.Nodes[i].Slots, req.Nodes[i].MaxSlots = 0, 0
 		for _, name := range append([]string{n.Name}, n.Aliases...) {
 			index[strings.ToLower(name)] = i
 		}
 	}
+	turn := make([]bool, len(req.Nodes))
 	for _, e := range named {
-		i, known := index[strings.ToLower(e.Host)]
+		i, known := index[strings.ToLower(e.Label())]
 		if !known {
-			return &psi.Error{Code: "unknown-host", Source: source, Token: e.Host, What: "no node with host name", Allowed: names}
+			i, known = index[strings.ToLower(e.Host)]
 		}
-		req.Nodes[i].Slots, req.Nodes[i].MaxSlots = e.Slots, e.MaxSlots
-		req.Turns = append(req.Turns, i)
+		if !known {
+			if source == "-host" && e.Line > 0 {
+				source = "-hostfile"
+			}
+			return &psi.Error{Code: "unknown-host", Source: source, Token: e.Host, What: "no node with host name", Allowed: psi.Cut(names)}
+		}
+		req.Nodes[i].Slots += e.Slots
+		req.Nodes[i].MaxSlots += e.MaxSlots
+		if !turn[i] {
+			req.Turns = append(req.Turns, i)
+		}
+		turn[i] = true
 	}
 	return nil
 }

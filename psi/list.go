@@ -180,15 +180,20 @@ func (l *listing) add(i, times int, token string) error {
 
 // names lists the known ones, a long list cut.
 func (l *listing) names() []string {
-	const most = 50
-	var names []string
-	for _, n := range l.nodes {
-		if len(names) == most {
-			return append(names, fmt.Sprintf("and %d more", len(l.nodes)-most))
-		}
-		names = append(names, n.Name)
+	names := make([]string, len(l.nodes))
+	for i, n := range l.nodes {
+		names[i] = n.Name
 	}
-	return names
+	return Cut(names)
+}
+
+// Cut keeps the first of many names that are allowed, and counts the others.
+func Cut(names []string) []string {
+	const most = 50
+	if len(names) <= most {
+		return names
+	}
+	return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", len(names)-most))
 }
 
 // network reports whether a word chooses a network and not a node.

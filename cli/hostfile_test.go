@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A story is a host file of testdata/hostlist, and what comes of it.
+type story struct{ title, file, want string }
+
+// stories reads them, and goes to a folder where F is the host file and others are those
+// it includes.
+func stories(t *testing.T, name string) []story {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/hostlist/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []story
+	for _, part := range strings.Split(string(text), "\n--- ")[1:] {
+		title, rest, _ := strings.Cut(part, "\n")
+		file, want, ok := strings.Cut(rest, "\n=>\n")
+		if !ok {
+			t.Fatalf("%s: %q has no =>", name, title)
+		}
+		all = append(all, story{title, file + "\n", strings.TrimSuffix(want, "\n")})
+	}
+	t.Chdir(t.TempDir())
+	write(t, "other.hosts", "other1\nother2:4\n")
+	write(t, "loop.hosts", "!include F\n")
+	return all
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The host files of all launchers, through the command: every host gets as many ranks as
+// it has slots, in the order of the file, and there is room for no more.
+func TestHostFileStyles(t *testing.T) {
+	const cores = 6
+	for _, s := range stories(t, "styles.txt") {
+		slots, order := offered(s.want, cores)
+		var nodes []string
+		var want []string
+		for i, name := range order {
+			nodes = append(nodes, fmt.Sprintf(`{"id": %d, "name": %q, "cpus": %d}`, len(order)-i, name, cores))
+			want = append(want, slices.Repeat([]string{name}, slots[name])...)
+		}
+		state := []byte(`{"env": {}, "nodes": [` + strings.Join(nodes, ",") + "]}")
+		write(t, "F", s.file)
+		for _, option := range []string{"-hostfile", "-f", "-machinefile"} {
+			object, code, _ := planOf(t, state, option, "F", "-n", strconv.Itoa(len(want)))
+			if got := hostsOf(object); code != 0 || !slices.Equal(got, want) || !slices.Equal(texts(object["order"]), order) {
+				t.Errorf("%s:\n%sexit %d, ranks on %q\nwant %q\nin %s", s.title, s.file, code, got, want, shown(object))
+			}
+		}
+		object, code, _ := planOf(t, state, "-f", "F", "-n", strconv.Itoa(len(want)+1))
+		if failed, _ := object["error"].(map[string]any); code != exitFailure || failed["code"] != "not-enough-cpus" || failed["permanent"] != true {
+			t.Errorf("%s, a rank more: exit %d, %s", s.title, code, shown(object))
+		}
+	}
+}
+
+// offered reads what the vectors say of each mention: slots add up, mentions without
+// count are one slot if there are several, and all CPUs if there is one (HOST-3, HOST-4).
+func offered(mentions string, cores int) (slots map[string]int, order []string) {
+	slots, seen := make(map[string]int), make(map[string]int)
+	for line := range strings.SplitSeq(mentions, "\n") {
+		words := strings.Fields(line)
+		name := words[0]
+		count := 0
+		for _, word := range words[1:] {
+			if text, ok := strings.CutPrefix(word, "slots="); ok {
+				count, _ = strconv.Atoi(text)
+			}
+			if text, ok := strings.CutPrefix(word, "alias="); ok {
+				name = text
+			}
+		}
+		if out, ok := strings.CutPrefix(name, "^"); ok {
+			order = slices.DeleteFunc(order, func(n string) bool { return n == out })
+			continue
+		}
+		if seen[name]++; seen[name] == 1 {
+			order = append(order, name)
+		}
+		slots[name] += count
+	}
+	for name, mentions := range seen {
+		switch {
+		case slots[name] > 0:
+		case mentions == 1:
+			slots[name] = cores
+		default:
+			slots[name] = mentions
+		}
+	}
+	return slots, order
+}
+
+func hostsOf(object map[string]any) (hosts []string) {
+	ranks, _ := object["ranks"].([]any)
+	for _, r := range ranks {
+		hosts = append(hosts, fmt.Sprint(r.(map[string]any)["node"]))
+	}
+	return hosts
+}
+
+func texts(list any) (all []string) {
+	items, _ := list.([]any)
+	for _, item := range items {
+		all = append(all, fmt.Sprint(item))
+	}
+	return all
+}
+
+// Broken host files, through the command: every fault with file, line, column and caret
+// on standard error, nothing is started, exit 125; a plan tells the same in its object.
+func TestBrokenHostFiles(t *testing.T) {
+	all := stories(t, "broken.txt")
+	if len(all) < 10 {
+		t.Errorf("%d broken files; at least ten are wanted", len(all))
+	}
+	for _, s := range all {
+		write(t, "F", s.file)
+		// The vectors are read from memory, whose reason has other words.
+		faults := strings.ReplaceAll(s.want, fs.ErrNotExist.Error(), "no such file or directory")
+		var out, errs bytes.Buffer
+		code := Main(context.Background(), []string{"-hostfile", "F", "-n", "1", "true"}, System{Out: &out, Err: &errs, Getwd: os.Getwd})
+		var want strings.Builder
+		for line := range strings.Lines(faults + "\n") {
+			if !strings.HasPrefix(line, " ") {
+				line = "mpiexec: " + line
+			}
+			want.WriteString(line)
+		}
+		if code != exitFailure || out.Len() > 0 || errs.String() != want.String() {
+			t.Errorf("%s: exit %d, output %q, says\n%s\nwant\n%s", s.title, code, &out, &errs, &want)
+		}
+		object, code, _ := planOf(t, []byte(`{"env": {}, "nodes": [{"id": 0, "name": "a", "cpus": 1}]}`), "-f", "F", "-n", "1")
+		failed, _ := object["error"].(map[string]any)
+		if message := fmt.Sprint(failed["message"]); code != exitFailure || failed["code"] != "bad-hostfile" || !strings.Contains(message, faults) {
+			t.Errorf("%s: the plan says %s\nwant %s", s.title, message, faults)
+		}
+	}
+}
+
+// Two names of one node offer its slots together (HOST-8), and an alias makes a node of
+// its own.
+func TestPlanNamesOfOneNode(t *testing.T) {
+	const nodes = `{"env": {}, "nodes": [{"id": 0, "name": "n0", "aliases": ["n0.example.org"], "cpus": 4}, {"id": 1, "name": "box", "cpus": 4}]}`
+	for _, test := range []struct{ host, want string }{
+		{"n0:1,N0.example.org:2", "n0 n0 n0"},
+		{"box:1,n0.example.org:1,n0:1", "box n0 n0"},
+		{"n0.example.org,n0", "n0 n0 n0 n0"},
+	} {
+		want := strings.Fields(test.want)
+		object, code, text := planOf(t, []byte(nodes), "-host", test.host, "-n", strconv.Itoa(len(want)))
+		if got := hostsOf(object); code != 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: exit %d, %q; want %q\n%s", test.host, code, got, want, text)
+		}
+		if _, code, _ := planOf(t, []byte(nodes), "-host", test.host, "-n", strconv.Itoa(len(want)+1)); code == 0 {
+			t.Errorf("%s: room for more than %d", test.host, len(want))
+		}
+	}
+}
+
+// A message has all there is in the fields: the variable, the token, what is allowed (1.5).
+func TestExampleMessages(t *testing.T) {
+	data, err := os.ReadFile("../testdata/placement/examples.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		Examples []struct {
+			Number int
+			State  json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, e := range all.Examples {
+		object, _, _ := planOf(t, e.State)
+		failed, _ := object["error"].(map[string]any)
+		if failed == nil {
+			continue
+		}
+		message := fmt.Sprint(failed["message"])
+		for _, key := range []string{"variable", "token"} {
+			if text, ok := failed[key].(string); ok && !strings.Contains(message, text) {
+				t.Errorf("%d: %q lacks the %s %q", e.Number, message, key, text)
+			}
+		}
+		for _, word := range texts(failed["allowed"]) {
+			told++
+			if !strings.Contains(message, word) {
+				t.Errorf("%d: %q lacks %q", e.Number, message, word)
+			}
+		}
+	}
+	if told == 0 {
+		t.Error("no example says what is allowed")
+	}
+}
