@@ -2,6 +2,7 @@ package hostlist
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,9 +24,17 @@ type SyntaxError struct {
 // Where is "FILE:LINE:COL", or "-host:COL" for a list.
 func (e *SyntaxError) Where() string {
 	if e.Line == 0 {
-		return fmt.Sprintf("%s:%d", e.File, e.Col)
+		return fmt.Sprintf("%s:%d", printable(e.File), e.Col)
 	}
-	return fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Col)
+	return fmt.Sprintf("%s:%d:%d", printable(e.File), e.Line, e.Col)
+}
+
+// printable quotes a file's name if a terminal would not print it as it is.
+func printable(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 func (e *SyntaxError) Error() string {

@@ -191,7 +191,7 @@ func (p *parser) include(c cursor, to int, name string, chain []string) {
 	for i, above := range chain {
 		if above == name {
 			loop := strings.Join(append(chain[i:len(chain):len(chain)], name), " -> ")
-			p.add(c.fault(c.pos, to, "the files include one another: %s", loop))
+			p.add(c.fault(c.pos, to, "the files include one another: %s", printable(loop)))
 			return
 		}
 	}
@@ -202,7 +202,7 @@ func (p *parser) include(c cursor, to int, name string, chain []string) {
 	}
 	text, err := p.read(name)
 	if err != nil {
-		p.add(c.fault(c.pos, to, "cannot include %s: %s", name, reason(err)))
+		p.add(c.fault(c.pos, to, "cannot include %s: %s", printable(name), reason(err)))
 		return
 	}
 	p.file(name, text, append(chain, name))

@@ -333,6 +333,23 @@ func TestErrorWindow(t *testing.T) {
 	}
 }
 
+// The names of files reach a terminal only as it can print them (found by FuzzReadFile).
+func TestUnprintableNames(t *testing.T) {
+	open := folder(map[string]string{"F": "!include \r0\n!include \"\x1b[2J\"\n", "\x1b[2J": "a:x\n!include F\n"})
+	_, err := ReadFile("F", open)
+	want := []string{`F:1:10: cannot include "\r0": file does not exist`, `"\x1b[2J":1:3: slot count "x" is not a number`,
+		`"\x1b[2J":2:10: the files include one another: "F -> \x1b[2J -> F"`}
+	var got []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !strings.HasPrefix(line, " ") {
+			got = append(got, line)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 // Errors unwrap to SyntaxErrors, for reports and for errors.As.
 func TestErrorTypes(t *testing.T) {
 	_, err := readText("a:x\nb:y\n")
