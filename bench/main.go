@@ -1,7 +1,8 @@
 //go:build linux
 
 /*
-Bench compares mpiexec with Hydra, the launcher of MPICH, on the hosts of a field.
+Bench measures how long mpiexec plans large jobs for a cluster in a file, and compares
+its launches with those of Hydra, the launcher of MPICH, on the hosts of a field.
 
 	           one round                         next round
 	ours ----- Hydra ----- floor        ours ----- Hydra ----- floor  ...
@@ -32,6 +33,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -67,7 +69,7 @@ type bench struct {
 	field       *field.Field
 }
 
-// run measures the cases whose names contain only, and prints the table.
+// run measures the cases whose names contain only, and prints the tables.
 func (b *bench) run(ctx context.Context, only string) error {
 	root, err := field.Repo()
 	if err != nil {
@@ -76,7 +78,28 @@ func (b *bench) run(ctx context.Context, only string) error {
 	if err := os.Chdir(root); err != nil {
 		return err
 	}
-	if err := b.findPrograms(); err != nil {
+	if err := find(&b.ours); err != nil {
+		return err
+	}
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
+	chosen := slices.DeleteFunc(slices.Clone(planCases), func(c planCase) bool { return !strings.Contains(c.name, only) })
+	rows, err := b.plans(ctx, chosen)
+	if err != nil {
+		return err
+	}
+	fmt.Print(planTable(rows))
+	if !slices.ContainsFunc(cases(strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) }) {
+		return nil
+	}
+	return b.compare(ctx, only)
+}
+
+// compare measures our launches and Hydra's on the hosts of a field.
+func (b *bench) compare(ctx context.Context, only string) error {
+	err := find(&b.hydra)
+	if err != nil {
 		return err
 	}
 	b.field, err = field.Up(ctx, field.Options{Hosts: manyHosts})
@@ -84,7 +107,7 @@ func (b *bench) run(ctx context.Context, only string) error {
 		return err
 	}
 	defer b.field.Down()
-	fmt.Print(machine(b.field.Kind), "\n")
+	fmt.Print("\n", machine(b.field.Kind), "\n")
 	var rows []row
 	for _, c := range cases(b.field.Names()) {
 		if !strings.Contains(c.name, only) {
@@ -101,16 +124,10 @@ func (b *bench) run(ctx context.Context, only string) error {
 	return nil
 }
 
-// findPrograms finds what is compared, before anything is built up.
-func (b *bench) findPrograms() error {
-	var err error
-	if b.self, err = os.Executable(); err != nil {
-		return err
-	}
-	for _, p := range []*string{&b.ours, &b.hydra} {
-		if *p, err = exec.LookPath(*p); err != nil {
-			return fmt.Errorf("%w; make bench as root on Debian installs and builds all that is needed", err)
-		}
+// find finds a program, before anything is built up.
+func find(program *string) (err error) {
+	if *program, err = exec.LookPath(*program); err != nil {
+		return fmt.Errorf("%w; make bench as root on Debian installs and builds all that is needed", err)
 	}
 	return nil
 }

@@ -20,7 +20,10 @@ import (
 const meterArg = "--meter"
 
 // A sample is one run of a launcher.
-type sample struct{ wall, cpu time.Duration }
+type sample struct {
+	wall, cpu time.Duration
+	peak      int64 // bytes of memory of its largest process
+}
 
 // strayLimit is how long processes that a launcher leaves behind are waited for; their
 // time belongs to it.
@@ -42,7 +45,7 @@ func (b *bench) metered(ctx context.Context, onHead bool, words []string) (sampl
 	var s sample
 	var code int
 	if err == nil {
-		_, err = fmt.Sscan(string(out), &s.wall, &s.cpu, &code)
+		_, err = fmt.Sscan(string(out), &s.wall, &s.cpu, &s.peak, &code)
 	}
 	if err != nil {
 		return s, fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, said.String())
@@ -54,15 +57,15 @@ func (b *bench) metered(ctx context.Context, onHead bool, words []string) (sampl
 }
 
 // meter runs a command and prints its wall time until it ended, the CPU time of it
-// and of all its descendants, also of those that nobody but we waited for, and its
-// exit code.
+// and of all its descendants, also of those that nobody but we waited for, the memory of
+// the largest of them, and its exit code.
 func meter(words []string) int {
 	s, code, err := account(words)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println(int64(s.wall), int64(s.cpu), code)
+	fmt.Println(int64(s.wall), int64(s.cpu), s.peak, code)
 	return 0
 }
 
@@ -98,6 +101,7 @@ func account(words []string) (s sample, code int, err error) {
 		return s, 0, err
 	}
 	s.cpu = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	s.peak = used.Maxrss << 10 // getrusage(2): kilobytes
 	if status.Signaled() {
 		return s, 128 + int(status.Signal()), nil
 	}

@@ -34,7 +34,7 @@ func meters(t *testing.T, words ...string) (s sample, code int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Sscan(string(out), &s.wall, &s.cpu, &code); err != nil {
+	if _, err := fmt.Sscan(string(out), &s.wall, &s.cpu, &s.peak, &code); err != nil {
 		t.Fatalf("%q: %v", out, err)
 	}
 	return s, code
@@ -47,6 +47,15 @@ func TestMeterCountsOrphans(t *testing.T) {
 	orphan, _ := meters(t, "/bin/sh", "-c", "{ sleep 0.1; "+busy+"; } & exit 0")
 	if direct.cpu == 0 || orphan.cpu < direct.cpu/3 {
 		t.Errorf("CPU of an orphan: %v; of the same work in the foreground: %v", orphan.cpu, direct.cpu)
+	}
+}
+
+// The memory is that of the command, not of the meter.
+func TestMeterTellsMemory(t *testing.T) {
+	least, _ := meters(t, "/bin/true")
+	much, _ := meters(t, "/bin/sh", "-c", "x=$(head -c 40000000 /dev/zero | tr '\\0' x); exit 0")
+	if least.peak == 0 || much.peak < 40e6 || much.peak < least.peak+30e6 {
+		t.Errorf("true: %d bytes; 40 MB in a variable: %d", least.peak, much.peak)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestMedian(t *testing.T) {
 func samples(wall ...int) (list []sample) {
 	for _, n := range wall {
 		d := time.Duration(n) * time.Millisecond
-		list = append(list, sample{d, d / 10})
+		list = append(list, sample{wall: d, cpu: d / 10})
 	}
 	return list
 }
