@@ -416,8 +416,15 @@ func (s *rState) seat(n *rNode, k int, over bool) string {
 	return fmt.Sprint(n.Name, " ", free[k*s.t:k*s.t+s.t], cpus, mems)
 }
 
+// A size bounds a random cluster and a request.
+type size struct{ nodes, cores, ranks int }
+
+var small = size{4, 5, 12} // where every corner is met
+
 // random makes a small cluster and a request.
-func random(r *rand.Rand) *rState {
+func random(r *rand.Rand) *rState { return small.random(r) }
+
+func (z size) random(r *rand.Rand) *rState {
 	odd := func(n int) bool { return r.IntN(n) == 0 }
 	some := func(n, most int) []int {
 		list := []int{}
@@ -427,8 +434,8 @@ func random(r *rand.Rand) *rState {
 		return list
 	}
 	s := &rState{Env: map[string]string{}, Options: map[string]any{}, UID: r.IntN(3), GID: r.IntN(3), GIDs: some(r.IntN(2), 3), t: 1}
-	for i := range 1 + r.IntN(4) {
-		cores := 1 + r.IntN(5)
+	for i := range 1 + r.IntN(z.nodes) {
+		cores := 1 + r.IntN(z.cores)
 		n := rNode{ID: 3*i + r.IntN(3), Name: fmt.Sprint("n", i), Up: !odd(8), CPUs: &cores, Threads: 1 + r.IntN(2), NUMA: 1 + r.IntN(2),
 			Excl: odd(12), Run: !odd(12), Overbook: []string{"yes", "no", "auto"}[r.IntN(3)], Allow: !odd(10), UserMap: odd(2), Pin: !odd(6), Mem: !odd(6), HT: odd(4)}
 		all := cores * n.Threads
@@ -446,7 +453,7 @@ func random(r *rand.Rand) *rState {
 			n.Load = []float64{float64(r.IntN(300)) / 100, float64(r.IntN(3)), float64(r.IntN(3)) / 2}
 		}
 		if odd(4) {
-			most := r.IntN(6)
+			most := r.IntN(z.cores + 1)
 			n.Max = &most
 		}
 		if odd(8) {
@@ -464,16 +471,16 @@ func random(r *rand.Rand) *rState {
 		s.Nodes = append(s.Nodes, n)
 		s.list = append(s.list, n.ID)
 	}
-	s.ask(r, odd)
+	s.ask(r, odd, z)
 	return s
 }
 
 // ask makes the request.
-func (s *rState) ask(r *rand.Rand, odd func(int) bool) {
-	s.NP = 1 + r.IntN(12)
+func (s *rState) ask(r *rand.Rand, odd func(int) bool, z size) {
+	s.NP = 1 + r.IntN(z.ranks)
 	if odd(3) {
 		s.list = nil
-		for range 1 + r.IntN(6) {
+		for range 1 + r.IntN(z.nodes+2) {
 			s.list = append(s.list, s.Nodes[r.IntN(len(s.Nodes))].ID)
 		}
 		s.Env["PSI_NODES"] = strings.ReplaceAll(strings.Trim(fmt.Sprint(s.list), "[]"), " ", ",")
@@ -579,6 +586,13 @@ func TestReferee(t *testing.T) {
 			}
 		}
 		kinds[kind]++
+	}
+	for seed := range uint64(cases / 100) {
+		s := size{40, 32, 900}.random(rand.New(rand.NewPCG(seed, 5)))
+		data, _ := json.Marshal(s)
+		if got, want := verdict(decideText(t, data)), s.plan(); got != want {
+			t.Fatalf("large, seed %d: %s\n got %s\nwant %s", seed, data, got, want)
+		}
 	}
 	if len(kinds) < 6 || kinds["placed"] < cases/10 {
 		t.Errorf("too little variety: %v", kinds)
