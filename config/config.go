@@ -50,11 +50,14 @@ type Error struct {
 	Text string
 }
 
-func (e *Error) Error() string {
-	if e.Line == 0 {
-		return e.File + ": " + e.Text
+func (e *Error) Error() string { return where(e.File, e.Line) + ": " + e.Text }
+
+// where is "FILE:LINE"; 0 is a line that is not known.
+func where(file string, line int) string {
+	if line == 0 {
+		return file
 	}
-	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Text)
+	return fmt.Sprintf("%s:%d", file, line)
 }
 
 // A file is the format. An any may be written in several ways.
@@ -66,6 +69,7 @@ type file struct {
 
 // Load reads a cluster file. The error joins an *Error for each fault.
 func Load(name, text string, ids IDs) (*Cluster, error) {
+	text = strings.TrimPrefix(text, "\ufeff")
 	r := &reader{name: name, ids: ids, lines: scan(text), cluster: &Cluster{File: name}}
 	var f file
 	decoder := toml.NewDecoder(strings.NewReader(text)).DisallowUnknownFields()
@@ -112,34 +116,60 @@ func (r *reader) syntax(err error) error {
 		}
 	case errors.As(err, &wrong):
 		line, _ := wrong.Position()
-		r.fault(line, "%s", strings.TrimPrefix(wrong.Error(), "toml: "))
+		r.fault(line, "%s", untangled(strings.TrimPrefix(wrong.Error(), "toml: ")))
 	default:
 		r.fault(0, "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return errors.Join(r.errs...)
 }
 
-// unknownKey names the key that was probably meant.
+// untangled says in the words of the file that a value is of the wrong type; the TOML
+// reader speaks of our structs.
+func untangled(text string) string {
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(text, "cannot decode TOML "), " into struct field config.")
+	field, typ, ok := strings.Cut(rest, " of type ")
+	if !ok {
+		return text
+	}
+	_, key, _ := strings.Cut(field, ".")
+	if near := nearest(key, slices.Concat(globalKeys, nodeKeys)); strings.EqualFold(near, key) {
+		key = near
+	}
+	wanted := map[string]string{
+		"string": "a text in quotes", "[]string": "a list of texts, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
+		"[]int": "a list of whole numbers", "[]config.entry": "a table, [[node]], with its keys in the lines below",
+	}[typ]
+	if wanted == "" {
+		return fmt.Sprintf("%s: cannot be a TOML %s", key, kind)
+	}
+	return fmt.Sprintf("%s: cannot be a TOML %s; write %s", key, kind, wanted)
+}
+
+// unknownKey names the key that was probably meant, or where a known one belongs.
 func (r *reader) unknownKey(line int, path []string) {
 	key := path[len(path)-1]
-	known := globalKeys
+	known, others, place := globalKeys, nodeKeys, "it belongs below a [[node]]"
 	if len(path) > 1 {
-		known = nodeKeys
+		known, others, place = nodeKeys, globalKeys, "it belongs above the first [[node]]"
 	}
+	same := func(other string) bool { return strings.EqualFold(key, other) }
 	text := fmt.Sprintf("unknown key %q", key)
-	if len(path) > 1 && strings.EqualFold(path[0], "node") || len(path) == 1 {
-		if near := nearest(key, known); near != "" {
-			text += fmt.Sprintf(" (did you mean %q?)", near)
-		}
+	near := nearest(key, known)
+	switch {
+	case len(path) > 1 && !strings.EqualFold(path[0], "node"):
+	case slices.ContainsFunc(others, same):
+		text += " (" + place + ")"
+	case near != "":
+		text += fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	r.fault(line, "%s", text)
 }
 
 // defaults reads what holds for the cluster as a whole.
 func (r *reader) defaults(f *file) {
-	r.cluster.Sort, r.cluster.QueueHost = f.PSINodesSort, f.QueueHost
+	r.cluster.Sort, r.cluster.QueueHost = strings.TrimSpace(f.PSINodesSort), f.QueueHost
 	if f.PSINodesSort != "" {
-		if _, err := sort.Parse(f.PSINodesSort, false); err != nil {
+		if _, err := sort.Parse(r.cluster.Sort, false); err != nil {
 			r.fault(r.lines.global["psinodessort"], "PSINodesSort: %v; allowed: %s", err, strings.Join(sort.Words(false), ", "))
 		}
 	}

@@ -91,12 +91,23 @@ func TestFaults(t *testing.T) {
 		{"uneven", "[[node]]\nname = \"a[1-3]\"\naddress = \"10.0.0.[1-2]\"\n", "f:3: address: 10.0.0.[1-2] stands for 2, but the entry has 3 nodes"},
 		{"sort", "PSINodesSort = \"CPU\"\n[[node]]\nname = \"a\"\n", `f:1: PSINodesSort: unknown sort criterion "CPU"; allowed: PROC, LOAD,`},
 		{"queue host", "queueHost = \"q\"\n[[node]]\nname = \"a\"\n", `f:1: queueHost: there is no node "q"`},
-		{"switch", "[[node]]\nname = \"a\"\nrunJobs = \"maybe\"\n", "f:3: runJobs: maybe is not yes or no"},
+		{"switch", "[[node]]\nname = \"a\"\nrunJobs = \"maybe\"\n", "f:3: runJobs: \"maybe\" is not yes or no"},
 		{"overbook", "[[node]]\nname = \"a\"\noverbook = 3\n", "f:3: overbook: 3 is not yes, no or auto"},
 		{"maxproc", "[[node]]\nname = \"a\"\nmaxproc = -1\n", "f:3: maxproc: -1 is neither a number"},
 		{"user", "[[node]]\nname = \"a\"\nusers = [\"bob\"]\n", `f:3: users: nobody is called "bob"`},
 		{"map", "[[node]]\nname = \"a\"\nCPUmap = [65536]\n", "f:3: CPUmap: there is no core 65536"},
 		{"both names", "[[node]]\nname = \"a\"\nuser = [1]\nusers = [1]\n", "mean the same; keep one"},
+		{"a global key in a node", "[[node]]\nname = \"a\"\nPSINodesSort = \"LOAD\"\n", `f:3: unknown key "PSINodesSort" (it belongs above the first [[node]])`},
+		{"a key of a node above all", "maxproc = 3\n[[node]]\nname = \"a\"\n", `f:1: unknown key "maxproc" (it belongs below a [[node]])`},
+		{"wrong table", "[[nodes]]\nname = \"a\"\n", `f:1: unknown key "nodes" (did you mean "node"?)`},
+		{"a text for a list", "[[node]]\nname = \"a\"\nfeatures = \"ib\"\n", `f:3: features: cannot be a TOML string; write a list of texts`},
+		{"a text for a number", "[[node]]\nname = \"a\"\nid = \"1\"\n", `f:3: id: cannot be a TOML string; write a whole number`},
+		{"texts for numbers", "[[node]]\nname = \"a\"\nCPUmap = [\"1\"]\n", `f:3: CPUmap: cannot be a TOML string; write a whole number`},
+		{"a number for a table", "node = 3\n", `f:1: node: cannot be a TOML integer; write a table, [[node]],`},
+		{"a key twice", "[[node]]\nname = \"a\"\nname = \"b\"\n", `f:3: key name is already defined`},
+		{"empty limit", "[[node]]\nname = \"a\"\nmaxproc = \"\"\n", `f:3: maxproc: "" is neither a number nor "any"`},
+		{"one bracket", "[node]\nname = \"a\"\nrunJobs = 1\n", `f:3: runJobs: 1 is not yes or no`},
+		{"in one line", "node = [{name = \"a\", runJobs = 1}]\n", `f: runJobs: 1 is not yes or no`},
 		{"huge ID", "[[node]]\nname = \"a\"\nid = 2147483647\n", "f:3: id 2147483647 cannot be"},
 	}
 	for _, test := range tests {
@@ -107,6 +118,18 @@ func TestFaults(t *testing.T) {
 	}
 	if _, err := Load("f", "[[node]]\nname = \"a\"\nrunJobs = 1\nmaxproc = \"x\"\n", nobody); strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("%v; want both faults", err)
+	}
+}
+
+// What editors add to a file does no harm, nor do blanks around a word (1.1).
+func TestLenient(t *testing.T) {
+	c, err := Load("f", "\ufeffPSINodesSort = \" load \"\r\n[[node]]\r\nname = \"a\"\r\n", nobody)
+	if err != nil || c.Sort != "load" || c.Nodes[0].Origin != "f:3" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	c, err = Load("f", "node = [{name = \"a\"}]\n", nobody)
+	if err != nil || c.Nodes[0].Origin != "f" {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

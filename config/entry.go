@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"strings"
 
 	"remshell/hostlist"
@@ -70,7 +69,7 @@ func (r *reader) entry(i int, e *entry) {
 	}
 	for k, name := range names {
 		def := job.NodeDef{ID: r.next, Name: name, Host: name, Address: addresses[k], Policy: policy,
-			Origin: fmt.Sprintf("%s:%d", r.name, r.lines.of(i, "name"))}
+			Origin: where(r.name, r.lines.of(i, "name"))}
 		for _, a := range aliases {
 			def.Aliases = append(def.Aliases, a[k])
 		}

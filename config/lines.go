@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"remshell/hostlist"
 )
 
 // lines knows where things stand in a file, for messages: the TOML reader tells it of
@@ -23,9 +25,9 @@ func scan(text string) lines {
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSpace(line)
-		if header, _, ok := strings.Cut(strings.TrimPrefix(line, "[["), "]]"); ok && strings.HasPrefix(line, "[[") {
+		if table, is := header(line); is {
 			here = make(map[string]int)
-			if strings.EqualFold(strings.TrimSpace(header), "node") {
+			if table == "node" {
 				here[""] = number
 				l.nodes = append(l.nodes, here)
 			}
@@ -37,6 +39,12 @@ func scan(text string) lines {
 		}
 	}
 	return l
+}
+
+// header is the name of the table that a line begins, "[name]" or "[[name]]".
+func header(line string) (table string, is bool) {
+	inside, _, closed := strings.Cut(strings.TrimLeft(line, "["), "]")
+	return strings.ToLower(strings.TrimSpace(inside)), closed && strings.HasPrefix(line, "[")
 }
 
 // of is the line of a key in the i-th node, else that of the node; 0: unknown.
@@ -54,36 +62,14 @@ func (e *badMember) Error() string {
 	return fmt.Sprintf("%v is neither a name nor a number", e.item)
 }
 
-// nearest is the known word that differs least from a word, if it is near at all.
+// nearest is the known word that differs least from a word, if it is near at all. Case
+// does not count.
 func nearest(word string, known []string) string {
-	best := slices.MinFunc(known, func(a, b string) int {
-		return cmp.Compare(distance(word, a), distance(word, b))
-	})
-	if distance(word, best) > max(1, len(word)/3) {
+	word = strings.ToLower(word)
+	far := func(other string) int { return hostlist.Distance(word, strings.ToLower(other)) }
+	best := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
+	if far(best) > max(1, len(word)/3) {
 		return ""
 	}
 	return best
-}
-
-// distance counts the letters to change, insert or delete, ignoring case
-// (Levenshtein).
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0]++
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

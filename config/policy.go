@@ -62,8 +62,16 @@ func (r *reader) yes(i int, key string, value any, otherwise bool) bool {
 	if key == "overbook" {
 		allowed = "yes, no or auto"
 	}
-	r.fault(r.lines.of(i, key), "%s: %v is not %s", key, value, allowed)
+	r.fault(r.lines.of(i, key), "%s: %v is not %s", key, quoted(value), allowed)
 	return otherwise
+}
+
+// quoted shows a value as it was written: texts in quotes.
+func quoted(value any) any {
+	if text, is := value.(string); is {
+		return strconv.Quote(text)
+	}
+	return value
 }
 
 // limit reads a number or "any"; nil is any.
@@ -80,7 +88,7 @@ func (r *reader) limit(i int, key string, value any) *int {
 			return nil
 		}
 	}
-	r.fault(r.lines.of(i, key), "%s: %v is neither a number nor \"any\"", key, value)
+	r.fault(r.lines.of(i, key), "%s: %v is neither a number nor \"any\"", key, quoted(value))
 	return nil
 }
 
