@@ -7,16 +7,16 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"remshell/config"
 )
 
 // cluster reads the cluster file: the one that was named, else the user's, else the
 // site's; nil if there is none.
-func cluster(j JobOptions, sys System) (*config.Cluster, error) {
-	read := reader(sys)
+func cluster(j JobOptions, getenv func(string) string, read func(string) (string, error)) (*config.Cluster, error) {
 	for _, named := range []struct{ by, file string }{
-		{"--cluster", j.Cluster}, {"MPIEXEC_CLUSTER", sys.getenv("MPIEXEC_CLUSTER")},
+		{"--cluster", j.Cluster}, {"MPIEXEC_CLUSTER", getenv("MPIEXEC_CLUSTER")},
 	} {
 		if named.file == "" {
 			continue
@@ -28,12 +28,12 @@ func cluster(j JobOptions, sys System) (*config.Cluster, error) {
 		return config.Load(named.file, text, accounts)
 	}
 	places := []string{"/etc/remshell/cluster.toml"}
-	if home := sys.getenv("HOME"); home != "" {
+	if home := getenv("HOME"); home != "" {
 		places = append([]string{filepath.Join(home, ".config/remshell/cluster.toml")}, places...)
 	}
 	for _, file := range places {
 		text, err := read(file)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // HOME=/dev/null
 			continue
 		}
 		if err != nil {

@@ -146,7 +146,7 @@ const lastLines = 2 * time.Second
 
 // start builds the world of a launch, and launches.
 func start(ctx context.Context, line Line, sys System, failure int, out, errs *launch.Printer) (int, error) {
-	site, err := cluster(line.Job, sys)
+	site, err := cluster(line.Job, sys.getenv, reader(sys))
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+)
+
+// The four places of a cluster file, in order; one that was named must be there, and a
+// broken one is not passed over.
+func TestClusterPlaces(t *testing.T) {
+	const user, site = "/home/eve/.config/remshell/cluster.toml", "/etc/remshell/cluster.toml"
+	tests := []struct {
+		name, flag, variable, home string
+		files                      []string
+		want                       string // the file, or the error
+	}{
+		{"none", "", "", "/home/eve", nil, ""},
+		{"the site's", "", "", "/home/eve", []string{site}, site},
+		{"the user's before the site's", "", "", "/home/eve", []string{site, user}, user},
+		{"no home", "", "", "", []string{site, user}, site},
+		{"a home that is no folder", "", "", "/dev/null", []string{site}, site},
+		{"the variable before both", "", "mine", "/home/eve", []string{site, user, "mine"}, "mine"},
+		{"the flag before all", "this", "mine", "/home/eve", []string{site, user, "mine", "this"}, "this"},
+		{"the flag's is missing", "this", "mine", "/home/eve", []string{site, user, "mine"}, "--cluster: this: file does not exist"},
+		{"the variable's is missing", "", "mine", "/home/eve", []string{site, user}, "MPIEXEC_CLUSTER: mine: file does not exist"},
+		{"the user's is broken", "", "", "/home/bad", []string{site}, "/home/bad/.config/remshell/cluster.toml: no node; write [[node]] and name = \"NAME\""},
+	}
+	for _, test := range tests {
+		read := func(name string) (string, error) {
+			for _, file := range test.files {
+				if file == name {
+					return "[[node]]\nname = \"a\"\n", nil
+				}
+			}
+			switch name {
+			case "/dev/null/.config/remshell/cluster.toml":
+				return "", &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+			case "/home/bad/.config/remshell/cluster.toml":
+				return "", nil
+			}
+			return "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+		}
+		getenv := func(name string) string {
+			return map[string]string{"HOME": test.home, "MPIEXEC_CLUSTER": test.variable}[name]
+		}
+		site, err := cluster(JobOptions{Cluster: test.flag}, getenv, read)
+		got := ""
+		switch {
+		case err != nil:
+			got = err.Error()
+		case site != nil:
+			got = site.File
+		}
+		if got != test.want {
+			t.Errorf("%s: %s; want %s", test.name, got, test.want)
+		}
+	}
+}
