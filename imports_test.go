@@ -22,6 +22,7 @@ var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys
 var lower = map[string][]string{
 	"hostlist":          {},
 	"pin":               {},
+	"pin/pintest":       {"pin"},
 	"pmiserver":         {},
 	"pmiserver/pmitest": {},
 	"proc":              {},

@@ -253,10 +253,12 @@ func ofCPU(cpu int, file string) string {
 	return "devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/" + file
 }
 
-// text is what a file says, without the end of its line.
+// text is the line of a file, without its end. Some kernels (5.15, seen on ARM) write a
+// NUL behind a list's line.
 func (t tree) text(name string) (text string, there bool) {
 	data, err := fs.ReadFile(t.FS, name)
-	return strings.TrimSpace(string(data)), err == nil
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimSpace(line), err == nil
 }
 
 // number is what a file says if that is a number; -1: it is none, or there is no file.

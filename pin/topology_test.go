@@ -61,6 +61,7 @@ func TestReadTopology(t *testing.T) {
 	}{
 		{"cores with two threads", smt, []int{0, 1, 2, 3}, "[0 2][] n-1 p-1 -1 -1 ; [1 3][] n-1 p-1 -1 -1 "},
 		{"one thread of a core allowed", smt, []int{1, 2, 3}, "[1 3][] n-1 p-1 -1 -1 ; [2][] n-1 p-1 -1 -1 "},
+		{"a NUL behind each line", []string{"cpu/online 0-1\n\x00", "cpu/cpu*/topology/thread_siblings_list 0-1\n\x00"}, []int{0, 1}, "[0 1][] n-1 p-1 -1 -1 "},
 		{"no topology files", nil, []int{4, 7}, "[4][] n-1 p-1 -1 -1 ; [7][] n-1 p-1 -1 -1 "},
 		{"a core outside of the cpuset", join(smt, online, numa), []int{3, 1}, "[][0 2] n0 p-1 -1 -1 ; [1 3][] n8 p-1 -1 -1 "},
 		{"nothing allowed", smt, nil, ""},
