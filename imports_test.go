@@ -13,7 +13,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"hostlist", "pin", "job", "sort", "psi", "plan", "state", "config"}
+var pure = []string{"hostlist", "pin", "job", "sort", "psi", "plan", "state", "config", "show"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -34,12 +34,13 @@ var lower = map[string][]string{
 	"state":             {"job", "pin", "plan", "psi"},
 	"config":            {"hostlist", "job", "sort"},
 	"plan":              {"hostlist", "job", "pin", "sort"},
+	"show":              {"hostlist", "job", "pin", "plan", "sort"},
 	"wire":              {"job", "pin"},
 	"ledger":            {"job"},
 	"reach":             {"proc", "sshx"},
 	"helper":            {"job", "pin", "pmiserver", "proc", "wire"},
 	"launch":            {"hostlist", "job", "plan", "pmiserver", "wire"},
-	"cli":               {"config", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "sort", "sshx", "state"},
+	"cli":               {"config", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "show", "sort", "sshx", "state"},
 	"field":             {"sshx/sshtest"},
 	"field/cmd/field":   {"field"},
 	".":                 {"cli"},

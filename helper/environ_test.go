@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"remshell/job"
+	"remshell/show"
 )
 
 func TestAppEnv(t *testing.T) {
@@ -118,5 +119,18 @@ func TestValue(t *testing.T) {
 		if got := value(env, name); got != want {
 			t.Errorf("value %s = %q, want %q", name, got, want)
 		}
+	}
+}
+
+// A dry run tells people what ranks are told.
+func TestToldVariables(t *testing.T) {
+	var names []string
+	for _, assignment := range rankEnv(nil, place{address: "10.0.0.1"}) {
+		name, _, _ := strings.Cut(assignment, "=")
+		names = append(names, name)
+	}
+	want := slices.Sorted(slices.Values(show.Told))
+	if slices.Sort(names); !slices.Equal(names, want) {
+		t.Errorf("a rank is told %v; package show says %v", names, want)
 	}
 }

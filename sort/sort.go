@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"remshell/hostlist"
@@ -149,4 +150,20 @@ func rating(n *job.Node, by Mode) int64 {
 		hundredths += 100 * int64(n.Procs)
 	}
 	return hundredths
+}
+
+// Value is the key of a node by a measured mode, for people: its load or its processes.
+// It is empty for the other modes.
+func Value(n *job.Node, by Mode) string {
+	switch by {
+	case None, Name, Slots, Larger:
+		return ""
+	case Proc:
+		return strconv.Itoa(n.Procs)
+	}
+	hundredths := rating(n, by)
+	if hundredths == math.MaxInt64 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.2f", float64(hundredths)/100)
 }

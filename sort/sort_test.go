@@ -102,3 +102,12 @@ func TestParse(t *testing.T) {
 		t.Errorf("-Slots after the flag: %s, %v", mode, err)
 	}
 }
+
+func TestValue(t *testing.T) {
+	n := job.Node{Use: job.Use{Procs: 2}, Probe: job.Probe{Load: [3]float64{0.5, 1.256, -1}}}
+	for by, want := range map[Mode]string{Proc: "2", Load1: "0.50", Load5: "1.26", Load15: "unknown", ProcLoad: "2.50", None: "", Name: "", Larger: ""} {
+		if got := Value(&n, by); got != want {
+			t.Errorf("Value by %s: %q, want %q", by, got, want)
+		}
+	}
+}

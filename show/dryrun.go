@@ -1,0 +1,224 @@
+package show
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/plan"
+	"remshell/sort"
+)
+
+// Told lists the variables by which each rank is told its place. A test of package
+// helper sees that they are those.
+var Told = []string{
+	"PMI_RANK", "PMI_SIZE", "PMI_FD", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+	"MPIEXEC_JOBID", "MPIEXEC_RANK", "MPIEXEC_SIZE", "MPIEXEC_LOCAL_RANK", "MPIEXEC_LOCAL_SIZE",
+	"MPIEXEC_NODE_RANK", "MPIEXEC_NNODES", "MPIEXEC_APPNUM", "MPIEXEC_HOST",
+	"PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "GFORTRAN_UNBUFFERED_PRECONNECTED",
+}
+
+// DryRun explains a plan to people: the candidates, who was dropped and why, the order
+// and its key, which rank gets which CPUs of which node, and the variables of the ranks
+// (DIAG-1). Without a plan it says why there is none.
+func DryRun(v View) string {
+	var s sheet
+	for _, w := range v.Warnings {
+		s.say("warning", w.Text)
+	}
+	s.say("hosts", Hosts(v))
+	for _, line := range plan.Folded(v.Plan.Rejected) {
+		s.say("not used", line)
+	}
+	if v.Err != nil {
+		s.verdict(v.Err)
+		return s.String()
+	}
+	s.say("order", order(v))
+	s.say("ranks", parts(v))
+	s.nodes(v)
+	if v.Environ != nil {
+		s.say("variables", variables(v))
+	}
+	return s.String()
+}
+
+// A sheet is paragraphs, each with a word in front.
+type sheet struct{ strings.Builder }
+
+// say writes a paragraph; none if there is no text.
+func (s *sheet) say(word, text string) {
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		if line != "" {
+			fmt.Fprintf(s, "%-10s%s\n", word, strings.TrimRight(line, " "))
+			word = ""
+		}
+	}
+}
+
+// verdict says why there is no plan, and whether it would wait.
+func (s *sheet) verdict(err error) {
+	var failed *plan.Error
+	switch {
+	case errors.As(err, &failed) && failed.Position > 0:
+		s.say("waits", fmt.Sprintf("at position %d: %s", failed.Position, failed.Text))
+	case errors.As(err, &failed) && failed.Way != "":
+		s.say("no plan", failed.Text+"; "+failed.Way)
+	default:
+		text := err.Error()
+		var h interface{ Hint() string }
+		if errors.As(err, &h) && h.Hint() != "" && failed == nil {
+			text += "; " + h.Hint()
+		}
+		s.say("no plan", text)
+	}
+}
+
+// order tells the turns in filling order, and by what they were sorted, with the value
+// of each where one was measured.
+func order(v View) string {
+	by := sort.Mode(v.Plan.Sort)
+	if by == sort.None {
+		return hostlist.FoldList(v.Plan.Order) + ", as listed"
+	}
+	values := make(map[string]string)
+	for i := range v.Snapshot.Nodes {
+		n := &v.Snapshot.Nodes[i]
+		values[n.Name] = sort.Value(n, by)
+	}
+	var runs []string
+	for i := 0; i < len(v.Plan.Order); {
+		value, end := values[v.Plan.Order[i]], i+1
+		for end < len(v.Plan.Order) && values[v.Plan.Order[end]] == value {
+			end++
+		}
+		run := hostlist.FoldList(v.Plan.Order[i:end])
+		if value != "" {
+			run += " (" + value + ")"
+		}
+		runs = append(runs, run)
+		i = end
+	}
+	return strings.Join(runs, " ") + ", by " + strings.ToLower(v.Plan.Sort)
+}
+
+// parts tells how many ranks each section starts, and what one of them takes.
+func parts(v View) string {
+	counts := make([]int, len(v.Request.Apps))
+	for _, n := range v.Plan.Nodes {
+		for _, r := range n.Ranks {
+			counts[r.App]++
+		}
+	}
+	on := " on " + counted(len(v.Plan.Nodes), "node")
+	if v.Plan.Overbooked {
+		on += ", sharing CPUs"
+	}
+	if v.Plan.Exclusive {
+		on += ", nobody else on the nodes"
+	}
+	var lines table
+	for i, app := range v.Request.Apps {
+		text := fmt.Sprint(counts[i], " of ", v.program(i))
+		if v.program(i) == "" {
+			text = fmt.Sprint(counts[i])
+		}
+		need := counted(max(1, app.Threads), "CPU") + " each"
+		if app.ThreadsFrom != "" {
+			need += " by " + app.ThreadsFrom
+		}
+		lines.add(text, need+on)
+		on = ""
+	}
+	return lines.String()
+}
+
+// nodes tells of each rank, node by node in the order they are filled.
+func (s *sheet) nodes(v View) {
+	for _, n := range v.Plan.Nodes {
+		fmt.Fprintf(s, "  %s\n", n.Name)
+		lines := table{indent: "    "}
+		places := newPlaces(v.node(n))
+		for _, r := range n.Ranks {
+			program := ""
+			if len(v.Request.Apps) > 1 {
+				program = v.program(r.App)
+			}
+			lines.add(append([]string{fmt.Sprint("rank ", r.Rank), fmt.Sprint("local ", r.Local)}, append(places.of(r), program)...)...)
+		}
+		s.WriteString(lines.String())
+	}
+}
+
+// variables tells what the environment of a rank has beside that of its node.
+func variables(v View) string {
+	var b strings.Builder
+	own, taken := sift(v.Request.Base.Set, v.Environ)
+	if taken > 0 {
+		fmt.Fprintf(&b, "%s of this environment\n", counted(taken, "variable"))
+	}
+	tell := func(who string, env job.Env, own []string) {
+		for _, assignment := range own {
+			fmt.Fprintf(&b, "%s%s\n", who, quoted(assignment))
+		}
+		if len(env.Unset) > 0 {
+			fmt.Fprintf(&b, "%snot %s\n", who, strings.Join(env.Unset, " "))
+		}
+	}
+	tell("", v.Request.Base, own)
+	for i, app := range v.Request.Apps {
+		who := ""
+		if len(v.Request.Apps) > 1 {
+			who = fmt.Sprintf("for section %d: ", i+1)
+		}
+		own, taken := sift(app.Env.Set, v.Environ)
+		if taken > 0 {
+			fmt.Fprintf(&b, "%s%s of this environment\n", who, counted(taken, "variable"))
+		}
+		tell(who, app.Env, own)
+	}
+	return b.String() + wrap(Told)
+}
+
+// sift keeps the assignments that are not simply taken from the launcher's environment,
+// and counts the others.
+func sift(assignments, environ []string) (own []string, taken int) {
+	ours := make(map[string]bool, len(environ))
+	for _, assignment := range environ {
+		ours[assignment] = true
+	}
+	for _, assignment := range assignments {
+		if ours[assignment] {
+			taken++
+		} else {
+			own = append(own, assignment)
+		}
+	}
+	return own, taken
+}
+
+// quoted is an assignment that can be told apart from its neighbours.
+func quoted(assignment string) string {
+	name, value, _ := strings.Cut(assignment, "=")
+	if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == '\'' || r == '"' || r == 0x7f }) {
+		return fmt.Sprintf("%s=%q", name, value)
+	}
+	return assignment
+}
+
+// wrap writes words in lines that most terminals are wide enough for.
+func wrap(words []string) string {
+	const width = 84
+	var b strings.Builder
+	at := 0
+	for _, word := range words {
+		if at += len(word) + 1; at > width {
+			b.WriteByte('\n')
+			at = len(word) + 1
+		}
+		b.WriteString(word + " ")
+	}
+	return b.String()
+}

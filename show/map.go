@@ -1,0 +1,180 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/job"
+)
+
+// Map tells the ranks of each node, node by node in the order they were filled
+// (DIAG-2):
+//
+//	node01  16 cores  ranks 0-7   solver
+//	node02  16 cores  ranks 8-15  solver
+//
+// A node that has ranks of several sections has a line for each.
+func Map(v View) string {
+	var lines table
+	for _, n := range v.Plan.Nodes {
+		name, units := n.Name, units(v.node(n))
+		for app := range v.Request.Apps {
+			var ranks []int
+			for _, r := range n.Ranks {
+				if r.App == app {
+					ranks = append(ranks, r.Rank)
+				}
+			}
+			if ranks != nil {
+				lines.add(name, units, labelled("rank", ranks), v.program(app))
+				name, units = "", ""
+			}
+		}
+	}
+	return lines.String()
+}
+
+// units tells how many ranks of one slot a node holds, and of what.
+func units(n job.Node) string {
+	switch {
+	case n.Slots > 0:
+		return counted(n.Slots, "slot")
+	case len(n.Topology.Cores) == 0:
+		return ""
+	case n.CountThreads:
+		return counted(n.Size(), "thread")
+	}
+	return counted(n.Size(), "core")
+}
+
+// Ranks tells of each rank, in their order, where it runs and what it is bound to:
+//
+//	rank 0  node01  package 0  NUMA 0  core 0  CPUs 0,16  solver
+func Ranks(v View) string {
+	var lines table
+	for _, r := range seated(v) {
+		lines.add(append([]string{fmt.Sprint("rank ", r.Rank), v.Plan.Nodes[r.node].Name},
+			append(r.binding, v.program(r.App))...)...)
+	}
+	return lines.String()
+}
+
+// A seat is a rank and where it is.
+type seat struct {
+	job.RankPlan
+	node    int      // index into Plan.Nodes
+	binding []string // cells of a table
+}
+
+// seated lists all ranks in their order.
+func seated(v View) []seat {
+	seats := make([]seat, v.Plan.Size)
+	for i, n := range v.Plan.Nodes {
+		places := newPlaces(v.node(n))
+		for _, r := range n.Ranks {
+			seats[r.Rank] = seat{r, i, places.of(r)}
+		}
+	}
+	return seats
+}
+
+// A places finds the core of each CPU of a node.
+type places struct {
+	node job.Node
+	core map[int]int // its number, by CPU
+}
+
+func newPlaces(n job.Node) places {
+	p := places{n, make(map[int]int)}
+	for number, c := range n.Topology.Cores {
+		for _, cpu := range c.CPUs {
+			p.core[cpu] = number
+		}
+	}
+	return p
+}
+
+// of tells package, memory, cores and CPUs of a rank.
+func (p places) of(r job.RankPlan) []string {
+	switch {
+	case len(p.core) == 0:
+		return []string{"", "", "", "CPUs unknown"}
+	case r.CPUs == nil:
+		return []string{"", "", "", "not bound"}
+	}
+	var packages, memory, cores []int
+	for _, cpu := range r.CPUs {
+		number := p.core[cpu]
+		core := p.node.Topology.Cores[number]
+		packages, memory, cores = append(packages, core.Package), append(memory, core.NUMA), append(cores, number)
+	}
+	return []string{labelled("package", set(packages)), labelled("NUMA", set(memory)), labelled("core", set(cores)), labelled("CPU", r.CPUs)}
+}
+
+// Hosts tells the candidates, with their slots and where each was named, those that
+// have that in common together:
+//
+//	node[01-02]  16 slots each  hosts.txt:1
+//	localhost    8 cores        -host
+func Hosts(v View) string {
+	var lines table
+	for _, g := range v.groups() {
+		lines.add(g.names, g.size, g.origin, g.way)
+	}
+	return lines.String()
+}
+
+// A group is candidates of which the same is to be said.
+type group struct{ names, size, origin, way string }
+
+// groups are those of the request, in the order of their first.
+func (v View) groups() []group {
+	seen := make(map[int]job.Node)
+	for _, n := range v.Snapshot.Nodes {
+		seen[n.ID] = n
+	}
+	var all []group
+	members := make(map[group][]string)
+	for _, def := range v.Request.Nodes {
+		n := job.Node{Probe: seen[def.ID].Probe, NodeDef: def}
+		g := group{size: capacity(n), origin: def.Origin}
+		if v.Way != nil {
+			g.way = v.Way(def)
+		}
+		if members[g] == nil {
+			all = append(all, g)
+		}
+		members[g] = append(members[g], def.Name)
+	}
+	for i, g := range all {
+		names := members[g]
+		all[i].names = hostlist.Fold(names)
+		if len(names) > 1 && !strings.HasPrefix(g.size, unknown) {
+			first, rest, _ := strings.Cut(g.size, ",")
+			all[i].size = strings.TrimSuffix(first+" each,"+rest, ",")
+		}
+	}
+	return all
+}
+
+// unknown is the size of a host that nobody has looked at.
+const unknown = "size unknown"
+
+// capacity is what a host offers, with the bound that was written down for it.
+func capacity(n job.Node) string {
+	text := units(n)
+	if text == "" {
+		text = unknown
+	}
+	if n.MaxSlots > 0 {
+		text += fmt.Sprintf(", at most %s", counted(n.MaxSlots, "rank"))
+	}
+	if n.MaxProcs != nil {
+		text += fmt.Sprintf(", at most %d processes", *n.MaxProcs)
+	}
+	if len(n.Features) > 0 {
+		text += ", " + strings.Join(n.Features, " ")
+	}
+	return text
+}

@@ -1,0 +1,148 @@
+/*
+Package show draws what people want to see of a job before it starts.
+
+	nodes      --Topology--->  a picture of each kind of node       (DIAG-4)
+	View       --Map-------->  ranks by node                        (DIAG-2)
+	           --Ranks------>  a line for each rank, with its CPUs
+	           --Hosts------>  hosts, slots, and where they were named
+	           --DryRun----->  all of that, and why                 (DIAG-1)
+
+Each picture is a function of values, and a text that ends with a newline. Equal
+things are said once: hosts and numbers are folded. It does not decide anything, and
+what programs read is made elsewhere (package state).
+*/
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"remshell/job"
+)
+
+// A View is all there is to tell of a job that has not started.
+type View struct {
+	Request  job.Request
+	Snapshot job.Snapshot
+	Plan     job.Plan
+	Err      error      // why there is no plan; nil: there is
+	Warnings []job.Note // of the request and of the plan
+
+	Way     func(job.NodeDef) string // how a node is reached; nil: not told
+	Environ []string                 // the launcher's own environment; nil: variables are not told
+}
+
+// node is what was seen of a node of the plan; only its name is known of one that
+// nobody looked at.
+func (v View) node(n job.NodePlan) job.Node {
+	if n.Node >= 0 && n.Node < len(v.Snapshot.Nodes) {
+		return v.Snapshot.Nodes[n.Node]
+	}
+	return job.Node{NodeDef: job.NodeDef{Name: n.Name}}
+}
+
+// program is the name of what an app starts, without its folder.
+func (v View) program(app int) string {
+	if app >= len(v.Request.Apps) || len(v.Request.Apps[app].Argv) == 0 {
+		return ""
+	}
+	path := v.Request.Apps[app].Argv[0]
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
+// A table is rows of cells. Columns are as wide as their widest cell; one that is
+// empty in all rows is left out.
+type table struct {
+	rows   [][]string
+	indent string
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *table) String() string {
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		line := t.indent
+		for i, cell := range row {
+			if widths[i] > 0 {
+				line += fmt.Sprintf("%-*s  ", widths[i], cell)
+			}
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// counted writes a number with its noun: "1 node", "2 nodes".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
+}
+
+// labelled is a word and numbers, and nothing without numbers.
+func labelled(word string, numbers []int) string {
+	if len(numbers) == 0 {
+		return ""
+	}
+	if len(numbers) > 1 && word != "NUMA" {
+		word += "s"
+	}
+	return word + " " + spans(numbers)
+}
+
+// spans folds ascending numbers: "0-3,8". Four or more at equal distances are
+// "0-12 by 4".
+func spans(numbers []int) string {
+	if step := stride(numbers); step > 1 {
+		return fmt.Sprintf("%d-%d by %d", numbers[0], numbers[len(numbers)-1], step)
+	}
+	var parts []string
+	for i := 0; i < len(numbers); {
+		end := i
+		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
+			end++
+		}
+		part := fmt.Sprint(numbers[i])
+		if end > i {
+			part += fmt.Sprintf("-%d", numbers[end])
+		}
+		parts = append(parts, part)
+		i = end + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// stride is the distance of neighbours if it is always the same; 0: it is not, or
+// there are too few.
+func stride(numbers []int) int {
+	if len(numbers) < 4 {
+		return 0
+	}
+	step := numbers[1] - numbers[0]
+	for i := 2; i < len(numbers); i++ {
+		if numbers[i]-numbers[i-1] != step {
+			return 0
+		}
+	}
+	return step
+}
+
+// set is some numbers, ascending, each once; negative ones, unknown, are left out.
+func set(numbers []int) []int {
+	known := slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return n < 0 })
+	slices.Sort(known)
+	return slices.Compact(known)
+}

@@ -1,0 +1,246 @@
+package show
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/pin"
+)
+
+// Topology draws each distinct kind of node, with the number and the names of the
+// nodes that are so, and what of them may not be used:
+//
+//	n[1-2]  2 nodes  amd64  2 packages  16 cores of 2 threads  62 GiB
+//	  package 0  NUMA 0  cores 0-7   CPUs 0-7,16-23   L3 0  L2 for each core  [##/##/##/##/../##/##/##]
+//	  package 1  NUMA 1  cores 8-15  CPUs 8-15,24-31  L3 1  L2 for each core  [##/##/##/##/##/##/##/##]
+//	  not allowed: CPUs 4,20
+//
+// In the brackets is a character for each thread, "#" if it may be used, with a "/"
+// between cores and a "|" between those of different L3.
+func Topology(nodes []job.Node) string {
+	var b strings.Builder
+	var unseen []string
+	for _, kind := range kinds(nodes) {
+		if len(kind[0].Topology.Cores) == 0 {
+			for _, n := range kind {
+				unseen = append(unseen, n.Name)
+			}
+			continue
+		}
+		draw(&b, kind)
+	}
+	if unseen != nil {
+		fmt.Fprintf(&b, "%s  nobody has looked at %s\n", hostlist.Fold(unseen), them(len(unseen)))
+	}
+	return b.String()
+}
+
+func them(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+// kinds gathers nodes that look the same, in the order of their first.
+func kinds(nodes []job.Node) [][]job.Node {
+	var all [][]job.Node
+	for _, n := range nodes {
+		i := slices.IndexFunc(all, func(kind []job.Node) bool { return alike(kind[0], n) })
+		if i < 0 {
+			all = append(all, []job.Node{n})
+			continue
+		}
+		all[i] = append(all[i], n)
+	}
+	return all
+}
+
+func alike(a, b job.Node) bool {
+	return a.Arch == b.Arch && slices.EqualFunc(a.Topology.Cores, b.Topology.Cores, func(a, b pin.Core) bool {
+		return a.Place == b.Place && slices.Equal(a.CPUs, b.CPUs) && slices.Equal(a.Shut, b.Shut)
+	})
+}
+
+func draw(b *strings.Builder, kind []job.Node) {
+	var names []string
+	for _, n := range kind {
+		names = append(names, n.Name)
+	}
+	cores := kind[0].Topology.Cores
+	fields := []string{hostlist.Fold(names)}
+	if len(kind) > 1 {
+		fields = append(fields, counted(len(kind), "node"))
+	}
+	packages := set(each(cores, func(c pin.Core) int { return c.Package }))
+	for _, field := range []string{kind[0].Arch, known(len(packages), "package"), size(cores), memory(kind)} {
+		if field != "" {
+			fields = append(fields, field)
+		}
+	}
+	fmt.Fprintln(b, strings.Join(fields, "  "))
+	b.WriteString(areas(cores))
+	var shut []int
+	for _, c := range cores {
+		shut = append(shut, c.Shut...)
+	}
+	if len(shut) > 0 {
+		fmt.Fprintf(b, "  not allowed: %s\n", labelled("CPU", set(shut)))
+	}
+}
+
+func known(n int, noun string) string {
+	if n == 0 {
+		return ""
+	}
+	return counted(n, noun)
+}
+
+func each(cores []pin.Core, of func(pin.Core) int) []int {
+	numbers := make([]int, len(cores))
+	for i, c := range cores {
+		numbers[i] = of(c)
+	}
+	return numbers
+}
+
+// size tells cores and threads.
+func size(cores []pin.Core) string {
+	threads := each(cores, func(c pin.Core) int { return len(c.CPUs) + len(c.Shut) })
+	total := 0
+	for _, n := range threads {
+		total += n
+	}
+	switch {
+	case slices.Max(threads) == 1:
+		return counted(len(cores), "core")
+	case slices.Min(threads) == slices.Max(threads):
+		return fmt.Sprintf("%s of %d threads", counted(len(cores), "core"), threads[0])
+	}
+	return fmt.Sprintf("%s, %d threads", counted(len(cores), "core"), total)
+}
+
+// memory is that of the nodes, which differ by what their firmware keeps.
+func memory(kind []job.Node) string {
+	least, most := kind[0].Memory.Total, kind[0].Memory.Total
+	for _, n := range kind {
+		least, most = min(least, n.Memory.Total), max(most, n.Memory.Total)
+	}
+	gib := func(bytes int64) int64 { return (bytes + 1<<29) >> 30 }
+	switch {
+	case least == 0:
+		return ""
+	case most < 1<<33:
+		return fmt.Sprintf("%.1f GiB", float64(least)/(1<<30))
+	case gib(least) == gib(most):
+		return fmt.Sprintf("%d GiB", gib(most))
+	}
+	return fmt.Sprintf("%d-%d GiB", gib(least), gib(most))
+}
+
+// An area is cores that differ in their caches only.
+type area struct {
+	pin.Place
+	numbers []int // of the cores
+	cores   []pin.Core
+}
+
+// areas draws a line for each.
+func areas(cores []pin.Core) string {
+	lines := table{indent: "  "}
+	before := pin.Nowhere
+	for _, a := range split(cores) {
+		home := ""
+		if a.Package != before.Package {
+			home = labelled("package", set([]int{a.Package}))
+		}
+		before = a.Place
+		var cpus []int
+		for _, c := range a.cores {
+			cpus = append(cpus, c.All()...)
+		}
+		lines.add(home, labelled("NUMA", set([]int{a.NUMA})), string(a.Kind), labelled("core", a.numbers),
+			labelled("CPU", set(cpus)), a.caches("L3", func(p pin.Place) int { return p.L3 }),
+			a.caches("L2", func(p pin.Place) int { return p.L2 }), a.strip())
+	}
+	return lines.String()
+}
+
+// split gathers the cores of each area, in the order of packages, memory and cores.
+func split(cores []pin.Core) []area {
+	var all []area
+	for number, c := range cores {
+		home := pin.Place{NUMA: c.NUMA, Package: c.Package, Kind: c.Kind}
+		i := slices.IndexFunc(all, func(a area) bool { return a.Place == home })
+		if i < 0 {
+			i = len(all)
+			all = append(all, area{Place: home})
+		}
+		all[i].numbers = append(all[i].numbers, number)
+		all[i].cores = append(all[i].cores, c)
+	}
+	slices.SortStableFunc(all, func(a, b area) int { return a.Package - b.Package })
+	return all
+}
+
+// caches tells how the cores of an area share the caches of a level.
+func (a area) caches(level string, of func(pin.Place) int) string {
+	users := make(map[int][]int) // cores by cache
+	for i, c := range a.cores {
+		users[of(c.Place)] = append(users[of(c.Place)], a.numbers[i])
+	}
+	without := users[-1] != nil
+	delete(users, -1)
+	numbers := slices.Sorted(maps.Keys(users))
+	if len(numbers) == 0 {
+		return ""
+	}
+	var lists []string
+	first, even := users[numbers[0]], !without
+	for _, cache := range numbers {
+		mine := users[cache]
+		lists = append(lists, spans(mine))
+		even = even && len(mine) == len(first) && mine[len(mine)-1]-mine[0] == len(mine)-1
+	}
+	switch {
+	case even && len(numbers) == 1 && len(first) > 1:
+		return fmt.Sprint(level, " ", numbers[0])
+	case even && len(first) == 1:
+		return level + " for each core"
+	case even:
+		return fmt.Sprintf("%s %s of %d cores each", level, spans(numbers), len(first))
+	}
+	return fmt.Sprintf("%s of cores %s", level, strings.Join(lists, " | "))
+}
+
+// widest is the longest strip there is room for.
+const widest = 64
+
+// strip draws the threads of the area; nothing if there are too many.
+func (a area) strip() string {
+	var b strings.Builder
+	for i, c := range a.cores {
+		threads := c.All()
+		switch {
+		case i > 0 && c.L3 != a.cores[i-1].L3:
+			b.WriteByte('|')
+		case i > 0 && (len(threads) > 1 || len(a.cores[i-1].All()) > 1):
+			b.WriteByte('/')
+		}
+		for _, cpu := range threads {
+			mark := byte('#')
+			if slices.Contains(c.Shut, cpu) {
+				mark = '.'
+			}
+			b.WriteByte(mark)
+		}
+	}
+	if b.Len() > widest {
+		return ""
+	}
+	return "[" + b.String() + "]"
+}
