@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"remshell/helper"
+	"remshell/job"
 	"remshell/reach"
 )
 
@@ -95,3 +96,6 @@ func takeStreams() (streams, error) {
 	}
 	return s, nil
 }
+
+// probeHere looks at this machine.
+func probeHere(sys System) (job.Probe, error) { return helper.Probe(sys.FS) }

@@ -3,8 +3,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
+
+	"remshell/job"
 )
 
 const guardArg = "--helper-guard"
@@ -19,3 +22,6 @@ func Helper([]string) int {
 	fmt.Fprintln(os.Stderr, "mpiexec helper: ranks run on Linux only")
 	return exitFailure
 }
+
+// probeHere says that this build cannot look at its machine: no rank can run here.
+func probeHere(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"remshell/job"
 	"remshell/launch"
@@ -19,30 +18,27 @@ type notPlaced struct{ error }
 
 // look plans for the hosts as they are now, and starts nothing.
 func look(ctx context.Context, line Line, sys System, req job.Request, warnings []job.Note, env launch.Env) (int, error) {
+	way := wayOf(env.Dialer)
+	if line.Job.DryRun && !line.Job.Probe && !line.Job.Plan {
+		return showPlan(line, sys, guess(req, lookHere(sys, req), warnings), way)
+	}
 	snap, err := launch.Look(ctx, req, env)
 	if err != nil {
 		return 0, err
 	}
-	code, err := showPlan(line, sys, state.Decide(req, snap, warnings))
+	code, err := showPlan(line, sys, state.Decide(req, snap, warnings), way)
 	if err == nil {
 		flush(env.Err)
 	}
 	return code, err
 }
 
-// showPlan writes a plan in the form that was asked for: one JSON object on standard
-// output, which also tells what is wrong, or a text.
-func showPlan(line Line, sys System, o state.Outcome) (int, error) {
-	var err error
-	if line.Job.Plan {
-		err = state.Write(sys.Out, o)
-	} else {
-		_, err = io.WriteString(sys.Out, planText(o))
+// wayOf tells how a dialer would reach a node, as far as it tells.
+func wayOf(d launch.Dialer) func(job.NodeDef) string {
+	if d, ok := d.(interface{ way(job.NodeDef) string }); ok {
+		return d.way
 	}
-	if err == nil && !o.Placed() {
-		err = notPlaced{o.Err}
-	}
-	return exitOK, err
+	return func(job.NodeDef) string { return "" }
 }
 
 // planError reports whether an error is one that a plan can tell.
@@ -50,14 +46,7 @@ func planError(err error) bool { return errors.As(err, new(*psi.Error)) }
 
 // save writes what the hosts are like into a file.
 func save(name string, req job.Request, snap job.Snapshot, say func(string)) {
-	f, err := os.Create(name)
-	if err == nil {
-		err = state.Save(f, req, snap)
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil {
+	if err := writeFile(name, func(w io.Writer) error { return state.Save(w, req, snap) }); err != nil {
 		say(fmt.Sprintf("--save-cluster-state: %v", err))
 	}
 }

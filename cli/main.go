@@ -152,7 +152,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	}
 	req, warnings, err := request(line, scene{sys.Environ, thisMachine(sys), site, opener(sys)})
 	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
-		return showPlan(line, sys, state.Outcome{Warnings: warnings, Err: err})
+		return showPlan(line, sys, state.Outcome{Warnings: warnings, Err: err, Request: req}, wayOf(nil))
 	}
 	if err != nil {
 		return 0, err
@@ -172,6 +172,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if line.Job.Plan || line.Job.DryRun {
 		return look(ctx, line, sys, req, warnings, env)
 	}
+	display(line, req, &env)
 	for _, w := range warnings {
 		env.Say(w.Text)
 	}

@@ -66,10 +66,16 @@ type JobOptions struct {
 	Cluster     string `name:"--cluster" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes" more:"Without it: MPIEXEC_CLUSTER, else ~/.config/remshell/cluster.toml, else /etc/remshell/cluster.toml."`
 
 	Plan         bool   `name:"--plan" topic:"Telling" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
-	DryRun       bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"With --probe hosts are reached and looked at; with --cluster-state nobody is."`
+	DryRun       bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"Candidates and where they were named, who was dropped and why, the order, each rank's CPUs, how hosts would be reached, variables. Nobody is contacted unless --probe is given too. No program need be named. The exit code is 0 if there is a plan."`
 	Probe        bool   `name:"--probe" topic:"" help:"for --dry-run: reach the hosts and look at them"`
-	ClusterState string `name:"--cluster-state" arg:"FILE" topic:"Telling" help:"for --plan, --dry-run: the cluster in FILE"`
+	JSON         string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"for --dry-run: the plan as JSON, as --plan has it"`
+	ClusterState string `name:"--cluster-state" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
 	SaveState    string `name:"--save-cluster-state" arg:"FILE" topic:"" more:"--cluster-state FILE plans with it later, anywhere." help:"write what the hosts are like to FILE"`
+
+	DisplayMap   string    `name:"--display-map" also:"-print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo" more:"With =full, or with -vv, a line for each rank with its CPUs. See also --display-topo and --display-allocation. All of them write to standard error; with --dry-run to standard output."`
+	DisplayTopo  bool      `name:"--display-topo" topic:"" help:"draw each kind of node before the start"`
+	DisplayAlloc bool      `name:"--display-allocation" topic:"" help:"tell hosts, slots and where they were named"`
+	Display      []Picture `name:"--display" arg:"LIST" topic:"" help:"map, topo, allocation: as --display-map and so on"`
 
 	GWdir    string   `name:"-gwdir" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
 	GEnv     []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`

@@ -125,8 +125,10 @@ func mistakes(sections []scanned) []error {
 // planning reports whether the line asks for a plan alone, which needs no program.
 func planning(sections []scanned) bool {
 	for _, s := range sections {
-		if _, ok := origin(s.given, "plan"); ok {
-			return true
+		for _, name := range []string{"plan", "dry-run"} {
+			if _, ok := origin(s.given, name); ok {
+				return true
+			}
 		}
 	}
 	return false

@@ -80,13 +80,13 @@ func fields(of any) string {
 	v := reflect.ValueOf(of)
 	for i := range v.NumField() {
 		if !v.Field(i).IsZero() {
-			words = append(words, v.Type().Field(i).Name+"="+show(v.Field(i).Interface()))
+			words = append(words, v.Type().Field(i).Name+"="+lineText(v.Field(i).Interface()))
 		}
 	}
 	return strings.Join(words, " ")
 }
 
-func show(value any) string {
+func lineText(value any) string {
 	switch value := value.(type) {
 	case *Seconds:
 		return time.Duration(*value).String()

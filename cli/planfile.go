@@ -15,7 +15,7 @@ import (
 // planFile answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
 // Nobody is reached. The code is 0 if ranks were placed.
 func planFile(line Line, sys System, failure int) int {
-	code, err := showPlan(line, sys, planned(line, sys))
+	code, err := showPlan(line, sys, planned(line, sys), nil)
 	if err != nil {
 		report(sys.Err, err)
 		return failure
@@ -32,8 +32,10 @@ func planUsage(line Line) error {
 		return &UsageError{"--cluster-state has a meaning only with --plan or --dry-run", "add one of them, or leave it out"}
 	case file && several, j.SaveState != "" && several:
 		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
-	case j.DryRun && !file && !j.Probe:
-		return &UsageError{"--dry-run without a look at the hosts is not available yet", "add --probe, or --cluster-state FILE"}
+	case j.SaveState != "" && j.DryRun && !j.Probe:
+		return &UsageError{"--save-cluster-state needs a look at the hosts", "add --probe"}
+	case j.JSON != "" && !j.DryRun:
+		return &UsageError{"--json has a meaning only with --dry-run", "leave it out, or use --plan"}
 	case j.Probe && !j.DryRun:
 		return &UsageError{"--probe has a meaning only with --dry-run", "leave it out"}
 	}
@@ -78,10 +80,13 @@ func planned(line Line, sys System) state.Outcome {
 		err = restrict(&req, named, source)
 	}
 	if err != nil {
-		return state.Outcome{Warnings: warnings, Err: err}
+		return state.Outcome{Warnings: warnings, Err: err, Request: req}
 	}
 	if err := told.apply(&req, "the list"); err != nil {
 		return told.bad(err)
+	}
+	if program := line.Sections[0].Program; program != "" {
+		req.Apps[0].Argv = []string{program}
 	}
 	return state.Decide(req, s.Snapshot(), warnings)
 }

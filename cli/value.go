@@ -217,6 +217,19 @@ func (e *EnvTake) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// A Picture names some of what can be told before the start, with commas between.
+type Picture []string
+
+func (p *Picture) UnmarshalText(text []byte) error {
+	*p = strings.Split(strings.ToLower(string(text)), ",")
+	for _, word := range *p {
+		if word != "map" && word != "topo" && word != "allocation" {
+			return fmt.Errorf("%q is not one of map, topo, allocation", word)
+		}
+	}
+	return nil
+}
+
 // A HostExpr is what one -host names.
 type HostExpr []hostlist.Entry
 

@@ -48,12 +48,13 @@ type Env struct {
 	Err     *Printer  // also, unless there is an error: the caller has that to say
 	Signals <-chan os.Signal
 	Log     zerolog.Logger
-	Greet   time.Duration      // for a helper's first words, once its host is reached
-	Silence time.Duration      // how long a link may be dead
-	Umask   int                // negative: leave the nodes' own
-	Say     func(text string)  // a line for the user; must not wait
-	Seen    func(job.Snapshot) // takes what the probes found; nil: nobody wants it
-	Suspend func()             // stops this process as ^Z does, and returns when it goes on
+	Greet   time.Duration                // for a helper's first words, once its host is reached
+	Silence time.Duration                // how long a link may be dead
+	Umask   int                          // negative: leave the nodes' own
+	Say     func(text string)            // a line for the user; must not wait
+	Seen    func(job.Snapshot)           // takes what the probes found; nil: nobody wants it
+	Planned func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
+	Suspend func()                       // stops this process as ^Z does, and returns when it goes on
 }
 
 // A Cancelled is a start that a signal cancelled.
@@ -87,6 +88,9 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	}
 	for _, line := range plan.Folded(p.Rejected) {
 		env.Log.Info().Msg("not used: " + line)
+	}
+	if env.Planned != nil {
+		env.Planned(snap, p)
 	}
 	fleet.dismiss(p)
 	if err := fleet.prepare(starting, req, p); err != nil {

@@ -139,6 +139,10 @@ func parts(v View) string {
 func (s *sheet) nodes(v View) {
 	for _, n := range v.Plan.Nodes {
 		fmt.Fprintf(s, "  %s\n", n.Name)
+		if len(v.node(n).Topology.Cores) == 0 {
+			s.WriteString(blind(v, n))
+			continue
+		}
 		lines := table{indent: "    "}
 		places := newPlaces(v.node(n))
 		for _, r := range n.Ranks {
@@ -152,12 +156,23 @@ func (s *sheet) nodes(v View) {
 	}
 }
 
+// blind tells of the ranks of a node whose CPUs nobody knows.
+func blind(v View, n job.NodePlan) string {
+	lines := table{indent: "    "}
+	for app, ranks := range byApp(v, n) {
+		if ranks != nil {
+			lines.add(labelled("rank", ranks), "CPUs unknown", v.program(app))
+		}
+	}
+	return lines.String()
+}
+
 // variables tells what the environment of a rank has beside that of its node.
 func variables(v View) string {
 	var b strings.Builder
 	own, taken := sift(v.Request.Base.Set, v.Environ)
 	if taken > 0 {
-		fmt.Fprintf(&b, "%s of this environment\n", counted(taken, "variable"))
+		fmt.Fprintf(&b, "%d taken from this environment\n", taken)
 	}
 	tell := func(who string, env job.Env, own []string) {
 		for _, assignment := range own {
@@ -175,7 +190,7 @@ func variables(v View) string {
 		}
 		own, taken := sift(app.Env.Set, v.Environ)
 		if taken > 0 {
-			fmt.Fprintf(&b, "%s%s of this environment\n", who, counted(taken, "variable"))
+			fmt.Fprintf(&b, "%s%d taken from this environment\n", who, taken)
 		}
 		tell(who, app.Env, own)
 	}

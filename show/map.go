@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"remshell/hostlist"
@@ -19,13 +20,7 @@ func Map(v View) string {
 	var lines table
 	for _, n := range v.Plan.Nodes {
 		name, units := n.Name, units(v.node(n))
-		for app := range v.Request.Apps {
-			var ranks []int
-			for _, r := range n.Ranks {
-				if r.App == app {
-					ranks = append(ranks, r.Rank)
-				}
-			}
+		for app, ranks := range byApp(v, n) {
 			if ranks != nil {
 				lines.add(name, units, labelled("rank", ranks), v.program(app))
 				name, units = "", ""
@@ -33,6 +28,15 @@ func Map(v View) string {
 		}
 	}
 	return lines.String()
+}
+
+// byApp lists the ranks of a node for each section.
+func byApp(v View, n job.NodePlan) [][]int {
+	ranks := make([][]int, len(v.Request.Apps))
+	for _, r := range n.Ranks {
+		ranks[r.App] = append(ranks[r.App], r.Rank)
+	}
+	return ranks
 }
 
 // units tells how many ranks of one slot a node holds, and of what.
@@ -95,13 +99,13 @@ func newPlaces(n job.Node) places {
 	return p
 }
 
-// of tells package, memory, cores and CPUs of a rank.
+// of tells package, memory node, cores and CPUs of a rank, and where its memory is from.
 func (p places) of(r job.RankPlan) []string {
 	switch {
 	case len(p.core) == 0:
-		return []string{"", "", "", "CPUs unknown"}
+		return []string{"", "", "", "CPUs unknown", ""}
 	case r.CPUs == nil:
-		return []string{"", "", "", "not bound"}
+		return []string{"", "", "", "not bound", strayMemory(r.Mems, nil)}
 	}
 	var packages, memory, cores []int
 	for _, cpu := range r.CPUs {
@@ -109,7 +113,19 @@ func (p places) of(r job.RankPlan) []string {
 		core := p.node.Topology.Cores[number]
 		packages, memory, cores = append(packages, core.Package), append(memory, core.NUMA), append(cores, number)
 	}
-	return []string{labelled("package", set(packages)), labelled("NUMA", set(memory)), labelled("core", set(cores)), labelled("CPU", r.CPUs)}
+	return []string{labelled("package", set(packages)), labelled("NUMA", set(memory)), labelled("core", set(cores)), labelled("CPU", r.CPUs), strayMemory(r.Mems, set(memory))}
+}
+
+// strayMemory tells where the memory of a rank comes from, if not from where its cores
+// are.
+func strayMemory(mems, near []int) string {
+	switch {
+	case slices.Equal(mems, near):
+		return ""
+	case mems == nil:
+		return "memory from anywhere"
+	}
+	return "memory of NUMA " + spans(mems)
 }
 
 // Hosts tells the candidates, with their slots and where each was named, those that

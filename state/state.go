@@ -88,6 +88,9 @@ type Outcome struct {
 	Threads  int
 	Warnings []job.Note
 	Err      error // *psi.Error or *plan.Error
+
+	Request  job.Request // what was asked, and what was seen, as far as it came to that
+	Snapshot job.Snapshot
 }
 
 // Placed reports whether there is a plan to start.
@@ -104,7 +107,7 @@ func (s *State) Decide(in psi.Input) Outcome {
 
 // Decide answers a request of one part.
 func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
-	o := Outcome{Threads: max(1, req.Apps[0].Threads)}
+	o := Outcome{Threads: max(1, req.Apps[0].Threads), Request: req, Snapshot: snap}
 	o.Plan, o.Err = plan.Make(req, snap)
 	o.Warnings = append(warnings, o.Plan.Notes...)
 	return o

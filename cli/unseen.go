@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/plan"
+	"remshell/sort"
+	"remshell/state"
+)
+
+// This file plans without a look at the hosts (DIAG-1: a dry run contacts nobody). What
+// was written down is known, and this machine, which may be looked at. A host without
+// slots has an unknown size: the plan is told if that makes no difference.
+
+// lookHere is what can be known of the candidates without any contact.
+func lookHere(sys System, req job.Request) (snap job.Snapshot) {
+	for _, def := range req.Nodes {
+		n := job.Node{NodeDef: def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}}
+		if def.Local {
+			if probe, err := probeHere(sys); err == nil {
+				n.Probe = probe
+			}
+		}
+		if n.Size() > 0 {
+			snap.Nodes = append(snap.Nodes, n)
+		}
+	}
+	return snap
+}
+
+// unseen is the refusal of a plan that depends on the size of hosts that nobody has
+// looked at.
+func unseen(hosts []string) *plan.Error {
+	has := "has"
+	if len(hosts) > 1 {
+		has = "have"
+	}
+	return &plan.Error{
+		Code: "unseen", Text: fmt.Sprintf("how many CPUs %s %s is not known without a look", hostlist.Fold(hosts), has),
+		Way: fmt.Sprintf("add --probe, or write slots down (%s:N)", hosts[0]),
+	}
+}
+
+// guess plans with what is known. Hosts of unknown size are taken to be as small, and
+// then as large, as can matter.
+func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcome {
+	warnings = append(warnings, unmeasured(req)...)
+	hosts := unknown(req, snap)
+	if hosts == nil {
+		return state.Decide(req, snap, warnings)
+	}
+	small := state.Decide(sized(req, snap, 1))
+	large := state.Decide(sized(req, snap, plenty(req)))
+	o := small
+	o.Request, o.Warnings = req, append(warnings, small.Warnings...)
+	switch {
+	case large.Err != nil:
+		o.Err, o.Plan = large.Err, large.Plan
+	case small.Err != nil || !reflect.DeepEqual(small.Plan.Nodes, large.Plan.Nodes):
+		o.Err, o.Plan = unseen(hosts), large.Plan
+	}
+	for i := range o.Snapshot.Nodes { // their slots were our guess
+		n := &o.Snapshot.Nodes[i]
+		if slices.Contains(hosts, n.Name) {
+			n.Slots = 0
+		}
+	}
+	return o
+}
+
+// unknown lists the candidates that may be used and whose size nobody has written down.
+func unknown(req job.Request, snap job.Snapshot) (hosts []string) {
+	for _, def := range req.Nodes {
+		known := slices.ContainsFunc(snap.Nodes, func(n job.Node) bool { return n.ID == def.ID })
+		if !known && plan.Worth(req, def) {
+			hosts = append(hosts, def.Name)
+		}
+	}
+	return hosts
+}
+
+// sized gives so many slots to the candidates of unknown size.
+func sized(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snapshot, []job.Note) {
+	hosts := unknown(req, snap)
+	req.Nodes = slices.Clone(req.Nodes)
+	seen := snap.Nodes
+	snap.Nodes = nil
+	for i := range req.Nodes {
+		def := &req.Nodes[i]
+		if slices.Contains(hosts, def.Name) {
+			def.Slots = slots
+			snap.Nodes = append(snap.Nodes, job.Node{NodeDef: *def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}})
+			continue
+		}
+		for _, n := range seen {
+			if n.ID == def.ID {
+				snap.Nodes = append(snap.Nodes, n)
+			}
+		}
+	}
+	return req, snap, nil
+}
+
+// plenty is a number of slots on each host with which nothing is short.
+func plenty(req job.Request) int {
+	ranks, threads := 2, 1
+	for _, app := range req.Apps {
+		ranks += max(app.N, app.PerNode)
+		threads = max(threads, app.Threads)
+	}
+	return ranks * threads
+}
+
+// unmeasured tells what a plan without a look leaves open.
+func unmeasured(req job.Request) []job.Note {
+	remote := slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local })
+	if !remote {
+		return nil
+	}
+	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: who answers, and which CPUs are there, is not known; --probe looks"}}
+	if mode, err := sort.Parse(req.Sort, true); err == nil && len(req.Nodes) > 1 && sort.Value(&job.Node{}, mode) != "" {
+		notes = append(notes, job.Note{Code: "unseen", Text: "the order is by " + strings.ToLower(string(mode)) + ", which nobody has measured"})
+	}
+	return notes
+}
