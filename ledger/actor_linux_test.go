@@ -43,13 +43,6 @@ func TestMain(m *testing.M) {
 // stranger is a user of no name.
 const stranger = 60123
 
-func (a *actor) uid() int {
-	if c := a.cmd.SysProcAttr.Credential; c != nil {
-		return int(c.Uid)
-	}
-	return os.Geteuid()
-}
-
 // newActor starts a process on a ledger. uid 0 is the user of the test.
 func newActor(t *testing.T, dir string, uid uint32) *actor {
 	t.Helper()
@@ -97,9 +90,13 @@ func (a *actor) ask(line ...any) string {
 	return a.hear()
 }
 
+// want checks the answer, or the next line if it is told nothing.
 func (a *actor) want(want string, line ...any) {
 	a.t.Helper()
-	if got := a.ask(line...); got != want {
+	if len(line) > 0 {
+		a.tell(line...)
+	}
+	if got := a.hear(); got != want {
 		a.t.Fatalf("%v: got %q, want %q", line, got, want)
 	}
 }
@@ -133,6 +130,9 @@ func (s *stage) play(what string, args []string) any {
 		var err error
 		s.held, err = s.b.Take(ctx, claimOf(args[0], numbers(args[1])...), apart(numbers(args[1])))
 		return outcome(err)
+	case "contend": // CPU TIMES UMPIRE: says how often it has won
+		times, _ := strconv.Atoi(args[1])
+		return s.contend(numbers(args[0]), times, args[2])
 	case "release":
 		return outcome(s.held.Release())
 	case "claims":
@@ -153,10 +153,41 @@ func (s *stage) play(what string, args []string) any {
 			return err
 		}
 		return "turn"
+	case "gate":
+		g, err := s.b.Gate(ctx)
+		if err == nil {
+			err = g.Warning
+		}
+		return outcome(err)
+	case "spawn": // says the child's PID
+		child := exec.Command("sleep", "100")
+		if err := child.Start(); err != nil {
+			return err
+		}
+		return child.Process.Pid
 	case "leave":
 		return outcome(s.place.Leave())
 	}
 	return outcome(s.evil(what, args))
+}
+
+// contend takes and releases CPUs many times. As long as it has them a file exists.
+func (s *stage) contend(cpus []int, times int, umpire string) any {
+	wins := 0
+	for range times {
+		h, err := s.b.Take(context.Background(), claimOf("j", cpus...), apart(cpus))
+		if err == errTaken {
+			continue
+		} else if err != nil {
+			return err
+		}
+		wins++
+		f, err := os.OpenFile(umpire, os.O_CREATE|os.O_EXCL, 0o600)
+		if err = errors.Join(err, f.Close(), os.Remove(umpire), h.Release()); err != nil {
+			return err
+		}
+	}
+	return wins
 }
 
 // evil does what only somebody malicious does.
@@ -172,14 +203,18 @@ func (s *stage) evil(what string, args []string) error {
 		return os.Symlink(args[0], args[1])
 	case "mkdir":
 		return os.Mkdir(args[0], 0o755)
+	case "close":
+		return os.Chmod(args[0], 0o600)
 	case "fifo":
 		return unix.Mkfifo(args[0], 0o666)
 	case "write": // FILE TEXT: kept open and locked as a claim would be
-		return s.lock(args[0], args[1], os.O_CREATE|os.O_RDWR, unix.F_WRLCK)
+		return s.lock(args[0], unpack(args[1]), os.O_CREATE|os.O_RDWR, unix.F_WRLCK, unix.F_OFD_SETLK)
 	case "readlock":
-		return s.lock(args[0], "", os.O_RDONLY, unix.F_RDLCK)
+		return s.lock(args[0], "", os.O_RDONLY, unix.F_RDLCK, unix.F_OFD_SETLK)
+	case "await":
+		return s.lock(args[0], "", os.O_RDONLY, unix.F_RDLCK, unix.F_OFD_SETLKW)
 	case "writelock":
-		return s.lock(args[0], "", os.O_RDWR, unix.F_WRLCK)
+		return s.lock(args[0], "", os.O_RDWR, unix.F_WRLCK, unix.F_OFD_SETLK)
 	case "flock":
 		f, err := unix.Open(args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -191,7 +226,18 @@ func (s *stage) evil(what string, args []string) error {
 	return errors.New("no such play: " + what)
 }
 
-func (s *stage) lock(name, text string, flags int, kind int16) error {
+// pack makes one word of a text.
+func pack(text []byte) string { return strings.ReplaceAll(string(text), " ", "\x01") }
+
+func unpack(word string) string { return strings.ReplaceAll(word, "\x01", " ") }
+
+func (s *stage) close() {
+	for _, fd := range s.keep {
+		unix.Close(fd)
+	}
+}
+
+func (s *stage) lock(name, text string, flags int, kind int16, how int) error {
 	fd, err := unix.Open(name, flags|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
@@ -202,7 +248,7 @@ func (s *stage) lock(name, text string, flags int, kind int16) error {
 			return err
 		}
 	}
-	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind})
+	return unix.FcntlFlock(uintptr(fd), how, &unix.Flock_t{Type: kind})
 }
 
 func outcome(err error) any {

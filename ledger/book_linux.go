@@ -22,7 +22,8 @@ type Book struct {
 	path   string
 	dir    int    // descriptor of the directory
 	prefix string // of all names
-	named  bool   // files begin under a name of their own: there is no O_TMPFILE
+
+	without struct{ tmpfile, links, inotify bool } // what tests take away
 }
 
 // Open opens the ledger of the node with this identity (job.Probe.Identity) in a

@@ -3,8 +3,11 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +16,9 @@ import (
 )
 
 func TestTakeAndRelease(t *testing.T) {
-	for _, named := range []bool{false, true} {
+	for _, lacks := range []struct{ tmpfile, links, inotify bool }{{}, {tmpfile: true}, {tmpfile: true, links: true}} {
 		b := open(t, shared(t))
-		b.named = named // as on file systems without O_TMPFILE
+		b.without = lacks
 		want := claimOf("j1", 0, 1)
 		want.Exclusive = true
 		h, err := b.Take(t.Context(), want, always)
@@ -24,7 +27,7 @@ func TestTakeAndRelease(t *testing.T) {
 		}
 		claims, err := b.Claims()
 		if err != nil || len(claims) != 1 {
-			t.Fatalf("named %v: claims %v, %v", named, claims, err)
+			t.Fatalf("%+v: claims %v, %v", lacks, claims, err)
 		}
 		got := claims[0]
 		if got.Job != "j1" || got.UID != os.Geteuid() || len(got.Ranks) != 2 || got.Ranks[1].CPUs[0] != 1 ||
@@ -35,8 +38,24 @@ func TestTakeAndRelease(t *testing.T) {
 			t.Error(err)
 		}
 		wantClaims(t, b)
-		if left := append(files(t, b, kindClaim), files(t, b, kindNew)...); left != nil {
-			t.Errorf("named %v: left behind: %q", named, left)
+		first, err := b.Enqueue(ticketOf("j1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := ticketOf("j2")
+		second.Number = 1 // taken: the next one then
+		s, err := b.showTicket(&second)
+		if err != nil || second.Number != 2 {
+			t.Errorf("%+v: number %d, %v", lacks, second.Number, err)
+		}
+		if tickets, _ := b.Tickets(); len(tickets) != 2 || tickets[1].Job != "j2" {
+			t.Errorf("%+v: tickets %v", lacks, tickets)
+		}
+		if err := errors.Join(first.Leave(), s.drop()); err != nil {
+			t.Error(err)
+		}
+		if left := files(t, b, ""); len(left) != 1 { // the registry
+			t.Errorf("%+v: left behind: %q", lacks, left)
 		}
 	}
 }
@@ -116,13 +135,16 @@ func TestRace(t *testing.T) {
 func TestKilledClaimant(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
-	for i := range 40 {
+	for i := range 60 {
 		a := newActor(t, dir, 0)
+		a.want("", "claims")
 		a.tell("take", "j", "3")
 		if i%2 == 0 {
-			a.hear()
+			a.want("ok") // until it has it
+		} else {
+			sleep(t.Context(), time.Duration(rand.IntN(500))*time.Microsecond) // any moment of it
 		}
-		a.kill() // while it takes, or after
+		a.kill()
 		wantClaims(t, b)
 		h, err := b.Take(t.Context(), claimOf("mine", 3), apart([]int{3}))
 		if err != nil {
@@ -135,7 +157,61 @@ func TestKilledClaimant(t *testing.T) {
 	}
 }
 
-// A hard link, a copy and a file under a wrong name are not believed.
+// A child that outlives the holder does not keep the claim.
+func TestClaimIsNotInherited(t *testing.T) {
+	dir := shared(t)
+	b := open(t, dir)
+	a := newActor(t, dir, 0)
+	a.want("ok", "take", "j", "3")
+	child, err := strconv.Atoi(a.ask("spawn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Kill(child, unix.SIGKILL)
+	wantClaims(t, b, "j")
+	a.cmd.Process.Kill()
+	a.cmd.Process.Wait()
+	wantClaims(t, b)
+	if err := unix.Kill(child, 0); err != nil {
+		t.Errorf("the child is gone too: %v", err)
+	}
+}
+
+// Four processes fight for one CPU as fast as they can, with the registry lock and
+// without, and an umpire of another kind sees whether two ever have it.
+func TestContention(t *testing.T) {
+	for _, locked := range []bool{true, false} {
+		dir := shared(t)
+		b := open(t, dir)
+		if !locked {
+			if err := os.Mkdir(filepath.Join(dir, b.prefix+"registry"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		umpire := filepath.Join(t.TempDir(), "umpire")
+		var all []*actor
+		for range 4 {
+			all = append(all, newActor(t, dir, 0))
+		}
+		for _, a := range all {
+			a.tell("contend", "3", "300", umpire)
+		}
+		won := 0
+		for _, a := range all {
+			text := a.hear()
+			wins, err := strconv.Atoi(text)
+			if won += wins; err != nil {
+				t.Errorf("locked %v: %q", locked, text)
+			}
+		}
+		if t.Logf("locked %v: won %d of 1200", locked, won); won == 0 {
+			t.Error("nobody ever had it")
+		}
+	}
+}
+
+// Hard links are not believed, and also if there are more than a user may have files they
+// do not keep his own from being read. Nor are copies.
 func TestOtherNames(t *testing.T) {
 	b := open(t, shared(t))
 	h, err := b.Take(t.Context(), claimOf("j1", 0), always)
@@ -144,8 +220,10 @@ func TestOtherNames(t *testing.T) {
 	}
 	defer h.Release()
 	name := files(t, b, kindClaim)[0]
-	if err := os.Link(name, name+"x"); err != nil {
-		t.Fatal(err)
+	for i := range maxFiles + 1 {
+		if err := os.Link(name, fmt.Sprintf("%s/%s%sa%d", b.path, b.prefix, kindClaim, i)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -240,6 +318,25 @@ func TestCheckDir(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+}
+
+// A claim of many ranks is longer than what is read at once.
+func TestLongClaim(t *testing.T) {
+	b := open(t, shared(t))
+	want := claimOf("j", make([]int, 20_000)...)
+	h, err := b.Take(t.Context(), want, always)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := b.Claims()
+	if err != nil || len(claims) != 1 || len(claims[0].Ranks) != 20_000 {
+		t.Errorf("%d claims, %v", len(claims), err)
+	}
+	h.Release()
+	if _, err := b.Take(t.Context(), claimOf("j", make([]int, 200_000)...), always); err == nil {
+		t.Error("wrote what nobody reads")
+	}
+	wantClaims(t, b)
 }
 
 // Watch tells of claims that come and go, also when their holder is killed.

@@ -161,7 +161,7 @@ func (p *Place) forget(ask func(sheet) bool) int {
 	return len(p.ahead)
 }
 
-// Leave gives the place up. It may be called again, but not during Turn.
+// Leave gives the place up. It may be called again.
 func (p *Place) Leave() error {
 	if err := p.slip.drop(); err != nil {
 		return fmt.Errorf("ticket in %s: %w", p.b.path, err)
@@ -216,8 +216,8 @@ func (p *Place) suspects(ctx context.Context, ended news) func(sheet) bool {
 			p.b.settle(ctx, s)
 		}
 	}
-	if len(ended.files) == 0 {
-		return func(s sheet) bool { return s.name == ahead[len(ahead)-1].name }
+	if n := len(ahead); n > 0 && len(ended.files) == 0 {
+		return func(s sheet) bool { return s.name == ahead[n-1].name }
 	}
 	return func(s sheet) bool { return ended.files[s.name] }
 }

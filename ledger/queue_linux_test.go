@@ -119,12 +119,66 @@ func TestTurnEndsWithContext(t *testing.T) {
 
 // Where the kernel has no more inotify instances for this user, it takes a little longer.
 func TestBlindTurn(t *testing.T) {
+	dir := shared(t)
+	b := open(t, dir)
+	b.without.inotify = true
+	a := newActor(t, dir, 0)
+	a.want("1", "enqueue", "j1")
+	p, err := b.Enqueue(ticketOf("j2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Leave()
+	var ahead []int
+	err = p.Turn(t.Context(), func(n int) {
+		if ahead = append(ahead, n); n == 1 {
+			a.kill()
+		}
+	})
+	if err != nil || !slices.Equal(ahead, []int{1, 0}) {
+		t.Error(ahead, err)
+	}
+}
+
+// Between those that wait with numbers far apart nobody is lost.
+func TestFarNumbers(t *testing.T) {
 	b := open(t, shared(t))
-	w := newWatcher(b)
-	w.close()
-	n, err := w.wait(t.Context(), time.Millisecond)
-	if err != nil || !n.unknown {
-		t.Error(n, err)
+	far := ticketOf("far")
+	far.Number = maxNumber
+	s, err := b.showTicket(&far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.drop()
+	p, err := b.Enqueue(ticketOf("j"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Leave()
+	q, err := b.Enqueue(ticketOf("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Leave()
+	n, _ := q.Ahead()
+	if q.Ticket.Number <= p.Ticket.Number || n == 0 {
+		t.Errorf("numbers %d and %d, %d ahead", p.Ticket.Number, q.Ticket.Number, n)
+	}
+}
+
+// The gate of a launcher that is killed is open.
+func TestGateOfKilled(t *testing.T) {
+	dir := shared(t)
+	b := open(t, dir)
+	for range 20 {
+		a := newActor(t, dir, 0)
+		a.want("ok", "gate")
+		time.AfterFunc(time.Millisecond, func() { a.cmd.Process.Kill() })
+		g, err := b.Gate(t.Context())
+		if err != nil || g.Warning != nil {
+			t.Fatal(err, g.Warning)
+		}
+		g.Open()
 	}
 }
 

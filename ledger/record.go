@@ -43,8 +43,8 @@ func ticketName(prefix string, number int64) string {
 	return fmt.Sprintf("%s%s%020d", prefix, kindTicket, number)
 }
 
-// A file says which name it goes by: under any other, which a hard link can give it, it
-// is not believed. So no file counts twice, and no ticket under a better number.
+// A file says first which name it goes by: under any other, which a hard link can give it,
+// it is not believed. So no file counts twice, and no ticket under a better number.
 type (
 	claimText struct {
 		File string `json:"file"`
@@ -55,6 +55,9 @@ type (
 		Ticket
 	}
 )
+
+// opening is how a file of this name begins, in all versions.
+func opening(name string) []byte { return []byte(`{"file":"` + name + `"`) }
 
 func encode(v any) ([]byte, error) {
 	text, err := json.Marshal(v)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"os"
@@ -60,13 +61,30 @@ func (b *Book) read(name string, let *limits) (sheet, error) {
 		return s, cmp.Or(err, errDead)
 	}
 	// Mode 0644 exactly: all see the same, and nobody but the owner can hold its lock.
-	if st.Mode&0o7777 != 0o644 || st.Size > maxText || !let.pass(s.owner, st.Size) {
+	if st.Mode&0o7777 != 0o644 || st.Size > maxText {
 		return s, errForeign
 	}
-	s.text = make([]byte, st.Size)
-	n, err := unix.Pread(fd, s.text, 0)
-	s.text = s.text[:max(n, 0)]
-	return s, err
+	return s, s.load(fd, int(st.Size), let)
+}
+
+// load reads the text. A hard link, which others may make, does not count against the
+// owner: it does not begin with its name.
+func (s *sheet) load(fd, size int, let *limits) error {
+	text := make([]byte, min(size, 4096))
+	if n, err := unix.Pread(fd, text, 0); err != nil || n < len(text) || !bytes.HasPrefix(text, opening(s.name)) {
+		return errForeign
+	}
+	if !let.pass(s.owner, int64(size)) {
+		return errForeign
+	}
+	if rest := size - len(text); rest > 0 {
+		text = append(text, make([]byte, rest)...)
+		if n, err := unix.Pread(fd, text[size-rest:], int64(size-rest)); err != nil || n < rest {
+			return errForeign
+		}
+	}
+	s.text = text
+	return nil
 }
 
 // limits counts what each user has brought.

@@ -49,7 +49,7 @@ func (b *Book) blank() (*slip, error) {
 }
 
 func (s *slip) create() (err error) {
-	if !s.b.named {
+	if !s.b.without.tmpfile {
 		s.fd, err = openat(s.b.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 		switch err {
 		case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL: // not this file system
@@ -121,7 +121,10 @@ func (s *slip) link(name string) error {
 	if s.name == "" {
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.b.dir, name, unix.AT_SYMLINK_FOLLOW)
 	}
-	err := unix.Linkat(s.b.dir, s.name, s.b.dir, name, 0)
+	err := error(unix.EOPNOTSUPP)
+	if !s.b.without.links {
+		err = unix.Linkat(s.b.dir, s.name, s.b.dir, name, 0)
+	}
 	switch err {
 	case nil:
 		return unix.Unlinkat(s.b.dir, s.name, 0)

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blind is how often to look where the kernel does not tell: it has 128 inotify instances
+// nap is how often to look where the kernel does not tell: it has 128 inotify instances
 // for a user by default.
-const blind = time.Second
+const nap = 250 * time.Millisecond
 
 // fileEvents come when a file's holder ends: its only descriptor that may write is closed,
 // or its last name and descriptor go. dirEvents come when names do.
@@ -42,6 +42,9 @@ type news struct {
 
 func newWatcher(b *Book) *watcher {
 	w := &watcher{b: b, names: make(map[int32]string)}
+	if b.without.inotify {
+		return w
+	}
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err == nil {
 		w.fd, w.queue = fd, os.NewFile(uintptr(fd), "inotify")
@@ -80,7 +83,7 @@ func (w *watcher) add(path, name string, events uint32) {
 // wait blocks until something happens, at most for a while. It fails only if ctx ends.
 func (w *watcher) wait(ctx context.Context, atMost time.Duration) (news, error) {
 	if w.queue == nil {
-		return news{unknown: true}, sleep(ctx, min(blind, atMost))
+		return news{unknown: true}, sleep(ctx, min(nap, atMost))
 	}
 	queue := w.queue
 	if err := queue.SetReadDeadline(time.Now().Add(atMost)); err != nil {
@@ -135,7 +138,7 @@ func (w *watcher) parse(buf []byte) news {
 // of the close a little before it drops the lock (__fput in fs/file_table.c). If it stays
 // locked, somebody else has closed it.
 func (b *Book) settle(ctx context.Context, s sheet) {
-	for pause := 20 * time.Microsecond; pause < 100*time.Millisecond; pause *= 2 {
+	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
 		if !b.lives(s) || sleep(ctx, pause) != nil {
 			return
 		}

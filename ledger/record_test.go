@@ -1,0 +1,170 @@
+package ledger
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"remshell/job"
+)
+
+var when = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
+
+func sample() Claim {
+	return Claim{Job: "j-1.a_B", Inside: "outer", UID: 1000, User: "ann", From: "front", Node: "n1", Nodes: 2, Size: 4,
+		Ranks: []Seat{{0, []int{0, 4}}, {2, []int{1, 5}}}, Exclusive: true, Since: when, Command: "./a.out -x"}
+}
+
+func TestClaimText(t *testing.T) {
+	want := sample()
+	text, err := encode(claimText{"name", want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decodeClaim("name", 1000, text)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+// Each change makes of a good claim one that nobody believes.
+func TestClaimRefused(t *testing.T) {
+	for what, spoil := range map[string]func(*claimText){
+		"name":     func(c *claimText) { c.File = "other" },
+		"owner":    func(c *claimText) { c.UID = 0 },
+		"no job":   func(c *claimText) { c.Job = "" },
+		"long job": func(c *claimText) { c.Job = job.ID(strings.Repeat("j", 41)) },
+		"path":     func(c *claimText) { c.Job = "../j" },
+		"inside":   func(c *claimText) { c.Inside = "a b" },
+		"size":     func(c *claimText) { c.Size = -1 },
+		"nodes":    func(c *claimText) { c.Nodes = -1 },
+		"rank":     func(c *claimText) { c.Ranks[0].Rank = -1 },
+		"CPU":      func(c *claimText) { c.Ranks[1].CPUs[1] = -1 },
+		"far CPU":  func(c *claimText) { c.Ranks[1].CPUs[1] = maxCPU },
+	} {
+		c := claimText{"name", sample()}
+		spoil(&c)
+		text, err := encode(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeClaim("name", 1000, text); err == nil {
+			t.Errorf("%s: believed %s", what, text)
+		}
+	}
+}
+
+func TestTicketText(t *testing.T) {
+	want := Ticket{Number: 17, Job: "j", UID: 1, User: "u", From: "f", Size: 3, Since: when, Summary: "s"}
+	name := ticketName("p-", 17)
+	text, err := encode(ticketText{name, want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decodeTicket("p-", name, 1, text); err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	want.Number = 16 // under the name of 17
+	text, _ = encode(ticketText{name, want})
+	if got, err := decodeTicket("p-", name, 1, text); err == nil {
+		t.Errorf("believed %+v", got)
+	}
+}
+
+func TestUse(t *testing.T) {
+	a, b, c := sample(), sample(), sample()
+	a.Exclusive, b.Exclusive = false, false
+	b.Job, b.Ranks = "b", []Seat{{0, nil}, {1, []int{4, 2}}}
+	c.Job = "c"
+	got := Use([]Claim{a, b, c}, func(c Claim) bool { return c.Job == "c" })
+	if want := (job.Use{Procs: 4, Busy: []int{0, 1, 2, 4, 5}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if !Use([]Claim{a, c}, nil).Taken {
+		t.Error("an exclusive claim does not count")
+	}
+}
+
+// Text of others cannot move a terminal's cursor, nor flood it.
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"./a.out ü":  "./a.out ü",
+		"\x1b[2J\n":  "\uFFFD[2J\uFFFD",
+		"a\u202Eb":   "a\uFFFDb",
+		"\xff":       "\uFFFD",
+		"tab\tthere": "tab\uFFFDthere",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	if got := printable(strings.Repeat("x", 2*maxLine)); len(got) != maxLine {
+		t.Error(len(got))
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	if a, b := prefix("one"), prefix("two"); a == b || len(a) != len(anyBook)+17 {
+		t.Error(a, b)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, e := range []interface {
+		error
+		Hint() string
+	}{
+		&UnusableError{"/d", os.ErrNotExist},
+		&BlockedError{File: "/d/gate", PID: 4, UID: 5, Err: errHeld},
+		&BlockedError{File: "/d/gate", UID: -1, Err: os.ErrPermission},
+	} {
+		if !strings.Contains(e.Error(), "/d") || e.Hint() == "" || strings.Contains(e.Error(), "-1") {
+			t.Error(e, e.Hint())
+		}
+	}
+}
+
+// Whatever lies in the directory: it is refused, or sane, and comes back as it was.
+func FuzzDecode(f *testing.F) {
+	c, _ := encode(claimText{"name", sample()})
+	k, _ := encode(ticketText{ticketName("p-", 1), Ticket{Number: 1, Job: "j", UID: 1000, Since: when}})
+	for _, text := range []string{string(c), string(k), "", "{}", "null", `{"file":"name","uid":1000,"job":"j"}`, `{"ranks":[{"cpus":[1e9]}]}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if c, err := decodeClaim("name", 1000, text); err == nil {
+			again, err := encode(claimText{"name", c})
+			if err != nil {
+				t.Fatalf("%+v: %v", c, err)
+			}
+			back, err := decodeClaim("name", 1000, again)
+			if err != nil || !back.Since.Equal(c.Since) || back.Job != c.Job || len(back.Ranks) != len(c.Ranks) {
+				t.Fatalf("%+v came back as %+v, %v", c, back, err)
+			}
+			sane(t, c.User, c.From, c.Node, c.Command)
+			if u := Use([]Claim{c}, nil); u.Procs != len(c.Ranks) || slices.ContainsFunc(u.Busy, func(cpu int) bool { return cpu < 0 || cpu >= maxCPU }) {
+				t.Fatalf("%+v", u)
+			}
+		}
+		if k, err := decodeTicket("p-", ticketName("p-", 1), 1000, text); err == nil {
+			if k.Number != 1 || k.UID != 1000 || checkID(k.Job) != nil {
+				t.Fatalf("%+v", k)
+			}
+			sane(t, k.User, k.From, k.Summary)
+		}
+	})
+}
+
+func sane(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, s := range texts {
+		if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+			t.Fatalf("%q", s)
+		}
+	}
+}
