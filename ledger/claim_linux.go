@@ -12,23 +12,18 @@ import (
 )
 
 // Claims lists what living jobs of all users hold of this node, oldest first.
-func (b *Book) Claims() ([]Claim, error) { return b.claims(nil) }
-
-// claims are all but one of our own.
-func (b *Book) claims(but *slip) ([]Claim, error) {
+func (b *Book) Claims() ([]Claim, error) {
 	names, err := b.names()
 	if err != nil {
 		return nil, err
 	}
-	claims, _ := b.claimsOf(names, but)
+	claims, _ := b.claims(names)
 	return claims, nil
 }
 
-func (b *Book) claimsOf(names []string, but *slip) (claims []Claim, dead []sheet) {
+// claims are those among the names, and the leftovers.
+func (b *Book) claims(names []string) (claims []Claim, dead []sheet) {
 	dead = b.sheets(names, kindClaim, func(s sheet) {
-		if but != nil && s.file == but.file {
-			return
-		}
 		if c, err := decodeClaim(s.name, s.owner, s.text); err == nil {
 			claims = append(claims, c)
 		}
@@ -45,10 +40,10 @@ type Held struct {
 	slip *slip
 }
 
-// Take claims a part of this node. fits is asked twice whether the claim fits with those
-// of others: before the claim is shown, and again after, since only a claim that others
-// can see keeps them off. Its error is returned as it is, and nothing is left behind.
-// *UnusableError says that there can be no claims here.
+// Take claims a part of this node. fits is asked whether the claim fits with those of
+// others: before the claim is shown and, if any have come meanwhile, again after, since
+// only a claim that others can see keeps them off. Its error is returned as it is, and
+// nothing is left behind. *UnusableError says that there can be no claims here.
 func (b *Book) Take(ctx context.Context, c Claim, fits func(others []Claim) error) (*Held, error) {
 	if err := errors.Join(c.check(), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -62,7 +57,7 @@ func (b *Book) Take(ctx context.Context, c Claim, fits func(others []Claim) erro
 	if err != nil {
 		return nil, err
 	}
-	others, dead := b.claimsOf(names, nil)
+	others, dead := b.claims(names)
 	if registry.warning == nil {
 		b.sweep(names, dead, time.Now())
 	}
@@ -73,14 +68,31 @@ func (b *Book) Take(ctx context.Context, c Claim, fits func(others []Claim) erro
 	if err != nil {
 		return nil, err
 	}
-	if others, err = b.claims(s); err == nil {
-		err = fits(others)
-	}
-	if err != nil {
+	if err := b.secondLook(others, append(names, s.name), fits); err != nil {
 		s.drop()
 		return nil, err
 	}
 	return &Held{registry.warning, s}, nil
+}
+
+// secondLook looks for claims that have come under other names than those seen. A file
+// has all its text when it gets its name, so those seen need not be read again.
+func (b *Book) secondLook(others []Claim, seen []string, fits func([]Claim) error) error {
+	names, err := b.names()
+	if err != nil {
+		return err
+	}
+	slices.Sort(seen)
+	fresh, _ := b.claims(slices.DeleteFunc(names, func(name string) bool {
+		_, known := slices.BinarySearch(seen, name)
+		return known
+	}))
+	if len(fresh) == 0 {
+		return nil
+	}
+	others = slices.Concat(others, fresh)
+	slices.SortStableFunc(others, oldest)
+	return fits(others)
 }
 
 // showClaim writes a claim under a name that nobody can have taken on purpose.

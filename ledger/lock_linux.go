@@ -70,6 +70,7 @@ func (b *Book) latch(ctx context.Context, what string, patience time.Duration) (
 			return &latch{fd: fd}, nil
 		case err == nil && time.Now().Before(deadline): // removed meanwhile
 			unix.Close(fd)
+			sleep(ctx, time.Millisecond) // its owner may do so again and again
 			continue
 		}
 		warning := b.blocked(name, cmp.Or(err, error(unix.EWOULDBLOCK)))

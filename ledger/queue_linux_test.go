@@ -19,6 +19,8 @@ func TestNextNumber(t *testing.T) {
 		{5, []int64{2, 5, 9}, 10},
 		{5, []int64{5, maxNumber}, 6}, // somebody would end the queue
 		{0, []int64{maxNumber}, 1},
+		{maxNumber, []int64{maxNumber}, 1},
+		{maxNumber, []int64{1, 2, maxNumber}, 3},
 		{7_000_000_000, []int64{3, 7_000_000_000}, 7_000_000_001},
 	} {
 		if got := nextNumber(c.first, c.present); got != c.want {
@@ -140,7 +142,7 @@ func TestBlindTurn(t *testing.T) {
 	}
 }
 
-// Between those that wait with numbers far apart nobody is lost.
+// One ticket with the largest number neither ends the queue nor holds it up.
 func TestFarNumbers(t *testing.T) {
 	b := open(t, shared(t))
 	far := ticketOf("far")
@@ -160,8 +162,7 @@ func TestFarNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Leave()
-	n, _ := q.Ahead()
-	if q.Ticket.Number <= p.Ticket.Number || n == 0 {
+	if n, _ := q.Ahead(); p.Ticket.Number != 1 || q.Ticket.Number != 2 || n != 1 {
 		t.Errorf("numbers %d and %d, %d ahead", p.Ticket.Number, q.Ticket.Number, n)
 	}
 }

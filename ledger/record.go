@@ -21,6 +21,7 @@ const (
 	maxNumber = 1 << 62   // number of a ticket
 	maxLine   = 4096      // bytes of a command or summary
 	maxGap    = 1e9       // between numbers of tickets that came about honestly
+	maxFirst  = 1e15      // of the head of an honest queue
 )
 
 // The kinds of files, and how their names go on after the prefix.
@@ -180,10 +181,13 @@ func printable(s string) string {
 
 // nextNumber is one above the largest number that can be reached from first, the lowest
 // of a living ticket (or 0), over those present in ascending order, by steps that come
-// about honestly. Without that bound one file with the largest number would end the
+// about honestly. Without these bounds one file with the largest number would end the
 // queue for all: who takes a number far off now has others come in before him.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
+	if first > maxFirst {
+		last = 0
+	}
 	for _, n := range present {
 		if n > last && n-last <= maxGap {
 			last = n
