@@ -3,7 +3,9 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -98,6 +100,54 @@ func TestKilledWaiters(t *testing.T) {
 		t.Errorf("leftovers were not removed: %q", left)
 	}
 	p.Leave()
+}
+
+// Many come at once and some are killed as they come: each number is one waiter's, and
+// those that live have their turns in order of numbers.
+func TestCrush(t *testing.T) {
+	dir := shared(t)
+	b := open(t, dir)
+	var coming []*actor
+	for range 16 {
+		a := newActor(t, dir, 0)
+		a.want("", "claims") // is ready
+		coming = append(coming, a)
+	}
+	for _, a := range coming {
+		a.tell("enqueue", "j")
+	}
+	for _, a := range coming[:4] {
+		sleep(t.Context(), time.Duration(rand.IntN(300))*time.Microsecond)
+		a.kill()
+	}
+	queue := make(map[int64]*actor)
+	for _, a := range coming[4:] {
+		n, err := strconv.ParseInt(a.hear(), 10, 64)
+		if err != nil || queue[n] != nil {
+			t.Fatalf("number %d twice or %v", n, err)
+		}
+		queue[n] = a
+	}
+	tickets, err := b.Tickets()
+	if err != nil || len(tickets) != len(queue) {
+		t.Fatalf("%d tickets, want %d; %v", len(tickets), len(queue), err)
+	}
+	for i, ticket := range tickets {
+		a := queue[ticket.Number]
+		a.want("ahead 0", "turn")
+		a.want("turn")
+		if i++; i < len(tickets) {
+			next := queue[tickets[i].Number]
+			next.want("ahead 1", "turn")
+			a.want("ok", "leave")
+			next.want("ahead 0")
+			next.want("turn")
+		}
+		a.ask("leave")
+	}
+	if tickets, _ := b.Tickets(); len(tickets) > 0 {
+		t.Error(tickets)
+	}
 }
 
 // A waiter can be called off, and then leaves no trace.
