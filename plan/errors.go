@@ -77,9 +77,13 @@ func Folded(rejected []job.Note) []string {
 	return lines
 }
 
-// count writes a number with its noun: "1 node", "2 nodes".
+// count writes a number with its noun: "1 node", "2 nodes", "2 processes".
 func count(n int, noun string) string {
-	if n != 1 {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "s"):
+		noun += "es"
+	default:
 		noun += "s"
 	}
 	return fmt.Sprint(n, " ", noun)

@@ -36,15 +36,17 @@ func (s *seating) settle(rank, a int, usable []bool) *Error {
 	i := s.of[spot.Node]
 	n, app := &s.sites[i], s.req.Apps[a]
 	width := max(1, app.Threads)
-	switch limit := s.limit(i, app); {
+	switch limit, by := s.limit(i, app); {
 	case !n.may(app.Hosts):
 		return refuse(spot, NoNodes, "rank %d runs another program than %s is for: that is to run on %s only", rank, n.Name, hostlist.Fold(app.Hosts))
 	case !usable[i]:
 		w := wishOf(s.req, app)
 		code, detail := dropped(n, &w)
 		return refuse(spot, NoNodes, "rank %d cannot run on %s: %s (%s)", rank, n.Name, code, detail)
-	case limit <= 0 || app.PerNode > 0 && s.each[[2]int{a, i}] >= app.PerNode:
-		return refuse(spot, Limits, "rank %d is one too many on %s: -ppn, max_slots or maxproc allow %d there", rank, n.Name, s.mine[i])
+	case limit <= 0:
+		return refuse(spot, Limits, "rank %d is one too many on %s: %s allows %d there", rank, n.Name, by, s.mine[i])
+	case app.PerNode > 0 && s.each[[2]int{a, i}] >= app.PerNode:
+		return refuse(spot, Limits, "rank %d is one too many on %s: -ppn allows %d there", rank, n.Name, app.PerNode)
 	case spot.Picks != nil:
 		width = 1
 		if err := s.pick(rank, i); err != nil {

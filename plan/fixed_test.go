@@ -53,7 +53,7 @@ func TestFixed(t *testing.T) {
 		{"a full node", "a:1 b:1", "a a", job.Placing{}, nil, "ranks:2:1: rank 1 finds no free slot on a, which has 1"},
 		{"a full node, and it is welcome", "a:1 b:1", "a a", over, nil, "a:0 a:0"},
 		{"a limit", "a:4 b:4", "a/0 b/0 a/1", job.Placing{}, []job.App{{N: 3, Share: job.Share{PerNode: 1}}},
-			"ranks:3:1: rank 2 is one too many on a: -ppn, max_slots or maxproc allow 1 there"},
+			"ranks:3:1: rank 2 is one too many on a: -ppn allows 1 there"},
 		{"without a place", "a:4", "a/0", job.Placing{}, []job.App{{N: 2}}, "nobody says where rank 1 is to go"},
 	}
 	for _, test := range tests {

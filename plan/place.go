@@ -78,12 +78,12 @@ func (s *seating) quota(a *area, n int) ([]int, *Error) {
 		return a.room, nil
 	}
 	if s.req.Forbid || !s.req.Overbook && !s.req.Nameless {
-		return nil, a.shortfall(n)
+		return nil, s.shortfall(a, n)
 	}
 	s.over = true
 	bounds := s.bounds(a, n)
 	if sum(bounds) < n {
-		return nil, a.limited(n, sum(bounds))
+		return nil, s.limited(a, n, sum(bounds))
 	}
 	if s.req.Loop {
 		return bounds, nil
@@ -96,13 +96,14 @@ type area struct {
 	app   job.App
 	sites []int // in filling order, each once
 	names []string
-	size  int   // slots of all of them, free or not
-	limit []int // most ranks, by site, for other reasons than CPUs
-	room  []int // most ranks, by site, that share no CPU
+	size  int      // slots of all of them, free or not
+	limit []int    // most ranks, by site, for other reasons than CPUs
+	by    []string // what that limit is called
+	room  []int    // most ranks, by site, that share no CPU
 }
 
 func (s *seating) area(app job.App, usable []bool) *area {
-	a := &area{app: app, limit: make([]int, len(s.sites)), room: make([]int, len(s.sites))}
+	a := &area{app: app, limit: make([]int, len(s.sites)), by: make([]string, len(s.sites)), room: make([]int, len(s.sites))}
 	for _, i := range distinct(s.order, len(s.sites)) {
 		if !usable[i] {
 			continue
@@ -110,25 +111,31 @@ func (s *seating) area(app job.App, usable []bool) *area {
 		a.sites = append(a.sites, i)
 		a.names = append(a.names, s.sites[i].Name)
 		a.size += s.sites[i].Size()
-		a.limit[i] = s.limit(i, app)
+		a.limit[i], a.by[i] = s.limit(i, app)
 		a.room[i] = min(s.seatsIn(i, s.free[i], max(1, app.Threads)), a.limit[i])
 	}
 	return a
 }
 
-// limit is what maxproc, max_slots and ppn leave of a site: min(M-P, ppn) in 5.1.
-func (s *seating) limit(i int, app job.App) int {
+// limit is what maxproc, max_slots and ppn leave of a site, min(M-P, ppn) in 5.1, and
+// which of them that is.
+func (s *seating) limit(i int, app job.App) (limit int, by string) {
 	n, limit := &s.sites[i], math.MaxInt
+	tighten := func(most int, name string) {
+		if most < limit {
+			limit, by = max(0, most), name
+		}
+	}
 	if n.MaxProcs != nil {
-		limit = *n.MaxProcs - n.Procs - s.mine[i]
+		tighten(*n.MaxProcs-n.Procs-s.mine[i], "maxproc")
 	}
 	if n.MaxSlots > 0 {
-		limit = min(limit, n.MaxSlots-s.mine[i])
+		tighten(n.MaxSlots-s.mine[i], "max_slots")
 	}
 	if app.PerNode > 0 {
-		limit = min(limit, app.PerNode)
+		tighten(app.PerNode, "-ppn")
 	}
-	return max(0, limit)
+	return limit, by
 }
 
 // seatsIn is how many ranks of so many threads a number of slots holds.

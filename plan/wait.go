@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"remshell/hostlist"
@@ -14,6 +15,7 @@ import (
 func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() bool) *Error {
 	if failed != nil && hopeless() {
 		failed.Permanent = true
+		failed.Text = strings.TrimSuffix(failed.Text, " now")
 		return failed
 	}
 	if snap.Ahead > 0 {
@@ -59,14 +61,65 @@ func nowhere(app job.App, alone bool) *Error {
 }
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.
-func (a *area) shortfall(n int) *Error {
+func (s *seating) shortfall(a *area, n int) *Error {
 	room, where := a.unused(), fmt.Sprintf("%s (%s)", count(len(a.sites), "node"), hostlist.Fold(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.sites) < n && a.size >= n*max(1, a.app.Threads) {
-		return &Error{Code: NotEnough, Text: fmt.Sprintf("%d ranks do not fit: -ppn %d leaves room for %d on %s",
-			n, most, room, where), Way: "raise -ppn or name more hosts"}
+		return &Error{Code: NotEnough, Text: fmt.Sprintf("%s: -ppn %d leaves room for %d on %s",
+			s.tooMany(a, n), most, room, where), Way: "raise -ppn or name more hosts"}
 	}
-	return &Error{Code: NotEnough, Text: fmt.Sprintf("%d ranks%s do not fit: there are free slots for %d on %s", n, a.width(), room, where),
-		Way: "start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --overbook"}
+	text := fmt.Sprintf("%s: there are free slots for %d on %s", s.tooMany(a, n), room, where)
+	if causes := s.causes(a); causes != "" {
+		text += ", where " + causes
+	}
+	slots, share := "give slots (HOST:N)", "share CPUs with --overbook"
+	if slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Slots > 0 }) {
+		slots = "write more slots down (HOST:N)"
+	}
+	switch {
+	case s.req.Forbid && s.req.Nameless:
+		share = "leave out --nooversubscribe"
+	case s.req.Forbid:
+		share = "take --overbook in place of --nooversubscribe"
+	}
+	return &Error{Code: NotEnough, Text: text, Way: "start fewer ranks, name more hosts, " + slots + ", or " + share}
+}
+
+// tooMany tells how many ranks do not fit, and of what, if the job has several parts.
+func (s *seating) tooMany(a *area, n int) string {
+	text := count(n, "rank")
+	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
+		text += " (" + a.app.Argv[0] + ")"
+	}
+	if n == 1 {
+		return text + a.width() + " does not fit"
+	}
+	return text + a.width() + " do not fit"
+}
+
+// causes tells which limits, and not CPUs, keep ranks away from sites: "maxproc allows 2
+// on n4".
+func (s *seating) causes(a *area) string {
+	type cause struct {
+		by   string
+		most int
+	}
+	var order []cause
+	names := make(map[cause][]string)
+	for _, i := range a.sites {
+		c := cause{a.by[i], a.limit[i]}
+		if c.by == "" || c.most >= s.seatsIn(i, s.free[i], max(1, a.app.Threads)) {
+			continue
+		}
+		if names[c] == nil {
+			order = append(order, c)
+		}
+		names[c] = append(names[c], s.sites[i].Name)
+	}
+	var parts []string
+	for _, c := range order {
+		parts = append(parts, fmt.Sprintf("%s allows %d on %s", c.by, c.most, hostlist.Fold(names[c])))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // width tells how many CPUs each rank takes, if not one, and who said so.
@@ -81,7 +134,20 @@ func (a *area) width() string {
 }
 
 // limited is the refusal when limits stand in the way, not CPUs.
-func (a *area) limited(n, most int) *Error {
-	return &Error{Code: Limits, Text: fmt.Sprintf("%d ranks do not fit: -ppn, max_slots or maxproc allow %d on %s",
-		n, most, count(len(a.sites), "node")), Way: "raise the limit or name more hosts"}
+func (s *seating) limited(a *area, n, most int) *Error {
+	var by []string
+	for _, i := range a.sites {
+		by = append(by, a.by[i])
+		if s.sites[i].NoOverbook {
+			by = append(by, `overbook = "no"`)
+		}
+	}
+	slices.Sort(by)
+	by = slices.DeleteFunc(slices.Compact(by), func(text string) bool { return text == "" })
+	verb := "allows"
+	if len(by) != 1 {
+		verb = "allow"
+	}
+	return &Error{Code: Limits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.tooMany(a, n), strings.Join(by, " and "),
+		verb, most, count(len(a.sites), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts"}
 }

@@ -138,6 +138,9 @@ func (l *listing) allowedIDs() []string {
 		ids[i] = n.ID
 	}
 	slices.Sort(ids)
+	if len(ids) == 0 {
+		return []string{"IDs of a cluster file, and there is none (doc/cluster.toml shows one)"}
+	}
 	return []string{"ID", "FIRST-LAST with FIRST <= LAST", "configured IDs: " + ranges(ids)}
 }
 

@@ -146,13 +146,19 @@ type group struct{ names, size, origin, way string }
 
 // groups are those of the request, in the order of their first.
 func (v View) groups() []group {
-	seen := make(map[int]job.Node)
+	seen, listed := make(map[int]job.Node), make(map[int]bool)
 	for _, n := range v.Snapshot.Nodes {
 		seen[n.ID] = n
 	}
+	for _, turn := range v.Request.Turns {
+		listed[turn] = true
+	}
 	var all []group
 	members := make(map[group][]string)
-	for _, def := range v.Request.Nodes {
+	for i, def := range v.Request.Nodes {
+		if v.Request.Turns != nil && !listed[i] {
+			continue // not on the list
+		}
 		n := job.Node{Probe: seen[def.ID].Probe, NodeDef: def}
 		g := group{size: capacity(n), origin: def.Origin}
 		if v.Way != nil {
