@@ -188,3 +188,13 @@ func badName(s string) (int, string) {
 	}
 	return badLetter(s)
 }
+
+// IsName reports whether a word may be used as a host: one name or address, without
+// brackets, user or slots, which no shell and no ssh takes for anything else.
+func IsName(word string) bool {
+	if _, is := ipv6(word); is {
+		return true
+	}
+	_, bad := badName(word)
+	return bad == ""
+}

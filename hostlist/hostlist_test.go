@@ -364,6 +364,18 @@ func TestErrorTypes(t *testing.T) {
 	}
 }
 
+func TestIsName(t *testing.T) {
+	for word, want := range map[string]bool{
+		"n1": true, "n_1.example.org": true, "10.0.0.1": true, "::1": true, "fe80::1%eth0": true, "grün": true,
+		"": false, "-oProxyCommand=x": false, "-n": false, "n1:2": false, "alice@n1": false, "n[1-2]": false, "a;b": false, "a b": false,
+		"$(x)": false, "fe80::1%$x": false, "[::1]": false, "a,b": false, "a/b": false, "a\n": false,
+	} {
+		if got := IsName(word); got != want {
+			t.Errorf("IsName(%q) = %v", word, got)
+		}
+	}
+}
+
 func TestTaskCounts(t *testing.T) {
 	for text, want := range map[string]string{
 		"2(x3),1":       "[2 2 2 1]",

@@ -67,7 +67,7 @@ func (l *listing) hostLine(unique bool) line {
 		}
 		before := len(l.turns)
 		if err := l.host(words[0], 1); err != nil {
-			return err
+			return in(at, err)
 		}
 		if unique && before > 0 && l.turns[before] == l.turns[before-1] {
 			l.turns = l.turns[:before]
@@ -86,7 +86,16 @@ func (l *listing) countLine(words []string, at string) error {
 	if !ok {
 		return l.badFile(words[1], at+": bad count", allowed)
 	}
-	return l.host(words[0], count)
+	return in(at, l.host(words[0], count))
+}
+
+// in tells where in a file a fault is.
+func in(at string, err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.What = at + ": " + e.What
+	}
+	return err
 }
 
 func (l *listing) badFile(token, what, allowed string) error {

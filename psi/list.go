@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"remshell/hostlist"
 	"remshell/job"
 )
 
@@ -161,6 +162,9 @@ func (l *listing) hosts() error {
 func (l *listing) host(name string, times int) error {
 	i, known := l.byName[lower(name)]
 	if !known && l.adHoc {
+		if !hostlist.IsName(name) {
+			return &Error{Code: "unknown-host", Source: l.source, Token: name, What: "cannot be a host name", Allowed: []string{"names and addresses alone"}}
+		}
 		i, known = len(l.nodes), true
 		l.byName[lower(name)] = i
 		l.nodes = append(l.nodes, job.NodeDef{ID: i, Name: name, Host: name, Origin: l.source})

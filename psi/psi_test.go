@@ -131,10 +131,34 @@ func TestAdHoc(t *testing.T) {
 	if got := turns(in); got != "unknown-node 0" {
 		t.Errorf("nodes: %s", got)
 	}
+	// What ssh would take for an option, or a shell for a command, is no name: with
+	// -launcher-exec ssh this one ran a program.
+	for _, name := range []string{"-oProxyCommand=touch${IFS}x", "a;b", "n[1-2]", "alice@n1", "n1:2"} {
+		in = input("PSI_HOSTS=b " + name)
+		in.Nodes, in.AdHoc = nil, true
+		if got := turns(in); got != "unknown-host "+name {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 	in = input()
 	in.Nodes, in.AdHoc = nil, true
 	if c, err := Read(in); err != nil || len(c.Nodes) != 0 {
 		t.Errorf("nothing: %v, %v", c.Nodes, err)
+	}
+}
+
+// A fault in a file tells the line.
+func TestFileLines(t *testing.T) {
+	for assignment, want := range map[string]string{
+		"PSI_HOSTFILE=wrong": `PSI_HOSTFILE: wrong line 2: no node with host name "n9"; allowed: n0, n1, n2, n3, n4`,
+		"PSI_HOSTFILE=two":   `PSI_HOSTFILE: two line 2: unexpected "n2"; allowed: one host name per line`,
+		"PSI_PEFILE=pe4":     `PSI_PEFILE: pe4 line 1: no node with host name "n9"; allowed: n0, n1, n2, n3, n4`,
+		"PSI_PEFILE=pe3":     `PSI_PEFILE: pe3 line 1: bad count "65536"; allowed: HOST COUNT with COUNT 0-65535`,
+		"PSI_HOSTFILE=gone":  `PSI_HOSTFILE: cannot read "gone": file does not exist; allowed: path of a readable file`,
+	} {
+		if _, err := Read(input(assignment)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v\nwant %s", assignment, err, want)
+		}
 	}
 }
 
