@@ -193,22 +193,31 @@ func (sc scene) chosen(choice psi.Choice, j JobOptions) (nodes []job.NodeDef, tu
 }
 
 // hosts lists what a section names: the list, the file, or what the list takes of
-// the file (HOST-9).
-func hosts(s Section, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, error) {
+// the file (HOST-9). With unique, only the first mention of a host counts (HOST-4).
+func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
+	join := hostlist.Join
+	if unique {
+		join = func(entries []hostlist.Entry) ([]hostlist.Entry, error) {
+			return hostlist.Join(hostlist.Unique(entries))
+		}
+	}
 	var list []hostlist.Entry
 	for _, expr := range s.Host {
 		list = append(list, expr...)
 	}
 	if s.HostFile == "" {
-		return hostlist.Join(list)
+		return join(list)
 	}
 	entries, err := hostlist.ReadFile(s.HostFile, open)
 	if err != nil {
 		return nil, err
 	}
-	file, err := hostlist.Join(entries)
+	file, err := join(entries)
 	if err != nil || len(list) == 0 {
 		return file, err
+	}
+	if unique {
+		list = hostlist.Unique(list)
 	}
 	return hostlist.Filter(file, list)
 }

@@ -177,6 +177,34 @@ func TestPlanNamesOfOneNode(t *testing.T) {
 	}
 }
 
+// With --hosts-unique, or its variable, repeats make no slots (HOST-4): the node has its
+// CPUs.
+func TestPlanUnique(t *testing.T) {
+	const nodes = `{"env": {%s}, "nodes": [{"id": 0, "name": "n0", "cpus": 4}, {"id": 1, "name": "n1", "cpus": 4}]}`
+	t.Chdir(t.TempDir())
+	write(t, "F", "n0\nn0\nn1\nn0\n")
+	for _, test := range []struct {
+		env, option, want string
+		of                []string
+	}{
+		{"", "", "n0 n0 n0 n1", []string{"-f", "F", "-n", "4"}},
+		{"", "--hosts-unique", "n0 n0 n0 n0", []string{"-f", "F", "-n", "4"}},
+		{`"PSI_HOSTS_UNIQUE": ""`, "", "n0 n0 n0 n0", []string{"-f", "F", "-n", "4"}},
+		{`"PSI_HOSTS_UNIQUE": ""`, "--no-hosts-unique", "n0 n0 n0 n1", []string{"-f", "F", "-n", "4"}},
+		{"", "--hosts-unique", "n1 n1 n1 n1 n0", []string{"-host", "n1,n0,n1", "-n", "5"}},
+		{"", "--hosts-unique", "n0 n0", []string{"-f", "F", "-host", "n0,n0", "-n", "2"}},
+	} {
+		args := test.of
+		if test.option != "" {
+			args = append([]string{test.option}, args...)
+		}
+		object, _, text := planOf(t, fmt.Appendf(nil, nodes, test.env), args...)
+		if got := strings.Join(hostsOf(object), " "); got != test.want {
+			t.Errorf("%s %q: %s; want %s\n%s", test.env, args, got, test.want, text)
+		}
+	}
+}
+
 // A message has all there is in the fields: the variable, the token, what is allowed (1.5).
 func TestExampleMessages(t *testing.T) {
 	data, err := os.ReadFile("../testdata/placement/examples.json")

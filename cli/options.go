@@ -60,7 +60,7 @@ type JobOptions struct {
 	CPUMap      string `name:"--cpu-map" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4"`
 	Pin         string `name:"--pin" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"" help:"bind each rank to its CPUs (--no-pin)"`
 	MemBind     string `name:"--mem-bind" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory from the rank's own NUMA nodes (--no-mem-bind)"`
-	HostsUnique string `name:"--hosts-unique" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"equal neighbours in PSI_HOSTFILE count once"`
+	HostsUnique string `name:"--hosts-unique" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again in a host list or file is not another slot" more:"In PSI_HOSTFILE only neighbours count once, as in ParaStation."`
 	RankFile    string `name:"-rankfile" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank" more:"Lines: rank N=HOST slot=CPUS, or rank N-M. HOST may be +nK, the K-th of the host list from 0. CPUS: 0-3,6 counts cores by package; 1:0-2 or 1:* are cores of package 1; p8 is the kernel's CPU 8; * is all. Without -n the file says how many ranks there are. Ranks share CPUs only with --overbook."`
 	RankMap     string `name:"-rankmap" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)" more:"Nodes count from 0 in the order of the host list. A block puts so many ranks on each of so many nodes, the first of which is start."`
 	Cluster     string `name:"--cluster" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes" more:"Without it: MPIEXEC_CLUSTER, else ~/.config/remshell/cluster.toml, else /etc/remshell/cluster.toml."`

@@ -65,7 +65,7 @@ func planned(line Line, sys System) state.Outcome {
 	if in.NP == "" {
 		return state.Unreadable(&psi.Error{Code: "bad-state", What: "np is missing; give -n N"})
 	}
-	named, err := hosts(line.Sections[0], stream(in.Open))
+	named, err := hosts(line.Sections[0], stream(in.Open), psi.Unique(in))
 	if err != nil {
 		file := line.Sections[0].HostFile
 		return state.Outcome{Err: &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: file, What: "cannot use", Reason: err.Error()}}

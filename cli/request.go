@@ -15,6 +15,7 @@ import (
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/psi"
 )
 
 // defaultGrace is the time between SIGTERM and SIGKILL (cli.md --kill-grace).
@@ -92,12 +93,13 @@ func ends(j JobOptions) job.Ends {
 func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
 	var named []hostlist.Entry
 	counted := make(map[int]bool)
+	unique := psi.Unique(sc.input(line, true))
 	for _, s := range line.Sections {
 		app, err := newApp(s, line.Job, sc.environ, sc.here)
 		if err != nil {
 			return nil, err
 		}
-		hosts, err := hosts(s, sc.open)
+		hosts, err := hosts(s, sc.open, unique)
 		if err != nil {
 			return nil, err
 		}

@@ -225,6 +225,20 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+func TestUnique(t *testing.T) {
+	for list, want := range map[string]string{
+		"a,b,a,A": "a b", "a:2,b:1,a:3": "a:2 b:1", "a,a:2": "a", "^b,a,b,b": "a", "a": "a",
+	} {
+		entries, err := Parse("-host", list)
+		if err == nil {
+			entries, err = Join(Unique(entries))
+		}
+		if got := brief(entries); err != nil || got != want {
+			t.Errorf("%s: %s, %v; want %s", list, got, err, want)
+		}
+	}
+}
+
 func TestFilter(t *testing.T) {
 	for _, row := range vectors(t, "filter.txt", 3) {
 		hosts, err := readText(strings.ReplaceAll(row[0], " ", "\n"))

@@ -44,6 +44,19 @@ func Join(entries []Entry) ([]Entry, error) {
 	return all, bad.err()
 }
 
+// Unique keeps the first mention of each host, with its slots, and every exclusion.
+func Unique(entries []Entry) []Entry {
+	seen := make(map[string]bool)
+	var first []Entry
+	for _, e := range entries {
+		if e.Exclude || !seen[key(e.Label())] {
+			first = append(first, e)
+		}
+		seen[key(e.Label())] = seen[key(e.Label())] || !e.Exclude
+	}
+	return first
+}
+
 // key makes names comparable: DNS does not know upper and lower case.
 func key(name string) string { return strings.ToLower(name) }
 

@@ -75,7 +75,7 @@ func (l *listing) read(in Input) error {
 	}{
 		{"PSI_NODES", l.ids},
 		{"PSI_HOSTS", l.hosts},
-		{"PSI_HOSTFILE", func() error { return l.file(in, l.hostLine(on(in, "PSI_HOSTS_UNIQUE"))) }},
+		{"PSI_HOSTFILE", func() error { return l.file(in, l.hostLine(Unique(in))) }},
 		{"PSI_PEFILE", func() error { return l.file(in, l.countLine) }},
 	} {
 		if value, defined := in.Env(v.name); defined {

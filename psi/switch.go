@@ -41,6 +41,9 @@ func on(in Input, variable string) bool {
 	return defined
 }
 
+// Unique reports whether repeats in a list of hosts mean nothing (--hosts-unique).
+func Unique(in Input) bool { return on(in, "PSI_HOSTS_UNIQUE") }
+
 // switches reads them all, and warns of what they may not mean.
 func (c *Choice) switches(in Input) {
 	c.Overbook = on(in, "PSI_OVERBOOK")
