@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -136,6 +137,7 @@ func unavailable(in psi.Input, choice psi.Choice) error {
 func (sc scene) listed(named []hostlist.Entry, j JobOptions) ([]job.NodeDef, error) {
 	var nodes []job.NodeDef
 	known := make(map[string]int) // index in nodes, by name
+	site := sc.byName()
 	for _, e := range named {
 		if i, ok := known[e.Label()]; ok {
 			if err := more(&nodes[i], e); err != nil {
@@ -145,29 +147,37 @@ func (sc scene) listed(named []hostlist.Entry, j JobOptions) ([]job.NodeDef, err
 		}
 		known[e.Label()] = len(nodes)
 		def := candidate(len(nodes), e, sc.here, j.NoAutofork)
-		if configured, ok := sc.find(e.Host); ok {
-			def.Policy = configured.Policy
-			if def.Address == "" && !def.Local {
-				def.Address = configured.Address
-			}
+		if i, ok := site[strings.ToLower(e.Host)]; ok {
+			sc.configure(&def, sc.site.Nodes[i], j.NoAutofork)
 		}
 		nodes = append(nodes, def)
 	}
 	return nodes, nil
 }
 
-// find looks a host up in the cluster file.
-func (sc scene) find(name string) (job.NodeDef, bool) {
+// byName finds the nodes of the cluster file by names and aliases in lower case.
+func (sc scene) byName() map[string]int {
 	if sc.site == nil {
-		return job.NodeDef{}, false
+		return nil
 	}
-	same := func(other string) bool { return strings.EqualFold(name, other) }
-	for _, n := range sc.site.Nodes {
-		if same(n.Name) || slices.ContainsFunc(n.Aliases, same) {
-			return n, true
+	index := make(map[string]int, len(sc.site.Nodes))
+	for i, n := range sc.site.Nodes {
+		for _, name := range append([]string{n.Name}, n.Aliases...) {
+			index[strings.ToLower(name)] = i
 		}
 	}
-	return job.NodeDef{}, false
+	return index
+}
+
+// configure gives a host of a list what the cluster file says of it: its policy and how
+// it is reached. An address in the list is the user's last word.
+func (sc scene) configure(def *job.NodeDef, configured job.NodeDef, noFork bool) {
+	def.Policy = configured.Policy
+	if def.Local {
+		return
+	}
+	def.Host, def.Address = configured.Host, cmp.Or(def.Address, configured.Address)
+	def.Local = !noFork && def.User == "" && def.Port == 0 && sc.here.isMe(cmp.Or(def.Address, def.Host))
 }
 
 // chosen are the nodes that the turns of a choice name, and no others; the turns
