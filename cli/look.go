@@ -23,9 +23,10 @@ func look(ctx context.Context, line Line, sys System, req job.Request, warnings 
 		return showPlan(line, sys, guess(req, lookHere(sys, req), warnings), way)
 	}
 	snap, err := launch.Look(ctx, req, env)
-	if err != nil {
+	if err != nil && !(req.Skip && errors.As(err, new(*launch.HostsError))) {
 		return 0, err
 	}
+	// That none of many nodes is up is a plan's own answer: no-candidates, with reasons.
 	code, err := showPlan(line, sys, state.Decide(req, snap, warnings), way)
 	if err == nil {
 		flush(env.Err)

@@ -173,6 +173,10 @@ func TestHostDown(t *testing.T) {
 			t.Errorf("plan: exit %d, %s%s; want %s", planned.code, planned.out, planned.err, want)
 		}
 	}
+	none := b.start(t, job{args: []string{"--plan", "-n", "1"}, env: []string{"PSI_HOSTS=n2"}}).wait(t)
+	if want := `"error": {"code": "no-candidates"`; none.code != 125 || !strings.Contains(none.out, want) || !strings.Contains(none.out, `{"node": "n2", "id": 0, "reason": "unreachable"`) {
+		t.Errorf("plan for n2 alone: exit %d, %s%s; want %s", none.code, none.out, none.err, want)
+	}
 	for _, test := range []struct{ env, args, says string }{
 		{"PSI_HOSTS=n1,n2,n4", fmt.Sprint("-n ", 2*cpus+1), "waiting could help"},
 		{"PSI_HOSTS=n2", "-n 1", refused},
