@@ -249,8 +249,18 @@ func (p *play) started(codes string) {
 		}
 	}
 	info.AppNum = func(rank int) int { return apps[rank] }
+	info.Mapping = mapping(nodes)
 	p.add(info, nodes)
 	s.done <- o
+}
+
+// mapping writes PMI_process_mapping in its plainest form.
+func mapping(nodes []int) string {
+	text := "(vector"
+	for _, n := range nodes {
+		text += fmt.Sprintf(",(%d,1,1)", n)
+	}
+	return text + ")"
 }
 
 func (p *play) failed(why string) {

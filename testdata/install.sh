@@ -5,13 +5,14 @@
 #	testdata/install.sh --check    exit 0 if all is there, else name what is missing
 #
 # These are the programs the tests compare us with (OpenSSH, MPICH's Hydra, Open
-# MPI), the shells a user may have as login shell, and what a field is made of.
+# MPI), Slurm's PMI-2 library, the shells a user may have as login shell, and what a
+# field is made of.
 # No service is started or left enabled: every sshd of the tests is started by the
 # tests, in a namespace or on a loopback address of their own.
 set -eu
 
 wanted="openssh-server openssh-client mpich libmpich-dev openmpi-bin libopenmpi-dev
-	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish nftables hwloc"
+	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish nftables hwloc libpmi2-0-dev"
 
 missing() {
 	for p in $wanted; do

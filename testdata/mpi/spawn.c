@@ -1,0 +1,228 @@
+/*
+ * spawn MODE ARGS: processes that are started by processes, or meet by name.
+ *
+ *	spawn one N             all spawn N children with MPI_Comm_spawn
+ *	spawn many N M          all spawn N and M children with MPI_Comm_spawn_multiple
+ *	spawn nested DEPTH      all spawn one child, which does the same, DEPTH times
+ *	spawn host NAMES N      as one, with NAMES for the info key "host"
+ *	spawn missing           rank 0 alone spawns a program that does not exist
+ *	spawn abort CODE        all spawn 2 children, of which the last calls MPI_Abort(CODE)
+ *	spawn names             rank 0 publishes a port and accepts, rank 1 looks it up and connects
+ *
+ * Parents and children add up their ranks together, and then each group says
+ *
+ *	parents: 2 and 3 children, sum 7
+ *	children: 3 of 2 parents, appnum 0 on n1, sum 7
+ *
+ * one line per parent group (its rank 0), and one per child. With missing, rank 0
+ * says "spawn: refused"; with names, ranks 0 and 1 say "accepted 17", "connected 42".
+ * A wrong result goes to stderr and ends the job with MPI_Abort(2).
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size;
+
+static void check(int good, const char *what)
+{
+	if (good)
+		return;
+	fprintf(stderr, "spawn: rank %d: %s\n", rank, what);
+	MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+/* The ranks of both groups, merged, add up to what they should. */
+static int meet(MPI_Comm inter, int high)
+{
+	MPI_Comm all;
+	int me, n, sum, mine;
+
+	MPI_Intercomm_merge(inter, high, &all);
+	MPI_Comm_rank(all, &me);
+	MPI_Comm_size(all, &n);
+	mine = rank + 1;
+	MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, all);
+	MPI_Comm_free(&all);
+	return sum;
+}
+
+static void parent(MPI_Comm inter)
+{
+	int children, sum;
+
+	MPI_Comm_remote_size(inter, &children);
+	sum = meet(inter, 0);
+	check(sum == size * (size + 1) / 2 + children * (children + 1) / 2, "wrong sum");
+	if (rank == 0)
+		printf("parents: %d and %d children, sum %d\n", size, children, sum);
+	MPI_Comm_disconnect(&inter);
+}
+
+static void child(MPI_Comm inter)
+{
+	char name[MPI_MAX_PROCESSOR_NAME];
+	int parents, sum, len, *appnum, found;
+
+	MPI_Get_processor_name(name, &len);
+	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &appnum, &found);
+	MPI_Comm_remote_size(inter, &parents);
+	sum = meet(inter, 1);
+	check(sum == size * (size + 1) / 2 + parents * (parents + 1) / 2, "wrong sum");
+	printf("children: %d of %d parents, appnum %d on %s, sum %d\n", size, parents,
+	       found ? *appnum : -1, name, sum);
+	fflush(stdout);
+	MPI_Comm_disconnect(&inter);
+}
+
+static void spawn(char *program, char **args, int n, MPI_Info info)
+{
+	MPI_Comm inter;
+	int *codes = calloc(n, sizeof *codes);
+
+	memset(codes, -1, n * sizeof *codes);
+	MPI_Comm_spawn(program, args, n, info, 0, MPI_COMM_WORLD, &inter, codes);
+	for (int i = 0; i < n; i++)
+		check(codes[i] == MPI_SUCCESS, "a child has an error code");
+	free(codes);
+	parent(inter);
+}
+
+static void many(char *program, int n, int m)
+{
+	char *programs[] = {program, program};
+	char *first[] = {"child", "a b", "x=y", NULL}, *second[] = {"child", NULL};
+	char **args[] = {first, second};
+	int counts[] = {n, m};
+	MPI_Info infos[2] = {MPI_INFO_NULL, MPI_INFO_NULL};
+	MPI_Comm inter;
+
+	MPI_Info_create(&infos[0]);
+	MPI_Info_set(infos[0], "wdir", "/");
+	MPI_Info_set(infos[0], "unheard-of", "b a=r");
+	MPI_Comm_spawn_multiple(2, programs, args, counts, infos, 0, MPI_COMM_WORLD, &inter,
+				MPI_ERRCODES_IGNORE);
+	MPI_Info_free(&infos[0]);
+	parent(inter);
+}
+
+/* Alone, because MPICH 3.4.1 tells only the root that it failed; the others wait for ever. */
+static void missing(void)
+{
+	MPI_Comm inter;
+	int error;
+
+	if (rank > 0)
+		return;
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	error = MPI_Comm_spawn("/nowhere/at/all", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_SELF,
+			       &inter, MPI_ERRCODES_IGNORE);
+	check(error != MPI_SUCCESS, "what does not exist was spawned");
+	puts("spawn: refused");
+}
+
+static void names(void)
+{
+	char port[MPI_MAX_PORT_NAME];
+	MPI_Comm peer;
+	int got = 0, error;
+
+	if (rank == 0) {
+		int mine = 42;
+
+		MPI_Open_port(MPI_INFO_NULL, port);
+		MPI_Publish_name("remshell test", MPI_INFO_NULL, port);
+		MPI_Barrier(MPI_COMM_WORLD);
+		MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &peer);
+		MPI_Sendrecv(&mine, 1, MPI_INT, 0, 1, &got, 1, MPI_INT, 0, 1, peer, MPI_STATUS_IGNORE);
+		MPI_Comm_disconnect(&peer);
+		MPI_Unpublish_name("remshell test", MPI_INFO_NULL, port);
+		MPI_Close_port(port);
+		printf("accepted %d\n", got);
+	} else {
+		int mine = 17;
+
+		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+		error = MPI_Lookup_name("no such name", MPI_INFO_NULL, port);
+		check(error != MPI_SUCCESS, "a name is found that nobody published");
+		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+		MPI_Barrier(MPI_COMM_WORLD);
+		if (rank > 1)
+			return;
+		MPI_Lookup_name("remshell test", MPI_INFO_NULL, port);
+		MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &peer);
+		MPI_Sendrecv(&mine, 1, MPI_INT, 0, 1, &got, 1, MPI_INT, 0, 1, peer, MPI_STATUS_IGNORE);
+		MPI_Comm_disconnect(&peer);
+		printf("connected %d\n", got);
+	}
+}
+
+/* nested: what a child does with the depth that is left. */
+static void nested(char *program, int depth)
+{
+	char left[16], *args[] = {"nested", left, NULL};
+
+	if (depth == 0)
+		return;
+	snprintf(left, sizeof left, "%d", depth - 1);
+	spawn(program, args, 1, MPI_INFO_NULL);
+}
+
+static int begin(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	int n = argc > 2 ? atoi(argv[argc - 1]) : 0;
+	char *plain[] = {"child", NULL}, *failing[] = {"abort", argv[argc - 1], NULL};
+	MPI_Info info = MPI_INFO_NULL;
+
+	if (strcmp(mode, "one") == 0 && n > 0) {
+		spawn(argv[0], plain, n, info);
+	} else if (strcmp(mode, "many") == 0 && argc == 4) {
+		many(argv[0], atoi(argv[2]), n);
+	} else if (strcmp(mode, "nested") == 0) {
+		nested(argv[0], n);
+	} else if (strcmp(mode, "host") == 0 && argc == 4) {
+		MPI_Info_create(&info);
+		MPI_Info_set(info, "host", argv[2]);
+		spawn(argv[0], plain, n, info);
+		MPI_Info_free(&info);
+	} else if (strcmp(mode, "missing") == 0) {
+		missing();
+	} else if (strcmp(mode, "abort") == 0 && argc == 3) {
+		spawn(argv[0], failing, 2, info);
+		MPI_Barrier(MPI_COMM_WORLD); /* the job ends meanwhile */
+		for (;;)
+			MPI_Barrier(MPI_COMM_WORLD);
+	} else if (strcmp(mode, "names") == 0) {
+		names();
+	} else {
+		fputs("spawn: what shall I do?\n", stderr);
+		return 64;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Comm inter;
+	int code = 0;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	MPI_Comm_get_parent(&inter);
+	if (inter != MPI_COMM_NULL) {
+		child(inter);
+		if (strcmp(argv[1], "abort") == 0 && rank == size - 1)
+			MPI_Abort(MPI_COMM_WORLD, atoi(argv[2]));
+		if (strcmp(argv[1], "abort") == 0)
+			MPI_Barrier(MPI_COMM_WORLD);
+		if (strcmp(argv[1], "nested") == 0)
+			nested(argv[0], atoi(argv[2]));
+	} else {
+		code = begin(argc, argv);
+	}
+	MPI_Finalize();
+	return code;
+}
