@@ -39,7 +39,7 @@ var lower = map[string][]string{
 	"ledger":            {"job"},
 	"reach":             {"proc", "sshx"},
 	"helper":            {"job", "pin", "pmiserver", "proc", "wire"},
-	"launch":            {"hostlist", "job", "plan", "pmiserver", "wire"},
+	"launch":            {"hostlist", "job", "pin", "plan", "pmiserver", "wire"},
 	"cli":               {"config", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "show", "sort", "sshx", "state"},
 	"field":             {"sshx/sshtest"},
 	"field/cmd/field":   {"field"},

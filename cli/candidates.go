@@ -119,15 +119,6 @@ func unavailable(in psi.Input, choice psi.Choice) error {
 	if choice.Exclusive && !choice.Overbook {
 		refuse(by(in.Flags.Exclusive, "--exclusive", "PSI_EXCLUSIVE"))
 	}
-	if len(choice.Map) > 0 {
-		refuse(choice.MapFrom)
-	}
-	if asked(in.Flags.Pin) {
-		refuse("--pin")
-	}
-	if asked(in.Flags.MemBind) {
-		refuse("--mem-bind")
-	}
 	return errors.Join(errs...)
 }
 

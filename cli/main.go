@@ -176,6 +176,9 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	for _, w := range warnings {
 		env.Say(w.Text)
 	}
+	if req.NoPin && !req.NoMemBind {
+		env.Log.Info().Msg("--no-pin leaves memory bound to NUMA nodes; see --no-mem-bind")
+	}
 	result, err := launch.Run(ctx, req, env)
 	if err == nil && result.Ours {
 		return failure, nil
@@ -197,7 +200,8 @@ func world(line Line, sys System, out, errs *launch.Printer) launch.Env {
 	env := launch.Env{
 		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
 		Log: logger(errs, line.Job.Verbosity), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
-		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
+		Report: line.Job.ReportBindings || sys.getenv("HYDRA_TOPO_DEBUG") != "",
+		Say:    func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
 	}
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}

@@ -36,7 +36,7 @@ type SectionOptions struct {
 	Env      []EnvVar `name:"-env" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section" more:"Also NAME=VALUE. On top of what -genv says for the whole job."`
 	X        []EnvVar `name:"-x" arg:"NAME[=VALUE]" topic:"Environment" help:"set, or take along, a variable" more:"NAME alone takes the value it has here, PRE_* all variables whose names begin so. For this section."`
 	EnvList  EnvTake  `name:"-envlist" also:"-envall=* -envnone=" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
-	UnsetEnv []string `name:"--unset-env" arg:"NAME" topic:"Environment" help:"take a variable away (PRE_* several)"`
+	UnsetEnv []string `name:"--unset-env" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
 }
 
 // SharedOptions of the first section hold in every section that does not give
@@ -57,20 +57,21 @@ type JobOptions struct {
 	Exclusive   string `name:"--exclusive" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"" help:"idle nodes only, and nobody else on them (--no-exclusive)"`
 	Loop        string `name:"--loop-nodes-first" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
 	Wait        string `name:"--wait" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"" help:"queue for nodes that are busy now (--no-wait)"`
-	CPUMap      string `name:"--cpu-map" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4"`
-	Pin         string `name:"--pin" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"" help:"bind each rank to its CPUs (--no-pin)"`
-	MemBind     string `name:"--mem-bind" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory from the rank's own NUMA nodes (--no-mem-bind)"`
+	CPUMap      string `name:"--cpu-map" arg:"LIST" topic:"Where ranks run" help:"cores in the order of slots: 0-3,7-4" more:"Ranks take slots in ascending order, so the first rank of a node gets the first core of the map. Cores count from 0 in the order of their lowest CPU (--report-bindings tells them). Where the cluster file does not say allowUserMap it is ignored with a warning. Without it: __PSI_CPUMAP, else CPUmap of the cluster file, else ascending."`
+	Pin         string `name:"--pin" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)" more:"Threads and children of a rank are bound with it. Ranks that share CPUs are bound too, in turns. Without it: no if __PSI_NO_PINPROC is defined, else pinProcs of the cluster file, else yes."`
+	MemBind     string `name:"--mem-bind" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"memory of its NUMA nodes only (--no-mem-bind)" more:"The default. It does not depend on --pin. Without it: no if __PSI_NO_BINDMEM or __PSI_NO_MEMBIND is defined, else bindMem of the cluster file, else yes."`
 	HostsUnique string `name:"--hosts-unique" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again in a host list or file is not another slot" more:"In PSI_HOSTFILE only neighbours count once, as in ParaStation."`
 	RankFile    string `name:"-rankfile" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank" more:"Lines: rank N=HOST slot=CPUS, or rank N-M. HOST may be +nK, the K-th of the host list from 0. CPUS: 0-3,6 counts cores by package; 1:0-2 or 1:* are cores of package 1; p8 is the kernel's CPU 8; * is all. Without -n the file says how many ranks there are. Ranks share CPUs only with --overbook."`
 	RankMap     string `name:"-rankmap" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)" more:"Nodes count from 0 in the order of the host list. A block puts so many ranks on each of so many nodes, the first of which is start."`
 	Cluster     string `name:"--cluster" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes" more:"Without it: MPIEXEC_CLUSTER, else ~/.config/remshell/cluster.toml, else /etc/remshell/cluster.toml."`
 
-	Plan         bool   `name:"--plan" topic:"Telling" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
-	DryRun       bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"Candidates and where they were named, who was dropped and why, the order, each rank's CPUs, how hosts would be reached, variables. Nobody is contacted unless --probe is given too. No program need be named. The exit code is 0 if there is a plan."`
-	Probe        bool   `name:"--probe" topic:"" help:"for --dry-run: reach the hosts and look at them"`
-	JSON         string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"for --dry-run: the plan as JSON, as --plan has it"`
-	ClusterState string `name:"--cluster-state" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
-	SaveState    string `name:"--save-cluster-state" arg:"FILE" topic:"" more:"--cluster-state FILE plans with it later, anywhere." help:"write what the hosts are like to FILE"`
+	Plan           bool   `name:"--plan" topic:"Telling" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
+	DryRun         bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"Candidates and where they were named, who was dropped and why, the order, each rank's CPUs, how hosts would be reached, variables. Nobody is contacted unless --probe is given too. No program need be named. The exit code is 0 if there is a plan."`
+	Probe          bool   `name:"--probe" topic:"" help:"for --dry-run: reach the hosts and look at them"`
+	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"for --dry-run: the plan as JSON, as --plan has it"`
+	ClusterState   string `name:"--cluster-state" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
+	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" more:"--cluster-state FILE plans with it later, anywhere." help:"write what the hosts are like to FILE"`
+	ReportBindings bool   `name:"--report-bindings" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them" more:"A line for each rank once all run: rank 3 n1 package 0 core 3 [...B/....|........]. There is a character for each core: B if the rank is bound to it, b if it is to some of its hardware threads, - if it cannot be used here. | stands between packages, / between NUMA nodes and caches inside of one. Very large nodes show numbers of cores instead. HYDRA_TOPO_DEBUG does the same."`
 
 	DisplayMap   string    `name:"--display-map" also:"-print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo" more:"With =full, or with -vv, a line for each rank with its CPUs. See also --display-topo and --display-allocation. All of them write to standard error; with --dry-run to standard output."`
 	DisplayTopo  bool      `name:"--display-topo" topic:"" help:"draw each kind of node before the start"`
@@ -93,10 +94,10 @@ type JobOptions struct {
 
 	Launcher        string  `name:"-launcher" also:"-bootstrap" arg:"NAME" words:"ssh,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (built in), rsh, fork (this host), exec" hint:"for other ways use -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    Words   `name:"-launcher-exec" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'" more:"Split like a shell would. %h is the host, %u the user, %p the port, %n the number of the node."`
-	LauncherArgs    Words   `name:"-launcher-args" also:"-bootstrap-exec-args" arg:"WORDS" topic:"Reaching hosts" help:"further arguments for that program" more:"Split like a shell would; they come before ours."`
+	LauncherArgs    Words   `name:"-launcher-args" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program" more:"Split like a shell would; they come before ours."`
 	ConnectTimeout  Seconds `name:"--connect-timeout" arg:"TIME" topic:"Reaching hosts" help:"time to reach a host (default 10)"`
-	Retries         int     `name:"--retries" arg:"N" topic:"Reaching hosts" help:"attempts for each host (default 4)"`
-	Fanout          int     `name:"--fanout" arg:"N" topic:"Reaching hosts" help:"connections being set up at once (default 64)"`
+	Retries         int     `name:"--retries" arg:"N" topic:"" help:"attempts for each host (default 4)"`
+	Fanout          int     `name:"--fanout" arg:"N" topic:"" help:"connections being set up at once (default 64)"`
 	AcceptNewKeys   bool    `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"record unknown host keys; never changed ones"`
 	SkipUnreachable bool    `name:"--skip-unreachable" topic:"Reaching hosts" help:"start without hosts that cannot be reached"`
 	NoAutofork      bool    `name:"--no-autofork" topic:"" help:"reach this host like any other, for tests"`

@@ -3,11 +3,13 @@
 package helper
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
 
 	"remshell/job"
+	"remshell/pin"
 )
 
 // bare lists all a rank gets of its node's environment with -genvnone (ENV-3).
@@ -81,6 +83,10 @@ type place struct {
 	rank, local, locals int
 	app                 int
 	pmiFD               int
+	slots               []int // of the node, that are the rank's
+	allSlots            int   // of the node
+	cpus                []int // to which the rank is bound; nil: it is not
+	allCPUs             int   // of the node, one more than their highest number
 }
 
 // variables lists what every rank sees of its place (cli.md section 8, pmi-wire.md
@@ -103,10 +109,50 @@ func (p place) variables() []string {
 		"MPIEXEC_APPNUM=" + strconv.Itoa(p.app),
 		"MPIEXEC_HOST=" + host,
 	}
+	vars = append(vars, p.pinning()...)
 	if p.address != "" {
 		vars = append(vars, "PMI_HOSTNAME="+p.address, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+p.address)
 	}
 	return vars
+}
+
+// pinning lists what a rank sees of its slots and CPUs: the variables of ParaStation
+// (placement.md 7.6), and ours, which has the CPUs in the kernel's notation, or none.
+func (p place) pinning() []string {
+	var vars []string
+	if len(p.slots) > 0 {
+		vars = append(vars, "PSID_CPU_PINNING="+slotMask(p.slots, p.allSlots))
+	}
+	if p.cpus == nil {
+		return append(vars, "MPIEXEC_BINDING=none")
+	}
+	return append(vars, "__PINNING__="+oneByOne(p.cpus, p.allCPUs), "MPIEXEC_BINDING="+pin.Text(p.cpus))
+}
+
+// slotMask writes slots as a hexadecimal number in groups of four digits, as many as
+// the slots of the node take: "0x0003".
+func slotMask(slots []int, of int) string {
+	of = max(of, slots[len(slots)-1]+1)
+	digits := bytes.Repeat([]byte{'0'}, (of+15)/16*4)
+	for _, slot := range slots {
+		at := &digits[len(digits)-1-slot/4]
+		value := strings.IndexByte(hexDigits, *at) | 1<<(slot%4)
+		*at = hexDigits[value]
+	}
+	return "0x" + string(digits)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// oneByOne writes a character for each CPU of a node, the highest first: 1 if it is one
+// of these, else 0.
+func oneByOne(cpus []int, of int) string {
+	of = max(of, cpus[len(cpus)-1]+1)
+	digits := bytes.Repeat([]byte{'0'}, of)
+	for _, cpu := range cpus {
+		digits[of-1-cpu] = '1'
+	}
+	return string(digits)
 }
 
 // rankEnv adds a rank's place to its app's environment. What the user set by

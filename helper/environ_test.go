@@ -42,7 +42,7 @@ func TestAppEnv(t *testing.T) {
 func TestWhatAnOuterLauncherLeftIsRemoved(t *testing.T) {
 	gone := []string{"PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "HYDI_CONTROL_FD", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
 		"OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_precondition_transports", "OMPI_MCA_ess_base_jobid", "PRTE_LAUNCHED",
-		"PALS_RANKID", "ALPS_APP_PE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID", "FLUX_TASK_RANK", "MPIEXEC_RANK"}
+		"PALS_RANKID", "ALPS_APP_PE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID", "FLUX_TASK_RANK", "MPIEXEC_RANK", "PSID_CPU_PINNING", "__PINNING__"}
 	stay := []string{"PMI", "OMPI_MCA_btl", "SLURM_JOB_ID", "SLURM_PROCIDS", "FLUX_URI", "MPICH_ASYNC", "MPIR_CVAR_X", "PATH"}
 	var own []string
 	for _, name := range slices.Concat(gone, stay) {
@@ -125,12 +125,38 @@ func TestValue(t *testing.T) {
 // A dry run tells people what ranks are told.
 func TestToldVariables(t *testing.T) {
 	var names []string
-	for _, assignment := range rankEnv(nil, place{address: "10.0.0.1"}) {
+	for _, assignment := range rankEnv(nil, place{address: "10.0.0.1", slots: []int{0}, cpus: []int{0}}) {
 		name, _, _ := strings.Cut(assignment, "=")
 		names = append(names, name)
 	}
 	want := slices.Sorted(slices.Values(show.Told))
 	if slices.Sort(names); !slices.Equal(names, want) {
 		t.Errorf("a rank is told %v; package show says %v", names, want)
+	}
+}
+
+// The variables of placement.md 7.6, and ours; the first row has the example of the page.
+func TestPinningVariables(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		p    place
+		want string
+	}{
+		{"two of eight slots", place{slots: []int{0, 1}, allSlots: 8, cpus: []int{0, 1}, allCPUs: 8},
+			"PSID_CPU_PINNING=0x0003 __PINNING__=00000011 MPIEXEC_BINDING=0-1"},
+		{"slots are not CPUs", place{slots: []int{2}, allSlots: 4, cpus: []int{1, 5}, allCPUs: 6},
+			"PSID_CPU_PINNING=0x0004 __PINNING__=100010 MPIEXEC_BINDING=1,5"},
+		{"more than a group", place{slots: []int{0, 4, 15, 16}, allSlots: 17, cpus: []int{0}, allCPUs: 2},
+			"PSID_CPU_PINNING=0x00018011 __PINNING__=01 MPIEXEC_BINDING=0"},
+		{"room for all slots", place{slots: []int{0}, allSlots: 33, cpus: []int{0}, allCPUs: 1},
+			"PSID_CPU_PINNING=0x000000000001 __PINNING__=1 MPIEXEC_BINDING=0"},
+		{"not pinned", place{slots: []int{1}, allSlots: 2, allCPUs: 2}, "PSID_CPU_PINNING=0x0002 MPIEXEC_BINDING=none"},
+		{"numbers beyond what the node told", place{slots: []int{20}, allSlots: 2, cpus: []int{3}, allCPUs: 2},
+			"PSID_CPU_PINNING=0x00100000 __PINNING__=1000 MPIEXEC_BINDING=3"},
+		{"no slots", place{}, "MPIEXEC_BINDING=none"},
+	} {
+		if got := strings.Join(test.p.pinning(), " "); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
 	}
 }

@@ -111,6 +111,7 @@ type session struct {
 	starter starter
 	started time.Time
 
+	cpus    int // of this machine: one more than the highest number
 	prepare *wire.Prepare
 	ranks   []*rank
 	byRank  map[int]*rank
@@ -143,9 +144,8 @@ type (
 	frameEvent  struct{ m wire.Message }
 	inputEnded  struct{ err error }
 	forkedEvent struct {
-		r      *rank
-		pid    int
-		pipes  pipes // our ends
+		r *rank
+		birth
 		at     time.Time
 		failed *startError // it does not run; only r is set then
 	}
@@ -317,6 +317,7 @@ func (s *session) grace() time.Duration {
 // probe tells what this machine is.
 func (s *session) probe() {
 	probe, err := Probe(s.sys.Root)
+	s.cpus = probe.Topology.Numbers()
 	answer := &wire.Node{Probe: probe}
 	if err != nil {
 		answer.Err = err.Error()

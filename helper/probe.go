@@ -52,16 +52,33 @@ func Probe(root fs.FS) (job.Probe, error) {
 // allowedCPUs reads the mask of this process as text: no machine has too many CPUs
 // for that, while the fixed set of the system call ends at 1,024.
 func allowedCPUs(root fs.FS) ([]int, error) {
-	status, err := fs.ReadFile(root, "proc/self/status")
+	list, err := statusLine(root, "Cpus_allowed_list:")
 	if err != nil {
 		return nil, fmt.Errorf("CPU mask: %w", err)
 	}
+	return pin.ParseCPUs(list)
+}
+
+// allowedMemory lists the NUMA nodes from which this process may have memory; nil if
+// that cannot be read.
+func allowedMemory(root fs.FS) []int {
+	list, _ := statusLine(root, "Mems_allowed_list:")
+	nodes, _ := pin.ParseCPUs(list)
+	return nodes
+}
+
+// statusLine is what /proc/self/status says under a name, which ends with a colon.
+func statusLine(root fs.FS, name string) (string, error) {
+	status, err := fs.ReadFile(root, "proc/self/status")
+	if err != nil {
+		return "", err
+	}
 	for line := range strings.Lines(string(status)) {
-		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return pin.ParseCPUs(strings.TrimSpace(list))
+		if value, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(value), nil
 		}
 	}
-	return nil, fmt.Errorf("CPU mask: no Cpus_allowed_list in /proc/self/status")
+	return "", fmt.Errorf("no %s in /proc/self/status", strings.TrimSuffix(name, ":"))
 }
 
 // identity is equal on two helpers exactly if their ranks share one machine: one

@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
+	"remshell/pin"
 	"remshell/wire"
 )
 
@@ -89,23 +91,43 @@ func (p *pipes) close(fds []int) {
 	}
 }
 
-// fork starts the rank's process and returns its number and our ends of its
-// pipes. It runs on the starter's thread and changes nothing of the rank.
-func (r *rank) fork(where place, sys System) (pid int, p pipes, failed *startError) {
+// A birth is what came of the start of a rank.
+type birth struct {
+	pid        int
+	pipes      pipes // our ends
+	cpus, mems []int // to which the kernel has bound it; nil: it has what the helper has
+}
+
+// fork starts the rank's process. It runs on the starter's thread and changes nothing
+// of the rank.
+func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
+	cpus, err := b.bindCPUs(r.plan.CPUs)
+	if err != nil {
+		return birth{}, unbindable(r.plan.CPUs, err)
+	}
 	p, err := openPipes(r.in != nil)
 	if err != nil {
-		return 0, p, &startError{exitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
+		return birth{}, &startError{exitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
 	}
-	where.pmiFD = 3
+	where.pmiFD, where.cpus = 3, cpus
 	s := spawn{path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs,
 		death: sys.death(), session: sys.Terminal}
-	pid, err = s.run()
+	mems := b.bindMemory(r.plan.Mems)
+	pid, err := s.run()
+	b.releaseMemory()
 	p.close(p.theirs[:])
 	if err != nil {
 		p.close(p.ours[:])
-		return 0, p, execFailed(err, r.argv[0], r.argv, s.env)
+		return birth{}, execFailed(err, r.argv[0], r.argv, s.env)
 	}
-	return pid, p, nil
+	return birth{pid, p, cpus, mems}, nil
+}
+
+// unbindable is the failure of a rank that would not have its CPUs for itself: to go on
+// would share cores (placement.md 7.7).
+func unbindable(cpus []int, err error) *startError {
+	return &startError{exitInternal, fmt.Sprintf("cannot be bound to CPUs %s: %v", pin.Text(cpus), err),
+		"see that they are online and in the CPU set there, or use --no-pin"}
 }
 
 // attach puts goroutines on our ends of the rank's pipes.

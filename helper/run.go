@@ -109,15 +109,17 @@ func (s *session) start() {
 	for i, r := range ranks {
 		places[i] = s.where(r)
 	}
+	b := s.newBinder()
 	go func() {
 		s.starter.do(func() {
+			defer b.restore()
 			for i, r := range ranks {
 				if stop.Load() {
 					break
 				}
 				at := time.Now()
-				pid, p, failed := r.fork(places[i], s.sys)
-				s.tell(forkedEvent{r, pid, p, at, failed})
+				born, failed := r.fork(places[i], s.sys, b)
+				s.tell(forkedEvent{r, born, at, failed})
 			}
 		})
 		s.tell(forkingEnded{})
@@ -125,6 +127,15 @@ func (s *session) start() {
 	go s.reap()
 	if s.sys.Guard != nil {
 		time.AfterFunc(guardDelay, func() { s.tell(guardDue{}) })
+	}
+}
+
+// newBinder makes what binds the ranks.
+func (s *session) newBinder() *binder {
+	return &binder{
+		kernel:     thisKernel(),
+		warn:       func(text string) { s.log.Warn().Msg(text) },
+		everywhere: func() []int { return allowedMemory(s.sys.Root) },
 	}
 }
 
@@ -168,6 +179,7 @@ func (s *session) where(r *rank) place {
 	return place{
 		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: s.address(),
 		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
+		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
 	}
 }
 
@@ -180,7 +192,11 @@ func (s *session) forked(e forkedEvent) {
 	}
 	r.pid, r.started = e.pid, e.at
 	s.byPID[r.pid] = r
-	s.conn.Send(&wire.Started{Rank: r.plan.Rank, PID: r.pid})
+	news := wire.Started{Rank: r.plan.Rank, PID: r.pid}
+	if s.prepare.Report {
+		news.CPUs, news.Mems = e.cpus, e.mems
+	}
+	s.conn.Send(&news)
 	s.catchUp(r)
 	r.attach(e.pipes, s.conn.Send)
 	go s.servePMI(r)

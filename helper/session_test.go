@@ -92,11 +92,18 @@ func hear[M wire.Message](k *talk) M {
 // prepare has one rank for each script of sh, and waits until they are ready.
 func (k *talk) prepare(scripts ...string) {
 	k.t.Helper()
+	k.prepareAs(func(*wire.Prepare) {}, scripts...)
+}
+
+// prepareAs is prepare with further wishes.
+func (k *talk) prepareAs(change func(*wire.Prepare), scripts ...string) {
+	k.t.Helper()
 	m := &wire.Prepare{Job: "test", Size: len(scripts), Nodes: 1, Name: "here", Umask: -1, Grace: 100 * time.Millisecond, Stdin: []int{0}}
 	for i, script := range scripts {
 		m.Apps = append(m.Apps, job.App{Argv: []string{"/bin/sh", "-c", script}, Dir: "/"})
 		m.Ranks = append(m.Ranks, job.RankPlan{Rank: i, Local: i, App: i})
 	}
+	change(m)
 	k.conn.Send(m)
 	hear[*wire.Prepared](k)
 }
@@ -384,7 +391,7 @@ func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.close(p.theirs[:])
-	s.forked(forkedEvent{r: s.ranks[0], pid: 1 << 30, pipes: p, at: now})
+	s.forked(forkedEvent{r: s.ranks[0], birth: birth{pid: 1 << 30, pipes: p}, at: now})
 	if !s.ranks[0].alive() {
 		t.Error("the end of a process before the start of the rank was taken for its end")
 	}

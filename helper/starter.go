@@ -11,9 +11,11 @@ import (
 	"syscall"
 )
 
-// A starter starts ranks on one thread that lives as long as the helper. A
-// parent-death signal comes when the thread that forked ends, not when its process
-// does, so the thread must not be one that Go may retire.
+// A starter starts ranks on one thread that lives as long as the helper and runs
+// nothing else. A parent-death signal comes when the thread that forked ends, not when
+// its process does, so the thread must not be one that Go may retire; and it takes on the
+// CPUs and the memory policy of each rank, which nobody else should have. Go clones no
+// thread from one that is locked.
 type starter chan func()
 
 func newStarter() starter {

@@ -11,7 +11,7 @@ import (
 var Outer = []string{
 	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
 	"OMPI_MCA_ess*", "PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID",
-	"FLUX_TASK_*",
+	"FLUX_TASK_*", "PSID_CPU_PINNING", "__PINNING__",
 }
 
 // Matches reports whether the name of a variable is one of the patterns; a trailing *

@@ -64,6 +64,9 @@ func (f *fleet) data(n *node, m *wire.Data) {
 // prepare hands every node its part and waits until all are ready: all, or none.
 func (f *fleet) prepare(ctx context.Context, req job.Request, p job.Plan) error {
 	f.hub = newHub(p.Job, f.nodes)
+	if f.env.Report {
+		f.bound = newBindings(f.env.Err, p.Size)
+	}
 	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
 	f.feed = newFeeder(0, f.nodeOf(0), f.env.In)
 	for _, n := range f.nodes {
@@ -142,6 +145,7 @@ func (f *fleet) preparation(req job.Request, p job.Plan, i int, local string) *w
 		Job: p.Job, Size: p.Size, Nodes: len(p.Nodes), Index: i, Name: np.Name, Mapping: p.Mapping,
 		Base: req.Base, Apps: req.Apps, Ranks: np.Ranks,
 		Grace: req.Limits.Grace, Silence: f.silence(f.nodes[i]), Umask: f.env.Umask,
+		Slots: f.nodes[i].size(), Report: f.bound != nil,
 	}
 	if f.env.In != nil && np.Ranks[0].Rank == 0 {
 		m.Stdin = []int{0}

@@ -54,6 +54,7 @@ type Env struct {
 	Say     func(text string)            // a line for the user; must not wait
 	Seen    func(job.Snapshot)           // takes what the probes found; nil: nobody wants it
 	Planned func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
+	Report  bool                         // tell on Err to which CPUs each rank is bound
 	Suspend func()                       // stops this process as ^Z does, and returns when it goes on
 }
 
@@ -125,6 +126,7 @@ type fleet struct {
 	plan   job.Plan
 	hub    *hub
 	feed   *feeder
+	bound  *bindings // nil: nobody wants to know
 }
 
 // A node is one helper, as seen from here.

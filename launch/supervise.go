@@ -33,6 +33,7 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 	for _, n := range f.nodes {
 		n.conn.Send(&wire.Bye{})
 	}
+	f.bound.tell()
 	told := f.report(&state)
 	f.finish(ctx, &state, f.env.Out)
 	if !told { // writing the rest may have failed
@@ -122,6 +123,7 @@ func (f *fleet) translate(event any) []any {
 func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 	switch m := m.(type) {
 	case *wire.Started:
+		f.bound.note(n, m)
 		if m.Err != "" {
 			return []any{NotStarted{m.Rank, m.Code, m.Err, m.Hint}}
 		}

@@ -27,6 +27,19 @@ func (t Topology) Count(threads bool) int {
 // Units is the number of cores with a usable CPU.
 func (t Topology) Units() int { return t.Count(false) }
 
+// Numbers is one more than the highest number of a CPU of the node, usable or not.
+func (t Topology) Numbers() int {
+	n := 0
+	for i := range t.Cores {
+		for _, cpus := range [][]int{t.Cores[i].CPUs, t.Cores[i].Shut} {
+			if len(cpus) > 0 {
+				n = max(n, cpus[len(cpus)-1]+1)
+			}
+		}
+	}
+	return n
+}
+
 // List lists the units of a node, ascending by number.
 func (t Topology) List(threads bool) []Unit {
 	units := make([]Unit, 0, len(t.Cores))

@@ -95,6 +95,8 @@ func (m *Prepare) fields(c *codec) {
 	c.time(&m.Grace)
 	c.time(&m.Silence)
 	c.num(&m.Umask)
+	c.num(&m.Slots)
+	c.flag(&m.Report)
 }
 
 func (m *Prepared) fields(*codec) {}
@@ -113,6 +115,8 @@ func (m *Started) fields(c *codec) {
 	c.num(&m.Code)
 	c.text(&m.Err)
 	c.text(&m.Hint)
+	c.nums(&m.CPUs)
+	c.nums(&m.Mems)
 }
 
 func (m *Data) fields(c *codec) {

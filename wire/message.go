@@ -97,6 +97,8 @@ type (
 		Grace   time.Duration // between SIGTERM and SIGKILL
 		Silence time.Duration // how long the link may be dead before the job is
 		Umask   int           // of the launcher; negative: leave the node's
+		Slots   int           // of the whole node, S of placement.md section 0
+		Report  bool          // Started shall tell of bindings
 	}
 
 	// Prepared says that everything that can fail before a start is done.
@@ -113,10 +115,13 @@ type (
 	// Start lets the prepared ranks go.
 	Start struct{}
 
-	// Started tells of one rank. With Err the exec failed; Code is then 126 or 127.
+	// Started tells of one rank. With Err the exec failed; Code is then 126 or 127, or
+	// 125 if it could not be bound. CPUs and Mems are those to which the kernel says it
+	// is bound; nil: to none.
 	Started struct {
 		Rank, PID, Code int
 		Err, Hint       string
+		CPUs, Mems      []int
 	}
 
 	// Data is a piece of a stream, at most Window bytes.

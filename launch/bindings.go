@@ -1,0 +1,66 @@
+package launch
+
+import (
+	"fmt"
+	"io"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/wire"
+)
+
+// size is S of placement.md section 0: the slots of the whole node.
+func (n *node) size() int { return job.Node{NodeDef: n.def, Probe: n.probe}.Size() }
+
+// Bindings gather where the kernel has put each rank, and tell it in the order of the
+// ranks as soon as that is known of all (DIAG-3). A nil one gathers nothing.
+type bindings struct {
+	w     io.Writer
+	lines []string // by rank; empty: nothing was heard
+	left  int      // ranks of which nothing was heard
+}
+
+func newBindings(w io.Writer, ranks int) *bindings {
+	return &bindings{w, make([]string, ranks), ranks}
+}
+
+// note takes the news that a rank runs, or cannot.
+func (b *bindings) note(n *node, m *wire.Started) {
+	if b == nil || m.Rank < 0 || m.Rank >= len(b.lines) {
+		return
+	}
+	if m.Err == "" {
+		b.lines[m.Rank] = bindingLine(m.Rank, n.def.Name, n.probe.Topology, m.CPUs, m.Mems)
+	}
+	if b.left--; b.left == 0 {
+		b.tell()
+	}
+}
+
+// tell writes what was heard, once.
+func (b *bindings) tell() {
+	if b == nil {
+		return
+	}
+	for _, line := range b.lines {
+		if line != "" {
+			io.WriteString(b.w, line)
+		}
+	}
+	b.lines = nil
+}
+
+// bindingLine says to what a rank is bound: "rank 3 node01 package 0 core 3 [...B|....]".
+// Memory is told where the node has a choice of it.
+func bindingLine(rank int, node string, t pin.Topology, cpus, mems []int) string {
+	text := fmt.Sprintf("rank %d %s", rank, node)
+	if cpus == nil {
+		text += " not bound"
+	} else {
+		text += " " + t.Describe(cpus)
+	}
+	if len(mems) > 0 && t.Memories() > 1 {
+		text += " memory " + pin.Text(mems)
+	}
+	return text + "\n"
+}

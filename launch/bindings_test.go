@@ -1,0 +1,53 @@
+package launch
+
+import (
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/wire"
+)
+
+// twoMemories is a node of four cores in two NUMA nodes of one package.
+func twoMemories() *node {
+	n := &node{def: job.NodeDef{Name: "n1"}}
+	for cpu := range 4 {
+		n.probe.Topology.Cores = append(n.probe.Topology.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Place{NUMA: cpu / 2}})
+	}
+	return n
+}
+
+// DIAG-3: a line for each rank, in their order, whatever the order of the news.
+func TestBindingsAreToldInRankOrder(t *testing.T) {
+	var out strings.Builder
+	n := twoMemories()
+	b := newBindings(&out, 4)
+	b.note(n, &wire.Started{Rank: 3, CPUs: []int{2, 3}, Mems: []int{1}})
+	b.note(n, &wire.Started{Rank: 1, Code: 127, Err: "no such program"})
+	b.note(n, &wire.Started{Rank: 0, CPUs: []int{1}})
+	if out.Len() > 0 {
+		t.Errorf("told before all is known: %s", out.String())
+	}
+	b.note(n, &wire.Started{Rank: 2, Mems: []int{0}})
+	b.tell()
+	want := "rank 0 n1 package 0 core 1 [.B/..]\nrank 2 n1 not bound memory 0\nrank 3 n1 package 0 core 2-3 [../BB] memory 1\n"
+	if out.String() != want {
+		t.Errorf("told\n%swant\n%s", out.String(), want)
+	}
+}
+
+// When a job ends before all ranks run, the others are told at its end.
+func TestBindingsOfAnEarlyEnd(t *testing.T) {
+	var out strings.Builder
+	b := newBindings(&out, 2)
+	b.note(twoMemories(), &wire.Started{Rank: 1, CPUs: []int{0}})
+	b.tell()
+	b.tell()
+	if want := "rank 1 n1 package 0 core 0 [B./..]\n"; out.String() != want {
+		t.Errorf("told %q, want %q", out.String(), want)
+	}
+	var nobody *bindings
+	nobody.note(nil, &wire.Started{})
+	nobody.tell()
+}
