@@ -42,7 +42,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	p.Nodes = s.assign()
 	p.Notes = append(p.Notes, s.bind(p.Nodes)...)
 	if s.over && req.Nameless {
-		p.Notes = append(p.Notes, tryOut(len(s.seats), sites[0].Size()))
+		p.Notes = append(p.Notes, tryOut(len(s.seats), sites[0].Node))
 	}
 	p.Mapping = Mapping(s.places())
 	return p, nil
@@ -78,8 +78,12 @@ func remaining(turns []int, usable [][]bool) []int {
 }
 
 // tryOut is the one notice of PLACE-4.
-func tryOut(ranks, cpus int) job.Note {
+func tryOut(ranks int, here job.Node) job.Note {
+	why := confined(here)
+	if why != "" {
+		why = " (" + why + ")"
+	}
 	return job.Note{Code: Overbook, Text: fmt.Sprintf(
-		"%d ranks share the %s of this machine; name hosts with slots (localhost:%d) to say so yourself",
-		ranks, count(cpus, "CPU"), ranks)}
+		"%d ranks share the %s of this machine%s; name hosts with slots (localhost:%d) to say so yourself",
+		ranks, count(here.Size(), "CPU"), why, ranks)}
 }

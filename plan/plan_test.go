@@ -12,19 +12,24 @@ import (
 	"remshell/pin"
 )
 
-// cluster reads "a:4 b:2/1 c:8=x": names, CPUs, slots written down after a slash,
-// and the identity where two names are one machine.
+// cluster reads "a:4 b:2/1 c:8=x d:1-3": names, CPUs, slots written down after a slash,
+// the identity where two names are one machine, and CPUs outside of the mask.
 func cluster(text string) job.Snapshot {
 	var snap job.Snapshot
 	for i, word := range strings.Fields(text) {
 		word, identity, _ := strings.Cut(word, "=")
 		name, numbers, _ := strings.Cut(word, ":")
-		cpus, slots, _ := strings.Cut(numbers, "/")
+		numbers, slots, _ := strings.Cut(numbers, "/")
+		cpus, shut, _ := strings.Cut(numbers, "-")
 		n := job.Node{NodeDef: job.NodeDef{ID: i, Name: name}}
 		n.Slots, _ = strconv.Atoi(slots)
 		cores, _ := strconv.Atoi(cpus)
 		for cpu := range cores {
 			n.Topology.Cores = append(n.Topology.Cores, pin.Core{CPUs: []int{cpu}})
+		}
+		outside, _ := strconv.Atoi(shut)
+		for cpu := range outside {
+			n.Topology.Cores = append(n.Topology.Cores, pin.Core{Shut: []int{cores + cpu}})
 		}
 		n.Identity = identity
 		if identity == "" {
@@ -76,6 +81,12 @@ func TestMake(t *testing.T) {
 		{"slots written down replace the CPUs", "a:2/3 b:2/1", job.Request{Apps: apps(4)}, "a a a b", ""},
 		{"-ppn", "a:4 b:4", job.Request{Apps: ppn(2, 3)}, "a a b", ""},
 		{"too many", "a:2 b:2", job.Request{Apps: apps(5)}, "error not-enough-cpus", "5 ranks do not fit: there are free slots for 4 on 2 nodes (a,b)"},
+		{"a mask leaves too little", "a:1-3 b:2 c:1-3", job.Request{Apps: apps(5)}, "error not-enough-cpus",
+			"slots for 4 on 3 nodes (a,b,c); on a,c the CPU mask or cpuset leaves 1 of 4 cores"},
+		{"a mask leaves too few for one", "a:1-3", job.Request{Apps: []job.App{{N: 1, Share: job.Share{Threads: 2}}}}, "error no-candidates", ""},
+		{"a mask does not matter to slots written down", "a:1-3/2", job.Request{Apps: apps(3)}, "error not-enough-cpus", "2 on 1 node (a)"},
+		{"a try-out under a mask", "a:1-1", job.Request{Apps: apps(2), Nameless: true}, "a a",
+			"the 1 CPU of this machine (the CPU mask or cpuset leaves 1 of 2 cores); name"},
 		{"-ppn is too small", "a:4 b:4", job.Request{Apps: ppn(2, 5)}, "error not-enough-cpus", "-ppn 2 leaves room for 4"},
 		{"overbooked by slots", "a:4 b:2", job.Request{Apps: apps(9), Placing: over}, "a a a a a a b b b", ""},
 		{"largest remainder", "a:4 b:2", job.Request{Apps: apps(7), Placing: over}, "a a a a a b b", ""},

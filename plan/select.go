@@ -86,6 +86,9 @@ var probed = []check{
 		if w.from != "" {
 			detail += " by " + w.from
 		}
+		if why := confined(s.Node); why != "" {
+			detail += "; " + why
+		}
 		return detail
 	}},
 }

@@ -71,6 +71,7 @@ func (s *seating) shortfall(a *area, n int) *Error {
 	if causes := s.causes(a); causes != "" {
 		text += ", where " + causes
 	}
+	text += confinedOf(s.sites, a.sites)
 	slots, share := "give slots (HOST:N)", "share CPUs with --overbook"
 	if slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Slots > 0 }) {
 		slots = "write more slots down (HOST:N)"
