@@ -135,6 +135,21 @@ func (b *bed) start(t *testing.T, j job) *running {
 	return r
 }
 
+// call runs any command on the head and waits for it.
+func (b *bed) call(t *testing.T, name string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := b.Command(ctx, nil, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s %q: %v", name, args, err)
+	}
+	return stdout.String(), stderr.String(), exitCode(cmd.ProcessState)
+}
+
 // exitCode is what a shell would say.
 func exitCode(s *os.ProcessState) int {
 	if status := s.Sys().(syscall.WaitStatus); status.Signaled() {
