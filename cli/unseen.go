@@ -64,9 +64,12 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcom
 	case small.Err != nil || !reflect.DeepEqual(small.Plan.Nodes, large.Plan.Nodes):
 		o.Err, o.Plan = unseen(hosts), large.Plan
 	}
+	guessed := make(map[string]bool, len(hosts))
+	for _, name := range hosts {
+		guessed[name] = true
+	}
 	for i := range o.Snapshot.Nodes { // their slots were our guess
-		n := &o.Snapshot.Nodes[i]
-		if slices.Contains(hosts, n.Name) {
+		if n := &o.Snapshot.Nodes[i]; guessed[n.Name] {
 			n.Slots = 0
 		}
 	}
@@ -75,9 +78,12 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcom
 
 // unknown lists the candidates that may be used and whose size nobody has written down.
 func unknown(req job.Request, snap job.Snapshot) (hosts []string) {
+	known := make(map[int]bool, len(snap.Nodes))
+	for i := range snap.Nodes {
+		known[snap.Nodes[i].ID] = true
+	}
 	for _, def := range req.Nodes {
-		known := slices.ContainsFunc(snap.Nodes, func(n job.Node) bool { return n.ID == def.ID })
-		if !known && plan.Worth(req, def) {
+		if !known[def.ID] && plan.Worth(req, def) {
 			hosts = append(hosts, def.Name)
 		}
 	}

@@ -126,6 +126,19 @@ func allowed(req job.Request, s *site) bool {
 	})
 }
 
+// setOf makes a list of names quick to ask: 10,000 nodes may be judged by a list of as
+// many. The set of no list is nil.
+func setOf(names []string) map[string]bool {
+	if names == nil {
+		return nil
+	}
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
 // judge tells which sites each part of the job may use (section 3), and which sites
 // none may, once each, in list order, with the reason.
 func judge(req job.Request, sites []site, turns []int) (usable [][]bool, rejected []job.Note) {
@@ -134,10 +147,11 @@ func judge(req job.Request, sites []site, turns []int) (usable [][]bool, rejecte
 	good := make([]bool, len(sites))
 	for _, app := range req.Apps {
 		w := wishOf(req, app)
+		among := setOf(app.Hosts)
 		may := make([]bool, len(sites))
 		for _, i := range once {
 			s := &sites[i]
-			if !s.may(app.Hosts) {
+			if among != nil && !slices.ContainsFunc(s.names, func(n string) bool { return among[n] }) {
 				continue
 			}
 			code, detail := dropped(s, &w)
