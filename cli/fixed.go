@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,23 +20,34 @@ type fixture struct {
 	file  string
 	lines []hostlist.RankLine
 	nodes []hostlist.NodeIndex
+	seq   []hostlist.Entry // --map-by seq: the host of each rank
 }
 
 // newFixture reads -rankfile or -rankmap.
 func newFixture(line Line, open func(string) (io.ReadCloser, error)) (fixture, error) {
 	var f fixture
 	j := line.Job
-	for _, option := range []string{"rankfile", "rankmap"} {
-		g, given := line.Origin(option)
-		if given && f.by != "" {
-			return f, &UsageError{fmt.Sprintf("%s contradicts %s", g.Spelled, f.by), "keep one"}
+	for _, option := range []struct {
+		name, dashed string
+		given        bool
+	}{{"rankfile", "-rankfile", j.RankFile != ""}, {"rankmap", "-rankmap", j.RankMap != ""}, {"map-by", "--map-by", j.MapBy.Seq}} {
+		if !option.given {
+			continue
 		}
+		g, given := line.Origin(option.name)
+		spelled := option.dashed
 		if given {
-			f.by = g.Spelled
+			spelled = g.Spelled
 		}
+		if f.by != "" {
+			return f, &UsageError{fmt.Sprintf("%s contradicts %s", spelled, f.by), "keep one"}
+		}
+		f.by = spelled
 	}
 	var err error
 	switch {
+	case j.MapBy.Seq:
+		f.seq, f.file, err = sequence(line, open)
 	case j.RankFile != "":
 		f.file = j.RankFile
 		f.lines, err = hostlist.ReadRanks(j.RankFile, open, checkSlots)
@@ -47,6 +59,28 @@ func newFixture(line Line, open func(string) (io.ReadCloser, error)) (fixture, e
 		return f, err
 	}
 	return f, f.contradicted(line)
+}
+
+// sequence lists the hosts of --map-by seq: those of its file, else of -hostfile, else of
+// -host, as often as they are named there.
+func sequence(line Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
+	first := line.Sections[0]
+	file := cmp.Or(line.Job.MapBy.File, first.HostFile)
+	var all []hostlist.Entry
+	var err error
+	if file != "" {
+		all, err = hostlist.ReadFile(file, open)
+	} else {
+		for _, expr := range first.Host {
+			all = append(all, expr...)
+		}
+		file = "-host"
+	}
+	if err == nil && len(all) == 0 {
+		err = &UsageError{"--map-by seq takes the host of each rank from a list, and there is none", "write seq:file=FILE, or name hosts with -hostfile"}
+	}
+	all = slices.DeleteFunc(all, func(e hostlist.Entry) bool { return e.Exclude })
+	return all, file, err
 }
 
 // contradicted refuses what else was said about the place of ranks: nothing is
@@ -79,15 +113,18 @@ func checkSlots(slots string) (from, to int, err error) {
 
 // ranks is how many ranks were told where to go.
 func (f fixture) ranks() int {
-	n := len(f.nodes)
+	n := len(f.nodes) + len(f.seq)
 	for _, l := range f.lines {
 		n = max(n, l.Last+1)
 	}
 	return n
 }
 
-// hosts are those a rank file names, each once.
-func (f fixture) hosts() []hostlist.Entry {
+// hosts are those a rank file names, each once, or --map-by seq.
+func (f fixture) hosts() ([]hostlist.Entry, error) {
+	if f.seq != nil {
+		return hostlist.Join(f.seq)
+	}
 	var hosts []hostlist.Entry
 	seen := make(map[string]bool)
 	for _, l := range f.lines {
@@ -96,7 +133,7 @@ func (f fixture) hosts() []hostlist.Entry {
 			hosts = append(hosts, l.Host)
 		}
 	}
-	return hosts
+	return hosts, nil
 }
 
 // apply tells each rank of a request where to go, and lets go of the candidates that
@@ -126,7 +163,7 @@ func (f fixture) number(req *job.Request) (n int, err error) {
 		n += req.Apps[i].N
 	}
 	lines := f.lines
-	if k := len(f.nodes); k > 0 {
+	if k := len(f.nodes) + len(f.seq); k > 0 {
 		lines = []hostlist.RankLine{{First: 0, Last: k - 1}}
 	}
 	missing := hostlist.Missing(lines, n)
@@ -155,6 +192,14 @@ func (f fixture) spots(req *job.Request, n int, list string) ([]job.Spot, error)
 			return nil, node.Fault(fmt.Sprintf("there is no node %d: %s", node.Node, reason))
 		}
 		spots[rank] = job.Spot{Node: i, At: markOf(node.Fault(""))}
+	}
+	for rank, e := range f.seq[:min(n, len(f.seq))] {
+		l := hostlist.RankLine{Host: e, Index: -1}
+		i, reason := find.line(l, list)
+		if reason != "" && len(errs) < 10 {
+			errs = append(errs, l.HostFault(reason))
+		}
+		spots[rank] = job.Spot{Node: i, At: markOf(l.HostFault(""))}
 	}
 	for _, l := range f.lines {
 		if l.First >= n {
@@ -224,7 +269,7 @@ func (f finder) line(l hostlist.RankLine, list string) (i int, reason string) {
 		}
 		return i, reason
 	}
-	i, known := f.names[strings.ToLower(l.Host.Host)]
+	i, known := f.names[strings.ToLower(l.Host.Label())]
 	if !known {
 		return 0, fmt.Sprintf("host %q is not among the hosts of %s", l.Host.Host, list)
 	}
@@ -245,19 +290,13 @@ func (f finder) at(index int) (i int, reason string) {
 
 // keepUsed drops the candidates to which no rank goes: nobody need look at them.
 func keepUsed(req *job.Request) {
-	at := make([]int, len(req.Nodes)) // new index, from 1
+	used := make([]bool, len(req.Nodes))
 	for _, s := range req.Fixed {
-		at[s.Node] = 1
+		used[s.Node] = true
 	}
-	var nodes []job.NodeDef
-	for i, n := range req.Nodes {
-		if at[i] > 0 {
-			nodes = append(nodes, n)
-			at[i] = len(nodes)
-		}
-	}
+	req.Turns = nil
+	at := retain(req, used)
 	for rank := range req.Fixed {
-		req.Fixed[rank].Node = at[req.Fixed[rank].Node] - 1
+		req.Fixed[rank].Node = at[req.Fixed[rank].Node]
 	}
-	req.Nodes, req.Turns = nodes, nil
 }

@@ -73,6 +73,10 @@ func Main(ctx context.Context, args []string, sys System) int {
 	if done, code := tell(line, sys, failure); done {
 		return code
 	}
+	if err := settleLayout(&line); err != nil {
+		report(sys.Err, err)
+		return failure
+	}
 	if err := planUsage(line); err != nil {
 		report(sys.Err, err)
 		return failure

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"remshell/pin"
 )
 
 // The three structs below are the option table: parser, help, manual page and
@@ -46,7 +48,7 @@ type SharedOptions struct {
 	HostFile string     `name:"-hostfile" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input" more:"The files of MPICH, Open MPI, Intel MPI, Slurm, PBS, Grid Engine and clush are understood. With - standard input is not passed to the ranks."`
 	PPN      int        `name:"-ppn" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" more:"0 is no limit." least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
 	TPP      string     `name:"--tpp" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task" arg:"T" topic:"Where ranks run" help:"CPUs for each rank" more:"Without it: PSI_TPP, else OMP_NUM_THREADS, else 1."`
-	NodeType string     `name:"--nodetype" also:"--node-type" arg:"LIST" topic:"Where ranks run" help:"nodes with all these features only" more:"Features are listed in the cluster file. Without it: PSI_HW_TYPE."`
+	NodeType string     `name:"--nodetype" also:"--node-type" arg:"LIST" topic:"" help:"nodes with all these features only" more:"Features are listed in the cluster file. Without it: PSI_HW_TYPE."`
 }
 
 // JobOptions speak of the whole job wherever they stand (scope J).
@@ -64,6 +66,15 @@ type JobOptions struct {
 	RankFile    string `name:"-rankfile" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank" more:"Lines: rank N=HOST slot=CPUS, or rank N-M. HOST may be +nK, the K-th of the host list from 0. CPUS: 0-3,6 counts cores by package; 1:0-2 or 1:* are cores of package 1; p8 is the kernel's CPU 8; * is all. Without -n the file says how many ranks there are. Ranks share CPUs only with --overbook."`
 	RankMap     string `name:"-rankmap" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)" more:"Nodes count from 0 in the order of the host list. A block puts so many ranks on each of so many nodes, the first of which is start."`
 	Cluster     string `name:"--cluster" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes" more:"Without it: MPIEXEC_CLUSTER, else ~/.config/remshell/cluster.toml, else /etc/remshell/cluster.toml."`
+
+	MapBy     pin.Mapping `name:"--map-by" also:"--mapby -byslot=slot -bysocket=socket -bycore=core" arg:"POLICY" topic:"Where ranks run" help:"deal ranks to node, socket, numa, core, or seq" more:"OBJECT[:COUNT] deals ranks round the nodes (node) or, in each node that has its share, round its sockets (also: package), numa nodes, l3cache, l2cache, cores or hwthreads; slot is the default. COUNT neighbours are one object. ppr:N:OBJECT puts N ranks on each, one after the other. seq[:file=FILE] takes a host for each rank from the host file; rankfile:file=FILE is -rankfile FILE. pe-list=LIST[:ordered] uses these cores alone, all for each rank or one each. Behind it :pe=N CPUs for each rank, :span (round the objects of all nodes), :oversubscribe, :nooversubscribe, :nolocal, :hwtcpus (hardware threads are CPUs), :corecpus."`
+	RankBy    pin.Ranking `name:"--rank-by" also:"--rankby" arg:"ORDER" topic:"" help:"number ranks by slot, node, fill, span or object" more:"slot: node by node. node: round the nodes. fill: node by node, object by object. span: round the objects of all nodes. An object such as socket: node by node, round its objects. Without it: as ranks are mapped."`
+	BindTo    pin.Binding `name:"--bind-to" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa, none or more" more:"OBJECT[:COUNT]: the hwthread, core, l2cache, l3cache, numa, socket (package) or machine in which a rank's CPUs are, without the cores of other jobs; COUNT neighbours are one. none: no binding, as --no-pin. user:0+2,1+4,6-7: the kernel's CPUs of the first, second, ... rank of each node. cpu-list=LIST: these cores for all. rr: a CPU each, in the kernel's order. Behind an object :overload-allowed lets ranks share, :if-supported does without where a node does not tell its objects, :report is --report-bindings. Without it: each rank is bound to its own CPUs."`
+	CPUBind   string      `name:"--cpu-bind" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"srun's word for --bind-to"`
+	PerSocket int         `name:"-npersocket" arg:"K" topic:"" help:"K ranks on each socket: --map-by ppr:K:socket"`
+	PerNUMA   int         `name:"-npernuma" arg:"K" topic:"" help:"K ranks on each NUMA node: --map-by ppr:K:numa"`
+	Threads   bool        `name:"-use-hwthread-cpus" topic:"" help:"hardware threads count as CPUs: --map-by :hwtcpus"`
+	NoLocal   bool        `name:"-nolocal" also:"-skip-launch-node" topic:"" help:"do not use the host that runs mpiexec"`
 
 	Plan           bool   `name:"--plan" topic:"Telling" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
 	DryRun         bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"Candidates and where they were named, who was dropped and why, the order, each rank's CPUs, how hosts would be reached, variables. Nobody is contacted unless --probe is given too. No program need be named. The exit code is 0 if there is a plan."`
@@ -105,7 +116,7 @@ type JobOptions struct {
 	Verbosity       int     `name:"-verbose" also:"-v -vv=2 -q=-1 -quiet=-1" implied:"1" least:"-1" repeat:"last" topic:"Telling" help:"say more; -vv still more; -q only errors"`
 	Help            bool    `name:"-help" also:"-h" topic:"Telling" help:"this text; -help -OPTION explains one option"`
 	Version         bool    `name:"-version" also:"-V" topic:"Telling" help:"version, and the PMI versions served"`
-	Separator       bool    `name:"-separator" arg:"STR" topic:"Telling" help:"STR instead of : between sections; first option" more:"For programs that need a lone : as an argument."`
+	Separator       bool    `name:"-separator" arg:"STR" topic:"" help:"STR instead of : between sections; first option" more:"For programs that need a lone : as an argument."`
 }
 
 // Scope says how far an option reaches.

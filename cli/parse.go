@@ -16,7 +16,8 @@ type Line struct {
 	Help    *Topic // not nil: help is asked for, and nothing else counts
 	Version bool   // the version is asked for
 
-	given []Given
+	given     []Given
+	widthFrom string // the option that says, beside --tpp, how many CPUs a rank has
 }
 
 // A Section is what stands between two colons, with what it inherits from the

@@ -8,6 +8,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/pin"
 	"remshell/psi"
 	"remshell/state"
 )
@@ -30,6 +31,8 @@ func planUsage(line Line) error {
 	switch {
 	case file && !j.Plan && !j.DryRun:
 		return &UsageError{"--cluster-state has a meaning only with --plan or --dry-run", "add one of them, or leave it out"}
+	case file && j.NoLocal:
+		return &UsageError{"-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", "leave it out"}
 	case file && several, j.SaveState != "" && several:
 		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
 	case j.SaveState != "" && j.DryRun && !j.Probe:
@@ -72,7 +75,10 @@ func planned(line Line, sys System) state.Outcome {
 	}
 	source := "-host"
 	if len(named) == 0 && in.Flags.Nodes == nil {
-		named, source = told.hosts(), told.by
+		source = told.by
+		if named, err = told.hosts(); err != nil {
+			return told.bad(err)
+		}
 	}
 	in.Listed = len(named) > 0
 	req, warnings, err := s.Request(in)
@@ -82,6 +88,7 @@ func planned(line Line, sys System) state.Outcome {
 	if err != nil {
 		return state.Outcome{Warnings: warnings, Err: err, Request: req}
 	}
+	layFile(&req, s, line)
 	if err := told.apply(&req, "the list"); err != nil {
 		return told.bad(err)
 	}
@@ -123,6 +130,23 @@ func restrict(req *job.Request, named []hostlist.Entry, source string) error {
 		turn[i] = true
 	}
 	return nil
+}
+
+// layFile tells a request the layout of the command line, else that of the state.
+func layFile(req *job.Request, s *state.State, line Line) {
+	j := line.Job
+	layout := pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}
+	if layout.Map.Text == "" {
+		layout.Map = s.Layout.Map
+	}
+	if layout.Rank.Text == "" {
+		layout.Rank = s.Layout.Rank
+	}
+	if layout.Bind.Text == "" {
+		layout.Bind = s.Layout.Bind
+	}
+	req.Layout = layout
+	counted(req, line)
 }
 
 // bad is the outcome of a rank file, or map, that cannot be used.

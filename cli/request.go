@@ -69,9 +69,15 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 	}
 	list := "-host and -hostfile"
 	if len(named) == 0 && line.Job.Nodes == "" {
-		named, list = told.hosts(), told.by
+		list = told.by
+		if named, err = told.hosts(); err != nil {
+			return req, nil, err
+		}
 	}
 	warnings, err := sc.place(&req, line, named)
+	if err == nil {
+		err = sc.lay(&req, line)
+	}
 	if err == nil && told.by != "" {
 		req.Skip = j.SkipUnreachable // the user wrote these hosts down (SSH-6)
 		err = told.apply(&req, list)

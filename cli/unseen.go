@@ -8,6 +8,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/pin"
 	"remshell/plan"
 	"remshell/sort"
 	"remshell/state"
@@ -51,6 +52,12 @@ func unseen(hosts []string) *plan.Error {
 func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcome {
 	warnings = append(warnings, unmeasured(req)...)
 	hosts := unknown(req, snap)
+	if by, dark := blind(req, snap, hosts); dark != nil {
+		failed := unseen(dark)
+		failed.Text = fmt.Sprintf("%s depends on what CPUs %s has, which is not known without a look", by, hostlist.Fold(dark))
+		failed.Way = "add --probe"
+		return state.Outcome{Request: req, Warnings: warnings, Err: failed}
+	}
 	if hosts == nil {
 		return state.Decide(req, snap, warnings)
 	}
@@ -74,6 +81,28 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcom
 		}
 	}
 	return o
+}
+
+// blind lists the candidates whose CPUs decide about the node of a rank, or were written
+// down, and which nobody has seen; by is the option that makes it so.
+func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
+	switch m := req.Layout.Map; {
+	case len(req.Fixed) > 0 && req.Fixed[0].Picks != nil:
+		by = "the rank file"
+	case m.Span || m.Each > 0 && m.Level > pin.ByNode:
+		by = "--map-by " + m.Text
+	case req.Layout.Rank.Order == "span":
+		by = "--rank-by span"
+	default:
+		return "", nil
+	}
+	hosts = slices.Clone(unknown)
+	for _, n := range snap.Nodes {
+		if len(n.Topology.Cores) == 0 {
+			hosts = append(hosts, n.Name)
+		}
+	}
+	return by, hosts
 }
 
 // unknown lists the candidates that may be used and whose size nobody has written down.

@@ -51,6 +51,7 @@ type Placing struct {
 	MapFrom   string // the flag or variable it came from
 	NoPin     bool
 	NoMemBind bool
+	Layout    pin.Layout // --map-by, --rank-by, --bind-to
 }
 
 // A Spot is where one rank was told to go.

@@ -9,8 +9,7 @@ import (
 
 // bind gives every rank its slots, CPUs and memory (section 7), and warns of nodes
 // that do not take the user's map.
-func (s *seating) bind(plans []job.NodePlan) []job.Note {
-	var notes []job.Note
+func (s *seating) bind(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
 		i := s.seats[plans[k].Ranks[0].Rank].site
 		if s.picked() {
@@ -22,10 +21,16 @@ func (s *seating) bind(plans []job.NodePlan) []job.Note {
 		if note.Code != "" {
 			notes = append(notes, note)
 		}
+		if s.layer != nil {
+			if failed := s.bindTakes(i, plans[k].Ranks); failed != nil {
+				return notes, failed
+			}
+			continue
+		}
 		slots := pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
 		s.seatRanks(n, plans[k].Ranks, slots)
 	}
-	return notes
+	return notes, nil
 }
 
 // mapOf is the CPU map that holds on a node: the user's if it applies (7.3).

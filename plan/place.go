@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"remshell/job"
+	"remshell/pin"
 )
 
 // A seat is where one rank goes: a site, and the app it runs.
@@ -23,6 +24,8 @@ type seating struct {
 	seats []seat // by rank
 	over  bool   // ranks share CPUs
 
+	layer *layer // nil: there is no layout to follow
+
 	books map[int]*book  // by site, of ranks that were told where to go
 	held  map[int][]int  // the CPUs of a rank that was told
 	each  map[[2]int]int // their number, by app and site
@@ -35,6 +38,9 @@ func newSeating(req job.Request, sites []site, of, order []int) *seating {
 	}
 	for _, app := range req.Apps {
 		s.widest = max(s.widest, app.Threads, 1)
+	}
+	if req.Layout.Deals() && !s.picked() {
+		s.layer = newLayer(s)
 	}
 	return s
 }
@@ -58,17 +64,23 @@ func (s *seating) part(a int, usable []bool) *Error {
 	if len(area.sites) == 0 {
 		return nowhere(s.req.Apps[a], len(s.req.Apps) == 1)
 	}
-	n := area.wanted()
+	n := s.wanted(area)
+	s.refill(area, n)
 	quota, err := s.quota(area, n)
 	if err != nil {
 		return err
 	}
-	if s.req.Loop {
+	first := len(s.seats)
+	switch {
+	case s.req.Loop:
 		s.cyclic(a, n, quota)
-	} else {
+	case s.req.Layout.Map.Span:
+		s.span(area, a, n, quota)
+	default:
 		s.fill(a, n, quota)
 	}
-	return nil
+	s.rerank(first)
+	return s.overloaded()
 }
 
 // quota is the most ranks each site takes of n: its room while nobody has to share
@@ -78,7 +90,7 @@ func (s *seating) quota(a *area, n int) ([]int, *Error) {
 		return a.room, nil
 	}
 	if s.req.Forbid || !s.req.Overbook && !s.req.Nameless {
-		return nil, s.shortfall(a, n)
+		return nil, s.mapped(a, n, s.shortfall(a, n))
 	}
 	s.over = true
 	bounds := s.bounds(a, n)
@@ -112,9 +124,23 @@ func (s *seating) area(app job.App, usable []bool) *area {
 		a.names = append(a.names, s.sites[i].Name)
 		a.size += s.sites[i].Size()
 		a.limit[i], a.by[i] = s.limit(i, app)
-		a.room[i] = min(s.seatsIn(i, s.free[i], max(1, app.Threads)), a.limit[i])
+		a.room[i] = s.roomIn(i, a)
 	}
 	return a
+}
+
+// roomIn is how many ranks of an app find free slots on a site.
+func (s *seating) roomIn(i int, a *area) int {
+	width := max(1, a.app.Threads)
+	room := min(s.seatsIn(i, s.free[i], width), a.limit[i])
+	switch l := s.layer; {
+	case l == nil:
+	case s.sites[i].Slots == 0:
+		room = min(room, l.pools[i].Room(width, l.rounds))
+	case l.Map.Each > 0:
+		room = min(room, l.pools[i].Left(l.rounds))
+	}
+	return room
 }
 
 // limit is what maxproc, max_slots and ppn leave of a site, min(M-P, ppn) in 5.1, and
@@ -151,9 +177,16 @@ func (a *area) unused() int { return sum(a.room) }
 
 // wanted is the number of ranks; when the user gave none (PLACE-1), the limit on
 // every node, else every slot that is left.
-func (a *area) wanted() int {
+func (s *seating) wanted(a *area) int {
 	if a.app.N > 0 {
 		return a.app.N
+	}
+	if each := s.req.Layout.Map.Each; each > 0 {
+		n := 0
+		for _, i := range a.sites {
+			n += each * s.layer.pools[i].Things()
+		}
+		return n
 	}
 	if a.app.PerNode > 0 {
 		return a.app.PerNode * len(a.sites)
@@ -183,6 +216,10 @@ func (s *seating) cyclic(app, n int, quota []int) {
 	for t := range next {
 		next[t] = (t + 1) % turns
 	}
+	stride := 1
+	if m := s.req.Layout.Map; m.Level == pin.ByNode {
+		stride = max(1, m.Count)
+	}
 	last, t := (s.at+turns-1)%turns, s.at
 	for n > 0 {
 		i := s.order[t]
@@ -191,9 +228,10 @@ func (s *seating) cyclic(app, n int, quota []int) {
 			t = next[t]
 			continue
 		}
-		s.put(app, i, 1)
-		quota[i]--
-		n--
+		stay := min(stride, quota[i], n)
+		s.put(app, i, stay)
+		quota[i] -= stay
+		n -= stay
 		s.at = (t + 1) % turns
 		last, t = t, next[t]
 	}
@@ -202,10 +240,20 @@ func (s *seating) cyclic(app, n int, quota []int) {
 // put seats ranks of an app on a site.
 func (s *seating) put(app, i, ranks int) {
 	for range ranks {
+		if s.layer != nil {
+			s.layer.take(i, max(1, s.req.Apps[app].Threads))
+		}
 		s.seats = append(s.seats, seat{i, app})
 	}
 	s.mine[i] += ranks
 	s.free[i] -= ranks * max(1, s.req.Apps[app].Threads)
+}
+
+// sit seats one rank, which has its slots.
+func (s *seating) sit(app, i int) {
+	s.seats = append(s.seats, seat{i, app})
+	s.mine[i]++
+	s.free[i] -= max(1, s.req.Apps[app].Threads)
 }
 
 // places is the site of every rank.

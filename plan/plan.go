@@ -40,7 +40,10 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 		p.Order = append(p.Order, sites[turn].Name)
 	}
 	p.Nodes = s.assign()
-	p.Notes = append(p.Notes, s.bind(p.Nodes)...)
+	more, failed := s.bind(p.Nodes)
+	if p.Notes = append(p.Notes, more...); failed != nil {
+		return job.Plan{Rejected: rejected, Notes: p.Notes}, failed
+	}
 	if s.over && req.Nameless {
 		p.Notes = append(p.Notes, tryOut(len(s.seats), sites[0].Node))
 	}

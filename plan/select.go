@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"remshell/job"
+	"remshell/pin"
 )
 
 // A wish is what one part of the job asks of every node.
@@ -15,13 +16,14 @@ type wish struct {
 	from      string // the flag or variable that said so
 	exclusive bool
 	tryOut    bool // sharing CPUs is no fault (PLACE-4)
+	layout    pin.Layout
 }
 
 func wishOf(req job.Request, app job.App) wish {
 	if len(req.Fixed) > 0 && req.Fixed[0].Picks != nil {
 		app.Threads = 1 // the CPUs that were written down count
 	}
-	return wish{req.User, app.Types, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid}
+	return wish{req.User, app.Types, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid, req.Layout}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
@@ -66,6 +68,7 @@ var probed = []check{
 		idle := s.Procs == 0 && len(s.busy) == 0
 		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", count(s.Procs, "process"), count(len(s.busy), "CPU")))
 	}},
+	{"layout", func(s *site, w *wish) string { return lacks(s, w.layout) }},
 	{"maxproc", func(s *site, w *wish) string {
 		if s.MaxProcs == nil || s.Procs < *s.MaxProcs {
 			return ""

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -28,6 +29,9 @@ type file struct {
 
 	TryOut bool   `json:"try_out,omitempty"` // nothing named any host (PLACE-4)
 	Spots  []spot `json:"spots,omitempty"`   // where each rank was told to go
+	MapBy  string `json:"map_by,omitempty"`
+	RankBy string `json:"rank_by,omitempty"`
+	BindTo string `json:"bind_to,omitempty"`
 }
 
 // A spot is the place of a rank; no CPUs: the next ones that are free.
@@ -125,6 +129,17 @@ func Parse(data []byte) (*State, error) {
 	byID(s.Nodes)
 	if err := s.readSpots(f.Spots); err != nil {
 		return nil, err
+	}
+	for _, policy := range []struct {
+		text string
+		into encoding.TextUnmarshaler
+	}{{f.MapBy, &s.Layout.Map}, {f.RankBy, &s.Layout.Rank}, {f.BindTo, &s.Layout.Bind}} {
+		if policy.text == "" {
+			continue
+		}
+		if err := policy.into.UnmarshalText([]byte(policy.text)); err != nil {
+			return nil, bad(err.Error())
+		}
 	}
 	return s, nil
 }

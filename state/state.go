@@ -17,6 +17,7 @@ import (
 	"slices"
 
 	"remshell/job"
+	"remshell/pin"
 	"remshell/plan"
 	"remshell/psi"
 )
@@ -34,6 +35,7 @@ type State struct {
 
 	TryOut bool       // nothing named any host: the one node is shared if need be (PLACE-4)
 	Spots  []job.Spot // where each rank was told to go; nil: nowhere
+	Layout pin.Layout
 }
 
 // Defs are the configured nodes.
@@ -116,6 +118,7 @@ func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
 // Request is what the state and the input ask for, with the warnings of that.
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
+	choice.Layout = s.Layout
 	return job.Request{
 		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Nameless: s.TryOut, Fixed: s.Spots,
 		Apps: []job.App{{N: atoi(in.NP), Share: choice.Share}},

@@ -1,0 +1,297 @@
+package pin
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Layout is what was said of mapping, ranking and binding (cli.md section 2). The
+// zero value says nothing: placement.md holds.
+type Layout struct {
+	Map  Mapping
+	Rank Ranking
+	Bind Binding
+}
+
+// Deals reports whether package plan has to sort slots by what they lie in. Where it need
+// not, ranks get the next slots, as placement.md says.
+func (l Layout) Deals() bool {
+	m, b := l.Map, l.Bind
+	return m.Level > ByNode || m.Each > 0 || m.Only != nil || m.Span || l.Rank.Text != "" ||
+		b.Level > BySlot || b.Sets != nil || b.Only != nil || b.RoundRobin
+}
+
+// A Mapping says what ranks are dealt to (--map-by):
+//
+//	object [":" count] {":" qualifier} | "ppr:" N ":" object {":" qualifier}
+//	"seq" [":file=" PATH] | "rankfile:file=" PATH | "pe-list=" CPULIST [":ordered"]
+type Mapping struct {
+	Text    string // as written; empty: not given
+	Level   Level
+	Count   int    // neighbours that count as one, or ranks that stay on a node; 0: 1
+	Each    int    // ppr: ranks for each thing; 0: no limit
+	Only    []Pick // pe-list; nil: all
+	Ordered bool   // of these, one after the other to each rank; else all to all
+	Span    bool   // the things of all nodes are dealt to as if of one
+	Seq     bool   // each line of a host file is a rank
+	File    string // of seq, or the rank file
+	Qualifiers
+}
+
+// Qualifiers are what is said with a mapping of other options' matters.
+type Qualifiers struct {
+	Width             int  // pe=N: CPUs for each rank; 0: not given
+	Share, NoShare    bool // oversubscribe, nooversubscribe
+	NoLocal           bool
+	Threads, NoThread bool // hwtcpus, corecpus: what counts as CPU
+}
+
+// mapWords are the words a mapping may begin with.
+var mapWords = []string{"slot", "node", "machine", "socket", "package", "numa", "l3cache", "l2cache", "l1cache", "core", "hwthread",
+	"ppr:N:OBJECT", "seq", "rankfile:file=FILE", "pe-list=LIST"}
+
+// UnmarshalText reads the value of --map-by.
+func (m *Mapping) UnmarshalText(text []byte) error {
+	value := string(text)
+	*m = Mapping{Text: value}
+	lower := strings.ToLower(value)
+	head, rest, _ := strings.Cut(value, ":")
+	_, file, hasFile := strings.Cut(rest, "=")
+	switch {
+	case strings.HasPrefix(lower, "pe-list="):
+		return m.peList(value[len("pe-list="):])
+	case strings.EqualFold(head, "ppr"):
+		return m.perResource(rest)
+	case strings.EqualFold(head, "seq"), strings.EqualFold(head, "rankfile"):
+		m.Seq, m.File = strings.EqualFold(head, "seq"), file
+		named := hasFile && strings.HasPrefix(strings.ToLower(rest), "file=") && file != ""
+		if named || m.Seq && rest == "" {
+			return nil
+		}
+		return fmt.Errorf("%q: write %s:file=FILE", value, strings.ToLower(head))
+	}
+	return m.object(value)
+}
+
+// peList reads what stands behind "pe-list=".
+func (m *Mapping) peList(list string) error {
+	if at := len(list) - len(":ordered"); at >= 0 && strings.EqualFold(list[at:], ":ordered") {
+		list, m.Ordered = list[:at], true
+	}
+	var err error
+	m.Only, err = ParsePicks(list)
+	return err
+}
+
+// perResource reads "N:object{:qualifier}".
+func (m *Mapping) perResource(rest string) error {
+	number, object, _ := strings.Cut(rest, ":")
+	n, ok := count(number)
+	if !ok {
+		return fmt.Errorf("ppr: %q is not a number of ranks: write ppr:N:OBJECT", number)
+	}
+	if err := m.object(object); err != nil {
+		return fmt.Errorf("ppr: %w", err)
+	}
+	if m.Level == BySlot {
+		return errors.New("ppr: ranks are counted for each node, socket, numa, l3cache, l2cache, core or hwthread")
+	}
+	if m.Count > 0 {
+		return fmt.Errorf("ppr: a count behind %s has no meaning", m.Level)
+	}
+	m.Each = n
+	return nil
+}
+
+// object reads "object[:count]{:qualifier}". An empty object is a slot, as Open MPI has
+// it: ":oversubscribe".
+func (m *Mapping) object(value string) error {
+	parts := strings.Split(value, ":")
+	if parts[0] != "" || len(parts) == 1 {
+		word, err := choose(parts[0], mapWords[:11])
+		if err != nil {
+			if m.Text == value {
+				_, err = choose(parts[0], mapWords)
+			}
+			return err
+		}
+		m.Level = levelOf(word)
+	}
+	if len(parts) > 1 {
+		if n, ok := count(parts[1]); ok {
+			if m.Count = n; m.Level == BySlot {
+				return errors.New("a count behind slot has no meaning; for CPUs of each rank write slot:pe=N")
+			}
+			parts = parts[1:]
+		}
+	}
+	for _, q := range parts[1:] {
+		if err := m.qualifier(q); err != nil {
+			return err
+		}
+	}
+	if m.Share && m.NoShare || m.Threads && m.NoThread {
+		return fmt.Errorf("%q contradicts itself", value)
+	}
+	m.Threads = m.Threads || m.Level == ByThread
+	return nil
+}
+
+func (m *Mapping) qualifier(text string) error {
+	name, value, valued := strings.Cut(text, "=")
+	if valued && strings.EqualFold(name, "pe") {
+		n, ok := count(value)
+		if m.Width = n; !ok {
+			return fmt.Errorf("pe: %q is not a number of CPUs", value)
+		}
+		return nil
+	}
+	word, err := choose(text, []string{"pe=N", "span", "oversubscribe", "nooversubscribe", "nolocal", "hwtcpus", "corecpus"})
+	if err != nil {
+		return err
+	}
+	switch word {
+	case "pe=N":
+		return errors.New("pe needs a number: pe=2")
+	case "span":
+		m.Span = true
+	case "oversubscribe":
+		m.Share = true
+	case "nooversubscribe":
+		m.NoShare = true
+	case "nolocal":
+		m.NoLocal = true
+	case "hwtcpus":
+		m.Threads = true
+	case "corecpus":
+		m.NoThread = true
+	}
+	return nil
+}
+
+// count reads a number from 1 to maxCPU.
+func count(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 1 && n <= maxCPU && text[0] != '+'
+}
+
+// A Ranking says in which order the ranks that were mapped get their numbers (--rank-by):
+//
+//	slot    node by node, as they were mapped there
+//	node    round the nodes
+//	fill    node by node, and there one thing after the other
+//	span    round the things of all nodes
+//	object  node by node, and there round the things of this kind
+type Ranking struct {
+	Text  string // as written; empty: as they were mapped
+	Order string // "slot", "node", "fill", "span" or "object"
+	Level Level  // of "object"
+}
+
+// UnmarshalText reads the value of --rank-by.
+func (r *Ranking) UnmarshalText(text []byte) error {
+	words := append([]string{"fill", "span"}, mapWords[:11]...)
+	word, err := choose(string(text), words)
+	*r = Ranking{Text: string(text), Order: word}
+	if err != nil {
+		return err
+	}
+	switch r.Level = levelOf(word); {
+	case word == "machine":
+		r.Order = "node"
+	case r.Level > ByNode:
+		r.Order = "object"
+	}
+	return nil
+}
+
+// A Binding says what CPUs a rank may run on (--bind-to):
+//
+//	object [":" count] {":" (overload-allowed | if-supported | report)}
+//	"none" | "user:" SET {"," SET} | "cpu-list=" CPULIST | "rr"
+type Binding struct {
+	Text       string // as written; empty: its own slots
+	None       bool
+	Level      Level   // the thing of this kind in which its slots are; BySlot: another way
+	Count      int     // neighbours that count as one; 0: 1
+	Width      int     // cores or threads for each rank; 0: not given
+	Sets       [][]int // user: the kernel's CPUs of the first rank of each node, the second, ...
+	Only       []Pick  // cpu-list: these CPUs to all
+	RoundRobin bool    // one CPU for each rank, in the kernel's order
+
+	Overload    bool // ranks may have the same CPUs
+	IfSupported bool // a node that does not tell its things binds to slots
+	Report      bool // say what came of it
+}
+
+var bindWords = []string{"none", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package", "machine", "board",
+	"user:SET", "cpu-list=LIST", "rr"}
+
+// UnmarshalText reads the value of --bind-to.
+func (b *Binding) UnmarshalText(text []byte) (err error) {
+	value := string(text)
+	*b = Binding{Text: value}
+	head, rest, _ := strings.Cut(value, ":")
+	switch name, list, _ := strings.Cut(value, "="); {
+	case strings.EqualFold(head, "user"):
+		return b.sets(rest)
+	case strings.EqualFold(name, "cpu-list"):
+		b.Only, err = ParsePicks(list)
+		return err
+	case strings.EqualFold(value, "rr"):
+		b.RoundRobin = true
+		return nil
+	}
+	word, err := choose(head, bindWords)
+	if err != nil {
+		return err
+	}
+	if strings.ContainsAny(word, ":=") || word == "rr" {
+		return fmt.Errorf("%q: write %s", value, word)
+	}
+	b.None = word == "none"
+	b.Level = levelOf(word)
+	return b.qualifiers(rest, value)
+}
+
+// qualifiers reads "[count]{:qualifier}".
+func (b *Binding) qualifiers(rest, value string) error {
+	if rest == "" {
+		return nil
+	}
+	parts := strings.Split(rest, ":")
+	if n, ok := count(parts[0]); ok {
+		if parts = parts[1:]; b.Level >= ByCore {
+			b.Width = n
+		} else {
+			b.Count = n
+		}
+	}
+	for _, q := range parts {
+		word, err := choose(q, []string{"overload-allowed", "if-supported", "report"})
+		if err != nil {
+			return err
+		}
+		b.Overload = b.Overload || word == "overload-allowed"
+		b.IfSupported = b.IfSupported || word == "if-supported"
+		b.Report = b.Report || word == "report"
+	}
+	if b.None && (b.Count > 0 || b.Overload) {
+		return fmt.Errorf("%q contradicts itself", value)
+	}
+	return nil
+}
+
+// sets reads Hydra's "0+2,1+4,3-5": the kernel's CPUs of each rank of a node.
+func (b *Binding) sets(text string) error {
+	for set := range strings.SplitSeq(text, ",") {
+		cpus, err := ParseCPUs(strings.ReplaceAll(set, "+", ","))
+		if err != nil || len(cpus) == 0 {
+			return fmt.Errorf("%q is not a set of CPUs such as 0+2 or 4-7", set)
+		}
+		b.Sets = append(b.Sets, cpus)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package pin
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// brief writes what a policy says, without the fields that say nothing.
+func brief(policy any) string {
+	var said []string
+	value := reflect.Indirect(reflect.ValueOf(policy))
+	for _, f := range reflect.VisibleFields(value.Type()) {
+		if v := value.FieldByIndex(f.Index); !f.Anonymous && f.Name != "Text" && !v.IsZero() {
+			said = append(said, fmt.Sprint(f.Name, ":", v))
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+func TestPolicies(t *testing.T) {
+	const objects = "slot, node, machine, socket, package, numa, l3cache, l2cache, l1cache, core, hwthread"
+	tests := []struct {
+		into       encoding.TextUnmarshaler
+		text, want string
+	}{
+		{&Mapping{}, "slot", ""},
+		{&Mapping{}, "NODE", "Level:node"},
+		{&Mapping{}, "machine", "Level:node"},
+		{&Mapping{}, "socket", "Level:package"},
+		{&Mapping{}, "package", "Level:package"},
+		{&Mapping{}, "so", "Level:package"},
+		{&Mapping{}, "nu", "Level:numa"},
+		{&Mapping{}, "L3", "Level:l3cache"},
+		{&Mapping{}, "l1cache", "Level:core"},
+		{&Mapping{}, "core:2", "Level:core Count:2"},
+		{&Mapping{}, "socket:pe=4:span:oversub", "Level:package Span:true Width:4 Share:true"},
+		{&Mapping{}, ":nooversubscribe:nolocal", "NoShare:true NoLocal:true"},
+		{&Mapping{}, "core:corecpus", "Level:core NoThread:true"},
+		{&Mapping{}, "hwthread", "Level:hwthread Threads:true"},
+		{&Mapping{}, "ppr:2:socket:pe=3", "Level:package Each:2 Width:3"},
+		{&Mapping{}, "seq", "Seq:true"},
+		{&Mapping{}, "seq:file=Hosts", "Seq:true File:Hosts"},
+		{&Mapping{}, "rankfile:file=a:b=c", "File:a:b=c"},
+		{&Mapping{}, "pe-list=0:*,p4:ordered", "Only:[0:* p4-4] Ordered:true"},
+		{&Mapping{}, "pe-list=4:ordered", "Only:[4-4] Ordered:true"},
+		{&Mapping{}, "l", `"l" may be l3cache or l2cache or l1cache`},
+		{&Mapping{}, "bogus", `"bogus" is not one of ` + objects + ", ppr:N:OBJECT, seq, rankfile:file=FILE, pe-list=LIST"},
+		{&Mapping{}, "", `"" is not one of ` + objects + ", ppr:N:OBJECT, seq, rankfile:file=FILE, pe-list=LIST"},
+		{&Mapping{}, "core:bogus", `"bogus" is not one of pe=N, span, oversubscribe, nooversubscribe, nolocal, hwtcpus, corecpus`},
+		{&Mapping{}, "core:0", `"0" is not one of pe=N, span, oversubscribe, nooversubscribe, nolocal, hwtcpus, corecpus`},
+		{&Mapping{}, "core:pe=0", `pe: "0" is not a number of CPUs`},
+		{&Mapping{}, "core:pe", "pe needs a number: pe=2"},
+		{&Mapping{}, "slot:2", "a count behind slot has no meaning; for CPUs of each rank write slot:pe=N"},
+		{&Mapping{}, "node:over:noover", `"node:over:noover" contradicts itself`},
+		{&Mapping{}, "ppr:x:node", `ppr: "x" is not a number of ranks: write ppr:N:OBJECT`},
+		{&Mapping{}, "ppr:2", `ppr: "" is not one of ` + objects},
+		{&Mapping{}, "ppr:2:slot", "ppr: ranks are counted for each node, socket, numa, l3cache, l2cache, core or hwthread"},
+		{&Mapping{}, "ppr:2:core:2", "ppr: a count behind core has no meaning"},
+		{&Mapping{}, "seq:x=y", `"seq:x=y": write seq:file=FILE`},
+		{&Mapping{}, "rankfile", `"rankfile": write rankfile:file=FILE`},
+
+		{&Ranking{}, "slot", "Order:slot"},
+		{&Ranking{}, "machine", "Order:node Level:node"},
+		{&Ranking{}, "fill", "Order:fill"},
+		{&Ranking{}, "sp", "Order:span"},
+		{&Ranking{}, "socket", "Order:object Level:package"},
+		{&Ranking{}, "s", `"s" may be span or slot or socket`},
+		{&Ranking{}, "x", `"x" is not one of fill, span, ` + objects},
+
+		{&Binding{}, "none", "None:true"},
+		{&Binding{}, "Core", "Level:core"},
+		{&Binding{}, "board", "Level:node"},
+		{&Binding{}, "core:2", "Level:core Width:2"},
+		{&Binding{}, "numa:2:overload-allowed", "Level:numa Count:2 Overload:true"},
+		{&Binding{}, "l3:if:rep", "Level:l3cache IfSupported:true Report:true"},
+		{&Binding{}, "none:report", "None:true Report:true"},
+		{&Binding{}, "user:0+2,1+4,3-5", "Sets:[[0 2] [1 4] [3 4 5]]"},
+		{&Binding{}, "rr", "RoundRobin:true"},
+		{&Binding{}, "bogus", `"bogus" is not one of none, hwthread, core, l1cache, l2cache, l3cache, numa, socket, package, machine, board, user:SET, cpu-list=LIST, rr`},
+		{&Binding{}, "core:x", `"x" is not one of overload-allowed, if-supported, report`},
+		{&Binding{}, "none:overload", `"none:overload" contradicts itself`},
+		{&Binding{}, "user:", `"" is not a set of CPUs such as 0+2 or 4-7`},
+		{&Binding{}, "user:1,,2", `"" is not a set of CPUs such as 0+2 or 4-7`},
+		{&Binding{}, "user:2-1", `"2-1" is not a set of CPUs such as 0+2 or 4-7`},
+		{&Binding{}, "us", `"us": write user:SET`},
+		{&Binding{}, "cpu-list=", "a CPU is missing"},
+	}
+	for _, test := range tests {
+		err := test.into.UnmarshalText([]byte(test.text))
+		got := brief(test.into)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%T %q: %s; want %s", test.into, test.text, got, test.want)
+		}
+	}
+}
+
+func FuzzPolicies(f *testing.F) {
+	for _, seed := range []string{"socket:pe=2:span", "ppr:2:l3:oversubscribe", "seq:file=x", "rankfile:file=", "pe-list=0-3:ordered",
+		"numa:2:overload-allowed", "user:0+2,1-3", "cpu-list=p4", "fill", "rr", ":", "seq:"} {
+		f.Add(seed)
+	}
+	t := two()
+	slots := t.List(false)
+	free := Free(slots, nil)
+	f.Fuzz(func(fail *testing.T, text string) {
+		var l Layout
+		for _, policy := range []encoding.TextUnmarshaler{&l.Map, &l.Rank, &l.Bind} {
+			if err := policy.UnmarshalText([]byte(text)); err != nil && err.Error() == "" {
+				fail.Fatal("an error without a word")
+			}
+		}
+		pool, err := NewPool(t, slots, free, l, 1, false)
+		extent, err2 := NewExtent(t, slots, free, l, false)
+		if err != nil || err2 != nil {
+			return
+		}
+		for k := range 20 {
+			take, ok := pool.Take(1, 1)
+			if !ok {
+				take = pool.Share(1)
+			}
+			for _, cpu := range extent.Seat(k, take.Slots).CPUs {
+				if cpu == 7 || cpu == 12 || cpu == 15 {
+					fail.Fatalf("%q: CPU %d", text, cpu)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/pin"
+)
+
+// This file follows --map-by, --rank-by and --bind-to (cli.md section 2), where they say
+// more than placement.md has:
+//
+//	map     which node and which thing of it a rank goes to: pin.Pool, span
+//	rank    which number it gets: rerank
+//	bind    which CPUs it may run on: pin.Extent
+
+// A layer is what a job with a layout knows beside the seats.
+type layer struct {
+	pin.Layout
+	slots  [][]pin.Unit // by site
+	pools  []*pin.Pool  // by site; nil: it is not used
+	rounds int          // how often ppr may be filled
+	takes  []pin.Take   // by rank
+	shared bool         // some ranks have the same slots
+}
+
+func newLayer(s *seating) *layer {
+	l := &layer{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.sites)), pools: make([]*pin.Pool, len(s.sites)), rounds: 1}
+	for _, i := range distinct(s.order, len(s.sites)) {
+		n := &s.sites[i]
+		cpuMap, _ := s.mapOf(n)
+		l.slots[i] = pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
+		layout := l.Layout
+		if len(n.Topology.Cores) == 0 { // nobody has looked: what it lacks is not known
+			layout = pin.Layout{}
+		}
+		pool, err := pin.NewPool(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), layout, s.widest, n.CountThreads)
+		if err == nil { // judge has dropped the others
+			l.pools[i] = pool
+		}
+	}
+	return l
+}
+
+// lacks says what a node has not that the layout needs, after its name.
+func lacks(n *site, l pin.Layout) string {
+	if !l.Deals() || len(n.Topology.Cores) == 0 {
+		return ""
+	}
+	slots := pin.Slots(n.Topology.List(n.CountThreads), n.CPUMap)
+	free := pin.Free(slots, n.busy)
+	if _, err := pin.NewPool(n.Topology, slots, free, l, 1, n.CountThreads); err != nil {
+		return "it " + err.Error()
+	}
+	if _, err := pin.NewExtent(n.Topology, slots, free, l, n.CountThreads); err != nil {
+		return "it " + err.Error()
+	}
+	return ""
+}
+
+// take gives the next rank of a site its slots.
+func (l *layer) take(i, width int) {
+	take, ok := l.pools[i].Take(width, l.rounds)
+	if !ok {
+		take = l.pools[i].Share(width)
+		l.shared = l.shared || len(l.slots[i]) > 0 // else nobody has looked
+	}
+	l.takes = append(l.takes, take)
+}
+
+// refill lets ppr go round again, if that is allowed and what it takes.
+func (s *seating) refill(a *area, n int) {
+	l := s.layer
+	if l == nil || l.Map.Each == 0 || s.req.Forbid || !s.req.Overbook && !s.req.Nameless {
+		return
+	}
+	for before := -1; a.unused() < n && a.unused() > before; {
+		before = a.unused()
+		l.rounds++
+		for _, i := range a.sites {
+			a.room[i] = s.roomIn(i, a)
+		}
+	}
+}
+
+// span deals ranks round the things of all nodes (--map-by X:span).
+func (s *seating) span(a *area, app, n int, quota []int) {
+	width := max(1, a.app.Threads)
+	for placed := true; n > 0 && placed; {
+		placed = false
+		for _, i := range a.sites {
+			for thing := range s.layer.pools[i].Things() {
+				if n == 0 || quota[i] == 0 {
+					break
+				}
+				take, ok := s.layer.pools[i].TakeFrom(thing, width, s.layer.rounds)
+				if !ok {
+					continue
+				}
+				s.layer.takes = append(s.layer.takes, take)
+				s.sit(app, i)
+				quota[i]--
+				n--
+				placed = true
+			}
+		}
+	}
+	if n > 0 { // the others share
+		s.fill(app, n, quota)
+	}
+}
+
+// rerank gives the ranks of an app, from first on, their numbers by --rank-by.
+func (s *seating) rerank(first int) {
+	l := s.layer
+	if l == nil || l.Rank.Text == "" {
+		return
+	}
+	order := s.ranking(first)
+	seats, takes := slices.Clone(s.seats[first:]), slices.Clone(l.takes[first:])
+	for k, from := range order {
+		s.seats[first+k], l.takes[first+k] = seats[from.mapped], takes[from.mapped]
+	}
+}
+
+// A turn is where a mapped rank stands in the order of numbers: by the three keys, and
+// then as it was mapped.
+type turn struct {
+	keys   [3]int
+	mapped int
+}
+
+// ranking sorts the ranks from first on.
+func (s *seating) ranking(first int) []turn {
+	visit := make(map[int]int)     // site: when it was first met
+	local := make(map[int]int)     // site: ranks so far
+	inside := make(map[[2]int]int) // site and thing: ranks so far
+	turns := make([]turn, len(s.seats)-first)
+	for k, seat := range s.seats[first:] {
+		i := seat.site
+		if _, met := visit[i]; !met {
+			visit[i] = len(visit)
+		}
+		thing := s.layer.thing(s, i, s.layer.takes[first+k])
+		turns[k] = turn{mapped: k}
+		keys := &turns[k].keys
+		switch s.layer.Rank.Order {
+		case "slot":
+			keys[0] = visit[i]
+		case "node":
+			keys[0], keys[1] = local[i], visit[i]
+		case "fill":
+			keys[0], keys[1] = visit[i], thing
+		case "span":
+			*keys = [3]int{inside[[2]int{i, thing}], visit[i], thing}
+		default:
+			*keys = [3]int{visit[i], inside[[2]int{i, thing}], thing}
+		}
+		local[i]++
+		inside[[2]int{i, thing}]++
+	}
+	slices.SortStableFunc(turns, func(a, b turn) int { return slices.Compare(a.keys[:], b.keys[:]) })
+	return turns
+}
+
+// thing is the number of what a rank lies in: what it was mapped to, or what --rank-by
+// names.
+func (l *layer) thing(s *seating, i int, t pin.Take) int {
+	if l.Rank.Order != "object" || len(t.Slots) == 0 {
+		return t.Thing
+	}
+	return s.sites[i].Topology.Of(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
+}
+
+// mapped says that it is a policy which leaves no more room, if that is so.
+func (s *seating) mapped(a *area, n int, failed *Error) *Error {
+	if s.layer == nil {
+		return failed
+	}
+	m, by := s.layer.Map, ""
+	switch {
+	case m.Text != "":
+		by = "--map-by " + m.Text
+	case s.layer.Bind.Only != nil:
+		by = "--bind-to " + s.layer.Bind.Text
+	default:
+		return failed
+	}
+	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s leaves room for %d on %s (%s)",
+		n, a.width(), by, a.unused(), count(len(a.sites), "node"), hostlist.Fold(a.names))
+	if m.Each > 0 {
+		failed.Way = fmt.Sprintf("lower -n to %d or raise the %d of ppr, or share with --overbook", a.unused(), m.Each)
+	}
+	return failed
+}
+
+// bindTakes binds the ranks of a node as --bind-to says.
+func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
+	n, l := &s.sites[i], s.layer
+	if len(n.Topology.Cores) == 0 {
+		return nil
+	}
+	extent, err := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), l.Layout, n.CountThreads)
+	if err != nil {
+		return &Error{Code: NotEnough, Text: n.Name + " " + err.Error(), Permanent: true}
+	}
+	if l.Bind.Crowds(len(ranks)) && !s.req.Overbook {
+		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --overbook",
+			Text: fmt.Sprintf("--bind-to %s gives the %d ranks on %s the same CPUs", l.Bind.Text, len(ranks), n.Name)}
+	}
+	for k := range ranks {
+		s.give(n, &ranks[k], extent.Seat(k, l.takes[ranks[k].Rank].Slots))
+	}
+	return nil
+}
+
+// overloaded refuses to bind ranks to the same CPUs where nobody has said that they may
+// share them; slots that were written down say so for placement alone.
+func (s *seating) overloaded() *Error {
+	l := s.layer
+	if l == nil || !l.shared || l.Bind.Text == "" || l.Bind.Overload || s.req.Overbook || s.req.Nameless {
+		return nil
+	}
+	return &Error{Code: NotEnough, Permanent: true, Text: fmt.Sprintf("--bind-to %s would bind several ranks to the same CPUs", l.Bind.Text),
+		Way: fmt.Sprintf("write --bind-to %s:overload-allowed, or start fewer ranks", cmp.Or(l.Bind.Text, "core"))}
+}

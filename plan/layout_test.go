@@ -1,0 +1,237 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/pin/pintest"
+)
+
+// captured makes a cluster of captured nodes: "xeon-32 power-256@0-15 vm-2!0". What is
+// behind @ may be used, what is behind ! another job has.
+func captured(t *testing.T, words string) job.Snapshot {
+	t.Helper()
+	var snap job.Snapshot
+	for i, word := range strings.Fields(words) {
+		word, busy, _ := strings.Cut(word, "!")
+		name, allowed, _ := strings.Cut(word, "@")
+		n := job.Node{NodeDef: job.NodeDef{ID: i, Name: fmt.Sprintf("%c", 'a'+i)}}
+		n.Topology = pintest.Topology(t, "../testdata/nodes", name, allowed)
+		n.Identity = n.Name
+		if busy != "" {
+			n.Busy, _ = pin.ParseCPUs(busy)
+			n.Procs = 1
+		}
+		snap.Nodes = append(snap.Nodes, n)
+	}
+	return snap
+}
+
+// wanting makes the request that the three options mean; the command line turns what they
+// say of other matters into these fields.
+func wanting(t *testing.T, n int, mapBy, rankBy, bindTo string) job.Request {
+	t.Helper()
+	var l pin.Layout
+	for _, policy := range []struct {
+		text string
+		read func([]byte) error
+	}{{mapBy, l.Map.UnmarshalText}, {rankBy, l.Rank.UnmarshalText}, {bindTo, l.Bind.UnmarshalText}} {
+		if policy.text == "" {
+			continue
+		}
+		if err := policy.read([]byte(policy.text)); err != nil {
+			t.Fatalf("%s: %v", policy.text, err)
+		}
+	}
+	app := job.App{N: n, Share: job.Share{Threads: max(l.Map.Width, l.Bind.Width)}}
+	return job.Request{Apps: []job.App{app}, Placing: job.Placing{
+		Layout: l, Loop: l.Map.Level == pin.ByNode && l.Map.Each == 0, Overbook: l.Map.Share, NoPin: l.Bind.None}}
+}
+
+// seen writes the node and CPUs of each rank; neighbours on one node are joined.
+func seen(p job.Plan) string {
+	ranks := make([]string, p.Size)
+	nodes := make([]string, p.Size)
+	for _, n := range p.Nodes {
+		for _, r := range n.Ranks {
+			ranks[r.Rank], nodes[r.Rank] = pin.Spans(r.CPUs), n.Name
+		}
+	}
+	var b strings.Builder
+	for i := range ranks {
+		if i == 0 || nodes[i] != nodes[i-1] {
+			b.WriteString(" " + nodes[i] + ":")
+		}
+		b.WriteString(" " + ranks[i])
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// The policies on captured nodes, as the manual shows them.
+func TestLayouts(t *testing.T) {
+	data, err := os.ReadFile("../testdata/placement/layouts.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		f := strings.Split(line, "|")
+		if len(f) != 6 {
+			t.Fatalf("%q has %d fields", line, len(f))
+		}
+		for i := range f {
+			f[i] = strings.TrimSpace(f[i])
+		}
+		n, _ := strconv.Atoi(f[1])
+		snap := captured(t, f[0])
+		req, snap := on(wanting(t, n, f[2], f[3], f[4]), snap)
+		for i := range req.Nodes {
+			req.Nodes[i].CountThreads = req.Layout.Map.Threads
+		}
+		p, err := Make(req, snap)
+		got := seen(p)
+		var failed *Error
+		if errors.As(err, &failed) {
+			got = "error: " + failed.Text
+			for _, r := range failed.Rejected {
+				got += "; " + r.Node + ": " + r.Text
+			}
+		}
+		if rows++; got != f[5] {
+			t.Errorf("%s\n got %s\nwant %s", strings.TrimSpace(line), got, f[5])
+		}
+	}
+	if rows < 40 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+// Whatever is asked on whatever node: a plan has every rank once, keeps away from what
+// others have and from what is closed, gives nobody a CPU of another rank unless sharing
+// is welcome or the binding is wider than what the rank was given, and has no more ranks
+// on a thing than it has slots.
+func TestLayoutProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	pick := func(words ...string) string { return words[r.IntN(len(words))] }
+	placed := 0
+	for range 1500 {
+		cluster := pick("xeon-32", "xeon-32@0-5,8,16-21", "xeon-32!2,9", "hybrid-22", "hybrid-22!12", "opteron-64", "vm-2 xeon-32", "xeon-32 hybrid-22!0,13")
+		mapBy := pick("", "slot", "node", "node:2", "numa", "socket", "l3", "l2", "core", "numa:span", "socket:span", "ppr:1:numa", "ppr:2:l2", "ppr:3:node", "core:2", "l2:2")
+		if strings.Trim(mapBy, "abcdefghijklmnopqrstuvwxyz0123456789:") == "" && mapBy != "" {
+			mapBy += pick("", "", ":pe=2", ":pe=3", ":oversubscribe", ":hwtcpus")
+		}
+		rankBy := pick("", "", "slot", "node", "fill", "span", "socket", "numa", "core")
+		bindTo := pick("", "", "core", "hwthread", "l2", "l3:if-supported", "numa", "socket", "machine", "none", "numa:2:if-supported")
+		n := 1 + r.IntN(20)
+		what := fmt.Sprint(cluster, " ", n, " map ", mapBy, " rank ", rankBy, " bind ", bindTo)
+		req, snap := on(wanting(t, n, mapBy, rankBy, bindTo), captured(t, cluster))
+		for i := range req.Nodes {
+			req.Nodes[i].CountThreads = req.Layout.Map.Threads
+		}
+		p, err := Make(req, snap)
+		if err != nil {
+			continue
+		}
+		placed++
+		honest(t, what, req, snap, p)
+		if t.Failed() {
+			return
+		}
+	}
+	if placed < 500 {
+		t.Errorf("only %d plans", placed)
+	}
+}
+
+// honest checks a plan.
+func honest(t *testing.T, what string, req job.Request, snap job.Snapshot, p job.Plan) {
+	t.Helper()
+	ranks := make(map[int]bool)
+	for _, n := range p.Nodes {
+		node := snap.Nodes[n.Node]
+		usable := node.Topology.Usable()
+		owner := make(map[int]int)
+		for local, r := range n.Ranks {
+			if ranks[r.Rank] || r.Local != local {
+				t.Errorf("%s: rank %d", what, r.Rank)
+			}
+			ranks[r.Rank] = true
+			if (r.CPUs == nil) != req.NoPin || !slices.IsSorted(r.CPUs) || len(r.Slots) == 0 || !slices.IsSorted(r.Slots) {
+				t.Errorf("%s: rank %d has slots %v, CPUs %v", what, r.Rank, r.Slots, r.CPUs)
+			}
+			for _, cpu := range r.CPUs {
+				if !slices.Contains(usable, cpu) || slices.Contains(node.Busy, cpu) {
+					t.Errorf("%s: rank %d has CPU %d", what, r.Rank, cpu)
+				}
+			}
+			narrow := req.Layout.Bind.Level == pin.BySlot || req.Layout.Bind.Level == pin.ByThread
+			if !narrow || p.Overbooked {
+				continue
+			}
+			for _, slot := range r.Slots {
+				if other, taken := owner[slot]; taken {
+					t.Errorf("%s: ranks %d and %d have slot %d", what, other, r.Rank, slot)
+				}
+				owner[slot] = r.Rank
+			}
+			if want := max(1, req.Apps[0].Threads); len(r.Slots) != want {
+				t.Errorf("%s: rank %d has %d slots, not %d", what, r.Rank, len(r.Slots), want)
+			}
+		}
+	}
+	if len(ranks) != p.Size || p.Size != req.Apps[0].N {
+		t.Errorf("%s: %d ranks", what, len(ranks))
+	}
+}
+
+// Ranks that were told their node are dealt and bound there as ever.
+func TestLayoutOfSpots(t *testing.T) {
+	req := wanting(t, 3, "socket", "", "l3")
+	req.Fixed = spots(t, "b a b")
+	req, snap := on(req, captured(t, "xeon-32 xeon-32"))
+	p, err := Make(req, snap)
+	if got, want := seen(p), "b: 0-7,16-23 a: 0-7,16-23 b: 8-15,24-31"; err != nil || got != want {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+}
+
+// Slots that were written down beyond the CPUs let ranks share, but not be bound to the
+// same CPUs unless that was said.
+func TestOverload(t *testing.T) {
+	for _, test := range []struct {
+		bindTo string
+		over   bool
+		want   string
+	}{
+		{"", false, "a: 0 1 0"},
+		{"core", false, "error: --bind-to core would bind several ranks to the same CPUs"},
+		{"core", true, "a: 0 1 0"},
+		{"core:overload-allowed", false, "a: 0 1 0"},
+		{"user:0,1", true, "a: 0 1 0"},
+		{"user:0,1,0-1", true, "a: 0 1 0-1"},
+		{"none", false, "a: none none none"},
+	} {
+		req, snap := on(wanting(t, 3, "", "", test.bindTo), captured(t, "vm-2"))
+		req.Nodes[0].Slots, req.Overbook = 4, test.over
+		p, err := Make(req, snap)
+		got := seen(p)
+		var failed *Error
+		if errors.As(err, &failed) {
+			got = "error: " + failed.Text
+		}
+		if got != test.want {
+			t.Errorf("--bind-to %s, overbook %v: %s; want %s", test.bindTo, test.over, got, test.want)
+		}
+	}
+}
