@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -163,6 +164,18 @@ func TestPlanIsWhatRuns(t *testing.T) {
 	}
 	if first := b.asPlanned(t, wish{open, "-host localhost --cpu-map " + last + " -n 1", 1}, nil, masks)[0]; !slices.Contains(first.CPUs, cpus[len(cpus)-1]) {
 		t.Errorf("the map begins with core %s, and the rank is on CPUs %v of %s", last, first.CPUs, mask)
+	}
+}
+
+// A rank with many threads, which is mpiexec itself: all of them have its CPUs.
+func TestThreadsAreBound(t *testing.T) {
+	b := newBed(t, field.Options{Hosts: 1})
+	p := b.plan(t, job{args: []string{"-host", "localhost", "-n", "1"}})[0]
+	r := b.run(t, "-host", "localhost", "-n", "1", binary, "-host", "localhost", "--no-pin", "-n", "1",
+		"sh", "-c", `ls /proc/$PPID/task | wc -l; sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$PPID/task/*/status | sort -u`)
+	threads, masks, _ := strings.Cut(r.out, "\n")
+	if n, err := strconv.Atoi(strings.TrimSpace(threads)); r.code != 0 || err != nil || n < 2 || masks != pin.Text(p.CPUs)+"\n" {
+		t.Errorf("exit %d, stderr %q: %s threads have CPUs %q, want %s", r.code, r.err, threads, masks, pin.Text(p.CPUs))
 	}
 }
 

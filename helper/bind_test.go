@@ -280,3 +280,27 @@ func TestAScriptIsBound(t *testing.T) {
 	}
 	k.bye()
 }
+
+// What binding costs a rank: nearly nothing if it has the CPUs of the one before, else a
+// move of the starter's thread.
+func BenchmarkBind(b *testing.B) {
+	cpus, err := allowedCPUs(os.DirFS("/"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, turns := range map[string][]int{"same": cpus[:1], "other": cpus} {
+		b.Run(name, func(b *testing.B) {
+			newStarter().do(func() {
+				bind := &binder{kernel: thisKernel(), warn: func(text string) { b.Error(text) }, everywhere: func() []int { return nil }}
+				i := 0
+				for b.Loop() {
+					i = (i + 1) % len(turns)
+					bind.bindCPUs(turns[i : i+1])
+					bind.bindMemory([]int{0})
+					bind.releaseMemory()
+				}
+				bind.restore()
+			})
+		})
+	}
+}
