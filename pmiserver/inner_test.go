@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -55,10 +56,12 @@ func TestGetAllocatesNothing(t *testing.T) {
 }
 
 // loaded returns a session of a group in which 512 ranks have put their cards.
-func loaded(t testing.TB) *session {
-	s := New(Info{Name: "kvs_1_0", Size: 512, Ranks: []int{0}, Mapping: "(vector,(0,1,512))"}, nil)
+func loaded(t testing.TB) *session { return loadedWith(t, 512) }
+
+func loadedWith(t testing.TB, size int) *session {
+	s := New(Info{Name: "kvs_1_0", Size: size, Ranks: []int{0}, Mapping: "(vector,(0,1,512))"}, nil)
 	var blob []byte
-	for r := range 512 {
+	for r := range size {
 		blob = appendPair(blob, fmt.Append(nil, "card-", r), bytes.Repeat([]byte("x"), 100))
 	}
 	snap, err := s.snap.Load().next([][]byte{blob})
@@ -69,16 +72,23 @@ func loaded(t testing.TB) *session {
 	return &session{s: s, state: Inited, out: sender{conn: io.Discard}}
 }
 
-// BenchmarkGet is the server's own part of a get: no system calls.
+// BenchmarkGet is the server's own part of a get: no system calls. The keys come in
+// an order that no cache foresees.
 func BenchmarkGet(b *testing.B) {
-	c := loaded(b)
-	line := []byte("cmd=get kvsname=kvs_1_0 key=card-17\n")
-	b.ReportAllocs()
-	for b.Loop() {
-		c.in.filled(copy(c.in.room(), line))
-		if err := c.batch(); err != nil {
-			b.Fatal(err)
-		}
+	for _, size := range []int{512, 64000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			c := loadedWith(b, size)
+			b.ReportAllocs()
+			line := []byte(nil)
+			for i := 0; b.Loop(); i = (i + 7919) % size {
+				line = append(line[:0], "cmd=get kvsname=kvs_1_0 key=card-"...)
+				line = append(strconv.AppendInt(line, int64(i), 10), '\n')
+				c.in.filled(copy(c.in.room(), line))
+				if err := c.batch(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
