@@ -33,6 +33,7 @@ type Request struct {
 	Fixed    []Spot // where each rank goes, if that was written down; nil: it was not
 	Nameless bool   // nothing named any host: a try-out on this machine
 	Skip     bool   // --skip-unreachable: go on without lost candidates
+	Queue    Queue
 	Limits   Limits
 	Base     Env // for every rank: the launcher's environment and -genv
 	Ends     Ends
@@ -68,8 +69,18 @@ type Mark struct {
 	Source           string // the whole line
 }
 
+// A Queue is where jobs that share nodes learn of one another (placement.md 6).
+type Queue struct {
+	Host     *NodeDef // keeps the queue; nil: the candidate with the lowest ID
+	Required bool     // no start without it
+	Ledger   string   // directory of claims and tickets on every node; empty: the default
+	Inside   ID       // the job whose rank this mpiexec is; empty: it is none
+	From     string   // the host of this mpiexec, for listings
+}
+
 // A User is who asks, in numbers of the launching host.
 type User struct {
+	Name     string // for listings
 	UID, GID int
 	GIDs     []int // supplementary groups
 }
@@ -113,6 +124,7 @@ type Ends struct {
 type Limits struct {
 	Run   time.Duration // -timeout: the whole run
 	Start time.Duration // --start-timeout: until every rank runs
+	Wait  time.Duration // --wait=TIME: in the queue
 	Grace time.Duration // --kill-grace: between SIGTERM and SIGKILL
 }
 
@@ -131,6 +143,9 @@ type NodeDef struct {
 	Aliases  []string
 	Policy
 }
+
+// Same reports whether two candidates are one: names are unique.
+func (n NodeDef) Same(other NodeDef) bool { return n.Name == other.Name }
 
 // A Policy is what the administrator says of a node (placement.md 1.8). The zero
 // value has the defaults.
@@ -167,9 +182,54 @@ func (n Node) Size() int {
 
 // A Use is what live jobs hold of a node.
 type Use struct {
-	Procs int   // their ranks
-	Busy  []int // their CPUs, as far as they are known
-	Taken bool  // one of them has the node for itself
+	Procs  int   // their ranks
+	Seated int   // of those, ranks whose CPUs are all in Busy
+	Busy   []int // their CPUs, as far as they are known
+	Taken  bool  // one of them has the node for itself
+}
+
+// A Claim is what one live job holds of one node, as the node's ledger has it
+// (placement.md 6.4, job files). All of it but UID is what the claimant says.
+type Claim struct {
+	Job       ID        `json:"job"`
+	Inside    ID        `json:"inside,omitempty"` // the job in whose rank its launcher runs
+	UID       int       `json:"uid"`              // the owner of the file
+	User      string    `json:"user"`
+	From      string    `json:"from"` // the host of its mpiexec
+	Node      string    `json:"node"` // as the job calls it
+	Nodes     int       `json:"nodes"`
+	Size      int       `json:"size"` // ranks of the whole job
+	Ranks     []Seat    `json:"ranks"`
+	Exclusive bool      `json:"exclusive,omitempty"`
+	Since     time.Time `json:"since"`
+	Command   string    `json:"command"`
+}
+
+// A Seat is one rank of a claim with the CPUs of its slots.
+type Seat struct {
+	Rank int   `json:"rank"`
+	CPUs []int `json:"cpus"` // kernel numbers, ascending; none: not known
+}
+
+// A Ticket is a place in the queue (placement.md 6.4, tickets).
+type Ticket struct {
+	Number  int64     `json:"number"` // from 1
+	Job     ID        `json:"job"`
+	UID     int       `json:"uid"` // the owner of the file
+	User    string    `json:"user"`
+	From    string    `json:"from"` // the host of its mpiexec
+	Size    int       `json:"size"` // ranks wanted; 0: as many as there are slots
+	Since   time.Time `json:"since"`
+	Summary string    `json:"summary"`
+}
+
+// A Page is what the ledger of one node holds.
+type Page struct {
+	Node    string // as the user calls it
+	Queue   bool   // it keeps the queue, in Tickets
+	Claims  []Claim
+	Tickets []Ticket
+	Err     string // why it cannot be read; empty: it was
 }
 
 // A Probe is what a helper tells of its machine.
@@ -232,6 +292,7 @@ type RankPlan struct {
 	Rank, Local, App int
 
 	Slots []int // of the node, ascending (placement.md 7.2); reserved also when not pinned
+	Held  []int // the CPUs of its slots, ascending, which no other job may have
 	CPUs  []int // the affinity mask, in kernel numbers, ascending; nil: not pinned
 	Mems  []int // the NUMA nodes memory may come from, ascending; nil: not bound
 }

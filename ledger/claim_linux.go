@@ -45,7 +45,7 @@ type Held struct {
 // only a claim that others can see keeps them off. Its error is returned as it is, and
 // nothing is left behind. *UnusableError says that there can be no claims here.
 func (b *Book) Take(ctx context.Context, c Claim, fits func(others []Claim) error) (*Held, error) {
-	if err := errors.Join(c.check(), checkOwner(c.UID)); err != nil {
+	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
 	registry, err := b.registry(ctx)

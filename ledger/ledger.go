@@ -30,7 +30,6 @@ package ledger
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"remshell/job"
 )
@@ -39,40 +38,12 @@ import (
 // directory its owner, whoever came first, may remove the files of others.
 const Default = "/var/tmp"
 
-// A Claim is what one job holds of one node (placement.md 6.4, job files). All of it but
-// UID is what the claimant says.
-type Claim struct {
-	Job       job.ID    `json:"job"`
-	Inside    job.ID    `json:"inside,omitempty"` // the job in whose rank its launcher runs
-	UID       int       `json:"uid"`              // the owner of the file
-	User      string    `json:"user"`
-	From      string    `json:"from"` // the host of its mpiexec
-	Node      string    `json:"node"` // as the job calls it
-	Nodes     int       `json:"nodes"`
-	Size      int       `json:"size"` // ranks of the whole job
-	Ranks     []Seat    `json:"ranks"`
-	Exclusive bool      `json:"exclusive,omitempty"`
-	Since     time.Time `json:"since"`
-	Command   string    `json:"command"`
-}
-
-// A Seat is where a rank sits.
-type Seat struct {
-	Rank int   `json:"rank"`
-	CPUs []int `json:"cpus"` // numbers of the operating system; none: not bound
-}
-
-// A Ticket is a place in the queue (placement.md 6.4, tickets).
-type Ticket struct {
-	Number  int64     `json:"number"` // from 1; set by Enqueue
-	Job     job.ID    `json:"job"`
-	UID     int       `json:"uid"` // the owner of the file
-	User    string    `json:"user"`
-	From    string    `json:"from"`
-	Size    int       `json:"size"`
-	Since   time.Time `json:"since"`
-	Summary string    `json:"summary"`
-}
+// What the files say.
+type (
+	Claim  = job.Claim
+	Seat   = job.Seat
+	Ticket = job.Ticket
+)
 
 // Use adds up what claims hold of a node, but for those that without is true of.
 func Use(claims []Claim, without func(Claim) bool) job.Use {
@@ -84,6 +55,9 @@ func Use(claims []Claim, without func(Claim) bool) job.Use {
 		u.Procs += len(c.Ranks)
 		u.Taken = u.Taken || c.Exclusive
 		for _, seat := range c.Ranks {
+			if len(seat.CPUs) > 0 {
+				u.Seated++
+			}
 			u.Busy = append(u.Busy, seat.CPUs...)
 		}
 	}

@@ -53,7 +53,7 @@ type Place struct {
 // Enqueue takes the next number. The ticket is locked before anybody can see it.
 // *UnusableError says that there can be no queue here.
 func (b *Book) Enqueue(t Ticket) (*Place, error) {
-	if err := errors.Join(t.check(), checkOwner(t.UID)); err != nil {
+	if err := errors.Join(checkTicket(t), checkOwner(t.UID)); err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
 	registry, err := b.registry(context.Background())

@@ -78,7 +78,7 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	if c.File != name || c.UID != owner {
 		return Claim{}, fmt.Errorf("says it is %q of uid %d, is of uid %d", c.File, c.UID, owner)
 	}
-	if err := c.check(); err != nil {
+	if err := checkClaim(c.Claim); err != nil {
 		return Claim{}, err
 	}
 	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command} {
@@ -96,7 +96,7 @@ func decodeTicket(prefix, name string, owner int, text []byte) (Ticket, error) {
 	if t.File != name || t.UID != owner {
 		return Ticket{}, fmt.Errorf("says it is %q of uid %d, is of uid %d", t.File, t.UID, owner)
 	}
-	if err := t.check(); err != nil {
+	if err := checkTicket(t.Ticket); err != nil {
 		return Ticket{}, err
 	}
 	if t.Number < 1 || t.Number > maxNumber || name != ticketName(prefix, t.Number) {
@@ -108,8 +108,8 @@ func decodeTicket(prefix, name string, owner int, text []byte) (Ticket, error) {
 	return t.Ticket, nil
 }
 
-// check refuses claims no plan can have made.
-func (c Claim) check() error {
+// checkClaim refuses claims no plan can have made.
+func checkClaim(c Claim) error {
 	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkTime(c.Since)); err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (c Claim) check() error {
 	return nil
 }
 
-// check is that of what the ticket says, not of its number.
-func (t Ticket) check() error {
+// checkTicket judges what the ticket says, not of its number.
+func checkTicket(t Ticket) error {
 	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkTime(t.Since))
 }
 

@@ -85,7 +85,7 @@ func (s *seating) seatRanks(n *site, ranks []job.RankPlan, slots []pin.Unit) {
 
 // give lets a rank have its seat, as far as it is to be bound (7.4, 7.5).
 func (s *seating) give(n *site, r *job.RankPlan, seat pin.Seat) {
-	r.Slots = seat.Slots
+	r.Slots, r.Held = seat.Slots, seat.CPUs
 	if !s.req.NoPin && !n.NoPin {
 		r.CPUs = seat.CPUs
 	}

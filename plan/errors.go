@@ -15,6 +15,8 @@ type Error struct {
 	Way       string     // what the user can do
 	Permanent bool       // waiting cannot help (6.2)
 	Position  int        // in the queue, from 1, if the request is to wait there; else 0
+	Wanted    int        // ranks, where it is about room; else 0
+	Free      int        // ranks there is room for
 	Rejected  []job.Note // the nodes that cannot be used now
 
 	At *hostlist.SyntaxError // where the request says so; nil: nowhere in particular

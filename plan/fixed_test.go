@@ -104,7 +104,7 @@ func TestFixedUnavailable(t *testing.T) {
 		snap.Nodes[2].Taken = true
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "waiting could help\n  1 | "+spot) {
+		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "waiting could help: --wait\n  1 | "+spot) {
 			t.Errorf("%s: %v; want %s", spot, err, want)
 		}
 	}

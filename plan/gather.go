@@ -90,6 +90,10 @@ func (s *site) count() {
 	if s.Procs > 0 || len(s.Busy) > 0 {
 		slots := pin.Slots(s.Topology.List(s.CountThreads), s.CPUMap)
 		s.busy = pin.Taken(slots, s.Busy, s.Procs)
+		if s.Seated > 0 { // where they sit is known: others' CPUs need not be guessed for them
+			s.busy = pin.Taken(slots, s.Busy, 0)
+			s.busy = pin.Taken(slots, s.Busy, len(s.busy)+s.Procs-s.Seated)
+		}
 	}
 	s.free = max(0, size-len(s.busy))
 }

@@ -26,8 +26,8 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 	}
 	if req.Wait {
 		failed.Position = snap.Ahead + 1
-	} else if failed.Way += "; waiting could help"; failed.Way[0] == ';' {
-		failed.Way = "waiting could help"
+	} else if failed.Way += "; waiting could help: --wait"; failed.Way[0] == ';' {
+		failed.Way = "waiting could help: --wait"
 	}
 	return failed
 }
@@ -65,7 +65,7 @@ func (s *seating) shortfall(a *area, n int) *Error {
 	room, where := a.unused(), fmt.Sprintf("%s (%s)", count(len(a.sites), "node"), hostlist.Fold(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.sites) < n && a.size >= n*max(1, a.app.Threads) {
 		return &Error{Code: NotEnough, Text: fmt.Sprintf("%s: -ppn %d leaves room for %d on %s",
-			s.tooMany(a, n), most, room, where), Way: "raise -ppn or name more hosts"}
+			s.tooMany(a, n), most, room, where), Way: "raise -ppn or name more hosts", Wanted: n, Free: room}
 	}
 	text := fmt.Sprintf("%s: there are free slots for %d on %s", s.tooMany(a, n), room, where)
 	if causes := s.causes(a); causes != "" {
@@ -82,7 +82,8 @@ func (s *seating) shortfall(a *area, n int) *Error {
 	case s.req.Forbid:
 		share = "take --overbook in place of --nooversubscribe"
 	}
-	return &Error{Code: NotEnough, Text: text, Way: "start fewer ranks, name more hosts, " + slots + ", or " + share}
+	return &Error{Code: NotEnough, Text: text, Wanted: n, Free: room,
+		Way: "start fewer ranks, name more hosts, " + slots + ", or " + share}
 }
 
 // tooMany tells how many ranks do not fit, and of what, if the job has several parts.
@@ -150,5 +151,5 @@ func (s *seating) limited(a *area, n, most int) *Error {
 		verb = "allow"
 	}
 	return &Error{Code: Limits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.tooMany(a, n), strings.Join(by, " and "),
-		verb, most, count(len(a.sites), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts"}
+		verb, most, count(len(a.sites), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
 }

@@ -73,6 +73,7 @@ type node struct {
 	Allowed *[]int `json:"allowed_cpus"`
 
 	Procs int        `json:"procs"`
+	Seats int        `json:"seated,omitempty"` // ours: of procs, those whose CPUs are all in busy_cpus
 	Busy  []int      `json:"busy_cpus"`
 	Taken bool       `json:"exclusive_job"`
 	Load  []*float64 `json:"load"`
@@ -250,6 +251,9 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 	if n.Procs < 0 {
 		return job.Node{}, fmt.Errorf("procs is negative")
 	}
+	if n.Seats < 0 || n.Seats > n.Procs {
+		return job.Node{}, fmt.Errorf("seated is %d of %d procs", n.Seats, n.Procs)
+	}
 	for _, number := range n.CPUMap {
 		if len(topology.Cores) > 0 && !topology.Has(number, n.CountThreads) {
 			return job.Node{}, fmt.Errorf("cpu_map names core %d, which the node lacks", number)
@@ -258,7 +262,7 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 	result := job.Node{
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
 			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots)},
-		Use: job.Use{Procs: n.Procs, Busy: n.Busy, Taken: n.Taken},
+		Use: job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken},
 		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
 			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree}},
 	}

@@ -93,7 +93,7 @@ func nodeOf(n job.Node, up bool) node {
 		overbook = "no"
 	}
 	result := node{
-		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Up: &up, Procs: n.Procs, Busy: n.Busy, Taken: n.Taken,
+		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Up: &up, Procs: n.Procs, Seats: n.Seated, Busy: n.Busy, Taken: n.Taken,
 		RunJobs: &jobs, Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
 		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserMap, Pin: &pins, MemBind: &binds,
 		CountThreads: n.CountThreads, Slots: n.Slots, MaxSlots: n.MaxSlots, Identity: n.Identity,

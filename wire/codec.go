@@ -146,6 +146,7 @@ func (c *codec) rank(r *job.RankPlan) {
 	c.num(&r.Local)
 	c.num(&r.App)
 	c.nums(&r.Slots)
+	c.nums(&r.Held)
 	c.nums(&r.CPUs)
 	c.nums(&r.Mems)
 }
@@ -179,10 +180,45 @@ func (c *codec) probe(p *job.Probe) {
 	c.text(&p.Kernel)
 	c.text(&p.Identity)
 	list(c, &p.Topology.Cores, (*codec).core)
-	for i := range p.Load {
-		c.float(&p.Load[i])
-	}
+	c.load(&p.Load)
 	c.num64(&p.Memory.Total)
 	c.num64(&p.Memory.Available)
 	c.moment(&p.Clock)
+}
+
+func (c *codec) load(p *[3]float64) {
+	for i := range p {
+		c.float(&p[i])
+	}
+}
+
+func (c *codec) claim(p *job.Claim) {
+	c.text((*string)(&p.Job))
+	c.text((*string)(&p.Inside))
+	c.num(&p.UID)
+	c.text(&p.User)
+	c.text(&p.From)
+	c.text(&p.Node)
+	c.num(&p.Nodes)
+	c.num(&p.Size)
+	c.flag(&p.Exclusive)
+	c.moment(&p.Since)
+	c.text(&p.Command)
+	list(c, &p.Ranks, (*codec).seat)
+}
+
+func (c *codec) seat(p *job.Seat) {
+	c.num(&p.Rank)
+	c.nums(&p.CPUs)
+}
+
+func (c *codec) ticket(p *job.Ticket) {
+	c.num64(&p.Number)
+	c.text((*string)(&p.Job))
+	c.num(&p.UID)
+	c.text(&p.User)
+	c.text(&p.From)
+	c.num(&p.Size)
+	c.moment(&p.Since)
+	c.text(&p.Summary)
 }

@@ -22,6 +22,22 @@ func (*Drained) kind() byte  { return 16 }
 func (*Log) kind() byte      { return 17 }
 func (*Ping) kind() byte     { return 18 }
 func (*Bye) kind() byte      { return 19 }
+func (*Taken) kind() byte    { return 20 }
+func (*Release) kind() byte  { return 21 }
+func (*Gate) kind() byte     { return 22 }
+func (*Gated) kind() byte    { return 23 }
+func (*Ungate) kind() byte   { return 24 }
+func (*Survey) kind() byte   { return 25 }
+func (*Surveyed) kind() byte { return 26 }
+func (*Enqueue) kind() byte  { return 27 }
+func (*Queued) kind() byte   { return 28 }
+func (*Dequeue) kind() byte  { return 29 }
+func (*Watch) kind() byte    { return 30 }
+func (*Changed) kind() byte  { return 31 }
+func (*List) kind() byte     { return 32 }
+func (*Listed) kind() byte   { return 33 }
+func (*Alert) kind() byte    { return 34 }
+func (*Alerted) kind() byte  { return 35 }
 
 // blank returns an empty message of a kind, nil for an unknown one.
 func blank(kind byte) Message {
@@ -64,6 +80,38 @@ func blank(kind byte) Message {
 		return new(Ping)
 	case 19:
 		return new(Bye)
+	case 20:
+		return new(Taken)
+	case 21:
+		return new(Release)
+	case 22:
+		return new(Gate)
+	case 23:
+		return new(Gated)
+	case 24:
+		return new(Ungate)
+	case 25:
+		return new(Survey)
+	case 26:
+		return new(Surveyed)
+	case 27:
+		return new(Enqueue)
+	case 28:
+		return new(Queued)
+	case 29:
+		return new(Dequeue)
+	case 30:
+		return new(Watch)
+	case 31:
+		return new(Changed)
+	case 32:
+		return new(List)
+	case 33:
+		return new(Listed)
+	case 34:
+		return new(Alert)
+	case 35:
+		return new(Alerted)
 	}
 	return nil
 }
@@ -97,6 +145,10 @@ func (m *Prepare) fields(c *codec) {
 	c.num(&m.Umask)
 	c.num(&m.Slots)
 	c.flag(&m.Report)
+	c.text(&m.Ledger)
+	c.claim(&m.Claim)
+	c.num(&m.Most)
+	c.flag(&m.Shares)
 }
 
 func (m *Prepared) fields(*codec) {}
@@ -105,6 +157,64 @@ func (m *Refused) fields(c *codec) {
 	c.num(&m.Code)
 	c.text(&m.Reason)
 	c.text(&m.Hint)
+}
+
+func (m *Taken) fields(c *codec) { c.text(&m.Reason) }
+func (m *Release) fields(*codec) {}
+func (m *Gate) fields(c *codec)  { c.text(&m.Ledger) }
+
+func (m *Gated) fields(c *codec) {
+	c.num(&m.Ahead)
+	c.text(&m.Notice)
+}
+
+func (m *Ungate) fields(*codec) {}
+
+func (m *Survey) fields(c *codec) {
+	c.text(&m.Ledger)
+	c.text((*string)(&m.Inside))
+}
+
+func (m *Surveyed) fields(c *codec) {
+	c.num(&m.Use.Procs)
+	c.num(&m.Use.Seated)
+	c.nums(&m.Use.Busy)
+	c.flag(&m.Use.Taken)
+	c.load(&m.Load)
+	c.text(&m.Notice)
+}
+
+func (m *Enqueue) fields(c *codec) {
+	c.text(&m.Ledger)
+	c.ticket(&m.Ticket)
+}
+
+func (m *Queued) fields(c *codec) {
+	c.num(&m.Ahead)
+	c.num(&m.Total)
+	c.text(&m.Err)
+}
+
+func (m *Dequeue) fields(*codec) {}
+func (m *Watch) fields(c *codec) { c.text(&m.Ledger) }
+func (m *Changed) fields(*codec) {}
+func (m *List) fields(c *codec)  { c.text(&m.Ledger) }
+
+func (m *Listed) fields(c *codec) {
+	list(c, &m.Claims, (*codec).claim)
+	list(c, &m.Tickets, (*codec).ticket)
+	c.text(&m.Err)
+}
+
+func (m *Alert) fields(c *codec) {
+	c.text(&m.Ledger)
+	c.text((*string)(&m.Job))
+	c.num(&m.Number)
+}
+
+func (m *Alerted) fields(c *codec) {
+	c.num(&m.Ranks)
+	c.text(&m.Err)
 }
 
 func (m *Start) fields(*codec) {}

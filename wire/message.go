@@ -6,8 +6,13 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 
 	mpiexec                                      helper
 	   | <--------------------------- magic, Hello, Node   version, build; CPUs, load
-	   | Prepare --------------------------------------->  ranks, environment
-	   | <--------------------------- Prepared | Refused   ready | why not
+	   | Gate ------------------------------------------>  queue host only
+	   | <---------------------------------------- Gated   who waits before us
+	   | Survey ---------------------------------------->
+	   | <------------------------------------- Surveyed   what live jobs hold, load
+	   | Prepare --------------------------------------->  ranks, environment, claim
+	   | <------------------- Prepared | Refused | Taken   ready | why not | by whom
+	   | Release | Ungate ------------------------------>  plan again | let others decide
 	   | Start ----------------------------------------->
 	   | <--------------------------- Started, per rank    pid, or why exec failed
 	   | Data(stdin) ----------------------------------->
@@ -19,6 +24,10 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | End ------------------------------------------->  all ranks are over, or shall be
 	   | <-------------------------------------- Drained   nothing of ours is left
 	   | Bye ------------------------------------------->
+
+A request that has to wait says Enqueue to the queue host, and hears Queued whenever
+its position changes; at the head it says Watch to its nodes, and hears Changed when
+it may be worth to try again, from Gate on.
 
 Either side may send Credit and Log at any time. A helper whose input ends before
 Bye ends its ranks: that is how a job dies with its launcher.
@@ -45,10 +54,17 @@ import (
 // Version is the number of this language. Both ends are the same build in
 // practice (the helper is delivered by its launcher), so it is compared for
 // equality only.
-const Version = 1
+const Version = 2
 
 // Window is how many bytes of one stream may be under way without Credit.
 const Window = 64 << 10
+
+// A request that waits says Ping every PingEvery; without any for PingPatience its
+// place is lost.
+const (
+	PingEvery    = 5 * time.Second
+	PingPatience = 15 * time.Second
+)
 
 // A Stream is one of the three standard streams of a rank.
 type Stream int
@@ -99,6 +115,10 @@ type (
 		Umask   int           // of the launcher; negative: leave the node's
 		Slots   int           // of the whole node, S of placement.md section 0
 		Report  bool          // Started shall tell of bindings
+		Ledger  string        // directory of the node's ledger; empty: the default
+		Claim   job.Claim     // what to enter there; its ranks are those of Ranks
+		Most    int           // processes of all jobs that the node allows; negative: no limit
+		Shares  bool          // others' CPUs are no obstacle: a try-out
 	}
 
 	// Prepared says that everything that can fail before a start is done.
@@ -110,6 +130,88 @@ type (
 		Code   int
 		Reason string
 		Hint   string
+	}
+
+	// Taken answers Prepare when another job has, meanwhile, what the plan gives this
+	// one. Nothing is claimed.
+	Taken struct{ Reason string }
+
+	// Release takes a Prepare back: another node had been taken.
+	Release struct{}
+
+	// Gate asks for the gate of the queue, behind which one request at a time decides
+	// (placement.md 6.4). The helper is that of the queue host.
+	Gate struct{ Ledger string }
+
+	// Gated says that it is our turn to decide, and how many requests wait before this
+	// one. With Notice the gate was not to be had, and the decision is not alone.
+	Gated struct {
+		Ahead  int
+		Notice string
+	}
+
+	// Ungate lets the gate go.
+	Ungate struct{}
+
+	// Survey asks what live jobs hold of the node. What belongs to the job Inside, and to
+	// those it is inside of itself, does not count.
+	Survey struct {
+		Ledger string
+		Inside job.ID
+	}
+
+	// Surveyed answers Survey. With Notice the ledger cannot be used: jobs on this node
+	// are not kept apart.
+	Surveyed struct {
+		Use    job.Use
+		Load   [3]float64
+		Notice string
+	}
+
+	// Enqueue puts a request into the queue, whose host the helper's is. The place is
+	// lost when the connection ends, or Ping does not come for PingPatience.
+	Enqueue struct {
+		Ledger string
+		Ticket job.Ticket
+	}
+
+	// Queued tells the position: requests ahead, and all that wait. With Err there is
+	// no place, or no longer.
+	Queued struct {
+		Ahead, Total int
+		Err          string
+	}
+
+	// Dequeue gives the place up.
+	Dequeue struct{}
+
+	// Watch asks for Changed whenever a claim on the node comes or goes.
+	Watch struct{ Ledger string }
+
+	// Changed answers Watch, again and again.
+	Changed struct{}
+
+	// List asks for all that the ledger holds.
+	List struct{ Ledger string }
+
+	// Listed answers List. With Err the ledger cannot be read.
+	Listed struct {
+		Claims  []job.Claim
+		Tickets []job.Ticket
+		Err     string
+	}
+
+	// Alert sends a signal to the ranks of another job on the node, if the user may.
+	Alert struct {
+		Ledger string
+		Job    job.ID
+		Number int
+	}
+
+	// Alerted answers Alert: how many ranks got the signal, or why none did.
+	Alerted struct {
+		Ranks int
+		Err   string
 	}
 
 	// Start lets the prepared ranks go.
@@ -175,7 +277,8 @@ type (
 	// Log is a line of the helper's log, as zerolog wrote it.
 	Log struct{ Line []byte }
 
-	// Ping keeps bytes moving, so that a dead link shows; it has no answer.
+	// Ping tells a helper that keeps a place in the queue that somebody still waits
+	// there: a stopped mpiexec must not stop all others. It has no answer.
 	Ping struct{}
 
 	// Bye ends the conversation; the helper leaves.
