@@ -36,6 +36,8 @@ type Cluster struct {
 	Nodes     []job.NodeDef // ascending by ID
 	Sort      string        // PSINodesSort; empty: not said
 	QueueHost string        // name of the node that keeps the queue; empty: that with the lowest ID
+	Optional  bool          // jobs may start without the queue host: queueRequired is no
+	Ledger    string        // directory of claims and tickets on every node; empty: the default
 }
 
 // IDs finds the number of a user or group by its name.
@@ -62,9 +64,11 @@ func where(file string, line int) string {
 
 // A file is the format. An any may be written in several ways.
 type file struct {
-	PSINodesSort string
-	QueueHost    string
-	Node         []entry
+	PSINodesSort  string
+	QueueHost     string
+	QueueRequired any
+	Ledger        string
+	Node          []entry
 }
 
 // Load reads a cluster file. The error joins an *Error for each fault.
@@ -167,7 +171,14 @@ func (r *reader) unknownKey(line int, path []string) {
 
 // defaults reads what holds for the cluster as a whole.
 func (r *reader) defaults(f *file) {
-	r.cluster.Sort, r.cluster.QueueHost = strings.TrimSpace(f.PSINodesSort), f.QueueHost
+	r.cluster.Sort, r.cluster.QueueHost, r.cluster.Ledger = strings.TrimSpace(f.PSINodesSort), f.QueueHost, f.Ledger
+	required, ok := truth(f.QueueRequired, true)
+	if r.cluster.Optional = !required; !ok {
+		r.fault(r.lines.global["queuerequired"], "queueRequired: %v is not yes or no", f.QueueRequired)
+	}
+	if f.Ledger != "" && !strings.HasPrefix(f.Ledger, "/") {
+		r.fault(r.lines.global["ledger"], "ledger: %q is no absolute path", f.Ledger)
+	}
 	if f.PSINodesSort != "" {
 		if _, err := sort.Parse(r.cluster.Sort, false); err != nil {
 			r.fault(r.lines.global["psinodessort"], "PSINodesSort: %v; allowed: %s", err, strings.Join(sort.Words(false), ", "))

@@ -48,15 +48,8 @@ func (r *reader) either(i int, a string, va any, b string, vb any) (string, any)
 
 // yes reads yes, no, true or false.
 func (r *reader) yes(i int, key string, value any, otherwise bool) bool {
-	switch v := value.(type) {
-	case nil:
-		return otherwise
-	case bool:
+	if v, ok := truth(value, otherwise); ok {
 		return v
-	case string:
-		if strings.EqualFold(v, "yes") || strings.EqualFold(v, "no") {
-			return strings.EqualFold(v, "yes")
-		}
 	}
 	allowed := "yes or no"
 	if key == "overbook" {
@@ -72,6 +65,19 @@ func quoted(value any) any {
 		return strconv.Quote(text)
 	}
 	return value
+}
+
+// truth is what yes, no, true or false say, or what holds when nothing was said.
+func truth(value any, otherwise bool) (v, ok bool) {
+	switch v := value.(type) {
+	case nil:
+		return otherwise, true
+	case bool:
+		return v, true
+	case string:
+		return strings.EqualFold(v, "yes"), strings.EqualFold(v, "yes") || strings.EqualFold(v, "no")
+	}
+	return otherwise, false
 }
 
 // limit reads a number or "any"; nil is any.
