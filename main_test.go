@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"remshell/cli"
@@ -20,7 +21,9 @@ func TestMain(m *testing.M) {
 // The scripts tell what a user types and reads, on this machine alone.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", Setup: func(e *testscript.Env) error {
-		e.Setenv("GORACE", "atexit_sleep_ms=0") // else every mpiexec and helper sleeps a second
-		return nil
+		e.Setenv("GORACE", "atexit_sleep_ms=0")       // else every mpiexec and helper sleeps a second
+		ledger := filepath.Join(e.WorkDir, ".ledger") // scripts run side by side, each as if alone
+		e.Setenv("MPIEXEC_LEDGER", ledger)
+		return os.Mkdir(ledger, 0o755)
 	}})
 }

@@ -79,6 +79,7 @@ type job struct {
 	env   []string      // beside that of the test
 	stdin io.Reader     // nil: /dev/null
 	limit time.Duration // 0: a minute; then it is killed and the test fails
+	uid   int           // whose job it is; 0: root's
 }
 
 // A result is what came of a job.
@@ -109,7 +110,12 @@ func (b *bed) start(t *testing.T, j job) *running {
 		j.limit = time.Minute
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.limit)
-	r := &running{cmd: b.Command(ctx, j.env, binary, j.args...), began: time.Now()}
+	words := append([]string{binary}, j.args...)
+	if j.uid != 0 {
+		id := strconv.Itoa(j.uid)
+		words = append([]string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups"}, words...)
+	}
+	r := &running{cmd: b.Command(ctx, j.env, words[0], words[1:]...), began: time.Now()}
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = j.stdin, &r.out, &r.err
 	r.cmd.WaitDelay = 3 * time.Second // for what still holds our pipes
 	if err := r.cmd.Start(); err != nil {

@@ -18,12 +18,13 @@ import (
 
 // Environ is the environment of a command on the head: ours, without what would lead an
 // SSH client to keys of the machine, with the head's home and what is given, which wins.
+// Hosts that are this machine have a ledger of their own all the same: the state folder.
 func (f *Field) Environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
 		env = append(env, "HOME="+homeDir())
 	} else {
-		env = append(env, "HOME="+f.Home, "PATH="+f.path("bin")+":"+os.Getenv("PATH"))
+		env = append(env, "HOME="+f.Home, "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
 	}
 	return append(env, more...)
 }

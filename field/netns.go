@@ -169,6 +169,7 @@ func (f *Field) fstab(o Options) string {
 		"field /proc proc nosuid,nodev,noexec",
 		"field /dev/shm tmpfs mode=1777",
 		"field /tmp tmpfs mode=1777",
+		"field /var/tmp tmpfs mode=1777",
 	}
 	if o.SharedHome {
 		lines = append(lines, quote(f.Home)+" "+home+" none bind")

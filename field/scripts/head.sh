@@ -19,6 +19,7 @@ done
 (
 	cd "$FIELD_REPO"
 	mount --bind "$FIELD_STATE/home" "$FIELD_HOME"
+	mount -t tmpfs -o mode=1777 field /var/tmp
 	if [ ! -e "$FIELD_REPO/go.mod" ]; then
 		mkdir -p "$FIELD_REPO"
 		mount -c --bind . "$FIELD_REPO"
