@@ -151,5 +151,8 @@ func (s *session) checkDrained() {
 		return
 	}
 	s.drained = true
-	s.conn.Send(&wire.Drained{})
+	s.clerk.do(func() {
+		s.clerk.release() // first, so that the next job finds the CPUs free
+		s.conn.Send(&wire.Drained{})
+	})
 }

@@ -95,6 +95,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.probe()
 	go s.read()
 	err := s.run(ctx)
+	s.clerk.close()
 	s.guard.release()
 	c.Close()
 	return err
@@ -118,12 +119,14 @@ type session struct {
 	byPID   map[int]*rank
 	pmi     *pmiserver.Server
 	fences  *fences
+	clerk   *clerk
 
 	stopForking  *atomic.Bool  // the starter shall start no more
 	hurry        chan struct{} // closed when the job is being ended
 	moreChildren chan struct{} // the reaper may find children again
 
 	guard     guard   // of a helper inside mpiexec, while ranks run
+	watching  bool    // the link to mpiexec is watched
 	running   bool    // Start was carried out
 	forking   bool    // the starter is at work
 	reporting int     // ranks that were reaped and not yet reported
@@ -149,6 +152,10 @@ type (
 		at     time.Time
 		failed *startError // it does not run; only r is set then
 	}
+	claimedEvent struct { // by the clerk, unless somebody was faster
+		m     *wire.Prepare
+		taken *takenError
+	}
 	forkingEnded struct{}
 	guardDue     struct{}
 	reapedEvent  struct {
@@ -165,7 +172,7 @@ type (
 )
 
 func newSession(c *wire.Conn, sys System) *session {
-	return &session{
+	s := &session{
 		conn:      c,
 		sys:       sys,
 		log:       sys.Log.Output(logWriter{c}),
@@ -182,6 +189,8 @@ func newSession(c *wire.Conn, sys System) *session {
 		hurry:        make(chan struct{}),
 		moreChildren: make(chan struct{}, 1),
 	}
+	s.clerk = newClerk(s)
+	return s
 }
 
 // tell gives run an event, unless run has returned.
@@ -232,6 +241,8 @@ func (s *session) step(event any) {
 		}
 	case linkDead:
 		s.lose(fmt.Errorf("mpiexec has not been reachable for %v", e.silent))
+	case claimedEvent:
+		s.claimed(e)
 	case forkedEvent:
 		s.forked(e)
 	case forkingEnded:
@@ -259,8 +270,12 @@ func (s *session) step(event any) {
 
 func (s *session) frame(m wire.Message) {
 	switch m := m.(type) {
+	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Ping:
+		s.book(m)
 	case *wire.Prepare:
-		s.accept(m)
+		s.clerk.do(func() { s.tell(claimedEvent{m, s.clerk.claim(m)}) })
+	case *wire.Release:
+		s.release()
 	case *wire.Start:
 		s.start()
 	case *wire.Data:
@@ -278,10 +293,36 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Bye:
 		s.over = true
 		s.end(0, s.grace())
-	case *wire.Ping:
 	default:
 		s.log.Warn().Msgf("mpiexec sent %T: ignored", m)
 	}
+}
+
+// book passes to the clerk what is about the ledger.
+func (s *session) book(m wire.Message) {
+	c := s.clerk
+	c.do(func() {
+		switch m := m.(type) {
+		case *wire.Gate:
+			c.enter(m)
+		case *wire.Ungate:
+			c.ungate()
+		case *wire.Survey:
+			c.survey(m)
+		case *wire.Enqueue:
+			c.enqueue(m)
+		case *wire.Dequeue:
+			c.dequeue()
+		case *wire.Watch:
+			c.watch(m)
+		case *wire.List:
+			c.list(m)
+		case *wire.Alert:
+			c.alert(m)
+		case *wire.Ping:
+			c.ping()
+		}
+	})
 }
 
 func (s *session) credit(m *wire.Credit) {

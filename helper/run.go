@@ -17,6 +17,27 @@ import (
 	"remshell/wire"
 )
 
+// claimed goes on with a Prepare for which the clerk has made the claim.
+func (s *session) claimed(e claimedEvent) {
+	switch {
+	case s.over:
+	case e.taken != nil:
+		s.conn.Send(&wire.Taken{Reason: e.taken.reason})
+	default:
+		s.accept(e.m)
+	}
+}
+
+// release forgets a Prepare: the job was planned anew.
+func (s *session) release() {
+	if s.running {
+		return
+	}
+	s.prepare, s.ranks, s.pmi = nil, nil, nil
+	clear(s.byRank)
+	s.clerk.do(s.clerk.release)
+}
+
 // accept prepares what can fail before anything starts: working directories,
 // programs, environments. The answer is Prepared or Refused.
 func (s *session) accept(m *wire.Prepare) {
@@ -39,7 +60,10 @@ func (s *session) accept(m *wire.Prepare) {
 		s.byRank[plan.Rank] = r
 	}
 	s.pmi = s.newPMI(m)
-	watchLink(s.sys, m.Silence, s)
+	if !s.watching {
+		s.watching = true
+		watchLink(s.sys, m.Silence, s)
+	}
 	s.conn.Send(&wire.Prepared{})
 }
 

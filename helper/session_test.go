@@ -98,7 +98,8 @@ func (k *talk) prepare(scripts ...string) {
 // prepareAs is prepare with further wishes.
 func (k *talk) prepareAs(change func(*wire.Prepare), scripts ...string) {
 	k.t.Helper()
-	m := &wire.Prepare{Job: "test", Size: len(scripts), Nodes: 1, Name: "here", Umask: -1, Grace: 100 * time.Millisecond, Stdin: []int{0}}
+	m := &wire.Prepare{Job: "test", Size: len(scripts), Nodes: 1, Name: "here", Umask: -1, Grace: 100 * time.Millisecond, Stdin: []int{0},
+		Ledger: k.t.TempDir(), Most: -1}
 	for i, script := range scripts {
 		m.Apps = append(m.Apps, job.App{Argv: []string{"/bin/sh", "-c", script}, Dir: "/"})
 		m.Ranks = append(m.Ranks, job.RankPlan{Rank: i, Local: i, App: i})
@@ -411,7 +412,7 @@ func TestRefusals(t *testing.T) {
 		{"/bin/true", "/etc/passwd", 127, "not a directory"},
 	} {
 		k := newTalk(t)
-		k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{test.argv}, Dir: test.dir}}, Ranks: []job.RankPlan{{}}})
+		k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Ledger: t.TempDir(), Most: -1, Apps: []job.App{{Argv: []string{test.argv}, Dir: test.dir}}, Ranks: []job.RankPlan{{}}})
 		refused := hear[*wire.Refused](k)
 		if refused.Code != test.code || !strings.Contains(refused.Reason, test.reason) {
 			t.Errorf("%s in %s: refused with %d %q, want %d %q", test.argv, test.dir, refused.Code, refused.Reason, test.code, test.reason)
@@ -439,7 +440,7 @@ func TestFailedExecs(t *testing.T) {
 		{write("junk", "\x7fELF\x00junk"), 126, "exec format error"},
 	} {
 		k := newTalk(t)
-		k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{test.program}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+		k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Ledger: t.TempDir(), Most: -1, Apps: []job.App{{Argv: []string{test.program}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
 		hear[*wire.Prepared](k)
 		k.conn.Send(&wire.Start{})
 		if m := hear[*wire.Started](k); m.Code != test.code || !strings.Contains(m.Err, test.reason) {
@@ -455,7 +456,7 @@ func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := newTalk(t)
-	k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{script, "x y"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Ledger: t.TempDir(), Most: -1, Apps: []job.App{{Argv: []string{script, "x y"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
 	hear[*wire.Prepared](k)
 	k.conn.Send(&wire.Start{})
 	if exit := hear[*wire.Exited](k).Exit; exit.Code != 6 || k.out[0] != "ran with x y\n" {

@@ -1,0 +1,374 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/ledger"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+/*
+A clerk keeps the node's ledger for one session: what the job claims here, its place in
+the queue, the gate. It does one thing after the other on a goroutine of its own, since
+it may have to wait for a lock, and what it holds is let go when the session ends.
+
+	session --do--> clerk --> package ledger
+	   mpiexec <-- Gated, Surveyed, Queued, Changed, Listed
+*/
+type clerk struct {
+	s     *session
+	ctx   context.Context // ends with the session
+	stop  context.CancelFunc
+	tasks chan func()
+	done  chan struct{} // closed when the clerk has let everything go
+
+	book  *ledger.Book // nil: not opened yet
+	gate  *ledger.Gate
+	held  *ledger.Held
+	place *ledger.Place
+	turn  func()      // ends the wait for our turn
+	heard *time.Timer // runs out when nobody waits any more
+	last  wire.Queued // what mpiexec was told
+}
+
+func newClerk(s *session) *clerk {
+	c := &clerk{s: s, tasks: make(chan func(), 16), done: make(chan struct{})}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	go func() {
+		defer close(c.done)
+		defer c.letGo()
+		for {
+			select {
+			case task := <-c.tasks:
+				task()
+			case <-c.ctx.Done():
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// do has a task done behind those before it. Tasks that come after close are dropped.
+func (c *clerk) do(task func()) {
+	select {
+	case c.tasks <- task:
+	case <-c.ctx.Done():
+	}
+}
+
+// close lets everything go and waits until that is done.
+func (c *clerk) close() {
+	c.stop()
+	<-c.done
+}
+
+func (c *clerk) letGo() {
+	c.release()
+	c.ungate()
+	c.dequeue()
+}
+
+// open finds the ledger, once.
+func (c *clerk) open(dir string) (*ledger.Book, error) {
+	if c.book != nil {
+		return c.book, nil
+	}
+	book, err := ledger.Open(dir, identity(c.s.sys.Root))
+	c.book = book
+	return book, err
+}
+
+// survey tells what other jobs hold of the node. What cannot be read is nothing, with a
+// notice.
+func (c *clerk) survey(m *wire.Survey) {
+	answer := &wire.Surveyed{Load: loads(readLine(c.s.sys.Root, "proc/loadavg"))}
+	claims, err := c.claims(m.Ledger)
+	if err != nil {
+		answer.Notice = err.Error()
+	}
+	answer.Use = ledger.Use(unrelated(claims, m.Inside), nil)
+	c.s.conn.Send(answer)
+}
+
+func (c *clerk) claims(dir string) ([]job.Claim, error) {
+	book, err := c.open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return book.Claims()
+}
+
+// unrelated are the claims of jobs inside of which we are not: a rank's own launch may
+// use what the rank has.
+func unrelated(claims []job.Claim, inside job.ID) []job.Claim {
+	outer := make(map[job.ID]bool)
+	for id := inside; id != "" && !outer[id]; {
+		outer[id] = true
+		i := slices.IndexFunc(claims, func(c job.Claim) bool { return c.Job == id })
+		if id = ""; i >= 0 {
+			id = claims[i].Inside
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(claims), func(c job.Claim) bool { return outer[c.Job] })
+}
+
+// A takenError says who was faster.
+type takenError struct{ reason string }
+
+func (e *takenError) Error() string { return e.reason }
+
+// claim enters the job in the ledger. The error is that of somebody faster; where the
+// ledger cannot be used, which the survey has told, the job goes on without a claim.
+func (c *clerk) claim(m *wire.Prepare) *takenError {
+	c.release()
+	book, err := c.open(m.Ledger)
+	if err != nil {
+		return nil
+	}
+	claim := m.Claim
+	claim.UID = os.Geteuid() // not the launcher's: the login may be another user's
+	for _, r := range m.Ranks {
+		claim.Ranks = append(claim.Ranks, job.Seat{Rank: r.Rank, CPUs: r.Held})
+	}
+	c.held, err = book.Take(c.ctx, claim, func(others []job.Claim) error { return conflict(m, claim, others) })
+	var taken *takenError
+	if errors.As(err, &taken) {
+		return taken
+	}
+	if err != nil {
+		c.s.log.Warn().Err(err).Msg("no claim: other jobs may use the same CPUs")
+	} else if c.held.Warning != nil {
+		c.s.log.Info().Err(c.held.Warning).Msg("claimed without the registry lock")
+	}
+	return nil
+}
+
+// conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
+// 11), against what they hold now.
+func conflict(m *wire.Prepare, mine job.Claim, others []job.Claim) error {
+	others = unrelated(others, mine.Inside)
+	use := ledger.Use(others, nil)
+	switch {
+	case use.Taken:
+		return &takenError{"used exclusively by another job"}
+	case mine.Exclusive && len(others) > 0:
+		return &takenError{fmt.Sprintf("not idle: job %s runs there", others[0].Job)}
+	case m.Most >= 0 && use.Procs+len(mine.Ranks) > m.Most:
+		return &takenError{fmt.Sprintf("%d of at most %d processes running", use.Procs, m.Most)}
+	case m.Shares:
+		return nil
+	}
+	busy := make(map[int]bool, len(use.Busy))
+	for _, cpu := range use.Busy {
+		busy[cpu] = true
+	}
+	for _, r := range mine.Ranks {
+		for _, cpu := range r.CPUs {
+			if busy[cpu] {
+				return &takenError{fmt.Sprintf("CPU %d was taken by another job", cpu)}
+			}
+		}
+	}
+	return nil
+}
+
+// release gives up what the job claims here.
+func (c *clerk) release() {
+	if c.held != nil {
+		c.held.Release()
+		c.held = nil
+	}
+}
+
+// enter waits for the gate and tells who waits before us.
+func (c *clerk) enter(m *wire.Gate) {
+	answer := &wire.Gated{}
+	book, err := c.open(m.Ledger)
+	if err == nil {
+		c.gate, err = book.Gate(c.ctx)
+	}
+	if err == nil {
+		err = c.gate.Warning
+	}
+	if err != nil {
+		answer.Notice = err.Error()
+	}
+	if book != nil {
+		answer.Ahead, _, _ = c.position()
+	}
+	c.s.conn.Send(answer)
+}
+
+func (c *clerk) ungate() {
+	if c.gate != nil {
+		c.gate.Open()
+		c.gate = nil
+	}
+}
+
+// position counts the requests ahead of ours, and all that wait. A request without a
+// place has all of them ahead.
+func (c *clerk) position() (ahead, total int, err error) {
+	tickets, err := c.book.Tickets()
+	total = len(tickets)
+	if err != nil || c.place == nil {
+		return total, total, err
+	}
+	ahead, err = c.place.Ahead()
+	return ahead, total, err
+}
+
+// enqueue takes a place in the queue.
+func (c *clerk) enqueue(m *wire.Enqueue) {
+	c.dequeue()
+	book, err := c.open(m.Ledger)
+	if err == nil {
+		m.Ticket.UID = os.Geteuid()
+		c.place, err = book.Enqueue(m.Ticket)
+	}
+	if err != nil {
+		c.s.conn.Send(&wire.Queued{Err: err.Error()})
+		return
+	}
+	c.heard = time.AfterFunc(wire.PingPatience, func() { c.do(c.expire) })
+	c.last = wire.Queued{Ahead: -1}
+	c.tellPosition()
+	c.awaitTurn()
+}
+
+// awaitTurn tells of every change ahead of us.
+func (c *clerk) awaitTurn() {
+	ctx, stop := context.WithCancel(c.ctx)
+	over := make(chan struct{})
+	place := c.place
+	go func() {
+		defer close(over)
+		place.Turn(ctx, func(int) {
+			select {
+			case c.tasks <- c.tellPosition:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	c.turn = func() { stop(); <-over }
+}
+
+// tellPosition tells mpiexec where it stands, if that is news.
+func (c *clerk) tellPosition() {
+	if c.place == nil {
+		return
+	}
+	var now wire.Queued
+	var err error
+	if now.Ahead, now.Total, err = c.position(); err != nil {
+		now.Err = err.Error()
+	}
+	if now != c.last {
+		c.last = now
+		c.s.conn.Send(&now)
+	}
+}
+
+// ping notes that somebody still waits.
+func (c *clerk) ping() {
+	if c.place != nil {
+		c.heard.Reset(wire.PingPatience)
+		c.tellPosition()
+	}
+}
+
+// expire gives a place up for which nobody seems to wait: it stops all others.
+func (c *clerk) expire() {
+	if c.place != nil {
+		c.dequeue()
+		c.s.conn.Send(&wire.Queued{Err: fmt.Sprintf("no sign of life for %v", wire.PingPatience)})
+	}
+}
+
+func (c *clerk) dequeue() {
+	if c.place != nil {
+		c.heard.Stop()
+		c.turn()
+		c.place.Leave()
+		c.place = nil
+	}
+}
+
+// watch tells of every change of the claims here, until the session ends.
+func (c *clerk) watch(m *wire.Watch) {
+	book, err := c.open(m.Ledger)
+	if err != nil {
+		return // mpiexec tries again now and then anyway
+	}
+	go func() {
+		if err := book.Watch(c.ctx, func() { c.s.conn.Send(&wire.Changed{}) }); err != nil && c.ctx.Err() == nil {
+			c.s.log.Warn().Err(err).Msg("changes of claims go unnoticed")
+		}
+	}()
+}
+
+// list tells all that the ledger holds.
+func (c *clerk) list(m *wire.List) {
+	answer := &wire.Listed{}
+	claims, err := c.claims(m.Ledger)
+	if err == nil {
+		answer.Claims = claims
+		answer.Tickets, err = c.book.Tickets()
+	}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	c.s.conn.Send(answer)
+}
+
+// alert sends a signal to the ranks of a job of the same user (or of any, if we are root).
+func (c *clerk) alert(m *wire.Alert) {
+	answer := &wire.Alerted{}
+	claims, err := c.claims(m.Ledger)
+	if err == nil {
+		answer.Ranks, err = strike(claims, m.Job, unix.Signal(m.Number))
+	}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	c.s.conn.Send(answer)
+}
+
+// strike finds the ranks of a job by what their environment says, and signals the process
+// group of each (SIG-6).
+func strike(claims []job.Claim, id job.ID, number unix.Signal) (ranks int, err error) {
+	i := slices.IndexFunc(claims, func(c job.Claim) bool { return c.Job == id })
+	switch {
+	case i < 0:
+		return 0, nil // it has none here
+	case claims[i].UID != os.Geteuid() && os.Geteuid() != 0:
+		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", id, claims[i].UID)
+	}
+	marked := proc.Marked("MPIEXEC_JOBID=" + string(id))
+	for _, pid := range marked {
+		parent, _, _ := proc.Stat(pid)
+		group, _ := unix.Getpgid(pid)
+		if group != pid || slices.Contains(marked, parent) {
+			continue // a child of a rank
+		}
+		if err = unix.Kill(-pid, number); err == nil {
+			ranks++
+		}
+	}
+	if ranks > 0 {
+		err = nil
+	}
+	return ranks, err
+}
