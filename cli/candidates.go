@@ -42,9 +42,6 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 	if err != nil {
 		return choice.Warnings, err
 	}
-	if err := unavailable(in, choice); err != nil && !line.Job.Plan && !line.Job.DryRun {
-		return choice.Warnings, err
-	}
 	req.Placing = choice.Placing
 	if err := shares(req, in, line, choice); err != nil {
 		return choice.Warnings, err
@@ -98,28 +95,6 @@ func shares(req *job.Request, in psi.Input, line Line, choice psi.Choice) error 
 		tellShare(req, app, given)
 	}
 	return nil
-}
-
-// unavailable refuses what a run cannot do yet. Nothing is swallowed silently.
-func unavailable(in psi.Input, choice psi.Choice) error {
-	asked := func(flag *bool) bool { return flag != nil && *flag }
-	by := func(flag *bool, name, variable string) string {
-		if asked(flag) {
-			return name
-		}
-		return variable
-	}
-	var errs []error
-	refuse := func(what string) {
-		errs = append(errs, &UsageError{what + " is not available yet in a run, only with --plan", "leave it out"})
-	}
-	if choice.Wait {
-		refuse(by(in.Flags.Wait, "--wait", "PSI_WAIT"))
-	}
-	if choice.Exclusive && !choice.Overbook {
-		refuse(by(in.Flags.Exclusive, "--exclusive", "PSI_EXCLUSIVE"))
-	}
-	return errors.Join(errs...)
 }
 
 // listed are the hosts of -host and -hostfile, each once, in the order of first

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"os"
@@ -13,7 +14,7 @@ import (
 // thisMachine finds out under which names and addresses hosts of a list may mean
 // this machine, without asking any name server. The working directory may be gone.
 func thisMachine(sys System) Here {
-	here := Here{User: job.User{UID: os.Getuid(), GID: os.Getgid()}}
+	here := Here{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
 	here.User.GIDs, _ = os.Getgroups()
 	here.Dir, here.NoDir = sys.Getwd()
 	name, err := os.Hostname()
@@ -26,6 +27,16 @@ func thisMachine(sys System) Here {
 	}
 	here.Addrs = sync.OnceValue(interfaceAddrs)
 	return here
+}
+
+// userName is what the user is called: the environment speaks first, as a static program
+// cannot ask LDAP (see doc/design.md).
+func userName(sys System) string {
+	name := cmp.Or(sys.getenv("USER"), sys.getenv("LOGNAME"))
+	if name == "" && sys.FS != nil {
+		name = passwdEntry(sys, os.Getuid())[0]
+	}
+	return name
 }
 
 func interfaceAddrs() (addrs []netip.Addr) {

@@ -154,7 +154,13 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if err != nil {
 		return 0, err
 	}
-	req, warnings, err := request(line, scene{sys.Environ, thisMachine(sys), site, opener(sys)})
+	if asksOfJobs(line.Job) {
+		if line, err = hostsForProgram(line); err != nil {
+			return 0, err
+		}
+	}
+	sc := scene{sys.Environ, thisMachine(sys), site, remembering(opener(sys))}
+	req, warnings, err := request(line, sc)
 	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
 		return showPlan(line, sys, state.Outcome{Warnings: warnings, Err: err, Request: req}, wayOf(nil))
 	}
@@ -173,9 +179,13 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if line.Job.SaveState != "" {
 		env.Seen = func(snap job.Snapshot) { save(line.Job.SaveState, req, snap, env.Say) }
 	}
+	if asksOfJobs(line.Job) {
+		return tellOfJobs(ctx, line, sys, req, env)
+	}
 	if line.Job.Plan || line.Job.DryRun {
 		return look(ctx, line, sys, req, warnings, env)
 	}
+	env.Again = again(line, sys, sc, req)
 	display(line, req, &env)
 	for _, w := range warnings {
 		env.Say(w.Text)
@@ -191,9 +201,11 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 }
 
 // guardOf is how the guard of a job on one node is called; nil for more nodes, where the
-// helper here is a process of its own.
+// helper here is a process of its own. So it is for a job that may wait: stopped
+// together with mpiexec, its helper would keep the place in the queue.
 func guardOf(req job.Request) []string {
-	if len(req.Nodes) != 1 || !req.Nodes[0].Local || runtime.GOOS != "linux" {
+	elsewhere := req.Queue.Host != nil && (len(req.Nodes) != 1 || !req.Queue.Host.Same(req.Nodes[0]))
+	if len(req.Nodes) != 1 || !req.Nodes[0].Local || req.Wait || elsewhere || runtime.GOOS != "linux" {
 		return nil
 	}
 	return []string{guardArg, string(req.Job), strconv.FormatInt(req.Limits.Grace.Milliseconds(), 10)}

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -82,7 +83,7 @@ func Parse(args []string) (Line, error) {
 		if err := fill(given, nil, &s.SectionOptions, &s.SharedOptions); err != nil {
 			return Line{}, UsageErrors{err}
 		}
-		if _, ok := s.Origin("n"); !ok || s.N > 0 || line.Job.Plan {
+		if _, ok := s.Origin("n"); !ok || s.N > 0 || planning(sections) {
 			line.Sections = append(line.Sections, s)
 		}
 	}
@@ -123,13 +124,14 @@ func mistakes(sections []scanned) []error {
 	return all
 }
 
-// planning reports whether the line asks for a plan alone, which needs no program.
+// programless are the options that start nothing, so that no program need be named.
+var programless = []string{"plan", "dry-run", "ps", "queue", "status", "signal"}
+
+// planning reports whether the line only asks for something.
 func planning(sections []scanned) bool {
 	for _, s := range sections {
-		for _, name := range []string{"plan", "dry-run"} {
-			if _, ok := origin(s.given, name); ok {
-				return true
-			}
+		if slices.ContainsFunc(programless, func(name string) bool { _, ok := origin(s.given, name); return ok }) {
+			return true
 		}
 	}
 	return false

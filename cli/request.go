@@ -49,7 +49,7 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		Skip: j.SkipUnreachable,
 		Ends: ends(j),
 		Limits: job.Limits{
-			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Grace: defaultGrace,
+			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.most(), Grace: defaultGrace,
 		},
 	}
 	if j.KillGrace != nil {
@@ -82,6 +82,7 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		req.Skip = j.SkipUnreachable // the user wrote these hosts down (SSH-6)
 		err = told.apply(&req, list)
 	}
+	req.Queue = sc.queue(req, j)
 	return req, warnings, err
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"remshell/hostlist"
 )
 
@@ -84,6 +86,49 @@ func (o *Option) canonical(value string) string {
 		}
 	}
 	return value
+}
+
+// A SignalJob is a signal and the job that is to get it.
+type SignalJob struct {
+	Number int // 0: not given
+	Job    string
+}
+
+func (s *SignalJob) UnmarshalText(text []byte) error {
+	name, id, _ := strings.Cut(string(text), "=")
+	number, err := strconv.Atoi(name)
+	if err != nil {
+		number = int(unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG")))
+	}
+	if number < 1 || number > 64 {
+		return fmt.Errorf("%q is no signal; name one (TERM, USR1) or give its number", name)
+	}
+	if id == "" {
+		return errors.New("no job is named; mpiexec --ps lists them")
+	}
+	*s = SignalJob{number, id}
+	return nil
+}
+
+// Wait is whether to queue, "yes" or "no", or the longest time to.
+type Wait string
+
+func (w *Wait) UnmarshalText(text []byte) error {
+	*w = Wait(strings.ToLower(string(text)))
+	if *w == "yes" || *w == "no" {
+		return nil
+	}
+	d, err := parseSeconds(string(text))
+	if err == nil && d == 0 {
+		err = fmt.Errorf("%q is no time at all", text)
+	}
+	return err
+}
+
+// most is the longest time to wait; zero: no limit.
+func (w Wait) most() time.Duration {
+	d, _ := parseSeconds(string(w))
+	return d
 }
 
 // Seconds is a length of time, written as seconds (90, 0.5), with units

@@ -1,12 +1,10 @@
 package launch
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"remshell/job"
@@ -61,71 +59,6 @@ func (f *fleet) data(n *node, m *wire.Data) {
 	}
 }
 
-// prepare hands every node its part and waits until all are ready: all, or none.
-func (f *fleet) prepare(ctx context.Context, req job.Request, p job.Plan) error {
-	f.hub = newHub(p.Job, f.nodes)
-	if f.env.Report {
-		f.bound = newBindings(f.env.Err, p.Size)
-	}
-	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
-	f.feed = newFeeder(0, f.nodeOf(0), f.env.In)
-	for _, n := range f.nodes {
-		go f.read(n)
-	}
-	local := f.localAddress()
-	for i, n := range f.nodes {
-		n.conn.Send(f.preparation(req, p, i, local))
-	}
-	var refused []job.Failure
-	for waiting := len(f.nodes); waiting > 0; {
-		events := f.events.take(ctx, time.Time{})
-		if len(events) == 0 {
-			return context.Cause(ctx)
-		}
-		for _, event := range events {
-			answered, err := f.ready(event)
-			if answered {
-				waiting--
-			}
-			if err != nil {
-				refused = append(refused, *err)
-			}
-		}
-	}
-	return refusal(refused)
-}
-
-// ready judges what a node says to Prepare: whether that was its answer, and why it
-// refuses.
-func (f *fleet) ready(event any) (answered bool, refused *job.Failure) {
-	fail := func(n *node, code int, hint, format string, args ...any) (bool, *job.Failure) {
-		return true, &job.Failure{Node: n.def.Name, Err: &StartError{fmt.Sprintf(format, args...), hint, code}}
-	}
-	switch e := event.(type) {
-	case ended:
-		return fail(e.from, ExitInternal, "", "lost contact before the start (%s)", reasonOf(e.err))
-	case said:
-		switch m := e.m.(type) {
-		case *wire.Prepared:
-			return true, nil
-		case *wire.Refused:
-			return fail(e.from, m.Code, m.Hint, "%s", m.Reason)
-		}
-		return fail(e.from, ExitInternal, "", "helper: unexpected %T", e.m)
-	}
-	return false, nil
-}
-
-// refusal makes one error of all refusals: equal reasons once, with their nodes. The
-// code is that of the first node in their order.
-func refusal(refused []job.Failure) error {
-	if len(refused) == 0 {
-		return nil
-	}
-	slices.SortFunc(refused, func(a, b job.Failure) int { return cmp.Compare(a.Node, b.Node) })
-	return &HostsError{Failed: refused}
-}
-
 // A StartError is a program that cannot be started somewhere. Code is the exit code
 // it stands for.
 type StartError struct {
@@ -138,22 +71,54 @@ func (e *StartError) Error() string { return e.Text }
 // Hint is what to do about it.
 func (e *StartError) Hint() string { return e.Way }
 
-// preparation is what node i of the plan has to know.
-func (f *fleet) preparation(req job.Request, p job.Plan, i int, local string) *wire.Prepare {
-	np := p.Nodes[i]
+// preparation is what a node of the plan has to know.
+func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepare {
+	p, np := f.plan, f.plan.Nodes[n.index]
 	m := &wire.Prepare{
-		Job: p.Job, Size: p.Size, Nodes: len(p.Nodes), Index: i, Name: np.Name, Mapping: p.Mapping,
+		Job: p.Job, Size: p.Size, Nodes: len(p.Nodes), Index: n.index, Name: np.Name, Mapping: p.Mapping,
 		Base: req.Base, Apps: req.Apps, Ranks: np.Ranks,
-		Grace: req.Limits.Grace, Silence: f.silence(f.nodes[i]), Umask: f.env.Umask,
-		Slots: f.nodes[i].size(), Report: f.bound != nil,
+		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
+		Slots: n.size(), Report: f.env.Report,
+		Ledger: req.Queue.Ledger, Claim: claim(req, p, n), Most: -1, Shares: req.Nameless && !req.Forbid,
+	}
+	if n.def.MaxProcs != nil {
+		m.Most = *n.def.MaxProcs
 	}
 	if f.env.In != nil && np.Ranks[0].Rank == 0 {
 		m.Stdin = []int{0}
 	}
-	if f.nodes[i].def.Local && len(f.nodes) > 1 {
+	if n.def.Local && len(f.nodes) > 1 {
 		m.Address = local
 	}
 	return m
+}
+
+// claim is what the ledger of a node will say of the job; the helper adds the ranks.
+func claim(req job.Request, p job.Plan, n *node) job.Claim {
+	c := job.Claim{
+		Job: p.Job, UID: req.User.UID, User: req.User.Name, From: req.Queue.From, Node: n.def.Name,
+		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: command(req),
+	}
+	if n.def.Local {
+		c.Inside = req.Queue.Inside
+	}
+	return c
+}
+
+// maxCommand bounds what a ledger says of a command, in bytes.
+const maxCommand = 200
+
+// command is the command line of a job's programs, for listings.
+func command(req job.Request) string {
+	var parts []string
+	for _, app := range req.Apps {
+		parts = append(parts, strings.Join(app.Argv, " "))
+	}
+	text := strings.Join(parts, " : ")
+	if len(text) > maxCommand {
+		text = strings.ToValidUTF8(text[:maxCommand], "") + "..."
+	}
+	return text
 }
 
 // silence is how long the link to a node may be dead before its helper ends the job
@@ -192,12 +157,17 @@ func (f *fleet) nodeOf(rank int) *node {
 }
 
 // start lets the prepared ranks go.
-func (f *fleet) start(req job.Request) {
+func (f *fleet) start() {
+	f.hub = newHub(f.plan.Job, f.nodes)
+	if f.env.Report {
+		f.bound = newBindings(f.env.Err, f.plan.Size)
+	}
+	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
 	for _, n := range f.nodes {
 		n.conn.Send(&wire.Start{})
 	}
 	if f.env.In != nil {
-		go f.feed.run()
+		go f.feed.run(0, f.nodeOf(0))
 	}
 }
 

@@ -4,6 +4,7 @@ package launch_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,6 +168,7 @@ func (r *run) do(t *testing.T) (job.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	r.req.Queue.Ledger = cmp.Or(r.req.Queue.Ledger, t.TempDir())
 	out := launch.Stdout(r.stdout(), r.label)
 	errs := launch.Stderr(&r.err, r.label)
 	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,

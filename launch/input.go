@@ -10,9 +10,7 @@ import (
 // A feeder reads our standard input for one rank, and never more than the rank's
 // window ahead: what is not asked for stays where it is (IO-2).
 type feeder struct {
-	rank int
-	to   *node
-	in   io.Reader
+	in io.Reader
 
 	mu     sync.Mutex // guards credit and closed
 	credit int
@@ -20,15 +18,15 @@ type feeder struct {
 	more   sync.Cond
 }
 
-func newFeeder(rank int, to *node, in io.Reader) *feeder {
-	f := &feeder{rank: rank, to: to, in: in, credit: wire.Window}
+func newFeeder(in io.Reader) *feeder {
+	f := &feeder{in: in, credit: wire.Window}
 	f.more.L = &f.mu
 	return f
 }
 
-// run reads until the input ends or nobody wants it. A read that is under way when
+// run reads for a rank on a node until the input ends or nobody wants it. A read that is under way when
 // the job ends stays so until the program leaves.
-func (f *feeder) run() {
+func (f *feeder) run(rank int, to *node) {
 	buf := make([]byte, wire.Window)
 	for {
 		allowed := f.wait()
@@ -38,10 +36,10 @@ func (f *feeder) run() {
 		n, err := f.in.Read(buf[:allowed])
 		if n > 0 {
 			f.spend(n)
-			f.to.conn.Send(&wire.Data{Rank: f.rank, Stream: wire.Stdin, Bytes: buf[:n]})
+			to.conn.Send(&wire.Data{Rank: rank, Stream: wire.Stdin, Bytes: buf[:n]})
 		}
 		if err != nil {
-			f.to.conn.Send(&wire.Data{Rank: f.rank, Stream: wire.Stdin})
+			to.conn.Send(&wire.Data{Rank: rank, Stream: wire.Stdin})
 			return
 		}
 	}

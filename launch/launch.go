@@ -1,10 +1,14 @@
 /*
 Package launch is the life of a job, from the first connection to the result.
 
-	muster --> plan.Make --> prepare --> start --> supervise
-	 dial,      pure          every       let       events -> Step -> actions
-	 probe                    node, or    them
-	                          none        go
+	       .------------ book ------------.
+	reach --> survey --> plan.Make --> claim --> start --> supervise
+	 dial,     what       pure          every     let       events -> Step -> actions
+	 probe     others      |            node, or  them
+	           hold        '-> wait     none      go
+
+Reach, survey and claim are under the gate of the queue, so that one job at a time is
+given its place (placement.md 6.4).
 
 One goroutine reads each connection and sorts what comes: output to the printers,
 which alone wait for the terminal; everything else as events into one box. One
@@ -56,6 +60,9 @@ type Env struct {
 	Planned func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
 	Report  bool                         // tell on Err to which CPUs each rank is bound
 	Suspend func()                       // stops this process as ^Z does, and returns when it goes on
+
+	// Again asks whether the request has changed while it waits, and how; nil: it cannot.
+	Again func() (req job.Request, changed bool, err error)
 }
 
 // A Cancelled is a start that a signal cancelled.
@@ -70,17 +77,10 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	defer cancel(nil)
 	events := newBox()
 	signals := watchSignals(env, cancel)
-	startBy := time.Now().Add(startLimit(req))
-	starting, started := context.WithDeadlineCause(ctx, startBy, lateError(req))
-	defer started()
 
-	fleet, snap, err := muster(starting, req, env, events)
-	defer fleet.close()
-	if err != nil {
-		return job.Result{}, err
-	}
-	env.seen(snap)
-	p, err := plan.Make(req, snap)
+	b := newBooking(req, env, events)
+	defer b.fleet.close()
+	p, startBy, err := b.book(ctx)
 	for _, note := range p.Notes {
 		env.Say(note.Text)
 	}
@@ -91,15 +91,12 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 		env.Log.Info().Msg("not used: " + line)
 	}
 	if env.Planned != nil {
-		env.Planned(snap, p)
+		env.Planned(b.snap, p)
 	}
-	fleet.dismiss(p)
-	if err := fleet.prepare(starting, req, p); err != nil {
-		return job.Result{}, err
-	}
+	b.fleet.dismiss()
 	signals.handOver(events)
-	fleet.start(req)
-	return fleet.supervise(ctx, req, startBy)
+	b.fleet.start()
+	return b.fleet.supervise(ctx, b.req, startBy)
 }
 
 // startLimit is how long a start may take, from the first connection to the last
@@ -123,6 +120,7 @@ type fleet struct {
 	events *box
 	nodes  []*node // those of the plan, in its order
 	all    []*node // every node that was reached
+	queue  *node   // whose helper keeps the queue; nil: none does
 	plan   job.Plan
 	hub    *hub
 	feed   *feeder
@@ -136,6 +134,10 @@ type node struct {
 	rw    io.ReadWriteCloser
 	conn  *wire.Conn
 	probe job.Probe
+	use   job.Use // what other jobs had of it when it was last asked
+	lost  error   // why its connection ended; nil: it has not
+
+	watched bool // it tells when claims change
 }
 
 // close ends all connections. A helper that is still at work takes it as the end
@@ -146,19 +148,14 @@ func (f *fleet) close() {
 		closing.Go(func() { n.conn.Close() })
 	}
 	closing.Wait()
-	if f.feed != nil {
-		f.feed.close()
-	}
+	f.feed.close()
 	f.env.Out.Close()
 }
 
-// dismiss sends home the helpers that have no rank, and listens to the others.
-func (f *fleet) dismiss(p job.Plan) {
-	f.plan = p
-	for i, np := range p.Nodes {
-		n := f.all[np.Node]
-		n.index = i
-		f.nodes = append(f.nodes, n)
+// dismiss sends home the helpers that have no rank.
+func (f *fleet) dismiss() {
+	for i, np := range f.plan.Nodes {
+		n := f.nodes[i]
 		f.env.Log.Info().Str("node", np.Name).Str("host", n.probe.Hostname).Msg(ranks(numbers(np.Ranks)))
 	}
 	for _, n := range f.all {

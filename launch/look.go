@@ -2,30 +2,25 @@ package launch
 
 import (
 	"context"
-	"time"
 
 	"remshell/job"
-	"remshell/wire"
 )
 
 // Look reaches the candidates as Run does, hears what their helpers found, and lets
 // them go. The options that only tell use it.
-func Look(ctx context.Context, req job.Request, env Env) (job.Snapshot, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watchSignals(env, cancel)
-	starting, done := context.WithDeadlineCause(ctx, time.Now().Add(startLimit(req)), lateError(req))
-	defer done()
-	fleet, snap, err := muster(starting, req, env, newBox())
-	defer fleet.close()
-	if err != nil {
-		return snap, err
+func Look(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
+	err = visit(ctx, req, env, func(ctx context.Context, b *booking) error {
+		if err := b.survey(ctx); err != nil {
+			return err
+		}
+		err := b.countWaiting(ctx)
+		snap = b.snap
+		return err
+	})
+	if err == nil {
+		env.seen(snap)
 	}
-	for _, n := range fleet.all {
-		n.conn.Send(&wire.Bye{})
-	}
-	env.seen(snap)
-	return snap, nil
+	return snap, err
 }
 
 func (e Env) seen(snap job.Snapshot) {

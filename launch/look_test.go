@@ -24,6 +24,7 @@ func TestClosedNodeIsNotContacted(t *testing.T) {
 // Look finds what Run would find, starts nothing, and leaves no helper behind.
 func TestLook(t *testing.T) {
 	r := newRun(1, "echo never", "a", "b")
+	r.req.Queue.Ledger = t.TempDir()
 	var seen job.Snapshot
 	env := launch.Env{Dialer: &r.dialer, Out: launch.Stdout(r.stdout(), false), Signals: r.signals,
 		Greet: 10 * time.Second, Umask: -1, Say: func(string) {}, Seen: func(s job.Snapshot) { seen = s }}

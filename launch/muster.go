@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,43 +16,81 @@ import (
 	"remshell/wire"
 )
 
-// muster reaches all candidates at once and hears what their helpers found. A
-// candidate that cannot be reached fails the job, since the user named it, unless
-// it may be skipped (SSH-6). The fleet is valid also with an error.
-func muster(ctx context.Context, req job.Request, env Env, events *box) (*fleet, job.Snapshot, error) {
-	f := &fleet{env: env, events: events}
-	reached := make([]*node, len(req.Nodes))
-	errs := make([]error, len(req.Nodes))
-	var dialing sync.WaitGroup
-	for i, def := range req.Nodes {
-		if !plan.Worth(req, def) {
-			continue // the plan will say why
+// muster reaches all candidates at once, and the queue host, and hears what their helpers
+// found. A candidate that cannot be reached fails the job, since the user named it,
+// unless it may be skipped (SSH-6).
+func (b *booking) muster(ctx context.Context) error {
+	var wanted []job.NodeDef
+	for _, def := range b.req.Nodes {
+		if plan.Worth(b.req, def) && !b.has(def) { // else the plan will say why
+			wanted = append(wanted, def)
 		}
-		dialing.Go(func() { reached[i], errs[i] = reachNode(ctx, def, env) })
+	}
+	if host := b.req.Queue.Host; host != nil && !slices.ContainsFunc(wanted, host.Same) && !b.has(*host) {
+		wanted = append(wanted, *host)
+	}
+	b.reach(ctx, wanted)
+	failed := b.failures()
+	if ctx.Err() != nil {
+		return whyUnmustered(ctx, failed)
+	}
+	if len(failed) > 0 && (!b.req.Skip || !slices.ContainsFunc(b.fleet.all, b.candidate)) {
+		return &HostsError{failed, len(b.fleet.all) > 0}
+	}
+	for _, failure := range foldFailures(failed) {
+		b.env.Say(failure.Error() + "; skipped")
+	}
+	return b.chooseQueue()
+}
+
+// reach connects to nodes, all at once, and begins to listen to those that answer. What
+// came of each is noted by name.
+func (b *booking) reach(ctx context.Context, defs []job.NodeDef) {
+	reached := make([]*node, len(defs))
+	errs := make([]error, len(defs))
+	var dialing sync.WaitGroup
+	for i, def := range defs {
+		dialing.Go(func() { reached[i], errs[i] = reachNode(ctx, def, b.env) })
 	}
 	dialing.Wait()
-	var snap job.Snapshot
 	for i, n := range reached {
-		if errs[i] != nil {
-			snap.Failed = append(snap.Failed, job.Failure{Node: req.Nodes[i].Name, Origin: req.Nodes[i].Origin, Err: errs[i]})
-			continue
+		if b.errs[defs[i].Name] = errs[i]; errs[i] == nil {
+			b.fleet.all = append(b.fleet.all, n)
+			go b.fleet.read(n)
 		}
-		if n == nil {
-			continue
+	}
+}
+
+// has reports whether a node is connected.
+func (b *booking) has(def job.NodeDef) bool {
+	return slices.ContainsFunc(b.fleet.all, func(n *node) bool { return n.def.Same(def) && n.lost == nil })
+}
+
+// failures are the candidates that cannot be used, in their order.
+func (b *booking) failures() (failed []job.Failure) {
+	for _, def := range b.req.Nodes {
+		if err := b.errs[def.Name]; err != nil {
+			failed = append(failed, job.Failure{Node: def.Name, Origin: def.Origin, Err: err})
 		}
-		f.all = append(f.all, n)
-		snap.Nodes = append(snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe})
 	}
-	if ctx.Err() != nil {
-		return f, snap, whyUnmustered(ctx, snap.Failed)
+	return failed
+}
+
+// candidate reports whether a node may get ranks: the queue host need not.
+func (b *booking) candidate(n *node) bool { return slices.ContainsFunc(b.req.Nodes, n.def.Same) }
+
+// look makes the snapshot of what is known now.
+func (b *booking) look() {
+	b.snap.Nodes, b.seen = nil, nil
+	for _, def := range b.req.Nodes {
+		i := slices.IndexFunc(b.fleet.all, func(n *node) bool { return n.def.Same(def) && n.lost == nil })
+		if i >= 0 {
+			n := b.fleet.all[i]
+			b.seen = append(b.seen, n)
+			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use})
+		}
 	}
-	if len(snap.Failed) > 0 && (!req.Skip || len(snap.Nodes) == 0) {
-		return f, snap, &HostsError{snap.Failed, len(snap.Nodes) > 0}
-	}
-	for _, failure := range foldFailures(snap.Failed) {
-		env.Say(failure.Error() + "; skipped")
-	}
-	return f, snap, nil
+	b.snap.Failed = b.failures()
 }
 
 // whyUnmustered is the reason for which ctx ended: a signal, or the time for a start,

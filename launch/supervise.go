@@ -144,6 +144,7 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		}
 	case *wire.PMI:
 		return translatePMI(m)
+	case *wire.Changed, *wire.Queued: // late news for a request that waited
 	default:
 		f.env.Log.Warn().Str("node", n.def.Name).Msgf("unexpected %T", m)
 	}

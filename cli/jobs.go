@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/show"
+)
+
+// This file answers what people ask about jobs that run or wait: --ps, --queue,
+// --status JOB and --signal SIG JOB. Each reads the ledgers of the hosts.
+
+func asksOfJobs(j JobOptions) bool {
+	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0
+}
+
+// hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
+func hostsForProgram(line Line) (Line, error) {
+	section := &line.Sections[0]
+	if len(line.Sections) > 1 {
+		return line, &UsageError{"--ps, --queue, --status and --signal start nothing: a lone : has no meaning", "name hosts only"}
+	}
+	words := append([]string{section.Program}, section.Args...)
+	for _, word := range words {
+		var hosts HostExpr
+		if word == "" {
+			continue
+		}
+		if err := hosts.UnmarshalText([]byte(word)); err != nil {
+			return line, err
+		}
+		section.Host = append(section.Host, hosts)
+	}
+	section.Program, section.Args = "", nil
+	return line, nil
+}
+
+// tellOfJobs reads the ledgers and tells, or signals a job.
+func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env launch.Env) (int, error) {
+	j := line.Job
+	req.Skip, req.Queue.Required = true, false // those that answer are worth telling
+	if j.Signal.Number != 0 {
+		return exitOK, signalJob(ctx, req, env, j.Signal)
+	}
+	pages, err := launch.Pages(ctx, req, env)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range pages {
+		if p.Err != "" {
+			env.Say(fmt.Sprintf("%s: %s", p.Node, p.Err))
+		}
+	}
+	text, err := jobsText(show.NewLedger(pages, time.Now()), j)
+	if err == nil {
+		_, err = io.WriteString(sys.Out, text)
+	}
+	if err == nil {
+		flush(env.Err)
+	}
+	return exitOK, err
+}
+
+func jobsText(l show.Ledger, j JobOptions) (string, error) {
+	status, found := l.Status(job.ID(j.Status))
+	switch {
+	case j.Status != "" && !found:
+		return "", &UsageError{fmt.Sprintf("there is no job %s", j.Status), "mpiexec --ps lists the jobs; name their hosts"}
+	case j.JSON != "":
+		return l.JSON(job.ID(j.Status)), nil
+	case j.Status != "":
+		return status, nil
+	case j.ShowQueue:
+		return l.Queue(), nil
+	}
+	return l.Jobs(), nil
+}
+
+// signalJob sends a signal to all ranks of a job; it fails if none got it.
+func signalJob(ctx context.Context, req job.Request, env launch.Env, s SignalJob) error {
+	results, err := launch.Alert(ctx, req, env, job.ID(s.Job), s.Number)
+	if err != nil {
+		return err
+	}
+	ranks := 0
+	var errs []error
+	for _, r := range results {
+		ranks += r.Ranks
+		if r.Err != "" && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == r.Err }) {
+			errs = append(errs, errors.New(r.Err))
+		}
+	}
+	if ranks == 0 && len(errs) == 0 {
+		errs = append(errs, &UsageError{fmt.Sprintf("no rank of job %s was found", s.Job), "mpiexec --ps lists the jobs; name its hosts"})
+	}
+	return errors.Join(errs...)
+}

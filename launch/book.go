@@ -1,0 +1,301 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+	"remshell/plan"
+	"remshell/wire"
+)
+
+/*
+A booking is a request on its way to its place. Jobs of all users are kept apart by
+claims, one file per job and node, which each node's helper holds; and one decision at
+a time is made behind the gate of the queue host (placement.md 6.4):
+
+	mpiexec                 queue host      n1            n2            n3
+	   | Gate ---------------->|
+	   |<--- Gated (0 ahead) --|
+	   | Survey ---------------|------------>|------------>|------------>|
+	   |<---------------------------------- Surveyed (what other jobs hold)
+	   |       plan.Make: n1 and n2
+	   | Prepare ---------------------------->|   the lowest node first: of two that
+	   |<----------------------- Prepared ----|   meet, one wins everywhere
+	   | Prepare ------------------------------------------->|
+	   |<-------------------------------------- Prepared ----|    or Taken: Release n1,
+	   | Ungate -------------->|                                  and survey again
+
+The gate is a courtesy that makes conflicts rare and gives the queue its order; it is
+the claims that keep two jobs from one core, also where nobody shares a gate.
+*/
+type booking struct {
+	req    job.Request
+	env    Env
+	events *box
+	fleet  *fleet
+	snap   job.Snapshot
+	seen   []*node          // those of snap.Nodes
+	errs   map[string]error // of candidates that were not reached, by name
+	told   map[string]bool  // notices that were said
+	spot   spot
+
+	mustered bool               // the candidates were dialled, and are kept
+	retries  map[string]*redial // candidates that the head tries to reach again, by name
+}
+
+func newBooking(req job.Request, env Env, events *box) *booking {
+	f := &fleet{env: env, events: events, feed: newFeeder(env.In)}
+	return &booking{req: req, env: env, events: events, fleet: f, errs: make(map[string]error), told: make(map[string]bool),
+		retries: make(map[string]*redial)}
+}
+
+// conflicts is how often in a row another job may be faster (placement.md 6.4).
+const conflicts = 5
+
+// book finds the job its place, and waits for it if it is to. The nodes of the plan are
+// prepared then, and have claimed what it gives them. Until startBy all ranks must run.
+func (b *booking) book(ctx context.Context) (p job.Plan, startBy time.Time, err error) {
+	for {
+		b.refresh()
+		startBy = time.Now().Add(startLimit(b.req))
+		starting, done := context.WithDeadlineCause(ctx, startBy, lateError(b.req))
+		p, err = b.attempt(starting)
+		done()
+		var failed *plan.Error
+		if !errors.As(err, &failed) || failed.Position == 0 {
+			break
+		}
+		if err := b.wait(ctx, failed); err != nil {
+			return job.Plan{}, startBy, err
+		}
+	}
+	if err == nil {
+		b.leaveQueue()
+	}
+	return p, startBy, err
+}
+
+// refresh takes in how the request has changed while it waits. What cannot be read
+// changes nothing.
+func (b *booking) refresh() {
+	if b.env.Again == nil || b.spot.began.IsZero() {
+		return
+	}
+	req, changed, err := b.env.Again()
+	if err != nil {
+		b.sayOnce(fmt.Sprintf("going on as before: %v", err))
+	}
+	if !changed {
+		return
+	}
+	b.req = req
+	b.mustered = false // there may be other nodes
+	for _, n := range b.fleet.all {
+		if i := slices.IndexFunc(req.Nodes, n.def.Same); i >= 0 {
+			n.def = req.Nodes[i]
+		}
+	}
+}
+
+// attempt is one decision, alone behind the gate.
+func (b *booking) attempt(ctx context.Context) (job.Plan, error) {
+	if !b.mustered {
+		if err := b.muster(ctx); err != nil {
+			return job.Plan{}, err
+		}
+		b.mustered = true
+	}
+	if err := b.enter(ctx); err != nil {
+		return job.Plan{}, err
+	}
+	defer b.ungate()
+	for try := 1; ; try++ {
+		p, err := b.decide(ctx)
+		var taken *takenError
+		if err == nil || !errors.As(err, &taken) {
+			return p, b.keepTurn(ctx, err)
+		}
+		b.env.Log.Info().Msg(taken.Error())
+		if try == conflicts {
+			return job.Plan{}, b.keepTurn(ctx, b.outrun(taken))
+		}
+	}
+}
+
+// decide plans with what the nodes say now, and lets them claim it: all, or none.
+func (b *booking) decide(ctx context.Context) (job.Plan, error) {
+	if err := b.survey(ctx); err != nil {
+		return job.Plan{}, err
+	}
+	b.env.seen(b.snap)
+	p, err := plan.Make(b.req, b.snap)
+	if err != nil {
+		return p, err
+	}
+	return p, b.claim(ctx, p)
+}
+
+// outrun is the end of an attempt in which others were faster each time.
+func (b *booking) outrun(taken *takenError) error {
+	failed := &plan.Error{Code: plan.NotEnough, Text: fmt.Sprintf("%v; others were faster %d times", taken, conflicts), Way: "try again"}
+	if b.req.Wait {
+		failed.Position = b.snap.Ahead + 1
+	}
+	return failed
+}
+
+// survey asks all nodes what other jobs hold of them, and makes the snapshot.
+func (b *booking) survey(ctx context.Context) error {
+	notices := make(map[string][]string) // nodes by what is wrong with their ledgers
+	question := func(n *node) wire.Message {
+		m := &wire.Survey{Ledger: b.req.Queue.Ledger}
+		if n.def.Local {
+			m.Inside = b.req.Queue.Inside
+		}
+		return m
+	}
+	candidates := slices.DeleteFunc(slices.Clone(b.fleet.all), func(n *node) bool { return !b.candidate(n) })
+	err := b.ask(ctx, candidates, question, func(n *node, m wire.Message) bool {
+		answer, ok := m.(*wire.Surveyed)
+		if ok {
+			n.use, n.probe.Load = answer.Use, answer.Load
+			if answer.Notice != "" {
+				notices[answer.Notice] = append(notices[answer.Notice], n.def.Name)
+			}
+		}
+		return ok
+	})
+	for notice, nodes := range notices {
+		b.sayOnce(fmt.Sprintf("%s: jobs there are not kept apart: %s", fold(nodes), notice))
+	}
+	if err == nil {
+		err = b.lostCandidates()
+	}
+	b.look()
+	return err
+}
+
+// lostCandidates judges helpers that went away since they were reached.
+func (b *booking) lostCandidates() error {
+	for _, n := range b.fleet.all {
+		if n.lost != nil {
+			b.errs[n.def.Name] = fmt.Errorf("lost contact before the start (%s)", reasonOf(n.lost))
+		}
+	}
+	b.fleet.all = slices.DeleteFunc(b.fleet.all, func(n *node) bool { return n.lost != nil })
+	if failed := b.failures(); len(failed) > 0 && !b.req.Skip {
+		return &HostsError{failed, len(b.fleet.all) > 0}
+	}
+	return nil
+}
+
+// A takenError is a node that another job got first.
+type takenError struct{ node, reason string }
+
+func (e *takenError) Error() string { return e.node + ": " + e.reason }
+
+// claim hands every node of a plan its part and waits until all are ready. If one cannot,
+// the others give up what they have claimed.
+func (b *booking) claim(ctx context.Context, p job.Plan) error {
+	f := b.fleet
+	f.plan, f.nodes = p, nil
+	for i, np := range p.Nodes {
+		n := b.seen[np.Node]
+		n.index = i
+		f.nodes = append(f.nodes, n)
+	}
+	byID := slices.SortedFunc(slices.Values(f.nodes), func(x, y *node) int { return x.def.ID - y.def.ID })
+	err := b.prepare(ctx, byID[:1], byID[1:])
+	if err != nil {
+		for _, n := range f.nodes {
+			n.index = -1
+			n.conn.Send(&wire.Release{})
+		}
+		f.nodes = nil
+	}
+	return err
+}
+
+// prepare tells groups of nodes their part, one group after the other. The error says
+// which refuse, or that one is taken; then those behind it are not asked.
+func (b *booking) prepare(ctx context.Context, groups ...[]*node) error {
+	local := b.fleet.localAddress()
+	var refused []job.Failure
+	refuse := func(n *node, e *StartError) { refused = append(refused, job.Failure{Node: n.def.Name, Err: e}) }
+	for _, nodes := range groups {
+		var taken *takenError
+		err := b.ask(ctx, nodes,
+			func(n *node) wire.Message { return b.fleet.preparation(b.req, n, local) },
+			func(n *node, m wire.Message) bool {
+				switch m := m.(type) {
+				case *wire.Prepared:
+				case *wire.Taken:
+					taken = &takenError{n.def.Name, m.Reason}
+				case *wire.Refused:
+					refuse(n, &StartError{m.Reason, m.Hint, m.Code})
+				default:
+					return false
+				}
+				return true
+			})
+		for _, n := range nodes {
+			if n.lost != nil {
+				refuse(n, &StartError{fmt.Sprintf("lost contact before the start (%s)", reasonOf(n.lost)), "", ExitInternal})
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case taken != nil && len(refused) == 0:
+			return taken
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	// Equal reasons are told once; the code is that of the first node.
+	slices.SortFunc(refused, func(a, b job.Failure) int { return strings.Compare(a.Node, b.Node) })
+	return &HostsError{Failed: refused}
+}
+
+// ask puts a question to nodes, and waits until each has answered or is lost. heard takes
+// what a node says and reports whether that was the answer.
+func (b *booking) ask(ctx context.Context, nodes []*node, question func(*node) wire.Message, heard func(*node, wire.Message) bool) error {
+	waiting := make(map[*node]bool)
+	for _, n := range nodes {
+		if n.lost == nil {
+			n.conn.Send(question(n))
+			waiting[n] = true
+		}
+	}
+	for len(waiting) > 0 {
+		events := b.events.take(ctx, time.Time{})
+		if len(events) == 0 {
+			return context.Cause(ctx)
+		}
+		for _, event := range events {
+			if e, ok := event.(said); ok && waiting[e.from] && heard(e.from, e.m) {
+				delete(waiting, e.from)
+				continue
+			}
+			b.hear(event)
+			if e, ok := event.(ended); ok {
+				delete(waiting, e.from)
+			}
+		}
+	}
+	return nil
+}
+
+// sayOnce tells the user what is not worth telling twice.
+func (b *booking) sayOnce(text string) {
+	if !b.told[text] {
+		b.told[text] = true
+		b.env.Say(text)
+	}
+}

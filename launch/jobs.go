@@ -1,0 +1,80 @@
+package launch
+
+import (
+	"context"
+	"time"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// Pages reads the ledgers of all candidates, in their order. Those that cannot be reached
+// are said and left out.
+func Pages(ctx context.Context, req job.Request, env Env) ([]job.Page, error) {
+	var pages []job.Page
+	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
+		read := make(map[*node]job.Page)
+		err := b.ask(ctx, b.fleet.all, func(*node) wire.Message { return &wire.List{Ledger: req.Queue.Ledger} },
+			func(n *node, m wire.Message) bool {
+				listed, ok := m.(*wire.Listed)
+				if ok {
+					read[n] = job.Page{Node: n.def.Name, Queue: n == b.fleet.queue,
+						Claims: listed.Claims, Tickets: listed.Tickets, Err: listed.Err}
+				}
+				return ok
+			})
+		for _, n := range b.fleet.all {
+			if page, answered := read[n]; answered {
+				pages = append(pages, page)
+			}
+		}
+		return err
+	})
+	return pages, err
+}
+
+// An Alerted is what came of a signal on one node.
+type Alerted struct {
+	Node  string
+	Ranks int    // that got it
+	Err   string // why none did
+}
+
+// Alert sends a signal to the ranks of a running job on all candidates.
+func Alert(ctx context.Context, req job.Request, env Env, id job.ID, signal int) ([]Alerted, error) {
+	var results []Alerted
+	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
+		return b.ask(ctx, b.fleet.all,
+			func(*node) wire.Message { return &wire.Alert{Ledger: req.Queue.Ledger, Job: id, Number: signal} },
+			func(n *node, m wire.Message) bool {
+				alerted, ok := m.(*wire.Alerted)
+				if ok {
+					results = append(results, Alerted{n.def.Name, alerted.Ranks, alerted.Err})
+				}
+				return ok
+			})
+	})
+	return results, err
+}
+
+// visit reaches the candidates, does something there, and lets their helpers go.
+func visit(ctx context.Context, req job.Request, env Env, do func(context.Context, *booking) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchSignals(env, cancel)
+	starting, done := context.WithDeadlineCause(ctx, time.Now().Add(startLimit(req)), lateError(req))
+	defer done()
+	b := newBooking(req, env, newBox())
+	defer b.fleet.close()
+	err := b.muster(starting)
+	if err == nil {
+		err = do(starting, b)
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range b.fleet.all {
+		n.conn.Send(&wire.Bye{})
+	}
+	return nil
+}

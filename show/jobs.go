@@ -1,0 +1,229 @@
+package show
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"remshell/hostlist"
+	"remshell/job"
+)
+
+// A Ledger is what the ledgers of several nodes hold together.
+type Ledger struct {
+	now   time.Time
+	jobs  []liveJob // oldest first
+	queue []job.Ticket
+}
+
+// A liveJob is a job that runs, as programs read it (--ps --json).
+type liveJob struct {
+	Job       job.ID     `json:"job"`
+	Inside    job.ID     `json:"inside,omitempty"`
+	User      string     `json:"user"`
+	UID       int        `json:"uid"`
+	Since     time.Time  `json:"since"`
+	Ranks     int        `json:"ranks"`
+	Exclusive bool       `json:"exclusive"`
+	From      string     `json:"from"`
+	Command   string     `json:"command"`
+	Missing   int        `json:"nodes_not_seen"` // of the job, among those not asked or not reached
+	Nodes     []liveNode `json:"nodes"`
+}
+
+// A liveNode is a node of it.
+type liveNode struct {
+	Node  string `json:"node"`
+	Ranks []int  `json:"ranks"`
+	CPUs  []int  `json:"cpus"` // all that the ranks hold, ascending
+}
+
+// A waiter is a request in the queue, as programs read it.
+type waiter struct {
+	Position int       `json:"position"`
+	Job      job.ID    `json:"job"`
+	User     string    `json:"user"`
+	UID      int       `json:"uid"`
+	Since    time.Time `json:"since"`
+	Ranks    int       `json:"ranks"`
+	From     string    `json:"from"`
+	Summary  string    `json:"summary"`
+}
+
+// NewLedger joins the pages of several nodes. Two names of a node may show a job twice: a
+// node's claim counts once.
+func NewLedger(pages []job.Page, now time.Time) Ledger {
+	l := Ledger{now: now}
+	at := make(map[job.ID]int)
+	for _, p := range pages {
+		if p.Queue {
+			l.queue = p.Tickets
+		}
+		for _, c := range p.Claims {
+			i, known := at[c.Job]
+			if !known {
+				i, at[c.Job] = len(l.jobs), len(l.jobs)
+				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
+					Ranks: c.Size, Exclusive: c.Exclusive, From: c.From, Command: c.Command, Missing: c.Nodes})
+			}
+			l.jobs[i].add(c)
+		}
+	}
+	slices.SortStableFunc(l.jobs, func(a, b liveJob) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job)) })
+	return l
+}
+
+func (j *liveJob) add(c job.Claim) {
+	if slices.ContainsFunc(j.Nodes, func(n liveNode) bool { return n.Node == c.Node }) {
+		return
+	}
+	n := liveNode{Node: c.Node}
+	for _, seat := range c.Ranks {
+		n.Ranks = append(n.Ranks, seat.Rank)
+		n.CPUs = append(n.CPUs, seat.CPUs...)
+	}
+	slices.Sort(n.CPUs)
+	n.CPUs = slices.Compact(n.CPUs)
+	j.Nodes = append(j.Nodes, n)
+	j.Missing = max(0, j.Missing-1)
+}
+
+func (j *liveJob) names() []string {
+	var names []string
+	for _, n := range j.Nodes {
+		names = append(names, n.Node)
+	}
+	return names
+}
+
+// cpus is how many CPUs the job holds on the nodes that were seen.
+func (j *liveJob) cpus() int {
+	n := 0
+	for i := range j.Nodes {
+		n += len(j.Nodes[i].CPUs)
+	}
+	return n
+}
+
+// Jobs lists the jobs that run, oldest first (--ps).
+func (l Ledger) Jobs() string {
+	if len(l.jobs) == 0 {
+		return "no jobs\n"
+	}
+	t := table{}
+	t.add("JOB", "USER", "FOR", "RANKS", "NODES", "CPUS", "COMMAND")
+	for i := range l.jobs {
+		j := &l.jobs[i]
+		t.add(string(j.Job), user(j.User, j.UID), l.age(j.Since), strconv.Itoa(j.Ranks), hostlist.Fold(j.names())+j.more(),
+			strconv.Itoa(j.cpus()), j.Command)
+	}
+	return t.String()
+}
+
+// more says that the job has nodes which were not looked at.
+func (j *liveJob) more() string {
+	if j.Missing == 0 {
+		return ""
+	}
+	return fmt.Sprintf("+%d", j.Missing)
+}
+
+// Queue lists the requests that wait, the next one first (--queue).
+func (l Ledger) Queue() string {
+	if len(l.queue) == 0 {
+		return "nobody waits\n"
+	}
+	t := table{}
+	t.add("POSITION", "JOB", "USER", "FOR", "RANKS", "FROM", "COMMAND")
+	for _, w := range l.waiters() {
+		ranks := "all"
+		if w.Ranks > 0 {
+			ranks = strconv.Itoa(w.Ranks)
+		}
+		t.add(strconv.Itoa(w.Position), string(w.Job), user(w.User, w.UID), l.age(w.Since), ranks, w.From, w.Summary)
+	}
+	return t.String()
+}
+
+func (l Ledger) waiters() []waiter {
+	waiters := []waiter{}
+	for i, q := range l.queue {
+		waiters = append(waiters, waiter{i + 1, q.Job, q.User, q.UID, q.Since, q.Size, q.From, q.Summary})
+	}
+	return waiters
+}
+
+// Status tells all of one job, be it running or waiting; false if there is none.
+func (l Ledger) Status(id job.ID) (string, bool) {
+	for _, w := range l.waiters() {
+		if w.Job == id {
+			return fmt.Sprintf("job      %s waits, position %d of %d\nuser     %s\nfor      %s\nfrom     %s\ncommand  %s\n",
+				id, w.Position, len(l.queue), user(w.User, w.UID), l.age(w.Since), w.From, w.Summary), true
+		}
+	}
+	i := slices.IndexFunc(l.jobs, func(j liveJob) bool { return j.Job == id })
+	if i < 0 {
+		return "", false
+	}
+	j := &l.jobs[i]
+	var b strings.Builder
+	fmt.Fprintf(&b, "job      %s runs%s\nuser     %s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", id, j.traits(),
+		user(j.User, j.UID), l.age(j.Since), j.Since.Format(time.RFC3339), j.From, j.Command)
+	t := table{indent: "  "}
+	for _, n := range j.Nodes {
+		t.add(n.Node, labelled("rank", n.Ranks), labelled("CPU", n.CPUs))
+	}
+	b.WriteString(t.String())
+	if j.Missing > 0 {
+		fmt.Fprintf(&b, "  and %s, not asked\n", counted(j.Missing, "more node"))
+	}
+	return b.String(), true
+}
+
+func (j *liveJob) traits() string {
+	text := ""
+	if j.Exclusive {
+		text += ", nobody else on its nodes"
+	}
+	if j.Inside != "" {
+		text += fmt.Sprintf(", inside of %s", j.Inside)
+	}
+	return text
+}
+
+// JSON is all of the ledger, or what concerns one job, for programs.
+func (l Ledger) JSON(only job.ID) string {
+	jobs, waiting := l.jobs, l.waiters()
+	if only != "" {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j liveJob) bool { return j.Job != only })
+		waiting = slices.DeleteFunc(waiting, func(w waiter) bool { return w.Job != only })
+	}
+	text, err := json.Marshal(struct {
+		Version int       `json:"version"`
+		Jobs    []liveJob `json:"jobs"`
+		Waiting []waiter  `json:"waiting"`
+	}{1, append([]liveJob{}, jobs...), waiting})
+	if err != nil { // there is nothing in it that could fail
+		panic(err)
+	}
+	return string(text) + "\n"
+}
+
+// age is how long ago, to the second; clocks of other machines may be ahead of ours.
+func (l Ledger) age(since time.Time) string {
+	seconds := int(max(0, l.now.Sub(since)) / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
+}
+
+// user is who a job says its user is, and always the number that the ledger vouches for,
+// where the name is no help.
+func user(name string, uid int) string {
+	if name == "" {
+		return strconv.Itoa(uid)
+	}
+	return fmt.Sprintf("%s(%d)", name, uid)
+}

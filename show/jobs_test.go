@@ -1,0 +1,78 @@
+package show
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// pages are those of three nodes, one of which was read under two names.
+func pages() (all []job.Page, now time.Time) {
+	now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	solver := job.Claim{Job: "65a-1", UID: 1000, User: "ann", From: "front", Nodes: 3, Size: 5, Since: now.Add(-time.Hour),
+		Command: "./solver -i case7"}
+	claim := func(c job.Claim, node string, ranks ...job.Seat) job.Claim {
+		c.Node, c.Ranks = node, ranks
+		return c
+	}
+	inner := job.Claim{Job: "65b-2", Inside: "65a-1", UID: 1001, From: "n1", Node: "n1", Nodes: 1, Size: 1,
+		Since: now.Add(3 * time.Second), Exclusive: true, Command: "hostname", Ranks: []job.Seat{{Rank: 0}}}
+	first := []job.Claim{inner, claim(solver, "n1", job.Seat{Rank: 0, CPUs: []int{0, 4}}, job.Seat{Rank: 1, CPUs: []int{0, 4}})}
+	return []job.Page{
+		{Node: "n1", Queue: true, Claims: first, Tickets: []job.Ticket{
+			{Number: 7, Job: "65c-3", UID: 1000, User: "ann", From: "front", Size: 8, Since: now.Add(-90 * time.Second), Summary: "./post"},
+			{Number: 9, Job: "65d-4", UID: 1002, From: "front", Since: now, Summary: "./all"},
+		}},
+		{Node: "alias", Claims: first},
+		{Node: "n2", Claims: []job.Claim{claim(solver, "n2", job.Seat{Rank: 2, CPUs: []int{1}}, job.Seat{Rank: 3, CPUs: []int{2}})}},
+	}, now
+}
+
+func TestJobs(t *testing.T) {
+	all, now := pages()
+	l := NewLedger(all, now)
+	golden(t, "jobs", l.Jobs())
+	golden(t, "queue", l.Queue())
+	for id, file := range map[job.ID]string{"65a-1": "status-runs", "65b-2": "status-inside", "65c-3": "status-waits"} {
+		text, found := l.Status(id)
+		if !found {
+			t.Errorf("no job %s", id)
+		}
+		golden(t, file, text)
+	}
+	if text, found := l.Status("65a"); found {
+		t.Errorf("a part of a name is no name: %q", text)
+	}
+}
+
+func TestNoJobs(t *testing.T) {
+	l := NewLedger([]job.Page{{Node: "n1", Queue: true}}, time.Now())
+	if l.Jobs() != "no jobs\n" || l.Queue() != "nobody waits\n" {
+		t.Errorf("%q, %q", l.Jobs(), l.Queue())
+	}
+	if got, want := l.JSON(""), `{"version":1,"jobs":[],"waiting":[]}`+"\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestJobsForPrograms(t *testing.T) {
+	all, now := pages()
+	l := NewLedger(all, now)
+	var got struct {
+		Jobs    []liveJob
+		Waiting []waiter
+	}
+	if err := json.Unmarshal([]byte(l.JSON("")), &got); err != nil || len(got.Jobs) != 2 || len(got.Waiting) != 2 {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	want := []liveNode{{"n1", []int{0, 1}, []int{0, 4}}, {"n2", []int{2, 3}, []int{1, 2}}}
+	if j := got.Jobs[0]; !reflect.DeepEqual(j.Nodes, want) || j.Missing != 1 || j.Ranks != 5 {
+		t.Errorf("%+v", j)
+	}
+	if err := json.Unmarshal([]byte(l.JSON("65d-4")), &got); err != nil || len(got.Jobs) != 0 || len(got.Waiting) != 1 || got.Waiting[0].Position != 2 {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
