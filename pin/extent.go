@@ -1,99 +1,68 @@
 package pin
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // An Extent widens or narrows what a rank was given to what it is to be bound to
 // (--bind-to). It belongs to one node.
 type Extent struct {
 	bind  Binding
 	slots []Unit
-	of    []int         // of a slot: the group of things it lies in; -1: in none
-	in    map[int][]int // of a group: its free slots, ascending
-	free  []int         // all free slots, ascending
-	core  map[int]int   // of a CPU
-
-	byCPU map[int]int // of a free CPU: its slot
-	cpus  []int       // of all free slots, ascending
+	of    []int        // of a slot: the group of things it lies in; -1: in none
+	in    [][]int      // of a group: its free slots, ascending
+	made  map[int]Seat // of a group: the seat of all ranks in it alone
+	byCPU map[int]int  // of a free CPU: its slot
+	cpus  []int        // of all free slots, ascending
 }
 
-// NewExtent prepares a node. The error says what the node lacks, after its name.
-func NewExtent(t Topology, slots []Unit, free []int, l Layout, threads bool) (*Extent, error) {
-	e := &Extent{bind: l.Bind, slots: slots, free: slices.Sorted(slices.Values(free)), core: t.coreOf(),
-		byCPU: make(map[int]int)}
-	for _, slot := range e.free {
-		for _, cpu := range slots[slot].CPUs {
-			e.byCPU[cpu] = slot
-			e.cpus = append(e.cpus, cpu)
-		}
-	}
-	slices.Sort(e.cpus)
+// NewExtent prepares a node that lacks nothing.
+func NewExtent(t Topology, slots []Unit, free []int, l Layout, threads bool) *Extent {
+	e := &Extent{bind: l.Bind, slots: slots, made: make(map[int]Seat)}
+	free = slices.Sorted(slices.Values(free))
 	only := l.Bind.Only
 	if only == nil && !l.Map.Ordered && l.Bind.Text == "" {
 		only = l.Map.Only
 	}
-	switch {
+	switch level := l.Bind.Level; {
 	case only != nil:
-		listed, err := listedSlots(t, slots, only, threads)
-		if err != nil {
-			return nil, err
-		}
-		e.one(keep(listed, e.free))
-	case l.Bind.Level == ByNode:
-		e.one(e.free)
-	case l.Bind.Level == BySlot, l.Bind.Level == ByThread:
-	case !t.Knows(l.Bind.Level):
-		if !l.Bind.IfSupported {
-			return nil, fmt.Errorf("does not tell its %s", plural(l.Bind.Level))
-		}
-	default:
-		return e, e.sort(t)
+		listed, _ := listedSlots(t, slots, only, threads)
+		e.one(keep(listed, free))
+	case l.Bind.Sets != nil, l.Bind.RoundRobin:
+		e.list(free)
+	case level == ByNode:
+		e.one(free)
+	case level != BySlot && level != ByThread && t.Knows(level):
+		e.sort(t, free)
 	}
-	return e, e.known(t)
+	return e
 }
 
 // one makes some slots the extent of every rank.
 func (e *Extent) one(slots []int) {
 	e.of = make([]int, len(e.slots))
-	e.in = map[int][]int{0: slices.Sorted(slices.Values(slots))}
+	e.in = [][]int{slices.Sorted(slices.Values(slots))}
 }
 
 // sort finds the groups of things.
-func (e *Extent) sort(t Topology) error {
+func (e *Extent) sort(t Topology, free []int) {
 	firsts, group := t.things(e.bind.Level, e.bind.Count)
-	if len(group) < e.bind.Count {
-		return fmt.Errorf("has %d %s, not %d", len(group), plural(e.bind.Level), e.bind.Count)
-	}
-	e.of, e.in = make([]int, len(e.slots)), make(map[int][]int, len(firsts))
-	for slot, u := range e.slots {
-		e.of[slot] = -1
-		if n := t.at(e.core[u.CPUs[0]], e.bind.Level); n >= 0 {
-			e.of[slot] = group[n]
-		}
-	}
-	for _, slot := range e.free {
+	e.of, e.in = t.groupsOf(e.slots, e.bind.Level, group), make([][]int, len(firsts))
+	for _, slot := range free {
 		if g := e.of[slot]; g >= 0 {
 			e.in[g] = append(e.in[g], slot)
 		}
 	}
-	return nil
 }
 
-// known sees that the CPUs of the sets are there and free.
-func (e *Extent) known(t Topology) error {
-	for _, set := range e.bind.Sets {
-		for _, cpu := range set {
-			if _, usable := e.core[cpu]; !usable {
-				return fmt.Errorf("has no CPU %d that may be used: it has %s", cpu, Spans(t.Usable()))
-			}
-			if _, free := e.byCPU[cpu]; !free {
-				return fmt.Errorf("has CPU %d in use by another job", cpu)
-			}
+// list finds the free CPUs.
+func (e *Extent) list(free []int) {
+	e.byCPU = make(map[int]int)
+	for _, slot := range free {
+		for _, cpu := range e.slots[slot].CPUs {
+			e.byCPU[cpu] = slot
+			e.cpus = append(e.cpus, cpu)
 		}
 	}
-	return nil
+	slices.Sort(e.cpus)
 }
 
 // Usable lists the CPUs that may be used, ascending.
@@ -114,7 +83,7 @@ func (e *Extent) Seat(local int, mine []int) Seat {
 	case e.bind.RoundRobin && len(e.cpus) > 0:
 		return e.exactly(e.cpus[local%len(e.cpus) : local%len(e.cpus)+1])
 	case e.of != nil:
-		mine = e.widened(mine)
+		return e.widened(mine)
 	}
 	seat := NewSeat(e.slots, slices.Sorted(slices.Values(mine)))
 	if e.bind.Level == ByThread {
@@ -129,7 +98,7 @@ func (e *Extent) Seat(local int, mine []int) Seat {
 }
 
 // widened adds the other free slots of the groups in which some slots are.
-func (e *Extent) widened(mine []int) []int {
+func (e *Extent) widened(mine []int) Seat {
 	var groups, wide []int
 	for _, slot := range mine {
 		switch g := e.of[slot]; {
@@ -137,10 +106,23 @@ func (e *Extent) widened(mine []int) []int {
 			wide = append(wide, slot)
 		case !slices.Contains(groups, g):
 			groups = append(groups, g)
-			wide = append(wide, e.in[g]...)
 		}
 	}
-	return wide
+	alone := len(groups) == 1 && wide == nil
+	if alone {
+		if seat, known := e.made[groups[0]]; known {
+			return seat
+		}
+	}
+	for _, g := range groups {
+		wide = append(wide, e.in[g]...)
+	}
+	slices.Sort(wide)
+	seat := NewSeat(e.slots, wide)
+	if alone {
+		e.made[groups[0]] = seat
+	}
+	return seat
 }
 
 // exactly is a seat with these CPUs, and the slots they touch.

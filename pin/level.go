@@ -134,11 +134,14 @@ func (t Topology) things(l Level, count int) (firsts []int, group map[int]int) {
 	return firsts, group
 }
 
-// coreOf finds the core of every usable CPU.
-func (t Topology) coreOf() map[int]int {
-	of := make(map[int]int)
+// coreOf finds the core of every usable CPU, by the CPU's number; -1: none.
+func (t Topology) coreOf() []int {
+	var of []int
 	for i := range t.Cores {
 		for _, cpu := range t.Cores[i].CPUs {
+			for len(of) <= cpu {
+				of = append(of, -1)
+			}
 			of[cpu] = i
 		}
 	}

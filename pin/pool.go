@@ -35,20 +35,13 @@ type Take struct {
 	Thing int // index of the thing they lie in
 }
 
-// NewPool sorts the free slots. slots are all of the node, in slot order; width is that
-// of the widest rank. The error says what the node lacks, after its name.
-func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads bool) (*Pool, error) {
+// NewPool sorts the free slots of a node that lacks nothing. slots are all of it, in slot
+// order; width is that of the widest rank.
+func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads bool) *Pool {
 	p := &Pool{each: l.Map.Each, again: make(map[int][]Take), round: make(map[int]int)}
-	only := l.Map.Only
-	if only == nil {
-		only = l.Bind.Only
-	}
 	size := len(slots)
-	if only != nil {
-		listed, err := listedSlots(t, slots, only, threads)
-		if err != nil {
-			return nil, err
-		}
+	if only := l.only(); only != nil {
+		listed, _ := listedSlots(t, slots, only, threads)
 		size, free = len(listed), keep(listed, free)
 	}
 	single := l.Map.Level == ByThread || l.Map.Level == ByCore && !threads
@@ -57,16 +50,70 @@ func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads 
 		p.things = []thing{{size: size, free: slices.Clone(free)}}
 	case single:
 		p.split(placeOf(t, slots, threads), free, max(1, l.Map.Count))
-	case !t.Knows(l.Map.Level):
-		return nil, fmt.Errorf("does not tell its %s", plural(l.Map.Level))
 	default:
 		p.sort(t, slots, free, l.Map)
 	}
 	p.whole = make([]thing, len(p.things))
 	for i := range p.things {
-		p.whole[i] = thing{free: slices.Clone(p.things[i].free), size: p.things[i].size}
+		p.whole[i] = thing{free: p.things[i].free, size: p.things[i].size}
 	}
-	return p, nil
+	return p
+}
+
+// only are the CPUs that a layout keeps to; nil: all.
+func (l Layout) only() []Pick {
+	if l.Map.Only != nil {
+		return l.Map.Only
+	}
+	return l.Bind.Only
+}
+
+// Lacks says what a node has not that a layout needs; the text goes on after the node's
+// name. slots are all of the node.
+func (t Topology) Lacks(slots []Unit, busy Busy, l Layout, threads bool) error {
+	bind := l.Bind.Level
+	if l.Bind.IfSupported && !t.Knows(bind) {
+		bind = BySlot
+	}
+	for _, level := range []Level{l.Map.Level, bind} {
+		if !t.Knows(level) {
+			return fmt.Errorf("does not tell its %s", plural(level))
+		}
+	}
+	if l.Bind.Count > 1 && bind != BySlot {
+		if _, group := t.things(bind, 1); len(group) < l.Bind.Count {
+			return fmt.Errorf("has %d %s, not %d", len(group), plural(bind), l.Bind.Count)
+		}
+	}
+	if only := l.only(); only != nil {
+		if _, err := listedSlots(t, slots, only, threads); err != nil {
+			return err
+		}
+	}
+	return t.lacksCPU(slots, busy, l.Bind.Sets)
+}
+
+// lacksCPU sees that the CPUs of some sets are there and free.
+func (t Topology) lacksCPU(slots []Unit, busy Busy, sets [][]int) error {
+	if sets == nil {
+		return nil
+	}
+	has := make(map[int]bool) // a usable CPU: whether it is free
+	for _, u := range slots {
+		for _, cpu := range u.CPUs {
+			has[cpu] = !busy[u.Number]
+		}
+	}
+	for _, set := range sets {
+		for _, cpu := range set {
+			if free, usable := has[cpu]; !usable {
+				return fmt.Errorf("has no CPU %d that may be used: it has %s", cpu, Spans(t.Usable()))
+			} else if !free {
+				return fmt.Errorf("has CPU %d in use by another job", cpu)
+			}
+		}
+	}
+	return nil
 }
 
 // keep drops what is not among others.
@@ -121,13 +168,10 @@ func plural(l Level) string {
 func (p *Pool) sort(t Topology, slots []Unit, free []int, m Mapping) {
 	firsts, group := t.things(m.Level, m.Count)
 	p.things = make([]thing, len(firsts))
-	core := t.coreOf()
-	of := make([]int, len(slots)) // of a slot: its thing; -1: in none
-	for slot, u := range slots {
-		of[slot] = -1
-		if n := t.at(core[u.CPUs[0]], m.Level); n >= 0 {
-			of[slot] = group[n]
-			p.things[of[slot]].size++
+	of := t.groupsOf(slots, m.Level, group)
+	for _, i := range of {
+		if i >= 0 {
+			p.things[i].size++
 		}
 	}
 	for _, slot := range free {
@@ -135,6 +179,23 @@ func (p *Pool) sort(t Topology, slots []Unit, free []int, m Mapping) {
 			p.things[i].free = append(p.things[i].free, slot)
 		}
 	}
+}
+
+// groupsOf finds the group of things in which each slot lies; -1: in none.
+func (t Topology) groupsOf(slots []Unit, l Level, group map[int]int) []int {
+	core := t.coreOf()
+	byCore := make([]int, len(t.Cores))
+	for i := range t.Cores {
+		byCore[i] = -1
+		if n := t.at(i, l); n >= 0 {
+			byCore[i] = group[n]
+		}
+	}
+	of := make([]int, len(slots))
+	for slot, u := range slots {
+		of[slot] = byCore[core[u.CPUs[0]]]
+	}
+	return of
 }
 
 // listedSlots are the slots of the CPUs that were written down, in their order.

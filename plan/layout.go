@@ -37,10 +37,7 @@ func newLayer(s *seating) *layer {
 		if len(n.Topology.Cores) == 0 { // nobody has looked: what it lacks is not known
 			layout = pin.Layout{}
 		}
-		pool, err := pin.NewPool(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), layout, s.widest, n.CountThreads)
-		if err == nil { // judge has dropped the others
-			l.pools[i] = pool
-		}
+		l.pools[i] = pin.NewPool(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), layout, s.widest, n.CountThreads)
 	}
 	return l
 }
@@ -51,11 +48,7 @@ func lacks(n *site, l pin.Layout) string {
 		return ""
 	}
 	slots := pin.Slots(n.Topology.List(n.CountThreads), n.CPUMap)
-	free := pin.Free(slots, n.busy)
-	if _, err := pin.NewPool(n.Topology, slots, free, l, 1, n.CountThreads); err != nil {
-		return "it " + err.Error()
-	}
-	if _, err := pin.NewExtent(n.Topology, slots, free, l, n.CountThreads); err != nil {
+	if err := n.Topology.Lacks(slots, n.busy, l, n.CountThreads); err != nil {
 		return "it " + err.Error()
 	}
 	return ""
@@ -203,10 +196,7 @@ func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
 	if len(n.Topology.Cores) == 0 {
 		return nil
 	}
-	extent, err := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), l.Layout, n.CountThreads)
-	if err != nil {
-		return &Error{Code: NotEnough, Text: n.Name + " " + err.Error(), Permanent: true}
-	}
+	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), l.Layout, n.CountThreads)
 	if l.Bind.Crowds(len(ranks)) && !s.req.Overbook {
 		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --overbook",
 			Text: fmt.Sprintf("--bind-to %s gives the %d ranks on %s the same CPUs", l.Bind.Text, len(ranks), n.Name)}
