@@ -135,6 +135,11 @@ func (s *settler) fixed() {
 
 func (s *settler) binding() {
 	j, b := &s.line.Job, s.line.Job.BindTo
+	if mem := j.Memory; mem.Mode == pin.NoMemory {
+		s.say(&j.MemBind, "no", "mem-bind", s.spelled("membind"))
+	} else if mem.Text != "" {
+		s.say(&j.MemBind, "yes", "mem-bind", s.spelled("membind"))
+	}
 	by := s.spelled("bind-to")
 	switch {
 	case b.None:
@@ -179,7 +184,7 @@ func (s *settler) width() {
 // lay tells a request the layout, and what it means for the candidates.
 func (sc scene) lay(req *job.Request, line Line) error {
 	j := line.Job
-	req.Layout = pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}
+	req.Layout = pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo, Mem: j.Memory}
 	counted(req, line)
 	if !j.NoLocal {
 		return nil

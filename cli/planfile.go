@@ -145,6 +145,9 @@ func layFile(req *job.Request, s *state.State, line Line) {
 	if layout.Bind.Text == "" {
 		layout.Bind = s.Layout.Bind
 	}
+	if layout.Mem = j.Memory; layout.Mem.Text == "" {
+		layout.Mem = s.Layout.Mem
+	}
 	req.Layout = layout
 	counted(req, line)
 }

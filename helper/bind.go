@@ -48,9 +48,22 @@ type policy struct {
 
 // From linux/mempolicy.h.
 const (
-	modeDefault = 0
-	modeBind    = 2
+	modeDefault    = 0
+	modeBind       = 2
+	modeInterleave = 3
+	modeLocal      = 4
 )
+
+// modeOf is the kernel's number of a mode.
+func modeOf(mode pin.MemMode) int {
+	switch mode {
+	case pin.Interleave:
+		return modeInterleave
+	case pin.Local:
+		return modeLocal
+	}
+	return modeBind
+}
 
 // A kernel is what a binder asks of the system, for the calling thread alone.
 type kernel struct {
@@ -168,29 +181,40 @@ func (b *binder) bindCPUs(cpus []int) (got []int, err error) {
 }
 
 // bindMemory lets what is forked until releaseMemory allocate from some NUMA nodes only,
-// and returns those that the kernel then says it may. A kernel that refuses, as in many
+// or in another mode, and returns those that the kernel then says it may. A kernel that refuses, as in many
 // containers, is no reason not to start (placement.md 7.7).
-func (b *binder) bindMemory(mems []int) []int {
-	if len(mems) == 0 || b.unbound {
+func (b *binder) bindMemory(mems []int, mode pin.MemMode) []int {
+	if len(mems) == 0 && mode != pin.Local || b.unbound {
 		return nil
 	}
 	err := b.askPolicy()
 	if err == nil {
-		err = b.setPolicy(policy{modeBind, setOf(mems)})
+		err = b.setPolicy(policy{modeOf(mode), setOf(mems)})
 	}
 	if err != nil && slices.Equal(mems, b.everywhere()) {
 		return nil // it makes no difference
 	}
 	if err != nil {
 		b.unbound = true
-		b.warn(fmt.Sprintf("memory cannot be bound to NUMA node %s: %v", pin.Text(mems), err))
+		b.warn(memoryText(mems, mode) + ": " + err.Error())
 		return nil
 	}
 	now, err := b.getPolicy()
-	if err != nil || now.mode != modeBind {
+	if err != nil || now.mode != modeOf(mode) {
 		return nil
 	}
 	return now.nodes.numbers()
+}
+
+// memoryText says what a kernel does not do.
+func memoryText(mems []int, mode pin.MemMode) string {
+	switch mode {
+	case pin.Interleave:
+		return "memory cannot be interleaved on NUMA nodes " + pin.Text(mems)
+	case pin.Local:
+		return "memory cannot be made local"
+	}
+	return "memory cannot be bound to NUMA node " + pin.Text(mems)
 }
 
 // askPolicy notes the helper's own policy, once.

@@ -145,7 +145,7 @@ func TestBinderBindsMemory(t *testing.T) {
 		b := &binder{kernel: c.kernel(), warn: func(text string) { warnings = append(warnings, text) },
 			everywhere: func() []int { return test.here }}
 		for _, mems := range test.ranks {
-			if got := b.bindMemory(mems); test.no == nil && !slices.Equal(got, mems) || test.no != nil && got != nil {
+			if got := b.bindMemory(mems, ""); test.no == nil && !slices.Equal(got, mems) || test.no != nil && got != nil {
 				t.Errorf("%s: bound to %v, want %v", test.name, got, mems)
 			}
 			b.releaseMemory()
@@ -153,6 +153,23 @@ func TestBinderBindsMemory(t *testing.T) {
 		if got := strings.Join(c.log, "; "); !strings.HasPrefix(got, test.log) || len(warnings) != test.warns {
 			t.Errorf("%s: %s, warnings %q; want %s, %d", test.name, got, warnings, test.log, test.warns)
 		}
+	}
+}
+
+// Other modes than that of the rank's own NUMA nodes.
+func TestBinderMemoryModes(t *testing.T) {
+	c := &calls{}
+	b := &binder{kernel: c.kernel(), warn: func(text string) { t.Error(text) }, everywhere: func() []int { return nil }}
+	if got := b.bindMemory([]int{0, 2}, pin.Interleave); !slices.Equal(got, []int{0, 2}) {
+		t.Errorf("interleaved on %v", got)
+	}
+	b.releaseMemory()
+	if got := b.bindMemory(nil, pin.Local); got != nil {
+		t.Errorf("local: %v", got)
+	}
+	b.releaseMemory()
+	if got, want := strings.Join(c.log, "; "), "memory 3 0,2; memory 0 ; memory 4 ; memory 0 "; got != want {
+		t.Errorf("%s; want %s", got, want)
 	}
 }
 
@@ -296,7 +313,7 @@ func BenchmarkBind(b *testing.B) {
 				for b.Loop() {
 					i = (i + 1) % len(turns)
 					bind.bindCPUs(turns[i : i+1])
-					bind.bindMemory([]int{0})
+					bind.bindMemory([]int{0}, "")
 					bind.releaseMemory()
 				}
 				bind.restore()

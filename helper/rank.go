@@ -112,7 +112,7 @@ func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
 	where.pmiFD, where.cpus = 3, cpus
 	s := spawn{path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs,
 		death: sys.death(), session: sys.Terminal}
-	mems := b.bindMemory(r.plan.Mems)
+	mems := b.bindMemory(r.plan.Mems, r.plan.MemMode)
 	pid, err := s.run()
 	b.releaseMemory()
 	p.close(p.theirs[:])

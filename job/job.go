@@ -295,6 +295,8 @@ type RankPlan struct {
 	Held  []int // the CPUs of its slots, ascending, which no other job may have
 	CPUs  []int // the affinity mask, in kernel numbers, ascending; nil: not pinned
 	Mems  []int // the NUMA nodes memory may come from, ascending; nil: not bound
+
+	MemMode pin.MemMode // what they mean; empty: memory comes from them alone
 }
 
 // A Note has a code for programs and a sentence for people.

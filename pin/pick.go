@@ -195,7 +195,7 @@ func (n *Numbering) things(p Pick) ([]numbered, error) {
 	if p.Last < p.First {
 		list = slices.DeleteFunc(slices.Clone(list), func(u numbered) bool { return len(u.cpus) == 0 })
 		if len(list) == 0 {
-			return nil, fmt.Errorf("lets us use none of them, but the CPUs %s only", Spans(n.usable))
+			return nil, fmt.Errorf("lets us use none of them, but the CPUs %s only", Text(n.usable))
 		}
 		return list, nil
 	}
@@ -206,7 +206,7 @@ func (n *Numbering) things(p Pick) ([]numbered, error) {
 		case !there:
 			return nil, fmt.Errorf("has no %s%d: it has %s", noun, number, spansOf(list))
 		case len(list[i].cpus) == 0:
-			return nil, fmt.Errorf("does not let us use its %s%d, but the CPUs %s only", noun, number, Spans(n.usable))
+			return nil, fmt.Errorf("does not let us use its %s%d, but the CPUs %s only", noun, number, Text(n.usable))
 		}
 		things = append(things, list[i])
 	}
@@ -218,34 +218,14 @@ func spansOf(things []numbered) string {
 	for i, thing := range things {
 		numbers[i] = thing.number
 	}
-	return Spans(numbers)
+	return cmp.Or(Text(numbers), "none")
 }
 
 // upTo is the numbers below n, folded.
 func upTo(n int) string {
-	if n < 2 {
-		return Spans(make([]int, n))
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i
 	}
-	return fmt.Sprintf("0-%d", n-1)
-}
-
-// Spans folds ascending numbers, as ParseCPUs reads them: "0-3,8"; none is "none".
-func Spans(numbers []int) string {
-	var parts []string
-	for i := 0; i < len(numbers); {
-		end := i
-		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
-			end++
-		}
-		part := strconv.Itoa(numbers[i])
-		if end > i {
-			part += "-" + strconv.Itoa(numbers[end])
-		}
-		parts = append(parts, part)
-		i = end + 1
-	}
-	if parts == nil {
-		return "none"
-	}
-	return strings.Join(parts, ",")
+	return cmp.Or(Text(numbers), "none")
 }

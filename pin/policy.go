@@ -3,6 +3,7 @@ package pin
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,6 +14,7 @@ type Layout struct {
 	Map  Mapping
 	Rank Ranking
 	Bind Binding
+	Mem  Memory
 }
 
 // Deals reports whether package plan has to sort slots by what they lie in. Where it need
@@ -224,6 +226,49 @@ type Binding struct {
 	Overload    bool // ranks may have the same CPUs
 	IfSupported bool // a node that does not tell its things binds to slots
 	Report      bool // say what came of it
+}
+
+// A Memory says where the memory of a rank comes from (-membind):
+//
+//	"none" | "local" | "interleave" | "bind:" LIST
+type Memory struct {
+	Text  string // as written; empty: the NUMA nodes of its cores
+	Mode  MemMode
+	Nodes []int // of bind, ascending
+}
+
+// A MemMode is what a rank's NUMA nodes mean to it; empty: its memory comes from them
+// alone.
+type MemMode string
+
+// The other modes.
+const (
+	NoMemory   MemMode = "none"       // as the helper has it
+	Local      MemMode = "local"      // from where the thread runs that touches it first
+	Interleave MemMode = "interleave" // from all in turns
+)
+
+// UnmarshalText reads the value of -membind. Hydra's firsttouch is local.
+func (m *Memory) UnmarshalText(text []byte) error {
+	value := string(text)
+	*m = Memory{Text: value}
+	if head, list, _ := strings.Cut(value, ":"); strings.EqualFold(head, "bind") {
+		nodes, err := ParseCPUs(list)
+		slices.Sort(nodes)
+		if m.Nodes = slices.Compact(nodes); err != nil || len(nodes) == 0 {
+			return fmt.Errorf("%q is not a list of NUMA nodes such as 0-1,3", list)
+		}
+		return nil
+	}
+	word, err := choose(value, []string{"none", "local", "firsttouch", "interleave", "bind:LIST"})
+	switch word {
+	case "bind:LIST":
+		err = fmt.Errorf("%q: write bind:LIST", value)
+	case "firsttouch":
+		word = "local"
+	}
+	m.Mode = MemMode(word)
+	return err
 }
 
 var bindWords = []string{"none", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package", "machine", "board",

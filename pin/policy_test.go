@@ -62,6 +62,14 @@ func TestPolicies(t *testing.T) {
 		{&Mapping{}, "seq:x=y", `"seq:x=y": write seq:file=FILE`},
 		{&Mapping{}, "rankfile", `"rankfile": write rankfile:file=FILE`},
 
+		{&Memory{}, "none", "Mode:none"},
+		{&Memory{}, "FirstTouch", "Mode:local"},
+		{&Memory{}, "inter", "Mode:interleave"},
+		{&Memory{}, "bind:3,0-1,1", "Nodes:[0 1 3]"},
+		{&Memory{}, "bind", `"" is not a list of NUMA nodes such as 0-1,3`},
+		{&Memory{}, "b", `"b": write bind:LIST`},
+		{&Memory{}, "x", `"x" is not one of none, local, firsttouch, interleave, bind:LIST`},
+
 		{&Ranking{}, "slot", "Order:slot"},
 		{&Ranking{}, "machine", "Order:node Level:node"},
 		{&Ranking{}, "fill", "Order:fill"},

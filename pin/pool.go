@@ -90,7 +90,30 @@ func (t Topology) Lacks(slots []Unit, busy Busy, l Layout, threads bool) error {
 			return err
 		}
 	}
+	if err := t.lacksMemory(l.Mem); err != nil {
+		return err
+	}
 	return t.lacksCPU(slots, busy, l.Bind.Sets)
+}
+
+// lacksMemory sees that the NUMA nodes that were written down are there.
+func (t Topology) lacksMemory(m Memory) error {
+	has := t.NUMANodes()
+	if m.Mode == Interleave && len(has) == 0 {
+		return fmt.Errorf("does not tell its %s", plural(ByNUMA))
+	}
+	for _, n := range m.Nodes {
+		if !slices.Contains(has, n) {
+			return fmt.Errorf("has no NUMA node %d: it has %s", n, cmp.Or(Text(has), "none"))
+		}
+	}
+	return nil
+}
+
+// NUMANodes lists the NUMA nodes the cores are in, as far as they are known, ascending.
+func (t Topology) NUMANodes() []int {
+	numbers, _ := t.things(ByNUMA, 1)
+	return numbers
 }
 
 // lacksCPU sees that the CPUs of some sets are there and free.
@@ -107,7 +130,7 @@ func (t Topology) lacksCPU(slots []Unit, busy Busy, sets [][]int) error {
 	for _, set := range sets {
 		for _, cpu := range set {
 			if free, usable := has[cpu]; !usable {
-				return fmt.Errorf("has no CPU %d that may be used: it has %s", cpu, Spans(t.Usable()))
+				return fmt.Errorf("has no CPU %d that may be used: it has %s", cpu, cmp.Or(Text(t.Usable()), "none"))
 			} else if !free {
 				return fmt.Errorf("has CPU %d in use by another job", cpu)
 			}

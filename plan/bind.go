@@ -89,8 +89,18 @@ func (s *seating) give(n *site, r *job.RankPlan, seat pin.Seat) {
 	if !s.req.NoPin && !n.NoPin {
 		r.CPUs = seat.CPUs
 	}
-	if !s.req.NoMemBind && !n.NoMemBind {
+	if s.req.NoMemBind || n.NoMemBind {
+		return
+	}
+	switch mem := s.req.Layout.Mem; {
+	case mem.Text == "":
 		r.Mems = seat.Mems
+	case mem.Nodes != nil:
+		r.Mems = mem.Nodes
+	default:
+		if r.MemMode = mem.Mode; mem.Mode == pin.Interleave {
+			r.Mems = n.Topology.NUMANodes()
+		}
 	}
 }
 

@@ -44,8 +44,11 @@ func newLayer(s *seating) *layer {
 
 // lacks says what a node has not that the layout needs, after its name.
 func lacks(n *site, l pin.Layout) string {
-	if !l.Deals() || len(n.Topology.Cores) == 0 {
+	if !l.Deals() && l.Mem.Text == "" || len(n.Topology.Cores) == 0 {
 		return ""
+	}
+	if n.NoMemBind && l.Mem.Mode != pin.NoMemory && l.Mem.Text != "" {
+		return "its bindMem is no"
 	}
 	slots := pin.Slots(n.Topology.List(n.CountThreads), n.CPUMap)
 	if err := n.Topology.Lacks(slots, n.busy, l, n.CountThreads); err != nil {

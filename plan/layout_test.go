@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -62,7 +63,7 @@ func seen(p job.Plan) string {
 	nodes := make([]string, p.Size)
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
-			ranks[r.Rank], nodes[r.Rank] = pin.Spans(r.CPUs), n.Name
+			ranks[r.Rank], nodes[r.Rank] = cmp.Or(pin.Text(r.CPUs), "none"), n.Name
 		}
 	}
 	var b strings.Builder
@@ -203,6 +204,46 @@ func TestLayoutOfSpots(t *testing.T) {
 	p, err := Make(req, snap)
 	if got, want := seen(p), "b: 0-7,16-23 a: 0-7,16-23 b: 8-15,24-31"; err != nil || got != want {
 		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+}
+
+// Where memory comes from.
+func TestMemory(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		noBind bool // the administrator's
+		want   string
+	}{
+		{"", false, " [0] [0]"},
+		{"", true, " [] []"},
+		{"none", false, " [] []"},
+		{"local", false, "local [] []"},
+		{"interleave", false, "interleave [0 1] [0 1]"},
+		{"bind:1", false, " [1] [1]"},
+		{"bind:2", false, "it has no NUMA node 2: it has 0-1"},
+		{"local", true, "its bindMem is no"},
+		{"none", true, " [] []"},
+	} {
+		req, snap := on(wanting(t, 2, "", "", ""), captured(t, "xeon-32"))
+		if test.text != "" {
+			if err := req.Layout.Mem.UnmarshalText([]byte(test.text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		req.NoMemBind, req.Nodes[0].NoMemBind = test.text == "none", test.noBind
+		p, err := Make(req, snap)
+		got := ""
+		var failed *Error
+		switch {
+		case errors.As(err, &failed):
+			got = failed.Rejected[0].Text
+		default:
+			ranks := p.Nodes[0].Ranks
+			got = fmt.Sprint(ranks[0].MemMode, " ", ranks[0].Mems, " ", ranks[1].Mems)
+		}
+		if got != test.want {
+			t.Errorf("-membind %s, bindMem no %v: %s; want %s", test.text, test.noBind, got, test.want)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func TestSaveLayout(t *testing.T) {
 		}
 		if name == "policies" || name == "threads" {
 			for text, read := range map[string]func([]byte) error{
-				"numa:span": req.Layout.Map.UnmarshalText, "fill": req.Layout.Rank.UnmarshalText, "numa": req.Layout.Bind.UnmarshalText,
+				"numa:span": req.Layout.Map.UnmarshalText, "fill": req.Layout.Rank.UnmarshalText, "numa": req.Layout.Bind.UnmarshalText, "bind:1": req.Layout.Mem.UnmarshalText,
 			} {
 				if err := read([]byte(text)); err != nil {
 					t.Fatal(err)

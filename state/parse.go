@@ -32,6 +32,7 @@ type file struct {
 	MapBy  string `json:"map_by,omitempty"`
 	RankBy string `json:"rank_by,omitempty"`
 	BindTo string `json:"bind_to,omitempty"`
+	Memory string `json:"membind,omitempty"`
 }
 
 // A spot is the place of a rank; no CPUs: the next ones that are free.
@@ -134,7 +135,7 @@ func Parse(data []byte) (*State, error) {
 	for _, policy := range []struct {
 		text string
 		into encoding.TextUnmarshaler
-	}{{f.MapBy, &s.Layout.Map}, {f.RankBy, &s.Layout.Rank}, {f.BindTo, &s.Layout.Bind}} {
+	}{{f.MapBy, &s.Layout.Map}, {f.RankBy, &s.Layout.Rank}, {f.BindTo, &s.Layout.Bind}, {f.Memory, &s.Layout.Mem}} {
 		if policy.text == "" {
 			continue
 		}

@@ -35,6 +35,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 		f.Nodes = append(f.Nodes, nodeOf(n, up && n.Down == ""))
 	}
 	f.MapBy, f.RankBy, f.BindTo = req.Layout.Map.Text, req.Layout.Rank.Text, req.Layout.Bind.Text
+	f.Memory = req.Layout.Mem.Text
 	for _, s := range req.Fixed {
 		f.Spots = append(f.Spots, spot{Node: req.Nodes[s.Node].ID, CPUs: picked(s.Picks)})
 	}

@@ -149,6 +149,7 @@ func (c *codec) rank(r *job.RankPlan) {
 	c.nums(&r.Held)
 	c.nums(&r.CPUs)
 	c.nums(&r.Mems)
+	c.text((*string)(&r.MemMode))
 }
 
 func (c *codec) exit(e *job.Exit) {
