@@ -19,6 +19,7 @@ type testCase struct {
 	name   string
 	onHead bool // on the head of the field; else on this machine
 	hydra  []string
+	self   bool // the words of hydra are for our own program too: what a part of it costs
 	ours   []string
 	floor  []string // arguments of our floor; nil: there is none
 	warm   bool     // cases before it have filled all caches
@@ -45,6 +46,11 @@ func cases(names string) []testCase {
 		c.floor = nil // nobody would answer the ranks' PMI
 		list = append(list, c)
 	}
+	claims := list[2]
+	claims.name, claims.self, claims.warm, claims.floor = "claims, 64 hosts, to none", true, true, nil
+	claims.hydra = append([]string{"-q", "--ledger", "/dev/null"}, claims.ours...)
+	claims.rounds = rounds{7, 15, 40 * time.Second}
+	list = append(list, claims)
 	// As many ranks that wait by spinning take 20 s on two cores, whoever starts them.
 	list[5].warm, list[5].rounds = true, rounds{1, 1, 0}
 	return append(list,
@@ -90,6 +96,9 @@ func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
 		append([]string{b.ours}, c.ours...),
 		append([]string{b.hydra}, c.hydra...),
 		append([]string{b.self, floorArg}, c.floor...),
+	}
+	if c.self {
+		sides[1][0] = b.ours
 	}
 	if c.floor == nil {
 		sides = sides[:2]

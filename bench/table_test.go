@@ -48,8 +48,8 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"| true, 64 hosts | 2 | 1100 (1000) | 4000 (4000) | 0.275 | 800 (700) | 110 (100) | 400 (400) | 0.275 | 80.0 (70.0) |\n",
 		"| hello, 8 hosts | 1 | 50.0 (50.0) | 40.0 (40.0) | 1.250 | - | 5.0 (5.0) | 4.0 (4.0) | 1.250 | - |\n",
-		"- true, 64 hosts, CPU: 0.275 of Hydra's; goal at most 0.033: MISSED\n",
-		"- true, 64 hosts, wall: 0.275 of Hydra's; goal at most 0.300: reached\n",
+		"- true, 64 hosts, CPU: 0.275 of the other's; goal at most 0.033: MISSED\n",
+		"- true, 64 hosts, wall: 0.275 of the other's; goal at most 0.300: reached\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no line\n%sin\n%s", want, got)
