@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rules are the groups of cli.md whose tests doc/rules.md lists, and how many rules
+// each has.
+var rules = map[string]int{"EXIT": 6, "SIG": 7, "REP": 6, "ENV": 9, "ARG": 2}
+
+// untested are rules that are still to be built.
+var untested = []string{"REP-2", "REP-3", "REP-5", "ENV-5", "ENV-8", "ENV-9"}
+
+// Every rule has a test, and every test that doc/rules.md names is there.
+func TestRules(t *testing.T) {
+	text, err := os.ReadFile("doc/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 5 || !strings.Contains(cells[1], "-") || strings.HasPrefix(cells[1], "--") {
+			continue
+		}
+		rule := strings.TrimSpace(cells[1])
+		listed = append(listed, rule)
+		for test := range strings.SplitSeq(cells[3], ";") {
+			if err := hasTest(strings.TrimSpace(test)); err != nil {
+				t.Errorf("doc/rules.md: %s: %v", rule, err)
+			}
+		}
+	}
+	for group, n := range rules {
+		for i := range n {
+			if rule := fmt.Sprintf("%s-%d", group, i+1); !slices.Contains(listed, rule) && !slices.Contains(untested, rule) {
+				t.Errorf("doc/rules.md has no line for %s", rule)
+			}
+		}
+	}
+}
+
+// hasTest looks for a test as doc/rules.md names it: script/NAME, package.TestName, or
+// package.TestName/ROW, of which the package's tests must have the row as a text.
+func hasTest(name string) error {
+	if script, ok := strings.CutPrefix(name, "script/"); ok {
+		_, err := os.Stat(filepath.Join("testdata", "script", script+".txtar"))
+		return err
+	}
+	pkg, test, _ := strings.Cut(name, ".")
+	test, row, _ := strings.Cut(test, "/")
+	if pkg == "main" {
+		pkg = "."
+	}
+	files, _ := filepath.Glob(filepath.Join(pkg, "*_test.go"))
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		source.Write(text)
+	}
+	if !strings.Contains(source.String(), "\nfunc "+test+"(t *testing.T)") {
+		return fmt.Errorf("there is no test %q", name)
+	}
+	if row != "" && !strings.Contains(source.String(), `"`+row+`"`) {
+		return fmt.Errorf("test %s.%s has no row %q", pkg, test, row)
+	}
+	return nil
+}
