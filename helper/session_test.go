@@ -247,7 +247,11 @@ func TestFailuresAreReportedInTheOrderOfTheEnds(t *testing.T) {
 
 func TestAnExitSaysWhetherTheRankWasAskedToEnd(t *testing.T) {
 	k := newTalk(t)
-	k.start(`kill -SEGV $$`, `exec sleep 1000`)
+	k.start(`read _; kill -SEGV $$`, `exec sleep 1000`)
+	for range 2 { // a rank that has not started by the end never does
+		hear[*wire.Started](k)
+	}
+	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin}) // read ends
 	if exit := hear[*wire.Exited](k).Exit; exit.Signal != int(unix.SIGSEGV) || exit.Asked {
 		t.Errorf("exit %+v, want one by SIGSEGV and unasked", exit)
 	}
