@@ -126,7 +126,7 @@ func failureCode(text string) (int, error) {
 
 // run starts the job of a command line, sees it to its end, and says what went wrong.
 func run(ctx context.Context, line Line, sys System, failure int) int {
-	out, errs := launch.Stdout(sys.Out, line.Job.Label), launch.Stderr(sys.Err, line.Job.Label)
+	out, errs := launch.Stdout(sys.Out), launch.Stderr(sys.Err)
 	code, err := start(ctx, line, sys, failure, out, errs)
 	if err == nil {
 		return code

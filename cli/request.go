@@ -44,10 +44,11 @@ func (h Here) isMe(host string) bool {
 func request(line Line, sc scene) (job.Request, []job.Note, error) {
 	j := line.Job
 	req := job.Request{
-		Job:  newJobID(time.Now()),
-		User: sc.here.User,
-		Skip: j.SkipUnreachable,
-		Ends: ends(j),
+		Job:     newJobID(time.Now()),
+		User:    sc.here.User,
+		Skip:    j.SkipUnreachable,
+		Ends:    ends(j),
+		Streams: streamsOf(j),
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.most(), Grace: defaultGrace,
 		},

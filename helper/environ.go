@@ -83,6 +83,7 @@ type place struct {
 	rank, local, locals int
 	app                 int
 	pmiFD               int
+	merge               bool  // stderr goes where stdout goes
 	slots               []int // of the node, that are the rank's
 	allSlots            int   // of the node
 	cpus                []int // to which the rank is bound; nil: it is not

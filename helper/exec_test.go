@@ -71,7 +71,7 @@ func TestIsText(t *testing.T) {
 func TestPipesCloseWhole(t *testing.T) {
 	before := descriptors(t)
 	for _, stdin := range []bool{false, true} {
-		p, err := openPipes(stdin)
+		p, err := openPipes(stdin, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -280,7 +280,7 @@ func (s *session) frame(m wire.Message) {
 		s.start()
 	case *wire.Data:
 		if r := s.byRank[m.Rank]; r != nil && r.in != nil {
-			r.in.push(m.Bytes)
+			r.in.push(m)
 		}
 	case *wire.Credit:
 		s.credit(m)
@@ -346,6 +346,14 @@ func (s *session) lose(why error) {
 	}
 	s.fences.fail(why)
 	s.end(0, s.grace())
+}
+
+// window is how many bytes of an output stream may be under way.
+func (s *session) window() int {
+	if s.prepare.Window > 0 {
+		return s.prepare.Window
+	}
+	return wire.Window
 }
 
 func (s *session) grace() time.Duration {

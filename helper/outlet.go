@@ -44,17 +44,17 @@ func (o *outlet) lastWord() {
 	o.file.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits
 }
 
-// read reads once, and waits for something to read. When the rank is gone and there
-// is nothing, that is errIdle, if tellIdle asks for it. Without bytes and without an
-// error the file has ended.
-func (o *outlet) read(buf []byte, tellIdle bool) (n int, err error) {
+// read reads once, and waits for something to read. room returns where to, given how
+// many bytes are there. When the rank is gone and there is nothing, that is errIdle, if
+// tellIdle asks for it. Without bytes and without an error the file has ended.
+func (o *outlet) read(room func(left int) []byte, tellIdle bool) (n int, err error) {
 	raw, err := o.file.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
 	for {
 		waitErr := raw.Read(func(fd uintptr) bool {
-			n, err = o.take(int(fd), buf)
+			n, err = o.take(int(fd), room)
 			if err == unix.EAGAIN && tellIdle && o.ownerGone.Load() {
 				err = errIdle
 			}
@@ -71,7 +71,9 @@ func (o *outlet) read(buf []byte, tellIdle bool) (n int, err error) {
 }
 
 // take reads what is there, and counts it.
-func (o *outlet) take(fd int, buf []byte) (int, error) {
+func (o *outlet) take(fd int, room func(left int) []byte) (int, error) {
+	left, _ := unix.IoctlGetInt(fd, unix.TIOCINQ) // FIONREAD
+	buf := room(left)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, buf) })
@@ -112,10 +114,11 @@ func newPMIConn(file *os.File) *pmiConn {
 }
 
 func (c *pmiConn) Read(buf []byte) (int, error) {
-	n, err := c.read(buf, !c.told)
+	room := func(int) []byte { return buf }
+	n, err := c.read(room, !c.told)
 	if err == errIdle {
 		c.tell()
-		n, err = c.read(buf, false)
+		n, err = c.read(room, false)
 	}
 	if n <= 0 && err == nil {
 		return 0, io.EOF

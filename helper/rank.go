@@ -44,7 +44,7 @@ type pipes struct {
 
 // openPipes opens the streams and the PMI connection of a rank. Only our ends do
 // not block: that flag belongs to the open file, which the child would share.
-func openPipes(stdin bool) (p pipes, err error) {
+func openPipes(stdin, merge bool) (p pipes, err error) {
 	p = pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
 	defer func() {
 		if err != nil {
@@ -66,6 +66,11 @@ func openPipes(stdin bool) (p pipes, err error) {
 			return p, err
 		}
 		p.ours[i], p.theirs[i] = fds[0], fds[1]
+	}
+	if merge { // the other pipe is left without a writer, and so at its end
+		if err = unix.Dup3(p.theirs[1], p.theirs[2], unix.O_CLOEXEC); err != nil {
+			return p, err
+		}
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -105,7 +110,7 @@ func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
 	if err != nil {
 		return birth{}, unbindable(r.plan.CPUs, err)
 	}
-	p, err := openPipes(r.in != nil)
+	p, err := openPipes(r.in != nil, where.merge)
 	if err != nil {
 		return birth{}, &startError{exitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
 	}
@@ -131,13 +136,13 @@ func unbindable(cpus []int, err error) *startError {
 }
 
 // attach puts goroutines on our ends of the rank's pipes.
-func (r *rank) attach(p pipes, send func(wire.Message) error) {
+func (r *rank) attach(p pipes, window int, send func(wire.Message) error) {
 	file := func(i int, name string) *os.File { return os.NewFile(uintptr(p.ours[i]), name) }
 	if r.in != nil {
 		go r.in.run(file(0, "stdin"))
 	}
-	r.out = newSource(r.plan.Rank, wire.Stdout, file(1, "stdout"), send)
-	r.err = newSource(r.plan.Rank, wire.Stderr, file(2, "stderr"), send)
+	r.out = newSource(r.plan.Rank, wire.Stdout, file(1, "stdout"), window, send)
+	r.err = newSource(r.plan.Rank, wire.Stderr, file(2, "stderr"), window, send)
 	go r.out.run()
 	go r.err.run()
 	r.pmi = newPMIConn(file(3, "PMI_FD"))

@@ -202,7 +202,7 @@ func (s *session) where(r *rank) place {
 	m := s.prepare
 	return place{
 		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: s.address(),
-		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
+		merge: m.Merge, rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
 	}
 }
@@ -222,7 +222,7 @@ func (s *session) forked(e forkedEvent) {
 	}
 	s.conn.Send(&news)
 	s.catchUp(r)
-	r.attach(e.pipes, s.conn.Send)
+	r.attach(e.pipes, s.window(), s.conn.Send)
 	go s.servePMI(r)
 	if s.over {
 		r.forget()

@@ -391,7 +391,7 @@ func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
 	s.forking, s.running = true, true
 	now := time.Now()
 	s.reaped(reapedEvent{pid: 1 << 30, at: now.Add(-time.Second)})
-	p, err := openPipes(false)
+	p, err := openPipes(false, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // A source carries one output stream of a rank to mpiexec, never more than
-// wire.Window bytes ahead of the credit it was given. A rank that writes faster
+// a window of bytes ahead of the credit it was given. A rank that writes faster
 // than somebody reads thus waits in its own write, and nobody else does.
 type source struct {
 	outlet
@@ -28,9 +28,9 @@ type source struct {
 	ended   chan struct{} // closed when run returns: the pipe has no writer any more
 }
 
-func newSource(rank int, stream wire.Stream, file *os.File, send func(wire.Message) error) *source {
+func newSource(rank int, stream wire.Stream, file *os.File, window int, send func(wire.Message) error) *source {
 	s := &source{outlet: outlet{file: file}, rank: rank, stream: stream, send: send,
-		credit: wire.Window, drained: make(chan struct{}), ended: make(chan struct{})}
+		credit: window, drained: make(chan struct{}), ended: make(chan struct{})}
 	s.more.L = &s.mu
 	return s
 }
@@ -63,26 +63,40 @@ func (s *source) run() {
 		}
 	}
 	defer tell()
-	buf := make([]byte, 4<<10)
 	for {
 		allowed, discard := s.wait()
-		n, err := s.read(buf[:min(allowed, len(buf))], !told)
+		data, err := s.read(allowed, !told)
 		switch {
 		case err == errIdle:
 			tell()
-		case n <= 0:
+		case data == nil:
 			return
-		case !discard:
-			s.spend(n)
-			s.send(&wire.Data{Rank: s.rank, Stream: s.stream, Bytes: buf[:n]})
+		case discard:
+			data.Release()
+		default:
+			s.spend(len(data.Bytes))
+			data.Rank, data.Stream = s.rank, s.stream
+			s.send(data)
 		}
 		if s.saidAll() {
 			tell()
 		}
-		if n == len(buf) && n < wire.Window {
-			buf = make([]byte, min(4*n, wire.Window))
-		}
 	}
+}
+
+// read waits for what there is to read, up to limit bytes. It is nil at the end.
+func (s *source) read(limit int, tellIdle bool) (data *wire.Data, err error) {
+	n, err := s.outlet.read(func(left int) []byte {
+		// Only what has something to say needs room. With nothing there, this asks for the
+		// end, or for what has come in between.
+		data = wire.Lend(min(max(left, 256), limit, wire.Window))
+		return data.Bytes
+	}, tellIdle)
+	if n <= 0 {
+		return nil, err
+	}
+	data.Bytes = data.Bytes[:n]
+	return data, err
 }
 
 // wait returns how many bytes may be read now, at least one.
@@ -110,10 +124,10 @@ type sink struct {
 	rank int
 	send func(wire.Message) error
 
-	mu    sync.Mutex // guards the rest
-	file  *os.File   // our end of the pipe; nil: the rank does not run yet
-	queue [][]byte   // bounded by the credit mpiexec has
-	ended bool       // no more will come
+	mu    sync.Mutex   // guards the rest
+	file  *os.File     // our end of the pipe; nil: the rank does not run yet
+	queue []*wire.Data // bounded by the credit mpiexec has
+	ended bool         // no more will come
 	more  sync.Cond
 }
 
@@ -124,9 +138,9 @@ func newSink(rank int, send func(wire.Message) error) *sink {
 }
 
 // push takes a piece; an empty one is the end of the stream.
-func (s *sink) push(piece []byte) {
+func (s *sink) push(piece *wire.Data) {
 	s.mu.Lock()
-	if len(piece) == 0 {
+	if len(piece.Bytes) == 0 {
 		s.ended = true
 	} else if !s.ended {
 		s.queue = append(s.queue, piece)
@@ -144,20 +158,22 @@ func (s *sink) run(file *os.File) {
 	s.mu.Unlock()
 	for {
 		piece := s.next()
-		if len(piece) == 0 {
+		if piece == nil {
 			return
 		}
-		if _, err := file.Write(piece); err != nil {
-			s.push(nil)
+		n, err := file.Write(piece.Bytes)
+		piece.Release()
+		if err != nil {
+			s.push(&wire.Data{})
 			s.send(&wire.Data{Rank: s.rank, Stream: wire.Stdin})
 			return
 		}
-		s.send(&wire.Credit{Rank: s.rank, Stream: wire.Stdin, Bytes: len(piece)})
+		s.send(&wire.Credit{Rank: s.rank, Stream: wire.Stdin, Bytes: n})
 	}
 }
 
-// next waits for a piece; it is empty at the end of the stream.
-func (s *sink) next() []byte {
+// next waits for a piece; it is nil at the end of the stream.
+func (s *sink) next() *wire.Data {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) == 0 && !s.ended {
@@ -173,7 +189,7 @@ func (s *sink) next() []byte {
 
 // close ends the stream at once: a rank that is gone reads nothing more.
 func (s *sink) close() {
-	s.push(nil)
+	s.push(&wire.Data{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = nil

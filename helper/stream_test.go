@@ -112,7 +112,7 @@ func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
 func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
 	r, w := pipe(t, 0)
 	rec := newRecorder()
-	s := newSource(0, wire.Stdout, r, rec.send)
+	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
 	const total = 5*wire.Window + 12345
 	go func() {
 		w.Write(make([]byte, total))
@@ -141,7 +141,7 @@ func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
 func TestASourceWithoutCreditReadsNothing(t *testing.T) {
 	r, w := pipe(t, 0)
 	rec := newRecorder()
-	s := newSource(0, wire.Stdout, r, rec.send)
+	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
 	go s.run()
 	w.Write(make([]byte, wire.Window))
 	rec.await(t, "the first window", func() bool { return len(rec.bytes) == wire.Window })
@@ -159,7 +159,7 @@ func TestASourceWithoutCreditReadsNothing(t *testing.T) {
 func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
 	r, w := pipe(t, 0) // w stays open, as if a child held it
 	rec := newRecorder()
-	s := newSource(0, wire.Stdout, r, rec.send)
+	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
 	go s.run()
 	w.Write([]byte("said before"))
 	rec.await(t, "what was said before", func() bool { return len(rec.bytes) == 11 })
@@ -179,7 +179,7 @@ func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
 func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
 	r, w := pipe(t, 0)
 	rec := newRecorder()
-	s := newSource(0, wire.Stdout, r, rec.send)
+	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
 	ended := make(chan struct{})
 	go func() { s.run(); close(ended) }()
 	w.Write(make([]byte, wire.Window))
@@ -197,11 +197,11 @@ func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
 	r, w := pipe(t, 1)
 	rec := newRecorder()
 	s := newSink(0, rec.send)
-	s.push([]byte("early "))
+	s.push(&wire.Data{Bytes: []byte("early ")})
 	go s.run(w)
-	s.push([]byte("late"))
-	s.push(nil)
-	s.push([]byte("too late"))
+	s.push(&wire.Data{Bytes: []byte("late")})
+	s.push(&wire.Data{})
+	s.push(&wire.Data{Bytes: []byte("too late")})
 	got, err := io.ReadAll(r)
 	if err != nil || string(got) != "early late" {
 		t.Errorf("the rank read %q, %v", got, err)
@@ -214,7 +214,7 @@ func TestASinkTellsThatNobodyReads(t *testing.T) {
 	rec := newRecorder()
 	s := newSink(0, rec.send)
 	r.Close()
-	s.push([]byte("text"))
+	s.push(&wire.Data{Bytes: []byte("text")})
 	s.run(w)
 	if rec.eof != 1 || rec.given != 0 {
 		t.Errorf("it sent %d ends and credit for %d bytes, want 1 and 0", rec.eof, rec.given)
@@ -227,7 +227,7 @@ func TestASinkOfADeadRankDoesNotWaitForItsChild(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { s.run(w); close(ended) }()
 	for range 4 {
-		s.push(make([]byte, wire.Window)) // more than a pipe holds
+		s.push(&wire.Data{Bytes: make([]byte, wire.Window)}) // more than a pipe holds
 	}
 	s.close()
 	awaitClosed(t, "the end", ended)

@@ -35,6 +35,7 @@ type Request struct {
 	Skip     bool   // --skip-unreachable: go on without lost candidates
 	Queue    Queue
 	Limits   Limits
+	Streams  Streams
 	Base     Env // for every rank: the launcher's environment and -genv
 	Ends     Ends
 }

@@ -36,6 +36,11 @@ func (f *fleet) read(n *node) {
 		switch m := m.(type) {
 		case *wire.Data:
 			f.data(n, m)
+			continue
+		case *wire.Started:
+			f.learnPID(m)
+		}
+		switch m := m.(type) {
 		case *wire.Credit:
 			f.feed.grant(m.Bytes)
 		case *wire.Ping:
@@ -48,7 +53,7 @@ func (f *fleet) read(n *node) {
 }
 
 func (f *fleet) data(n *node, m *wire.Data) {
-	x := piece{from: n, rank: m.Rank, data: m.Bytes}
+	x := piece{from: n, rank: m.Rank, data: m}
 	switch m.Stream {
 	case wire.Stdout:
 		f.env.Out.put(x)
@@ -77,6 +82,7 @@ func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepar
 	m := &wire.Prepare{
 		Job: p.Job, Size: p.Size, Nodes: len(p.Nodes), Index: n.index, Name: np.Name, Mapping: p.Mapping,
 		Base: req.Base, Apps: req.Apps, Ranks: np.Ranks,
+		Window: window(p.Size), Merge: req.Streams.Merge,
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
 		Slots: n.size(), Report: f.env.Report,
 		Ledger: req.Queue.Ledger, Claim: claim(req, p, n), Most: -1, Shares: req.Nameless && !req.Forbid,
@@ -162,7 +168,6 @@ func (f *fleet) start() {
 	if f.env.Report {
 		f.bound = newBindings(f.env.Err, f.plan.Size)
 	}
-	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
 	for _, n := range f.nodes {
 		n.conn.Send(&wire.Start{})
 	}

@@ -123,7 +123,6 @@ type run struct {
 	dialer    local
 	req       job.Request
 	in        io.Reader
-	label     bool
 	signals   chan os.Signal
 	out, err  lockedBuffer
 	suspended chan struct{}
@@ -169,8 +168,8 @@ func (r *run) do(t *testing.T) (job.Result, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r.req.Queue.Ledger = cmp.Or(r.req.Queue.Ledger, t.TempDir())
-	out := launch.Stdout(r.stdout(), r.label)
-	errs := launch.Stderr(&r.err, r.label)
+	out := launch.Stdout(r.stdout())
+	errs := launch.Stderr(&r.err)
 	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
 		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
 	result, err := launch.Run(ctx, r.req, env)
@@ -282,7 +281,7 @@ func TestAllOutputArrivesBeforeTheEnd(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	r := newRun(2, `printf 'one\ntwo'`, "a", "b")
-	r.label = true
+	r.req.Streams.Out.Label = "[%r] "
 	if _, err := r.do(t); err != nil || sorted(r.out.String()) != "[0] one\n[0] two\n[1] one\n[1] two\n" {
 		t.Errorf("output %q, %v", r.out.String(), err)
 	}

@@ -26,6 +26,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -94,6 +95,9 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 		env.Planned(b.snap, p)
 	}
 	b.fleet.dismiss()
+	if err := b.fleet.arrange(b.req); err != nil {
+		return job.Result{}, err
+	}
 	signals.handOver(events)
 	b.fleet.start()
 	return b.fleet.supervise(ctx, b.req, startBy)
@@ -124,7 +128,8 @@ type fleet struct {
 	plan   job.Plan
 	hub    *hub
 	feed   *feeder
-	bound  *bindings // nil: nobody wants to know
+	bound  *bindings   // nil: nobody wants to know
+	pids   atomic.Bool // labels show process IDs
 }
 
 // A node is one helper, as seen from here.

@@ -4,11 +4,17 @@ import (
 	"bytes"
 	"maps"
 	"slices"
-	"strconv"
+	"time"
 )
 
-// maxHeld is how much of an unfinished line is held back (IO-8).
-const maxHeld = 64 << 10
+const (
+	// maxHeld is how much of an unfinished line is held back (IO-8), in bytes.
+	maxHeld = 64 << 10
+
+	// holdTime is how long an unfinished line waits for its rest, so that prompts
+	// show (IO-8).
+	holdTime = 50 * time.Millisecond
+)
 
 // Lines puts the output of many ranks together so that no line is torn (IO-8,
 // IO-9). It is a pure machine: pieces in, bytes to write out.
@@ -16,115 +22,131 @@ const maxHeld = 64 << 10
 // Without labels bytes pass unchanged. With labels every line gets one, and a last
 // line without newline gets that too.
 type Lines struct {
-	Label bool
+	Label func(rank int) []byte // nil: none
+	Raw   bool                  // nothing waits for its rest
 
 	held map[int][]byte // unfinished lines, by rank
 	open int            // the rank whose unfinished line was written; -1: none
+	news bool           // something came since the last Tick
+	last time.Time      // when that was
 }
 
 // NewLines returns Lines for a job's stdout or stderr.
-func NewLines(label bool) *Lines {
+func NewLines(label func(rank int) []byte) *Lines {
 	return &Lines{Label: label, held: make(map[int][]byte), open: -1}
 }
 
-// Add takes a piece of a rank's output and appends to out what can be written.
-func (l *Lines) Add(out []byte, rank int, piece []byte) []byte {
-	end := bytes.LastIndexByte(piece, '\n') + 1
+// Add takes a piece of a rank's output and adds to out what can be written.
+func (l *Lines) Add(out *chunks, rank int, piece []byte) {
+	l.news = true
+	end := len(piece)
+	if !l.Raw {
+		end = bytes.LastIndexByte(piece, '\n') + 1
+	}
 	if end > 0 {
-		out = l.begin(out, rank)
-		out = l.emit(out, rank, l.held[rank], piece[:end])
-		delete(l.held, rank)
+		l.emit(out, rank, piece[:end])
 	}
 	if rest := piece[end:]; len(rest) > 0 {
 		l.held[rank] = append(l.held[rank], rest...)
 		if len(l.held[rank]) >= maxHeld {
-			out = l.Flush(out, rank)
+			l.flush(out, rank)
 		}
 	}
-	return out
 }
 
-// Held is how many ranks have an unfinished line.
-func (l *Lines) Held() int { return len(l.held) }
+// Tick tells the time, and is called after each batch of pieces. It shows the unfinished
+// line of the one rank that has any, when that has waited long enough: of several, none
+// is shown before it is whole. It returns when to call again at the latest, if nothing
+// comes; zero: there is no need.
+func (l *Lines) Tick(out *chunks, now time.Time) (time.Time, error) {
+	if l.news {
+		l.news, l.last = false, now
+	}
+	if len(l.held) != 1 {
+		return time.Time{}, nil
+	}
+	if due := l.last.Add(holdTime); now.Before(due) {
+		return due, nil
+	}
+	l.Flush(out)
+	return time.Time{}, nil
+}
 
-// FlushAll writes all unfinished lines, by rank.
-func (l *Lines) FlushAll(out []byte) []byte {
+// Flush writes all unfinished lines, by rank.
+func (l *Lines) Flush(out *chunks) {
 	for _, rank := range slices.Sorted(maps.Keys(l.held)) {
-		out = l.Flush(out, rank)
+		l.flush(out, rank)
 	}
-	return out
 }
 
-// Flush writes the unfinished line of a rank as it is: a prompt, or its last word.
-func (l *Lines) Flush(out []byte, rank int) []byte {
-	held := l.held[rank]
-	if len(held) == 0 {
-		return out
+// flush writes the unfinished line of a rank as it is: a prompt, or its last word.
+func (l *Lines) flush(out *chunks, rank int) {
+	if len(l.held[rank]) > 0 {
+		l.emit(out, rank, nil)
 	}
-	delete(l.held, rank)
-	out = l.begin(out, rank)
-	out = l.emit(out, rank, nil, held)
-	l.open = rank
-	return out
 }
 
 // End writes what a rank that is over has left, and finishes its line if it has a
 // label.
-func (l *Lines) End(out []byte, rank int) []byte {
-	out = l.Flush(out, rank)
-	if l.Label && l.open == rank {
-		out = append(out, '\n')
-		l.open = -1
+func (l *Lines) End(out *chunks, rank int) {
+	l.flush(out, rank)
+	if l.Label != nil {
+		l.finish(out, l.open == rank)
 	}
-	return out
 }
 
 // Ours takes a whole line of our own; it never continues a rank's.
-func (l *Lines) Ours(out, line []byte) []byte {
-	if l.open >= 0 {
-		out = append(out, '\n')
-		l.open = -1
-	}
-	return append(out, line...)
+func (l *Lines) Ours(out *chunks, line []byte) {
+	l.finish(out, true)
+	out.copy(line)
 }
 
-// begin makes sure that a labelled line of rank does not begin inside another's.
-func (l *Lines) begin(out []byte, rank int) []byte {
-	if l.open >= 0 && l.open != rank && l.Label {
-		out = append(out, '\n')
+// finish ends the line that stands unfinished, if it is to.
+func (l *Lines) finish(out *chunks, it bool) {
+	if it && l.open >= 0 {
+		out.copy([]byte("\n"))
 		l.open = -1
 	}
-	return out
 }
 
-// emit writes head and body, which follow each other, with a label before each
-// line that begins in them.
-func (l *Lines) emit(out []byte, rank int, head, body []byte) []byte {
-	if !l.Label {
-		l.open = -1
-		return append(append(out, head...), body...)
+// emit writes what is held of a rank and body behind it, with a label before each line
+// that begins there.
+func (l *Lines) emit(out *chunks, rank int, body []byte) {
+	head := l.held[rank]
+	delete(l.held, rank)
+	if l.Label == nil {
+		out.copy(head)
+		out.borrow(body)
+		if l.open = rank; endsLine(head, body) {
+			l.open = -1
+		}
+		return
 	}
+	l.finish(out, l.open != rank) // a line does not begin inside another's
+	label := l.Label(rank)
 	if l.open != rank {
-		out = appendLabel(out, rank)
+		out.copy(label)
 	}
-	out = append(out, head...)
+	out.copy(head)
 	for {
 		end := bytes.IndexByte(body, '\n') + 1
-		if end == 0 {
-			return append(out, body...)
+		if end == 0 || end == len(body) {
+			break
 		}
-		out = append(out, body[:end]...)
+		out.copy(body[:end])
+		out.copy(label)
+		body = body[end:]
+	}
+	out.copy(body)
+	if l.open = rank; endsLine(head, body) {
 		l.open = -1
-		if body = body[end:]; len(body) == 0 {
-			return out
-		}
-		out = appendLabel(out, rank)
 	}
 }
 
-// appendLabel is the label of -l, "[3] ".
-func appendLabel(out []byte, rank int) []byte {
-	out = append(out, '[')
-	out = strconv.AppendInt(out, int64(rank), 10)
-	return append(out, "] "...)
+// endsLine reports whether head and body, one of which is not empty, end with a newline.
+func endsLine(head, body []byte) bool {
+	if len(body) == 0 {
+		body = head
+	}
+	return body[len(body)-1] == '\n'
 }

@@ -15,6 +15,9 @@ type lineStep struct {
 	flush, end bool
 }
 
+// rankLabel is the label of -l.
+func rankLabel(rank int) []byte { return fmt.Appendf(nil, "[%d] ", rank) }
+
 func TestLines(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -37,20 +40,23 @@ func TestLines(t *testing.T) {
 		{"an end without output", true, []lineStep{{0, "", false, true}}, ""},
 	}
 	for _, test := range tests {
-		l := NewLines(test.label)
-		var out []byte
+		l := NewLines(nil)
+		if test.label {
+			l.Label = rankLabel
+		}
+		var out chunks
 		for _, s := range test.steps {
 			switch {
 			case s.flush:
-				out = l.Flush(out, s.rank)
+				l.Flush(&out)
 			case s.end:
-				out = l.End(out, s.rank)
+				l.End(&out, s.rank)
 			default:
-				out = l.Add(out, s.rank, []byte(s.piece))
+				l.Add(&out, s.rank, []byte(s.piece))
 			}
 		}
-		if string(out) != test.want {
-			t.Errorf("%s: got %q, want %q", test.name, out, test.want)
+		if got := string(out.bytes()); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
 }
@@ -67,21 +73,21 @@ func TestLinesAreNeverTorn(t *testing.T) {
 				left[rank] = fmt.Appendf(left[rank], "%d:%d:%s\n", rank, line, strings.Repeat("y", r.IntN(30)))
 			}
 		}
-		l := NewLines(true)
-		var out []byte
+		l := NewLines(rankLabel)
+		var out chunks
 		for busy := ranks; busy > 0; {
 			rank := r.IntN(ranks)
 			if len(left[rank]) == 0 {
 				continue
 			}
 			n := min(1+r.IntN(40), len(left[rank]))
-			out = l.Add(out, rank, left[rank][:n])
+			l.Add(&out, rank, left[rank][:n])
 			if left[rank] = left[rank][n:]; len(left[rank]) == 0 {
 				busy--
 			}
 		}
 		var next [ranks]int
-		for line := range bytes.Lines(out) {
+		for line := range bytes.Lines(out.bytes()) {
 			var label, rank, number int
 			var rest string
 			if _, err := fmt.Sscanf(string(line), "[%d] %d:%d:%s\n", &label, &rank, &number, &rest); err != nil && !bytes.HasSuffix(line, []byte(":\n")) {

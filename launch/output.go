@@ -2,24 +2,25 @@ package launch
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"os"
 	"sync"
 	"time"
 
 	"remshell/wire"
 )
 
-// holdTime is how long an unfinished line waits for its rest, so that prompts
-// show (IO-8).
-const holdTime = 50 * time.Millisecond
-
-// A Printer writes one output stream: that of all ranks, and lines of our own. It
-// alone waits for the user's terminal; others fill its queue, which credit bounds: a
-// rank gets leave to write on when its bytes have been written here.
+// A Printer writes one output stream of all ranks, and lines of our own:
+//
+//	ranks --- pieces ---> queue ---> outlets: the terminal, files
+//	  ^                                 |
+//	  '------------- credit ------------'
+//
+// It alone waits for the user's terminal. Credit bounds the queue: a rank gets leave to
+// write on when its bytes have been written here.
 type Printer struct {
 	stream wire.Stream
-	w      io.Writer
-	lines  *Lines
 
 	mu     sync.Mutex // guards the next three
 	queue  []piece
@@ -28,29 +29,65 @@ type Printer struct {
 
 	filled chan struct{}
 	done   chan struct{} // closed when all is written
-	broken bool
-	owed   map[int]int // bytes written and not yet credited, by rank
+
+	// What follows belongs to run.
+	terminal *outlet
+	routes   map[int][]*outlet     // where the output of each rank goes; no entry: the terminal
+	busy     map[*outlet]time.Time // those that want to be told the time, and when at the latest
+	owed     map[int]int           // bytes written and not yet credited, by rank
+	step     int                   // how much is owed before credit is given
+	files    []*outlet
+	who      []Who
 }
 
-// A piece is output of a rank, or with end the news that the rank is over, or with
-// ours a line of mpiexec itself.
+// A piece is output of a rank, or with end the news that the rank is over, or a line of
+// mpiexec itself, or where output is to go from now on.
 type piece struct {
-	from *node
-	rank int
-	data []byte
-	end  bool
-	ours bool
+	from  *node
+	data  *wire.Data
+	rank  int
+	end   bool
+	ours  []byte
+	route *routing
+	pid   int // of the rank, which has started
+}
+
+// A mixer puts the output of several ranks together: Lines, Collapse or Ordered.
+type mixer interface {
+	Add(out *chunks, rank int, piece []byte)
+	End(out *chunks, rank int)
+	Ours(out *chunks, line []byte)
+	Tick(out *chunks, now time.Time) (next time.Time, err error)
+	Flush(out *chunks)
+}
+
+// An outlet is something that is written to.
+type outlet struct {
+	w      io.Writer
+	mix    mixer
+	out    chunks
+	broken bool
+}
+
+// A routing says where the output of the ranks goes.
+type routing struct {
+	terminal mixer
+	routes   map[int][]*outlet // of each rank; the terminal is nil
+	files    []*outlet
+	who      []Who // what labels know of the ranks
+	window   int   // of each rank, in bytes
 }
 
 // Stdout starts a printer of the ranks' standard output to w, which ends by Close.
-func Stdout(w io.Writer, label bool) *Printer { return newPrinter(wire.Stdout, w, label) }
+func Stdout(w io.Writer) *Printer { return newPrinter(wire.Stdout, w) }
 
 // Stderr starts a printer of their standard error, and of our own lines.
-func Stderr(w io.Writer, label bool) *Printer { return newPrinter(wire.Stderr, w, label) }
+func Stderr(w io.Writer) *Printer { return newPrinter(wire.Stderr, w) }
 
-func newPrinter(stream wire.Stream, w io.Writer, label bool) *Printer {
-	p := &Printer{stream: stream, w: w, lines: NewLines(label),
-		filled: make(chan struct{}, 1), done: make(chan struct{}), owed: make(map[int]int)}
+func newPrinter(stream wire.Stream, w io.Writer) *Printer {
+	p := &Printer{stream: stream, filled: make(chan struct{}, 1), done: make(chan struct{}),
+		terminal: &outlet{w: w, mix: NewLines(nil)}, busy: make(map[*outlet]time.Time),
+		owed: make(map[int]int), step: wire.Window / 4}
 	go p.run()
 	return p
 }
@@ -58,7 +95,7 @@ func newPrinter(stream wire.Stream, w io.Writer, label bool) *Printer {
 // Write takes a line of our own. It never waits: who owns the state of a job must not
 // hang on a terminal.
 func (p *Printer) Write(line []byte) (int, error) {
-	p.put(piece{data: bytes.Clone(line), ours: true})
+	p.put(piece{ours: bytes.Clone(line)})
 	return len(line), nil
 }
 
@@ -96,44 +133,32 @@ func (p *Printer) notify() {
 
 func (p *Printer) run() {
 	defer close(p.done)
-	var out []byte
-	for {
-		batch, closed := p.next()
-		out = out[:0]
+	var batch []piece
+	for closed := false; !closed; {
+		batch, closed = p.next(batch)
 		for _, x := range batch {
-			switch {
-			case x.ours:
-				out = p.lines.Ours(out, x.data)
-			case x.end:
-				out = p.lines.End(out, x.rank)
-			default:
-				out = p.lines.Add(out, x.rank, x.data)
-			}
+			p.take(x)
 		}
-		if len(batch) == 0 || closed {
-			out = p.lines.FlushAll(out)
-		}
-		p.write(out)
+		p.write()
 		p.credit(batch)
-		if closed {
-			return
-		}
 	}
+	p.finish()
 }
 
-// next waits for pieces; there are none when the one unfinished line has waited
-// long enough. Of several, none is shown before it is whole.
-func (p *Printer) next() (batch []piece, closed bool) {
+// next waits for pieces; there are none when an outlet wants to be told the time. The
+// printer is done with those it returned before.
+func (p *Printer) next(old []piece) (batch []piece, closed bool) {
+	clear(old)
 	var late <-chan time.Time
-	if p.lines.Held() == 1 {
-		timer := time.NewTimer(holdTime)
+	if due, any := p.due(); any {
+		timer := time.NewTimer(time.Until(due))
 		defer timer.Stop()
 		late = timer.C
 	}
 	for {
 		p.mu.Lock()
 		batch, closed = p.queue, p.closed
-		p.queue = nil
+		p.queue, old = old[:0], nil
 		p.mu.Unlock()
 		if len(batch) > 0 || closed {
 			return batch, closed
@@ -146,31 +171,138 @@ func (p *Printer) next() (batch []piece, closed bool) {
 	}
 }
 
-func (p *Printer) write(out []byte) {
-	if p.broken || len(out) == 0 {
-		return
-	}
-	if _, err := p.w.Write(out); err != nil {
-		p.broken = true
-		p.mu.Lock()
-		tell := p.gone
-		p.mu.Unlock()
-		if tell != nil {
-			tell(err)
+// due is when the first of the outlets wants to be told the time.
+func (p *Printer) due() (first time.Time, any bool) {
+	for _, due := range p.busy {
+		if !any || due.Before(first) {
+			first, any = due, true
 		}
 	}
+	return first, any
 }
+
+// take hands a piece to the outlets that it is for.
+func (p *Printer) take(x piece) {
+	switch {
+	case x.route != nil:
+		p.terminal.mix, p.routes, p.files = x.route.terminal, x.route.routes, x.route.files
+		p.who, p.step = x.route.who, x.route.window/4
+	case x.pid != 0:
+		p.who[x.rank].PID = x.pid
+	case x.ours != nil:
+		p.terminal.mix.Ours(&p.terminal.out, x.ours)
+		p.busy[p.terminal] = time.Time{}
+	default:
+		p.each(x.rank, x.end, func(o *outlet) {
+			if x.end {
+				o.mix.End(&o.out, x.rank)
+			} else {
+				o.mix.Add(&o.out, x.rank, x.data.Bytes)
+			}
+			p.busy[o] = time.Time{}
+		})
+	}
+}
+
+// each calls do with each outlet of a rank. The end of a rank is of interest to the
+// terminal, whether it is shown there or not.
+func (p *Printer) each(rank int, end bool, do func(*outlet)) {
+	outlets, routed := p.routes[rank]
+	shown := !routed || end
+	for _, o := range outlets {
+		if o == nil {
+			shown = true
+		} else {
+			do(o)
+		}
+	}
+	if shown {
+		do(p.terminal)
+	}
+}
+
+// write tells the busy outlets the time, and writes what they have.
+func (p *Printer) write() {
+	now := time.Now()
+	for o := range p.busy {
+		next, err := o.mix.Tick(&o.out, now)
+		if next.IsZero() {
+			delete(p.busy, o)
+		} else {
+			p.busy[o] = next
+		}
+		p.failed(o, err)
+		p.pour(o)
+	}
+}
+
+// pour writes what an outlet has.
+func (p *Printer) pour(o *outlet) {
+	if o.broken {
+		o.out = chunks{}
+		return
+	}
+	p.failed(o, o.out.writeTo(o.w))
+}
+
+// failed tells, once, that an outlet takes no more.
+func (p *Printer) failed(o *outlet, err error) {
+	if err == nil || o.broken {
+		return
+	}
+	o.broken = true
+	if o != p.terminal { // of our own streams the name says nothing
+		err = &fileError{err}
+	}
+	p.mu.Lock()
+	tell := p.gone
+	p.mu.Unlock()
+	if tell != nil {
+		tell(err)
+	}
+}
+
+// A fileError is a file that takes no more of a rank's output.
+type fileError struct{ error }
+
+func (e *fileError) Unwrap() error { return e.error }
 
 // credit gives the ranks leave to write on, in steps large enough to be few.
 func (p *Printer) credit(batch []piece) {
 	for _, x := range batch {
-		if x.from == nil {
+		if x.data == nil {
 			continue
 		}
-		p.owed[x.rank] += len(x.data)
-		if owed := p.owed[x.rank]; owed >= wire.Window/4 {
-			x.from.conn.Send(&wire.Credit{Rank: x.rank, Stream: p.stream, Bytes: owed})
+		stream, n := x.data.Stream, len(x.data.Bytes)
+		x.data.Release()
+		p.owed[x.rank] += n
+		if owed := p.owed[x.rank]; owed >= p.step && x.from != nil {
+			x.from.conn.Send(&wire.Credit{Rank: x.rank, Stream: stream, Bytes: owed})
 			delete(p.owed, x.rank)
 		}
 	}
 }
+
+// finish writes all that is held back, and closes the files.
+func (p *Printer) finish() {
+	for _, o := range append([]*outlet{p.terminal}, p.files...) {
+		if ordered, ok := o.mix.(*Ordered); ok {
+			ordered.Finish()
+			p.busy[o] = time.Time{}
+			for len(p.busy) > 0 && !o.broken {
+				p.write()
+				if p.busy[o].After(time.Now()) {
+					break
+				}
+			}
+		}
+		o.mix.Flush(&o.out)
+		p.pour(o)
+		if file, ok := o.w.(*os.File); ok && o != p.terminal {
+			p.failed(o, file.Close())
+		}
+	}
+}
+
+// isFile reports whether an error is that of a file for output, and not of our streams.
+func isFile(err error) bool { return errors.As(err, new(*fileError)) }

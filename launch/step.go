@@ -312,6 +312,8 @@ func (s *State) aborted(e Aborted, now time.Time) []Action {
 func (s *State) stdoutGone(err error, now time.Time) []Action {
 	switch {
 	case s.Cause != nil || s.Code != 0:
+	case isFile(err):
+		s.Cause = &Cause{"output: " + reasonOf(err), "", ExitInternal, -1}
 	case errors.Is(err, syscall.EPIPE):
 		s.Code = ExitNoStdout
 	default: // also after the last rank: output is lost whenever it is written

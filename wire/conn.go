@@ -34,8 +34,9 @@ func (e *GreetError) Unwrap() error { return e.Err }
 // waits for the other end, since what is unbounded is bounded by Credit. One
 // goroutine calls Recv.
 type Conn struct {
-	rw io.ReadWriteCloser
-	in *bufio.Reader
+	rw     io.ReadWriteCloser
+	in     *bufio.Reader
+	inside *jointReader // over a Joint, which needs neither in nor what follows; else nil
 
 	mu      sync.Mutex // guards the rest
 	out     []byte     // encoded, not yet written
@@ -49,6 +50,9 @@ type Conn struct {
 
 // NewConn starts a Conn over rw, which it owns from now on.
 func NewConn(rw io.ReadWriteCloser) *Conn {
+	if j, ok := rw.(interface{ joint() *Joint }); ok {
+		return &Conn{rw: rw, inside: &jointReader{Joint: j.joint()}}
+	}
 	c := &Conn{rw: rw, in: bufio.NewReaderSize(rw, 64<<10), gone: make(chan struct{})}
 	c.wake.L, c.idle.L = &c.mu, &c.mu
 	go c.write()
@@ -56,9 +60,16 @@ func NewConn(rw io.ReadWriteCloser) *Conn {
 }
 
 // Send encodes m and leaves it to the writer. The error is that of an earlier
-// write; what was sent last may be lost without one.
+// write; what was sent last may be lost without one. Data that was lent is gone then.
 func (c *Conn) Send(m Message) error {
-	return c.put(func(buf []byte) []byte { return appendFrame(buf, m) })
+	if c.inside != nil {
+		return c.inside.send(m)
+	}
+	err := c.put(func(buf []byte) []byte { return appendFrame(buf, m) })
+	if data, ok := m.(*Data); ok {
+		data.Release()
+	}
+	return err
 }
 
 // A Frame is a message that was encoded once, to be sent to many.
@@ -69,6 +80,9 @@ func Encode(m Message) Frame { return appendFrame(nil, m) }
 
 // SendFrame is Send for an encoded message.
 func (c *Conn) SendFrame(f Frame) error {
+	if c.inside != nil {
+		return c.inside.out.put(f)
+	}
 	return c.put(func(buf []byte) []byte { return append(buf, f...) })
 }
 
@@ -121,6 +135,9 @@ func (c *Conn) write() {
 // Recv returns the next message. io.EOF means that the stream ended between two
 // messages. Byte slices in a message are the caller's.
 func (c *Conn) Recv() (Message, error) {
+	if c.inside != nil {
+		return c.inside.recv()
+	}
 	kind, err := c.in.ReadByte()
 	if err != nil {
 		return nil, err
@@ -133,7 +150,7 @@ func (c *Conn) Recv() (Message, error) {
 	if m == nil || size > maxFrame {
 		return nil, fmt.Errorf("frame of kind %d and %d bytes: not a message", kind, size)
 	}
-	body := make([]byte, size)
+	body := room(m, int(size))
 	if _, err := io.ReadFull(c.in, body); err != nil {
 		return nil, unexpected(err)
 	}
@@ -143,8 +160,27 @@ func (c *Conn) Recv() (Message, error) {
 	return m, nil
 }
 
+// room is where the body of m may be read to.
+func room(m Message, size int) []byte {
+	if data, ok := m.(*Data); ok && size >= lendFrom && size <= len(buffer{}) {
+		data.lent = buffers.Get().(*buffer)
+		return data.lent[:size]
+	}
+	return make([]byte, size)
+}
+
+// decodeFrame is the message in a whole frame.
+func decodeFrame(f Frame) (Message, error) {
+	m := blank(f[0])
+	_, n := binary.Uvarint(f[1:])
+	return m, decode(m, f[1+n:])
+}
+
 // Announce is the first word of a helper.
 func (c *Conn) Announce(h *Hello) error {
+	if c.inside != nil {
+		return c.Send(h)
+	}
 	c.mu.Lock()
 	c.out = append(c.out, Magic...)
 	c.mu.Unlock()
@@ -171,6 +207,9 @@ func (c *Conn) Greet() (*Hello, []byte, error) {
 
 // skipNoise reads up to and including Magic and returns what came before.
 func (c *Conn) skipNoise() ([]byte, error) {
+	if c.inside != nil {
+		return nil, nil
+	}
 	var noise []byte
 	for len(noise) < maxNoise {
 		piece, err := c.in.ReadSlice('\n')
@@ -187,6 +226,9 @@ func (c *Conn) skipNoise() ([]byte, error) {
 
 // Flush waits until what was sent has been written, or cannot be.
 func (c *Conn) Flush() {
+	if c.inside != nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for (len(c.out) > 0 || c.writing) && c.err == nil && !c.closed {
@@ -200,6 +242,9 @@ const closePatience = 2 * time.Second
 // Close lets the writer finish what was sent, if the other end takes it, and closes
 // the stream.
 func (c *Conn) Close() error {
+	if c.inside != nil {
+		return c.rw.Close()
+	}
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
@@ -215,6 +260,9 @@ func (c *Conn) Close() error {
 
 // Abandon closes the stream without waiting for anything that was sent.
 func (c *Conn) Abandon() error {
+	if c.inside != nil {
+		return c.rw.Close()
+	}
 	c.mu.Lock()
 	c.closed = true
 	c.out = nil

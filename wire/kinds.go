@@ -140,6 +140,8 @@ func (m *Prepare) fields(c *codec) {
 	list(c, &m.Apps, (*codec).app)
 	list(c, &m.Ranks, (*codec).rank)
 	c.nums(&m.Stdin)
+	c.num(&m.Window)
+	c.flag(&m.Merge)
 	c.time(&m.Grace)
 	c.time(&m.Silence)
 	c.num(&m.Umask)

@@ -33,7 +33,8 @@ Either side may send Credit and Log at any time. A helper whose input ends befor
 Bye ends its ranks: that is how a job dies with its launcher.
 
 Data is the only message that flows without bound, so it alone needs leave: a
-sender may have Window bytes of a stream under way, and gets more by Credit when
+sender may have Window bytes of a stream under way (of an output stream as many as
+Prepare says), and gets more by Credit when
 the receiver has passed bytes on. Empty Data is the end of a stream, or, against
 the stream's direction, the news that nobody reads it any more. Fences and
 commands are few and need no credit.
@@ -110,6 +111,8 @@ type (
 		Apps    []job.App
 		Ranks   []job.RankPlan
 		Stdin   []int         // ranks of this node whose stdin comes as Data
+		Window  int           // bytes of an output stream under way without Credit
+		Merge   bool          // stderr goes where stdout goes
 		Grace   time.Duration // between SIGTERM and SIGKILL
 		Silence time.Duration // how long the link may be dead before the job is
 		Umask   int           // of the launcher; negative: leave the node's
@@ -226,11 +229,12 @@ type (
 		CPUs, Mems      []int
 	}
 
-	// Data is a piece of a stream, at most Window bytes.
+	// Data is a piece of a stream, at most Window bytes. See Lend.
 	Data struct {
 		Rank   int
 		Stream Stream
 		Bytes  []byte
+		lent   *buffer // where Bytes are, if that is to be used again
 	}
 
 	// Credit gives leave for so many bytes more.

@@ -1,0 +1,57 @@
+package job
+
+import "math"
+
+// Streams says where the standard streams of the ranks come from and go to (cli.md
+// section 6). The zero value is the default: rank 0 reads our standard input, and all
+// write to our own streams, without labels.
+type Streams struct {
+	Stdin    Ranks // who reads our standard input; nil: rank 0
+	Out, Err Sink
+	Show     Ranks // whose output goes to our own streams; nil: all
+	Merge    bool  // the ranks have one stream for both, that is stdout
+	Raw      bool  // bytes go on as they come, not line by line
+	Collapse bool  // equal lines once, with the ranks that wrote them
+	Ordered  bool  // all of rank 0, then all of rank 1, ...
+	PTY      Ranks // who has a pseudo-terminal
+}
+
+// A Sink is what becomes of one output stream of every rank. Patterns are those of
+// launch.ParsePattern.
+type Sink struct {
+	Label  string // pattern of what each line begins with
+	File   string // pattern of the names of files; empty: none
+	Append bool   // to what the files hold
+	Dirs   bool   // make the directories of the files
+	Quiet  bool   // the files alone, and not our own stream
+}
+
+// Ranks are some of the ranks of a job.
+type Ranks []Span
+
+// A Span is the ranks from First to Last.
+type Span struct{ First, Last int }
+
+// AllRanks are all that there are.
+var AllRanks = Ranks{{0, math.MaxInt}}
+
+// Has reports whether a rank is one of them.
+func (r Ranks) Has(rank int) bool {
+	for _, s := range r {
+		if s.First <= rank && rank <= s.Last {
+			return true
+		}
+	}
+	return false
+}
+
+// Last is the highest rank that is named by number; -1: there is none.
+func (r Ranks) Last() int {
+	last := -1
+	for _, s := range r {
+		if s.Last != math.MaxInt {
+			last = max(last, s.Last)
+		}
+	}
+	return last
+}

@@ -1,0 +1,114 @@
+package launch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Pattern makes labels and names of files (cli.md IO-13, -prepend-pattern):
+//
+//	%r rank   %R rank, zero-padded   %l local rank   %n %p node, helper: its index
+//	%h host   %g group   %s stream   %j job   %t seconds since the start   %%
+//
+// and in labels only, which are made when there is something to label:
+//
+//	%T wall clock   %P process ID
+type Pattern []part
+
+// A part is text, or with verb what that stands for.
+type part struct {
+	text string
+	verb byte
+}
+
+const (
+	fileVerbs  = "rRlnphgsjt"
+	labelVerbs = fileVerbs + "TP"
+)
+
+// ParseLabel reads the pattern of a label.
+func ParseLabel(text string) (Pattern, error) { return parsePattern(text, labelVerbs) }
+
+// ParseFile reads the pattern of the name of a file.
+func ParseFile(text string) (Pattern, error) { return parsePattern(text, fileVerbs) }
+
+func parsePattern(text, verbs string) (p Pattern, err error) {
+	for rest := text; rest != ""; {
+		literal, after, found := strings.Cut(rest, "%")
+		if literal != "" {
+			p = append(p, part{text: literal})
+		}
+		if !found {
+			break
+		}
+		switch {
+		case after == "":
+			return nil, fmt.Errorf("%q ends with %%; a percent sign is %%%%", text)
+		case after[0] == '%':
+			p = append(p, part{text: "%"})
+		case strings.IndexByte(verbs, after[0]) < 0:
+			known := "%" + strings.Join(strings.Split(verbs, ""), " %")
+			return nil, fmt.Errorf("%q: there is no %%%c here; allowed: %s %%%%", text, after[0], known)
+		default:
+			p = append(p, part{verb: after[0]})
+		}
+		rest = after[1:]
+	}
+	return p, nil
+}
+
+// has reports whether one of the verbs is in a pattern.
+func (p Pattern) has(verbs string) bool {
+	for _, x := range p {
+		if x.verb != 0 && strings.IndexByte(verbs, x.verb) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// A Who is what patterns can tell of one output stream of a rank.
+type Who struct {
+	Rank, Local, Node, PID int
+	Size                   int // of the job
+	Host, Job, Stream      string
+	Began                  time.Time // of the job
+}
+
+// stamp is RFC 3339 with milliseconds.
+const stamp = "2006-01-02T15:04:05.000Z07:00"
+
+// Append appends what the pattern makes.
+func (p Pattern) Append(out []byte, w Who, now time.Time) []byte {
+	for _, x := range p {
+		switch x.verb {
+		case 0:
+			out = append(out, x.text...)
+		case 'r':
+			out = strconv.AppendInt(out, int64(w.Rank), 10)
+		case 'R':
+			out = fmt.Appendf(out, "%0*d", len(strconv.Itoa(w.Size-1)), w.Rank)
+		case 'l':
+			out = strconv.AppendInt(out, int64(w.Local), 10)
+		case 'n', 'p':
+			out = strconv.AppendInt(out, int64(w.Node), 10)
+		case 'P':
+			out = strconv.AppendInt(out, int64(w.PID), 10)
+		case 'g':
+			out = append(out, '0') // what the command line has started is the first group
+		case 'h':
+			out = append(out, w.Host...)
+		case 's':
+			out = append(out, w.Stream...)
+		case 'j':
+			out = append(out, w.Job...)
+		case 't':
+			out = strconv.AppendFloat(out, now.Sub(w.Began).Seconds(), 'f', 3, 64)
+		case 'T':
+			out = now.AppendFormat(out, stamp)
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// A Joint is one end of a stream inside one process, for a helper that is no process of
+// its own. Two Conns over the ends of one stream pass Data from hand to hand, without
+// copying it; all other messages are encoded, so that neither side can change what the
+// other has.
+type Joint struct{ in, out *mailbox }
+
+// Join returns the two ends.
+func Join() (near, far *Joint) {
+	a, b := newMailbox(), newMailbox()
+	return &Joint{a, b}, &Joint{b, a}
+}
+
+var errNoBytes = errors.New("a stream inside a process carries messages only")
+
+// Read always fails: what a Joint carries is for a Conn.
+func (j *Joint) Read([]byte) (int, error) { return 0, errNoBytes }
+
+// Write always fails.
+func (j *Joint) Write([]byte) (int, error) { return 0, errNoBytes }
+
+// Close ends both directions. What was sent before can still be received.
+func (j *Joint) Close() error {
+	j.in.close()
+	j.out.close()
+	return nil
+}
+
+// joint lets NewConn find the Joint in whatever has one embedded.
+func (j *Joint) joint() *Joint { return j }
+
+// A mailbox is one direction. It has no bound: what flows without bound needs Credit.
+type mailbox struct {
+	mu     sync.Mutex // guards the rest
+	queue  []any      // Frame or *Data
+	closed bool
+	filled sync.Cond
+}
+
+func newMailbox() *mailbox {
+	m := new(mailbox)
+	m.filled.L = &m.mu
+	return m
+}
+
+func (b *mailbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.filled.Broadcast()
+}
+
+func (b *mailbox) put(x any) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return ErrClosed
+	}
+	b.queue = append(b.queue, x)
+	b.filled.Signal()
+	return nil
+}
+
+// take waits for all that has gathered; io.EOF when nothing more can come.
+func (b *mailbox) take(into []any) ([]any, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.queue) == 0 && !b.closed {
+		b.filled.Wait()
+	}
+	if len(b.queue) == 0 {
+		return nil, io.EOF
+	}
+	taken := b.queue
+	b.queue = into[:0]
+	return taken, nil
+}
+
+// send puts a message into the other end's hands.
+func (j *Joint) send(m Message) error {
+	data, ok := m.(*Data)
+	if !ok {
+		return j.out.put(Encode(m))
+	}
+	if data.lent == nil { // the sender may use its bytes again
+		own := Lend(len(data.Bytes))
+		own.Rank, own.Stream = data.Rank, data.Stream
+		copy(own.Bytes, data.Bytes)
+		data = own
+	}
+	return j.out.put(data)
+}
+
+// A jointReader hands out what has arrived, one by one.
+type jointReader struct {
+	*Joint
+	batch []any
+	next  int
+}
+
+func (r *jointReader) recv() (Message, error) {
+	if r.next == len(r.batch) {
+		clear(r.batch)
+		batch, err := r.in.take(r.batch)
+		if err != nil {
+			return nil, err
+		}
+		r.batch, r.next = batch, 0
+	}
+	x := r.batch[r.next]
+	r.next++
+	if frame, ok := x.(Frame); ok {
+		return decodeFrame(frame)
+	}
+	return x.(*Data), nil
+}

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// inside stands in for what a dialer makes of a Joint.
+type inside struct{ *Joint }
+
+func TestEveryMessageArrivesThroughAJoint(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	near, far := Join()
+	left, right := NewConn(inside{near}), NewConn(far)
+	left.Announce(&Hello{Version: Version})
+	if hello, noise, err := right.Greet(); err != nil || hello.Version != Version || len(noise) > 0 {
+		t.Fatalf("greeted with %+v, %q, %v", hello, noise, err)
+	}
+	sent := messages(r)
+	for _, m := range sent {
+		if err := left.Send(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left.SendFrame(Encode(&Ping{}))
+	left.Flush()
+	for _, want := range append(sent, &Ping{}) {
+		got, err := right.Recv()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("sent %+v\n got %+v, %v", want, got, err)
+		}
+	}
+}
+
+// Who sends bytes of his own may use them again at once; what he has lent is gone.
+func TestAJointCopiesWhatIsNotLent(t *testing.T) {
+	near, far := Join()
+	left, right := NewConn(near), NewConn(far)
+	own := bytes.Repeat([]byte("a"), Window)
+	left.Send(&Data{Rank: 1, Stream: Stdin, Bytes: own})
+	copy(own, "changed")
+	lent := Lend(Window)
+	copy(lent.Bytes, "b")
+	lent.Rank = 2
+	left.Send(lent)
+	for _, want := range []string{"a", "b"} {
+		m, err := right.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := m.(*Data)
+		if got := string(data.Bytes[:1]); got != want || len(data.Bytes) != Window {
+			t.Errorf("%d bytes that begin with %q, want %q", len(data.Bytes), got, want)
+		}
+		data.Release()
+		data.Release() // once is enough, twice no harm
+	}
+}
+
+// What was sent before the end arrives; then there is the end.
+func TestAClosedJoint(t *testing.T) {
+	near, far := Join()
+	left, right := NewConn(near), NewConn(far)
+	left.Send(&Bye{})
+	left.Close()
+	if m, err := right.Recv(); err != nil {
+		t.Errorf("%v, %v", m, err)
+	}
+	if _, err := right.Recv(); err != io.EOF {
+		t.Errorf("behind the last message: %v", err)
+	}
+	if err := right.Send(&Ping{}); err != ErrClosed {
+		t.Errorf("sent to nobody: %v", err)
+	}
+	if _, err := near.Read(nil); err == nil {
+		t.Error("a Joint has no bytes to read")
+	}
+}

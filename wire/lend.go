@@ -1,0 +1,33 @@
+package wire
+
+import "sync"
+
+// A buffer holds the bytes of one Data, and the frame around them.
+type buffer [Window + 64]byte
+
+// buffers are those that nobody uses now. Output flows by the gigabyte in pieces of up to
+// Window bytes: with a new slice for each, half the time would go into clearing and
+// collecting them.
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+// lendFrom is the size from which it is worth to reuse a slice, in bytes.
+const lendFrom = 4 << 10
+
+// Lend returns Data with size bytes to be filled, at most Window. Who has it may shorten
+// Bytes, and gives it back by Release or passes it on by Send, and then has it no more.
+func Lend(size int) *Data {
+	if size < lendFrom {
+		return &Data{Bytes: make([]byte, size)}
+	}
+	b := buffers.Get().(*buffer)
+	return &Data{Bytes: b[:size], lent: b}
+}
+
+// Release gives back the bytes of Data, sent or received, that nobody looks at any more.
+// It need not be called: what is not given back is collected.
+func (m *Data) Release() {
+	if m.lent != nil {
+		buffers.Put(m.lent)
+		m.lent, m.Bytes = nil, nil
+	}
+}
