@@ -119,6 +119,7 @@ type session struct {
 	byPID   map[int]*rank
 	pmi     *pmiserver.Server
 	fences  *fences
+	asked   *questions
 	clerk   *clerk
 
 	stopForking  *atomic.Bool  // the starter shall start no more
@@ -183,6 +184,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		byPID:     make(map[int]*rank),
 		early:     make(map[int]reapedEvent),
 		fences:    newFences(c.Send),
+		asked:     newQuestions(c.Send),
 		childless: true,
 
 		stopForking:  new(atomic.Bool),
@@ -286,6 +288,8 @@ func (s *session) frame(m wire.Message) {
 		s.credit(m)
 	case *wire.Fenced:
 		s.fences.deliver(m)
+	case *wire.Named:
+		s.asked.deliver(m.ID, m)
 	case *wire.Signal:
 		s.signal(unix.Signal(m.Number))
 	case *wire.End:
@@ -345,6 +349,7 @@ func (s *session) lose(why error) {
 		r.forget()
 	}
 	s.fences.fail(why)
+	s.asked.fail(why)
 	s.end(0, s.grace())
 }
 

@@ -116,6 +116,7 @@ func (s *session) newPMI(m *wire.Prepare) *pmiserver.Server {
 			s.byRank[rank].pmiState.Store(int32(job.PMIFinalized))
 		}
 	}
+	server.Names = names{s.asked}
 	server.Note = func(rank int, text string) { s.log.Warn().Msgf("rank %d: pmi: %s", rank, text) }
 	return server
 }

@@ -25,11 +25,22 @@ import (
 	"remshell/helper"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/pmiserver/pmitest"
 )
 
+// rankMark is the variable of a rank that shall say a script to its PMI server.
+const rankMark = "TEST_RANK_TALKS"
+
 // TestMain is also the helper of the tests' nodes: they are real processes, which
-// start real ranks, over two pipes.
+// start real ranks, over two pipes. Some of those are this program once more.
 func TestMain(m *testing.M) {
+	if os.Getenv(rankMark) != "" {
+		if err := pmitest.Talk(pmitest.Script(os.Args[1], os.Getenv), os.Getenv, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if name := os.Getenv("TEST_HELPER_NODE"); name != "" {
 		os.Unsetenv("TEST_HELPER_NODE")
 		conn := struct {

@@ -34,6 +34,7 @@ import (
 
 	"remshell/job"
 	"remshell/plan"
+	"remshell/pmiserver"
 	"remshell/wire"
 )
 
@@ -130,6 +131,7 @@ type fleet struct {
 	feed   *feeder
 	bound  *bindings   // nil: nobody wants to know
 	pids   atomic.Bool // labels show process IDs
+	names  pmiserver.NameTable
 }
 
 // A node is one helper, as seen from here.

@@ -142,6 +142,8 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		if doubt, stuck := f.hub.join(n, m); stuck {
 			return []any{doubt}
 		}
+	case *wire.Name:
+		n.conn.Send(f.named(m))
 	case *wire.PMI:
 		return translatePMI(m)
 	case *wire.Changed, *wire.Queued: // late news for a request that waited
@@ -149,6 +151,26 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		f.env.Log.Warn().Str("node", n.def.Name).Msgf("unexpected %T", m)
 	}
 	return nil
+}
+
+// named looks into the table of published names, which lives as long as the job does.
+func (f *fleet) named(m *wire.Name) *wire.Named {
+	ctx, answer := context.Background(), &wire.Named{ID: m.ID}
+	var err error
+	switch m.Op {
+	case wire.Publish:
+		answer.Yes, err = f.names.Publish(ctx, m.Service, m.Port)
+	case wire.Lookup:
+		answer.Port, answer.Yes, err = f.names.Lookup(ctx, m.Service)
+	case wire.Unpublish:
+		answer.Yes, err = f.names.Unpublish(ctx, m.Service)
+	default:
+		err = fmt.Errorf("operation %d with a name", m.Op)
+	}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	return answer
 }
 
 func translatePMI(m *wire.PMI) []any {

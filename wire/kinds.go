@@ -38,6 +38,8 @@ func (*List) kind() byte     { return 32 }
 func (*Listed) kind() byte   { return 33 }
 func (*Alert) kind() byte    { return 34 }
 func (*Alerted) kind() byte  { return 35 }
+func (*Name) kind() byte     { return 36 }
+func (*Named) kind() byte    { return 37 }
 
 // blank returns an empty message of a kind, nil for an unknown one.
 func blank(kind byte) Message {
@@ -112,6 +114,10 @@ func blank(kind byte) Message {
 		return new(Alert)
 	case 35:
 		return new(Alerted)
+	case 36:
+		return new(Name)
+	case 37:
+		return new(Named)
 	}
 	return nil
 }
@@ -266,6 +272,20 @@ func (m *PMI) fields(c *codec) {
 	c.num((*int)(&m.Event))
 	c.num(&m.Code)
 	c.text(&m.Text)
+}
+
+func (m *Name) fields(c *codec) {
+	c.num(&m.ID)
+	c.num((*int)(&m.Op))
+	c.text(&m.Service)
+	c.text(&m.Port)
+}
+
+func (m *Named) fields(c *codec) {
+	c.num(&m.ID)
+	c.flag(&m.Yes)
+	c.text(&m.Port)
+	c.text(&m.Err)
 }
 
 func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }

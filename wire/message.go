@@ -21,6 +21,8 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | Fenced ---------------------------------------->  what all ranks put
 	   | Signal ---------------------------------------->
 	   | <--------------------------------- PMI, Exited    per rank
+	   | <-------------------------------- Name | Spawn    a rank asks for a name, or for
+	   | Named | Spawned ------------------------------->  more ranks
 	   | End ------------------------------------------->  all ranks are over, or shall be
 	   | <-------------------------------------- Drained   nothing of ours is left
 	   | Bye ------------------------------------------->
@@ -278,6 +280,22 @@ type (
 	// Drained says that no process of the job is left on the node.
 	Drained struct{}
 
+	// Name is a rank's request to the table of published names, of which a job has one.
+	// ID is the helper's, for the answer.
+	Name struct {
+		ID            int
+		Op            NameOp
+		Service, Port string
+	}
+
+	// Named answers Name: whether it was published, found or withdrawn, and the port that
+	// was found.
+	Named struct {
+		ID        int
+		Yes       bool
+		Port, Err string
+	}
+
 	// Log is a line of the helper's log, as zerolog wrote it.
 	Log struct{ Line []byte }
 
@@ -298,4 +316,14 @@ const (
 	PMIBroken                      // a barrier can never complete
 	PMIJunk                        // the rank said what no client says
 	PMILost                        // the rank's connection ended before finalize
+)
+
+// A NameOp is what is to be done with a name.
+type NameOp int
+
+// The operations.
+const (
+	Publish NameOp = iota + 1
+	Lookup
+	Unpublish
 )

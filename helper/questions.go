@@ -1,0 +1,119 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"remshell/wire"
+)
+
+// questions carries what this node's PMI servers ask of mpiexec there, and the answers back;
+// fences have a way of their own (fences.go). They are numbered.
+type questions struct {
+	send func(wire.Message) error
+
+	mu   sync.Mutex // guards the rest
+	last int
+	open map[int]chan wire.Message
+	err  error // nothing will ever be answered again
+}
+
+func newQuestions(send func(wire.Message) error) *questions {
+	return &questions{send: send, open: make(map[int]chan wire.Message)}
+}
+
+// ask puts a question, which question makes of its number, and waits for the answer.
+func (q *questions) ask(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
+	answer := make(chan wire.Message, 1)
+	q.mu.Lock()
+	q.last++
+	id, err := q.last, q.err
+	q.open[id] = answer
+	q.mu.Unlock()
+	if err == nil {
+		err = q.send(question(id))
+	}
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case m := <-answer:
+		if m == nil {
+			return nil, errLeaving
+		}
+		return m, nil
+	case <-ctx.Done():
+		q.take(id)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// errLeaving is the answer to all questions when mpiexec is gone.
+var errLeaving = errors.New("the job is ending")
+
+// take closes a question, and returns who waits for the answer.
+func (q *questions) take(id int) chan wire.Message {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	answer := q.open[id]
+	delete(q.open, id)
+	return answer
+}
+
+// deliver hands an answer to who waits for it.
+func (q *questions) deliver(id int, m wire.Message) {
+	if answer := q.take(id); answer != nil {
+		answer <- m
+	}
+}
+
+// fail ends all questions, now and later.
+func (q *questions) fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.err = err
+	for id, answer := range q.open {
+		delete(q.open, id)
+		answer <- nil
+	}
+}
+
+// names is the table of published names as the PMI servers see it: it is in mpiexec.
+type names struct{ *questions }
+
+// Publish is that of pmiserver.Names.
+func (n names) Publish(ctx context.Context, service, port string) (added bool, err error) {
+	m, err := n.name(ctx, wire.Publish, service, port)
+	return m.Yes, err
+}
+
+// Lookup is that of pmiserver.Names.
+func (n names) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
+	m, err := n.name(ctx, wire.Lookup, service, "")
+	return m.Port, m.Yes, err
+}
+
+// Unpublish is that of pmiserver.Names.
+func (n names) Unpublish(ctx context.Context, service string) (removed bool, err error) {
+	m, err := n.name(ctx, wire.Unpublish, service, "")
+	return m.Yes, err
+}
+
+func (n names) name(ctx context.Context, op wire.NameOp, service, port string) (wire.Named, error) {
+	m, err := n.ask(ctx, func(id int) wire.Message {
+		return &wire.Name{ID: id, Op: op, Service: service, Port: port}
+	})
+	named, ok := m.(*wire.Named)
+	switch {
+	case err != nil:
+		return wire.Named{}, err
+	case !ok:
+		return wire.Named{}, errors.New("mpiexec answered something else")
+	case named.Err != "":
+		return wire.Named{}, errors.New(named.Err)
+	}
+	return *named, nil
+}

@@ -1,0 +1,207 @@
+package pmitest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+/*
+Talk is a parallel program for tests: what its ranks do is written in a script, a
+list of commands with ; between.
+
+	hello                    says rank, size, appnum, host, and whether it was spawned
+	put KEY VALUE            get KEY, and says what came
+	barrier
+	publish NAME PORT        lookup NAME, unpublish NAME: says what came
+	await NAME               asks for NAME until it is there, and says its port
+	spawn N SCRIPT K=V ...   starts N ranks with another script and these info keys; a +
+	                         separates several: spawn 2 child + 1 other wdir=/
+	env NAME                 says what a variable is
+	say TEXT, exit CODE, abort CODE TEXT, hang, finalize
+	R: COMMAND               is for rank R alone
+
+A command that fails says so, and the rank goes on: "spawn failed: ...". The scripts of
+what is spawned are variables of the environment, TALK_SCRIPT; the program is what the
+variable TALK names, else the one that talks.
+*/
+func Talk(script string, getenv func(string) string, out io.Writer) error {
+	t := &talk{getenv: getenv, out: out}
+	if err := t.connect(); err != nil {
+		return err
+	}
+	if err := t.c.Init(); err != nil {
+		return err
+	}
+	for command := range strings.SplitSeq(script, ";") {
+		if err := t.do(strings.TrimSpace(command)); err != nil {
+			return err
+		}
+	}
+	if t.over {
+		return nil
+	}
+	return t.c.Finalize()
+}
+
+type talk struct {
+	Place
+	c      *Client
+	getenv func(string) string
+	out    io.Writer
+	over   bool // finalize was said
+}
+
+// connect finds the server as MPI libraries do (pmi-wire.md 1.1).
+func (t *talk) connect() (err error) {
+	if fd, err := strconv.Atoi(t.getenv("PMI_FD")); err == nil {
+		t.c = NewClient(os.NewFile(uintptr(fd), "PMI_FD"))
+		t.Rank, err = strconv.Atoi(t.getenv("PMI_RANK"))
+		size, errSize := strconv.Atoi(t.getenv("PMI_SIZE"))
+		t.Size = size
+		return errors.Join(err, errSize)
+	}
+	return errors.New("no PMI_FD in the environment; start it with mpiexec")
+}
+
+func (t *talk) say(format string, args ...any) {
+	fmt.Fprintf(t.out, format+"\n", args...)
+}
+
+// tell says what came of a command.
+func (t *talk) tell(what, value string, err error) {
+	switch {
+	case err != nil:
+		reason := err.Error()
+		if at := strings.LastIndex(reason, "msg="); at >= 0 {
+			reason = strings.TrimSuffix(reason[at+4:], `"`)
+		}
+		t.say("%s failed: %s", what, reason)
+	case value != "":
+		t.say("%s: %s", what, value)
+	default:
+		t.say("%s", what)
+	}
+}
+
+func (t *talk) do(command string) error {
+	if who, rest, ok := strings.Cut(command, ": "); ok {
+		if rank, err := strconv.Atoi(who); err == nil {
+			if rank != t.Rank {
+				return nil
+			}
+			command = rest
+		}
+	}
+	word, rest, _ := strings.Cut(command, " ")
+	first, second, _ := strings.Cut(rest, " ")
+	switch word {
+	case "":
+	case "hello":
+		return t.hello()
+	case "put":
+		return t.c.Put(first, second)
+	case "get":
+		value, found, err := t.c.Get(first)
+		if !found && err == nil {
+			value = "nothing"
+		}
+		t.tell(command, value, err)
+	case "barrier":
+		return t.c.Barrier()
+	case "publish":
+		t.tell("publish "+first, "", t.c.Publish(first, second))
+	case "lookup":
+		port, err := t.c.Lookup(first)
+		t.tell(command, port, err)
+	case "await":
+		port, err := t.c.Lookup(first)
+		for ; err != nil; port, err = t.c.Lookup(first) {
+		}
+		t.tell(command, port, nil)
+	case "unpublish":
+		t.tell(command, "", t.c.Unpublish(first))
+	case "spawn":
+		t.tell("spawn", "", t.spawn(rest))
+	case "env":
+		t.tell(command, cmp.Or(t.getenv(first), "unset"), nil)
+	case "say":
+		t.say("%s", rest)
+	case "finalize":
+		t.over = true
+		return t.c.Finalize()
+	case "exit":
+		code, err := strconv.Atoi(first)
+		if err == nil {
+			os.Exit(code)
+		}
+		return err
+	case "abort":
+		code, err := strconv.Atoi(first)
+		return errors.Join(err, t.c.Abort(code, second), t.hang())
+	case "hang":
+		return t.hang()
+	default:
+		return fmt.Errorf("no such command: %q", command)
+	}
+	return nil
+}
+
+// hang waits for what never comes.
+func (t *talk) hang() error {
+	_, err := t.c.in.ReadByte()
+	return err
+}
+
+func (t *talk) hello() error {
+	app, err := t.c.AppNum()
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	spawned := ""
+	if t.getenv("PMI_SPAWNED") == "1" {
+		spawned = ", spawned"
+	}
+	t.say("rank %d of %d, appnum %d on %s%s", t.Rank, t.Size, app, host, spawned)
+	return err
+}
+
+// spawn starts what the words ask for. The children find what was put for them by the
+// key "parent".
+func (t *talk) spawn(words string) error {
+	var programs []Program
+	for part := range strings.SplitSeq(words, " + ") {
+		f := strings.Fields(part)
+		if len(f) < 2 {
+			return fmt.Errorf("spawn what? %q", part)
+		}
+		n, err := strconv.Atoi(f[0])
+		if err != nil {
+			return err
+		}
+		p := Program{Argv: []string{cmp.Or(t.getenv("TALK"), os.Args[0]), "@" + f[1]}, Count: n}
+		for _, pair := range f[2:] {
+			key, value, _ := strings.Cut(pair, "=")
+			if key == "program" {
+				p.Argv[0] = value
+				continue
+			}
+			p.Info = append(p.Info, [2]string{key, value})
+		}
+		programs = append(programs, p)
+	}
+	return t.c.Spawn([][2]string{{"parent", t.c.Name}}, programs...)
+}
+
+// Script is the script that an argument names: itself or, behind an @, that of a variable.
+func Script(arg string, getenv func(string) string) string {
+	if name, named := strings.CutPrefix(arg, "@"); named {
+		return getenv("TALK_" + name)
+	}
+	return arg
+}
