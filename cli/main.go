@@ -168,6 +168,9 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		return 0, err
 	}
 	env := world(line, sys, out, errs)
+	if env.In, err = input(line, req.Streams, sys.In); err != nil {
+		return 0, err
+	}
 	if env.Dialer == nil {
 		dialer, err := newDialer(line.Job, sys, guardOf(req), env.Log)
 		if err != nil {
@@ -222,9 +225,6 @@ func world(line Line, sys System, out, errs *launch.Printer) launch.Env {
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}
 	}
-	if readsInput(line) {
-		env.In = foreground(sys.In)
-	}
 	return env
 }
 
@@ -238,20 +238,6 @@ func connectTimeout(j JobOptions) time.Duration {
 		return j.ConnectTimeout.Duration()
 	}
 	return 10 * time.Second
-}
-
-// readsInput reports whether rank 0 gets our standard input: unless that is refused
-// or holds the host file (IO-6).
-func readsInput(line Line) bool {
-	for _, s := range line.Sections {
-		if s.HostFile == "-" {
-			return false
-		}
-	}
-	if line.Job.RankFile == "-" {
-		return false
-	}
-	return line.Job.Stdin != "none"
 }
 
 // umask is ours, which the ranks get too (ENV-8). It can only be read by setting it.

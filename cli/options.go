@@ -100,8 +100,19 @@ type JobOptions struct {
 	GEnv     []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
 	GEnvList EnvTake  `name:"-genvlist" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)" more:"-genvall, which is the default, takes the environment of mpiexec along, without what belongs to this host or session; -genvnone takes nothing."`
 
-	Label bool   `name:"-label" also:"-l -prepend-rank" topic:"Output and input" help:"begin each line with the rank: [3] text"`
-	Stdin string `name:"-stdin" also:"-s" arg:"WHO" words:"0,none" topic:"Output and input" help:"who reads standard input: 0 or none (default 0)" hint:"to copy the program (Open MPI's -s), do so before"`
+	Label      string       `name:"-label" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output" more:"--tag-output makes it [1,3]<stdout>:text, as Open MPI does. Without them: PSI_SOURCEPRINTF, MPIEXEC_PREFIX_DEFAULT, MPIEXEC_PREFIX_STDOUT, MPIEXEC_PREFIX_STDERR."`
+	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with what PATTERN makes" more:"%r rank, %R zero-padded, %l local rank, %h host, %n index of the node (also %p), %g group, %s stream, %j job, %t seconds since the start, %T wall clock, %P process ID, %% a percent sign."`
+	Timestamp  bool         `name:"--timestamp-output" also:"-T" topic:"" help:"begin each line with the time, before any label"`
+	OutFile    FilePattern  `name:"-outfile-pattern" also:"-outfile" arg:"PATTERN" topic:"" help:"standard output to files: out.%r" more:"The files are written where mpiexec runs. %r rank, %R zero-padded, %l local rank, %h host, %n index of the node (also %p), %g group, %s stream, %j job, %t seconds since the start, %% a percent sign. What a file had is lost, unless :append stands behind. Ranks of one name share the file, line by line."`
+	ErrFile    FilePattern  `name:"-errfile-pattern" also:"-errfile" arg:"PATTERN" topic:"" help:"standard error to files; see -outfile-pattern"`
+	OutputDir  string       `name:"--output-filename" arg:"DIR[:nocopy]" topic:"" help:"output also to DIR/1/rank.N/stdout and stderr" more:"With :nocopy to the files alone. Directories are made."`
+	Output     []OutputSpec `name:"--output" arg:"LIST" topic:"" help:"tag, tag-detailed, timestamp, merge, dir=D, file=F" more:"As in Open MPI 5: tag and timestamp label lines, merge is --merge-stderr-to-stdout, dir=D is --output-filename D, file=F writes both streams of a rank to F.N. Behind a colon: nocopy (to the files alone), copy, raw (as --unbuffered)."`
+	OutputFrom Ranks        `name:"-output-from" arg:"RANKS" topic:"" help:"show the output of these ranks only: 0,3-5" more:"What the others write is dropped, unless it goes to files too."`
+	Ordered    bool         `name:"-ordered-output" topic:"" help:"all output of rank 0, then all of rank 1, and so on" more:"What comes before its turn waits, in a file in TMPDIR if there is much."`
+	Collapse   bool         `name:"--collapse" also:"-merge" topic:"" help:"equal lines of several ranks once: [0-3,7] text" more:"A line waits up to a quarter of a second for other ranks to write an equal one. PSI_MERGEOUTPUT does the same."`
+	MergeErr   bool         `name:"--merge-stderr-to-stdout" topic:"" help:"the ranks write both streams to standard output"`
+	Unbuffered bool         `name:"--unbuffered" also:"-u" topic:"" help:"pass bytes on as they come, not line by line"`
+	Stdin      StdinTo      `name:"-stdin" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"who reads input: 0, 1,3-5, all, none, file=F" more:"With file=F rank 0 reads that file. All others find the end of input. Of several the slowest sets the pace. Without it: MPIEXEC_STDIN_DEST, PSI_INPUTDEST, or rank 0." hint:"to copy the program (Open MPI's -s), do so before"`
 
 	Timeout       Seconds  `name:"-timeout" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
 	StartTimeout  Seconds  `name:"--start-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`

@@ -48,7 +48,6 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		User:    sc.here.User,
 		Skip:    j.SkipUnreachable,
 		Ends:    ends(j),
-		Streams: streamsOf(j),
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.most(), Grace: defaultGrace,
 		},
@@ -57,6 +56,9 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		req.Limits.Grace = j.KillGrace.Duration()
 	}
 	var err error
+	if req.Streams, err = streamsOf(j, func(name string) (string, bool) { return lookup(sc.environ, name) }); err != nil {
+		return req, nil, err
+	}
 	if req.Base, err = baseEnv(sc.environ, j); err != nil {
 		return req, nil, err
 	}

@@ -6,7 +6,8 @@ import "math"
 // section 6). The zero value is the default: rank 0 reads our standard input, and all
 // write to our own streams, without labels.
 type Streams struct {
-	Stdin    Ranks // who reads our standard input; nil: rank 0
+	Stdin    Ranks  // who reads our standard input; nil: rank 0, empty: nobody
+	From     string // the file that is read instead; empty: none
 	Out, Err Sink
 	Show     Ranks // whose output goes to our own streams; nil: all
 	Merge    bool  // the ranks have one stream for both, that is stdout

@@ -15,6 +15,9 @@ const (
 
 	// mergeRoom is how much waits at most, in bytes.
 	mergeRoom = 1 << 20
+
+	// mergeDepth is among how many lines that wait an equal one is looked for.
+	mergeDepth = 1000
 )
 
 // Collapse writes equal lines of several ranks once, behind the ranks that wrote them:
@@ -24,31 +27,31 @@ const (
 //	rank 1   a   c              [0] b
 //	                            [0-1] c
 //
-// A line joins an equal one that waits, if its rank has written nothing behind that. So
-// the lines of each rank stay in order. A line is written when no rank can join it any
-// more, or has done so for mergeTime.
+// A line joins an equal one that waits, behind the last one of its rank, or is put right
+// behind that. So the lines of each rank stay in order. A line is written when no rank can
+// join it any more, or has done so for mergeTime.
 type Collapse struct {
-	line  []mergedLine     // that wait, in the order in which they will be written
-	base  int              // number of line[0]; lines count from 0
-	equal map[string][]int // numbers of those with a text
-	past  map[int]int      // number behind the last line of each living rank
-	rest  map[int][]byte   // unfinished lines
-	room  int              // bytes in line
-	news  int              // number of the first line since the last Tick
+	first  *mergedLine         // of those that wait
+	at     map[int]*mergedLine // the last line of each living rank; nil: it is written
+	behind int                 // how many those are: whose next line may be the very first
+	rest   map[int][]byte      // unfinished lines
+	room   int                 // bytes that wait
+	fresh  []*mergedLine       // since the last Tick
 }
 
 // A mergedLine is one line and who wrote it.
 type mergedLine struct {
 	text  []byte // with its newline
 	ranks []int
-	since time.Time // of the first; zero until the next Tick
+	since time.Time // when it, or one that stands behind it, came; zero: since the last Tick
+	next  *mergedLine
 }
 
 // NewCollapse returns a Collapse for some ranks.
 func NewCollapse(ranks []int) *Collapse {
-	c := &Collapse{equal: make(map[string][]int), past: make(map[int]int), rest: make(map[int][]byte)}
+	c := &Collapse{at: make(map[int]*mergedLine), behind: len(ranks), rest: make(map[int][]byte)}
 	for _, rank := range ranks {
-		c.past[rank] = 0
+		c.at[rank] = nil
 	}
 	return c
 }
@@ -83,53 +86,72 @@ func (c *Collapse) finish(out *chunks, rank int) {
 
 // join finds the line of a rank its place.
 func (c *Collapse) join(out *chunks, rank int, text []byte) {
-	for _, number := range c.equal[string(text)] {
-		if number >= c.past[rank] {
-			l := &c.line[number-c.base]
-			l.ranks = append(l.ranks, rank)
-			c.past[rank] = number + 1
-			return
-		}
+	last, living := c.at[rank]
+	place := &c.first
+	if last != nil {
+		place = &last.next
+	} else if living {
+		c.behind--
 	}
-	number := c.base + len(c.line)
-	c.line = append(c.line, mergedLine{text: text, ranks: []int{rank}})
-	c.equal[string(text)] = append(c.equal[string(text)], number)
-	c.past[rank] = number + 1
-	for c.room += len(text); c.room > mergeRoom; {
-		c.first(out)
+	l := equalLine(*place, text)
+	if l == nil || !living { // a leftover child of a rank that is over joins nobody
+		l = &mergedLine{text: text, next: *place}
+		if l.next != nil {
+			l.since = l.next.since
+		}
+		*place = l
+		c.fresh = append(c.fresh, l)
+		c.room += len(text)
+	}
+	l.ranks = append(l.ranks, rank)
+	if living {
+		c.at[rank] = l
+	}
+	for c.room > mergeRoom {
+		c.write(out)
 	}
 }
 
-// first writes the line that waits longest.
-func (c *Collapse) first(out *chunks) {
-	l := c.line[0]
+// equalLine looks for a text among the lines from one on.
+func equalLine(from *mergedLine, text []byte) *mergedLine {
+	for range mergeDepth {
+		if from == nil || bytes.Equal(from.text, text) {
+			return from
+		}
+		from = from.next
+	}
+	return nil
+}
+
+// write writes the line that stands first.
+func (c *Collapse) write(out *chunks) {
+	l := c.first
+	for _, rank := range l.ranks {
+		if at, living := c.at[rank]; living && at == l {
+			c.at[rank] = nil
+			c.behind++
+		}
+	}
 	slices.Sort(l.ranks)
 	out.copy([]byte("[" + pin.Text(l.ranks) + "] "))
 	out.copy(l.text)
-	if c.equal[string(l.text)] = c.equal[string(l.text)][1:]; len(c.equal[string(l.text)]) == 0 {
-		delete(c.equal, string(l.text))
-	}
 	c.room -= len(l.text)
-	c.line = c.line[1:]
-	c.base++
+	c.first = l.next
 }
 
 // Tick writes what waits for nobody, and what has waited long enough.
 func (c *Collapse) Tick(out *chunks, now time.Time) (time.Time, error) {
-	for i := max(0, c.news-c.base); i < len(c.line); i++ {
-		c.line[i].since = now
+	for _, l := range c.fresh {
+		if l.since.IsZero() {
+			l.since = now
+		}
 	}
-	c.news = c.base + len(c.line)
-	passed := c.news // by all
-	for _, past := range c.past {
-		passed = min(passed, past)
-	}
-	for len(c.line) > 0 {
-		due := c.line[0].since.Add(mergeTime)
-		if c.base >= passed && now.Before(due) {
+	c.fresh = nil
+	for c.first != nil {
+		if due := c.first.since.Add(mergeTime); c.behind > 0 && now.Before(due) {
 			return due, nil
 		}
-		c.first(out)
+		c.write(out)
 	}
 	return time.Time{}, nil
 }
@@ -137,7 +159,10 @@ func (c *Collapse) Tick(out *chunks, now time.Time) (time.Time, error) {
 // End is the end of a rank: nobody waits for it any more.
 func (c *Collapse) End(out *chunks, rank int) {
 	c.finish(out, rank)
-	delete(c.past, rank)
+	if last, living := c.at[rank]; living && last == nil {
+		c.behind--
+	}
+	delete(c.at, rank)
 }
 
 // Ours writes a line of our own.
@@ -148,7 +173,7 @@ func (c *Collapse) Flush(out *chunks) {
 	for _, rank := range slices.Sorted(maps.Keys(c.rest)) {
 		c.finish(out, rank)
 	}
-	for len(c.line) > 0 {
-		c.first(out)
+	for c.first != nil {
+		c.write(out)
 	}
 }

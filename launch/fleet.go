@@ -3,7 +3,6 @@ package launch
 import (
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,19 +35,25 @@ func (f *fleet) read(n *node) {
 		switch m := m.(type) {
 		case *wire.Data:
 			f.data(n, m)
-			continue
-		case *wire.Started:
-			f.learnPID(m)
-		}
-		switch m := m.(type) {
 		case *wire.Credit:
-			f.feed.grant(m.Bytes)
+			f.feed.grant(m.Rank, m.Bytes)
 		case *wire.Ping:
 		case *wire.Log:
 			f.env.Log.Warn().Str("node", n.def.Name).RawJSON("helper", m.Line).Send()
 		default:
+			f.note(m)
 			f.events.put(said{n, m})
 		}
+	}
+}
+
+// note takes what the streams need to know at once, before the next piece of output.
+func (f *fleet) note(m wire.Message) {
+	switch m := m.(type) {
+	case *wire.Started:
+		f.learnPID(m)
+	case *wire.Exited:
+		f.feed.drop(m.Exit.Rank)
 	}
 }
 
@@ -60,7 +65,7 @@ func (f *fleet) data(n *node, m *wire.Data) {
 	case wire.Stderr:
 		f.env.Err.put(x)
 	case wire.Stdin:
-		f.feed.close()
+		f.feed.drop(m.Rank)
 	}
 }
 
@@ -90,8 +95,10 @@ func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepar
 	if n.def.MaxProcs != nil {
 		m.Most = *n.def.MaxProcs
 	}
-	if f.env.In != nil && np.Ranks[0].Rank == 0 {
-		m.Stdin = []int{0}
+	for _, r := range np.Ranks {
+		if f.env.In != nil && readsInput(req, r.Rank) {
+			m.Stdin = append(m.Stdin, r.Rank)
+		}
 	}
 	if n.def.Local && len(f.nodes) > 1 {
 		m.Address = local
@@ -153,26 +160,38 @@ func (f *fleet) localAddress() string {
 	return ""
 }
 
-func (f *fleet) nodeOf(rank int) *node {
+// readsInput reports whether a rank gets our standard input.
+func readsInput(req job.Request, rank int) bool {
+	if req.Streams.Stdin == nil {
+		return rank == 0
+	}
+	return req.Streams.Stdin.Has(rank)
+}
+
+// readers are the ranks that get our standard input, each with a window to begin with.
+func (f *fleet) readers(req job.Request) (all []*reader) {
 	for i, np := range f.plan.Nodes {
-		if slices.ContainsFunc(np.Ranks, func(r job.RankPlan) bool { return r.Rank == rank }) {
-			return f.nodes[i]
+		for _, r := range np.Ranks {
+			if readsInput(req, r.Rank) {
+				all = append(all, &reader{r.Rank, f.nodes[i], wire.Window})
+			}
 		}
 	}
-	return nil
+	return all
 }
 
 // start lets the prepared ranks go.
-func (f *fleet) start() {
+func (f *fleet) start(req job.Request) {
 	f.hub = newHub(f.plan.Job, f.nodes)
 	if f.env.Report {
 		f.bound = newBindings(f.env.Err, f.plan.Size)
 	}
+	f.feed.readers = f.readers(req)
 	for _, n := range f.nodes {
 		n.conn.Send(&wire.Start{})
 	}
 	if f.env.In != nil {
-		go f.feed.run(0, f.nodeOf(0))
+		go f.feed.run()
 	}
 }
 

@@ -2,31 +2,39 @@ package launch
 
 import (
 	"io"
+	"slices"
 	"sync"
 
 	"remshell/wire"
 )
 
-// A feeder reads our standard input for one rank, and never more than the rank's
-// window ahead: what is not asked for stays where it is (IO-2).
+// A feeder reads our standard input for some ranks, and never more ahead than the
+// slowest of them has asked for: the rest stays where it is (IO-2, IO-4).
 type feeder struct {
 	in io.Reader
 
-	mu     sync.Mutex // guards credit and closed
+	mu      sync.Mutex // guards the rest
+	readers []*reader  // set before the start
+	closed  bool
+	more    sync.Cond
+}
+
+// A reader is a rank that gets our standard input.
+type reader struct {
+	rank   int
+	to     *node
 	credit int
-	closed bool
-	more   sync.Cond
 }
 
 func newFeeder(in io.Reader) *feeder {
-	f := &feeder{in: in, credit: wire.Window}
+	f := &feeder{in: in}
 	f.more.L = &f.mu
 	return f
 }
 
-// run reads for a rank on a node until the input ends or nobody wants it. A read that is under way when
-// the job ends stays so until the program leaves.
-func (f *feeder) run(rank int, to *node) {
+// run reads until the input ends or nobody wants it. A read that is under way when the
+// job ends stays so until the program leaves.
+func (f *feeder) run() {
 	buf := make([]byte, wire.Window)
 	for {
 		allowed := f.wait()
@@ -35,11 +43,10 @@ func (f *feeder) run(rank int, to *node) {
 		}
 		n, err := f.in.Read(buf[:allowed])
 		if n > 0 {
-			f.spend(n)
-			to.conn.Send(&wire.Data{Rank: rank, Stream: wire.Stdin, Bytes: buf[:n]})
+			f.send(buf[:n])
 		}
 		if err != nil {
-			to.conn.Send(&wire.Data{Rank: rank, Stream: wire.Stdin})
+			f.send(nil)
 			return
 		}
 	}
@@ -49,31 +56,56 @@ func (f *feeder) run(rank int, to *node) {
 func (f *feeder) wait() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for f.credit == 0 && !f.closed {
+	for {
+		if f.closed || len(f.readers) == 0 {
+			return 0
+		}
+		least := wire.Window
+		for _, r := range f.readers {
+			least = min(least, r.credit)
+		}
+		if least > 0 {
+			return least
+		}
 		f.more.Wait()
 	}
-	if f.closed {
-		return 0
+}
+
+// send passes a piece on to all who still read; an empty one is the end.
+func (f *feeder) send(piece []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.readers {
+		r.credit -= len(piece)
+		r.to.conn.Send(&wire.Data{Rank: r.rank, Stream: wire.Stdin, Bytes: piece})
 	}
-	return f.credit
 }
 
-func (f *feeder) spend(n int) {
-	f.mu.Lock()
-	f.credit -= n
-	f.mu.Unlock()
+// grant notes that a rank has read.
+func (f *feeder) grant(rank, n int) {
+	f.change(func() {
+		for _, r := range f.readers {
+			if r.rank == rank {
+				r.credit += n
+			}
+		}
+	})
 }
 
-func (f *feeder) grant(n int) {
-	f.mu.Lock()
-	f.credit += n
-	f.mu.Unlock()
-	f.more.Signal()
+// drop notes that a rank reads no more: it has closed its input, or is over. What it has
+// not read is lost without an error (IO-3).
+func (f *feeder) drop(rank int) {
+	f.change(func() {
+		f.readers = slices.DeleteFunc(f.readers, func(r *reader) bool { return r.rank == rank })
+	})
 }
 
-func (f *feeder) close() {
+// close ends the feeding.
+func (f *feeder) close() { f.change(func() { f.closed = true }) }
+
+func (f *feeder) change(what func()) {
 	f.mu.Lock()
-	f.closed = true
+	what()
 	f.mu.Unlock()
 	f.more.Signal()
 }

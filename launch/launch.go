@@ -100,7 +100,7 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 		return job.Result{}, err
 	}
 	signals.handOver(events)
-	b.fleet.start()
+	b.fleet.start(b.req)
 	return b.fleet.supervise(ctx, b.req, startBy)
 }
 
