@@ -11,7 +11,7 @@ import (
 
 const (
 	// mergeTime is how long a line waits for other ranks to write an equal one.
-	mergeTime = 250 * time.Millisecond
+	mergeTime = time.Second
 
 	// mergeRoom is how much waits at most, in bytes.
 	mergeRoom = 1 << 20
