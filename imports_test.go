@@ -13,7 +13,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"hostlist", "pin", "job", "sort", "psi", "plan", "state", "config", "show"}
+var pure = []string{"hostlist", "pin", "job", "sort", "psi", "plan", "state", "config", "show", "doctor"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -36,11 +36,12 @@ var lower = map[string][]string{
 	"config":            {"hostlist", "job", "sort"},
 	"plan":              {"hostlist", "job", "pin", "sort"},
 	"show":              {"hostlist", "job", "pin", "plan", "sort"},
+	"doctor":            {"hostlist", "job"},
 	"wire":              {"job", "pin"},
 	"reach":             {"proc", "sshx"},
 	"helper":            {"job", "ledger", "pin", "pmiserver", "proc", "wire"},
 	"launch":            {"hostlist", "job", "pin", "plan", "pmiserver", "wire"},
-	"cli":               {"config", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "show", "sort", "sshx", "state"},
+	"cli":               {"config", "doctor", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "show", "sort", "sshx", "state"},
 	"field":             {"sshx/sshtest"},
 	"field/cmd/field":   {"field"},
 	".":                 {"cli"},

@@ -159,6 +159,11 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 			return 0, err
 		}
 	}
+	if line.Job.Doctor {
+		if line, err = patients(line); err != nil {
+			return 0, err
+		}
+	}
 	sc := scene{sys.Environ, thisMachine(sys), site, remembering(opener(sys))}
 	req, warnings, err := request(line, sc)
 	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
@@ -184,6 +189,9 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	}
 	if asksOfJobs(line.Job) {
 		return tellOfJobs(ctx, line, sys, req, env)
+	}
+	if line.Job.Doctor {
+		return examine(ctx, line, sys, req, env, failure)
 	}
 	if line.Job.Plan || line.Job.DryRun {
 		return look(ctx, line, sys, req, warnings, env)

@@ -78,10 +78,10 @@ type JobOptions struct {
 	Threads   bool        `name:"-use-hwthread-cpus" topic:"" help:"hardware threads count as CPUs: --map-by :hwtcpus"`
 	NoLocal   bool        `name:"-nolocal" also:"-skip-launch-node" topic:"" help:"do not use the host that runs mpiexec"`
 
-	Plan           bool   `name:"--plan" topic:"Telling" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
+	Plan           bool   `name:"--plan" topic:"" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
 	DryRun         bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"Candidates and where they were named, who was dropped and why, the order, each rank's CPUs, how hosts would be reached, variables. Nobody is contacted unless --probe is given too. No program need be named. The exit code is 0 if there is a plan."`
 	Probe          bool   `name:"--probe" topic:"" help:"for --dry-run: reach the hosts and look at them"`
-	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"with --dry-run, --ps, --queue, --status: for programs"`
+	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"with --dry-run, --doctor, --ps, --queue, --status: JSON"`
 	ClusterState   string `name:"--cluster-state" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
 	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" more:"--cluster-state FILE plans with it later, anywhere." help:"write what the hosts are like to FILE"`
 	ReportBindings bool   `name:"--report-bindings" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them" more:"A line for each rank once all run: rank 3 n1 package 0 core 3 [...B/....|........]. There is a character for each core: B if the rank is bound to it, b if it is to some of its hardware threads, - if it cannot be used here. | stands between packages, / between NUMA nodes and caches inside of one. Very large nodes show numbers of cores instead. HYDRA_TOPO_DEBUG does the same."`
@@ -95,6 +95,8 @@ type JobOptions struct {
 	ShowQueue bool      `name:"--queue" topic:"" help:"list the requests that wait, first come first" more:"mpiexec --queue [HOSTS]: the queue is that of the cluster file, or of the first host."`
 	Status    string    `name:"--status" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
 	Signal    SignalJob `name:"--signal" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" more:"SIG is a name or a number: USR1, SIGTERM, 10. It goes to the process group of each rank."`
+
+	Doctor bool `name:"--doctor" topic:"Telling" help:"find what is wrong with hosts, and what to do" more:"mpiexec --doctor [HOSTS], or added to a command line that fails: then its program (of the first section) and directory are looked for too. Each host is looked at, and opens a port for a moment at which the others knock. The exit code is 0 if all is fine, 1 after warnings, 125 after failures. With --json for programs."`
 
 	GWdir    string   `name:"-gwdir" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
 	GEnv     []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`

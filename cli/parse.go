@@ -125,7 +125,7 @@ func mistakes(sections []scanned) []error {
 }
 
 // programless are the options that start nothing, so that no program need be named.
-var programless = []string{"plan", "dry-run", "ps", "queue", "status", "signal"}
+var programless = []string{"plan", "dry-run", "doctor", "ps", "queue", "status", "signal"}
 
 // planning reports whether the line only asks for something.
 func planning(sections []scanned) bool {

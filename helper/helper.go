@@ -56,6 +56,8 @@ type System struct {
 	// Guard is set for a helper inside mpiexec, which has no keeper: the words by which
 	// this program becomes its guard.
 	Guard []string
+	// Now is the clock of --doctor; nil: time.Now.
+	Now func() time.Time
 	// Terminal says that we have a controlling terminal, which no rank may have: it
 	// would be stopped for touching it from the background.
 	Terminal bool
@@ -96,6 +98,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	go s.read()
 	err := s.run(ctx)
 	s.clerk.close()
+	s.examiner.close()
 	s.guard.release()
 	c.Close()
 	return err
@@ -121,6 +124,8 @@ type session struct {
 	fences  *fences
 	asked   *questions
 	clerk   *clerk
+
+	examiner *examiner
 
 	stopForking  *atomic.Bool  // the starter shall start no more
 	hurry        chan struct{} // closed when the job is being ended
@@ -192,6 +197,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		moreChildren: make(chan struct{}, 1),
 	}
 	s.clerk = newClerk(s)
+	s.examiner = newExaminer(s)
 	return s
 }
 
@@ -276,6 +282,8 @@ func (s *session) frame(m wire.Message) {
 		s.book(m)
 	case *wire.Prepare:
 		s.clerk.do(func() { s.tell(claimedEvent{m, s.clerk.claim(m)}) })
+	case *wire.Examine, *wire.Listen, *wire.Knock:
+		s.examiner.take(m)
 	case *wire.Release:
 		s.release()
 	case *wire.Start:

@@ -47,11 +47,18 @@ func TestMain(m *testing.M) {
 			io.Reader
 			io.WriteCloser
 		}{os.NewFile(uintptr(dup(0)), "in"), os.NewFile(uintptr(dup(1)), "out")}
-		helper.Serve(context.Background(), conn, helper.System{Root: machine{os.DirFS("/"), name}, Environ: os.Environ()})
+		sys := helper.System{Root: machine{os.DirFS("/"), name}, Environ: os.Environ()}
+		if name == "fast" {
+			sys.Now = func() time.Time { return time.Now().Add(fastClock) }
+		}
+		helper.Serve(context.Background(), conn, sys)
 		return
 	}
 	os.Exit(m.Run())
 }
+
+// fastClock is by how much the clock of the node "fast" is ahead.
+const fastClock = 90 * time.Second
 
 // dup takes a standard stream away from its number, as the real helper does, so that
 // a broken pipe is an error and no signal.
@@ -173,21 +180,26 @@ func newRun(n int, script string, nodes ...string) *run {
 	return r
 }
 
+// env is the world of a job under test.
+func (r *run) env() launch.Env {
+	out := launch.Stdout(r.stdout())
+	errs := launch.Stderr(&r.err)
+	return launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
+		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
+}
+
 // do runs the job to its end, which must come within a minute.
 func (r *run) do(t *testing.T) (job.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r.req.Queue.Ledger = cmp.Or(r.req.Queue.Ledger, t.TempDir())
-	out := launch.Stdout(r.stdout())
-	errs := launch.Stderr(&r.err)
-	env := launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
-		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
+	env := r.env()
 	result, err := launch.Run(ctx, r.req, env)
 	if err != nil {
-		errs.Close()
+		env.Err.Close()
 	}
-	<-errs.Done()
+	<-env.Err.Done()
 	if ctx.Err() != nil {
 		t.Fatalf("the job did not end; stdout %q, stderr %q", r.out.String(), r.err.String())
 	}

@@ -46,3 +46,6 @@ func (e *Error) Reason() string { return e.Step + ": " + e.Why }
 
 // Hint is what the user can do about it; empty when there is nothing to say.
 func (e *Error) Hint() string { return e.Remedy }
+
+// Code is the kind, for programs.
+func (e *Error) Code() string { return string(e.Kind) }

@@ -39,6 +39,7 @@ interface of the caller can name:
 	LocalAddr() net.Addr   our end of the TCP connection; nil if there is none
 	Noise() []byte         what the login shell printed
 	Sent() int64           bytes of the program that were sent
+	Login() (duration)     until we were logged in; 0: unknown
 	Stderr() string        the last that the far end wrote to stderr
 
 Every error of Dial has Error(), Reason() (the same for hosts that fail alike) and
@@ -83,6 +84,7 @@ type Conn struct {
 	way   string
 	noise []byte
 	sent  int64
+	login time.Duration
 }
 
 var _ io.ReadWriteCloser = (*Conn)(nil)
@@ -107,6 +109,10 @@ func (c *Conn) Noise() []byte { return c.noise }
 
 // Sent is how many bytes of the program were sent.
 func (c *Conn) Sent() int64 { return c.sent }
+
+// Login is how long it took until we were logged in, with all that was tried; 0 if that
+// is another program's business.
+func (c *Conn) Login() time.Duration { return c.login }
 
 // Stderr is the end of what the far side wrote to stderr, 4 KiB at most.
 func (c *Conn) Stderr() string { return c.link.stderr() }

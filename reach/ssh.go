@@ -26,10 +26,12 @@ func (s *SSH) Dial(ctx context.Context, host string) (io.ReadWriteCloser, error)
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	client, err := s.Dialer.Dial(ctx, target)
 	if err != nil {
 		return nil, err
 	}
+	login := time.Since(began)
 	timeout := cmp.Or(target.ConnectTimeout, s.Dialer.Timeout, defaultTimeout)
 	session, err := startShell(ctx, client, timeout)
 	if err != nil {
@@ -40,6 +42,7 @@ func (s *SSH) Dial(ctx context.Context, host string) (io.ReadWriteCloser, error)
 	if err != nil {
 		return nil, err
 	}
+	conn.login = login
 	return conn, nil
 }
 

@@ -53,6 +53,9 @@ func (e *DialError) Error() string {
 // that fail alike can be folded into one line.
 func (e *DialError) Reason() string { return e.Step + ": " + e.Why }
 
+// Code is the kind, for programs.
+func (e *DialError) Code() string { return string(e.Kind) }
+
 func (e *DialError) Unwrap() error { return e.Err }
 
 // Retryable says that the same attempt may succeed a moment later.

@@ -119,7 +119,7 @@ func blank(kind byte) Message {
 	case 37:
 		return new(Named)
 	}
-	return nil
+	return blankExam(kind)
 }
 
 func (m *Hello) fields(c *codec) {

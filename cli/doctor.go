@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"remshell/doctor"
+	"remshell/job"
+	"remshell/launch"
+)
+
+// This file answers --doctor: what is wrong with the hosts, and what to do about it
+// (DIAG-5).
+
+// patients finds out whom to examine. Where hosts are named by an option, the words are a
+// program as in any command line, so that --doctor can be added to one that fails.
+func patients(line Line) (Line, error) {
+	if len(line.Sections) > 1 {
+		return line, nil
+	}
+	s := line.Sections[0]
+	if len(s.Host) > 0 || s.HostFile != "" || line.Job.Nodes != "" {
+		return line, nil
+	}
+	return hostsForProgram(line)
+}
+
+// examine reports on the hosts. The exit code is 0 if all is fine, 1 if there are
+// warnings, and that of our failures otherwise.
+func examine(ctx context.Context, line Line, sys System, req job.Request, env launch.Env, failure int) (int, error) {
+	checkups, err := launch.Examine(ctx, req, env, needs(req, sys))
+	if err != nil {
+		return 0, err
+	}
+	report := doctor.Judge(checkups)
+	text := report.Text()
+	if line.Job.JSON != "" {
+		text = report.JSON()
+	}
+	write := func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
+	if file := line.Job.JSON; file != "" && file != "-" {
+		err = writeFile(file, write)
+	} else {
+		err = write(sys.Out)
+	}
+	flush(env.Err)
+	return report.Code(failure), err
+}
+
+// needs is what the job of the first section would look for on the hosts.
+func needs(req job.Request, sys System) launch.Wanted {
+	if len(req.Apps) == 0 || len(req.Apps[0].Argv) == 0 {
+		return launch.Wanted{}
+	}
+	app := req.Apps[0]
+	return launch.Wanted{Dir: app.Dir, Program: app.Argv[0], Path: sys.getenv("PATH")}
+}

@@ -1,0 +1,223 @@
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+)
+
+// Bounds below which something is worth a warning. They leave room for what MPICH and
+// Open MPI need on a node of ordinary size.
+const (
+	slowLogin   = 3 * time.Second
+	clockOff    = 2 * time.Second // make and rsync go wrong from here on
+	fewFiles    = 1024
+	fewProcs    = 512
+	smallStack  = 1 << 20
+	smallLock   = 64 << 20
+	smallShared = 64 << 20 // what a container gets if nobody asks for more; MPICH needs more
+	sharedCore  = 16 << 20 // of /dev/shm, for the ranks of each core
+	smallTemp   = 64 << 20
+	smallMemory = 1 << 30
+	startups    = 10 // OpenSSH's default; mpiexec itself opens 8 at once
+	sessions    = 2
+)
+
+// checks look at one host each, which was reached. Their order is that of the report.
+var checks = []func(job.Checkup) []Finding{
+	login, noise, clock, place, limits, group, shared, disk, mask, server, ledger,
+}
+
+func login(c job.Checkup) []Finding {
+	if c.Login < slowLogin {
+		return nil
+	}
+	return []Finding{of(c, Warning, "slow-login", fmt.Sprintf("the login takes longer than %v", slowLogin),
+		"see where it waits: ssh -v "+c.Node+" true; often UseDNS in its sshd_config, or a slow home or user database")}
+}
+
+func noise(c job.Checkup) []Finding {
+	line, _, _ := strings.Cut(strings.TrimSpace(c.Noise), "\n")
+	if line == "" {
+		return nil
+	}
+	if len(line) > 60 {
+		line = strings.ToValidUTF8(line[:60], "") + "..."
+	}
+	return []Finding{of(c, Warning, "login-noise", fmt.Sprintf("the login shell prints text (%q); mpiexec drops it, scp and rsync fail", line),
+		"print only in interactive shells: in its ~/.bashrc put it behind  case $- in *i*) ... ;; esac")}
+}
+
+// clock allows for the time that question and answer took.
+func clock(c job.Checkup) []Finding {
+	off := max(c.Skew, -c.Skew) - c.Blur
+	if off < clockOff {
+		return nil
+	}
+	way := "ahead of"
+	if c.Skew < 0 {
+		way = "behind"
+	}
+	return []Finding{of(c, Warning, "clock", fmt.Sprintf("its clock is %v %s ours", max(c.Skew, -c.Skew).Round(time.Second), way),
+		"set it, and keep it by NTP: timedatectl set-ntp true")}
+}
+
+// place is about what a job would need there.
+func place(c job.Checkup) (found []Finding) {
+	for _, d := range []job.Defect{c.Exam.Dir, c.Exam.Program} {
+		if d.Text == "" {
+			continue
+		}
+		if d.Remedy == "" {
+			d.Remedy = "copy it there, share its file system, or name it by its full path"
+		}
+		found = append(found, of(c, Failure, d.Code, d.Text, d.Remedy))
+	}
+	return found
+}
+
+// limits are of the login; a job's ranks inherit them.
+func limits(c job.Checkup) (found []Finding) {
+	least := map[string]int64{"n": fewFiles, "u": fewProcs, "s": smallStack}
+	for _, l := range c.Exam.Limits {
+		bound, judged := least[l.Flag]
+		switch {
+		case l.Soft < 0:
+		case judged && l.Soft < bound:
+			found = append(found, limit(c, l, fmt.Sprintf("at least %d", amount(l.Flag, bound))))
+		case l.Flag == "l" && c.Exam.Fabric != "" && l.Soft < smallLock:
+			found = append(found, limit(c, l, "unlimited, for "+c.Exam.Fabric))
+		case l.Flag == "v" || l.Flag == "f" || l.Flag == "t":
+			found = append(found, limit(c, l, "unlimited"))
+		}
+	}
+	return found
+}
+
+func limit(c job.Checkup, l job.Limit, better string) Finding {
+	unit := map[string]string{"s": " KiB", "l": " KiB", "v": " KiB", "f": " KiB", "t": " s"}[l.Flag]
+	return of(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit -%s)", amount(l.Flag, l.Soft), unit, l.Name, l.Flag),
+		"raise it in its /etc/security/limits.conf, or where its sshd is started: "+better)
+}
+
+// amount is a limit in the unit of ulimit: KiB for sizes.
+func amount(flag string, soft int64) int64 {
+	if strings.Contains("slvf", flag) {
+		return soft >> 10
+	}
+	return soft
+}
+
+func group(c job.Checkup) (found []Finding) {
+	g := c.Exam.Group
+	if g.Processes >= 0 && g.Processes < fewProcs {
+		found = append(found, of(c, Warning, "cgroup", fmt.Sprintf("its control group allows %d processes only (pids.max)", g.Processes),
+			"raise TasksMax of the user's slice, or --pids-limit of the container"))
+	}
+	if g.Memory >= 0 && g.Memory < smallMemory {
+		found = append(found, of(c, Warning, "cgroup", fmt.Sprintf("its control group allows %s of memory only (memory.max)", bytes(g.Memory)),
+			"raise MemoryMax of the user's slice, or --memory of the container"))
+	}
+	return found
+}
+
+// shared is /dev/shm, through which ranks of one node talk.
+func shared(c job.Checkup) []Finding {
+	s := c.Exam.Shared
+	need := int64(len(c.Probe.Topology.Cores)) * sharedCore
+	remedy := "make it larger: mount -o remount,size=50% /dev/shm, or --shm-size for a container"
+	switch {
+	case s.Err != "":
+		return []Finding{of(c, Failure, "dev-shm", "/dev/shm: "+s.Err, "mount a tmpfs there: ranks of one node talk through it")}
+	case s.Total <= smallShared:
+		return []Finding{of(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s in all; ranks of one node talk through it", bytes(s.Total)), remedy)}
+	case s.Free < max(need, smallShared):
+		return []Finding{of(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s left", bytes(s.Free)), "remove what dead programs left there: ls -l /dev/shm; or "+remedy)}
+	}
+	return nil
+}
+
+func disk(c job.Checkup) (found []Finding) {
+	for _, s := range c.Exam.Folders {
+		if s.Err != "" || s.Free >= smallTemp || s.Total == 0 {
+			continue
+		}
+		found = append(found, of(c, Warning, "disk-full", fmt.Sprintf("%s has %s left", s.Path, bytes(s.Free)), "make room there"))
+	}
+	return found
+}
+
+// mask is the CPU mask or cpuset of the login, which bounds every rank (PLACE-5).
+func mask(c job.Checkup) []Finding {
+	usable := 0
+	for _, core := range c.Probe.Topology.Cores {
+		usable += len(core.CPUs)
+	}
+	if usable == 0 || usable >= c.Exam.Online {
+		return nil
+	}
+	return []Finding{of(c, Warning, "cpu-mask", fmt.Sprintf("a login may use %d of %d CPUs", usable, c.Exam.Online),
+		"see what narrows it: taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd")}
+}
+
+// server is about sshd: many connections at once, and several sessions in one.
+func server(c job.Checkup) (found []Finding) {
+	e := c.Exam
+	if e.MaxStartups > 0 && e.MaxStartups < startups {
+		found = append(found, of(c, Warning, "max-startups", fmt.Sprintf("its sshd drops logins when %d are under way (MaxStartups)", e.MaxStartups),
+			fmt.Sprintf("raise MaxStartups in its sshd_config to %d or more", startups)))
+	}
+	if e.MaxSessions > 0 && e.MaxSessions < sessions {
+		found = append(found, of(c, Warning, "max-sessions", fmt.Sprintf("its sshd allows %d session in a connection (MaxSessions)", e.MaxSessions),
+			"raise MaxSessions in its sshd_config, if you share connections (ControlMaster)"))
+	}
+	return found
+}
+
+func ledger(c job.Checkup) []Finding {
+	if c.Page.Err == "" {
+		return nil
+	}
+	return []Finding{of(c, Warning, "ledger", "jobs there are not kept apart: "+c.Page.Err,
+		"make the directory sticky, writable for all and root's, or name another: --ledger DIR")}
+}
+
+// names is about the host's own name and address, which matter to other hosts.
+func names(c job.Checkup) []Finding {
+	remedy := "give its name its address on the network, in its /etc/hosts"
+	if c.Exam.Address != "" {
+		remedy = fmt.Sprintf("give it in its /etc/hosts: %s %s", c.Exam.Address, c.Probe.Hostname)
+	}
+	switch {
+	case loopback(c.Exam.Address) && !c.Local:
+		return []Finding{of(c, Warning, "loopback", "the name leads to the loopback address "+c.Exam.Address+" here, which other hosts do not reach",
+			"give it its address on the network, in /etc/hosts or as HostName in ~/.ssh/config")}
+	case c.Exam.NameErr != "":
+		return []Finding{of(c, Warning, "own-name", "its own name leads nowhere there: "+c.Exam.NameErr, remedy)}
+	case len(c.Exam.OwnName) > 0 && !slices.ContainsFunc(c.Exam.OwnName, func(a string) bool { return !loopback(a) }):
+		return []Finding{of(c, Warning, "own-name", fmt.Sprintf("its own name leads to %s there; some MPI libraries tell that to their peers", c.Exam.OwnName[0]), remedy)}
+	}
+	return nil
+}
+
+func loopback(address string) bool {
+	a, err := netip.ParseAddr(address)
+	return err == nil && a.IsLoopback()
+}
+
+// bytes writes a size in the largest unit that leaves a number of its own.
+func bytes(n int64) string {
+	for _, unit := range []struct {
+		name  string
+		shift int
+	}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if n >= 1<<unit.shift {
+			return fmt.Sprintf("%d %s", n>>unit.shift, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,136 @@
+/*
+Package doctor judges what was found out about hosts: what stands in the way of a job
+there, and what to do about it (DIAG-5).
+
+	job.Checkup per host --Judge--> Report: findings, equal ones once, with all their hosts
+	                                   |--> Text, JSON, Code
+
+A failure means that a job cannot use the host as it is, a warning that it may go wrong.
+The package reads nothing but its arguments; what to look for, package helper knows, and
+whom to ask, package launch.
+*/
+package doctor
+
+import (
+	"cmp"
+	"slices"
+
+	"remshell/hostlist"
+	"remshell/job"
+)
+
+// A Level says how bad a finding is.
+type Level int
+
+// The levels.
+const (
+	Fine Level = iota
+	Warning
+	Failure
+)
+
+func (l Level) String() string { return [...]string{"fine", "warning", "failure"}[l] }
+
+// MarshalText is the level's word.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// A Finding is something that is not as it should be. The code is for programs and does
+// not change.
+type Finding struct {
+	Level  Level    `json:"level"`
+	Code   string   `json:"code"`
+	Hosts  []string `json:"hosts"`
+	Text   string   `json:"text"`
+	Remedy string   `json:"remedy"`
+}
+
+// A Report is all there is to say.
+type Report struct {
+	Findings []Finding // failures first, then warnings, each in the order of the hosts
+	Hosts    []job.Checkup
+}
+
+// Judge finds what is wrong. It is a pure function.
+func Judge(checkups []job.Checkup) Report {
+	var found []Finding
+	for _, c := range checkups {
+		if c.Failure.Text != "" {
+			f := c.Failure
+			found = append(found, of(c, Failure, f.Code, f.Text, cmp.Or(f.Remedy, remedies[f.Code], otherwise)))
+			continue
+		}
+		for _, check := range checks {
+			found = append(found, check(c)...)
+		}
+		if len(checkups) > 1 {
+			found = append(found, names(c)...)
+		}
+	}
+	found = append(found, together(checkups)...)
+	found = fold(found)
+	slices.SortStableFunc(found, func(a, b Finding) int { return int(b.Level) - int(a.Level) })
+	return Report{found, checkups}
+}
+
+// remedies are for failures that bring none, by the codes of packages reach and sshx.
+var remedies = map[string]string{
+	"unknown-name": "check the spelling, or give it a HostName in ~/.ssh/config, or a line in /etc/hosts",
+	"unreachable":  "is it switched on? see ping and ip route, and whether a firewall drops what goes to its ssh port",
+	"refused":      "start sshd there, or give its port in ~/.ssh/config: Port N",
+	"busy":         "raise MaxStartups in its sshd_config, or lower --fanout",
+	"mismatch":     "see what its sshd offers: ssh -vv HOST true; update the older side",
+	"session":      "see what its login shell does: ssh HOST /bin/sh -c true",
+	"lost":         "try again with -vv; its sshd writes to the system log why it ends connections",
+	"config":       "correct ~/.ssh/config, or use -launcher-exec ssh",
+	"missing":      "install it there, or name it by its full path",
+}
+
+// otherwise is what to do about everything else.
+const otherwise = "see with -vv how far it came"
+
+// of is a finding of one host.
+func of(c job.Checkup, level Level, code, text, remedy string) Finding {
+	return Finding{level, code, []string{c.Node}, text, remedy}
+}
+
+// fold says equal things once. The remedy is that of the first host.
+func fold(found []Finding) []Finding {
+	var folded []Finding
+	for _, f := range found {
+		i := slices.IndexFunc(folded, func(o Finding) bool { return o.Level == f.Level && o.Code == f.Code && o.Text == f.Text })
+		if i < 0 {
+			f.Hosts = slices.Clone(f.Hosts)
+			folded = append(folded, f)
+			continue
+		}
+		for _, host := range f.Hosts {
+			if !slices.Contains(folded[i].Hosts, host) {
+				folded[i].Hosts = append(folded[i].Hosts, host)
+			}
+		}
+	}
+	return folded
+}
+
+// Worst is the worst level of all findings.
+func (r Report) Worst() Level {
+	worst := Fine
+	for _, f := range r.Findings {
+		worst = max(worst, f.Level)
+	}
+	return worst
+}
+
+// Code is the exit code: 0 all is fine, 1 there are warnings, failure there are failures.
+func (r Report) Code(failure int) int {
+	switch r.Worst() {
+	case Failure:
+		return failure
+	case Warning:
+		return 1
+	}
+	return 0
+}
+
+// hosts folds names: n[1-3].
+func hosts(names []string) string { return hostlist.Fold(names) }

@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// healthy is a host without a defect.
+func healthy(name string) job.Checkup {
+	c := job.Checkup{Node: name, Login: 120 * time.Millisecond, Skew: 40 * time.Millisecond, Blur: time.Millisecond}
+	c.Probe = job.Probe{Hostname: name, Arch: "amd64", Memory: job.Memory{Total: 64 << 30}}
+	for cpu := range 4 {
+		c.Probe.Topology.Cores = append(c.Probe.Topology.Cores, pin.Core{CPUs: []int{cpu, cpu + 4}})
+	}
+	c.Exam = job.Exam{
+		Address: "10.0.0.1", Interface: "eth0", MTU: 1500, OwnName: []string{"10.0.0.1"}, Online: 8,
+		Limits: []job.Limit{{Name: "open files", Flag: "n", Soft: 1024}, {Name: "processes", Flag: "u", Soft: -1},
+			{Name: "locked memory", Flag: "l", Soft: 64 << 10}, {Name: "stack", Flag: "s", Soft: 8 << 20},
+			{Name: "virtual memory", Flag: "v", Soft: -1}},
+		Group:  job.Group{Memory: -1, Processes: -1},
+		Shared: job.Space{Path: "/dev/shm", Total: 32 << 30, Free: 32 << 30}, MaxStartups: 10,
+		Folders: []job.Space{{Path: "/tmp", Total: 1 << 40, Free: 1 << 39}},
+	}
+	return c
+}
+
+// A case makes one of three healthy hosts, b, ill; want is "level code: text", and
+// hint a part of the remedy.
+var cases = []struct {
+	name       string
+	ill        func(*job.Checkup)
+	want, hint string
+}{
+	{"host key", func(c *job.Checkup) {
+		c.Failure = job.Defect{Code: "unknown-key", Text: "host key: unknown", Remedy: "check it"}
+	}, "failure unknown-key: host key: unknown", "check it"},
+	{"no remedy of its own", func(c *job.Checkup) { c.Failure = job.Defect{Code: "refused", Text: "connect: refused"} }, "failure refused: connect: refused", "start sshd"},
+	{"slow login", func(c *job.Checkup) { c.Login = 4 * time.Second }, "warning slow-login: the login takes longer than 3s", "UseDNS"},
+	{"noise", func(c *job.Checkup) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec drops it, scp and rsync fail`, "$-"},
+	{"long noise", func(c *job.Checkup) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec drops it, scp and rsync fail`, ""},
+	{"clock ahead", func(c *job.Checkup) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: its clock is 1m30s ahead of ours", "NTP"},
+	{"clock behind", func(c *job.Checkup) { c.Skew = -5 * time.Second }, "warning clock: its clock is 5s behind ours", "NTP"},
+	{"clock, but nobody knows", func(c *job.Checkup) { c.Skew, c.Blur = 5*time.Second, 4*time.Second }, "", ""},
+	{"directory", func(c *job.Checkup) { c.Exam.Dir = job.Defect{Code: "directory", Text: "no /w", Remedy: "-wdir"} }, "failure directory: no /w", "-wdir"},
+	{"program", func(c *job.Checkup) { c.Exam.Program = job.Defect{Code: "program", Text: "no x"} }, "failure program: no x", "copy it there"},
+	{"open files", func(c *job.Checkup) { c.Exam.Limits[0].Soft = 256 }, "warning limit: a login may have only 256 of open files (ulimit -n)", "at least 1024"},
+	{"stack", func(c *job.Checkup) { c.Exam.Limits[3].Soft = 512 << 10 }, "warning limit: a login may have only 512 KiB of stack (ulimit -s)", "at least 1024"},
+	{"virtual memory", func(c *job.Checkup) { c.Exam.Limits[4].Soft = 1 << 30 }, "warning limit: a login may have only 1048576 KiB of virtual memory (ulimit -v)", "unlimited"},
+	{"locked memory", func(c *job.Checkup) { c.Exam.Fabric = "mlx5_0" }, "warning limit: a login may have only 64 KiB of locked memory (ulimit -l)", "mlx5_0"},
+	{"pids", func(c *job.Checkup) { c.Exam.Group.Processes = 100 }, "warning cgroup: its control group allows 100 processes only (pids.max)", "TasksMax"},
+	{"memory", func(c *job.Checkup) { c.Exam.Group.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory only (memory.max)", "MemoryMax"},
+	{"shm of a container", func(c *job.Checkup) { c.Exam.Shared.Total, c.Exam.Shared.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has 64 MiB in all; ranks of one node talk through it", "--shm-size"},
+	{"shm full", func(c *job.Checkup) { c.Exam.Shared.Free = 1 << 20 }, "warning dev-shm: /dev/shm has 1 MiB left", "ls -l /dev/shm"},
+	{"no shm", func(c *job.Checkup) { c.Exam.Shared = job.Space{Err: "not there"} }, "failure dev-shm: /dev/shm: not there", "mount"},
+	{"full disk", func(c *job.Checkup) { c.Exam.Folders[0].Free = 0 }, "warning disk-full: /tmp has 0 bytes left", "room"},
+	{"mask", func(c *job.Checkup) { c.Exam.Online = 64 }, "warning cpu-mask: a login may use 8 of 64 CPUs", "taskset"},
+	{"MaxStartups", func(c *job.Checkup) { c.Exam.MaxStartups = 1 }, "warning max-startups: its sshd drops logins when 1 are under way (MaxStartups)", "raise MaxStartups"},
+	{"MaxSessions", func(c *job.Checkup) { c.Exam.MaxSessions = 1 }, "warning max-sessions: its sshd allows 1 session in a connection (MaxSessions)", "ControlMaster"},
+	{"ledger", func(c *job.Checkup) { c.Page.Err = "not sticky" }, "warning ledger: jobs there are not kept apart: not sticky", "--ledger"},
+	{"own name", func(c *job.Checkup) { c.Exam.OwnName = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "10.0.0.1 b"},
+	{"own name, among others", func(c *job.Checkup) { c.Exam.OwnName = []string{"127.0.1.1", "10.0.0.1"} }, "", ""},
+	{"no own name", func(c *job.Checkup) { c.Exam.OwnName, c.Exam.NameErr = nil, "nowhere" }, "warning own-name: its own name leads nowhere there: nowhere", "10.0.0.1 b"},
+	{"reached at the loopback", func(c *job.Checkup) { c.Exam.Address = "127.0.1.1" }, "warning loopback: the name leads to the loopback address 127.0.1.1 here, which other hosts do not reach", "HostName"},
+	{"MTU", func(c *job.Checkup) { c.Exam.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, that of most hosts 1500", "ip link set eth0 mtu 1500"},
+	{"no route", func(c *job.Checkup) {
+		c.Knocks = []job.Knock{{At: "a", Stage: "connect", Err: "no"}, {At: "c", Stage: "connect", Err: "no"}}
+	}, "failure no-route: cannot reach a,c on a high port: no", "firewalls"},
+	{"swallowed", func(c *job.Checkup) {
+		c.Knocks = []job.Knock{{At: "a", Stage: "large", Err: "no"}, {At: "c", Stage: "", Err: ""}}
+	}, "failure mtu: small packets to a arrive, full ones do not: no", "mtu 1500"},
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			hosts := []job.Checkup{healthy("a"), healthy("b"), healthy("c")}
+			c.ill(&hosts[1])
+			r := Judge(hosts)
+			got, hint := "", ""
+			for _, f := range r.Findings {
+				got += fmt.Sprintf("%v %s: %s", f.Level, f.Code, f.Text)
+				hint = f.Remedy
+				if !slices.Equal(f.Hosts, []string{"b"}) {
+					t.Errorf("said of %v, want b", f.Hosts)
+				}
+			}
+			if got != c.want || !strings.Contains(hint, c.hint) {
+				t.Errorf("found %q (%q)\nwant %q (%q)", got, hint, c.want, c.hint)
+			}
+			if want := map[string]int{"": 0, "w": 1, "f": 125}[c.want[:min(1, len(c.want))]]; r.Code(125) != want {
+				t.Errorf("code %d, want %d", r.Code(125), want)
+			}
+		})
+	}
+}
+
+// Alone, a host has nobody to whom its name and address matter.
+func TestJudgeOfOneHost(t *testing.T) {
+	c := healthy("a")
+	c.Exam.Address, c.Exam.OwnName, c.Exam.NameErr = "127.0.0.1", nil, "none"
+	if r := Judge([]job.Checkup{c}); len(r.Findings) > 0 {
+		t.Errorf("found %v", r.Findings)
+	}
+}
+
+const wholeReport = `n[1-3]  4 cores with 8 threads, 64 GiB of memory, 32 GiB in /dev/shm, login in 0.12 to 0.50 s
+n4      cannot be used
+
+failure  n4: connect: refused
+         start sshd there, or give its port in ~/.ssh/config: Port N
+
+warning  n[1-2]: a login may use 8 of 64 CPUs
+         see what narrows it: taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd
+
+4 hosts, 3 reached: 1 failure, 1 warning
+`
+
+// Equal findings are said once, failures first.
+func TestText(t *testing.T) {
+	hosts := []job.Checkup{healthy("n1"), healthy("n2"), healthy("n3"), {Node: "n4", Failure: job.Defect{Code: "refused", Text: "connect: refused"}}}
+	hosts[0].Exam.Online, hosts[1].Exam.Online, hosts[2].Login = 64, 64, time.Second/2
+	r := Judge(hosts)
+	if r.Text() != wholeReport {
+		t.Errorf("got\n%s\nwant\n%s", r.Text(), wholeReport)
+	}
+	var parsed struct {
+		Verdict  string
+		Hosts    []struct{ Reached bool }
+		Findings []struct{ Code string }
+	}
+	err := json.Unmarshal([]byte(r.JSON()), &parsed)
+	if err != nil || parsed.Verdict != "failure" || len(parsed.Hosts) != 4 || parsed.Hosts[3].Reached || parsed.Findings[1].Code != "cpu-mask" {
+		t.Errorf("%v: %+v", err, parsed)
+	}
+}
+
+// Every failure has a remedy, also one of a kind that nobody foresaw.
+func TestEveryFailureHasARemedy(t *testing.T) {
+	ill := job.Checkup{Node: "a", Failure: job.Defect{Code: "moonshine", Text: "too bright"}}
+	if r := Judge([]job.Checkup{ill}); len(r.Findings) != 1 || r.Findings[0].Remedy == "" {
+		t.Errorf("found %+v", r.Findings)
+	}
+}

@@ -1,0 +1,174 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+)
+
+// Text is the report for people: the hosts, alike ones in one line, then what was found,
+// then the sum of it.
+func (r Report) Text() string {
+	var b strings.Builder
+	rows := r.rows()
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(hosts(row.hosts)))
+	}
+	for _, row := range rows {
+		fmt.Fprintf(&b, "%-*s  %s%s\n", width, hosts(row.hosts), row.what, row.login())
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "\n%s  %s: %s\n", f.Level, hosts(f.Hosts), f.Text)
+		if f.Remedy != "" {
+			fmt.Fprintf(&b, "         %s\n", f.Remedy)
+		}
+	}
+	if len(rows) > 0 {
+		b.WriteByte('\n')
+	}
+	b.WriteString(r.sum() + "\n")
+	return b.String()
+}
+
+// A row is hosts of which there is the same to tell.
+type row struct {
+	what     string
+	hosts    []string
+	from, to time.Duration // of their logins; 0: there was none
+}
+
+// rows puts hosts that are alike together, in the order of the first of each.
+func (r Report) rows() []row {
+	var rows []row
+	for _, c := range r.Hosts {
+		what := about(c)
+		i := slices.IndexFunc(rows, func(r row) bool { return r.what == what })
+		if i < 0 {
+			i = len(rows)
+			rows = append(rows, row{what: what, from: c.Login, to: c.Login})
+		}
+		rows[i].hosts = append(rows[i].hosts, c.Node)
+		rows[i].from, rows[i].to = min(rows[i].from, c.Login), max(rows[i].to, c.Login)
+	}
+	return rows
+}
+
+// login tells how long logins took.
+func (r row) login() string {
+	from, to := fmt.Sprintf("%.2f", r.from.Seconds()), fmt.Sprintf("%.2f", r.to.Seconds())
+	switch {
+	case r.to == 0:
+		return ""
+	case from == to:
+		return ", login in " + to + " s"
+	}
+	return ", login in " + from + " to " + to + " s"
+}
+
+// about is what there is to know of a host that is no defect.
+func about(c job.Checkup) string {
+	if c.Failure.Text != "" {
+		return "cannot be used"
+	}
+	parts := []string{cpus(c)}
+	if c.Probe.Memory.Total > 0 {
+		parts = append(parts, bytes(c.Probe.Memory.Total)+" of memory")
+	}
+	if c.Exam.Shared.Total > 0 {
+		parts = append(parts, bytes(c.Exam.Shared.Total)+" in /dev/shm")
+	}
+	if c.Local {
+		parts = append(parts, "this machine")
+	}
+	if jobs := len(c.Page.Claims); jobs > 0 {
+		parts = append(parts, counted(jobs, "job")+" of ours on it")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// cpus tells cores, and threads if there are more of them.
+func cpus(c job.Checkup) string {
+	cores, threads := len(c.Probe.Topology.Cores), 0
+	for _, core := range c.Probe.Topology.Cores {
+		threads += len(core.CPUs)
+	}
+	text := counted(cores, "core")
+	if threads > cores {
+		text += fmt.Sprintf(" with %s", counted(threads, "thread"))
+	}
+	return text
+}
+
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
+}
+
+// sum is the last line.
+func (r Report) sum() string {
+	failures, warnings, down := 0, 0, 0
+	for _, f := range r.Findings {
+		switch f.Level {
+		case Failure:
+			failures++
+		case Warning:
+			warnings++
+		}
+	}
+	for _, c := range r.Hosts {
+		if c.Failure.Text != "" {
+			down++
+		}
+	}
+	if failures+warnings == 0 {
+		return counted(len(r.Hosts), "host") + ": all fine"
+	}
+	return fmt.Sprintf("%s, %d reached: %s, %s", counted(len(r.Hosts), "host"), len(r.Hosts)-down,
+		counted(failures, "failure"), counted(warnings, "warning"))
+}
+
+// A host is one of the report, as programs read it.
+type host struct {
+	Host       string  `json:"host"`
+	Reached    bool    `json:"reached"`
+	Hostname   string  `json:"hostname,omitempty"`
+	Arch       string  `json:"arch,omitempty"`
+	Address    string  `json:"address,omitempty"`
+	MTU        int     `json:"mtu,omitempty"`
+	Cores      int     `json:"cores"`
+	Memory     int64   `json:"memory_bytes"`
+	Shared     int64   `json:"dev_shm_bytes"`
+	Login      float64 `json:"login_seconds"`
+	ClockAhead float64 `json:"clock_ahead_seconds"`
+	Jobs       int     `json:"jobs"`
+}
+
+// JSON is the report for programs, on one line.
+func (r Report) JSON() string {
+	list := []host{}
+	for _, c := range r.Hosts {
+		list = append(list, host{
+			Host: c.Node, Reached: c.Failure.Text == "", Hostname: c.Probe.Hostname, Arch: c.Probe.Arch,
+			Address: c.Exam.Address, MTU: c.Exam.MTU, Cores: len(c.Probe.Topology.Cores),
+			Memory: c.Probe.Memory.Total, Shared: c.Exam.Shared.Total,
+			Login: c.Login.Seconds(), ClockAhead: c.Skew.Seconds(), Jobs: len(c.Page.Claims),
+		})
+	}
+	text, err := json.Marshal(struct {
+		Version  int       `json:"version"`
+		Verdict  Level     `json:"verdict"`
+		Hosts    []host    `json:"hosts"`
+		Findings []Finding `json:"findings"`
+	}{1, r.Worst(), list, append([]Finding{}, r.Findings...)})
+	if err != nil { // there is nothing in it that could fail
+		panic(err)
+	}
+	return string(text) + "\n"
+}

@@ -1,0 +1,357 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+/*
+An examiner answers what --doctor asks (package wire, exam.go). Looking a name up and
+knocking at others may take seconds, so each answer is made by a goroutine of its own.
+
+	session --take--> examiner --> Examined, Listening, Knocked
+*/
+type examiner struct {
+	s    *session
+	ctx  context.Context // ends with the session
+	stop context.CancelFunc
+	work sync.WaitGroup
+	door *door // nil: not open; only the session's goroutine looks at it
+}
+
+func newExaminer(s *session) *examiner {
+	e := &examiner{s: s}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	return e
+}
+
+// take answers a question.
+func (e *examiner) take(m wire.Message) {
+	switch m := m.(type) {
+	case *wire.Examine:
+		e.work.Go(func() { e.s.conn.Send(&wire.Examined{Exam: examine(e.ctx, e.s.sys, m)}) })
+	case *wire.Listen:
+		e.listen(m)
+	case *wire.Knock:
+		e.work.Go(func() { e.s.conn.Send(&wire.Knocked{Knocks: knockAll(e.ctx, m.Doors)}) })
+	}
+}
+
+// close ends all that is under way, and shuts the port.
+func (e *examiner) close() {
+	e.stop()
+	if e.door != nil {
+		e.door.close()
+	}
+	e.work.Wait()
+}
+
+// lookupTime is how long the host's own name may be looked up, in all.
+const lookupTime = 3 * time.Second
+
+// examine looks at this machine and login.
+func examine(ctx context.Context, sys System, m *wire.Examine) job.Exam {
+	now := sys.Now
+	if now == nil {
+		now = time.Now
+	}
+	exam := job.Exam{
+		Clock: now(), Address: m.Address, Online: onlineCPUs(sys.Root), Limits: limits(ctx), Group: group(sys.Root),
+		Shared: space("/dev/shm"), Fabric: fabric(sys.Root),
+	}
+	for _, dir := range []string{cacheOf(sys.Environ), "/tmp"} {
+		if dir != "" {
+			exam.Folders = append(exam.Folders, space(dir))
+		}
+	}
+	if exam.Address == "" {
+		if local, _, ok := sshConnection(value(sys.Environ, "SSH_CONNECTION")); ok {
+			exam.Address = local.Addr().String()
+		}
+	}
+	exam.Interface, exam.MTU = interfaceOf(exam.Address)
+	exam.OwnName, exam.NameErr = ownName(ctx)
+	exam.MaxStartups, exam.MaxSessions = sshdLimits(sys.Root)
+	inspect(&exam, sys.Environ, m)
+	return exam
+}
+
+// inspect looks for the working directory and the program of a job.
+func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
+	exam.DirName = m.Dir
+	if m.Dir == "" {
+		exam.DirName = value(environ, "HOME")
+	}
+	if failed := enterable(exam.DirName); failed != nil {
+		exam.Dir = job.Defect{Code: "directory", Text: failed.reason, Remedy: failed.hint}
+	}
+	if m.Program == "" {
+		return
+	}
+	path := m.Path
+	if path == "" {
+		path = value(environ, "PATH")
+	}
+	var failed *startError
+	if exam.Found, failed = locate(m.Program, exam.DirName, path); failed != nil {
+		exam.Program = job.Defect{Code: "program", Text: failed.reason, Remedy: failed.hint}
+	}
+}
+
+// onlineCPUs counts the CPUs that are switched on; 0: unknown.
+func onlineCPUs(root fs.FS) int {
+	cpus, _ := pin.ParseCPUs(readLine(root, "sys/devices/system/cpu/online"))
+	return len(cpus)
+}
+
+// limits are those of the login that stop MPI programs at times.
+func limits(ctx context.Context) []job.Limit {
+	var all []job.Limit
+	for _, l := range []struct {
+		name, flag string
+		resource   int
+	}{
+		{"open files", "n", unix.RLIMIT_NOFILE},
+		{"processes", "u", unix.RLIMIT_NPROC},
+		{"locked memory", "l", unix.RLIMIT_MEMLOCK},
+		{"stack", "s", unix.RLIMIT_STACK},
+		{"virtual memory", "v", unix.RLIMIT_AS},
+		{"file size", "f", unix.RLIMIT_FSIZE},
+		{"CPU time", "t", unix.RLIMIT_CPU},
+	} {
+		var r unix.Rlimit
+		if unix.Getrlimit(l.resource, &r) != nil {
+			continue
+		}
+		soft := int64(r.Cur) // unlimited is all ones: negative
+		if l.resource == unix.RLIMIT_NOFILE {
+			soft = openFiles(ctx, soft)
+		}
+		all = append(all, job.Limit{Name: l.name, Flag: l.flag, Soft: soft})
+	}
+	return all
+}
+
+// openFiles is the limit that ranks have. Go raises its own at the start and gives its
+// children what it found (package os, rlimit.go), so a child is asked.
+func openFiles(ctx context.Context, own int64) int64 {
+	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", "ulimit -Sn").Output()
+	if err != nil {
+		return own
+	}
+	text := strings.TrimSpace(string(out))
+	if text == "unlimited" {
+		return -1
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	return own
+}
+
+// group reads the limits of our control group and of all above it (cgroups(7)).
+func group(root fs.FS) job.Group {
+	g := job.Group{Memory: -1, Processes: -1}
+	text, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		switch controllers := "," + parts[1] + ","; {
+		case parts[1] == "": // version 2
+			lower(&g.Memory, root, "sys/fs/cgroup", parts[2], "memory.max")
+			lower(&g.Processes, root, "sys/fs/cgroup", parts[2], "pids.max")
+		case strings.Contains(controllers, ",memory,"):
+			lower(&g.Memory, root, "sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes")
+		case strings.Contains(controllers, ",pids,"):
+			lower(&g.Processes, root, "sys/fs/cgroup/pids", parts[2], "pids.max")
+		}
+	}
+	return g
+}
+
+// lower takes the lowest limit of a group and those above it. Version 1 writes "no limit"
+// as a number near the largest there is.
+func lower(limit *int64, root fs.FS, top, path, file string) {
+	for dir := filepath.Clean("/" + path); ; dir = filepath.Dir(dir) {
+		n, err := strconv.ParseInt(readLine(root, filepath.Join(top, dir, file)), 10, 64)
+		if err == nil && n < 1<<60 && (*limit < 0 || n < *limit) {
+			*limit = n
+		}
+		if dir == "/" {
+			return
+		}
+	}
+}
+
+// space looks at the file system of a folder.
+func space(path string) job.Space {
+	s := job.Space{Path: path}
+	var at unix.Statfs_t
+	if err := unix.Statfs(path, &at); err != nil {
+		s.Err = err.Error()
+		return s
+	}
+	s.Total, s.Free = int64(at.Blocks)*at.Frsize, int64(at.Bavail)*at.Frsize
+	s.NoExec = at.Flags&unix.ST_NOEXEC != 0
+	return s
+}
+
+// cacheOf is the folder in which deliveries put our program, as far as it is there.
+func cacheOf(environ []string) string {
+	for _, dir := range []string{value(environ, "XDG_CACHE_HOME"), value(environ, "HOME")} {
+		if filepath.IsAbs(dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// fabric names a device for remote DMA, whose drivers lock memory.
+func fabric(root fs.FS) string {
+	entries, _ := fs.ReadDir(root, "sys/class/infiniband")
+	if len(entries) == 0 {
+		return ""
+	}
+	return entries[0].Name()
+}
+
+// interfaceOf finds the interface that has an address.
+func interfaceOf(address string) (name string, mtu int) {
+	want, err := netip.ParseAddr(address)
+	interfaces, _ := net.Interfaces()
+	for _, i := range interfaces {
+		addresses, _ := i.Addrs()
+		for _, a := range addresses {
+			prefix, bad := netip.ParsePrefix(a.String())
+			if err == nil && bad == nil && prefix.Addr().Unmap() == want.Unmap() {
+				return i.Name, i.MTU
+			}
+		}
+	}
+	return "", 0
+}
+
+// ownName looks the host's own name up, as MPI libraries do to tell their address.
+func ownName(ctx context.Context) (addresses []string, why string) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err.Error()
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, "it has no address"
+	}
+	for _, a := range found {
+		addresses = append(addresses, a.Unmap().String())
+	}
+	return addresses, ""
+}
+
+// sshdLimits are MaxStartups and MaxSessions of the sshd that let us in, 0 where they
+// cannot be read. Its listener tells the first in its title: "sshd: /usr/sbin/sshd -f
+// FILE [listener] 0 of 10-100 startups" (OpenSSH sshd.c, since 8.1).
+func sshdLimits(root fs.FS) (startups, sessions int) {
+	title := listener(root, os.Getpid())
+	if title == "" {
+		return 0, 0
+	}
+	config := settings(root, configOf(title))
+	startups = startupsOf(title)
+	if startups == 0 {
+		begin, _, _ := strings.Cut(config["maxstartups"], ":")
+		startups, _ = strconv.Atoi(begin)
+	}
+	sessions, _ = strconv.Atoi(config["maxsessions"])
+	return startups, sessions
+}
+
+// listener is the title of the sshd above a process; empty: there is none.
+func listener(root fs.FS, pid int) string {
+	title := ""
+	for pid > 1 {
+		text, _ := fs.ReadFile(root, "proc/"+strconv.Itoa(pid)+"/cmdline")
+		line := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
+		if strings.HasPrefix(line, "sshd:") && strings.Contains(line, "[listener]") {
+			title = line
+		}
+		pid, _, _ = proc.Stat(pid)
+	}
+	return title
+}
+
+// startupsOf reads the first number of "0 of 10-100 startups"; 0: it is not there.
+func startupsOf(title string) int {
+	_, rest, found := strings.Cut(title, "[listener] ")
+	words := strings.Fields(rest)
+	if !found || len(words) < 3 || words[1] != "of" {
+		return 0
+	}
+	begin, _, _ := strings.Cut(words[2], "-")
+	n, _ := strconv.Atoi(begin)
+	return n
+}
+
+// configOf is the file that an sshd was started with.
+func configOf(title string) string {
+	words := strings.Fields(title)
+	for i, w := range words {
+		if w == "-f" && i+1 < len(words) {
+			return words[i+1]
+		}
+	}
+	return "/etc/ssh/sshd_config"
+}
+
+// settings reads the keywords of an sshd_config, in lower case, and of the files that it
+// includes; the first value of each holds (sshd_config(5)). What cannot be read is left out.
+func settings(root fs.FS, file string) map[string]string {
+	found := make(map[string]string)
+	text, _ := fs.ReadFile(root, strings.TrimPrefix(file, "/"))
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		key := strings.ToLower(words[0])
+		if key == "match" { // what follows is for some logins only
+			return found
+		}
+		if _, known := found[key]; !known && key != "include" {
+			found[key] = words[1]
+		}
+		if key != "include" || !filepath.IsAbs(words[1]) {
+			continue
+		}
+		matches, _ := fs.Glob(root, strings.TrimPrefix(words[1], "/"))
+		for _, included := range matches {
+			for k, v := range settings(root, included) {
+				if _, known := found[k]; !known {
+					found[k] = v
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,139 @@
+//go:build linux
+
+package helper
+
+import (
+	"maps"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// The lowest limit of a group and those above it holds, in both versions of cgroups.
+func TestGroup(t *testing.T) {
+	two := fstest.MapFS{
+		"proc/self/cgroup":                           {Data: []byte("0::/user/me\n")},
+		"sys/fs/cgroup/user/me/memory.max":           {Data: []byte("max\n")},
+		"sys/fs/cgroup/user/memory.max":              {Data: []byte("1000\n")},
+		"sys/fs/cgroup/user/me/pids.max":             {Data: []byte("50\n")},
+		"sys/fs/cgroup/user/pids.max":                {Data: []byte("60\n")},
+		"sys/fs/cgroup/user/someone/else/memory.max": {Data: []byte("1\n")},
+	}
+	one := fstest.MapFS{
+		"proc/self/cgroup": {Data: []byte("5:pids:/a\n4:cpu,memory:/a/b\nrubbish\n")},
+		"sys/fs/cgroup/memory/a/b/memory.limit_in_bytes": {Data: []byte("9223372036854771712\n")},
+		"sys/fs/cgroup/memory/a/memory.limit_in_bytes":   {Data: []byte("2000\n")},
+		"sys/fs/cgroup/pids/a/pids.max":                  {Data: []byte("max\n")},
+	}
+	for _, c := range []struct {
+		name string
+		root fstest.MapFS
+		want job.Group
+	}{
+		{"version 2", two, job.Group{Memory: 1000, Processes: 50}},
+		{"version 1", one, job.Group{Memory: 2000, Processes: -1}},
+		{"none", fstest.MapFS{}, job.Group{Memory: -1, Processes: -1}},
+	} {
+		if got := group(c.root); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// Titles of OpenSSH 8.2, 9.2 and 10.0.
+func TestListenersTitle(t *testing.T) {
+	for _, c := range []struct {
+		title    string
+		startups int
+		config   string
+	}{
+		{"sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups", 10, "/etc/ssh/sshd_config"},
+		{"sshd: /usr/sbin/sshd -f /run/x/sshd_config -E /log [listener] 3 of 1-1 startups", 1, "/run/x/sshd_config"},
+		{"sshd: /usr/sbin/sshd -D [listener] 1 of 30-300 startups", 30, "/etc/ssh/sshd_config"},
+		{"sshd: root@notty", 0, "/etc/ssh/sshd_config"},
+		{"sshd: [listener] 1 in 5", 0, "/etc/ssh/sshd_config"},
+	} {
+		if n, file := startupsOf(c.title), configOf(c.title); n != c.startups || file != c.config {
+			t.Errorf("%q: %d %s, want %d %s", c.title, n, file, c.startups, c.config)
+		}
+	}
+}
+
+// The first value holds, what is included comes where it is named, and what follows Match
+// is not for us.
+func TestSettings(t *testing.T) {
+	root := fstest.MapFS{
+		"etc/ssh/sshd_config":            {Data: []byte("# MaxSessions 1\nInclude /etc/ssh/sshd_config.d/*.conf\nMaxSessions 4\nMaxSessions 5\nPort 22\nMatch User x\nMaxStartups 3\n")},
+		"etc/ssh/sshd_config.d/a.conf":   {Data: []byte("maxsessions 2\n")},
+		"etc/ssh/sshd_config.d/b.conf":   {Data: []byte("Port 23\nMaxSessions 3\n")},
+		"etc/ssh/sshd_config.d/c.disabl": {Data: []byte("UsePAM no\n")},
+	}
+	want := map[string]string{"#": "MaxSessions", "maxsessions": "2", "port": "23"}
+	if got := settings(root, "/etc/ssh/sshd_config"); !maps.Equal(got, want) {
+		t.Errorf("settings %v, want %v", got, want)
+	}
+}
+
+func TestExamOfThisMachine(t *testing.T) {
+	k := newTalk(t)
+	k.conn.Send(&wire.Examine{Dir: "/", Program: "sh", Path: "/bin", Address: "127.0.0.1"})
+	e := hear[*wire.Examined](k).Exam
+	if e.Online == 0 || len(e.Limits) != 7 || e.Shared.Total == 0 || e.Interface != "lo" || e.MTU == 0 || e.Found != "/bin/sh" ||
+		e.Dir.Text != "" || e.Program.Text != "" || e.Clock.IsZero() {
+		t.Errorf("exam %+v", e)
+	}
+	k.conn.Send(&wire.Examine{Dir: "/nowhere", Program: "no-such-program"})
+	e = hear[*wire.Examined](k).Exam
+	if e.Dir.Code != "directory" || e.Dir.Remedy == "" || e.Program.Code != "program" {
+		t.Errorf("dir %+v, program %+v", e.Dir, e.Program)
+	}
+	k.conn.Send(&wire.Bye{})
+}
+
+// A door lets in who knows the token, and is shut with the session.
+func TestDoor(t *testing.T) {
+	k := newTalk(t)
+	k.conn.Send(&wire.Listen{Token: "secret"})
+	if l := hear[*wire.Listening](k); l.Port != 0 || l.Err == "" {
+		t.Errorf("without an address: %+v", l)
+	}
+	k.conn.Send(&wire.Listen{Address: "127.0.0.1", Token: "secret"})
+	port := hear[*wire.Listening](k).Port
+	at := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String()
+	k.conn.Send(&wire.Knock{Doors: []wire.Door{
+		{Node: "well", Address: at, Token: "secret"},
+		{Node: "stranger", Address: at, Token: "guessed"},
+		{Node: "nobody", Address: "127.0.0.1:1", Token: "secret"},
+	}})
+	want := []job.Knock{{At: "well"}, {At: "stranger", Stage: "small"}, {At: "nobody", Stage: "connect", Err: "connection refused"}}
+	for i, got := range hear[*wire.Knocked](k).Knocks {
+		if got.At != want[i].At || got.Stage != want[i].Stage || !strings.HasSuffix(got.Err, want[i].Err) {
+			t.Errorf("knock %+v, want %+v", got, want[i])
+		}
+	}
+	idle, err := net.Dial("tcp", at) // a caller that says nothing does not keep it open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	k.conn.Send(&wire.Bye{})
+	if err := <-k.over; err != nil {
+		t.Errorf("session: %v", err)
+	}
+	if c, err := net.Dial("tcp", at); err == nil {
+		c.Close()
+		t.Error("the door is open after the session")
+	}
+}
+
+// Ranks have the limit that Go had found, not the one that it took for itself.
+func TestOpenFilesOfChildren(t *testing.T) {
+	if n := openFiles(t.Context(), -5); n == -5 {
+		t.Errorf("sh was not asked (PATH %s)", os.Getenv("PATH"))
+	}
+}

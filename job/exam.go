@@ -1,0 +1,74 @@
+package job
+
+import "time"
+
+// A Checkup is all that was found out about one host that is examined (DIAG-5): from here,
+// by its own helper, and by those of the others.
+type Checkup struct {
+	Node    string // as the user calls it
+	Local   bool   // it is this machine
+	Failure Defect // why there is no helper on it; its Text is empty if there is
+
+	Login time.Duration // until we were logged in; 0: there is no login
+	Noise string        // what the login shell printed on standard output
+	Skew  time.Duration // of its clock against ours; positive: it is ahead
+	Blur  time.Duration // by how much Skew may be wrong
+
+	Probe  Probe
+	Exam   Exam
+	Page   Page
+	Knocks []Knock // at the other hosts
+}
+
+// A Defect is why something is not as it should be, and what to do about it. Its code is
+// for programs.
+type Defect struct{ Code, Text, Remedy string }
+
+// An Exam is what a helper finds out about its own machine and login, beyond a Probe.
+type Exam struct {
+	Clock     time.Time // the node's own, when it began
+	Address   string    // under which peers reach the node; empty: unknown
+	Interface string    // that has the address
+	MTU       int       // of the interface, in bytes; 0: unknown
+	OwnName   []string  // addresses of the host's own name
+	NameErr   string    // why it has none
+
+	Online         int     // CPUs that are switched on
+	Limits         []Limit // of what the login may use
+	Group          Group
+	Shared         Space // /dev/shm
+	Folders        []Space
+	Fabric         string // a device for RDMA, which needs locked memory; empty: none
+	MaxStartups    int    // of its sshd; 0: unknown
+	MaxSessions    int    // the same
+	Dir, Program   Defect // of the working directory, and of the program
+	DirName, Found string // which they are
+}
+
+// A Limit is one of getrlimit(2), as the login has it.
+type Limit struct {
+	Name string // as ulimit calls it: "open files"
+	Flag string // of ulimit
+	Soft int64  // negative: unlimited
+}
+
+// A Group is what the control group of the login may have. Negative: no limit.
+type Group struct {
+	Memory    int64 // in bytes
+	Processes int64
+}
+
+// A Space is a folder's file system.
+type Space struct {
+	Path        string
+	Total, Free int64 // in bytes
+	NoExec      bool  // no program can be run from it
+	Err         string
+}
+
+// A Knock is an attempt to reach another host as an MPI program would.
+type Knock struct {
+	At    string // the other host
+	Stage string // that failed: connect, small (a few bytes), large (64 KiB); empty: all went well
+	Err   string
+}

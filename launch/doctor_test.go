@@ -1,0 +1,35 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/launch"
+)
+
+// A clock that is off is told by how much, in spite of the way there and back. The helper
+// of node "fast" has a clock of its own (TestMain), since no namespace has one.
+func TestExamineTellsAClockThatIsOff(t *testing.T) {
+	r := newRun(1, "true", "fast", "nowhere", "n1")
+	r.req.Queue.Ledger = t.TempDir()
+	checkups, err := launch.Examine(t.Context(), r.req, r.env(), launch.Wanted{Program: "no-such-program"})
+	if err != nil || len(checkups) != 3 {
+		t.Fatalf("%d checkups, %v", len(checkups), err)
+	}
+	fast, nowhere, n1 := checkups[0], checkups[1], checkups[2]
+	if off := fast.Skew - fastClock; off > fast.Blur+time.Second || -off > fast.Blur+time.Second {
+		t.Errorf("clock is %v ahead (±%v), want %v", fast.Skew, fast.Blur, fastClock)
+	}
+	if n1.Skew > n1.Blur+time.Second || -n1.Skew > n1.Blur+time.Second {
+		t.Errorf("the clock of n1 is %v ahead (±%v), want none of it", n1.Skew, n1.Blur)
+	}
+	if nowhere.Failure.Text != "no such host" || nowhere.Failure.Code != "unusable" || n1.Failure.Text != "" {
+		t.Errorf("nowhere: %+v, n1: %+v", nowhere.Failure, n1.Failure)
+	}
+	if n1.Exam.Program.Code != "program" || !strings.Contains(n1.Exam.Program.Text, "no-such-program") {
+		t.Errorf("program: %+v", n1.Exam.Program)
+	}
+}
