@@ -56,7 +56,7 @@ func serve(args []string) (int, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	defer stop()
 	err = helper.Serve(ctx, conn, helper.System{
-		Build: self.Build, Root: helper.Disk(""), Environ: os.Environ(),
+		Build: self.Build, Release: Version, Root: helper.Disk(""), Environ: os.Environ(),
 	})
 	if err != nil {
 		return exitFailure, nil // mpiexec is gone, or was told: nobody reads it here

@@ -182,7 +182,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 			return 0, err
 		}
 		defer dialer.close()
-		env.Dialer, env.Build = dialer, dialer.self.Build
+		env.Dialer, env.Build, env.Release = dialer, dialer.self.Build, Version
 	}
 	if line.Job.SaveState != "" {
 		env.Seen = func(snap job.Snapshot) { save(line.Job.SaveState, req, snap, env.Say) }

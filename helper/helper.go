@@ -49,6 +49,7 @@ import (
 // A System is the world as a helper sees it.
 type System struct {
 	Build   string   // identity of this binary
+	Release string   // its version for people
 	Root    fs.FS    // "/" of the node, for /proc and /sys
 	Environ []string // the helper's own environment
 	Log     zerolog.Logger
@@ -90,7 +91,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	host, _ := os.Hostname()
 	c := wire.NewConn(conn)
-	if err := c.Announce(&wire.Hello{Version: wire.Version, Build: sys.Build, Host: host, PID: os.Getpid()}); err != nil {
+	if err := c.Announce(&wire.Hello{Version: wire.Version, Build: sys.Build, Release: sys.Release, Host: host, PID: os.Getpid()}); err != nil {
 		return err
 	}
 	s := newSession(c, sys)

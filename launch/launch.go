@@ -49,6 +49,7 @@ type Dialer interface {
 type Env struct {
 	Dialer  Dialer
 	Build   string    // identity of this binary; helpers must be the same
+	Release string    // its version for people; helpers on other machines must have the same
 	In      io.Reader // of rank 0; nil: it has none
 	Out     *Printer  // closed when the job is over
 	Err     *Printer  // also, unless there is an error: the caller has that to say

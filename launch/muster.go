@@ -156,8 +156,8 @@ func (n *node) greet(env Env) error {
 	if len(noise) > 0 {
 		env.Log.Debug().Str("node", n.def.Name).Bytes("text", noise).Msg("login shell printed")
 	}
-	if hello.Version != wire.Version || env.Build != "" && hello.Build != env.Build {
-		return fmt.Errorf("helper: another version (%s) answered; this is %s", hello.Build, env.Build)
+	if err := n.sameVersion(hello, env); err != nil {
+		return err
 	}
 	m, err := n.conn.Recv()
 	if err != nil {
@@ -171,6 +171,22 @@ func (n *node) greet(env Env) error {
 		return fmt.Errorf("helper: probe: %s", found.Err)
 	}
 	n.probe = found.Probe
+	return nil
+}
+
+// sameVersion checks that a helper is this very program or, on a machine of another kind,
+// the one that was sent there, of the same release.
+func (n *node) sameVersion(hello *wire.Hello, env Env) error {
+	want := env.Build
+	if s, ok := n.rw.(interface{ Build() string }); ok && s.Build() != "" && want != "" {
+		want = s.Build()
+	}
+	switch {
+	case hello.Version != wire.Version || want != "" && hello.Build != want:
+		return fmt.Errorf("helper: another version (%s) answered; this is %s", hello.Build, env.Build)
+	case want != env.Build && hello.Release != env.Release:
+		return fmt.Errorf("helper: another version (%s) answered; this is %s: install both from the same release", hello.Release, env.Release)
+	}
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"time"
 )
@@ -37,6 +36,7 @@ func (s Self) deliver(ctx context.Context, host string, l link, timeout time.Dur
 	defer patience.Stop()
 	unhook := context.AfterFunc(ctx, func() { l.Close() })
 	d := &delivery{self: s, host: host, Conn: newConn(l), timeout: timeout, moved: func() { patience.Reset(timeout) }}
+	d.build = s.Build
 	err := d.converse()
 	if !unhook() && err == nil {
 		err = d.fail("deliver", KindCanceled, "given up")
@@ -83,11 +83,39 @@ func (d *delivery) converse() error {
 			d.way = text
 			return d.awaitHelper()
 		case "fail":
-			return d.refused(text)
+			if again, err := d.instead(text); !again {
+				return err
+			}
 		default:
 			d.noise = append(d.noise, marker+verb+" "+text+"\n"...)
 		}
 	}
+}
+
+// instead lets a node of another kind look for the program that is for it. Once: what it
+// says then is its last word.
+func (d *delivery) instead(line string) (again bool, err error) {
+	code, uname, _ := strings.Cut(line, " ")
+	if code != "machine" || d.self.goos != "" {
+		return false, d.refused(line)
+	}
+	other, err := d.self.For(uname)
+	if err != nil {
+		e := d.refused(line).(*Error)
+		var none *noOtherError
+		if errors.As(err, &none) {
+			e.Why += fmt.Sprintf(", and there is no %s", none.files[0])
+			e.Remedy = "install the archive that has it, or put mpiexec for such nodes there"
+		} else if d.self.Path != "" {
+			e.Why += ": " + err.Error()
+		}
+		return false, e.because(err)
+	}
+	d.self, d.build = other, other.Build
+	if _, err := io.WriteString(d.link, d.self.script(newTag())); err != nil {
+		d.stuck = err
+	}
+	return true, nil
 }
 
 // line reads the next line of the far end; what comes before it is noise.
@@ -179,7 +207,8 @@ func (d *delivery) refused(line string) error {
 	code, text, _ := strings.Cut(line, " ")
 	switch {
 	case code == "machine":
-		e := d.fail("deliver", KindMachine, "the node is %s, this mpiexec is for %s %s", text, runtime.GOOS, runtime.GOARCH)
+		goos, goarch := d.self.system()
+		e := d.fail("deliver", KindMachine, "the node is %s, this mpiexec is for %s %s", text, goos, goarch)
 		e.Remedy = "start from a host of the same kind"
 		return e
 	case code == "store" && strings.Contains(text, "noexec"):

@@ -97,6 +97,34 @@ _rs_take() (
 	ln "$new" "$dir/mpiexec" || _rs_good "$dir/mpiexec" || mv -f "$new" "$dir/mpiexec" || exit 1
 )
 
+_rs_find() {
+	_rs_shared && _rs_run shared @PATH@
+	set --
+	case ${XDG_CACHE_HOME-} in /*) set -- "$XDG_CACHE_HOME/remshell" ;; esac
+	case ${HOME-} in /*) set -- "$@" "$HOME/.cache/remshell" ;; esac
+	for _rs_x; do _rs_cached "$_rs_x"; done
+	_rs_uid=$(id -u)
+	for _rs_x in @SYSTEM@; do
+		_rs_cached "$_rs_x/remshell-$_rs_uid"
+		set -- "$@" "$_rs_x/remshell-$_rs_uid"
+	done
+	_rs_why=
+	for _rs_x; do
+		_rs_take "$_rs_x" 2>/dev/null
+		case $? in
+		0) _rs_run sent "$_rs_x/@BUILD@/mpiexec" ;;
+		2) _rs_n='belongs to somebody else' ;;
+		3) _rs_n='no program can be run there (noexec)' ;;
+		4) _rs_n='no room' ;;
+		5) exit 1 ;;
+		*) _rs_n='cannot be written' ;;
+		esac
+		_rs_why="$_rs_why${_rs_why:+, }$_rs_x: $_rs_n"
+	done
+	_rs_say fail store "$_rs_why"
+	exit 1
+}
+
 _rs_uid=
 # A program for another machine must not be tried: dash would take it for a script.
 if [ -r /proc/sys/kernel/arch ]; then
@@ -106,36 +134,8 @@ else
 	_rs_x=$(uname -s -m)
 fi
 case $_rs_x in
-@MACHINE@) ;;
-*)
-	_rs_say fail machine "$_rs_x"
-	exit 1
-	;;
+@MACHINE@) _rs_find ;;
+# The shell lives on, and takes the same command for another program, if there is one.
+*) _rs_say fail machine "$_rs_x" ;;
 esac
-
-_rs_shared && _rs_run shared @PATH@
-set --
-case ${XDG_CACHE_HOME-} in /*) set -- "$XDG_CACHE_HOME/remshell" ;; esac
-case ${HOME-} in /*) set -- "$@" "$HOME/.cache/remshell" ;; esac
-for _rs_x; do _rs_cached "$_rs_x"; done
-_rs_uid=$(id -u)
-for _rs_x in @SYSTEM@; do
-	_rs_cached "$_rs_x/remshell-$_rs_uid"
-	set -- "$@" "$_rs_x/remshell-$_rs_uid"
-done
-_rs_why=
-for _rs_x; do
-	_rs_take "$_rs_x" 2>/dev/null
-	case $? in
-	0) _rs_run sent "$_rs_x/@BUILD@/mpiexec" ;;
-	2) _rs_n='belongs to somebody else' ;;
-	3) _rs_n='no program can be run there (noexec)' ;;
-	4) _rs_n='no room' ;;
-	5) exit 1 ;;
-	*) _rs_n='cannot be written' ;;
-	esac
-	_rs_why="$_rs_why${_rs_why:+, }$_rs_x: $_rs_n"
-done
-_rs_say fail store "$_rs_why"
-exit 1
 }

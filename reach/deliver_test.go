@@ -224,7 +224,7 @@ func TestCacheOfAnotherUser(t *testing.T) {
 			if !errors.As(err, &e) || e.Kind != KindStore {
 				t.Fatalf("error %v, want one of kind %s", err, KindStore)
 			}
-			s.system = []string{n.home}
+			s.folders = []string{n.home}
 			n.reach(t, s, "sent")
 		})
 	}

@@ -73,7 +73,7 @@ func self(t testing.TB) Self {
 		t.Fatal(err)
 	}
 	s.Path = ""
-	s.system = []string{}
+	s.folders = []string{}
 	return s
 }
 

@@ -37,7 +37,7 @@ func TestNoexecIsPassedOver(t *testing.T) {
 		t.Errorf("error %v, want one of kind %s that names the folder", err, KindNoexec)
 	}
 	other := t.TempDir()
-	s.system = []string{other}
+	s.folders = []string{other}
 	n.reach(t, s, "sent").Close() // where the program did not come before
 	n.reach(t, s, "cache").Close()
 }
@@ -49,7 +49,7 @@ func TestCachedOnNoexec(t *testing.T) {
 	plain.reach(t, s, "sent").Close()
 	n := mounted(t, "mount --bind $HOME/.cache $HOME/.cache; mount -o remount,bind,noexec $HOME/.cache")
 	n.home = plain.home
-	s.system = []string{t.TempDir()}
+	s.folders = []string{t.TempDir()}
 	n.reach(t, s, "sent").Close()
 }
 
@@ -65,7 +65,7 @@ func TestFullFileSystem(t *testing.T) {
 			if !errors.As(err, &e) || e.Kind != KindStore || !strings.Contains(e.Why, n.home+"/.cache/remshell: ") {
 				t.Fatalf("error %v, want one of kind %s that names the folder", err, KindStore)
 			}
-			s.system = []string{t.TempDir()}
+			s.folders = []string{t.TempDir()}
 			conn, err := n.dial(t, s)
 			check(t, err)
 			if conn.Way() != "sent" {
@@ -83,6 +83,6 @@ func TestReadOnlyHome(t *testing.T) {
 	if _, err := n.dial(t, s); err == nil || !strings.Contains(err.Error(), "cannot be written") {
 		t.Errorf("error %v", err)
 	}
-	s.system = []string{t.TempDir()}
+	s.folders = []string{t.TempDir()}
 	n.reach(t, s, "sent").Close()
 }

@@ -17,6 +17,7 @@ login shell. It is sent one compound command (deliver.sh), and answers:
 	   | <----------------------------- need DIR   no program of this build here
 	   | the program, Self.Size bytes ---------->  once per need
 	   | <--------------------------- run WHERE   shared, cache or sent; or fail
+	   |                                          (another machine: once more, machine.go)
 	   | <------------------------ first byte of the helper
 	   | <===================================>    the helper's own stream
 
@@ -39,6 +40,7 @@ interface of the caller can name:
 	LocalAddr() net.Addr   our end of the TCP connection; nil if there is none
 	Noise() []byte         what the login shell printed
 	Sent() int64           bytes of the program that were sent
+	Build() string         identity of the program that was started; empty: ours
 	Login() (duration)     until we were logged in; 0: unknown
 	Stderr() string        the last that the far end wrote to stderr
 
@@ -85,6 +87,7 @@ type Conn struct {
 	noise []byte
 	sent  int64
 	login time.Duration
+	build string
 }
 
 var _ io.ReadWriteCloser = (*Conn)(nil)
@@ -109,6 +112,10 @@ func (c *Conn) Noise() []byte { return c.noise }
 
 // Sent is how many bytes of the program were sent.
 func (c *Conn) Sent() int64 { return c.sent }
+
+// Build is the identity of the program that was started: another one than ours on a node
+// of another kind. It is empty if we started it as our child.
+func (c *Conn) Build() string { return c.build }
 
 // Login is how long it took until we were logged in, with all that was tried; 0 if that
 // is another program's business.

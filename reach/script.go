@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
 )
@@ -15,9 +14,9 @@ var deliverScript string
 // script is what is sent to /bin/sh for this program. The tag makes the name of the
 // temporary file unique over all hosts that share a folder.
 func (s Self) script(tag string) string {
-	system := s.system
-	if system == nil {
-		system = []string{"/tmp", "/dev/shm"}
+	folders := s.folders
+	if folders == nil {
+		folders = []string{"/tmp", "/dev/shm"}
 	}
 	file, parts := s.Path, sharedParts(s.Path)
 	if len(parts) == 0 || s.line == 0 {
@@ -31,8 +30,8 @@ func (s Self) script(tag string) string {
 		"@PARTS@", quoteAll(parts),
 		"@LINE@", strconv.Itoa(s.line),
 		"@COUNT@", strconv.Itoa(len(parts)),
-		"@SYSTEM@", quoteAll(system),
-		"@MACHINE@", machines(runtime.GOOS, runtime.GOARCH),
+		"@SYSTEM@", quoteAll(folders),
+		"@MACHINE@", machines(s.system()),
 	)
 	return fill.Replace(withoutComments(deliverScript))
 }
@@ -61,26 +60,6 @@ func sharedParts(file string) []string {
 			return parts
 		}
 	}
-}
-
-// machines is a shell pattern for what uname -s -m prints on machines that run
-// programs of this operating system and architecture.
-func machines(goos, goarch string) string {
-	names := map[string][]string{
-		"amd64":   {"x86_64", "amd64"},
-		"arm64":   {"aarch64", "arm64"},
-		"386":     {"i?86", "x86_64"},
-		"arm":     {"armv[6-8]*"},
-		"loong64": {"loongarch64"},
-	}[goarch]
-	if names == nil {
-		names = []string{goarch} // riscv64, ppc64le, s390x: the same word
-	}
-	var patterns []string
-	for _, name := range names {
-		patterns = append(patterns, strings.ToUpper(goos[:1])+goos[1:]+`\ `+name)
-	}
-	return strings.Join(patterns, "|")
 }
 
 // quote makes one word of s for a shell.

@@ -20,8 +20,9 @@ type Self struct {
 	Size  int64
 	Open  func() (io.ReadCloser, error)
 
-	line   int      // of Build in the file, counting from 1; 0: not within its head
-	system []string // folders for everybody on a node; nil: /tmp and /dev/shm
+	line         int      // of Build in the file, counting from 1; 0: not within its head
+	folders      []string // for everybody on a node; nil: /tmp and /dev/shm
+	goos, goarch string   // of the nodes that it is for; empty: as here
 }
 
 // headSize is how much of a program is looked at for its build ID. Go's linker puts

@@ -66,7 +66,7 @@ func TestProgramWithoutBuildID(t *testing.T) {
 	if len(s.Build) != 40 {
 		t.Fatalf("build %q, want 40 digits", s.Build)
 	}
-	s.system = []string{}
+	s.folders = []string{}
 	n := newNode(t, "/bin/sh")
 	n.reach(t, s, "sent").Close()
 	n.reach(t, s, "cache").Close()

@@ -125,6 +125,7 @@ func blank(kind byte) Message {
 func (m *Hello) fields(c *codec) {
 	c.num(&m.Version)
 	c.text(&m.Build)
+	c.text(&m.Release)
 	c.text(&m.Host)
 	c.num(&m.PID)
 }

@@ -90,6 +90,7 @@ type (
 	Hello struct {
 		Version int
 		Build   string // identity of the binary, see package reach
+		Release string // its version for people
 		Host    string // the node's own name for itself
 		PID     int
 	}
