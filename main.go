@@ -28,6 +28,7 @@ func main() {
 	}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals,
+		Catch:   func(s os.Signal) { signal.Notify(signals, s) },
 		Suspend: suspend, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))
 }

@@ -43,11 +43,11 @@ var own = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST
 
 // localEnv is the environment of a helper on this machine. It is a child of ours, but
 // its ranks must not see more than those on other hosts, where only a login is
-// (ENV-6).
+// (ENV-6). TMPDIR comes to it as it does to those (ENV-5).
 func localEnv(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
-		return belongsHere(name) && !slices.Contains(own, name)
+		return name == "TMPDIR" || belongsHere(name) && !slices.Contains(own, name)
 	})
 }
 
@@ -78,7 +78,10 @@ func taken(environ []string, list EnvTake, all bool) (job.Env, error) {
 	env.Bare = !everything
 	for _, assignment := range environ {
 		name, _, _ := strings.Cut(assignment, "=")
-		if job.Matches(list.Names, name) && !everything || everything && !belongsHere(name) {
+		switch {
+		case everything && name == "TMPDIR": // may not be there (ENV-5)
+			env.Dirs = append(env.Dirs, assignment)
+		case job.Matches(list.Names, name) && !everything || everything && !belongsHere(name):
 			env.Set = append(env.Set, assignment)
 		}
 	}

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -58,6 +59,9 @@ func serve(args []string) (int, error) {
 	err = helper.Serve(ctx, conn, helper.System{
 		Build: self.Build, Release: Version, Root: helper.Disk(""), Environ: os.Environ(),
 	})
+	if errors.Is(err, helper.ErrStay) {
+		return helper.StayCode, nil
+	}
 	if err != nil {
 		return exitFailure, nil // mpiexec is gone, or was told: nobody reads it here
 	}

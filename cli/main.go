@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -46,7 +47,8 @@ type System struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Signals  <-chan os.Signal
-	Suspend  func() // stops this process as ^Z does, and returns when it goes on
+	Catch    func(os.Signal) // has one more signal come on Signals
+	Suspend  func()          // stops this process as ^Z does, and returns when it goes on
 	Environ  []string
 	Getwd    func() (string, error)
 	FS       fs.FS         // "/"
@@ -196,6 +198,12 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if line.Job.Plan || line.Job.DryRun {
 		return look(ctx, line, sys, req, warnings, env)
 	}
+	if line.Job.Propagate != "none" && slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
+		req.Soft = softLimits()
+	}
+	for _, number := range line.Job.ForwardSignals.Numbers {
+		sys.Catch(syscall.Signal(number))
+	}
 	env.Again = again(line, sys, sc, req)
 	display(line, req, &env)
 	for _, w := range warnings {
@@ -204,7 +212,12 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if req.NoPin && !req.NoMemBind {
 		env.Log.Info().Msg("--no-pin leaves memory bound to NUMA nodes; see --no-mem-bind")
 	}
+	done := func(job.Result, error) {}
+	if file := line.Job.ReportFile; file != "" {
+		done = recorded(file, req, warnings, &env)
+	}
 	result, err := launch.Run(ctx, req, env)
+	done(result, err)
 	if err == nil && result.Ours {
 		return failure, nil
 	}

@@ -122,6 +122,16 @@ type JobOptions struct {
 	KillOnBadExit string   `name:"--kill-on-bad-exit" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
 	AutoCleanup   string   `name:"-disable-auto-cleanup" also:"-enable-auto-cleanup=yes" implied:"no" words:"yes,no" topic:"Life cycle" help:"let the others go on whatever ends a rank"`
 	ExitStatus    string   `name:"--exit-status" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or" more:"first: of the first rank that failed; max: the highest; rank0: of rank 0; or: all, bit by bit, as Hydra does."`
+	PrintCodes    bool     `name:"-print-all-exitcodes" topic:"" help:"tell at the end which ranks left with which code"`
+	OnTimeout     string   `name:"--on-timeout" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it" more:"In any case a table tells what each rank was doing. stacks sends SIGQUIT first, for which many runtimes write their stacks (Java, Go), and gives the ranks 2 s for it."`
+	Children      bool     `name:"--leave-children" topic:"" help:"what ranks leave behind goes on after the job" more:"Without it, processes that outlive their rank have 2 s, and are ended then."`
+
+	ForwardSignals SignalList `name:"--forward-signals" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none" more:"Without it: QUIT,USR1,USR2,ALRM,CONT,WINCH. INT, TERM, HUP and TSTP always have the meaning they have for mpiexec: to interrupt, end and stop the job."`
+	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
+	StatusSignal   bool       `name:"--status-signal" topic:"" help:"SIGUSR1 tells what each rank is doing" more:"The table is that of -timeout: in which barrier a rank waits, whether it has connected, its CPU seconds, and where in the kernel it sleeps."`
+	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none" more:"Limits as ulimit sets them, as far as the hard limits of the hosts allow; -v tells what differs."`
+	Consumed       bool       `name:"--usage" topic:"" help:"tell at the end what the job consumed on each host" more:"Wall time of the longest rank, CPU time of all ranks and their descendants, and the largest memory (resident set) that any one process of the job had. A process that is smaller than mpiexec itself counts as that large."`
+	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE" more:"As one JSON object; its plan is what --dry-run --json writes."`
 
 	Launcher        string  `name:"-launcher" also:"-bootstrap" arg:"NAME" words:"ssh,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (built in), rsh, fork (this host), exec" hint:"for other ways use -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    Words   `name:"-launcher-exec" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'" more:"Split like a shell would. %h is the host, %u the user, %p the port, %n the number of the node."`

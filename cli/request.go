@@ -48,6 +48,7 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		User:    sc.here.User,
 		Skip:    j.SkipUnreachable,
 		Ends:    ends(j),
+		Signals: job.Signals{Forward: j.ForwardSignals.Numbers, Leader: j.LeaderOnly, Status: j.StatusSignal},
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.most(), Grace: defaultGrace,
 		},
@@ -58,6 +59,11 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 	var err error
 	if req.Streams, err = streamsOf(j, func(name string) (string, bool) { return lookup(sc.environ, name) }); err != nil {
 		return req, nil, err
+	}
+	if req.Limits.Run == 0 {
+		if req.Limits.Run, err = timeLimit(sc.environ); err != nil {
+			return req, nil, err
+		}
 	}
 	if req.Base, err = baseEnv(sc.environ, j); err != nil {
 		return req, nil, err
@@ -95,7 +101,29 @@ func ends(j JobOptions) job.Ends {
 		KeepOnExit:   j.KillOnBadExit == "0" || j.AutoCleanup == "no",
 		KeepOnSignal: j.AutoCleanup == "no",
 		Status:       j.ExitStatus,
+		Stacks:       j.OnTimeout == "stacks",
+		Children:     j.Children,
+		Codes:        j.PrintCodes,
+		Usage:        j.Consumed,
 	}
+}
+
+// timeLimit is what the environment says of -timeout; 0: nothing.
+func timeLimit(environ []string) (time.Duration, error) {
+	for _, name := range []string{"MPIEXEC_TIMEOUT", "I_MPI_JOB_TIMEOUT", "PSI_MAXTIME"} {
+		text, _ := lookup(environ, name)
+		if text == "" {
+			continue
+		}
+		limit, err := parseSeconds(text)
+		if err != nil {
+			return 0, &UsageError{Text: name + ": " + err.Error()}
+		}
+		if limit > 0 { // 0 is no limit, as with those whose variables these are
+			return limit, nil
+		}
+	}
+	return 0, nil
 }
 
 // sections adds the apps of a line, and returns the hosts they name. A section that

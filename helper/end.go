@@ -94,15 +94,15 @@ func (e *ending) tick(s *session) {
 		for _, r := range s.ranks {
 			r.dying = r.alive() && proc.Exiting(r.pid)
 		}
-		proc.Signal(unix.SIGTERM)
-		proc.Signal(unix.SIGCONT) // a stopped process takes no SIGTERM
+		s.strike(unix.SIGTERM)
+		s.strike(unix.SIGCONT) // a stopped process takes no SIGTERM
 		e.deadline = now.Add(e.grace)
 	case asked:
 		e.phase = killing
 		e.deadline = now
 		fallthrough
 	case killing:
-		proc.Signal(unix.SIGKILL)
+		s.strike(unix.SIGKILL)
 		if now.Sub(e.deadline) < time.Second {
 			e.timer.Reset(killAgain)
 		} else {
@@ -112,6 +112,23 @@ func (e *ending) tick(s *session) {
 	}
 	e.timer.Reset(e.grace)
 }
+
+// strike sends a signal to all that is left of the job; but for ranks and what they have
+// in their process groups, if the rest may stay.
+func (s *session) strike(sig unix.Signal) {
+	if !s.mayStay() {
+		proc.Signal(sig)
+		return
+	}
+	for _, r := range s.ranks {
+		if r.alive() {
+			unix.Kill(-r.pid, sig)
+		}
+	}
+}
+
+// mayStay reports whether what ranks leave behind is none of our business.
+func (s *session) mayStay() bool { return s.prepare != nil && s.prepare.Children }
 
 // awaitSilence waits until the pipes of all ranks have ended: nobody is left who could
 // write, but what a leftover child last wrote may still be in them. If the job is being
@@ -127,9 +144,13 @@ func (s *session) awaitSilence() {
 			open = append(open, r.out, r.err)
 		}
 	}
+	stay := s.mayStay()
 	go func() {
 		var late <-chan time.Time
 		hurry := s.hurry
+		if stay {
+			late = time.After(lastWords) // those who stay may keep their pipes for ever
+		}
 		for i := 0; i < len(open); {
 			select {
 			case <-open[i].ended:
@@ -151,8 +172,9 @@ func (s *session) checkDrained() {
 		return
 	}
 	s.drained = true
+	orphans := s.owners.list()
 	s.clerk.do(func() {
 		s.clerk.release() // first, so that the next job finds the CPUs free
-		s.conn.Send(&wire.Drained{})
+		s.conn.Send(&wire.Drained{Orphans: orphans})
 	})
 }

@@ -4,6 +4,7 @@ package helper
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +66,9 @@ func appEnv(own []string, base, app job.Env, dir string) []string {
 		v.set(assignment)
 	}
 	for _, layer := range []job.Env{base, app} {
+		for _, assignment := range layer.Dirs {
+			v.set(assignment)
+		}
 		for _, assignment := range layer.Set {
 			v.set(assignment)
 		}
@@ -72,6 +76,21 @@ func appEnv(own []string, base, app job.Env, dir string) []string {
 	}
 	v.set("PWD=" + dir)
 	return v.list()
+}
+
+// existing leaves out of an environment the directories that this node does not have
+// (ENV-5).
+func (s *session) existing(env job.Env) job.Env {
+	env.Dirs = slices.DeleteFunc(slices.Clone(env.Dirs), func(assignment string) bool {
+		name, dir, _ := strings.Cut(assignment, "=")
+		info, err := os.Stat(dir)
+		gone := err != nil || !info.IsDir()
+		if gone {
+			s.log.Info().Msgf("%s is not passed on: there is no directory %s here", name, dir)
+		}
+		return gone
+	})
+	return env
 }
 
 // A place is where a rank stands in its job, as its environment tells it.

@@ -40,7 +40,7 @@ func TestExecFailed(t *testing.T) {
 		{syscall.EAGAIN, "allows no more processes", "ulimit -u"},
 		{&os.PathError{Op: "fork/exec", Path: "/x", Err: syscall.EPERM}, "program ./p: operation not permitted", ""},
 	} {
-		got := execFailed(test.err, "./p", []string{"./p", "-x", "yy"}, env)
+		got := execFailed(test.err, "prog", "./p", []string{"./p", "-x", "yy"}, env)
 		if got.code != exitCannotRun || !strings.Contains(got.reason, test.reason) || !strings.Contains(got.hint, test.hint) {
 			t.Errorf("%v: %#v, want %q, %q", test.err, got, test.reason, test.hint)
 		}

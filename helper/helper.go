@@ -29,6 +29,7 @@ package helper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -81,6 +82,13 @@ const (
 	lastWords = 2 * time.Second
 )
 
+// ErrStay is the end of a session whose ranks may leave processes behind. A helper with a
+// keeper then exits with StayCode, or the keeper would end them.
+var ErrStay = errors.New("what ranks left behind may stay")
+
+// StayCode is an exit code that no other end of a helper has.
+const StayCode = 64
+
 // Serve speaks on conn until the job is over or the other end is gone, and leaves
 // no process behind. The error says why it was not over in the regular way.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
@@ -102,6 +110,9 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.examiner.close()
 	s.guard.release()
 	c.Close()
+	if err == nil && s.mayStay() {
+		return ErrStay
+	}
 	return err
 }
 
@@ -144,7 +155,9 @@ type session struct {
 	early     map[int]reapedEvent
 	missed    []unix.Signal // signals that came while forking
 	ending    *ending
-	drained   bool  // mpiexec was told that nothing is left
+	drained   bool // mpiexec was told that nothing is left
+	owners    ownership
+	oomKills  int   // of our control group, before the job; -1: unknown
 	over      bool  // the conversation is over, or the other end gone
 	fault     error // why, when it was not a Bye
 }
@@ -167,6 +180,7 @@ type (
 	guardDue     struct{}
 	reapedEvent  struct {
 		pid    int
+		group  int // of processes; 0: unknown
 		status unix.WaitStatus
 		used   unix.Rusage
 		at     time.Time
@@ -192,6 +206,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		fences:    newFences(c.Send),
 		asked:     newQuestions(c.Send),
 		childless: true,
+		owners:    newOwnership(),
 
 		stopForking:  new(atomic.Bool),
 		hurry:        make(chan struct{}),
@@ -301,6 +316,8 @@ func (s *session) frame(m wire.Message) {
 		s.asked.deliver(m.ID, m)
 	case *wire.Signal:
 		s.signal(unix.Signal(m.Number))
+	case *wire.Inspect:
+		s.inspect()
 	case *wire.End:
 		s.end(m.Linger, m.Grace)
 	case *wire.Bye:

@@ -58,6 +58,9 @@ func Keep(args []string) (int, error) {
 	for err = unix.EINTR; err == unix.EINTR; {
 		_, err = unix.Wait4(pid, &status, 0, nil)
 	}
+	if err == nil && status.ExitStatus() == StayCode {
+		return 0, nil
+	}
 	proc.End(keeperGrace, keeperPatience)
 	if err != nil {
 		return exitInternal, fmt.Errorf("wait for the helper: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -101,8 +102,8 @@ func runnable(file, name string) *startError {
 	return nil
 }
 
-// execFailed explains a failed fork or exec of path.
-func execFailed(err error, path string, argv, env []string) *startError {
+// execFailed explains a failed fork or exec of file, which the user calls path.
+func execFailed(err error, file, path string, argv, env []string) *startError {
 	failed := &startError{exitCannotRun, fmt.Sprintf("program %s: %v", path, bareErr(err)), ""}
 	switch {
 	case errors.Is(err, syscall.ENOENT):
@@ -110,6 +111,9 @@ func execFailed(err error, path string, argv, env []string) *startError {
 		failed.hint = "look at its first line, or at: file " + path
 	case errors.Is(err, syscall.ENOEXEC):
 		failed.reason = fmt.Sprintf("program %s: not a program for this machine (exec format error)", path)
+		if machine := foreign(file); machine != "" {
+			failed.hint = fmt.Sprintf("it is for %s, this node is %s", machine, runtime.GOARCH)
+		}
 	case errors.Is(err, syscall.E2BIG):
 		failed.reason = fmt.Sprintf("program %s: arguments and environment are too long (%d bytes)", path, size(argv)+size(env))
 		failed.hint = "the largest variables are " + strings.Join(largest(env, 3), ", ")

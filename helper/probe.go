@@ -4,6 +4,7 @@ package helper
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -46,7 +47,31 @@ func Probe(root fs.FS) (job.Probe, error) {
 		Load:     loads(readLine(root, "proc/loadavg")),
 		Memory:   memory(root),
 		Clock:    time.Now(),
+		Model:    model(root),
 	}, nil
+}
+
+// model is what the kernel calls the CPUs: "model name" on x86, the numbers of the part
+// on ARM. Only the first CPU is read, since the kernel asks each one in turn.
+func model(root fs.FS) string {
+	f, err := root.Open("proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 1024)
+	n, _ := io.ReadFull(f, head)
+	var parts []string
+	for line := range strings.Lines(string(head[:n])) {
+		name, value, _ := strings.Cut(line, ":")
+		switch strings.TrimSpace(name) {
+		case "model name":
+			return strings.TrimSpace(value)
+		case "CPU implementer", "CPU part":
+			parts = append(parts, strings.TrimSpace(value))
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 // allowedCPUs reads the mask of this process as text: no machine has too many CPUs

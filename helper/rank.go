@@ -123,7 +123,7 @@ func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
 	p.close(p.theirs[:])
 	if err != nil {
 		p.close(p.ours[:])
-		return birth{}, execFailed(err, r.argv[0], r.argv, s.env)
+		return birth{}, execFailed(err, r.path, r.argv[0], r.argv, s.env)
 	}
 	return birth{pid, p, cpus, mems}, nil
 }
@@ -155,13 +155,8 @@ func (r *rank) alive() bool { return r.pid != 0 && r.exit == nil }
 // children it waited for.
 func (r *rank) reaped(status unix.WaitStatus, used unix.Rusage, now time.Time) {
 	r.exit = &job.Exit{
-		Rank: r.plan.Rank,
-		Usage: job.Usage{
-			Wall:   now.Sub(r.started),
-			User:   time.Duration(used.Utime.Nano()),
-			System: time.Duration(used.Stime.Nano()),
-			MaxRSS: used.Maxrss << 10,
-		},
+		Rank:  r.plan.Rank,
+		Usage: usageOf(&used, now.Sub(r.started)),
 	}
 	if status.Signaled() {
 		r.exit.Signal = int(status.Signal())

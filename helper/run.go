@@ -14,6 +14,7 @@ import (
 
 	"remshell/job"
 	"remshell/pmiserver"
+	"remshell/proc"
 	"remshell/wire"
 )
 
@@ -43,6 +44,8 @@ func (s *session) release() {
 func (s *session) accept(m *wire.Prepare) {
 	s.prepare = m
 	s.started = time.Now()
+	s.oomKills = oomKills(s.sys.Root)
+	softLimits(m.Soft).adopt(func(text string) { s.log.Info().Msg(text) })
 	if m.Umask >= 0 {
 		unix.Umask(m.Umask)
 	}
@@ -82,7 +85,7 @@ func (s *session) place(r *rank, base, app job.Env) *startError {
 	if refused := enterable(r.dir); refused != nil {
 		return refused
 	}
-	r.env = appEnv(s.sys.Environ, base, app, r.dir)
+	r.env = appEnv(s.sys.Environ, s.existing(base), s.existing(app), r.dir)
 	path, refused := locate(r.argv[0], r.dir, value(r.env, "PATH"))
 	r.path = path
 	return refused
@@ -108,6 +111,7 @@ func (s *session) newPMI(m *wire.Prepare) *pmiserver.Server {
 	server.Broken = func(err error) {
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
 	}
+	server.Aborting = func(rank int) { s.byRank[rank].pmiState.Store(int32(job.PMIAborted)) }
 	server.Changed = func(rank int, _, to pmiserver.State) {
 		switch to {
 		case pmiserver.Inited:
@@ -134,7 +138,7 @@ func (s *session) start() {
 	for i, r := range ranks {
 		places[i] = s.where(r)
 	}
-	b := s.newBinder()
+	b, soft := s.newBinder(), softLimits(s.prepare.Soft)
 	go func() {
 		s.starter.do(func() {
 			defer b.restore()
@@ -144,6 +148,7 @@ func (s *session) start() {
 				}
 				at := time.Now()
 				born, failed := r.fork(places[i], s.sys, b)
+				soft.give(born.pid)
 				s.tell(forkedEvent{r, born, at, failed})
 			}
 		})
@@ -174,7 +179,7 @@ func (s *session) newGuard() {
 	if err != nil {
 		s.log.Warn().Err(err).Msg("no guard: if mpiexec is killed, ranks may survive it")
 	}
-	s.guard = g
+	s.guard, s.owners.guard = g, g.pid
 }
 
 // releaseGuard lets the guard go when the last rank has ended. It is a child of ours, and
@@ -217,6 +222,7 @@ func (s *session) forked(e forkedEvent) {
 	}
 	r.pid, r.started = e.pid, e.at
 	s.byPID[r.pid] = r
+	s.owners.groups[r.pid] = r.plan.Rank
 	news := wire.Started{Rank: r.plan.Rank, PID: r.pid}
 	if s.prepare.Report {
 		news.CPUs, news.Mems = e.cpus, e.mems
@@ -240,7 +246,7 @@ func (s *session) forked(e forkedEvent) {
 // catchUp gives a new rank the signals that came while it was being forked.
 func (s *session) catchUp(r *rank) {
 	for _, number := range s.missed {
-		unix.Kill(-r.pid, number)
+		unix.Kill(s.target(r), number)
 	}
 	if s.ending != nil && s.ending.phase == asked {
 		unix.Kill(-r.pid, unix.SIGTERM)
@@ -277,10 +283,17 @@ func (s *session) servePMI(r *rank) {
 func (s *session) reap() {
 	for {
 		var e reapedEvent
-		pid, err := unix.Wait4(-1, &e.status, 0, &e.used)
+		pid, err := proc.AwaitEnd()
+		if err == nil {
+			e.at = time.Now()
+			look, _ := proc.LookAt(pid)
+			e.group = look.Group
+			if e.pid, err = unix.Wait4(pid, &e.status, 0, &e.used); err == unix.ECHILD {
+				continue // the starter has reaped what could not exec
+			}
+		}
 		switch {
 		case err == nil:
-			e.pid, e.at = pid, time.Now()
 			s.tell(e)
 		case err == unix.ECHILD:
 			s.tell(childlessEvent{})
@@ -304,12 +317,19 @@ func (s *session) reaped(e reapedEvent) {
 		if s.forking {
 			s.early[e.pid] = e
 		}
-		return // an orphan that we inherited
+		s.owners.bury(e, s.ranks)
+		return
 	}
 	delete(s.byPID, e.pid)
 	r.reaped(e.status, e.used, e.at)
 	r.exit.Asked = s.ending.hadAsked(e.at) && !r.dying
+	r.exit.Hint = s.hint(r.exit)
+	s.owners.adopt(s.byPID)
 	s.releaseGuard()
+	if s.mayStay() && !s.forking && s.noneAlive() {
+		s.childless = true // whoever is still there stays
+		s.awaitSilence()
+	}
 	s.reporting++
 	if r.exit.Status() != 0 {
 		s.failing = append(s.failing, r)
@@ -337,13 +357,25 @@ func (s *session) lastSaid(r *rank) {
 func (s *session) report(r *rank) {
 	s.reporting--
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
+	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && s.prepare.Size > 1 {
+		r.exit.Built = builtFor(r.path)
+	}
 	s.pmi.Exited(r.plan.Rank)
 	if !s.over {
 		s.conn.Send(&wire.Exited{Exit: *r.exit})
 	}
 }
 
-// signal sends a signal to the process group of every living rank (SIG-6).
+// target is whom a signal for a rank goes to: its process group, or the rank alone
+// (SIG-6).
+func (s *session) target(r *rank) int {
+	if s.prepare.Leader {
+		return r.pid
+	}
+	return -r.pid
+}
+
+// signal sends a signal to every living rank.
 func (s *session) signal(number unix.Signal) {
 	if s.forking {
 		s.missed = append(s.missed, number)
@@ -352,7 +384,7 @@ func (s *session) signal(number unix.Signal) {
 		if !r.alive() {
 			continue
 		}
-		if err := unix.Kill(-r.pid, syscall.Signal(number)); err != nil && err != unix.ESRCH {
+		if err := unix.Kill(s.target(r), syscall.Signal(number)); err != nil && err != unix.ESRCH {
 			s.log.Warn().Msg(fmt.Sprintf("rank %d: signal %d: %v", r.plan.Rank, number, err))
 		}
 	}

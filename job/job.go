@@ -38,6 +38,8 @@ type Request struct {
 	Streams  Streams
 	Base     Env // for every rank: the launcher's environment and -genv
 	Ends     Ends
+	Signals  Signals
+	Soft     []SoftLimit // resource limits that ranks on other hosts shall have (ENV-8)
 }
 
 // A Placing is what was said of the job as a whole about where its ranks go
@@ -110,6 +112,7 @@ type Share struct {
 // An Env says how the environment of a rank differs from that of its helper.
 type Env struct {
 	Bare  bool     // start from the few variables of cli.md ENV-3, not from all
+	Dirs  []string // NAME=DIRECTORY; set before the others, where there is such a directory
 	Set   []string // NAME=VALUE; later ones win
 	Unset []string // names; a trailing * matches any rest
 }
@@ -119,6 +122,17 @@ type Ends struct {
 	KeepOnExit   bool   // a rank that exits with a code other than 0 does not end the job
 	KeepOnSignal bool   // nor does one that dies by a signal
 	Status       string // "first" (also ""), "max", "rank0" or "or" (cli.md EXIT-3)
+	Stacks       bool   // SIGQUIT before the end when -timeout strikes
+	Children     bool   // what ranks leave behind may stay (--leave-children)
+	Codes        bool   // tell every exit code
+	Usage        bool   // tell what the job consumed
+}
+
+// Signals says what becomes of those that mpiexec gets and that do not end the job.
+type Signals struct {
+	Forward []int // those passed on to the ranks; nil: the usual ones, empty: none
+	Leader  bool  // to the rank alone, and not to its process group
+	Status  bool  // SIGUSR1 asks what the ranks are doing
 }
 
 // Limits are the times the job must keep. Zero means no limit.
@@ -243,6 +257,7 @@ type Probe struct {
 	Load     [3]float64 // of 1, 5 and 15 minutes; negative: unknown
 	Memory   Memory
 	Clock    time.Time // the node's own, when it was looked at; zero: unknown
+	Model    string    // the type of its CPUs, as the kernel calls it; empty: unknown
 }
 
 // A Memory is that of a whole node, in bytes. Zero means unknown.
@@ -306,10 +321,28 @@ type Note struct {
 	ID               int // of the node, if there is one
 }
 
-// Usage is what a rank and its waited-for children consumed.
+// Usage is what a rank and its descendants consumed: those it waited for, and orphans as
+// far as it can be told whose they were. MaxRSS is the largest resident set that any one of
+// these processes ever had, in bytes; the kernel counts what it had before its exec too, so
+// it is never below the helper's own.
 type Usage struct {
 	Wall, User, System time.Duration
-	MaxRSS             int64 // bytes
+	MaxRSS             int64
+}
+
+// Add counts what another process consumed at the same time.
+func (u *Usage) Add(other Usage) {
+	u.User += other.User
+	u.System += other.System
+	u.Wall = max(u.Wall, other.Wall)
+	u.MaxRSS = max(u.MaxRSS, other.MaxRSS)
+}
+
+// An Orphan is what processes consumed that outlived their parents. Rank is -1 where
+// nobody can tell whose they were.
+type Orphan struct {
+	Rank  int
+	Usage Usage
 }
 
 // An Exit is the end of one rank.
@@ -321,6 +354,8 @@ type Exit struct {
 	Asked  bool // it had been told to end before
 	PMI    PMIState
 	Usage  Usage
+	Hint   string // what the node knows about the reason; empty: nothing
+	Built  string // the MPI library that the program is linked with; empty: none, or not looked
 }
 
 // A PMIState is how far a rank came with its process manager interface.
@@ -331,7 +366,25 @@ const (
 	PMINever     PMIState = iota // it never said init: no MPI program of ours
 	PMIOpen                      // init, and no finalize
 	PMIFinalized                 // finalize
+	PMIAborted                   // it asked for the end of the job
 )
+
+// A RankState is what a rank is doing at one moment.
+type RankState struct {
+	Rank    int
+	Life    string // "starting", "running", "over"
+	PMI     PMIState
+	Barrier int           // the barrier in which it waits, from 1; 0: none
+	CPU     time.Duration // of its process and the children it waited for
+	Sleep   string        // kernel wait channel; empty: it runs, or the kernel does not tell
+	Kind    string        // state letter of proc(5)
+}
+
+// A SoftLimit is a soft resource limit, by its number of getrlimit(2). Below 0: no limit.
+type SoftLimit struct {
+	Resource int
+	Soft     int64
+}
 
 // Status is the exit code a shell would show: the code, or 128 and the signal.
 func (e Exit) Status() int {
@@ -343,7 +396,38 @@ func (e Exit) Status() int {
 
 // A Result is what came of a job.
 type Result struct {
-	Code  int  // exit code for mpiexec (cli.md section 7)
-	Ours  bool // Code is mpiexec's own failure, and not that of a rank
-	Exits []Exit
+	Code     int    // exit code for mpiexec (cli.md section 7)
+	Ours     bool   // Code is mpiexec's own failure, and not that of a rank
+	Cause    string // what ended the job, in one line; empty: nothing did
+	Connects []Connect
+	Starts   []Start
+	Exits    []Exit  // as they were told; orphans are counted in
+	Hosts    []Total // in the order of the plan
+}
+
+// A Connect is how a candidate was reached.
+type Connect struct {
+	Node string
+	Host string // its own name for itself
+	Took time.Duration
+	Sent int64  // bytes of our program
+	Err  string // why it was not; empty: it was
+}
+
+// A Start is a rank that runs, or why it does not.
+type Start struct {
+	Rank, PID int
+	Node      string
+	After     time.Duration // since ranks were let go
+	CPUs      []int         // nil: not bound, or not asked for
+	Err       string
+}
+
+// A Total is what the ranks of one node consumed together. Peak is the rank with the
+// largest MaxRSS; -1: none.
+type Total struct {
+	Node  string
+	Ranks int
+	Usage Usage
+	Peak  int
 }

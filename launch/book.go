@@ -49,7 +49,7 @@ type booking struct {
 }
 
 func newBooking(req job.Request, env Env, events *box) *booking {
-	f := &fleet{env: env, events: events, feed: newFeeder(env.In)}
+	f := &fleet{env: env, events: events, feed: newFeeder(env.In), account: newAccount()}
 	return &booking{req: req, env: env, events: events, fleet: f, errs: make(map[string]error), told: make(map[string]bool),
 		retries: make(map[string]*redial)}
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"strings"
@@ -39,7 +40,11 @@ func (f *fleet) read(n *node) {
 			f.feed.grant(m.Rank, m.Bytes)
 		case *wire.Ping:
 		case *wire.Log:
-			f.env.Log.Warn().Str("node", n.def.Name).RawJSON("helper", m.Line).Send()
+			line := f.env.Log.Warn()
+			if bytes.HasPrefix(m.Line, []byte(`{"level":"info"`)) {
+				line = f.env.Log.Info()
+			}
+			line.Str("node", n.def.Name).RawJSON("helper", m.Line).Send()
 		default:
 			f.note(m)
 			f.events.put(said{n, m})
@@ -63,6 +68,7 @@ func (f *fleet) data(n *node, m *wire.Data) {
 	case wire.Stdout:
 		f.env.Out.put(x)
 	case wire.Stderr:
+		f.account.heard(m.Rank, m.Bytes)
 		f.env.Err.put(x)
 	case wire.Stdin:
 		f.feed.drop(m.Rank)
@@ -91,6 +97,10 @@ func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepar
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
 		Slots: n.size(), Report: f.env.Report,
 		Ledger: req.Queue.Ledger, Claim: claim(req, p, n), Most: -1, Shares: req.Nameless && !req.Forbid,
+		Leader: req.Signals.Leader, Children: req.Ends.Children,
+	}
+	if !n.def.Local { // here ranks inherit ours
+		m.Soft = req.Soft
 	}
 	if n.def.MaxProcs != nil {
 		m.Most = *n.def.MaxProcs
@@ -182,6 +192,7 @@ func (f *fleet) readers(req job.Request) (all []*reader) {
 
 // start lets the prepared ranks go.
 func (f *fleet) start(req job.Request) {
+	f.account.began = time.Now()
 	f.hub = newHub(f.plan.Job, f.nodes)
 	if f.env.Report {
 		f.bound = newBindings(f.env.Err, f.plan.Size)

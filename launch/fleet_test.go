@@ -41,6 +41,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if plan := os.Getenv("TEST_BURN"); plan != "" {
+		burn(plan)
+		return
+	}
 	if name := os.Getenv("TEST_HELPER_NODE"); name != "" {
 		os.Unsetenv("TEST_HELPER_NODE")
 		conn := struct {

@@ -88,8 +88,9 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 		env.Say(note.Text)
 	}
 	if err != nil {
-		return job.Result{}, err
+		return job.Result{Connects: b.fleet.connects}, err
 	}
+	b.saySkipped()
 	for _, line := range plan.Folded(p.Rejected) {
 		env.Log.Info().Msg("not used: " + line)
 	}
@@ -133,6 +134,11 @@ type fleet struct {
 	bound  *bindings   // nil: nobody wants to know
 	pids   atomic.Bool // labels show process IDs
 	names  pmiserver.NameTable
+
+	account *account
+	states  *states // being asked for; nil: not now
+
+	connects []job.Connect // in the order in which they were begun
 }
 
 // A node is one helper, as seen from here.

@@ -15,6 +15,7 @@ func Look(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err
 		}
 		err := b.countWaiting(ctx)
 		snap = b.snap
+		b.saySkipped()
 		return err
 	})
 	if err == nil {

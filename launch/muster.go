@@ -37,9 +37,6 @@ func (b *booking) muster(ctx context.Context) error {
 	if len(failed) > 0 && (!b.req.Skip || !slices.ContainsFunc(b.fleet.all, b.candidate)) {
 		return &HostsError{failed, len(b.fleet.all) > 0}
 	}
-	for _, failure := range foldFailures(failed) {
-		b.env.Say(failure.Error() + "; skipped")
-	}
 	return b.chooseQueue()
 }
 
@@ -49,16 +46,44 @@ func (b *booking) reach(ctx context.Context, defs []job.NodeDef) {
 	reached := make([]*node, len(defs))
 	errs := make([]error, len(defs))
 	var dialing sync.WaitGroup
+	connects := make([]job.Connect, len(defs))
 	for i, def := range defs {
-		dialing.Go(func() { reached[i], errs[i] = reachNode(ctx, def, b.env) })
+		dialing.Go(func() {
+			began := time.Now()
+			reached[i], errs[i] = reachNode(ctx, def, b.env)
+			connects[i] = connected(def, reached[i], errs[i], time.Since(began))
+		})
 	}
 	dialing.Wait()
+	b.fleet.connects = append(b.fleet.connects, connects...)
 	for i, n := range reached {
 		if b.errs[defs[i].Name] = errs[i]; errs[i] == nil {
 			b.fleet.all = append(b.fleet.all, n)
 			go b.fleet.read(n)
 		}
 	}
+}
+
+// saySkipped tells which candidates the job goes without. A job that fails for want of
+// nodes tells it as the reason instead.
+func (b *booking) saySkipped() {
+	for _, failure := range foldFailures(b.failures()) {
+		b.env.Say(failure.Error() + "; skipped")
+	}
+}
+
+// connected tells how a node was reached, or why not.
+func connected(def job.NodeDef, n *node, err error, took time.Duration) job.Connect {
+	c := job.Connect{Node: def.Name, Took: took}
+	if err != nil {
+		c.Err = err.Error()
+		return c
+	}
+	c.Host = n.probe.Hostname
+	if s, ok := n.rw.(interface{ Sent() int64 }); ok {
+		c.Sent = s.Sent()
+	}
+	return c
 }
 
 // has reports whether a node is connected.

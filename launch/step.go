@@ -24,6 +24,7 @@ const (
 	causeGrace   = time.Second            // for a better cause to show (pmi-wire.md 6.2)
 	silentGrace  = 5 * time.Second        // for the others, when a rank left without finalize
 	interrupt2   = time.Second            // between SIGTERM and SIGKILL after a second ^C
+	stacksGrace  = 2 * time.Second        // for ranks to write what SIGQUIT asks for
 	killPatience = 10 * time.Second       // for a node to get rid of killed processes
 )
 
@@ -76,6 +77,8 @@ type (
 	SignalAll struct{ Number syscall.Signal }
 	// EndAll ends what is left on all nodes; see wire.End.
 	EndAll struct{ Linger, Grace time.Duration }
+	// Inspect tells the user what each rank is doing.
+	Inspect struct{}
 	// Say tells the user something.
 	Say struct{ Text string }
 	// Suspend stops mpiexec until SIGCONT; the ranks are stopped before and
@@ -91,7 +94,7 @@ type Phase int
 // The phases, in order. They only advance.
 const (
 	Running     Phase = iota
-	Interrupted       // ^C was passed on: the ranks may end by themselves
+	Interrupted       // ^C, or SIGQUIT for stacks, was passed on: the ranks may end by themselves
 	Ending            // asked by SIGTERM
 	Killing           // asked by SIGKILL
 	Leaving           // every rank is over; leftover children may linger
@@ -107,14 +110,16 @@ type Cause struct {
 
 // A State is all that supervision knows. The zero value is no state; see NewState.
 type State struct {
-	Phase   Phase
-	Left    int // ranks not yet over
-	Undone  int // nodes not yet drained
-	Code    int // signal's exit code, when a signal ended the job
-	Cause   *Cause
-	Stopped int // ranks that ended after we asked them to
-	Exits   []job.Exit
+	Phase  Phase
+	Left   int // ranks not yet over
+	Undone int // nodes not yet drained
+	Code   int // signal's exit code, when a signal ended the job
+	Cause  *Cause
+	Exits  []job.Exit
 
+	stopped   []job.Exit // ranks that ended after we asked them to
+	also      []job.Exit // ranks that failed within a moment of the cause
+	causeAt   time.Time
 	nodes     []nodeState
 	nodeOf    []int // by rank
 	over      []bool
@@ -126,6 +131,7 @@ type State struct {
 	byAbort   bool      // Cause is an abort
 	runEnds   time.Time // -timeout
 	startEnds time.Time // --start-timeout; zero once every rank runs
+	stacksEnd time.Time // when ranks have had time to tell their stacks
 	unstarted int
 	began     time.Time
 	endsBy    time.Time // when those that were asked to end are killed
@@ -144,6 +150,18 @@ type Rules struct {
 	Timeout time.Duration // -timeout; 0: none
 	StartBy time.Time     // --start-timeout; zero: none
 	Ends    job.Ends
+	Signals job.Signals
+}
+
+// forwarded are the signals that ranks get as mpiexec gets them (SIG-4).
+var forwarded = []int{int(syscall.SIGQUIT), int(syscall.SIGUSR1), int(syscall.SIGUSR2), int(syscall.SIGALRM),
+	int(syscall.SIGCONT), int(syscall.SIGWINCH)}
+
+func (r Rules) forward() []int {
+	if r.Signals.Forward == nil {
+		return forwarded
+	}
+	return r.Signals.Forward
 }
 
 // NewState is the state of a job whose ranks were just let go.
@@ -166,7 +184,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 // Next is when Step wants a Tick; the zero time: never.
 func (s *State) Next() time.Time {
 	var next time.Time
-	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds, s.startEnds} {
+	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds, s.startEnds, s.stacksEnd} {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
@@ -176,7 +194,7 @@ func (s *State) Next() time.Time {
 
 // Shift moves all deadlines: they do not run while mpiexec is stopped (SIG-5).
 func (s *State) Shift(by time.Duration) {
-	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds, &s.startEnds} {
+	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds, &s.startEnds, &s.stacksEnd} {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
@@ -241,11 +259,14 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	}
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
-		if exit.Signal != 0 && !exit.Asked {
+		if s.failedItself(exit) {
 			s.blameInstead(Cause{s.who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}, s.nodeOf[exit.Rank], now)
 		}
-		if s.Cause == nil || exit.Rank != s.Cause.Rank {
-			s.Stopped++
+		switch {
+		case s.Cause != nil && exit.Rank == s.Cause.Rank:
+		case s.failsAlso(exit, now):
+		default:
+			s.stopped = append(s.stopped, exit)
 		}
 		return s.settle(now)
 	}
@@ -282,6 +303,26 @@ func (s *State) nodeLost(e NodeLost, now time.Time) []Action {
 	return s.fail(now, cause)
 }
 
+// failedItself reports whether a rank that ended while the job did may be the cause of
+// that: it crashed; or it exited with a code, and the job ends because another one took
+// that for a reason to abort. One that aborted too followed the other.
+func (s *State) failedItself(exit job.Exit) bool {
+	if exit.Asked || exit.Status() == 0 {
+		return false
+	}
+	return exit.Signal != 0 || s.byAbort && exit.PMI != job.PMIAborted
+}
+
+// failsAlso notes a rank that failed by itself within a moment of the cause, and reports
+// whether it is one (REP-2).
+func (s *State) failsAlso(exit job.Exit, now time.Time) bool {
+	if s.Cause == nil || s.Cause.Rank < 0 || exit.Asked || exit.Status() == 0 || now.Sub(s.causeAt) > moment {
+		return false
+	}
+	s.also = append(s.also, exit)
+	return true
+}
+
 // blameInstead takes another cause for one that was told first but may be its
 // consequence: when a rank crashes or a node dies, other ranks notice, and abort or
 // exit with a code, often before we have heard. Of one node we hear of exits in order,
@@ -302,7 +343,7 @@ func (s *State) aborted(e Aborted, now time.Time) []Action {
 	}
 	if s.Cause == nil && s.Code == 0 {
 		s.Cause = &Cause{text, "", e.Code, e.Rank}
-		s.byAbort, s.doubtful = true, now.Add(causeGrace)
+		s.byAbort, s.doubtful, s.causeAt = true, now.Add(causeGrace), now
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }
@@ -336,7 +377,9 @@ func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
 		return s.fail(now, c)
 	}
 	if s.Cause == nil {
-		s.Cause = &c
+		s.Cause, s.causeAt = &c, now
+	} else {
+		s.failsAlso(exit, now)
 	}
 	return s.settle(now)
 }
@@ -344,7 +387,7 @@ func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
 // fail notes a cause, if it is the first and no signal was before, and ends the job.
 func (s *State) fail(now time.Time, c Cause) []Action {
 	if s.Cause == nil && s.Code == 0 && s.Phase < Ending {
-		s.Cause = &c
+		s.Cause, s.causeAt = &c, now
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }
@@ -357,7 +400,7 @@ func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
 		return s.settle(now)
 	}
 	s.Phase, s.endsBy = phase, by
-	s.silent, s.runEnds, s.startEnds = nil, time.Time{}, time.Time{}
+	s.silent, s.runEnds, s.startEnds, s.stacksEnd = nil, time.Time{}, time.Time{}, time.Time{}
 	s.suspicion, s.doubtEnds = nil, time.Time{}
 	s.patience = by.Add(killPatience)
 	if s.Left == 0 && s.Undone == 0 {
@@ -375,7 +418,7 @@ func (s *State) settle(now time.Time) []Action {
 		return []Action{Finish{}}
 	case s.Phase < Ending:
 		s.Phase = Leaving
-		s.runEnds, s.startEnds, s.silent = time.Time{}, time.Time{}, nil
+		s.runEnds, s.startEnds, s.stacksEnd, s.silent = time.Time{}, time.Time{}, time.Time{}, nil
 		s.suspicion, s.doubtEnds = nil, time.Time{}
 		s.patience = now.Add(linger + lingerGrace + killPatience)
 		return []Action{EndAll{linger, lingerGrace}}
@@ -393,7 +436,8 @@ func (s *State) tick(now time.Time) []Action {
 		s.Cause = &Cause{fmt.Sprintf("%s had not started when --start-timeout struck", count(s.unstarted, "rank")), "", ExitInternal, -1}
 		return s.end(now, Ending, s.rules.Grace)
 	case due(s.runEnds):
-		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", ExitTimeout, -1}
+		return s.tooLong(now)
+	case due(s.stacksEnd):
 		return s.end(now, Ending, s.rules.Grace)
 	case due(s.patience) && len(s.silent) > 0:
 		rank := s.silent[0]
@@ -403,6 +447,23 @@ func (s *State) tick(now time.Time) []Action {
 		return s.giveUp()
 	}
 	return nil
+}
+
+// tooLong ends a job that -timeout strikes: with the states of its ranks, and their
+// stacks, if they are wanted (DIAG-12). A ^C from before stays the reason.
+func (s *State) tooLong(now time.Time) []Action {
+	s.runEnds = time.Time{}
+	if s.Code == 0 && s.Cause == nil {
+		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", ExitTimeout, -1}
+	}
+	if !s.rules.Ends.Stacks || s.Phase != Running {
+		return append([]Action{Inspect{}}, s.end(now, Ending, s.rules.Grace)...)
+	}
+	s.Phase = Interrupted
+	s.suspicion, s.doubtEnds = nil, time.Time{}
+	s.silent, s.patience = nil, time.Time{}
+	s.stacksEnd = now.Add(stacksGrace)
+	return []Action{Inspect{}, SignalAll{syscall.SIGQUIT}}
 }
 
 // giveUp leaves nodes behind that do not get rid of their processes.
@@ -432,10 +493,14 @@ func (s *State) signaled(number syscall.Signal, now time.Time) []Action {
 		return s.end(now, Ending, s.rules.Grace)
 	case syscall.SIGTSTP:
 		return []Action{Suspend{}}
-	case syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGWINCH:
+	}
+	switch {
+	case number == syscall.SIGUSR1 && s.rules.Signals.Status:
+		return []Action{Inspect{}}
+	case slices.Contains(s.rules.forward(), int(number)):
 		return []Action{SignalAll{number}}
 	}
-	return nil // SIGPIPE: our own pipes are told by their errors
+	return nil // such as SIGPIPE: our own pipes are told by their errors
 }
 
 // interrupted is ^C: once for the ranks, twice for us, thrice at once.

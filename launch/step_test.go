@@ -29,6 +29,13 @@ func sig(s syscall.Signal) Signaled {
 	return Signaled{s}
 }
 
+func abortsToo(rank, code int) Exited {
+	return Exited{job.Exit{Rank: rank, Code: code, PMI: job.PMIAborted}}
+}
+
+// stacks are the rules of -timeout 60 --on-timeout stacks.
+var stacks = Rules{Timeout: time.Minute, Ends: job.Ends{Stacks: true}}
+
 // never asserts that no Tick is due: a deadline that stays in the past would make
 // supervision run in circles.
 type noTick struct{}
@@ -92,6 +99,10 @@ var steps = []struct {
 	{"a crash is the cause of an abort beside it", Rules{}, sequence(Aborted{0, 101, ""}, dies(1, 9)), "end(10s)", 137, "rank 1 on a died"},
 	{"a crash is the cause of an exit elsewhere", Rules{}, sequence(exits(0, 1), dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
 	{"a lost node is the cause of an abort elsewhere", Rules{}, sequence(Aborted{0, 101, ""}, NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
+	{"an exit is the cause of an abort elsewhere", Rules{}, sequence(Aborted{0, 101, ""}, exits(2, 3), asked(1, 15), asked(3, 15), drained),
+		"end(10s) finish", 3, "rank 2 on b exited with code 3"},
+	{"one that aborts too is not", Rules{}, sequence(Aborted{0, 101, ""}, abortsToo(2, 101)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
+	{"an exit with 0 is not", Rules{}, sequence(Aborted{0, 101, ""}, exits(2, 0)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
 	{"not of one of its own", Rules{}, sequence(Aborted{2, 7, ""}, NodeLost{1, "reset"}), "end(10s)", 7, "rank 2 on b called MPI_Abort"},
 	{"a crash after an exit beside it is another failure", Rules{}, sequence(exits(0, 1), dies(1, 11)), "end(10s)", 1, "rank 0 on a"},
 	{"a crash when asked to end is none", Rules{}, sequence(Aborted{0, 7, ""}, asked(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
@@ -109,7 +120,13 @@ var steps = []struct {
 	{"junk on PMI is a death", Rules{}, sequence(Junk{1, "pmi: junk"}, exits(1, 0)), "end(10s)", 1, "rank 1 on a: pmi: junk"},
 	{"a start that takes too long", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{2}, after(time.Minute), Tick{}), "end(10s)", 125, "2 ranks had not started"},
 	{"a start in time", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{1}, Started{2}, Started{3}, after(time.Hour), Tick{}), "", 0, ""},
-	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "end(10s)", 124, "longer than -timeout 1m0s"},
+	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
+	{"timeout with stacks", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), after(2*time.Second), Tick{}, never, dies(2, 15), dies(3, 15), drained),
+		"states SIGQUIT end(10s) finish", 124, "longer than -timeout 1m0s"},
+	{"timeout with stacks, all end by them", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), dies(2, 3), dies(3, 3), drained, never),
+		"states SIGQUIT linger finish", 124, "longer than -timeout 1m0s"},
+	{"timeout with stacks, then ^C", stacks, sequence(after(time.Minute), Tick{}, sig(syscall.SIGINT)), "states SIGQUIT end(1s) say", 124, "longer than"},
+	{"timeout after ^C", Rules{Timeout: time.Minute}, sequence(sig(syscall.SIGINT), after(time.Minute), Tick{}, never), "SIGINT say states end(10s)", 130, ""},
 	{"timeout does not strike early", Rules{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
 	{"one ^C, ranks end", Rules{}, sequence(sig(syscall.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
 		"SIGINT say linger finish", 130, ""},
@@ -135,6 +152,10 @@ var steps = []struct {
 	{"SIGHUP", Rules{}, sequence(sig(syscall.SIGHUP)), "end(10s)", 129, ""},
 	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(syscall.SIGINT)), "end(10s) end(1s) say", 7, "code 7"},
 	{"SIGUSR1 is passed on", Rules{}, sequence(sig(syscall.SIGUSR1)), "SIGUSR1", 0, ""},
+	{"SIGCHLD is not", Rules{}, sequence(sig(syscall.SIGCHLD)), "", 0, ""},
+	{"--forward-signals none", Rules{Signals: job.Signals{Forward: []int{}}}, sequence(sig(syscall.SIGUSR1), sig(syscall.SIGQUIT)), "", 0, ""},
+	{"--forward-signals URG", Rules{Signals: job.Signals{Forward: []int{int(syscall.SIGURG)}}}, sequence(sig(syscall.SIGURG), sig(syscall.SIGUSR1)), "SIGURG", 0, ""},
+	{"--status-signal", Rules{Signals: job.Signals{Status: true}}, sequence(sig(syscall.SIGUSR1), sig(syscall.SIGUSR2)), "states SIGUSR2", 0, ""},
 	{"^Z", Rules{}, sequence(sig(syscall.SIGTSTP)), "suspend", 0, ""},
 	{"nobody reads our stdout", Rules{}, sequence(StdoutGone{syscall.EPIPE}, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
 	{"processes that cannot be killed", Rules{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
@@ -188,6 +209,8 @@ func word(action Action) string {
 		return fmt.Sprintf("end(%v)", a.Grace)
 	case Say:
 		return "say"
+	case Inspect:
+		return "states"
 	case Suspend:
 		return "suspend"
 	case Finish:

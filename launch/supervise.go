@@ -14,7 +14,7 @@ import (
 // supervise runs the job to its end: events in, Step, actions out.
 func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Time) (job.Result, error) {
 	state := NewState(f.plan, Rules{
-		Grace: req.Limits.Grace, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy,
+		Grace: req.Limits.Grace, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy, Signals: req.Signals,
 	}, time.Now())
 	for finished := false; !finished; {
 		events := f.events.take(ctx, state.Next())
@@ -34,13 +34,16 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 		n.conn.Send(&wire.Bye{})
 	}
 	f.bound.tell()
-	told := f.report(&state)
+	f.showStates()
+	told := f.report(&state, req)
 	f.finish(ctx, &state, f.env.Out)
 	if !told { // writing the rest may have failed
-		f.report(&state)
+		f.report(&state, req)
 	}
+	result := f.result(&state)
+	f.tellMore(&state, req, result)
 	f.finish(ctx, &state, f.env.Err)
-	return job.Result{Code: state.ExitCode(), Ours: state.Ours(), Exits: state.Exits}, nil
+	return result, nil
 }
 
 // signalOf is the signal that cancelled ctx: one may come between the last check of a
@@ -58,12 +61,38 @@ func signalOf(ctx context.Context) syscall.Signal {
 const drainTime = 2 * time.Second
 
 // report says what ended the job, if there is a cause.
-func (f *fleet) report(state *State) bool {
-	report := state.Report()
+func (f *fleet) report(state *State, req job.Request) bool {
+	report := state.Report(func(rank int) Profile { return f.profile(state, req, rank) })
 	if report != "" {
 		fmt.Fprintf(f.env.Err, "mpiexec: %s\n", report)
 	}
 	return report != ""
+}
+
+// tellMore says at the end what the user wanted to know beside the cause, and what he
+// should.
+func (f *fleet) tellMore(state *State, req job.Request, result job.Result) {
+	if note := state.Alone(); note != "" {
+		f.env.Say(note)
+	}
+	if req.Ends.Codes {
+		for _, line := range state.ExitCodes() {
+			fmt.Fprintf(f.env.Err, "mpiexec: %s\n", line)
+		}
+	}
+	if req.Ends.Usage {
+		fmt.Fprint(f.env.Err, usageTable(result.Hosts))
+	}
+}
+
+// result is what came of the job.
+func (f *fleet) result(state *State) job.Result {
+	r := job.Result{Code: state.ExitCode(), Ours: state.Ours(), Starts: f.account.starts, Connects: f.connects}
+	if state.Cause != nil {
+		r.Cause = state.Cause.Text
+	}
+	r.Exits, r.Hosts = f.account.settle(f.plan, state.Exits)
+	return r
 }
 
 // printed says that a printer has written all it had.
@@ -115,7 +144,14 @@ func (f *fleet) translate(event any) []any {
 		if e.from.index < 0 {
 			return nil // it was dismissed
 		}
+		e.from.lost = e.err
+		f.answered(e.from.index, nil)
 		return []any{NodeLost{e.from.index, reasonOf(e.err)}}
+	case statesLate:
+		if e.of == f.states {
+			f.showStates()
+		}
+		return nil
 	}
 	return []any{event}
 }
@@ -124,6 +160,7 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 	switch m := m.(type) {
 	case *wire.Started:
 		f.bound.note(n, m)
+		f.account.started(n, m)
 		if m.Err != "" {
 			return []any{NotStarted{m.Rank, m.Code, m.Err, m.Hint}}
 		}
@@ -137,7 +174,10 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		}
 		return news
 	case *wire.Drained:
+		f.account.orphans[n.index] = m.Orphans
 		return []any{NodeDrained{n.index}}
+	case *wire.States:
+		f.answered(n.index, m.Ranks)
 	case *wire.Fence:
 		if doubt, stuck := f.hub.join(n, m); stuck {
 			return []any{doubt}
@@ -194,6 +234,8 @@ func (f *fleet) act(state *State, actions []Action) (finished bool) {
 		case EndAll:
 			f.hub.Fail(fmt.Errorf("the job is ending"))
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
+		case Inspect:
+			f.inspect()
 		case Say:
 			f.env.Say(a.Text)
 		case Suspend:
@@ -208,6 +250,42 @@ func (f *fleet) act(state *State, actions []Action) (finished bool) {
 func (f *fleet) tell(m wire.Message) {
 	for _, n := range f.nodes {
 		n.conn.Send(m)
+	}
+}
+
+// inspect asks all nodes what their ranks are doing. What they answer is told when all
+// have, or patience ends.
+func (f *fleet) inspect() {
+	if f.states != nil {
+		return
+	}
+	f.states = &states{waiting: make(map[int]bool)}
+	for i, n := range f.nodes {
+		if n.lost == nil {
+			f.states.waiting[i] = true
+		}
+	}
+	f.tell(&wire.Inspect{})
+	late := statesLate{f.states}
+	time.AfterFunc(statesPatience, func() { f.events.put(late) })
+}
+
+// answered takes what a node told of its ranks, or its loss.
+func (f *fleet) answered(node int, ranks []job.RankState) {
+	if f.states == nil {
+		return
+	}
+	f.states.ranks = append(f.states.ranks, ranks...)
+	if delete(f.states.waiting, node); len(f.states.waiting) == 0 {
+		f.showStates()
+	}
+}
+
+// showStates tells what is known of the ranks, if somebody wanted to know.
+func (f *fleet) showStates() {
+	if f.states != nil {
+		fmt.Fprint(f.env.Err, f.states.table(f.plan))
+		f.states = nil
 	}
 }
 

@@ -13,22 +13,6 @@ import (
 	"remshell/job"
 )
 
-// Report is the block about what ended the job: the cause, what became of the
-// others, and the code. It is empty when all went well or a signal ended the job.
-func (s *State) Report() string {
-	if s.Cause == nil {
-		return ""
-	}
-	text := s.Cause.Text
-	if s.Cause.Hint != "" {
-		text += "; " + s.Cause.Hint
-	}
-	if s.Stopped > 0 {
-		text += fmt.Sprintf("\n  then      stopped %s", count(s.Stopped, "other rank"))
-	}
-	return text + fmt.Sprintf("\n  exit code %d", s.ExitCode())
-}
-
 // died says how a rank ended, as the end of "rank 5 on node02 ...".
 func died(e job.Exit) string {
 	if e.Signal == 0 {

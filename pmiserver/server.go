@@ -62,6 +62,9 @@ type Server struct {
 	// From then on the server is frozen.
 	Abort func(rank, code int, message string)
 
+	// Aborting is told of every rank that asks for the end of the job.
+	Aborting func(rank int)
+
 	// Changed is told each step a rank takes.
 	Changed func(rank int, from, to State)
 
@@ -215,9 +218,28 @@ func (s *Server) abort(rank, code int, message string) {
 	s.aborted = true
 	s.frozen.Store(true)
 	s.mu.Unlock()
+	s.aborting(rank)
 	if first && s.Abort != nil {
 		s.Abort(rank, ExitCode(code), message)
 	}
+}
+
+func (s *Server) aborting(rank int) {
+	if s.Aborting != nil {
+		s.Aborting(rank)
+	}
+}
+
+// Barrier returns the number of the barrier, from 1, in which a rank of this node waits;
+// 0: in none.
+func (s *Server) Barrier(rank int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	local, ok := s.local[rank]
+	if !ok || s.members[local].c == nil {
+		return 0
+	}
+	return s.snap.Load().epoch + 1
 }
 
 // arrive makes room for a new connection of a rank.

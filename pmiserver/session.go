@@ -75,6 +75,11 @@ func (c *session) batch() error {
 			return err
 		}
 	}
+	// One that aborts too must not look like one that failed by itself.
+	if !c.aborted && bytes.Contains(c.in.buf[c.in.start:], []byte("cmd=abort")) {
+		c.aborted = true
+		c.s.aborting(c.rank)
+	}
 	c.in.start = len(c.in.buf)
 	c.answers = c.answers[:0]
 	return nil

@@ -3,6 +3,7 @@ package show
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"remshell/hostlist"
@@ -218,10 +219,21 @@ func sift(assignments, environ []string) (own []string, taken int) {
 // quoted is an assignment that can be told apart from its neighbours.
 func quoted(assignment string) string {
 	name, value, _ := strings.Cut(assignment, "=")
+	if secret(name) {
+		return name + "=(not shown)"
+	}
 	if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == '\'' || r == '"' || r == 0x7f }) {
 		return fmt.Sprintf("%s=%q", name, value)
 	}
 	return assignment
+}
+
+// secret reports whether the name of a variable says that its value is for nobody's eyes
+// (ENV-9).
+func secret(name string) bool {
+	name = strings.ToUpper(name)
+	return slices.ContainsFunc([]string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"},
+		func(word string) bool { return strings.Contains(name, word) })
 }
 
 // wrap writes words in lines that most terminals are wide enough for.

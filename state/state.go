@@ -109,10 +109,16 @@ func (s *State) Decide(in psi.Input) Outcome {
 
 // Decide answers a request of one part.
 func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
-	o := Outcome{Threads: max(1, req.Apps[0].Threads), Request: req, Snapshot: snap}
-	o.Plan, o.Err = plan.Make(req, snap)
-	o.Warnings = append(warnings, o.Plan.Notes...)
+	p, err := plan.Make(req, snap)
+	o := Planned(req, snap, p, warnings)
+	o.Err = err
 	return o
+}
+
+// Planned is the outcome of a request that was planned already.
+func Planned(req job.Request, snap job.Snapshot, p job.Plan, warnings []job.Note) Outcome {
+	return Outcome{Plan: p, Threads: max(1, req.Apps[0].Threads), Warnings: append(slices.Clone(warnings), p.Notes...),
+		Request: req, Snapshot: snap}
 }
 
 // Request is what the state and the input ask for, with the warnings of that.

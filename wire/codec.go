@@ -131,6 +131,7 @@ func (c *codec) nums(p *[]int)     { list(c, p, (*codec).num) }
 
 func (c *codec) env(e *job.Env) {
 	c.flag(&e.Bare)
+	c.texts(&e.Dirs)
 	c.texts(&e.Set)
 	c.texts(&e.Unset)
 }
@@ -159,10 +160,36 @@ func (c *codec) exit(e *job.Exit) {
 	c.flag(&e.Core)
 	c.flag(&e.Asked)
 	c.num((*int)(&e.PMI))
-	c.time(&e.Usage.Wall)
-	c.time(&e.Usage.User)
-	c.time(&e.Usage.System)
-	c.num64(&e.Usage.MaxRSS)
+	c.usage(&e.Usage)
+	c.text(&e.Hint)
+	c.text(&e.Built)
+}
+
+func (c *codec) usage(u *job.Usage) {
+	c.time(&u.Wall)
+	c.time(&u.User)
+	c.time(&u.System)
+	c.num64(&u.MaxRSS)
+}
+
+func (c *codec) orphan(o *job.Orphan) {
+	c.num(&o.Rank)
+	c.usage(&o.Usage)
+}
+
+func (c *codec) rankState(s *job.RankState) {
+	c.num(&s.Rank)
+	c.text(&s.Life)
+	c.num((*int)(&s.PMI))
+	c.num(&s.Barrier)
+	c.time(&s.CPU)
+	c.text(&s.Sleep)
+	c.text(&s.Kind)
+}
+
+func (c *codec) softLimit(l *job.SoftLimit) {
+	c.num(&l.Resource)
+	c.num64(&l.Soft)
 }
 
 func (c *codec) core(p *pin.Core) {
@@ -185,6 +212,7 @@ func (c *codec) probe(p *job.Probe) {
 	c.num64(&p.Memory.Total)
 	c.num64(&p.Memory.Available)
 	c.moment(&p.Clock)
+	c.text(&p.Model)
 }
 
 func (c *codec) load(p *[3]float64) {

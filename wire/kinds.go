@@ -40,6 +40,8 @@ func (*Alert) kind() byte    { return 34 }
 func (*Alerted) kind() byte  { return 35 }
 func (*Name) kind() byte     { return 36 }
 func (*Named) kind() byte    { return 37 }
+func (*Inspect) kind() byte  { return 50 }
+func (*States) kind() byte   { return 51 }
 
 // blank returns an empty message of a kind, nil for an unknown one.
 func blank(kind byte) Message {
@@ -118,6 +120,10 @@ func blank(kind byte) Message {
 		return new(Name)
 	case 37:
 		return new(Named)
+	case 50:
+		return new(Inspect)
+	case 51:
+		return new(States)
 	}
 	return blankExam(kind)
 }
@@ -158,6 +164,9 @@ func (m *Prepare) fields(c *codec) {
 	c.claim(&m.Claim)
 	c.num(&m.Most)
 	c.flag(&m.Shares)
+	list(c, &m.Soft, (*codec).softLimit)
+	c.flag(&m.Leader)
+	c.flag(&m.Children)
 }
 
 func (m *Prepared) fields(*codec) {}
@@ -289,8 +298,10 @@ func (m *Named) fields(c *codec) {
 	c.text(&m.Err)
 }
 
-func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }
-func (m *Drained) fields(*codec)  {}
-func (m *Log) fields(c *codec)    { c.bytes(&m.Line) }
-func (m *Ping) fields(*codec)     {}
-func (m *Bye) fields(*codec)      {}
+func (m *Exited) fields(c *codec)  { c.exit(&m.Exit) }
+func (m *Drained) fields(c *codec) { list(c, &m.Orphans, (*codec).orphan) }
+func (m *Log) fields(c *codec)     { c.bytes(&m.Line) }
+func (m *Ping) fields(*codec)      {}
+func (m *Bye) fields(*codec)       {}
+func (m *Inspect) fields(*codec)   {}
+func (m *States) fields(c *codec)  { list(c, &m.Ranks, (*codec).rankState) }

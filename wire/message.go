@@ -20,6 +20,8 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | <------------------------------------- Fence      what the local ranks put
 	   | Fenced ---------------------------------------->  what all ranks put
 	   | Signal ---------------------------------------->
+	   | Inspect --------------------------------------->
+	   | <---------------------------------------- States  what each rank is doing
 	   | <--------------------------------- PMI, Exited    per rank
 	   | <-------------------------------- Name | Spawn    a rank asks for a name, or for
 	   | Named | Spawned ------------------------------->  more ranks
@@ -57,7 +59,7 @@ import (
 // Version is the number of this language. Both ends are the same build in
 // practice (the helper is delivered by its launcher), so it is compared for
 // equality only.
-const Version = 2
+const Version = 3
 
 // Window is how many bytes of one stream may be under way without Credit.
 const Window = 64 << 10
@@ -125,6 +127,10 @@ type (
 		Claim   job.Claim     // what to enter there; its ranks are those of Ranks
 		Most    int           // processes of all jobs that the node allows; negative: no limit
 		Shares  bool          // others' CPUs are no obstacle: a try-out
+
+		Soft     []job.SoftLimit // for the ranks, as far as the node's hard limits allow
+		Leader   bool            // Signal goes to the ranks alone, not to their process groups
+		Children bool            // what ranks leave behind may stay
 	}
 
 	// Prepared says that everything that can fail before a start is done.
@@ -278,8 +284,15 @@ type (
 	// Exited reports the end of a rank, after its output was sent.
 	Exited struct{ Exit job.Exit }
 
-	// Drained says that no process of the job is left on the node.
-	Drained struct{}
+	// Drained says that no process of the job is left on the node, and what those
+	// consumed that outlived their ranks.
+	Drained struct{ Orphans []job.Orphan }
+
+	// Inspect asks what each rank of the node is doing.
+	Inspect struct{}
+
+	// States answers Inspect.
+	States struct{ Ranks []job.RankState }
 
 	// Name is a rank's request to the table of published names, of which a job has one.
 	// ID is the helper's, for the answer.

@@ -1,0 +1,55 @@
+//go:build linux
+
+package cli
+
+import (
+	"math"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+)
+
+// propagated are the limits that a shell sets by ulimit and that matter to a program on
+// another host (ENV-8). The number of processes is not among them: it counts those of
+// the user on that host, of which we know nothing here.
+var propagated = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
+	unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE, unix.RLIMIT_STACK}
+
+// softLimits are those limits as this process found them.
+func softLimits() (limits []job.SoftLimit) {
+	for _, resource := range propagated {
+		var l unix.Rlimit
+		if unix.Getrlimit(resource, &l) != nil {
+			continue
+		}
+		soft := int64(-1)
+		if l.Cur < math.MaxInt64 {
+			soft = int64(l.Cur)
+		}
+		if resource == unix.RLIMIT_NOFILE {
+			var known bool
+			if soft, known = openFiles(); !known {
+				continue
+			}
+		}
+		limits = append(limits, job.SoftLimit{Resource: resource, Soft: soft})
+	}
+	return limits
+}
+
+// openFiles is the limit of open files. Go raises ours before anything of this program
+// runs (package syscall, rlimit.go) and gives what it found to children only, so a child
+// has to tell.
+func openFiles() (int64, bool) {
+	out, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
+	text := strings.TrimSpace(string(out))
+	if text == "unlimited" {
+		return -1, true
+	}
+	n, bad := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && bad == nil
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/state"
+)
+
+// A record is what --report writes of a run: one JSON object. Times are in seconds,
+// memory in bytes. What did not come to be is left out: a job that did not start has no
+// starts, and perhaps no plan.
+type record struct {
+	Version  int             `json:"version"`
+	Job      job.ID          `json:"job"`
+	Began    time.Time       `json:"began"`
+	Seconds  float64         `json:"seconds"`
+	Code     int             `json:"code"`
+	Cause    string          `json:"cause,omitempty"`
+	Plan     json.RawMessage `json:"plan,omitempty"` // as of --dry-run --json
+	Connects []connectRecord `json:"connects"`
+	Starts   []startRecord   `json:"starts"`
+	Exits    []exitRecord    `json:"exits"`
+	Usage    []totalRecord   `json:"usage"`
+}
+
+type connectRecord struct {
+	Node    string  `json:"node"`
+	Host    string  `json:"host,omitempty"`
+	Seconds float64 `json:"seconds"`
+	Sent    int64   `json:"sent"`
+	Error   string  `json:"error,omitempty"`
+}
+
+type startRecord struct {
+	Rank    int     `json:"rank"`
+	Node    string  `json:"node"`
+	PID     int     `json:"pid,omitempty"`
+	Seconds float64 `json:"seconds"`
+	Error   string  `json:"error,omitempty"`
+}
+
+type exitRecord struct {
+	Rank   int    `json:"rank"`
+	Code   int    `json:"code"`
+	Signal int    `json:"signal,omitempty"`
+	Core   bool   `json:"core,omitempty"`
+	Asked  bool   `json:"asked,omitempty"` // we had told it to end
+	PMI    string `json:"pmi"`
+	Hint   string `json:"hint,omitempty"`
+	usageRecord
+}
+
+type totalRecord struct {
+	Node  string `json:"node"`
+	Ranks int    `json:"ranks"`
+	usageRecord
+}
+
+type usageRecord struct {
+	Wall   float64 `json:"wall"`
+	User   float64 `json:"user"`
+	System float64 `json:"system"`
+	MaxRSS int64   `json:"max_rss"` // of the largest process
+}
+
+func usageOf(u job.Usage) usageRecord {
+	return usageRecord{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
+}
+
+// recorded has the plan of a run kept for its record, and returns who writes that when
+// the run is over.
+func recorded(file string, req job.Request, warnings []job.Note, env *launch.Env) func(job.Result, error) {
+	began, planned := time.Now(), env.Planned
+	var plan json.RawMessage
+	env.Planned = func(snap job.Snapshot, p job.Plan) {
+		if planned != nil {
+			planned(snap, p)
+		}
+		var b bytes.Buffer
+		if state.Write(&b, state.Planned(req, snap, p, warnings)) == nil {
+			plan = b.Bytes()
+		}
+	}
+	return func(result job.Result, err error) {
+		r := newRecord(result, err)
+		r.Job, r.Began, r.Seconds, r.Plan = req.Job, began, time.Since(began).Seconds(), plan
+		write := func(w io.Writer) error {
+			encoder := json.NewEncoder(w)
+			encoder.SetEscapeHTML(false)
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(r)
+		}
+		if failed := writeFile(file, write); failed != nil {
+			env.Say(fmt.Sprintf("--report: %v", failed))
+		}
+	}
+}
+
+var pmiWords = map[job.PMIState]string{
+	job.PMINever: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
+}
+
+func newRecord(result job.Result, err error) record {
+	r := record{Version: 1, Code: result.Code, Cause: result.Cause,
+		Connects: []connectRecord{}, Starts: []startRecord{}, Exits: []exitRecord{}, Usage: []totalRecord{}}
+	if err != nil {
+		r.Code, r.Cause = exitCode(err, exitFailure), err.Error()
+	}
+	for _, c := range result.Connects {
+		r.Connects = append(r.Connects, connectRecord{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err})
+	}
+	for _, s := range result.Starts {
+		r.Starts = append(r.Starts, startRecord{s.Rank, s.Node, s.PID, s.After.Seconds(), s.Err})
+	}
+	for _, e := range result.Exits {
+		r.Exits = append(r.Exits, exitRecord{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage)})
+	}
+	for _, h := range result.Hosts {
+		r.Usage = append(r.Usage, totalRecord{h.Node, h.Ranks, usageOf(h.Usage)})
+	}
+	return r
+}

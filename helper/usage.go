@@ -1,0 +1,86 @@
+//go:build linux
+
+package helper
+
+import (
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/proc"
+)
+
+/*
+Usage is counted where processes are reaped. What wait4(2) tells of a rank holds the
+children it waited for, and theirs. What outlives its parent falls to the helper, which
+has to find out whose it was:
+
+	rank 3 (pid 70) --- child, group 70 ---- its parent dies: group 70 is rank 3
+	                \-- child, setsid   ---- seen while it lived: MPIEXEC_RANK was 3
+
+What can be told by neither belongs to the node; of a node with one rank, to that rank.
+*/
+type ownership struct {
+	groups  map[int]int // rank by process group
+	orphans map[int]*job.Usage
+	guard   int // a child that belongs to nobody; 0: none
+}
+
+func newOwnership() ownership {
+	return ownership{groups: make(map[int]int), orphans: make(map[int]*job.Usage)}
+}
+
+// usageOf is what wait4 tells of a process that ran so long.
+func usageOf(used *unix.Rusage, wall time.Duration) job.Usage {
+	return job.Usage{
+		Wall:   wall,
+		User:   time.Duration(used.Utime.Nano()),
+		System: time.Duration(used.Stime.Nano()),
+		MaxRSS: used.Maxrss << 10,
+	}
+}
+
+// adopt notes whose the children are that we have inherited so far. It is asked whenever
+// a rank has ended, since that is when there may be new ones.
+func (o *ownership) adopt(ranks map[int]*rank) {
+	for _, pid := range proc.Children() {
+		if ranks[pid] != nil {
+			continue
+		}
+		look, there := proc.LookAt(pid)
+		if _, known := o.groups[look.Group]; known || !there {
+			continue
+		}
+		if rank, err := strconv.Atoi(proc.Variable(pid, "MPIEXEC_RANK")); err == nil {
+			o.groups[look.Group] = rank
+		}
+	}
+}
+
+// bury counts what an orphan has consumed.
+func (o *ownership) bury(e reapedEvent, ranks []*rank) {
+	owner, known := o.groups[e.group]
+	switch {
+	case known:
+	case e.pid == o.guard:
+		return
+	case len(ranks) == 1:
+		owner = ranks[0].plan.Rank
+	default:
+		owner = -1
+	}
+	if o.orphans[owner] == nil {
+		o.orphans[owner] = new(job.Usage)
+	}
+	o.orphans[owner].Add(usageOf(&e.used, 0))
+}
+
+// list is what all orphans have consumed.
+func (o *ownership) list() (list []job.Orphan) {
+	for rank, usage := range o.orphans {
+		list = append(list, job.Orphan{Rank: rank, Usage: *usage})
+	}
+	return list
+}

@@ -1,0 +1,222 @@
+package launch
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// An account is the book of a run: who was started when, and who consumed what.
+type account struct {
+	began   time.Time // when ranks were let go
+	starts  []job.Start
+	orphans map[int][]job.Orphan // by node of the plan
+
+	mu   sync.Mutex     // guards last
+	last map[int][]byte // what each rank last wrote to stderr, at most maxLast bytes
+}
+
+// maxLast is how much of a rank's stderr is kept for a report, in bytes.
+const maxLast = 512
+
+func newAccount() *account {
+	return &account{began: time.Now(), orphans: make(map[int][]job.Orphan), last: make(map[int][]byte)}
+}
+
+// started notes a rank that runs, or does not.
+func (a *account) started(n *node, m *wire.Started) {
+	a.starts = append(a.starts, job.Start{Rank: m.Rank, PID: m.PID, Node: n.def.Name, After: time.Since(a.began), CPUs: m.CPUs, Err: m.Err})
+}
+
+// heard keeps the end of what a rank writes to stderr. The readers of the connections
+// call it.
+func (a *account) heard(rank int, text []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(text) < maxLast {
+		text = append(a.last[rank], text...)
+	}
+	a.last[rank] = bytes.Clone(text[max(0, len(text)-maxLast):])
+}
+
+// lastWords returns that.
+func (a *account) lastWords(rank int) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return string(a.last[rank])
+}
+
+// settle counts in the exits what orphans have consumed, and sums up by node.
+func (a *account) settle(p job.Plan, exits []job.Exit) (all []job.Exit, hosts []job.Total) {
+	all = slices.Clone(exits)
+	byRank := make(map[int]*job.Exit)
+	for i := range all {
+		byRank[all[i].Rank] = &all[i]
+	}
+	for i, n := range p.Nodes {
+		total := job.Total{Node: n.Name, Ranks: len(n.Ranks), Peak: -1}
+		for _, o := range a.orphans[i] {
+			if e := byRank[o.Rank]; e != nil {
+				e.Usage.Add(o.Usage)
+			} else {
+				total.Usage.Add(o.Usage)
+			}
+		}
+		for _, r := range n.Ranks {
+			e := byRank[r.Rank]
+			if e == nil {
+				continue
+			}
+			if e.Usage.MaxRSS > total.Usage.MaxRSS {
+				total.Peak = r.Rank
+			}
+			total.Usage.Add(e.Usage)
+		}
+		hosts = append(hosts, total)
+	}
+	return all, hosts
+}
+
+// usageTable is what a job consumed, by node (--usage).
+func usageTable(hosts []job.Total) string {
+	var sum job.Total
+	rows := [][]string{{"usage", "ranks", "wall", "user", "system", "peak memory"}}
+	row := func(name string, t job.Total, whose string) {
+		rows = append(rows, []string{name, fmt.Sprint(t.Ranks), seconds(t.Usage.Wall), seconds(t.Usage.User),
+			seconds(t.Usage.System), fmt.Sprintf("%.1f MiB%s", float64(t.Usage.MaxRSS)/(1<<20), whose)})
+	}
+	for _, h := range hosts {
+		whose := ""
+		if h.Peak >= 0 {
+			whose = fmt.Sprintf(" (rank %d)", h.Peak)
+		}
+		row(h.Node, h, whose)
+		sum.Ranks += h.Ranks
+		sum.Usage.Add(h.Usage)
+	}
+	if len(hosts) > 1 {
+		row("all", sum, "")
+	}
+	return columns(rows)
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+// columns writes rows under each other, two blanks apart, all but the first indented.
+func columns(rows [][]string) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += fmt.Sprintf("  %-*s", widths[i], cell)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// profile gathers what is known of a rank for the report.
+func (f *fleet) profile(state *State, req job.Request, rank int) Profile {
+	var p Profile
+	if i := slices.IndexFunc(f.account.starts, func(s job.Start) bool { return s.Rank == rank }); i >= 0 {
+		p.PID = f.account.starts[i].PID
+	}
+	n, plan := f.rankPlan(rank)
+	if n == nil {
+		return p
+	}
+	p.Program = brief(strings.Join(req.Apps[plan.App].Argv, " "))
+	if plan.CPUs != nil {
+		p.Bound, _, _ = strings.Cut(n.probe.Topology.Describe(plan.CPUs), " [")
+	}
+	words := f.account.lastWords(rank)
+	p.LastWords = lastLine(words)
+	if exit := state.exit(rank); exit != nil {
+		p.Hint = f.hint(*exit, n, words)
+	}
+	return p
+}
+
+func (f *fleet) rankPlan(rank int) (*node, job.RankPlan) {
+	for i, np := range f.plan.Nodes {
+		for _, r := range np.Ranks {
+			if r.Rank == rank {
+				return f.nodes[i], r
+			}
+		}
+	}
+	return nil, job.RankPlan{}
+}
+
+// hint is the evidence for the reason of an end, of which there may be none (REP-3).
+func (f *fleet) hint(exit job.Exit, n *node, words string) string {
+	switch {
+	case exit.Hint != "":
+		return exit.Hint
+	case exit.Signal == int(syscall.SIGILL):
+		return foreignCPU(n, f.nodes)
+	case exit.Signal == 0 && exit.Code == 127:
+		if name := missingLibrary(words); name != "" {
+			return fmt.Sprintf("shared library %s is missing on %s", name, n.def.Name)
+		}
+	}
+	return ""
+}
+
+// foreignCPU says so if a node has another type of CPU than others of the job: a program
+// may have been built for theirs.
+func foreignCPU(n *node, nodes []*node) string {
+	for _, other := range nodes {
+		if a, b := n.probe.Model, other.probe.Model; a != b && a != "" && b != "" {
+			return fmt.Sprintf("the CPU of %s is %s, that of %s is %s", n.def.Name, a, other.def.Name, b)
+		}
+	}
+	return ""
+}
+
+// missingLibrary finds the name of a library in what the dynamic loader of glibc or musl
+// says when there is none.
+func missingLibrary(words string) string {
+	for _, before := range []string{"error while loading shared libraries: ", "Error loading shared library "} {
+		if _, after, found := strings.Cut(words, before); found {
+			name, _, _ := strings.Cut(after, ":")
+			return name
+		}
+	}
+	return ""
+}
+
+// lastLine is the last line of a text that says anything.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return brief(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
+}
+
+// brief shortens a text for a line of a report, and leaves nothing in it that a terminal
+// would obey.
+func brief(text string) string {
+	const most = 80
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

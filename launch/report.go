@@ -1,0 +1,185 @@
+package launch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"remshell/job"
+)
+
+// maxReport is how many lines a report may have (REP-1).
+const maxReport = 12
+
+// A Profile is what is known of a rank beside its end.
+type Profile struct {
+	Program   string // and its arguments, as far as there is room
+	PID       int    // 0: it never ran
+	Bound     string // CPUs; empty: it was not bound
+	LastWords string // the last line it wrote to stderr
+	Hint      string // evidence for a reason (REP-3)
+}
+
+/*
+Report is the block about what ended the job: the cause, what became of the others, and
+the code. It is empty when all went well or a signal ended the job.
+
+	rank 5 on node02 died: Segmentation fault (signal 11), core dumped
+	  program   ./solver -i case7   pid 40213   ran 00:03:12
+	  bound to  package 1 cores 8-11   last stderr "ERROR: negative volume in cell 41"
+	  also      ranks 6-7 exited with code 3
+	  then      stopped 13 other ranks on 2 nodes (12 by SIGTERM, 1 by SIGKILL)
+	  exit code 139
+*/
+func (s *State) Report(about func(rank int) Profile) string {
+	if s.Cause == nil {
+		return ""
+	}
+	text := s.Cause.Text
+	if s.Cause.Hint != "" {
+		text += "; " + s.Cause.Hint
+	}
+	var p Profile
+	if s.Cause.Rank >= 0 {
+		p = about(s.Cause.Rank)
+	}
+	below := slices.DeleteFunc([]string{
+		line("program", s.program(p)), line("bound to", bound(p)), line("hint", p.Hint),
+		line("also", s.alsoFailed()), line("then", s.then()),
+	}, func(line string) bool { return line == "" })
+	above := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	above = above[:min(len(above), maxReport-1-len(below))]
+	return strings.Join(append(above, append(below, fmt.Sprintf("  exit code %d", s.ExitCode()))...), "\n")
+}
+
+// line is a word and what there is to say about it, if anything.
+func line(word, text string) string {
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf("  %-9s %s", word, text)
+}
+
+func (s *State) program(p Profile) string {
+	if p.PID == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s   pid %d", p.Program, p.PID)
+	if exit := s.exit(s.Cause.Rank); exit != nil {
+		text += "   ran " + clock(exit.Usage.Wall)
+	}
+	return text
+}
+
+func bound(p Profile) string {
+	if p.PID == 0 {
+		return ""
+	}
+	text := p.Bound
+	if text == "" {
+		text = "no CPUs"
+	}
+	if p.LastWords != "" {
+		text += "   last stderr " + strconv.Quote(p.LastWords)
+	}
+	return text
+}
+
+// exit is the end of a rank; nil if nobody has told of it.
+func (s *State) exit(rank int) *job.Exit {
+	if i := slices.IndexFunc(s.Exits, func(e job.Exit) bool { return e.Rank == rank }); i >= 0 {
+		return &s.Exits[i]
+	}
+	return nil
+}
+
+// alsoFailed lists the ranks that failed within a moment of the first (REP-2).
+func (s *State) alsoFailed() string {
+	byEnd := make(map[string][]int)
+	var order []string
+	for _, e := range s.also {
+		end := died(e)
+		if byEnd[end] == nil {
+			order = append(order, end)
+		}
+		byEnd[end] = append(byEnd[end], e.Rank)
+	}
+	for i, end := range order {
+		order[i] = ranks(byEnd[end]) + " " + end
+	}
+	const most = 4
+	if more := len(order) - most; more > 0 {
+		order = append(order[:most], fmt.Sprint(more, " more ways"))
+	}
+	return strings.Join(order, "; ")
+}
+
+// then says what became of the ranks that we ended.
+func (s *State) then() string {
+	if len(s.stopped) == 0 {
+		return ""
+	}
+	nodes, ways := make(map[int]bool), make(map[int]int)
+	for _, e := range s.stopped {
+		nodes[s.nodeOf[e.Rank]] = true
+		ways[e.Signal]++
+	}
+	var how []string
+	for _, signal := range slices.Sorted(maps.Keys(ways)) {
+		if signal != 0 {
+			how = append(how, fmt.Sprintf("%d by %s", ways[signal], signalName(syscall.Signal(signal))))
+		}
+	}
+	if ways[0] > 0 {
+		how = append(how, fmt.Sprintf("%d by exit", ways[0]))
+	}
+	return fmt.Sprintf("stopped %s on %s (%s)", count(len(s.stopped), "other rank"), count(len(nodes), "node"), strings.Join(how, ", "))
+}
+
+// ExitCodes tells each distinct exit code and who had it, a line each.
+func (s *State) ExitCodes() (lines []string) {
+	byCode := make(map[int][]int)
+	for _, e := range s.Exits {
+		byCode[e.Status()] = append(byCode[e.Status()], e.Rank)
+	}
+	for _, code := range slices.Sorted(maps.Keys(byCode)) {
+		lines = append(lines, fmt.Sprintf("exit code %d: %s", code, ranks(byCode[code])))
+	}
+	var none []int
+	for rank := range s.over {
+		if s.exit(rank) == nil {
+			none = append(none, rank)
+		}
+	}
+	if none != nil {
+		lines = append(lines, "no exit code: "+ranks(none))
+	}
+	return lines
+}
+
+// Alone is the note about an MPI program that does not know us (REP-5); empty: it does,
+// or is none.
+func (s *State) Alone() string {
+	if len(s.over) < 2 || len(s.Exits) == 0 {
+		return ""
+	}
+	built := ""
+	for _, e := range s.Exits {
+		if e.PMI != job.PMINever {
+			return ""
+		}
+		built += e.Built // only that of rank 0 was looked at
+	}
+	if built == "" {
+		return ""
+	}
+	return "note: no rank connected to this launcher's PMI; the program seems built for " + built +
+		", each rank may believe it is alone"
+}
+
+// moment is how long after the first failure another one belongs to it (REP-2).
+const moment = 100 * time.Millisecond

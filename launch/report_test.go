@@ -1,0 +1,188 @@
+package launch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+var solver = Profile{Program: "./solver -i case7", PID: 40213, Bound: "package 1 core 8-11",
+	LastWords: "ERROR: negative volume in cell 41"}
+
+// ran is an exit after three minutes.
+func ran(e Exited) Exited {
+	e.Usage.Wall = 192 * time.Second
+	return e
+}
+
+// Each row is a report as the user reads it (REP-1 to REP-6).
+var reports = []struct {
+	name   string
+	rules  Rules
+	events []any
+	about  Profile
+	want   string
+}{
+	{"all well", Rules{}, sequence(well, drained), Profile{}, ""},
+	{"^C", Rules{}, sequence(sig(2), dies(0, 2), dies(1, 2), dies(2, 2), dies(3, 2), drained), Profile{}, ""},
+	{"a crash", Rules{}, sequence(ran(Exited{job.Exit{Rank: 2, Signal: 11, Core: true}}), after(time.Second), asked(0, 15), asked(1, 15), asked(3, 9), drained), solver, `
+rank 2 on b died: Segmentation fault (signal 11), core dumped
+  program   ./solver -i case7   pid 40213   ran 00:03:12
+  bound to  package 1 core 8-11   last stderr "ERROR: negative volume in cell 41"
+  then      stopped 3 other ranks on 2 nodes (1 by SIGKILL, 2 by SIGTERM)
+  exit code 139`},
+	{"not bound, silent", Rules{}, sequence(ran(exits(1, 3)), after(time.Second), Exited{job.Exit{Rank: 0, Asked: true}}, asked(2, 15), asked(3, 15), drained),
+		Profile{Program: "./a.out", PID: 7}, `
+rank 1 on a exited with code 3
+  program   ./a.out   pid 7   ran 00:03:12
+  bound to  no CPUs
+  then      stopped 3 other ranks on 2 nodes (2 by SIGTERM, 1 by exit)
+  exit code 3`},
+	{"several within a moment", Rules{}, sequence(exits(1, 3), dies(0, 11), after(50*time.Millisecond), exits(2, 4), exits(3, 4), drained), Profile{}, `
+rank 1 on a exited with code 3
+  also      rank 0 died: Segmentation fault (signal 11); ranks 2-3 exited with code 4
+  exit code 3`},
+	{"one long after it", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(exits(1, 3), after(time.Second), exits(0, 4), exits(2, 0), exits(3, 0), drained), Profile{}, `
+rank 1 on a exited with code 3
+  exit code 3`},
+	{"evidence", Rules{}, sequence(dies(0, 9)), Profile{Hint: "out of memory: the kernel has killed a process of its control group"}, `
+rank 0 on a died: Killed (signal 9)
+  hint      out of memory: the kernel has killed a process of its control group
+  exit code 137`},
+	{"exec failed", Rules{}, sequence(NotStarted{3, 126, "program ./x: permission denied", "chmod +x ./x"}), Profile{Program: "./x"}, `
+rank 3 on b: program ./x: permission denied; chmod +x ./x
+  exit code 126`},
+	{"a lost node", Rules{}, sequence(after(729*time.Second), NodeLost{1, "ssh: Connection reset by peer"}, asked(0, 15), asked(1, 15), NodeDrained{Node: 0}), Profile{}, `
+lost contact with b (ssh: Connection reset by peer) after 00:12:09, where ranks 2-3 ran
+  then      stopped 2 other ranks on 1 node (2 by SIGTERM)
+  exit code 125`},
+	{"a long story", Rules{}, sequence(Aborted{0, 1, strings.Repeat("line\n", 40)}, exits(0, 1)), Profile{Program: "x", PID: 1, Bound: "core 1", Hint: "h"},
+		"\nrank 0 on a called MPI_Abort with code 1: " + strings.Repeat("line\n", 8) +
+			"  program   x   pid 1   ran 00:00:00\n  bound to  core 1\n  hint      h\n  exit code 1"},
+}
+
+func TestReport(t *testing.T) {
+	for _, test := range reports {
+		state := play(test.rules, test.events)
+		got := state.Report(func(int) Profile { return test.about })
+		if got != strings.TrimPrefix(test.want, "\n") {
+			t.Errorf("%s:\n%s\nwant:%s", test.name, got, test.want)
+		}
+		if lines := strings.Count(got, "\n") + 1; lines > maxReport {
+			t.Errorf("%s: %d lines", test.name, lines)
+		}
+	}
+}
+
+// play takes a job on two nodes through events.
+func play(rules Rules, events []any) State {
+	now := time.Unix(1_000_000, 0)
+	rules.Grace = 10 * time.Second
+	state := NewState(twoNodes, rules, now)
+	for _, event := range events {
+		if pause, ok := event.(after); ok {
+			now = now.Add(time.Duration(pause))
+			continue
+		}
+		state.Step(event, now)
+	}
+	return state
+}
+
+func TestExitCodes(t *testing.T) {
+	state := play(Rules{Ends: job.Ends{KeepOnExit: true, KeepOnSignal: true}}, sequence(exits(1, 3), dies(0, 9), exits(2, 3), NodeLost{1, ""}))
+	if got, want := strings.Join(state.ExitCodes(), "\n"), "exit code 3: ranks 1-2\nexit code 137: rank 0\nno exit code: rank 3"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// REP-5: the note has to stay silent as soon as one rank has found us.
+func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
+	alone := Exited{job.Exit{Rank: 0, Built: "Open MPI"}}
+	for _, test := range []struct {
+		name   string
+		events []any
+		want   string
+	}{
+		{"none connected", sequence(alone, well[1:]), "seems built for Open MPI, each rank may believe it is alone"},
+		{"one connected", sequence(alone, well[1:3], Exited{job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
+		{"no MPI program", well, ""},
+	} {
+		state := play(Rules{}, test.events)
+		if got := state.Alone(); test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%s: %q", test.name, got)
+		}
+	}
+}
+
+func TestMissingLibrary(t *testing.T) {
+	for words, want := range map[string]string{
+		"./a: error while loading shared libraries: libfoo.so.3: cannot open shared object file: No such file or directory\n": "libfoo.so.3",
+		"Error loading shared library libbar.so: No such file or directory (needed by ./a)\n":                                 "libbar.so",
+		"sh: 1: foo: not found\n": "",
+	} {
+		if got := missingLibrary(words); got != want {
+			t.Errorf("%q: %q, want %q", words, got, want)
+		}
+	}
+}
+
+func TestForeignCPU(t *testing.T) {
+	n := func(name, model string) *node {
+		return &node{def: job.NodeDef{Name: name}, probe: job.Probe{Model: model}}
+	}
+	old, young, unknown := n("a", "Old 1"), n("b", "Young 2"), n("c", "")
+	if got := foreignCPU(old, []*node{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {
+		t.Errorf("got %q", got)
+	}
+	if got := foreignCPU(old, []*node{old, unknown, n("d", "Old 1")}); got != "" {
+		t.Errorf("all alike: %q", got)
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	for text, want := range map[string]string{"": "", "one\ntwo\n\n": "two", "a\x1b[31mb\r\n": "a [31mb", strings.Repeat("x", 100): strings.Repeat("x", 80) + "..."} {
+		if got := lastLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestStatesTable(t *testing.T) {
+	s := &states{ranks: []job.RankState{
+		{Rank: 1, Life: "running", PMI: job.PMIOpen, Barrier: 2, CPU: 1500 * time.Millisecond, Sleep: "do_poll", Kind: "S"},
+		{Rank: 0, Life: "running", PMI: job.PMINever, Kind: "R"},
+		{Rank: 2, Life: "over", CPU: time.Second},
+	}}
+	want := "  rank  node  state              CPU     waits in\n" +
+		"  0     a     not yet connected  0.00 s\n" +
+		"  1     a     in barrier 2       1.50 s  do_poll\n" +
+		"  2     b     over               1.00 s\n" +
+		"  3     b     no answer\n"
+	if got := s.table(twoNodes); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// What orphans consumed counts for their rank, and where nobody knows whose they were,
+// for the node.
+func TestUsageIsSummedByNode(t *testing.T) {
+	a := newAccount()
+	use := func(user, rss int) job.Usage {
+		return job.Usage{Wall: time.Second, User: time.Duration(user) * time.Second, MaxRSS: int64(rss) << 20}
+	}
+	a.orphans[0] = []job.Orphan{{Rank: 1, Usage: use(5, 64)}, {Rank: -1, Usage: use(100, 3)}}
+	exits, hosts := a.settle(twoNodes, []job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
+	if exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
+		t.Errorf("rank 1: %+v", exits[1].Usage)
+	}
+	want := "  usage  ranks  wall    user      system  peak memory\n" +
+		"  a      2      1.00 s  108.00 s  0.00 s  64.0 MiB (rank 1)\n" +
+		"  b      2      1.00 s  3.00 s    0.00 s  9.0 MiB (rank 2)\n" +
+		"  all    4      1.00 s  111.00 s  0.00 s  64.0 MiB\n"
+	if got := usageTable(hosts); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

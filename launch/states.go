@@ -1,0 +1,63 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/job"
+)
+
+// A survey of the ranks is under way: what each is doing (DIAG-12).
+type states struct {
+	waiting map[int]bool // nodes of the plan that have not answered
+	ranks   []job.RankState
+}
+
+// statesPatience is how long a node may take to tell of its ranks.
+const statesPatience = 2 * time.Second
+
+// statesLate says that nobody waits for the rest of a survey any more.
+type statesLate struct{ of *states }
+
+// table is the survey as text, in the order of the ranks.
+func (s *states) table(p job.Plan) string {
+	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
+	slices.SortFunc(s.ranks, func(a, b job.RankState) int { return a.Rank - b.Rank })
+	known := make(map[int]job.RankState)
+	for _, r := range s.ranks {
+		known[r.Rank] = r
+	}
+	places := make([]string, p.Size)
+	for _, n := range p.Nodes {
+		for _, r := range n.Ranks {
+			places[r.Rank] = n.Name
+		}
+	}
+	for rank, node := range places {
+		r, heard := known[rank]
+		row := []string{fmt.Sprint(rank), node, "no answer", "", ""}
+		if heard {
+			row = []string{fmt.Sprint(rank), node, doing(r), seconds(r.CPU), r.Sleep}
+		}
+		rows = append(rows, row)
+	}
+	return columns(rows)
+}
+
+// doing says in words what a rank is doing.
+func doing(r job.RankState) string {
+	switch {
+	case r.Life != "running":
+		return r.Life
+	case r.Kind == "T":
+		return "stopped"
+	case r.Barrier > 0:
+		return fmt.Sprint("in barrier ", r.Barrier)
+	case r.PMI == job.PMINever:
+		return "not yet connected"
+	case r.PMI == job.PMIFinalized:
+		return "finalized"
+	}
+	return "running"
+}

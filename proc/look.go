@@ -1,0 +1,122 @@
+//go:build linux
+
+package proc
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// tick is the unit of times in /proc: USER_HZ, which is 100 on every Linux we run on.
+const tick = time.Second / 100
+
+// A Look is what the kernel tells of one process at one moment.
+type Look struct {
+	PID, Parent    int
+	Group, Session int
+	State          byte          // a letter of proc_pid_stat(5)
+	CPU            time.Duration // its own and that of the children it waited for
+}
+
+// LookAt looks at one process; false: it is gone.
+func LookAt(pid int) (Look, bool) {
+	fields := stat(pid)
+	if len(fields) < 15 {
+		return Look{}, false
+	}
+	number := func(i int) int {
+		n, _ := strconv.Atoi(string(fields[i]))
+		return n
+	}
+	ticks := number(11) + number(12) + number(13) + number(14)
+	return Look{PID: pid, Parent: number(1), Group: number(2), Session: number(3), State: fields[0][0],
+		CPU: time.Duration(ticks) * tick}, true
+}
+
+// A Tree is all processes at one moment, by parent.
+type Tree map[int][]Look
+
+// LookAround looks at all processes.
+func LookAround() Tree {
+	tree := make(Tree)
+	for _, pid := range all() {
+		if look, there := LookAt(pid); there {
+			tree[look.Parent] = append(tree[look.Parent], look)
+		}
+	}
+	return tree
+}
+
+// CPU is what the processes below pid have consumed.
+func (t Tree) CPU(pid int) (sum time.Duration) {
+	for _, child := range t[pid] {
+		sum += child.CPU + t.CPU(child.PID)
+	}
+	return sum
+}
+
+// Worker is the process that does the work of pid: of a shell that waits for its only
+// child, that child.
+func (t Tree) Worker(pid int) int {
+	for Sleep(pid) == "do_wait" && len(t[pid]) == 1 {
+		pid = t[pid][0].PID
+	}
+	return pid
+}
+
+// Sleep is where in the kernel a process sleeps; empty: it does not, or the kernel does
+// not tell.
+func Sleep(pid int) string {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan")
+	if string(text) == "0" {
+		return ""
+	}
+	return string(text)
+}
+
+// AwaitEnd waits until a child has ended, and returns its number without reaping it, so
+// that /proc still tells of it.
+func AwaitEnd() (pid int, err error) {
+	// si_pid stands behind three ints and, where pointers have eight bytes, padding
+	// (siginfo_t, include/uapi/asm-generic/siginfo.h).
+	const offset = 12 + 4*(unsafe.Sizeof(uintptr(0))/8)
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		return 0, err
+	}
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), offset))), nil
+}
+
+// Children lists the children of this process; none if the kernel does not tell
+// (CONFIG_PROC_CHILDREN).
+func Children() (pids []int) {
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		for word := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// Variable is the value that a variable had when the program of a process began; empty
+// if it was not set or cannot be seen.
+func Variable(pid int, name string) string {
+	env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	for variable := range bytes.SplitSeq(env, []byte{0}) {
+		if value, ok := bytes.CutPrefix(variable, []byte(name+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
