@@ -78,7 +78,8 @@ func Sleep(pid int) string {
 	if string(text) == "0" {
 		return ""
 	}
-	return string(text)
+	name, _, _ := strings.Cut(string(text), ".") // what follows is the compiler's
+	return name
 }
 
 // AwaitEnd waits until a child has ended, and returns its number without reaping it, so
