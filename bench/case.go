@@ -21,6 +21,7 @@ type testCase struct {
 	hydra  []string
 	self   bool // the words of hydra are for our own program too: what a part of it costs
 	ours   []string
+	feed   int64    // bytes of standard input; the words of hydra are then a whole command
 	floor  []string // arguments of our floor; nil: there is none
 	warm   bool     // cases before it have filled all caches
 	rounds rounds
@@ -33,8 +34,8 @@ type rounds struct {
 }
 
 // cases are all comparisons on hosts of that list, the most important ones with the
-// most time. Together they take less than three minutes on two cores.
-func cases(names string) []testCase {
+// most time. Together they take some four minutes on two cores.
+func cases(self, names string) []testCase {
 	all := strings.Split(names, ",")
 	var list []testCase
 	for _, n := range []int{1, 8, manyHosts} {
@@ -53,10 +54,11 @@ func cases(names string) []testCase {
 	list = append(list, claims)
 	// As many ranks that wait by spinning take 20 s on two cores, whoever starts them.
 	list[5].warm, list[5].rounds = true, rounds{1, 1, 0}
-	return append(list,
+	list = append(list,
 		here("true", "/bin/true", 1, rounds{20, 100, 5 * time.Second}),
 		here("true", "/bin/true", 256, rounds{7, 20, 12 * time.Second}),
 		here("hello", hello, 8, rounds{5, 20, 10 * time.Second}))
+	return append(list, streamCases(self, names)...)
 }
 
 // onHosts is one rank on each host, over SSH. Ours are not bound: all hosts are this
@@ -99,6 +101,9 @@ func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
 	}
 	if c.self {
 		sides[1][0] = b.ours
+	}
+	if c.feed > 0 {
+		c.fed(b.self, sides)
 	}
 	if c.floor == nil {
 		sides = sides[:2]

@@ -47,6 +47,10 @@ func main() {
 			os.Exit(meter(os.Args[2:]))
 		case floorArg:
 			os.Exit(floor(os.Args[2:]))
+		case linesArg:
+			os.Exit(writeLines(os.Args[2]))
+		case feedArg:
+			os.Exit(feed(os.Args[2], os.Args[3:]))
 		}
 	}
 	var b bench
@@ -90,7 +94,7 @@ func (b *bench) run(ctx context.Context, only string) error {
 		return err
 	}
 	fmt.Print(planTable(rows))
-	if !slices.ContainsFunc(cases(strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) }) {
+	if !slices.ContainsFunc(cases(b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) }) {
 		return nil
 	}
 	return b.compare(ctx, only)
@@ -109,7 +113,7 @@ func (b *bench) compare(ctx context.Context, only string) error {
 	defer b.field.Down()
 	fmt.Print("\n", machine(b.field.Kind), "\n")
 	var rows []row
-	for _, c := range cases(b.field.Names()) {
+	for _, c := range cases(b.self, b.field.Names()) {
 		if !strings.Contains(c.name, only) {
 			continue
 		}

@@ -96,6 +96,9 @@ var goals = []goal{
 	{"claims, 64 hosts, to none", "wall", wall, 1.05},
 	{"true, local, 1 rank", "wall", wall, 1},
 	{"true, local, 256 ranks", "wall", wall, 1},
+	{"output, 4 local ranks", "wall", wall, 2},
+	{"output -l, 4 local ranks", "wall", wall, 0.3},
+	{"output -l, 8 hosts", "wall", wall, 0.6},
 }
 
 // verdicts hold the rows against the goals.
