@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A step of a Lines test: a piece of a rank, or with flush or end that.
@@ -98,5 +99,53 @@ func TestLinesAreNeverTorn(t *testing.T) {
 			}
 			next[rank]++
 		}
+	}
+}
+
+// IO-8: an unfinished line shows after a while if nobody else wrote, and not before.
+func TestPromptsShow(t *testing.T) {
+	l := NewLines(nil)
+	now := time.Unix(0, 0)
+	tick := func(after time.Duration) (text string, wants bool) {
+		now = now.Add(after)
+		var out chunks
+		next, err := l.Tick(&out, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out.bytes()), !next.IsZero()
+	}
+	var out chunks
+	l.Add(&out, 3, []byte("name? "))
+	for _, step := range []struct {
+		after time.Duration
+		say   string // by rank 4
+		want  string
+		wants bool
+	}{
+		{0, "", "", true},
+		{holdTime - 1, "", "", true},
+		{0, "a line\n", "", true}, // somebody else writes: once more
+		{holdTime - 1, "", "", true},
+		{1, "", "name? ", false},
+	} {
+		if step.say != "" {
+			l.Add(&out, 4, []byte(step.say))
+		}
+		if text, wants := tick(step.after); text != step.want || wants != step.wants {
+			t.Errorf("after %v and %q: %q, %v", step.after, step.say, text, wants)
+		}
+	}
+	l.Add(&out, 3, []byte("half"))
+	l.Add(&out, 4, []byte("half"))
+	tick(0)
+	if text, wants := tick(time.Hour); text != "" || wants {
+		t.Errorf("of two unfinished lines %q is shown", text)
+	}
+	l = NewLines(nil)
+	l.Raw = true
+	out = chunks{}
+	if l.Add(&out, 3, []byte("now")); string(out.bytes()) != "now" {
+		t.Error("--unbuffered waits")
 	}
 }
