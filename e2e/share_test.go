@@ -39,7 +39,9 @@ func (b *bed) hold(t *testing.T, args ...string) holder {
 	t.Helper()
 	r, w := io.Pipe()
 	const script = `grep Cpus_allowed_list: /proc/self/status; exec cat`
-	return holder{b.start(t, job{args: append(args, "sh", "-c", script), stdin: r}), w}
+	h := holder{b.start(t, job{args: append(args, "sh", "-c", script), stdin: r}), w}
+	t.Cleanup(func() { w.Close() }) // or who waits for a killed one would wait for its input
+	return h
 }
 
 // cpus waits until a rank has told its CPUs.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,15 +36,25 @@ type clerk struct {
 
 	book  *ledger.Book // nil: not opened yet
 	gate  *ledger.Gate
+	due   *time.Timer // when the gate has been shut for too long
 	held  *ledger.Held
 	place *ledger.Place
 	turn  func()      // ends the wait for our turn
-	heard *time.Timer // runs out when nobody waits any more
+	quiet *time.Timer // runs out when nobody waits any more
 	last  wire.Queued // what mpiexec was told
+
+	heard    atomic.Int64  // when mpiexec last said that it waits, in ns since began
+	began    time.Time     // of this session
+	gateMost time.Duration // how long the gate may be shut
 }
 
+// gateMost is how long one request may decide: longer than nodes may take to answer, and
+// shorter than others wait for the gate. An mpiexec that was stopped just then must not
+// keep everybody else waiting, and no claim is less safe without the gate.
+const gateMost = 20 * time.Second
+
 func newClerk(s *session) *clerk {
-	c := &clerk{s: s, tasks: make(chan func(), 16), done: make(chan struct{})}
+	c := &clerk{s: s, tasks: make(chan func(), 16), done: make(chan struct{}), began: time.Now(), gateMost: gateMost}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(c.done)
@@ -98,7 +109,7 @@ func (c *clerk) survey(m *wire.Survey) {
 	if err != nil {
 		answer.Notice = err.Error()
 	}
-	answer.Use = ledger.Use(unrelated(claims, m.Inside), nil)
+	answer.Use = ledger.Use(unrelated(claims, m.Inside, os.Geteuid()), nil)
 	c.s.conn.Send(answer)
 }
 
@@ -111,17 +122,18 @@ func (c *clerk) claims(dir string) ([]job.Claim, error) {
 }
 
 // unrelated are the claims of jobs inside of which we are not: a rank's own launch may
-// use what the rank has.
-func unrelated(claims []job.Claim, inside job.ID) []job.Claim {
+// use what the rank has. Whose rank we are, our environment says, and it could say
+// anything: jobs of other users are never ours.
+func unrelated(claims []job.Claim, inside job.ID, uid int) []job.Claim {
 	outer := make(map[job.ID]bool)
 	for id := inside; id != "" && !outer[id]; {
 		outer[id] = true
-		i := slices.IndexFunc(claims, func(c job.Claim) bool { return c.Job == id })
+		i := slices.IndexFunc(claims, func(c job.Claim) bool { return c.Job == id && c.UID == uid })
 		if id = ""; i >= 0 {
 			id = claims[i].Inside
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(claims), func(c job.Claim) bool { return outer[c.Job] })
+	return slices.DeleteFunc(slices.Clone(claims), func(c job.Claim) bool { return c.UID == uid && outer[c.Job] })
 }
 
 // A takenError says who was faster.
@@ -130,12 +142,12 @@ type takenError struct{ reason string }
 func (e *takenError) Error() string { return e.reason }
 
 // claim enters the job in the ledger. The error is that of somebody faster; where the
-// ledger cannot be used, which the survey has told, the job goes on without a claim.
-func (c *clerk) claim(m *wire.Prepare) *takenError {
+// ledger cannot be used, the job goes on without a claim, and notice says why.
+func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	c.release()
 	book, err := c.open(m.Ledger)
 	if err != nil {
-		return nil
+		return nil, err.Error()
 	}
 	claim := m.Claim
 	claim.UID = os.Geteuid() // not the launcher's: the login may be another user's
@@ -143,22 +155,21 @@ func (c *clerk) claim(m *wire.Prepare) *takenError {
 		claim.Ranks = append(claim.Ranks, job.Seat{Rank: r.Rank, CPUs: r.Held})
 	}
 	c.held, err = book.Take(c.ctx, claim, func(others []job.Claim) error { return conflict(m, claim, others) })
-	var taken *takenError
-	if errors.As(err, &taken) {
-		return taken
-	}
-	if err != nil {
-		c.s.log.Warn().Err(err).Msg("no claim: other jobs may use the same CPUs")
-	} else if c.held.Warning != nil {
+	switch {
+	case errors.As(err, &taken):
+		return taken, ""
+	case err != nil:
+		return nil, err.Error()
+	case c.held.Warning != nil:
 		c.s.log.Info().Err(c.held.Warning).Msg("claimed without the registry lock")
 	}
-	return nil
+	return nil, ""
 }
 
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
 // 11), against what they hold now.
 func conflict(m *wire.Prepare, mine job.Claim, others []job.Claim) error {
-	others = unrelated(others, mine.Inside)
+	others = unrelated(others, mine.Inside, mine.UID)
 	use := ledger.Use(others, nil)
 	switch {
 	case use.Taken:
@@ -200,9 +211,14 @@ func (c *clerk) enter(m *wire.Gate) {
 		c.gate, err = book.Gate(c.ctx)
 	}
 	if err == nil {
+		c.due = time.AfterFunc(c.gateMost, func() { c.do(c.ungate) })
 		err = c.gate.Warning
 	}
-	if err != nil {
+	var unusable *ledger.UnusableError
+	switch {
+	case errors.As(err, &unusable):
+		answer.Notice = unusable.Error() // in the words of the survey and of the claim
+	case err != nil:
 		answer.Notice = err.Error()
 	}
 	if book != nil {
@@ -213,6 +229,7 @@ func (c *clerk) enter(m *wire.Gate) {
 
 func (c *clerk) ungate() {
 	if c.gate != nil {
+		c.due.Stop()
 		c.gate.Open()
 		c.gate = nil
 	}
@@ -242,7 +259,8 @@ func (c *clerk) enqueue(m *wire.Enqueue) {
 		c.s.conn.Send(&wire.Queued{Err: err.Error()})
 		return
 	}
-	c.heard = time.AfterFunc(wire.PingPatience, func() { c.do(c.expire) })
+	c.hear()
+	c.quiet = time.AfterFunc(wire.PingPatience, func() { c.do(c.expire) })
 	c.last = wire.Queued{Ahead: -1}
 	c.tellPosition()
 	c.awaitTurn()
@@ -281,25 +299,26 @@ func (c *clerk) tellPosition() {
 	}
 }
 
-// ping notes that somebody still waits.
-func (c *clerk) ping() {
-	if c.place != nil {
-		c.heard.Reset(wire.PingPatience)
-		c.tellPosition()
-	}
-}
+// hear notes that somebody still waits. The session calls it, since the clerk himself may
+// be waiting for the gate.
+func (c *clerk) hear() { c.heard.Store(int64(time.Since(c.began))) }
 
 // expire gives a place up for which nobody seems to wait: it stops all others.
 func (c *clerk) expire() {
-	if c.place != nil {
-		c.dequeue()
-		c.s.conn.Send(&wire.Queued{Err: fmt.Sprintf("no sign of life for %v", wire.PingPatience)})
+	if c.place == nil {
+		return
 	}
+	if left := wire.PingPatience - time.Since(c.began.Add(time.Duration(c.heard.Load()))); left > 0 {
+		c.quiet.Reset(left)
+		return
+	}
+	c.dequeue()
+	c.s.conn.Send(&wire.Queued{Err: fmt.Sprintf("no sign of life for %v", wire.PingPatience)})
 }
 
 func (c *clerk) dequeue() {
 	if c.place != nil {
-		c.heard.Stop()
+		c.quiet.Stop()
 		c.turn()
 		c.place.Leave()
 		c.place = nil
@@ -346,15 +365,30 @@ func (c *clerk) alert(m *wire.Alert) {
 	c.s.conn.Send(answer)
 }
 
+// mayStrike reports whether a user's signal is for a job here. Others can make claims in the
+// name of his job as well.
+func mayStrike(claims []job.Claim, id job.ID, uid int) (here bool, err error) {
+	other := -1
+	for _, c := range claims {
+		switch {
+		case c.Job != id:
+		case c.UID == uid || uid == 0:
+			return true, nil
+		default:
+			other = c.UID
+		}
+	}
+	if other >= 0 {
+		err = fmt.Errorf("job %s belongs to another user (uid %d)", id, other)
+	}
+	return false, err
+}
+
 // strike finds the ranks of a job by what their environment says, and signals the process
 // group of each (SIG-6).
 func strike(claims []job.Claim, id job.ID, number unix.Signal) (ranks int, err error) {
-	i := slices.IndexFunc(claims, func(c job.Claim) bool { return c.Job == id })
-	switch {
-	case i < 0:
-		return 0, nil // it has none here
-	case claims[i].UID != os.Geteuid() && os.Geteuid() != 0:
-		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", id, claims[i].UID)
+	if here, err := mayStrike(claims, id, os.Geteuid()); !here {
+		return 0, err
 	}
 	marked := proc.Marked("MPIEXEC_JOBID=" + string(id))
 	for _, pid := range marked {

@@ -3,32 +3,88 @@
 package helper
 
 import (
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"remshell/job"
+	"remshell/ledger"
 	"remshell/wire"
 )
 
 // A launch from inside a rank may use what the jobs around it hold, and nothing else.
 func TestUnrelatedClaims(t *testing.T) {
 	claims := []job.Claim{{Job: "outer"}, {Job: "middle", Inside: "outer"}, {Job: "other"}, {Job: "sister", Inside: "outer"},
-		{Job: "loop", Inside: "loop"}}
+		{Job: "loop", Inside: "loop"}, {Job: "his", UID: 1}}
 	for inside, want := range map[job.ID]string{
-		"":       "outer middle other sister loop",
-		"outer":  "middle other sister loop",
-		"middle": "other sister loop",
-		"loop":   "outer middle other sister",
-		"gone":   "outer middle other sister loop",
+		"":       "outer middle other sister loop his",
+		"outer":  "middle other sister loop his",
+		"middle": "other sister loop his",
+		"loop":   "outer middle other sister his",
+		"gone":   "outer middle other sister loop his",
+		"his":    "outer middle other sister loop his", // as anybody could say
 	} {
 		var left []string
-		for _, c := range unrelated(claims, inside) {
+		for _, c := range unrelated(claims, inside, 0) {
 			left = append(left, string(c.Job))
 		}
 		if got := strings.Join(left, " "); got != want {
 			t.Errorf("inside %q: %s, want %s", inside, got, want)
 		}
+	}
+}
+
+// Nobody can keep a user from his own job by a claim in its name.
+func TestMayStrike(t *testing.T) {
+	claims := []job.Claim{{Job: "a", UID: 7}, {Job: "a", UID: 5}, {Job: "b", UID: 7}}
+	for _, test := range []struct {
+		id   job.ID
+		uid  int
+		here bool
+		err  string
+	}{
+		{"a", 5, true, ""},
+		{"b", 0, true, ""},
+		{"b", 5, false, "job b belongs to another user (uid 7)"},
+		{"c", 5, false, ""},
+	} {
+		here, err := mayStrike(claims, test.id, test.uid)
+		if here != test.here || (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
+			t.Errorf("%s by %d: %v, %v", test.id, test.uid, here, err)
+		}
+	}
+}
+
+// An mpiexec that was stopped while the gate was shut keeps nobody else waiting for long.
+func TestTheGateOpensByItself(t *testing.T) {
+	here, there := net.Pipe()
+	said := wire.NewConn(here)
+	defer said.Abandon()
+	dir := t.TempDir()
+	s := newSession(wire.NewConn(there), System{Root: os.DirFS("/")})
+	defer s.clerk.close()
+	s.clerk.gateMost = 30 * time.Millisecond
+	s.frame(&wire.Gate{Ledger: dir})
+	if m, err := said.Recv(); err != nil || m.(*wire.Gated).Notice != "" {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	other, err := ledger.Open(dir, identity(s.sys.Root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	gate, err := other.Gate(t.Context())
+	if err != nil || gate.Warning != nil {
+		t.Fatalf("%v, %v", err, gate.Warning)
+	}
+	gate.Open()
+	s.frame(&wire.Ungate{}) // late
+	s.frame(&wire.List{Ledger: dir})
+	if m, err := said.Recv(); err != nil || m.(*wire.Listed).Err != "" {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 

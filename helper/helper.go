@@ -173,12 +173,14 @@ type (
 		failed *startError // it does not run; only r is set then
 	}
 	claimedEvent struct { // by the clerk, unless somebody was faster
-		m     *wire.Prepare
-		taken *takenError
+		m      *wire.Prepare
+		taken  *takenError
+		notice string // why there is no claim
 	}
-	forkingEnded struct{}
-	guardDue     struct{}
-	reapedEvent  struct {
+	releasedEvent struct{}
+	forkingEnded  struct{}
+	guardDue      struct{}
+	reapedEvent   struct {
 		pid    int
 		group  int // of processes; 0: unknown
 		status unix.WaitStatus
@@ -267,6 +269,8 @@ func (s *session) step(event any) {
 		s.lose(fmt.Errorf("mpiexec has not been reachable for %v", e.silent))
 	case claimedEvent:
 		s.claimed(e)
+	case releasedEvent:
+		s.forget()
 	case forkedEvent:
 		s.forked(e)
 	case forkingEnded:
@@ -297,11 +301,17 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Ping:
 		s.book(m)
 	case *wire.Prepare:
-		s.clerk.do(func() { s.tell(claimedEvent{m, s.clerk.claim(m)}) })
+		s.clerk.do(func() {
+			taken, notice := s.clerk.claim(m)
+			s.tell(claimedEvent{m, taken, notice})
+		})
 	case *wire.Examine, *wire.Listen, *wire.Knock:
 		s.examiner.take(m)
-	case *wire.Release:
-		s.release()
+	case *wire.Release: // through the clerk as well, to keep its place behind a Prepare
+		s.clerk.do(func() {
+			s.clerk.release()
+			s.tell(releasedEvent{})
+		})
 	case *wire.Start:
 		s.start()
 	case *wire.Data:
@@ -331,6 +341,9 @@ func (s *session) frame(m wire.Message) {
 // book passes to the clerk what is about the ledger.
 func (s *session) book(m wire.Message) {
 	c := s.clerk
+	if _, ok := m.(*wire.Ping); ok {
+		c.hear()
+	}
 	c.do(func() {
 		switch m := m.(type) {
 		case *wire.Gate:
@@ -349,8 +362,8 @@ func (s *session) book(m wire.Message) {
 			c.list(m)
 		case *wire.Alert:
 			c.alert(m)
-		case *wire.Ping:
-			c.ping()
+		case *wire.Ping: // all that wait may have become more
+			c.tellPosition()
 		}
 	})
 }

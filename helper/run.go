@@ -25,23 +25,22 @@ func (s *session) claimed(e claimedEvent) {
 	case e.taken != nil:
 		s.conn.Send(&wire.Taken{Reason: e.taken.reason})
 	default:
-		s.accept(e.m)
+		s.accept(e.m, e.notice)
 	}
 }
 
-// release forgets a Prepare: the job was planned anew.
-func (s *session) release() {
+// forget drops a Prepare: the job was planned anew.
+func (s *session) forget() {
 	if s.running {
 		return
 	}
 	s.prepare, s.ranks, s.pmi = nil, nil, nil
 	clear(s.byRank)
-	s.clerk.do(s.clerk.release)
 }
 
 // accept prepares what can fail before anything starts: working directories,
 // programs, environments. The answer is Prepared or Refused.
-func (s *session) accept(m *wire.Prepare) {
+func (s *session) accept(m *wire.Prepare, notice string) {
 	s.prepare = m
 	s.started = time.Now()
 	s.oomKills = oomKills(s.sys.Root)
@@ -67,7 +66,7 @@ func (s *session) accept(m *wire.Prepare) {
 		s.watching = true
 		watchLink(s.sys, m.Silence, s)
 	}
-	s.conn.Send(&wire.Prepared{})
+	s.conn.Send(&wire.Prepared{Notice: notice})
 }
 
 // place finds the rank's directory, environment and program; the ranks of an app

@@ -383,11 +383,34 @@ func TestASignalWhileForkingReachesLaterRanks(t *testing.T) {
 	k.bye()
 }
 
+// A Release that follows a Prepare at once takes back that one, and not the next.
+func TestAReleaseKeepsItsPlace(t *testing.T) {
+	k := newTalk(t)
+	m := &wire.Prepare{Job: "test", Size: 1, Nodes: 1, Umask: -1, Ledger: t.TempDir(), Most: -1, Claim: job.Claim{Job: "test"},
+		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}}
+	for range 3 {
+		k.conn.Send(m)
+		k.conn.Send(&wire.Release{})
+	}
+	k.conn.Send(m)
+	for range 4 {
+		hear[*wire.Prepared](k)
+	}
+	k.conn.Send(&wire.List{Ledger: m.Ledger})
+	if claims := hear[*wire.Listed](k).Claims; len(claims) != 1 {
+		t.Errorf("claims %+v, want one", claims)
+	}
+	k.conn.Send(&wire.Start{})
+	hear[*wire.Started](k)
+	hear[*wire.Exited](k)
+	k.bye()
+}
+
 func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
 	s := newSession(wire.NewConn(there), System{Root: fs.FS(os.DirFS("/"))})
-	s.accept(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	s.accept(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}}, "")
 	s.forking, s.running = true, true
 	now := time.Now()
 	s.reaped(reapedEvent{pid: 1 << 30, at: now.Add(-time.Second)})

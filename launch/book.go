@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,15 +45,18 @@ type booking struct {
 	errs   map[string]error // of candidates that were not reached, by name
 	told   map[string]bool  // notices that were said
 	spot   spot
+	booked chan struct{} // closed when the job has its place, or shall have none
 
-	mustered bool               // the candidates were dialled, and are kept
-	retries  map[string]*redial // candidates that the head tries to reach again, by name
+	notices    map[string][]string // nodes without a usable ledger, by what is wrong with it
+	gateNotice string              // what is wrong with the gate
+	mustered   bool                // the candidates were dialled, and are kept
+	retries    map[string]*redial  // candidates that the head tries to reach again, by name
 }
 
 func newBooking(req job.Request, env Env, events *box) *booking {
 	f := &fleet{env: env, events: events, feed: newFeeder(env.In), account: newAccount()}
 	return &booking{req: req, env: env, events: events, fleet: f, errs: make(map[string]error), told: make(map[string]bool),
-		retries: make(map[string]*redial)}
+		booked: make(chan struct{}), notices: make(map[string][]string), retries: make(map[string]*redial)}
 }
 
 // conflicts is how often in a row another job may be faster (placement.md 6.4).
@@ -60,22 +65,33 @@ const conflicts = 5
 // book finds the job its place, and waits for it if it is to. The nodes of the plan are
 // prepared then, and have claimed what it gives them. Until startBy all ranks must run.
 func (b *booking) book(ctx context.Context) (p job.Plan, startBy time.Time, err error) {
+	defer close(b.booked)
+	var last *plan.Error // why the last attempt failed, of a request that waits
 	for {
 		b.refresh()
 		startBy = time.Now().Add(startLimit(b.req))
-		starting, done := context.WithDeadlineCause(ctx, startBy, lateError(b.req))
-		p, err = b.attempt(starting)
-		done()
+		p, err = b.attempt(ctx, startBy)
 		var failed *plan.Error
 		if !errors.As(err, &failed) || failed.Position == 0 {
 			break
 		}
-		if err := b.wait(ctx, failed); err != nil {
-			return job.Plan{}, startBy, err
+		last = failed
+		if b.spot.began.IsZero() {
+			b.spot.began = time.Now()
+			var done context.CancelFunc
+			ctx, done = b.patience(ctx)
+			defer done()
+		}
+		if err = b.wait(ctx, last); err != nil {
+			break
 		}
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		b.leaveQueue()
+	case errors.Is(err, errWaited):
+		last.Position, last.Text = 0, fmt.Sprintf("%s; waited %s", last.Text, clock(time.Since(b.spot.began)))
+		err = last
 	}
 	return p, startBy, err
 }
@@ -103,7 +119,10 @@ func (b *booking) refresh() {
 }
 
 // attempt is one decision, alone behind the gate.
-func (b *booking) attempt(ctx context.Context) (job.Plan, error) {
+func (b *booking) attempt(ctx context.Context, startBy time.Time) (job.Plan, error) {
+	ctx, done := context.WithDeadlineCause(ctx, startBy, lateError(b.req))
+	defer done()
+	defer b.tellNotices()
 	if !b.mustered {
 		if err := b.muster(ctx); err != nil {
 			return job.Plan{}, err
@@ -151,7 +170,6 @@ func (b *booking) outrun(taken *takenError) error {
 
 // survey asks all nodes what other jobs hold of them, and makes the snapshot.
 func (b *booking) survey(ctx context.Context) error {
-	notices := make(map[string][]string) // nodes by what is wrong with their ledgers
 	question := func(n *node) wire.Message {
 		m := &wire.Survey{Ledger: b.req.Queue.Ledger}
 		if n.def.Local {
@@ -160,24 +178,55 @@ func (b *booking) survey(ctx context.Context) error {
 		return m
 	}
 	candidates := slices.DeleteFunc(slices.Clone(b.fleet.all), func(n *node) bool { return !b.candidate(n) })
-	err := b.ask(ctx, candidates, question, func(n *node, m wire.Message) bool {
+	silent := make(map[*node]bool)
+	for _, n := range candidates {
+		silent[n] = true
+	}
+	patient, done := context.WithTimeout(ctx, b.probeTime())
+	err := b.ask(patient, candidates, question, func(n *node, m wire.Message) bool {
 		answer, ok := m.(*wire.Surveyed)
 		if ok {
+			delete(silent, n)
 			n.use, n.probe.Load = answer.Use, answer.Load
-			if answer.Notice != "" {
-				notices[answer.Notice] = append(notices[answer.Notice], n.def.Name)
-			}
+			b.notice(n, answer.Notice)
 		}
 		return ok
 	})
-	for notice, nodes := range notices {
-		b.sayOnce(fmt.Sprintf("%s: jobs there are not kept apart: %s", fold(nodes), notice))
+	done()
+	if err != nil && ctx.Err() == nil {
+		err = nil
+		for n := range silent {
+			b.hear(ended{n, fmt.Errorf("no answer in %v", b.probeTime())})
+		}
 	}
 	if err == nil {
 		err = b.lostCandidates()
 	}
 	b.look()
 	return err
+}
+
+// probeTime is how long a node may take to tell what others hold of it, while the gate is
+// shut for everybody (placement.md 6.4).
+func (b *booking) probeTime() time.Duration { return cmp.Or(b.env.Probe, 10*time.Second) }
+
+// notice notes what is wrong with a node's ledger; empty: nothing.
+func (b *booking) notice(n *node, text string) {
+	if text != "" && !slices.Contains(b.notices[text], n.def.Name) {
+		b.notices[text] = append(b.notices[text], n.def.Name)
+	}
+}
+
+// tellNotices says once what is wrong with ledgers, equal things of all nodes together.
+func (b *booking) tellNotices() {
+	for _, text := range slices.Sorted(maps.Keys(b.notices)) {
+		b.sayOnce(fmt.Sprintf("%s: jobs there are not kept apart: %s", fold(b.notices[text]), text))
+	}
+	if q, text := b.fleet.queue, b.gateNotice; q != nil && text != "" && !slices.Contains(b.notices[text], q.def.Name) {
+		b.sayOnce(q.def.Name + ": " + text)
+	}
+	clear(b.notices)
+	b.gateNotice = ""
 }
 
 // lostCandidates judges helpers that went away since they were reached.
@@ -189,7 +238,7 @@ func (b *booking) lostCandidates() error {
 	}
 	b.fleet.all = slices.DeleteFunc(b.fleet.all, func(n *node) bool { return n.lost != nil })
 	if failed := b.failures(); len(failed) > 0 && !b.req.Skip {
-		return &HostsError{failed, len(b.fleet.all) > 0}
+		return b.unreached(failed)
 	}
 	return nil
 }
@@ -234,6 +283,7 @@ func (b *booking) prepare(ctx context.Context, groups ...[]*node) error {
 			func(n *node, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.Prepared:
+					b.notice(n, m.Notice)
 				case *wire.Taken:
 					taken = &takenError{n.def.Name, m.Reason}
 				case *wire.Refused:
@@ -244,8 +294,8 @@ func (b *booking) prepare(ctx context.Context, groups ...[]*node) error {
 				return true
 			})
 		for _, n := range nodes {
-			if n.lost != nil {
-				refuse(n, &StartError{fmt.Sprintf("lost contact before the start (%s)", reasonOf(n.lost)), "", ExitInternal})
+			if n.lost != nil { // the next survey judges that
+				taken = &takenError{n.def.Name, "lost contact before the start"}
 			}
 		}
 		switch {

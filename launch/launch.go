@@ -57,6 +57,7 @@ type Env struct {
 	Log     zerolog.Logger
 	Greet   time.Duration                // for a helper's first words, once its host is reached
 	Silence time.Duration                // how long a link may be dead
+	Probe   time.Duration                // for a node to tell what jobs hold of it; zero: 10 s
 	Umask   int                          // negative: leave the nodes' own
 	Say     func(text string)            // a line for the user; must not wait
 	Seen    func(job.Snapshot)           // takes what the probes found; nil: nobody wants it
@@ -152,6 +153,7 @@ type node struct {
 	lost  error   // why its connection ended; nil: it has not
 
 	watched bool // it tells when claims change
+	beating bool // it is told, now and then, that we are here
 }
 
 // close ends all connections. A helper that is still at work takes it as the end

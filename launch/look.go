@@ -10,6 +10,7 @@ import (
 // them go. The options that only tell use it.
 func Look(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
 	err = visit(ctx, req, env, func(ctx context.Context, b *booking) error {
+		defer b.tellNotices()
 		if err := b.survey(ctx); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ func (b *booking) muster(ctx context.Context) error {
 		return whyUnmustered(ctx, failed)
 	}
 	if len(failed) > 0 && (!b.req.Skip || !slices.ContainsFunc(b.fleet.all, b.candidate)) {
-		return &HostsError{failed, len(b.fleet.all) > 0}
+		return b.unreached(failed)
 	}
 	return b.chooseQueue()
 }
@@ -99,6 +100,17 @@ func (b *booking) failures() (failed []job.Failure) {
 		}
 	}
 	return failed
+}
+
+// unreached is the end of an attempt that lacks hosts it cannot do without. Who waits
+// anyway waits for them to come back, too.
+func (b *booking) unreached(failed []job.Failure) error {
+	hosts := &HostsError{failed, len(b.fleet.all) > 0}
+	if b.spot.began.IsZero() {
+		return hosts
+	}
+	return &plan.Error{Code: unreachable, Text: strings.ReplaceAll(hosts.Error(), "\n", ", "), Position: b.spot.ahead + 1,
+		Way: "or start on the others: --skip-unreachable"}
 }
 
 // candidate reports whether a node may get ranks: the queue host need not.

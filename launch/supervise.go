@@ -152,6 +152,11 @@ func (f *fleet) translate(event any) []any {
 			f.showStates()
 		}
 		return nil
+	case redialed: // it came too late
+		if e.node != nil {
+			go e.node.conn.Close()
+		}
+		return nil
 	}
 	return []any{event}
 }

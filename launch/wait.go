@@ -2,9 +2,9 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"remshell/job"
@@ -27,7 +27,7 @@ type spot struct {
 	ahead, total int
 	lost         string    // why there is no place any more; empty: there is, or never was
 	news         bool      // something changed at a node
-	began        time.Time // of waiting; zero: this request does not wait
+	began        time.Time // of waiting; zero: it has not come to that
 	told         string    // the last line the user saw
 }
 
@@ -43,6 +43,12 @@ const (
 	rejoinMost  = 30 * time.Second
 )
 
+// errWaited is why a request ends that has waited for as long as it may.
+var errWaited = errors.New("the longest time to wait has passed")
+
+// unreachable is the code of a request that waits for hosts its user named.
+const unreachable = "unreachable"
+
 // A redial is a candidate that is down, while the request waits.
 type redial struct {
 	at    time.Time // of the next attempt
@@ -57,117 +63,13 @@ type redialed struct {
 	err  error
 }
 
-// chooseQueue finds the helper that keeps the queue: that of the queue host, or of the
-// first node where no cluster file names one.
-func (b *booking) chooseQueue() error {
-	f, host := b.fleet, b.req.Queue.Host
-	f.queue = nil
-	for _, n := range f.all {
-		keeps := host == nil && b.candidate(n) || host != nil && n.def.Same(*host)
-		if keeps && (f.queue == nil || n.def.ID < f.queue.def.ID) {
-			f.queue = n
-		}
+// patience is a context that ends when the request has waited for as long as it may, and
+// at the latest with the function that is returned.
+func (b *booking) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if limit := b.req.Limits.Wait; limit > 0 {
+		return context.WithDeadlineCause(ctx, b.spot.began.Add(limit), errWaited)
 	}
-	if f.queue != nil || host == nil {
-		return nil
-	}
-	why := "it was not reached"
-	if err := b.errs[host.Name]; err != nil {
-		why = reasonOf(err)
-	}
-	if !b.req.Queue.Required {
-		b.sayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): starting without regard to the queue", host.Name, why))
-		return nil
-	}
-	return queueUnreachable(host.Name, why)
-}
-
-func queueUnreachable(name, why string) error {
-	return &StartError{fmt.Sprintf("queue-unreachable: the queue host %s cannot be reached: %s", name, why),
-		"name another queueHost in the cluster file, or say queueRequired = false there", ExitInternal}
-}
-
-// enter waits for the gate of the queue, and learns how many requests are before us.
-func (b *booking) enter(ctx context.Context) error {
-	q := b.fleet.queue
-	if q == nil {
-		return nil
-	}
-	err := b.ask(ctx, []*node{q}, func(*node) wire.Message { return &wire.Gate{Ledger: b.req.Queue.Ledger} },
-		func(_ *node, m wire.Message) bool {
-			gated, ok := m.(*wire.Gated)
-			if ok {
-				b.snap.Ahead = gated.Ahead
-				if gated.Notice != "" {
-					b.sayOnce(q.def.Name + ": " + gated.Notice)
-				}
-			}
-			return ok
-		})
-	if err == nil && q.lost != nil && !b.req.Wait {
-		return queueUnreachable(q.def.Name, reasonOf(q.lost))
-	}
-	return err
-}
-
-// ungate lets others decide.
-func (b *booking) ungate() {
-	if q := b.fleet.queue; q != nil {
-		q.conn.Send(&wire.Ungate{})
-	}
-}
-
-// countWaiting learns how many requests wait, without the gate.
-func (b *booking) countWaiting(ctx context.Context) error {
-	q := b.fleet.queue
-	if q == nil {
-		return nil
-	}
-	return b.ask(ctx, []*node{q}, func(*node) wire.Message { return &wire.List{Ledger: b.req.Queue.Ledger} },
-		func(_ *node, m wire.Message) bool {
-			listed, ok := m.(*wire.Listed)
-			if ok {
-				b.snap.Ahead = len(listed.Tickets)
-			}
-			return ok
-		})
-}
-
-// keepTurn takes a place in the queue, still behind the gate, for a request whose
-// attempt says that it is to wait. It returns the error of the attempt, or its own.
-func (b *booking) keepTurn(ctx context.Context, failed error) error {
-	e, _ := failed.(*plan.Error)
-	if e == nil || e.Position == 0 || b.spot.held {
-		return failed
-	}
-	if b.fleet.queue == nil {
-		return queueUnreachable("", "there is none")
-	}
-	if err := b.join(ctx); err != nil {
-		return err
-	}
-	return failed
-}
-
-// join takes a place at the end of the queue.
-func (b *booking) join(ctx context.Context) error {
-	t := job.Ticket{Job: b.req.Job, UID: b.req.User.UID, User: b.req.User.Name, From: b.req.Queue.From,
-		Since: time.Now(), Summary: command(b.req)}
-	for _, app := range b.req.Apps {
-		t.Size += app.N
-	}
-	err := b.ask(ctx, []*node{b.fleet.queue}, func(*node) wire.Message { return &wire.Enqueue{Ledger: b.req.Queue.Ledger, Ticket: t} },
-		func(n *node, m wire.Message) bool {
-			if _, ok := m.(*wire.Queued); !ok {
-				return false
-			}
-			b.hear(said{n, m})
-			return true
-		})
-	if err == nil && !b.spot.held {
-		return queueUnreachable(b.fleet.queue.def.Name, b.spot.lost)
-	}
-	return err
+	return context.WithCancel(ctx)
 }
 
 // wait returns when another attempt is worth while: when the request has come to the
@@ -175,20 +77,13 @@ func (b *booking) join(ctx context.Context) error {
 func (b *booking) wait(ctx context.Context, failed *plan.Error) error {
 	q := &b.spot
 	now := time.Now()
-	if q.began.IsZero() {
-		q.began = now
-	}
 	retry := now.Add(tryAnyway + rand.N(tryJitter))
 	calm := now.Add(tryAgain)
-	ping := now.Add(wire.PingEvery)
 	behind := false
 	for ctx.Err() == nil {
 		now = time.Now()
 		b.tell(failed, now)
 		switch {
-		case b.req.Limits.Wait > 0 && now.Sub(q.began) >= b.req.Limits.Wait:
-			failed.Position, failed.Text = 0, fmt.Sprintf("%s; waited %s", failed.Text, clock(now.Sub(q.began)))
-			return failed
 		case !q.held || b.fleet.queue.lost != nil:
 			if err := b.rejoin(ctx); err != nil {
 				return err
@@ -196,7 +91,7 @@ func (b *booking) wait(ctx context.Context, failed *plan.Error) error {
 		case q.ahead > 0:
 			behind = true
 			b.scatter()
-		case behind || q.news && now.After(calm) || now.After(retry):
+		case behind || q.news && !now.Before(calm) || !now.Before(retry):
 			q.news = false
 			return nil
 		default:
@@ -205,11 +100,7 @@ func (b *booking) wait(ctx context.Context, failed *plan.Error) error {
 		if q.news {
 			retry = calm
 		}
-		if now.After(ping) {
-			b.fleet.queue.conn.Send(&wire.Ping{})
-			ping = now.Add(wire.PingEvery)
-		}
-		for _, event := range b.events.take(ctx, b.wake(now, ping, retry)) {
+		for _, event := range b.events.take(ctx, b.wake(now, retry)) {
 			b.hear(event)
 		}
 	}
@@ -217,8 +108,8 @@ func (b *booking) wait(ctx context.Context, failed *plan.Error) error {
 }
 
 // wake is when a waiting request has something to do though nothing happened.
-func (b *booking) wake(now, ping, retry time.Time) time.Time {
-	next := ping
+func (b *booking) wake(now, retry time.Time) time.Time {
+	next := now.Add(tryAnyway)
 	earlier := func(t time.Time) {
 		if t.Before(next) {
 			next = t
@@ -226,9 +117,6 @@ func (b *booking) wake(now, ping, retry time.Time) time.Time {
 	}
 	if b.spot.told == "" {
 		earlier(b.spot.began.Add(tellAfter))
-	}
-	if limit := b.req.Limits.Wait; limit > 0 {
-		earlier(b.spot.began.Add(limit))
 	}
 	if b.spot.ahead == 0 {
 		earlier(retry)
@@ -248,8 +136,11 @@ func (b *booking) tell(failed *plan.Error, now time.Time) {
 		return
 	}
 	why := failed.Code
-	if failed.Wanted > 0 {
+	switch {
+	case failed.Wanted > 0:
 		why += fmt.Sprintf(": %d wanted, %d free", failed.Wanted, failed.Free)
+	case why == unreachable:
+		why += ": " + failed.Text
 	}
 	text := fmt.Sprintf("waiting for resources, position %d of %d (%s)", q.ahead+1, max(q.total, q.ahead+1), why)
 	if text != q.told {
@@ -263,6 +154,7 @@ func (b *booking) hear(event any) {
 	switch e := event.(type) {
 	case ended:
 		e.from.lost = e.err
+		go e.from.conn.Close()
 		b.spot.news = true
 	case redialed:
 		b.redialed(e)
@@ -337,60 +229,13 @@ func (b *booking) redialed(e redialed) {
 	b.spot.news = true
 }
 
-// rejoin goes to the end of the queue when the place was lost.
-func (b *booking) rejoin(ctx context.Context) error {
-	q := b.fleet.queue
-	why := b.spot.lost
-	if q.lost != nil {
-		why = fmt.Sprintf("lost contact with %s (%s)", q.def.Name, reasonOf(q.lost))
-	}
-	b.env.Say(fmt.Sprintf("lost the place in the queue: %s; queueing again at the end", why))
-	b.spot.held = false
-	for delay := rejoinFirst; q.lost != nil; delay = min(2*delay, rejoinMost) {
-		n, err := reachNode(ctx, q.def, b.env)
-		if err == nil {
-			b.replaceQueue(n)
-			break
-		}
-		if err := b.rest(ctx, delay); err != nil {
-			return err
-		}
-	}
-	if err := b.join(ctx); err != nil && b.fleet.queue.lost == nil {
-		return err
-	}
-	return context.Cause(ctx)
-}
-
-// replaceQueue takes a new helper of the queue host.
-func (b *booking) replaceQueue(n *node) {
-	b.fleet.all = slices.DeleteFunc(b.fleet.all, func(old *node) bool { return old == b.fleet.queue })
-	b.fleet.all = append(b.fleet.all, n)
-	b.fleet.queue = n
-	delete(b.errs, n.def.Name)
-	go b.fleet.read(n)
-}
-
 // rest waits, and hears meanwhile what is said.
 func (b *booking) rest(ctx context.Context, d time.Duration) error {
 	until := time.Now().Add(d)
-	if limit := b.req.Limits.Wait; limit > 0 && b.spot.began.Add(limit).Before(until) {
-		until = b.spot.began.Add(limit)
-	}
 	for time.Now().Before(until) && ctx.Err() == nil {
 		for _, event := range b.events.take(ctx, until) {
 			b.hear(event)
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// leaveQueue gives the place up: the job has its nodes.
-func (b *booking) leaveQueue() {
-	if b.spot.held {
-		b.fleet.queue.conn.Send(&wire.Dequeue{})
-	}
-	if b.spot.told != "" {
-		b.env.Say("starting now, waited " + clock(time.Since(b.spot.began)))
-	}
 }

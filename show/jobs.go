@@ -58,15 +58,19 @@ type waiter struct {
 // node's claim counts once.
 func NewLedger(pages []job.Page, now time.Time) Ledger {
 	l := Ledger{now: now}
-	at := make(map[job.ID]int)
+	type key struct { // others can make claims in the name of a job
+		id  job.ID
+		uid int
+	}
+	at := make(map[key]int)
 	for _, p := range pages {
 		if p.Queue {
 			l.queue = p.Tickets
 		}
 		for _, c := range p.Claims {
-			i, known := at[c.Job]
+			i, known := at[key{c.Job, c.UID}]
 			if !known {
-				i, at[c.Job] = len(l.jobs), len(l.jobs)
+				i, at[key{c.Job, c.UID}] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
 					Ranks: c.Size, Exclusive: c.Exclusive, From: c.From, Command: c.Command, Missing: c.Nodes})
 			}
@@ -157,21 +161,27 @@ func (l Ledger) waiters() []waiter {
 	return waiters
 }
 
-// Status tells all of one job, be it running or waiting; false if there is none.
+// Status tells all of one job, be it running or waiting; false if there is none. Another
+// user may have given his the same name; then both are told.
 func (l Ledger) Status(id job.ID) (string, bool) {
+	var texts []string
 	for _, w := range l.waiters() {
 		if w.Job == id {
-			return fmt.Sprintf("job      %s waits, position %d of %d\nuser     %s\nfor      %s\nfrom     %s\ncommand  %s\n",
-				id, w.Position, len(l.queue), user(w.User, w.UID), l.age(w.Since), w.From, w.Summary), true
+			texts = append(texts, fmt.Sprintf("job      %s waits, position %d of %d\nuser     %s\nfor      %s\nfrom     %s\ncommand  %s\n",
+				id, w.Position, len(l.queue), user(w.User, w.UID), l.age(w.Since), w.From, w.Summary))
 		}
 	}
-	i := slices.IndexFunc(l.jobs, func(j liveJob) bool { return j.Job == id })
-	if i < 0 {
-		return "", false
+	for i := range l.jobs {
+		if l.jobs[i].Job == id {
+			texts = append(texts, l.jobs[i].status(l))
+		}
 	}
-	j := &l.jobs[i]
+	return strings.Join(texts, "\n"), len(texts) > 0
+}
+
+func (j *liveJob) status(l Ledger) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job      %s runs%s\nuser     %s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", id, j.traits(),
+	fmt.Fprintf(&b, "job      %s runs%s\nuser     %s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", j.Job, j.traits(),
 		user(j.User, j.UID), l.age(j.Since), j.Since.Format(time.RFC3339), j.From, j.Command)
 	t := table{indent: "  "}
 	for _, n := range j.Nodes {
@@ -181,7 +191,7 @@ func (l Ledger) Status(id job.ID) (string, bool) {
 	if j.Missing > 0 {
 		fmt.Fprintf(&b, "  and %s, not asked\n", counted(j.Missing, "more node"))
 	}
-	return b.String(), true
+	return b.String()
 }
 
 func (j *liveJob) traits() string {

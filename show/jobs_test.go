@@ -3,6 +3,7 @@ package show
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,17 @@ func TestJobs(t *testing.T) {
 	}
 	if text, found := l.Status("65a"); found {
 		t.Errorf("a part of a name is no name: %q", text)
+	}
+}
+
+// A claim of somebody else in the name of a job is not mixed with those of its user.
+func TestTheSameNameOfTwoUsers(t *testing.T) {
+	all, now := pages()
+	all[2].Claims = append(all[2].Claims, job.Claim{Job: "65a-1", UID: 1002, User: "ann", Node: "n1", Nodes: 1, Size: 1,
+		Since: now.Add(-2 * time.Hour), Command: "forged"})
+	text, _ := NewLedger(all, now).Status("65a-1")
+	if !strings.Contains(text, "user     ann(1002)") || !strings.Contains(text, "command  ./solver -i case7\n  n1  ranks 0-1") {
+		t.Errorf("%s", text)
 	}
 }
 

@@ -169,7 +169,7 @@ func (m *Prepare) fields(c *codec) {
 	c.flag(&m.Children)
 }
 
-func (m *Prepared) fields(*codec) {}
+func (m *Prepared) fields(c *codec) { c.text(&m.Notice) }
 
 func (m *Refused) fields(c *codec) {
 	c.num(&m.Code)

@@ -133,8 +133,9 @@ type (
 		Children bool            // what ranks leave behind may stay
 	}
 
-	// Prepared says that everything that can fail before a start is done.
-	Prepared struct{}
+	// Prepared says that everything that can fail before a start is done. With Notice there
+	// is no claim: other jobs may use the same CPUs.
+	Prepared struct{ Notice string }
 
 	// Refused says why this node cannot take its ranks. Code is the exit code of
 	// cli.md section 7 that fits: 126, 127 or 125.

@@ -1,0 +1,444 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/plan"
+	"remshell/wire"
+)
+
+// A cast is helpers that do what a test wants, at the other ends of pipes, so that waiting
+// takes no time. What a node has no word for it answers as one of four idle cores would.
+type cast struct {
+	mu    sync.Mutex // guards what follows
+	heard map[string][]string
+	down  map[string]bool
+	conns map[string]*wire.Conn // the last one of each node
+
+	// play answers a message itself if it says so. It is called with the number of the
+	// node's connection, from 1, by one goroutine for each.
+	play  func(c *wire.Conn, node string, m wire.Message) bool
+	dials map[string]int
+}
+
+func newCast(play func(c *wire.Conn, node string, m wire.Message) bool) *cast {
+	return &cast{heard: make(map[string][]string), down: make(map[string]bool), conns: make(map[string]*wire.Conn),
+		play: play, dials: make(map[string]int)}
+}
+
+func (s *cast) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dials[def.Name]++
+	if s.down[def.Name] {
+		return nil, errors.New("connection refused")
+	}
+	here, there := net.Pipe()
+	c := wire.NewConn(there)
+	s.conns[def.Name] = c
+	go s.serve(def, c)
+	return here, nil
+}
+
+func (s *cast) serve(def job.NodeDef, c *wire.Conn) {
+	defer c.Abandon()
+	c.Announce(&wire.Hello{Version: wire.Version})
+	var cores []pin.Core
+	for cpu := range 4 {
+		cores = append(cores, pin.Core{CPUs: []int{cpu}})
+	}
+	c.Send(&wire.Node{Probe: job.Probe{Identity: def.Name, Topology: pin.Topology{Cores: cores}}})
+	for {
+		m, err := c.Recv()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.heard[def.Name] = append(s.heard[def.Name], strings.TrimPrefix(fmt.Sprintf("%T", m), "*wire."))
+		s.mu.Unlock()
+		if s.play != nil && s.play(c, def.Name, m) {
+			continue
+		}
+		switch m.(type) {
+		case *wire.Gate:
+			c.Send(&wire.Gated{})
+		case *wire.Survey:
+			c.Send(&wire.Surveyed{})
+		case *wire.Enqueue:
+			c.Send(&wire.Queued{Total: 1})
+		case *wire.Prepare:
+			c.Send(&wire.Prepared{})
+		}
+	}
+}
+
+// lose ends the connection of a node.
+func (s *cast) lose(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns[node].Abandon()
+}
+
+func (s *cast) setDown(node string, down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down[node] = down
+}
+
+// count is how often a node was told something.
+func (s *cast) count(node, message string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, m := range s.heard[node] {
+		if m == message {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *cast) dialed(node string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dials[node]
+}
+
+// busy is a node of which another job has all.
+var busy = &wire.Surveyed{Use: job.Use{Procs: 4, Seated: 4, Busy: []int{0, 1, 2, 3}}}
+
+// A try is a request on its way, with what its user reads.
+type try struct {
+	*booking
+	mu   sync.Mutex // guards said
+	said []string
+}
+
+// request asks for one rank on each node; those of a cluster have a name alone.
+func (s *cast) request(change func(*job.Request), nodes ...string) *try {
+	r := &try{}
+	req := job.Request{Job: "test", Apps: []job.App{{N: len(nodes), Argv: []string{"prog"}}}, Queue: job.Queue{Required: true}}
+	for i, name := range nodes {
+		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Slots: 1})
+	}
+	change(&req)
+	r.booking = newBooking(req, Env{Dialer: s, Greet: time.Minute, Say: func(text string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.said = append(r.said, text)
+	}}, newBox())
+	return r
+}
+
+// book finds the place and lets all helpers go.
+func (r *try) book(ctx context.Context) (job.Plan, error) {
+	p, _, err := r.booking.book(ctx)
+	for _, n := range r.fleet.all {
+		n.conn.Close()
+	}
+	synctest.Wait()
+	return p, err
+}
+
+func (r *try) lines() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.said, "\n")
+}
+
+func waiting(req *job.Request) { req.Wait = true }
+
+// While an attempt goes on, be it for long, the helper of the queue host hears that
+// somebody waits.
+func TestAWaiterIsHeardDuringAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gates := 0
+		s := newCast(nil)
+		s.play = func(c *wire.Conn, _ string, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Gate:
+				if gates++; gates == 2 { // others have the gate for long
+					time.AfterFunc(40*time.Second, func() { c.Send(&wire.Gated{}) })
+					return true
+				}
+			case *wire.Survey:
+				if gates == 1 {
+					c.Send(busy)
+					return true
+				}
+			}
+			return false
+		}
+		if _, err := s.request(waiting, "a").book(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if pings := s.count("a", "Ping"); pings < 8 {
+			t.Errorf("%d Pings in 40 s", pings)
+		}
+	})
+}
+
+// The longest time to wait holds for all that waiting can be about.
+func TestWaitingEndsInTime(t *testing.T) {
+	const limit = 30 * time.Second
+	limited := func(req *job.Request) { req.Wait, req.Limits.Wait = true, limit }
+	for _, test := range []struct {
+		name string
+		play func(s *cast, c *wire.Conn, m wire.Message) bool
+	}{
+		{"for a core", func(_ *cast, c *wire.Conn, m wire.Message) bool {
+			_, is := m.(*wire.Survey)
+			if is {
+				c.Send(busy)
+			}
+			return is
+		}},
+		{"for the queue host", func(s *cast, c *wire.Conn, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Survey:
+				c.Send(busy)
+				return true
+			case *wire.Watch:
+				s.setDown("a", true)
+				s.lose("a")
+			}
+			return false
+		}},
+		{"for the gate", func(s *cast, c *wire.Conn, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Survey:
+				c.Send(busy)
+				return true
+			case *wire.Gate:
+				return s.count("a", "Gate") > 1
+			}
+			return false
+		}},
+		{"behind others", func(s *cast, c *wire.Conn, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Gate:
+				c.Send(&wire.Gated{Ahead: 2})
+				return true
+			case *wire.Enqueue:
+				c.Send(&wire.Queued{Ahead: 2, Total: 3})
+				return true
+			}
+			return false
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCast(nil)
+			s.play = func(c *wire.Conn, _ string, m wire.Message) bool { return test.play(s, c, m) }
+			began := time.Now()
+			_, err := s.request(limited, "a").book(t.Context())
+			var failed *plan.Error
+			if !errors.As(err, &failed) || failed.Position != 0 || !strings.HasSuffix(failed.Text, "; waited 00:00:30") {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			if took := time.Since(began); took < limit || took > limit+3*time.Second {
+				t.Errorf("%s: it waited %v", test.name, took)
+			}
+			if n := s.dialed("a"); n > 10 {
+				t.Errorf("%s: dialed %d times", test.name, n)
+			}
+		})
+	}
+}
+
+// A host that goes away while its user waits is waited for, too: on a host the user named
+// he insists.
+func TestALostHostIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(nil)
+		free := false
+		s.play = func(c *wire.Conn, node string, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Survey:
+				if node == "a" && !free {
+					c.Send(busy)
+					return true
+				}
+			case *wire.Watch:
+				if node == "b" && s.dialed("b") == 1 {
+					s.setDown("b", true)
+					time.AfterFunc(3*time.Second, func() { s.lose("b") })
+					time.AfterFunc(30*time.Second, func() { free = true })
+					time.AfterFunc(5*time.Minute, func() { s.setDown("b", false) })
+				}
+			}
+			return false
+		}
+		began := time.Now()
+		r := s.request(waiting, "a", "b")
+		p, err := r.book(t.Context())
+		if err != nil || len(p.Nodes) != 2 {
+			t.Fatalf("%v, %+v", err, p.Nodes)
+		}
+		if took := time.Since(began); took < 5*time.Minute || took > 6*time.Minute+redialMost {
+			t.Errorf("started after %v, b was back after 5 min", took)
+		}
+		if want := "position 1 of 1 (unreachable: b: "; !strings.Contains(r.lines(), want) {
+			t.Errorf("said %q, want %q", r.lines(), want)
+		}
+	})
+}
+
+// A node that does not answer is as good as gone: the gate is shut for everybody meanwhile.
+func TestASilentNodeIsUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(func(_ *wire.Conn, node string, m wire.Message) bool {
+			_, survey := m.(*wire.Survey)
+			return survey && node == "b"
+		})
+		began := time.Now()
+		_, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context())
+		if err == nil || err.Error() != "b: lost contact before the start (no answer in 10s)" || time.Since(began) != 10*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		p, err := s.request(func(req *job.Request) { req.Skip, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
+		if err != nil || p.Nodes[0].Name != "a" {
+			t.Errorf("%v, %+v", err, p.Nodes)
+		}
+	})
+}
+
+// A node that is lost while it claims is like one that another job has taken: with leave to
+// skip it the job goes elsewhere.
+func TestANodeLostWhileItClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
+			_, prepare := m.(*wire.Prepare)
+			if prepare && node == "b" {
+				go c.Abandon()
+			}
+			return prepare && node == "b"
+		})
+		if _, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: lost contact before the start (") {
+			t.Errorf("%v", err)
+		}
+		if s.count("a", "Release") == 0 {
+			t.Error("a was not released")
+		}
+		p, err := s.request(func(req *job.Request) { req.Skip, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
+		if err != nil || p.Nodes[0].Name != "a" {
+			t.Errorf("%v, %+v", err, p.Nodes)
+		}
+	})
+}
+
+// The queue host may be lost before the gate opens.
+func TestTheQueueHostIsLostAtTheGate(t *testing.T) {
+	lost := func(c *wire.Conn, node string, m wire.Message) bool {
+		_, gate := m.(*wire.Gate)
+		if gate && node == "q" {
+			go c.Abandon()
+		}
+		return gate && node == "q"
+	}
+	host := &job.NodeDef{ID: 9, Name: "q"}
+	for _, test := range []struct {
+		name   string
+		change func(*job.Request)
+		want   string // of the error, or what is said
+	}{
+		{"required", func(req *job.Request) {}, "queue-unreachable: the queue host q cannot be reached: "},
+		{"not required", func(req *job.Request) { req.Queue.Required = false }, "starting without regard to the queue"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCast(lost)
+			r := s.request(func(req *job.Request) { req.Queue.Host = host; test.change(req) }, "a")
+			_, err := r.book(t.Context())
+			if text := fmt.Sprint(err, r.lines()); !strings.Contains(text, test.want) || (err == nil) != (test.name == "not required") {
+				t.Errorf("%s: %v, said %q; want %q", test.name, err, r.lines(), test.want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // who waits comes back to it
+		s := newCast(nil)
+		s.play = func(c *wire.Conn, node string, m wire.Message) bool { return s.dialed("q") == 1 && lost(c, node, m) }
+		r := s.request(func(req *job.Request) { req.Queue.Host, req.Wait = host, true }, "a")
+		if _, err := r.book(t.Context()); err != nil || s.count("q", "Enqueue") != 1 || s.count("q", "Dequeue") != 1 {
+			t.Errorf("%v, said %q; q heard %q", err, r.lines(), s.heard["q"])
+		}
+	})
+}
+
+// The cluster file may name another queue host, or one that is down, while a request waits.
+func TestTheQueueMoves(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		required bool
+		down     bool
+		want     string
+	}{
+		{"there", true, false, ""},
+		{"down", true, true, "queue-unreachable: the queue host q2 cannot be reached: "},
+		{"down, and not required", false, true, "queue-unreachable: the queue host q2 cannot be reached: "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCast(nil)
+			free := false
+			s.play = func(c *wire.Conn, node string, m wire.Message) bool {
+				_, survey := m.(*wire.Survey)
+				if survey && !free {
+					c.Send(busy)
+				}
+				return survey && !free
+			}
+			s.setDown("q2", test.down)
+			r := s.request(func(req *job.Request) {
+				req.Wait, req.Queue = true, job.Queue{Host: &job.NodeDef{ID: 8, Name: "q1"}, Required: test.required}
+			}, "a")
+			again := r.req
+			again.Queue.Host = &job.NodeDef{ID: 9, Name: "q2"}
+			asked := 0
+			r.env.Again = func() (job.Request, bool, error) { asked++; return again, asked == 2, nil }
+			time.AfterFunc(time.Minute, func() { free = true })
+			_, err := r.book(t.Context())
+			if got := fmt.Sprint(err); test.want != "" && !strings.HasPrefix(got, test.want) || test.want == "" && err != nil {
+				t.Errorf("%s: %v, want %q", test.name, err, test.want)
+			}
+			if moved := s.count("q1", "Dequeue") == 1 && s.count("q2", "Enqueue") == 1; !test.down && !moved {
+				t.Errorf("q1 heard %q, q2 %q", s.heard["q1"], s.heard["q2"])
+			}
+		})
+	}
+}
+
+// What is wrong with ledgers is said once, of all nodes together, whoever notices it first.
+func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
+	const full = "claims in /var/tmp: no space left on device"
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Gate:
+				c.Send(&wire.Gated{Notice: full})
+			case *wire.Prepare:
+				c.Send(&wire.Prepared{Notice: full})
+			default:
+				return false
+			}
+			return true
+		})
+		r := s.request(func(*job.Request) {}, "a", "b", "c")
+		if _, err := r.book(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(r.said)
+		if want := "a,b,c: jobs there are not kept apart: " + full; r.lines() != want {
+			t.Errorf("said %q, want %q", r.lines(), want)
+		}
+	})
+}
