@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,11 +263,11 @@ func TestWaitingEndsInTime(t *testing.T) {
 func TestALostHostIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCast(nil)
-		free := false
+		var free atomic.Bool
 		s.play = func(c *wire.Conn, node string, m wire.Message) bool {
 			switch m.(type) {
 			case *wire.Survey:
-				if node == "a" && !free {
+				if node == "a" && !free.Load() {
 					c.Send(busy)
 					return true
 				}
@@ -274,7 +275,7 @@ func TestALostHostIsWaitedFor(t *testing.T) {
 				if node == "b" && s.dialed("b") == 1 {
 					s.setDown("b", true)
 					time.AfterFunc(3*time.Second, func() { s.lose("b") })
-					time.AfterFunc(30*time.Second, func() { free = true })
+					time.AfterFunc(30*time.Second, func() { free.Store(true) })
 					time.AfterFunc(5*time.Minute, func() { s.setDown("b", false) })
 				}
 			}
@@ -389,13 +390,13 @@ func TestTheQueueMoves(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCast(nil)
-			free := false
+			var free atomic.Bool
 			s.play = func(c *wire.Conn, node string, m wire.Message) bool {
 				_, survey := m.(*wire.Survey)
-				if survey && !free {
+				if survey && !free.Load() {
 					c.Send(busy)
 				}
-				return survey && !free
+				return survey && !free.Load()
 			}
 			s.setDown("q2", test.down)
 			r := s.request(func(req *job.Request) {
@@ -405,7 +406,7 @@ func TestTheQueueMoves(t *testing.T) {
 			again.Queue.Host = &job.NodeDef{ID: 9, Name: "q2"}
 			asked := 0
 			r.env.Again = func() (job.Request, bool, error) { asked++; return again, asked == 2, nil }
-			time.AfterFunc(time.Minute, func() { free = true })
+			time.AfterFunc(time.Minute, func() { free.Store(true) })
 			_, err := r.book(t.Context())
 			if got := fmt.Sprint(err); test.want != "" && !strings.HasPrefix(got, test.want) || test.want == "" && err != nil {
 				t.Errorf("%s: %v, want %q", test.name, err, test.want)
