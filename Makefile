@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags='-s -w -X remshell/cli.Version=$(VERSION)'
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests bench cross demo clean field field-down fuzz
+.PHONY: all check test tests bench cross dist dist-check deb-check demo clean field field-down fuzz
 
 all: bin/mpiexec
 
@@ -47,6 +47,22 @@ bench: bin/mpiexec
 	@mkdir -p build
 	go build -o build/bench ./bench
 	build/bench
+
+# What is handed out: an archive for each system, and Debian packages. The second makes
+# them twice, the second time from another folder and without the cache, and compares.
+EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
+
+dist:
+	rm -rf dist
+	go run ./pack -version $(VERSION) -epoch $(EPOCH) -out dist
+
+dist-check: dist
+	testdata/distcheck.sh $(VERSION) $(EPOCH)
+
+# Installs the package in a fresh Debian, runs it, and removes it. Needs root, and network
+# unless build/debian is there.
+deb-check: dist
+	testdata/debcheck.sh dist/remshell_*_$$(dpkg --print-architecture).deb
 
 demo: bin/mpiexec
 	testdata/demo.sh

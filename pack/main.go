@@ -1,0 +1,154 @@
+/*
+Pack makes what is handed out: an archive for each system, and Debian packages.
+
+	go run ./pack -version 1.0 -epoch 1700000000 -out dist
+
+	go build, per target --> files of each --> tar.gz            --> dist/*.tar.gz
+	mpiexec --man ...    -'                '-> ar of two tar.gz  --> dist/*.deb
+	                                                                 dist/SHA256SUMS
+
+Equal sources, versions and epochs give equal bytes, wherever and whenever they are built
+with one version of Go: names are sorted, every file is root's and from the epoch, and no
+path of this machine is in a program. Each archive holds mpiexec for its own system and,
+in libexec, for the Linux nodes of other architectures (package reach).
+*/
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// A target is a system that mpiexec is built for.
+type target struct{ os, arch string }
+
+func (t target) String() string { return t.os + "-" + t.arch }
+
+// targets are all of them; nodes are those with Linux.
+var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"linux", "riscv64"}, {"darwin", "arm64"}}
+
+func main() {
+	version := flag.String("version", "", "of the program, as git describe tells it")
+	epoch := flag.Int64("epoch", 0, "time of all files, in seconds since 1970 (SOURCE_DATE_EPOCH)")
+	out := flag.String("out", "dist", "folder to write to")
+	flag.Parse()
+	if *version == "" || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := run(release{*version, time.Unix(*epoch, 0).UTC()}, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "pack:", err)
+		os.Exit(1)
+	}
+}
+
+// A release is what is packed.
+type release struct {
+	version string
+	at      time.Time
+}
+
+func run(r release, out string) error {
+	work, err := os.MkdirTemp("", "pack-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	programs := make(map[target][]byte)
+	for _, t := range targets {
+		if programs[t], err = r.build(t, filepath.Join(work, t.String())); err != nil {
+			return err
+		}
+	}
+	generated, err := r.generate(filepath.Join(work, "here"))
+	if err != nil {
+		return err
+	}
+	texts, err := documents(".")
+	if err != nil {
+		return err
+	}
+	made := make(map[string][]byte)
+	for _, t := range targets {
+		top := fmt.Sprintf("remshell-%s-%s", r.version, t)
+		made[top+".tar.gz"] = tarball(below(top, portable(t, programs, texts, generated)), r.at)
+		if t.os == "linux" {
+			p := debian{version: debVersion(r), arch: t.arch, at: r.at, files: installed(t, programs, texts, generated)}
+			made[fmt.Sprintf("remshell_%s_%s.deb", p.version, p.arch)] = p.bytes()
+		}
+	}
+	return write(out, made)
+}
+
+// build compiles mpiexec for a target.
+func (r release) build(t target, file string) ([]byte, error) {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags=-s -w -X remshell/cli.Version="+r.version, "-o", file, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("go build for %s: %w", t, err)
+	}
+	return os.ReadFile(file)
+}
+
+// A text is a file that mpiexec makes of its option table.
+type text struct {
+	option, value string // by which it prints it
+	name          string // below share/
+}
+
+var generators = []text{
+	{"--man", "", "man/man1/mpiexec.1"},
+	{"--completion", "bash", "bash-completion/completions/mpiexec"},
+	{"--completion", "zsh", "zsh/site-functions/_mpiexec"},
+	{"--completion", "fish", "fish/vendor_completions.d/mpiexec.fish"},
+}
+
+// generate lets mpiexec print its manual page and completions. What this version does not
+// print is left out, and said.
+func (r release) generate(program string) (map[string][]byte, error) {
+	if _, err := r.build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {
+		return nil, err
+	}
+	made := make(map[string][]byte)
+	for _, g := range generators {
+		cmd := exec.Command(program, strings.Fields(g.option+" "+g.value)...)
+		cmd.Env = append(os.Environ(), fmt.Sprint("SOURCE_DATE_EPOCH=", r.at.Unix()))
+		out, err := cmd.Output()
+		var exit *exec.ExitError
+		switch {
+		case errors.As(err, &exit):
+			fmt.Fprintf(os.Stderr, "pack: without %s: %s", g.name, exit.Stderr)
+			continue
+		case err != nil:
+			return nil, err
+		}
+		made[g.name] = out
+	}
+	return made, nil
+}
+
+// write puts files into a folder, with their sums.
+func write(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, name := range names(files) {
+		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(files[name]), name)
+	}
+	fmt.Print(sums.String())
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}

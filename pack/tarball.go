@@ -1,0 +1,62 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"path"
+	"time"
+)
+
+// tarball packs a tree, with all folders, as files of root from one moment. What could
+// differ from one machine to another is left out. Writing to memory cannot fail.
+func tarball(t tree, at time.Time) []byte {
+	var b bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // its header has no time and no name
+	w := tar.NewWriter(zip)
+	made := map[string]bool{".": true}
+	for _, name := range names(t) {
+		folders(w, made, path.Dir(name), at)
+		f := t[name]
+		h := &tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeReg, Name: name, Mode: f.mode, Size: int64(len(f.data)),
+			ModTime: at, Uname: "root", Gname: "root"}
+		if f.link != "" {
+			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, f.link, 0
+		}
+		must(w.WriteHeader(h))
+		_, err := w.Write(f.data)
+		must(err)
+	}
+	must(w.Close())
+	must(zip.Close())
+	return b.Bytes()
+}
+
+// folders writes a folder and those above it, unless they are there.
+func folders(w *tar.Writer, made map[string]bool, dir string, at time.Time) {
+	if made[dir] {
+		return
+	}
+	folders(w, made, path.Dir(dir), at)
+	made[dir] = true
+	must(w.WriteHeader(&tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755,
+		ModTime: at, Uname: "root", Gname: "root"}))
+}
+
+// gzipped compresses a manual page as Debian wants it: gzip -9n.
+func gzipped(data []byte) []byte {
+	var b bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	_, err := zip.Write(data)
+	must(err)
+	must(zip.Close())
+	return b.Bytes()
+}
+
+// must is for what cannot fail but by a fault of this program, such as a name that is too
+// long for an archive.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
