@@ -22,12 +22,17 @@ type Given struct {
 	*Option
 	Spelled string // "-np", as typed
 	Value   string
-	Section int // from 1
+	Section int // from 1; 0: none, it is a default of all
 	Word    int // place on the line, from 1
 	preset  bool
+	level   level
+	from    string // where it was said: "F:3", "HYDRA_IFACE"; empty: on the line
 }
 
 func (g Given) String() string {
+	if g.level == environment {
+		return g.from + "=" + quote(g.Value)
+	}
 	if g.preset || g.takes == "none" {
 		return g.Spelled
 	}
@@ -58,6 +63,8 @@ type words struct {
 	number int // from 1
 	first  int // place of the first one on the line, from 1
 	args   []string
+	level  level
+	from   string // "F:3"; empty: the command line
 }
 
 // split cuts the line at lone colons, or at what -separator says (CLI-5).
@@ -80,9 +87,9 @@ func split(args []string) ([]words, error) {
 	for from := offset; ; {
 		end := slices.Index(args[from:], separator)
 		if end < 0 {
-			return append(sections, words{len(sections) + 1, from + 1, args[from:]}), nil
+			return append(sections, words{number: len(sections) + 1, first: from + 1, args: args[from:]}), nil
 		}
-		sections = append(sections, words{len(sections) + 1, from + 1, args[from : from+end]})
+		sections = append(sections, words{number: len(sections) + 1, first: from + 1, args: args[from : from+end]})
 		from += end + 1
 	}
 }
@@ -95,9 +102,10 @@ type scanned struct {
 	version bool
 	help    *Topic
 	errs    []error
+	from    string // "F:3"; empty: the command line
 }
 
-// A Topic is what help was asked about; "" for all.
+// A Topic is what help was asked about: an option, a heading, or "" for neither.
 type Topic struct{ Option string }
 
 // A scanner reads the options of one section.
@@ -110,7 +118,7 @@ type scanner struct {
 
 // scan reads a section's options up to the program (CLI-4).
 func (t *table) scan(w words) scanned {
-	s := scanner{table: t, words: w}
+	s := scanner{table: t, words: w, scanned: scanned{from: w.from}}
 	for s.pos < len(w.args) && strings.HasPrefix(w.args[s.pos], "-") {
 		if w.args[s.pos] == "--" {
 			s.pos++
@@ -138,12 +146,14 @@ func (s *scanner) option() {
 	case "help":
 		s.askHelp(value, attached)
 	case "version":
-		s.version = true
+		if s.version = true; attached {
+			s.fail(name+" takes no value", "")
+		}
 	case "separator":
 		s.fail(name+" is not the first option of the line", "")
 		s.pos++
 	default:
-		g := Given{Option: m.Option, Spelled: name, Value: m.implied, Section: s.number, Word: s.first + at, preset: m.Preset}
+		g := Given{Option: m.Option, Spelled: name, Value: m.implied, Section: s.number, Word: s.first + at, preset: m.Preset, level: s.level, from: s.words.from}
 		s.valued(m, g, value, attached)
 	}
 }
@@ -234,7 +244,9 @@ func (s *scanner) fail(text, remedy string) {
 func (s *scanner) askHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
-		if _, known := s.names[normalize(word)]; known || strings.HasPrefix(word, "-") {
+		_, known := s.names[normalize(word)]
+		_, topic := topicOf(word)
+		if known || topic || word == "all" || strings.HasPrefix(word, "-") {
 			value = word
 			s.pos++
 		}
@@ -249,13 +261,7 @@ func (s *scanner) unknown(dashed string, attached bool) {
 	values := -1
 	if r, ok := refused(name); ok {
 		values = r.values
-		answer := r.answer
-		if answer == "" {
-			words := []string{"K", "V"}
-			copy(words, s.args[s.pos:])
-			answer = mcaAnswer(words[0], words[1])
-		}
-		s.fail(dashed+" "+answer, "")
+		s.refuse(dashed, r)
 	} else {
 		s.fail("unknown option "+quote(dashed)+s.near(name), "mpiexec --help lists what there is")
 	}
@@ -270,12 +276,30 @@ func (s *scanner) unknown(dashed string, attached bool) {
 	}
 }
 
+// An ignorable fault is only worth a warning with --lenient.
+type ignorable struct{ *UsageError }
+
+// refuse answers an option of another launcher.
+func (s *scanner) refuse(dashed string, r refusal) {
+	answer := r.answer
+	if answer == "" {
+		words := []string{"K", "V"}
+		copy(words, s.args[s.pos:])
+		answer = mcaAnswer(words[0], words[1])
+	}
+	if !r.ignorable {
+		s.fail(dashed+" "+answer, "")
+		return
+	}
+	s.errs = append(s.errs, ignorable{&UsageError{dashed + " " + answer, "leave it out, or add --lenient"}})
+}
+
 // near names the options a wrong one resembles: those at the smallest edit
 // distance, two at most, and less for short names.
-func (s *scanner) near(name string) string {
+func (t *table) near(name string) string {
 	best := min(2, len(name)/2)
 	var found []string
-	for _, o := range s.options {
+	for _, o := range t.options {
 		for _, sp := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
 			known := normalize(sp.Dashed)
 			d := hostlist.Distance(name, known)

@@ -84,12 +84,14 @@ func shares(req *job.Request, in psi.Input, line Line, choice psi.Choice) error 
 	for i := range req.Apps {
 		app := &req.Apps[i]
 		app.Share = choice.Share
+		app.Arch = string(line.Sections[0].Arch)
 		if i > 0 {
 			in.Flags = flags(line.Job, line.Sections[i])
 			var err error
 			if app.Share, err = psi.Part(in); err != nil {
 				return err
 			}
+			app.Arch = string(line.Sections[i].Arch)
 		}
 		given := app.ThreadsFrom != "" && app.ThreadsFrom != "OMP_NUM_THREADS"
 		tellShare(req, app, given)
@@ -186,6 +188,11 @@ func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]
 	}
 	entries, err := hostlist.ReadFile(s.HostFile, open)
 	if err != nil {
+		g, _ := s.Origin("hostfile")
+		var syntax *hostlist.SyntaxError
+		if g.level == environment && !errors.As(err, &syntax) { // those name the file
+			err = fmt.Errorf("%s: %w", g.from, err)
+		}
 		return nil, err
 	}
 	file, err := join(entries)

@@ -31,11 +31,26 @@ func belongsHere(name string) bool {
 // baseEnv is what every rank gets of our environment and of -genv (cli.md section
 // 8: what is taken along, (2) and (3)).
 func baseEnv(environ []string, j JobOptions) (job.Env, error) {
-	env, err := taken(environ, j.GEnvList, true)
-	if err != nil {
-		return env, err
+	if j.Export.Given && j.GEnvList.Given {
+		return job.Env{}, &UsageError{"--export contradicts -genvlist, -genvall and -genvnone", "keep one"}
 	}
-	return env, assign(&env, environ, j.GEnv)
+	list := j.GEnvList
+	if j.Export.Given && !j.Export.All {
+		list = EnvTake{Given: true}
+	}
+	env, err := taken(environ, list, true)
+	if err == nil && j.HybridHosts && !list.Given {
+		env.Set = slices.DeleteFunc(env.Set, func(a string) bool {
+			return strings.HasPrefix(a, "PATH=") || strings.HasPrefix(a, "LD_LIBRARY_PATH=")
+		})
+	}
+	if err == nil {
+		err = assign(&env, environ, "--export", j.Export.Vars)
+	}
+	if err == nil {
+		err = assign(&env, environ, "-genv", j.GEnv)
+	}
+	return env, err
 }
 
 // own lists those of the private variables that every login on a node has.
@@ -55,10 +70,10 @@ func localEnv(environ []string) []string {
 func sectionEnv(environ []string, s Section) (job.Env, error) {
 	env, err := taken(environ, s.EnvList, false)
 	if err == nil {
-		err = assign(&env, environ, s.Env)
+		err = assign(&env, environ, "-env", s.Env)
 	}
 	if err == nil {
-		err = assign(&env, environ, s.X)
+		err = assign(&env, environ, "-x", s.X)
 	}
 	env.Unset = s.UnsetEnv
 	return env, err
@@ -88,8 +103,8 @@ func taken(environ []string, list EnvTake, all bool) (job.Env, error) {
 	return env, nil
 }
 
-// assign adds -env, -genv or -x variables. A name alone takes our value.
-func assign(env *job.Env, environ []string, vars []EnvVar) error {
+// assign adds the variables that an option lists. A name alone takes our value.
+func assign(env *job.Env, environ []string, option string, vars []EnvVar) error {
 	for _, v := range vars {
 		if !v.Copy {
 			env.Set = append(env.Set, v.Name+"="+v.Value)
@@ -103,8 +118,8 @@ func assign(env *job.Env, environ []string, vars []EnvVar) error {
 			}
 		}
 		if !found {
-			return &UsageError{Text: fmt.Sprintf("-x %s: no such variable here", v.Name),
-				Remedy: fmt.Sprintf("give it a value: -x %s=VALUE", v.Name)}
+			return &UsageError{Text: fmt.Sprintf("%s %s: no such variable here", option, v.Name),
+				Remedy: fmt.Sprintf("give it a value: %s %s=VALUE", option, v.Name)}
 		}
 	}
 	return nil

@@ -94,6 +94,9 @@ func (f fixture) contradicted(line Line) error {
 		}
 	}
 	for _, s := range line.Sections {
+		if g, given := s.Origin("soft"); given {
+			return &UsageError{fmt.Sprintf("%s contradicts %s, which says what ranks there are", g, f.by), "use -n"}
+		}
 		if g, given := s.Origin("tpp"); given && f.lines != nil {
 			return &UsageError{fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, f.by), "keep one"}
 		}

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"remshell/show"
 )
 
 // helpColumn is where the explanations of the help text begin.
@@ -22,9 +25,42 @@ func Usage() string {
 			}
 		}
 	}
-	b.WriteString("\nOne dash or two, -name VALUE or -name=VALUE; case and - or _ do not matter in\n" +
-		"long names. mpiexec -help -OPTION explains an option and its other spellings.\n")
+	b.WriteString("\nOne dash or two, -name VALUE or -name=VALUE, any case, - or _. mpiexec -help\n" +
+		"-OPTION explains one; -help " + strings.Join(topicWords(), "|") + "|all.\n")
 	return b.String()
+}
+
+// topicWords are what -help TOPIC calls the topics.
+func topicWords() []string {
+	var words []string
+	for _, t := range topics {
+		first, _, _ := strings.Cut(t, " ")
+		words = append(words, strings.ToLower(first))
+	}
+	return words
+}
+
+// HelpOn is the help text about a topic, all of them, or an option.
+func HelpOn(word string) (string, error) {
+	wanted, ok := topicOf(word)
+	if !ok && word != "all" {
+		return Explain(word)
+	}
+	var b strings.Builder
+	under := newTable().byTopic()
+	for _, topic := range topics {
+		if topic != wanted && word != "all" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s\n", topic)
+		for _, o := range under[topic] {
+			b.WriteString(o.line())
+		}
+	}
+	return b.String(), nil
 }
 
 // line is an option's line in the help text: its name, its one-letter ones, and
@@ -85,7 +121,42 @@ func Explain(name string) (string, error) {
 		fmt.Fprintf(&b, "Values: %s\n", strings.Join(o.Words, ", "))
 	}
 	fmt.Fprintf(&b, "%s\n", o.reach())
+	if variables := o.variables(); len(variables) > 0 {
+		b.WriteString(wrap("Variables: "+strings.Join(variables, " "), 78))
+	}
+	if o.BuiltIn() != "" {
+		fmt.Fprintf(&b, "Built in: %s\n", o.BuiltIn())
+	}
 	return b.String(), nil
+}
+
+// variables lists those that may give the option, ours first.
+func (o *Option) variables() []string {
+	if o.peers == "-" {
+		return nil
+	}
+	var names []string
+	if name := ownVariable(o); name != "" {
+		names = append(names, name)
+	}
+	for _, name := range append(slices.Clone(elsewhere[o.Name]), strings.Fields(o.peers)...) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ownVariable is MPIEXEC_NAME, by the first of the option's long names that is not that
+// of something else: ranks are told MPIEXEC_HOST.
+func ownVariable(o *Option) string {
+	for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
+		name := "MPIEXEC_" + strings.ReplaceAll(strings.ToUpper(normalize(s.Dashed)), "-", "_")
+		if len(normalize(s.Dashed)) > 1 && !s.Preset && !slices.Contains(show.Told, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // spellings divides the other names into plain ones and those with a value.

@@ -12,7 +12,7 @@ import (
 func TestOptionTable(t *testing.T) {
 	table := newTable()
 	spellings := make(map[string]*Option)
-	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "help", "more", "hint"}
+	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "default", "help", "more", "hint"}
 	for _, o := range table.options {
 		for key, value := range pairs(o.field.Tag) {
 			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {
@@ -97,7 +97,7 @@ func TestUsage(t *testing.T) {
 func TestExplain(t *testing.T) {
 	for _, name := range []string{"-host", "--host", "hosts", "-H", "HOST"} {
 		text, err := Explain(name)
-		if err != nil || !strings.HasPrefix(text, "-host LIST   hosts: ") || !strings.Contains(text, "Also written: -hosts -H\n") {
+		if err != nil || !strings.HasPrefix(text, "-host LIST   hosts: ") || !strings.Contains(text, "Also written: -hosts -H --nodelist\n") {
 			t.Errorf("Explain(%q) = %q, %v", name, text, err)
 		}
 	}

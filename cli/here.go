@@ -29,6 +29,14 @@ func thisMachine(sys System) Here {
 	return here
 }
 
+// called gives this machine another name (-localhost).
+func (h Here) called(name string) Here {
+	if name != "" {
+		h.Names = append([]string{name}, h.Names...)
+	}
+	return h
+}
+
 // userName is what the user is called: the environment speaks first, as a static program
 // cannot ask LDAP (see doc/design.md).
 func userName(sys System) string {

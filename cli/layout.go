@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"remshell/job"
 	"remshell/pin"
@@ -69,6 +71,9 @@ func (s *settler) aliases() {
 			continue
 		}
 		j.MapBy.UnmarshalText([]byte(text)) // it is well formed
+	}
+	if order := map[string]string{"up": "slots", "down": "-slots"}[j.OrderNodes]; order != "" {
+		s.say(&j.Sort, order, "sort", s.spelled("order-nodes"))
 	}
 	if j.CPUBind == "" {
 		return
@@ -186,8 +191,8 @@ func (sc scene) lay(req *job.Request, line Line) error {
 	j := line.Job
 	req.Layout = pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo, Mem: j.Memory}
 	counted(req, line)
-	if !j.NoLocal {
-		return nil
+	if err := excluded(req, j); err != nil || !j.NoLocal {
+		return err
 	}
 	others := make([]bool, len(req.Nodes))
 	left := false
@@ -203,6 +208,29 @@ func (sc scene) lay(req *job.Request, line Line) error {
 		return &UsageError{"-nolocal leaves no host: every one is this machine", "name others with -host or -hostfile"}
 	}
 	retain(req, others)
+	return nil
+}
+
+// excluded drops the candidates of -exclude, whatever named them.
+func excluded(req *job.Request, j JobOptions) error {
+	if j.Exclude == nil {
+		return nil
+	}
+	out := make(map[string]bool)
+	for _, expr := range j.Exclude {
+		for _, e := range expr {
+			out[strings.ToLower(e.Host)] = true
+		}
+	}
+	keep := make([]bool, len(req.Nodes))
+	for i, n := range req.Nodes {
+		names := append([]string{n.Name, n.Host}, n.Aliases...)
+		keep[i] = !slices.ContainsFunc(names, func(name string) bool { return out[strings.ToLower(name)] })
+	}
+	if !slices.Contains(keep, true) {
+		return &UsageError{"-exclude leaves no host", "name others with -host or -hostfile"}
+	}
+	retain(req, keep)
 	return nil
 }
 

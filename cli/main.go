@@ -67,10 +67,15 @@ func Main(ctx context.Context, args []string, sys System) int {
 		report(sys.Err, err)
 		return exitFailure
 	}
-	line, err := Parse(args)
+	line, err := ParseIn(args, Sources{sys.Environ, reader(sys)})
 	if err != nil {
 		report(sys.Err, err)
 		return failure
+	}
+	if line.Job.Verbosity >= 0 {
+		for _, text := range line.Warnings {
+			fmt.Fprintf(sys.Err, "mpiexec: %s\n", text)
+		}
 	}
 	if done, code := tell(line, sys, failure); done {
 		return code
@@ -89,7 +94,7 @@ func Main(ctx context.Context, args []string, sys System) int {
 	return run(ctx, line, sys, failure)
 }
 
-// tell answers -help and -version.
+// tell answers those options that only tell something of ourselves.
 func tell(line Line, sys System, failure int) (done bool, code int) {
 	var text string
 	var err error
@@ -97,9 +102,15 @@ func tell(line Line, sys System, failure int) (done bool, code int) {
 	case line.Version:
 		text = VersionText(Version, pmiVersions)
 	case line.Help != nil && line.Help.Option != "":
-		text, err = Explain(line.Help.Option)
+		text, err = HelpOn(line.Help.Option)
 	case line.Help != nil:
 		text = Usage()
+	case line.Job.Man:
+		text = Man(Version)
+	case line.Job.Completion != "":
+		text = Completion(line.Job.Completion)
+	case line.Job.Info:
+		text = Info(line, sys.Environ)
 	default:
 		return false, 0
 	}
@@ -166,7 +177,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 			return 0, err
 		}
 	}
-	sc := scene{sys.Environ, thisMachine(sys), site, remembering(opener(sys))}
+	sc := scene{sys.Environ, thisMachine(sys).called(line.Job.LocalHost), site, remembering(opener(sys))}
 	req, warnings, err := request(line, sc)
 	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
 		return showPlan(line, sys, state.Outcome{Warnings: warnings, Err: err, Request: req}, wayOf(nil))
@@ -240,7 +251,7 @@ func world(line Line, sys System, out, errs *launch.Printer) launch.Env {
 	env := launch.Env{
 		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
 		Log: logger(errs, line.Job.Verbosity), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
-		Report: line.Job.ReportBindings || sys.getenv("HYDRA_TOPO_DEBUG") != "",
+		Report: line.Job.ReportBindings,
 		Say:    func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
 	}
 	if line.Job.Verbosity < 0 {

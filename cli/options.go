@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"iter"
 	"reflect"
 	"strconv"
@@ -26,81 +27,99 @@ import (
 //	least    smallest number allowed (default 1; durations: default above 0)
 //	zero     "skip": 0 is allowed too, to leave a section out
 //	repeat   "last": may be given again, and the last one holds
-//	topic    where help lists it; "" only in -help -OPTION
+//	topic    where help lists it; "" only in -help TOPIC, with what stands before it
+//	under    the topic of such an option, if it is another
+//	env      variables of other launchers that mean the same; "-": not even ours does
+//	default  what holds if nobody says anything (--info)
 //	help     one line
 //	more     what else there is to say
 //	hint     what to do about a bad value
 
 // SectionOptions belong to the section they stand in (scope S).
 type SectionOptions struct {
-	N        int      `name:"-n" also:"-np" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks" more:"Without it: as many as the hosts have slots. Each section of a line with several needs its own. A section of such a line with -n 0 is left out."`
-	Wdir     string   `name:"-wdir" also:"-wd -dir" arg:"DIR" topic:"Environment" help:"working directory on the hosts" more:"Without it: the directory mpiexec was called in."`
+	N        int      `name:"-n" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks" more:"Without it: as many as the hosts have slots. Each section of a line with several needs its own. A section of such a line with -n 0 is left out."`
+	Wdir     string   `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts" more:"Without it: the directory mpiexec was called in."`
 	Env      []EnvVar `name:"-env" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section" more:"Also NAME=VALUE. On top of what -genv says for the whole job."`
 	X        []EnvVar `name:"-x" arg:"NAME[=VALUE]" topic:"Environment" help:"set, or take along, a variable" more:"NAME alone takes the value it has here, PRE_* all variables whose names begin so. For this section."`
-	EnvList  EnvTake  `name:"-envlist" also:"-envall=* -envnone=" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
+	EnvList  EnvTake  `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables this section takes from here; -envall, -envnone"`
 	UnsetEnv []string `name:"--unset-env" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
+	Path     string   `name:"-path" arg:"DIR[:DIR]" topic:"" help:"look for the program there first, on the hosts"`
+	Soft     Soft     `name:"-soft" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as there is room for" more:"MPI's a,b:c,d:e:f: numbers, spans, spans with a step. The largest that fits holds. Instead of -n."`
+	Arch     Arch     `name:"-arch" arg:"NAME" topic:"" under:"Where ranks run" help:"hosts of this architecture only, such as amd64" more:"x86_64 and aarch64 are other words for these two."`
+
+	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read sections from FILE, one on each line" more:"Options, program and arguments as on the command line, split like a shell would; # begins a comment, a backslash at the end goes on in the next line. What stands before -configfile beats the first line."`
 }
 
 // SharedOptions of the first section hold in every section that does not give
 // the option itself (scope F).
 type SharedOptions struct {
-	Host     []HostExpr `name:"-host" also:"-hosts -H" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]" more:"HOST[:SLOTS[:USER[:ADDRESS]]] with commas between; ^HOST leaves one out. Together with -hostfile it selects among the hosts of the file. May be given several times."`
-	HostFile string     `name:"-hostfile" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input" more:"The files of MPICH, Open MPI, Intel MPI, Slurm, PBS, Grid Engine and clush are understood. With - standard input is not passed to the ranks."`
-	PPN      int        `name:"-ppn" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" more:"0 is no limit." least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
-	TPP      string     `name:"--tpp" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task" arg:"T" topic:"Where ranks run" help:"CPUs for each rank" more:"Without it: PSI_TPP, else OMP_NUM_THREADS, else 1."`
-	NodeType string     `name:"--nodetype" also:"--node-type" arg:"LIST" topic:"" help:"nodes with all these features only" more:"Features are listed in the cluster file. Without it: PSI_HW_TYPE."`
+	Host     []HostExpr `name:"-host" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]" more:"HOST[:SLOTS[:USER[:ADDRESS]]] with commas between; ^HOST leaves one out. Together with -hostfile it selects among the hosts of the file."`
+	HostFile string     `name:"-hostfile" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input" more:"The files of MPICH, Open MPI, Intel MPI, Slurm, PBS, Grid Engine and clush are understood. With - standard input is not passed to the ranks."`
+	PPN      int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-gppn -N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" more:"0 is no limit." least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
+	TPP      string     `name:"--tpp" default:"1" also:"-gtpp --threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task" arg:"T" topic:"Where ranks run" help:"CPUs for each rank" more:"Without it: PSI_TPP, else OMP_NUM_THREADS, else 1."`
+	NodeType string     `name:"--nodetype" also:"-gnodetype --node-type" arg:"LIST" topic:"" help:"nodes with all these features only" more:"Features are listed in the cluster file. Without it: PSI_HW_TYPE."`
 }
 
 // JobOptions speak of the whole job wherever they stand (scope J).
 type JobOptions struct {
 	Nodes       string `name:"--nodes" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7" more:"Without it, and without -host and -hostfile: PSI_NODES, PSI_HOSTS, PSI_HOSTFILE or PSI_PEFILE, else all nodes of the cluster file."`
-	Sort        string `name:"--sort" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys" more:"The least of it comes first: proc, load, load5, load15, proc+load. Also slots, -slots (more slots first), name, and none, the order of the list. Without it: none for -host and -hostfile; else PSI_NODES_SORT, the cluster file's PSINodesSort, or proc."`
-	Overbook    string `name:"--overbook" also:"--oversubscribe --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"allow more ranks than slots (--nooversubscribe)"`
-	Exclusive   string `name:"--exclusive" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and nobody else on them" more:"Nodes on which another job of any user runs are left out, and no other job starts on those that get ranks. --no-exclusive beats PSI_EXCLUSIVE."`
+	Sort        string `name:"--sort" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys" more:"The least of it comes first: proc, load, load5, load15, proc+load. Also slots, -slots (more slots first), name, and none, the order of the list. Without it: none for -host and -hostfile; else PSI_NODES_SORT, the cluster file's PSINodesSort, or proc."`
+	OrderNodes  string `name:"-order-nodes" arg:"UP|DOWN" words:"up,down" topic:"" help:"Hydra's: hosts with few, or many, slots first" more:"As --sort slots and --sort -slots."`
+	Overbook    string `name:"--overbook" default:"no" also:"--overcommit --oversubscribe --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"allow more ranks than slots (--nooversubscribe)"`
+	Exclusive   string `name:"--exclusive" default:"no" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and nobody else on them" more:"Nodes on which another job of any user runs are left out, and no other job starts on those that get ranks. --no-exclusive beats PSI_EXCLUSIVE."`
 	Loop        string `name:"--loop-nodes-first" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
-	Wait        Wait   `name:"--wait" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"queue for nodes that are busy; --wait=TIME at most" more:"Requests start in the order in which they came; while one waits, nobody passes it. --no-wait beats PSI_WAIT."`
+	Wait        Wait   `name:"--wait" default:"no" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"queue for nodes that are busy; --wait=TIME at most" more:"Requests start in the order in which they came; while one waits, nobody passes it. --no-wait beats PSI_WAIT."`
 	Ledger      string `name:"--ledger" arg:"DIR" topic:"" help:"directory in which jobs on a node learn of one another" more:"All users of a node must name the same. It belongs to root, and is sticky and writable for all. Without it: MPIEXEC_LEDGER, else ledger of the cluster file, else /var/tmp."`
 	CPUMap      string `name:"--cpu-map" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4" more:"Ranks take slots in ascending order, so the first rank of a node gets the first core of the map. Cores count from 0 in the order of their lowest CPU (--report-bindings tells them). Where the cluster file does not say allowUserMap it is ignored with a warning. Without it: __PSI_CPUMAP, else CPUmap of the cluster file, else ascending."`
-	Pin         string `name:"--pin" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)" more:"Threads and children of a rank are bound with it. Ranks that share CPUs are bound too, in turns. Without it: no if __PSI_NO_PINPROC is defined, else pinProcs of the cluster file, else yes."`
-	MemBind     string `name:"--mem-bind" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory of its NUMA nodes only (--no-mem-bind)" more:"The default. It does not depend on --pin. Without it: no if __PSI_NO_BINDMEM or __PSI_NO_MEMBIND is defined, else bindMem of the cluster file, else yes."`
+	Pin         string `name:"--pin" default:"yes" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)" more:"Threads and children of a rank are bound with it. Ranks that share CPUs are bound too, in turns. Without it: no if __PSI_NO_PINPROC is defined, else pinProcs of the cluster file, else yes."`
+	MemBind     string `name:"--mem-bind" default:"yes" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory of its NUMA nodes only (--no-mem-bind)" more:"The default. It does not depend on --pin. Without it: no if __PSI_NO_BINDMEM or __PSI_NO_MEMBIND is defined, else bindMem of the cluster file, else yes."`
 	HostsUnique string `name:"--hosts-unique" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again in a host list or file is not another slot" more:"In PSI_HOSTFILE only neighbours count once, as in ParaStation."`
 	RankFile    string `name:"-rankfile" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank" more:"Lines: rank N=HOST slot=CPUS, or rank N-M. HOST may be +nK, the K-th of the host list from 0. CPUS: 0-3,6 counts cores by package; 1:0-2 or 1:* are cores of package 1; p8 is the kernel's CPU 8; * is all. Without -n the file says how many ranks there are. Ranks share CPUs only with --overbook."`
 	RankMap     string `name:"-rankmap" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)" more:"Nodes count from 0 in the order of the host list. A block puts so many ranks on each of so many nodes, the first of which is start."`
 	Cluster     string `name:"--cluster" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes" more:"Without it: MPIEXEC_CLUSTER, else ~/.config/remshell/cluster.toml, else /etc/remshell/cluster.toml."`
 
-	MapBy     pin.Mapping `name:"--map-by" also:"--mapby -byslot=slot -bysocket=socket -bycore=core" arg:"POLICY" topic:"Where ranks run" help:"deal ranks to node, socket, numa, core, or seq" more:"OBJECT[:COUNT] deals ranks round the nodes (node) or, in each node that has its share, round its sockets (also: package), numa nodes, l3cache, l2cache, cores or hwthreads; slot is the default. COUNT neighbours are one object. ppr:N:OBJECT puts N ranks on each, one after the other. seq[:file=FILE] takes a host for each rank from the host file; rankfile:file=FILE is -rankfile FILE. pe-list=LIST[:ordered] uses these cores alone, all for each rank or one each. Behind it :pe=N CPUs for each rank, :span (round the objects of all nodes), :oversubscribe, :nooversubscribe, :nolocal, :hwtcpus (hardware threads are CPUs), :corecpus."`
+	MapBy     pin.Mapping `name:"--map-by" default:"slot" env:"HYDRA_MAPPING" also:"--mapby -byslot=slot -bysocket=socket -bycore=core" arg:"POLICY" topic:"Where ranks run" help:"deal ranks to node, socket, numa, core, or seq" more:"OBJECT[:COUNT] deals ranks round the nodes (node) or, in each node that has its share, round its sockets (also: package), numa nodes, l3cache, l2cache, cores or hwthreads; slot is the default. COUNT neighbours are one object. ppr:N:OBJECT puts N ranks on each, one after the other. seq[:file=FILE] takes a host for each rank from the host file; rankfile:file=FILE is -rankfile FILE. pe-list=LIST[:ordered] uses these cores alone, all for each rank or one each. Behind it :pe=N CPUs for each rank, :span (round the objects of all nodes), :oversubscribe, :nooversubscribe, :nolocal, :hwtcpus (hardware threads are CPUs), :corecpus."`
 	RankBy    pin.Ranking `name:"--rank-by" also:"--rankby" arg:"ORDER" topic:"" help:"number ranks by slot, node, fill, span or object" more:"slot: node by node. node: round the nodes. fill: node by node, object by object. span: round the objects of all nodes. An object such as socket: node by node, round its objects. Without it: as ranks are mapped."`
-	BindTo    pin.Binding `name:"--bind-to" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa, none or more" more:"OBJECT[:COUNT]: the hwthread, core, l2cache, l3cache, numa, socket (package) or machine in which a rank's CPUs are, without the cores of other jobs; COUNT neighbours are one. none: no binding, as --no-pin. user:0+2,1+4,6-7: the kernel's CPUs of the first, second, ... rank of each node. cpu-list=LIST: these cores for all. rr: a CPU each, in the kernel's order. Behind an object :overload-allowed lets ranks share, :if-supported does without where a node does not tell its objects, :report is --report-bindings. Without it: each rank is bound to its own CPUs."`
-	Memory    pin.Memory  `name:"-membind" arg:"POLICY" topic:"" help:"memory: none, local, interleave or bind:LIST" more:"local: from the NUMA node on which the touching thread runs (also: firsttouch). interleave: from all of the host in turns. bind:LIST: from these alone. none: as --no-mem-bind. Without it: from the NUMA nodes of the rank's cores alone."`
+	BindTo    pin.Binding `name:"--bind-to" env:"HYDRA_BINDING" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa, none or more" more:"OBJECT[:COUNT]: the hwthread, core, l2cache, l3cache, numa, socket (package) or machine in which a rank's CPUs are, without the cores of other jobs; COUNT neighbours are one. none: no binding, as --no-pin. user:0+2,1+4,6-7: the kernel's CPUs of the first, second, ... rank of each node. cpu-list=LIST: these cores for all. rr: a CPU each, in the kernel's order. Behind an object :overload-allowed lets ranks share, :if-supported does without where a node does not tell its objects, :report is --report-bindings. Without it: each rank is bound to its own CPUs."`
+	Memory    pin.Memory  `name:"-membind" env:"HYDRA_MEMBIND" arg:"POLICY" topic:"" help:"memory: none, local, interleave or bind:LIST" more:"local: from the NUMA node on which the touching thread runs (also: firsttouch). interleave: from all of the host in turns. bind:LIST: from these alone. none: as --no-mem-bind. Without it: from the NUMA nodes of the rank's cores alone."`
 	CPUBind   string      `name:"--cpu-bind" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"srun's word for --bind-to"`
-	PerSocket int         `name:"-npersocket" arg:"K" topic:"" help:"K ranks on each socket: --map-by ppr:K:socket"`
+	PerSocket int         `name:"-npersocket" also:"--ntasks-per-socket" arg:"K" topic:"" help:"K ranks on each socket: --map-by ppr:K:socket"`
 	PerNUMA   int         `name:"-npernuma" arg:"K" topic:"" help:"K ranks on each NUMA node: --map-by ppr:K:numa"`
 	Threads   bool        `name:"-use-hwthread-cpus" topic:"" help:"hardware threads count as CPUs: --map-by :hwtcpus"`
 	NoLocal   bool        `name:"-nolocal" also:"-skip-launch-node" topic:"" help:"do not use the host that runs mpiexec"`
 
 	Plan           bool   `name:"--plan" topic:"" help:"tell where ranks would run, as JSON; start nothing" more:"The hosts are reached and looked at, unless --cluster-state is given. No program need be named."`
 	DryRun         bool   `name:"--dry-run" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing" more:"Candidates and where they were named, who was dropped and why, the order, each rank's CPUs, how hosts would be reached, variables. Nobody is contacted unless --probe is given too. No program need be named. The exit code is 0 if there is a plan."`
-	Probe          bool   `name:"--probe" topic:"" help:"for --dry-run: reach the hosts and look at them"`
+	Probe          bool   `name:"--probe" env:"-" topic:"" help:"for --dry-run: reach the hosts and look at them"`
 	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"with --dry-run, --doctor, --ps, --queue, --status: JSON"`
 	ClusterState   string `name:"--cluster-state" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
 	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" more:"--cluster-state FILE plans with it later, anywhere." help:"write what the hosts are like to FILE"`
-	ReportBindings bool   `name:"--report-bindings" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them" more:"A line for each rank once all run: rank 3 n1 package 0 core 3 [...B/....|........]. There is a character for each core: B if the rank is bound to it, b if it is to some of its hardware threads, - if it cannot be used here. | stands between packages, / between NUMA nodes and caches inside of one. Very large nodes show numbers of cores instead. HYDRA_TOPO_DEBUG does the same."`
+	ReportBindings bool   `name:"--report-bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them" more:"A line for each rank once all run: rank 3 n1 package 0 core 3 [...B/....|........]. There is a character for each core: B if the rank is bound to it, b if it is to some of its hardware threads, - if it cannot be used here. | stands between packages, / between NUMA nodes and caches inside of one. Very large nodes show numbers of cores instead."`
 
-	DisplayMap   string    `name:"--display-map" also:"-print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo" more:"With =full, or with -vv, a line for each rank with its CPUs. See also --display-topo and --display-allocation. All of them write to standard error; with --dry-run to standard output."`
+	DisplayMap   string    `name:"--display-map" also:"--display-devel-map=full -print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo" more:"With =full, or with -vv, a line for each rank with its CPUs. See also --display-topo and --display-allocation. All of them write to standard error; with --dry-run to standard output."`
 	DisplayTopo  bool      `name:"--display-topo" topic:"" help:"draw each kind of node before the start"`
 	DisplayAlloc bool      `name:"--display-allocation" topic:"" help:"tell hosts, slots and where they were named"`
 	Display      []Picture `name:"--display" arg:"LIST" topic:"" help:"map, topo, allocation: as --display-map and so on"`
 
-	PS        bool      `name:"--ps" topic:"Telling" help:"list live jobs; --queue: those that wait" more:"mpiexec --ps [HOSTS]: the hosts of a list, else of the cluster file, else this machine. With --json for programs."`
-	ShowQueue bool      `name:"--queue" topic:"" help:"list the requests that wait, first come first" more:"mpiexec --queue [HOSTS]: the queue is that of the cluster file, or of the first host."`
-	Status    string    `name:"--status" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
-	Signal    SignalJob `name:"--signal" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" more:"SIG is a name or a number: USR1, SIGTERM, 10. It goes to the process group of each rank."`
+	PS        bool      `name:"--ps" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait" more:"mpiexec --ps [HOSTS]: the hosts of a list, else of the cluster file, else this machine. With --json for programs."`
+	ShowQueue bool      `name:"--queue" env:"-" topic:"" help:"list the requests that wait, first come first" more:"mpiexec --queue [HOSTS]: the queue is that of the cluster file, or of the first host."`
+	Status    string    `name:"--status" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
+	Signal    SignalJob `name:"--signal" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" more:"SIG is a name or a number: USR1, SIGTERM, 10. It goes to the process group of each rank."`
 
-	Doctor bool `name:"--doctor" topic:"Telling" help:"find what is wrong with hosts, and what to do" more:"mpiexec --doctor [HOSTS], or added to a command line that fails: then its program (of the first section) and directory are looked for too. Each host is looked at, and opens a port for a moment at which the others knock. The exit code is 0 if all is fine, 1 after warnings, 125 after failures. With --json for programs."`
+	Doctor bool `name:"--doctor" env:"-" topic:"Telling" help:"find what is wrong with hosts, and what to do" more:"mpiexec --doctor [HOSTS], or added to a command line that fails: then its program (of the first section) and directory are looked for too. Each host is looked at, and opens a port for a moment at which the others knock. The exit code is 0 if all is fine, 1 after warnings, 125 after failures. With --json for programs."`
 
-	GWdir    string   `name:"-gwdir" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
+	Exclude     []HostExpr `name:"-exclude" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]" more:"Whatever named them. Names that are not among the hosts change nothing."`
+	LocalHost   string     `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
+	HybridHosts bool       `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders" more:"Programs are found in the PATH of each host, and start in the home directory unless -wdir says another; a relative one begins there. PATH and LD_LIBRARY_PATH are not taken along unless by -x, -env or -genv."`
+	RMK         string     `name:"-rmk" arg:"NAME" words:"none,user,slurm,pbs,sge,lsf" topic:"" under:"Where ranks run" help:"take the hosts that a batch system gave" more:"slurm: SLURM_JOB_NODELIST; pbs: PBS_NODEFILE; sge: PE_HOSTFILE; lsf: LSB_MCPU_HOSTS. With none or user they are not looked at."`
+	GN          int        `name:"-gn" also:"-gnp" arg:"N" topic:"" under:"Where ranks run" help:"number of ranks of each section without -n"`
+	GArch       Arch       `name:"-garch" arg:"NAME" topic:"" under:"Where ranks run" help:"-arch of the sections without it"`
+
+	GPath    string   `name:"-gpath" arg:"DIR[:DIR]" topic:"" under:"Environment" help:"-path of the sections without it"`
+	Export   Export   `name:"--export" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V" more:"ALL takes the environment of mpiexec along, as -genvall does, and then sets the rest of the list. Without ALL there is nothing but the list; NONE is nothing at all."`
+	GWdir    string   `name:"-gwdir" under:"Environment" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
 	GEnv     []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
-	GEnvList EnvTake  `name:"-genvlist" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)" more:"-genvall, which is the default, takes the environment of mpiexec along, without what belongs to this host or session; -genvnone takes nothing."`
+	GEnvList EnvTake  `name:"-genvlist" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)" more:"-genvall, which is the default, takes the environment of mpiexec along, without what belongs to this host or session; -genvnone takes nothing."`
 
 	Label      string       `name:"-label" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output" more:"--tag-output makes it [1,3]<stdout>:text, as Open MPI does. Without them: PSI_SOURCEPRINTF, MPIEXEC_PREFIX_DEFAULT, MPIEXEC_PREFIX_STDOUT, MPIEXEC_PREFIX_STDERR."`
 	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with what PATTERN makes" more:"%r rank, %R zero-padded, %l local rank, %h host, %n index of the node (also %p), %g group, %s stream, %j job, %t seconds since the start, %T wall clock, %P process ID, %% a percent sign."`
@@ -114,39 +133,44 @@ type JobOptions struct {
 	Collapse   bool         `name:"--collapse" also:"-merge" topic:"" help:"equal lines of several ranks once: [0-3,7] text" more:"A line waits up to a second for other ranks to write an equal one. PSI_MERGEOUTPUT does the same."`
 	MergeErr   bool         `name:"--merge-stderr-to-stdout" topic:"" help:"the ranks write both streams to standard output"`
 	Unbuffered bool         `name:"--unbuffered" also:"-u" topic:"" help:"pass bytes on as they come, not line by line"`
-	Stdin      StdinTo      `name:"-stdin" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"who reads input: 0, 1,3-5, all, none, file=F" more:"With file=F rank 0 reads that file. All others find the end of input. Of several the slowest sets the pace. Without it: MPIEXEC_STDIN_DEST, PSI_INPUTDEST, or rank 0." hint:"to copy the program (Open MPI's -s), do so before"`
+	Stdin      StdinTo      `name:"-stdin" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"who reads input: 0, 1,3-5, all, none, file=F" more:"With file=F rank 0 reads that file. All others find the end of input. Of several the slowest sets the pace. Without it: MPIEXEC_STDIN_DEST, PSI_INPUTDEST, or rank 0." hint:"to copy the program (Open MPI's -s), do so before"`
 
-	Timeout       Seconds  `name:"-timeout" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
+	Timeout       Seconds  `name:"-timeout" env:"I_MPI_JOB_TIMEOUT PSI_MAXTIME" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
 	StartTimeout  Seconds  `name:"--start-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
-	KillGrace     *Seconds `name:"--kill-grace" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
-	KillOnBadExit string   `name:"--kill-on-bad-exit" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
+	KillGrace     *Seconds `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
+	KillOnBadExit string   `name:"--kill-on-bad-exit" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
 	AutoCleanup   string   `name:"-disable-auto-cleanup" also:"-enable-auto-cleanup=yes" implied:"no" words:"yes,no" topic:"Life cycle" help:"let the others go on whatever ends a rank"`
-	ExitStatus    string   `name:"--exit-status" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or" more:"first: of the first rank that failed; max: the highest; rank0: of rank 0; or: all, bit by bit, as Hydra does."`
+	ExitStatus    string   `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or" more:"first: of the first rank that failed; max: the highest; rank0: of rank 0; or: all, bit by bit, as Hydra does."`
 	PrintCodes    bool     `name:"-print-all-exitcodes" topic:"" help:"tell at the end which ranks left with which code"`
 	OnTimeout     string   `name:"--on-timeout" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it" more:"In any case a table tells what each rank was doing. stacks sends SIGQUIT first, for which many runtimes write their stacks (Java, Go), and gives the ranks 2 s for it."`
 	Children      bool     `name:"--leave-children" topic:"" help:"what ranks leave behind goes on after the job" more:"Without it, processes that outlive their rank have 2 s, and are ended then."`
 
-	ForwardSignals SignalList `name:"--forward-signals" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none" more:"Without it: QUIT,USR1,USR2,ALRM,CONT,WINCH. INT, TERM, HUP and TSTP always have the meaning they have for mpiexec: to interrupt, end and stop the job."`
+	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none" more:"Without it: QUIT,USR1,USR2,ALRM,CONT,WINCH. INT, TERM, HUP and TSTP always have the meaning they have for mpiexec: to interrupt, end and stop the job."`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	StatusSignal   bool       `name:"--status-signal" topic:"" help:"SIGUSR1 tells what each rank is doing" more:"The table is that of -timeout: in which barrier a rank waits, whether it has connected, its CPU seconds, and where in the kernel it sleeps."`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none" more:"Limits as ulimit sets them, as far as the hard limits of the hosts allow; -v tells what differs."`
 	Consumed       bool       `name:"--usage" topic:"" help:"tell at the end what the job consumed on each host" more:"Wall time of the longest rank, CPU time of all ranks and their descendants, and the largest memory (resident set) that any one process of the job had. A process that is smaller than mpiexec itself counts as that large."`
 	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE" more:"As one JSON object; its plan is what --dry-run --json writes."`
 
-	Launcher        string  `name:"-launcher" also:"-bootstrap" arg:"NAME" words:"ssh,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (built in), rsh, fork (this host), exec" hint:"for other ways use -launcher exec with -launcher-exec 'COMMAND %h'"`
-	LauncherExec    Words   `name:"-launcher-exec" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'" more:"Split like a shell would. %h is the host, %u the user, %p the port, %n the number of the node."`
-	LauncherArgs    Words   `name:"-launcher-args" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program" more:"Split like a shell would; they come before ours."`
-	ConnectTimeout  Seconds `name:"--connect-timeout" arg:"TIME" topic:"" help:"time to reach a host (default 10)"`
-	Retries         int     `name:"--retries" arg:"N" topic:"" help:"attempts for each host (default 4)"`
-	Fanout          int     `name:"--fanout" arg:"N" topic:"" help:"connections being set up at once (default 64)"`
+	Launcher        string  `name:"-launcher" default:"ssh" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"ssh,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (built in), rsh, fork (this host), exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
+	LauncherExec    Words   `name:"-launcher-exec" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'" more:"Split like a shell would. %h is the host, %u the user, %p the port, %n the number of the node."`
+	LauncherArgs    Words   `name:"-launcher-args" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program" more:"Split like a shell would; they come before ours."`
+	ConnectTimeout  Seconds `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"time to reach a host (default 10)"`
+	Retries         int     `name:"--retries" default:"4" arg:"N" topic:"" help:"attempts for each host (default 4)"`
+	Fanout          int     `name:"--fanout" default:"64" arg:"N" topic:"" help:"connections being set up at once (default 64)"`
 	AcceptNewKeys   bool    `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"record unknown host keys; never changed ones"`
 	SkipUnreachable bool    `name:"--skip-unreachable" topic:"Reaching hosts" help:"start without hosts that cannot be reached"`
-	NoAutofork      bool    `name:"--no-autofork" topic:"" help:"reach this host like any other, for tests"`
+	NoAutofork      bool    `name:"--no-autofork" env:"HYDRA_LAUNCHER_AUTOFORK" topic:"" help:"reach this host like any other, for tests"`
+	MPI             string  `name:"--mpi" arg:"TYPE" words:"pmi,pmi1,pmi2,none" topic:"" under:"Life cycle" help:"srun's: PMI-1 and PMI-2 are always served" more:"Each rank chooses by how it asks, so all of these words come to the same."`
+	Lenient         bool    `name:"--lenient" topic:"" under:"Telling" help:"only warn of options that can be left out here" more:"Of other launchers' options some have no meaning here and change nothing; others are refused all the same, since without them the job would be another."`
+	Info            bool    `name:"--info" topic:"" under:"Telling" env:"-" help:"tell what each option comes to, and who said so" more:"Beside the options of the line those of variables and of the file $MPIEXEC_CONFIG (~/.config/mpiexec/config). Nothing is started."`
 	AllowRoot       bool    `name:"--allow-run-as-root" topic:"" help:"no effect: root is never refused"`
-	Verbosity       int     `name:"-verbose" also:"-v -vv=2 -q=-1 -quiet=-1" implied:"1" least:"-1" repeat:"last" topic:"Telling" help:"say more; -vv still more; -q only errors"`
-	Help            bool    `name:"-help" also:"-h" topic:"Telling" help:"this text; -help -OPTION explains one option"`
-	Version         bool    `name:"-version" also:"-V" topic:"Telling" help:"version, and the PMI versions served"`
-	Separator       bool    `name:"-separator" arg:"STR" topic:"" help:"STR instead of : between sections; first option" more:"For programs that need a lone : as an argument."`
+	Verbosity       int     `name:"-verbose" default:"0" env:"HYDRA_DEBUG I_MPI_HYDRA_DEBUG" also:"-v -vv=2 -q=-1 -quiet=-1" implied:"1" least:"-1" repeat:"last" topic:"Telling" help:"say more; -vv still more; -q only errors"`
+	Help            bool    `name:"-help" env:"-" also:"-h" topic:"Telling" help:"this text; -help -OPTION explains one option" more:"-help TOPIC lists all options of a topic, also those that -help leaves out; -help all lists all."`
+	Man             bool    `name:"--man" topic:"" env:"-" help:"print the manual page; read it with: mpiexec --man | man -l -"`
+	Completion      string  `name:"--completion" arg:"SHELL" words:"bash,zsh,fish" topic:"" env:"-" help:"print what makes a shell complete our options" more:"In ~/.bashrc, or in ~/.zshrc after compinit: source <(mpiexec --completion bash), or zsh. In config.fish: mpiexec --completion fish | source"`
+	Version         bool    `name:"-version" env:"-" also:"-V" topic:"Telling" help:"version, and the PMI versions served"`
+	Separator       bool    `name:"-separator" env:"-" arg:"STR" topic:"" help:"STR instead of : between sections; first option" more:"For programs that need a lone : as an argument."`
 }
 
 // Scope says how far an option reaches.
@@ -158,8 +182,32 @@ const (
 	PerJob                  // J: the job, wherever it stands
 )
 
-// topics are the headings of the help text, in its order.
+// topics are the headings of the help text, in its order. The first word of each is what
+// -help calls it.
 var topics = []string{"Where ranks run", "Environment", "Output and input", "Life cycle", "Reaching hosts", "Telling"}
+
+// topicOf finds the heading that -help TOPIC means.
+func topicOf(word string) (topic string, ok bool) {
+	for _, t := range topics {
+		if first, _, _ := strings.Cut(t, " "); strings.EqualFold(first, word) {
+			return t, true
+		}
+	}
+	return "", false
+}
+
+// byTopic lists all options under their topics: one without a topic stands under that of
+// the option before it, unless it names another.
+func (t *table) byTopic() map[string][]*Option {
+	under := make(map[string][]*Option, len(topics))
+	topic := ""
+	for _, o := range t.options {
+		topic = cmp.Or(o.Topic(), topic)
+		at := cmp.Or(o.Topic(), o.field.Tag.Get("under"), topic)
+		under[at] = append(under[at], o)
+	}
+	return under
+}
 
 // An Option is one row of the table.
 type Option struct {
@@ -171,6 +219,7 @@ type Option struct {
 	Scope  Scope
 
 	takes   string // "", "none", "pair", "attached"
+	peers   string // variables of other launchers, between blanks
 	implied string
 	least   int
 	zero    bool
@@ -185,6 +234,9 @@ func (o *Option) Topic() string { return o.field.Tag.Get("topic") }
 func (o *Option) Help() string  { return o.field.Tag.Get("help") }
 func (o *Option) More() string  { return o.field.Tag.Get("more") }
 func (o *Option) Hint() string  { return o.field.Tag.Get("hint") }
+
+// BuiltIn is what holds if nobody says anything; empty: nothing.
+func (o *Option) BuiltIn() string { return o.field.Tag.Get("default") }
 
 // A Spelling is another way to write an option.
 type Spelling struct {
@@ -243,6 +295,8 @@ func option(f reflect.StructField, scope Scope) *Option {
 			o.Arg = value
 		case "takes":
 			o.takes = value
+		case "env":
+			o.peers = value
 		case "implied":
 			o.implied = value
 		case "words":

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 
 	"github.com/alecthomas/kong"
+
+	"remshell/hostlist"
 )
 
 // A Line is a command line, understood.
@@ -14,8 +18,9 @@ type Line struct {
 	Job      JobOptions
 	Sections []Section // at least one, unless help or the version is asked for
 
-	Help    *Topic // not nil: help is asked for, and nothing else counts
-	Version bool   // the version is asked for
+	Help     *Topic   // not nil: help is asked for, and nothing else counts
+	Version  bool     // the version is asked for
+	Warnings []string // of what was said and has no effect
 
 	given     []Given
 	widthFrom string // the option that says, beside --tpp, how many CPUs a rank has
@@ -51,7 +56,10 @@ func origin(given []Given, name string) (Given, bool) {
 
 // Parse reads a command line, without the program's own name. It is pure. An
 // error is of type UsageErrors and holds all faults, ten at most.
-func Parse(args []string) (Line, error) {
+func Parse(args []string) (Line, error) { return ParseIn(args, Sources{}) }
+
+// ParseIn also takes what variables and files say (CLI-12). It is as pure as from.Read.
+func ParseIn(args []string, from Sources) (Line, error) {
 	parts, err := split(args)
 	if err != nil {
 		return Line{}, UsageErrors{err}
@@ -64,16 +72,27 @@ func Parse(args []string) (Line, error) {
 	if line, ok := asked(sections); ok {
 		return line, nil
 	}
-	errs := mistakes(sections)
-	job, each, contradictions := inherit(sections)
+	sections, unread := t.expand(sections, from.Read)
+	rest := t.defaults(sections, from)
+	errs, line := mistakes(sections, rest)
+	errs = append(unread, errs...)
+	job, each, contradictions := inherit(sections, rest.given)
 	errs = append(errs, contradictions...)
-	errs = append(errs, counts(sections, each)...)
+	errs = append(errs, counts(sections, each, job)...)
 	if len(errs) > 0 {
 		return Line{}, atMostTen(errs)
 	}
-	line := Line{given: job}
-	if err := fill(job, &line.Job, nil, nil); err != nil {
+	line.given = job
+	if err := line.fill(sections, each); err != nil {
 		return Line{}, UsageErrors{err}
+	}
+	return line, nil
+}
+
+// fill puts the values of all options into the line.
+func (l *Line) fill(sections []scanned, each [][]Given) error {
+	if err := fill(l.given, &l.Job, nil, nil); err != nil {
+		return err
 	}
 	for i, given := range each {
 		s := Section{Number: i + 1, given: given}
@@ -81,13 +100,31 @@ func Parse(args []string) (Line, error) {
 			s.Program, s.Args = sections[i].program[0], sections[i].program[1:]
 		}
 		if err := fill(given, nil, &s.SectionOptions, &s.SharedOptions); err != nil {
-			return Line{}, UsageErrors{err}
+			return err
 		}
+		s.general(l.Job)
 		if _, ok := s.Origin("n"); !ok || s.N > 0 || planning(sections) {
-			line.Sections = append(line.Sections, s)
+			l.Sections = append(l.Sections, s)
 		}
 	}
-	return line, nil
+	return nil
+}
+
+// general takes what is said of all sections that say nothing themselves (-gn).
+func (s *Section) general(j JobOptions) {
+	if s.Soft.Members == nil {
+		s.N = cmp.Or(s.N, j.GN)
+	}
+	s.Path = cmp.Or(s.Path, j.GPath)
+	s.Arch = cmp.Or(s.Arch, j.GArch)
+	g, ok := s.Origin("host")
+	for i := range s.Host { // messages name what said so
+		for k := range s.Host[i] {
+			if ok && g.level == environment {
+				s.Host[i][k].File = g.from
+			}
+		}
+	}
 }
 
 // asked finds requests for help or the version. They win over all faults: who
@@ -103,29 +140,59 @@ func asked(sections []scanned) (Line, bool) {
 	return line, line.Help != nil || line.Version
 }
 
-// mistakes gathers what is wrong inside the sections, with the section's number
-// where there are several.
-func mistakes(sections []scanned) []error {
-	var all []error
-	for i, s := range sections {
-		errs := s.errs
-		if len(s.program) == 0 && !s.lost && !planning(sections) {
-			errs = append(errs, noProgram(len(sections), i+1))
-		} else if !s.lost && len(s.program) > 0 && s.program[0] == "" {
-			errs = append(errs, &UsageError{"the name of the program is empty", ""})
-		}
-		for _, err := range errs {
-			if e, ok := err.(*UsageError); ok && len(sections) > 1 {
-				e.Text = fmt.Sprintf("section %d: %s", i+1, e.Text)
+// mistakes gathers what is wrong inside the sections, with the section's number where
+// there are several, and in the rest. With --lenient some of it comes to a warning of the
+// line.
+func mistakes(sections []scanned, rest beyond) (all []error, line Line) {
+	line.Warnings = rest.warnings
+	lenient := given(sections, rest, "lenient")
+	note := func(place string, err error) {
+		if harmless, ok := err.(ignorable); ok {
+			if lenient {
+				line.Warnings = append(line.Warnings, place+harmless.Text+"; ignored")
+				return
 			}
-			all = append(all, err)
+			err = harmless.UsageError
+		}
+		if e, ok := err.(*UsageError); ok {
+			err = &UsageError{place + e.Text, e.Remedy}
+		}
+		all = append(all, err)
+	}
+	for i, s := range sections {
+		place := ""
+		if s.from != "" {
+			place = s.from + ": "
+		} else if len(sections) > 1 {
+			place = fmt.Sprintf("section %d: ", i+1)
+		}
+		for _, err := range s.errs {
+			var syntax *hostlist.SyntaxError
+			if s.from != "" && errors.As(err, &syntax) {
+				err = located(s.from, err)
+			}
+			note(place, err)
+		}
+		if len(s.program) == 0 && !s.lost && !planning(sections) {
+			note(place, noProgram(len(sections), s.from))
+		} else if !s.lost && len(s.program) > 0 && s.program[0] == "" {
+			note(place, &UsageError{"the name of the program is empty", ""})
 		}
 	}
-	return all
+	for _, err := range rest.errs {
+		note("", err)
+	}
+	return all, line
+}
+
+// given reports whether a switch of the job is given anywhere.
+func given(sections []scanned, rest beyond, name string) bool {
+	_, ok := origin(rest.given, name)
+	return ok || slices.ContainsFunc(sections, func(s scanned) bool { _, ok := origin(s.given, name); return ok })
 }
 
 // programless are the options that start nothing, so that no program need be named.
-var programless = []string{"plan", "dry-run", "doctor", "ps", "queue", "status", "signal"}
+var programless = []string{"plan", "dry-run", "doctor", "ps", "queue", "status", "signal", "info", "man", "completion"}
 
 // planning reports whether the line only asks for something.
 func planning(sections []scanned) bool {
@@ -137,16 +204,19 @@ func planning(sections []scanned) bool {
 	return false
 }
 
-func noProgram(sections, number int) error {
+func noProgram(sections int, file string) *UsageError {
+	if file != "" {
+		return &UsageError{"no program is named", "each line has one; a backslash at the end of a line continues it"}
+	}
 	if sections > 1 {
 		return &UsageError{"no program is named", "a lone : separates sections, each with a program"}
 	}
 	return &UsageError{"no program is named", "mpiexec [options] program [args]; mpiexec --help tells more"}
 }
 
-// inherit applies CLI-13 and CLI-8: it returns what is said of the job, and of
-// each section including what comes from the first one.
-func inherit(sections []scanned) (job []Given, each [][]Given, errs []error) {
+// inherit applies CLI-13, CLI-8 and CLI-12: it returns what is said of the job, and of
+// each section including what comes from the first one and from the rest.
+func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, errs []error) {
 	take := func(into, given []Given) []Given {
 		for _, g := range given {
 			var err error
@@ -157,16 +227,11 @@ func inherit(sections []scanned) (job []Given, each [][]Given, errs []error) {
 		return into
 	}
 	each = make([][]Given, len(sections))
+	var all []Given // of the job
 	for i, s := range sections {
-		var own []Given
-		for _, g := range s.given {
-			if g.Scope == PerJob {
-				job = take(job, []Given{g})
-			} else {
-				own = append(own, g)
-			}
-		}
-		each[i] = take(nil, own)
+		jobs, own := apart(s.given)
+		all = append(all, jobs...)
+		each[i] = take(nil, byLevel(own))
 		if i == 0 {
 			continue
 		}
@@ -176,15 +241,47 @@ func inherit(sections []scanned) (job []Given, each [][]Given, errs []error) {
 			}
 		}
 	}
+	jobs, general := apart(rest)
+	job = take(nil, byLevel(append(all, jobs...)))
+	for i := range each {
+		here := each[i]
+		each[i] = take(here, slices.DeleteFunc(slices.Clone(general), func(g Given) bool { return g.hidden(here) }))
+	}
 	return job, each, errs
 }
 
-// settle adds an option to those given before. Options that do not accumulate
-// may be repeated, but not with another value (CLI-8).
+// hidden reports whether a higher place gives a rival of an option.
+func (g Given) hidden(by []Given) bool {
+	return slices.ContainsFunc(rivalsOf(g.Name), func(rival string) bool {
+		other, ok := origin(by, rival)
+		return ok && other.level < g.level
+	})
+}
+
+// apart divides what is said of the job from what is said of sections.
+func apart(given []Given) (job, section []Given) {
+	for _, g := range given {
+		if g.Scope == PerJob {
+			job = append(job, g)
+		} else {
+			section = append(section, g)
+		}
+	}
+	return job, section
+}
+
+// settle adds an option to those given before, which stand as high or higher. Options
+// that do not accumulate may be repeated, but not with another value (CLI-8), except in a
+// higher place.
 func settle(given []Given, g Given) ([]Given, error) {
 	for i, before := range given {
-		if before.Option != g.Option || g.list {
+		switch {
+		case before.Option != g.Option, before.level == g.level && g.list:
 			continue
+		case before.level < g.level && g.sums():
+			return slices.Insert(given, i, g), nil // the last assignment holds
+		case before.level < g.level:
+			return given, nil
 		}
 		switch differ := g.canonical(g.Value) != g.canonical(before.Value); {
 		case g.last:
@@ -200,22 +297,32 @@ func settle(given []Given, g Given) ([]Given, error) {
 	return append(given, g), nil
 }
 
+// sums reports whether what several places say of an option adds up: assignments of
+// variables do.
+func (o *Option) sums() bool {
+	return o.field.Type == reflect.TypeFor[[]EnvVar]() || o.Name == "unset-env"
+}
+
 // counts checks -n where it depends on the number of sections (CLI-7, PLACE-1).
 // A section with other faults is passed over.
-func counts(sections []scanned, each [][]Given) []error {
+func counts(sections []scanned, each [][]Given, job []Given) []error {
 	var errs []error
 	skipped := 0
+	_, all := origin(job, "gn")
 	for i, given := range each {
 		if len(sections[i].errs) > 0 || len(sections[i].program) == 0 {
 			continue
 		}
 		g, ok := origin(given, "n")
+		soft, choice := origin(given, "soft")
 		switch zero := ok && isZero(g.Value); {
+		case ok && choice:
+			errs = append(errs, &UsageError{fmt.Sprintf("%s contradicts %s", soft, g), "keep one"})
 		case zero && len(each) == 1:
 			errs = append(errs, &UsageError{fmt.Sprintf("%s: 0 is too small; at least 1", g.Spelled), ""})
 		case zero:
 			skipped++
-		case !ok && len(each) > 1:
+		case !ok && !choice && !all && len(each) > 1:
 			errs = append(errs, &UsageError{fmt.Sprintf("section %d: -n is missing", i+1),
 				"with several sections each must say how many ranks it has"})
 		}

@@ -2,44 +2,84 @@ package cli
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"remshell/hostlist"
+	"remshell/pin"
 )
 
-// TestLines reads testdata/cli/lines.txt: "> " and a command line as one types
-// it after "mpiexec", then, indented, what is understood or refused.
+var update = flag.Bool("update", false, "write what comes out into testdata and doc; read the difference")
+
+// TestLines reads testdata/cli/lines.txt: "> " and a command line as one types it after
+// "mpiexec", or "$ " and the same with variables in front of the word mpiexec; then,
+// indented, what is understood or refused. Files are those beside it.
 func TestLines(t *testing.T) {
 	data, err := os.ReadFile("../testdata/cli/lines.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	count := 0
-	for _, part := range strings.Split("\n"+string(data), "\n> ")[1:] {
-		line, want, _ := strings.Cut(part, "\n")
-		want, _, _ = strings.Cut(want+"\n#", "\n#")
-		args, err := shellSplit(line)
+	var out []string
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	for i := 0; i < len(lines); {
+		line := lines[i]
+		out = append(out, line)
+		i++
+		if !strings.HasPrefix(line, "> ") && !strings.HasPrefix(line, "$ ") {
+			continue
+		}
+		var want []string
+		for i < len(lines) && strings.HasPrefix(lines[i], "  ") {
+			want = append(want, lines[i])
+			i++
+		}
+		args, err := shellSplit(line[2:])
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		count++
-		if got := outcome(args); got != strings.TrimRight(want, "\n") {
-			t.Errorf("> %s\ngot:\n%s\nwant:\n%s", line, got, want)
+		got := outcome(variablesFirst(line[0] == '$', args))
+		out = append(out, got)
+		if got != strings.Join(want, "\n") && !*update {
+			t.Errorf("%s\ngot:\n%s\nwant:\n%s", line, got, strings.Join(want, "\n"))
 		}
 	}
-	if count < 80 {
-		t.Errorf("%d lines; there should be many more", count)
+	if count < 300 {
+		t.Errorf("%d lines; there should be 300", count)
+	}
+	if *update {
+		if err := os.WriteFile("../testdata/cli/lines.txt", []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
+// variablesFirst divides the words of a line into what surrounds mpiexec, and arguments.
+func variablesFirst(there bool, words []string) (Sources, []string) {
+	from := Sources{Environ: []string{}, Read: func(name string) (string, error) {
+		text, err := os.ReadFile("../testdata/cli/" + name)
+		if err != nil {
+			err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		}
+		return string(text), err
+	}}
+	if i := slices.Index(words, "mpiexec"); there && i >= 0 {
+		from.Environ, words = words[:i], words[i+1:]
+	}
+	return from, words
+}
+
 // outcome is the result of a command line as lines.txt writes it.
-func outcome(args []string) string {
-	line, err := Parse(args)
+func outcome(from Sources, args []string) string {
+	line, err := ParseIn(args, from)
 	var lines []string
 	add := func(format string, args ...any) {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    ")
@@ -54,6 +94,9 @@ func outcome(args []string) string {
 			}
 			add("error: %v%s", err, hint)
 		}
+	}
+	for _, text := range line.Warnings {
+		add("warning: %s", text)
 	}
 	switch job := fields(line.Job); {
 	case line.Help != nil:
@@ -112,6 +155,22 @@ func lineText(value any) string {
 			}
 		}
 		return fmt.Sprintf("%q", words)
+	case Soft:
+		return fmt.Sprint(value.Members)
+	case Export:
+		text := lineText(value.Vars)
+		if value.All {
+			text = "ALL" + text
+		}
+		return text
+	case pin.Mapping:
+		return value.Text
+	case pin.Ranking:
+		return value.Text
+	case pin.Binding:
+		return value.Text
+	case pin.Memory:
+		return value.Text
 	case Words, []string:
 		return fmt.Sprintf("%q", value)
 	}

@@ -27,12 +27,14 @@ func planFile(line Line, sys System, failure int) int {
 // planUsage refuses what the options that only tell cannot do.
 func planUsage(line Line) error {
 	j := line.Job
-	file, several := j.ClusterState != "", len(line.Sections) > 1
+	file, several, first := j.ClusterState != "", len(line.Sections) > 1, line.Sections[0]
 	switch {
 	case file && !j.Plan && !j.DryRun:
 		return &UsageError{"--cluster-state has a meaning only with --plan or --dry-run", "add one of them, or leave it out"}
 	case file && j.NoLocal:
 		return &UsageError{"-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", "leave it out"}
+	case file && (j.Exclude != nil || j.RMK != "" || first.Soft.Members != nil || first.Arch != ""):
+		return &UsageError{"-exclude, -rmk, -soft and -arch have no meaning with --cluster-state", "leave them out, and name nodes with --nodes"}
 	case file && several, j.SaveState != "" && several:
 		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
 	case j.SaveState != "" && j.DryRun && !j.Probe:
@@ -58,7 +60,10 @@ func planned(line Line, sys System) state.Outcome {
 		return state.Unreadable(err)
 	}
 	env := func(name string) (string, bool) { return lookup(sys.Environ, name) }
-	np, _ := line.Sections[0].Origin("n")
+	np, given := line.Sections[0].Origin("n")
+	if !given {
+		np, _ = line.Origin("gn")
+	}
 	in := s.Input(np.Value, flags(line.Job, line.Sections[0]), env, reader(sys))
 	told, err := newFixture(line, stream(in.Open))
 	if err != nil {

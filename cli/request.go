@@ -69,6 +69,9 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		return req, nil, err
 	}
 	named, err := sections(&req, line, sc)
+	if err == nil && line.Job.RMK != "" {
+		named, err = sc.granted(line, named)
+	}
 	if err != nil {
 		return req, nil, err
 	}
@@ -158,13 +161,19 @@ func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
 
 func newApp(s Section, j JobOptions, environ []string, here Here) (job.App, error) {
 	env, err := sectionEnv(environ, s)
-	app := job.App{N: s.N, Argv: append([]string{s.Program}, s.Args...), Env: env, Dir: here.Dir}
+	app := job.App{N: s.N, Soft: s.Soft.Members, Argv: append([]string{s.Program}, s.Args...), Env: env, Dir: here.Dir}
+	if s.Path != "" {
+		app.Path = strings.Split(s.Path, ":")
+	}
+	if j.HybridHosts {
+		app.Dir = ""
+	}
 	for _, dir := range []string{j.GWdir, s.Wdir} {
 		if dir != "" {
 			app.Dir = dir
 		}
 	}
-	if err != nil || filepath.IsAbs(app.Dir) {
+	if err != nil || filepath.IsAbs(app.Dir) || j.HybridHosts { // there, or begins in a home
 		return app, err
 	}
 	if here.NoDir != nil {

@@ -86,7 +86,10 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcom
 // blind lists the candidates whose CPUs decide about the node of a rank, or were written
 // down, and which nobody has seen; by is the option that makes it so.
 func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
+	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	switch m := req.Layout.Map; {
+	case arch:
+		by = "-arch"
 	case len(req.Fixed) > 0 && req.Fixed[0].Picks != nil:
 		by = "the rank file"
 	case m.Span || m.Each > 0 && m.Level > pin.ByNode:
@@ -146,6 +149,9 @@ func plenty(req job.Request) int {
 	ranks, threads := 2, 1
 	for _, app := range req.Apps {
 		ranks += max(app.N, app.PerNode)
+		if len(app.Soft) > 0 {
+			ranks += app.Soft[0]
+		}
 		threads = max(threads, app.Threads)
 	}
 	return ranks * threads

@@ -217,12 +217,18 @@ func (w *Words) UnmarshalText(text []byte) error {
 
 // shellSplit cuts text at blanks. Quotes of both kinds and backslashes mean
 // what they mean in sh; nothing is expanded.
-func shellSplit(text string) ([]string, error) {
+func shellSplit(text string) ([]string, error) { return splitWords(text, false) }
+
+// splitWords does so; with comments, what follows a # at the start of a word is none.
+func splitWords(text string, comments bool) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	quote, inside := byte(0), false
 	for i := 0; i < len(text); i++ {
 		b := text[i]
+		if comments && b == '#' && !inside && quote == 0 {
+			break
+		}
 		switch {
 		case quote != 0 && b == quote:
 			quote = 0

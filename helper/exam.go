@@ -111,7 +111,7 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 		path = value(environ, "PATH")
 	}
 	var failed *startError
-	if exam.Found, failed = locate(m.Program, exam.DirName, path); failed != nil {
+	if exam.Found, failed = locate(m.Program, exam.DirName, nil, path); failed != nil {
 		exam.Program = job.Defect{Code: "program", Text: failed.reason, Remedy: failed.hint}
 	}
 }

@@ -47,8 +47,8 @@ func enterable(dir string) *startError {
 }
 
 // locate finds the program on this node: as given if there is a slash in it,
-// relative to dir, else along path (ARG-2).
-func locate(program, dir, path string) (string, *startError) {
+// relative to dir, else in the folders of -path and then of PATH (ARG-2).
+func locate(program, dir string, first []string, path string) (string, *startError) {
 	if strings.Contains(program, "/") {
 		file := program
 		if !filepath.IsAbs(file) {
@@ -57,7 +57,7 @@ func locate(program, dir, path string) (string, *startError) {
 		return file, runnable(file, program)
 	}
 	var denied *startError
-	for _, folder := range filepath.SplitList(path) {
+	for _, folder := range append(slices.Clone(first), filepath.SplitList(path)...) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(dir, folder)
 		}
@@ -75,7 +75,11 @@ func locate(program, dir, path string) (string, *startError) {
 	if denied != nil {
 		return "", denied
 	}
-	missing := &startError{exitNotFound, fmt.Sprintf("program %s: not found in PATH", program), ""}
+	where := "PATH"
+	if len(first) > 0 {
+		where = strings.Join(first, ":") + " and in PATH"
+	}
+	missing := &startError{exitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
 	if runnable(filepath.Join(dir, program), "") == nil {
 		missing.hint = "did you mean ./" + program + "?"
 	}

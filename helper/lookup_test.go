@@ -45,7 +45,7 @@ func TestLocate(t *testing.T) {
 		for folder := range strings.FieldsSeq(test.path) {
 			path = append(path, filepath.Join(dir, folder))
 		}
-		file, err := locate(test.program, dir, strings.Join(path, ":"))
+		file, err := locate(test.program, dir, nil, strings.Join(path, ":"))
 		switch {
 		case err == nil && (test.code != 0 || file != filepath.Join(dir, test.want)):
 			t.Errorf("%s in %s: got %s, want %s", test.program, test.path, file, test.want)
@@ -53,7 +53,14 @@ func TestLocate(t *testing.T) {
 			t.Errorf("%s in %s: got %d, %q, want %d, %q", test.program, test.path, err.code, err.reason, test.code, test.want)
 		}
 	}
-	if _, err := locate("here", dir, "/usr/bin"); err == nil || err.hint != "did you mean ./here?" {
+	file, err := locate("prog", dir, []string{filepath.Join(dir, "good")}, filepath.Join(dir, "none"))
+	if err != nil || file != filepath.Join(dir, "good/prog") {
+		t.Errorf("-path good: %s, %+v", file, err)
+	}
+	if _, err := locate("x", dir, []string{"good"}, ""); err == nil || !strings.Contains(err.reason, "not found in good and in PATH") {
+		t.Errorf("-path without the program: %+v", err)
+	}
+	if _, err := locate("here", dir, nil, "/usr/bin"); err == nil || err.hint != "did you mean ./here?" {
 		t.Errorf("a program in the working directory: %+v", err)
 	}
 }

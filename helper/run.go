@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -54,7 +55,7 @@ func (s *session) accept(m *wire.Prepare, notice string) {
 		if slices.Contains(m.Stdin, plan.Rank) {
 			r.in = newSink(plan.Rank, s.conn.Send)
 		}
-		if refused := s.place(r, m.Base, app.Env); refused != nil {
+		if refused := s.place(r, m.Base, app); refused != nil {
 			s.conn.Send(&wire.Refused{Code: refused.code, Reason: refused.reason, Hint: refused.hint})
 			return
 		}
@@ -71,21 +72,21 @@ func (s *session) accept(m *wire.Prepare, notice string) {
 
 // place finds the rank's directory, environment and program; the ranks of an app
 // share them.
-func (s *session) place(r *rank, base, app job.Env) *startError {
+func (s *session) place(r *rank, base job.Env, app job.App) *startError {
 	for _, other := range s.ranks {
 		if other.plan.App == r.plan.App {
 			r.path, r.dir, r.env = other.path, other.dir, other.env
 			return nil
 		}
 	}
-	if r.dir == "" { // the login directory, as with the remote shells of old
-		r.dir = value(s.sys.Environ, "HOME")
+	if !filepath.IsAbs(r.dir) { // the login directory, as with the remote shells of old
+		r.dir = filepath.Join(value(s.sys.Environ, "HOME"), r.dir)
 	}
 	if refused := enterable(r.dir); refused != nil {
 		return refused
 	}
-	r.env = appEnv(s.sys.Environ, s.existing(base), s.existing(app), r.dir)
-	path, refused := locate(r.argv[0], r.dir, value(r.env, "PATH"))
+	r.env = appEnv(s.sys.Environ, s.existing(base), s.existing(app.Env), r.dir)
+	path, refused := locate(r.argv[0], r.dir, app.Path, value(r.env, "PATH"))
 	r.path = path
 	return refused
 }

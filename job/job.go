@@ -94,8 +94,10 @@ func (u User) In(group int) bool { return u.GID == group || slices.Contains(u.GI
 // An App is what one section of the command line starts.
 type App struct {
 	N     int      // ranks; 0: as many as there are slots
+	Soft  []int    // descending; if N is 0, the largest for which there are slots; nil: any
 	Argv  []string // the program as the user wrote it, and its arguments
-	Dir   string   // working directory on the node
+	Dir   string   // working directory on the node; a relative one begins in its home
+	Path  []string // folders in which the program is looked for before PATH
 	Env   Env      // on top of Request.Base
 	Hosts []string // names of the nodes this section is confined to; nil: all
 	Share
@@ -107,6 +109,7 @@ type Share struct {
 	Threads     int      // CPUs per rank; 0: 1
 	ThreadsFrom string   // the flag or variable that said so; empty: none
 	Types       []string // features every node must have
+	Arch        string   // of every node, as in GOARCH; empty: any
 }
 
 // An Env says how the environment of a rank differs from that of its helper.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"remshell/job"
 	"remshell/pin"
@@ -65,6 +66,9 @@ func (s *seating) part(a int, usable []bool) *Error {
 		return nowhere(s.req.Apps[a], len(s.req.Apps) == 1)
 	}
 	n := s.wanted(area)
+	if n == 0 {
+		return s.noMember(area)
+	}
 	s.refill(area, n)
 	quota, err := s.quota(area, n)
 	if err != nil {
@@ -176,10 +180,22 @@ func (s *seating) seatsIn(i, slots, threads int) int {
 func (a *area) unused() int { return sum(a.room) }
 
 // wanted is the number of ranks; when the user gave none (PLACE-1), the limit on
-// every node, else every slot that is left.
+// every node, else every slot that is left. It is 0 if there is a choice, and all of it
+// too large.
 func (s *seating) wanted(a *area) int {
 	if a.app.N > 0 {
 		return a.app.N
+	}
+	if a.app.Soft != nil {
+		room := a.unused()
+		i := slices.IndexFunc(a.app.Soft, func(n int) bool { return n <= room })
+		switch {
+		case i < 0 && (s.req.Overbook || s.req.Nameless && !s.req.Forbid):
+			i = len(a.app.Soft) - 1 // sharing CPUs is welcome
+		case i < 0:
+			return 0
+		}
+		return a.app.Soft[i]
 	}
 	if each := s.req.Layout.Map.Each; each > 0 {
 		n := 0

@@ -12,6 +12,7 @@ import (
 type wish struct {
 	user      job.User
 	types     []string
+	arch      string
 	threads   int
 	from      string // the flag or variable that said so
 	exclusive bool
@@ -23,7 +24,7 @@ func wishOf(req job.Request, app job.App) wish {
 	if len(req.Fixed) > 0 && req.Fixed[0].Picks != nil {
 		app.Threads = 1 // the CPUs that were written down count
 	}
-	return wish{req.User, app.Types, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid, req.Layout}
+	return wish{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid, req.Layout}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
@@ -61,6 +62,10 @@ var asked = []check{
 // probed are those that need a probe (6) and the registry of live jobs (7 to 11).
 var probed = []check{
 	{"unreachable", func(s *site, w *wish) string { return s.Down }},
+	{"architecture", func(s *site, w *wish) string {
+		same := w.arch == "" || s.Arch == "" || s.Arch == w.arch
+		return unless(same, "its architecture is "+s.Arch)
+	}},
 	{"exclusive-by-other", func(s *site, w *wish) string {
 		return unless(!s.Taken, "used exclusively by another job")
 	}},

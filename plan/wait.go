@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"remshell/hostlist"
@@ -84,6 +85,29 @@ func (s *seating) shortfall(a *area, n int) *Error {
 	}
 	return &Error{Code: NotEnough, Text: text, Wanted: n, Free: room,
 		Way: "start fewer ranks, name more hosts, " + slots + ", or " + share}
+}
+
+// noMember is the refusal of a section that has a choice of numbers of ranks.
+func (s *seating) noMember(a *area) *Error {
+	least := a.app.Soft[len(a.app.Soft)-1]
+	failed := s.shortfall(a, least)
+	if len(a.app.Soft) > 1 {
+		failed.Text = fmt.Sprintf("-soft allows %s, and already %s", members(a.app.Soft), failed.Text)
+	}
+	return failed
+}
+
+// members lists numbers, ascending; of very many the ends.
+func members(descending []int) string {
+	const most = 12
+	var words []string
+	for _, n := range slices.Backward(descending) {
+		words = append(words, strconv.Itoa(n))
+	}
+	if n := len(words); n > most {
+		words = append(append(words[:most-2:most-2], "..."), words[n-1])
+	}
+	return strings.Join(words, ", ") + " ranks"
 }
 
 // tooMany tells how many ranks do not fit, and of what, if the job has several parts.

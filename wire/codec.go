@@ -139,6 +139,7 @@ func (c *codec) env(e *job.Env) {
 func (c *codec) app(a *job.App) {
 	c.texts(&a.Argv)
 	c.text(&a.Dir)
+	c.texts(&a.Path)
 	c.env(&a.Env)
 }
 

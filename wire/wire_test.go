@@ -26,7 +26,7 @@ func messages(r *rand.Rand) []Message {
 		fill(r, reflect.ValueOf(m).Elem())
 		if p, ok := m.(*Prepare); ok {
 			for i := range p.Apps { // these fields stay with mpiexec
-				p.Apps[i].N, p.Apps[i].Hosts, p.Apps[i].Share = 0, nil, job.Share{}
+				p.Apps[i].N, p.Apps[i].Soft, p.Apps[i].Hosts, p.Apps[i].Share = 0, nil, nil, job.Share{}
 			}
 		}
 		all = append(all, m)

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Info is what --info prints: what each option comes to, and who said so (CLI-12), and
+// the variables that are read.
+func Info(line Line, environ []string) string {
+	var b strings.Builder
+	b.WriteString(VersionText(Version, pmiVersions))
+	if path, _ := configPath(environ); path != "" {
+		fmt.Fprintf(&b, "configuration: %s\n", path)
+	}
+	b.WriteByte('\n')
+	columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	options := newTable().options
+	for _, o := range options {
+		for _, row := range line.info(o, environ) {
+			fmt.Fprintf(columns, "%s\t%s\t%s\n", o.Dashed, row[0], row[1])
+		}
+	}
+	columns.Flush()
+	b.WriteString("\nvariables that are read:\n")
+	for _, o := range options {
+		if names := o.variables(); len(names) > 0 {
+			fmt.Fprintf(columns, "%s\t%s\n", o.Dashed, strings.Join(names, " "))
+		}
+	}
+	columns.Flush()
+	return b.String()
+}
+
+// info lists the values of an option with their origins: what was given, else what a
+// variable says that is read elsewhere, else what is built in.
+func (l Line) info(o *Option, environ []string) (rows [][2]string) {
+	if o.Name == "info" {
+		return nil
+	}
+	for _, g := range l.given {
+		if g.Name == o.Name {
+			rows = append(rows, [2]string{visible(g), g.origin(1)})
+		}
+	}
+	for _, s := range l.Sections {
+		for _, g := range s.given {
+			row := [2]string{visible(g), g.origin(len(l.Sections))}
+			if g.Name == o.Name && !slices.Contains(rows, row) {
+				rows = append(rows, row)
+			}
+		}
+	}
+	for _, name := range elsewhere[o.Name] {
+		if value, defined := lookup(environ, name); defined && len(rows) == 0 {
+			rows = append(rows, [2]string{quote(value), name})
+		}
+	}
+	if len(rows) == 0 && o.BuiltIn() != "" {
+		rows = append(rows, [2]string{o.BuiltIn(), "built in"})
+	}
+	return rows
+}
+
+// origin says where an option was given.
+func (g Given) origin(sections int) string {
+	switch {
+	case g.from != "":
+		return g.from
+	case sections > 1:
+		return fmt.Sprintf("command line, section %d", g.Section)
+	}
+	return "command line"
+}
+
+// secret are parts of the names of variables whose values are nobody's business (ENV-9).
+var secret = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
+
+// visible is a value for people's eyes.
+func visible(g Given) string {
+	name, _, assignment := strings.Cut(g.Value, "=")
+	if assignment && slices.ContainsFunc(secret, func(part string) bool { return strings.Contains(strings.ToUpper(name), part) }) {
+		return name + "=..."
+	}
+	return quote(g.Value)
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Reference is the manual's list of options, in Markdown, made of the option table.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("# Options\n\n" +
+		"Made of the option table (cli/options.go) by `go test ./cli -run TestReference -update`.\n\n" +
+		"One dash or two; case, and `-` or `_`, do not matter in long names; a value is the next word or\n" +
+		"follows `=`. Each long option may also be given as a variable `MPIEXEC_NAME`, or in the file\n" +
+		"`~/.config/mpiexec/config`; other variables that mean the same are listed.\n")
+	under := newTable().byTopic()
+	for _, topic := range topics {
+		fmt.Fprintf(&b, "\n## %s\n", topic)
+		for _, o := range under[topic] {
+			o.reference(&b)
+		}
+	}
+	b.WriteString("\n## Options of other launchers\n\nThese are refused with our word for them; with `--lenient` those marked * are only warned of.\n\n")
+	for _, r := range refusals {
+		star, answer := "", r.answer
+		if r.ignorable {
+			star = "\\*"
+		}
+		if answer == "" {
+			answer = mcaAnswer("KEY", "VALUE")
+		}
+		names := strings.Fields(r.names)
+		slices.Sort(names)
+		fmt.Fprintf(&b, "- `-%s`%s %s\n", strings.Join(names, "`, `-"), star, markdown(answer))
+	}
+	return b.String()
+}
+
+// reference writes the paragraph of an option.
+func (o *Option) reference(b *strings.Builder) {
+	fmt.Fprintf(b, "\n**`%s%s`** %s.\n", o.Dashed, o.argument(), markdown(o.Help()))
+	if o.More() != "" {
+		fmt.Fprintf(b, "%s\n", markdown(o.More()))
+	}
+	same, preset := o.spellings()
+	if len(same) > 0 {
+		fmt.Fprintf(b, "Also `%s`.\n", strings.Join(same, "`, `"))
+	}
+	for _, s := range preset {
+		fmt.Fprintf(b, "`%s` is `%s=%s`.\n", s.Dashed, o.Dashed, s.Value)
+	}
+	if len(o.Words) > 0 && o.Arg != "" {
+		fmt.Fprintf(b, "Values: `%s`.\n", strings.Join(o.Words, "`, `"))
+	}
+	fmt.Fprintf(b, "%s", wrap(o.reach(), 1000))
+	if names := o.variables(); len(names) > 1 {
+		fmt.Fprintf(b, "Variables: `%s`.\n", strings.Join(names[1:], "`, `"))
+	}
+	if o.BuiltIn() != "" {
+		fmt.Fprintf(b, "Built in: %s.\n", markdown(o.BuiltIn()))
+	}
+}
+
+// markdown keeps what it takes for marks as they are.
+func markdown(text string) string {
+	return strings.NewReplacer("*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "|", `\|`).Replace(text)
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// configPath is the user's configuration, and whether the user named it. It is empty if
+// there is no home.
+func configPath(environ []string) (path string, named bool) {
+	if file, _ := lookup(environ, "MPIEXEC_CONFIG"); file != "" {
+		return file, true
+	}
+	if dir, _ := lookup(environ, "XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "mpiexec/config"), false
+	}
+	if home, _ := lookup(environ, "HOME"); home != "" {
+		return filepath.Join(home, ".config/mpiexec/config"), false
+	}
+	return "", false
+}
+
+// readConfig reads the user's configuration: an option on each line, with dashes or
+// without, "name value" or "name = value".
+func (b *beyond) readConfig(from Sources) {
+	path, named := configPath(from.Environ)
+	if path == "" || from.Read == nil {
+		return
+	}
+	text, err := from.Read(path)
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	switch {
+	case missing && !named:
+		return
+	case err != nil && named:
+		b.errs = append(b.errs, fmt.Errorf("MPIEXEC_CONFIG: %w", err))
+		return
+	case err != nil:
+		b.errs = append(b.errs, fmt.Errorf("configuration: %w", err))
+		return
+	}
+	for line, err := range logicalLines(text) {
+		where := fmt.Sprintf("%s:%d", path, line.number)
+		if err != nil {
+			b.errs = append(b.errs, &UsageError{where + ": " + err.Error(), ""})
+			continue
+		}
+		b.configLine(where, line.words)
+	}
+}
+
+// configLine reads one line.
+func (b *beyond) configLine(where string, args []string) {
+	if !strings.HasPrefix(args[0], "-") {
+		args[0] = "--" + args[0]
+	}
+	if len(args) > 2 && args[1] == "=" {
+		args = append([]string{args[0] + "=" + args[2]}, args[3:]...)
+	}
+	s := b.scan(words{args: args, level: userConfig, from: where})
+	if len(s.program) > 0 {
+		s.errs = append(s.errs, &UsageError{fmt.Sprintf("%s is too much", quote(s.program[0])), "write one option on each line; quote a value with blanks"})
+	}
+	if s.help != nil || s.version {
+		s.forbid("help", true)
+	}
+	for _, g := range s.given {
+		if g.peers == "-" {
+			s.forbid(g.Name, true)
+		}
+	}
+	for _, err := range s.errs {
+		b.errs = append(b.errs, located(where, err))
+	}
+	for _, g := range s.given {
+		if !b.said[g.Name] {
+			b.given = append(b.given, g)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/show"
+)
+
+// This file reads options from the environment: every long option as MPIEXEC_NAME, and
+// the variables of other launchers that the table lists (cli.md section 3). Those that
+// package psi and others read themselves stand in elsewhere.
+
+// beyond is what is said beside the command line and its files.
+type beyond struct {
+	given    []Given
+	errs     []error
+	warnings []string
+
+	*table
+	said map[string]bool // options of which a higher place has spoken
+}
+
+// elsewhere lists variables that are read where they are used, by option. They come
+// before the user's configuration.
+var elsewhere = map[string][]string{
+	"nodes": {"PSI_NODES", "PSI_HOSTS", "PSI_HOSTFILE", "PSI_PEFILE"}, "sort": {"PSI_NODES_SORT"},
+	"tpp": {"PSI_TPP", "OMP_NUM_THREADS"}, "nodetype": {"PSI_HW_TYPE"}, "cpu-map": {"__PSI_CPUMAP"},
+	"exclusive": {"PSI_EXCLUSIVE"}, "overbook": {"PSI_OVERBOOK"}, "loop-nodes-first": {"PSI_LOOP_NODES_FIRST"},
+	"wait": {"PSI_WAIT"}, "hosts-unique": {"PSI_HOSTS_UNIQUE"}, "pin": {"__PSI_NO_PINPROC"},
+	"mem-bind": {"__PSI_NO_BINDMEM", "__PSI_NO_MEMBIND"}, "label": {"PSI_SOURCEPRINTF", "MPIEXEC_PREFIX_DEFAULT", "MPIEXEC_PREFIX_STDOUT", "MPIEXEC_PREFIX_STDERR"},
+	"stdin": {"MPIEXEC_STDIN_DEST", "PSI_INPUTDEST"}, "collapse": {"PSI_MERGEOUTPUT"}, "cluster": {"MPIEXEC_CLUSTER"}, "ledger": {"MPIEXEC_LEDGER"},
+}
+
+// others are variables of ours that are no options.
+var others = []string{"MPIEXEC_CONFIG", "MPIEXEC_ERROR_CODE", "MPIEXEC_TEST_MAIN"}
+
+// defaults reads what the environment and the user's configuration say that the sections
+// do not.
+func (t *table) defaults(sections []scanned, from Sources) beyond {
+	b := beyond{table: t}
+	if from.Environ == nil {
+		return b
+	}
+	b.said = spoken(sections)
+	own, peers := variables(from.Environ)
+	b.readElsewhere(peers, "nodes") // the first of the lists of hosts (cli.md section 3)
+	b.readOwn(own)
+	if len(peers) > 0 {
+		b.readPeers(peers)
+	}
+	for name := range elsewhere {
+		b.readElsewhere(append(peers, own...), name)
+	}
+	b.readConfig(from)
+	return b
+}
+
+// spoken lists the options of which nothing more need be read, as every section has them
+// or a rival of them.
+func spoken(sections []scanned) map[string]bool {
+	said := make(map[string]bool)
+	for i, s := range sections {
+		for _, g := range s.given {
+			if g.Scope != PerJob && i > 0 {
+				continue // the others may want it
+			}
+			if g.Scope != PerSection || len(sections) == 1 {
+				said[g.Name] = !g.sums()
+			}
+			for _, rival := range rivalsOf(g.Name) {
+				said[rival] = said[rival] || said[g.Name]
+			}
+		}
+	}
+	return said
+}
+
+// A variable is one of the environment that may mean an option.
+type variable struct{ name, value string }
+
+// variables finds those of ours and of other launchers, the last of each name.
+func variables(environ []string) (own, peers []variable) {
+	for _, assignment := range environ {
+		if c := assignment[:min(1, len(assignment))]; c != "M" && c != "H" && c != "I" && c != "P" && c != "W" && c != "O" && c != "_" {
+			continue
+		}
+		name, value, _ := strings.Cut(assignment, "=")
+		v := variable{name, value}
+		switch {
+		case strings.HasPrefix(name, "MPIEXEC_"):
+			if slices.Contains(others, name) {
+				continue
+			}
+			own = append(own, v)
+			peers = append(peers, v) // MPIEXEC_STDIN_DEST
+		case strings.HasPrefix(name, "HYDRA_"), strings.HasPrefix(name, "I_MPI_"), strings.HasPrefix(name, "PSI_"),
+			strings.HasPrefix(name, "__PSI_"), name == "WCOLL", name == "OMP_NUM_THREADS":
+			peers = append(peers, v)
+		}
+	}
+	return own, peers
+}
+
+func (b *beyond) readElsewhere(defined []variable, option string) {
+	for _, v := range defined {
+		if slices.Contains(elsewhere[option], v.name) {
+			b.speak(option)
+		}
+	}
+}
+
+// speak notes that what lower places say of an option does not count.
+func (b *beyond) speak(option string) {
+	b.said[option] = true
+	for _, rival := range rivalsOf(option) {
+		b.said[rival] = true
+	}
+}
+
+// readOwn reads MPIEXEC_NAME.
+func (b *beyond) readOwn(own []variable) {
+	var read []string
+	inside := slices.ContainsFunc(own, func(v variable) bool { return v.name == "MPIEXEC_JOBID" })
+	for _, v := range own {
+		name := strings.TrimPrefix(v.name, "MPIEXEC_")
+		m, known := b.names[normalize(name)]
+		switch {
+		case len(name) < 2 || name != strings.ToUpper(name) || b.isPeer(v.name):
+		case slices.Contains(show.Told, v.name): // what a rank is told of itself
+			if known && !inside && v.value != "" {
+				b.warnings = append(b.warnings, fmt.Sprintf("%s tells a rank about itself, and is no option; ignored; for the option use %s", v.name, ownVariable(m.Option)))
+			}
+		case !known || m.peers == "-":
+			if near := b.near(normalize(name)); near != "" && !known {
+				b.warnings = append(b.warnings, fmt.Sprintf("%s is no option%s; ignored", v.name, near))
+			}
+		case slices.Contains(elsewhere[m.Name], v.name) || b.said[m.Name]:
+		default:
+			b.take(m, v, v.value)
+			read = append(read, m.Name)
+		}
+	}
+	for _, name := range read {
+		b.speak(name)
+	}
+}
+
+// isPeer reports whether another launcher's variable has this name.
+func (b *beyond) isPeer(name string) bool {
+	return slices.ContainsFunc(b.options, func(o *Option) bool { return slices.Contains(strings.Fields(o.peers), name) })
+}
+
+// readPeers reads the variables of other launchers, the first of each option.
+func (b *beyond) readPeers(peers []variable) {
+	for _, o := range b.options {
+		if o.peers == "" || o.peers == "-" || b.said[o.Name] {
+			continue
+		}
+		for name := range strings.FieldsSeq(o.peers) {
+			i := slices.IndexFunc(peers, func(v variable) bool { return v.name == name })
+			if i < 0 || peers[i].value == "" {
+				continue
+			}
+			text, err := inOurWords(peers[i])
+			if err != nil {
+				b.errs = append(b.errs, err)
+			}
+			b.take(meaning{o, Spelling{Dashed: o.Dashed}}, peers[i], text)
+			b.speak(o.Name)
+			break
+		}
+	}
+}
+
+// inOurWords is the value of another launcher's variable as the option has it; empty if
+// it says nothing.
+func inOurWords(v variable) (string, error) {
+	switch v.name {
+	case "HYDRA_ENV":
+		if word, known := map[string]string{"all": "*", "none": nothing}[strings.ToLower(v.value)]; known {
+			return word, nil
+		}
+		return "", &UsageError{fmt.Sprintf("HYDRA_ENV: %q is not one of all, none", v.value), ""}
+	case "HYDRA_LAUNCHER_AUTOFORK": // ours switches it off
+		if on, known := truth(v.value); known {
+			return strconv.Itoa(map[bool]int{true: 0, false: 1}[on]), nil
+		}
+	case "I_MPI_PERHOST":
+		if v.value == "all" || v.value == "allcores" {
+			return "", nil
+		}
+	case "I_MPI_JOB_TIMEOUT", "PSI_MAXTIME":
+		if isZero(v.value) {
+			return "", nil
+		}
+	}
+	return v.value, nil
+}
+
+// nothing is the value that is empty on purpose.
+const nothing = "\x00"
+
+// take keeps an option that a variable gives, or what is wrong with it. An empty
+// variable gives none.
+func (b *beyond) take(m meaning, v variable, text string) {
+	if text == "" {
+		return
+	}
+	value, on := strings.TrimSuffix(text, nothing), true
+	if m.Preset || m.implied != "" {
+		value, on = m.switched(value)
+	}
+	if !on {
+		return
+	}
+	if m.Preset {
+		if known, _ := truth(text); !known {
+			b.errs = append(b.errs, &UsageError{fmt.Sprintf("%s: %q is neither 1 nor 0", v.name, text), ""})
+			return
+		}
+	}
+	g := Given{Option: m.Option, Spelled: v.name, Value: value, level: environment, from: v.name}
+	if g.takes == "pair" && !strings.Contains(value, "=") {
+		b.errs = append(b.errs, &UsageError{fmt.Sprintf("%s: %q is not NAME=VALUE", v.name, value), ""})
+		return
+	}
+	b.keep(g)
+}
+
+// keep checks a value.
+func (b *beyond) keep(g Given) {
+	err := g.check(g.Value)
+	if err == nil {
+		b.given = append(b.given, g)
+		return
+	}
+	for _, fault := range faults(err) {
+		var syntax *hostlist.SyntaxError
+		if errors.As(fault, &syntax) {
+			syntax.File = g.from
+		} else {
+			fault = located(g.from, &UsageError{fault.Error(), ""})
+		}
+		b.errs = append(b.errs, fault)
+	}
+}
+
+// switched reads the value of a switch: 1 and 0, yes and no, on and off, or one of its
+// words.
+func (m meaning) switched(text string) (value string, on bool) {
+	of, known := truth(text)
+	switch {
+	case m.Preset:
+		return m.Value, of || !known
+	case !known || slices.Contains(m.Words, text) || m.takes != "none" && m.Words == nil:
+		return text, true
+	case !of && slices.Contains(m.Words, "no"):
+		return "no", true
+	case of && m.field.Type.Kind().String() == "int" && text != "1":
+		return text, true
+	}
+	return m.implied, of
+}
+
+// truth reads a word for on or off.
+func truth(text string) (on, known bool) {
+	switch strings.ToLower(text) {
+	case "1", "yes", "y", "true", "on", "enable":
+		return true, true
+	case "0", "no", "n", "false", "off", "disable":
+		return false, true
+	}
+	return false, false
+}

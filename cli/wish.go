@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Soft is a choice of numbers of ranks, the way the MPI standard writes it for -soft.
+type Soft struct {
+	Text    string
+	Members []int // descending, each once; none: not given
+}
+
+// maxMembers bounds what -soft may list.
+const maxMembers = 1 << 16
+
+func (s *Soft) UnmarshalText(text []byte) error {
+	*s = Soft{Text: string(text)}
+	for triplet := range strings.SplitSeq(s.Text, ",") {
+		members, err := softMembers(triplet)
+		if err != nil {
+			return err
+		}
+		s.Members = append(s.Members, members...)
+		if len(s.Members) > maxMembers {
+			return fmt.Errorf("%q lists more than %d numbers", s.Text, maxMembers)
+		}
+	}
+	slices.Sort(s.Members)
+	s.Members = slices.Compact(s.Members)
+	slices.Reverse(s.Members)
+	if len(s.Members) == 0 {
+		return fmt.Errorf("%q has no number of at least 1", s.Text)
+	}
+	return nil
+}
+
+// softMembers lists those of "a", "a:b" or "a:b:c" that are at least 1 (MPI-4.1, 11.8.2:
+// a, a+c, ... up to b; c may be negative).
+func softMembers(triplet string) ([]int, error) {
+	parts := strings.Split(triplet, ":")
+	numbers := make([]int, len(parts))
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n > maxNumber || n < -maxNumber || i < 2 && n < 0 {
+			return nil, fmt.Errorf("%q is not a number, FIRST:LAST or FIRST:LAST:STEP", triplet)
+		}
+		numbers[i] = n
+	}
+	first, last, step := numbers[0], numbers[0], 1
+	switch len(parts) {
+	case 1:
+	case 2, 3:
+		last = numbers[1]
+		if len(parts) == 3 {
+			step = numbers[2]
+		}
+	default:
+		return nil, fmt.Errorf("%q is not a number, FIRST:LAST or FIRST:LAST:STEP", triplet)
+	}
+	if step == 0 || step > 0 && last < first || step < 0 && last > first {
+		return nil, fmt.Errorf("%q has nothing in it", triplet)
+	}
+	if (last-first)/step >= maxMembers {
+		return nil, fmt.Errorf("%q lists more than %d numbers", triplet, maxMembers)
+	}
+	var members []int
+	for n := first; step > 0 && n <= last || step < 0 && n >= last; n += step {
+		if n > 0 {
+			members = append(members, n)
+		}
+	}
+	return members, nil
+}
+
+// Arch is an architecture, in the words of Go.
+type Arch string
+
+// archWords are other words for architectures, by those of Go.
+var archWords = map[string]string{
+	"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64", "i386": "386", "i486": "386", "i586": "386",
+	"i686": "386", "x86": "386", "armv6l": "arm", "armv7l": "arm", "armhf": "arm", "loongarch64": "loong64", "ppc64el": "ppc64le",
+}
+
+// archs are those a helper may report.
+var archs = []string{"386", "amd64", "arm", "arm64", "loong64", "mips64", "mips64le", "ppc64", "ppc64le", "riscv64", "s390x"}
+
+func (a *Arch) UnmarshalText(text []byte) error {
+	word := strings.ToLower(string(text))
+	if known, ok := archWords[word]; ok {
+		word = known
+	}
+	*a = Arch(word)
+	if !slices.Contains(archs, word) {
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(archs, ", "))
+	}
+	return nil
+}
+
+// Export is what srun's --export says.
+type Export struct {
+	Given bool
+	All   bool // the whole environment first
+	Vars  []EnvVar
+}
+
+func (e *Export) UnmarshalText(text []byte) error {
+	*e = Export{Given: true}
+	words := strings.Split(string(text), ",")
+	for i, word := range words {
+		switch {
+		case strings.EqualFold(word, "all"):
+			e.All = true
+			continue
+		case strings.EqualFold(word, "none") && len(words) == 1:
+			return nil
+		case strings.EqualFold(word, "none"):
+			return errors.New("NONE stands alone")
+		case word == "" && i == 0:
+			return errors.New("the value is empty")
+		}
+		var v EnvVar
+		if err := v.UnmarshalText([]byte(word)); err != nil {
+			return err
+		}
+		e.Vars = append(e.Vars, v)
+	}
+	return nil
+}
