@@ -37,11 +37,21 @@ type holder struct {
 // hold starts a job whose ranks say on which CPUs they may run, and stay.
 func (b *bed) hold(t *testing.T, args ...string) holder {
 	t.Helper()
-	r, w := io.Pipe()
+	r, w := pipe(t)
 	const script = `grep Cpus_allowed_list: /proc/self/status; exec cat`
-	h := holder{b.start(t, job{args: append(args, "sh", "-c", script), stdin: r}), w}
-	t.Cleanup(func() { w.Close() }) // or who waits for a killed one would wait for its input
-	return h
+	return holder{b.start(t, job{args: append(args, "sh", "-c", script), stdin: r}), w}
+}
+
+// pipe is an input for a job. With an io.Pipe, who waits for a job that was killed would wait
+// for the end of its input.
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
 }
 
 // cpus waits until a rank has told its CPUs.
@@ -449,4 +459,31 @@ func TestClusterFileChangesWhileWaiting(t *testing.T) {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	one.end(t).good(t)
+}
+
+// A rank may launch on the CPUs its own job has, also with --wait, though others wait in the
+// queue: they may wait for that very job.
+func TestALaunchInsideAJob(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, field.Options{Hosts: 1})
+	b.needNamespaces(t)
+	r, w := pipe(t)
+	const script = `echo ready; [ $PMI_RANK = 1 ] && exec sleep 1000
+		read go
+		$0 -host localhost -n 1 --wait sh -c 'grep Cpus_allowed_list: /proc/self/status'
+		$0 -host localhost -n 1 -wdir / pwd
+		$0 -host n1 -n 1 hostname
+		exit 7`
+	outer := b.start(t, job{args: []string{"-host", "localhost", "-n", "2", "sh", "-c", script, binary}, stdin: r})
+	outer.await(t, "ready", 2)
+	waiter := b.start(t, job{args: []string{"-host", "localhost", "-n", "2", "--wait", "echo", "next"}})
+	b.awaitQueue(t, "localhost", 1)
+	fmt.Fprintln(w, "go")
+	res := outer.wait(t)
+	if res.code != 7 || !strings.Contains(res.out, "Cpus_allowed_list:") || !strings.Contains(res.out, "\n/\n") || !strings.Contains(res.out, "n1\n") {
+		t.Errorf("exit %d, %q, %q", res.code, res.out, res.err)
+	}
+	if res := waiter.wait(t); res.code != 0 || res.out != "next\nnext\n" {
+		t.Errorf("exit %d, %q, %q", res.code, res.out, res.err)
+	}
 }

@@ -109,7 +109,12 @@ func (c *clerk) survey(m *wire.Survey) {
 	if err != nil {
 		answer.Notice = err.Error()
 	}
-	answer.Use = ledger.Use(unrelated(claims, m.Inside, os.Geteuid()), nil)
+	outer, others := related(claims, m.Inside, os.Geteuid())
+	answer.Use = ledger.Use(others, nil)
+	if len(outer) > 0 {
+		mask, err := getAffinity()
+		answer.Inside = err == nil && hold(outer, mask.numbers())
+	}
 	c.s.conn.Send(answer)
 }
 
@@ -121,19 +126,32 @@ func (c *clerk) claims(dir string) ([]job.Claim, error) {
 	return book.Claims()
 }
 
-// unrelated are the claims of jobs inside of which we are not: a rank's own launch may
-// use what the rank has. Whose rank we are, our environment says, and it could say
-// anything: jobs of other users are never ours.
-func unrelated(claims []job.Claim, inside job.ID, uid int) []job.Claim {
-	outer := make(map[job.ID]bool)
-	for id := inside; id != "" && !outer[id]; {
-		outer[id] = true
+// related tells the claims of jobs inside of which we are from all others: a rank's own
+// launch may use what the rank has. Whose rank we are, our environment says, and it could
+// say anything: jobs of other users are never ours.
+func related(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Claim) {
+	around := make(map[job.ID]bool)
+	for id := inside; id != "" && !around[id]; {
+		around[id] = true
 		i := slices.IndexFunc(claims, func(c job.Claim) bool { return c.Job == id && c.UID == uid })
 		if id = ""; i >= 0 {
 			id = claims[i].Inside
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(claims), func(c job.Claim) bool { return c.UID == uid && outer[c.Job] })
+	for _, c := range claims {
+		if c.UID == uid && around[c.Job] {
+			outer = append(outer, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return outer, others
+}
+
+// hold reports whether claims hold all of some CPUs, or the node alone.
+func hold(claims []job.Claim, cpus []int) bool {
+	use := ledger.Use(claims, nil)
+	return use.Taken || !slices.ContainsFunc(cpus, func(cpu int) bool { return !slices.Contains(use.Busy, cpu) })
 }
 
 // A takenError says who was faster.
@@ -169,7 +187,7 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
 // 11), against what they hold now.
 func conflict(m *wire.Prepare, mine job.Claim, others []job.Claim) error {
-	others = unrelated(others, mine.Inside, mine.UID)
+	_, others = related(others, mine.Inside, mine.UID)
 	use := ledger.Use(others, nil)
 	switch {
 	case use.Taken:

@@ -16,7 +16,7 @@ import (
 )
 
 // A launch from inside a rank may use what the jobs around it hold, and nothing else.
-func TestUnrelatedClaims(t *testing.T) {
+func TestRelatedClaims(t *testing.T) {
 	claims := []job.Claim{{Job: "outer"}, {Job: "middle", Inside: "outer"}, {Job: "other"}, {Job: "sister", Inside: "outer"},
 		{Job: "loop", Inside: "loop"}, {Job: "his", UID: 1}}
 	for inside, want := range map[job.ID]string{
@@ -28,11 +28,31 @@ func TestUnrelatedClaims(t *testing.T) {
 		"his":    "outer middle other sister loop his", // as anybody could say
 	} {
 		var left []string
-		for _, c := range unrelated(claims, inside, 0) {
+		_, others := related(claims, inside, 0)
+		for _, c := range others {
 			left = append(left, string(c.Job))
 		}
 		if got := strings.Join(left, " "); got != want {
 			t.Errorf("inside %q: %s, want %s", inside, got, want)
+		}
+	}
+}
+
+func TestHold(t *testing.T) {
+	two := []job.Claim{{Ranks: []job.Seat{{CPUs: []int{0, 4}}}}, {Ranks: []job.Seat{{CPUs: []int{1}}, {}}}}
+	for _, test := range []struct {
+		claims []job.Claim
+		cpus   []int
+		want   bool
+	}{
+		{two, []int{0, 1}, true},
+		{two, []int{0, 1, 4}, true},
+		{two, []int{0, 1, 5}, false},
+		{[]job.Claim{{}}, []int{0}, false},
+		{[]job.Claim{{Exclusive: true}}, []int{0}, true},
+	} {
+		if got := hold(test.claims, test.cpus); got != test.want {
+			t.Errorf("%+v hold %v: %v", test.claims, test.cpus, got)
 		}
 	}
 }

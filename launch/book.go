@@ -45,6 +45,7 @@ type booking struct {
 	errs   map[string]error // of candidates that were not reached, by name
 	told   map[string]bool  // notices that were said
 	spot   spot
+	inside bool          // of another job, all of whose nodes are ours: it passes the queue
 	booked chan struct{} // closed when the job has its place, or shall have none
 
 	notices    map[string][]string // nodes without a usable ledger, by what is wrong with it
@@ -179,6 +180,7 @@ func (b *booking) survey(ctx context.Context) error {
 	}
 	candidates := slices.DeleteFunc(slices.Clone(b.fleet.all), func(n *node) bool { return !b.candidate(n) })
 	silent := make(map[*node]bool)
+	inside := len(candidates) > 0
 	for _, n := range candidates {
 		silent[n] = true
 	}
@@ -188,11 +190,15 @@ func (b *booking) survey(ctx context.Context) error {
 		if ok {
 			delete(silent, n)
 			n.use, n.probe.Load = answer.Use, answer.Load
+			inside = inside && answer.Inside
 			b.notice(n, answer.Notice)
 		}
 		return ok
 	})
 	done()
+	if b.inside = inside; inside {
+		b.snap.Ahead = 0
+	}
 	if err != nil && ctx.Err() == nil {
 		err = nil
 		for n := range silent {

@@ -20,7 +20,9 @@ when we are.
 	in the middle   one connection, to the queue host; Queued tells of each step ahead
 	at the head     one to each node as well; any change there is worth another attempt
 
-Nobody passes: who has no ticket and finds one is refused, or goes to the end.
+Nobody passes: who has no ticket and finds one is refused, or goes to the end. But a launch
+from inside a rank, on CPUs that its own job has, concerns nobody else; and those ahead may
+wait for the very job that waits for it.
 */
 type spot struct {
 	held         bool
@@ -88,7 +90,7 @@ func (b *booking) wait(ctx context.Context, failed *plan.Error) error {
 			if err := b.rejoin(ctx); err != nil {
 				return err
 			}
-		case q.ahead > 0:
+		case q.ahead > 0 && !b.inside:
 			behind = true
 			b.scatter()
 		case behind || q.news && !now.Before(calm) || !now.Before(retry):
@@ -118,7 +120,7 @@ func (b *booking) wake(now, retry time.Time) time.Time {
 	if b.spot.told == "" {
 		earlier(b.spot.began.Add(tellAfter))
 	}
-	if b.spot.ahead == 0 {
+	if b.spot.ahead == 0 || b.inside {
 		earlier(retry)
 		for _, r := range b.retries {
 			if !r.busy {

@@ -443,3 +443,46 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 		}
 	})
 }
+
+// A launch from inside a rank passes the queue: those in it may wait for that rank's job.
+func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		inside bool // the job it says it is inside of runs there
+		wait   bool
+		want   string // of the error
+	}{
+		{"inside", true, false, ""},
+		{"inside, and waiting for its sisters", true, true, ""},
+		{"inside of a job that has ended", false, false, "2 requests waiting in the queue before this one"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var free atomic.Bool
+			free.Store(!test.wait)
+			time.AfterFunc(time.Minute, func() { free.Store(true) })
+			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+				switch m := m.(type) {
+				case *wire.Gate:
+					c.Send(&wire.Gated{Ahead: 2})
+				case *wire.Enqueue:
+					c.Send(&wire.Queued{Ahead: 2, Total: 3})
+				case *wire.Survey:
+					answer := &wire.Surveyed{Inside: test.inside && m.Inside == "outer"}
+					if !free.Load() {
+						answer.Use = busy.Use
+					}
+					c.Send(answer)
+				default:
+					return false
+				}
+				return true
+			})
+			_, err := s.request(func(req *job.Request) {
+				req.Queue.Inside, req.Nodes[0].Local, req.Wait = "outer", true, test.wait
+			}, "a").book(t.Context())
+			if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
+				t.Errorf("%s: %v, want %q", test.name, err, test.want)
+			}
+		})
+	}
+}

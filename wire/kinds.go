@@ -194,6 +194,7 @@ func (m *Survey) fields(c *codec) {
 }
 
 func (m *Surveyed) fields(c *codec) {
+	c.flag(&m.Inside)
 	c.num(&m.Use.Procs)
 	c.num(&m.Use.Seated)
 	c.nums(&m.Use.Busy)

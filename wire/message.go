@@ -173,9 +173,10 @@ type (
 		Inside job.ID
 	}
 
-	// Surveyed answers Survey. With Notice the ledger cannot be used: jobs on this node
-	// are not kept apart.
+	// Surveyed answers Survey. Inside says that the job named there runs here indeed, and
+	// has all that the helper could use. With Notice the ledger cannot be used: jobs on this node are not kept apart.
 	Surveyed struct {
+		Inside bool
 		Use    job.Use
 		Load   [3]float64
 		Notice string
