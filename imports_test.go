@@ -37,7 +37,7 @@ var lower = map[string][]string{
 	"plan":              {"hostlist", "job", "pin", "sort"},
 	"show":              {"hostlist", "job", "pin", "plan", "sort"},
 	"doctor":            {"hostlist", "job"},
-	"wire":              {"job", "pin"},
+	"wire":              {"job", "pin", "pmiserver"},
 	"reach":             {"proc", "sshx"},
 	"helper":            {"job", "ledger", "pin", "pmiserver", "proc", "wire"},
 	"launch":            {"hostlist", "job", "pin", "plan", "pmiserver", "wire"},

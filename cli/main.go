@@ -34,7 +34,7 @@ import (
 var Version = "development"
 
 // pmiVersions are those that the ranks' server speaks.
-var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0 (without spawn)"}
+var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0"}
 
 // Signals are those mpiexec takes care of (cli.md SIG-1 to SIG-5).
 var Signals = []os.Signal{
@@ -216,6 +216,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		sys.Catch(syscall.Signal(number))
 	}
 	env.Again = again(line, sys, sc, req)
+	env.Find = hostFinder(line.Job, sc)
 	display(line, req, &env)
 	for _, w := range warnings {
 		env.Say(w.Text)

@@ -135,6 +135,8 @@ type JobOptions struct {
 	Unbuffered bool         `name:"--unbuffered" also:"-u" topic:"" help:"pass bytes on as they come, not line by line"`
 	Stdin      StdinTo      `name:"-stdin" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"who reads input: 0, 1,3-5, all, none, file=F" more:"With file=F rank 0 reads that file. All others find the end of input. Of several the slowest sets the pace. Without it: MPIEXEC_STDIN_DEST, PSI_INPUTDEST, or rank 0." hint:"to copy the program (Open MPI's -s), do so before"`
 
+	Universe Universe `name:"-usize" env:"MPIEXEC_UNIVERSE_SIZE" default:"INFINITE" arg:"N" topic:"" under:"Life cycle" help:"MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE" more:"How many processes a program is told would fit, those it may spawn included. SYSTEM is the number of slots of all hosts; INFINITE, the default, defines nothing. Nothing is reserved."`
+
 	Timeout       Seconds  `name:"-timeout" env:"I_MPI_JOB_TIMEOUT PSI_MAXTIME" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
 	StartTimeout  Seconds  `name:"--start-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`

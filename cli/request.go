@@ -95,6 +95,7 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		err = told.apply(&req, list)
 	}
 	req.Queue = sc.queue(req, j)
+	req.Universe = j.Universe.size()
 	return req, warnings, err
 }
 

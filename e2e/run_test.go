@@ -220,8 +220,14 @@ func TestFirewallThatKnowsOnlySSH(t *testing.T) {
 	b.run(t, "-hosts", "n1:3", "-n", "3", hello).ran(t, b, b.helloLines([]string{"n1"}, 3))
 }
 
-// pmihello compiles the bundled PMI program to where hosts see it.
+// pmihello is the bundled PMI program.
 func pmihello(t *testing.T) string {
+	t.Helper()
+	return bundled(t, "pmihello")
+}
+
+// bundled compiles a program of testdata/programs to where hosts see it.
+func bundled(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(repo, "build")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -235,8 +241,8 @@ func pmihello(t *testing.T) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "pmihello")
-	if err := build(path, "./testdata/programs/pmihello"); err != nil {
+	path := filepath.Join(dir, name)
+	if err := build(path, "./testdata/programs/"+name); err != nil {
 		t.Fatal(err)
 	}
 	return path

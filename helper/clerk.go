@@ -36,8 +36,8 @@ type clerk struct {
 
 	book  *ledger.Book // nil: not opened yet
 	gate  *ledger.Gate
-	due   *time.Timer // when the gate has been shut for too long
-	held  *ledger.Held
+	due   *time.Timer             // when the gate has been shut for too long
+	held  map[string]*ledger.Held // by group
 	place *ledger.Place
 	turn  func()      // ends the wait for our turn
 	quiet *time.Timer // runs out when nobody waits any more
@@ -54,7 +54,7 @@ type clerk struct {
 const gateMost = 20 * time.Second
 
 func newClerk(s *session) *clerk {
-	c := &clerk{s: s, tasks: make(chan func(), 16), done: make(chan struct{}), began: time.Now(), gateMost: gateMost}
+	c := &clerk{s: s, tasks: make(chan func(), 16), held: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(c.done)
@@ -86,7 +86,7 @@ func (c *clerk) close() {
 }
 
 func (c *clerk) letGo() {
-	c.release()
+	c.releaseAll()
 	c.ungate()
 	c.dequeue()
 }
@@ -110,6 +110,7 @@ func (c *clerk) survey(m *wire.Survey) {
 		answer.Notice = err.Error()
 	}
 	outer, others := related(claims, m.Inside, os.Geteuid())
+	_, others = related(others, m.Own, os.Geteuid())
 	answer.Use = ledger.Use(others, nil)
 	if len(outer) > 0 {
 		mask, err := getAffinity()
@@ -159,10 +160,12 @@ type takenError struct{ reason string }
 
 func (e *takenError) Error() string { return e.reason }
 
-// claim enters the job in the ledger. The error is that of somebody faster; where the
+// claim enters a group of the job in the ledger. Each has a claim of its own: its CPUs
+// are free again when it is over, and a claim that is never rewritten needs no second
+// thought about who reads it meanwhile. The error is that of somebody faster; where the
 // ledger cannot be used, the job goes on without a claim, and notice says why.
 func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
-	c.release()
+	c.release(m.Group)
 	book, err := c.open(m.Ledger)
 	if err != nil {
 		return nil, err.Error()
@@ -170,32 +173,38 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	claim := m.Claim
 	claim.UID = os.Geteuid() // not the launcher's: the login may be another user's
 	for _, r := range m.Ranks {
-		claim.Ranks = append(claim.Ranks, job.Seat{Rank: r.Rank, CPUs: r.Held})
+		claim.Ranks = append(claim.Ranks, job.Seat{Rank: m.First + r.Rank, CPUs: r.Held})
 	}
-	c.held, err = book.Take(c.ctx, claim, func(others []job.Claim) error { return conflict(m, claim, others) })
+	held, err := book.Take(c.ctx, claim, func(others []job.Claim) error { return conflict(m, claim, others) })
 	switch {
 	case errors.As(err, &taken):
 		return taken, ""
 	case err != nil:
 		return nil, err.Error()
-	case c.held.Warning != nil:
-		c.s.log.Info().Err(c.held.Warning).Msg("claimed without the registry lock")
+	case held.Warning != nil:
+		c.s.log.Info().Err(held.Warning).Msg("claimed without the registry lock")
 	}
+	c.held[m.Group] = held
 	return nil, ""
 }
 
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
-// 11), against what they hold now.
+// 11), against what they hold now. What the job itself has already, mpiexec has planned
+// round; it counts where the node has a limit for all.
 func conflict(m *wire.Prepare, mine job.Claim, others []job.Claim) error {
 	_, others = related(others, mine.Inside, mine.UID)
+	most := ledger.Use(others, nil).Procs
+	if m.First > 0 {
+		_, others = related(others, mine.Job, mine.UID)
+	}
 	use := ledger.Use(others, nil)
 	switch {
 	case use.Taken:
 		return &takenError{"used exclusively by another job"}
 	case mine.Exclusive && len(others) > 0:
 		return &takenError{fmt.Sprintf("not idle: job %s runs there", others[0].Job)}
-	case m.Most >= 0 && use.Procs+len(mine.Ranks) > m.Most:
-		return &takenError{fmt.Sprintf("%d of at most %d processes running", use.Procs, m.Most)}
+	case m.Most >= 0 && most+len(mine.Ranks) > m.Most:
+		return &takenError{fmt.Sprintf("%d of at most %d processes running", most, m.Most)}
 	case m.Shares:
 		return nil
 	}
@@ -213,11 +222,17 @@ func conflict(m *wire.Prepare, mine job.Claim, others []job.Claim) error {
 	return nil
 }
 
-// release gives up what the job claims here.
-func (c *clerk) release() {
-	if c.held != nil {
-		c.held.Release()
-		c.held = nil
+// release gives up what a group of the job claims here.
+func (c *clerk) release(group string) {
+	if held := c.held[group]; held != nil {
+		held.Release()
+		delete(c.held, group)
+	}
+}
+
+func (c *clerk) releaseAll() {
+	for group := range c.held {
+		c.release(group)
 	}
 }
 

@@ -48,11 +48,11 @@ func (s *session) end(linger, grace time.Duration) {
 		if !s.stopForking.Swap(true) {
 			close(s.hurry)
 		}
-		if s.pmi != nil {
-			s.pmi.Freeze() // nobody may be led to a happy end any more (pmi-wire.md 6.3)
+		for _, g := range s.groups {
+			g.pmi.Freeze() // nobody may be led to a happy end any more (pmi-wire.md 6.3)
 		}
 	}
-	if s.childless && !s.forking {
+	if s.childless && s.forking == 0 {
 		s.checkDrained()
 		return
 	}
@@ -85,7 +85,7 @@ func (e *ending) hadAsked(at time.Time) bool {
 // tick takes the next step when its time has come.
 func (e *ending) tick(s *session) {
 	now := time.Now()
-	if now.Before(e.deadline) || s.childless && !s.forking {
+	if now.Before(e.deadline) || s.childless && s.forking == 0 {
 		return
 	}
 	switch e.phase {
@@ -138,6 +138,8 @@ func (s *session) awaitSilence() {
 		return
 	}
 	s.awaiting = true
+	s.noise++
+	noise := s.noise
 	var open []*source
 	for _, r := range s.ranks {
 		if r.out != nil {
@@ -161,20 +163,20 @@ func (s *session) awaitSilence() {
 				i = len(open)
 			}
 		}
-		s.tell(silentEvent{})
+		s.tell(silentEvent{noise})
 	}()
 }
 
 // checkDrained tells mpiexec, once, when nothing of the job is left here and every
 // rank's end was reported.
 func (s *session) checkDrained() {
-	if !s.running || !s.childless || s.forking || s.reporting > 0 || !s.silent || s.drained || s.over {
+	if !s.running || len(s.preparing) > 0 || !s.childless || s.forking > 0 || s.reporting > 0 || !s.silent || s.drained || s.over {
 		return
 	}
 	s.drained = true
 	orphans := s.owners.list()
 	s.clerk.do(func() {
-		s.clerk.release() // first, so that the next job finds the CPUs free
+		s.clerk.releaseAll() // first, so that the next job finds the CPUs free
 		s.conn.Send(&wire.Drained{Orphans: orphans})
 	})
 }

@@ -101,6 +101,7 @@ type place struct {
 	address             string // where peers reach the node; empty: unknown
 	rank, local, locals int
 	app                 int
+	spawned             bool
 	pmiFD               int
 	merge               bool  // stderr goes where stdout goes
 	slots               []int // of the node, that are the rank's
@@ -128,6 +129,9 @@ func (p place) variables() []string {
 		"MPIEXEC_NNODES=" + strconv.Itoa(p.nodes),
 		"MPIEXEC_APPNUM=" + strconv.Itoa(p.app),
 		"MPIEXEC_HOST=" + host,
+	}
+	if p.spawned {
+		vars = append(vars, "PMI_SPAWNED=1")
 	}
 	vars = append(vars, p.pinning()...)
 	if p.address != "" {

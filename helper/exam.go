@@ -74,7 +74,7 @@ func examine(ctx context.Context, sys System, m *wire.Examine) job.Exam {
 		now = time.Now
 	}
 	exam := job.Exam{
-		Clock: now(), Address: m.Address, Online: onlineCPUs(sys.Root), Limits: limits(ctx), Group: group(sys.Root),
+		Clock: now(), Address: m.Address, Online: onlineCPUs(sys.Root), Limits: limits(ctx), Group: controlGroup(sys.Root),
 		Shared: space("/dev/shm"), Fabric: fabric(sys.Root),
 	}
 	for _, dir := range []string{cacheOf(sys.Environ), "/tmp"} {
@@ -167,8 +167,8 @@ func openFiles(ctx context.Context, own int64) int64 {
 	return own
 }
 
-// group reads the limits of our control group and of all above it (cgroups(7)).
-func group(root fs.FS) job.Group {
+// controlGroup reads the limits of our control group and of all above it (cgroups(7)).
+func controlGroup(root fs.FS) job.Group {
 	g := job.Group{Memory: -1, Processes: -1}
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {

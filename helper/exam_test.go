@@ -39,7 +39,7 @@ func TestGroup(t *testing.T) {
 		{"version 1", one, job.Group{Memory: 2000, Processes: -1}},
 		{"none", fstest.MapFS{}, job.Group{Memory: -1, Processes: -1}},
 	} {
-		if got := group(c.root); got != c.want {
+		if got := controlGroup(c.root); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -42,7 +42,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"remshell/pmiserver"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -127,12 +126,12 @@ type session struct {
 	starter starter
 	started time.Time
 
-	cpus    int // of this machine: one more than the highest number
-	prepare *wire.Prepare
-	ranks   []*rank
+	cpus    int           // of this machine: one more than the highest number
+	prepare *wire.Prepare // the first: what it says of the whole job holds for all
+	groups  map[string]*group
+	ranks   []*rank // of all groups that were started
 	byRank  map[int]*rank
 	byPID   map[int]*rank
-	pmi     *pmiserver.Server
 	fences  *fences
 	asked   *questions
 	clerk   *clerk
@@ -143,15 +142,17 @@ type session struct {
 	hurry        chan struct{} // closed when the job is being ended
 	moreChildren chan struct{} // the reaper may find children again
 
-	guard     guard   // of a helper inside mpiexec, while ranks run
-	watching  bool    // the link to mpiexec is watched
-	running   bool    // Start was carried out
-	forking   bool    // the starter is at work
-	reporting int     // ranks that were reaped and not yet reported
-	failing   []*rank // those of them that failed, in the order of their ends
-	childless bool    // no process of ours is left
-	awaiting  bool    // for silent, since childless
-	silent    bool    // and all that leftover children wrote is under way
+	guard     guard          // of a helper inside mpiexec, while ranks run
+	watching  bool           // the link to mpiexec is watched
+	preparing map[string]int // groups that are, or will be, prepared and not started, and how often
+	running   bool           // a Start was carried out
+	forking   int            // groups at which the starter is at work
+	reporting int            // ranks that were reaped and not yet reported
+	failing   []*rank        // those of them that failed, in the order of their ends
+	childless bool           // no process of ours is left
+	awaiting  bool           // for silent, since childless
+	silent    bool           // and all that leftover children wrote is under way
+	noise     int            // how often silence has begun to be waited for
 	early     map[int]reapedEvent
 	missed    []unix.Signal // signals that came while forking
 	ending    *ending
@@ -177,7 +178,7 @@ type (
 		taken  *takenError
 		notice string // why there is no claim
 	}
-	releasedEvent struct{}
+	releasedEvent struct{ group string }
 	forkingEnded  struct{}
 	guardDue      struct{}
 	reapedEvent   struct {
@@ -188,7 +189,7 @@ type (
 		at     time.Time
 	}
 	childlessEvent struct{}
-	silentEvent    struct{}
+	silentEvent    struct{ noise int }
 	lastWordsEvent struct{ r *rank }
 	tickEvent      struct{}
 	linkDead       struct{ silent time.Duration }
@@ -202,6 +203,8 @@ func newSession(c *wire.Conn, sys System) *session {
 		events:    make(chan any, 64),
 		done:      make(chan struct{}),
 		starter:   newStarter(),
+		groups:    make(map[string]*group),
+		preparing: make(map[string]int),
 		byRank:    make(map[int]*rank),
 		byPID:     make(map[int]*rank),
 		early:     make(map[int]reapedEvent),
@@ -244,7 +247,7 @@ func (s *session) read() {
 // left to do.
 func (s *session) run(ctx context.Context) error {
 	defer close(s.done)
-	for !s.over || !s.childless || s.forking {
+	for !s.over || !s.childless || s.forking > 0 {
 		select {
 		case event := <-s.events:
 			s.step(event)
@@ -270,12 +273,14 @@ func (s *session) step(event any) {
 	case claimedEvent:
 		s.claimed(e)
 	case releasedEvent:
-		s.forget()
+		s.release(e.group)
 	case forkedEvent:
 		s.forked(e)
 	case forkingEnded:
-		s.forking, s.missed = false, nil
-		clear(s.early) // they were orphans
+		if s.forking--; s.forking == 0 {
+			s.missed = nil
+			clear(s.early) // they were orphans
+		}
 		s.releaseGuard()
 		s.lookForChildren()
 	case guardDue:
@@ -283,11 +288,11 @@ func (s *session) step(event any) {
 	case reapedEvent:
 		s.reaped(e)
 	case childlessEvent:
-		if s.childless = !s.forking && s.noneAlive(); s.childless {
+		if s.childless = s.forking == 0 && s.noneAlive(); s.childless {
 			s.awaitSilence()
 		}
 	case silentEvent:
-		s.silent = true
+		s.silent = s.silent || e.noise == s.noise
 		s.checkDrained()
 	case lastWordsEvent:
 		s.lastSaid(e.r)
@@ -301,6 +306,7 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Ping:
 		s.book(m)
 	case *wire.Prepare:
+		s.preparing[m.Group]++
 		s.clerk.do(func() {
 			taken, notice := s.clerk.claim(m)
 			s.tell(claimedEvent{m, taken, notice})
@@ -309,11 +315,13 @@ func (s *session) frame(m wire.Message) {
 		s.examiner.take(m)
 	case *wire.Release: // through the clerk as well, to keep its place behind a Prepare
 		s.clerk.do(func() {
-			s.clerk.release()
-			s.tell(releasedEvent{})
+			s.clerk.release(m.Group)
+			s.tell(releasedEvent{m.Group})
 		})
 	case *wire.Start:
-		s.start()
+		s.start(m.Group)
+	case *wire.Prune:
+		s.prune(m.Group)
 	case *wire.Data:
 		if r := s.byRank[m.Rank]; r != nil && r.in != nil {
 			r.in.push(m)
@@ -323,6 +331,8 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Fenced:
 		s.fences.deliver(m)
 	case *wire.Named:
+		s.asked.deliver(m.ID, m)
+	case *wire.Spawned:
 		s.asked.deliver(m.ID, m)
 	case *wire.Signal:
 		s.signal(unix.Signal(m.Number))

@@ -13,14 +13,14 @@ func (s *session) inspect() {
 	tree := proc.LookAround()
 	answer := &wire.States{}
 	for _, r := range s.ranks {
-		state := job.RankState{Rank: r.plan.Rank, Life: "starting", PMI: job.PMIState(r.pmiState.Load())}
+		state := job.RankState{Rank: r.number, Life: "starting", PMI: job.PMIState(r.pmiState.Load())}
 		switch look, there := proc.LookAt(r.pid); {
 		case r.exit != nil:
 			state.Life, state.CPU = "over", r.exit.Usage.User+r.exit.Usage.System
 		case r.pid != 0 && there:
 			worker := tree.Worker(r.pid)
 			state.Life, state.CPU = "running", look.CPU+tree.CPU(r.pid)
-			state.Barrier = s.pmi.Barrier(r.plan.Rank)
+			state.Barrier = r.group.pmi.Barrier(r.plan.Rank)
 			state.Sleep = proc.Sleep(worker)
 			if look, there := proc.LookAt(worker); there {
 				state.Kind = string(look.State)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync"
 
+	"remshell/pmiserver"
 	"remshell/wire"
 )
 
@@ -53,6 +54,9 @@ func (q *questions) ask(ctx context.Context, question func(id int) wire.Message)
 
 // errLeaving is the answer to all questions when mpiexec is gone.
 var errLeaving = errors.New("the job is ending")
+
+// errOther is a fault of mpiexec.
+var errOther = errors.New("mpiexec answered something else")
 
 // take closes a question, and returns who waits for the answer.
 func (q *questions) take(id int) chan wire.Message {
@@ -111,9 +115,27 @@ func (n names) name(ctx context.Context, op wire.NameOp, service, port string) (
 	case err != nil:
 		return wire.Named{}, err
 	case !ok:
-		return wire.Named{}, errors.New("mpiexec answered something else")
+		return wire.Named{}, errOther
 	case named.Err != "":
 		return wire.Named{}, errors.New(named.Err)
 	}
 	return *named, nil
+}
+
+// spawner starts more ranks as the PMI servers see it: mpiexec does.
+type spawner struct{ *questions }
+
+// Spawn is that of pmiserver.Spawner.
+func (p spawner) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (group string, codes []int, err error) {
+	m, err := p.ask(ctx, func(id int) wire.Message { return &wire.Spawn{ID: id, Request: r} })
+	answer, ok := m.(*wire.Spawned)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case !ok:
+		return "", nil, errOther
+	case answer.Err != "":
+		return "", nil, errors.New(answer.Err)
+	}
+	return answer.Group, answer.Codes, nil
 }

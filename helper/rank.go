@@ -18,8 +18,10 @@ import (
 // A rank is one process of the job on this node, from its plan to its exit. All but
 // pmiState belongs to the session's goroutine.
 type rank struct {
-	plan    job.RankPlan
-	path    string // of the program on this node
+	group   *group
+	number  int          // in the job
+	plan    job.RankPlan // in the group
+	path    string       // of the program on this node
 	argv    []string
 	env     []string // of its app; its place is added at the start
 	dir     string
@@ -141,8 +143,8 @@ func (r *rank) attach(p pipes, window int, send func(wire.Message) error) {
 	if r.in != nil {
 		go r.in.run(file(0, "stdin"))
 	}
-	r.out = newSource(r.plan.Rank, wire.Stdout, file(1, "stdout"), window, send)
-	r.err = newSource(r.plan.Rank, wire.Stderr, file(2, "stderr"), window, send)
+	r.out = newSource(r.number, wire.Stdout, file(1, "stdout"), window, send)
+	r.err = newSource(r.number, wire.Stderr, file(2, "stderr"), window, send)
 	go r.out.run()
 	go r.err.run()
 	r.pmi = newPMIConn(file(3, "PMI_FD"))
@@ -155,7 +157,7 @@ func (r *rank) alive() bool { return r.pid != 0 && r.exit == nil }
 // children it waited for.
 func (r *rank) reaped(status unix.WaitStatus, used unix.Rusage, now time.Time) {
 	r.exit = &job.Exit{
-		Rank:  r.plan.Rank,
+		Rank:  r.number,
 		Usage: usageOf(&used, now.Sub(r.started)),
 	}
 	if status.Signaled() {

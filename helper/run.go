@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -22,129 +20,87 @@ import (
 // claimed goes on with a Prepare for which the clerk has made the claim.
 func (s *session) claimed(e claimedEvent) {
 	switch {
-	case s.over:
+	case s.over || s.preparing[e.m.Group] == 0:
 	case e.taken != nil:
-		s.conn.Send(&wire.Taken{Reason: e.taken.reason})
+		s.conn.Send(&wire.Taken{Group: e.m.Group, Reason: e.taken.reason})
 	default:
 		s.accept(e.m, e.notice)
 	}
 }
 
-// forget drops a Prepare: the job was planned anew.
-func (s *session) forget() {
-	if s.running {
-		return
-	}
-	s.prepare, s.ranks, s.pmi = nil, nil, nil
-	clear(s.byRank)
-}
-
 // accept prepares what can fail before anything starts: working directories,
 // programs, environments. The answer is Prepared or Refused.
 func (s *session) accept(m *wire.Prepare, notice string) {
-	s.prepare = m
-	s.started = time.Now()
-	s.oomKills = oomKills(s.sys.Root)
-	softLimits(m.Soft).adopt(func(text string) { s.log.Info().Msg(text) })
-	if m.Umask >= 0 {
-		unix.Umask(m.Umask)
-	}
-	for _, plan := range m.Ranks {
-		app := m.Apps[plan.App]
-		r := &rank{plan: plan, argv: app.Argv, dir: app.Dir}
-		if slices.Contains(m.Stdin, plan.Rank) {
-			r.in = newSink(plan.Rank, s.conn.Send)
+	if s.prepare == nil {
+		s.prepare, s.started = m, time.Now()
+		s.oomKills = oomKills(s.sys.Root)
+		softLimits(m.Soft).adopt(func(text string) { s.log.Info().Msg(text) })
+		if m.Umask >= 0 {
+			unix.Umask(m.Umask)
 		}
-		if refused := s.place(r, m.Base, app); refused != nil {
-			s.conn.Send(&wire.Refused{Code: refused.code, Reason: refused.reason, Hint: refused.hint})
-			return
-		}
-		s.ranks = append(s.ranks, r)
-		s.byRank[plan.Rank] = r
 	}
-	s.pmi = s.newPMI(m)
+	g, refused := s.newGroup(m)
+	if refused != nil {
+		s.conn.Send(&wire.Refused{Group: m.Group, Code: refused.code, Reason: refused.reason, Hint: refused.hint})
+		return
+	}
+	s.groups[m.Group] = g
 	if !s.watching {
 		s.watching = true
 		watchLink(s.sys, m.Silence, s)
 	}
-	s.conn.Send(&wire.Prepared{Notice: notice})
+	s.conn.Send(&wire.Prepared{Group: m.Group, Notice: notice})
 }
 
-// place finds the rank's directory, environment and program; the ranks of an app
-// share them.
-func (s *session) place(r *rank, base job.Env, app job.App) *startError {
-	for _, other := range s.ranks {
-		if other.plan.App == r.plan.App {
-			r.path, r.dir, r.env = other.path, other.dir, other.env
-			return nil
+// release forgets a Prepare: the job was planned anew, or what was to be spawned was not.
+func (s *session) release(name string) {
+	if s.preparing[name]--; s.preparing[name] <= 0 {
+		delete(s.preparing, name)
+	}
+	if g := s.groups[name]; g != nil {
+		if g.started {
+			return
 		}
+		delete(s.groups, name)
 	}
-	if !filepath.IsAbs(r.dir) { // the login directory, as with the remote shells of old
-		r.dir = filepath.Join(value(s.sys.Environ, "HOME"), r.dir)
+	if !s.running {
+		s.prepare = nil
 	}
-	if refused := enterable(r.dir); refused != nil {
-		return refused
-	}
-	r.env = appEnv(s.sys.Environ, s.existing(base), s.existing(app.Env), r.dir)
-	path, refused := locate(r.argv[0], r.dir, app.Path, value(r.env, "PATH"))
-	r.path = path
-	return refused
+	s.checkDrained()
 }
 
-// newPMI makes the server that answers this node's ranks.
-func (s *session) newPMI(m *wire.Prepare) *pmiserver.Server {
-	info := pmiserver.Info{Name: string(m.Job), Size: m.Size, Mapping: m.Mapping}
-	apps := make(map[int]int)
-	for _, r := range m.Ranks {
-		info.Ranks = append(info.Ranks, r.Rank)
-		apps[r.Rank] = r.App
-	}
-	info.AppNum = func(rank int) int { return apps[rank] }
-	var fencer pmiserver.Fencer // nil: nobody else to meet
-	if m.Nodes > 1 {
-		fencer = s.fences
-	}
-	server := pmiserver.New(info, fencer)
-	server.Abort = func(rank, code int, message string) {
-		s.conn.Send(&wire.PMI{Rank: rank, Event: wire.PMIAborted, Code: code, Text: message})
-	}
-	server.Broken = func(err error) {
-		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
-	}
-	server.Aborting = func(rank int) { s.byRank[rank].pmiState.Store(int32(job.PMIAborted)) }
-	server.Changed = func(rank int, _, to pmiserver.State) {
-		switch to {
-		case pmiserver.Inited:
-			s.byRank[rank].pmiState.Store(int32(job.PMIOpen))
-		case pmiserver.Finalized:
-			s.byRank[rank].pmiState.Store(int32(job.PMIFinalized))
-		}
-	}
-	server.Names = names{s.asked}
-	server.Note = func(rank int, text string) { s.log.Warn().Msgf("rank %d: pmi: %s", rank, text) }
-	return server
-}
-
-// start lets the starter fork all ranks, in order, on its own thread. Between two
-// of them it looks whether the job is ending already.
-func (s *session) start() {
-	if s.running || s.prepare == nil {
+// start lets the starter fork all ranks of a group, in order, on its own thread. Between
+// two of them it looks whether they are to be ended already.
+func (s *session) start(name string) {
+	delete(s.preparing, name)
+	g := s.groups[name]
+	if g == nil || g.started {
 		return
 	}
-	s.running, s.forking, s.childless = true, true, false
-	stop := s.stopForking
-	ranks := slices.Clone(s.ranks)
-	places := make([]place, len(ranks))
-	for i, r := range ranks {
+	g.started = true
+	s.add(g)
+	if !s.running {
+		s.running = true
+		go s.reap()
+	}
+	s.forking++
+	s.childless, s.awaiting, s.silent, s.drained = false, false, false, false
+	s.noise++
+	places := make([]place, len(g.ranks))
+	for i, r := range g.ranks {
 		places[i] = s.where(r)
 	}
 	b, soft := s.newBinder(), softLimits(s.prepare.Soft)
 	go func() {
 		s.starter.do(func() {
 			defer b.restore()
-			for i, r := range ranks {
-				if stop.Load() {
+			for i, r := range g.ranks {
+				if s.stopForking.Load() {
 					break
+				}
+				if g.pruned.Load() {
+					s.tell(forkedEvent{r: r, failed: errPruned})
+					continue
 				}
 				at := time.Now()
 				born, failed := r.fork(places[i], s.sys, b)
@@ -154,7 +110,6 @@ func (s *session) start() {
 		})
 		s.tell(forkingEnded{})
 	}()
-	go s.reap()
 	if s.sys.Guard != nil {
 		time.AfterFunc(guardDelay, func() { s.tell(guardDue{}) })
 	}
@@ -172,7 +127,7 @@ func (s *session) newBinder() *binder {
 // newGuard starts the guard of a helper inside mpiexec, if there still is anything to
 // guard.
 func (s *session) newGuard() {
-	if !s.forking && s.noneAlive() {
+	if s.guard.pid != 0 || s.forking == 0 && s.noneAlive() {
 		return
 	}
 	g, err := startGuard(s.sys.Guard)
@@ -185,7 +140,7 @@ func (s *session) newGuard() {
 // releaseGuard lets the guard go when the last rank has ended. It is a child of ours, and
 // the job is over only when there is none.
 func (s *session) releaseGuard() {
-	if !s.forking && s.noneAlive() {
+	if s.forking == 0 && s.noneAlive() {
 		s.guard.release()
 	}
 }
@@ -193,9 +148,9 @@ func (s *session) releaseGuard() {
 // address is where peers on other nodes reach this one: what mpiexec says, else the
 // address at which sshd was reached. A host's own name often leads to 127.0.1.1, and the
 // user's name for it may exist in an ssh configuration only.
-func (s *session) address() string {
-	if s.prepare.Address != "" || s.prepare.Nodes < 2 {
-		return s.prepare.Address
+func (s *session) address(m *wire.Prepare) string {
+	if m.Address != "" || m.Alone {
+		return m.Address
 	}
 	local, _, ok := sshConnection(value(s.sys.Environ, "SSH_CONNECTION"))
 	if !ok || local.Addr().IsLoopback() {
@@ -205,9 +160,9 @@ func (s *session) address() string {
 }
 
 func (s *session) where(r *rank) place {
-	m := s.prepare
+	m := r.group.prepare
 	return place{
-		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: s.address(),
+		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: s.address(m), spawned: m.First > 0,
 		merge: m.Merge, rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
 	}
@@ -217,13 +172,14 @@ func (s *session) where(r *rank) place {
 func (s *session) forked(e forkedEvent) {
 	r := e.r
 	if e.failed != nil {
-		s.conn.Send(&wire.Started{Rank: r.plan.Rank, Code: e.failed.code, Err: e.failed.reason, Hint: e.failed.hint})
+		s.lessen(r.group)
+		s.conn.Send(&wire.Started{Rank: r.number, Code: e.failed.code, Err: e.failed.reason, Hint: e.failed.hint})
 		return
 	}
 	r.pid, r.started = e.pid, e.at
 	s.byPID[r.pid] = r
-	s.owners.groups[r.pid] = r.plan.Rank
-	news := wire.Started{Rank: r.plan.Rank, PID: r.pid}
+	s.owners.groups[r.pid] = r.number
+	news := wire.Started{Rank: r.number, PID: r.pid}
 	if s.prepare.Report {
 		news.CPUs, news.Mems = e.cpus, e.mems
 	}
@@ -251,6 +207,9 @@ func (s *session) catchUp(r *rank) {
 	if s.ending != nil && s.ending.phase == asked {
 		unix.Kill(-r.pid, unix.SIGTERM)
 	}
+	if r.group.pruned.Load() {
+		unix.Kill(-r.pid, unix.SIGKILL)
+	}
 }
 
 // lookForChildren tells the reaper that there may be children again.
@@ -264,8 +223,8 @@ func (s *session) lookForChildren() {
 // servePMI answers one rank until its connection ends.
 func (s *session) servePMI(r *rank) {
 	defer r.pmi.Close()
-	err := s.pmi.Serve(context.Background(), r.plan.Rank, r.pmi)
-	news := wire.PMI{Rank: r.plan.Rank}
+	err := r.group.pmi.Serve(context.Background(), r.plan.Rank, r.pmi)
+	news := wire.PMI{Rank: r.number}
 	var junk *pmiserver.ProtocolError
 	switch {
 	case err == nil:
@@ -314,7 +273,7 @@ func (s *session) reap() {
 func (s *session) reaped(e reapedEvent) {
 	r := s.byPID[e.pid]
 	if r == nil {
-		if s.forking {
+		if s.forking > 0 {
 			s.early[e.pid] = e
 		}
 		s.owners.bury(e, s.ranks)
@@ -322,11 +281,11 @@ func (s *session) reaped(e reapedEvent) {
 	}
 	delete(s.byPID, e.pid)
 	r.reaped(e.status, e.used, e.at)
-	r.exit.Asked = s.ending.hadAsked(e.at) && !r.dying
+	r.exit.Asked = (s.ending.hadAsked(e.at) || r.group.pruned.Load()) && !r.dying
 	r.exit.Hint = s.hint(r.exit)
 	s.owners.adopt(s.byPID)
 	s.releaseGuard()
-	if s.mayStay() && !s.forking && s.noneAlive() {
+	if s.mayStay() && s.forking == 0 && s.noneAlive() {
 		s.childless = true // whoever is still there stays
 		s.awaitSilence()
 	}
@@ -357,13 +316,14 @@ func (s *session) lastSaid(r *rank) {
 func (s *session) report(r *rank) {
 	s.reporting--
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
-	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && s.prepare.Size > 1 {
+	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Size > 1 {
 		r.exit.Built = builtFor(r.path)
 	}
-	s.pmi.Exited(r.plan.Rank)
+	r.group.pmi.Exited(r.plan.Rank)
 	if !s.over {
 		s.conn.Send(&wire.Exited{Exit: *r.exit})
 	}
+	s.lessen(r.group)
 }
 
 // target is whom a signal for a rank goes to: its process group, or the rank alone
@@ -377,7 +337,7 @@ func (s *session) target(r *rank) int {
 
 // signal sends a signal to every living rank.
 func (s *session) signal(number unix.Signal) {
-	if s.forking {
+	if s.forking > 0 {
 		s.missed = append(s.missed, number)
 	}
 	for _, r := range s.ranks {
@@ -385,7 +345,7 @@ func (s *session) signal(number unix.Signal) {
 			continue
 		}
 		if err := unix.Kill(s.target(r), syscall.Signal(number)); err != nil && err != unix.ESRCH {
-			s.log.Warn().Msg(fmt.Sprintf("rank %d: signal %d: %v", r.plan.Rank, number, err))
+			s.log.Warn().Msg(fmt.Sprintf("rank %d: signal %d: %v", r.number, number, err))
 		}
 	}
 }

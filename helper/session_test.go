@@ -411,7 +411,8 @@ func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
 	defer here.Close()
 	s := newSession(wire.NewConn(there), System{Root: fs.FS(os.DirFS("/"))})
 	s.accept(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}}, "")
-	s.forking, s.running = true, true
+	s.add(s.groups[""])
+	s.forking, s.running = 1, true
 	now := time.Now()
 	s.reaped(reapedEvent{pid: 1 << 30, at: now.Add(-time.Second)})
 	p, err := openPipes(false, false)

@@ -53,7 +53,7 @@ func (o *ownership) adopt(ranks map[int]*rank) {
 		if _, known := o.groups[look.Group]; known || !there {
 			continue
 		}
-		if rank, err := strconv.Atoi(proc.Variable(pid, "MPIEXEC_RANK")); err == nil {
+		if rank, err := strconv.Atoi(proc.Variable(pid, "MPIEXEC_RANK")); err == nil && proc.Variable(pid, "PMI_SPAWNED") == "" {
 			o.groups[look.Group] = rank
 		}
 	}
@@ -67,7 +67,7 @@ func (o *ownership) bury(e reapedEvent, ranks []*rank) {
 	case e.pid == o.guard:
 		return
 	case len(ranks) == 1:
-		owner = ranks[0].plan.Rank
+		owner = ranks[0].number
 	default:
 		owner = -1
 	}

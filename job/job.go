@@ -33,6 +33,7 @@ type Request struct {
 	Fixed    []Spot // where each rank goes, if that was written down; nil: it was not
 	Nameless bool   // nothing named any host: a try-out on this machine
 	Skip     bool   // --skip-unreachable: go on without lost candidates
+	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
 	Queue    Queue
 	Limits   Limits
 	Streams  Streams
@@ -41,6 +42,9 @@ type Request struct {
 	Signals  Signals
 	Soft     []SoftLimit // resource limits that ranks on other hosts shall have (ENV-8)
 }
+
+// SystemSize as Universe stands for the slots of all candidates.
+const SystemSize = -1
 
 // A Placing is what was said of the job as a whole about where its ranks go
 // (placement.md 1.3).
@@ -204,6 +208,14 @@ type Use struct {
 	Seated int   // of those, ranks whose CPUs are all in Busy
 	Busy   []int // their CPUs, as far as they are known
 	Taken  bool  // one of them has the node for itself
+	Own    int   // of Procs, those of the job itself, which is to grow
+}
+
+// And is what two jobs hold together.
+func (u Use) And(v Use) Use {
+	busy := append(slices.Clone(u.Busy), v.Busy...)
+	slices.Sort(busy)
+	return Use{u.Procs + v.Procs, u.Seated + v.Seated, slices.Compact(busy), u.Taken || v.Taken, u.Own + v.Own}
 }
 
 // A Claim is what one live job holds of one node, as the node's ledger has it

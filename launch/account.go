@@ -129,16 +129,16 @@ func columns(rows [][]string) string {
 }
 
 // profile gathers what is known of a rank for the report.
-func (f *fleet) profile(state *State, req job.Request, rank int) Profile {
+func (f *fleet) profile(state *State, rank int) Profile {
 	var p Profile
 	if i := slices.IndexFunc(f.account.starts, func(s job.Start) bool { return s.Rank == rank }); i >= 0 {
 		p.PID = f.account.starts[i].PID
 	}
-	n, plan := f.rankPlan(rank)
+	n, plan, app := f.rankPlan(rank)
 	if n == nil {
 		return p
 	}
-	p.Program = brief(strings.Join(req.Apps[plan.App].Argv, " "))
+	p.Program = brief(strings.Join(app.Argv, " "))
 	if plan.CPUs != nil {
 		p.Bound, _, _ = strings.Cut(n.probe.Topology.Describe(plan.CPUs), " [")
 	}
@@ -150,15 +150,21 @@ func (f *fleet) profile(state *State, req job.Request, rank int) Profile {
 	return p
 }
 
-func (f *fleet) rankPlan(rank int) (*node, job.RankPlan) {
-	for i, np := range f.plan.Nodes {
+// rankPlan is the plan of a rank, its node, and the section of the command line or command
+// of a spawn that it belongs to; nil: there is no such rank.
+func (f *fleet) rankPlan(rank int) (*node, job.RankPlan, job.App) {
+	g, number := f.groupOf(rank)
+	if g == nil {
+		return nil, job.RankPlan{}, job.App{}
+	}
+	for i, np := range g.plan.Nodes {
 		for _, r := range np.Ranks {
-			if r.Rank == rank {
-				return f.nodes[i], r
+			if r.Rank == number {
+				return g.nodes[i], r, g.apps[r.App]
 			}
 		}
 	}
-	return nil, job.RankPlan{}
+	return nil, job.RankPlan{}, job.App{}
 }
 
 // hint is the evidence for the reason of an end, of which there may be none (REP-3).

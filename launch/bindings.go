@@ -16,21 +16,22 @@ func (n *node) size() int { return job.Node{NodeDef: n.def, Probe: n.probe}.Size
 // ranks as soon as that is known of all (DIAG-3). A nil one gathers nothing.
 type bindings struct {
 	w     io.Writer
+	group int
 	lines []string // by rank; empty: nothing was heard
 	left  int      // ranks of which nothing was heard
 }
 
-func newBindings(w io.Writer, ranks int) *bindings {
-	return &bindings{w, make([]string, ranks), ranks}
+func newBindings(w io.Writer, group, ranks int) *bindings {
+	return &bindings{w, group, make([]string, ranks), ranks}
 }
 
-// note takes the news that a rank runs, or cannot.
-func (b *bindings) note(n *node, m *wire.Started) {
-	if b == nil || m.Rank < 0 || m.Rank >= len(b.lines) {
+// note takes the news that a rank of the group runs, or cannot.
+func (b *bindings) note(n *node, rank int, m *wire.Started) {
+	if b == nil || rank >= len(b.lines) {
 		return
 	}
 	if m.Err == "" {
-		b.lines[m.Rank] = bindingLine(m.Rank, n.def.Name, n.probe.Topology, m.CPUs, m.Mems)
+		b.lines[rank] = bindingLine(numbered(b.group, rank), n.def.Name, n.probe.Topology, m.CPUs, m.Mems)
 	}
 	if b.left--; b.left == 0 {
 		b.tell()
@@ -52,8 +53,8 @@ func (b *bindings) tell() {
 
 // bindingLine says to what a rank is bound: "rank 3 node01 package 0 core 3 [...B|....]".
 // Memory is told where the node has a choice of it.
-func bindingLine(rank int, node string, t pin.Topology, cpus, mems []int) string {
-	text := fmt.Sprintf("rank %d %s", rank, node)
+func bindingLine(rank, node string, t pin.Topology, cpus, mems []int) string {
+	text := fmt.Sprintf("rank %s %s", rank, node)
 	if cpus == nil {
 		text += " not bound"
 	} else {

@@ -22,14 +22,14 @@ func twoMemories() *node {
 func TestBindingsAreToldInRankOrder(t *testing.T) {
 	var out strings.Builder
 	n := twoMemories()
-	b := newBindings(&out, 4)
-	b.note(n, &wire.Started{Rank: 3, CPUs: []int{2, 3}, Mems: []int{1}})
-	b.note(n, &wire.Started{Rank: 1, Code: 127, Err: "no such program"})
-	b.note(n, &wire.Started{Rank: 0, CPUs: []int{1}})
+	b := newBindings(&out, 0, 4)
+	b.note(n, 3, &wire.Started{Rank: 3, CPUs: []int{2, 3}, Mems: []int{1}})
+	b.note(n, 1, &wire.Started{Rank: 1, Code: 127, Err: "no such program"})
+	b.note(n, 0, &wire.Started{Rank: 0, CPUs: []int{1}})
 	if out.Len() > 0 {
 		t.Errorf("told before all is known: %s", out.String())
 	}
-	b.note(n, &wire.Started{Rank: 2, Mems: []int{0}})
+	b.note(n, 2, &wire.Started{Rank: 2, Mems: []int{0}})
 	b.tell()
 	want := "rank 0 n1 package 0 core 1 [.B/..]\nrank 2 n1 not bound memory 0\nrank 3 n1 package 0 core 2-3 [../BB] memory 1\n"
 	if out.String() != want {
@@ -40,14 +40,14 @@ func TestBindingsAreToldInRankOrder(t *testing.T) {
 // When a job ends before all ranks run, the others are told at its end.
 func TestBindingsOfAnEarlyEnd(t *testing.T) {
 	var out strings.Builder
-	b := newBindings(&out, 2)
-	b.note(twoMemories(), &wire.Started{Rank: 1, CPUs: []int{0}})
+	b := newBindings(&out, 0, 2)
+	b.note(twoMemories(), 1, &wire.Started{Rank: 1, CPUs: []int{0}})
 	b.tell()
 	b.tell()
 	if want := "rank 1 n1 package 0 core 0 [B./..]\n"; out.String() != want {
 		t.Errorf("told %q, want %q", out.String(), want)
 	}
 	var nobody *bindings
-	nobody.note(nil, &wire.Started{})
+	nobody.note(nil, 0, &wire.Started{})
 	nobody.tell()
 }

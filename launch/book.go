@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"remshell/job"
@@ -48,6 +49,9 @@ type booking struct {
 	inside bool          // of another job, all of whose nodes are ours: it passes the queue
 	booked chan struct{} // closed when the job has its place, or shall have none
 
+	own   map[*node]job.Use  // what the job has already, if it is there to be grown
+	shape func(job.Snapshot) // adapts req to what was seen; may be nil
+
 	notices    map[string][]string // nodes without a usable ledger, by what is wrong with it
 	gateNotice string              // what is wrong with the gate
 	mustered   bool                // the candidates were dialled, and are kept
@@ -55,7 +59,7 @@ type booking struct {
 }
 
 func newBooking(req job.Request, env Env, events *box) *booking {
-	f := &fleet{env: env, events: events, feed: newFeeder(env.In), account: newAccount()}
+	f := &fleet{env: env, events: events, feed: newFeeder(env.In), pids: new(atomic.Bool), account: newAccount()}
 	return &booking{req: req, env: env, events: events, fleet: f, errs: make(map[string]error), told: make(map[string]bool),
 		booked: make(chan struct{}), notices: make(map[string][]string), retries: make(map[string]*redial)}
 }
@@ -134,15 +138,21 @@ func (b *booking) attempt(ctx context.Context, startBy time.Time) (job.Plan, err
 		return job.Plan{}, err
 	}
 	defer b.ungate()
+	p, err := b.settle(ctx)
+	return p, b.keepTurn(ctx, err)
+}
+
+// settle decides until no other job has been faster.
+func (b *booking) settle(ctx context.Context) (job.Plan, error) {
 	for try := 1; ; try++ {
 		p, err := b.decide(ctx)
 		var taken *takenError
 		if err == nil || !errors.As(err, &taken) {
-			return p, b.keepTurn(ctx, err)
+			return p, err
 		}
 		b.env.Log.Info().Msg(taken.Error())
 		if try == conflicts {
-			return job.Plan{}, b.keepTurn(ctx, b.outrun(taken))
+			return job.Plan{}, b.outrun(taken)
 		}
 	}
 }
@@ -153,6 +163,10 @@ func (b *booking) decide(ctx context.Context) (job.Plan, error) {
 		return job.Plan{}, err
 	}
 	b.env.seen(b.snap)
+	b.fleet.usize = universe(b.req, b.snap)
+	if b.shape != nil {
+		b.shape(b.snap)
+	}
 	p, err := plan.Make(b.req, b.snap)
 	if err != nil {
 		return p, err
@@ -172,7 +186,7 @@ func (b *booking) outrun(taken *takenError) error {
 // survey asks all nodes what other jobs hold of them, and makes the snapshot.
 func (b *booking) survey(ctx context.Context) error {
 	question := func(n *node) wire.Message {
-		m := &wire.Survey{Ledger: b.req.Queue.Ledger}
+		m := &wire.Survey{Ledger: b.req.Queue.Ledger, Own: b.req.Job}
 		if n.def.Local {
 			m.Inside = b.req.Queue.Inside
 		}
@@ -269,7 +283,7 @@ func (b *booking) claim(ctx context.Context, p job.Plan) error {
 	if err != nil {
 		for _, n := range f.nodes {
 			n.index = -1
-			n.conn.Send(&wire.Release{})
+			n.conn.Send(&wire.Release{Group: f.groupName()})
 		}
 		f.nodes = nil
 	}

@@ -2,8 +2,8 @@ package launch
 
 import (
 	"bytes"
-	"errors"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +91,7 @@ func (e *StartError) Hint() string { return e.Way }
 func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepare {
 	p, np := f.plan, f.plan.Nodes[n.index]
 	m := &wire.Prepare{
-		Job: p.Job, Size: p.Size, Nodes: len(p.Nodes), Index: n.index, Name: np.Name, Mapping: p.Mapping,
+		Job: p.Job, Group: string(p.Job), Alone: len(f.nodes) == 1, Size: p.Size, Nodes: len(p.Nodes), Index: n.index, Name: np.Name, Mapping: p.Mapping,
 		Base: req.Base, Apps: req.Apps, Ranks: np.Ranks,
 		Window: window(p.Size), Merge: req.Streams.Merge,
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
@@ -110,7 +110,9 @@ func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepar
 			m.Stdin = append(m.Stdin, r.Rank)
 		}
 	}
-	if n.def.Local && len(f.nodes) > 1 {
+	f.graft.onto(m)
+	m.Universe = f.usize
+	if n.def.Local && !m.Alone {
 		m.Address = local
 	}
 	return m
@@ -160,7 +162,7 @@ func (f *fleet) silence(n *node) time.Duration {
 // localAddress is the address under which other nodes reach this machine: the one
 // our connections to them come from.
 func (f *fleet) localAddress() string {
-	for _, n := range f.nodes {
+	for _, n := range slices.Concat(f.nodes, f.graft.host()) {
 		if c, ok := n.rw.(interface{ LocalAddr() net.Addr }); ok && !n.def.Local {
 			if tcp, ok := c.LocalAddr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 				return tcp.IP.String()
@@ -193,57 +195,10 @@ func (f *fleet) readers(req job.Request) (all []*reader) {
 // start lets the prepared ranks go.
 func (f *fleet) start(req job.Request) {
 	f.account.began = time.Now()
-	f.hub = newHub(f.plan.Job, f.nodes)
-	if f.env.Report {
-		f.bound = newBindings(f.env.Err, f.plan.Size)
-	}
+	f.req, f.hub = req, pmiserver.NewHub()
 	f.feed.readers = f.readers(req)
-	for _, n := range f.nodes {
-		n.conn.Send(&wire.Start{})
-	}
+	f.let(f.found(string(f.plan.Job), f.plan, req.Apps, f.nodes))
 	if f.env.In != nil {
 		go f.feed.run()
 	}
-}
-
-// A hub joins the fences of all nodes.
-type hub struct {
-	*pmiserver.Hub
-	job   job.ID // the name of the only group there is
-	nodes []*node
-}
-
-func newHub(id job.ID, nodes []*node) *hub {
-	h := &hub{pmiserver.NewHub(), id, nodes}
-	var all []int
-	for i := range nodes {
-		all = append(all, i)
-	}
-	h.Add(string(id), all)
-	return h
-}
-
-// join takes what one node brings to a fence; the last one releases all. A
-// suspicion means that the fence can never be complete.
-func (h *hub) join(n *node, m *wire.Fence) (Suspicion, bool) {
-	done, err := h.Join(n.index, m.ID, m.Blob)
-	if err != nil {
-		return Suspicion{-1, err.Error()}, true
-	}
-	if done != nil {
-		frame := wire.Encode(&wire.Fenced{ID: m.ID, Blobs: done.Blobs})
-		for _, i := range done.Nodes {
-			h.nodes[i].conn.SendFrame(frame)
-		}
-	}
-	return Suspicion{}, false
-}
-
-// left takes the news that a rank is over.
-func (h *hub) left(n *node, rank int) (Suspicion, bool) {
-	var stuck *pmiserver.StuckError
-	if err := h.Leave(string(h.job), n.index, rank); errors.As(err, &stuck) {
-		return Suspicion{-1, err.Error()}, true
-	}
-	return Suspicion{}, false
 }

@@ -188,7 +188,7 @@ func newRun(n int, script string, nodes ...string) *run {
 func (r *run) env() launch.Env {
 	out := launch.Stdout(r.stdout())
 	errs := launch.Stderr(&r.err)
-	return launch.Env{Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
+	return launch.Env{Find: r.find, Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
 		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
 }
 

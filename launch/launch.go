@@ -64,6 +64,7 @@ type Env struct {
 	Planned func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
 	Report  bool                         // tell on Err to which CPUs each rank is bound
 	Suspend func()                       // stops this process as ^Z does, and returns when it goes on
+	Find    Find                         // nil: ranks cannot name hosts when they spawn others
 
 	// Again asks whether the request has changed while it waits, and how; nil: it cannot.
 	Again func() (req job.Request, changed bool, err error)
@@ -126,15 +127,25 @@ func lateError(req job.Request) *StartError {
 type fleet struct {
 	env    Env
 	events *box
-	nodes  []*node // those of the plan, in its order
+	nodes  []*node // those of the plan, in its order, and then those that spawned groups have brought
 	all    []*node // every node that was reached
 	queue  *node   // whose helper keeps the queue; nil: none does
 	plan   job.Plan
-	hub    *hub
 	feed   *feeder
-	bound  *bindings   // nil: nobody wants to know
-	pids   atomic.Bool // labels show process IDs
+	pids   *atomic.Bool // labels show process IDs
+	routes [2]*routing  // of stdout and stderr
+	usize  int          // processes that would fit; 0: unknown
+
+	// Of a job that runs:
+	req    job.Request
+	state  *State
+	hub    *pmiserver.Hub
 	names  pmiserver.NameTable
+	groups []*group
+	firsts []int // number of the rank 0 of each group
+	size   int   // ranks of all groups
+	spawns spawns
+	graft  *spawning // this is not a job, but what one of its ranks spawns
 
 	account *account
 	states  *states // being asked for; nil: not now
@@ -145,7 +156,7 @@ type fleet struct {
 // A node is one helper, as seen from here.
 type node struct {
 	def   job.NodeDef
-	index int // in the plan; -1: not needed
+	index int // in fleet.nodes; -1: not needed
 	rw    io.ReadWriteCloser
 	conn  *wire.Conn
 	probe job.Probe

@@ -124,7 +124,7 @@ func (b *booking) look() {
 		if i >= 0 {
 			n := b.fleet.all[i]
 			b.seen = append(b.seen, n)
-			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use})
+			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use.And(b.own[n])})
 		}
 	}
 	b.snap.Failed = b.failures()

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"sync"
 	"time"
 
+	"remshell/job"
 	"remshell/wire"
 )
 
@@ -37,7 +39,7 @@ type Printer struct {
 	owed     map[int]int           // bytes written and not yet credited, by rank
 	step     int                   // how much is owed before credit is given
 	files    []*outlet
-	who      []Who
+	label    *labels
 }
 
 // A piece is output of a rank, or with end the news that the rank is over, or a line of
@@ -49,7 +51,8 @@ type piece struct {
 	end   bool
 	ours  []byte
 	route *routing
-	pid   int // of the rank, which has started
+	grown *routing // the same, of ranks that come later
+	pid   int      // of the rank, which has started
 }
 
 // A mixer puts the output of several ranks together: Lines, Collapse or Ordered.
@@ -74,8 +77,16 @@ type routing struct {
 	terminal mixer
 	routes   map[int][]*outlet // of each rank; the terminal is nil
 	files    []*outlet
-	who      []Who // what labels know of the ranks
-	window   int   // of each rank, in bytes
+	window   int // of each rank, in bytes
+
+	label *labels
+	who   []Who // of ranks that come later
+	shown []int // those of them whose stream goes to the terminal
+
+	sink   job.Sink
+	stream string
+	lines  func() *Lines
+	named  map[string]*outlet // files by name
 }
 
 // Stdout starts a printer of the ranks' standard output to w, which ends by Close.
@@ -186,9 +197,11 @@ func (p *Printer) take(x piece) {
 	switch {
 	case x.route != nil:
 		p.terminal.mix, p.routes, p.files = x.route.terminal, x.route.routes, x.route.files
-		p.who, p.step = x.route.who, x.route.window/4
+		p.label, p.step = x.route.label, x.route.window/4
+	case x.grown != nil:
+		p.grow(x.grown)
 	case x.pid != 0:
-		p.who[x.rank].PID = x.pid
+		p.label.who[x.rank].PID = x.pid
 	case x.ours != nil:
 		p.terminal.mix.Ours(&p.terminal.out, x.ours)
 		p.busy[p.terminal] = time.Time{}
@@ -201,6 +214,19 @@ func (p *Printer) take(x piece) {
 			}
 			p.busy[o] = time.Time{}
 		})
+	}
+}
+
+// grow takes in ranks that come later.
+func (p *Printer) grow(r *routing) {
+	p.label.grow(r.who)
+	p.files = append(p.files, r.files...)
+	if len(r.routes) > 0 && p.routes == nil {
+		p.routes = make(map[int][]*outlet)
+	}
+	maps.Copy(p.routes, r.routes)
+	if ordered, ok := p.terminal.mix.(*Ordered); ok {
+		ordered.ranks = append(ordered.ranks, r.shown...)
 	}
 }
 

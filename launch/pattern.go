@@ -15,6 +15,9 @@ import (
 // and in labels only, which are made when there is something to label:
 //
 //	%T wall clock   %P process ID
+//
+// The ranks of the command line are group 0, those that were spawned 1 and so on. Of these
+// %r tells both, "1:0", unless %g stands beside it.
 type Pattern []part
 
 // A part is text, or with verb what that stands for.
@@ -72,7 +75,8 @@ func (p Pattern) has(verbs string) bool {
 // A Who is what patterns can tell of one output stream of a rank.
 type Who struct {
 	Rank, Local, Node, PID int
-	Size                   int // of the job
+	Size, Group            int
+	number                 int // of the rank in the job
 	Host, Job, Stream      string
 	Began                  time.Time // of the job
 }
@@ -87,9 +91,9 @@ func (p Pattern) Append(out []byte, w Who, now time.Time) []byte {
 		case 0:
 			out = append(out, x.text...)
 		case 'r':
-			out = strconv.AppendInt(out, int64(w.Rank), 10)
+			out = append(p.group(out, w), strconv.Itoa(w.Rank)...)
 		case 'R':
-			out = fmt.Appendf(out, "%0*d", len(strconv.Itoa(w.Size-1)), w.Rank)
+			out = fmt.Appendf(p.group(out, w), "%0*d", len(strconv.Itoa(w.Size-1)), w.Rank)
 		case 'l':
 			out = strconv.AppendInt(out, int64(w.Local), 10)
 		case 'n', 'p':
@@ -97,7 +101,7 @@ func (p Pattern) Append(out []byte, w Who, now time.Time) []byte {
 		case 'P':
 			out = strconv.AppendInt(out, int64(w.PID), 10)
 		case 'g':
-			out = append(out, '0') // what the command line has started is the first group
+			out = strconv.AppendInt(out, int64(w.Group), 10)
 		case 'h':
 			out = append(out, w.Host...)
 		case 's':
@@ -111,4 +115,13 @@ func (p Pattern) Append(out []byte, w Who, now time.Time) []byte {
 		}
 	}
 	return out
+}
+
+// group appends the group of a rank that was spawned, if the pattern does not tell it
+// otherwise: ranks of two groups have one number.
+func (p Pattern) group(out []byte, w Who) []byte {
+	if w.Group == 0 || p.has("g") {
+		return out
+	}
+	return append(strconv.AppendInt(out, int64(w.Group), 10), ':')
 }

@@ -161,7 +161,7 @@ func TestStatesTable(t *testing.T) {
 		"  1     a     in barrier 2       1.50 s  do_poll\n" +
 		"  2     b     over               1.00 s\n" +
 		"  3     b     no answer\n"
-	if got := s.table(twoNodes); got != want {
+	if got := s.table(twoNodes, []int{0}); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

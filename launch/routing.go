@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ func window(ranks int) int { return min(max(windowRoom/max(ranks, 1), leastWindo
 // what goes. Nothing has been started yet (IO-13).
 func (f *fleet) arrange(req job.Request) error {
 	s := req.Streams
-	who := everybody(f.plan, time.Now())
+	who := everybody(f.plan, 0, 0, time.Now())
 	if s.Stdin.Last() >= f.plan.Size || s.PTY.Last() >= f.plan.Size || s.Show.Last() >= f.plan.Size {
 		return tooHigh(s, f.plan.Size)
 	}
@@ -42,6 +43,7 @@ func (f *fleet) arrange(req job.Request) error {
 		out.close()
 		return err
 	}
+	f.routes = [2]*routing{out, errs}
 	f.pids.Store(strings.Contains(s.Out.Label+s.Err.Label, "%P"))
 	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
 	f.env.Err.onGone(func(err error) {
@@ -68,12 +70,32 @@ func tooHigh(s job.Streams, size int) error {
 	return nil
 }
 
+// widen does the same for the ranks of a group that is spawned; first is the number of
+// its rank 0 in the job. Nobody has been started yet.
+func (f *fleet) widen(group, first int, p job.Plan, req job.Request) error {
+	who := everybody(p, group, first, f.state.began)
+	var grown [2]*routing
+	for i, r := range f.routes {
+		var err error
+		if grown[i], err = r.grow(req.Streams, who); err != nil {
+			if i > 0 {
+				grown[0].close()
+			}
+			return err
+		}
+	}
+	f.env.Out.put(piece{grown: grown[0]})
+	f.env.Err.put(piece{grown: grown[1]})
+	return nil
+}
+
 // everybody is what patterns can tell of the ranks of a plan, by rank.
-func everybody(p job.Plan, began time.Time) []Who {
+func everybody(p job.Plan, group, first int, began time.Time) []Who {
 	who := make([]Who, p.Size)
 	for i, np := range p.Nodes {
 		for _, r := range np.Ranks {
-			who[r.Rank] = Who{Rank: r.Rank, Local: r.Local, Node: i, Size: p.Size, Host: np.Name, Job: string(p.Job), Began: began}
+			who[r.Rank] = Who{Rank: r.Rank, Local: r.Local, Node: i, Size: p.Size, Host: np.Name, Job: string(p.Job), Began: began,
+				Group: group, number: first + r.Rank}
 		}
 	}
 	return who
@@ -85,17 +107,17 @@ func route(s job.Streams, sink job.Sink, who []Who, stream string) (*routing, er
 	for i := range who {
 		who[i].Stream = stream
 	}
-	label, err := labels(sink.Label, who)
+	label, err := newLabels(sink.Label, who)
 	if err != nil {
 		return nil, err
 	}
 	lines := func() *Lines {
-		l := NewLines(label)
+		l := NewLines(label.of())
 		l.Raw = s.Raw
 		return l
 	}
-	r := &routing{terminal: lines(), who: who, window: window(len(who))}
-	shown := visible(s, sink, len(who))
+	r := &routing{terminal: lines(), label: label, lines: lines, sink: sink, stream: stream, named: make(map[string]*outlet), window: window(len(who))}
+	shown := visible(s, sink, 0, len(who))
 	switch {
 	case s.Collapse:
 		r.terminal = NewCollapse(shown)
@@ -105,22 +127,46 @@ func route(s job.Streams, sink job.Sink, who []Who, stream string) (*routing, er
 	if sink.File == "" && len(shown) == len(who) {
 		return r, nil
 	}
-	r.routes = make(map[int][]*outlet, len(who))
-	for rank := range who {
-		r.routes[rank] = nil
+	return r, r.direct(who, shown)
+}
+
+// direct says where the output of each of some ranks goes; shown are those of which it
+// goes to our own stream.
+func (r *routing) direct(who []Who, shown []int) error {
+	if r.routes == nil {
+		r.routes = make(map[int][]*outlet, len(who))
+	}
+	for _, w := range who {
+		r.routes[w.number] = nil
 	}
 	for _, rank := range shown {
 		r.routes[rank] = []*outlet{nil}
 	}
-	if sink.File != "" {
-		err = r.open(sink, who, lines)
+	if r.sink.File == "" {
+		return nil
 	}
-	return r, err
+	return r.open(who)
 }
 
-// visible lists the ranks whose stream goes to our own.
-func visible(s job.Streams, sink job.Sink, size int) (ranks []int) {
-	for rank := range size {
+// grow makes a routing for ranks that come later. What is shared with the first one
+// belongs to the printer, but for the names of files.
+func (r *routing) grow(s job.Streams, who []Who) (*routing, error) {
+	who = slices.Clone(who)
+	for i := range who {
+		who[i].Stream = r.stream
+	}
+	first := who[0].number
+	shown := visible(s, r.sink, first, first+len(who))
+	more := &routing{lines: r.lines, sink: r.sink, named: r.named, who: who, shown: shown}
+	if r.sink.File == "" && len(shown) == len(who) {
+		return more, nil
+	}
+	return more, more.direct(who, shown)
+}
+
+// visible lists the ranks, from first to before behind, whose stream goes to our own.
+func visible(s job.Streams, sink job.Sink, first, behind int) (ranks []int) {
+	for rank := first; rank < behind; rank++ {
 		if !sink.Quiet && (s.Show == nil || s.Show.Has(rank)) {
 			ranks = append(ranks, rank)
 		}
@@ -128,52 +174,65 @@ func visible(s job.Streams, sink job.Sink, size int) (ranks []int) {
 	return ranks
 }
 
-// labels makes the labels of a pattern; nil: none. A label that does not change is made
-// once.
-func labels(pattern string, who []Who) (func(rank int) []byte, error) {
+// labels makes the labels of a pattern. One that does not change is made once.
+type labels struct {
+	pattern Pattern
+	moving  bool // labels change
+	who     []Who
+	made    [][]byte
+	own     []byte
+}
+
+func newLabels(pattern string, who []Who) (*labels, error) {
 	p, err := ParseLabel(pattern)
-	if err != nil || len(p) == 0 {
-		return nil, err
+	return &labels{pattern: p, moving: p.has("tTP"), who: who, made: make([][]byte, len(who))}, err
+}
+
+// grow takes in further ranks.
+func (l *labels) grow(who []Who) {
+	l.who = append(l.who, who...)
+	l.made = append(l.made, make([][]byte, len(who))...)
+}
+
+// of returns what makes the label of a rank; nil: there are none.
+func (l *labels) of() func(rank int) []byte {
+	if len(l.pattern) == 0 {
+		return nil
 	}
-	var own []byte
-	if p.has("tTP") {
-		return func(rank int) []byte {
-			own = p.Append(own[:0], who[rank], time.Now())
-			return own
-		}, nil
-	}
-	made := make([][]byte, len(who))
 	return func(rank int) []byte {
-		if made[rank] == nil {
-			made[rank] = p.Append(nil, who[rank], time.Time{})
+		if l.moving {
+			l.own = l.pattern.Append(l.own[:0], l.who[rank], time.Now())
+			return l.own
 		}
-		return made[rank]
-	}, nil
+		if l.made[rank] == nil {
+			l.made[rank] = l.pattern.Append(nil, l.who[rank], time.Time{})
+		}
+		return l.made[rank]
+	}
 }
 
 // open opens the file of each rank. Ranks may share one.
-func (r *routing) open(sink job.Sink, who []Who, mix func() *Lines) error {
-	p, err := ParseFile(sink.File)
+func (r *routing) open(who []Who) error {
+	p, err := ParseFile(r.sink.File)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	known := make(map[string]*outlet)
-	for rank, w := range who {
+	for _, w := range who {
 		w.Host = strings.ReplaceAll(w.Host, "/", "_")
 		name := string(p.Append(nil, w, now))
-		o := known[name]
+		o := r.named[name]
 		if o == nil {
-			file, err := create(name, sink)
+			file, err := create(name, r.sink)
 			if err != nil {
 				r.close()
-				return &StartError{fmt.Sprintf("output of rank %d: %v", rank, reasonOf(err)), wayOut(err), ExitInternal}
+				return &StartError{fmt.Sprintf("output of rank %s: %v", numbered(w.Group, w.Rank), reasonOf(err)), wayOut(err), ExitInternal}
 			}
-			o = &outlet{w: file, mix: mix()}
-			known[name] = o
+			o = &outlet{w: file, mix: r.lines()}
+			r.named[name] = o
 			r.files = append(r.files, o)
 		}
-		r.routes[rank] = append(r.routes[rank], o)
+		r.routes[w.number] = append(r.routes[w.number], o)
 	}
 	return nil
 }
@@ -203,10 +262,13 @@ func wayOut(err error) string {
 	return ""
 }
 
+// close closes the files that were opened, and forgets them.
 func (r *routing) close() {
 	for _, o := range r.files {
 		o.w.(*os.File).Close()
 	}
+	maps.DeleteFunc(r.named, func(_ string, o *outlet) bool { return slices.Contains(r.files, o) })
+	r.files = nil
 }
 
 // learnPID notes the process ID of a rank that has started, for labels that have it.

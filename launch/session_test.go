@@ -3,9 +3,14 @@
 package launch_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"remshell/job"
 )
 
 // newTalk asks for n ranks that say a script (pmitest.Talk) to their PMI server. The
@@ -44,4 +49,151 @@ func TestNames(t *testing.T) {
 		"unpublish svc",
 		"lookup svc failed: service_not_found",
 		"unpublish svc failed: service_not_found")
+}
+
+// find names hosts as a list with commas, or as the lines of a file.
+func (r *run) find(list, file string) (defs []job.NodeDef, err error) {
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		list = strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ",")
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		defs = append(defs, job.NodeDef{Name: name, Host: name, Slots: 2})
+	}
+	return defs, nil
+}
+
+// Ranks spawn ranks, over two nodes; each line is a sentence of the manual.
+func TestSpawn(t *testing.T) {
+	here, _ := os.Hostname()
+	said := func(rank, size, app int) string {
+		return fmt.Sprintf("rank %d of %d, appnum %d on %s, spawned", rank, size, app, here)
+	}
+	scripts := map[string]string{
+		"child":  "hello; barrier",
+		"host":   "env MPIEXEC_HOST",
+		"parent": "get parent",
+		"meet":   "0: put k v; barrier; 1: get k; barrier",
+		"nested": "spawn 1 leaf",
+		"leaf":   "say leaf",
+		"dir":    "env PWD",
+		"name":   "await there; publish here q",
+		"size":   "env MPIEXEC_SIZE; env MPIEXEC_RANK",
+	}
+	for name, test := range map[string]struct {
+		script string
+		nodes  []string
+		want   []string
+	}{
+		"one":            {"spawn 2 child", []string{"a:3"}, []string{"spawn", said(0, 2, 0), said(1, 2, 0)}},
+		"several":        {"spawn 1 child + 2 child", []string{"a:2", "b:2"}, []string{"spawn", said(0, 3, 0), said(1, 3, 1), said(2, 3, 1)}},
+		"after another":  {"spawn 1 child; spawn 1 child", []string{"a:3"}, []string{"spawn", "spawn", said(0, 1, 0), said(0, 1, 0)}},
+		"its parent":     {"spawn 1 parent", []string{"a:2"}, []string{"spawn", "get parent: test"}},
+		"its own group":  {"0: put k wrong; spawn 2 meet; barrier", []string{"a:2", "b:1"}, []string{"spawn", "get k: v"}},
+		"nested":         {"spawn 1 nested", []string{"a:1", "b:1", "c:1"}, []string{"spawn", "spawn", "leaf"}},
+		"on other nodes": {"spawn 2 host", []string{"a:1", "b:1", "c:1"}, []string{"spawn", "env MPIEXEC_HOST: b", "env MPIEXEC_HOST: c"}},
+		"host":           {"spawn 1 host host=c", []string{"a:3", "b:3", "c:3"}, []string{"spawn", "env MPIEXEC_HOST: c"}},
+		"hosts in order": {"spawn 2 host hosts=c,b", []string{"a:1", "b:1", "c:1"}, []string{"spawn", "env MPIEXEC_HOST: b", "env MPIEXEC_HOST: c"}},
+		"unheard of":     {"spawn 1 host host=z", []string{"a:2"}, []string{"spawn", "env MPIEXEC_HOST: z"}},
+		"wdir":           {"spawn 1 dir wdir=/tmp", []string{"a:2"}, []string{"spawn", "env PWD: /tmp"}},
+		"relative wdir":  {"spawn 1 dir wdir=tmp", []string{"a:2"}, []string{"spawn", "env PWD: /tmp"}},
+		"unknown keys":   {"spawn 1 leaf color=blue", []string{"a:2"}, []string{"spawn", "leaf"}},
+		"names":          {"publish there p; spawn 1 name; await here", []string{"a:1", "b:1"}, []string{"publish there", "spawn", "await there: p", "publish here", "await here: q"}},
+		"places":         {"spawn 1 size", []string{"a:2"}, []string{"spawn", "env MPIEXEC_SIZE: 1", "env MPIEXEC_RANK: 0"}},
+		"soft":           {"spawn 9 leaf soft=1:9:2", []string{"a:5"}, []string{"spawn", "leaf", "leaf", "leaf"}},
+	} {
+		t.Run(name, func(t *testing.T) { newTalk(1, test.script, scripts, test.nodes...).says(t, test.want...) })
+	}
+}
+
+// What cannot be spawned is refused with a reason, and everybody goes on.
+func TestSpawnRefused(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for what, reason := range map[string]string{
+		"1 leaf arch=pdp11":                 "no node of the list can be used",
+		"1 x program=/no/where":             "a: program /no/where: no such file",
+		"2 x host=b program=" + script:      "b: program " + script + ": its interpreter or loader is missing",
+		"1 leaf + 1 leaf program=/no/where": "a: program /no/where: no such file",
+		"1 leaf wdir=/no/where":             "a: working directory /no/where: no such file",
+		"9 leaf":                            "9 ranks do not fit",
+		"1 leaf host=nowhere":               "nowhere: no such host",
+		"1 leaf soft=some":                  "info key soft: \"some\" is no set of numbers",
+		"1 leaf file=/no/where":             "info key file: open /no/where: no such file",
+		"1 leaf + 2 leaf program=" + script: "its interpreter or loader is missing",
+	} {
+		r := newTalk(1, "spawn "+what+"; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:4", "b:4")
+		result, err := r.do(t)
+		if err != nil || result.Code != 0 || !strings.Contains(r.err.String(), "rank 0 on a: spawn ") ||
+			!strings.Contains(r.err.String(), reason) || !strings.Contains(r.out.String(), "\non\n") || !strings.HasSuffix(r.out.String(), "leaf\n") && !strings.HasSuffix(r.out.String(), "spawn\n") {
+			t.Errorf("spawn %s: code %d, %v, stdout %q, stderr %q; want %q", what, result.Code, err, r.out.String(), r.err.String(), reason)
+		}
+	}
+}
+
+// Info keys may come from a file; those that are given directly win.
+func TestSpawnInfoFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	info := write("info", "# where to go\nhost = b\n wdir=/tmp\n")
+	hosts := write("hosts", "c\n")
+	newTalk(1, "spawn 1 x file="+info+"; spawn 1 x wdir=/ hostfile="+hosts, map[string]string{"x": "env MPIEXEC_HOST; env PWD"},
+		"a:2", "b:2", "c:2").says(t, "spawn", "env MPIEXEC_HOST: b", "env PWD: /tmp", "spawn", "env MPIEXEC_HOST: c", "env PWD: /")
+}
+
+// Many ranks spawn at the same time, and again; what has ended makes room.
+func TestSpawnsAtTheSameTime(t *testing.T) {
+	const each = 5
+	script := "spawn 2 x; await done; " + strings.Repeat("spawn 1 y; ", each)
+	r := newTalk(4, script, map[string]string{"x": "0: publish done p; 1: await done", "y": "say y"}, "a:20", "b:20")
+	result, err := r.do(t)
+	if spawned := strings.Count(r.out.String(), "spawn\n"); err != nil || result.Code != 0 || spawned != 4*(1+each) {
+		t.Errorf("code %d, %v, %d spawns: %s%s", result.Code, err, spawned, r.out.String(), r.err.String())
+	}
+	if said := strings.Count(r.out.String(), "y\n"); said != 4*each {
+		t.Errorf("%d of %d have spoken", said, 4*each)
+	}
+}
+
+// The life of all groups is one: an abort or a failure of any ends the job, with its code,
+// and the report names the rank by its group.
+func TestSpawnedFail(t *testing.T) {
+	for script, want := range map[string]string{
+		"1: abort 7 enough; hang":   "rank 1:1 on b called MPI_Abort with code 7: enough\n  program   /proc/self/exe @child ",
+		"finalize; 1: exit 9; hang": "rank 1:1 on b exited with code 9",
+	} {
+		r := newTalk(2, "0: spawn 2 child; hang", map[string]string{"child": script}, "a:2", "b:2")
+		r.req.Apps[0].PerNode = 1
+		result, err := r.do(t)
+		if err != nil || !strings.HasPrefix(r.report(), want) || result.Code == 0 {
+			t.Errorf("%s: code %d, %v: %s", script, result.Code, err, r.err.String())
+		}
+	}
+}
+
+// Labels tell the group of a spawned rank.
+func TestSpawnedLabels(t *testing.T) {
+	r := newTalk(1, "say parent; spawn 2 x", map[string]string{"x": "say child"}, "a:3")
+	r.req.Streams.Out.Label = "[%r] "
+	r.says(t, "[0] parent", "[0] spawn", "[1:0] child", "[1:1] child")
+}
+
+// A job that is over while a spawn looks for its place leaves nothing behind.
+func TestSpawnAtTheEnd(t *testing.T) {
+	r := newTalk(2, "0: spawn 1 x host=slow; 1: abort 3 now; hang", map[string]string{"x": "hang"}, "a:2", "b:1")
+	result, err := r.do(t)
+	if err != nil || result.Code != 3 {
+		t.Errorf("code %d, %v: %s", result.Code, err, r.err.String())
+	}
 }

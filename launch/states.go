@@ -20,8 +20,9 @@ const statesPatience = 2 * time.Second
 // statesLate says that nobody waits for the rest of a survey any more.
 type statesLate struct{ of *states }
 
-// table is the survey as text, in the order of the ranks.
-func (s *states) table(p job.Plan) string {
+// table is the survey as text, in the order of the ranks; firsts are the ranks 0 of the
+// job's groups.
+func (s *states) table(p job.Plan, firsts []int) string {
 	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
 	slices.SortFunc(s.ranks, func(a, b job.RankState) int { return a.Rank - b.Rank })
 	known := make(map[int]job.RankState)
@@ -36,9 +37,10 @@ func (s *states) table(p job.Plan) string {
 	}
 	for rank, node := range places {
 		r, heard := known[rank]
-		row := []string{fmt.Sprint(rank), node, "no answer", "", ""}
+		name := numbered(split(firsts, rank))
+		row := []string{name, node, "no answer", "", ""}
 		if heard {
-			row = []string{fmt.Sprint(rank), node, doing(r), seconds(r.CPU), r.Sleep}
+			row = []string{name, node, doing(r), seconds(r.CPU), r.Sleep}
 		}
 		rows = append(rows, row)
 	}

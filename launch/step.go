@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -34,6 +35,15 @@ type (
 	Exited struct{ job.Exit }
 	// Started is a rank that runs.
 	Started struct{ Rank int }
+	// Grown is a group that was spawned, and let go. Its ranks are numbered behind those
+	// that there are, and so are nodes that the job did not have.
+	Grown struct {
+		NewNodes []string
+		Nodes    []int // of each new rank
+	}
+	// Pruned is a group of which a rank could not be started: the others are killed, and
+	// none of them means anything any more.
+	Pruned struct{ First, Ranks int }
 	// NotStarted is a rank whose exec failed; the others of its node may run.
 	NotStarted struct {
 		Rank, Code   int
@@ -123,6 +133,8 @@ type State struct {
 	nodes     []nodeState
 	nodeOf    []int // by rank
 	over      []bool
+	groups    []int     // the first rank of each group
+	pruned    []bool    // by rank
 	silent    []int     // ranks that left with 0 and without finalize
 	suspicion *Cause    // waits for a better cause
 	doubtEnds time.Time // when it counts
@@ -166,7 +178,7 @@ func (r Rules) forward() []int {
 
 // NewState is the state of a job whose ranks were just let go.
 func NewState(p job.Plan, rules Rules, now time.Time) State {
-	s := State{Left: p.Size, Undone: len(p.Nodes), rules: rules,
+	s := State{Left: p.Size, Undone: len(p.Nodes), rules: rules, groups: []int{0}, pruned: make([]bool, p.Size),
 		unstarted: p.Size, startEnds: rules.StartBy, began: now,
 		nodeOf: make([]int, p.Size), over: make([]bool, p.Size)}
 	for i, n := range p.Nodes {
@@ -223,9 +235,20 @@ func (s *State) Step(event any, now time.Time) []Action {
 		return nil
 	case Junk:
 		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Text, "", 1, e.Rank})
+	case Grown:
+		s.grow(e)
+		return nil
+	case Pruned:
+		for rank := e.First; rank < e.First+e.Ranks; rank++ {
+			s.pruned[rank] = true
+		}
+		return nil
 	case NotStarted:
 		s.oneStarted()
 		s.rankOver(e.Rank)
+		if s.isPruned(e.Rank) {
+			return s.settle(now)
+		}
 		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Reason, e.Hint, e.Code, e.Rank})
 	case NodeLost:
 		return s.nodeLost(e, now)
@@ -256,6 +279,9 @@ type Action any
 func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	if !s.rankOver(exit.Rank) {
 		return nil
+	}
+	if s.isPruned(exit.Rank) {
+		return s.settle(now)
 	}
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
@@ -573,6 +599,30 @@ func (s *State) Hurried() bool {
 // stoppedByUs reports whether a rank ended because we told it to.
 func (s *State) stoppedByUs(e job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }
 
+// Open reports whether a rank may spawn others: the job runs, and so does the rank.
+func (s *State) Open(rank int) bool {
+	return s.Phase == Running && rank >= 0 && rank < len(s.over) && !s.over[rank]
+}
+
+// grow takes a group in.
+func (s *State) grow(e Grown) {
+	for _, name := range e.NewNodes {
+		s.nodes = append(s.nodes, nodeState{name: name, done: true})
+	}
+	s.groups = append(s.groups, len(s.over))
+	for _, n := range e.Nodes {
+		s.nodeOf, s.over, s.pruned = append(s.nodeOf, n), append(s.over, false), append(s.pruned, false)
+		if s.nodes[n].done {
+			s.nodes[n].done = false
+			s.Undone++
+		}
+	}
+	s.Left += len(e.Nodes)
+	s.unstarted += len(e.Nodes)
+}
+
+func (s *State) isPruned(rank int) bool { return rank >= 0 && rank < len(s.pruned) && s.pruned[rank] }
+
 // oneStarted counts a rank that runs, or cannot.
 func (s *State) oneStarted() {
 	if s.unstarted--; s.unstarted == 0 {
@@ -610,5 +660,30 @@ func (s *State) who(rank int) string {
 	if rank < 0 || rank >= len(s.nodeOf) {
 		return "a rank"
 	}
-	return fmt.Sprintf("rank %d on %s", rank, s.nodes[s.nodeOf[rank]].name)
+	return fmt.Sprintf("rank %s on %s", s.number(rank), s.nodes[s.nodeOf[rank]].name)
+}
+
+// number writes the number of a rank of the job.
+func (s *State) number(rank int) string {
+	group, number := split(s.groups, rank)
+	return numbered(group, number)
+}
+
+// numbered writes the number of a rank of a group; of a spawned one the number of the
+// group comes first: "1:0".
+func numbered(group, rank int) string {
+	if group == 0 {
+		return strconv.Itoa(rank)
+	}
+	return fmt.Sprintf("%d:%d", group, rank)
+}
+
+// split finds the group of a rank of the job, and its number there; firsts are those of
+// the ranks 0 of all groups.
+func split(firsts []int, rank int) (group, number int) {
+	group, found := slices.BinarySearch(firsts, rank)
+	if !found {
+		group--
+	}
+	return group, rank - firsts[group]
 }

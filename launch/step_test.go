@@ -227,3 +227,46 @@ func TestDeadlinesDoNotRunWhileStopped(t *testing.T) {
 		t.Errorf("Next = %v, want %v", got, want)
 	}
 }
+
+// A group that is spawned is a part of the job: its ranks end it, and it waits for them.
+func TestSpawnedGroups(t *testing.T) {
+	onA := Grown{Nodes: []int{0, 0}}
+	onC := Grown{NewNodes: []string{"c"}, Nodes: []int{1, 2}}
+	for _, test := range []struct {
+		name   string
+		events []any
+		want   string
+	}{
+		{"the job waits for them", sequence(onA, well, exits(4, 0), exits(5, 0), drained), "[{2s 500ms} {}] 0"},
+		{"also on nodes that are drained, and new ones",
+			sequence(exits(2, 0), exits(3, 0), NodeDrained{Node: 1}, onC, exits(0, 0), exits(1, 0), NodeDrained{Node: 0},
+				exits(4, 0), exits(5, 0), NodeDrained{Node: 1}, NodeDrained{Node: 2}), "[{2s 500ms} {}] 0"},
+		{"their failure is the job's", sequence(onC, exits(5, 4)), "[{0s 1m0s}] 4 rank 1:1 on c exited with code 4"},
+		{"of two groups", sequence(onA, onC, dies(7, 9)), "[{0s 1m0s}] 137 rank 2:1 on c died: Killed (signal 9)"},
+		{"a lost node", sequence(onC, NodeLost{Node: 2}), "[{0s 1m0s}] 125 lost contact with c after 00:00:00, where rank 5 ran"},
+		{"one that cannot be started ends the job not",
+			sequence(onA, Started{4}, Pruned{4, 2}, NotStarted{Rank: 5, Code: 127}, dies(4, 9), well, drained), "[{2s 500ms} {}] 0"},
+		{"whatever came first", sequence(onA, Pruned{4, 2}, dies(5, 9), NotStarted{Rank: 4, Code: 127}), "[] 0"},
+	} {
+		now := time.Unix(0, 0)
+		s := NewState(twoNodes, Rules{Grace: time.Minute}, now)
+		actions := []Action{}
+		for _, event := range test.events {
+			actions = append(actions, s.Step(event, now)...)
+		}
+		cause := ""
+		if s.Cause != nil {
+			cause = " " + s.Cause.Text
+		}
+		if got := fmt.Sprintf("%v %d%s", actions, s.ExitCode(), cause); got != test.want {
+			t.Errorf("%s:\n got %s\nwant %s", test.name, got, test.want)
+		}
+	}
+	s := NewState(twoNodes, Rules{}, time.Now())
+	if s.Step(exits(0, 0), time.Now()); s.Open(0) || !s.Open(1) || s.Open(4) {
+		t.Error("who may spawn: not a rank that is over, or that there is not")
+	}
+	if s.Step(Signaled{syscall.SIGINT}, time.Now()); s.Open(1) {
+		t.Error("a rank that was told to end may spawn")
+	}
+}

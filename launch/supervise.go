@@ -16,6 +16,8 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 	state := NewState(f.plan, Rules{
 		Grace: req.Limits.Grace, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy, Signals: req.Signals,
 	}, time.Now())
+	f.state = &state
+	defer f.endSpawning()
 	for finished := false; !finished; {
 		events := f.events.take(ctx, state.Next())
 		if len(events) == 0 {
@@ -28,17 +30,20 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 			for _, news := range f.translate(event) {
 				finished = f.act(&state, state.Step(news, time.Now())) || finished
 			}
+			f.nextSpawn()
 		}
 	}
 	for _, n := range f.nodes {
 		n.conn.Send(&wire.Bye{})
 	}
-	f.bound.tell()
+	for _, g := range f.groups {
+		g.bound.tell()
+	}
 	f.showStates()
-	told := f.report(&state, req)
+	told := f.report(&state)
 	f.finish(ctx, &state, f.env.Out)
 	if !told { // writing the rest may have failed
-		f.report(&state, req)
+		f.report(&state)
 	}
 	result := f.result(&state)
 	f.tellMore(&state, req, result)
@@ -61,8 +66,8 @@ func signalOf(ctx context.Context) syscall.Signal {
 const drainTime = 2 * time.Second
 
 // report says what ended the job, if there is a cause.
-func (f *fleet) report(state *State, req job.Request) bool {
-	report := state.Report(func(rank int) Profile { return f.profile(state, req, rank) })
+func (f *fleet) report(state *State) bool {
+	report := state.Report(func(rank int) Profile { return f.profile(state, rank) })
 	if report != "" {
 		fmt.Fprintf(f.env.Err, "mpiexec: %s\n", report)
 	}
@@ -91,7 +96,7 @@ func (f *fleet) result(state *State) job.Result {
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
 	}
-	r.Exits, r.Hosts = f.account.settle(f.plan, state.Exits)
+	r.Exits, r.Hosts = f.account.settle(f.whole(), state.Exits)
 	return r
 }
 
@@ -140,7 +145,10 @@ func (f *fleet) translate(event any) []any {
 	switch e := event.(type) {
 	case said:
 		return f.translateMessage(e.from, e.m)
+	case bred:
+		return f.bred(e)
 	case ended:
+		f.spawns.hear(e.from, ended{err: e.err})
 		if e.from.index < 0 {
 			return nil // it was dismissed
 		}
@@ -164,17 +172,13 @@ func (f *fleet) translate(event any) []any {
 func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 	switch m := m.(type) {
 	case *wire.Started:
-		f.bound.note(n, m)
 		f.account.started(n, m)
-		if m.Err != "" {
-			return []any{NotStarted{m.Rank, m.Code, m.Err, m.Hint}}
-		}
-		return []any{Started{m.Rank}}
+		return f.started(n, m)
 	case *wire.Exited:
 		f.env.Out.put(piece{rank: m.Exit.Rank, end: true})
 		f.env.Err.put(piece{rank: m.Exit.Rank, end: true})
 		news := []any{Exited{m.Exit}}
-		if doubt, stuck := f.hub.left(n, m.Exit.Rank); stuck {
+		if doubt, stuck := f.left(n, m.Exit.Rank); stuck {
 			news = append(news, doubt)
 		}
 		return news
@@ -184,13 +188,19 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 	case *wire.States:
 		f.answered(n.index, m.Ranks)
 	case *wire.Fence:
-		if doubt, stuck := f.hub.join(n, m); stuck {
+		if doubt, stuck := f.fence(n, m); stuck {
 			return []any{doubt}
 		}
 	case *wire.Name:
 		n.conn.Send(f.named(m))
+	case *wire.Spawn:
+		f.spawn(n, m)
+	case *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken:
+		f.spawns.hear(n, said{m: m})
 	case *wire.PMI:
-		return translatePMI(m)
+		if g, _ := f.groupOf(m.Rank); g == nil || !g.pruned {
+			return f.translatePMI(m)
+		}
 	case *wire.Changed, *wire.Queued: // late news for a request that waited
 	default:
 		f.env.Log.Warn().Str("node", n.def.Name).Msgf("unexpected %T", m)
@@ -218,14 +228,14 @@ func (f *fleet) named(m *wire.Name) *wire.Named {
 	return answer
 }
 
-func translatePMI(m *wire.PMI) []any {
+func (f *fleet) translatePMI(m *wire.PMI) []any {
 	switch m.Event {
 	case wire.PMIAborted:
 		return []any{Aborted{m.Rank, m.Code, m.Text}}
 	case wire.PMIJunk:
 		return []any{Junk{m.Rank, m.Text}}
 	case wire.PMILost:
-		return []any{Suspicion{m.Rank, fmt.Sprintf("rank %d closed its PMI connection without MPI_Finalize", m.Rank)}}
+		return []any{Suspicion{m.Rank, fmt.Sprintf("rank %s closed its PMI connection without MPI_Finalize", f.state.number(m.Rank))}}
 	}
 	return []any{Suspicion{m.Rank, m.Text}}
 }
@@ -237,7 +247,8 @@ func (f *fleet) act(state *State, actions []Action) (finished bool) {
 		case SignalAll:
 			f.tell(&wire.Signal{Number: int(a.Number)})
 		case EndAll:
-			f.hub.Fail(fmt.Errorf("the job is ending"))
+			f.hub.Fail(errEnding)
+			f.stopSpawning()
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
 		case Inspect:
 			f.inspect()
@@ -289,7 +300,7 @@ func (f *fleet) answered(node int, ranks []job.RankState) {
 // showStates tells what is known of the ranks, if somebody wanted to know.
 func (f *fleet) showStates() {
 	if f.states != nil {
-		fmt.Fprint(f.env.Err, f.states.table(f.plan))
+		fmt.Fprint(f.env.Err, f.states.table(f.whole(), f.firsts))
 		f.states = nil
 	}
 }

@@ -95,7 +95,7 @@ func (s *site) count() {
 			s.busy = pin.Taken(slots, s.Busy, len(s.busy)+s.Procs-s.Seated)
 		}
 	}
-	s.free = max(0, size-len(s.busy))
+	s.free = max(0, size-max(len(s.busy), s.Own)) // there may be more slots than CPUs
 }
 
 // turnsOf are the turns as sites. A name that was joined to another has none.

@@ -70,7 +70,7 @@ var probed = []check{
 		return unless(!s.Taken, "used exclusively by another job")
 	}},
 	{"not-idle", func(s *site, w *wish) string {
-		idle := s.Procs == 0 && len(s.busy) == 0
+		idle := s.Procs == s.Own && (s.Own > 0 || len(s.busy) == 0)
 		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", count(s.Procs, "process"), count(len(s.busy), "CPU")))
 	}},
 	{"layout", func(s *site, w *wish) string { return lacks(s, w.layout) }},

@@ -117,9 +117,6 @@ func (c *session) begin(r SpawnRequest, answer func(spawned) []byte) (refused st
 		var done spawned
 		done.group, done.codes, done.err = c.s.Spawner.Spawn(c.ctx, r)
 		c.spawns.Add(-1)
-		if done.err != nil {
-			c.s.note(c.rank, "spawn: "+done.err.Error())
-		}
 		c.tell(answer(done))
 	})
 	return ""

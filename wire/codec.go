@@ -9,6 +9,7 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
+	"remshell/pmiserver"
 )
 
 // maxFrame bounds a frame's body. A fence of 1,000 nodes with 64 business cards
@@ -141,6 +142,17 @@ func (c *codec) app(a *job.App) {
 	c.text(&a.Dir)
 	c.texts(&a.Path)
 	c.env(&a.Env)
+}
+
+func (c *codec) command(p *pmiserver.Command) {
+	c.texts(&p.Argv)
+	c.num(&p.Count)
+	list(c, &p.Info, (*codec).pair)
+}
+
+func (c *codec) pair(p *pmiserver.Pair) {
+	c.text(&p.Key)
+	c.text(&p.Value)
 }
 
 func (c *codec) rank(r *job.RankPlan) {

@@ -40,6 +40,9 @@ func (*Alert) kind() byte    { return 34 }
 func (*Alerted) kind() byte  { return 35 }
 func (*Name) kind() byte     { return 36 }
 func (*Named) kind() byte    { return 37 }
+func (*Spawn) kind() byte    { return 38 }
+func (*Spawned) kind() byte  { return 39 }
+func (*Prune) kind() byte    { return 40 }
 func (*Inspect) kind() byte  { return 50 }
 func (*States) kind() byte   { return 51 }
 
@@ -120,6 +123,12 @@ func blank(kind byte) Message {
 		return new(Name)
 	case 37:
 		return new(Named)
+	case 38:
+		return new(Spawn)
+	case 39:
+		return new(Spawned)
+	case 40:
+		return new(Prune)
 	case 50:
 		return new(Inspect)
 	case 51:
@@ -143,9 +152,12 @@ func (m *Node) fields(c *codec) {
 
 func (m *Prepare) fields(c *codec) {
 	c.text((*string)(&m.Job))
+	c.text(&m.Group)
+	c.num(&m.First)
 	c.num(&m.Size)
 	c.num(&m.Nodes)
 	c.num(&m.Index)
+	c.flag(&m.Alone)
 	c.text(&m.Name)
 	c.text(&m.Mapping)
 	c.text(&m.Address)
@@ -167,19 +179,30 @@ func (m *Prepare) fields(c *codec) {
 	list(c, &m.Soft, (*codec).softLimit)
 	c.flag(&m.Leader)
 	c.flag(&m.Children)
+	c.num(&m.Universe)
+	c.text(&m.Parent)
+	list(c, &m.Preputs, (*codec).pair)
 }
 
-func (m *Prepared) fields(c *codec) { c.text(&m.Notice) }
+func (m *Prepared) fields(c *codec) {
+	c.text(&m.Group)
+	c.text(&m.Notice)
+}
 
 func (m *Refused) fields(c *codec) {
+	c.text(&m.Group)
 	c.num(&m.Code)
 	c.text(&m.Reason)
 	c.text(&m.Hint)
 }
 
-func (m *Taken) fields(c *codec) { c.text(&m.Reason) }
-func (m *Release) fields(*codec) {}
-func (m *Gate) fields(c *codec)  { c.text(&m.Ledger) }
+func (m *Taken) fields(c *codec) {
+	c.text(&m.Group)
+	c.text(&m.Reason)
+}
+
+func (m *Release) fields(c *codec) { c.text(&m.Group) }
+func (m *Gate) fields(c *codec)    { c.text(&m.Ledger) }
 
 func (m *Gated) fields(c *codec) {
 	c.num(&m.Ahead)
@@ -191,6 +214,7 @@ func (m *Ungate) fields(*codec) {}
 func (m *Survey) fields(c *codec) {
 	c.text(&m.Ledger)
 	c.text((*string)(&m.Inside))
+	c.text((*string)(&m.Own))
 }
 
 func (m *Surveyed) fields(c *codec) {
@@ -236,7 +260,8 @@ func (m *Alerted) fields(c *codec) {
 	c.text(&m.Err)
 }
 
-func (m *Start) fields(*codec) {}
+func (m *Start) fields(c *codec) { c.text(&m.Group) }
+func (m *Prune) fields(c *codec) { c.text(&m.Group) }
 
 func (m *Started) fields(c *codec) {
 	c.num(&m.Rank)
@@ -296,6 +321,21 @@ func (m *Named) fields(c *codec) {
 	c.num(&m.ID)
 	c.flag(&m.Yes)
 	c.text(&m.Port)
+	c.text(&m.Err)
+}
+
+func (m *Spawn) fields(c *codec) {
+	c.num(&m.ID)
+	c.text(&m.Request.Group)
+	c.num(&m.Request.Rank)
+	list(c, &m.Request.Commands, (*codec).command)
+	list(c, &m.Request.Preputs, (*codec).pair)
+}
+
+func (m *Spawned) fields(c *codec) {
+	c.num(&m.ID)
+	c.text(&m.Group)
+	c.nums(&m.Codes)
 	c.text(&m.Err)
 }
 

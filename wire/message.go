@@ -54,6 +54,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/pmiserver"
 )
 
 // Version is the number of this language. Both ends are the same build in
@@ -103,12 +104,17 @@ type (
 		Err   string // the machine could not be read; Probe is then void
 	}
 
-	// Prepare hands over what this node has to start.
+	// Prepare hands over what this node has to start: its part of a group of ranks, which
+	// is that of the command line, or has been spawned. Ranks are numbered from 0 in
+	// each group; in all other messages they are numbered through the whole job.
 	Prepare struct {
 		Job     job.ID
-		Size    int    // ranks of the whole job
-		Nodes   int    // nodes of the whole job
-		Index   int    // of this node in the plan
+		Group   string // names it, and its key-value space
+		First   int    // number of the group's rank 0 in the job; 0: it is the first group
+		Size    int    // ranks of the group
+		Nodes   int    // nodes of the group
+		Index   int    // of this node among them
+		Alone   bool   // the job has no other node
 		Name    string // of this node, as the user wrote it
 		Mapping string
 		Address string // of this node, for its peers; empty: unknown
@@ -128,18 +134,22 @@ type (
 		Most    int           // processes of all jobs that the node allows; negative: no limit
 		Shares  bool          // others' CPUs are no obstacle: a try-out
 
-		Soft     []job.SoftLimit // for the ranks, as far as the node's hard limits allow
-		Leader   bool            // Signal goes to the ranks alone, not to their process groups
-		Children bool            // what ranks leave behind may stay
+		Soft     []job.SoftLimit  // for the ranks, as far as the node's hard limits allow
+		Leader   bool             // Signal goes to the ranks alone, not to their process groups
+		Children bool             // what ranks leave behind may stay
+		Universe int              // processes that would fit; 0: unknown
+		Parent   string           // the group that has spawned this one; empty: none
+		Preputs  []pmiserver.Pair // that the group finds in its key-value space
 	}
 
 	// Prepared says that everything that can fail before a start is done. With Notice there
 	// is no claim: other jobs may use the same CPUs.
-	Prepared struct{ Notice string }
+	Prepared struct{ Group, Notice string }
 
 	// Refused says why this node cannot take its ranks. Code is the exit code of
 	// cli.md section 7 that fits: 126, 127 or 125.
 	Refused struct {
+		Group  string
 		Code   int
 		Reason string
 		Hint   string
@@ -147,10 +157,10 @@ type (
 
 	// Taken answers Prepare when another job has, meanwhile, what the plan gives this
 	// one. Nothing is claimed.
-	Taken struct{ Reason string }
+	Taken struct{ Group, Reason string }
 
 	// Release takes a Prepare back: another node had been taken.
-	Release struct{}
+	Release struct{ Group string }
 
 	// Gate asks for the gate of the queue, behind which one request at a time decides
 	// (placement.md 6.4). The helper is that of the queue host.
@@ -167,10 +177,11 @@ type (
 	Ungate struct{}
 
 	// Survey asks what live jobs hold of the node. What belongs to the job Inside, and to
-	// those it is inside of itself, does not count.
+	// those it is inside of itself, does not count; nor what belongs to the job Own.
 	Survey struct {
 		Ledger string
 		Inside job.ID
+		Own    job.ID
 	}
 
 	// Surveyed answers Survey. Inside says that the job named there runs here indeed, and
@@ -228,8 +239,11 @@ type (
 		Err   string
 	}
 
-	// Start lets the prepared ranks go.
-	Start struct{}
+	// Start lets the prepared ranks of a group go.
+	Start struct{ Group string }
+
+	// Prune kills the ranks of a group of which one could not be started.
+	Prune struct{ Group string }
 
 	// Started tells of one rank. With Err the exec failed; Code is then 126 or 127, or
 	// 125 if it could not be bound. CPUs and Mems are those to which the kernel says it
@@ -310,6 +324,22 @@ type (
 		ID        int
 		Yes       bool
 		Port, Err string
+	}
+
+	// Spawn asks for more ranks, on behalf of one of the node's. ID is the helper's, for
+	// the answer.
+	Spawn struct {
+		ID      int
+		Request pmiserver.SpawnRequest
+	}
+
+	// Spawned answers Spawn when all of them run, or says why none does. Codes are those
+	// of pmiserver.Spawner.
+	Spawned struct {
+		ID    int
+		Group string
+		Codes []int
+		Err   string
 	}
 
 	// Log is a line of the helper's log, as zerolog wrote it.

@@ -29,6 +29,9 @@ func messages(r *rand.Rand) []Message {
 				p.Apps[i].N, p.Apps[i].Soft, p.Apps[i].Hosts, p.Apps[i].Share = 0, nil, nil, job.Share{}
 			}
 		}
+		if s, ok := m.(*Surveyed); ok {
+			s.Use.Own = 0 // so does this one
+		}
 		all = append(all, m)
 	}
 	return all

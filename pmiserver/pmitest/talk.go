@@ -19,6 +19,7 @@ list of commands with ; between.
 	barrier
 	publish NAME PORT        lookup NAME, unpublish NAME: says what came
 	await NAME               asks for NAME until it is there, and says its port
+	tell NAME                publishes NAME without a word
 	spawn N SCRIPT K=V ...   starts N ranks with another script and these info keys; a +
 	                         separates several: spawn 2 child + 1 other wdir=/
 	env NAME                 says what a variable is
@@ -115,6 +116,8 @@ func (t *talk) do(command string) error {
 		return t.c.Barrier()
 	case "publish":
 		t.tell("publish "+first, "", t.c.Publish(first, second))
+	case "tell":
+		return t.c.Publish(first, "told")
 	case "lookup":
 		port, err := t.c.Lookup(first)
 		t.tell(command, port, err)

@@ -1,0 +1,142 @@
+//go:build linux
+
+package helper
+
+import (
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/pmiserver"
+	"remshell/wire"
+)
+
+// A group is the ranks of this node that have one MPI_COMM_WORLD: those of the command
+// line, or those of one spawn.
+type group struct {
+	prepare *wire.Prepare
+	ranks   []*rank
+	pmi     *pmiserver.Server
+	started bool
+	left    int         // ranks that are not over
+	pruned  atomic.Bool // they are killed, since one of them could not be started
+}
+
+// newGroup makes ready what Prepare asks for.
+func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
+	g := &group{prepare: m, left: len(m.Ranks)}
+	for _, plan := range m.Ranks {
+		app := m.Apps[plan.App]
+		r := &rank{group: g, number: m.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir}
+		if slices.Contains(m.Stdin, plan.Rank) {
+			r.in = newSink(r.number, s.conn.Send)
+		}
+		if refused := s.place(g, r, m.Base, app); refused != nil {
+			return nil, refused
+		}
+		g.ranks = append(g.ranks, r)
+	}
+	g.pmi = s.newPMI(g)
+	return g, nil
+}
+
+// place finds the rank's directory, environment and program; the ranks of an app
+// share them.
+func (s *session) place(g *group, r *rank, base job.Env, app job.App) *startError {
+	for _, other := range g.ranks {
+		if other.plan.App == r.plan.App {
+			r.path, r.dir, r.env = other.path, other.dir, other.env
+			return nil
+		}
+	}
+	if !filepath.IsAbs(r.dir) { // the login directory, as with the remote shells of old
+		r.dir = filepath.Join(value(s.sys.Environ, "HOME"), r.dir)
+	}
+	if refused := enterable(r.dir); refused != nil {
+		return refused
+	}
+	r.env = appEnv(s.sys.Environ, s.existing(base), s.existing(app.Env), r.dir)
+	path, refused := locate(r.argv[0], r.dir, app.Path, value(r.env, "PATH"))
+	r.path = path
+	return refused
+}
+
+// add takes in the ranks of a group that starts.
+func (s *session) add(g *group) {
+	for _, r := range g.ranks {
+		s.ranks = append(s.ranks, r)
+		s.byRank[r.number] = r
+	}
+}
+
+// lessen notes that a rank of a group is over. When all are, what a spawned group has
+// claimed is free for others, such as the next one; the job's own claim stays until
+// nothing of it is left here.
+func (s *session) lessen(g *group) {
+	if g.left--; g.left == 0 && g.prepare.First > 0 {
+		s.clerk.do(func() { s.clerk.release(g.prepare.Group) })
+	}
+}
+
+// prune kills the ranks of a group: one of them could not be started.
+func (s *session) prune(name string) {
+	g := s.groups[name]
+	if g == nil {
+		return
+	}
+	g.pruned.Store(true)
+	g.pmi.Freeze()
+	for _, r := range g.ranks {
+		if r.alive() {
+			unix.Kill(-r.pid, unix.SIGKILL)
+		}
+	}
+}
+
+// errPruned is why a rank was not even tried.
+var errPruned = &startError{exitInternal, "another one of its group could not be started", ""}
+
+// newPMI makes the server that answers a group's ranks on this node.
+func (s *session) newPMI(g *group) *pmiserver.Server {
+	m := g.prepare
+	info := pmiserver.Info{Name: m.Group, Size: m.Size, Mapping: m.Mapping, Universe: m.Universe,
+		Parent: m.Parent, Preputs: m.Preputs}
+	for _, r := range m.Ranks {
+		info.Ranks = append(info.Ranks, r.Rank)
+	}
+	of := make(map[int]*rank, len(g.ranks))
+	for _, r := range g.ranks {
+		of[r.plan.Rank] = r
+	}
+	info.AppNum = func(rank int) int { return of[rank].plan.App }
+	var fencer pmiserver.Fencer // nil: nobody else to meet
+	if m.Nodes > 1 {
+		fencer = s.fences
+	}
+	server := pmiserver.New(info, fencer)
+	server.Names, server.Spawner = names{s.asked}, spawner{s.asked}
+	server.Abort = func(rank, code int, message string) {
+		s.conn.Send(&wire.PMI{Rank: m.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
+	}
+	server.Broken = func(err error) {
+		text := err.Error()
+		if m.First > 0 {
+			text = "spawned ranks: " + text
+		}
+		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: text})
+	}
+	server.Aborting = func(rank int) { of[rank].pmiState.Store(int32(job.PMIAborted)) }
+	server.Changed = func(rank int, _, to pmiserver.State) {
+		switch to {
+		case pmiserver.Inited:
+			of[rank].pmiState.Store(int32(job.PMIOpen))
+		case pmiserver.Finalized:
+			of[rank].pmiState.Store(int32(job.PMIFinalized))
+		}
+	}
+	server.Note = func(rank int, text string) { s.log.Warn().Msgf("rank %d: pmi: %s", m.First+rank, text) }
+	return server
+}

@@ -1,0 +1,162 @@
+package launch
+
+import (
+	"errors"
+	"slices"
+
+	"remshell/job"
+	"remshell/pmiserver"
+	"remshell/wire"
+)
+
+// A group is ranks with one MPI_COMM_WORLD: those of the command line, or those of one
+// spawn. In the job they are numbered behind those that there were before; in plans, and
+// for PMI, from 0.
+type group struct {
+	name     string
+	first    int // number of its rank 0 in the job
+	plan     job.Plan
+	apps     []job.App
+	nodes    []*node       // of the plan
+	alive    map[*node]int // ranks that are not over
+	starting int           // ranks of which it is not known whether they run
+	waits    *spawning     // who is told that all run; nil: nobody
+	pruned   bool          // one of them could not be started
+	bound    *bindings     // nil: nobody wants to know
+}
+
+// found takes in a group that is prepared, and returns it.
+func (f *fleet) found(name string, p job.Plan, apps []job.App, nodes []*node) *group {
+	g := &group{name: name, first: f.size, plan: p, apps: apps, nodes: nodes, alive: make(map[*node]int), starting: p.Size}
+	indices := make([]int, len(nodes))
+	for i, n := range nodes {
+		g.alive[n] = len(p.Nodes[i].Ranks)
+		indices[i] = n.index
+	}
+	if f.env.Report {
+		g.bound = newBindings(f.env.Err, len(f.groups), p.Size)
+	}
+	f.hub.Add(name, indices)
+	f.groups = append(f.groups, g)
+	f.firsts = append(f.firsts, g.first)
+	f.size += p.Size
+	return g
+}
+
+// let lets the ranks of a group go.
+func (f *fleet) let(g *group) {
+	for _, n := range g.nodes {
+		n.conn.Send(&wire.Start{Group: g.name})
+	}
+}
+
+// groupOf finds the group of a rank of the job, and its number there; nil: there is no
+// such rank.
+func (f *fleet) groupOf(rank int) (*group, int) {
+	if rank < 0 || rank >= f.size {
+		return nil, rank
+	}
+	i, number := split(f.firsts, rank)
+	return f.groups[i], number
+}
+
+// groupNamed finds a group by its name.
+func (f *fleet) groupNamed(name string) *group {
+	for _, g := range f.groups {
+		if g.name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// whole is the plan of all groups together: all nodes of the job, and ranks as they are
+// numbered there.
+func (f *fleet) whole() job.Plan {
+	p := job.Plan{Job: f.plan.Job, Size: f.size}
+	for _, n := range f.nodes {
+		np := job.NodePlan{Name: n.def.Name, ID: n.def.ID}
+		for _, g := range f.groups {
+			if i := slices.Index(g.nodes, n); i >= 0 {
+				np.Name = g.plan.Nodes[i].Name
+				for _, r := range g.plan.Nodes[i].Ranks {
+					r.Rank += g.first
+					np.Ranks = append(np.Ranks, r)
+				}
+			}
+		}
+		p.Nodes = append(p.Nodes, np)
+	}
+	return p
+}
+
+// fence takes what one node brings to a fence; the last one releases all. A suspicion
+// means that the fence can never be complete.
+func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
+	done, err := f.hub.Join(n.index, m.ID, m.Blob)
+	if err != nil {
+		return Suspicion{-1, err.Error()}, true
+	}
+	if done != nil {
+		frame := wire.Encode(&wire.Fenced{ID: m.ID, Blobs: done.Blobs})
+		for _, i := range done.Nodes {
+			f.nodes[i].conn.SendFrame(frame)
+		}
+	}
+	return Suspicion{}, false
+}
+
+// left takes the news that a rank is over. A suspicion means that others wait for it.
+func (f *fleet) left(n *node, rank int) (Suspicion, bool) {
+	g, number := f.groupOf(rank)
+	if g == nil {
+		return Suspicion{}, false
+	}
+	if g.alive[n]--; g.alive[n] == 0 {
+		delete(g.alive, n)
+	}
+	if g.pruned {
+		return Suspicion{}, false
+	}
+	err := f.hub.Leave(g.name, n.index, number)
+	if len(g.alive) == 0 {
+		f.hub.Remove(g.name)
+	}
+	var stuck *pmiserver.StuckError
+	if errors.As(err, &stuck) {
+		return Suspicion{-1, err.Error()}, true
+	}
+	return Suspicion{}, false
+}
+
+// started takes the news that a rank runs, or why it does not. Of a group that was
+// spawned either all ranks run, or none: who waits for it could do nothing with the rest.
+func (f *fleet) started(n *node, m *wire.Started) []any {
+	g, number := f.groupOf(m.Rank)
+	if g == nil {
+		return nil
+	}
+	g.bound.note(n, number, m)
+	if m.Err == "" {
+		if g.starting--; g.starting == 0 && g.waits != nil {
+			f.tellSpawned(g)
+		}
+		return []any{Started{m.Rank}}
+	}
+	failed := NotStarted{m.Rank, m.Code, m.Err, m.Hint}
+	if g.first == 0 {
+		return []any{failed}
+	}
+	news := []any{failed}
+	if !g.pruned {
+		g.pruned = true
+		f.hub.Remove(g.name)
+		for _, n := range g.nodes {
+			n.conn.Send(&wire.Prune{Group: g.name})
+		}
+		f.refuse(g.waits, &StartError{n.def.Name + ": " + m.Err, m.Hint, m.Code})
+		news = []any{Pruned{g.first, g.plan.Size}, failed}
+	}
+	f.left(n, m.Rank)
+	return news
+}
