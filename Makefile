@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags='-s -w -X remshell/cli.Version=$(VERSION)'
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests bench cross dist dist-check deb-check demo clean field field-down fuzz
+.PHONY: all check test tests chaos bench cross dist dist-check deb-check demo clean field field-down fuzz
 
 all: bin/mpiexec
 
@@ -40,6 +40,13 @@ tests:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	go vet ./...
 	$(RACE) -timeout 20m ./...
+
+# Many jobs on which everything breaks that can be broken; it says how to repeat one.
+CHAOS ?= 1000
+chaos:
+	testdata/install.sh
+	testdata/programs.sh
+	CHAOS=$(CHAOS) CHAOS_LANES=$${CHAOS_LANES:-2} go test ./e2e -count=1 -timeout 12h -run TestChaos -v | grep -v '^=== '
 
 bench: bin/mpiexec
 	testdata/install.sh

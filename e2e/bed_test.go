@@ -106,11 +106,16 @@ type running struct {
 // start calls mpiexec. A test that does not wait has it killed at its end.
 func (b *bed) start(t *testing.T, j job) *running {
 	t.Helper()
+	return b.startAs(t, j, append([]string{binary}, j.args...))
+}
+
+// startAs is start for any command on the head.
+func (b *bed) startAs(t *testing.T, j job, words []string) *running {
+	t.Helper()
 	if j.limit == 0 {
 		j.limit = time.Minute
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.limit)
-	words := append([]string{binary}, j.args...)
 	if j.uid != 0 {
 		id := strconv.Itoa(j.uid)
 		words = append([]string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups"}, words...)

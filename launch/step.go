@@ -459,8 +459,7 @@ func (s *State) tick(now time.Time) []Action {
 		c := *s.suspicion
 		return s.fail(now, c)
 	case due(s.startEnds):
-		s.Cause = &Cause{fmt.Sprintf("%s had not started when --start-timeout struck", count(s.unstarted, "rank")), "", ExitInternal, -1}
-		return s.end(now, Ending, s.rules.Grace)
+		return s.fail(now, Cause{fmt.Sprintf("%s had not started when --start-timeout struck", count(s.unstarted, "rank")), "", ExitInternal, -1})
 	case due(s.runEnds):
 		return s.tooLong(now)
 	case due(s.stacksEnd):

@@ -1,0 +1,127 @@
+package launch
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+var update = flag.Bool("update", false, "write doc/supervision.md anew")
+
+// A stage is a job in one phase, before an event.
+type stage struct {
+	name   string
+	events []any // that bring it there
+}
+
+var stages = []stage{
+	{"Running", nil},
+	{"Interrupted", []any{sig(syscall.SIGINT)}},
+	{"Ending", []any{exits(1, 7)}},
+	{"Killing", []any{sig(syscall.SIGTERM), sig(syscall.SIGTERM)}},
+	{"Leaving", well},
+}
+
+// happenings are the rows of the table: what may happen, and whose news it is.
+var happenings = []struct {
+	what   string
+	rules  Rules
+	events []any
+}{
+	{"a rank ends with 0", Rules{}, []any{exits(2, 0)}},
+	{"a rank ends with 3", Rules{}, []any{exits(2, 3)}},
+	{"the same with `-K0`", Rules{Ends: job.Ends{KeepOnExit: true}}, []any{exits(2, 3)}},
+	{"a rank dies by signal 11", Rules{}, []any{dies(2, 11)}},
+	{"all ranks end with 0", Rules{}, well},
+	{"a program cannot be executed", Rules{}, []any{NotStarted{2, 126, "program x: permission denied", ""}}},
+	{"a rank calls MPI_Abort(5)", Rules{}, []any{Aborted{2, 5, ""}}},
+	{"a rank talks junk on PMI", Rules{}, []any{Junk{2, "pmi: junk"}}},
+	{"a rank loses its PMI connection, 1 s passes", Rules{}, []any{Suspicion{2, "closed"}, after(time.Second), Tick{}}},
+	{"a barrier can never complete, 1 s passes", Rules{}, []any{Suspicion{-1, "stuck"}, after(time.Second), Tick{}}},
+	{"a rank leaves without finalize, 5 s pass", Rules{}, []any{leaves(2), after(5 * time.Second), Tick{}}},
+	{"a node is lost", Rules{}, []any{NodeLost{1, "reset"}}},
+	{"all nodes are lost", Rules{}, []any{NodeLost{0, "reset"}, NodeLost{1, "reset"}}},
+	{"the last node has nothing left", Rules{}, sequence(well, drained)},
+	{"a node cannot get rid of processes for 20 s", Rules{}, []any{after(20*time.Second + linger + lingerGrace), Tick{}}},
+	{"`-timeout` strikes", Rules{Timeout: time.Hour}, []any{after(time.Hour), Tick{}}},
+	{"the same with `--on-timeout stacks`", Rules{Timeout: time.Hour, Ends: job.Ends{Stacks: true}}, []any{after(time.Hour), Tick{}}},
+	{"`--start-timeout` strikes", Rules{StartBy: time.Unix(1_000_060, 0)}, []any{after(time.Minute), Tick{}}},
+	{"^C", Rules{}, []any{sig(syscall.SIGINT)}},
+	{"^C, again", Rules{}, []any{sig(syscall.SIGINT), sig(syscall.SIGINT)}},
+	{"^C, for the third time", Rules{}, []any{sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGINT)}},
+	{"SIGTERM", Rules{}, []any{sig(syscall.SIGTERM)}},
+	{"SIGTERM, again", Rules{}, []any{sig(syscall.SIGTERM), sig(syscall.SIGTERM)}},
+	{"SIGHUP", Rules{}, []any{sig(syscall.SIGHUP)}},
+	{"^Z", Rules{}, []any{sig(syscall.SIGTSTP)}},
+	{"SIGUSR1", Rules{}, []any{sig(syscall.SIGUSR1)}},
+	{"the same with `--status-signal`", Rules{Signals: job.Signals{Status: true}}, []any{sig(syscall.SIGUSR1)}},
+	{"nobody reads our stdout", Rules{}, []any{StdoutGone{syscall.EPIPE}}},
+	{"our stdout is full", Rules{}, []any{StdoutGone{syscall.ENOSPC}}},
+}
+
+// cell is what one happening leads to in one phase: the actions, and the exit code if it
+// would be all.
+func cell(rules Rules, before, events []any) string {
+	now := time.Unix(1_000_000, 0)
+	rules.Grace = 10 * time.Second
+	state := NewState(twoNodes, rules, now)
+	for _, event := range before {
+		state.Step(event, now)
+	}
+	var did []string
+	for _, event := range events {
+		if pause, ok := event.(after); ok {
+			now = now.Add(time.Duration(pause))
+			continue
+		}
+		for _, action := range state.Step(event, now) {
+			did = append(did, word(action))
+		}
+	}
+	if len(did) == 0 {
+		did = []string{"-"}
+	}
+	return fmt.Sprintf("%s (%d)", strings.Join(did, " "), state.ExitCode())
+}
+
+// The table of the manual is what Step does. With -update it is written anew.
+func TestSupervisionTable(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| what happens |")
+	for _, s := range stages {
+		b.WriteString(" " + s.name + " |")
+	}
+	b.WriteString("\n|---" + strings.Repeat("|---", len(stages)) + "|\n")
+	for _, h := range happenings {
+		b.WriteString("| " + h.what + " |")
+		for _, s := range stages {
+			b.WriteString(" " + cell(h.rules, s.events, h.events) + " |")
+		}
+		b.WriteString("\n")
+	}
+	const file, begin, end = "../doc/supervision.md", "<!-- begin of the table -->\n", "<!-- end of the table -->\n"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	above, rest, found := strings.Cut(string(text), begin)
+	old, below, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	if old == b.String() {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is not what Step does; go test ./launch -run TestSupervisionTable -update writes\n%s", file, b.String())
+	}
+	if err := os.WriteFile(file, []byte(above+begin+b.String()+end+below), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
