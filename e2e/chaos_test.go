@@ -466,7 +466,7 @@ func (l lane) job(t *testing.T, number int) {
 			t.Errorf("claims that live on: %v", live)
 		}
 		if m.killed { // the next job sweeps what does not live
-			l.run(t, "-hosts", "n1,n2", "-n", "2", "true").good(t)
+			l.run(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "true").good(t)
 		}
 		l.noTraces(t)
 	})
