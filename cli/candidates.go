@@ -210,7 +210,7 @@ func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]
 func unsupported(hosts []hostlist.Entry) error {
 	var errs []error
 	for _, h := range hosts {
-		keys := slices.Sorted(maps.Keys(h.Attrs))
+		keys := slices.DeleteFunc(slices.Sorted(maps.Keys(h.Attrs)), func(key string) bool { return key == "iface" })
 		if len(h.Env) > 0 {
 			keys = append(keys, "env")
 		}
@@ -238,6 +238,6 @@ func candidate(id int, e hostlist.Entry, here Here, noFork bool) job.NodeDef {
 	}
 	return job.NodeDef{
 		ID: id, Name: e.Label(), Host: e.Host, Address: e.Address, User: e.User, Port: e.Port,
-		Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e), Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
+		Iface: e.Attrs["iface"], Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e), Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
 	}
 }

@@ -89,6 +89,7 @@ var mcaWords = map[string]string{
 	"plm_rsh_args": "-launcher-args WORDS", "plm_ssh_args": "-launcher-args WORDS",
 	"plm_rsh_num_concurrent": "--fanout N", "plm_ssh_num_concurrent": "--fanout N",
 	"plm_rsh_no_tree_spawn": "nothing, as hosts are always reached directly", "plm_ssh_no_tree_spawn": "nothing, as hosts are always reached directly",
+	"btl_tcp_if_include": "-iface NAME", "oob_tcp_if_include": "-iface NAME",
 	"rmaps_base_oversubscribe": "--oversubscribe", "orte_abort_on_non_zero_status": "-K0 or -K1",
 }
 

@@ -48,6 +48,8 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		User:    sc.here.User,
 		Skip:    j.SkipUnreachable,
 		Ends:    ends(j),
+		Iface:   string(j.Iface),
+		Compat:  launchers(j.EnvCompat),
 		Signals: job.Signals{Forward: j.ForwardSignals.Numbers, Leader: j.LeaderOnly, Status: j.StatusSignal},
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.most(), Grace: defaultGrace,
@@ -128,6 +130,18 @@ func timeLimit(environ []string) (time.Duration, error) {
 		}
 	}
 	return 0, nil
+}
+
+// launchers are those of all --env-compat, each once.
+func launchers(lists []Compat) (names []string) {
+	for _, list := range lists {
+		for _, name := range list {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // sections adds the apps of a line, and returns the hosts they name. A section that

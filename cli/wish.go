@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,6 +128,39 @@ func (e *Export) UnmarshalText(text []byte) error {
 			return err
 		}
 		e.Vars = append(e.Vars, v)
+	}
+	return nil
+}
+
+// Iface is the name of an interface, or a prefix of its address.
+type Iface string
+
+func (i *Iface) UnmarshalText(text []byte) error {
+	*i = Iface(text)
+	if strings.Contains(string(text), "/") {
+		if _, err := netip.ParsePrefix(string(text)); err != nil {
+			return fmt.Errorf("%q is not a prefix such as 10.1.0.0/16", text)
+		}
+		return nil
+	}
+	if len(text) == 0 || len(text) > 15 || strings.ContainsAny(string(text), " \t:,") { // IFNAMSIZ
+		return fmt.Errorf("%q is not the name of an interface", text)
+	}
+	return nil
+}
+
+// Compat names launchers, with commas between.
+type Compat []string
+
+// compatible are the launchers whose variables we know.
+var compatible = []string{"torch", "ompi", "slurm", "mvapich"}
+
+func (c *Compat) UnmarshalText(text []byte) error {
+	*c = strings.Split(strings.ToLower(string(text)), ",")
+	for _, word := range *c {
+		if !slices.Contains(compatible, word) {
+			return fmt.Errorf("%q is not one of %s", word, strings.Join(compatible, ", "))
+		}
 	}
 	return nil
 }

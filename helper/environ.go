@@ -99,6 +99,9 @@ type place struct {
 	size, nodes, node   int
 	host                string // name of the node as the user wrote it
 	address             string // where peers reach the node; empty: unknown
+	iface               string // whose address that is, as the user said
+	compat              []string
+	meet                string // address and port for torch
 	rank, local, locals int
 	app                 int
 	spawned             bool
@@ -195,6 +198,15 @@ func rankEnv(app []string, p place) []string {
 			continue
 		}
 		env = append(env, assignment)
+	}
+	if p.iface != "" && !strings.Contains(p.iface, "/") && !has("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE") {
+		env = append(env, "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE="+p.iface)
+	}
+	for _, assignment := range p.compatible() {
+		name, _, _ := strings.Cut(assignment, "=")
+		if !strings.HasPrefix(name, "MASTER_") || !has(name) { // who chose a place to meet has reasons
+			env = append(env, assignment)
+		}
 	}
 	return env
 }

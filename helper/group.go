@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"net"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -23,11 +24,15 @@ type group struct {
 	started bool
 	left    int         // ranks that are not over
 	pruned  atomic.Bool // they are killed, since one of them could not be started
+
+	address string       // that Prepare.Iface means, or what else peers reach the node by; empty: unknown
+	meet    string       // where torch's ranks can meet; empty: nobody asked
+	door    net.Listener // keeps its port free until the ranks start; nil: none
 }
 
 // newGroup makes ready what Prepare asks for.
 func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
-	g := &group{prepare: m, left: len(m.Ranks)}
+	g := &group{prepare: m, left: len(m.Ranks), address: s.address(m)}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
 		r := &rank{group: g, number: m.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir}
@@ -38,6 +43,9 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
 			return nil, refused
 		}
 		g.ranks = append(g.ranks, r)
+	}
+	if refused := g.meeting(); refused != nil {
+		return nil, refused
 	}
 	g.pmi = s.newPMI(g)
 	return g, nil

@@ -319,7 +319,7 @@ func (s *session) frame(m wire.Message) {
 			s.tell(releasedEvent{m.Group})
 		})
 	case *wire.Start:
-		s.start(m.Group)
+		s.start(m.Group, m.Meet)
 	case *wire.Prune:
 		s.prune(m.Group)
 	case *wire.Data:

@@ -49,7 +49,7 @@ func (s *session) accept(m *wire.Prepare, notice string) {
 		s.watching = true
 		watchLink(s.sys, m.Silence, s)
 	}
-	s.conn.Send(&wire.Prepared{Group: m.Group, Notice: notice})
+	s.conn.Send(&wire.Prepared{Group: m.Group, Notice: notice, Meet: g.meet})
 }
 
 // release forgets a Prepare: the job was planned anew, or what was to be spawned was not.
@@ -61,6 +61,7 @@ func (s *session) release(name string) {
 		if g.started {
 			return
 		}
+		g.closeDoor()
 		delete(s.groups, name)
 	}
 	if !s.running {
@@ -71,13 +72,14 @@ func (s *session) release(name string) {
 
 // start lets the starter fork all ranks of a group, in order, on its own thread. Between
 // two of them it looks whether they are to be ended already.
-func (s *session) start(name string) {
+func (s *session) start(name, meet string) {
 	delete(s.preparing, name)
 	g := s.groups[name]
 	if g == nil || g.started {
 		return
 	}
-	g.started = true
+	g.started, g.meet = true, meet
+	g.closeDoor()
 	s.add(g)
 	if !s.running {
 		s.running = true
@@ -162,7 +164,8 @@ func (s *session) address(m *wire.Prepare) string {
 func (s *session) where(r *rank) place {
 	m := r.group.prepare
 	return place{
-		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: s.address(m), spawned: m.First > 0,
+		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: r.group.address, spawned: m.First > 0,
+		iface: m.Iface, compat: m.Compat, meet: r.group.meet,
 		merge: m.Merge, rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
 	}

@@ -37,7 +37,9 @@ type Request struct {
 	Queue    Queue
 	Limits   Limits
 	Streams  Streams
-	Base     Env // for every rank: the launcher's environment and -genv
+	Iface    string   // whose address ranks are told: a name or a prefix; empty: no matter
+	Compat   []string // torch, ompi, slurm, mvapich: ranks get variables as those would set
+	Base     Env      // for every rank: the launcher's environment and -genv
 	Ends     Ends
 	Signals  Signals
 	Soft     []SoftLimit // resource limits that ranks on other hosts shall have (ENV-8)
@@ -163,6 +165,7 @@ type NodeDef struct {
 	Port     int    // 0: as configured
 	Local    bool   // this machine: reached without SSH
 	Aliases  []string
+	Iface    string // as in Request, for this node
 	Policy
 }
 

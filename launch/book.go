@@ -304,6 +304,7 @@ func (b *booking) prepare(ctx context.Context, groups ...[]*node) error {
 				switch m := m.(type) {
 				case *wire.Prepared:
 					b.notice(n, m.Notice)
+					b.fleet.meet = cmp.Or(m.Meet, b.fleet.meet)
 				case *wire.Taken:
 					taken = &takenError{n.def.Name, m.Reason}
 				case *wire.Refused:

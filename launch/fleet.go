@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"cmp"
 	"net"
 	"slices"
 	"strings"
@@ -98,6 +99,7 @@ func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepar
 		Slots: n.size(), Report: f.env.Report,
 		Ledger: req.Queue.Ledger, Claim: claim(req, p, n), Most: -1, Shares: req.Nameless && !req.Forbid,
 		Leader: req.Signals.Leader, Children: req.Ends.Children,
+		Iface: cmp.Or(n.def.Iface, req.Iface), Compat: req.Compat,
 	}
 	if !n.def.Local { // here ranks inherit ours
 		m.Soft = req.Soft
@@ -197,7 +199,7 @@ func (f *fleet) start(req job.Request) {
 	f.account.began = time.Now()
 	f.req, f.hub = req, pmiserver.NewHub()
 	f.feed.readers = f.readers(req)
-	f.let(f.found(string(f.plan.Job), f.plan, req.Apps, f.nodes))
+	f.let(f.found(string(f.plan.Job), f.plan, req.Apps, f.nodes), f.meet)
 	if f.env.In != nil {
 		go f.feed.run()
 	}

@@ -43,10 +43,10 @@ func (f *fleet) found(name string, p job.Plan, apps []job.App, nodes []*node) *g
 	return g
 }
 
-// let lets the ranks of a group go.
-func (f *fleet) let(g *group) {
+// let lets the ranks of a group go; meet is where torch's can.
+func (f *fleet) let(g *group, meet string) {
 	for _, n := range g.nodes {
-		n.conn.Send(&wire.Start{Group: g.name})
+		n.conn.Send(&wire.Start{Group: g.name, Meet: meet})
 	}
 }
 

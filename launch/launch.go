@@ -141,6 +141,7 @@ type fleet struct {
 	state  *State
 	hub    *pmiserver.Hub
 	names  pmiserver.NameTable
+	meet   string // where torch's ranks meet; empty: nowhere
 	groups []*group
 	firsts []int // number of the rank 0 of each group
 	size   int   // ranks of all groups

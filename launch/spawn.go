@@ -283,7 +283,7 @@ func (f *fleet) bred(e bred) []any {
 	}
 	g := f.found(s.name, e.p, s.b.req.Apps, nodes)
 	g.waits = s
-	f.let(g)
+	f.let(g, s.b.fleet.meet)
 	return []any{grown}
 }
 

@@ -182,11 +182,14 @@ func (m *Prepare) fields(c *codec) {
 	c.num(&m.Universe)
 	c.text(&m.Parent)
 	list(c, &m.Preputs, (*codec).pair)
+	c.text(&m.Iface)
+	c.texts(&m.Compat)
 }
 
 func (m *Prepared) fields(c *codec) {
 	c.text(&m.Group)
 	c.text(&m.Notice)
+	c.text(&m.Meet)
 }
 
 func (m *Refused) fields(c *codec) {
@@ -260,7 +263,11 @@ func (m *Alerted) fields(c *codec) {
 	c.text(&m.Err)
 }
 
-func (m *Start) fields(c *codec) { c.text(&m.Group) }
+func (m *Start) fields(c *codec) {
+	c.text(&m.Group)
+	c.text(&m.Meet)
+}
+
 func (m *Prune) fields(c *codec) { c.text(&m.Group) }
 
 func (m *Started) fields(c *codec) {

@@ -140,11 +140,14 @@ type (
 		Universe int              // processes that would fit; 0: unknown
 		Parent   string           // the group that has spawned this one; empty: none
 		Preputs  []pmiserver.Pair // that the group finds in its key-value space
+		Iface    string           // whose address the ranks are told: a name or a prefix; empty: no matter
+		Compat   []string         // other launchers whose variables the ranks get too: job.Request
 	}
 
 	// Prepared says that everything that can fail before a start is done. With Notice there
-	// is no claim: other jobs may use the same CPUs.
-	Prepared struct{ Group, Notice string }
+	// is no claim: other jobs may use the same CPUs. Where rank 0 is and torch's variables
+	// are wanted, Meet is where all ranks can meet: an address and a free port.
+	Prepared struct{ Group, Notice, Meet string }
 
 	// Refused says why this node cannot take its ranks. Code is the exit code of
 	// cli.md section 7 that fits: 126, 127 or 125.
@@ -239,8 +242,8 @@ type (
 		Err   string
 	}
 
-	// Start lets the prepared ranks of a group go.
-	Start struct{ Group string }
+	// Start lets the prepared ranks of a group go. Meet is that of Prepared.
+	Start struct{ Group, Meet string }
 
 	// Prune kills the ranks of a group of which one could not be started.
 	Prune struct{ Group string }
