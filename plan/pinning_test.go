@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/psi"
+)
+
+// pinning makes the request and the nodes that the words of pinning.txt mean.
+func pinning(t *testing.T, n int, words string, snap job.Snapshot) (job.Request, job.Snapshot) {
+	t.Helper()
+	app := job.App{N: n}
+	var placing job.Placing
+	def := job.NodeDef{Policy: job.Policy{UserMap: true}}
+	for _, word := range strings.Fields(words) {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "tpp":
+			app.Threads, _ = strconv.Atoi(value)
+		case "map":
+			placing.Map, placing.MapFrom = mapping(t, value), "--cpu-map"
+		case "nodemap":
+			def.CPUMap = mapping(t, value)
+		case "nousermap":
+			def.UserMap = false
+		case "threads":
+			def.CountThreads = true
+		case "overbook":
+			placing.Overbook = true
+		case "nopin":
+			placing.NoPin = true
+		case "nomem":
+			placing.NoMemBind = true
+		default:
+			t.Fatalf("%q is no word", word)
+		}
+	}
+	for i := range snap.Nodes {
+		node := &snap.Nodes[i]
+		def.ID, def.Name = node.ID, node.Name
+		node.NodeDef = def
+	}
+	return on(job.Request{Apps: []job.App{app}, Placing: placing}, snap)
+}
+
+func mapping(t *testing.T, list string) []int {
+	t.Helper()
+	numbers, bad, ok := psi.ParseMap(list)
+	if !ok {
+		t.Fatalf("%q: %q", list, bad)
+	}
+	return numbers
+}
+
+// seats writes what each rank of the first node is bound to, and the codes of notes.
+func seats(p job.Plan) string {
+	var parts []string
+	for _, r := range p.Nodes[0].Ranks {
+		parts = append(parts, fmt.Sprintf("%s/%s/%s", cmp.Or(pin.Text(r.Slots), "-"), cmp.Or(pin.Text(r.CPUs), "-"), cmp.Or(pin.Text(r.Mems), "-")))
+	}
+	for _, note := range p.Notes {
+		parts = append(parts, note.Code)
+	}
+	return strings.Join(parts, " ")
+}
+
+// What ranks are bound to without any option of layout, on captured nodes.
+func TestPinning(t *testing.T) {
+	data, err := os.ReadFile("../testdata/placement/pinning.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		f := strings.Split(line, "|")
+		if len(f) != 4 {
+			t.Fatalf("%q has %d fields", line, len(f))
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(f[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if p, err := Make(pinning(t, n, f[2], captured(t, f[0]))); err != nil {
+			got = "error: " + err.Error()
+		} else {
+			got = seats(p)
+		}
+		if rows++; got != strings.TrimSpace(f[3]) {
+			t.Errorf("%s\n got %s", strings.TrimSpace(line), got)
+		}
+	}
+	if rows < 40 {
+		t.Errorf("%d rows", rows)
+	}
+}
