@@ -52,10 +52,16 @@ func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env
 	if err != nil {
 		return 0, err
 	}
+	unread := 0
 	for _, p := range pages {
 		if p.Err != "" {
+			unread++
 			env.Say(fmt.Sprintf("%s: %s", p.Node, p.Err))
 		}
+	}
+	if unread > 0 && unread == len(pages) { // "no jobs" would be a guess
+		flush(env.Err)
+		return launch.ExitInternal, nil
 	}
 	text, err := jobsText(show.NewLedger(pages, time.Now()), j)
 	if err == nil {

@@ -102,6 +102,7 @@ type place struct {
 	iface               string // whose address that is, as the user said
 	compat              []string
 	meet                string // address and port for torch
+	ledger              string // directory; empty: the default
 	rank, local, locals int
 	app                 int
 	spawned             bool
@@ -137,6 +138,9 @@ func (p place) variables() []string {
 		vars = append(vars, "PMI_SPAWNED=1")
 	}
 	vars = append(vars, p.pinning()...)
+	if p.ledger != "" { // a launch from inside a rank must find the claim around it
+		vars = append(vars, "MPIEXEC_LEDGER="+p.ledger)
+	}
 	if p.address != "" {
 		vars = append(vars, "PMI_HOSTNAME="+p.address, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+p.address)
 	}

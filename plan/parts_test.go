@@ -108,6 +108,42 @@ func TestSlotsBeyondCPUs(t *testing.T) {
 	}
 }
 
+// The notice of a try-out tells what there is to share, and with whom.
+func TestTryOutBesideOtherJobs(t *testing.T) {
+	for _, test := range []struct {
+		ranks int
+		busy  []int
+		want  string
+	}{
+		{3, nil, "3 ranks share the 2 CPUs of this machine; name hosts with slots (localhost:3) to say so yourself"},
+		{3, []int{0}, "3 ranks share the 1 CPU that other jobs leave of this machine"},
+		{1, []int{0, 1}, "1 rank shares the 2 CPUs of this machine with other jobs, which have all of them"},
+		{1, []int{0}, ""},
+	} {
+		snap := cluster("a:2")
+		snap.Nodes[0].Busy, snap.Nodes[0].Procs, snap.Nodes[0].Seated = test.busy, len(test.busy), len(test.busy)
+		p, err := Make(on(job.Request{Apps: []job.App{{N: test.ranks}}, Nameless: true}, snap))
+		got := ""
+		if len(p.Notes) > 0 {
+			got = p.Notes[0].Text
+		}
+		if err != nil || got != test.want {
+			t.Errorf("%d ranks, busy %v: %q, %v; want %q", test.ranks, test.busy, got, err, test.want)
+		}
+	}
+}
+
+// Where other jobs have the CPUs, nothing helps that is about our own.
+func TestShortfallBesideOtherJobs(t *testing.T) {
+	snap := cluster("a:2")
+	snap.Nodes[0].Busy, snap.Nodes[0].Procs, snap.Nodes[0].Seated = []int{0}, 1, 1
+	_, err := Make(on(job.Request{Apps: []job.App{{N: 2}}}, snap))
+	var failed *Error
+	if want := "start fewer ranks or name more hosts; waiting could help: --wait"; !errors.As(err, &failed) || failed.Way != want {
+		t.Errorf("%v, %q; want %q", err, failed.Way, want)
+	}
+}
+
 // A try-out is never refused for CPUs, however many threads each rank may have.
 func TestTryOutWithThreads(t *testing.T) {
 	app := job.App{N: 3, Share: job.Share{Threads: 8, ThreadsFrom: "OMP_NUM_THREADS"}}

@@ -45,7 +45,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 		return job.Plan{Rejected: rejected, Notes: p.Notes}, failed
 	}
 	if s.over && req.Nameless {
-		p.Notes = append(p.Notes, tryOut(len(s.seats), sites[0].Node))
+		p.Notes = append(p.Notes, tryOut(len(s.seats), sites[0]))
 	}
 	p.Mapping = Mapping(s.places())
 	return p, nil
@@ -81,12 +81,23 @@ func remaining(turns []int, usable [][]bool) []int {
 }
 
 // tryOut is the one notice of PLACE-4.
-func tryOut(ranks int, here job.Node) job.Note {
-	why := confined(here)
+func tryOut(ranks int, here site) job.Note {
+	n := count(ranks, "rank") + " share"
+	if ranks == 1 {
+		n += "s"
+	}
+	why := confined(here.Node)
 	if why != "" {
 		why = " (" + why + ")"
 	}
-	return job.Note{Code: Overbook, Text: fmt.Sprintf(
-		"%d ranks share the %s of this machine%s; name hosts with slots (localhost:%d) to say so yourself",
-		ranks, count(here.Size(), "CPU"), why, ranks)}
+	text := fmt.Sprintf("%s the %s of this machine%s; name hosts with slots (localhost:%d) to say so yourself",
+		n, count(here.Size(), "CPU"), why, ranks)
+	switch {
+	case len(here.busy) == 0:
+	case here.free == 0:
+		text = fmt.Sprintf("%s the %s of this machine%s with other jobs, which have all of them", n, count(here.Size(), "CPU"), why)
+	default:
+		text = fmt.Sprintf("%s the %s that other jobs leave of this machine%s", n, count(here.free, "CPU"), why)
+	}
+	return job.Note{Code: Overbook, Text: text}
 }

@@ -83,8 +83,11 @@ func (s *seating) shortfall(a *area, n int) *Error {
 	case s.req.Forbid:
 		share = "take --overbook in place of --nooversubscribe"
 	}
-	return &Error{Code: NotEnough, Text: text, Wanted: n, Free: room,
-		Way: "start fewer ranks, name more hosts, " + slots + ", or " + share}
+	way := "start fewer ranks, name more hosts, " + slots + ", or " + share
+	if slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Procs > 0 }) {
+		way = "start fewer ranks or name more hosts" // the CPUs are other jobs'
+	}
+	return &Error{Code: NotEnough, Text: text, Wanted: n, Free: room, Way: way}
 }
 
 // noMember is the refusal of a section that has a choice of numbers of ranks.
