@@ -228,6 +228,13 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if file := line.Job.ReportFile; file != "" {
 		done = recorded(file, req, warnings, &env)
 	}
+	if len(req.Streams.PTY) > 0 {
+		restore, err := lendTerminal(sys.In, &env)
+		if err != nil {
+			return 0, err
+		}
+		defer restore()
+	}
 	result, err := launch.Run(ctx, req, env)
 	done(result, err)
 	if err == nil && result.Ours {

@@ -28,8 +28,8 @@ func streamsOf(j JobOptions, env func(name string) (string, bool)) (s job.Stream
 		words.read(string(spec)) // checked before
 	}
 	s = job.Streams{
-		Show: j.OutputFrom.ranks(), Ordered: j.Ordered,
-		Merge: j.MergeErr || words.merge, Raw: j.Unbuffered || words.raw, Collapse: j.Collapse,
+		Show: j.OutputFrom.ranks(), PTY: j.PTY.ranks(), Ordered: j.Ordered,
+		Merge: j.MergeErr || words.merge, Raw: j.Unbuffered || words.raw || j.PTY != "", Collapse: j.Collapse,
 	}
 	if _, defined := env("PSI_MERGEOUTPUT"); defined && !j.Ordered {
 		s.Collapse = true
@@ -196,6 +196,9 @@ func (r *Ranks) UnmarshalText(text []byte) error {
 }
 
 func (r Ranks) ranks() job.Ranks {
+	if r == "" {
+		return nil
+	}
 	ranks, _ := parseRanks(string(r)) // checked before
 	return ranks
 }

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"remshell/launch"
 )
 
 // foregroundPoll is how often a job in the background looks whether it was brought to
@@ -55,4 +59,31 @@ func (t terminal) await() {
 func (t terminal) ours() bool {
 	group, err := unix.IoctlGetInt(int(t.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == syscall.Getpgrp()
+}
+
+// lendTerminal gives our terminal, if we have it, to the ranks with pseudo-terminals:
+// every key is theirs, ^C too. Only what becomes of newlines on their way out stays, for
+// our own lines.
+func lendTerminal(in io.Reader, env *launch.Env) (restore func(), err error) {
+	file, ok := in.(*os.File)
+	if !ok || env.In == nil || !term.IsTerminal(int(file.Fd())) || !(terminal{file}).ours() {
+		return func() {}, nil
+	}
+	fd := int(file.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, fmt.Errorf("--pty: %w", err)
+	}
+	keepNewlines(fd)
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	env.Resized = resized
+	env.Size = func() (rows, cols int) {
+		cols, rows, _ = term.GetSize(fd)
+		return rows, cols
+	}
+	return func() {
+		signal.Stop(resized)
+		term.Restore(fd, before)
+	}, nil
 }

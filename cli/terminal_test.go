@@ -9,10 +9,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/launch"
 )
 
 // TestMain also plays the two parts of TestBackgroundReadDoesNotStop.
@@ -159,4 +162,39 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	}
 	t.Cleanup(func() { slave.Close() })
 	return master, slave
+}
+
+// With --pty the rank gets every key, and we give the terminal back as it was.
+func TestTheTerminalIsLent(t *testing.T) {
+	_, slave := openTerminal(t)
+	fd := int(slave.Fd())
+	unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77})
+	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := launch.Env{In: slave}
+	restore, err := lendTerminal(slave, &env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lent, _ := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if lent.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != 0 || lent.Oflag&unix.ONLCR == 0 {
+		t.Errorf("flags are %#x and %#x", lent.Lflag, lent.Oflag)
+	}
+	if rows, cols := env.Size(); rows != 33 || cols != 77 {
+		t.Errorf("size %d by %d", rows, cols)
+	}
+	syscall.Kill(syscall.Getpid(), syscall.SIGWINCH)
+	<-env.Resized
+	restore()
+	if after, _ := unix.IoctlGetTermios(fd, unix.TCGETS); *after != *before {
+		t.Errorf("given back as %+v, was %+v", after, before)
+	}
+	env = launch.Env{In: strings.NewReader("")}
+	if restore, err := lendTerminal(env.In, &env); err != nil || env.Size != nil {
+		t.Errorf("without a terminal: %v", err)
+	} else {
+		restore()
+	}
 }

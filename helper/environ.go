@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"remshell/job"
 	"remshell/pin"
 )
@@ -107,11 +109,12 @@ type place struct {
 	app                 int
 	spawned             bool
 	pmiFD               int
-	merge               bool  // stderr goes where stdout goes
-	slots               []int // of the node, that are the rank's
-	allSlots            int   // of the node
-	cpus                []int // to which the rank is bound; nil: it is not
-	allCPUs             int   // of the node, one more than their highest number
+	merge               bool         // stderr goes where stdout goes
+	window              unix.Winsize // of the rank's terminal, if it has one
+	slots               []int        // of the node, that are the rank's
+	allSlots            int          // of the node
+	cpus                []int        // to which the rank is bound; nil: it is not
+	allCPUs             int          // of the node, one more than their highest number
 }
 
 // variables lists what every rank sees of its place (cli.md section 8, pmi-wire.md

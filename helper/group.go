@@ -39,6 +39,9 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
 		if slices.Contains(m.Stdin, plan.Rank) {
 			r.in = newSink(r.number, s.conn.Send)
 		}
+		if r.tty = slices.Contains(m.PTY, plan.Rank); r.tty && r.in != nil {
+			r.in.last = endOfInput
+		}
 		if refused := s.place(g, r, m.Base, app); refused != nil {
 			return nil, refused
 		}

@@ -334,6 +334,10 @@ func (s *session) frame(m wire.Message) {
 		s.asked.deliver(m.ID, m)
 	case *wire.Spawned:
 		s.asked.deliver(m.ID, m)
+	case *wire.Resize:
+		for _, r := range s.ranks {
+			r.resize(unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)})
+		}
 	case *wire.Signal:
 		s.signal(unix.Signal(m.Number))
 	case *wire.Inspect:

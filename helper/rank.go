@@ -22,6 +22,7 @@ type rank struct {
 	number  int          // in the job
 	plan    job.RankPlan // in the group
 	path    string       // of the program on this node
+	tty     bool         // it has a pseudo-terminal
 	argv    []string
 	env     []string // of its app; its place is added at the start
 	dir     string
@@ -44,9 +45,14 @@ type pipes struct {
 	theirs [4]int
 }
 
-// openPipes opens the streams and the PMI connection of a rank. Only our ends do
-// not block: that flag belongs to the open file, which the child would share.
-func openPipes(stdin, merge bool) (p pipes, err error) {
+// openPipes opens the streams of a rank that has no terminal, and its PMI connection.
+func openPipes(stdin, merge bool) (pipes, error) {
+	return opened(func(p *pipes) error { return p.openStreams(stdin, merge) })
+}
+
+// opened opens streams and the PMI connection of a rank. Only our ends do not block: that
+// flag belongs to the open file, which the child would share.
+func opened(streams func(*pipes) error) (p pipes, err error) {
 	p = pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
 	defer func() {
 		if err != nil {
@@ -54,25 +60,8 @@ func openPipes(stdin, merge bool) (p pipes, err error) {
 			p.close(p.theirs[:])
 		}
 	}()
-	var fds [2]int
-	if stdin {
-		if err = unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-			return p, err
-		}
-		p.theirs[0], p.ours[0] = fds[0], fds[1]
-	} else if p.theirs[0], err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+	if err = streams(&p); err != nil {
 		return p, err
-	}
-	for i := 1; i <= 2; i++ {
-		if err = unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-			return p, err
-		}
-		p.ours[i], p.theirs[i] = fds[0], fds[1]
-	}
-	if merge { // the other pipe is left without a writer, and so at its end
-		if err = unix.Dup3(p.theirs[1], p.theirs[2], unix.O_CLOEXEC); err != nil {
-			return p, err
-		}
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -89,6 +78,28 @@ func openPipes(stdin, merge bool) (p pipes, err error) {
 	return p, nil
 }
 
+func (p *pipes) openStreams(stdin, merge bool) (err error) {
+	var fds [2]int
+	if stdin {
+		if err = unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return err
+		}
+		p.theirs[0], p.ours[0] = fds[0], fds[1]
+	} else if p.theirs[0], err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
+	for i := 1; i <= 2; i++ {
+		if err = unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return err
+		}
+		p.ours[i], p.theirs[i] = fds[0], fds[1]
+	}
+	if merge { // the other pipe is left without a writer, and so at its end
+		err = unix.Dup3(p.theirs[1], p.theirs[2], unix.O_CLOEXEC)
+	}
+	return err
+}
+
 func (p *pipes) close(fds []int) {
 	for i, fd := range fds {
 		if fd >= 0 {
@@ -96,6 +107,14 @@ func (p *pipes) close(fds []int) {
 			fds[i] = -1
 		}
 	}
+}
+
+// open opens the streams and the PMI connection.
+func (r *rank) open(where place) (pipes, error) {
+	if !r.tty {
+		return openPipes(r.in != nil, where.merge)
+	}
+	return opened(func(p *pipes) error { return p.openTerminal(r.in != nil, where.window) })
 }
 
 // A birth is what came of the start of a rank.
@@ -112,12 +131,12 @@ func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
 	if err != nil {
 		return birth{}, unbindable(r.plan.CPUs, err)
 	}
-	p, err := openPipes(r.in != nil, where.merge)
+	p, err := r.open(where)
 	if err != nil {
 		return birth{}, &startError{exitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
 	}
 	where.pmiFD, where.cpus = 3, cpus
-	s := spawn{path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs,
+	s := spawn{terminal: r.tty, path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs,
 		death: sys.death(), session: sys.Terminal}
 	mems := b.bindMemory(r.plan.Mems, r.plan.MemMode)
 	pid, err := s.run()

@@ -166,7 +166,8 @@ func (s *session) where(r *rank) place {
 	return place{
 		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: r.group.address, spawned: m.First > 0,
 		iface: m.Iface, compat: m.Compat, meet: r.group.meet, ledger: m.Ledger,
-		merge: m.Merge, rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
+		merge: m.Merge, window: unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)},
+		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
 	}
 }

@@ -46,6 +46,8 @@ type spawn struct {
 
 	death   syscall.Signal // comes when the helper dies
 	session bool           // lead a session of its own, and so lose our terminal
+	// terminal: stdin is a terminal, and becomes that of a session of its own
+	terminal bool
 }
 
 // run forks and execs, on the calling thread. The rank leads a process group of
@@ -53,8 +55,9 @@ type spawn struct {
 // below os/exec, which would open a pidfd and start goroutines for each rank.
 func (s *spawn) run() (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: s.dir, Env: s.env, Sys: &syscall.SysProcAttr{
-		Setpgid:   !s.session,
-		Setsid:    s.session,
+		Setpgid:   !s.session && !s.terminal,
+		Setsid:    s.session || s.terminal,
+		Setctty:   s.terminal,
 		Pdeathsig: s.death,
 	}}
 	for _, fd := range s.files {

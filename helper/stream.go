@@ -121,6 +121,7 @@ func (s *source) spend(bytes int) {
 // A sink carries Data from mpiexec to the stdin of one rank. It takes what comes
 // from the moment the rank is planned, and passes it on when the rank runs.
 type sink struct {
+	last string // what a terminal takes for the end; empty: closing it is the end
 	rank int
 	send func(wire.Message) error
 
@@ -159,6 +160,7 @@ func (s *sink) run(file *os.File) {
 	for {
 		piece := s.next()
 		if piece == nil {
+			file.WriteString(s.last)
 			return
 		}
 		n, err := file.Write(piece.Bytes)

@@ -3,6 +3,7 @@ package launch
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"net"
 	"slices"
 	"strings"
@@ -111,13 +112,32 @@ func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepar
 		if f.env.In != nil && readsInput(req, r.Rank) {
 			m.Stdin = append(m.Stdin, r.Rank)
 		}
+		if req.Streams.PTY.Has(r.Rank) {
+			m.PTY = append(m.PTY, r.Rank)
+		}
 	}
 	f.graft.onto(m)
 	m.Universe = f.usize
 	if n.def.Local && !m.Alone {
 		m.Address = local
 	}
+	if f.env.Size != nil {
+		m.Rows, m.Cols = f.env.Size()
+	}
 	return m
+}
+
+// resize tells all nodes, until ctx ends, how large our terminal has become.
+func (f *fleet) resize(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.env.Resized:
+			rows, cols := f.env.Size()
+			f.tell(&wire.Resize{Rows: rows, Cols: cols})
+		}
+	}
 }
 
 // claim is what the ledger of a node will say of the job; the helper adds the ranks.

@@ -66,6 +66,10 @@ type Env struct {
 	Suspend func()                       // stops this process as ^Z does, and returns when it goes on
 	Find    Find                         // nil: ranks cannot name hosts when they spawn others
 
+	// Size is that of our terminal, which Resized says has changed; nil: there is none.
+	Size    func() (rows, cols int)
+	Resized <-chan os.Signal
+
 	// Again asks whether the request has changed while it waits, and how; nil: it cannot.
 	Again func() (req job.Request, changed bool, err error)
 }
@@ -105,6 +109,9 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	}
 	signals.handOver(events)
 	b.fleet.start(b.req)
+	if env.Resized != nil {
+		go b.fleet.resize(ctx)
+	}
 	return b.fleet.supervise(ctx, b.req, startBy)
 }
 

@@ -365,6 +365,7 @@ func (s *spawning) onto(m *wire.Prepare) {
 	m.Group, m.First, m.Parent, m.Preputs = s.name, s.first, s.parent.name, s.m.Request.Preputs
 	m.Alone = m.Alone && len(s.shadows) == 1 && s.shadows[s.from] == s.b.fleet.nodes[0]
 	m.Claim.Size += s.first
+	m.PTY = nil // --pty speaks of the ranks of the command line
 }
 
 // host are the nodes of the job that a spawn belongs to.

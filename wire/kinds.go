@@ -43,6 +43,7 @@ func (*Named) kind() byte    { return 37 }
 func (*Spawn) kind() byte    { return 38 }
 func (*Spawned) kind() byte  { return 39 }
 func (*Prune) kind() byte    { return 40 }
+func (*Resize) kind() byte   { return 41 }
 func (*Inspect) kind() byte  { return 50 }
 func (*States) kind() byte   { return 51 }
 
@@ -129,6 +130,8 @@ func blank(kind byte) Message {
 		return new(Spawned)
 	case 40:
 		return new(Prune)
+	case 41:
+		return new(Resize)
 	case 50:
 		return new(Inspect)
 	case 51:
@@ -167,6 +170,9 @@ func (m *Prepare) fields(c *codec) {
 	c.nums(&m.Stdin)
 	c.num(&m.Window)
 	c.flag(&m.Merge)
+	c.nums(&m.PTY)
+	c.num(&m.Rows)
+	c.num(&m.Cols)
 	c.time(&m.Grace)
 	c.time(&m.Silence)
 	c.num(&m.Umask)
@@ -301,6 +307,11 @@ func (m *Fenced) fields(c *codec) {
 	c.text(&m.ID)
 	list(c, &m.Blobs, (*codec).bytes)
 	c.text(&m.Err)
+}
+
+func (m *Resize) fields(c *codec) {
+	c.num(&m.Rows)
+	c.num(&m.Cols)
 }
 
 func (m *Signal) fields(c *codec) { c.num(&m.Number) }

@@ -121,9 +121,12 @@ type (
 		Base    job.Env
 		Apps    []job.App
 		Ranks   []job.RankPlan
-		Stdin   []int         // ranks of this node whose stdin comes as Data
-		Window  int           // bytes of an output stream under way without Credit
-		Merge   bool          // stderr goes where stdout goes
+		Stdin   []int // ranks of this node whose stdin comes as Data
+		Window  int   // bytes of an output stream under way without Credit
+		Merge   bool  // stderr goes where stdout goes
+		PTY     []int // ranks of this node that have a pseudo-terminal
+		Rows    int   // of that; 0: unknown
+		Cols    int
 		Grace   time.Duration // between SIGTERM and SIGKILL
 		Silence time.Duration // how long the link may be dead before the job is
 		Umask   int           // of the launcher; negative: leave the node's
@@ -284,6 +287,9 @@ type (
 		Blobs [][]byte
 		Err   string
 	}
+
+	// Resize says how large the terminal is now.
+	Resize struct{ Rows, Cols int }
 
 	// Signal sends a signal to the process groups of all ranks of the node.
 	Signal struct{ Number int }

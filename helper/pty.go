@@ -1,0 +1,68 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// endOfInput is what a terminal takes for the end of a file: the first ends a line that
+// was begun, the second is the end (termios(3), VEOF).
+const endOfInput = "\x04\x04"
+
+// openTerminal opens the streams of a rank that has a pseudo-terminal: all three are its
+// one end. We write to and read from the other. What would be our end of stderr is a
+// pipe without a writer.
+func (p *pipes) openTerminal(stdin bool, size unix.Winsize) error {
+	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("pseudo-terminal: %w", err)
+	}
+	p.ours[1] = master
+	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
+		return fmt.Errorf("unlock the pseudo-terminal: %w", err)
+	}
+	// Not by its name: /dev/pts need not be that of the ptmx.
+	slave, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		return fmt.Errorf("open the pseudo-terminal: %w", errno)
+	}
+	p.theirs[0] = int(slave)
+	if size.Row > 0 && size.Col > 0 {
+		unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, &size)
+	}
+	for i := 1; i <= 2; i++ {
+		if p.theirs[i], err = unix.FcntlInt(slave, unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return err
+		}
+	}
+	var none [2]int
+	if err := unix.Pipe2(none[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	unix.Close(none[1])
+	p.ours[2] = none[0]
+	if !stdin {
+		_, err = unix.Write(master, []byte(endOfInput))
+		return err
+	}
+	p.ours[0], err = unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 0)
+	return err
+}
+
+// resize tells the terminal of a rank, if it has one, how large that is.
+func (r *rank) resize(size unix.Winsize) {
+	if !r.tty || r.out == nil {
+		return
+	}
+	control(r.out.file, func(fd int) { unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &size) })
+}
+
+func control(file *os.File, do func(fd int)) {
+	if raw, err := file.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { do(int(fd)) })
+	}
+}
