@@ -33,6 +33,8 @@ type liveJob struct {
 	Command   string     `json:"command"`
 	Missing   int        `json:"nodes_not_seen"` // of the job, among those not asked or not reached
 	Nodes     []liveNode `json:"nodes"`
+
+	size int // nodes of the job, as far as claims tell
 }
 
 // A liveNode is a node of it.
@@ -72,7 +74,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			if !known {
 				i, at[key{c.Job, c.UID}] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, From: c.From, Command: c.Command, Missing: c.Nodes})
+					Ranks: c.Size, Exclusive: c.Exclusive, From: c.From, Command: c.Command})
 			}
 			l.jobs[i].add(c)
 		}
@@ -82,18 +84,28 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 }
 
 func (j *liveJob) add(c job.Claim) {
-	if slices.ContainsFunc(j.Nodes, func(n liveNode) bool { return n.Node == c.Node }) {
-		return
+	j.Ranks = max(j.Ranks, c.Size) // a spawn's claim counts the ranks before it
+	if c.Since.Before(j.Since) {
+		j.Since, j.Command = c.Since, c.Command
 	}
-	n := liveNode{Node: c.Node}
+	i := slices.IndexFunc(j.Nodes, func(n liveNode) bool { return n.Node == c.Node })
+	if i < 0 {
+		i = len(j.Nodes)
+		j.Nodes = append(j.Nodes, liveNode{Node: c.Node})
+	}
+	j.size = max(j.size, c.Nodes)
+	j.Missing = max(0, j.size-len(j.Nodes))
+	n := &j.Nodes[i]
+	if slices.ContainsFunc(c.Ranks, func(s job.Seat) bool { return slices.Contains(n.Ranks, s.Rank) }) {
+		return // seen by another name of the node
+	}
 	for _, seat := range c.Ranks {
 		n.Ranks = append(n.Ranks, seat.Rank)
 		n.CPUs = append(n.CPUs, seat.CPUs...)
 	}
+	slices.Sort(n.Ranks)
 	slices.Sort(n.CPUs)
 	n.CPUs = slices.Compact(n.CPUs)
-	j.Nodes = append(j.Nodes, n)
-	j.Missing = max(0, j.Missing-1)
 }
 
 func (j *liveJob) names() []string {

@@ -88,3 +88,20 @@ func TestJobsForPrograms(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
+
+// What ranks have spawned is a part of the job, with claims of its own.
+func TestSpawnedRanksAreListed(t *testing.T) {
+	all, now := pages()
+	spawned := job.Claim{Job: "65a-1", UID: 1000, User: "ann", From: "front", Nodes: 2, Size: 7, Since: now, Command: "./child"}
+	for i, rank := range []int{5, 6} {
+		c := spawned
+		c.Node, c.Ranks = []string{"n2", "n1"}[i], []job.Seat{{Rank: rank, CPUs: []int{6 + i}}}
+		all[2-2*i].Claims = append([]job.Claim{c}, all[2-2*i].Claims...)
+	}
+	text, _ := NewLedger(all, now).Status("65a-1")
+	for _, want := range []string{"command  ./solver -i case7\n", "n1  ranks 0-1,6", "n2  ranks 2-3,5", "7"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
