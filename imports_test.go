@@ -40,7 +40,7 @@ var lower = map[string][]string{
 	"wire":              {"job", "pin", "pmiserver"},
 	"reach":             {"proc", "sshx"},
 	"helper":            {"job", "ledger", "pin", "pmiserver", "proc", "wire"},
-	"launch":            {"hostlist", "job", "pin", "plan", "pmiserver", "wire"},
+	"launch":            {"hostlist", "job", "pin", "plan", "pmiserver", "pmiserver/pmitest", "wire"},
 	"cli":               {"config", "doctor", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "show", "sort", "sshx", "state"},
 	"field":             {"sshx/sshtest"},
 	"field/cmd/field":   {"field"},

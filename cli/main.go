@@ -67,6 +67,10 @@ func Main(ctx context.Context, args []string, sys System) int {
 		report(sys.Err, err)
 		return exitFailure
 	}
+	if port, called := singletonPort(args); called {
+		report(sys.Err, launch.RefuseSingleton(port))
+		return 1
+	}
 	line, err := ParseIn(args, Sources{sys.Environ, reader(sys)})
 	if err != nil {
 		report(sys.Err, err)
@@ -216,6 +220,14 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		sys.Catch(syscall.Signal(number))
 	}
 	env.Again = again(line, sys, sc, req)
+	if line.Job.PMITrace != "" {
+		file, err := os.Create(line.Job.PMITrace)
+		if err != nil {
+			return 0, fmt.Errorf("--pmi-trace: %w", err)
+		}
+		defer file.Close()
+		env.Trace = file
+	}
 	env.Find = hostFinder(line.Job, sc)
 	display(line, req, &env)
 	for _, w := range warnings {

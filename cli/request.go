@@ -97,7 +97,7 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		err = told.apply(&req, list)
 	}
 	req.Queue = sc.queue(req, j)
-	req.Universe = j.Universe.size()
+	req.Universe, req.Port = j.Universe.size(), j.PMIPort
 	return req, warnings, err
 }
 

@@ -108,7 +108,9 @@ type place struct {
 	rank, local, locals int
 	app                 int
 	spawned             bool
-	pmiFD               int
+	pmiFD               int    // 0: none
+	port                string // PMI_PORT, for rank id; empty: none
+	id                  int
 	merge               bool         // stderr goes where stdout goes
 	window              unix.Winsize // of the rank's terminal, if it has one
 	slots               []int        // of the node, that are the rank's
@@ -124,7 +126,6 @@ func (p place) variables() []string {
 	vars := []string{
 		"PMI_RANK=" + strconv.Itoa(p.rank),
 		"PMI_SIZE=" + strconv.Itoa(p.size),
-		"PMI_FD=" + strconv.Itoa(p.pmiFD),
 		"MPI_LOCALRANKID=" + strconv.Itoa(p.local),
 		"MPI_LOCALNRANKS=" + strconv.Itoa(p.locals),
 		"MPIEXEC_JOBID=" + string(p.job),
@@ -136,6 +137,11 @@ func (p place) variables() []string {
 		"MPIEXEC_NNODES=" + strconv.Itoa(p.nodes),
 		"MPIEXEC_APPNUM=" + strconv.Itoa(p.app),
 		"MPIEXEC_HOST=" + host,
+	}
+	if p.port != "" {
+		vars = append(vars, "PMI_PORT="+p.port, "PMI_ID="+strconv.Itoa(p.id))
+	} else {
+		vars = append(vars, "PMI_FD="+strconv.Itoa(p.pmiFD))
 	}
 	if p.spawned {
 		vars = append(vars, "PMI_SPAWNED=1")

@@ -3,9 +3,11 @@
 package helper
 
 import (
+	"fmt"
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +53,9 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
 		return nil, refused
 	}
 	g.pmi = s.newPMI(g)
+	if m.Port {
+		return g, s.expect(g)
+	}
 	return g, nil
 }
 
@@ -87,7 +92,11 @@ func (s *session) add(g *group) {
 // claimed is free for others, such as the next one; the job's own claim stays until
 // nothing of it is left here.
 func (s *session) lessen(g *group) {
-	if g.left--; g.left == 0 && g.prepare.First > 0 {
+	if g.left--; g.left > 0 {
+		return
+	}
+	s.closeDoor(g)
+	if g.prepare.First > 0 {
 		s.clerk.do(func() { s.clerk.release(g.prepare.Group) })
 	}
 }
@@ -99,6 +108,7 @@ func (s *session) prune(name string) {
 		return
 	}
 	g.pruned.Store(true)
+	s.closeDoor(g)
 	g.pmi.Freeze()
 	for _, r := range g.ranks {
 		if r.alive() {
@@ -128,8 +138,12 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 		fencer = s.fences
 	}
 	server := pmiserver.New(info, fencer)
+	if m.Trace {
+		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
+	}
 	server.Names, server.Spawner = names{s.asked}, spawner{s.asked}
 	server.Abort = func(rank, code int, message string) {
+		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, pmiserver.Escape([]byte(message))), " "))
 		s.conn.Send(&wire.PMI{Rank: m.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
 	}
 	server.Broken = func(err error) {

@@ -106,6 +106,9 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	go s.read()
 	err := s.run(ctx)
 	s.clerk.close()
+	if s.port != nil {
+		s.port.listener.Close()
+	}
 	s.examiner.close()
 	s.guard.release()
 	c.Close()
@@ -134,6 +137,7 @@ type session struct {
 	byPID   map[int]*rank
 	fences  *fences
 	asked   *questions
+	port    *port // nil: no rank wants it
 	clerk   *clerk
 
 	examiner *examiner

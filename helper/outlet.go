@@ -126,6 +126,8 @@ func (c *pmiConn) Read(buf []byte) (int, error) {
 	return max(n, 0), err
 }
 
+func (c *pmiConn) said() <-chan struct{} { return c.answered }
+
 func (c *pmiConn) Write(p []byte) (int, error) { return c.file.Write(p) }
 
 func (c *pmiConn) Close() error {

@@ -33,7 +33,9 @@ type rank struct {
 
 	in       *sink // nil: stdin is /dev/null
 	out, err *source
-	pmi      *pmiConn
+	pmi      parley
+	visit    *visit       // that is pmi, if the rank comes in by the port
+	id       int          // its PMI_ID then
 	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
 	said     bool         // all it said before its end was sent
 }
@@ -100,6 +102,12 @@ func (p *pipes) openStreams(stdin, merge bool) (err error) {
 	return err
 }
 
+// withoutPMI closes the PMI connection of a rank that comes in by the port.
+func (p *pipes) withoutPMI() {
+	p.close(p.ours[3:])
+	p.close(p.theirs[3:])
+}
+
 func (p *pipes) close(fds []int) {
 	for i, fd := range fds {
 		if fd >= 0 {
@@ -135,7 +143,11 @@ func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
 	if err != nil {
 		return birth{}, &startError{exitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
 	}
-	where.pmiFD, where.cpus = 3, cpus
+	where.cpus = cpus
+	if where.pmiFD = 3; r.visit != nil {
+		where.pmiFD = 0
+		p.withoutPMI()
+	}
 	s := spawn{terminal: r.tty, path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs,
 		death: sys.death(), session: sys.Terminal}
 	mems := b.bindMemory(r.plan.Mems, r.plan.MemMode)
@@ -166,7 +178,11 @@ func (r *rank) attach(p pipes, window int, send func(wire.Message) error) {
 	r.err = newSource(r.number, wire.Stderr, file(2, "stderr"), window, send)
 	go r.out.run()
 	go r.err.run()
-	r.pmi = newPMIConn(file(3, "PMI_FD"))
+	if r.visit != nil {
+		r.pmi = r.visit
+	} else {
+		r.pmi = newPMIConn(file(3, "PMI_FD"))
+	}
 }
 
 // alive reports whether the rank was started and not yet reaped.
@@ -217,7 +233,7 @@ func (r *rank) lastWords(hurry <-chan struct{}, done func()) {
 	}
 	go func() {
 		var late <-chan time.Time
-		for _, said := range []<-chan struct{}{r.pmi.answered, r.out.drained, r.err.drained} {
+		for _, said := range []<-chan struct{}{r.pmi.said(), r.out.drained, r.err.drained} {
 			for waiting := true; waiting; {
 				select {
 				case <-said:

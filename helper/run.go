@@ -163,13 +163,17 @@ func (s *session) address(m *wire.Prepare) string {
 
 func (s *session) where(r *rank) place {
 	m := r.group.prepare
-	return place{
+	at := place{
 		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: r.group.address, spawned: m.First > 0,
 		iface: m.Iface, compat: m.Compat, meet: r.group.meet, ledger: m.Ledger,
 		merge: m.Merge, window: unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)},
 		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
 	}
+	if r.visit != nil {
+		at.port, at.id = s.port.listener.Addr().String(), r.id
+	}
+	return at
 }
 
 // forked notes that a rank runs, or that it does not.
@@ -190,7 +194,9 @@ func (s *session) forked(e forkedEvent) {
 	s.conn.Send(&news)
 	s.catchUp(r)
 	r.attach(e.pipes, s.window(), s.conn.Send)
-	go s.servePMI(r)
+	if conn, ok := r.pmi.(*pmiConn); ok {
+		go s.servePMI(r, conn)
+	}
 	if s.over {
 		r.forget()
 	}
@@ -225,20 +231,34 @@ func (s *session) lookForChildren() {
 }
 
 // servePMI answers one rank until its connection ends.
-func (s *session) servePMI(r *rank) {
-	defer r.pmi.Close()
-	err := r.group.pmi.Serve(context.Background(), r.plan.Rank, r.pmi)
-	news := wire.PMI{Rank: r.number}
+func (s *session) servePMI(r *rank, conn *pmiConn) {
+	defer conn.Close()
+	s.hungUp(r, r.group.pmi.Serve(context.Background(), r.plan.Rank, conn))
+}
+
+// hungUp tells how a rank's PMI connection has ended, unless it is as it should be.
+func (s *session) hungUp(r *rank, err error) {
+	news, word := wire.PMI{Rank: r.number}, "CLOSED"
 	var junk *pmiserver.ProtocolError
 	switch {
 	case err == nil:
-		return
 	case errors.As(err, &junk):
-		news.Event, news.Text = wire.PMIJunk, err.Error()
+		news.Event, news.Text, word = wire.PMIJunk, err.Error(), "DIE"
 	default:
-		news.Event, news.Text = wire.PMILost, err.Error()
+		news.Event, news.Text, word = wire.PMILost, err.Error(), "LOST"
 	}
-	s.conn.Send(&news)
+	s.trace(r, "< EOF")
+	s.trace(r, "> "+word)
+	if err != nil {
+		s.conn.Send(&news)
+	}
+}
+
+// trace passes on what a rank and its server say, if that is wanted (--pmi-trace).
+func (s *session) trace(r *rank, line string) {
+	if r.group.prepare.Trace {
+		s.conn.Send(&wire.Trace{Rank: r.number, Line: line})
+	}
 }
 
 // reap waits for children until none is left, first ranks, in the end orphans. It

@@ -33,6 +33,7 @@ type Request struct {
 	Fixed    []Spot // where each rank goes, if that was written down; nil: it was not
 	Nameless bool   // nothing named any host: a try-out on this machine
 	Skip     bool   // --skip-unreachable: go on without lost candidates
+	Port     bool   // -pmi-port: ranks connect to their PMI server by TCP
 	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
 	Queue    Queue
 	Limits   Limits

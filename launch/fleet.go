@@ -11,6 +11,7 @@ import (
 
 	"remshell/job"
 	"remshell/pmiserver"
+	"remshell/pmiserver/pmitest"
 	"remshell/wire"
 )
 
@@ -117,7 +118,7 @@ func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepar
 		}
 	}
 	f.graft.onto(m)
-	m.Universe = f.usize
+	m.Universe, m.Port, m.Trace = f.usize, req.Port, f.env.Trace != nil
 	if n.def.Local && !m.Alone {
 		m.Address = local
 	}
@@ -218,6 +219,9 @@ func (f *fleet) readers(req job.Request) (all []*reader) {
 func (f *fleet) start(req job.Request) {
 	f.account.began = time.Now()
 	f.req, f.hub = req, pmiserver.NewHub()
+	if f.env.Trace != nil {
+		f.trace = new(pmitest.Recorder)
+	}
 	f.feed.readers = f.readers(req)
 	f.let(f.found(string(f.plan.Job), f.plan, req.Apps, f.nodes), f.meet)
 	if f.env.In != nil {

@@ -148,6 +148,7 @@ type run struct {
 	signals   chan os.Signal
 	out, err  lockedBuffer
 	suspended chan struct{}
+	trace     io.Writer // takes a transcript; may be nil
 	stuck     io.Writer // stands in for stdout, if set
 }
 
@@ -188,7 +189,7 @@ func newRun(n int, script string, nodes ...string) *run {
 func (r *run) env() launch.Env {
 	out := launch.Stdout(r.stdout())
 	errs := launch.Stderr(&r.err)
-	return launch.Env{Find: r.find, Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
+	return launch.Env{Find: r.find, Trace: r.trace, Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
 		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
 }
 

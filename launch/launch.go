@@ -35,6 +35,7 @@ import (
 	"remshell/job"
 	"remshell/plan"
 	"remshell/pmiserver"
+	"remshell/pmiserver/pmitest"
 	"remshell/wire"
 )
 
@@ -64,6 +65,7 @@ type Env struct {
 	Planned func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
 	Report  bool                         // tell on Err to which CPUs each rank is bound
 	Suspend func()                       // stops this process as ^Z does, and returns when it goes on
+	Trace   io.Writer                    // takes a transcript of what ranks say on PMI; nil: nobody wants it
 	Find    Find                         // nil: ranks cannot name hosts when they spawn others
 
 	// Size is that of our terminal, which Resized says has changed; nil: there is none.
@@ -153,7 +155,8 @@ type fleet struct {
 	firsts []int // number of the rank 0 of each group
 	size   int   // ranks of all groups
 	spawns spawns
-	graft  *spawning // this is not a job, but what one of its ranks spawns
+	trace  *pmitest.Recorder // nil: nobody wants it
+	graft  *spawning         // this is not a job, but what one of its ranks spawns
 
 	account *account
 	states  *states // being asked for; nil: not now

@@ -3,6 +3,7 @@
 package launch_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"remshell/job"
+	"remshell/pmiserver/pmitest"
 )
 
 // newTalk asks for n ranks that say a script (pmitest.Talk) to their PMI server. The
@@ -195,5 +197,46 @@ func TestSpawnAtTheEnd(t *testing.T) {
 	result, err := r.do(t)
 	if err != nil || result.Code != 3 {
 		t.Errorf("code %d, %v: %s", result.Code, err, r.err.String())
+	}
+}
+
+// Ranks may come to their server by a port (-pmi-port): those of all groups, with all that
+// they may say; also what they say last.
+func TestPort(t *testing.T) {
+	r := newTalk(2, "0: put k v; barrier; 1: get k; 0: spawn 2 child", map[string]string{"child": "get parent; env PMI_FD; barrier"}, "a:2", "b:2")
+	r.req.Apps[0].PerNode = 1
+	r.req.Port = true
+	r.says(t, "get k: v", "spawn", "get parent: test", "get parent: test", "env PMI_FD: unset", "env PMI_FD: unset")
+
+	r = newTalk(2, "1: abort 7 enough; hang", nil, "a", "b")
+	r.req.Port = true
+	if result, err := r.do(t); err != nil || result.Code != 7 || !strings.Contains(r.err.String(), "code 7: enough") {
+		t.Errorf("abort: code %d, %v: %s", result.Code, err, r.err.String())
+	}
+	r = newTalk(2, "1: exit 3; hang", nil, "a", "b")
+	r.req.Port = true
+	if result, err := r.do(t); err != nil || result.Code != 3 {
+		t.Errorf("exit: code %d, %v: %s", result.Code, err, r.err.String())
+	}
+}
+
+// A transcript is a case that tests can read (--pmi-trace).
+func TestTrace(t *testing.T) {
+	r := newTalk(2, "0: put k v; barrier; 1: get k; 0: spawn 1 child; 1: spawn 1 x program=/no", map[string]string{"child": "get parent"}, "a:2", "b:2")
+	r.req.Apps[0].PerNode = 1
+	var text bytes.Buffer
+	r.trace = &text
+	if result, err := r.do(t); err != nil || result.Code != 0 {
+		t.Fatalf("code %d, %v: %s", result.Code, err, r.err.String())
+	}
+	cases, err := pmitest.ReadCases("trace", bytes.NewReader(text.Bytes()))
+	if err != nil || len(cases) != 1 || len(cases[0].Steps) < 40 {
+		t.Fatalf("%v, %d cases:\n%s", err, len(cases), text.String())
+	}
+	for _, want := range []string{"nodes=ab", "1> cmd=get_result rc=0 value=v\n", "0< STARTED\n0> cmd=spawn_result rc=0\n",
+		"1< FAILED ", "1:0> cmd=get_result rc=0 value=test\n", "1:0< EOF\n1:0> CLOSED\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
 	}
 }

@@ -70,6 +70,7 @@ var errEnding = errors.New("the job is ending")
 // spawn takes a request of a rank.
 func (f *fleet) spawn(n *node, m *wire.Spawn) {
 	f.spawns.queue = append(f.spawns.queue, &spawning{from: n, m: m})
+	f.recordSpawn(&m.Request, "> SPAWN "+m.Request.String())
 }
 
 // nextSpawn begins with the next request, if none is under way.
@@ -312,6 +313,7 @@ func (f *fleet) adopt(s *spawning, grown *Grown) (nodes []*node) {
 func (f *fleet) tellSpawned(g *group) {
 	s := g.waits
 	g.waits = nil
+	f.recordSpawn(&s.m.Request, "< STARTED")
 	s.from.conn.Send(&wire.Spawned{ID: s.m.ID, Group: g.name, Codes: codes(s.m.Request, g.apps)})
 }
 
@@ -321,6 +323,7 @@ func (f *fleet) refuse(s *spawning, err error) {
 	if err != errEnding {
 		f.env.Say(fmt.Sprintf("%s: spawn %s: %s", f.state.who(s.rank), s.m.Request, inOneLine(err)))
 	}
+	f.recordSpawn(&s.m.Request, "< FAILED "+reasonOf(err))
 	s.from.conn.Send(&wire.Spawned{ID: s.m.ID, Err: reasonOf(err)})
 }
 

@@ -46,6 +46,7 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 		f.report(&state)
 	}
 	result := f.result(&state)
+	f.writeTrace()
 	f.tellMore(&state, req, result)
 	f.finish(ctx, &state, f.env.Err)
 	return result, nil
@@ -195,6 +196,8 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		n.conn.Send(f.named(m))
 	case *wire.Spawn:
 		f.spawn(n, m)
+	case *wire.Trace:
+		f.record(m.Rank, m.Line)
 	case *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken:
 		f.spawns.hear(n, said{m: m})
 	case *wire.PMI:

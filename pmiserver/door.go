@@ -33,6 +33,11 @@ type Door struct {
 	// NewID returns a PMI_ID, from 1 to 2^31-1; nil: a random one.
 	NewID func() int
 
+	// Begun and Ended are told of the connections of ranks, and Ended how they ended;
+	// both may be nil.
+	Begun func(s *Server, rank int)
+	Ended func(s *Server, rank int, err error)
+
 	mu        sync.Mutex // guards what follows
 	seats     map[int]seat
 	strangers []*visitor // who has not said its ID yet, the oldest first
@@ -105,10 +110,18 @@ func (d *Door) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 		}
 		return fmt.Errorf("%w: \"%s\"", ErrStranger, Escape(v.in.head()))
 	}
-	err := at.s.serve(ctx, at.rank, conn, arrival{in: v.in, id: v.id})
+	begun := func() {
+		if d.Begun != nil {
+			d.Begun(at.s, at.rank)
+		}
+	}
+	err := at.s.serve(ctx, at.rank, conn, arrival{in: v.in, id: v.id, begun: begun})
 	if errors.Is(err, ErrTaken) {
 		v.refuse()
 		return fmt.Errorf("%w: %w", ErrStranger, err)
+	}
+	if d.Ended != nil {
+		d.Ended(at.s, at.rank, err)
 	}
 	return err
 }

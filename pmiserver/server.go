@@ -132,9 +132,10 @@ func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error 
 
 // An arrival is how a rank came to its server.
 type arrival struct {
-	in     frame // what it has said already
-	id     int   // what it may call itself
-	single bool  // it has called for a server, who begins (1.4)
+	in     frame  // what it has said already
+	id     int    // what it may call itself
+	single bool   // it has called for a server, who begins (1.4)
+	begun  func() // told when the connection is the rank's; may be nil
 }
 
 func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a arrival) error {
@@ -144,6 +145,9 @@ func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a arri
 	}
 	if err := s.arrive(local, rank); err != nil {
 		return err
+	}
+	if a.begun != nil {
+		a.begun()
 	}
 	if closer, ok := conn.(io.Closer); ok {
 		stop := context.AfterFunc(ctx, func() { closer.Close() })

@@ -44,6 +44,7 @@ func (*Spawn) kind() byte    { return 38 }
 func (*Spawned) kind() byte  { return 39 }
 func (*Prune) kind() byte    { return 40 }
 func (*Resize) kind() byte   { return 41 }
+func (*Trace) kind() byte    { return 42 }
 func (*Inspect) kind() byte  { return 50 }
 func (*States) kind() byte   { return 51 }
 
@@ -132,6 +133,8 @@ func blank(kind byte) Message {
 		return new(Prune)
 	case 41:
 		return new(Resize)
+	case 42:
+		return new(Trace)
 	case 50:
 		return new(Inspect)
 	case 51:
@@ -185,6 +188,8 @@ func (m *Prepare) fields(c *codec) {
 	list(c, &m.Soft, (*codec).softLimit)
 	c.flag(&m.Leader)
 	c.flag(&m.Children)
+	c.flag(&m.Port)
+	c.flag(&m.Trace)
 	c.num(&m.Universe)
 	c.text(&m.Parent)
 	list(c, &m.Preputs, (*codec).pair)
@@ -340,6 +345,11 @@ func (m *Named) fields(c *codec) {
 	c.flag(&m.Yes)
 	c.text(&m.Port)
 	c.text(&m.Err)
+}
+
+func (m *Trace) fields(c *codec) {
+	c.num(&m.Rank)
+	c.text(&m.Line)
 }
 
 func (m *Spawn) fields(c *codec) {

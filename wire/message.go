@@ -23,6 +23,7 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | Inspect --------------------------------------->
 	   | <---------------------------------------- States  what each rank is doing
 	   | <--------------------------------- PMI, Exited    per rank
+	   | <---------------------------------------- Trace   if it is wanted
 	   | <-------------------------------- Name | Spawn    a rank asks for a name, or for
 	   | Named | Spawned ------------------------------->  more ranks
 	   | End ------------------------------------------->  all ranks are over, or shall be
@@ -140,6 +141,8 @@ type (
 		Soft     []job.SoftLimit  // for the ranks, as far as the node's hard limits allow
 		Leader   bool             // Signal goes to the ranks alone, not to their process groups
 		Children bool             // what ranks leave behind may stay
+		Port     bool             // ranks connect to their PMI server by TCP
+		Trace    bool             // of what they say to it
 		Universe int              // processes that would fit; 0: unknown
 		Parent   string           // the group that has spawned this one; empty: none
 		Preputs  []pmiserver.Pair // that the group finds in its key-value space
@@ -349,6 +352,13 @@ type (
 		Group string
 		Codes []int
 		Err   string
+	}
+
+	// Trace is a line of what a rank and its PMI server say, as pmiserver.Server.Trace has
+	// it, or a word that a transcript has.
+	Trace struct {
+		Rank int
+		Line string
 	}
 
 	// Log is a line of the helper's log, as zerolog wrote it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -66,7 +67,17 @@ func (t *talk) connect() (err error) {
 		t.Size = size
 		return errors.Join(err, errSize)
 	}
-	return errors.New("no PMI_FD in the environment; start it with mpiexec")
+	id, err := strconv.Atoi(t.getenv("PMI_ID"))
+	if err != nil {
+		return errors.New("neither PMI_FD nor PMI_ID in the environment; start it with mpiexec")
+	}
+	conn, err := net.Dial("tcp", t.getenv("PMI_PORT"))
+	if err != nil {
+		return err
+	}
+	t.c = NewClient(conn)
+	t.Place, err = t.c.Acknowledge(id)
+	return err
 }
 
 func (t *talk) say(format string, args ...any) {

@@ -1,0 +1,182 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"remshell/pmiserver"
+)
+
+/*
+A port is where ranks come in that were given PMI_PORT instead of a descriptor
+(-pmi-port): those that a debugger or a wrapper would lose it of. It is open on the
+loopback of the node alone, and there only to processes of our own user, who must know
+the PMI_ID of a rank besides:
+
+	rank --- connect 127.0.0.1:PORT ---> port --- whose is the other end? --> Door
+	                                        kernel: /proc/net/tcp, the uid    whose PMI_ID?
+*/
+type port struct {
+	door     pmiserver.Door
+	listener net.Listener
+	root     fs.FS
+	warn     func(text string)
+
+	mu    sync.Mutex // guards ranks
+	ranks map[seat]*rank
+}
+
+// A seat is a rank as the door knows it.
+type seat struct {
+	server *pmiserver.Server
+	rank   int
+}
+
+func (p *port) know(server *pmiserver.Server, r *rank) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ranks[seat{server, r.plan.Rank}] = r
+}
+
+func (p *port) who(server *pmiserver.Server, rank int) *rank {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ranks[seat{server, rank}]
+}
+
+func openPort(root fs.FS, warn func(string)) (*port, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return &port{listener: l, root: root, warn: warn, ranks: make(map[seat]*rank)}, nil
+}
+
+// run lets in who comes, until the port is closed.
+func (p *port) run() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		if !p.ours(conn) {
+			conn.Close()
+			p.warn("somebody else's process wanted to speak PMI to us: refused")
+			continue
+		}
+		go p.door.Serve(context.Background(), conn)
+	}
+}
+
+// ours reports whether the process at the other end is of our user.
+func (p *port) ours(conn net.Conn) bool {
+	here, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	there, errThere := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil || errThere != nil {
+		return false
+	}
+	table, err := fs.ReadFile(p.root, "proc/net/tcp")
+	if err != nil {
+		return false
+	}
+	uid, known := socketOwner(string(table), there, here)
+	return known && (uid == os.Geteuid() || uid == os.Getuid())
+}
+
+// socketOwner finds the user of a connection in a table in the form of /proc/net/tcp.
+func socketOwner(table string, local, remote netip.AddrPort) (uid int, known bool) {
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) < 8 {
+			continue
+		}
+		if l, ok := procAddr(f[1]); !ok || l != local {
+			continue
+		}
+		if r, ok := procAddr(f[2]); !ok || r != remote {
+			continue
+		}
+		uid, err := strconv.Atoi(f[7])
+		return uid, err == nil
+	}
+	return 0, false
+}
+
+// expect lets the ranks of a group come in by the port, which it opens if need be.
+func (s *session) expect(g *group) *startError {
+	if s.port == nil {
+		p, err := openPort(s.sys.Root, func(text string) { s.log.Warn().Msg(text) })
+		if err != nil {
+			return &startError{exitInternal, fmt.Sprintf("no port for PMI: %v", err), "leave out -pmi-port"}
+		}
+		p.door.Begun = func(server *pmiserver.Server, rank int) { p.who(server, rank).visit.begin() }
+		p.door.Ended = func(server *pmiserver.Server, rank int, err error) {
+			r := p.who(server, rank)
+			s.hungUp(r, err)
+			r.visit.end()
+		}
+		s.port = p
+		go p.run()
+	}
+	for _, r := range g.ranks {
+		r.visit = newVisit()
+		s.port.know(g.pmi, r)
+		r.id = s.port.door.Expect(g.pmi, r.plan.Rank)
+	}
+	return nil
+}
+
+// closeDoor closes it for a group that is over.
+func (s *session) closeDoor(g *group) {
+	if s.port != nil {
+		s.port.door.Forget(g.pmi)
+	}
+}
+
+// A parley is the PMI connection of a rank, as far as its end is concerned.
+type parley interface {
+	lastWord()             // the rank has ended
+	said() <-chan struct{} // closed when all it said before is answered
+}
+
+// A visit is the parley of a rank that comes in by the port.
+type visit struct {
+	mu   sync.Mutex    // guards over
+	over chan struct{} // closed while there is no connection
+}
+
+func newVisit() *visit {
+	v := &visit{over: make(chan struct{})}
+	close(v.over)
+	return v
+}
+
+func (v *visit) begin() {
+	v.mu.Lock()
+	v.over = make(chan struct{})
+	v.mu.Unlock()
+}
+
+func (v *visit) end() {
+	v.mu.Lock()
+	close(v.over)
+	v.mu.Unlock()
+}
+
+// lastWord has nothing to do: the kernel ends the connection with the rank.
+func (v *visit) lastWord() {}
+
+func (v *visit) said() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.over
+}

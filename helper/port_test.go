@@ -1,0 +1,91 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// The kernel tells whose the other end of a connection is; ours are let in, and others not.
+func TestPortAsksWhoComes(t *testing.T) {
+	warned := make(chan string, 1)
+	p, err := openPort(os.DirFS("/"), func(text string) { warned <- text })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.listener.Close()
+	come := func() (client, server net.Conn) {
+		client, err := net.Dial("tcp", p.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		if server, err = p.listener.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { server.Close() })
+		return client, server
+	}
+	if _, server := come(); !p.ours(server) {
+		t.Error("our own connection is taken for somebody else's")
+	}
+	_, server := come()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.root = fs.FS(fstest.MapFS{"proc/net/tcp": {Data: asUser(string(table), os.Geteuid()+1)}})
+	if p.ours(server) {
+		t.Error("a connection of another user is taken for ours")
+	}
+	p.root = fs.FS(fstest.MapFS{})
+	if p.ours(server) {
+		t.Error("a connection of nobody knows whom is taken for ours")
+	}
+	go p.run()
+	stranger, err := net.Dial("tcp", p.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if n, err := stranger.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Error("a stranger is talked to")
+	}
+	if text := <-warned; !strings.Contains(text, "refused") {
+		t.Errorf("warning %q", text)
+	}
+}
+
+// asUser changes the owner of all connections.
+func asUser(table string, uid int) []byte {
+	var b strings.Builder
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) > 7 {
+			f[7] = fmt.Sprint(uid)
+		}
+		b.WriteString(strings.Join(f, " ") + "\n")
+	}
+	return []byte(b.String())
+}
+
+func TestSocketOwner(t *testing.T) {
+	const table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n" +
+		"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1 0 100 0 0 10 0\n" +
+		"   1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 2 1 0 20 4 30 10 -1\n" +
+		"   2: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 20 4 30 10 -1\n"
+	client, server := netip.MustParseAddrPort("127.0.0.1:50000"), netip.MustParseAddrPort("127.0.0.1:8080")
+	if uid, known := socketOwner(table, client, server); uid != 1001 || !known {
+		t.Errorf("owner %d, %v", uid, known)
+	}
+	if _, known := socketOwner(table, client, client); known {
+		t.Error("a connection that there is not has an owner")
+	}
+}
