@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"remshell/field"
+	"remshell/proc"
 )
 
 // Jobs that share nodes (placement.md 6): claims and the queue, seen from outside.
@@ -174,6 +175,41 @@ func TestKilledJobsHoldNothing(t *testing.T) {
 		victim.end()
 	}
 	b.noClaims(t, "n1")
+}
+
+// An mpiexec that is killed on its own machine leaves ranks that may take their time. Nobody
+// else gets their CPUs meanwhile.
+func TestARankThatOutlivesItsMpiexecKeepsItsCPUs(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, field.Options{Hosts: 1})
+	b.needNamespaces(t)
+	asked := filepath.Join(t.TempDir(), "asked")
+	victim := b.start(t, job{args: []string{"-host", "localhost", "-n", "2", "--kill-grace", "2", "sh", "-c",
+		"trap 'echo asked >>$0' TERM; echo ready; while :; do sleep 1000 & wait; done", asked}})
+	victim.await(t, "ready", 2)
+	// The guard comes a moment behind the ranks.
+	guarded := func() bool {
+		for _, p := range proc.Below(victim.cmd.Process.Pid) {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); strings.Contains(string(line), "--helper-guard") {
+				return true
+			}
+		}
+		return false
+	}
+	if !poll(10*time.Second, guarded) {
+		t.Fatal("there is no guard")
+	}
+	victim.cmd.Process.Kill()
+	if !poll(10*time.Second, func() bool { _, err := os.Stat(asked); return err == nil }) {
+		t.Error("no rank was asked to end")
+	}
+	r := b.run(t, "-host", "localhost", "-n", "1", "true")
+	if r.code != 125 || !strings.Contains(r.err, "cpus-full") {
+		t.Errorf("while the ranks of a killed job live: exit %d, %q", r.code, r.err)
+	}
+	if r = b.run(t, "-host", "localhost", "-n", "2", "--wait=30", "true"); r.code != 0 {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
 }
 
 // Requests of many launchers start in the order of their tickets.

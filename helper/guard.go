@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/ledger"
 	"remshell/proc"
 )
 
@@ -26,7 +27,8 @@ children that called setsid, the guard ends:
 
 Orphans of a dead mpiexec fall to process 1, so the tree does not tell them any more,
 but their environment does: MPIEXEC_JOBID is the job's alone. A process that has given
-up its environment and its session escapes.
+up its environment and its session escapes. What is left of the job still has its CPUs, so
+the guard keeps the claim until it has ended that: it holds a descriptor of the claim's file.
 
 The guard starts guardDelay behind the first rank, so that a job that is over by then
 does not pay for it, and is killed when the last has ended. Until it is needed it is a
@@ -46,8 +48,9 @@ const guardDelay = 2 * time.Millisecond
 // sleeper waits for the end of its input and becomes the program behind descriptor 3.
 const sleeper = `trap '' HUP INT TERM QUIT; read _ || exec /proc/self/fd/3 "$@" </dev/null`
 
-// startGuard starts a guard; words are what Guard will be called by.
-func startGuard(words []string) (guard, error) {
+// startGuard starts a guard; words are what Guard will be called by. It keeps a claim, if
+// there is one, as long as it lives.
+func startGuard(words []string, held *ledger.Held) (guard, error) {
 	program, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return guard{}, err
@@ -63,10 +66,15 @@ func startGuard(words []string) (guard, error) {
 		return guard{}, err
 	}
 	defer unix.Close(null)
+	files := []uintptr{uintptr(fds[0]), uintptr(null), uintptr(null), program.Fd()}
+	if held != nil {
+		if claim, err := held.Dup(); err == nil { // else it was released meanwhile
+			defer unix.Close(claim)
+			files = append(files, uintptr(claim))
+		}
+	}
 	argv := append([]string{"/bin/sh", "-c", sleeper, "mpiexec"}, words...)
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
-		Env: []string{}, Files: []uintptr{uintptr(fds[0]), uintptr(null), uintptr(null), program.Fd()},
-	})
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: []string{}, Files: files})
 	if err != nil {
 		unix.Close(fds[1])
 		return guard{}, err

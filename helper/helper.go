@@ -42,6 +42,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"remshell/ledger"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -146,6 +147,7 @@ type session struct {
 	hurry        chan struct{} // closed when the job is being ended
 	moreChildren chan struct{} // the reaper may find children again
 
+	held      *ledger.Held   // the claim that the guard is to keep; nil: none
 	guard     guard          // of a helper inside mpiexec, while ranks run
 	watching  bool           // the link to mpiexec is watched
 	preparing map[string]int // groups that are, or will be, prepared and not started, and how often
@@ -180,7 +182,8 @@ type (
 	claimedEvent struct { // by the clerk, unless somebody was faster
 		m      *wire.Prepare
 		taken  *takenError
-		notice string // why there is no claim
+		held   *ledger.Held // nil: there is no claim
+		notice string       // why not
 	}
 	releasedEvent struct{ group string }
 	forkingEnded  struct{}
@@ -313,7 +316,7 @@ func (s *session) frame(m wire.Message) {
 		s.preparing[m.Group]++
 		s.clerk.do(func() {
 			taken, notice := s.clerk.claim(m)
-			s.tell(claimedEvent{m, taken, notice})
+			s.tell(claimedEvent{m, taken, s.clerk.held[m.Group], notice})
 		})
 	case *wire.Examine, *wire.Listen, *wire.Knock:
 		s.examiner.take(m)

@@ -24,6 +24,9 @@ func (s *session) claimed(e claimedEvent) {
 	case e.taken != nil:
 		s.conn.Send(&wire.Taken{Group: e.m.Group, Reason: e.taken.reason})
 	default:
+		if s.held == nil {
+			s.held = e.held
+		}
 		s.accept(e.m, e.notice)
 	}
 }
@@ -65,7 +68,7 @@ func (s *session) release(name string) {
 		delete(s.groups, name)
 	}
 	if !s.running {
-		s.prepare = nil
+		s.prepare, s.held = nil, nil
 	}
 	s.checkDrained()
 }
@@ -132,7 +135,7 @@ func (s *session) newGuard() {
 	if s.guard.pid != 0 || s.forking == 0 && s.noneAlive() {
 		return
 	}
-	g, err := startGuard(s.sys.Guard)
+	g, err := startGuard(s.sys.Guard, s.held)
 	if err != nil {
 		s.log.Warn().Err(err).Msg("no guard: if mpiexec is killed, ranks may survive it")
 	}

@@ -127,6 +127,14 @@ func (h *Held) Release() error {
 	return nil
 }
 
+// Dup returns one more descriptor of the claim. It lets the claim outlive this process: who
+// has one keeps it, until Release.
+func (h *Held) Dup() (fd int, err error) {
+	h.slip.mu.Lock()
+	defer h.slip.mu.Unlock()
+	return unix.FcntlInt(uintptr(h.slip.fd), unix.F_DUPFD_CLOEXEC, 0)
+}
+
 // checkOwner: a file that names anybody else than its owner is not believed.
 func checkOwner(uid int) error {
 	if uid != os.Geteuid() {
