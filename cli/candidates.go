@@ -35,6 +35,12 @@ type scene struct {
 // of -host and -hostfile.
 func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]job.Note, error) {
 	in := sc.input(line, len(named) > 0)
+	if line.Job.Simulate > 0 {
+		if in.Listed || in.Flags.Nodes != nil {
+			return nil, &UsageError{"--simulate-nodes contradicts options that name hosts", "keep one; alias= in a host file makes nodes of one host, too"}
+		}
+		in.Listed = true // no variable names others
+	}
 	if in.Listed && in.Flags.Nodes != nil {
 		return nil, &UsageError{"--nodes contradicts -host and -hostfile", "keep one"}
 	}
@@ -47,6 +53,9 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 		return choice.Warnings, err
 	}
 	switch {
+	case line.Job.Simulate > 0:
+		req.Nameless = true
+		req.Nodes = simulated(line.Job.Simulate)
 	case in.Listed:
 		req.Nodes, err = sc.listed(named, line.Job)
 	case in.AdHoc && choice.From == "":
@@ -57,6 +66,14 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 		req.Nodes, req.Turns = sc.chosen(choice, line.Job)
 	}
 	return choice.Warnings, err
+}
+
+// simulated are so many nodes that this machine plays (HOST-8).
+func simulated(count int) (nodes []job.NodeDef) {
+	for i := range count {
+		nodes = append(nodes, job.NodeDef{ID: i, Name: "sim" + strconv.Itoa(i), Host: "localhost", Local: true, Apart: true, Origin: "--simulate-nodes"})
+	}
+	return nodes
 }
 
 // input is what package psi judges.
@@ -238,6 +255,6 @@ func candidate(id int, e hostlist.Entry, here Here, noFork bool) job.NodeDef {
 	}
 	return job.NodeDef{
 		ID: id, Name: e.Label(), Host: e.Host, Address: e.Address, User: e.User, Port: e.Port,
-		Iface: e.Attrs["iface"], Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e), Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
+		Iface: e.Attrs["iface"], Apart: e.Alias != "", Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e), Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
 	}
 }

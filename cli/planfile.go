@@ -33,8 +33,8 @@ func planUsage(line Line) error {
 		return &UsageError{"--cluster-state has a meaning only with --plan or --dry-run", "add one of them, or leave it out"}
 	case file && j.NoLocal:
 		return &UsageError{"-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", "leave it out"}
-	case file && (j.Exclude != nil || j.RMK != "" || first.Soft.Members != nil || first.Arch != ""):
-		return &UsageError{"-exclude, -rmk, -soft and -arch have no meaning with --cluster-state", "leave them out, and name nodes with --nodes"}
+	case file && (j.Exclude != nil || j.Simulate > 0 || j.RMK != "" || first.Soft.Members != nil || first.Arch != ""):
+		return &UsageError{"-exclude, -rmk, -soft, -arch and --simulate-nodes have no meaning with --cluster-state", "leave them out, and name nodes with --nodes"}
 	case file && several, j.SaveState != "" && several:
 		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
 	case j.SaveState != "" && j.DryRun && !j.Probe:

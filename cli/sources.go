@@ -35,7 +35,7 @@ type Sources struct {
 // rivals are options that say the same thing in different words: one of them hides the
 // others of lower levels. On one level they may contradict one another.
 var rivals = [][]string{
-	{"n", "soft"}, {"host", "hostfile", "nodes", "rmk"},
+	{"n", "soft"}, {"host", "hostfile", "nodes", "rmk", "simulate-nodes"},
 	{"map-by", "loop-nodes-first", "npersocket", "npernuma", "rankfile", "rankmap"},
 	{"bind-to", "cpu-bind", "pin"}, {"membind", "mem-bind"}, {"genvlist", "export"},
 }

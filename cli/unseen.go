@@ -31,6 +31,7 @@ func lookHere(sys System, req job.Request) (snap job.Snapshot) {
 			snap.Nodes = append(snap.Nodes, n)
 		}
 	}
+	plan.Apart(snap.Nodes)
 	return snap
 }
 

@@ -194,9 +194,7 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 func conflict(m *wire.Prepare, mine job.Claim, others []job.Claim) error {
 	_, others = related(others, mine.Inside, mine.UID)
 	most := ledger.Use(others, nil).Procs
-	if m.First > 0 {
-		_, others = related(others, mine.Job, mine.UID)
-	}
+	_, others = related(others, mine.Job, mine.UID) // also of another name of this machine (alias=)
 	use := ledger.Use(others, nil)
 	switch {
 	case use.Taken:

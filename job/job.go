@@ -167,6 +167,7 @@ type NodeDef struct {
 	Local    bool   // this machine: reached without SSH
 	Aliases  []string
 	Iface    string // as in Request, for this node
+	Apart    bool   // a node of its own, even if another name is the same machine (alias=)
 	Policy
 }
 

@@ -183,7 +183,7 @@ func (f *fleet) silence(n *node) time.Duration {
 }
 
 // localAddress is the address under which other nodes reach this machine: the one
-// our connections to them come from.
+// our connections to them come from. If this machine plays all nodes, that is loopback.
 func (f *fleet) localAddress() string {
 	for _, n := range slices.Concat(f.nodes, f.graft.host()) {
 		if c, ok := n.rw.(interface{ LocalAddr() net.Addr }); ok && !n.def.Local {
@@ -191,6 +191,9 @@ func (f *fleet) localAddress() string {
 				return tcp.IP.String()
 			}
 		}
+	}
+	if !slices.ContainsFunc(f.all, func(n *node) bool { return !n.def.Local }) {
+		return "127.0.0.1"
 	}
 	return ""
 }

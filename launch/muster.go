@@ -127,6 +127,10 @@ func (b *booking) look() {
 			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use.And(b.own[n])})
 		}
 	}
+	plan.Apart(b.snap.Nodes)
+	for i, n := range b.seen { // what is told of bindings later counts in the same cores
+		n.probe = b.snap.Nodes[i].Probe
+	}
 	b.snap.Failed = b.failures()
 }
 

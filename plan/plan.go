@@ -45,7 +45,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 		return job.Plan{Rejected: rejected, Notes: p.Notes}, failed
 	}
 	if s.over && req.Nameless {
-		p.Notes = append(p.Notes, tryOut(len(s.seats), sites[0]))
+		p.Notes = append(p.Notes, tryOut(len(s.seats), sites))
 	}
 	p.Mapping = Mapping(s.places())
 	return p, nil
@@ -81,10 +81,13 @@ func remaining(turns []int, usable [][]bool) []int {
 }
 
 // tryOut is the one notice of PLACE-4.
-func tryOut(ranks int, here site) job.Note {
-	n := count(ranks, "rank") + " share"
+func tryOut(ranks int, sites []site) job.Note {
+	here, n := sites[0], count(ranks, "rank")+" share"
 	if ranks == 1 {
 		n += "s"
+	}
+	if len(sites) > 1 {
+		return job.Note{Code: Overbook, Text: fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(sites))}
 	}
 	why := confined(here.Node)
 	if why != "" {
