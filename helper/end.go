@@ -91,6 +91,7 @@ func (e *ending) tick(s *session) {
 	switch e.phase {
 	case lingering:
 		e.phase, e.asked = asked, now
+		s.owners.adopt(s.byPID)
 		for _, r := range s.ranks {
 			r.dying = r.alive() && proc.Exiting(r.pid)
 		}

@@ -310,7 +310,6 @@ func (s *session) reaped(e reapedEvent) {
 	r.reaped(e.status, e.used, e.at)
 	r.exit.Asked = (s.ending.hadAsked(e.at) || r.group.pruned.Load()) && !r.dying
 	r.exit.Hint = s.hint(r.exit)
-	s.owners.adopt(s.byPID)
 	s.releaseGuard()
 	if s.mayStay() && s.forking == 0 && s.noneAlive() {
 		s.childless = true // whoever is still there stays

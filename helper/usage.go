@@ -42,8 +42,9 @@ func usageOf(used *unix.Rusage, wall time.Duration) job.Usage {
 	}
 }
 
-// adopt notes whose the children are that we have inherited so far. It is asked whenever
-// a rank has ended, since that is when there may be new ones.
+// adopt notes whose the children are that we have inherited so far. It is asked just
+// before what is left is told to end, and not at the end of each rank: to look costs more
+// than a short job does.
 func (o *ownership) adopt(ranks map[int]*rank) {
 	for _, pid := range proc.Children() {
 		if ranks[pid] != nil {

@@ -277,7 +277,7 @@ type Probe struct {
 	Load     [3]float64 // of 1, 5 and 15 minutes; negative: unknown
 	Memory   Memory
 	Clock    time.Time // the node's own, when it was looked at; zero: unknown
-	Model    string    // the type of its CPUs, as the kernel calls it; empty: unknown
+	Model    string    // the type of its CPUs, to be compared with others'; empty: unknown
 }
 
 // A Memory is that of a whole node, in bytes. Zero means unknown.

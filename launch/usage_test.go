@@ -76,10 +76,10 @@ func burn(plan string) {
 // whether it waits for them or not, within a twentieth.
 func TestUsageOfChildrenAndGrandchildren(t *testing.T) {
 	for _, plan := range []string{
-		"300/10 wait 400/150 wait 500/60",
-		"200/80 leave 900/10",
-		"200/10 wait 100/10 leave 800/90",
-		"100/10 detach 900/120",
+		"150/10 wait 200/100 wait 250/40",
+		"100/60 leave 500/10",
+		"100/10 wait 50/10 leave 450/70",
+		"50/10 detach 550/80",
 	} {
 		t.Run(plan, func(t *testing.T) {
 			t.Parallel()
