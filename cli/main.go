@@ -213,13 +213,20 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if line.Job.Plan || line.Job.DryRun {
 		return look(ctx, line, sys, req, warnings, env)
 	}
+	env.Find = hostFinder(line.Job, sc)
+	env.Again = again(line, sys, sc, req)
+	return carryOut(ctx, line, sys, req, warnings, env, failure)
+}
+
+// carryOut is the life of a job, with what is around it on this side: signals, terminal, trace
+// and report.
+func carryOut(ctx context.Context, line Line, sys System, req job.Request, warnings []job.Note, env launch.Env, failure int) (int, error) {
 	if line.Job.Propagate != "none" && slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		req.Soft = softLimits()
 	}
 	for _, number := range line.Job.ForwardSignals.Numbers {
 		sys.Catch(syscall.Signal(number))
 	}
-	env.Again = again(line, sys, sc, req)
 	if line.Job.PMITrace != "" {
 		file, err := os.Create(line.Job.PMITrace)
 		if err != nil {
@@ -228,7 +235,6 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		defer file.Close()
 		env.Trace = file
 	}
-	env.Find = hostFinder(line.Job, sc)
 	display(line, req, &env)
 	for _, w := range warnings {
 		env.Say(w.Text)

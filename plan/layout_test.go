@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -76,24 +77,37 @@ func seen(p job.Plan) string {
 	return strings.TrimSpace(b.String())
 }
 
-// The policies on captured nodes, as the manual shows them.
-func TestLayouts(t *testing.T) {
-	data, err := os.ReadFile("../testdata/placement/layouts.txt")
+// table gives the rows of a file of vectors, with their fields.
+func table(t *testing.T, name string, fields int) iter.Seq2[string, []string] {
+	t.Helper()
+	data, err := os.ReadFile("../testdata/placement/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return func(yield func(string, []string) bool) {
+		for line := range strings.Lines(string(data)) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			f := strings.Split(line, "|")
+			if len(f) != fields {
+				t.Fatalf("%q has %d fields", line, len(f))
+			}
+			for i := range f {
+				f[i] = strings.TrimSpace(f[i])
+			}
+			if !yield(line, f) {
+				return
+			}
+		}
+	}
+}
+
+// The policies on captured nodes, as the manual shows them.
+func TestLayouts(t *testing.T) {
 	rows := 0
-	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
-			continue
-		}
-		f := strings.Split(line, "|")
-		if len(f) != 6 {
-			t.Fatalf("%q has %d fields", line, len(f))
-		}
-		for i := range f {
-			f[i] = strings.TrimSpace(f[i])
-		}
+	for line, f := range table(t, "layouts.txt", 6) {
 		n, _ := strconv.Atoi(f[1])
 		snap := captured(t, f[0])
 		req, snap := on(wanting(t, n, f[2], f[3], f[4]), snap)
@@ -110,7 +124,7 @@ func TestLayouts(t *testing.T) {
 			}
 		}
 		if rows++; got != f[5] {
-			t.Errorf("%s\n got %s\nwant %s", strings.TrimSpace(line), got, f[5])
+			t.Errorf("%s\n got %s\nwant %s", line, got, f[5])
 		}
 	}
 	if rows < 40 {

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,20 +72,9 @@ func seats(p job.Plan) string {
 
 // What ranks are bound to without any option of layout, on captured nodes.
 func TestPinning(t *testing.T) {
-	data, err := os.ReadFile("../testdata/placement/pinning.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows := 0
-	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
-			continue
-		}
-		f := strings.Split(line, "|")
-		if len(f) != 4 {
-			t.Fatalf("%q has %d fields", line, len(f))
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(f[1]))
+	for line, f := range table(t, "pinning.txt", 4) {
+		n, err := strconv.Atoi(f[1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +84,8 @@ func TestPinning(t *testing.T) {
 		} else {
 			got = seats(p)
 		}
-		if rows++; got != strings.TrimSpace(f[3]) {
-			t.Errorf("%s\n got %s", strings.TrimSpace(line), got)
+		if rows++; got != f[3] {
+			t.Errorf("%s\n got %s", line, got)
 		}
 	}
 	if rows < 40 {
