@@ -80,11 +80,15 @@ func place(c job.Checkup) (found []Finding) {
 	return found
 }
 
-// limits are of the login; a job's ranks inherit them.
+// limits are of the login. Ranks inherit them here; on other hosts they get our soft limits
+// as far as the hard ones there allow (ENV-8).
 func limits(c job.Checkup) (found []Finding) {
 	least := map[string]int64{"n": fewFiles, "u": fewProcs, "s": smallStack}
 	for _, l := range c.Exam.Limits {
 		bound, judged := least[l.Flag]
+		if raised(c, l) {
+			l.Soft = l.Hard
+		}
 		switch {
 		case l.Soft < 0:
 		case judged && l.Soft < bound:
@@ -98,9 +102,17 @@ func limits(c job.Checkup) (found []Finding) {
 	return found
 }
 
+// raised reports whether ranks have our limit, as far as the hard one allows. That of
+// processes counts those of the user on the host, so it stays what it is there.
+func raised(c job.Checkup, l job.Limit) bool { return !c.Local && l.Flag != "u" }
+
 func limit(c job.Checkup, l job.Limit, better string) Finding {
 	unit := map[string]string{"s": " KiB", "l": " KiB", "v": " KiB", "f": " KiB", "t": " s"}[l.Flag]
-	return of(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit -%s)", amount(l.Flag, l.Soft), unit, l.Name, l.Flag),
+	which := "-"
+	if raised(c, l) {
+		which = "-H"
+	}
+	return of(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", amount(l.Flag, l.Soft), unit, l.Name, which, l.Flag),
 		"raise it in its /etc/security/limits.conf, or where its sshd is started: "+better)
 }
 

@@ -51,7 +51,7 @@ var defects = []defect{
 		}},
 	{name: "tiny shared memory", code: "dev-shm", level: "warning", text: "/dev/shm has 1 MiB in all", remedy: "mount -o remount,size=",
 		build: func(t *testing.T, b *bed) { b.on(t, "n1", "mount", "-o", "remount,size=1m", "/dev/shm") }},
-	{name: "few open files", code: "limit", level: "warning", text: "only 200 of open files (ulimit -n)", remedy: "/etc/security/limits.conf",
+	{name: "few open files", code: "limit", level: "warning", text: "only 400 of open files (ulimit -Hn)", remedy: "/etc/security/limits.conf",
 		build: func(t *testing.T, b *bed) {
 			b.on(t, "n1", "sh", "-c", "prlimit --pid $(cat /run/field/sshd.pid) --nofile=200:400")
 		}},

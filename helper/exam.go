@@ -145,7 +145,7 @@ func limits(ctx context.Context) []job.Limit {
 		if l.resource == unix.RLIMIT_NOFILE {
 			soft = openFiles(ctx, soft)
 		}
-		all = append(all, job.Limit{Name: l.name, Flag: l.flag, Soft: soft})
+		all = append(all, job.Limit{Name: l.name, Flag: l.flag, Soft: soft, Hard: int64(r.Max)})
 	}
 	return all
 }

@@ -47,9 +47,9 @@ type Exam struct {
 
 // A Limit is one of getrlimit(2), as the login has it.
 type Limit struct {
-	Name string // as ulimit calls it: "open files"
-	Flag string // of ulimit
-	Soft int64  // negative: unlimited
+	Name       string // as ulimit calls it: "open files"
+	Flag       string // of ulimit
+	Soft, Hard int64  // negative: unlimited
 }
 
 // A Group is what the control group of the login may have. Negative: no limit.

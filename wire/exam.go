@@ -120,6 +120,7 @@ func (c *codec) limit(l *job.Limit) {
 	c.text(&l.Name)
 	c.text(&l.Flag)
 	c.num64(&l.Soft)
+	c.num64(&l.Hard)
 }
 
 func (c *codec) space(s *job.Space) {
