@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The manual's tables for people who come from other launchers hold what is true: every
+// option in their second column is one of ours, with such a value.
+func TestManualsTables(t *testing.T) {
+	text, err := os.ReadFile("../doc/manual.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := regexp.MustCompile("`([^`]*)`")
+	coming, seen := "", 0
+	for line := range strings.Lines(string(text)) {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			coming = strings.TrimSpace(title)
+		}
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if !strings.HasPrefix(coming, "Coming from") && coming != "Where ranks run" || len(cells) != 4 {
+			continue
+		}
+		for _, m := range word.FindAllStringSubmatch(cells[2], -1) {
+			args := strings.Fields(strings.TrimPrefix(m[1], "mpiexec "))
+			if !strings.HasPrefix(args[0], "-") {
+				continue
+			}
+			seen++
+			if err := understood(args); err != nil {
+				t.Errorf("%s: %s: %v", coming, m[1], err)
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d options found in the tables", seen)
+	}
+}
+
+// understood parses a piece of a command line. One option alone may lack its value.
+func understood(args []string) error {
+	if len(args) == 1 && !strings.Contains(args[0], "=") {
+		if _, ok := newTable().find(args[0]); ok {
+			return nil
+		}
+	}
+	_, err := Parse(append(args, "program"))
+	return err
+}
