@@ -62,11 +62,6 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 	if req.Streams, err = streamsOf(j, func(name string) (string, bool) { return lookup(sc.environ, name) }); err != nil {
 		return req, nil, err
 	}
-	if req.Limits.Run == 0 {
-		if req.Limits.Run, err = timeLimit(sc.environ); err != nil {
-			return req, nil, err
-		}
-	}
 	if req.Base, err = baseEnv(sc.environ, j); err != nil {
 		return req, nil, err
 	}
@@ -112,24 +107,6 @@ func ends(j JobOptions) job.Ends {
 		Codes:        j.PrintCodes,
 		Usage:        j.Consumed,
 	}
-}
-
-// timeLimit is what the environment says of -timeout; 0: nothing.
-func timeLimit(environ []string) (time.Duration, error) {
-	for _, name := range []string{"MPIEXEC_TIMEOUT", "I_MPI_JOB_TIMEOUT", "PSI_MAXTIME"} {
-		text, _ := lookup(environ, name)
-		if text == "" {
-			continue
-		}
-		limit, err := parseSeconds(text)
-		if err != nil {
-			return 0, &UsageError{Text: name + ": " + err.Error()}
-		}
-		if limit > 0 { // 0 is no limit, as with those whose variables these are
-			return limit, nil
-		}
-	}
-	return 0, nil
 }
 
 // launchers are those of all --env-compat, each once.

@@ -1,0 +1,64 @@
+//go:build linux
+
+package proc_test
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/proc"
+)
+
+// What a process below another one does is found: who works, where it sleeps, and whose
+// it was once it has ended.
+func TestLookAtAShellAndItsChild(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "WHOSE=ours sleep 1000; true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	shell := cmd.Process.Pid
+	var worker int
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		worker = proc.LookAround().Worker(shell)
+		if worker != shell && strings.Contains(proc.Sleep(worker), "nanosleep") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the worker of shell %d is %d, which sleeps in %q", shell, worker, proc.Sleep(worker))
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	look, there := proc.LookAt(worker)
+	if !there || look.Parent != shell || look.Group != shell || look.State != 'S' || look.CPU > time.Second {
+		t.Errorf("%+v, %v", look, there)
+	}
+	if got := proc.Variable(worker, "WHOSE"); got != "ours" {
+		t.Errorf("WHOSE is %q", got)
+	}
+	if !slices.Contains(proc.Children(), shell) {
+		if _, err := os.Stat("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children"); err == nil {
+			t.Errorf("%d is none of our children: %v", shell, proc.Children())
+		}
+	}
+	unix.Kill(-shell, unix.SIGKILL)
+	pid, err := proc.AwaitEnd()
+	if err != nil || pid != shell {
+		t.Errorf("ended: %d, %v; want %d", pid, err, shell)
+	}
+	if look, there := proc.LookAt(pid); !there || look.State != 'Z' || look.Group != shell {
+		t.Errorf("the dead shell: %+v, %v", look, there)
+	}
+	cmd.Wait()
+	if _, there := proc.LookAt(pid); there {
+		t.Error("it is still there after it was reaped")
+	}
+}
