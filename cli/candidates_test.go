@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -61,5 +62,21 @@ address = "192.0.2.7"
 		if strings.TrimSpace(got) != test.want {
 			t.Errorf("%s: %s; want %s", test.list, got, test.want)
 		}
+	}
+}
+
+// What a host file says when it is read first holds, also if the request waits for days.
+func TestHostFilesAreReadOnce(t *testing.T) {
+	text := "a b"
+	open := remembering(func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil })
+	for range 2 {
+		f, err := open("hosts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := io.ReadAll(f); string(got) != "a b" {
+			t.Errorf("it says %q", got)
+		}
+		text = "c"
 	}
 }

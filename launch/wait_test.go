@@ -296,6 +296,31 @@ func TestALostHostIsWaitedFor(t *testing.T) {
 	})
 }
 
+// A node that comes back wakes the head, without a look at all others (placement.md 6.5).
+func TestANodeThatAppearsWakesTheHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(nil)
+		s.setDown("b", true)
+		back := 3 * time.Minute
+		time.AfterFunc(back, func() { s.setDown("b", false) })
+		began := time.Now()
+		r := s.request(func(req *job.Request) { req.Wait, req.Skip = true, true }, "a", "b")
+		p, err := r.book(t.Context())
+		if err != nil || len(p.Nodes) != 2 {
+			t.Fatalf("%v, %+v", err, p.Nodes)
+		}
+		if took := time.Since(began); took < back || took > back+redialMost {
+			t.Errorf("started after %v, b was back after %v", took, back)
+		}
+		if n := s.dialed("b"); n > 8 {
+			t.Errorf("b was dialed %d times in %v", n, back)
+		}
+		if n := s.dialed("a"); n != 1 {
+			t.Errorf("a was dialed %d times", n)
+		}
+	})
+}
+
 // A node that does not answer is as good as gone: the gate is shut for everybody meanwhile.
 func TestASilentNodeIsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
