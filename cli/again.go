@@ -35,7 +35,7 @@ func again(line Line, sys System, sc scene, first job.Request) func() (job.Reque
 		if err != nil {
 			return first, false, err
 		}
-		req.Job, req.Soft = first.Job, first.Soft
+		req.Job, req.Soft, req.Streams = first.Job, first.Soft, first.Streams
 		return req, true, nil
 	}
 }

@@ -190,6 +190,8 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		return 0, err
 	}
 	env := world(line, sys, out, errs)
+	paint(&req.Streams, line, sys)
+	showProgress(line, sys, &env)
 	if env.In, err = input(line, req.Streams, sys.In); err != nil {
 		return 0, err
 	}
@@ -276,7 +278,7 @@ func guardOf(req job.Request) []string {
 func world(line Line, sys System, out, errs *launch.Printer) launch.Env {
 	env := launch.Env{
 		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
-		Log: logger(errs, line.Job.Verbosity), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
+		Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err))), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
 		Report: line.Job.ReportBindings,
 		Say:    func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
 	}
@@ -317,7 +319,7 @@ func opener(sys System) func(name string) (io.ReadCloser, error) {
 
 // logger writes for people to standard error: warnings always, what is going on
 // with -v, everything with -vv.
-func logger(w io.Writer, verbosity int) zerolog.Logger {
+func logger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	level := zerolog.WarnLevel
 	switch {
 	case verbosity < 0:
@@ -328,6 +330,6 @@ func logger(w io.Writer, verbosity int) zerolog.Logger {
 		level = zerolog.DebugLevel
 	}
 	zerolog.TimeFieldFormat = time.RFC3339Nano // the default has whole seconds
-	console := zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: "15:04:05.000"}
+	console := zerolog.ConsoleWriter{Out: w, NoColor: !color, TimeFormat: "15:04:05.000"}
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }

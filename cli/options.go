@@ -169,6 +169,8 @@ type JobOptions struct {
 	AcceptNewKeys   bool    `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"record unknown host keys; never changed ones"`
 	SkipUnreachable bool    `name:"--skip-unreachable" topic:"Reaching hosts" help:"start without hosts that cannot be reached"`
 	NoAutofork      bool    `name:"--no-autofork" env:"HYDRA_LAUNCHER_AUTOFORK" topic:"" help:"reach this host like any other, for tests"`
+	Progress        bool    `name:"--progress" also:"--show-progress" topic:"" under:"Telling" help:"show how far the start has come, on a terminal" more:"Without it, from two seconds on. What is no terminal never gets it."`
+	Color           string  `name:"--color" arg:"WHEN" words:"auto,always,never" default:"auto" topic:"" under:"Telling" help:"color labels: auto, always, never" more:"auto: on a terminal. Each rank has its color; what it writes is not changed. NO_COLOR wins over this option, CLICOLOR_FORCE is always, and TERM=dumb never."`
 	MPI             string  `name:"--mpi" arg:"TYPE" words:"pmi,pmi1,pmi2,none" topic:"" under:"Life cycle" help:"srun's: PMI-1 and PMI-2 are always served" more:"Each rank chooses by how it asks, so all of these words come to the same."`
 	Lenient         bool    `name:"--lenient" topic:"" under:"Telling" help:"only warn of options that can be left out here" more:"Of other launchers' options some have no meaning here and change nothing; others are refused all the same, since without them the job would be another."`
 	Info            bool    `name:"--info" topic:"" under:"Telling" env:"-" help:"tell what each option comes to, and who said so" more:"Beside the options of the line those of variables and of the file $MPIEXEC_CONFIG (~/.config/mpiexec/config). Nothing is started."`

@@ -21,6 +21,7 @@ type Streams struct {
 // launch.ParsePattern.
 type Sink struct {
 	Label  string // pattern of what each line begins with
+	Color  bool   // labels have the color of their rank
 	File   string // pattern of the names of files; empty: none
 	Append bool   // to what the files hold
 	Dirs   bool   // make the directories of the files

@@ -68,6 +68,11 @@ type Env struct {
 	Trace   io.Writer                    // takes a transcript of what ranks say on PMI; nil: nobody wants it
 	Find    Find                         // nil: ranks cannot name hosts when they spawn others
 
+	// Progress shows how far a start has come that takes longer than Late; "" takes it
+	// away. It may be nil.
+	Progress func(text string)
+	Late     time.Duration
+
 	// Size is that of our terminal, which Resized says has changed; nil: there is none.
 	Size    func() (rows, cols int)
 	Resized <-chan os.Signal

@@ -48,14 +48,17 @@ func (b *booking) reach(ctx context.Context, defs []job.NodeDef) {
 	errs := make([]error, len(defs))
 	var dialing sync.WaitGroup
 	connects := make([]job.Connect, len(defs))
+	answered, shown := watchReach(b.env, defs)
 	for i, def := range defs {
 		dialing.Go(func() {
 			began := time.Now()
 			reached[i], errs[i] = reachNode(ctx, def, b.env)
 			connects[i] = connected(def, reached[i], errs[i], time.Since(began))
+			answered(def)
 		})
 	}
 	dialing.Wait()
+	shown()
 	b.fleet.connects = append(b.fleet.connects, connects...)
 	for i, n := range reached {
 		if b.errs[defs[i].Name] = errs[i]; errs[i] == nil {

@@ -111,6 +111,7 @@ func route(s job.Streams, sink job.Sink, who []Who, stream string) (*routing, er
 	if err != nil {
 		return nil, err
 	}
+	label.color = sink.Color
 	lines := func() *Lines {
 		l := NewLines(label.of())
 		l.Raw = s.Raw
@@ -178,6 +179,7 @@ func visible(s job.Streams, sink job.Sink, first, behind int) (ranks []int) {
 type labels struct {
 	pattern Pattern
 	moving  bool // labels change
+	color   bool // they have the color of their rank
 	who     []Who
 	made    [][]byte
 	own     []byte
@@ -201,14 +203,28 @@ func (l *labels) of() func(rank int) []byte {
 	}
 	return func(rank int) []byte {
 		if l.moving {
-			l.own = l.pattern.Append(l.own[:0], l.who[rank], time.Now())
+			l.own = l.make(l.own[:0], rank, time.Now())
 			return l.own
 		}
 		if l.made[rank] == nil {
-			l.made[rank] = l.pattern.Append(nil, l.who[rank], time.Time{})
+			l.made[rank] = l.make(nil, rank, time.Time{})
 		}
 		return l.made[rank]
 	}
+}
+
+// colors of a terminal that can be told apart on dark and light ground, red being kept for
+// what is wrong.
+const colors = 5
+
+// make appends the label of a rank.
+func (l *labels) make(out []byte, rank int, now time.Time) []byte {
+	if !l.color {
+		return l.pattern.Append(out, l.who[rank], now)
+	}
+	out = fmt.Appendf(out, "\x1b[%dm", 32+rank%colors)
+	out = l.pattern.Append(out, l.who[rank], now)
+	return append(out, "\x1b[0m"...)
 }
 
 // open opens the file of each rank. Ranks may share one.

@@ -122,7 +122,7 @@ func (f *fleet) begin(s *spawning) error {
 // branch makes the booking of a spawn, with shadows of the job's nodes.
 func (f *fleet) branch(s *spawning, req job.Request) {
 	env := f.env
-	env.Seen, env.Again, env.In = nil, nil, nil
+	env.Seen, env.Again, env.In, env.Progress = nil, nil, nil, nil
 	b := newBooking(req, env, newBox())
 	b.fleet.events = f.events // where what new nodes say is looked for first
 	b.fleet.feed, b.fleet.pids, b.fleet.account, b.fleet.graft = f.feed, f.pids, f.account, s
