@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags='-s -w -X remshell/cli.Version=$(VERSION)'
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests chaos bench cross dist dist-check deb-check demo clean field field-down fuzz
+.PHONY: all check test tests chaos bench compat cross dist dist-check deb-check demo clean field field-down fuzz
 
 all: bin/mpiexec
 
@@ -70,6 +70,11 @@ dist-check: dist
 # unless build/debian is there.
 deb-check: dist
 	testdata/debcheck.sh dist/remshell_*_$$(dpkg --print-architecture).deb
+
+# Programs built with each of Debian's MPICHs; the table is that of doc/compatibility.md.
+compat: bin/mpiexec
+	testdata/install.sh
+	testdata/compat.sh
 
 demo: bin/mpiexec
 	testdata/demo.sh

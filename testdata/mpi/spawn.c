@@ -16,7 +16,8 @@
  *
  * one line per parent group (its rank 0), and one per child. With missing, rank 0
  * says "spawn: refused"; with names, ranks 0 and 1 say "accepted 17", "connected 42".
- * A wrong result goes to stderr and ends the job with MPI_Abort(2).
+ * A wrong result goes to stderr and ends the job with MPI_Abort(2). What is spawned is
+ * this program, or what the variable SPAWN_PROGRAM names.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -209,6 +210,8 @@ int main(int argc, char **argv)
 	int code = 0;
 
 	MPI_Init(&argc, &argv);
+	if (getenv("SPAWN_PROGRAM"))
+		argv[0] = getenv("SPAWN_PROGRAM");
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	MPI_Comm_get_parent(&inter);
