@@ -102,12 +102,12 @@ type local struct {
 type child struct {
 	io.Reader
 	io.WriteCloser
-	cmd *exec.Cmd
+	wait func() error // of its process; from any goroutine, and more than once
 }
 
 func (c child) Close() error {
 	c.WriteCloser.Close()
-	return c.cmd.Wait()
+	return c.wait()
 }
 
 func (l *local) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, error) {
@@ -137,7 +137,7 @@ func (l *local) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, e
 		l.pids = make(map[string]int)
 	}
 	l.pids[node.Name] = cmd.Process.Pid
-	return child{r, in, cmd}, nil
+	return child{r, in, sync.OnceValue(cmd.Wait)}, nil
 }
 
 // A run is a job under test.

@@ -555,35 +555,6 @@ func (s *State) blame(number syscall.Signal) {
 	}
 }
 
-// ExitCode is the code mpiexec leaves with (EXIT-2, EXIT-3).
-func (s *State) ExitCode() int {
-	if s.Cause == nil {
-		return s.Code
-	}
-	if s.Cause.Rank < 0 || s.rules.Ends.Status == "" || s.rules.Ends.Status == "first" {
-		return s.Cause.Code
-	}
-	code := 0
-	for _, e := range s.Exits {
-		status := e.Status()
-		switch s.rules.Ends.Status {
-		case "max":
-			if !s.stoppedByUs(e) {
-				code = max(code, status)
-			}
-		case "or":
-			if !s.stoppedByUs(e) {
-				code |= status
-			}
-		case "rank0":
-			if e.Rank == 0 {
-				code = status
-			}
-		}
-	}
-	return code
-}
-
 // Ours reports whether the exit code is one of our own failures, and not a rank's.
 func (s *State) Ours() bool {
 	return s.Cause != nil && s.Cause.Rank < 0 && s.Cause.Code == ExitInternal
@@ -594,9 +565,6 @@ func (s *State) Ours() bool {
 func (s *State) Hurried() bool {
 	return s.Code != 0 || s.Cause != nil && s.Cause.Code == ExitTimeout && s.Cause.Rank < 0
 }
-
-// stoppedByUs reports whether a rank ended because we told it to.
-func (s *State) stoppedByUs(e job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }
 
 // Open reports whether a rank may spawn others: the job runs, and so does the rank.
 func (s *State) Open(rank int) bool {
