@@ -17,7 +17,7 @@ import (
 func TestSuspendUnderAShell(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-host", "localhost:1", "-n", "1", "sh", "-c",
 		`trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
-	cmd.Env = append(os.Environ(), "MPIEXEC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "MPIEXEC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0", "MPIEXEC_LEDGER="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -48,7 +48,7 @@ func TestSuspendUnderAShell(t *testing.T) {
 func TestSuspendWithoutAShell(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-host", "localhost:1", "-n", "1", "sh", "-c",
 		`trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
-	cmd.Env = append(os.Environ(), "MPIEXEC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "MPIEXEC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0", "MPIEXEC_LEDGER="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var errs strings.Builder
 	cmd.Stderr = &errs

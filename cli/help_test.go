@@ -44,6 +44,29 @@ func TestOptionTable(t *testing.T) {
 	}
 }
 
+// The variable that help names for an option gives it, and no other does.
+func TestOptionVariables(t *testing.T) {
+	table := newTable()
+	seen := make(map[string]string)
+	for _, o := range table.options {
+		for _, name := range o.variables() {
+			if other, taken := seen[name]; taken {
+				t.Errorf("%s gives %s and %s", name, other, o.Dashed)
+			}
+			seen[name] = o.Dashed
+		}
+		own := ownVariable(o)
+		if o.peers == "-" || own == "" || slices.Contains(elsewhere[o.Name], own) {
+			continue
+		}
+		b := table.defaults([]scanned{{}}, Sources{Environ: []string{own + "=\x01"}})
+		g, given := origin(b.given, o.Name)
+		if !given && len(b.errs) == 0 || given && g.from != own || len(b.warnings) > 0 {
+			t.Errorf("%s for %s: %v, %v, %v", own, o.Dashed, b.given, b.errs, b.warnings)
+		}
+	}
+}
+
 // What is refused is refused once, and the answers name only what there is.
 func TestRefusals(t *testing.T) {
 	table := newTable()

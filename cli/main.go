@@ -241,6 +241,9 @@ func carryOut(ctx context.Context, line Line, sys System, req job.Request, warni
 	for _, w := range warnings {
 		env.Say(w.Text)
 	}
+	if g, given := line.Sections[0].Origin("ppn"); given && g.Spelled == "-N" {
+		env.Log.Info().Msgf("-N %s is ranks on each host, as in Open MPI; srun's -N, a number of nodes, is not meant", g.Value)
+	}
 	if req.NoPin && !req.NoMemBind {
 		env.Log.Info().Msg("--no-pin leaves memory bound to NUMA nodes; see --no-mem-bind")
 	}
