@@ -183,8 +183,36 @@ func (b *booking) outrun(taken *takenError) error {
 	return failed
 }
 
-// survey asks all nodes what other jobs hold of them, and makes the snapshot.
+// survey asks all nodes what other jobs hold of them, and makes the snapshot. Who does not
+// answer is as good as gone.
 func (b *booking) survey(ctx context.Context) error {
+	candidates := slices.DeleteFunc(slices.Clone(b.fleet.all), func(n *node) bool { return !b.candidate(n) })
+	silent, err := b.probe(ctx, candidates, b.probeTime())
+	if len(silent) > 0 && err == nil { // or it is we who were stopped meanwhile
+		silent, err = b.probe(ctx, silent, time.Second)
+	}
+	for _, n := range silent {
+		n.lost = fmt.Errorf("no answer in %v", b.probeTime())
+		if _, own := b.own[n]; !own { // the job's own nodes are not ours to give up
+			go n.conn.Close()
+		}
+	}
+	if b.inside = len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *node) bool { return !n.inside }); b.inside {
+		b.snap.Ahead = 0
+	}
+	if err == nil {
+		err = b.lostCandidates()
+	}
+	b.look()
+	return err
+}
+
+// probe asks nodes what other jobs hold of them, and returns those that have not answered in
+// time.
+func (b *booking) probe(ctx context.Context, nodes []*node, limit time.Duration) (silent []*node, err error) {
+	answered := make(map[*node]bool)
+	patient, done := context.WithTimeout(ctx, limit)
+	defer done()
 	question := func(n *node) wire.Message {
 		m := &wire.Survey{Ledger: b.req.Queue.Ledger, Own: b.req.Job}
 		if n.def.Local {
@@ -192,38 +220,19 @@ func (b *booking) survey(ctx context.Context) error {
 		}
 		return m
 	}
-	candidates := slices.DeleteFunc(slices.Clone(b.fleet.all), func(n *node) bool { return !b.candidate(n) })
-	silent := make(map[*node]bool)
-	inside := len(candidates) > 0
-	for _, n := range candidates {
-		silent[n] = true
-	}
-	patient, done := context.WithTimeout(ctx, b.probeTime())
-	err := b.ask(patient, candidates, question, func(n *node, m wire.Message) bool {
+	err = b.ask(patient, nodes, question, func(n *node, m wire.Message) bool {
 		answer, ok := m.(*wire.Surveyed)
 		if ok {
-			delete(silent, n)
-			n.use, n.probe.Load = answer.Use, answer.Load
-			inside = inside && answer.Inside
+			answered[n] = true
+			n.use, n.probe.Load, n.inside = answer.Use, answer.Load, answer.Inside
 			b.notice(n, answer.Notice)
 		}
 		return ok
 	})
-	done()
-	if b.inside = inside; inside {
-		b.snap.Ahead = 0
+	if err != nil && ctx.Err() != nil {
+		return nil, err
 	}
-	if err != nil && ctx.Err() == nil {
-		err = nil
-		for n := range silent {
-			b.hear(ended{n, fmt.Errorf("no answer in %v", b.probeTime())})
-		}
-	}
-	if err == nil {
-		err = b.lostCandidates()
-	}
-	b.look()
-	return err
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return answered[n] || n.lost != nil }), nil
 }
 
 // probeTime is how long a node may take to tell what others hold of it, while the gate is

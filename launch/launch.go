@@ -180,6 +180,7 @@ type node struct {
 	lost  error   // why its connection ended; nil: it has not
 
 	watched bool // it tells when claims change
+	inside  bool // as it said when it was last asked, our own job has all that we could use
 	beating bool // it is told, now and then, that we are here
 }
 
