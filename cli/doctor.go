@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"slices"
 
 	"remshell/doctor"
 	"remshell/job"
@@ -18,9 +19,14 @@ func patients(line Line) (Line, error) {
 	if len(line.Sections) > 1 {
 		return line, nil
 	}
-	s := line.Sections[0]
-	if len(s.Host) > 0 || s.HostFile != "" || line.Job.Nodes != "" {
-		return line, nil
+	s := &line.Sections[0]
+	for _, g := range slices.Concat(s.given, line.given) {
+		if (g.Name == "host" || g.Name == "hostfile" || g.Name == "nodes") && g.level < environment {
+			return line, nil
+		}
+	}
+	if s.Program != "" { // hosts on the line beat those of a variable
+		s.Host, s.HostFile, line.Job.Nodes = nil, "", ""
 	}
 	return hostsForProgram(line)
 }
