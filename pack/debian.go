@@ -81,7 +81,7 @@ Description: mpiexec over SSH, without a daemon
 func (d debian) sums() string {
 	var b strings.Builder
 	for _, name := range names(d.files) {
-		if f := d.files[name]; f.link == "" {
+		if f := d.files[name]; f.link == "" && !f.folder {
 			fmt.Fprintf(&b, "%x  %s\n", md5.Sum(f.data), name)
 		}
 	}
@@ -97,7 +97,7 @@ set -e
 case $1 in configure | abort-remove | abort-deconfigure | abort-upgrade)
 	update-alternatives --install /usr/bin/mpirun mpirun /usr/bin/mpirun.remshell %d \
 		--slave /usr/bin/mpiexec mpiexec /usr/bin/mpiexec.remshell`, priority)
-	for _, s := range d.slaves() {
+	for _, s := range slaves(d.files) {
 		fmt.Fprintf(b, " \\\n\t\t--slave %s %s %s", s[0], s[1], s[2])
 	}
 	b.WriteString("\n\t;;\nesac\n")
@@ -105,7 +105,7 @@ case $1 in configure | abort-remove | abort-deconfigure | abort-upgrade)
 }
 
 // slaves are link, name and file of what goes with the name mpirun.
-func (d debian) slaves() (found [][3]string) {
+func slaves(files tree) (found [][3]string) {
 	for _, s := range [][3]string{
 		{"/usr/share/man/man1/mpiexec.1.gz", "mpiexec.1.gz", "usr/share/man/man1/mpiexec.remshell.1.gz"},
 		{"/usr/share/man/man1/mpirun.1.gz", "mpirun.1.gz", "usr/share/man/man1/mpirun.remshell.1.gz"},
@@ -113,7 +113,7 @@ func (d debian) slaves() (found [][3]string) {
 		{"/usr/share/zsh/vendor-completions/_mpiexec", "mpiexec.zsh", completion("zsh/site-functions/_mpiexec")},
 		{"/usr/share/fish/vendor_completions.d/mpiexec.fish", "mpiexec.fish", completion("fish/vendor_completions.d/mpiexec.fish")},
 	} {
-		if _, there := d.files[s[2]]; there {
+		if _, there := files[s[2]]; there {
 			s[2] = "/" + s[2]
 			found = append(found, s)
 		}

@@ -122,6 +122,10 @@ func TestDebian(t *testing.T) {
 	if out, err := exec.Command("dpkg-deb", "--extract", file, dir+"/root").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	// The folders of the slaves must be there: update-alternatives makes none.
+	if info, err := os.Stat(dir + "/root/usr/share/bash-completion/completions"); err != nil || !info.IsDir() {
+		t.Errorf("no folder for the completion: %v", err)
+	}
 	data, err := os.ReadFile(dir + "/root/usr/bin/mpirun.remshell")
 	if err != nil || string(data) != "program for linux-amd64" {
 		t.Errorf("mpirun.remshell: %q, %v", data, err)

@@ -4,7 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"path"
+	"strings"
 	"time"
 )
 
@@ -16,8 +16,12 @@ func tarball(t tree, at time.Time) []byte {
 	w := tar.NewWriter(zip)
 	made := map[string]bool{".": true}
 	for _, name := range names(t) {
-		folders(w, made, path.Dir(name), at)
+		folders(w, made, above(name), at)
 		f := t[name]
+		if f.folder {
+			folders(w, made, name, at)
+			continue
+		}
 		h := &tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeReg, Name: name, Mode: f.mode, Size: int64(len(f.data)),
 			ModTime: at, Uname: "root", Gname: "root"}
 		if f.link != "" {
@@ -37,10 +41,19 @@ func folders(w *tar.Writer, made map[string]bool, dir string, at time.Time) {
 	if made[dir] {
 		return
 	}
-	folders(w, made, path.Dir(dir), at)
+	folders(w, made, above(dir), at)
 	made[dir] = true
 	must(w.WriteHeader(&tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755,
 		ModTime: at, Uname: "root", Gname: "root"}))
+}
+
+// above is the folder of a name. Unlike path.Dir it leaves "./" as it is.
+func above(name string) string {
+	i := strings.LastIndexByte(name, '/')
+	if i < 0 {
+		return "."
+	}
+	return name[:i]
 }
 
 // gzipped compresses a manual page as Debian wants it: gzip -9n.

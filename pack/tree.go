@@ -12,11 +12,12 @@ import (
 // A tree is files by their names, which have no slash in front.
 type tree map[string]file
 
-// A file is one of a tree: a program, a text, or a link.
+// A file is one of a tree: a program, a text, a link, or a folder that may stay empty.
 type file struct {
-	data []byte
-	mode int64
-	link string // where it leads; empty: it is no link
+	data   []byte
+	mode   int64
+	link   string // where it leads; empty: it is no link
+	folder bool
 }
 
 func program(data []byte) file { return file{data: data, mode: 0o755} }
@@ -106,6 +107,9 @@ func installed(t target, programs map[target][]byte, texts, generated map[string
 			continue
 		}
 		files[completion(name)] = plain(data)
+	}
+	for _, s := range slaves(files) { // update-alternatives makes links, but no folders
+		files[above(s[0])[1:]] = file{folder: true}
 	}
 	return files
 }

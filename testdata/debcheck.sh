@@ -83,6 +83,9 @@ in_root dpkg -i /remshell.deb >/dev/null
 in_root mpiexec.remshell -n 2 true || fail 'mpiexec.remshell'
 in_root update-alternatives --set mpirun /usr/bin/mpirun.remshell >/dev/null
 look 'beside the others'
+for text in man/man1/mpiexec.1.gz bash-completion/completions/mpiexec zsh/vendor-completions/_mpiexec fish/vendor_completions.d/mpiexec.fish; do
+	case $(in_root readlink -f "/usr/share/$text") in *remshell*) ;; *) fail "$text is not ours" ;; esac
+done
 if [ -x "$program/hello" ]; then
 	cp "$program/hello" "$root/hello"
 	[ "$(in_root mpiexec -n 2 /hello | grep -c .)" -ge 2 ] || fail 'a program of MPICH'
