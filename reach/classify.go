@@ -63,6 +63,11 @@ func Classify(stderr string, exit int) Verdict {
 		}
 	}
 	switch exit {
+	case 255:
+		if lastLine(stderr) == "" { // seen of OpenSSH 9.2 where a server sheds many logins at once
+			return Verdict{KindBusy, "connect", "the server dropped the connection without a word",
+				"lower --fanout, or raise MaxStartups in the server's sshd_config"}
+		}
 	case 0:
 		return Verdict{KindSession, "session", said(stderr, "it ended without running "+shell),
 			"does a start-up file of the account there end the shell?"}
