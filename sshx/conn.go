@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -121,7 +122,7 @@ func (d *Dialer) connect(b *budget, t Target, addrs []netip.Addr) (net.Conn, *Di
 	for i, a := range addrs {
 		one, cancel := context.WithTimeout(b.ctx, b.remaining()/time.Duration(len(addrs)-i))
 		conn, err := dial(one, "tcp", netip.AddrPortFrom(a.Unmap(), uint16(t.Port)).String())
-		late := one.Err() != nil
+		late := one.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) // net may be a moment ahead of ctx
 		cancel()
 		if err == nil {
 			return conn, nil
