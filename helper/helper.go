@@ -289,6 +289,7 @@ func (s *session) step(event any) {
 			clear(s.early) // they were orphans
 		}
 		s.releaseGuard()
+		s.leaveTheRest()
 		s.lookForChildren()
 	case guardDue:
 		s.newGuard()

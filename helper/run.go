@@ -311,15 +311,21 @@ func (s *session) reaped(e reapedEvent) {
 	r.exit.Asked = (s.ending.hadAsked(e.at) || r.group.pruned.Load()) && !r.dying
 	r.exit.Hint = s.hint(r.exit)
 	s.releaseGuard()
-	if s.mayStay() && s.forking == 0 && s.noneAlive() {
-		s.childless = true // whoever is still there stays
-		s.awaitSilence()
-	}
+	s.leaveTheRest()
 	s.reporting++
 	if r.exit.Status() != 0 {
 		s.failing = append(s.failing, r)
 	}
 	r.lastWords(s.hurry, func() { s.tell(lastWordsEvent{r}) })
+}
+
+// leaveTheRest waits for nobody any more when all ranks have ended, if what they left
+// behind may stay.
+func (s *session) leaveTheRest() {
+	if s.mayStay() && s.forking == 0 && s.noneAlive() {
+		s.childless = true
+		s.awaitSilence()
+	}
 }
 
 // lastSaid notes that all that a rank wrote is under way, and reports its end.

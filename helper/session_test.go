@@ -4,6 +4,7 @@ package helper
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -406,23 +407,49 @@ func TestAReleaseKeepsItsPlace(t *testing.T) {
 	k.bye()
 }
 
-func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
+// forking is a session whose starter is about to tell of its only rank.
+func forking(t *testing.T, m *wire.Prepare) (s *session, born birth) {
 	here, there := net.Pipe()
-	defer here.Close()
-	s := newSession(wire.NewConn(there), System{Root: fs.FS(os.DirFS("/"))})
-	s.accept(&wire.Prepare{Size: 1, Umask: -1, Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}}, "")
+	t.Cleanup(func() { here.Close() })
+	go io.Copy(io.Discard, here)
+	s = newSession(wire.NewConn(there), System{Root: fs.FS(os.DirFS("/"))})
+	m.Size, m.Umask = 1, -1
+	m.Apps, m.Ranks = []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, []job.RankPlan{{}}
+	s.accept(m, "")
 	s.add(s.groups[""])
-	s.forking, s.running = 1, true
-	now := time.Now()
-	s.reaped(reapedEvent{pid: 1 << 30, at: now.Add(-time.Second)})
+	s.forking, s.running, s.childless = 1, true, false
 	p, err := openPipes(false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.close(p.theirs[:])
-	s.forked(forkedEvent{r: s.ranks[0], birth: birth{pid: 1 << 30, pipes: p}, at: now})
+	return s, birth{pid: 1 << 30, pipes: p}
+}
+
+func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
+	s, born := forking(t, &wire.Prepare{})
+	now := time.Now()
+	s.reaped(reapedEvent{pid: born.pid, at: now.Add(-time.Second)})
+	s.forked(forkedEvent{r: s.ranks[0], birth: born, at: now})
 	if !s.ranks[0].alive() {
 		t.Error("the end of a process before the start of the rank was taken for its end")
+	}
+}
+
+// A rank may end before the starter has said that it was the last.
+func TestWhatMayStayIsLeftInWhateverOrderTheNewsComes(t *testing.T) {
+	for _, order := range []string{"forked reaped ended", "reaped forked ended", "forked ended reaped"} {
+		s, born := forking(t, &wire.Prepare{Children: true})
+		for word := range strings.FieldsSeq(order) {
+			s.step(map[string]any{
+				"forked": forkedEvent{r: s.ranks[0], birth: born, at: time.Now()},
+				"reaped": reapedEvent{pid: born.pid, at: time.Now().Add(time.Second)},
+				"ended":  forkingEnded{},
+			}[word])
+		}
+		if !s.childless {
+			t.Errorf("%s: it waits for what may stay", order)
+		}
 	}
 }
 
