@@ -464,14 +464,15 @@ func TestARankLeavesWithoutFinalize(t *testing.T) {
 func TestLeftoverChildren(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, field.Options{Hosts: 2})
-	for _, hosts := range []string{"n1:4,n2:4", "localhost:8"} {
+	for _, hosts := range []string{"n1:4,n2:4", "localhost:8"} { // room for all at a time
 		for name, script := range map[string]string{
 			"in the background": `sleep 1000 & echo done`,
 			"in a session":      `setsid sleep 1000 & echo done`,
 			"deaf":              `setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 1000; done' & echo done`,
-			"writing":           `yes >&2 & echo done`,
+			"writing":           `while :; do echo y; done >&2 & echo done`,
 		} {
 			t.Run(name+"/"+hosts, func(t *testing.T) {
+				t.Parallel()
 				r := b.start(t, job{args: []string{"-hosts", hosts, "-rr", "-n", "2", "sh", "-c", script}}).wait(t)
 				if r.code != 0 || r.out != "done\ndone\n" || len(r.reports()) > 0 {
 					t.Errorf("exit %d, stdout %q, reports %q", r.code, r.out, r.reports())

@@ -39,6 +39,9 @@ const (
 	// killSlowly is how often after the first second: what lives on then sleeps in
 	// the kernel, and looking costs.
 	killSlowly = 500 * time.Millisecond
+
+	// slowReader is after how long mpiexec hears that only its reader is waited for.
+	slowReader = time.Second
 )
 
 // end begins to end what is left, or hurries an ending under way: deadlines only
@@ -133,7 +136,8 @@ func (s *session) mayStay() bool { return s.prepare != nil && s.prepare.Children
 
 // awaitSilence waits until the pipes of all ranks have ended: nobody is left who could
 // write, but what a leftover child last wrote may still be in them. If the job is being
-// ended, and nobody takes it, that is given up after lastWords.
+// ended, and nobody takes it, that is given up after lastWords; else mpiexec is told that
+// no process is left.
 func (s *session) awaitSilence() {
 	if s.awaiting {
 		return
@@ -149,6 +153,8 @@ func (s *session) awaitSilence() {
 	}
 	stay := s.mayStay()
 	go func() {
+		slow := time.NewTimer(slowReader)
+		defer slow.Stop()
 		var late <-chan time.Time
 		hurry := s.hurry
 		if stay {
@@ -160,6 +166,8 @@ func (s *session) awaitSilence() {
 				i++
 			case <-hurry:
 				late, hurry = time.After(lastWords), nil
+			case <-slow.C:
+				s.conn.Send(&wire.Emptied{})
 			case <-late:
 				i = len(open)
 			}

@@ -332,6 +332,29 @@ func TestAllOutputComesBeforeTheEnd(t *testing.T) {
 	k.bye()
 }
 
+// What a leftover child wrote last may take as long as its reader likes (IO-10). mpiexec,
+// which gives up on processes that cannot be ended, hears that there are none.
+func TestASlowReaderOfALeftoverChild(t *testing.T) {
+	k := newTalk(t)
+	k.prepareAs(func(m *wire.Prepare) { m.Window = 16 },
+		`(trap "head -c 1000 /dev/zero; exit" TERM; echo ready; while :; do sleep 1; done) & read x`)
+	k.conn.Send(&wire.Start{})
+	k.await(0, "ready\n")
+	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin})
+	hear[*wire.Exited](k)
+	k.conn.Send(&wire.End{Linger: time.Millisecond, Grace: limit})
+	hear[*wire.Emptied](k)
+	k.conn.Send(&wire.Credit{Rank: 0, Stream: wire.Stdout, Bytes: 1 << 20})
+	hear[*wire.Drained](k)
+	if got := strings.Count(k.out[0], "\x00"); got != 1000 {
+		t.Errorf("%d bytes of 1000 came", got)
+	}
+	k.conn.Send(&wire.Bye{})
+	if err := k.end(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
 func TestInputReachesTheRank(t *testing.T) {
 	k := newTalk(t)
 	k.start(`cat; echo end`)

@@ -54,7 +54,10 @@ type (
 		Node int
 		Why  string
 	}
-	// NodeDrained is a node without any process of the job.
+	// NodeEmptied is a node without any process of the job, but with output of theirs that
+	// nobody has taken yet.
+	NodeEmptied struct{ Node int }
+	// NodeDrained is a node that has nothing of the job any more.
 	NodeDrained struct{ Node int }
 	// Aborted is a rank that asked for the end of the job.
 	Aborted struct {
@@ -105,9 +108,9 @@ type Phase int
 const (
 	Running     Phase = iota
 	Interrupted       // ^C, or SIGQUIT for stacks, was passed on: the ranks may end by themselves
+	Leaving           // every rank is over; leftover children may linger
 	Ending            // asked by SIGTERM
 	Killing           // asked by SIGKILL
-	Leaving           // every rank is over; leftover children may linger
 )
 
 // A Cause is the first thing that went wrong.
@@ -152,8 +155,9 @@ type State struct {
 }
 
 type nodeState struct {
-	name string
-	done bool // drained or lost
+	name  string
+	done  bool // drained or lost
+	empty bool // no process is left
 }
 
 // Rules are the user's wishes that supervision follows.
@@ -217,11 +221,13 @@ func (s *State) Shift(by time.Duration) {
 Step is the whole of supervision's judgement. It performs nothing: the caller
 carries out the actions and reports what came of them as new events.
 
-	         first failure, timeout, SIGTERM          all ranks over
-	Running ---------------------------------> Ending --------------> Leaving --> Finish
-	   | ^C                                      ^  \                    ^   (all nodes
-	   '------> Interrupted ---------------------'   '--> Killing -------'    drained)
-	                             second ^C              third ^C: Finish at once
+	                         all ranks over          all nodes drained
+	Running, Interrupted ---------------------> Leaving ---------------.
+	   |  \                                        | signal, or nobody  |
+	   |   \                                       v reads our stdout   v
+	   |    '-- first failure, timeout, SIGTERM -> Ending ----------> Finish
+	   | ^C                                        ^  \                ^ third ^C:
+	   '------> Interrupted -- second ^C ----------'   '-> Killing ----' at once
 
 The code is that of the first failure in time (EXIT-2); ranks that end after we
 asked them to do not count.
@@ -232,6 +238,7 @@ func (s *State) Step(event any, now time.Time) []Action {
 		return s.exited(e.Exit, now)
 	case Started:
 		s.oneStarted()
+		s.notEmpty(e.Rank)
 		return nil
 	case Junk:
 		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Text, "", 1, e.Rank})
@@ -252,6 +259,9 @@ func (s *State) Step(event any, now time.Time) []Action {
 		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Reason, e.Hint, e.Code, e.Rank})
 	case NodeLost:
 		return s.nodeLost(e, now)
+	case NodeEmptied:
+		s.nodes[e.Node].empty = true
+		return nil
 	case NodeDrained:
 		s.nodeOver(e.Node) // those of its ranks that an early end has kept from starting
 		return s.settle(now)
@@ -412,6 +422,9 @@ func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
 
 // fail notes a cause, if it is the first and no signal was before, and ends the job.
 func (s *State) fail(now time.Time, c Cause) []Action {
+	if s.Phase == Leaving {
+		return s.settle(now) // it ends already, and ended well
+	}
 	if s.Cause == nil && s.Code == 0 && s.Phase < Ending {
 		s.Cause, s.causeAt = &c, now
 	}
@@ -442,7 +455,7 @@ func (s *State) settle(now time.Time) []Action {
 		return nil
 	case s.Undone == 0:
 		return []Action{Finish{}}
-	case s.Phase < Ending:
+	case s.Phase < Leaving:
 		s.Phase = Leaving
 		s.runEnds, s.startEnds, s.stacksEnd, s.silent = time.Time{}, time.Time{}, time.Time{}, nil
 		s.suspicion, s.doubtEnds = nil, time.Time{}
@@ -491,13 +504,18 @@ func (s *State) tooLong(now time.Time) []Action {
 	return []Action{Inspect{}, SignalAll{syscall.SIGQUIT}}
 }
 
-// giveUp leaves nodes behind that do not get rid of their processes.
+// giveUp leaves nodes behind that do not get rid of their processes. Those that only have
+// output left may take as long as its reader does, unless we are told to end (IO-10).
 func (s *State) giveUp() []Action {
 	var names []string
 	for _, n := range s.nodes {
-		if !n.done {
+		if !n.done && !(n.empty && s.Phase == Leaving) {
 			names = append(names, n.name)
 		}
+	}
+	if len(names) == 0 {
+		s.patience = time.Time{}
+		return nil
 	}
 	slices.Sort(names)
 	text := fmt.Sprintf("%s: processes of the job could not be ended in time", fold(names))
@@ -594,6 +612,13 @@ func (s *State) isPruned(rank int) bool { return rank >= 0 && rank < len(s.prune
 func (s *State) oneStarted() {
 	if s.unstarted--; s.unstarted == 0 {
 		s.startEnds = time.Time{}
+	}
+}
+
+// notEmpty notes that the node of a rank has processes again.
+func (s *State) notEmpty(rank int) {
+	if rank >= 0 && rank < len(s.nodeOf) {
+		s.nodes[s.nodeOf[rank]].empty = false
 	}
 }
 

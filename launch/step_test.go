@@ -159,6 +159,12 @@ var steps = []struct {
 	{"^Z", Rules{}, sequence(sig(syscall.SIGTSTP)), "suspend", 0, ""},
 	{"nobody reads our stdout", Rules{}, sequence(StdoutGone{syscall.EPIPE}, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
 	{"processes that cannot be killed", Rules{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
+	{"a reader slower than leftover children", Rules{}, sequence(well, NodeEmptied{Node: 0}, NodeEmptied{Node: 1}, after(time.Hour), Tick{}, never, drained),
+		"linger finish", 0, ""},
+	{"a reader slower than leftover children, and a child that cannot be killed", Rules{}, sequence(well, NodeEmptied{Node: 0}, after(time.Hour), Tick{}),
+		"linger say finish", 0, ""},
+	{"a reader too slow for who ends the job", Rules{}, sequence(well, NodeEmptied{Node: 0}, NodeEmptied{Node: 1}, after(time.Hour), Tick{}, sig(syscall.SIGTERM),
+		never, after(21*time.Second), Tick{}), "linger end(10s) say finish", 143, ""},
 	{"a rank told twice", Rules{}, sequence(exits(1, 0), exits(1, 5)), "", 0, ""},
 	{"a rank that does not exist", Rules{}, sequence(exits(99, 5), exits(-1, 5)), "", 0, ""},
 }

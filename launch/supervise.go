@@ -183,6 +183,8 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 			news = append(news, doubt)
 		}
 		return news
+	case *wire.Emptied:
+		return []any{NodeEmptied{n.index}}
 	case *wire.Drained:
 		f.account.orphans[n.index] = m.Orphans
 		return []any{NodeDrained{n.index}}

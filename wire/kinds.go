@@ -47,6 +47,7 @@ func (*Resize) kind() byte   { return 41 }
 func (*Trace) kind() byte    { return 42 }
 func (*Inspect) kind() byte  { return 50 }
 func (*States) kind() byte   { return 51 }
+func (*Emptied) kind() byte  { return 52 }
 
 // blank returns an empty message of a kind, nil for an unknown one.
 func blank(kind byte) Message {
@@ -139,6 +140,8 @@ func blank(kind byte) Message {
 		return new(Inspect)
 	case 51:
 		return new(States)
+	case 52:
+		return new(Emptied)
 	}
 	return blankExam(kind)
 }
@@ -369,6 +372,7 @@ func (m *Spawned) fields(c *codec) {
 
 func (m *Exited) fields(c *codec)  { c.exit(&m.Exit) }
 func (m *Drained) fields(c *codec) { list(c, &m.Orphans, (*codec).orphan) }
+func (m *Emptied) fields(*codec)   {}
 func (m *Log) fields(c *codec)     { c.bytes(&m.Line) }
 func (m *Ping) fields(*codec)      {}
 func (m *Bye) fields(*codec)       {}

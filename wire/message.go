@@ -312,6 +312,10 @@ type (
 	// Exited reports the end of a rank, after its output was sent.
 	Exited struct{ Exit job.Exit }
 
+	// Emptied says that no process of the job is left on the node, where Drained waits for
+	// somebody to take what they last wrote.
+	Emptied struct{}
+
 	// Drained says that no process of the job is left on the node, and what those
 	// consumed that outlived their ranks.
 	Drained struct{ Orphans []job.Orphan }
