@@ -2,10 +2,7 @@ package cli
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +32,7 @@ type scene struct {
 // of -host and -hostfile.
 func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]job.Note, error) {
 	in := sc.input(line, len(named) > 0)
+	in.Types = featuresOf(named)
 	if line.Job.Simulate > 0 {
 		if in.Listed || in.Flags.Nodes != nil {
 			return nil, &UsageError{"--simulate-nodes contradicts options that name hosts", "keep one; alias= in a host file makes nodes of one host, too"}
@@ -116,30 +114,6 @@ func shares(req *job.Request, in psi.Input, line Line, choice psi.Choice) error 
 	return nil
 }
 
-// listed are the hosts of -host and -hostfile, each once, in the order of first
-// mention; what several sections offer of one adds up. What the cluster file says of
-// them holds.
-func (sc scene) listed(named []hostlist.Entry, j JobOptions) ([]job.NodeDef, error) {
-	var nodes []job.NodeDef
-	known := make(map[string]int) // index in nodes, by name
-	site := sc.byName()
-	for _, e := range named {
-		if i, ok := known[e.Label()]; ok {
-			if err := more(&nodes[i], e); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		known[e.Label()] = len(nodes)
-		def := candidate(len(nodes), e, sc.here, j.NoAutofork)
-		if i, ok := site[strings.ToLower(e.Host)]; ok {
-			sc.configure(&def, sc.site.Nodes[i], j.NoAutofork)
-		}
-		nodes = append(nodes, def)
-	}
-	return nodes, nil
-}
-
 // byName finds the nodes of the cluster file by names and aliases in lower case.
 func (sc scene) byName() map[string]int {
 	if sc.site == nil {
@@ -157,7 +131,9 @@ func (sc scene) byName() map[string]int {
 // configure gives a host of a list what the cluster file says of it: its policy and how
 // it is reached. An address in the list is the user's last word.
 func (sc scene) configure(def *job.NodeDef, configured job.NodeDef, noFork bool) {
+	features := def.Features
 	def.Policy = configured.Policy
+	def.Features = slices.Concat(configured.Features, features)
 	if def.Local {
 		return
 	}
@@ -185,76 +161,4 @@ func (sc scene) chosen(choice psi.Choice, j JobOptions) (nodes []job.NodeDef, tu
 		turns = append(turns, i)
 	}
 	return nodes, turns
-}
-
-// hosts lists what a section names: the list, the file, or what the list takes of
-// the file (HOST-9). With unique, only the first mention of a host counts (HOST-4).
-func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
-	join := hostlist.Join
-	if unique {
-		join = func(entries []hostlist.Entry) ([]hostlist.Entry, error) {
-			return hostlist.Join(hostlist.Unique(entries))
-		}
-	}
-	var list []hostlist.Entry
-	for _, expr := range s.Host {
-		list = append(list, expr...)
-	}
-	if s.HostFile == "" {
-		return join(list)
-	}
-	entries, err := hostlist.ReadFile(s.HostFile, open)
-	if err != nil {
-		g, _ := s.Origin("hostfile")
-		var syntax *hostlist.SyntaxError
-		if g.level == environment && !errors.As(err, &syntax) { // those name the file
-			err = fmt.Errorf("%s: %w", g.from, err)
-		}
-		return nil, err
-	}
-	file, err := join(entries)
-	if err != nil || len(list) == 0 {
-		return file, err
-	}
-	if unique {
-		list = hostlist.Unique(list)
-	}
-	return hostlist.Filter(file, list)
-}
-
-// unsupported refuses what host files may say and we cannot do yet: nothing is
-// swallowed silently.
-func unsupported(hosts []hostlist.Entry) error {
-	var errs []error
-	for _, h := range hosts {
-		keys := slices.DeleteFunc(slices.Sorted(maps.Keys(h.Attrs)), func(key string) bool { return key == "iface" })
-		if len(h.Env) > 0 {
-			keys = append(keys, "env")
-		}
-		for _, key := range keys {
-			errs = append(errs, &UsageError{Text: fmt.Sprintf("%s: host %s: the key %q is not available yet", written(h), h.Label(), key),
-				Remedy: "take it out of the host file"})
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// written says where an entry stands.
-func written(e hostlist.Entry) string {
-	if e.Line > 0 {
-		return fmt.Sprintf("%s:%d", e.File, e.Line)
-	}
-	return e.File
-}
-
-// candidate is a host entry as a node to be reached.
-func candidate(id int, e hostlist.Entry, here Here, noFork bool) job.NodeDef {
-	reach := e.Host
-	if e.Address != "" {
-		reach = e.Address
-	}
-	return job.NodeDef{
-		ID: id, Name: e.Label(), Host: e.Host, Address: e.Address, User: e.User, Port: e.Port,
-		Iface: e.Attrs["iface"], Apart: e.Alias != "", Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e), Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
-	}
 }

@@ -58,14 +58,14 @@ func newDialer(j JobOptions, sys System, guard []string, log zerolog.Logger) (*d
 	d.me = sync.OnceValue(d.user)
 	d.child = &reach.Child{Self: d.self, Env: localEnv(sys.Environ)}
 	if len(program) > 0 {
-		d.command = &reach.Command{Self: d.self, Template: program, Args: j.LauncherArgs, Place: d.place,
+		d.command = &reach.Command{Self: d.self, Template: program, Args: j.LauncherArgs, Place: d.place, Helper: d.helper,
 			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
 		return d, nil
 	}
 	d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
 		Pacer: &sshx.Pacer{Fanout: j.Fanout}, AcceptNew: j.AcceptNewKeys, Ask: asker()}
 	d.config = sync.OnceValues(d.readConfig)
-	d.ssh = &reach.SSH{Self: d.self, Dialer: d.client, Resolve: d.resolve}
+	d.ssh = &reach.SSH{Self: d.self, Dialer: d.client, Resolve: d.resolve, Helper: d.helper}
 	return d, nil
 }
 
@@ -96,6 +96,11 @@ func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser
 	d.mu.Lock()
 	d.nodes[node.Name] = node
 	d.mu.Unlock()
+	if node.Local && node.Helper != "" { // what runs here is the helper already
+		if err := d.sameHere(node.Helper); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case d.guard != nil:
 		return newInside(localEnv(d.sys.Environ), d.guard), nil
@@ -109,6 +114,18 @@ func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser
 	return d.ssh.Dial(ctx, node.Name)
 }
 
+// sameHere sees that the program named for this machine is the one that runs.
+func (d *dialer) sameHere(path string) error {
+	self, err := reach.This()
+	if err == nil {
+		err = self.Same(path)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 var _ launch.Dialer = (*dialer)(nil)
 
 func (d *dialer) node(name string) job.NodeDef {
@@ -116,6 +133,9 @@ func (d *dialer) node(name string) job.NodeDef {
 	defer d.mu.Unlock()
 	return d.nodes[name]
 }
+
+// helper is the path of our program on a host, if the host file names it.
+func (d *dialer) helper(name string) string { return d.node(name).Helper }
 
 // place tells a -launcher-exec template of a host.
 func (d *dialer) place(name string) reach.Place {

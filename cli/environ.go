@@ -28,29 +28,31 @@ func belongsHere(name string) bool {
 	return job.Matches(private, name) || job.Matches(job.Outer, name)
 }
 
-// baseEnv is what every rank gets of our environment and of -genv (cli.md section
-// 8: what is taken along, (2) and (3)).
-func baseEnv(environ []string, j JobOptions) (job.Env, error) {
+// baseEnv is what every rank gets of our environment, and what -genv gives it (cli.md
+// section 8: what is taken along, (2) and (3)). What the entry of a host gives comes
+// between the two.
+func baseEnv(environ []string, j JobOptions) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
-		return job.Env{}, &UsageError{"--export contradicts -genvlist, -genvall and -genvnone", "keep one"}
+		return env, nil, &UsageError{"--export contradicts -genvlist, -genvall and -genvnone", "keep one"}
 	}
 	list := j.GEnvList
 	if j.Export.Given && !j.Export.All {
 		list = EnvTake{Given: true}
 	}
-	env, err := taken(environ, list, true)
+	env, err = taken(environ, list, true)
 	if err == nil && j.HybridHosts && !list.Given {
 		env.Set = slices.DeleteFunc(env.Set, func(a string) bool {
 			return strings.HasPrefix(a, "PATH=") || strings.HasPrefix(a, "LD_LIBRARY_PATH=")
 		})
 	}
+	var on job.Env
 	if err == nil {
-		err = assign(&env, environ, "--export", j.Export.Vars)
+		err = assign(&on, environ, "--export", j.Export.Vars)
 	}
 	if err == nil {
-		err = assign(&env, environ, "-genv", j.GEnv)
+		err = assign(&on, environ, "-genv", j.GEnv)
 	}
-	return env, err
+	return env, on.Set, err
 }
 
 // own lists those of the private variables that every login on a node has.
@@ -131,7 +133,7 @@ func assign(env *job.Env, environ []string, option string, vars []EnvVar) error 
 func tellShare(req *job.Request, app *job.App, given bool) {
 	tell := func(name, value string) {
 		set := func(assignment string) bool { return strings.HasPrefix(assignment, name+"=") }
-		if !slices.ContainsFunc(req.Base.Set, set) && !slices.ContainsFunc(app.Env.Set, set) {
+		if !slices.ContainsFunc(req.Base.Set, set) && !slices.ContainsFunc(req.Given, set) && !slices.ContainsFunc(app.Env.Set, set) {
 			app.Env.Set = append(app.Env.Set, name+"="+value)
 		}
 	}

@@ -69,7 +69,7 @@ func sequence(line Line, open func(string) (io.ReadCloser, error)) ([]hostlist.E
 	var all []hostlist.Entry
 	var err error
 	if file != "" {
-		all, err = hostlist.ReadFile(file, open)
+		all, err = readHosts(file, open)
 	} else {
 		for _, expr := range first.Host {
 			all = append(all, expr...)
@@ -153,6 +153,16 @@ func (f fixture) apply(req *job.Request, list string) error {
 		return err
 	}
 	keepUsed(req)
+	return f.unbound(req)
+}
+
+// unbound refuses a binding for a host whose ranks have their CPUs written down.
+func (f fixture) unbound(req *job.Request) error {
+	for _, n := range req.Nodes {
+		if f.lines != nil && n.Bind != nil && !n.Bind.None {
+			return &UsageError{fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which says what CPUs each rank has", n.Origin, n.Name, n.Bind.Text, f.by), "keep one"}
+		}
+	}
 	return nil
 }
 

@@ -54,10 +54,10 @@ type SectionOptions struct {
 // the option itself (scope F).
 type SharedOptions struct {
 	Host     []HostExpr `name:"-host" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]" more:"HOST[:SLOTS[:USER[:ADDRESS]]] with commas between; ^HOST leaves one out. Together with -hostfile it selects among the hosts of the file."`
-	HostFile string     `name:"-hostfile" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input" more:"The files of MPICH, Open MPI, Intel MPI, Slurm, PBS, Grid Engine and clush are understood. With - standard input is not passed to the ranks."`
+	HostFile string     `name:"-hostfile" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input" more:"The files of MPICH, Open MPI, Intel MPI, Slurm, PBS, Grid Engine and clush are understood. Behind a host: slots, max_slots, user, port, addr, iface, alias, type, binding, env=NAME:VALUE and path of our program there, each KEY=VALUE for this host alone. With - standard input is not passed to the ranks."`
 	PPN      int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-gppn -N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" more:"0 is no limit." least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
 	TPP      string     `name:"--tpp" default:"1" also:"-gtpp --threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task" arg:"T" topic:"Where ranks run" help:"CPUs for each rank" more:"Without it: PSI_TPP, else OMP_NUM_THREADS, else 1."`
-	NodeType string     `name:"--nodetype" also:"-gnodetype --node-type" arg:"LIST" topic:"" help:"nodes with all these features only" more:"Features are listed in the cluster file. Without it: PSI_HW_TYPE."`
+	NodeType string     `name:"--nodetype" also:"-gnodetype --node-type" arg:"LIST" topic:"" help:"nodes with all these features only" more:"Features are listed in the cluster file, or by type= in a host file. Without it: PSI_HW_TYPE."`
 }
 
 // JobOptions speak of the whole job wherever they stand (scope J).

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strconv"
@@ -87,7 +88,7 @@ func planned(line Line, sys System) state.Outcome {
 			return told.bad(err)
 		}
 	}
-	in.Listed = len(named) > 0
+	in.Listed, in.Types = len(named) > 0, featuresOf(named)
 	req, warnings, err := s.Request(in)
 	if err == nil && in.Listed {
 		err = restrict(&req, named, source)
@@ -131,6 +132,9 @@ func restrict(req *job.Request, named []hostlist.Entry, source string) error {
 		}
 		req.Nodes[i].Slots += e.Slots
 		req.Nodes[i].MaxSlots += e.MaxSlots
+		said := candidate(i, e, Here{}, true)
+		req.Nodes[i].Features = append(req.Nodes[i].Features, said.Features...)
+		req.Nodes[i].Bind = cmp.Or(said.Bind, req.Nodes[i].Bind)
 		if !turn[i] {
 			req.Turns = append(req.Turns, i)
 		}

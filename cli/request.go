@@ -62,7 +62,7 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 	if req.Streams, err = streamsOf(j, func(name string) (string, bool) { return lookup(sc.environ, name) }); err != nil {
 		return req, nil, err
 	}
-	if req.Base, err = baseEnv(sc.environ, j); err != nil {
+	if req.Base, req.Given, err = baseEnv(sc.environ, j); err != nil {
 		return req, nil, err
 	}
 	named, err := sections(&req, line, sc)
@@ -136,9 +136,6 @@ func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := unsupported(hosts); err != nil {
-			return nil, err
-		}
 		for _, h := range hosts {
 			app.Hosts = append(app.Hosts, h.Label())
 		}
@@ -194,15 +191,6 @@ func (s Section) hostsFrom() int {
 		}
 	}
 	return from
-}
-
-// more adds what a further section offers of a node: counts add up (HOST-4).
-func more(n *job.NodeDef, h hostlist.Entry) error {
-	if (n.Slots == 0) != (h.Slots == 0) {
-		return &UsageError{fmt.Sprintf("host %s has a slot count in one section and none in another", n.Name), "use one way"}
-	}
-	n.Slots += h.Slots
-	return nil
 }
 
 // newJobID is unique over launchers and time; it is short, since it names the key-

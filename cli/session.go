@@ -44,7 +44,7 @@ func hostFinder(j JobOptions, sc scene) launch.Find {
 		case file == "-":
 			return nil, errors.New("standard input is no host file here")
 		case file != "":
-			entries, err = hostlist.ReadFile(file, sc.open)
+			entries, err = readHosts(file, sc.open)
 		default:
 			var expr HostExpr
 			err = expr.UnmarshalText([]byte(list))
@@ -52,9 +52,6 @@ func hostFinder(j JobOptions, sc scene) launch.Find {
 		}
 		if err == nil {
 			entries, err = hostlist.Join(entries)
-		}
-		if err == nil {
-			err = unsupported(entries)
 		}
 		if err != nil {
 			return nil, err

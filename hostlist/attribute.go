@@ -1,6 +1,8 @@
 package hostlist
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -103,11 +105,34 @@ func (a attr) apply(m *mention) error {
 	if err := a.text(&value, a.value); err != nil {
 		return err
 	}
-	if m.Attrs == nil {
-		m.Attrs = make(map[string]string)
+	if a.key == "path" && (value[0] != '/' || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' })) {
+		return a.fault(a.from, a.to, "%q is not a path from the root, like /opt/remshell/bin/mpiexec", value)
 	}
-	m.Attrs[a.key] = value
+	if m.Attrs == nil {
+		m.Attrs, m.values = make(map[string]string), make(map[string]stretch)
+	}
+	m.Attrs[a.key], m.values[a.key] = value, stretch{a.source, a.from, a.to}
 	return nil
+}
+
+// Check asks of each attribute whether its value means something, and lists those that do
+// not: ten at most, each where it was written.
+func Check(entries []Entry, ask func(key, value string) error) error {
+	var bad faults
+	asked := make(map[stretch]bool) // a line may name many hosts
+	for _, e := range entries {
+		for _, key := range slices.Sorted(maps.Keys(e.values)) {
+			at := e.values[key]
+			if asked[at] {
+				continue
+			}
+			asked[at] = true
+			if err := ask(key, e.Attrs[key]); err != nil {
+				bad.add(at.fault(at.from, at.to, "%s: %v", key, err))
+			}
+		}
+	}
+	return bad.err()
 }
 
 // count keeps a number unless another was given before.

@@ -13,8 +13,8 @@ have in their files:
 
 and turns it into entries, one for each mention of a host:
 
-	text --Parse, ReadFile--> []Entry --Join--> []Entry, one for each host
-	                                  --Filter (HOST-9)--^
+	text --Parse, ReadFile--> []Entry --Check--> --Join--> []Entry, one for each host
+	                                             --Filter (HOST-9)--^
 	names --Fold--> node[03-17] --Expand--> names
 
 It does not resolve names, does not know what a slot is for, and opens no file
@@ -54,15 +54,23 @@ type Entry struct {
 	Exclude  bool   // "^host": not to be used
 
 	// Attrs holds binding, iface, type and path under these names, as far as
-	// they are given; nil when none is. Env holds "NAME=VALUE", in order.
+	// they are given; nil when none is. What a binding or type may be, the caller
+	// knows: see Check. Env holds "NAME=VALUE", in order.
 	Attrs map[string]string
 	Env   []string
 
 	File      string // where it was written; "-host" for a list
 	Line, Col int    // from 1, in characters; Line is 0 for a list
 
-	text  string // the source line, for Join's errors
-	width int    // characters of the mention in it
+	text   string             // the source line, for Join's errors
+	width  int                // characters of the mention in it
+	values map[string]stretch // where the values of Attrs stand
+}
+
+// A stretch is some bytes of a line, and what line that is.
+type stretch struct {
+	source
+	from, to int
 }
 
 // Label is the name the entry goes by: its alias, else its host.

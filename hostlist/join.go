@@ -57,6 +57,14 @@ func Unique(entries []Entry) []Entry {
 	return first
 }
 
+// Both is one host of two lists, which agree: all that either says of it, but the slots of
+// the first.
+func Both(e, other Entry) (Entry, error) {
+	h := joined{Entry: e, first: e}
+	err := h.merge(other)
+	return h.Entry, err
+}
+
 // key makes names comparable: DNS does not know upper and lower case.
 func key(name string) string { return strings.ToLower(name) }
 
@@ -140,6 +148,7 @@ func (h *joined) merge(e Entry) error {
 		}
 		h.Attrs[name] = value
 	}
+	h.values = nil // they stand in more than one place
 	h.Env = slices.Concat(h.Env, e.Env)
 	return nil
 }

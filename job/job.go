@@ -40,7 +40,8 @@ type Request struct {
 	Streams  Streams
 	Iface    string   // whose address ranks are told: a name or a prefix; empty: no matter
 	Compat   []string // torch, ompi, slurm, mvapich: ranks get variables as those would set
-	Base     Env      // for every rank: the launcher's environment and -genv
+	Base     Env      // for every rank: the launcher's environment
+	Given    []string // NAME=VALUE for every rank, on top of Base and of what its node's entry says: -genv
 	Ends     Ends
 	Signals  Signals
 	Soft     []SoftLimit // resource limits that ranks on other hosts shall have (ENV-8)
@@ -166,8 +167,11 @@ type NodeDef struct {
 	Port     int    // 0: as configured
 	Local    bool   // this machine: reached without SSH
 	Aliases  []string
-	Iface    string // as in Request, for this node
-	Apart    bool   // a node of its own, even if another name is the same machine (alias=)
+	Iface    string       // as in Request, for this node
+	Apart    bool         // a node of its own, even if another name is the same machine (alias=)
+	Env      []string     // NAME=VALUE for ranks here, on top of Request.Base (env=)
+	Bind     *pin.Binding // takes the place of the job's (binding=); nil: that holds
+	Helper   string       // our program there, which is not sent then (path=); empty: it is found or sent
 	Policy
 }
 

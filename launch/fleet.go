@@ -90,12 +90,19 @@ func (e *StartError) Error() string { return e.Text }
 // Hint is what to do about it.
 func (e *StartError) Hint() string { return e.Way }
 
+// base is what every rank of a node gets: later ones win (cli.md section 8).
+func base(req job.Request, def job.NodeDef) job.Env {
+	env := req.Base
+	env.Set = slices.Concat(env.Set, def.Env, req.Given)
+	return env
+}
+
 // preparation is what a node of the plan has to know.
 func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepare {
 	p, np := f.plan, f.plan.Nodes[n.index]
 	m := &wire.Prepare{
 		Job: p.Job, Group: string(p.Job), Alone: len(f.nodes) == 1, Size: p.Size, Nodes: len(p.Nodes), Index: n.index, Name: np.Name, Mapping: p.Mapping,
-		Base: req.Base, Apps: req.Apps, Ranks: np.Ranks,
+		Base: base(req, n.def), Apps: req.Apps, Ranks: np.Ranks,
 		Window: window(p.Size), Merge: req.Streams.Merge,
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
 		Slots: n.size(), Report: f.env.Report,

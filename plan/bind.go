@@ -86,7 +86,7 @@ func (s *seating) seatRanks(n *site, ranks []job.RankPlan, slots []pin.Unit) {
 // give lets a rank have its seat, as far as it is to be bound (7.4, 7.5).
 func (s *seating) give(n *site, r *job.RankPlan, seat pin.Seat) {
 	r.Slots, r.Held = seat.Slots, seat.CPUs
-	if !s.req.NoPin && !n.NoPin {
+	if s.pins(n) {
 		r.CPUs = seat.CPUs
 	}
 	if s.req.NoMemBind || n.NoMemBind {
@@ -102,6 +102,16 @@ func (s *seating) give(n *site, r *job.RankPlan, seat pin.Seat) {
 			r.Mems = n.Topology.NUMANodes()
 		}
 	}
+}
+
+// pins reports whether the ranks of a site are bound to CPUs. What the administrator says
+// comes first, then what the entry of the host says.
+func (s *seating) pins(n *site) bool {
+	none := s.req.NoPin
+	if n.Bind != nil {
+		none = n.Bind.None
+	}
+	return !none && !n.NoPin
 }
 
 func (s *seating) threads(r *job.RankPlan) int { return max(1, s.req.Apps[r.App].Threads) }

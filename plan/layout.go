@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -19,21 +18,44 @@ import (
 
 // A layer is what a job with a layout knows beside the seats.
 type layer struct {
-	pin.Layout
-	slots  [][]pin.Unit // by site
-	pools  []*pin.Pool  // by site; nil: it is not used
-	rounds int          // how often ppr may be filled
-	takes  []pin.Take   // by rank
-	shared bool         // some ranks have the same slots
+	pin.Layout              // of the job; see layoutOn
+	slots      [][]pin.Unit // by site
+	pools      []*pin.Pool  // by site; nil: it is not used
+	rounds     int          // how often ppr may be filled
+	takes      []pin.Take   // by rank
+	shared     []bool       // by site: some ranks have the same slots
+}
+
+// layoutOn is what holds on a site: the binding that its entry has takes the place of the
+// job's.
+func layoutOn(n *site, l pin.Layout) pin.Layout {
+	if n.Bind != nil {
+		l.Bind = *n.Bind
+	}
+	return l
+}
+
+// bindingBy is the binding of a site as it was asked for.
+func bindingBy(n *site, l pin.Layout) string {
+	if n.Bind != nil {
+		return "binding=" + n.Bind.Text
+	}
+	return "--bind-to " + l.Bind.Text
+}
+
+// deals reports whether a layout has to be followed, at least on some site.
+func (s *seating) deals() bool {
+	return s.req.Layout.Deals() ||
+		slices.ContainsFunc(s.order, func(i int) bool { return layoutOn(&s.sites[i], s.req.Layout).Deals() })
 }
 
 func newLayer(s *seating) *layer {
-	l := &layer{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.sites)), pools: make([]*pin.Pool, len(s.sites)), rounds: 1}
+	l := &layer{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.sites)), pools: make([]*pin.Pool, len(s.sites)), rounds: 1, shared: make([]bool, len(s.sites))}
 	for _, i := range distinct(s.order, len(s.sites)) {
 		n := &s.sites[i]
 		cpuMap, _ := s.mapOf(n)
 		l.slots[i] = pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
-		layout := l.Layout
+		layout := layoutOn(n, l.Layout)
 		if len(n.Topology.Cores) == 0 { // nobody has looked: what it lacks is not known
 			layout = pin.Layout{}
 		}
@@ -44,6 +66,7 @@ func newLayer(s *seating) *layer {
 
 // lacks says what a node has not that the layout needs, after its name.
 func lacks(n *site, l pin.Layout) string {
+	l = layoutOn(n, l)
 	if !l.Deals() && l.Mem.Text == "" || len(n.Topology.Cores) == 0 {
 		return ""
 	}
@@ -62,7 +85,7 @@ func (l *layer) take(i, width int) {
 	take, ok := l.pools[i].Take(width, l.rounds)
 	if !ok {
 		take = l.pools[i].Share(width)
-		l.shared = l.shared || len(l.slots[i]) > 0 // else nobody has looked
+		l.shared[i] = l.shared[i] || len(l.slots[i]) > 0 // else nobody has looked
 	}
 	l.takes = append(l.takes, take)
 }
@@ -177,12 +200,14 @@ func (s *seating) mapped(a *area, n int, failed *Error) *Error {
 		return failed
 	}
 	m, by := s.layer.Map, ""
-	switch {
-	case m.Text != "":
+	listed := func(i int) bool { return layoutOn(&s.sites[i], s.req.Layout).Bind.Only != nil }
+	if k := slices.IndexFunc(a.sites, listed); k >= 0 {
+		by = bindingBy(&s.sites[a.sites[k]], s.req.Layout)
+	}
+	if m.Text != "" {
 		by = "--map-by " + m.Text
-	case s.layer.Bind.Only != nil:
-		by = "--bind-to " + s.layer.Bind.Text
-	default:
+	}
+	if by == "" {
 		return failed
 	}
 	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s leaves room for %d on %s (%s)",
@@ -196,13 +221,14 @@ func (s *seating) mapped(a *area, n int, failed *Error) *Error {
 // bindTakes binds the ranks of a node as --bind-to says.
 func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
 	n, l := &s.sites[i], s.layer
+	layout := layoutOn(n, l.Layout)
 	if len(n.Topology.Cores) == 0 {
 		return nil
 	}
-	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), l.Layout, n.CountThreads)
-	if l.Bind.Crowds(len(ranks)) && !s.req.Overbook {
+	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), layout, n.CountThreads)
+	if layout.Bind.Crowds(len(ranks)) && !s.req.Overbook {
 		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --overbook",
-			Text: fmt.Sprintf("--bind-to %s gives the %d ranks on %s the same CPUs", l.Bind.Text, len(ranks), n.Name)}
+			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingBy(n, l.Layout), len(ranks), n.Name)}
 	}
 	for k := range ranks {
 		s.give(n, &ranks[k], extent.Seat(k, l.takes[ranks[k].Rank].Slots))
@@ -214,9 +240,16 @@ func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
 // share them; slots that were written down say so for placement alone.
 func (s *seating) overloaded() *Error {
 	l := s.layer
-	if l == nil || !l.shared || l.Bind.Text == "" || l.Bind.Overload || s.req.Overbook || s.req.Nameless {
+	if l == nil || s.req.Overbook || s.req.Nameless {
 		return nil
 	}
-	return &Error{Code: NotEnough, Permanent: true, Text: fmt.Sprintf("--bind-to %s would bind several ranks to the same CPUs", l.Bind.Text),
-		Way: fmt.Sprintf("write --bind-to %s:overload-allowed, or start fewer ranks", cmp.Or(l.Bind.Text, "core"))}
+	for i, shared := range l.shared {
+		n := &s.sites[i]
+		if bind := layoutOn(n, l.Layout).Bind; shared && bind.Text != "" && !bind.None && !bind.Overload {
+			by := bindingBy(n, l.Layout)
+			return &Error{Code: NotEnough, Permanent: true, Text: by + " would bind several ranks to the same CPUs",
+				Way: fmt.Sprintf("write %s:overload-allowed, or start fewer ranks", by)}
+		}
+	}
+	return nil
 }

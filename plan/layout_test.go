@@ -17,17 +17,24 @@ import (
 	"remshell/pin/pintest"
 )
 
-// captured makes a cluster of captured nodes: "xeon-32 power-256@0-15 vm-2!0". What is
-// behind @ may be used, what is behind ! another job has.
+// captured makes a cluster of captured nodes: "xeon-32 power-256@0-15 vm-2!0 vm-2~none". What
+// is behind @ may be used, what is behind ! another job has, and ~ is a binding of its own.
 func captured(t *testing.T, words string) job.Snapshot {
 	t.Helper()
 	var snap job.Snapshot
 	for i, word := range strings.Fields(words) {
+		word, bind, bound := strings.Cut(word, "~")
 		word, busy, _ := strings.Cut(word, "!")
 		name, allowed, _ := strings.Cut(word, "@")
 		n := job.Node{NodeDef: job.NodeDef{ID: i, Name: fmt.Sprintf("%c", 'a'+i)}}
 		n.Topology = pintest.Topology(t, "../testdata/nodes", name, allowed)
 		n.Identity = n.Name
+		if bound {
+			n.Bind = new(pin.Binding)
+			if err := n.Bind.UnmarshalText([]byte(bind)); err != nil {
+				t.Fatalf("%s: %v", word, err)
+			}
+		}
 		if busy != "" {
 			n.Busy, _ = pin.ParseCPUs(busy)
 			n.Procs = 1

@@ -40,7 +40,7 @@ func newSeating(req job.Request, sites []site, of, order []int) *seating {
 	for _, app := range req.Apps {
 		s.widest = max(s.widest, app.Threads, 1)
 	}
-	if req.Layout.Deals() && !s.picked() {
+	if !s.picked() && s.deals() {
 		s.layer = newLayer(s)
 	}
 	return s

@@ -28,6 +28,7 @@ type Input struct {
 	AdHoc  bool          // there is no configuration: the names of a list make the cluster
 	Sort   string        // PSINodesSort of the configuration
 	Listed bool          // -host or -hostfile name the nodes
+	Types  []string      // features of these, as they name them
 	Env    func(name string) (value string, defined bool)
 	Flags  Flags
 	Open   func(name string) (text string, err error)

@@ -70,6 +70,9 @@ func (c *Choice) types(in Input) error {
 		return nil
 	}
 	known := make(map[string]bool)
+	for _, f := range in.Types {
+		known[f] = true
+	}
 	for _, n := range in.Nodes {
 		for _, f := range n.Features {
 			known[f] = true

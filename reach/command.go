@@ -19,12 +19,13 @@ import (
 // kubectl exec -i, docker exec -i. Its fields must not change after the first Dial.
 type Command struct {
 	Self     Self
-	Template []string                // -launcher-exec, split into words: a program, or words with %h
-	Args     []string                // -launcher-args, already split; before ours
-	Place    func(host string) Place // what else is known of a host; nil: nothing
-	Timeout  time.Duration           // how long nothing may move before the helper speaks; 0: 10 s
-	Retries  int                     // attempts where a server is busy; 0: 4
-	Fanout   int                     // programs in the set-up phase at once; 0: 64
+	Template []string                 // -launcher-exec, split into words: a program, or words with %h
+	Args     []string                 // -launcher-args, already split; before ours
+	Place    func(host string) Place  // what else is known of a host; nil: nothing
+	Helper   func(host string) string // as in SSH
+	Timeout  time.Duration            // how long nothing may move before the helper speaks; 0: 10 s
+	Retries  int                      // attempts where a server is busy; 0: 4
+	Fanout   int                      // programs in the set-up phase at once; 0: 64
 	Log      zerolog.Logger
 
 	gate gate
@@ -83,7 +84,7 @@ func (c *Command) attempt(ctx context.Context, host string, argv []string, timeo
 		}
 		return nil, e
 	}
-	return c.Self.deliver(ctx, host, p, timeout)
+	return c.Self.on(host, c.Helper).deliver(ctx, host, p, timeout)
 }
 
 // cause is the innermost error: the system's own word.

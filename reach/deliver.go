@@ -211,6 +211,10 @@ func (d *delivery) refused(line string) error {
 		e := d.fail("deliver", KindMachine, "the node is %s, this mpiexec is for %s %s", text, goos, goarch)
 		e.Remedy = "start from a host of the same kind"
 		return e
+	case code == "told":
+		e := d.fail("deliver", KindMissing, "%s: %s", d.self.told, text)
+		e.Remedy = "correct the path, or take it out of the host file: mpiexec sends itself"
+		return e
 	case code == "store" && strings.Contains(text, "noexec"):
 		e := d.fail("deliver", KindNoexec, "no folder of the node lets a program be executed: %s", text)
 		e.Remedy = "set XDG_CACHE_HOME there to one that does, or install mpiexec under the same path"

@@ -3,7 +3,7 @@
 # runs it. Everything said begins with byte 0x1e (octal 036):
 #
 #	need FOLDER      send the program: @SIZE@ bytes, no more
-#	run WHERE        the program is started now; shared, cache or sent
+#	run WHERE        the program is started now; shared, cache, sent or told
 #	fail CODE TEXT   it cannot be
 #
 # For dash, bash, busybox ash, ksh and mksh. It is one compound command: the shell
@@ -38,13 +38,32 @@ _rs_cached() {
 # build ID into its first 4096 bytes, where there are few line ends.
 _rs_shared() {
 	[ -f @PATH@ ] && [ -x @PATH@ ] || return 1
-	ls -ldn @PARTS@ 2>/dev/null | _rs_safe || return 1
+	ls -ldn @PARTS@ 2>/dev/null | _rs_safe && _rs_built @PATH@
+}
+
+_rs_built() {
 	_rs_n=0
 	while [ $_rs_n -lt @LINE@ ] && IFS= read -r _rs_x; do
 		case $_rs_x in *@BUILD@*) return 0 ;; esac
 		_rs_n=$((_rs_n + 1))
-	done <@PATH@
+	done <"$1"
 	return 1
+}
+
+# The program that the user has named for this node (path= in a host file), who may trust
+# whom he likes. Nothing else is looked for, and nothing sent.
+_rs_told() {
+	_rs_m=
+	if [ ! -f @TOLD@ ]; then
+		_rs_m='there is no such file'
+	elif [ ! -x @TOLD@ ]; then
+		_rs_m='it cannot be executed'
+	elif ! _rs_built @TOLD@; then
+		_rs_m='it is not the same build as this mpiexec'
+	fi
+	[ "$_rs_m" ] || _rs_run told @TOLD@
+	_rs_say fail told "$_rs_m"
+	exit 1
 }
 
 # Reads ls -ldn of a file and of all folders above it: mode, links, owner. In a
@@ -134,7 +153,7 @@ else
 	_rs_x=$(uname -s -m)
 fi
 case $_rs_x in
-@MACHINE@) _rs_find ;;
+@MACHINE@) @FIND@ ;;
 # The shell lives on, and takes the same command for another program, if there is one.
 *) _rs_say fail machine "$_rs_x" ;;
 esac

@@ -3,6 +3,7 @@ package reach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -147,6 +148,57 @@ func TestForeignProgramAtSharedPath(t *testing.T) {
 				t.Error("the foreign program was run")
 			}
 		})
+	}
+}
+
+// A program that the user has named is the one that runs, wherever it is and whoever could
+// change it, or nothing is.
+func TestToldPath(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		s := installed(t, n.home)
+		if err := os.Chmod(n.home, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		file := s.Path
+		s.Path = "" // it is not where ours is
+		echoes(t, n.reach(t, s.At(file), "told"))
+		for name, c := range map[string]struct {
+			text string
+			mode os.FileMode
+			why  string
+		}{
+			"none":    {"", 0, "there is no such file"},
+			"text":    {"#!/bin/sh\n: >\"${0%/*}/trapped\"\n", 0o755, otherBuild},
+			"no mode": {"x", 0o644, "it cannot be executed"},
+		} {
+			file := filepath.Join(n.home, name)
+			if c.mode != 0 {
+				if err := os.WriteFile(file, []byte(c.text), c.mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var e *Error
+			_, err := n.dial(t, s.At(file))
+			if !errors.As(err, &e) || e.Kind != KindMissing || e.Why != file+": "+c.why || e.Remedy == "" {
+				t.Errorf("%s: %v, want %s", name, err, c.why)
+			}
+		}
+		for _, name := range []string{"trapped", ".cache"} {
+			if _, err := os.Stat(filepath.Join(n.home, name)); err == nil {
+				t.Errorf("there is %s now", name)
+			}
+		}
+	})
+}
+
+// Same knows this program by its build, whatever its name.
+func TestSame(t *testing.T) {
+	s := installed(t, t.TempDir())
+	for file, want := range map[string]string{s.Path: "", "/bin/sh": otherBuild, "/nowhere": "no such file or directory"} {
+		err := s.Same(file)
+		if got := fmt.Sprint(err); got != want && (want != "" || err != nil) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func (s Self) For(uname string) (Self, error) {
 		if err != nil {
 			return Self{}, err
 		}
-		other.goos, other.goarch, other.folders = goos, goarch, s.folders
+		other.goos, other.goarch, other.folders, other.told = goos, goarch, s.folders, s.told
 		return other, nil
 	}
 	return Self{}, missing

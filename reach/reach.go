@@ -16,7 +16,7 @@ login shell. It is sent one compound command (deliver.sh), and answers:
 	   | script -------------------------------->
 	   | <----------------------------- need DIR   no program of this build here
 	   | the program, Self.Size bytes ---------->  once per need
-	   | <--------------------------- run WHERE   shared, cache or sent; or fail
+	   | <--------------------------- run WHERE   shared, cache, sent or told; or fail
 	   |                                          (another machine: once more, machine.go)
 	   | <------------------------ first byte of the helper
 	   | <===================================>    the helper's own stream
@@ -34,7 +34,7 @@ as a child of mpiexec.
 What Dial returns is a *Conn. Beside the stream it tells, in methods that an
 interface of the caller can name:
 
-	Way() string           child, shared, cache or sent
+	Way() string           child, shared, cache, sent or told
 	Why() string           why the stream ended, after Read or Write failed
 	Silence() (duration)   how long the link may be dead; 0: unknown
 	LocalAddr() net.Addr   our end of the TCP connection; nil if there is none
@@ -104,7 +104,7 @@ func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 func (c *Conn) Close() error { return c.link.Close() }
 
 // Way is how the helper was reached: child, or from where the node has the program:
-// shared, cache or sent.
+// shared, cache or sent, or told if the user has named the place.
 func (c *Conn) Way() string { return c.way }
 
 // Noise is what the login shell printed before it ran what it was told to.

@@ -22,7 +22,13 @@ func (s Self) script(tag string) string {
 	if len(parts) == 0 || s.line == 0 {
 		file, parts = "", nil
 	}
+	find := "_rs_find"
+	if s.told != "" {
+		find = "_rs_told"
+	}
 	fill := strings.NewReplacer(
+		"@FIND@", find,
+		"@TOLD@", quote(s.told),
 		"@BUILD@", s.Build,
 		"@SIZE@", strconv.FormatInt(s.Size, 10),
 		"@TAG@", tag,

@@ -23,7 +23,37 @@ type Self struct {
 	line         int      // of Build in the file, counting from 1; 0: not within its head
 	folders      []string // for everybody on a node; nil: /tmp and /dev/shm
 	goos, goarch string   // of the nodes that it is for; empty: as here
+	told         string   // where it is on the node; empty: it is looked for there, or sent
 }
+
+// At is the program for a node where the user has named its path; empty: he has not.
+func (s Self) At(path string) Self {
+	s.told = path
+	return s
+}
+
+// on is At for a host of which somebody may know.
+func (s Self) on(host string, where func(host string) string) Self {
+	if where == nil {
+		return s
+	}
+	return s.At(where(host))
+}
+
+// Same says why a file here is not this program; nil: it is.
+func (s Self) Same(file string) error {
+	other, err := selfOf(file, file)
+	switch {
+	case err != nil:
+		return cause(err)
+	case other.Build != s.Build:
+		return errors.New(otherBuild)
+	}
+	return nil
+}
+
+// otherBuild is what the script says, too.
+const otherBuild = "it is not the same build as this mpiexec"
 
 // headSize is how much of a program is looked at for its build ID. Go's linker puts
 // the note right behind the ELF header, within 4096 bytes (cmd/link/internal/ld,

@@ -17,6 +17,7 @@ type SSH struct {
 	Self    Self
 	Dialer  *sshx.Dialer
 	Resolve func(alias string) (sshx.Target, error)
+	Helper  func(host string) string // path of the program there, if the user named it; may be nil
 }
 
 // Dial connects, logs in and starts the helper. The client paces and tries again
@@ -38,7 +39,7 @@ func (s *SSH) Dial(ctx context.Context, host string) (io.ReadWriteCloser, error)
 		client.Close()
 		return nil, err
 	}
-	conn, err := s.Self.deliver(ctx, host, &sshLink{session, client}, timeout)
+	conn, err := s.Self.on(host, s.Helper).deliver(ctx, host, &sshLink{session, client}, timeout)
 	if err != nil {
 		return nil, err
 	}

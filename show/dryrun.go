@@ -172,7 +172,7 @@ func blind(v View, n job.NodePlan) string {
 // variables tells what the environment of a rank has beside that of its node.
 func variables(v View) string {
 	var b strings.Builder
-	own, taken := sift(v.Request.Base.Set, v.Environ)
+	own, taken := sift(slices.Concat(v.Request.Base.Set, v.Request.Given), v.Environ)
 	if taken > 0 {
 		fmt.Fprintf(&b, "%d taken from this environment\n", taken)
 	}
@@ -185,6 +185,7 @@ func variables(v View) string {
 		}
 	}
 	tell("", v.Request.Base, own)
+	b.WriteString(hostVariables(v.Request.Nodes))
 	for i, app := range v.Request.Apps {
 		who := ""
 		if len(v.Request.Apps) > 1 {
@@ -197,6 +198,25 @@ func variables(v View) string {
 		tell(who, app.Env, own)
 	}
 	return b.String() + wrap(Told)
+}
+
+// hostVariables tells what ranks get on some hosts only (env= of a host file).
+func hostVariables(nodes []job.NodeDef) string {
+	var b strings.Builder
+	names := make(map[string][]string) // by assignment
+	var all []string
+	for _, n := range nodes {
+		for _, assignment := range n.Env {
+			if names[assignment] == nil {
+				all = append(all, assignment)
+			}
+			names[assignment] = append(names[assignment], n.Name)
+		}
+	}
+	for _, assignment := range all {
+		fmt.Fprintf(&b, "on %s: %s\n", hostlist.Fold(names[assignment]), quoted(assignment))
+	}
+	return b.String()
 }
 
 // sift keeps the assignments that are not simply taken from the launcher's environment,

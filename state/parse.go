@@ -94,6 +94,7 @@ type node struct {
 
 	Slots    int    `json:"slots,omitempty"`     // written down for it: host:8
 	MaxSlots int    `json:"max_slots,omitempty"` // HOST-11
+	BindTo   string `json:"bind_to,omitempty"`   // in the place of the job's
 	Identity string `json:"identity,omitempty"`  // of the machine (HOST-8)
 	MemTotal int64  `json:"mem_total,omitempty"` // bytes
 	MemFree  int64  `json:"mem_available,omitempty"`
@@ -255,6 +256,13 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 	if n.Seats < 0 || n.Seats > n.Procs {
 		return job.Node{}, fmt.Errorf("seated is %d of %d procs", n.Seats, n.Procs)
 	}
+	var bind *pin.Binding
+	if n.BindTo != "" {
+		bind = new(pin.Binding)
+		if err := bind.UnmarshalText([]byte(n.BindTo)); err != nil {
+			return job.Node{}, fmt.Errorf("bind_to: %w", err)
+		}
+	}
 	for _, number := range n.CPUMap {
 		if len(topology.Cores) > 0 && !topology.Has(number, n.CountThreads) {
 			return job.Node{}, fmt.Errorf("cpu_map names core %d, which the node lacks", number)
@@ -262,7 +270,7 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 	}
 	result := job.Node{
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
-			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots)},
+			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots), Bind: bind},
 		Use: job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken},
 		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
 			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree}},

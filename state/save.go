@@ -100,6 +100,9 @@ func nodeOf(n job.Node, up bool) node {
 		CountThreads: n.CountThreads, Slots: n.Slots, MaxSlots: n.MaxSlots, Identity: n.Identity,
 		MemTotal: n.Memory.Total, MemFree: n.Memory.Available,
 	}
+	if n.Bind != nil {
+		result.BindTo = n.Bind.Text
+	}
 	for i := range n.Load {
 		if !up || n.Load[i] < 0 {
 			result.Load = append(result.Load, nil)
