@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"io"
-	"slices"
 
 	"remshell/doctor"
 	"remshell/job"
@@ -16,17 +15,8 @@ import (
 // patients finds out whom to examine. Where hosts are named by an option, the words are a
 // program as in any command line, so that --doctor can be added to one that fails.
 func patients(line Line) (Line, error) {
-	if len(line.Sections) > 1 {
+	if len(line.Sections) > 1 || namesHosts(line) {
 		return line, nil
-	}
-	s := &line.Sections[0]
-	for _, g := range slices.Concat(s.given, line.given) {
-		if (g.Name == "host" || g.Name == "hostfile" || g.Name == "nodes") && g.level < environment {
-			return line, nil
-		}
-	}
-	if s.Program != "" { // hosts on the line beat those of a variable
-		s.Host, s.HostFile, line.Job.Nodes = nil, "", ""
 	}
 	return hostsForProgram(line)
 }

@@ -21,10 +21,15 @@ func asksOfJobs(j JobOptions) bool {
 }
 
 // hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
+// They beat those of variables and of the user's configuration.
 func hostsForProgram(line Line) (Line, error) {
 	section := &line.Sections[0]
 	if len(line.Sections) > 1 {
 		return line, &UsageError{"--ps, --queue, --status and --signal start nothing: a lone : has no meaning", "name hosts only"}
+	}
+	if section.Program != "" && !namesHosts(line) {
+		section.Host, section.HostFile = nil, ""
+		line.Job.Nodes, line.Job.RMK, line.Job.Simulate = "", "", 0
 	}
 	words := append([]string{section.Program}, section.Args...)
 	for _, word := range words {
@@ -39,6 +44,13 @@ func hostsForProgram(line Line) (Line, error) {
 	}
 	section.Program, section.Args = "", nil
 	return line, nil
+}
+
+// namesHosts reports whether an option of the line, or of its -configfile, names hosts.
+func namesHosts(line Line) bool {
+	return slices.ContainsFunc(slices.Concat(line.Sections[0].given, line.given), func(g Given) bool {
+		return (g.Name == "host" || slices.Contains(rivalsOf("host"), g.Name)) && g.level < environment
+	})
 }
 
 // tellOfJobs reads the ledgers and tells, or signals a job.

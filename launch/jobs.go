@@ -13,6 +13,7 @@ import (
 func Pages(ctx context.Context, req job.Request, env Env) ([]job.Page, error) {
 	var pages []job.Page
 	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
+		b.saySkipped()
 		read := make(map[*node]job.Page)
 		err := b.ask(ctx, b.fleet.all, func(*node) wire.Message { return &wire.List{Ledger: req.Queue.Ledger} },
 			func(n *node, m wire.Message) bool {
@@ -44,6 +45,7 @@ type Alerted struct {
 func Alert(ctx context.Context, req job.Request, env Env, id job.ID, signal int) ([]Alerted, error) {
 	var results []Alerted
 	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
+		b.saySkipped()
 		return b.ask(ctx, b.fleet.all,
 			func(*node) wire.Message { return &wire.Alert{Ledger: req.Queue.Ledger, Job: id, Number: signal} },
 			func(n *node, m wire.Message) bool {
