@@ -18,7 +18,8 @@ forks.
 
 What is counted is the launching side: the launcher and every process it has started
 where it runs, its children and theirs. Hydra's ssh processes count; sshd and what
-it starts on the hosts do not.
+it starts on the hosts do not. Only the exchange of exchange.go is timed by the ranks
+themselves, with the servers' CPU time.
 
 	go run ./bench [-mpiexec PROGRAM] [-hydra PROGRAM] [-only TEXT]
 
@@ -43,8 +44,8 @@ import (
 func main() {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
-		case meterArg:
-			os.Exit(meter(os.Args[2:]))
+		case meterArg, heardArg:
+			os.Exit(meter(os.Args[2:], os.Args[1] == heardArg))
 		case floorArg:
 			os.Exit(floor(os.Args[2:]))
 		case linesArg:
@@ -94,7 +95,9 @@ func (b *bench) run(ctx context.Context, only string) error {
 		return err
 	}
 	fmt.Print(planTable(rows))
-	if !slices.ContainsFunc(cases(b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) }) {
+	launches := slices.ContainsFunc(cases(b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) })
+	swaps := slices.ContainsFunc(exchangeCases, func(c exchangeCase) bool { return strings.Contains(c.name(), only) })
+	if !launches && !swaps {
 		return nil
 	}
 	return b.compare(ctx, only)
@@ -124,7 +127,14 @@ func (b *bench) compare(ctx context.Context, only string) error {
 		}
 		rows = append(rows, r)
 	}
-	fmt.Print(table(rows), "\n", verdicts(rows), "\nLoad average behind: ", load(), "\n")
+	if len(rows) > 0 {
+		fmt.Print(table(rows), "\n", verdicts(rows))
+	}
+	swaps, err := b.exchanges(ctx, only)
+	if err != nil {
+		return err
+	}
+	fmt.Print(exchangeTable(swaps), "\nLoad average behind: ", load(), "\n")
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,27 +17,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meterArg makes this program a meter.
-const meterArg = "--meter"
+// The words that make this program a meter; the second one tells what was written, too,
+// which must fit into a pipe.
+const (
+	meterArg = "--meter"
+	heardArg = "--meter-heard"
+)
+
+// A run is a command to be metered.
+type run struct {
+	words  []string
+	onHead bool // on the head of the field; else here
+	heard  bool // what it writes is wanted
+}
 
 // A sample is one run of a launcher.
 type sample struct {
 	wall, cpu time.Duration
-	peak      int64 // bytes of memory of its largest process
+	peak      int64  // bytes of memory of its largest process
+	said      string // on standard output, if that was wanted
 }
 
 // strayLimit is how long processes that a launcher leaves behind are waited for; their
 // time belongs to it.
 const strayLimit = 10 * time.Second
 
-// metered runs a command under a meter, on the head of the field or here. Its output
-// is thrown away; what it says on standard error is shown only if it fails.
-func (b *bench) metered(ctx context.Context, onHead bool, words []string) (sample, error) {
+// metered runs a command under a meter. What it says on standard error is shown only if
+// it fails.
+func (b *bench) metered(ctx context.Context, r run) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	args := append([]string{meterArg}, words...)
+	args := append([]string{meterArg}, r.words...)
+	if r.heard {
+		args[0] = heardArg
+	}
 	cmd := exec.CommandContext(ctx, b.self, args...)
-	if onHead {
+	if r.onHead {
 		cmd = b.field.Command(ctx, nil, b.self, args...)
 	}
 	var said bytes.Buffer
@@ -45,31 +61,34 @@ func (b *bench) metered(ctx context.Context, onHead bool, words []string) (sampl
 	var s sample
 	var code int
 	if err == nil {
-		_, err = fmt.Sscan(string(out), &s.wall, &s.cpu, &s.peak, &code)
+		var line string
+		line, s.said, _ = strings.Cut(string(out), "\n")
+		_, err = fmt.Sscan(line, &s.wall, &s.cpu, &s.peak, &code)
 	}
 	if err != nil {
-		return s, fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, said.String())
+		return s, fmt.Errorf("%s: %w\n%s", strings.Join(r.words, " "), err, said.String())
 	}
 	if code != 0 {
-		return s, fmt.Errorf("%s: exit code %d\n%s", strings.Join(words, " "), code, said.String())
+		return s, fmt.Errorf("%s: exit code %d\n%s", strings.Join(r.words, " "), code, said.String())
 	}
 	return s, nil
 }
 
 // meter runs a command and prints its wall time until it ended, the CPU time of it
 // and of all its descendants, also of those that nobody but we waited for, the memory of
-// the largest of them, and its exit code.
-func meter(words []string) int {
-	s, code, err := account(words)
+// the largest of them, and its exit code; and what it wrote, if heard.
+func meter(words []string, heard bool) int {
+	s, code, err := account(words, heard)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	fmt.Println(int64(s.wall), int64(s.cpu), s.peak, code)
+	fmt.Print(s.said)
 	return 0
 }
 
-func account(words []string) (s sample, code int, err error) {
+func account(words []string, heard bool) (s sample, code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return s, 0, fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -78,9 +97,22 @@ func account(words []string) (s sample, code int, err error) {
 		return s, 0, err
 	}
 	defer null.Close()
+	out := null
+	if heard {
+		from, to, err := os.Pipe()
+		if err != nil {
+			return s, 0, err
+		}
+		out = to
+		defer func() {
+			to.Close()
+			text, _ := io.ReadAll(from)
+			s.said = string(text)
+		}()
+	}
 	began := time.Now()
 	pid, err := syscall.ForkExec(words[0], words, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{null.Fd(), null.Fd(), 2},
+		Env: os.Environ(), Files: []uintptr{null.Fd(), out.Fd(), 2},
 	})
 	if err != nil {
 		return s, 0, err

@@ -15,7 +15,7 @@ const metersVar = "BENCH_TEST_METER"
 
 func TestMain(m *testing.M) {
 	if words := os.Getenv(metersVar); words != "" {
-		os.Exit(meter(strings.Split(words, "\n")))
+		os.Exit(meter(strings.Split(words, "\n"), true))
 	}
 	os.Exit(m.Run())
 }
@@ -34,6 +34,7 @@ func meters(t *testing.T, words ...string) (s sample, code int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, s.said, _ = strings.Cut(string(out), "\n")
 	if _, err := fmt.Sscan(string(out), &s.wall, &s.cpu, &s.peak, &code); err != nil {
 		t.Fatalf("%q: %v", out, err)
 	}
@@ -64,5 +65,11 @@ func TestMeterTellsExit(t *testing.T) {
 		if _, code := meters(t, "/bin/sh", "-c", script); code != want {
 			t.Errorf("%s: got %d, want %d", script, code, want)
 		}
+	}
+}
+
+func TestMeterHears(t *testing.T) {
+	if s, _ := meters(t, "/bin/sh", "-c", "echo a b; echo c"); s.said != "a b\nc\n" {
+		t.Errorf("got %q", s.said)
 	}
 }

@@ -83,7 +83,7 @@ func (b *bench) plans(ctx context.Context, cases []planCase) ([]planRow, error) 
 		}
 		r := planRow{planCase: c}
 		for n := range c.rounds() + 1 {
-			s, err := b.metered(ctx, false, []string{b.ours, "--plan", "--cluster-state", name, "-n", strconv.Itoa(c.ranks)})
+			s, err := b.metered(ctx, run{words: []string{b.ours, "--plan", "--cluster-state", name, "-n", strconv.Itoa(c.ranks)}})
 			if err != nil {
 				return nil, err
 			}

@@ -70,7 +70,11 @@ func shown(samples []sample, of func(sample) time.Duration) string {
 	if len(samples) == 0 {
 		return "-"
 	}
-	list := values(samples, of)
+	return least(values(samples, of))
+}
+
+// least is the median of some times with the least of them behind it.
+func least(list []time.Duration) string {
 	return fmt.Sprintf("%s (%s)", ms(median(list)), ms(slices.Min(list)))
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,11 +20,24 @@ import (
 // when all was read that was in there at its end, should a leftover child write on.
 type outlet struct {
 	file      *os.File
+	room      func(fd int) []byte // where the next read goes
 	ownerGone atomic.Bool
+
+	once once // belongs to the goroutine that reads
 
 	mu    sync.Mutex // guards the next two, and that a read and its count are one
 	taken int64      // bytes read so far
 	bound int64      // taken when the owner's last byte is; valid when ownerGone
+}
+
+// A once is one read, in parts that are made for the first one and used again: a get of
+// PMI comes so often that it shall not allocate.
+type once struct {
+	raw      syscall.RawConn
+	try      func(fd uintptr) bool
+	tellIdle bool
+	n        int
+	err      error
 }
 
 // errIdle says that the owner is gone and has said all it had to say.
@@ -35,8 +49,7 @@ func (o *outlet) lastWord() {
 	o.bound = o.taken
 	if raw, err := o.file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) {
-			left, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
-			o.bound += int64(left)
+			o.bound += int64(unread(int(fd)))
 		})
 	}
 	o.mu.Unlock()
@@ -44,25 +57,22 @@ func (o *outlet) lastWord() {
 	o.file.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits
 }
 
-// read reads once, and waits for something to read. room returns where to, given how
-// many bytes are there. When the rank is gone and there is nothing, that is errIdle, if
-// tellIdle asks for it. Without bytes and without an error the file has ended.
-func (o *outlet) read(room func(left int) []byte, tellIdle bool) (n int, err error) {
-	raw, err := o.file.SyscallConn()
-	if err != nil {
-		return 0, err
+// read reads once, and waits for something to read. When the rank is gone and there is
+// nothing, that is errIdle, if tellIdle asks for it. Without bytes and without an error
+// the file has ended.
+func (o *outlet) read(tellIdle bool) (n int, err error) {
+	if o.once.raw == nil {
+		if o.once.raw, err = o.file.SyscallConn(); err != nil {
+			return 0, err
+		}
+		o.once.try = o.try
 	}
+	o.once.tellIdle = tellIdle
 	for {
-		waitErr := raw.Read(func(fd uintptr) bool {
-			n, err = o.take(int(fd), room)
-			if err == unix.EAGAIN && tellIdle && o.ownerGone.Load() {
-				err = errIdle
-			}
-			return err != unix.EAGAIN
-		})
+		waitErr := o.once.raw.Read(o.once.try)
 		switch {
 		case waitErr == nil:
-			return n, err
+			return o.once.n, o.once.err
 		case !errors.Is(waitErr, os.ErrDeadlineExceeded):
 			return 0, waitErr
 		}
@@ -70,15 +80,24 @@ func (o *outlet) read(room func(left int) []byte, tellIdle bool) (n int, err err
 	}
 }
 
-// take reads what is there, and counts it.
-func (o *outlet) take(fd int, room func(left int) []byte) (int, error) {
-	left, _ := unix.IoctlGetInt(fd, unix.TIOCINQ) // FIONREAD
-	buf := room(left)
+// try reads what is there, and counts it. It is false if one has to wait.
+func (o *outlet) try(fd uintptr) bool {
+	buf := o.room(int(fd))
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, buf) })
+	n, err := ignoringEINTR(func() (int, error) { return unix.Read(int(fd), buf) })
 	o.taken += int64(max(n, 0))
-	return n, err
+	o.mu.Unlock()
+	if err == unix.EAGAIN && o.once.tellIdle && o.ownerGone.Load() {
+		err = errIdle
+	}
+	o.once.n, o.once.err = n, err
+	return err != unix.EAGAIN
+}
+
+// unread is how many bytes can be read at once.
+func unread(fd int) int {
+	n, _ := unix.IoctlGetInt(fd, unix.TIOCINQ) // FIONREAD
+	return n
 }
 
 // saidAll reports whether the owner is gone and all it wrote was read.
@@ -106,19 +125,22 @@ func ignoringEINTR(f func() (int, error)) (int, error) {
 type pmiConn struct {
 	outlet
 	answered chan struct{} // closed then
-	told     bool          // of answered; belongs to the reader
+	told     bool          // of answered; belongs to the reader, as buf does
+	buf      []byte
 }
 
 func newPMIConn(file *os.File) *pmiConn {
-	return &pmiConn{outlet: outlet{file: file}, answered: make(chan struct{})}
+	c := &pmiConn{outlet: outlet{file: file}, answered: make(chan struct{})}
+	c.room = func(int) []byte { return c.buf }
+	return c
 }
 
 func (c *pmiConn) Read(buf []byte) (int, error) {
-	room := func(int) []byte { return buf }
-	n, err := c.read(room, !c.told)
+	c.buf = buf
+	n, err := c.read(!c.told)
 	if err == errIdle {
 		c.tell()
-		n, err = c.read(room, false)
+		n, err = c.read(false)
 	}
 	if n <= 0 && err == nil {
 		return 0, io.EOF

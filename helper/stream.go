@@ -18,6 +18,8 @@ type source struct {
 	rank   int
 	stream wire.Stream
 	send   func(wire.Message) error
+	limit  int        // of the next read; belongs to run
+	data   *wire.Data // what it reads
 
 	mu      sync.Mutex // guards the next two
 	credit  int
@@ -32,6 +34,12 @@ func newSource(rank int, stream wire.Stream, file *os.File, window int, send fun
 	s := &source{outlet: outlet{file: file}, rank: rank, stream: stream, send: send,
 		credit: window, drained: make(chan struct{}), ended: make(chan struct{})}
 	s.more.L = &s.mu
+	s.room = func(fd int) []byte {
+		// Only what has something to say needs room. With nothing there, this asks for the
+		// end, or for what has come in between.
+		s.data = wire.Lend(min(max(unread(fd), 256), s.limit, wire.Window))
+		return s.data.Bytes
+	}
 	return s
 }
 
@@ -86,12 +94,9 @@ func (s *source) run() {
 
 // read waits for what there is to read, up to limit bytes. It is nil at the end.
 func (s *source) read(limit int, tellIdle bool) (data *wire.Data, err error) {
-	n, err := s.outlet.read(func(left int) []byte {
-		// Only what has something to say needs room. With nothing there, this asks for the
-		// end, or for what has come in between.
-		data = wire.Lend(min(max(left, 256), limit, wire.Window))
-		return data.Bytes
-	}, tellIdle)
+	s.limit = limit
+	n, err := s.outlet.read(tellIdle)
+	data, s.data = s.data, nil
 	if n <= 0 {
 		return nil, err
 	}

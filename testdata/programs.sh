@@ -1,5 +1,5 @@
 #!/bin/sh
-# programs.sh [DIR]: compile testdata/mpi and testdata/pmi2 into DIR/programs (DIR is build).
+# programs.sh [DIR]: compile testdata/mpi, pmi1 and pmi2 into DIR/programs (DIR is build).
 #
 #	programs/hello           MPICH 3.4.1, unpacked into DIR/mpich341: for runs across hosts
 #	programs/hello.mpich4    this machine's MPICH (Debian 12: 4.0.2): for one host
@@ -8,6 +8,10 @@
 # and the same for the other sources of testdata/mpi. Of testdata/pmi2:
 #
 #	programs/pmi2            Slurm's libpmi2
+#
+# and of testdata/pmi1, which speaks the protocol itself:
+#
+#	programs/exchange        for make bench
 #
 # Compiles only what is older than its source; what needs an MPI or a compiler this
 # machine lacks is left out, with a word.
@@ -50,10 +54,12 @@ for src in "$here"/mpi/*.c; do
 	if command -v mpicc.mpich >/dev/null; then build "$name.mpich4" "$src" mpicc.mpich; fi
 	if command -v mpicc.openmpi >/dev/null; then build "$name.openmpi" "$src" mpicc.openmpi; fi
 done
+libs=
+for src in "$here"/pmi1/*.c; do build "$(basename "$src" .c)" "$src" gcc; done
 libs=-lpmi2
 for src in "$here"/pmi2/*.c; do
 	if [ -e /usr/include/slurm/pmi2.h ]; then build "$(basename "$src" .c)" "$src" gcc; fi
 done
-if [ "$made" = 0 ]; then
+if [ "$made" -le 1 ]; then
 	echo "programs.sh: no MPI to compile with; as root on Debian, $here/install.sh installs one" >&2
 fi
