@@ -22,7 +22,9 @@ func NewInside(sys System) Inside {
 	i := Inside{near, make(chan struct{})}
 	go func() {
 		defer close(i.done)
-		Serve(context.Background(), far, sys)
+		if err := Serve(context.Background(), far, sys); err != nil {
+			far.Fail(err) // of what kept it from saying anything: else it is closed by now
+		}
 	}()
 	return i
 }

@@ -28,9 +28,14 @@ func (j *Joint) Write([]byte) (int, error) { return 0, errNoBytes }
 
 // Close ends both directions. What was sent before can still be received.
 func (j *Joint) Close() error {
-	j.in.close()
-	j.out.close()
+	j.Fail(io.EOF)
 	return nil
+}
+
+// Fail is Close for a reason, which the other end gets in the place of io.EOF.
+func (j *Joint) Fail(why error) {
+	j.in.close(io.EOF)
+	j.out.close(why)
 }
 
 // joint lets NewConn find the Joint in whatever has one embedded.
@@ -40,7 +45,7 @@ func (j *Joint) joint() *Joint { return j }
 type mailbox struct {
 	mu     sync.Mutex // guards the rest
 	queue  []any      // Frame or *Data
-	closed bool
+	ended  error      // nothing more comes, and why; io.EOF: as it should be
 	filled sync.Cond
 }
 
@@ -50,9 +55,11 @@ func newMailbox() *mailbox {
 	return m
 }
 
-func (b *mailbox) close() {
+func (b *mailbox) close(why error) {
 	b.mu.Lock()
-	b.closed = true
+	if b.ended == nil {
+		b.ended = why
+	}
 	b.mu.Unlock()
 	b.filled.Broadcast()
 }
@@ -60,7 +67,7 @@ func (b *mailbox) close() {
 func (b *mailbox) put(x any) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.ended != nil {
 		return ErrClosed
 	}
 	b.queue = append(b.queue, x)
@@ -68,15 +75,15 @@ func (b *mailbox) put(x any) error {
 	return nil
 }
 
-// take waits for all that has gathered; io.EOF when nothing more can come.
+// take waits for all that has gathered; the error is why nothing more can come.
 func (b *mailbox) take(into []any) ([]any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.queue) == 0 && !b.closed {
+	for len(b.queue) == 0 && b.ended == nil {
 		b.filled.Wait()
 	}
 	if len(b.queue) == 0 {
-		return nil, io.EOF
+		return nil, b.ended
 	}
 	taken := b.queue
 	b.queue = into[:0]

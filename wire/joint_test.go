@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"reflect"
@@ -77,5 +78,16 @@ func TestAClosedJoint(t *testing.T) {
 	}
 	if _, err := near.Read(nil); err == nil {
 		t.Error("a Joint has no bytes to read")
+	}
+}
+
+// A helper inside mpiexec that cannot begin has nothing but this to say why.
+func TestAJointTellsWhyItEnded(t *testing.T) {
+	why := errors.New("become a subreaper: invalid argument")
+	near, far := Join()
+	far.Fail(why)
+	far.Close()
+	if _, _, err := NewConn(near).Greet(); !errors.Is(err, why) {
+		t.Errorf("greeted with %v", err)
 	}
 }
