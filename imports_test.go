@@ -13,7 +13,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"hostlist", "pin", "job", "sort", "psi", "plan", "state", "config", "show", "doctor"}
+var pure = []string{"hostlist", "gpu", "pin", "job", "sort", "psi", "plan", "state", "config", "show", "doctor"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -21,6 +21,7 @@ var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys
 // layers are drawn in doc/design.md.
 var lower = map[string][]string{
 	"hostlist":          {},
+	"gpu":               {},
 	"pin":               {},
 	"pin/pintest":       {"pin"},
 	"pmiserver":         {},
@@ -28,20 +29,20 @@ var lower = map[string][]string{
 	"proc":              {},
 	"sshx":              {},
 	"sshx/sshtest":      {},
-	"job":               {"pin"},
+	"job":               {"gpu", "pin"},
 	"ledger":            {"job"},
 	"sort":              {"hostlist", "job"},
 	"psi":               {"hostlist", "job", "sort"},
-	"state":             {"job", "pin", "plan", "psi"},
+	"state":             {"gpu", "job", "pin", "plan", "psi"},
 	"config":            {"hostlist", "job", "sort"},
-	"plan":              {"hostlist", "job", "pin", "sort"},
-	"show":              {"hostlist", "job", "pin", "plan", "sort"},
+	"plan":              {"gpu", "hostlist", "job", "pin", "sort"},
+	"show":              {"gpu", "hostlist", "job", "pin", "plan", "sort"},
 	"doctor":            {"hostlist", "job"},
-	"wire":              {"job", "pin", "pmiserver"},
+	"wire":              {"gpu", "job", "pin", "pmiserver"},
 	"reach":             {"proc", "sshx"},
-	"helper":            {"job", "ledger", "pin", "pmiserver", "proc", "wire"},
-	"launch":            {"hostlist", "job", "pin", "plan", "pmiserver", "pmiserver/pmitest", "wire"},
-	"cli":               {"config", "doctor", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "show", "sort", "sshx", "state"},
+	"helper":            {"gpu", "job", "ledger", "pin", "pmiserver", "proc", "wire"},
+	"launch":            {"gpu", "hostlist", "job", "pin", "plan", "pmiserver", "pmiserver/pmitest", "wire"},
+	"cli":               {"config", "doctor", "gpu", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "show", "sort", "sshx", "state"},
 	"field":             {"sshx/sshtest"},
 	"field/cmd/field":   {"field"},
 	".":                 {"cli"},

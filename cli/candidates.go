@@ -108,6 +108,7 @@ func shares(req *job.Request, in psi.Input, line Line, choice psi.Choice) error 
 			}
 			app.Arch = string(line.Sections[i].Arch)
 		}
+		app.GPUs = int(line.Sections[i].GPUs)
 		given := app.ThreadsFrom != "" && app.ThreadsFrom != "OMP_NUM_THREADS"
 		tellShare(req, app, given)
 	}

@@ -102,4 +102,4 @@ func takeStreams() (streams, error) {
 }
 
 // probeHere looks at this machine.
-func probeHere(sys System) (job.Probe, error) { return helper.Probe(sys.FS) }
+func probeHere(sys System) (job.Probe, error) { return helper.Probe(sys.FS, sys.Environ) }

@@ -22,6 +22,7 @@ func settleLayout(line *Line) error {
 	s.mapping()
 	s.binding()
 	s.width()
+	s.devices()
 	if len(s.errs) > 0 {
 		return atMostTen(s.errs)
 	}

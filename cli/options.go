@@ -58,6 +58,7 @@ type SharedOptions struct {
 	PPN      int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-gppn -N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" more:"0 is no limit." least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
 	TPP      string     `name:"--tpp" default:"1" also:"-gtpp --threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task" arg:"T" topic:"Where ranks run" help:"CPUs for each rank" more:"Without it: PSI_TPP, else OMP_NUM_THREADS, else 1."`
 	NodeType string     `name:"--nodetype" also:"-gnodetype --node-type" arg:"LIST" topic:"" help:"nodes with all these features only" more:"Features are listed in the cluster file, or by type= in a host file. Without it: PSI_HW_TYPE."`
+	GPUs     GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"GPUs for each rank, its own; 0 hides them all" more:"Of NVIDIA, AMD or Intel: CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or ZE_AFFINITY_MASK tells each rank its own, and its CPUs are near them if there is a choice. A host takes as many ranks as it has free GPUs; GPUs that other jobs have by this option are not free, and --overbook does not change that. Without it nothing is set." hint:"write a number; kinds of GPUs have no names here"`
 }
 
 // JobOptions speak of the whole job wherever they stand (scope J).

@@ -100,6 +100,9 @@ func planned(line Line, sys System) state.Outcome {
 	if err := told.apply(&req, "the list"); err != nil {
 		return told.bad(err)
 	}
+	if n := line.Sections[0].GPUs; n != 0 {
+		req.Apps[0].GPUs = int(n)
+	}
 	if program := line.Sections[0].Program; program != "" {
 		req.Apps[0].Argv = []string{program}
 	}

@@ -87,6 +87,9 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 	if err == nil {
 		err = sc.lay(&req, line)
 	}
+	if err == nil {
+		err = entryGPUs(req)
+	}
 	if err == nil && told.by != "" {
 		req.Skip = j.SkipUnreachable // the user wrote these hosts down (SSH-6)
 		err = told.apply(&req, list)

@@ -55,7 +55,11 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcom
 	hosts := unknown(req, snap)
 	if by, dark := blind(req, snap, hosts); dark != nil {
 		failed := unseen(dark)
-		failed.Text = fmt.Sprintf("%s depends on what CPUs %s has, which is not known without a look", by, hostlist.Fold(dark))
+		what := "CPUs"
+		if by == "-gpus-per-proc" {
+			what = "GPUs"
+		}
+		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, what, hostlist.Fold(dark))
 		failed.Way = "add --probe"
 		return state.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}
@@ -84,13 +88,16 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcom
 	return o
 }
 
-// blind lists the candidates whose CPUs decide about the node of a rank, or were written
-// down, and which nobody has seen; by is the option that makes it so.
+// blind lists the candidates whose CPUs or GPUs decide about the node of a rank, or were
+// written down, and which nobody has seen; by is the option that makes it so.
 func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
+	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })
 	switch m := req.Layout.Map; {
 	case arch:
 		by = "-arch"
+	case gpus:
+		by = "-gpus-per-proc"
 	case len(req.Fixed) > 0 && req.Fixed[0].Picks != nil:
 		by = "the rank file"
 	case m.Span || m.Each > 0 && m.Level > pin.ByNode:

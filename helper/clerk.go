@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
@@ -173,7 +174,7 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	claim := m.Claim
 	claim.UID = os.Geteuid() // not the launcher's: the login may be another user's
 	for _, r := range m.Ranks {
-		claim.Ranks = append(claim.Ranks, job.Seat{Rank: m.First + r.Rank, CPUs: r.Held})
+		claim.Ranks = append(claim.Ranks, job.Seat{Rank: m.First + r.Rank, CPUs: r.Held, GPUs: gpu.Addresses(r.GPUs)})
 	}
 	held, err := book.Take(c.ctx, claim, func(others []job.Claim) error { return conflict(m, claim, others) })
 	switch {
@@ -203,7 +204,15 @@ func conflict(m *wire.Prepare, mine job.Claim, others []job.Claim) error {
 		return &takenError{fmt.Sprintf("not idle: job %s runs there", others[0].Job)}
 	case m.Most >= 0 && most+len(mine.Ranks) > m.Most:
 		return &takenError{fmt.Sprintf("%d of at most %d processes running", most, m.Most)}
-	case m.Shares:
+	}
+	for _, r := range mine.Ranks {
+		for _, address := range r.GPUs {
+			if slices.Contains(use.BusyGPUs, address) {
+				return &takenError{"GPU " + address + " was taken by another job"}
+			}
+		}
+	}
+	if m.Shares { // CPUs, no more
 		return nil
 	}
 	busy := make(map[int]bool, len(use.Busy))

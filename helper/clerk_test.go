@@ -150,6 +150,9 @@ func TestConflict(t *testing.T) {
 		}
 		return ranks
 	}
+	card := func(cpu int, address string) []job.Seat {
+		return []job.Seat{{CPUs: []int{cpu}, GPUs: []string{address}}}
+	}
 	two := job.Claim{Job: "b", Ranks: seats(2, 3)}
 	for _, test := range []struct {
 		name   string
@@ -167,6 +170,11 @@ func TestConflict(t *testing.T) {
 		{"a try-out where another is alone", wire.Prepare{Most: -1, Shares: true}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
 		{"room below maxproc", wire.Prepare{Most: 4}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, ""},
 		{"over maxproc", wire.Prepare{Most: 3}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
+		{"a GPU of another", wire.Prepare{Most: -1}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
+			"GPU 0000:07:00.0 was taken by another job"},
+		{"other GPUs", wire.Prepare{Most: -1}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:0f:00.0")}}, ""},
+		{"a try-out with GPUs", wire.Prepare{Most: -1, Shares: true}, job.Claim{Ranks: card(3, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
+			"GPU 0000:07:00.0 was taken by another job"},
 		{"its own outer job", wire.Prepare{Most: -1}, job.Claim{Inside: "b", Ranks: seats(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
 )
@@ -117,6 +118,8 @@ type place struct {
 	allSlots            int          // of the node
 	cpus                []int        // to which the rank is bound; nil: it is not
 	allCPUs             int          // of the node, one more than their highest number
+	gpus                []gpu.GPU    // the rank's own
+	noGPUs              bool         // it is to see none
 }
 
 // variables lists what every rank sees of its place (cli.md section 8, pmi-wire.md
@@ -198,7 +201,7 @@ func oneByOne(cpus []int, of int) string {
 // rankEnv adds a rank's place to its app's environment. What the user set by
 // hand for MPICH's address stays.
 func rankEnv(app []string, p place) []string {
-	env := slices.Clone(app)
+	env := p.devices(app)
 	has := func(name string) bool {
 		return slices.ContainsFunc(app, func(a string) bool { return strings.HasPrefix(a, name+"=") })
 	}
@@ -224,12 +227,40 @@ func rankEnv(app []string, p place) []string {
 	return env
 }
 
+// devices is the environment of an app with what tells a rank its GPUs, if that was asked
+// for. Only words of our own count then: those that come with the node or the launcher are
+// about all GPUs, and what the user has said by hand was refused (package cli).
+func (p place) devices(app []string) []string {
+	if p.gpus == nil && !p.noGPUs {
+		return slices.Clone(app)
+	}
+	tell := gpu.Visible(p.gpus, func(name string) string { return value(app, name) })
+	if p.noGPUs {
+		tell = gpu.Hidden()
+	}
+	v := variables{values: make(map[string]string, len(app))}
+	for _, assignment := range app {
+		v.set(assignment)
+	}
+	v.unset(gpu.Variables)
+	for _, assignment := range tell {
+		v.set(assignment)
+	}
+	return v.list()
+}
+
 // value returns a variable of an environment, "" when it is not there.
 func value(env []string, name string) string {
+	v, _ := lookup(env, name)
+	return v
+}
+
+// lookup is value for variables that may be there and empty.
+func lookup(env []string, name string) (value string, defined bool) {
 	for _, assignment := range slices.Backward(env) {
 		if v, ok := strings.CutPrefix(assignment, name+"="); ok {
-			return v
+			return v, true
 		}
 	}
-	return ""
+	return "", false
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/show"
 )
@@ -118,6 +119,37 @@ func TestValue(t *testing.T) {
 	for name, want := range map[string]string{"A": "3", "AB": "2", "C": "", "D": ""} {
 		if got := value(env, name); got != want {
 			t.Errorf("value %s = %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A rank with GPUs of its own, and one that is to see none, have no word about GPUs from
+// elsewhere; the others have what they had.
+func TestRankEnvOfGPUs(t *testing.T) {
+	app := []string{"A=1", "CUDA_VISIBLE_DEVICES=7", "HIP_VISIBLE_DEVICES=7", "CUDA_DEVICE_ORDER=FASTEST_FIRST", "ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE"}
+	of := func(v gpu.Vendor) []gpu.GPU {
+		return []gpu.GPU{{Vendor: v, Index: 2, Tiles: []int{4, 5}, Address: "0000:07:00.0"}}
+	}
+	for _, test := range []struct {
+		p    place
+		want string
+	}{
+		{place{}, "CUDA_VISIBLE_DEVICES=7 HIP_VISIBLE_DEVICES=7 CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE"},
+		{place{gpus: of(gpu.NVIDIA)}, "CUDA_DEVICE_ORDER=PCI_BUS_ID ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE CUDA_VISIBLE_DEVICES=2"},
+		{place{gpus: of(gpu.AMD)}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE ROCR_VISIBLE_DEVICES=2"},
+		{place{gpus: of(gpu.Intel)}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE ZE_AFFINITY_MASK=2 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"},
+		{place{noGPUs: true}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE CUDA_VISIBLE_DEVICES=-1 ROCR_VISIBLE_DEVICES=-1 ZE_AFFINITY_MASK=-1"},
+	} {
+		var got []string
+		for _, assignment := range rankEnv(app, test.p) {
+			for _, part := range []string{"CUDA_", "ROCR_", "HIP_", "ZE_"} {
+				if strings.HasPrefix(assignment, part) {
+					got = append(got, assignment)
+				}
+			}
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%+v:\n%s\nwant\n%s", test.p.gpus, text, test.want)
 		}
 	}
 }

@@ -431,7 +431,7 @@ func (s *session) grace() time.Duration {
 
 // probe tells what this machine is.
 func (s *session) probe() {
-	probe, err := Probe(s.sys.Root)
+	probe, err := Probe(s.sys.Root, s.sys.Environ)
 	s.cpus = probe.Topology.Numbers()
 	answer := &wire.Node{Probe: probe}
 	if err != nil {

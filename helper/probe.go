@@ -13,14 +13,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
 )
 
 // Probe reads from /proc and /sys what a plan must know of this machine. root is
 // "/". The CPUs that count are those this process may use: its mask and cpuset
-// bound everything (PLACE-5).
-func Probe(root fs.FS) (job.Probe, error) {
+// bound everything (PLACE-5). So do, for GPUs, the variables of environ, which is its own.
+func Probe(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return job.Probe{}, fmt.Errorf("host name: %w", err)
@@ -37,6 +38,7 @@ func Probe(root fs.FS) (job.Probe, error) {
 	if err != nil {
 		return job.Probe{}, err
 	}
+	gpus, barred := gpus(root, environ)
 	return job.Probe{
 		Hostname: host,
 		Arch:     runtime.GOARCH,
@@ -47,7 +49,20 @@ func Probe(root fs.FS) (job.Probe, error) {
 		Memory:   memory(root),
 		Clock:    time.Now(),
 		Model:    model(root),
+		GPUs:     gpus,
+		Barred:   barred,
 	}, nil
+}
+
+// gpus finds the GPUs that ranks may use here, and how many they may not.
+func gpus(root fs.FS, environ []string) (usable []gpu.GPU, barred int) {
+	// access(2) asks the control groups of devices, too, and does not wake a card up as
+	// open(2) would.
+	mayOpen := func(name string) bool { return unix.Access("/"+name, unix.R_OK|unix.W_OK) == nil }
+	found := gpu.Read(root, mayOpen)
+	usable = gpu.Allowed(found.GPUs, func(name string) (string, bool) { return lookup(environ, name) },
+		func(g gpu.GPU) string { return gpu.UUID(root, g) })
+	return usable, found.Barred + len(found.GPUs) - len(usable)
 }
 
 // model tells the type of the CPUs and how many features they have, by the name under

@@ -10,7 +10,7 @@ import (
 func BenchmarkProbe(b *testing.B) {
 	root := Disk("")
 	for b.Loop() {
-		if _, err := Probe(root); err != nil {
+		if _, err := Probe(root, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestProbeOfThisMachine(t *testing.T) {
-	p, err := Probe(Disk(""))
+	p, err := Probe(Disk(""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestProbeOfThisMachine(t *testing.T) {
 		p.Memory.Available <= 0 || p.Memory.Total < p.Memory.Available || time.Since(p.Clock) > time.Minute {
 		t.Errorf("probe %+v", p)
 	}
-	again, err := Probe(os.DirFS("/"))
+	again, err := Probe(os.DirFS("/"), nil)
 	if err != nil || again.Identity != p.Identity {
 		t.Errorf("identity %q, then %q, %v", p.Identity, again.Identity, err)
 	}

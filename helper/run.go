@@ -172,6 +172,7 @@ func (s *session) where(r *rank) place {
 		merge: m.Merge, window: unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)},
 		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
+		gpus: r.plan.GPUs, noGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
 	}
 	if r.visit != nil {
 		at.port, at.id = s.port.listener.Addr().String(), r.id

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"remshell/gpu"
 	"remshell/pin"
 )
 
@@ -118,7 +119,11 @@ type Share struct {
 	ThreadsFrom string   // the flag or variable that said so; empty: none
 	Types       []string // features every node must have
 	Arch        string   // of every node, as in GOARCH; empty: any
+	GPUs        int      // for each rank; 0: nothing was said, NoGPUs: it is to see none
 }
+
+// NoGPUs as Share.GPUs hides those there are.
+const NoGPUs = -1
 
 // An Env says how the environment of a rank differs from that of its helper.
 type Env struct {
@@ -218,13 +223,16 @@ type Use struct {
 	Busy   []int // their CPUs, as far as they are known
 	Taken  bool  // one of them has the node for itself
 	Own    int   // of Procs, those of the job itself, which is to grow
+
+	BusyGPUs []string // the addresses of theirs
 }
 
 // And is what two jobs hold together.
 func (u Use) And(v Use) Use {
 	busy := append(slices.Clone(u.Busy), v.Busy...)
 	slices.Sort(busy)
-	return Use{u.Procs + v.Procs, u.Seated + v.Seated, slices.Compact(busy), u.Taken || v.Taken, u.Own + v.Own}
+	return Use{u.Procs + v.Procs, u.Seated + v.Seated, slices.Compact(busy), u.Taken || v.Taken, u.Own + v.Own,
+		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...)}
 }
 
 // A Claim is what one live job holds of one node, as the node's ledger has it
@@ -248,6 +256,8 @@ type Claim struct {
 type Seat struct {
 	Rank int   `json:"rank"`
 	CPUs []int `json:"cpus"` // kernel numbers, ascending; none: not known
+
+	GPUs []string `json:"gpus,omitempty"` // the addresses of its GPUs
 }
 
 // A Ticket is a place in the queue (placement.md 6.4, tickets).
@@ -282,6 +292,8 @@ type Probe struct {
 	Memory   Memory
 	Clock    time.Time // the node's own, when it was looked at; zero: unknown
 	Model    string    // the type of its CPUs, to be compared with others'; empty: unknown
+	GPUs     []gpu.GPU // that the helper may use
+	Barred   int       // GPUs that it may not
 }
 
 // A Memory is that of a whole node, in bytes. Zero means unknown.
@@ -337,6 +349,8 @@ type RankPlan struct {
 	Mems  []int // the NUMA nodes memory may come from, ascending; nil: not bound
 
 	MemMode pin.MemMode // what they mean; empty: memory comes from them alone
+
+	GPUs []gpu.GPU // its own, of one vendor, in the order of their numbers
 }
 
 // A Note has a code for programs and a sentence for people.

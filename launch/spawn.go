@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/plan"
 	"remshell/wire"
@@ -155,6 +156,7 @@ func (f *fleet) own(n *node) (u job.Use) {
 				u.Seated++
 			}
 			u.Busy = append(u.Busy, r.Held...)
+			u.BusyGPUs = append(u.BusyGPUs, gpu.Addresses(r.GPUs)...)
 		}
 	}
 	return u

@@ -59,6 +59,7 @@ func Use(claims []Claim, without func(Claim) bool) job.Use {
 				u.Seated++
 			}
 			u.Busy = append(u.Busy, seat.CPUs...)
+			u.BusyGPUs = append(u.BusyGPUs, seat.GPUs...)
 		}
 	}
 	slices.Sort(u.Busy)

@@ -15,13 +15,14 @@ import (
 
 // Bounds of what is believed. A claim of 100,000 ranks is some 3 MiB.
 const (
-	maxText   = 4 << 20   // bytes of a file
-	maxCount  = 1<<31 - 1 // ranks and nodes of a job
-	maxCPU    = 1 << 20   // number of a CPU
-	maxNumber = 1 << 62   // number of a ticket
-	maxLine   = 4096      // bytes of a command or summary
-	maxGap    = 1e9       // between numbers of tickets that came about honestly
-	maxFirst  = 1e15      // of the head of an honest queue
+	maxText    = 4 << 20   // bytes of a file
+	maxCount   = 1<<31 - 1 // ranks and nodes of a job
+	maxCPU     = 1 << 20   // number of a CPU
+	maxNumber  = 1 << 62   // number of a ticket
+	maxAddress = 16        // bytes of an address on the PCI bus
+	maxLine    = 4096      // bytes of a command or summary
+	maxGap     = 1e9       // between numbers of tickets that came about honestly
+	maxFirst   = 1e15      // of the head of an honest queue
 )
 
 // The kinds of files, and how their names go on after the prefix.
@@ -125,6 +126,11 @@ func checkClaim(c Claim) error {
 		for _, cpu := range seat.CPUs {
 			if cpu < 0 || cpu >= maxCPU {
 				return fmt.Errorf("rank %d: CPU %d", seat.Rank, cpu)
+			}
+		}
+		for _, address := range seat.GPUs {
+			if len(address) > maxAddress || strings.Trim(address, "0123456789abcdef:.") != "" {
+				return fmt.Errorf("rank %d: GPU %.60q", seat.Rank, address)
 			}
 		}
 	}

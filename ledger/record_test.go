@@ -32,6 +32,24 @@ func TestClaimText(t *testing.T) {
 	}
 }
 
+// A claim of a release that knew no GPUs has none, and one without GPUs reads as it did then.
+func TestClaimsWithAndWithoutGPUs(t *testing.T) {
+	want := sample()
+	text, _ := encode(claimText{"name", want})
+	if strings.Contains(string(text), "gpu") {
+		t.Errorf("%s", text)
+	}
+	if got, err := decodeClaim("name", 1000, text); err != nil || Use([]Claim{got}, nil).BusyGPUs != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	want.Ranks[1].GPUs = []string{"0000:c7:00.0", "10000:01:00.0"}
+	text, _ = encode(claimText{"name", want})
+	got, err := decodeClaim("name", 1000, text)
+	if use := Use([]Claim{got}, nil); err != nil || !reflect.DeepEqual(use.BusyGPUs, want.Ranks[1].GPUs) {
+		t.Errorf("%+v, %v", use, err)
+	}
+}
+
 // Each change makes of a good claim one that nobody believes.
 func TestClaimRefused(t *testing.T) {
 	for what, spoil := range map[string]func(*claimText){
@@ -46,6 +64,8 @@ func TestClaimRefused(t *testing.T) {
 		"rank":     func(c *claimText) { c.Ranks[0].Rank = -1 },
 		"CPU":      func(c *claimText) { c.Ranks[1].CPUs[1] = -1 },
 		"far CPU":  func(c *claimText) { c.Ranks[1].CPUs[1] = maxCPU },
+		"GPU":      func(c *claimText) { c.Ranks[1].GPUs = []string{"../card0"} },
+		"long GPU": func(c *claimText) { c.Ranks[1].GPUs = []string{strings.Repeat("0", maxAddress+1)} },
 	} {
 		c := claimText{"name", sample()}
 		spoil(&c)

@@ -10,7 +10,8 @@ import (
 // Apart makes nodes of their own of the names that are to be kept apart, although they
 // are names of one machine (HOST-8): each has a part of its cores, in the order of the
 // names, and an identity. The names that may be joined have one part together. Where
-// there are fewer cores than parts, all have all of them. Done twice it changes nothing.
+// there are fewer cores than parts, all have all of them; a GPU is never in two parts. Done
+// twice it changes nothing.
 func Apart(nodes []job.Node) {
 	machines := make(map[string][]int)
 	for i, n := range nodes {
@@ -39,7 +40,7 @@ func divide(nodes []job.Node, same []int) {
 		}
 		parts++
 	}
-	cores := nodes[same[0]].Topology.Cores
+	cores, gpus := nodes[same[0]].Topology.Cores, nodes[same[0]].GPUs
 	for k, i := range same {
 		n := &nodes[i]
 		if n.Apart {
@@ -49,5 +50,6 @@ func divide(nodes []job.Node, same []int) {
 			from, to := part[k]*len(cores)/parts, (part[k]+1)*len(cores)/parts
 			n.Topology = pin.Topology{Cores: slices.Clone(cores[from:to])}
 		}
+		n.GPUs = slices.Clone(gpus[part[k]*len(gpus)/parts : (part[k]+1)*len(gpus)/parts])
 	}
 }

@@ -11,26 +11,41 @@ import (
 // that do not take the user's map.
 func (s *seating) bind(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
-		i := s.seats[plans[k].Ranks[0].Rank].site
-		if s.picked() {
-			s.seatPicked(i, plans[k].Ranks)
-			continue
-		}
-		n := &s.sites[i]
-		cpuMap, note := s.mapOf(n)
+		note, failed := s.bindNode(s.seats[plans[k].Ranks[0].Rank].site, plans[k].Ranks)
 		if note.Code != "" {
 			notes = append(notes, note)
 		}
-		if s.layer != nil {
-			if failed := s.bindTakes(i, plans[k].Ranks); failed != nil {
-				return notes, failed
-			}
-			continue
+		if failed != nil {
+			return notes, failed
 		}
-		slots := pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
-		s.seatRanks(n, plans[k].Ranks, slots)
 	}
 	return notes, nil
+}
+
+// bindNode does so on one node.
+func (s *seating) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
+	n := &s.sites[i]
+	if s.picked() {
+		s.seatPicked(i, ranks)
+		s.equip(n, ranks)
+		return note, nil
+	}
+	cpuMap, note := s.mapOf(n)
+	if s.layer != nil {
+		failed = s.bindTakes(i, ranks)
+		s.equip(n, ranks)
+		return note, failed
+	}
+	slots := pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
+	mapped := len(s.req.Map) > 0 && note.Code == "" // by the user, who means this order
+	shared := s.over || s.demand(ranks) > len(pin.Free(slots, n.busy))
+	if s.demandGPUs(ranks) > 0 && !mapped && !shared {
+		s.seatNear(n, ranks, slots)
+		return note, nil
+	}
+	s.seatRanks(n, ranks, slots)
+	s.equip(n, ranks)
+	return note, nil
 }
 
 // mapOf is the CPU map that holds on a node: the user's if it applies (7.3).

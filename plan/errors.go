@@ -19,6 +19,8 @@ type Error struct {
 	Free      int        // ranks there is room for
 	Rejected  []job.Note // the nodes that cannot be used now
 
+	alone bool // the text tells of all rejected nodes
+
 	At *hostlist.SyntaxError // where the request says so; nil: nowhere in particular
 }
 
@@ -53,6 +55,7 @@ const (
 	Limits    = "limit-reached"
 	QueueBusy = "queue-busy"
 	BadSort   = "bad-sort"
+	NoGPU     = "not-enough-gpus"
 
 	Overbook    = "overbooked"
 	SameNode    = "same-node"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
 )
@@ -15,7 +16,8 @@ type site struct {
 	source int      // index into Snapshot.Nodes; -1: no probe
 	names  []string // its own, and those joined to it (HOST-8)
 	busy   pin.Busy
-	free   int // F: slots that nobody has
+	free   int       // F: slots that nobody has
+	gpus   []gpu.GPU // that nobody has
 }
 
 // gather joins the candidates with what their probes found, and turns that are two
@@ -96,6 +98,7 @@ func (s *site) count() {
 		}
 	}
 	s.free = max(0, size-max(len(s.busy), s.Own)) // there may be more slots than CPUs
+	s.gpus = s.offered()
 }
 
 // turnsOf are the turns as sites. A name that was joined to another has none.
@@ -143,6 +146,7 @@ func distinct(turns []int, sites int) []int {
 func (s site) ideal() site {
 	s.Down, s.Use, s.busy = "", job.Use{}, nil
 	s.free = s.Size()
+	s.gpus = s.offered()
 	return s
 }
 

@@ -21,6 +21,7 @@ type seating struct {
 
 	at    int    // the turn at which the walk goes on
 	free  []int  // slots left, by site
+	gpus  []int  // GPUs left, by site
 	mine  []int  // ranks of this job, by site
 	seats []seat // by rank
 	over  bool   // ranks share CPUs
@@ -33,9 +34,9 @@ type seating struct {
 }
 
 func newSeating(req job.Request, sites []site, of, order []int) *seating {
-	s := &seating{req: req, sites: sites, of: of, order: order, free: make([]int, len(sites)), mine: make([]int, len(sites))}
+	s := &seating{req: req, sites: sites, of: of, order: order, free: make([]int, len(sites)), gpus: make([]int, len(sites)), mine: make([]int, len(sites))}
 	for i := range sites {
-		s.free[i] = sites[i].free
+		s.free[i], s.gpus[i] = sites[i].free, len(sites[i].gpus)
 	}
 	for _, app := range req.Apps {
 		s.widest = max(s.widest, app.Threads, 1)
@@ -63,6 +64,9 @@ func (s *seating) all(usable [][]bool) *Error {
 func (s *seating) part(a int, usable []bool) *Error {
 	area := s.area(s.req.Apps[a], usable)
 	if len(area.sites) == 0 {
+		if failed := s.without(s.req.Apps[a]); failed != nil {
+			return failed
+		}
 		return nowhere(s.req.Apps[a], len(s.req.Apps) == 1)
 	}
 	n := s.wanted(area)
@@ -92,6 +96,9 @@ func (s *seating) part(a int, usable []bool) *Error {
 func (s *seating) quota(a *area, n int) ([]int, *Error) {
 	if n <= a.unused() {
 		return a.room, nil
+	}
+	if failed := s.fewGPUs(a, n); failed != nil {
+		return nil, failed
 	}
 	if s.req.Forbid || !s.req.Overbook && !s.req.Nameless {
 		return nil, s.mapped(a, n, s.shortfall(a, n))
@@ -147,8 +154,8 @@ func (s *seating) roomIn(i int, a *area) int {
 	return room
 }
 
-// limit is what maxproc, max_slots and ppn leave of a site, min(M-P, ppn) in 5.1, and
-// which of them that is.
+// limit is what maxproc, max_slots, ppn and GPUs leave of a site, min(M-P, ppn) in 5.1,
+// and which of them that is.
 func (s *seating) limit(i int, app job.App) (limit int, by string) {
 	n, limit := &s.sites[i], math.MaxInt
 	tighten := func(most int, name string) {
@@ -164,6 +171,9 @@ func (s *seating) limit(i int, app job.App) (limit int, by string) {
 	}
 	if app.PerNode > 0 {
 		tighten(app.PerNode, "-ppn")
+	}
+	if want := wantedGPUs(app); want > 0 {
+		tighten(s.gpus[i]/want, option(want))
 	}
 	return limit, by
 }
@@ -263,6 +273,7 @@ func (s *seating) put(app, i, ranks int) {
 	}
 	s.mine[i] += ranks
 	s.free[i] -= ranks * max(1, s.req.Apps[app].Threads)
+	s.gpus[i] -= ranks * wantedGPUs(s.req.Apps[app])
 }
 
 // sit seats one rank, which has its slots.
@@ -270,6 +281,7 @@ func (s *seating) sit(app, i int) {
 	s.seats = append(s.seats, seat{i, app})
 	s.mine[i]++
 	s.free[i] -= max(1, s.req.Apps[app].Threads)
+	s.gpus[i] -= wantedGPUs(s.req.Apps[app])
 }
 
 // places is the site of every rank.

@@ -31,7 +31,9 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	order := sort.Turns(nodesOf(sites), remaining(turns, usable), mode)
 	s := newSeating(req, sites, of, order)
 	if failed := decide(req, snap, s.all(usable), func() bool { return hopeless(req, sites, turns, of) }); failed != nil {
-		failed.Rejected = rejected
+		if !failed.alone {
+			failed.Rejected = rejected
+		}
 		return p, failed
 	}
 	p.Size = len(s.seats)

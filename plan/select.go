@@ -18,13 +18,14 @@ type wish struct {
 	exclusive bool
 	tryOut    bool // sharing CPUs is no fault (PLACE-4)
 	layout    pin.Layout
+	gpus      int // for each rank
 }
 
 func wishOf(req job.Request, app job.App) wish {
 	if len(req.Fixed) > 0 && req.Fixed[0].Picks != nil {
 		app.Threads = 1 // the CPUs that were written down count
 	}
-	return wish{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid, req.Layout}
+	return wish{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid, req.Layout, wantedGPUs(app)}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
@@ -66,6 +67,7 @@ var probed = []check{
 		same := w.arch == "" || s.Arch == "" || s.Arch == w.arch
 		return unless(same, "its architecture is "+s.Arch)
 	}},
+	wantsGPUs,
 	{"exclusive-by-other", func(s *site, w *wish) string {
 		return unless(!s.Taken, "used exclusively by another job")
 	}},
@@ -99,6 +101,7 @@ var probed = []check{
 		}
 		return detail
 	}},
+	findsGPUs,
 }
 
 // unless returns a reason that holds when all is not well.

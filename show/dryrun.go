@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/gpu"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/plan"
@@ -131,6 +132,9 @@ func parts(v View) string {
 		if app.ThreadsFrom != "" {
 			need += " by " + app.ThreadsFrom
 		}
+		if app.GPUs > 0 {
+			need += ", " + counted(app.GPUs, "GPU") + " each"
+		}
 		lines.add(text, need+on)
 		on = ""
 	}
@@ -197,7 +201,28 @@ func variables(v View) string {
 		}
 		tell(who, app.Env, own)
 	}
-	return b.String() + wrap(Told)
+	return b.String() + wrap(append(slices.Clone(Told), devices(v)...))
+}
+
+// devices lists the variables by which ranks of the plan are told their GPUs, or that there
+// is none.
+func devices(v View) []string {
+	var names []string
+	tell := func(assignments []string) {
+		for _, assignment := range assignments {
+			if name, _, _ := strings.Cut(assignment, "="); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, n := range v.Plan.Nodes {
+		for _, r := range n.Ranks {
+			if tell(gpu.Visible(r.GPUs, func(string) string { return "" })); v.Request.Apps[r.App].GPUs == job.NoGPUs {
+				tell(gpu.Hidden())
+			}
+		}
+	}
+	return names
 }
 
 // hostVariables tells what ranks get on some hosts only (env= of a host file).

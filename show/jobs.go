@@ -42,6 +42,8 @@ type liveNode struct {
 	Node  string `json:"node"`
 	Ranks []int  `json:"ranks"`
 	CPUs  []int  `json:"cpus"` // all that the ranks hold, ascending
+
+	GPUs []string `json:"gpus,omitempty"` // their addresses
 }
 
 // A waiter is a request in the queue, as programs read it.
@@ -102,6 +104,7 @@ func (j *liveJob) add(c job.Claim) {
 	for _, seat := range c.Ranks {
 		n.Ranks = append(n.Ranks, seat.Rank)
 		n.CPUs = append(n.CPUs, seat.CPUs...)
+		n.GPUs = append(n.GPUs, seat.GPUs...)
 	}
 	slices.Sort(n.Ranks)
 	slices.Sort(n.CPUs)
@@ -197,13 +200,24 @@ func (j *liveJob) status(l Ledger) string {
 		user(j.User, j.UID), l.age(j.Since), j.Since.Format(time.RFC3339), j.From, j.Command)
 	t := table{indent: "  "}
 	for _, n := range j.Nodes {
-		t.add(n.Node, labelled("rank", n.Ranks), labelled("CPU", n.CPUs))
+		t.add(n.Node, labelled("rank", n.Ranks), labelled("CPU", n.CPUs), addresses(n.GPUs))
 	}
 	b.WriteString(t.String())
 	if j.Missing > 0 {
 		fmt.Fprintf(&b, "  and %s, not asked\n", counted(j.Missing, "more node"))
 	}
 	return b.String()
+}
+
+// addresses names GPUs.
+func addresses(gpus []string) string {
+	switch len(gpus) {
+	case 0:
+		return ""
+	case 1:
+		return "GPU " + gpus[0]
+	}
+	return "GPUs " + strings.Join(gpus, " ")
 }
 
 func (j *liveJob) traits() string {

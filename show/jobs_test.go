@@ -80,7 +80,7 @@ func TestJobsForPrograms(t *testing.T) {
 	if err := json.Unmarshal([]byte(l.JSON("")), &got); err != nil || len(got.Jobs) != 2 || len(got.Waiting) != 2 {
 		t.Fatalf("%v, %+v", err, got)
 	}
-	want := []liveNode{{"n1", []int{0, 1}, []int{0, 4}}, {"n2", []int{2, 3}, []int{1, 2}}}
+	want := []liveNode{{"n1", []int{0, 1}, []int{0, 4}, nil}, {"n2", []int{2, 3}, []int{1, 2}, nil}}
 	if j := got.Jobs[0]; !reflect.DeepEqual(j.Nodes, want) || j.Missing != 1 || j.Ranks != 5 {
 		t.Errorf("%+v", j)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/gpu"
 	"remshell/hostlist"
 	"remshell/job"
 )
@@ -99,13 +100,15 @@ func newPlaces(n job.Node) places {
 	return p
 }
 
-// of tells package, memory node, cores and CPUs of a rank, and where its memory is from.
+// of tells package, memory node, cores, CPUs and GPUs of a rank, and where its memory is
+// from.
 func (p places) of(r job.RankPlan) []string {
+	gpus := labelled("GPU", indices(r.GPUs))
 	switch {
 	case len(p.core) == 0:
-		return []string{"", "", "", "CPUs unknown", ""}
+		return []string{"", "", "", "CPUs unknown", "", gpus}
 	case r.CPUs == nil:
-		return []string{"", "", "", "not bound", strayMemory(r.Mems, nil)}
+		return []string{"", "", "", "not bound", strayMemory(r.Mems, nil), gpus}
 	}
 	var packages, memory, cores []int
 	for _, cpu := range r.CPUs {
@@ -113,7 +116,15 @@ func (p places) of(r job.RankPlan) []string {
 		core := p.node.Topology.Cores[number]
 		packages, memory, cores = append(packages, core.Package), append(memory, core.NUMA), append(cores, number)
 	}
-	return []string{labelled("package", set(packages)), labelled("NUMA", set(memory)), labelled("core", set(cores)), labelled("CPU", r.CPUs), strayMemory(r.Mems, set(memory))}
+	return []string{labelled("package", set(packages)), labelled("NUMA", set(memory)), labelled("core", set(cores)), labelled("CPU", r.CPUs), strayMemory(r.Mems, set(memory)), gpus}
+}
+
+// indices are the numbers of GPUs.
+func indices(gpus []gpu.GPU) (numbers []int) {
+	for _, g := range gpus {
+		numbers = append(numbers, g.Index)
+	}
+	return numbers
 }
 
 // strayMemory tells where the memory of a rank comes from, if not from where its cores

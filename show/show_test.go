@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin/pintest"
 	"remshell/plan"
@@ -63,6 +64,26 @@ func TestTopology(t *testing.T) {
 	}
 	nodes = append(nodes, captured(t, 90, "cut", "xeon-32", "0-3,17,24-31"), job.Node{NodeDef: job.NodeDef{Name: "gone"}})
 	golden(t, "topology", Topology(nodes))
+}
+
+// with gives a node the GPUs of another capture.
+func with(t *testing.T, n job.Node, capture string) job.Node {
+	found := gpu.Read(pintest.Root(t, "../testdata/nodes", capture), func(name string) bool { return name != "dev/nvidia7" })
+	n.GPUs, n.Barred = found.GPUs, found.Barred
+	return n
+}
+
+// GPUs are told of nodes and of ranks.
+func TestGPUs(t *testing.T) {
+	xeon := captured(t, 0, "g1", "xeon-32", "")
+	golden(t, "topology-gpus", Topology([]job.Node{xeon, with(t, xeon, "gpu-dgx-8"), with(t, xeon, "gpu-amd-4"), with(t, xeon, "gpu-vm-2")}))
+	equipped := func(v *View) {
+		v.Request.Apps[0].N, v.Request.Apps[0].GPUs = 7, 1
+		v.Request.Apps[1].GPUs = 2
+		v.Snapshot.Nodes[0] = with(t, v.Snapshot.Nodes[0], "gpu-dgx-8")
+		v.Snapshot.Nodes[1] = with(t, v.Snapshot.Nodes[1], "gpu-amd-4")
+	}
+	golden(t, "dryrun-gpus", DryRun(view(t, equipped)))
 }
 
 // view plans a job on two Xeons and the virtual machine.

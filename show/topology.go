@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/gpu"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
@@ -18,6 +19,7 @@ import (
 //	  package 0  NUMA 0  cores 0-7   CPUs 0-7,16-23   L3 0  L2 for each core  [##/##/##/##/../##/##/##]
 //	  package 1  NUMA 1  cores 8-15  CPUs 8-15,24-31  L3 1  L2 for each core  [##/##/##/##/##/##/##/##]
 //	  not allowed: CPUs 4,20
+//	  GPUs 0-1  nvidia  NUMA 0  0000:07:00.0 0000:0f:00.0
 //
 // In the brackets is a character for each thread, "#" if it may be used, with a "/"
 // between cores and a "|" between those of different L3.
@@ -63,6 +65,8 @@ func kinds(nodes []job.Node) [][]job.Node {
 func alike(a, b job.Node) bool {
 	return a.Arch == b.Arch && slices.EqualFunc(a.Topology.Cores, b.Topology.Cores, func(a, b pin.Core) bool {
 		return a.Place == b.Place && slices.Equal(a.CPUs, b.CPUs) && slices.Equal(a.Shut, b.Shut)
+	}) && a.Barred == b.Barred && slices.EqualFunc(a.GPUs, b.GPUs, func(a, b gpu.GPU) bool {
+		return a.Vendor == b.Vendor && a.Index == b.Index && a.NUMA == b.NUMA && a.Address == b.Address
 	})
 }
 
@@ -91,6 +95,31 @@ func draw(b *strings.Builder, kind []job.Node) {
 	if len(shut) > 0 {
 		fmt.Fprintf(b, "  not allowed: %s\n", labelled("CPU", set(shut)))
 	}
+	b.WriteString(graphics(kind[0].Probe))
+}
+
+// graphics tells the GPUs, those of one vendor and memory node on a line.
+func graphics(p job.Probe) string {
+	lines := table{indent: "  "}
+	seen := make([]bool, len(p.GPUs))
+	for i, g := range p.GPUs {
+		var numbers []int
+		var addresses []string
+		for k, other := range p.GPUs {
+			if !seen[k] && k >= i && other.Vendor == g.Vendor && other.NUMA == g.NUMA {
+				seen[k] = true
+				numbers, addresses = append(numbers, other.Index), append(addresses, other.Address)
+			}
+		}
+		if numbers != nil {
+			lines.add(labelled("GPU", numbers), string(g.Vendor), labelled("NUMA", set([]int{g.NUMA})), strings.Join(addresses, " "))
+		}
+	}
+	text := lines.String()
+	if p.Barred > 0 {
+		text += fmt.Sprintf("  not allowed: %s\n", counted(p.Barred, "GPU"))
+	}
+	return text
 }
 
 func known(n int, noun string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/psi"
@@ -33,6 +34,7 @@ type file struct {
 	RankBy string `json:"rank_by,omitempty"`
 	BindTo string `json:"bind_to,omitempty"`
 	Memory string `json:"membind,omitempty"`
+	GPUs   *int   `json:"gpus_per_proc,omitempty"` // 0: none is to be seen
 }
 
 // A spot is the place of a rank; no CPUs: the next ones that are free.
@@ -98,6 +100,10 @@ type node struct {
 	Identity string `json:"identity,omitempty"`  // of the machine (HOST-8)
 	MemTotal int64  `json:"mem_total,omitempty"` // bytes
 	MemFree  int64  `json:"mem_available,omitempty"`
+
+	GPUs     []gpu.GPU `json:"gpus,omitempty"` // that may be used
+	Barred   int       `json:"barred_gpus,omitempty"`
+	BusyGPUs []string  `json:"busy_gpus,omitempty"` // addresses of those that live jobs have
 }
 
 // Parse reads a cluster state. The error is a *psi.Error.
@@ -119,6 +125,15 @@ func Parse(data []byte) (*State, error) {
 	}
 	if f.Config.Sort != nil {
 		s.Sort = *f.Config.Sort
+	}
+	switch {
+	case f.GPUs == nil:
+	case *f.GPUs < 0:
+		return nil, bad("gpus_per_proc is negative")
+	case *f.GPUs == 0:
+		s.GPUs = job.NoGPUs
+	default:
+		s.GPUs = *f.GPUs
 	}
 	if f.Ahead < 0 {
 		return nil, bad("queue_ahead is negative")
@@ -263,6 +278,9 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 			return job.Node{}, fmt.Errorf("bind_to: %w", err)
 		}
 	}
+	if err := checkGPUs(n.GPUs); err != nil {
+		return job.Node{}, err
+	}
 	for _, number := range n.CPUMap {
 		if len(topology.Cores) > 0 && !topology.Has(number, n.CountThreads) {
 			return job.Node{}, fmt.Errorf("cpu_map names core %d, which the node lacks", number)
@@ -271,9 +289,9 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 	result := job.Node{
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
 			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots), Bind: bind},
-		Use: job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken},
+		Use: job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken, BusyGPUs: n.BusyGPUs},
 		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
-			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree}},
+			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree}, GPUs: n.GPUs, Barred: n.Barred},
 	}
 	if !yes(n.Up) {
 		result.Down = "no answer to the probe"
@@ -284,6 +302,21 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 		}
 	}
 	return result, nil
+}
+
+// checkGPUs refuses GPUs that cannot be told apart, or of vendors we know no variable of.
+func checkGPUs(gpus []gpu.GPU) error {
+	seen := make(map[string]bool)
+	for _, g := range gpus {
+		if !g.Vendor.Known() {
+			return fmt.Errorf("vendor %q of a GPU is not nvidia, amd or intel", g.Vendor)
+		}
+		if g.Address == "" || seen[g.Address] || g.Index < 0 {
+			return fmt.Errorf("a GPU needs an address of its own and an index of at least 0")
+		}
+		seen[g.Address] = true
+	}
+	return nil
 }
 
 // policy is what the administrator says of the node (1.8).

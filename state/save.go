@@ -36,6 +36,9 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	}
 	f.MapBy, f.RankBy, f.BindTo = req.Layout.Map.Text, req.Layout.Rank.Text, req.Layout.Bind.Text
 	f.Memory = req.Layout.Mem.Text
+	if each := max(0, req.Apps[0].GPUs); req.Apps[0].GPUs != 0 {
+		f.GPUs = &each
+	}
 	for _, s := range req.Fixed {
 		f.Spots = append(f.Spots, spot{Node: req.Nodes[s.Node].ID, CPUs: picked(s.Picks)})
 	}
@@ -99,6 +102,7 @@ func nodeOf(n job.Node, up bool) node {
 		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserMap, Pin: &pins, MemBind: &binds,
 		CountThreads: n.CountThreads, Slots: n.Slots, MaxSlots: n.MaxSlots, Identity: n.Identity,
 		MemTotal: n.Memory.Total, MemFree: n.Memory.Available,
+		GPUs: n.GPUs, Barred: n.Barred, BusyGPUs: n.BusyGPUs,
 	}
 	if n.Bind != nil {
 		result.BindTo = n.Bind.Text

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
 )
@@ -18,8 +19,10 @@ func TestSavedNodesComeBack(t *testing.T) {
 	}
 	want := job.Node{NodeDef: job.NodeDef{Name: "a", Host: "a"}, Probe: job.Probe{
 		Topology: pin.Topology{Cores: cores}, Load: [3]float64{0.5, -1, 2}, Memory: job.Memory{Total: 1 << 40, Available: 77},
-	}}
-	req := job.Request{Apps: []job.App{{N: 1}}, Nodes: []job.NodeDef{want.NodeDef}}
+		GPUs:   []gpu.GPU{{Vendor: gpu.Intel, Index: 1, Tiles: []int{2, 3}, Address: "0000:2a:00.0", NUMA: -1, Driver: "xe"}},
+		Barred: 1,
+	}, Use: job.Use{BusyGPUs: []string{"0000:2a:00.0"}}}
+	req := job.Request{Apps: []job.App{{N: 1, Share: job.Share{GPUs: job.NoGPUs}}}, Nodes: []job.NodeDef{want.NodeDef}}
 	var file bytes.Buffer
 	if err := Save(&file, req, job.Snapshot{Nodes: []job.Node{want}}); err != nil {
 		t.Fatal(err)
@@ -27,6 +30,9 @@ func TestSavedNodesComeBack(t *testing.T) {
 	s, err := Parse(file.Bytes())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.GPUs != job.NoGPUs {
+		t.Errorf("GPUs %d", s.GPUs)
 	}
 	if !reflect.DeepEqual(s.Nodes[0], want) {
 		t.Errorf("saved\n%s\nread %+v\nwant %+v", file.String(), s.Nodes[0], want)

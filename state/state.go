@@ -36,6 +36,7 @@ type State struct {
 	TryOut bool       // nothing named any host: the one node is shared if need be (PLACE-4)
 	Spots  []job.Spot // where each rank was told to go; nil: nowhere
 	Layout pin.Layout
+	GPUs   int // as job.Share has it
 }
 
 // Defs are the configured nodes.
@@ -124,7 +125,7 @@ func Planned(req job.Request, snap job.Snapshot, p job.Plan, warnings []job.Note
 // Request is what the state and the input ask for, with the warnings of that.
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
-	choice.Layout = s.Layout
+	choice.Layout, choice.GPUs = s.Layout, s.GPUs
 	return job.Request{
 		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Nameless: s.TryOut, Fixed: s.Spots,
 		Apps: []job.App{{N: atoi(in.NP), Share: choice.Share}},

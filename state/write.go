@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/plan"
 	"remshell/psi"
@@ -129,7 +130,7 @@ func (p *printer) ranks(of job.Plan) {
 	p.text("  \"ranks\": [\n")
 	for i, at := range places {
 		p.text(`    {"rank": `).number(i).text(names[at.node]).text(`, "slots": `).numbers(slots(at.rank))
-		p.text(`, "cpus": `).numbers(at.rank.CPUs).text(`, "mems": `).numbers(at.rank.Mems).text("}")
+		p.text(`, "cpus": `).numbers(at.rank.CPUs).text(`, "mems": `).numbers(at.rank.Mems).gpus(at.rank.GPUs).text("}")
 		if i < len(places)-1 {
 			p.text(",")
 		}
@@ -139,6 +140,19 @@ func (p *printer) ranks(of job.Plan) {
 		}
 	}
 	p.text("  ],\n")
+}
+
+// gpus writes those of a rank that has any.
+func (p *printer) gpus(gpus []gpu.GPU) *printer {
+	for i, g := range gpus {
+		p.text([]string{`, "gpus": [`, ", "}[min(i, 1)])
+		p.text(`{"vendor": `).quote(string(g.Vendor)).text(`, "index": `).number(g.Index)
+		p.text(`, "address": `).quote(g.Address).text("}")
+	}
+	if gpus != nil {
+		p.text("]")
+	}
+	return p
 }
 
 // slots are those of a rank: a list also when a node has none to give.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/pmiserver"
@@ -142,6 +143,7 @@ func (c *codec) app(a *job.App) {
 	c.text(&a.Dir)
 	c.texts(&a.Path)
 	c.env(&a.Env)
+	c.num(&a.GPUs)
 }
 
 func (c *codec) command(p *pmiserver.Command) {
@@ -164,6 +166,16 @@ func (c *codec) rank(r *job.RankPlan) {
 	c.nums(&r.CPUs)
 	c.nums(&r.Mems)
 	c.text((*string)(&r.MemMode))
+	list(c, &r.GPUs, (*codec).gpu)
+}
+
+func (c *codec) gpu(g *gpu.GPU) {
+	c.text((*string)(&g.Vendor))
+	c.num(&g.Index)
+	c.nums(&g.Tiles)
+	c.text(&g.Address)
+	c.num(&g.NUMA)
+	c.text(&g.Driver)
 }
 
 func (c *codec) exit(e *job.Exit) {
@@ -226,6 +238,8 @@ func (c *codec) probe(p *job.Probe) {
 	c.num64(&p.Memory.Available)
 	c.moment(&p.Clock)
 	c.text(&p.Model)
+	list(c, &p.GPUs, (*codec).gpu)
+	c.num(&p.Barred)
 }
 
 func (c *codec) load(p *[3]float64) {
@@ -252,6 +266,7 @@ func (c *codec) claim(p *job.Claim) {
 func (c *codec) seat(p *job.Seat) {
 	c.num(&p.Rank)
 	c.nums(&p.CPUs)
+	c.texts(&p.GPUs)
 }
 
 func (c *codec) ticket(p *job.Ticket) {

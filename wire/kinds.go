@@ -240,6 +240,7 @@ func (m *Surveyed) fields(c *codec) {
 	c.num(&m.Use.Seated)
 	c.nums(&m.Use.Busy)
 	c.flag(&m.Use.Taken)
+	c.texts(&m.Use.BusyGPUs)
 	c.load(&m.Load)
 	c.text(&m.Notice)
 }

@@ -58,6 +58,21 @@ files() {
 	for kind in core atom lowpower; do
 		say sys/devices/cpu_$kind/cpus
 	done
+	for driver in nvidia amdgpu i915 xe; do
+		for gpu in sys/bus/pci/drivers/$driver/*:*:*; do
+			say "$gpu/class"
+			say "$gpu/numa_node"
+			say "$gpu/mem_info_vram_total"
+			for part in "$gpu"/drm/*/dev "$gpu"/drm/card*/gt/gt*/id "$gpu"/tile*/gt*/id; do
+				say "$part"
+			done
+			told=proc/driver/nvidia/gpus/${gpu##*/}/information
+			grep -s -E '^(Model|GPU UUID|Device Minor):' "$told" | sed "s|^|$told |"
+		done
+	done
+	for node in sys/class/kfd/kfd/topology/nodes/*/properties; do
+		grep -s -E '^(simd_count|location_id|domain|drm_render_minor) ' "$node" | sed "s|^|$node |"
+	done
 	say proc/sys/kernel/osrelease
 	say proc/loadavg
 	grep -s '^Cpus_allowed_list' proc/self/status | sed 's|^|proc/self/status |'

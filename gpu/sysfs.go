@@ -1,0 +1,292 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file reads the GPUs of a node from its /sys and /proc (nodesets.md 3.5). Every job
+// waits for this, and most nodes have no GPU: so the folders of the few drivers are asked
+// who is bound to them, and not each of hundreds of devices for its driver.
+
+// A Finding is what Read has found.
+type Finding struct {
+	GPUs   []GPU // that may be used, vendor by vendor
+	Barred int   // those beside them whose device this process may not open
+}
+
+// Read finds the GPUs below root, "/" of a node. mayOpen says of a device file, "dev/nvidia0",
+// whether this process may open it: what a container or control group withholds, and what
+// belongs to a group that the user is not in, is neither seen nor counted by a runtime.
+func Read(root fs.FS, mayOpen func(name string) bool) Finding {
+	t := tree{root, mayOpen}
+	var f Finding
+	for _, of := range []func() Finding{t.nvidia, t.amd, t.intel} {
+		part := of()
+		f.GPUs, f.Barred = append(f.GPUs, part.GPUs...), f.Barred+part.Barred
+	}
+	return f
+}
+
+type tree struct {
+	fs.FS
+	mayOpen func(name string) bool
+}
+
+// A device is a function of a PCI card that a driver of GPUs has.
+type device struct {
+	dir     string // the folder that describes it
+	address string
+	driver  string
+	class   string // "0x0302": 3D controller
+	numa    int
+}
+
+// bound lists the devices of a driver, by address.
+func (t tree) bound(driver string) []device {
+	folder := path.Join("sys/bus/pci/drivers", driver)
+	entries, _ := fs.ReadDir(t.FS, folder)
+	var devices []device
+	for _, e := range entries {
+		if strings.Count(e.Name(), ":") != 2 {
+			continue // module, bind, new_id
+		}
+		dir := path.Join(folder, e.Name())
+		d := device{dir: dir, address: e.Name(), driver: driver, class: t.line(dir + "/class"), numa: -1}
+		d.class = d.class[:min(len(d.class), len("0x0302"))]
+		if n, err := strconv.Atoi(t.line(dir + "/numa_node")); err == nil {
+			d.numa = max(-1, n)
+		}
+		if computes(d.class) {
+			devices = append(devices, d)
+		}
+	}
+	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
+	return devices
+}
+
+// computes reports whether a class is that of GPUs. The driver tells them from the sound
+// and USB functions of the same card.
+func computes(class string) bool {
+	return slices.Contains([]string{"0x0300", "0x0302", "0x0380", "0x1200"}, class)
+}
+
+// compareAddress puts domains in the order of their numbers, which may be longer than four
+// digits (10000:01:00.0).
+func compareAddress(a, b string) int {
+	x, _, _ := strings.Cut(a, ":")
+	y, _, _ := strings.Cut(b, ":")
+	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+}
+
+// line is the first line of a file, "" if there is none.
+func (t tree) line(name string) string {
+	text, _ := fs.ReadFile(t.FS, name)
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(line)
+}
+
+func (d device) gpu(v Vendor, index int) GPU {
+	return GPU{Vendor: v, Index: index, Address: d.address, NUMA: d.numa, Driver: d.driver}
+}
+
+// nvidia counts by the order on the bus. The driver tells which device file a GPU has.
+func (t tree) nvidia() (f Finding) {
+	devices := t.bound("nvidia")
+	if len(devices) == 0 {
+		return f
+	}
+	_, err := fs.Stat(t.FS, nvidiaFolder)
+	for _, d := range devices {
+		if err == nil {
+			minor := field(t.text(nvidiaFolder+"/"+d.address+"/information"), "Device Minor:")
+			if minor == "" || !t.mayOpen("dev/nvidia"+minor) {
+				f.Barred++
+				continue
+			}
+		}
+		f.GPUs = append(f.GPUs, d.gpu(NVIDIA, len(f.GPUs)))
+	}
+	return f
+}
+
+const nvidiaFolder = "proc/driver/nvidia/gpus"
+
+// UUID is the name of an NVIDIA GPU that does not depend on any order; "" if unknown.
+func UUID(root fs.FS, g GPU) string {
+	if g.Vendor != NVIDIA {
+		return ""
+	}
+	return field(tree{FS: root}.text(nvidiaFolder+"/"+g.Address+"/information"), "GPU UUID:")
+}
+
+func (t tree) text(name string) string {
+	text, _ := fs.ReadFile(t.FS, name)
+	return string(text)
+}
+
+// field is what stands behind a word at the beginning of a line.
+func field(text, name string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// little is less memory, in bytes, than any GPU for computing has of its own. What firmware
+// sets aside for the graphics of a processor is mostly 512 MiB.
+const little = 2 << 30
+
+// amd counts as ROCm does: by the nodes of the kernel's KFD, in which order bus addresses may
+// well descend, without those that cannot be opened (libhsakmt, topology.c). Without KFD no
+// program can use them; then they are counted by the order on the bus.
+func (t tree) amd() (f Finding) {
+	devices := t.bound("amdgpu")
+	if len(devices) == 0 {
+		return f
+	}
+	nodes := t.kfd()
+	if nodes == nil {
+		for i, d := range devices {
+			if !t.forScreens(d) {
+				f.GPUs = append(f.GPUs, d.gpu(AMD, i))
+			}
+		}
+		return f
+	}
+	index := 0
+	for _, n := range nodes {
+		i := slices.IndexFunc(devices, func(d device) bool { return d.address == n.address })
+		if i < 0 { // a part of a partitioned card: the function tells the parts apart
+			card := n.address[:len(n.address)-1] + "0"
+			i = slices.IndexFunc(devices, func(d device) bool { return d.address == card })
+		}
+		if n.render != "" && !t.mayOpen("dev/dri/renderD"+n.render) {
+			f.Barred++
+			continue
+		}
+		if i >= 0 && !t.forScreens(devices[i]) {
+			d := devices[i]
+			d.address = n.address
+			f.GPUs = append(f.GPUs, d.gpu(AMD, index))
+		}
+		index++
+	}
+	return f
+}
+
+// forScreens reports whether a GPU is one that comes with a processor.
+func (t tree) forScreens(d device) bool {
+	own, err := strconv.ParseInt(t.line(d.dir+"/mem_info_vram_total"), 10, 64)
+	return d.class != "0x1200" && err == nil && own < little
+}
+
+// A kfdNode is a GPU among the nodes of KFD.
+type kfdNode struct{ address, render string }
+
+// kfd lists the GPUs among the nodes, in their order; nil: there is no KFD.
+func (t tree) kfd() []kfdNode {
+	const folder = "sys/class/kfd/kfd/topology/nodes"
+	entries, err := fs.ReadDir(t.FS, folder)
+	if err != nil {
+		return nil
+	}
+	var numbers []int
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	nodes := []kfdNode{}
+	for _, n := range numbers {
+		text := t.text(fmt.Sprintf("%s/%d/properties", folder, n)) // not to be read where a control group withholds it
+		number := func(name string) int {
+			value, _ := strconv.Atoi(field(text, name+" "))
+			return value
+		}
+		if number("simd_count") == 0 {
+			continue // processors
+		}
+		place := number("location_id")
+		nodes = append(nodes, kfdNode{
+			address: fmt.Sprintf("%04x:%02x:%02x.%x", number("domain"), place>>8&0xff, place>>3&0x1f, place&7),
+			render:  field(text, "drm_render_minor "),
+		})
+	}
+	return nodes
+}
+
+// intel counts by the order on the bus: all of them, also those on bus 0, which come with a
+// processor and are not for ranks.
+func (t tree) intel() (f Finding) {
+	devices := append(t.bound("i915"), t.bound("xe")...)
+	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
+	index, tile, several := 0, 0, false
+	for _, d := range devices {
+		inside := strings.Contains(d.address, ":00:")
+		if render := t.render(d); render != "" && !t.mayOpen("dev/dri/"+render) {
+			if !inside {
+				f.Barred++
+			}
+			continue
+		}
+		g := d.gpu(Intel, index)
+		tiles := t.tiles(d, inside)
+		for range tiles {
+			g.Tiles = append(g.Tiles, tile)
+			tile++
+		}
+		several = several || tiles > 1
+		if !inside {
+			f.GPUs = append(f.GPUs, g)
+		}
+		index++
+	}
+	for i := range f.GPUs {
+		if !several {
+			f.GPUs[i].Tiles = nil
+		}
+	}
+	return f
+}
+
+// render is the device file through which programs compute, renderD128; "": unknown.
+func (t tree) render(d device) string {
+	entries, _ := fs.ReadDir(t.FS, d.dir+"/drm")
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "renderD") {
+			return e.Name()
+		}
+	}
+	return ""
+}
+
+// tiles counts the tiles of a card: driver xe has a folder for each, i915 one for each GT,
+// which is the same on cards that are not inside of a processor.
+func (t tree) tiles(d device, inside bool) int {
+	folder, word := d.dir, "tile"
+	if d.driver == "i915" {
+		cards, _ := fs.ReadDir(t.FS, d.dir+"/drm")
+		i := slices.IndexFunc(cards, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "card") })
+		if inside || i < 0 {
+			return 1
+		}
+		folder, word = d.dir+"/drm/"+cards[i].Name()+"/gt", "gt"
+	}
+	entries, _ := fs.ReadDir(t.FS, folder)
+	n := 0
+	for _, e := range entries {
+		if rest, ok := strings.CutPrefix(e.Name(), word); ok && rest != "" && strings.Trim(rest, "0123456789") == "" {
+			n++
+		}
+	}
+	return max(1, n)
+}

@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"remshell/gpu"
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/pin"
+)
+
+// This file gives ranks their GPUs (-gpus-per-proc). A GPU belongs to one rank of one job:
+// how many there are bounds the ranks of a node as its slots do, but sharing them is never
+// welcome, --overbook or not. Ranks and GPUs come together in one of two ways:
+//
+//	the plan chooses CPUs   each rank its GPUs, in their order; then CPUs near those
+//	CPUs are chosen already each rank CPUs, by layout, rank file or map; then GPUs near those
+
+// offered are the GPUs of a site that nobody has.
+func (s *site) offered() []gpu.GPU { return gpu.Without(gpu.Offered(s.GPUs), s.BusyGPUs) }
+
+// wantsGPUs are the checks about GPUs: whether a node has them at all, and whether they are
+// free.
+var wantsGPUs, findsGPUs = check{"no-gpu", func(s *site, w *wish) string {
+	switch has := len(gpu.Offered(s.GPUs)); {
+	case w.gpus <= has:
+		return ""
+	case has > 0:
+		return fmt.Sprintf("it has %s, a process needs %d", count(has, "GPU"), w.gpus)
+	case s.Barred > 0:
+		return fmt.Sprintf("none of its %s may be used", count(s.Barred, "GPU"))
+	}
+	return "it has no GPU"
+}}, check{"gpus-taken", func(s *site, w *wish) string {
+	if w.gpus <= len(s.gpus) {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %s free", len(s.gpus), count(len(gpu.Offered(s.GPUs)), "GPU"))
+	if w.gpus > 1 {
+		text += fmt.Sprintf(", a process needs %d", w.gpus)
+	}
+	return text
+}}
+
+// wantedGPUs is the number of GPUs of a rank.
+func wantedGPUs(app job.App) int { return max(0, app.GPUs) }
+
+// option is -gpus-per-proc as it was given, more or less.
+func option(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
+
+// gpuRoom is how many ranks of an app the free GPUs of its sites are enough for.
+func (s *seating) gpuRoom(a *area) int {
+	room := 0
+	for _, i := range a.sites {
+		room += s.gpus[i] / a.app.GPUs
+	}
+	return room
+}
+
+// fewGPUs is the refusal where GPUs are too few for n ranks, whatever else there is; nil if
+// they are not.
+func (s *seating) fewGPUs(a *area, n int) *Error {
+	if wantedGPUs(a.app) == 0 || s.gpuRoom(a) >= n {
+		return nil
+	}
+	room, free, taken := s.gpuRoom(a), 0, 0
+	for _, i := range a.sites {
+		free += s.gpus[i]
+		taken += len(gpu.Offered(s.sites[i].GPUs)) - len(s.sites[i].gpus)
+	}
+	verb := "are"
+	if free == 1 {
+		verb = "is"
+	}
+	text := fmt.Sprintf("%s by %s: there %s %s for %s on %s (%s)", s.tooMany(a, n), option(a.app.GPUs), verb,
+		count(free, "free GPU"), count(room, "rank"), count(len(a.sites), "node"), hostlist.Fold(a.names))
+	way := "start fewer ranks or name more hosts"
+	if taken > 0 {
+		text += fmt.Sprintf("; %d in use", taken)
+	} else {
+		way += "; without the option ranks share what they see"
+	}
+	return &Error{Code: NoGPU, Text: text, Way: way, Wanted: n, Free: room}
+}
+
+// without is the refusal when GPUs are what all nodes lack that an app could use; nil if it
+// is not.
+func (s *seating) without(app job.App) *Error {
+	var names []string
+	why := ""
+	w := wishOf(s.req, app)
+	for _, i := range s.listed() {
+		n := &s.sites[i]
+		if !n.may(app.Hosts) {
+			continue
+		}
+		code, detail := dropped(n, &w)
+		if code != wantsGPUs.code || why != "" && why != detail {
+			return nil
+		}
+		why = detail
+		names = append(names, n.Name)
+	}
+	if names == nil {
+		return nil
+	}
+	way := "name hosts with GPUs"
+	if why == "it has no GPU" {
+		why = "no GPU there"
+		way += ", or leave the option out"
+	}
+	return &Error{Code: NoGPU, Text: fmt.Sprintf("%s: %s: %s", hostlist.Fold(names), option(app.GPUs), why), Way: way, alone: true}
+}
+
+// listed are the sites of the list, each once.
+func (s *seating) listed() []int {
+	if s.req.Turns == nil {
+		return distinct(s.of, len(s.sites))
+	}
+	var sites []int
+	for _, turn := range s.req.Turns {
+		sites = append(sites, s.of[turn])
+	}
+	return distinct(sites, len(s.sites))
+}
+
+// seatNear seats the ranks of a node, some of which get GPUs, on CPUs near these. Who gets no
+// GPU, or finds no room near his, has the lowest slots that are left.
+func (s *seating) seatNear(n *site, ranks []job.RankPlan, slots []pin.Unit) {
+	left, gpus := pin.Free(slots, n.busy), slices.Clone(n.gpus)
+	near := func(numa int) (mine []int) {
+		for _, slot := range left {
+			if numa >= 0 && slots[slot].NUMA == numa {
+				mine = append(mine, slot)
+			}
+		}
+		return mine
+	}
+	sit := func(r *job.RankPlan, from []int) {
+		mine := slices.Sorted(slices.Values(from[:s.threads(r)]))
+		left = slices.DeleteFunc(left, func(slot int) bool { return slices.Contains(mine, slot) })
+		s.give(n, r, pin.NewSeat(slots, mine))
+	}
+	for i := range ranks {
+		r, width := &ranks[i], s.threads(&ranks[i])
+		if want := wantedGPUs(s.req.Apps[r.App]); want > 0 {
+			r.GPUs = gpu.Pick(gpus, want, func(numa int) bool { return len(near(numa)) >= width })
+			gpus = gpu.Without(gpus, gpu.Addresses(r.GPUs))
+			if beside := besides(r.GPUs, near); len(beside) >= width {
+				sit(r, beside)
+			}
+		}
+	}
+	for i := range ranks {
+		r := &ranks[i]
+		if r.Held == nil {
+			some := besides(r.GPUs, near)
+			rest := slices.DeleteFunc(slices.Clone(left), func(slot int) bool { return slices.Contains(some, slot) })
+			sit(r, append(some, rest...))
+		}
+	}
+}
+
+// besides lists the slots near any of some GPUs, those near the first one first.
+func besides(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
+	var seen []int
+	for _, g := range gpus {
+		if !slices.Contains(seen, g.NUMA) {
+			seen = append(seen, g.NUMA)
+			slots = append(slots, near(g.NUMA)...)
+		}
+	}
+	return slots
+}
+
+// equip gives the ranks of a node, who have their CPUs, GPUs near these.
+func (s *seating) equip(n *site, ranks []job.RankPlan) {
+	var wants []gpu.Want
+	total := 0
+	of := make(map[int]int) // memory node, by CPU
+	for _, c := range n.Topology.Cores {
+		for _, cpu := range c.CPUs {
+			of[cpu] = c.NUMA
+		}
+	}
+	for _, r := range ranks {
+		w := gpu.Want{N: wantedGPUs(s.req.Apps[r.App])}
+		for _, cpu := range r.Held {
+			if numa, known := of[cpu]; known && numa >= 0 && !slices.Contains(w.NUMA, numa) {
+				w.NUMA = append(w.NUMA, numa)
+			}
+		}
+		wants, total = append(wants, w), total+w.N
+	}
+	if total == 0 {
+		return
+	}
+	for i, gpus := range gpu.Near(n.gpus, wants) {
+		ranks[i].GPUs = gpus
+	}
+}
+
+// demandGPUs is how many GPUs the ranks of a node get.
+func (s *seating) demandGPUs(ranks []job.RankPlan) int {
+	total := 0
+	for _, r := range ranks {
+		total += wantedGPUs(s.req.Apps[r.App])
+	}
+	return total
+}

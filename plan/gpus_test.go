@@ -1,0 +1,260 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/gpu"
+	"remshell/job"
+	"remshell/pin"
+)
+
+// equipped makes nodes of "n1:8/2+0011 n2:4": names, cores, NUMA nodes that share them in
+// blocks, and behind the plus the NUMA node of each NVIDIA GPU, x for unknown; behind a minus
+// the GPUs that other jobs have.
+func equipped(text string) job.Snapshot {
+	var snap job.Snapshot
+	for i, word := range strings.Fields(text) {
+		word, held, _ := strings.Cut(word, "-")
+		word, gpus, _ := strings.Cut(word, "+")
+		n := job.Node{NodeDef: job.NodeDef{ID: i}}
+		var cores, numa int
+		name, size, _ := strings.Cut(word, ":")
+		n.Name, n.Identity = name, name
+		if _, err := fmt.Sscanf(size, "%d/%d", &cores, &numa); err != nil {
+			numa = 1
+		}
+		for cpu := range cores {
+			n.Topology.Cores = append(n.Topology.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Place{NUMA: cpu * numa / cores, Package: cpu * numa / cores}})
+		}
+		for k, at := range gpus {
+			n.GPUs = append(n.GPUs, gpu.GPU{Vendor: gpu.NVIDIA, Index: k, Address: fmt.Sprintf("0000:%02x:00.0", k+16), NUMA: int(at - '0')})
+			if at == 'x' {
+				n.GPUs[k].NUMA = -1
+			}
+		}
+		for _, digit := range held {
+			n.BusyGPUs = append(n.BusyGPUs, n.GPUs[digit-'0'].Address)
+		}
+		snap.Nodes = append(snap.Nodes, n)
+	}
+	return snap
+}
+
+// told writes the ranks of a plan as "n1:cpus/gpus", in their order.
+func told(p job.Plan) string {
+	ranks := make([]string, p.Size)
+	for _, n := range p.Nodes {
+		for _, r := range n.Ranks {
+			numbers, _, _ := strings.Cut(gpu.Text(r.GPUs), " ")
+			ranks[r.Rank] = fmt.Sprintf("%s:%s/%s", n.Name, pin.Text(r.CPUs), numbers)
+		}
+	}
+	return strings.Join(ranks, " ")
+}
+
+// each asks for ranks with GPUs.
+func each(ranks, gpus int) []job.App {
+	return []job.App{{N: ranks, Argv: []string{"a"}, Share: job.Share{GPUs: gpus}}}
+}
+
+func TestGPUs(t *testing.T) {
+	thick := each(2, 2)
+	thick[0].Threads = 3
+	both := append(each(2, 0), each(2, 1)...)
+	for _, test := range []struct {
+		name, nodes string
+		req         job.Request
+		want        string
+	}{
+		{"not asked for", "n1:4/2+0011", job.Request{Apps: each(2, 0)}, "n1:0/ n1:1/"},
+		{"none to be seen", "n1:4", job.Request{Apps: each(2, job.NoGPUs)}, "n1:0/ n1:1/"},
+		{"cores near each", "n1:4/2+0011", job.Request{Apps: each(4, 1)}, "n1:0/0 n1:1/1 n1:2/2 n1:3/3"},
+		{"woven", "n1:4/2+1010", job.Request{Apps: each(4, 1)}, "n1:2/0 n1:0/1 n1:3/2 n1:1/3"},
+		{"two each, of one memory node", "n1:4/2+0101", job.Request{Apps: each(2, 2)}, "n1:0/0,2 n1:2/1,3"},
+		{"wide ranks", "n1:8/2+0101", job.Request{Apps: thick}, "n1:0-2/0,2 n1:4-6/1,3"},
+		{"the count bounds a node", "n1:8+0000 n2:8+0000", job.Request{Apps: each(8, 1)},
+			"n1:0/0 n1:1/1 n1:2/2 n1:3/3 n2:0/0 n2:1/1 n2:2/2 n2:3/3"},
+		{"no number: all that GPUs allow", "n1:8+00 n2:8+0", job.Request{Apps: each(0, 1)}, "n1:0/0 n1:1/1 n2:0/0"},
+		{"nodes without are passed over", "n1:8 n2:8+00", job.Request{Apps: each(2, 1)}, "n2:0/0 n2:1/1"},
+		{"others' are not free", "n1:8+0000-02 n2:8+00", job.Request{Apps: each(3, 1)}, "n1:0/1 n1:1/3 n2:0/0"},
+		{"in turn", "n1:8+0 n2:8+00", job.Request{Apps: each(3, 1), Placing: job.Placing{Loop: true}}, "n1:0/0 n2:0/0 n2:1/1"},
+		{"virtual machine", "n1:4+xx", job.Request{Apps: each(2, 1)}, "n1:0/0 n1:1/1"},
+		{"some sections only", "n1:4/2+11", job.Request{Apps: both}, "n1:0/ n1:1/ n1:2/0 n1:3/1"},
+		{"no room near", "n1:4/2+111", job.Request{Apps: each(3, 1)}, "n1:2/0 n1:3/1 n1:0/2"},
+		{"cores are short near the first", "n1:4/2+01", job.Request{Apps: append(each(1, 0), each(1, 1)...)}, "n1:1/ n1:0/0"},
+		{"shared CPUs, own GPUs", "n1:1+00", job.Request{Apps: each(2, 1), Placing: job.Placing{Overbook: true}}, "n1:0/0 n1:0/1"},
+		{"not bound", "n1:4/2+10", job.Request{Apps: each(2, 1), Placing: job.Placing{NoPin: true}}, "n1:/0 n1:/1"},
+	} {
+		p, err := Make(on(test.req, equipped(test.nodes)))
+		if got := told(p); err != nil || got != test.want {
+			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+// Where CPUs are chosen already, GPUs are chosen near them.
+func TestGPUsNearCPUsThatWereWrittenDown(t *testing.T) {
+	var bySocket pin.Layout
+	if err := bySocket.Map.UnmarshalText([]byte("socket")); err != nil {
+		t.Fatal(err)
+	}
+	req, snap := on(job.Request{Apps: each(2, 1), Placing: job.Placing{Layout: bySocket}}, equipped("n1:4/2+0011"))
+	if p, err := Make(req, snap); err != nil || told(p) != "n1:0/0 n1:2/2" {
+		t.Errorf("--map-by socket: %s, %v", told(p), err)
+	}
+	req, snap = on(job.Request{Apps: each(2, 1), Placing: job.Placing{Map: []int{3, 0, 1, 2}}}, equipped("n1:4/2+0011"))
+	req.Nodes[0].UserMap = true
+	if p, err := Make(req, snap); err != nil || told(p) != "n1:3/2 n1:0/0" {
+		t.Errorf("--cpu-map: %s, %v", told(p), err)
+	}
+	picks := func(text string) []pin.Pick {
+		list, err := pin.ParsePicks(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	req, snap = on(job.Request{Apps: each(2, 1), Fixed: []job.Spot{{Picks: picks("2")}, {Picks: picks("0")}}}, equipped("n1:4/2+0011"))
+	if p, err := Make(req, snap); err != nil || told(p) != "n1:2/2 n1:0/0" {
+		t.Errorf("rank file: %s, %v", told(p), err)
+	}
+	req.Apps = each(2, 3)
+	if _, err := Make(req, snap); err == nil || !strings.Contains(err.Error(), "rank 1 is one too many on n1: -gpus-per-proc 3 allows 1 there") {
+		t.Errorf("rank file and too few: %v", err)
+	}
+}
+
+func TestTooFewGPUs(t *testing.T) {
+	barred := equipped("n1:8 n2:8")
+	barred.Nodes[0].Barred, barred.Nodes[1].Barred = 2, 2
+	few := equipped("n1:2+0000")
+	unlisted := job.Request{Apps: each(1, 1), Turns: []int{1, 1}}
+	for _, test := range []struct {
+		name      string
+		snap      job.Snapshot
+		req       job.Request
+		want, way string
+		permanent bool
+	}{
+		{"none anywhere", equipped("n1:8 n2:8"), job.Request{Apps: each(2, 1)},
+			"n[1-2]: -gpus-per-proc 1: no GPU there", "name hosts with GPUs, or leave the option out", true},
+		{"none on the list", equipped("n1:8+00 n2:8"), unlisted,
+			"n2: -gpus-per-proc 1: no GPU there", "name hosts with GPUs, or leave the option out", true},
+		{"none that may be used", barred, job.Request{Apps: each(2, 1)},
+			"n[1-2]: -gpus-per-proc 1: none of its 2 GPUs may be used", "name hosts with GPUs", true},
+		{"fewer than a rank needs", equipped("n1:8+00"), job.Request{Apps: each(1, 4)},
+			"n1: -gpus-per-proc 4: it has 2 GPUs, a process needs 4", "name hosts with GPUs", true},
+		{"too many ranks", equipped("n1:8+00 n2:8+000"), job.Request{Apps: each(5, 2)},
+			"5 ranks do not fit by -gpus-per-proc 2: there are 5 free GPUs for 2 ranks on 2 nodes (n[1-2])",
+			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
+		{"--overbook does not help", equipped("n1:8+0"), job.Request{Apps: each(2, 1), Placing: job.Placing{Overbook: true}},
+			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1)",
+			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
+		{"a try-out neither", equipped("n1:8+0"), job.Request{Apps: each(2, 1), Nameless: true},
+			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1)",
+			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
+		{"others have some", equipped("n1:8+0000-012"), job.Request{Apps: each(2, 1)},
+			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1); 3 in use",
+			"start fewer ranks or name more hosts; waiting could help: --wait", false},
+		{"others have all", equipped("n1:8+00-01"), job.Request{Apps: each(1, 1)},
+			"no node of the list can be used now", "name other nodes, or ask less of them; waiting could help: --wait", false},
+		{"CPUs are what is short", few, job.Request{Apps: each(4, 1)},
+			"4 ranks do not fit: there are free slots for 2 on 1 node (n1)", "start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --overbook", true},
+	} {
+		_, err := Make(on(test.req, test.snap))
+		var failed *Error
+		if !errors.As(err, &failed) {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if failed.Text != test.want || failed.Way != test.way || failed.Permanent != test.permanent {
+			t.Errorf("%s: %s; %s; permanent %v\nwant %s; %s; %v", test.name, failed.Text, failed.Way, failed.Permanent, test.want, test.way, test.permanent)
+		}
+	}
+}
+
+// The parts of a machine that plays several nodes have no GPU together.
+func TestApartGPUs(t *testing.T) {
+	snap := equipped("m:8+0000")
+	nodes := []job.Node{snap.Nodes[0], snap.Nodes[0], snap.Nodes[0]}
+	for i := range nodes {
+		nodes[i].ID, nodes[i].Name, nodes[i].Apart = i, fmt.Sprint("sim", i), true
+	}
+	for range 2 {
+		Apart(nodes)
+	}
+	var got []string
+	for _, n := range nodes {
+		got = append(got, gpu.Text(n.GPUs))
+	}
+	if text := strings.Join(got, " | "); text != "0 (nvidia) | 1 (nvidia) | 2,3 (nvidia)" {
+		t.Error(text)
+	}
+}
+
+// Whatever is asked: no GPU twice, none of others, as many as were asked for, and CPUs as
+// disjoint as without GPUs.
+func TestGPUProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	planned := 0
+	for range 2000 {
+		var words []string
+		for k := range 1 + r.IntN(3) {
+			word := fmt.Sprintf("n%d:%d/%d", k, 1+r.IntN(12), 1+r.IntN(2))
+			if n := r.IntN(6); n > 0 {
+				word += "+"
+				for range n {
+					word += []string{"0", "1", "x"}[r.IntN(3)]
+				}
+				if r.IntN(3) == 0 {
+					word += fmt.Sprint("-", r.IntN(n))
+				}
+			}
+			words = append(words, word)
+		}
+		req := job.Request{Placing: job.Placing{Loop: r.IntN(3) == 0, Overbook: r.IntN(4) == 0}}
+		for range 1 + r.IntN(2) {
+			app := each(r.IntN(6), r.IntN(3))[0]
+			app.N = max(1, app.N)
+			app.Threads = r.IntN(3)
+			req.Apps = append(req.Apps, app)
+		}
+		snap := equipped(strings.Join(words, " "))
+		p, err := Make(on(req, snap))
+		if err != nil {
+			continue
+		}
+		planned++
+		for _, n := range p.Nodes {
+			gpus, cpus := make(map[string]bool), make(map[int]bool)
+			for _, rank := range n.Ranks {
+				if len(rank.GPUs) != req.Apps[rank.App].GPUs {
+					t.Fatalf("%v %+v: rank %d has %d GPUs", words, req.Apps, rank.Rank, len(rank.GPUs))
+				}
+				for _, g := range rank.GPUs {
+					if gpus[g.Address] || slices.Contains(snap.Nodes[n.Node].BusyGPUs, g.Address) {
+						t.Fatalf("%v %+v: %s twice", words, req.Apps, g.Address)
+					}
+					gpus[g.Address] = true
+				}
+				for _, cpu := range rank.CPUs {
+					if cpus[cpu] && !p.Overbooked {
+						t.Fatalf("%v %+v: CPU %d twice", words, req.Apps, cpu)
+					}
+					cpus[cpu] = true
+				}
+				if len(rank.CPUs) != max(1, req.Apps[rank.App].Threads) && !p.Overbooked || !slices.IsSorted(rank.Slots) {
+					t.Fatalf("%v %+v: rank %d: slots %v, CPUs %v", words, req.Apps, rank.Rank, rank.Slots, rank.CPUs)
+				}
+			}
+		}
+	}
+	if planned < 500 {
+		t.Errorf("only %d of 2000 could be planned", planned)
+	}
+}
