@@ -114,3 +114,23 @@ func TestGPUsOfALaunchInsideAJob(t *testing.T) {
 		t.Errorf("exit %d\n%s\nwant\n%s", r.code, got, want)
 	}
 }
+
+// Ranks that are spawned have GPUs of their own, too: others than those who spawn them.
+func TestGPUsOfSpawnedRanks(t *testing.T) {
+	spawn := mpi(t, "spawn")
+	b := newBed(t, field.Options{Hosts: 1})
+	b.needNamespaces(t)
+	b.cards(t, "n1", "nvidia", "1b", "43", "9d")
+	b.on(t, "n1", "sh", "-ec", `printf '#!/bin/sh\necho gpu $CUDA_VISIBLE_DEVICES\nexec "$SPAWN" "$@"\n' >/tmp/told; chmod +x /tmp/told`)
+	r := b.run(t, "-hosts", "n1:8", "-n", "1", "-g", "1", "-genv", "SPAWN", spawn, "-genv", "SPAWN_PROGRAM", "/tmp/told", "/tmp/told", "one", "2")
+	var got []string
+	for line := range strings.Lines(r.out) {
+		if strings.HasPrefix(line, "gpu") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"gpu 0", "gpu 1", "gpu 2"}; r.code != 0 || !slices.Equal(got, want) {
+		t.Errorf("exit %d, %q, want %q\n%s%s", r.code, got, want, r.out, r.err)
+	}
+}

@@ -117,12 +117,21 @@ func (t tree) nvidia() (f Finding) {
 
 const nvidiaFolder = "proc/driver/nvidia/gpus"
 
-// UUID is the name of an NVIDIA GPU that does not depend on any order; "" if unknown.
+// UUID is the name of a GPU that does not depend on any order, as its vendor's variable takes
+// it; "" if unknown.
 func UUID(root fs.FS, g GPU) string {
-	if g.Vendor != NVIDIA {
-		return ""
+	t := tree{FS: root}
+	switch g.Vendor {
+	case NVIDIA:
+		return field(t.text(nvidiaFolder+"/"+g.Address+"/information"), "GPU UUID:")
+	case AMD:
+		nodes := t.kfd()
+		i := slices.IndexFunc(nodes, func(n kfdNode) bool { return n.address == g.Address })
+		if i >= 0 && nodes[i].unique != 0 {
+			return fmt.Sprintf("GPU-%016X", nodes[i].unique)
+		}
 	}
-	return field(tree{FS: root}.text(nvidiaFolder+"/"+g.Address+"/information"), "GPU UUID:")
+	return ""
 }
 
 func (t tree) text(name string) string {
@@ -189,7 +198,10 @@ func (t tree) forScreens(d device) bool {
 }
 
 // A kfdNode is a GPU among the nodes of KFD.
-type kfdNode struct{ address, render string }
+type kfdNode struct {
+	address, render string
+	unique          uint64 // 0: unknown
+}
 
 // kfd lists the GPUs among the nodes, in their order; nil: there is no KFD.
 func (t tree) kfd() []kfdNode {
@@ -216,9 +228,11 @@ func (t tree) kfd() []kfdNode {
 			continue // processors
 		}
 		place := number("location_id")
+		unique, _ := strconv.ParseUint(field(text, "unique_id "), 10, 64)
 		nodes = append(nodes, kfdNode{
 			address: fmt.Sprintf("%04x:%02x:%02x.%x", number("domain"), place>>8&0xff, place>>3&0x1f, place&7),
 			render:  field(text, "drm_render_minor "),
+			unique:  unique,
 		})
 	}
 	return nodes

@@ -63,21 +63,22 @@ func Hidden() []string {
 
 // Allowed are those of a node's GPUs that the variables of our own environment let us see:
 // what a batch system, or the launch of which we are a rank, has given us. uuid finds the
-// name of a GPU in the form in which NVIDIA's variable takes it as well; "" if unknown. A word
-// that means nothing ends a list, as CUDA has it.
+// name of a GPU that NVIDIA's and AMD's variables take as well, or the beginning of it; "" if
+// unknown. A word that means nothing ends a list, as CUDA and ROCm have it.
 func Allowed(all []GPU, value func(name string) (string, bool), uuid func(GPU) string) []GPU {
+	named := func(g GPU, _ int, word string) bool {
+		return word == strconv.Itoa(g.Index) || len(word) > len("GPU-") && strings.HasPrefix(uuid(g), word)
+	}
 	if text, set := value("CUDA_VISIBLE_DEVICES"); set {
-		all = limit(all, NVIDIA, text, func(g GPU, _ int, word string) bool {
-			return word == strconv.Itoa(g.Index) || len(word) > len("GPU-") && strings.HasPrefix(uuid(g), word)
-		})
+		all = limit(all, NVIDIA, text, named)
 	}
 	if text, set := value("ROCR_VISIBLE_DEVICES"); set {
-		all = limit(all, AMD, text, func(g GPU, _ int, word string) bool { return word == strconv.Itoa(g.Index) })
+		all = limit(all, AMD, strings.ToUpper(text), named)
 	}
 	if text, set := value("HIP_VISIBLE_DEVICES"); set { // counts what is left
 		all = limit(all, AMD, text, func(_ GPU, at int, word string) bool { return word == strconv.Itoa(at) })
 	}
-	if text, _ := value("ZE_AFFINITY_MASK"); text != "" {
+	if text, _ := value("ZE_AFFINITY_MASK"); text != "" && text != "default" {
 		mode, _ := value(hierarchy)
 		flat := !strings.EqualFold(mode, "COMPOSITE")
 		all = limit(all, Intel, text, func(g GPU, _ int, word string) bool {

@@ -71,7 +71,7 @@ files() {
 		done
 	done
 	for node in sys/class/kfd/kfd/topology/nodes/*/properties; do
-		grep -s -E '^(simd_count|location_id|domain|drm_render_minor) ' "$node" | sed "s|^|$node |"
+		grep -s -E '^(simd_count|location_id|domain|drm_render_minor|unique_id) ' "$node" | sed "s|^|$node |"
 	done
 	say proc/sys/kernel/osrelease
 	say proc/loadavg
