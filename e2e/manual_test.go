@@ -23,22 +23,28 @@ import (
 //	sh               by a shell, in order, with one folder for all; it must succeed
 //	sh exit=N        its last command must leave with N
 //	sh needs=PROG    only where there is such a program
+//	sh newcomer      by TestNewcomer alone, who has nothing yet
 //	sh not run: WHY  by nobody
 //	yaml run         the commands of a workflow, with a docker that leads to the hosts
 type box struct {
-	line   int // of the manual
-	words  string
-	script string
+	line    int    // of the manual
+	section string // in which it stands
+	words   string
+	script  string
 }
 
 // boxes finds them.
 func boxes(manual string) (all []box) {
 	var open *box
+	section := ""
 	for i, line := range strings.Split(manual, "\n") {
 		words, fence := strings.CutPrefix(line, "```")
+		title, heading := strings.CutPrefix(line, "## ")
 		switch {
+		case heading && open == nil:
+			section = title
 		case fence && open == nil:
-			open = &box{line: i + 1, words: words}
+			open = &box{line: i + 1, section: section, words: words}
 		case fence:
 			all = append(all, *open)
 			open = nil
@@ -62,7 +68,7 @@ func (b box) how() (run bool, code int, err error) {
 	case language == "sh" && key == "needs":
 		_, missing := exec.LookPath(value)
 		return missing == nil, 0, nil
-	case language == "sh" && strings.HasPrefix(rest, "not run: "):
+	case language == "sh" && (rest == "newcomer" || strings.HasPrefix(rest, "not run: ")):
 		return false, 0, nil
 	}
 	return false, 0, fmt.Errorf("nobody knows how to run a box of %q", b.words)

@@ -23,6 +23,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,12 +40,18 @@ func main() {
 	version := flag.String("version", "", "of the program, as git describe tells it")
 	epoch := flag.Int64("epoch", 0, "time of all files, in seconds since 1970 (SOURCE_DATE_EPOCH)")
 	out := flag.String("out", "dist", "folder to write to")
+	only := flag.String("only", "", "one target alone, such as linux-amd64; its archive has no programs for others")
 	flag.Parse()
 	if *version == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(release{*version, time.Unix(*epoch, 0).UTC()}, *out); err != nil {
+	wanted := slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return *only != "" && t.String() != *only })
+	if len(wanted) == 0 {
+		fmt.Fprintf(os.Stderr, "pack: -only %s: there are %v\n", *only, targets)
+		os.Exit(2)
+	}
+	if err := run(release{*version, time.Unix(*epoch, 0).UTC()}, wanted, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "pack:", err)
 		os.Exit(1)
 	}
@@ -56,7 +63,7 @@ type release struct {
 	at      time.Time
 }
 
-func run(r release, out string) error {
+func run(r release, targets []target, out string) error {
 	work, err := os.MkdirTemp("", "pack-")
 	if err != nil {
 		return err
