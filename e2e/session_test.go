@@ -158,3 +158,52 @@ func TestLayouts(t *testing.T) {
 		}
 	}
 }
+
+// What is spawned has claims of its own: other jobs see them and keep off as long as its
+// ranks live, and find the CPUs free when they have ended, though the job goes on.
+func TestSpawnedRanksHaveClaimsWhileTheyLive(t *testing.T) {
+	t.Parallel()
+	talk := bundled(t, "pmitalk")
+	b := newBed(t, field.Options{Hosts: 2})
+	b.needNamespaces(t)
+	r, w := pipe(t)
+	const script = `$0 'spawn 2 child'; echo stays; read go; $0 'tell go'; cat`
+	parent := b.start(t, job{stdin: r, env: []string{"TALK_child=hello; await go"},
+		args: []string{"-hosts", "n1:1,n2:2", "-n", "1", "sh", "-c", script, talk}})
+	parent.await(t, "spawned\n", 2)
+	parent.await(t, "stays\n", 1)
+	id := b.status(t, "", "  n1  rank 0 ", "  n2  ranks 1-2 ")
+	if r := b.run(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname"); r.code != 125 || !strings.Contains(r.err, "not-idle") {
+		t.Errorf("beside what was spawned: exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	fmt.Fprintln(w, "go")
+	parent.await(t, "await go: told\n", 2)
+	b.noClaims(t, "n2")
+	b.run(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname").good(t)
+	b.status(t, id, "  n1  rank 0 ")
+	w.Close()
+	parent.wait(t).code0(t)
+	b.noClaims(t, "n1")
+}
+
+// status asserts that n1 and n2 have one job, of that id if one is given, and that its
+// claims are those that begin so. It returns its id.
+func (b *bed) status(t *testing.T, id string, claims ...string) string {
+	t.Helper()
+	l := b.listing(t, "n1", "n2")
+	if len(l.Jobs) != 1 || id != "" && l.Jobs[0].Job != id {
+		t.Fatalf("listed %+v, want one, %s", l, id)
+	}
+	r := b.run(t, "--status", l.Jobs[0].Job, "n1,n2")
+	var got []string
+	for line := range strings.Lines(r.out) {
+		if strings.HasPrefix(line, "  ") {
+			got = append(got, line)
+		}
+	}
+	same := slices.EqualFunc(got, claims, strings.HasPrefix)
+	if r.good(t); !same {
+		t.Errorf("it claims %q, want %q", got, claims)
+	}
+	return l.Jobs[0].Job
+}
