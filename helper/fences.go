@@ -42,7 +42,8 @@ func (f *fences) Fence(ctx context.Context, id string, mine []byte) ([][]byte, e
 		if m.Err != "" {
 			return nil, errors.New(m.Err)
 		}
-		return m.Blobs, nil
+		err := m.Unpack()
+		return m.Blobs, err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

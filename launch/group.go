@@ -98,7 +98,8 @@ func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
 		return Suspicion{-1, err.Error()}, true
 	}
 	if done != nil {
-		frame := wire.Encode(&wire.Fenced{ID: m.ID, Blobs: done.Blobs})
+		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
+		frame := fenced.FrameFor(len(done.Nodes))
 		for _, i := range done.Nodes {
 			f.nodes[i].conn.SendFrame(frame)
 		}

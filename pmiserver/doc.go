@@ -26,7 +26,7 @@ The blobs are opaque to Fencer and Hub: in ours, pairs of length-prefixed keys
 and values (blob.go). Every node gets the same blobs in the same order, its own
 among them. Leaving its own out would save a node 1/N of the bytes (one of 1000
 times 6 kB at 1,000 nodes of 64 ranks), but then each node's answer is another
-one; as it is, mpiexec may encode and compress the answer once and send the same
+one; as it is, mpiexec encodes and packs the answer once and sends the same
 bytes 1,000 times, and a key put on two nodes has the same winner everywhere. The
 hub holds each blob once, however many nodes there are. A fence to which nobody
 brought anything is answered with no blobs at all.

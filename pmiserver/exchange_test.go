@@ -28,11 +28,6 @@ type jobOf struct {
 
 // startJob starts servers for nodes with per ranks each, block by block.
 func startJob(nodes, per int, pipe func() (a, b io.ReadWriteCloser)) *jobOf {
-	return startJobWith(nodes, per, pipe, func(f pmiserver.Fencer) pmiserver.Fencer { return f })
-}
-
-// startJobWith is startJob with something between servers and hub.
-func startJobWith(nodes, per int, pipe func() (a, b io.ReadWriteCloser), between func(pmiserver.Fencer) pmiserver.Fencer) *jobOf {
 	j := &jobOf{}
 	hub := newHub(nodes)
 	for n := range nodes {
@@ -42,7 +37,7 @@ func startJobWith(nodes, per int, pipe func() (a, b io.ReadWriteCloser), between
 		}
 		var fence pmiserver.Fencer
 		if nodes > 1 {
-			fence = between(hub.Node(n))
+			fence = hub.Node(n)
 		}
 		s := pmiserver.New(info, fence)
 		for _, rank := range info.Ranks {

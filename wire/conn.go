@@ -39,7 +39,8 @@ type Conn struct {
 	inside *jointReader // over a Joint, which needs neither in nor what follows; else nil
 
 	mu      sync.Mutex // guards the rest
-	out     []byte     // encoded, not yet written
+	first   [][]byte   // encoded, not yet written: frames that others have, too, and what was before them
+	out     []byte     // what comes behind them
 	writing bool       // a batch is on its way
 	closed  bool
 	err     error         // of a failed write; every later Send returns it
@@ -78,28 +79,54 @@ type Frame []byte
 // Encode makes a Frame of m.
 func Encode(m Message) Frame { return appendFrame(nil, m) }
 
-// SendFrame is Send for an encoded message.
+// sharedFrom is the size from which a Frame is not copied: what a fence of 1,000 nodes
+// spreads is some MiB, and would be there a thousand times.
+const sharedFrom = 16 << 10
+
+// SendFrame is Send for an encoded message, which nobody may change any more.
 func (c *Conn) SendFrame(f Frame) error {
 	if c.inside != nil {
 		return c.inside.out.put(f)
 	}
-	return c.put(func(buf []byte) []byte { return append(buf, f...) })
+	if len(f) < sharedFrom {
+		return c.put(func(buf []byte) []byte { return append(buf, f...) })
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.open(); err != nil {
+		return err
+	}
+	if len(c.out) > 0 {
+		c.first = append(c.first, c.out)
+		c.out = nil
+	}
+	c.first = append(c.first, f)
+	c.wake.Signal()
+	return nil
+}
+
+// open returns why nothing can be sent any more, or nil. It needs c.mu.
+func (c *Conn) open() error {
+	if c.err == nil && c.closed {
+		return ErrClosed
+	}
+	return c.err
 }
 
 // put lets add put a frame behind what waits to be written.
 func (c *Conn) put(add func(buf []byte) []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return c.err
-	}
-	if c.closed {
-		return ErrClosed
+	if err := c.open(); err != nil {
+		return err
 	}
 	c.out = add(c.out)
 	c.wake.Signal()
 	return nil
 }
+
+// unwritten reports whether something waits to be written. It needs c.mu.
+func (c *Conn) unwritten() bool { return len(c.out) > 0 || len(c.first) > 0 }
 
 // write is the one writer: it takes all that has gathered and writes it at once.
 func (c *Conn) write() {
@@ -109,17 +136,18 @@ func (c *Conn) write() {
 		c.mu.Lock()
 		c.writing = false
 		c.idle.Broadcast()
-		for len(c.out) == 0 && !c.closed && c.err == nil {
+		for !c.unwritten() && !c.closed && c.err == nil {
 			c.wake.Wait()
 		}
-		if len(c.out) == 0 || c.err != nil {
+		if !c.unwritten() || c.err != nil {
 			c.mu.Unlock()
 			return
 		}
-		batch, c.out = c.out, batch[:0]
+		first := c.first
+		batch, c.first, c.out = c.out, nil, batch[:0]
 		c.writing = true
 		c.mu.Unlock()
-		if _, err := c.rw.Write(batch); err != nil {
+		if err := c.writeAll(append(first, batch)); err != nil {
 			c.mu.Lock()
 			c.err = err
 			c.idle.Broadcast()
@@ -130,6 +158,20 @@ func (c *Conn) write() {
 			batch = nil // one large fence shall not hold its memory for ever
 		}
 	}
+}
+
+// writeAll writes pieces in their order, and lets go of each.
+func (c *Conn) writeAll(pieces [][]byte) error {
+	for i, p := range pieces {
+		pieces[i] = nil
+		if len(p) == 0 {
+			continue
+		}
+		if _, err := c.rw.Write(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Recv returns the next message. io.EOF means that the stream ended between two
@@ -231,7 +273,7 @@ func (c *Conn) Flush() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for (len(c.out) > 0 || c.writing) && c.err == nil && !c.closed {
+	for (c.unwritten() || c.writing) && c.err == nil && !c.closed {
 		c.idle.Wait()
 	}
 }
@@ -265,7 +307,7 @@ func (c *Conn) Abandon() error {
 	}
 	c.mu.Lock()
 	c.closed = true
-	c.out = nil
+	c.first, c.out = nil, nil
 	c.mu.Unlock()
 	c.wake.Signal()
 	err := c.rw.Close()

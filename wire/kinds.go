@@ -316,6 +316,8 @@ func (m *Fenced) fields(c *codec) {
 	c.text(&m.ID)
 	list(c, &m.Blobs, (*codec).bytes)
 	c.text(&m.Err)
+	c.num(&m.Size)
+	c.bytes(&m.Packed)
 }
 
 func (m *Resize) fields(c *codec) {

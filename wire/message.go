@@ -284,11 +284,14 @@ type (
 		Blob []byte
 	}
 
-	// Fenced answers Fence with what each node brought.
+	// Fenced answers Fence with what each node brought. Packed are the blobs in another
+	// form, a list deflated, and Size its length before; see FrameFor and Unpack.
 	Fenced struct {
-		ID    string
-		Blobs [][]byte
-		Err   string
+		ID     string
+		Blobs  [][]byte
+		Err    string
+		Size   int
+		Packed []byte
 	}
 
 	// Resize says how large the terminal is now.

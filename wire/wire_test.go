@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -229,3 +230,37 @@ func (m *memory) Read(p []byte) (int, error) {
 }
 func (m *memory) Write(p []byte) (int, error) { return m.w.Write(p) }
 func (m *memory) Close() error                { return nil }
+
+// A frame for many is held once, and comes in its place among what else is sent.
+func TestASharedFrameIsHeldOnceAndInOrder(t *testing.T) {
+	const many, size = 50, 4 << 20
+	frame := Encode(&Fence{ID: "k0/1", Blob: make([]byte, size)})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var near, far [many]*Conn
+	for i := range many {
+		a, b := net.Pipe()
+		near[i], far[i] = NewConn(a), NewConn(b)
+		near[i].Send(&Credit{Rank: 1})
+		near[i].SendFrame(frame)
+		near[i].Send(&Credit{Rank: 2})
+		near[i].SendFrame(Encode(&Credit{Rank: 3}))
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > many*size/4 {
+		t.Errorf("%d frames of %d bytes took %d", many, size, took)
+	}
+	for i := range many {
+		for _, want := range []Message{&Credit{Rank: 1}, nil, &Credit{Rank: 2}, &Credit{Rank: 3}} {
+			got, err := far[i].Recv()
+			if fence, ok := got.(*Fence); ok && want == nil && len(fence.Blob) == size {
+				continue
+			}
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("got %T, %v; want %T", got, err, want)
+			}
+		}
+		near[i].Abandon()
+		far[i].Abandon()
+	}
+}

@@ -1,8 +1,8 @@
 /*
- * exchange: what an MPI_Init asks of PMI, and how long it takes.
+ * exchange [OTHERS]: what an MPI_Init asks of PMI, and how long it takes.
  *
  *	init, get_maxes, get_my_kvsname, put of a card of ~110 bytes
- *	barrier, get of every rank's card, barrier
+ *	barrier, get of every rank's card, or of so many others', barrier
  *
  * As libpmi does, a request is one write, and an answer one read as long as it comes
  * whole. Rank 0 prints one line for all ranks, which tell it by two more puts and
@@ -170,18 +170,19 @@ static void report(void)
 	fflush(stdout);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const char *env[3] = {getenv("PMI_FD"), getenv("PMI_RANK"), getenv("PMI_SIZE")};
 	struct times t;
 	char text[256];
-	int r;
+	int r, others;
 
 	if (!env[0] || !env[1] || !env[2])
 		fail("no PMI_FD, PMI_RANK and PMI_SIZE");
 	fd = atoi(env[0]);
 	rank = atoi(env[1]);
 	size = atoi(env[2]);
+	others = argc > 1 ? atoi(argv[1]) : size;
 	ask("cmd=response_to_init", "cmd=init pmi_version=1 pmi_subversion=1\n");
 	ask("cmd=maxes", "cmd=get_maxes\n");
 	if (sscanf(value(ask("cmd=my_kvsname ", "cmd=get_my_kvsname\n"), " kvsname="), "%255s", kvs) != 1)
@@ -192,8 +193,8 @@ int main(void)
 	t.enter = now(CLOCK_MONOTONIC);
 	barrier();
 	t.first = now(CLOCK_MONOTONIC);
-	for (r = 0; r < size; r++)
-		if (strcmp(get(r, "businesscard"), card(r)))
+	for (r = rank; r < rank + others; r++)
+		if (strcmp(get(r % size, "businesscard"), card(r % size)))
 			fail("a wrong card");
 	t.last = now(CLOCK_MONOTONIC);
 	barrier();

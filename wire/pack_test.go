@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// cards are what so many nodes of 64 ranks bring to a fence.
+func cards(nodes int) [][]byte {
+	blobs := make([][]byte, nodes)
+	for n := range blobs {
+		for r := range 64 {
+			blobs[n] = fmt.Appendf(blobs[n], "\x12P%d-businesscarddescription#node%04d$port#%d$ifname#10.0.%d.%d$",
+				n*64+r, n, 32768+(n*7919+r*104729)%28000, n>>8, n&255)
+		}
+	}
+	return blobs
+}
+
+// noise does not shrink.
+func noise(size int) []byte {
+	r := rand.NewChaCha8([32]byte{})
+	b := make([]byte, size)
+	r.Read(b)
+	return b
+}
+
+// A fence is packed only where that pays, and arrives as it was sent.
+func TestFencedArrivesAsSentPackedOrNot(t *testing.T) {
+	tests := []struct {
+		name   string
+		blobs  [][]byte
+		nodes  int
+		packed bool
+	}{
+		{"nothing", nil, 1000, false},
+		{"few bytes", cards(10), 1000, false},
+		{"few nodes", cards(100), packNodes - 1, false},
+		{"many", cards(100), packNodes, true},
+		{"some empty", append(cards(20), nil, []byte{}), 1000, true},
+		{"noise", [][]byte{noise(100_000)}, 1000, false},
+		{"noise at first", append([][]byte{noise(2 * packProbe)}, cards(100)...), 1000, false},
+		{"noise behind", append(cards(15), noise(1<<20)), 1000, false},
+	}
+	for _, test := range tests {
+		sent := &Fenced{ID: "k0/1", Blobs: test.blobs}
+		frame := sent.FrameFor(test.nodes)
+		m, err := decodeFrame(frame)
+		if err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		got := m.(*Fenced)
+		if packed := len(got.Packed) > 0; packed != test.packed {
+			t.Errorf("%s: packed: %v, want %v", test.name, packed, test.packed)
+		}
+		if err := got.Unpack(); err != nil || got.ID != sent.ID || !equal(got.Blobs, sent.Blobs) {
+			t.Errorf("%s: %d blobs came as %d, %v", test.name, len(sent.Blobs), len(got.Blobs), err)
+		}
+		if !reflect.DeepEqual(sent, &Fenced{ID: "k0/1", Blobs: test.blobs}) {
+			t.Errorf("%s: what was sent has changed", test.name)
+		}
+	}
+}
+
+func equal(a, b [][]byte) bool {
+	for i := range a {
+		if i >= len(b) || !bytes.Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// What claims to be packed costs no memory that it could not fill.
+func TestUnpackRefusesJunkAndBombs(t *testing.T) {
+	good := (&Fenced{Blobs: cards(100)}).pack()
+	zeros := deflate(make([]byte, 1<<20))
+	tests := map[string]Fenced{
+		"no deflate":      {Size: 10, Packed: []byte("hello, world")},
+		"cut":             {Size: good.Size, Packed: good.Packed[:len(good.Packed)/2]},
+		"too few bytes":   {Size: good.Size + 1, Packed: good.Packed},
+		"too many bytes":  {Size: good.Size - 1, Packed: good.Packed},
+		"negative":        {Size: -1, Packed: good.Packed},
+		"blobs besides":   {Size: good.Size, Packed: good.Packed, Blobs: [][]byte{{1}}},
+		"a size too much": {Size: 1 << 30, Packed: []byte("hello")},
+		"a frame more":    {Size: maxFrame + 1, Packed: make([]byte, 2<<20)},
+		"no list":         {Size: 1 << 20, Packed: zeros},
+		"too many blobs":  {Size: 4 + 1<<20, Packed: deflate(append(binary.AppendVarint(nil, 1<<20), make([]byte, 1<<20)...))},
+		"a longer list":   {Size: 2, Packed: deflate([]byte{100, 0})},
+	}
+	for name, m := range tests {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := m.Unpack()
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), errUnpack.Error()) {
+			t.Errorf("%s: got error %v", name, err)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
+			t.Errorf("%s: took %d bytes", name, took)
+		}
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	good := (&Fenced{Blobs: cards(20)}).pack()
+	f.Add(good.Size, good.Packed)
+	f.Add(3, deflate([]byte{2, 2, 65}))
+	f.Add(1<<20, deflate(make([]byte, 1<<20)))
+	f.Add(5, []byte("hello"))
+	f.Fuzz(func(t *testing.T, size int, packed []byte) {
+		m := Fenced{Size: size, Packed: packed}
+		if err := m.Unpack(); err != nil || len(packed) == 0 {
+			return
+		}
+		sum := 0
+		for _, b := range m.Blobs {
+			sum += len(b)
+		}
+		if sum > size || size > maxInflation*len(packed) {
+			t.Errorf("%d bytes in blobs of %d bytes that were %d", sum, size, len(packed))
+		}
+	})
+}
+
+func BenchmarkPack(b *testing.B) {
+	m := &Fenced{Blobs: cards(1000)}
+	for b.Loop() {
+		m.pack()
+	}
+	b.SetBytes(int64(m.pack().Size))
+}
+
+func BenchmarkUnpack(b *testing.B) {
+	m := (&Fenced{Blobs: cards(1000)}).pack()
+	b.SetBytes(int64(m.Size))
+	b.ReportMetric(float64(len(m.Packed))/float64(m.Size), "packed/size")
+	for b.Loop() {
+		one := *m
+		if err := one.Unpack(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
