@@ -247,7 +247,7 @@ func start(c *pmitest.Client, rank, size, gets int) error {
 func TestFleet(t *testing.T) {
 	for _, test := range []struct{ nodes, per, part int }{{20, 8, 1}, {20, 50, 5}} {
 		f := newFleet(test.nodes, test.per)
-		err := f.each(func(rank int, c *pmitest.Client) error { return start(c, rank, f.size, 300) })
+		err := f.each(func(rank int, c *pmitest.Client) error { return start(c, rank, f.size, 50) })
 		f.end()
 		if err != nil {
 			t.Fatal(err)
