@@ -47,6 +47,10 @@ type meet struct {
 	err   error
 }
 
+// maxFence is how many bytes a fence may spread: as much as a group may keep on a node, and
+// what fits into one message to it.
+const maxFence = maxStore - 1<<24
+
 // A Meeting is a fence at which all nodes of a group have arrived.
 type Meeting struct {
 	Nodes []int    // of the group; not to be changed
@@ -127,6 +131,9 @@ func (g *circle) join(place int, id string, blob []byte) (*meet, error) {
 	m.here[place], m.blobs[place] = true, blob
 	m.count++
 	m.bytes += len(blob)
+	if m.bytes > maxFence {
+		return nil, fmt.Errorf("fence %s: the ranks have put %d MiB since the one before, and %d are too much", id, m.bytes>>20, maxFence>>20)
+	}
 	if m.count < len(g.nodes) {
 		return m, g.stuck(m)
 	}

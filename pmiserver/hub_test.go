@@ -51,6 +51,21 @@ func TestHubJoin(t *testing.T) {
 	}
 }
 
+// A fence that would fit into no message ends the job with a word, not its nodes. The bytes
+// are those of one slice that nobody touches.
+func TestHubJoinOfTooMuch(t *testing.T) {
+	h, much := newHub(3), make([]byte, 400<<20)
+	for node := range 2 {
+		if _, err := h.Join(node, "k0/f", much); err != nil {
+			t.Fatalf("node %d: %v", node, err)
+		}
+	}
+	_, err := h.Join(2, "k0/f", much)
+	if err == nil || !strings.Contains(err.Error(), "have put 1200 MiB") {
+		t.Errorf("got error %v", err)
+	}
+}
+
 // TestHubJoinOfNothing: most barriers follow no put, and cost no bytes.
 func TestHubJoinOfNothing(t *testing.T) {
 	h := newHub(2)
