@@ -29,7 +29,7 @@ func hostsForProgram(line Line) (Line, error) {
 	}
 	if section.Program != "" && !namesHosts(line) {
 		section.Host, section.HostFile = nil, ""
-		line.Job.Nodes, line.Job.RMK, line.Job.Simulate = "", "", 0
+		line.Job.Nodes, line.Job.RMK, line.Job.Simulate = "", "none", 0
 	}
 	words := append([]string{section.Program}, section.Args...)
 	for _, word := range words {
@@ -48,8 +48,13 @@ func hostsForProgram(line Line) (Line, error) {
 
 // namesHosts reports whether an option of the line, or of its -configfile, names hosts.
 func namesHosts(line Line) bool {
-	return slices.ContainsFunc(slices.Concat(line.Sections[0].given, line.given), func(g Given) bool {
-		return (g.Name == "host" || slices.Contains(rivalsOf("host"), g.Name)) && g.level < environment
+	given := line.given
+	for _, s := range line.Sections {
+		given = append(given[:len(given):len(given)], s.given...)
+	}
+	return slices.ContainsFunc(given, func(g Given) bool {
+		says := g.Name == "host" || slices.Contains(rivalsOf("host"), g.Name) && !(g.Name == "rmk" && g.Value == "auto")
+		return says && g.level < environment
 	})
 }
 

@@ -182,6 +182,10 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		}
 	}
 	sc := scene{sys.Environ, thisMachine(sys).called(line.Job.LocalHost), site, remembering(opener(sys))}
+	line, allocation, err := sc.allocated(line)
+	if err != nil {
+		return 0, err
+	}
 	req, warnings, err := request(line, sc)
 	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
 		return showPlan(line, sys, state.Outcome{Warnings: warnings, Err: err, Request: req}, wayOf(nil))
@@ -190,6 +194,9 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		return 0, err
 	}
 	env := world(line, sys, out, errs)
+	if allocation != "" {
+		env.Log.Info().Msg(allocation)
+	}
 	paint(&req.Streams, line, sys)
 	showProgress(line, sys, &env)
 	if env.In, err = input(line, req.Streams, sys.In); err != nil {

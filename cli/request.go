@@ -77,6 +77,9 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		return req, nil, err
 	}
 	list := "-host and -hostfile"
+	if line.Job.RMK != "" {
+		list = "the allocation"
+	}
 	if len(named) == 0 && line.Job.Nodes == "" {
 		list = told.by
 		if named, err = told.hosts(); err != nil {
