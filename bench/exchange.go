@@ -156,6 +156,15 @@ func (r exchangeRow) peak(side int) float64 {
 	return float64(most) / 1024
 }
 
+// largest is the same of the launching side, where it started something.
+func (r exchangeRow) largest(side int) float64 {
+	var most int64
+	for _, s := range r.runs[side] {
+		most = max(most, s.peak)
+	}
+	return float64(most) / (1 << 20)
+}
+
 // perGet is the time that the machine needs for a get of one rank, with whatever
 // server and ranks do for it.
 func (r exchangeRow) perGet(side int) float64 {
@@ -169,18 +178,19 @@ func exchangeTable(rows []exchangeRow) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("\n| ms, medians | rounds | total: ours | Hydra | ratio | with start | each get, µs: ours | Hydra | servers' CPU: ours | Hydra | ratio | MiB: ours | Hydra |\n" +
-		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("\n| ms, medians | rounds | total: ours | Hydra | ratio | with start | each get, µs: ours | Hydra | servers' CPU: ours | Hydra | ratio | MiB: ours | Hydra | launching CPU: ours | Hydra | MiB: ours | Hydra |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	total := func(s swap) time.Duration { return s.total }
 	span := func(s swap) time.Duration { return s.span }
-	cpu := func(s swap) time.Duration { return s.cpu }
+	served := func(s swap) time.Duration { return s.cpu }
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %.3f | %.3f | %.1f | %.1f | %s | %s | %.3f | %.1f | %.1f |\n",
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %.3f | %.3f | %.1f | %.1f | %s | %s | %.3f | %.1f | %.1f | %s | %s | %.1f | %.1f |\n",
 			r.name(), len(r.swaps[0]),
 			least(r.of(0, total)), least(r.of(1, total)), r.ratio(total), r.ratio(span),
 			r.perGet(0), r.perGet(1),
-			least(r.of(0, cpu)), least(r.of(1, cpu)), r.ratio(cpu),
-			r.peak(0), r.peak(1))
+			least(r.of(0, served)), least(r.of(1, served)), r.ratio(served),
+			r.peak(0), r.peak(1),
+			shown(r.runs[0], cpu), shown(r.runs[1], cpu), r.largest(0), r.largest(1))
 	}
 	for _, r := range rows {
 		if r.most == 0 {

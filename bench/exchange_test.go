@@ -41,9 +41,10 @@ func TestExchangeTable(t *testing.T) {
 	r := exchangeRow{exchangeCase: exchangeCase{per: 100, most: 0.4}}
 	r.swaps[0] = []swap{{span: 300 * ms, total: 100 * ms, gets: 90 * ms, cpu: 50 * ms, peak: 2048}, {span: 300 * ms, total: 300 * ms, gets: 110 * ms, cpu: 50 * ms, peak: 1024}}
 	r.swaps[1] = []swap{{span: 600 * ms, total: 400 * ms, gets: 380 * ms, cpu: 200 * ms, peak: 4096}, {span: 600 * ms, total: 600 * ms, gets: 420 * ms, cpu: 200 * ms, peak: 4096}}
+	r.runs = [2][]sample{samples(1000, 1000), samples(2000, 2000)}
 	got := exchangeTable([]exchangeRow{r})
 	for _, want := range []string{
-		"| exchange, local, 100 ranks | 2 | 200 (100) | 500 (400) | 0.375 | 0.500 | 10.0 | 40.0 | 50.0 (50.0) | 200 (200) | 0.250 | 2.0 | 4.0 |\n",
+		"| exchange, local, 100 ranks | 2 | 200 (100) | 500 (400) | 0.375 | 0.500 | 10.0 | 40.0 | 50.0 (50.0) | 200 (200) | 0.250 | 2.0 | 4.0 | 100 (100) | 200 (200) | 0.0 | 0.0 |\n",
 		"- exchange, local, 100 ranks: 0.375 of Hydra's; goal at most 0.40: reached\n",
 	} {
 		if !strings.Contains(got, want) {

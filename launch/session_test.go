@@ -53,6 +53,20 @@ func TestNames(t *testing.T) {
 		"unpublish svc failed: service_not_found")
 }
 
+// What ranks of many nodes put arrives whole, though it goes packed on the way.
+func TestALargeFenceOfManyNodes(t *testing.T) {
+	const many = 16
+	var nodes []string
+	var script strings.Builder
+	value := func(rank int) string { return strings.Repeat(fmt.Sprintf("card-of-rank-%d$", rank), 300) }
+	for rank := range many {
+		nodes = append(nodes, fmt.Sprint("n", rank))
+		fmt.Fprintf(&script, "%d: put k%d %s; ", rank, rank, value(rank))
+	}
+	script.WriteString("barrier; 0: get k15; 15: get k0")
+	newTalk(many, script.String(), nil, nodes...).says(t, "get k15: "+value(15), "get k0: "+value(0))
+}
+
 // find names hosts as a list with commas, or as the lines of a file.
 func (r *run) find(list, file string) (defs []job.NodeDef, err error) {
 	if file != "" {

@@ -66,9 +66,9 @@ func (c *Client) send() error {
 func (c *Client) receive() ([]byte, error) {
 	reply, err := c.in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
-		var rest []byte
+		head, rest := bytes.Clone(reply), []byte(nil) // the buffer is filled again
 		rest, err = c.in.ReadBytes('\n')
-		reply = append(append([]byte(nil), reply...), rest...)
+		reply = append(head, rest...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pmi: wait for the answer to %q: %w", c.line, err)
