@@ -225,7 +225,29 @@ fi
 // fish knows options with one dash and long names by itself, but not where the program is.
 func (t *table) fish() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# Completes the options of mpiexec. Made by mpiexec --completion fish.
+	fmt.Fprintf(&b, fishFunctions, strings.Join(t.valuedNames(), " "))
+	actions := map[string]string{"file": " -rF", "folder": ` -xa '(__fish_complete_directories)'`, "host": ` -xa '(__fish_print_hostnames)'`, "other": " -x"}
+	t.each(func(o *Option, s Spelling) {
+		name := strings.TrimLeft(s.Dashed, "-")
+		flag := "-o " + name + " -l " + name // one dash or two
+		if len(name) == 1 {
+			flag = "-s " + name
+		}
+		line := "complete -c mpiexec -n '__mpiexec_at options value' " + flag + " -d " + fishQuote(o.Help())
+		switch {
+		case !o.valued(s):
+		case o.kind() == "words":
+			line += " -xa " + quote(strings.Join(o.Words, " "))
+		default:
+			line += actions[o.kind()]
+		}
+		fmt.Fprintln(&b, line)
+	})
+	return b.String()
+}
+
+// fishFunctions are what fish needs to know where the cursor is. %s is the options with a value.
+const fishFunctions = `# Completes the options of mpiexec. Made by mpiexec --completion fish.
 
 # Tells where the cursor is: options, value, program, or the words of the program so far.
 function __mpiexec_place
@@ -266,26 +288,7 @@ end
 complete -c mpiexec -f
 complete -c mpiexec -n '__mpiexec_at options program' -a '(__fish_complete_command)'
 complete -c mpiexec -n '__mpiexec_at arguments' -a '(__mpiexec_arguments)'
-`, strings.Join(t.valuedNames(), " "))
-	actions := map[string]string{"file": " -rF", "folder": ` -xa '(__fish_complete_directories)'`, "host": ` -xa '(__fish_print_hostnames)'`, "other": " -x"}
-	t.each(func(o *Option, s Spelling) {
-		name := strings.TrimLeft(s.Dashed, "-")
-		flag := "-o " + name + " -l " + name // one dash or two
-		if len(name) == 1 {
-			flag = "-s " + name
-		}
-		line := "complete -c mpiexec -n '__mpiexec_at options value' " + flag + " -d " + fishQuote(o.Help())
-		switch {
-		case !o.valued(s):
-		case o.kind() == "words":
-			line += " -xa " + quote(strings.Join(o.Words, " "))
-		default:
-			line += actions[o.kind()]
-		}
-		fmt.Fprintln(&b, line)
-	})
-	return b.String()
-}
+`
 
 // fishQuote quotes a word for fish, where a backslash counts between single quotes too.
 func fishQuote(word string) string {

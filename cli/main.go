@@ -171,15 +171,14 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if err != nil {
 		return 0, err
 	}
-	if asksOfJobs(line.Job) {
-		if line, err = hostsForProgram(line); err != nil {
-			return 0, err
-		}
+	switch {
+	case asksOfJobs(line.Job):
+		line, err = hostsForProgram(line)
+	case line.Job.Doctor:
+		line, err = patients(line)
 	}
-	if line.Job.Doctor {
-		if line, err = patients(line); err != nil {
-			return 0, err
-		}
+	if err != nil {
+		return 0, err
 	}
 	sc := scene{sys.Environ, thisMachine(sys).called(line.Job.LocalHost), site, remembering(opener(sys))}
 	line, allocation, err := sc.allocated(line)
@@ -202,29 +201,39 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if env.In, err = input(line, req.Streams, sys.In); err != nil {
 		return 0, err
 	}
-	if env.Dialer == nil {
-		dialer, err := newDialer(line.Job, sys, guardOf(req), env.Log)
-		if err != nil {
-			return 0, err
-		}
-		defer dialer.close()
-		env.Dialer, env.Build, env.Release = dialer, dialer.self.Build, Version
+	done, err := withDialer(&env, line, sys, req)
+	if err != nil {
+		return 0, err
 	}
+	defer done()
 	if line.Job.SaveState != "" {
 		env.Seen = func(snap job.Snapshot) { save(line.Job.SaveState, req, snap, env.Say) }
 	}
-	if asksOfJobs(line.Job) {
+	switch {
+	case asksOfJobs(line.Job):
 		return tellOfJobs(ctx, line, sys, req, env)
-	}
-	if line.Job.Doctor {
+	case line.Job.Doctor:
 		return examine(ctx, line, sys, req, env, failure)
-	}
-	if line.Job.Plan || line.Job.DryRun {
+	case line.Job.Plan || line.Job.DryRun:
 		return look(ctx, line, sys, req, warnings, env)
 	}
 	env.Find = hostFinder(line.Job, sc)
 	env.Again = again(line, sys, sc, req)
 	return carryOut(ctx, line, sys, req, warnings, env, failure)
+}
+
+// withDialer gives a launch the dialer for its hosts, unless the world has one, and returns
+// what ends it.
+func withDialer(env *launch.Env, line Line, sys System, req job.Request) (done func(), err error) {
+	if env.Dialer != nil {
+		return func() {}, nil
+	}
+	d, err := newDialer(line.Job, sys, guardOf(req), env.Log)
+	if err != nil {
+		return nil, err
+	}
+	env.Dialer, env.Build, env.Release = d, d.self.Build, Version
+	return d.close, nil
 }
 
 // carryOut is the life of a job, with what is around it on this side: signals, terminal, trace

@@ -76,17 +76,9 @@ func planned(line Line, sys System) state.Outcome {
 	if in.NP == "" {
 		return state.Unreadable(&psi.Error{Code: "bad-state", What: "np is missing; give -n N"})
 	}
-	named, err := hosts(line.Sections[0], stream(in.Open), psi.Unique(in))
+	named, source, err := told.orHosts(line.Sections[0], in)
 	if err != nil {
-		file := line.Sections[0].HostFile
-		return state.Outcome{Err: &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: file, What: "cannot use", Reason: err.Error()}}
-	}
-	source := "-host"
-	if len(named) == 0 && in.Flags.Nodes == nil {
-		source = told.by
-		if named, err = told.hosts(); err != nil {
-			return told.bad(err)
-		}
+		return state.Outcome{Err: err}
 	}
 	in.Listed, in.Types = len(named) > 0, featuresOf(named)
 	req, warnings, err := s.Request(in)
@@ -107,6 +99,22 @@ func planned(line Line, sys System) state.Outcome {
 		req.Apps[0].Argv = []string{program}
 	}
 	return state.Decide(req, s.Snapshot(), warnings)
+}
+
+// orHosts are the hosts that a section names, or else what says where each rank goes; source
+// is what named them. The error is a *psi.Error.
+func (f fixture) orHosts(s Section, in psi.Input) (named []hostlist.Entry, source string, err error) {
+	named, err = hosts(s, stream(in.Open), psi.Unique(in))
+	if err != nil {
+		return nil, "", &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: s.HostFile, What: "cannot use", Reason: err.Error()}
+	}
+	if len(named) > 0 || in.Flags.Nodes != nil {
+		return named, "-host", nil
+	}
+	if named, err = f.hosts(); err != nil {
+		return nil, "", f.unusable(err)
+	}
+	return named, f.by, nil
 }
 
 // restrict makes the hosts of -host and -hostfile the candidates, in their order, with
@@ -167,8 +175,10 @@ func layFile(req *job.Request, s *state.State, line Line) {
 }
 
 // bad is the outcome of a rank file, or map, that cannot be used.
-func (f fixture) bad(err error) state.Outcome {
-	return state.Outcome{Err: &psi.Error{Code: "bad-rankfile", Source: f.by, Token: f.file, What: "cannot use", Reason: err.Error()}}
+func (f fixture) bad(err error) state.Outcome { return state.Outcome{Err: f.unusable(err)} }
+
+func (f fixture) unusable(err error) error {
+	return &psi.Error{Code: "bad-rankfile", Source: f.by, Token: f.file, What: "cannot use", Reason: err.Error()}
 }
 
 // stream opens texts as files.

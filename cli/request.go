@@ -42,7 +42,35 @@ func (h Here) isMe(host string) bool {
 // request makes a Request of a command line, and warnings: pure but for the files it
 // reads by open.
 func request(line Line, sc scene) (job.Request, []job.Note, error) {
-	j := line.Job
+	req, err := sc.begun(line.Job)
+	if err != nil {
+		return req, nil, err
+	}
+	told, err := newFixture(line, sc.open)
+	if err != nil {
+		return req, nil, err
+	}
+	named, list, err := sc.named(&req, line, told)
+	if err != nil {
+		return req, nil, err
+	}
+	warnings, err := sc.place(&req, line, named)
+	if err == nil {
+		err = sc.lay(&req, line)
+	}
+	if err == nil {
+		err = entryGPUs(req)
+	}
+	if err == nil && told.by != "" {
+		req.Skip = line.Job.SkipUnreachable // the user wrote these hosts down (SSH-6)
+		err = told.apply(&req, list)
+	}
+	req.Queue = sc.queue(req, line.Job)
+	return req, warnings, err
+}
+
+// begun is what a request says that has nothing to do with hosts.
+func (sc scene) begun(j JobOptions) (job.Request, error) {
 	req := job.Request{
 		Job:     newJobID(time.Now()),
 		User:    sc.here.User,
@@ -54,52 +82,33 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.most(), Grace: defaultGrace,
 		},
+		Universe: j.Universe.size(), Port: j.PMIPort,
 	}
 	if j.KillGrace != nil {
 		req.Limits.Grace = j.KillGrace.Duration()
 	}
 	var err error
 	if req.Streams, err = streamsOf(j, func(name string) (string, bool) { return lookup(sc.environ, name) }); err != nil {
-		return req, nil, err
+		return req, err
 	}
-	if req.Base, req.Given, err = baseEnv(sc.environ, j); err != nil {
-		return req, nil, err
-	}
-	named, err := sections(&req, line, sc)
+	req.Base, req.Given, err = baseEnv(sc.environ, j)
+	return req, err
+}
+
+// named are the hosts that the sections name, the allocation, or else what says where each
+// rank goes. list is what named them, in words.
+func (sc scene) named(req *job.Request, line Line, told fixture) (named []hostlist.Entry, list string, err error) {
+	list = "-host and -hostfile"
+	named, err = sections(req, line, sc)
 	if err == nil && line.Job.RMK != "" {
+		list = "the allocation"
 		named, err = sc.granted(line, named)
 	}
-	if err != nil {
-		return req, nil, err
-	}
-	told, err := newFixture(line, sc.open)
-	if err != nil {
-		return req, nil, err
-	}
-	list := "-host and -hostfile"
-	if line.Job.RMK != "" {
-		list = "the allocation"
-	}
-	if len(named) == 0 && line.Job.Nodes == "" {
+	if err == nil && len(named) == 0 && line.Job.Nodes == "" {
 		list = told.by
-		if named, err = told.hosts(); err != nil {
-			return req, nil, err
-		}
+		named, err = told.hosts()
 	}
-	warnings, err := sc.place(&req, line, named)
-	if err == nil {
-		err = sc.lay(&req, line)
-	}
-	if err == nil {
-		err = entryGPUs(req)
-	}
-	if err == nil && told.by != "" {
-		req.Skip = j.SkipUnreachable // the user wrote these hosts down (SSH-6)
-		err = told.apply(&req, list)
-	}
-	req.Queue = sc.queue(req, j)
-	req.Universe, req.Port = j.Universe.size(), j.PMIPort
-	return req, warnings, err
+	return named, list, err
 }
 
 // ends says which ends of a rank end the job, and what the job's code is.

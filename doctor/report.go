@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/hostlist"
 	"remshell/job"
 )
 
@@ -86,7 +87,7 @@ func about(c job.Checkup) string {
 		parts = append(parts, "this machine")
 	}
 	if jobs := len(c.Page.Claims); jobs > 0 {
-		parts = append(parts, counted(jobs, "job")+" of ours on it")
+		parts = append(parts, hostlist.Count(jobs, "job")+" of ours on it")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -97,18 +98,11 @@ func cpus(c job.Checkup) string {
 	for _, core := range c.Probe.Topology.Cores {
 		threads += len(core.CPUs)
 	}
-	text := counted(cores, "core")
+	text := hostlist.Count(cores, "core")
 	if threads > cores {
-		text += fmt.Sprintf(" with %s", counted(threads, "thread"))
+		text += fmt.Sprintf(" with %s", hostlist.Count(threads, "thread"))
 	}
 	return text
-}
-
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
 }
 
 // sum is the last line.
@@ -128,10 +122,10 @@ func (r Report) sum() string {
 		}
 	}
 	if failures+warnings == 0 {
-		return counted(len(r.Hosts), "host") + ": all fine"
+		return hostlist.Count(len(r.Hosts), "host") + ": all fine"
 	}
-	return fmt.Sprintf("%s, %d reached: %s, %s", counted(len(r.Hosts), "host"), len(r.Hosts)-down,
-		counted(failures, "failure"), counted(warnings, "warning"))
+	return fmt.Sprintf("%s, %d reached: %s, %s", hostlist.Count(len(r.Hosts), "host"), len(r.Hosts)-down,
+		hostlist.Count(failures, "failure"), hostlist.Count(warnings, "warning"))
 }
 
 // A host is one of the report, as programs read it.

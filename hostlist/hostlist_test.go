@@ -497,3 +497,13 @@ func BenchmarkFold10000(b *testing.B) {
 		Fold(names)
 	}
 }
+
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 CPU": Count(1, "CPU"), "0 CPUs": Count(0, "CPU"), "1 process": Count(1, "process"), "2 processes": Count(2, "process"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"remshell/hostlist"
 	"remshell/job"
 )
 
@@ -137,7 +138,7 @@ func (s *State) then() string {
 	if ways[0] > 0 {
 		how = append(how, fmt.Sprintf("%d by exit", ways[0]))
 	}
-	return fmt.Sprintf("stopped %s on %s (%s)", count(len(s.stopped), "other rank"), count(len(nodes), "node"), strings.Join(how, ", "))
+	return fmt.Sprintf("stopped %s on %s (%s)", hostlist.Count(len(s.stopped), "other rank"), hostlist.Count(len(nodes), "node"), strings.Join(how, ", "))
 }
 
 // ExitCode is the code mpiexec leaves with (EXIT-2, EXIT-3).

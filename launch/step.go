@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"remshell/hostlist"
 	"remshell/job"
 )
 
@@ -472,7 +473,7 @@ func (s *State) tick(now time.Time) []Action {
 		c := *s.suspicion
 		return s.fail(now, c)
 	case due(s.startEnds):
-		return s.fail(now, Cause{fmt.Sprintf("%s had not started when --start-timeout struck", count(s.unstarted, "rank")), "", ExitInternal, -1})
+		return s.fail(now, Cause{fmt.Sprintf("%s had not started when --start-timeout struck", hostlist.Count(s.unstarted, "rank")), "", ExitInternal, -1})
 	case due(s.runEnds):
 		return s.tooLong(now)
 	case due(s.stacksEnd):
@@ -557,7 +558,7 @@ func (s *State) interrupted(now time.Time) []Action {
 		s.suspicion, s.doubtEnds = nil, time.Time{}
 		s.silent, s.patience = nil, time.Time{}
 		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
-			count(s.Left, "rank"), count(s.Undone, "node"))
+			hostlist.Count(s.Left, "rank"), hostlist.Count(s.Undone, "node"))
 		return []Action{SignalAll{syscall.SIGINT}, Say{text}}
 	case s.signals <= 2:
 		return append(s.end(now, Ending, interrupt2), Say{"^C: ending the ranks; press ^C again to leave at once"})

@@ -82,11 +82,3 @@ func numbers(plans []job.RankPlan) []int {
 
 // fold writes a set of host names in brackets: "node[03-17]".
 func fold(names []string) string { return hostlist.Fold(names) }
-
-// count writes a number with its noun: "1 node", "2 nodes".
-func count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
-}

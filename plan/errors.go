@@ -82,18 +82,6 @@ func Folded(rejected []job.Note) []string {
 	return lines
 }
 
-// count writes a number with its noun: "1 node", "2 nodes", "2 processes".
-func count(n int, noun string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(noun, "s"):
-		noun += "es"
-	default:
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
-}
-
 // sameMachine is the notice of HOST-8.
 func sameMachine(names []string) job.Note {
 	who := strings.Join(names, " and ")

@@ -17,11 +17,12 @@ func (s *seating) fixed(usable [][]bool) *Error {
 	s.books, s.held, s.each = make(map[int]*book), make(map[int][]int), make(map[[2]int]int)
 	rank := 0
 	for a, app := range s.req.Apps {
+		among := s.among(app.Hosts)
 		for range app.N {
 			if rank == len(s.req.Fixed) {
 				return &Error{Code: NotEnough, Text: fmt.Sprintf("nobody says where rank %d is to go", rank), Permanent: true}
 			}
-			if err := s.settle(rank, a, usable[a]); err != nil {
+			if err := s.settle(rank, a, usable[a], among); err != nil {
 				return err
 			}
 			rank++
@@ -30,14 +31,24 @@ func (s *seating) fixed(usable [][]bool) *Error {
 	return nil
 }
 
-// settle puts a rank at its spot.
-func (s *seating) settle(rank, a int, usable []bool) *Error {
+// among tells which sites are some of the hosts a section is confined to.
+func (s *seating) among(hosts []string) []bool {
+	set := setOf(hosts)
+	may := make([]bool, len(s.sites))
+	for i := range s.sites {
+		may[i] = s.sites[i].isOne(set)
+	}
+	return may
+}
+
+// settle puts a rank at its spot. usable and among are by site.
+func (s *seating) settle(rank, a int, usable, among []bool) *Error {
 	spot := &s.req.Fixed[rank]
 	i := s.of[spot.Node]
 	n, app := &s.sites[i], s.req.Apps[a]
 	width := max(1, app.Threads)
 	switch limit, by := s.limit(i, app); {
-	case !n.may(app.Hosts):
+	case !among[i]:
 		return refuse(spot, NoNodes, "rank %d runs another program than %s is for: that is to run on %s only", rank, n.Name, hostlist.Fold(app.Hosts))
 	case !usable[i]:
 		w := wishOf(s.req, app)

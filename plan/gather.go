@@ -150,7 +150,7 @@ func (s site) ideal() site {
 	return s
 }
 
-// may reports whether the site is one of the hosts a section is confined to.
-func (s *site) may(hosts []string) bool {
-	return hosts == nil || slices.ContainsFunc(s.names, func(n string) bool { return slices.Contains(hosts, n) })
+// isOne reports whether the site is one of some hosts, nil: of all; see setOf.
+func (s *site) isOne(hosts map[string]bool) bool {
+	return hosts == nil || slices.ContainsFunc(s.names, func(n string) bool { return hosts[n] })
 }

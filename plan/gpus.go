@@ -27,16 +27,16 @@ var wantsGPUs, findsGPUs = check{"no-gpu", func(s *site, w *wish) string {
 	case w.gpus <= has:
 		return ""
 	case has > 0:
-		return fmt.Sprintf("it has %s, a process needs %d", count(has, "GPU"), w.gpus)
+		return fmt.Sprintf("it has %s, a process needs %d", hostlist.Count(has, "GPU"), w.gpus)
 	case s.Barred > 0:
-		return fmt.Sprintf("none of its %s may be used", count(s.Barred, "GPU"))
+		return fmt.Sprintf("none of its %s may be used", hostlist.Count(s.Barred, "GPU"))
 	}
 	return "it has no GPU"
 }}, check{"gpus-taken", func(s *site, w *wish) string {
 	if w.gpus <= len(s.gpus) {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %s free", len(s.gpus), count(len(gpu.Offered(s.GPUs)), "GPU"))
+	text := fmt.Sprintf("%d of %s free", len(s.gpus), hostlist.Count(len(gpu.Offered(s.GPUs)), "GPU"))
 	if w.gpus > 1 {
 		text += fmt.Sprintf(", a process needs %d", w.gpus)
 	}
@@ -74,7 +74,7 @@ func (s *seating) fewGPUs(a *area, n int) *Error {
 		verb = "is"
 	}
 	text := fmt.Sprintf("%s by %s: there %s %s for %s on %s (%s)", s.tooMany(a, n), option(a.app.GPUs), verb,
-		count(free, "free GPU"), count(room, "rank"), count(len(a.sites), "node"), hostlist.Fold(a.names))
+		hostlist.Count(free, "free GPU"), hostlist.Count(room, "rank"), hostlist.Count(len(a.sites), "node"), hostlist.Fold(a.names))
 	way := "start fewer ranks or name more hosts"
 	if taken > 0 {
 		text += fmt.Sprintf("; %d in use", taken)
@@ -89,10 +89,10 @@ func (s *seating) fewGPUs(a *area, n int) *Error {
 func (s *seating) without(app job.App) *Error {
 	var names []string
 	why := ""
-	w := wishOf(s.req, app)
+	w, among := wishOf(s.req, app), setOf(app.Hosts)
 	for _, i := range s.listed() {
 		n := &s.sites[i]
-		if !n.may(app.Hosts) {
+		if !n.isOne(among) {
 			continue
 		}
 		code, detail := dropped(n, &w)

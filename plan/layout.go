@@ -211,7 +211,7 @@ func (s *seating) mapped(a *area, n int, failed *Error) *Error {
 		return failed
 	}
 	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s leaves room for %d on %s (%s)",
-		n, a.width(), by, a.unused(), count(len(a.sites), "node"), hostlist.Fold(a.names))
+		n, a.width(), by, a.unused(), hostlist.Count(len(a.sites), "node"), hostlist.Fold(a.names))
 	if m.Each > 0 {
 		failed.Way = fmt.Sprintf("lower -n to %d or raise the %d of ppr, or share with --overbook", a.unused(), m.Each)
 	}

@@ -14,6 +14,7 @@ package plan
 import (
 	"fmt"
 
+	"remshell/hostlist"
 	"remshell/job"
 	"remshell/sort"
 )
@@ -84,7 +85,7 @@ func remaining(turns []int, usable [][]bool) []int {
 
 // tryOut is the one notice of PLACE-4.
 func tryOut(ranks int, sites []site) job.Note {
-	here, n := sites[0], count(ranks, "rank")+" share"
+	here, n := sites[0], hostlist.Count(ranks, "rank")+" share"
 	if ranks == 1 {
 		n += "s"
 	}
@@ -96,13 +97,13 @@ func tryOut(ranks int, sites []site) job.Note {
 		why = " (" + why + ")"
 	}
 	text := fmt.Sprintf("%s the %s of this machine%s; name hosts with slots (localhost:%d) to say so yourself",
-		n, count(here.Size(), "CPU"), why, ranks)
+		n, hostlist.Count(here.Size(), "CPU"), why, ranks)
 	switch {
 	case len(here.busy) == 0:
 	case here.free == 0:
-		text = fmt.Sprintf("%s the %s of this machine%s with other jobs, which have all of them", n, count(here.Size(), "CPU"), why)
+		text = fmt.Sprintf("%s the %s of this machine%s with other jobs, which have all of them", n, hostlist.Count(here.Size(), "CPU"), why)
 	default:
-		text = fmt.Sprintf("%s the %s that other jobs leave of this machine%s", n, count(here.free, "CPU"), why)
+		text = fmt.Sprintf("%s the %s that other jobs leave of this machine%s", n, hostlist.Count(here.free, "CPU"), why)
 	}
 	return job.Note{Code: Overbook, Text: text}
 }

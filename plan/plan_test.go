@@ -123,16 +123,6 @@ func TestMake(t *testing.T) {
 	}
 }
 
-func TestCount(t *testing.T) {
-	for want, got := range map[string]string{
-		"1 CPU": count(1, "CPU"), "0 CPUs": count(0, "CPU"), "1 process": count(1, "process"), "2 processes": count(2, "process"),
-	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 func TestMaxSlotsHoldWhenOverbooked(t *testing.T) {
 	snap := cluster("a:2 b:2")
 	snap.Nodes[0].MaxSlots = 3

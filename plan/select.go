@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
 )
@@ -73,7 +74,7 @@ var probed = []check{
 	}},
 	{"not-idle", func(s *site, w *wish) string {
 		idle := s.Procs == s.Own && (s.Own > 0 || len(s.busy) == 0)
-		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", count(s.Procs, "process"), count(len(s.busy), "CPU")))
+		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", hostlist.Count(s.Procs, "process"), hostlist.Count(len(s.busy), "CPU")))
 	}},
 	{"layout", func(s *site, w *wish) string { return lacks(s, w.layout) }},
 	{"maxproc", func(s *site, w *wish) string {
@@ -86,13 +87,13 @@ var probed = []check{
 		if s.free >= 1 || w.tryOut {
 			return ""
 		}
-		return fmt.Sprintf("0 of %s free", count(s.Size(), "CPU"))
+		return fmt.Sprintf("0 of %s free", hostlist.Count(s.Size(), "CPU"))
 	}},
 	{"tpp-fit", func(s *site, w *wish) string {
 		if s.free >= w.threads || w.tryOut {
 			return ""
 		}
-		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, count(s.Size(), "CPU"), w.threads)
+		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, hostlist.Count(s.Size(), "CPU"), w.threads)
 		if w.from != "" {
 			detail += " by " + w.from
 		}
@@ -162,7 +163,7 @@ func judge(req job.Request, sites []site, turns []int) (usable [][]bool, rejecte
 		may := make([]bool, len(sites))
 		for _, i := range once {
 			s := &sites[i]
-			if among != nil && !slices.ContainsFunc(s.names, func(n string) bool { return among[n] }) {
+			if !s.isOne(among) {
 				continue
 			}
 			code, detail := dropped(s, &w)

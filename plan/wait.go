@@ -20,7 +20,7 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 		return failed
 	}
 	if snap.Ahead > 0 {
-		failed = &Error{Code: QueueBusy, Text: fmt.Sprintf("%s waiting in the queue before this one", count(snap.Ahead, "request"))}
+		failed = &Error{Code: QueueBusy, Text: fmt.Sprintf("%s waiting in the queue before this one", hostlist.Count(snap.Ahead, "request"))}
 	}
 	if failed == nil {
 		return nil
@@ -63,7 +63,7 @@ func nowhere(app job.App, alone bool) *Error {
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.
 func (s *seating) shortfall(a *area, n int) *Error {
-	room, where := a.unused(), fmt.Sprintf("%s (%s)", count(len(a.sites), "node"), hostlist.Fold(a.names))
+	room, where := a.unused(), fmt.Sprintf("%s (%s)", hostlist.Count(len(a.sites), "node"), hostlist.Fold(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.sites) < n && a.size >= n*max(1, a.app.Threads) {
 		return &Error{Code: NotEnough, Text: fmt.Sprintf("%s: -ppn %d leaves room for %d on %s",
 			s.tooMany(a, n), most, room, where), Way: "raise -ppn or name more hosts", Wanted: n, Free: room}
@@ -115,7 +115,7 @@ func members(descending []int) string {
 
 // tooMany tells how many ranks do not fit, and of what, if the job has several parts.
 func (s *seating) tooMany(a *area, n int) string {
-	text := count(n, "rank")
+	text := hostlist.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
 		text += " (" + a.app.Argv[0] + ")"
 	}
@@ -178,5 +178,5 @@ func (s *seating) limited(a *area, n, most int) *Error {
 		verb = "allow"
 	}
 	return &Error{Code: Limits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.tooMany(a, n), strings.Join(by, " and "),
-		verb, most, count(len(a.sites), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
+		verb, most, hostlist.Count(len(a.sites), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
 }

@@ -115,7 +115,7 @@ func parts(v View) string {
 			counts[r.App]++
 		}
 	}
-	on := " on " + counted(len(v.Plan.Nodes), "node")
+	on := " on " + hostlist.Count(len(v.Plan.Nodes), "node")
 	if v.Plan.Overbooked {
 		on += ", sharing CPUs"
 	}
@@ -128,12 +128,12 @@ func parts(v View) string {
 		if v.program(i) == "" {
 			text = fmt.Sprint(counts[i])
 		}
-		need := counted(max(1, app.Threads), "CPU") + " each"
+		need := hostlist.Count(max(1, app.Threads), "CPU") + " each"
 		if app.ThreadsFrom != "" {
 			need += " by " + app.ThreadsFrom
 		}
 		if app.GPUs > 0 {
-			need += ", " + counted(app.GPUs, "GPU") + " each"
+			need += ", " + hostlist.Count(app.GPUs, "GPU") + " each"
 		}
 		lines.add(text, need+on)
 		on = ""

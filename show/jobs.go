@@ -204,7 +204,7 @@ func (j *liveJob) status(l Ledger) string {
 	}
 	b.WriteString(t.String())
 	if j.Missing > 0 {
-		fmt.Fprintf(&b, "  and %s, not asked\n", counted(j.Missing, "more node"))
+		fmt.Fprintf(&b, "  and %s, not asked\n", hostlist.Count(j.Missing, "more node"))
 	}
 	return b.String()
 }

@@ -44,13 +44,13 @@ func byApp(v View, n job.NodePlan) [][]int {
 func units(n job.Node) string {
 	switch {
 	case n.Slots > 0:
-		return counted(n.Slots, "slot")
+		return hostlist.Count(n.Slots, "slot")
 	case len(n.Topology.Cores) == 0:
 		return ""
 	case n.CountThreads:
-		return counted(n.Size(), "thread")
+		return hostlist.Count(n.Size(), "thread")
 	}
-	return counted(n.Size(), "core")
+	return hostlist.Count(n.Size(), "core")
 }
 
 // Ranks tells of each rank, in their order, where it runs and what it is bound to:
@@ -201,7 +201,7 @@ func capacity(n job.Node) string {
 		text = unknown
 	}
 	if n.MaxSlots > 0 {
-		text += fmt.Sprintf(", at most %s", counted(n.MaxSlots, "rank"))
+		text += fmt.Sprintf(", at most %s", hostlist.Count(n.MaxSlots, "rank"))
 	}
 	if n.MaxProcs != nil {
 		text += fmt.Sprintf(", at most %d processes", *n.MaxProcs)

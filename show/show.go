@@ -84,14 +84,6 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// counted writes a number with its noun: "1 node", "2 nodes".
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
-}
-
 // labelled is a word and numbers, and nothing without numbers.
 func labelled(word string, numbers []int) string {
 	if len(numbers) == 0 {

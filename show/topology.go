@@ -78,7 +78,7 @@ func draw(b *strings.Builder, kind []job.Node) {
 	cores := kind[0].Topology.Cores
 	fields := []string{hostlist.Fold(names)}
 	if len(kind) > 1 {
-		fields = append(fields, counted(len(kind), "node"))
+		fields = append(fields, hostlist.Count(len(kind), "node"))
 	}
 	packages := set(each(cores, func(c pin.Core) int { return c.Package }))
 	for _, field := range []string{kind[0].Arch, known(len(packages), "package"), size(cores), memory(kind)} {
@@ -117,7 +117,7 @@ func graphics(p job.Probe) string {
 	}
 	text := lines.String()
 	if p.Barred > 0 {
-		text += fmt.Sprintf("  not allowed: %s\n", counted(p.Barred, "GPU"))
+		text += fmt.Sprintf("  not allowed: %s\n", hostlist.Count(p.Barred, "GPU"))
 	}
 	return text
 }
@@ -126,7 +126,7 @@ func known(n int, noun string) string {
 	if n == 0 {
 		return ""
 	}
-	return counted(n, noun)
+	return hostlist.Count(n, noun)
 }
 
 func each(cores []pin.Core, of func(pin.Core) int) []int {
@@ -146,11 +146,11 @@ func size(cores []pin.Core) string {
 	}
 	switch {
 	case slices.Max(threads) == 1:
-		return counted(len(cores), "core")
+		return hostlist.Count(len(cores), "core")
 	case slices.Min(threads) == slices.Max(threads):
-		return fmt.Sprintf("%s of %d threads", counted(len(cores), "core"), threads[0])
+		return fmt.Sprintf("%s of %d threads", hostlist.Count(len(cores), "core"), threads[0])
 	}
-	return fmt.Sprintf("%s, %d threads", counted(len(cores), "core"), total)
+	return fmt.Sprintf("%s, %d threads", hostlist.Count(len(cores), "core"), total)
 }
 
 // memory is that of the nodes, which differ by what their firmware keeps.
