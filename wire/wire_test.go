@@ -26,8 +26,8 @@ func messages(r *rand.Rand) []Message {
 		}
 		fill(r, reflect.ValueOf(m).Elem())
 		if p, ok := m.(*Prepare); ok {
-			for i := range p.Apps { // these fields stay with mpiexec
-				p.Apps[i].N, p.Apps[i].Soft, p.Apps[i].Hosts, p.Apps[i].Share = 0, nil, nil, job.Share{}
+			for i, sent := range p.Apps { // the other fields stay with mpiexec
+				p.Apps[i] = job.App{Argv: sent.Argv, Dir: sent.Dir, Path: sent.Path, Env: sent.Env, Share: job.Share{GPUs: sent.GPUs}}
 			}
 		}
 		if s, ok := m.(*Surveyed); ok {
