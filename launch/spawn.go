@@ -218,7 +218,7 @@ func (b *booking) graft(ctx context.Context, s *spawning) (job.Plan, error) {
 // narrowPlace reports whether a plan failed for want of room.
 func narrowPlace(err error) bool {
 	var failed *plan.Error
-	return errors.As(err, &failed) && (failed.Code == plan.NotEnough || failed.Code == plan.NoNodes || failed.Code == plan.Limits)
+	return errors.As(err, &failed) && slices.Contains([]string{plan.NotEnough, plan.NoNodes, plan.NoGPU, plan.Limits}, failed.Code)
 }
 
 // named reports whether a spawn names a host.
