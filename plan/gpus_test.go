@@ -258,3 +258,18 @@ func TestGPUProperties(t *testing.T) {
 		t.Errorf("only %d of 2000 could be planned", planned)
 	}
 }
+
+// What nobody has seen may have GPUs, also where its slots were written down.
+func TestUnseenNodesMayHaveGPUs(t *testing.T) {
+	for name, test := range map[string]struct {
+		slots, ranks, gpus int
+		permanent          bool
+	}{"slots": {4, 2, 1, false}, "no slots": {0, 2, 1, false}, "too few slots": {4, 9, 0, true}} {
+		req := job.Request{Nodes: []job.NodeDef{{Name: "n1", Slots: test.slots}}, Apps: each(test.ranks, test.gpus)}
+		_, err := Make(req, job.Snapshot{Failed: []job.Failure{{Node: "n1", Err: errors.New("no answer")}}})
+		var failed *Error
+		if !errors.As(err, &failed) || failed.Permanent != test.permanent {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -35,14 +35,15 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 
 // hopeless reports whether a request would not even fit if every node of the list
 // were idle and reachable (6.2). A node whose size nobody has seen may be as large as
-// it takes.
+// it takes, and have as many GPUs.
 func hopeless(req job.Request, sites []site, turns, of []int) bool {
 	idle := make([]site, len(sites))
 	for i := range sites {
 		idle[i] = sites[i].ideal()
 	}
+	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return wantedGPUs(app) > 0 })
 	for _, i := range turns {
-		if len(idle[i].Topology.Cores) == 0 && idle[i].Slots == 0 && allowed(req, &idle[i]) {
+		if len(idle[i].Topology.Cores) == 0 && (idle[i].Slots == 0 || gpus) && allowed(req, &idle[i]) {
 			return false
 		}
 	}
