@@ -129,12 +129,12 @@ func assign(env *job.Env, environ []string, option string, vars []EnvVar) error 
 
 // tellShare adds what ranks are told of their CPUs (placement.md 7.6): the TPP if it was
 // said on purpose, and that busy waiting must give way where CPUs are shared. What the
-// user has set stays.
+// user has set stays, also where the entry of a host does.
 func tellShare(req *job.Request, app *job.App, given bool) {
 	tell := func(name, value string) {
 		set := func(assignment string) bool { return strings.HasPrefix(assignment, name+"=") }
 		if !slices.ContainsFunc(req.Base.Set, set) && !slices.ContainsFunc(req.Given, set) && !slices.ContainsFunc(app.Env.Set, set) {
-			app.Env.Set = append(app.Env.Set, name+"="+value)
+			app.Told = append(app.Told, name+"="+value)
 		}
 	}
 	if given {

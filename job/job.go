@@ -108,6 +108,7 @@ type App struct {
 	Dir   string   // working directory on the node; a relative one begins in its home
 	Path  []string // folders in which the program is looked for before PATH
 	Env   Env      // on top of Request.Base
+	Told  []string // NAME=VALUE beside that, where the entry of the rank's node says nothing of NAME
 	Hosts []string // names of the nodes this section is confined to; nil: all
 	Share
 }

@@ -97,12 +97,26 @@ func base(req job.Request, def job.NodeDef) job.Env {
 	return env
 }
 
+// programs are the apps as they start on a node: with what ranks are told, unless its entry
+// says otherwise.
+func programs(apps []job.App, def job.NodeDef) []job.App {
+	apps = slices.Clone(apps)
+	for i := range apps {
+		told := slices.DeleteFunc(slices.Clone(apps[i].Told), func(assignment string) bool {
+			name, _, _ := strings.Cut(assignment, "=")
+			return slices.ContainsFunc(def.Env, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+		})
+		apps[i].Env.Set = slices.Concat(apps[i].Env.Set, told)
+	}
+	return apps
+}
+
 // preparation is what a node of the plan has to know.
 func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepare {
 	p, np := f.plan, f.plan.Nodes[n.index]
 	m := &wire.Prepare{
 		Job: p.Job, Group: string(p.Job), Alone: len(f.nodes) == 1, Size: p.Size, Nodes: len(p.Nodes), Index: n.index, Name: np.Name, Mapping: p.Mapping,
-		Base: base(req, n.def), Apps: req.Apps, Ranks: np.Ranks,
+		Base: base(req, n.def), Apps: programs(req.Apps, n.def), Ranks: np.Ranks,
 		Window: window(p.Size), Merge: req.Streams.Merge,
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
 		Slots: n.size(), Report: f.env.Report,

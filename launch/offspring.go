@@ -33,7 +33,7 @@ func offspring(req job.Request, parent job.App, r pmiserver.SpawnRequest, find F
 	req.Limits.Run = 0
 	var wishes []wish
 	for _, c := range r.Commands {
-		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, Path: parent.Path, Env: parent.Env, Share: parent.Share}
+		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, Path: parent.Path, Env: parent.Env, Told: parent.Told, Share: parent.Share}
 		w := wish{}
 		info, err := withFile(c.Info, parent.Dir)
 		if err != nil {

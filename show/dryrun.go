@@ -195,7 +195,7 @@ func variables(v View) string {
 		if len(v.Request.Apps) > 1 {
 			who = fmt.Sprintf("for section %d: ", i+1)
 		}
-		own, taken := sift(app.Env.Set, v.Environ)
+		own, taken := sift(slices.Concat(app.Env.Set, app.Told), v.Environ)
 		if taken > 0 {
 			fmt.Fprintf(&b, "%s%d taken from this environment\n", who, taken)
 		}
