@@ -167,7 +167,7 @@ func (s *session) awaitSilence() {
 			case <-hurry:
 				late, hurry = time.After(lastWords), nil
 			case <-slow.C:
-				s.conn.Send(&wire.Emptied{})
+				s.tell(slowEvent{noise})
 			case <-late:
 				i = len(open)
 			}

@@ -197,6 +197,7 @@ type (
 	}
 	childlessEvent struct{}
 	silentEvent    struct{ noise int }
+	slowEvent      struct{ noise int } // silence is long in coming
 	lastWordsEvent struct{ r *rank }
 	tickEvent      struct{}
 	linkDead       struct{ silent time.Duration }
@@ -302,6 +303,10 @@ func (s *session) step(event any) {
 	case silentEvent:
 		s.silent = s.silent || e.noise == s.noise
 		s.checkDrained()
+	case slowEvent:
+		if e.noise == s.noise { // else there are new ranks
+			s.conn.Send(&wire.Emptied{})
+		}
 	case lastWordsEvent:
 		s.lastSaid(e.r)
 	case tickEvent:

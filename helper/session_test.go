@@ -355,6 +355,25 @@ func TestASlowReaderOfALeftoverChild(t *testing.T) {
 	}
 }
 
+// Ranks that are spawned meanwhile are processes, and nobody hears that there are none.
+func TestEmptinessEndsWithTheNextRanks(t *testing.T) {
+	here, there := net.Pipe()
+	defer here.Close()
+	s := newSession(wire.NewConn(there), System{Root: fs.FS(os.DirFS("/"))})
+	s.noise = 2
+	heard := make(chan wire.Message)
+	go func() {
+		m, _ := wire.NewConn(here).Recv()
+		heard <- m
+	}()
+	s.step(slowEvent{1})
+	s.conn.Send(&wire.Ping{})
+	m := <-heard
+	if _, is := m.(*wire.Ping); !is {
+		t.Errorf("heard %#v", m)
+	}
+}
+
 func TestInputReachesTheRank(t *testing.T) {
 	k := newTalk(t)
 	k.start(`cat; echo end`)
