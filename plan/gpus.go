@@ -176,8 +176,10 @@ func besides(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 
 // equip gives the ranks of a node, who have their CPUs, GPUs near these.
 func (s *seating) equip(n *site, ranks []job.RankPlan) {
+	if s.demandGPUs(ranks) == 0 {
+		return
+	}
 	var wants []gpu.Want
-	total := 0
 	of := make(map[int]int) // memory node, by CPU
 	for _, c := range n.Topology.Cores {
 		for _, cpu := range c.CPUs {
@@ -191,10 +193,7 @@ func (s *seating) equip(n *site, ranks []job.RankPlan) {
 				w.NUMA = append(w.NUMA, numa)
 			}
 		}
-		wants, total = append(wants, w), total+w.N
-	}
-	if total == 0 {
-		return
+		wants = append(wants, w)
 	}
 	for i, gpus := range gpu.Near(n.gpus, wants) {
 		ranks[i].GPUs = gpus

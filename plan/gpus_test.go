@@ -273,3 +273,15 @@ func TestUnseenNodesMayHaveGPUs(t *testing.T) {
 		}
 	}
 }
+
+// Jobs without GPUs pay nothing for those of others.
+func TestNoGPUsCostNothing(t *testing.T) {
+	snap := equipped("n1:64/2+0011")
+	n := site{Node: snap.Nodes[0]}
+	n.count()
+	s := &seating{req: job.Request{Apps: each(8, 0)}}
+	ranks := make([]job.RankPlan, 8)
+	if cost := testing.AllocsPerRun(10, func() { s.equip(&n, ranks) }); cost > 0 {
+		t.Errorf("%v allocations", cost)
+	}
+}
