@@ -48,6 +48,36 @@ func (b *bed) needNamespaces(t *testing.T) {
 	}
 }
 
+// openRepo lets other users than root use the repository on the head, also where it lies in
+// a folder that is its owner's alone, such as his home: the head, which has mounts of its
+// own, gets another such folder, with nothing else in it.
+func (b *bed) openRepo(t *testing.T) {
+	t.Helper()
+	closed := ""
+	for dir := repo; dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode()&1 == 0 {
+			closed = dir
+		}
+	}
+	if closed == "" {
+		return
+	}
+	const script = `aside=$(mktemp -d)
+mount --bind "$1" "$aside"
+mount -t tmpfs -o mode=755 field "$2"
+mkdir -p "$1"
+chmod 755 "$aside"
+mount --move "$aside" "$1"
+rmdir "$aside"`
+	if out, err := b.On(t.Context(), field.Head, "sh", "-ec", script, "sh", repo, closed).CombinedOutput(); err != nil {
+		t.Fatalf("open %s: %v: %s", closed, err, out)
+	}
+}
+
 // needOpenSSH is for what the SSH servers made of our own packages do not know.
 func (b *bed) needOpenSSH(t *testing.T) {
 	t.Helper()

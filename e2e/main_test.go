@@ -19,8 +19,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	_ "remshell/cli" // or go test would take old results for those of a changed program
@@ -40,12 +42,24 @@ func TestMain(m *testing.M) {
 		fmt.Println("e2e: left out by -short")
 		return
 	}
+	hearSignals()
 	code, err := withBinary(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// hearSignals keeps the programs under test from ignoring what we were started to ignore,
+// by nohup or as a background job of a script: what is caught is no more ignored behind an
+// exec.
+func hearSignals() {
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 }
 
 // withBinary builds the program once for all tests and removes it after them.

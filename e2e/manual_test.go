@@ -170,13 +170,23 @@ func relink(file, name string) error {
 	return os.Symlink(file, name)
 }
 
+// pauses lets the shell wait, where the manual gives people a pause to look, for what there
+// is to be seen: first a job that runs, then one that waits.
+const pauses = `look=--ps
+sleep() {
+	tries=0
+	until mpiexec $look | grep -q COMMAND || test $((tries=tries+1)) -gt 200; do command sleep 0.1; done
+	look=--queue
+}
+`
+
 // script runs commands on the head, until one fails.
 func (b *bed) script(t *testing.T, dir, text string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	// timeout(1) ends all that the commands have started, and first asks it to.
-	cmd := b.Command(ctx, []string{"PATH=" + dir + "/.bin:" + os.Getenv("PATH")}, "timeout", "-k", "20", "120", "/bin/sh", "-ec", text)
+	cmd := b.Command(ctx, []string{"PATH=" + dir + "/.bin:" + os.Getenv("PATH")}, "timeout", "-k", "20", "120", "/bin/sh", "-ec", pauses+text)
 	cmd.WaitDelay = 3 * time.Second
 	all, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

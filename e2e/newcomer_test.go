@@ -87,7 +87,7 @@ func (n newcomer) follow(t *testing.T, boxes []box, version string) result {
 	text := strings.NewReplacer("VERSION", version, "linux-amd64", "linux-"+runtime.GOARCH).Replace(script.String())
 	t.Chdir(n.dir)
 	login := []string{"env", "-i", "HOME=" + n.home, "USER=newcomer", "LOGNAME=newcomer", "SHELL=/bin/sh", "PATH=/usr/bin:/bin",
-		"timeout", "-k", "20", "50", "/bin/sh", "-ec", text}
+		"timeout", "-k", "20", "50", "/bin/sh", "-ec", pauses + text}
 	r := n.startAs(t, job{uid: n.uid}, login).wait(t)
 	if r.code != 0 {
 		t.Errorf("exit %d\n%s\nsays\n%s%s", r.code, text, r.out, r.err)
@@ -141,6 +141,7 @@ func TestNewcomer(t *testing.T) {
 	}
 	b := newBed(t, field.Options{Hosts: 4})
 	b.needNamespaces(t)
+	b.openRepo(t)
 	n := newNewcomer(t, b)
 	const version = "1.0"
 	archive(t, n.dir, version)

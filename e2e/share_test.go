@@ -449,6 +449,7 @@ func TestAnotherUsersJob(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, field.Options{Hosts: 1})
 	b.needNamespaces(t)
+	b.openRepo(t)
 	mine := b.hold(t, "-host", "localhost", "-n", "1")
 	cpus := mine.cpus(t)
 	id := b.listing(t, "localhost").Jobs[0].Job
