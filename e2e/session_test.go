@@ -173,6 +173,9 @@ func TestSpawnedRanksHaveClaimsWhileTheyLive(t *testing.T) {
 	parent.await(t, "spawned\n", 2)
 	parent.await(t, "stays\n", 1)
 	id := b.status(t, "", "  n1  rank 0 ", "  n2  ranks 1-2 ")
+	if r := b.run(t, "--ps", "n2"); !strings.Contains(r.out, "  3      n2+1 ") {
+		t.Errorf("a job of three ranks, one of them on n1, is shown as %s", r.out)
+	}
 	if r := b.run(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname"); r.code != 125 || !strings.Contains(r.err, "not-idle") {
 		t.Errorf("beside what was spawned: exit %d, %q, %q", r.code, r.out, r.err)
 	}

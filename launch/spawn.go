@@ -47,6 +47,7 @@ type spawning struct {
 	first   int    // its first rank
 	b       *booking
 	shadows map[*node]*node // of the job's nodes
+	real    map[*node]*node // of each shadow
 	stop    context.CancelFunc
 	over    chan struct{} // closed when the booking is
 }
@@ -128,13 +129,13 @@ func (f *fleet) branch(s *spawning, req job.Request) {
 	b.fleet.events = f.events // where what new nodes say is looked for first
 	b.fleet.feed, b.fleet.pids, b.fleet.account, b.fleet.graft = f.feed, f.pids, f.account, s
 	b.own, b.mustered = make(map[*node]job.Use), true
-	s.shadows = make(map[*node]*node)
+	s.shadows, s.real = make(map[*node]*node), make(map[*node]*node)
 	for _, n := range f.nodes {
 		if n.lost != nil {
 			continue
 		}
 		shadow := &node{def: n.def, index: -1, rw: n.rw, conn: n.conn, probe: n.probe}
-		s.shadows[n] = shadow
+		s.shadows[n], s.real[shadow] = shadow, n
 		b.own[shadow] = f.own(n)
 		b.fleet.all = append(b.fleet.all, shadow)
 	}
@@ -293,12 +294,8 @@ func (f *fleet) bred(e bred) []any {
 // adopt returns the nodes of a spawn: those of the job for their shadows, and new ones,
 // which the job has from now on.
 func (f *fleet) adopt(s *spawning, grown *Grown) (nodes []*node) {
-	real := make(map[*node]*node)
-	for n, shadow := range s.shadows {
-		real[shadow] = n
-	}
 	for _, n := range s.b.fleet.nodes {
-		if own := real[n]; own != nil {
+		if own := s.real[n]; own != nil {
 			n = own
 		} else {
 			n.index = len(f.nodes)
@@ -370,7 +367,19 @@ func (s *spawning) onto(m *wire.Prepare) {
 	m.Group, m.First, m.Parent, m.Preputs = s.name, s.first, s.parent.name, s.m.Request.Preputs
 	m.Alone = m.Alone && len(s.shadows) == 1 && s.shadows[s.from] == s.b.fleet.nodes[0]
 	m.Claim.Size += s.first
+	m.Claim.Nodes = s.nodes()
 	m.PTY = nil // --pty speaks of the ranks of the command line
+}
+
+// nodes is how many the job has with those of the spawn.
+func (s *spawning) nodes() int {
+	count := len(s.shadows)
+	for _, n := range s.b.fleet.nodes {
+		if s.real[n] == nil {
+			count++
+		}
+	}
+	return count
 }
 
 // host are the nodes of the job that a spawn belongs to.
