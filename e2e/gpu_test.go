@@ -13,10 +13,14 @@ import (
 
 // cards gives a host GPUs to show: folders where the kernel has those of the devices of a
 // driver. No program could compute on them, but what is chosen and told is as real as on
-// others. What other drivers have is hidden meanwhile, from this host alone.
+// others. What the machine itself has is hidden meanwhile, from this host alone.
 func (b *bed) cards(t *testing.T, host, driver string, buses ...string) {
 	t.Helper()
-	script := "mount -t tmpfs field /sys/bus/pci/drivers && cd /sys/bus/pci/drivers\n"
+	script := `for folder in /sys/bus/pci/drivers /sys/class/kfd /proc/driver/nvidia; do
+	test ! -d $folder || mount -t tmpfs field $folder
+done
+cd /sys/bus/pci/drivers
+`
 	for _, bus := range buses {
 		script += fmt.Sprintf("mkdir -p %[1]s/0000:%[2]s:00.0 && cd %[1]s/0000:%[2]s:00.0 && echo 0x030200 >class && echo 0 >numa_node && cd ../..\n", driver, bus)
 	}
@@ -38,6 +42,9 @@ func lines(out string) string {
 func TestGPUs(t *testing.T) {
 	b := newBed(t, field.Options{Hosts: 3})
 	b.needNamespaces(t)
+	for _, host := range []string{"n1", "n2", "n3"} {
+		b.cards(t, host, "")
+	}
 	none := b.run(t, "-host", "n[1-3]", "-n", "2", "-gpus-per-proc", "1", "true")
 	if want := "mpiexec: n[1-3]: -gpus-per-proc 1: no GPU there; name hosts with GPUs, or leave the option out\n"; none.code != 125 || none.err != want {
 		t.Errorf("no GPUs: exit %d\n%s", none.code, none.err)

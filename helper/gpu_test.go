@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,7 +29,11 @@ func TestGPUsOnDisk(t *testing.T) {
 	if text := gpu.Text(gpu.Offered(found)); text != "0,2 (nvidia)" || len(found) != 3 || barred != 1 {
 		t.Errorf("%s of %d, %d barred", text, len(found), barred)
 	}
-	if found, barred := gpus(pintest.Root(t, "../testdata/nodes", "gpu-dgx-8"), nil); found != nil || barred != 8 {
+	dgx := pintest.Root(t, "../testdata/nodes", "gpu-dgx-8")
+	for _, file := range dgx { // numbers that no machine has, also one with GPUs
+		file.Data = bytes.Replace(file.Data, []byte("Device Minor:"), []byte("Device Minor: none"), 1)
+	}
+	if found, barred := gpus(dgx, nil); found != nil || barred != 8 {
 		t.Errorf("without device files: %v, %d barred", found, barred)
 	}
 }

@@ -27,6 +27,7 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | <-------------------------------- Name | Spawn    a rank asks for a name, or for
 	   | Named | Spawned ------------------------------->  more ranks
 	   | End ------------------------------------------->  all ranks are over, or shall be
+	   | <-------------------------------------- Emptied   after a second: output alone is left
 	   | <-------------------------------------- Drained   nothing of ours is left
 	   | Bye ------------------------------------------->
 
