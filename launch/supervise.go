@@ -145,6 +145,13 @@ func (f *fleet) finish(ctx context.Context, state *State, p *Printer) {
 func (f *fleet) translate(event any) []any {
 	switch e := event.(type) {
 	case said:
+		if answersBooking(e.m) {
+			f.spawns.hear(e.from, e)
+			return nil
+		}
+		if e.from.index < 0 {
+			return nil // it has no part in the job: it was dismissed, or is not taken in yet
+		}
 		return f.translateMessage(e.from, e.m)
 	case bred:
 		return f.bred(e)
@@ -168,6 +175,15 @@ func (f *fleet) translate(event any) []any {
 		return nil
 	}
 	return []any{event}
+}
+
+// answersBooking reports whether a message is for a booking, also that of a spawn.
+func answersBooking(m wire.Message) bool {
+	switch m.(type) {
+	case *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken:
+		return true
+	}
+	return false
 }
 
 func (f *fleet) translateMessage(n *node, m wire.Message) []any {
@@ -200,8 +216,6 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		f.spawn(n, m)
 	case *wire.Trace:
 		f.record(m.Rank, m.Line)
-	case *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken:
-		f.spawns.hear(n, said{m: m})
 	case *wire.PMI:
 		if g, _ := f.groupOf(m.Rank); g == nil || !g.pruned {
 			return f.translatePMI(m)
