@@ -20,9 +20,8 @@ import (
 // offered are the GPUs of a site that nobody has.
 func (s *site) offered() []gpu.GPU { return gpu.Without(gpu.Offered(s.GPUs), s.BusyGPUs) }
 
-// wantsGPUs are the checks about GPUs: whether a node has them at all, and whether they are
-// free.
-var wantsGPUs, findsGPUs = check{"no-gpu", func(s *site, w *wish) string {
+// wantsGPUs is the check whether a node has GPUs enough for a rank at all.
+var wantsGPUs = check{"no-gpu", func(s *site, w *wish) string {
 	switch has := len(gpu.Offered(s.GPUs)); {
 	case w.gpus <= has:
 		return ""
@@ -32,7 +31,10 @@ var wantsGPUs, findsGPUs = check{"no-gpu", func(s *site, w *wish) string {
 		return fmt.Sprintf("none of its %s may be used", hostlist.Count(s.Barred, "GPU"))
 	}
 	return "it has no GPU"
-}}, check{"gpus-taken", func(s *site, w *wish) string {
+}}
+
+// findsGPUs is the check whether so many of them are free.
+var findsGPUs = check{"gpus-taken", func(s *site, w *wish) string {
 	if w.gpus <= len(s.gpus) {
 		return ""
 	}

@@ -217,7 +217,8 @@ func devices(v View) []string {
 	}
 	for _, n := range v.Plan.Nodes {
 		for _, r := range n.Ranks {
-			if tell(gpu.Visible(r.GPUs, func(string) string { return "" })); v.Request.Apps[r.App].GPUs == job.NoGPUs {
+			tell(gpu.Visible(r.GPUs, func(string) string { return "" }))
+			if v.Request.Apps[r.App].GPUs == job.NoGPUs {
 				tell(gpu.Hidden())
 			}
 		}
