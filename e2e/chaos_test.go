@@ -303,7 +303,7 @@ var kindsOfMishap = []kindOfMishap{
 	}},
 	{"host behind a wall", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
-		m := ends(125, host+": ", append([]string{"--connect-timeout", "1", "--retries", "1"}, sh("echo no")...)...)
+		m := ends(125, host+": ", append([]string{"--connect-timeout", "4", "--retries", "1"}, sh("echo no")...)...)
 		m.before = func(t *testing.T, b *bed) {
 			if err := b.Block(host); err != nil {
 				t.Fatal(err)
