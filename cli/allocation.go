@@ -136,7 +136,7 @@ func (sc scene) granted(line Line, named []hostlist.Entry) ([]hostlist.Entry, er
 	case "lsf":
 		entries, err = hostlist.Pairs(variable, value)
 	default:
-		if entries, err = hostlist.ReadFile(value, sc.open); err != nil {
+		if entries, err = hostlist.ReadFile(value, sc.open, nil); err != nil {
 			err = fmt.Errorf("%s: %w", variable, err)
 		}
 	}

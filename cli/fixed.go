@@ -69,7 +69,7 @@ func sequence(line Line, open func(string) (io.ReadCloser, error)) ([]hostlist.E
 	var all []hostlist.Entry
 	var err error
 	if file != "" {
-		all, err = readHosts(file, open)
+		all, err = hostlist.ReadFile(file, open, meaningless)
 	} else {
 		for _, expr := range first.Host {
 			all = append(all, expr...)

@@ -32,7 +32,7 @@ func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]
 	if s.HostFile == "" {
 		return join(list)
 	}
-	entries, err := readHosts(s.HostFile, open)
+	entries, err := hostlist.ReadFile(s.HostFile, open, meaningless)
 	if err != nil {
 		g, _ := s.Origin("hostfile")
 		var syntax *hostlist.SyntaxError
@@ -51,16 +51,7 @@ func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]
 	return hostlist.Filter(file, list)
 }
 
-// readHosts reads a host file, and judges what it says.
-func readHosts(file string, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, error) {
-	entries, err := hostlist.ReadFile(file, open)
-	if err == nil {
-		err = hostlist.Check(entries, meaningless)
-	}
-	return entries, err
-}
-
-// meaningless says why the value of a key means nothing.
+// meaningless is the hostlist.Judge of host files.
 func meaningless(key, value string) error {
 	switch {
 	case key == "binding":

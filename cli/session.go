@@ -44,7 +44,7 @@ func hostFinder(j JobOptions, sc scene) launch.Find {
 		case file == "-":
 			return nil, errors.New("standard input is no host file here")
 		case file != "":
-			entries, err = readHosts(file, sc.open)
+			entries, err = hostlist.ReadFile(file, sc.open, meaningless)
 		default:
 			var expr HostExpr
 			err = expr.UnmarshalText([]byte(list))

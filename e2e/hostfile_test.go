@@ -38,8 +38,6 @@ func TestKeysOfHostFiles(t *testing.T) {
 	}{
 		{"slots", "n1 slots=2;n2 slots=1", "", "$MPIEXEC_HOST", "n1;n1;n2"},
 		{"max_slots", "n1 slots=1 max_slots=2;n2 slots=1", "-n 5 --overbook", "$MPIEXEC_HOST", "n1;n1;n2;n2;n2"},
-		{"user", "n1 slots=1 user=root", "", "$USER", "root"},
-		{"port", "n1 slots=1 port=22", "", "$MPIEXEC_HOST", "n1"},
 		{"addr", "other slots=1 addr=" + n1.Addr + ";n2 slots=1", "", "$MPIEXEC_HOST $(hostname) $PMI_HOSTNAME", "n2 n2 10.88.0.2;other n1 " + n1.Addr},
 		{"iface", "n1 slots=1 iface=lo;n2 slots=1", "-n 1", "$PMI_HOSTNAME", "127.0.0.1"},
 		{"alias", "n1 slots=1 alias=a;n1 slots=1 alias=b", "", "$MPIEXEC_HOST $MPIEXEC_LOCAL_RANK of $MPIEXEC_NNODES", "a 0 of 2;b 0 of 2"},

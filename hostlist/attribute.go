@@ -1,8 +1,6 @@
 package hostlist
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,7 +49,7 @@ func (p *parser) attribute(c *cursor, from int, key string, hosts []mention) {
 	case value == "" || c.pos > at && strings.ContainsAny(c.text[keyEnd:at], " \t") && strings.Contains(value, "="):
 		p.add(c.fault(from, keyEnd, "the value of %q is missing", key))
 	default:
-		a := attr{key: name, value: value, cursor: c, from: at, to: c.pos}
+		a := attr{key: name, value: value, cursor: c, from: at, to: c.pos, judge: p.judge}
 		for i := range hosts {
 			if err := a.apply(&hosts[i]); err != nil {
 				p.add(err)
@@ -66,6 +64,7 @@ type attr struct {
 	key, value string
 	*cursor
 	from, to int
+	judge    Judge
 }
 
 func (a attr) apply(m *mention) error {
@@ -108,31 +107,16 @@ func (a attr) apply(m *mention) error {
 	if a.key == "path" && (value[0] != '/' || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' })) {
 		return a.fault(a.from, a.to, "%q is not a path from the root, like /opt/remshell/bin/mpiexec", value)
 	}
-	if m.Attrs == nil {
-		m.Attrs, m.values = make(map[string]string), make(map[string]stretch)
-	}
-	m.Attrs[a.key], m.values[a.key] = value, stretch{a.source, a.from, a.to}
-	return nil
-}
-
-// Check asks of each attribute whether its value means something, and lists those that do
-// not: ten at most, each where it was written.
-func Check(entries []Entry, ask func(key, value string) error) error {
-	var bad faults
-	asked := make(map[stretch]bool) // a line may name many hosts
-	for _, e := range entries {
-		for _, key := range slices.Sorted(maps.Keys(e.values)) {
-			at := e.values[key]
-			if asked[at] {
-				continue
-			}
-			asked[at] = true
-			if err := ask(key, e.Attrs[key]); err != nil {
-				bad.add(at.fault(at.from, at.to, "%s: %v", key, err))
-			}
+	if a.judge != nil {
+		if err := a.judge(a.key, value); err != nil {
+			return a.fault(a.from, a.to, "%s: %v", a.key, err)
 		}
 	}
-	return bad.err()
+	if m.Attrs == nil {
+		m.Attrs = make(map[string]string)
+	}
+	m.Attrs[a.key] = value
+	return nil
 }
 
 // count keeps a number unless another was given before.

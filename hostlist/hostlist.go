@@ -55,23 +55,19 @@ type Entry struct {
 
 	// Attrs holds binding, iface, type and path under these names, as far as
 	// they are given; nil when none is. What a binding or type may be, the caller
-	// knows: see Check. Env holds "NAME=VALUE", in order.
+	// knows: see Judge. Env holds "NAME=VALUE", in order.
 	Attrs map[string]string
 	Env   []string
 
 	File      string // where it was written; "-host" for a list
 	Line, Col int    // from 1, in characters; Line is 0 for a list
 
-	text   string             // the source line, for Join's errors
-	width  int                // characters of the mention in it
-	values map[string]stretch // where the values of Attrs stand
+	text  string // the source line, for Join's errors
+	width int    // characters of the mention in it
 }
 
-// A stretch is some bytes of a line, and what line that is.
-type stretch struct {
-	source
-	from, to int
-}
+// A Judge says why the value of an attribute means nothing; nil: it does.
+type Judge func(key, value string) error
 
 // Label is the name the entry goes by: its alias, else its host.
 func (e Entry) Label() string {
@@ -96,9 +92,10 @@ func Parse(origin, expr string) ([]Entry, error) {
 // ReadFile reads a host file and what it includes. The function open is given
 // the names as they are to be opened: those of included files are relative to
 // the file that includes them. All errors of all files are returned together,
-// ten at most; see Errors. A file without hosts is an error (HOST-7).
-func ReadFile(name string, open func(name string) (io.ReadCloser, error)) ([]Entry, error) {
-	p := &parser{open: open}
+// ten at most; see Errors (HOST-12). A file without hosts is an error (HOST-7). The
+// attributes that go into Attrs are shown to judge, unless it is nil.
+func ReadFile(name string, open func(name string) (io.ReadCloser, error), judge Judge) ([]Entry, error) {
+	p := &parser{open: open, judge: judge}
 	text, err := p.read(name)
 	if err != nil {
 		return nil, errors.New("host file " + name + ": " + reason(err))
@@ -133,6 +130,7 @@ type parser struct {
 	faults
 	entries  []Entry
 	open     func(string) (io.ReadCloser, error)
+	judge    Judge
 	includes int
 	names    int // counted before they are kept: one line may name them all
 }

@@ -80,7 +80,7 @@ func readText(text string) ([]Entry, error) {
 		"F":           text,
 		"other.hosts": "other1\r\nother2:4\r\n",
 		"loop.hosts":  "!include F\n",
-	}))
+	}), nil)
 }
 
 // show writes an entry the way the vectors do.
@@ -276,7 +276,7 @@ func TestJoinAttributes(t *testing.T) {
 }
 
 func TestMissingFile(t *testing.T) {
-	_, err := ReadFile("cluster.hosts", folder(nil))
+	_, err := ReadFile("cluster.hosts", folder(nil), nil)
 	if want := "host file cluster.hosts: file does not exist"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -294,7 +294,7 @@ func TestIncludeFolders(t *testing.T) {
 		"site/racks/t wo": "b\n",
 		"site/spare":      "c\n",
 	})
-	entries, err := ReadFile("site/all", open)
+	entries, err := ReadFile("site/all", open, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestBounds(t *testing.T) {
 		files[fmt.Sprint(i)] = strings.Repeat(fmt.Sprintf("!include %d\n", i+1), 10)
 	}
 	files["12"] = "a\n"
-	if _, err := ReadFile("F", folder(files)); err == nil || !strings.Contains(err.Error(), "too many included files") {
+	if _, err := ReadFile("F", folder(files), nil); err == nil || !strings.Contains(err.Error(), "too many included files") {
 		t.Errorf("ten to the twelfth includes: %.200v", err)
 	}
 	list := strings.Repeat("n[1-65536],", 1000) + "a"
@@ -350,7 +350,7 @@ func TestErrorWindow(t *testing.T) {
 // The names of files reach a terminal only as it can print them (found by FuzzReadFile).
 func TestUnprintableNames(t *testing.T) {
 	open := folder(map[string]string{"F": "!include \r0\n!include \"\x1b[2J\"\n", "\x1b[2J": "a:x\n!include F\n"})
-	_, err := ReadFile("F", open)
+	_, err := ReadFile("F", open, nil)
 	want := []string{`F:1:10: cannot include "\r0": file does not exist`, `"\x1b[2J":1:3: slot count "x" is not a number`,
 		`"\x1b[2J":2:10: the files include one another: "F -> \x1b[2J -> F"`}
 	var got []string

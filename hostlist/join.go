@@ -148,7 +148,6 @@ func (h *joined) merge(e Entry) error {
 		}
 		h.Attrs[name] = value
 	}
-	h.values = nil // they stand in more than one place
 	h.Env = slices.Concat(h.Env, e.Env)
 	return nil
 }
