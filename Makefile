@@ -46,7 +46,7 @@ CHAOS ?= 1000
 chaos:
 	testdata/install.sh
 	testdata/programs.sh
-	CHAOS=$(CHAOS) CHAOS_LANES=$${CHAOS_LANES:-2} go test ./e2e -count=1 -timeout 12h -run TestChaos -v
+	CHAOS=$(CHAOS) CHAOS_LANES=$${CHAOS_LANES:-2} go test ./e2e -count=1 -parallel $${CHAOS_LANES:-2} -timeout 12h -run TestChaos -v
 
 bench: bin/mpiexec
 	testdata/install.sh
