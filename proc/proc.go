@@ -171,14 +171,9 @@ func stat(pid int) [][]byte {
 type Birth uint64
 
 // Stat reads a process's parent, state and birth. The state is 0 when the process is
-// gone. The name, in parentheses, may hold anything, so what counts is read behind the
-// last parenthesis (proc_pid_stat(5), fields 3, 4 and 22).
+// gone (proc_pid_stat(5), fields 3, 4 and 22).
 func Stat(pid int) (parent int, state byte, born Birth) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, 0, 0
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	fields := stat(pid)
 	if len(fields) < 20 {
 		return 0, 0, 0
 	}
