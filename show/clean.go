@@ -1,0 +1,91 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What is printed of a text of somebody else, in bytes (TRUST-28).
+const (
+	maxWord     = 256
+	maxSentence = 4 << 10
+	cutMark     = "..."
+)
+
+// Clean is a sentence in which somebody else has put in a word, as it may be printed
+// (TRUST-28): on one line, with nothing in it that a terminal would obey or that hides
+// what it says, 4 KiB at most. All text for people passes it where it leaves the program;
+// JSON carries the text itself, and what ranks write is theirs. Cleaning twice is cleaning
+// once.
+func Clean(sentence string) string { return clean(sentence, maxSentence) }
+
+// Word is Clean for a name or another field, of which 256 bytes are enough.
+func Word(field string) string { return clean(field, maxWord) }
+
+// CleanLines is Clean for each line of a text whose lines are ours.
+func CleanLines(text string) string {
+	if plain(text, len(text)) {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = Clean(strings.TrimSuffix(line, "\r"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func clean(text string, most int) string {
+	if plain(text, most) {
+		return text
+	}
+	var b strings.Builder
+	whole := 0 // how much of it fits before a mark
+	for len(text) > 0 && b.Len() <= most {
+		r, size := utf8.DecodeRuneInString(text)
+		if text[0] == '\r' && size < len(text) && text[1] == '\n' {
+			size = 2 // as servers end lines
+			r = '\n'
+		}
+		b.WriteString(harmless(r, text[:size]))
+		text = text[size:]
+		if b.Len() <= most-len(cutMark) {
+			whole = b.Len()
+		}
+	}
+	if b.Len() > most {
+		return b.String()[:whole] + cutMark
+	}
+	return b.String()
+}
+
+// plain reports whether a text is short and all of ASCII that prints: most are.
+func plain(text string, most int) bool {
+	if len(text) > most {
+		return false
+	}
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// harmless is how a character is printed, which stands so in the text.
+func harmless(r rune, as string) string {
+	switch {
+	case r == utf8.RuneError && len(as) == 1: // no UTF-8
+		return fmt.Sprintf(`\x%02x`, as[0])
+	case r == '\n', r == '\t':
+		return " "
+	case unicode.IsPrint(r), unicode.Is(unicode.Zs, r):
+		return as
+	case unicode.IsControl(r):
+		return fmt.Sprintf(`\x%02x`, r)
+	case r > 0xffff:
+		return fmt.Sprintf(`\U%08x`, r)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}

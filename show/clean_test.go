@@ -1,0 +1,74 @@
+package show
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestClean(t *testing.T) {
+	for _, test := range []struct{ name, in, out string }{
+		{"nothing", "", ""},
+		{"plain", "rank 5 on n2 died", "rank 5 on n2 died"},
+		{"letters of the world", "größe 大きさ — n°1", "größe 大きさ — n°1"},
+		{"escape", "\x1b]0;title\x07\x1b[2J", `\x1b]0;title\x07\x1b[2J`},
+		{"a forged line", "no\nmpiexec: all is well", "no mpiexec: all is well"},
+		{"line ends of servers", "one\r\ntwo", "one two"},
+		{"carriage return", "refused\rgranted", `refused\x0dgranted`},
+		{"tab", "a\tb", "a b"},
+		{"DEL and NUL", "a\x7f\x00", `a\x7f\x00`},
+		{"C1", "a\u009b2J", `a\x9b2J`},
+		{"no UTF-8", "a\x9b2J\xff\xc3", `a\x9b2J\xff\xc3`},
+		{"U+FFFD itself", "a\ufffd", "a\ufffd"},
+		{"direction", "abc\u202ecba\u2066", `abc\u202ecba\u2066`},
+		{"invisible", "pass\u200bword\u00ad\ufeff", `pass\u200bword\u00ad\ufeff`},
+		{"tags", "a\U000e0041", `a\U000e0041`},
+		{"line separator", "a\u2028b", `a\u2028b`},
+		{"a sentence as long as may be", strings.Repeat("a", 4096), strings.Repeat("a", 4096)},
+		{"a longer one", strings.Repeat("a", 4097), strings.Repeat("a", 4093) + "..."},
+		{"never half a character", strings.Repeat("é", 2049), strings.Repeat("é", 2046) + "..."},
+		{"never half an escape", strings.Repeat("\x1b", 1025), strings.Repeat(`\x1b`, 1023) + "..."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := Clean(test.in)
+			if got != test.out {
+				t.Errorf("got  %q\nwant %q", got, test.out)
+			}
+			if again := Clean(got); again != got {
+				t.Errorf("again: %q", again)
+			}
+		})
+	}
+}
+
+func TestWord(t *testing.T) {
+	if got, want := Word(strings.Repeat("n", 257)), strings.Repeat("n", 253)+"..."; got != want {
+		t.Errorf("got %q", got)
+	}
+	if got := Word("a\nb"); got != "a b" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestCleanLines(t *testing.T) {
+	if got, want := CleanLines("file:1: bad\n  1 | \x1b[2J\n"), "file:1: bad\n  1 | \\x1b[2J\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// FuzzClean holds for every text what TRUST-28 says of all.
+func FuzzClean(f *testing.F) {
+	f.Add("\x1b[31m\u202e\xff\r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := Clean(text)
+		if !utf8.ValidString(got) || len(got) > maxSentence || Clean(got) != got {
+			t.Errorf("%q", got)
+		}
+		for _, r := range got {
+			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+				t.Errorf("%q has %U", got, r)
+			}
+		}
+	})
+}
