@@ -116,10 +116,10 @@ func TestMayStrike(t *testing.T) {
 // An mpiexec that was stopped while the gate was shut keeps nobody else waiting for long.
 func TestTheGateOpensByItself(t *testing.T) {
 	here, there := net.Pipe()
-	said := wire.NewConn(here)
+	said := wire.NewConn(here, wire.Launcher)
 	defer said.Abandon()
 	dir := t.TempDir()
-	s := newSession(wire.NewConn(there), System{Root: os.DirFS("/")})
+	s := newSession(wire.NewConn(there, wire.Helper), System{Root: os.DirFS("/")})
 	defer s.clerk.close()
 	s.clerk.gateMost = 30 * time.Millisecond
 	s.frame(&wire.Gate{Ledger: dir})

@@ -44,8 +44,8 @@ func newFleet(nodes, per int) *fleet {
 	far := make([]*wire.Conn, nodes)
 	for i := range nodes {
 		a, b := net.Pipe()
-		f.conns[i] = wire.NewConn(metered{a, &f.up, &f.down})
-		far[i] = wire.NewConn(b)
+		f.conns[i] = wire.NewConn(metered{a, &f.up, &f.down}, wire.Launcher)
+		far[i] = wire.NewConn(b, wire.Helper)
 	}
 	for i := range nodes {
 		f.all.Go(func() { f.meet(i) })
@@ -317,7 +317,7 @@ func BenchmarkHub(b *testing.B) {
 				hub, list, gate := pmiserver.NewHub(), make([]int, nodes), make(stuck)
 				conns := make([]*wire.Conn, nodes)
 				for i := range nodes {
-					list[i], conns[i] = i, wire.NewConn(gate)
+					list[i], conns[i] = i, wire.NewConn(gate, wire.Launcher)
 				}
 				hub.Add("k0", list)
 				before := heap()

@@ -98,7 +98,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	// Whoever started us may have left descriptors open; no rank may see them (IO-15).
 	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	host, _ := os.Hostname()
-	c := wire.NewConn(conn)
+	c := wire.NewConn(conn, wire.Helper)
 	if err := c.Announce(&wire.Hello{Version: wire.Version, Build: sys.Build, Release: sys.Release, Host: host, PID: os.Getpid()}); err != nil {
 		return err
 	}

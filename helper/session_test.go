@@ -38,7 +38,7 @@ const limit = 20 * time.Second
 func newTalk(t *testing.T) *talk {
 	t.Helper()
 	here, there := net.Pipe()
-	k := &talk{t: t, conn: wire.NewConn(here), said: make(chan wire.Message, 1024), over: make(chan error, 1), out: map[int]string{}}
+	k := &talk{t: t, conn: wire.NewConn(here, wire.Launcher), said: make(chan wire.Message, 1024), over: make(chan error, 1), out: map[int]string{}}
 	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}}
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(context.Background())
@@ -359,11 +359,11 @@ func TestASlowReaderOfALeftoverChild(t *testing.T) {
 func TestEmptinessEndsWithTheNextRanks(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
-	s := newSession(wire.NewConn(there), System{Root: fs.FS(os.DirFS("/"))})
+	s := newSession(wire.NewConn(there, wire.Helper), System{Root: fs.FS(os.DirFS("/"))})
 	s.noise = 2
 	heard := make(chan wire.Message)
 	go func() {
-		m, _ := wire.NewConn(here).Recv()
+		m, _ := wire.NewConn(here, wire.Launcher).Recv()
 		heard <- m
 	}()
 	s.step(slowEvent{1})
@@ -454,7 +454,7 @@ func forking(t *testing.T, m *wire.Prepare) (s *session, born birth) {
 	here, there := net.Pipe()
 	t.Cleanup(func() { here.Close() })
 	go io.Copy(io.Discard, here)
-	s = newSession(wire.NewConn(there), System{Root: fs.FS(os.DirFS("/"))})
+	s = newSession(wire.NewConn(there, wire.Helper), System{Root: fs.FS(os.DirFS("/"))})
 	m.Size, m.Umask = 1, -1
 	m.Apps, m.Ranks = []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, []job.RankPlan{{}}
 	s.accept(m, "")

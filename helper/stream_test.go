@@ -20,7 +20,7 @@ import (
 func newSilentSession() *session {
 	here, there := net.Pipe()
 	go io.Copy(io.Discard, there)
-	return &session{conn: wire.NewConn(here), events: make(chan any, 64), done: make(chan struct{})}
+	return &session{conn: wire.NewConn(here, wire.Helper), events: make(chan any, 64), done: make(chan struct{})}
 }
 
 // A recorder keeps what is sent.

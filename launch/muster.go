@@ -159,7 +159,7 @@ func reachNode(ctx context.Context, def job.NodeDef, env Env) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{def: def, index: -1, rw: rw, conn: wire.NewConn(rw)}
+	n := &node{def: def, index: -1, rw: rw, conn: wire.NewConn(rw, wire.Launcher)}
 	late := time.AfterFunc(env.Greet, func() { n.conn.Abandon() })
 	stop := context.AfterFunc(ctx, func() { n.conn.Abandon() })
 	defer stop()

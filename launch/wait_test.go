@@ -47,7 +47,7 @@ func (s *cast) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, err
 		return nil, errors.New("connection refused")
 	}
 	here, there := net.Pipe()
-	c := wire.NewConn(there)
+	c := wire.NewConn(there, wire.Helper)
 	s.conns[def.Name] = c
 	go s.serve(def, c)
 	return here, nil

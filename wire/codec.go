@@ -13,10 +13,6 @@ import (
 	"remshell/pmiserver"
 )
 
-// maxFrame bounds a frame's body. A fence of 1,000 nodes with 64 business cards
-// each is some 64 MiB.
-const maxFrame = 1 << 30
-
 var errShort = errors.New("message ends early")
 
 // A codec walks the fields of a message in their order and either writes each

@@ -35,6 +35,7 @@ func (e *GreetError) Unwrap() error { return e.Err }
 // goroutine calls Recv.
 type Conn struct {
 	rw     io.ReadWriteCloser
+	self   Side
 	in     *bufio.Reader
 	inside *jointReader // over a Joint, which needs neither in nor what follows; else nil
 
@@ -49,12 +50,13 @@ type Conn struct {
 	gone    chan struct{} // closed when the writer has ended
 }
 
-// NewConn starts a Conn over rw, which it owns from now on.
-func NewConn(rw io.ReadWriteCloser) *Conn {
+// NewConn starts a Conn over rw, which it owns from now on. It is that of the side given, and
+// takes only what the other one may say.
+func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ joint() *Joint }); ok {
-		return &Conn{rw: rw, inside: &jointReader{Joint: j.joint()}}
+		return &Conn{rw: rw, self: self, inside: &jointReader{Joint: j.joint(), self: self}}
 	}
-	c := &Conn{rw: rw, in: bufio.NewReaderSize(rw, 64<<10), gone: make(chan struct{})}
+	c := &Conn{rw: rw, self: self, in: bufio.NewReaderSize(rw, 64<<10), gone: make(chan struct{})}
 	c.wake.L, c.idle.L = &c.mu, &c.mu
 	go c.write()
 	return c
@@ -175,7 +177,8 @@ func (c *Conn) writeAll(pieces [][]byte) error {
 }
 
 // Recv returns the next message. io.EOF means that the stream ended between two
-// messages. Byte slices in a message are the caller's.
+// messages, a Violation that the other end said what it may not. Byte slices in a message
+// are the caller's.
 func (c *Conn) Recv() (Message, error) {
 	if c.inside != nil {
 		return c.inside.recv()
@@ -188,33 +191,54 @@ func (c *Conn) Recv() (Message, error) {
 	if err != nil {
 		return nil, unexpected(err)
 	}
-	m := blank(kind)
-	if m == nil || size > maxFrame {
-		return nil, fmt.Errorf("frame of kind %d and %d bytes: not a message", kind, size)
+	k, err := admissible(kind, size, c.self)
+	if err != nil {
+		return nil, err
 	}
-	body := room(m, int(size))
-	if _, err := io.ReadFull(c.in, body); err != nil {
+	m := k.New()
+	body, err := c.body(m, int(size))
+	if err != nil {
 		return nil, unexpected(err)
 	}
-	if err := decode(m, body); err != nil {
-		return nil, fmt.Errorf("frame of kind %d: %w", kind, err)
-	}
-	return m, nil
+	return m, decode(m, body)
 }
 
-// room is where the body of m may be read to.
-func room(m Message, size int) []byte {
-	if data, ok := m.(*Data); ok && size >= lendFrom && size <= len(buffer{}) {
+// body reads what m is to be decoded from.
+func (c *Conn) body(m Message, size int) ([]byte, error) {
+	if data, ok := m.(*Data); ok && size >= lendFrom {
 		data.lent = buffers.Get().(*buffer)
-		return data.lent[:size]
+		_, err := io.ReadFull(c.in, data.lent[:size])
+		return data.lent[:size], err
 	}
-	return make([]byte, size)
+	return readBy(c.in, size)
+}
+
+// readStep is how much is read before it is believed that more will come.
+const readStep = 64 << 10
+
+// readBy reads size bytes, into memory that at most doubles with what has come (TRUST-31).
+func readBy(r io.Reader, size int) ([]byte, error) {
+	buf := make([]byte, min(size, readStep))
+	for n := 0; ; {
+		if _, err := io.ReadFull(r, buf[n:]); err != nil {
+			return nil, err
+		}
+		if n = len(buf); n == size {
+			return buf, nil
+		}
+		buf = append(make([]byte, 0, min(size, 2*n)), buf...)
+		buf = buf[:cap(buf)]
+	}
 }
 
 // decodeFrame is the message in a whole frame.
-func decodeFrame(f Frame) (Message, error) {
-	m := blank(f[0])
-	_, n := binary.Uvarint(f[1:])
+func decodeFrame(f Frame, self Side) (Message, error) {
+	size, n := binary.Uvarint(f[1:])
+	k, err := admissible(f[0], size, self)
+	if err != nil {
+		return nil, err
+	}
+	m := k.New()
 	return m, decode(m, f[1+n:])
 }
 
@@ -330,10 +354,10 @@ func appendFrame(buf []byte, m Message) []byte {
 func decode(m Message, body []byte) error {
 	c := codec{buf: body, reading: true}
 	m.fields(&c)
-	if c.err == nil && len(c.buf) != 0 {
-		return fmt.Errorf("%d bytes too many", len(c.buf))
+	if c.err != nil || len(c.buf) != 0 {
+		return notAMessage(m.kind())
 	}
-	return c.err
+	return nil
 }
 
 // unexpected makes an end of file inside something an error of its own.

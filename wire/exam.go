@@ -47,32 +47,6 @@ type (
 	Knocked struct{ Knocks []job.Knock }
 )
 
-func (*Examine) kind() byte   { return 60 }
-func (*Examined) kind() byte  { return 61 }
-func (*Listen) kind() byte    { return 62 }
-func (*Listening) kind() byte { return 63 }
-func (*Knock) kind() byte     { return 64 }
-func (*Knocked) kind() byte   { return 65 }
-
-// blankExam is blank for the messages of this file.
-func blankExam(kind byte) Message {
-	switch kind {
-	case 60:
-		return new(Examine)
-	case 61:
-		return new(Examined)
-	case 62:
-		return new(Listen)
-	case 63:
-		return new(Listening)
-	case 64:
-		return new(Knock)
-	case 65:
-		return new(Knocked)
-	}
-	return nil
-}
-
 func (m *Examine) fields(c *codec) {
 	c.text(&m.Dir)
 	c.text(&m.Program)

@@ -108,6 +108,7 @@ func (j *Joint) send(m Message) error {
 // A jointReader hands out what has arrived, one by one.
 type jointReader struct {
 	*Joint
+	self  Side
 	batch []any
 	next  int
 }
@@ -124,7 +125,7 @@ func (r *jointReader) recv() (Message, error) {
 	x := r.batch[r.next]
 	r.next++
 	if frame, ok := x.(Frame); ok {
-		return decodeFrame(frame)
+		return decodeFrame(frame, r.self)
 	}
 	return x.(*Data), nil
 }

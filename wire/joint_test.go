@@ -15,7 +15,7 @@ type inside struct{ *Joint }
 func TestEveryMessageArrivesThroughAJoint(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	near, far := Join()
-	left, right := NewConn(inside{near}), NewConn(far)
+	left, right := NewConn(inside{near}, Helper), NewConn(far, anySide)
 	left.Announce(&Hello{Version: Version})
 	if hello, noise, err := right.Greet(); err != nil || hello.Version != Version || len(noise) > 0 {
 		t.Fatalf("greeted with %+v, %q, %v", hello, noise, err)
@@ -39,7 +39,7 @@ func TestEveryMessageArrivesThroughAJoint(t *testing.T) {
 // Who sends bytes of his own may use them again at once; what he has lent is gone.
 func TestAJointCopiesWhatIsNotLent(t *testing.T) {
 	near, far := Join()
-	left, right := NewConn(near), NewConn(far)
+	left, right := NewConn(near, Launcher), NewConn(far, Helper)
 	own := bytes.Repeat([]byte("a"), Window)
 	left.Send(&Data{Rank: 1, Stream: Stdin, Bytes: own})
 	copy(own, "changed")
@@ -64,7 +64,7 @@ func TestAJointCopiesWhatIsNotLent(t *testing.T) {
 // What was sent before the end arrives; then there is the end.
 func TestAClosedJoint(t *testing.T) {
 	near, far := Join()
-	left, right := NewConn(near), NewConn(far)
+	left, right := NewConn(near, Launcher), NewConn(far, Helper)
 	left.Send(&Bye{})
 	left.Close()
 	if m, err := right.Recv(); err != nil {
@@ -87,7 +87,7 @@ func TestAJointTellsWhyItEnded(t *testing.T) {
 	near, far := Join()
 	far.Fail(why)
 	far.Close()
-	if _, _, err := NewConn(near).Greet(); !errors.Is(err, why) {
+	if _, _, err := NewConn(near, Launcher).Greet(); !errors.Is(err, why) {
 		t.Errorf("greeted with %v", err)
 	}
 }

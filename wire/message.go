@@ -35,7 +35,7 @@ A request that has to wait says Enqueue to the queue host, and hears Queued when
 its position changes; at the head it says Watch to its nodes, and hears Changed when
 it may be worth to try again, from Gate on.
 
-Either side may send Credit and Log at any time. A helper whose input ends before
+Either side may send Credit and Ping at any time, a helper Log. A helper whose input ends before
 Bye ends its ranks: that is how a job dies with its launcher.
 
 Data is the only message that flows without bound, so it alone needs leave: a

@@ -74,12 +74,12 @@ func deflate(b []byte) []byte {
 }
 
 // Unpack makes Blobs of Packed, if there are any. It takes no more memory than a
-// deflated stream of that length can stand for, and maxFrame.
+// deflated stream of that length can stand for, and vast.
 func (m *Fenced) Unpack() error {
 	if len(m.Packed) == 0 {
 		return nil
 	}
-	if m.Size < 0 || m.Size > min(maxFrame, maxInflation*len(m.Packed)) || len(m.Blobs) > 0 {
+	if m.Size < 0 || m.Size > min(vast, maxInflation*len(m.Packed)) || len(m.Blobs) > 0 {
 		return fmt.Errorf("%w: %d bytes of %d", errUnpack, m.Size, len(m.Packed))
 	}
 	buf := make([]byte, m.Size+1) // one more, to see the end

@@ -51,7 +51,7 @@ func TestFencedArrivesAsSentPackedOrNot(t *testing.T) {
 	for _, test := range tests {
 		sent := &Fenced{ID: "k0/1", Blobs: test.blobs}
 		frame := sent.FrameFor(test.nodes)
-		m, err := decodeFrame(frame)
+		m, err := decodeFrame(frame, Helper)
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
@@ -89,7 +89,7 @@ func TestUnpackRefusesJunkAndBombs(t *testing.T) {
 		"negative":        {Size: -1, Packed: good.Packed},
 		"blobs besides":   {Size: good.Size, Packed: good.Packed, Blobs: [][]byte{{1}}},
 		"a size too much": {Size: 1 << 30, Packed: []byte("hello")},
-		"a frame more":    {Size: maxFrame + 1, Packed: make([]byte, 2<<20)},
+		"a frame more":    {Size: vast + 1, Packed: make([]byte, 2<<20)},
 		"no list":         {Size: 1 << 20, Packed: zeros},
 		"too many blobs":  {Size: 4 + 1<<20, Packed: deflate(append(binary.AppendVarint(nil, 1<<20), make([]byte, 1<<20)...))},
 		"a longer list":   {Size: 2, Packed: deflate([]byte{100, 0})},

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,14 +17,14 @@ import (
 	"remshell/job"
 )
 
+// anySide takes what either may say.
+const anySide Side = 0
+
 // messages returns one message of every kind, its fields filled at random.
 func messages(r *rand.Rand) []Message {
 	var all []Message
-	for kind := range 256 {
-		m := blank(byte(kind))
-		if m == nil {
-			continue
-		}
+	for _, kind := range Kinds() {
+		m := kind.New()
 		fill(r, reflect.ValueOf(m).Elem())
 		if p, ok := m.(*Prepare); ok {
 			for i, sent := range p.Apps { // the other fields stay with mpiexec
@@ -78,7 +79,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 func TestEveryMessageArrivesAsSent(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	a, b := net.Pipe()
-	left, right := NewConn(a), NewConn(b)
+	left, right := NewConn(a, Launcher), NewConn(b, anySide)
 	defer left.Abandon()
 	defer right.Abandon()
 	for range 20 {
@@ -102,10 +103,10 @@ func TestGreetSkipsWhatLoginShellsPrint(t *testing.T) {
 		strings.Repeat("x", 100_000), "\x00remshell", "\x00\xff\n\x00\n"} {
 		var stream bytes.Buffer
 		stream.WriteString(noise)
-		helper := NewConn(&memory{w: &stream})
+		helper := NewConn(&memory{w: &stream}, Helper)
 		helper.Announce(&Hello{Version: Version, Host: "n1"})
 		helper.Close()
-		hello, before, err := NewConn(&memory{r: &stream}).Greet()
+		hello, before, err := NewConn(&memory{r: &stream}, Launcher).Greet()
 		if err != nil || hello.Host != "n1" || string(before) != noise {
 			t.Errorf("after %.20q: hello %+v, noise %.20q, %v", noise, hello, before, err)
 		}
@@ -114,7 +115,7 @@ func TestGreetSkipsWhatLoginShellsPrint(t *testing.T) {
 
 func TestGreetTellsWhatCameInsteadOfAHelper(t *testing.T) {
 	for _, text := range []string{"", "sh: not found\n", Magic, Magic + "\x02\x01\x02", Magic + "\x01\x7f"} {
-		_, _, err := NewConn(&memory{r: strings.NewReader(text)}).Greet()
+		_, _, err := NewConn(&memory{r: strings.NewReader(text)}, Launcher).Greet()
 		var greet *GreetError
 		if !errors.As(err, &greet) {
 			t.Fatalf("%q: error %v, want a GreetError", text, err)
@@ -124,37 +125,88 @@ func TestGreetTellsWhatCameInsteadOfAHelper(t *testing.T) {
 		}
 	}
 	endless := io.MultiReader(strings.NewReader(strings.Repeat("y\n", maxNoise)))
-	if _, _, err := NewConn(&memory{r: endless}).Greet(); err == nil {
+	if _, _, err := NewConn(&memory{r: endless}, Launcher).Greet(); err == nil {
 		t.Error("endless noise: no error")
 	}
 }
 
-func TestRecvRefusesBrokenFrames(t *testing.T) {
-	whole := appendFrame(nil, &Hello{Version: 1, Build: "abc", Host: "n1", PID: 7})
-	tests := map[string][]byte{
-		"unknown kind":  {200, 0},
-		"kind zero":     {0, 0},
-		"huge frame":    {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
-		"cut length":    {1, 0x80},
-		"cut body":      whole[:len(whole)-2],
-		"short body":    {1, 1, 2},
-		"trailing byte": {16, 2, 0, 0},
-		"long list":     {10, 3, 2, 'x', 0x7e},
+// The first row of what a peer may not say is found before a byte of the body is read.
+func TestRecvTellsAViolation(t *testing.T) {
+	frame := func(kind byte, size uint64, body ...byte) []byte {
+		return append(binary.AppendUvarint([]byte{kind}, size), body...)
 	}
-	for name, frame := range tests {
-		m, err := NewConn(&memory{r: bytes.NewReader(frame)}).Recv()
-		if err == nil || err == io.EOF {
-			t.Errorf("%s: Recv = %+v, %v; want an error", name, m, err)
+	tests := []struct {
+		self  Side
+		frame []byte
+		want  string
+	}{
+		{Launcher, frame(77, 0), "not a message: kind 77"},
+		{Launcher, frame(0, 0), "not a message: kind 0"},
+		{Launcher, frame(255, 1<<62), "not a message: kind 255"},
+		{Launcher, frame(3, 10), "it sent Prepare, which only mpiexec sends"},
+		{Helper, frame(15, 10), "it sent Exited, which only a helper sends"},
+		{Launcher, frame(33, 32<<20), "a Listed of 33554432 bytes"},
+		{Launcher, frame(31, 1), "a Changed of 1 bytes"},
+		{Launcher, frame(1, 1, 2), "not a message: kind 1"},
+		{Launcher, frame(16, 2, 0, 0), "not a message: kind 16"},
+		{Launcher, frame(10, 3, 2, 'x', 0x7e), "not a message: kind 10"},
+	}
+	for _, test := range tests {
+		m, err := NewConn(&memory{r: bytes.NewReader(test.frame)}, test.self).Recv()
+		if v, ok := err.(Violation); !ok || string(v) != test.want {
+			t.Errorf("% x: %+v, %v; want %s", test.frame, m, err, test.want)
 		}
 	}
-	if _, err := NewConn(&memory{r: strings.NewReader("")}).Recv(); err != io.EOF {
+}
+
+// A frame may be as large as its kind may, and not a byte larger.
+func TestAFrameIsBoundedByItsKind(t *testing.T) {
+	for number, k := range table {
+		if k.New == nil {
+			continue
+		}
+		if _, err := admissible(byte(number), uint64(k.Most), anySide); err != nil {
+			t.Errorf("%s of %d bytes: %v", k.Name, k.Most, err)
+		}
+		want := fmt.Sprintf("a %s of %d bytes", k.Name, k.Most+1)
+		if _, err := admissible(byte(number), uint64(k.Most)+1, anySide); err != Violation(want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// The table says of each kind what its messages say of themselves.
+func TestTheTableOfKinds(t *testing.T) {
+	for number, k := range table {
+		if k.New == nil {
+			continue
+		}
+		m := k.New()
+		if int(m.kind()) != number || NameOf(m) != k.Name || reflect.TypeOf(m).Elem().Name() != k.Name {
+			t.Errorf("row %d, %s, makes %T of kind %d", number, k.Name, m, m.kind())
+		}
+		if k.From < Launcher || k.From > Either {
+			t.Errorf("%s comes from nobody", k.Name)
+		}
+	}
+}
+
+func TestRecvTellsAnEndInsideAFrame(t *testing.T) {
+	whole := appendFrame(nil, &Hello{Version: 1, Build: "abc", Host: "n1", PID: 7})
+	for n := 1; n < len(whole); n++ {
+		m, err := NewConn(&memory{r: bytes.NewReader(whole[:n])}, Launcher).Recv()
+		if err != io.ErrUnexpectedEOF {
+			t.Errorf("after %d bytes: %+v, %v", n, m, err)
+		}
+	}
+	if _, err := NewConn(&memory{r: strings.NewReader("")}, Launcher).Recv(); err != io.EOF {
 		t.Errorf("end between messages: %v, want io.EOF", err)
 	}
 }
 
 func TestSendNeverWaitsAndReportsTheBrokenPipe(t *testing.T) {
 	a, b := net.Pipe() // nobody reads b
-	c := NewConn(a)
+	c := NewConn(a, Helper)
 	for range 1000 {
 		if err := c.Send(&Data{Rank: 1, Stream: Stdout, Bytes: make([]byte, 1000)}); err != nil {
 			t.Fatal(err)
@@ -175,12 +227,12 @@ func TestSendNeverWaitsAndReportsTheBrokenPipe(t *testing.T) {
 
 func TestCloseDeliversWhatWasSent(t *testing.T) {
 	var stream bytes.Buffer
-	c := NewConn(&memory{w: &stream})
+	c := NewConn(&memory{w: &stream}, Helper)
 	for i := range 100 {
 		c.Send(&Credit{Rank: i})
 	}
 	c.Close()
-	in := NewConn(&memory{r: &stream})
+	in := NewConn(&memory{r: &stream}, Launcher)
 	for i := range 100 {
 		if m, err := in.Recv(); err != nil || m.(*Credit).Rank != i {
 			t.Fatalf("message %d: %+v, %v", i, m, err)
@@ -193,11 +245,11 @@ func FuzzRecv(f *testing.F) {
 		f.Add(appendFrame(nil, m))
 	}
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		m, err := NewConn(&memory{r: bytes.NewReader(frame)}).Recv()
+		m, err := NewConn(&memory{r: bytes.NewReader(frame)}, anySide).Recv()
 		if err != nil {
 			return
 		}
-		again, err := NewConn(&memory{r: bytes.NewReader(appendFrame(nil, m))}).Recv()
+		again, err := NewConn(&memory{r: bytes.NewReader(appendFrame(nil, m))}, anySide).Recv()
 		if err != nil || fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", m) {
 			t.Errorf("%+v came back as %+v, %v", m, again, err)
 		}
@@ -240,7 +292,7 @@ func TestASharedFrameIsHeldOnceAndInOrder(t *testing.T) {
 	var near, far [many]*Conn
 	for i := range many {
 		a, b := net.Pipe()
-		near[i], far[i] = NewConn(a), NewConn(b)
+		near[i], far[i] = NewConn(a, Launcher), NewConn(b, anySide)
 		near[i].Send(&Credit{Rank: 1})
 		near[i].SendFrame(frame)
 		near[i].Send(&Credit{Rank: 2})
