@@ -56,7 +56,7 @@ func newDialer(j JobOptions, sys System, guard []string, log zerolog.Logger) (*d
 		return nil, err
 	}
 	d.me = sync.OnceValue(d.user)
-	d.child = &reach.Child{Self: d.self, Env: localEnv(sys.Environ)}
+	d.child = &reach.Child{Self: d.self, Env: localEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
 	if len(program) > 0 {
 		d.command = &reach.Command{Self: d.self, Template: program, Args: j.LauncherArgs, Place: d.place, Helper: d.helper,
 			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
@@ -208,6 +208,16 @@ func passwdEntry(sys System, uid int) (entry [2]string) {
 		}
 	}
 	return entry
+}
+
+// hasTerminal reports whether we have a controlling terminal.
+func hasTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	tty.Close()
+	return true
 }
 
 // asker reads a passphrase from the terminal; nil when there is none (SSH-2).

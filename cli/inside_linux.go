@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"os"
 
 	"remshell/helper"
 )
@@ -12,13 +11,4 @@ func newInside(environ, guard []string) io.ReadWriteCloser {
 	return helper.NewInside(helper.System{
 		Root: helper.Disk(""), Environ: environ, Guard: guard, Terminal: hasTerminal(),
 	})
-}
-
-func hasTerminal() bool {
-	tty, err := os.Open("/dev/tty")
-	if err != nil {
-		return false
-	}
-	tty.Close()
-	return true
 }

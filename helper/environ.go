@@ -114,6 +114,7 @@ type place struct {
 	id                  int
 	merge               bool         // stderr goes where stdout goes
 	window              unix.Winsize // of the rank's terminal, if it has one
+	session             bool         // the rank leads one
 	slots               []int        // of the node, that are the rank's
 	allSlots            int          // of the node
 	cpus                []int        // to which the rank is bound; nil: it is not

@@ -74,6 +74,14 @@ func (sys System) death() syscall.Signal {
 	return syscall.SIGKILL
 }
 
+// apart reports whether each rank leads a session. The kernel shares a CPU among sessions
+// first (sched_autogroup): ranks that have one together get together as much of it as one busy
+// process of somebody else. But PBS finds the processes of a job by their session; there ranks
+// leave it only where they would be stopped for touching its terminal.
+func (sys System) apart() bool {
+	return sys.Terminal || value(sys.Environ, "PBS_JOBID") == ""
+}
+
 const (
 	exitInternal = 125 // cli.md EXIT-5
 
@@ -130,6 +138,7 @@ type session struct {
 	starter starter
 	started time.Time
 
+	apart   bool          // each rank leads a session
 	cpus    int           // of this machine: one more than the highest number
 	prepare *wire.Prepare // the first: what it says of the whole job holds for all
 	groups  map[string]*group
@@ -211,6 +220,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		events:    make(chan any, 64),
 		done:      make(chan struct{}),
 		starter:   newStarter(),
+		apart:     sys.apart(),
 		groups:    make(map[string]*group),
 		preparing: make(map[string]int),
 		byRank:    make(map[int]*rank),

@@ -149,7 +149,7 @@ func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
 		p.withoutPMI()
 	}
 	s := spawn{terminal: r.tty, path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs,
-		death: sys.death(), session: sys.Terminal}
+		death: sys.death(), session: where.session}
 	mems := b.bindMemory(r.plan.Mems, r.plan.MemMode)
 	pid, err := s.run()
 	b.releaseMemory()

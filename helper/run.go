@@ -37,6 +37,9 @@ func (s *session) accept(m *wire.Prepare, notice string) {
 	if s.prepare == nil {
 		s.prepare, s.started = m, time.Now()
 		s.oomKills = oomKills(s.sys.Root)
+		if !s.apart {
+			s.log.Info().Msg("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
+		}
 		softLimits(m.Soft).adopt(func(text string) { s.log.Info().Msg(text) })
 		if m.Umask >= 0 {
 			unix.Umask(m.Umask)
@@ -169,7 +172,7 @@ func (s *session) where(r *rank) place {
 	at := place{
 		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: r.group.address, spawned: m.First > 0,
 		iface: m.Iface, compat: m.Compat, meet: r.group.meet, ledger: m.Ledger,
-		merge: m.Merge, window: unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)},
+		session: s.apart, merge: m.Merge, window: unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)},
 		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
 		gpus: r.plan.GPUs, noGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,

@@ -45,13 +45,13 @@ type spawn struct {
 	files [4]int // stdin, stdout, stderr and PMI_FD of the child
 
 	death   syscall.Signal // comes when the helper dies
-	session bool           // lead a session of its own, and so lose our terminal
+	session bool           // lead a session of its own, and so lose our terminal, or only a group
 	// terminal: stdin is a terminal, and becomes that of a session of its own
 	terminal bool
 }
 
-// run forks and execs, on the calling thread. The rank leads a process group of
-// its own (SIG-6) and hears when the helper dies. It uses the system call
+// run forks and execs, on the calling thread. The rank leads a session, or at least a process
+// group, of its own (SIG-6) and hears when the helper dies. It uses the system call
 // below os/exec, which would open a pidfd and start goroutines for each rank.
 func (s *spawn) run() (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: s.dir, Env: s.env, Sys: &syscall.SysProcAttr{

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -23,6 +24,7 @@ end and ends its ranks gently; hence no parent-death signal.
 type Child struct {
 	Self Self
 	Env  []string // of the helper; nil: ours
+	Stay bool     // in our session, where a batch system looks for it
 }
 
 // closePatience is how long Close waits for a helper that has been told to end. One
@@ -47,6 +49,9 @@ func (c *Child) Dial(ctx context.Context, host string) (io.ReadWriteCloser, erro
 	cmd := exec.Command(program, "--helper-child", c.Self.Build)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = c.Env
+	if c.Stay {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
 	var before birth
 	born := make(chan struct{}) // before is set
 	p, err := startProcess(cmd, func(p *process) { p.within(closePatience) }, func(p *process) {

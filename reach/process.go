@@ -15,7 +15,7 @@ import (
 
 // A process is a program and our ends of its stdin and stdout. It has a session
 // and process group of its own, so that ^C on our terminal does not reach it and
-// it cannot ask there for a password.
+// it cannot ask there for a password; a helper under PBS has a process group only.
 type process struct {
 	cmd     *exec.Cmd
 	in, out *os.File
@@ -44,7 +44,9 @@ func startProcess(cmd *exec.Cmd, stop, after func(*process)) (*process, error) {
 	}
 	p := &process{cmd: cmd, in: in, out: out, stop: stop, done: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &p.errs
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	}
 	cmd.WaitDelay = stderrDelay
 	err = cmd.Start()
 	stdin.Close()
