@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type testCase struct {
 	ours   []string
 	feed   int64    // bytes of standard input; the words of hydra are then a whole command
 	floor  []string // arguments of our floor; nil: there is none
+	busy   int      // so many loops of ours want the CPUs meanwhile
 	warm   bool     // cases before it have filled all caches
 	rounds rounds
 }
@@ -57,7 +59,8 @@ func cases(self, names string) []testCase {
 	list = append(list,
 		here("true", "/bin/true", 1, rounds{20, 100, 5 * time.Second}),
 		here("true", "/bin/true", 256, rounds{7, 20, 12 * time.Second}),
-		here("hello", hello, 8, rounds{5, 20, 10 * time.Second}))
+		here("hello", hello, 8, rounds{5, 20, 10 * time.Second}),
+		besideLoops(here("hello", hello, 8, rounds{5, 15, 20 * time.Second})))
 	return append(list, streamCases(self, names)...)
 }
 
@@ -90,10 +93,22 @@ func here(what, program string, n int, r rounds) testCase {
 	return c
 }
 
+// besideLoops is a case on a machine on which somebody else wants each CPU.
+func besideLoops(c testCase) testCase {
+	c.busy = runtime.NumCPU()
+	c.name += ", busy machine"
+	return c
+}
+
 // measure runs a case: one round that is not counted, unless all is warm, and then the
 // counted ones.
 func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
 	r := row{name: c.name}
+	quiet, err := b.makeBusy(c.busy)
+	if err != nil {
+		return r, err
+	}
+	defer quiet()
 	sides := [][]string{
 		append([]string{b.ours}, c.ours...),
 		append([]string{b.hydra}, c.hydra...),

@@ -50,6 +50,8 @@ func main() {
 			os.Exit(floor(os.Args[2:]))
 		case linesArg:
 			os.Exit(writeLines(os.Args[2]))
+		case busyArg:
+			os.Exit(spin())
 		case feedArg:
 			os.Exit(feed(os.Args[2], os.Args[3:]))
 		}

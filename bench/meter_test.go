@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if words := os.Getenv(metersVar); words != "" {
 		os.Exit(meter(strings.Split(words, "\n"), true))
 	}
+	if len(os.Args) > 1 && os.Args[1] == busyArg {
+		os.Exit(spin())
+	}
 	os.Exit(m.Run())
 }
 

@@ -100,6 +100,7 @@ var goals = []goal{
 	{"claims, 64 hosts, to none", "wall", wall, 1.05},
 	{"true, local, 1 rank", "wall", wall, 1},
 	{"true, local, 256 ranks", "wall", wall, 1},
+	{"hello, local, 8 ranks, busy machine", "wall", wall, 1.25},
 	{"output, 4 local ranks", "wall", wall, 2},
 	{"output -l, 4 local ranks", "wall", wall, 0.3},
 	{"output -l, 8 hosts", "wall", wall, 0.6},

@@ -51,6 +51,17 @@ func TestSignalsGoToTheGroupOrTheLeader(t *testing.T) {
 	}
 }
 
+// The kernel shares a busy CPU among sessions (sched_autogroup), so each rank leads one.
+func TestEachRankLeadsASession(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, field.Options{Hosts: 2})
+	const script = `read -r _ _ _ _ group session _ </proc/$$/stat; test $group = $$ && test $session = $$ && echo leads`
+	r := b.run(t, "--no-pin", "-host", "n1:2,n2:1", "-n", "3", "sh", "-c", script)
+	if r.code != 0 || r.err != "" || r.out != "leads\nleads\nleads\n" {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}
+
 // EXIT-6: what ranks leave behind goes on if it may, also where a keeper stands above it.
 func TestLeaveChildren(t *testing.T) {
 	t.Parallel()
