@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"slices"
@@ -92,7 +93,10 @@ func showPlan(line Line, sys System, o state.Outcome, way func(job.NodeDef) stri
 	switch file := line.Job.JSON; {
 	case line.Job.Plan, file == "-":
 		io.WriteString(sys.Err, pictures)
-		err = state.Write(sys.Out, o)
+		var b bytes.Buffer
+		if err = state.Write(&b, o); err == nil {
+			_, err = sys.Out.Write(show.JSON(b.Bytes()))
+		}
 	case file != "":
 		_, err = io.WriteString(sys.Out, pictures)
 		if err == nil {

@@ -27,6 +27,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
+	"remshell/show"
 	"remshell/state"
 )
 
@@ -78,7 +79,7 @@ func Main(ctx context.Context, args []string, sys System) int {
 	}
 	if line.Job.Verbosity >= 0 {
 		for _, text := range line.Warnings {
-			fmt.Fprintf(sys.Err, "mpiexec: %s\n", text)
+			fmt.Fprintf(sys.Err, "mpiexec: %s\n", show.Clean(text))
 		}
 	}
 	if done, code := tell(line, sys, failure); done {
@@ -299,7 +300,7 @@ func world(line Line, sys System, out, errs *launch.Printer) launch.Env {
 		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
 		Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err))), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
 		Report: line.Job.ReportBindings,
-		Say:    func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", text) },
+		Say:    func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", show.Clean(text)) },
 	}
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}
@@ -349,6 +350,12 @@ func logger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 		level = zerolog.DebugLevel
 	}
 	zerolog.TimeFieldFormat = time.RFC3339Nano // the default has whole seconds
-	console := zerolog.ConsoleWriter{Out: w, NoColor: !color, TimeFormat: "15:04:05.000"}
+	clean := func(text any) string {           // nil: there is none
+		if text == nil {
+			return ""
+		}
+		return show.Clean(fmt.Sprintf("%s", text))
+	}
+	console := zerolog.ConsoleWriter{Out: w, NoColor: !color, TimeFormat: "15:04:05.000", FormatMessage: clean, FormatFieldValue: clean}
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"remshell/hostlist"
+	"remshell/plan"
+	"remshell/show"
 )
 
 // report writes what went wrong, each fault with its own prefix and what to do
@@ -33,12 +37,26 @@ func faults(err error) []error {
 }
 
 // explain is the text of a fault and the hint of the first error in its chain that
-// has one.
+// has one. Only what is said of a line of a file, which it shows, has lines of its own:
+// all others are on one, whatever a host has put into them (TRUST-28).
 func explain(err error) string {
 	text := strings.TrimPrefix(err.Error(), "mpiexec: ")
+	if showsSource(err) {
+		text = show.CleanLines(text)
+	} else {
+		text = show.Clean(text)
+	}
 	var h interface{ Hint() string }
 	if errors.As(err, &h) && h.Hint() != "" {
-		text += "; " + h.Hint()
+		text += "; " + show.Clean(h.Hint())
 	}
 	return text
+}
+
+// showsSource reports whether the text of a fault goes on with a line of a file and a mark
+// below it.
+func showsSource(err error) bool {
+	var syntax *hostlist.SyntaxError
+	var failed *plan.Error
+	return errors.As(err, &syntax) || errors.As(err, &failed) && failed.At != nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
+	"remshell/show"
 )
 
 // lateStart is how long a start may take until a terminal shows how far it has come.
@@ -50,6 +51,7 @@ func showProgress(line Line, sys System, env *launch.Env) {
 	}
 	file := sys.Err.(*os.File)
 	env.Progress = func(text string) {
+		text = show.Clean(text)
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
 			if letters := []rune(text); len(letters) >= width {
 				text = string(letters[:width-1])

@@ -9,6 +9,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/show"
 )
 
 // Text is the report for people: the hosts, alike ones in one line, then what was found,
@@ -24,9 +25,9 @@ func (r Report) Text() string {
 		fmt.Fprintf(&b, "%-*s  %s%s\n", width, hosts(row.hosts), row.what, row.login())
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "\n%s  %s: %s\n", f.Level, hosts(f.Hosts), f.Text)
+		fmt.Fprintf(&b, "\n%s  %s: %s\n", f.Level, hosts(f.Hosts), show.Clean(f.Text))
 		if f.Remedy != "" {
-			fmt.Fprintf(&b, "         %s\n", f.Remedy)
+			fmt.Fprintf(&b, "         %s\n", show.Clean(f.Remedy))
 		}
 	}
 	if len(rows) > 0 {
@@ -164,5 +165,5 @@ func (r Report) JSON() string {
 	if err != nil { // there is nothing in it that could fail
 		panic(err)
 	}
-	return string(text) + "\n"
+	return string(show.JSON(text)) + "\n"
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/show"
 	"remshell/wire"
 )
 
@@ -114,7 +115,8 @@ func columns(rows [][]string) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], len(cell))
+			row[i] = show.Word(cell)
+			widths[i] = max(widths[i], len(row[i]))
 		}
 	}
 	var b strings.Builder
@@ -211,16 +213,9 @@ func lastLine(text string) string {
 	return brief(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
 }
 
-// brief shortens a text for a line of a report, and leaves nothing in it that a terminal
-// would obey.
+// brief shortens a text for a line of a report.
 func brief(text string) string {
 	const most = 80
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}

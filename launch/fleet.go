@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"net"
 	"slices"
 	"strings"
@@ -47,7 +48,12 @@ func (f *fleet) read(n *node) {
 			if bytes.HasPrefix(m.Line, []byte(`{"level":"info"`)) {
 				line = f.env.Log.Info()
 			}
-			line.Str("node", n.def.Name).RawJSON("helper", m.Line).Send()
+			line = line.Str("node", n.def.Name)
+			if json.Valid(m.Line) {
+				line.RawJSON("helper", m.Line).Send()
+			} else {
+				line.Bytes("helper", m.Line).Send()
+			}
 		default:
 			f.note(m)
 			f.events.put(said{n, m})

@@ -11,10 +11,8 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/show"
 )
-
-// maxReport is how many lines a report may have (REP-1).
-const maxReport = 12
 
 // A Profile is what is known of a rank beside its end.
 type Profile struct {
@@ -40,9 +38,9 @@ func (s *State) Report(about func(rank int) Profile) string {
 	if s.Cause == nil {
 		return ""
 	}
-	text := s.Cause.Text
+	text := show.Clean(strings.TrimRight(s.Cause.Text, "\n"))
 	if s.Cause.Hint != "" {
-		text += "; " + s.Cause.Hint
+		text += "; " + show.Clean(s.Cause.Hint)
 	}
 	var p Profile
 	if s.Cause.Rank >= 0 {
@@ -52,9 +50,7 @@ func (s *State) Report(about func(rank int) Profile) string {
 		line("program", s.program(p)), line("bound to", bound(p)), line("hint", p.Hint),
 		line("also", s.alsoFailed()), line("then", s.then()),
 	}, func(line string) bool { return line == "" })
-	above := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	above = above[:min(len(above), maxReport-1-len(below))]
-	return strings.Join(append(above, append(below, fmt.Sprintf("  exit code %d", s.ExitCode()))...), "\n")
+	return strings.Join(slices.Concat([]string{text}, below, []string{fmt.Sprintf("  exit code %d", s.ExitCode())}), "\n")
 }
 
 // line is a word and what there is to say about it, if anything.
@@ -62,7 +58,7 @@ func line(word, text string) string {
 	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf("  %-9s %s", word, text)
+	return fmt.Sprintf("  %-9s %s", word, show.Clean(text))
 }
 
 func (s *State) program(p Profile) string {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"remshell/pmiserver"
+	"remshell/show"
 )
 
 // A transcript of what the ranks said to their PMI servers, and were told (--pmi-trace),
@@ -15,7 +16,7 @@ import (
 func (f *fleet) record(rank int, line string) {
 	if g, number := f.groupOf(rank); f.trace != nil && g != nil {
 		group, _ := split(f.firsts, rank)
-		f.trace.Trace(group, number, line)
+		f.trace.Trace(group, number, show.Whole(line))
 	}
 }
 

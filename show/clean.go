@@ -2,8 +2,10 @@ package show
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -24,6 +26,9 @@ func Clean(sentence string) string { return clean(sentence, maxSentence) }
 // Word is Clean for a name or another field, of which 256 bytes are enough.
 func Word(field string) string { return clean(field, maxWord) }
 
+// Whole is Clean for a transcript, which is of use only if nothing is cut.
+func Whole(line string) string { return clean(line, math.MaxInt) }
+
 // CleanLines is Clean for each line of a text whose lines are ours.
 func CleanLines(text string) string {
 	if plain(text, len(text)) {
@@ -34,6 +39,33 @@ func CleanLines(text string) string {
 		lines[i] = Clean(strings.TrimSuffix(line, "\r"))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// JSON is a text in JSON as it may be printed: what JSON lets stand as it is and a
+// terminal would obey is written as an escape of JSON. It means the same.
+func JSON(text []byte) []byte {
+	if plain(strings.Map(withoutBreaks, string(text)), len(text)) {
+		return text
+	}
+	var out []byte
+	for _, r := range string(text) {
+		if withoutBreaks(r) < 0 || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
+}
+
+// withoutBreaks leaves out the blanks between the elements of JSON that are not blanks.
+func withoutBreaks(r rune) rune {
+	if r == '\n' || r == '\t' || r == '\r' {
+		return -1
+	}
+	return r
 }
 
 func clean(text string, most int) string {

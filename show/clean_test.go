@@ -1,6 +1,7 @@
 package show
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode"
@@ -54,6 +55,20 @@ func TestWord(t *testing.T) {
 func TestCleanLines(t *testing.T) {
 	if got, want := CleanLines("file:1: bad\n  1 | \x1b[2J\n"), "file:1: bad\n  1 | \\x1b[2J\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// What programs read is the same text, and does nothing to a terminal.
+func TestJSON(t *testing.T) {
+	in := map[string]string{"user": "\x1b[2J\u009b31m\x7f\u202e\U000e0041 größe"}
+	text, _ := json.MarshalIndent(in, "", "\t")
+	got := JSON(text)
+	var out map[string]string
+	if err := json.Unmarshal(got, &out); err != nil || out["user"] != in["user"] {
+		t.Errorf("%s: %q, %v", got, out, err)
+	}
+	if want := "{\n\t\"user\": \"\\u001b[2J\\u009b31m\\u007f\\u202e\\udb40\\udc41 größe\"\n}"; string(got) != want {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

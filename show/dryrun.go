@@ -55,7 +55,7 @@ type sheet struct{ strings.Builder }
 func (s *sheet) say(word, text string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		if line != "" {
-			fmt.Fprintf(s, "%-10s%s\n", word, strings.TrimRight(line, " "))
+			fmt.Fprintf(s, "%-10s%s\n", word, strings.TrimRight(Clean(line), " "))
 			word = ""
 		}
 	}
@@ -144,7 +144,7 @@ func parts(v View) string {
 // nodes tells of each rank, node by node in the order they are filled.
 func (s *sheet) nodes(v View) {
 	for _, n := range v.Plan.Nodes {
-		fmt.Fprintf(s, "  %s\n", n.Name)
+		fmt.Fprintf(s, "  %s\n", Word(n.Name))
 		if len(v.node(n).Topology.Cores) == 0 {
 			s.WriteString(blind(v, n))
 			continue

@@ -183,7 +183,7 @@ func (l Ledger) Status(id job.ID) (string, bool) {
 	for _, w := range l.waiters() {
 		if w.Job == id {
 			texts = append(texts, fmt.Sprintf("job      %s waits, position %d of %d\nuser     %s\nfor      %s\nfrom     %s\ncommand  %s\n",
-				id, w.Position, len(l.queue), user(w.User, w.UID), l.age(w.Since), w.From, w.Summary))
+				Word(string(id)), w.Position, len(l.queue), user(w.User, w.UID), l.age(w.Since), Word(w.From), Clean(w.Summary)))
 		}
 	}
 	for i := range l.jobs {
@@ -196,8 +196,8 @@ func (l Ledger) Status(id job.ID) (string, bool) {
 
 func (j *liveJob) status(l Ledger) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job      %s runs%s\nuser     %s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", j.Job, j.traits(),
-		user(j.User, j.UID), l.age(j.Since), j.Since.Format(time.RFC3339), j.From, j.Command)
+	fmt.Fprintf(&b, "job      %s runs%s\nuser     %s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", Word(string(j.Job)), j.traits(),
+		user(j.User, j.UID), l.age(j.Since), j.Since.Format(time.RFC3339), Word(j.From), Clean(j.Command))
 	t := table{indent: "  "}
 	for _, n := range j.Nodes {
 		t.add(n.Node, labelled("rank", n.Ranks), labelled("CPU", n.CPUs), addresses(n.GPUs))
@@ -226,7 +226,7 @@ func (j *liveJob) traits() string {
 		text += ", nobody else on its nodes"
 	}
 	if j.Inside != "" {
-		text += fmt.Sprintf(", inside of %s", j.Inside)
+		text += ", inside of " + Word(string(j.Inside))
 	}
 	return text
 }
@@ -246,7 +246,7 @@ func (l Ledger) JSON(only job.ID) string {
 	if err != nil { // there is nothing in it that could fail
 		panic(err)
 	}
-	return string(text) + "\n"
+	return string(JSON(text)) + "\n"
 }
 
 // age is how long ago, to the second; clocks of other machines may be ahead of ours.
@@ -261,5 +261,5 @@ func user(name string, uid int) string {
 	if name == "" {
 		return strconv.Itoa(uid)
 	}
-	return fmt.Sprintf("%s(%d)", name, uid)
+	return fmt.Sprintf("%s(%d)", Word(name), uid)
 }

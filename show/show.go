@@ -59,7 +59,12 @@ type table struct {
 	indent string
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+func (t *table) add(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = Clean(cell)
+	}
+	t.rows = append(t.rows, cells)
+}
 
 func (t *table) String() string {
 	var widths []int

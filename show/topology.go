@@ -86,7 +86,7 @@ func draw(b *strings.Builder, kind []job.Node) {
 			fields = append(fields, field)
 		}
 	}
-	fmt.Fprintln(b, strings.Join(fields, "  "))
+	fmt.Fprintln(b, Clean(strings.Join(fields, "  ")))
 	b.WriteString(areas(cores))
 	var shut []int
 	for _, c := range cores {
