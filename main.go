@@ -16,10 +16,15 @@ import (
 	"remshell/cli"
 )
 
+// stop is how ^Z stops this process. A test takes another way, to see what happens when that
+// never comes back.
+var stop = suspend
+
 func main() {
 	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) {
 		os.Exit(cli.Helper(os.Args[1:]))
 	}
+	resort := lastResort()
 	signals := make(chan os.Signal, 16)
 	for _, s := range cli.Signals {
 		if s != syscall.SIGHUP || !signal.Ignored(s) { // nohup stays in force (SIG-3)
@@ -29,6 +34,7 @@ func main() {
 	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals,
 		Catch:   func(s os.Signal) { signal.Notify(signals, s) },
-		Suspend: suspend, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
+		Lent:    resort.lend,
+		Suspend: stop, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))
 }

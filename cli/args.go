@@ -116,20 +116,39 @@ type scanner struct {
 	scanned
 }
 
-// scan reads a section's options up to the program (CLI-4).
+// scan reads a section's options up to the program (CLI-4). Where there is none, since the
+// words are hosts, options may stand behind them as well.
 func (t *table) scan(w words) scanned {
 	s := scanner{table: t, words: w, scanned: scanned{from: w.from}}
-	for s.pos < len(w.args) && strings.HasPrefix(w.args[s.pos], "-") {
-		if w.args[s.pos] == "--" {
+	s.options()
+	for !s.lost && s.asksOfHosts() && s.pos < len(w.args) {
+		s.program = append(s.program, w.args[s.pos])
+		s.pos++
+		s.options()
+	}
+	if !s.lost {
+		s.program = append(s.program, w.args[min(s.pos, len(w.args)):]...)
+	}
+	return s.scanned
+}
+
+// options reads those that stand here.
+func (s *scanner) options() {
+	for s.pos < len(s.args) && strings.HasPrefix(s.args[s.pos], "-") {
+		if s.args[s.pos] == "--" {
 			s.pos++
-			break
+			return
 		}
 		s.option()
 	}
-	if !s.lost {
-		s.program = w.args[min(s.pos, len(w.args)):]
-	}
-	return s.scanned
+}
+
+// asksOfHosts reports whether the words that are no options are hosts, as far as the line was
+// read: those of --doctor may be a program if hosts are named otherwise.
+func (s *scanner) asksOfHosts() bool {
+	return slices.ContainsFunc(s.given, func(g Given) bool {
+		return slices.Contains([]string{"ps", "queue", "status", "signal"}, g.Name)
+	})
 }
 
 // option reads one option with its value.

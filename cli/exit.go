@@ -25,7 +25,7 @@ func exitCode(err error, failure int) int {
 	case errors.As(err, &cancelled):
 		return 128 + int(cancelled.Signal)
 	case errors.As(err, &start) && start.Code != exitFailure:
-		return start.Code
+		return launch.Clamp(start.Code, false, failure)
 	}
 	return failure
 }

@@ -30,6 +30,10 @@ func IsHelper(arg string) bool { return arg == keeperArg || arg == helperArg || 
 
 // Helper is the main function of the far end.
 func Helper(args []string) int {
+	if !called(args) {
+		report(os.Stderr, &UsageError{args[0] + " is how mpiexec starts itself on a host", "there is nothing to type; mpiexec --help lists what there is"})
+		return exitFailure
+	}
 	code, err := serve(args)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "mpiexec helper: %v\n", err)
@@ -37,10 +41,19 @@ func Helper(args []string) int {
 	return code
 }
 
+// called reports whether it is mpiexec that starts us: with its build, and not at a terminal,
+// which would be shown what only programs understand.
+func called(args []string) bool {
+	if args[0] == guardArg {
+		return len(args) == 3
+	}
+	return len(args) == 2 && reach.IsBuild(args[1]) && !isTerminal(os.Stdout) && !isTerminal(os.Stdin)
+}
+
 func serve(args []string) (int, error) {
 	switch args[0] {
 	case keeperArg:
-		return helper.Keep([]string{helperArg})
+		return helper.Keep([]string{helperArg, args[1]})
 	case guardArg:
 		return exitOK, helper.Guard(args[1:])
 	}

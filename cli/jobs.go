@@ -59,7 +59,7 @@ func namesHosts(line Line) bool {
 }
 
 // tellOfJobs reads the ledgers and tells, or signals a job.
-func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env launch.Env) (int, error) {
+func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env launch.Env, failure int) (int, error) {
 	j := line.Job
 	req.Skip, req.Queue.Required = true, false // those that answer are worth telling
 	if j.Signal.Number != 0 {
@@ -78,7 +78,7 @@ func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env
 	}
 	if unread > 0 && unread == len(pages) { // "no jobs" would be a guess
 		flush(env.Err)
-		return launch.ExitInternal, nil
+		return failure, nil
 	}
 	text, err := jobsText(show.NewLedger(pages, time.Now()), j)
 	if err == nil {

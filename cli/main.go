@@ -49,6 +49,7 @@ type System struct {
 	Out, Err io.Writer
 	Signals  <-chan os.Signal
 	Catch    func(os.Signal) // has one more signal come on Signals
+	Lent     func(func())    // told how to give the terminal back, if we must leave at once; may be nil
 	Suspend  func()          // stops this process as ^Z does, and returns when it goes on
 	Environ  []string
 	Getwd    func() (string, error)
@@ -61,8 +62,14 @@ func (s System) getenv(name string) string {
 	return value
 }
 
-// Main runs the program and returns its exit code.
+// Main runs the program and returns its exit code, which is one (TRUST-33).
 func Main(ctx context.Context, args []string, sys System) int {
+	code := answer(ctx, args, sys)
+	return launch.Clamp(code, code == exitOK, exitFailure)
+}
+
+// answer does what a command line asks for.
+func answer(ctx context.Context, args []string, sys System) int {
 	failure, err := failureCode(sys.getenv("MPIEXEC_ERROR_CODE"))
 	if err != nil {
 		report(sys.Err, err)
@@ -212,7 +219,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	}
 	switch {
 	case asksOfJobs(line.Job):
-		return tellOfJobs(ctx, line, sys, req, env)
+		return tellOfJobs(ctx, line, sys, req, env, failure)
 	case line.Job.Doctor:
 		return examine(ctx, line, sys, req, env, failure)
 	case line.Job.Plan || line.Job.DryRun:
@@ -243,6 +250,7 @@ func carryOut(ctx context.Context, line Line, sys System, req job.Request, warni
 	if line.Job.Propagate != "none" && slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		req.Soft = softLimits()
 	}
+	req.Ends.Ours = failure
 	for _, number := range line.Job.ForwardSignals.Numbers {
 		sys.Catch(syscall.Signal(number))
 	}
@@ -266,10 +274,10 @@ func carryOut(ctx context.Context, line Line, sys System, req job.Request, warni
 	}
 	done := func(job.Result, error) {}
 	if file := line.Job.ReportFile; file != "" {
-		done = recorded(file, req, warnings, &env)
+		done = recorded(file, req, warnings, &env, failure)
 	}
 	if len(req.Streams.PTY) > 0 {
-		restore, err := lendTerminal(sys.In, &env)
+		restore, err := lendTerminal(sys, &env)
 		if err != nil {
 			return 0, err
 		}
@@ -277,9 +285,6 @@ func carryOut(ctx context.Context, line Line, sys System, req job.Request, warni
 	}
 	result, err := launch.Run(ctx, req, env)
 	done(result, err)
-	if err == nil && result.Ours {
-		return failure, nil
-	}
 	return result.Code, err
 }
 

@@ -75,7 +75,7 @@ func usageOf(u job.Usage) usageRecord {
 
 // recorded has the plan of a run kept for its record, and returns who writes that when
 // the run is over.
-func recorded(file string, req job.Request, warnings []job.Note, env *launch.Env) func(job.Result, error) {
+func recorded(file string, req job.Request, warnings []job.Note, env *launch.Env, failure int) func(job.Result, error) {
 	began, planned := time.Now(), env.Planned
 	var plan json.RawMessage
 	env.Planned = func(snap job.Snapshot, p job.Plan) {
@@ -88,7 +88,7 @@ func recorded(file string, req job.Request, warnings []job.Note, env *launch.Env
 		}
 	}
 	return func(result job.Result, err error) {
-		r := newRecord(result, err)
+		r := newRecord(result, err, failure)
 		r.Job, r.Began, r.Seconds, r.Plan = req.Job, began, time.Since(began).Seconds(), plan
 		write := func(w io.Writer) error {
 			encoder := json.NewEncoder(w)
@@ -106,11 +106,11 @@ var pmiWords = map[job.PMIState]string{
 	job.PMINever: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
 }
 
-func newRecord(result job.Result, err error) record {
+func newRecord(result job.Result, err error, failure int) record {
 	r := record{Version: 1, Code: result.Code, Cause: result.Cause,
 		Connects: []connectRecord{}, Starts: []startRecord{}, Exits: []exitRecord{}, Usage: []totalRecord{}}
 	if err != nil {
-		r.Code, r.Cause = exitCode(err, exitFailure), err.Error()
+		r.Code, r.Cause = exitCode(err, failure), err.Error()
 	}
 	for _, c := range result.Connects {
 		r.Connects = append(r.Connects, connectRecord{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err})

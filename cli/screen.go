@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 const lateStart = 2 * time.Second
 
 // isTerminal reports whether somebody reads a stream as it is written.
-func isTerminal(w io.Writer) bool {
+func isTerminal(w any) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -64,8 +64,8 @@ func (t terminal) ours() bool {
 // lendTerminal gives our terminal, if we have it, to the ranks with pseudo-terminals:
 // every key is theirs, ^C too. Only what becomes of newlines on their way out stays, for
 // our own lines.
-func lendTerminal(in io.Reader, env *launch.Env) (restore func(), err error) {
-	file, ok := in.(*os.File)
+func lendTerminal(sys System, env *launch.Env) (restore func(), err error) {
+	file, ok := sys.In.(*os.File)
 	if !ok || env.In == nil || !term.IsTerminal(int(file.Fd())) || !(terminal{file}).ours() {
 		return func() {}, nil
 	}
@@ -81,6 +81,13 @@ func lendTerminal(in io.Reader, env *launch.Env) (restore func(), err error) {
 	env.Size = func() (rows, cols int) {
 		cols, rows, _ = term.GetSize(fd)
 		return rows, cols
+	}
+	if sys.Lent != nil {
+		sys.Lent(func() {
+			if (terminal{file}).ours() { // else the kernel would stop us
+				term.Restore(fd, before)
+			}
+		})
 	}
 	return func() {
 		signal.Stop(resized)

@@ -174,7 +174,7 @@ func TestTheTerminalIsLent(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := launch.Env{In: slave}
-	restore, err := lendTerminal(slave, &env)
+	restore, err := lendTerminal(System{In: slave}, &env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestTheTerminalIsLent(t *testing.T) {
 		t.Errorf("given back as %+v, was %+v", after, before)
 	}
 	env = launch.Env{In: strings.NewReader("")}
-	if restore, err := lendTerminal(env.In, &env); err != nil || env.Size != nil {
+	if restore, err := lendTerminal(System{In: env.In}, &env); err != nil || env.Size != nil {
 		t.Errorf("without a terminal: %v", err)
 	} else {
 		restore()

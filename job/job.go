@@ -143,6 +143,7 @@ type Ends struct {
 	Children     bool   // what ranks leave behind may stay (--leave-children)
 	Codes        bool   // tell every exit code
 	Usage        bool   // tell what the job consumed
+	Ours         int    // exit code of our own failures; 0: 125
 }
 
 // Signals says what becomes of those that mpiexec gets and that do not end the job.
@@ -436,7 +437,6 @@ func (e Exit) Status() int {
 // A Result is what came of a job.
 type Result struct {
 	Code     int    // exit code for mpiexec (cli.md section 7)
-	Ours     bool   // Code is mpiexec's own failure, and not that of a rank
 	Cause    string // what ended the job, in one line; empty: nothing did
 	Connects []Connect
 	Starts   []Start

@@ -74,8 +74,10 @@ func (b *booking) book(ctx context.Context) (p job.Plan, startBy time.Time, err 
 	var last *plan.Error // why the last attempt failed, of a request that waits
 	for {
 		b.refresh()
+		slept := b.env.pauses.sum()
 		startBy = time.Now().Add(startLimit(b.req))
 		p, err = b.attempt(ctx, startBy)
+		startBy = startBy.Add(b.env.pauses.sum() - slept)
 		var failed *plan.Error
 		if !errors.As(err, &failed) || failed.Position == 0 {
 			break
@@ -125,7 +127,7 @@ func (b *booking) refresh() {
 
 // attempt is one decision, alone behind the gate.
 func (b *booking) attempt(ctx context.Context, startBy time.Time) (job.Plan, error) {
-	ctx, done := context.WithDeadlineCause(ctx, startBy, lateError(b.req))
+	ctx, done := b.env.pauses.within(ctx, time.Until(startBy), lateError(b.req))
 	defer done()
 	defer b.tellNotices()
 	if !b.mustered {
@@ -211,7 +213,7 @@ func (b *booking) survey(ctx context.Context) error {
 // time.
 func (b *booking) probe(ctx context.Context, nodes []*node, limit time.Duration) (silent []*node, err error) {
 	answered := make(map[*node]bool)
-	patient, done := context.WithTimeout(ctx, limit)
+	patient, done := b.env.pauses.within(ctx, limit, context.DeadlineExceeded)
 	defer done()
 	question := func(n *node) wire.Message {
 		m := &wire.Survey{Ledger: b.req.Queue.Ledger, Own: b.req.Job}

@@ -21,8 +21,9 @@ type Wanted struct{ Dir, Program, Path string }
 func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) ([]job.Checkup, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	env.pauses = new(pauses)
 	watchSignals(env, cancel)
-	starting, done := context.WithDeadlineCause(ctx, time.Now().Add(startLimit(req)), lateError(req))
+	starting, done := env.pauses.within(ctx, startLimit(req), lateError(req))
 	defer done()
 	b := newBooking(req, env, newBox())
 	defer b.fleet.close()

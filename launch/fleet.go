@@ -253,6 +253,7 @@ func (f *fleet) start(req job.Request) {
 		f.trace = new(pmitest.Recorder)
 	}
 	f.feed.readers = f.readers(req)
+	f.feed.failed = func(err error) { f.events.put(StdinFailed{err}) }
 	f.let(f.found(string(f.plan.Job), f.plan, req.Apps, f.nodes), f.meet)
 	if f.env.In != nil {
 		go f.feed.run()

@@ -150,6 +150,9 @@ type run struct {
 	suspended chan struct{}
 	trace     io.Writer // takes a transcript; may be nil
 	stuck     io.Writer // stands in for stdout, if set
+
+	over  launch.Dialer // in the place of dialer, if set
+	limit time.Duration // for a helper's words; 0: 10 s
 }
 
 // suspend stands in for a stop: it returns when the test lets the job go on.
@@ -189,8 +192,12 @@ func newRun(n int, script string, nodes ...string) *run {
 func (r *run) env() launch.Env {
 	out := launch.Stdout(r.stdout())
 	errs := launch.Stderr(&r.err)
-	return launch.Env{Find: r.find, Trace: r.trace, Dialer: &r.dialer, In: r.in, Out: out, Err: errs, Signals: r.signals,
-		Greet: 10 * time.Second, Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
+	var dialer launch.Dialer = &r.dialer
+	if r.over != nil {
+		dialer = r.over
+	}
+	return launch.Env{Find: r.find, Trace: r.trace, Dialer: dialer, Probe: r.limit, In: r.in, Out: out, Err: errs, Signals: r.signals,
+		Greet: cmp.Or(r.limit, 10*time.Second), Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
 }
 
 // do runs the job to its end, which must come within a minute.

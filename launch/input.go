@@ -11,7 +11,8 @@ import (
 // A feeder reads our standard input for some ranks, and never more ahead than the
 // slowest of them has asked for: the rest stays where it is (IO-2, IO-4).
 type feeder struct {
-	in io.Reader
+	in     io.Reader
+	failed func(error) // told why there is no more to read, unless it is the end; set before the start
 
 	mu      sync.Mutex // guards the rest
 	readers []*reader  // set before the start
@@ -45,11 +46,23 @@ func (f *feeder) run() {
 		if n > 0 {
 			f.send(buf[:n])
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case err != io.EOF && f.wanted():
+			f.failed(err) // no rank may take it for the end of its input, and end well
+			return
+		default:
 			f.send(nil)
 			return
 		}
 	}
+}
+
+// wanted reports whether any rank still reads.
+func (f *feeder) wanted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.closed && len(f.readers) > 0
 }
 
 // wait returns how much may be read; 0 when nobody wants more.

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"time"
 
 	"remshell/job"
 	"remshell/wire"
@@ -63,8 +62,9 @@ func Alert(ctx context.Context, req job.Request, env Env, id job.ID, signal int)
 func visit(ctx context.Context, req job.Request, env Env, do func(context.Context, *booking) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	env.pauses = new(pauses)
 	watchSignals(env, cancel)
-	starting, done := context.WithDeadlineCause(ctx, time.Now().Add(startLimit(req)), lateError(req))
+	starting, done := env.pauses.within(ctx, startLimit(req), lateError(req))
 	defer done()
 	b := newBooking(req, env, newBox())
 	defer b.fleet.close()

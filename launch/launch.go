@@ -77,6 +77,8 @@ type Env struct {
 	Size    func() (rows, cols int)
 	Resized <-chan os.Signal
 
+	pauses *pauses // when we were stopped
+
 	// Again asks whether the request has changed while it waits, and how; nil: it cannot.
 	Again func() (req job.Request, changed bool, err error)
 }
@@ -92,6 +94,7 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	events := newBox()
+	env.pauses = new(pauses)
 	signals := watchSignals(env, cancel)
 
 	b := newBooking(req, env, events)
@@ -228,7 +231,7 @@ func watchSignals(env Env, cancel context.CancelCauseFunc) *signalWatch {
 			case events != nil:
 				events.put(Signaled{number})
 			case number == syscall.SIGTSTP:
-				env.Suspend()
+				env.pauses.during(env.Suspend)
 			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP || number == syscall.SIGQUIT:
 				cancel(&Cancelled{number})
 			}

@@ -152,15 +152,27 @@ func whyUnmustered(ctx context.Context, failed []job.Failure) error {
 	return &StartError{late.Text + ": no answer yet from " + fold(hosts), late.Way, late.Code}
 }
 
-// reachNode connects to one node and takes its helper's first words.
+// reachNode connects to one node. An attempt that failed when we were stopped says nothing of
+// the node: what guards it has run on, there and here (SIG-5).
 func reachNode(ctx context.Context, def job.NodeDef, env Env) (*node, error) {
+	for {
+		slept := env.pauses.sum()
+		n, err := reachOnce(ctx, def, env)
+		if err == nil || ctx.Err() != nil || env.pauses.sum() == slept {
+			return n, err
+		}
+	}
+}
+
+// reachOnce connects to one node and takes its helper's first words.
+func reachOnce(ctx context.Context, def job.NodeDef, env Env) (*node, error) {
 	began := time.Now()
 	rw, err := env.Dialer.Dial(ctx, def)
 	if err != nil {
 		return nil, err
 	}
 	n := &node{def: def, index: -1, rw: rw, conn: wire.NewConn(rw, wire.Launcher)}
-	late := time.AfterFunc(env.Greet, func() { n.conn.Abandon() })
+	late := env.pauses.after(env.Greet, func() { n.conn.Abandon() })
 	stop := context.AfterFunc(ctx, func() { n.conn.Abandon() })
 	defer stop()
 	err = n.greet(env)

@@ -137,38 +137,6 @@ func (s *State) then() string {
 	return fmt.Sprintf("stopped %s on %s (%s)", hostlist.Count(len(s.stopped), "other rank"), hostlist.Count(len(nodes), "node"), strings.Join(how, ", "))
 }
 
-// ExitCode is the code mpiexec leaves with (EXIT-2, EXIT-3).
-func (s *State) ExitCode() int {
-	if s.Cause == nil {
-		return s.Code
-	}
-	if s.Cause.Rank < 0 || s.rules.Ends.Status == "" || s.rules.Ends.Status == "first" {
-		return s.Cause.Code
-	}
-	code := 0
-	for _, e := range s.Exits {
-		status := e.Status()
-		switch s.rules.Ends.Status {
-		case "max":
-			if !s.stoppedByUs(e) {
-				code = max(code, status)
-			}
-		case "or":
-			if !s.stoppedByUs(e) {
-				code |= status
-			}
-		case "rank0":
-			if e.Rank == 0 {
-				code = status
-			}
-		}
-	}
-	return code
-}
-
-// stoppedByUs reports whether a rank ended because we told it to.
-func (s *State) stoppedByUs(e job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }
-
 // ExitCodes tells each distinct exit code and who had it, a line each.
 func (s *State) ExitCodes() (lines []string) {
 	byCode := make(map[int][]int)

@@ -12,13 +12,6 @@ import (
 	"remshell/job"
 )
 
-// Exit codes of our own failures (cli.md EXIT-5).
-const (
-	ExitTimeout  = 124
-	ExitInternal = 125
-	ExitNoStdout = 141
-)
-
 // Times of supervision.
 const (
 	linger       = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
@@ -81,6 +74,9 @@ type (
 	Signaled struct{ Number syscall.Signal }
 	// StdoutGone means that our standard output takes nothing any more.
 	StdoutGone struct{ Err error }
+	// StdinFailed means that our standard input could not be read to its end, and that some
+	// rank wants the rest.
+	StdinFailed struct{ Err error }
 	// Tick says that State.Next has come.
 	Tick struct{}
 )
@@ -278,6 +274,8 @@ func (s *State) Step(event any, now time.Time) []Action {
 		return s.signaled(e.Number, now)
 	case StdoutGone:
 		return s.stdoutGone(e.Err, now)
+	case StdinFailed:
+		return s.fail(now, Cause{"standard input: " + reasonOf(e.Err), "", ExitInternal, -1})
 	case Tick:
 		return s.tick(now)
 	}
@@ -379,10 +377,19 @@ func (s *State) aborted(e Aborted, now time.Time) []Action {
 		text += ": " + e.Text
 	}
 	if s.Cause == nil && s.Code == 0 {
-		s.Cause = &Cause{text, "", e.Code, e.Rank}
+		code := e.Code
+		if code == 0 && s.othersRun(e.Rank) {
+			code = 1 // nobody makes a success by killing what others had not finished (TRUST-33)
+		}
+		s.Cause = &Cause{text, "", code, e.Rank}
 		s.byAbort, s.doubtful, s.causeAt = true, now.Add(causeGrace), now
 	}
 	return s.end(now, Ending, s.rules.Grace)
+}
+
+// othersRun reports whether any rank but one is not over.
+func (s *State) othersRun(rank int) bool {
+	return s.Left > 1 || s.Left == 1 && (rank < 0 || rank >= len(s.over) || s.over[rank])
 }
 
 // stdoutGone ends the job: quietly if the reader has gone, as in a pipeline (IO-12);
@@ -572,11 +579,6 @@ func (s *State) blame(number syscall.Signal) {
 	if s.Cause == nil && s.Code == 0 {
 		s.Code = 128 + int(number)
 	}
-}
-
-// Ours reports whether the exit code is one of our own failures, and not a rank's.
-func (s *State) Ours() bool {
-	return s.Cause != nil && s.Cause.Rank < 0 && s.Cause.Code == ExitInternal
 }
 
 // Hurried reports whether the job was ended from outside: by a signal, the time limit

@@ -109,7 +109,7 @@ var steps = []struct {
 	{"a late crash is another failure", Rules{}, sequence(Aborted{0, 7, ""}, after(2*time.Second), dies(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
 	{"the death of a rank by its own abort", Rules{}, sequence(Aborted{0, 7, ""}, dies(0, 6)), "end(10s)", 7, "MPI_Abort with code 7"},
 	{"the first of two crashes", Rules{}, sequence(dies(0, 11), dies(2, 9)), "end(10s)", 139, "rank 0 on a"},
-	{"abort with 0 is still an end", Rules{}, sequence(Aborted{2, 0, ""}), "end(10s)", 0, "MPI_Abort with code 0"},
+	{"abort with 0 is still an end", Rules{}, sequence(Aborted{2, 0, ""}), "end(10s)", 1, "MPI_Abort with code 0"},
 	{"exec failed", Rules{}, sequence(NotStarted{3, 126, "program x: no", "chmod"}, dies(0, 15), dies(1, 15), dies(2, 15), drained),
 		"end(10s) finish", 126, "rank 3 on b: program x: no"},
 	{"a broken barrier waits for its cause", Rules{}, sequence(Suspicion{-1, "stuck"}, dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -93,7 +94,7 @@ func (f *fleet) tellMore(state *State, req job.Request, result job.Result) {
 
 // result is what came of the job.
 func (f *fleet) result(state *State) job.Result {
-	r := job.Result{Code: state.ExitCode(), Ours: state.Ours(), Starts: f.account.starts, Connects: f.connects}
+	r := job.Result{Code: state.ExitCode(), Starts: f.account.starts, Connects: f.connects}
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
 	}
@@ -324,14 +325,30 @@ func (f *fleet) showStates() {
 	}
 }
 
+// stopPatience is how long a stop waits for hosts to take what was sent to them (TRUST-34).
+const stopPatience = time.Second
+
+// flush waits until what was sent has been written, but for no host longer than patience.
+func (f *fleet) flush(patience time.Duration) {
+	written := make(chan struct{})
+	go func() {
+		var writing sync.WaitGroup
+		for _, n := range f.nodes {
+			writing.Go(n.conn.Flush)
+		}
+		writing.Wait()
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(patience):
+	}
+}
+
 // suspend stops the whole job until somebody continues it (SIG-5).
 func (f *fleet) suspend(state *State) {
 	f.tell(&wire.Signal{Number: int(syscall.SIGSTOP)})
-	for _, n := range f.nodes {
-		n.conn.Flush()
-	}
-	began := time.Now()
-	f.env.Suspend()
-	state.Shift(time.Since(began))
+	f.flush(stopPatience)
+	state.Shift(f.env.pauses.during(f.env.Suspend))
 	f.tell(&wire.Signal{Number: int(syscall.SIGCONT)})
 }

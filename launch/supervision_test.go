@@ -41,6 +41,7 @@ var happenings = []struct {
 	{"all ranks end with 0", Rules{}, well},
 	{"a program cannot be executed", Rules{}, []any{NotStarted{2, 126, "program x: permission denied", ""}}},
 	{"a rank calls MPI_Abort(5)", Rules{}, []any{Aborted{2, 5, ""}}},
+	{"a rank calls MPI_Abort(0)", Rules{}, []any{Aborted{2, 0, ""}}},
 	{"a rank talks junk on PMI", Rules{}, []any{Junk{2, "pmi: junk"}}},
 	{"a rank loses its PMI connection, 1 s passes", Rules{}, []any{Suspicion{2, "closed"}, after(time.Second), Tick{}}},
 	{"a barrier can never complete, 1 s passes", Rules{}, []any{Suspicion{-1, "stuck"}, after(time.Second), Tick{}}},
@@ -62,6 +63,7 @@ var happenings = []struct {
 	{"SIGUSR1", Rules{}, []any{sig(syscall.SIGUSR1)}},
 	{"the same with `--status-signal`", Rules{Signals: job.Signals{Status: true}}, []any{sig(syscall.SIGUSR1)}},
 	{"nobody reads our stdout", Rules{}, []any{StdoutGone{syscall.EPIPE}}},
+	{"our stdin cannot be read", Rules{}, []any{StdinFailed{syscall.EIO}}},
 	{"our stdout is full", Rules{}, []any{StdoutGone{syscall.ENOSPC}}},
 }
 

@@ -69,7 +69,7 @@ type redialed struct {
 // at the latest with the function that is returned.
 func (b *booking) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	if limit := b.req.Limits.Wait; limit > 0 {
-		return context.WithDeadlineCause(ctx, b.spot.began.Add(limit), errWaited)
+		return b.env.pauses.within(ctx, limit, errWaited)
 	}
 	return context.WithCancel(ctx)
 }

@@ -224,8 +224,20 @@ func (s *Server) abort(rank, code int, message string) {
 	s.mu.Unlock()
 	s.aborting(rank)
 	if first && s.Abort != nil {
-		s.Abort(rank, ExitCode(code), message)
+		s.Abort(rank, ExitCode(code), saidCode(code, message))
 	}
+}
+
+// saidCode adds to the message of an abort the code that it gave, if nobody would guess it
+// from the exit status.
+func saidCode(code int, message string) string {
+	switch {
+	case code == 0 || code&255 != 0:
+		return message
+	case message != "":
+		message = ": " + message
+	}
+	return fmt.Sprintf("the program said %d%s", code, message)
 }
 
 func (s *Server) aborting(rank int) {

@@ -1,0 +1,92 @@
+package launch
+
+import "remshell/job"
+
+// Exit codes of our own failures (cli.md EXIT-5).
+const (
+	ExitTimeout  = 124
+	ExitInternal = 125
+	ExitNoStdout = 141
+)
+
+// Clamp is the code that a process ends with: 0 for success and for nothing else. A failure
+// that has no code between 1 and 255, as only others can say, is one of ours (TRUST-33).
+func Clamp(code int, success bool, ours int) int {
+	switch {
+	case success:
+		return 0
+	case code < 1 || code > 255:
+		return OurCode(ours)
+	}
+	return code
+}
+
+// OurCode is the code of our own failures: 125, unless MPIEXEC_ERROR_CODE has put another in
+// its place.
+func OurCode(ours int) int {
+	if ours == 0 {
+		return ExitInternal
+	}
+	return ours
+}
+
+// ExitCode is the code mpiexec leaves with (EXIT-2, EXIT-3).
+func (s *State) ExitCode() int {
+	code, success := s.code()
+	if s.ours() {
+		code = OurCode(s.rules.Ends.Ours)
+	}
+	return Clamp(code, success, s.rules.Ends.Ours)
+}
+
+// code is that of the cause or the signal, or what the ranks' own come to.
+func (s *State) code() (code int, success bool) {
+	switch {
+	case s.Cause == nil:
+		return s.Code, s.Code == 0
+	case s.Cause.Rank >= 0 && s.rules.Ends.Status == "rank0":
+		return s.ofRank0()
+	}
+	code = s.Cause.Code
+	if s.Cause.Rank >= 0 {
+		switch s.rules.Ends.Status {
+		case "max":
+			code = s.fold(func(a, b int) int { return max(a, b) })
+		case "or":
+			code = s.fold(func(a, b int) int { return a | b })
+		}
+	}
+	return code, code == 0 && s.byAbort
+}
+
+// fold puts the codes of the ranks together that ended by themselves.
+func (s *State) fold(with func(a, b int) int) int {
+	code := 0
+	for _, e := range s.Exits {
+		if !s.stoppedByUs(e) {
+			code = with(code, e.Status())
+		}
+	}
+	if code == 0 { // the cause is known otherwise, as an abort is
+		return s.Cause.Code
+	}
+	return code
+}
+
+// ofRank0 is the code of rank 0, if it has one: who failed without any did not succeed.
+func (s *State) ofRank0() (code int, success bool) {
+	e := s.exit(0)
+	if e == nil || e.Status() == 0 && s.Cause.Rank == 0 {
+		return s.Cause.Code, s.Cause.Code == 0 && s.byAbort
+	}
+	return e.Status(), e.Status() == 0
+}
+
+// ours reports whether the failure is our own, and not a rank's: what a rank left with, it
+// left with.
+func (s *State) ours() bool {
+	return s.Cause != nil && s.Cause.Code == ExitInternal && !s.byAbort && (s.Cause.Rank < 0 || s.exit(s.Cause.Rank) == nil)
+}
+
+// stoppedByUs reports whether a rank ended because we told it to.
+func (s *State) stoppedByUs(e job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }

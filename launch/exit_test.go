@@ -1,0 +1,96 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// Whatever is said of the end of a rank, a failure has a code from 1 to 255 (TRUST-33), and
+// the report tells it.
+func TestAFailureHasACode(t *testing.T) {
+	for _, code := range []int{-256, -1, 256, 1 << 32, 1<<32 + 7} {
+		for what, news := range map[string]any{
+			"Exited": exits(1, code), "a signal": dies(1, code), "MPI_Abort": Aborted{1, code, ""},
+			"not started": NotStarted{1, code, "no", ""},
+		} {
+			for _, status := range []string{"", "max", "or", "rank0"} {
+				state := NewState(twoNodes, Rules{Ends: job.Ends{Status: status, Ours: 77}}, time.Unix(0, 0))
+				state.Step(news, time.Unix(0, 0))
+				if got := state.ExitCode(); got < 1 || got > 255 {
+					t.Errorf("%s with %d, --exit-status %q: %d", what, code, status, got)
+				} else if report := state.Report(func(int) Profile { return Profile{} }); !strings.HasSuffix(report, fmt.Sprintf("\n  exit code %d", got)) {
+					t.Errorf("%s with %d: exit code %d, and the report says %q", what, code, got, report)
+				}
+			}
+		}
+	}
+}
+
+// An abort with 0 is a success only of a job that was over anyway.
+func TestAnAbortWithZero(t *testing.T) {
+	var besides []any
+	for rank := range twoNodes.Size - 1 {
+		besides = append(besides, exits(rank, 0))
+	}
+	last := twoNodes.Size - 1
+	for what, test := range map[string]struct {
+		events []any
+		rules  job.Ends
+		want   int
+	}{
+		"beside running ranks":         {[]any{Aborted{last, 0, ""}}, job.Ends{}, 1},
+		"the same, the rank ends too":  {[]any{Aborted{last, 0, ""}, exits(last, 0)}, job.Ends{Status: "max"}, 1},
+		"by rank 0, whose code counts": {[]any{Aborted{0, 0, ""}, exits(0, 0)}, job.Ends{Status: "rank0"}, 1},
+		"one other runs":               {append(besides[1:len(besides):len(besides)], Aborted{last, 0, ""}), job.Ends{}, 1},
+		"when all others are over":     {append(besides[:len(besides):len(besides)], Aborted{last, 0, ""}), job.Ends{}, 0},
+		"when it is over itself":       {append(besides[1:len(besides):len(besides)], exits(last, 0), Aborted{last, 0, ""}), job.Ends{}, 1},
+	} {
+		state := NewState(twoNodes, Rules{Ends: test.rules}, time.Unix(0, 0))
+		for _, event := range test.events {
+			state.Step(event, time.Unix(0, 0))
+		}
+		if got := state.ExitCode(); got != test.want {
+			t.Errorf("%s: exit code %d, want %d", what, got, test.want)
+		}
+	}
+}
+
+// MPIEXEC_ERROR_CODE stands for our own failures and for no rank's.
+func TestOurOwnCode(t *testing.T) {
+	for what, test := range map[string]struct {
+		event any
+		want  int
+	}{
+		"a node is lost":               {NodeLost{1, "reset"}, 77},
+		"a disk is full":               {StdoutGone{syscall.ENOSPC}, 77},
+		"input cannot be read":         {StdinFailed{syscall.EIO}, 77},
+		"no descriptor is left":        {NotStarted{1, ExitInternal, "too many open files", ""}, 77},
+		"a rank exits with 125":        {exits(1, ExitInternal), ExitInternal},
+		"a rank aborts with 125":       {Aborted{1, ExitInternal, ""}, ExitInternal},
+		"a program cannot be found":    {NotStarted{1, 127, "no such file", ""}, 127},
+		"nobody reads our output":      {StdoutGone{syscall.EPIPE}, ExitNoStdout},
+		"an impossible code of a rank": {exits(1, 1000), 77},
+	} {
+		state := NewState(twoNodes, Rules{Ends: job.Ends{Ours: 77}}, time.Unix(0, 0))
+		state.Step(test.event, time.Unix(0, 0))
+		if got := state.ExitCode(); got != test.want {
+			t.Errorf("%s: exit code %d, want %d", what, got, test.want)
+		}
+	}
+}
+
+// A rank 0 that nobody has heard of did not end with 0.
+func TestTheCodeOfALostRank0(t *testing.T) {
+	state := NewState(twoNodes, Rules{Ends: job.Ends{Status: "rank0"}}, time.Unix(0, 0))
+	for _, event := range []any{exits(twoNodes.Size-1, 3), NodeLost{0, "reset"}} {
+		state.Step(event, time.Unix(0, 0))
+	}
+	if got := state.ExitCode(); got == 0 {
+		t.Error("exit code 0")
+	}
+}

@@ -1,0 +1,108 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// A stopping dialer has mpiexec stopped by ^Z at one moment of a start, for longer than any of
+// its deadlines. Until it goes on nothing moves here, as in a process that the kernel stops.
+type stopping struct {
+	local
+	r     *run
+	stage string
+	stops atomic.Int32
+}
+
+// stopFor is longer than each deadline of the jobs below.
+const stopFor = 5 * time.Second
+
+// at is a moment of the start: if it is the one, we are stopped then.
+func (s *stopping) at(stage string) bool {
+	if stage != s.stage || s.stops.Add(1) > 1 {
+		return false
+	}
+	s.r.signals <- syscall.SIGTSTP
+	<-s.r.suspended
+	<-time.After(stopFor)
+	s.r.suspended <- struct{}{}
+	return true
+}
+
+func (s *stopping) Dial(ctx context.Context, def job.NodeDef) (io.ReadWriteCloser, error) {
+	if s.at("dial") {
+		return nil, errors.New("the connection was given up meanwhile")
+	}
+	rw, err := s.local.Dial(ctx, def)
+	if err != nil {
+		return nil, err
+	}
+	return &stoppingConn{rw, s, new(atomic.Int32)}, nil
+}
+
+type stoppingConn struct {
+	io.ReadWriteCloser
+	s      *stopping
+	writes *atomic.Int32
+}
+
+func (c *stoppingConn) Read(p []byte) (int, error) {
+	c.s.at("greeting")
+	return c.ReadWriteCloser.Read(p)
+}
+
+func (c *stoppingConn) Write(p []byte) (int, error) {
+	c.s.at(fmt.Sprint("write ", c.writes.Add(1)))
+	return c.ReadWriteCloser.Write(p)
+}
+
+// ^Z at any stage of a start shifts all of its deadlines (SIG-5, TRUST-34): the job starts when
+// it goes on.
+func TestStoppedAtEachStageOfAStart(t *testing.T) {
+	for _, stage := range []string{"dial", "greeting", "write 1", "write 2", "write 3", "write 4"} {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(2, `echo hello`, "a", "b")
+			s := &stopping{r: r, stage: stage}
+			r.over = s
+			r.limit = 4 * time.Second
+			r.req.Limits.Start = 4 * time.Second
+			result, err := r.do(t)
+			if err != nil || result.Code != 0 || r.out.String() != "hello\nhello\n" {
+				t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+			}
+			if s.stops.Load() == 0 {
+				t.Error("the job was never stopped")
+			}
+		})
+	}
+}
+
+// A start that was not stopped is as late as ever.
+func TestALateStart(t *testing.T) {
+	r := newRun(1, `true`, "a")
+	r.over = silent{}
+	r.limit = 100 * time.Millisecond
+	if _, err := r.do(t); err == nil {
+		t.Error("a host that says nothing was waited for")
+	}
+}
+
+// A silent host is connected, and says nothing.
+type silent struct{}
+
+func (silent) Dial(context.Context, job.NodeDef) (io.ReadWriteCloser, error) {
+	near, _ := net.Pipe()
+	return near, nil
+}
