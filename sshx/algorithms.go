@@ -21,6 +21,17 @@ func defaultHostKeyAlgos() []string {
 	}
 }
 
+// The defaults for key exchange, MACs, our signatures and those of authorities: all that the
+// library knows without SHA-1.
+func defaultKex() []string         { return withoutSHA1(ssh.SupportedAlgorithms().KeyExchanges) }
+func defaultMACs() []string        { return withoutSHA1(ssh.SupportedAlgorithms().MACs) }
+func defaultPubkeyAlgos() []string { return withCertAlgos(defaultCAAlgos()) }
+func defaultCAAlgos() []string     { return ssh.SupportedAlgorithms().PublicKeyAuths }
+
+func withoutSHA1(algos []string) []string {
+	return slices.DeleteFunc(algos, func(a string) bool { return strings.Contains(a, "sha1") })
+}
+
 // chooseAlgos applies the user's list to the defaults as OpenSSH does (kex.c,
 // kex_assemble_names): "+a,b" appends, "-a,b*" removes, "^a,b" puts first, and
 // anything else replaces. What is not in known is left out in silence, since

@@ -38,6 +38,7 @@ type DialError struct {
 	Err  error  // what the system or the library said; may be nil
 
 	remedy string
+	whole  bool // Why is a sentence that needs no step in front
 }
 
 // Error is host, step, reason and detail on one line.
@@ -51,7 +52,12 @@ func (e *DialError) Error() string {
 
 // Reason is the message without the host's name and address, so that hosts
 // that fail alike can be folded into one line.
-func (e *DialError) Reason() string { return e.Step + ": " + e.Why }
+func (e *DialError) Reason() string {
+	if e.whole {
+		return e.Why
+	}
+	return e.Step + ": " + e.Why
+}
 
 // Code is the kind, for programs.
 func (e *DialError) Code() string { return string(e.Kind) }
@@ -77,8 +83,10 @@ func (e *DialError) Hint() string {
 		return "set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config"
 	case KindBusy:
 		return "lower --fanout, or raise MaxStartups in the server's sshd_config"
-	case KindHostCert, KindRevokedKey:
+	case KindHostCert:
 		return "ask who runs the host"
+	case KindRevokedKey:
+		return "ask its administrator"
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,16 +22,19 @@ import (
 type verdict struct {
 	kind Kind       // empty: the key is good
 	line *knownLine // the line that decided, where there is one
-	err  error      // why a certificate is not valid
+	err  error      // why the certificate does not count, of a key that is unknown without it
 }
 
 // judge decides about a key. name is the host's name in known_hosts, fallback
 // what else may be there (empty: nothing), principal the name a certificate
 // must be made out to. It follows OpenSSH sshconnect.c, check_host_key, but
-// for one thing: a host that is known by other types of keys only counts as
-// changed, since we have asked for those types first and the server has none
-// of them any more.
+// for two things: a line that revokes counts under both names, whatever else is known;
+// and a host that is known by other types of keys only counts as changed, since we have
+// asked for those types first and the server has none of them any more.
 func judge(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) verdict {
+	if l := revocation(k.files, []string{k.name, principal}, key); l != nil {
+		return verdict{kind: KindRevokedKey, line: l}
+	}
 	v := judgeUnder(k, principal, key, now)
 	if v.kind != KindUnknownKey || fallback == nil {
 		return v
@@ -53,25 +57,17 @@ func judgeUnder(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 }
 
 func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) verdict {
-	cert, isCert := key.(*ssh.Certificate)
-	if isCert {
-		if l := k.hasKey(markerRevoked, cert.SignatureKey); l != nil {
-			return verdict{kind: KindRevokedKey, line: l}
+	var void verdict // of a certificate that does not count: it is as good as its key
+	if cert, ok := key.(*ssh.Certificate); ok {
+		if l := k.hasKey(markerAuthority, cert.SignatureKey); l != nil {
+			err := checkHostCert(cert, principal, now)
+			if err == nil {
+				return verdict{line: l}
+			}
+			void = verdict{line: l, err: err}
 		}
 		key = cert.Key
 	}
-	if l := k.hasKey(markerRevoked, key); l != nil {
-		return verdict{kind: KindRevokedKey, line: l}
-	}
-	if isCert {
-		if l := k.hasKey(markerAuthority, cert.SignatureKey); l != nil {
-			if err := checkHostCert(cert, principal, now); err != nil {
-				return verdict{kind: KindHostCert, line: l, err: err}
-			}
-			return verdict{line: l}
-		}
-	}
-	// A certificate of an authority we do not know is as good as its key.
 	if l := k.hasKey("", key); l != nil {
 		return verdict{line: l}
 	}
@@ -81,7 +77,8 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 	if l := k.find("", func(*knownLine) bool { return true }); l != nil {
 		return verdict{kind: KindChangedKey, line: l}
 	}
-	return verdict{kind: KindUnknownKey}
+	void.kind = KindUnknownKey
+	return void
 }
 
 // checkHostCert checks type, name, time and signature. The name may match a
@@ -143,18 +140,23 @@ func (h *hostKeys) algorithms() []string {
 	return orderHostKeyAlgos(algos, k.hasType, k.any(markerAuthority))
 }
 
-// check is an ssh.HostKeyCallback.
+// check is an ssh.HostKeyCallback. What is revoked is refused also where no key is asked
+// for (TRUST-21).
 func (h *hostKeys) check(_ string, remote net.Addr, key ssh.PublicKey) error {
-	if h.t.TrustLoopback && isLoopback(remote) {
-		return nil
-	}
 	for _, path := range h.t.RevokedKeys {
 		if err := h.checkRevokedFile(path, key); err != nil {
 			return err
 		}
 	}
 	v := judge(h.known, h.fallback, h.t.certName(), key, time.Now())
+	if v.kind != KindRevokedKey {
+		if err := h.checkSignature(key); err != nil {
+			return err
+		}
+	}
 	switch {
+	case v.kind != KindRevokedKey && h.t.TrustLoopback && isLoopback(remote):
+		return nil
 	case v.kind == KindUnknownKey && (h.d.AcceptNew || h.t.Strict == "accept-new" || h.t.Strict == "no"):
 		return h.record(key)
 	case v.kind == KindChangedKey && h.t.Strict == "no":
@@ -164,6 +166,18 @@ func (h *hostKeys) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 		return nil
 	}
 	return h.refusal(v, key)
+}
+
+// checkSignature refuses a certificate that was signed in a way which is not allowed: by
+// SHA-1, if CASignatureAlgorithms does not name it. That none is signed by a certificate
+// the library sees to.
+func (h *hostKeys) checkSignature(key ssh.PublicKey) error {
+	cert, ok := key.(*ssh.Certificate)
+	if !ok || slices.Contains(h.t.CAAlgorithms, cert.Signature.Format) {
+		return nil
+	}
+	return fail(h.t, "host key", KindHostCert, "the host's certificate is signed with %s, which CASignatureAlgorithms does not name", cert.Signature.Format).
+		at("authority %s", ssh.FingerprintSHA256(cert.SignatureKey))
 }
 
 func isLoopback(a net.Addr) bool {
@@ -188,13 +202,21 @@ func (h *hostKeys) refusal(v verdict, key ssh.PublicKey) error {
 			at("%s of %s, another one at %s", shown, h.t.knownName(), where).
 			hint("if you know why, forget the old key with: ssh-keygen -R '%s'", h.t.knownName())
 	case KindRevokedKey:
-		return fail(h.t, "host key", v.kind, "the host key is revoked").at("%s, %s", shown, where)
-	case KindHostCert:
-		return fail(h.t, "host key", v.kind, "the host's certificate is not valid: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
+		return h.revoked(where)
+	}
+	if v.err != nil {
+		return fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
 			at("authority at %s", where).because(v.err)
 	}
 	return fail(h.t, "host key", KindUnknownKey, "the host key is unknown").
 		at("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
+}
+
+// revoked is the error of a key that the file and line says never to accept.
+func (h *hostKeys) revoked(where string) error {
+	e := fail(h.t, "host key", KindRevokedKey, "its host key is revoked (%s)", where)
+	e.whole = true
+	return e
 }
 
 func plainKey(key ssh.PublicKey) ssh.PublicKey {
@@ -204,29 +226,42 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 	return key
 }
 
-// checkRevokedFile looks a key up in RevokedHostKeys, a list of public keys.
-// The binary kind (KRL) is not read: then no host can be trusted.
+// checkRevokedFile looks a key, and the authority that signed it, up in RevokedHostKeys, a
+// list of public keys. The binary kind (KRL) is not read: then no host can be trusted, nor
+// where a line is no key.
 func (h *hostKeys) checkRevokedFile(path string, key ssh.PublicKey) error {
-	data, err := os.ReadFile(path)
-	if err != nil || bytes.HasPrefix(data, []byte("SSHKRL\n\x00")) {
-		if err == nil {
-			err = errors.New("a KRL, which the built-in client cannot read")
-		}
-		return fail(h.t, "host key", KindConfig, "RevokedHostKeys %s: %v", tilde(h.t.Home, path), err).
-			because(err).hint("use -launcher-exec ssh")
+	name := tilde(h.t.Home, path)
+	unusable := func(err error) error {
+		return fail(h.t, "host key", KindConfig, "RevokedHostKeys %s: %v", name, err).because(err).hint("use -launcher-exec ssh")
 	}
-	for len(data) > 0 {
-		revoked, _, _, rest, err := ssh.ParseAuthorizedKey(data)
-		if err != nil {
-			break // no further key in the file
+	data, err := os.ReadFile(path)
+	switch {
+	case err != nil:
+		return unusable(cause(err))
+	case bytes.HasPrefix(data, []byte("SSHKRL\n\x00")):
+		return unusable(errors.New("a KRL, which the built-in client cannot read"))
+	}
+	n := 0
+	for text := range strings.Lines(string(data)) {
+		n++
+		l := knownLine{file: name, line: n}
+		l.typ, text = nextField(strings.TrimSpace(text))
+		l.key, _ = nextField(text)
+		switch _, err := base64.StdEncoding.DecodeString(l.key); {
+		case l.typ == "" || l.typ[0] == '#':
+		case err != nil || l.key == "":
+			return unusable(fmt.Errorf("line %d is no key", n))
+		case l.has(plainKey(key)), signedBy(key, &l):
+			return h.revoked(l.where())
 		}
-		if bytes.Equal(revoked.Marshal(), plainKey(key).Marshal()) {
-			return fail(h.t, "host key", KindRevokedKey, "the host key is revoked").
-				at("%s, %s", ssh.FingerprintSHA256(revoked), tilde(h.t.Home, path))
-		}
-		data = rest
 	}
 	return nil
+}
+
+// signedBy reports whether a key is a certificate of the authority in a line.
+func signedBy(key ssh.PublicKey, l *knownLine) bool {
+	cert, ok := key.(*ssh.Certificate)
+	return ok && l.has(cert.SignatureKey)
 }
 
 // record adds an unknown key to the user's first known_hosts file, unless

@@ -1,10 +1,12 @@
 package sshx
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"crypto/subtle"
 	"encoding/base64"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,6 +45,7 @@ type knownFile struct {
 	names    map[string][]*knownLine
 	patterns []*knownLine
 	hashed   []*hashedLine
+	revoked  []*hashedLine // those of hashed that revoke: few, and never passed over
 }
 
 func readKnownFile(path string) (*knownFile, error) {
@@ -77,6 +80,9 @@ func (f *knownFile) add(text string, n int) {
 	case word[0] == '|':
 		if h := newHashedLine(word, l); h != nil {
 			f.hashed = append(f.hashed, h)
+			if l.marker == markerRevoked {
+				f.revoked = append(f.revoked, h)
+			}
 		}
 	default:
 		f.index(word, &l)
@@ -166,6 +172,48 @@ func (f *knownFile) hidden(name string) []*knownLine {
 		}
 	}
 	return found
+}
+
+// revocation finds the line of any file that revokes a key, or the authority that signed
+// it, under one of these names (TRUST-21).
+func revocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLine {
+	keys := []ssh.PublicKey{plainKey(key)}
+	if cert, ok := key.(*ssh.Certificate); ok {
+		keys = append(keys, cert.SignatureKey)
+	}
+	for _, f := range files {
+		for _, l := range f.revoking(names) {
+			if slices.ContainsFunc(keys, l.has) {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// revoking returns the lines that revoke keys under one of these names.
+func (f *knownFile) revoking(names []string) (found []*knownLine) {
+	for _, name := range names {
+		for _, l := range f.plain(name) {
+			if l.marker == markerRevoked {
+				found = append(found, l)
+			}
+		}
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, h := range f.revoked {
+		if slices.ContainsFunc(names, h.matches) {
+			found = append(found, &h.knownLine)
+		}
+	}
+	return found
+}
+
+// has compares with what the line's base64 means, however it was written.
+func (l *knownLine) has(key ssh.PublicKey) bool {
+	blob, err := base64.StdEncoding.DecodeString(l.key)
+	return err == nil && bytes.Equal(blob, key.Marshal())
 }
 
 // knownKeys is what some files say about one name. Hashed lines cost a

@@ -206,14 +206,14 @@ func TestOpenSSHHostKeyTypes(t *testing.T) {
 		p.t, p.d = t, &Dialer{}
 		line := s.known(t, "ed25519")
 		p.write(".ssh/known_hosts", line+"@revoked * "+strings.SplitN(line, " ", 2)[1])
-		p.want(p.refusal(p.real(s)), KindRevokedKey, "the host key is revoked (SHA256:", "")
+		p.want(p.refusal(p.real(s)), KindRevokedKey, "n1: its host key is revoked (~/.ssh/known_hosts:2)", "ask its administrator")
 	})
 	t.Run("revoked in a file of its own", func(t *testing.T) {
 		p.t, p.d = t, &Dialer{}
 		p.write(".ssh/known_hosts", s.known(t, "ed25519"))
 		target := p.real(s)
 		target.RevokedKeys = []string{s.dir + "/ed25519.pub"}
-		p.want(p.refusal(target), KindRevokedKey, "ed25519.pub", "")
+		p.want(p.refusal(target), KindRevokedKey, "ed25519.pub:1", "")
 	})
 }
 
@@ -252,7 +252,7 @@ func TestOpenSSHHostCertificate(t *testing.T) {
 			if tt.kind == KindRevokedKey { // certificates are offered only for authorities
 				target.HostKeyAlgorithms, target.HostKeyOrderFixed = []string{ssh.CertAlgoED25519v01}, true
 			}
-			p.want(p.refusal(target), tt.kind, "host key: ", "")
+			p.want(p.refusal(target), tt.kind, "host", "")
 		})
 	}
 }

@@ -176,9 +176,9 @@ func (r *resolver) hostKeys() {
 
 func (r *resolver) algorithms() {
 	known, insecure := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
-	r.t.Kex = r.algos("kexalgorithms", known.KeyExchanges, insecure.KeyExchanges)
+	r.t.Kex = r.algos("kexalgorithms", defaultKex(), slices.Concat(known.KeyExchanges, insecure.KeyExchanges))
 	r.t.Ciphers = r.algos("ciphers", known.Ciphers, insecure.Ciphers)
-	r.t.MACs = r.algos("macs", known.MACs, insecure.MACs)
+	r.t.MACs = r.algos("macs", defaultMACs(), slices.Concat(known.MACs, insecure.MACs))
 	r.t.HostKeyAlgorithms = r.algos("hostkeyalgorithms", defaultHostKeyAlgos(), insecure.HostKeys)
 	first := r.word("hostkeyalgorithms")
 	r.t.HostKeyOrderFixed = first != "" && !strings.ContainsAny(first[:1], "+-^")
@@ -186,7 +186,8 @@ func (r *resolver) algorithms() {
 	if _, ok := r.first[key]; !ok {
 		key = "pubkeyacceptedkeytypes" // its name before OpenSSH 8.5
 	}
-	r.t.PubkeyAlgorithms = r.algos(key, withCertAlgos(known.PublicKeyAuths), withCertAlgos(insecure.PublicKeyAuths))
+	r.t.PubkeyAlgorithms = r.algos(key, defaultPubkeyAlgos(), withCertAlgos(insecure.PublicKeyAuths))
+	r.t.CAAlgorithms = r.algos("casignaturealgorithms", defaultCAAlgos(), insecure.PublicKeyAuths)
 }
 
 func (r *resolver) algos(key string, defaults, more []string) []string {

@@ -91,6 +91,7 @@ type Target struct {
 	Ciphers           []string
 	MACs              []string
 	PubkeyAlgorithms  []string
+	CAAlgorithms      []string // CASignatureAlgorithms: with which authorities may sign
 }
 
 // addr is what is dialled and shown: host:port.
@@ -153,7 +154,19 @@ func (t Target) withDefaults() Target {
 	if t.AliveCountMax <= 0 {
 		t.AliveCountMax = 3
 	}
+	t.modern()
 	return t
+}
+
+// modern chooses the algorithms that the user did not: none of them needs SHA-1 (TRUST-21).
+func (t *Target) modern() {
+	for list, defaults := range map[*[]string]func() []string{
+		&t.Kex: defaultKex, &t.MACs: defaultMACs, &t.PubkeyAlgorithms: defaultPubkeyAlgos, &t.CAAlgorithms: defaultCAAlgos,
+	} {
+		if *list == nil {
+			*list = defaults()
+		}
+	}
 }
 
 // Silence is how long the other end may be silent before the connection is lost.
