@@ -331,7 +331,7 @@ func (c *cursor) user(m *mention, from, to int) error {
 // login refuses user names that could be read as something else on the way to
 // a remote shell's command line.
 func (c *cursor) login(from, to int, name string) error {
-	if name == "" || name[0] == '-' || strings.ContainsAny(name, ":/'\"\\`$;&|<>()*?!") ||
+	if name == "" || name[0] == '-' || strings.ContainsAny(name, ":/'\"\\`$;&|<>()*?!#{}[]~^") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
 		return c.fault(from, to, "%q is not a user name", name)
 	}

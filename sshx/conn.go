@@ -26,6 +26,9 @@ type wire struct {
 	heard atomic.Int64          // when the peer was last heard of, in ns since born
 	ended atomic.Pointer[error] // what Read failed with first
 
+	trusted atomic.Bool // the peer's key was accepted
+	strange int         // bytes read before that; for the one who reads
+
 	mu    sync.Mutex // guards greet
 	greet []byte     // first bytes read, until the library has its version
 }
@@ -36,8 +39,19 @@ func newWire(c net.Conn) *wire {
 
 const greetMax = 256
 
+// strangerMax is how much a peer may send before its key is accepted, in bytes: a key
+// exchange takes a few thousand (TRUST-22).
+const strangerMax = 64 << 10
+
+var errTooMuch = errors.New("sshx: too much was sent before the key")
+
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
+	if !w.trusted.Load() {
+		if w.strange += n; w.strange > strangerMax {
+			return 0, errTooMuch
+		}
+	}
 	if n > 0 {
 		w.heard.Store(int64(time.Since(w.born)))
 		if n == 1 { // the library reads its version so, and nothing else

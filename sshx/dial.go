@@ -59,6 +59,9 @@ var errDeadline = errors.New("no answer in time")
 // server is busy, and ends at once with ctx. Errors are *DialError.
 func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	t = t.withDefaults()
+	if err := t.checkNames(); err != nil {
+		return nil, fail(t, "config", KindConfig, "%v", err).because(err)
+	}
 	retries := d.Retries
 	if retries <= 0 {
 		retries = defaultRetries

@@ -148,7 +148,7 @@ func TestFailures(t *testing.T) {
 		{"always dropped with a word", sshtest.Options{DropFirst: 1000, DropText: "Not allowed at this time\r\n"}, true, nil,
 			KindBusy, "busy", ""},
 		{"not ssh", sshtest.Options{DropFirst: 1000, DropText: "HTTP/1.1 400 Bad Request\r\n\r\n"}, true, nil,
-			KindMismatch, `not an ssh server: it says "HTTP/1.1 400 Bad Request"`, ""},
+			KindMismatch, `not an ssh server: n1 says "HTTP/1.1 400 Bad Request" (not authenticated)`, ""},
 		{"no shell", sshtest.Options{NoSession: true}, true, nil,
 			KindSession, "n1: session: the server opens no session", "MaxSessions"},
 		{"wrong host key of the same type", sshtest.Options{HostKeys: []ssh.Signer{other}}, false, nil,

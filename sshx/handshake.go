@@ -3,8 +3,10 @@ package sshx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -41,6 +43,7 @@ func (s *setup) handshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Reques
 				return err
 			}
 			s.step = "login"
+			s.wire.trusted.Store(true)
 			return nil
 		},
 		BannerCallback: func(message string) error {
@@ -97,13 +100,15 @@ func (s *setup) explain(err error) *DialError {
 	case s.b.ctx.Err() != nil:
 		return s.late()
 	case errors.As(err, &algos):
-		return fail(s.t, "handshake", KindMismatch, "no %s in common: we offer %s; the server offers %s", algos.What,
-			strings.Join(algos.SupportedAlgorithms, ","), strings.Join(algos.RequestedAlgorithms, ",")).
+		return fail(s.t, "handshake", KindMismatch, "no %s in common: we offer %s; %s", algos.What,
+			strings.Join(algos.SupportedAlgorithms, ","), s.says(strings.Join(algos.RequestedAlgorithms, ","))).
 			because(err).hint("set %s for this host in ~/.ssh/config", keywordFor(algos.What))
 	case strings.Contains(strings.ToLower(text), "too many authentication"): // failures, or our library's 64 attempts
 		return fail(s.t, "login", KindTooMany, "too many authentication failures%s", s.tried()).because(err)
 	case errors.Is(err, errNoMoreKeys):
 		return s.refused(err)
+	case errors.Is(err, errTooMuch):
+		return fail(s.t, s.step, KindMismatch, "it sends more than %d KiB before its key is known", strangerMax>>10).because(err)
 	case broken(err) || strings.Contains(text, disconnected):
 		return s.broken(err)
 	case s.step == "handshake" && !strings.HasPrefix(s.wire.greeting(), "SSH-"):
@@ -154,7 +159,9 @@ func (s *setup) broken(err error) *DialError {
 	_, word, found := strings.Cut(err.Error(), disconnected)
 	if found { // 2: "text"
 		_, word, _ = strings.Cut(word, ": ")
-		word = strings.Trim(word, `"`)
+		if text, err := strconv.Unquote(word); err == nil {
+			word = text
+		}
 	}
 	said := s.wire.greeting()
 	switch {
@@ -165,7 +172,7 @@ func (s *setup) broken(err error) *DialError {
 		}
 		return fail(s.t, "login", KindLogin, "%s%s", why, s.tried()).at("%s", s.said.Line()).because(err)
 	case word != "":
-		return fail(s.t, s.step, KindMismatch, "the server refuses: %s", word).because(err)
+		return fail(s.t, s.step, KindMismatch, "the server refuses: %s", s.says(word)).because(err)
 	case said != "" && !strings.HasPrefix(said, "SSH-") && !strings.Contains(said, "MaxStartups") && !strings.Contains(said, "Not allowed"):
 		return s.noServer(err)
 	}
@@ -175,8 +182,18 @@ func (s *setup) broken(err error) *DialError {
 
 func (s *setup) noServer(err error) *DialError {
 	said, _, _ := strings.Cut(s.wire.greeting(), "\n")
-	return fail(s.t, "handshake", KindMismatch, "not an ssh server: it says %q", strings.TrimSpace(said)).
+	return fail(s.t, "handshake", KindMismatch, "not an ssh server: %s", s.says(strings.TrimSpace(said))).
 		at("%s", s.t.addr()).because(err)
+}
+
+// says tells what a peer has said whose key was not accepted, which may be anybody
+// (TRUST-22).
+func (s *setup) says(text string) string {
+	const most = 256
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return fmt.Sprintf("%s says %q (not authenticated)", s.t.Alias, text)
 }
 
 // refused explains that no key was good enough.

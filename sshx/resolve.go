@@ -55,6 +55,9 @@ func (h hopSpec) splitUser() hopSpec {
 }
 
 func (c *Config) resolve(spec hopSpec, me User, seen []string) (Target, error) {
+	if err := (Target{Alias: spec.host, User: spec.user}).checkNames(); err != nil {
+		return Target{}, err
+	}
 	s, err := c.evaluate(spec.host, spec.user, me)
 	if err != nil {
 		return Target{}, err
@@ -68,6 +71,9 @@ func (c *Config) resolve(spec hopSpec, me User, seen []string) (Target, error) {
 	}
 	r.t.HostName = strings.ToLower(s.hostname())
 	r.t.HostKeyAlias = r.word("hostkeyalias")
+	if r.err == nil {
+		r.err = r.t.checkNames()
+	}
 	r.connection()
 	r.identities()
 	r.hostKeys()
