@@ -227,14 +227,24 @@ type Use struct {
 	Own    int   // of Procs, those of the job itself, which is to grow
 
 	BusyGPUs []string // the addresses of theirs
+
+	Who    string    // the user who has most of it, by his own word; empty: nobody
+	WhoUID int       // the owner of his entries
+	WhoPID int       // the process of his oldest claim, by his own word; 0: unknown
+	Since  time.Time // when that began
+	Idle   bool      // none of its ranks lives
 }
 
 // And is what two jobs hold together.
 func (u Use) And(v Use) Use {
 	busy := append(slices.Clone(u.Busy), v.Busy...)
 	slices.Sort(busy)
+	who := u
+	if len(v.Busy) > len(u.Busy) || u.Who == "" {
+		who = v
+	}
 	return Use{u.Procs + v.Procs, u.Seated + v.Seated, slices.Compact(busy), u.Taken || v.Taken, u.Own + v.Own,
-		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...)}
+		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.Who, who.WhoUID, who.WhoPID, who.Since, who.Idle}
 }
 
 // A Claim is what one live job holds of one node, as the node's ledger has it
@@ -252,6 +262,9 @@ type Claim struct {
 	Exclusive bool      `json:"exclusive,omitempty"`
 	Since     time.Time `json:"since"`
 	Command   string    `json:"command"`
+
+	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
+	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
 }
 
 // A Seat is one rank of a claim with the CPUs of its slots.
@@ -272,6 +285,12 @@ type Ticket struct {
 	Size    int       `json:"size"` // ranks wanted; 0: as many as there are slots
 	Since   time.Time `json:"since"`
 	Summary string    `json:"summary"`
+
+	// What it wants, so that others can see whether there is room for it (TRUST-18).
+	CPUs      int    `json:"cpus,omitempty"` // of each rank; 0: one
+	Exclusive bool   `json:"exclusive,omitempty"`
+	Nodes     string `json:"nodes,omitempty"` // the host names of the nodes, folded
+	PID       int    `json:"pid,omitempty"`   // of the process that holds it
 }
 
 // A Page is what the ledger of one node holds.

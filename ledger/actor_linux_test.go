@@ -119,6 +119,7 @@ type stage struct {
 	b     *Book
 	held  *Held
 	place *Place
+	gate  *Gate
 	keep  []int // descriptors
 }
 
@@ -147,6 +148,13 @@ func (s *stage) play(what string, args []string) any {
 			return err
 		}
 		return s.place.Ticket.Number
+	case "join": // JOB, behind the gate, as mpiexec does
+		g, err := s.b.Gate(ctx)
+		if err != nil {
+			return err
+		}
+		defer g.Open()
+		return s.play("enqueue", args)
 	case "turn": // says how many are ahead on every change, and "turn"
 		err := s.place.Turn(ctx, func(n int) { fmt.Println("ahead", n) })
 		if err != nil {
@@ -154,11 +162,30 @@ func (s *stage) play(what string, args []string) any {
 		}
 		return "turn"
 	case "gate":
-		g, err := s.b.Gate(ctx)
+		var err error
+		s.b.TurnWait = 50 * time.Millisecond
+		s.gate, err = s.b.Gate(ctx)
+		return outcome(err)
+	case "open":
+		s.gate.Open()
+		return "ok"
+	case "gates": // TIMES UMPIRE
+		times, _ := strconv.Atoi(args[0])
+		return outcome(s.gates(times, args[1]))
+	case "slip": // at the gate, for ever
+		l, err := s.b.blank()
 		if err == nil {
-			err = g.Warning
+			name := kindGate + random()
+			err = l.present(name, append(opening(name), '}'))
 		}
 		return outcome(err)
+	case "shelf": // says where it is
+		fd, own, err := s.b.ours()
+		if err != nil {
+			return err
+		}
+		unix.Close(fd)
+		return filepath.Join(s.b.path, own.name)
 	case "spawn": // says the child's PID
 		child := exec.Command("sleep", "100")
 		if err := child.Start(); err != nil {
@@ -188,6 +215,27 @@ func (s *stage) contend(cpus []int, times int, umpire string) any {
 		}
 	}
 	return wins
+}
+
+// gates goes through the gate many times. As long as it is shut a file exists.
+func (s *stage) gates(times int, umpire string) error {
+	for range times {
+		g, err := s.b.Gate(context.Background())
+		if err != nil {
+			return err
+		}
+		if g.Warning != nil {
+			g.Open()
+			return g.Warning
+		}
+		f, err := os.OpenFile(umpire, os.O_CREATE|os.O_EXCL, 0o600)
+		err = errors.Join(err, f.Close(), os.Remove(umpire))
+		g.Open()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // evil does what only somebody malicious does.
@@ -283,9 +331,9 @@ func ticketOf(id string) Ticket {
 var errTaken = errors.New("taken")
 
 // apart fits when none of the CPUs is used.
-func apart(cpus []int) func([]Claim) error {
-	return func(others []Claim) error {
-		u := Use(others, nil)
+func apart(cpus []int) func(Others) error {
+	return func(others Others) error {
+		u := others.Use()
 		for _, cpu := range cpus {
 			if u.Taken || slices.Contains(u.Busy, cpu) {
 				return errTaken
@@ -295,7 +343,7 @@ func apart(cpus []int) func([]Claim) error {
 	}
 }
 
-func always([]Claim) error { return nil }
+func always(Others) error { return nil }
 
 func jobs(claims []Claim) []string {
 	var ids []string
@@ -351,7 +399,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 // files are those of a kind that lie there, alive or not.
 func files(t *testing.T, b *Book, kind string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(b.path, b.prefix+kind+"*"))
+	found, err := filepath.Glob(filepath.Join(b.path, b.prefix+"*", kind+"*"))
 	if err != nil {
 		t.Fatal(err)
 	}

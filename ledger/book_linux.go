@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,15 +16,28 @@ import (
 
 // A Book is the ledger of one node. Its methods may be called from any goroutine.
 type Book struct {
-	// How long to wait for the registry lock and for the gate before going on without.
-	// Honest holders have the first for less than a millisecond, and the gate for a round
-	// of probes.
-	RegistryWait, GateWait time.Duration
+	// GateWait is how long to wait for the gate before going on without, and TurnWait for
+	// one who has it. Honest holders have it for a round of probes.
+	GateWait, TurnWait time.Duration
+
+	// ReadTime is how long the entries of all may take to read (TRUST-13).
+	ReadTime time.Duration
 
 	path   string
 	dir    int    // descriptor of the directory
-	prefix string // of all names
+	prefix string // of the names of all shelves
 
+	etc  string // where the database of users is
+	proc string // where the processes are
+
+	database func() database // of users, read once
+	cpus     func() int      // how many CPUs there may be, asked once
+
+	mu  sync.Mutex // guards own
+	own string     // the name of our shelf; empty: there is none yet
+
+	plain   atomic.Bool                            // the kernel has no openat2(2), or forbids it
+	slow    atomic.Bool                            // reading took too long once: it shall not do so again
 	without struct{ tmpfile, links, inotify bool } // what tests take away
 }
 
@@ -38,17 +53,28 @@ func Open(dir, identity string) (*Book, error) {
 	if err != nil {
 		return nil, &UnusableError{dir, err}
 	}
-	return &Book{
-		RegistryWait: 2 * time.Second,
-		GateWait:     30 * time.Second,
-		path:         dir,
-		dir:          fd,
-		prefix:       prefix(identity),
-	}, nil
+	b := &Book{
+		GateWait: 30 * time.Second,
+		TurnWait: 20 * time.Second,
+		ReadTime: time.Second,
+		path:     dir,
+		dir:      fd,
+		prefix:   prefix(identity),
+		etc:      "/etc",
+		proc:     "/proc",
+	}
+	b.database = sync.OnceValue(func() database { return readDatabase(b.etc) })
+	b.cpus = sync.OnceValue(possibleCPUs)
+	return b, nil
 }
 
 // Close closes the directory. Nothing held or waited for may be left.
 func (b *Book) Close() error { return unix.Close(b.dir) }
+
+// Dir is the directory, and the number of this node's entries in it.
+func (b *Book) Dir() (path, node string) {
+	return b.path, strings.TrimSuffix(strings.TrimPrefix(b.prefix, anyBook), "-")
+}
 
 func openDir(dir string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
@@ -84,7 +110,7 @@ func makeDir(dir string) error {
 }
 
 // checkDir refuses directories in which somebody else could remove our files: its owner
-// may, and where it is not sticky, whoever may write to it.
+// may, and where it is not sticky, whoever may write to it (TRUST-20).
 func checkDir(owner, me int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != me:
@@ -95,26 +121,38 @@ func checkDir(owner, me int, mode uint32) error {
 	return nil
 }
 
-// names lists the files of all ledgers in the directory, sorted.
-func (b *Book) names() ([]string, error) {
-	fd, err := openat(b.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &UnusableError{b.path, err}
+// possibleCPUs is how many CPUs this machine can have; as many as there can be at all if
+// it does not say.
+func possibleCPUs() int {
+	text, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	_, last, _ := strings.Cut(strings.TrimSpace(string(text)), "-")
+	n, bad := strconv.Atoi(last)
+	switch {
+	case err != nil:
+		return maxCPU
+	case bad != nil:
+		return 1 // "0"
 	}
-	dir := os.NewFile(uintptr(fd), b.path)
-	defer dir.Close()
-	all, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, &UnusableError{b.path, err}
-	}
-	ours := all[:0]
-	for _, name := range all {
-		if strings.HasPrefix(name, anyBook) {
-			ours = append(ours, name)
+	return min(n+1, maxCPU)
+}
+
+// open opens what a directory has under a name, not through a link, and not on another
+// file system: that of a user could keep us waiting for ever.
+func (b *Book) open(dir int, name string, flags int) (int, error) {
+	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}
+	for !b.plain.Load() {
+		fd, err := unix.Openat2(dir, name, &how)
+		switch err {
+		case unix.EINTR, unix.EAGAIN:
+			continue
+		case unix.ENOSYS, unix.EPERM:
+			b.plain.Store(true)
+		default:
+			return fd, err
 		}
 	}
-	slices.Sort(ours)
-	return ours, nil
+	return openat(dir, name, flags, 0)
 }
 
 // openat is the system call, tried again when a signal breaks it off.

@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -11,56 +13,104 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Claims lists what living jobs of all users hold of this node, oldest first.
-func (b *Book) Claims() ([]Claim, error) {
-	names, err := b.names()
-	if err != nil {
-		return nil, err
-	}
-	claims, _ := b.claims(names)
-	return claims, nil
-}
+// What a listing shows at most, of all users and of each (TRUST-4: Listed).
+const (
+	mostListed     = 4096
+	mostListedEach = 1000
+)
 
-// claims are those among the names, and the leftovers.
-func (b *Book) claims(names []string) (claims []Claim, dead []sheet) {
-	dead = b.sheets(names, kindClaim, func(s sheet) {
-		if c, err := decodeClaim(s.name, s.owner, s.text); err == nil {
+// Claims lists what living jobs of all users hold of this node, oldest first. With a
+// *LimitError it is not all there is.
+func (b *Book) Claims() (claims []Claim, err error) {
+	each := make(map[int]int)
+	l := b.look(nil)
+	err = l.claims(func(c Claim) {
+		if each[c.UID]++; len(claims) < mostListed && each[c.UID] <= mostListedEach {
 			claims = append(claims, c)
+		} else {
+			l.fail(&LimitError{b.path, b.userName(c.UID), "more claims than can be listed"})
 		}
 	})
 	slices.SortStableFunc(claims, oldest)
-	return claims, dead
+	return claims, cmp.Or(err, l.fault)
+}
+
+// claims hands all believable claims to use.
+func (l *look) claims(use func(Claim)) error {
+	return l.read(kindClaim, func(s sheet) {
+		c, err := decodeClaim(s.entry, s.uid, s.text)
+		if err == nil && s.uid != os.Geteuid() {
+			err = checkSense(c, len(s.text), l.b.cpus(), l.b.mostRanks())
+		}
+		if err == nil {
+			use(c)
+		}
+	})
+}
+
+// Others tells what living claims hold, but for those that without is true of; nil: of
+// none. With a *LimitError it is not all there is.
+func (b *Book) Others(without func(Claim) bool) (Others, error) {
+	l := b.look(nil)
+	o, _, err := l.others(without)
+	return o, cmp.Or(err, l.fault)
+}
+
+// others also counts how many claims that are.
+func (l *look) others(without func(Claim) bool) (o Others, count int, err error) {
+	var t tally
+	me := os.Geteuid()
+	err = l.claims(func(c Claim) {
+		switch {
+		case without != nil && without(c):
+			return
+		case c.UID == me:
+			o.Mine = append(o.Mine, c)
+		default:
+			t.add(c)
+			o.One = cmp.Or(o.One, c.Job)
+			o.Jobs++
+		}
+		count++
+	})
+	o.Rest = t.use()
+	slices.SortStableFunc(o.Mine, oldest)
+	return o, count, err
+}
+
+// and is what both hold.
+func (o Others) and(p Others) Others {
+	mine := slices.Concat(o.Mine, p.Mine)
+	slices.SortStableFunc(mine, oldest)
+	return Others{mine, o.Rest.And(p.Rest), o.Jobs + p.Jobs, cmp.Or(o.One, p.One)}
 }
 
 // A Held claim stands until Release or the death of this process.
 type Held struct {
-	// Warning is a *BlockedError if the claim was made without the registry lock.
+	// Warning is a *LimitError if not all claims of others could be read.
 	Warning error
 
 	slip *slip
 }
 
+// tieTime is how long the first of two claims that were shown at the same time waits for
+// the other to go.
+const tieTime = 100 * time.Millisecond
+
 // Take claims a part of this node. fits is asked whether the claim fits with those of
 // others: before the claim is shown and, if any have come meanwhile, again after, since
 // only a claim that others can see keeps them off. Its error is returned as it is, and
 // nothing is left behind. *UnusableError says that there can be no claims here.
-func (b *Book) Take(ctx context.Context, c Claim, fits func(others []Claim) error) (*Held, error) {
+func (b *Book) Take(ctx context.Context, c Claim, fits func(Others) error) (*Held, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
-	registry, err := b.registry(ctx)
+	first := b.look(make(map[string]bool))
+	others, _, err := first.noting().others(nil)
 	if err != nil {
 		return nil, err
 	}
-	defer registry.open()
-	names, err := b.names()
-	if err != nil {
-		return nil, err
-	}
-	others, dead := b.claims(names)
-	if registry.warning == nil {
-		b.sweep(names, dead, time.Now())
-	}
+	first.sweep(time.Now())
 	if err := fits(others); err != nil {
 		return nil, err
 	}
@@ -68,36 +118,43 @@ func (b *Book) Take(ctx context.Context, c Claim, fits func(others []Claim) erro
 	if err != nil {
 		return nil, err
 	}
-	if err := b.secondLook(others, append(names, s.name), fits); err != nil {
+	if err := b.again(ctx, others, first.known, s.path(), fits); err != nil {
 		s.drop()
 		return nil, err
 	}
-	return &Held{registry.warning, s}, nil
+	return &Held{first.fault, s}, nil
 }
 
-// secondLook looks for claims that have come under other names than those seen. A file
-// has all its text when it gets its name, so those seen need not be read again.
-func (b *Book) secondLook(others []Claim, seen []string, fits func([]Claim) error) error {
-	names, err := b.names()
-	if err != nil {
-		return err
+// noting makes a look note what it reads.
+func (l *look) noting() *look { l.notes = true; return l }
+
+// again looks for claims that have come under other names than those seen: a file has all
+// its text when it gets its name, so those seen need not be read again. If there are some
+// in conflict that were shown when ours was, they see ours too, and only the first stays. It
+// waits for the others to go, since one that was there before we looked does not.
+func (b *Book) again(ctx context.Context, others Others, seen map[string]bool, mine string, fits func(Others) error) error {
+	deadline := time.Now().Add(tieTime)
+	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+		known := maps.Clone(seen)
+		known[mine] = true
+		l := b.look(known).noting()
+		fresh, count, err := l.others(nil)
+		if err != nil || count == 0 {
+			return err
+		}
+		err = fits(others.and(fresh))
+		if err == nil || l.lowest < mine || time.Now().After(deadline) {
+			return err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
 	}
-	slices.Sort(seen)
-	fresh, _ := b.claims(slices.DeleteFunc(names, func(name string) bool {
-		_, known := slices.BinarySearch(seen, name)
-		return known
-	}))
-	if len(fresh) == 0 {
-		return nil
-	}
-	others = slices.Concat(others, fresh)
-	slices.SortStableFunc(others, oldest)
-	return fits(others)
 }
 
 // showClaim writes a claim under a name that nobody can have taken on purpose.
 func (b *Book) showClaim(c Claim) (*slip, error) {
-	name := fmt.Sprintf("%s%s%s-%s", b.prefix, kindClaim, c.Job, random())
+	name := fmt.Sprintf("%s%s-%s", kindClaim, random(), c.Job)
 	text, err := encode(claimText{name, c})
 	if err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -106,17 +163,7 @@ func (b *Book) showClaim(c Claim) (*slip, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = s.write(text); err == nil {
-		err = s.lock()
-	}
-	if err == nil {
-		err = s.show(name)
-	}
-	if err != nil {
-		s.drop()
-		return nil, err
-	}
-	return s, nil
+	return s, s.present(name, text)
 }
 
 // Release gives the claim up. It may be called again.
@@ -141,4 +188,15 @@ func checkOwner(uid int) error {
 		return fmt.Errorf("for uid %d, made by uid %d: %w", uid, os.Geteuid(), unix.EPERM)
 	}
 	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
 }

@@ -22,34 +22,43 @@ func (e *UnusableError) Hint() string {
 	return "needs a local directory of root's with mode 1777; name one in the cluster file"
 }
 
-// A BlockedError says that a lock could not be had and things went on without it. It is
+// A LimitError says that not all could be read, since somebody has put too much there
+// (TRUST-13, TRUST-14). What was read counts.
+type LimitError struct {
+	Dir  string
+	User string // whose entries these are; empty: nobody's alone
+	Many string // how much there is, or what took too long
+}
+
+func (e *LimitError) Error() string {
+	if e.User == "" {
+		return fmt.Sprintf("%s has %s; an administrator can remove what is too much", e.Dir, e.Many)
+	}
+	return fmt.Sprintf("%s has too much of user %s (%s); an administrator can remove it", e.Dir, e.User, e.Many)
+}
+
+// A BlockedError says that the gate could not be had and things went on without it. It is
 // a warning: no claim is less safe for it, but two jobs may turn each other away.
 type BlockedError struct {
-	File string
-	PID  int // of the holder; 0: unknown
-	UID  int // of the holder or of the unusable file; -1: unknown
+	User string // who has it; empty: nobody, Err says what is wrong
 	Err  error
 }
 
-var errHeld = errors.New("held by others for too long")
+var errHeld = errors.New("kept for too long")
 
 func (e *BlockedError) Error() string {
-	text := fmt.Sprintf("lock %s: %v", e.File, e.Err)
-	if e.PID > 0 {
-		text += fmt.Sprintf(", by process %d", e.PID)
+	if e.User == "" {
+		return fmt.Sprintf("the gate of the queue: %v", e.Err)
 	}
-	if e.UID >= 0 {
-		text += fmt.Sprintf(" (uid %d)", e.UID)
-	}
-	return text
+	return fmt.Sprintf("the gate of the queue: %v by user %s", e.Err, e.User)
 }
 
 func (e *BlockedError) Unwrap() error { return e.Err }
 
 // Hint is whom to ask.
 func (e *BlockedError) Hint() string {
-	if errors.Is(e.Err, errHeld) {
+	if e.User != "" {
 		return "end that process, or ask its user to"
 	}
-	return "ask the owner or root to remove that file"
+	return "ask an administrator"
 }

@@ -37,10 +37,12 @@ func TestStrangerCannotTouch(t *testing.T) {
 	defer p.Leave()
 	evil := newActor(t, dir, stranger)
 	for _, name := range []string{files(t, b, kindClaim)[0], files(t, b, kindTicket)[0]} {
-		evil.want("ok", "write", name+"-mine", "text")
+		mine := filepath.Join(dir, "mine-"+filepath.Base(name))
+		evil.want("ok", "write", mine, "text")
 		for _, line := range [][]any{
-			{"remove", name}, {"rename", name, name + "-away"}, {"rename", name + "-mine", name},
-			{"write", name, "text"}, {"writelock", name}, {"readlock", name},
+			{"remove", name}, {"rename", name, name + "-away"}, {"rename", mine, name}, {"link", mine, name + "-too"},
+			{"write", name, "text"}, {"write", name + "-too", "text"}, {"writelock", name}, {"readlock", name},
+			{"remove", filepath.Dir(name)}, {"rename", filepath.Dir(name), filepath.Join(dir, "away")},
 		} {
 			if got := evil.ask(line...); got == "ok" {
 				t.Errorf("%v succeeded", line)
@@ -93,15 +95,20 @@ func TestStrangerCannotForge(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
 	evil := newActor(t, dir, stranger)
+	own := evil.ask("shelf")
 	for i, uid := range []int{0, stranger + 1} {
 		c, ticket := claimOf("forged", 0), ticketOf("forged")
 		c.UID, ticket.UID, ticket.Number = uid, uid, int64(i+1)
-		name := fmt.Sprintf("%s%sforged-%d", b.prefix, kindClaim, i)
+		name := fmt.Sprintf("%sforged-%d", kindClaim, i)
 		text, _ := encode(claimText{name, c})
-		evil.want("ok", "write", filepath.Join(dir, name), pack(text))
-		name = ticketName(b.prefix, ticket.Number)
+		evil.want("ok", "write", filepath.Join(own, name), pack(text))
+		// And the same on what looks like that user's shelf.
+		shelf := fmt.Sprint(filepath.Join(dir, b.prefix), uid, ".forged")
+		evil.want("ok", "mkdir", shelf)
+		evil.want("ok", "write", filepath.Join(shelf, name), pack(text))
+		name = ticketName(ticket.Number, "x")
 		text, _ = encode(ticketText{name, ticket})
-		evil.want("ok", "write", filepath.Join(dir, name), pack(text))
+		evil.want("ok", "write", filepath.Join(own, name), pack(text))
 	}
 	wantClaims(t, b)
 	if tickets, err := b.Tickets(); err != nil || len(tickets) > 0 {
@@ -112,7 +119,7 @@ func TestStrangerCannotForge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Leave()
-	if n, _ := p.Ahead(); n != 0 || p.Ticket.Number != 3 {
+	if n, _ := p.Ahead(); n != 0 || p.Ticket.Number != 1 {
 		t.Errorf("ticket %d, %d ahead", p.Ticket.Number, n)
 	}
 	other := claimOf("other", 0)
@@ -122,124 +129,206 @@ func TestStrangerCannotForge(t *testing.T) {
 	}
 }
 
-// A second user who holds registry and gate for ever costs a short wait and a warning.
+// Whatever others lock of what they can open, nobody waits for it: the gate is no lock
+// (TRUST-17).
 func TestStrangerHoldsLocks(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
-	b.RegistryWait, b.GateWait = 20*time.Millisecond, 20*time.Millisecond
 	h, err := b.Take(t.Context(), claimOf("first", 1), always)
-	if err != nil || h.Warning != nil {
-		t.Fatal(err, h.Warning)
-	}
-	defer h.Release()
-	evil := newActor(t, dir, stranger)
-	evil.want("ok", "flock", filepath.Join(dir, b.prefix+"registry"))
-	evil.want("ok", "gate")
-	wantWarning := func(warning error) {
-		t.Helper()
-		var e *BlockedError
-		if !errors.As(warning, &e) || e.PID != evil.cmd.Process.Pid || e.UID != stranger || !errors.Is(warning, errHeld) {
-			t.Errorf("warning %v, want process %d of uid %d", warning, evil.cmd.Process.Pid, stranger)
-		}
-	}
-	h, err = b.Take(t.Context(), claimOf("j", 0), always)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Release()
-	wantWarning(h.Warning)
-	p, err := b.Enqueue(ticketOf("j"))
+	g, err := b.Gate(t.Context())
+	if err != nil || g.Warning != nil {
+		t.Fatal(err, g.Warning)
+	}
+	evil := newActor(t, dir, stranger)
+	evil.want("ok", "flock", dir)
+	for _, name := range []string{filepath.Dir(files(t, b, kindGate)[0]), files(t, b, kindGate)[0], files(t, b, kindClaim)[0]} {
+		evil.want("ok", "flock", name)
+		evil.tell("readlock", name)
+		evil.hear()
+	}
+	g.Open()
+	wantQuick(t, b)
+}
+
+// wantQuick does all that a start does, and wants it done at once.
+func wantQuick(t *testing.T, b *Book) {
+	t.Helper()
+	began := time.Now()
+	g, err := b.Gate(t.Context())
+	if err != nil || g.Warning != nil {
+		t.Fatal(err, g.Warning)
+	}
+	defer g.Open()
+	if _, err := b.Others(nil); err != nil {
+		t.Error(err)
+	}
+	h, err := b.Take(t.Context(), claimOf("quick", 0), apart([]int{0}))
+	if err != nil || h.Warning != nil {
+		t.Fatal(err, h.Warning)
+	}
+	h.Release()
+	p, err := b.Enqueue(ticketOf("quick"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Leave()
-	wantWarning(p.Warning)
-	g, err := b.Gate(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	if n, _ := p.Ahead(); n != 0 {
+		t.Errorf("%d ahead", n)
 	}
-	wantWarning(g.Warning)
-	g.Open()
+	if took := time.Since(began); took > 500*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
 }
 
-// Whatever has the name of a lock: it is not followed, not waited for, and told of.
-func TestSpoiltLocks(t *testing.T) {
+// A user who keeps the gate, by one slip or by many, is waited for once and for so long as
+// an honest one may take; then he is known, by name, and not waited for again. An honest one
+// who opens it is waited for until then.
+func TestWhoKeepsTheGate(t *testing.T) {
 	needRoot(t)
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
+	dir := shared(t)
+	b := open(t, dir)
+	b.TurnWait = 50 * time.Millisecond
+	evil := newActor(t, dir, stranger)
+	for range 5 {
+		evil.want("ok", "slip")
 	}
-	for what, spoil := range map[string]func(t *testing.T, evil *actor, name string){
-		"directory": func(t *testing.T, evil *actor, name string) { evil.want("ok", "mkdir", name) },
-		"symlink":   func(t *testing.T, evil *actor, name string) { evil.want("ok", "symlink", secret, name) },
-		"dangling":  func(t *testing.T, evil *actor, name string) { evil.want("ok", "symlink", secret+"2", name) },
-		"fifo":      func(t *testing.T, evil *actor, name string) { evil.want("ok", "fifo", name) },
-		"hard link": func(t *testing.T, evil *actor, name string) { // as without fs.protected_hardlinks
-			if err := errors.Join(os.WriteFile(name+"-too", nil, 0o644), os.Link(name+"-too", name)); err != nil {
-				t.Fatal(err)
-			}
-		},
+	for try := range 2 {
+		began := time.Now()
+		g, err := b.Gate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Open()
+		var e *BlockedError
+		if !errors.As(g.Warning, &e) || !strings.Contains(e.Error(), fmt.Sprint(stranger)) || !errors.Is(e, errHeld) {
+			t.Errorf("warning %v", g.Warning)
+		}
+		took := time.Since(began)
+		if try == 0 && took < b.TurnWait || took > b.TurnWait+time.Second || try == 1 && took > b.TurnWait {
+			t.Errorf("try %d took %v", try, took)
+		}
+	}
+	honest := newActor(t, dir, stranger+1)
+	b.TurnWait = 20 * time.Second
+	honest.want("ok", "gate") // he waits for nobody but evil, whom he does not know yet
+	got := make(chan error)
+	go func() {
+		g, err := b.Gate(t.Context())
+		if g != nil {
+			g.Open()
+		}
+		got <- err
+	}()
+	select {
+	case <-got:
+		t.Fatal("did not wait for an honest one")
+	case <-time.After(50 * time.Millisecond):
+	}
+	honest.want("ok", "open")
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}
+
+// One has the gate at a time, however many come at once and from whatever users.
+func TestGateContention(t *testing.T) {
+	dir := shared(t)
+	umpire := filepath.Join(dir, "umpire")
+	uids := []uint32{0, 0, 0, 0}
+	if os.Geteuid() == 0 {
+		uids = []uint32{0, 0, stranger, stranger + 1}
+	}
+	var all []*actor
+	for _, uid := range uids {
+		all = append(all, newActor(t, dir, uid))
+	}
+	for _, a := range all {
+		a.tell("gates", "100", umpire)
+	}
+	for _, a := range all {
+		a.want("ok")
+	}
+}
+
+// Somebody sits on the name of a user's shelf, in whatever way: the user takes another name,
+// and is seen by all.
+func TestSquattedShelf(t *testing.T) {
+	needRoot(t)
+	const victim = stranger + 1
+	secret := t.TempDir()
+	for what, spoil := range map[string]func(evil *actor, name string){
+		"directory": func(evil *actor, name string) { evil.want("ok", "mkdir", name) },
+		"closed":    func(evil *actor, name string) { evil.want("ok", "mkdir", name); evil.want("ok", "close", name) },
+		"symlink":   func(evil *actor, name string) { evil.want("ok", "symlink", secret, name) },
+		"dangling":  func(evil *actor, name string) { evil.want("ok", "symlink", name+"2", name) },
+		"fifo":      func(evil *actor, name string) { evil.want("ok", "fifo", name) },
+		"file":      func(evil *actor, name string) { evil.want("ok", "write", name, "x") },
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := shared(t)
 			b := open(t, dir)
-			evil := newActor(t, dir, stranger)
-			for _, lock := range []string{"registry", "gate"} {
-				spoil(t, evil, filepath.Join(dir, b.prefix+lock))
-			}
-			h, err := b.Take(t.Context(), claimOf("j", 0), always)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer h.Release()
-			g, err := b.Gate(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var e *BlockedError
-			if !errors.As(h.Warning, &e) || !errors.As(g.Warning, &e) || errors.Is(e, errHeld) || e.UID < 0 {
-				t.Errorf("warnings %v, %v", h.Warning, g.Warning)
-			}
-			if _, err := os.Lstat(secret + "2"); err == nil {
-				t.Error("a link was followed to make a file")
+			evil, poor := newActor(t, dir, stranger), newActor(t, dir, victim)
+			evil.t, poor.t = t, t
+			spoil(evil, fmt.Sprint(filepath.Join(dir, b.prefix), victim))
+			poor.want("ok", "take", "j", "0")
+			poor.want("1", "enqueue", "j")
+			poor.want("ok", "gate")
+			wantClaims(t, b, "j")
+			if left, _ := os.ReadDir(secret); len(left) > 0 {
+				t.Error("a link was followed")
 			}
 		})
 	}
 }
 
-// A lock that only its maker can open does not stop others, nor a wait for it.
-func TestClosedLocks(t *testing.T) {
+// A shelf that others may write to, or that leads elsewhere, is not believed.
+func TestOpenShelf(t *testing.T) {
 	needRoot(t)
 	dir := shared(t)
 	b := open(t, dir)
-	evil, victim := newActor(t, dir, stranger), newActor(t, dir, stranger+1)
-	for _, lock := range []string{"registry", "gate"} {
-		evil.want("ok", "write", filepath.Join(dir, b.prefix+lock), "x")
-		evil.want("ok", "close", filepath.Join(dir, b.prefix+lock))
-	}
+	victim := newActor(t, dir, stranger)
 	victim.want("ok", "take", "j", "0")
-	victim.want("1", "enqueue", "j")
-	if got := victim.ask("gate"); !strings.Contains(got, "permission denied") || !strings.Contains(got, fmt.Sprint(stranger)) {
-		t.Errorf("warning %q", got)
+	wantClaims(t, b, "j")
+	shelf := filepath.Dir(files(t, b, kindClaim)[0])
+	for _, mode := range []os.FileMode{0o777, 0o775, 0o777 | os.ModeSticky, 0o700} {
+		if err := os.Chmod(shelf, mode); err != nil {
+			t.Fatal(err)
+		}
+		wantClaims(t, b)
 	}
+	if err := errors.Join(os.Chmod(shelf, 0o755), os.Rename(shelf, shelf+".x"), os.Symlink(shelf+".x", shelf)); err != nil {
+		t.Fatal(err)
+	}
+	wantClaims(t, b, "j") // under the name with the dot, and once
 }
 
-// All that can lie in the directory under the names of claims and tickets does no harm.
+// All that can lie on a shelf under the names of claims and tickets does no harm.
 func TestJunk(t *testing.T) {
 	dir := shared(t)
 	b := open(t, dir)
+	fd, own, err := b.ours()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
 	s := &stage{b: b}
 	valid := func(name string) string {
 		text, _ := encode(claimText{name, claimOf("j", 0)})
 		return string(text)
 	}
 	huge := strings.Repeat(" ", maxText) + "{}"
-	for _, kind := range []string{kindClaim, kindTicket + "0000000000000000000"} {
-		base := b.prefix + kind
-		path := filepath.Join(dir, base)
+	for _, kind := range []string{kindClaim, kindTicket + "0000000000000000000", kindGate} {
+		path := filepath.Join(dir, own.name, kind)
 		for i, text := range []string{"{", "null", "[]", "{}", strings.Repeat("[", 100_000), huge, "\x00\xff",
-			`{"file":"` + base + `a","job":"../x"}`, strings.Replace(valid(base+"8"), `"job":"j"`, `"job":"a/b"`, 1)} {
+			`{"file":"` + kind + `a","job":"../x"}`, strings.Replace(valid(kind+"8"), `"job":"j"`, `"job":"a/b"`, 1)} {
+			if kind == kindGate && i == 8 {
+				continue // that is all there is to a slip
+			}
 			if err := s.evil("write", []string{fmt.Sprint(path, i), text}); err != nil {
 				t.Fatal(err)
 			}
@@ -248,11 +337,10 @@ func TestJunk(t *testing.T) {
 			os.Mkdir(path+"d", 0o755),
 			unix.Mkfifo(path+"f", 0o644),
 			os.Symlink("/dev/zero", path+"z"),
-			os.Symlink(base+"l", path+"l"),
-			os.WriteFile(filepath.Join(t.TempDir(), "away"), nil, 0o644),
-			s.evil("write", []string{path + "m", valid(base + "m")}), // for Chmod
+			os.Symlink(kind+"l", path+"l"),
+			s.evil("write", []string{path + "m", valid(kind + "m")}), // for Chmod
 			os.Chmod(path+"m", 0o666),
-			s.evil("write", []string{path + "r", valid(base + "r")}),
+			s.evil("write", []string{path + "r", valid(kind + "r")}),
 			os.Chmod(path+"r", 0o600),
 		)
 		if err != nil {
@@ -264,19 +352,7 @@ func TestJunk(t *testing.T) {
 	if tickets, err := b.Tickets(); err != nil || len(tickets) > 0 {
 		t.Error(tickets, err)
 	}
-	h, err := b.Take(t.Context(), claimOf("j", 0), apart([]int{0}))
-	if err != nil || h.Warning != nil {
-		t.Fatal(err, h.Warning)
-	}
-	defer h.Release()
-	p, err := b.Enqueue(ticketOf("j"))
-	if err != nil || p.Warning != nil {
-		t.Fatal(err, p.Warning)
-	}
-	defer p.Leave()
-	if n, err := p.Ahead(); n != 0 || err != nil {
-		t.Error(n, err)
-	}
+	wantQuick(t, b)
 }
 
 // Root removes anybody's leftovers; others only their own, and pass over the rest.
@@ -332,38 +408,52 @@ func TestTwoUsers(t *testing.T) {
 	}
 }
 
-// What one user brings beyond all measure is not looked at; others are not affected.
+// What one user brings beyond all measure is not looked at, and those without a name
+// have the limits of one; others are not affected.
 func TestLimits(t *testing.T) {
-	l := newLimits()
+	b := open(t, shared(t))
+	b.etc = etc(t, "ann:x:5:5::/:/bin/sh\n", "ann:100000:65536\n", "passwd: files")
+	l := b.limits()
 	for range maxBytes / maxText {
-		if !l.pass(1, maxText) {
+		if !l.pass(5, load{bytes: maxText}) {
 			t.Fatal("refused too early")
 		}
 	}
-	if l.pass(1, 1) || !l.pass(2, 1) {
+	if l.pass(5, load{bytes: 1}) || !l.pass(6, load{bytes: 1}) {
 		t.Error("more than allowed, or others affected")
 	}
-	for range maxFiles - 1 {
-		l.pass(2, 0)
+	l = b.limits()
+	for uid := range maxFiles {
+		l.pass(100_000+uid, load{names: 1})
 	}
-	if l.pass(2, 0) {
-		t.Error("too many files")
+	if !l.pass(5, load{names: maxFiles}) || l.pass(200_000, load{names: 1}) || !l.pass(os.Geteuid(), load{names: 1}) {
+		t.Error("a named user is affected by those without, or those are not counted together")
 	}
 }
 
-// The line of /proc/locks is about this file, this kind of lock, and its holder.
-func TestFlockedBy(t *testing.T) {
-	file := inode{unix.Mkdev(0xfe, 0x10), 1234}
-	for line, want := range map[string]int{
-		"3: FLOCK  ADVISORY  WRITE 4711 fe:10:1234 0 EOF":    4711,
-		"3: FLOCK  ADVISORY  WRITE 4711 fe:10:12345 0 EOF":   0,
-		"3: POSIX  ADVISORY  WRITE 4711 fe:10:1234 0 EOF":    0,
-		"3: OFDLCK ADVISORY  WRITE -1 fe:10:1234 0 EOF":      0,
-		"3: -> FLOCK  ADVISORY  WRITE 4712 fe:10:1234 0 EOF": 0,
-		"": 0,
-	} {
-		if got := flockedBy(line, file); got != want {
-			t.Errorf("%q: %d, want %d", line, got, want)
+// etc is a database of users.
+func etc(t *testing.T, passwd, subuid, nsswitch string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"passwd": passwd, "subuid": subuid, "nsswitch.conf": nsswitch} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Who is a user of his own: those with a name, and where a directory service knows more of
+// them all whose number nobody has lent.
+func TestDatabase(t *testing.T) {
+	for sources, remote := range map[string]bool{"files": false, "files systemd": false, "compat # sss": false,
+		"files sss": true, "sss files": true, "files [SUCCESS=merge] ldap": true} {
+		d := readDatabase(etc(t, "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\n", "ann:100000:65536\n", "group: ldap\npasswd: "+sources+"\n"))
+		if d.whose(0) != 0 || d.whose(1000) != 1000 || d.whose(100_000) != nobody || d.whose(165_535) != nobody {
+			t.Errorf("%s: %+v", sources, d)
+		}
+		if got := d.whose(165_536) == 165_536; got != remote {
+			t.Errorf("%s: a number without a name counts as a user: %v", sources, got)
 		}
 	}
 }

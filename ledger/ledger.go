@@ -2,25 +2,27 @@
 Package ledger keeps jobs of all users out of each other's way on one node, and in
 line, without a daemon: by files in a directory that all share, and locks on them.
 
-	job A (helper)            directory, sticky, mode 1777              job B (helper)
+	job A (helper)        directory of all, sticky, mode 1777           job B (helper)
 	  |                                                                      |
-	  | Take: write, lock, show ---> claim-A   owner A, 0644, locked         |
-	  |                              claim-A <--- locked? believe it, go round it
+	  | Take: write, lock, show ---> remshell-HASH-1000/claim-A  0644, locked |
+	  |        his own directory, 0755   claim-A <- locked? believe it, go round it
 	  |                                                                      |
-	  | Enqueue: write, lock, show > ticket-7  owner A, 0644, locked         |
-	  |                              ticket-8 <------- show, lock, write :Enqueue
+	  | Enqueue: write, lock, show > remshell-HASH-1000/ticket-7              |
+	  |        remshell-HASH-1001/ticket-8 <----------- show, lock, write :Enqueue
 	  | Leave, or death of A ------> (lock gone)                             |
 	  |                              inotify -------------------> Turn: my turn
 
-A file counts as long as it is locked, and the kernel drops the lock when its holder
+An entry counts as long as it is locked, and the kernel drops the lock when its holder
 dies, however it dies. Only the owner of a file can lock it so, since it takes a
-descriptor that may write. Of a file of somebody else nothing is believed but what its
-owner may say of himself.
+descriptor that may write. Of the entries of somebody else nothing is believed but what he
+may say of himself, and they are in a directory of his own (a shelf), so that he fills no
+other with what he makes (TRUST-14).
 
 Two jobs do not take the same CPUs since each shows its claim first and then looks for
-others: of two in conflict at least one sees the other, and steps back. The registry
-lock and the gate only make that rare and fair. Anybody may hold those, so nobody waits
-for them for long.
+others: of two in conflict at least one sees the other, and steps back. The gate only
+makes that rare and fair. It is no lock that somebody could keep, but an entry like all
+others: each shows one of his own, and waits for those that were there before, for a while
+(TRUST-17).
 
 The package knows nothing of networks, helpers and plans, and keeps nothing of a job
 that has ended. Other systems than Linux have the types, but no Book.
@@ -34,7 +36,7 @@ import (
 	"remshell/job"
 )
 
-// Default is the directory of the files: not one of our own below it, since in a sticky
+// Default is the directory of the shelves: not one of our own below it, since in a sticky
 // directory its owner, whoever came first, may remove the files of others.
 const Default = "/var/tmp"
 
@@ -45,25 +47,114 @@ type (
 	Ticket = job.Ticket
 )
 
+// Others is what living claims hold of a node: those of our own user one by one, as we may
+// be inside of one of his jobs, and of all other users what they hold together and never a
+// list of what was read (TRUST-15).
+type Others struct {
+	Mine []Claim // oldest first
+	Rest job.Use
+	Jobs int    // claims of other users
+	One  job.ID // of them
+}
+
+// Use is what all of them hold together.
+func (o Others) Use() job.Use { return Use(o.Mine, nil).And(o.Rest) }
+
 // Use adds up what claims hold of a node, but for those that without is true of.
 func Use(claims []Claim, without func(Claim) bool) job.Use {
-	var u job.Use
+	var t tally
 	for _, c := range claims {
-		if without != nil && without(c) {
-			continue
-		}
-		u.Procs += len(c.Ranks)
-		u.Taken = u.Taken || c.Exclusive
-		for _, seat := range c.Ranks {
-			if len(seat.CPUs) > 0 {
-				u.Seated++
-			}
-			u.Busy = append(u.Busy, seat.CPUs...)
-			u.BusyGPUs = append(u.BusyGPUs, seat.GPUs...)
+		if without == nil || !without(c) {
+			t.add(c)
 		}
 	}
-	slices.Sort(u.Busy)
-	u.Busy = slices.Compact(u.Busy)
+	return t.use()
+}
+
+// A tally adds up claims: sets, which grow no further than a node has CPUs and GPUs.
+type tally struct {
+	procs, seated int
+	taken         bool
+	busy          []uint64 // a bit for each CPU
+	gpus          map[string]bool
+	holders       map[int]holder // who holds how much, by uid
+}
+
+// A holder is what one user holds of a node.
+type holder struct {
+	cpus  int
+	first Claim // the oldest of his claims, without its ranks
+}
+
+func (t *tally) add(c Claim) {
+	t.procs += len(c.Ranks)
+	t.taken = t.taken || c.Exclusive
+	cpus := 0
+	for _, seat := range c.Ranks {
+		if len(seat.CPUs) > 0 {
+			t.seated++
+		}
+		for _, cpu := range seat.CPUs {
+			cpus += t.mark(cpu)
+		}
+		for _, address := range seat.GPUs {
+			t.gpu(address)
+		}
+	}
+	h, known := t.holders[c.UID]
+	if t.holders == nil {
+		t.holders = make(map[int]holder)
+	}
+	if !known || oldest(c, h.first) < 0 {
+		h.first = c
+		h.first.Ranks = nil
+	}
+	h.cpus += cpus
+	t.holders[c.UID] = h
+}
+
+// mark notes a CPU, and returns 1 if it was not busy before.
+func (t *tally) mark(cpu int) int {
+	word, bit := cpu/64, uint64(1)<<(cpu%64)
+	if word >= len(t.busy) {
+		t.busy = append(t.busy, make([]uint64, word+1-len(t.busy))...)
+	}
+	if t.busy[word]&bit != 0 {
+		return 0
+	}
+	t.busy[word] |= bit
+	return 1
+}
+
+func (t *tally) gpu(address string) {
+	if t.gpus == nil {
+		t.gpus = make(map[string]bool)
+	}
+	if len(t.gpus) < maxGPUs {
+		t.gpus[address] = true
+	}
+}
+
+func (t *tally) use() job.Use {
+	u := job.Use{Procs: t.procs, Seated: t.seated, Taken: t.taken}
+	for word, bits := range t.busy {
+		for bit := range 64 {
+			if bits&(1<<bit) != 0 {
+				u.Busy = append(u.Busy, word*64+bit)
+			}
+		}
+	}
+	for address := range t.gpus {
+		u.BusyGPUs = append(u.BusyGPUs, address)
+	}
+	slices.Sort(u.BusyGPUs)
+	most := holder{cpus: -1}
+	for _, h := range t.holders {
+		if order := cmp.Or(cmp.Compare(h.cpus, most.cpus), oldest(most.first, h.first)); order > 0 {
+			most = h
+		}
+	}
+	u.Who, u.WhoUID, u.WhoPID, u.Since = most.first.User, most.first.UID, most.first.PID, most.first.Since
 	return u
 }
 

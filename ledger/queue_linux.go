@@ -6,48 +6,74 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // lookAgain is how long a waiter trusts that it would have been told.
 const lookAgain = 10 * time.Second
 
-// Tickets lists who waits, in the order of their numbers.
+// Tickets lists who waits, in the order of their numbers. With a *LimitError it is not all
+// there is.
 func (b *Book) Tickets() ([]Ticket, error) {
-	names, err := b.names()
-	if err != nil {
-		return nil, err
+	l := b.look(nil)
+	all, err := l.tickets()
+	tickets := make([]Ticket, 0, min(len(all), mostListed))
+	for _, w := range all[:min(len(all), mostListed)] {
+		tickets = append(tickets, w.Ticket)
 	}
-	tickets, _, _ := b.tickets(names)
-	return tickets, nil
+	return tickets, cmp.Or(err, l.fault)
 }
 
-// tickets also tells the files they were read from, and the leftovers.
-func (b *Book) tickets(names []string) (tickets []Ticket, files, dead []sheet) {
-	dead = b.sheets(names, kindTicket, func(s sheet) {
-		if t, err := decodeTicket(b.prefix, s.name, s.owner, s.text); err == nil {
+// Before counts the tickets that a request without one has ahead: those whose user we have
+// passed lately are none (TRUST-18). The first of the others is returned too.
+func (b *Book) Before() (n int, head Ticket, err error) {
+	all, err := b.look(nil).tickets()
+	if all = b.notPassed(all); len(all) > 0 {
+		head = all[0].Ticket
+	}
+	return len(all), head, err
+}
+
+func (b *Book) notPassed(all []waiter) []waiter {
+	if len(all) == 0 {
+		return nil
+	}
+	n, now := b.recall(), time.Now()
+	return slices.DeleteFunc(all, func(w waiter) bool { return n.passes(w.Ticket, now) })
+}
+
+// A waiter is a ticket and the file it was read from.
+type waiter struct {
+	sheet
+	Ticket
+}
+
+// tickets are all believable ones, in their order.
+func (l *look) tickets() (all []waiter, err error) {
+	each := make(map[int]int)
+	err = l.read(kindTicket, func(s sheet) {
+		if t, err := decodeTicket(s.entry, s.uid, s.text); err == nil && each[s.uid] < mostListedEach {
+			each[s.uid]++
 			s.text = nil
-			tickets, files = append(tickets, t), append(files, s)
+			all = append(all, waiter{s, t})
 		}
 	})
-	return tickets, files, dead
+	slices.SortFunc(all, func(a, b waiter) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.path(), b.path()))
+	})
+	return all, err
 }
 
 // A Place in the queue is kept until Leave or the death of this process.
 type Place struct {
-	Ticket  Ticket
-	Warning error // a *BlockedError if it was taken without the registry lock
+	Ticket Ticket
 
 	b    *Book
 	slip *slip
 
 	mu    sync.Mutex // guards what follows
-	ahead []sheet    // the files of the tickets before ours, in their order
+	ahead []waiter   // the tickets before ours, in their order
 }
 
 // Enqueue takes the next number. The ticket is locked before anybody can see it.
@@ -56,94 +82,84 @@ func (b *Book) Enqueue(t Ticket) (*Place, error) {
 	if err := errors.Join(checkTicket(t), checkOwner(t.UID)); err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
-	registry, err := b.registry(context.Background())
+	l := b.look(nil)
+	alive, err := l.tickets()
 	if err != nil {
 		return nil, err
 	}
-	defer registry.open()
-	names, err := b.names()
-	if err != nil {
-		return nil, err
-	}
-	alive, _, dead := b.tickets(names)
-	if registry.warning == nil {
-		b.sweep(names, dead, time.Now())
-	}
-	t.Number = b.nextNumber(names, alive)
-	s, err := b.showTicket(&t)
-	if err != nil {
-		return nil, err
-	}
-	p := &Place{Ticket: t, Warning: registry.warning, b: b, slip: s}
-	if p.ahead, err = b.before(t.Number); err != nil {
-		s.drop()
-		return nil, err
-	}
-	return p, nil
-}
-
-// nextNumber is the number to try first.
-func (b *Book) nextNumber(names []string, alive []Ticket) int64 {
-	var present []int64
-	for _, name := range names {
-		if digits, is := strings.CutPrefix(name, b.prefix+kindTicket); is {
-			if n, err := strconv.ParseInt(digits, 10, 64); err == nil && n <= maxNumber {
-				present = append(present, n)
-			}
+	l.sweep(time.Now())
+	t.Number = nextNumberOf(alive)
+	for try := 1; ; try++ {
+		s, err := b.showTicket(t)
+		if err != nil {
+			return nil, err
 		}
+		ahead, alone, err := b.before(t.Number, s.path())
+		if err == nil && (alone || try == maxTies) {
+			return &Place{Ticket: t, b: b, slip: s, ahead: ahead}, nil
+		}
+		s.drop()
+		if err != nil {
+			return nil, err
+		}
+		t.Number++
 	}
-	slices.Sort(present)
-	var first int64
-	if len(alive) > 0 {
-		first = alive[0].Number
-	}
-	return nextNumber(first, present)
 }
 
-// showTicket shows a ticket under its number, or the next one that is free.
-func (b *Book) showTicket(t *Ticket) (*slip, error) {
+// maxTies is how often in a row others may take the same number at the same moment.
+const maxTies = 100
+
+// nextNumberOf is the number behind all that wait.
+func nextNumberOf(alive []waiter) int64 {
+	var present []int64
+	for _, w := range alive {
+		present = append(present, w.Number)
+	}
+	if len(present) == 0 {
+		return nextNumber(0, nil)
+	}
+	return nextNumber(present[0], present)
+}
+
+// showTicket shows a ticket under its number.
+func (b *Book) showTicket(t Ticket) (*slip, error) {
+	name := ticketName(t.Number, random())
+	text, err := encode(ticketText{name, t})
+	if err != nil {
+		return nil, fmt.Errorf("ticket: %w", err)
+	}
 	s, err := b.blank()
 	if err != nil {
 		return nil, err
 	}
-	for locked := false; ; t.Number++ {
-		name := ticketName(b.prefix, t.Number)
-		var text []byte
-		if text, err = encode(ticketText{name, *t}); err != nil {
-			err = fmt.Errorf("ticket: %w", err)
-			break
-		}
-		if err = s.write(text); err != nil {
-			break
-		}
-		if !locked {
-			if err = s.lock(); err != nil {
-				break
-			}
-			locked = true
-		}
-		if err = s.show(name); err != unix.EEXIST {
-			break
-		}
-	}
-	if err != nil {
-		s.drop()
-		return nil, err
-	}
-	return s, nil
+	return s, s.present(name, text)
 }
 
 // before lists the tickets with lower numbers. Since every new one gets a higher number
 // than ours, they only become fewer; one that comes later with a lower number all the
-// same was pushed in, and does not hold up those who wait already.
-func (b *Book) before(number int64) ([]sheet, error) {
-	names, err := b.names()
-	if err != nil {
-		return nil, err
+// same was pushed in, and does not hold up those who wait already. Of those that took one
+// number at the same moment only the first by name keeps it, when the others have gone: one
+// that does not go has not seen us, and is before us.
+func (b *Book) before(number int64, mine string) (ahead []waiter, alone bool, err error) {
+	deadline := time.Now().Add(tieTime)
+	for pause := 500 * time.Microsecond; ; pause *= 2 {
+		all, err := b.look(nil).tickets()
+		if err != nil {
+			return nil, false, err
+		}
+		first := slices.IndexFunc(all, func(w waiter) bool { return w.Number >= number })
+		end := slices.IndexFunc(all, func(w waiter) bool { return w.Number > number })
+		if end < 0 {
+			end = len(all)
+		}
+		if end-first <= 1 || first < 0 {
+			return b.notPassed(all[:max(first, 0):max(first, 0)]), true, nil
+		}
+		if all[first].path() != mine || time.Now().After(deadline) {
+			return b.notPassed(all[:end:end]), false, nil
+		}
+		sleep(context.Background(), pause)
 	}
-	tickets, files, _ := b.tickets(names)
-	n, _ := slices.BinarySearchFunc(tickets, number, func(t Ticket, n int64) int { return cmp.Compare(t.Number, n) })
-	return files[:n], nil
 }
 
 // Ahead counts the living tickets before ours.
@@ -151,12 +167,37 @@ func (p *Place) Ahead() (int, error) {
 	return p.forget(func(sheet) bool { return true }), nil
 }
 
+// Head is the ticket at the head of the queue, as we see it; false: that is ours.
+func (p *Place) Head() (Ticket, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.ahead) == 0 {
+		return Ticket{}, false
+	}
+	return p.ahead[0].Ticket, true
+}
+
+// Pass goes ahead of a user: none of his tickets that wait now is before ours any more, nor
+// before those of our user's other requests for a while (TRUST-18).
+func (p *Place) Pass(uid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var last int64
+	p.ahead = slices.DeleteFunc(p.ahead, func(w waiter) bool {
+		if w.uid == uid {
+			last = max(last, w.Number)
+		}
+		return w.uid == uid
+	})
+	p.b.remember(func(n *notes) { n.Passed = append(n.Passed, passed{uid, last, time.Now()}) })
+}
+
 // forget drops those tickets of the ones asked for that are gone, and counts the rest.
 func (p *Place) forget(ask func(sheet) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ahead = slices.DeleteFunc(p.ahead, func(s sheet) bool {
-		return ask(s) && !p.b.lives(s)
+	p.ahead = slices.DeleteFunc(p.ahead, func(w waiter) bool {
+		return ask(w.sheet) && !p.b.lives(w.sheet)
 	})
 	return len(p.ahead)
 }
@@ -176,7 +217,7 @@ func (p *Place) Turn(ctx context.Context, moved func(ahead int)) error {
 	w := newWatcher(p.b)
 	defer w.close()
 	for _, s := range p.waitingFor() {
-		w.file(s.name)
+		w.file(s.sheet)
 	}
 	told := -1
 	ask := func(sheet) bool { return true }
@@ -198,7 +239,7 @@ func (p *Place) Turn(ctx context.Context, moved func(ahead int)) error {
 }
 
 // waitingFor is a copy, for who looks at it without the lock.
-func (p *Place) waitingFor() []sheet {
+func (p *Place) waitingFor() []waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.ahead)
@@ -212,12 +253,12 @@ func (p *Place) suspects(ctx context.Context, ended news) func(sheet) bool {
 	}
 	ahead := p.waitingFor()
 	for _, s := range ahead {
-		if ended.files[s.name] {
-			p.b.settle(ctx, s)
+		if ended.files[s.path()] {
+			p.b.settle(ctx, s.sheet)
 		}
 	}
 	if n := len(ahead); n > 0 && len(ended.files) == 0 {
-		return func(s sheet) bool { return s.name == ahead[n-1].name }
+		return func(s sheet) bool { return s.path() == ahead[n-1].path() }
 	}
-	return func(s sheet) bool { return ended.files[s.name] }
+	return func(s sheet) bool { return ended.files[s.path()] }
 }

@@ -90,7 +90,7 @@ func TestKilledWaiters(t *testing.T) {
 		t.Errorf("tickets %v, %v", tickets, err)
 	}
 	p, err := b.Enqueue(ticketOf("new"))
-	if err != nil || p.Ticket.Number != 7 {
+	if err != nil || p.Ticket.Number != 6 {
 		t.Fatal(p, err)
 	}
 	if n, err := p.Ahead(); n != 2 || err != nil {
@@ -114,7 +114,7 @@ func TestCrush(t *testing.T) {
 		coming = append(coming, a)
 	}
 	for _, a := range coming {
-		a.tell("enqueue", "j")
+		a.tell("join", "j")
 	}
 	for _, a := range coming[:4] {
 		sleep(t.Context(), time.Duration(rand.IntN(300))*time.Microsecond)
@@ -197,7 +197,7 @@ func TestFarNumbers(t *testing.T) {
 	b := open(t, shared(t))
 	far := ticketOf("far")
 	far.Number = maxNumber
-	s, err := b.showTicket(&far)
+	s, err := b.showTicket(far)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestPushedIn(t *testing.T) {
 	a.Leave()
 	late := ticketOf("late")
 	late.Number = 1
-	s, err := b.showTicket(&late)
+	s, err := b.showTicket(late)
 	if err != nil {
 		t.Fatal(err)
 	}

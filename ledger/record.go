@@ -13,11 +13,21 @@ import (
 	"remshell/job"
 )
 
+// What one user may put before all others (TRUST-14), and how many users there may be; and
+// how many names of the directory of all are read before users are asked for by name.
+const (
+	maxFiles  = 10_000
+	maxBytes  = 16 << 20
+	maxUsers  = 4096
+	maxListed = 10_000
+)
+
 // Bounds of what is believed. A claim of 100,000 ranks is some 3 MiB.
 const (
 	maxText    = 4 << 20   // bytes of a file
+	maxGPUs    = 256       // of a claim, and of a node
 	maxCount   = 1<<31 - 1 // ranks and nodes of a job
-	maxCPU     = 1 << 20   // number of a CPU
+	maxCPU     = 1 << 16   // number of a CPU
 	maxNumber  = 1 << 62   // number of a ticket
 	maxAddress = 16        // bytes of an address on the PCI bus
 	maxLine    = 4096      // bytes of a command or summary
@@ -29,11 +39,12 @@ const (
 const (
 	kindClaim  = "claim-"
 	kindTicket = "ticket-"
-	kindNew    = "new-" // not shown yet
+	kindGate   = "gate-" // who decides upon a request
+	kindNew    = "new-"  // not shown yet
 	anyBook    = "remshell-"
 )
 
-// prefix is how all names of one node begin. The identity is hashed so that hosts which
+// prefix is how the names of all shelves of one node begin. The identity is hashed so that hosts which
 // share a file system do not mix, and nobody reads it from there.
 func prefix(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
@@ -41,9 +52,12 @@ func prefix(identity string) string {
 }
 
 // ticketName has the digits of the largest number, so that names sort as numbers do.
-func ticketName(prefix string, number int64) string {
-	return fmt.Sprintf("%s%s%020d", prefix, kindTicket, number)
+func ticketName(number int64, random string) string {
+	return fmt.Sprintf("%s%020d-%s", kindTicket, number, random)
 }
+
+// longest is how long the claim of so many ranks may be (TRUST-15).
+func longest(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
 // A file says first which name it goes by: under any other, which a hard link can give it,
 // it is not believed. So no file counts twice, and no ticket under a better number.
@@ -89,7 +103,7 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 }
 
 // decodeTicket is decodeClaim for tickets; the name tells the number once more.
-func decodeTicket(prefix, name string, owner int, text []byte) (Ticket, error) {
+func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	var t ticketText
 	if err := json.Unmarshal(text, &t); err != nil {
 		return Ticket{}, err
@@ -100,10 +114,10 @@ func decodeTicket(prefix, name string, owner int, text []byte) (Ticket, error) {
 	if err := checkTicket(t.Ticket); err != nil {
 		return Ticket{}, err
 	}
-	if t.Number < 1 || t.Number > maxNumber || name != ticketName(prefix, t.Number) {
+	if t.Number < 1 || t.Number > maxNumber || !strings.HasPrefix(name, ticketName(t.Number, "")) {
 		return Ticket{}, fmt.Errorf("number %d", t.Number)
 	}
-	for _, p := range []*string{&t.User, &t.From, &t.Summary} {
+	for _, p := range []*string{&t.User, &t.From, &t.Summary, &t.Nodes} {
 		*p = printable(*p)
 	}
 	return t.Ticket, nil
@@ -111,7 +125,7 @@ func decodeTicket(prefix, name string, owner int, text []byte) (Ticket, error) {
 
 // checkClaim refuses claims no plan can have made.
 func checkClaim(c Claim) error {
-	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkTime(c.Since)); err != nil {
+	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkTime(c.Since)); err != nil {
 		return err
 	}
 	if c.Inside != "" {
@@ -139,7 +153,34 @@ func checkClaim(c Claim) error {
 
 // checkTicket judges what the ticket says, not of its number.
 func checkTicket(t Ticket) error {
-	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkTime(t.Since))
+	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkTime(t.Since))
+}
+
+// checkSense refuses a claim of another user that says more than can be true of a node with
+// so many CPUs, or says it twice (TRUST-15).
+func checkSense(c Claim, size, cpus, ranks int) error {
+	if n := len(c.Ranks); n > ranks || int64(size) > longest(n) {
+		return fmt.Errorf("%d ranks in %d bytes", n, size)
+	}
+	seen, gpus := make(map[int]bool, len(c.Ranks)), make(map[string]bool)
+	for _, seat := range c.Ranks {
+		if seen[seat.Rank] || len(seat.CPUs) > cpus {
+			return fmt.Errorf("rank %d: twice, or with %d CPUs", seat.Rank, len(seat.CPUs))
+		}
+		seen[seat.Rank] = true
+		for i, cpu := range seat.CPUs {
+			if cpu >= cpus || i > 0 && cpu <= seat.CPUs[i-1] {
+				return fmt.Errorf("rank %d: CPU %d", seat.Rank, cpu)
+			}
+		}
+		for _, address := range seat.GPUs {
+			if gpus[address] || len(gpus) == maxGPUs {
+				return fmt.Errorf("rank %d: GPU %s", seat.Rank, address)
+			}
+			gpus[address] = true
+		}
+	}
+	return nil
 }
 
 // checkID keeps anything that means something in a path out of names.

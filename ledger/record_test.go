@@ -81,17 +81,17 @@ func TestClaimRefused(t *testing.T) {
 
 func TestTicketText(t *testing.T) {
 	want := Ticket{Number: 17, Job: "j", UID: 1, User: "u", From: "f", Size: 3, Since: when, Summary: "s"}
-	name := ticketName("p-", 17)
+	name := ticketName(17, "x")
 	text, err := encode(ticketText{name, want})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := decodeTicket("p-", name, 1, text); err != nil || got != want {
+	if got, err := decodeTicket(name, 1, text); err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	want.Number = 16 // under the name of 17
 	text, _ = encode(ticketText{name, want})
-	if got, err := decodeTicket("p-", name, 1, text); err == nil {
+	if got, err := decodeTicket(name, 1, text); err == nil {
 		t.Errorf("believed %+v", got)
 	}
 }
@@ -102,7 +102,7 @@ func TestUse(t *testing.T) {
 	b.Job, b.Ranks = "b", []Seat{{Rank: 0}, {Rank: 1, CPUs: []int{4, 2}}}
 	c.Job = "c"
 	got := Use([]Claim{a, b, c}, func(c Claim) bool { return c.Job == "c" })
-	if want := (job.Use{Procs: 4, Seated: 3, Busy: []int{0, 1, 2, 4, 5}}); !reflect.DeepEqual(got, want) {
+	if want := (job.Use{Procs: 4, Seated: 3, Busy: []int{0, 1, 2, 4, 5}, Who: "ann", WhoUID: 1000, Since: when}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if !Use([]Claim{a, c}, nil).Taken {
@@ -140,8 +140,8 @@ func TestErrors(t *testing.T) {
 		Hint() string
 	}{
 		&UnusableError{"/d", os.ErrNotExist},
-		&BlockedError{File: "/d/gate", PID: 4, UID: 5, Err: errHeld},
-		&BlockedError{File: "/d/gate", UID: -1, Err: os.ErrPermission},
+		&BlockedError{"/d", errHeld},
+		&BlockedError{"", &UnusableError{"/d", os.ErrPermission}},
 	} {
 		if !strings.Contains(e.Error(), "/d") || e.Hint() == "" || strings.Contains(e.Error(), "-1") {
 			t.Error(e, e.Hint())
@@ -152,7 +152,7 @@ func TestErrors(t *testing.T) {
 // Whatever lies in the directory: it is refused, or sane, and comes back as it was.
 func FuzzDecode(f *testing.F) {
 	c, _ := encode(claimText{"name", sample()})
-	k, _ := encode(ticketText{ticketName("p-", 1), Ticket{Number: 1, Job: "j", UID: 1000, Since: when}})
+	k, _ := encode(ticketText{ticketName(1, "x"), Ticket{Number: 1, Job: "j", UID: 1000, Since: when}})
 	for _, text := range []string{string(c), string(k), "", "{}", "null", `{"file":"name","uid":1000,"job":"j"}`, `{"ranks":[{"cpus":[1e9]}]}`} {
 		f.Add([]byte(text))
 	}
@@ -171,7 +171,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%+v", u)
 			}
 		}
-		if k, err := decodeTicket("p-", ticketName("p-", 1), 1000, text); err == nil {
+		if k, err := decodeTicket(ticketName(1, "x"), 1000, text); err == nil {
 			if k.Number != 1 || k.UID != 1000 || checkID(k.Job) != nil {
 				t.Fatalf("%+v", k)
 			}

@@ -4,17 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-)
-
-// What one user may put before all others: what is beyond is not looked at.
-const (
-	maxFiles = 10_000
-	maxBytes = 16 << 20
 )
 
 // Leftovers that nobody lists any more: of a crash before a file was shown, and of
@@ -30,56 +25,186 @@ type inode struct{ dev, ino uint64 }
 
 func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino)} }
 
-// A sheet is a file of the directory as it was found.
+// A sheet is an entry as it was found on a shelf.
 type sheet struct {
-	name  string
+	shelf
+	entry string // its name on the shelf
 	file  inode
 	born  int64 // ns of Unix time, 0: unknown; numbers of inodes come again
-	owner int
+	since int64 // ns of Unix time of the last change of the inode: when it was shown
 	text  []byte
 }
+
+// path is where it is in the directory.
+func (s sheet) path() string { return s.name + "/" + s.entry }
 
 // same reports whether two sheets are of one file.
 func (s sheet) same(t sheet) bool { return s.file == t.file && s.born == t.born }
 
 var (
 	errDead    = errors.New("nobody holds its lock")
-	errForeign = errors.New("not a file of a ledger")
+	errForeign = errors.New("not an entry of a ledger")
 )
 
-// read opens a file, looks whether it may be believed, and reads it. It follows no link,
-// waits for no other end of a pipe, and makes no file. With errDead the sheet tells whose
-// leftover it is.
-func (b *Book) read(name string, let *limits) (sheet, error) {
-	fd, st, err := b.open(name)
+// A look is one reading of what all users have put there, within the bounds of TRUST-13
+// to TRUST-15.
+type look struct {
+	b        *Book
+	deadline time.Time
+	let      *limits
+	known    map[string]bool // paths that need not be read again; nil: none
+	notes    bool            // known is to have what is read, too
+	lowest   string          // the first of the paths that were read, by name
+	shelves  func(shelf)     // is told of each shelf before it is read; nil: nobody is
+	dead     []sheet         // leftovers
+	own      []string        // all names on our shelf
+	fault    error           // why not all was read; nil: all was
+}
+
+func (b *Book) look(known map[string]bool) *look {
+	limit := b.ReadTime
+	if b.slow.Load() {
+		limit /= 10
+	}
+	return &look{b: b, deadline: time.Now().Add(limit), let: b.limits(), known: known}
+}
+
+// read hands all believable entries of a kind to use. What cannot be believed is passed
+// over without a word: anybody may put anything there. The error says that the
+// directory cannot be used.
+func (l *look) read(kind string, use func(sheet)) error {
+	shelves, err := l.b.shelves(l.deadline)
+	var unusable *UnusableError
+	if errors.As(err, &unusable) {
+		return err
+	}
+	l.fail(err)
+	if len(shelves) > maxUsers { // of whom most may be no users
+		l.let.ask()
+	}
+	users := make(map[int]bool)
+	for _, s := range shelves {
+		users[l.let.whose(s.uid)] = true
+		switch {
+		case len(users) > maxUsers:
+			l.fail(&LimitError{l.b.path, "", fmt.Sprintf("directories of more than %s users", thousands(maxUsers))})
+			return nil
+		case time.Now().After(l.deadline):
+			l.b.slow.Store(true)
+			l.fail(&LimitError{l.b.path, "", fmt.Sprintf("more than can be read in %v", l.b.ReadTime)})
+			return nil
+		}
+		if l.shelves != nil {
+			l.shelves(s)
+		}
+		l.shelf(s, kind, use)
+	}
+	return nil
+}
+
+// fail notes the first reason why not all was read.
+func (l *look) fail(err error) {
+	if l.fault == nil {
+		l.fault = err
+	}
+}
+
+// shelf reads what one user has. All that lies there counts against him, before it is
+// opened: who has too much has nothing that counts.
+func (l *look) shelf(s shelf, kind string, use func(sheet)) {
+	fd, err := l.b.openShelf(s)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	names, whole, err := namesOf(fd, maxFiles, l.deadline)
+	if err != nil {
+		return
+	}
+	if s.uid == os.Geteuid() {
+		l.own = append(l.own, names...)
+	}
+	if !l.let.pass(s.uid, load{names: int64(len(names)) + 1}) || !whole {
+		l.fail(&LimitError{l.b.path, l.b.userName(s.uid), fmt.Sprintf("more than %s files", thousands(maxFiles))})
+		return
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, kind) || l.known[s.name+"/"+name] {
+			continue
+		}
+		found, err := l.b.readSheet(fd, s, name, l.let)
+		switch err {
+		case nil:
+			l.note(found.path())
+			use(found)
+		case errDead:
+			l.dead = append(l.dead, found)
+		case errTooMuch:
+			l.fail(&LimitError{l.b.path, l.b.userName(s.uid), fmt.Sprintf("more than %d MiB", maxBytes>>20)})
+			return
+		}
+		if time.Now().After(l.deadline) {
+			return // the next shelf tells
+		}
+	}
+}
+
+func (l *look) note(path string) {
+	if l.lowest == "" || path < l.lowest {
+		l.lowest = path
+	}
+	if l.notes {
+		l.known[path] = true
+	}
+}
+
+var errTooMuch = errors.New("more than a user may have")
+
+// readSheet opens a file of a shelf, looks whether it may be believed, and reads it. It
+// follows no link, waits for no other end of a pipe, and makes no file. With errDead the
+// sheet tells whose leftover it is.
+func (b *Book) readSheet(dir int, of shelf, name string, let *limits) (sheet, error) {
+	fd, st, err := b.openFile(dir, name)
 	if err != nil {
 		return sheet{}, err
 	}
 	defer unix.Close(fd)
-	s := sheet{name: name, file: inodeOf(&st), born: born(fd), owner: int(st.Uid)}
+	s := sheet{shelf: of, entry: name, file: inodeOf(&st), since: st.Ctim.Nano()}
+	if let != nil && !let.pass(of.uid, load{bytes: st.Size}) {
+		return s, errTooMuch
+	}
 	if live, err := isLocked(fd); err != nil || !live {
 		return s, cmp.Or(err, errDead)
 	}
+	s.born = born(fd)
 	// Mode 0644 exactly: all see the same, and nobody but the owner can hold its lock.
-	if st.Mode&0o7777 != 0o644 || st.Size > maxText {
+	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > b.longest(of.uid) {
 		return s, errForeign
 	}
-	return s, s.load(fd, int(st.Size), let)
+	return s, s.load(fd, int(st.Size))
 }
 
-// load reads the text. A hard link, which others may make, does not count against the
-// owner: it does not begin with its name.
-func (s *sheet) load(fd, size int, let *limits) error {
-	text := make([]byte, min(size, 4096))
-	if n, err := unix.Pread(fd, text, 0); err != nil || n < len(text) || !bytes.HasPrefix(text, opening(s.name)) {
+// longest is how long an entry may be: what we write ourselves is less.
+func (b *Book) longest(uid int) int64 {
+	if uid == os.Geteuid() {
+		return maxText
+	}
+	return min(maxText, longest(b.mostRanks()))
+}
+
+// mostRanks is how many ranks a claim of another user may tell of: as many as
+// TRUST-12 lets start here.
+func (b *Book) mostRanks() int { return 16*b.cpus() + 4096 }
+
+// load reads the text, if it begins as an entry of that name does.
+func (s *sheet) load(fd, size int) error {
+	text := make([]byte, size)
+	first := text[:min(size, 4096)]
+	if n, err := unix.Pread(fd, first, 0); err != nil || n < len(first) || !bytes.HasPrefix(first, opening(s.entry)) {
 		return errForeign
 	}
-	if !let.pass(s.owner, int64(size)) {
-		return errForeign
-	}
-	if rest := size - len(text); rest > 0 {
-		text = append(text, make([]byte, rest)...)
-		if n, err := unix.Pread(fd, text[size-rest:], int64(size-rest)); err != nil || n < rest {
+	if rest := text[len(first):]; len(rest) > 0 {
+		if n, err := unix.Pread(fd, rest, int64(len(first))); err != nil || n < len(rest) {
 			return errForeign
 		}
 	}
@@ -87,20 +212,9 @@ func (s *sheet) load(fd, size int, let *limits) error {
 	return nil
 }
 
-// limits counts what each user has brought.
-type limits struct{ files, bytes map[int]int64 }
-
-func newLimits() *limits { return &limits{make(map[int]int64), make(map[int]int64)} }
-
-func (l *limits) pass(owner int, size int64) bool {
-	l.files[owner]++
-	l.bytes[owner] += size
-	return l.files[owner] <= maxFiles && l.bytes[owner] <= maxBytes
-}
-
-// open opens a plain file of the directory for reading.
-func (b *Book) open(name string) (fd int, st unix.Stat_t, err error) {
-	fd, err = openat(b.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+// openFile opens a plain file of a directory for reading.
+func (b *Book) openFile(dir int, name string) (fd int, st unix.Stat_t, err error) {
+	fd, err = b.open(dir, name, unix.O_RDONLY)
 	if err != nil {
 		return -1, st, err
 	}
@@ -121,15 +235,27 @@ func isLocked(fd int) (bool, error) {
 	return l.Type != unix.F_UNLCK, err
 }
 
-// lives reports whether the file still has its name, and its holder.
+// lives reports whether the entry is still there, with its holder.
 func (b *Book) lives(s sheet) bool {
-	fd, st, err := b.open(s.name)
+	_, lives := b.find(s)
+	return lives
+}
+
+// find looks at an entry again; false: it is gone, or its holder is.
+func (b *Book) find(s sheet) (now sheet, lives bool) {
+	dir, err := b.openShelf(s.shelf)
 	if err != nil {
-		return false
+		return s, false
+	}
+	defer unix.Close(dir)
+	fd, st, err := b.openFile(dir, s.entry)
+	if err != nil {
+		return s, false
 	}
 	defer unix.Close(fd)
 	live, err := isLocked(fd)
-	return live && err == nil && s.same(sheet{file: inodeOf(&st), born: born(fd)})
+	now = sheet{shelf: s.shelf, entry: s.entry, file: inodeOf(&st), born: born(fd), since: st.Ctim.Nano()}
+	return now, live && err == nil && s.same(now)
 }
 
 // born is when a file was made, where the file system knows.
@@ -142,71 +268,60 @@ func born(fd int) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// sheets reads all believable files of a kind, by name, hands them to use, and returns
-// leftovers. What cannot be believed is passed over without a word: anybody may put
-// anything there.
-func (b *Book) sheets(names []string, kind string, use func(sheet)) (dead []sheet) {
-	let := newLimits()
-	for _, name := range names {
-		if !strings.HasPrefix(name, b.prefix+kind) {
-			continue
-		}
-		s, err := b.read(name, let)
-		switch err {
-		case nil:
-			use(s)
-		case errDead:
-			dead = append(dead, s)
+// sweep removes our leftovers, or as root anybody's. No name comes twice, so that what was
+// a leftover once is one for ever. A removal that fails is nothing.
+func (l *look) sweep(now time.Time) {
+	for _, s := range l.dead {
+		if mine(s.uid) {
+			l.b.discard(s)
 		}
 	}
-	return dead
-}
-
-// sweep removes leftovers that are ours, or as root anybody's, and our files that nobody
-// lists any more. Only who has the registry lock may call it: otherwise a ticket could
-// come by the name of a leftover meanwhile. A removal that fails is nothing.
-func (b *Book) sweep(names []string, dead []sheet, now time.Time) {
-	for _, s := range dead {
-		if mine(s.owner) {
-			b.remove(s.name, s.file)
-		}
-	}
-	for _, name := range names {
-		kind, here := strings.CutPrefix(name, b.prefix)
-		switch {
-		case !here:
-			b.sweepOld(name, now.Add(-foreignAge))
-		case strings.HasPrefix(kind, kindNew):
-			b.sweepOld(name, now.Add(-newAge))
+	for _, name := range l.own {
+		if strings.HasPrefix(name, kindNew) {
+			l.sweepNew(name, now.Add(-newAge))
 		}
 	}
 }
 
-// sweepOld removes a file of ours that nobody has locked, or touched since.
-func (b *Book) sweepOld(name string, since time.Time) {
-	var st unix.Stat_t
-	err := unix.Fstatat(b.dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil || !mine(int(st.Uid)) || time.Unix(st.Mtim.Unix()).After(since) {
+// sweepNew removes a file of ours that was never shown.
+func (l *look) sweepNew(name string, before time.Time) {
+	dir, s, err := l.b.ours()
+	if err != nil {
 		return
 	}
-	if s, err := b.read(name, newLimits()); err == errDead {
-		b.remove(name, s.file)
+	defer unix.Close(dir)
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || time.Unix(st.Mtim.Unix()).After(before) {
+		return
+	}
+	if left, err := l.b.readSheet(dir, s, name, nil); err == errDead {
+		l.b.discard(left)
 	}
 }
 
 // mine tells whose leftovers we may remove.
 func mine(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
 
+// discard removes an entry if it still is that file.
+func (b *Book) discard(s sheet) error {
+	dir, err := b.openShelf(s.shelf)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return remove(dir, s.entry, s.file)
+}
+
 // remove removes a name if it still is that file.
-func (b *Book) remove(name string, file inode) error {
-	if !b.is(name, file) {
+func remove(dir int, name string, file inode) error {
+	if !is(dir, name, file) {
 		return nil
 	}
-	return unix.Unlinkat(b.dir, name, 0)
+	return unix.Unlinkat(dir, name, 0)
 }
 
 // is reports whether a name is that file.
-func (b *Book) is(name string, file inode) bool {
+func is(dir int, name string, file inode) bool {
 	var st unix.Stat_t
-	return unix.Fstatat(b.dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && inodeOf(&st) == file
+	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && inodeOf(&st) == file
 }

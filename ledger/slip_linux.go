@@ -12,16 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A slip is a file of our own: written and locked before it has a name that others look
-// at, and held until drop or death.
+// A slip is a file on our own shelf: written and locked before it has a name that others
+// look at, and held until drop or death.
 //
 //	O_TMPFILE, or new-RANDOM   mode 0600: nobody else can open it, let alone lock it
 //	write, lock, mode 0644
 //	show: link to its name     fails if there is such a name
 type slip struct {
-	b    *Book
-	file inode
-	size int // of the text
+	b     *Book
+	dir   int // descriptor of the shelf
+	shelf shelf
+	file  inode
+	size  int // of the text
 
 	mu    sync.Mutex // guards what follows
 	fd    int        // -1: dropped
@@ -31,12 +33,17 @@ type slip struct {
 
 // blank makes a file of ours that nobody sees.
 func (b *Book) blank() (*slip, error) {
-	s := &slip{b: b, fd: -1}
+	dir, own, err := b.ours()
+	if err != nil {
+		return nil, err
+	}
+	s := &slip{b: b, dir: dir, shelf: own, fd: -1}
 	if err := s.create(); err != nil {
+		unix.Close(dir)
 		return nil, &UnusableError{b.path, err}
 	}
 	var st unix.Stat_t
-	err := unix.Fstat(s.fd, &st)
+	err = unix.Fstat(s.fd, &st)
 	if err == nil && int(st.Uid) != os.Geteuid() {
 		err = fmt.Errorf("the file system takes uid %d for uid %d", os.Geteuid(), st.Uid)
 	}
@@ -50,15 +57,15 @@ func (b *Book) blank() (*slip, error) {
 
 func (s *slip) create() (err error) {
 	if !s.b.without.tmpfile {
-		s.fd, err = openat(s.b.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		s.fd, err = openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 		switch err {
 		case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL: // not this file system
 		default:
 			return err
 		}
 	}
-	name := s.b.prefix + kindNew + random()
-	s.fd, err = openat(s.b.dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	name := kindNew + random()
+	s.fd, err = openat(s.dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		s.name = name
 	}
@@ -119,17 +126,17 @@ func (s *slip) show(name string) error {
 // links it is renamed.
 func (s *slip) link(name string) error {
 	if s.name == "" {
-		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.b.dir, name, unix.AT_SYMLINK_FOLLOW)
+		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.dir, name, unix.AT_SYMLINK_FOLLOW)
 	}
 	err := error(unix.EOPNOTSUPP)
 	if !s.b.without.links {
-		err = unix.Linkat(s.b.dir, s.name, s.b.dir, name, 0)
+		err = unix.Linkat(s.dir, s.name, s.dir, name, 0)
 	}
 	switch err {
 	case nil:
-		return unix.Unlinkat(s.b.dir, s.name, 0)
+		return unix.Unlinkat(s.dir, s.name, 0)
 	case unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS, unix.EMLINK:
-		return unix.Renameat2(s.b.dir, s.name, s.b.dir, name, unix.RENAME_NOREPLACE)
+		return unix.Renameat2(s.dir, s.name, s.dir, name, unix.RENAME_NOREPLACE)
 	}
 	return err
 }
@@ -159,12 +166,40 @@ func (s *slip) drop() error {
 	}
 	var err error
 	if s.name != "" {
-		err = s.b.remove(s.name, s.file)
+		err = remove(s.dir, s.name, s.file)
 	}
-	err = errors.Join(err, unix.Close(s.fd))
+	err = errors.Join(err, unix.Close(s.fd), unix.Close(s.dir))
 	s.fd = -1
 	return err
 }
+
+// present writes, locks and shows the file, and drops it if that fails.
+func (s *slip) present(name string, text []byte) error {
+	err := s.write(text)
+	if err == nil {
+		err = s.lock()
+	}
+	if err == nil {
+		err = s.show(name)
+	}
+	if err != nil {
+		s.drop()
+	}
+	return err
+}
+
+// shown is when the file was shown, by the kernel's clock.
+func (s *slip) shown() (int64, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(s.fd, &st)
+	return st.Ctim.Nano(), err
+}
+
+// renew shows the file anew, as if it had come only now.
+func (s *slip) renew() error { return unix.Fchmod(s.fd, 0o644) }
+
+// path is where the file is in the directory.
+func (s *slip) path() string { return s.shelf.name + "/" + s.name }
 
 // random is part of a name that nobody can have taken on purpose.
 func random() string {

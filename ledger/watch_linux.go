@@ -17,6 +17,9 @@ import (
 // for a user by default.
 const nap = 250 * time.Millisecond
 
+// breath is the least time between two looks.
+const breath = 2 * time.Millisecond
+
 // fileEvents come when a file's holder ends: its only descriptor that may write is closed,
 // or its last name and descriptor go. dirEvents come when names do.
 const (
@@ -59,18 +62,35 @@ func (w *watcher) close() {
 	}
 }
 
-// file watches one file. It watches the file itself and not its directory, which may
+// file watches one entry. It watches the file itself and not its directory, which may
 // know it by another name or by none if it began as one without.
-func (w *watcher) file(name string) { w.add("/"+name, name, fileEvents) }
+func (w *watcher) file(s sheet) {
+	if dir, err := w.b.openShelf(s.shelf); err == nil {
+		w.add(dir, "/"+s.entry, s.path(), fileEvents)
+		unix.Close(dir)
+	}
+}
 
-// dir watches the directory.
-func (w *watcher) dir() { w.add("/.", "", dirEvents) }
+// dir watches the directory for new shelves.
+func (w *watcher) dir() { w.add(w.b.dir, "/.", "", dirEvents) }
 
-func (w *watcher) add(path, name string, events uint32) {
+// shelf watches a shelf for new entries; false: it was watched before, or cannot be.
+func (w *watcher) shelf(s shelf) bool {
+	dir, err := w.b.openShelf(s)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(dir)
+	n := len(w.names)
+	w.add(dir, "/.", s.name+"/", dirEvents)
+	return len(w.names) > n
+}
+
+func (w *watcher) add(dir int, path, name string, events uint32) {
 	if w.queue == nil {
 		return
 	}
-	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d%s", w.b.dir, path), events)
+	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d%s", dir, path), events)
 	switch err {
 	case nil:
 		w.names[int32(wd)] = name
@@ -125,10 +145,12 @@ func (w *watcher) parse(buf []byte) news {
 		case mask&unix.IN_IGNORED != 0:
 			delete(w.names, wd)
 		case !known:
+		case strings.HasSuffix(file, "/"):
+			n.names = n.names || strings.HasPrefix(name, kindClaim)
 		case file != "":
 			n.files[file] = true
-		case strings.HasPrefix(name, w.b.prefix+kindClaim):
-			n.names = true
+		default:
+			n.names = n.names || strings.HasPrefix(name, w.b.prefix)
 		}
 	}
 	return n
@@ -171,22 +193,23 @@ func (b *Book) Watch(ctx context.Context, changed func()) error {
 // watchAll lists the living claims after all of them are watched.
 func (b *Book) watchAll(w *watcher, watched map[string]sheet) (map[string]sheet, error) {
 	for {
-		names, err := b.names()
-		if err != nil {
-			return nil, err
-		}
 		found, fresh := make(map[string]sheet), false
-		b.sheets(names, kindClaim, func(s sheet) {
-			if _, err := decodeClaim(s.name, s.owner, s.text); err != nil {
+		l := b.look(nil)
+		l.shelves = func(s shelf) { fresh = w.shelf(s) || fresh }
+		err := l.read(kindClaim, func(s sheet) {
+			if _, err := decodeClaim(s.entry, s.uid, s.text); err != nil {
 				return
 			}
 			s.text = nil
-			found[s.name] = s
-			if !s.same(watched[s.name]) {
-				w.file(s.name)
+			found[s.path()] = s
+			if !s.same(watched[s.path()]) {
+				w.file(s)
 				fresh = true
 			}
 		})
+		if err != nil {
+			return nil, err
+		}
 		if !fresh {
 			return found, nil
 		}
@@ -205,6 +228,10 @@ func (w *watcher) next(ctx context.Context, known map[string]sheet) error {
 			if s, ok := known[name]; ok {
 				w.b.settle(ctx, s)
 			}
+		}
+		// Who fills the directory does not keep us busy.
+		if err := sleep(ctx, breath); err != nil {
+			return err
 		}
 		if n.unknown || n.names || len(n.files) > 0 || n.files == nil {
 			return nil

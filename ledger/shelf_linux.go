@@ -1,0 +1,201 @@
+package ledger
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A shelf is the directory of one user's entries: remshell-HASH-UID, or with a dot and
+// anything behind it where somebody else sits on that name. It counts if it belongs to
+// that user, has mode 0755 and is no link (TRUST-14).
+type shelf struct {
+	name string
+	uid  int
+}
+
+// shelves finds the shelves of all users. The directory is everybody's, and may be full of
+// anything: so it is read for a while only, and then those are asked for by name who can
+// have a living entry: who runs a process, or is in the database of users.
+func (b *Book) shelves(deadline time.Time) ([]shelf, error) {
+	names, whole, err := b.list(b.dir, ".", maxListed, deadline)
+	if err != nil {
+		return nil, &UnusableError{b.path, err}
+	}
+	var found []shelf
+	for _, name := range names {
+		if s, is := b.shelfOf(name); is {
+			found = append(found, s)
+		}
+	}
+	if !whole {
+		found = append(found, b.guess()...)
+		err = b.overfull(names)
+	}
+	me := os.Geteuid()
+	slices.SortFunc(found, func(a, c shelf) int { // ours first: it is what we may not lose
+		return cmp.Or(cmp.Compare(min(1, abs(a.uid-me)), min(1, abs(c.uid-me))), cmp.Compare(a.uid, c.uid), cmp.Compare(a.name, c.name))
+	})
+	return slices.Compact(found), err
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// shelfOf reads the name of a shelf of this node.
+func (b *Book) shelfOf(name string) (shelf, bool) {
+	rest, is := strings.CutPrefix(name, b.prefix)
+	digits, _, _ := strings.Cut(rest, ".")
+	uid, err := strconv.ParseUint(digits, 10, 32)
+	return shelf{name, int(uid)}, is && err == nil && digits == strconv.FormatUint(uid, 10)
+}
+
+// guess are the shelves that there may be.
+func (b *Book) guess() (guessed []shelf) {
+	uids := b.running()
+	uids = append(uids, os.Geteuid())
+	for uid := range b.database().names {
+		uids = append(uids, uid)
+	}
+	slices.Sort(uids)
+	for _, uid := range slices.Compact(uids) {
+		guessed = append(guessed, shelf{fmt.Sprint(b.prefix, uid), uid})
+	}
+	return guessed
+}
+
+// running are the users of the processes that we see.
+func (b *Book) running() (uids []int) {
+	fd, err := openat(unix.AT_FDCWD, b.proc, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	names, _, _ := b.list(fd, ".", 1<<20, time.Now().Add(b.ReadTime))
+	seen := make(map[int]bool)
+	for _, name := range names {
+		var st unix.Stat_t
+		if _, err := strconv.Atoi(name); err == nil && unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && !seen[int(st.Uid)] {
+			seen[int(st.Uid)] = true
+			uids = append(uids, int(st.Uid))
+		}
+	}
+	return uids
+}
+
+// overfull is what is wrong where the directory cannot be read to its end and processes of
+// others are hidden from us: then somebody may be overlooked. Else nothing is.
+func (b *Book) overfull(names []string) error {
+	var st unix.Stat_t
+	if os.Geteuid() == 0 || unix.Stat(b.proc+"/1", &st) == nil {
+		return nil
+	}
+	count := make(map[int]int)
+	for _, name := range names[max(0, len(names)-100):] {
+		if unix.Fstatat(b.dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			count[int(st.Uid)]++
+		}
+	}
+	most := -1
+	for uid := range count {
+		if most < 0 || count[uid] > count[most] {
+			most = uid
+		}
+	}
+	return &LimitError{b.path, b.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
+}
+
+// list reads the names in a directory below another, at most so many and not for longer
+// than until the deadline, and says whether these are all.
+func (b *Book) list(dir int, name string, most int, deadline time.Time) (names []string, whole bool, err error) {
+	fd, err := b.open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, false, err
+	}
+	defer unix.Close(fd)
+	return namesOf(fd, most, deadline)
+}
+
+func namesOf(fd, most int, deadline time.Time) (names []string, whole bool, err error) {
+	buf := make([]byte, 8<<10)
+	for len(names) <= most && time.Now().Before(deadline) {
+		n, err := unix.ReadDirent(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return names, err == nil, err
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+	return names, false, nil
+}
+
+// openShelf opens a shelf, if it may be believed to be its user's.
+func (b *Book) openShelf(s shelf) (int, error) {
+	fd, err := b.open(b.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (int(st.Uid) != s.uid || st.Mode&0o7777 != 0o755) {
+		err = errForeign
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// ours opens our own shelf, and makes it if need be.
+func (b *Book) ours() (int, shelf, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	uid := os.Geteuid()
+	s := shelf{cmp.Or(b.own, fmt.Sprint(b.prefix, uid)), uid}
+	for range 3 {
+		fd, err := b.openShelf(s)
+		switch {
+		case err == nil:
+			b.own = s.name
+			return fd, s, nil
+		case err == unix.ENOENT:
+			err = b.makeShelf(s.name)
+		case err == errForeign || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EACCES || err == unix.EXDEV:
+			// Somebody else sits on the name; or it is ours and was opened to others.
+			s.name = fmt.Sprint(b.prefix, uid, ".", random())
+			err = b.makeShelf(s.name)
+		}
+		if err != nil && err != unix.EEXIST {
+			return -1, s, &UnusableError{b.path, err}
+		}
+	}
+	return -1, s, &UnusableError{b.path, errors.New("our directory in it comes and goes")}
+}
+
+// makeShelf makes a directory of ours, whatever the umask.
+func (b *Book) makeShelf(name string) error {
+	if err := unix.Mkdirat(b.dir, name, 0o700); err != nil {
+		return err
+	}
+	fd, err := b.open(b.dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("the file system takes uid %d for uid %d", os.Geteuid(), st.Uid)
+	}
+	return unix.Fchmod(fd, 0o755)
+}
