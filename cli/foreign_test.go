@@ -56,10 +56,10 @@ func samples() map[string]wire.Message {
 	all := []wire.Message{
 		&wire.Hello{Version: wire.Version, Build: "b", Release: "r", Host: "h"},
 		&wire.Node{Probe: probe, Err: "e"},
-		&wire.Gated{Notice: "n"}, &wire.Surveyed{Notice: "n", Use: job.Use{BusyGPUs: []string{"g"}}}, &wire.Queued{Err: "e"}, &wire.Changed{},
+		&wire.Gated{Notice: "n"}, &wire.Surveyed{Notice: "n", Use: job.Use{BusyGPUs: []string{"g"}, Busy: []int{0}, Procs: 1, Seated: 1, Who: "w", WhoJob: "j"}}, &wire.Queued{Err: "e", Ahead: 1, Total: 2, Head: job.Ticket{Number: 1, Job: "j", UID: 77, User: "u", From: "f", Summary: "s", Nodes: "n", Since: time.Unix(1e9, 0)}}, &wire.Changed{},
 		&wire.Prepared{Group: "g", Notice: "n", Meet: "m"}, &wire.Refused{Group: "g", Code: 125, Reason: "r", Hint: "h"}, &wire.Taken{Group: "g", Reason: "r"},
 		&wire.Listed{Claims: []job.Claim{claim}, Tickets: []job.Ticket{{Number: 1, Job: "j", UID: 1, User: "u", From: "f", Summary: "s", Since: time.Unix(1e9, 0)}}, Err: "e"},
-		&wire.Alerted{Err: "e"},
+		&wire.Alerted{Err: "e"}, &wire.Evicted{Done: []string{"d"}, Err: "e"},
 		&wire.Started{PID: 7, Code: 127, Err: "e", Hint: "h"},
 		&wire.Data{}, &wire.Credit{}, &wire.Fence{ID: "f"}, &wire.Name{Service: "s", Port: "p"},
 		&wire.PMI{Event: wire.PMIAborted, Code: 3, Text: "t"}, &wire.PMI{Event: wire.PMIJunk, Text: "t"}, &wire.PMI{Event: wire.PMIBroken, Text: "t"},
@@ -154,6 +154,8 @@ func (s *stranger) answer(m wire.Message) {
 		s.send(&wire.Listed{})
 	case *wire.Alert:
 		s.send(&wire.Alerted{})
+	case *wire.Evict:
+		s.send(&wire.Evicted{})
 	case *wire.Examine:
 		s.send(&wire.Examined{})
 	case *wire.Listen:
@@ -267,6 +269,7 @@ var where = map[string]struct {
 	"Taken":     {"Prepare", []string{"-v -n 1 -host a true"}},
 	"Listed":    {"List", []string{"--ps a", "--ps --json a", "--queue a", "--status j a", "--ps -v a", "--doctor a"}},
 	"Alerted":   {"Alert", []string{"--signal USR1 j a", "--signal USR1 -v j a"}},
+	"Evicted":   {"Evict", []string{"--evict j a", "--evict j -v a"}},
 	"Started":   {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
 	"Data":      {"", nil}, // the ranks' own
 	"Credit":    {"", nil},
@@ -325,7 +328,7 @@ func poisoned(sent, m wire.Message) {
 
 // Nothing is missing in samples: each message is there, or is one that only mpiexec sends.
 func TestSamplesAreComplete(t *testing.T) {
-	ours := strings.Fields("Prepare Start Fenced Signal End Bye Release Gate Ungate Survey Enqueue Dequeue Watch List Alert Named Spawned Prune Resize Inspect Examine Listen Knock")
+	ours := strings.Fields("Prepare Start Fenced Signal End Bye Release Gate Ungate Survey Enqueue Dequeue Watch List Alert Pass Evict Named Spawned Prune Resize Inspect Examine Listen Knock")
 	known := samples()
 	found := 0
 	files, _ := filepath.Glob("../wire/*.go")

@@ -14,10 +14,10 @@ import (
 )
 
 // This file answers what people ask about jobs that run or wait: --ps, --queue,
-// --status JOB and --signal SIG JOB. Each reads the ledgers of the hosts.
+// --status JOB, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
 
 func asksOfJobs(j JobOptions) bool {
-	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0
+	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != ""
 }
 
 // hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
@@ -25,7 +25,7 @@ func asksOfJobs(j JobOptions) bool {
 func hostsForProgram(line Line) (Line, error) {
 	section := &line.Sections[0]
 	if len(line.Sections) > 1 {
-		return line, &UsageError{"--ps, --queue, --status and --signal start nothing: a lone : has no meaning", "name hosts only"}
+		return line, &UsageError{"--ps, --queue, --status, --signal and --evict start nothing: a lone : has no meaning", "name hosts only"}
 	}
 	if section.Program != "" && !namesHosts(line) {
 		section.Host, section.HostFile = nil, ""
@@ -64,6 +64,9 @@ func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env
 	req.Skip, req.Queue.Required = true, false // those that answer are worth telling
 	if j.Signal.Number != 0 {
 		return exitOK, signalJob(ctx, req, env, j.Signal)
+	}
+	if j.Evict != "" {
+		return evictJob(ctx, req, env, j.Evict)
 	}
 	pages, err := launch.Pages(ctx, req, env)
 	if err != nil {
@@ -123,4 +126,30 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, s SignalJob
 		errs = append(errs, &UsageError{fmt.Sprintf("no rank of job %s was found", s.Job), "mpiexec --ps lists the jobs; name its hosts"})
 	}
 	return errors.Join(errs...)
+}
+
+// evictJob ends who holds a job's entries, and says what it did (TRUST-19).
+func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) (int, error) {
+	results, err := launch.Evict(ctx, req, env, job.ID(id))
+	if err != nil {
+		return 0, err
+	}
+	code, done := exitOK, false
+	for _, r := range results {
+		for _, text := range r.Done {
+			done = true
+			env.Say(fmt.Sprintf("%s: %s", r.Node, text))
+		}
+		if r.Err != "" {
+			env.Say(fmt.Sprintf("%s: %s", r.Node, r.Err))
+		}
+		if r.Err != "" || r.Left {
+			code = launch.ExitInternal
+		}
+	}
+	if !done && code == exitOK {
+		return 0, &UsageError{fmt.Sprintf("there is no job %s", id), "mpiexec --ps and --queue list the jobs; name their hosts"}
+	}
+	flush(env.Err)
+	return code, nil
 }

@@ -106,6 +106,7 @@ type JobOptions struct {
 	ShowQueue bool      `name:"--queue" env:"-" topic:"" help:"list the requests that wait, first come first" more:"mpiexec --queue [HOSTS]: the queue is that of the cluster file, or of the first host."`
 	Status    string    `name:"--status" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
 	Signal    SignalJob `name:"--signal" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" more:"SIG is a name or a number: USR1, SIGTERM, 10. It goes to the process group of each rank."`
+	Evict     string    `name:"--evict" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root" more:"mpiexec --evict JOB [HOSTS]: for claims that nobody uses, as --ps tells, and requests that never start. The processes that hold them get SIGTERM and after 3 s SIGKILL; then the entries are removed. Users may evict their own jobs."`
 
 	Doctor bool `name:"--doctor" env:"-" topic:"Telling" help:"find what is wrong with hosts, and what to do" more:"mpiexec --doctor [HOSTS], or added to a command line that fails: then its program (of the first section) and directory are looked for too. Each host is looked at, and opens a port for a moment at which the others knock. The exit code is 0 if all is fine, 1 after warnings, 125 after failures. With --json for programs."`
 

@@ -192,7 +192,7 @@ func given(sections []scanned, rest beyond, name string) bool {
 }
 
 // programless are the options that start nothing, so that no program need be named.
-var programless = []string{"plan", "dry-run", "doctor", "ps", "queue", "status", "signal", "info", "man", "completion"}
+var programless = []string{"plan", "dry-run", "doctor", "ps", "queue", "status", "signal", "evict", "info", "man", "completion"}
 
 // planning reports whether the line only asks for something.
 func planning(sections []scanned) bool {

@@ -17,7 +17,7 @@ func (sc scene) queue(req job.Request, j JobOptions) job.Queue {
 		return q
 	}
 	q.Ledger = cmp.Or(q.Ledger, sc.site.Ledger)
-	q.Required = !sc.site.Optional
+	q.Required, q.Strict = !sc.site.Optional, sc.site.Strict
 	q.Host = sc.queueHost(req, j)
 	return q
 }

@@ -37,6 +37,7 @@ type Cluster struct {
 	Sort      string        // PSINodesSort; empty: not said
 	QueueHost string        // name of the node that keeps the queue; empty: that with the lowest ID
 	Optional  bool          // jobs may start without the queue host: queueRequired is no
+	Strict    bool          // jobs may not start where they are not kept apart: queueRequired is said to be yes
 	Ledger    string        // directory of claims and tickets on every node; empty: the default
 }
 
@@ -176,6 +177,7 @@ func (r *reader) defaults(f *file) {
 	if r.cluster.Optional = !required; !ok {
 		r.fault(r.lines.global["queuerequired"], "queueRequired: %v is not yes or no", f.QueueRequired)
 	}
+	r.cluster.Strict = required && f.QueueRequired != nil
 	if f.Ledger != "" && !strings.HasPrefix(f.Ledger, "/") {
 		r.fault(r.lines.global["ledger"], "ledger: %q is no absolute path", f.Ledger)
 	}

@@ -194,7 +194,7 @@ func ledger(c job.Checkup) []Finding {
 	if c.Page.Err == "" {
 		return nil
 	}
-	return []Finding{of(c, Warning, "ledger", "jobs there are not kept apart: "+c.Page.Err,
+	return []Finding{of(c, Warning, "ledger", "not kept apart from other jobs: "+c.Page.Err,
 		"make the directory sticky, writable for all and root's, or name another: --ledger DIR")}
 }
 

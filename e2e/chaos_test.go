@@ -413,7 +413,7 @@ var kindsOfMishap = []kindOfMishap{
 	{"ledger's disk full", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
 		m := filling(hits(brief, 0, "", func(*testing.T, *victim) {}), host, "/var/tmp")
-		m.notice = "jobs there are not kept apart"
+		m.notice = "not kept apart from other jobs"
 		return m
 	}},
 	{"our program lost on a host", func(d *rand.Rand) mishap {

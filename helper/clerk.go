@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,20 +107,33 @@ func (c *clerk) open(dir string) (*ledger.Book, error) {
 // notice.
 func (c *clerk) survey(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: loads(readLine(c.s.sys.Root, "proc/loadavg"))}
-	claims, err := c.claims(m.Ledger)
+	others, err := c.others(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.Without, claim.UID) })
 	if err != nil {
 		answer.Notice = err.Error()
 	}
-	outer, others := related(claims, m.Inside, os.Geteuid())
-	_, others = related(others, m.Own, os.Geteuid())
-	answer.Use = ledger.Use(others, nil)
-	if len(outer) > 0 {
-		mask, err := getAffinity()
-		answer.Inside = err == nil && hold(outer, mask.numbers())
+	outer, mine := related(others.Mine, m.Inside, os.Geteuid())
+	_, others.Mine = related(mine, m.Own, os.Geteuid())
+	answer.Use = others.Use()
+	mask, err := getAffinity()
+	if err == nil && len(outer) > 0 {
+		answer.Inside = hold(outer, mask.numbers())
+	}
+	if err == nil && len(answer.Use.Busy) > 0 && covers(answer.Use.Busy, mask.numbers()) { // then people ask why
+		answer.Use.Idle = idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
 	}
 	c.s.conn.Send(answer)
 }
 
+// others is what living claims hold here, but for those that without is true of.
+func (c *clerk) others(dir string, without func(job.Claim) bool) (ledger.Others, error) {
+	book, err := c.open(dir)
+	if err != nil {
+		return ledger.Others{}, err
+	}
+	return book.Others(without)
+}
+
+// claims lists them all.
 func (c *clerk) claims(dir string) ([]job.Claim, error) {
 	book, err := c.open(dir)
 	if err != nil {
@@ -153,7 +167,12 @@ func related(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Cl
 // hold reports whether claims hold all of some CPUs, or the node alone.
 func hold(claims []job.Claim, cpus []int) bool {
 	use := ledger.Use(claims, nil)
-	return use.Taken || !slices.ContainsFunc(cpus, func(cpu int) bool { return !slices.Contains(use.Busy, cpu) })
+	return use.Taken || covers(use.Busy, cpus)
+}
+
+// covers reports whether all of some CPUs are busy. Those are in ascending order.
+func covers(busy, cpus []int) bool {
+	return !slices.ContainsFunc(cpus, func(cpu int) bool { _, is := slices.BinarySearch(busy, cpu); return !is })
 }
 
 // A takenError says who was faster.
@@ -172,36 +191,39 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 		return nil, err.Error()
 	}
 	claim := m.Claim
+	claim.PID = os.Getpid()
 	claim.UID = os.Geteuid() // not the launcher's: the login may be another user's
 	for _, r := range m.Ranks {
 		claim.Ranks = append(claim.Ranks, job.Seat{Rank: m.First + r.Rank, CPUs: r.Held, GPUs: gpu.Addresses(r.GPUs)})
 	}
-	held, err := book.Take(c.ctx, claim, func(others []job.Claim) error { return conflict(m, claim, others) })
+	held, err := book.Take(c.ctx, claim, func(others ledger.Others) error { return conflict(m, claim, others) })
 	switch {
 	case errors.As(err, &taken):
 		return taken, ""
 	case err != nil:
 		return nil, err.Error()
 	case held.Warning != nil:
-		c.s.log.Info().Err(held.Warning).Msg("claimed without the registry lock")
+		notice = held.Warning.Error()
 	}
 	c.held[m.Group] = held
-	return nil, ""
+	return nil, notice
 }
 
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
 // 11), against what they hold now. What the job itself has already, mpiexec has planned
 // round; it counts where the node has a limit for all.
-func conflict(m *wire.Prepare, mine job.Claim, others []job.Claim) error {
-	_, others = related(others, mine.Inside, mine.UID)
-	most := ledger.Use(others, nil).Procs
-	_, others = related(others, mine.Job, mine.UID) // also of another name of this machine (alias=)
-	use := ledger.Use(others, nil)
+func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
+	_, others.Mine = related(others.Mine, mine.Inside, mine.UID)
+	most := others.Use().Procs
+	_, others.Mine = related(others.Mine, mine.Job, mine.UID) // also of another name of this machine (alias=)
+	use := others.Use()
 	switch {
 	case use.Taken:
 		return &takenError{"used exclusively by another job"}
-	case mine.Exclusive && len(others) > 0:
-		return &takenError{fmt.Sprintf("not idle: job %s runs there", others[0].Job)}
+	case mine.Exclusive && len(others.Mine) > 0:
+		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.Mine[0].Job)}
+	case mine.Exclusive && others.Jobs > 0:
+		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.One)}
 	case m.Most >= 0 && most+len(mine.Ranks) > m.Most:
 		return &takenError{fmt.Sprintf("%d of at most %d processes running", most, m.Most)}
 	}
@@ -243,16 +265,17 @@ func (c *clerk) releaseAll() {
 	}
 }
 
-// enter waits for the gate and tells who waits before us.
+// enter waits for the gate and tells who waits before us. A job of this node alone needs
+// no gate: its claim is safe without (TRUST-17).
 func (c *clerk) enter(m *wire.Gate) {
 	answer := &wire.Gated{}
 	book, err := c.open(m.Ledger)
-	if err == nil {
+	if err == nil && !m.Alone {
 		c.gate, err = book.Gate(c.ctx)
-	}
-	if err == nil {
-		c.due = time.AfterFunc(c.gateMost, func() { c.do(c.ungate) })
-		err = c.gate.Warning
+		if err == nil {
+			c.due = time.AfterFunc(c.gateMost, func() { c.do(c.ungate) })
+			err = c.gate.Warning
+		}
 	}
 	var unusable *ledger.UnusableError
 	switch {
@@ -278,13 +301,16 @@ func (c *clerk) ungate() {
 // position counts the requests ahead of ours, and all that wait. A request without a
 // place has all of them ahead.
 func (c *clerk) position() (ahead, total int, err error) {
+	if c.place == nil {
+		ahead, _, err = c.book.Before()
+		return ahead, ahead, err
+	}
 	tickets, err := c.book.Tickets()
-	total = len(tickets)
-	if err != nil || c.place == nil {
-		return total, total, err
+	if err != nil && len(tickets) == 0 {
+		return 0, 0, err
 	}
 	ahead, err = c.place.Ahead()
-	return ahead, total, err
+	return ahead, len(tickets), err
 }
 
 // enqueue takes a place in the queue.
@@ -292,7 +318,7 @@ func (c *clerk) enqueue(m *wire.Enqueue) {
 	c.dequeue()
 	book, err := c.open(m.Ledger)
 	if err == nil {
-		m.Ticket.UID = os.Geteuid()
+		m.Ticket.UID, m.Ticket.PID = os.Geteuid(), os.Getpid()
 		c.place, err = book.Enqueue(m.Ticket)
 	}
 	if err != nil {
@@ -333,9 +359,19 @@ func (c *clerk) tellPosition() {
 	if now.Ahead, now.Total, err = c.position(); err != nil {
 		now.Err = err.Error()
 	}
+	now.Head, _ = c.place.Head()
 	if now != c.last {
 		c.last = now
 		c.s.conn.Send(&now)
+	}
+}
+
+// pass goes ahead of a user, and tells where we stand then.
+func (c *clerk) pass(m *wire.Pass) {
+	if c.place != nil {
+		c.place.Pass(m.UID, m.Number)
+		c.last = wire.Queued{Ahead: -1}
+		c.tellPosition()
 	}
 }
 
@@ -382,14 +418,45 @@ func (c *clerk) watch(m *wire.Watch) {
 func (c *clerk) list(m *wire.List) {
 	answer := &wire.Listed{}
 	claims, err := c.claims(m.Ledger)
-	if err == nil {
-		answer.Claims = claims
-		answer.Tickets, err = c.book.Tickets()
+	answer.Claims = markIdle(claims)
+	if c.book != nil {
+		tickets, err2 := c.book.Tickets()
+		answer.Tickets, err = tickets, cmp.Or(err, err2)
 	}
 	if err != nil {
 		answer.Err = err.Error()
 	}
 	c.s.conn.Send(answer)
+}
+
+// evict ends the holders of a job's entries.
+func (c *clerk) evict(m *wire.Evict) {
+	answer := &wire.Evicted{}
+	book, err := c.open(m.Ledger)
+	if err == nil {
+		var done []ledger.Eviction
+		done, err = book.Evict(c.ctx, string(m.Job))
+		for _, e := range done {
+			answer.Done = append(answer.Done, evicted(e, m.Job))
+			answer.Left = answer.Left || e.Left
+		}
+	}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	c.s.conn.Send(answer)
+}
+
+// evicted says what was done about an entry.
+func evicted(e ledger.Eviction, id job.ID) string {
+	text := fmt.Sprintf("the %s of job %s, of user %s, is removed", e.Kind, id, e.User)
+	if e.Left {
+		text = fmt.Sprintf("the %s of job %s, of user %s, is still held", e.Kind, id, e.User)
+	}
+	for i, pid := range e.PIDs {
+		text += []string{"; ended process ", ", "}[min(i, 1)] + fmt.Sprint(pid)
+	}
+	return text
 }
 
 // alert sends a signal to the ranks of a job of the same user (or of any, if we are root).

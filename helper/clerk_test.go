@@ -178,7 +178,7 @@ func TestConflict(t *testing.T) {
 		{"its own outer job", wire.Prepare{Most: -1}, job.Claim{Inside: "b", Ranks: seats(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""
-		if err := conflict(&test.m, test.mine, slices.Clone(test.others)); err != nil {
+		if err := conflict(&test.m, test.mine, ledger.Others{Mine: slices.Clone(test.others)}); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {

@@ -326,7 +326,7 @@ func (s *session) step(event any) {
 
 func (s *session) frame(m wire.Message) {
 	switch m := m.(type) {
-	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Ping:
+	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Pass, *wire.Evict, *wire.Ping:
 		s.book(m)
 	case *wire.Prepare:
 		s.preparing[m.Group]++
@@ -399,6 +399,10 @@ func (s *session) book(m wire.Message) {
 			c.list(m)
 		case *wire.Alert:
 			c.alert(m)
+		case *wire.Pass:
+			c.pass(m)
+		case *wire.Evict:
+			c.evict(m)
 		case *wire.Ping: // all that wait may have become more
 			c.tellPosition()
 		}

@@ -85,6 +85,7 @@ type Mark struct {
 type Queue struct {
 	Host     *NodeDef // keeps the queue; nil: the candidate with the lowest ID
 	Required bool     // no start without it
+	Strict   bool     // no start where jobs are not kept apart: queueRequired was said to be yes
 	Ledger   string   // directory of claims and tickets on every node; empty: the default
 	Inside   ID       // the job whose rank this mpiexec is; empty: it is none
 	From     string   // the host of this mpiexec, for listings
@@ -230,6 +231,7 @@ type Use struct {
 
 	Who    string    // the user who has most of it, by his own word; empty: nobody
 	WhoUID int       // the owner of his entries
+	WhoJob ID        // one of his jobs
 	WhoPID int       // the process of his oldest claim, by his own word; 0: unknown
 	Since  time.Time // when that began
 	Idle   bool      // none of its ranks lives
@@ -244,7 +246,7 @@ func (u Use) And(v Use) Use {
 		who = v
 	}
 	return Use{u.Procs + v.Procs, u.Seated + v.Seated, slices.Compact(busy), u.Taken || v.Taken, u.Own + v.Own,
-		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.Who, who.WhoUID, who.WhoPID, who.Since, who.Idle}
+		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.Who, who.WhoUID, who.WhoJob, who.WhoPID, who.Since, who.Idle}
 }
 
 // A Claim is what one live job holds of one node, as the node's ledger has it
@@ -289,8 +291,10 @@ type Ticket struct {
 	// What it wants, so that others can see whether there is room for it (TRUST-18).
 	CPUs      int    `json:"cpus,omitempty"` // of each rank; 0: one
 	Exclusive bool   `json:"exclusive,omitempty"`
-	Nodes     string `json:"nodes,omitempty"` // the host names of the nodes, folded
-	PID       int    `json:"pid,omitempty"`   // of the process that holds it
+	PerNode   int    `json:"pernode,omitempty"` // ranks at most; 0: no limit
+	Shares    bool   `json:"shares,omitempty"`  // CPUs, so that any number fits on an idle node
+	Nodes     string `json:"nodes,omitempty"`   // the host names of the nodes, folded; empty: not said
+	PID       int    `json:"pid,omitempty"`     // of the process that holds it
 }
 
 // A Page is what the ledger of one node holds.

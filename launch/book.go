@@ -52,6 +52,9 @@ type booking struct {
 	own   map[*node]job.Use  // what the job has already, if it is there to be grown
 	shape func(job.Snapshot) // adapts req to what was seen; may be nil
 
+	without []int  // users whose claims do not count for now
+	aside   string // nodes that the head of the queue names, and which we leave to it
+
 	notices    map[string][]string // nodes without a usable ledger, by what is wrong with it
 	gateNotice string              // what is wrong with the gate
 	mustered   bool                // the candidates were dialled, and are kept
@@ -164,6 +167,9 @@ func (b *booking) decide(ctx context.Context) (job.Plan, error) {
 	if err := b.survey(ctx); err != nil {
 		return job.Plan{}, err
 	}
+	if b.aside != "" { // what is ahead wants none of these nodes
+		b.snap.Ahead = 0
+	}
 	b.env.seen(b.snap)
 	b.fleet.usize = universe(b.req, b.snap)
 	if b.shape != nil {
@@ -173,7 +179,32 @@ func (b *booking) decide(ctx context.Context) (job.Plan, error) {
 	if err != nil {
 		return p, err
 	}
-	return p, b.claim(ctx, p)
+	if err := b.claim(ctx, p); err != nil {
+		return p, err
+	}
+	return p, b.keptApart()
+}
+
+// keptApart is the end of a job that wants nobody beside it, or whose administrator does,
+// where that cannot be had (TRUST-13). Others start all the same, and say so.
+func (b *booking) keptApart() error {
+	if !b.req.Exclusive && !b.req.Queue.Strict {
+		return nil
+	}
+	for _, text := range slices.Sorted(maps.Keys(b.notices)) {
+		for _, n := range b.fleet.nodes {
+			if slices.Contains(b.notices[text], n.def.Name) {
+				b.giveBack()
+				clear(b.notices)
+				return &StartError{notApart(n.def.Name, text), "", ExitInternal}
+			}
+		}
+	}
+	return nil
+}
+
+func notApart(where, why string) string {
+	return fmt.Sprintf("%s: not kept apart from other jobs: %s", where, why)
 }
 
 // outrun is the end of an attempt in which others were faster each time.
@@ -216,7 +247,7 @@ func (b *booking) probe(ctx context.Context, nodes []*node, limit time.Duration)
 	patient, done := b.env.pauses.within(ctx, limit, context.DeadlineExceeded)
 	defer done()
 	question := func(n *node) wire.Message {
-		m := &wire.Survey{Ledger: b.req.Queue.Ledger, Own: b.req.Job}
+		m := &wire.Survey{Ledger: b.req.Queue.Ledger, Own: b.req.Job, Without: b.without}
 		if n.def.Local {
 			m.Inside = b.req.Queue.Inside
 		}
@@ -251,7 +282,7 @@ func (b *booking) notice(n *node, text string) {
 // tellNotices says once what is wrong with ledgers, equal things of all nodes together.
 func (b *booking) tellNotices() {
 	for _, text := range slices.Sorted(maps.Keys(b.notices)) {
-		b.sayOnce(fmt.Sprintf("%s: jobs there are not kept apart: %s", fold(b.notices[text]), text))
+		b.sayOnce(notApart(fold(b.notices[text]), text))
 	}
 	if q, text := b.fleet.queue, b.gateNotice; q != nil && text != "" && !slices.Contains(b.notices[text], q.def.Name) {
 		b.sayOnce(q.def.Name + ": " + text)
@@ -292,13 +323,19 @@ func (b *booking) claim(ctx context.Context, p job.Plan) error {
 	byID := slices.SortedFunc(slices.Values(f.nodes), func(x, y *node) int { return x.def.ID - y.def.ID })
 	err := b.prepare(ctx, byID[:1], byID[1:])
 	if err != nil {
-		for _, n := range f.nodes {
-			n.index = -1
-			n.conn.Send(&wire.Release{Group: f.groupName()})
-		}
-		f.nodes = nil
+		b.giveBack()
 	}
 	return err
+}
+
+// giveBack has the nodes of the plan forget their part.
+func (b *booking) giveBack() {
+	f := b.fleet
+	for _, n := range f.nodes {
+		n.index = -1
+		n.conn.Send(&wire.Release{Group: f.groupName()})
+	}
+	f.nodes = nil
 }
 
 // prepare tells groups of nodes their part, one group after the other. The error says

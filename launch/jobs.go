@@ -58,6 +58,32 @@ func Alert(ctx context.Context, req job.Request, env Env, id job.ID, signal int)
 	return results, err
 }
 
+// An Evicted is what was done about a job's entries on one node.
+type Evicted struct {
+	Node string
+	Done []string
+	Left bool   // something is still held
+	Err  string // why nothing was done
+}
+
+// Evict ends the holders of a job's claims and tickets on all candidates (TRUST-19).
+func Evict(ctx context.Context, req job.Request, env Env, id job.ID) ([]Evicted, error) {
+	var results []Evicted
+	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
+		b.saySkipped()
+		return b.ask(ctx, b.fleet.all,
+			func(*node) wire.Message { return &wire.Evict{Ledger: req.Queue.Ledger, Job: id} },
+			func(n *node, m wire.Message) bool {
+				evicted, ok := m.(*wire.Evicted)
+				if ok {
+					results = append(results, Evicted{n.def.Name, evicted.Done, evicted.Left, evicted.Err})
+				}
+				return ok
+			})
+	})
+	return results, err
+}
+
 // visit reaches the candidates, does something there, and lets their helpers go.
 func visit(ctx context.Context, req job.Request, env Env, do func(context.Context, *booking) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)

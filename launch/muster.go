@@ -122,9 +122,10 @@ func (b *booking) candidate(n *node) bool { return slices.ContainsFunc(b.req.Nod
 // look makes the snapshot of what is known now.
 func (b *booking) look() {
 	b.snap.Nodes, b.seen = nil, nil
+	left := namesOf(job.Ticket{Nodes: b.aside}) // to the head of the queue
 	for _, def := range b.req.Nodes {
 		i := slices.IndexFunc(b.fleet.all, func(n *node) bool { return n.def.Same(def) && n.lost == nil })
-		if i >= 0 {
+		if i >= 0 && !left[strings.ToLower(b.fleet.all[i].probe.Hostname)] {
 			n := b.fleet.all[i]
 			b.seen = append(b.seen, n)
 			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use.And(b.own[n])})

@@ -62,7 +62,7 @@ func (b *booking) enter(ctx context.Context) error {
 	if q == nil {
 		return nil
 	}
-	err := b.ask(ctx, []*node{q}, func(*node) wire.Message { return &wire.Gate{Ledger: b.req.Queue.Ledger} },
+	err := b.ask(ctx, []*node{q}, func(*node) wire.Message { return &wire.Gate{Ledger: b.req.Queue.Ledger, Alone: b.alone()} },
 		func(_ *node, m wire.Message) bool {
 			gated, ok := m.(*wire.Gated)
 			if ok {
@@ -84,6 +84,12 @@ func (b *booking) enter(ctx context.Context) error {
 		return nil
 	}
 	return queueUnreachable(q.def.Name, why)
+}
+
+// alone reports whether the request is this machine's alone and does not wait: then it needs
+// no gate (TRUST-17).
+func (b *booking) alone() bool {
+	return len(b.fleet.all) == 1 && b.fleet.queue.def.Local && !b.req.Wait && b.req.Queue.Host == nil
 }
 
 // ungate lets others decide.
@@ -134,9 +140,7 @@ func (b *booking) keepTurn(ctx context.Context, failed error) error {
 func (b *booking) join(ctx context.Context) error {
 	t := job.Ticket{Job: b.req.Job, UID: b.req.User.UID, User: b.req.User.Name, From: b.req.Queue.From,
 		Since: time.Now(), Summary: command(b.req)}
-	for _, app := range b.req.Apps {
-		t.Size += app.N
-	}
+	b.wants(&t)
 	err := b.ask(ctx, []*node{b.fleet.queue}, func(*node) wire.Message { return &wire.Enqueue{Ledger: b.req.Queue.Ledger, Ticket: t} },
 		func(n *node, m wire.Message) bool {
 			if _, ok := m.(*wire.Queued); !ok {

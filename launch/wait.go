@@ -31,6 +31,9 @@ type spot struct {
 	news         bool      // something changed at a node
 	began        time.Time // of waiting; zero: it has not come to that
 	told         string    // the last line the user saw
+
+	head   job.Ticket // the first of those ahead
+	regard regard     // of it
 }
 
 // Times of waiting (placement.md 6.5, 6.7).
@@ -82,6 +85,7 @@ func (b *booking) wait(ctx context.Context, failed *plan.Error) error {
 	retry := now.Add(tryAnyway + rand.N(tryJitter))
 	calm := now.Add(tryAgain)
 	behind := false
+	b.aside = ""
 	for ctx.Err() == nil {
 		now = time.Now()
 		b.tell(failed, now)
@@ -91,8 +95,12 @@ func (b *booking) wait(ctx context.Context, failed *plan.Error) error {
 				return err
 			}
 		case q.ahead > 0 && !b.inside:
-			behind = true
-			b.scatter()
+			if b.regardHead(ctx, now); b.aside != "" {
+				return nil
+			}
+			if behind = true; b.spot.regard.looks == 0 {
+				b.scatter()
+			}
 		case behind || q.news && !now.Before(calm) || !now.Before(retry):
 			q.news = false
 			return nil
@@ -119,6 +127,9 @@ func (b *booking) wake(now, retry time.Time) time.Time {
 	}
 	if b.spot.told == "" {
 		earlier(b.spot.began.Add(tellAfter))
+	}
+	if b.spot.ahead > 0 && !b.inside {
+		earlier(b.spot.regard.next)
 	}
 	if b.spot.ahead == 0 || b.inside {
 		earlier(retry)
@@ -166,7 +177,7 @@ func (b *booking) hear(event any) {
 			b.spot.news = true
 		case *wire.Queued:
 			q := &b.spot
-			q.held, q.lost, q.ahead, q.total = m.Err == "", m.Err, m.Ahead, m.Total
+			q.held, q.lost, q.ahead, q.total, q.head = m.Err == "", m.Err, m.Ahead, m.Total, m.Head
 		}
 	}
 }

@@ -473,7 +473,7 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Sort(r.said)
-		if want := "a,b,c: jobs there are not kept apart: " + full; r.lines() != want {
+		if want := "a,b,c: not kept apart from other jobs: " + full; r.lines() != want {
 			t.Errorf("said %q, want %q", r.lines(), want)
 		}
 	})

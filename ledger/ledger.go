@@ -154,7 +154,8 @@ func (t *tally) use() job.Use {
 			most = h
 		}
 	}
-	u.Who, u.WhoUID, u.WhoPID, u.Since = most.first.User, most.first.UID, most.first.PID, most.first.Since
+	first := most.first
+	u.Who, u.WhoUID, u.WhoJob, u.WhoPID, u.Since = first.User, first.UID, first.Job, first.PID, first.Since
 	return u
 }
 

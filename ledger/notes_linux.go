@@ -25,11 +25,12 @@ type vainly struct {
 	At  time.Time `json:"at"`
 }
 
-// A passed user has no ticket before ours, up to a number.
+// A passed user has no ticket before ours, of these numbers.
 type passed struct {
-	UID    int       `json:"uid"`
-	Number int64     `json:"number"`
-	At     time.Time `json:"at"`
+	UID   int       `json:"uid"`
+	First int64     `json:"first,omitempty"`
+	Last  int64     `json:"last"`
+	At    time.Time `json:"at"`
 }
 
 func (n *notes) noteVain(uid int, now time.Time) {
@@ -52,7 +53,7 @@ func (n *notes) vain(now time.Time) map[int]bool {
 // passes reports whether a ticket is of a user whom we have passed while it was there.
 func (n *notes) passes(t Ticket, now time.Time) bool {
 	return slices.ContainsFunc(n.Passed, func(p passed) bool {
-		return p.UID == t.UID && t.Number <= p.Number && fresh(p.At, now)
+		return p.UID == t.UID && p.First <= t.Number && t.Number <= p.Last && fresh(p.At, now)
 	})
 }
 

@@ -178,18 +178,20 @@ func (p *Place) Head() (Ticket, bool) {
 }
 
 // Pass goes ahead of a user: none of his tickets that wait now is before ours any more, nor
-// before those of our user's other requests for a while (TRUST-18).
-func (p *Place) Pass(uid int) {
+// before those of our user's other requests for a while. With a number it is that one
+// ticket only (TRUST-18).
+func (p *Place) Pass(uid int, number int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var last int64
+	var first, last int64
 	p.ahead = slices.DeleteFunc(p.ahead, func(w waiter) bool {
-		if w.uid == uid {
-			last = max(last, w.Number)
+		if w.uid != uid || number != 0 && w.Number != number {
+			return false
 		}
-		return w.uid == uid
+		first, last = number, max(last, w.Number)
+		return true
 	})
-	p.b.remember(func(n *notes) { n.Passed = append(n.Passed, passed{uid, last, time.Now()}) })
+	p.b.remember(func(n *notes) { n.Passed = append(n.Passed, passed{uid, first, last, time.Now()}) })
 }
 
 // forget drops those tickets of the ones asked for that are gone, and counts the rest.

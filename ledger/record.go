@@ -153,7 +153,7 @@ func checkClaim(c Claim) error {
 
 // checkTicket judges what the ticket says, not of its number.
 func checkTicket(t Ticket) error {
-	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkTime(t.Since))
+	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("ranks on a node", t.PerNode), checkTime(t.Since))
 }
 
 // checkSense refuses a claim of another user that says more than can be true of a node with

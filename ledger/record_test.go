@@ -102,7 +102,7 @@ func TestUse(t *testing.T) {
 	b.Job, b.Ranks = "b", []Seat{{Rank: 0}, {Rank: 1, CPUs: []int{4, 2}}}
 	c.Job = "c"
 	got := Use([]Claim{a, b, c}, func(c Claim) bool { return c.Job == "c" })
-	if want := (job.Use{Procs: 4, Seated: 3, Busy: []int{0, 1, 2, 4, 5}, Who: "ann", WhoUID: 1000, Since: when}); !reflect.DeepEqual(got, want) {
+	if want := (job.Use{Procs: 4, Seated: 3, Busy: []int{0, 1, 2, 4, 5}, Who: "ann", WhoUID: 1000, WhoJob: "b", Since: when}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if !Use([]Claim{a, c}, nil).Taken {

@@ -31,7 +31,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: rejected, Notes: notes}
 	order := sort.Turns(nodesOf(sites), remaining(turns, usable), mode)
 	s := newSeating(req, sites, of, order)
-	if failed := decide(req, snap, s.all(usable), func() bool { return hopeless(req, sites, turns, of) }); failed != nil {
+	if failed := decide(req, snap, inUse(req, s.all(usable), sites, rejected), func() bool { return hopeless(req, sites, turns, of) }); failed != nil {
 		if !failed.alone {
 			failed.Rejected = rejected
 		}

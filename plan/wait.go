@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"remshell/hostlist"
 	"remshell/job"
@@ -27,6 +28,8 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 	}
 	if req.Wait {
 		failed.Position = snap.Ahead + 1
+	} else if strings.Contains(failed.Way, "--wait") {
+		return failed
 	} else if failed.Way += "; waiting could help: --wait"; failed.Way[0] == ';' {
 		failed.Way = "waiting could help: --wait"
 	}
@@ -50,6 +53,28 @@ func hopeless(req job.Request, sites []site, turns, of []int) bool {
 	usable, _ := judge(req, idle, turns)
 	s := newSeating(req, idle, of, remaining(turns, usable))
 	return s.all(usable) != nil
+}
+
+// inUse names whom to ask, if the only node of a list has no CPU left by the claims of others
+// (TRUST-16).
+func inUse(req job.Request, failed *Error, sites []site, rejected []job.Note) *Error {
+	if failed == nil || failed.Code != NoNodes || len(sites) != 1 || sites[0].Who == "" ||
+		len(rejected) != 1 || rejected[0].Code != "cpus-full" {
+		return failed
+	}
+	s := &sites[0]
+	idle := ""
+	if s.Idle {
+		idle = ", no process of it runs"
+	}
+	failed.alone = true
+	failed.Text = fmt.Sprintf("%s: all %s are in use by jobs of %s (since %s%s)", s.Name, hostlist.Count(s.Size(), "CPU"),
+		s.Who, s.Since.Format(time.TimeOnly), idle)
+	failed.Way = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s)", s.Who, s.WhoJob)
+	if !req.Wait {
+		failed.Way += ", or wait with --wait"
+	}
+	return failed
 }
 
 // nowhere is the refusal when a part of the job has no node at all; alone says that

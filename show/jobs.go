@@ -29,6 +29,7 @@ type liveJob struct {
 	Since     time.Time  `json:"since"`
 	Ranks     int        `json:"ranks"`
 	Exclusive bool       `json:"exclusive"`
+	Idle      bool       `json:"idle"` // none of its ranks lives on any of the nodes seen
 	From      string     `json:"from"`
 	Command   string     `json:"command"`
 	Missing   int        `json:"nodes_not_seen"` // of the job, among those not asked or not reached
@@ -76,7 +77,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			if !known {
 				i, at[key{c.Job, c.UID}] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, From: c.From, Command: c.Command})
+					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command})
 			}
 			l.jobs[i].add(c)
 		}
@@ -86,6 +87,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 }
 
 func (j *liveJob) add(c job.Claim) {
+	j.Idle = j.Idle && c.Idle
 	j.Ranks = max(j.Ranks, c.Size) // a spawn's claim counts the ranks before it
 	if c.Since.Before(j.Since) {
 		j.Since, j.Command = c.Since, c.Command
@@ -138,9 +140,17 @@ func (l Ledger) Jobs() string {
 	for i := range l.jobs {
 		j := &l.jobs[i]
 		t.add(string(j.Job), user(j.User, j.UID), l.age(j.Since), strconv.Itoa(j.Ranks), hostlist.Fold(j.names())+j.more(),
-			strconv.Itoa(j.cpus()), j.Command)
+			strconv.Itoa(j.cpus()), j.idle()+j.Command)
 	}
 	return t.String()
+}
+
+// idle says that a job holds what nobody uses (TRUST-16).
+func (j *liveJob) idle() string {
+	if j.Idle {
+		return "(idle) "
+	}
+	return ""
 }
 
 // more says that the job has nodes which were not looked at.

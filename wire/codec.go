@@ -257,6 +257,8 @@ func (c *codec) claim(p *job.Claim) {
 	c.moment(&p.Since)
 	c.text(&p.Command)
 	list(c, &p.Ranks, (*codec).seat)
+	c.num(&p.PID)
+	c.flag(&p.Idle)
 }
 
 func (c *codec) seat(p *job.Seat) {
@@ -274,4 +276,10 @@ func (c *codec) ticket(p *job.Ticket) {
 	c.num(&p.Size)
 	c.moment(&p.Since)
 	c.text(&p.Summary)
+	c.num(&p.CPUs)
+	c.flag(&p.Exclusive)
+	c.num(&p.PerNode)
+	c.flag(&p.Shares)
+	c.text(&p.Nodes)
+	c.num(&p.PID)
 }

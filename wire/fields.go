@@ -75,7 +75,11 @@ func (m *Taken) fields(c *codec) {
 }
 
 func (m *Release) fields(c *codec) { c.text(&m.Group) }
-func (m *Gate) fields(c *codec)    { c.text(&m.Ledger) }
+
+func (m *Gate) fields(c *codec) {
+	c.text(&m.Ledger)
+	c.flag(&m.Alone)
+}
 
 func (m *Gated) fields(c *codec) {
 	c.num(&m.Ahead)
@@ -88,6 +92,7 @@ func (m *Survey) fields(c *codec) {
 	c.text(&m.Ledger)
 	c.text((*string)(&m.Inside))
 	c.text((*string)(&m.Own))
+	c.nums(&m.Without)
 }
 
 func (m *Surveyed) fields(c *codec) {
@@ -97,6 +102,12 @@ func (m *Surveyed) fields(c *codec) {
 	c.nums(&m.Use.Busy)
 	c.flag(&m.Use.Taken)
 	c.texts(&m.Use.BusyGPUs)
+	c.text(&m.Use.Who)
+	c.num(&m.Use.WhoUID)
+	c.text((*string)(&m.Use.WhoJob))
+	c.num(&m.Use.WhoPID)
+	c.moment(&m.Use.Since)
+	c.flag(&m.Use.Idle)
 	c.load(&m.Load)
 	c.text(&m.Notice)
 }
@@ -109,6 +120,23 @@ func (m *Enqueue) fields(c *codec) {
 func (m *Queued) fields(c *codec) {
 	c.num(&m.Ahead)
 	c.num(&m.Total)
+	c.text(&m.Err)
+	c.ticket(&m.Head)
+}
+
+func (m *Pass) fields(c *codec) {
+	c.num(&m.UID)
+	c.num64(&m.Number)
+}
+
+func (m *Evict) fields(c *codec) {
+	c.text(&m.Ledger)
+	c.text((*string)(&m.Job))
+}
+
+func (m *Evicted) fields(c *codec) {
+	c.texts(&m.Done)
+	c.flag(&m.Left)
 	c.text(&m.Err)
 }
 

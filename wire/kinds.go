@@ -60,7 +60,7 @@ var table = [...]Kind{
 	25: {"Survey", Launcher, 8 << 10, blank[Survey]},
 	26: {"Surveyed", Helper, 1 << 20, blank[Surveyed]},
 	27: {"Enqueue", Launcher, 1 << 20, blank[Enqueue]},
-	28: {"Queued", Helper, 4 << 10, blank[Queued]},
+	28: {"Queued", Helper, 16 << 10, blank[Queued]},
 	29: {"Dequeue", Launcher, 0, blank[Dequeue]},
 	30: {"Watch", Launcher, 8 << 10, blank[Watch]},
 	31: {"Changed", Helper, 0, blank[Changed]},
@@ -75,6 +75,9 @@ var table = [...]Kind{
 	40: {"Prune", Launcher, 4 << 10, blank[Prune]},
 	41: {"Resize", Launcher, 64, blank[Resize]},
 	42: {"Trace", Helper, 64 << 10, blank[Trace]},
+	47: {"Pass", Launcher, 64, blank[Pass]},
+	48: {"Evict", Launcher, 8 << 10, blank[Evict]},
+	49: {"Evicted", Helper, 16 << 10, blank[Evicted]},
 	50: {"Inspect", Launcher, 0, blank[Inspect]},
 	51: {"States", Helper, 8 << 20, blank[States]},
 	52: {"Emptied", Helper, 0, blank[Emptied]},
@@ -128,6 +131,9 @@ func (*Spawned) kind() byte   { return 39 }
 func (*Prune) kind() byte     { return 40 }
 func (*Resize) kind() byte    { return 41 }
 func (*Trace) kind() byte     { return 42 }
+func (*Pass) kind() byte      { return 47 }
+func (*Evict) kind() byte     { return 48 }
+func (*Evicted) kind() byte   { return 49 }
 func (*Inspect) kind() byte   { return 50 }
 func (*States) kind() byte    { return 51 }
 func (*Emptied) kind() byte   { return 52 }

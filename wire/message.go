@@ -174,7 +174,12 @@ type (
 
 	// Gate asks for the gate of the queue, behind which one request at a time decides
 	// (placement.md 6.4). The helper is that of the queue host.
-	Gate struct{ Ledger string }
+	// With Alone the job is this node's alone: then nobody needs to decide one after
+	// the other, and the answer only tells who waits.
+	Gate struct {
+		Ledger string
+		Alone  bool
+	}
 
 	// Gated says that it is our turn to decide, and how many requests wait before this
 	// one. With Notice the gate was not to be had, and the decision is not alone.
@@ -192,6 +197,8 @@ type (
 		Ledger string
 		Inside job.ID
 		Own    job.ID
+
+		Without []int // users, by number, whose claims do not count either (TRUST-18)
 	}
 
 	// Surveyed answers Survey. Inside says that the job named there runs here indeed, and
@@ -215,6 +222,14 @@ type (
 	Queued struct {
 		Ahead, Total int
 		Err          string
+		Head         job.Ticket // the first of those ahead, if there are any
+	}
+
+	// Pass goes ahead of all that a user has in the queue now (TRUST-18), or of one ticket
+	// of his that can never be satisfied. The answer is Queued.
+	Pass struct {
+		UID    int
+		Number int64 // of that ticket; 0: all
 	}
 
 	// Dequeue gives the place up.
@@ -234,6 +249,20 @@ type (
 		Claims  []job.Claim
 		Tickets []job.Ticket
 		Err     string
+	}
+
+	// Evict ends the holders of a job's claims and tickets, and removes those (TRUST-19).
+	Evict struct {
+		Ledger string
+		Job    job.ID
+	}
+
+	// Evicted answers Evict: what was done, or why nothing was. Left says that something is
+	// still held.
+	Evicted struct {
+		Done []string
+		Left bool
+		Err  string
 	}
 
 	// Alert sends a signal to the ranks of another job on the node, if the user may.

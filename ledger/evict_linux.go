@@ -1,0 +1,163 @@
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An Eviction is what was done about one entry of a job (TRUST-19).
+type Eviction struct {
+	Kind string // "claim" or "ticket"
+	User string // whose it was
+	PIDs []int  // the processes that held it, and were ended
+	Left bool   // it is still held
+}
+
+// evictGrace is how long a holder has to end itself after SIGTERM.
+const evictGrace = 3 * time.Second
+
+// An OwnerError says whose entries only their owner or root may evict.
+type OwnerError struct{ User string }
+
+func (e *OwnerError) Error() string { return fmt.Sprintf("only root or %s may", e.User) }
+
+// Evict ends the holders of a job's claims and tickets, and removes those. Root may do so
+// with all, others with their own; it says *OwnerError if there are only those of others.
+func (b *Book) Evict(ctx context.Context, job string) (done []Eviction, err error) {
+	var found []sheet
+	collect := func(id string, s sheet) {
+		switch {
+		case id != job:
+		case mine(s.uid):
+			s.text = nil
+			found = append(found, s)
+		default:
+			err = &OwnerError{b.userName(s.uid)}
+		}
+	}
+	l := b.look(nil)
+	err1 := l.read(kindClaim, func(s sheet) {
+		if c, err := decodeClaim(s.entry, s.uid, s.text); err == nil {
+			collect(string(c.Job), s)
+		}
+	})
+	err2 := b.look(nil).read(kindTicket, func(s sheet) {
+		if t, err := decodeTicket(s.entry, s.uid, s.text); err == nil {
+			collect(string(t.Job), s)
+		}
+	})
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	for _, s := range found {
+		done = append(done, b.evict(ctx, s))
+	}
+	if len(done) > 0 {
+		return done, nil
+	}
+	return nil, err
+}
+
+// evict ends the holders of an entry until nobody has it any more.
+func (b *Book) evict(ctx context.Context, s sheet) Eviction {
+	kind, _, _ := strings.Cut(s.entry, "-")
+	e := Eviction{Kind: kind, User: b.userName(s.uid), Left: true}
+	signal, harder := unix.SIGTERM, time.Now().Add(evictGrace)
+	told := make(map[int]bool)
+	for end := harder.Add(evictGrace); e.Left && ctx.Err() == nil && time.Now().Before(end); {
+		if time.Now().After(harder) && signal != unix.SIGKILL {
+			signal = unix.SIGKILL
+			clear(told)
+		}
+		for _, pid := range b.holders(s) {
+			if !told[pid] && b.strike(pid, s, signal) {
+				told[pid] = true
+				e.note(pid)
+			}
+		}
+		sleep(ctx, 10*time.Millisecond)
+		e.Left = b.lives(s)
+	}
+	if !e.Left {
+		b.discard(s)
+	}
+	return e
+}
+
+func (e *Eviction) note(pid int) {
+	for _, known := range e.PIDs {
+		if known == pid {
+			return
+		}
+	}
+	e.PIDs = append(e.PIDs, pid)
+}
+
+// strike signals a process by a descriptor of it, if that still holds the entry: a bare
+// number may be another process's by now.
+func (b *Book) strike(pid int, s sheet, signal unix.Signal) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	// Whoever the descriptor is of was there before we looked, and is there after: then it
+	// is him whom we looked at.
+	return b.holds(pid, s) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
+}
+
+// holders are the processes of the entry's owner that hold its lock.
+func (b *Book) holders(s sheet) (pids []int) {
+	names, _ := os.ReadDir(b.proc)
+	for _, name := range names {
+		pid, err := strconv.Atoi(name.Name())
+		if err == nil && pid != os.Getpid() && b.holds(pid, s) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// holds reports whether a process is of the entry's owner and has a descriptor by which its
+// lock is held.
+func (b *Book) holds(pid int, s sheet) bool {
+	var st unix.Stat_t
+	root := filepath.Join(b.proc, strconv.Itoa(pid))
+	if unix.Stat(root, &st) != nil || int(st.Uid) != s.uid {
+		return false
+	}
+	fds, _ := os.ReadDir(root + "/fd")
+	for _, fd := range fds {
+		if unix.Stat(root+"/fd/"+fd.Name(), &st) == nil && inodeOf(&st) == s.file && locksBy(root+"/fdinfo/"+fd.Name()) {
+			return true
+		}
+	}
+	return false
+}
+
+// locksBy reports whether a descriptor holds a write lock of an open file
+// (proc_pid_fdinfo(5)).
+//
+//	lock:   1: OFDLCK ADVISORY  WRITE -1 fe:00:1234 0 EOF
+func locksBy(fdinfo string) bool {
+	f, err := os.Open(fdinfo)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if words := strings.Fields(lines.Text()); len(words) > 4 && words[0] == "lock:" && words[2] == "OFDLCK" && words[4] == "WRITE" {
+			return true
+		}
+	}
+	return false
+}
