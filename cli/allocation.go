@@ -45,6 +45,9 @@ func (sc scene) said(names []string) (name, value string) {
 // allocated turns to an allocation if nobody has named hosts. note tells of it. A launch from
 // inside of a rank stays on its host, as without an allocation: that is the outer job's.
 func (sc scene) allocated(line Line) (out Line, note string, err error) {
+	if relative(line) {
+		return sc.relate(line)
+	}
 	if line.Job.RMK != "" && line.Job.RMK != "auto" {
 		return sc.wide(line), "", nil
 	}
@@ -71,6 +74,57 @@ func (sc scene) allocated(line Line) (out Line, note string, err error) {
 		return sc.wide(line), fmt.Sprintf("the hosts are those of %s job %s (%s); -rmk none does not look at it", b.name, id, variable), nil
 	}
 	return line, "", nil
+}
+
+// relative reports whether any host is named by its place in the allocation.
+func relative(line Line) bool {
+	return slices.ContainsFunc(line.Sections, func(s Section) bool {
+		return slices.ContainsFunc(s.Host, func(expr HostExpr) bool { return slices.ContainsFunc(expr, hostlist.Entry.Relative) })
+	})
+}
+
+// relate puts the hosts of the allocation in the place of +n0 and its like. What follows is as
+// if the user had named them.
+func (sc scene) relate(line Line) (out Line, note string, err error) {
+	system := line.Job.RMK
+	for _, b := range batches {
+		_, id := sc.said(b.job)
+		if _, list := sc.said(b.list); (system == "" || system == "auto") && id != "" && list != "" {
+			system = b.name
+		}
+	}
+	line.Job.RMK = system
+	var hosts []hostlist.Entry
+	if slices.ContainsFunc(batches, func(b batch) bool { return b.name == system }) {
+		if hosts, err = sc.granted(line, nil); err != nil {
+			return line, "", err
+		}
+		line = sc.wide(line)
+	}
+	line.Job.RMK = ""
+	line.Sections = slices.Clone(line.Sections)
+	return line, "", resolve(line.Sections, hosts)
+}
+
+// resolve finds the hosts of each section. One that inherits its list has the same.
+func resolve(sections []Section, allocation []hostlist.Entry) error {
+	var earlier []hostlist.Entry
+	lists := make(map[int][]HostExpr) // by the section that gives it
+	for i := range sections {
+		s := &sections[i]
+		g, given := s.Origin("host")
+		if list, known := lists[g.Section]; known || !given {
+			s.Host = list
+			continue
+		}
+		hosts, err := hostlist.Resolve(slices.Concat(s.Host...), allocation, earlier...)
+		if err != nil {
+			return err
+		}
+		s.Host = []HostExpr{hosts}
+		lists[g.Section], earlier = s.Host, append(earlier, hosts...)
+	}
+	return nil
 }
 
 // listsNodes reports whether a variable of ParaStation names nodes.

@@ -220,6 +220,9 @@ func excluded(req *job.Request, j JobOptions) error {
 	out := make(map[string]bool)
 	for _, expr := range j.Exclude {
 		for _, e := range expr {
+			if e.Relative() {
+				return &UsageError{"-exclude " + e.Host + ": hosts are left out by name here", "or write -host ^" + e.Host}
+			}
 			out[strings.ToLower(e.Host)] = true
 		}
 	}

@@ -319,7 +319,7 @@ func (p *Picture) UnmarshalText(text []byte) error {
 type HostExpr []hostlist.Entry
 
 func (h *HostExpr) UnmarshalText(text []byte) error {
-	entries, err := hostlist.Parse("-host", string(text))
+	entries, err := hostlist.ParseRelative("-host", string(text))
 	*h = entries
 	return err
 }

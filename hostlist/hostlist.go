@@ -81,10 +81,14 @@ func (e Entry) Label() string {
 // commas. Errors are SyntaxErrors that give origin for the file and count
 // characters of expr; see Errors. A list without a host is an error.
 func Parse(origin, expr string) ([]Entry, error) {
+	return parse(cursor{source: source{file: origin, text: expr}, list: true})
+}
+
+func parse(c cursor) ([]Entry, error) {
 	p := new(parser)
-	p.line(cursor{source: source{file: origin, text: expr}, list: true})
+	p.line(c)
 	if len(p.entries) == 0 && p.none() {
-		p.add(errors.New(origin + ": no host is named"))
+		p.add(errors.New(c.file + ": no host is named"))
 	}
 	return p.result()
 }

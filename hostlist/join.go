@@ -18,6 +18,10 @@ func Join(entries []Entry) ([]Entry, error) {
 	var hosts []joined
 	out := excluded(entries)
 	for _, e := range entries {
+		if e.Relative() {
+			bad.add(e.fault("%q counts the nodes of a batch allocation, and there is none here", e.Host))
+			continue
+		}
 		if e.Exclude || out[key(e.Host)] || out[key(e.Label())] {
 			continue
 		}

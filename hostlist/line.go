@@ -10,8 +10,9 @@ import (
 // comments nor attributes.
 type cursor struct {
 	source
-	list bool
-	pos  int
+	list     bool
+	relative bool // hosts may be named by their place in another list
+	pos      int
 }
 
 func (c *cursor) rest() string { return c.text[c.pos:] }
@@ -232,7 +233,7 @@ func (c *cursor) name(m *mention, from, to int) (int, error) {
 	case word == "":
 		return 0, c.fault(from, to, "the host name is missing")
 	case word[0] == '+':
-		return 0, c.fault(from, to, "%q counts the nodes of a batch allocation, and there is none here", word)
+		return c.relativeName(m, from, to)
 	}
 	if a, ok := ipv6(word); ok {
 		m.names = []string{a}

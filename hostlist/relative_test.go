@@ -1,0 +1,87 @@
+package hostlist_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"remshell/hostlist"
+)
+
+// Hosts named by their place in an allocation (cli.md 4.1).
+func TestResolve(t *testing.T) {
+	allocation, err := hostlist.Parse("SLURM_JOB_NODELIST", "n[1-4]:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for list, want := range map[string]string{
+		"+n0":                    "n1:2",
+		"+N3,+n1":                "n4:2 n2:2",
+		"+n1:7":                  "n2:7",
+		"alice@+n1":              "alice@n2:2",
+		"+e":                     "n1:2 n2:2 n3:2 n4:2",
+		"+e:2":                   "n1:2 n2:2",
+		"+n0,+e:2":               "n1:2 n2:2 n3:2",
+		"n1,+e":                  "n1:0 n2:2 n3:2 n4:2",
+		"+e:1,+e:2":              "n1:2 n2:2 n3:2",
+		"^+n0":                   "n1:2 n2:2 n3:2 n4:2 ^n1:0",
+		"+e:3,^+n1":              "n1:2 n2:2 n3:2 ^n2:0",
+		"other,+n2":              "other:0 n3:2",
+		"+n4":                    `-host:1: "+n4" is none of the 4 nodes of the allocation, which count from 0`,
+		"n9,+e:5":                `-host:4: "+e:5": 4 of the 4 nodes of the allocation are empty`,
+		"+e,+e":                  `-host:4: "+e": 0 of the 4 nodes of the allocation are empty`,
+		"+n":                     `-host:1: "+n" is neither +n and a number nor +e`,
+		"+n-1":                   `-host:1: "+n-1" is neither`,
+		"+n99999999999999999999": "is neither",
+		"+e:0":                   `"+e:0" is neither`,
+		"+e:x":                   `"+e:x" is neither`,
+		"+5":                     `"+5" is neither`,
+		"+":                      `"+" is neither`,
+		"^+e:1:3":                `"+e:1:3" is neither`,
+	} {
+		entries, err := hostlist.ParseRelative("-host", list)
+		if err == nil {
+			entries, err = hostlist.Resolve(entries, allocation)
+		}
+		if got := words(entries, err); got != want && (err == nil || !strings.Contains(got, want)) {
+			t.Errorf("%s: %s\nwant %s", list, got, want)
+		}
+	}
+}
+
+func words(entries []hostlist.Entry, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	var all []string
+	for _, e := range entries {
+		text := fmt.Sprintf("%s:%d", e.Label(), e.Slots)
+		if e.User != "" {
+			text = e.User + "@" + text
+		}
+		if e.Exclude {
+			text = "^" + text
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+// What names no host by itself is never taken for a host.
+func TestRelativeNamesAreNoHosts(t *testing.T) {
+	entries, err := hostlist.ParseRelative("-host", "+n0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"joined":                second(hostlist.Join(entries)),
+		"outside an allocation": second(hostlist.Resolve(entries, nil)),
+		"elsewhere":             second(hostlist.Parse("PSI_HOSTS", "+n0")),
+	} {
+		if err == nil || !strings.Contains(err.Error(), `"+n0" counts the nodes of a batch allocation, and there is none here`) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func second(_ []hostlist.Entry, err error) error { return err }
