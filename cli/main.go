@@ -226,6 +226,10 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		return look(ctx, line, sys, req, warnings, env)
 	}
 	env.Find = hostFinder(line.Job, sc)
+	env.Here = func() string {
+		probe, _ := probeHere(sys) // who cannot be looked at is nobody
+		return probe.Identity
+	}
 	env.Again = again(line, sys, sc, req)
 	return carryOut(ctx, line, sys, req, warnings, env, failure)
 }

@@ -145,8 +145,10 @@ type JobOptions struct {
 	PMITrace string   `name:"--pmi-trace" arg:"FILE" topic:"" under:"Telling" help:"write what ranks and their PMI servers say to FILE" more:"In the notation of the project's own tests, testdata/pmi."`
 	Universe Universe `name:"-usize" env:"MPIEXEC_UNIVERSE_SIZE" default:"INFINITE" arg:"N" topic:"" under:"Life cycle" help:"MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE" more:"How many processes a program is told would fit, those it may spawn included. SYSTEM is the number of slots of all hosts; INFINITE, the default, defines nothing. Nothing is reserved."`
 
+	SpawnHosts SpawnHosts `name:"--spawn-hosts" also:"--no-spawn=none" default:"candidates" arg:"LIST" topic:"" under:"Life cycle" help:"hosts for MPI_Comm_spawn: candidates, job, LIST, any, none" more:"candidates: those that the command line, with host files, allocation and cluster file, has named. job: those alone that have ranks of the job. LIST: these and the candidates. any: every host but this machine, which has to be listed: any,localhost. none, or --no-spawn: a spawn is refused. What is refused the program is told, as MPI_ERR_SPAWN, and goes on."`
+
 	Timeout       Seconds  `name:"-timeout" env:"I_MPI_JOB_TIMEOUT PSI_MAXTIME" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
-	StartTimeout  Seconds  `name:"--start-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
+	StartTimeout  Seconds  `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
 	KillOnBadExit string   `name:"--kill-on-bad-exit" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
 	AutoCleanup   string   `name:"-disable-auto-cleanup" also:"-enable-auto-cleanup=yes" implied:"no" words:"yes,no" topic:"Life cycle" help:"let the others go on whatever ends a rank"`

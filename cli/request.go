@@ -65,6 +65,9 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		req.Skip = line.Job.SkipUnreachable // the user wrote these hosts down (SSH-6)
 		err = told.apply(&req, list)
 	}
+	if err == nil {
+		req.Spawn, err = sc.spawnHosts(line)
+	}
 	req.Queue = sc.queue(req, line.Job)
 	return req, warnings, err
 }

@@ -86,15 +86,18 @@ func TestSpawnOverThreeHosts(t *testing.T) {
 			"get parent: KVS", "get parent: KVS", "get parent: KVS"}, 0},
 		{"n1:1,n2:1,n3:1", "spawn 1 inner; await end", []string{"spawn", place(0, 1, 0, "n2"), "spawn", place(0, 1, 0, "n3"), "get parent: KVS_1", "publish end", "await end: p"}, 0},
 		{"n1:4,n2:4,n3:4", "spawn 3 meet host=n3,n1", []string{"spawn", "get k: v"}, 0},
-		{"n1:2", "spawn 1 child host=n4", []string{"spawn", place(0, 1, 0, "n4"), "get parent: KVS"}, 0},
+		{"n1:2 --spawn-hosts n4", "spawn 1 child host=n4", []string{"spawn", place(0, 1, 0, "n4"), "get parent: KVS",
+			"mpiexec: n4 joins the job, as rank 0 on n1 asks (--spawn-hosts n4)"}, 0},
 		{"n1:2,n2:2", "spawn 2 pair host=n2; await done", []string{"await done: p", "await done: p", "publish done", "spawn"}, 0},
 		{"n1:1,n2:1", "spawn 1 child program=/no/where", []string{"spawn failed: n2__program__no_where__no_such_file_or_directory",
 			"mpiexec: rank 0 on n1: spawn -n 1 /no/where @child: n2: program /no/where: no such file or directory"}, 0},
-		{"n1:1,n2:1", "spawn 2 child", []string{"spawn failed: 2_ranks_do_not_fit__there_are_free_slots_for_1_on_1_node__n2_",
+		{"n1:1,n2:1", "spawn 2 child", []string{"spawn", place(0, 2, 0, "n1"), place(1, 2, 0, "n2"), "get parent: KVS", "get parent: KVS",
+			"mpiexec: rank 0 on n1 spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)"}, 0},
+		{"n1:1,n2:1 --nooversubscribe", "spawn 2 child", []string{"spawn failed: 2_ranks_do_not_fit__there_are_free_slots_for_1_on_1_node__n2_",
 			"mpiexec: rank 0 on n1: spawn -n 2 PROGRAM @child: 2 ranks do not fit: there are free slots for 1 on 1 node (n2); n1: cpus-full (0 of 1 CPU free)"}, 0},
 		{"n1:1,n2:2", "spawn 2 fail; tell go; hang", []string{"spawn", "await go: told", "mpiexec: rank 1:0 on n2 called MPI_Abort with code 5: enough"}, 5},
 	} {
-		r := b.start(t, job{env: env, args: []string{"-hosts", test.hosts, "-n", "1", program, "env MPIEXEC_JOBID; " + test.script}}).wait(t)
+		r := b.start(t, job{env: env, args: append(strings.Fields("-hosts "+test.hosts), "-n", "1", program, "env MPIEXEC_JOBID; "+test.script)}).wait(t)
 		got := sortedLines(strings.ReplaceAll(r.out+without(r.err, "  "), program, "PROGRAM"))
 		var id string
 		for _, line := range got {

@@ -141,7 +141,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 	if m.Trace {
 		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
 	}
-	server.Names, server.Spawner = names{s.asked}, spawner{s.asked}
+	server.Names, server.Spawner = names{s.asked}, spawner{s.asked, func(rank int) string { return of[rank].dir }}
 	server.Abort = func(rank, code int, message string) {
 		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, pmiserver.Escape([]byte(message))), " "))
 		s.conn.Send(&wire.PMI{Rank: m.First + rank, Event: wire.PMIAborted, Code: code, Text: message})

@@ -122,12 +122,20 @@ func (n names) name(ctx context.Context, op wire.NameOp, service, port string) (
 	return *named, nil
 }
 
-// spawner starts more ranks as the PMI servers see it: mpiexec does.
-type spawner struct{ *questions }
+// spawner starts more ranks as the PMI servers see it: mpiexec does. Directories are those
+// of the ranks that ask.
+type spawner struct {
+	*questions
+	dir func(rank int) string
+}
 
 // Spawn is that of pmiserver.Spawner.
 func (p spawner) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (group string, codes []int, err error) {
-	m, err := p.ask(ctx, func(id int) wire.Message { return &wire.Spawn{ID: id, Request: r} })
+	fault := ""
+	if err := withFiles(r.Commands, p.dir(r.Rank)); err != nil {
+		fault = err.Error()
+	}
+	m, err := p.ask(ctx, func(id int) wire.Message { return &wire.Spawn{ID: id, Request: r, Fault: fault} })
 	answer, ok := m.(*wire.Spawned)
 	switch {
 	case err != nil:

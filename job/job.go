@@ -46,6 +46,17 @@ type Request struct {
 	Ends     Ends
 	Signals  Signals
 	Soft     []SoftLimit // resource limits that ranks on other hosts shall have (ENV-8)
+	Spawn    SpawnHosts
+}
+
+// SpawnHosts says to which hosts ranks may spawn others (TRUST-9); the zero value: to the
+// candidates of the job.
+type SpawnHosts struct {
+	None bool      // to none
+	Job  bool      // to nodes alone that have ranks of the job already
+	Any  bool      // to every host but the launching machine
+	List []NodeDef // to these, beside the candidates
+	Text string    // the option that said so; empty: none did
 }
 
 // SystemSize as Universe stands for the slots of all candidates.
@@ -57,6 +68,7 @@ type Placing struct {
 	Sort      string // sort.Mode; empty: the order of Turns
 	Overbook  bool   // more ranks than slots are welcome; implies Exclusive
 	Forbid    bool   // --nooversubscribe: no overbooking, whatever the default
+	Crowd     bool   // of a spawn: what the job itself holds may be shared
 	Exclusive bool   // idle nodes only, and nobody else on them
 	Loop      bool   // consecutive ranks on different nodes
 	Wait      bool   // queue for what is not there now
@@ -209,6 +221,7 @@ type Node struct {
 	Probe
 	Use
 	Down string // why there is no valid probe now; the topology may be known all the same
+	Mine []int  // of the busy CPUs, those that the job itself holds, which is to grow
 }
 
 // Size is S of placement.md section 0: the slots of the whole node.

@@ -315,10 +315,8 @@ func (e *takenError) Error() string { return e.node + ": " + e.reason }
 func (b *booking) claim(ctx context.Context, p job.Plan) error {
 	f := b.fleet
 	f.plan, f.nodes = p, nil
-	for i, np := range p.Nodes {
-		n := b.seen[np.Node]
-		n.index = i
-		f.nodes = append(f.nodes, n)
+	for _, np := range p.Nodes {
+		f.nodes = append(f.nodes, b.seen[np.Node])
 	}
 	byID := slices.SortedFunc(slices.Values(f.nodes), func(x, y *node) int { return x.def.ID - y.def.ID })
 	err := b.prepare(ctx, byID[:1], byID[1:])
@@ -332,7 +330,6 @@ func (b *booking) claim(ctx context.Context, p job.Plan) error {
 func (b *booking) giveBack() {
 	f := b.fleet
 	for _, n := range f.nodes {
-		n.index = -1
 		n.conn.Send(&wire.Release{Group: f.groupName()})
 	}
 	f.nodes = nil
@@ -342,12 +339,16 @@ func (b *booking) giveBack() {
 // which refuse, or that one is taken; then those behind it are not asked.
 func (b *booking) prepare(ctx context.Context, groups ...[]*node) error {
 	local := b.fleet.localAddress()
+	part := make(map[*node]int, len(b.fleet.nodes)) // of the plan
+	for i, n := range b.fleet.nodes {
+		part[n] = i
+	}
 	var refused []job.Failure
 	refuse := func(n *node, e *StartError) { refused = append(refused, job.Failure{Node: n.def.Name, Err: e}) }
 	for _, nodes := range groups {
 		var taken *takenError
 		err := b.ask(ctx, nodes,
-			func(n *node) wire.Message { return b.fleet.preparation(b.req, n, local) },
+			func(n *node) wire.Message { return b.fleet.preparation(b.req, part[n], local) },
 			func(n *node, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.Prepared:

@@ -117,11 +117,11 @@ func programs(apps []job.App, def job.NodeDef) []job.App {
 	return apps
 }
 
-// preparation is what a node of the plan has to know.
-func (f *fleet) preparation(req job.Request, n *node, local string) *wire.Prepare {
-	p, np := f.plan, f.plan.Nodes[n.index]
+// preparation is what the i-th node of the plan has to know.
+func (f *fleet) preparation(req job.Request, i int, local string) *wire.Prepare {
+	p, np, n := f.plan, f.plan.Nodes[i], f.nodes[i]
 	m := &wire.Prepare{
-		Job: p.Job, Group: string(p.Job), Alone: len(f.nodes) == 1, Size: p.Size, Nodes: len(p.Nodes), Index: n.index, Name: np.Name, Mapping: p.Mapping,
+		Job: p.Job, Group: string(p.Job), Alone: len(f.nodes) == 1, Size: p.Size, Nodes: len(p.Nodes), Index: i, Name: np.Name, Mapping: p.Mapping,
 		Base: base(req, n.def), Apps: programs(req.Apps, n.def), Ranks: np.Ranks,
 		Window: window(p.Size), Merge: req.Streams.Merge,
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
@@ -254,6 +254,9 @@ func (f *fleet) start(req job.Request) {
 	}
 	f.feed.readers = f.readers(req)
 	f.feed.failed = func(err error) { f.events.put(StdinFailed{err}) }
+	for i, n := range f.nodes {
+		n.index = i
+	}
 	f.let(f.found(string(f.plan.Job), f.plan, req.Apps, f.nodes), f.meet)
 	if f.env.In != nil {
 		go f.feed.run()

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"remshell/job"
 	"remshell/pmiserver"
@@ -22,6 +23,7 @@ type group struct {
 	starting int           // ranks of which it is not known whether they run
 	waits    *spawning     // who is told that all run; nil: nobody
 	pruned   bool          // one of them could not be started
+	fenced   bool          // all its nodes have met
 	bound    *bindings     // nil: nobody wants to know
 }
 
@@ -98,6 +100,7 @@ func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
 		return Suspicion{-1, err.Error()}, true
 	}
 	if done != nil {
+		f.met(m.ID)
 		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
 		frame := fenced.FrameFor(len(done.Nodes))
 		for _, i := range done.Nodes {
@@ -105,6 +108,13 @@ func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
 		}
 	}
 	return Suspicion{}, false
+}
+
+// met notes that all nodes of a group have met at a fence.
+func (f *fleet) met(fence string) {
+	if g := f.groupNamed(fence[:max(0, strings.LastIndexByte(fence, '/'))]); g != nil {
+		g.fenced = true
+	}
 }
 
 // left takes the news that a rank is over. A suspicion means that others wait for it.

@@ -67,6 +67,7 @@ type Env struct {
 	Suspend func()                       // stops this process as ^Z does, and returns when it goes on
 	Trace   io.Writer                    // takes a transcript of what ranks say on PMI; nil: nobody wants it
 	Find    Find                         // nil: ranks cannot name hosts when they spawn others
+	Here    func() string                // the identity of this machine (job.Probe); nil: unknown
 
 	// Progress shows how far a start has come that takes longer than Late; "" takes it
 	// away. It may be nil.
@@ -175,7 +176,7 @@ type fleet struct {
 // A node is one helper, as seen from here.
 type node struct {
 	def   job.NodeDef
-	index int // in fleet.nodes; -1: not needed
+	index int // in fleet.nodes of the job that runs; -1: it is none of them, or not yet
 	rw    io.ReadWriteCloser
 	conn  *wire.Conn
 	probe job.Probe
@@ -201,12 +202,14 @@ func (f *fleet) close() {
 
 // dismiss sends home the helpers that have no rank.
 func (f *fleet) dismiss() {
+	needed := make(map[*node]bool, len(f.nodes))
 	for i, np := range f.plan.Nodes {
 		n := f.nodes[i]
+		needed[n] = true
 		f.env.Log.Info().Str("node", np.Name).Str("host", n.probe.Hostname).Msg(ranks(numbers(np.Ranks)))
 	}
 	for _, n := range f.all {
-		if n.index < 0 {
+		if !needed[n] {
 			n.conn.Send(&wire.Bye{})
 		}
 	}

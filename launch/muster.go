@@ -128,7 +128,7 @@ func (b *booking) look() {
 		if i >= 0 && !left[strings.ToLower(b.fleet.all[i].probe.Hostname)] {
 			n := b.fleet.all[i]
 			b.seen = append(b.seen, n)
-			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use.And(b.own[n])})
+			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use.And(b.own[n]), Mine: b.own[n].Busy})
 		}
 	}
 	plan.Apart(b.snap.Nodes)

@@ -70,23 +70,18 @@ func tooHigh(s job.Streams, size int) error {
 	return nil
 }
 
-// widen does the same for the ranks of a group that is spawned; first is the number of
-// its rank 0 in the job. Nobody has been started yet.
-func (f *fleet) widen(group, first int, p job.Plan, req job.Request) error {
-	who := everybody(p, group, first, f.state.began)
-	var grown [2]*routing
-	for i, r := range f.routes {
-		var err error
-		if grown[i], err = r.grow(req.Streams, who); err != nil {
+// widened does the same for the ranks of a group that is spawned. Nobody has been started
+// yet.
+func widened(routes [2]*routing, s job.Streams, who []Who) (grown [2]*routing, err error) {
+	for i, r := range routes {
+		if grown[i], err = r.grow(s, who); err != nil {
 			if i > 0 {
 				grown[0].close()
 			}
-			return err
+			return grown, err
 		}
 	}
-	f.env.Out.put(piece{grown: grown[0]})
-	f.env.Err.put(piece{grown: grown[1]})
-	return nil
+	return grown, nil
 }
 
 // everybody is what patterns can tell of the ranks of a plan, by rank.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
-	"remshell/gpu"
 	"remshell/job"
 	"remshell/plan"
 	"remshell/wire"
@@ -31,20 +31,24 @@ All are started, or none: if one exec fails the others are killed, and the rank 
 asked is told. It goes on, as MPI says.
 
 One spawn at a time is given its place, on a goroutine of its own with a booking of its
-own, so that the job is supervised meanwhile. That booking sees shadows of the job's
-nodes, which share the connections: what they answer to it, supervision passes on. The
-gate of the queue is not asked for: a running job does not wait behind others, and claims
-are exclusive without it.
+own, so that the job is supervised meanwhile: whatever takes time, be it a plan, a
+connection or a file, is done there, and given up when the job ends. That booking sees
+shadows of the job's nodes, which share the connections: what they answer to it,
+supervision passes on. The gate of the queue is not asked for: a running job does not wait
+behind others, and claims are exclusive without it.
+
+Who may ask for how much, and where it may go, is said by TRUST-9 to TRUST-12.
 */
 type spawning struct {
 	from   *node // whose rank asks
 	m      *wire.Spawn
-	parent *group
-	rank   int // that asks, in the job
+	parent *group // of that rank; nil: there is no such group
+	rank   int    // that asks, in the job
 	wishes []wish
 
 	name    string // of the group that is to be
 	first   int    // its first rank
+	who     func(job.Plan) []Who
 	b       *booking
 	shadows map[*node]*node // of the job's nodes
 	real    map[*node]*node // of each shadow
@@ -54,25 +58,67 @@ type spawning struct {
 
 // spawns are those that have been asked for.
 type spawns struct {
-	queue []*spawning
-	now   *spawning // whose place is being looked for; nil: nobody's
-	count int       // of those that began, for their names
+	queue   []*spawning
+	now     *spawning // whose place is being looked for; nil: nobody's
+	count   int       // of those that began, for their names
+	refused int       // of those that were, as far as the user has been told
+	crowded bool      // he was told that ranks share CPUs
 }
+
+// Bounds of TRUST-12.
+const (
+	mostWaiting  = 64      // spawns in turn
+	mostSpawned  = 1 << 20 // ranks of one
+	mostRefusals = 100     // told to the user
+)
 
 // A bred is the end of a booking for a spawn.
 type bred struct {
-	s   *spawning
-	p   job.Plan
-	err error
+	s     *spawning
+	p     job.Plan
+	grown [2]*routing // of stdout and stderr
+	err   error
 }
 
 // errEnding is the answer to a spawn, and to all fences, when the job is at its end.
 var errEnding = errors.New("the job is ending")
 
+// A notDone is a spawn that a rule of TRUST-9 or TRUST-10 forbids. The text goes on where
+// the rank that asks was named.
+type notDone struct{ text string }
+
+func (e *notDone) Error() string { return e.text }
+
 // spawn takes a request of a rank.
 func (f *fleet) spawn(n *node, m *wire.Spawn) {
-	f.spawns.queue = append(f.spawns.queue, &spawning{from: n, m: m})
+	s := &spawning{from: n, m: m, rank: -1}
 	f.recordSpawn(&m.Request, "> SPAWN "+m.Request.String())
+	if g := f.groupNamed(m.Request.Group); g != nil && m.Request.Rank >= 0 && m.Request.Rank < g.plan.Size {
+		s.parent, s.rank = g, g.first+m.Request.Rank
+	}
+	if err := f.mayAsk(s); err != nil {
+		f.refuse(s, err)
+		return
+	}
+	f.spawns.queue = append(f.spawns.queue, s)
+}
+
+// mayAsk says why a rank may not spawn now, or not at all.
+func (f *fleet) mayAsk(s *spawning) error {
+	owner, _, _ := f.rankPlan(s.rank)
+	switch {
+	case owner != s.from || !f.state.Open(s.rank):
+		return errEnding
+	case f.req.Spawn.None:
+		return &notDone{fmt.Sprintf("wants to spawn; not done (%s)", f.req.Spawn.Text)}
+	case len(s.parent.nodes) > 1 && !s.parent.fenced: // a node alone could say so of them all
+		return &notDone{"wants to spawn before the group's first barrier; not done"}
+	case s.m.Fault != "":
+		return errors.New(s.m.Fault)
+	case len(f.spawns.queue) >= mostWaiting:
+		return errors.New("too many spawns at once")
+	}
+	return nil
 }
 
 // nextSpawn begins with the next request, if none is under way.
@@ -81,86 +127,39 @@ func (f *fleet) nextSpawn() {
 	for q.now == nil && len(q.queue) > 0 {
 		s := q.queue[0]
 		q.queue = q.queue[1:]
-		if err := f.begin(s); err != nil {
-			f.refuse(s, err)
+		if !f.state.Open(s.rank) {
+			f.refuse(s, errEnding)
+			continue
 		}
+		f.begin(s)
 	}
 }
 
 // begin has a place looked for.
-func (f *fleet) begin(s *spawning) error {
-	s.parent, s.rank = f.groupNamed(s.m.Request.Group), -1
-	if s.parent == nil {
-		return fmt.Errorf("there is no group %s", s.m.Request.Group)
-	}
-	s.rank = s.parent.first + s.m.Request.Rank
-	n, _, app := f.rankPlan(s.rank)
-	if n == nil || !f.state.Open(s.rank) {
-		return errEnding
-	}
-	req, wishes, err := offspring(f.req, app, s.m.Request, f.env.Find)
-	if err != nil {
-		return err
-	}
+func (f *fleet) begin(s *spawning) {
 	f.spawns.count++
 	f.spawns.now = s
-	s.wishes = wishes
 	s.name, s.first = fmt.Sprintf("%s_%d", f.req.Job, f.spawns.count), f.size
 	s.over = make(chan struct{})
-	f.branch(s, req)
-	ctx, stop := context.WithTimeoutCause(context.Background(), startLimit(req), lateError(req))
+	group, began := len(f.groups), f.state.began
+	s.who = func(p job.Plan) []Who { return everybody(p, group, s.first, began) }
+	f.branch(s)
+	_, _, app := f.rankPlan(s.rank)
+	ctx, stop := context.WithTimeoutCause(context.Background(), startLimit(f.req), lateError(f.req))
 	s.stop = stop
+	routes := f.routes
 	go func() {
 		defer close(s.over)
-		p, err := s.b.graft(ctx, s)
-		if err != nil {
+		done := bred{s: s}
+		done.p, done.err = s.b.graft(ctx, s, app)
+		if done.err == nil {
+			done.grown, done.err = widened(routes, s.b.req.Streams, s.who(done.p))
+		}
+		if done.err != nil {
 			s.b.wither()
 		}
-		f.events.put(bred{s, p, err})
+		f.events.put(done)
 	}()
-	return nil
-}
-
-// branch makes the booking of a spawn, with shadows of the job's nodes.
-func (f *fleet) branch(s *spawning, req job.Request) {
-	env := f.env
-	env.Seen, env.Again, env.In, env.Progress = nil, nil, nil, nil
-	b := newBooking(req, env, newBox())
-	b.fleet.events = f.events // where what new nodes say is looked for first
-	b.fleet.feed, b.fleet.pids, b.fleet.account, b.fleet.graft = f.feed, f.pids, f.account, s
-	b.own, b.mustered = make(map[*node]job.Use), true
-	s.shadows, s.real = make(map[*node]*node), make(map[*node]*node)
-	for _, n := range f.nodes {
-		if n.lost != nil {
-			continue
-		}
-		shadow := &node{def: n.def, index: -1, rw: n.rw, conn: n.conn, probe: n.probe}
-		s.shadows[n], s.real[shadow] = shadow, n
-		b.own[shadow] = f.own(n)
-		b.fleet.all = append(b.fleet.all, shadow)
-	}
-	b.shape = func(snap job.Snapshot) { narrow(&b.req, s.wishes, snap) }
-	s.b = b
-}
-
-// own is what the job has of a node.
-func (f *fleet) own(n *node) (u job.Use) {
-	for _, g := range f.groups {
-		i := slices.Index(g.nodes, n)
-		if i < 0 || g.alive[n] == 0 {
-			continue
-		}
-		for _, r := range g.plan.Nodes[i].Ranks {
-			u.Procs++
-			u.Own++
-			if len(r.Held) > 0 {
-				u.Seated++
-			}
-			u.Busy = append(u.Busy, r.Held...)
-			u.BusyGPUs = append(u.BusyGPUs, gpu.Addresses(r.GPUs)...)
-		}
-	}
-	return u
 }
 
 // hear passes on what is meant for the booking that is under way.
@@ -196,87 +195,25 @@ func groupMeant(m wire.Message) (name string, is bool) {
 	return "", false
 }
 
-// graft finds the ranks of a spawn their place.
-func (b *booking) graft(ctx context.Context, s *spawning) (job.Plan, error) {
-	b.req.Skip = true
-	if named := b.untried(s.named); len(named) > 0 {
-		b.reach(ctx, named)
-		if failed := b.failures(); len(failed) > 0 {
-			return job.Plan{}, &HostsError{failed, false}
-		}
-	}
-	p, err := b.settle(ctx)
-	if more := b.untried(func(job.NodeDef) bool { return true }); narrowPlace(err) && len(more) > 0 {
-		b.reach(ctx, more)
-		p, err = b.settle(ctx)
-	}
-	for narrowPlace(err) && lower(b.req.Apps, s.wishes) {
-		p, err = b.settle(ctx)
-	}
-	return p, err
-}
-
-// narrowPlace reports whether a plan failed for want of room.
-func narrowPlace(err error) bool {
-	var failed *plan.Error
-	return errors.As(err, &failed) && slices.Contains([]string{plan.NotEnough, plan.NoNodes, plan.NoGPU, plan.Limits}, failed.Code)
-}
-
-// named reports whether a spawn names a host.
-func (s *spawning) named(def job.NodeDef) bool {
-	return slices.ContainsFunc(s.wishes, func(w wish) bool { return slices.Contains(w.hosts, def.Name) })
-}
-
-// untried are the candidates that nobody has tried to reach yet, and that are wanted.
-func (b *booking) untried(wanted func(job.NodeDef) bool) (defs []job.NodeDef) {
-	for _, def := range b.req.Nodes {
-		_, tried := b.errs[def.Name]
-		if !tried && !b.has(def) && plan.Worth(b.req, def) && wanted(def) {
-			defs = append(defs, def)
-		}
-	}
-	return defs
-}
-
-// wither lets the nodes go that were reached for a spawn, which is not to be.
-func (b *booking) wither() {
-	for _, n := range b.fleet.nodes {
-		n.conn.Send(&wire.Release{Group: b.fleet.groupName()})
-	}
-	b.fleet.nodes = nil
-	b.dismissNew(nil)
-}
-
-// dismissNew sends the helpers home that a spawn has reached, but for those it keeps.
-func (b *booking) dismissNew(kept []*node) {
-	for _, n := range b.fleet.all {
-		if _, shadow := b.own[n]; !shadow && !slices.Contains(kept, n) {
-			n.conn.Send(&wire.Bye{})
-			go n.conn.Close()
-		}
-	}
-	b.fleet.all = nil
-}
-
 // bred takes in what a booking has found a place for, and lets it go.
 func (f *fleet) bred(e bred) []any {
 	s := e.s
 	f.spawns.now = nil
 	s.stop()
 	f.connects = append(f.connects, s.b.fleet.connects...)
-	if e.err != nil {
-		f.refuse(s, e.err)
-		return nil
-	}
-	err := errEnding
-	if f.state.Open(s.rank) {
-		err = f.widen(len(f.groups), s.first, e.p, s.b.req)
+	err := e.err
+	if err == nil && !f.state.Open(s.rank) {
+		err = errEnding
+		s.b.wither()
+		e.grown[0].close()
+		e.grown[1].close()
 	}
 	if err != nil {
-		s.b.wither()
 		f.refuse(s, err)
 		return nil
 	}
+	f.env.Out.put(piece{grown: e.grown[0]})
+	f.env.Err.put(piece{grown: e.grown[1]})
 	grown := Grown{Nodes: make([]int, e.p.Size)}
 	nodes := f.adopt(s, &grown)
 	for i, n := range nodes {
@@ -285,6 +222,7 @@ func (f *fleet) bred(e bred) []any {
 		}
 		f.env.Log.Info().Str("node", n.def.Name).Str("group", s.name).Msg("spawned " + ranks(numbers(e.p.Nodes[i].Ranks)))
 	}
+	f.tellCrowded(s)
 	g := f.found(s.name, e.p, s.b.req.Apps, nodes)
 	g.waits = s
 	f.let(g, s.b.fleet.meet)
@@ -301,11 +239,29 @@ func (f *fleet) adopt(s *spawning, grown *Grown) (nodes []*node) {
 			n.index = len(f.nodes)
 			f.nodes, f.all = append(f.nodes, n), append(f.all, n)
 			grown.NewNodes = append(grown.NewNodes, n.def.Name)
+			f.welcome(s, n.def)
 		}
 		nodes = append(nodes, n)
 	}
 	s.b.dismissNew(nodes)
 	return nodes
+}
+
+// welcome makes a host a candidate that was none, and says so.
+func (f *fleet) welcome(s *spawning, def job.NodeDef) {
+	if slices.ContainsFunc(f.req.Nodes, def.Same) {
+		return
+	}
+	addCandidate(&f.req, def)
+	f.env.Say(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.who(s.rank), f.req.Spawn.Text))
+}
+
+// tellCrowded says, once, that spawned ranks share CPUs.
+func (f *fleet) tellCrowded(s *spawning) {
+	if s.b.req.Crowd && !f.spawns.crowded {
+		f.spawns.crowded = true
+		f.env.Say(f.state.who(s.rank) + " spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)")
+	}
 }
 
 // tellSpawned tells the rank that asked for a group that it runs.
@@ -320,10 +276,30 @@ func (f *fleet) tellSpawned(g *group) {
 // no reasons.
 func (f *fleet) refuse(s *spawning, err error) {
 	if err != errEnding {
-		f.env.Say(fmt.Sprintf("%s: spawn %s: %s", f.state.who(s.rank), s.m.Request, inOneLine(err)))
+		f.tellRefused(s, err)
 	}
 	f.recordSpawn(&s.m.Request, "< FAILED "+reasonOf(err))
 	s.from.conn.Send(&wire.Spawned{ID: s.m.ID, Err: reasonOf(err)})
+}
+
+// tellRefused tells the user, --quiet or not: what his program wanted is not done. A node
+// may ask without end, and what it asks for may be as long as a frame.
+func (f *fleet) tellRefused(s *spawning, err error) {
+	const mostText = 4 << 10
+	text := fmt.Sprintf("%s: spawn %s: %s", f.state.who(s.rank), s.m.Request, inOneLine(err))
+	var no *notDone
+	if errors.As(err, &no) {
+		text = f.state.who(s.rank) + " " + no.text
+	}
+	switch f.spawns.refused++; {
+	case f.spawns.refused > mostRefusals:
+		return
+	case f.spawns.refused == mostRefusals:
+		text = "further spawns that are refused are not told"
+	case len(text) > mostText:
+		text = text[:mostText] + "..."
+	}
+	fmt.Fprintf(f.env.Err, "mpiexec: %s\n", text)
 }
 
 // inOneLine is an error with what is to be done about it, or, of a plan, why it failed.
@@ -350,52 +326,17 @@ func (f *fleet) stopSpawning() {
 	}
 }
 
-// endSpawning waits until what is under way has been given up.
+// endSpawning gives what is under way a moment to be given up. A look-up that never ends,
+// or a plan, is not waited for: it ends with this process.
 func (f *fleet) endSpawning() {
 	f.stopSpawning()
-	if s := f.spawns.now; s != nil {
-		<-s.over
-		s.b.wither()
-	}
-}
-
-// onto adds to what a node has to know that it is about a spawned group.
-func (s *spawning) onto(m *wire.Prepare) {
+	s := f.spawns.now
 	if s == nil {
 		return
 	}
-	m.Group, m.First, m.Parent, m.Preputs = s.name, s.first, s.parent.name, s.m.Request.Preputs
-	m.Alone = m.Alone && len(s.shadows) == 1 && s.shadows[s.from] == s.b.fleet.nodes[0]
-	m.Claim.Size += s.first
-	m.Claim.Nodes = s.nodes()
-	m.PTY = nil // --pty speaks of the ranks of the command line
-}
-
-// nodes is how many the job has with those of the spawn.
-func (s *spawning) nodes() int {
-	count := len(s.shadows)
-	for _, n := range s.b.fleet.nodes {
-		if s.real[n] == nil {
-			count++
-		}
+	select {
+	case <-s.over:
+		s.b.wither()
+	case <-time.After(time.Second):
 	}
-	return count
-}
-
-// host are the nodes of the job that a spawn belongs to.
-func (s *spawning) host() (nodes []*node) {
-	if s != nil {
-		for n := range s.shadows {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
-}
-
-// groupName names the group that a fleet prepares.
-func (f *fleet) groupName() string {
-	if f.graft != nil {
-		return f.graft.name
-	}
-	return string(f.plan.Job)
 }

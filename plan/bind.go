@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"remshell/job"
 	"remshell/pin"
@@ -73,7 +74,7 @@ func (s *seating) mapOf(n *site) (cpuMap []int, note job.Note) {
 // round the seats again and again (7.2); so do those for which more slots were
 // written down than the node has.
 func (s *seating) seatRanks(n *site, ranks []job.RankPlan, slots []pin.Unit) {
-	free := pin.Free(slots, n.busy)
+	free := n.unsharedFirst(slots, pin.Free(slots, n.busy))
 	if len(free) == 0 {
 		return
 	}
@@ -88,7 +89,9 @@ func (s *seating) seatRanks(n *site, ranks []job.RankPlan, slots []pin.Unit) {
 		}
 		seat, known := made[[2]int{next, width}]
 		if !known {
-			seat = pin.NewSeat(slots, free[next:next+width:next+width])
+			mine := free[next : next+width : next+width]
+			slices.Sort(mine)
+			seat = pin.NewSeat(slots, mine)
 			if shared {
 				made[[2]int{next, width}] = seat
 			}
@@ -96,6 +99,17 @@ func (s *seating) seatRanks(n *site, ranks []job.RankPlan, slots []pin.Unit) {
 		next += width
 		s.give(n, r, seat)
 	}
+}
+
+// unsharedFirst puts those free slots first that the job itself does not hold either.
+func (s *site) unsharedFirst(slots []pin.Unit, free []int) []int {
+	if !s.crowded {
+		return free
+	}
+	mine := pin.Taken(slots, s.Mine, 0)
+	return slices.Concat(
+		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return mine[slots[slot].Number] }),
+		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
 // give lets a rank have its seat, as far as it is to be bound (7.4, 7.5).

@@ -13,20 +13,21 @@ import (
 // ranks are placed.
 type site struct {
 	job.Node
-	source int      // index into Snapshot.Nodes; -1: no probe
-	names  []string // its own, and those joined to it (HOST-8)
-	busy   pin.Busy
-	free   int       // F: slots that nobody has
-	gpus   []gpu.GPU // that nobody has
+	source  int      // index into Snapshot.Nodes; -1: no probe
+	names   []string // its own, and those joined to it (HOST-8)
+	busy    pin.Busy
+	free    int       // F: slots that nobody has
+	crowded bool      // what the job itself holds there counts as free
+	gpus    []gpu.GPU // that nobody has
 }
 
 // gather joins the candidates with what their probes found, and turns that are two
 // names of one machine with one another. turns are indices into sites; at is the site
 // of a candidate.
 func gather(req job.Request, snap job.Snapshot) (sites []site, turns, at []int, notes []job.Note) {
-	seen := make(map[int]int, len(snap.Nodes)) // index by ID
+	seen := make(map[string]int, len(snap.Nodes)) // index by name
 	for i, n := range snap.Nodes {
-		seen[n.ID] = i
+		seen[n.Name] = i
 	}
 	failed := make(map[string]error)
 	for _, f := range snap.Failed {
@@ -46,6 +47,7 @@ func gather(req job.Request, snap job.Snapshot) (sites []site, turns, at []int, 
 		sites = append(sites, s)
 	}
 	for i := range sites {
+		sites[i].crowded = req.Crowd && !req.Forbid && !sites[i].NoOverbook
 		sites[i].count()
 		if len(sites[i].names) > 1 {
 			notes = append(notes, sameMachine(sites[i].names))
@@ -55,9 +57,9 @@ func gather(req job.Request, snap job.Snapshot) (sites []site, turns, at []int, 
 }
 
 // look is a candidate as it was seen, if it was.
-func look(def job.NodeDef, seen map[int]int, failed map[string]error, snap job.Snapshot) site {
+func look(def job.NodeDef, seen map[string]int, failed map[string]error, snap job.Snapshot) site {
 	s := site{source: -1, names: []string{def.Name}}
-	if i, ok := seen[def.ID]; ok {
+	if i, ok := seen[def.Name]; ok {
 		s.Node, s.source = snap.Nodes[i], i
 		s.NodeDef = def
 		return s
@@ -88,17 +90,25 @@ func (s *site) join(other site) {
 
 // count finds the free slots: S minus busy units, with padding (section 0).
 func (s *site) count() {
-	size := s.Size()
-	if s.Procs > 0 || len(s.Busy) > 0 {
+	size, held, own := s.Size(), s.Busy, s.Own
+	if s.crowded {
+		held, own = s.ofOthers(), 0
+	}
+	if s.Procs > 0 || len(held) > 0 {
 		slots := pin.Slots(s.Topology.List(s.CountThreads), s.CPUMap)
-		s.busy = pin.Taken(slots, s.Busy, s.Procs)
+		s.busy = pin.Taken(slots, held, s.Procs)
 		if s.Seated > 0 { // where they sit is known: others' CPUs need not be guessed for them
-			s.busy = pin.Taken(slots, s.Busy, 0)
-			s.busy = pin.Taken(slots, s.Busy, len(s.busy)+s.Procs-s.Seated)
+			s.busy = pin.Taken(slots, held, 0)
+			s.busy = pin.Taken(slots, held, len(s.busy)+s.Procs-s.Seated)
 		}
 	}
-	s.free = max(0, size-max(len(s.busy), s.Own)) // there may be more slots than CPUs
+	s.free = max(0, size-max(len(s.busy), own)) // there may be more slots than CPUs
 	s.gpus = s.offered()
+}
+
+// ofOthers are the busy CPUs but for those of the job itself.
+func (s *site) ofOthers() []int {
+	return slices.DeleteFunc(slices.Clone(s.Busy), func(cpu int) bool { return slices.Contains(s.Mine, cpu) })
 }
 
 // turnsOf are the turns as sites. A name that was joined to another has none.

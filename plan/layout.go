@@ -93,7 +93,7 @@ func (l *layer) take(i, width int) {
 // refill lets ppr go round again, if that is allowed and what it takes.
 func (s *seating) refill(a *area, n int) {
 	l := s.layer
-	if l == nil || l.Map.Each == 0 || s.req.Forbid || !s.req.Overbook && !s.req.Nameless {
+	if l == nil || l.Map.Each == 0 || !s.mayShare() {
 		return
 	}
 	for before := -1; a.unused() < n && a.unused() > before; {
@@ -226,7 +226,7 @@ func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
 		return nil
 	}
 	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), layout, n.CountThreads)
-	if layout.Bind.Crowds(len(ranks)) && !s.req.Overbook {
+	if layout.Bind.Crowds(len(ranks)) && !s.req.Overbook && !s.req.Crowd {
 		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --overbook",
 			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingBy(n, l.Layout), len(ranks), n.Name)}
 	}
@@ -240,7 +240,7 @@ func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
 // share them; slots that were written down say so for placement alone.
 func (s *seating) overloaded() *Error {
 	l := s.layer
-	if l == nil || s.req.Overbook || s.req.Nameless {
+	if l == nil || s.req.Overbook || s.req.Nameless || s.req.Crowd {
 		return nil
 	}
 	for i, shared := range l.shared {

@@ -100,7 +100,7 @@ func (s *seating) quota(a *area, n int) ([]int, *Error) {
 	if failed := s.fewGPUs(a, n); failed != nil {
 		return nil, failed
 	}
-	if s.req.Forbid || !s.req.Overbook && !s.req.Nameless {
+	if !s.mayShare() {
 		return nil, s.mapped(a, n, s.shortfall(a, n))
 	}
 	s.over = true
@@ -112,6 +112,11 @@ func (s *seating) quota(a *area, n int) ([]int, *Error) {
 		return bounds, nil
 	}
 	return s.shares(a, n, bounds), nil
+}
+
+// mayShare reports whether ranks may share CPUs with one another.
+func (s *seating) mayShare() bool {
+	return !s.req.Forbid && (s.req.Overbook || s.req.Nameless || s.req.Crowd)
 }
 
 // An area is the sites that one app may use, and the room there is.

@@ -95,7 +95,8 @@ func (s *seating) shortfall(a *area, n int) *Error {
 			s.tooMany(a, n), most, room, where), Way: "raise -ppn or name more hosts", Wanted: n, Free: room}
 	}
 	text := fmt.Sprintf("%s: there are free slots for %d on %s", s.tooMany(a, n), room, where)
-	if causes := s.causes(a); causes != "" {
+	causes := s.causes(a)
+	if causes != "" {
 		text += ", where " + causes
 	}
 	text += confinedOf(s.sites, a.sites)
@@ -110,7 +111,10 @@ func (s *seating) shortfall(a *area, n int) *Error {
 		share = "take --overbook in place of --nooversubscribe"
 	}
 	way := "start fewer ranks, name more hosts, " + slots + ", or " + share
-	if slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Procs > 0 }) {
+	switch {
+	case causes != "" && sum(s.bounds(a, n)) < n:
+		way = "start fewer ranks, name more hosts, or raise the limit" // which sharing CPUs does not
+	case slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Procs > 0 }):
 		way = "start fewer ranks or name more hosts" // the CPUs are other jobs'
 	}
 	return &Error{Code: NotEnough, Text: text, Wanted: n, Free: room, Way: way}

@@ -248,6 +248,7 @@ func (m *Spawn) fields(c *codec) {
 	c.num(&m.Request.Rank)
 	list(c, &m.Request.Commands, (*codec).command)
 	list(c, &m.Request.Preputs, (*codec).pair)
+	c.text(&m.Fault)
 }
 
 func (m *Spawned) fields(c *codec) {

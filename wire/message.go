@@ -376,10 +376,12 @@ type (
 	}
 
 	// Spawn asks for more ranks, on behalf of one of the node's. ID is the helper's, for
-	// the answer.
+	// the answer. Fault is why it cannot be done: a file that the request names, and that
+	// the helper was to read.
 	Spawn struct {
 		ID      int
 		Request pmiserver.SpawnRequest
+		Fault   string
 	}
 
 	// Spawned answers Spawn when all of them run, or says why none does. Codes are those

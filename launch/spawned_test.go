@@ -1,0 +1,319 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/pmiserver"
+	"remshell/wire"
+)
+
+// fake is the helper of a node of two CPUs that does as any other would, but for what play
+// does itself, and says so.
+func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*wire.Conn) {
+	return func(c *wire.Conn) {
+		c.Announce(&wire.Hello{Version: wire.Version})
+		cores := []pin.Core{{CPUs: []int{0}}, {CPUs: []int{1}}}
+		c.Send(&wire.Node{Probe: job.Probe{Identity: identity, Hostname: identity, Topology: pin.Topology{Cores: cores}}})
+		var prepared []*wire.Prepare
+		for {
+			m, err := c.Recv()
+			if err != nil {
+				return
+			}
+			if play(c, m) {
+				continue
+			}
+			switch m := m.(type) {
+			case *wire.Gate:
+				c.Send(&wire.Gated{})
+			case *wire.Survey:
+				c.Send(&wire.Surveyed{})
+			case *wire.Prepare:
+				prepared = append(prepared, m)
+				c.Send(&wire.Prepared{Group: m.Group})
+			case *wire.Start:
+				for _, p := range prepared {
+					for _, r := range p.Ranks {
+						c.Send(&wire.Started{Rank: p.First + r.Rank, PID: 1})
+					}
+				}
+				prepared = nil
+			case *wire.End:
+				c.Send(&wire.Drained{})
+			case *wire.Bye:
+				return
+			}
+		}
+	}
+}
+
+// beyond lets a job spawn everywhere but here.
+func (r *run) beyond() *run {
+	r.req.Spawn = job.SpawnHosts{Any: true, Text: "--spawn-hosts any"}
+	return r
+}
+
+// goesOn runs a job whose rank 0 spawns in vain, says "on", and spawns on its own node.
+func (r *run) goesOn(t *testing.T, reasons ...string) {
+	t.Helper()
+	result, err := r.do(t)
+	if err != nil || result.Code != 0 || !strings.Contains(r.out.String(), "\non\n") || !strings.Contains(r.out.String(), "leaf\n") {
+		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+	}
+	for _, reason := range reasons {
+		if !strings.Contains(r.err.String(), reason) {
+			t.Errorf("stderr %q, want %q", r.err.String(), reason)
+		}
+	}
+}
+
+// A new node that refuses what is to be spawned there, or dies over it, costs the spawn and
+// nothing else: no node of the job is blamed.
+func TestANewNodeFailsItsSpawn(t *testing.T) {
+	refuses := fake("z", func(c *wire.Conn, m wire.Message) bool {
+		p, is := m.(*wire.Prepare)
+		if is {
+			c.Send(&wire.Refused{Group: p.Group, Code: 127, Reason: "no such program"})
+		}
+		return is
+	})
+	dies := fake("z", func(c *wire.Conn, m wire.Message) bool {
+		_, is := m.(*wire.Prepare)
+		if is {
+			c.Abandon()
+		}
+		return is
+	})
+	fine := fake("y", func(*wire.Conn, wire.Message) bool { return false })
+	for name, test := range map[string]struct {
+		z      func(*wire.Conn)
+		reason string
+	}{
+		"refuses": {refuses, "z: no such program"},
+		"dies":    {dies, "z: lost contact before the start"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTalk(1, "spawn 3 leaf host=y,z; say on; spawn 1 leaf host=a", map[string]string{"leaf": "say leaf"}, "a:2").beyond()
+			r.dialer.fakes = map[string]func(*wire.Conn){"y": fine, "z": test.z}
+			r.goesOn(t, test.reason)
+		})
+	}
+}
+
+// Numbers of nodes come from a cluster file, where they have gaps: a host that joins is none
+// of those (TRUST-9).
+func TestAStrangerHasANumberOfItsOwn(t *testing.T) {
+	r := newTalk(1, "spawn 1 host host=z; spawn 1 host host=y; spawn 1 host host=z", map[string]string{"host": "env MPIEXEC_HOST"}, "a:3", "b:3").beyond()
+	r.req.Nodes[0].ID, r.req.Nodes[1].ID = 1, 2
+	result, err := r.do(t)
+	if err != nil || result.Code != 0 || strings.Count(r.out.String(), "env MPIEXEC_HOST: z") != 2 || strings.Count(r.out.String(), "env MPIEXEC_HOST: y") != 1 ||
+		strings.Count(r.err.String(), "z joins the job, as rank 0 on a asks (--spawn-hosts any)") != 1 {
+		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+	}
+}
+
+// Spawned ranks go where the user lets them (TRUST-9).
+func TestSpawnHosts(t *testing.T) {
+	host := func(name string) []job.NodeDef {
+		return []job.NodeDef{{Name: name, Host: name, Slots: 2, Local: name == "here"}}
+	}
+	any := job.SpawnHosts{Any: true, Text: "--spawn-hosts any"}
+	for _, test := range []struct {
+		allow job.SpawnHosts
+		key   string
+		want  string // on stderr; empty: it is done, in silence
+	}{
+		{job.SpawnHosts{}, "host=b", ""},
+		{job.SpawnHosts{}, "add-host=b", ""},
+		{job.SpawnHosts{}, "host=c", "rank 0 on a wants to spawn on c, which the job does not have; not done (--spawn-hosts c allows it)"},
+		{job.SpawnHosts{}, "hosts=c1,b,c2", "rank 0 on a wants to spawn on c[1-2], which the job does not have; not done (--spawn-hosts c[1-2] allows it)"},
+		{job.SpawnHosts{}, "add-host=c", "wants to spawn on c, which the job does not have; not done"},
+		{job.SpawnHosts{}, "host=here", "wants to spawn on here, which the job does not have; not done (--spawn-hosts here allows it)"},
+		{job.SpawnHosts{Job: true}, "host=b", "wants to spawn on b, which the job does not have; not done (--spawn-hosts candidates allows it)"},
+		{job.SpawnHosts{Job: true}, "host=a", ""},
+		{job.SpawnHosts{List: host("c"), Text: "--spawn-hosts c"}, "host=c", "c joins the job, as rank 0 on a asks (--spawn-hosts c)"},
+		{job.SpawnHosts{List: host("c"), Text: "--spawn-hosts c"}, "host=d", "wants to spawn on d, which the job does not have; not done"},
+		{any, "host=c", "c joins the job, as rank 0 on a asks (--spawn-hosts any)"},
+		{any, "host=here", "wants to spawn on here, which the job does not have; not done (--spawn-hosts any,localhost allows it)"},
+		{any, "host=alias", "wants to spawn on alias, which the job does not have; not done (--spawn-hosts any,localhost allows it)"},
+		{job.SpawnHosts{Any: true, List: host("here"), Text: "--spawn-hosts any,localhost"}, "host=here", "here joins the job"},
+		{job.SpawnHosts{None: true, Text: "--no-spawn"}, "host=a", "rank 0 on a wants to spawn; not done (--no-spawn)"},
+		{job.SpawnHosts{None: true, Text: "--no-spawn"}, "", "rank 0 on a wants to spawn; not done (--no-spawn)"},
+	} {
+		r := newTalk(1, "spawn 1 leaf "+test.key+"; say on", map[string]string{"leaf": "say leaf"}, "a:3", "b:3")
+		r.req.Spawn, r.here = test.allow, "alias"
+		result, err := r.do(t)
+		refused := strings.Contains(test.want, "not done")
+		if err != nil || result.Code != 0 || !strings.Contains(r.out.String(), "on\n") || strings.Contains(r.out.String(), "leaf\n") == refused ||
+			!strings.Contains(r.err.String(), test.want) || test.want == "" && r.err.String() != "" {
+			t.Errorf("%s %q: code %d, %v, stdout %q, stderr %q", test.allow.Text, test.key, result.Code, err, r.out.String(), r.err.String())
+		}
+	}
+}
+
+// What finds no free CPU shares those of its own job, which is told once; never with
+// --nooversubscribe.
+func TestSpawnedRanksShare(t *testing.T) {
+	const notice = "rank 0 on a spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)\n"
+	r := newTalk(1, "spawn 3 leaf; spawn 3 leaf; say on", map[string]string{"leaf": "say leaf"}, "a:1")
+	result, err := r.do(t)
+	if err != nil || result.Code != 0 || strings.Count(r.out.String(), "leaf\n") != 6 || r.err.String() != notice {
+		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+	}
+	r = newTalk(1, "spawn 2 leaf; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2")
+	r.req.Forbid = true
+	r.goesOn(t, "2 ranks do not fit: there are free slots for 1 on 1 node (a)")
+}
+
+// A group on several nodes spawns after its first barrier, which proves that they all take
+// part (TRUST-10).
+func TestSpawnBeforeTheFirstBarrier(t *testing.T) {
+	r := newTalk(2, "0: spawn 1 leaf; barrier; 0: say on; 0: spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2", "b:2")
+	r.req.Apps[0].PerNode = 1
+	r.goesOn(t, "rank 0 on a wants to spawn before the group's first barrier; not done")
+}
+
+// hostile is a job of two ranks, the first one of which is on a fair node and ends by
+// itself; the helper of the other says something once it runs.
+func hostile(t *testing.T, says ...wire.Message) (r *run, answers chan *wire.Spawned) {
+	t.Helper()
+	answers = make(chan *wire.Spawned, len(says))
+	over := make(chan bool)
+	r = newRun(2, "cat", "a", "b")
+	r.in = &awaiting{over: over}
+	r.dialer.fakes = map[string]func(*wire.Conn){"b": fake("b", func(c *wire.Conn, m wire.Message) bool {
+		switch m := m.(type) {
+		case *wire.Start:
+			c.Send(&wire.Started{Rank: 1, PID: 1})
+			for _, m := range says {
+				c.Send(m)
+			}
+			return true
+		case *wire.Spawned:
+			answers <- m
+			if m.ID == len(says) {
+				c.Send(&wire.Exited{Exit: job.Exit{Rank: 1}})
+				close(over)
+			}
+			return true
+		}
+		return false
+	})}
+	return r, answers
+}
+
+// An awaiting is an input that ends when something is over.
+type awaiting struct{ over <-chan bool }
+
+func (a *awaiting) Read([]byte) (int, error) {
+	<-a.over
+	return 0, io.EOF
+}
+
+// asks is a spawn as a helper puts it.
+func asks(id, count int, group string, rank int, info ...pmiserver.Pair) *wire.Spawn {
+	return &wire.Spawn{ID: id, Request: pmiserver.SpawnRequest{Group: group, Rank: rank,
+		Commands: []pmiserver.Command{{Argv: []string{"/bin/echo", "spawned"}, Count: count, Info: info}}}}
+}
+
+// A helper that says it all by itself makes no spawner of a job that never spoke PMI.
+func TestAMuteJobDoesNotSpawn(t *testing.T) {
+	r, answers := hostile(t, asks(1, 1, "test", 1))
+	result, err := r.do(t)
+	answer := <-answers
+	if err != nil || result.Code != 0 || answer.Err == "" || r.out.String() != "" ||
+		!strings.Contains(r.err.String(), "rank 1 on b wants to spawn before the group's first barrier; not done") {
+		t.Errorf("code %d, %v, answer %+v, stdout %q, stderr %q", result.Code, err, answer, r.out.String(), r.err.String())
+	}
+}
+
+// What a helper writes in the keys "file" and "hostfile" nobody opens on the launching
+// machine, be it a pipe that would hang us or a file that no node may see (TRUST-11).
+func TestFilesThatAHelperNames(t *testing.T) {
+	dir := t.TempDir()
+	pipe, secret := filepath.Join(dir, "pipe"), filepath.Join(dir, "secret")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(secret, []byte("-----BEGIN PRIVATE KEY-----\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{pipe, secret, "/dev/zero", "-"} {
+		for _, key := range []string{"file", "hostfile"} {
+			answers := make(chan *wire.Spawned, 1)
+			r := newRun(1, "", "z")
+			r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
+				switch m := m.(type) {
+				case *wire.Start:
+					c.Send(&wire.Started{Rank: 0, PID: 1})
+					c.Send(asks(1, 1, "test", 0, pmiserver.Pair{Key: key, Value: file}))
+				case *wire.Spawned:
+					answers <- m
+					c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
+				default:
+					return false
+				}
+				return true
+			})}
+			result, err := r.do(t)
+			answer := <-answers
+			if want := fmt.Sprintf("info key %s: such files are read where the rank runs, and not here", key); err != nil || result.Code != 0 || answer.Err != want {
+				t.Errorf("%s=%s: code %d, %v, answer %q, stderr %q", key, file, result.Code, err, answer.Err, r.err.String())
+			}
+		}
+	}
+}
+
+// How much may be spawned is bounded before anything is planned (TRUST-12), and so is what
+// the user is told of it.
+func TestHowMuchIsSpawned(t *testing.T) {
+	for count, want := range map[int]string{
+		1 << 24: "16777216 ranks; a spawn has from 1 to 1048576",
+		1 << 20: "1048576 ranks do not fit: there may be 4096 on these hosts",
+		4097:    "4097 ranks do not fit: there may be 4096 on these hosts",
+	} {
+		r := newTalk(1, fmt.Sprintf("spawn %d leaf; say on; spawn 1 leaf", count), map[string]string{"leaf": "say leaf"}, "a:2")
+		r.goesOn(t, want)
+	}
+	var says []wire.Message
+	for id := range 1000 {
+		says = append(says, asks(id+1, 1<<19, "test", 0))
+	}
+	// The last one is answered last, or else it has been refused: it comes to rest either way.
+	var texts []string
+	r := newRun(1, "", "z")
+	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
+		switch m := m.(type) {
+		case *wire.Start:
+			c.Send(&wire.Started{Rank: 0, PID: 1})
+			go func() {
+				for _, m := range says {
+					c.Send(m)
+				}
+			}()
+		case *wire.Spawned:
+			if texts = append(texts, m.Err); len(texts) == len(says) {
+				c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
+			}
+		default:
+			return false
+		}
+		return true
+	})}
+	result, err := r.do(t)
+	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.err.String(), "mpiexec: further spawns that are refused are not told\n") ||
+		strings.Count(r.err.String(), "\n") != 100 {
+		t.Errorf("code %d, %v, %d answers, stderr %q", result.Code, err, len(texts), r.err.String())
+	}
+}
