@@ -16,7 +16,8 @@ import (
 // This file finds the candidates of a run, and what was said about placing ranks on
 // them (placement.md 1.1 to 1.3). Three sources exclude one another:
 //
-//	-host, -hostfile        the hosts named, in their order; all of them are needed
+//	-host, -hostfile        the hosts named, in their order; all of them are needed. If that
+//	                        is this machine alone, its CPUs are shared rather than missed
 //	--nodes, PSI_*, none    nodes of the cluster file, or names; some may be down
 //	nothing at all          this machine, as a try-out
 
@@ -52,18 +53,39 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 	}
 	switch {
 	case line.Job.Simulate > 0:
-		req.Nameless = true
+		req.Home = true
 		req.Nodes = simulated(line.Job.Simulate)
 	case in.Listed:
 		req.Nodes, err = sc.listed(named, line.Job)
+		req.Home = sc.isHome(req.Nodes, line.Job.RMK)
 	case in.AdHoc && choice.From == "":
-		req.Nameless = true
+		req.Home = true
 		req.Nodes = []job.NodeDef{{Name: sc.here.Names[0], Host: "localhost", Local: true, Origin: "no host named"}}
 	default:
 		req.Skip = true // one that is down is a candidate less, no more (SSH-6)
 		req.Nodes, req.Turns = sc.chosen(choice, line.Job)
 	}
+	if req.Home {
+		choice.Warnings = slices.DeleteFunc(choice.Warnings, func(n job.Note) bool { return n.Code == "overbook-implies-exclusive" })
+	}
 	return choice.Warnings, err
+}
+
+// isHome reports whether hosts that were named are this machine alone, which neither a
+// cluster file nor a batch system has in hand.
+func (sc scene) isHome(nodes []job.NodeDef, rmk string) bool {
+	if slices.ContainsFunc(batches, func(b batch) bool { return b.name == rmk }) {
+		return false
+	}
+	site := sc.byName()
+	for _, n := range nodes {
+		for _, name := range append([]string{n.Host}, sc.here.Names...) {
+			if _, managed := site[strings.ToLower(name)]; managed || !n.Local {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // simulated are so many nodes that this machine plays (HOST-8).

@@ -32,7 +32,7 @@ type Request struct {
 	Turns []int     // indices into Nodes in the user's order, with repeats; nil: each once
 	Placing
 	Fixed    []Spot // where each rank goes, if that was written down; nil: it was not
-	Nameless bool   // nothing named any host: a try-out on this machine
+	Home     bool   // this machine alone, which nobody manages: its CPUs are shared rather than missed
 	Skip     bool   // --skip-unreachable: go on without lost candidates
 	Port     bool   // -pmi-port: ranks connect to their PMI server by TCP
 	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
@@ -66,7 +66,7 @@ const SystemSize = -1
 // (placement.md 1.3).
 type Placing struct {
 	Sort      string // sort.Mode; empty: the order of Turns
-	Overbook  bool   // more ranks than slots are welcome; implies Exclusive
+	Overbook  bool   // more ranks than slots are welcome; implies Exclusive, but at home
 	Forbid    bool   // --nooversubscribe: no overbooking, whatever the default
 	Crowd     bool   // of a spawn: what the job itself holds may be shared
 	Exclusive bool   // idle nodes only, and nobody else on them

@@ -150,6 +150,7 @@ func (b *booking) attempt(ctx context.Context, startBy time.Time) (job.Plan, err
 // settle decides until no other job has been faster.
 func (b *booking) settle(ctx context.Context) (job.Plan, error) {
 	for try := 1; ; try++ {
+		b.fleet.outrun = try == conflicts
 		p, err := b.decide(ctx)
 		var taken *takenError
 		if err == nil || !errors.As(err, &taken) {

@@ -126,7 +126,7 @@ func (f *fleet) preparation(req job.Request, i int, local string) *wire.Prepare 
 		Window: window(p.Size), Merge: req.Streams.Merge,
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
 		Slots: n.size(), Report: f.env.Report,
-		Ledger: req.Queue.Ledger, Claim: claim(req, p, n), Most: -1, Shares: req.Nameless && !req.Forbid,
+		Ledger: req.Queue.Ledger, Claim: claim(req, p, n), Most: -1, Shares: f.shares(req),
 		Leader: req.Signals.Leader, Children: req.Ends.Children,
 		Iface: cmp.Or(n.def.Iface, req.Iface), Compat: req.Compat,
 	}
@@ -153,6 +153,12 @@ func (f *fleet) preparation(req job.Request, i int, local string) *wire.Prepare 
 		m.Rows, m.Cols = f.env.Size()
 	}
 	return m
+}
+
+// shares reports whether CPUs that another job has claimed since the survey are no obstacle:
+// on this machine alone, where ranks share CPUs anyway, or others were faster each time.
+func (f *fleet) shares(req job.Request) bool {
+	return req.Home && !req.Forbid && !req.Wait && (f.plan.Overbooked || f.outrun)
 }
 
 // resize tells all nodes, until ctx ends, how large our terminal has become.

@@ -153,6 +153,7 @@ type fleet struct {
 	pids   *atomic.Bool // labels show process IDs
 	routes [2]*routing  // of stdout and stderr
 	usize  int          // processes that would fit; 0: unknown
+	outrun bool         // other jobs claimed what was planned, again and again
 
 	// Of a job that runs:
 	req    job.Request

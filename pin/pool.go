@@ -68,6 +68,9 @@ func (l Layout) only() []Pick {
 	return l.Bind.Only
 }
 
+// Names reports whether a layout says by their numbers which CPUs ranks get.
+func (l Layout) Names() bool { return l.only() != nil || l.Bind.Sets != nil }
+
 // Lacks says what a node has not that a layout needs; the text goes on after the node's
 // name. slots are all of the node.
 func (t Topology) Lacks(slots []Unit, busy Busy, l Layout, threads bool) error {

@@ -64,7 +64,7 @@ func (s *seating) settle(rank, a int, usable, among []bool) *Error {
 			return err
 		}
 	}
-	if crowded := s.free[i] < width; crowded && (spot.Picks == nil || n.Slots > 0) {
+	if crowded := s.free[i] < width; crowded && (spot.Picks == nil || n.Slots > 0) && !s.lends(i, width) {
 		if err := s.share(spot, n, fmt.Sprintf("rank %d finds no free slot on %s, which has %d", rank, n.Name, n.free)); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *seating) settle(rank, a int, usable, among []bool) *Error {
 
 // share lets ranks have the same CPUs if that is welcome.
 func (s *seating) share(spot *job.Spot, n *site, what string) *Error {
-	welcome := s.req.Overbook || s.req.Nameless && spot.Picks == nil
+	welcome := s.req.Overbook || s.req.Home && spot.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.Forbid || !welcome {
 		e := refuse(spot, NotEnough, "%s", what)
 		e.Way = "give it another place, or share CPUs with --overbook"
@@ -100,6 +100,10 @@ func (s *seating) pick(rank, i int) *Error {
 	}
 	for _, cpu := range cpus {
 		if slot, is := book.slot[cpu]; is && n.busy[book.slots[slot].Number] {
+			if s.others() {
+				s.over = true
+				continue
+			}
 			return refuse(spot, NotEnough, "rank %d: CPU %d of %s is in use by another job", rank, cpu, n.Name)
 		}
 		if other, taken := book.owner[cpu]; taken {

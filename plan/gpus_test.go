@@ -155,7 +155,7 @@ func TestTooFewGPUs(t *testing.T) {
 		{"--overbook does not help", equipped("n1:8+0"), job.Request{Apps: each(2, 1), Placing: job.Placing{Overbook: true}},
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1)",
 			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
-		{"a try-out neither", equipped("n1:8+0"), job.Request{Apps: each(2, 1), Nameless: true},
+		{"a try-out neither", equipped("n1:8+0"), job.Request{Apps: each(2, 1), Home: true},
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1)",
 			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
 		{"others have some", equipped("n1:8+0000-012"), job.Request{Apps: each(2, 1)},

@@ -59,14 +59,23 @@ func newLayer(s *seating) *layer {
 		if len(n.Topology.Cores) == 0 { // nobody has looked: what it lacks is not known
 			layout = pin.Layout{}
 		}
-		l.pools[i] = pin.NewPool(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), layout, s.widest, n.CountThreads)
+		l.pools[i] = pin.NewPool(n.Topology, l.slots[i], pin.Free(l.slots[i], barred(n, layout, s.others())), layout, s.widest, n.CountThreads)
 	}
 	return l
 }
 
+// barred are the slots of other jobs that a layout keeps off: all of them but, where others
+// are no obstacle, if the layout names its CPUs.
+func barred(n *site, l pin.Layout, others bool) pin.Busy {
+	if others && l.Names() {
+		return nil
+	}
+	return n.busy
+}
+
 // lacks says what a node has not that the layout needs, after its name.
-func lacks(n *site, l pin.Layout) string {
-	l = layoutOn(n, l)
+func lacks(n *site, w *wish) string {
+	l := layoutOn(n, w.layout)
 	if !l.Deals() && l.Mem.Text == "" || len(n.Topology.Cores) == 0 {
 		return ""
 	}
@@ -74,7 +83,7 @@ func lacks(n *site, l pin.Layout) string {
 		return "its bindMem is no"
 	}
 	slots := pin.Slots(n.Topology.List(n.CountThreads), n.CPUMap)
-	if err := n.Topology.Lacks(slots, n.busy, l, n.CountThreads); err != nil {
+	if err := n.Topology.Lacks(slots, barred(n, l, w.others), l, n.CountThreads); err != nil {
 		return "it " + err.Error()
 	}
 	return ""
@@ -93,7 +102,7 @@ func (l *layer) take(i, width int) {
 // refill lets ppr go round again, if that is allowed and what it takes.
 func (s *seating) refill(a *area, n int) {
 	l := s.layer
-	if l == nil || l.Map.Each == 0 || !s.mayShare() {
+	if l == nil || l.Map.Each == 0 || !s.mayShare(a, n) {
 		return
 	}
 	for before := -1; a.unused() < n && a.unused() > before; {
@@ -225,13 +234,14 @@ func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
 	if len(n.Topology.Cores) == 0 {
 		return nil
 	}
-	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], n.busy), layout, n.CountThreads)
+	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], barred(n, layout, s.others())), layout, n.CountThreads)
 	if layout.Bind.Crowds(len(ranks)) && !s.req.Overbook && !s.req.Crowd {
 		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --overbook",
 			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingBy(n, l.Layout), len(ranks), n.Name)}
 	}
 	for k := range ranks {
 		s.give(n, &ranks[k], extent.Seat(k, l.takes[ranks[k].Rank].Slots))
+		s.over = s.over || slices.ContainsFunc(ranks[k].Slots, func(slot int) bool { return n.busy[l.slots[i][slot].Number] })
 	}
 	return nil
 }
@@ -240,11 +250,14 @@ func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
 // share them; slots that were written down say so for placement alone.
 func (s *seating) overloaded() *Error {
 	l := s.layer
-	if l == nil || s.req.Overbook || s.req.Nameless || s.req.Crowd {
+	if l == nil || s.req.Overbook || s.req.Crowd {
 		return nil
 	}
 	for i, shared := range l.shared {
 		n := &s.sites[i]
+		if s.req.Home && (s.over || n.Slots == 0) {
+			continue
+		}
 		if bind := layoutOn(n, l.Layout).Bind; shared && bind.Text != "" && !bind.None && !bind.Overload {
 			by := bindingBy(n, l.Layout)
 			return &Error{Code: NotEnough, Permanent: true, Text: by + " would bind several ranks to the same CPUs",

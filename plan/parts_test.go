@@ -122,7 +122,7 @@ func TestTryOutBesideOtherJobs(t *testing.T) {
 	} {
 		snap := cluster("a:2")
 		snap.Nodes[0].Busy, snap.Nodes[0].Procs, snap.Nodes[0].Seated = test.busy, len(test.busy), len(test.busy)
-		p, err := Make(on(job.Request{Apps: []job.App{{N: test.ranks}}, Nameless: true}, snap))
+		p, err := Make(on(job.Request{Apps: []job.App{{N: test.ranks}}, Home: true}, snap))
 		got := ""
 		if len(p.Notes) > 0 {
 			got = p.Notes[0].Text
@@ -147,7 +147,7 @@ func TestShortfallBesideOtherJobs(t *testing.T) {
 // A try-out is never refused for CPUs, however many threads each rank may have.
 func TestTryOutWithThreads(t *testing.T) {
 	app := job.App{N: 3, Share: job.Share{Threads: 8, ThreadsFrom: "OMP_NUM_THREADS"}}
-	p, err := Make(on(job.Request{Apps: []job.App{app}, Nameless: true}, cluster("a:2")))
+	p, err := Make(on(job.Request{Apps: []job.App{app}, Home: true}, cluster("a:2")))
 	if err != nil || shown(p) != "a a a" || fmt.Sprint(p.Nodes[0].Ranks[2].CPUs) != "[0 1]" {
 		t.Errorf("%s, %v", shown(p), err)
 	}

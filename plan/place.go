@@ -100,7 +100,7 @@ func (s *seating) quota(a *area, n int) ([]int, *Error) {
 	if failed := s.fewGPUs(a, n); failed != nil {
 		return nil, failed
 	}
-	if !s.mayShare() {
+	if !s.mayShare(a, n) {
 		return nil, s.mapped(a, n, s.shortfall(a, n))
 	}
 	s.over = true
@@ -112,11 +112,6 @@ func (s *seating) quota(a *area, n int) ([]int, *Error) {
 		return bounds, nil
 	}
 	return s.shares(a, n, bounds), nil
-}
-
-// mayShare reports whether ranks may share CPUs with one another.
-func (s *seating) mayShare() bool {
-	return !s.req.Forbid && (s.req.Overbook || s.req.Nameless || s.req.Crowd)
 }
 
 // An area is the sites that one app may use, and the room there is.
@@ -185,7 +180,7 @@ func (s *seating) limit(i int, app job.App) (limit int, by string) {
 
 // seatsIn is how many ranks of so many threads a number of slots holds.
 func (s *seating) seatsIn(i, slots, threads int) int {
-	if s.req.Nameless {
+	if s.req.Home && s.sites[i].Slots == 0 {
 		threads = min(threads, max(1, s.sites[i].Size()))
 	}
 	return max(0, slots) / threads
@@ -205,7 +200,7 @@ func (s *seating) wanted(a *area) int {
 		room := a.unused()
 		i := slices.IndexFunc(a.app.Soft, func(n int) bool { return n <= room })
 		switch {
-		case i < 0 && (s.req.Overbook || s.req.Nameless && !s.req.Forbid):
+		case i < 0 && s.mayShare(a, a.app.Soft[len(a.app.Soft)-1]):
 			i = len(a.app.Soft) - 1 // sharing CPUs is welcome
 		case i < 0:
 			return 0

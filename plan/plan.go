@@ -38,7 +38,6 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 		return p, failed
 	}
 	p.Size = len(s.seats)
-	p.Overbooked = s.over
 	for _, turn := range order {
 		p.Order = append(p.Order, sites[turn].Name)
 	}
@@ -47,8 +46,8 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	if p.Notes = append(p.Notes, more...); failed != nil {
 		return job.Plan{Rejected: rejected, Notes: p.Notes}, failed
 	}
-	if s.over && req.Nameless {
-		p.Notes = append(p.Notes, tryOut(len(s.seats), sites))
+	if p.Overbooked = s.over; s.over && req.Home {
+		p.Notes = append(p.Notes, s.shared())
 	}
 	p.Mapping = Mapping(s.places())
 	return p, nil
@@ -66,8 +65,9 @@ func orderOf(req job.Request) (sort.Mode, error) {
 	return mode, nil
 }
 
-// exclusive reports whether the job wants idle nodes for itself (1.3).
-func exclusive(req job.Request) bool { return req.Exclusive || req.Overbook }
+// exclusive reports whether the job wants idle nodes for itself (1.3). Overbooking this
+// machine alone keeps nobody away.
+func exclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.Home }
 
 // remaining drops the turns of nodes that no part of the job may use (2, 4.).
 func remaining(turns []int, usable [][]bool) []int {
@@ -83,27 +83,34 @@ func remaining(turns []int, usable [][]bool) []int {
 	return left
 }
 
-// tryOut is the one notice of PLACE-4.
-func tryOut(ranks int, sites []site) job.Note {
-	here, n := sites[0], hostlist.Count(ranks, "rank")+" share"
+// shared is the one notice of PLACE-4: whose CPUs ranks share on this machine.
+func (s *seating) shared() job.Note {
+	here, ranks := s.sites[0], len(s.seats)
+	n := hostlist.Count(ranks, "rank") + " share"
 	if ranks == 1 {
 		n += "s"
-	}
-	if len(sites) > 1 {
-		return job.Note{Code: Overbook, Text: fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(sites))}
 	}
 	why := confined(here.Node)
 	if why != "" {
 		why = " (" + why + ")"
 	}
-	text := fmt.Sprintf("%s the %s of this machine%s; name hosts with slots (localhost:%d) to say so yourself",
-		n, hostlist.Count(here.Size(), "CPU"), why, ranks)
-	switch {
+	cpus := here.Topology.Count(here.CountThreads)
+	text := fmt.Sprintf("%s the %s of this machine%s", n, hostlist.Count(cpus, "CPU"), why)
+	switch left := cpus - len(here.busy); {
+	case len(s.sites) > 1:
+		text = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.sites))
+	case len(here.busy) == 0 && !s.req.Overbook:
+		text += fmt.Sprintf("; name hosts with slots (localhost:%d) to say so yourself", ranks)
 	case len(here.busy) == 0:
-	case here.free == 0:
-		text = fmt.Sprintf("%s the %s of this machine%s with other jobs, which have all of them", n, hostlist.Count(here.Size(), "CPU"), why)
+	case s.picked() || s.req.Layout.Names():
+		text += " with other jobs"
+	case left == 0:
+		text += " with other jobs, which have all of them"
 	default:
-		text = fmt.Sprintf("%s the %s that other jobs leave of this machine%s", n, hostlist.Count(here.free, "CPU"), why)
+		text = fmt.Sprintf("%s the %s that other jobs leave of this machine%s", n, hostlist.Count(left, "CPU"), why)
+	}
+	if s.req.Overbook {
+		text += "; overbooking keeps no other job away here"
 	}
 	return job.Note{Code: Overbook, Text: text}
 }

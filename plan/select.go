@@ -17,7 +17,8 @@ type wish struct {
 	threads   int
 	from      string // the flag or variable that said so
 	exclusive bool
-	tryOut    bool // sharing CPUs is no fault (PLACE-4)
+	home      bool // on this machine no CPU is missed (PLACE-4)
+	others    bool // nor is one that other jobs have
 	layout    pin.Layout
 	gpus      int // for each rank
 }
@@ -26,7 +27,8 @@ func wishOf(req job.Request, app job.App) wish {
 	if len(req.Fixed) > 0 && req.Fixed[0].Picks != nil {
 		app.Threads = 1 // the CPUs that were written down count
 	}
-	return wish{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), req.Nameless && !req.Forbid, req.Layout, wantedGPUs(app)}
+	home := req.Home && !req.Forbid
+	return wish{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app)}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
@@ -76,7 +78,7 @@ var probed = []check{
 		idle := s.Procs == s.Own && (s.Own > 0 || len(s.busy) == 0)
 		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", hostlist.Count(s.Procs, "process"), hostlist.Count(len(s.busy), "CPU")))
 	}},
-	{"layout", func(s *site, w *wish) string { return lacks(s, w.layout) }},
+	{"layout", func(s *site, w *wish) string { return lacks(s, w) }},
 	{"maxproc", func(s *site, w *wish) string {
 		if s.MaxProcs == nil || s.Procs < *s.MaxProcs {
 			return ""
@@ -84,13 +86,13 @@ var probed = []check{
 		return fmt.Sprintf("%d of at most %d processes running", s.Procs, *s.MaxProcs)
 	}},
 	{"cpus-full", func(s *site, w *wish) string {
-		if s.free >= 1 || w.tryOut {
+		if s.free >= 1 || w.others {
 			return ""
 		}
 		return fmt.Sprintf("0 of %s free", hostlist.Count(s.Size(), "CPU"))
 	}},
 	{"tpp-fit", func(s *site, w *wish) string {
-		if s.free >= w.threads || w.tryOut {
+		if s.free >= w.threads || w.others || w.home && s.Slots == 0 && w.threads > s.Size() {
 			return ""
 		}
 		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, hostlist.Count(s.Size(), "CPU"), w.threads)

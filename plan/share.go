@@ -5,12 +5,60 @@ import (
 	"slices"
 )
 
+// others reports whether what other jobs have is no obstacle: on this machine alone, unless
+// one waits for it.
+func (s *seating) others() bool { return s.req.Home && !s.req.Forbid && !s.req.Wait }
+
+// lent is how many slots of a site other jobs have.
+func (s *seating) lent(i int) int {
+	n := &s.sites[i]
+	if n.crowded {
+		return n.Size() - n.free
+	}
+	return max(0, n.Size()-n.Own-n.free)
+}
+
+// alone is how many ranks of an app would find free slots, were there no other jobs.
+func (s *seating) alone(i int, a *area) int {
+	return min(a.limit[i], s.seatsIn(i, s.free[i]+s.lent(i), max(1, a.app.Threads)))
+}
+
+// lends reports whether a rank that finds no free slot takes one of another job's with it.
+func (s *seating) lends(i, width int) bool {
+	lends := s.others() && s.lent(i) > 0 && s.free[i]+s.lent(i) >= width
+	s.over = s.over || lends
+	return lends
+}
+
+// mayShare reports whether n ranks, for which there is too little room, may share CPUs: if
+// that was asked for and, on this machine alone, if it is other jobs that have the room, or
+// nobody has counted slots (PLACE-4).
+func (s *seating) mayShare(a *area, n int) bool {
+	room, lent := 0, 0
+	for _, i := range a.sites {
+		room += s.alone(i, a)
+		lent += s.lent(i)
+	}
+	switch {
+	case s.req.Forbid || s.req.Overbook || s.req.Crowd:
+		return !s.req.Forbid
+	case !s.req.Home:
+		return false
+	case n <= room && lent > 0:
+		return s.others()
+	}
+	return slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Slots == 0 })
+}
+
 // bounds is m of 5.4, by site: the limit, and on nodes that must not be overbooked
 // the seats that are left. Beyond n a bound means nothing.
 func (s *seating) bounds(a *area, n int) []int {
 	bounds := make([]int, len(s.sites))
 	for _, i := range a.sites {
 		bounds[i] = min(a.limit[i], n)
+		if s.req.Home && !s.req.Overbook && !s.req.Crowd && s.sites[i].Slots > 0 {
+			bounds[i] = min(bounds[i], s.alone(i, a))
+		}
 		if s.sites[i].NoOverbook {
 			bounds[i] = min(bounds[i], a.room[i])
 		}

@@ -105,7 +105,7 @@ func (s *seating) shortfall(a *area, n int) *Error {
 		slots = "write more slots down (HOST:N)"
 	}
 	switch {
-	case s.req.Forbid && s.req.Nameless:
+	case s.req.Forbid && s.req.Home:
 		share = "leave out --nooversubscribe"
 	case s.req.Forbid:
 		share = "take --overbook in place of --nooversubscribe"

@@ -191,7 +191,7 @@ func TestPrecedence(t *testing.T) {
 		want    string // sort, TPP and its source, switches, warnings
 	}{
 		{"nothing", nil, Flags{}, "PROC 1() []"},
-		{"variables", []string{"PSI_NODES_SORT= load1 ", "PSI_TPP= 2\n", "OMP_NUM_THREADS=4", "PSI_OVERBOOK="}, Flags{}, "LOAD_1 2(PSI_TPP) over excl []"},
+		{"variables", []string{"PSI_NODES_SORT= load1 ", "PSI_TPP= 2\n", "OMP_NUM_THREADS=4", "PSI_OVERBOOK="}, Flags{}, "LOAD_1 2(PSI_TPP) over []"},
 		{"flags hide them", []string{"PSI_NODES_SORT=?", "PSI_TPP=?", "PSI_OVERBOOK=no"},
 			Flags{Sort: text("Proc+Load"), TPP: text("3"), Overbook: &no}, "PROC+LOAD 3(--tpp) forbid []"},
 		{"OpenMP's", []string{"OMP_NUM_THREADS= 4 ,2"}, Flags{}, "PROC 4(OMP_NUM_THREADS) []"},
@@ -200,7 +200,7 @@ func TestPrecedence(t *testing.T) {
 		{"negated flags", []string{"PSI_WAIT=0", "PSI_LOOP_NODES_FIRST=", "__PSI_NO_PINPROC=", "__PSI_NO_MEMBIND="},
 			Flags{Wait: &no, Loop: &no, Pin: &yes, MemBind: &yes}, "PROC 1() []"},
 		{"either name", []string{"__PSI_NO_BINDMEM="}, Flags{Pin: &no}, "PROC 1() nopin nomem []"},
-		{"overbooking is exclusive", []string{"PSI_OVERBOOK="}, Flags{Exclusive: &no}, "PROC 1() over excl [overbook-implies-exclusive]"},
+		{"overbooking will be exclusive", []string{"PSI_OVERBOOK="}, Flags{Exclusive: &no}, "PROC 1() over [overbook-implies-exclusive]"},
 		{"unsupported", []string{"PSI_DYNAMIC=", "__PSID_BATCH=1"}, Flags{}, "PROC 1() [unsupported-variable unsupported-variable]"},
 		{"more words after the flag", nil, Flags{Sort: text("-slots")}, "-SLOTS 1() []"},
 	}

@@ -28,7 +28,7 @@ type file struct {
 	GIDs    []int              `json:"gids"`
 	Ahead   int                `json:"queue_ahead"`
 
-	TryOut bool   `json:"try_out,omitempty"` // nothing named any host (PLACE-4)
+	TryOut bool   `json:"try_out,omitempty"` // this machine alone (PLACE-4)
 	Spots  []spot `json:"spots,omitempty"`   // where each rank was told to go
 	MapBy  string `json:"map_by,omitempty"`
 	RankBy string `json:"rank_by,omitempty"`

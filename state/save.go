@@ -20,7 +20,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
 	f := file{
 		Version: &version, Env: map[string]*string{}, Options: optionsOf(req),
-		UID: req.User.UID, GID: req.User.GID, GIDs: req.User.GIDs, Ahead: snap.Ahead, TryOut: req.Nameless && !req.Forbid,
+		UID: req.User.UID, GID: req.User.GID, GIDs: req.User.GIDs, Ahead: snap.Ahead, TryOut: req.Home && !req.Forbid,
 	}
 	if n := req.Apps[0].N; n > 0 {
 		f.NP = text(n)
@@ -65,8 +65,8 @@ func optionsOf(req job.Request) options {
 		TPP: text(max(1, app.Threads)), PPN: text(app.PerNode), Exclusive: &req.Exclusive, Overbook: &req.Overbook,
 		Loop: &req.Loop, Wait: &req.Wait, Pin: &pin, MemBind: &bind,
 	}
-	if req.Overbook {
-		o.Exclusive = nil // implied
+	if req.Overbook && !req.Exclusive {
+		o.Exclusive = nil // "no" would be warned of
 	}
 	sort := req.Sort
 	if sort == "" {

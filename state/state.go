@@ -33,7 +33,7 @@ type State struct {
 	User  job.User
 	Ahead int
 
-	TryOut bool       // nothing named any host: the one node is shared if need be (PLACE-4)
+	TryOut bool       // this machine alone: it is shared if need be (PLACE-4)
 	Spots  []job.Spot // where each rank was told to go; nil: nowhere
 	Layout pin.Layout
 	GPUs   int // as job.Share has it
@@ -127,7 +127,7 @@ func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	choice.Layout, choice.GPUs = s.Layout, s.GPUs
 	return job.Request{
-		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Nameless: s.TryOut, Fixed: s.Spots,
+		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Home: s.TryOut, Fixed: s.Spots,
 		Apps: []job.App{{N: atoi(in.NP), Share: choice.Share}},
 	}, choice.Warnings, err
 }
