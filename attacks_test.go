@@ -1,11 +1,7 @@
 package main
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,43 +32,9 @@ func TestAttacks(t *testing.T) {
 		}
 		seen[number] = true
 		for test := range strings.SplitSeq(cells[4], ",") {
-			if why := missingTest(strings.Trim(test, " `")); why != "" {
-				t.Errorf("attack %q: %s", name, why)
+			if err := hasTest(strings.Trim(test, " `")); err != nil {
+				t.Errorf("attack %q: %v", name, err)
 			}
 		}
 	}
-}
-
-// missingTest says what is wrong with the name of a test; empty: nothing.
-func missingTest(name string) string {
-	pkg, test, named := strings.Cut(name, ".")
-	test, part, _ := strings.Cut(test, "/")
-	if !named {
-		return name + " is no package.Test"
-	}
-	if pkg == "main" {
-		pkg = "."
-	}
-	files, _ := filepath.Glob(filepath.Join(pkg, "*_test.go"))
-	declared, mentioned := false, part == ""
-	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			return err.Error()
-		}
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == test {
-				declared = true
-			}
-		}
-		text, _ := os.ReadFile(file)
-		mentioned = mentioned || strings.Contains(string(text), `"`+part+`"`)
-	}
-	switch {
-	case !declared:
-		return "there is no test " + pkg + "." + test
-	case !mentioned:
-		return "test " + pkg + "." + test + " has no part " + part
-	}
-	return ""
 }

@@ -183,7 +183,7 @@ func (s *session) checkDrained() {
 		return
 	}
 	s.drained = true
-	orphans := s.owners.list()
+	orphans := s.owners.list(s.byRank)
 	s.clerk.do(func() {
 		s.clerk.releaseAll() // first, so that the next job finds the CPUs free
 		s.conn.Send(&wire.Drained{Orphans: orphans})

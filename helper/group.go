@@ -32,12 +32,20 @@ type group struct {
 	door    net.Listener // keeps its port free until the ranks start; nil: none
 }
 
+// window is how many bytes of an output stream of a rank may be under way.
+func (g *group) window() int {
+	if g.prepare.Window > 0 {
+		return g.prepare.Window
+	}
+	return wire.Window
+}
+
 // newGroup makes ready what Prepare asks for.
 func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
 	g := &group{prepare: m, left: len(m.Ranks), address: s.address(m)}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &rank{group: g, number: m.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir}
+		r := &rank{group: g, number: m.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir, born: make(chan struct{})}
 		if slices.Contains(m.Stdin, plan.Rank) {
 			r.in = newSink(r.number, s.conn.Send)
 		}
@@ -144,7 +152,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 	server.Names, server.Spawner = names{s.asked}, spawner{s.asked, func(rank int) string { return of[rank].dir }}
 	server.Abort = func(rank, code int, message string) {
 		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, pmiserver.Escape([]byte(message))), " "))
-		s.conn.Send(&wire.PMI{Rank: m.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
+		s.say(of[rank], &wire.PMI{Rank: m.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
 	}
 	server.Broken = func(err error) {
 		text := err.Error()

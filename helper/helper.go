@@ -433,14 +433,6 @@ func (s *session) lose(why error) {
 	s.end(0, s.grace())
 }
 
-// window is how many bytes of an output stream may be under way.
-func (s *session) window() int {
-	if s.prepare.Window > 0 {
-		return s.prepare.Window
-	}
-	return wire.Window
-}
-
 func (s *session) grace() time.Duration {
 	if s.prepare == nil {
 		return 0

@@ -16,27 +16,27 @@ import (
 type questions struct {
 	send func(wire.Message) error
 
-	mu   sync.Mutex // guards the rest
-	last int
-	open map[int]chan wire.Message
-	err  error // nothing will ever be answered again
+	mu    sync.Mutex // guards the rest
+	last  int
+	open  map[int]chan wire.Message
+	under int       // questions without an answer, also those whose rank has gone
+	room  sync.Cond // for one more of maxOpen
+	err   error     // nothing will ever be answered again
 }
 
 func newQuestions(send func(wire.Message) error) *questions {
-	return &questions{send: send, open: make(map[int]chan wire.Message)}
+	q := &questions{send: send, open: make(map[int]chan wire.Message)}
+	q.room.L = &q.mu
+	return q
 }
+
+// maxOpen is how many questions of a node mpiexec takes at once (TRUST-4). Others wait here.
+const maxOpen = 64
 
 // ask puts a question, which question makes of its number, and waits for the answer.
 func (q *questions) ask(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
 	answer := make(chan wire.Message, 1)
-	q.mu.Lock()
-	q.last++
-	id, err := q.last, q.err
-	q.open[id] = answer
-	q.mu.Unlock()
-	if err == nil {
-		err = q.send(question(id))
-	}
+	id, err := q.put(answer, question)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +50,22 @@ func (q *questions) ask(ctx context.Context, question func(id int) wire.Message)
 		q.take(id)
 		return nil, context.Cause(ctx)
 	}
+}
+
+// put sends a question when there is room for it. Their numbers ascend as they are sent.
+func (q *questions) put(answer chan wire.Message, question func(id int) wire.Message) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.under >= maxOpen && q.err == nil {
+		q.room.Wait()
+	}
+	if q.err != nil {
+		return 0, q.err
+	}
+	q.last++
+	q.under++
+	q.open[q.last] = answer
+	return q.last, q.send(question(q.last))
 }
 
 // errLeaving is the answer to all questions when mpiexec is gone.
@@ -69,6 +85,10 @@ func (q *questions) take(id int) chan wire.Message {
 
 // deliver hands an answer to who waits for it.
 func (q *questions) deliver(id int, m wire.Message) {
+	q.mu.Lock()
+	q.under--
+	q.mu.Unlock()
+	q.room.Signal()
 	if answer := q.take(id); answer != nil {
 		answer <- m
 	}
@@ -83,6 +103,7 @@ func (q *questions) fail(err error) {
 		delete(q.open, id)
 		answer <- nil
 	}
+	q.room.Broadcast()
 }
 
 // names is the table of published names as the PMI servers see it: it is in mpiexec.

@@ -5,6 +5,7 @@ package helper
 import (
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,10 @@ type rank struct {
 	id       int          // its PMI_ID then
 	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
 	said     bool         // all it said before its end was sent
+
+	born  chan struct{} // closed when mpiexec was told that it runs
+	talk  sync.Mutex    // guards ended
+	ended bool          // mpiexec was told so
 }
 
 // pipes are the descriptors of one rank while it is being started: ours, and the

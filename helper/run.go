@@ -199,8 +199,9 @@ func (s *session) forked(e forkedEvent) {
 		news.CPUs, news.Mems = e.cpus, e.mems
 	}
 	s.conn.Send(&news)
+	close(r.born)
 	s.catchUp(r)
-	r.attach(e.pipes, s.window(), s.conn.Send)
+	r.attach(e.pipes, r.group.window(), s.conn.Send)
 	if conn, ok := r.pmi.(*pmiConn); ok {
 		go s.servePMI(r, conn)
 	}
@@ -257,7 +258,22 @@ func (s *session) hungUp(r *rank, err error) {
 	s.trace(r, "< EOF")
 	s.trace(r, "> "+word)
 	if err != nil {
-		s.conn.Send(&news)
+		s.say(r, &news)
+	}
+}
+
+// say passes on news of a rank, which come between that it runs and that it has ended: what
+// is left of it may go on to speak, but not for it (TRUST-4).
+func (s *session) say(r *rank, m wire.Message) {
+	select {
+	case <-r.born:
+	case <-s.done:
+		return
+	}
+	r.talk.Lock()
+	defer r.talk.Unlock()
+	if !r.ended {
+		s.conn.Send(m)
 	}
 }
 
@@ -356,9 +372,12 @@ func (s *session) report(r *rank) {
 		r.exit.Built = builtFor(r.path)
 	}
 	r.group.pmi.Exited(r.plan.Rank)
+	r.talk.Lock()
+	r.ended = true
 	if !s.over {
 		s.conn.Send(&wire.Exited{Exit: *r.exit})
 	}
+	r.talk.Unlock()
 	s.lessen(r.group)
 }
 

@@ -78,10 +78,19 @@ func (o *ownership) bury(e reapedEvent, ranks []*rank) {
 	o.orphans[owner].Add(usageOf(&e.used, 0))
 }
 
-// list is what all orphans have consumed.
-func (o *ownership) list() (list []job.Orphan) {
+// list is what all orphans have consumed. A rank that is not ours is what an environment
+// says that a rank has made up: then they are the node's.
+func (o *ownership) list(ours map[int]*rank) (list []job.Orphan) {
+	var nobodys job.Usage
 	for rank, usage := range o.orphans {
+		if ours[rank] == nil {
+			nobodys.Add(*usage)
+			continue
+		}
 		list = append(list, job.Orphan{Rank: rank, Usage: *usage})
+	}
+	if nobodys != (job.Usage{}) {
+		list = append(list, job.Orphan{Rank: -1, Usage: nobodys})
 	}
 	return list
 }

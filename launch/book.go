@@ -296,7 +296,7 @@ func (b *booking) tellNotices() {
 func (b *booking) lostCandidates() error {
 	for _, n := range b.fleet.all {
 		if n.lost != nil {
-			b.errs[n.def.Name] = fmt.Errorf("lost contact before the start (%s)", reasonOf(n.lost))
+			b.errs[n.def.Name] = lostEarly(n.lost)
 		}
 	}
 	b.fleet.all = slices.DeleteFunc(b.fleet.all, func(n *node) bool { return n.lost != nil })
@@ -304,6 +304,15 @@ func (b *booking) lostCandidates() error {
 		return b.unreached(failed)
 	}
 	return nil
+}
+
+// lostEarly is the end of a connection before the start.
+func lostEarly(why error) error {
+	var v wire.Violation
+	if errors.As(why, &v) {
+		return unfit{v}
+	}
+	return fmt.Errorf("lost contact before the start (%s)", reasonOf(why))
 }
 
 // A takenError is a node that another job got first.
@@ -331,7 +340,7 @@ func (b *booking) claim(ctx context.Context, p job.Plan) error {
 func (b *booking) giveBack() {
 	f := b.fleet
 	for _, n := range f.nodes {
-		n.conn.Send(&wire.Release{Group: f.groupName()})
+		n.send(&wire.Release{Group: f.groupName()})
 	}
 	f.nodes = nil
 }
@@ -387,20 +396,25 @@ func (b *booking) prepare(ctx context.Context, groups ...[]*node) error {
 // ask puts a question to nodes, and waits until each has answered or is lost. heard takes
 // what a node says and reports whether that was the answer.
 func (b *booking) ask(ctx context.Context, nodes []*node, question func(*node) wire.Message, heard func(*node, wire.Message) bool) error {
-	waiting := make(map[*node]bool)
+	waiting := make(map[*node]wire.Message)
 	for _, n := range nodes {
 		if n.lost == nil {
-			n.conn.Send(question(n))
-			waiting[n] = true
+			waiting[n] = question(n)
+			n.send(waiting[n])
 		}
 	}
+	defer func() {
+		for n, question := range waiting {
+			n.gate.giveUp(question)
+		}
+	}()
 	for len(waiting) > 0 {
 		events := b.events.take(ctx, time.Time{})
 		if len(events) == 0 {
 			return context.Cause(ctx)
 		}
 		for _, event := range events {
-			if e, ok := event.(said); ok && waiting[e.from] && heard(e.from, e.m) {
+			if e, ok := event.(said); ok && waiting[e.from] != nil && heard(e.from, e.m) {
 				delete(waiting, e.from)
 				continue
 			}

@@ -226,7 +226,7 @@ func partners(i, n int) (found []int) {
 // discharge sends the helpers home, and notes those that were lost meanwhile.
 func (w *ward) discharge() {
 	for n, c := range w.beds {
-		n.conn.Send(&wire.Bye{})
+		n.send(&wire.Bye{})
 		if n.lost != nil {
 			c.Failure = job.Defect{Code: "lost", Text: fmt.Sprintf("lost contact (%s)", reasonOf(n.lost)),
 				Remedy: "does the host end processes of a login? look at its system log"}

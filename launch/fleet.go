@@ -31,33 +31,72 @@ type ended struct {
 // read sorts what one helper says: output to the printers, the rest into the box. It
 // never waits for anybody but the connection.
 func (f *fleet) read(n *node) {
+	defer func() {
+		if why := recover(); why != nil {
+			f.cut(n, crashed(f.env, n.name, why))
+		}
+	}()
 	for {
-		m, err := n.conn.Recv()
-		if err != nil {
+		m, err := n.hear()
+		switch {
+		case violates(err):
+			f.cut(n, err)
+			return
+		case err != nil:
 			f.events.put(ended{n, n.explain(err)})
 			return
 		}
 		switch m := m.(type) {
+		case nil:
+			f.later(n)
 		case *wire.Data:
 			f.data(n, m)
 		case *wire.Credit:
 			f.feed.grant(m.Rank, m.Bytes)
 		case *wire.Ping:
 		case *wire.Log:
-			line := f.env.Log.Warn()
-			if bytes.HasPrefix(m.Line, []byte(`{"level":"info"`)) {
-				line = f.env.Log.Info()
-			}
-			line = line.Str("node", n.def.Name)
-			if json.Valid(m.Line) {
-				line.RawJSON("helper", m.Line).Send()
-			} else {
-				line.Bytes("helper", m.Line).Send()
-			}
+			f.log(n, m.Line)
 		default:
 			f.note(m)
 			f.events.put(said{n, m})
 		}
+	}
+}
+
+// hear is the next message of a node that its gate lets through; nil if it does not.
+func (n *node) hear() (wire.Message, error) {
+	m, err := n.conn.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return n.gate.admit(m)
+}
+
+// later hears in a second what a node says too often, if nothing newer has come by then.
+func (f *fleet) later(n *node) {
+	if !n.gate.postpones() {
+		return
+	}
+	time.AfterFunc(time.Second, func() {
+		for _, m := range n.gate.postponed() {
+			f.events.put(said{n, m})
+		}
+	})
+}
+
+// log writes a line of a helper's log into ours.
+func (f *fleet) log(n *node, text []byte) {
+	if missed := n.gate.unseen(); missed > 0 {
+		f.env.Log.Warn().Str("node", n.name).Msgf("%d more lines of the helper's log are not shown", missed)
+	}
+	line := f.env.Log.Warn()
+	if bytes.HasPrefix(text, []byte(`{"level":"info"`)) {
+		line = f.env.Log.Info()
+	}
+	if line = line.Str("node", n.name); json.Valid(text) {
+		line.RawJSON("helper", text).Send()
+	} else {
+		line.Bytes("helper", text).Send()
 	}
 }
 

@@ -26,7 +26,7 @@ func (f *fleet) branch(s *spawning) {
 		if n.lost != nil {
 			continue
 		}
-		shadow := &node{def: n.def, index: -1, rw: n.rw, conn: n.conn, probe: n.probe}
+		shadow := &node{name: n.name, def: n.def, index: -1, rw: n.rw, conn: n.conn, gate: n.gate, probe: n.probe}
 		s.shadows[n], s.real[shadow] = shadow, n
 		b.own[shadow] = f.own(n)
 		b.fleet.all = append(b.fleet.all, shadow)
@@ -137,7 +137,7 @@ func (b *booking) untried(wanted func(job.NodeDef) bool) (defs []job.NodeDef) {
 // wither lets the nodes go that were reached for a spawn, which is not to be.
 func (b *booking) wither() {
 	for _, n := range b.fleet.nodes {
-		n.conn.Send(&wire.Release{Group: b.fleet.groupName()})
+		n.send(&wire.Release{Group: b.fleet.groupName()})
 	}
 	b.fleet.nodes = nil
 	b.dismissNew(nil)
@@ -147,7 +147,7 @@ func (b *booking) wither() {
 func (b *booking) dismissNew(kept []*node) {
 	for _, n := range b.fleet.all {
 		if _, shadow := b.own[n]; !shadow && !slices.Contains(kept, n) {
-			n.conn.Send(&wire.Bye{})
+			n.send(&wire.Bye{})
 			go n.conn.Close()
 		}
 	}

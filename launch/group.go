@@ -48,7 +48,7 @@ func (f *fleet) found(name string, p job.Plan, apps []job.App, nodes []*node) *g
 // let lets the ranks of a group go; meet is where torch's can.
 func (f *fleet) let(g *group, meet string) {
 	for _, n := range g.nodes {
-		n.conn.Send(&wire.Start{Group: g.name, Meet: meet})
+		n.send(&wire.Start{Group: g.name, Meet: meet})
 	}
 }
 
@@ -103,7 +103,9 @@ func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
 		f.met(m.ID)
 		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
 		frame := fenced.FrameFor(len(done.Nodes))
+		group := m.ID[:strings.LastIndexByte(m.ID, '/')]
 		for _, i := range done.Nodes {
+			f.nodes[i].gate.tellFenced(group)
 			f.nodes[i].conn.SendFrame(frame)
 		}
 	}
@@ -163,7 +165,7 @@ func (f *fleet) started(n *node, m *wire.Started) []any {
 		g.pruned = true
 		f.hub.Remove(g.name)
 		for _, n := range g.nodes {
-			n.conn.Send(&wire.Prune{Group: g.name})
+			n.send(&wire.Prune{Group: g.name})
 		}
 		f.refuse(g.waits, &StartError{n.def.Name + ": " + m.Err, m.Hint, m.Code})
 		news = []any{Pruned{g.first, g.plan.Size}, failed}

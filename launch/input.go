@@ -90,7 +90,7 @@ func (f *feeder) send(piece []byte) {
 	defer f.mu.Unlock()
 	for _, r := range f.readers {
 		r.credit -= len(piece)
-		r.to.conn.Send(&wire.Data{Rank: r.rank, Stream: wire.Stdin, Bytes: piece})
+		r.to.send(&wire.Data{Rank: r.rank, Stream: wire.Stdin, Bytes: piece})
 	}
 }
 

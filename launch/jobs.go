@@ -102,7 +102,7 @@ func visit(ctx context.Context, req job.Request, env Env, do func(context.Contex
 		return err
 	}
 	for _, n := range b.fleet.all {
-		n.conn.Send(&wire.Bye{})
+		n.send(&wire.Bye{})
 	}
 	return nil
 }

@@ -176,10 +176,12 @@ type fleet struct {
 
 // A node is one helper, as seen from here.
 type node struct {
-	def   job.NodeDef
-	index int // in fleet.nodes of the job that runs; -1: it is none of them, or not yet
+	name  string      // also for its reader: def may change while a request waits
+	def   job.NodeDef // belongs to who books, and then to who supervises
+	index int         // in fleet.nodes of the job that runs; -1: it is none of them, or not yet
 	rw    io.ReadWriteCloser
 	conn  *wire.Conn
+	gate  *gate // that all it says has to pass
 	probe job.Probe
 	use   job.Use // what other jobs had of it when it was last asked
 	lost  error   // why its connection ended; nil: it has not
@@ -187,6 +189,12 @@ type node struct {
 	watched bool // it tells when claims change
 	inside  bool // as it said when it was last asked, our own job has all that we could use
 	beating bool // it is told, now and then, that we are here
+}
+
+// send says something to the helper. The error is that of wire.Conn.Send.
+func (n *node) send(m wire.Message) error {
+	n.gate.tell(m)
+	return n.conn.Send(m)
 }
 
 // close ends all connections. A helper that is still at work takes it as the end
@@ -211,7 +219,7 @@ func (f *fleet) dismiss() {
 	}
 	for _, n := range f.all {
 		if !needed[n] {
-			n.conn.Send(&wire.Bye{})
+			n.send(&wire.Bye{})
 		}
 	}
 }

@@ -72,7 +72,11 @@ func (b *booking) reach(ctx context.Context, defs []job.NodeDef) {
 // nodes tells it as the reason instead.
 func (b *booking) saySkipped() {
 	for _, failure := range foldFailures(b.failures()) {
-		b.env.Say(failure.Error() + "; skipped")
+		text := failure.Error()
+		if !violates(failure) { // or it says so itself
+			text += "; skipped"
+		}
+		b.env.Say(text)
 	}
 }
 
@@ -166,13 +170,23 @@ func reachNode(ctx context.Context, def job.NodeDef, env Env) (*node, error) {
 }
 
 // reachOnce connects to one node and takes its helper's first words.
-func reachOnce(ctx context.Context, def job.NodeDef, env Env) (*node, error) {
+func reachOnce(ctx context.Context, def job.NodeDef, env Env) (n *node, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = crashed(env, def.Name, why)
+			if n != nil {
+				n.conn.Abandon()
+			}
+			n = nil
+		}
+	}()
 	began := time.Now()
 	rw, err := env.Dialer.Dial(ctx, def)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{def: def, index: -1, rw: rw, conn: wire.NewConn(rw, wire.Launcher)}
+	n = &node{name: def.Name, def: def, index: -1, rw: rw, conn: wire.NewConn(rw, wire.Launcher)}
+	n.gate = newGate(def, env.Silence)
 	late := env.pauses.after(env.Greet, func() { n.conn.Abandon() })
 	stop := context.AfterFunc(ctx, func() { n.conn.Abandon() })
 	defer stop()
@@ -182,7 +196,7 @@ func reachOnce(ctx context.Context, def job.NodeDef, env Env) (*node, error) {
 	}
 	if err != nil {
 		n.conn.Abandon()
-		return nil, n.explain(err)
+		return nil, n.unfit(err)
 	}
 	n.describe(env.Log.Info()).Str("took", time.Since(began).Round(time.Millisecond).String()).Msg("reached")
 	return n, nil
@@ -216,14 +230,17 @@ func (n *node) greet(env Env) error {
 	if err := n.sameVersion(hello, env); err != nil {
 		return err
 	}
+	if _, err := n.gate.admit(hello); err != nil {
+		return err
+	}
 	m, err := n.conn.Recv()
+	if err == nil {
+		m, err = n.gate.admit(m)
+	}
 	if err != nil {
 		return err
 	}
-	found, ok := m.(*wire.Node)
-	if !ok {
-		return fmt.Errorf("helper: said %T where its probe was expected", m)
-	}
+	found := m.(*wire.Node) // nothing else is admitted now
 	if found.Err != "" {
 		return fmt.Errorf("helper: probe: %s", found.Err)
 	}

@@ -220,6 +220,7 @@ func (p *Printer) take(x piece) {
 // grow takes in ranks that come later.
 func (p *Printer) grow(r *routing) {
 	p.label.grow(r.who)
+	p.step = min(p.step, r.window/4) // or they would wait for leave that nobody gives
 	p.files = append(p.files, r.files...)
 	if len(r.routes) > 0 && p.routes == nil {
 		p.routes = make(map[int][]*outlet)
@@ -303,7 +304,7 @@ func (p *Printer) credit(batch []piece) {
 		x.data.Release()
 		p.owed[x.rank] += n
 		if owed := p.owed[x.rank]; owed >= p.step && x.from != nil {
-			x.from.conn.Send(&wire.Credit{Rank: x.rank, Stream: stream, Bytes: owed})
+			x.from.send(&wire.Credit{Rank: x.rank, Stream: stream, Bytes: owed})
 			delete(p.owed, x.rank)
 		}
 	}

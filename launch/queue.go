@@ -25,7 +25,7 @@ func (b *booking) chooseQueue() error {
 		}
 	}
 	if f.queue != old && b.spot.held { // the cluster file names another now
-		old.conn.Send(&wire.Dequeue{})
+		old.send(&wire.Dequeue{})
 		b.spot.held = false
 	}
 	if f.queue != nil || host == nil {
@@ -95,7 +95,7 @@ func (b *booking) alone() bool {
 // ungate lets others decide.
 func (b *booking) ungate() {
 	if q := b.fleet.queue; q != nil {
-		q.conn.Send(&wire.Ungate{})
+		q.send(&wire.Ungate{})
 	}
 }
 
@@ -173,7 +173,7 @@ func (b *booking) beat(q *node) {
 	go func() {
 		ticks := time.NewTicker(wire.PingEvery)
 		defer ticks.Stop()
-		for q.conn.Send(&wire.Ping{}) == nil {
+		for q.send(&wire.Ping{}) == nil {
 			select {
 			case <-ticks.C:
 			case <-b.booked:
@@ -220,7 +220,7 @@ func (b *booking) replaceQueue(n *node) {
 // leaveQueue gives the place up: the job has its nodes.
 func (b *booking) leaveQueue() {
 	if b.spot.held {
-		b.fleet.queue.conn.Send(&wire.Dequeue{})
+		b.fleet.queue.send(&wire.Dequeue{})
 	}
 	if b.spot.told != "" {
 		b.env.Say("starting now, waited " + clock(time.Since(b.spot.began)))

@@ -153,7 +153,7 @@ func (r *routing) grow(s job.Streams, who []Who) (*routing, error) {
 	}
 	first := who[0].number
 	shown := visible(s, r.sink, first, first+len(who))
-	more := &routing{lines: r.lines, sink: r.sink, named: r.named, who: who, shown: shown}
+	more := &routing{window: window(len(who)), lines: r.lines, sink: r.sink, named: r.named, who: who, shown: shown}
 	if r.sink.File == "" && len(shown) == len(who) {
 		return more, nil
 	}

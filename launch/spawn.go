@@ -269,7 +269,7 @@ func (f *fleet) tellSpawned(g *group) {
 	s := g.waits
 	g.waits = nil
 	f.recordSpawn(&s.m.Request, "< STARTED")
-	s.from.conn.Send(&wire.Spawned{ID: s.m.ID, Group: g.name, Codes: codes(s.m.Request, g.apps)})
+	s.from.send(&wire.Spawned{ID: s.m.ID, Group: g.name, Codes: codes(s.m.Request, g.apps)})
 }
 
 // refuse tells the rank that asked why nothing was started; and the user, since MPI tells
@@ -279,7 +279,7 @@ func (f *fleet) refuse(s *spawning, err error) {
 		f.tellRefused(s, err)
 	}
 	f.recordSpawn(&s.m.Request, "< FAILED "+reasonOf(err))
-	s.from.conn.Send(&wire.Spawned{ID: s.m.ID, Err: reasonOf(err)})
+	s.from.send(&wire.Spawned{ID: s.m.ID, Err: reasonOf(err)})
 }
 
 // tellRefused tells the user, --quiet or not: what his program wanted is not done. A node

@@ -297,12 +297,13 @@ func TestHowMuchIsSpawned(t *testing.T) {
 		switch m := m.(type) {
 		case *wire.Start:
 			c.Send(&wire.Started{Rank: 0, PID: 1})
-			go func() {
-				for _, m := range says {
-					c.Send(m)
-				}
-			}()
+			for _, m := range says[:64] { // more at once is a violation (TRUST-4)
+				c.Send(m)
+			}
 		case *wire.Spawned:
+			if next := len(texts) + 64; next < len(says) {
+				c.Send(says[next])
+			}
 			if texts = append(texts, m.Err); len(texts) == len(says) {
 				c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
 			}

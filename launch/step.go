@@ -48,6 +48,9 @@ type (
 		Node int
 		Why  string
 	}
+	// NodeCut is a node that was cut off, since it said what no helper says. That is no
+	// reason for which ranks elsewhere fail.
+	NodeCut struct{ NodeLost }
 	// NodeEmptied is a node without any process of the job, but with output of theirs that
 	// nobody has taken yet.
 	NodeEmptied struct{ Node int }
@@ -255,7 +258,9 @@ func (s *State) Step(event any, now time.Time) []Action {
 		}
 		return s.fail(now, Cause{s.who(e.Rank) + ": " + e.Reason, e.Hint, e.Code, e.Rank})
 	case NodeLost:
-		return s.nodeLost(e, now)
+		return s.nodeLost(e, false, now)
+	case NodeCut:
+		return s.nodeLost(e.NodeLost, true, now)
 	case NodeEmptied:
 		s.nodes[e.Node].empty = true
 		return nil
@@ -320,7 +325,7 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	return s.settle(now)
 }
 
-func (s *State) nodeLost(e NodeLost, now time.Time) []Action {
+func (s *State) nodeLost(e NodeLost, cut bool, now time.Time) []Action {
 	done := s.nodes[e.Node].done
 	lost := s.nodeOver(e.Node)
 	if done && len(lost) == 0 {
@@ -333,7 +338,9 @@ func (s *State) nodeLost(e NodeLost, now time.Time) []Action {
 	cause.Text += " after " + clock(now.Sub(s.began))
 	if len(lost) > 0 {
 		cause.Text += ", where " + ranks(lost) + " ran"
-		s.blameInstead(cause, e.Node, now)
+		if !cut {
+			s.blameInstead(cause, e.Node, now)
+		}
 	}
 	return s.fail(now, cause)
 }

@@ -35,7 +35,7 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 		}
 	}
 	for _, n := range f.nodes {
-		n.conn.Send(&wire.Bye{})
+		n.send(&wire.Bye{})
 	}
 	for _, g := range f.groups {
 		g.bound.tell()
@@ -163,7 +163,11 @@ func (f *fleet) translate(event any) []any {
 		}
 		e.from.lost = e.err
 		f.answered(e.from.index, nil)
-		return []any{NodeLost{e.from.index, reasonOf(e.err)}}
+		lost := NodeLost{e.from.index, reasonOf(e.err)}
+		if violates(e.err) {
+			return []any{NodeCut{lost}}
+		}
+		return []any{lost}
 	case statesLate:
 		if e.of == f.states {
 			f.showStates()
@@ -212,7 +216,7 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 			return []any{doubt}
 		}
 	case *wire.Name:
-		n.conn.Send(f.named(m))
+		n.send(f.named(m))
 	case *wire.Spawn:
 		f.spawn(n, m)
 	case *wire.Trace:
@@ -285,7 +289,7 @@ func (f *fleet) act(state *State, actions []Action) (finished bool) {
 
 func (f *fleet) tell(m wire.Message) {
 	for _, n := range f.nodes {
-		n.conn.Send(m)
+		n.send(m)
 	}
 }
 
@@ -321,6 +325,9 @@ func (f *fleet) answered(node int, ranks []job.RankState) {
 func (f *fleet) showStates() {
 	if f.states != nil {
 		fmt.Fprint(f.env.Err, f.states.table(f.whole(), f.firsts))
+		for i := range f.states.waiting {
+			f.nodes[i].gate.giveUp(&wire.Inspect{})
+		}
 		f.states = nil
 	}
 }
@@ -349,6 +356,10 @@ func (f *fleet) flush(patience time.Duration) {
 func (f *fleet) suspend(state *State) {
 	f.tell(&wire.Signal{Number: int(syscall.SIGSTOP)})
 	f.flush(stopPatience)
-	state.Shift(f.env.pauses.during(f.env.Suspend))
+	stopped := f.env.pauses.during(f.env.Suspend)
+	state.Shift(stopped)
+	for _, n := range f.nodes {
+		n.gate.shift(stopped)
+	}
 	f.tell(&wire.Signal{Number: int(syscall.SIGCONT)})
 }

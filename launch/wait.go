@@ -190,7 +190,7 @@ func (b *booking) scatter() {
 	}
 	for _, n := range b.fleet.all {
 		if n != b.fleet.queue {
-			n.conn.Send(&wire.Bye{})
+			n.send(&wire.Bye{})
 			go n.conn.Close()
 		}
 	}
@@ -204,7 +204,7 @@ func (b *booking) watch(ctx context.Context, now time.Time) {
 	for _, n := range b.fleet.all {
 		if !n.watched && n.lost == nil {
 			n.watched = true
-			n.conn.Send(&wire.Watch{Ledger: b.req.Queue.Ledger})
+			n.send(&wire.Watch{Ledger: b.req.Queue.Ledger})
 		}
 	}
 	for _, def := range b.req.Nodes {

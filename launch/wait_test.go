@@ -72,7 +72,7 @@ func (s *cast) serve(def job.NodeDef, c *wire.Conn) {
 		if s.play != nil && s.play(c, def.Name, m) {
 			continue
 		}
-		switch m.(type) {
+		switch m := m.(type) {
 		case *wire.Gate:
 			c.Send(&wire.Gated{})
 		case *wire.Survey:
@@ -80,7 +80,7 @@ func (s *cast) serve(def job.NodeDef, c *wire.Conn) {
 		case *wire.Enqueue:
 			c.Send(&wire.Queued{Total: 1})
 		case *wire.Prepare:
-			c.Send(&wire.Prepared{})
+			c.Send(&wire.Prepared{Group: m.Group})
 		}
 	}
 }
@@ -458,11 +458,11 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 	const full = "claims in /var/tmp: no space left on device"
 	synctest.Test(t, func(t *testing.T) {
 		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
-			switch m.(type) {
+			switch m := m.(type) {
 			case *wire.Gate:
 				c.Send(&wire.Gated{Notice: full})
 			case *wire.Prepare:
-				c.Send(&wire.Prepared{Notice: full})
+				c.Send(&wire.Prepared{Group: m.Group, Notice: full})
 			default:
 				return false
 			}
