@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"remshell/hostlist"
 )
@@ -16,30 +17,87 @@ import (
 //
 // The batch system's variables and files are read, never its programs run.
 
-// A batch is a batch system, known by its variables: the first one that is defined of each
+// A batch is a batch system, known by its variables: the first one that is not empty of each
 // list counts.
 type batch struct {
-	name string
-	job  []string // its number of the job
-	list []string // the hosts, or a file with them
+	name   string
+	job    []string // its number of the job
+	with   []string // one of these is set as well; nil: no matter
+	list   []string // the hosts, or a file with them; nil: we do not know how to find them
+	unread []string // tell of hosts in ways that we do not know
 }
 
-// batches are those whose lists we read, in the order in which one may run inside of another.
+// batches are those we know, in the order in which one may run inside of another (RM-1). A
+// JOB_ID need not be Grid Engine's, and where that gives no PE_HOSTFILE, this machine is all
+// that the job has.
 var batches = []batch{
-	{"slurm", []string{"SLURM_JOB_ID", "SLURM_JOBID"}, []string{"SLURM_JOB_NODELIST", "SLURM_NODELIST"}},
-	{"lsf", []string{"LSB_JOBID"}, []string{"LSB_MCPU_HOSTS"}},
-	{"sge", []string{"JOB_ID"}, []string{"PE_HOSTFILE"}},
-	{"pbs", []string{"PBS_JOBID"}, []string{"PBS_NODEFILE"}},
+	{"flux", []string{"FLUX_JOB_ID", "FLUX_ENCLOSING_ID"}, []string{"FLUX_JOB_ID", "FLUX_URI"}, nil, []string{"FLUX_URI"}},
+	{"slurm", []string{"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_HET_JOB_ID"}, nil, []string{"SLURM_JOB_NODELIST", "SLURM_NODELIST"}, hetSizes},
+	{"lsf", []string{"LSB_JOBID"}, nil, []string{"LSB_MCPU_HOSTS"}, []string{"LSB_AFFINITY_HOSTFILE", "LSB_DJOB_HOSTFILE", "LSB_HOSTS"}},
+	{"sge", []string{"JOB_ID"}, []string{"PE_HOSTFILE"}, []string{"PE_HOSTFILE"}, nil},
+	{"cobalt", []string{"COBALT_JOBID"}, nil, nil, []string{"COBALT_NODEFILE", "COBALT_PARTNAME"}},
+	{"pbs", []string{"PBS_JOBID"}, nil, []string{"PBS_NODEFILE"}, nil},
+	{"ll", []string{"LOADL_STEP_ID"}, nil, nil, []string{"LOADL_HOSTFILE", "LOADL_PROCESSOR_LIST"}},
 }
 
-// said is the first of some variables that is not empty.
+// hetSizes count the groups of a heterogeneous job of Slurm. What its other variables say
+// is then one group's.
+var hetSizes = []string{"SLURM_HET_SIZE", "SLURM_PACK_SIZE"}
+
+// inside is the batch system in whose job we are, and the number of that; empty: none.
+func (sc scene) inside() (b batch, id string) {
+	for _, b := range batches {
+		_, id := sc.said(b.job)
+		_, with := sc.said(b.with)
+		if id != "" && (b.with == nil || with != "") {
+			return b, id
+		}
+	}
+	return batch{}, ""
+}
+
+// unreadable says why the hosts of a job cannot be read (RM-3, M2), and what tells of them;
+// nil: they can.
+func (sc scene) unreadable(b batch, id string) error {
+	var why string
+	_, list := sc.said(b.list)
+	switch groups, _ := strconv.Atoi(sc.value(hetSizes)); {
+	case b.name == "slurm" && groups > 1:
+		why = "the groups of a heterogeneous job are not read yet"
+	case b.list == nil:
+		why = "lists of " + b.name + " are not read yet"
+	case list == "":
+		why = b.list[0] + " is not set"
+	default:
+		return nil
+	}
+	var seen []string
+	for _, name := range slices.Concat(b.job, b.list, b.unread) {
+		if sc.value([]string{name}) != "" {
+			seen = append(seen, name)
+		}
+	}
+	return &UsageError{fmt.Sprintf("inside %s job %s, but its hosts cannot be read: %s (seen: %s)", b.name, id, why, strings.Join(seen, ", ")),
+		"name hosts with -host, or run here with -rmk none"}
+}
+
+// value is that of the first of some variables that is not empty.
+func (sc scene) value(names []string) string {
+	_, value := sc.said(names)
+	return value
+}
+
+// said is the first of some variables that is not empty; if all are, the first.
 func (sc scene) said(names []string) (name, value string) {
-	for _, name = range names {
-		if value, _ = lookup(sc.environ, name); value != "" {
+	for _, name := range names {
+		if value, _ := lookup(sc.environ, name); value != "" {
 			return name, value
 		}
 	}
-	return names[0], ""
+	if len(names) > 0 {
+		name = names[0]
+	}
+	return name, ""
 }
 
 // allocated turns to an allocation if nobody has named hosts. note tells of it. A launch from
@@ -55,25 +113,25 @@ func (sc scene) allocated(line Line) (out Line, note string, err error) {
 	if _, inside := sc.said([]string{"MPIEXEC_JOBID"}); inside != "" || namesHosts(line) || sc.listsNodes() {
 		return line, "", nil
 	}
-	for _, b := range batches {
-		_, id := sc.said(b.job)
-		variable, list := sc.said(b.list)
-		if id == "" || list == "" {
-			continue
-		}
-		if copies, _ := lookup(sc.environ, "SLURM_STEP_NUM_TASKS"); b.name == "slurm" && sc.copied(copies) {
-			return line, "", &UsageError{fmt.Sprintf("started %s times by the batch system (srun -n %s?), and each would start the whole job", copies, copies),
-				"start it once, or let each use its own host with -rmk none"}
-		}
-		line.Job.RMK = b.name
-		line.Job.Nodes, line.Job.Simulate = "", 0
-		line.Sections = slices.Clone(line.Sections)
-		for i := range line.Sections { // variables come after the allocation
-			line.Sections[i].Host, line.Sections[i].HostFile = nil, ""
-		}
-		return sc.wide(line), fmt.Sprintf("the hosts are those of %s job %s (%s); -rmk none does not look at it", b.name, id, variable), nil
+	b, id := sc.inside()
+	if id == "" {
+		return line, "", nil
 	}
-	return line, "", nil
+	if copies := sc.value([]string{"SLURM_STEP_NUM_TASKS"}); b.name == "slurm" && sc.copied(copies) {
+		return line, "", &UsageError{fmt.Sprintf("started %s times by the batch system (srun -n %s?), and each would start the whole job", copies, copies),
+			"start it once, or let each use its own host with -rmk none"}
+	}
+	if err := sc.unreadable(b, id); err != nil {
+		return line, "", err
+	}
+	variable, _ := sc.said(b.list)
+	line.Job.RMK = b.name
+	line.Job.Nodes, line.Job.Simulate = "", 0
+	line.Sections = slices.Clone(line.Sections)
+	for i := range line.Sections { // variables come after the allocation
+		line.Sections[i].Host, line.Sections[i].HostFile = nil, ""
+	}
+	return sc.wide(line), fmt.Sprintf("the hosts are those of %s job %s (%s); -rmk none does not look at it", b.name, id, variable), nil
 }
 
 // relative reports whether any host is named by its place in the allocation.
@@ -87,11 +145,11 @@ func relative(line Line) bool {
 // if the user had named them.
 func (sc scene) relate(line Line) (out Line, note string, err error) {
 	system := line.Job.RMK
-	for _, b := range batches {
-		_, id := sc.said(b.job)
-		if _, list := sc.said(b.list); (system == "" || system == "auto") && id != "" && list != "" {
-			system = b.name
+	if b, id := sc.inside(); (system == "" || system == "auto") && id != "" {
+		if err := sc.unreadable(b, id); err != nil {
+			return line, "", err
 		}
+		system = b.name
 	}
 	line.Job.RMK = system
 	var hosts []hostlist.Entry
@@ -181,6 +239,10 @@ func (sc scene) granted(line Line, named []hostlist.Entry) ([]hostlist.Entry, er
 	variable, value := sc.said(batches[i].list)
 	if value == "" {
 		return nil, &UsageError{fmt.Sprintf("-rmk %s: %s is not set", system, variable), "run inside an allocation, or name hosts with -host"}
+	}
+	_, id := sc.said(batches[i].job)
+	if err := sc.unreadable(batches[i], id); err != nil {
+		return nil, err
 	}
 	var entries []hostlist.Entry
 	var err error
