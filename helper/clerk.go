@@ -121,6 +121,7 @@ func (c *clerk) survey(m *wire.Survey) {
 	if err == nil && len(answer.Use.Busy) > 0 && covers(answer.Use.Busy, mask.numbers()) { // then people ask why
 		answer.Use.Idle = idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
 	}
+	answer.Fit()
 	c.s.conn.Send(answer)
 }
 
@@ -360,6 +361,7 @@ func (c *clerk) tellPosition() {
 		now.Err = err.Error()
 	}
 	now.Head, _ = c.place.Head()
+	now.Fit()
 	if now != c.last {
 		c.last = now
 		c.s.conn.Send(&now)
@@ -409,7 +411,7 @@ func (c *clerk) watch(m *wire.Watch) {
 	}
 	go func() {
 		if err := book.Watch(c.ctx, func() { c.s.conn.Send(&wire.Changed{}) }); err != nil && c.ctx.Err() == nil {
-			c.s.log.Warn().Err(err).Msg("changes of claims go unnoticed")
+			c.s.log.warn("changes of claims go unnoticed: %v", err)
 		}
 	}()
 }
@@ -426,6 +428,7 @@ func (c *clerk) list(m *wire.List) {
 	if err != nil {
 		answer.Err = err.Error()
 	}
+	answer.Fit()
 	c.s.conn.Send(answer)
 }
 

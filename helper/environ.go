@@ -89,7 +89,7 @@ func (s *session) existing(env job.Env) job.Env {
 		info, err := os.Stat(dir)
 		gone := err != nil || !info.IsDir()
 		if gone {
-			s.log.Info().Msgf("%s is not passed on: there is no directory %s here", name, dir)
+			s.log.inform("%s is not passed on: there is no directory %s here", name, dir)
 		}
 		return gone
 	})

@@ -170,6 +170,6 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 			of[rank].pmiState.Store(int32(job.PMIFinalized))
 		}
 	}
-	server.Note = func(rank int, text string) { s.log.Warn().Msgf("rank %d: pmi: %s", m.First+rank, text) }
+	server.Note = func(rank int, text string) { s.log.warn("rank %d: pmi: %s", m.First+rank, text) }
 	return server
 }

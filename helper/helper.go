@@ -39,7 +39,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"remshell/ledger"
@@ -53,7 +52,6 @@ type System struct {
 	Release string   // its version for people
 	Root    fs.FS    // "/" of the node, for /proc and /sys
 	Environ []string // the helper's own environment
-	Log     zerolog.Logger
 
 	// Guard is set for a helper inside mpiexec, which has no keeper: the words by which
 	// this program becomes its guard.
@@ -132,7 +130,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 type session struct {
 	conn    *wire.Conn
 	sys     System
-	log     zerolog.Logger
+	log     logger
 	events  chan any
 	done    chan struct{} // closed when run returns: nobody takes events any more
 	starter starter
@@ -216,7 +214,7 @@ func newSession(c *wire.Conn, sys System) *session {
 	s := &session{
 		conn:      c,
 		sys:       sys,
-		log:       sys.Log.Output(logWriter{c}),
+		log:       logger{c},
 		events:    make(chan any, 64),
 		done:      make(chan struct{}),
 		starter:   newStarter(),
@@ -371,7 +369,7 @@ func (s *session) frame(m wire.Message) {
 		s.over = true
 		s.end(0, s.grace())
 	default:
-		s.log.Warn().Msgf("mpiexec sent %T: ignored", m)
+		s.log.warn("mpiexec sent %s: ignored", wire.NameOf(m))
 	}
 }
 
@@ -451,11 +449,15 @@ func (s *session) probe() {
 	s.conn.Send(answer)
 }
 
-// logWriter sends log lines to mpiexec.
-type logWriter struct{ conn *wire.Conn }
+// A logger tells mpiexec what somebody may want to know of this helper.
+type logger struct{ conn *wire.Conn }
 
-func (w logWriter) Write(line []byte) (int, error) {
-	return len(line), w.conn.Send(&wire.Log{Line: line})
+func (l logger) warn(format string, args ...any) {
+	l.conn.Send(&wire.Log{Warning: true, Text: fmt.Sprintf(format, args...)})
+}
+
+func (l logger) inform(format string, args ...any) {
+	l.conn.Send(&wire.Log{Text: fmt.Sprintf(format, args...)})
 }
 
 // noneAlive reports whether every rank that was started has been reaped.

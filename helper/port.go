@@ -114,7 +114,7 @@ func socketOwner(table string, local, remote netip.AddrPort) (uid int, known boo
 // expect lets the ranks of a group come in by the port, which it opens if need be.
 func (s *session) expect(g *group) *startError {
 	if s.port == nil {
-		p, err := openPort(s.sys.Root, func(text string) { s.log.Warn().Msg(text) })
+		p, err := openPort(s.sys.Root, func(text string) { s.log.warn("%s", text) })
 		if err != nil {
 			return &startError{exitInternal, fmt.Sprintf("no port for PMI: %v", err), "leave out -pmi-port"}
 		}

@@ -71,6 +71,9 @@ func (q *questions) put(answer chan wire.Message, question func(id int) wire.Mes
 // errLeaving is the answer to all questions when mpiexec is gone.
 var errLeaving = errors.New("the job is ending")
 
+// errLarge is the answer to who asks for too much at once.
+var errLarge = errors.New("request too large")
+
 // errOther is a fault of mpiexec.
 var errOther = errors.New("mpiexec answered something else")
 
@@ -155,6 +158,9 @@ func (p spawner) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (group str
 	fault := ""
 	if err := withFiles(r.Commands, p.dir(r.Rank)); err != nil {
 		fault = err.Error()
+	}
+	if wire.TooLarge(&wire.Spawn{Request: r, Fault: fault}) {
+		return "", nil, errLarge
 	}
 	m, err := p.ask(ctx, func(id int) wire.Message { return &wire.Spawn{ID: id, Request: r, Fault: fault} })
 	answer, ok := m.(*wire.Spawned)

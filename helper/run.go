@@ -5,7 +5,6 @@ package helper
 import (
 	"context"
 	"errors"
-	"fmt"
 	"syscall"
 	"time"
 
@@ -38,9 +37,9 @@ func (s *session) accept(m *wire.Prepare, notice string) {
 		s.prepare, s.started = m, time.Now()
 		s.oomKills = oomKills(s.sys.Root)
 		if !s.apart {
-			s.log.Info().Msg("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
+			s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
 		}
-		softLimits(m.Soft).adopt(func(text string) { s.log.Info().Msg(text) })
+		softLimits(m.Soft).adopt(func(text string) { s.log.inform("%s", text) })
 		if m.Umask >= 0 {
 			unix.Umask(m.Umask)
 		}
@@ -127,7 +126,7 @@ func (s *session) start(name, meet string) {
 func (s *session) newBinder() *binder {
 	return &binder{
 		kernel:     thisKernel(),
-		warn:       func(text string) { s.log.Warn().Msg(text) },
+		warn:       func(text string) { s.log.warn("%s", text) },
 		everywhere: func() []int { return allowedMemory(s.sys.Root) },
 	}
 }
@@ -140,7 +139,7 @@ func (s *session) newGuard() {
 	}
 	g, err := startGuard(s.sys.Guard, s.held)
 	if err != nil {
-		s.log.Warn().Err(err).Msg("no guard: if mpiexec is killed, ranks may survive it")
+		s.log.warn("no guard: if mpiexec is killed, ranks may survive it: %v", err)
 	}
 	s.guard, s.owners.guard = g, g.pid
 }
@@ -309,7 +308,7 @@ func (s *session) reap() {
 			case <-s.moreChildren:
 			}
 		case err != unix.EINTR:
-			s.log.Error().Err(err).Msg("wait for ranks")
+			s.log.warn("wait for ranks: %v", err)
 			return
 		}
 	}
@@ -400,7 +399,7 @@ func (s *session) signal(number unix.Signal) {
 			continue
 		}
 		if err := unix.Kill(s.target(r), syscall.Signal(number)); err != nil && err != unix.ESRCH {
-			s.log.Warn().Msg(fmt.Sprintf("rank %d: signal %d: %v", r.number, number, err))
+			s.log.warn("rank %d: signal %d: %v", r.number, number, err)
 		}
 	}
 }

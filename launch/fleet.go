@@ -1,10 +1,8 @@
 package launch
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"net"
 	"slices"
 	"strings"
@@ -55,7 +53,7 @@ func (f *fleet) read(n *node) {
 			f.feed.grant(m.Rank, m.Bytes)
 		case *wire.Ping:
 		case *wire.Log:
-			f.log(n, m.Line)
+			f.log(n, m)
 		default:
 			f.note(m)
 			f.events.put(said{n, m})
@@ -85,19 +83,15 @@ func (f *fleet) later(n *node) {
 }
 
 // log writes a line of a helper's log into ours.
-func (f *fleet) log(n *node, text []byte) {
+func (f *fleet) log(n *node, m *wire.Log) {
 	if missed := n.gate.unseen(); missed > 0 {
 		f.env.Log.Warn().Str("node", n.name).Msgf("%d more lines of the helper's log are not shown", missed)
 	}
-	line := f.env.Log.Warn()
-	if bytes.HasPrefix(text, []byte(`{"level":"info"`)) {
-		line = f.env.Log.Info()
+	line := f.env.Log.Info()
+	if m.Warning {
+		line = f.env.Log.Warn()
 	}
-	if line = line.Str("node", n.name); json.Valid(text) {
-		line.RawJSON("helper", text).Send()
-	} else {
-		line.Bytes("helper", text).Send()
-	}
+	line.Str("node", n.name).Msg(m.Text)
 }
 
 // note takes what the streams need to know at once, before the next piece of output.

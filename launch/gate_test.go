@@ -137,7 +137,7 @@ var table = []struct {
 	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }, nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.Orphan{{Rank: rank}}} }, nil,
 		"early early early early its its twice dropped", "", "its"},
-	{"Log", func(int) wire.Message { return &wire.Log{Line: []byte("{}")} }, nil, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"Log", func(int) wire.Message { return &wire.Log{Text: "{}"} }, nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Ping", func(int) wire.Message { return &wire.Ping{} }, nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 }
 

@@ -2,6 +2,7 @@ package pmiserver
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -15,6 +16,18 @@ type Names interface {
 	Unpublish(ctx context.Context, service string) (removed bool, err error)
 }
 
+// The limits of a table (TRUST-24): names, and bytes of one with its port.
+const (
+	maxNames = 1024
+	maxName  = 4 << 10
+)
+
+// What a table does not take.
+var (
+	errNamesFull = errors.New("name table full")
+	errLongName  = errors.New("name too long")
+)
+
 // A NameTable is the table itself. The zero value is empty and ready.
 type NameTable struct {
 	mu    sync.Mutex // guards ports
@@ -23,12 +36,15 @@ type NameTable struct {
 
 var _ Names = (*NameTable)(nil)
 
-// Publish adds a name, unless it is there already. It never fails.
+// Publish adds a name, unless it is there already. It fails when there are too many.
 func (t *NameTable) Publish(_ context.Context, service, port string) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, there := t.ports[service]; there {
 		return false, nil
+	}
+	if len(t.ports) == maxNames {
+		return false, errNamesFull
 	}
 	if t.ports == nil {
 		t.ports = make(map[string]string)
@@ -64,8 +80,32 @@ func (c *session) publish() {
 		c.refuse("publish_result", "missing_port")
 		return
 	}
-	added, err := c.s.Names.Publish(c.ctx, string(c.args.text("service")), string(port))
+	added, err := c.announce(c.args.text("service"), port)
 	c.named("publish_result", "key_already_present", added, err)
+}
+
+// announce publishes a name, unless it is too long to travel.
+func (c *session) announce(service, port []byte) (added bool, err error) {
+	if len(service)+len(port) > maxName {
+		return false, errLongName
+	}
+	return c.s.Names.Publish(c.ctx, string(service), string(port))
+}
+
+// find looks a name up; what is too long cannot have been published.
+func (c *session) find(service []byte) (port string, found bool, err error) {
+	if len(service) > maxName {
+		return "", false, nil
+	}
+	return c.s.Names.Lookup(c.ctx, string(service))
+}
+
+// withdraw unpublishes a name, in the same way.
+func (c *session) withdraw(service []byte) (removed bool, err error) {
+	if len(service) > maxName {
+		return false, nil
+	}
+	return c.s.Names.Unpublish(c.ctx, string(service))
 }
 
 func (c *session) unpublish() {
@@ -73,7 +113,7 @@ func (c *session) unpublish() {
 		c.refuse("unpublish_result", "unsupported")
 		return
 	}
-	removed, err := c.s.Names.Unpublish(c.ctx, string(c.args.text("service")))
+	removed, err := c.withdraw(c.args.text("service"))
 	c.named("unpublish_result", "service_not_found", removed, err)
 }
 
@@ -84,7 +124,7 @@ func (c *session) lookup() {
 		c.refuse("lookup_result", "unsupported")
 		return
 	}
-	port, found, err := c.s.Names.Lookup(c.ctx, string(c.args.text("service")))
+	port, found, err := c.find(c.args.text("service"))
 	if err != nil || !found {
 		c.named("lookup_result", "service_not_found", false, err)
 		return
@@ -98,7 +138,7 @@ func (c *session) named(answer, no string, yes bool, err error) {
 	switch {
 	case err != nil:
 		c.s.note(c.rank, "name service: "+err.Error())
-		c.refuse(answer, "failed")
+		c.refuse(answer, word(err))
 	case !yes:
 		c.say("cmd=" + answer + " rc=1 msg=" + no + "\n")
 	default:
@@ -116,7 +156,7 @@ func (c *session) publish2() {
 		c.refuse2(rcArgument, "missing_port")
 		return
 	}
-	added, err := c.s.Names.Publish(c.ctx, string(name), string(port))
+	added, err := c.announce(name, port)
 	c.named2("already_published", added, err)
 }
 
@@ -125,7 +165,7 @@ func (c *session) unpublish2() {
 		c.refuse2(rcOther, "unsupported")
 		return
 	}
-	removed, err := c.s.Names.Unpublish(c.ctx, string(c.args.text("name")))
+	removed, err := c.withdraw(c.args.text("name"))
 	c.named2("not_found", removed, err)
 }
 
@@ -135,7 +175,7 @@ func (c *session) lookup2() {
 		c.refuse2(rcOther, "unsupported")
 		return
 	}
-	port, found, err := c.s.Names.Lookup(c.ctx, string(c.args.text("name")))
+	port, found, err := c.find(c.args.text("name"))
 	switch {
 	case err != nil:
 		c.named2("", false, err)
@@ -157,7 +197,7 @@ func (c *session) named2(no string, yes bool, err error) {
 	switch {
 	case err != nil:
 		c.s.note(c.rank, "name service: "+err.Error())
-		c.refuse2(rcOther, "failed")
+		c.refuse2(rcOther, word(err))
 	case !yes:
 		c.refuse2(1, no)
 	default:

@@ -6,31 +6,56 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"remshell/gpu"
-	"remshell/job"
-	"remshell/pin"
-	"remshell/pmiserver"
+	"unicode/utf8"
 )
 
+// What is wrong with a body that is none, or with a value that cannot be.
 var errShort = errors.New("message ends early")
+
+type impossible string
+
+func (i impossible) Error() string { return string(i) }
 
 // A codec walks the fields of a message in their order and either writes each
 // to buf or reads it from there. One list of fields per message thus serves both
-// directions, and they cannot disagree.
+// directions, and they cannot disagree. With each field stands what it may be; who writes
+// words cuts them to that, who reads refuses what is beyond (TRUST-7).
 type codec struct {
 	buf     []byte
 	reading bool
-	err     error
+	err     error // errShort or impossible
+
+	seats, held int // in the claims so far, and the CPUs of these
 }
 
-func (c *codec) num(p *int) {
+func (c *codec) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	c.buf = nil
+}
+
+// sure refuses what was read, unless it can be.
+func (c *codec) sure(can bool, format string, args ...any) {
+	if c.reading && !can {
+		c.fail(impossible(fmt.Sprintf(format, args...)))
+	}
+}
+
+func (c *codec) num(p *int, s span) {
 	n := int64(*p)
-	c.num64(&n)
+	c.num64(&n, s)
 	*p = int(n)
 }
 
-func (c *codec) num64(p *int64) {
+func (c *codec) num64(p *int64, s span) {
+	c.varint(p)
+	if c.reading && c.err == nil && !s.has(*p) {
+		c.fail(s.beyond(*p))
+	}
+}
+
+func (c *codec) varint(p *int64) {
 	if !c.reading {
 		c.buf = binary.AppendVarint(c.buf, *p)
 		return
@@ -47,239 +72,130 @@ func (c *codec) num64(p *int64) {
 // since every element takes one at least. So a broken frame cannot make us
 // allocate more than it has bytes.
 func (c *codec) count(n int) int {
-	c.num(&n)
-	if c.reading && (n < 0 || n > len(c.buf)) {
-		c.fail(fmt.Errorf("length %d with %d bytes left", n, len(c.buf)))
+	size := int64(n)
+	c.varint(&size)
+	if c.reading && (size < 0 || size > int64(len(c.buf))) {
+		c.fail(errShort)
 		return 0
 	}
-	return n
+	return int(size)
 }
 
-func (c *codec) bytes(p *[]byte) {
+func (c *codec) bytes(p *[]byte, l length) {
 	n := c.count(len(*p))
 	if !c.reading {
 		c.buf = append(c.buf, *p...)
 		return
+	}
+	if n > l.most {
+		c.fail(l.beyond(n))
 	}
 	if c.err == nil {
 		*p, c.buf = c.buf[:n:n], c.buf[n:]
 	}
 }
 
-func (c *codec) text(p *string) {
+// blob is as large as the frame may be.
+func (c *codec) blob(p *[]byte) { c.bytes(p, length{"blob", vast}) }
+
+// text is what programs read, and so comes whole or not at all.
+func (c *codec) text(p *string, l length) {
 	n := c.count(len(*p))
 	if !c.reading {
 		c.buf = append(c.buf, *p...)
 		return
+	}
+	if n > l.most {
+		c.fail(l.beyond(n))
 	}
 	if c.err == nil {
 		*p, c.buf = string(c.buf[:n]), c.buf[n:]
 	}
 }
 
+// prose is what people read: UTF-8, and no more than they would.
+func (c *codec) prose(p *string, l length) {
+	if !c.reading {
+		fit := l.cut(*p)
+		c.text(&fit, l)
+		return
+	}
+	c.text(p, l)
+	c.sure(utf8.ValidString(*p), "%s that is no text", l.name)
+}
+
+func (c *codec) word(p *string, name string)     { c.prose(p, length{name, maxWord}) }
+func (c *codec) sentence(p *string, name string) { c.prose(p, length{name, maxSentence}) }
+
 func (c *codec) flag(p *bool) {
 	n := 0
 	if *p {
 		n = 1
 	}
-	c.num(&n)
+	c.num(&n, span{"flag", 0, 1})
 	*p = n != 0
 }
 
-func (c *codec) time(p *time.Duration) { c.num64((*int64)(p)) }
+func (c *codec) time(p *time.Duration, name string) {
+	c.num64((*int64)(p), span{name, 0, maxTime})
+}
 
 // moment walks a time to the nanosecond, without its zone; the zero time stays so.
-func (c *codec) moment(p *time.Time) {
+func (c *codec) moment(p *time.Time, name string) {
 	n := int64(0)
 	if !p.IsZero() {
 		n = p.UnixNano()
 	}
-	c.num64(&n)
+	c.num64(&n, span{name, 0, math.MaxInt64})
 	if c.reading && n != 0 {
 		*p = time.Unix(0, n)
 	}
 }
 
-func (c *codec) float(p *float64) {
-	n := int64(math.Float64bits(*p))
-	c.num64(&n)
-	*p = math.Float64frombits(uint64(n))
-}
-
-func (c *codec) fail(err error) {
-	if c.err == nil {
-		c.err = err
-	}
-	c.buf = nil
-}
-
-// list walks a list, each element by the function given.
-func list[T any](c *codec, p *[]T, each func(*codec, *T)) {
+// list walks a list, each element by the function given. What is read is made as it comes
+// (TRUST-30).
+func list[T any](c *codec, p *[]T, most length, each func(*codec, *T)) {
 	n := c.count(len(*p))
-	if c.reading && n > 0 {
-		*p = make([]T, n)
+	if !c.reading {
+		for i := range *p {
+			each(c, &(*p)[i])
+		}
+		return
 	}
-	for i := range *p {
+	if n > most.most {
+		c.fail(impossible(fmt.Sprintf("%d %s", n, most.name)))
+	}
+	if n > 0 && c.err == nil {
+		*p = make([]T, 0, min(n, firstRoom))
+	}
+	for i := 0; i < n && c.err == nil; i++ {
+		*p = append(*p, *new(T))
 		each(c, &(*p)[i])
 	}
 }
 
-func (c *codec) texts(p *[]string) { list(c, p, (*codec).text) }
-func (c *codec) nums(p *[]int)     { list(c, p, (*codec).num) }
-
-func (c *codec) env(e *job.Env) {
-	c.flag(&e.Bare)
-	c.texts(&e.Dirs)
-	c.texts(&e.Set)
-	c.texts(&e.Unset)
+func (c *codec) nums(p *[]int, most int, each span) {
+	list(c, p, length{each.name + "s", most}, func(c *codec, p *int) { c.num(p, each) })
 }
 
-func (c *codec) app(a *job.App) {
-	c.texts(&a.Argv)
-	c.text(&a.Dir)
-	c.texts(&a.Path)
-	c.env(&a.Env)
-	c.num(&a.GPUs)
+func (c *codec) texts(p *[]string, most int, each length) {
+	list(c, p, length{each.name + "s", most}, func(c *codec, p *string) { c.text(p, each) })
 }
 
-func (c *codec) command(p *pmiserver.Command) {
-	c.texts(&p.Argv)
-	c.num(&p.Count)
-	list(c, &p.Info, (*codec).pair)
-}
-
-func (c *codec) pair(p *pmiserver.Pair) {
-	c.text(&p.Key)
-	c.text(&p.Value)
-}
-
-func (c *codec) rank(r *job.RankPlan) {
-	c.num(&r.Rank)
-	c.num(&r.Local)
-	c.num(&r.App)
-	c.nums(&r.Slots)
-	c.nums(&r.Held)
-	c.nums(&r.CPUs)
-	c.nums(&r.Mems)
-	c.text((*string)(&r.MemMode))
-	list(c, &r.GPUs, (*codec).gpu)
-}
-
-func (c *codec) gpu(g *gpu.GPU) {
-	c.text((*string)(&g.Vendor))
-	c.num(&g.Index)
-	c.nums(&g.Tiles)
-	c.text(&g.Address)
-	c.num(&g.NUMA)
-	c.text(&g.Driver)
-}
-
-func (c *codec) exit(e *job.Exit) {
-	c.num(&e.Rank)
-	c.num(&e.Code)
-	c.num(&e.Signal)
-	c.flag(&e.Core)
-	c.flag(&e.Asked)
-	c.num((*int)(&e.PMI))
-	c.usage(&e.Usage)
-	c.text(&e.Hint)
-	c.text(&e.Built)
-}
-
-func (c *codec) usage(u *job.Usage) {
-	c.time(&u.Wall)
-	c.time(&u.User)
-	c.time(&u.System)
-	c.num64(&u.MaxRSS)
-}
-
-func (c *codec) orphan(o *job.Orphan) {
-	c.num(&o.Rank)
-	c.usage(&o.Usage)
-}
-
-func (c *codec) rankState(s *job.RankState) {
-	c.num(&s.Rank)
-	c.text(&s.Life)
-	c.num((*int)(&s.PMI))
-	c.num(&s.Barrier)
-	c.time(&s.CPU)
-	c.text(&s.Sleep)
-	c.text(&s.Kind)
-}
-
-func (c *codec) softLimit(l *job.SoftLimit) {
-	c.num(&l.Resource)
-	c.num64(&l.Soft)
-}
-
-func (c *codec) core(p *pin.Core) {
-	c.nums(&p.CPUs)
-	c.nums(&p.Shut)
-	c.num(&p.NUMA)
-	c.num(&p.Package)
-	c.num(&p.L3)
-	c.num(&p.L2)
-	c.text((*string)(&p.Kind))
-}
-
-func (c *codec) probe(p *job.Probe) {
-	c.text(&p.Hostname)
-	c.text(&p.Arch)
-	c.text(&p.Kernel)
-	c.text(&p.Identity)
-	list(c, &p.Topology.Cores, (*codec).core)
-	c.load(&p.Load)
-	c.num64(&p.Memory.Total)
-	c.num64(&p.Memory.Available)
-	c.moment(&p.Clock)
-	c.text(&p.Model)
-	list(c, &p.GPUs, (*codec).gpu)
-	c.num(&p.Barred)
-}
-
-func (c *codec) load(p *[3]float64) {
-	for i := range p {
-		c.float(&p[i])
+// cpus are numbers of CPUs, each once.
+func (c *codec) cpus(p *[]int) {
+	c.nums(p, maxCPUs, aCPU)
+	if c.reading && len(*p) > 1 {
+		var seen numbers
+		c.once(&seen, *p)
 	}
 }
 
-func (c *codec) claim(p *job.Claim) {
-	c.text((*string)(&p.Job))
-	c.text((*string)(&p.Inside))
-	c.num(&p.UID)
-	c.text(&p.User)
-	c.text(&p.From)
-	c.text(&p.Node)
-	c.num(&p.Nodes)
-	c.num(&p.Size)
-	c.flag(&p.Exclusive)
-	c.moment(&p.Since)
-	c.text(&p.Command)
-	list(c, &p.Ranks, (*codec).seat)
-	c.num(&p.PID)
-	c.flag(&p.Idle)
-}
-
-func (c *codec) seat(p *job.Seat) {
-	c.num(&p.Rank)
-	c.nums(&p.CPUs)
-	c.texts(&p.GPUs)
-}
-
-func (c *codec) ticket(p *job.Ticket) {
-	c.num64(&p.Number)
-	c.text((*string)(&p.Job))
-	c.num(&p.UID)
-	c.text(&p.User)
-	c.text(&p.From)
-	c.num(&p.Size)
-	c.moment(&p.Since)
-	c.text(&p.Summary)
-	c.num(&p.CPUs)
-	c.flag(&p.Exclusive)
-	c.num(&p.PerNode)
-	c.flag(&p.Shares)
-	c.text(&p.Nodes)
-	c.num(&p.PID)
+// once refuses CPUs that were seen before.
+func (c *codec) once(seen *numbers, cpus []int) {
+	for _, cpu := range cpus {
+		if c.err == nil && !seen.add(cpu) {
+			c.fail(impossible(fmt.Sprintf("CPU %d twice", cpu)))
+		}
+	}
 }

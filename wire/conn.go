@@ -81,6 +81,11 @@ type Frame []byte
 // Encode makes a Frame of m.
 func Encode(m Message) Frame { return appendFrame(nil, m) }
 
+// TooLarge reports whether a message is larger than its kind may be, whatever number it gets.
+func TooLarge(m Message) bool {
+	return len(Encode(m)) > table[m.kind()].Most-2*binary.MaxVarintLen64
+}
+
 // sharedFrom is the size from which a Frame is not copied: what a fence of 1,000 nodes
 // spreads is some MiB, and would be there a thousand times.
 const sharedFrom = 16 << 10
@@ -354,10 +359,13 @@ func appendFrame(buf []byte, m Message) []byte {
 func decode(m Message, body []byte) error {
 	c := codec{buf: body, reading: true}
 	m.fields(&c)
-	if c.err != nil || len(c.buf) != 0 {
+	switch {
+	case c.err == nil && len(c.buf) == 0:
+		return nil
+	case c.err == nil || c.err == errShort:
 		return notAMessage(m.kind())
 	}
-	return nil
+	return Violation(fmt.Sprintf("%s that cannot be: %v", article(NameOf(m)), c.err))
 }
 
 // unexpected makes an end of file inside something an error of its own.

@@ -1,6 +1,10 @@
 package wire
 
-import "remshell/job"
+import (
+	"math"
+
+	"remshell/job"
+)
 
 /*
 These messages serve --doctor (DIAG-5). Every helper looks at its own machine first, then
@@ -48,77 +52,80 @@ type (
 )
 
 func (m *Examine) fields(c *codec) {
-	c.text(&m.Dir)
-	c.text(&m.Program)
-	c.text(&m.Path)
-	c.text(&m.Address)
+	c.text(&m.Dir, anyText)
+	c.text(&m.Program, anyText)
+	c.text(&m.Path, anyText)
+	c.word(&m.Address, "address")
 }
 
 func (m *Examined) fields(c *codec) {
 	e := &m.Exam
-	c.moment(&e.Clock)
-	c.text(&e.Address)
-	c.text(&e.Interface)
-	c.num(&e.MTU)
-	c.texts(&e.OwnName)
-	c.text(&e.NameErr)
-	c.num(&e.Online)
-	list(c, &e.Limits, (*codec).limit)
-	c.num64(&e.Group.Memory)
-	c.num64(&e.Group.Processes)
+	c.moment(&e.Clock, "clock")
+	c.word(&e.Address, "address")
+	c.word(&e.Interface, "interface")
+	c.num(&e.MTU, aSize)
+	list(c, &e.OwnName, length{"addresses", 64}, func(c *codec, p *string) { c.word(p, "address") })
+	c.sentence(&e.NameErr, "error")
+	c.num(&e.Online, aSize)
+	list(c, &e.Limits, length{"limits", 64}, (*codec).limit)
+	c.num64(&e.Group.Memory, aLimit)
+	c.num64(&e.Group.Processes, aLimit)
 	c.space(&e.Shared)
-	list(c, &e.Folders, (*codec).space)
-	c.text(&e.Fabric)
-	c.num(&e.MaxStartups)
-	c.num(&e.MaxSessions)
+	list(c, &e.Folders, length{"folders", 64}, (*codec).space)
+	c.word(&e.Fabric, "device")
+	c.num(&e.MaxStartups, aSize)
+	c.num(&e.MaxSessions, aSize)
 	c.defect(&e.Dir)
 	c.defect(&e.Program)
-	c.text(&e.DirName)
-	c.text(&e.Found)
+	c.sentence(&e.DirName, "folder")
+	c.sentence(&e.Found, "program")
 }
 
 func (m *Listen) fields(c *codec) {
-	c.text(&m.Address)
-	c.text(&m.Token)
+	c.word(&m.Address, "address")
+	c.word(&m.Token, "token")
 }
 
 func (m *Listening) fields(c *codec) {
-	c.num(&m.Port)
-	c.text(&m.Err)
+	c.num(&m.Port, span{"port", 0, math.MaxUint16})
+	c.sentence(&m.Err, "error")
 }
 
-func (m *Knock) fields(c *codec)   { list(c, &m.Doors, (*codec).door) }
-func (m *Knocked) fields(c *codec) { list(c, &m.Knocks, (*codec).knock) }
+func (m *Knock) fields(c *codec)   { list(c, &m.Doors, length{"doors", maxDoors}, (*codec).door) }
+func (m *Knocked) fields(c *codec) { list(c, &m.Knocks, length{"doors", maxDoors}, (*codec).knock) }
+
+// maxDoors is at how many one helper knocks.
+const maxDoors = 1 << 14
 
 func (c *codec) limit(l *job.Limit) {
-	c.text(&l.Name)
-	c.text(&l.Flag)
-	c.num64(&l.Soft)
-	c.num64(&l.Hard)
+	c.word(&l.Name, "limit")
+	c.word(&l.Flag, "flag")
+	c.num64(&l.Soft, aLimit)
+	c.num64(&l.Hard, aLimit)
 }
 
 func (c *codec) space(s *job.Space) {
-	c.text(&s.Path)
-	c.num64(&s.Total)
-	c.num64(&s.Free)
+	c.sentence(&s.Path, "folder")
+	c.num64(&s.Total, aMemory)
+	c.num64(&s.Free, aMemory)
 	c.flag(&s.NoExec)
-	c.text(&s.Err)
+	c.sentence(&s.Err, "error")
 }
 
 func (c *codec) defect(d *job.Defect) {
-	c.text(&d.Code)
-	c.text(&d.Text)
-	c.text(&d.Remedy)
+	c.word(&d.Code, "code")
+	c.sentence(&d.Text, "text")
+	c.sentence(&d.Remedy, "remedy")
 }
 
 func (c *codec) door(d *Door) {
-	c.text(&d.Node)
-	c.text(&d.Address)
-	c.text(&d.Token)
+	c.word(&d.Node, "node")
+	c.word(&d.Address, "address")
+	c.word(&d.Token, "token")
 }
 
 func (c *codec) knock(k *job.Knock) {
-	c.text(&k.At)
-	c.text(&k.Stage)
-	c.text(&k.Err)
+	c.word(&k.At, "node")
+	c.word(&k.Stage, "stage")
+	c.sentence(&k.Err, "error")
 }

@@ -1,268 +1,297 @@
 package wire
 
-// The fields of each message, in the order in which they travel.
+import (
+	"math"
+
+	"remshell/job"
+)
+
+// The fields of each message, in the order in which they travel, and what each may be.
 
 func (m *Hello) fields(c *codec) {
-	c.num(&m.Version)
-	c.text(&m.Build)
-	c.text(&m.Release)
-	c.text(&m.Host)
-	c.num(&m.PID)
+	c.num(&m.Version, span{"version", 0, math.MaxInt32})
+	c.word(&m.Build, "build")
+	c.word(&m.Release, "release")
+	c.word(&m.Host, "host name")
+	c.num(&m.PID, aPID)
 }
 
 func (m *Node) fields(c *codec) {
 	c.probe(&m.Probe)
-	c.text(&m.Err)
+	c.sentence(&m.Err, "error")
 }
 
 func (m *Prepare) fields(c *codec) {
-	c.text((*string)(&m.Job))
-	c.text(&m.Group)
-	c.num(&m.First)
-	c.num(&m.Size)
-	c.num(&m.Nodes)
-	c.num(&m.Index)
+	c.word((*string)(&m.Job), "job")
+	c.word(&m.Group, "group")
+	c.num(&m.First, aRank)
+	c.num(&m.Size, aSize)
+	c.num(&m.Nodes, aSize)
+	c.num(&m.Index, aSize)
 	c.flag(&m.Alone)
-	c.text(&m.Name)
-	c.text(&m.Mapping)
-	c.text(&m.Address)
+	c.word(&m.Name, "name")
+	c.text(&m.Mapping, anyText)
+	c.word(&m.Address, "address")
 	c.env(&m.Base)
-	list(c, &m.Apps, (*codec).app)
-	list(c, &m.Ranks, (*codec).rank)
-	c.nums(&m.Stdin)
-	c.num(&m.Window)
+	list(c, &m.Apps, length{"sections", many}, (*codec).app)
+	list(c, &m.Ranks, length{"ranks", many}, (*codec).rank)
+	c.nums(&m.Stdin, many, aRank)
+	c.num(&m.Window, aMemory)
 	c.flag(&m.Merge)
-	c.nums(&m.PTY)
-	c.num(&m.Rows)
-	c.num(&m.Cols)
-	c.time(&m.Grace)
-	c.time(&m.Silence)
-	c.num(&m.Umask)
-	c.num(&m.Slots)
+	c.nums(&m.PTY, many, aRank)
+	c.num(&m.Rows, aLine)
+	c.num(&m.Cols, aLine)
+	c.time(&m.Grace, "grace")
+	c.time(&m.Silence, "silence")
+	c.num(&m.Umask, span{"umask", -1, 0o777})
+	c.num(&m.Slots, aSize)
 	c.flag(&m.Report)
-	c.text(&m.Ledger)
+	c.text(&m.Ledger, aPath)
 	c.claim(&m.Claim)
-	c.num(&m.Most)
+	c.num(&m.Most, span{"limit of processes", math.MinInt32, math.MaxInt32})
 	c.flag(&m.Shares)
-	list(c, &m.Soft, (*codec).softLimit)
+	list(c, &m.Soft, length{"limits", 64}, (*codec).softLimit)
 	c.flag(&m.Leader)
 	c.flag(&m.Children)
 	c.flag(&m.Port)
 	c.flag(&m.Trace)
-	c.num(&m.Universe)
-	c.text(&m.Parent)
-	list(c, &m.Preputs, (*codec).pair)
-	c.text(&m.Iface)
-	c.texts(&m.Compat)
+	c.num(&m.Universe, aSize)
+	c.word(&m.Parent, "parent")
+	list(c, &m.Preputs, length{"preputs", many}, (*codec).pair)
+	c.word(&m.Iface, "interface")
+	c.texts(&m.Compat, 64, aName)
+	m.sure(c)
+}
+
+// sure refuses ranks that have no program, or are not of the group.
+func (m *Prepare) sure(c *codec) {
+	for i := range m.Apps {
+		c.sure(len(m.Apps[i].Argv) > 0, "section %d without a program", i)
+	}
+	for _, r := range m.Ranks {
+		c.sure(r.App < len(m.Apps), "section %d", r.App)
+		c.sure(r.Rank < m.Size, "rank %d of %d", r.Rank, m.Size)
+	}
 }
 
 func (m *Prepared) fields(c *codec) {
-	c.text(&m.Group)
-	c.text(&m.Notice)
-	c.text(&m.Meet)
+	c.word(&m.Group, "group")
+	c.sentence(&m.Notice, "notice")
+	c.word(&m.Meet, "meeting point")
 }
 
 func (m *Refused) fields(c *codec) {
-	c.text(&m.Group)
-	c.num(&m.Code)
-	c.text(&m.Reason)
-	c.text(&m.Hint)
+	c.word(&m.Group, "group")
+	c.num(&m.Code, aCode)
+	c.sentence(&m.Reason, "reason")
+	c.sentence(&m.Hint, "hint")
 }
 
 func (m *Taken) fields(c *codec) {
-	c.text(&m.Group)
-	c.text(&m.Reason)
+	c.word(&m.Group, "group")
+	c.sentence(&m.Reason, "reason")
 }
 
-func (m *Release) fields(c *codec) { c.text(&m.Group) }
+func (m *Release) fields(c *codec) { c.word(&m.Group, "group") }
 
 func (m *Gate) fields(c *codec) {
-	c.text(&m.Ledger)
+	c.text(&m.Ledger, aPath)
 	c.flag(&m.Alone)
 }
 
 func (m *Gated) fields(c *codec) {
-	c.num(&m.Ahead)
-	c.text(&m.Notice)
+	c.num(&m.Ahead, aSize)
+	c.sentence(&m.Notice, "notice")
 }
 
 func (m *Ungate) fields(*codec) {}
 
 func (m *Survey) fields(c *codec) {
-	c.text(&m.Ledger)
-	c.text((*string)(&m.Inside))
-	c.text((*string)(&m.Own))
-	c.nums(&m.Without)
+	c.text(&m.Ledger, aPath)
+	c.word((*string)(&m.Inside), "job")
+	c.word((*string)(&m.Own), "job")
+	c.nums(&m.Without, maxEntries, aUID)
 }
 
 func (m *Surveyed) fields(c *codec) {
 	c.flag(&m.Inside)
-	c.num(&m.Use.Procs)
-	c.num(&m.Use.Seated)
-	c.nums(&m.Use.Busy)
-	c.flag(&m.Use.Taken)
-	c.texts(&m.Use.BusyGPUs)
-	c.text(&m.Use.Who)
-	c.num(&m.Use.WhoUID)
-	c.text((*string)(&m.Use.WhoJob))
-	c.num(&m.Use.WhoPID)
-	c.moment(&m.Use.Since)
-	c.flag(&m.Use.Idle)
+	c.use(&m.Use)
 	c.load(&m.Load)
-	c.text(&m.Notice)
+	c.sentence(&m.Notice, "notice")
+}
+
+func (c *codec) use(u *job.Use) {
+	c.num(&u.Procs, aCount)
+	c.num(&u.Seated, aCount)
+	c.cpus(&u.Busy)
+	c.flag(&u.Taken)
+	c.texts(&u.BusyGPUs, maxGPUs, aBusAddress)
+	c.word(&u.Who, "user")
+	c.num(&u.WhoUID, aUID)
+	c.word((*string)(&u.WhoJob), "job")
+	c.num(&u.WhoPID, aPID)
+	c.moment(&u.Since, "time")
+	c.flag(&u.Idle)
 }
 
 func (m *Enqueue) fields(c *codec) {
-	c.text(&m.Ledger)
+	c.text(&m.Ledger, aPath)
 	c.ticket(&m.Ticket)
 }
 
 func (m *Queued) fields(c *codec) {
-	c.num(&m.Ahead)
-	c.num(&m.Total)
-	c.text(&m.Err)
+	c.num(&m.Ahead, aSize)
+	c.num(&m.Total, aSize)
+	c.sentence(&m.Err, "error")
 	c.ticket(&m.Head)
 }
 
 func (m *Pass) fields(c *codec) {
-	c.num(&m.UID)
-	c.num64(&m.Number)
+	c.num(&m.UID, aUID)
+	c.num64(&m.Number, aTicket)
 }
 
 func (m *Evict) fields(c *codec) {
-	c.text(&m.Ledger)
-	c.text((*string)(&m.Job))
+	c.text(&m.Ledger, aPath)
+	c.word((*string)(&m.Job), "job")
 }
 
 func (m *Evicted) fields(c *codec) {
-	c.texts(&m.Done)
+	list(c, &m.Done, length{"deeds", maxEntries}, func(c *codec, p *string) { c.sentence(p, "deed") })
 	c.flag(&m.Left)
-	c.text(&m.Err)
+	c.sentence(&m.Err, "error")
 }
 
 func (m *Dequeue) fields(*codec) {}
-func (m *Watch) fields(c *codec) { c.text(&m.Ledger) }
+func (m *Watch) fields(c *codec) { c.text(&m.Ledger, aPath) }
 func (m *Changed) fields(*codec) {}
-func (m *List) fields(c *codec)  { c.text(&m.Ledger) }
+func (m *List) fields(c *codec)  { c.text(&m.Ledger, aPath) }
 
 func (m *Listed) fields(c *codec) {
-	list(c, &m.Claims, (*codec).claim)
-	list(c, &m.Tickets, (*codec).ticket)
-	c.text(&m.Err)
+	list(c, &m.Claims, length{"claims", maxEntries}, (*codec).claim)
+	list(c, &m.Tickets, length{"tickets", maxEntries - len(m.Claims)}, (*codec).ticket)
+	c.sentence(&m.Err, "error")
 }
 
 func (m *Alert) fields(c *codec) {
-	c.text(&m.Ledger)
-	c.text((*string)(&m.Job))
-	c.num(&m.Number)
+	c.text(&m.Ledger, aPath)
+	c.word((*string)(&m.Job), "job")
+	c.num(&m.Number, aSignal)
 }
 
 func (m *Alerted) fields(c *codec) {
-	c.num(&m.Ranks)
-	c.text(&m.Err)
+	c.num(&m.Ranks, aSize)
+	c.sentence(&m.Err, "error")
 }
 
 func (m *Start) fields(c *codec) {
-	c.text(&m.Group)
-	c.text(&m.Meet)
+	c.word(&m.Group, "group")
+	c.word(&m.Meet, "meeting point")
 }
 
-func (m *Prune) fields(c *codec) { c.text(&m.Group) }
+func (m *Prune) fields(c *codec) { c.word(&m.Group, "group") }
 
 func (m *Started) fields(c *codec) {
-	c.num(&m.Rank)
-	c.num(&m.PID)
-	c.num(&m.Code)
-	c.text(&m.Err)
-	c.text(&m.Hint)
-	c.nums(&m.CPUs)
-	c.nums(&m.Mems)
+	c.num(&m.Rank, aRank)
+	c.num(&m.PID, aPID)
+	c.num(&m.Code, aCode)
+	c.sentence(&m.Err, "error")
+	c.sentence(&m.Hint, "hint")
+	c.cpus(&m.CPUs)
+	c.nums(&m.Mems, maxCPUs, aMem)
+	c.sure(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 
 func (m *Data) fields(c *codec) {
-	c.num(&m.Rank)
-	c.num((*int)(&m.Stream))
-	c.bytes(&m.Bytes)
+	c.num(&m.Rank, aRank)
+	c.num((*int)(&m.Stream), aStream)
+	c.bytes(&m.Bytes, length{"data", Window})
 }
 
 func (m *Credit) fields(c *codec) {
-	c.num(&m.Rank)
-	c.num((*int)(&m.Stream))
-	c.num(&m.Bytes)
+	c.num(&m.Rank, aRank)
+	c.num((*int)(&m.Stream), aStream)
+	c.num(&m.Bytes, aMemory)
 }
 
 func (m *Fence) fields(c *codec) {
-	c.text(&m.ID)
-	c.bytes(&m.Blob)
+	c.word(&m.ID, "fence")
+	c.blob(&m.Blob)
 }
 
 func (m *Fenced) fields(c *codec) {
-	c.text(&m.ID)
-	list(c, &m.Blobs, (*codec).bytes)
-	c.text(&m.Err)
-	c.num(&m.Size)
-	c.bytes(&m.Packed)
+	c.word(&m.ID, "fence")
+	list(c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
+	c.sentence(&m.Err, "error")
+	c.num(&m.Size, span{"bytes", 0, vast})
+	c.blob(&m.Packed)
 }
 
 func (m *Resize) fields(c *codec) {
-	c.num(&m.Rows)
-	c.num(&m.Cols)
+	c.num(&m.Rows, aLine)
+	c.num(&m.Cols, aLine)
 }
 
-func (m *Signal) fields(c *codec) { c.num(&m.Number) }
+func (m *Signal) fields(c *codec) { c.num(&m.Number, aSignal) }
 
 func (m *End) fields(c *codec) {
-	c.time(&m.Linger)
-	c.time(&m.Grace)
+	c.time(&m.Linger, "time to linger")
+	c.time(&m.Grace, "grace")
 }
 
 func (m *PMI) fields(c *codec) {
-	c.num(&m.Rank)
-	c.num((*int)(&m.Event))
-	c.num(&m.Code)
-	c.text(&m.Text)
+	c.num(&m.Rank, orNone)
+	c.num((*int)(&m.Event), span{"event", int64(PMIAborted), int64(PMILost)})
+	c.num(&m.Code, aCode)
+	c.sentence(&m.Text, "text")
 }
 
 func (m *Name) fields(c *codec) {
-	c.num(&m.ID)
-	c.num((*int)(&m.Op))
-	c.text(&m.Service)
-	c.text(&m.Port)
+	c.num(&m.ID, aQuestion)
+	c.num((*int)(&m.Op), span{"operation", int64(Publish), int64(Unpublish)})
+	c.text(&m.Service, aName)
+	c.text(&m.Port, aName)
 }
 
 func (m *Named) fields(c *codec) {
-	c.num(&m.ID)
+	c.num(&m.ID, aQuestion)
 	c.flag(&m.Yes)
-	c.text(&m.Port)
-	c.text(&m.Err)
+	c.text(&m.Port, aName)
+	c.sentence(&m.Err, "error")
 }
 
 func (m *Trace) fields(c *codec) {
-	c.num(&m.Rank)
-	c.text(&m.Line)
+	c.num(&m.Rank, aRank)
+	c.prose(&m.Line, aLogLine)
 }
 
 func (m *Spawn) fields(c *codec) {
-	c.num(&m.ID)
-	c.text(&m.Request.Group)
-	c.num(&m.Request.Rank)
-	list(c, &m.Request.Commands, (*codec).command)
-	list(c, &m.Request.Preputs, (*codec).pair)
-	c.text(&m.Fault)
+	c.num(&m.ID, aQuestion)
+	c.word(&m.Request.Group, "group")
+	c.num(&m.Request.Rank, aRank)
+	list(c, &m.Request.Commands, length{"commands", maxPairs}, (*codec).command)
+	list(c, &m.Request.Preputs, length{"preputs", maxPairs}, (*codec).pair)
+	c.sentence(&m.Fault, "fault")
 }
 
 func (m *Spawned) fields(c *codec) {
-	c.num(&m.ID)
-	c.text(&m.Group)
-	c.nums(&m.Codes)
-	c.text(&m.Err)
+	c.num(&m.ID, aQuestion)
+	c.word(&m.Group, "group")
+	c.nums(&m.Codes, many, span{"code", math.MinInt32, math.MaxInt32})
+	c.sentence(&m.Err, "error")
 }
 
-func (m *Exited) fields(c *codec)  { c.exit(&m.Exit) }
-func (m *Drained) fields(c *codec) { list(c, &m.Orphans, (*codec).orphan) }
-func (m *Emptied) fields(*codec)   {}
-func (m *Log) fields(c *codec)     { c.bytes(&m.Line) }
-func (m *Ping) fields(*codec)      {}
-func (m *Bye) fields(*codec)       {}
-func (m *Inspect) fields(*codec)   {}
-func (m *States) fields(c *codec)  { list(c, &m.Ranks, (*codec).rankState) }
+func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }
+func (m *Drained) fields(c *codec) {
+	list(c, &m.Orphans, length{"orphans", maxOnNode}, (*codec).orphan)
+}
+func (m *Emptied) fields(*codec)  {}
+func (m *Ping) fields(*codec)     {}
+func (m *Bye) fields(*codec)      {}
+func (m *Inspect) fields(*codec)  {}
+func (m *States) fields(c *codec) { list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState) }
+
+func (m *Log) fields(c *codec) {
+	c.flag(&m.Warning)
+	c.prose(&m.Text, aLogLine)
+}

@@ -400,8 +400,11 @@ type (
 		Line string
 	}
 
-	// Log is a line of the helper's log, as zerolog wrote it.
-	Log struct{ Line []byte }
+	// Log is a line of the helper's log: a warning, or what only some want to know.
+	Log struct {
+		Warning bool
+		Text    string
+	}
 
 	// Ping tells a helper that keeps a place in the queue that somebody still waits
 	// there: a stopped mpiexec must not stop all others. It has no answer.

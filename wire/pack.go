@@ -48,7 +48,7 @@ func (m *Fenced) FrameFor(nodes int) Frame {
 // pack returns m with its blobs packed, or m if that does not pay.
 func (m *Fenced) pack() *Fenced {
 	c := codec{}
-	list(&c, &m.Blobs, (*codec).bytes)
+	list(&c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
 	probe := c.buf[:min(len(c.buf), packProbe)]
 	if !shrinks(len(probe), len(deflate(probe))) {
 		return m
@@ -100,7 +100,7 @@ func unlist(b []byte) (blobs [][]byte, err error) {
 		return nil, fmt.Errorf("%d blobs", n)
 	}
 	c := codec{buf: b, reading: true}
-	list(&c, &blobs, (*codec).bytes)
+	list(&c, &blobs, length{"blobs", maxBlobs}, (*codec).blob)
 	if c.err == nil && len(c.buf) > 0 {
 		c.err = fmt.Errorf("%d bytes too many", len(c.buf))
 	}

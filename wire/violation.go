@@ -1,6 +1,9 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A Violation is what the other end said and may not, as TRUST-2 words it. The first one is
 // the end of a connection.
@@ -22,7 +25,15 @@ func admissible(kind byte, size uint64, self Side) (*Kind, error) {
 	case k.From == self:
 		return nil, Violation(fmt.Sprintf("it sent %s, which only %v sends", k.Name, k.From))
 	case size > uint64(k.Most):
-		return nil, Violation(fmt.Sprintf("a %s of %d bytes", k.Name, size))
+		return nil, Violation(fmt.Sprintf("%s of %d bytes", article(k.Name), size))
 	}
 	return k, nil
+}
+
+// article sets "a" or "an" before a name.
+func article(name string) string {
+	if strings.ContainsRune("AEIOU", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
 }

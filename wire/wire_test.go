@@ -11,10 +11,13 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"remshell/gpu"
 	"remshell/job"
+	"remshell/pin"
 )
 
 // anySide takes what either may say.
@@ -27,6 +30,10 @@ func messages(r *rand.Rand) []Message {
 		m := kind.New()
 		fill(r, reflect.ValueOf(m).Elem())
 		if p, ok := m.(*Prepare); ok {
+			p.Size = 3 // more than the number of any rank
+			for i := range p.Ranks {
+				p.Ranks[i].App = 0
+			}
 			for i, sent := range p.Apps { // the other fields stay with mpiexec
 				p.Apps[i] = job.App{Argv: sent.Argv, Dir: sent.Dir, Path: sent.Path, Env: sent.Env, Share: job.Share{GPUs: sent.GPUs}}
 			}
@@ -39,10 +46,24 @@ func messages(r *rand.Rand) []Message {
 	return all
 }
 
-// fill sets v to a random value. Lists are never empty: nil and empty are one.
+// fill sets v to a random value that every field may have. Lists are never empty: nil and
+// empty are one.
 func fill(r *rand.Rand, v reflect.Value) {
-	if moment, is := v.Addr().Interface().(*time.Time); is {
-		*moment = time.Unix(0, int64(r.Uint64()))
+	switch p := v.Addr().Interface().(type) {
+	case *time.Time:
+		*p = time.Unix(0, r.Int64())
+		return
+	case *[]int: // CPUs are different
+		*p = r.Perm(1000)[:1+r.IntN(3)]
+		return
+	case *gpu.GPU:
+		*p = gpu.GPU{Vendor: gpu.NVIDIA, Index: int(serial.Add(1)) % maxGPUs, Tiles: []int{1}, Address: "0000:c7:00.0", Driver: "x"}
+		return
+	case *pin.Core:
+		*p = pin.Core{CPUs: []int{int(serial.Add(1)) % maxCPUs}}
+		return
+	case *job.Exit:
+		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4}, Hint: "h", Built: "b"}
 		return
 	}
 	switch v.Kind() {
@@ -62,19 +83,22 @@ func fill(r *rand.Rand, v reflect.Value) {
 			fill(r, v.Index(i))
 		}
 	case reflect.String:
-		v.SetString(strings.Repeat("\xff\n\x00a", r.IntN(40)))
+		v.SetString(strings.Repeat("é\n\x00a", r.IntN(8)))
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 1)
-	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(r.Uint64()))
+	case reflect.Int, reflect.Int64: // with 1 and 2 no enumeration ends
+		v.SetInt(1 + r.Int64N(2))
 	case reflect.Uint8:
 		v.SetUint(uint64(r.IntN(256)))
 	case reflect.Float64:
-		v.SetFloat(r.NormFloat64())
+		v.SetFloat(r.Float64() * maxLoad)
 	default:
 		panic("no way to fill " + v.Type().String())
 	}
 }
+
+// serial gives each number once, for a while.
+var serial atomic.Int64
 
 func TestEveryMessageArrivesAsSent(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -168,7 +192,7 @@ func TestAFrameIsBoundedByItsKind(t *testing.T) {
 		if _, err := admissible(byte(number), uint64(k.Most), anySide); err != nil {
 			t.Errorf("%s of %d bytes: %v", k.Name, k.Most, err)
 		}
-		want := fmt.Sprintf("a %s of %d bytes", k.Name, k.Most+1)
+		want := fmt.Sprintf("%s of %d bytes", article(k.Name), k.Most+1)
 		if _, err := admissible(byte(number), uint64(k.Most)+1, anySide); err != Violation(want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -240,16 +264,23 @@ func TestCloseDeliversWhatWasSent(t *testing.T) {
 	}
 }
 
+// What is read is what was said, and takes memory as the frame has bytes.
 func FuzzRecv(f *testing.F) {
 	for _, m := range messages(rand.New(rand.NewPCG(3, 4))) {
 		f.Add(appendFrame(nil, m))
 	}
+	for _, frame := range hostileFrames(4 << 10) {
+		f.Add(frame)
+	}
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		m, err := NewConn(&memory{r: bytes.NewReader(frame)}, anySide).Recv()
+		m, err, took := receive(frame, anySide)
+		if most := uint64(96*len(frame) + 256<<10); took > most {
+			t.Errorf("%d bytes took %d, more than %d", len(frame), took, most)
+		}
 		if err != nil {
 			return
 		}
-		again, err := NewConn(&memory{r: bytes.NewReader(appendFrame(nil, m))}, anySide).Recv()
+		again, err, _ := receive(appendFrame(nil, m), anySide)
 		if err != nil || fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", m) {
 			t.Errorf("%+v came back as %+v, %v", m, again, err)
 		}

@@ -1,0 +1,58 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"remshell/pmiserver"
+	"remshell/wire"
+)
+
+// However many ranks ask, few questions are under way, in the order of their numbers.
+func TestQuestionsAreFewAndInOrder(t *testing.T) {
+	asked := make(chan int, 1000)
+	last := 0
+	q := newQuestions(func(m wire.Message) error {
+		id := m.(*wire.Name).ID
+		if id <= last {
+			t.Errorf("question %d after %d", id, last)
+		}
+		last = id
+		asked <- id
+		return nil
+	})
+	var all sync.WaitGroup
+	for range 2 * maxOpen {
+		all.Go(func() { names{q}.Lookup(t.Context(), "x") })
+	}
+	for range maxOpen {
+		<-asked
+	}
+	if len(asked) > 0 {
+		t.Errorf("%d questions more than may be are under way", len(asked))
+	}
+	for id := range 2 * maxOpen {
+		if id >= maxOpen {
+			<-asked
+		}
+		q.deliver(id+1, &wire.Named{ID: id + 1})
+	}
+	all.Wait()
+	q.fail(fmt.Errorf("gone"))
+	if _, _, err := (names{q}).Lookup(t.Context(), "x"); err == nil {
+		t.Error("a question to nobody")
+	}
+}
+
+// What is too large for mpiexec is refused here, and the rank goes on.
+func TestASpawnThatIsTooLargeIsRefused(t *testing.T) {
+	q := newQuestions(func(wire.Message) error { t.Error("it was sent"); return nil })
+	large := pmiserver.Command{Argv: []string{"a", strings.Repeat("x", 256<<10)}, Count: 1}
+	if _, _, err := (spawner{q, func(int) string { return "/" }}).Spawn(t.Context(), pmiserver.SpawnRequest{Commands: []pmiserver.Command{large}}); err != errLarge {
+		t.Errorf("got %v", err)
+	}
+}

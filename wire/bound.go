@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// What a value from the other end may be (TRUST-7). It is asked once, where the message is
+// read; behind that it holds everywhere.
+const (
+	maxWord     = 256      // bytes of a name
+	maxSentence = 4 << 10  // of what is told to people
+	maxLine     = 60 << 10 // of a line of a log
+	maxPath     = 64 << 10 // of what names a file
+	maxCPUs     = 1 << 16
+	maxCores    = 1 << 14 // no kernel knows half as many
+	maxGPUs     = 256
+	maxLoad     = 1e6
+	maxMemory   = 1 << 60
+	maxTime     = 1 << 61 // in ns, 73 years: the sum of two is still a time
+	maxOnNode   = 1 << 16 // ranks of one node
+	maxEntries  = 4096    // of a ledger
+	maxSeats    = 1 << 16 // in all claims of a ledger
+	maxHeld     = 1 << 18 // CPUs of these
+	maxWords    = 1 << 16 // of a command
+	maxPairs    = 1 << 12
+	many        = 1 << 24 // what mpiexec sends, which is bounded by its frame
+)
+
+// firstRoom is for how many elements there is room before the first was read.
+const firstRoom = 64
+
+// A span is what a number may be, and what it is called if it is not.
+type span struct {
+	name      string
+	low, high int64
+}
+
+func (s span) has(n int64) bool { return s.low <= n && n <= s.high }
+
+func (s span) beyond(n int64) error { return impossible(fmt.Sprintf("%s %d", s.name, n)) }
+
+// The spans that several messages know.
+var (
+	aRank     = span{"rank", 0, math.MaxInt32}
+	orNone    = span{"rank", -1, math.MaxInt32}
+	aSize     = span{"size", 0, math.MaxInt32}
+	aCount    = span{"count", 0, 1e6}
+	aCode     = span{"code", 0, 255}
+	aSignal   = span{"signal", 0, 64}
+	aState    = span{"state of PMI", 0, 3}
+	aStream   = span{"stream", 0, 2}
+	aQuestion = span{"question", 0, 1 << 53}
+	aPID      = span{"pid", 0, 1 << 22} // PID_MAX_LIMIT of the kernel
+	aTicket   = span{"ticket", 0, math.MaxInt64}
+	aUID      = span{"uid", 0, math.MaxUint32}
+	aSlot     = span{"slot", 0, math.MaxInt32}
+	aCPU      = span{"CPU", 0, maxCPUs - 1}
+	aMem      = span{"NUMA node", 0, maxCPUs - 1}
+	aNUMA     = span{"NUMA node", -1, maxCPUs - 1} // -1, here and below: unknown
+	aPackage  = span{"package", -1, maxCPUs - 1}
+	aCache    = span{"cache", -1, maxCPUs - 1}
+	aMemory   = span{"bytes", 0, maxMemory}
+	aLimit    = span{"limit", -1, math.MaxInt64} // -1: there is none
+	aLine     = span{"size of a terminal", 0, math.MaxUint16}
+)
+
+// A length is how many bytes a text may have, or elements a list, and what they are called.
+type length struct {
+	name string
+	most int
+}
+
+func (l length) beyond(n int) error { return impossible(fmt.Sprintf("%s of %d bytes", l.name, n)) }
+
+// cut makes text of people fit: a little shorter than it may be, so that some have room in
+// one frame.
+func (l length) cut(text string) string {
+	const dots = "..."
+	text = strings.ToValidUTF8(text, "\ufffd")
+	most := l.most - l.most/64
+	if len(text) <= most {
+		return text
+	}
+	end := most - len(dots)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + dots
+}
+
+// Texts that programs read, which nobody cuts, and one that people do.
+var (
+	aPath       = length{"path", maxPath}
+	aName       = length{"name", maxSentence}
+	aBusAddress = length{"address", 64}
+	anyText     = length{"text", vast}
+	aLogLine    = length{"line", maxLine}
+)
+
+// numbers is a set of those below maxCPUs.
+type numbers [maxCPUs / 64]uint64
+
+// add takes a number in; it is false if it was there before.
+func (s *numbers) add(n int) bool {
+	word, bit := &s[n/64], uint64(1)<<(n%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	return true
+}

@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"slices"
+	"time"
+
+	"remshell/job"
+)
+
+// What a ledger holds was written by any user of the node, and what is told of it has to be
+// what a helper may say.
+
+// Fit leaves out the entries that cannot be, and those for which there is no room.
+func (m *Listed) Fit() {
+	left, entries := table[m.kind()].Most-2*maxSentence, maxEntries
+	m.Claims = fit(m.Claims, (*codec).claim, &left, &entries)
+	m.Tickets = fit(m.Tickets, (*codec).ticket, &left, &entries)
+}
+
+// Fit leaves out the ticket at the head if it cannot be.
+func (m *Queued) Fit() {
+	left, one := maxPath+2*maxSentence, 1
+	if len(fit([]job.Ticket{m.Head}, (*codec).ticket, &left, &one)) == 0 {
+		m.Head = job.Ticket{}
+	}
+}
+
+// fit returns what can be sent of a list, one element after the other.
+func fit[T any](list []T, each func(*codec, *T), left, entries *int) (fitting []T) {
+	in, out := codec{reading: true}, codec{}
+	for i := range list {
+		out.buf = out.buf[:0]
+		each(&out, &list[i])
+		in.buf, in.err = out.buf, nil
+		each(&in, new(T))
+		if in.err != nil || len(out.buf) > *left || *entries == 0 {
+			continue
+		}
+		*left, *entries = *left-len(out.buf), *entries-1
+		fitting = append(fitting, list[i])
+	}
+	return fitting
+}
+
+// Fit leaves out what the node cannot have.
+func (m *Surveyed) Fit() {
+	u := &m.Use
+	u.Procs, u.Seated = min(u.Procs, int(aCount.high)), min(u.Seated, int(aCount.high))
+	u.Busy = fitting(u.Busy, func(cpu int) bool { return aCPU.has(int64(cpu)) })
+	u.BusyGPUs = fitting(u.BusyGPUs, func(address string) bool { return len(address) <= aBusAddress.most })
+	u.BusyGPUs = u.BusyGPUs[:min(len(u.BusyGPUs), maxGPUs)]
+	if !aUID.has(int64(u.WhoUID)) || !aPID.has(int64(u.WhoPID)) || u.Since.UnixNano() < 0 && !u.Since.IsZero() {
+		u.Who, u.WhoUID, u.WhoJob, u.WhoPID, u.Since = "", 0, "", 0, time.Time{}
+	}
+}
+
+// fitting is the set of those that fit, in order.
+func fitting[T int | string](list []T, fits func(T) bool) []T {
+	kept := slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !fits(x) })
+	slices.Sort(kept)
+	return slices.Compact(kept)
+}

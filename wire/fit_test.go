@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// Whatever users write into a ledger, a helper can tell of it, and of what is as it should be.
+func TestWhatOthersWroteIsMadeToFit(t *testing.T) {
+	good := job.Claim{Job: "good", Nodes: 1, Size: 1, Since: time.Unix(1, 0), Ranks: []job.Seat{{CPUs: []int{3}}}}
+	change := func(f func(*job.Claim)) job.Claim {
+		c := good
+		f(&c)
+		return c
+	}
+	m := &Listed{Tickets: []job.Ticket{{Number: 1, Job: "ticket"}, {Number: -1}, {Number: 2, Size: -7}}, Claims: []job.Claim{
+		good,
+		change(func(c *job.Claim) { c.UID = -1 }),
+		change(func(c *job.Claim) { c.Nodes = -5 }),
+		change(func(c *job.Claim) { c.Since = time.Unix(-1, 0) }),
+		change(func(c *job.Claim) { c.Ranks = []job.Seat{{CPUs: []int{1 << 40}}} }),
+		change(func(c *job.Claim) { c.Ranks = []job.Seat{{CPUs: []int{1, 1}}} }),
+		change(func(c *job.Claim) { c.Ranks = []job.Seat{{GPUs: []string{strings.Repeat("x", 65)}}} }),
+		change(func(c *job.Claim) { c.Ranks = make([]job.Seat, maxSeats+1) }),
+		change(func(c *job.Claim) { c.Command = strings.Repeat("\xff", 1<<20) }), // is cut
+	}}
+	m.Fit()
+	if len(m.Claims) != 2 || len(m.Tickets) != 1 {
+		t.Errorf("%d claims and %d tickets are left", len(m.Claims), len(m.Tickets))
+	}
+	arrives(t, m)
+
+	m = &Listed{Claims: slices.Repeat([]job.Claim{change(func(c *job.Claim) { c.Command = strings.Repeat("x", 3000) })}, 3000)}
+	m.Fit()
+	if len(m.Claims) < 1000 {
+		t.Errorf("%d claims are left", len(m.Claims))
+	}
+	arrives(t, m)
+	m = &Listed{Claims: slices.Repeat([]job.Claim{good}, 3000), Tickets: make([]job.Ticket, 3000)}
+	m.Fit()
+	if len(m.Claims)+len(m.Tickets) != maxEntries {
+		t.Errorf("%d claims and %d tickets are left", len(m.Claims), len(m.Tickets))
+	}
+	arrives(t, m)
+}
+
+func TestASurveyIsMadeToFit(t *testing.T) {
+	m := &Surveyed{Use: job.Use{Procs: 1 << 40, Seated: 1 << 40, Busy: []int{-3, 5, 5, 65535, 65536, 1 << 50},
+		BusyGPUs: []string{"a", "a", strings.Repeat("x", 65)}}}
+	m.Fit()
+	if !slices.Equal(m.Use.Busy, []int{5, 65535}) || !slices.Equal(m.Use.BusyGPUs, []string{"a"}) || m.Use.Procs != 1e6 {
+		t.Errorf("left: %+v", m.Use)
+	}
+	arrives(t, m)
+}
+
+func arrives(t *testing.T, m Message) {
+	t.Helper()
+	if _, err, _ := receive(Encode(m), Launcher); err != nil {
+		t.Errorf("%T: %v", m, err)
+	}
+}

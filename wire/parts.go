@@ -1,0 +1,194 @@
+package wire
+
+import (
+	"math"
+	"slices"
+
+	"remshell/gpu"
+	"remshell/job"
+	"remshell/pin"
+	"remshell/pmiserver"
+)
+
+// What several messages are made of.
+
+func (c *codec) env(e *job.Env) {
+	c.flag(&e.Bare)
+	c.texts(&e.Dirs, many, anyText)
+	c.texts(&e.Set, many, anyText)
+	c.texts(&e.Unset, many, anyText)
+}
+
+func (c *codec) app(a *job.App) {
+	c.texts(&a.Argv, many, anyText)
+	c.text(&a.Dir, anyText)
+	c.texts(&a.Path, many, anyText)
+	c.env(&a.Env)
+	c.num(&a.GPUs, span{"GPUs", -1, math.MaxInt32}) // -1: they are hidden
+}
+
+func (c *codec) command(p *pmiserver.Command) {
+	c.texts(&p.Argv, maxWords, anyText)
+	c.num(&p.Count, span{"count", 1, many})
+	list(c, &p.Info, length{"keys", maxPairs}, (*codec).pair)
+	c.sure(len(p.Argv) > 0, "command without a program")
+}
+
+func (c *codec) pair(p *pmiserver.Pair) {
+	c.text(&p.Key, anyText)
+	c.text(&p.Value, anyText)
+}
+
+func (c *codec) rank(r *job.RankPlan) {
+	c.num(&r.Rank, aRank)
+	c.num(&r.Local, aRank)
+	c.num(&r.App, aSize)
+	c.nums(&r.Slots, many, aSlot)
+	c.cpus(&r.Held)
+	c.cpus(&r.CPUs)
+	c.nums(&r.Mems, maxCPUs, aMem)
+	c.word((*string)(&r.MemMode), "memory mode")
+	list(c, &r.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
+}
+
+func (c *codec) gpu(g *gpu.GPU) {
+	c.word((*string)(&g.Vendor), "vendor")
+	c.num(&g.Index, span{"GPU", 0, maxGPUs - 1})
+	c.nums(&g.Tiles, maxGPUs, span{"tile", 0, math.MaxUint16})
+	c.text(&g.Address, aBusAddress)
+	c.num(&g.NUMA, aNUMA)
+	c.word(&g.Driver, "driver")
+}
+
+func (c *codec) exit(e *job.Exit) {
+	c.num(&e.Rank, aRank)
+	c.num(&e.Code, aCode)
+	c.num(&e.Signal, aSignal)
+	c.flag(&e.Core)
+	c.flag(&e.Asked)
+	c.num((*int)(&e.PMI), aState)
+	c.usage(&e.Usage)
+	c.sentence(&e.Hint, "hint")
+	c.word(&e.Built, "library")
+	c.sure(e.Code == 0 || e.Signal == 0, "code %d and signal %d", e.Code, e.Signal)
+}
+
+func (c *codec) usage(u *job.Usage) {
+	c.time(&u.Wall, "time")
+	c.time(&u.User, "time")
+	c.time(&u.System, "time")
+	c.num64(&u.MaxRSS, aMemory)
+}
+
+func (c *codec) orphan(o *job.Orphan) {
+	c.num(&o.Rank, orNone)
+	c.usage(&o.Usage)
+}
+
+func (c *codec) rankState(s *job.RankState) {
+	c.num(&s.Rank, aRank)
+	c.word(&s.Life, "life")
+	c.num((*int)(&s.PMI), aState)
+	c.num(&s.Barrier, span{"barrier", 0, 1 << 53})
+	c.time(&s.CPU, "time")
+	c.word(&s.Sleep, "wait channel")
+	c.word(&s.Kind, "state")
+}
+
+func (c *codec) softLimit(l *job.SoftLimit) {
+	c.num(&l.Resource, span{"resource", 0, 63})
+	c.num64(&l.Soft, aLimit)
+}
+
+func (c *codec) core(p *pin.Core) {
+	c.nums(&p.CPUs, maxCPUs, aCPU)
+	c.nums(&p.Shut, maxCPUs, aCPU)
+	c.num(&p.NUMA, aNUMA)
+	c.num(&p.Package, aPackage)
+	c.num(&p.L3, aCache)
+	c.num(&p.L2, aCache)
+	c.word((*string)(&p.Kind), "kind of core")
+}
+
+func (c *codec) probe(p *job.Probe) {
+	c.word(&p.Hostname, "host name")
+	c.word(&p.Arch, "architecture")
+	c.word(&p.Kernel, "kernel")
+	c.word(&p.Identity, "identity")
+	list(c, &p.Topology.Cores, length{"cores", maxCores}, (*codec).core)
+	c.load(&p.Load)
+	c.num64(&p.Memory.Total, aMemory)
+	c.num64(&p.Memory.Available, aMemory)
+	c.moment(&p.Clock, "clock")
+	c.word(&p.Model, "model")
+	list(c, &p.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
+	c.num(&p.Barred, span{"barred GPUs", 0, maxGPUs})
+	c.different(p)
+}
+
+// different refuses a machine that has a CPU or a GPU twice.
+func (c *codec) different(p *job.Probe) {
+	if !c.reading {
+		return
+	}
+	var cpus numbers
+	for i := range p.Topology.Cores {
+		c.once(&cpus, p.Topology.Cores[i].CPUs)
+		c.once(&cpus, p.Topology.Cores[i].Shut)
+	}
+	for i, g := range p.GPUs {
+		twice := slices.ContainsFunc(p.GPUs[:i], func(o gpu.GPU) bool { return o.Vendor == g.Vendor && o.Index == g.Index })
+		c.sure(!twice, "GPU %d twice", g.Index)
+	}
+}
+
+func (c *codec) load(p *[3]float64) {
+	for i := range p {
+		n := int64(math.Float64bits(p[i]))
+		c.varint(&n)
+		p[i] = math.Float64frombits(uint64(n))
+		c.sure(p[i] >= -1 && p[i] <= maxLoad, "load %g", p[i])
+	}
+}
+
+func (c *codec) claim(p *job.Claim) {
+	c.word((*string)(&p.Job), "job")
+	c.word((*string)(&p.Inside), "job")
+	c.num(&p.UID, aUID)
+	c.word(&p.User, "user")
+	c.word(&p.From, "host")
+	c.word(&p.Node, "node")
+	c.num(&p.Nodes, aSize)
+	c.num(&p.Size, aSize)
+	c.flag(&p.Exclusive)
+	c.moment(&p.Since, "time")
+	c.sentence(&p.Command, "command")
+	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).seat)
+	c.num(&p.PID, aPID)
+	c.flag(&p.Idle)
+}
+
+func (c *codec) seat(p *job.Seat) {
+	c.num(&p.Rank, aRank)
+	c.cpus(&p.CPUs)
+	c.seats, c.held = c.seats+1, c.held+len(p.CPUs)
+	c.sure(c.held <= maxHeld, "%d CPUs in claims", c.held)
+	c.texts(&p.GPUs, maxGPUs, aBusAddress)
+}
+
+func (c *codec) ticket(p *job.Ticket) {
+	c.num64(&p.Number, aTicket)
+	c.word((*string)(&p.Job), "job")
+	c.num(&p.UID, aUID)
+	c.word(&p.User, "user")
+	c.word(&p.From, "host")
+	c.num(&p.Size, aSize)
+	c.moment(&p.Since, "time")
+	c.sentence(&p.Summary, "summary")
+	c.num(&p.CPUs, aSize)
+	c.flag(&p.Exclusive)
+	c.num(&p.PerNode, aSize)
+	c.flag(&p.Shares)
+	c.text(&p.Nodes, aPath)
+	c.num(&p.PID, aPID)
+}
