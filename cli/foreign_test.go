@@ -6,15 +6,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +33,7 @@ type stranger struct {
 	conn   *wire.Conn
 	poison func(wire.Message)
 	says   map[string]wire.Message // instead of what it would, by the type of the question
+	deaf   bool                    // it says who it is, and nothing more
 	ranks  []job.RankPlan
 }
 
@@ -130,6 +127,9 @@ func (s *stranger) serve() {
 		m, err := s.conn.Recv()
 		if err != nil {
 			return
+		}
+		if s.deaf {
+			continue
 		}
 		if prepare, ok := m.(*wire.Prepare); ok {
 			s.ranks = prepare.Ranks
@@ -326,30 +326,12 @@ func poisoned(sent, m wire.Message) {
 	}
 }
 
-// Nothing is missing in samples: each message is there, or is one that only mpiexec sends.
+// Nothing is missing in samples: each message that a helper may send is there.
 func TestSamplesAreComplete(t *testing.T) {
-	ours := strings.Fields("Prepare Start Fenced Signal End Bye Release Gate Ungate Survey Enqueue Dequeue Watch List Alert Pass Evict Named Spawned Prune Resize Inspect Examine Listen Knock")
 	known := samples()
-	found := 0
-	files, _ := filepath.Glob("../wire/*.go")
-	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
+	for _, kind := range wire.Kinds() {
+		if kind.From != wire.Launcher && known[kind.Name] == nil && known[kind.Name+"1"] == nil {
+			t.Errorf("%s is not among the samples", kind.Name)
 		}
-		for _, d := range f.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok || fn.Recv == nil || fn.Name.Name != "kind" {
-				continue
-			}
-			found++
-			name := fn.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name
-			if known[name] == nil && known[name+"1"] == nil && !slices.Contains(ours, name) {
-				t.Errorf("%s is not among the samples", name)
-			}
-		}
-	}
-	if found == 0 {
-		t.Error("no message found: this test reads package wire wrongly")
 	}
 }

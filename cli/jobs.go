@@ -63,7 +63,11 @@ func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env
 	j := line.Job
 	req.Skip, req.Queue.Required = true, false // those that answer are worth telling
 	if j.Signal.Number != 0 {
-		return exitOK, signalJob(ctx, req, env, j.Signal)
+		err := signalJob(ctx, req, env, j.Signal)
+		if err == nil {
+			flush(env.Err)
+		}
+		return exitOK, err
 	}
 	if j.Evict != "" {
 		return evictJob(ctx, req, env, j.Evict)

@@ -226,7 +226,7 @@ func (b *booking) survey(ctx context.Context) error {
 		silent, err = b.probe(ctx, silent, time.Second)
 	}
 	for _, n := range silent {
-		n.lost = fmt.Errorf("no answer in %v", b.probeTime())
+		n.lost = silence{b.probeTime()}
 		if _, own := b.own[n]; !own { // the job's own nodes are not ours to give up
 			go n.conn.Close()
 		}
@@ -245,7 +245,7 @@ func (b *booking) survey(ctx context.Context) error {
 // time.
 func (b *booking) probe(ctx context.Context, nodes []*node, limit time.Duration) (silent []*node, err error) {
 	answered := make(map[*node]bool)
-	patient, done := b.env.pauses.within(ctx, limit, context.DeadlineExceeded)
+	patient, done := b.env.pauses.within(ctx, limit, silence{limit})
 	defer done()
 	question := func(n *node) wire.Message {
 		m := &wire.Survey{Ledger: b.req.Queue.Ledger, Own: b.req.Job, Without: b.without}
@@ -254,7 +254,7 @@ func (b *booking) probe(ctx context.Context, nodes []*node, limit time.Duration)
 		}
 		return m
 	}
-	err = b.ask(patient, nodes, question, func(n *node, m wire.Message) bool {
+	_, err = b.inquire(patient, nodes, question, func(n *node, m wire.Message) bool {
 		answer, ok := m.(*wire.Surveyed)
 		if ok {
 			answered[n] = true
@@ -271,7 +271,9 @@ func (b *booking) probe(ctx context.Context, nodes []*node, limit time.Duration)
 
 // probeTime is how long a node may take to tell what others hold of it, while the gate is
 // shut for everybody (placement.md 6.4).
-func (b *booking) probeTime() time.Duration { return cmp.Or(b.env.Probe, 10*time.Second) }
+func (b *booking) probeTime() time.Duration {
+	return cmp.Or(b.env.Probe, min(b.answerTime(), 10*time.Second))
+}
 
 // notice notes what is wrong with a node's ledger; empty: nothing.
 func (b *booking) notice(n *node, text string) {
@@ -311,6 +313,9 @@ func lostEarly(why error) error {
 	var v wire.Violation
 	if errors.As(why, &v) {
 		return unfit{v}
+	}
+	if errors.As(why, new(silence)) {
+		return why
 	}
 	return fmt.Errorf("lost contact before the start (%s)", reasonOf(why))
 }
@@ -357,7 +362,7 @@ func (b *booking) prepare(ctx context.Context, groups ...[]*node) error {
 	refuse := func(n *node, e *StartError) { refused = append(refused, job.Failure{Node: n.def.Name, Err: e}) }
 	for _, nodes := range groups {
 		var taken *takenError
-		err := b.ask(ctx, nodes,
+		err := b.ask(ctx, b.answerTime(), nodes,
 			func(n *node) wire.Message { return b.fleet.preparation(b.req, part[n], local) },
 			func(n *node, m wire.Message) bool {
 				switch m := m.(type) {
@@ -391,40 +396,6 @@ func (b *booking) prepare(ctx context.Context, groups ...[]*node) error {
 	// Equal reasons are told once; the code is that of the first node.
 	slices.SortFunc(refused, func(a, b job.Failure) int { return strings.Compare(a.Node, b.Node) })
 	return &HostsError{Failed: refused}
-}
-
-// ask puts a question to nodes, and waits until each has answered or is lost. heard takes
-// what a node says and reports whether that was the answer.
-func (b *booking) ask(ctx context.Context, nodes []*node, question func(*node) wire.Message, heard func(*node, wire.Message) bool) error {
-	waiting := make(map[*node]wire.Message)
-	for _, n := range nodes {
-		if n.lost == nil {
-			waiting[n] = question(n)
-			n.send(waiting[n])
-		}
-	}
-	defer func() {
-		for n, question := range waiting {
-			n.gate.giveUp(question)
-		}
-	}()
-	for len(waiting) > 0 {
-		events := b.events.take(ctx, time.Time{})
-		if len(events) == 0 {
-			return context.Cause(ctx)
-		}
-		for _, event := range events {
-			if e, ok := event.(said); ok && waiting[e.from] != nil && heard(e.from, e.m) {
-				delete(waiting, e.from)
-				continue
-			}
-			b.hear(event)
-			if e, ok := event.(ended); ok {
-				delete(waiting, e.from)
-			}
-		}
-	}
-	return nil
 }
 
 // sayOnce tells the user what is not worth telling twice.

@@ -25,6 +25,7 @@ func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) ([]jo
 	watchSignals(env, cancel)
 	starting, done := env.pauses.within(ctx, startLimit(req), lateError(req))
 	defer done()
+	env.Greet = min(env.Greet, lookTime)
 	b := newBooking(req, env, newBox())
 	defer b.fleet.close()
 	b.reach(starting, req.Nodes)
@@ -98,7 +99,7 @@ func (w *ward) examine(ctx context.Context, wanted Wanted) error {
 	f.nodes = f.all // those among which this machine's address is looked for
 	local := f.localAddress()
 	asked := make(map[*node]time.Time)
-	err := w.ask(ctx, f.all, func(n *node) wire.Message {
+	err := w.ask(ctx, lookTime, f.all, func(n *node) wire.Message {
 		asked[n] = time.Now()
 		m := &wire.Examine{Dir: wanted.Dir, Program: wanted.Program, Path: wanted.Path}
 		if n.def.Local {
@@ -117,7 +118,7 @@ func (w *ward) examine(ctx context.Context, wanted Wanted) error {
 	if err != nil {
 		return err
 	}
-	return w.ask(ctx, f.all, func(*node) wire.Message { return &wire.List{Ledger: w.req.Queue.Ledger} },
+	return w.ask(ctx, lookTime, f.all, func(*node) wire.Message { return &wire.List{Ledger: w.req.Queue.Ledger} },
 		func(n *node, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {
@@ -149,7 +150,7 @@ func (w *ward) knock(ctx context.Context) error {
 	}
 	token := rand.Text()
 	open := make(map[*node]int) // ports
-	err := w.ask(ctx, w.fleet.all, func(n *node) wire.Message {
+	err := w.ask(ctx, lookTime, w.fleet.all, func(n *node) wire.Message {
 		return &wire.Listen{Address: w.beds[n].Exam.Address, Token: token}
 	}, func(n *node, m wire.Message) bool {
 		listening, ok := m.(*wire.Listening)
@@ -184,7 +185,7 @@ func (w *ward) callAll(ctx context.Context, doors []doorway) error {
 			}
 		}
 	}
-	return w.ask(ctx, callers, func(n *node) wire.Message { return &wire.Knock{Doors: calls[n]} },
+	return w.ask(ctx, knockTime, callers, func(n *node) wire.Message { return &wire.Knock{Doors: calls[n]} },
 		func(n *node, m wire.Message) bool {
 			knocked, ok := m.(*wire.Knocked)
 			if ok {
@@ -199,6 +200,9 @@ func (w *ward) callAll(ctx context.Context, doors []doorway) error {
 func (w *ward) sameMachine(a, b *node) bool {
 	return a.probe.Identity != "" && a.probe.Identity == b.probe.Identity
 }
+
+// knockTime is how long a node may take to knock at others, which may not answer it.
+const knockTime = 2 * lookTime
 
 // allPairs is up to how many hosts each knocks at every other.
 const allPairs = 32
@@ -227,7 +231,11 @@ func partners(i, n int) (found []int) {
 func (w *ward) discharge() {
 	for n, c := range w.beds {
 		n.send(&wire.Bye{})
-		if n.lost != nil {
+		switch {
+		case errors.As(n.lost, new(silence)):
+			c.Failure = defect(n.lost)
+			c.Failure.Remedy = "is it overloaded, or does a file system hang there?"
+		case n.lost != nil:
 			c.Failure = job.Defect{Code: "lost", Text: fmt.Sprintf("lost contact (%s)", reasonOf(n.lost)),
 				Remedy: "does the host end processes of a login? look at its system log"}
 		}

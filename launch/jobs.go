@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"time"
 
 	"remshell/job"
 	"remshell/wire"
@@ -14,7 +15,7 @@ func Pages(ctx context.Context, req job.Request, env Env) ([]job.Page, error) {
 	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
 		b.saySkipped()
 		read := make(map[*node]job.Page)
-		err := b.ask(ctx, b.fleet.all, func(*node) wire.Message { return &wire.List{Ledger: req.Queue.Ledger} },
+		err := b.ask(ctx, lookTime, b.fleet.all, func(*node) wire.Message { return &wire.List{Ledger: req.Queue.Ledger} },
 			func(n *node, m wire.Message) bool {
 				listed, ok := m.(*wire.Listed)
 				if ok {
@@ -24,9 +25,11 @@ func Pages(ctx context.Context, req job.Request, env Env) ([]job.Page, error) {
 				return ok
 			})
 		for _, n := range b.fleet.all {
-			if page, answered := read[n]; answered {
-				pages = append(pages, page)
+			page, answered := read[n]
+			if !answered && n.lost != nil {
+				page = job.Page{Node: n.def.Name, Err: reasonOf(n.lost)}
 			}
+			pages = append(pages, page)
 		}
 		return err
 	})
@@ -45,7 +48,7 @@ func Alert(ctx context.Context, req job.Request, env Env, id job.ID, signal int)
 	var results []Alerted
 	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
 		b.saySkipped()
-		return b.ask(ctx, b.fleet.all,
+		err := b.ask(ctx, lookTime, b.fleet.all,
 			func(*node) wire.Message { return &wire.Alert{Ledger: req.Queue.Ledger, Job: id, Number: signal} },
 			func(n *node, m wire.Message) bool {
 				alerted, ok := m.(*wire.Alerted)
@@ -54,6 +57,8 @@ func Alert(ctx context.Context, req job.Request, env Env, id job.ID, signal int)
 				}
 				return ok
 			})
+		b.sayLost()
+		return err
 	})
 	return results, err
 }
@@ -71,7 +76,7 @@ func Evict(ctx context.Context, req job.Request, env Env, id job.ID) ([]Evicted,
 	var results []Evicted
 	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
 		b.saySkipped()
-		return b.ask(ctx, b.fleet.all,
+		err := b.ask(ctx, evictTime, b.fleet.all,
 			func(*node) wire.Message { return &wire.Evict{Ledger: req.Queue.Ledger, Job: id} },
 			func(n *node, m wire.Message) bool {
 				evicted, ok := m.(*wire.Evicted)
@@ -80,8 +85,22 @@ func Evict(ctx context.Context, req job.Request, env Env, id job.ID) ([]Evicted,
 				}
 				return ok
 			})
+		b.sayLost()
+		return err
 	})
 	return results, err
+}
+
+// evictTime is how long a node may take to end the holders of a job's entries.
+const evictTime = 30 * time.Second
+
+// sayLost tells which hosts did not answer.
+func (b *booking) sayLost() {
+	for _, n := range b.fleet.all {
+		if n.lost != nil {
+			b.env.Say(n.def.Name + ": " + reasonOf(n.lost))
+		}
+	}
 }
 
 // visit reaches the candidates, does something there, and lets their helpers go.
@@ -92,6 +111,7 @@ func visit(ctx context.Context, req job.Request, env Env, do func(context.Contex
 	watchSignals(env, cancel)
 	starting, done := env.pauses.within(ctx, startLimit(req), lateError(req))
 	defer done()
+	env.Greet = min(env.Greet, lookTime)
 	b := newBooking(req, env, newBox())
 	defer b.fleet.close()
 	err := b.muster(starting)

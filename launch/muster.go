@@ -191,8 +191,9 @@ func reachOnce(ctx context.Context, def job.NodeDef, env Env) (n *node, err erro
 	stop := context.AfterFunc(ctx, func() { n.conn.Abandon() })
 	defer stop()
 	err = n.greet(env)
-	if err == nil && !late.Stop() {
-		err = errors.New("helper: began to answer too late")
+	if !late.Stop() {
+		n.conn.Abandon()
+		return nil, silence{env.Greet}
 	}
 	if err != nil {
 		n.conn.Abandon()

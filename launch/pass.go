@@ -244,7 +244,7 @@ func (b *booking) obey(ctx context.Context, v verdict) {
 			b.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) has had room for 1 minute and did not start; going ahead of it",
 				who(q.head), q.head.Job, q.head.PID, b.fleet.queue.def.Name))
 		}
-		b.ask(ctx, []*node{b.fleet.queue}, func(*node) wire.Message { return m }, func(n *node, m wire.Message) bool {
+		b.ask(ctx, b.answerTime(), []*node{b.fleet.queue}, func(*node) wire.Message { return m }, func(n *node, m wire.Message) bool {
 			_, is := m.(*wire.Queued)
 			if is {
 				b.hear(said{n, m})

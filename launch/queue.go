@@ -62,7 +62,7 @@ func (b *booking) enter(ctx context.Context) error {
 	if q == nil {
 		return nil
 	}
-	err := b.ask(ctx, []*node{q}, func(*node) wire.Message { return &wire.Gate{Ledger: b.req.Queue.Ledger, Alone: b.alone()} },
+	err := b.ask(ctx, gateTime, []*node{q}, func(*node) wire.Message { return &wire.Gate{Ledger: b.req.Queue.Ledger, Alone: b.alone()} },
 		func(_ *node, m wire.Message) bool {
 			gated, ok := m.(*wire.Gated)
 			if ok {
@@ -105,7 +105,7 @@ func (b *booking) countWaiting(ctx context.Context) error {
 	if q == nil {
 		return nil
 	}
-	return b.ask(ctx, []*node{q}, func(*node) wire.Message { return &wire.List{Ledger: b.req.Queue.Ledger} },
+	return b.ask(ctx, lookTime, []*node{q}, func(*node) wire.Message { return &wire.List{Ledger: b.req.Queue.Ledger} },
 		func(_ *node, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {
@@ -141,7 +141,7 @@ func (b *booking) join(ctx context.Context) error {
 	t := job.Ticket{Job: b.req.Job, UID: b.req.User.UID, User: b.req.User.Name, From: b.req.Queue.From,
 		Since: time.Now(), Summary: command(b.req)}
 	b.wants(&t)
-	err := b.ask(ctx, []*node{b.fleet.queue}, func(*node) wire.Message { return &wire.Enqueue{Ledger: b.req.Queue.Ledger, Ticket: t} },
+	err := b.ask(ctx, b.answerTime(), []*node{b.fleet.queue}, func(*node) wire.Message { return &wire.Enqueue{Ledger: b.req.Queue.Ledger, Ticket: t} },
 		func(n *node, m wire.Message) bool {
 			if _, ok := m.(*wire.Queued); !ok {
 				return false

@@ -166,7 +166,9 @@ func (b *booking) tell(failed *plan.Error, now time.Time) {
 func (b *booking) hear(event any) {
 	switch e := event.(type) {
 	case ended:
-		e.from.lost = e.err
+		if e.from.lost == nil { // else we have given it up
+			e.from.lost = e.err
+		}
 		go e.from.conn.Close()
 		b.spot.news = true
 	case redialed:
