@@ -42,7 +42,7 @@ var lower = map[string][]string{
 	"reach":             {"proc", "sshx"},
 	"helper":            {"gpu", "hostlist", "job", "ledger", "pin", "pmiserver", "proc", "wire"},
 	"launch":            {"gpu", "hostlist", "job", "pin", "plan", "pmiserver", "pmiserver/pmitest", "show", "wire"},
-	"cli":               {"config", "doctor", "gpu", "helper", "hostlist", "job", "launch", "pin", "plan", "psi", "reach", "show", "sort", "sshx", "state"},
+	"cli":               {"config", "doctor", "gpu", "helper", "hostlist", "job", "launch", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "state"},
 	"field":             {"sshx/sshtest"},
 	"field/cmd/field":   {"field"},
 	".":                 {"cli"},

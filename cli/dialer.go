@@ -102,6 +102,8 @@ func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser
 		}
 	}
 	switch {
+	case d.guard != nil && !node.Local:
+		return nil, errors.New("is not this machine, the only one of the job")
 	case d.guard != nil:
 		return newInside(localEnv(d.sys.Environ), d.guard), nil
 	case node.Local:

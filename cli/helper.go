@@ -23,10 +23,13 @@ const (
 	keeperArg = "--helper"       // on another host: the keeper, which starts the helper
 	helperArg = "--helper-child" // the helper itself; on this host mpiexec is its keeper
 	guardArg  = "--helper-guard" // who ends the ranks of an mpiexec that was killed
+	relayArg  = "--helper-relay" // the rank of a program that was started by itself (singleton.go)
 )
 
 // IsHelper reports whether the first argument starts a helper or its keeper.
-func IsHelper(arg string) bool { return arg == keeperArg || arg == helperArg || arg == guardArg }
+func IsHelper(arg string) bool {
+	return arg == keeperArg || arg == helperArg || arg == guardArg || arg == relayArg
+}
 
 // Helper is the main function of the far end.
 func Helper(args []string) int {
@@ -44,8 +47,11 @@ func Helper(args []string) int {
 // called reports whether it is mpiexec that starts us: with its build, and not at a terminal,
 // which would be shown what only programs understand.
 func called(args []string) bool {
-	if args[0] == guardArg {
+	switch args[0] {
+	case guardArg:
 		return len(args) == 3
+	case relayArg:
+		return len(args) == 2
 	}
 	return len(args) == 2 && reach.IsBuild(args[1]) && !isTerminal(os.Stdout) && !isTerminal(os.Stdin)
 }
@@ -56,6 +62,11 @@ func serve(args []string) (int, error) {
 		return helper.Keep([]string{helperArg, args[1]})
 	case guardArg:
 		return exitOK, helper.Guard(args[1:])
+	case relayArg:
+		if err := relay(args[1:]); err != nil {
+			return exitFailure, err
+		}
+		return exitOK, nil
 	}
 	runtime.GOMAXPROCS(2)   // the node belongs to the ranks
 	debug.SetGCPercent(400) // short life, small heap: collecting costs more than it frees

@@ -76,8 +76,7 @@ func answer(ctx context.Context, args []string, sys System) int {
 		return exitFailure
 	}
 	if port, called := singletonPort(args); called {
-		report(sys.Err, launch.RefuseSingleton(port))
-		return 1
+		return singleton(ctx, port, sys, failure)
 	}
 	line, err := ParseIn(args, Sources{sys.Environ, reader(sys)})
 	if err != nil {
@@ -297,6 +296,10 @@ func carryOut(ctx context.Context, line Line, sys System, req job.Request, warni
 // together with mpiexec, its helper would keep the place in the queue.
 func guardOf(req job.Request) []string {
 	elsewhere := req.Queue.Host != nil && (len(req.Nodes) != 1 || !req.Queue.Host.Same(req.Nodes[0]))
+	beyond := func(def job.NodeDef) bool { return !def.Local }
+	if req.Spawn.Any || slices.ContainsFunc(req.Spawn.List, beyond) {
+		return nil // there may be more hosts later
+	}
 	if len(req.Nodes) != 1 || !req.Nodes[0].Local || req.Wait || elsewhere || runtime.GOOS != "linux" {
 		return nil
 	}

@@ -74,3 +74,12 @@ func TestLimitsAreNotSharedAway(t *testing.T) {
 		t.Errorf("%v: %+v", err, failed)
 	}
 }
+
+// A node may be named by its second name alone (HOST-8).
+func TestTurnsOfAnotherName(t *testing.T) {
+	req, snap := on(job.Request{Apps: []job.App{{N: 1}}, Turns: []int{1}}, cluster("a:2=x b:2=x"))
+	p, err := Make(req, snap)
+	if err != nil || shown(p) != "a" {
+		t.Errorf("%v: %s", err, shown(p))
+	}
+}

@@ -111,7 +111,8 @@ func (s *site) ofOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.Busy), func(cpu int) bool { return slices.Contains(s.Mine, cpu) })
 }
 
-// turnsOf are the turns as sites. A name that was joined to another has none.
+// turnsOf are the turns as sites. A name that was joined to another has none, unless that one
+// has none either: a spawn may name a node by another name than the job does.
 func turnsOf(req job.Request, at []int, joined []bool) []int {
 	var turns []int
 	if req.Turns == nil {
@@ -122,8 +123,12 @@ func turnsOf(req job.Request, at []int, joined []bool) []int {
 		}
 		return turns
 	}
+	first := make([]bool, len(req.Nodes)) // by site: its first name has a turn
 	for _, i := range req.Turns {
-		if !joined[i] {
+		first[at[i]] = first[at[i]] || !joined[i]
+	}
+	for _, i := range req.Turns {
+		if !joined[i] || !first[at[i]] {
 			turns = append(turns, at[i])
 		}
 	}

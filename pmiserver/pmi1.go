@@ -38,7 +38,6 @@ var requests = map[string]request{
 	"destroy_kvs":       {answer: "kvs_destroyed", do: (*session).destroyKVS},
 	"getbyidx":          {answer: "getbyidx_results", needs: []string{"idx"}, do: (*session).getByIndex},
 	"get_ranks2hosts":   {answer: "get_ranks2hosts", do: (*session).ranks2hosts},
-	"singinit":          {answer: "singinit_info", early: true, do: (*session).singinit},
 	"execution_problem": {early: true, tails: []string{"reason"}, do: (*session).executionProblem},
 }
 

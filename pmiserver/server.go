@@ -132,10 +132,9 @@ func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error 
 
 // An arrival is how a rank came to its server.
 type arrival struct {
-	in     frame  // what it has said already
-	id     int    // what it may call itself
-	single bool   // it has called for a server, who begins (1.4)
-	begun  func() // told when the connection is the rank's; may be nil
+	in    frame  // what it has said already
+	id    int    // what it may call itself
+	begun func() // told when the connection is the rank's; may be nil
 }
 
 func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a arrival) error {
@@ -155,11 +154,8 @@ func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a arri
 	}
 	life, end := context.WithCancel(ctx)
 	c := &session{
-		s: s, ctx: life, rank: rank, local: local, id: a.id, single: a.single,
+		s: s, ctx: life, rank: rank, local: local, id: a.id,
 		state: Connected, in: a.in, out: sender{conn: conn},
-	}
-	if a.single {
-		c.tell([]byte("cmd=singinit authtype=none\n"))
 	}
 	err := c.run(conn)
 	if ctx.Err() != nil {

@@ -16,7 +16,6 @@ type session struct {
 	ctx         context.Context
 	rank, local int
 	id          int   // what the client may call itself: its rank, or its PMI_ID
-	single      bool  // it has called for a server (1.4)
 	state       State // as in s.members, which is for others to read
 
 	in      frame

@@ -2,39 +2,90 @@ package pmiserver
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"io"
 	"time"
 )
 
-// A process that was started without a server runs mpiexec when it needs one, and
-// waits for it on a port (pmi-wire.md 1.4). There we come, and we begin:
-//
-//	Server                                        client
-//	  | cmd=singinit authtype=none ---------------> |
-//	  | <-- cmd=singinit pmi_version=1 stdio=yes    |
-//	  | cmd=singinit_info versionok=yes ----------> |
-//	  | <----------------------------- cmd=init     |  then as on a descriptor
+/*
+A process that was started without a server runs mpiexec when it needs one, and waits for
+it on a port (pmi-wire.md 1.4). mpiexec starts a job of one rank then, which is no more than
+a relay: it goes there, begins, and passes on what is said.
 
-// ServeSingleton is Serve for such a process, the only rank of its group. The
-// group's name may not begin with "singinit-".
-func (s *Server) ServeSingleton(ctx context.Context, conn io.ReadWriter) error {
-	rank := s.info.Ranks[0]
-	return s.serve(ctx, rank, conn, arrival{id: rank, single: true})
+	Server                 relay                                        client
+	  |                      | cmd=singinit authtype=none ---------------> |
+	  |                      | <-- cmd=singinit pmi_version=1 stdio=yes    |
+	  |                      | cmd=singinit_info versionok=yes ----------> |
+	  | <------------------- | <----------------------------- cmd=init     |
+	  | response_to_init --> | ------------------------------------------> |
+*/
+
+// Relay joins such a process with the connection of a rank to its server, until either
+// end is over, and closes both. The group's name may not begin with "singinit-". A process
+// whose version is unknown is told so, and is no error: it goes by itself.
+func Relay(client, server io.ReadWriteCloser, group string) error {
+	defer client.Close()
+	defer server.Close()
+	version, rest, err := calls(client)
+	if err != nil {
+		return err
+	}
+	if version != 1 {
+		answerCall(client, "no", group)
+		io.Copy(io.Discard, client)
+		return nil
+	}
+	if err := answerCall(client, "yes", group); err != nil {
+		return err
+	}
+	if _, err := server.Write(rest); err != nil {
+		return err
+	}
+	go func() {
+		defer client.Close() // who waits for an answer shall not wait for ever
+		io.Copy(client, server)
+	}()
+	_, err = io.Copy(server, client)
+	return err
 }
 
-// singinit answers who has called for us. Its output stays where it is: stdio=yes
-// would oblige us to open three more connections.
-func (c *session) singinit() {
-	if !c.single {
-		c.unknown([]byte("singinit"))
-		return
+// errNoCall is the fault of a process that answers as no client does.
+var errNoCall = errors.New("what waits there is no MPI program that has called for mpiexec")
+
+// calls begins, and hears in which version of PMI the process speaks. rest is what it has
+// said already beside that.
+func calls(conn io.ReadWriter) (version int, rest []byte, err error) {
+	if _, err := io.WriteString(conn, "cmd=singinit authtype=none\n"); err != nil {
+		return 0, nil, err
 	}
-	ok := "no"
-	if version, _ := c.args.number("pmi_version"); version == 1 {
-		ok = "yes"
+	var in frame
+	for {
+		n, err := conn.Read(in.room())
+		in.filled(n)
+		if n == 0 && err != nil {
+			return 0, nil, err
+		}
+		line, err := in.next()
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case line == nil:
+			continue
+		case !bytes.HasPrefix(line, []byte("cmd=singinit")):
+			return 0, nil, errNoCall
+		}
+		var said args
+		said.parse(line, nil)
+		version, _ = said.number("pmi_version")
+		return version, in.buf[in.start:], nil
 	}
-	c.say("cmd=singinit_info versionok=" + ok + " stdio=no kvsname=" + c.s.info.Name + "\n")
+}
+
+// answerCall says whether there will be a server. The process's output stays where it is:
+// stdio=yes would oblige us to open three more connections.
+func answerCall(conn io.Writer, ok, group string) error {
+	_, err := io.WriteString(conn, "cmd=singinit_info versionok="+ok+" stdio=no kvsname="+group+"\n")
+	return err
 }
 
 // maxFarewell is how long a process that is refused may take to go.
@@ -46,18 +97,9 @@ func RefuseSingleton(conn io.ReadWriteCloser) {
 	defer conn.Close()
 	impatience := time.AfterFunc(maxFarewell, func() { conn.Close() })
 	defer impatience.Stop()
-	io.WriteString(conn, "cmd=singinit authtype=none\n")
-	var in frame
-	for line := []byte(nil); line == nil; {
-		n, err := conn.Read(in.room())
-		in.filled(n)
-		if n == 0 && err != nil {
-			return
-		}
-		if line, err = in.next(); err != nil || line != nil && !bytes.HasPrefix(line, []byte("cmd=singinit")) {
-			return
-		}
+	if _, _, err := calls(conn); err != nil {
+		return
 	}
-	io.WriteString(conn, "cmd=singinit_info versionok=no stdio=no kvsname=none\n")
+	answerCall(conn, "no", "none")
 	io.Copy(io.Discard, conn) // until it goes
 }

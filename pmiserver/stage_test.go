@@ -121,7 +121,11 @@ func (p *play) admit(s *pmiserver.Server, ranks []int, group []*player) {
 	serve := func(r int, conn net.Conn) error { return s.Serve(context.Background(), r, conn) }
 	switch {
 	case p.job.Single && s == p.servers[0]:
-		serve = func(_ int, conn net.Conn) error { return s.ServeSingleton(context.Background(), conn) }
+		serve = func(r int, conn net.Conn) error {
+			relay, ours := net.Pipe()
+			p.all.Go(func() { pmiserver.Relay(conn, relay, p.job.Name) })
+			return s.Serve(context.Background(), r, ours)
+		}
 	case p.job.IDs != nil && s == p.servers[0]:
 		serve = func(_ int, conn net.Conn) error { return p.door.Serve(context.Background(), conn) }
 		for _, r := range ranks {
