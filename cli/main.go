@@ -150,7 +150,7 @@ func failureCode(text string) (int, error) {
 
 // run starts the job of a command line, sees it to its end, and says what went wrong.
 func run(ctx context.Context, line Line, sys System, failure int) int {
-	out, errs := launch.Stdout(sys.Out), launch.Stderr(sys.Err)
+	out, errs := printers(line.Job, sys)
 	code, err := start(ctx, line, sys, failure, out, errs)
 	if err == nil {
 		return code
@@ -277,7 +277,14 @@ func carryOut(ctx context.Context, line Line, sys System, req job.Request, warni
 	}
 	done := func(job.Result, error) {}
 	if file := line.Job.ReportFile; file != "" {
-		done = recorded(file, req, warnings, &env, failure)
+		done = recorded(sys.Err, file, req, warnings, &env, failure)
+	}
+	told := func(job.Result, error) {}
+	if line.Job.JSON != "" {
+		var err error
+		if told, err = journalled(line, sys, req, warnings, &env, failure); err != nil {
+			return 0, err
+		}
 	}
 	if len(req.Streams.PTY) > 0 {
 		restore, err := lendTerminal(sys, &env)
@@ -288,6 +295,7 @@ func carryOut(ctx context.Context, line Line, sys System, req job.Request, warni
 	}
 	result, err := launch.Run(ctx, req, env)
 	done(result, err)
+	told(result, err)
 	return result.Code, err
 }
 

@@ -40,8 +40,10 @@ func planUsage(line Line) error {
 		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
 	case j.SaveState != "" && j.DryRun && !j.Probe:
 		return &UsageError{"--save-cluster-state needs a look at the hosts", "add --probe"}
-	case j.JSON != "" && !j.DryRun && !j.Doctor && !asksOfJobs(j):
-		return &UsageError{"--json has a meaning only with --dry-run, --doctor, --ps, --queue and --status", "leave it out, or use --plan"}
+	case j.JSON != "" && j.Plan && !j.DryRun:
+		return &UsageError{"--json has no meaning with --plan, which writes JSON as it is", "leave it out"}
+	case j.JSONOutput && (j.JSON == "" || !starts(j)):
+		return &UsageError{"--json-output has a meaning only with --json and a run", "add --json, or leave it out"}
 	case j.Doctor && (j.Plan || j.DryRun || asksOfJobs(j)):
 		return &UsageError{"--doctor is a question of its own", "ask one at a time"}
 	case j.Probe && !j.DryRun:

@@ -56,6 +56,10 @@ type exitRecord struct {
 	usageRecord
 }
 
+func newExit(e job.Exit) exitRecord {
+	return exitRecord{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage)}
+}
+
 type totalRecord struct {
 	Node  string `json:"node"`
 	Ranks int    `json:"ranks"`
@@ -75,7 +79,7 @@ func usageOf(u job.Usage) usageRecord {
 
 // recorded has the plan of a run kept for its record, and returns who writes that when
 // the run is over.
-func recorded(file string, req job.Request, warnings []job.Note, env *launch.Env, failure int) func(job.Result, error) {
+func recorded(errs io.Writer, file string, req job.Request, warnings []job.Note, env *launch.Env, failure int) func(job.Result, error) {
 	began, planned := time.Now(), env.Planned
 	var plan json.RawMessage
 	env.Planned = func(snap job.Snapshot, p job.Plan) {
@@ -97,7 +101,7 @@ func recorded(file string, req job.Request, warnings []job.Note, env *launch.Env
 			return encoder.Encode(r)
 		}
 		if failed := writeFile(file, write); failed != nil {
-			env.Say(fmt.Sprintf("--report: %v", failed))
+			report(errs, fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
 		}
 	}
 }
@@ -119,7 +123,7 @@ func newRecord(result job.Result, err error, failure int) record {
 		r.Starts = append(r.Starts, startRecord{s.Rank, s.Node, s.PID, s.After.Seconds(), s.Err})
 	}
 	for _, e := range result.Exits {
-		r.Exits = append(r.Exits, exitRecord{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage)})
+		r.Exits = append(r.Exits, newExit(e))
 	}
 	for _, h := range result.Hosts {
 		r.Usage = append(r.Usage, totalRecord{h.Node, h.Ranks, usageOf(h.Usage)})

@@ -16,12 +16,12 @@ import (
 
 // An account is the book of a run: who was started when, and who consumed what.
 type account struct {
-	began   time.Time // when ranks were let go
 	starts  []job.Start
 	orphans map[int][]job.Orphan // by node of the plan
 
-	mu   sync.Mutex     // guards last
-	last map[int][]byte // what each rank last wrote to stderr, at most maxLast bytes
+	mu    sync.Mutex     // guards the rest
+	began time.Time      // when ranks were let go
+	last  map[int][]byte // what each rank last wrote to stderr, at most maxLast bytes
 }
 
 // maxLast is how much of a rank's stderr is kept for a report, in bytes.
@@ -33,7 +33,22 @@ func newAccount() *account {
 
 // started notes a rank that runs, or does not.
 func (a *account) started(n *node, m *wire.Started) {
-	a.starts = append(a.starts, job.Start{Rank: m.Rank, PID: m.PID, Node: n.def.Name, After: time.Since(a.began), CPUs: m.CPUs, Err: m.Err})
+	a.starts = append(a.starts, a.start(n, m))
+}
+
+// start is what is known of a rank that has just been started. The readers of the connections
+// call it, too.
+func (a *account) start(n *node, m *wire.Started) job.Start {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return job.Start{Rank: m.Rank, PID: m.PID, Node: n.def.Name, After: time.Since(a.began), CPUs: m.CPUs, Err: m.Err}
+}
+
+// begin notes that ranks are let go.
+func (a *account) begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.began = time.Now()
 }
 
 // heard keeps the end of what a rank writes to stderr. The readers of the connections

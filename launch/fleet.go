@@ -55,7 +55,7 @@ func (f *fleet) read(n *node) {
 		case *wire.Log:
 			f.log(n, m)
 		default:
-			f.note(m)
+			f.note(n, m)
 			f.events.put(said{n, m})
 		}
 	}
@@ -95,9 +95,12 @@ func (f *fleet) log(n *node, m *wire.Log) {
 }
 
 // note takes what the streams need to know at once, before the next piece of output.
-func (f *fleet) note(m wire.Message) {
+func (f *fleet) note(n *node, m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Started:
+		if f.env.Watch != nil { // before any output
+			f.env.Watch.Started(f.account.start(n, m))
+		}
 		f.learnPID(m)
 	case *wire.Exited:
 		f.feed.drop(m.Exit.Rank)
@@ -286,7 +289,7 @@ func (f *fleet) readers(req job.Request) (all []*reader) {
 
 // start lets the prepared ranks go.
 func (f *fleet) start(req job.Request) {
-	f.account.began = time.Now()
+	f.account.begin()
 	f.req, f.hub = req, pmiserver.NewHub()
 	if f.env.Trace != nil {
 		f.trace = new(pmitest.Recorder)

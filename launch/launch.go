@@ -46,6 +46,31 @@ type Dialer interface {
 	Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser, error)
 }
 
+// A Watcher is told what happens in a run. Output, which no data ends, is told by the printers
+// and may wait as they do; the others must not. Any of them may be called from any goroutine.
+type Watcher interface {
+	Connected(job.Connect)
+	Started(job.Start)
+	Output(rank int, stream string, data []byte)
+	Exited(node string, exit job.Exit)
+}
+
+// nobody is the Watcher of who wants to know nothing.
+type nobody struct{}
+
+func (nobody) Connected(job.Connect)      {}
+func (nobody) Started(job.Start)          {}
+func (nobody) Output(int, string, []byte) {}
+func (nobody) Exited(string, job.Exit)    {}
+
+// watcher is never nil.
+func (e Env) watcher() Watcher {
+	if e.Watch == nil {
+		return nobody{}
+	}
+	return e.Watch
+}
+
 // An Env is the world of a launch.
 type Env struct {
 	Dialer  Dialer
@@ -77,6 +102,8 @@ type Env struct {
 	// Size is that of our terminal, which Resized says has changed; nil: there is none.
 	Size    func() (rows, cols int)
 	Resized <-chan os.Signal
+
+	Watch Watcher // is told what happens; nil: nobody wants to know
 
 	pauses *pauses // when we were stopped
 

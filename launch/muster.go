@@ -54,6 +54,7 @@ func (b *booking) reach(ctx context.Context, defs []job.NodeDef) {
 			began := time.Now()
 			reached[i], errs[i] = reachNode(ctx, def, b.env)
 			connects[i] = connected(def, reached[i], errs[i], time.Since(began))
+			b.env.watcher().Connected(connects[i])
 			answered(def)
 		})
 	}

@@ -40,6 +40,7 @@ type Printer struct {
 	step     int                   // how much is owed before credit is given
 	files    []*outlet
 	label    *labels
+	tap      func(rank int, data []byte) // sees what ranks write; no data: the end; nil: nobody does
 }
 
 // A piece is output of a rank, or with end the news that the rank is over, or a line of
@@ -78,6 +79,7 @@ type routing struct {
 	routes   map[int][]*outlet // of each rank; the terminal is nil
 	files    []*outlet
 	window   int // of each rank, in bytes
+	tap      func(rank int, data []byte)
 
 	label *labels
 	who   []Who // of ranks that come later
@@ -197,7 +199,7 @@ func (p *Printer) take(x piece) {
 	switch {
 	case x.route != nil:
 		p.terminal.mix, p.routes, p.files = x.route.terminal, x.route.routes, x.route.files
-		p.label, p.step = x.route.label, x.route.window/4
+		p.label, p.step, p.tap = x.route.label, x.route.window/4, x.route.tap
 	case x.grown != nil:
 		p.grow(x.grown)
 	case x.pid != 0:
@@ -206,6 +208,7 @@ func (p *Printer) take(x piece) {
 		p.terminal.mix.Ours(&p.terminal.out, x.ours)
 		p.busy[p.terminal] = time.Time{}
 	default:
+		p.tell(x)
 		p.each(x.rank, x.end, func(o *outlet) {
 			if x.end {
 				o.mix.End(&o.out, x.rank)
@@ -214,6 +217,17 @@ func (p *Printer) take(x piece) {
 			}
 			p.busy[o] = time.Time{}
 		})
+	}
+}
+
+// tell shows a piece to who taps the stream.
+func (p *Printer) tell(x piece) {
+	switch {
+	case p.tap == nil:
+	case x.end:
+		p.tap(x.rank, nil)
+	case len(x.data.Bytes) > 0:
+		p.tap(x.rank, x.data.Bytes)
 	}
 }
 

@@ -44,6 +44,10 @@ func (f *fleet) arrange(req job.Request) error {
 		return err
 	}
 	f.routes = [2]*routing{out, errs}
+	if f.env.Watch != nil {
+		out.tap = func(rank int, data []byte) { f.env.Watch.Output(rank, "stdout", data) }
+		errs.tap = func(rank int, data []byte) { f.env.Watch.Output(rank, "stderr", data) }
+	}
 	f.pids.Store(strings.Contains(s.Out.Label+s.Err.Label, "%P"))
 	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
 	f.env.Err.onGone(func(err error) {

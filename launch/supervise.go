@@ -199,6 +199,7 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 	case *wire.Exited:
 		f.env.Out.put(piece{rank: m.Exit.Rank, end: true})
 		f.env.Err.put(piece{rank: m.Exit.Rank, end: true})
+		f.env.watcher().Exited(n.def.Name, m.Exit)
 		news := []any{Exited{m.Exit}}
 		if doubt, stuck := f.left(n, m.Exit.Rank); stuck {
 			news = append(news, doubt)
