@@ -334,7 +334,7 @@ func (g *gate) prepared(m *wire.Prepared) (wire.Message, error) {
 	case !p.torch:
 		return nil, errUnasked
 	case !g.canMeet(m.Meet, p.address):
-		return nil, errValue(m, "Meet", strconv.Quote(m.Meet))
+		return nil, errValue(m, "meeting point", strconv.Quote(m.Meet))
 	}
 	return m, nil
 }
@@ -376,7 +376,7 @@ func (g *gate) states(m *wire.States) (wire.Message, error) {
 		case s == nil:
 			return nil, errStranger(r.Rank)
 		case seen[r.Rank]:
-			return nil, errValue(m, "Rank", fmt.Sprint(r.Rank, " twice"))
+			return nil, errValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
 		}
 		seen[r.Rank] = true
 	}

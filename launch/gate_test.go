@@ -209,12 +209,12 @@ func TestAdmitValues(t *testing.T) {
 		m    wire.Message
 		want string
 	}{
-		{exit(255, 0), "ok"}, {exit(256, 0), "an Exited that cannot be: Code 256"}, {exit(-1, 0), "an Exited that cannot be: Code -1"},
-		{exit(-256, 0), "an Exited that cannot be: Code -256"}, {exit(1<<32, 0), "an Exited that cannot be: Code 4294967296"},
-		{exit(0, 64), "ok"}, {exit(0, 65), "an Exited that cannot be: Signal 65"}, {exit(0, -9), "an Exited that cannot be: Signal -9"},
-		{exit(3, 9), "an Exited that cannot be: Code 3 and Signal 9"},
-		{abort(255), "ok"}, {abort(256), "a PMI that cannot be: Code 256"}, {abort(-1), "a PMI that cannot be: Code -1"},
-		{&wire.PMI{Rank: own, Event: 5}, "a PMI that cannot be: Event 5"},
+		{exit(255, 0), "ok"}, {exit(256, 0), "an Exited that cannot be: code 256"}, {exit(-1, 0), "an Exited that cannot be: code -1"},
+		{exit(-256, 0), "an Exited that cannot be: code -256"}, {exit(1<<32, 0), "an Exited that cannot be: code 4294967296"},
+		{exit(0, 64), "ok"}, {exit(0, 65), "an Exited that cannot be: signal 65"}, {exit(0, -9), "an Exited that cannot be: signal -9"},
+		{exit(3, 9), "an Exited that cannot be: code 3 and signal 9"},
+		{abort(255), "ok"}, {abort(256), "a PMI that cannot be: code 256"}, {abort(-1), "a PMI that cannot be: code -1"},
+		{&wire.PMI{Rank: own, Event: 5}, "a PMI that cannot be: event 5"},
 		{&wire.PMI{Rank: -1, Event: wire.PMIBroken}, "ok"},
 		{&wire.PMI{Rank: -1, Event: wire.PMIAborted}, "it spoke for rank -1, which is not there"},
 		{&wire.Started{Rank: later}, "a Started that cannot be: PID 0"},
@@ -222,14 +222,14 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Started{Rank: later, Err: "none"}, "ok"},
 		{&wire.Exited{Exit: job.Exit{Rank: later}}, "it sent Exited before the start"},
 		{&wire.Exited{Exit: job.Exit{Rank: 1 << 40}}, "it spoke for rank 1099511627776, which is not there"},
-		{&wire.Data{Rank: own, Stream: 3}, "a Data that cannot be: Stream 3"},
-		{&wire.Data{Rank: own, Stream: -1}, "a Data that cannot be: Stream -1"},
-		{&wire.Data{Rank: own, Stream: wire.Stdin, Bytes: []byte("x")}, "a Data that cannot be: Stream 0"},
+		{&wire.Data{Rank: own, Stream: 3}, "a Data that cannot be: stream 3"},
+		{&wire.Data{Rank: own, Stream: -1}, "a Data that cannot be: stream -1"},
+		{&wire.Data{Rank: own, Stream: wire.Stdin, Bytes: []byte("x")}, "a Data that cannot be: stream 0"},
 		{&wire.Data{Rank: own, Stream: wire.Stderr, Bytes: make([]byte, 100)}, "ok"},
 		{&wire.Data{Rank: own, Stream: wire.Stderr, Bytes: make([]byte, 101)}, "it sent more output than it may"},
-		{&wire.Credit{Rank: own, Bytes: 1}, "a Credit that cannot be: Bytes 1"},
-		{&wire.Credit{Rank: own, Bytes: -1}, "a Credit that cannot be: Bytes -1"},
-		{&wire.Credit{Rank: own, Stream: wire.Stdout}, "a Credit that cannot be: Stream 1"},
+		{&wire.Credit{Rank: own, Bytes: 1}, "a Credit that cannot be: bytes 1"},
+		{&wire.Credit{Rank: own, Bytes: -1}, "a Credit that cannot be: bytes -1"},
+		{&wire.Credit{Rank: own, Stream: wire.Stdout}, "a Credit that cannot be: stream 1"},
 		{&wire.Fence{ID: "g/1"}, "it sent 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "it sent 3 fences at once"},
 		{&wire.Fence{ID: "g/-1"}, `a Fence that cannot be: ID "g/-1"`}, {&wire.Fence{ID: "g/00"}, `a Fence that cannot be: ID "g/00"`},
 		{&wire.Fence{ID: "g"}, `a Fence that cannot be: ID "g"`}, {&wire.Fence{ID: "h/0"}, "it answered what was not asked"},
@@ -273,7 +273,7 @@ func TestAdmitCredit(t *testing.T) {
 	g, _ := newStage(t, "running")
 	g.tell(&wire.Data{Rank: own, Bytes: make([]byte, 10)})
 	credit := func(n int) string { return judged(g, &wire.Credit{Rank: own, Bytes: n}) }
-	if got := []string{credit(4), credit(6), credit(1)}; strings.Join(got, ",") != "ok,ok,Bytes 1" {
+	if got := []string{credit(4), credit(6), credit(1)}; strings.Join(got, ",") != "ok,ok,bytes 1" {
 		t.Errorf("%q", got)
 	}
 	end := &wire.Data{Rank: own, Stream: wire.Stdin}
@@ -291,8 +291,8 @@ func TestAdmitMeetingPoints(t *testing.T) {
 	}
 	for meet, want := range map[string]string{
 		"": "ok", "10.0.0.1:1": "ok", "[fe80::1]:65535": "ok", "n1:80": "ok", "n1.example:80": "ok", "one:80": "ok", "n1-ib:80": "ok",
-		"n2:80": `Meet "n2:80"`, "n1:0": `Meet "n1:0"`, "n1:65536": `Meet "n1:65536"`, "n1": `Meet "n1"`, ":80": `Meet ":80"`, "n1:x": `Meet "n1:x"`,
-		"n1;id:80": `Meet "n1;id:80"`,
+		"n2:80": `meeting point "n2:80"`, "n1:0": `meeting point "n1:0"`, "n1:65536": `meeting point "n1:65536"`, "n1": `meeting point "n1"`, ":80": `meeting point ":80"`, "n1:x": `meeting point "n1:x"`,
+		"n1;id:80": `meeting point "n1;id:80"`,
 	} {
 		if got := judged(ask(0, "torch"), &wire.Prepared{Group: "g", Meet: meet}); got != want {
 			t.Errorf("%q: %s, want %s", meet, got, want)

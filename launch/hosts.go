@@ -56,7 +56,7 @@ func (f *foldedFailure) Unwrap() error { return f.err }
 // add counts a failure in.
 func (f *foldedFailure) add(failure job.Failure) {
 	f.hosts = append(f.hosts, failure.Node)
-	if failure.Origin != "" && !strings.HasPrefix(failure.Origin, "-") {
+	if failure.Origin != "" && !strings.HasPrefix(failure.Origin, "-") && !violates(failure.Err) {
 		f.places = append(f.places, failure.Origin)
 	}
 	var h interface{ Hint() string }

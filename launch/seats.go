@@ -69,7 +69,7 @@ func (g *gate) output(m *wire.Data) error {
 		return errStranger(m.Rank)
 	}
 	if m.Stream != wire.Stdout && m.Stream != wire.Stderr {
-		return errValue(m, "Stream", int(m.Stream))
+		return errValue(m, "stream", int(m.Stream))
 	}
 	switch s.life.Load() {
 	case planned, going:
@@ -92,7 +92,7 @@ func (g *gate) noInput(m *wire.Data) (wire.Message, error) {
 	case err != nil:
 		return nil, err
 	case len(m.Bytes) > 0:
-		return nil, errValue(m, "Stream", int(m.Stream))
+		return nil, errValue(m, "stream", int(m.Stream))
 	case s.deaf:
 		return nil, errUnasked
 	}
@@ -110,9 +110,9 @@ func (g *gate) credit(m *wire.Credit) (wire.Message, error) {
 	case err != nil:
 		return nil, err
 	case m.Stream != wire.Stdin:
-		return nil, errValue(m, "Stream", int(m.Stream))
+		return nil, errValue(m, "stream", int(m.Stream))
 	case m.Bytes < 0 || m.Bytes > s.fed:
-		return nil, errValue(m, "Bytes", m.Bytes)
+		return nil, errValue(m, "bytes", m.Bytes)
 	}
 	s.fed -= m.Bytes
 	if s.life.Load() == over || s.deaf {
@@ -171,11 +171,11 @@ func (g *gate) exited(m *wire.Exited) error {
 	}
 	switch {
 	case e.Code < 0 || e.Code > 255:
-		return errValue(m, "Code", e.Code)
+		return errValue(m, "code", e.Code)
 	case e.Signal < 0 || e.Signal > 64:
-		return errValue(m, "Signal", e.Signal)
+		return errValue(m, "signal", e.Signal)
 	case e.Code > 0 && e.Signal > 0:
-		return errValue(m, "Code", fmt.Sprint(e.Code, " and Signal ", e.Signal))
+		return errValue(m, "code", fmt.Sprint(e.Code, " and signal ", e.Signal))
 	}
 	g.seat(e.Rank).life.Store(over)
 	return nil
@@ -201,9 +201,9 @@ func (g *gate) alive(m wire.Message, rank int) error {
 func (g *gate) pmi(m *wire.PMI) error {
 	switch {
 	case m.Event < wire.PMIAborted || m.Event > wire.PMILost:
-		return errValue(m, "Event", int(m.Event))
+		return errValue(m, "event", int(m.Event))
 	case m.Code < 0 || m.Code > 255:
-		return errValue(m, "Code", m.Code)
+		return errValue(m, "code", m.Code)
 	case m.Event == wire.PMIBroken && m.Rank == -1:
 		return g.begun(m)
 	}
