@@ -35,7 +35,10 @@ func again(line Line, sys System, sc scene, first job.Request) func() (job.Reque
 		if err != nil {
 			return first, false, err
 		}
-		req.Job, req.Soft, req.Streams = first.Job, first.Soft, first.Streams
+		req.Job, req.Soft, req.Streams, req.Parcels = first.Job, first.Soft, first.Streams, first.Parcels
+		for i := range req.Apps {
+			req.Apps[i].Staged = first.Apps[i].Staged
+		}
 		return req, true, nil
 	}
 }

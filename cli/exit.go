@@ -9,9 +9,10 @@ import (
 // The codes mpiexec leaves with for reasons of its own (cli.md EXIT-5). Those of
 // the ranks and of supervision are in package launch.
 const (
-	exitOK      = 0
-	exitFailure = 125
-	exitNoDir   = 127
+	exitOK        = 0
+	exitFailure   = 125
+	exitNoDir     = 127
+	exitCannotRun = 126
 )
 
 // exitCode is the code for an error of a job that did not start. MPIEXEC_ERROR_CODE

@@ -68,6 +68,7 @@ func samples() map[string]wire.Message {
 			Shared: job.Space{Path: "p", Err: "e"}, Folders: []job.Space{{Path: "p", Err: "e"}}, Fabric: "f",
 			Dir: job.Defect{Code: "c", Text: "t", Remedy: "r"}, Program: job.Defect{Code: "c", Text: "t", Remedy: "r"}, DirName: "d", Found: "f"}},
 		&wire.Listening{Err: "e"}, &wire.Knocked{Knocks: []job.Knock{{}}},
+		&wire.Wanted{}, &wire.Took{}, &wire.Staged{Code: 125, Reason: "r", Hint: "h"},
 	}
 	byName := make(map[string]wire.Message)
 	for _, m := range all {
@@ -289,6 +290,9 @@ var where = map[string]struct {
 	"Examined":  {"Examine", []string{"--doctor a", "--doctor --json a", "--doctor -v a"}},
 	"Listening": {"Listen", []string{"--doctor -host a,b"}},
 	"Knocked":   {"Knock", []string{"--doctor -host a,b"}},
+	"Wanted":    {"Stage", nil},
+	"Took":      {"Stage", nil},
+	"Staged":    {"Stage", []string{"--stage /etc/passwd -n 1 -host a true", "-v --stage /etc/passwd -n 1 -host a true"}},
 }
 
 // Whatever a helper puts into whichever text of its messages, what mpiexec prints has

@@ -203,6 +203,11 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	if allocation != "" {
 		env.Log.Info().Msg(allocation)
 	}
+	parcels, err := shipping(line, sc.here, sys, &req, &env)
+	if err != nil {
+		return 0, err
+	}
+	defer parcels.close()
 	paint(&req.Streams, line, sys)
 	showProgress(line, sys, &env)
 	if env.In, err = input(line, req.Streams, sys.In); err != nil {
@@ -230,6 +235,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 		return probe.Identity
 	}
 	env.Again = again(line, sys, sc, req)
+	go parcels.read(req.Nodes)
 	return carryOut(ctx, line, sys, req, warnings, env, failure)
 }
 

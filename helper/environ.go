@@ -106,6 +106,7 @@ type place struct {
 	compat              []string
 	meet                string // address and port for torch
 	ledger              string // directory; empty: the default
+	stage               string // folder with the files of --stage; empty: there are none
 	rank, local, locals int
 	app                 int
 	spawned             bool
@@ -153,6 +154,9 @@ func (p place) variables() []string {
 	vars = append(vars, p.pinning()...)
 	if p.ledger != "" { // a launch from inside a rank must find the claim around it
 		vars = append(vars, "MPIEXEC_LEDGER="+p.ledger)
+	}
+	if p.stage != "" {
+		vars = append(vars, "MPIEXEC_STAGE_DIR="+p.stage)
 	}
 	if p.address != "" {
 		vars = append(vars, "PMI_HOSTNAME="+p.address, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+p.address)

@@ -72,7 +72,7 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
 func (s *session) place(g *group, r *rank, base job.Env, app job.App) *startError {
 	for _, other := range g.ranks {
 		if other.plan.App == r.plan.App {
-			r.path, r.dir, r.env = other.path, other.dir, other.env
+			r.path, r.staged, r.dir, r.env = other.path, other.staged, other.dir, other.env
 			return nil
 		}
 	}
@@ -83,6 +83,9 @@ func (s *session) place(g *group, r *rank, base job.Env, app job.App) *startErro
 		return refused
 	}
 	r.env = appEnv(s.sys.Environ, s.existing(base), s.existing(app.Env), r.dir)
+	if r.staged = app.Staged; r.staged != "" {
+		return nil // it is looked for when it has come
+	}
 	path, refused := locate(r.argv[0], r.dir, app.Path, value(r.env, "PATH"))
 	r.path = path
 	return refused

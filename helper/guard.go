@@ -74,7 +74,7 @@ func startGuard(words []string, held *ledger.Held) (guard, error) {
 		}
 	}
 	argv := append([]string{"/bin/sh", "-c", sleeper, "mpiexec"}, words...)
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: []string{}, Files: files})
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: stageEnviron(), Files: files})
 	if err != nil {
 		unix.Close(fds[1])
 		return guard{}, err
@@ -105,6 +105,7 @@ func Guard(args []string) error {
 		return fmt.Errorf("grace %q: %w", args[1], err)
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	defer func() { sweepStages(stageRoots(os.Environ())) }()
 	mark := "MPIEXEC_JOBID=" + args[0]
 	if signalMarked(mark, unix.SIGTERM) == 0 {
 		return nil

@@ -113,6 +113,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	go s.read()
 	err := s.run(ctx)
 	s.clerk.close()
+	s.staging.close()
 	if s.port != nil {
 		s.port.listener.Close()
 	}
@@ -149,6 +150,7 @@ type session struct {
 	clerk   *clerk
 
 	examiner *examiner
+	staging  *staging // nil: no files are to be staged
 
 	stopForking  *atomic.Bool  // the starter shall start no more
 	hurry        chan struct{} // closed when the job is being ended
@@ -288,6 +290,8 @@ func (s *session) step(event any) {
 		s.lose(fmt.Errorf("mpiexec has not been reachable for %v", e.silent))
 	case claimedEvent:
 		s.claimed(e)
+	case stagedEvent:
+		s.staged(e)
 	case releasedEvent:
 		s.release(e.group)
 	case forkedEvent:
@@ -343,6 +347,10 @@ func (s *session) frame(m wire.Message) {
 		s.start(m.Group, m.Meet)
 	case *wire.Prune:
 		s.prune(m.Group)
+	case *wire.Stage:
+		s.stage(m)
+	case *wire.Piece:
+		s.piece(m)
 	case *wire.Data:
 		if r := s.byRank[m.Rank]; r != nil && r.in != nil {
 			r.in.push(m)

@@ -62,6 +62,9 @@ func Keep(args []string) (int, error) {
 		return 0, nil
 	}
 	proc.End(keeperGrace, keeperPatience)
+	if status.ExitStatus() != 0 { // it may have been killed with files of --stage
+		sweepStages(stageRoots(os.Environ()))
+	}
 	if err != nil {
 		return exitInternal, fmt.Errorf("wait for the helper: %w", err)
 	}

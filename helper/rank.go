@@ -23,6 +23,7 @@ type rank struct {
 	number  int          // in the job
 	plan    job.RankPlan // in the group
 	path    string       // of the program on this node
+	staged  string       // the parcel that is the program; empty: none is
 	tty     bool         // it has a pseudo-terminal
 	argv    []string
 	env     []string // of its app; its place is added at the start

@@ -93,6 +93,7 @@ func (s *session) start(name, meet string) {
 	s.forking++
 	s.childless, s.awaiting, s.silent, s.drained = false, false, false, false
 	s.noise++
+	unstaged := s.settleStage(g)
 	places := make([]place, len(g.ranks))
 	for i, r := range g.ranks {
 		places[i] = s.where(r)
@@ -107,6 +108,10 @@ func (s *session) start(name, meet string) {
 				}
 				if g.pruned.Load() {
 					s.tell(forkedEvent{r: r, failed: errPruned})
+					continue
+				}
+				if unstaged != nil {
+					s.tell(forkedEvent{r: r, failed: unstaged})
 					continue
 				}
 				at := time.Now()
@@ -148,6 +153,9 @@ func (s *session) newGuard() {
 // the job is over only when there is none.
 func (s *session) releaseGuard() {
 	if s.forking == 0 && s.noneAlive() {
+		if s.guard.pid != 0 {
+			s.staging.unlink()
+		}
 		s.guard.release()
 	}
 }
@@ -172,7 +180,8 @@ func (s *session) where(r *rank) place {
 		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: r.group.address, spawned: m.First > 0,
 		iface: m.Iface, compat: m.Compat, meet: r.group.meet, ledger: m.Ledger,
 		session: s.apart, merge: m.Merge, window: unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)},
-		rank: r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
+		stage: s.staging.dir(),
+		rank:  r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
 		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
 		gpus: r.plan.GPUs, noGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
 	}

@@ -47,6 +47,7 @@ type Request struct {
 	Signals  Signals
 	Soft     []SoftLimit // resource limits that ranks on other hosts shall have (ENV-8)
 	Spawn    SpawnHosts
+	Parcels  []Parcel // files that go to the nodes (--stage); names are unique
 }
 
 // SpawnHosts says to which hosts ranks may spawn others (TRUST-9); the zero value: to the
@@ -115,14 +116,15 @@ func (u User) In(group int) bool { return u.GID == group || slices.Contains(u.GI
 
 // An App is what one section of the command line starts.
 type App struct {
-	N     int      // ranks; 0: as many as there are slots
-	Soft  []int    // descending; if N is 0, the largest for which there are slots; nil: any
-	Argv  []string // the program as the user wrote it, and its arguments
-	Dir   string   // working directory on the node; a relative one begins in its home
-	Path  []string // folders in which the program is looked for before PATH
-	Env   Env      // on top of Request.Base
-	Told  []string // NAME=VALUE beside that, where the entry of the rank's node says nothing of NAME
-	Hosts []string // names of the nodes this section is confined to; nil: all
+	N      int      // ranks; 0: as many as there are slots
+	Soft   []int    // descending; if N is 0, the largest for which there are slots; nil: any
+	Argv   []string // the program as the user wrote it, and its arguments
+	Dir    string   // working directory on the node; a relative one begins in its home
+	Path   []string // folders in which the program is looked for before PATH
+	Env    Env      // on top of Request.Base
+	Staged string   // the name of the parcel that is the program; empty: none is
+	Told   []string // NAME=VALUE beside that, where the entry of the rank's node says nothing of NAME
+	Hosts  []string // names of the nodes this section is confined to; nil: all
 	Share
 }
 

@@ -52,8 +52,9 @@ type gate struct {
 	waiting   bool      // in the queue
 	dequeued  time.Time
 	watched   bool
-	lastID    int // of Name and Spawn
-	unheard   int // of those, without an answer
+	lastID    int        // of Name and Spawn
+	unheard   int        // of those, without an answer
+	cargo     *cargoHold // nil: no parcels were told of
 	positions pace
 	changes   pace
 	logs      pace
@@ -174,6 +175,12 @@ func (g *gate) judge(m wire.Message) (wire.Message, error) {
 		return g.dropped(m, m.Group)
 	case *wire.Taken:
 		return g.dropped(m, m.Group)
+	case *wire.Wanted:
+		return passed(m, g.wanted(m))
+	case *wire.Took:
+		return g.took(m)
+	case *wire.Staged:
+		return passed(m, g.staged(m))
 	case *wire.States:
 		return g.states(m)
 	case *wire.Data:

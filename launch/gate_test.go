@@ -137,8 +137,60 @@ var table = []struct {
 	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }, nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.Orphan{{Rank: rank}}} }, nil,
 		"early early early early its its twice dropped", "", "its"},
+	{"Wanted", func(int) wire.Message { return &wire.Wanted{Parcels: []int{0}} }, parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Took", func(int) wire.Message { return &wire.Took{} }, parcels, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"Staged", func(int) wire.Message { return &wire.Staged{Reason: "full"} }, parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Log", func(int) wire.Message { return &wire.Log{Text: "{}"} }, nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Ping", func(int) wire.Message { return &wire.Ping{} }, nil, "early ok ok ok ok ok ok dropped", "ok", ""},
+}
+
+// parcels are those of which the gates of these tests are told.
+var parcels = &wire.Stage{Parcels: []job.Parcel{{Name: "a"}, {Name: "b"}}}
+
+// Of parcels a node may say what it was asked for, once, and take no more than was sent.
+func TestAdmitParcels(t *testing.T) {
+	here := &wire.Stage{Parcels: parcels.Parcels, Here: true}
+	for what, test := range map[string]struct {
+		stage *wire.Stage
+		says  []wire.Message
+		want  string // of the last
+	}{
+		"both":              {parcels, []wire.Message{&wire.Wanted{Parcels: []int{0, 1}}}, "ok"},
+		"none":              {parcels, []wire.Message{&wire.Wanted{}, &wire.Staged{}}, "ok"},
+		"one that is not":   {parcels, []wire.Message{&wire.Wanted{Parcels: []int{2}}}, "Parcels 2"},
+		"negative":          {parcels, []wire.Message{&wire.Wanted{Parcels: []int{-1}}}, "Parcels -1"},
+		"one twice":         {parcels, []wire.Message{&wire.Wanted{Parcels: []int{1, 1}}}, "Parcels 1"},
+		"backwards":         {parcels, []wire.Message{&wire.Wanted{Parcels: []int{1, 0}}}, "Parcels 0"},
+		"again":             {parcels, []wire.Message{&wire.Wanted{}, &wire.Wanted{}}, "unasked"},
+		"what is here":      {here, []wire.Message{&wire.Wanted{}}, "unasked"},
+		"nothing was told":  {nil, []wire.Message{&wire.Wanted{}}, "unasked"},
+		"all that was sent": {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: 100}}, "ok"},
+		"more":              {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: 100}, &wire.Took{Bytes: 1}}, "Bytes 1"},
+		"less than none":    {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: -1}}, "Bytes -1"},
+		"took, and told":    {nil, []wire.Message{&wire.Took{}}, "unasked"},
+		"there, unasked":    {parcels, []wire.Message{&wire.Staged{}}, "unasked"},
+		"there, here":       {here, []wire.Message{&wire.Staged{}}, "ok"},
+		"there, twice":      {here, []wire.Message{&wire.Staged{}, &wire.Staged{}}, "unasked"},
+		"took after that":   {parcels, []wire.Message{&wire.Wanted{}, &wire.Staged{}, &wire.Took{}}, "unasked"},
+	} {
+		g, _ := newStage(t, "prepared")
+		if test.stage != nil {
+			g.tell(test.stage)
+			g.tellPiece(100)
+		}
+		got := ""
+		for _, m := range test.says {
+			got = judged(g, m)
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", what, got, test.want)
+		}
+	}
+	g, _ := newStage(t, "prepared")
+	g.tell(parcels)
+	if m, err := g.admit(&wire.Staged{Code: 0, Reason: "r"}); err != nil || m.(*wire.Staged).Code != ExitInternal {
+		t.Errorf("%+v, %v", m, err)
+	}
 }
 
 func TestAdmit(t *testing.T) {

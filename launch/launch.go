@@ -90,6 +90,7 @@ type Env struct {
 	Planned func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
 	Report  bool                         // tell on Err to which CPUs each rank is bound
 	Suspend func()                       // stops this process as ^Z does, and returns when it goes on
+	Cargo   []Cargo                      // of the request's parcels
 	Trace   io.Writer                    // takes a transcript of what ranks say on PMI; nil: nobody wants it
 	Find    Find                         // nil: ranks cannot name hosts when they spawn others
 	Here    func() string                // the identity of this machine (job.Probe); nil: unknown
@@ -142,6 +143,9 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 		env.Planned(b.snap, p)
 	}
 	b.fleet.dismiss()
+	if startBy, err = b.stage(ctx, startBy); err != nil {
+		return job.Result{Connects: b.fleet.connects}, err
+	}
 	if err := b.fleet.arrange(b.req); err != nil {
 		return job.Result{}, err
 	}
@@ -213,6 +217,7 @@ type node struct {
 	use   job.Use // what other jobs had of it when it was last asked
 	lost  error   // why its connection ended; nil: it has not
 
+	staged  bool // it has the parcels of the job
 	watched bool // it tells when claims change
 	inside  bool // as it said when it was last asked, our own job has all that we could use
 	beating bool // it is told, now and then, that we are here

@@ -34,6 +34,10 @@ func offspring(req job.Request, parent job.App, r pmiserver.SpawnRequest, g *gui
 			}
 		}
 		app.Hosts = w.hosts
+		if len(app.Argv) > 0 {
+			staged, _ := job.StagedAs(app.Argv[0], req.Parcels, app.Dir, parent.Dir)
+			app.Staged = staged.Name
+		}
 		req.Apps, wishes = append(req.Apps, app), append(wishes, w)
 	}
 	if len(wishes) == 1 && wishes[0].hosts != nil { // in the order in which they were named

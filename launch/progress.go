@@ -21,6 +21,7 @@ type progress struct {
 	mu    sync.Mutex // guards open
 	open  []string   // hosts that have not answered, in their order
 	hosts int
+	words func(passed time.Duration) string
 	quit  chan struct{}
 	over  chan struct{}
 }
@@ -35,6 +36,7 @@ func watchReach(env Env, defs []job.NodeDef) (answered func(job.NodeDef), stop f
 	for _, def := range defs {
 		p.open = append(p.open, def.Name)
 	}
+	p.words = p.text
 	go p.run()
 	return p.answered, func() { close(p.quit); <-p.over }
 }
@@ -58,7 +60,7 @@ func (p *progress) run() {
 	for {
 		select {
 		case <-next.C:
-			p.env.Progress(p.text(time.Since(p.began)))
+			p.env.Progress(p.words(time.Since(p.began)))
 			shown = true
 			next.Reset(progressEvery)
 		case <-p.quit:

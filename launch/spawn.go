@@ -145,13 +145,19 @@ func (f *fleet) begin(s *spawning) {
 	s.who = func(p job.Plan) []Who { return everybody(p, group, s.first, began) }
 	f.branch(s)
 	_, _, app := f.rankPlan(s.rank)
-	ctx, stop := context.WithTimeoutCause(context.Background(), startLimit(f.req), lateError(f.req))
+	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	routes := f.routes
 	go func() {
 		defer close(s.over)
 		done := bred{s: s}
-		done.p, done.err = s.b.graft(ctx, s, app)
+		startBy := time.Now().Add(startLimit(f.req))
+		timed, late := context.WithDeadlineCause(ctx, startBy, lateError(f.req))
+		defer late()
+		done.p, done.err = s.b.graft(timed, s, app)
+		if done.err == nil {
+			_, done.err = s.b.stage(ctx, startBy)
+		}
 		if done.err == nil {
 			done.grown, done.err = widened(routes, s.b.req.Streams, s.who(done.p))
 		}

@@ -185,7 +185,7 @@ func (f *fleet) translate(event any) []any {
 // answersBooking reports whether a message is for a booking, also that of a spawn.
 func answersBooking(m wire.Message) bool {
 	switch m.(type) {
-	case *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken:
+	case *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken, *wire.Wanted, *wire.Took, *wire.Staged:
 		return true
 	}
 	return false

@@ -28,6 +28,8 @@ func (g *gate) tell(m wire.Message) {
 		if p := g.portions[m.Group]; p != nil {
 			p.phase = pruned
 		}
+	case *wire.Stage:
+		g.cargo = &cargoHold{parcels: len(m.Parcels), here: m.Here}
 	case *wire.End:
 		if g.ended.IsZero() {
 			g.ended = g.now()

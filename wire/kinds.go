@@ -87,6 +87,11 @@ var table = [...]Kind{
 	63: {"Listening", Helper, 8 << 10, blank[Listening]},
 	64: {"Knock", Launcher, 1 << 20, blank[Knock]},
 	65: {"Knocked", Helper, 1 << 20, blank[Knocked]},
+	70: {"Stage", Launcher, 8 << 20, blank[Stage]},
+	71: {"Wanted", Helper, 16 << 10, blank[Wanted]},
+	72: {"Piece", Launcher, PieceSize + 64, blank[Piece]},
+	73: {"Took", Helper, 16, blank[Took]},
+	74: {"Staged", Helper, 16 << 10, blank[Staged]},
 }
 
 func (*Hello) kind() byte     { return 1 }
@@ -143,6 +148,11 @@ func (*Listen) kind() byte    { return 62 }
 func (*Listening) kind() byte { return 63 }
 func (*Knock) kind() byte     { return 64 }
 func (*Knocked) kind() byte   { return 65 }
+func (*Stage) kind() byte     { return 70 }
+func (*Wanted) kind() byte    { return 71 }
+func (*Piece) kind() byte     { return 72 }
+func (*Took) kind() byte      { return 73 }
+func (*Staged) kind() byte    { return 74 }
 
 func blank[M any, P interface {
 	*M

@@ -13,6 +13,10 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | Prepare --------------------------------------->  ranks, environment, claim
 	   | <------------------- Prepared | Refused | Taken   ready | why not | by whom
 	   | Release | Ungate ------------------------------>  plan again | let others decide
+	   | Stage ----------------------------------------->  files that the ranks need
+	   | <---------------------------------------- Wanted  those that are not there
+	   | Piece ----------------------------------------->  with leave: Took
+	   | <---------------------------------------- Staged  they are there, or why not
 	   | Start ----------------------------------------->
 	   | <--------------------------- Started, per rank    pid, or why exec failed
 	   | Data(stdin) ----------------------------------->

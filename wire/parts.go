@@ -25,6 +25,7 @@ func (c *codec) app(a *job.App) {
 	c.texts(&a.Path, many, anyText)
 	c.env(&a.Env)
 	c.num(&a.GPUs, span{"GPUs", -1, math.MaxInt32}) // -1: they are hidden
+	c.text(&a.Staged, aFileName)
 }
 
 func (c *codec) command(p *pmiserver.Command) {

@@ -1,0 +1,170 @@
+//go:build linux
+
+package helper
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// A parcelling is a stager that a test talks to.
+type parcelling struct {
+	*stager
+	root  string
+	said  chan wire.Message
+	ended chan *startError
+}
+
+func newParcelling(t *testing.T, contents ...string) *parcelling {
+	t.Helper()
+	p := &parcelling{root: filepath.Join(t.TempDir(), "remshell"), said: make(chan wire.Message, 100), ended: make(chan *startError, 1)}
+	m := &wire.Stage{}
+	for i, text := range contents {
+		name := string(rune('a' + i))
+		sum := sha256.Sum256([]byte(text))
+		m.Parcels = append(m.Parcels, job.Parcel{Name: name, Path: "/no/where/" + name, Size: int64(len(text)), Mode: 0o500})
+		m.Sums = append(m.Sums, hex.EncodeToString(sum[:]))
+	}
+	p.stager = newStager(m, []string{p.root}, func(m wire.Message) error { p.said <- m; return nil },
+		func(_ *stageFolder, failed *startError) { p.ended <- failed })
+	t.Cleanup(p.close)
+	return p
+}
+
+func (p *parcelling) wants(t *testing.T, want ...int) {
+	t.Helper()
+	m, ok := (<-p.said).(*wire.Wanted)
+	if !ok || len(m.Parcels) != len(want) || len(want) > 0 && m.Parcels[0] != want[0] {
+		t.Fatalf("%+v, want %v", m, want)
+	}
+}
+
+// Pieces that are not the next ones, or not what was announced, end the staging with a word,
+// and nothing of them is a file that ranks or other jobs would take.
+func TestPiecesThatAreNotWanted(t *testing.T) {
+	for what, test := range map[string]struct {
+		pieces []wire.Piece
+		reason string
+	}{
+		"another file":      {[]wire.Piece{{Parcel: 1, Bytes: []byte("x")}}, "1 bytes of file 1 came where the rest of 0 was wanted"},
+		"no such file":      {[]wire.Piece{{Parcel: 7, Bytes: []byte("x")}}, "came where"},
+		"negative":          {[]wire.Piece{{Parcel: -1, Bytes: []byte("x")}}, "came where"},
+		"too long":          {[]wire.Piece{{Bytes: []byte("four")}, {Bytes: []byte("+")}}, "came where"},
+		"nothing":           {[]wire.Piece{{}}, "0 bytes of file 0 came"},
+		"something else":    {[]wire.Piece{{Bytes: []byte("FOUR")}}, "it changed while it was sent"},
+		"packed badly":      {[]wire.Piece{{Size: 4, Bytes: []byte("four")}}, "packed"},
+		"packed too large":  {[]wire.Piece{{Size: wire.PieceSize + 1, Bytes: []byte("x")}}, "a piece of 262145 bytes"},
+		"packed, and short": {[]wire.Piece{{Size: -4, Bytes: []byte("x")}}, "a piece of -4 bytes"},
+	} {
+		p := newParcelling(t, "four", "other")
+		p.wants(t, 0, 1)
+		for i := range test.pieces {
+			p.take(&test.pieces[i])
+		}
+		failed := <-p.ended
+		if failed == nil || failed.code != exitInternal || !strings.Contains(failed.reason, test.reason) {
+			t.Errorf("%s: %+v, want %q", what, failed, test.reason)
+		}
+		if found, _ := filepath.Glob(filepath.Join(p.root, "stage", "*", "sha256-*")); len(found) > 0 && what != "too long" {
+			t.Errorf("%s: %q", what, found)
+		}
+		p.close()
+		if _, err := os.Stat(p.root); err == nil {
+			t.Errorf("%s: left behind", what)
+		}
+	}
+}
+
+// An empty file and one that is another's twin are not sent.
+func TestParcelsThatNeedNotCome(t *testing.T) {
+	p := newParcelling(t, "", "four", "four")
+	p.wants(t, 1)
+	p.take(&wire.Piece{Parcel: 1, Bytes: []byte("fo")})
+	p.take(&wire.Piece{Parcel: 1, Bytes: []byte("ur")})
+	if failed := <-p.ended; failed != nil {
+		t.Fatal(failed)
+	}
+	for name, want := range map[string]string{"a": "", "b": "four", "c": "four"} {
+		file := filepath.Join(p.folder.files(), name)
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := os.ReadFile(file); string(text) != want || info.Mode() != 0o500 {
+			t.Errorf("%s: %q, mode %v", name, text, info.Mode())
+		}
+	}
+}
+
+// More pieces than the window has are not kept.
+func TestPiecesWithoutLeave(t *testing.T) {
+	s := &stager{pieces: make(chan *wire.Piece, maxPieces(1))}
+	taken := 0
+	for s.take(&wire.Piece{}) {
+		taken++
+	}
+	if most := wire.StageWindow/wire.PieceSize + 2; taken != most {
+		t.Errorf("%d pieces were taken, want %d", taken, most)
+	}
+}
+
+// A folder that others could change, or have made, is not used; the next one is.
+func TestStageFoldersOfOthers(t *testing.T) {
+	for what, spoil := range map[string]func(root string) error{
+		"a link":               func(root string) error { return os.Symlink(t.TempDir(), root) },
+		"a file":               func(root string) error { return os.WriteFile(root, nil, 0o600) },
+		"written by others":    func(root string) error { os.Mkdir(root, 0o700); return os.Chmod(root, 0o777) },
+		"under one that is":    func(root string) error { return os.Chmod(filepath.Dir(root), 0o777) },
+		"its folder is a link": func(root string) error { os.Mkdir(root, 0o700); return os.Symlink(t.TempDir(), root+"/stage") },
+		"somebody else's": func(root string) error {
+			if os.Geteuid() != 0 {
+				return os.Symlink("/", root)
+			}
+			os.Mkdir(root, 0o700)
+			return os.Chown(root, 12345, 12345)
+		},
+	} {
+		bad, good := filepath.Join(t.TempDir(), "x"), filepath.Join(t.TempDir(), "x")
+		if err := spoil(bad); err != nil {
+			t.Fatal(err)
+		}
+		f, err := makeStageFolder([]string{bad, good}, newStageName(), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if !strings.HasPrefix(f.dir, good) {
+			t.Errorf("%s: %s", what, f.dir)
+		}
+		f.remove()
+	}
+}
+
+// What a killed helper has left is removed; what a living one has, and that of another host,
+// is not.
+func TestSweepStages(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "x")
+	make := func(name string) *stageFolder {
+		f, err := makeStageFolder([]string{root}, name, []job.Parcel{{Name: "p", Size: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	lives, dead, strange := make(newStageName()), make(newStageName()), make("ffff.x")
+	dead.lock.Close()
+	strange.lock.Close()
+	sweepStages([]string{root, "/no/where"})
+	for f, want := range map[*stageFolder]bool{lives: true, dead: false, strange: true} {
+		if _, err := os.Stat(f.dir); (err == nil) != want {
+			t.Errorf("%s: %v", f.dir, err)
+		}
+	}
+	lives.remove()
+}
