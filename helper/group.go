@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -149,6 +150,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 		fencer = s.fences
 	}
 	server := pmiserver.New(info, fencer)
+	server.Hosts = func(ctx context.Context) ([]pmiserver.Host, error) { return s.asked.peers(ctx, m) }
 	if m.Trace {
 		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
 	}

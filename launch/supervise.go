@@ -220,6 +220,8 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		n.send(f.named(m))
 	case *wire.Spawn:
 		f.spawn(n, m)
+	case *wire.Peers:
+		n.send(f.peered(m))
 	case *wire.Trace:
 		f.record(m.Rank, m.Line)
 	case *wire.PMI:

@@ -46,7 +46,7 @@ func (g *gate) tell(m wire.Message) {
 		if s := g.seat(m.Rank); s != nil {
 			s.fed += len(m.Bytes)
 		}
-	case *wire.Named, *wire.Spawned:
+	case *wire.Named, *wire.Spawned, *wire.Peered:
 		g.unheard--
 	}
 }

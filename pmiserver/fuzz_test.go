@@ -141,7 +141,8 @@ func FuzzServe(f *testing.F) {
 		f.Add([]byte("cmd=init pmi_version=1\ncmd=" + name + " idx=0 key=a service=a group=WORLD:1 value=b port=c\n"))
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {
-		s := New(Info{Name: "k0", Size: 1, Ranks: []int{0}, Hosts: []Host{{"n0", []int{0}}}}, nil)
+		s := New(Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)
+		s.Hosts = func(context.Context) ([]Host, error) { return []Host{{"n0", []int{0}}}, nil }
 		s.Names, s.Spawner = &NameTable{}, hasty{}
 		var told bytes.Buffer
 		s.Serve(t.Context(), 0, struct {

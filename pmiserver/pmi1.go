@@ -291,12 +291,17 @@ func (c *session) allKeys() []string {
 // ranks2hosts answers in a form of its own, two lines without cmd=; the first
 // counts the bytes of the second, and one more (2.9).
 func (c *session) ranks2hosts() {
-	if len(c.s.info.Hosts) == 0 {
+	if c.s.Hosts == nil {
 		c.refuse("get_ranks2hosts", "unsupported")
 		return
 	}
+	hosts, err := c.s.Hosts(c.ctx)
+	if err != nil {
+		c.refuse("get_ranks2hosts", word(err))
+		return
+	}
 	var table []byte
-	for _, h := range c.s.info.Hosts {
+	for _, h := range hosts {
 		table = strconv.AppendInt(table, int64(len(h.Name)), 10)
 		table = append(table, " "+h.Name+" "...)
 		for _, rank := range h.Ranks {
@@ -309,7 +314,7 @@ func (c *session) ranks2hosts() {
 	c.say("put_ranks2hosts ")
 	c.sayNumber(len(table) + 1)
 	c.say(" ")
-	c.sayNumber(len(c.s.info.Hosts))
+	c.sayNumber(len(hosts))
 	c.say("\n" + string(table))
 }
 

@@ -27,10 +27,6 @@ type Info struct {
 	// AppNum returns which section of the command line a rank belongs to,
 	// counted from 0; nil: all to the first.
 	AppNum func(rank int) int
-
-	// Hosts lists all nodes of the group, for get_ranks2hosts, which only Intel
-	// MPI 2018 and older asks; empty: that request is refused.
-	Hosts []Host
 }
 
 // A Host is a node by name, and its ranks.
@@ -80,6 +76,10 @@ type Server struct {
 
 	// Spawner starts what ranks ask for; nil: requests to spawn are refused.
 	Spawner Spawner
+
+	// Hosts lists all nodes of the group, for get_ranks2hosts, which only Intel
+	// MPI 2018 and older asks; nil: that request is refused. It may take its time.
+	Hosts func(ctx context.Context) ([]Host, error)
 
 	info    Info
 	fence   Fencer

@@ -21,6 +21,7 @@ type play struct {
 	hub    *pmiserver.Hub
 	names  *pmiserver.NameTable
 	door   *pmiserver.Door
+	hosts  []pmiserver.Host
 	all    sync.WaitGroup
 	groups [][]*player // the first one, then the spawned ones
 
@@ -73,7 +74,7 @@ func newPlay(job pmitest.Job) *play {
 		return job.Apps[rank]
 	}
 	for i, name := range job.Hosts {
-		info.Hosts = append(info.Hosts, pmiserver.Host{Name: name, Ranks: ranksOf(nodes, i)})
+		p.hosts = append(p.hosts, pmiserver.Host{Name: name, Ranks: ranksOf(nodes, i)})
 	}
 	p.add(info, nodes)
 	return p
@@ -153,6 +154,9 @@ func (p *play) admit(s *pmiserver.Server, ranks []int, group []*player) {
 // supervise shows on the stage what a server reports.
 func (p *play) supervise(s *pmiserver.Server, info pmiserver.Info, node int, group []*player) {
 	s.Names = p.names
+	if p.hosts != nil {
+		s.Hosts = func(context.Context) ([]pmiserver.Host, error) { return p.hosts, nil }
+	}
 	if p.job.Spawned != nil {
 		s.Spawner = p
 	}

@@ -274,6 +274,17 @@ func (m *Spawn) fields(c *codec) {
 	c.sentence(&m.Fault, "fault")
 }
 
+func (m *Peers) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.word(&m.Group, "group")
+}
+
+func (m *Peered) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.texts(&m.Nodes, many, aName)
+	c.nums(&m.Of, many, aSize)
+}
+
 func (m *Spawned) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
 	c.word(&m.Group, "group")

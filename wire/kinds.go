@@ -75,6 +75,8 @@ var table = [...]Kind{
 	40: {"Prune", Launcher, 4 << 10, blank[Prune]},
 	41: {"Resize", Launcher, 64, blank[Resize]},
 	42: {"Trace", Helper, 64 << 10, blank[Trace]},
+	43: {"Peers", Helper, 4 << 10, blank[Peers]},
+	44: {"Peered", Launcher, vast, blank[Peered]},
 	47: {"Pass", Launcher, 64, blank[Pass]},
 	48: {"Evict", Launcher, 8 << 10, blank[Evict]},
 	49: {"Evicted", Helper, 1 << 20, blank[Evicted]},
@@ -133,6 +135,8 @@ func (*Name) kind() byte      { return 36 }
 func (*Named) kind() byte     { return 37 }
 func (*Spawn) kind() byte     { return 38 }
 func (*Spawned) kind() byte   { return 39 }
+func (*Peers) kind() byte     { return 43 }
+func (*Peered) kind() byte    { return 44 }
 func (*Prune) kind() byte     { return 40 }
 func (*Resize) kind() byte    { return 41 }
 func (*Trace) kind() byte     { return 42 }

@@ -30,6 +30,8 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | <---------------------------------------- Trace   if it is wanted
 	   | <-------------------------------- Name | Spawn    a rank asks for a name, or for
 	   | Named | Spawned ------------------------------->  more ranks
+	   | <---------------------------------------- Peers   a rank asks which are where
+	   | Peered ---------------------------------------->
 	   | End ------------------------------------------->  all ranks are over, or shall be
 	   | <-------------------------------------- Emptied   after a second: output alone is left
 	   | <-------------------------------------- Drained   nothing of ours is left
@@ -395,6 +397,21 @@ type (
 		Group string
 		Codes []int
 		Err   string
+	}
+
+	// Peers asks on behalf of a rank which ranks of its group are where, as only old clients
+	// do. ID is the helper's, for the answer.
+	Peers struct {
+		ID    int
+		Group string
+	}
+
+	// Peered answers Peers: the nodes of the group, as the user wrote them, and of each
+	// rank the number of its node among them.
+	Peered struct {
+		ID    int
+		Nodes []string
+		Of    []int
 	}
 
 	// Trace is a line of what a rank and its PMI server say, as pmiserver.Server.Trace has

@@ -20,6 +20,7 @@ package pmitest
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -275,6 +276,18 @@ func (c *Client) Lookup(service string) (port string, err error) {
 func (c *Client) Unpublish(service string) error {
 	_, err := c.call("cmd=unpublish_name service="+service, "unpublish_result")
 	return err
+}
+
+// Hosts asks which ranks are where, as old clients do, and returns the two lines of the
+// answer as one (pmi-wire.md 2.9).
+func (c *Client) Hosts() (string, error) {
+	head, err := c.Ask("cmd=get_ranks2hosts")
+	if err != nil || !bytes.HasPrefix(head, []byte("put_ranks2hosts ")) {
+		return "", errors.Join(err, fmt.Errorf("pmi: %q", head))
+	}
+	first := string(head)
+	table, err := c.receive()
+	return first + " | " + string(table), err
 }
 
 // Finalize ends the conversation; the connection may be closed then.

@@ -21,6 +21,7 @@ list of commands with ; between.
 	publish NAME PORT        lookup NAME, unpublish NAME: says what came
 	await NAME               asks for NAME until it is there, and says its port
 	tell NAME                publishes NAME without a word
+	hosts                    says the table of get_ranks2hosts
 	spawn N SCRIPT K=V ...   starts N ranks with another script and these info keys; a +
 	                         separates several: spawn 2 child + 1 other wdir=/
 	env NAME                 says what a variable is
@@ -139,6 +140,9 @@ func (t *talk) do(command string) error {
 		t.tell(command, port, nil)
 	case "unpublish":
 		t.tell(command, "", t.c.Unpublish(first))
+	case "hosts":
+		table, err := t.c.Hosts()
+		t.tell(command, table, err)
 	case "spawn":
 		t.tell("spawn", "", t.spawn(rest))
 	case "env":
