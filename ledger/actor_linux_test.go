@@ -108,6 +108,7 @@ func act(dir string) {
 		fmt.Println(err)
 		return
 	}
+	b.cpus = manyCPUs
 	s := &stage{b: b}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		words := strings.Fields(lines.Text())
@@ -130,6 +131,9 @@ func (s *stage) play(what string, args []string) any {
 	case "take": // JOB CPU,CPU
 		var err error
 		s.held, err = s.b.Take(ctx, claimOf(args[0], numbers(args[1])...), apart(numbers(args[1])))
+		if err == nil {
+			err = s.held.Warning
+		}
 		return outcome(err)
 	case "contend": // CPU TIMES UMPIRE: says how often it has won
 		times, _ := strconv.Atoi(args[1])
@@ -241,6 +245,30 @@ func (s *stage) gates(times int, umpire string) error {
 // evil does what only somebody malicious does.
 func (s *stage) evil(what string, args []string) error {
 	switch what {
+	case "flood": // PREFIX COUNT
+		return flood(args[0], numbers(args[1])[0])
+	case "unflood": // PREFIX
+		names, err := filepath.Glob(args[0] + "*")
+		for _, name := range names {
+			if _, number, _ := strings.Cut(filepath.Base(name), "-"); !strings.Contains(number, "-") {
+				err = errors.Join(err, os.Remove(name))
+			}
+		}
+		return err
+	case "fill":
+		return s.fill()
+	case "fillup": // PREFIX: until nothing fits
+		for i := 0; ; i++ {
+			if err := os.WriteFile(fmt.Sprint(args[0], i), make([]byte, 4096), 0o644); err != nil {
+				return err
+			}
+		}
+	case "hide": // the processes of others
+		s.b.proc = "/nonexistent"
+		return nil
+	case "others":
+		_, err := s.b.Others(nil)
+		return err
 	case "remove":
 		return os.Remove(args[0])
 	case "rename":
@@ -369,9 +397,13 @@ func open(t testing.TB, dir string) *Book {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.cpus = manyCPUs
 	t.Cleanup(func() { b.Close() })
 	return b
 }
+
+// manyCPUs is what the node of these tests has.
+func manyCPUs() int { return 64 }
 
 func wantClaims(t *testing.T, b *Book, want ...string) {
 	t.Helper()

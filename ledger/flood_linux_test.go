@@ -1,0 +1,207 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sea is a directory as /var/tmp is, on a file system of its own.
+func sea(t *testing.T, options string) string {
+	t.Helper()
+	needRoot(t)
+	dir := t.TempDir()
+	if err := unix.Mount("flood", dir, "tmpfs", 0, options); err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// flood makes many names in a directory: names of one file, since it is names that cost a
+// reader.
+func flood(prefix string, count int) error {
+	first := prefix + "0"
+	if err := os.WriteFile(first, nil, 0o644); err != nil {
+		return err
+	}
+	for i := 1; i < count; i++ {
+		if err := unix.Link(first, fmt.Sprint(prefix, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill makes the largest claims that are believed until a user has no more to give. It keeps
+// them locked.
+func (s *stage) fill() error {
+	fd, _, err := s.b.ours()
+	if err != nil {
+		return err
+	}
+	unix.Close(fd)
+	for size := 0; size < maxBytes; {
+		c := claimOf("big")
+		for rank := range s.b.mostRanks() {
+			c.Ranks = append(c.Ranks, Seat{Rank: rank})
+		}
+		big, err := s.b.showClaim(c)
+		if err != nil {
+			return err
+		}
+		size += big.size
+	}
+	return nil
+}
+
+// cost is what a reading takes of time and memory.
+func cost(t *testing.T, read func() error) (took time.Duration, fault error) {
+	t.Helper()
+	began := time.Now()
+	fault = read()
+	return time.Since(began), fault
+}
+
+// A million and a half of names in the directory of all cost a start nothing to speak of,
+// and hide nobody: neither from root nor from other users (TRUST-14). Somebody who fills his
+// own shelf has nothing that counts any more, and that is told with his name.
+func TestFlood(t *testing.T) {
+	dir := sea(t, "nr_inodes=0,mode=1777")
+	b := open(t, dir)
+	b.etc = etc(t, fmt.Sprintf("evil:x:%d:5::/:/bin/sh\nann:x:%d:5::/:/bin/sh\nben:x:%d:5::/:/bin/sh\n", stranger, stranger+1, stranger+2), "", "")
+	honest, other, evil := newActor(t, dir, stranger+1), newActor(t, dir, stranger+2), newActor(t, dir, stranger)
+	honest.want("ok", "take", "honest", "1")
+	evil.want("ok", "take", "evil", "2")
+	wantClaims(t, b, "honest", "evil")
+	empty, _ := cost(t, func() error { wantQuick(t, b); return nil })
+	evil.want("ok", "flood", filepath.Join(dir, b.prefix+"junk-"), 1_500_000)
+	full, _ := cost(t, func() error { wantQuick(t, b); return nil })
+	if full-empty > 500*time.Millisecond {
+		t.Errorf("with 1,500,000 names a start takes %v longer", full-empty)
+	}
+	t.Logf("a start takes %v, without %v", full, empty)
+	wantClaims(t, b, "honest", "evil")
+	other.want("honest evil", "claims")
+	other.want("taken", "take", "other", "1")
+	other.want("ok", "take", "other", "3") // makes a shelf in the midst of it
+	wantClaims(t, b, "honest", "evil", "other")
+
+	shelf := evil.ask("shelf")
+	evil.want("ok", "flood", filepath.Join(shelf, kindClaim), 300_000)
+	for try := range 2 {
+		o, err := b.Others(nil)
+		var limit *LimitError
+		if !errors.As(err, &limit) || limit.Error() != dir+" has too much of user evil (more than 10,000 files); an administrator can remove it" {
+			t.Errorf("try %d: %v", try, err)
+		}
+		if o.Jobs != 2 {
+			t.Errorf("try %d: %d jobs, want those of two others", try, o.Jobs)
+		}
+	}
+	if got := evil.ask("take", "more", "5"); !strings.Contains(got, "too much") {
+		t.Errorf("the flooder is told %q", got)
+	}
+	if got := evil.ask("unflood", filepath.Join(shelf, kindClaim)); got != "ok" {
+		t.Fatal(got)
+	}
+	if o, err := b.Others(nil); err != nil || o.Jobs != 4 {
+		t.Errorf("removed again: %d jobs, %v", o.Jobs, err)
+	}
+}
+
+// Users whose processes we cannot see, in a directory that we cannot read to its end, may be
+// overlooked: that is told.
+func TestFloodAmongHiddenProcesses(t *testing.T) {
+	dir := sea(t, "nr_inodes=0,mode=1777")
+	evil, other := newActor(t, dir, stranger), newActor(t, dir, stranger+1)
+	b := open(t, dir)
+	evil.want("ok", "flood", filepath.Join(dir, b.prefix+"junk-"), 20_000)
+	other.want("ok", "hide")
+	want := fmt.Sprintf("%s has too much of user with uid %d (more than 10,", dir, stranger)
+	if got := other.ask("claims"); !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q...", got, want)
+	}
+}
+
+// Six users without a name, as somebody with subordinate ids may be, bring the largest claims
+// that they can. They have the limits of one.
+func TestLargestClaims(t *testing.T) {
+	dir := shared(t)
+	needRoot(t)
+	b := open(t, dir)
+	b.etc = etc(t, "root:x:0:0::/:/bin/sh\n", "ann:60000:1000\n", "passwd: files\n")
+	reader := newActor(t, dir, 0)
+	for i := range 6 {
+		newActor(t, dir, stranger+uint32(i)).want("ok", "fill")
+	}
+	honest := newActor(t, dir, 0)
+	honest.ask("take", "honest", "1")
+	took, err := cost(t, func() error {
+		o, err := b.Others(nil)
+		if len(o.Mine) != 1 {
+			t.Errorf("%d claims of ours", len(o.Mine))
+		}
+		return err
+	})
+	var limit *LimitError
+	if !errors.As(err, &limit) || took > 2*b.ReadTime { // 16 MiB, or as much as can be read in that time
+
+		t.Errorf("took %v: %v", took, err)
+	}
+	t.Logf("reading took %v", took)
+	reader.ask("others")
+	if peak := reader.peak(); peak > 64<<10 {
+		t.Errorf("a reader needs %d KiB", peak)
+	}
+}
+
+// peak is the largest resident set that an actor ever had, in KiB.
+func (a *actor) peak() (kib int) {
+	a.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.cmd.Process.Pid))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	fmt.Sscan(rest, &kib)
+	return kib
+}
+
+// A file system without a block or an inode left lets nobody claim; that is told, and what
+// is there can be read.
+func TestFullFileSystem(t *testing.T) {
+	for what, options := range map[string]string{"blocks": "size=64k,mode=1777", "inodes": "nr_inodes=16,mode=1777"} {
+		t.Run(what, func(t *testing.T) {
+			dir := sea(t, options)
+			b := open(t, dir)
+			evil := newActor(t, dir, stranger)
+			evil.want("ok", "take", "there", "1")
+			evil.ask("fillup", filepath.Join(dir, "junk"))
+			wantClaims(t, b, "there")
+			_, err := b.Take(t.Context(), claimOf("mine", 0), always)
+			var unusable *UnusableError
+			if !errors.As(err, &unusable) {
+				t.Errorf("%v", err)
+			}
+			g, err := b.Gate(t.Context())
+			if err != nil || g.Warning == nil {
+				t.Errorf("%+v, %v", g, err)
+			}
+			g.Open()
+		})
+	}
+}
