@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"remshell/job"
@@ -18,27 +19,45 @@ func (sc scene) queue(req job.Request, j JobOptions) job.Queue {
 	}
 	q.Ledger = cmp.Or(q.Ledger, sc.site.Ledger)
 	q.Required, q.Strict = !sc.site.Optional, sc.site.Strict
-	q.Host = sc.queueHost(req, j)
+	if keepers := sc.keepers(req, j); len(keepers) > 0 {
+		q.Host, q.Spare = &keepers[0], keepers[1:]
+	}
 	return q
 }
 
-// queueHost is the node that keeps the cluster's queue, in the words of the request if it
-// is a candidate; nil if no candidate is a node of the cluster.
-func (sc scene) queueHost(req job.Request, j JobOptions) *job.NodeDef {
+// mostKeepers is how many nodes keep the queue of a cluster that names none for that.
+const mostKeepers = 3
+
+// keepers are the nodes that keep the cluster's queue, in their order, in the words of the
+// request if they are candidates; none if no candidate is a node of the cluster.
+func (sc scene) keepers(req job.Request, j JobOptions) (keepers []job.NodeDef) {
 	index := sc.byName()
-	keeper := index[strings.ToLower(sc.site.QueueHost)] // else the first: the lowest ID
-	inside := false
-	for _, n := range req.Nodes {
-		i, known := index[strings.ToLower(n.Host)]
-		if known && i == keeper {
-			return &n
-		}
-		inside = inside || known
-	}
-	if !inside {
+	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { _, known := index[strings.ToLower(n.Host)]; return known }) {
 		return nil
+	}
+	var order []int // the first of the nodes have the lowest IDs
+	for i := range min(mostKeepers, len(sc.site.Nodes)) {
+		order = append(order, i)
+	}
+	if len(sc.site.Queues) > 0 {
+		order = nil
+	}
+	for _, name := range sc.site.Queues {
+		order = append(order, index[strings.ToLower(name)])
+	}
+	for _, keeper := range order {
+		keepers = append(keepers, sc.keeper(keeper, req, j, index))
+	}
+	return keepers
+}
+
+func (sc scene) keeper(keeper int, req job.Request, j JobOptions, index map[string]int) job.NodeDef {
+	for _, n := range req.Nodes {
+		if i, known := index[strings.ToLower(n.Host)]; known && i == keeper {
+			return n
+		}
 	}
 	host := sc.site.Nodes[keeper]
 	host.Local = !j.NoAutofork && sc.here.isMe(cmp.Or(host.Address, host.Host))
-	return &host
+	return host
 }

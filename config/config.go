@@ -32,13 +32,13 @@ import (
 
 // A Cluster is what a cluster file says.
 type Cluster struct {
-	File      string
-	Nodes     []job.NodeDef // ascending by ID
-	Sort      string        // PSINodesSort; empty: not said
-	QueueHost string        // name of the node that keeps the queue; empty: that with the lowest ID
-	Optional  bool          // jobs may start without the queue host: queueRequired is no
-	Strict    bool          // jobs may not start where they are not kept apart: queueRequired is said to be yes
-	Ledger    string        // directory of claims and tickets on every node; empty: the default
+	File     string
+	Nodes    []job.NodeDef // ascending by ID
+	Sort     string        // PSINodesSort; empty: not said
+	Queues   []string      // names of the nodes that keep the queue, the first that is there; none: those with the lowest IDs
+	Optional bool          // jobs may start without the queue host: queueRequired is no
+	Strict   bool          // jobs may not start where they are not kept apart: queueRequired is said to be yes
+	Ledger   string        // directory of claims and tickets on every node; empty: the default
 }
 
 // IDs finds the number of a user or group by its name.
@@ -67,6 +67,7 @@ func where(file string, line int) string {
 type file struct {
 	PSINodesSort  string
 	QueueHost     string
+	QueueHosts    []string
 	QueueRequired any
 	Ledger        string
 	Node          []entry
@@ -172,7 +173,8 @@ func (r *reader) unknownKey(line int, path []string) {
 
 // defaults reads what holds for the cluster as a whole.
 func (r *reader) defaults(f *file) {
-	r.cluster.Sort, r.cluster.QueueHost, r.cluster.Ledger = strings.TrimSpace(f.PSINodesSort), f.QueueHost, f.Ledger
+	r.cluster.Sort, r.cluster.Ledger = strings.TrimSpace(f.PSINodesSort), f.Ledger
+	r.queues(f)
 	required, ok := truth(f.QueueRequired, true)
 	if r.cluster.Optional = !required; !ok {
 		r.fault(r.lines.global["queuerequired"], "queueRequired: %v is not yes or no", f.QueueRequired)
@@ -186,10 +188,24 @@ func (r *reader) defaults(f *file) {
 			r.fault(r.lines.global["psinodessort"], "PSINodesSort: %v; allowed: %s", err, strings.Join(sort.Words(false), ", "))
 		}
 	}
-	if f.QueueHost != "" && !r.byName[strings.ToLower(f.QueueHost)] {
-		r.fault(r.lines.global["queuehost"], "queueHost: there is no node %q", f.QueueHost)
-	}
 	if len(f.Node) == 0 {
 		r.fault(0, "no node; write [[node]] and name = \"NAME\"")
 	}
+}
+
+// queues reads which nodes keep the queue.
+func (r *reader) queues(f *file) {
+	key, names := "queueHosts", f.QueueHosts
+	if f.QueueHost != "" {
+		if len(names) > 0 {
+			r.fault(r.lines.global["queuehosts"], "queueHost and queueHosts mean the same; keep one")
+		}
+		key, names = "queueHost", []string{f.QueueHost}
+	}
+	for _, name := range names {
+		if !r.byName[strings.ToLower(name)] {
+			r.fault(r.lines.global[strings.ToLower(key)], "%s: there is no node %q", key, name)
+		}
+	}
+	r.cluster.Queues = names
 }

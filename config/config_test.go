@@ -29,8 +29,8 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Nodes) != 1005 || c.Sort != "PROC" || c.QueueHost != "front" {
-		t.Errorf("%d nodes, sorted by %q, queue at %q", len(c.Nodes), c.Sort, c.QueueHost)
+	if len(c.Nodes) != 1005 || c.Sort != "PROC" || len(c.Queues) != 2 || c.Queues[0] != "front" {
+		t.Errorf("%d nodes, sorted by %q, queue at %q", len(c.Nodes), c.Sort, c.Queues)
 	}
 	front, last, fat := c.Nodes[0], c.Nodes[1000], c.Nodes[1004]
 	if !front.NoJobs || front.Address != "192.0.2.1" || len(front.Aliases) != 2 {
@@ -91,6 +91,8 @@ func TestFaults(t *testing.T) {
 		{"uneven", "[[node]]\nname = \"a[1-3]\"\naddress = \"10.0.0.[1-2]\"\n", "f:3: address: 10.0.0.[1-2] stands for 2, but the entry has 3 nodes"},
 		{"sort", "PSINodesSort = \"CPU\"\n[[node]]\nname = \"a\"\n", `f:1: PSINodesSort: unknown sort criterion "CPU"; allowed: PROC, LOAD,`},
 		{"queue host", "queueHost = \"q\"\n[[node]]\nname = \"a\"\n", `f:1: queueHost: there is no node "q"`},
+		{"one of the queue hosts", "queueHosts = [\"a\", \"q\"]\n[[node]]\nname = \"a\"\n", `f:1: queueHosts: there is no node "q"`},
+		{"queue hosts twice", "queueHost = \"a\"\nqueueHosts = [\"a\"]\n[[node]]\nname = \"a\"\n", `f:2: queueHost and queueHosts mean the same; keep one`},
 		{"switch", "[[node]]\nname = \"a\"\nrunJobs = \"maybe\"\n", "f:3: runJobs: \"maybe\" is not yes or no"},
 		{"overbook", "[[node]]\nname = \"a\"\noverbook = 3\n", "f:3: overbook: 3 is not yes, no or auto"},
 		{"maxproc", "[[node]]\nname = \"a\"\nmaxproc = -1\n", "f:3: maxproc: -1 is neither a number"},

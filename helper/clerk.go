@@ -452,9 +452,9 @@ func (c *clerk) evict(m *wire.Evict) {
 
 // evicted says what was done about an entry.
 func evicted(e ledger.Eviction, id job.ID) string {
-	text := fmt.Sprintf("the %s of job %s, of user %s, is removed", e.Kind, id, e.User)
+	text := fmt.Sprintf("the %s of job %s, of %s, is removed", e.Kind, id, e.User)
 	if e.Left {
-		text = fmt.Sprintf("the %s of job %s, of user %s, is still held", e.Kind, id, e.User)
+		text = fmt.Sprintf("the %s of job %s, of %s, is still held", e.Kind, id, e.User)
 	}
 	for i, pid := range e.PIDs {
 		text += []string{"; ended process ", ", "}[min(i, 1)] + fmt.Sprint(pid)

@@ -96,12 +96,13 @@ type Mark struct {
 
 // A Queue is where jobs that share nodes learn of one another (placement.md 6).
 type Queue struct {
-	Host     *NodeDef // keeps the queue; nil: the candidate with the lowest ID
-	Required bool     // no start without it
-	Strict   bool     // no start where jobs are not kept apart: queueRequired was said to be yes
-	Ledger   string   // directory of claims and tickets on every node; empty: the default
-	Inside   ID       // the job whose rank this mpiexec is; empty: it is none
-	From     string   // the host of this mpiexec, for listings
+	Host     *NodeDef  // keeps the queue; nil: the candidate with the lowest ID
+	Spare    []NodeDef // keep it where Host cannot be reached, in this order
+	Required bool      // no start without it
+	Strict   bool      // no start where jobs are not kept apart: queueRequired was said to be yes
+	Ledger   string    // directory of claims and tickets on every node; empty: the default
+	Inside   ID        // the job whose rank this mpiexec is; empty: it is none
+	From     string    // the host of this mpiexec, for listings
 }
 
 // A User is who asks, in numbers of the launching host.
@@ -109,6 +110,14 @@ type User struct {
 	Name     string // for listings
 	UID, GID int
 	GIDs     []int // supplementary groups
+}
+
+// Keepers are the hosts that may keep the queue, the first one first; none: a candidate does.
+func (q Queue) Keepers() []NodeDef {
+	if q.Host == nil {
+		return nil
+	}
+	return append([]NodeDef{*q.Host}, q.Spare...)
 }
 
 // In reports whether the user belongs to a group.

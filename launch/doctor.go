@@ -28,7 +28,7 @@ func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) ([]jo
 	env.Greet = min(env.Greet, lookTime)
 	b := newBooking(req, env, newBox())
 	defer b.fleet.close()
-	b.reach(starting, req.Nodes)
+	b.reach(starting, req.Nodes, len(req.Nodes))
 	d := &ward{booking: b, beds: make(map[*node]*job.Checkup)}
 	checkups := d.admit()
 	err := errors.Join(d.examine(starting, wanted), d.knock(starting))

@@ -71,7 +71,7 @@ func (b *booking) graft(ctx context.Context, s *spawning, app job.App) (job.Plan
 	}
 	p, err := b.settle(ctx)
 	if more := b.untried(func(job.NodeDef) bool { return true }); narrowPlace(err) && len(more) > 0 {
-		b.reach(ctx, more)
+		b.reach(ctx, more, len(more))
 		p, err = b.settle(ctx)
 	}
 	for narrowPlace(err) && lower(b.req.Apps, s.wishes, roomIn(err)) {
@@ -93,7 +93,7 @@ func (b *booking) reachNamed(ctx context.Context, s *spawning) error {
 	if len(named) == 0 {
 		return nil
 	}
-	b.reach(ctx, named)
+	b.reach(ctx, named, len(named))
 	if failed := b.failures(); len(failed) > 0 {
 		return &HostsError{failed, false}
 	}

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"remshell/job"
@@ -19,7 +20,7 @@ func Pages(ctx context.Context, req job.Request, env Env) ([]job.Page, error) {
 			func(n *node, m wire.Message) bool {
 				listed, ok := m.(*wire.Listed)
 				if ok {
-					read[n] = job.Page{Node: n.def.Name, Queue: n == b.fleet.queue,
+					read[n] = job.Page{Node: n.def.Name, Queue: n == b.fleet.queue || slices.Contains(b.fleet.queues, n),
 						Claims: listed.Claims, Tickets: listed.Tickets, Err: listed.Err}
 				}
 				return ok

@@ -179,6 +179,7 @@ type fleet struct {
 	nodes  []*node // those of the plan, in its order, and then those that spawned groups have brought
 	all    []*node // every node that was reached
 	queue  *node   // whose helper keeps the queue; nil: none does
+	queues []*node // the other queue hosts
 	plan   job.Plan
 	feed   *feeder
 	pids   *atomic.Bool // labels show process IDs

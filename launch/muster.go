@@ -27,10 +27,13 @@ func (b *booking) muster(ctx context.Context) error {
 			wanted = append(wanted, def)
 		}
 	}
-	if host := b.req.Queue.Host; host != nil && !slices.ContainsFunc(wanted, host.Same) && !b.has(*host) {
-		wanted = append(wanted, *host)
+	candidates := len(wanted)
+	for _, host := range b.req.Queue.Keepers() {
+		if !slices.ContainsFunc(wanted, host.Same) && !b.has(host) {
+			wanted = append(wanted, host)
+		}
 	}
-	b.reach(ctx, wanted)
+	b.reach(ctx, wanted, candidates)
 	failed := b.failures()
 	if ctx.Err() != nil {
 		return whyUnmustered(ctx, failed)
@@ -41,9 +44,22 @@ func (b *booking) muster(ctx context.Context) error {
 	return b.chooseQueue()
 }
 
+// spareTime is how long a queue host may be silent when another node has answered, where
+// there are others to keep the queue (survive.md SV-36).
+const spareTime = 3 * time.Second
+
+var errSilent = fmt.Errorf("no answer %v after others", spareTime)
+
 // reach connects to nodes, all at once, and begins to listen to those that answer. What
-// came of each is noted by name.
-func (b *booking) reach(ctx context.Context, defs []job.NodeDef) {
+// came of each is noted by name. Of the queue hosts, which come behind the candidates,
+// one that is dead does not keep us waiting if there are others.
+func (b *booking) reach(ctx context.Context, defs []job.NodeDef, candidates int) {
+	spare, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	if len(b.req.Queue.Spare) == 0 {
+		spare = ctx
+	}
+	var once sync.Once
 	reached := make([]*node, len(defs))
 	errs := make([]error, len(defs))
 	var dialing sync.WaitGroup
@@ -52,7 +68,16 @@ func (b *booking) reach(ctx context.Context, defs []job.NodeDef) {
 	for i, def := range defs {
 		dialing.Go(func() {
 			began := time.Now()
+			ctx := ctx
+			if i >= candidates {
+				ctx = spare
+			}
 			reached[i], errs[i] = reachNode(ctx, def, b.env)
+			if errs[i] == nil {
+				once.Do(func() { time.AfterFunc(spareTime, func() { give(errSilent) }) })
+			} else if context.Cause(ctx) == errSilent {
+				errs[i] = errSilent
+			}
 			connects[i] = connected(def, reached[i], errs[i], time.Since(began))
 			b.env.watcher().Connected(connects[i])
 			answered(def)
@@ -130,7 +155,7 @@ func (b *booking) look() {
 	left := namesOf(job.Ticket{Nodes: b.aside}) // to the head of the queue
 	for _, def := range b.req.Nodes {
 		i := slices.IndexFunc(b.fleet.all, func(n *node) bool { return n.def.Same(def) && n.lost == nil })
-		if i >= 0 && !left[strings.ToLower(b.fleet.all[i].probe.Hostname)] {
+		if i >= 0 && !left[hostName(b.fleet.all[i].probe, def)] {
 			n := b.fleet.all[i]
 			b.seen = append(b.seen, n)
 			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use.And(b.own[n]), Mine: b.own[n].Busy})

@@ -102,7 +102,7 @@ func sightOf(t job.Ticket, nodes []job.Node) sight {
 	room, most, seen := 0, 0, 0
 	for i := range nodes {
 		n := &nodes[i]
-		if named != nil && !named[strings.ToLower(n.Hostname)] {
+		if named != nil && !named[hostName(n.Probe, n.NodeDef)] {
 			continue
 		}
 		seen++
@@ -169,16 +169,19 @@ func (b *booking) wants(t *job.Ticket) {
 	t.Exclusive, t.Shares = b.req.Exclusive || b.req.Overbook, b.req.Overbook
 	var names []string
 	for _, def := range b.req.Nodes {
-		name := def.Name
+		var seen job.Probe
 		if i := slices.IndexFunc(b.fleet.all, func(n *node) bool { return n.def.Same(def) }); i >= 0 {
-			name = cmp.Or(b.fleet.all[i].probe.Hostname, name)
+			seen = b.fleet.all[i].probe
 		}
-		names = append(names, name)
+		names = append(names, hostName(seen, def))
 	}
 	if text := fold(names); len(text) <= maxNodesText {
 		t.Nodes = text
 	}
 }
+
+// hostName is what tickets call a node: its own name, or ours if it was not reached.
+func hostName(p job.Probe, def job.NodeDef) string { return strings.ToLower(cmp.Or(p.Hostname, def.Name)) }
 
 // maxNodesText is how many bytes of names a ticket may have.
 const maxNodesText = 3 << 10

@@ -13,33 +13,51 @@ import (
 
 // This file is the talk with the queue host: its gate, and the request's place.
 
-// chooseQueue finds the helper that keeps the queue: that of the queue host, or of the
-// first node where no cluster file names one.
+// chooseQueue finds the helper that keeps the queue: that of the first queue host that could
+// be reached, or of the first node where no cluster file names one. Of the other queue
+// hosts those count too who wait there (survive.md SV-37): there is one queue, wherever
+// its tickets are.
 func (b *booking) chooseQueue() error {
-	f, host, old := b.fleet, b.req.Queue.Host, b.fleet.queue
-	f.queue = nil
+	f, keepers, old := b.fleet, b.req.Queue.Keepers(), b.fleet.queue
+	f.queue, f.queues = nil, nil
 	for _, n := range f.all {
-		keeps := host == nil && b.candidate(n) || host != nil && n.def.Same(*host)
-		if keeps && (f.queue == nil || n.def.ID < f.queue.def.ID) {
+		if len(keepers) == 0 && b.candidate(n) && (f.queue == nil || n.def.ID < f.queue.def.ID) {
 			f.queue = n
+		}
+	}
+	for _, host := range keepers {
+		i := slices.IndexFunc(f.all, func(n *node) bool { return n.def.Same(host) && n.lost == nil })
+		switch {
+		case i < 0:
+		case f.queue == nil:
+			f.queue = f.all[i]
+		default:
+			f.queues = append(f.queues, f.all[i])
 		}
 	}
 	if f.queue != old && b.spot.held { // the cluster file names another now
 		old.send(&wire.Dequeue{})
 		b.spot.held = false
 	}
-	if f.queue != nil || host == nil {
+	switch {
+	case len(keepers) == 0:
 		return nil
+	case f.queue == nil && b.req.Queue.Required:
+		return queueUnreachable(keepers[0].Name, b.whyNoQueue(keepers[0]))
+	case f.queue == nil:
+		b.ignoreQueue(keepers[0].Name, b.whyNoQueue(keepers[0]))
+	case !f.queue.def.Same(keepers[0]):
+		b.sayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): the queue is that of %s", keepers[0].Name,
+			b.whyNoQueue(keepers[0]), f.queue.def.Name))
 	}
-	why := "it was not reached"
+	return nil
+}
+
+func (b *booking) whyNoQueue(host job.NodeDef) string {
 	if err := b.errs[host.Name]; err != nil {
-		why = reasonOf(err)
+		return reasonOf(err)
 	}
-	if !b.req.Queue.Required {
-		b.ignoreQueue(host.Name, why)
-		return nil
-	}
-	return queueUnreachable(host.Name, why)
+	return "it was not reached"
 }
 
 // ignoreQueue goes on without the queue, as its administrator prefers to no start at all.
@@ -53,7 +71,7 @@ const queueGone = "queue-unreachable"
 
 func queueUnreachable(name, why string) *StartError {
 	return &StartError{fmt.Sprintf(queueGone+": the queue host %s cannot be reached: %s", name, why),
-		"name another queueHost in the cluster file, or say queueRequired = false there", ExitInternal}
+		"name more queueHosts in the cluster file, or say queueRequired = false there", ExitInternal}
 }
 
 // enter waits for the gate of the queue, and learns how many requests are before us.
@@ -71,10 +89,20 @@ func (b *booking) enter(ctx context.Context) error {
 			}
 			return ok
 		})
-	if err != nil || q.lost == nil {
+	if err == nil && q.lost == nil {
+		return b.countElsewhere(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	why := reasonOf(q.lost)
+	if len(b.fleet.queues) > 0 && !b.spot.held { // the next one then
+		b.errs[q.def.Name] = q.lost
+		if err := b.chooseQueue(); err != nil {
+			return err
+		}
+		return b.enter(ctx)
+	}
 	switch {
 	case b.req.Wait: // it queues there again
 		failed := queueUnreachable(q.def.Name, why)
@@ -84,6 +112,35 @@ func (b *booking) enter(ctx context.Context) error {
 		return nil
 	}
 	return queueUnreachable(q.def.Name, why)
+}
+
+// countElsewhere adds those who wait at other queue hosts: all, or, if we wait ourselves,
+// those that were there when we came.
+func (b *booking) countElsewhere(ctx context.Context) error {
+	for _, other := range b.fleet.queues {
+		tickets, err := b.ticketsOf(ctx, other)
+		if err != nil {
+			return err
+		}
+		for _, t := range tickets {
+			if t.Job != b.req.Job && (!b.spot.held || b.spot.elders[t.Job]) {
+				b.snap.Ahead++
+			}
+		}
+	}
+	return nil
+}
+
+func (b *booking) ticketsOf(ctx context.Context, n *node) (tickets []job.Ticket, err error) {
+	err = b.ask(ctx, b.answerTime(), []*node{n}, func(*node) wire.Message { return &wire.List{Ledger: b.req.Queue.Ledger} },
+		func(_ *node, m wire.Message) bool {
+			listed, ok := m.(*wire.Listed)
+			if ok {
+				tickets = listed.Tickets
+			}
+			return ok
+		})
+	return tickets, err
 }
 
 // alone reports whether the request is this machine's alone and does not wait: then it needs
@@ -141,6 +198,16 @@ func (b *booking) join(ctx context.Context) error {
 	t := job.Ticket{Job: b.req.Job, UID: b.req.User.UID, User: b.req.User.Name, From: b.req.Queue.From,
 		Since: time.Now(), Summary: command(b.req)}
 	b.wants(&t)
+	b.spot.elders = make(map[job.ID]bool)
+	for _, other := range b.fleet.queues {
+		elders, err := b.ticketsOf(ctx, other)
+		if err != nil {
+			return err
+		}
+		for _, elder := range elders {
+			b.spot.elders[elder.Job] = true
+		}
+	}
 	err := b.ask(ctx, b.answerTime(), []*node{b.fleet.queue}, func(*node) wire.Message { return &wire.Enqueue{Ledger: b.req.Queue.Ledger, Ticket: t} },
 		func(n *node, m wire.Message) bool {
 			if _, ok := m.(*wire.Queued); !ok {
@@ -193,9 +260,7 @@ func (b *booking) rejoin(ctx context.Context) error {
 	b.env.Say(fmt.Sprintf("lost the place in the queue: %s; queueing again at the end", why))
 	b.spot.held, b.spot.news = false, true
 	for delay := rejoinFirst; q.lost != nil; delay = min(2*delay, rejoinMost) {
-		n, err := reachNode(ctx, q.def, b.env)
-		if err == nil {
-			b.replaceQueue(n)
+		if b.anotherQueue(ctx, q.def) {
 			break
 		}
 		if err := b.rest(ctx, delay); err != nil {
@@ -206,6 +271,26 @@ func (b *booking) rejoin(ctx context.Context) error {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// anotherQueue reaches a queue host anew, the first one that answers.
+func (b *booking) anotherQueue(ctx context.Context, last job.NodeDef) bool {
+	keepers := b.req.Queue.Keepers()
+	if len(keepers) == 0 {
+		keepers = []job.NodeDef{last}
+	}
+	for _, host := range keepers {
+		i := slices.IndexFunc(b.fleet.all, func(n *node) bool { return n.def.Same(host) && n.lost == nil })
+		if i >= 0 {
+			b.fleet.queue = b.fleet.all[i]
+			return true
+		}
+		if n, err := reachNode(ctx, host, b.env); err == nil {
+			b.replaceQueue(n)
+			return true
+		}
+	}
+	return false
 }
 
 // replaceQueue takes a new helper of the queue host.

@@ -32,6 +32,8 @@ type spot struct {
 	began        time.Time // of waiting; zero: it has not come to that
 	told         string    // the last line the user saw
 
+	elders map[job.ID]bool // those that waited at other queue hosts when we came
+
 	head   job.Ticket // the first of those ahead
 	regard regard     // of it
 }

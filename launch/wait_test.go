@@ -26,6 +26,7 @@ type cast struct {
 	mu    sync.Mutex // guards what follows
 	heard map[string][]string
 	down  map[string]bool
+	mute  map[string]bool
 	conns map[string]*wire.Conn // the last one of each node
 
 	// play answers a message itself if it says so. It is called with the number of the
@@ -55,6 +56,10 @@ func (s *cast) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, err
 
 func (s *cast) serve(def job.NodeDef, c *wire.Conn) {
 	defer c.Abandon()
+	if s.isMute(def.Name) {
+		c.Recv()
+		return
+	}
 	c.Announce(&wire.Hello{Version: wire.Version})
 	var cores []pin.Core
 	for cpu := range 4 {
@@ -79,6 +84,8 @@ func (s *cast) serve(def job.NodeDef, c *wire.Conn) {
 			c.Send(&wire.Surveyed{})
 		case *wire.Enqueue:
 			c.Send(&wire.Queued{Total: 1})
+		case *wire.List:
+			c.Send(&wire.Listed{})
 		case *wire.Prepare:
 			c.Send(&wire.Prepared{Group: m.Group})
 		}
@@ -90,6 +97,19 @@ func (s *cast) lose(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conns[node].Abandon()
+}
+
+// setMute has a node take connections and say nothing.
+func (s *cast) setMute(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mute = map[string]bool{node: true}
+}
+
+func (s *cast) isMute(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mute[node]
 }
 
 func (s *cast) setDown(node string, down bool) {

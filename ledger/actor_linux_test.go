@@ -196,6 +196,36 @@ func (s *stage) play(what string, args []string) any {
 			return err
 		}
 		return child.Process.Pid
+	case "heir": // a child that is deaf and has the claim, too; says its PID
+		fd, err := s.held.Dup()
+		if err != nil {
+			return err
+		}
+		child := exec.Command("sh", "-c", "trap '' TERM; while :; do sleep 100; done")
+		child.ExtraFiles = []*os.File{os.NewFile(uintptr(fd), "claim")}
+		if err := child.Start(); err != nil {
+			return err
+		}
+		return child.Process.Pid
+	case "evict": // JOB
+		_, err := s.b.Evict(ctx, args[0])
+		return outcome(err)
+	case "evict-child": // JOB: of a process of our own user
+		a := exec.Command("/proc/self/exe")
+		a.Env, a.Dir = append(os.Environ(), actorEnv+"="+s.b.path), "/"
+		to, _ := a.StdinPipe()
+		from, _ := a.StdoutPipe()
+		if err := a.Start(); err != nil {
+			return err
+		}
+		fmt.Fprintln(to, "take", args[0], "5")
+		bufio.NewReader(from).ReadString('\n')
+		done, err := s.b.Evict(ctx, args[0])
+		if err == nil && (len(done) != 1 || !slices.Equal(done[0].PIDs, []int{a.Process.Pid})) {
+			err = fmt.Errorf("%+v", done)
+		}
+		a.Wait()
+		return outcome(err)
 	case "leave":
 		return outcome(s.place.Leave())
 	}
@@ -291,6 +321,10 @@ func (s *stage) evil(what string, args []string) error {
 		return s.lock(args[0], "", os.O_RDONLY, unix.F_RDLCK, unix.F_OFD_SETLKW)
 	case "writelock":
 		return s.lock(args[0], "", os.O_RDWR, unix.F_WRLCK, unix.F_OFD_SETLK)
+	case "keep": // open
+		fd, err := unix.Open(args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		s.keep = append(s.keep, fd)
+		return err
 	case "flock":
 		f, err := unix.Open(args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {

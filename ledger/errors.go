@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // An UnusableError says that the directory cannot serve: it does not exist, is not safe,
@@ -34,7 +35,7 @@ func (e *LimitError) Error() string {
 	if e.User == "" {
 		return fmt.Sprintf("%s has %s; an administrator can remove what is too much", e.Dir, e.Many)
 	}
-	return fmt.Sprintf("%s has too much of user %s (%s); an administrator can remove it", e.Dir, e.User, e.Many)
+	return fmt.Sprintf("%s has too much of %s (%s); an administrator can remove it", e.Dir, theUser(e.User), e.Many)
 }
 
 // A BlockedError says that the gate could not be had and things went on without it. It is
@@ -50,7 +51,7 @@ func (e *BlockedError) Error() string {
 	if e.User == "" {
 		return fmt.Sprintf("the gate of the queue: %v", e.Err)
 	}
-	return fmt.Sprintf("the gate of the queue: %v by user %s", e.Err, e.User)
+	return fmt.Sprintf("the gate of the queue: %v by %s", e.Err, theUser(e.User))
 }
 
 func (e *BlockedError) Unwrap() error { return e.Err }
@@ -61,4 +62,12 @@ func (e *BlockedError) Hint() string {
 		return "end that process, or ask its user to"
 	}
 	return "ask an administrator"
+}
+
+// theUser is "user ann", or "uid 5" for one without a name.
+func theUser(name string) string {
+	if strings.HasPrefix(name, "uid ") {
+		return name
+	}
+	return "user " + name
 }

@@ -131,7 +131,7 @@ func TestFloodAmongHiddenProcesses(t *testing.T) {
 	b := open(t, dir)
 	evil.want("ok", "flood", filepath.Join(dir, b.prefix+"junk-"), 20_000)
 	other.want("ok", "hide")
-	want := fmt.Sprintf("%s has too much of user with uid %d (more than 10,", dir, stranger)
+	want := fmt.Sprintf("%s has too much of uid %d (more than 10,", dir, stranger)
 	if got := other.ask("claims"); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q...", got, want)
 	}

@@ -93,7 +93,7 @@ func (b *Book) userName(uid int) string {
 	if name := b.database().names[uid]; name != "" {
 		return name
 	}
-	return fmt.Sprint("with uid ", uid)
+	return fmt.Sprint("uid ", uid)
 }
 
 // limits counts what each user has brought. As long as all together stay below what one

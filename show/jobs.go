@@ -70,7 +70,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 	at := make(map[key]int)
 	for _, p := range pages {
 		if p.Queue {
-			l.queue = p.Tickets
+			l.queue = append(l.queue, p.Tickets...) // of each queue host
 		}
 		for _, c := range p.Claims {
 			i, known := at[key{c.Job, c.UID}]

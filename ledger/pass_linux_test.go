@@ -1,0 +1,174 @@
+package ledger
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A hundred tickets of a user whom we pass are ahead of us no more, and of our next requests
+// neither; those of others stay, and nobody else has passed him (TRUST-18).
+func TestPass(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	evil, honest, other := newActor(t, dir, stranger), newActor(t, dir, stranger+1), newActor(t, dir, stranger+2)
+	for i := range 100 {
+		evil.want(fmt.Sprint(i+1), "enqueue", "stale")
+	}
+	honest.want("101", "enqueue", "honest")
+	p, err := b.Enqueue(ticketOf("mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Leave()
+	ahead := func(p *Place, want int) {
+		t.Helper()
+		if n, err := p.Ahead(); n != want || err != nil {
+			t.Errorf("%d ahead, %v; want %d", n, err, want)
+		}
+	}
+	ahead(p, 101)
+	if head, _ := p.Head(); head.UID != stranger || head.Number != 1 {
+		t.Errorf("head %+v", head)
+	}
+	p.Pass(stranger, 1)
+	ahead(p, 100)
+	p.Pass(stranger, 0)
+	ahead(p, 1)
+	if head, _ := p.Head(); head.UID != stranger+1 {
+		t.Errorf("head %+v", head)
+	}
+	if n, head, err := b.Before(); n != 2 || head.Job != "honest" || err != nil { // and ours
+		t.Errorf("%d before a new request, %+v, %v", n, head, err)
+	}
+	evil.want("103", "enqueue", "late")
+	if n, _, _ := b.Before(); n != 3 {
+		t.Errorf("%d before a new request, with one that came after the pass", n)
+	}
+	other.want("104", "enqueue", "j")
+	other.want("ahead 103", "turn")
+	n := b.recall()
+	if !n.passes(Ticket{UID: stranger, Number: 5}, time.Now().Add(noteTime-time.Minute)) || n.passes(Ticket{UID: stranger, Number: 5}, time.Now().Add(noteTime)) ||
+		n.passes(Ticket{UID: stranger + 1, Number: 5}, time.Now()) || n.passes(Ticket{UID: stranger, Number: 103}, time.Now()) {
+		t.Errorf("notes %+v", n)
+	}
+}
+
+// Notes are our own: a file that others made, or junk, is none.
+func TestNotes(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	b.remember(func(n *notes) { n.noteVain(5, time.Now()) })
+	b.remember(func(n *notes) { n.noteVain(6, time.Now()); n.noteVain(6, time.Now()) })
+	if n := b.recall(); len(n.Vain) != 2 || !n.vain(time.Now())[5] || n.vain(time.Now().Add(noteTime))[5] {
+		t.Errorf("%+v", n)
+	}
+	if left := files(t, b, kindNew); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	evil := newActor(t, dir, stranger)
+	file := filepath.Join(filepath.Dir(files(t, b, noteFile)[0]), noteFile)
+	if got := evil.ask("write", file, "{}"); got == "ok" {
+		t.Error("others can write our notes")
+	}
+	for _, junk := range []string{"", "[", `{"vain":3}`, strings.Repeat(" ", 1<<20)} {
+		if err := os.WriteFile(file, []byte(junk), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.recall(); len(n.Vain) > 0 {
+			t.Errorf("%.20q: %+v", junk, n)
+		}
+	}
+}
+
+// Root ends who holds a claim or a ticket; others their own only, and are told who may
+// (TRUST-19).
+func TestEvict(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	holder, other := newActor(t, dir, stranger), newActor(t, dir, stranger+1)
+	holder.want("ok", "take", "j", "1")
+	holder.want("1", "enqueue", "j")
+	other.want("ok", "take", "k", "2")
+	if got := other.ask("evict", "j"); got != fmt.Sprintf("only root or uid %d may", stranger) {
+		t.Errorf("another user: %q", got)
+	}
+	wantClaims(t, b, "j", "k")
+	bystander := newActor(t, dir, stranger) // of the same user, which has the file open without its lock
+	bystander.want("ok", "keep", files(t, b, kindClaim)[0])
+	done, err := b.Evict(t.Context(), "j")
+	if err != nil || len(done) != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	var pids []int
+	for _, e := range done {
+		pids = append(pids, e.PIDs...)
+		if e.Left {
+			t.Errorf("%+v", e)
+		}
+	}
+	if !slices.Equal(pids, []int{holder.cmd.Process.Pid}) {
+		t.Errorf("ended %d, want %d", pids, holder.cmd.Process.Pid)
+	}
+	holder.cmd.Wait()
+	wantClaims(t, b, "k")
+	bystander.want("k", "claims")
+	if left := append(files(t, b, kindTicket), files(t, b, kindClaim)...); len(left) != 1 {
+		t.Errorf("left: %q", left)
+	}
+	if done, err := b.Evict(t.Context(), "nobody"); err != nil || done != nil {
+		t.Errorf("%+v, %v", done, err)
+	}
+	other.want("ok", "evict-child", "k2")
+}
+
+// A number that another process has by now is not signalled: it does not hold the entry.
+func TestEvictStrikesNoStranger(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	holder, innocent := newActor(t, dir, stranger), newActor(t, dir, stranger)
+	holder.want("ok", "take", "j", "1")
+	var s sheet
+	if err := b.look(nil).read(kindClaim, func(found sheet) { s = found }); err != nil {
+		t.Fatal(err)
+	}
+	if b.strike(innocent.cmd.Process.Pid, s, unix.SIGKILL) {
+		t.Error("a process that holds nothing was signalled")
+	}
+	holder.kill()
+	for _, pid := range []int{holder.cmd.Process.Pid, innocent.cmd.Process.Pid, 1 << 22} {
+		if b.strike(pid, s, unix.SIGKILL) {
+			t.Errorf("%d was signalled", pid)
+		}
+	}
+	innocent.want("", "claims")
+}
+
+// A holder that does not listen is killed, and all that has its lock with it.
+func TestEvictTheDeaf(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	holder := newActor(t, dir, stranger)
+	holder.want("ok", "take", "j", "1")
+	child, err := strconv.Atoi(holder.ask("heir"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := b.Evict(t.Context(), "j")
+	if err != nil || len(done) != 1 || done[0].Left || !slices.Contains(done[0].PIDs, child) || done[0].PIDs[0] != holder.cmd.Process.Pid {
+		t.Errorf("%+v, %v; the heir is %d", done, err, child)
+	}
+	wantClaims(t, b)
+}
