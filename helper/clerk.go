@@ -370,11 +370,13 @@ func (c *clerk) tellPosition() {
 
 // pass goes ahead of a user, and tells where we stand then.
 func (c *clerk) pass(m *wire.Pass) {
-	if c.place != nil {
-		c.place.Pass(m.UID, m.Number)
-		c.last = wire.Queued{Ahead: -1}
-		c.tellPosition()
+	if c.place == nil {
+		c.s.conn.Send(&wire.Queued{Err: "there is no place in the queue any more"})
+		return
 	}
+	c.place.Pass(m.UID, m.Number)
+	c.last = wire.Queued{Ahead: -1}
+	c.tellPosition()
 }
 
 // hear notes that somebody still waits. The session calls it, since the clerk himself may

@@ -74,7 +74,7 @@ func answerTo(m wire.Message) string {
 		return "Gated"
 	case *wire.Survey:
 		return "Surveyed"
-	case *wire.Enqueue:
+	case *wire.Enqueue, *wire.Pass:
 		return "Queued"
 	case *wire.List:
 		return "Listed"
