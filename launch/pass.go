@@ -181,7 +181,9 @@ func (b *booking) wants(t *job.Ticket) {
 }
 
 // hostName is what tickets call a node: its own name, or ours if it was not reached.
-func hostName(p job.Probe, def job.NodeDef) string { return strings.ToLower(cmp.Or(p.Hostname, def.Name)) }
+func hostName(p job.Probe, def job.NodeDef) string {
+	return strings.ToLower(cmp.Or(p.Hostname, def.Name))
+}
 
 // maxNodesText is how many bytes of names a ticket may have.
 const maxNodesText = 3 << 10
