@@ -153,6 +153,7 @@ func (l *local) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, e
 
 // A run is a job under test.
 type run struct {
+	cargo     []launch.Cargo
 	dialer    local
 	req       job.Request
 	in        io.Reader
@@ -208,7 +209,7 @@ func (r *run) env() launch.Env {
 	if r.over != nil {
 		dialer = r.over
 	}
-	return launch.Env{Find: r.find, Here: r.identity, Trace: r.trace, Dialer: dialer, Probe: r.limit, In: r.in, Out: out, Err: errs, Signals: r.signals,
+	return launch.Env{Find: r.find, Here: r.identity, Trace: r.trace, Cargo: r.cargo, Dialer: dialer, Probe: r.limit, In: r.in, Out: out, Err: errs, Signals: r.signals,
 		Greet: cmp.Or(r.limit, 10*time.Second), Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
 }
 
