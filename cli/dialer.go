@@ -32,7 +32,8 @@ type dialer struct {
 	client  *sshx.Dialer
 	fork    bool // -launcher fork: this machine only
 
-	timeoutGiven bool // --connect-timeout
+	timeoutGiven bool        // --connect-timeout
+	options      []SSHOption // --ssh-option
 
 	sys    System
 	me     func() sshx.User             // who connects, found out once
@@ -57,8 +58,14 @@ func newDialer(j JobOptions, sys System, guard []string, log zerolog.Logger) (*d
 	}
 	d.me = sync.OnceValue(d.user)
 	d.child = &reach.Child{Self: d.self, Env: localEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
+	d.self = d.self.Ship(j.ShipHelper)
+	d.options = j.SSHOptions
 	if len(program) > 0 {
-		d.command = &reach.Command{Self: d.self, Template: program, Args: j.LauncherArgs, Place: d.place, Helper: d.helper,
+		args, err := programArgs(j, program)
+		if err != nil {
+			return nil, err
+		}
+		d.command = &reach.Command{Self: d.self, Template: program, Args: args, Place: d.place, Helper: d.helper,
 			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
 		return d, nil
 	}
@@ -80,7 +87,7 @@ func remoteShell(j JobOptions) ([]string, error) {
 		return nil, &UsageError{"-launcher exec needs a command", "give it with -launcher-exec 'COMMAND %h'"}
 	case len(j.LauncherArgs) > 0:
 		return nil, &UsageError{"-launcher-args are for a program; the built-in ssh has none",
-			"put options into ~/.ssh/config, or use -launcher-exec ssh"}
+			"use --ssh-option, or -launcher-exec ssh"}
 	}
 	return nil, nil
 }
@@ -178,7 +185,15 @@ func (d *dialer) resolve(name string) (sshx.Target, error) {
 
 func (d *dialer) readConfig() (*sshx.Config, error) {
 	me := d.me()
-	return sshx.ReadConfig(me.Home+"/.ssh/config", "/etc/ssh/ssh_config", me)
+	config, err := sshx.ReadConfig(me.Home+"/.ssh/config", "/etc/ssh/ssh_config", me)
+	if err != nil || len(d.options) == 0 {
+		return config, err
+	}
+	var options []string
+	for _, o := range d.options {
+		options = append(options, string(o))
+	}
+	return config.With("--ssh-option", options)
 }
 
 // user is who connects. A static program cannot ask LDAP or sss, so the environment

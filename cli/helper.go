@@ -59,6 +59,13 @@ func called(args []string) bool {
 func serve(args []string) (int, error) {
 	switch args[0] {
 	case keeperArg:
+		self, err := reach.This()
+		if err == nil {
+			err = self.Guarded()
+		}
+		if err != nil {
+			return exitFailure, err
+		}
 		return helper.Keep([]string{helperArg, args[1]})
 	case guardArg:
 		return exitOK, helper.Guard(args[1:])

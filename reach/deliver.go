@@ -215,6 +215,10 @@ func (d *delivery) refused(line string) error {
 		e := d.fail("deliver", KindMissing, "%s: %s", d.self.told, text)
 		e.Remedy = "correct the path, or take it out of the host file: mpiexec sends itself"
 		return e
+	case code == "never":
+		e := d.fail("deliver", KindMissing, "mpiexec is not on the node, and nothing is sent (--ship-helper never)")
+		e.Remedy = "send it with --ship-helper, or name its path there with path= in a host file"
+		return e
 	case code == "store" && strings.Contains(text, "noexec"):
 		e := d.fail("deliver", KindNoexec, "no folder of the node lets a program be executed: %s", text)
 		e.Remedy = "set XDG_CACHE_HOME there to one that does, or install mpiexec under the same path"
@@ -244,9 +248,12 @@ func (d *delivery) broken(err error) error {
 		e := d.fail("helper", KindHelper, "the helper ended at once: %s", end.why)
 		if v := Classify(said, end.exit); v.Kind == KindNoexec || v.Kind == KindMissing {
 			e.Kind, e.Why, e.Remedy = v.Kind, v.Why, v.Hint
+			if v.Kind == KindMissing {
+				e.Remedy = "send it anew with --ship-helper, or name its path there with path= in a host file"
+			}
 		} else if d.way == "cache" {
 			// A file that was damaged after its delivery would fail at every start.
-			e.Remedy = fmt.Sprintf("if it does so again, its copy there may be damaged: ssh %s rm -r .cache/remshell", d.host)
+			e.Remedy = "if it does so again, its copy there may be damaged: send it anew with --ship-helper"
 		}
 		return e.because(err)
 	}

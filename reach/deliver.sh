@@ -11,7 +11,7 @@
 # with # are not sent. Variables that live until exec are named _rs_x, since one
 # that came with the environment would go on to the ranks.
 #
-# When the program is in a cache below $HOME, no other program is started.
+# When the program is in a cache below $HOME, no other program is started but ls.
 
 _rs_say() { printf '\036remshell %s\n' "$*"; }
 
@@ -21,15 +21,30 @@ _rs_run() {
 	exit 126
 }
 
-# A folder that is really here and belongs to us: nobody else can put a file of ours
-# into it. We make it with mode 700.
+# A folder that is really here and belongs to us. We make it with mode 700.
 _rs_ours() { [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }
+
+# Nobody else can write to any of these, nor put something else in its place. Where there is
+# no ls, the program that is started looks at itself.
+_rs_alone() { ! command -v ls >/dev/null || ls -ldn "$@" 2>/dev/null | _rs_closed $#; }
+
+_rs_closed() {
+	_rs_n=0
+	while read -r _rs_m _rs_x; do
+		_rs_n=$((_rs_n + 1))
+		case $_rs_m in
+		l* | ?????w* | ????????w*) return 1 ;;
+		esac
+	done
+	[ $_rs_n -eq "$1" ]
+}
 
 # A program in such a folder. Being executable includes that the file system allows it.
 _rs_good() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -s "$1" ] && [ -x "$1" ]; }
 
 _rs_cached() {
 	_rs_ours "$1" && _rs_ours "$1/@BUILD@" && _rs_good "$1/@BUILD@/mpiexec" &&
+		_rs_alone "$1" "$1/@BUILD@" "$1/@BUILD@/mpiexec" &&
 		_rs_run cache "$1/@BUILD@/mpiexec"
 }
 
@@ -85,7 +100,7 @@ _rs_safe() {
 
 # Takes the program into a cache folder. Exit code: 0 taken, 1 cannot be written,
 # 2 not ours, 3 nothing can be executed there, 4 no room, 5 the input has ended, so
-# that nobody is there any more.
+# that nobody is there any more, 6 others can write to it.
 #
 # It is written under a name that no other delivery has, on no host, and gets its
 # own name when it is complete. An existing program stays: over NFS, replacing it
@@ -99,8 +114,10 @@ _rs_take() (
 	mkdir "$1"
 	[ -d "$1" ] || [ -L "$1" ] || exit 1
 	_rs_ours "$1" || exit 2
+	_rs_alone "$1" || exit 6
 	mkdir "$dir"
 	_rs_ours "$dir" || exit 1
+	_rs_alone "$dir" || exit 6
 	trap 'rm -f "$new"' EXIT
 	trap 'exit 1' HUP INT TERM PIPE
 	find "$dir" -name '.*' -type f -mtime +0 -exec rm -f {} + </dev/null
@@ -113,20 +130,30 @@ _rs_take() (
 		dd bs=1 count=@SIZE@
 	fi | { cat >"$new" || { cat >/dev/null; false; }; } || exit 4
 	[ $(($(wc -c <"$new"))) -eq @SIZE@ ] || exit 5
-	ln "$new" "$dir/mpiexec" || _rs_good "$dir/mpiexec" || mv -f "$new" "$dir/mpiexec" || exit 1
+	if [ @SHIP@ = always ] && [ -e "$dir/mpiexec" ] && ! cmp -s "$new" "$dir/mpiexec"; then
+		mv -f "$new" "$dir/mpiexec" || exit 1
+	fi
+	if [ -e "$dir/mpiexec" ] && ! _rs_alone "$dir/mpiexec"; then
+		mv -f "$new" "$dir/mpiexec" || exit 1
+	fi
+	[ ! -e "$new" ] || ln "$new" "$dir/mpiexec" || _rs_good "$dir/mpiexec" || mv -f "$new" "$dir/mpiexec" || exit 1
 )
 
 _rs_find() {
-	_rs_shared && _rs_run shared @PATH@
+	[ @SHIP@ = always ] || { _rs_shared && _rs_run shared @PATH@; }
 	set --
 	case ${XDG_CACHE_HOME-} in /*) set -- "$XDG_CACHE_HOME/remshell" ;; esac
 	case ${HOME-} in /*) set -- "$@" "$HOME/.cache/remshell" ;; esac
-	for _rs_x; do _rs_cached "$_rs_x"; done
+	[ @SHIP@ = always ] || for _rs_x; do _rs_cached "$_rs_x"; done
 	_rs_uid=$(id -u)
 	for _rs_x in @SYSTEM@; do
-		_rs_cached "$_rs_x/remshell-$_rs_uid"
+		[ @SHIP@ = always ] || _rs_cached "$_rs_x/remshell-$_rs_uid"
 		set -- "$@" "$_rs_x/remshell-$_rs_uid"
 	done
+	if [ @SHIP@ = never ]; then
+		_rs_say fail never "$*"
+		exit 1
+	fi
 	_rs_why=
 	for _rs_x; do
 		_rs_take "$_rs_x" 2>/dev/null
@@ -136,6 +163,7 @@ _rs_find() {
 		3) _rs_n='no program can be run there (noexec)' ;;
 		4) _rs_n='no room' ;;
 		5) exit 1 ;;
+		6) _rs_n='others can write to it' ;;
 		*) _rs_n='cannot be written' ;;
 		esac
 		_rs_why="$_rs_why${_rs_why:+, }$_rs_x: $_rs_n"

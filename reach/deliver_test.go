@@ -282,6 +282,86 @@ func TestCacheOfAnotherUser(t *testing.T) {
 	}
 }
 
+// What others can write to is not run, wherever it is in the cache (TRUST-27).
+func TestCacheOpenToOthers(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		s := self(t)
+		n.reach(t, s, "sent").Close()
+		folder := filepath.Dir(n.cache(s))
+		for name, c := range map[string]struct {
+			file string
+			mode os.FileMode
+			way  string // what happens then
+		}{
+			"control":                {n.cache(s), 0o700, "cache"},
+			"control: read by all":   {n.cache(s), 0o755, "cache"},
+			"control: group of root": {folder, 0o750, "cache"},
+			"program for all":        {n.cache(s), 0o777, "sent"},
+			"program for a group":    {n.cache(s), 0o770, "sent"},
+			"folder for all":         {folder, 0o777, "sent"},
+			"folder above for all":   {filepath.Dir(folder), 0o777, "sent"},
+			"sticky folder":          {filepath.Dir(folder), 0o777 | os.ModeSticky, "sent"},
+		} {
+			before := must(os.Stat(c.file)).Mode()
+			if err := os.Chmod(c.file, c.mode); err != nil {
+				t.Fatal(err)
+			}
+			s.folders = []string{t.TempDir()} // where it goes instead
+			t.Log(name)
+			n.reach(t, s, c.way).Close()
+			if err := os.Chmod(c.file, before); err != nil {
+				t.Fatal(err)
+			}
+			n.reach(t, s, "cache").Close()
+		}
+	})
+}
+
+// The helper looks at its own file, too.
+func TestGuarded(t *testing.T) {
+	s := self(t)
+	home := must(filepath.EvalSymlinks(t.TempDir()))
+	folder := filepath.Join(home, "remshell", s.Build)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.Path = filepath.Join(folder, "mpiexec")
+	if err := os.WriteFile(s.Path, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{s.Path, folder, filepath.Dir(folder)} {
+		if err := s.Guarded(); err != nil {
+			t.Errorf("as we make it: %v", err)
+		}
+		os.Chmod(name, 0o777)
+		if err := s.Guarded(); err == nil || !strings.Contains(err.Error(), name+" can be changed by others") {
+			t.Errorf("%s writable for all: %v", name, err)
+		}
+		os.Chmod(name, 0o700)
+	}
+}
+
+// --ship-helper says when the program is sent.
+func TestShip(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		s := self(t)
+		var e *Error
+		if _, err := n.dial(t, s.Ship("never")); !errors.As(err, &e) || e.Kind != KindMissing || !strings.Contains(e.Hint(), "--ship-helper") {
+			t.Errorf("never, and it is not there: %v", err)
+		}
+		if _, err := os.Stat(filepath.Dir(n.cache(s))); err == nil {
+			t.Error("something was made in the cache")
+		}
+		n.reach(t, s.Ship("auto"), "sent").Close()
+		n.reach(t, s.Ship("never"), "cache").Close()
+		n.reach(t, s.Ship("always"), "sent").Close()
+		n.reach(t, s.Ship("auto"), "cache").Close()
+		shared := installed(t, n.home)
+		n.reach(t, shared.Ship("never"), "shared").Close()
+		n.reach(t, shared.Ship("always"), "sent").Close()
+	})
+}
+
 // A program of ours that is not a regular file of our own is not run, and replaced.
 func TestProgramInCacheThatIsNotOurs(t *testing.T) {
 	for name, plant := range map[string]func(file, other string) error{
@@ -481,9 +561,11 @@ func TestDamagedProgramInCache(t *testing.T) {
 	_, err := n.dial(t, s)
 	var e *Error
 	if !errors.As(err, &e) || !strings.Contains(e.Why, "the helper ended at once") ||
-		e.Hint() != "if it does so again, its copy there may be damaged: ssh n1 rm -r .cache/remshell" {
+		e.Hint() != "if it does so again, its copy there may be damaged: send it anew with --ship-helper" {
 		t.Errorf("error %v", err)
 	}
+	n.reach(t, s.Ship("always"), "sent").Close()
+	n.reach(t, s, "cache").Close()
 }
 
 // Nothing answers: the deadline holds, and the program is gone.

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"crypto/rand"
 	_ "embed"
 	"path"
@@ -28,6 +29,7 @@ func (s Self) script(tag string) string {
 	}
 	fill := strings.NewReplacer(
 		"@FIND@", find,
+		"@SHIP@", cmp.Or(s.ship, "auto"),
 		"@TOLD@", quote(s.told),
 		"@BUILD@", s.Build,
 		"@SIZE@", strconv.FormatInt(s.Size, 10),

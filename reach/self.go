@@ -24,6 +24,13 @@ type Self struct {
 	folders      []string // for everybody on a node; nil: /tmp and /dev/shm
 	goos, goarch string   // of the nodes that it is for; empty: as here
 	told         string   // where it is on the node; empty: it is looked for there, or sent
+	ship         string   // always: it is sent; never: it is not; else: if it is not there
+}
+
+// Ship says when the program is sent: always, never, or auto, if a node has none.
+func (s Self) Ship(when string) Self {
+	s.ship = when
+	return s
 }
 
 // At is the program for a node where the user has named its path; empty: he has not.

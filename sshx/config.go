@@ -78,6 +78,42 @@ func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
 	return c, nil
 }
 
+// With is the configuration with options that beat its files, each KEY=VALUE as -o of ssh(1)
+// has it. origin is where they come from, for errors. What would have no effect is refused.
+func (c *Config) With(origin string, options []string) (*Config, error) {
+	file, err := configReader{}.parse(origin, []byte(strings.Join(options, "\n")), 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range file.blocks[1:] {
+		return nil, b.fail("Host and Match are only for a file")
+	}
+	for _, s := range file.blocks[0].settings {
+		switch key := strings.ToLower(s.keyword); {
+		case key == "include":
+			return nil, s.fail("only for a file")
+		case !slices.Contains(effective, key) && !slices.Contains(idle, key):
+			err := s.fail("the built-in client does not know it")
+			err.unsupported = true
+			return nil, err
+		}
+	}
+	return &Config{files: append([]*configFile{file}, c.files...)}, nil
+}
+
+// effective are the keywords that Resolve looks at, and idle those that change nothing here,
+// as what they say holds anyway or is never done.
+var (
+	effective = strings.Fields(`addressfamily bindaddress canonicalizehostname casignaturealgorithms certificatefile ciphers connectionattempts
+		connecttimeout globalknownhostsfile hashknownhosts hostkeyalgorithms hostkeyalias hostname identitiesonly identityagent identityfile
+		kexalgorithms knownhostscommand macs nohostauthenticationforlocalhost pkcs11provider port preferredauthentications proxycommand
+		proxyjump proxyusefdpass pubkeyacceptedalgorithms pubkeyacceptedkeytypes pubkeyauthentication revokedhostkeys serveralivecountmax
+		serveraliveinterval stricthostkeychecking tag user userknownhostsfile`)
+	idle = strings.Fields(`batchmode checkhostip clearallforwardings controlmaster controlpath controlpersist forwardagent forwardx11
+		forwardx11trusted gssapiauthentication kbdinteractiveauthentication loglevel numberofpasswordprompts passwordauthentication requesttty
+		tcpkeepalive updatehostkeys visualhostkey`)
+)
+
 // A configReader knows where the relative names of an Include begin.
 type configReader struct {
 	home, dir string
