@@ -22,11 +22,22 @@ import (
 func (f *Field) Environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
-		env = append(env, "HOME="+homeDir())
+		env = with(env, "HOME="+homeDir())
 	} else {
-		env = append(env, "HOME="+f.Home, "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
+		env = with(env, "HOME="+f.Home, "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
 	}
-	return append(env, more...)
+	return with(env, more...)
+}
+
+// with puts assignments in the place of others to the same variables: of two the first
+// counts for most programs.
+func with(env []string, assignments ...string) []string {
+	for _, assignment := range assignments {
+		name, _, _ := strings.Cut(assignment, "=")
+		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+		env = append(env, assignment)
+	}
+	return env
 }
 
 // SSH is the ssh command of the head, for programs that look for it elsewhere than in
@@ -130,7 +141,7 @@ func (f *Field) On(ctx context.Context, host, name string, args ...string) *exec
 	}
 	if f.Kind != Namespaces {
 		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Env = append(os.Environ(), "HOME="+f.path("hosts", host, "home"), markName+"="+f.mark(host))
+		cmd.Env = with(os.Environ(), "HOME="+f.path("hosts", host, "home"), markName+"="+f.mark(host))
 		return cmd
 	}
 	enter := []string{"--target", strconv.Itoa(h.Init),

@@ -1,0 +1,158 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asNewcomer makes, in name spaces of its own, a machine on which an ordinary user has a clone
+// and a Go tool chain, and does there what is said. He cannot look into root's home, so the
+// modules are mounted elsewhere, and what the tool chain has built already lies under his
+// own cache: to build all of it again would take minutes.
+const asNewcomer = `user=$1 top=$2 modules=$3 built=$4 goroot=$5 script=$6
+mkdir "$top/home" "$top/mod" "$top/cache" "$top/upper" "$top/work"
+mount --bind "$modules" "$top/mod"
+for dir in "$built"/??; do mkdir "$top/upper/${dir##*/}"; done
+chown -R "$user:$user" "$top/home" "$top/clone" "$top/cache" "$top/upper"
+mount -t overlay -o "lowerdir=$built,upperdir=$top/upper,workdir=$top/work" newcomer "$top/cache" || echo "from scratch" >&2
+{ cat /etc/passwd; echo "newcomer:x:$user:$user::$top/home:/bin/sh"; } >"$top/passwd"
+mount --bind "$top/passwd" /etc/passwd
+cd "$top/clone"
+exec setpriv "--reuid=$user" "--regid=$user" --clear-groups env -i HOME="$top/home" USER=newcomer LOGNAME=newcomer SHELL=/bin/sh \
+	PATH="$top/clone/bin:$goroot/bin:/usr/bin:/bin" GOMODCACHE="$top/mod" GOCACHE="$top/cache" GOPROXY=off GOTOOLCHAIN=local \
+	timeout -k 10 400 /bin/sh -ec "$script"`
+
+// What the README shows runs as an ordinary user, in an ordinary clone, on a machine where
+// nothing was prepared for him.
+func TestReadmeAsAnOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs another user, and so root")
+	}
+	t.Parallel()
+	top := t.TempDir()
+	for _, dir := range []string{filepath.Dir(top), top} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clone(t, filepath.Join(top, "clone"))
+	script := "umask 022\n" + readme(t)
+	args := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-ec", asNewcomer, "sh",
+		"2002", top, goEnv(t, "GOMODCACHE"), goEnv(t, "GOCACHE"), goEnv(t, "GOROOT"), script}
+	ctx, stop := context.WithTimeout(t.Context(), 420*time.Second)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "unshare", args...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\nsays\n%s", err, script, said.String())
+	}
+	want := []string{"== make\n", "== bin/mpiexec -n 4 ./hello\n", "rank 3 of 4", "order     n[1-2], as listed", "== make demo\n", "three hosts", "[5] ",
+		"rank 1 on n2 exited with code 3", "demo done", "== done\n"}
+	if word := inOrder(said.String(), want...); word != "" {
+		t.Errorf("no %q at its place:\n%s", word, said.String())
+	}
+	mpicc, _ := exec.LookPath("mpicc.mpich")
+	if without := strings.Contains(said.String(), "no MPICH here"); without != (mpicc == "") {
+		t.Errorf("mpicc.mpich is %q, and the demo says that there is none: %v", mpicc, without)
+	}
+}
+
+// clone makes a clone of this repository, with what is not committed yet.
+func clone(t *testing.T, dir string) {
+	t.Helper()
+	run := func(args ...string) string {
+		out, err := exec.Command("git", args...).Output()
+		if err != nil {
+			t.Skipf("git %v: %v: no clone can be had", args, err)
+		}
+		return string(out)
+	}
+	run("clone", "-q", "--no-hardlinks", repo, dir)
+	for name := range strings.SplitSeq(run("-C", repo, "ls-files", "-z", "--modified", "--others", "--exclude-standard"), "\x00") {
+		if name == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(repo, name))
+		if err != nil { // it was removed
+			os.Remove(filepath.Join(dir, name))
+			continue
+		}
+		info, err := os.Stat(filepath.Join(repo, name))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, info.Mode().Perm())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// readme is a script of the commands that the README shows. Where they name hosts, of which
+// there are none, they say what they would do; those that take a job need one; "make dist"
+// and "make test" build for other systems, and install.
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repo, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	script.WriteString("echo n1:8 >hosts.txt; echo n2:8 >>hosts.txt\n")
+	count := 0
+	do := func(command string) {
+		count++
+		fmt.Fprintf(&script, "echo '== %s'\n%s\n", strings.ReplaceAll(command, "'", ""), command)
+	}
+	for line := range strings.Lines(string(text)) {
+		command, indented := strings.CutPrefix(line, "    ")
+		command, _, _ = strings.Cut(command, "#")
+		command = strings.TrimSpace(command)
+		name, rest, _ := strings.Cut(command, " ")
+		switch {
+		case !indented || command == "make dist" || command == "make test" || strings.Contains(command, " JOB "):
+		case name == "make":
+			do(command)
+			if command == "make" { // the user's own programs
+				script.WriteString("go build -o hello ./testdata/programs/pmihello; cp hello master; cp hello worker\n")
+			}
+		case !strings.HasSuffix(name, "mpiexec"):
+		case strings.HasPrefix(rest, "--ps "):
+			do(name + " --ps")
+		case regexp.MustCompile(`n1|hosts\.txt`).MatchString(rest) && !strings.Contains(rest, "--dry-run"):
+			do(name + " --dry-run " + strings.Replace(rest, "n1,n2", "n1:4,n2:4", 1)) // how large they are nobody knows
+		default:
+			do(command)
+		}
+	}
+	for _, span := range regexp.MustCompile("`(mpiexec --?[a-z][^`A-Z]*)`").FindAllStringSubmatch(string(text), -1) {
+		command, _, _ := strings.Cut(span[1], "|")
+		do(strings.TrimSpace(command) + " >/dev/null")
+	}
+	if count < 14 {
+		t.Fatalf("the README has fewer commands than it had: %s", script.String())
+	}
+	return script.String() + "echo '== done'\n"
+}
