@@ -5,6 +5,7 @@
  *	spawn many N M          all spawn N and M children with MPI_Comm_spawn_multiple
  *	spawn nested DEPTH      all spawn one child, which does the same, DEPTH times
  *	spawn host NAMES N      as one, with NAMES for the info key "host"
+ *	spawn try KEY VALUE N   rank 0 alone spawns N children with that info key, and goes on if it may not
  *	spawn missing           rank 0 alone spawns a program that does not exist
  *	spawn abort CODE        all spawn 2 children, of which the last calls MPI_Abort(CODE)
  *	spawn names             rank 0 publishes a port and accepts, rank 1 looks it up and connects
@@ -14,8 +15,8 @@
  *	parents: 2 and 3 children, sum 7
  *	children: 3 of 2 parents, appnum 0 on n1, sum 7
  *
- * one line per parent group (its rank 0), and one per child. With missing, rank 0
- * says "spawn: refused"; with names, ranks 0 and 1 say "accepted 17", "connected 42".
+ * one line per parent group (its rank 0), and one per child. With missing, and
+ * with a try in vain, rank 0 says "spawn: refused"; with names, ranks 0 and 1 say "accepted 17", "connected 42".
  * A wrong result goes to stderr and ends the job with MPI_Abort(2). What is spawned is
  * this program, or what the variable SPAWN_PROGRAM names.
  */
@@ -123,6 +124,26 @@ static void missing(void)
 	puts("spawn: refused");
 }
 
+static void try(char *program, char *key, char *value, int n)
+{
+	char *args[] = {"child", NULL};
+	MPI_Info info;
+	MPI_Comm inter;
+
+	if (rank > 0)
+		return;
+	MPI_Info_create(&info);
+	MPI_Info_set(info, key, value);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	if (MPI_Comm_spawn(program, args, n, info, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE) == MPI_SUCCESS) {
+		size = 1; /* of the group that spawns */
+		parent(inter);
+	} else {
+		puts("spawn: refused");
+	}
+	MPI_Info_free(&info);
+}
+
 static void names(void)
 {
 	char port[MPI_MAX_PORT_NAME];
@@ -188,6 +209,8 @@ static int begin(int argc, char **argv)
 		MPI_Info_set(info, "host", argv[2]);
 		spawn(argv[0], plain, n, info);
 		MPI_Info_free(&info);
+	} else if (strcmp(mode, "try") == 0 && argc == 5) {
+		try(argv[0], argv[2], argv[3], n);
 	} else if (strcmp(mode, "missing") == 0) {
 		missing();
 	} else if (strcmp(mode, "abort") == 0 && argc == 3) {
