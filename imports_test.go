@@ -40,7 +40,7 @@ var lower = map[string][]string{
 	"doctor":            {"hostlist", "job", "show"},
 	"wire":              {"gpu", "job", "pin", "pmiserver"},
 	"reach":             {"proc", "sshx"},
-	"helper":            {"gpu", "hostlist", "job", "ledger", "pin", "pmiserver", "proc", "wire"},
+	"helper":            {"config", "gpu", "hostlist", "job", "ledger", "pin", "pmiserver", "proc", "wire"},
 	"launch":            {"gpu", "hostlist", "job", "pin", "plan", "pmiserver", "pmiserver/pmitest", "show", "wire"},
 	"cli":               {"config", "doctor", "gpu", "helper", "hostlist", "job", "launch", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "state"},
 	"field":             {"sshx/sshtest"},

@@ -98,6 +98,7 @@ type reader struct {
 	name    string
 	ids     IDs
 	lines   lines
+	keys    []string // all that there are, of a file without [[node]]; nil: another file
 	cluster *Cluster
 	next    int            // the ID of the next node, if it does not say
 	byID    map[int]string // names
@@ -157,6 +158,9 @@ func (r *reader) unknownKey(line int, path []string) {
 	known, others, place := globalKeys, nodeKeys, "it belongs below a [[node]]"
 	if len(path) > 1 {
 		known, others, place = nodeKeys, globalKeys, "it belongs above the first [[node]]"
+	}
+	if r.keys != nil {
+		known, others = r.keys, nil
 	}
 	same := func(other string) bool { return strings.EqualFold(key, other) }
 	text := fmt.Sprintf("unknown key %q", key)

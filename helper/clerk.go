@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/config"
 	"remshell/gpu"
 	"remshell/job"
 	"remshell/ledger"
@@ -45,6 +46,7 @@ type clerk struct {
 	quiet *time.Timer // runs out when nobody waits any more
 	last  wire.Queued // what mpiexec was told
 
+	nodeFile string        // of the node's administrator
 	heard    atomic.Int64  // when mpiexec last said that it waits, in ns since began
 	began    time.Time     // of this session
 	gateMost time.Duration // how long the gate may be shut
@@ -56,7 +58,7 @@ type clerk struct {
 const gateMost = 20 * time.Second
 
 func newClerk(s *session) *clerk {
-	c := &clerk{s: s, tasks: make(chan func(), 16), held: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost}
+	c := &clerk{s: s, tasks: make(chan func(), 16), held: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(c.done)
@@ -107,6 +109,8 @@ func (c *clerk) open(dir string) (*ledger.Book, error) {
 // notice.
 func (c *clerk) survey(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: loads(readLine(c.s.sys.Root, "proc/loadavg"))}
+	barred, most := c.judge()
+	answer.Barred, answer.Limited, answer.Most = barred, most >= 0, max(most, 0)
 	others, err := c.others(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.Without, claim.UID) })
 	if err != nil {
 		answer.Notice = err.Error()
@@ -180,6 +184,19 @@ func covers(busy, cpus []int) bool {
 type takenError struct{ reason string }
 
 func (e *takenError) Error() string { return e.reason }
+
+// allow refuses what the node's administrator does not let run, whatever mpiexec planned, and
+// lowers the limit of ranks to his.
+func (c *clerk) allow(m *wire.Prepare) (barred string) {
+	rules, err := c.rules()
+	if err != nil {
+		barred, _ = c.judge()
+		return barred
+	}
+	groups, _ := os.Getgroups()
+	m.Most = rules.Most(m.Most)
+	return cmp.Or(rules.Forbid(os.Geteuid(), append(groups, os.Getegid())), rules.Full(len(m.Ranks)))
+}
 
 // claim enters a group of the job in the ledger. Each has a claim of its own: its CPUs
 // are free again when it is over, and a claim that is never rewritten needs no second

@@ -193,6 +193,7 @@ type (
 		taken  *takenError
 		held   *ledger.Held // nil: there is no claim
 		notice string       // why not
+		barred string       // why the administrator does not let it run; empty: he does
 	}
 	releasedEvent struct{ group string }
 	forkingEnded  struct{}
@@ -333,8 +334,12 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Prepare:
 		s.preparing[m.Group]++
 		s.clerk.do(func() {
+			if barred := s.clerk.allow(m); barred != "" {
+				s.tell(claimedEvent{m: m, barred: barred})
+				return
+			}
 			taken, notice := s.clerk.claim(m)
-			s.tell(claimedEvent{m, taken, s.clerk.held[m.Group], notice})
+			s.tell(claimedEvent{m, taken, s.clerk.held[m.Group], notice, ""})
 		})
 	case *wire.Examine, *wire.Listen, *wire.Knock:
 		s.examiner.take(m)

@@ -20,6 +20,8 @@ import (
 func (s *session) claimed(e claimedEvent) {
 	switch {
 	case s.over || s.preparing[e.m.Group] == 0:
+	case e.barred != "":
+		s.conn.Send(&wire.Refused{Group: e.m.Group, Code: 125, Reason: "this node " + e.barred, Hint: "ask its administrator, or name other hosts"})
 	case e.taken != nil:
 		s.conn.Send(&wire.Taken{Group: e.m.Group, Reason: e.taken.reason})
 	default:

@@ -213,9 +213,10 @@ func (n NodeDef) Same(other NodeDef) bool { return n.Name == other.Name }
 // value has the defaults.
 type Policy struct {
 	NoJobs       bool
-	Users        []int // who may use it; nil: anybody, empty: root alone
-	Groups       []int // the same for groups
-	MaxProcs     *int  // most processes at a time; nil: no limit
+	Closed       string // why the node's own administrator lets nothing run there; empty: he does
+	Users        []int  // who may use it; nil: anybody, empty: root alone
+	Groups       []int  // the same for groups
+	MaxProcs     *int   // most processes at a time; nil: no limit
 	Features     []string
 	NoOverbook   bool
 	NoExclusive  bool

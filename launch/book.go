@@ -259,6 +259,10 @@ func (b *booking) probe(ctx context.Context, nodes []*node, limit time.Duration)
 		if ok {
 			answered[n] = true
 			n.use, n.probe.Load, n.inside = answer.Use, answer.Load, answer.Inside
+			n.barred, n.most = answer.Barred, nil
+			if answer.Limited {
+				n.most = &answer.Most
+			}
 			b.notice(n, answer.Notice)
 		}
 		return ok

@@ -218,6 +218,9 @@ type node struct {
 	use   job.Use // what other jobs had of it when it was last asked
 	lost  error   // why its connection ended; nil: it has not
 
+	barred string // why its administrator lets nothing of ours run there; empty: he does
+	most   *int   // how many ranks of all jobs he lets run; nil: any number
+
 	staged  bool // it has the parcels of the job
 	watched bool // it tells when claims change
 	inside  bool // as it said when it was last asked, our own job has all that we could use

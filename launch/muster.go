@@ -158,7 +158,7 @@ func (b *booking) look() {
 		if i >= 0 && !left[hostName(b.fleet.all[i].probe, def)] {
 			n := b.fleet.all[i]
 			b.seen = append(b.seen, n)
-			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.def, Probe: n.probe, Use: n.use.And(b.own[n]), Mine: b.own[n].Busy})
+			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(b.own[n]), Mine: b.own[n].Busy})
 		}
 	}
 	plan.Apart(b.snap.Nodes)
@@ -166,6 +166,16 @@ func (b *booking) look() {
 		n.probe = b.snap.Nodes[i].Probe
 	}
 	b.snap.Failed = b.failures()
+}
+
+// ruled is the node as its cluster file has it, and as its own administrator lets it be used.
+func (n *node) ruled() job.NodeDef {
+	def := n.def
+	def.Closed = n.barred
+	if n.most != nil && (def.MaxProcs == nil || *n.most < *def.MaxProcs) {
+		def.MaxProcs = n.most
+	}
+	return def
 }
 
 // whyUnmustered is the reason for which ctx ended: a signal, or the time for a start,

@@ -39,6 +39,7 @@ type check struct {
 
 // asked are the checks that need no connection (section 3, 1 to 5), in order.
 var asked = []check{
+	{"administrator", func(s *site, w *wish) string { return s.Closed }},
 	{"runjobs-off", func(s *site, w *wish) string {
 		return unless(!s.NoJobs, "runJobs is no")
 	}},

@@ -115,6 +115,9 @@ func (m *Survey) fields(c *codec) {
 
 func (m *Surveyed) fields(c *codec) {
 	c.flag(&m.Inside)
+	c.sentence(&m.Barred, "reason")
+	c.flag(&m.Limited)
+	c.num(&m.Most, aCount)
 	c.use(&m.Use)
 	c.load(&m.Load)
 	c.sentence(&m.Notice, "notice")

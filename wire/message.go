@@ -209,11 +209,16 @@ type (
 
 	// Surveyed answers Survey. Inside says that the job named there runs here indeed, and
 	// has all that the helper could use. With Notice the ledger cannot be used: jobs on this node are not kept apart.
+	// Barred says why the node's administrator lets nothing of ours run there, and if it is
+	// Limited he lets so many ranks of all jobs run at most.
 	Surveyed struct {
-		Inside bool
-		Use    job.Use
-		Load   [3]float64
-		Notice string
+		Inside  bool
+		Barred  string
+		Limited bool
+		Most    int
+		Use     job.Use
+		Load    [3]float64
+		Notice  string
 	}
 
 	// Enqueue puts a request into the queue, whose host the helper's is. The place is

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The commented example in the documentation is right.
+func TestNodeExample(t *testing.T) {
+	text, err := os.ReadFile("../doc/node.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := LoadNode("node.toml", string(text), nobody)
+	if err != nil || r.NoJobs || fmt.Sprint(r.Users, r.Groups, *r.MaxProcs) != "[1007 2000] [300] 64" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestRules(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		uid    int
+		groups []int
+		want   string
+	}{
+		{"", 5, nil, ""},
+		{"runJobs = \"no\"", 5, nil, "runs no jobs (f)"},
+		{"runJobs = false", 0, nil, "runs no jobs (f)"},
+		{"users = [5]", 5, nil, ""},
+		{"users = [\"alice\"]", 5, nil, "is reserved for other users (f)"},
+		{"user = []", 0, nil, ""},
+		{"groups = \"chem\"", 5, []int{7, 300}, ""},
+		{"groups = [\"chem\"]", 5, []int{7}, "is reserved for other groups (f)"},
+	} {
+		r, err := LoadNode("f", test.text, nobody)
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+		} else if got := r.Forbid(test.uid, test.groups); got != test.want {
+			t.Errorf("%s: uid %d: %q, want %q", test.text, test.uid, got, test.want)
+		}
+	}
+	r, _ := LoadNode("f", "maxproc = 4", nobody)
+	if r.Most(-1) != 4 || r.Most(3) != 3 || r.Most(9) != 4 || r.Full(4) != "" || r.Full(5) != "may run 4 processes at a time (f)" {
+		t.Errorf("%+v", r)
+	}
+	var none *Rules
+	if none.Most(-1) != -1 || none.Forbid(5, nil) != "" || none.Full(1<<20) != "" {
+		t.Error("no file forbids something")
+	}
+}
+
+func TestNodeFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"\nrunjobs = \"maybe\"":           `f:2: runJobs: "maybe" is not yes or no`,
+		"maxprocs = 3":                    `f:1: unknown key "maxprocs" (did you mean "maxproc"?)`,
+		"# x\n\nusers = [\"bob\"]":        `f:3: users: nobody is called "bob"`,
+		"maxproc = -1":                    "f:1: maxproc: -1 is neither a number",
+		"users = [1]\nuser = [2]":         "f:2: users and user mean the same; keep one",
+		"ledger = \"/x\"":                 `f:1: unknown key "ledger"`,
+		"runJobs = ":                      "f:1: ",
+		"[[node]]\nname = \"a\"\n":        `f:1: unknown key "node"`,
+		"runJobs = 1\nmaxproc = \"none\"": "f:2: maxproc: \"none\" is neither",
+	} {
+		if _, err := LoadNode("f", text, nobody); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package helper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/config"
+)
+
+// rules reads what the administrator of this node says may run here; nil: nothing. A file
+// that is not root's, or has a fault, is not believed, and nothing runs.
+func (c *clerk) rules() (*config.Rules, error) {
+	f, err := os.OpenFile(c.nodeFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, fmt.Errorf("%s: is no plain file", c.nodeFile)
+	case st.Uid != 0:
+		return nil, fmt.Errorf("%s: belongs to uid %d, must be root's", c.nodeFile, st.Uid)
+	case st.Mode&0o022 != 0:
+		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", c.nodeFile, st.Mode&0o7777)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	return config.LoadNode(c.nodeFile, string(text), accounts)
+}
+
+// judge says why nothing of ours may run here, and how many ranks of all may; negative: any.
+func (c *clerk) judge() (barred string, most int) {
+	rules, err := c.rules()
+	if err != nil {
+		return "runs no jobs, since what its administrator allows is not clear: " + err.Error(), -1
+	}
+	if rules == nil {
+		return "", -1
+	}
+	groups, _ := os.Getgroups()
+	return rules.Forbid(os.Geteuid(), append(groups, os.Getegid())), rules.Most(-1)
+}
+
+// accounts knows the users and groups of this node.
+var accounts = config.IDs{
+	User: func(name string) (int, error) {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return 0, fmt.Errorf("this node knows no user %q; give the number", name)
+		}
+		return strconv.Atoi(u.Uid)
+	},
+	Group: func(name string) (int, error) {
+		g, err := user.LookupGroup(name)
+		if err != nil {
+			return 0, fmt.Errorf("this node knows no group %q; give the number", name)
+		}
+		return strconv.Atoi(g.Gid)
+	},
+}
