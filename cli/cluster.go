@@ -25,7 +25,7 @@ func cluster(j JobOptions, getenv func(string) string, read func(string) (string
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", named.by, err)
 		}
-		return config.Load(named.file, text, accounts)
+		return load(named.file, text)
 	}
 	places := []string{"/etc/remshell/cluster.toml"}
 	if home := getenv("HOME"); home != "" {
@@ -39,9 +39,17 @@ func cluster(j JobOptions, getenv func(string) string, read func(string) (string
 		if err != nil {
 			return nil, fmt.Errorf("cluster file: %w", err)
 		}
-		return config.Load(file, text, accounts)
+		return load(file, text)
 	}
 	return nil, nil
+}
+
+// load reads the text of a cluster file, unless everybody could have written it.
+func load(file, text string) (*config.Cluster, error) {
+	if openToAll(file, 0) {
+		return nil, fmt.Errorf("%s can be written by everybody; it is not used", file)
+	}
+	return config.Load(file, text, accounts)
 }
 
 // accounts knows the users and groups of this machine.

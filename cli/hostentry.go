@@ -41,6 +41,9 @@ func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]
 		}
 		return nil, err
 	}
+	if err := trusted(entries); err != nil {
+		return nil, err
+	}
 	file, err := join(entries)
 	if err != nil || len(list) == 0 {
 		return file, err
