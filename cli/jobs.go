@@ -72,7 +72,7 @@ func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env
 	if j.Evict != "" {
 		return evictJob(ctx, req, env, j.Evict)
 	}
-	pages, err := launch.Pages(ctx, req, env)
+	pages, err := launch.Pages(ctx, req, env, job.ID(j.Status))
 	if err != nil {
 		return 0, err
 	}

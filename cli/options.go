@@ -105,7 +105,7 @@ type JobOptions struct {
 
 	PS        bool      `name:"--ps" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait" more:"mpiexec --ps [HOSTS]: the hosts of a list, else of the cluster file, else this machine. With --json for programs."`
 	ShowQueue bool      `name:"--queue" env:"-" topic:"" help:"list the requests that wait, first come first" more:"mpiexec --queue [HOSTS]: the queue is that of the cluster file, or of the first host."`
-	Status    string    `name:"--status" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
+	Status    string    `name:"--status" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting" more:"mpiexec --status JOB [HOSTS]: also what each rank is doing, as --status-signal tells it, of a job of your own (root: of anybody). Where the job is too young to be asked, or its helper stuck, only what the kernel tells of its processes."`
 	Signal    SignalJob `name:"--signal" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" more:"SIG is a name or a number: USR1, SIGTERM, 10. It goes to the process group of each rank."`
 	Evict     string    `name:"--evict" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root" more:"mpiexec --evict JOB [HOSTS]: for claims that nobody uses, as --ps tells, and requests that never start. The processes that hold them get SIGTERM and after 3 s SIGKILL; then the entries are removed. Users may evict their own jobs."`
 

@@ -444,6 +444,9 @@ func (c *clerk) list(m *wire.List) {
 		tickets, err2 := c.book.Tickets()
 		answer.Tickets, err = tickets, cmp.Or(err, err2)
 	}
+	if m.Job != "" && err == nil {
+		answer.States, err = attend(claims, m.Job)
+	}
 	if err != nil {
 		answer.Err = err.Error()
 	}

@@ -41,6 +41,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
 	"remshell/wire"
@@ -118,6 +119,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 		s.port.listener.Close()
 	}
 	s.examiner.close()
+	s.lectern.close()
 	s.guard.release()
 	c.Close()
 	if err == nil && s.mayStay() {
@@ -151,6 +153,7 @@ type session struct {
 
 	examiner *examiner
 	staging  *staging // nil: no files are to be staged
+	lectern  lectern
 
 	stopForking  *atomic.Bool  // the starter shall start no more
 	hurry        chan struct{} // closed when the job is being ended
@@ -198,6 +201,8 @@ type (
 	releasedEvent struct{ group string }
 	forkingEnded  struct{}
 	guardDue      struct{}
+	lecternDue    struct{}
+	statesWanted  struct{ answer chan<- []job.RankState } // with room for one
 	reapedEvent   struct {
 		pid    int
 		group  int // of processes; 0: unknown
@@ -307,6 +312,10 @@ func (s *session) step(event any) {
 		s.lookForChildren()
 	case guardDue:
 		s.newGuard()
+	case lecternDue:
+		s.openLectern()
+	case statesWanted:
+		e.answer <- s.states()
 	case reapedEvent:
 		s.reaped(e)
 	case childlessEvent:

@@ -9,9 +9,10 @@ import (
 )
 
 // inspect tells what each rank is doing (DIAG-12).
-func (s *session) inspect() {
+func (s *session) inspect() { s.conn.Send(&wire.States{Ranks: s.states()}) }
+
+func (s *session) states() (all []job.RankState) {
 	tree := proc.LookAround()
-	answer := &wire.States{}
 	for _, r := range s.ranks {
 		state := job.RankState{Rank: r.number, Life: "starting", PMI: job.PMIState(r.pmiState.Load())}
 		switch look, there := proc.LookAt(r.pid); {
@@ -26,7 +27,7 @@ func (s *session) inspect() {
 				state.Kind = string(look.State)
 			}
 		}
-		answer.Ranks = append(answer.Ranks, state)
+		all = append(all, state)
 	}
-	s.conn.Send(answer)
+	return all
 }

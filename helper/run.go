@@ -124,6 +124,7 @@ func (s *session) start(name, meet string) {
 		})
 		s.tell(forkingEnded{})
 	}()
+	time.AfterFunc(lecternDelay, func() { s.tell(lecternDue{}) })
 	if s.sys.Guard != nil {
 		time.AfterFunc(guardDelay, func() { s.tell(guardDue{}) })
 	}

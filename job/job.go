@@ -11,6 +11,7 @@ command line between two colons, and the helper our own process on a node.
 package job
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -328,7 +329,8 @@ type Page struct {
 	Queue   bool   // it keeps the queue, in Tickets
 	Claims  []Claim
 	Tickets []Ticket
-	Err     string // why it cannot be read; empty: it was
+	States  []RankState // of the job that was asked about
+	Err     string      // why it cannot be read; empty: it was
 }
 
 // A Probe is what a helper tells of its machine.
@@ -466,6 +468,23 @@ type RankState struct {
 	CPU     time.Duration // of its process and the children it waited for
 	Sleep   string        // kernel wait channel; empty: it runs, or the kernel does not tell
 	Kind    string        // state letter of proc(5)
+}
+
+// Doing says in words what a rank is doing.
+func (r RankState) Doing() string {
+	switch {
+	case r.Life != "running":
+		return r.Life
+	case r.Kind == "T":
+		return "stopped"
+	case r.Barrier > 0:
+		return fmt.Sprint("in barrier ", r.Barrier)
+	case r.PMI == PMINever:
+		return "not yet connected"
+	case r.PMI == PMIFinalized:
+		return "finalized"
+	}
+	return "running"
 }
 
 // A SoftLimit is a soft resource limit, by its number of getrlimit(2). Below 0: no limit.

@@ -10,18 +10,18 @@ import (
 )
 
 // Pages reads the ledgers of all candidates, in their order. Those that cannot be reached
-// are said and left out.
-func Pages(ctx context.Context, req job.Request, env Env) ([]job.Page, error) {
+// are said and left out. Those with ranks of a job tell what these are doing; "": no job's.
+func Pages(ctx context.Context, req job.Request, env Env, id job.ID) ([]job.Page, error) {
 	var pages []job.Page
 	err := visit(ctx, req, env, func(ctx context.Context, b *booking) error {
 		b.saySkipped()
 		read := make(map[*node]job.Page)
-		err := b.ask(ctx, lookTime, b.fleet.all, func(*node) wire.Message { return &wire.List{Ledger: req.Queue.Ledger} },
+		err := b.ask(ctx, lookTime, b.fleet.all, func(*node) wire.Message { return &wire.List{Ledger: req.Queue.Ledger, Job: id} },
 			func(n *node, m wire.Message) bool {
 				listed, ok := m.(*wire.Listed)
 				if ok {
 					read[n] = job.Page{Node: n.def.Name, Queue: n == b.fleet.queue || slices.Contains(b.fleet.queues, n),
-						Claims: listed.Claims, Tickets: listed.Tickets, Err: listed.Err}
+						Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err}
 				}
 				return ok
 			})

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,26 +39,9 @@ func (s *states) table(p job.Plan, firsts []int) string {
 		name := numbered(split(firsts, rank))
 		row := []string{name, node, "no answer", "", ""}
 		if heard {
-			row = []string{name, node, doing(r), seconds(r.CPU), r.Sleep}
+			row = []string{name, node, r.Doing(), seconds(r.CPU), r.Sleep}
 		}
 		rows = append(rows, row)
 	}
 	return columns(rows)
-}
-
-// doing says in words what a rank is doing.
-func doing(r job.RankState) string {
-	switch {
-	case r.Life != "running":
-		return r.Life
-	case r.Kind == "T":
-		return "stopped"
-	case r.Barrier > 0:
-		return fmt.Sprint("in barrier ", r.Barrier)
-	case r.PMI == job.PMINever:
-		return "not yet connected"
-	case r.PMI == job.PMIFinalized:
-		return "finalized"
-	}
-	return "running"
 }

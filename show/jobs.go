@@ -18,6 +18,23 @@ type Ledger struct {
 	now   time.Time
 	jobs  []liveJob // oldest first
 	queue []job.Ticket
+
+	states []placedState // of the ranks of one job, in their order
+}
+
+// A placedState is what a rank is doing on a node.
+type placedState struct {
+	node string
+	job.RankState
+}
+
+// A rankStatus is the same as programs read it (--status --json).
+type rankStatus struct {
+	Rank  int     `json:"rank"`
+	Node  string  `json:"node"`
+	State string  `json:"state"`
+	CPU   float64 `json:"cpu_seconds"`
+	Wait  string  `json:"waits_in,omitempty"`
 }
 
 // A liveJob is a job that runs, as programs read it (--ps --json).
@@ -72,6 +89,11 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 		if p.Queue {
 			l.queue = append(l.queue, p.Tickets...) // of each queue host
 		}
+		for _, s := range p.States {
+			if !slices.ContainsFunc(l.states, func(known placedState) bool { return known.Rank == s.Rank }) {
+				l.states = append(l.states, placedState{p.Node, s})
+			}
+		}
 		for _, c := range p.Claims {
 			i, known := at[key{c.Job, c.UID}]
 			if !known {
@@ -82,6 +104,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			l.jobs[i].add(c)
 		}
 	}
+	slices.SortStableFunc(l.states, func(a, b placedState) int { return cmp.Compare(a.Rank, b.Rank) })
 	slices.SortStableFunc(l.jobs, func(a, b liveJob) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job)) })
 	return l
 }
@@ -201,7 +224,27 @@ func (l Ledger) Status(id job.ID) (string, bool) {
 			texts = append(texts, l.jobs[i].status(l))
 		}
 	}
+	if len(l.states) > 0 {
+		texts = append(texts, l.doing())
+	}
 	return strings.Join(texts, "\n"), len(texts) > 0
+}
+
+// doing is the table of what each rank is doing, as SIGUSR1 prints it with --status-signal.
+func (l Ledger) doing() string {
+	var t table
+	t.add("rank", "node", "state", "CPU", "waits in")
+	for _, s := range l.states {
+		t.add(strconv.Itoa(s.Rank), s.node, Word(s.Doing()), fmt.Sprintf("%.2f s", s.CPU.Seconds()), Word(s.Sleep))
+	}
+	return t.String()
+}
+
+func (l Ledger) rankStatus() (all []rankStatus) {
+	for _, s := range l.states {
+		all = append(all, rankStatus{s.Rank, s.node, s.Doing(), s.CPU.Seconds(), s.Sleep})
+	}
+	return all
 }
 
 func (j *liveJob) status(l Ledger) string {
@@ -252,7 +295,9 @@ func (l Ledger) JSON(only job.ID) string {
 		Version int       `json:"version"`
 		Jobs    []liveJob `json:"jobs"`
 		Waiting []waiter  `json:"waiting"`
-	}{1, append([]liveJob{}, jobs...), waiting})
+
+		Ranks []rankStatus `json:"ranks,omitempty"` // what those of one job are doing
+	}{1, append([]liveJob{}, jobs...), waiting, l.rankStatus()})
 	if err != nil { // there is nothing in it that could fail
 		panic(err)
 	}

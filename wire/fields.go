@@ -168,11 +168,15 @@ func (m *Evicted) fields(c *codec) {
 func (m *Dequeue) fields(*codec) {}
 func (m *Watch) fields(c *codec) { c.text(&m.Ledger, aPath) }
 func (m *Changed) fields(*codec) {}
-func (m *List) fields(c *codec)  { c.text(&m.Ledger, aPath) }
+func (m *List) fields(c *codec) {
+	c.text(&m.Ledger, aPath)
+	c.word((*string)(&m.Job), "job")
+}
 
 func (m *Listed) fields(c *codec) {
 	list(c, &m.Claims, length{"claims", maxEntries}, (*codec).claim)
 	list(c, &m.Tickets, length{"tickets", maxEntries - len(m.Claims)}, (*codec).ticket)
+	list(c, &m.States, length{"ranks", maxOnNode}, (*codec).rankState)
 	c.sentence(&m.Err, "error")
 }
 

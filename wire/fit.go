@@ -15,6 +15,8 @@ func (m *Listed) Fit() {
 	left, entries := table[m.kind()].Most-2*maxSentence, maxEntries
 	m.Claims = fit(m.Claims, (*codec).claim, &left, &entries)
 	m.Tickets = fit(m.Tickets, (*codec).ticket, &left, &entries)
+	ranks := maxOnNode
+	m.States = fit(m.States, (*codec).rankState, &left, &ranks)
 }
 
 // Fit leaves out the ticket at the head if it cannot be.

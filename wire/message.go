@@ -253,12 +253,17 @@ type (
 	Changed struct{}
 
 	// List asks for all that the ledger holds.
-	List struct{ Ledger string }
+	// With Job also what the ranks of that job on the node are doing.
+	List struct {
+		Ledger string
+		Job    job.ID
+	}
 
 	// Listed answers List. With Err the ledger cannot be read.
 	Listed struct {
 		Claims  []job.Claim
 		Tickets []job.Ticket
+		States  []job.RankState
 		Err     string
 	}
 
