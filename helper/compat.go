@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"remshell/job"
 )
@@ -62,11 +65,6 @@ func (g *group) meeting() (refused *startError) {
 	if !first || !slices.Contains(m.Compat, "torch") {
 		return nil
 	}
-	door, err := net.Listen("tcp", ":0")
-	if err != nil {
-		return &startError{exitInternal, fmt.Sprintf("no port at which ranks could meet: %v", err), "see ulimit -n there"}
-	}
-	g.door = door
 	host := g.address
 	switch {
 	case host == "" && m.Nodes > 1:
@@ -74,15 +72,57 @@ func (g *group) meeting() (refused *startError) {
 	case host == "":
 		host = "127.0.0.1"
 	}
-	g.meet = net.JoinHostPort(host, strconv.Itoa(door.Addr().(*net.TCPAddr).Port))
+	berth, port, err := reserve(host)
+	if err != nil {
+		return &startError{exitInternal, fmt.Sprintf("no port at which ranks could meet: %v", err), "see ulimit -n there"}
+	}
+	g.berth, g.meet = berth, net.JoinHostPort(host, strconv.Itoa(port))
 	return nil
 }
 
-// closeDoor frees the port.
-func (g *group) closeDoor() {
-	if g.door != nil {
-		g.door.Close()
-		g.door = nil
+// reserve takes a free port of an address of this node, for who listens there later. The
+// socket is bound and never listens itself, so nobody gets in meanwhile (TRUST-26). An
+// address under which only others know the node has a port of all.
+func reserve(host string) (*os.File, int, error) {
+	family, own, all := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{}), unix.Sockaddr(&unix.SockaddrInet4{})
+	if at, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(host, "0")); err == nil {
+		if v4 := at.IP.To4(); v4 != nil {
+			own = &unix.SockaddrInet4{Addr: [4]byte(v4)}
+		} else if len(at.IP) == net.IPv6len {
+			family, own, all = unix.AF_INET6, &unix.SockaddrInet6{Addr: [16]byte(at.IP)}, &unix.SockaddrInet6{}
+		}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	berth := os.NewFile(uintptr(fd), "berth")
+	if err = unix.Bind(fd, own); err == unix.EADDRNOTAVAIL {
+		err = unix.Bind(fd, all)
+	}
+	if err != nil {
+		berth.Close()
+		return nil, 0, err
+	}
+	bound, err := unix.Getsockname(fd)
+	return berth, portOf(bound), err
+}
+
+func portOf(a unix.Sockaddr) int {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return a.Port
+	case *unix.SockaddrInet6:
+		return a.Port
+	}
+	return 0
+}
+
+// leaveBerth frees the port.
+func (g *group) leaveBerth() {
+	if g.berth != nil {
+		g.berth.Close()
+		g.berth = nil
 	}
 }
 

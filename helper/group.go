@@ -5,7 +5,7 @@ package helper
 import (
 	"context"
 	"fmt"
-	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,9 +28,9 @@ type group struct {
 	left    int         // ranks that are not over
 	pruned  atomic.Bool // they are killed, since one of them could not be started
 
-	address string       // that Prepare.Iface means, or what else peers reach the node by; empty: unknown
-	meet    string       // where torch's ranks can meet; empty: nobody asked
-	door    net.Listener // keeps its port free until the ranks start; nil: none
+	address string   // that Prepare.Iface means, or what else peers reach the node by; empty: unknown
+	meet    string   // where torch's ranks can meet; empty: nobody asked
+	berth   *os.File // keeps its port free until the ranks start; nil: none
 }
 
 // window is how many bytes of an output stream of a rank may be under way.

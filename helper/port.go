@@ -92,11 +92,14 @@ func (p *port) ours(conn net.Conn) bool {
 	return known && (uid == os.Geteuid() || uid == os.Getuid())
 }
 
-// socketOwner finds the user of a connection in a table in the form of /proc/net/tcp.
+// socketOwner finds the user of a connection in a table in the form of /proc/net/tcp. It has
+// one only while it is established and somebody has it open (TRUST-25): of one that was closed
+// the kernel knows no user any more, and shows 0, as for root's.
 func socketOwner(table string, local, remote netip.AddrPort) (uid int, known bool) {
+	const established, uidCell, inodeCell = "01", 7, 9
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		if len(f) < 8 {
+		if len(f) <= inodeCell {
 			continue
 		}
 		if l, ok := procAddr(f[1]); !ok || l != local {
@@ -105,8 +108,8 @@ func socketOwner(table string, local, remote netip.AddrPort) (uid int, known boo
 		if r, ok := procAddr(f[2]); !ok || r != remote {
 			continue
 		}
-		uid, err := strconv.Atoi(f[7])
-		return uid, err == nil
+		uid, err := strconv.Atoi(f[uidCell])
+		return uid, err == nil && f[3] == established && f[inodeCell] != "0"
 	}
 	return 0, false
 }

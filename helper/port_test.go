@@ -88,4 +88,72 @@ func TestSocketOwner(t *testing.T) {
 	if _, known := socketOwner(table, client, client); known {
 		t.Error("a connection that there is not has an owner")
 	}
+	line := strings.SplitAfter(table, "\n")[2]
+	for state := 0; state <= 12; state++ {
+		text := strings.Replace(line, " 01 ", fmt.Sprintf(" %02X ", state), 1)
+		if _, known := socketOwner(text, client, server); known != (state == 1) {
+			t.Errorf("a connection in state %d: known is %v", state, known)
+		}
+	}
+	if _, known := socketOwner(strings.Replace(line, " 0 2 1 ", " 0 0 1 ", 1), client, server); known {
+		t.Error("a connection that nobody has open has an owner")
+	}
+}
+
+// Whoever closed his end before we looked is refused: the kernel shows user 0 then, whoever
+// it was.
+func TestPortRefusesTheClosed(t *testing.T) {
+	p, err := openPort(os.DirFS("/"), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.listener.Close()
+	client, err := net.Dial("tcp", p.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := p.listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	client.Close()
+	if n, err := server.Read(make([]byte, 1)); n > 0 || err == nil { // the end has come
+		t.Fatal("a closed connection says something")
+	}
+	if p.ours(server) {
+		t.Error("a closed connection is let in")
+	}
+}
+
+// The port at which torch's ranks will meet is taken, and nobody can come in meanwhile.
+func TestAPortIsKeptWithoutListening(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "::1", "localhost", "192.0.2.7", "no.such.name.invalid"} {
+		berth, port, err := reserve(host)
+		if err != nil {
+			if host == "::1" {
+				continue // no IPv6 here
+			}
+			t.Fatalf("%s: %v", host, err)
+		}
+		at := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+		if host == "::1" {
+			at = net.JoinHostPort(host, fmt.Sprint(port))
+		}
+		if conn, err := net.Dial("tcp", at); err == nil {
+			conn.Close()
+			t.Errorf("%s: port %d listens", host, port)
+		}
+		if l, err := net.Listen("tcp", at); err == nil {
+			l.Close()
+			t.Errorf("%s: port %d is free", host, port)
+		}
+		berth.Close()
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Errorf("%s: then it is for the ranks: %v", host, err)
+			continue
+		}
+		l.Close()
+	}
 }

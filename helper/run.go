@@ -68,7 +68,7 @@ func (s *session) release(name string) {
 		if g.started {
 			return
 		}
-		g.closeDoor()
+		g.leaveBerth()
 		delete(s.groups, name)
 	}
 	if !s.running {
@@ -86,7 +86,7 @@ func (s *session) start(name, meet string) {
 		return
 	}
 	g.started, g.meet = true, meet
-	g.closeDoor()
+	g.leaveBerth()
 	s.add(g)
 	if !s.running {
 		s.running = true

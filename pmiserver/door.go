@@ -24,7 +24,8 @@ import (
 //	  | <--------------- cmd=response_to_init     |
 //	  | fullinit;pmirank=ID --------------------> |  whose ID is it?
 //
-// The ID is a secret: 31 random bits for each rank, given to that rank alone. Who
+// The ID is a secret: 31 random bits for each rank, given to that rank alone, and no more
+// are possible; so there are only so many guesses (TRUST-25). Who
 // does not know one that is free is shown out, without any harm to the job; it may
 // be somebody who looks for open ports (pmi-wire.md 1.3 and 6.4). A Door does not
 // know who is at the other end of a stream: who listens on a port should ask the
@@ -38,9 +39,10 @@ type Door struct {
 	Begun func(s *Server, rank int)
 	Ended func(s *Server, rank int, err error)
 
-	mu        sync.Mutex // guards what follows
-	seats     map[int]seat
-	strangers []*visitor // who has not said its ID yet, the oldest first
+	mu        sync.Mutex   // guards what follows
+	seats     map[int]seat // of those that may come no more, without a server
+	strangers []*visitor   // who has not said its ID yet, the oldest first
+	wrong     int          // how often somebody has said an ID that nobody was given
 }
 
 // A seat is the place of a rank that may come.
@@ -49,11 +51,15 @@ type seat struct {
 	rank int
 }
 
+// gone is the seat of a rank that may come no more: its ID is no guess.
+var gone seat
+
 // Limits of a connection that has not said who it is (6.4).
 const (
 	maxGreeting  = 4 << 10 // bytes
 	maxSilence   = 30 * time.Second
 	maxStrangers = 256 // if there are more, the one that waits longest has to go
+	maxWrong     = 16  // IDs that are guessed; then nobody comes in any more (TRUST-25)
 )
 
 // ErrStranger is the end of a connection that is no rank's.
@@ -89,7 +95,7 @@ func (d *Door) Forget(s *Server) {
 	defer d.mu.Unlock()
 	for id, seat := range d.seats {
 		if seat.s == s {
-			delete(d.seats, id)
+			d.seats[id] = gone
 		}
 	}
 }
@@ -152,8 +158,11 @@ func (d *Door) greet(v *visitor) (at seat, expected bool) {
 func (d *Door) seat(id int) (at seat, expected bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	at, expected = d.seats[id]
-	return at, expected
+	at, known := d.seats[id]
+	if !known {
+		d.wrong++
+	}
+	return at, at != gone && d.wrong < maxWrong
 }
 
 // admit counts a stranger, and shows another one out if there are too many.

@@ -261,3 +261,34 @@ func TestRefuseSingleton(t *testing.T) {
 		})
 	}
 }
+
+// Who guesses PMI_IDs is soon shown out for good; who was there before comes to no harm.
+func TestGuessesAtTheDoor(t *testing.T) {
+	server := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0, 1}}, nil)
+	var d pmiserver.Door
+	ids := []int{d.Expect(server, 0), d.Expect(server, 1)}
+	say := func(id int) string {
+		t.Helper()
+		client, _ := through(&d)
+		defer client.Close()
+		fmt.Fprintf(client, "cmd=initack pmiid=%d\n", id)
+		answer := make([]byte, 100)
+		n, err := client.Read(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(answer[:n])
+	}
+	for guess := range 15 {
+		if got := say(-1 - guess); got != "cmd=initack rc=-1\n" {
+			t.Errorf("guess %d: %q", guess, got)
+		}
+	}
+	if got := say(ids[0]); got == "cmd=initack rc=-1\n" {
+		t.Errorf("who knows after 15 guesses: %q", got)
+	}
+	say(-99)
+	if got := say(ids[1]); got != "cmd=initack rc=-1\n" {
+		t.Errorf("after 16 guesses: %q", got)
+	}
+}
