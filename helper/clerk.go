@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +35,7 @@ type clerk struct {
 	s     *session
 	ctx   context.Context // ends with the session
 	stop  context.CancelFunc
-	tasks chan func()
+	tasks backlog
 	done  chan struct{} // closed when the clerk has let everything go
 
 	book  *ledger.Book // nil: not opened yet
@@ -58,15 +59,17 @@ type clerk struct {
 const gateMost = 20 * time.Second
 
 func newClerk(s *session) *clerk {
-	c := &clerk{s: s, tasks: make(chan func(), 16), held: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
+	c := &clerk{s: s, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(c.done)
 		defer c.letGo()
 		for {
 			select {
-			case task := <-c.tasks:
-				task()
+			case <-c.tasks.some:
+				for task := c.tasks.next(); task != nil && c.ctx.Err() == nil; task = c.tasks.next() {
+					task()
+				}
 			case <-c.ctx.Done():
 				return
 			}
@@ -75,12 +78,36 @@ func newClerk(s *session) *clerk {
 	return c
 }
 
-// do has a task done behind those before it. Tasks that come after close are dropped.
-func (c *clerk) do(task func()) {
+// do has a task done behind those before it, and never waits: the clerk tells the session of
+// what it has done, and both would wait for the other to take it. Tasks that come after close
+// are dropped.
+func (c *clerk) do(task func()) { c.tasks.put(task) }
+
+// A backlog is what is to be done. It has no bound: what is in it, mpiexec has sent.
+type backlog struct {
+	mu   sync.Mutex // guards list
+	list []func()
+	some chan struct{} // there may be something
+}
+
+func (b *backlog) put(task func()) {
+	b.mu.Lock()
+	b.list = append(b.list, task)
+	b.mu.Unlock()
 	select {
-	case c.tasks <- task:
-	case <-c.ctx.Done():
+	case b.some <- struct{}{}:
+	default:
 	}
+}
+
+// next takes the oldest; nil: there is none.
+func (b *backlog) next() (task func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.list) > 0 {
+		task, b.list = b.list[0], b.list[1:]
+	}
+	return task
 }
 
 // close lets everything go and waits until that is done.
@@ -357,12 +384,7 @@ func (c *clerk) awaitTurn() {
 	place := c.place
 	go func() {
 		defer close(over)
-		place.Turn(ctx, func(int) {
-			select {
-			case c.tasks <- c.tellPosition:
-			case <-ctx.Done():
-			}
-		})
+		place.Turn(ctx, func(int) { c.do(c.tellPosition) })
 	}()
 	c.turn = func() { stop(); <-over }
 }

@@ -561,3 +561,18 @@ func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 	}
 	k.bye()
 }
+
+// The clerk tells the session what it has done while the session gives it more to do: neither
+// ever waits for the other to take it.
+func TestSessionAndClerkDoNotWaitForEachOther(t *testing.T) {
+	k := newTalk(t)
+	for range 5000 {
+		k.conn.Send(&wire.Release{Group: "none"})
+	}
+	k.conn.Send(&wire.Inspect{})
+	hear[*wire.States](k)
+	k.conn.Send(&wire.Bye{})
+	if err := k.end(); err != nil {
+		t.Error(err)
+	}
+}
