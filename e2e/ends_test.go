@@ -26,7 +26,7 @@ func TestLimitsAreTakenAlong(t *testing.T) {
 		{"none", "--propagate none ", ""},
 	} {
 		script := `ulimit -Sn 321; ulimit -Ss 4000; ulimit -Sc 77; exec "$0" ` + test.option +
-			`-host n1 -n 1 sh -c 'sleep 0.2; echo $(ulimit -Sn) $(ulimit -Ss) $(ulimit -Sc)'`
+			`-host n1 -n 1 sh -c 'echo $(ulimit -Sn) $(ulimit -Ss) $(ulimit -Sc)'`
 		out, errs, code := b.call(t, "sh", "-c", script, binary)
 		if code != 0 || errs != "" || (strings.TrimSpace(out) == "321 4000 77") != (test.want != "") {
 			t.Errorf("%s: exit %d, %q, %q", test.name, code, out, errs)

@@ -5,15 +5,16 @@ package helper
 import (
 	"fmt"
 	"math"
+	"os"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
 )
 
-// A softLimits is the soft resource limits of the launcher (ENV-8). Those that bind a program
-// from its first moment, and do not hurt us, we take on ourselves, so that ranks inherit
-// them; the others each rank gets as soon as it runs. Hard limits stay the node's.
+// A softLimits is the soft resource limits of the launcher (ENV-8). Those that do not hurt us
+// we take on for good, so that ranks inherit them; the others only while a rank is forked,
+// so that it has them from its first instruction. Hard limits stay the node's.
 type softLimits []job.SoftLimit
 
 // inherited are the limits that matter when a program is loaded. A helper can live with
@@ -48,7 +49,59 @@ func (l softLimits) adopt(tell func(string)) {
 	}
 }
 
-// give hands the other limits to a rank that has just begun.
+// A lent limit is one that we have as a rank shall, for the moment in which it is forked.
+type lent struct {
+	resource  int
+	own, rank unix.Rlimit
+}
+
+// lend lists what differs from our own limits, and can be borne for a moment. Inside of
+// mpiexec our files are its files: ranks have that limit from Go, which gives children what
+// the process had at first.
+func (l softLimits) lend(inside bool) (list []lent) {
+	for _, limit := range l {
+		var own unix.Rlimit
+		if inherited(limit.Resource) || inside && limit.Resource == unix.RLIMIT_NOFILE || unix.Getrlimit(limit.Resource, &own) != nil {
+			continue
+		}
+		cur := clip(limit.Soft, own.Max)
+		if cur != own.Cur && bearable(limit.Resource, cur) {
+			list = append(list, lent{limit.Resource, own, unix.Rlimit{Cur: cur, Max: own.Max}})
+		}
+	}
+	return list
+}
+
+// while runs f with limits that are lent.
+func while(limits []lent, f func()) {
+	for i := range limits {
+		unix.Prlimit(0, limits[i].resource, &limits[i].rank, nil)
+	}
+	f()
+	for i := range limits {
+		unix.Prlimit(0, limits[i].resource, &limits[i].own, nil)
+	}
+}
+
+// headroom is how much memory our other threads shall find meanwhile, in bytes.
+const headroom = 1 << 30
+
+// bearable reports whether we can live with a limit for a moment: Go ends a program that gets
+// no memory.
+func bearable(resource int, cur uint64) bool {
+	if resource != unix.RLIMIT_AS && resource != unix.RLIMIT_DATA {
+		return true
+	}
+	var size, resident, shared, text, lib, data uint64
+	statm, _ := os.ReadFile("/proc/self/statm")
+	n, _ := fmt.Sscan(string(statm), &size, &resident, &shared, &text, &lib, &data)
+	if resource == unix.RLIMIT_DATA {
+		size = data
+	}
+	return n == 6 && cur > size*uint64(os.Getpagesize())+headroom
+}
+
+// give hands a rank that has just begun what it could not inherit.
 func (l softLimits) give(pid int) {
 	for _, limit := range l {
 		var own unix.Rlimit

@@ -140,7 +140,7 @@ type birth struct {
 
 // fork starts the rank's process. It runs on the starter's thread and changes nothing
 // of the rank.
-func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
+func (r *rank) fork(where place, sys System, b *binder, limits []lent) (birth, *startError) {
 	cpus, err := b.bindCPUs(r.plan.CPUs)
 	if err != nil {
 		return birth{}, unbindable(r.plan.CPUs, err)
@@ -157,7 +157,8 @@ func (r *rank) fork(where place, sys System, b *binder) (birth, *startError) {
 	s := spawn{terminal: r.tty, path: r.path, argv: r.argv, env: rankEnv(r.env, where), dir: r.dir, files: p.theirs,
 		death: sys.death(), session: where.session}
 	mems := b.bindMemory(r.plan.Mems, r.plan.MemMode)
-	pid, err := s.run()
+	var pid int
+	while(limits, func() { pid, err = s.run() })
 	b.releaseMemory()
 	p.close(p.theirs[:])
 	if err != nil {

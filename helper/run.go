@@ -101,6 +101,7 @@ func (s *session) start(name, meet string) {
 		places[i] = s.where(r)
 	}
 	b, soft := s.newBinder(), softLimits(s.prepare.Soft)
+	limits := soft.lend(s.sys.Guard != nil)
 	go func() {
 		s.starter.do(func() {
 			defer b.restore()
@@ -117,8 +118,10 @@ func (s *session) start(name, meet string) {
 					continue
 				}
 				at := time.Now()
-				born, failed := r.fork(places[i], s.sys, b)
-				soft.give(born.pid)
+				born, failed := r.fork(places[i], s.sys, b, limits)
+				if failed == nil {
+					soft.give(born.pid)
+				}
 				s.tell(forkedEvent{r, born, at, failed})
 			}
 		})
