@@ -124,6 +124,7 @@ func ends(j JobOptions) job.Ends {
 		Children:     j.Children,
 		Codes:        j.PrintCodes,
 		Usage:        j.Consumed,
+		Peaks:        j.Consumed || j.ReportFile != "",
 	}
 }
 

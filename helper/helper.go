@@ -176,6 +176,7 @@ type session struct {
 	ending    *ending
 	drained   bool // mpiexec was told that nothing is left
 	owners    ownership
+	peaks     peaks
 	oomKills  int   // of our control group, before the job; -1: unknown
 	over      bool  // the conversation is over, or the other end gone
 	fault     error // why, when it was not a Bye
@@ -305,7 +306,10 @@ func (s *session) step(event any) {
 	case forkingEnded:
 		if s.forking--; s.forking == 0 {
 			s.missed = nil
-			clear(s.early) // they were orphans
+			for _, e := range s.early { // they were orphans
+				s.owners.bury(e, s.ranks)
+			}
+			clear(s.early)
 		}
 		s.releaseGuard()
 		s.leaveTheRest()

@@ -4,6 +4,7 @@ package helper
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/fstest"
@@ -36,6 +37,28 @@ func TestModel(t *testing.T) {
 			t.Errorf("%q: %q, want %q", alias, got, want)
 		}
 	}
+}
+
+// What is told of a rank's memory is the rank's own, and not that of the helper that forks it.
+func TestPeaksAreTheRanksOwn(t *testing.T) {
+	large := make([]byte, 64<<20) // so are we
+	for i := 0; i < len(large); i += 4096 {
+		large[i] = 1
+	}
+	k := newTalk(t)
+	k.prepareAs(func(m *wire.Prepare) { m.Stdin, m.Peaks = nil, true }, "exec /bin/true", "exec sleep 0.1",
+		"exec dd if=/dev/zero of=/dev/null bs=100M count=1 2>/dev/null")
+	k.conn.Send(&wire.Start{})
+	most := []int64{16 << 20, 16 << 20, 160 << 20}
+	least := []int64{0, 100 << 10, 10 << 20} // the last, as far as it was seen: we have had more
+	for range most {
+		exit := hear[*wire.Exited](k).Exit
+		if got := exit.Usage.MaxRSS; got > most[exit.Rank] || got < least[exit.Rank] {
+			t.Errorf("rank %d: %d bytes, want %d to %d", exit.Rank, got, least[exit.Rank], most[exit.Rank])
+		}
+	}
+	k.bye()
+	runtime.KeepAlive(large)
 }
 
 // A rank has the launcher's limits from its first instruction on.

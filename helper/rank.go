@@ -29,6 +29,7 @@ type rank struct {
 	env     []string // of its app; its place is added at the start
 	dir     string
 	pid     int // 0: not started
+	floor   int64
 	started time.Time
 	dying   bool      // it was about to end when it was told to
 	exit    *job.Exit // set when reaped
@@ -134,6 +135,7 @@ func (r *rank) open(where place) (pipes, error) {
 // A birth is what came of the start of a rank.
 type birth struct {
 	pid        int
+	floor      int64 // what the kernel may count as the rank's memory, and was ours, in bytes
 	pipes      pipes // our ends
 	cpus, mems []int // to which the kernel has bound it; nil: it has what the helper has
 }
@@ -165,7 +167,7 @@ func (r *rank) fork(where place, sys System, b *binder, limits []lent) (birth, *
 		p.close(p.ours[:])
 		return birth{}, execFailed(err, r.path, r.argv[0], r.argv, s.env)
 	}
-	return birth{pid, p, cpus, mems}, nil
+	return birth{pid, ownPeak(), p, cpus, mems}, nil
 }
 
 // unbindable is the failure of a rank that would not have its CPUs for itself: to go on
@@ -196,11 +198,14 @@ func (r *rank) attach(p pipes, window int, send func(wire.Message) error) {
 func (r *rank) alive() bool { return r.pid != 0 && r.exit == nil }
 
 // reaped notes how the rank ended. The usage is that of the rank and of the
-// children it waited for.
-func (r *rank) reaped(status unix.WaitStatus, used unix.Rusage, now time.Time) {
+// children it waited for; seen is the largest memory that was seen of it while it ran.
+func (r *rank) reaped(status unix.WaitStatus, used unix.Rusage, seen int64, now time.Time) {
 	r.exit = &job.Exit{
 		Rank:  r.number,
 		Usage: usageOf(&used, now.Sub(r.started)),
+	}
+	if r.exit.Usage.MaxRSS <= r.floor { // it may be ours
+		r.exit.Usage.MaxRSS = seen
 	}
 	if status.Signaled() {
 		r.exit.Signal = int(status.Signal())

@@ -101,6 +101,9 @@ func (s *session) start(name, meet string) {
 		places[i] = s.where(r)
 	}
 	b, soft := s.newBinder(), softLimits(s.prepare.Soft)
+	if s.prepare.Peaks {
+		s.peaks.begin(s.done)
+	}
 	limits := soft.lend(s.sys.Guard != nil)
 	go func() {
 		s.starter.do(func() {
@@ -121,6 +124,7 @@ func (s *session) start(name, meet string) {
 				born, failed := r.fork(places[i], s.sys, b, limits)
 				if failed == nil {
 					soft.give(born.pid)
+					s.peaks.watch(born.pid, born.floor)
 				}
 				s.tell(forkedEvent{r, born, at, failed})
 			}
@@ -205,7 +209,7 @@ func (s *session) forked(e forkedEvent) {
 		s.conn.Send(&wire.Started{Rank: r.number, Code: e.failed.code, Err: e.failed.reason, Hint: e.failed.hint})
 		return
 	}
-	r.pid, r.started = e.pid, e.at
+	r.pid, r.started, r.floor = e.pid, e.at, e.floor
 	s.byPID[r.pid] = r
 	s.owners.groups[r.pid] = r.number
 	news := wire.Started{Rank: r.number, PID: r.pid}
@@ -334,14 +338,15 @@ func (s *session) reap() {
 func (s *session) reaped(e reapedEvent) {
 	r := s.byPID[e.pid]
 	if r == nil {
-		if s.forking > 0 {
+		if s.forking > 0 { // it may be a rank
 			s.early[e.pid] = e
+		} else {
+			s.owners.bury(e, s.ranks)
 		}
-		s.owners.bury(e, s.ranks)
 		return
 	}
 	delete(s.byPID, e.pid)
-	r.reaped(e.status, e.used, e.at)
+	r.reaped(e.status, e.used, s.peaks.forget(r.pid), e.at)
 	r.exit.Asked = (s.ending.hadAsked(e.at) || r.group.pruned.Load()) && !r.dying
 	r.exit.Hint = s.hint(r.exit)
 	s.releaseGuard()

@@ -168,6 +168,7 @@ type Ends struct {
 	Children     bool   // what ranks leave behind may stay (--leave-children)
 	Codes        bool   // tell every exit code
 	Usage        bool   // tell what the job consumed
+	Peaks        bool   // look for the memory of small processes, too: somebody wants to know
 	Ours         int    // exit code of our own failures; 0: 125
 }
 

@@ -100,13 +100,22 @@ func (a *account) settle(p job.Plan, exits []job.Exit) (all []job.Exit, hosts []
 	return all, hosts
 }
 
+// peak is a largest resident set in words; of a process that was gone before one could look,
+// it is not known.
+func peak(bytes int64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+}
+
 // usageTable is what a job consumed, by node (--usage).
 func usageTable(hosts []job.Total) string {
 	var sum job.Total
 	rows := [][]string{{"usage", "ranks", "wall", "user", "system", "peak memory"}}
 	row := func(name string, t job.Total, whose string) {
 		rows = append(rows, []string{name, fmt.Sprint(t.Ranks), seconds(t.Usage.Wall), seconds(t.Usage.User),
-			seconds(t.Usage.System), fmt.Sprintf("%.1f MiB%s", float64(t.Usage.MaxRSS)/(1<<20), whose)})
+			seconds(t.Usage.System), peak(t.Usage.MaxRSS) + whose})
 	}
 	for _, h := range hosts {
 		whose := ""

@@ -163,7 +163,7 @@ func (f *fleet) preparation(req job.Request, i int, local string) *wire.Prepare 
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
 		Slots: n.size(), Report: f.env.Report,
 		Ledger: req.Queue.Ledger, Claim: claim(req, p, n), Most: -1, Shares: f.shares(req),
-		Leader: req.Signals.Leader, Children: req.Ends.Children,
+		Leader: req.Signals.Leader, Children: req.Ends.Children, Peaks: req.Ends.Peaks,
 		Iface: cmp.Or(n.def.Iface, req.Iface), Compat: req.Compat,
 	}
 	if !n.def.Local { // here ranks inherit ours

@@ -82,6 +82,16 @@ func Sleep(pid int) string {
 	return name
 }
 
+// PeakMemory is the largest resident set that a process has had, in bytes; 0: it is gone, or
+// the kernel does not tell.
+func PeakMemory(pid int) int64 {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	_, rest, _ := bytes.Cut(text, []byte("\nVmHWM:"))
+	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" "))
+	kib, _ := strconv.ParseInt(string(number), 10, 53)
+	return kib << 10
+}
+
 // AwaitEnd waits until a child has ended, and returns its number without reaping it, so
 // that /proc still tells of it.
 func AwaitEnd() (pid int, err error) {

@@ -55,6 +55,7 @@ func (m *Prepare) fields(c *codec) {
 	c.flag(&m.Children)
 	c.flag(&m.Port)
 	c.flag(&m.Trace)
+	c.flag(&m.Peaks)
 	c.num(&m.Universe, aSize)
 	c.word(&m.Parent, "parent")
 	list(c, &m.Preputs, length{"preputs", many}, (*codec).pair)

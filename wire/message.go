@@ -150,6 +150,7 @@ type (
 		Children bool             // what ranks leave behind may stay
 		Port     bool             // ranks connect to their PMI server by TCP
 		Trace    bool             // of what they say to it
+		Peaks    bool             // the memory of small ranks is looked for, too
 		Universe int              // processes that would fit; 0: unknown
 		Parent   string           // the group that has spawned this one; empty: none
 		Preputs  []pmiserver.Pair // that the group finds in its key-value space

@@ -1,0 +1,87 @@
+//go:build linux
+
+package helper
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/proc"
+)
+
+/*
+The largest resident set that wait4(2) tells of a rank holds ours: a fork that shares memory
+until exec counts it as the child's (setmax_mm_hiwater_rss in the kernel's exec). What is
+larger than that was the rank's; what is not, is seen only while it runs, in /proc. So, if
+somebody wants to know, we look at small ranks when they begin, and now and then.
+
+	fork, exec --> look --0.25ms--> look --0.5ms--> look -- ... --1s--> look    until it is larger
+*/
+type peaks struct {
+	mu sync.Mutex    // guards of
+	of map[int]*peak // by pid; nil: nobody wants to know
+}
+
+// A peak is the largest memory that was seen of a process, in bytes. Above floor the kernel
+// tells the truth in the end.
+type peak struct{ seen, floor int64 }
+
+// ownPeak is the most memory that we have had.
+func ownPeak() int64 {
+	var used unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &used)
+	return used.Maxrss << 10
+}
+
+// begin looks at what is watched until done is closed.
+func (p *peaks) begin(done <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of != nil {
+		return
+	}
+	p.of = make(map[int]*peak)
+	go func() {
+		for pause := 250 * time.Microsecond; ; pause = min(2*pause, time.Second) {
+			select {
+			case <-done:
+				return
+			case <-time.After(pause):
+				p.look()
+			}
+		}
+	}()
+}
+
+// watch looks at a process from now on.
+func (p *peaks) watch(pid int, floor int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of != nil {
+		p.of[pid] = &peak{proc.PeakMemory(pid), floor}
+	}
+}
+
+func (p *peaks) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pid, one := range p.of {
+		if one.seen <= one.floor {
+			one.seen = max(one.seen, proc.PeakMemory(pid))
+		}
+	}
+}
+
+// forget looks at a process no more, and returns what was seen of it; 0: nothing.
+func (p *peaks) forget(pid int) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.of[pid]
+	if one == nil {
+		return 0
+	}
+	delete(p.of, pid)
+	return one.seen
+}
