@@ -60,7 +60,7 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 		req.Home = sc.isHome(req.Nodes, line.Job.RMK)
 	case in.AdHoc && choice.From == "":
 		req.Home = true
-		req.Nodes = []job.NodeDef{{Name: sc.here.Names[0], Host: "localhost", Local: true, Origin: "no host named"}}
+		req.Nodes = []job.NodeDef{{Name: sc.here.Names[0], Host: "localhost", Local: true, Slots: line.Job.Slots, Origin: "no host named"}}
 	default:
 		req.Skip = true // one that is down is a candidate less, no more (SSH-6)
 		req.Nodes, req.Turns = sc.chosen(choice, line.Job)

@@ -116,6 +116,12 @@ func (sc scene) listed(named []hostlist.Entry, j JobOptions) ([]job.NodeDef, err
 	nodes := make([]job.NodeDef, len(all))
 	for i, e := range all {
 		nodes[i] = candidate(i, e, sc.here, j.NoAutofork)
+		if e.Slots == 0 && j.Slots > 0 {
+			nodes[i].Slots = j.Slots
+			if e.MaxSlots > 0 {
+				nodes[i].Slots = min(j.Slots, e.MaxSlots)
+			}
+		}
 		if k, ok := site[strings.ToLower(e.Host)]; ok {
 			sc.configure(&nodes[i], sc.site.Nodes[k], j.NoAutofork)
 		}

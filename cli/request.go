@@ -62,7 +62,7 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 		err = entryGPUs(req)
 	}
 	if err == nil && told.by != "" {
-		req.Skip = line.Job.SkipUnreachable // the user wrote these hosts down (SSH-6)
+		req.Skip = line.Job.SkipUnreachable || line.Job.MinNodes > 0 // the user wrote these hosts down (SSH-6)
 		err = told.apply(&req, list)
 	}
 	if err == nil {
@@ -77,7 +77,8 @@ func (sc scene) begun(j JobOptions) (job.Request, error) {
 	req := job.Request{
 		Job:     newJobID(time.Now()),
 		User:    sc.here.User,
-		Skip:    j.SkipUnreachable,
+		Skip:    j.SkipUnreachable || j.MinNodes > 0,
+		Least:   j.MinNodes,
 		Ends:    ends(j),
 		Iface:   string(j.Iface),
 		Compat:  launchers(j.EnvCompat),

@@ -35,6 +35,7 @@ type Request struct {
 	Fixed    []Spot // where each rank goes, if that was written down; nil: it was not
 	Home     bool   // this machine alone, which nobody manages: its CPUs are shared rather than missed
 	Skip     bool   // --skip-unreachable: go on without lost candidates
+	Least    int    // --min-nodes: as long as so many nodes are left
 	Port     bool   // -pmi-port: ranks connect to their PMI server by TCP
 	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
 	Queue    Queue

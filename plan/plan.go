@@ -31,7 +31,11 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: rejected, Notes: notes}
 	order := sort.Turns(nodesOf(sites), remaining(turns, usable), mode)
 	s := newSeating(req, sites, of, order)
-	if failed := decide(req, snap, inUse(req, s.all(usable), sites, rejected), func() bool { return hopeless(req, sites, turns, of) }); failed != nil {
+	failed := tooFew(req, sites)
+	if failed == nil {
+		failed = inUse(req, s.all(usable), sites, rejected)
+	}
+	if failed := decide(req, snap, failed, func() bool { return hopeless(req, sites, turns, of) }); failed != nil {
 		if !failed.alone {
 			failed.Rejected = rejected
 		}

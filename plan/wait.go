@@ -44,6 +44,9 @@ func hopeless(req job.Request, sites []site, turns, of []int) bool {
 	for i := range sites {
 		idle[i] = sites[i].ideal()
 	}
+	if tooFew(req, idle) != nil {
+		return true
+	}
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return wantedGPUs(app) > 0 })
 	for _, i := range turns {
 		if len(idle[i].Topology.Cores) == 0 && (idle[i].Slots == 0 || gpus) && allowed(req, &idle[i]) {
@@ -75,6 +78,21 @@ func inUse(req job.Request, failed *Error, sites []site, rejected []job.Note) *E
 		failed.Way += ", or wait with --wait"
 	}
 	return failed
+}
+
+// tooFew is the refusal when fewer nodes can be reached than the user wants at least.
+func tooFew(req job.Request, sites []site) *Error {
+	up := 0
+	for i := range sites {
+		if sites[i].Down == "" {
+			up++
+		}
+	}
+	if up >= req.Least {
+		return nil
+	}
+	return &Error{Code: NoNodes, Text: fmt.Sprintf("%s can be reached, and --min-nodes wants %d", hostlist.Count(up, "node"), req.Least),
+		Way: "see to the others, or lower it"}
 }
 
 // nowhere is the refusal when a part of the job has no node at all; alone says that
