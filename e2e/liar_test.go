@@ -190,3 +190,15 @@ func TestLyingBeforeTheStart(t *testing.T) {
 		t.Errorf("exit %d without it\n%s", r.code, r.err)
 	}
 }
+
+// Two hosts that claim to be one machine, and cannot show it, are not used: neither takes the
+// ranks of the other (TRUST-6).
+func TestClaimedIdentity(t *testing.T) {
+	l := newLiars(t)
+	helper := l.helper(t, "identity")
+	hosts := hostFile(t, "n1 slots=1 path="+helper, "n2 slots=1 path="+helper)
+	r := l.run(t, "-f", hosts, "-n", "2", "true")
+	if want := "mpiexec: n1 and n2 both say that they are machine one and the same, and are not; n1 and n2 are not used\n"; r.code != 125 || r.err != want {
+		t.Errorf("exit %d, %q, want 125 and %q", r.code, r.err, want)
+	}
+}

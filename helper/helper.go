@@ -120,6 +120,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	}
 	s.examiner.close()
 	s.lectern.close()
+	s.marks.remove()
 	s.guard.release()
 	c.Close()
 	if err == nil && s.mayStay() {
@@ -154,6 +155,7 @@ type session struct {
 	examiner *examiner
 	staging  *staging // nil: no files are to be staged
 	lectern  lectern
+	marks    marks
 
 	stopForking  *atomic.Bool  // the starter shall start no more
 	hurry        chan struct{} // closed when the job is being ended
@@ -389,6 +391,10 @@ func (s *session) frame(m wire.Message) {
 		}
 	case *wire.Signal:
 		s.signal(unix.Signal(m.Number))
+	case *wire.Lay:
+		s.conn.Send(&wire.Laid{Err: s.marks.lay(m.Tag, m.Word)})
+	case *wire.Seek:
+		s.conn.Send(&wire.Sought{Words: seek(m.Tag)})
 	case *wire.Inspect:
 		s.inspect()
 	case *wire.End:

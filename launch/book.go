@@ -58,13 +58,14 @@ type booking struct {
 	notices    map[string][]string // nodes without a usable ledger, by what is wrong with it
 	gateNotice string              // what is wrong with the gate
 	mustered   bool                // the candidates were dialled, and are kept
+	twins      map[*node]*node     // nodes that were shown to be one machine, by one of them
 	retries    map[string]*redial  // candidates that the head tries to reach again, by name
 }
 
 func newBooking(req job.Request, env Env, events *box) *booking {
 	f := &fleet{env: env, events: events, feed: newFeeder(env.In), pids: new(atomic.Bool), account: newAccount()}
 	return &booking{req: req, env: env, events: events, fleet: f, errs: make(map[string]error), told: make(map[string]bool),
-		booked: make(chan struct{}), notices: make(map[string][]string), retries: make(map[string]*redial)}
+		booked: make(chan struct{}), notices: make(map[string][]string), twins: make(map[*node]*node), retries: make(map[string]*redial)}
 }
 
 // conflicts is how often in a row another job may be faster (placement.md 6.4).
@@ -236,6 +237,9 @@ func (b *booking) survey(ctx context.Context) error {
 	}
 	if err == nil {
 		err = b.lostCandidates()
+	}
+	if err == nil {
+		err = b.identify(ctx)
 	}
 	b.look()
 	return err

@@ -110,6 +110,8 @@ var table = []struct {
 	{"Listed", func(int) wire.Message { return &wire.Listed{} }, &wire.List{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Alerted", func(int) wire.Message { return &wire.Alerted{} }, &wire.Alert{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Evicted", func(int) wire.Message { return &wire.Evicted{} }, &wire.Evict{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Laid", func(int) wire.Message { return &wire.Laid{} }, &wire.Lay{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Sought", func(int) wire.Message { return &wire.Sought{} }, &wire.Seek{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Examined", func(int) wire.Message { return &wire.Examined{} }, &wire.Examine{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Listening", func(int) wire.Message { return &wire.Listening{} }, &wire.Listen{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Knocked", func(int) wire.Message { return &wire.Knocked{} }, &wire.Knock{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
@@ -132,6 +134,7 @@ var table = []struct {
 	{"Spawn", func(rank int) wire.Message {
 		return &wire.Spawn{ID: 1, Request: pmiserver.SpawnRequest{Group: "g", Rank: rank}}
 	}, nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
+	{"Peers", func(int) wire.Message { return &wire.Peers{ID: 1, Group: "g"} }, nil, "early unasked early early ok dropped dropped dropped", "ID 1", ""},
 	{"States", func(rank int) wire.Message { return &wire.States{Ranks: []job.RankState{{Rank: rank}}} }, &wire.Inspect{},
 		"early stranger ok ok ok ok ok dropped", "unasked", "stranger"},
 	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }, nil, "early early early early ok ok ok dropped", "twice", ""},

@@ -26,7 +26,7 @@ func (f *fleet) branch(s *spawning) {
 		if n.lost != nil {
 			continue
 		}
-		shadow := &node{name: n.name, def: n.def, index: -1, rw: n.rw, conn: n.conn, gate: n.gate, probe: n.probe, staged: n.staged}
+		shadow := &node{name: n.name, def: n.def, index: -1, rw: n.rw, conn: n.conn, gate: n.gate, probe: n.probe, staged: n.staged, identity: n.identity}
 		s.shadows[n], s.real[shadow] = shadow, n
 		b.own[shadow] = f.own(n)
 		b.fleet.all = append(b.fleet.all, shadow)

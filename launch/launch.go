@@ -208,15 +208,16 @@ type fleet struct {
 
 // A node is one helper, as seen from here.
 type node struct {
-	name  string      // also for its reader: def may change while a request waits
-	def   job.NodeDef // belongs to who books, and then to who supervises
-	index int         // in fleet.nodes of the job that runs; -1: it is none of them, or not yet
-	rw    io.ReadWriteCloser
-	conn  *wire.Conn
-	gate  *gate // that all it says has to pass
-	probe job.Probe
-	use   job.Use // what other jobs had of it when it was last asked
-	lost  error   // why its connection ended; nil: it has not
+	name     string      // also for its reader: def may change while a request waits
+	def      job.NodeDef // belongs to who books, and then to who supervises
+	index    int         // in fleet.nodes of the job that runs; -1: it is none of them, or not yet
+	rw       io.ReadWriteCloser
+	conn     *wire.Conn
+	gate     *gate // that all it says has to pass
+	probe    job.Probe
+	identity string  // that it said, of the machine
+	use      job.Use // what other jobs had of it when it was last asked
+	lost     error   // why its connection ended; nil: it has not
 
 	barred string // why its administrator lets nothing of ours run there; empty: he does
 	most   *int   // how many ranks of all jobs he lets run; nil: any number

@@ -98,6 +98,9 @@ func (b *booking) reach(ctx context.Context, defs []job.NodeDef, candidates int)
 // nodes tells it as the reason instead.
 func (b *booking) saySkipped() {
 	for _, failure := range foldFailures(b.failures()) {
+		if errors.Is(failure, errImpostor) {
+			continue // it was said, with the name of the other one
+		}
 		text := failure.Error()
 		if !violates(failure) { // or it says so itself
 			text += "; skipped"
@@ -281,7 +284,7 @@ func (n *node) greet(env Env) error {
 	if found.Err != "" {
 		return fmt.Errorf("helper: probe: %s", found.Err)
 	}
-	n.probe = found.Probe
+	n.probe, n.identity = found.Probe, found.Probe.Identity
 	return nil
 }
 

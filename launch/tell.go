@@ -82,6 +82,10 @@ func answerTo(m wire.Message) string {
 		return "Alerted"
 	case *wire.Evict:
 		return "Evicted"
+	case *wire.Lay:
+		return "Laid"
+	case *wire.Seek:
+		return "Sought"
 	case *wire.Examine:
 		return "Examined"
 	case *wire.Listen:

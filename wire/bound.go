@@ -94,6 +94,7 @@ func (l length) cut(text string) string {
 // Texts that programs read, which nobody cuts, and one that people do.
 var (
 	aPath       = length{"path", maxPath}
+	aMark       = length{"word", 64}
 	aName       = length{"name", maxSentence}
 	aBusAddress = length{"address", 64}
 	anyText     = length{"text", vast}
@@ -112,3 +113,7 @@ func (s *numbers) add(n int) bool {
 	*word |= bit
 	return true
 }
+
+// MaxMarks is how many words may lie open under one tag; more than there are names of one
+// machine.
+const MaxMarks = 100

@@ -304,9 +304,18 @@ func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }
 func (m *Drained) fields(c *codec) {
 	list(c, &m.Orphans, length{"orphans", maxOnNode}, (*codec).orphan)
 }
-func (m *Emptied) fields(*codec)  {}
-func (m *Ping) fields(*codec)     {}
-func (m *Bye) fields(*codec)      {}
+func (m *Emptied) fields(*codec) {}
+func (m *Ping) fields(*codec)    {}
+func (m *Bye) fields(*codec)     {}
+func (m *Lay) fields(c *codec) {
+	c.text(&m.Tag, aMark)
+	c.text(&m.Word, aMark)
+}
+
+func (m *Laid) fields(c *codec)   { c.sentence(&m.Err, "error") }
+func (m *Seek) fields(c *codec)   { c.text(&m.Tag, aMark) }
+func (m *Sought) fields(c *codec) { c.texts(&m.Words, MaxMarks, aMark) }
+
 func (m *Inspect) fields(*codec)  {}
 func (m *States) fields(c *codec) { list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState) }
 

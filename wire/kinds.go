@@ -83,6 +83,10 @@ var table = [...]Kind{
 	50: {"Inspect", Launcher, 0, blank[Inspect]},
 	51: {"States", Helper, 8 << 20, blank[States]},
 	52: {"Emptied", Helper, 0, blank[Emptied]},
+	53: {"Lay", Launcher, 256, blank[Lay]},
+	54: {"Laid", Helper, 8 << 10, blank[Laid]},
+	55: {"Seek", Launcher, 256, blank[Seek]},
+	56: {"Sought", Helper, 8 << 10, blank[Sought]},
 	60: {"Examine", Launcher, 1 << 20, blank[Examine]},
 	61: {"Examined", Helper, 64 << 10, blank[Examined]},
 	62: {"Listen", Launcher, 8 << 10, blank[Listen]},
@@ -146,6 +150,10 @@ func (*Evicted) kind() byte   { return 49 }
 func (*Inspect) kind() byte   { return 50 }
 func (*States) kind() byte    { return 51 }
 func (*Emptied) kind() byte   { return 52 }
+func (*Lay) kind() byte       { return 53 }
+func (*Laid) kind() byte      { return 54 }
+func (*Seek) kind() byte      { return 55 }
+func (*Sought) kind() byte    { return 56 }
 func (*Examine) kind() byte   { return 60 }
 func (*Examined) kind() byte  { return 61 }
 func (*Listen) kind() byte    { return 62 }

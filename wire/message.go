@@ -370,6 +370,18 @@ type (
 	// consumed that outlived their ranks.
 	Drained struct{ Orphans []job.Orphan }
 
+	// Lay asks to lay a word open where only the same machine and name spaces can see it, in
+	// the directory of shared memory, and Laid says why that could not be. Seek asks for the
+	// words that lie there under the same tag: so two names are shown to be one machine, which
+	// nobody is believed by his word alone (TRUST-6).
+	Lay struct{ Tag, Word string }
+	// Laid answers Lay.
+	Laid struct{ Err string }
+	// Seek asks what lies open.
+	Seek struct{ Tag string }
+	// Sought answers Seek.
+	Sought struct{ Words []string }
+
 	// Inspect asks what each rank of the node is doing.
 	Inspect struct{}
 

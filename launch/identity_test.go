@@ -1,0 +1,74 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"remshell/launch"
+	"remshell/wire"
+)
+
+// Two names of one machine are one node: each helper has found the word of the other, and no
+// word is left behind.
+func TestTwoNamesOfOneMachine(t *testing.T) {
+	before, _ := filepath.Glob("/dev/shm/remshell-*")
+	r := newRun(2, `echo $MPIEXEC_HOST`, "a~1", "a~2")
+	if result, err := r.do(t); err != nil || result.Code != 0 || r.out.String() != "a~1\na~1\n" {
+		t.Errorf("code %d, %v, %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+	}
+	if after, _ := filepath.Glob("/dev/shm/remshell-*"); len(after) > len(before) {
+		t.Errorf("left behind: %q", after)
+	}
+}
+
+// A host that repeats the identity of another one takes nothing from it (TRUST-6): who has not
+// found the other's word is not used.
+func TestMachinesThatAreNot(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		finds map[string]string // whose word, beside its own
+		want  string
+	}{
+		{"neither", nil, "x and z are not used"},
+		{"one of them", map[string]string{"z": "x"}, "x is not used"},
+		{"the other one", map[string]string{"x": "z"}, "z is not used"},
+	} {
+		var mu sync.Mutex // guards words
+		words := make(map[string]string)
+		twin := func(name string) func(*wire.Conn) {
+			return fake("same", func(c *wire.Conn, m wire.Message) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				switch m := m.(type) {
+				case *wire.Lay:
+					words[name] = m.Word // before all answers are there nobody seeks
+					c.Send(&wire.Laid{})
+				case *wire.Seek:
+					c.Send(&wire.Sought{Words: []string{words[name], words[test.finds[name]], "junk"}})
+				default:
+					return false
+				}
+				return true
+			})
+		}
+		r := newRun(2, `echo started`, "x", "z")
+		r.dialer.fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
+		_, err := r.do(t)
+		var failed *launch.StartError
+		if want := "x and z both say that they are machine same, and are not; " + test.want; !errors.As(err, &failed) || failed.Text != want || failed.Code != 125 {
+			t.Errorf("%s: %v, want %q", test.name, err, want)
+		}
+		r = newRun(1, `echo $MPIEXEC_HOST`, "x", "z", "a")
+		r.req.Skip, r.req.Nodes[2].Slots = true, 2
+		r.req.Apps[0].Hosts = []string{"a"}
+		r.dialer.fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
+		if result, err := r.do(t); err != nil || result.Code != 0 || r.out.String() != "a\n" || !strings.Contains(r.err.String(), test.want+"\n") {
+			t.Errorf("%s, where they may be left out: code %d, %v, %q, stderr %q", test.name, result.Code, err, r.out.String(), r.err.String())
+		}
+	}
+}
