@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"remshell/job"
 )
@@ -97,7 +96,7 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 		return Claim{}, err
 	}
 	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command} {
-		*p = printable(*p)
+		*p = short(*p)
 	}
 	return c.Claim, nil
 }
@@ -118,7 +117,7 @@ func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("number %d", t.Number)
 	}
 	for _, p := range []*string{&t.User, &t.From, &t.Summary, &t.Nodes} {
-		*p = printable(*p)
+		*p = short(*p)
 	}
 	return t.Ticket, nil
 }
@@ -213,17 +212,13 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// printable makes text of somebody else harmless for a terminal, and short.
-func printable(s string) string {
+// short bounds text of somebody else. It stays as it is: show.Clean makes it harmless where
+// it is printed (TRUST-28).
+func short(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine]
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
+	return strings.ToValidUTF8(s, "")
 }
 
 // nextNumber is one above the largest number that can be reached from first, the lowest

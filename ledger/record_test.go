@@ -110,21 +110,18 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// Text of others cannot move a terminal's cursor, nor flood it.
-func TestPrintable(t *testing.T) {
+// Text of others is bounded, and the text itself.
+func TestShort(t *testing.T) {
 	for in, want := range map[string]string{
-		"./a.out ü":  "./a.out ü",
-		"\x1b[2J\n":  "\uFFFD[2J\uFFFD",
-		"a\u202Eb":   "a\uFFFDb",
-		"\xff":       "\uFFFD",
-		"tab\tthere": "tab\uFFFDthere",
+		"./a.out ü":                    "./a.out ü",
+		"\x1b[2J\n\u202e":              "\x1b[2J\n\u202e",
+		"a\xff":                        "a",
+		strings.Repeat("x", 2*maxLine): strings.Repeat("x", maxLine),
+		strings.Repeat("x", maxLine-1) + "üüü": strings.Repeat("x", maxLine-1),
 	} {
-		if got := printable(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+		if got := short(in); got != want {
+			t.Errorf("%.40q: got %.40q, want %.40q", in, got, want)
 		}
-	}
-	if got := printable(strings.Repeat("x", 2*maxLine)); len(got) != maxLine {
-		t.Error(len(got))
 	}
 }
 

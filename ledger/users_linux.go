@@ -20,7 +20,7 @@ func readDatabase(etc string) database {
 	d := database{names: make(map[int]string)}
 	for fields := range records(etc, "passwd") {
 		if uid, err := strconv.Atoi(at(fields, 2)); err == nil && d.names[uid] == "" {
-			d.names[uid] = printable(fields[0])
+			d.names[uid] = short(fields[0])
 		}
 	}
 	for fields := range records(etc, "subuid") {
