@@ -20,7 +20,8 @@ var elsewhere = map[string]string{
 }
 
 // TestConformance: each case of pmi-wire.md 7 is played, under its number, or it
-// is known where else.
+// is known where else. What needs no server of a test's own, e2e.TestPMIConformance plays
+// with the program that is shipped.
 func TestConformance(t *testing.T) {
 	played := make(map[string]bool)
 	files, _ := filepath.Glob("../testdata/pmi/*.pmi")
