@@ -44,7 +44,7 @@ var refusals = []refusal{
 	{"enable-recovery disable-recovery continuous", 0, "is Open MPI's option for lost ranks; here -disable-auto-cleanup lets the others go on", false},
 	{"max-restarts with-ft", 1, "is Open MPI's option for lost ranks, which are not started again here; -disable-auto-cleanup lets the others go on", false},
 	{"xml parseable parsable", 0, "is Open MPI's option for output for programs; here --json, with --dry-run, --doctor or --ps", false},
-	{"get-stack-traces report-state-on-timeout", 0, "is Open MPI's option for what -timeout tells; here it always tells what each rank was doing, and with --on-timeout stacks the ranks tell it themselves", false},
+	{"get-stack-traces report-state-on-timeout", 0, "is Open MPI's option for what -timeout tells; here it always tells what each rank was doing, and --on-timeout stacks tells where they are", false},
 	{"report-pid report-uri", 1, "is Open MPI's option for its daemons; here --ps lists jobs, and --status tells of one", false},
 	{"set-cwd-to-session-dir", 0, "is Open MPI's option for directories of its own; here -wdir, and MPIEXEC_STAGE_DIR for the files of --stage", false},
 	{"gres", 1, "is srun's option for Slurm's scheduler; here GPUs are asked for with -gpus-per-proc N, for each rank", false},

@@ -156,6 +156,9 @@ type session struct {
 	staging  *staging // nil: no files are to be staged
 	lectern  lectern
 	marks    marks
+	dumping  bool       // stacks are being gathered
+	quit     bool       // SIGQUIT waits until they are
+	foreign  foreigners // debuggers
 
 	stopForking  *atomic.Bool  // the starter shall start no more
 	hurry        chan struct{} // closed when the job is being ended
@@ -318,6 +321,8 @@ func (s *session) step(event any) {
 		s.lookForChildren()
 	case guardDue:
 		s.newGuard()
+	case stacksDone:
+		s.dumped(e.states)
 	case lecternDue:
 		s.openLectern()
 	case statesWanted:
@@ -390,12 +395,20 @@ func (s *session) frame(m wire.Message) {
 			r.resize(unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)})
 		}
 	case *wire.Signal:
+		if s.dumping && unix.Signal(m.Number) == unix.SIGQUIT {
+			s.quit = true
+			return
+		}
 		s.signal(unix.Signal(m.Number))
 	case *wire.Lay:
 		s.conn.Send(&wire.Laid{Err: s.marks.lay(m.Tag, m.Word)})
 	case *wire.Seek:
 		s.conn.Send(&wire.Sought{Words: seek(m.Tag)})
 	case *wire.Inspect:
+		if m.Stacks {
+			s.dump()
+			return
+		}
 		s.inspect()
 	case *wire.End:
 		s.end(m.Linger, m.Grace)

@@ -337,6 +337,9 @@ func (s *session) reap() {
 // it began; then the news waits.
 func (s *session) reaped(e reapedEvent) {
 	r := s.byPID[e.pid]
+	if r == nil && s.foreign.gone(e.pid) {
+		return
+	}
 	if r == nil {
 		if s.forking > 0 { // it may be a rank
 			s.early[e.pid] = e

@@ -470,6 +470,7 @@ type RankState struct {
 	CPU     time.Duration // of its process and the children it waited for
 	Sleep   string        // kernel wait channel; empty: it runs, or the kernel does not tell
 	Kind    string        // state letter of proc(5)
+	Stack   string        // by whom it is told, and where it is, line by line; empty: it is not told
 }
 
 // Doing says in words what a rank is doing.

@@ -1,10 +1,13 @@
 package launch
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"remshell/job"
+	"remshell/show"
 )
 
 // A survey of the ranks is under way: what each is doing (DIAG-12).
@@ -44,4 +47,21 @@ func (s *states) table(p job.Plan, firsts []int) string {
 		rows = append(rows, row)
 	}
 	return columns(rows)
+}
+
+// stacks tells where ranks are, as far as anybody told, after the table.
+func (s *states) stacks(firsts []int) string {
+	var b strings.Builder
+	for _, r := range s.ranks {
+		for i, line := range strings.Split(r.Stack, "\n") {
+			switch line = show.Clean(line); {
+			case r.Stack == "":
+			case i == 0:
+				fmt.Fprintf(&b, "  stack of rank %s, %s\n", numbered(split(firsts, r.Rank)), line)
+			default:
+				fmt.Fprintf(&b, "    %s\n", line)
+			}
+		}
+	}
+	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/wire"
 )
 
 // Times of supervision.
@@ -90,8 +91,8 @@ type (
 	SignalAll struct{ Number syscall.Signal }
 	// EndAll ends what is left on all nodes; see wire.End.
 	EndAll struct{ Linger, Grace time.Duration }
-	// Inspect tells the user what each rank is doing.
-	Inspect struct{}
+	// Inspect tells the user what each rank is doing, and with Stacks where.
+	Inspect struct{ Stacks bool }
 	// Say tells the user something.
 	Say struct{ Text string }
 	// Suspend stops mpiexec until SIGCONT; the ranks are stopped before and
@@ -515,8 +516,8 @@ func (s *State) tooLong(now time.Time) []Action {
 	s.Phase = Interrupted
 	s.suspicion, s.doubtEnds = nil, time.Time{}
 	s.silent, s.patience = nil, time.Time{}
-	s.stacksEnd = now.Add(stacksGrace)
-	return []Action{Inspect{}, SignalAll{syscall.SIGQUIT}}
+	s.stacksEnd = now.Add(wire.StacksTime + stacksGrace)
+	return []Action{Inspect{Stacks: true}, SignalAll{syscall.SIGQUIT}}
 }
 
 // giveUp leaves nodes behind that do not get rid of their processes. Those that only have

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/wire"
 )
 
 // twoNodes is a plan of four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -121,7 +122,7 @@ var steps = []struct {
 	{"a start that takes too long", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{2}, after(time.Minute), Tick{}), "end(10s)", 125, "2 ranks had not started"},
 	{"a start in time", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{1}, Started{2}, Started{3}, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
-	{"timeout with stacks", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), after(2*time.Second), Tick{}, never, dies(2, 15), dies(3, 15), drained),
+	{"timeout with stacks", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), after(wire.StacksTime+stacksGrace), Tick{}, never, dies(2, 15), dies(3, 15), drained),
 		"states SIGQUIT end(10s) finish", 124, "longer than -timeout 1m0s"},
 	{"timeout with stacks, all end by them", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), dies(2, 3), dies(3, 3), drained, never),
 		"states SIGQUIT linger finish", 124, "longer than -timeout 1m0s"},

@@ -278,7 +278,7 @@ func (f *fleet) act(state *State, actions []Action) (finished bool) {
 			f.stopSpawning()
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
 		case Inspect:
-			f.inspect()
+			f.inspect(a.Stacks)
 		case Say:
 			f.env.Say(a.Text)
 		case Suspend:
@@ -298,7 +298,7 @@ func (f *fleet) tell(m wire.Message) {
 
 // inspect asks all nodes what their ranks are doing. What they answer is told when all
 // have, or patience ends.
-func (f *fleet) inspect() {
+func (f *fleet) inspect(stacks bool) {
 	if f.states != nil {
 		return
 	}
@@ -308,9 +308,12 @@ func (f *fleet) inspect() {
 			f.states.waiting[i] = true
 		}
 	}
-	f.tell(&wire.Inspect{})
-	late := statesLate{f.states}
-	time.AfterFunc(statesPatience, func() { f.events.put(late) })
+	f.tell(&wire.Inspect{Stacks: stacks})
+	late, patience := statesLate{f.states}, statesPatience
+	if stacks {
+		patience += wire.StacksTime
+	}
+	time.AfterFunc(patience, func() { f.events.put(late) })
 }
 
 // answered takes what a node told of its ranks, or its loss.
@@ -327,7 +330,7 @@ func (f *fleet) answered(node int, ranks []job.RankState) {
 // showStates tells what is known of the ranks, if somebody wanted to know.
 func (f *fleet) showStates() {
 	if f.states != nil {
-		fmt.Fprint(f.env.Err, f.states.table(f.whole(), f.firsts))
+		fmt.Fprint(f.env.Err, f.states.table(f.whole(), f.firsts)+f.states.stacks(f.firsts))
 		for i := range f.states.waiting {
 			f.nodes[i].gate.giveUp(&wire.Inspect{})
 		}

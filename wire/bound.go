@@ -11,6 +11,7 @@ import (
 // read; behind that it holds everywhere.
 const (
 	maxWord     = 256      // bytes of a name
+	maxStack    = 16 << 10 // of where a rank is
 	maxSentence = 4 << 10  // of what is told to people
 	maxLine     = 60 << 10 // of a line of a log
 	maxPath     = 64 << 10 // of what names a file

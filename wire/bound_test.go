@@ -255,7 +255,7 @@ func refusesTexts(t *testing.T, m Message, where string, v reflect.Value) {
 	start := bytes.Index(body, []byte("xxxxxxxxxx"))
 	end := start + bytes.IndexByte(body[start:], '.')
 	length := len(binary.AppendVarint(nil, int64(end-start+3)))
-	for _, most := range []int{maxWord, maxSentence, maxLine} {
+	for _, most := range []int{maxWord, maxSentence, maxStack, maxLine} {
 		if end-start > most {
 			continue
 		}

@@ -316,8 +316,8 @@ func (m *Laid) fields(c *codec)   { c.sentence(&m.Err, "error") }
 func (m *Seek) fields(c *codec)   { c.text(&m.Tag, aMark) }
 func (m *Sought) fields(c *codec) { c.texts(&m.Words, MaxMarks, aMark) }
 
-func (m *Inspect) fields(*codec)  {}
-func (m *States) fields(c *codec) { list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState) }
+func (m *Inspect) fields(c *codec) { c.flag(&m.Stacks) }
+func (m *States) fields(c *codec)  { list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState) }
 
 func (m *Log) fields(c *codec) {
 	c.flag(&m.Warning)

@@ -80,7 +80,7 @@ var table = [...]Kind{
 	47: {"Pass", Launcher, 64, blank[Pass]},
 	48: {"Evict", Launcher, 8 << 10, blank[Evict]},
 	49: {"Evicted", Helper, 1 << 20, blank[Evicted]},
-	50: {"Inspect", Launcher, 0, blank[Inspect]},
+	50: {"Inspect", Launcher, 64, blank[Inspect]},
 	51: {"States", Helper, 8 << 20, blank[States]},
 	52: {"Emptied", Helper, 0, blank[Emptied]},
 	53: {"Lay", Launcher, 256, blank[Lay]},

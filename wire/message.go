@@ -73,6 +73,9 @@ const Version = 4
 // Window is how many bytes of one stream may be under way without Credit.
 const Window = 64 << 10
 
+// StacksTime is how long a helper may take to find out where its ranks are.
+const StacksTime = 4 * time.Second
+
 // A request that waits says Ping every PingEvery; without any for PingPatience its
 // place is lost.
 const (
@@ -382,8 +385,9 @@ type (
 	// Sought answers Seek.
 	Sought struct{ Words []string }
 
-	// Inspect asks what each rank of the node is doing.
-	Inspect struct{}
+	// Inspect asks what each rank of the node is doing, with Stacks also where it is; then the
+	// answer may take StacksTime longer.
+	Inspect struct{ Stacks bool }
 
 	// States answers Inspect.
 	States struct{ Ranks []job.RankState }

@@ -94,6 +94,7 @@ func (c *codec) rankState(s *job.RankState) {
 	c.time(&s.CPU, "time")
 	c.word(&s.Sleep, "wait channel")
 	c.word(&s.Kind, "state")
+	c.prose(&s.Stack, length{"stack", maxStack})
 }
 
 func (c *codec) softLimit(l *job.SoftLimit) {

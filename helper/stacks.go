@@ -1,0 +1,241 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+/*
+Stacks of ranks that -timeout has struck (--on-timeout stacks). Java's and Go's runtimes write
+theirs when SIGQUIT comes. Of a program that does not catch it a debugger of the node tells,
+or else the kernel:
+
+	Inspect --> states --> gdb or eu-stack, one rank after the other, stacksTime in all
+	                                | none, no leave, no time
+	                                '--> /proc/PID/wchan, syscall, stack
+	SIGQUIT waits until that is over: it kills who does not catch it.
+*/
+const (
+	stacksTime   = wire.StacksTime
+	maxStack     = 16 << 10 // bytes of one rank
+	maxAllStacks = 1 << 20  // of a node
+)
+
+// stacksDone brings the states with the stacks.
+type stacksDone struct{ states []job.RankState }
+
+// dump gathers states and stacks; what is told then, stacksDone brings.
+func (s *session) dump() {
+	if s.dumping {
+		return
+	}
+	s.dumping = true
+	states, pids := s.states(), make([]int, len(s.ranks))
+	for i, r := range s.ranks {
+		if r.pid != 0 && r.exit == nil {
+			pids[i] = r.pid
+		}
+	}
+	tools, tree := debuggers(s.sys.Environ), proc.LookAround()
+	go func() {
+		ctx, done := context.WithTimeout(context.Background(), stacksTime)
+		defer done()
+		left := maxAllStacks
+		for i, pid := range pids {
+			if pid != 0 && !catches(tree.Worker(pid), unix.SIGQUIT) && left > 0 {
+				text := stackOf(ctx, tree.Worker(pid), tools, s.foreign.add)
+				states[i].Stack = text[:min(len(text), maxStack, left)]
+				left -= len(states[i].Stack)
+			}
+		}
+		s.tell(stacksDone{states})
+	}()
+}
+
+// dumped tells the states, and passes on the SIGQUIT that has waited.
+func (s *session) dumped(states []job.RankState) {
+	s.dumping = false
+	s.conn.Send(&wire.States{Ranks: states})
+	if s.quit {
+		s.quit = false
+		s.signal(unix.SIGQUIT)
+	}
+}
+
+// catches reports whether a process has a handler for a signal.
+func catches(pid int, number unix.Signal) bool {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	_, after, _ := strings.Cut(string(text), "\nSigCgt:")
+	line, _, _ := strings.Cut(after, "\n")
+	mask, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	return err == nil && mask&(1<<(number-1)) != 0
+}
+
+// A debugger is a program that writes the stacks of a process.
+type debugger struct {
+	name, path string
+	args       []string // before the process
+	more       []string // behind it
+}
+
+// debuggers are those that the node has, in the PATH of the helper.
+func debuggers(environ []string) (found []debugger) {
+	path := "/usr/local/bin:/usr/bin:/bin"
+	for _, assignment := range environ {
+		if value, is := strings.CutPrefix(assignment, "PATH="); is {
+			path = value
+		}
+	}
+	for _, d := range []debugger{
+		{name: "gdb", args: []string{"-q", "-nx", "-batch", "-iex", "set auto-load off", "-p"}, more: []string{"-ex", "thread apply all backtrace"}},
+		{name: "eu-stack", args: []string{"-p"}},
+	} {
+		for dir := range strings.SplitSeq(path, ":") {
+			d.path = filepath.Join(dir, d.name)
+			if filepath.IsAbs(dir) && unix.Access(d.path, unix.X_OK) == nil {
+				found = append(found, d)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// stackOf is the stack of a process, by whoever can tell it; the first line says who.
+func stackOf(ctx context.Context, pid int, tools []debugger, foreign func(pid int)) string {
+	why := "neither gdb nor eu-stack is there"
+	for _, d := range tools {
+		text, err := d.ask(ctx, pid, foreign)
+		if err == nil {
+			return "by " + d.name + "\n" + text
+		}
+		why = d.name + ": " + err.Error()
+	}
+	return "as the kernel tells (" + why + ")\n" + kernelStack(pid)
+}
+
+// ask runs a debugger, as long as ctx lasts. What it says counts if there is a frame in it.
+func (d debugger) ask(ctx context.Context, pid int, foreign func(pid int)) (string, error) {
+	deadline, _ := ctx.Deadline()
+	if ctx.Err() != nil {
+		return "", errNoTime
+	}
+	r, child, err := d.start(pid, foreign)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	defer unix.Close(child)
+	r.SetReadDeadline(deadline)
+	said, err := io.ReadAll(io.LimitReader(r, maxStack))
+	unix.PidfdSendSignal(child, unix.SIGKILL, nil, 0) // late, or with too much to say
+	switch text := string(said); {
+	case strings.Contains(text, "\n#0 ") || strings.HasPrefix(text, "#0 "):
+		return frames(text), nil
+	case err != nil:
+		return "", errNoTime
+	default:
+		return "", errors.New(complaint(text))
+	}
+}
+
+var errNoTime = errors.New("no time")
+
+// start runs it with a pipe for what it says. It is no process of the job.
+func (d debugger) start(pid int, foreign func(pid int)) (r *os.File, child int, err error) {
+	null, err := os.Open("/dev/null")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer null.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer w.Close()
+	argv := slices.Concat([]string{d.name}, d.args, []string{strconv.Itoa(pid)}, d.more)
+	number, err := syscall.ForkExec(d.path, argv, &syscall.ProcAttr{
+		Env:   []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "DEBUGINFOD_URLS="},
+		Files: []uintptr{null.Fd(), w.Fd(), w.Fd()}, Sys: &syscall.SysProcAttr{PidFD: &child, Setpgid: true},
+	})
+	if err != nil {
+		r.Close()
+		return nil, 0, err
+	}
+	foreign(number)
+	return r, child, nil
+}
+
+// frames are the lines of a debugger from the first that tells of a thread or frame.
+func frames(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "Thread ") || strings.HasPrefix(line, "TID ") {
+			return strings.Join(lines[i:], "\n")
+		}
+	}
+	return text
+}
+
+// complaint is what a debugger says that could not: the line about it, else the last one.
+func complaint(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for _, line := range lines {
+		if strings.Contains(line, "not permitted") || strings.Contains(line, "ptrace") {
+			return line
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// kernelStack is what the kernel tells of where a process is.
+func kernelStack(pid int) string {
+	var b strings.Builder
+	for _, name := range []string{"wchan", "syscall", "stack"} {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
+		if err != nil {
+			text = []byte("not told (" + bareReason(err) + ")")
+		}
+		for line := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n") {
+			fmt.Fprintf(&b, "%-8s %s\n", name, line)
+			name = ""
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func bareReason(err error) string {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
+	}
+	return err.Error()
+}
+
+// foreigners are processes that are children of ours and no part of the job.
+type foreigners struct{ pids sync.Map }
+
+func (f *foreigners) add(pid int) { f.pids.Store(pid, true) }
+
+// gone reports whether one that was reaped is one of them.
+func (f *foreigners) gone(pid int) bool {
+	_, was := f.pids.LoadAndDelete(pid)
+	return was
+}
