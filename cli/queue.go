@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +17,9 @@ func (sc scene) queue(req job.Request, j JobOptions) job.Queue {
 	q := job.Queue{Ledger: cmp.Or(j.Ledger, ledger), Inside: job.ID(outer), From: sc.here.Names[0]}
 	if sc.site == nil {
 		return q
+	}
+	if q.Ledger != "" && sc.site.Ledger != "" && filepath.Clean(q.Ledger) != filepath.Clean(sc.site.Ledger) {
+		q.Noted = sc.site.Ledger
 	}
 	q.Ledger = cmp.Or(q.Ledger, sc.site.Ledger)
 	q.Required, q.Strict = !sc.site.Optional, sc.site.Strict

@@ -90,6 +90,9 @@ func about(c job.Checkup) string {
 	if jobs := len(c.Page.Claims); jobs > 0 {
 		parts = append(parts, hostlist.Count(jobs, "job")+" of ours on it")
 	}
+	if c.Page.Where != "" {
+		parts = append(parts, "jobs learn of one another in "+c.Page.Where)
+	}
 	return strings.Join(parts, ", ")
 }
 

@@ -133,7 +133,7 @@ func TestJobsShareNoCore(t *testing.T) {
 			t.Fatalf("--exclusive started on %q", r.out)
 		}
 		r = b.run(t, "-host", "n1", "-n", "1", "hostname")
-		if r.code != 125 || !strings.Contains(r.err, "cpus-full") {
+		if r.code != 125 || !strings.Contains(r.err, "n1: all 2 CPUs are in use by jobs of root (since ") {
 			t.Fatalf("no core was free: exit %d, %q, %q", r.code, r.out, r.err)
 		}
 		r = b.run(t, "-host", "n1", "--exclusive", "-n", "1", "hostname")

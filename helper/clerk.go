@@ -42,6 +42,7 @@ type clerk struct {
 	gate  *ledger.Gate
 	due   *time.Timer             // when the gate has been shut for too long
 	held  map[string]*ledger.Held // by group
+	noted map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
 	place *ledger.Place
 	turn  func()      // ends the wait for our turn
 	quiet *time.Timer // runs out when nobody waits any more
@@ -59,7 +60,7 @@ type clerk struct {
 const gateMost = 20 * time.Second
 
 func newClerk(s *session) *clerk {
-	c := &clerk{s: s, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
+	c := &clerk{s: s, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(c.done)
@@ -251,7 +252,33 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 		notice = held.Warning.Error()
 	}
 	c.held[m.Group] = held
+	c.note(m, claim)
 	return nil, notice
+}
+
+// note tells in the ledger of the cluster file that a job has another one, since who looks
+// there would take this node for idle (TRUST-20): its ranks are entered, without their CPUs.
+func (c *clerk) note(m *wire.Prepare, claim job.Claim) {
+	if m.Noted == "" || claim.UID == 0 {
+		return
+	}
+	book, err := ledger.Open(m.Noted, identity(c.s.sys.Root))
+	if err != nil {
+		c.s.log.inform("not noted in the ledger of the cluster: %v", err)
+		return
+	}
+	claim.Ranks = slices.Clone(claim.Ranks)
+	for i := range claim.Ranks {
+		claim.Ranks[i].CPUs, claim.Ranks[i].GPUs = nil, nil
+	}
+	claim.Command = fmt.Sprintf("(--ledger %s) %s", cmp.Or(m.Ledger, ledger.Default), claim.Command)
+	held, err := book.Take(c.ctx, claim, func(ledger.Others) error { return nil })
+	if err != nil {
+		book.Close()
+		c.s.log.inform("not noted in the ledger of the cluster: %v", err)
+		return
+	}
+	c.noted[m.Group] = held
 }
 
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
@@ -301,6 +328,10 @@ func (c *clerk) release(group string) {
 	if held := c.held[group]; held != nil {
 		held.Release()
 		delete(c.held, group)
+	}
+	if held := c.noted[group]; held != nil {
+		held.Release()
+		delete(c.noted, group)
 	}
 }
 
@@ -463,6 +494,7 @@ func (c *clerk) list(m *wire.List) {
 	claims, err := c.claims(m.Ledger)
 	answer.Claims = markIdle(claims)
 	if c.book != nil {
+		answer.Where = c.book.Where()
 		tickets, err2 := c.book.Tickets()
 		answer.Tickets, err = tickets, cmp.Or(err, err2)
 	}

@@ -103,6 +103,7 @@ type Queue struct {
 	Required bool      // no start without it
 	Strict   bool      // no start where jobs are not kept apart: queueRequired was said to be yes
 	Ledger   string    // directory of claims and tickets on every node; empty: the default
+	Noted    string    // the directory of the cluster file, if Ledger is another; empty: it is not
 	Inside   ID        // the job whose rank this mpiexec is; empty: it is none
 	From     string    // the host of this mpiexec, for listings
 }
@@ -327,6 +328,7 @@ type Ticket struct {
 
 // A Page is what the ledger of one node holds.
 type Page struct {
+	Where   string // the directory, and what the node's entries in it begin with
 	Node    string // as the user calls it
 	Queue   bool   // it keeps the queue, in Tickets
 	Claims  []Claim

@@ -198,6 +198,7 @@ func (b *booking) keptApart() error {
 			if slices.Contains(b.notices[text], n.def.Name) {
 				b.giveBack()
 				clear(b.notices)
+				b.gateNotice = ""
 				return &StartError{notApart(n.def.Name, text), "", ExitInternal}
 			}
 		}

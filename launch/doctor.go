@@ -122,7 +122,7 @@ func (w *ward) examine(ctx context.Context, wanted Wanted) error {
 		func(n *node, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {
-				w.beds[n].Page = job.Page{Node: n.def.Name, Claims: listed.Claims, Err: listed.Err}
+				w.beds[n].Page = job.Page{Node: n.def.Name, Where: listed.Where, Claims: listed.Claims, Err: listed.Err}
 			}
 			return ok
 		})

@@ -162,7 +162,7 @@ func (f *fleet) preparation(req job.Request, i int, local string) *wire.Prepare 
 		Window: window(p.Size), Merge: req.Streams.Merge,
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
 		Slots: n.size(), Report: f.env.Report,
-		Ledger: req.Queue.Ledger, Claim: claim(req, p, n), Most: -1, Shares: f.shares(req),
+		Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Claim: claim(req, p, n), Most: -1, Shares: f.shares(req),
 		Leader: req.Signals.Leader, Children: req.Ends.Children, Peaks: req.Ends.Peaks,
 		Iface: cmp.Or(n.def.Iface, req.Iface), Compat: req.Compat,
 	}

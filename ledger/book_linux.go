@@ -71,10 +71,8 @@ func Open(dir, identity string) (*Book, error) {
 // Close closes the directory. Nothing held or waited for may be left.
 func (b *Book) Close() error { return unix.Close(b.dir) }
 
-// Dir is the directory, and the number of this node's entries in it.
-func (b *Book) Dir() (path, node string) {
-	return b.path, strings.TrimSuffix(strings.TrimPrefix(b.prefix, anyBook), "-")
-}
+// Where is the directory, and what our node's entries in it begin with.
+func (b *Book) Where() string { return b.path + "/" + strings.TrimSuffix(b.prefix, "-") }
 
 func openDir(dir string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC

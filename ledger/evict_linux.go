@@ -28,7 +28,12 @@ const evictGrace = 3 * time.Second
 // An OwnerError says whose entries only their owner or root may evict.
 type OwnerError struct{ User string }
 
-func (e *OwnerError) Error() string { return fmt.Sprintf("only root or %s may", e.User) }
+func (e *OwnerError) Error() string {
+	if e.User == "root" {
+		return "only root may"
+	}
+	return fmt.Sprintf("only root or %s may", e.User)
+}
 
 // Evict ends the holders of a job's claims and tickets, and removes those. Root may do so
 // with all, others with their own; it says *OwnerError if there are only those of others.

@@ -48,6 +48,7 @@ func (m *Prepare) fields(c *codec) {
 	c.flag(&m.Report)
 	c.text(&m.Ledger, aPath)
 	c.claim(&m.Claim)
+	c.text(&m.Noted, aPath)
 	c.num(&m.Most, span{"limit of processes", math.MinInt32, math.MaxInt32})
 	c.flag(&m.Shares)
 	list(c, &m.Soft, length{"limits", 64}, (*codec).softLimit)
@@ -175,6 +176,7 @@ func (m *List) fields(c *codec) {
 }
 
 func (m *Listed) fields(c *codec) {
+	c.text(&m.Where, aPath)
 	list(c, &m.Claims, length{"claims", maxEntries}, (*codec).claim)
 	list(c, &m.Tickets, length{"tickets", maxEntries - len(m.Claims)}, (*codec).ticket)
 	list(c, &m.States, length{"ranks", maxOnNode}, (*codec).rankState)

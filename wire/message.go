@@ -145,6 +145,7 @@ type (
 		Report  bool          // Started shall tell of bindings
 		Ledger  string        // directory of the node's ledger; empty: the default
 		Claim   job.Claim     // what to enter there; its ranks are those of Ranks
+		Noted   string        // directory of the cluster file's ledger, if the user names another; empty: he does not
 		Most    int           // processes of all jobs that the node allows; negative: no limit
 		Shares  bool          // others' CPUs are no obstacle: a try-out
 
@@ -263,8 +264,10 @@ type (
 		Job    job.ID
 	}
 
-	// Listed answers List. With Err the ledger cannot be read.
+	// Listed answers List. With Err the ledger cannot be read. Where is the directory and the
+	// number under which this node's entries are in it (TRUST-20).
 	Listed struct {
+		Where   string
 		Claims  []job.Claim
 		Tickets []job.Ticket
 		States  []job.RankState
