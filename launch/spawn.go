@@ -9,6 +9,7 @@ import (
 
 	"remshell/job"
 	"remshell/plan"
+	"remshell/show"
 	"remshell/wire"
 )
 
@@ -290,7 +291,6 @@ func (f *fleet) refuse(s *spawning, err error) {
 // tellRefused tells the user, --quiet or not: what his program wanted is not done. A node
 // may ask without end, and what it asks for may be as long as a frame.
 func (f *fleet) tellRefused(s *spawning, err error) {
-	const mostText = 4 << 10
 	text := fmt.Sprintf("%s: spawn %s: %s", f.state.who(s.rank), s.m.Request, inOneLine(err))
 	var no *notDone
 	if errors.As(err, &no) {
@@ -301,10 +301,8 @@ func (f *fleet) tellRefused(s *spawning, err error) {
 		return
 	case f.spawns.refused == mostRefusals:
 		text = "further spawns that are refused are not told"
-	case len(text) > mostText:
-		text = text[:mostText] + "..."
 	}
-	fmt.Fprintf(f.env.Err, "mpiexec: %s\n", text)
+	fmt.Fprintf(f.env.Err, "mpiexec: %s\n", show.Clean(text))
 }
 
 // inOneLine is an error with what is to be done about it, or, of a plan, why it failed.

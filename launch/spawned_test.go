@@ -318,3 +318,27 @@ func TestHowMuchIsSpawned(t *testing.T) {
 		t.Errorf("code %d, %v, %d answers, stderr %q", result.Code, err, len(texts), r.err.String())
 	}
 }
+
+// Why a spawn is refused may be a helper's words: they are one line, and no codes (TRUST-28).
+func TestWordsOfARefusedSpawn(t *testing.T) {
+	says := asks(1, 1, "test", 0)
+	says.Fault = "no file\x1b[2J\nmpiexec: all is well" + strings.Repeat("!", 2000)
+	r := newRun(1, "", "z")
+	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
+		switch m.(type) {
+		case *wire.Start:
+			c.Send(&wire.Started{Rank: 0, PID: 1})
+			c.Send(says)
+		case *wire.Spawned:
+			c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
+		default:
+			return false
+		}
+		return true
+	})}
+	result, err := r.do(t)
+	const want = "mpiexec: rank 0 on z: spawn -n 1 /bin/echo spawned: no file\\x1b[2J mpiexec: all is well!!!"
+	if err != nil || result.Code != 0 || !strings.HasPrefix(r.err.String(), want) || strings.Count(r.err.String(), "\n") != 1 {
+		t.Errorf("code %d, %v, stderr %q", result.Code, err, r.err.String())
+	}
+}
