@@ -131,7 +131,10 @@ func newGate(def job.NodeDef, silence time.Duration) *gate {
 // is a wire.Violation.
 func (g *gate) admit(m wire.Message) (wire.Message, error) {
 	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
-		return passed(m, g.output(data))
+		if err := g.output(data); err != nil {
+			return nil, g.unlessLeft(m, err)
+		}
+		return m, nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,6 +153,17 @@ func passed(m wire.Message, err error) (wire.Message, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// unlessLeft is a violation in output, unless we have said Bye: then nothing is noted any more
+// of which it may be the consequence.
+func (g *gate) unlessLeft(m wire.Message, violation error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.left.IsZero() {
+		return violation
+	}
+	return g.late(m, g.left)
 }
 
 // judge finds the rule of a kind (TRUST-4).
