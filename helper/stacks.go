@@ -120,7 +120,7 @@ func debuggers(environ []string) (found []debugger) {
 
 // stackOf is the stack of a process, by whoever can tell it; the first line says who.
 func stackOf(ctx context.Context, pid int, tools []debugger, foreign func(pid int)) string {
-	why := "neither gdb nor eu-stack is there"
+	why, told := "neither gdb nor eu-stack is there", kernelStack(pid) // before a debugger stops it
 	for _, d := range tools {
 		text, err := d.ask(ctx, pid, foreign)
 		if err == nil {
@@ -128,7 +128,7 @@ func stackOf(ctx context.Context, pid int, tools []debugger, foreign func(pid in
 		}
 		why = d.name + ": " + err.Error()
 	}
-	return "as the kernel tells (" + why + ")\n" + kernelStack(pid)
+	return "as the kernel tells (" + why + ")\n" + told
 }
 
 // ask runs a debugger, as long as ctx lasts. What it says counts if there is a frame in it.
