@@ -40,7 +40,7 @@ var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0"}
 // Signals are those mpiexec takes care of (cli.md SIG-1 to SIG-5).
 var Signals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP,
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGPIPE,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGPIPE, syscall.SIGXCPU,
 }
 
 // A System is all the program may know of the world around it.

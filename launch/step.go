@@ -170,9 +170,10 @@ type Rules struct {
 	Signals job.Signals
 }
 
-// forwarded are the signals that ranks get as mpiexec gets them (SIG-4).
+// forwarded are the signals that ranks get as mpiexec gets them (SIG-4). SIGXCPU is how batch
+// systems say that the time is over. SIGURG has to be named: our own runtime sends it to itself.
 var forwarded = []int{int(syscall.SIGQUIT), int(syscall.SIGUSR1), int(syscall.SIGUSR2), int(syscall.SIGALRM),
-	int(syscall.SIGCONT), int(syscall.SIGWINCH)}
+	int(syscall.SIGCONT), int(syscall.SIGWINCH), int(syscall.SIGXCPU)}
 
 func (r Rules) forward() []int {
 	if r.Signals.Forward == nil {
