@@ -130,6 +130,10 @@ func group(c job.Checkup) (found []Finding) {
 		found = append(found, of(c, Warning, "cgroup", fmt.Sprintf("its control group allows %d processes only (pids.max)", g.Processes),
 			"raise TasksMax of the user's slice, or --pids-limit of the container"))
 	}
+	if quota := c.Probe.Quota; quota > 0 && quota < len(c.Probe.Topology.Cores) {
+		found = append(found, of(c, Warning, "cpu-quota", fmt.Sprintf("its control group may use %d of %d cores at a time (cpu.max); so many slots count", quota, len(c.Probe.Topology.Cores)),
+			"raise CPUQuota of the user's slice, or --cpus of the container"))
+	}
 	if g.Memory >= 0 && g.Memory < smallMemory {
 		found = append(found, of(c, Warning, "cgroup", fmt.Sprintf("its control group allows %s of memory only (memory.max)", bytes(g.Memory)),
 			"raise MemoryMax of the user's slice, or --memory of the container"))

@@ -58,6 +58,7 @@ var cases = []struct {
 	{"virtual memory", func(c *job.Checkup) { c.Exam.Limits[4].Hard = 1 << 30 }, "warning limit: a login may have only 1048576 KiB of virtual memory (ulimit -Hv)", "unlimited"},
 	{"locked memory", func(c *job.Checkup) { c.Exam.Fabric = "mlx5_0" }, "warning limit: a login may have only 64 KiB of locked memory (ulimit -Hl)", "mlx5_0"},
 	{"pids", func(c *job.Checkup) { c.Exam.Group.Processes = 100 }, "warning cgroup: its control group allows 100 processes only (pids.max)", "TasksMax"},
+	{"quota", func(c *job.Checkup) { c.Probe.Quota = 1 }, "warning cpu-quota: its control group may use 1 of 4 cores at a time (cpu.max); so many slots count", "--cpus"},
 	{"memory", func(c *job.Checkup) { c.Exam.Group.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory only (memory.max)", "MemoryMax"},
 	{"shm of a container", func(c *job.Checkup) { c.Exam.Shared.Total, c.Exam.Shared.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has 64 MiB in all; ranks of one node talk through it", "--shm-size"},
 	{"shm full", func(c *job.Checkup) { c.Exam.Shared.Free = 1 << 20 }, "warning dev-shm: /dev/shm has 1 MiB left", "ls -l /dev/shm"},

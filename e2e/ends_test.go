@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -176,4 +177,31 @@ func TestTimeoutTellsWhoWaits(t *testing.T) {
 	if r.took > 3*time.Second+gone {
 		t.Errorf("it took %v", r.took)
 	}
+}
+
+// A quota of CPU time counts: in a control group of this machine, where one can be made.
+func TestAQuotaIsSlots(t *testing.T) {
+	for _, kind := range []struct{ top, file, quota string }{
+		{"/sys/fs/cgroup", "cpu.max", "100000 100000"}, {"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "100000"},
+	} {
+		dir, err := os.MkdirTemp(kind.top, "remshell-test-")
+		if err != nil {
+			continue
+		}
+		defer os.Remove(dir)                                                    // which is empty when its process is gone
+		file, err := os.OpenFile(filepath.Join(dir, kind.file), os.O_WRONLY, 0) // the kernel has made it
+		if err != nil {
+			continue
+		}
+		_, err = file.WriteString(kind.quota)
+		if file.Close(); err != nil {
+			continue
+		}
+		out, err := exec.Command("sh", "-c", `echo $$ >`+dir+`/cgroup.procs; exec "$0" --rmk none --dry-run -host localhost --probe true`, binary).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "1 of ") || !strings.Contains(string(out), "by the CPU quota there") {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	t.Skip("no control group with a quota can be made here")
 }

@@ -51,6 +51,7 @@ func Probe(root fs.FS, environ []string) (job.Probe, error) {
 		Model:    model(root),
 		GPUs:     gpus,
 		Barred:   barred,
+		Quota:    quota(root),
 	}, nil
 }
 

@@ -245,7 +245,17 @@ func (n Node) Size() int {
 	if n.Slots > 0 {
 		return n.Slots
 	}
-	return n.Topology.Count(n.CountThreads)
+	return n.CPUs()
+}
+
+// CPUs is how many slots the machine is good for: its cores, or threads, as far as a quota of
+// CPU time lets them be used.
+func (n Node) CPUs() int {
+	all := n.Topology.Count(n.CountThreads)
+	if n.Quota > 0 {
+		return min(all, n.Quota)
+	}
+	return all
 }
 
 // A Use is what live jobs hold of a node.
@@ -350,6 +360,7 @@ type Probe struct {
 	Model    string    // the type of its CPUs, to be compared with others'; empty: unknown
 	GPUs     []gpu.GPU // that the helper may use
 	Barred   int       // GPUs that it may not
+	Quota    int       // CPUs that its control group may use at a time, at least 1; 0: no limit
 }
 
 // A Memory is that of a whole node, in bytes. Zero means unknown.

@@ -98,7 +98,7 @@ func (s *seating) shared() job.Note {
 	if why != "" {
 		why = " (" + why + ")"
 	}
-	cpus := here.Topology.Count(here.CountThreads)
+	cpus := here.CPUs()
 	text := fmt.Sprintf("%s the %s of this machine%s", n, hostlist.Count(cpus, "CPU"), why)
 	switch left := cpus - len(here.busy); {
 	case len(s.sites) > 1:

@@ -47,10 +47,15 @@ func units(n job.Node) string {
 		return hostlist.Count(n.Slots, "slot")
 	case len(n.Topology.Cores) == 0:
 		return ""
-	case n.CountThreads:
-		return hostlist.Count(n.Size(), "thread")
 	}
-	return hostlist.Count(n.Size(), "core")
+	unit := "core"
+	if n.CountThreads {
+		unit = "thread"
+	}
+	if all := n.Topology.Count(n.CountThreads); n.Size() < all {
+		return fmt.Sprintf("%d of %s, by the CPU quota there", n.Size(), hostlist.Count(all, unit))
+	}
+	return hostlist.Count(n.Size(), unit)
 }
 
 // Ranks tells of each rank, in their order, where it runs and what it is bound to:

@@ -125,6 +125,7 @@ func (c *codec) probe(p *job.Probe) {
 	c.word(&p.Model, "model")
 	list(c, &p.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
 	c.num(&p.Barred, span{"barred GPUs", 0, maxGPUs})
+	c.num(&p.Quota, span{"quota", 0, maxCPUs})
 	c.different(p)
 }
 
