@@ -240,7 +240,7 @@ func (f *stageFolder) makeRoom(parcels []job.Parcel) error {
 	return nil
 }
 
-// remove removes the folder, and those around it that are empty then.
+// remove removes the folder, and the one around it if that is empty then.
 func (f *stageFolder) remove() {
 	removeStage(f.dir)
 	f.lock.Close()
@@ -249,9 +249,7 @@ func (f *stageFolder) remove() {
 func removeStage(dir string) {
 	os.RemoveAll(dir)
 	os.Remove(dir + ".lock")
-	stage := filepath.Dir(dir)
-	os.Remove(stage)
-	os.Remove(filepath.Dir(stage))
+	os.Remove(filepath.Dir(dir)) // what is above it belongs to package reach as well
 }
 
 // sweepStages removes what killed helpers of this host have left.

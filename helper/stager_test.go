@@ -76,7 +76,7 @@ func TestPiecesThatAreNotWanted(t *testing.T) {
 			t.Errorf("%s: %q", what, found)
 		}
 		p.close()
-		if _, err := os.Stat(p.root); err == nil {
+		if _, err := os.Stat(filepath.Join(p.root, "stage")); err == nil {
 			t.Errorf("%s: left behind", what)
 		}
 	}
