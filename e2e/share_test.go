@@ -203,8 +203,8 @@ func TestARankThatOutlivesItsMpiexecKeepsItsCPUs(t *testing.T) {
 	if !poll(10*time.Second, func() bool { _, err := os.Stat(asked); return err == nil }) {
 		t.Error("no rank was asked to end")
 	}
-	r := b.run(t, "-host", "localhost", "-n", "1", "true")
-	if r.code != 125 || !strings.Contains(r.err, "cpus-full") {
+	r := b.run(t, "-host", "localhost", "--nooversubscribe", "-n", "1", "true")
+	if r.code != 125 || !strings.Contains(r.err, " CPUs are in use by jobs of root ") {
 		t.Errorf("while the ranks of a killed job live: exit %d, %q", r.code, r.err)
 	}
 	if r = b.run(t, "-host", "localhost", "-n", "2", "--wait=30", "true"); r.code != 0 {
@@ -460,7 +460,7 @@ func TestAnotherUsersJob(t *testing.T) {
 	if r.code != 0 || strings.TrimSpace(strings.TrimPrefix(r.out, "Cpus_allowed_list:")) == cpus {
 		t.Errorf("exit %d, %q, %q; the other has %s", r.code, r.out, r.err, cpus)
 	}
-	if r = his("-host", "localhost", "-n", "2", "true"); r.code != 125 || !strings.Contains(r.err, "2 ranks do not fit: there are free slots for 1") {
+	if r = his("-host", "localhost", "--nooversubscribe", "-n", "2", "true"); r.code != 125 || !strings.Contains(r.err, "2 ranks do not fit: there are free slots for 1") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if r = his("--ps", "localhost"); r.code != 0 || !strings.Contains(r.out, id) {
