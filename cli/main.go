@@ -20,6 +20,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -363,6 +364,9 @@ func opener(sys System) func(name string) (io.ReadCloser, error) {
 	}
 }
 
+// fineTime has all logs tell of parts of a second; the default has whole ones.
+var fineTime = sync.OnceFunc(func() { zerolog.TimeFieldFormat = time.RFC3339Nano })
+
 // logger writes for people to standard error: warnings always, what is going on
 // with -v, everything with -vv.
 func logger(w io.Writer, verbosity int, color bool) zerolog.Logger {
@@ -375,8 +379,8 @@ func logger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	case verbosity > 1:
 		level = zerolog.DebugLevel
 	}
-	zerolog.TimeFieldFormat = time.RFC3339Nano // the default has whole seconds
-	clean := func(text any) string {           // nil: there is none
+	fineTime()
+	clean := func(text any) string { // nil: there is none
 		if text == nil {
 			return ""
 		}
