@@ -58,23 +58,22 @@ func TestFloodedLedger(t *testing.T) {
 	}
 }
 
-// What a node's own administrator lets run there holds whatever users' files say: in the plan,
-// and where a user's own file sends ranks there all the same.
+// What a node's own administrator lets run there holds whatever users' files say: the helper
+// there refuses the rest.
 func TestNodeFile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, field.Options{Hosts: 2})
 	b.needNamespaces(t)
-	etc := t.TempDir()
-	says := func(text string) {
+	on := func(script, input string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(etc, "remshell", "node.toml"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+		cmd := b.On(t.Context(), "n1", "sh", "-ec", script)
+		cmd.Stdin = strings.NewReader(input)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	const own = `cp -a /etc/. "$1"; mkdir -p "$1/remshell"; mount --bind "$1" /etc`
-	if out, err := b.On(t.Context(), "n1", "sh", "-ec", own, "sh", etc).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	on(`d=$(mktemp -d); cp -a /etc/. "$d"; mkdir -p "$d/remshell"; chmod 755 "$d"; mount --bind "$d" /etc`, "")
+	says := func(text string) { t.Helper(); on("cat >/etc/remshell/node.toml", text) }
 	want := func(code int, text string, args ...string) {
 		t.Helper()
 		r := b.run(t, append(args, "hostname")...)
@@ -84,18 +83,16 @@ func TestNodeFile(t *testing.T) {
 	}
 	says("runJobs = \"no\"\n")
 	want(125, "runs no jobs (/etc/remshell/node.toml)", "-host", "n1", "-n", "1")
-	want(0, "n2\n", "-host", "n1,n2", "-n", "1")
+	want(0, "n2\n", "-host", "n2", "-n", "1")
 	says("maxproc = 1\n")
 	want(0, "n1\n", "-host", "n1", "-n", "1")
-	want(125, "maxproc allows 1", "-host", "n1:2", "-n", "2")
+	want(125, "may run 1 process at a time (/etc/remshell/node.toml)", "-host", "n1:2", "-n", "2")
 	says("users = [4711]\n") // root always may
 	want(0, "n1\n", "-host", "n1", "-n", "1")
 	says("maxproc = many\n")
 	want(125, "/etc/remshell/node.toml:1: ", "-host", "n1", "-n", "1")
 	says("")
-	if err := os.Chown(filepath.Join(etc, "remshell", "node.toml"), 12345, 0); err != nil {
-		t.Fatal(err)
-	}
+	on("chown 12345 /etc/remshell/node.toml", "")
 	want(125, "belongs to uid 12345, must be root's", "-host", "n1", "-n", "1")
 }
 
