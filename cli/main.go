@@ -354,18 +354,44 @@ func umask() int {
 	return mask
 }
 
-// opener opens the user's files; "-" is standard input (cli.md -hostfile).
+// maxText is how long a file of the user's may be that is read as a whole, in bytes: far more
+// than a cluster of 10,000 nodes takes.
+const maxText = 128 << 20
+
+// opener opens the user's files; "-" is standard input (cli.md -hostfile). What has no end,
+// as /dev/zero, is not read for ever.
 func opener(sys System) func(name string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		if name == "-" {
-			return io.NopCloser(sys.In), nil
+			return io.NopCloser(&limited{in: sys.In, room: maxText}), nil
 		}
-		return os.Open(name)
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{&limited{in: f, room: maxText}, f}, nil
 	}
 }
 
 // fineTime has all logs tell of parts of a second; the default has whole ones.
 var fineTime = sync.OnceFunc(func() { zerolog.TimeFieldFormat = time.RFC3339Nano })
+
+// A limited reads so many bytes, and fails where there are more.
+type limited struct {
+	in   io.Reader
+	room int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.in.Read(p[:min(len(p), l.room+1)])
+	if l.room -= n; l.room < 0 {
+		return 0, fmt.Errorf("more than %d MiB", maxText>>20)
+	}
+	return n, err
+}
 
 // logger writes for people to standard error: warnings always, what is going on
 // with -v, everything with -vv.
