@@ -103,7 +103,10 @@ func FuzzBlob(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f, 1})
 	f.Fuzz(func(t *testing.T, blob []byte) {
 		seed := maphash.MakeSeed()
-		l, err := newLayer(seed, [][]byte{blob})
+		l, err, took := layering(blob)
+		if most := uint64(64<<10 + 16*len(blob)); took > most {
+			t.Errorf("%d bytes took %d", len(blob), took)
+		}
 		if err != nil {
 			return
 		}

@@ -3,9 +3,11 @@ package pmiserver
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -212,4 +214,35 @@ func TestPreputs(t *testing.T) {
 	if a, _ := snap.get([]byte("a")); string(a) != "3" || snap.epoch != 0 || snap.count != 2 {
 		t.Errorf("a = %q, epoch %d, %d keys", a, snap.epoch, snap.count)
 	}
+}
+
+// A table of pairs has room for those that differ, and not for as many as there might be
+// in that many bytes (TRUST-30).
+func TestMemoryOfALayer(t *testing.T) {
+	empty := make([]byte, 2<<20) // a million times the same
+	var short []byte
+	for i := range 1 << 18 {
+		short = appendPair(short, binary.BigEndian.AppendUint32(nil, uint32(i))[1:], nil)
+	}
+	for name, test := range map[string]struct {
+		blob        []byte
+		count, most int
+	}{
+		"one pair again and again": {empty, 1, 5 * len(empty)},
+		"the shortest":             {short, 1 << 18, 16 * len(short)},
+	} {
+		l, err, took := layering(test.blob)
+		if err != nil || l.count != test.count || took > uint64(test.most) {
+			t.Errorf("%s: %d pairs, %v, took %d bytes, more than %d", name, l.count, err, took, test.most)
+		}
+	}
+}
+
+// layering makes a layer of a blob, and measures what that takes.
+func layering(blob []byte) (l layer, err error, took uint64) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	l, err = newLayer(maphash.MakeSeed(), [][]byte{blob})
+	runtime.ReadMemStats(&after)
+	return l, err, after.TotalAlloc - before.TotalAlloc
 }

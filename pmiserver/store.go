@@ -125,23 +125,51 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 		pairs += n
 		l.bytes += len(b)
 	}
-	size := 1
-	for size < 2*pairs {
-		size *= 2
-	}
-	l.slots = make([]place, size)
+	l.slots = make([]place, firstSlots(pairs, l.bytes))
 	for i, b := range blobs {
 		for rest := b; len(rest) > 0; {
 			key, _, after, _ := cutPair(rest)
-			slot, _, replaces := l.find(maphash.Bytes(seed, key), key)
-			if !replaces {
-				l.count++
-			}
-			l.slots[slot] = place(uint64(i+1)<<32 | uint64(len(b)-len(rest)))
+			l.put(seed, key, place(uint64(i+1)<<32|uint64(len(b)-len(rest))))
 			rest = after
 		}
 	}
 	return l, nil
+}
+
+// firstSlots is enough for so many pairs, but for shorter ones than programs have: these may
+// be one and the same, and get more room when they are seen to differ (TRUST-30).
+func firstSlots(pairs, bytes int) int {
+	const usual = 8 // bytes of a pair, at least
+	size := 1
+	for size < 2*min(pairs, bytes/usual+8) {
+		size *= 2
+	}
+	return size
+}
+
+// put adds a pair, or replaces the one of the same key.
+func (l *layer) put(seed maphash.Seed, key []byte, at place) {
+	slot, _, replaces := l.find(maphash.Bytes(seed, key), key)
+	l.slots[slot] = at
+	if replaces {
+		return
+	}
+	if l.count++; 2*l.count > len(l.slots) {
+		l.grow(seed)
+	}
+}
+
+// grow doubles the slots.
+func (l *layer) grow(seed maphash.Seed) {
+	old := l.slots
+	l.slots = make([]place, 2*len(old))
+	for _, p := range old {
+		if p != 0 {
+			key, _, _, _ := cutPair(p.in(l.blobs))
+			slot, _, _ := l.find(maphash.Bytes(seed, key), key)
+			l.slots[slot] = p
+		}
+	}
 }
 
 // find returns the slot of a key with that hash, and its value if it has one.

@@ -73,8 +73,8 @@ func deflate(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Unpack makes Blobs of Packed, if there are any. It takes no more memory than a
-// deflated stream of that length can stand for, and vast.
+// Unpack makes Blobs of Packed, if there are any. It believes no size before so much has
+// come of the stream: its memory at most doubles with that (TRUST-30).
 func (m *Fenced) Unpack() error {
 	if len(m.Packed) == 0 {
 		return nil
@@ -82,16 +82,28 @@ func (m *Fenced) Unpack() error {
 	if m.Size < 0 || m.Size > min(vast, maxInflation*len(m.Packed)) || len(m.Blobs) > 0 {
 		return fmt.Errorf("%w: %d bytes of %d", errUnpack, m.Size, len(m.Packed))
 	}
-	buf := make([]byte, m.Size+1) // one more, to see the end
-	n, err := io.ReadFull(flate.NewReader(bytes.NewReader(m.Packed)), buf)
-	if n != m.Size || err != io.ErrUnexpectedEOF && err != io.EOF {
-		return fmt.Errorf("%w: %d bytes instead of %d: %v", errUnpack, n, m.Size, err)
+	buf, err := inflate(m.Packed, m.Size)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnpack, err)
 	}
-	if m.Blobs, err = unlist(buf[:n:n]); err != nil {
+	if m.Blobs, err = unlist(buf); err != nil {
 		return fmt.Errorf("%w: %w", errUnpack, err)
 	}
 	m.Packed, m.Size = nil, 0
 	return nil
+}
+
+// inflate returns the size bytes that packed stands for.
+func inflate(packed []byte, size int) ([]byte, error) {
+	r := flate.NewReader(bytes.NewReader(packed))
+	buf, err := readBy(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("%d bytes: %w", size, err)
+	}
+	if n, err := io.ReadFull(r, make([]byte, 1)); n > 0 || err != io.EOF {
+		return nil, fmt.Errorf("%d bytes, and more: %w", size, err)
+	}
+	return buf, nil
 }
 
 // unlist reads a list of blobs and nothing else.

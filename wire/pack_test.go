@@ -2,8 +2,10 @@ package wire
 
 import (
 	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -95,17 +97,39 @@ func TestUnpackRefusesJunkAndBombs(t *testing.T) {
 		"a longer list":   {Size: 2, Packed: deflate([]byte{100, 0})},
 	}
 	for name, m := range tests {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		err := m.Unpack()
-		runtime.ReadMemStats(&after)
+		took, err := unpacking(&m)
 		if err == nil || !strings.Contains(err.Error(), errUnpack.Error()) {
 			t.Errorf("%s: got error %v", name, err)
 		}
-		if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
+		if took > 8<<20 {
 			t.Errorf("%s: took %d bytes", name, took)
 		}
 	}
+}
+
+// What is announced and does not come takes no memory (TRUST-30): here 1 GiB of what can
+// stand for it.
+func TestMemoryOfUnpack(t *testing.T) {
+	part := deflate(make([]byte, 1<<20))
+	for name, m := range map[string]*Fenced{
+		"no deflate":    {Size: vast, Packed: make([]byte, 2<<20)},
+		"ends early":    {Size: vast, Packed: append(part, make([]byte, 2<<20)...)},
+		"cut in a half": {Size: vast, Packed: append(part[:len(part)-10:len(part)-10], bytes.Repeat([]byte{0xff}, 2<<20)...)},
+	} {
+		took, err := unpacking(m)
+		if err == nil || took > 5<<20 {
+			t.Errorf("%s: took %d bytes, and is %v", name, took, err)
+		}
+	}
+}
+
+// unpacking unpacks, and measures what that takes.
+func unpacking(m *Fenced) (took uint64, err error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = m.Unpack()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, err
 }
 
 func FuzzUnpack(f *testing.F) {
@@ -114,9 +138,15 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(3, deflate([]byte{2, 2, 65}))
 	f.Add(1<<20, deflate(make([]byte, 1<<20)))
 	f.Add(5, []byte("hello"))
+	f.Add(64<<20, append(deflate([]byte{2, 2, 65}), make([]byte, 64<<10)...))
 	f.Fuzz(func(t *testing.T, size int, packed []byte) {
 		m := Fenced{Size: size, Packed: packed}
-		if err := m.Unpack(); err != nil || len(packed) == 0 {
+		inflated, _ := io.Copy(io.Discard, flate.NewReader(bytes.NewReader(packed)))
+		took, err := unpacking(&m)
+		if most := uint64(1<<20 + 4*len(packed) + 4*int(inflated) + 72*min(int(inflated), 1<<18)); took > most {
+			t.Errorf("%d bytes, that are %d, took %d", len(packed), inflated, took)
+		}
+		if err != nil || len(packed) == 0 {
 			return
 		}
 		sum := 0
