@@ -45,7 +45,9 @@ func (c *codec) sure(can bool, format string, args ...any) {
 func (c *codec) num(p *int, s span) {
 	n := int64(*p)
 	c.num64(&n, s)
-	*p = int(n)
+	if c.reading { // a message that is sent may be sent to others at the same time
+		*p = int(n)
+	}
 }
 
 func (c *codec) num64(p *int64, s span) {
@@ -133,7 +135,9 @@ func (c *codec) flag(p *bool) {
 		n = 1
 	}
 	c.num(&n, span{"flag", 0, 1})
-	*p = n != 0
+	if c.reading {
+		*p = n != 0
+	}
 }
 
 func (c *codec) time(p *time.Duration, name string) {
