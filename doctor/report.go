@@ -91,7 +91,7 @@ func about(c job.Checkup) string {
 		parts = append(parts, hostlist.Count(jobs, "job")+" of ours on it")
 	}
 	if c.Page.Where != "" {
-		parts = append(parts, "jobs learn of one another in "+c.Page.Where)
+		parts = append(parts, "jobs learn of one another in "+show.Word(c.Page.Where))
 	}
 	return strings.Join(parts, ", ")
 }
