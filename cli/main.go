@@ -349,7 +349,7 @@ func connectTimeout(j JobOptions) time.Duration {
 
 // umask is ours, which the ranks get too (ENV-8). It can only be read by setting it.
 func umask() int {
-	mask := syscall.Umask(0)
+	mask := syscall.Umask(0o077) // what is made meanwhile is open to nobody
 	syscall.Umask(mask)
 	return mask
 }
