@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -50,6 +51,27 @@ func (s *stuck) await(t *testing.T, want string) {
 	t.Helper()
 	if line, err := s.out.ReadString('\n'); line != want+"\n" {
 		t.Fatalf("%q, %v; want %q", line, err, want)
+	}
+}
+
+// awaitOpen waits until it hangs in the opening of a file: the kernel tells the system call of
+// a thread that sleeps.
+func (s *stuck) awaitOpen(t *testing.T) *stuck {
+	t.Helper()
+	again, limit := time.NewTicker(10*time.Millisecond), time.After(40*time.Second)
+	defer again.Stop()
+	for {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", s.cmd.Process.Pid))
+		for _, file := range threads {
+			if call, _ := os.ReadFile(file); strings.HasPrefix(string(call), fmt.Sprint(unix.SYS_OPENAT, " ")) {
+				return s
+			}
+		}
+		select {
+		case <-again.C:
+		case <-limit:
+			t.Fatal("it does not hang")
+		}
 	}
 }
 
@@ -110,10 +132,10 @@ func TestTheLastResort(t *testing.T) {
 			return s
 		},
 		"a file before the start": func(t *testing.T) *stuck {
-			return startStuck(t, nil, "-hostfile", fifo(t), "-n", "1", "true")
+			return startStuck(t, nil, "-hostfile", fifo(t), "-n", "1", "true").awaitOpen(t)
 		},
 		"a file of the start": func(t *testing.T) *stuck {
-			return startStuck(t, nil, "-outfile-pattern", fifo(t), "-host", "localhost:1", "-n", "1", "echo", "x")
+			return startStuck(t, nil, "-outfile-pattern", fifo(t), "-host", "localhost:1", "-n", "1", "echo", "x").awaitOpen(t)
 		},
 	}
 	for what, start := range where {
@@ -150,7 +172,7 @@ func TestTheLastResortWithoutAReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	s.press(t, syscall.SIGINT)
+	s.awaitOpen(t).press(t, syscall.SIGINT)
 	if code := s.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d", code)
 	}
