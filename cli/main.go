@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -152,13 +153,33 @@ func failureCode(text string) (int, error) {
 // run starts the job of a command line, sees it to its end, and says what went wrong.
 func run(ctx context.Context, line Line, sys System, failure int) int {
 	out, errs := printers(line.Job, sys)
-	code, err := start(ctx, line, sys, failure, out, errs)
+	code, err := unpanicked(line.Job, errs, func() (int, error) { return start(ctx, line, sys, failure, out, errs) })
 	if err == nil {
 		return code
 	}
 	report(errs, err)
 	flush(errs)
 	return exitCode(err, failure)
+}
+
+// A mishap is a fault of our own that nobody has foreseen.
+type mishap struct{ why any }
+
+func (e *mishap) Error() string { return fmt.Sprintf("internal error: %v", e.why) }
+
+func (e *mishap) Hint() string { return "please report it, with what -v says" }
+
+// unpanicked makes an error of a panic, whose stack goes to the log. On its way up, terminal and
+// connections were given back, and so the helpers end the ranks (TRUST-35).
+func unpanicked(j JobOptions, errs io.Writer, do func() (int, error)) (code int, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			log := logger(errs, j.Verbosity, false)
+			log.Info().Msg(string(debug.Stack()))
+			err = &mishap{why}
+		}
+	}()
+	return do()
 }
 
 // flush waits until what was said can be read, within reason.
