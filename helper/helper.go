@@ -113,6 +113,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.probe()
 	go s.read()
 	err := s.run(ctx)
+	s.starter.close()
 	s.clerk.close()
 	s.staging.close()
 	if s.port != nil {

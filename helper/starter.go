@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// A starter starts ranks on one thread that lives as long as the helper and runs
+// A starter starts ranks on one thread that lives as long as the session and runs
 // nothing else. A parent-death signal comes when the thread that forked ends, not when
 // its process does, so the thread must not be one that Go may retire; and it takes on the
 // CPUs and the memory policy of each rank, which nobody else should have. Go clones no
@@ -35,6 +35,9 @@ func (s starter) do(f func()) {
 	s <- func() { f(); close(done) }
 	<-done
 }
+
+// close ends the thread. No rank may be left that would hear of that.
+func (s starter) close() { close(s) }
 
 // A spawn is what one fork and exec needs.
 type spawn struct {

@@ -1,0 +1,206 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// A whim is a launcher that says what the bytes of a fuzzer mean, whether it fits or not.
+type whim struct {
+	bytes []byte
+	dir   string // of the ledger, and of all files
+}
+
+// next is the next byte; 0 when there is none any more.
+func (w *whim) next() (b byte) {
+	if len(w.bytes) > 0 {
+		b, w.bytes = w.bytes[0], w.bytes[1:]
+	}
+	return b
+}
+
+func (w *whim) word(of ...string) string { return of[int(w.next())%len(of)] }
+
+func (w *whim) rank() int { return []int{0, 1, 2, 7, 1 << 20}[w.next()%5] }
+
+func (w *whim) group() string { return w.word("g", "g", "g", "h", "") }
+
+// message is one that a launcher may send at some time, and here does at any.
+func (w *whim) message() wire.Message {
+	switch w.next() % 24 {
+	case 0, 1:
+		return w.prepare()
+	case 2, 3:
+		return &wire.Start{Group: w.group()}
+	case 4:
+		return &wire.Data{Rank: w.rank(), Stream: wire.Stream(w.next() % 4), Bytes: make([]byte, int(w.next()))}
+	case 5:
+		return &wire.Credit{Rank: w.rank(), Stream: wire.Stream(w.next() % 4), Bytes: int(w.next()) << (w.next() % 32)}
+	case 6:
+		return &wire.Fenced{ID: w.group() + w.word("/0", "/1", "", "/x"), Blobs: [][]byte{w.bytes[:len(w.bytes)/2]}, Err: w.word("", "no")}
+	case 7:
+		return &wire.Signal{Number: int(w.next() % 66)}
+	case 8:
+		return &wire.End{Linger: time.Duration(w.next()) * time.Millisecond, Grace: time.Duration(w.next()) * time.Millisecond}
+	case 9:
+		return &wire.Prune{Group: w.group()}
+	case 10:
+		return &wire.Release{Group: w.group()}
+	case 11:
+		return &wire.Stage{Parcels: []job.Parcel{{Name: w.word("a", "../a", "", "b/c"), Size: int64(w.next())}}, Sums: []string{strings.Repeat("0f", 32)}}
+	case 12:
+		return &wire.Piece{Parcel: int(w.next()%3) - 1, Size: int(w.next()%2) << 18, Bytes: w.bytes[:len(w.bytes)/2]}
+	case 13:
+		return &wire.Named{ID: int(w.next() % 4), Yes: true}
+	case 14:
+		return &wire.Spawned{ID: int(w.next() % 4), Group: w.group(), Codes: []int{0}}
+	case 15:
+		return &wire.Peered{ID: int(w.next() % 4), Nodes: []string{"here"}, Of: []int{0, int(w.next())}}
+	case 16:
+		return &wire.Resize{Rows: int(w.next()), Cols: 1 << 15}
+	case 17:
+		return &wire.Inspect{}
+	case 18:
+		return &wire.Enqueue{Ledger: w.dir, Ticket: job.Ticket{Job: "j"}}
+	case 19:
+		return &wire.Pass{UID: os.Getuid(), Number: int64(w.next())}
+	case 20:
+		return &wire.Lay{Tag: w.word("fuzz", "/", ""), Word: w.word("a", "../a", "")}
+	case 21:
+		return &wire.Knock{Doors: []wire.Door{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
+	case 22:
+		return &wire.Listen{Address: w.word("127.0.0.1", "", "x")}
+	}
+	return w.blank()
+}
+
+// blank is an empty message of any kind, also of those that only a helper sends.
+func (w *whim) blank() wire.Message {
+	kinds := wire.Kinds()
+	m := kinds[int(w.next())%len(kinds)].New()
+	if v := reflect.ValueOf(m).Elem().FieldByName("Ledger"); v.IsValid() {
+		v.SetString(w.dir)
+	}
+	return m
+}
+
+// prepare is for some ranks that fit together, or not.
+func (w *whim) prepare() *wire.Prepare {
+	m := &wire.Prepare{Job: "j", Group: w.group(), First: int(w.next()%2) * w.rank(), Size: 3, Nodes: 1 + int(w.next()%2), Name: "here",
+		Umask: -1, Grace: 10 * time.Millisecond, Ledger: w.dir, Most: -1, Window: int(w.next()), Trace: w.next()%4 == 0, Port: w.next()%4 == 0,
+		Report: w.next()%2 == 0, Stdin: []int{int(w.next() % 3)}, Merge: w.next()%4 == 0}
+	for range w.next() % 4 {
+		script := w.word("exit 0", "exit 3", "echo $PMI_SIZE; cat", "kill -9 $$", "exec sleep 1000",
+			`printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=publish_name service=a port=b\ncmd=barrier_in\n' >&3; read go`,
+			`printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=7\n' >&3; exec sleep 1000`,
+			"printf junk >&3; yes", "setsid sleep 1000 & exit 0")
+		m.Apps = append(m.Apps, job.App{Argv: []string{"/bin/sh", "-c", script}, Dir: w.word("/", "/", "/", "/none")})
+		m.Ranks = append(m.Ranks, job.RankPlan{Rank: int(w.next() % 3), App: len(m.Apps) - 1})
+	}
+	return m
+}
+
+// say says all, and then hangs up. At times it waits for an answer, or sends junk in the midst
+// of the stream.
+func (w *whim) say(stream io.Writer, conn *wire.Conn, said <-chan wire.Message) {
+	for len(w.bytes) > 0 {
+		if w.next() > 250 {
+			stream.Write(w.bytes)
+			break
+		}
+		if conn.Send(w.message()) != nil {
+			break
+		}
+		if w.next()%4 == 0 {
+			select {
+			case <-said:
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	conn.Close()
+}
+
+// resting is how many goroutines there are when the first session of this process has ended.
+var resting int
+
+// A helper ends when its launcher is gone, whatever it was told before: it leaves neither a
+// process nor a goroutine, and takes no more memory than what it is told needs (TRUST-35).
+func FuzzHelper(f *testing.F) {
+	f.Add([]byte{})
+	for i := range byte(24) { // each message alone, and when ranks run
+		f.Add([]byte{0, i, 0, 1, 2, 3, 4, 5, 6, 7})
+		ready := []byte{0, 0, 0, 0, 0, 0, 255, i, i / 4, 1, 0, 1, 3, i % 9, 0, 0, 5, 0, 1, i / 2 % 9, 0, 2, 0}
+		f.Add(append(ready, 0, 2, 0, 0, 0, 17, 0, 0, 17, 0, 0, i, 0, 0, 0, 1, 0, 0))
+	}
+	f.Add([]byte("\x00\x00\x00\x00\xff\x00\xffjunk"))
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		serveWhim(t, bytes)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+			t.Errorf("%d MiB of memory", took>>20)
+		}
+		if left := proc.Below(os.Getpid()); len(left) > 0 {
+			t.Errorf("processes %v are left", left)
+		}
+		if resting == 0 {
+			resting = runtime.NumGoroutine() + 8
+		}
+		for until := time.Now().Add(4 * time.Second); runtime.NumGoroutine() > resting; runtime.Gosched() {
+			if time.Now().After(until) {
+				stacks := make([]byte, 64<<10)
+				t.Fatalf("%d goroutines are left, of %d:\n%s", runtime.NumGoroutine(), resting, stacks[:runtime.Stack(stacks, true)])
+			}
+		}
+	})
+}
+
+// serveWhim is one session, from its greeting to its end.
+func serveWhim(t *testing.T, bytes []byte) {
+	dir := t.TempDir()
+	here, there := net.Pipe()
+	conn := wire.NewConn(here, wire.Launcher)
+	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}}
+	over := make(chan error, 1)
+	go func() { over <- Serve(context.Background(), there, sys) }()
+	if _, _, err := conn.Greet(); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan wire.Message)
+	go func() {
+		defer conn.Abandon()
+		for {
+			m, err := conn.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case said <- m:
+			default:
+			}
+		}
+	}()
+	w := &whim{bytes, dir}
+	w.say(here, conn, said)
+	select {
+	case <-over:
+	case <-time.After(limit):
+		stacks := make([]byte, 256<<10)
+		t.Fatalf("it is not over after %v:\n%s", limit, stacks[:runtime.Stack(stacks, true)])
+	}
+}
