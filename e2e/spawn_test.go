@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +160,10 @@ func TestSpawnSharesCPUs(t *testing.T) {
 	b.tries(t, program, []string{"-hosts", "n1:1"},
 		try{key: "color", value: "blue", count: 3, on: "n1", told: notice},
 		try{options: "--nooversubscribe", key: "color", value: "blue", told: "cpus-full (0 of 1 CPU free)"})
+	home := b.run(t, "-n", "1", program, "one", strconv.Itoa(runtime.NumCPU()+1))
+	if want := "; they share those of this machine (--nooversubscribe refuses that)\n"; home.code != 0 || !strings.HasSuffix(home.err, want) {
+		t.Errorf("on this machine alone: exit %d, %q, want %q", home.code, home.err, want)
+	}
 	const bound = "grep Cpus_allowed_list /proc/self/status"
 	b.on(t, "n1", "sh", "-c", "printf '#!/bin/sh\\n"+bound+"\\n' >/tmp/bound && chmod +x /tmp/bound")
 	go1, begin := pipe(t)

@@ -228,7 +228,7 @@ func (f *fleet) bred(e bred) []any {
 		}
 		f.env.Log.Info().Str("node", n.def.Name).Str("group", s.name).Msg("spawned " + ranks(numbers(e.p.Nodes[i].Ranks)))
 	}
-	f.tellCrowded(s)
+	f.tellCrowded(s, e.p)
 	g := f.found(s.name, e.p, s.b.req.Apps, nodes)
 	g.waits = s
 	f.let(g, s.b.fleet.meet)
@@ -262,12 +262,20 @@ func (f *fleet) welcome(s *spawning, def job.NodeDef) {
 	f.env.Say(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.who(s.rank), f.req.Spawn.Text))
 }
 
-// tellCrowded says, once, that spawned ranks share CPUs.
-func (f *fleet) tellCrowded(s *spawning) {
-	if s.b.req.Crowd && !f.spawns.crowded {
-		f.spawns.crowded = true
-		f.env.Say(f.state.who(s.rank) + " spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)")
+// tellCrowded says, once, that spawned ranks share CPUs: those of their own job, or, where no
+// count of slots was given for this machine alone, all of it.
+func (f *fleet) tellCrowded(s *spawning, p job.Plan) {
+	whose := "the job"
+	switch {
+	case f.spawns.crowded:
+		return
+	case s.b.req.Home && p.Overbooked:
+		whose = "this machine"
+	case !s.b.req.Crowd:
+		return
 	}
+	f.spawns.crowded = true
+	f.env.Say(f.state.who(s.rank) + " spawns ranks that find no free CPU; they share those of " + whose + " (--nooversubscribe refuses that)")
 }
 
 // tellSpawned tells the rank that asked for a group that it runs.
