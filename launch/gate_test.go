@@ -501,3 +501,19 @@ func BenchmarkAdmit(b *testing.B) {
 		}
 	}
 }
+
+// A node of whose ranks one was not even started has nothing to be done with, unless we have
+// ended the job: else a job without that rank would end with 0 (found by FuzzRun).
+func TestAdmitDrainedBeforeAStart(t *testing.T) {
+	g, _ := newStage(t, "prepared")
+	g.tell(&wire.Start{Group: "g"})
+	if got, want := judged(g, &wire.Drained{}), "it sent Drained before the end of rank 4"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	g, _ = newStage(t, "prepared")
+	g.tell(&wire.Start{Group: "g"})
+	g.tell(&wire.End{})
+	if got := judged(g, &wire.Drained{}); got != "ok" {
+		t.Errorf("after End: %s", got)
+	}
+}

@@ -334,14 +334,16 @@ func (g *gate) over(m wire.Message, said *int) error {
 	return nil
 }
 
-// drain hears that nothing of the job is left here, after the end of each rank that ran.
+// drain hears that nothing of the job is left here, after the end of each rank: all that were
+// let go have run, unless we have ended the job, or their group, before.
 func (g *gate) drain(m *wire.Drained) error {
 	if err := g.over(m, &g.drained); err != nil {
 		return err
 	}
 	seats := g.seats.Load()
 	for _, s := range seats.all {
-		if s.life.Load() == running {
+		life := s.life.Load()
+		if life == running || life == going && g.ended.IsZero() && s.portion.phase != pruned {
 			return violation("it sent Drained before the end of rank %d", s.rank)
 		}
 	}
