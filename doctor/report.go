@@ -3,6 +3,7 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +92,8 @@ func about(c job.Checkup) string {
 		parts = append(parts, hostlist.Count(jobs, "job")+" of ours on it")
 	}
 	if c.Page.Where != "" {
-		parts = append(parts, "jobs learn of one another in "+show.Word(c.Page.Where))
+		// The name behind it has the machine's identity in it, and hosts that are alike are told together.
+		parts = append(parts, "jobs learn of one another in "+show.Word(path.Dir(c.Page.Where)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -146,6 +148,7 @@ type host struct {
 	Login      float64 `json:"login_seconds"`
 	ClockAhead float64 `json:"clock_ahead_seconds"`
 	Jobs       int     `json:"jobs"`
+	Ledger     string  `json:"ledger,omitempty"` // directory in which jobs learn of one another
 }
 
 // JSON is the report for programs, on one line.
@@ -156,7 +159,7 @@ func (r Report) JSON() string {
 			Host: c.Node, Reached: c.Failure.Text == "", Hostname: c.Probe.Hostname, Arch: c.Probe.Arch,
 			Address: c.Exam.Address, MTU: c.Exam.MTU, Cores: len(c.Probe.Topology.Cores),
 			Memory: c.Probe.Memory.Total, Shared: c.Exam.Shared.Total,
-			Login: c.Login.Seconds(), ClockAhead: c.Skew.Seconds(), Jobs: len(c.Page.Claims),
+			Login: c.Login.Seconds(), ClockAhead: c.Skew.Seconds(), Jobs: len(c.Page.Claims), Ledger: c.Page.Where,
 		})
 	}
 	text, err := json.Marshal(struct {

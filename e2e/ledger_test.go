@@ -155,7 +155,10 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 		!strings.Contains(r.err, "localhost: not kept apart from other jobs: claims in "+own+": belongs to uid 12345, must be root's") {
 		t.Errorf("a foreign owner: exit %d, %q", r.code, r.err)
 	}
-	if r := b.run(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out+r.err, "jobs learn of one another in "+site+"/remshell-") {
+	if r := b.run(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "jobs learn of one another in "+site+",") && !strings.Contains(r.out, "jobs learn of one another in "+site+"\n") {
 		t.Errorf("doctor: %q, %q", r.out, r.err)
+	}
+	if r := b.run(t, "--ledger", site, "--doctor", "--json", "localhost"); !strings.Contains(r.out, `"`+site+"/remshell-") {
+		t.Errorf("doctor, JSON: %q, %q", r.out, r.err)
 	}
 }
