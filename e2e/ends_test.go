@@ -92,7 +92,7 @@ func TestReportHoldsThePlanOfADryRun(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, field.Options{Hosts: 2})
 	file := filepath.Join(t.TempDir(), "run.json")
-	args := []string{"-hosts", "n1:2,n2:2", "-n", "3", "--bind-to", "none", "sh", "-c", "exit $((PMI_RANK/2*5))"}
+	args := []string{"-hosts", "n1:2,n2:2", "-n", "3", "--bind-to", "none", "sh", "-c", "sleep 0.1; exit $((PMI_RANK/2*5))"} // long enough for its memory to be seen
 	r := b.run(t, append([]string{"--report", file}, args...)...)
 	if r.code != 5 {
 		t.Fatalf("exit %d: %s", r.code, r.err)

@@ -12,7 +12,7 @@ import (
 // A plan is left when the start is, however long it takes (TRUST-8).
 func TestAPlanIsLeftWithItsContext(t *testing.T) {
 	core := pin.Core{CPUs: []int{0}, Place: pin.Place{L2: -1, L3: -1}}
-	req := job.Request{Apps: []job.App{{N: 1 << 20, Argv: []string{"true"}}}, Placing: job.Placing{Overbook: true}}
+	req := job.Request{Apps: []job.App{{N: 1 << 17, Argv: []string{"true"}}}, Placing: job.Placing{Overbook: true}}
 	var snap job.Snapshot
 	for id := range 100 {
 		def := job.NodeDef{ID: id, Name: string(rune('a' + id)), Local: id == 0}

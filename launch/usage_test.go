@@ -5,6 +5,7 @@ package launch_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -72,6 +73,13 @@ func burn(plan string) {
 	json.NewEncoder(os.Stdout).Encode(job.Usage{User: spent(), MaxRSS: kib << 10})
 }
 
+// ours is the most memory that this process has had, in bytes.
+func ours() int64 {
+	var used syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return used.Maxrss << 10
+}
+
 // Issue 6, done when 5: what a rank's children and grandchildren consume counts for it,
 // whether it waits for them or not, within a twentieth. (The end of a process costs
 // too, some 10 ms under the race detector, of which it cannot tell any more.)
@@ -91,11 +99,12 @@ func TestUsageOfChildrenAndGrandchildren(t *testing.T) {
 				t.Fatalf("code %d, %v, stderr %q", result.Code, err, r.err.String())
 			}
 			var truth job.Usage
-			told := 0
+			told, least := 0, int64(math.MaxInt64)
 			for line := range strings.Lines(r.out.String()) {
 				var u job.Usage
 				if json.Unmarshal([]byte(line), &u) == nil {
 					truth.Add(u)
+					least = min(least, u.MaxRSS)
 					told++
 				}
 			}
@@ -109,7 +118,11 @@ func TestUsageOfChildrenAndGrandchildren(t *testing.T) {
 				}
 			}
 			near("CPU milliseconds", float64((got.User + got.System).Milliseconds()), float64(truth.User.Milliseconds()))
-			near("peak MiB", float64(got.MaxRSS>>20), float64(truth.MaxRSS>>20))
+			// The kernel tells the memory of who was larger than their helper, which this process is
+			// (helper/peaks.go); what that comes to is seen with the built program, in script/end.
+			if least > ours() {
+				near("peak MiB", float64(got.MaxRSS>>20), float64(truth.MaxRSS>>20))
+			}
 		})
 	}
 }
