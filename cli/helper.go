@@ -66,7 +66,7 @@ func serve(args []string) (int, error) {
 		if err != nil {
 			return exitFailure, err
 		}
-		return helper.Keep([]string{helperArg, args[1]})
+		return helper.Keep([]string{helperArg, self.Build})
 	case guardArg:
 		return exitOK, helper.Guard(args[1:])
 	case relayArg:
@@ -81,14 +81,10 @@ func serve(args []string) (int, error) {
 	if err != nil {
 		return exitFailure, err
 	}
-	self, err := reach.This()
-	if err != nil {
-		return exitFailure, err
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	defer stop()
 	err = helper.Serve(ctx, conn, helper.System{
-		Build: self.Build, Release: Version, Root: helper.Disk(""), Environ: os.Environ(),
+		Build: args[1], Release: Version, Root: helper.Disk(""), Environ: os.Environ(),
 	})
 	if errors.Is(err, helper.ErrStay) {
 		return helper.StayCode, nil

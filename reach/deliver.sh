@@ -24,19 +24,19 @@ _rs_run() {
 # A folder that is really here and belongs to us. We make it with mode 700.
 _rs_ours() { [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }
 
-# Nobody else can write to any of these, nor put something else in its place. Where there is
-# no ls, the program that is started looks at itself.
-_rs_alone() { ! command -v ls >/dev/null || ls -ldn "$@" 2>/dev/null | _rs_closed $#; }
-
-_rs_closed() {
-	_rs_n=0
-	while read -r _rs_m _rs_x; do
-		_rs_n=$((_rs_n + 1))
-		case $_rs_m in
-		l* | ?????w* | ????????w*) return 1 ;;
-		esac
-	done
-	[ $_rs_n -eq "$1" ]
+# Nobody else can write to any of these, nor put something else in its place: ls -ldn tells
+# the mode of each, one to a line. Where there is no ls, the program that is started looks at
+# itself.
+_rs_alone() {
+	command -v ls >/dev/null || return 0
+	_rs_m=$(ls -ldn "$@" 2>/dev/null) || return 1
+	case "
+$_rs_m" in
+	*"
+l"* | *"
+"?????w* | *"
+"????????w*) return 1 ;;
+	esac
 }
 
 # A program in such a folder. Being executable includes that the file system allows it.
