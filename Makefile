@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags='-s -w -X remshell/cli.Version=$(VERSION)'
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests chaos bench compat cross dist dist-check deb-check demo clean field field-down fuzz
+.PHONY: all check test tests chaos bench compat cross dist dist-check deb-check demo clean testbed testbed-down fuzz
 
 all: bin/mpiexec
 
@@ -46,13 +46,13 @@ CHAOS ?= 1000
 chaos:
 	testdata/install.sh
 	testdata/programs.sh
-	CHAOS=$(CHAOS) CHAOS_LANES=$${CHAOS_LANES:-2} go test ./e2e -count=1 -parallel $${CHAOS_LANES:-2} -timeout 12h -run TestChaos -v
+	CHAOS=$(CHAOS) CHAOS_LANES=$${CHAOS_LANES:-2} go test ./test/e2e -count=1 -parallel $${CHAOS_LANES:-2} -timeout 12h -run TestChaos -v
 
 bench: bin/mpiexec
 	testdata/install.sh
 	testdata/programs.sh
 	@mkdir -p build
-	go build -o build/bench ./bench
+	go build -o build/bench ./tools/bench
 	build/bench
 
 # What is handed out: an archive for each system, and Debian packages. The second makes
@@ -61,7 +61,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 dist:
 	rm -rf dist
-	go run ./pack -version $(VERSION) -epoch $(EPOCH) -out dist
+	go run ./tools/pack -version $(VERSION) -epoch $(EPOCH) -out dist
 
 dist-check: dist
 	testdata/distcheck.sh $(VERSION) $(EPOCH)
@@ -82,4 +82,4 @@ demo: bin/mpiexec
 clean:
 	rm -rf bin build dist
 
--include field/field.mk
+-include tools/testbed/testbed.mk

@@ -73,12 +73,15 @@ func hasTest(name string) error {
 	}
 	pkg, test, _ := strings.Cut(name, ".")
 	test, row, _ := strings.Cut(test, "/")
-	if pkg == "main" {
-		pkg = "."
+	files, err := sources(".")
+	if err != nil {
+		return err
 	}
-	files, _ := filepath.Glob(filepath.Join(pkg, "*_test.go"))
 	var source strings.Builder
 	for _, file := range files {
+		if folder := filepath.Base(filepath.Dir(file)); !strings.HasSuffix(file, "_test.go") || folder != pkg && (folder != "." || pkg != "" && pkg != "main") {
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err

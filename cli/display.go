@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 	"remshell/launch"
 	"remshell/show"
-	"remshell/state"
+	"remshell/whatif"
 )
 
 // A pictures says what is to be told of a job before it starts (DIAG-2, DIAG-4).
@@ -76,7 +76,7 @@ func display(line Line, req job.Request, env *launch.Env) {
 
 // viewOf is what there is to tell of a plan. way tells how a host would be reached; nil:
 // none would, since the cluster is in a file.
-func viewOf(o state.Outcome, environ []string, way func(job.NodeDef) string) show.View {
+func viewOf(o whatif.Outcome, environ []string, way func(job.NodeDef) string) show.View {
 	v := show.View{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
 	if way != nil {
 		v.Way, v.Environ = way, environ
@@ -86,7 +86,7 @@ func viewOf(o state.Outcome, environ []string, way func(job.NodeDef) string) sho
 
 // showPlan writes a plan in the form that was asked for: one JSON object, which also
 // tells what is wrong, or a text. Pictures go where they do not mix with JSON.
-func showPlan(line Line, sys System, o state.Outcome, way func(job.NodeDef) string) (int, error) {
+func showPlan(line Line, sys System, o whatif.Outcome, way func(job.NodeDef) string) (int, error) {
 	v := viewOf(o, sys.Environ, way)
 	pictures := wanted(line.Job).all(v)
 	var err error
@@ -94,13 +94,13 @@ func showPlan(line Line, sys System, o state.Outcome, way func(job.NodeDef) stri
 	case line.Job.Plan, file == "-":
 		io.WriteString(sys.Err, pictures)
 		var b bytes.Buffer
-		if err = state.Write(&b, o); err == nil {
+		if err = whatif.Write(&b, o); err == nil {
 			_, err = sys.Out.Write(show.JSON(b.Bytes()))
 		}
 	case file != "":
 		_, err = io.WriteString(sys.Out, pictures)
 		if err == nil {
-			err = writeFile(file, func(w io.Writer) error { return state.Write(w, o) })
+			err = writeFile(file, func(w io.Writer) error { return whatif.Write(w, o) })
 		}
 	default:
 		_, err = io.WriteString(sys.Out, pictures+show.DryRun(v))

@@ -13,7 +13,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
-	"remshell/state"
+	"remshell/whatif"
 )
 
 /*
@@ -246,7 +246,7 @@ func journalled(line Line, sys System, req job.Request, warnings []job.Note, env
 			planned(snap, p)
 		}
 		var b bytes.Buffer
-		if state.Write(&b, state.Planned(req, snap, p, warnings)) == nil {
+		if whatif.Write(&b, whatif.Planned(req, snap, p, warnings)) == nil {
 			j.plan(req.Job, b.Bytes())
 		}
 	}

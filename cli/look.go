@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 	"remshell/launch"
 	"remshell/psi"
-	"remshell/state"
+	"remshell/whatif"
 )
 
 // A notPlaced is a plan that was asked for and cannot be. All there is to say of it has
@@ -27,7 +27,7 @@ func look(ctx context.Context, line Line, sys System, req job.Request, warnings 
 		return 0, err
 	}
 	// That none of many nodes is up is a plan's own answer: no-candidates, with reasons.
-	code, err := showPlan(line, sys, state.Decide(req, snap, warnings), way)
+	code, err := showPlan(line, sys, whatif.Decide(req, snap, warnings), way)
 	if err == nil {
 		flush(env.Err)
 	}
@@ -47,7 +47,7 @@ func planError(err error) bool { return errors.As(err, new(*psi.Error)) }
 
 // save writes what the hosts are like into a file.
 func save(name string, req job.Request, snap job.Snapshot, say func(string)) {
-	if err := writeFile(name, func(w io.Writer) error { return state.Save(w, req, snap) }); err != nil {
+	if err := writeFile(name, func(w io.Writer) error { return whatif.Save(w, req, snap) }); err != nil {
 		say(fmt.Sprintf("--save-cluster-state: %v", err))
 	}
 }

@@ -30,7 +30,7 @@ import (
 	"remshell/job"
 	"remshell/launch"
 	"remshell/show"
-	"remshell/state"
+	"remshell/whatif"
 )
 
 // Version is that of the program; the Makefile sets it.
@@ -216,7 +216,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *l
 	}
 	req, warnings, err := request(line, sc)
 	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
-		return showPlan(line, sys, state.Outcome{Warnings: warnings, Err: err, Request: req}, wayOf(nil))
+		return showPlan(line, sys, whatif.Outcome{Warnings: warnings, Err: err, Request: req}, wayOf(nil))
 	}
 	if err != nil {
 		return 0, err

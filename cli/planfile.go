@@ -11,7 +11,7 @@ import (
 	"remshell/job"
 	"remshell/pin"
 	"remshell/psi"
-	"remshell/state"
+	"remshell/whatif"
 )
 
 // planFile answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
@@ -53,14 +53,14 @@ func planUsage(line Line) error {
 }
 
 // planned reads the state and decides.
-func planned(line Line, sys System) state.Outcome {
+func planned(line Line, sys System) whatif.Outcome {
 	text, err := reader(sys)(line.Job.ClusterState)
 	if err != nil {
-		return state.Unreadable(err)
+		return whatif.Unreadable(err)
 	}
-	s, err := state.Parse([]byte(text))
+	s, err := whatif.Parse([]byte(text))
 	if err != nil {
-		return state.Unreadable(err)
+		return whatif.Unreadable(err)
 	}
 	env := func(name string) (string, bool) { return lookup(sys.Environ, name) }
 	np, given := line.Sections[0].Origin("n")
@@ -76,11 +76,11 @@ func planned(line Line, sys System) state.Outcome {
 		in.NP = strconv.Itoa(n)
 	}
 	if in.NP == "" {
-		return state.Unreadable(&psi.Error{Code: "bad-state", What: "np is missing; give -n N"})
+		return whatif.Unreadable(&psi.Error{Code: "bad-state", What: "np is missing; give -n N"})
 	}
 	named, source, err := told.orHosts(line.Sections[0], in)
 	if err != nil {
-		return state.Outcome{Err: err}
+		return whatif.Outcome{Err: err}
 	}
 	in.Listed, in.Types = len(named) > 0, featuresOf(named)
 	req, warnings, err := s.Request(in)
@@ -88,7 +88,7 @@ func planned(line Line, sys System) state.Outcome {
 		err = restrict(&req, named, source)
 	}
 	if err != nil {
-		return state.Outcome{Warnings: warnings, Err: err, Request: req}
+		return whatif.Outcome{Warnings: warnings, Err: err, Request: req}
 	}
 	layFile(&req, s, line)
 	if err := told.apply(&req, "the list"); err != nil {
@@ -100,7 +100,7 @@ func planned(line Line, sys System) state.Outcome {
 	if program := line.Sections[0].Program; program != "" {
 		req.Apps[0].Argv = []string{program}
 	}
-	return state.Decide(req, s.Snapshot(), warnings)
+	return whatif.Decide(req, s.Snapshot(), warnings)
 }
 
 // orHosts are the hosts that a section names, or else what says where each rank goes; source
@@ -157,7 +157,7 @@ func restrict(req *job.Request, named []hostlist.Entry, source string) error {
 }
 
 // layFile tells a request the layout of the command line, else that of the state.
-func layFile(req *job.Request, s *state.State, line Line) {
+func layFile(req *job.Request, s *whatif.State, line Line) {
 	j := line.Job
 	layout := pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}
 	if layout.Map.Text == "" {
@@ -177,7 +177,7 @@ func layFile(req *job.Request, s *state.State, line Line) {
 }
 
 // bad is the outcome of a rank file, or map, that cannot be used.
-func (f fixture) bad(err error) state.Outcome { return state.Outcome{Err: f.unusable(err)} }
+func (f fixture) bad(err error) whatif.Outcome { return whatif.Outcome{Err: f.unusable(err)} }
 
 func (f fixture) unusable(err error) error {
 	return &psi.Error{Code: "bad-rankfile", Source: f.by, Token: f.file, What: "cannot use", Reason: err.Error()}

@@ -9,7 +9,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
-	"remshell/state"
+	"remshell/whatif"
 )
 
 // A record is what --report writes of a run: one JSON object. Times are in seconds,
@@ -87,7 +87,7 @@ func recorded(errs io.Writer, file string, req job.Request, warnings []job.Note,
 			planned(snap, p)
 		}
 		var b bytes.Buffer
-		if state.Write(&b, state.Planned(req, snap, p, warnings)) == nil {
+		if whatif.Write(&b, whatif.Planned(req, snap, p, warnings)) == nil {
 			plan = b.Bytes()
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"remshell/pin"
 	"remshell/plan"
 	"remshell/sort"
-	"remshell/state"
+	"remshell/whatif"
 )
 
 // This file plans without a look at the hosts (DIAG-1: a dry run contacts nobody). What
@@ -50,7 +50,7 @@ func unseen(hosts []string) *plan.Error {
 
 // guess plans with what is known. Hosts of unknown size are taken to be as small, and
 // then as large, as can matter.
-func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcome {
+func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outcome {
 	warnings = append(warnings, unmeasured(req)...)
 	hosts := unknown(req, snap)
 	if by, dark := blind(req, snap, hosts); dark != nil {
@@ -61,13 +61,13 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) state.Outcom
 		}
 		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, what, hostlist.Fold(dark))
 		failed.Way = "add --probe"
-		return state.Outcome{Request: req, Warnings: warnings, Err: failed}
+		return whatif.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}
 	if hosts == nil {
-		return state.Decide(req, snap, warnings)
+		return whatif.Decide(req, snap, warnings)
 	}
-	small := state.Decide(sized(req, snap, 1))
-	large := state.Decide(sized(req, snap, plenty(req)))
+	small := whatif.Decide(sized(req, snap, 1))
+	large := whatif.Decide(sized(req, snap, plenty(req)))
 	o := small
 	o.Request, o.Warnings = req, append(warnings, small.Warnings...)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"remshell/gpu"
-	"remshell/pin/pintest"
+	"remshell/test/pintest"
 )
 
 // everything lets every device be opened.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/test/pmitest"
 	"remshell/wire"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"remshell/gpu"
-	"remshell/pin/pintest"
+	"remshell/test/pintest"
 )
 
 // What a probe reads of a tree is the same through the file system of this machine, where

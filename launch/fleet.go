@@ -10,7 +10,7 @@ import (
 
 	"remshell/job"
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/pmiserver/transcript"
 	"remshell/wire"
 )
 
@@ -292,7 +292,7 @@ func (f *fleet) start(req job.Request) {
 	f.account.begin()
 	f.req, f.hub = req, pmiserver.NewHub()
 	if f.env.Trace != nil {
-		f.trace = new(pmitest.Recorder)
+		f.trace = new(transcript.Recorder)
 	}
 	f.feed.readers = f.readers(req)
 	f.feed.failed = func(err error) { f.events.put(StdinFailed{err}) }

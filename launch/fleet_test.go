@@ -26,7 +26,7 @@ import (
 	"remshell/helper"
 	"remshell/job"
 	"remshell/launch"
-	"remshell/pmiserver/pmitest"
+	"remshell/test/pmitest"
 	"remshell/wire"
 )
 

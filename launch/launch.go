@@ -35,7 +35,7 @@ import (
 	"remshell/job"
 	"remshell/plan"
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/pmiserver/transcript"
 	"remshell/wire"
 )
 
@@ -197,8 +197,8 @@ type fleet struct {
 	firsts []int // number of the rank 0 of each group
 	size   int   // ranks of all groups
 	spawns spawns
-	trace  *pmitest.Recorder // nil: nobody wants it
-	graft  *spawning         // this is not a job, but what one of its ranks spawns
+	trace  *transcript.Recorder // nil: nobody wants it
+	graft  *spawning            // this is not a job, but what one of its ranks spawns
 
 	account *account
 	states  *states // being asked for; nil: not now

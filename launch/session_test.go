@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"remshell/job"
-	"remshell/pmiserver/pmitest"
+	"remshell/pmiserver/transcript"
 )
 
 // newTalk asks for n ranks that say a script (pmitest.Talk) to their PMI server. The
@@ -234,7 +234,7 @@ func TestTrace(t *testing.T) {
 	if result, err := r.do(t); err != nil || result.Code != 0 {
 		t.Fatalf("code %d, %v: %s", result.Code, err, r.err.String())
 	}
-	cases, err := pmitest.ReadCases("trace", bytes.NewReader(text.Bytes()))
+	cases, err := transcript.ReadCases("trace", bytes.NewReader(text.Bytes()))
 	if err != nil || len(cases) != 1 || len(cases[0].Steps) < 40 {
 		t.Fatalf("%v, %d cases:\n%s", err, len(cases), text.String())
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // A transcript of what the ranks said to their PMI servers, and were told (--pmi-trace),
-// is in the notation of pmitest.ReadCases, so that it can become a test. Of ranks of
+// is in the notation of transcript.ReadCases, so that it can become a test. Of ranks of
 // several nodes it has the order in which mpiexec heard of it.
 
 // record notes a line of a rank of the job.
@@ -42,7 +42,7 @@ func (f *fleet) writeTrace() {
 	}
 }
 
-// scene is what a transcript says of the job: pmitest.Job.
+// scene is what a transcript says of the job: transcript.Job.
 func (f *fleet) scene() string {
 	words := []string{"fresh", fmt.Sprintf("size=%d", f.plan.Size), "name=" + f.groups[0].name}
 	apps := make([]string, f.plan.Size)

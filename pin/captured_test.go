@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"remshell/pin"
-	"remshell/pin/pintest"
+	"remshell/test/pintest"
 )
 
 // What hwloc finds in its captures (tests/hwloc/linux/*.output there) is what we find, with

@@ -14,7 +14,7 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
-	"remshell/pin/pintest"
+	"remshell/test/pintest"
 )
 
 // captured makes a cluster of captured nodes: "xeon-32 power-256@0-15 vm-2!0 vm-2~none". What

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"remshell/pmiserver/pmitest"
+	"remshell/test/pmitest"
 )
 
 // BenchmarkExchange is what an MPI_Init of many ranks asks of us: one put, a

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/test/pmitest"
 )
 
 // through connects a new client by a door; it returns its end, and how the door's

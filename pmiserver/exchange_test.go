@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/test/pmitest"
 )
 
 // A job is a set of servers and the clients of all its ranks, joined by pipe.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/test/pmitest"
 )
 
 // slow is mpiexec a second away: its names, and its spawns.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/pmiserver/transcript"
 )
 
 var record = flag.String("record", "", "write what is said in TestReal to files of this `directory`")
@@ -34,7 +34,7 @@ type troupe struct {
 	hub   *pmiserver.Hub
 	door  pmiserver.Door
 	port  string
-	rec   pmitest.Recorder
+	rec   transcript.Recorder
 
 	mu      sync.Mutex // guards what follows
 	groups  []pmiserver.Info

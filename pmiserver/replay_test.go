@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/pmiserver/transcript"
 )
 
 // TestTranscripts replays testdata/pmi: once as written, once with each byte in
@@ -27,7 +27,7 @@ func TestTranscripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cases, err := pmitest.ReadCases(filepath.Base(name), f)
+		cases, err := transcript.ReadCases(filepath.Base(name), f)
 		f.Close()
 		if err != nil {
 			t.Fatal(err)
@@ -55,8 +55,8 @@ func singly(w io.Writer, b []byte) {
 }
 
 // joined merges what a rank says in several lines without waiting.
-func joined(steps []pmitest.Step) []pmitest.Step {
-	var out []pmitest.Step
+func joined(steps []transcript.Step) []transcript.Step {
+	var out []transcript.Step
 	for _, s := range steps {
 		if n := len(out); n > 0 && s.Says && out[n-1].Says && s.Word == "" && out[n-1].Word == "" && s.Rank == out[n-1].Rank {
 			out[n-1].Bytes = slices.Concat(out[n-1].Bytes, s.Bytes)
@@ -69,7 +69,7 @@ func joined(steps []pmitest.Step) []pmitest.Step {
 
 // replay plays one case. Nothing in it waits for a length of time: synctest
 // knows when all goroutines wait for us.
-func replay(t *testing.T, c pmitest.Case, at string, write func(io.Writer, []byte)) {
+func replay(t *testing.T, c transcript.Case, at string, write func(io.Writer, []byte)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlay(c.Job)
 		defer p.end(t, at)
@@ -125,7 +125,7 @@ func ending(err error) string {
 	return err.Error()
 }
 
-func (p *play) says(s pmitest.Step, write func(io.Writer, []byte)) {
+func (p *play) says(s transcript.Step, write func(io.Writer, []byte)) {
 	pl := p.player(s)
 	switch s.Word {
 	case "EOF":
@@ -142,7 +142,7 @@ func (p *play) says(s pmitest.Step, write func(io.Writer, []byte)) {
 }
 
 // told compares one line, or one event.
-func (pl *player) told(s pmitest.Step) error {
+func (pl *player) told(s transcript.Step) error {
 	switch s.Word {
 	case "":
 		return pl.take(string(s.Bytes))

@@ -12,12 +12,12 @@ import (
 	"testing"
 
 	"remshell/pmiserver"
-	"remshell/pmiserver/pmitest"
+	"remshell/pmiserver/transcript"
 )
 
 // A play is a job on its stage: servers, a hub, and the ranks' ends.
 type play struct {
-	job    pmitest.Job
+	job    transcript.Job
 	hub    *pmiserver.Hub
 	names  *pmiserver.NameTable
 	door   *pmiserver.Door
@@ -60,7 +60,7 @@ func (pl *player) read() {
 	}
 }
 
-func newPlay(job pmitest.Job) *play {
+func newPlay(job transcript.Job) *play {
 	p := &play{job: job, hub: pmiserver.NewHub(), names: &pmiserver.NameTable{}, door: &pmiserver.Door{}}
 	nodes := job.Nodes
 	if nodes == nil {
@@ -275,7 +275,7 @@ func (p *play) failed(why string) {
 	p.nextSpawn().done <- outcome{err: errors.New(why)}
 }
 
-func (p *play) player(s pmitest.Step) *player { return p.groups[s.Group][s.Rank] }
+func (p *play) player(s transcript.Step) *player { return p.groups[s.Group][s.Rank] }
 
 // end hangs up, and fails if that brings any answer.
 func (p *play) end(t *testing.T, at string) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 // program writes a remote-shell program in sh.

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"remshell/sshx"
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 // A site is an SSH server and what connects to it.

@@ -11,8 +11,8 @@ import (
 
 	"remshell/gpu"
 	"remshell/job"
-	"remshell/pin/pintest"
 	"remshell/plan"
+	"remshell/test/pintest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 // Whatever a server asks for on its own account is refused, and no key of its is learnt

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 func TestEncryptedKeyWithoutTerminal(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 // TestMain lets the test program be two other ones: a ProxyCommand, which joins

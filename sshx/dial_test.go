@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 func TestDialRunsACommand(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 func TestJumpHostIsSharedAndClosed(t *testing.T) {

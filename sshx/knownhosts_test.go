@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 // knownFrom indexes text in which KEY1, KEY2 ... stand for "ssh-ed25519 AAAA..."

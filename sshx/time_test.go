@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"remshell/sshx/sshtest"
+	"remshell/test/sshtest"
 )
 
 // pipeDialer connects to a server in memory, inside a synctest bubble.

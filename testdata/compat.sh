@@ -17,8 +17,8 @@ mkdir -p "${1:-$here/../build}/compat"
 dir=$(cd "${1:-$here/../build}" && pwd)
 mpiexec=$here/../bin/mpiexec
 "$here/programs.sh" "$dir" >&2
-(cd "$here/.." && go build -o "$dir/field" ./field/cmd/field)
-field="$dir/field --name compat"
+(cd "$here/.." && go build -o "$dir/testbed" ./tools/testbed/cmd/testbed)
+field="$dir/testbed --name compat"
 
 # The archive of this machine, and not that of its security updates.
 mirror=$(apt-get indextargets --format '$(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |

@@ -7,12 +7,12 @@ cd "$(dirname "$0")/.."
 # on shows a command and runs it on the head of the field.
 on() {
 	printf '\n$ %s\n' "$*"
-	build/field exec --name demo "$@"
+	build/testbed exec --name demo "$@"
 }
 now() { date +%s%N; }
 say() { printf '\n== %s\n' "$*"; }
 
-go build -o build/field ./field/cmd/field
+go build -o build/testbed ./tools/testbed/cmd/testbed
 if [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ]; then
 	say 'installing what the demo needs (OpenSSH, MPICH, compiler), if it is not here'
 	testdata/install.sh
@@ -35,9 +35,9 @@ if [ ! -x "$program" ]; then
 	fi
 fi
 
-trap 'build/field down --name demo >/dev/null 2>&1 || true' EXIT INT TERM
+trap 'build/testbed down --name demo >/dev/null 2>&1 || true' EXIT INT TERM
 say 'bringing up three hosts'
-build/field up 3 --name demo
+build/testbed up 3 --name demo
 
 # Without root the hosts are this machine, which counts once unless an alias keeps it apart.
 printf '%s slots=2\n' 'n1 alias=n1' 'n2 alias=n2' 'n3 alias=n3' >build/demo.hosts

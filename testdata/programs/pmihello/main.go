@@ -16,7 +16,7 @@ import (
 	"os"
 	"strconv"
 
-	"remshell/pmiserver/pmitest"
+	"remshell/test/pmitest"
 )
 
 func main() {

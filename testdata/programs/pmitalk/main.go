@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"os"
 
-	"remshell/pmiserver/pmitest"
+	"remshell/test/pmitest"
 )
 
 func main() {

@@ -1,0 +1,304 @@
+// Package transcript holds the notation of recorded conversations between ranks and their PMI
+// servers: what --pmi-trace writes is what a test reads.
+package transcript
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Case is a conversation of all ranks of a job with their servers. A file
+// holds several, in this notation (testdata/pmi/*.pmi):
+//
+//	# a comment
+//	case 12 a put is visible after the barrier
+//	job size=2 name=k0                  when it differs from this; see Job
+//	0< cmd=put kvsname=k0 key=x value=1     rank 0 says a line
+//	0> cmd=put_result rc=0                  rank 0 must be told a line
+//	1<< cmd=barrier_in\ncmd=get_ma          rank 1 says these bytes in one write
+//	1<; cmd=kvs-fence;                      rank 1 says a frame of PMI-2
+//	1>; cmd=kvs-fence-response;rc=0;        rank 1 must be told a frame
+//	1>> \x20\x20  28cmd=kvs-fence-resp...     rank 1 must be told these bytes
+//	1> ∅                                    rank 1 is told nothing yet
+//	2:0< cmd=get_maxes                      rank 0 of the second spawned group says
+//
+// Bytes are as pmiserver.Escape writes them; <hex,58> and <path,31> stand for so
+// many bytes, always the same ones. Instead of bytes a rank may "say"
+//
+//	0< EOF          it closes its connection
+//	0< EXIT         its process has ended, whoever holds the connection
+//	0< STARTED      what was to be spawned runs, what was asked for first
+//	0< STARTED 0,1  the same, with a code for each process
+//	0< FAILED why   it does not
+//
+// and the server must then report
+//
+//	0> CLOSED       the connection of the rank has ended, and that is normal
+//	0> LOST         it has ended between init and finalize
+//	0> DIE          the rank broke the protocol
+//	0> KILL(9) why  the rank ends the job, with exit status 9 and this message
+//	0> STUCK        the rank waits in a barrier that can never complete
+//	0> SPAWN -n 2 x the rank wants this to be spawned
+//	0> REFUSED      the connection was that of no rank
+//
+// A line that says something is heard and answered completely before what must
+// be told is compared, and all that is told must be listed.
+type Case struct {
+	Title string
+	Line  int // in the file, from 1
+	Job   Job
+	Steps []Step
+}
+
+// A Job is what the ranks of a case live in.
+type Job struct {
+	Size     int    // size=2
+	Name     string // name=k0
+	Nodes    []int  // nodes=abab: the node of every rank; without it, all on one
+	Apps     []int  // apps=0,0,1: the section of every rank
+	Universe int    // universe=8
+	Hosts    []string
+	Mapping  string // mapping=(vector,...)
+	IDs      []int  // ids=5,7: the ranks come in by a Door, with these PMI_IDs
+	Conns    int    // conns=3: so many connections, where not all are those of ranks
+	Spawned  []int  // spawns=ab: the nodes of what is spawned, by rank, over and over
+	Single   bool   // single: the rank was started without a server
+	Fresh    bool   // fresh: the ranks have not said init yet, as they have otherwise
+	Two      bool   // two: they have, of PMI-2
+}
+
+// A Step is a line of a case.
+type Step struct {
+	Line int // in the file, from 1
+	// Group is 0 for the first group, else the number of a spawned one. Rank is that
+	// in the group, or the number of a connection if the ranks come in by a Door.
+	Group, Rank int
+
+	Says bool   // the rank says it; else it must be told
+	Word string // EOF, KILL ...; empty: Bytes
+	Code int    // of KILL
+	// Bytes are those of the line, with the "\n" at its end or the length before
+	// it, unless it was given raw; of a word, the text after it.
+	Bytes []byte
+}
+
+// says and told are the words a case may use instead of bytes.
+var (
+	says  = []string{"EOF", "EXIT", "STARTED", "FAILED"}
+	told  = []string{"∅", "CLOSED", "LOST", "DIE", "KILL", "STUCK", "SPAWN", "REFUSED"}
+	texts = []string{"KILL", "SPAWN", "STARTED", "FAILED"} // may have a text
+)
+
+// ReadCases reads a file of cases; it refuses what it does not know. name is
+// for error messages.
+func ReadCases(name string, r io.Reader) ([]Case, error) {
+	var cases []Case
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		title, opens := strings.CutPrefix(line, "case ")
+		switch {
+		case opens:
+			cases = append(cases, Case{Title: title, Line: n, Job: Job{Size: 2, Name: "k0"}})
+		case len(cases) == 0:
+			return nil, fmt.Errorf("%s:%d: before the first case: %q", name, n, line)
+		default:
+			if err := cases[len(cases)-1].add(n, line); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w: %q", name, n, err, line)
+			}
+		}
+	}
+	return cases, lines.Err()
+}
+
+// add reads a line of a case that is not its first.
+func (c *Case) add(n int, line string) error {
+	if fields, ok := strings.CutPrefix(line, "job "); ok {
+		if len(c.Steps) > 0 {
+			return fmt.Errorf("too late")
+		}
+		return c.Job.parse(fields)
+	}
+	end := strings.IndexAny(line, "<>")
+	if end < 0 {
+		return fmt.Errorf("neither a job nor a step")
+	}
+	step := Step{Line: n, Says: line[end] == '<'}
+	if err := step.who(line[:end], &c.Job); err != nil {
+		return err
+	}
+	form, text, _ := strings.Cut(line[end+1:], " ")
+	if form != "" && form != ";" && form != line[end:end+1] || text == "" {
+		return fmt.Errorf("not a step")
+	}
+	if form == "" {
+		if known, err := step.word(text); known || err != nil {
+			c.Steps = append(c.Steps, step)
+			return err
+		}
+	}
+	var err error
+	step.Bytes, err = unescape(text)
+	switch form {
+	case "":
+		step.Bytes = append(step.Bytes, '\n')
+	case ";":
+		step.Bytes = fmt.Appendf(nil, "%6d%s", len(step.Bytes), step.Bytes)
+	}
+	c.Steps = append(c.Steps, step)
+	return err
+}
+
+// who reads RANK or GROUP:RANK.
+func (s *Step) who(text string, j *Job) (err error) {
+	group, rank, spawned := strings.Cut(text, ":")
+	if !spawned {
+		rank = text
+	} else if s.Group, err = strconv.Atoi(group); err != nil || s.Group < 1 || j.Spawned == nil {
+		return fmt.Errorf("not a group")
+	}
+	s.Rank, err = strconv.Atoi(rank)
+	if err != nil || s.Rank < 0 || !spawned && s.Rank >= max(j.Size, j.Conns) {
+		return fmt.Errorf("not a rank")
+	}
+	return nil
+}
+
+// word reads a step that is a word; it reports whether it is one.
+func (s *Step) word(text string) (bool, error) {
+	word, rest, _ := strings.Cut(text, " ")
+	word, code, hasCode := strings.Cut(word, "(")
+	words := told
+	if s.Says {
+		words = says
+	}
+	if !slices.Contains(words, word) {
+		if word != "" && word[0] >= 'A' && word[0] <= 'Z' {
+			return false, fmt.Errorf("unknown word")
+		}
+		return false, nil
+	}
+	s.Word, s.Bytes = word, []byte(rest)
+	if (word == "KILL") != hasCode || !slices.Contains(texts, word) && rest != "" {
+		return true, fmt.Errorf("not how this word is written")
+	}
+	if !hasCode {
+		return true, nil
+	}
+	var err error
+	s.Code, err = strconv.Atoi(strings.TrimSuffix(code, ")"))
+	return true, err
+}
+
+// parse reads the fields of a job line.
+func (j *Job) parse(fields string) (err error) {
+	for f := range strings.SplitSeq(fields, " ") {
+		key, value, _ := strings.Cut(f, "=")
+		switch key {
+		case "size":
+			j.Size, err = strconv.Atoi(value)
+		case "name":
+			j.Name = value
+		case "nodes":
+			j.Nodes = letters(value)
+		case "spawns":
+			j.Spawned = letters(value)
+		case "apps":
+			j.Apps, err = numbers(value)
+		case "ids":
+			j.IDs, err = numbers(value)
+		case "conns":
+			j.Conns, err = strconv.Atoi(value)
+		case "single":
+			j.Single = true
+		case "universe":
+			j.Universe, err = strconv.Atoi(value)
+		case "hosts":
+			j.Hosts = strings.Split(value, ",")
+		case "mapping":
+			j.Mapping = value
+		case "fresh":
+			j.Fresh = true
+		case "two":
+			j.Two = true
+		default:
+			return fmt.Errorf("unknown field %q", key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letters reads nodes: "aab" is 0, 0, 1.
+func letters(text string) (list []int) {
+	for _, letter := range text {
+		list = append(list, int(letter-'a'))
+	}
+	return list
+}
+
+func numbers(text string) (list []int, err error) {
+	for field := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+// unescape reads the notation of pmiserver.Escape, and fills the placeholders.
+func unescape(text string) ([]byte, error) {
+	text = regexp.MustCompile(`<(hex|path),([0-9]+)>`).ReplaceAllStringFunc(text, filler)
+	var out []byte
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			out = append(out, text[i])
+			continue
+		}
+		i++
+		switch {
+		case strings.HasPrefix(text[i:], `\`):
+			out = append(out, '\\')
+		case strings.HasPrefix(text[i:], "n"):
+			out = append(out, '\n')
+		case strings.HasPrefix(text[i:], "0"):
+			out = append(out, 0)
+		case strings.HasPrefix(text[i:], "x") && len(text) >= i+3:
+			c, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, byte(c))
+			i += 2
+		default:
+			return nil, fmt.Errorf("unknown escape")
+		}
+	}
+	return out, nil
+}
+
+// filler returns the bytes that a placeholder stands for.
+func filler(placeholder string) string {
+	kind, count, _ := strings.Cut(strings.Trim(placeholder, "<>"), ",")
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return placeholder
+	}
+	unit := "0123456789abcdef"
+	if kind == "path" {
+		unit = "/scratch/node"
+	}
+	return strings.Repeat(unit, n/len(unit)+1)[:n]
+}

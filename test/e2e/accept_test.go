@@ -1,0 +1,109 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// These are lines of the first acceptance list (cli.md section 11) that no other test has;
+// doc/rules.md tells where the others are.
+
+// Line 6: the code of the first to exit, the highest if that is asked for.
+func TestFirstToExit(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	const script = "exit $((MPI_LOCALRANKID+3))"
+	if r := b.run(t, "-host", "n1:2", "-n", "2", "sh", "-c", script); r.code != 3 && r.code != 4 || !strings.Contains(r.err, fmt.Sprint("exited with code ", r.code)) {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	if r := b.run(t, "-host", "n1:2", "-n", "2", "-K0", "--exit-status", "max", "sh", "-c", script); r.code != 4 {
+		t.Errorf("max: exit %d: %s", r.code, r.err)
+	}
+}
+
+// Line 10: what waits for SIGINT hears it, on every rank. (Perl dies of another signal by
+// default; Python's KeyboardInterrupt is this one.)
+func TestInterruptIsTheRealOne(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	const script = `$SIG{INT} = sub { print "KeyboardInterrupt\n"; exit 1 }; $| = 1; print "ready\n"; sleep 1 while 1`
+	r := b.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "perl", "-e", script}})
+	r.await(t, "ready", 4)
+	r.cmd.Process.Signal(syscall.SIGINT)
+	if res := r.wait(t); res.code != 130 || strings.Count(res.out, "KeyboardInterrupt") != 4 || len(res.reports()) > 0 {
+		t.Errorf("exit %d, %q, %q", res.code, res.out, res.err)
+	}
+}
+
+// Line 12: both ranks of cat come to an end, with no input and with some.
+func TestCatEnds(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.run(t, "-hosts", "n1,n2", "-n", "2", "cat").good(t)
+	r := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "2", "cat"}, stdin: strings.NewReader("text\n")}).wait(t)
+	if r.good(t); r.out != "text\n" {
+		t.Errorf("%q", r.out)
+	}
+}
+
+// Line 18 and ENV-6: a rank at home sees the variables that one elsewhere sees, but for
+// those that tell of its login.
+func TestEnvironmentAtHomeAndElsewhere(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	own := []string{"ONE=1", "SSH_AUTH_SOCK=/dead", "HOSTNAME=the-head", "DISPLAY=:0", "TMUX=x", "OMPI_COMM_WORLD_RANK=3"}
+	login := []string{"LOGNAME", "USER", "HOSTNAME", "LANG", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SHELL", "MAIL", "MOTD_SHOWN", "SHLVL", "_", "PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"}
+	for _, options := range []string{"", "-genvnone"} {
+		names := make(map[string][]string)
+		for _, host := range []string{"localhost", "n1"} {
+			r := b.start(t, job{env: own, args: append(strings.Fields(options+" -host "+host+" -n 1"), "/usr/bin/env")}).wait(t)
+			if r.code != 0 || strings.Contains(r.out, "/dead") || host == "n1" && strings.Contains(r.out, "the-head") {
+				t.Errorf("%s %s: exit %d, %s%s", options, host, r.code, r.out, r.err)
+			}
+			for line := range strings.Lines(r.out) {
+				name, _, _ := strings.Cut(line, "=")
+				if !slices.Contains(login, name) {
+					names[host] = append(names[host], name)
+				}
+			}
+			slices.Sort(names[host])
+		}
+		if !slices.Equal(names["localhost"], names["n1"]) {
+			t.Errorf("%s: at home %q\non n1 %q", options, names["localhost"], names["n1"])
+		}
+		if len(names["n1"]) > 32 && options == "-genvnone" {
+			t.Errorf("-genvnone leaves %q", names["n1"])
+		}
+	}
+}
+
+// Line 24: without a network, and with a name that nobody knows.
+func TestNoNetworkAndNoName(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	out, errs, code := b.call(t, "unshare", "-n", "-u", "sh", "-c", `hostname nobody-knows-me.invalid; exec "$0" -host localhost:2 -n 2 hostname`, binary)
+	if code != 0 || out != strings.Repeat("nobody-knows-me.invalid\n", 2) || errs != "" {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
+// Line 25: no escape byte where output is a pipe.
+func TestNoEscapes(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	for _, line := range []string{"-help", "-help -bind-to", "-n foo x", "--dry-run -n 1 x", "-host n1 -l -v -n 1 false", "-host nowhere.invalid -n 1 true",
+		"-timeout 0.5 -host n1 --usage -print-all-exitcodes --display-map -n 1 sleep 100"} {
+		r := b.start(t, job{env: []string{"NO_COLOR=1"}, args: strings.Fields(line)}).wait(t)
+		if strings.Contains(r.out+r.err, "\x1b") || r.out+r.err == "" {
+			t.Errorf("%s: %q, %q", line, r.out, r.err)
+		}
+	}
+}

@@ -1,0 +1,387 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/tools/testbed"
+)
+
+// A bed is a field whose test ends only when nothing of ours is left on its hosts.
+type bed struct{ *testbed.Field }
+
+// newBed brings a field up for one test. What the test must not leave behind is
+// checked before the field goes down.
+func newBed(t *testing.T, o testbed.Options) *bed {
+	t.Helper()
+	o.Kind = kind()
+	b := &bed{testbed.New(t, o)}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			b.clean(t, 5*time.Second)
+		}
+	})
+	return b
+}
+
+// needNamespaces is for what hosts that share this machine cannot show.
+func (b *bed) needNamespaces(t *testing.T) {
+	t.Helper()
+	if b.Kind != testbed.Namespaces {
+		t.Skip("needs hosts with namespaces of their own, and so root")
+	}
+}
+
+// openRepo lets other users than root use the repository on the head, also where it lies in
+// a folder that is its owner's alone, such as his home: the head, which has mounts of its
+// own, gets another such folder, with nothing else in it.
+func (b *bed) openRepo(t *testing.T) {
+	t.Helper()
+	closed := ""
+	for dir := repo; dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode()&1 == 0 {
+			closed = dir
+		}
+	}
+	if closed == "" {
+		return
+	}
+	const script = `aside=$(mktemp -d)
+mount --bind "$1" "$aside"
+mount -t tmpfs -o mode=755 field "$2"
+mkdir -p "$1"
+chmod 755 "$aside"
+mount --move "$aside" "$1"
+rmdir "$aside"`
+	if out, err := b.On(t.Context(), testbed.Head, "sh", "-ec", script, "sh", repo, closed).CombinedOutput(); err != nil {
+		t.Fatalf("open %s: %v: %s", closed, err, out)
+	}
+}
+
+// needOpenSSH is for what the SSH servers made of our own packages do not know.
+func (b *bed) needOpenSSH(t *testing.T) {
+	t.Helper()
+	if b.Kind == testbed.InProcess {
+		t.Skip("needs OpenSSH's server")
+	}
+}
+
+// ways are those to reach a host: by our own client and, where there is one, by ssh(1).
+func ways() [][]string {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return [][]string{nil}
+	}
+	return [][]string{nil, {"-launcher-exec", "ssh"}}
+}
+
+// needNamespaces is the same where there is no bed yet.
+func needNamespaces(t *testing.T) {
+	t.Helper()
+	(&bed{testbed.New(t, testbed.Options{Hosts: 1, Kind: kind()})}).needNamespaces(t)
+}
+
+// kind of the fields, to try another one than the best: namespaces, loopback, in-process.
+func kind() testbed.Kind { return testbed.Kind(os.Getenv("E2E_KIND")) }
+
+// A job is one call of mpiexec on the head.
+type job struct {
+	args  []string
+	env   []string      // beside that of the test
+	stdin io.Reader     // nil: /dev/null
+	limit time.Duration // 0: a minute; then it is killed and the test fails
+	uid   int           // whose job it is; 0: root's
+}
+
+// A result is what came of a job.
+type result struct {
+	out, err string
+	code     int // 128+n after signal n
+	took     time.Duration
+}
+
+// run calls mpiexec and waits for it.
+func (b *bed) run(t *testing.T, args ...string) result {
+	t.Helper()
+	return b.start(t, job{args: args}).wait(t)
+}
+
+// A running is an mpiexec that runs.
+type running struct {
+	cmd      *exec.Cmd // cmd.Process is mpiexec itself
+	out, err tape
+	began    time.Time
+	end      func() (result, error) // once; later calls have the same result
+}
+
+// start calls mpiexec. A test that does not wait has it killed at its end.
+func (b *bed) start(t *testing.T, j job) *running {
+	t.Helper()
+	return b.startAs(t, j, append([]string{binary}, j.args...))
+}
+
+// startAs is start for any command on the head.
+func (b *bed) startAs(t *testing.T, j job, words []string) *running {
+	t.Helper()
+	if j.limit == 0 {
+		j.limit = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), j.limit)
+	if j.uid != 0 {
+		id := strconv.Itoa(j.uid)
+		words = append([]string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups"}, words...)
+	}
+	r := &running{cmd: b.Command(ctx, j.env, words[0], words[1:]...), began: time.Now()}
+	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = j.stdin, &r.out, &r.err
+	r.cmd.WaitDelay = 3 * time.Second // for what still holds our pipes
+	if err := r.cmd.Start(); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	r.end = sync.OnceValues(func() (result, error) {
+		defer cancel()
+		err := r.cmd.Wait()
+		var exit *exec.ExitError
+		switch {
+		case ctx.Err() != nil:
+			err = fmt.Errorf("not over after %v", j.limit)
+		case errors.As(err, &exit):
+			err = nil
+		}
+		return result{r.out.String(), r.err.String(), exitCode(r.cmd.ProcessState), time.Since(r.began)}, err
+	})
+	t.Cleanup(func() {
+		r.cmd.Process.Kill()
+		r.end()
+	})
+	return r
+}
+
+// call runs any command on the head and waits for it.
+func (b *bed) call(t *testing.T, name string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := b.Command(ctx, nil, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s %q: %v", name, args, err)
+	}
+	return stdout.String(), stderr.String(), exitCode(cmd.ProcessState)
+}
+
+// exitCode is what a shell would say.
+func exitCode(s *os.ProcessState) int {
+	if status := s.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return s.ExitCode()
+}
+
+// wait waits for the end of mpiexec.
+func (r *running) wait(t *testing.T) result {
+	t.Helper()
+	res, err := r.end()
+	if err != nil {
+		t.Fatalf("mpiexec %q: %v\nstdout: %s\nstderr: %s", r.cmd.Args, err, res.out, res.err)
+	}
+	return res
+}
+
+// await waits until text has come on stdout, at least n times.
+func (r *running) await(t *testing.T, text string, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() { // so that an early end is not waited for
+		r.end()
+		cancel()
+	}()
+	if !r.out.wait(ctx, func(all string) bool { return strings.Count(all, text) >= n }) {
+		t.Fatalf("waited for %d times %q\nstdout: %s\nstderr: %s", n, text, &r.out, &r.err)
+	}
+}
+
+// A tape keeps what is written to it, and tells of it.
+type tape struct {
+	mu   sync.Mutex // guards what follows
+	text bytes.Buffer
+	more chan struct{} // closed by the next write; nil: nobody waits
+}
+
+func (p *tape) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.more != nil {
+		close(p.more)
+		p.more = nil
+	}
+	return p.text.Write(b)
+}
+
+func (p *tape) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// wait waits until ok says so of all that was written; false if ctx ends first.
+func (p *tape) wait(ctx context.Context, ok func(string) bool) bool {
+	for {
+		p.mu.Lock()
+		if ok(p.text.String()) {
+			p.mu.Unlock()
+			return true
+		}
+		if p.more == nil {
+			p.more = make(chan struct{})
+		}
+		more := p.more
+		p.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return ok(p.String())
+		}
+	}
+}
+
+// good asserts exit 0 and nothing on stderr.
+func (r result) good(t *testing.T) {
+	t.Helper()
+	if r.code != 0 || r.err != "" {
+		t.Errorf("exit %d, want 0 and silence\nstdout: %s\nstderr: %s", r.code, r.out, r.err)
+	}
+}
+
+// on runs a command inside a host and returns its output.
+func (b *bed) on(t *testing.T, host, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	out, err := b.On(ctx, host, name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %s %q: %v: %s", host, name, args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// clean waits until no process is left on any host and none of ours on the head, and
+// looks for half-written files. After limit that is an error that lists them.
+func (b *bed) clean(t *testing.T, limit time.Duration) {
+	t.Helper()
+	var left []string
+	if !poll(limit, func() bool { left = b.left(t); return len(left) == 0 }) {
+		t.Errorf("still there after %v:\n%s", limit, strings.Join(left, "\n"))
+	}
+	if files := b.litter(); len(files) > 0 {
+		t.Errorf("files left behind: %q", files)
+	}
+}
+
+// left lists processes: all on the hosts, ours on the head.
+func (b *bed) left(t *testing.T) (left []string) {
+	t.Helper()
+	for _, h := range b.Hosts {
+		for _, p := range b.processes(t, h.Name) {
+			left = append(left, fmt.Sprintf("%s: %d %q", h.Name, p.PID, p.Args))
+		}
+	}
+	for _, pid := range b.launchers() {
+		left = append(left, fmt.Sprintf("head: %d %s", pid, binary))
+	}
+	return left
+}
+
+func (b *bed) processes(t *testing.T, host string) []testbed.Process {
+	t.Helper()
+	all, err := b.Processes(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// helpers lists our own processes on a host.
+func (b *bed) helpers(t *testing.T, host string) []testbed.Process {
+	t.Helper()
+	return slices.DeleteFunc(b.processes(t, host), func(p testbed.Process) bool {
+		return len(p.Args) < 2 || p.Args[1] != "--helper"
+	})
+}
+
+// launchers lists the pids of our binary that belong to the head of this field.
+func (b *bed) launchers() (pids []int) {
+	network := ""
+	if b.Kind == testbed.Namespaces {
+		network, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/net", b.HeadPID))
+	}
+	found, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, exe := range found {
+		target, _ := os.Readlink(exe)
+		if strings.TrimSuffix(target, " (deleted)") != binary {
+			continue
+		}
+		dir := filepath.Dir(exe)
+		if net, _ := os.Readlink(dir + "/ns/net"); network != "" && net != network {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// litter lists what deliveries have left on the hosts beside complete programs.
+func (b *bed) litter() (files []string) {
+	for _, h := range b.Hosts {
+		home := b.Root(h.Name) + "/root"
+		tops := []string{home + "/.cache", b.Root(h.Name) + "/tmp", b.Root(h.Name) + "/dev/shm"}
+		if b.Kind != testbed.Namespaces {
+			tops = []string{filepath.Join(b.State, "hosts", h.Name, "home")}
+		}
+		for _, top := range tops {
+			filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), ".new.") {
+					files = append(files, path)
+				}
+				return nil
+			})
+		}
+	}
+	return files
+}
+
+// poll asks until done says so, where there is no event to wait for.
+func poll(limit time.Duration, done func() bool) bool {
+	for end := time.Now().Add(limit); ; {
+		if done() {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,307 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/tools/testbed"
+)
+
+// received is how many bytes have come to a host over its link.
+func (b *bed) received(t *testing.T, host string) int64 {
+	t.Helper()
+	h, err := b.Host(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", h.Init))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, numbers, _ := strings.Cut(string(text), "eth0:")
+	var bytes int64
+	if _, err := fmt.Sscan(numbers, &bytes); err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	return bytes
+}
+
+// whatRuns is a program whose rank prints the path of the helper that started it.
+var whatRuns = []string{"sh", "-c", "readlink /proc/$PPID/exe"}
+
+// helperOn starts a rank on a host and returns what its helper was started from.
+func (b *bed) helperOn(t *testing.T, host string) string {
+	t.Helper()
+	// Not where the test is: a clone below /tmp may be covered by what a test mounts there.
+	r := b.run(t, append([]string{"-host", host, "-wdir", "/", "-n", "1"}, whatRuns...)...)
+	r.good(t)
+	return strings.TrimSuffix(r.out, "\n")
+}
+
+// Issue 2, done when 2: a host without any file of ours works; the second start sends
+// hardly anything.
+func TestSecondStartSendsNothing(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	info, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, first := range []bool{true, false} {
+		before := b.received(t, "n1")
+		b.run(t, "-hosts", spread(b, 1), "-n", "2", "true").good(t)
+		got := b.received(t, "n1") - before
+		t.Logf("first %v: n1 received %d bytes; the program has %d", first, got, info.Size())
+		if first && got < info.Size() {
+			t.Errorf("the first start sent %d bytes; the program has %d: where did the host get it?", got, info.Size())
+		}
+		if !first && got > 100_000 {
+			t.Errorf("the second start sent %d bytes", got)
+		}
+	}
+	if at := b.helperOn(t, "n2"); !strings.HasPrefix(at, "/root/.cache/remshell/") {
+		t.Errorf("the helper runs from %s", at)
+	}
+	repo, err := testbed.Repo() // is on the hosts too, and may be below /tmp
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := b.on(t, "n1", "find", "/root/.cache", "/tmp", "/dev/shm", "-path", repo, "-prune", "-o", "-printf", "%y%m %f\n")
+	for line := range strings.Lines(files) {
+		if strings.HasPrefix(line, "f") && line != "f700 mpiexec\n" && line != "f700 mpiexec" {
+			t.Errorf("on n1 there is now: %s", line)
+		}
+	}
+}
+
+// Issue 2, done when 2: with a shared home nothing is sent and nothing is written.
+func TestSharedHome(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 2, SharedHome: true})
+	b.needNamespaces(t)
+	before := b.received(t, "n1")
+	if at := b.helperOn(t, "n1"); at != binary {
+		t.Errorf("the helper runs from %s, not from the launcher's own path %s", at, binary)
+	}
+	if got := b.received(t, "n1") - before; got > 100_000 {
+		t.Errorf("%d bytes were sent", got)
+	}
+	if _, err := os.Stat(filepath.Join(b.Home, ".cache", "remshell")); err == nil {
+		t.Error("the program was written to the shared home")
+	}
+}
+
+// mountNoexec covers folders of a host with file systems that let nothing be executed.
+func (b *bed) mountNoexec(t *testing.T, host string, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		b.on(t, host, "mkdir", "-p", dir)
+		b.on(t, host, "mount", "-t", "tmpfs", "-o", "noexec,mode=1777", "field", dir)
+	}
+}
+
+// Issue 2, done when 3: noexec caches. The next folder is taken; without any, a line
+// says so, and what else there is.
+func TestNoexecCache(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	b.mountNoexec(t, "n1", "/root/.cache", "/tmp")
+	if at := b.helperOn(t, "n1"); !strings.HasPrefix(at, "/dev/shm/remshell-0/") {
+		t.Errorf("home and /tmp are noexec; the helper runs from %s", at)
+	}
+	b.mountNoexec(t, "n1", "/dev/shm")
+	r := b.refuses(t, job{args: []string{"-hosts", spread(b, 1), "-n", "2", "true"}}, 125,
+		"n1: ", "noexec", "/root/.cache/remshell", "/dev/shm/remshell-0", "; set XDG_CACHE_HOME")
+	if r.took > 5*time.Second {
+		t.Errorf("it took %v to find that out", r.took)
+	}
+	// What the line advises does help.
+	b.on(t, "n1", "mkdir", "-p", "/run/cache")
+	b.on(t, "n1", "sh", "-c", "echo export XDG_CACHE_HOME=/run/cache >/root/.bashrc")
+	if at := b.helperOn(t, "n1"); !strings.HasPrefix(at, "/run/cache/remshell/") {
+		t.Errorf("with XDG_CACHE_HOME=/run/cache the helper runs from %s", at)
+	}
+}
+
+func TestFullDisks(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	for _, dir := range []string{"/root/.cache", "/tmp"} {
+		b.on(t, "n1", "mkdir", "-p", dir)
+		b.on(t, "n1", "mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "field", dir)
+	}
+	if at := b.helperOn(t, "n1"); !strings.HasPrefix(at, "/dev/shm/remshell-0/") {
+		t.Errorf("home and /tmp are full; the helper runs from %s", at)
+	}
+	b.on(t, "n1", "sh", "-c", "rm -r /dev/shm/remshell-0; mount -t tmpfs -o size=1m field /dev/shm")
+	b.refuses(t, job{args: []string{"-hosts", spread(b, 1), "-n", "2", "true"}}, 125,
+		"n1: ", "no room", "/root/.cache/remshell", "; make room")
+}
+
+// What somebody else has put where we look is never run, nor is a link followed.
+func TestProgramOfSomebodyElse(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	build := path.Base(path.Dir(b.helperOn(t, "n1")))
+	trap := "/tmp/remshell-0/" + build
+	b.on(t, "n1", "sh", "-c", `rm -r /root/.cache
+		mkdir -p `+trap+` && printf '#!/bin/sh\ntouch /tmp/trapped\n' >`+trap+`/mpiexec && chmod -R 755 /tmp/remshell-0`)
+	b.on(t, "n1", "chown", "-R", "1000", "/tmp/remshell-0")
+	b.on(t, "n1", "ln", "-s", "/tmp/remshell-0", "/dev/shm/remshell-0")
+	b.on(t, "n1", "sh", "-c", "mkdir /root/.cache && ln -s /tmp/remshell-0 /root/.cache/remshell")
+	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "belongs to somebody else")
+	b.on(t, "n1", "rm", "/dev/shm/remshell-0")
+	if at := b.helperOn(t, "n1"); at != "/dev/shm/remshell-0/"+build+"/mpiexec" {
+		t.Errorf("the helper runs from %s", at)
+	}
+	if _, err := os.Stat(b.Root("n1") + "/tmp/trapped"); err == nil {
+		t.Error("the program of user 1000 was run")
+	}
+}
+
+// Login shells that do not speak sh, and all of them noisy: 10 kB on both streams.
+func TestLoginShells(t *testing.T) {
+	noise := `seq 1 2000; seq 1 2000 1>&2`
+	for shell, startup := range map[string]string{
+		"/bin/bash":     "/root/.bashrc",
+		"/usr/bin/fish": "/root/.config/fish/config.fish",
+		"/usr/bin/tcsh": "/root/.tcshrc",
+		"/bin/csh":      "/root/.cshrc",
+	} {
+		t.Run(path.Base(shell), func(t *testing.T) {
+			if _, err := os.Stat(shell); err != nil {
+				t.Skipf("%v; run as root: testdata/install.sh", err)
+			}
+			b := newBed(t, testbed.Options{Hosts: 1, Shell: shell})
+			b.needNamespaces(t)
+			text := noise
+			if strings.HasSuffix(shell, "csh") {
+				text = `seq 1 2000; sh -c "seq 1 2000 1>&2"` // csh cannot redirect stderr
+			}
+			name := b.Root("n1") + startup
+			if err := os.MkdirAll(path.Dir(name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			// Ours must not be the only one that prints no noise.
+			out, err := b.Command(t.Context(), nil, "ssh", "n1", "true").Output()
+			if err != nil || len(out) < 8000 {
+				t.Fatalf("%s is not as noisy as wanted: %v, %d bytes", shell, err, len(out))
+			}
+			for range 2 { // sent, cache
+				r := b.run(t, "-host", "n1:2", "-n", "2", "sh", "-c", `echo "$PMI_RANK it's $HOME"`)
+				r.ran(t, b, []string{"0 it's /root", "1 it's /root"})
+			}
+		})
+	}
+}
+
+// Startup files that are in the way: the usual early return does no harm; one that ends
+// the shell or never ends is named.
+func TestStartupFileInTheWay(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 2, Shell: "/bin/bash"})
+	b.needNamespaces(t)
+	bashrc := func(text string) {
+		if err := os.WriteFile(b.Root("n1")+"/root/.bashrc", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "3", "-n", "2", "true"}
+	bashrc("case $- in *i*) ;; *) return ;; esac\n")
+	b.run(t, args...).good(t)
+	bashrc("echo closed for maintenance\nexit 0\n")
+	b.refuses(t, job{args: args}, 125, "n1: ", "closed for maintenance")
+	bashrc("echo one moment please\nsleep 1000\n")
+	r := b.refuses(t, job{args: args}, 125, "n1: ", "in 3s", "one moment please")
+	if r.took > 5*time.Second {
+		t.Errorf("it took %v", r.took)
+	}
+	// Nobody but the user can end what the user's own shell waits for.
+	for _, p := range b.processes(t, "n1") {
+		if slices.Equal(p.Args, []string{"sleep", "1000"}) {
+			syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+}
+
+// stuckAfter makes connections to n1 pass so many pieces of at most 64 KiB, as they come,
+// and no more; a login needs about ten. bash has a TCP client.
+func stuckAfter(pieces int) string {
+	return fmt.Sprintf("Host n1\n\tProxyCommand bash -c 'exec 3<>/dev/tcp/10.88.0.1/22; cat <&3 & "+
+		"dd bs=64K count=%d >&3 2>/dev/null; cat >/dev/null; kill $!'\n", pieces)
+}
+
+// Half a program is never run, and nothing of it stays: neither when the line gets
+// stuck, nor when mpiexec is killed meanwhile. The next start works.
+func TestHalfDelivered(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: stuckAfter(60)})
+	b.needNamespaces(t)
+	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "3", "-n", "2", "true"}
+	b.refuses(t, job{args: args}, 125, "n1: ", "program", "3s")
+	b.clean(t, 5*time.Second)
+	for _, kill := range []string{"-KILL", "-TERM"} {
+		j := b.start(t, job{args: args})
+		if !poll(10*time.Second, func() bool { return b.litterOf(100_000) }) {
+			t.Fatalf("nothing arrives: %s", &j.err)
+		}
+		b.on(t, testbed.Head, "kill", kill, fmt.Sprint(j.cmd.Process.Pid))
+		if r, want := j.wait(t), map[string]int{"-KILL": 137, "-TERM": 143}[kill]; r.code != want || r.took > 5*time.Second {
+			t.Errorf("kill %s: exit %d after %v, want %d at once: %s", kill, r.code, r.took, want, r.err)
+		}
+		if !poll(5*time.Second, func() bool { return len(b.litter()) == 0 }) {
+			t.Errorf("kill %s left %q", kill, b.litter())
+		}
+		b.clean(t, 5*time.Second)
+	}
+	if err := os.WriteFile(filepath.Join(b.Home, ".ssh", "config"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.run(t, args...).good(t)
+}
+
+// litterOf tells whether some host has an unfinished file of at least so many bytes.
+func (b *bed) litterOf(size int64) bool {
+	for _, name := range b.litter() {
+		if info, err := os.Stat(name); err == nil && info.Size() >= size {
+			return true
+		}
+	}
+	return false
+}
+
+// A copy that was damaged after its delivery, say by a power failure: the line says how
+// to get rid of it, and that helps.
+func TestDamagedCopy(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	at := b.helperOn(t, "n1")
+	b.clean(t, 5*time.Second) // what runs cannot be written to
+	b.on(t, "n1", "truncate", "-s", "100000", at)
+	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "damaged", "--ship-helper")
+	if r := b.run(t, "--ship-helper", "-host", "n1", "-n", "1", "true"); r.code != 0 {
+		t.Fatalf("with --ship-helper: %v", r)
+	}
+	b.helperOn(t, "n1")
+}
+
+// Several starts at once deliver to the same empty host without harm.
+func TestSimultaneousDeliveries(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 1})
+	var jobs []*running
+	for range 4 {
+		jobs = append(jobs, b.start(t, job{args: []string{"-host", "n1", "-n", "1", "echo", "hi"}}))
+	}
+	for _, j := range jobs {
+		j.wait(t).ran(t, b, []string{"hi"})
+	}
+}

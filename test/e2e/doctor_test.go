@@ -1,0 +1,162 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// A defect is something wrong with n1, and what --doctor has to say of it. Without hosts
+// it is said of n1.
+type defect struct {
+	name   string
+	build  func(*testing.T, *bed)
+	code   string
+	level  string // failure or warning
+	hosts  []string
+	text   string
+	remedy string
+	args   []string // instead of "n1 n2"
+}
+
+// defects are those that a host of a field can have (issue 7, done when 3). A clock of its
+// own it cannot: launch.TestExamineTellsAClockThatIsOff has one.
+var defects = []defect{
+	{name: "unknown key", code: "unknown-key", level: "failure", text: "unknown", remedy: "--accept-new-host-keys",
+		build: func(t *testing.T, b *bed) { b.forget(t, b.knownAs(t, "n1"), "") }},
+	{name: "refused login", code: "login", level: "failure", text: "login refused for user nobody-here", remedy: "install a key on the host",
+		build: func(t *testing.T, b *bed) { b.sshConfig(t, "Host n1\n\tUser nobody-here\n") }},
+	{name: "closed port", code: "refused", level: "failure", text: "no ssh server on port 9", remedy: "start sshd",
+		build: func(t *testing.T, b *bed) { b.sshConfig(t, "Host n1\n\tPort 9\n") }},
+	{name: "black hole", code: "unreachable", level: "failure", text: "cannot reach port 22", remedy: "firewall",
+		args: []string{"--connect-timeout", "2", "n1", "n2"},
+		build: func(t *testing.T, b *bed) {
+			if err := b.Block("n1"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	{name: "noisy login shell", code: "login-noise", level: "warning", text: `"Welcome to n1"`, remedy: "case $- in *i*)",
+		build: func(t *testing.T, b *bed) { b.on(t, "n1", "sh", "-c", "echo 'echo Welcome to n1' >>/root/.bashrc") }},
+	{name: "nothing can be executed", code: "noexec", level: "failure", text: "no folder of the node lets a program be executed", remedy: "XDG_CACHE_HOME",
+		build: func(t *testing.T, b *bed) {
+			b.on(t, "n1", "sh", "-ec", "for d in /root /tmp /dev/shm; do mount -o remount,noexec $d; done")
+		}},
+	{name: "tiny shared memory", code: "dev-shm", level: "warning", text: "/dev/shm has 1 MiB in all", remedy: "mount -o remount,size=",
+		build: func(t *testing.T, b *bed) { b.on(t, "n1", "mount", "-o", "remount,size=1m", "/dev/shm") }},
+	{name: "few open files", code: "limit", level: "warning", text: "only 400 of open files (ulimit -Hn)", remedy: "/etc/security/limits.conf",
+		build: func(t *testing.T, b *bed) {
+			b.on(t, "n1", "sh", "-c", "prlimit --pid $(cat /run/field/sshd.pid) --nofile=200:400")
+		}},
+	{name: "missing working directory", code: "directory", level: "failure", text: "working directory /only/here", remedy: "-wdir",
+		args: []string{"-host", "n1,n2", "-wdir", "/only/here", "true"}, hosts: []string{"n1", "n2"},
+		build: func(*testing.T, *bed) {}},
+	{name: "missing program", code: "program", level: "failure", text: "program /tmp/solver: no such file", remedy: "copy it there",
+		args:  []string{"-host", "n1,n2", "/tmp/solver"},
+		build: func(t *testing.T, b *bed) { b.on(t, "n2", "sh", "-c", "echo >/tmp/solver; chmod +x /tmp/solver") }},
+	{name: "another MTU", code: "mtu", level: "warning", text: "the MTU of eth0 is 1400, that of most hosts 1500", remedy: "ip link set eth0 mtu 1500",
+		build: func(t *testing.T, b *bed) { b.on(t, "n1", "ip", "link", "set", "eth0", "mtu", "1400") }},
+	{name: "full packets are swallowed", code: "mtu", level: "failure", hosts: []string{"n1", "n2"}, text: "small packets to n", remedy: "mtu 1500",
+		build: func(t *testing.T, b *bed) {
+			for _, host := range []string{"n1", "n2"} {
+				// Without gso the links would carry packets of any size as one.
+				b.on(t, host, "ip", "link", "set", "eth0", "mtu", "9000", "gso_max_segs", "1")
+			}
+		}},
+	{name: "no route between nodes", code: "no-route", level: "failure", text: "cannot reach n2 on a high port: no route to host", remedy: "ip route",
+		build: func(t *testing.T, b *bed) { b.on(t, "n1", "ip", "route", "add", "unreachable", b.Hosts[1].Addr) }},
+	{name: "firewall between nodes", code: "no-route", level: "failure", hosts: []string{"n2"}, text: "cannot reach n1 on a high port: no answer", remedy: "firewalls",
+		build: func(t *testing.T, b *bed) {
+			b.on(t, "n1", "nft", fmt.Sprintf("add table inet d; add chain inet d i { type filter hook input priority 0; }; "+
+				"add rule inet d i ip saddr %s tcp flags syn / syn,ack drop", b.Hosts[1].Addr))
+		}},
+	{name: "name leads to loopback", code: "own-name", level: "warning", text: "its own name leads to 127.0.1.1", remedy: "/etc/hosts: 10.88.0.1 n1",
+		build: func(t *testing.T, b *bed) {
+			b.on(t, "n1", "sh", "-ec", "sed 's/^10.88.0.1 /127.0.1.1 /' /etc/hosts >/run/hosts; mount --bind /run/hosts /etc/hosts")
+		}},
+	{name: "narrow CPU mask", code: "cpu-mask", level: "warning", text: "a login may use 1 of ", remedy: "taskset",
+		build: func(t *testing.T, b *bed) {
+			b.on(t, "n1", "sh", "-c", "taskset -pc $(taskset -pc $$ | sed 's/.*[: ]\\([0-9]*\\)[-,].*/\\1/') $(cat /run/field/sshd.pid)")
+		}},
+	{name: "one login at a time", code: "max-startups", level: "warning", text: "when 1 are under way (MaxStartups)", remedy: "raise MaxStartups",
+		build: func(t *testing.T, b *bed) {
+			b.on(t, "n1", "sh", "-ec", "sed -i '1i MaxStartups 1' /run/field/sshd_config; kill -HUP $(cat /run/field/sshd.pid)")
+			if !poll(5e9, func() bool {
+				return strings.Contains(b.on(t, "n1", "sh", "-c", "tr '\\0' ' ' </proc/$(cat /run/field/sshd.pid)/cmdline"), "of 1-")
+			}) {
+				t.Fatal("sshd did not take its new configuration")
+			}
+		}},
+}
+
+// A diagnosis is what --doctor --json says.
+type diagnosis struct {
+	Verdict  string
+	Findings []struct {
+		Level, Code, Text, Remedy string
+		Hosts                     []string
+	}
+}
+
+// Issue 7, done when 3.
+func TestDoctorFindsEachDefect(t *testing.T) {
+	needNamespaces(t)
+	for _, d := range defects {
+		t.Run(d.name, func(t *testing.T) {
+			b := newBed(t, testbed.Options{Hosts: 2})
+			d.build(t, b)
+			if d.args == nil {
+				d.args = []string{"n1", "n2"}
+			}
+			if d.hosts == nil {
+				d.hosts = []string{"n1"}
+			}
+			r := b.run(t, append([]string{"--doctor", "--json"}, d.args...)...)
+			want := map[string]int{"warning": 1, "failure": 125}[d.level]
+			var said diagnosis
+			if err := json.Unmarshal([]byte(r.out), &said); err != nil || r.code != want || said.Verdict != d.level {
+				t.Fatalf("exit %d, want %d: %v\nstdout: %s\nstderr: %s", r.code, want, err, r.out, r.err)
+			}
+			told := make(map[string]bool)
+			for _, f := range said.Findings {
+				if f.Level == d.level && f.Code == d.code && strings.Contains(f.Text, d.text) && strings.Contains(f.Remedy, d.remedy) {
+					for _, h := range f.Hosts {
+						told[h] = true
+					}
+				}
+			}
+			for _, h := range d.hosts {
+				if !told[h] {
+					t.Errorf("nothing of it about %s: %s", h, r.out)
+				}
+			}
+		})
+	}
+}
+
+// Hosts without a defect are fine, in text and JSON, and nothing is left open.
+func TestDoctorOnHealthyHosts(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 3})
+	b.needNamespaces(t)
+	r := b.run(t, "--doctor", b.Names())
+	if r.code != 0 || !strings.HasPrefix(r.out, "n[1-3]  ") || !strings.HasSuffix(r.out, "\n3 hosts: all fine\n") || r.err != "" {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	r = b.run(t, "--doctor", "--json", b.Names())
+	var said diagnosis
+	if err := json.Unmarshal([]byte(r.out), &said); err != nil || r.code != 0 || len(said.Findings) > 0 || said.Verdict != "fine" {
+		t.Errorf("exit %d, %v\n%s%s", r.code, err, r.out, r.err)
+	}
+	file := filepath.Join(t.TempDir(), "report")
+	r = b.run(t, "--doctor", "--json="+file, "-host", "n2", "sh")
+	if text, err := os.ReadFile(file); r.code != 0 || r.out != "" || err != nil || !slices.Contains([]byte(text), '{') {
+		t.Errorf("exit %d, %q, %v, %s", r.code, text, err, r.err)
+	}
+}

@@ -1,0 +1,204 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/tools/testbed"
+)
+
+// A box is one of the manual's: what stands between two lines of ```. Behind the language
+// stands how it is run:
+//
+//	sh               by a shell, in order, with one folder for all; it must succeed
+//	sh exit=N        its last command must leave with N
+//	sh needs=PROG    only where there is such a program
+//	sh newcomer      by TestNewcomer alone, who has nothing yet
+//	sh not run: WHY  by nobody
+//	yaml run         the commands of a workflow, with a docker that leads to the hosts
+type box struct {
+	line    int    // of the manual
+	section string // in which it stands
+	words   string
+	script  string
+}
+
+// boxes finds them.
+func boxes(manual string) (all []box) {
+	var open *box
+	section := ""
+	for i, line := range strings.Split(manual, "\n") {
+		words, fence := strings.CutPrefix(line, "```")
+		title, heading := strings.CutPrefix(line, "## ")
+		switch {
+		case heading && open == nil:
+			section = title
+		case fence && open == nil:
+			open = &box{line: i + 1, section: section, words: words}
+		case fence:
+			all = append(all, *open)
+			open = nil
+		case open != nil:
+			open.script += line + "\n"
+		}
+	}
+	return all
+}
+
+// how reads the words behind the language. The code is that with which it must leave.
+func (b box) how() (run bool, code int, err error) {
+	language, rest, _ := strings.Cut(b.words, " ")
+	key, value, _ := strings.Cut(rest, "=")
+	switch {
+	case language == "sh" && rest == "", language == "yaml" && rest == "run":
+		return true, 0, nil
+	case language == "sh" && key == "exit":
+		code, err = strconv.Atoi(value)
+		return true, code, err
+	case language == "sh" && key == "needs":
+		_, missing := exec.LookPath(value)
+		return missing == nil, 0, nil
+	case language == "sh" && (rest == "newcomer" || strings.HasPrefix(rest, "not run: ")):
+		return false, 0, nil
+	}
+	return false, 0, fmt.Errorf("nobody knows how to run a box of %q", b.words)
+}
+
+// steps are the commands of a workflow file: "run: COMMAND", or the lines that are further
+// in than "run: |".
+func steps(workflow string) string {
+	var script strings.Builder
+	depth := -1 // of the run that is being read
+	for line := range strings.Lines(workflow) {
+		text := strings.TrimLeft(line, " ")
+		if in := len(line) - len(text); depth >= 0 && in > depth {
+			script.WriteString(text)
+			continue
+		}
+		depth = -1
+		command, found := strings.CutPrefix(text, "run: ")
+		switch {
+		case found && strings.TrimSpace(command) == "|":
+			depth = len(line) - len(text)
+		case found:
+			script.WriteString(command)
+		}
+	}
+	return script.String()
+}
+
+// fakeDocker lets containers be hosts of the field.
+const fakeDocker = `#!/bin/sh
+[ "$1" = exec ] || exit 0
+[ "$2" = -i ] || exit 1
+shift 2
+exec ssh "$@"
+`
+
+// manualFolder is the folder in which the manual's commands are run, with all that they
+// take to be there. The hosts see it under the same path.
+func manualFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "manual-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	bin := filepath.Join(dir, ".bin")
+	err = errors.Join(os.Chmod(dir, 0o755), os.Symlink(filepath.Join(repo, "testdata/mpi/hello.c"), filepath.Join(dir, "hello.c")),
+		os.Mkdir(bin, 0o755), os.Symlink(binary, filepath.Join(bin, "mpiexec")),
+		os.WriteFile(filepath.Join(bin, "docker"), []byte(fakeDocker), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Every command of the manual runs (issue 7).
+func TestManual(t *testing.T) {
+	manual, err := os.ReadFile(filepath.Join(repo, "doc/manual.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, testbed.Options{Hosts: 4})
+	b.needNamespaces(t)
+	dir := manualFolder(t)
+	t.Chdir(dir)
+	ran := 0
+	for _, x := range boxes(string(manual)) {
+		run, want, err := x.how()
+		if err != nil {
+			t.Errorf("doc/manual.md:%d: %v", x.line, err)
+		}
+		if !run {
+			continue
+		}
+		ran++
+		began := time.Now()
+		if strings.HasPrefix(x.words, "yaml") {
+			x.script = steps(x.script)
+		}
+		// What mpicc.mpich of Debian 12 makes hangs in MPI_Finalize at times when the machine
+		// is busy (MPICH 4.0.2 over UCX: one rank waits for a peer that is in the barrier).
+		if err := relink(mpi(t, "hello"), filepath.Join(dir, "hello")); err != nil {
+			t.Fatal(err)
+		}
+		out, code := b.script(t, dir, x.script)
+		t.Logf("doc/manual.md:%d: %v", x.line, time.Since(began).Round(time.Millisecond))
+		if code != want {
+			t.Errorf("doc/manual.md:%d: exit %d, want %d\n%s\n%s", x.line, code, want, x.script, out)
+		}
+	}
+	if ran < 20 {
+		t.Errorf("only %d boxes were run", ran)
+	}
+}
+
+// relink makes a name lead to a file, whatever it was.
+func relink(file, name string) error {
+	os.Remove(name)
+	return os.Symlink(file, name)
+}
+
+// pauses lets the shell wait, where the manual gives people a pause to look, for what there
+// is to be seen: first a job that runs, then one that waits.
+const pauses = `look=--ps
+sleep() {
+	tries=0
+	until mpiexec $look | grep -q COMMAND || test $((tries=tries+1)) -gt 200; do command sleep 0.1; done
+	look=--queue
+}
+`
+
+// script runs commands on the head, until one fails.
+func (b *bed) script(t *testing.T, dir, text string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	// timeout(1) ends all that the commands have started, and first asks it to.
+	cmd := b.Command(ctx, []string{"PATH=" + dir + "/.bin:" + os.Getenv("PATH")}, "timeout", "-k", "20", "120", "/bin/sh", "-ec", pauses+text)
+	cmd.WaitDelay = 3 * time.Second
+	all, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("%s: %v\n%s", text, err, all)
+	}
+	return string(all), exitCode(cmd.ProcessState)
+}
+
+func TestStepsOfAWorkflow(t *testing.T) {
+	got := steps("jobs:\n  - name: a\n    run: |\n      one\n        two\n    env: x\n  - uses: y\n  - name: b\n    run: three\n")
+	if want := "one\ntwo\nthree\n"; got != want {
+		t.Errorf("steps %q, want %q", got, want)
+	}
+}

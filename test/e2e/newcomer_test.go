@@ -1,0 +1,195 @@
+//go:build linux
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// A newcomer is a user of whom the machine that launches knows nothing but a key, with
+// which he can log in to the hosts: no known hosts, no program of ours, no configuration.
+type newcomer struct {
+	*bed
+	uid  int
+	home string // another one on each host
+	dir  string // where he works, which the hosts see too
+}
+
+// newNewcomer makes one, in the files of the field that stand for those below /etc.
+func newNewcomer(t *testing.T, b *bed) newcomer {
+	t.Helper()
+	n := newcomer{b, 2001, filepath.Join(t.TempDir(), "newcomer"), manualFolder(t)}
+	for name, line := range map[string]string{
+		"passwd": fmt.Sprintf("newcomer:x:%d:%d::%s:/bin/sh\n", n.uid, n.uid, n.home),
+		"shadow": "newcomer:*:19000:0:99999:7:::\n",
+	} { // in place: head and hosts have it mounted
+		f, err := os.OpenFile(filepath.Join(b.State, "etc", name), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteString(line)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{filepath.Dir(filepath.Dir(n.home)), filepath.Dir(n.home)} { // t.TempDir is root's
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"id_ed25519", "id_ed25519.pub"} {
+		n.put(t, testbed.Head, file, file)
+	}
+	for _, h := range b.Hosts {
+		n.put(t, h.Name, "id_ed25519.pub", "authorized_keys")
+	}
+	if err := os.Chown(n.dir, n.uid, n.uid); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// put gives him a file of root's ~/.ssh on the head, under a name, on a host.
+func (n newcomer) put(t *testing.T, host, from, name string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.Home, ".ssh", from))
+	dir := filepath.Join(n.Root(host), n.home, ".ssh")
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	name = filepath.Join(dir, name)
+	if err = errors.Join(err, os.WriteFile(name, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Dir(dir), dir, name} {
+		if err := os.Chown(file, n.uid, n.uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// follow does what boxes of the manual say, one after the other in one shell.
+func (n newcomer) follow(t *testing.T, boxes []box, version string) result {
+	t.Helper()
+	var script strings.Builder
+	for _, x := range boxes {
+		fmt.Fprintf(&script, "echo '== doc/manual.md:%d'\n%s", x.line, x.script)
+	}
+	text := strings.NewReplacer("VERSION", version, "linux-amd64", "linux-"+runtime.GOARCH).Replace(script.String())
+	t.Chdir(n.dir)
+	login := []string{"env", "-i", "HOME=" + n.home, "USER=newcomer", "LOGNAME=newcomer", "SHELL=/bin/sh", "PATH=/usr/bin:/bin",
+		"timeout", "-k", "20", "50", "/bin/sh", "-ec", pauses + text}
+	r := n.startAs(t, job{uid: n.uid}, login).wait(t)
+	if r.code != 0 {
+		t.Errorf("exit %d\n%s\nsays\n%s%s", r.code, text, r.out, r.err)
+	}
+	return r
+}
+
+// commands counts those of a script. What stands in a here-document is none.
+func commands(script string) (count int) {
+	end := ""
+	for line := range strings.Lines(script) {
+		line = strings.TrimSpace(line)
+		switch _, word, here := strings.Cut(line, "<<"); {
+		case end != "":
+			if line == end {
+				end = ""
+			}
+			continue
+		case here:
+			end = word
+		}
+		if line != "" && line != "wait" {
+			count++
+		}
+	}
+	return count
+}
+
+// archive packs what is handed out for this system, as make dist does.
+func archive(t *testing.T, dir, version string) {
+	t.Helper()
+	system := "linux-" + runtime.GOARCH
+	cmd := exec.Command("go", "run", "./pack", "-version", version, "-only", system, "-out", filepath.Join(dir, ".dist"))
+	cmd.Dir = repo
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	name := fmt.Sprintf("remshell-%s-%s.tar.gz", version, system)
+	if err := os.Rename(filepath.Join(dir, ".dist", name), filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Issue 7, done when 6: a user who has nothing of ours comes by two commands to a job on two
+// hosts, and from some hosts with his key to a job that waits its turn in a queue, by doing
+// what the manual says and nothing else.
+func TestNewcomer(t *testing.T) {
+	manual, err := os.ReadFile(filepath.Join(repo, "doc/manual.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, testbed.Options{Hosts: 4})
+	b.needNamespaces(t)
+	b.openRepo(t)
+	n := newNewcomer(t, b)
+	const version = "1.0"
+	archive(t, n.dir, version)
+	if err := relink(mpi(t, "hello"), filepath.Join(n.dir, "hello")); err != nil {
+		t.Fatal(err)
+	}
+	var first, cluster []box
+	for _, x := range boxes(string(manual)) {
+		switch {
+		case x.words == "sh newcomer" && first == nil:
+			first = append(first, x)
+		case x.words == "sh newcomer", x.words == "sh" && x.section == "A cluster from nothing":
+			cluster = append(cluster, x)
+		}
+	}
+	if len(first) == 0 || commands(first[0].script) != 2 || len(cluster) < 5 {
+		t.Fatalf("the manual has other boxes than it had: %v, %v", first, cluster)
+	}
+	r := n.follow(t, first, version)
+	t.Logf("first run on two hosts: %d commands, %v", commands(first[0].script), r.took)
+	for _, place := range []string{"rank 0 of 2 on n1, local 0 of 1", "rank 1 of 2 on n2, local 0 of 1"} {
+		if !strings.Contains(r.out, place) {
+			t.Errorf("no %s: %s%s", place, r.out, r.err)
+		}
+	}
+	r = n.follow(t, cluster, version)
+	count := 0
+	for _, x := range cluster {
+		count += commands(x.script)
+	}
+	t.Logf("from hosts with a key to a job that has waited: %d commands, %v\n%s%s", count, r.took, r.out, r.err)
+	if said := inOrder(r.out, "4 hosts: all fine", "rank 0 of 4", "sleep 8\n", "POSITION", "./hello\n", "rank 0 of 4"); said != "" {
+		t.Errorf("no %q at its place: %s", said, r.out)
+	}
+	if said := inOrder(r.err, "waiting for resources, position 1 of 1", "starting now, waited "); said != "" {
+		t.Errorf("no %q: %s", said, r.err)
+	}
+}
+
+// inOrder returns the first of some words that does not stand behind the others; empty if
+// all do.
+func inOrder(text string, words ...string) string {
+	for _, word := range words {
+		_, rest, found := strings.Cut(text, word)
+		if !found {
+			return word
+		}
+		text = rest
+	}
+	return ""
+}

@@ -1,0 +1,98 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/tools/testbed"
+)
+
+// A barrier is a rank 0 that waits in one, beside others that sleep.
+const barrier = `[ $PMI_RANK != 0 ] || printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_in\n' >&$PMI_FD; exec sleep 600`
+
+// --status tells from any shell what each rank of a job is doing: what SIGUSR1 prints with
+// --status-signal.
+func TestStatusOfRanks(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 2})
+	r := b.start(t, job{args: []string{"-host", spread(b, 2), "-ppn", "2", "-n", "4", "sh", "-c", barrier}})
+	id := b.jobID(t)
+	want := regexp.MustCompile(`(?m)^rank  node  state              CPU     waits in
+0     n1    in barrier 1       0\.\d\d s  \S+
+1     n1    not yet connected  0\.\d\d s  \S+
+2     n2    not yet connected  0\.\d\d s  \S+
+3     n2    not yet connected  0\.\d\d s  \S+$`)
+	if b.Kind != testbed.Namespaces {
+		want = regexp.MustCompile(`(?m)^0 .* in barrier 1 `)
+	}
+	var out string
+	b.await(t, "the table", func() bool {
+		out, _, _ = b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
+		return want.MatchString(out)
+	}, &out)
+	var told struct {
+		Ranks []struct {
+			Rank        int
+			Node, State string
+		}
+	}
+	out, _, _ = b.call(t, binary, append([]string{"--status", id, "--json"}, b.hosts()...)...)
+	if err := json.Unmarshal([]byte(out), &told); err != nil || len(told.Ranks) != 4 || told.Ranks[0].State != "in barrier 1" {
+		t.Errorf("%v: %s", err, out)
+	}
+	r.cmd.Process.Signal(os.Interrupt)
+	r.wait(t)
+	if left, _ := filepath.Glob("/tmp/remshell-*/" + id + ".*"); len(left) > 0 {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+// Where the helper tells nothing, /proc does.
+func TestStatusWithoutALectern(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 1})
+	r := b.start(t, job{args: []string{"-host", spread(b, 1), "-n", "1", "sh", "-c", barrier}})
+	id := b.jobID(t)
+	var out string
+	b.await(t, "the table", func() bool {
+		for _, dir := range []string{"/tmp/remshell-*/", "/run/user/*/remshell/"} {
+			files, _ := filepath.Glob(dir + id + ".*")
+			for _, file := range files {
+				os.Remove(file)
+			}
+		}
+		out, _, _ = b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
+		return strings.Contains(out, "alive") && strings.Contains(out, "nanosleep")
+	}, &out)
+	r.cmd.Process.Signal(os.Interrupt)
+	r.wait(t)
+}
+
+// jobID is the ID of the only job, once it runs.
+func (b *bed) jobID(t *testing.T) (id string) {
+	t.Helper()
+	b.await(t, "a job", func() bool {
+		out, _, _ := b.call(t, binary, append([]string{"--ps", "--json"}, b.hosts()...)...)
+		var told struct{ Jobs []struct{ Job string } }
+		if json.Unmarshal([]byte(out), &told) == nil && len(told.Jobs) == 1 {
+			id = told.Jobs[0].Job
+		}
+		return id != ""
+	}, &id)
+	return id
+}
+
+// await asks until something is so.
+func (b *bed) await(t *testing.T, what string, is func() bool, seen *string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s: %s", what, *seen)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+//go:build linux
+
+package testbed
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+// A file is one file of the state folder, by its name below it.
+type file struct {
+	name string
+	mode os.FileMode
+	text string
+}
+
+func (f *Field) write(files []file) error {
+	for _, w := range files {
+		name := f.path(w.name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, []byte(w.text), w.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newKey makes an ed25519 pair: the private key as OpenSSH keeps it, the public one as
+// in authorized_keys, without a line end.
+func newKey(comment string) (private, public string, err error) {
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", "", err
+	}
+	block, err := ssh.MarshalPrivateKey(key, comment)
+	if err != nil {
+		return "", "", err
+	}
+	signer, err := ssh.NewPublicKey(pub)
+	if err != nil {
+		return "", "", err
+	}
+	line := strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(signer)), "\n")
+	return string(pem.EncodeToMemory(block)), line, nil
+}
+
+// startup is what a login on a host reads: nothing. What a machine's own files do at
+// each login would drown every measurement.
+func startup(dir string) []file {
+	return []file{
+		{dir + "/.bashrc", 0o644, "# a host of a test field\n"},
+		{dir + "/.profile", 0o644, "# a host of a test field\n"},
+	}
+}
+
+// homeFiles fills the head's home: key, configuration, known hosts, and for a shared
+// home what the hosts need. userKey is private, userPub public.
+func (f *Field) homeFiles(o Options, userKey, userPub string) []file {
+	return append(startup("home"),
+		file{"home/.ssh/id_ed25519", 0o600, userKey},
+		file{"home/.ssh/id_ed25519.pub", 0o644, userPub + "\n"},
+		file{"home/.ssh/authorized_keys", 0o600, userPub + "\n"},
+		file{"home/.ssh/known_hosts", 0o600, knownHosts(f.Hosts, o.HashKnown)},
+		file{"home/.ssh/config", 0o600, f.sshConfig(o)},
+	)
+}
+
+// knownHosts has an entry for each name and address a client may look up. OpenSSH looks
+// up "[addr]:port" where the port is not 22, and for a name of /etc/hosts both.
+func knownHosts(hosts []Host, hash bool) string {
+	var b strings.Builder
+	for _, h := range hosts {
+		for _, name := range []string{h.Name, h.Addr} {
+			name = knownhosts.Normalize(fmt.Sprintf("%s:%d", name, h.Port))
+			if hash {
+				name = knownhosts.HashHostname(name)
+			}
+			fmt.Fprintf(&b, "%s %s\n", name, h.Key)
+		}
+	}
+	return b.String()
+}
+
+// sshConfig is the head's ~/.ssh/config. Hosts with an address and name of their own
+// need no entry; the others are aliases. ssh takes its home from the user database, not
+// from $HOME, so the files are named.
+func (f *Field) sshConfig(o Options) string {
+	var b strings.Builder
+	b.WriteString(o.SSHConfig)
+	if f.Kind == Namespaces {
+		return b.String()
+	}
+	for _, h := range f.Hosts {
+		b.WriteString(f.alias(h, h.Name))
+	}
+	return b.String()
+}
+
+// alias is the entry of an ssh configuration that makes names mean this host.
+func (f *Field) alias(h Host, names ...string) string {
+	text := fmt.Sprintf("Host %s\n\tHostName %s\n\tPort %d\n", strings.Join(names, " "), h.Addr, h.Port)
+	if f.Kind == Namespaces {
+		return text
+	}
+	dir := filepath.Join(f.Home, ".ssh")
+	return text + fmt.Sprintf("\tIdentityFile %s\n\tIdentitiesOnly yes\n\tUserKnownHostsFile %s\n",
+		filepath.Join(dir, "id_ed25519"), filepath.Join(dir, "known_hosts"))
+}
+
+// Alias makes names mean the host, for everybody who reads the head's ssh configuration.
+func (f *Field) Alias(host string, names ...string) error {
+	h, err := f.Host(host)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(f.Home, ".ssh", "config")
+	old, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append([]byte(f.alias(h, names...)), old...), 0o600)
+}
+
+// sshdConfig is the configuration of one host's sshd, whose files are in dir. OpenSSH
+// takes the first value of each keyword, so the caller's lines come first.
+func (f *Field) sshdConfig(o Options, h Host, dir string) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	if o.SSHDConfig != "" {
+		line("%s", strings.TrimSuffix(o.SSHDConfig, "\n"))
+	}
+	if o.MaxStartups != "" {
+		line("MaxStartups %s", o.MaxStartups)
+	}
+	line("Port %d", h.Port)
+	line("ListenAddress %s", h.Addr)
+	line("HostKey %s/ssh_host_ed25519_key", dir)
+	line("PidFile %s/sshd.pid", dir)
+	line("PermitRootLogin yes")
+	line("PasswordAuthentication no")
+	line("KbdInteractiveAuthentication no")
+	line("UsePAM no")
+	line("PrintMotd no")
+	if f.Kind == Namespaces {
+		return b.String()
+	}
+	// The home of the field lies where sshd's StrictModes finds fault with the folders
+	// above it. The mark tells the processes of the hosts apart.
+	line("StrictModes no")
+	line("AuthorizedKeysFile %s", filepath.Join(f.Home, ".ssh", "authorized_keys"))
+	line("SetEnv %s=%s HOME=%s", markName, f.mark(h.Name), f.hostHome(o, h.Name))
+	return b.String()
+}
+
+// hostHome is the $HOME of a host that shares its disk with all others.
+func (f *Field) hostHome(o Options, host string) string {
+	if o.SharedHome {
+		return f.Home
+	}
+	return f.path("hosts", host, "home")
+}
+
+// hostFiles are the files of the folder of one host; dir is where its sshd finds them.
+func (f *Field) hostFiles(o Options, i int, dir string) ([]file, error) {
+	h := &f.Hosts[i]
+	key, public, err := newKey("root@" + h.Name)
+	if err != nil {
+		return nil, err
+	}
+	h.Key = public
+	in := "hosts/" + h.Name + "/"
+	return []file{
+		{in + "ssh_host_ed25519_key", 0o600, key},
+		{in + "ssh_host_ed25519_key.pub", 0o644, public + "\n"},
+		{in + "sshd_config", 0o600, f.sshdConfig(o, *h, dir)},
+	}, nil
+}

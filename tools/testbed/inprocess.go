@@ -1,0 +1,75 @@
+//go:build linux
+
+package testbed
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+
+	"remshell/test/sshtest"
+)
+
+// upInProcess serves each host from this process, which must stay.
+func (f *Field) upInProcess(o Options) error {
+	lock, err := f.lock()
+	if err != nil {
+		return err
+	}
+	f.own.stop = append(f.own.stop, lock.Close)
+	if sid, err := unix.Getsid(0); err == nil && sid == os.Getpid() {
+		f.Group = sid // so that another process can take the field down
+	}
+	if err := f.freePorts(o.Hosts); err != nil {
+		return err
+	}
+	if err := f.aliasFiles(o); err != nil {
+		return err
+	}
+	for _, h := range f.Hosts {
+		if err := f.serve(o, h); err != nil {
+			return fmt.Errorf("%s: %w", h.Name, err)
+		}
+	}
+	return nil
+}
+
+func (f *Field) serve(o Options, h Host) error {
+	text, err := os.ReadFile(f.path("hosts", h.Name, "ssh_host_ed25519_key"))
+	if err != nil {
+		return err
+	}
+	key, err := ssh.ParsePrivateKey(text)
+	if err != nil {
+		return err
+	}
+	text, err = os.ReadFile(f.path("home", ".ssh", "authorized_keys"))
+	if err != nil {
+		return err
+	}
+	user, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return err
+	}
+	server, err := sshtest.New(sshtest.Options{
+		Addr:       net.JoinHostPort(h.Addr, fmt.Sprint(h.Port)),
+		HostKeys:   []ssh.Signer{key},
+		Authorized: []ssh.PublicKey{user},
+		Env:        []string{markName + "=" + f.mark(h.Name), "HOME=" + f.hostHome(o, h.Name)},
+		Dir:        f.hostHome(o, h.Name),
+	})
+	if err != nil {
+		return err
+	}
+	f.own.stop = append(f.own.stop, func() error {
+		if err := server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}

@@ -1,0 +1,342 @@
+//go:build linux
+
+package testbed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The scripts run with sh from the state folder, so that a killed go run or go test
+// leaves nothing they still read.
+var (
+	//go:embed scripts/keeper.sh
+	keeperScript string
+	//go:embed scripts/head.sh
+	headScript string
+	//go:embed scripts/host.sh
+	hostScript string
+	//go:embed scripts/loopback.sh
+	loopbackScript string
+)
+
+// hostDir is where a host of kind Namespaces finds its own files.
+const hostDir = "/run/field"
+
+// headAddr is outside of what MaxHosts hosts can reach.
+const headAddr = "10.88.255.254"
+
+// upNamespaces makes the hosts in this order: the files; the head and the hosts, which
+// say their pids; a link for each, all by one run of ip(8); then each host brings its
+// link and sshd up on its own.
+func (f *Field) upNamespaces(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	for i := range o.Hosts {
+		addr := fmt.Sprintf("10.88.%d.%d", (i+1)>>8, (i+1)&255)
+		f.Hosts = append(f.Hosts, Host{Name: "n" + strconv.Itoa(i+1), Addr: addr, Port: 22})
+	}
+	if err := f.netnsFiles(o); err != nil {
+		return err
+	}
+	raiseNeighbourLimits(o.Hosts)
+	go3, pids, err := f.startKeeper(o, "unshare", "--net", "/bin/sh", f.path("keeper.sh"))
+	if err != nil {
+		return err
+	}
+	defer pids.Close()
+	err = f.readPIDs(ctx, pids)
+	if err == nil {
+		err = f.linkHosts(ctx)
+	}
+	go3.Close()
+	if err != nil {
+		return err
+	}
+	if err := f.waitSSHD(ctx); err != nil {
+		return err
+	}
+	f.keepLoads(o.LoadEvery)
+	return nil
+}
+
+func (f *Field) netnsFiles(o Options) error {
+	userKey, userPub, err := newKey("root@head")
+	if err != nil {
+		return err
+	}
+	files, err := f.etcFiles(o)
+	if err != nil {
+		return err
+	}
+	for i, h := range f.Hosts {
+		host, err := f.hostFiles(o, i, hostDir)
+		if err != nil {
+			return err
+		}
+		files = append(files, host...)
+		files = append(files, file{"hosts/" + h.Name + "/ip", 0o600,
+			"link set lo up\naddr add " + h.Addr + "/16 dev eth0\nlink set eth0 up\n"})
+	}
+	files = append(files, f.homeFiles(o, userKey, userPub)...)
+	files = append(files, f.loadFiles(o)...)
+	files = append(files, startup("skel")...)
+	files = append(files,
+		file{"skel/.ssh/authorized_keys", 0o600, userPub + "\n"},
+		file{"fstab", 0o600, f.fstab(o)},
+		file{"head.ip", 0o600, "link set lo up\n" +
+			"link add br0 type bridge forward_delay 0 stp_state 0 mcast_snooping 0\n" +
+			"addr add " + headAddr + "/16 dev br0\nlink set br0 up\n"},
+		file{"keeper.sh", 0o600, keeperScript},
+		file{"head.sh", 0o600, headScript},
+		file{"host.sh", 0o600, hostScript},
+	)
+	// What hides the repository's programs from the hosts needs a folder to hide.
+	if err := os.MkdirAll(filepath.Join(f.Repo, "bin"), 0o755); err != nil {
+		return err
+	}
+	return f.write(files)
+}
+
+// etcFiles are the files of /etc that head and hosts see in place of the machine's: names
+// come from the hosts file and from nowhere else, root may log in with a key, and has the
+// login shell asked for.
+func (f *Field) etcFiles(o Options) ([]file, error) {
+	var hosts strings.Builder
+	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n%s %s\n", headAddr, Head)
+	for _, h := range f.Hosts {
+		fmt.Fprintf(&hosts, "%s %s\n", h.Addr, h.Name)
+	}
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return nil, err
+	}
+	shadow, err := os.ReadFile("/etc/shadow")
+	if err != nil {
+		return nil, err
+	}
+	users := string(passwd)
+	if o.Shell != "" {
+		users = setColumn(users, "root", 6, o.Shell)
+	}
+	return []file{
+		{"etc/hosts", 0o644, hosts.String()},
+		{"etc/nsswitch.conf", 0o644, "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"},
+		{"etc/passwd", 0o644, users},
+		// sshd without PAM refuses an account whose password begins with "!".
+		{"etc/shadow", 0o600, setColumn(string(shadow), "root", 1, "*")},
+	}, nil
+}
+
+// setColumn sets one column, counted from 0, of one user's line in a file like passwd.
+func setColumn(text, user string, column int, value string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		cells := strings.Split(line, ":")
+		if cells[0] != user || len(cells) <= column {
+			continue
+		}
+		end := ""
+		if column == len(cells)-1 && strings.HasSuffix(line, "\n") {
+			end = "\n"
+		}
+		cells[column] = value + end
+		lines[i] = strings.Join(cells, ":")
+	}
+	return strings.Join(lines, "")
+}
+
+// fstab lists what a host mounts, in this order: /run last, as it may cover the state
+// folder. The sources have a name of ours since mount(8) leaves out what it takes to be
+// mounted already.
+func (f *Field) fstab(o Options) string {
+	// fstab(5): blanks in a path are written in octal.
+	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace
+	home := quote(homeDir())
+	lines := []string{
+		"field /proc proc nosuid,nodev,noexec",
+		"field /dev/shm tmpfs mode=1777",
+		"field /tmp tmpfs mode=1777",
+		"field /var/tmp tmpfs mode=1777",
+	}
+	if o.SharedHome {
+		lines = append(lines, quote(f.Home)+" "+home+" none bind")
+	} else {
+		lines = append(lines, "field "+home+" tmpfs mode=700")
+	}
+	lines = append(lines, "field /run tmpfs mode=755")
+	return strings.Join(lines, " 0 0\n") + " 0 0\n"
+}
+
+// homeDir is root's home as ssh and sshd take it: from the user database.
+func homeDir() string {
+	passwd, _ := os.ReadFile("/etc/passwd")
+	for line := range strings.Lines(string(passwd)) {
+		if cells := strings.Split(line, ":"); cells[0] == "root" && len(cells) > 5 {
+			return cells[5]
+		}
+	}
+	return "/root"
+}
+
+// startKeeper starts what holds the field together. Closing go3 lets the
+// hosts proceed; from pids come lines "NAME PID".
+func (f *Field) startKeeper(o Options, name string, args ...string) (go3 io.Closer, pids io.ReadCloser, err error) {
+	lock, err := f.lock()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer lock.Close()
+	log, err := os.Create(f.path("log"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer log.Close()
+	goRead, goWrite, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer goRead.Close()
+	out, outWrite, err := os.Pipe()
+	if err != nil {
+		goWrite.Close()
+		return nil, nil, err
+	}
+	defer outWrite.Close()
+
+	cmd := exec.Command(name, args...)
+	cmd.Env = f.keeperEnv(o)
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = outWrite, log
+	cmd.ExtraFiles = []*os.File{goRead, lock}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if !o.Keep {
+		var in *os.File
+		if in, f.own.alive, err = os.Pipe(); err != nil {
+			goWrite.Close()
+			out.Close()
+			return nil, nil, err
+		}
+		defer in.Close()
+		cmd.Stdin = in
+	}
+	if err := cmd.Start(); err != nil {
+		goWrite.Close()
+		out.Close()
+		return nil, nil, err
+	}
+	f.own.keeper, f.Group = cmd, cmd.Process.Pid
+	return goWrite, out, nil
+}
+
+func (f *Field) keeperEnv(o Options) []string {
+	flag := map[bool]string{true: "yes"}
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"FIELD_STATE=" + f.State, "FIELD_REPO=" + f.Repo, "FIELD_HOME=" + homeDir(),
+		"FIELD_HOSTS=" + strings.ReplaceAll(f.Names(), ",", " "),
+		"FIELD_KEEP=" + flag[o.Keep], "FIELD_SHARED=" + flag[o.SharedHome],
+		"FIELD_SSHD=" + sshdPath(), "FIELD_OUTSIDE=" + namespace(os.Getpid(), "net"),
+	}
+}
+
+// readPIDs takes the lines "NAME PID" of the head and of all hosts.
+func (f *Field) readPIDs(ctx context.Context, pids io.ReadCloser) error {
+	defer context.AfterFunc(ctx, func() { pids.Close() })()
+	byName := map[string]*int{Head: &f.HeadPID}
+	for i := range f.Hosts {
+		byName[f.Hosts[i].Name] = &f.Hosts[i].Init
+	}
+	for lines := bufio.NewScanner(pids); len(byName) > 0; {
+		if !lines.Scan() {
+			return errors.Join(errors.New("a host did not start"), ctx.Err())
+		}
+		name, number, _ := strings.Cut(lines.Text(), " ")
+		pid, err := strconv.Atoi(number)
+		if err != nil || byName[name] == nil {
+			return fmt.Errorf("unexpected line %q", lines.Text())
+		}
+		*byName[name] = pid
+		delete(byName, name)
+	}
+	return nil
+}
+
+// linkHosts gives each host its end of a link to the head's bridge.
+func (f *Field) linkHosts(ctx context.Context) error {
+	var batch bytes.Buffer
+	for _, h := range f.Hosts {
+		fmt.Fprintf(&batch, "link add %s master br0 up type veth peer name eth0 netns %d\n", h.Name, h.Init)
+	}
+	// Only the network namespace: the pids are those of this one.
+	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(f.HeadPID), "--net", "ip", "-batch", "-")
+	cmd.Stdin = &batch
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("ip: %w: %s", err, out)
+	}
+	return nil
+}
+
+// waitSSHD waits until every sshd has written its pid file, which it does after listen.
+func (f *Field) waitSSHD(ctx context.Context) error {
+	for _, h := range f.Hosts {
+		pidFile := f.path("hosts", h.Name, "sshd.pid")
+		if f.Kind == Namespaces {
+			pidFile = f.Root(h.Name) + hostDir + "/sshd.pid"
+		}
+		err := poll(ctx, func() (bool, error) {
+			if _, err := os.Stat(pidFile); err == nil {
+				return true, nil
+			}
+			return false, f.stillStarting(h)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: sshd does not listen: %w", h.Name, err)
+		}
+	}
+	return nil
+}
+
+// stillStarting returns an error when there is nothing left to wait for.
+func (f *Field) stillStarting(h Host) error {
+	if f.Kind == Namespaces {
+		_, err := os.Stat("/proc/" + strconv.Itoa(h.Init))
+		return err
+	}
+	// A listening sshd says nothing but that it listens.
+	text, _ := os.ReadFile(f.path("hosts", h.Name, "sshd.log"))
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "Server listening") {
+			return errors.New(strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+// raiseNeighbourLimits makes room for what all hosts know of all others: the table is
+// one for all network namespaces (ip-sysctl: neigh/default/gc_thresh1..3), and a full
+// one shows as connections that fail at random. Without permission, as in a container,
+// it stays as it is.
+func raiseNeighbourLimits(hosts int) {
+	need := 2 * (hosts + 1) * (hosts + 1)
+	for i, want := range []int{need, 2 * need, 4 * need} {
+		name := fmt.Sprintf("/proc/sys/net/ipv4/neigh/default/gc_thresh%d", i+1)
+		text, err := os.ReadFile(name)
+		have, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err == nil && convErr == nil && have < want {
+			_ = os.WriteFile(name, []byte(strconv.Itoa(want)), 0)
+		}
+	}
+}
