@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// This file reads the GPUs of a node from its /sys and /proc (nodesets.md 3.5). Every job
+// This file reads the GPUs of a node from its /sys and /proc (which-hosts.md 2.1). Every job
 // waits for this, and most nodes have no GPU: so the folders of the few drivers are asked
 // who is bound to them, and not each of hundreds of devices for its driver.
 

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	sectionHeading = regexp.MustCompile(`(?m)^#{2,4} (?:Appendix )?([0-9A-Z]+(?:\.[0-9]+)*)[. ]`)
+	ruleHeading    = regexp.MustCompile(`(?m)^#### ([A-Z]+)-([0-9]+)$`)
+	sectionCited   = regexp.MustCompile(`\b([a-z][a-z-]*\.md) (?:section )?([0-9]+(?:\.[0-9]+)*)`)
+	ruleCited      = regexp.MustCompile(`\b([A-Z]{2,5})-([0-9]+)\b`)
+	vector         = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|$")
+)
+
+// A law is what the pages of doc/spec say, by the names under which it is cited.
+type law struct {
+	pages  map[string]bool // trust.md
+	places map[string]bool // placement.md 6.4, TRUST-27
+	groups map[string]bool // TRUST
+}
+
+func readLaw(t *testing.T) law {
+	l := law{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	files, _ := filepath.Glob("doc/spec/*.md")
+	for _, file := range files {
+		page, text := filepath.Base(file), read(t, file)
+		l.pages[page] = true
+		for _, m := range sectionHeading.FindAllStringSubmatch(text, -1) {
+			l.places[page+" "+m[1]] = true
+		}
+		for _, m := range ruleHeading.FindAllStringSubmatch(text, -1) {
+			l.places[m[1]+"-"+m[2]], l.groups[m[1]] = true, true
+		}
+	}
+	return l
+}
+
+// missing lists the citations in a text that lead nowhere, and how many there are in all.
+func (l law) missing(text string) (lost []string, all int) {
+	for _, m := range sectionCited.FindAllStringSubmatch(text, -1) {
+		if all++; !l.places[m[1]+" "+m[2]] {
+			lost = append(lost, m[0])
+		}
+	}
+	for _, m := range ruleCited.FindAllStringSubmatch(text, -1) {
+		if !l.groups[m[1]] {
+			continue // PMI-2, UTF-8
+		}
+		if all++; !l.places[m[0]] {
+			lost = append(lost, m[0])
+		}
+	}
+	return lost, all
+}
+
+// What a comment, or a page of doc, cites of the law is in doc/spec.
+func TestLaw(t *testing.T) {
+	l := readLaw(t)
+	cited := 0
+	check := func(file, text string) {
+		lost, all := l.missing(text)
+		cited += all
+		for _, place := range lost {
+			t.Errorf("%s cites %s, which is not in doc/spec", file, place)
+		}
+	}
+	files, err := sources(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range f.Comments {
+			check(file, strings.Join(strings.Fields(group.Text()), " "))
+		}
+	}
+	pages, _ := filepath.Glob("doc/*.md")
+	records, _ := filepath.Glob("doc/adr/*.md")
+	for _, file := range append(pages, records...) {
+		check(file, strings.Join(strings.Fields(read(t, file)), " "))
+	}
+	if cited < 100 {
+		t.Errorf("only %d citations found: this test reads them wrongly", cited)
+	}
+}
+
+// Every page of the law ends in the vectors that its tests read.
+func TestVectorsOfTheLaw(t *testing.T) {
+	files, _ := filepath.Glob("doc/spec/*.md")
+	for _, file := range files {
+		_, end, found := strings.Cut(read(t, file), "\n## Vectors\n")
+		rows := vector.FindAllStringSubmatch(end, -1)
+		if !found || len(rows) == 0 {
+			t.Errorf("%s does not end in its vectors", file)
+		}
+		for _, row := range rows {
+			if found, _ := filepath.Glob(row[1]); len(found) == 0 {
+				t.Errorf("%s: there is no %s", file, row[1])
+			}
+			if err := hasTest(strings.TrimSpace(row[2])); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
