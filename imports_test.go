@@ -14,13 +14,14 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"hostlist", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor"}
+var pure = []string{"fault", "hostlist", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
 // lower lists, for each package, the packages of this module it may import. The
 // layers are drawn in doc/design.md.
 var lower = map[string][]string{
+	"fault":                {},
 	"hostlist":             {},
 	"gpu":                  {},
 	"pin":                  {},
@@ -37,11 +38,12 @@ var lower = map[string][]string{
 	"plan":                 {"gpu", "hostlist", "job", "pin", "sort"},
 	"show":                 {"gpu", "hostlist", "job", "pin", "plan", "sort"},
 	"doctor":               {"hostlist", "job", "show"},
+	"alloc":                {"fault", "hostlist"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver"},
 	"reach":                {"proc", "sshx"},
 	"helper":               {"config", "gpu", "hostlist", "job", "ledger", "pin", "pmiserver", "proc", "wire"},
 	"launch":               {"gpu", "hostlist", "job", "pin", "plan", "pmiserver", "pmiserver/transcript", "show", "wire"},
-	"cli":                  {"config", "doctor", "gpu", "helper", "hostlist", "job", "launch", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
+	"cli":                  {"alloc", "config", "doctor", "fault", "gpu", "helper", "hostlist", "job", "launch", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
 	".":                    {"cli"},
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"remshell/alloc"
 	"remshell/config"
 	"remshell/hostlist"
 	"remshell/job"
@@ -74,7 +75,7 @@ func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]jo
 // isHome reports whether hosts that were named are this machine alone, which neither a
 // cluster file nor a batch system has in hand.
 func (sc scene) isHome(nodes []job.NodeDef, rmk string) bool {
-	if slices.ContainsFunc(batches, func(b batch) bool { return b.name == rmk }) {
+	if alloc.Known(rmk) {
 		return false
 	}
 	site := sc.byName()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/plan"
 	"remshell/show"
@@ -18,22 +19,9 @@ func report(w io.Writer, err error) {
 	if _, told := err.(notPlaced); told {
 		return
 	}
-	for _, fault := range faults(err) {
-		fmt.Fprintf(w, "mpiexec: %s\n", explain(fault))
+	for _, e := range fault.Each(err) {
+		fmt.Fprintf(w, "mpiexec: %s\n", explain(e))
 	}
-}
-
-// faults takes a collection of errors apart.
-func faults(err error) []error {
-	several, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, e := range several.Unwrap() {
-		all = append(all, faults(e)...)
-	}
-	return all
 }
 
 // explain is the text of a fault and the hint of the first error in its chain that
@@ -46,9 +34,8 @@ func explain(err error) string {
 	} else {
 		text = show.Clean(text)
 	}
-	var h interface{ Hint() string }
-	if errors.As(err, &h) && h.Hint() != "" {
-		text += "; " + show.Clean(h.Hint())
+	if hint := fault.Hint(err); hint != "" {
+		text += "; " + show.Clean(hint)
 	}
 	return text
 }

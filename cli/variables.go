@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/show"
 )
@@ -239,14 +240,14 @@ func (b *beyond) keep(g Given) {
 		b.given = append(b.given, g)
 		return
 	}
-	for _, fault := range faults(err) {
+	for _, one := range fault.Each(err) {
 		var syntax *hostlist.SyntaxError
-		if errors.As(fault, &syntax) {
+		if errors.As(one, &syntax) {
 			syntax.File = g.from
 		} else {
-			fault = located(g.from, &UsageError{fault.Error(), ""})
+			one = located(g.from, &UsageError{one.Error(), ""})
 		}
-		b.errs = append(b.errs, fault)
+		b.errs = append(b.errs, one)
 	}
 }
 

@@ -390,29 +390,6 @@ func TestIsName(t *testing.T) {
 	}
 }
 
-func TestTaskCounts(t *testing.T) {
-	for text, want := range map[string]string{
-		"2(x3),1":       "[2 2 2 1]",
-		"4":             "[4]",
-		"1,2(x2),0":     "[1 2 2 0]",
-		"":              `"" is not a count of tasks such as 2 or 2(x3)`,
-		"2(x3":          `"2(x3" is not a count of tasks such as 2 or 2(x3)`,
-		"2(x0)":         `"2(x0)" is not a count of tasks such as 2 or 2(x3)`,
-		"x":             `"x" is not a count of tasks such as 2 or 2(x3)`,
-		"-1":            `"-1" is not a count of tasks such as 2 or 2(x3)`,
-		"1(x999999999)": `"1(x999999999)" counts more than 1048576 nodes`,
-	} {
-		counts, err := TaskCounts(text)
-		got := fmt.Sprint(counts)
-		if err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("TaskCounts(%q) = %s, want %s", text, got, want)
-		}
-	}
-}
-
 func TestPairs(t *testing.T) {
 	for text, want := range map[string]string{
 		"a 4 b 4": "a:4 b:4",

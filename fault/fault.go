@@ -1,0 +1,38 @@
+// Package fault is what a user reads of what cannot be done: what, where and why in one
+// clause, and what to do about it.
+package fault
+
+import "errors"
+
+// An Error is one fault.
+type Error struct {
+	Text   string // what, where, why; without a final period
+	Remedy string // what to do; may be empty
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Hint is what to do about it.
+func (e *Error) Hint() string { return e.Remedy }
+
+// Hint is what the first error in a chain that has a hint says to do; empty: nothing.
+func Hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+// Each takes a collection of errors apart: the faults in it, in their order. Nil has one, nil.
+func Each(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range several.Unwrap() {
+		all = append(all, Each(e)...)
+	}
+	return all
+}
