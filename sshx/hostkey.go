@@ -304,7 +304,7 @@ func newHashedName(name string) string {
 	rand.Read(salt[:])
 	sum := hashName(salt[:], name)
 	b64 := base64.StdEncoding.EncodeToString
-	return "|1|" + b64(salt[:]) + "|" + b64(sum[:])
+	return "|1|" + b64(salt[:]) + "|" + b64(sum)
 }
 
 // appendLine adds a line with a single write, so that other programs may do

@@ -2,8 +2,8 @@ package sshx
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/sha1"
-	"crypto/subtle"
 	"encoding/base64"
 	"os"
 	"slices"
@@ -124,26 +124,14 @@ func newHashedLine(word string, l knownLine) *hashedLine {
 }
 
 func (h *hashedLine) matches(name string) bool {
-	sum := hashName(h.salt, name)
-	return subtle.ConstantTimeCompare(sum[:], h.sum) == 1
+	return hmac.Equal(hashName(h.salt, name), h.sum)
 }
 
-// hashName is HMAC-SHA1 (RFC 2104) written out: crypto/hmac allocates for every
-// key, and here each of ten thousand lines is a key of its own. The salt must
-// not be longer than a block of SHA-1.
-func hashName(salt []byte, name string) [sha1.Size]byte {
-	var inner [sha1.BlockSize + 256]byte
-	var outer [sha1.BlockSize + sha1.Size]byte
-	copy(inner[:], salt)
-	copy(outer[:], salt)
-	for i := range sha1.BlockSize {
-		inner[i] ^= 0x36
-		outer[i] ^= 0x5c
-	}
-	n := copy(inner[sha1.BlockSize:], name) // a host name has 255 bytes at most
-	sum := sha1.Sum(inner[:sha1.BlockSize+n])
-	copy(outer[sha1.BlockSize:], sum[:])
-	return sha1.Sum(outer[:])
+// hashName is the hash by which HashKnownHosts hides a name.
+func hashName(salt []byte, name string) []byte {
+	h := hmac.New(sha1.New, salt)
+	h.Write([]byte(name))
+	return h.Sum(nil)
 }
 
 // plain returns the lines whose name is written openly. The names map is asked
