@@ -41,9 +41,10 @@ var lower = map[string][]string{
 	"alloc":                {"fault", "hostlist"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver"},
 	"reach":                {"proc", "sshx"},
-	"helper":               {"config", "gpu", "hostlist", "job", "ledger", "pin", "pmiserver", "proc", "wire"},
+	"helper":               {"config", "gpu", "helper/probe", "hostlist", "job", "ledger", "pin", "pmiserver", "proc", "wire"},
+	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
 	"launch":               {"gpu", "hostlist", "job", "pin", "plan", "pmiserver", "pmiserver/transcript", "show", "wire"},
-	"cli":                  {"alloc", "config", "doctor", "fault", "gpu", "helper", "hostlist", "job", "launch", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
+	"cli":                  {"alloc", "config", "doctor", "fault", "gpu", "helper", "helper/probe", "hostlist", "job", "launch", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
 	".":                    {"cli"},
 }
 

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"remshell/helper"
+	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/reach"
 )
@@ -84,7 +85,7 @@ func serve(args []string) (int, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	defer stop()
 	err = helper.Serve(ctx, conn, helper.System{
-		Build: args[1], Release: Version, Root: helper.Disk(""), Environ: os.Environ(),
+		Build: args[1], Release: Version, Root: probe.Disk(""), Environ: os.Environ(),
 	})
 	if errors.Is(err, helper.ErrStay) {
 		return helper.StayCode, nil
@@ -129,4 +130,4 @@ func takeStreams() (streams, error) {
 }
 
 // probeHere looks at this machine.
-func probeHere(sys System) (job.Probe, error) { return helper.Probe(sys.FS, sys.Environ) }
+func probeHere(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }

@@ -4,11 +4,12 @@ import (
 	"io"
 
 	"remshell/helper"
+	"remshell/helper/probe"
 )
 
 // newInside starts the helper of a job on this machine alone, in this process.
 func newInside(environ, guard []string) io.ReadWriteCloser {
 	return helper.NewInside(helper.System{
-		Root: helper.Disk(""), Environ: environ, Guard: guard, Terminal: hasTerminal(),
+		Root: probe.Disk(""), Environ: environ, Guard: guard, Terminal: hasTerminal(),
 	})
 }

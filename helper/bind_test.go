@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/probe"
 	"remshell/pin"
 	"remshell/wire"
 )
@@ -176,7 +177,7 @@ func TestBinderMemoryModes(t *testing.T) {
 // usable lists the CPUs of this process.
 func usable(t *testing.T) []int {
 	t.Helper()
-	cpus, err := allowedCPUs(os.DirFS("/"))
+	cpus, err := probe.AllowedCPUs(os.DirFS("/"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +302,7 @@ func TestAScriptIsBound(t *testing.T) {
 // What binding costs a rank: nearly nothing if it has the CPUs of the one before, else a
 // move of the starter's thread.
 func BenchmarkBind(b *testing.B) {
-	cpus, err := allowedCPUs(os.DirFS("/"))
+	cpus, err := probe.AllowedCPUs(os.DirFS("/"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"remshell/config"
 	"remshell/gpu"
+	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
@@ -128,7 +129,7 @@ func (c *clerk) open(dir string) (*ledger.Book, error) {
 	if c.book != nil {
 		return c.book, nil
 	}
-	book, err := ledger.Open(dir, identity(c.s.sys.Root))
+	book, err := ledger.Open(dir, probe.Identity(c.s.sys.Root))
 	c.book = book
 	return book, err
 }
@@ -136,8 +137,8 @@ func (c *clerk) open(dir string) (*ledger.Book, error) {
 // survey tells what other jobs hold of the node. What cannot be read is nothing, with a
 // notice.
 func (c *clerk) survey(m *wire.Survey) {
-	answer := &wire.Surveyed{Load: loads(readLine(c.s.sys.Root, "proc/loadavg"))}
-	barred, most := c.judge()
+	answer := &wire.Surveyed{Load: probe.Load(c.s.sys.Root)}
+	barred, most := probe.Barred(c.nodeFile)
 	answer.Barred, answer.Limited, answer.Most = barred, most >= 0, max(most, 0)
 	others, err := c.others(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.Without, claim.UID) })
 	if err != nil {
@@ -151,7 +152,7 @@ func (c *clerk) survey(m *wire.Survey) {
 		answer.Inside = hold(outer, mask.numbers())
 	}
 	if err == nil && len(answer.Use.Busy) > 0 && covers(answer.Use.Busy, mask.numbers()) { // then people ask why
-		answer.Use.Idle = idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
+		answer.Use.Idle = probe.Idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
 	}
 	answer.Fit()
 	c.s.conn.Send(answer)
@@ -216,9 +217,9 @@ func (e *takenError) Error() string { return e.reason }
 // allow refuses what the node's administrator does not let run, whatever mpiexec planned, and
 // lowers the limit of ranks to his.
 func (c *clerk) allow(m *wire.Prepare) (barred string) {
-	rules, err := c.rules()
+	rules, err := probe.Rules(c.nodeFile)
 	if err != nil {
-		barred, _ = c.judge()
+		barred, _ = probe.Barred(c.nodeFile)
 		return barred
 	}
 	groups, _ := os.Getgroups()
@@ -262,7 +263,7 @@ func (c *clerk) note(m *wire.Prepare, claim job.Claim) {
 	if m.Noted == "" || claim.UID == 0 {
 		return
 	}
-	book, err := ledger.Open(m.Noted, identity(c.s.sys.Root))
+	book, err := ledger.Open(m.Noted, probe.Identity(c.s.sys.Root))
 	if err != nil {
 		c.s.log.inform("not noted in the ledger of the cluster: %v", err)
 		return
@@ -492,7 +493,7 @@ func (c *clerk) watch(m *wire.Watch) {
 func (c *clerk) list(m *wire.List) {
 	answer := &wire.Listed{}
 	claims, err := c.claims(m.Ledger)
-	answer.Claims = markIdle(claims)
+	answer.Claims = probe.MarkIdle(claims)
 	if c.book != nil {
 		answer.Where = c.book.Where()
 		tickets, err2 := c.book.Tickets()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/wire"
@@ -58,7 +59,7 @@ func TestADeathWhileReservingLeavesNothing(t *testing.T) {
 		k.conn.Flush()
 		k.conn.Abandon()
 		k.end()
-		other, err := ledger.Open(dir, identity(os.DirFS("/")))
+		other, err := ledger.Open(dir, probe.Identity(os.DirFS("/")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func TestTheGateOpensByItself(t *testing.T) {
 	if m, err := said.Recv(); err != nil || m.(*wire.Gated).Notice != "" {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	other, err := ledger.Open(dir, identity(s.sys.Root))
+	other, err := ledger.Open(dir, probe.Identity(s.sys.Root))
 	if err != nil {
 		t.Fatal(err)
 	}

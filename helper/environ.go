@@ -239,7 +239,7 @@ func (p place) devices(app []string) []string {
 	if p.gpus == nil && !p.noGPUs {
 		return slices.Clone(app)
 	}
-	tell := gpu.Visible(p.gpus, func(name string) string { return value(app, name) })
+	tell := gpu.Visible(p.gpus, func(name string) string { return job.Value(app, name) })
 	if p.noGPUs {
 		tell = gpu.Hidden()
 	}
@@ -252,20 +252,4 @@ func (p place) devices(app []string) []string {
 		v.set(assignment)
 	}
 	return v.list()
-}
-
-// value returns a variable of an environment, "" when it is not there.
-func value(env []string, name string) string {
-	v, _ := lookup(env, name)
-	return v
-}
-
-// lookup is value for variables that may be there and empty.
-func lookup(env []string, name string) (value string, defined bool) {
-	for _, assignment := range slices.Backward(env) {
-		if v, ok := strings.CutPrefix(assignment, name+"="); ok {
-			return v, true
-		}
-	}
-	return "", false
 }

@@ -75,7 +75,7 @@ func TestRankEnv(t *testing.T) {
 			t.Errorf("%s is missing in %q", want, env)
 		}
 	}
-	if value(env, "PMI_HOSTNAME") != "" {
+	if job.Value(env, "PMI_HOSTNAME") != "" {
 		t.Error("PMI_HOSTNAME of an unknown address")
 	}
 }
@@ -85,7 +85,7 @@ func TestRankEnvLeavesWhatTheUserSet(t *testing.T) {
 	env := rankEnv([]string{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME=mine", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}, p)
 	for name, want := range map[string]string{
 		"MPIR_CVAR_CH3_INTERFACE_HOSTNAME": "mine", "GFORTRAN_UNBUFFERED_PRECONNECTED": "n", "PMI_HOSTNAME": "10.0.0.1"} {
-		if got := value(env, name); got != want {
+		if got := job.Value(env, name); got != want {
 			t.Errorf("%s=%s, want %s", name, got, want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestRankEnvsAreTheirOwn(t *testing.T) {
 	app := slices.Grow([]string{"A=1"}, 100)
 	first := rankEnv(app, place{rank: 1})
 	rankEnv(app, place{rank: 2})
-	if got := value(first, "PMI_RANK"); got != "1" {
+	if got := job.Value(first, "PMI_RANK"); got != "1" {
 		t.Errorf("rank 1 sees PMI_RANK=%s", got)
 	}
 }
@@ -117,7 +117,7 @@ func TestNoVariableTwice(t *testing.T) {
 func TestValue(t *testing.T) {
 	env := []string{"A=1", "AB=2", "A=3", "C="}
 	for name, want := range map[string]string{"A": "3", "AB": "2", "C": "", "D": ""} {
-		if got := value(env, name); got != want {
+		if got := job.Value(env, name); got != want {
 			t.Errorf("value %s = %q, want %q", name, got, want)
 		}
 	}

@@ -10,32 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"golang.org/x/sys/unix"
-
 	"remshell/job"
 )
-
-func TestOOMKills(t *testing.T) {
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	for _, test := range []struct {
-		name string
-		root fstest.MapFS
-		want int
-	}{
-		{"version 2", fstest.MapFS{"proc/self/cgroup": file("0::/user/job\n"),
-			"sys/fs/cgroup/user/job/memory.events": file("low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 0\n")}, 2},
-		{"version 1", fstest.MapFS{"proc/self/cgroup": file("5:memory:/job\n1:name=systemd:/\n"),
-			"sys/fs/cgroup/memory/job/memory.oom_control": file("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n")}, 7},
-		{"both, memory in version 1", fstest.MapFS{"proc/self/cgroup": file("5:memory:/job\n0::/\n"),
-			"sys/fs/cgroup/memory/job/memory.oom_control": file("oom_kill 1\n")}, 1},
-		{"the root group counts none", fstest.MapFS{"proc/self/cgroup": file("0::/\n")}, -1},
-		{"no groups", fstest.MapFS{}, -1},
-	} {
-		if got := oomKills(test.root); got != test.want {
-			t.Errorf("%s: %d, want %d", test.name, got, test.want)
-		}
-	}
-}
 
 // A hint needs a counter that has risen, and a rank that we have not killed ourselves.
 func TestHints(t *testing.T) {
@@ -58,31 +34,6 @@ func TestHints(t *testing.T) {
 		if got := s.hint(&test.exit); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
-	}
-}
-
-// A full file system for shared memory is told, one with room is not. /proc stands for
-// one that has no blocks to fill.
-func TestFullShm(t *testing.T) {
-	var fs unix.Statfs_t
-	dir := t.TempDir()
-	if err := unix.Statfs(dir, &fs); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{dir, "/proc", "/no/such"} {
-		if got := fullShm(dir); got != "" {
-			t.Errorf("%s: %q", dir, got)
-		}
-	}
-	if unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m") != nil {
-		return // not root: the tests on the field see it
-	}
-	defer unix.Unmount(dir, 0)
-	if err := os.WriteFile(dir+"/full", make([]byte, 2<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := fullShm(dir); got != dir+" is full (2 MiB)" {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/proc"
@@ -83,7 +84,7 @@ func examine(ctx context.Context, sys System, m *wire.Examine) job.Exam {
 		}
 	}
 	if exam.Address == "" {
-		if local, _, ok := sshConnection(value(sys.Environ, "SSH_CONNECTION")); ok {
+		if local, _, ok := probe.SSHConnection(sys.Environ); ok {
 			exam.Address = local.Addr().String()
 		}
 	}
@@ -98,7 +99,7 @@ func examine(ctx context.Context, sys System, m *wire.Examine) job.Exam {
 func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 	exam.DirName = m.Dir
 	if m.Dir == "" {
-		exam.DirName = value(environ, "HOME")
+		exam.DirName = job.Value(environ, "HOME")
 	}
 	if failed := enterable(exam.DirName); failed != nil {
 		exam.Dir = job.Defect{Code: "directory", Text: failed.reason, Remedy: failed.hint}
@@ -108,7 +109,7 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 	}
 	path := m.Path
 	if path == "" {
-		path = value(environ, "PATH")
+		path = job.Value(environ, "PATH")
 	}
 	var failed *startError
 	if exam.Found, failed = locate(m.Program, exam.DirName, nil, path); failed != nil {
@@ -118,7 +119,7 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 
 // onlineCPUs counts the CPUs that are switched on; 0: unknown.
 func onlineCPUs(root fs.FS) int {
-	cpus, _ := pin.ParseCPUs(readLine(root, "sys/devices/system/cpu/online"))
+	cpus, _ := pin.ParseCPUs(probe.ReadLine(root, "sys/devices/system/cpu/online"))
 	return len(cpus)
 }
 
@@ -193,7 +194,7 @@ func controlGroup(root fs.FS) job.Group {
 // as a number near the largest there is.
 func lower(limit *int64, root fs.FS, top, path, file string) {
 	for dir := filepath.Clean("/" + path); ; dir = filepath.Dir(dir) {
-		n, err := strconv.ParseInt(readLine(root, filepath.Join(top, dir, file)), 10, 64)
+		n, err := strconv.ParseInt(probe.ReadLine(root, filepath.Join(top, dir, file)), 10, 64)
 		if err == nil && n < 1<<60 && (*limit < 0 || n < *limit) {
 			*limit = n
 		}
@@ -218,7 +219,7 @@ func space(path string) job.Space {
 
 // cacheOf is the folder in which deliveries put our program, as far as it is there.
 func cacheOf(environ []string) string {
-	for _, dir := range []string{value(environ, "XDG_CACHE_HOME"), value(environ, "HOME")} {
+	for _, dir := range []string{job.Value(environ, "XDG_CACHE_HOME"), job.Value(environ, "HOME")} {
 		if filepath.IsAbs(dir) {
 			return dir
 		}

@@ -78,7 +78,7 @@ func (s *session) place(g *group, r *rank, base job.Env, app job.App) *startErro
 		}
 	}
 	if !filepath.IsAbs(r.dir) { // the login directory, as with the remote shells of old
-		r.dir = filepath.Join(value(s.sys.Environ, "HOME"), r.dir)
+		r.dir = filepath.Join(job.Value(s.sys.Environ, "HOME"), r.dir)
 	}
 	if refused := enterable(r.dir); refused != nil {
 		return refused
@@ -87,7 +87,7 @@ func (s *session) place(g *group, r *rank, base job.Env, app job.App) *startErro
 	if r.staged = app.Staged; r.staged != "" {
 		return nil // it is looked for when it has come
 	}
-	path, refused := locate(r.argv[0], r.dir, app.Path, value(r.env, "PATH"))
+	path, refused := locate(r.argv[0], r.dir, app.Path, job.Value(r.env, "PATH"))
 	r.path = path
 	return refused
 }

@@ -41,6 +41,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
@@ -78,7 +79,7 @@ func (sys System) death() syscall.Signal {
 // process of somebody else. But PBS finds the processes of a job by their session; there ranks
 // leave it only where they would be stopped for touching its terminal.
 func (sys System) apart() bool {
-	return sys.Terminal || value(sys.Environ, "PBS_JOBID") == ""
+	return sys.Terminal || job.Value(sys.Environ, "PBS_JOBID") == ""
 }
 
 const (
@@ -121,7 +122,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	}
 	s.examiner.close()
 	s.lectern.close()
-	s.marks.remove()
+	s.marks.Remove()
 	s.guard.release()
 	c.Close()
 	if err == nil && s.mayStay() {
@@ -156,7 +157,7 @@ type session struct {
 	examiner *examiner
 	staging  *staging // nil: no files are to be staged
 	lectern  lectern
-	marks    marks
+	marks    probe.Marks
 	dumping  bool       // stacks are being gathered
 	quit     bool       // SIGQUIT waits until they are
 	foreign  foreigners // debuggers
@@ -402,9 +403,9 @@ func (s *session) frame(m wire.Message) {
 		}
 		s.signal(unix.Signal(m.Number))
 	case *wire.Lay:
-		s.conn.Send(&wire.Laid{Err: s.marks.lay(m.Tag, m.Word)})
+		s.conn.Send(&wire.Laid{Err: s.marks.Lay(m.Tag, m.Word)})
 	case *wire.Seek:
-		s.conn.Send(&wire.Sought{Words: seek(m.Tag)})
+		s.conn.Send(&wire.Sought{Words: probe.SeekMarks(m.Tag, wire.MaxMarks)})
 	case *wire.Inspect:
 		if m.Stacks {
 			s.dump()
@@ -488,9 +489,9 @@ func (s *session) grace() time.Duration {
 
 // probe tells what this machine is.
 func (s *session) probe() {
-	probe, err := Probe(s.sys.Root, s.sys.Environ)
-	s.cpus = probe.Topology.Numbers()
-	answer := &wire.Node{Probe: probe}
+	node, err := probe.Node(s.sys.Root, s.sys.Environ)
+	s.cpus = node.Topology.Numbers()
+	answer := &wire.Node{Probe: node}
 	if err != nil {
 		answer.Err = err.Error()
 	}

@@ -3,15 +3,11 @@
 package helper
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"io/fs"
 	"net/netip"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"remshell/helper/probe"
 	"remshell/wire"
 )
 
@@ -38,7 +34,7 @@ type watch struct {
 // watchLink watches the link of a session for as long as the session lasts. It
 // returns nil when there is nothing to watch.
 func watchLink(sys System, silence time.Duration, s *session) *watch {
-	local, remote, ok := sshConnection(value(sys.Environ, "SSH_CONNECTION"))
+	local, remote, ok := probe.SSHConnection(sys.Environ)
 	if !ok || silence <= 0 {
 		return nil
 	}
@@ -74,71 +70,9 @@ func (w *watch) judge(unanswered bool, now time.Time) time.Duration {
 func (w *watch) look() bool {
 	for _, table := range []string{"proc/net/tcp", "proc/net/tcp6"} {
 		text, err := fs.ReadFile(w.root, table)
-		if err == nil && unanswered(string(text), w.local, w.remote) {
+		if err == nil && probe.Unanswered(string(text), w.local, w.remote) {
 			return true
 		}
 	}
 	return false
-}
-
-// sshConnection reads "client port server port", as sshd(8) sets it.
-func sshConnection(text string) (local, remote netip.AddrPort, ok bool) {
-	f := strings.Fields(text)
-	if len(f) != 4 {
-		return local, remote, false
-	}
-	remote, errRemote := addrPort(f[0], f[1])
-	local, errLocal := addrPort(f[2], f[3])
-	return local, remote, errRemote == nil && errLocal == nil
-}
-
-func addrPort(addr, port string) (netip.AddrPort, error) {
-	a, err := netip.ParseAddr(addr)
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	p, err := strconv.ParseUint(port, 10, 16)
-	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(p)), err
-}
-
-// unanswered reports whether a table in the form of /proc/net/tcp shows segments
-// of a connection that were repeated, or probes of a closed window that were sent,
-// more than twice without any answer. Both counters fall back to 0 with the first
-// acknowledgement (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is
-// icsk_probes_out).
-func unanswered(table string, local, remote netip.AddrPort) bool {
-	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		if len(f) < 9 {
-			continue
-		}
-		if l, ok := procAddr(f[1]); !ok || l != local {
-			continue
-		}
-		if r, ok := procAddr(f[2]); !ok || r != remote {
-			continue
-		}
-		repeats, _ := strconv.ParseUint(f[6], 16, 32)
-		probes, _ := strconv.ParseUint(f[8], 10, 32)
-		return repeats > 2 || probes > 2
-	}
-	return false
-}
-
-// procAddr reads ADDRESS:PORT of /proc/net/tcp: hexadecimal, the address as 32-bit
-// words in the order of the machine's bytes, the port as a number.
-func procAddr(text string) (netip.AddrPort, bool) {
-	addr, port, _ := strings.Cut(text, ":")
-	raw, err := hex.DecodeString(addr)
-	p, perr := strconv.ParseUint(port, 16, 16)
-	if err != nil || perr != nil || len(raw)%4 != 0 {
-		return netip.AddrPort{}, false
-	}
-	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
-		for word := range slices.Chunk(raw, 4) {
-			slices.Reverse(word)
-		}
-	}
-	a, ok := netip.AddrFromSlice(raw)
-	return netip.AddrPortFrom(a.Unmap(), uint16(p)), ok
 }

@@ -9,10 +9,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 
+	"remshell/helper/probe"
 	"remshell/pmiserver"
 )
 
@@ -88,30 +87,8 @@ func (p *port) ours(conn net.Conn) bool {
 	if err != nil {
 		return false
 	}
-	uid, known := socketOwner(string(table), there, here)
+	uid, known := probe.SocketOwner(string(table), there, here)
 	return known && (uid == os.Geteuid() || uid == os.Getuid())
-}
-
-// socketOwner finds the user of a connection in a table in the form of /proc/net/tcp. It has
-// one only while it is established and somebody has it open (TRUST-25): of one that was closed
-// the kernel knows no user any more, and shows 0, as for root's.
-func socketOwner(table string, local, remote netip.AddrPort) (uid int, known bool) {
-	const established, uidCell, inodeCell = "01", 7, 9
-	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		if len(f) <= inodeCell {
-			continue
-		}
-		if l, ok := procAddr(f[1]); !ok || l != local {
-			continue
-		}
-		if r, ok := procAddr(f[2]); !ok || r != remote {
-			continue
-		}
-		uid, err := strconv.Atoi(f[uidCell])
-		return uid, err == nil && f[3] == established && f[inodeCell] != "0"
-	}
-	return 0, false
 }
 
 // expect lets the ranks of a group come in by the port, which it opens if need be.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -74,30 +73,6 @@ func asUser(table string, uid int) []byte {
 		b.WriteString(strings.Join(f, " ") + "\n")
 	}
 	return []byte(b.String())
-}
-
-func TestSocketOwner(t *testing.T) {
-	const table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n" +
-		"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1 0 100 0 0 10 0\n" +
-		"   1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 2 1 0 20 4 30 10 -1\n" +
-		"   2: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 20 4 30 10 -1\n"
-	client, server := netip.MustParseAddrPort("127.0.0.1:50000"), netip.MustParseAddrPort("127.0.0.1:8080")
-	if uid, known := socketOwner(table, client, server); uid != 1001 || !known {
-		t.Errorf("owner %d, %v", uid, known)
-	}
-	if _, known := socketOwner(table, client, client); known {
-		t.Error("a connection that there is not has an owner")
-	}
-	line := strings.SplitAfter(table, "\n")[2]
-	for state := 0; state <= 12; state++ {
-		text := strings.Replace(line, " 01 ", fmt.Sprintf(" %02X ", state), 1)
-		if _, known := socketOwner(text, client, server); known != (state == 1) {
-			t.Errorf("a connection in state %d: known is %v", state, known)
-		}
-	}
-	if _, known := socketOwner(strings.Replace(line, " 0 2 1 ", " 0 0 1 ", 1), client, server); known {
-		t.Error("a connection that nobody has open has an owner")
-	}
 }
 
 // Whoever closed his end before we looked is refused: the kernel shows user 0 then, whoever

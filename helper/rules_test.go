@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/wire"
 )
@@ -51,7 +52,7 @@ func TestNodeFile(t *testing.T) {
 		if want := strings.ReplaceAll(test.want, "FILE", file); !strings.HasSuffix(barred, want) || (barred == "") != (want == "") {
 			t.Errorf("%s: %q, want %q", test.name, barred, want)
 		}
-		if _, most := c.judge(); most != test.most || barred == "" && m.Most != test.most {
+		if _, most := probe.Barred(c.nodeFile); most != test.most || barred == "" && m.Most != test.most {
 			t.Errorf("%s: at most %d, in the claim %d; want %d", test.name, most, m.Most, test.most)
 		}
 	}

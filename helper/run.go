@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/pmiserver"
 	"remshell/proc"
@@ -37,7 +38,7 @@ func (s *session) claimed(e claimedEvent) {
 func (s *session) accept(m *wire.Prepare, notice string) {
 	if s.prepare == nil {
 		s.prepare, s.started = m, time.Now()
-		s.oomKills = oomKills(s.sys.Root)
+		s.oomKills = probe.OOMKills(s.sys.Root)
 		if !s.apart {
 			s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
 		}
@@ -142,7 +143,7 @@ func (s *session) newBinder() *binder {
 	return &binder{
 		kernel:     thisKernel(),
 		warn:       func(text string) { s.log.warn("%s", text) },
-		everywhere: func() []int { return allowedMemory(s.sys.Root) },
+		everywhere: func() []int { return probe.AllowedMemory(s.sys.Root) },
 	}
 }
 
@@ -177,7 +178,7 @@ func (s *session) address(m *wire.Prepare) string {
 	if m.Address != "" || m.Alone {
 		return m.Address
 	}
-	local, _, ok := sshConnection(value(s.sys.Environ, "SSH_CONNECTION"))
+	local, _, ok := probe.SSHConnection(s.sys.Environ)
 	if !ok || local.Addr().IsLoopback() {
 		return ""
 	}

@@ -46,15 +46,15 @@ func (f *stageFolder) sum(sum string) string { return filepath.Join(f.dir, "sha2
 // nodes, each of which needs the files, and has to get rid of them.
 func stageRoots(environ []string) (roots []string) {
 	own := "remshell-" + strconv.Itoa(os.Geteuid())
-	for _, dir := range []string{value(environ, "TMPDIR"), "/tmp", "/var/tmp"} {
+	for _, dir := range []string{job.Value(environ, "TMPDIR"), "/tmp", "/var/tmp"} {
 		if filepath.IsAbs(dir) {
 			roots = append(roots, filepath.Join(dir, own))
 		}
 	}
-	if dir := value(environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+	if dir := job.Value(environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		roots = append(roots, filepath.Join(dir, "remshell"))
 	}
-	if dir := value(environ, "HOME"); filepath.IsAbs(dir) {
+	if dir := job.Value(environ, "HOME"); filepath.IsAbs(dir) {
 		roots = append(roots, filepath.Join(dir, ".cache", "remshell"))
 	}
 	return append(roots, filepath.Join("/dev/shm", own))

@@ -22,3 +22,19 @@ func Matches(patterns []string, name string) bool {
 		return name == p || wild && strings.HasPrefix(name, prefix)
 	})
 }
+
+// Value returns a variable of an environment, "" when it is not there.
+func Value(environ []string, name string) string {
+	value, _ := Lookup(environ, name)
+	return value
+}
+
+// Lookup is Value for variables that may be there and empty. Of several the last counts.
+func Lookup(environ []string, name string) (value string, defined bool) {
+	for _, assignment := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(assignment, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}

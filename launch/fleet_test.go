@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"remshell/helper"
+	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/test/pmitest"
@@ -216,8 +217,8 @@ func (r *run) env() launch.Env {
 
 // identity is that of the node which is the launching machine, as its helper will tell it.
 func (r *run) identity() string {
-	probe, _ := helper.Probe(machine{os.DirFS("/"), r.here}, nil)
-	return probe.Identity
+	here, _ := probe.Node(machine{os.DirFS("/"), r.here}, nil)
+	return here.Identity
 }
 
 // do runs the job to its end, which must come within a minute.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package probe
 
 import (
 	"io/fs"
@@ -41,16 +41,16 @@ func quota(root fs.FS) int {
 func quotaOf(root fs.FS, controllers, dir string) float64 {
 	switch {
 	case controllers == "":
-		most, period, _ := strings.Cut(readLine(root, path.Join("sys/fs/cgroup", dir, "cpu.max")), " ")
-		return share(most, period)
+		most, period, _ := strings.Cut(ReadLine(root, path.Join("sys/fs/cgroup", dir, "cpu.max")), " ")
+		return perPeriod(most, period)
 	case strings.Contains(","+controllers+",", ",cpu,"):
 		at := path.Join("sys/fs/cgroup/cpu", dir)
-		return share(readLine(root, path.Join(at, "cpu.cfs_quota_us")), readLine(root, path.Join(at, "cpu.cfs_period_us")))
+		return perPeriod(ReadLine(root, path.Join(at, "cpu.cfs_quota_us")), ReadLine(root, path.Join(at, "cpu.cfs_period_us")))
 	}
 	return 0
 }
 
-func share(most, period string) float64 {
+func perPeriod(most, period string) float64 {
 	m, err := strconv.ParseFloat(most, 64)
 	p, bad := strconv.ParseFloat(period, 64)
 	if err != nil || bad != nil || m <= 0 || p <= 0 {

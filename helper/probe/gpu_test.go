@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package probe
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 // device files are asked for as well: those of the tree are not there.
 func TestGPUsOnDisk(t *testing.T) {
 	root := t.TempDir()
-	for name, file := range pintest.Root(t, "../testdata/nodes", "gpu-mixed") {
+	for name, file := range pintest.Root(t, "../../testdata/nodes", "gpu-mixed") {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestGPUsOnDisk(t *testing.T) {
 	if text := gpu.Text(gpu.Offered(found)); text != "0,2 (nvidia)" || len(found) != 3 || barred != 1 {
 		t.Errorf("%s of %d, %d barred", text, len(found), barred)
 	}
-	dgx := pintest.Root(t, "../testdata/nodes", "gpu-dgx-8")
+	dgx := pintest.Root(t, "../../testdata/nodes", "gpu-dgx-8")
 	for _, file := range dgx { // numbers that no machine has, also one with GPUs
 		file.Data = bytes.Replace(file.Data, []byte("Device Minor:"), []byte("Device Minor: none"), 1)
 	}

@@ -1,13 +1,11 @@
 //go:build linux
 
-package helper
+package probe
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"remshell/wire"
 )
 
 /*
@@ -19,7 +17,7 @@ that only mpiexec and it know, as the name of an empty file, and the other one h
 
 What is in the directory of shared memory, only processes see whose ranks can share memory.
 */
-type marks []string // files
+type Marks []string // files
 
 const marksDir = "/dev/shm"
 
@@ -27,8 +25,8 @@ func markName(tag, word string) string {
 	return filepath.Join(marksDir, "remshell-"+tag+"-"+word)
 }
 
-// lay lays a word open for as long as the session lasts. What it returns is why it could not.
-func (m *marks) lay(tag, word string) string {
+// Lay lays a word open for as long as the session lasts. What it returns is why it could not.
+func (m *Marks) Lay(tag, word string) string {
 	if !isMark(tag) || !isMark(word) {
 		return "no word"
 	}
@@ -42,14 +40,14 @@ func (m *marks) lay(tag, word string) string {
 	return ""
 }
 
-// seek lists the words under a tag, some of them if there are too many.
-func seek(tag string) (words []string) {
+// SeekMarks lists the words under a tag, at most so many.
+func SeekMarks(tag string, most int) (words []string) {
 	if !isMark(tag) {
 		return nil
 	}
 	names, _ := filepath.Glob(markName(tag, "*"))
 	for _, name := range names {
-		if word := strings.TrimPrefix(name, markName(tag, "")); isMark(word) && len(words) < wire.MaxMarks {
+		if word := strings.TrimPrefix(name, markName(tag, "")); isMark(word) && len(words) < most {
 			words = append(words, word)
 		}
 	}
@@ -61,8 +59,8 @@ func isMark(word string) bool {
 	return word != "" && len(word) <= 64 && strings.Trim(word, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// remove takes all words away.
-func (m *marks) remove() {
+// Remove takes all words away.
+func (m *Marks) Remove() {
 	for _, name := range *m {
 		os.Remove(name)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package probe
 
 import (
 	"fmt"
@@ -18,18 +18,18 @@ import (
 // have started yet.
 const idleAfter = 10 * time.Second
 
-// markIdle tells of each claim whether none of its ranks lives (TRUST-16).
-func markIdle(claims []job.Claim) []job.Claim {
+// MarkIdle tells of each claim whether none of its ranks lives (TRUST-16).
+func MarkIdle(claims []job.Claim) []job.Claim {
 	for i := range claims {
 		c := &claims[i]
-		c.Idle = len(c.Ranks) > 0 && idle(c.UID, c.PID, c.Since)
+		c.Idle = len(c.Ranks) > 0 && Idle(c.UID, c.PID, c.Since)
 	}
 	return claims
 }
 
-// idle reports whether the process that says it has the ranks of a claim has none, or is not
+// Idle reports whether the process that says it has the ranks of a claim has none, or is not
 // that user's. Of processes that we cannot see it says nothing.
-func idle(uid, pid int, since time.Time) bool {
+func Idle(uid, pid int, since time.Time) bool {
 	if time.Since(since) < idleAfter || !seesAll() {
 		return false
 	}

@@ -1,6 +1,12 @@
 //go:build linux
 
-package helper
+/*
+Package probe tells what this machine has and what of it is free: its CPUs, memory and GPUs,
+which machine it is, what its administrator lets run, and what its kernel knows of processes
+and connections. It looks and changes nothing, but for the marks by which two helpers find
+out that they are on one machine.
+*/
+package probe
 
 import (
 	"fmt"
@@ -18,15 +24,15 @@ import (
 	"remshell/pin"
 )
 
-// Probe reads from /proc and /sys what a plan must know of this machine. root is
+// Node reads from /proc and /sys what a plan must know of this machine. root is
 // "/". The CPUs that count are those this process may use: its mask and cpuset
 // bound everything (PLACE-5). So do, for GPUs, the variables of environ, which is its own.
-func Probe(root fs.FS, environ []string) (job.Probe, error) {
+func Node(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return job.Probe{}, fmt.Errorf("host name: %w", err)
 	}
-	allowed, err := allowedCPUs(root)
+	allowed, err := AllowedCPUs(root)
 	if err != nil {
 		return job.Probe{}, err
 	}
@@ -42,10 +48,10 @@ func Probe(root fs.FS, environ []string) (job.Probe, error) {
 	return job.Probe{
 		Hostname: host,
 		Arch:     runtime.GOARCH,
-		Kernel:   readLine(root, "proc/sys/kernel/osrelease"),
-		Identity: identity(root),
+		Kernel:   ReadLine(root, "proc/sys/kernel/osrelease"),
+		Identity: Identity(root),
 		Topology: topology,
-		Load:     loads(readLine(root, "proc/loadavg")),
+		Load:     Load(root),
 		Memory:   memory(root),
 		Clock:    time.Now(),
 		Model:    model(root),
@@ -61,7 +67,7 @@ func gpus(root fs.FS, environ []string) (usable []gpu.GPU, barred int) {
 	// open(2) would.
 	mayOpen := func(name string) bool { return unix.Access("/"+name, unix.R_OK|unix.W_OK) == nil }
 	found := gpu.Read(root, mayOpen)
-	usable = gpu.Allowed(found.GPUs, func(name string) (string, bool) { return lookup(environ, name) },
+	usable = gpu.Allowed(found.GPUs, func(name string) (string, bool) { return job.Lookup(environ, name) },
 		func(g gpu.GPU) string { return gpu.UUID(root, g) })
 	return usable, found.Barred + len(found.GPUs) - len(usable)
 }
@@ -71,7 +77,7 @@ func gpus(root fs.FS, environ []string) (usable []gpu.GPU, barred int) {
 // 0000,0001,...". (/proc/cpuinfo would do, but to open it takes 10 ms on some kernels, in
 // which they measure how fast the CPUs run.)
 func model(root fs.FS) string {
-	alias := strings.TrimPrefix(readLine(root, "sys/devices/system/cpu/modalias"), "cpu:type:")
+	alias := strings.TrimPrefix(ReadLine(root, "sys/devices/system/cpu/modalias"), "cpu:type:")
 	kind, features, _ := strings.Cut(alias, ":feature:")
 	if kind == "" {
 		return ""
@@ -79,9 +85,9 @@ func model(root fs.FS) string {
 	return fmt.Sprintf("%s with %d features", kind, strings.Count(strings.Trim(features, ","), ",")+1)
 }
 
-// allowedCPUs reads the mask of this process as text: no machine has too many CPUs
+// AllowedCPUs reads the mask of this process as text: no machine has too many CPUs
 // for that, while the fixed set of the system call ends at 1,024.
-func allowedCPUs(root fs.FS) ([]int, error) {
+func AllowedCPUs(root fs.FS) ([]int, error) {
 	list, err := statusLine(root, "Cpus_allowed_list:")
 	if err != nil {
 		return nil, fmt.Errorf("CPU mask: %w", err)
@@ -89,9 +95,9 @@ func allowedCPUs(root fs.FS) ([]int, error) {
 	return pin.ParseCPUs(list)
 }
 
-// allowedMemory lists the NUMA nodes from which this process may have memory; nil if
+// AllowedMemory lists the NUMA nodes from which this process may have memory; nil if
 // that cannot be read.
-func allowedMemory(root fs.FS) []int {
+func AllowedMemory(root fs.FS) []int {
 	list, _ := statusLine(root, "Mems_allowed_list:")
 	nodes, _ := pin.ParseCPUs(list)
 	return nodes
@@ -111,12 +117,12 @@ func statusLine(root fs.FS, name string) (string, error) {
 	return "", fmt.Errorf("no %s in /proc/self/status", strings.TrimSuffix(name, ":"))
 }
 
-// identity is equal on two helpers exactly if their ranks share one machine: one
+// Identity is equal on two helpers exactly if their ranks share one machine: one
 // boot of one kernel, the same processes, the same System V objects and the same
 // /dev/shm (HOST-8). Containers of one machine differ in these, and so may not
 // pass for one node: a wrong "same node" breaks shared memory.
-func identity(root fs.FS) string {
-	parts := []string{readLine(root, "proc/sys/kernel/random/boot_id")}
+func Identity(root fs.FS) string {
+	parts := []string{ReadLine(root, "proc/sys/kernel/random/boot_id")}
 	for _, space := range []string{"pid", "ipc"} {
 		link, _ := os.Readlink("/proc/self/ns/" + space)
 		parts = append(parts, link)
@@ -127,6 +133,9 @@ func identity(root fs.FS) string {
 	}
 	return strings.Join(parts, " ")
 }
+
+// Load reads the load of the last 1, 5 and 15 minutes; what cannot be read is -1, unknown.
+func Load(root fs.FS) [3]float64 { return loads(ReadLine(root, "proc/loadavg")) }
 
 // loads reads the line of /proc/loadavg; what cannot be read is -1, unknown.
 func loads(line string) [3]float64 {
@@ -162,8 +171,8 @@ func memory(root fs.FS) (m job.Memory) {
 	return m
 }
 
-// readLine returns the first line of a file, "" when there is none.
-func readLine(root fs.FS, name string) string {
+// ReadLine returns the first line of a file, "" when there is none.
+func ReadLine(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, name)
 	line, _, _ := strings.Cut(string(text), "\n")
 	return line

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package probe
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 func BenchmarkProbe(b *testing.B) {
 	root := Disk("")
 	for b.Loop() {
-		if _, err := Probe(root, nil); err != nil {
+		if _, err := Node(root, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

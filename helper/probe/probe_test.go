@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package probe
 
 import (
 	"os"
@@ -15,7 +15,7 @@ import (
 )
 
 func TestProbeOfThisMachine(t *testing.T) {
-	p, err := Probe(Disk(""), nil)
+	p, err := Node(Disk(""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestProbeOfThisMachine(t *testing.T) {
 		p.Memory.Available <= 0 || p.Memory.Total < p.Memory.Available || time.Since(p.Clock) > time.Minute {
 		t.Errorf("probe %+v", p)
 	}
-	again, err := Probe(os.DirFS("/"), nil)
+	again, err := Node(os.DirFS("/"), nil)
 	if err != nil || again.Identity != p.Identity {
 		t.Errorf("identity %q, then %q, %v", p.Identity, again.Identity, err)
 	}
@@ -32,7 +32,7 @@ func TestProbeOfThisMachine(t *testing.T) {
 
 func TestIdentityKnowsTheBoot(t *testing.T) {
 	boot := func(id string) string {
-		return identity(fstest.MapFS{"proc/sys/kernel/random/boot_id": {Data: []byte(id + "\n")}})
+		return Identity(fstest.MapFS{"proc/sys/kernel/random/boot_id": {Data: []byte(id + "\n")}})
 	}
 	if boot("a") == boot("b") {
 		t.Error("two boots are one machine")
@@ -66,7 +66,7 @@ func TestAllowedCPUs(t *testing.T) {
 		"Cpus_allowed_list:\t0-3,8\n": {0, 1, 2, 3, 8},
 		"Cpus_allowed_list:\t1500\n":  {1500}, // beyond cpu_set_t
 	} {
-		got, err := allowedCPUs(status(line))
+		got, err := AllowedCPUs(status(line))
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v, want %v", line, got, err, want)
 		}
@@ -74,7 +74,7 @@ func TestAllowedCPUs(t *testing.T) {
 	for name, root := range map[string]fstest.MapFS{
 		"no line": status(""), "junk": status("Cpus_allowed_list:\tx-y\n"), "no /proc": {},
 	} {
-		if got, err := allowedCPUs(root); err == nil {
+		if got, err := AllowedCPUs(root); err == nil {
 			t.Errorf("%s: %v without an error", name, got)
 		}
 	}
@@ -110,5 +110,18 @@ func TestDisk(t *testing.T) {
 	}
 	if _, err := Disk(folder).ReadFile("none"); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestModel(t *testing.T) {
+	for alias, want := range map[string]string{
+		"cpu:type:x86,ven0000fam0006mod00CF:feature:,0000,0001,0002\n": "x86,ven0000fam0006mod00CF with 3 features",
+		"cpu:type:aarch64:feature:,0000\n":                             "aarch64 with 1 features",
+		"":                                                             "",
+	} {
+		root := fstest.MapFS{"sys/devices/system/cpu/modalias": {Data: []byte(alias)}}
+		if got := model(root); got != want {
+			t.Errorf("%q: %q, want %q", alias, got, want)
+		}
 	}
 }

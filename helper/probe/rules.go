@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package probe
 
 import (
 	"errors"
@@ -16,10 +16,10 @@ import (
 	"remshell/config"
 )
 
-// rules reads what the administrator of this node says may run here; nil: nothing. A file
-// that is not root's, or has a fault, is not believed, and nothing runs.
-func (c *clerk) rules() (*config.Rules, error) {
-	f, err := os.OpenFile(c.nodeFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
+// Rules reads from file what the administrator of this node says may run here; nil: nothing. A
+// file that is not root's, or has a fault, is not believed: then nothing runs.
+func Rules(file string) (*config.Rules, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -33,22 +33,23 @@ func (c *clerk) rules() (*config.Rules, error) {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, fmt.Errorf("%s: is no plain file", c.nodeFile)
+		return nil, fmt.Errorf("%s: is no plain file", file)
 	case st.Uid != 0:
-		return nil, fmt.Errorf("%s: belongs to uid %d, must be root's", c.nodeFile, st.Uid)
+		return nil, fmt.Errorf("%s: belongs to uid %d, must be root's", file, st.Uid)
 	case st.Mode&0o022 != 0:
-		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", c.nodeFile, st.Mode&0o7777)
+		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", file, st.Mode&0o7777)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
 	if err != nil {
 		return nil, err
 	}
-	return config.LoadNode(c.nodeFile, string(text), accounts)
+	return config.LoadNode(file, string(text), accounts)
 }
 
-// judge says why nothing of ours may run here, and how many ranks of all may; negative: any.
-func (c *clerk) judge() (barred string, most int) {
-	rules, err := c.rules()
+// Barred says why nothing of ours may run here, in words that follow the node's name, and how
+// many ranks of all may; negative: any.
+func Barred(file string) (why string, most int) {
+	rules, err := Rules(file)
 	if err != nil {
 		return "runs no jobs, since what its administrator allows is not clear: " + err.Error(), -1
 	}
