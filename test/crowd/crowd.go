@@ -1,0 +1,150 @@
+/*
+Package crowd stands in for the hosts of a large job: as many helpers as it takes in one
+process, each behind a pipe on which the real frames go. Nothing is started.
+
+	launch.Run --- wire over a pipe ---> one helper of the crowd: Hello, Node, Surveyed,
+	           <------------------------ Prepared, Started, Fence, Exited, Drained
+
+So what a launch costs mpiexec can be seen at 10,000 hosts without having them.
+*/
+package crowd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/wire"
+)
+
+// Cores is how many each host has.
+const Cores = 64
+
+// A Crowd is a launch.Dialer. The zero value has a helper for every host that it is asked for.
+type Crowd struct {
+	Reached  atomic.Int64 // helpers that were dialled
+	Heard    atomic.Int64 // messages to them
+	Said     atomic.Int64 // messages of theirs
+	Started  atomic.Int64 // ranks
+	Exited   atomic.Int64 // ranks
+	Drained  atomic.Int64 // helpers that had nothing left
+	Departed atomic.Int64 // helpers that heard Bye
+}
+
+// Hosts are candidates, numbered from 0.
+func Hosts(n int) []job.NodeDef {
+	nodes := make([]job.NodeDef, n)
+	for i := range nodes {
+		nodes[i] = job.NodeDef{ID: i, Name: fmt.Sprintf("n%05d", i), Origin: "hosts.txt:1"}
+	}
+	return nodes
+}
+
+// Request asks for a rank on every core of so many hosts.
+func Request(hosts int) job.Request {
+	return job.Request{
+		Job:    "crowd",
+		Apps:   []job.App{{N: hosts * Cores, Argv: []string{"./solver", "-i", "case7"}, Dir: "/home/user/case"}},
+		Nodes:  Hosts(hosts),
+		Limits: job.Limits{Grace: time.Second, Start: 10 * time.Minute},
+		Base:   job.Env{Set: []string{"HOME=/home/user", "LANG=C.UTF-8", "OMP_NUM_THREADS=1", "USER=user"}},
+	}
+}
+
+// Dial reaches the helper of a host.
+func (c *Crowd) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, error) {
+	ours, theirs := net.Pipe()
+	c.Reached.Add(1)
+	go func() {
+		h := helper{Crowd: c, name: def.Name, conn: wire.NewConn(theirs, wire.Helper)}
+		defer h.conn.Close()
+		h.serve()
+	}()
+	return ours, nil
+}
+
+// A helper is that of one host.
+type helper struct {
+	*Crowd
+	name string
+	conn *wire.Conn
+	part *wire.Prepare
+}
+
+func (h *helper) say(m wire.Message) {
+	h.Said.Add(1)
+	h.conn.Send(m)
+}
+
+// serve is the life of a helper.
+func (h *helper) serve() {
+	h.Said.Add(1)
+	h.conn.Announce(&wire.Hello{Version: wire.Version, Host: h.name, PID: 1})
+	h.say(&wire.Node{Probe: probe(h.name)})
+	for {
+		m, err := h.conn.Recv()
+		if err != nil {
+			return
+		}
+		h.Heard.Add(1)
+		if h.answer(m) {
+			return
+		}
+	}
+}
+
+// answer answers one message, and reports whether it was the last one.
+func (h *helper) answer(m wire.Message) (over bool) {
+	switch m := m.(type) {
+	case *wire.Gate:
+		h.say(&wire.Gated{})
+	case *wire.Survey:
+		h.say(&wire.Surveyed{Load: [3]float64{1, 1, 1}})
+	case *wire.Prepare:
+		h.part = m
+		h.say(&wire.Prepared{Group: m.Group})
+	case *wire.Start:
+		for _, r := range h.part.Ranks {
+			h.Started.Add(1)
+			h.say(&wire.Started{Rank: h.part.First + r.Rank, PID: 1000 + r.Local})
+		}
+		if h.part.Nodes == 1 {
+			h.exit()
+		} else {
+			h.say(&wire.Fence{ID: h.part.Group + "/0", Blob: fmt.Appendf(nil, "%d", h.part.Index)})
+		}
+	case *wire.Fenced:
+		h.exit()
+	case *wire.End:
+		h.Drained.Add(1)
+		h.say(&wire.Drained{})
+	case *wire.Bye:
+		h.Departed.Add(1)
+		return true
+	}
+	return false
+}
+
+// exit ends all ranks.
+func (h *helper) exit() {
+	for _, r := range h.part.Ranks {
+		h.Exited.Add(1)
+		h.say(&wire.Exited{Exit: job.Exit{Rank: h.part.First + r.Rank, PMI: job.PMIFinalized,
+			Usage: job.Usage{Wall: time.Second, User: time.Second, MaxRSS: 1 << 20}}})
+	}
+}
+
+// probe is what each host has: 64 cores in two packages.
+func probe(name string) job.Probe {
+	p := job.Probe{Hostname: name, Arch: "amd64", Kernel: "Linux 6.1.0", Identity: "machine-" + name, Model: "a CPU",
+		Memory: job.Memory{Total: 1 << 38, Available: 1 << 37}}
+	for i := range Cores {
+		p.Topology.Cores = append(p.Topology.Cores, pin.Core{CPUs: []int{i}, Place: pin.Place{Package: i / 32, NUMA: i / 16, L3: i / 8, L2: i}})
+	}
+	return p
+}
