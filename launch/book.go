@@ -250,7 +250,7 @@ func (b *booking) outrun(taken *takenError) error {
 // survey asks all nodes what other jobs hold of them, and makes the snapshot. Who does not
 // answer is as good as gone.
 func (b *booking) survey(ctx context.Context) error {
-	candidates := slices.DeleteFunc(slices.Clone(b.fleet.all), func(n *node) bool { return !b.candidate(n) })
+	candidates := b.reached()
 	silent, err := b.probe(ctx, candidates, b.probeTime())
 	if len(silent) > 0 && err == nil { // or it is we who were stopped meanwhile
 		silent, err = b.probe(ctx, silent, time.Second)

@@ -125,9 +125,10 @@ func (s *spawning) named(def job.NodeDef) bool {
 
 // untried are the candidates that nobody has tried to reach yet, and that are wanted.
 func (b *booking) untried(wanted func(job.NodeDef) bool) (defs []job.NodeDef) {
+	connected := b.byName()
 	for _, def := range b.req.Nodes {
 		_, tried := b.errs[def.Name]
-		if !tried && !b.has(def) && plan.Worth(b.req, def) && wanted(def) {
+		if !tried && connected[def.Name] == nil && plan.Worth(b.req, def) && wanted(def) {
 			defs = append(defs, def)
 		}
 	}

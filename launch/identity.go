@@ -29,8 +29,9 @@ see it, and has to find those of the others.
 // none may be dropped that is an error.
 func (b *booking) identify(ctx context.Context) error {
 	var lines []string
-	for _, identity := range slices.Sorted(maps.Keys(b.claimed())) {
-		alike := b.claimed()[identity]
+	claimed := b.claimed()
+	for _, identity := range slices.Sorted(maps.Keys(claimed)) {
+		alike := slices.DeleteFunc(claimed[identity], func(n *node) bool { return n.lost != nil }) // meanwhile
 		if len(alike) < 2 || b.shown(alike) {
 			continue
 		}
@@ -62,8 +63,8 @@ func (b *booking) identify(ctx context.Context) error {
 // claimed are the candidates by the machines that they say to be.
 func (b *booking) claimed() map[string][]*node {
 	by := make(map[string][]*node)
-	for _, n := range b.fleet.all {
-		if n.lost == nil && n.identity != "" && b.candidate(n) {
+	for _, n := range b.candidates() {
+		if n.identity != "" {
 			by[n.identity] = append(by[n.identity], n)
 		}
 	}

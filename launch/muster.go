@@ -22,14 +22,15 @@ import (
 // unless it may be skipped (SSH-6).
 func (b *booking) muster(ctx context.Context) error {
 	var wanted []job.NodeDef
+	connected := b.byName()
 	for _, def := range b.req.Nodes {
-		if plan.Worth(b.req, def) && !b.has(def) { // else the plan will say why
+		if connected[def.Name] == nil && plan.Worth(b.req, def) { // else the plan will say why
 			wanted = append(wanted, def)
 		}
 	}
 	candidates := len(wanted)
 	for _, host := range b.req.Queue.Keepers() {
-		if !slices.ContainsFunc(wanted, host.Same) && !b.has(host) {
+		if connected[host.Name] == nil && !slices.ContainsFunc(wanted, host.Same) {
 			wanted = append(wanted, host)
 		}
 	}
@@ -38,7 +39,7 @@ func (b *booking) muster(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return whyUnmustered(ctx, failed)
 	}
-	if len(failed) > 0 && (!b.req.Skip || !slices.ContainsFunc(b.fleet.all, b.candidate)) {
+	if len(failed) > 0 && (!b.req.Skip || len(b.reached()) == 0) {
 		return b.unreached(failed)
 	}
 	return b.chooseQueue()
@@ -123,9 +124,15 @@ func connected(def job.NodeDef, n *node, err error, took time.Duration) job.Conn
 	return c
 }
 
-// has reports whether a node is connected.
-func (b *booking) has(def job.NodeDef) bool {
-	return slices.ContainsFunc(b.fleet.all, func(n *node) bool { return n.def.Same(def) && n.lost == nil })
+// byName are the nodes that are connected.
+func (b *booking) byName() map[string]*node {
+	by := make(map[string]*node, len(b.fleet.all))
+	for _, n := range b.fleet.all {
+		if n.lost == nil && by[n.def.Name] == nil {
+			by[n.def.Name] = n
+		}
+	}
+	return by
 }
 
 // failures are the candidates that cannot be used, in their order.
@@ -149,17 +156,28 @@ func (b *booking) unreached(failed []job.Failure) error {
 		Way: "or start on the others: --skip-unreachable"}
 }
 
-// candidate reports whether a node may get ranks: the queue host need not.
-func (b *booking) candidate(n *node) bool { return slices.ContainsFunc(b.req.Nodes, n.def.Same) }
+// reached are the nodes that were reached and may get ranks, as the queue host may not, also
+// those that are lost by now.
+func (b *booking) reached() (nodes []*node) {
+	named := make(map[string]bool, len(b.req.Nodes))
+	for _, def := range b.req.Nodes {
+		named[def.Name] = true
+	}
+	for _, n := range b.fleet.all {
+		if named[n.def.Name] {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
 
 // look makes the snapshot of what is known now.
 func (b *booking) look() {
 	b.snap.Nodes, b.seen = nil, nil
 	left := namesOf(job.Ticket{Nodes: b.aside}) // to the head of the queue
+	connected := b.byName()
 	for _, def := range b.req.Nodes {
-		i := slices.IndexFunc(b.fleet.all, func(n *node) bool { return n.def.Same(def) && n.lost == nil })
-		if i >= 0 && !left[hostName(b.fleet.all[i].probe, def)] {
-			n := b.fleet.all[i]
+		if n := connected[def.Name]; n != nil && !left[hostName(n.probe, def)] {
 			b.seen = append(b.seen, n)
 			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(b.own[n]), Mine: b.own[n].Busy})
 		}

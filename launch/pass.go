@@ -167,13 +167,13 @@ func (b *booking) wants(t *job.Ticket) {
 	}
 	t.PerNode = max(0, perNode)
 	t.Exclusive, t.Shares = b.req.Exclusive || b.req.Overbook, b.req.Overbook
+	probes := make(map[string]job.Probe)
+	for _, n := range b.reached() {
+		probes[n.def.Name] = n.probe
+	}
 	var names []string
 	for _, def := range b.req.Nodes {
-		var seen job.Probe
-		if i := slices.IndexFunc(b.fleet.all, func(n *node) bool { return n.def.Same(def) }); i >= 0 {
-			seen = b.fleet.all[i].probe
-		}
-		names = append(names, hostName(seen, def))
+		names = append(names, hostName(probes[def.Name], def))
 	}
 	if text := fold(names); len(text) <= maxNodesText {
 		t.Nodes = text
@@ -223,14 +223,16 @@ func (b *booking) sightSeeing(ctx context.Context, uid int) ([]job.Node, error) 
 	defer func() { b.without = nil }()
 	silent, err := b.probe(ctx, b.candidates(), b.probeTime())
 	b.look()
-	return slices.DeleteFunc(slices.Clone(b.snap.Nodes), func(n job.Node) bool {
-		return slices.ContainsFunc(silent, func(s *node) bool { return s.def.Same(n.NodeDef) })
-	}), err
+	unseen := make(map[string]bool, len(silent))
+	for _, n := range silent {
+		unseen[n.def.Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(b.snap.Nodes), func(n job.Node) bool { return unseen[n.Name] }), err
 }
 
 // candidates are the nodes that may get ranks, as far as they are connected.
 func (b *booking) candidates() []*node {
-	return slices.DeleteFunc(slices.Clone(b.fleet.all), func(n *node) bool { return !b.candidate(n) || n.lost != nil })
+	return slices.DeleteFunc(b.reached(), func(n *node) bool { return n.lost != nil })
 }
 
 // obey does what was judged.

@@ -20,8 +20,8 @@ import (
 func (b *booking) chooseQueue() error {
 	f, keepers, old := b.fleet, b.req.Queue.Keepers(), b.fleet.queue
 	f.queue, f.queues = nil, nil
-	for _, n := range f.all {
-		if len(keepers) == 0 && b.candidate(n) && (f.queue == nil || n.def.ID < f.queue.def.ID) {
+	for _, n := range b.reached() {
+		if len(keepers) == 0 && (f.queue == nil || n.def.ID < f.queue.def.ID) {
 			f.queue = n
 		}
 	}
