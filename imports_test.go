@@ -43,8 +43,9 @@ var lower = map[string][]string{
 	"reach":                {"proc", "sshx"},
 	"helper":               {"config", "gpu", "helper/probe", "hostlist", "job", "ledger", "pin", "pmiserver", "proc", "wire"},
 	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
-	"launch":               {"gpu", "hostlist", "job", "pin", "plan", "pmiserver", "pmiserver/transcript", "show", "wire"},
-	"cli":                  {"alloc", "config", "doctor", "fault", "gpu", "helper", "helper/probe", "hostlist", "job", "launch", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
+	"launch/stdio":         {"fault", "job", "pin", "wire"},
+	"launch":               {"gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "pmiserver", "pmiserver/transcript", "show", "wire"},
+	"cli":                  {"alloc", "config", "doctor", "fault", "gpu", "helper", "helper/probe", "hostlist", "job", "launch", "launch/stdio", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
 	".":                    {"cli"},
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/stdio"
 	"remshell/whatif"
 )
 
@@ -267,11 +268,11 @@ func journalled(line Line, sys System, req job.Request, warnings []job.Note, env
 
 // printers write what the ranks write, and our own lines. Where events have the place of standard
 // output, both streams go to standard error.
-func printers(j JobOptions, sys System) (out, errs *launch.Printer) {
+func printers(j JobOptions, sys System) (out, errs *stdio.Printer) {
 	if j.JSON == "-" && starts(j) {
-		return launch.Stdout(unvectored{sys.Err}), launch.Stderr(unvectored{sys.Err})
+		return stdio.Stdout(unvectored{sys.Err}), stdio.Stderr(unvectored{sys.Err})
 	}
-	return launch.Stdout(sys.Out), launch.Stderr(sys.Err)
+	return stdio.Stdout(sys.Out), stdio.Stderr(sys.Err)
 }
 
 // Unvectored hides that a stream is a file, to which pieces would go one by one, with the other

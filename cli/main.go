@@ -29,6 +29,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/stdio"
 	"remshell/show"
 	"remshell/whatif"
 )
@@ -183,7 +184,7 @@ func unpanicked(j JobOptions, errs io.Writer, do func() (int, error)) (code int,
 }
 
 // flush waits until what was said can be read, within reason.
-func flush(errs *launch.Printer) {
+func flush(errs *stdio.Printer) {
 	errs.Close()
 	select {
 	case <-errs.Done():
@@ -195,7 +196,7 @@ func flush(errs *launch.Printer) {
 const lastLines = 2 * time.Second
 
 // start builds the world of a launch, and launches.
-func start(ctx context.Context, line Line, sys System, failure int, out, errs *launch.Printer) (int, error) {
+func start(ctx context.Context, line Line, sys System, failure int, out, errs *stdio.Printer) (int, error) {
 	site, err := cluster(line.Job, sys.getenv, reader(sys))
 	if err != nil {
 		return 0, err
@@ -343,7 +344,7 @@ func guardOf(req job.Request) []string {
 }
 
 // world is what a launch may know of the world around it.
-func world(line Line, sys System, out, errs *launch.Printer) launch.Env {
+func world(line Line, sys System, out, errs *stdio.Printer) launch.Env {
 	env := launch.Env{
 		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
 		Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err))), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"remshell/job"
-	"remshell/launch"
+	"remshell/launch/stdio"
 )
 
 // labels are the patterns that the words of -label stand for: those of Hydra, and of
@@ -109,7 +109,7 @@ func labelFrom(s *job.Streams, env func(string) (string, bool)) error {
 			continue
 		}
 		ours := strings.NewReplacer("%%", "%%", "%d", "%r", "%w", "%g").Replace(value)
-		if _, err := launch.ParseLabel(ours); err != nil {
+		if _, err := stdio.ParseLabel(ours); err != nil {
 			return &UsageError{fmt.Sprintf("%s: %q: a %% is followed by d, w or %%", x.name, value), ""}
 		}
 		*x.label = ours
@@ -169,7 +169,7 @@ type LabelPattern string
 
 func (p *LabelPattern) UnmarshalText(text []byte) error {
 	*p = LabelPattern(text)
-	_, err := launch.ParseLabel(string(text))
+	_, err := stdio.ParseLabel(string(text))
 	return err
 }
 
@@ -182,7 +182,7 @@ func (p *FilePattern) UnmarshalText(text []byte) error {
 	if name == "" {
 		return errors.New("the name of the file is empty")
 	}
-	_, err := launch.ParseFile(name)
+	_, err := stdio.ParseFile(name)
 	return err
 }
 

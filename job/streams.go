@@ -18,7 +18,7 @@ type Streams struct {
 }
 
 // A Sink is what becomes of one output stream of every rank. Patterns are those of
-// launch.ParsePattern.
+// stdio.ParseLabel and stdio.ParseFile.
 type Sink struct {
 	Label  string // pattern of what each line begins with
 	Color  bool   // labels have the color of their rank

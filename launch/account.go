@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,16 +18,12 @@ type account struct {
 	starts  []job.Start
 	orphans map[int][]job.Orphan // by node of the plan
 
-	mu    sync.Mutex     // guards the rest
-	began time.Time      // when ranks were let go
-	last  map[int][]byte // what each rank last wrote to stderr, at most maxLast bytes
+	mu    sync.Mutex // guards the rest
+	began time.Time  // when ranks were let go
 }
 
-// maxLast is how much of a rank's stderr is kept for a report, in bytes.
-const maxLast = 512
-
 func newAccount() *account {
-	return &account{began: time.Now(), orphans: make(map[int][]job.Orphan), last: make(map[int][]byte)}
+	return &account{began: time.Now(), orphans: make(map[int][]job.Orphan)}
 }
 
 // started notes a rank that runs, or does not.
@@ -49,24 +44,6 @@ func (a *account) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.began = time.Now()
-}
-
-// heard keeps the end of what a rank writes to stderr. The readers of the connections
-// call it.
-func (a *account) heard(rank int, text []byte) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(text) < maxLast {
-		text = append(a.last[rank], text...)
-	}
-	a.last[rank] = bytes.Clone(text[max(0, len(text)-maxLast):])
-}
-
-// lastWords returns that.
-func (a *account) lastWords(rank int) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return string(a.last[rank])
 }
 
 // settle counts in the exits what orphans have consumed, and sums up by node.
@@ -168,7 +145,7 @@ func (f *fleet) profile(state *State, rank int) Profile {
 	if plan.CPUs != nil {
 		p.Bound, _, _ = strings.Cut(n.probe.Topology.Describe(plan.CPUs), " [")
 	}
-	words := f.account.lastWords(rank)
+	words := f.streams.LastWords(rank)
 	p.LastWords = lastLine(words)
 	if exit := state.exit(rank); exit != nil {
 		p.Hint = f.hint(*exit, n, words)

@@ -8,10 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"remshell/job"
+	"remshell/launch/stdio"
 	"remshell/plan"
 	"remshell/wire"
 )
@@ -63,7 +63,7 @@ type booking struct {
 }
 
 func newBooking(req job.Request, env Env, events *box) *booking {
-	f := &fleet{env: env, events: events, feed: newFeeder(env.In), pids: new(atomic.Bool), account: newAccount()}
+	f := &fleet{env: env, events: events, streams: stdio.New(env.In, env.Out, env.Err), account: newAccount()}
 	return &booking{req: req, env: env, events: events, fleet: f, errs: make(map[string]error), told: make(map[string]bool),
 		booked: make(chan struct{}), notices: make(map[string][]string), twins: make(map[*node]*node), retries: make(map[string]*redial)}
 }

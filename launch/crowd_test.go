@@ -12,6 +12,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/stdio"
 	"remshell/test/crowd"
 )
 
@@ -20,7 +21,7 @@ import (
 func launchCrowd(t testing.TB, hosts int) (*crowd.Crowd, job.Result) {
 	t.Helper()
 	c := new(crowd.Crowd)
-	env := launch.Env{Dialer: c, Out: launch.Stdout(io.Discard), Err: launch.Stderr(t.Output()), Umask: -1,
+	env := launch.Env{Dialer: c, Out: stdio.Stdout(io.Discard), Err: stdio.Stderr(t.Output()), Umask: -1,
 		Greet: 10 * time.Minute, Probe: 10 * time.Minute, Say: func(text string) { t.Log(text) }}
 	result, err := launch.Run(t.Context(), crowd.Request(hosts), env)
 	if err != nil {

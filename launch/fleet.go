@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/stdio"
 	"remshell/pmiserver"
 	"remshell/pmiserver/transcript"
 	"remshell/wire"
@@ -34,6 +35,7 @@ func (f *fleet) read(n *node) {
 			f.cut(n, crashed(f.env, n.name, why))
 		}
 	}()
+	helper := n.send
 	for {
 		m, err := n.hear()
 		switch {
@@ -48,9 +50,9 @@ func (f *fleet) read(n *node) {
 		case nil:
 			f.later(n)
 		case *wire.Data:
-			f.data(n, m)
+			f.streams.Take(m, helper)
 		case *wire.Credit:
-			f.feed.grant(m.Rank, m.Bytes)
+			f.streams.Read(m.Rank, m.Bytes)
 		case *wire.Ping:
 		case *wire.Log:
 			f.log(n, m)
@@ -101,22 +103,9 @@ func (f *fleet) note(n *node, m wire.Message) {
 		if f.env.Watch != nil { // before any output
 			f.env.Watch.Started(f.account.start(n, m))
 		}
-		f.learnPID(m)
+		f.streams.Started(m.Rank, m.PID)
 	case *wire.Exited:
-		f.feed.drop(m.Exit.Rank)
-	}
-}
-
-func (f *fleet) data(n *node, m *wire.Data) {
-	x := piece{from: n, rank: m.Rank, data: m}
-	switch m.Stream {
-	case wire.Stdout:
-		f.env.Out.put(x)
-	case wire.Stderr:
-		f.account.heard(m.Rank, m.Bytes)
-		f.env.Err.put(x)
-	case wire.Stdin:
-		f.feed.drop(m.Rank)
+		f.streams.Drop(m.Exit.Rank)
 	}
 }
 
@@ -159,7 +148,7 @@ func (f *fleet) preparation(req job.Request, i int, local string) *wire.Prepare 
 	m := &wire.Prepare{
 		Job: p.Job, Group: string(p.Job), Alone: len(f.nodes) == 1, Size: p.Size, Nodes: len(p.Nodes), Index: i, Name: np.Name, Mapping: p.Mapping,
 		Base: base(req, n.def), Apps: programs(req.Apps, n.def), Ranks: np.Ranks,
-		Window: window(p.Size), Merge: req.Streams.Merge,
+		Window: stdio.Window(p.Size), Merge: req.Streams.Merge,
 		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
 		Slots: n.size(), Report: f.env.Report,
 		Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Claim: claim(req, p, n), Most: -1, Shares: f.shares(req),
@@ -275,12 +264,21 @@ func readsInput(req job.Request, rank int) bool {
 	return req.Streams.Stdin.Has(rank)
 }
 
-// readers are the ranks that get our standard input, each with a window to begin with.
-func (f *fleet) readers(req job.Request) (all []*reader) {
+// arrange opens the files for the output of the plan's ranks.
+func (f *fleet) arrange(req job.Request) error {
+	told := stdio.Told{StdoutGone: func(err error) { f.events.put(StdoutGone{err}) }, FileFailed: func(err error) { f.events.put(FileFailed{err}) }}
+	if f.env.Watch != nil {
+		told.Output = f.env.Watch.Output
+	}
+	return f.streams.Open(req.Streams, stdio.Everybody(f.plan, 0, 0, time.Now()), told)
+}
+
+// readers are the ranks that get our standard input.
+func (f *fleet) readers(req job.Request) (all []stdio.Reader) {
 	for i, np := range f.plan.Nodes {
 		for _, r := range np.Ranks {
 			if readsInput(req, r.Rank) {
-				all = append(all, &reader{r.Rank, f.nodes[i], wire.Window})
+				all = append(all, stdio.Reader{Rank: r.Rank, To: f.nodes[i].send})
 			}
 		}
 	}
@@ -294,13 +292,10 @@ func (f *fleet) start(req job.Request) {
 	if f.env.Trace != nil {
 		f.trace = new(transcript.Recorder)
 	}
-	f.feed.readers = f.readers(req)
-	f.feed.failed = func(err error) { f.events.put(StdinFailed{err}) }
+	f.streams.LetRead(f.readers(req))
 	for i, n := range f.nodes {
 		n.index = i
 	}
 	f.let(f.found(string(f.plan.Job), f.plan, req.Apps, f.nodes), f.meet)
-	if f.env.In != nil {
-		go f.feed.run()
-	}
+	f.streams.Feed(func(err error) { f.events.put(StdinFailed{err}) })
 }

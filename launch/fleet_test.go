@@ -27,6 +27,7 @@ import (
 	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/stdio"
 	"remshell/test/pmitest"
 	"remshell/wire"
 )
@@ -205,8 +206,8 @@ func newRun(n int, script string, nodes ...string) *run {
 
 // env is the world of a job under test.
 func (r *run) env() launch.Env {
-	out := launch.Stdout(r.stdout())
-	errs := launch.Stderr(&r.err)
+	out := stdio.Stdout(r.stdout())
+	errs := stdio.Stderr(&r.err)
 	var dialer launch.Dialer = &r.dialer
 	if r.over != nil {
 		dialer = r.over

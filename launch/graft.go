@@ -19,7 +19,7 @@ func (f *fleet) branch(s *spawning) {
 	env.Seen, env.Again, env.In, env.Progress = nil, nil, nil, nil
 	b := newBooking(f.req, env, newBox())
 	b.fleet.events = f.events // where what new nodes say is looked for first
-	b.fleet.feed, b.fleet.pids, b.fleet.account, b.fleet.graft = f.feed, f.pids, f.account, s
+	b.fleet.streams, b.fleet.account, b.fleet.graft = f.streams, f.account, s
 	b.own, b.mustered = make(map[*node]job.Use), true
 	s.shadows, s.real = make(map[*node]*node), make(map[*node]*node)
 	for _, n := range f.nodes {

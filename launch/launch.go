@@ -26,13 +26,13 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"remshell/job"
+	"remshell/launch/stdio"
 	"remshell/plan"
 	"remshell/pmiserver"
 	"remshell/pmiserver/transcript"
@@ -74,11 +74,11 @@ func (e Env) watcher() Watcher {
 // An Env is the world of a launch.
 type Env struct {
 	Dialer  Dialer
-	Build   string    // identity of this binary; helpers must be the same
-	Release string    // its version for people; helpers on other machines must have the same
-	In      io.Reader // of rank 0; nil: it has none
-	Out     *Printer  // closed when the job is over
-	Err     *Printer  // also, unless there is an error: the caller has that to say
+	Build   string         // identity of this binary; helpers must be the same
+	Release string         // its version for people; helpers on other machines must have the same
+	In      io.Reader      // of rank 0; nil: it has none
+	Out     *stdio.Printer // closed when the job is over
+	Err     *stdio.Printer // also, unless there is an error: the caller has that to say
 	Signals <-chan os.Signal
 	Log     zerolog.Logger
 	Greet   time.Duration                // for a helper's first words, once its host is reached
@@ -174,18 +174,16 @@ func lateError(req job.Request) *StartError {
 
 // A fleet is the nodes of a job and the connections to them.
 type fleet struct {
-	env    Env
-	events *box
-	nodes  []*node // those of the plan, in its order, and then those that spawned groups have brought
-	all    []*node // every node that was reached
-	queue  *node   // whose helper keeps the queue; nil: none does
-	queues []*node // the other queue hosts
-	plan   job.Plan
-	feed   *feeder
-	pids   *atomic.Bool // labels show process IDs
-	routes [2]*routing  // of stdout and stderr
-	usize  int          // processes that would fit; 0: unknown
-	outrun bool         // other jobs claimed what was planned, again and again
+	env     Env
+	events  *box
+	nodes   []*node // those of the plan, in its order, and then those that spawned groups have brought
+	all     []*node // every node that was reached
+	queue   *node   // whose helper keeps the queue; nil: none does
+	queues  []*node // the other queue hosts
+	plan    job.Plan
+	streams *stdio.Streams
+	usize   int  // processes that would fit; 0: unknown
+	outrun  bool // other jobs claimed what was planned, again and again
 
 	// Of a job that runs:
 	req    job.Request
@@ -242,8 +240,7 @@ func (f *fleet) close() {
 		closing.Go(func() { n.conn.Close() })
 	}
 	closing.Wait()
-	f.feed.close()
-	f.env.Out.Close()
+	f.streams.Close()
 }
 
 // dismiss sends home the helpers that have no rank.

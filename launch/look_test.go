@@ -6,6 +6,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/stdio"
 )
 
 // A node that the cluster file closes is not even connected to (placement.md 3).
@@ -26,7 +27,7 @@ func TestLook(t *testing.T) {
 	r := newRun(1, "echo never", "a", "b")
 	r.req.Queue.Ledger = t.TempDir()
 	var seen job.Snapshot
-	env := launch.Env{Dialer: &r.dialer, Out: launch.Stdout(r.stdout()), Signals: r.signals,
+	env := launch.Env{Dialer: &r.dialer, Out: stdio.Stdout(r.stdout()), Signals: r.signals,
 		Greet: 10 * time.Second, Umask: -1, Say: func(string) {}, Seen: func(s job.Snapshot) { seen = s }}
 	snap, err := launch.Look(t.Context(), r.req, env)
 	if err != nil || len(snap.Nodes) != 2 || snap.Nodes[1].Name != "b" || snap.Nodes[0].Topology.Units() == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"remshell/job"
+	"remshell/launch/stdio"
 	"remshell/wire"
 )
 
@@ -87,8 +88,8 @@ func FuzzRun(f *testing.F) {
 			}
 			signals := make(chan os.Signal)
 			defer close(signals)
-			errs := Stderr(io.Discard)
-			env := Env{Dialer: s, Out: Stdout(io.Discard), Err: errs, Greet: 10 * time.Second, Signals: signals, Log: zerolog.Nop(),
+			errs := stdio.Stderr(io.Discard)
+			env := Env{Dialer: s, Out: stdio.Stdout(io.Discard), Err: errs, Greet: 10 * time.Second, Signals: signals, Log: zerolog.Nop(),
 				Say: func(string) {}, Suspend: func() {}, Umask: -1}
 			began := time.Now()
 			ctx, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/stdio"
 	"remshell/plan"
 	"remshell/show"
 	"remshell/wire"
@@ -49,7 +50,7 @@ type spawning struct {
 
 	name    string // of the group that is to be
 	first   int    // its first rank
-	who     func(job.Plan) []Who
+	who     func(job.Plan) []stdio.Rank
 	b       *booking
 	shadows map[*node]*node // of the job's nodes
 	real    map[*node]*node // of each shadow
@@ -77,7 +78,7 @@ const (
 type bred struct {
 	s     *spawning
 	p     job.Plan
-	grown [2]*routing // of stdout and stderr
+	grown *stdio.Growth // nil with an error
 	err   error
 }
 
@@ -142,12 +143,11 @@ func (f *fleet) begin(s *spawning) {
 	s.name, s.first = fmt.Sprintf("%s_%d", f.req.Job, f.spawns.count), f.size
 	s.over = make(chan struct{})
 	group, began := len(f.groups), f.state.began
-	s.who = func(p job.Plan) []Who { return everybody(p, group, s.first, began) }
+	s.who = func(p job.Plan) []stdio.Rank { return stdio.Everybody(p, group, s.first, began) }
 	f.branch(s)
 	_, _, app := f.rankPlan(s.rank)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	routes := f.routes
 	go func() {
 		defer close(s.over)
 		done := bred{s: s}
@@ -159,7 +159,7 @@ func (f *fleet) begin(s *spawning) {
 			_, done.err = s.b.stage(ctx, startBy)
 		}
 		if done.err == nil {
-			done.grown, done.err = widened(routes, s.b.req.Streams, s.who(done.p))
+			done.grown, done.err = f.streams.Prepare(s.b.req.Streams, s.who(done.p))
 		}
 		if done.err != nil {
 			s.b.wither()
@@ -211,15 +211,13 @@ func (f *fleet) bred(e bred) []any {
 	if err == nil && !f.state.Open(s.rank) {
 		err = errEnding
 		s.b.wither()
-		e.grown[0].close()
-		e.grown[1].close()
+		e.grown.Close()
 	}
 	if err != nil {
 		f.refuse(s, err)
 		return nil
 	}
-	f.env.Out.put(piece{grown: e.grown[0]})
-	f.env.Err.put(piece{grown: e.grown[1]})
+	f.streams.Grow(e.grown)
 	grown := Grown{Nodes: make([]int, e.p.Size)}
 	nodes := f.adopt(s, &grown)
 	for i, n := range nodes {

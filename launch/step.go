@@ -78,6 +78,8 @@ type (
 	Signaled struct{ Number syscall.Signal }
 	// StdoutGone means that our standard output takes nothing any more.
 	StdoutGone struct{ Err error }
+	// FileFailed means that a file takes nothing more of what ranks write.
+	FileFailed struct{ Err error }
 	// StdinFailed means that our standard input could not be read to its end, and that some
 	// rank wants the rest.
 	StdinFailed struct{ Err error }
@@ -281,6 +283,8 @@ func (s *State) Step(event any, now time.Time) []Action {
 		return s.signaled(e.Number, now)
 	case StdoutGone:
 		return s.stdoutGone(e.Err, now)
+	case FileFailed:
+		return s.outputLost(Cause{"output: " + reasonOf(e.Err), "", ExitInternal, -1}, now)
 	case StdinFailed:
 		return s.fail(now, Cause{"standard input: " + reasonOf(e.Err), "", ExitInternal, -1})
 	case Tick:
@@ -404,14 +408,19 @@ func (s *State) othersRun(rank int) bool {
 // stdoutGone ends the job: quietly if the reader has gone, as in a pipeline (IO-12);
 // a full disk is a failure of ours.
 func (s *State) stdoutGone(err error, now time.Time) []Action {
-	switch {
-	case s.Cause != nil || s.Code != 0:
-	case isFile(err):
-		s.Cause = &Cause{"output: " + reasonOf(err), "", ExitInternal, -1}
-	case errors.Is(err, syscall.EPIPE):
-		s.Code = ExitNoStdout
-	default: // also after the last rank: output is lost whenever it is written
-		s.Cause = &Cause{"standard output: " + reasonOf(err), "", ExitInternal, -1}
+	if errors.Is(err, syscall.EPIPE) {
+		if s.Cause == nil && s.Code == 0 {
+			s.Code = ExitNoStdout
+		}
+		return s.end(now, Ending, s.rules.Grace)
+	}
+	return s.outputLost(Cause{"standard output: " + reasonOf(err), "", ExitInternal, -1}, now)
+}
+
+// outputLost ends the job, also after the last rank: output is lost whenever it is written.
+func (s *State) outputLost(c Cause, now time.Time) []Action {
+	if s.Cause == nil && s.Code == 0 {
+		s.Cause = &c
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/stdio"
 	"remshell/wire"
 )
 
@@ -103,12 +104,12 @@ func (f *fleet) result(state *State) job.Result {
 }
 
 // printed says that a printer has written all it had.
-type printed struct{ p *Printer }
+type printed struct{ p *stdio.Printer }
 
 // finish waits until a printer has written everything. That may take as long as its
 // reader likes, if the ranks ended by themselves; a signal always ends the wait, and who
 // presses ^C thrice waits for no terminal at all.
-func (f *fleet) finish(ctx context.Context, state *State, p *Printer) {
+func (f *fleet) finish(ctx context.Context, state *State, p *stdio.Printer) {
 	p.Close()
 	go func() {
 		<-p.Done()
@@ -130,7 +131,7 @@ func (f *fleet) finish(ctx context.Context, state *State, p *Printer) {
 				if e.p == p {
 					return
 				}
-			case StdoutGone:
+			case StdoutGone, FileFailed:
 				state.Step(e, time.Now())
 			case Signaled:
 				if e.Number == syscall.SIGINT || e.Number == syscall.SIGTERM || e.Number == syscall.SIGHUP {
@@ -197,8 +198,7 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 		f.account.started(n, m)
 		return f.started(n, m)
 	case *wire.Exited:
-		f.env.Out.put(piece{rank: m.Exit.Rank, end: true})
-		f.env.Err.put(piece{rank: m.Exit.Rank, end: true})
+		f.streams.Ended(m.Exit.Rank)
 		f.env.watcher().Exited(n.def.Name, m.Exit)
 		news := []any{Exited{m.Exit}}
 		if doubt, stuck := f.left(n, m.Exit.Rank); stuck {

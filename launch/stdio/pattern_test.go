@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 func TestPattern(t *testing.T) {
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	who := Who{Rank: 7, Local: 1, Node: 3, PID: 4711, Size: 128, Host: "n3", Job: "j-1", Stream: "stderr", Began: began}
+	who := Rank{Rank: 7, Local: 1, Node: 3, PID: 4711, Size: 128, Host: "n3", Job: "j-1", Stream: "stderr", Began: began}
 	for pattern, want := range map[string]string{
 		"[%r] ":        "[7] ",
 		"%R":           "007",
@@ -44,7 +44,7 @@ func TestPattern(t *testing.T) {
 // All ranks together have a bounded share of mpiexec's memory, and each something.
 func TestWindow(t *testing.T) {
 	for ranks, want := range map[int]int{1: 256 << 10, 64: 256 << 10, 256: 64 << 10, 1024: 16 << 10, 1 << 20: 4 << 10} {
-		if got := window(ranks); got != want {
+		if got := Window(ranks); got != want {
 			t.Errorf("%d ranks: %d, want %d", ranks, got, want)
 		}
 	}

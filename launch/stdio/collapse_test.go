@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func TestCollapse(t *testing.T) {
 		{"a leftover child", 2, "0! 1:a/ 0:a/ +", "[1] a/[0] a/"},
 	}
 	for _, test := range tests {
-		c := NewCollapse(numbersTo(test.ranks))
+		c := newCollapse(numbersTo(test.ranks))
 		now := time.Unix(0, 0)
 		var out chunks
 		for step := range strings.FieldsSeq(test.steps) {
@@ -66,7 +66,7 @@ func TestCollapseLosesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 50 {
 		const ranks = 4
-		c := NewCollapse(numbersTo(ranks))
+		c := newCollapse(numbersTo(ranks))
 		var said [ranks][]string
 		var out chunks
 		now := time.Unix(0, 0)
@@ -108,7 +108,7 @@ func TestCollapseLosesNothing(t *testing.T) {
 
 // A rank that is far ahead of the others does not make us grow.
 func TestCollapseIsBounded(t *testing.T) {
-	c := NewCollapse(numbersTo(2))
+	c := newCollapse(numbersTo(2))
 	var out chunks
 	for i := range 100_000 {
 		c.Add(&out, 0, fmt.Appendf(nil, "%0100d\n", i))

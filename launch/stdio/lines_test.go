@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A step of a Lines test: a piece of a rank, or with flush or end that.
+// A step of a test of lines: a piece of a rank, or with flush or end that.
 type lineStep struct {
 	rank       int
 	piece      string
@@ -41,7 +41,7 @@ func TestLines(t *testing.T) {
 		{"an end without output", true, []lineStep{{0, "", false, true}}, ""},
 	}
 	for _, test := range tests {
-		l := NewLines(nil)
+		l := newLines(nil)
 		if test.label {
 			l.Label = rankLabel
 		}
@@ -74,7 +74,7 @@ func TestLinesAreNeverTorn(t *testing.T) {
 				left[rank] = fmt.Appendf(left[rank], "%d:%d:%s\n", rank, line, strings.Repeat("y", r.IntN(30)))
 			}
 		}
-		l := NewLines(rankLabel)
+		l := newLines(rankLabel)
 		var out chunks
 		for busy := ranks; busy > 0; {
 			rank := r.IntN(ranks)
@@ -104,7 +104,7 @@ func TestLinesAreNeverTorn(t *testing.T) {
 
 // IO-8: an unfinished line shows after a while if nobody else wrote, and not before.
 func TestPromptsShow(t *testing.T) {
-	l := NewLines(nil)
+	l := newLines(nil)
 	now := time.Unix(0, 0)
 	tick := func(after time.Duration) (text string, wants bool) {
 		now = now.Add(after)
@@ -142,7 +142,7 @@ func TestPromptsShow(t *testing.T) {
 	if text, wants := tick(time.Hour); text != "" || wants {
 		t.Errorf("of two unfinished lines %q is shown", text)
 	}
-	l = NewLines(nil)
+	l = newLines(nil)
 	l.Raw = true
 	out = chunks{}
 	if l.Add(&out, 3, []byte("now")); string(out.bytes()) != "now" {

@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// drain ticks until an Ordered has nothing more to say.
-func drain(t *testing.T, o *Ordered) string {
+// drain ticks until an ordered has nothing more to say.
+func drain(t *testing.T, o *ordered) string {
 	t.Helper()
 	var all bytes.Buffer
 	now := time.Unix(0, 0)
@@ -27,7 +27,7 @@ func drain(t *testing.T, o *Ordered) string {
 }
 
 func TestOrdered(t *testing.T) {
-	o := NewOrdered(NewLines(rankLabel), []int{0, 1, 2})
+	o := newOrdered(newLines(rankLabel), []int{0, 1, 2})
 	var out chunks
 	big := strings.Repeat("x", 1000) + "\n"
 	for range 100 {
@@ -59,7 +59,7 @@ func TestOrdered(t *testing.T) {
 
 // A rank that never came holds nobody at the end.
 func TestOrderedFinish(t *testing.T) {
-	o := NewOrdered(NewLines(nil), []int{0, 1})
+	o := newOrdered(newLines(nil), []int{0, 1})
 	var out chunks
 	o.Add(&out, 1, []byte("one"))
 	o.Finish()
@@ -72,7 +72,7 @@ func TestOrderedFinish(t *testing.T) {
 
 func TestOrderedTellsThatItCannotKeep(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/gone")
-	o := NewOrdered(NewLines(nil), []int{0, 1})
+	o := newOrdered(newLines(nil), []int{0, 1})
 	var out chunks
 	o.Add(&out, 1, make([]byte, spoolMemory+1))
 	if _, err := o.Tick(&out, time.Now()); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "rank 1")) {

@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"remshell/fault"
 	"remshell/job"
-	"remshell/wire"
 )
 
 const (
@@ -21,87 +21,26 @@ const (
 	mostWindow  = 256 << 10
 )
 
-// window is how many bytes of an output stream of one rank may be under way: many where
+// Window is how many bytes of an output stream of one rank may be under way: many where
 // there are few ranks, so that none waits for credit, and few where there are many, so
 // that mpiexec stays small.
-func window(ranks int) int { return min(max(windowRoom/max(ranks, 1), leastWindow), mostWindow) }
+func Window(ranks int) int { return min(max(windowRoom/max(ranks, 1), leastWindow), mostWindow) }
 
-// arrange opens the files for the output of a plan's ranks, and tells the printers where
-// what goes. Nothing has been started yet (IO-13).
-func (f *fleet) arrange(req job.Request) error {
-	s := req.Streams
-	who := everybody(f.plan, 0, 0, time.Now())
-	if s.Stdin.Last() >= f.plan.Size || s.PTY.Last() >= f.plan.Size || s.Show.Last() >= f.plan.Size {
-		return tooHigh(s, f.plan.Size)
-	}
-	out, err := route(s, s.Out, who, "stdout")
-	if err != nil {
-		return err
-	}
-	errs, err := route(s, s.Err, who, "stderr")
-	if err != nil {
-		out.close()
-		return err
-	}
-	f.routes = [2]*routing{out, errs}
-	if f.env.Watch != nil {
-		out.tap = func(rank int, data []byte) { f.env.Watch.Output(rank, "stdout", data) }
-		errs.tap = func(rank int, data []byte) { f.env.Watch.Output(rank, "stderr", data) }
-	}
-	f.pids.Store(strings.Contains(s.Out.Label+s.Err.Label, "%P"))
-	f.env.Out.onGone(func(err error) { f.events.put(StdoutGone{err}) })
-	f.env.Err.onGone(func(err error) {
-		if isFile(err) { // who closes our standard error does not want to hear of it
-			f.events.put(StdoutGone{err})
-		}
-	})
-	f.env.Out.put(piece{route: out})
-	f.env.Err.put(piece{route: errs})
-	return nil
-}
-
-// tooHigh is the error of an option that names a rank that there is not.
-func tooHigh(s job.Streams, size int) error {
-	for _, x := range []struct {
-		option string
-		ranks  job.Ranks
-	}{{"-stdin", s.Stdin}, {"--pty", s.PTY}, {"-output-from", s.Show}} {
-		if last := x.ranks.Last(); last >= size {
-			return &StartError{fmt.Sprintf("%s: there is no rank %d", x.option, last),
-				fmt.Sprintf("ranks are 0 to %d", size-1), ExitInternal}
-		}
-	}
-	return nil
-}
-
-// widened does the same for the ranks of a group that is spawned. Nobody has been started
-// yet.
-func widened(routes [2]*routing, s job.Streams, who []Who) (grown [2]*routing, err error) {
-	for i, r := range routes {
-		if grown[i], err = r.grow(s, who); err != nil {
-			if i > 0 {
-				grown[0].close()
-			}
-			return grown, err
-		}
-	}
-	return grown, nil
-}
-
-// everybody is what patterns can tell of the ranks of a plan, by rank.
-func everybody(p job.Plan, group, first int, began time.Time) []Who {
-	who := make([]Who, p.Size)
+// Everybody is what patterns can tell of the ranks of a plan, by rank; first is the number of
+// its rank 0 in the job.
+func Everybody(p job.Plan, group, first int, began time.Time) []Rank {
+	who := make([]Rank, p.Size)
 	for i, np := range p.Nodes {
 		for _, r := range np.Ranks {
-			who[r.Rank] = Who{Rank: r.Rank, Local: r.Local, Node: i, Size: p.Size, Host: np.Name, Job: string(p.Job), Began: began,
-				Group: group, number: first + r.Rank}
+			who[r.Rank] = Rank{Number: first + r.Rank, Rank: r.Rank, Local: r.Local, Node: i, Size: p.Size, Group: group,
+				Host: np.Name, Job: string(p.Job), Began: began}
 		}
 	}
 	return who
 }
 
 // route makes the routing of one stream.
-func route(s job.Streams, sink job.Sink, who []Who, stream string) (*routing, error) {
+func route(s job.Streams, sink job.Sink, who []Rank, stream string) (*routing, error) {
 	who = slices.Clone(who)
 	for i := range who {
 		who[i].Stream = stream
@@ -111,18 +50,18 @@ func route(s job.Streams, sink job.Sink, who []Who, stream string) (*routing, er
 		return nil, err
 	}
 	label.color = sink.Color
-	lines := func() *Lines {
-		l := NewLines(label.of())
+	mixer := func() *lines {
+		l := newLines(label.of())
 		l.Raw = s.Raw
 		return l
 	}
-	r := &routing{terminal: lines(), label: label, lines: lines, sink: sink, stream: stream, named: make(map[string]*outlet), window: window(len(who))}
+	r := &routing{terminal: mixer(), label: label, lines: mixer, sink: sink, stream: stream, named: make(map[string]*outlet), window: Window(len(who))}
 	shown := visible(s, sink, 0, len(who))
 	switch {
 	case s.Collapse:
-		r.terminal = NewCollapse(shown)
+		r.terminal = newCollapse(shown)
 	case s.Ordered:
-		r.terminal = NewOrdered(lines(), shown)
+		r.terminal = newOrdered(mixer(), shown)
 	}
 	if sink.File == "" && len(shown) == len(who) {
 		return r, nil
@@ -132,12 +71,12 @@ func route(s job.Streams, sink job.Sink, who []Who, stream string) (*routing, er
 
 // direct says where the output of each of some ranks goes; shown are those of which it
 // goes to our own stream.
-func (r *routing) direct(who []Who, shown []int) error {
+func (r *routing) direct(who []Rank, shown []int) error {
 	if r.routes == nil {
 		r.routes = make(map[int][]*outlet, len(who))
 	}
 	for _, w := range who {
-		r.routes[w.number] = nil
+		r.routes[w.Number] = nil
 	}
 	for _, rank := range shown {
 		r.routes[rank] = []*outlet{nil}
@@ -150,14 +89,14 @@ func (r *routing) direct(who []Who, shown []int) error {
 
 // grow makes a routing for ranks that come later. What is shared with the first one
 // belongs to the printer, but for the names of files.
-func (r *routing) grow(s job.Streams, who []Who) (*routing, error) {
+func (r *routing) grow(s job.Streams, who []Rank) (*routing, error) {
 	who = slices.Clone(who)
 	for i := range who {
 		who[i].Stream = r.stream
 	}
-	first := who[0].number
+	first := who[0].Number
 	shown := visible(s, r.sink, first, first+len(who))
-	more := &routing{window: window(len(who)), lines: r.lines, sink: r.sink, named: r.named, who: who, shown: shown}
+	more := &routing{window: Window(len(who)), lines: r.lines, sink: r.sink, named: r.named, who: who, shown: shown}
 	if r.sink.File == "" && len(shown) == len(who) {
 		return more, nil
 	}
@@ -179,18 +118,18 @@ type labels struct {
 	pattern Pattern
 	moving  bool // labels change
 	color   bool // they have the color of their rank
-	who     []Who
+	who     []Rank
 	made    [][]byte
 	own     []byte
 }
 
-func newLabels(pattern string, who []Who) (*labels, error) {
+func newLabels(pattern string, who []Rank) (*labels, error) {
 	p, err := ParseLabel(pattern)
 	return &labels{pattern: p, moving: p.has("tTP"), who: who, made: make([][]byte, len(who))}, err
 }
 
 // grow takes in further ranks.
-func (l *labels) grow(who []Who) {
+func (l *labels) grow(who []Rank) {
 	l.who = append(l.who, who...)
 	l.made = append(l.made, make([][]byte, len(who))...)
 }
@@ -227,7 +166,7 @@ func (l *labels) make(out []byte, rank int, now time.Time) []byte {
 }
 
 // open opens the file of each rank. Ranks may share one.
-func (r *routing) open(who []Who) error {
+func (r *routing) open(who []Rank) error {
 	p, err := ParseFile(r.sink.File)
 	if err != nil {
 		return err
@@ -241,13 +180,13 @@ func (r *routing) open(who []Who) error {
 			file, err := create(name, r.sink)
 			if err != nil {
 				r.close()
-				return &StartError{fmt.Sprintf("output of rank %s: %v", numbered(w.Group, w.Rank), reasonOf(err)), wayOut(err), ExitInternal}
+				return &fault.Error{Text: fmt.Sprintf("output of rank %s: %v", w.name(), err), Remedy: wayOut(err)}
 			}
 			o = &outlet{w: file, mix: r.lines()}
 			r.named[name] = o
 			r.files = append(r.files, o)
 		}
-		r.routes[w.number] = append(r.routes[w.number], o)
+		r.routes[w.Number] = append(r.routes[w.Number], o)
 	}
 	return nil
 }
@@ -284,12 +223,4 @@ func (r *routing) close() {
 	}
 	maps.DeleteFunc(r.named, func(_ string, o *outlet) bool { return slices.Contains(r.files, o) })
 	r.files = nil
-}
-
-// learnPID notes the process ID of a rank that has started, for labels that have it.
-func (f *fleet) learnPID(m *wire.Started) {
-	if m.PID != 0 && f.pids.Load() {
-		f.env.Out.put(piece{rank: m.Rank, pid: m.PID})
-		f.env.Err.put(piece{rank: m.Rank, pid: m.PID})
-	}
 }

@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ const (
 	mergeDepth = 1000
 )
 
-// Collapse writes equal lines of several ranks once, behind the ranks that wrote them:
-// "[0-3,7] text". It is a pure machine like Lines.
+// A collapse writes equal lines of several ranks once, behind the ranks that wrote them:
+// "[0-3,7] text". It is a pure machine like lines.
 //
 //	rank 0   a b c        -->   [0-1] a
 //	rank 1   a   c              [0] b
@@ -30,7 +30,7 @@ const (
 // A line joins an equal one that waits, behind the last one of its rank, or is put right
 // behind that. So the lines of each rank stay in order. A line is written when no rank can
 // join it any more, or has done so for mergeTime.
-type Collapse struct {
+type collapse struct {
 	first  *mergedLine         // of those that wait
 	at     map[int]*mergedLine // the last line of each living rank; nil: it is written
 	behind int                 // how many those are: whose next line may be the very first
@@ -47,9 +47,9 @@ type mergedLine struct {
 	next  *mergedLine
 }
 
-// NewCollapse returns a Collapse for some ranks.
-func NewCollapse(ranks []int) *Collapse {
-	c := &Collapse{at: make(map[int]*mergedLine), behind: len(ranks), rest: make(map[int][]byte)}
+// newCollapse returns a collapse for some ranks.
+func newCollapse(ranks []int) *collapse {
+	c := &collapse{at: make(map[int]*mergedLine), behind: len(ranks), rest: make(map[int][]byte)}
 	for _, rank := range ranks {
 		c.at[rank] = nil
 	}
@@ -57,7 +57,7 @@ func NewCollapse(ranks []int) *Collapse {
 }
 
 // Add takes a piece of a rank's output.
-func (c *Collapse) Add(out *chunks, rank int, piece []byte) {
+func (c *collapse) Add(out *chunks, rank int, piece []byte) {
 	for {
 		end := bytes.IndexByte(piece, '\n') + 1
 		if end == 0 {
@@ -77,7 +77,7 @@ func (c *Collapse) Add(out *chunks, rank int, piece []byte) {
 }
 
 // finish takes what a rank has not finished for a line.
-func (c *Collapse) finish(out *chunks, rank int) {
+func (c *collapse) finish(out *chunks, rank int) {
 	if rest := c.rest[rank]; len(rest) > 0 {
 		c.join(out, rank, append(rest, '\n'))
 		delete(c.rest, rank)
@@ -85,7 +85,7 @@ func (c *Collapse) finish(out *chunks, rank int) {
 }
 
 // join finds the line of a rank its place.
-func (c *Collapse) join(out *chunks, rank int, text []byte) {
+func (c *collapse) join(out *chunks, rank int, text []byte) {
 	last, living := c.at[rank]
 	place := &c.first
 	if last != nil {
@@ -124,7 +124,7 @@ func equalLine(from *mergedLine, text []byte) *mergedLine {
 }
 
 // write writes the line that stands first.
-func (c *Collapse) write(out *chunks) {
+func (c *collapse) write(out *chunks) {
 	l := c.first
 	for _, rank := range l.ranks {
 		if at, living := c.at[rank]; living && at == l {
@@ -140,7 +140,7 @@ func (c *Collapse) write(out *chunks) {
 }
 
 // Tick writes what waits for nobody, and what has waited long enough.
-func (c *Collapse) Tick(out *chunks, now time.Time) (time.Time, error) {
+func (c *collapse) Tick(out *chunks, now time.Time) (time.Time, error) {
 	for _, l := range c.fresh {
 		if l.since.IsZero() {
 			l.since = now
@@ -157,7 +157,7 @@ func (c *Collapse) Tick(out *chunks, now time.Time) (time.Time, error) {
 }
 
 // End is the end of a rank: nobody waits for it any more.
-func (c *Collapse) End(out *chunks, rank int) {
+func (c *collapse) End(out *chunks, rank int) {
 	c.finish(out, rank)
 	if last, living := c.at[rank]; living && last == nil {
 		c.behind--
@@ -166,10 +166,10 @@ func (c *Collapse) End(out *chunks, rank int) {
 }
 
 // Ours writes a line of our own.
-func (c *Collapse) Ours(out *chunks, line []byte) { out.copy(line) }
+func (c *collapse) Ours(out *chunks, line []byte) { out.copy(line) }
 
 // Flush writes all that waits.
-func (c *Collapse) Flush(out *chunks) {
+func (c *collapse) Flush(out *chunks) {
 	for _, rank := range slices.Sorted(maps.Keys(c.rest)) {
 		c.finish(out, rank)
 	}

@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"fmt"
@@ -16,10 +16,10 @@ const (
 	replayStep = 1 << 20
 )
 
-// Ordered writes all of rank 0, then all of rank 1, and so on. The ranks do not wait for
+// An ordered writes all of rank 0, then all of rank 1, and so on. The ranks do not wait for
 // each other, which might wait for ever: what comes too early is kept.
-type Ordered struct {
-	*Lines
+type ordered struct {
+	*lines
 	ranks []int // that come, in their order
 	turn  int   // index in ranks of the one that writes
 	early map[int]*spool
@@ -27,19 +27,19 @@ type Ordered struct {
 	fault error // of keeping
 }
 
-// NewOrdered returns Ordered for some ranks, ascending.
-func NewOrdered(lines *Lines, ranks []int) *Ordered {
-	return &Ordered{Lines: lines, ranks: ranks, early: make(map[int]*spool), ended: make(map[int]bool)}
+// newOrdered returns an ordered for some ranks, ascending.
+func newOrdered(of *lines, ranks []int) *ordered {
+	return &ordered{lines: of, ranks: ranks, early: make(map[int]*spool), ended: make(map[int]bool)}
 }
 
 // waits reports whether it is not yet the turn of a rank.
-func (o *Ordered) waits(rank int) bool { return o.turn < len(o.ranks) && rank > o.ranks[o.turn] }
+func (o *ordered) waits(rank int) bool { return o.turn < len(o.ranks) && rank > o.ranks[o.turn] }
 
 // Add takes a piece of a rank's output.
-func (o *Ordered) Add(out *chunks, rank int, piece []byte) {
+func (o *ordered) Add(out *chunks, rank int, piece []byte) {
 	kept := o.early[rank]
 	if kept == nil && !o.waits(rank) {
-		o.Lines.Add(out, rank, piece)
+		o.lines.Add(out, rank, piece)
 		return
 	}
 	if kept == nil {
@@ -52,10 +52,10 @@ func (o *Ordered) Add(out *chunks, rank int, piece []byte) {
 }
 
 // End is the end of a rank.
-func (o *Ordered) End(_ *chunks, rank int) { o.ended[rank] = true }
+func (o *ordered) End(_ *chunks, rank int) { o.ended[rank] = true }
 
 // Tick goes on to whoever has the turn.
-func (o *Ordered) Tick(out *chunks, now time.Time) (time.Time, error) {
+func (o *ordered) Tick(out *chunks, now time.Time) (time.Time, error) {
 	for o.turn < len(o.ranks) && o.fault == nil {
 		rank := o.ranks[o.turn]
 		if kept := o.early[rank]; kept != nil {
@@ -65,7 +65,7 @@ func (o *Ordered) Tick(out *chunks, now time.Time) (time.Time, error) {
 				break
 			}
 			if len(piece) > 0 {
-				o.Lines.Add(out, rank, piece)
+				o.lines.Add(out, rank, piece)
 				return now, nil
 			}
 			kept.close()
@@ -74,17 +74,17 @@ func (o *Ordered) Tick(out *chunks, now time.Time) (time.Time, error) {
 		if !o.ended[rank] {
 			break
 		}
-		o.Lines.End(out, rank)
+		o.lines.End(out, rank)
 		o.turn++
 	}
 	if o.fault != nil {
 		return time.Time{}, o.fault
 	}
-	return o.Lines.Tick(out, now)
+	return o.lines.Tick(out, now)
 }
 
 // Finish says that all ranks are over. Tick writes what is left.
-func (o *Ordered) Finish() {
+func (o *ordered) Finish() {
 	for _, rank := range o.ranks {
 		o.ended[rank] = true
 	}

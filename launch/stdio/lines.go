@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"bytes"
@@ -16,12 +16,12 @@ const (
 	holdTime = 50 * time.Millisecond
 )
 
-// Lines puts the output of many ranks together so that no line is torn (IO-8,
-// IO-9). It is a pure machine: pieces in, bytes to write out.
+// Lines put the output of many ranks together so that no line is torn (IO-8,
+// IO-9). They are a pure machine: pieces in, bytes to write out.
 //
 // Without labels bytes pass unchanged. With labels every line gets one, and a last
 // line without newline gets that too.
-type Lines struct {
+type lines struct {
 	Label func(rank int) []byte // nil: none
 	Raw   bool                  // nothing waits for its rest
 
@@ -31,13 +31,13 @@ type Lines struct {
 	last time.Time      // when that was
 }
 
-// NewLines returns Lines for a job's stdout or stderr.
-func NewLines(label func(rank int) []byte) *Lines {
-	return &Lines{Label: label, held: make(map[int][]byte), open: -1}
+// newLines returns lines for a job's stdout or stderr.
+func newLines(label func(rank int) []byte) *lines {
+	return &lines{Label: label, held: make(map[int][]byte), open: -1}
 }
 
 // Add takes a piece of a rank's output and adds to out what can be written.
-func (l *Lines) Add(out *chunks, rank int, piece []byte) {
+func (l *lines) Add(out *chunks, rank int, piece []byte) {
 	l.news = true
 	end := len(piece)
 	if !l.Raw {
@@ -58,7 +58,7 @@ func (l *Lines) Add(out *chunks, rank int, piece []byte) {
 // line of the one rank that has any, when that has waited long enough: of several, none
 // is shown before it is whole. It returns when to call again at the latest, if nothing
 // comes; zero: there is no need.
-func (l *Lines) Tick(out *chunks, now time.Time) (time.Time, error) {
+func (l *lines) Tick(out *chunks, now time.Time) (time.Time, error) {
 	if l.news {
 		l.news, l.last = false, now
 	}
@@ -73,14 +73,14 @@ func (l *Lines) Tick(out *chunks, now time.Time) (time.Time, error) {
 }
 
 // Flush writes all unfinished lines, by rank.
-func (l *Lines) Flush(out *chunks) {
+func (l *lines) Flush(out *chunks) {
 	for _, rank := range slices.Sorted(maps.Keys(l.held)) {
 		l.flush(out, rank)
 	}
 }
 
 // flush writes the unfinished line of a rank as it is: a prompt, or its last word.
-func (l *Lines) flush(out *chunks, rank int) {
+func (l *lines) flush(out *chunks, rank int) {
 	if len(l.held[rank]) > 0 {
 		l.emit(out, rank, nil)
 	}
@@ -88,7 +88,7 @@ func (l *Lines) flush(out *chunks, rank int) {
 
 // End writes what a rank that is over has left, and finishes its line if it has a
 // label.
-func (l *Lines) End(out *chunks, rank int) {
+func (l *lines) End(out *chunks, rank int) {
 	l.flush(out, rank)
 	if l.Label != nil {
 		l.finish(out, l.open == rank)
@@ -96,13 +96,13 @@ func (l *Lines) End(out *chunks, rank int) {
 }
 
 // Ours takes a whole line of our own; it never continues a rank's.
-func (l *Lines) Ours(out *chunks, line []byte) {
+func (l *lines) Ours(out *chunks, line []byte) {
 	l.finish(out, true)
 	out.copy(line)
 }
 
 // finish ends the line that stands unfinished, if it is to.
-func (l *Lines) finish(out *chunks, it bool) {
+func (l *lines) finish(out *chunks, it bool) {
 	if it && l.open >= 0 {
 		out.copy([]byte("\n"))
 		l.open = -1
@@ -111,7 +111,7 @@ func (l *Lines) finish(out *chunks, it bool) {
 
 // emit writes what is held of a rank and body behind it, with a label before each line
 // that begins there.
-func (l *Lines) emit(out *chunks, rank int, body []byte) {
+func (l *lines) emit(out *chunks, rank int, body []byte) {
 	head := l.held[rank]
 	delete(l.held, rank)
 	if l.Label == nil {

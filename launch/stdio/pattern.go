@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"fmt"
@@ -72,20 +72,25 @@ func (p Pattern) has(verbs string) bool {
 	return false
 }
 
-// A Who is what patterns can tell of one output stream of a rank.
-type Who struct {
-	Rank, Local, Node, PID int
-	Size, Group            int
-	number                 int // of the rank in the job
-	Host, Job, Stream      string
-	Began                  time.Time // of the job
+// A Rank is what patterns can tell of one output stream of a rank.
+type Rank struct {
+	Number            int // in the job; all else that takes a rank here takes this one
+	Rank, Size, Group int // the group of those of the command line is 0; its rank there, and its size
+	Local             int // among those of its node
+	Node              int // index of its node in the plan
+	PID               int // 0: not known yet
+	Host, Job, Stream string
+	Began             time.Time // when the job did
 }
+
+// name is how messages call a rank: of those that were spawned with the number of their group.
+func (w Rank) name() string { return string(Pattern{{verb: 'r'}}.Append(nil, w, w.Began)) }
 
 // stamp is RFC 3339 with milliseconds.
 const stamp = "2006-01-02T15:04:05.000Z07:00"
 
 // Append appends what the pattern makes.
-func (p Pattern) Append(out []byte, w Who, now time.Time) []byte {
+func (p Pattern) Append(out []byte, w Rank, now time.Time) []byte {
 	for _, x := range p {
 		switch x.verb {
 		case 0:
@@ -119,7 +124,7 @@ func (p Pattern) Append(out []byte, w Who, now time.Time) []byte {
 
 // group appends the group of a rank that was spawned, if the pattern does not tell it
 // otherwise: ranks of two groups have one number.
-func (p Pattern) group(out []byte, w Who) []byte {
+func (p Pattern) group(out []byte, w Rank) []byte {
 	if w.Group == 0 || p.has("g") {
 		return out
 	}

@@ -1,8 +1,7 @@
-package launch
+package stdio
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"maps"
 	"os"
@@ -27,7 +26,7 @@ type Printer struct {
 	mu     sync.Mutex // guards the next three
 	queue  []piece
 	closed bool
-	gone   func(error) // told when w takes no more; may be nil
+	gone   func(err error, file bool) // told when w, or a file, takes no more; may be nil
 
 	filled chan struct{}
 	done   chan struct{} // closed when all is written
@@ -46,7 +45,7 @@ type Printer struct {
 // A piece is output of a rank, or with end the news that the rank is over, or a line of
 // mpiexec itself, or where output is to go from now on.
 type piece struct {
-	from  *node
+	from  Send // to its helper
 	data  *wire.Data
 	rank  int
 	end   bool
@@ -56,7 +55,7 @@ type piece struct {
 	pid   int      // of the rank, which has started
 }
 
-// A mixer puts the output of several ranks together: Lines, Collapse or Ordered.
+// A mixer puts the output of several ranks together: lines, collapse or ordered.
 type mixer interface {
 	Add(out *chunks, rank int, piece []byte)
 	End(out *chunks, rank int)
@@ -82,12 +81,12 @@ type routing struct {
 	tap      func(rank int, data []byte)
 
 	label *labels
-	who   []Who // of ranks that come later
-	shown []int // those of them whose stream goes to the terminal
+	who   []Rank // of ranks that come later
+	shown []int  // those of them whose stream goes to the terminal
 
 	sink   job.Sink
 	stream string
-	lines  func() *Lines
+	lines  func() *lines
 	named  map[string]*outlet // files by name
 }
 
@@ -99,7 +98,7 @@ func Stderr(w io.Writer) *Printer { return newPrinter(wire.Stderr, w) }
 
 func newPrinter(stream wire.Stream, w io.Writer) *Printer {
 	p := &Printer{stream: stream, filled: make(chan struct{}, 1), done: make(chan struct{}),
-		terminal: &outlet{w: w, mix: NewLines(nil)}, busy: make(map[*outlet]time.Time),
+		terminal: &outlet{w: w, mix: newLines(nil)}, busy: make(map[*outlet]time.Time),
 		owed: make(map[int]int), step: wire.Window / 4}
 	go p.run()
 	return p
@@ -124,7 +123,7 @@ func (p *Printer) Close() {
 func (p *Printer) Done() <-chan struct{} { return p.done }
 
 // onGone says who is to be told when nothing can be written any more.
-func (p *Printer) onGone(tell func(error)) {
+func (p *Printer) onGone(tell func(err error, file bool)) {
 	p.mu.Lock()
 	p.gone = tell
 	p.mu.Unlock()
@@ -240,7 +239,7 @@ func (p *Printer) grow(r *routing) {
 		p.routes = make(map[int][]*outlet)
 	}
 	maps.Copy(p.routes, r.routes)
-	if ordered, ok := p.terminal.mix.(*Ordered); ok {
+	if ordered, ok := p.terminal.mix.(*ordered); ok {
 		ordered.ranks = append(ordered.ranks, r.shown...)
 	}
 }
@@ -292,21 +291,13 @@ func (p *Printer) failed(o *outlet, err error) {
 		return
 	}
 	o.broken = true
-	if o != p.terminal { // of our own streams the name says nothing
-		err = &fileError{err}
-	}
 	p.mu.Lock()
 	tell := p.gone
 	p.mu.Unlock()
 	if tell != nil {
-		tell(err)
+		tell(err, o != p.terminal)
 	}
 }
-
-// A fileError is a file that takes no more of a rank's output.
-type fileError struct{ error }
-
-func (e *fileError) Unwrap() error { return e.error }
 
 // credit gives the ranks leave to write on, in steps large enough to be few.
 func (p *Printer) credit(batch []piece) {
@@ -318,7 +309,7 @@ func (p *Printer) credit(batch []piece) {
 		x.data.Release()
 		p.owed[x.rank] += n
 		if owed := p.owed[x.rank]; owed >= p.step && x.from != nil {
-			x.from.send(&wire.Credit{Rank: x.rank, Stream: stream, Bytes: owed})
+			x.from(&wire.Credit{Rank: x.rank, Stream: stream, Bytes: owed})
 			delete(p.owed, x.rank)
 		}
 	}
@@ -327,7 +318,7 @@ func (p *Printer) credit(batch []piece) {
 // finish writes all that is held back, and closes the files.
 func (p *Printer) finish() {
 	for _, o := range append([]*outlet{p.terminal}, p.files...) {
-		if ordered, ok := o.mix.(*Ordered); ok {
+		if ordered, ok := o.mix.(*ordered); ok {
 			ordered.Finish()
 			p.busy[o] = time.Time{}
 			for len(p.busy) > 0 && !o.broken {
@@ -344,6 +335,3 @@ func (p *Printer) finish() {
 		}
 	}
 }
-
-// isFile reports whether an error is that of a file for output, and not of our streams.
-func isFile(err error) bool { return errors.As(err, new(*fileError)) }

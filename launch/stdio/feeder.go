@@ -1,4 +1,4 @@
-package launch
+package stdio
 
 import (
 	"io"
@@ -11,20 +11,19 @@ import (
 // A feeder reads our standard input for some ranks, and never more ahead than the
 // slowest of them has asked for: the rest stays where it is (IO-2, IO-4).
 type feeder struct {
-	in     io.Reader
-	failed func(error) // told why there is no more to read, unless it is the end; set before the start
+	in io.Reader
 
 	mu      sync.Mutex // guards the rest
-	readers []*reader  // set before the start
+	readers []Reader
 	closed  bool
 	more    sync.Cond
 }
 
-// A reader is a rank that gets our standard input.
-type reader struct {
-	rank   int
-	to     *node
-	credit int
+// A Reader is a rank that gets our standard input.
+type Reader struct {
+	Rank   int
+	To     Send // to its helper
+	credit int  // how many bytes it may be sent
 }
 
 func newFeeder(in io.Reader) *feeder {
@@ -33,9 +32,20 @@ func newFeeder(in io.Reader) *feeder {
 	return f
 }
 
+// let lets ranks read, each with a window to begin with.
+func (f *feeder) let(readers []Reader) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readers = readers
+	for i := range readers {
+		readers[i].credit = wire.Window
+	}
+}
+
 // run reads until the input ends or nobody wants it. A read that is under way when the
-// job ends stays so until the program leaves.
-func (f *feeder) run() {
+// job ends stays so until the program leaves. failed is told why there is no more to read,
+// unless it is the end.
+func (f *feeder) run(failed func(error)) {
 	buf := make([]byte, wire.Window)
 	for {
 		allowed := f.wait()
@@ -49,7 +59,7 @@ func (f *feeder) run() {
 		switch {
 		case err == nil:
 		case err != io.EOF && f.wanted():
-			f.failed(err) // no rank may take it for the end of its input, and end well
+			failed(err) // no rank may take it for the end of its input, and end well
 			return
 		default:
 			f.send(nil)
@@ -88,17 +98,18 @@ func (f *feeder) wait() int {
 func (f *feeder) send(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.readers {
+	for i := range f.readers {
+		r := &f.readers[i]
 		r.credit -= len(piece)
-		r.to.send(&wire.Data{Rank: r.rank, Stream: wire.Stdin, Bytes: piece})
+		r.To(&wire.Data{Rank: r.Rank, Stream: wire.Stdin, Bytes: piece})
 	}
 }
 
 // grant notes that a rank has read.
 func (f *feeder) grant(rank, n int) {
 	f.change(func() {
-		for _, r := range f.readers {
-			if r.rank == rank {
+		for i := range f.readers {
+			if r := &f.readers[i]; r.Rank == rank {
 				r.credit += n
 			}
 		}
@@ -109,7 +120,7 @@ func (f *feeder) grant(rank, n int) {
 // not read is lost without an error (IO-3).
 func (f *feeder) drop(rank int) {
 	f.change(func() {
-		f.readers = slices.DeleteFunc(f.readers, func(r *reader) bool { return r.rank == rank })
+		f.readers = slices.DeleteFunc(f.readers, func(r Reader) bool { return r.Rank == rank })
 	})
 }
 
