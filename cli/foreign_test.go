@@ -164,7 +164,7 @@ func (s *stranger) answer(m wire.Message) {
 	case *wire.Knock:
 		s.send(&wire.Knocked{})
 	case *wire.Prepare:
-		s.send(&wire.Prepared{Group: m.Group})
+		s.send(&wire.Prepared{Group: m.Group.Name})
 	case *wire.Start:
 		for _, r := range s.ranks {
 			s.send(&wire.Started{Rank: r.Rank, PID: 100 + r.Rank})

@@ -196,7 +196,7 @@ func TestRanksAreBound(t *testing.T) {
 	first, last := cpus[:1], cpus[len(cpus)-1:]
 	k := newTalk(t)
 	k.prepareAs(func(m *wire.Prepare) {
-		m.Report, m.Slots = true, 2
+		m.Supervision.Report, m.Node.Slots = true, 2
 		m.Ranks[0].Slots, m.Ranks[0].CPUs, m.Ranks[0].Mems = []int{0}, first, []int{0}
 		m.Ranks[1].Slots, m.Ranks[1].Mems = []int{1}, []int{0}
 		m.Ranks[2].Slots, m.Ranks[2].CPUs = []int{1}, last

@@ -223,7 +223,7 @@ func (c *clerk) allow(m *wire.Prepare) (barred string) {
 		return barred
 	}
 	groups, _ := os.Getgroups()
-	m.Most = rules.Most(m.Most)
+	m.Claim.Most = rules.Most(m.Claim.Most)
 	return cmp.Or(rules.Forbid(os.Geteuid(), append(groups, os.Getegid())), rules.Full(len(m.Ranks)))
 }
 
@@ -232,16 +232,16 @@ func (c *clerk) allow(m *wire.Prepare) (barred string) {
 // thought about who reads it meanwhile. The error is that of somebody faster; where the
 // ledger cannot be used, the job goes on without a claim, and notice says why.
 func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
-	c.release(m.Group)
-	book, err := c.open(m.Ledger)
+	c.release(m.Group.Name)
+	book, err := c.open(m.Claim.Ledger)
 	if err != nil {
 		return nil, err.Error()
 	}
-	claim := m.Claim
+	claim := m.Claim.Entry
 	claim.PID = os.Getpid()
 	claim.UID = os.Geteuid() // not the launcher's: the login may be another user's
 	for _, r := range m.Ranks {
-		claim.Ranks = append(claim.Ranks, job.Seat{Rank: m.First + r.Rank, CPUs: r.Held, GPUs: gpu.Addresses(r.GPUs)})
+		claim.Ranks = append(claim.Ranks, job.Seat{Rank: m.Group.First + r.Rank, CPUs: r.Held, GPUs: gpu.Addresses(r.GPUs)})
 	}
 	held, err := book.Take(c.ctx, claim, func(others ledger.Others) error { return conflict(m, claim, others) })
 	switch {
@@ -252,7 +252,7 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	case held.Warning != nil:
 		notice = held.Warning.Error()
 	}
-	c.held[m.Group] = held
+	c.held[m.Group.Name] = held
 	c.note(m, claim)
 	return nil, notice
 }
@@ -260,10 +260,10 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 // note tells in the ledger of the cluster file that a job has another one, since who looks
 // there would take this node for idle (TRUST-20): its ranks are entered, without their CPUs.
 func (c *clerk) note(m *wire.Prepare, claim job.Claim) {
-	if m.Noted == "" || claim.UID == 0 {
+	if m.Claim.Noted == "" || claim.UID == 0 {
 		return
 	}
-	book, err := ledger.Open(m.Noted, probe.Identity(c.s.sys.Root))
+	book, err := ledger.Open(m.Claim.Noted, probe.Identity(c.s.sys.Root))
 	if err != nil {
 		c.s.log.inform("not noted in the ledger of the cluster: %v", err)
 		return
@@ -272,14 +272,14 @@ func (c *clerk) note(m *wire.Prepare, claim job.Claim) {
 	for i := range claim.Ranks {
 		claim.Ranks[i].CPUs, claim.Ranks[i].GPUs = nil, nil
 	}
-	claim.Command = fmt.Sprintf("(--ledger %s) %s", cmp.Or(m.Ledger, ledger.Default), claim.Command)
+	claim.Command = fmt.Sprintf("(--ledger %s) %s", cmp.Or(m.Claim.Ledger, ledger.Default), claim.Command)
 	held, err := book.Take(c.ctx, claim, func(ledger.Others) error { return nil })
 	if err != nil {
 		book.Close()
 		c.s.log.inform("not noted in the ledger of the cluster: %v", err)
 		return
 	}
-	c.noted[m.Group] = held
+	c.noted[m.Group.Name] = held
 }
 
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
@@ -297,8 +297,8 @@ func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
 		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.Mine[0].Job)}
 	case mine.Exclusive && others.Jobs > 0:
 		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.One)}
-	case m.Most >= 0 && most+len(mine.Ranks) > m.Most:
-		return &takenError{fmt.Sprintf("%d of at most %d processes running", most, m.Most)}
+	case m.Claim.Most >= 0 && most+len(mine.Ranks) > m.Claim.Most:
+		return &takenError{fmt.Sprintf("%d of at most %d processes running", most, m.Claim.Most)}
 	}
 	for _, r := range mine.Ranks {
 		for _, address := range r.GPUs {
@@ -307,7 +307,7 @@ func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
 			}
 		}
 	}
-	if m.Shares { // CPUs, no more
+	if m.Claim.Shares { // CPUs, no more
 		return nil
 	}
 	busy := make(map[int]bool, len(use.Busy))

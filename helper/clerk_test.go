@@ -43,7 +43,7 @@ func TestRelatedClaims(t *testing.T) {
 // ticket nor claim.
 func TestADeathWhileReservingLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	prepare := &wire.Prepare{Job: "test", Size: 1, Nodes: 1, Umask: -1, Ledger: dir, Most: -1, Claim: job.Claim{Job: "test"},
+	prepare := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: dir, Most: -1, Entry: job.Claim{Job: "test"}},
 		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Held: []int{0}}}}
 	steps := []wire.Message{&wire.Gate{Ledger: dir}, &wire.Survey{Ledger: dir},
 		&wire.Enqueue{Ledger: dir, Ticket: job.Ticket{Job: "test"}}, &wire.Watch{Ledger: dir}, prepare}
@@ -162,21 +162,21 @@ func TestConflict(t *testing.T) {
 		others []job.Claim
 		want   string
 	}{
-		{"nobody else", wire.Prepare{Most: -1}, job.Claim{Ranks: seats(0), Exclusive: true}, nil, ""},
-		{"other CPUs", wire.Prepare{Most: -1}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, ""},
-		{"a CPU of another", wire.Prepare{Most: -1}, job.Claim{Ranks: seats(1, 2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
-		{"a try-out", wire.Prepare{Most: -1, Shares: true}, job.Claim{Ranks: seats(1, 2)}, []job.Claim{two}, ""},
-		{"alone", wire.Prepare{Most: -1}, job.Claim{Ranks: seats(0), Exclusive: true}, []job.Claim{two}, "not idle: job b runs there"},
-		{"another is alone", wire.Prepare{Most: -1}, job.Claim{Ranks: seats(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
-		{"a try-out where another is alone", wire.Prepare{Most: -1, Shares: true}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
-		{"room below maxproc", wire.Prepare{Most: 4}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, ""},
-		{"over maxproc", wire.Prepare{Most: 3}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
-		{"a GPU of another", wire.Prepare{Most: -1}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
+		{"nobody else", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(0), Exclusive: true}, nil, ""},
+		{"other CPUs", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, ""},
+		{"a CPU of another", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(1, 2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
+		{"a try-out", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{Ranks: seats(1, 2)}, []job.Claim{two}, ""},
+		{"alone", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(0), Exclusive: true}, []job.Claim{two}, "not idle: job b runs there"},
+		{"another is alone", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
+		{"a try-out where another is alone", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
+		{"room below maxproc", wire.Prepare{Claim: wire.Claim{Most: 4}}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, ""},
+		{"over maxproc", wire.Prepare{Claim: wire.Claim{Most: 3}}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
+		{"a GPU of another", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
 			"GPU 0000:07:00.0 was taken by another job"},
-		{"other GPUs", wire.Prepare{Most: -1}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:0f:00.0")}}, ""},
-		{"a try-out with GPUs", wire.Prepare{Most: -1, Shares: true}, job.Claim{Ranks: card(3, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
+		{"other GPUs", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:0f:00.0")}}, ""},
+		{"a try-out with GPUs", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{Ranks: card(3, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
 			"GPU 0000:07:00.0 was taken by another job"},
-		{"its own outer job", wire.Prepare{Most: -1}, job.Claim{Inside: "b", Ranks: seats(2)}, []job.Claim{two}, ""},
+		{"its own outer job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Inside: "b", Ranks: seats(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""
 		if err := conflict(&test.m, test.mine, ledger.Others{Mine: slices.Clone(test.others)}); err != nil {

@@ -56,19 +56,19 @@ func (p place) compatible() (vars []string) {
 // which torch's ranks can meet: its port stays taken until the ranks start.
 func (g *group) meeting() (refused *startError) {
 	m := g.prepare
-	if m.Iface != "" {
-		if g.address, refused = ifaceAddress(m.Iface); refused != nil {
+	if m.Node.Iface != "" {
+		if g.address, refused = ifaceAddress(m.Node.Iface); refused != nil {
 			return refused
 		}
 	}
 	first := slices.ContainsFunc(m.Ranks, func(r job.RankPlan) bool { return r.Rank == 0 })
-	if !first || !slices.Contains(m.Compat, "torch") {
+	if !first || !slices.Contains(m.Process.Compat, "torch") {
 		return nil
 	}
 	host := g.address
 	switch {
-	case host == "" && m.Nodes > 1:
-		host = m.Name
+	case host == "" && m.Group.Nodes > 1:
+		host = m.Node.Name
 	case host == "":
 		host = "127.0.0.1"
 	}

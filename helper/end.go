@@ -132,7 +132,7 @@ func (s *session) strike(sig unix.Signal) {
 }
 
 // mayStay reports whether what ranks leave behind is none of our business.
-func (s *session) mayStay() bool { return s.prepare != nil && s.prepare.Children }
+func (s *session) mayStay() bool { return s.prepare != nil && s.prepare.Supervision.Children }
 
 // awaitSilence waits until the pipes of all ranks have ended: nobody is left who could
 // write, but what a leftover child last wrote may still be in them. If the job is being

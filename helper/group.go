@@ -28,15 +28,15 @@ type group struct {
 	left    int         // ranks that are not over
 	pruned  atomic.Bool // they are killed, since one of them could not be started
 
-	address string   // that Prepare.Iface means, or what else peers reach the node by; empty: unknown
+	address string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
 	meet    string   // where torch's ranks can meet; empty: nobody asked
 	berth   *os.File // keeps its port free until the ranks start; nil: none
 }
 
 // window is how many bytes of an output stream of a rank may be under way.
 func (g *group) window() int {
-	if g.prepare.Window > 0 {
-		return g.prepare.Window
+	if g.prepare.Streams.Window > 0 {
+		return g.prepare.Streams.Window
 	}
 	return wire.Window
 }
@@ -46,14 +46,14 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
 	g := &group{prepare: m, left: len(m.Ranks), address: s.address(m)}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &rank{group: g, number: m.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir, born: make(chan struct{})}
-		if slices.Contains(m.Stdin, plan.Rank) {
+		r := &rank{group: g, number: m.Group.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir, born: make(chan struct{})}
+		if slices.Contains(m.Streams.Stdin, plan.Rank) {
 			r.in = newSink(r.number, s.conn.Send)
 		}
-		if r.tty = slices.Contains(m.PTY, plan.Rank); r.tty && r.in != nil {
+		if r.tty = slices.Contains(m.Streams.PTY, plan.Rank); r.tty && r.in != nil {
 			r.in.last = endOfInput
 		}
-		if refused := s.place(g, r, m.Base, app); refused != nil {
+		if refused := s.place(g, r, m.Process.Base, app); refused != nil {
 			return nil, refused
 		}
 		g.ranks = append(g.ranks, r)
@@ -62,7 +62,7 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
 		return nil, refused
 	}
 	g.pmi = s.newPMI(g)
-	if m.Port {
+	if m.PMI.Port {
 		return g, s.expect(g)
 	}
 	return g, nil
@@ -108,8 +108,8 @@ func (s *session) lessen(g *group) {
 		return
 	}
 	s.closeDoor(g)
-	if g.prepare.First > 0 {
-		s.clerk.do(func() { s.clerk.release(g.prepare.Group) })
+	if g.prepare.Group.First > 0 {
+		s.clerk.do(func() { s.clerk.release(g.prepare.Group.Name) })
 	}
 }
 
@@ -135,8 +135,8 @@ var errPruned = &startError{exitInternal, "another one of its group could not be
 // newPMI makes the server that answers a group's ranks on this node.
 func (s *session) newPMI(g *group) *pmiserver.Server {
 	m := g.prepare
-	info := pmiserver.Info{Name: m.Group, Size: m.Size, Mapping: m.Mapping, Universe: m.Universe,
-		Parent: m.Parent, Preputs: m.Preputs}
+	info := pmiserver.Info{Name: m.Group.Name, Size: m.Group.Size, Mapping: m.PMI.Mapping, Universe: m.PMI.Universe,
+		Parent: m.Group.Parent, Preputs: m.PMI.Preputs}
 	for _, r := range m.Ranks {
 		info.Ranks = append(info.Ranks, r.Rank)
 	}
@@ -146,22 +146,22 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 	}
 	info.AppNum = func(rank int) int { return of[rank].plan.App }
 	var fencer pmiserver.Fencer // nil: nobody else to meet
-	if m.Nodes > 1 {
+	if m.Group.Nodes > 1 {
 		fencer = s.fences
 	}
 	server := pmiserver.New(info, fencer)
 	server.Hosts = func(ctx context.Context) ([]pmiserver.Host, error) { return s.asked.peers(ctx, m) }
-	if m.Trace {
+	if m.PMI.Trace {
 		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
 	}
 	server.Names, server.Spawner = names{s.asked}, spawner{s.asked, func(rank int) string { return of[rank].dir }}
 	server.Abort = func(rank, code int, message string) {
 		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, pmiserver.Escape([]byte(message))), " "))
-		s.say(of[rank], &wire.PMI{Rank: m.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
+		s.say(of[rank], &wire.PMI{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
 	}
 	server.Broken = func(err error) {
 		text := err.Error()
-		if m.First > 0 {
+		if m.Group.First > 0 {
 			text = "spawned ranks: " + text
 		}
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: text})
@@ -175,6 +175,6 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 			of[rank].pmiState.Store(int32(job.PMIFinalized))
 		}
 	}
-	server.Note = func(rank int, text string) { s.log.warn("rank %d: pmi: %s", m.First+rank, text) }
+	server.Note = func(rank int, text string) { s.log.warn("rank %d: pmi: %s", m.Group.First+rank, text) }
 	return server
 }

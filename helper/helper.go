@@ -354,14 +354,14 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Pass, *wire.Evict, *wire.Ping:
 		s.book(m)
 	case *wire.Prepare:
-		s.preparing[m.Group]++
+		s.preparing[m.Group.Name]++
 		s.clerk.do(func() {
 			if barred := s.clerk.allow(m); barred != "" {
 				s.tell(claimedEvent{m: m, barred: barred})
 				return
 			}
 			taken, notice := s.clerk.claim(m)
-			s.tell(claimedEvent{m, taken, s.clerk.held[m.Group], notice, ""})
+			s.tell(claimedEvent{m, taken, s.clerk.held[m.Group.Name], notice, ""})
 		})
 	case *wire.Examine, *wire.Listen, *wire.Knock:
 		s.examiner.take(m)
@@ -484,7 +484,7 @@ func (s *session) grace() time.Duration {
 	if s.prepare == nil {
 		return 0
 	}
-	return s.prepare.Grace
+	return s.prepare.Supervision.Grace
 }
 
 // probe tells what this machine is.

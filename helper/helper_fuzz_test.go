@@ -99,9 +99,17 @@ func (w *whim) blank() wire.Message {
 
 // prepare is for some ranks that fit together, or not.
 func (w *whim) prepare() *wire.Prepare {
-	m := &wire.Prepare{Job: "j", Group: w.group(), First: int(w.next()%2) * w.rank(), Size: 3, Nodes: 1 + int(w.next()%2), Name: "here",
-		Umask: -1, Grace: 10 * time.Millisecond, Ledger: w.dir, Most: -1, Window: int(w.next()), Trace: w.next()%4 == 0, Port: w.next()%4 == 0,
-		Report: w.next()%2 == 0, Stdin: []int{int(w.next() % 3)}, Merge: w.next()%4 == 0}
+	m := &wire.Prepare{
+		Job:     "j",
+		Group:   wire.Group{Name: w.group(), First: int(w.next()%2) * w.rank(), Size: 3, Nodes: 1 + int(w.next()%2)},
+		Node:    wire.Member{Name: "here"},
+		Process: wire.Process{Umask: -1},
+		Streams: wire.Streams{Window: int(w.next()), Stdin: []int{int(w.next() % 3)}, Merge: w.next()%4 == 0},
+		PMI:     wire.PMISetup{Trace: w.next()%4 == 0, Port: w.next()%4 == 0},
+
+		Supervision: wire.Supervision{Grace: 10 * time.Millisecond, Report: w.next()%2 == 0},
+		Claim:       wire.Claim{Ledger: w.dir, Most: -1},
+	}
 	for range w.next() % 4 {
 		script := w.word("exit 0", "exit 3", "echo $PMI_SIZE; cat", "kill -9 $$", "exec sleep 1000",
 			`printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=publish_name service=a port=b\ncmd=barrier_in\n' >&3; read go`,

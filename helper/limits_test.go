@@ -32,7 +32,7 @@ func TestPeaksAreTheRanksOwn(t *testing.T) {
 		large[i] = 1
 	}
 	k := newTalk(t)
-	k.prepareAs(func(m *wire.Prepare) { m.Stdin, m.Peaks = nil, true }, "exec /bin/true", "exec sleep 0.1",
+	k.prepareAs(func(m *wire.Prepare) { m.Streams.Stdin, m.Supervision.Peaks = nil, true }, "exec /bin/true", "exec sleep 0.1",
 		"exec dd if=/dev/zero of=/dev/null bs=100M count=1 2>/dev/null")
 	k.conn.Send(&wire.Start{})
 	most := []int64{16 << 20, 16 << 20, 160 << 20}
@@ -57,8 +57,8 @@ func TestARankIsBornWithItsLimits(t *testing.T) {
 	}
 	k := newTalk(t)
 	k.prepareAs(func(m *wire.Prepare) {
-		m.Stdin = nil
-		m.Soft = []job.SoftLimit{{Resource: unix.RLIMIT_NOFILE, Soft: 321}, {Resource: unix.RLIMIT_FSIZE, Soft: 1 << 20},
+		m.Streams.Stdin = nil
+		m.Process.Soft = []job.SoftLimit{{Resource: unix.RLIMIT_NOFILE, Soft: 321}, {Resource: unix.RLIMIT_FSIZE, Soft: 1 << 20},
 			{Resource: unix.RLIMIT_MEMLOCK, Soft: 32 << 10}, {Resource: unix.RLIMIT_CPU, Soft: 7777},
 			{Resource: unix.RLIMIT_AS, Soft: 1 << 40}, {Resource: unix.RLIMIT_STACK, Soft: 4000 << 10}}
 	}, slices.Repeat([]string{script}, 30)...)

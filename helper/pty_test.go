@@ -11,7 +11,7 @@ import (
 // A rank with a terminal knows its size, also when that changes.
 func TestATerminalHasASize(t *testing.T) {
 	k := newTalk(t)
-	k.prepareAs(func(m *wire.Prepare) { m.PTY, m.Rows, m.Cols = []int{0}, 33, 77 },
+	k.prepareAs(func(m *wire.Prepare) { m.Streams.PTY, m.Streams.Rows, m.Streams.Cols = []int{0}, 33, 77 },
 		`trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.01; done`)
 	k.conn.Send(&wire.Start{})
 	k.await(0, "33 77\r\n")

@@ -194,14 +194,14 @@ func (p spawner) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (group str
 
 // peers tells which ranks of a group are where: mpiexec knows, unless all are here.
 func (q *questions) peers(ctx context.Context, m *wire.Prepare) ([]pmiserver.Host, error) {
-	if m.Nodes == 1 {
-		here := pmiserver.Host{Name: m.Name}
+	if m.Group.Nodes == 1 {
+		here := pmiserver.Host{Name: m.Node.Name}
 		for _, r := range m.Ranks {
 			here.Ranks = append(here.Ranks, r.Rank)
 		}
 		return []pmiserver.Host{here}, nil
 	}
-	answer, err := q.ask(ctx, func(id int) wire.Message { return &wire.Peers{ID: id, Group: m.Group} })
+	answer, err := q.ask(ctx, func(id int) wire.Message { return &wire.Peers{ID: id, Group: m.Group.Name} })
 	peered, ok := answer.(*wire.Peered)
 	switch {
 	case err != nil:

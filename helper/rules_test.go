@@ -47,13 +47,13 @@ func TestNodeFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &clerk{nodeFile: file}
-		m := &wire.Prepare{Most: -1, Ranks: make([]job.RankPlan, test.ranks)}
+		m := &wire.Prepare{Claim: wire.Claim{Most: -1}, Ranks: make([]job.RankPlan, test.ranks)}
 		barred := c.allow(m)
 		if want := strings.ReplaceAll(test.want, "FILE", file); !strings.HasSuffix(barred, want) || (barred == "") != (want == "") {
 			t.Errorf("%s: %q, want %q", test.name, barred, want)
 		}
-		if _, most := probe.Barred(c.nodeFile); most != test.most || barred == "" && m.Most != test.most {
-			t.Errorf("%s: at most %d, in the claim %d; want %d", test.name, most, m.Most, test.most)
+		if _, most := probe.Barred(c.nodeFile); most != test.most || barred == "" && m.Claim.Most != test.most {
+			t.Errorf("%s: at most %d, in the claim %d; want %d", test.name, most, m.Claim.Most, test.most)
 		}
 	}
 }

@@ -20,11 +20,11 @@ import (
 // claimed goes on with a Prepare for which the clerk has made the claim.
 func (s *session) claimed(e claimedEvent) {
 	switch {
-	case s.over || s.preparing[e.m.Group] == 0:
+	case s.over || s.preparing[e.m.Group.Name] == 0:
 	case e.barred != "":
-		s.conn.Send(&wire.Refused{Group: e.m.Group, Code: 125, Reason: "this node " + e.barred, Hint: "ask its administrator, or name other hosts"})
+		s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: 125, Reason: "this node " + e.barred, Hint: "ask its administrator, or name other hosts"})
 	case e.taken != nil:
-		s.conn.Send(&wire.Taken{Group: e.m.Group, Reason: e.taken.reason})
+		s.conn.Send(&wire.Taken{Group: e.m.Group.Name, Reason: e.taken.reason})
 	default:
 		if s.held == nil {
 			s.held = e.held
@@ -42,22 +42,22 @@ func (s *session) accept(m *wire.Prepare, notice string) {
 		if !s.apart {
 			s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
 		}
-		softLimits(m.Soft).adopt(func(text string) { s.log.inform("%s", text) })
-		if m.Umask >= 0 {
-			unix.Umask(m.Umask)
+		softLimits(m.Process.Soft).adopt(func(text string) { s.log.inform("%s", text) })
+		if m.Process.Umask >= 0 {
+			unix.Umask(m.Process.Umask)
 		}
 	}
 	g, refused := s.newGroup(m)
 	if refused != nil {
-		s.conn.Send(&wire.Refused{Group: m.Group, Code: refused.code, Reason: refused.reason, Hint: refused.hint})
+		s.conn.Send(&wire.Refused{Group: m.Group.Name, Code: refused.code, Reason: refused.reason, Hint: refused.hint})
 		return
 	}
-	s.groups[m.Group] = g
+	s.groups[m.Group.Name] = g
 	if !s.watching {
 		s.watching = true
-		watchLink(s.sys, m.Silence, s)
+		watchLink(s.sys, m.Supervision.Silence, s)
 	}
-	s.conn.Send(&wire.Prepared{Group: m.Group, Notice: notice, Meet: g.meet})
+	s.conn.Send(&wire.Prepared{Group: m.Group.Name, Notice: notice, Meet: g.meet})
 }
 
 // release forgets a Prepare: the job was planned anew, or what was to be spawned was not.
@@ -101,8 +101,8 @@ func (s *session) start(name, meet string) {
 	for i, r := range g.ranks {
 		places[i] = s.where(r)
 	}
-	b, soft := s.newBinder(), softLimits(s.prepare.Soft)
-	if s.prepare.Peaks {
+	b, soft := s.newBinder(), softLimits(s.prepare.Process.Soft)
+	if s.prepare.Supervision.Peaks {
 		s.peaks.begin(s.done)
 	}
 	limits := soft.lend(s.sys.Guard != nil)
@@ -175,8 +175,8 @@ func (s *session) releaseGuard() {
 // address at which sshd was reached. A host's own name often leads to 127.0.1.1, and the
 // user's name for it may exist in an ssh configuration only.
 func (s *session) address(m *wire.Prepare) string {
-	if m.Address != "" || m.Alone {
-		return m.Address
+	if m.Node.Address != "" || m.Node.Alone {
+		return m.Node.Address
 	}
 	local, _, ok := probe.SSHConnection(s.sys.Environ)
 	if !ok || local.Addr().IsLoopback() {
@@ -188,12 +188,12 @@ func (s *session) address(m *wire.Prepare) string {
 func (s *session) where(r *rank) place {
 	m := r.group.prepare
 	at := place{
-		job: m.Job, size: m.Size, nodes: m.Nodes, node: m.Index, host: m.Name, address: r.group.address, spawned: m.First > 0,
-		iface: m.Iface, compat: m.Compat, meet: r.group.meet, ledger: m.Ledger,
-		session: s.apart, merge: m.Merge, window: unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)},
+		job: m.Job, size: m.Group.Size, nodes: m.Group.Nodes, node: m.Node.Index, host: m.Node.Name, address: r.group.address, spawned: m.Group.First > 0,
+		iface: m.Node.Iface, compat: m.Process.Compat, meet: r.group.meet, ledger: m.Claim.Ledger,
+		session: s.apart, merge: m.Streams.Merge, window: unix.Winsize{Row: uint16(m.Streams.Rows), Col: uint16(m.Streams.Cols)},
 		stage: s.staging.dir(),
 		rank:  r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
-		slots: r.plan.Slots, allSlots: m.Slots, allCPUs: s.cpus,
+		slots: r.plan.Slots, allSlots: m.Node.Slots, allCPUs: s.cpus,
 		gpus: r.plan.GPUs, noGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
 	}
 	if r.visit != nil {
@@ -214,7 +214,7 @@ func (s *session) forked(e forkedEvent) {
 	s.byPID[r.pid] = r
 	s.owners.groups[r.pid] = r.number
 	news := wire.Started{Rank: r.number, PID: r.pid}
-	if s.prepare.Report {
+	if s.prepare.Supervision.Report {
 		news.CPUs, news.Mems = e.cpus, e.mems
 	}
 	s.conn.Send(&news)
@@ -298,7 +298,7 @@ func (s *session) say(r *rank, m wire.Message) {
 
 // trace passes on what a rank and its server say, if that is wanted (--pmi-trace).
 func (s *session) trace(r *rank, line string) {
-	if r.group.prepare.Trace {
+	if r.group.prepare.PMI.Trace {
 		s.conn.Send(&wire.Trace{Rank: r.number, Line: line})
 	}
 }
@@ -391,7 +391,7 @@ func (s *session) lastSaid(r *rank) {
 func (s *session) report(r *rank) {
 	s.reporting--
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
-	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Size > 1 {
+	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
 		r.exit.Built = builtFor(r.path)
 	}
 	r.group.pmi.Exited(r.plan.Rank)
@@ -407,7 +407,7 @@ func (s *session) report(r *rank) {
 // target is whom a signal for a rank goes to: its process group, or the rank alone
 // (SIG-6).
 func (s *session) target(r *rank) int {
-	if s.prepare.Leader {
+	if s.prepare.Supervision.Leader {
 		return r.pid
 	}
 	return -r.pid

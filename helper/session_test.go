@@ -99,8 +99,8 @@ func (k *talk) prepare(scripts ...string) {
 // prepareAs is prepare with further wishes.
 func (k *talk) prepareAs(change func(*wire.Prepare), scripts ...string) {
 	k.t.Helper()
-	m := &wire.Prepare{Job: "test", Size: len(scripts), Nodes: 1, Name: "here", Umask: -1, Grace: 100 * time.Millisecond, Stdin: []int{0},
-		Ledger: k.t.TempDir(), Most: -1}
+	m := &wire.Prepare{Job: "test", Group: wire.Group{Size: len(scripts), Nodes: 1}, Node: wire.Member{Name: "here"}, Process: wire.Process{Umask: -1}, Supervision: wire.Supervision{Grace: 100 * time.Millisecond}, Streams: wire.Streams{Stdin: []int{0}},
+		Claim: wire.Claim{Ledger: k.t.TempDir(), Most: -1}}
 	for i, script := range scripts {
 		m.Apps = append(m.Apps, job.App{Argv: []string{"/bin/sh", "-c", script}, Dir: "/"})
 		m.Ranks = append(m.Ranks, job.RankPlan{Rank: i, Local: i, App: i})
@@ -336,7 +336,7 @@ func TestAllOutputComesBeforeTheEnd(t *testing.T) {
 // which gives up on processes that cannot be ended, hears that there are none.
 func TestASlowReaderOfALeftoverChild(t *testing.T) {
 	k := newTalk(t)
-	k.prepareAs(func(m *wire.Prepare) { m.Window = 16 },
+	k.prepareAs(func(m *wire.Prepare) { m.Streams.Window = 16 },
 		`(trap "head -c 1000 /dev/zero; exit" TERM; echo ready; while :; do sleep 1; done) & read x`)
 	k.conn.Send(&wire.Start{})
 	k.await(0, "ready\n")
@@ -429,7 +429,7 @@ func TestASignalWhileForkingReachesLaterRanks(t *testing.T) {
 // A Release that follows a Prepare at once takes back that one, and not the next.
 func TestAReleaseKeepsItsPlace(t *testing.T) {
 	k := newTalk(t)
-	m := &wire.Prepare{Job: "test", Size: 1, Nodes: 1, Umask: -1, Ledger: t.TempDir(), Most: -1, Claim: job.Claim{Job: "test"},
+	m := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1, Entry: job.Claim{Job: "test"}},
 		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}}
 	for range 3 {
 		k.conn.Send(m)
@@ -439,7 +439,7 @@ func TestAReleaseKeepsItsPlace(t *testing.T) {
 	for range 4 {
 		hear[*wire.Prepared](k)
 	}
-	k.conn.Send(&wire.List{Ledger: m.Ledger})
+	k.conn.Send(&wire.List{Ledger: m.Claim.Ledger})
 	if claims := hear[*wire.Listed](k).Claims; len(claims) != 1 {
 		t.Errorf("claims %+v, want one", claims)
 	}
@@ -455,7 +455,7 @@ func forking(t *testing.T, m *wire.Prepare) (s *session, born birth) {
 	t.Cleanup(func() { here.Close() })
 	go io.Copy(io.Discard, here)
 	s = newSession(wire.NewConn(there, wire.Helper), System{Root: fs.FS(os.DirFS("/"))})
-	m.Size, m.Umask = 1, -1
+	m.Group.Size, m.Process.Umask = 1, -1
 	m.Apps, m.Ranks = []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, []job.RankPlan{{}}
 	s.accept(m, "")
 	s.add(s.groups[""])
@@ -481,7 +481,7 @@ func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
 // A rank may end before the starter has said that it was the last.
 func TestWhatMayStayIsLeftInWhateverOrderTheNewsComes(t *testing.T) {
 	for _, order := range []string{"forked reaped ended", "reaped forked ended", "forked ended reaped"} {
-		s, born := forking(t, &wire.Prepare{Children: true})
+		s, born := forking(t, &wire.Prepare{Supervision: wire.Supervision{Children: true}})
 		for word := range strings.FieldsSeq(order) {
 			s.step(map[string]any{
 				"forked": forkedEvent{r: s.ranks[0], birth: born, at: time.Now()},
@@ -509,7 +509,7 @@ func TestRefusals(t *testing.T) {
 		{"/bin/true", "/etc/passwd", 127, "not a directory"},
 	} {
 		k := newTalk(t)
-		k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Ledger: t.TempDir(), Most: -1, Apps: []job.App{{Argv: []string{test.argv}, Dir: test.dir}}, Ranks: []job.RankPlan{{}}})
+		k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1}, Apps: []job.App{{Argv: []string{test.argv}, Dir: test.dir}}, Ranks: []job.RankPlan{{}}})
 		refused := hear[*wire.Refused](k)
 		if refused.Code != test.code || !strings.Contains(refused.Reason, test.reason) {
 			t.Errorf("%s in %s: refused with %d %q, want %d %q", test.argv, test.dir, refused.Code, refused.Reason, test.code, test.reason)
@@ -537,7 +537,7 @@ func TestFailedExecs(t *testing.T) {
 		{write("junk", "\x7fELF\x00junk"), 126, "exec format error"},
 	} {
 		k := newTalk(t)
-		k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Ledger: t.TempDir(), Most: -1, Apps: []job.App{{Argv: []string{test.program}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+		k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1}, Apps: []job.App{{Argv: []string{test.program}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
 		hear[*wire.Prepared](k)
 		k.conn.Send(&wire.Start{})
 		if m := hear[*wire.Started](k); m.Code != test.code || !strings.Contains(m.Err, test.reason) {
@@ -553,7 +553,7 @@ func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := newTalk(t)
-	k.conn.Send(&wire.Prepare{Size: 1, Umask: -1, Ledger: t.TempDir(), Most: -1, Apps: []job.App{{Argv: []string{script, "x y"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	k.conn.Send(&wire.Prepare{Group: wire.Group{Size: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1}, Apps: []job.App{{Argv: []string{script, "x y"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
 	hear[*wire.Prepared](k)
 	k.conn.Send(&wire.Start{})
 	if exit := hear[*wire.Exited](k).Exit; exit.Code != 6 || k.out[0] != "ran with x y\n" {

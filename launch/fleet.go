@@ -146,36 +146,38 @@ func programs(apps []job.App, def job.NodeDef) []job.App {
 func (f *fleet) preparation(req job.Request, i int, local string) *wire.Prepare {
 	p, np, n := f.plan, f.plan.Nodes[i], f.nodes[i]
 	m := &wire.Prepare{
-		Job: p.Job, Group: string(p.Job), Alone: len(f.nodes) == 1, Size: p.Size, Nodes: len(p.Nodes), Index: i, Name: np.Name, Mapping: p.Mapping,
-		Base: base(req, n.def), Apps: programs(req.Apps, n.def), Ranks: np.Ranks,
-		Window: stdio.Window(p.Size), Merge: req.Streams.Merge,
-		Grace: req.Limits.Grace, Silence: f.silence(n), Umask: f.env.Umask,
-		Slots: n.size(), Report: f.env.Report,
-		Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Claim: claim(req, p, n), Most: -1, Shares: f.shares(req),
-		Leader: req.Signals.Leader, Children: req.Ends.Children, Peaks: req.Ends.Peaks,
-		Iface: cmp.Or(n.def.Iface, req.Iface), Compat: req.Compat,
+		Job:   p.Job,
+		Group: wire.Group{Name: string(p.Job), Size: p.Size, Nodes: len(p.Nodes)},
+		Node: wire.Member{Index: i, Alone: len(f.nodes) == 1, Name: np.Name,
+			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size()},
+		Apps: programs(req.Apps, n.def), Ranks: np.Ranks,
+		Process: wire.Process{Base: base(req, n.def), Compat: req.Compat, Umask: f.env.Umask},
+		Streams: wire.Streams{Window: stdio.Window(p.Size), Merge: req.Streams.Merge},
+		PMI:     wire.PMISetup{Mapping: p.Mapping, Universe: f.usize, Port: req.Port, Trace: f.env.Trace != nil},
+		Supervision: wire.Supervision{Report: f.env.Report, Peaks: req.Ends.Peaks, Leader: req.Signals.Leader,
+			Children: req.Ends.Children, Grace: req.Limits.Grace, Silence: f.silence(n)},
+		Claim: wire.Claim{Entry: claim(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: f.shares(req)},
 	}
 	if !n.def.Local { // here ranks inherit ours
-		m.Soft = req.Soft
+		m.Process.Soft = req.Soft
 	}
 	if n.def.MaxProcs != nil {
-		m.Most = *n.def.MaxProcs
+		m.Claim.Most = *n.def.MaxProcs
 	}
 	for _, r := range np.Ranks {
 		if f.env.In != nil && readsInput(req, r.Rank) {
-			m.Stdin = append(m.Stdin, r.Rank)
+			m.Streams.Stdin = append(m.Streams.Stdin, r.Rank)
 		}
 		if req.Streams.PTY.Has(r.Rank) {
-			m.PTY = append(m.PTY, r.Rank)
+			m.Streams.PTY = append(m.Streams.PTY, r.Rank)
 		}
 	}
 	f.graft.onto(m)
-	m.Universe, m.Port, m.Trace = f.usize, req.Port, f.env.Trace != nil
-	if n.def.Local && !m.Alone {
-		m.Address = local
+	if n.def.Local && !m.Node.Alone {
+		m.Node.Address = local
 	}
 	if f.env.Size != nil {
-		m.Rows, m.Cols = f.env.Size()
+		m.Streams.Rows, m.Streams.Cols = f.env.Size()
 	}
 	return m
 }

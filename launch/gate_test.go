@@ -38,7 +38,7 @@ func newStage(t *testing.T, stage string) (*gate, *time.Time) {
 	}{
 		{"connected", func() { hear(&wire.Hello{}); hear(&wire.Node{}) }},
 		{"greeted", func() {
-			g.tell(&wire.Prepare{Group: "g", Size: 8, Nodes: 2, Name: "n1", Window: 100, Trace: true, Stdin: []int{own},
+			g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Size: 8, Nodes: 2}, Node: wire.Member{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{own}}, PMI: wire.PMISetup{Trace: true},
 				Ranks: []job.RankPlan{{Rank: own}, {Rank: later}}})
 		}},
 		{"asked", func() { hear(&wire.Prepared{Group: "g"}) }},
@@ -341,7 +341,7 @@ func TestAdmitCredit(t *testing.T) {
 func TestAdmitMeetingPoints(t *testing.T) {
 	ask := func(root int, compat ...string) *gate {
 		g, _ := newStage(t, "greeted")
-		g.tell(&wire.Prepare{Group: "g", Nodes: 2, Address: "n1-ib", Ranks: []job.RankPlan{{Rank: root}}, Compat: compat})
+		g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Nodes: 2}, Node: wire.Member{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
 		return g
 	}
 	for meet, want := range map[string]string{
@@ -412,7 +412,7 @@ func TestAnswersThatWereGivenUp(t *testing.T) {
 	if strings.Join(got, " ") != "ok dropped unasked" {
 		t.Errorf("surveys: %q", got)
 	}
-	prepare := &wire.Prepare{Group: "g", Ranks: []job.RankPlan{{Rank: own}}}
+	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Ranks: []job.RankPlan{{Rank: own}}}
 	g.tell(prepare)
 	g.tell(&wire.Release{Group: "g"})
 	g.tell(prepare)
@@ -482,7 +482,7 @@ func TestPaces(t *testing.T) {
 func BenchmarkAdmit(b *testing.B) {
 	g := newGate(job.NodeDef{}, 0)
 	g.greeted = 2
-	prepare := &wire.Prepare{Group: "g", Window: 1 << 62}
+	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Streams: wire.Streams{Window: 1 << 62}}
 	for rank := range 64 {
 		prepare.Ranks = append(prepare.Ranks, job.RankPlan{Rank: 64*7 + rank})
 	}

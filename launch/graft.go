@@ -160,11 +160,11 @@ func (s *spawning) onto(m *wire.Prepare) {
 	if s == nil {
 		return
 	}
-	m.Group, m.First, m.Parent, m.Preputs = s.name, s.first, s.parent.name, s.m.Request.Preputs
-	m.Alone = m.Alone && len(s.shadows) == 1 && s.shadows[s.from] == s.b.fleet.nodes[0]
-	m.Claim.Size += s.first
-	m.Claim.Nodes = s.nodes()
-	m.PTY = nil // --pty speaks of the ranks of the command line
+	m.Group.Name, m.Group.First, m.Group.Parent, m.PMI.Preputs = s.name, s.first, s.parent.name, s.m.Request.Preputs
+	m.Node.Alone = m.Node.Alone && len(s.shadows) == 1 && s.shadows[s.from] == s.b.fleet.nodes[0]
+	m.Claim.Entry.Size += s.first
+	m.Claim.Entry.Nodes = s.nodes()
+	m.Streams.PTY = nil // --pty speaks of the ranks of the command line
 }
 
 // nodes is how many the job has with those of the spawn.

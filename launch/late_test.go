@@ -63,7 +63,7 @@ func (k *talk) launcher() {
 		if !k.let {
 			k.ready = false
 			k.tell(&wire.Release{Group: "g"})
-			k.tell(&wire.Prepare{Group: "g", Nodes: 2, Window: 10, Trace: true, Stdin: []int{0}, Ranks: []job.RankPlan{{Rank: 0}, {Rank: 2}}})
+			k.tell(&wire.Prepare{Group: wire.Group{Name: "g", Nodes: 2}, Streams: wire.Streams{Window: 10, Stdin: []int{0}}, PMI: wire.PMISetup{Trace: true}, Ranks: []job.RankPlan{{Rank: 0}, {Rank: 2}}})
 		}
 	case 3:
 		if k.ready && !k.let {
@@ -129,7 +129,7 @@ func (k *talk) answer(m wire.Message) {
 		k.say(&wire.States{})
 	case *wire.Prepare:
 		k.groups++
-		k.say(&wire.Prepared{Group: m.Group})
+		k.say(&wire.Prepared{Group: m.Group.Name})
 	case *wire.Release:
 		k.groups = 0
 	case *wire.Start:

@@ -51,7 +51,7 @@ func (s *spiteful) act(c *wire.Conn, node string, m wire.Message) bool {
 	switch m := m.(type) {
 	case *wire.Prepare:
 		for _, r := range m.Ranks {
-			s.ranks[node] = append(s.ranks[node], m.First+r.Rank)
+			s.ranks[node] = append(s.ranks[node], m.Group.First+r.Rank)
 		}
 	case *wire.Start:
 		for _, rank := range s.ranks[node] {

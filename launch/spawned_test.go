@@ -41,11 +41,11 @@ func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*w
 				c.Send(&wire.Surveyed{})
 			case *wire.Prepare:
 				prepared = append(prepared, m)
-				c.Send(&wire.Prepared{Group: m.Group})
+				c.Send(&wire.Prepared{Group: m.Group.Name})
 			case *wire.Start:
 				for _, p := range prepared {
 					for _, r := range p.Ranks {
-						c.Send(&wire.Started{Rank: p.First + r.Rank, PID: 1})
+						c.Send(&wire.Started{Rank: p.Group.First + r.Rank, PID: 1})
 					}
 				}
 				prepared = nil
@@ -84,7 +84,7 @@ func TestANewNodeFailsItsSpawn(t *testing.T) {
 	refuses := fake("z", func(c *wire.Conn, m wire.Message) bool {
 		p, is := m.(*wire.Prepare)
 		if is {
-			c.Send(&wire.Refused{Group: p.Group, Code: 127, Reason: "no such program"})
+			c.Send(&wire.Refused{Group: p.Group.Name, Code: 127, Reason: "no such program"})
 		}
 		return is
 	})

@@ -95,7 +95,7 @@ func answerTo(m wire.Message) string {
 	case *wire.Inspect:
 		return "States"
 	case *wire.Prepare:
-		return groupKey(m.Group)
+		return groupKey(m.Group.Name)
 	}
 	return ""
 }
@@ -120,27 +120,27 @@ func (g *gate) giveUp(question wire.Message) {
 
 // plan gives the node its part of a group.
 func (g *gate) plan(m *wire.Prepare) {
-	g.forget(m.Group)
-	p := &portion{first: m.First, meets: m.Nodes > 1, trace: m.Trace, address: m.Address, torch: slices.Contains(m.Compat, "torch")}
+	g.forget(m.Group.Name)
+	p := &portion{first: m.Group.First, meets: m.Group.Nodes > 1, trace: m.PMI.Trace, address: m.Node.Address, torch: slices.Contains(m.Process.Compat, "torch")}
 	for _, r := range m.Ranks {
-		s := &seat{rank: m.First + r.Rank, portion: p, stdin: slices.Contains(m.Stdin, r.Rank)}
+		s := &seat{rank: m.Group.First + r.Rank, portion: p, stdin: slices.Contains(m.Streams.Stdin, r.Rank)}
 		for i := range s.room {
 			s.room[i].Store(int64(windowOf(m)))
 		}
 		p.root = p.root || r.Rank == 0
 		p.seats = append(p.seats, s)
 	}
-	if m.Name != "" && !slices.Contains(g.names, m.Name) {
-		g.names = append(g.names, m.Name)
+	if m.Node.Name != "" && !slices.Contains(g.names, m.Node.Name) {
+		g.names = append(g.names, m.Node.Name)
 	}
-	g.portions[m.Group] = p
+	g.portions[m.Group.Name] = p
 	g.seats.Store(newSeating(slices.Concat(g.seats.Load().all, p.seats)))
 }
 
 // windowOf is how many bytes of a stream Prepare lets a rank have under way.
 func windowOf(m *wire.Prepare) int {
-	if m.Window > 0 {
-		return m.Window
+	if m.Streams.Window > 0 {
+		return m.Streams.Window
 	}
 	return wire.Window
 }

@@ -87,7 +87,7 @@ func (s *cast) serve(def job.NodeDef, c *wire.Conn) {
 		case *wire.List:
 			c.Send(&wire.Listed{})
 		case *wire.Prepare:
-			c.Send(&wire.Prepared{Group: m.Group})
+			c.Send(&wire.Prepared{Group: m.Group.Name})
 		}
 	}
 }
@@ -482,7 +482,7 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 			case *wire.Gate:
 				c.Send(&wire.Gated{Notice: full})
 			case *wire.Prepare:
-				c.Send(&wire.Prepared{Group: m.Group, Notice: full})
+				c.Send(&wire.Prepared{Group: m.Group.Name, Notice: full})
 			default:
 				return false
 			}

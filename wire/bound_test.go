@@ -137,7 +137,7 @@ func spawnOf(n int) Message {
 }
 
 func prepare(size, rank, app int) Message {
-	return &Prepare{Size: size, Apps: []job.App{{Argv: []string{"a"}}, {Argv: []string{"b"}}}, Ranks: []job.RankPlan{{Rank: rank, App: app}}}
+	return &Prepare{Group: Group{Size: size}, Apps: []job.App{{Argv: []string{"a"}}, {Argv: []string{"b"}}}, Ranks: []job.RankPlan{{Rank: rank, App: app}}}
 }
 
 // unbounded are the numbers that can be any, but for negative ones: limits and tickets are

@@ -21,61 +21,6 @@ func (m *Node) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-func (m *Prepare) fields(c *codec) {
-	c.word((*string)(&m.Job), "job")
-	c.word(&m.Group, "group")
-	c.num(&m.First, aRank)
-	c.num(&m.Size, aSize)
-	c.num(&m.Nodes, aSize)
-	c.num(&m.Index, aSize)
-	c.flag(&m.Alone)
-	c.word(&m.Name, "name")
-	c.text(&m.Mapping, anyText)
-	c.word(&m.Address, "address")
-	c.env(&m.Base)
-	list(c, &m.Apps, length{"sections", many}, (*codec).app)
-	list(c, &m.Ranks, length{"ranks", many}, (*codec).rank)
-	c.nums(&m.Stdin, many, aRank)
-	c.num(&m.Window, aMemory)
-	c.flag(&m.Merge)
-	c.nums(&m.PTY, many, aRank)
-	c.num(&m.Rows, aLine)
-	c.num(&m.Cols, aLine)
-	c.time(&m.Grace, "grace")
-	c.time(&m.Silence, "silence")
-	c.num(&m.Umask, span{"umask", -1, 0o777})
-	c.num(&m.Slots, aSize)
-	c.flag(&m.Report)
-	c.text(&m.Ledger, aPath)
-	c.claim(&m.Claim)
-	c.text(&m.Noted, aPath)
-	c.num(&m.Most, span{"limit of processes", math.MinInt32, math.MaxInt32})
-	c.flag(&m.Shares)
-	list(c, &m.Soft, length{"limits", 64}, (*codec).softLimit)
-	c.flag(&m.Leader)
-	c.flag(&m.Children)
-	c.flag(&m.Port)
-	c.flag(&m.Trace)
-	c.flag(&m.Peaks)
-	c.num(&m.Universe, aSize)
-	c.word(&m.Parent, "parent")
-	list(c, &m.Preputs, length{"preputs", many}, (*codec).pair)
-	c.word(&m.Iface, "interface")
-	c.texts(&m.Compat, 64, aName)
-	m.sure(c)
-}
-
-// sure refuses ranks that have no program, or are not of the group.
-func (m *Prepare) sure(c *codec) {
-	for i := range m.Apps {
-		c.sure(len(m.Apps[i].Argv) > 0, "section %d without a program", i)
-	}
-	for _, r := range m.Ranks {
-		c.sure(r.App < len(m.Apps), "section %d", r.App)
-		c.sure(r.Rank < m.Size, "rank %d of %d", r.Rank, m.Size)
-	}
-}
-
 func (m *Prepared) fields(c *codec) {
 	c.word(&m.Group, "group")
 	c.sentence(&m.Notice, "notice")

@@ -68,7 +68,7 @@ import (
 // Version is the number of this language. Both ends are the same build in
 // practice (the helper is delivered by its launcher), so it is compared for
 // equality only.
-const Version = 4
+const Version = 5
 
 // Window is how many bytes of one stream may be under way without Credit.
 const Window = 64 << 10
@@ -113,53 +113,6 @@ type (
 	Node struct {
 		Probe job.Probe
 		Err   string // the machine could not be read; Probe is then void
-	}
-
-	// Prepare hands over what this node has to start: its part of a group of ranks, which
-	// is that of the command line, or has been spawned. Ranks are numbered from 0 in
-	// each group; in all other messages they are numbered through the whole job.
-	Prepare struct {
-		Job     job.ID
-		Group   string // names it, and its key-value space
-		First   int    // number of the group's rank 0 in the job; 0: it is the first group
-		Size    int    // ranks of the group
-		Nodes   int    // nodes of the group
-		Index   int    // of this node among them
-		Alone   bool   // the job has no other node
-		Name    string // of this node, as the user wrote it
-		Mapping string
-		Address string // of this node, for its peers; empty: unknown
-		Base    job.Env
-		Apps    []job.App
-		Ranks   []job.RankPlan
-		Stdin   []int // ranks of this node whose stdin comes as Data
-		Window  int   // bytes of an output stream under way without Credit
-		Merge   bool  // stderr goes where stdout goes
-		PTY     []int // ranks of this node that have a pseudo-terminal
-		Rows    int   // of that; 0: unknown
-		Cols    int
-		Grace   time.Duration // between SIGTERM and SIGKILL
-		Silence time.Duration // how long the link may be dead before the job is
-		Umask   int           // of the launcher; negative: leave the node's
-		Slots   int           // of the whole node, S of placement.md section 0
-		Report  bool          // Started shall tell of bindings
-		Ledger  string        // directory of the node's ledger; empty: the default
-		Claim   job.Claim     // what to enter there; its ranks are those of Ranks
-		Noted   string        // directory of the cluster file's ledger, if the user names another; empty: he does not
-		Most    int           // processes of all jobs that the node allows; negative: no limit
-		Shares  bool          // others' CPUs are no obstacle: a try-out
-
-		Soft     []job.SoftLimit  // for the ranks, as far as the node's hard limits allow
-		Leader   bool             // Signal goes to the ranks alone, not to their process groups
-		Children bool             // what ranks leave behind may stay
-		Port     bool             // ranks connect to their PMI server by TCP
-		Trace    bool             // of what they say to it
-		Peaks    bool             // the memory of small ranks is looked for, too
-		Universe int              // processes that would fit; 0: unknown
-		Parent   string           // the group that has spawned this one; empty: none
-		Preputs  []pmiserver.Pair // that the group finds in its key-value space
-		Iface    string           // whose address the ranks are told: a name or a prefix; empty: no matter
-		Compat   []string         // other launchers whose variables the ranks get too: job.Request
 	}
 
 	// Prepared says that everything that can fail before a start is done. With Notice there

@@ -30,7 +30,7 @@ func messages(r *rand.Rand) []Message {
 		m := kind.New()
 		fill(r, reflect.ValueOf(m).Elem())
 		if p, ok := m.(*Prepare); ok {
-			p.Size = 3 // more than the number of any rank
+			p.Group.Size = 3 // more than the number of any rank
 			for i := range p.Ranks {
 				p.Ranks[i].App = 0
 			}
@@ -288,9 +288,9 @@ func FuzzRecv(f *testing.F) {
 }
 
 func BenchmarkPrepare(b *testing.B) {
-	m := &Prepare{Job: "job", Apps: []job.App{{Argv: []string{"/bin/true"}}}, Base: job.Env{Set: make([]string, 60)}}
-	for i := range m.Base.Set {
-		m.Base.Set[i] = fmt.Sprintf("VARIABLE_%d=%s", i, strings.Repeat("v", 40))
+	m := &Prepare{Job: "job", Apps: []job.App{{Argv: []string{"/bin/true"}}}, Process: Process{Base: job.Env{Set: make([]string, 60)}}}
+	for i := range m.Process.Base.Set {
+		m.Process.Base.Set[i] = fmt.Sprintf("VARIABLE_%d=%s", i, strings.Repeat("v", 40))
 	}
 	var buf []byte
 	for b.Loop() {

@@ -107,16 +107,16 @@ func (h *helper) answer(m wire.Message) (over bool) {
 		h.say(&wire.Surveyed{Load: [3]float64{1, 1, 1}})
 	case *wire.Prepare:
 		h.part = m
-		h.say(&wire.Prepared{Group: m.Group})
+		h.say(&wire.Prepared{Group: m.Group.Name})
 	case *wire.Start:
 		for _, r := range h.part.Ranks {
 			h.Started.Add(1)
-			h.say(&wire.Started{Rank: h.part.First + r.Rank, PID: 1000 + r.Local})
+			h.say(&wire.Started{Rank: h.part.Group.First + r.Rank, PID: 1000 + r.Local})
 		}
-		if h.part.Nodes == 1 {
+		if h.part.Group.Nodes == 1 {
 			h.exit()
 		} else {
-			h.say(&wire.Fence{ID: h.part.Group + "/0", Blob: fmt.Appendf(nil, "%d", h.part.Index)})
+			h.say(&wire.Fence{ID: h.part.Group.Name + "/0", Blob: fmt.Appendf(nil, "%d", h.part.Node.Index)})
 		}
 	case *wire.Fenced:
 		h.exit()
@@ -134,7 +134,7 @@ func (h *helper) answer(m wire.Message) (over bool) {
 func (h *helper) exit() {
 	for _, r := range h.part.Ranks {
 		h.Exited.Add(1)
-		h.say(&wire.Exited{Exit: job.Exit{Rank: h.part.First + r.Rank, PMI: job.PMIFinalized,
+		h.say(&wire.Exited{Exit: job.Exit{Rank: h.part.Group.First + r.Rank, PMI: job.PMIFinalized,
 			Usage: job.Usage{Wall: time.Second, User: time.Second, MaxRSS: 1 << 20}}})
 	}
 }

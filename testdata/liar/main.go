@@ -181,7 +181,7 @@ func (l *liar) down(in *bufio.Reader, helper io.Writer) {
 		switch kind {
 		case kindPrepare:
 			l.mu.Lock()
-			l.group = decode(frame, wire.Helper).(*wire.Prepare).Group
+			l.group = decode(frame, wire.Helper).(*wire.Prepare).Group.Name
 			l.mu.Unlock()
 		case kindEnd:
 			l.at(atEnd)

@@ -1,0 +1,172 @@
+package wire
+
+import (
+	"math"
+	"time"
+
+	"remshell/job"
+	"remshell/pmiserver"
+)
+
+// Prepare hands over what this node has to start: its part of a group of ranks. Ranks are
+// numbered from 0 in each group; in all other messages they are numbered through the whole
+// job.
+type Prepare struct {
+	Job         job.ID
+	Group       Group  // of ranks, to which those of this node belong
+	Node        Member // what this node is in it
+	Apps        []job.App
+	Ranks       []job.RankPlan // those of this node
+	Process     Process
+	Streams     Streams
+	PMI         PMISetup
+	Supervision Supervision
+	Claim       Claim
+}
+
+func (m *Prepare) fields(c *codec) {
+	c.word((*string)(&m.Job), "job")
+	m.Group.fields(c)
+	m.Node.fields(c)
+	list(c, &m.Apps, length{"sections", many}, (*codec).app)
+	list(c, &m.Ranks, length{"ranks", many}, (*codec).rank)
+	m.Process.fields(c)
+	m.Streams.fields(c)
+	m.PMI.fields(c)
+	m.Supervision.fields(c)
+	m.Claim.fields(c)
+	m.sure(c)
+}
+
+// sure refuses ranks that have no program, or are not of the group.
+func (m *Prepare) sure(c *codec) {
+	for i := range m.Apps {
+		c.sure(len(m.Apps[i].Argv) > 0, "section %d without a program", i)
+	}
+	for _, r := range m.Ranks {
+		c.sure(r.App < len(m.Apps), "section %d", r.App)
+		c.sure(r.Rank < m.Group.Size, "rank %d of %d", r.Rank, m.Group.Size)
+	}
+}
+
+// A Group is one MPI_COMM_WORLD: that of the command line, or one that was spawned.
+type Group struct {
+	Name   string // of the group, and of its key-value space
+	Parent string // the group that has spawned this one; empty: none
+	First  int    // number of the group's rank 0 in the job; 0: it is the first group
+	Size   int    // ranks
+	Nodes  int    // nodes that have some of them
+}
+
+func (g *Group) fields(c *codec) {
+	c.word(&g.Name, "group")
+	c.word(&g.Parent, "parent")
+	c.num(&g.First, aRank)
+	c.num(&g.Size, aSize)
+	c.num(&g.Nodes, aSize)
+}
+
+// A Member is what a node is in a group.
+type Member struct {
+	Index   int    // among the nodes of the group
+	Alone   bool   // the job has no other node
+	Name    string // as the user wrote it
+	Address string // for its peers; empty: unknown
+	Iface   string // whose address the ranks are told: a name or a prefix; empty: no matter
+	Slots   int    // of the whole node, S of placement.md section 0
+}
+
+func (n *Member) fields(c *codec) {
+	c.num(&n.Index, aSize)
+	c.flag(&n.Alone)
+	c.word(&n.Name, "name")
+	c.word(&n.Address, "address")
+	c.word(&n.Iface, "interface")
+	c.num(&n.Slots, aSize)
+}
+
+// A Process is what each rank's process inherits, besides what its section says.
+type Process struct {
+	Base   job.Env
+	Compat []string        // other launchers whose variables it gets too: job.Request
+	Umask  int             // of the launcher; negative: leave the node's
+	Soft   []job.SoftLimit // as far as the node's hard limits allow
+}
+
+func (p *Process) fields(c *codec) {
+	c.env(&p.Base)
+	c.texts(&p.Compat, 64, aName)
+	c.num(&p.Umask, span{"umask", -1, 0o777})
+	list(c, &p.Soft, length{"limits", 64}, (*codec).softLimit)
+}
+
+// Streams are those of the node's ranks.
+type Streams struct {
+	Stdin      []int // ranks whose stdin comes as Data
+	Window     int   // bytes of an output stream under way without Credit
+	Merge      bool  // stderr goes where stdout goes
+	PTY        []int // ranks that have a pseudo-terminal
+	Rows, Cols int   // of that; 0: unknown
+}
+
+func (s *Streams) fields(c *codec) {
+	c.nums(&s.Stdin, many, aRank)
+	c.num(&s.Window, aMemory)
+	c.flag(&s.Merge)
+	c.nums(&s.PTY, many, aRank)
+	c.num(&s.Rows, aLine)
+	c.num(&s.Cols, aLine)
+}
+
+// A PMISetup is what the PMI server of the group's ranks on the node starts with.
+type PMISetup struct {
+	Mapping  string           // which rank is on which node
+	Universe int              // processes that would fit; 0: unknown
+	Preputs  []pmiserver.Pair // that the group finds in its key-value space
+	Port     bool             // ranks connect by TCP
+	Trace    bool             // of what they say
+}
+
+func (p *PMISetup) fields(c *codec) {
+	c.text(&p.Mapping, anyText)
+	c.num(&p.Universe, aSize)
+	list(c, &p.Preputs, length{"preputs", many}, (*codec).pair)
+	c.flag(&p.Port)
+	c.flag(&p.Trace)
+}
+
+// Supervision is what is told of ranks that run, and how they end.
+type Supervision struct {
+	Report   bool          // Started shall tell of bindings
+	Peaks    bool          // the memory of small ranks is looked for, too
+	Leader   bool          // Signal goes to the ranks alone, not to their process groups
+	Children bool          // what ranks leave behind may stay
+	Grace    time.Duration // between SIGTERM and SIGKILL
+	Silence  time.Duration // how long the link may be dead before the job is
+}
+
+func (s *Supervision) fields(c *codec) {
+	c.flag(&s.Report)
+	c.flag(&s.Peaks)
+	c.flag(&s.Leader)
+	c.flag(&s.Children)
+	c.time(&s.Grace, "grace")
+	c.time(&s.Silence, "silence")
+}
+
+// A Claim is what is to be entered into the node's ledger, and what others may hold beside it.
+type Claim struct {
+	Entry  job.Claim // its ranks are those of Ranks
+	Ledger string    // directory of the ledger; empty: the default
+	Noted  string    // directory of the cluster file's ledger, if the user names another; empty: he does not
+	Most   int       // processes of all jobs that the node allows; negative: no limit
+	Shares bool      // others' CPUs are no obstacle: a try-out
+}
+
+func (p *Claim) fields(c *codec) {
+	c.claim(&p.Entry)
+	c.text(&p.Ledger, aPath)
+	c.text(&p.Noted, aPath)
+	c.num(&p.Most, span{"limit of processes", math.MinInt32, math.MaxInt32})
+	c.flag(&p.Shares)
+}
