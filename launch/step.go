@@ -161,6 +161,9 @@ type nodeState struct {
 	name  string
 	done  bool // drained or lost
 	empty bool // no process is left
+
+	ranks []int // in ascending order; some of those that are over may be missing
+	left  int   // of them, those that are not over
 }
 
 // Rules are the user's wishes that supervision follows.
@@ -190,10 +193,12 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		unstarted: p.Size, startEnds: rules.StartBy, began: now,
 		nodeOf: make([]int, p.Size), over: make([]bool, p.Size)}
 	for i, n := range p.Nodes {
-		s.nodes = append(s.nodes, nodeState{name: n.Name})
+		node := nodeState{name: n.Name, left: len(n.Ranks)}
 		for _, r := range n.Ranks {
 			s.nodeOf[r.Rank] = i
+			node.ranks = append(node.ranks, r.Rank)
 		}
+		s.nodes = append(s.nodes, node)
 	}
 	if rules.Timeout > 0 {
 		s.runEnds = now.Add(rules.Timeout)
@@ -617,6 +622,7 @@ func (s *State) grow(e Grown) {
 	}
 	s.groups = append(s.groups, len(s.over))
 	for _, n := range e.Nodes {
+		s.nodes[n].gain(len(s.over), s.over)
 		s.nodeOf, s.over, s.pruned = append(s.nodeOf, n), append(s.over, false), append(s.pruned, false)
 		if s.nodes[n].done {
 			s.nodes[n].done = false
@@ -625,6 +631,15 @@ func (s *State) grow(e Grown) {
 	}
 	s.Left += len(e.Nodes)
 	s.unstarted += len(e.Nodes)
+}
+
+// gain gives a node one more rank. A node that has had many does not remember them all.
+func (n *nodeState) gain(rank int, over []bool) {
+	if len(n.ranks) > 2*n.left+64 {
+		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return over[r] })
+	}
+	n.ranks = append(n.ranks, rank)
+	n.left++
 }
 
 func (s *State) isPruned(rank int) bool { return rank >= 0 && rank < len(s.pruned) && s.pruned[rank] }
@@ -650,21 +665,24 @@ func (s *State) rankOver(rank int) bool {
 	}
 	s.over[rank] = true
 	s.Left--
+	s.nodes[s.nodeOf[rank]].left--
 	return true
 }
 
 // nodeOver notes that nothing of the job is left on a node, and returns those of
 // its ranks of which that is news.
 func (s *State) nodeOver(node int) (ranks []int) {
-	if !s.nodes[node].done {
-		s.nodes[node].done = true
+	n := &s.nodes[node]
+	if !n.done {
+		n.done = true
 		s.Undone--
 	}
-	for rank, on := range s.nodeOf {
-		if on == node && s.rankOver(rank) {
+	for _, rank := range n.ranks {
+		if s.rankOver(rank) {
 			ranks = append(ranks, rank)
 		}
 	}
+	n.ranks = nil
 	return ranks
 }
 

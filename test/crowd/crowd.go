@@ -116,7 +116,7 @@ func (h *helper) answer(m wire.Message) (over bool) {
 		if h.part.Group.Nodes == 1 {
 			h.exit()
 		} else {
-			h.say(&wire.Fence{ID: h.part.Group.Name + "/0", Blob: fmt.Appendf(nil, "%d", h.part.Node.Index)})
+			h.say(&wire.Fence{ID: h.part.Group.Name + "/0"}) // what ranks exchange, others measure
 		}
 	case *wire.Fenced:
 		h.exit()
