@@ -45,7 +45,8 @@ var lower = map[string][]string{
 	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
 	"launch/stdio":         {"fault", "job", "pin", "wire"},
 	"launch":               {"gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "pmiserver", "pmiserver/transcript", "show", "wire"},
-	"cli":                  {"alloc", "config", "doctor", "fault", "gpu", "helper", "helper/probe", "hostlist", "job", "launch", "launch/stdio", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
+	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "show"},
+	"cli":                  {"alloc", "cli/option", "config", "doctor", "fault", "gpu", "helper", "helper/probe", "hostlist", "job", "launch", "launch/stdio", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
 	".":                    {"cli"},
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"remshell/cli/option"
 	"remshell/job"
 )
 
@@ -15,7 +16,7 @@ import (
 
 // again returns what launch.Env.Again wants; nil for a request that does not wait, or
 // knows no cluster file.
-func again(line Line, sys System, sc scene, first job.Request) func() (job.Request, bool, error) {
+func again(line option.Line, sys System, sc scene, first job.Request) func() (job.Request, bool, error) {
 	if sc.site == nil || !first.Wait {
 		return nil
 	}

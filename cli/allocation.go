@@ -6,7 +6,10 @@ import (
 	"strconv"
 
 	"remshell/alloc"
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/hostlist"
+	"remshell/job"
 )
 
 // This file lets a job that runs inside of an allocation of a batch system use its hosts
@@ -16,12 +19,12 @@ import (
 
 // batch is where an allocation is looked for.
 func (sc scene) batch() alloc.World {
-	return alloc.World{Env: func(name string) (string, bool) { return lookup(sc.environ, name) }, Open: sc.open}
+	return alloc.World{Env: func(name string) (string, bool) { return job.Lookup(sc.environ, name) }, Open: sc.open}
 }
 
 // allocated turns to an allocation if nobody has named hosts. note tells of it. A launch from
 // inside of a rank stays on its host, as without an allocation: that is the outer job's.
-func (sc scene) allocated(line Line) (out Line, note string, err error) {
+func (sc scene) allocated(line option.Line) (out option.Line, note string, err error) {
 	if relative(line) {
 		return sc.relate(line)
 	}
@@ -29,7 +32,7 @@ func (sc scene) allocated(line Line) (out Line, note string, err error) {
 		return sc.wide(line), "", nil
 	}
 	line.Job.RMK = ""
-	if inside, _ := lookup(sc.environ, "MPIEXEC_JOBID"); inside != "" || namesHosts(line) || sc.listsNodes() {
+	if inside, _ := job.Lookup(sc.environ, "MPIEXEC_JOBID"); inside != "" || line.NamesHosts() || sc.listsNodes() {
 		return line, "", nil
 	}
 	given, inside := alloc.Inside(sc.batch())
@@ -52,15 +55,15 @@ func (sc scene) allocated(line Line) (out Line, note string, err error) {
 }
 
 // relative reports whether any host is named by its place in the allocation.
-func relative(line Line) bool {
-	return slices.ContainsFunc(line.Sections, func(s Section) bool {
-		return slices.ContainsFunc(s.Host, func(expr HostExpr) bool { return slices.ContainsFunc(expr, hostlist.Entry.Relative) })
+func relative(line option.Line) bool {
+	return slices.ContainsFunc(line.Sections, func(s option.Section) bool {
+		return slices.ContainsFunc(s.Host, func(expr option.HostExpr) bool { return slices.ContainsFunc(expr, hostlist.Entry.Relative) })
 	})
 }
 
 // relate puts the hosts of the allocation in the place of +n0 and its like. What follows is as
 // if the user had named them.
-func (sc scene) relate(line Line) (out Line, note string, err error) {
+func (sc scene) relate(line option.Line) (out option.Line, note string, err error) {
 	system := line.Job.RMK
 	if given, inside := alloc.Inside(sc.batch()); (system == "" || system == "auto") && inside {
 		if err := given.Check(); err != nil {
@@ -82,9 +85,9 @@ func (sc scene) relate(line Line) (out Line, note string, err error) {
 }
 
 // resolve finds the hosts of each section. One that inherits its list has the same.
-func resolve(sections []Section, allocation []hostlist.Entry) error {
+func resolve(sections []option.Section, allocation []hostlist.Entry) error {
 	var earlier []hostlist.Entry
-	lists := make(map[int][]HostExpr) // by the section that gives it
+	lists := make(map[int][]option.HostExpr) // by the section that gives it
 	for i := range sections {
 		s := &sections[i]
 		g, given := s.Origin("host")
@@ -96,7 +99,7 @@ func resolve(sections []Section, allocation []hostlist.Entry) error {
 		if err != nil {
 			return err
 		}
-		s.Host = []HostExpr{hosts}
+		s.Host = []option.HostExpr{hosts}
 		lists[g.Section], earlier = s.Host, append(earlier, hosts...)
 	}
 	return nil
@@ -105,22 +108,22 @@ func resolve(sections []Section, allocation []hostlist.Entry) error {
 // listsNodes reports whether a variable of ParaStation names nodes.
 func (sc scene) listsNodes() bool {
 	return slices.ContainsFunc([]string{"PSI_NODES", "PSI_HOSTS", "PSI_HOSTFILE", "PSI_PEFILE"}, func(name string) bool {
-		_, defined := lookup(sc.environ, name)
+		_, defined := job.Lookup(sc.environ, name)
 		return defined
 	})
 }
 
 // wide gives each rank the CPUs of a task of the allocation, if nothing was said of them.
-func (sc scene) wide(line Line) Line {
+func (sc scene) wide(line option.Line) option.Line {
 	given, _ := alloc.Of(line.Job.RMK, sc.batch())
 	width, by := given.Width()
-	if _, told := lookup(sc.environ, "PSI_TPP"); width == 1 || told || line.widthFrom != "" {
+	if _, told := job.Lookup(sc.environ, "PSI_TPP"); width == 1 || told || line.WidthFrom != "" {
 		return line
 	}
 	line.Sections = slices.Clone(line.Sections)
 	for i := range line.Sections {
 		if s := &line.Sections[i]; s.TPP == "" {
-			s.TPP, line.widthFrom = strconv.Itoa(width), by
+			s.TPP, line.WidthFrom = strconv.Itoa(width), by
 		}
 	}
 	return line
@@ -128,13 +131,13 @@ func (sc scene) wide(line Line) Line {
 
 // granted lists the hosts that a batch system gave us (-rmk), in its order; with none or user
 // those that were named.
-func (sc scene) granted(line Line, named []hostlist.Entry) ([]hostlist.Entry, error) {
+func (sc scene) granted(line option.Line, named []hostlist.Entry) ([]hostlist.Entry, error) {
 	given, known := alloc.Of(line.Job.RMK, sc.batch())
 	switch {
 	case !known:
 		return named, nil
 	case len(named) > 0:
-		return nil, &UsageError{fmt.Sprintf("-rmk %s contradicts -host and -hostfile", given.System), "keep one"}
+		return nil, &fault.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", given.System), Remedy: "keep one"}
 	}
 	return given.Hosts()
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"remshell/alloc"
+	"remshell/cli/option"
 	"remshell/config"
+	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/psi"
@@ -32,17 +34,17 @@ type scene struct {
 
 // place fills in the candidates and all that concerns placement. named are the hosts
 // of -host and -hostfile.
-func (sc scene) place(req *job.Request, line Line, named []hostlist.Entry) ([]job.Note, error) {
+func (sc scene) place(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
 	in := sc.input(line, len(named) > 0)
 	in.Types = featuresOf(named)
 	if line.Job.Simulate > 0 {
 		if in.Listed || in.Flags.Nodes != nil {
-			return nil, &UsageError{"--simulate-nodes contradicts options that name hosts", "keep one; alias= in a host file makes nodes of one host, too"}
+			return nil, &fault.Error{Text: "--simulate-nodes contradicts options that name hosts", Remedy: "keep one; alias= in a host file makes nodes of one host, too"}
 		}
 		in.Listed = true // no variable names others
 	}
 	if in.Listed && in.Flags.Nodes != nil {
-		return nil, &UsageError{"--nodes contradicts -host and -hostfile", "keep one"}
+		return nil, &fault.Error{Text: "--nodes contradicts -host and -hostfile", Remedy: "keep one"}
 	}
 	choice, err := psi.Read(in)
 	if err != nil {
@@ -98,10 +100,10 @@ func simulated(count int) (nodes []job.NodeDef) {
 }
 
 // input is what package psi judges.
-func (sc scene) input(line Line, listed bool) psi.Input {
+func (sc scene) input(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
 		AdHoc: sc.site == nil, Listed: listed, Flags: flags(line.Job, line.Sections[0]),
-		Env:  func(name string) (string, bool) { return lookup(sc.environ, name) },
+		Env:  func(name string) (string, bool) { return job.Lookup(sc.environ, name) },
 		Open: whole(sc.open),
 	}
 	if sc.site != nil {
@@ -118,7 +120,7 @@ func (sc scene) input(line Line, listed bool) psi.Input {
 }
 
 // shares tells each section what its ranks need of a node (5.7).
-func shares(req *job.Request, in psi.Input, line Line, choice psi.Choice) error {
+func shares(req *job.Request, in psi.Input, line option.Line, choice psi.Choice) error {
 	for i := range req.Apps {
 		app := &req.Apps[i]
 		app.Share = choice.Share
@@ -167,7 +169,7 @@ func (sc scene) configure(def *job.NodeDef, configured job.NodeDef, noFork bool)
 
 // chosen are the nodes that the turns of a choice name, and no others; the turns
 // count in them.
-func (sc scene) chosen(choice psi.Choice, j JobOptions) (nodes []job.NodeDef, turns []int) {
+func (sc scene) chosen(choice psi.Choice, j option.Job) (nodes []job.NodeDef, turns []int) {
 	at := make(map[int]int)
 	for _, turn := range choice.Turns {
 		i, known := at[turn]

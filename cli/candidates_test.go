@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/cli/option"
 	"remshell/config"
 	"remshell/hostlist"
 )
@@ -45,7 +46,7 @@ address = "192.0.2.7"
 		if err != nil {
 			t.Fatal(err)
 		}
-		nodes, err := sc.listed(entries, JobOptions{})
+		nodes, err := sc.listed(entries, option.Job{})
 		if err != nil {
 			t.Fatal(err)
 		}

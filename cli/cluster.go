@@ -9,12 +9,13 @@ import (
 	"strconv"
 	"syscall"
 
+	"remshell/cli/option"
 	"remshell/config"
 )
 
 // cluster reads the cluster file: the one that was named, else the user's, else the
 // site's; nil if there is none.
-func cluster(j JobOptions, getenv func(string) string, read func(string) (string, error)) (*config.Cluster, error) {
+func cluster(j option.Job, getenv func(string) string, read func(string) (string, error)) (*config.Cluster, error) {
 	for _, named := range []struct{ by, file string }{
 		{"--cluster", j.Cluster}, {"MPIEXEC_CLUSTER", getenv("MPIEXEC_CLUSTER")},
 	} {

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"syscall"
 	"testing"
+
+	"remshell/cli/option"
 )
 
 // The four places of a cluster file, in order; one that was named must be there, and a
@@ -45,7 +47,7 @@ func TestClusterPlaces(t *testing.T) {
 		getenv := func(name string) string {
 			return map[string]string{"HOME": test.home, "MPIEXEC_CLUSTER": test.variable}[name]
 		}
-		site, err := cluster(JobOptions{Cluster: test.flag}, getenv, read)
+		site, err := cluster(option.Job{Cluster: test.flag}, getenv, read)
 		got := ""
 		switch {
 		case err != nil:

@@ -15,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/reach"
@@ -32,8 +34,8 @@ type dialer struct {
 	client  *sshx.Dialer
 	fork    bool // -launcher fork: this machine only
 
-	timeoutGiven bool        // --connect-timeout
-	options      []SSHOption // --ssh-option
+	timeoutGiven bool               // --connect-timeout
+	options      []option.SSHOption // --ssh-option
 
 	sys    System
 	me     func() sshx.User             // who connects, found out once
@@ -44,7 +46,7 @@ type dialer struct {
 
 // newDialer chooses the ways of a command line. With a guard there is one node, this one,
 // and nothing else is made ready: half of such a job's time is our own start.
-func newDialer(j JobOptions, sys System, guard []string, log zerolog.Logger) (*dialer, error) {
+func newDialer(j option.Job, sys System, guard []string, log zerolog.Logger) (*dialer, error) {
 	program, err := remoteShell(j)
 	d := &dialer{
 		guard: guard, sys: sys, nodes: make(map[string]job.NodeDef),
@@ -77,17 +79,17 @@ func newDialer(j JobOptions, sys System, guard []string, log zerolog.Logger) (*d
 }
 
 // remoteShell is the program that reaches hosts instead of our own SSH; empty: none.
-func remoteShell(j JobOptions) ([]string, error) {
+func remoteShell(j option.Job) ([]string, error) {
 	switch {
 	case len(j.LauncherExec) > 0:
 		return j.LauncherExec, nil
 	case j.Launcher == "rsh":
 		return []string{"rsh"}, nil
 	case j.Launcher == "exec":
-		return nil, &UsageError{"-launcher exec needs a command", "give it with -launcher-exec 'COMMAND %h'"}
+		return nil, &fault.Error{Text: "-launcher exec needs a command", Remedy: "give it with -launcher-exec 'COMMAND %h'"}
 	case len(j.LauncherArgs) > 0:
-		return nil, &UsageError{"-launcher-args are for a program; the built-in ssh has none",
-			"use --ssh-option, or -launcher-exec ssh"}
+		return nil, &fault.Error{Text: "-launcher-args are for a program; the built-in ssh has none",
+			Remedy: "use --ssh-option, or -launcher-exec ssh"}
 	}
 	return nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"remshell/cli/option"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/show"
@@ -15,9 +16,9 @@ import (
 // A pictures says what is to be told of a job before it starts (DIAG-2, DIAG-4).
 type pictures struct{ topo, hosts, byNode, byRank bool }
 
-func wanted(j JobOptions) pictures {
+func wanted(j option.Job) pictures {
 	asked := func(word string) bool {
-		return slices.ContainsFunc(j.Display, func(p Picture) bool { return slices.Contains(p, word) })
+		return slices.ContainsFunc(j.Display, func(p option.Picture) bool { return slices.Contains(p, word) })
 	}
 	mapped := j.DisplayMap != "" || asked("map")
 	full := j.DisplayMap == "full" || j.Verbosity > 1
@@ -58,7 +59,7 @@ func (p pictures) all(v show.View) string {
 }
 
 // display has the pictures drawn in a run, each as soon as it can be.
-func display(line Line, req job.Request, env *launch.Env) {
+func display(line option.Line, req job.Request, env *launch.Env) {
 	p, save := wanted(line.Job), env.Seen
 	if p == (pictures{}) {
 		return
@@ -86,7 +87,7 @@ func viewOf(o whatif.Outcome, environ []string, way func(job.NodeDef) string) sh
 
 // showPlan writes a plan in the form that was asked for: one JSON object, which also
 // tells what is wrong, or a text. Pictures go where they do not mix with JSON.
-func showPlan(line Line, sys System, o whatif.Outcome, way func(job.NodeDef) string) (int, error) {
+func showPlan(line option.Line, sys System, o whatif.Outcome, way func(job.NodeDef) string) (int, error) {
 	v := viewOf(o, sys.Environ, way)
 	pictures := wanted(line.Job).all(v)
 	var err error

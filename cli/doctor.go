@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"remshell/cli/option"
 	"remshell/doctor"
 	"remshell/job"
 	"remshell/launch"
@@ -14,8 +15,8 @@ import (
 
 // patients finds out whom to examine. Where hosts are named by an option, the words are a
 // program as in any command line, so that --doctor can be added to one that fails.
-func patients(line Line) (Line, error) {
-	if len(line.Sections) > 1 || namesHosts(line) {
+func patients(line option.Line) (option.Line, error) {
+	if len(line.Sections) > 1 || line.NamesHosts() {
 		return line, nil
 	}
 	return hostsForProgram(line)
@@ -23,7 +24,7 @@ func patients(line Line) (Line, error) {
 
 // examine reports on the hosts. The exit code is 0 if all is fine, 1 if there are
 // warnings, and that of our failures otherwise.
-func examine(ctx context.Context, line Line, sys System, req job.Request, env launch.Env, failure int) (int, error) {
+func examine(ctx context.Context, line option.Line, sys System, req job.Request, env launch.Env, failure int) (int, error) {
 	checkups, err := launch.Examine(ctx, req, env, needs(req, sys))
 	if err != nil {
 		return 0, err

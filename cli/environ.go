@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/job"
 )
 
@@ -31,13 +33,13 @@ func belongsHere(name string) bool {
 // baseEnv is what every rank gets of our environment, and what -genv gives it (cli.md
 // section 8: what is taken along, (2) and (3)). What the entry of a host gives comes
 // between the two.
-func baseEnv(environ []string, j JobOptions) (env job.Env, given []string, err error) {
+func baseEnv(environ []string, j option.Job) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
-		return env, nil, &UsageError{"--export contradicts -genvlist, -genvall and -genvnone", "keep one"}
+		return env, nil, &fault.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "keep one"}
 	}
 	list := j.GEnvList
 	if j.Export.Given && !j.Export.All {
-		list = EnvTake{Given: true}
+		list = option.EnvTake{Given: true}
 	}
 	env, err = taken(environ, list, true)
 	if err == nil && j.HybridHosts && !list.Given {
@@ -69,7 +71,7 @@ func localEnv(environ []string) []string {
 }
 
 // sectionEnv is what a section says on top of that (4).
-func sectionEnv(environ []string, s Section) (job.Env, error) {
+func sectionEnv(environ []string, s option.Section) (job.Env, error) {
 	env, err := taken(environ, s.EnvList, false)
 	if err == nil {
 		err = assign(&env, environ, "-env", s.Env)
@@ -83,7 +85,7 @@ func sectionEnv(environ []string, s Section) (job.Env, error) {
 
 // taken lists the variables to take along. A name given by hand is taken although
 // it is private; an empty list takes nothing, of ours nor of the node's (ENV-3).
-func taken(environ []string, list EnvTake, all bool) (job.Env, error) {
+func taken(environ []string, list option.EnvTake, all bool) (job.Env, error) {
 	if !list.Given && !all {
 		return job.Env{}, nil
 	}
@@ -106,7 +108,7 @@ func taken(environ []string, list EnvTake, all bool) (job.Env, error) {
 }
 
 // assign adds the variables that an option lists. A name alone takes our value.
-func assign(env *job.Env, environ []string, option string, vars []EnvVar) error {
+func assign(env *job.Env, environ []string, name string, vars []option.EnvVar) error {
 	for _, v := range vars {
 		if !v.Copy {
 			env.Set = append(env.Set, v.Name+"="+v.Value)
@@ -114,14 +116,14 @@ func assign(env *job.Env, environ []string, option string, vars []EnvVar) error 
 		}
 		found := false
 		for _, assignment := range environ {
-			if name, _, _ := strings.Cut(assignment, "="); job.Matches([]string{v.Name}, name) {
+			if defined, _, _ := strings.Cut(assignment, "="); job.Matches([]string{v.Name}, defined) {
 				env.Set = append(env.Set, assignment)
 				found = true
 			}
 		}
 		if !found {
-			return &UsageError{Text: fmt.Sprintf("%s %s: no such variable here", option, v.Name),
-				Remedy: fmt.Sprintf("give it a value: %s %s=VALUE", option, v.Name)}
+			return &fault.Error{Text: fmt.Sprintf("%s %s: no such variable here", name, v.Name),
+				Remedy: fmt.Sprintf("give it a value: %s %s=VALUE", name, v.Name)}
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
@@ -24,23 +26,23 @@ type fixture struct {
 }
 
 // newFixture reads -rankfile or -rankmap.
-func newFixture(line Line, open func(string) (io.ReadCloser, error)) (fixture, error) {
+func newFixture(line option.Line, open func(string) (io.ReadCloser, error)) (fixture, error) {
 	var f fixture
 	j := line.Job
-	for _, option := range []struct {
+	for _, way := range []struct {
 		name, dashed string
 		given        bool
 	}{{"rankfile", "-rankfile", j.RankFile != ""}, {"rankmap", "-rankmap", j.RankMap != ""}, {"map-by", "--map-by", j.MapBy.Seq}} {
-		if !option.given {
+		if !way.given {
 			continue
 		}
-		g, given := line.Origin(option.name)
-		spelled := option.dashed
+		g, given := line.Origin(way.name)
+		spelled := way.dashed
 		if given {
 			spelled = g.Spelled
 		}
 		if f.by != "" {
-			return f, &UsageError{fmt.Sprintf("%s contradicts %s", spelled, f.by), "keep one"}
+			return f, &fault.Error{Text: fmt.Sprintf("%s contradicts %s", spelled, f.by), Remedy: "keep one"}
 		}
 		f.by = spelled
 	}
@@ -63,7 +65,7 @@ func newFixture(line Line, open func(string) (io.ReadCloser, error)) (fixture, e
 
 // sequence lists the hosts of --map-by seq: those of its file, else of -hostfile, else of
 // -host, as often as they are named there.
-func sequence(line Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
+func sequence(line option.Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
 	first := line.Sections[0]
 	file := cmp.Or(line.Job.MapBy.File, first.HostFile)
 	var all []hostlist.Entry
@@ -77,7 +79,7 @@ func sequence(line Line, open func(string) (io.ReadCloser, error)) ([]hostlist.E
 		file = "-host"
 	}
 	if err == nil && len(all) == 0 {
-		err = &UsageError{"--map-by seq takes the host of each rank from a list, and there is none", "write seq:file=FILE, or name hosts with -hostfile"}
+		err = &fault.Error{Text: "--map-by seq takes the host of each rank from a list, and there is none", Remedy: "write seq:file=FILE, or name hosts with -hostfile"}
 	}
 	all = slices.DeleteFunc(all, func(e hostlist.Entry) bool { return e.Exclude })
 	return all, file, err
@@ -85,20 +87,18 @@ func sequence(line Line, open func(string) (io.ReadCloser, error)) ([]hostlist.E
 
 // contradicted refuses what else was said about the place of ranks: nothing is
 // swallowed silently.
-func (f fixture) contradicted(line Line) error {
-	said := func(option string) bool { _, given := line.Origin(option); return given }
-	options := []string{"loop-nodes-first", "sort", "cpu-map"}
-	for _, option := range options {
-		if g, _ := line.Origin(option); said(option) && g.Value != "no" {
-			return &UsageError{fmt.Sprintf("%s contradicts %s, which says where each rank goes", g.Spelled, f.by), "keep one"}
+func (f fixture) contradicted(line option.Line) error {
+	for _, name := range []string{"loop-nodes-first", "sort", "cpu-map"} {
+		if g, given := line.Origin(name); given && g.Value != "no" {
+			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says where each rank goes", g.Spelled, f.by), Remedy: "keep one"}
 		}
 	}
 	for _, s := range line.Sections {
 		if g, given := s.Origin("soft"); given {
-			return &UsageError{fmt.Sprintf("%s contradicts %s, which says what ranks there are", g, f.by), "use -n"}
+			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says what ranks there are", g, f.by), Remedy: "use -n"}
 		}
 		if g, given := s.Origin("tpp"); given && f.lines != nil {
-			return &UsageError{fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, f.by), "keep one"}
+			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, f.by), Remedy: "keep one"}
 		}
 	}
 	return nil
@@ -160,7 +160,7 @@ func (f fixture) apply(req *job.Request, list string) error {
 func (f fixture) unbound(req *job.Request) error {
 	for _, n := range req.Nodes {
 		if f.lines != nil && n.Bind != nil && !n.Bind.None {
-			return &UsageError{fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which says what CPUs each rank has", n.Origin, n.Name, n.Bind.Text, f.by), "keep one"}
+			return &fault.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which says what CPUs each rank has", n.Origin, n.Name, n.Bind.Text, f.by), Remedy: "keep one"}
 		}
 	}
 	return nil
@@ -181,8 +181,8 @@ func (f fixture) number(req *job.Request) (n int, err error) {
 	}
 	missing := hostlist.Missing(lines, n)
 	if missing != "" {
-		err = &UsageError{fmt.Sprintf("%s: no place is given for %s", f.file, rankNoun(missing)),
-			fmt.Sprintf("-n is %d, and each rank needs one", n)}
+		err = &fault.Error{Text: fmt.Sprintf("%s: no place is given for %s", f.file, rankNoun(missing)),
+			Remedy: fmt.Sprintf("-n is %d, and each rank needs one", n)}
 	}
 	return n, err
 }

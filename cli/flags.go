@@ -3,12 +3,13 @@ package cli
 import (
 	"strconv"
 
+	"remshell/cli/option"
 	"remshell/psi"
 )
 
 // flags are the placement options of a line as package psi knows them: nil where
 // nothing was said.
-func flags(j JobOptions, s Section) psi.Flags {
+func flags(j option.Job, s option.Section) psi.Flags {
 	f := psi.Flags{
 		Nodes: said(j.Nodes), Sort: said(j.Sort), Map: said(j.CPUMap), TPP: said(s.TPP), Types: said(s.NodeType),
 		Unique: toggled(j.HostsUnique), Exclusive: toggled(j.Exclusive), Overbook: toggled(j.Overbook),

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"remshell/fault"
 	"remshell/helper"
 	"remshell/helper/probe"
 	"remshell/job"
@@ -35,7 +36,7 @@ func IsHelper(arg string) bool {
 // Helper is the main function of the far end.
 func Helper(args []string) int {
 	if !called(args) {
-		report(os.Stderr, &UsageError{args[0] + " is how mpiexec starts itself on a host", "there is nothing to type; mpiexec --help lists what there is"})
+		report(os.Stderr, &fault.Error{Text: args[0] + " is how mpiexec starts itself on a host", Remedy: "there is nothing to type; mpiexec --help lists what there is"})
 		return exitFailure
 	}
 	code, err := serve(args)

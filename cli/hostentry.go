@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
@@ -18,7 +20,7 @@ import (
 
 // hosts lists what a section names: the list, the file, or what the list takes of
 // the file (HOST-9). With unique, only the first mention of a host counts (HOST-4).
-func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
+func hosts(s option.Section, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {
 		join = func(entries []hostlist.Entry) ([]hostlist.Entry, error) {
@@ -36,8 +38,8 @@ func hosts(s Section, open func(string) (io.ReadCloser, error), unique bool) ([]
 	if err != nil {
 		g, _ := s.Origin("hostfile")
 		var syntax *hostlist.SyntaxError
-		if g.level == environment && !errors.As(err, &syntax) { // those name the file
-			err = fmt.Errorf("%s: %w", g.from, err)
+		if v := g.Variable(); v != "" && !errors.As(err, &syntax) { // those name the file
+			err = fmt.Errorf("%s: %w", v, err)
 		}
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func featuresOf(named []hostlist.Entry) (features []string) {
 // listed are the hosts of -host and -hostfile, each once, in the order of first
 // mention; what several sections offer of one adds up. What the cluster file says of
 // them holds.
-func (sc scene) listed(named []hostlist.Entry, j JobOptions) ([]job.NodeDef, error) {
+func (sc scene) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, error) {
 	var all []hostlist.Entry
 	known := make(map[string]int) // index in all, by name
 	for _, e := range named {
@@ -132,7 +134,7 @@ func (sc scene) listed(named []hostlist.Entry, j JobOptions) ([]job.NodeDef, err
 // more adds what a further section says of a host: counts add up (HOST-4).
 func more(e *hostlist.Entry, other hostlist.Entry) error {
 	if (e.Slots == 0) != (other.Slots == 0) {
-		return &UsageError{fmt.Sprintf("host %s has a slot count in one section and none in another", e.Label()), "use one way"}
+		return &fault.Error{Text: fmt.Sprintf("host %s has a slot count in one section and none in another", e.Label()), Remedy: "use one way"}
 	}
 	both, err := hostlist.Both(*e, other)
 	both.Slots = e.Slots + other.Slots

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/show"
@@ -16,24 +18,24 @@ import (
 // This file answers what people ask about jobs that run or wait: --ps, --queue,
 // --status JOB, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
 
-func asksOfJobs(j JobOptions) bool {
+func asksOfJobs(j option.Job) bool {
 	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != ""
 }
 
 // hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
 // They beat those of variables and of the user's configuration.
-func hostsForProgram(line Line) (Line, error) {
+func hostsForProgram(line option.Line) (option.Line, error) {
 	section := &line.Sections[0]
 	if len(line.Sections) > 1 {
-		return line, &UsageError{"--ps, --queue, --status, --signal and --evict start nothing: a lone : has no meaning", "name hosts only"}
+		return line, &fault.Error{Text: "--ps, --queue, --status, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
 	}
-	if section.Program != "" && !namesHosts(line) {
+	if section.Program != "" && !line.NamesHosts() {
 		section.Host, section.HostFile = nil, ""
 		line.Job.Nodes, line.Job.RMK, line.Job.Simulate = "", "none", 0
 	}
 	words := append([]string{section.Program}, section.Args...)
 	for _, word := range words {
-		var hosts HostExpr
+		var hosts option.HostExpr
 		if word == "" {
 			continue
 		}
@@ -46,20 +48,8 @@ func hostsForProgram(line Line) (Line, error) {
 	return line, nil
 }
 
-// namesHosts reports whether an option of the line, or of its -configfile, names hosts.
-func namesHosts(line Line) bool {
-	given := line.given
-	for _, s := range line.Sections {
-		given = append(given[:len(given):len(given)], s.given...)
-	}
-	return slices.ContainsFunc(given, func(g Given) bool {
-		says := g.Name == "host" || slices.Contains(rivalsOf("host"), g.Name) && !(g.Name == "rmk" && g.Value == "auto")
-		return says && g.level < environment
-	})
-}
-
 // tellOfJobs reads the ledgers and tells, or signals a job.
-func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env launch.Env, failure int) (int, error) {
+func tellOfJobs(ctx context.Context, line option.Line, sys System, req job.Request, env launch.Env, failure int) (int, error) {
 	j := line.Job
 	req.Skip, req.Queue.Required = true, false // those that answer are worth telling
 	if j.Signal.Number != 0 {
@@ -97,11 +87,11 @@ func tellOfJobs(ctx context.Context, line Line, sys System, req job.Request, env
 	return exitOK, err
 }
 
-func jobsText(l show.Ledger, j JobOptions) (string, error) {
+func jobsText(l show.Ledger, j option.Job) (string, error) {
 	status, found := l.Status(job.ID(j.Status))
 	switch {
 	case j.Status != "" && !found:
-		return "", &UsageError{fmt.Sprintf("there is no job %s", j.Status), "mpiexec --ps lists the jobs; name their hosts"}
+		return "", &fault.Error{Text: fmt.Sprintf("there is no job %s", j.Status), Remedy: "mpiexec --ps lists the jobs; name their hosts"}
 	case j.JSON != "":
 		return l.JSON(job.ID(j.Status)), nil
 	case j.Status != "":
@@ -113,7 +103,7 @@ func jobsText(l show.Ledger, j JobOptions) (string, error) {
 }
 
 // signalJob sends a signal to all ranks of a job; it fails if none got it.
-func signalJob(ctx context.Context, req job.Request, env launch.Env, s SignalJob) error {
+func signalJob(ctx context.Context, req job.Request, env launch.Env, s option.SignalJob) error {
 	results, err := launch.Alert(ctx, req, env, job.ID(s.Job), s.Number)
 	if err != nil {
 		return err
@@ -127,7 +117,7 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, s SignalJob
 		}
 	}
 	if ranks == 0 && len(errs) == 0 {
-		errs = append(errs, &UsageError{fmt.Sprintf("no rank of job %s was found", s.Job), "mpiexec --ps lists the jobs; name its hosts"})
+		errs = append(errs, &fault.Error{Text: fmt.Sprintf("no rank of job %s was found", s.Job), Remedy: "mpiexec --ps lists the jobs; name its hosts"})
 	}
 	return errors.Join(errs...)
 }
@@ -152,7 +142,7 @@ func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) (
 		}
 	}
 	if !done && code == exitOK {
-		return 0, &UsageError{fmt.Sprintf("there is no job %s", id), "mpiexec --ps and --queue list the jobs; name their hosts"}
+		return 0, &fault.Error{Text: fmt.Sprintf("there is no job %s", id), Remedy: "mpiexec --ps and --queue list the jobs; name their hosts"}
 	}
 	flush(env.Err)
 	return code, nil

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/stdio"
@@ -230,13 +232,13 @@ func (j *journal) plan(id job.ID, plan json.RawMessage) {
 
 // journalled has a run told by a journal, and returns who ends that when the run is over. On
 // standard output the ranks' own goes out of its way: see printers.
-func journalled(line Line, sys System, req job.Request, warnings []job.Note, env *launch.Env, failure int) (func(job.Result, error), error) {
+func journalled(line option.Line, sys System, req job.Request, warnings []job.Note, env *launch.Env, failure int) (func(job.Result, error), error) {
 	name, w := line.Job.JSON, sys.Out
 	var file *os.File
 	if name != "-" {
 		var err error
 		if file, err = os.Create(name); err != nil {
-			return nil, &UsageError{"--json: " + err.Error(), ""}
+			return nil, &fault.Error{Text: "--json: " + err.Error()}
 		}
 		w = file
 	}
@@ -268,7 +270,7 @@ func journalled(line Line, sys System, req job.Request, warnings []job.Note, env
 
 // printers write what the ranks write, and our own lines. Where events have the place of standard
 // output, both streams go to standard error.
-func printers(j JobOptions, sys System) (out, errs *stdio.Printer) {
+func printers(j option.Job, sys System) (out, errs *stdio.Printer) {
 	if j.JSON == "-" && starts(j) {
 		return stdio.Stdout(unvectored{sys.Err}), stdio.Stderr(unvectored{sys.Err})
 	}
@@ -280,6 +282,6 @@ func printers(j JobOptions, sys System) (out, errs *stdio.Printer) {
 type unvectored struct{ io.Writer }
 
 // starts reports whether a command line starts ranks, and does not only ask for something.
-func starts(j JobOptions) bool {
+func starts(j option.Job) bool {
 	return !asksOfJobs(j) && !j.Doctor && !j.Plan && !j.DryRun
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"remshell/cli/option"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/psi"
@@ -17,7 +18,7 @@ import (
 type notPlaced struct{ error }
 
 // look plans for the hosts as they are now, and starts nothing.
-func look(ctx context.Context, line Line, sys System, req job.Request, warnings []job.Note, env launch.Env) (int, error) {
+func look(ctx context.Context, line option.Line, sys System, req job.Request, warnings []job.Note, env launch.Env) (int, error) {
 	way := wayOf(env.Dialer)
 	if line.Job.DryRun && !line.Job.Probe && !line.Job.Plan {
 		return showPlan(line, sys, guess(req, lookHere(sys, req), warnings), way)

@@ -2,11 +2,11 @@
 Package cli is the command line of mpiexec: it reads the world once, hands values to
 package launch, and says what came of it.
 
-	args, environment, files --> Parse --> request --> launch.Run --> report, exit code
-	                                                      |
-	                                 dialer (reach, sshx) '
+	args, environment, files --> option.Parse --> request --> launch.Run --> report, exit code
+	                                                             |
+	                                        dialer (reach, sshx) '
 
-Options and their help stand in one table (options.go). Nobody else in the program
+Options and their help stand in one table (package option). Nobody else in the program
 reads arguments, the environment or the user's files.
 */
 package cli
@@ -27,6 +27,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/stdio"
@@ -61,7 +63,7 @@ type System struct {
 }
 
 func (s System) getenv(name string) string {
-	value, _ := lookup(s.Environ, name)
+	value, _ := job.Lookup(s.Environ, name)
 	return value
 }
 
@@ -81,7 +83,7 @@ func answer(ctx context.Context, args []string, sys System) int {
 	if port, called := singletonPort(args); called {
 		return singleton(ctx, port, sys, failure)
 	}
-	line, err := ParseIn(args, Sources{sys.Environ, reader(sys)})
+	line, err := option.ParseIn(args, option.Sources{Environ: sys.Environ, Read: reader(sys)})
 	if err != nil {
 		report(sys.Err, err)
 		return failure
@@ -94,7 +96,7 @@ func answer(ctx context.Context, args []string, sys System) int {
 	if done, code := tell(line, sys, failure); done {
 		return code
 	}
-	if err := settleLayout(&line); err != nil {
+	if err := option.SettleLayout(&line); err != nil {
 		report(sys.Err, err)
 		return failure
 	}
@@ -109,22 +111,22 @@ func answer(ctx context.Context, args []string, sys System) int {
 }
 
 // tell answers those options that only tell something of ourselves.
-func tell(line Line, sys System, failure int) (done bool, code int) {
+func tell(line option.Line, sys System, failure int) (done bool, code int) {
 	var text string
 	var err error
 	switch {
 	case line.Version:
-		text = VersionText(Version, pmiVersions)
+		text = option.VersionText(Version, pmiVersions)
 	case line.Help != nil && line.Help.Option != "":
-		text, err = HelpOn(line.Help.Option)
+		text, err = option.HelpOn(line.Help.Option)
 	case line.Help != nil:
-		text = Usage()
+		text = option.Usage()
 	case line.Job.Man:
-		text = Man(Version)
+		text = option.Man(Version)
 	case line.Job.Completion != "":
-		text = Completion(line.Job.Completion)
+		text = option.Completion(line.Job.Completion)
 	case line.Job.Info:
-		text = Info(line, sys.Environ)
+		text = option.Info(line, sys.Environ, option.VersionText(Version, pmiVersions))
 	default:
 		return false, 0
 	}
@@ -146,13 +148,13 @@ func failureCode(text string) (int, error) {
 	}
 	code, err := strconv.Atoi(text)
 	if err != nil || code < 1 || code > 255 {
-		return 0, &UsageError{fmt.Sprintf("MPIEXEC_ERROR_CODE: %q is not an exit code", text), "allowed: 1 to 255"}
+		return 0, &fault.Error{Text: fmt.Sprintf("MPIEXEC_ERROR_CODE: %q is not an exit code", text), Remedy: "allowed: 1 to 255"}
 	}
 	return code, nil
 }
 
 // run starts the job of a command line, sees it to its end, and says what went wrong.
-func run(ctx context.Context, line Line, sys System, failure int) int {
+func run(ctx context.Context, line option.Line, sys System, failure int) int {
 	out, errs := printers(line.Job, sys)
 	code, err := unpanicked(line.Job, errs, func() (int, error) { return start(ctx, line, sys, failure, out, errs) })
 	if err == nil {
@@ -172,7 +174,7 @@ func (e *mishap) Hint() string { return "please report it, with what -v says" }
 
 // unpanicked makes an error of a panic, whose stack goes to the log. On its way up, terminal and
 // connections were given back, and so the helpers end the ranks (TRUST-35).
-func unpanicked(j JobOptions, errs io.Writer, do func() (int, error)) (code int, err error) {
+func unpanicked(j option.Job, errs io.Writer, do func() (int, error)) (code int, err error) {
 	defer func() {
 		if why := recover(); why != nil {
 			log := logger(errs, j.Verbosity, false)
@@ -196,7 +198,7 @@ func flush(errs *stdio.Printer) {
 const lastLines = 2 * time.Second
 
 // start builds the world of a launch, and launches.
-func start(ctx context.Context, line Line, sys System, failure int, out, errs *stdio.Printer) (int, error) {
+func start(ctx context.Context, line option.Line, sys System, failure int, out, errs *stdio.Printer) (int, error) {
 	site, err := cluster(line.Job, sys.getenv, reader(sys))
 	if err != nil {
 		return 0, err
@@ -264,7 +266,7 @@ func start(ctx context.Context, line Line, sys System, failure int, out, errs *s
 
 // withDialer gives a launch the dialer for its hosts, unless the world has one, and returns
 // what ends it.
-func withDialer(env *launch.Env, line Line, sys System, req job.Request) (done func(), err error) {
+func withDialer(env *launch.Env, line option.Line, sys System, req job.Request) (done func(), err error) {
 	if env.Dialer != nil {
 		return func() {}, nil
 	}
@@ -278,7 +280,7 @@ func withDialer(env *launch.Env, line Line, sys System, req job.Request) (done f
 
 // carryOut is the life of a job, with what is around it on this side: signals, terminal, trace
 // and report.
-func carryOut(ctx context.Context, line Line, sys System, req job.Request, warnings []job.Note, env launch.Env, failure int) (int, error) {
+func carryOut(ctx context.Context, line option.Line, sys System, req job.Request, warnings []job.Note, env launch.Env, failure int) (int, error) {
 	if line.Job.Propagate != "none" && slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		req.Soft = softLimits()
 	}
@@ -344,7 +346,7 @@ func guardOf(req job.Request) []string {
 }
 
 // world is what a launch may know of the world around it.
-func world(line Line, sys System, out, errs *stdio.Printer) launch.Env {
+func world(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
 	env := launch.Env{
 		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
 		Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err))), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
@@ -362,7 +364,7 @@ const silence = 45 * time.Second
 
 // connectTimeout is how long one host may take until it is logged in to, and its
 // helper to say its first words.
-func connectTimeout(j JobOptions) time.Duration {
+func connectTimeout(j option.Job) time.Duration {
 	if j.ConnectTimeout > 0 {
 		return j.ConnectTimeout.Duration()
 	}

@@ -3,10 +3,11 @@ package cli
 import (
 	"cmp"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
@@ -16,7 +17,7 @@ import (
 
 // planFile answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
 // Nobody is reached. The code is 0 if ranks were placed.
-func planFile(line Line, sys System, failure int) int {
+func planFile(line option.Line, sys System, failure int) int {
 	code, err := showPlan(line, sys, planned(line, sys), nil)
 	if err != nil {
 		report(sys.Err, err)
@@ -26,34 +27,34 @@ func planFile(line Line, sys System, failure int) int {
 }
 
 // planUsage refuses what the options that only tell cannot do.
-func planUsage(line Line) error {
+func planUsage(line option.Line) error {
 	j := line.Job
 	file, several, first := j.ClusterState != "", len(line.Sections) > 1, line.Sections[0]
 	switch {
 	case file && !j.Plan && !j.DryRun:
-		return &UsageError{"--cluster-state has a meaning only with --plan or --dry-run", "add one of them, or leave it out"}
+		return &fault.Error{Text: "--cluster-state has a meaning only with --plan or --dry-run", Remedy: "add one of them, or leave it out"}
 	case file && j.NoLocal:
-		return &UsageError{"-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", "leave it out"}
+		return &fault.Error{Text: "-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", Remedy: "leave it out"}
 	case file && (j.Exclude != nil || j.Simulate > 0 || j.RMK != "" || first.Soft.Members != nil || first.Arch != ""):
-		return &UsageError{"-exclude, -rmk, -soft, -arch and --simulate-nodes have no meaning with --cluster-state", "leave them out, and name nodes with --nodes"}
+		return &fault.Error{Text: "-exclude, -rmk, -soft, -arch and --simulate-nodes have no meaning with --cluster-state", Remedy: "leave them out, and name nodes with --nodes"}
 	case file && several, j.SaveState != "" && several:
-		return &UsageError{"a cluster state covers a single executable", "take each section on its own"}
+		return &fault.Error{Text: "a cluster state covers a single executable", Remedy: "take each section on its own"}
 	case j.SaveState != "" && j.DryRun && !j.Probe:
-		return &UsageError{"--save-cluster-state needs a look at the hosts", "add --probe"}
+		return &fault.Error{Text: "--save-cluster-state needs a look at the hosts", Remedy: "add --probe"}
 	case j.JSON != "" && j.Plan && !j.DryRun:
-		return &UsageError{"--json has no meaning with --plan, which writes JSON as it is", "leave it out"}
+		return &fault.Error{Text: "--json has no meaning with --plan, which writes JSON as it is", Remedy: "leave it out"}
 	case j.JSONOutput && (j.JSON == "" || !starts(j)):
-		return &UsageError{"--json-output has a meaning only with --json and a run", "add --json, or leave it out"}
+		return &fault.Error{Text: "--json-output has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
 	case j.Doctor && (j.Plan || j.DryRun || asksOfJobs(j)):
-		return &UsageError{"--doctor is a question of its own", "ask one at a time"}
+		return &fault.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
 	case j.Probe && !j.DryRun:
-		return &UsageError{"--probe has a meaning only with --dry-run", "leave it out"}
+		return &fault.Error{Text: "--probe has a meaning only with --dry-run", Remedy: "leave it out"}
 	}
 	return nil
 }
 
 // planned reads the state and decides.
-func planned(line Line, sys System) whatif.Outcome {
+func planned(line option.Line, sys System) whatif.Outcome {
 	text, err := reader(sys)(line.Job.ClusterState)
 	if err != nil {
 		return whatif.Unreadable(err)
@@ -62,7 +63,7 @@ func planned(line Line, sys System) whatif.Outcome {
 	if err != nil {
 		return whatif.Unreadable(err)
 	}
-	env := func(name string) (string, bool) { return lookup(sys.Environ, name) }
+	env := func(name string) (string, bool) { return job.Lookup(sys.Environ, name) }
 	np, given := line.Sections[0].Origin("n")
 	if !given {
 		np, _ = line.Origin("gn")
@@ -105,7 +106,7 @@ func planned(line Line, sys System) whatif.Outcome {
 
 // orHosts are the hosts that a section names, or else what says where each rank goes; source
 // is what named them. The error is a *psi.Error.
-func (f fixture) orHosts(s Section, in psi.Input) (named []hostlist.Entry, source string, err error) {
+func (f fixture) orHosts(s option.Section, in psi.Input) (named []hostlist.Entry, source string, err error) {
 	named, err = hosts(s, stream(in.Open), psi.Unique(in))
 	if err != nil {
 		return nil, "", &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: s.HostFile, What: "cannot use", Reason: err.Error()}
@@ -157,7 +158,7 @@ func restrict(req *job.Request, named []hostlist.Entry, source string) error {
 }
 
 // layFile tells a request the layout of the command line, else that of the state.
-func layFile(req *job.Request, s *whatif.State, line Line) {
+func layFile(req *job.Request, s *whatif.State, line option.Line) {
 	j := line.Job
 	layout := pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}
 	if layout.Map.Text == "" {
@@ -204,14 +205,4 @@ func whole(open func(string) (io.ReadCloser, error)) func(string) (string, error
 		text, err := io.ReadAll(f)
 		return string(text), err
 	}
-}
-
-// lookup is the environment, where a variable may be defined and empty.
-func lookup(environ []string, name string) (value string, defined bool) {
-	for _, assignment := range slices.Backward(environ) {
-		if value, ok := strings.CutPrefix(assignment, name+"="); ok {
-			return value, true
-		}
-	}
-	return "", false
 }

@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/cli/option"
 	"remshell/job"
 )
 
 // queue says where the job learns of others. Nodes of the cluster file have the queue
 // of their cluster, whatever list named them; others that of the first one.
-func (sc scene) queue(req job.Request, j JobOptions) job.Queue {
-	ledger, _ := lookup(sc.environ, "MPIEXEC_LEDGER")
-	outer, _ := lookup(sc.environ, "MPIEXEC_JOBID")
+func (sc scene) queue(req job.Request, j option.Job) job.Queue {
+	ledger, _ := job.Lookup(sc.environ, "MPIEXEC_LEDGER")
+	outer, _ := job.Lookup(sc.environ, "MPIEXEC_JOBID")
 	q := job.Queue{Ledger: cmp.Or(j.Ledger, ledger), Inside: job.ID(outer), From: sc.here.Names[0]}
 	if sc.site == nil {
 		return q
@@ -34,7 +35,7 @@ const mostKeepers = 3
 
 // keepers are the nodes that keep the cluster's queue, in their order, in the words of the
 // request if they are candidates; none if no candidate is a node of the cluster.
-func (sc scene) keepers(req job.Request, j JobOptions) (keepers []job.NodeDef) {
+func (sc scene) keepers(req job.Request, j option.Job) (keepers []job.NodeDef) {
 	index := sc.byName()
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { _, known := index[strings.ToLower(n.Host)]; return known }) {
 		return nil
@@ -55,7 +56,7 @@ func (sc scene) keepers(req job.Request, j JobOptions) (keepers []job.NodeDef) {
 	return keepers
 }
 
-func (sc scene) keeper(keeper int, req job.Request, j JobOptions, index map[string]int) job.NodeDef {
+func (sc scene) keeper(keeper int, req job.Request, j option.Job, index map[string]int) job.NodeDef {
 	for _, n := range req.Nodes {
 		if i, known := index[strings.ToLower(n.Host)]; known && i == keeper {
 			return n

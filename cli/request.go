@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/cli/option"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch"
@@ -41,7 +42,7 @@ func (h Here) isMe(host string) bool {
 
 // request makes a Request of a command line, and warnings: pure but for the files it
 // reads by open.
-func request(line Line, sc scene) (job.Request, []job.Note, error) {
+func request(line option.Line, sc scene) (job.Request, []job.Note, error) {
 	req, err := sc.begun(line.Job)
 	if err != nil {
 		return req, nil, err
@@ -73,7 +74,7 @@ func request(line Line, sc scene) (job.Request, []job.Note, error) {
 }
 
 // begun is what a request says that has nothing to do with hosts.
-func (sc scene) begun(j JobOptions) (job.Request, error) {
+func (sc scene) begun(j option.Job) (job.Request, error) {
 	req := job.Request{
 		Job:     newJobID(time.Now()),
 		User:    sc.here.User,
@@ -84,15 +85,15 @@ func (sc scene) begun(j JobOptions) (job.Request, error) {
 		Compat:  launchers(j.EnvCompat),
 		Signals: job.Signals{Forward: j.ForwardSignals.Numbers, Leader: j.LeaderOnly, Status: j.StatusSignal},
 		Limits: job.Limits{
-			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.most(), Grace: defaultGrace,
+			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.Most(), Grace: defaultGrace,
 		},
-		Universe: j.Universe.size(), Port: j.PMIPort,
+		Universe: j.Universe.Size(), Port: j.PMIPort,
 	}
 	if j.KillGrace != nil {
 		req.Limits.Grace = j.KillGrace.Duration()
 	}
 	var err error
-	if req.Streams, err = streamsOf(j, func(name string) (string, bool) { return lookup(sc.environ, name) }); err != nil {
+	if req.Streams, err = streamsOf(j, func(name string) (string, bool) { return job.Lookup(sc.environ, name) }); err != nil {
 		return req, err
 	}
 	req.Base, req.Given, err = baseEnv(sc.environ, j)
@@ -101,7 +102,7 @@ func (sc scene) begun(j JobOptions) (job.Request, error) {
 
 // named are the hosts that the sections name, the allocation, or else what says where each
 // rank goes. list is what named them, in words.
-func (sc scene) named(req *job.Request, line Line, told fixture) (named []hostlist.Entry, list string, err error) {
+func (sc scene) named(req *job.Request, line option.Line, told fixture) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
 	named, err = sections(req, line, sc)
 	if err == nil && line.Job.RMK != "" {
@@ -116,7 +117,7 @@ func (sc scene) named(req *job.Request, line Line, told fixture) (named []hostli
 }
 
 // ends says which ends of a rank end the job, and what the job's code is.
-func ends(j JobOptions) job.Ends {
+func ends(j option.Job) job.Ends {
 	return job.Ends{
 		KeepOnExit:   j.KillOnBadExit == "0" || j.AutoCleanup == "no",
 		KeepOnSignal: j.AutoCleanup == "no",
@@ -130,7 +131,7 @@ func ends(j JobOptions) job.Ends {
 }
 
 // launchers are those of all --env-compat, each once.
-func launchers(lists []Compat) (names []string) {
+func launchers(lists []option.Compat) (names []string) {
 	for _, list := range lists {
 		for _, name := range list {
 			if !slices.Contains(names, name) {
@@ -143,7 +144,7 @@ func launchers(lists []Compat) (names []string) {
 
 // sections adds the apps of a line, and returns the hosts they name. A section that
 // names its own is confined to them.
-func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
+func sections(req *job.Request, line option.Line, sc scene) ([]hostlist.Entry, error) {
 	var named []hostlist.Entry
 	counted := make(map[int]bool)
 	unique := psi.Unique(sc.input(line, true))
@@ -159,7 +160,7 @@ func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
 		for _, h := range hosts {
 			app.Hosts = append(app.Hosts, h.Label())
 		}
-		if from := s.hostsFrom(); !counted[from] { // a section that inherits offers nothing new
+		if from := s.HostsFrom(); !counted[from] { // a section that inherits offers nothing new
 			counted[from] = true
 			named = append(named, hosts...)
 		}
@@ -168,7 +169,7 @@ func sections(req *job.Request, line Line, sc scene) ([]hostlist.Entry, error) {
 	return named, nil
 }
 
-func newApp(s Section, j JobOptions, environ []string, here Here) (job.App, error) {
+func newApp(s option.Section, j option.Job, environ []string, here Here) (job.App, error) {
 	env, err := sectionEnv(environ, s)
 	app := job.App{N: s.N, Soft: s.Soft.Members, Argv: append([]string{s.Program}, s.Args...), Env: env, Dir: here.Dir}
 	if s.Path != "" {
@@ -200,17 +201,6 @@ func bare(err error) error {
 		return call.Err
 	}
 	return err
-}
-
-// hostsFrom is the number of the section that named this one's hosts; 0: none did.
-func (s Section) hostsFrom() int {
-	from := 0
-	for _, option := range []string{"host", "hostfile"} {
-		if g, ok := s.Origin(option); ok {
-			from = max(from, g.Section)
-		}
-	}
-	return from
 }
 
 // newJobID is unique over launchers and time; it is short, since it names the key-

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/term"
 
+	"remshell/cli/option"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/show"
@@ -34,14 +35,14 @@ func coloured(when string, getenv func(string) string, terminal bool) bool {
 }
 
 // paint colours labels, of the streams that go to us alone.
-func paint(s *job.Streams, line Line, sys System) {
+func paint(s *job.Streams, line option.Line, sys System) {
 	s.Out.Color = s.Out.File == "" && coloured(line.Job.Color, sys.getenv, isTerminal(sys.Out))
 	s.Err.Color = s.Err.File == "" && coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err))
 }
 
 // showProgress has a start tell how far it has come, in one line that is written again
 // and again: only for somebody at a terminal (DIAG-6).
-func showProgress(line Line, sys System, env *launch.Env) {
+func showProgress(line option.Line, sys System, env *launch.Env) {
 	if !isTerminal(sys.Err) || sys.getenv("TERM") == "dumb" || line.Job.Verbosity != 0 {
 		return
 	}

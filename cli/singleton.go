@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"remshell/cli/option"
 	"remshell/launch"
 	"remshell/pmiserver"
 )
@@ -54,17 +55,17 @@ func singleton(ctx context.Context, port string, sys System, failure int) int {
 
 // singletonLine is the command line of that job. What variables and the user's file say
 // holds, but for where ranks run: this one is here.
-func singletonLine(port string, sys System) (Line, error) {
+func singletonLine(port string, sys System) (option.Line, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return Line{}, err
+		return option.Line{}, err
 	}
-	line, err := ParseIn([]string{"-host", "localhost", "-n", "1", "-stdin", "none", self, relayArg, port}, Sources{sys.Environ, reader(sys)})
+	line, err := option.ParseIn([]string{"-host", "localhost", "-n", "1", "-stdin", "none", self, relayArg, port}, option.Sources{Environ: sys.Environ, Read: reader(sys)})
 	if err != nil {
 		return line, err
 	}
 	line.Job.PMIPort = false // the relay has a descriptor
-	return line, settleLayout(&line)
+	return line, option.SettleLayout(&line)
 }
 
 // relay is the rank of that job: it goes to the program, and passes on what is said.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 
+	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
 )
@@ -33,7 +35,7 @@ func (h *hold) close() {
 }
 
 // stowed opens the files that a line stages. All faults are told at once.
-func stowed(line Line, here Here, path string) (*hold, error) {
+func stowed(line option.Line, here Here, path string) (*hold, error) {
 	h := &hold{}
 	var faults []error
 	for _, name := range stagedFiles(line, here, path) {
@@ -42,7 +44,7 @@ func stowed(line Line, here Here, path string) (*hold, error) {
 		}
 	}
 	if len(h.parcels) > job.MaxParcels {
-		faults = append(faults, &UsageError{fmt.Sprintf("--stage: %d files; at most %d", len(h.parcels), job.MaxParcels), "pack them into one, with tar"})
+		faults = append(faults, &fault.Error{Text: fmt.Sprintf("--stage: %d files; at most %d", len(h.parcels), job.MaxParcels), Remedy: "pack them into one, with tar"})
 	}
 	if len(faults) > 0 {
 		h.close()
@@ -52,7 +54,7 @@ func stowed(line Line, here Here, path string) (*hold, error) {
 }
 
 // stagedFiles are the files that the options of a line name.
-func stagedFiles(line Line, here Here, path string) []string {
+func stagedFiles(line option.Line, here Here, path string) []string {
 	names := line.Job.Stage
 	for _, list := range line.Job.StageFiles {
 		names = append(names, strings.Split(list, ",")...)
@@ -66,7 +68,7 @@ func stagedFiles(line Line, here Here, path string) []string {
 }
 
 // programFile is where the program of a section is on this machine.
-func programFile(s Section, j JobOptions, here Here, path string) string {
+func programFile(s option.Section, j option.Job, here Here, path string) string {
 	if strings.Contains(s.Program, "/") {
 		return s.Program
 	}
@@ -96,7 +98,7 @@ func (h *hold) add(name, dir string) error {
 			return nil
 		}
 		if p.Name == filepath.Base(path) {
-			return &UsageError{fmt.Sprintf("--stage %s: %s has the same name, and both go to one folder", name, p.Path), "rename one"}
+			return &fault.Error{Text: fmt.Sprintf("--stage %s: %s has the same name, and both go to one folder", name, p.Path), Remedy: "rename one"}
 		}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -107,9 +109,9 @@ func (h *hold) add(name, dir string) error {
 	switch {
 	case err != nil:
 	case info.IsDir():
-		err = &UsageError{fmt.Sprintf("--stage %s: is a directory", name), "name its files, or pack it with tar"}
+		err = &fault.Error{Text: fmt.Sprintf("--stage %s: is a directory", name), Remedy: "name its files, or pack it with tar"}
 	case !info.Mode().IsRegular():
-		err = &UsageError{fmt.Sprintf("--stage %s: is no plain file", name), ""}
+		err = &fault.Error{Text: fmt.Sprintf("--stage %s: is no plain file", name)}
 	}
 	if err != nil {
 		f.Close()
@@ -159,7 +161,7 @@ func (h *hold) ship(req *job.Request, dir string) error {
 		p, ok := job.StagedAs(app.Argv[0], h.parcels, dir, app.Dir)
 		if ok && !p.Runnable() {
 			return &launch.StartError{Text: fmt.Sprintf("program %s: permission denied", p.Path),
-				Way: "make it executable: chmod +x " + quote(p.Path), Code: exitCannotRun}
+				Way: "make it executable: chmod +x " + option.Quote(p.Path), Code: exitCannotRun}
 		}
 		app.Staged = p.Name
 	}
@@ -167,7 +169,7 @@ func (h *hold) ship(req *job.Request, dir string) error {
 }
 
 // shipping lets a request have the files that its line stages.
-func shipping(line Line, here Here, sys System, req *job.Request, env *launch.Env) (*hold, error) {
+func shipping(line option.Line, here Here, sys System, req *job.Request, env *launch.Env) (*hold, error) {
 	if len(line.Job.Stage) == 0 && len(line.Job.StageFiles) == 0 && !line.Job.StageProg {
 		return &hold{}, nil
 	}

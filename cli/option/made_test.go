@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func runs(t *testing.T, input string, argv ...string) (out, err string) {
 
 // The manual's reference is what the table says.
 func TestReference(t *testing.T) {
-	const file = "../doc/options.md"
+	const file = "../../doc/options.md"
 	if *update {
 		if err := os.WriteFile(file, []byte(Reference()), 0o644); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestReference(t *testing.T) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil || string(text) != Reference() {
-		t.Errorf("doc/options.md is not what the option table says (%v): go test ./cli -run TestReference -update", err)
+		t.Errorf("doc/options.md is not what the option table says (%v): go test ./cli/option -run TestReference -update", err)
 	}
 }
 

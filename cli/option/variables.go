@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"errors"
@@ -186,7 +186,7 @@ func inOurWords(v variable) (string, error) {
 		if word, known := map[string]string{"all": "*", "none": nothing}[strings.ToLower(v.value)]; known {
 			return word, nil
 		}
-		return "", &UsageError{fmt.Sprintf("HYDRA_ENV: %q is not one of all, none", v.value), ""}
+		return "", &fault.Error{Text: fmt.Sprintf("HYDRA_ENV: %q is not one of all, none", v.value)}
 	case "HYDRA_LAUNCHER_AUTOFORK": // ours switches it off
 		if on, known := truth(v.value); known {
 			return strconv.Itoa(map[bool]int{true: 0, false: 1}[on]), nil
@@ -221,13 +221,13 @@ func (b *beyond) take(m meaning, v variable, text string) {
 	}
 	if m.Preset {
 		if known, _ := truth(text); !known {
-			b.errs = append(b.errs, &UsageError{fmt.Sprintf("%s: %q is neither 1 nor 0", v.name, text), ""})
+			b.errs = append(b.errs, &fault.Error{Text: fmt.Sprintf("%s: %q is neither 1 nor 0", v.name, text)})
 			return
 		}
 	}
 	g := Given{Option: m.Option, Spelled: v.name, Value: value, level: environment, from: v.name}
 	if g.takes == "pair" && !strings.Contains(value, "=") {
-		b.errs = append(b.errs, &UsageError{fmt.Sprintf("%s: %q is not NAME=VALUE", v.name, value), ""})
+		b.errs = append(b.errs, &fault.Error{Text: fmt.Sprintf("%s: %q is not NAME=VALUE", v.name, value)})
 		return
 	}
 	b.keep(g)
@@ -245,7 +245,7 @@ func (b *beyond) keep(g Given) {
 		if errors.As(one, &syntax) {
 			syntax.File = g.from
 		} else {
-			one = located(g.from, &UsageError{one.Error(), ""})
+			one = located(g.from, &fault.Error{Text: one.Error()})
 		}
 		b.errs = append(b.errs, one)
 	}

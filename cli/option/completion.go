@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"fmt"
@@ -88,7 +88,7 @@ func (t *table) bash() string {
 	}
 	branches := t.branches(func(o *Option) string {
 		if o.kind() == "words" {
-			return fmt.Sprintf(`COMPREPLY=($(compgen -W %s -- "$cur"))`, quote(strings.Join(o.Words, " ")))
+			return fmt.Sprintf(`COMPREPLY=($(compgen -W %s -- "$cur"))`, Quote(strings.Join(o.Words, " ")))
 		}
 		return actions[o.kind()]
 	})
@@ -141,7 +141,7 @@ _mpiexec() {
 	fi
 }
 complete -F _mpiexec mpiexec
-`, branches, quote(strings.Join(ours, " ")), quote(strings.Join(all, " ")))
+`, branches, Quote(strings.Join(ours, " ")), Quote(strings.Join(all, " ")))
 }
 
 // valuedNames are the names without dashes of all options that take the next word.
@@ -160,7 +160,7 @@ func (t *table) valuedNames() []string {
 func (t *table) zsh() string {
 	var options strings.Builder
 	t.each(func(o *Option, s Spelling) {
-		fmt.Fprintf(&options, "\t\t%s\n", quote(s.Dashed+":"+o.Help()))
+		fmt.Fprintf(&options, "\t\t%s\n", Quote(s.Dashed+":"+o.Help()))
 	})
 	actions := map[string]string{"file": "_files", "folder": "_files -/", "host": "_hosts", "other": "_message value"}
 	branches := t.branches(func(o *Option) string {
@@ -237,7 +237,7 @@ func (t *table) fish() string {
 		switch {
 		case !o.valued(s):
 		case o.kind() == "words":
-			line += " -xa " + quote(strings.Join(o.Words, " "))
+			line += " -xa " + Quote(strings.Join(o.Words, " "))
 		default:
 			line += actions[o.kind()]
 		}

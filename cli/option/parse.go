@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"cmp"
@@ -10,28 +10,30 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"remshell/fault"
 	"remshell/hostlist"
 )
 
 // A Line is a command line, understood.
 type Line struct {
-	Job      JobOptions
+	Job      Job
 	Sections []Section // at least one, unless help or the version is asked for
 
 	Help     *Topic   // not nil: help is asked for, and nothing else counts
 	Version  bool     // the version is asked for
 	Warnings []string // of what was said and has no effect
 
-	given     []Given
-	widthFrom string // the option that says, beside --tpp, how many CPUs a rank has
+	WidthFrom string // the option or variable that says, beside --tpp, how many CPUs a rank has; may be empty
+
+	given []Given
 }
 
 // A Section is what stands between two colons, with what it inherits from the
 // first section and the job (CLI-13).
 type Section struct {
 	Number int // from 1, as on the line; sections with -n 0 are left out
-	SectionOptions
-	SharedOptions
+	Own
+	Shared
 	Program string
 	Args    []string // byte for byte (ARG-1)
 
@@ -52,6 +54,29 @@ func origin(given []Given, name string) (Given, bool) {
 		}
 	}
 	return Given{}, false
+}
+
+// HostsFrom is the number of the section that named this one's hosts; 0: none did.
+func (s Section) HostsFrom() int {
+	from := 0
+	for _, option := range []string{"host", "hostfile"} {
+		if g, ok := s.Origin(option); ok {
+			from = max(from, g.Section)
+		}
+	}
+	return from
+}
+
+// NamesHosts reports whether an option of the line, or of its -configfile, names hosts.
+func (l Line) NamesHosts() bool {
+	given := l.given
+	for _, s := range l.Sections {
+		given = append(given[:len(given):len(given)], s.given...)
+	}
+	return slices.ContainsFunc(given, func(g Given) bool {
+		says := g.Name == "host" || slices.Contains(rivalsOf("host"), g.Name) && !(g.Name == "rmk" && g.Value == "auto")
+		return says && g.level < environment
+	})
 }
 
 // Parse reads a command line, without the program's own name. It is pure. An
@@ -99,7 +124,7 @@ func (l *Line) fill(sections []scanned, each [][]Given) error {
 		if len(sections[i].program) > 0 {
 			s.Program, s.Args = sections[i].program[0], sections[i].program[1:]
 		}
-		if err := fill(given, nil, &s.SectionOptions, &s.SharedOptions); err != nil {
+		if err := fill(given, nil, &s.Own, &s.Shared); err != nil {
 			return err
 		}
 		s.general(l.Job)
@@ -111,7 +136,7 @@ func (l *Line) fill(sections []scanned, each [][]Given) error {
 }
 
 // general takes what is said of all sections that say nothing themselves (-gn).
-func (s *Section) general(j JobOptions) {
+func (s *Section) general(j Job) {
 	if s.Soft.Members == nil {
 		s.N = cmp.Or(s.N, j.GN)
 	}
@@ -149,13 +174,13 @@ func mistakes(sections []scanned, rest beyond) (all []error, line Line) {
 	note := func(place string, err error) {
 		if harmless, ok := err.(ignorable); ok {
 			if lenient {
-				line.Warnings = append(line.Warnings, place+harmless.Text+"; ignored")
+				line.Warnings = append(line.Warnings, place+harmless.of.Text+"; ignored")
 				return
 			}
-			err = harmless.UsageError
+			err = harmless.of
 		}
-		if e, ok := err.(*UsageError); ok {
-			err = &UsageError{place + e.Text, e.Remedy}
+		if e, ok := err.(*fault.Error); ok {
+			err = &fault.Error{Text: place + e.Text, Remedy: e.Remedy}
 		}
 		all = append(all, err)
 	}
@@ -176,7 +201,7 @@ func mistakes(sections []scanned, rest beyond) (all []error, line Line) {
 		if len(s.program) == 0 && !s.lost && !planning(sections) {
 			note(place, noProgram(len(sections), s.from))
 		} else if !s.lost && len(s.program) > 0 && s.program[0] == "" {
-			note(place, &UsageError{"the name of the program is empty", ""})
+			note(place, &fault.Error{Text: "the name of the program is empty"})
 		}
 	}
 	for _, err := range rest.errs {
@@ -204,14 +229,14 @@ func planning(sections []scanned) bool {
 	return false
 }
 
-func noProgram(sections int, file string) *UsageError {
+func noProgram(sections int, file string) *fault.Error {
 	if file != "" {
-		return &UsageError{"no program is named", "each line has one; a backslash at the end of a line continues it"}
+		return &fault.Error{Text: "no program is named", Remedy: "each line has one; a backslash at the end of a line continues it"}
 	}
 	if sections > 1 {
-		return &UsageError{"no program is named", "a lone : separates sections, each with a program"}
+		return &fault.Error{Text: "no program is named", Remedy: "a lone : separates sections, each with a program"}
 	}
-	return &UsageError{"no program is named", "mpiexec [options] program [args]; mpiexec --help tells more"}
+	return &fault.Error{Text: "no program is named", Remedy: "mpiexec [options] program [args]; mpiexec --help tells more"}
 }
 
 // inherit applies CLI-13, CLI-8 and CLI-12: it returns what is said of the job, and of
@@ -236,7 +261,7 @@ func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, err
 			continue
 		}
 		for _, g := range each[0] {
-			if _, has := origin(own, g.Name); g.Scope == Shared && !has {
+			if _, has := origin(own, g.Name); g.Scope == Inherited && !has {
 				each[i] = append(each[i], g)
 			}
 		}
@@ -287,10 +312,10 @@ func settle(given []Given, g Given) ([]Given, error) {
 		case g.last:
 			given[i] = g
 		case differ && before.Section != g.Section:
-			return given, &UsageError{fmt.Sprintf("%s in section %d contradicts %s in section %d",
-				g, g.Section, before, before.Section), "it is said of the whole job; keep one"}
+			return given, &fault.Error{Text: fmt.Sprintf("%s in section %d contradicts %s in section %d",
+				g, g.Section, before, before.Section), Remedy: "it is said of the whole job; keep one"}
 		case differ:
-			return given, &UsageError{fmt.Sprintf("%s contradicts %s", g, before), "keep one"}
+			return given, &fault.Error{Text: fmt.Sprintf("%s contradicts %s", g, before), Remedy: "keep one"}
 		}
 		return given, nil
 	}
@@ -317,18 +342,18 @@ func counts(sections []scanned, each [][]Given, job []Given) []error {
 		soft, choice := origin(given, "soft")
 		switch zero := ok && isZero(g.Value); {
 		case ok && choice:
-			errs = append(errs, &UsageError{fmt.Sprintf("%s contradicts %s", soft, g), "keep one"})
+			errs = append(errs, &fault.Error{Text: fmt.Sprintf("%s contradicts %s", soft, g), Remedy: "keep one"})
 		case zero && len(each) == 1:
-			errs = append(errs, &UsageError{fmt.Sprintf("%s: 0 is too small; at least 1", g.Spelled), ""})
+			errs = append(errs, &fault.Error{Text: fmt.Sprintf("%s: 0 is too small; at least 1", g.Spelled)})
 		case zero:
 			skipped++
 		case !ok && !choice && !all && len(each) > 1:
-			errs = append(errs, &UsageError{fmt.Sprintf("section %d: -n is missing", i+1),
-				"with several sections each must say how many ranks it has"})
+			errs = append(errs, &fault.Error{Text: fmt.Sprintf("section %d: -n is missing", i+1),
+				Remedy: "with several sections each must say how many ranks it has"})
 		}
 	}
 	if skipped == len(each) && skipped > 1 {
-		errs = append(errs, &UsageError{"every section has -n 0: nothing to start", ""})
+		errs = append(errs, &fault.Error{Text: "every section has -n 0: nothing to start"})
 	}
 	return errs
 }
@@ -337,7 +362,7 @@ func atMostTen(errs []error) UsageErrors {
 	const most = 10
 	if len(errs) > most {
 		more := fmt.Sprintf("and %d more", len(errs)-most)
-		errs = append(errs[:most:most], &UsageError{more, ""})
+		errs = append(errs[:most:most], &fault.Error{Text: more})
 	}
 	return errs
 }
@@ -347,7 +372,7 @@ func atMostTen(errs []error) UsageErrors {
 // kong.New looks at every field with its tags: 15 µs each, 0.7 ms for our
 // table, twice that in a cold process. So it is shown a struct of the options
 // that were given only, made of the same fields (0.04 ms for three).
-func fill(given []Given, job *JobOptions, section *SectionOptions, shared *SharedOptions) error {
+func fill(given []Given, job *Job, section *Own, shared *Shared) error {
 	if len(given) == 0 {
 		return nil
 	}
@@ -378,7 +403,7 @@ func fill(given []Given, job *JobOptions, section *SectionOptions, shared *Share
 		return fmt.Errorf("command line: %w", err)
 	}
 	targets := map[Scope]reflect.Value{
-		PerJob: reflect.ValueOf(job), PerSection: reflect.ValueOf(section), Shared: reflect.ValueOf(shared),
+		PerJob: reflect.ValueOf(job), PerSection: reflect.ValueOf(section), Inherited: reflect.ValueOf(shared),
 	}
 	for i, o := range used {
 		targets[o.Scope].Elem().FieldByIndex(o.field.Index).Set(grammar.Elem().Field(i))

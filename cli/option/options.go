@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"cmp"
@@ -35,8 +35,8 @@ import (
 //	more     what else there is to say
 //	hint     what to do about a bad value
 
-// SectionOptions belong to the section they stand in (scope S).
-type SectionOptions struct {
+// Own belong to the section they stand in (scope S).
+type Own struct {
 	N        int      `name:"-n" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks" more:"Without it: as many as the hosts have slots. Each section of a line with several needs its own. A section of such a line with -n 0 is left out."`
 	Wdir     string   `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts" more:"Without it: the directory mpiexec was called in."`
 	Env      []EnvVar `name:"-env" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this section" more:"Also NAME=VALUE. On top of what -genv says for the whole job."`
@@ -50,9 +50,9 @@ type SectionOptions struct {
 	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read sections from FILE, one on each line" more:"Options, program and arguments as on the command line, split like a shell would; # begins a comment, a backslash at the end goes on in the next line. What stands before -configfile beats the first line."`
 }
 
-// SharedOptions of the first section hold in every section that does not give
+// Shared of the first section hold in every section that does not give
 // the option itself (scope F).
-type SharedOptions struct {
+type Shared struct {
 	Host     []HostExpr `name:"-host" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]" more:"HOST[:SLOTS[:USER[:ADDRESS]]] with commas between; ^HOST leaves one out. Together with -hostfile it selects among the hosts of the file. Inside of an allocation of a batch system +nK is its K-th host, from 0, +e all that are not named before, +e:K so many of these."`
 	HostFile string     `name:"-hostfile" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input" more:"The files of MPICH, Open MPI, Intel MPI, Slurm, PBS, Grid Engine and clush are understood. Behind a host: slots, max_slots, user, port, addr, iface, alias, type, binding, env=NAME:VALUE and path of our program there, each KEY=VALUE for this host alone. With - standard input is not passed to the ranks."`
 	PPN      int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-gppn -N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" more:"0 is no limit." least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
@@ -61,8 +61,8 @@ type SharedOptions struct {
 	GPUs     GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"GPUs for each rank, its own; 0 hides them all" more:"Of NVIDIA, AMD or Intel: CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or ZE_AFFINITY_MASK tells each rank its own, and its CPUs are near them if there is a choice. A host takes as many ranks as it has free GPUs; GPUs that other jobs have by this option are not free, and --overbook does not change that. Without it nothing is set." hint:"write how many GPUs a rank gets; kinds of them have no names here"`
 }
 
-// JobOptions speak of the whole job wherever they stand (scope J).
-type JobOptions struct {
+// Job speak of the whole job wherever they stand (scope J).
+type Job struct {
 	Nodes       string `name:"--nodes" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7" more:"Without it, and without -host and -hostfile: PSI_NODES, PSI_HOSTS, PSI_HOSTFILE or PSI_PEFILE, else all nodes of the cluster file."`
 	Sort        string `name:"--sort" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys" more:"The least of it comes first: proc, load, load5, load15, proc+load. Also slots, -slots (more slots first), name, and none, the order of the list. Without it: none for -host and -hostfile; else PSI_NODES_SORT, the cluster file's PSINodesSort, or proc."`
 	OrderNodes  string `name:"-order-nodes" arg:"UP|DOWN" words:"up,down" topic:"" help:"Hydra's: hosts with few, or many, slots first" more:"As --sort slots and --sort -slots."`
@@ -200,7 +200,7 @@ type Scope int
 
 const (
 	PerSection Scope = iota // S: its section
-	Shared                  // F: the first section's is everybody's default
+	Inherited               // F: the first section's is everybody's default
 	PerJob                  // J: the job, wherever it stands
 )
 
@@ -282,9 +282,9 @@ type meaning struct {
 // newTable reads the structs above: reflection once in a run, some 60 µs.
 func newTable() *table {
 	t := &table{names: make(map[string]meaning, 128)}
-	t.read(reflect.TypeFor[SectionOptions](), PerSection)
-	t.read(reflect.TypeFor[SharedOptions](), Shared)
-	t.read(reflect.TypeFor[JobOptions](), PerJob)
+	t.read(reflect.TypeFor[Own](), PerSection)
+	t.read(reflect.TypeFor[Shared](), Inherited)
+	t.read(reflect.TypeFor[Job](), PerJob)
 	return t
 }
 

@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"fmt"
@@ -112,11 +112,11 @@ func mcaAnswer(key, value string) string {
 	if word, ok := mcaWords[key]; ok {
 		return fmt.Sprintf("%s is Open MPI's parameter for its launcher; here: %s", key, word)
 	}
-	return fmt.Sprintf("is Open MPI's option for its parameters; they are environment variables: -genv OMPI_MCA_%s %s", key, quote(value))
+	return fmt.Sprintf("is Open MPI's option for its parameters; they are environment variables: -genv OMPI_MCA_%s %s", key, Quote(value))
 }
 
 // quote writes a word so that a shell reads it as one.
-func quote(word string) string {
+func Quote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,@%+^-") == "" {
 		return word
 	}

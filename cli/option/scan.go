@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/fault"
 	"remshell/hostlist"
 )
 
@@ -31,25 +32,24 @@ type Given struct {
 
 func (g Given) String() string {
 	if g.level == environment {
-		return g.from + "=" + quote(g.Value)
+		return g.from + "=" + Quote(g.Value)
 	}
 	if g.preset || g.takes == "none" {
 		return g.Spelled
 	}
 	if g.takes == "attached" {
-		return g.Spelled + "=" + quote(g.Value)
+		return g.Spelled + "=" + Quote(g.Value)
 	}
-	return g.Spelled + " " + quote(g.Value)
+	return g.Spelled + " " + Quote(g.Value)
 }
 
-// A UsageError is one fault of a command line.
-type UsageError struct {
-	Text   string
-	Remedy string // may be empty
+// Variable is the variable of the environment that gave the option; empty: none did.
+func (g Given) Variable() string {
+	if g.level == environment {
+		return g.from
+	}
+	return ""
 }
-
-func (e *UsageError) Error() string { return e.Text }
-func (e *UsageError) Hint() string  { return e.Remedy }
 
 // UsageErrors are all faults of a command line, ten at most (CLI-10). They
 // unwrap to UsageErrors and to the errors of hostlist.
@@ -78,7 +78,7 @@ func split(args []string) ([]words, error) {
 				offset, value = 2, args[1]
 			}
 			if value == "" {
-				return nil, &UsageError{name + " needs a value", "write " + name + " STR"}
+				return nil, &fault.Error{Text: name + " needs a value", Remedy: "write " + name + " STR"}
 			}
 			separator = value
 		}
@@ -255,7 +255,7 @@ func (s *scanner) keep(g Given) {
 }
 
 func (s *scanner) fail(text, remedy string) {
-	s.errs = append(s.errs, &UsageError{text, remedy})
+	s.errs = append(s.errs, &fault.Error{Text: text, Remedy: remedy})
 }
 
 // askHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A bare
@@ -282,7 +282,7 @@ func (s *scanner) unknown(dashed string, attached bool) {
 		values = r.values
 		s.refuse(dashed, r)
 	} else {
-		s.fail("unknown option "+quote(dashed)+s.near(name), "mpiexec --help lists what there is")
+		s.fail("unknown option "+Quote(dashed)+s.near(name), "mpiexec --help lists what there is")
 	}
 	switch {
 	case attached:
@@ -296,7 +296,9 @@ func (s *scanner) unknown(dashed string, attached bool) {
 }
 
 // An ignorable fault is only worth a warning with --lenient.
-type ignorable struct{ *UsageError }
+type ignorable struct{ of *fault.Error }
+
+func (e ignorable) Error() string { return e.of.Error() }
 
 // refuse answers an option of another launcher.
 func (s *scanner) refuse(dashed string, r refusal) {
@@ -310,7 +312,7 @@ func (s *scanner) refuse(dashed string, r refusal) {
 		s.fail(dashed+" "+answer, "")
 		return
 	}
-	s.errs = append(s.errs, ignorable{&UsageError{dashed + " " + answer, "leave it out, or add --lenient"}})
+	s.errs = append(s.errs, ignorable{&fault.Error{Text: dashed + " " + answer, Remedy: "leave it out, or add --lenient"}})
 }
 
 // near names the options a wrong one resembles: those at the smallest edit

@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write what comes out into testdata and 
 // "mpiexec", or "$ " and the same with variables in front of the word mpiexec; then,
 // indented, what is understood or refused. Files are those beside it.
 func TestLines(t *testing.T) {
-	data, err := os.ReadFile("../testdata/cli/lines.txt")
+	data, err := os.ReadFile("../../testdata/cli/lines.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d lines; there should be 300", count)
 	}
 	if *update {
-		if err := os.WriteFile("../testdata/cli/lines.txt", []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
+		if err := os.WriteFile("../../testdata/cli/lines.txt", []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestLines(t *testing.T) {
 // variablesFirst divides the words of a line into what surrounds mpiexec, and arguments.
 func variablesFirst(there bool, words []string) (Sources, []string) {
 	from := Sources{Environ: []string{}, Read: func(name string) (string, error) {
-		text, err := os.ReadFile("../testdata/cli/" + name)
+		text, err := os.ReadFile("../../testdata/cli/" + name)
 		if err != nil {
 			err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 		}
@@ -109,10 +109,10 @@ func outcome(from Sources, args []string) string {
 	for _, s := range line.Sections {
 		words := make([]string, len(s.Args))
 		for i, arg := range s.Args {
-			words[i] = " " + quote(arg)
+			words[i] = " " + Quote(arg)
 		}
-		options := strings.TrimSpace(fields(s.SectionOptions) + " " + fields(s.SharedOptions))
-		add("%d: %s | %s%s", s.Number, options, quote(s.Program), strings.Join(words, ""))
+		options := strings.TrimSpace(fields(s.Own) + " " + fields(s.Shared))
+		add("%d: %s | %s%s", s.Number, options, Quote(s.Program), strings.Join(words, ""))
 	}
 	return strings.Join(lines, "\n")
 }

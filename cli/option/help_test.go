@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remshell/fault"
 )
 
 // Every option of the table has what the parser, help and the manual need.
@@ -140,7 +142,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	_, err = Explain("-hostz")
-	var usage *UsageError
+	var usage *fault.Error
 	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "did you mean -host") {
 		t.Errorf("got %v", err)
 	}

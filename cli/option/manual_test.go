@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 // The manual's tables for people who come from other launchers hold what is true: every
 // option in their second column is one of ours, with such a value.
 func TestManualsTables(t *testing.T) {
-	text, err := os.ReadFile("../doc/manual.md")
+	text, err := os.ReadFile("../../doc/manual.md")
 	if err != nil {
 		t.Fatal(err)
 	}

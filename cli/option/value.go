@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"encoding"
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/hostlist"
+	"remshell/job"
 )
 
 // maxNumber bounds all counts; 16 million ranks are more than anybody has.
@@ -159,8 +160,8 @@ func (w *Wait) UnmarshalText(text []byte) error {
 	return err
 }
 
-// most is the longest time to wait; zero: no limit.
-func (w Wait) most() time.Duration {
+// Most is the longest time to wait; zero: no limit.
+func (w Wait) Most() time.Duration {
 	d, _ := parseSeconds(string(w))
 	return d
 }
@@ -323,3 +324,31 @@ func (h *HostExpr) UnmarshalText(text []byte) error {
 	*h = entries
 	return err
 }
+
+// An SSHOption is KEY=VALUE of --ssh-option, as -o of ssh has it.
+type SSHOption string
+
+func (o *SSHOption) UnmarshalText(text []byte) error {
+	key, value, found := strings.Cut(string(text), "=")
+	if !found || key == "" || strings.Trim(key, letters) != "" || strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r") {
+		return errors.New("not KEY=VALUE, as Port=2222")
+	}
+	*o = SSHOption(text)
+	return nil
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+// A GPUCount is a number of GPUs as job.Share has it: 0 is not given.
+type GPUCount int
+
+// UnmarshalText reads a number that has been checked.
+func (c *GPUCount) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(string(text))
+	if *c = GPUCount(n); n == 0 {
+		*c = job.NoGPUs
+	}
+	return err
+}
+
+func (c GPUCount) String() string { return strconv.Itoa(max(0, int(c))) }

@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"errors"
@@ -7,18 +7,21 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"remshell/fault"
+	"remshell/job"
 )
 
 // configPath is the user's configuration, and whether the user named it. It is empty if
 // there is no home.
 func configPath(environ []string) (path string, named bool) {
-	if file, _ := lookup(environ, "MPIEXEC_CONFIG"); file != "" {
+	if file, _ := job.Lookup(environ, "MPIEXEC_CONFIG"); file != "" {
 		return file, true
 	}
-	if dir, _ := lookup(environ, "XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+	if dir, _ := job.Lookup(environ, "XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "mpiexec/config"), false
 	}
-	if home, _ := lookup(environ, "HOME"); home != "" {
+	if home, _ := job.Lookup(environ, "HOME"); home != "" {
 		return filepath.Join(home, ".config/mpiexec/config"), false
 	}
 	return "", false
@@ -46,7 +49,7 @@ func (b *beyond) readConfig(from Sources) {
 	for line, err := range logicalLines(text) {
 		where := fmt.Sprintf("%s:%d", path, line.number)
 		if err != nil {
-			b.errs = append(b.errs, &UsageError{where + ": " + err.Error(), ""})
+			b.errs = append(b.errs, &fault.Error{Text: where + ": " + err.Error()})
 			continue
 		}
 		b.configLine(where, line.words)
@@ -63,7 +66,7 @@ func (b *beyond) configLine(where string, args []string) {
 	}
 	s := b.scan(words{args: args, level: userConfig, from: where})
 	if len(s.program) > 0 {
-		s.errs = append(s.errs, &UsageError{fmt.Sprintf("%s is too much", quote(s.program[0])), "write one option on each line; quote a value with blanks"})
+		s.errs = append(s.errs, &fault.Error{Text: fmt.Sprintf("%s is too much", Quote(s.program[0])), Remedy: "write one option on each line; quote a value with blanks"})
 	}
 	if s.help != nil || s.version {
 		s.forbid("help", true)

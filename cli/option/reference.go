@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Options\n\n" +
-		"Made of the option table (cli/options.go) by `go test ./cli -run TestReference -update`.\n\n" +
+		"Made of the option table (cli/option/options.go) by `go test ./cli/option -run TestReference -update`.\n\n" +
 		"One dash or two; case, and `-` or `_`, do not matter in long names; a value is the next word or\n" +
 		"follows `=`. Each long option may also be given as a variable `MPIEXEC_NAME`, or in the file\n" +
 		"`~/.config/mpiexec/config`; other variables that mean the same are listed.\n")

@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/fault"
 	"remshell/hostlist"
 )
 
@@ -62,7 +63,7 @@ func (t *table) expand(sections []scanned, read func(string) (string, error)) (a
 		g := s.given[i]
 		lines, err := t.sectionsOf(g, len(all)+1, read)
 		if err == nil && len(s.program) > 0 {
-			err = &UsageError{fmt.Sprintf("%s, and the program %s", g, quote(s.program[0])), "the file names the programs"}
+			err = &fault.Error{Text: fmt.Sprintf("%s, and the program %s", g, Quote(s.program[0])), Remedy: "the file names the programs"}
 		}
 		if err != nil {
 			s.lost = true
@@ -85,7 +86,7 @@ func (t *table) expand(sections []scanned, read func(string) (string, error)) (a
 // sectionsOf reads the file that g names; number is that of its first section.
 func (t *table) sectionsOf(g Given, number int, read func(string) (string, error)) (sections []scanned, err error) {
 	if read == nil {
-		return nil, &UsageError{g.Spelled + " cannot be read here", ""}
+		return nil, &fault.Error{Text: g.Spelled + " cannot be read here"}
 	}
 	text, err := read(g.Value)
 	if err != nil {
@@ -95,7 +96,7 @@ func (t *table) sectionsOf(g Given, number int, read func(string) (string, error
 		w := words{number: number + len(sections), level: configFile, from: fmt.Sprintf("%s:%d", g.Value, line.number), args: line.words}
 		s := scanned{from: w.from, lost: true}
 		if faulty != nil {
-			s.errs = []error{&UsageError{faulty.Error(), ""}}
+			s.errs = []error{&fault.Error{Text: faulty.Error()}}
 		} else {
 			s = t.scan(w)
 			s.forbid("help", s.help != nil)
@@ -106,7 +107,7 @@ func (t *table) sectionsOf(g Given, number int, read func(string) (string, error
 		sections = append(sections, s)
 	}
 	if len(sections) == 0 {
-		return nil, &UsageError{fmt.Sprintf("%s has no section in it", g), "write options, program and arguments, a section on each line"}
+		return nil, &fault.Error{Text: fmt.Sprintf("%s has no section in it", g), Remedy: "write options, program and arguments, a section on each line"}
 	}
 	return sections, nil
 }
@@ -114,7 +115,7 @@ func (t *table) sectionsOf(g Given, number int, read func(string) (string, error
 // forbid notes that an option stands where it has no meaning.
 func (s *scanned) forbid(option string, there bool) {
 	if there {
-		s.errs = append(s.errs, &UsageError{"-" + option + " has no meaning in a file", "give it on the command line"})
+		s.errs = append(s.errs, &fault.Error{Text: "-" + option + " has no meaning in a file", Remedy: "give it on the command line"})
 	}
 }
 
@@ -163,12 +164,12 @@ func located(from string, err error) error {
 	var syntax *hostlist.SyntaxError
 	harmless, ok := err.(ignorable)
 	if ok {
-		return ignorable{&UsageError{from + ": " + harmless.Text, harmless.Remedy}}
+		return ignorable{&fault.Error{Text: from + ": " + harmless.of.Text, Remedy: harmless.of.Remedy}}
 	}
-	switch usage, ok := err.(*UsageError); {
+	switch usage, ok := err.(*fault.Error); {
 	case from == "":
 	case ok:
-		return &UsageError{from + ": " + usage.Text, usage.Remedy}
+		return &fault.Error{Text: from + ": " + usage.Text, Remedy: usage.Remedy}
 	case errors.As(err, &syntax):
 		syntax.File = from + ": " + syntax.File
 	default:

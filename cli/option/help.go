@@ -1,4 +1,4 @@
-package cli
+package option
 
 import (
 	"fmt"
@@ -175,7 +175,7 @@ func (o *Option) spellings() (same []string, preset []Spelling) {
 func (o *Option) reach() string {
 	text := map[Scope]string{
 		PerSection: "Holds for the section it stands in",
-		Shared:     "In the first section it holds for all sections without their own",
+		Inherited:  "In the first section it holds for all sections without their own",
 		PerJob:     "Holds for the whole job",
 	}[o.Scope]
 	if o.list {

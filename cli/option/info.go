@@ -1,17 +1,19 @@
-package cli
+package option
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"remshell/job"
 )
 
 // Info is what --info prints: what each option comes to, and who said so (CLI-12), and
 // the variables that are read.
-func Info(line Line, environ []string) string {
+func Info(line Line, environ []string, version string) string {
 	var b strings.Builder
-	b.WriteString(VersionText(Version, pmiVersions))
+	b.WriteString(version)
 	if path, _ := configPath(environ); path != "" {
 		fmt.Fprintf(&b, "configuration: %s\n", path)
 	}
@@ -54,8 +56,8 @@ func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 		}
 	}
 	for _, name := range elsewhere[o.Name] {
-		if value, defined := lookup(environ, name); defined && len(rows) == 0 {
-			rows = append(rows, [2]string{quote(value), name})
+		if value, defined := job.Lookup(environ, name); defined && len(rows) == 0 {
+			rows = append(rows, [2]string{Quote(value), name})
 		}
 	}
 	if len(rows) == 0 && o.BuiltIn() != "" {
@@ -84,5 +86,5 @@ func visible(g Given) string {
 	if assignment && slices.ContainsFunc(secret, func(part string) bool { return strings.Contains(strings.ToUpper(name), part) }) {
 		return name + "=..."
 	}
-	return quote(g.Value)
+	return Quote(g.Value)
 }

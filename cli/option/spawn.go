@@ -1,0 +1,69 @@
+package option
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"remshell/hostlist"
+	"remshell/job"
+)
+
+// A Universe is the number of processes that MPI programs are told would fit.
+type Universe string
+
+func (u *Universe) UnmarshalText(text []byte) error {
+	*u = Universe(strings.ToUpper(string(text)))
+	if *u == "SYSTEM" || *u == "INFINITE" {
+		return nil
+	}
+	if err := checkNumber(string(text), 1); err != nil {
+		return fmt.Errorf("%w; nor SYSTEM or INFINITE", err)
+	}
+	return nil
+}
+
+// Size is what a request says of it.
+func (u Universe) Size() int {
+	if u == "SYSTEM" {
+		return job.SystemSize
+	}
+	n, _ := strconv.Atoi(string(u)) // checked; 0 for INFINITE
+	return n
+}
+
+// SpawnHosts are those to which ranks may spawn others: a word, or a list of hosts, one of
+// which may be "any".
+type SpawnHosts struct {
+	Text  string
+	Word  string // candidates, job or none; empty: a list
+	Any   bool
+	Hosts []hostlist.Entry
+}
+
+func (h *SpawnHosts) UnmarshalText(text []byte) error {
+	*h = SpawnHosts{Text: string(text)}
+	switch word := strings.ToLower(h.Text); word {
+	case "candidates", "job", "none":
+		h.Word = word
+		return nil
+	}
+	entries, err := hostlist.Parse("--spawn-hosts", h.Text)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch name := strings.ToLower(e.Host); {
+		case e.Exclude:
+			return errors.New("hosts cannot be left out here")
+		case name == "any":
+			h.Any = true
+		case name == "candidates" || name == "job" || name == "none":
+			return fmt.Errorf("%q stands alone", name)
+		default:
+			h.Hosts = append(h.Hosts, e)
+		}
+	}
+	return nil
+}
