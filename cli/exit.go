@@ -3,11 +3,12 @@ package cli
 import (
 	"errors"
 
+	"remshell/job"
 	"remshell/launch"
 )
 
-// The codes mpiexec leaves with for reasons of its own (cli.md EXIT-5). Those of
-// the ranks and of supervision are in package launch.
+// The codes mpiexec leaves with for reasons of its own (cli.md EXIT-5). Others are in package job,
+// and those of the ranks are supervision's.
 const (
 	exitOK        = 0
 	exitFailure   = 125
@@ -26,7 +27,7 @@ func exitCode(err error, failure int) int {
 	case errors.As(err, &cancelled):
 		return 128 + int(cancelled.Signal)
 	case errors.As(err, &start) && start.Code != exitFailure:
-		return launch.Clamp(start.Code, false, failure)
+		return job.Clamp(start.Code, false, failure)
 	}
 	return failure
 }

@@ -138,7 +138,7 @@ func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) (
 			env.Say(fmt.Sprintf("%s: %s", r.Node, r.Err))
 		}
 		if r.Err != "" || r.Left {
-			code = launch.ExitInternal
+			code = job.ExitInternal
 		}
 	}
 	if !done && code == exitOK {

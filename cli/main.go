@@ -70,7 +70,7 @@ func (s System) getenv(name string) string {
 // Main runs the program and returns its exit code, which is one (TRUST-33).
 func Main(ctx context.Context, args []string, sys System) int {
 	code := answer(ctx, args, sys)
-	return launch.Clamp(code, code == exitOK, exitFailure)
+	return job.Clamp(code, code == exitOK, exitFailure)
 }
 
 // answer does what a command line asks for.

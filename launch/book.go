@@ -227,7 +227,7 @@ func (b *booking) keptApart() error {
 				b.giveBack()
 				clear(b.notices)
 				b.gateNotice = ""
-				return &StartError{notApart(n.def.Name, text), "", ExitInternal}
+				return &StartError{notApart(n.def.Name, text), "", job.ExitInternal}
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestAPanicIsTheEndOfOneNode(t *testing.T) {
 	}
 	s := NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{}}}}}, Rules{}, time.Now())
 	s.Step(NodeLost{0, reasonOf(events[0].(ended).err)}, time.Now())
-	if s.Cause == nil || !strings.HasPrefix(s.Cause.Text, "lost contact with a (internal error: ") || s.ExitCode() != ExitInternal {
+	if s.Cause == nil || !strings.HasPrefix(s.Cause.Text, "lost contact with a (internal error: ") || s.ExitCode() != job.ExitInternal {
 		t.Errorf("%+v", s.Cause)
 	}
 }

@@ -2,41 +2,13 @@ package launch
 
 import "remshell/job"
 
-// Exit codes of our own failures (cli.md EXIT-5).
-const (
-	ExitTimeout  = 124
-	ExitInternal = 125
-	ExitNoStdout = 141
-)
-
-// Clamp is the code that a process ends with: 0 for success and for nothing else. A failure
-// that has no code between 1 and 255, as only others can say, is one of ours (TRUST-33).
-func Clamp(code int, success bool, ours int) int {
-	switch {
-	case success:
-		return 0
-	case code < 1 || code > 255:
-		return OurCode(ours)
-	}
-	return code
-}
-
-// OurCode is the code of our own failures: 125, unless MPIEXEC_ERROR_CODE has put another in
-// its place.
-func OurCode(ours int) int {
-	if ours == 0 {
-		return ExitInternal
-	}
-	return ours
-}
-
 // ExitCode is the code mpiexec leaves with (EXIT-2, EXIT-3).
 func (s *State) ExitCode() int {
 	code, success := s.code()
 	if s.ours() {
-		code = OurCode(s.rules.Ends.Ours)
+		code = job.OurCode(s.rules.Ends.Ours)
 	}
-	return Clamp(code, success, s.rules.Ends.Ours)
+	return job.Clamp(code, success, s.rules.Ends.Ours)
 }
 
 // code is that of the cause or the signal, or what the ranks' own come to.
@@ -85,7 +57,7 @@ func (s *State) ofRank0() (code int, success bool) {
 // ours reports whether the failure is our own, and not a rank's: what a rank left with, it
 // left with.
 func (s *State) ours() bool {
-	return s.Cause != nil && s.Cause.Code == ExitInternal && !s.byAbort && (s.Cause.Rank < 0 || s.exit(s.Cause.Rank) == nil)
+	return s.Cause != nil && s.Cause.Code == job.ExitInternal && !s.byAbort && (s.Cause.Rank < 0 || s.exit(s.Cause.Rank) == nil)
 }
 
 // stoppedByUs reports whether a rank ended because we told it to.

@@ -387,8 +387,8 @@ func (g *gate) dropped(m wire.Message, group string) (wire.Message, error) {
 
 // startCode is the exit code of a start that failed, of those that there are (EXIT-5).
 func startCode(code int) int {
-	if code < ExitInternal || code > 127 {
-		return ExitInternal
+	if code < job.ExitInternal || code > 127 {
+		return job.ExitInternal
 	}
 	return code
 }

@@ -191,7 +191,7 @@ func TestAdmitParcels(t *testing.T) {
 	}
 	g, _ := newStage(t, "prepared")
 	g.tell(parcels)
-	if m, err := g.admit(&wire.Staged{Code: 0, Reason: "r"}); err != nil || m.(*wire.Staged).Code != ExitInternal {
+	if m, err := g.admit(&wire.Staged{Code: 0, Reason: "r"}); err != nil || m.(*wire.Staged).Code != job.ExitInternal {
 		t.Errorf("%+v, %v", m, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/job"
 	"remshell/wire"
 )
 
@@ -52,7 +53,7 @@ func (b *booking) identify(ctx context.Context) error {
 	case len(lines) == 0:
 		return nil
 	case !b.req.Skip:
-		return &StartError{strings.Join(lines, "\n"), "", ExitInternal}
+		return &StartError{strings.Join(lines, "\n"), "", job.ExitInternal}
 	}
 	for _, line := range lines {
 		b.sayOnce(line)

@@ -169,7 +169,7 @@ func startLimit(req job.Request) time.Duration {
 // lateError is what --start-timeout says when it strikes.
 func lateError(req job.Request) *StartError {
 	return &StartError{fmt.Sprintf("not every rank had started within %v", startLimit(req)),
-		"raise --start-timeout, or see with -v what takes so long", ExitInternal}
+		"raise --start-timeout, or see with -v what takes so long", job.ExitInternal}
 }
 
 // A fleet is the nodes of a job and the connections to them.

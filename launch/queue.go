@@ -71,7 +71,7 @@ const queueGone = "queue-unreachable"
 
 func queueUnreachable(name, why string) *StartError {
 	return &StartError{fmt.Sprintf(queueGone+": the queue host %s cannot be reached: %s", name, why),
-		"name more queueHosts in the cluster file, or say queueRequired = false there", ExitInternal}
+		"name more queueHosts in the cluster file, or say queueRequired = false there", job.ExitInternal}
 }
 
 // enter waits for the gate of the queue, and learns how many requests are before us.

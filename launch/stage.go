@@ -213,7 +213,7 @@ func (s *staging) late() *StartError {
 	}
 	slices.Sort(names)
 	return &StartError{fmt.Sprintf("%s: files were not staged within %v", fold(names), startLimit(s.req)),
-		"raise --start-timeout, or see with -v what takes so long", ExitInternal}
+		"raise --start-timeout, or see with -v what takes so long", job.ExitInternal}
 }
 
 // show tells on a terminal how far the files have come, if that takes long.
@@ -250,7 +250,7 @@ func (p *porter) sum() summed {
 
 // unread is the error of a parcel on this machine.
 func unread(p job.Parcel, err error) *StartError {
-	return &StartError{fmt.Sprintf("--stage %s: %v", p.Path, err), "", ExitInternal}
+	return &StartError{fmt.Sprintf("--stage %s: %v", p.Path, err), "", job.ExitInternal}
 }
 
 // lead notes what a node wants.

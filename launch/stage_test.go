@@ -71,7 +71,7 @@ func TestParcelsThatChange(t *testing.T) {
 		spoil(r.newBale("file", []byte("known")))
 		result, err := r.do(t)
 		var start *launch.StartError
-		if !errors.As(err, &start) || start.Code != launch.ExitInternal || !strings.Contains(err.Error(), what) || r.out.String() != "" {
+		if !errors.As(err, &start) || start.Code != job.ExitInternal || !strings.Contains(err.Error(), what) || r.out.String() != "" {
 			t.Errorf("%s: code %d, %v, stdout %q", what, result.Code, err, r.out.String())
 		}
 	}

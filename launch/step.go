@@ -289,9 +289,9 @@ func (s *State) Step(event any, now time.Time) []Action {
 	case StdoutGone:
 		return s.stdoutGone(e.Err, now)
 	case FileFailed:
-		return s.outputLost(Cause{"output: " + reasonOf(e.Err), "", ExitInternal, -1}, now)
+		return s.outputLost(Cause{"output: " + reasonOf(e.Err), "", job.ExitInternal, -1}, now)
 	case StdinFailed:
-		return s.fail(now, Cause{"standard input: " + reasonOf(e.Err), "", ExitInternal, -1})
+		return s.fail(now, Cause{"standard input: " + reasonOf(e.Err), "", job.ExitInternal, -1})
 	case Tick:
 		return s.tick(now)
 	}
@@ -342,7 +342,7 @@ func (s *State) nodeLost(e NodeLost, cut bool, now time.Time) []Action {
 	if done && len(lost) == 0 {
 		return nil // it had nothing left to lose
 	}
-	cause := Cause{Text: "lost contact with " + s.nodes[e.Node].name, Code: ExitInternal, Rank: -1}
+	cause := Cause{Text: "lost contact with " + s.nodes[e.Node].name, Code: job.ExitInternal, Rank: -1}
 	if e.Why != "" {
 		cause.Text += " (" + e.Why + ")"
 	}
@@ -415,11 +415,11 @@ func (s *State) othersRun(rank int) bool {
 func (s *State) stdoutGone(err error, now time.Time) []Action {
 	if errors.Is(err, syscall.EPIPE) {
 		if s.Cause == nil && s.Code == 0 {
-			s.Code = ExitNoStdout
+			s.Code = job.ExitNoStdout
 		}
 		return s.end(now, Ending, s.rules.Grace)
 	}
-	return s.outputLost(Cause{"standard output: " + reasonOf(err), "", ExitInternal, -1}, now)
+	return s.outputLost(Cause{"standard output: " + reasonOf(err), "", job.ExitInternal, -1}, now)
 }
 
 // outputLost ends the job, also after the last rank: output is lost whenever it is written.
@@ -503,7 +503,7 @@ func (s *State) tick(now time.Time) []Action {
 		c := *s.suspicion
 		return s.fail(now, c)
 	case due(s.startEnds):
-		return s.fail(now, Cause{fmt.Sprintf("%s had not started when --start-timeout struck", hostlist.Count(s.unstarted, "rank")), "", ExitInternal, -1})
+		return s.fail(now, Cause{fmt.Sprintf("%s had not started when --start-timeout struck", hostlist.Count(s.unstarted, "rank")), "", job.ExitInternal, -1})
 	case due(s.runEnds):
 		return s.tooLong(now)
 	case due(s.stacksEnd):
@@ -523,7 +523,7 @@ func (s *State) tick(now time.Time) []Action {
 func (s *State) tooLong(now time.Time) []Action {
 	s.runEnds = time.Time{}
 	if s.Code == 0 && s.Cause == nil {
-		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", ExitTimeout, -1}
+		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", job.ExitTimeout, -1}
 	}
 	if !s.rules.Ends.Stacks || s.Phase != Running {
 		return append([]Action{Inspect{}}, s.end(now, Ending, s.rules.Grace)...)
@@ -607,7 +607,7 @@ func (s *State) blame(number syscall.Signal) {
 // Hurried reports whether the job was ended from outside: by a signal, the time limit
 // or a stdout that takes nothing.
 func (s *State) Hurried() bool {
-	return s.Code != 0 || s.Cause != nil && s.Cause.Code == ExitTimeout && s.Cause.Rank < 0
+	return s.Code != 0 || s.Cause != nil && s.Cause.Code == job.ExitTimeout && s.Cause.Rank < 0
 }
 
 // Open reports whether a rank may spawn others: the job runs, and so does the rank.
