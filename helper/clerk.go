@@ -18,6 +18,7 @@ import (
 	"remshell/config"
 	"remshell/gpu"
 	"remshell/helper/probe"
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
@@ -147,11 +148,11 @@ func (c *clerk) survey(m *wire.Survey) {
 	outer, mine := related(others.Mine, m.Inside, os.Geteuid())
 	_, others.Mine = related(mine, m.Own, os.Geteuid())
 	answer.Use = others.Use()
-	mask, err := getAffinity()
+	cpus, err := rank.Affinity()
 	if err == nil && len(outer) > 0 {
-		answer.Inside = hold(outer, mask.numbers())
+		answer.Inside = hold(outer, cpus)
 	}
-	if err == nil && len(answer.Use.Busy) > 0 && covers(answer.Use.Busy, mask.numbers()) { // then people ask why
+	if err == nil && len(answer.Use.Busy) > 0 && covers(answer.Use.Busy, cpus) { // then people ask why
 		answer.Use.Idle = probe.Idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
 	}
 	answer.Fit()

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/probe"
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/proc"
@@ -101,8 +102,8 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 	if m.Dir == "" {
 		exam.DirName = job.Value(environ, "HOME")
 	}
-	if failed := enterable(exam.DirName); failed != nil {
-		exam.Dir = job.Defect{Code: "directory", Text: failed.reason, Remedy: failed.hint}
+	if failed := rank.Enterable(exam.DirName); failed != nil {
+		exam.Dir = job.Defect{Code: "directory", Text: failed.Reason, Remedy: failed.Hint}
 	}
 	if m.Program == "" {
 		return
@@ -111,9 +112,9 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 	if path == "" {
 		path = job.Value(environ, "PATH")
 	}
-	var failed *startError
-	if exam.Found, failed = locate(m.Program, exam.DirName, nil, path); failed != nil {
-		exam.Program = job.Defect{Code: "program", Text: failed.reason, Remedy: failed.hint}
+	var failed *rank.Error
+	if exam.Found, failed = rank.Locate(m.Program, exam.DirName, nil, path); failed != nil {
+		exam.Program = job.Defect{Code: "program", Text: failed.Reason, Remedy: failed.Hint}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/pmiserver"
 	"remshell/wire"
@@ -22,15 +23,15 @@ import (
 // line, or those of one spawn.
 type group struct {
 	prepare *wire.Prepare
-	ranks   []*rank
+	ranks   []*process
 	pmi     *pmiserver.Server
 	started bool
 	left    int         // ranks that are not over
 	pruned  atomic.Bool // they are killed, since one of them could not be started
 
-	address string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
-	meet    string   // where torch's ranks can meet; empty: nobody asked
-	berth   *os.File // keeps its port free until the ranks start; nil: none
+	address    string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
+	rendezvous string   // address and port where torch's ranks can meet; empty: nobody asked
+	reserved   *os.File // keeps that port free until the ranks start; nil: none
 }
 
 // window is how many bytes of an output stream of a rank may be under way.
@@ -42,23 +43,23 @@ func (g *group) window() int {
 }
 
 // newGroup makes ready what Prepare asks for.
-func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
+func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 	g := &group{prepare: m, left: len(m.Ranks), address: s.address(m)}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &rank{group: g, number: m.Group.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir, born: make(chan struct{})}
+		r := &process{group: g, number: m.Group.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir, born: make(chan struct{})}
 		if slices.Contains(m.Streams.Stdin, plan.Rank) {
 			r.in = newSink(r.number, s.conn.Send)
 		}
 		if r.tty = slices.Contains(m.Streams.PTY, plan.Rank); r.tty && r.in != nil {
-			r.in.last = endOfInput
+			r.in.last = rank.EndOfInput
 		}
-		if refused := s.place(g, r, m.Process.Base, app); refused != nil {
+		if refused := s.locate(g, r, m.Process.Base, app); refused != nil {
 			return nil, refused
 		}
 		g.ranks = append(g.ranks, r)
 	}
-	if refused := g.meeting(); refused != nil {
+	if refused := g.openRendezvous(); refused != nil {
 		return nil, refused
 	}
 	g.pmi = s.newPMI(g)
@@ -68,9 +69,9 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *startError) {
 	return g, nil
 }
 
-// place finds the rank's directory, environment and program; the ranks of an app
+// locate finds the rank's directory, environment and program; the ranks of an app
 // share them.
-func (s *session) place(g *group, r *rank, base job.Env, app job.App) *startError {
+func (s *session) locate(g *group, r *process, base job.Env, app job.App) *rank.Error {
 	for _, other := range g.ranks {
 		if other.plan.App == r.plan.App {
 			r.path, r.staged, r.dir, r.env = other.path, other.staged, other.dir, other.env
@@ -80,14 +81,15 @@ func (s *session) place(g *group, r *rank, base job.Env, app job.App) *startErro
 	if !filepath.IsAbs(r.dir) { // the login directory, as with the remote shells of old
 		r.dir = filepath.Join(job.Value(s.sys.Environ, "HOME"), r.dir)
 	}
-	if refused := enterable(r.dir); refused != nil {
+	if refused := rank.Enterable(r.dir); refused != nil {
 		return refused
 	}
-	r.env = appEnv(s.sys.Environ, s.existing(base), s.existing(app.Env), r.dir)
+	tell := func(text string) { s.log.inform("%s", text) }
+	r.env = rank.AppEnv(s.sys.Environ, rank.Existing(base, tell), rank.Existing(app.Env, tell), r.dir)
 	if r.staged = app.Staged; r.staged != "" {
 		return nil // it is looked for when it has come
 	}
-	path, refused := locate(r.argv[0], r.dir, app.Path, job.Value(r.env, "PATH"))
+	path, refused := rank.Locate(r.argv[0], r.dir, app.Path, job.Value(r.env, "PATH"))
 	r.path = path
 	return refused
 }
@@ -130,7 +132,7 @@ func (s *session) prune(name string) {
 }
 
 // errPruned is why a rank was not even tried.
-var errPruned = &startError{exitInternal, "another one of its group could not be started", ""}
+var errPruned = rank.Internal("another one of its group could not be started", "")
 
 // newPMI makes the server that answers a group's ranks on this node.
 func (s *session) newPMI(g *group) *pmiserver.Server {
@@ -140,7 +142,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 	for _, r := range m.Ranks {
 		info.Ranks = append(info.Ranks, r.Rank)
 	}
-	of := make(map[int]*rank, len(g.ranks))
+	of := make(map[int]*process, len(g.ranks))
 	for _, r := range g.ranks {
 		of[r.plan.Rank] = r
 	}

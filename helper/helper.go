@@ -42,6 +42,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/probe"
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
@@ -83,8 +84,6 @@ func (sys System) apart() bool {
 }
 
 const (
-	exitInternal = 125 // cli.md EXIT-5
-
 	// lastWords is how long the end of a rank waits for somebody to take the rest
 	// of its output (IO-10).
 	lastWords = 2 * time.Second
@@ -114,7 +113,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.probe()
 	go s.read()
 	err := s.run(ctx)
-	s.starter.close()
+	s.starter.Close()
 	s.clerk.close()
 	s.staging.close()
 	if s.port != nil {
@@ -139,16 +138,16 @@ type session struct {
 	log     logger
 	events  chan any
 	done    chan struct{} // closed when run returns: nobody takes events any more
-	starter starter
+	starter rank.Starter
 	started time.Time
 
 	apart   bool          // each rank leads a session
 	cpus    int           // of this machine: one more than the highest number
 	prepare *wire.Prepare // the first: what it says of the whole job holds for all
 	groups  map[string]*group
-	ranks   []*rank // of all groups that were started
-	byRank  map[int]*rank
-	byPID   map[int]*rank
+	ranks   []*process // of all groups that were started
+	byRank  map[int]*process
+	byPID   map[int]*process
 	fences  *fences
 	asked   *questions
 	port    *port // nil: no rank wants it
@@ -173,7 +172,7 @@ type session struct {
 	running   bool           // a Start was carried out
 	forking   int            // groups at which the starter is at work
 	reporting int            // ranks that were reaped and not yet reported
-	failing   []*rank        // those of them that failed, in the order of their ends
+	failing   []*process     // those of them that failed, in the order of their ends
 	childless bool           // no process of ours is left
 	awaiting  bool           // for silent, since childless
 	silent    bool           // and all that leftover children wrote is under way
@@ -183,7 +182,7 @@ type session struct {
 	ending    *ending
 	drained   bool // mpiexec was told that nothing is left
 	owners    ownership
-	peaks     peaks
+	peaks     rank.Peaks
 	oomKills  int   // of our control group, before the job; -1: unknown
 	over      bool  // the conversation is over, or the other end gone
 	fault     error // why, when it was not a Bye
@@ -194,10 +193,10 @@ type (
 	frameEvent  struct{ m wire.Message }
 	inputEnded  struct{ err error }
 	forkedEvent struct {
-		r *rank
-		birth
+		r *process
+		rank.Process
 		at     time.Time
-		failed *startError // it does not run; only r is set then
+		failed *rank.Error // it does not run; only r is set then
 	}
 	claimedEvent struct { // by the clerk, unless somebody was faster
 		m      *wire.Prepare
@@ -221,7 +220,7 @@ type (
 	childlessEvent struct{}
 	silentEvent    struct{ noise int }
 	slowEvent      struct{ noise int } // silence is long in coming
-	lastWordsEvent struct{ r *rank }
+	lastWordsEvent struct{ r *process }
 	tickEvent      struct{}
 	linkDead       struct{ silent time.Duration }
 )
@@ -233,12 +232,12 @@ func newSession(c *wire.Conn, sys System) *session {
 		log:       logger{c},
 		events:    make(chan any, 64),
 		done:      make(chan struct{}),
-		starter:   newStarter(),
+		starter:   rank.NewStarter(),
 		apart:     sys.apart(),
 		groups:    make(map[string]*group),
 		preparing: make(map[string]int),
-		byRank:    make(map[int]*rank),
-		byPID:     make(map[int]*rank),
+		byRank:    make(map[int]*process),
+		byPID:     make(map[int]*process),
 		early:     make(map[int]reapedEvent),
 		fences:    newFences(c.Send),
 		asked:     newQuestions(c.Send),

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/rank"
 	"remshell/hostlist"
 	"remshell/pmiserver"
 )
@@ -155,7 +156,7 @@ func readPlain(name, dir string) ([]byte, error) {
 	}
 	file, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(spot), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, bareErr(err))
+		return nil, fmt.Errorf("%s: %w", name, rank.BareErr(err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, mostInfo+1))
@@ -163,7 +164,7 @@ func readPlain(name, dir string) ([]byte, error) {
 		err = fmt.Errorf("it is too large; at most %d bytes are read", mostInfo)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, bareErr(err))
+		return nil, fmt.Errorf("%s: %w", name, rank.BareErr(err))
 	}
 	return text, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/job"
 	"remshell/proc"
 )
 
@@ -39,7 +40,7 @@ code.
 */
 func Keep(args []string) (int, error) {
 	if err := proc.Adopt(); err != nil {
-		return exitInternal, fmt.Errorf("become a subreaper: %w", err)
+		return job.ExitInternal, fmt.Errorf("become a subreaper: %w", err)
 	}
 	// What is told to the keeper is meant for the helper, which hears of it by the
 	// end of its input. The helper inherits that these are ignored, but catches them
@@ -51,7 +52,7 @@ func Keep(args []string) (int, error) {
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
 	})
 	if err != nil {
-		return exitInternal, fmt.Errorf("start the helper: %w", err)
+		return job.ExitInternal, fmt.Errorf("start the helper: %w", err)
 	}
 	letGoOfStreams()
 	var status unix.WaitStatus
@@ -66,7 +67,7 @@ func Keep(args []string) (int, error) {
 		sweepStages(stageRoots(os.Environ()))
 	}
 	if err != nil {
-		return exitInternal, fmt.Errorf("wait for the helper: %w", err)
+		return job.ExitInternal, fmt.Errorf("wait for the helper: %w", err)
 	}
 	return shellCode(status), nil
 }

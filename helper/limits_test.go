@@ -3,7 +3,6 @@
 package helper
 
 import (
-	"math"
 	"runtime"
 	"slices"
 	"testing"
@@ -13,17 +12,6 @@ import (
 	"remshell/job"
 	"remshell/wire"
 )
-
-func TestClip(t *testing.T) {
-	for _, test := range []struct {
-		soft       int64
-		hard, want uint64
-	}{{10, 20, 10}, {30, 20, 20}, {-1, 20, 20}, {-1, math.MaxUint64, math.MaxUint64}, {0, 20, 0}} {
-		if got := clip(test.soft, test.hard); got != test.want {
-			t.Errorf("%d below %d: %d, want %d", test.soft, test.hard, got, test.want)
-		}
-	}
-}
 
 // What is told of a rank's memory is the rank's own, and not that of the helper that forks it.
 func TestPeaksAreTheRanksOwn(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"remshell/helper/probe"
+	"remshell/helper/rank"
 	"remshell/pmiserver"
 )
 
@@ -31,7 +32,7 @@ type port struct {
 	warn     func(text string)
 
 	mu    sync.Mutex // guards ranks
-	ranks map[seat]*rank
+	ranks map[seat]*process
 }
 
 // A seat is a rank as the door knows it.
@@ -40,13 +41,13 @@ type seat struct {
 	rank   int
 }
 
-func (p *port) know(server *pmiserver.Server, r *rank) {
+func (p *port) know(server *pmiserver.Server, r *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ranks[seat{server, r.plan.Rank}] = r
 }
 
-func (p *port) who(server *pmiserver.Server, rank int) *rank {
+func (p *port) who(server *pmiserver.Server, rank int) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ranks[seat{server, rank}]
@@ -57,7 +58,7 @@ func openPort(root fs.FS, warn func(string)) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &port{listener: l, root: root, warn: warn, ranks: make(map[seat]*rank)}, nil
+	return &port{listener: l, root: root, warn: warn, ranks: make(map[seat]*process)}, nil
 }
 
 // run lets in who comes, until the port is closed.
@@ -92,23 +93,23 @@ func (p *port) ours(conn net.Conn) bool {
 }
 
 // expect lets the ranks of a group come in by the port, which it opens if need be.
-func (s *session) expect(g *group) *startError {
+func (s *session) expect(g *group) *rank.Error {
 	if s.port == nil {
 		p, err := openPort(s.sys.Root, func(text string) { s.log.warn("%s", text) })
 		if err != nil {
-			return &startError{exitInternal, fmt.Sprintf("no port for PMI: %v", err), "leave out -pmi-port"}
+			return rank.Internal(fmt.Sprintf("no port for PMI: %v", err), "leave out -pmi-port")
 		}
-		p.door.Begun = func(server *pmiserver.Server, rank int) { p.who(server, rank).visit.begin() }
+		p.door.Begun = func(server *pmiserver.Server, rank int) { p.who(server, rank).tcp.begin() }
 		p.door.Ended = func(server *pmiserver.Server, rank int, err error) {
 			r := p.who(server, rank)
 			s.hungUp(r, err)
-			r.visit.end()
+			r.tcp.end()
 		}
 		s.port = p
 		go p.run()
 	}
 	for _, r := range g.ranks {
-		r.visit = newVisit()
+		r.tcp = newTCPSession()
 		s.port.know(g.pmi, r)
 		r.id = s.port.door.Expect(g.pmi, r.plan.Rank)
 	}
@@ -120,43 +121,4 @@ func (s *session) closeDoor(g *group) {
 	if s.port != nil {
 		s.port.door.Forget(g.pmi)
 	}
-}
-
-// A parley is the PMI connection of a rank, as far as its end is concerned.
-type parley interface {
-	lastWord()             // the rank has ended
-	said() <-chan struct{} // closed when all it said before is answered
-}
-
-// A visit is the parley of a rank that comes in by the port.
-type visit struct {
-	mu   sync.Mutex    // guards over
-	over chan struct{} // closed while there is no connection
-}
-
-func newVisit() *visit {
-	v := &visit{over: make(chan struct{})}
-	close(v.over)
-	return v
-}
-
-func (v *visit) begin() {
-	v.mu.Lock()
-	v.over = make(chan struct{})
-	v.mu.Unlock()
-}
-
-func (v *visit) end() {
-	v.mu.Lock()
-	close(v.over)
-	v.mu.Unlock()
-}
-
-// lastWord has nothing to do: the kernel ends the connection with the rank.
-func (v *visit) lastWord() {}
-
-func (v *visit) said() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.over
 }

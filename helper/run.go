@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/probe"
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/pmiserver"
 	"remshell/proc"
@@ -42,14 +43,14 @@ func (s *session) accept(m *wire.Prepare, notice string) {
 		if !s.apart {
 			s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
 		}
-		softLimits(m.Process.Soft).adopt(func(text string) { s.log.inform("%s", text) })
+		rank.SoftLimits(m.Process.Soft).Adopt(func(text string) { s.log.inform("%s", text) })
 		if m.Process.Umask >= 0 {
 			unix.Umask(m.Process.Umask)
 		}
 	}
 	g, refused := s.newGroup(m)
 	if refused != nil {
-		s.conn.Send(&wire.Refused{Group: m.Group.Name, Code: refused.code, Reason: refused.reason, Hint: refused.hint})
+		s.conn.Send(&wire.Refused{Group: m.Group.Name, Code: refused.Code, Reason: refused.Reason, Hint: refused.Hint})
 		return
 	}
 	s.groups[m.Group.Name] = g
@@ -57,7 +58,7 @@ func (s *session) accept(m *wire.Prepare, notice string) {
 		s.watching = true
 		watchLink(s.sys, m.Supervision.Silence, s)
 	}
-	s.conn.Send(&wire.Prepared{Group: m.Group.Name, Notice: notice, Meet: g.meet})
+	s.conn.Send(&wire.Prepared{Group: m.Group.Name, Notice: notice, Meet: g.rendezvous})
 }
 
 // release forgets a Prepare: the job was planned anew, or what was to be spawned was not.
@@ -69,7 +70,7 @@ func (s *session) release(name string) {
 		if g.started {
 			return
 		}
-		g.leaveBerth()
+		g.freeRendezvous()
 		delete(s.groups, name)
 	}
 	if !s.running {
@@ -80,14 +81,14 @@ func (s *session) release(name string) {
 
 // start lets the starter fork all ranks of a group, in order, on its own thread. Between
 // two of them it looks whether they are to be ended already.
-func (s *session) start(name, meet string) {
+func (s *session) start(name, rendezvous string) {
 	delete(s.preparing, name)
 	g := s.groups[name]
 	if g == nil || g.started {
 		return
 	}
-	g.started, g.meet = true, meet
-	g.leaveBerth()
+	g.started, g.rendezvous = true, rendezvous
+	g.freeRendezvous()
 	s.add(g)
 	if !s.running {
 		s.running = true
@@ -97,18 +98,18 @@ func (s *session) start(name, meet string) {
 	s.childless, s.awaiting, s.silent, s.drained = false, false, false, false
 	s.noise++
 	unstaged := s.settleStage(g)
-	places := make([]place, len(g.ranks))
+	commands := make([]rank.Command, len(g.ranks))
 	for i, r := range g.ranks {
-		places[i] = s.where(r)
+		commands[i] = s.command(r)
 	}
-	b, soft := s.newBinder(), softLimits(s.prepare.Process.Soft)
+	b, soft := s.newBinder(), rank.SoftLimits(s.prepare.Process.Soft)
 	if s.prepare.Supervision.Peaks {
-		s.peaks.begin(s.done)
+		s.peaks.Begin(s.done)
 	}
-	limits := soft.lend(s.sys.Guard != nil)
+	limits := soft.Lend(s.sys.Guard != nil)
 	go func() {
-		s.starter.do(func() {
-			defer b.restore()
+		s.starter.Do(func() {
+			defer b.Restore()
 			for i, r := range g.ranks {
 				if s.stopForking.Load() {
 					break
@@ -122,10 +123,10 @@ func (s *session) start(name, meet string) {
 					continue
 				}
 				at := time.Now()
-				born, failed := r.fork(places[i], s.sys, b, limits)
+				born, failed := commands[i].Start(b, limits)
 				if failed == nil {
-					soft.give(born.pid)
-					s.peaks.watch(born.pid, born.floor)
+					soft.Give(born.PID)
+					s.peaks.Watch(born.PID, born.Floor)
 				}
 				s.tell(forkedEvent{r, born, at, failed})
 			}
@@ -139,12 +140,9 @@ func (s *session) start(name, meet string) {
 }
 
 // newBinder makes what binds the ranks.
-func (s *session) newBinder() *binder {
-	return &binder{
-		kernel:     thisKernel(),
-		warn:       func(text string) { s.log.warn("%s", text) },
-		everywhere: func() []int { return probe.AllowedMemory(s.sys.Root) },
-	}
+func (s *session) newBinder() *rank.Binder {
+	return rank.NewBinder(func(text string) { s.log.warn("%s", text) },
+		func() []int { return probe.AllowedMemory(s.sys.Root) })
 }
 
 // newGuard starts the guard of a helper inside mpiexec, if there still is anything to
@@ -185,21 +183,31 @@ func (s *session) address(m *wire.Prepare) string {
 	return local.Addr().String()
 }
 
-func (s *session) where(r *rank) place {
+// identity is what a rank is told of itself.
+func (s *session) identity(r *process) rank.Identity {
 	m := r.group.prepare
-	at := place{
-		job: m.Job, size: m.Group.Size, nodes: m.Group.Nodes, node: m.Node.Index, host: m.Node.Name, address: r.group.address, spawned: m.Group.First > 0,
-		iface: m.Node.Iface, compat: m.Process.Compat, meet: r.group.meet, ledger: m.Claim.Ledger,
-		session: s.apart, merge: m.Streams.Merge, window: unix.Winsize{Row: uint16(m.Streams.Rows), Col: uint16(m.Streams.Cols)},
-		stage: s.staging.dir(),
-		rank:  r.plan.Rank, local: r.plan.Local, locals: len(m.Ranks), app: r.plan.App,
-		slots: r.plan.Slots, allSlots: m.Node.Slots, allCPUs: s.cpus,
-		gpus: r.plan.GPUs, noGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
+	id := rank.Identity{
+		Job: m.Job, Size: m.Group.Size, Nodes: m.Group.Nodes, Node: m.Node.Index, Host: m.Node.Name, Address: r.group.address, Spawned: m.Group.First > 0,
+		Iface: m.Node.Iface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, Stage: s.staging.dir(),
+		Rank: r.plan.Rank, Local: r.plan.Local, Locals: len(m.Ranks), App: r.plan.App,
+		Slots: r.plan.Slots, AllSlots: m.Node.Slots, AllCPUs: s.cpus,
+		GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
 	}
-	if r.visit != nil {
-		at.port, at.id = s.port.listener.Addr().String(), r.id
+	if r.tcp != nil {
+		id.Port, id.ID = s.port.listener.Addr().String(), r.id
 	}
-	return at
+	return id
+}
+
+// command is what a rank is started from.
+func (s *session) command(r *process) rank.Command {
+	m := r.group.prepare
+	return rank.Command{
+		Path: r.path, Argv: r.argv, Env: r.env, Identity: s.identity(r), Dir: r.dir,
+		CPUs: r.plan.CPUs, Mems: r.plan.Mems, MemMode: r.plan.MemMode,
+		Stdin: r.in != nil, Merge: m.Streams.Merge, Terminal: r.tty, Window: unix.Winsize{Row: uint16(m.Streams.Rows), Col: uint16(m.Streams.Cols)}, NoPMI: r.tcp != nil,
+		Session: s.apart, Death: s.sys.death(),
+	}
 }
 
 // forked notes that a rank runs, or that it does not.
@@ -207,20 +215,20 @@ func (s *session) forked(e forkedEvent) {
 	r := e.r
 	if e.failed != nil {
 		s.lessen(r.group)
-		s.conn.Send(&wire.Started{Rank: r.number, Code: e.failed.code, Err: e.failed.reason, Hint: e.failed.hint})
+		s.conn.Send(&wire.Started{Rank: r.number, Code: e.failed.Code, Err: e.failed.Reason, Hint: e.failed.Hint})
 		return
 	}
-	r.pid, r.started, r.floor = e.pid, e.at, e.floor
+	r.pid, r.started, r.floor = e.PID, e.at, e.Floor
 	s.byPID[r.pid] = r
 	s.owners.groups[r.pid] = r.number
 	news := wire.Started{Rank: r.number, PID: r.pid}
 	if s.prepare.Supervision.Report {
-		news.CPUs, news.Mems = e.cpus, e.mems
+		news.CPUs, news.Mems = e.CPUs, e.Mems
 	}
 	s.conn.Send(&news)
 	close(r.born)
 	s.catchUp(r)
-	r.attach(e.pipes, r.group.window(), s.conn.Send)
+	r.attach(e.Pipes, r.group.window(), s.conn.Send)
 	if conn, ok := r.pmi.(*pmiConn); ok {
 		go s.servePMI(r, conn)
 	}
@@ -237,7 +245,7 @@ func (s *session) forked(e forkedEvent) {
 }
 
 // catchUp gives a new rank the signals that came while it was being forked.
-func (s *session) catchUp(r *rank) {
+func (s *session) catchUp(r *process) {
 	for _, number := range s.missed {
 		unix.Kill(s.target(r), number)
 	}
@@ -258,13 +266,13 @@ func (s *session) lookForChildren() {
 }
 
 // servePMI answers one rank until its connection ends.
-func (s *session) servePMI(r *rank, conn *pmiConn) {
+func (s *session) servePMI(r *process, conn *pmiConn) {
 	defer conn.Close()
 	s.hungUp(r, r.group.pmi.Serve(context.Background(), r.plan.Rank, conn))
 }
 
 // hungUp tells how a rank's PMI connection has ended, unless it is as it should be.
-func (s *session) hungUp(r *rank, err error) {
+func (s *session) hungUp(r *process, err error) {
 	news, word := wire.PMI{Rank: r.number}, "CLOSED"
 	var junk *pmiserver.ProtocolError
 	switch {
@@ -283,7 +291,7 @@ func (s *session) hungUp(r *rank, err error) {
 
 // say passes on news of a rank, which come between that it runs and that it has ended: what
 // is left of it may go on to speak, but not for it (TRUST-4).
-func (s *session) say(r *rank, m wire.Message) {
+func (s *session) say(r *process, m wire.Message) {
 	select {
 	case <-r.born:
 	case <-s.done:
@@ -297,7 +305,7 @@ func (s *session) say(r *rank, m wire.Message) {
 }
 
 // trace passes on what a rank and its server say, if that is wanted (--pmi-trace).
-func (s *session) trace(r *rank, line string) {
+func (s *session) trace(r *process, line string) {
 	if r.group.prepare.PMI.Trace {
 		s.conn.Send(&wire.Trace{Rank: r.number, Line: line})
 	}
@@ -350,7 +358,7 @@ func (s *session) reaped(e reapedEvent) {
 		return
 	}
 	delete(s.byPID, e.pid)
-	r.reaped(e.status, e.used, s.peaks.forget(r.pid), e.at)
+	r.reaped(e.status, e.used, s.peaks.Forget(r.pid), e.at)
 	r.exit.Asked = (s.ending.hadAsked(e.at) || r.group.pruned.Load()) && !r.dying
 	r.exit.Hint = s.hint(r.exit)
 	s.releaseGuard()
@@ -374,7 +382,7 @@ func (s *session) leaveTheRest() {
 // lastSaid notes that all that a rank wrote is under way, and reports its end.
 // Failures are reported in the order of the ends: a rank that fails because another
 // did, and has less to say, must not look like the first (EXIT-2).
-func (s *session) lastSaid(r *rank) {
+func (s *session) lastSaid(r *process) {
 	r.said = true
 	if r.exit.Status() == 0 {
 		s.report(r)
@@ -388,11 +396,11 @@ func (s *session) lastSaid(r *rank) {
 
 // report tells mpiexec of a rank's end, unless the conversation is over: what ranks
 // then die of is our doing.
-func (s *session) report(r *rank) {
+func (s *session) report(r *process) {
 	s.reporting--
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
 	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
-		r.exit.Built = builtFor(r.path)
+		r.exit.Built = rank.BuiltFor(r.path)
 	}
 	r.group.pmi.Exited(r.plan.Rank)
 	r.talk.Lock()
@@ -406,7 +414,7 @@ func (s *session) report(r *rank) {
 
 // target is whom a signal for a rank goes to: its process group, or the rank alone
 // (SIG-6).
-func (s *session) target(r *rank) int {
+func (s *session) target(r *process) int {
 	if s.prepare.Supervision.Leader {
 		return r.pid
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/proc"
 	"remshell/wire"
@@ -450,7 +451,7 @@ func TestAReleaseKeepsItsPlace(t *testing.T) {
 }
 
 // forking is a session whose starter is about to tell of its only rank.
-func forking(t *testing.T, m *wire.Prepare) (s *session, born birth) {
+func forking(t *testing.T, m *wire.Prepare) (s *session, born rank.Process) {
 	here, there := net.Pipe()
 	t.Cleanup(func() { here.Close() })
 	go io.Copy(io.Discard, here)
@@ -460,19 +461,23 @@ func forking(t *testing.T, m *wire.Prepare) (s *session, born birth) {
 	s.accept(m, "")
 	s.add(s.groups[""])
 	s.forking, s.running, s.childless = 1, true, false
-	p, err := openPipes(false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.close(p.theirs[:])
-	return s, birth{pid: 1 << 30, pipes: p}
+	program := rank.Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/"}
+	s.starter.Do(func() {
+		var failed *rank.Error
+		if born, failed = program.Start(s.newBinder(), nil); failed != nil {
+			t.Error(failed)
+		}
+	})
+	unix.Wait4(born.PID, nil, 0, nil)
+	born.PID = 1 << 30
+	return s, born
 }
 
 func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
 	s, born := forking(t, &wire.Prepare{})
 	now := time.Now()
-	s.reaped(reapedEvent{pid: born.pid, at: now.Add(-time.Second)})
-	s.forked(forkedEvent{r: s.ranks[0], birth: born, at: now})
+	s.reaped(reapedEvent{pid: born.PID, at: now.Add(-time.Second)})
+	s.forked(forkedEvent{r: s.ranks[0], Process: born, at: now})
 	if !s.ranks[0].alive() {
 		t.Error("the end of a process before the start of the rank was taken for its end")
 	}
@@ -484,8 +489,8 @@ func TestWhatMayStayIsLeftInWhateverOrderTheNewsComes(t *testing.T) {
 		s, born := forking(t, &wire.Prepare{Supervision: wire.Supervision{Children: true}})
 		for word := range strings.FieldsSeq(order) {
 			s.step(map[string]any{
-				"forked": forkedEvent{r: s.ranks[0], birth: born, at: time.Now()},
-				"reaped": reapedEvent{pid: born.pid, at: time.Now().Add(time.Second)},
+				"forked": forkedEvent{r: s.ranks[0], Process: born, at: time.Now()},
+				"reaped": reapedEvent{pid: born.PID, at: time.Now().Add(time.Second)},
 				"ended":  forkingEnded{},
 			}[word])
 		}

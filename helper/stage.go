@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/wire"
 )
@@ -24,7 +25,7 @@ type staging struct {
 // A stagedEvent tells that all files are there, or why not.
 type stagedEvent struct {
 	folder *stageFolder
-	failed *startError
+	failed *rank.Error
 }
 
 var errStage = errors.New("mpiexec sent files that nobody asked for")
@@ -44,7 +45,7 @@ func (s *session) stage(m *wire.Stage) {
 		return
 	}
 	s.staging.stager = newStager(m, stageRoots(s.sys.Environ), s.conn.Send,
-		func(f *stageFolder, failed *startError) { s.tell(stagedEvent{f, failed}) })
+		func(f *stageFolder, failed *rank.Error) { s.tell(stagedEvent{f, failed}) })
 }
 
 // piece takes in a piece of them.
@@ -58,7 +59,7 @@ func (s *session) piece(m *wire.Piece) {
 func (s *session) staged(e stagedEvent) {
 	answer := wire.Staged{}
 	if e.failed != nil {
-		answer = wire.Staged{Code: e.failed.code, Reason: e.failed.reason, Hint: e.failed.hint}
+		answer = wire.Staged{Code: e.failed.Code, Reason: e.failed.Reason, Hint: e.failed.Hint}
 	} else {
 		s.staging.folder = e.folder
 	}
@@ -68,7 +69,7 @@ func (s *session) staged(e stagedEvent) {
 // settleStage lets ranks that are about to start find the files. On the launching machine
 // they stay where they are, and links lead to them; a helper inside mpiexec makes these when
 // there is a guard, which removes them if it is killed.
-func (s *session) settleStage(g *group) *startError {
+func (s *session) settleStage(g *group) *rank.Error {
 	t := s.staging
 	if t == nil {
 		return nil
@@ -78,7 +79,7 @@ func (s *session) settleStage(g *group) *startError {
 			s.newGuard()
 		}
 		if err := t.link(stageRoots(s.sys.Environ)); err != nil {
-			return &startError{exitInternal, fmt.Sprintf("no folder takes links to the files to stage: %v", err), ""}
+			return rank.Internal(fmt.Sprintf("no folder takes links to the files to stage: %v", err), "")
 		}
 	}
 	for _, r := range g.ranks {

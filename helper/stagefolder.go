@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/rank"
 	"remshell/job"
 )
 
@@ -101,7 +102,7 @@ func wordOf(err error) string {
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return "cannot be written"
 	}
-	return bareErr(err).Error()
+	return rank.BareErr(err).Error()
 }
 
 func makeStageIn(root, name string, parcels []job.Parcel) (*stageFolder, error) {

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/wire"
 )
@@ -35,7 +36,7 @@ whoever has it may change it. What comes is compared with its hash as well.
 */
 type stager struct {
 	send    func(wire.Message) error
-	ready   func(f *stageFolder, failed *startError) // all is there, or why it is not
+	ready   func(f *stageFolder, failed *rank.Error) // all is there, or why it is not
 	roots   []string
 	parcels []job.Parcel
 	sums    []string
@@ -56,7 +57,7 @@ type stager struct {
 // last, smaller one of every parcel.
 func maxPieces(parcels int) int { return wire.StageWindow/wire.PieceSize + parcels + 1 }
 
-func newStager(m *wire.Stage, roots []string, send func(wire.Message) error, ready func(*stageFolder, *startError)) *stager {
+func newStager(m *wire.Stage, roots []string, send func(wire.Message) error, ready func(*stageFolder, *rank.Error)) *stager {
 	s := &stager{send: send, ready: ready, roots: roots, parcels: m.Parcels, sums: m.Sums,
 		done: make(chan struct{}), pieces: make(chan *wire.Piece, maxPieces(len(m.Parcels)))}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -95,12 +96,12 @@ func (s *stager) close() {
 	}
 }
 
-func (s *stager) run() *startError {
+func (s *stager) run() *rank.Error {
 	sweepStages(s.roots)
 	var err error
 	if s.folder, err = makeStageFolder(s.roots, newStageName(), s.parcels); err != nil {
-		return &startError{exitInternal, fmt.Sprintf("no folder takes the files to stage (%s): %v", bytesOf(s.parcels), err),
-			"make room there, or set TMPDIR there to a folder that has it"}
+		return rank.Internal(fmt.Sprintf("no folder takes the files to stage (%s): %v", bytesOf(s.parcels), err),
+			"make room there, or set TMPDIR there to a folder that has it")
 	}
 	var twins []int // parcels that are the same as one before them
 	for i := range s.parcels {
@@ -141,13 +142,13 @@ func (s *stager) twin(i int) int { return slices.Index(s.sums, s.sums[i]) }
 // errChanged is a file that is not what mpiexec has announced.
 var errChanged = errors.New("it changed while it was sent")
 
-func (s *stager) broken(i int, err error) *startError {
-	failed := &startError{exitInternal, fmt.Sprintf("stage %s: %v", s.parcels[i].Path, bareErr(err)), ""}
+func (s *stager) broken(i int, err error) *rank.Error {
+	failed := rank.Internal(fmt.Sprintf("stage %s: %v", s.parcels[i].Path, rank.BareErr(err)), "")
 	switch {
 	case errors.Is(err, errChanged):
-		failed.hint = "start again when nobody writes to it"
+		failed.Hint = "start again when nobody writes to it"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		failed.hint = "make room in " + filepath.Dir(filepath.Dir(s.folder.dir)) + " there, or set TMPDIR there to a folder that has it"
+		failed.Hint = "make room in " + filepath.Dir(filepath.Dir(s.folder.dir)) + " there, or set TMPDIR there to a folder that has it"
 	}
 	return failed
 }

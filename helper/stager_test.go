@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/wire"
 )
@@ -19,12 +20,12 @@ type parcelling struct {
 	*stager
 	root  string
 	said  chan wire.Message
-	ended chan *startError
+	ended chan *rank.Error
 }
 
 func newParcelling(t *testing.T, contents ...string) *parcelling {
 	t.Helper()
-	p := &parcelling{root: filepath.Join(t.TempDir(), "remshell"), said: make(chan wire.Message, 100), ended: make(chan *startError, 1)}
+	p := &parcelling{root: filepath.Join(t.TempDir(), "remshell"), said: make(chan wire.Message, 100), ended: make(chan *rank.Error, 1)}
 	m := &wire.Stage{}
 	for i, text := range contents {
 		name := string(rune('a' + i))
@@ -33,7 +34,7 @@ func newParcelling(t *testing.T, contents ...string) *parcelling {
 		m.Sums = append(m.Sums, hex.EncodeToString(sum[:]))
 	}
 	p.stager = newStager(m, []string{p.root}, func(m wire.Message) error { p.said <- m; return nil },
-		func(_ *stageFolder, failed *startError) { p.ended <- failed })
+		func(_ *stageFolder, failed *rank.Error) { p.ended <- failed })
 	t.Cleanup(p.close)
 	return p
 }
@@ -69,7 +70,7 @@ func TestPiecesThatAreNotWanted(t *testing.T) {
 			p.take(&test.pieces[i])
 		}
 		failed := <-p.ended
-		if failed == nil || failed.code != exitInternal || !strings.Contains(failed.reason, test.reason) {
+		if failed == nil || failed.Code != job.ExitInternal || !strings.Contains(failed.Reason, test.reason) {
 			t.Errorf("%s: %+v, want %q", what, failed, test.reason)
 		}
 		if found, _ := filepath.Glob(filepath.Join(p.root, "stage", "*", "sha256-*")); len(found) > 0 && what != "too long" {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"remshell/helper/rank"
 	"remshell/wire"
 )
 
@@ -14,8 +15,8 @@ import (
 // a window of bytes ahead of the credit it was given. A rank that writes faster
 // than somebody reads thus waits in its own write, and nobody else does.
 type source struct {
-	outlet
-	rank   int
+	rank.Reader
+	number int // of the rank
 	stream wire.Stream
 	send   func(wire.Message) error
 	limit  int        // of the next read; belongs to run
@@ -30,14 +31,14 @@ type source struct {
 	ended   chan struct{} // closed when run returns: the pipe has no writer any more
 }
 
-func newSource(rank int, stream wire.Stream, file *os.File, window int, send func(wire.Message) error) *source {
-	s := &source{outlet: outlet{file: file}, rank: rank, stream: stream, send: send,
+func newSource(number int, stream wire.Stream, file *os.File, window int, send func(wire.Message) error) *source {
+	s := &source{Reader: rank.Reader{File: file}, number: number, stream: stream, send: send,
 		credit: window, drained: make(chan struct{}), ended: make(chan struct{})}
 	s.more.L = &s.mu
-	s.room = func(fd int) []byte {
+	s.Room = func(fd int) []byte {
 		// Only what has something to say needs room. With nothing there, this asks for the
 		// end, or for what has come in between.
-		s.data = wire.Lend(min(max(unread(fd), 256), s.limit, wire.Window))
+		s.data = wire.Lend(min(max(rank.Unread(fd), 256), s.limit, wire.Window))
 		return s.data.Bytes
 	}
 	return s
@@ -62,7 +63,7 @@ func (s *source) forget() {
 // run reads until the pipe ends. It closes drained at the latest then.
 func (s *source) run() {
 	defer close(s.ended)
-	defer s.file.Close()
+	defer s.File.Close()
 	told := false
 	tell := func() {
 		if !told {
@@ -75,7 +76,7 @@ func (s *source) run() {
 		allowed, discard := s.wait()
 		data, err := s.read(allowed, !told)
 		switch {
-		case err == errIdle:
+		case err == rank.ErrIdle:
 			tell()
 		case data == nil:
 			return
@@ -83,10 +84,10 @@ func (s *source) run() {
 			data.Release()
 		default:
 			s.spend(len(data.Bytes))
-			data.Rank, data.Stream = s.rank, s.stream
+			data.Rank, data.Stream = s.number, s.stream
 			s.send(data)
 		}
-		if s.saidAll() {
+		if s.SaidAll() {
 			tell()
 		}
 	}
@@ -95,7 +96,7 @@ func (s *source) run() {
 // read waits for what there is to read, up to limit bytes. It is nil at the end.
 func (s *source) read(limit int, tellIdle bool) (data *wire.Data, err error) {
 	s.limit = limit
-	n, err := s.outlet.read(tellIdle)
+	n, err := s.ReadOnce(tellIdle)
 	data, s.data = s.data, nil
 	if n <= 0 {
 		return nil, err

@@ -167,7 +167,7 @@ func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
 		t.Fatal("drained while the rank lives")
 	}
 	w.Write([]byte(", last word"))
-	s.lastWord()
+	s.OwnerEnded()
 	awaitClosed(t, "the last word", s.drained)
 	if rec.size() != 22 {
 		t.Errorf("drained after %q", rec.bytes)
@@ -242,7 +242,7 @@ func TestPMIIsAnsweredWhenTheRankIsGone(t *testing.T) {
 	defer theirs.Close()
 	c := newPMIConn(os.NewFile(uintptr(pair[0]), "ours"))
 	theirs.Write([]byte("cmd=abort\n"))
-	c.lastWord()
+	c.OwnerEnded()
 	buf := make([]byte, 100)
 	if n, err := c.Read(buf); string(buf[:n]) != "cmd=abort\n" || err != nil {
 		t.Fatalf("read %q, %v", buf[:n], err)

@@ -45,7 +45,7 @@ func usageOf(used *unix.Rusage, wall time.Duration) job.Usage {
 // adopt notes whose the children are that we have inherited so far. It is asked just
 // before what is left is told to end, and not at the end of each rank: to look costs more
 // than a short job does.
-func (o *ownership) adopt(ranks map[int]*rank) {
+func (o *ownership) adopt(ranks map[int]*process) {
 	for _, pid := range proc.Children() {
 		if ranks[pid] != nil {
 			continue
@@ -61,7 +61,7 @@ func (o *ownership) adopt(ranks map[int]*rank) {
 }
 
 // bury counts what an orphan has consumed.
-func (o *ownership) bury(e reapedEvent, ranks []*rank) {
+func (o *ownership) bury(e reapedEvent, ranks []*process) {
 	owner, known := o.groups[e.group]
 	switch {
 	case known:
@@ -80,7 +80,7 @@ func (o *ownership) bury(e reapedEvent, ranks []*rank) {
 
 // list is what all orphans have consumed. A rank that is not ours is what an environment
 // says that a rank has made up: then they are the node's.
-func (o *ownership) list(ours map[int]*rank) (list []job.Orphan) {
+func (o *ownership) list(ours map[int]*process) (list []job.Orphan) {
 	var nobodys job.Usage
 	for rank, usage := range o.orphans {
 		if ours[rank] == nil {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package rank
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ func TestAppEnv(t *testing.T) {
 		{"not assignments", []string{"A", "=B", "", "C=1"}, job.Env{Set: []string{"D", "=E"}}, job.Env{}, "C=1"},
 		{"any byte but NUL", []string{"A=\x01\xff\n \t"}, job.Env{}, job.Env{}, "A=\x01\xff\n \t"},
 	} {
-		got := strings.Join(appEnv(test.own, test.base, test.app, "/w"), " ")
+		got := strings.Join(AppEnv(test.own, test.base, test.app, "/w"), " ")
 		if want := strings.TrimSpace(test.want + " PWD=/w"); got != want {
 			t.Errorf("%s: %q, want %q", test.name, got, want)
 		}
@@ -49,7 +49,7 @@ func TestWhatAnOuterLauncherLeftIsRemoved(t *testing.T) {
 	for _, name := range slices.Concat(gone, stay) {
 		own = append(own, name+"=outer")
 	}
-	got := appEnv(own, job.Env{}, job.Env{}, "/w")
+	got := AppEnv(own, job.Env{}, job.Env{}, "/w")
 	for _, name := range gone {
 		if slices.Contains(got, name+"=outer") {
 			t.Errorf("%s is left", name)
@@ -60,14 +60,14 @@ func TestWhatAnOuterLauncherLeftIsRemoved(t *testing.T) {
 			t.Errorf("%s is gone", name)
 		}
 	}
-	if got := appEnv(own, job.Env{Set: []string{"PMI_DEBUG=1"}}, job.Env{}, "/w"); !slices.Contains(got, "PMI_DEBUG=1") {
+	if got := AppEnv(own, job.Env{Set: []string{"PMI_DEBUG=1"}}, job.Env{}, "/w"); !slices.Contains(got, "PMI_DEBUG=1") {
 		t.Error("PMI_DEBUG is gone, though the user gave it by hand")
 	}
 }
 
 func TestRankEnv(t *testing.T) {
-	p := place{job: "j1", size: 8, nodes: 3, node: 2, host: "n3", rank: 5, local: 1, locals: 2, app: 1, pmiFD: 3}
-	env := rankEnv([]string{"A=1"}, p)
+	p := Identity{Job: "j1", Size: 8, Nodes: 3, Node: 2, Host: "n3", Rank: 5, Local: 1, Locals: 2, App: 1, PMIFD: 3}
+	env := p.environ([]string{"A=1"})
 	for _, want := range []string{"A=1", "PMI_RANK=5", "PMI_SIZE=8", "PMI_FD=3", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2",
 		"MPIEXEC_JOBID=j1", "MPIEXEC_RANK=5", "MPIEXEC_SIZE=8", "MPIEXEC_LOCAL_RANK=1", "MPIEXEC_LOCAL_SIZE=2",
 		"MPIEXEC_NODE_RANK=2", "MPIEXEC_NNODES=3", "MPIEXEC_APPNUM=1", "MPIEXEC_HOST=n3", "GFORTRAN_UNBUFFERED_PRECONNECTED=y"} {
@@ -81,8 +81,8 @@ func TestRankEnv(t *testing.T) {
 }
 
 func TestRankEnvLeavesWhatTheUserSet(t *testing.T) {
-	p := place{address: "10.0.0.1"}
-	env := rankEnv([]string{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME=mine", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}, p)
+	p := Identity{Address: "10.0.0.1"}
+	env := p.environ([]string{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME=mine", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"})
 	for name, want := range map[string]string{
 		"MPIR_CVAR_CH3_INTERFACE_HOSTNAME": "mine", "GFORTRAN_UNBUFFERED_PRECONNECTED": "n", "PMI_HOSTNAME": "10.0.0.1"} {
 		if got := job.Value(env, name); got != want {
@@ -91,11 +91,11 @@ func TestRankEnvLeavesWhatTheUserSet(t *testing.T) {
 	}
 }
 
-// Ranks of one app share the slice they begin with; one must not see another's place.
+// Ranks of one app share the slice they begin with; one must not see another's identity.
 func TestRankEnvsAreTheirOwn(t *testing.T) {
 	app := slices.Grow([]string{"A=1"}, 100)
-	first := rankEnv(app, place{rank: 1})
-	rankEnv(app, place{rank: 2})
+	first := Identity{Rank: 1}.environ(app)
+	Identity{Rank: 2}.environ(app)
 	if got := job.Value(first, "PMI_RANK"); got != "1" {
 		t.Errorf("rank 1 sees PMI_RANK=%s", got)
 	}
@@ -103,7 +103,7 @@ func TestRankEnvsAreTheirOwn(t *testing.T) {
 
 func TestNoVariableTwice(t *testing.T) {
 	own := []string{"PMI_RANK=9", "MPIEXEC_RANK=9", "PWD=/x", "A=1", "A=2"}
-	env := rankEnv(appEnv(own, job.Env{Set: []string{"A=3"}}, job.Env{}, "/w"), place{address: "10.0.0.1"})
+	env := Identity{Address: "10.0.0.1"}.environ(AppEnv(own, job.Env{Set: []string{"A=3"}}, job.Env{}, "/w"))
 	seen := map[string]bool{}
 	for _, assignment := range env {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -111,15 +111,6 @@ func TestNoVariableTwice(t *testing.T) {
 			t.Errorf("%s is there twice: %q", name, env)
 		}
 		seen[name] = true
-	}
-}
-
-func TestValue(t *testing.T) {
-	env := []string{"A=1", "AB=2", "A=3", "C="}
-	for name, want := range map[string]string{"A": "3", "AB": "2", "C": "", "D": ""} {
-		if got := job.Value(env, name); got != want {
-			t.Errorf("value %s = %q, want %q", name, got, want)
-		}
 	}
 }
 
@@ -131,17 +122,17 @@ func TestRankEnvOfGPUs(t *testing.T) {
 		return []gpu.GPU{{Vendor: v, Index: 2, Tiles: []int{4, 5}, Address: "0000:07:00.0"}}
 	}
 	for _, test := range []struct {
-		p    place
+		p    Identity
 		want string
 	}{
-		{place{}, "CUDA_VISIBLE_DEVICES=7 HIP_VISIBLE_DEVICES=7 CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE"},
-		{place{gpus: of(gpu.NVIDIA)}, "CUDA_DEVICE_ORDER=PCI_BUS_ID ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE CUDA_VISIBLE_DEVICES=2"},
-		{place{gpus: of(gpu.AMD)}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE ROCR_VISIBLE_DEVICES=2"},
-		{place{gpus: of(gpu.Intel)}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE ZE_AFFINITY_MASK=2 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"},
-		{place{noGPUs: true}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE CUDA_VISIBLE_DEVICES=-1 ROCR_VISIBLE_DEVICES=-1 ZE_AFFINITY_MASK=-1"},
+		{Identity{}, "CUDA_VISIBLE_DEVICES=7 HIP_VISIBLE_DEVICES=7 CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE"},
+		{Identity{GPUs: of(gpu.NVIDIA)}, "CUDA_DEVICE_ORDER=PCI_BUS_ID ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE CUDA_VISIBLE_DEVICES=2"},
+		{Identity{GPUs: of(gpu.AMD)}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE ROCR_VISIBLE_DEVICES=2"},
+		{Identity{GPUs: of(gpu.Intel)}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE ZE_AFFINITY_MASK=2 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"},
+		{Identity{NoGPUs: true}, "CUDA_DEVICE_ORDER=FASTEST_FIRST ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE CUDA_VISIBLE_DEVICES=-1 ROCR_VISIBLE_DEVICES=-1 ZE_AFFINITY_MASK=-1"},
 	} {
 		var got []string
-		for _, assignment := range rankEnv(app, test.p) {
+		for _, assignment := range test.p.environ(app) {
 			for _, part := range []string{"CUDA_", "ROCR_", "HIP_", "ZE_"} {
 				if strings.HasPrefix(assignment, part) {
 					got = append(got, assignment)
@@ -149,7 +140,7 @@ func TestRankEnvOfGPUs(t *testing.T) {
 			}
 		}
 		if text := strings.Join(got, " "); text != test.want {
-			t.Errorf("%+v:\n%s\nwant\n%s", test.p.gpus, text, test.want)
+			t.Errorf("%+v:\n%s\nwant\n%s", test.p.GPUs, text, test.want)
 		}
 	}
 }
@@ -157,7 +148,7 @@ func TestRankEnvOfGPUs(t *testing.T) {
 // A dry run tells people what ranks are told.
 func TestToldVariables(t *testing.T) {
 	var names []string
-	for _, assignment := range rankEnv(nil, place{address: "10.0.0.1", slots: []int{0}, cpus: []int{0}}) {
+	for _, assignment := range (Identity{Address: "10.0.0.1", Slots: []int{0}, CPUs: []int{0}}).environ(nil) {
 		name, _, _ := strings.Cut(assignment, "=")
 		names = append(names, name)
 	}
@@ -171,21 +162,21 @@ func TestToldVariables(t *testing.T) {
 func TestPinningVariables(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		p    place
+		p    Identity
 		want string
 	}{
-		{"two of eight slots", place{slots: []int{0, 1}, allSlots: 8, cpus: []int{0, 1}, allCPUs: 8},
+		{"two of eight slots", Identity{Slots: []int{0, 1}, AllSlots: 8, CPUs: []int{0, 1}, AllCPUs: 8},
 			"PSID_CPU_PINNING=0x0003 __PINNING__=00000011 MPIEXEC_BINDING=0-1"},
-		{"slots are not CPUs", place{slots: []int{2}, allSlots: 4, cpus: []int{1, 5}, allCPUs: 6},
+		{"slots are not CPUs", Identity{Slots: []int{2}, AllSlots: 4, CPUs: []int{1, 5}, AllCPUs: 6},
 			"PSID_CPU_PINNING=0x0004 __PINNING__=100010 MPIEXEC_BINDING=1,5"},
-		{"more than a group", place{slots: []int{0, 4, 15, 16}, allSlots: 17, cpus: []int{0}, allCPUs: 2},
+		{"more than a group", Identity{Slots: []int{0, 4, 15, 16}, AllSlots: 17, CPUs: []int{0}, AllCPUs: 2},
 			"PSID_CPU_PINNING=0x00018011 __PINNING__=01 MPIEXEC_BINDING=0"},
-		{"room for all slots", place{slots: []int{0}, allSlots: 33, cpus: []int{0}, allCPUs: 1},
+		{"room for all slots", Identity{Slots: []int{0}, AllSlots: 33, CPUs: []int{0}, AllCPUs: 1},
 			"PSID_CPU_PINNING=0x000000000001 __PINNING__=1 MPIEXEC_BINDING=0"},
-		{"not pinned", place{slots: []int{1}, allSlots: 2, allCPUs: 2}, "PSID_CPU_PINNING=0x0002 MPIEXEC_BINDING=none"},
-		{"numbers beyond what the node told", place{slots: []int{20}, allSlots: 2, cpus: []int{3}, allCPUs: 2},
+		{"not pinned", Identity{Slots: []int{1}, AllSlots: 2, AllCPUs: 2}, "PSID_CPU_PINNING=0x0002 MPIEXEC_BINDING=none"},
+		{"numbers beyond what the node told", Identity{Slots: []int{20}, AllSlots: 2, CPUs: []int{3}, AllCPUs: 2},
 			"PSID_CPU_PINNING=0x00100000 __PINNING__=1000 MPIEXEC_BINDING=3"},
-		{"no slots", place{}, "MPIEXEC_BINDING=none"},
+		{"no slots", Identity{}, "MPIEXEC_BINDING=none"},
 	} {
 		if got := strings.Join(test.p.pinning(), " "); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)

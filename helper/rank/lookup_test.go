@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package rank
 
 import (
 	"os"
@@ -32,35 +32,35 @@ func TestLocate(t *testing.T) {
 	}{
 		{"prog", "none good", "good/prog", 0},
 		{"prog", "plain folder closed good", "good/prog", 0},
-		{"prog", "plain", "plain/prog: permission denied", exitCannotRun},
-		{"prog", "folder", "program prog: not found in PATH", exitNotFound},
-		{"prog", "closed none", "program prog: not found in PATH", exitNotFound}, // root may search it: not there either
-		{"here", "good", "program here: not found in PATH", exitNotFound},
+		{"prog", "plain", "plain/prog: permission denied", ExitCannotRun},
+		{"prog", "folder", "program prog: not found in PATH", ExitNotFound},
+		{"prog", "closed none", "program prog: not found in PATH", ExitNotFound}, // root may search it: not there either
+		{"here", "good", "program here: not found in PATH", ExitNotFound},
 		{"./here", "good", "here", 0},
-		{"./none", "good", "program ./none: no such file", exitNotFound},
-		{"./folder", "good", "is a directory", exitCannotRun},
+		{"./none", "good", "program ./none: no such file", ExitNotFound},
+		{"./folder", "good", "is a directory", ExitCannotRun},
 	}
 	for _, test := range tests {
 		var path []string
 		for folder := range strings.FieldsSeq(test.path) {
 			path = append(path, filepath.Join(dir, folder))
 		}
-		file, err := locate(test.program, dir, nil, strings.Join(path, ":"))
+		file, err := Locate(test.program, dir, nil, strings.Join(path, ":"))
 		switch {
 		case err == nil && (test.code != 0 || file != filepath.Join(dir, test.want)):
 			t.Errorf("%s in %s: got %s, want %s", test.program, test.path, file, test.want)
-		case err != nil && (err.code != test.code || !strings.Contains(err.reason, test.want)):
-			t.Errorf("%s in %s: got %d, %q, want %d, %q", test.program, test.path, err.code, err.reason, test.code, test.want)
+		case err != nil && (err.Code != test.code || !strings.Contains(err.Reason, test.want)):
+			t.Errorf("%s in %s: got %d, %q, want %d, %q", test.program, test.path, err.Code, err.Reason, test.code, test.want)
 		}
 	}
-	file, err := locate("prog", dir, []string{filepath.Join(dir, "good")}, filepath.Join(dir, "none"))
+	file, err := Locate("prog", dir, []string{filepath.Join(dir, "good")}, filepath.Join(dir, "none"))
 	if err != nil || file != filepath.Join(dir, "good/prog") {
 		t.Errorf("-path good: %s, %+v", file, err)
 	}
-	if _, err := locate("x", dir, []string{"good"}, ""); err == nil || !strings.Contains(err.reason, "not found in good and in PATH") {
+	if _, err := Locate("x", dir, []string{"good"}, ""); err == nil || !strings.Contains(err.Reason, "not found in good and in PATH") {
 		t.Errorf("-path without the program: %+v", err)
 	}
-	if _, err := locate("here", dir, nil, "/usr/bin"); err == nil || err.hint != "did you mean ./here?" {
+	if _, err := Locate("here", dir, nil, "/usr/bin"); err == nil || err.Hint != "did you mean ./here?" {
 		t.Errorf("a program in the working directory: %+v", err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package rank
 
 import (
 	"sync"
@@ -19,7 +19,7 @@ somebody wants to know, we look at small ranks when they begin, and now and then
 
 	fork, exec --> look --0.25ms--> look --0.5ms--> look -- ... --1s--> look    until it is larger
 */
-type peaks struct {
+type Peaks struct {
 	mu sync.Mutex    // guards of
 	of map[int]*peak // by pid; nil: nobody wants to know
 }
@@ -35,8 +35,8 @@ func ownPeak() int64 {
 	return used.Maxrss << 10
 }
 
-// begin looks at what is watched until done is closed.
-func (p *peaks) begin(done <-chan struct{}) {
+// Begin looks at what is watched until done is closed.
+func (p *Peaks) Begin(done <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of != nil {
@@ -55,8 +55,8 @@ func (p *peaks) begin(done <-chan struct{}) {
 	}()
 }
 
-// watch looks at a process from now on.
-func (p *peaks) watch(pid int, floor int64) {
+// Watch looks at a process from now on.
+func (p *Peaks) Watch(pid int, floor int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of != nil {
@@ -64,7 +64,7 @@ func (p *peaks) watch(pid int, floor int64) {
 	}
 }
 
-func (p *peaks) look() {
+func (p *Peaks) look() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for pid, one := range p.of {
@@ -74,8 +74,8 @@ func (p *peaks) look() {
 	}
 }
 
-// forget looks at a process no more, and returns what was seen of it; 0: nothing.
-func (p *peaks) forget(pid int) int64 {
+// Forget looks at a process no more, and returns what was seen of it; 0: nothing.
+func (p *Peaks) Forget(pid int) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.of[pid]

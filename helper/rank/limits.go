@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package rank
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 	"remshell/job"
 )
 
-// A softLimits is the soft resource limits of the launcher (ENV-8). Those that do not hurt us
+// SoftLimits are the soft resource limits of the launcher (ENV-8). Those that do not hurt us
 // we take on for good, so that ranks inherit them; the others only while a rank is forked,
 // so that it has them from its first instruction. Hard limits stay the node's.
-type softLimits []job.SoftLimit
+type SoftLimits []job.SoftLimit
 
 // inherited are the limits that matter when a program is loaded. A helper can live with
 // any of them: it keeps no large stack and writes no files.
@@ -31,9 +31,9 @@ func clip(soft int64, hard uint64) uint64 {
 	return min(uint64(soft), hard)
 }
 
-// adopt takes on what ranks shall inherit, and tells what differs from the node's own
+// Adopt takes on what ranks shall inherit, and tells what differs from the node's own
 // limits or cannot be had.
-func (l softLimits) adopt(tell func(string)) {
+func (l SoftLimits) Adopt(tell func(string)) {
 	for _, limit := range l {
 		var own unix.Rlimit
 		if unix.Getrlimit(limit.Resource, &own) != nil {
@@ -49,16 +49,16 @@ func (l softLimits) adopt(tell func(string)) {
 	}
 }
 
-// A lent limit is one that we have as a rank shall, for the moment in which it is forked.
-type lent struct {
+// A Lent limit is one that we have as a rank shall, for the moment in which it is forked.
+type Lent struct {
 	resource  int
 	own, rank unix.Rlimit
 }
 
-// lend lists what differs from our own limits, and can be borne for a moment. Inside of
+// Lend lists what differs from our own limits, and can be borne for a moment. Inside of
 // mpiexec our files are its files: ranks have that limit from Go, which gives children what
 // the process had at first.
-func (l softLimits) lend(inside bool) (list []lent) {
+func (l SoftLimits) Lend(inside bool) (list []Lent) {
 	for _, limit := range l {
 		var own unix.Rlimit
 		if inherited(limit.Resource) || inside && limit.Resource == unix.RLIMIT_NOFILE || unix.Getrlimit(limit.Resource, &own) != nil {
@@ -66,14 +66,14 @@ func (l softLimits) lend(inside bool) (list []lent) {
 		}
 		cur := clip(limit.Soft, own.Max)
 		if cur != own.Cur && bearable(limit.Resource, cur) {
-			list = append(list, lent{limit.Resource, own, unix.Rlimit{Cur: cur, Max: own.Max}})
+			list = append(list, Lent{limit.Resource, own, unix.Rlimit{Cur: cur, Max: own.Max}})
 		}
 	}
 	return list
 }
 
 // while runs f with limits that are lent.
-func while(limits []lent, f func()) {
+func while(limits []Lent, f func()) {
 	for i := range limits {
 		unix.Prlimit(0, limits[i].resource, &limits[i].rank, nil)
 	}
@@ -101,8 +101,8 @@ func bearable(resource int, cur uint64) bool {
 	return n == 6 && cur > size*uint64(os.Getpagesize())+headroom
 }
 
-// give hands a rank that has just begun what it could not inherit.
-func (l softLimits) give(pid int) {
+// Give hands a rank that has just begun what it could not inherit.
+func (l SoftLimits) Give(pid int) {
 	for _, limit := range l {
 		var own unix.Rlimit
 		if inherited(limit.Resource) || unix.Prlimit(pid, limit.Resource, nil, &own) != nil {

@@ -13,48 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/rank"
 	"remshell/job"
 )
 
-// compatible lists what other launchers would tell a rank of its place (cli.md section 8,
-// --env-compat). Libraries guess by them who started them, so they are set only on demand.
-func (p place) compatible() (vars []string) {
-	tell := func(name string, value int) { vars = append(vars, name+"="+strconv.Itoa(value)) }
-	for _, launcher := range p.compat {
-		switch launcher {
-		case "torch":
-			tell("RANK", p.rank)
-			tell("WORLD_SIZE", p.size)
-			tell("LOCAL_RANK", p.local)
-			tell("LOCAL_WORLD_SIZE", p.locals)
-			tell("NODE_RANK", p.node)
-			if host, port, err := net.SplitHostPort(p.meet); err == nil {
-				vars = append(vars, "MASTER_ADDR="+host, "MASTER_PORT="+port)
-			}
-		case "ompi":
-			tell("OMPI_COMM_WORLD_RANK", p.rank)
-			tell("OMPI_COMM_WORLD_SIZE", p.size)
-			tell("OMPI_COMM_WORLD_LOCAL_RANK", p.local)
-			tell("OMPI_COMM_WORLD_LOCAL_SIZE", p.locals)
-			tell("OMPI_COMM_WORLD_NODE_RANK", p.local) // among ranks of the node: so in Open MPI
-		case "slurm":
-			tell("SLURM_PROCID", p.rank)
-			tell("SLURM_NTASKS", p.size)
-			tell("SLURM_LOCALID", p.local)
-			tell("SLURM_NODEID", p.node)
-		case "mvapich":
-			tell("MV2_COMM_WORLD_RANK", p.rank)
-			tell("MV2_COMM_WORLD_SIZE", p.size)
-			tell("MV2_COMM_WORLD_LOCAL_RANK", p.local)
-			tell("MV2_COMM_WORLD_LOCAL_SIZE", p.locals)
-		}
-	}
-	return vars
-}
-
-// meeting finds the address that -iface means, and, where rank 0 is to be, a place at
+// openRendezvous finds the address that -iface means, and, where rank 0 is to be, a place at
 // which torch's ranks can meet: its port stays taken until the ranks start.
-func (g *group) meeting() (refused *startError) {
+func (g *group) openRendezvous() (refused *rank.Error) {
 	m := g.prepare
 	if m.Node.Iface != "" {
 		if g.address, refused = ifaceAddress(m.Node.Iface); refused != nil {
@@ -72,11 +37,11 @@ func (g *group) meeting() (refused *startError) {
 	case host == "":
 		host = "127.0.0.1"
 	}
-	berth, port, err := reserve(host)
+	reserved, port, err := reserve(host)
 	if err != nil {
-		return &startError{exitInternal, fmt.Sprintf("no port at which ranks could meet: %v", err), "see ulimit -n there"}
+		return rank.Internal(fmt.Sprintf("no port at which ranks could meet: %v", err), "see ulimit -n there")
 	}
-	g.berth, g.meet = berth, net.JoinHostPort(host, strconv.Itoa(port))
+	g.reserved, g.rendezvous = reserved, net.JoinHostPort(host, strconv.Itoa(port))
 	return nil
 }
 
@@ -96,16 +61,16 @@ func reserve(host string) (*os.File, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	berth := os.NewFile(uintptr(fd), "berth")
+	reserved := os.NewFile(uintptr(fd), "rendezvous")
 	if err = unix.Bind(fd, own); err == unix.EADDRNOTAVAIL {
 		err = unix.Bind(fd, all)
 	}
 	if err != nil {
-		berth.Close()
+		reserved.Close()
 		return nil, 0, err
 	}
 	bound, err := unix.Getsockname(fd)
-	return berth, portOf(bound), err
+	return reserved, portOf(bound), err
 }
 
 func portOf(a unix.Sockaddr) int {
@@ -118,17 +83,17 @@ func portOf(a unix.Sockaddr) int {
 	return 0
 }
 
-// leaveBerth frees the port.
-func (g *group) leaveBerth() {
-	if g.berth != nil {
-		g.berth.Close()
-		g.berth = nil
+// freeRendezvous frees the port.
+func (g *group) freeRendezvous() {
+	if g.reserved != nil {
+		g.reserved.Close()
+		g.reserved = nil
 	}
 }
 
 // ifaceAddress finds the address of an interface of this node, given by name, or by a
 // prefix in which the address is. IPv4 comes first.
-func ifaceAddress(wanted string) (string, *startError) {
+func ifaceAddress(wanted string) (string, *rank.Error) {
 	prefix, noPrefix := netip.ParsePrefix(wanted)
 	var names []string
 	found := netip.Addr{}
@@ -151,6 +116,6 @@ func ifaceAddress(wanted string) (string, *startError) {
 	if found.IsValid() {
 		return found.String(), nil
 	}
-	return "", &startError{exitInternal, fmt.Sprintf("-iface %s: no interface has such a name or address", wanted),
-		"there are " + strings.Join(names, ", ")}
+	return "", rank.Internal(fmt.Sprintf("-iface %s: no interface has such a name or address", wanted),
+		"there are "+strings.Join(names, ", "))
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package rank
 
 import (
 	"os"
@@ -17,12 +17,12 @@ func TestEnterable(t *testing.T) {
 	if err := os.WriteFile(dir+"/file", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := enterable(dir); err != nil {
+	if err := Enterable(dir); err != nil {
 		t.Errorf("%v", err)
 	}
 	for name, reason := range map[string]string{"/none": "no such file or directory", "/file": "not a directory"} {
-		err := enterable(dir + name)
-		if err == nil || err.code != exitNotFound || !strings.Contains(err.reason, dir+name+": "+reason) || err.hint == "" {
+		err := Enterable(dir + name)
+		if err == nil || err.Code != ExitNotFound || !strings.Contains(err.Reason, dir+name+": "+reason) || err.Hint == "" {
 			t.Errorf("%s: %#v, want 127 %q", name, err, reason)
 		}
 	}
@@ -41,10 +41,10 @@ func TestExecFailed(t *testing.T) {
 		{&os.PathError{Op: "fork/exec", Path: "/x", Err: syscall.EPERM}, "program ./p: operation not permitted", ""},
 	} {
 		got := execFailed(test.err, "prog", "./p", []string{"./p", "-x", "yy"}, env)
-		if got.code != exitCannotRun || !strings.Contains(got.reason, test.reason) || !strings.Contains(got.hint, test.hint) {
+		if got.Code != ExitCannotRun || !strings.Contains(got.Reason, test.reason) || !strings.Contains(got.Hint, test.hint) {
 			t.Errorf("%v: %#v, want %q, %q", test.err, got, test.reason, test.hint)
 		}
-		if strings.Contains(got.reason+got.hint, "secret") {
+		if strings.Contains(got.Reason+got.Hint, "secret") {
 			t.Errorf("%v: shows the value of a variable", test.err)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package rank
 
 import (
 	"errors"
@@ -12,26 +12,31 @@ import (
 	"strings"
 	"syscall"
 
+	"remshell/job"
+
 	"golang.org/x/sys/unix"
 )
 
-// A startError says why a program cannot run on this node.
-type startError struct {
-	code   int // exit code of cli.md EXIT-5: 126 or 127
-	reason string
-	hint   string
+// An Error says why a program cannot run on this node.
+type Error struct {
+	Code   int // exit code of cli.md EXIT-5
+	Reason string
+	Hint   string
 }
 
-func (e *startError) Error() string { return e.reason }
+func (e *Error) Error() string { return e.Reason }
+
+// Internal is an error that is ours, or the node's.
+func Internal(reason, hint string) *Error { return &Error{job.ExitInternal, reason, hint} }
 
 // Exit codes of env(1), timeout(1) and the shells.
 const (
-	exitCannotRun = 126
-	exitNotFound  = 127
+	ExitCannotRun = 126
+	ExitNotFound  = 127
 )
 
-// enterable checks a working directory.
-func enterable(dir string) *startError {
+// Enterable checks a working directory.
+func Enterable(dir string) *Error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = syscall.ENOTDIR
@@ -42,13 +47,13 @@ func enterable(dir string) *startError {
 	if err == nil {
 		return nil
 	}
-	return &startError{exitNotFound, fmt.Sprintf("working directory %s: %v", dir, bareErr(err)),
+	return &Error{ExitNotFound, fmt.Sprintf("working directory %s: %v", dir, BareErr(err)),
 		"choose another one with -wdir"}
 }
 
-// locate finds the program on this node: as given if there is a slash in it,
+// Locate finds the program on this node: as given if there is a slash in it,
 // relative to dir, else in the folders of -path and then of PATH (ARG-2).
-func locate(program, dir string, first []string, path string) (string, *startError) {
+func Locate(program, dir string, first []string, path string) (string, *Error) {
 	if strings.Contains(program, "/") {
 		file := program
 		if !filepath.IsAbs(file) {
@@ -56,7 +61,7 @@ func locate(program, dir string, first []string, path string) (string, *startErr
 		}
 		return file, runnable(file, program)
 	}
-	var denied *startError
+	var denied *Error
 	for _, folder := range append(slices.Clone(first), filepath.SplitList(path)...) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(dir, folder)
@@ -79,51 +84,51 @@ func locate(program, dir string, first []string, path string) (string, *startErr
 	if len(first) > 0 {
 		where = strings.Join(first, ":") + " and in PATH"
 	}
-	missing := &startError{exitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
+	missing := &Error{ExitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
 	if runnable(filepath.Join(dir, program), "") == nil {
-		missing.hint = "did you mean ./" + program + "?"
+		missing.Hint = "did you mean ./" + program + "?"
 	}
 	return "", missing
 }
 
 // runnable checks a file; the message calls it by the name given.
-func runnable(file, name string) *startError {
+func runnable(file, name string) *Error {
 	info, err := os.Stat(file)
 	if err != nil {
-		code := exitNotFound
+		code := ExitNotFound
 		if errors.Is(err, syscall.EACCES) {
-			code = exitCannotRun
+			code = ExitCannotRun
 		}
-		return &startError{code, fmt.Sprintf("program %s: %v", name, bareErr(err)), ""}
+		return &Error{code, fmt.Sprintf("program %s: %v", name, BareErr(err)), ""}
 	}
 	if info.IsDir() {
-		return &startError{exitCannotRun, fmt.Sprintf("program %s: is a directory", name), ""}
+		return &Error{ExitCannotRun, fmt.Sprintf("program %s: is a directory", name), ""}
 	}
 	if unix.Access(file, unix.X_OK) != nil {
-		return &startError{exitCannotRun, fmt.Sprintf("program %s: permission denied", name),
+		return &Error{ExitCannotRun, fmt.Sprintf("program %s: permission denied", name),
 			"make it executable: chmod +x " + name}
 	}
 	return nil
 }
 
 // execFailed explains a failed fork or exec of file, which the user calls path.
-func execFailed(err error, file, path string, argv, env []string) *startError {
-	failed := &startError{exitCannotRun, fmt.Sprintf("program %s: %v", path, bareErr(err)), ""}
+func execFailed(err error, file, path string, argv, env []string) *Error {
+	failed := &Error{ExitCannotRun, fmt.Sprintf("program %s: %v", path, BareErr(err)), ""}
 	switch {
 	case errors.Is(err, syscall.ENOENT):
-		failed.reason = fmt.Sprintf("program %s: its interpreter or loader is missing", path)
-		failed.hint = "look at its first line, or at: file " + path
+		failed.Reason = fmt.Sprintf("program %s: its interpreter or loader is missing", path)
+		failed.Hint = "look at its first line, or at: file " + path
 	case errors.Is(err, syscall.ENOEXEC):
-		failed.reason = fmt.Sprintf("program %s: not a program for this machine (exec format error)", path)
+		failed.Reason = fmt.Sprintf("program %s: not a program for this machine (exec format error)", path)
 		if machine := foreign(file); machine != "" {
-			failed.hint = fmt.Sprintf("it is for %s, this node is %s", machine, runtime.GOARCH)
+			failed.Hint = fmt.Sprintf("it is for %s, this node is %s", machine, runtime.GOARCH)
 		}
 	case errors.Is(err, syscall.E2BIG):
-		failed.reason = fmt.Sprintf("program %s: arguments and environment are too long (%d bytes)", path, size(argv)+size(env))
-		failed.hint = "the largest variables are " + strings.Join(largest(env, 3), ", ")
+		failed.Reason = fmt.Sprintf("program %s: arguments and environment are too long (%d bytes)", path, size(argv)+size(env))
+		failed.Hint = "the largest variables are " + strings.Join(largest(env, 3), ", ")
 	case errors.Is(err, syscall.EAGAIN):
-		failed.reason = fmt.Sprintf("program %s: the node allows no more processes", path)
-		failed.hint = "see ulimit -u there"
+		failed.Reason = fmt.Sprintf("program %s: the node allows no more processes", path)
+		failed.Hint = "see ulimit -u there"
 	}
 	return failed
 }
@@ -148,8 +153,8 @@ func largest(env []string, n int) []string {
 	return names
 }
 
-// bareErr strips the path that os puts before the reason, as ours names it.
-func bareErr(err error) error {
+// BareErr strips the path that os puts before the reason, as ours names it.
+func BareErr(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {
 		return path.Err

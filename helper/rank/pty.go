@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package rank
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endOfInput is what a terminal takes for the end of a file: the first ends a line that
+// EndOfInput is what a terminal takes for the end of a file: the first ends a line that
 // was begun, the second is the end (termios(3), VEOF).
-const endOfInput = "\x04\x04"
+const EndOfInput = "\x04\x04"
 
 // openTerminal opens the streams of a rank that has a pseudo-terminal: all three are its
 // one end. We write to and read from the other. What would be our end of stderr is a
 // pipe without a writer.
-func (p *pipes) openTerminal(stdin bool, size unix.Winsize) error {
+func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("pseudo-terminal: %w", err)
@@ -46,23 +46,16 @@ func (p *pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	unix.Close(none[1])
 	p.ours[2] = none[0]
 	if !stdin {
-		_, err = unix.Write(master, []byte(endOfInput))
+		_, err = unix.Write(master, []byte(EndOfInput))
 		return err
 	}
 	p.ours[0], err = unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 0)
 	return err
 }
 
-// resize tells the terminal of a rank, if it has one, how large that is.
-func (r *rank) resize(size unix.Winsize) {
-	if !r.tty || r.out == nil {
-		return
-	}
-	control(r.out.file, func(fd int) { unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &size) })
-}
-
-func control(file *os.File, do func(fd int)) {
+// Resize tells a terminal, of which file is our end, how large it is.
+func Resize(file *os.File, size unix.Winsize) {
 	if raw, err := file.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { do(int(fd)) })
+		raw.Control(func(fd uintptr) { unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &size) })
 	}
 }

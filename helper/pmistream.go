@@ -1,0 +1,96 @@
+//go:build linux
+
+package helper
+
+import (
+	"io"
+	"os"
+	"sync"
+
+	"remshell/helper/rank"
+)
+
+// A pmiStream is the PMI connection of a rank, as far as its end is concerned.
+type pmiStream interface {
+	OwnerEnded()                 // the rank has ended
+	lastAnswer() <-chan struct{} // closed when all it said before is answered
+}
+
+// A tcpSession is the pmiStream of a rank that comes in by the port.
+type tcpSession struct {
+	mu   sync.Mutex    // guards over
+	over chan struct{} // closed while there is no connection
+}
+
+func newTCPSession() *tcpSession {
+	t := &tcpSession{over: make(chan struct{})}
+	close(t.over)
+	return t
+}
+
+func (t *tcpSession) begin() {
+	t.mu.Lock()
+	t.over = make(chan struct{})
+	t.mu.Unlock()
+}
+
+func (t *tcpSession) end() {
+	t.mu.Lock()
+	close(t.over)
+	t.mu.Unlock()
+}
+
+// OwnerEnded has nothing to do: the kernel ends the connection with the rank.
+func (t *tcpSession) OwnerEnded() {}
+
+func (t *tcpSession) lastAnswer() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
+}
+
+// A pmiConn is our end of a rank's PMI_FD. Who reads it answers what was read before
+// reading on, and closes it in the end. It tells when all that the rank said before
+// its own end is answered, which the news of that end must not overtake: it may be
+// an abort.
+type pmiConn struct {
+	rank.Reader
+	answered chan struct{} // closed then
+	told     bool          // of answered; belongs to the reader, as buf does
+	buf      []byte
+}
+
+func newPMIConn(file *os.File) *pmiConn {
+	c := &pmiConn{Reader: rank.Reader{File: file}, answered: make(chan struct{})}
+	c.Room = func(int) []byte { return c.buf }
+	return c
+}
+
+func (c *pmiConn) Read(buf []byte) (int, error) {
+	c.buf = buf
+	n, err := c.ReadOnce(!c.told)
+	if err == rank.ErrIdle {
+		c.tell()
+		n, err = c.ReadOnce(false)
+	}
+	if n <= 0 && err == nil {
+		return 0, io.EOF
+	}
+	return max(n, 0), err
+}
+
+func (c *pmiConn) lastAnswer() <-chan struct{} { return c.answered }
+
+func (c *pmiConn) Write(p []byte) (int, error) { return c.File.Write(p) }
+
+func (c *pmiConn) Close() error {
+	c.tell()
+	return c.File.Close()
+}
+
+func (c *pmiConn) tell() {
+	if !c.told {
+		c.told = true
+		close(c.answered)
+	}
+}

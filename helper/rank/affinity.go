@@ -1,0 +1,117 @@
+//go:build linux
+
+package rank
+
+import (
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/pin"
+)
+
+const wordBits = bits.UintSize
+
+// setOf is a set of CPUs or NUMA nodes, as long as its largest number asks; nil if there are
+// none.
+func setOf(numbers []int) unix.CPUSetDynamic {
+	if len(numbers) == 0 {
+		return nil
+	}
+	s := unix.NewCPUSet(slices.Max(numbers) + 1)
+	for _, n := range numbers {
+		s.Set(n)
+	}
+	return s
+}
+
+// numbersOf lists the members of a set, ascending; nil if there are none.
+func numbersOf(s unix.CPUSetDynamic) (list []int) {
+	for n, left := 0, s.Count(); left > 0; n++ {
+		if s.IsSet(n) {
+			list = append(list, n)
+			left--
+		}
+	}
+	return list
+}
+
+// A policy is the memory policy of a thread (set_mempolicy(2)).
+type policy struct {
+	mode  int
+	nodes unix.CPUSetDynamic
+}
+
+// modeOf is the kernel's number of a mode.
+func modeOf(mode pin.MemMode) int {
+	switch mode {
+	case pin.Interleave:
+		return unix.MPOL_INTERLEAVE
+	case pin.Local:
+		return unix.MPOL_LOCAL
+	}
+	return unix.MPOL_BIND
+}
+
+// A kernel is what a binder asks of the system, for the calling thread alone.
+type kernel struct {
+	setCPUs   func(unix.CPUSetDynamic) error
+	getCPUs   func() (unix.CPUSetDynamic, error)
+	setPolicy func(policy) error
+	getPolicy func() (policy, error)
+}
+
+// thisKernel is the one we run on.
+func thisKernel() kernel {
+	return kernel{
+		setCPUs:   func(cpus unix.CPUSetDynamic) error { return unix.SchedSetaffinityDynamic(0, cpus) },
+		getCPUs:   getAffinity,
+		setPolicy: setPolicy,
+		getPolicy: getPolicy,
+	}
+}
+
+// Affinity lists the CPUs that the calling thread may use.
+func Affinity() ([]int, error) {
+	cpus, err := getAffinity()
+	return numbersOf(cpus), err
+}
+
+// getAffinity is sched_getaffinity(2), which refuses a buffer that is too short for all
+// CPUs this kernel may have.
+func getAffinity() (unix.CPUSetDynamic, error) {
+	for most := 1 << 10; ; most *= 4 {
+		cpus := unix.NewCPUSet(most)
+		if err := unix.SchedGetaffinityDynamic(0, cpus); err != unix.EINVAL || most > 1<<20 {
+			return cpus, err
+		}
+	}
+}
+
+// setPolicy is set_mempolicy(2), whose last argument is one more than the number of bits.
+// unix.SetMemPolicyDynamic gives the number of bytes there, and the kernel would not see nodes
+// beyond it.
+func setPolicy(p policy) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(p.mode),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p.nodes))), uintptr(len(p.nodes)*wordBits+1))
+	return failure(errno)
+}
+
+// getPolicy is get_mempolicy(2), which package unix does not have. No kernel is built for more
+// than 1,024 NUMA nodes.
+func getPolicy() (policy, error) {
+	var mode int32
+	nodes := unix.NewCPUSet(1024)
+	_, _, errno := unix.RawSyscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(nodes))), uintptr(len(nodes)*wordBits+1), 0, 0, 0)
+	return policy{int(mode), nodes}, failure(errno)
+}
+
+func failure(errno unix.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}

@@ -1,0 +1,140 @@
+//go:build linux
+
+package rank
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/pin"
+)
+
+/*
+A Binder gives the starter's thread the CPU mask and the memory policy of each rank in
+turn. A child has what the thread had that forked it, and so do its threads and children
+(placement.md 7.4, 7.5).
+
+	        bindCPUs            bindMemory                releaseMemory
+	own ------------> rank's ---------------> fork, exec --------------> ... --> Restore
+
+The mask stays until a rank has another; the policy ends with the fork, or what the
+starter allocates for the next rank would be taken from there. What a rank is not bound
+to it has from the helper.
+*/
+type Binder struct {
+	kernel
+	warn       func(text string)
+	everywhere func() []int
+
+	cpus  []int              // to which the thread is bound; nil: it has its own mask
+	got   []int              // what the kernel made of it
+	own   unix.CPUSetDynamic // the helper's mask, once the thread was bound
+	mems  policy
+	asked bool // mems is the helper's policy
+
+	narrowed, unbound bool // was warned of
+}
+
+// NewBinder makes one that belongs to a starter. It calls warn at most once for CPUs and once for
+// memory; everywhere lists the NUMA nodes from which this process itself has memory.
+func NewBinder(warn func(text string), everywhere func() []int) *Binder {
+	return &Binder{kernel: thisKernel(), warn: warn, everywhere: everywhere}
+}
+
+// bindCPUs binds the thread to the CPUs of a rank, nil for none, and returns those that
+// the kernel then says it has. No system call is made if they are those of the rank
+// before.
+func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
+	if slices.Equal(cpus, b.cpus) {
+		return b.got, nil
+	}
+	if b.own == nil {
+		if b.own, err = b.getCPUs(); err != nil {
+			return nil, err
+		}
+	}
+	mask := b.own
+	if len(cpus) > 0 {
+		mask = setOf(cpus)
+	}
+	if err := b.setCPUs(mask); err != nil {
+		return nil, err // the thread has the mask it had
+	}
+	if b.cpus, b.got = cpus, nil; len(cpus) == 0 {
+		return nil, nil
+	}
+	now, err := b.getCPUs()
+	if err != nil {
+		return nil, err
+	}
+	b.got = numbersOf(now)
+	if !slices.Equal(b.got, cpus) && !b.narrowed {
+		b.narrowed = true
+		b.warn(fmt.Sprintf("CPUs %s were to be bound, and the kernel leaves %s: the CPU set was changed meanwhile",
+			pin.Text(cpus), pin.Text(b.got)))
+	}
+	return b.got, nil
+}
+
+// bindMemory lets what is forked until releaseMemory allocate from some NUMA nodes only,
+// or in another mode, and returns those that the kernel then says it may. A kernel that refuses, as in many
+// containers, is no reason not to start (placement.md 7.7).
+func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
+	if len(mems) == 0 && mode != pin.Local || b.unbound {
+		return nil
+	}
+	err := b.askPolicy()
+	if err == nil {
+		err = b.setPolicy(policy{modeOf(mode), setOf(mems)})
+	}
+	if err != nil && slices.Equal(mems, b.everywhere()) {
+		return nil // it makes no difference
+	}
+	if err != nil {
+		b.unbound = true
+		b.warn(memoryText(mems, mode) + ": " + err.Error())
+		return nil
+	}
+	now, err := b.getPolicy()
+	if err != nil || now.mode != modeOf(mode) {
+		return nil
+	}
+	return numbersOf(now.nodes)
+}
+
+// memoryText says what a kernel does not do.
+func memoryText(mems []int, mode pin.MemMode) string {
+	switch mode {
+	case pin.Interleave:
+		return "memory cannot be interleaved on NUMA nodes " + pin.Text(mems)
+	case pin.Local:
+		return "memory cannot be made local"
+	}
+	return "memory cannot be bound to NUMA node " + pin.Text(mems)
+}
+
+// askPolicy notes the helper's own policy, once.
+func (b *Binder) askPolicy() (err error) {
+	if !b.asked {
+		b.mems, err = b.getPolicy()
+		b.asked = err == nil
+	}
+	return err
+}
+
+// releaseMemory gives the thread the helper's policy again.
+func (b *Binder) releaseMemory() {
+	if !b.asked {
+		return
+	}
+	if b.mems.mode == unix.MPOL_DEFAULT {
+		b.setPolicy(policy{}) // it takes no nodes
+		return
+	}
+	b.setPolicy(b.mems)
+}
+
+// Restore gives the thread the helper's mask again.
+func (b *Binder) Restore() { b.bindCPUs(nil) }

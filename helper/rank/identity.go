@@ -1,0 +1,206 @@
+//go:build linux
+
+package rank
+
+import (
+	"bytes"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/gpu"
+	"remshell/job"
+	"remshell/pin"
+)
+
+// An Identity is what a rank is in its job and on its node, as its environment tells it.
+type Identity struct {
+	Job                 job.ID
+	Size, Nodes, Node   int
+	Host                string // name of the node as the user wrote it
+	Address             string // where peers reach the node; empty: unknown
+	Iface               string // whose address that is, as the user said
+	Compat              []string
+	Rendezvous          string // address and port at which torch's ranks meet
+	Ledger              string // directory; empty: the default
+	Stage               string // folder with the files of --stage; empty: there are none
+	Rank, Local, Locals int
+	App                 int
+	Spawned             bool
+	PMIFD               int    // 0: none
+	Port                string // PMI_PORT, for rank ID; empty: none
+	ID                  int
+	Slots               []int     // of the node, that are the rank's
+	AllSlots            int       // of the node
+	CPUs                []int     // to which the rank is bound; nil: it is not
+	AllCPUs             int       // of the node, one more than their highest number
+	GPUs                []gpu.GPU // the rank's own
+	NoGPUs              bool      // it is to see none
+}
+
+// variables lists what every rank sees of its identity (cli.md section 8, pmi-wire.md
+// section 1.1).
+func (id Identity) variables() []string {
+	host := id.Host
+	vars := []string{
+		"PMI_RANK=" + strconv.Itoa(id.Rank),
+		"PMI_SIZE=" + strconv.Itoa(id.Size),
+		"MPI_LOCALRANKID=" + strconv.Itoa(id.Local),
+		"MPI_LOCALNRANKS=" + strconv.Itoa(id.Locals),
+		"MPIEXEC_JOBID=" + string(id.Job),
+		"MPIEXEC_RANK=" + strconv.Itoa(id.Rank),
+		"MPIEXEC_SIZE=" + strconv.Itoa(id.Size),
+		"MPIEXEC_LOCAL_RANK=" + strconv.Itoa(id.Local),
+		"MPIEXEC_LOCAL_SIZE=" + strconv.Itoa(id.Locals),
+		"MPIEXEC_NODE_RANK=" + strconv.Itoa(id.Node),
+		"MPIEXEC_NNODES=" + strconv.Itoa(id.Nodes),
+		"MPIEXEC_APPNUM=" + strconv.Itoa(id.App),
+		"MPIEXEC_HOST=" + host,
+	}
+	if id.Port != "" {
+		vars = append(vars, "PMI_PORT="+id.Port, "PMI_ID="+strconv.Itoa(id.ID))
+	} else {
+		vars = append(vars, "PMI_FD="+strconv.Itoa(id.PMIFD))
+	}
+	if id.Spawned {
+		vars = append(vars, "PMI_SPAWNED=1")
+	}
+	vars = append(vars, id.pinning()...)
+	if id.Ledger != "" { // a launch from inside a rank must find the claim around it
+		vars = append(vars, "MPIEXEC_LEDGER="+id.Ledger)
+	}
+	if id.Stage != "" {
+		vars = append(vars, "MPIEXEC_STAGE_DIR="+id.Stage)
+	}
+	if id.Address != "" {
+		vars = append(vars, "PMI_HOSTNAME="+id.Address, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+id.Address)
+	}
+	return vars
+}
+
+// pinning lists what a rank sees of its slots and CPUs: the variables of ParaStation
+// (placement.md 7.6), and ours, which has the CPUs in the kernel's notation, or none.
+func (id Identity) pinning() []string {
+	var vars []string
+	if len(id.Slots) > 0 {
+		vars = append(vars, "PSID_CPU_PINNING="+slotMask(id.Slots, id.AllSlots))
+	}
+	if id.CPUs == nil {
+		return append(vars, "MPIEXEC_BINDING=none")
+	}
+	return append(vars, "__PINNING__="+oneByOne(id.CPUs, id.AllCPUs), "MPIEXEC_BINDING="+pin.Text(id.CPUs))
+}
+
+// slotMask writes slots as a hexadecimal number in groups of four digits, as many as
+// the slots of the node take: "0x0003".
+func slotMask(slots []int, of int) string {
+	of = max(of, slots[len(slots)-1]+1)
+	digits := bytes.Repeat([]byte{'0'}, (of+15)/16*4)
+	for _, slot := range slots {
+		at := &digits[len(digits)-1-slot/4]
+		value := strings.IndexByte(hexDigits, *at) | 1<<(slot%4)
+		*at = hexDigits[value]
+	}
+	return "0x" + string(digits)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// oneByOne writes a character for each CPU of a node, the highest first: 1 if it is one
+// of these, else 0.
+func oneByOne(cpus []int, of int) string {
+	of = max(of, cpus[len(cpus)-1]+1)
+	digits := bytes.Repeat([]byte{'0'}, of)
+	for _, cpu := range cpus {
+		digits[of-1-cpu] = '1'
+	}
+	return string(digits)
+}
+
+// environ adds a rank's identity to its app's environment. What the user set by
+// hand for MPICH's address stays.
+func (id Identity) environ(app []string) []string {
+	env := id.devices(app)
+	has := func(name string) bool {
+		return slices.ContainsFunc(app, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+	}
+	if !has("GFORTRAN_UNBUFFERED_PRECONNECTED") {
+		env = append(env, "GFORTRAN_UNBUFFERED_PRECONNECTED=y")
+	}
+	for _, assignment := range id.variables() {
+		name, _, _ := strings.Cut(assignment, "=")
+		if strings.HasPrefix(name, "MPIR_") && has(name) {
+			continue
+		}
+		env = append(env, assignment)
+	}
+	if id.Iface != "" && !strings.Contains(id.Iface, "/") && !has("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE") {
+		env = append(env, "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE="+id.Iface)
+	}
+	for _, assignment := range id.compatible() {
+		name, _, _ := strings.Cut(assignment, "=")
+		if !strings.HasPrefix(name, "MASTER_") || !has(name) { // who chose a rendezvous has reasons
+			env = append(env, assignment)
+		}
+	}
+	return env
+}
+
+// devices is the environment of an app with what tells a rank its GPUs, if that was asked
+// for. Only words of our own count then: those that come with the node or the launcher are
+// about all GPUs, and what the user has said by hand was refused (package cli).
+func (id Identity) devices(app []string) []string {
+	if id.GPUs == nil && !id.NoGPUs {
+		return slices.Clone(app)
+	}
+	tell := gpu.Visible(id.GPUs, func(name string) string { return job.Value(app, name) })
+	if id.NoGPUs {
+		tell = gpu.Hidden()
+	}
+	v := variables{values: make(map[string]string, len(app))}
+	for _, assignment := range app {
+		v.set(assignment)
+	}
+	v.unset(gpu.Variables)
+	for _, assignment := range tell {
+		v.set(assignment)
+	}
+	return v.list()
+}
+
+// compatible lists what other launchers would tell a rank of its identity (cli.md section 8,
+// --env-compat). Libraries guess by them who started them, so they are set only on demand.
+func (id Identity) compatible() (vars []string) {
+	tell := func(name string, value int) { vars = append(vars, name+"="+strconv.Itoa(value)) }
+	for _, launcher := range id.Compat {
+		switch launcher {
+		case "torch":
+			tell("RANK", id.Rank)
+			tell("WORLD_SIZE", id.Size)
+			tell("LOCAL_RANK", id.Local)
+			tell("LOCAL_WORLD_SIZE", id.Locals)
+			tell("NODE_RANK", id.Node)
+			if host, port, err := net.SplitHostPort(id.Rendezvous); err == nil {
+				vars = append(vars, "MASTER_ADDR="+host, "MASTER_PORT="+port)
+			}
+		case "ompi":
+			tell("OMPI_COMM_WORLD_RANK", id.Rank)
+			tell("OMPI_COMM_WORLD_SIZE", id.Size)
+			tell("OMPI_COMM_WORLD_LOCAL_RANK", id.Local)
+			tell("OMPI_COMM_WORLD_LOCAL_SIZE", id.Locals)
+			tell("OMPI_COMM_WORLD_NODE_RANK", id.Local) // among ranks of the node: so in Open MPI
+		case "slurm":
+			tell("SLURM_PROCID", id.Rank)
+			tell("SLURM_NTASKS", id.Size)
+			tell("SLURM_LOCALID", id.Local)
+			tell("SLURM_NODEID", id.Node)
+		case "mvapich":
+			tell("MV2_COMM_WORLD_RANK", id.Rank)
+			tell("MV2_COMM_WORLD_SIZE", id.Size)
+			tell("MV2_COMM_WORLD_LOCAL_RANK", id.Local)
+			tell("MV2_COMM_WORLD_LOCAL_SIZE", id.Locals)
+		}
+	}
+	return vars
+}

@@ -1,0 +1,110 @@
+//go:build linux
+
+package rank
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pipes are the descriptors of one process while it is being started: ours, and the
+// child's, which close once it runs.
+type Pipes struct {
+	ours   [4]int // write end of stdin or -1, read ends of stdout, stderr, PMI
+	theirs [4]int
+}
+
+// openPipes opens the streams of a rank that has no terminal, and its PMI connection.
+func openPipes(stdin, merge bool) (Pipes, error) {
+	return opened(func(p *Pipes) error { return p.openStreams(stdin, merge) })
+}
+
+// opened opens streams and the PMI connection of a rank. Only our ends do not block: that
+// flag belongs to the open file, which the child would share.
+func opened(streams func(*Pipes) error) (p Pipes, err error) {
+	p = Pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
+	defer func() {
+		if err != nil {
+			p.close(p.ours[:])
+			p.close(p.theirs[:])
+		}
+	}()
+	if err = streams(&p); err != nil {
+		return p, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return p, err
+	}
+	p.ours[3], p.theirs[3] = pair[0], pair[1]
+	for _, fd := range p.ours {
+		if fd >= 0 {
+			if err = unix.SetNonblock(fd, true); err != nil {
+				return p, err
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *Pipes) openStreams(stdin, merge bool) (err error) {
+	var fds [2]int
+	if stdin {
+		if err = unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return err
+		}
+		p.theirs[0], p.ours[0] = fds[0], fds[1]
+	} else if p.theirs[0], err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
+	for i := 1; i <= 2; i++ {
+		if err = unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return err
+		}
+		p.ours[i], p.theirs[i] = fds[0], fds[1]
+	}
+	if merge { // the other pipe is left without a writer, and so at its end
+		err = unix.Dup3(p.theirs[1], p.theirs[2], unix.O_CLOEXEC)
+	}
+	return err
+}
+
+// withoutPMI closes the PMI connection of a rank that comes in by the port.
+func (p *Pipes) withoutPMI() {
+	p.close(p.ours[3:])
+	p.close(p.theirs[3:])
+}
+
+func (p *Pipes) close(fds []int) {
+	for i, fd := range fds {
+		if fd >= 0 {
+			unix.Close(fd)
+			fds[i] = -1
+		}
+	}
+}
+
+// Close closes our ends that no file was made of.
+func (p *Pipes) Close() { p.close(p.ours[:]) }
+
+// Stdin is our end of its standard input; nil: it has none. Each of these may be called once.
+func (p *Pipes) Stdin() *os.File { return p.file(0, "stdin") }
+
+// Stdout is our end of its standard output, or of its terminal.
+func (p *Pipes) Stdout() *os.File { return p.file(1, "stdout") }
+
+// Stderr is our end of its standard error.
+func (p *Pipes) Stderr() *os.File { return p.file(2, "stderr") }
+
+// PMI is our end of PMI_FD; nil: it has none.
+func (p *Pipes) PMI() *os.File { return p.file(3, "PMI_FD") }
+
+func (p *Pipes) file(i int, name string) *os.File {
+	if p.ours[i] < 0 {
+		return nil
+	}
+	file := os.NewFile(uintptr(p.ours[i]), name)
+	p.ours[i] = -1
+	return file
+}
