@@ -5,6 +5,7 @@ package launch_test
 import (
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"syscall"
 	"testing"
@@ -18,16 +19,17 @@ import (
 
 // launchCrowd runs a job with a rank on every core of so many hosts, all of which this
 // process plays.
-func launchCrowd(t testing.TB, hosts int) (*crowd.Crowd, job.Result) {
+func launchCrowd(t testing.TB, c *crowd.Crowd, hosts int) job.Result {
 	t.Helper()
-	c := new(crowd.Crowd)
-	env := launch.Env{Dialer: c, Out: stdio.Stdout(io.Discard), Err: stdio.Stderr(t.Output()), Umask: -1,
+	signals := make(chan os.Signal)
+	defer close(signals)
+	env := launch.Env{Dialer: c, Signals: signals, Out: stdio.Stdout(io.Discard), Err: stdio.Stderr(t.Output()), Umask: -1,
 		Greet: 10 * time.Minute, Probe: 10 * time.Minute, Say: func(text string) { t.Log(text) }}
 	result, err := launch.Run(t.Context(), crowd.Request(hosts), env)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || result.Code != 0 || len(result.Exits) != hosts*crowd.Cores {
+		t.Fatalf("%d hosts: code %d with %d exits, %v", hosts, result.Code, len(result.Exits), err)
 	}
-	return c, result
+	return result
 }
 
 // BenchmarkCrowd is a whole launch: connect, survey, plan, prepare, start, one fence, end. The
@@ -37,9 +39,7 @@ func BenchmarkCrowd(b *testing.B) {
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
 			began := cpuTime()
 			for b.Loop() {
-				if _, result := launchCrowd(b, hosts); result.Code != 0 {
-					b.Fatal(result)
-				}
+				launchCrowd(b, new(crowd.Crowd), hosts)
 			}
 			runs := float64(hosts * b.N)
 			b.ReportMetric(float64((cpuTime()-began).Microseconds())/runs, "CPU-µs/host")
@@ -47,8 +47,20 @@ func BenchmarkCrowd(b *testing.B) {
 			var memory runtime.MemStats
 			runtime.ReadMemStats(&memory)
 			b.ReportMetric(float64(memory.Sys)/(1<<20), "sys-MiB")
+			b.ReportMetric(float64(liveAtEnd(b, hosts))/float64(hosts<<10), "live-KiB/host")
 		})
 	}
+}
+
+// liveAtEnd is how much memory a launch holds, with the helpers, when all ranks have ended, in
+// bytes.
+func liveAtEnd(t testing.TB, hosts int) uint64 {
+	var memory runtime.MemStats
+	launchCrowd(t, &crowd.Crowd{AtEnd: func() {
+		runtime.GC()
+		runtime.ReadMemStats(&memory)
+	}}, hosts)
+	return memory.HeapAlloc + memory.StackInuse
 }
 
 // cpuTime is what this process has had of the CPUs.

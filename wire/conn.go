@@ -36,7 +36,7 @@ func (e *GreetError) Unwrap() error { return e.Err }
 type Conn struct {
 	rw     io.ReadWriteCloser
 	self   Side
-	in     *bufio.Reader
+	in     *input
 	inside *jointReader // over a Joint, which needs neither in nor what follows; else nil
 
 	mu      sync.Mutex // guards the rest
@@ -56,7 +56,7 @@ func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ joint() *Joint }); ok {
 		return &Conn{rw: rw, self: self, inside: &jointReader{Joint: j.joint(), self: self}}
 	}
-	c := &Conn{rw: rw, self: self, in: bufio.NewReaderSize(rw, 64<<10), gone: make(chan struct{})}
+	c := &Conn{rw: rw, self: self, in: newInput(rw), gone: make(chan struct{})}
 	c.wake.L, c.idle.L = &c.mu, &c.mu
 	go c.write()
 	return c
@@ -210,7 +210,11 @@ func (c *Conn) Recv() (Message, error) {
 
 // body reads what m is to be decoded from.
 func (c *Conn) body(m Message, size int) ([]byte, error) {
-	if data, ok := m.(*Data); ok && size >= lendFrom {
+	data, flows := m.(*Data)
+	if flows {
+		c.in.flows()
+	}
+	if flows && size >= lendFrom {
 		data.lent = buffers.Get().(*buffer)
 		_, err := io.ReadFull(c.in, data.lent[:size])
 		return data.lent[:size], err

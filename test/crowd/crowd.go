@@ -34,6 +34,8 @@ type Crowd struct {
 	Exited   atomic.Int64 // ranks
 	Drained  atomic.Int64 // helpers that had nothing left
 	Departed atomic.Int64 // helpers that heard Bye
+
+	AtEnd func() // is called when the last helper has nothing left, before it says so; nil: nothing is
 }
 
 // Hosts are candidates, numbered from 0.
@@ -121,7 +123,9 @@ func (h *helper) answer(m wire.Message) (over bool) {
 	case *wire.Fenced:
 		h.exit()
 	case *wire.End:
-		h.Drained.Add(1)
+		if h.Drained.Add(1) == h.Reached.Load() && h.AtEnd != nil {
+			h.AtEnd()
+		}
 		h.say(&wire.Drained{})
 	case *wire.Bye:
 		h.Departed.Add(1)

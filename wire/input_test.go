@@ -1,0 +1,44 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+)
+
+// A connection on which output flows reads much at once; all that was read before is passed
+// on, at every boundary. One that carries other messages, of any size, stays small.
+func TestOnlyOutputTakesALargeBuffer(t *testing.T) {
+	for _, test := range []struct {
+		piece  int
+		output bool
+		size   int
+	}{{100, true, inputMost}, {1000, true, inputMost}, {30_000, true, inputMost}, {30_000, false, inputLeast}} {
+		a, b := net.Pipe()
+		from, to := NewConn(a, Helper), NewConn(b, Launcher)
+		const pieces = 300
+		piece := bytes.Repeat([]byte{'x'}, test.piece)
+		for i := range pieces {
+			if test.output {
+				from.Send(&Data{Rank: i, Stream: Stdout, Bytes: piece})
+			} else {
+				from.Send(&Fence{ID: "x", Blob: piece})
+			}
+		}
+		go from.Close()
+		for i := 0; ; i++ {
+			m, err := to.Recv()
+			if err == io.EOF && i == pieces {
+				break
+			}
+			if data, ok := m.(*Data); err != nil || ok && (data.Rank != i || !bytes.Equal(data.Bytes, piece)) {
+				t.Fatalf("piece %d of %d bytes: %v, %v", i, test.piece, m, err)
+			}
+		}
+		if got := to.in.Size(); got != test.size {
+			t.Errorf("pieces of %d bytes: a buffer of %d, want %d", test.piece, got, test.size)
+		}
+		to.Close()
+	}
+}
