@@ -41,6 +41,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/checkup"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/job"
@@ -119,7 +120,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	if s.port != nil {
 		s.port.listener.Close()
 	}
-	s.examiner.close()
+	s.examiner.Close()
 	s.lectern.close()
 	s.marks.Remove()
 	s.guard.release()
@@ -153,7 +154,7 @@ type session struct {
 	port    *port // nil: no rank wants it
 	clerk   *clerk
 
-	examiner *examiner
+	examiner *checkup.Examiner
 	staging  *staging // nil: no files are to be staged
 	lectern  lectern
 	marks    probe.Marks
@@ -249,7 +250,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		moreChildren: make(chan struct{}, 1),
 	}
 	s.clerk = newClerk(s)
-	s.examiner = newExaminer(s)
+	s.examiner = checkup.New(checkup.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s
 }
 
@@ -363,7 +364,7 @@ func (s *session) frame(m wire.Message) {
 			s.tell(claimedEvent{m, taken, s.clerk.held[m.Group.Name], notice, ""})
 		})
 	case *wire.Examine, *wire.Listen, *wire.Knock:
-		s.examiner.take(m)
+		s.examiner.Take(m)
 	case *wire.Release: // through the clerk as well, to keep its place behind a Prepare
 		s.clerk.do(func() {
 			s.clerk.release(m.Group)

@@ -1,6 +1,15 @@
 //go:build linux
 
-package helper
+/*
+Package checkup answers what --doctor asks of a node (package wire, exam.go): what this machine and
+login are like, and whether other nodes can be reached as the ranks of an MPI program would.
+
+	session --Take--> Examiner --> Examined, Listening, Knocked
+
+Looking a name up and probing others may take seconds, so each answer is made by a goroutine of
+its own.
+*/
+package checkup
 
 import (
 	"context"
@@ -25,43 +34,47 @@ import (
 	"remshell/wire"
 )
 
-/*
-An examiner answers what --doctor asks (package wire, exam.go). Looking a name up and
-knocking at others may take seconds, so each answer is made by a goroutine of its own.
-
-	session --take--> examiner --> Examined, Listening, Knocked
-*/
-type examiner struct {
-	s    *session
-	ctx  context.Context // ends with the session
-	stop context.CancelFunc
-	work sync.WaitGroup
-	door *door // nil: not open; only the session's goroutine looks at it
+// A Node is the machine and the login that are looked at.
+type Node struct {
+	Root    fs.FS            // "/"
+	Environ []string         // of the login
+	Now     func() time.Time // nil: time.Now
 }
 
-func newExaminer(s *session) *examiner {
-	e := &examiner{s: s}
+// An Examiner answers the questions of one session.
+type Examiner struct {
+	node Node
+	send func(wire.Message) error
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+	work sync.WaitGroup
+	port *probePort // nil: not open; only the goroutine that calls Take looks at it
+}
+
+// New makes one that answers by send.
+func New(node Node, send func(wire.Message) error) *Examiner {
+	e := &Examiner{node: node, send: send}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	return e
 }
 
-// take answers a question.
-func (e *examiner) take(m wire.Message) {
+// Take answers an Examine, Listen or Knock. It does not wait.
+func (e *Examiner) Take(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Examine:
-		e.work.Go(func() { e.s.conn.Send(&wire.Examined{Exam: examine(e.ctx, e.s.sys, m)}) })
+		e.work.Go(func() { e.send(&wire.Examined{Exam: e.node.examine(e.ctx, m)}) })
 	case *wire.Listen:
 		e.listen(m)
 	case *wire.Knock:
-		e.work.Go(func() { e.s.conn.Send(&wire.Knocked{Knocks: knockAll(e.ctx, m.Doors)}) })
+		e.work.Go(func() { e.send(&wire.Knocked{Knocks: probePeers(e.ctx, m.Doors)}) })
 	}
 }
 
-// close ends all that is under way, and shuts the port.
-func (e *examiner) close() {
+// Close ends all that is under way, and closes the port.
+func (e *Examiner) Close() {
 	e.stop()
-	if e.door != nil {
-		e.door.close()
+	if e.port != nil {
+		e.port.close()
 	}
 	e.work.Wait()
 }
@@ -70,29 +83,29 @@ func (e *examiner) close() {
 const lookupTime = 3 * time.Second
 
 // examine looks at this machine and login.
-func examine(ctx context.Context, sys System, m *wire.Examine) job.Exam {
-	now := sys.Now
+func (n Node) examine(ctx context.Context, m *wire.Examine) job.Exam {
+	now := n.Now
 	if now == nil {
 		now = time.Now
 	}
 	exam := job.Exam{
-		Clock: now(), Address: m.Address, Online: onlineCPUs(sys.Root), Limits: limits(ctx), Group: controlGroup(sys.Root),
-		Shared: space("/dev/shm"), Fabric: fabric(sys.Root),
+		Clock: now(), Address: m.Address, Online: onlineCPUs(n.Root), Limits: limits(ctx), Group: controlGroup(n.Root),
+		Shared: space("/dev/shm"), Fabric: fabric(n.Root),
 	}
-	for _, dir := range []string{cacheOf(sys.Environ), "/tmp"} {
+	for _, dir := range []string{cacheOf(n.Environ), "/tmp"} {
 		if dir != "" {
 			exam.Folders = append(exam.Folders, space(dir))
 		}
 	}
 	if exam.Address == "" {
-		if local, _, ok := probe.SSHConnection(sys.Environ); ok {
+		if local, _, ok := probe.SSHConnection(n.Environ); ok {
 			exam.Address = local.Addr().String()
 		}
 	}
 	exam.Interface, exam.MTU = interfaceOf(exam.Address)
 	exam.OwnName, exam.NameErr = ownName(ctx)
-	exam.MaxStartups, exam.MaxSessions = sshdLimits(sys.Root)
-	inspect(&exam, sys.Environ, m)
+	exam.MaxStartups, exam.MaxSessions = sshdLimits(n.Root)
+	inspect(&exam, n.Environ, m)
 	return exam
 }
 
@@ -180,20 +193,20 @@ func controlGroup(root fs.FS) job.Group {
 		}
 		switch controllers := "," + parts[1] + ","; {
 		case parts[1] == "": // version 2
-			lower(&g.Memory, root, "sys/fs/cgroup", parts[2], "memory.max")
-			lower(&g.Processes, root, "sys/fs/cgroup", parts[2], "pids.max")
+			lowest(&g.Memory, root, "sys/fs/cgroup", parts[2], "memory.max")
+			lowest(&g.Processes, root, "sys/fs/cgroup", parts[2], "pids.max")
 		case strings.Contains(controllers, ",memory,"):
-			lower(&g.Memory, root, "sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes")
+			lowest(&g.Memory, root, "sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes")
 		case strings.Contains(controllers, ",pids,"):
-			lower(&g.Processes, root, "sys/fs/cgroup/pids", parts[2], "pids.max")
+			lowest(&g.Processes, root, "sys/fs/cgroup/pids", parts[2], "pids.max")
 		}
 	}
 	return g
 }
 
-// lower takes the lowest limit of a group and those above it. Version 1 writes "no limit"
+// lowest takes the lowest limit of a group and those above it. Version 1 writes "no limit"
 // as a number near the largest there is.
-func lower(limit *int64, root fs.FS, top, path, file string) {
+func lowest(limit *int64, root fs.FS, top, path, file string) {
 	for dir := filepath.Clean("/" + path); ; dir = filepath.Dir(dir) {
 		n, err := strconv.ParseInt(probe.ReadLine(root, filepath.Join(top, dir, file)), 10, 64)
 		if err == nil && n < 1<<60 && (*limit < 0 || n < *limit) {

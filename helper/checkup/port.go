@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package checkup
 
 import (
 	"context"
@@ -18,75 +18,75 @@ import (
 )
 
 /*
-A door is the port that --doctor opens on each node, to see whether the others get in as
+A probePort is the port that --doctor opens on each node, to see whether the others get in as
 the ranks of an MPI program would: to a port of the kernel's choice.
 
-	caller                          door
+	caller                          port
 	  | token ----------------------->    somebody else's is not answered
 	  | <----------------------- token    small packets arrive, both ways
 	  | 64 KiB ---------------------->    full packets arrive as well
 	  | <------------------------ token   (a wrong MTU between them would swallow these)
 */
-type door struct {
-	ln   net.Listener
-	work sync.WaitGroup
-	mu   sync.Mutex // guards what follows
-	open map[net.Conn]bool
-	shut bool
+type probePort struct {
+	ln     net.Listener
+	work   sync.WaitGroup
+	mu     sync.Mutex // guards what follows
+	open   map[net.Conn]bool
+	closed bool
 }
 
 const (
-	knockTime = 3 * time.Second // for each step of a knock
-	bulk      = 64 << 10        // bytes, more than a network lets through in one piece
-	callers   = 16              // knocks of one node that are under way at once
+	stepTime = 3 * time.Second // for each step of a conversation
+	bulk     = 64 << 10        // bytes, more than a network lets through in one piece
+	probers  = 16              // conversations that one node begins and that are under way at once
 )
 
-// listen opens the door.
-func (e *examiner) listen(m *wire.Listen) {
+// listen opens the probe port.
+func (e *Examiner) listen(m *wire.Listen) {
 	if m.Address == "" { // never on all interfaces
-		e.s.conn.Send(&wire.Listening{Err: "the node has no address for its peers"})
+		e.send(&wire.Listening{Err: "the node has no address for its peers"})
 		return
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(m.Address, "0"))
 	if err != nil {
-		e.s.conn.Send(&wire.Listening{Err: bareNet(err)})
+		e.send(&wire.Listening{Err: bareNet(err)})
 		return
 	}
-	if e.door != nil {
-		e.door.close()
+	if e.port != nil {
+		e.port.close()
 	}
-	e.door = &door{ln: ln, open: make(map[net.Conn]bool)}
-	e.door.work.Go(func() { e.door.serve([]byte(m.Token)) })
-	e.s.conn.Send(&wire.Listening{Port: ln.Addr().(*net.TCPAddr).Port})
+	e.port = &probePort{ln: ln, open: make(map[net.Conn]bool)}
+	e.port.work.Go(func() { e.port.serve([]byte(m.Token)) })
+	e.send(&wire.Listening{Port: ln.Addr().(*net.TCPAddr).Port})
 }
 
-// serve answers callers until the door is shut.
-func (d *door) serve(token []byte) {
+// serve answers callers until the port is closed.
+func (p *probePort) serve(token []byte) {
 	for {
-		c, err := d.ln.Accept()
+		c, err := p.ln.Accept()
 		if err != nil {
 			return
 		}
-		d.mu.Lock()
-		d.open[c] = true
-		if d.shut {
+		p.mu.Lock()
+		p.open[c] = true
+		if p.closed {
 			c.Close()
 		}
-		d.mu.Unlock()
-		d.work.Go(func() {
+		p.mu.Unlock()
+		p.work.Go(func() {
 			answer(c, token)
 			c.Close()
-			d.mu.Lock()
-			delete(d.open, c)
-			d.mu.Unlock()
+			p.mu.Lock()
+			delete(p.open, c)
+			p.mu.Unlock()
 		})
 	}
 }
 
-// answer holds the door's part of the conversation.
+// answer holds the port's part of the conversation.
 func answer(c net.Conn, token []byte) {
 	said := make([]byte, len(token))
-	c.SetDeadline(time.Now().Add(3 * knockTime))
+	c.SetDeadline(time.Now().Add(3 * stepTime))
 	if _, err := io.ReadFull(c, said); err != nil || subtle.ConstantTimeCompare(said, token) != 1 {
 		return
 	}
@@ -99,40 +99,40 @@ func answer(c net.Conn, token []byte) {
 	c.Write(token)
 }
 
-// close shuts the door, and ends the conversations.
-func (d *door) close() {
-	d.ln.Close()
-	d.mu.Lock()
-	d.shut = true
-	for c := range d.open {
+// close closes the port, and ends the conversations.
+func (p *probePort) close() {
+	p.ln.Close()
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.open {
 		c.Close()
 	}
-	d.mu.Unlock()
-	d.work.Wait()
+	p.mu.Unlock()
+	p.work.Wait()
 }
 
-// knockAll knocks at doors, some at a time, and tells of each in their order.
-func knockAll(ctx context.Context, doors []wire.Door) []job.Knock {
-	knocks := make([]job.Knock, len(doors))
-	places := make(chan struct{}, callers)
+// probePeers speaks to the probe ports of peers, some at a time, and tells of each in their order.
+func probePeers(ctx context.Context, peers []wire.Door) []job.Knock {
+	results := make([]job.Knock, len(peers))
+	room := make(chan struct{}, probers)
 	var under sync.WaitGroup
-	for i, d := range doors {
-		places <- struct{}{}
+	for i, d := range peers {
+		room <- struct{}{}
 		under.Go(func() {
-			defer func() { <-places }()
-			knocks[i] = knock(ctx, d)
+			defer func() { <-room }()
+			results[i] = probePeer(ctx, d)
 		})
 	}
 	under.Wait()
-	return knocks
+	return results
 }
 
-// knock is one conversation with a door.
-func knock(ctx context.Context, d wire.Door) job.Knock {
+// probePeer is one conversation with a probe port.
+func probePeer(ctx context.Context, d wire.Door) job.Knock {
 	result := func(stage string, err error) job.Knock {
 		return job.Knock{At: d.Node, Stage: stage, Err: bareNet(err)}
 	}
-	dialer := net.Dialer{Timeout: knockTime}
+	dialer := net.Dialer{Timeout: stepTime}
 	c, err := dialer.DialContext(ctx, "tcp", d.Address)
 	if err != nil {
 		return result("connect", err)
@@ -141,7 +141,7 @@ func knock(ctx context.Context, d wire.Door) job.Knock {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	echo := make([]byte, len(d.Token))
 	exchange := func(data []byte) error {
-		c.SetDeadline(time.Now().Add(knockTime))
+		c.SetDeadline(time.Now().Add(stepTime))
 		if _, err := c.Write(data); err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func bareNet(err error) string {
 	case errors.As(err, &no):
 		return no.Error()
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in " + strconv.Itoa(int(knockTime/time.Second)) + " s"
+		return "no answer in " + strconv.Itoa(int(stepTime/time.Second)) + " s"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the other end closed the connection"
 	}
