@@ -102,11 +102,11 @@ var (
 	aLogLine    = length{"line", maxLine}
 )
 
-// numbers is a set of those below maxCPUs.
-type numbers [maxCPUs / 64]uint64
+// cpuSet is a set of numbers below maxCPUs.
+type cpuSet [maxCPUs / 64]uint64
 
 // add takes a number in; it is false if it was there before.
-func (s *numbers) add(n int) bool {
+func (s *cpuSet) add(n int) bool {
 	word, bit := &s[n/64], uint64(1)<<(n%64)
 	if *word&bit != 0 {
 		return false

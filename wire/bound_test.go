@@ -148,7 +148,7 @@ var unbounded = []string{"Soft", "Hard", "Memory", "Processes", "Number"}
 func TestEveryFieldHasABound(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range messages(r) {
-		kind := table[m.kind()]
+		kind := kindOf(m)
 		leaves(reflect.ValueOf(m).Elem(), func(name string, v reflect.Value) {
 			where := kind.Name + "." + name
 			old := reflect.New(v.Type()).Elem()
@@ -222,7 +222,7 @@ func refuses(t *testing.T, m Message, where string) {
 	t.Helper()
 	frame := Encode(m)
 	_, n := binary.Uvarint(frame[1:])
-	if err := decode(table[m.kind()].New(), frame[1+n:]); !cannotBe(err, "") {
+	if err := decode(kindOf(m).New(), frame[1+n:]); !cannotBe(err, "") {
 		t.Errorf("%s can be anything: %v", where, err)
 	}
 }
@@ -262,7 +262,7 @@ func refusesTexts(t *testing.T, m Message, where string, v reflect.Value) {
 		for size := most; size <= most+1; size++ {
 			forged := binary.AppendVarint(slices.Clone(body[:start-length]), int64(size))
 			forged = append(append(forged, strings.Repeat("x", size)...), body[end+3:]...)
-			err := decode(table[m.kind()].New(), forged)
+			err := decode(kindOf(m).New(), forged)
 			if good := size == most; good != (err == nil) || !good && !cannotBe(err, fmt.Sprintf(" of %d bytes", size)) {
 				t.Errorf("%s of %d bytes: %v", where, size, err)
 			}

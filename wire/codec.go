@@ -190,13 +190,13 @@ func (c *codec) texts(p *[]string, most int, each length) {
 func (c *codec) cpus(p *[]int) {
 	c.nums(p, maxCPUs, aCPU)
 	if c.reading && len(*p) > 1 {
-		var seen numbers
+		var seen cpuSet
 		c.once(&seen, *p)
 	}
 }
 
 // once refuses CPUs that were seen before.
-func (c *codec) once(seen *numbers, cpus []int) {
+func (c *codec) once(seen *cpuSet, cpus []int) {
 	for _, cpu := range cpus {
 		if c.err == nil && !seen.add(cpu) {
 			c.fail(impossible(fmt.Sprintf("CPU %d twice", cpu)))

@@ -83,7 +83,7 @@ func Encode(m Message) Frame { return appendFrame(nil, m) }
 
 // TooLarge reports whether a message is larger than its kind may be, whatever number it gets.
 func TooLarge(m Message) bool {
-	return len(Encode(m)) > table[m.kind()].Most-2*binary.MaxVarintLen64
+	return len(Encode(m)) > kindOf(m).Most-2*binary.MaxVarintLen64
 }
 
 // sharedFrom is the size from which a Frame is not copied: what a fence of 1,000 nodes
@@ -349,7 +349,7 @@ func (c *Conn) Abandon() error {
 }
 
 func appendFrame(buf []byte, m Message) []byte {
-	buf = append(buf, m.kind())
+	buf = append(buf, numberOf(m))
 	// The length stands before the body, but is known only after it: leave room
 	// for the longest, encode in place, and close the gap.
 	start := len(buf)
@@ -367,7 +367,7 @@ func decode(m Message, body []byte) error {
 	case c.err == nil && len(c.buf) == 0:
 		return nil
 	case c.err == nil || c.err == errShort:
-		return notAMessage(m.kind())
+		return notAMessage(numberOf(m))
 	}
 	return Violation(fmt.Sprintf("%s that cannot be: %v", article(NameOf(m)), c.err))
 }

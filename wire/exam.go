@@ -21,35 +21,13 @@ an MPI program will reach one another.
 
 The port is open until Bye, and takes only callers that know the token.
 */
-type (
-	// Examine asks what the node is like. Dir and Program are what a job would need;
-	// empty: not known.
-	Examine struct {
-		Dir, Program, Path string
-		Address            string // of the node, for its peers; empty: the helper knows
-	}
 
-	// Examined answers Examine.
-	Examined struct{ Exam job.Exam }
-
-	// Listen asks to open a port.
-	Listen struct{ Address, Token string }
-
-	// Listening answers Listen. Port 0: none could be opened.
-	Listening struct {
-		Port int
-		Err  string
-	}
-
-	// Knock asks to reach doors of other nodes.
-	Knock struct{ Doors []Door }
-
-	// A Door is an open port of another node.
-	Door struct{ Node, Address, Token string }
-
-	// Knocked answers Knock, door by door.
-	Knocked struct{ Knocks []job.Knock }
-)
+// Examine asks what the node is like. Dir and Program are what a job would need;
+// empty: not known.
+type Examine struct {
+	Dir, Program, Path string
+	Address            string // of the node, for its peers; empty: the helper knows
+}
 
 func (m *Examine) fields(c *codec) {
 	c.text(&m.Dir, anyText)
@@ -58,8 +36,12 @@ func (m *Examine) fields(c *codec) {
 	c.word(&m.Address, "address")
 }
 
-func (m *Examined) fields(c *codec) {
-	e := &m.Exam
+// Examined answers Examine.
+type Examined struct{ Exam job.Exam }
+
+func (m *Examined) fields(c *codec) { c.exam(&m.Exam) }
+
+func (c *codec) exam(e *job.Exam) {
 	c.moment(&e.Clock, "clock")
 	c.word(&e.Address, "address")
 	c.word(&e.Interface, "interface")
@@ -81,9 +63,18 @@ func (m *Examined) fields(c *codec) {
 	c.sentence(&e.Found, "program")
 }
 
+// Listen asks to open a port.
+type Listen struct{ Address, Token string }
+
 func (m *Listen) fields(c *codec) {
 	c.word(&m.Address, "address")
 	c.word(&m.Token, "token")
+}
+
+// Listening answers Listen. Port 0: none could be opened.
+type Listening struct {
+	Port int
+	Err  string
 }
 
 func (m *Listening) fields(c *codec) {
@@ -91,7 +82,23 @@ func (m *Listening) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-func (m *Knock) fields(c *codec)   { list(c, &m.Doors, length{"doors", maxDoors}, (*codec).door) }
+// Knock asks to reach doors of other nodes.
+type Knock struct{ Doors []Door }
+
+func (m *Knock) fields(c *codec) { list(c, &m.Doors, length{"doors", maxDoors}, (*codec).door) }
+
+// A Door is an open port of another node.
+type Door struct{ Node, Address, Token string }
+
+func (c *codec) door(d *Door) {
+	c.word(&d.Node, "node")
+	c.word(&d.Address, "address")
+	c.word(&d.Token, "token")
+}
+
+// Knocked answers Knock, door by door.
+type Knocked struct{ Knocks []job.Knock }
+
 func (m *Knocked) fields(c *codec) { list(c, &m.Knocks, length{"doors", maxDoors}, (*codec).knock) }
 
 // maxDoors is at how many one helper knocks.
@@ -116,12 +123,6 @@ func (c *codec) defect(d *job.Defect) {
 	c.word(&d.Code, "code")
 	c.sentence(&d.Text, "text")
 	c.sentence(&d.Remedy, "remedy")
-}
-
-func (c *codec) door(d *Door) {
-	c.word(&d.Node, "node")
-	c.word(&d.Address, "address")
-	c.word(&d.Token, "token")
 }
 
 func (c *codec) knock(k *job.Knock) {

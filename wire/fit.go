@@ -12,7 +12,7 @@ import (
 
 // Fit leaves out the entries that cannot be, and those for which there is no room.
 func (m *Listed) Fit() {
-	left, entries := table[m.kind()].Most-2*maxSentence, maxEntries
+	left, entries := kindOf(m).Most-2*maxSentence, maxEntries
 	m.Claims = fit(m.Claims, (*codec).claim, &left, &entries)
 	m.Tickets = fit(m.Tickets, (*codec).ticket, &left, &entries)
 	ranks := maxOnNode

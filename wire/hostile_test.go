@@ -16,7 +16,7 @@ import (
 func hostileFrames(most int) (frames [][]byte) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, m := range messages(r) {
-		kind := table[m.kind()]
+		kind := kindOf(m)
 		if kind.From != Helper || kind.Most == vast {
 			continue
 		}

@@ -134,7 +134,7 @@ func (c *codec) different(p *job.Probe) {
 	if !c.reading {
 		return
 	}
-	var cpus numbers
+	var cpus cpuSet
 	for i := range p.Topology.Cores {
 		c.once(&cpus, p.Topology.Cores[i].CPUs)
 		c.once(&cpus, p.Topology.Cores[i].Shut)

@@ -22,36 +22,57 @@ Before the first Start on a node it gets the files that the ranks need (--stage)
 A sender may have StageWindow bytes under way, counted as they are before packing. A piece
 is encoded once for all nodes that want it. An empty Took says that a helper is at work.
 */
-type (
-	// Stage names files. With Here they are in their places already: the node is the
-	// launching machine.
-	Stage struct {
-		Parcels []job.Parcel
-		Sums    []string // SHA-256 of each; none with Here
-		Here    bool
-	}
 
-	// Wanted answers Stage: the numbers of parcels that the node does not have, ascending.
-	Wanted struct{ Parcels []int }
+// Stage names files. With Here they are in their places already: the node is the
+// launching machine.
+type Stage struct {
+	Parcels []job.Parcel
+	Sums    []string // SHA-256 of each; none with Here
+	Here    bool
+}
 
-	// Piece is what comes next of a parcel; at most PieceSize bytes, PieceSize but for the
-	// last. Size is what it is unpacked; 0: it is not packed.
-	Piece struct {
-		Parcel int
-		Size   int
-		Bytes  []byte
-	}
+func (m *Stage) fields(c *codec) {
+	list(c, &m.Parcels, length{"parcels", job.MaxParcels}, (*codec).parcel)
+	c.texts(&m.Sums, job.MaxParcels, length{"sum", 64})
+	c.flag(&m.Here)
+}
 
-	// Took gives leave for so many bytes more.
-	Took struct{ Bytes int }
+// Wanted answers Stage: the numbers of parcels that the node does not have, ascending.
+type Wanted struct{ Parcels []int }
 
-	// Staged ends the answer to Stage. With a Reason the files are not there, and Code is
-	// that of Refused.
-	Staged struct {
-		Code         int
-		Reason, Hint string
-	}
-)
+func (m *Wanted) fields(c *codec) { c.nums(&m.Parcels, job.MaxParcels, aParcel) }
+
+// Piece is what comes next of a parcel; at most PieceSize bytes, PieceSize but for the
+// last. Size is what it is unpacked; 0: it is not packed.
+type Piece struct {
+	Parcel int
+	Size   int
+	Bytes  []byte
+}
+
+func (m *Piece) fields(c *codec) {
+	c.num(&m.Parcel, aParcel)
+	c.num(&m.Size, span{"bytes", 0, PieceSize})
+	c.bytes(&m.Bytes, length{"piece", PieceSize})
+}
+
+// Took gives leave for so many bytes more.
+type Took struct{ Bytes int }
+
+func (m *Took) fields(c *codec) { c.num(&m.Bytes, span{"bytes", 0, StageWindow}) }
+
+// Staged ends the answer to Stage. With a Reason the files are not there, and Code is
+// that of Refused.
+type Staged struct {
+	Code         int
+	Reason, Hint string
+}
+
+func (m *Staged) fields(c *codec) {
+	c.num(&m.Code, aCode)
+	c.sentence(&m.Reason, "reason")
+	c.sentence(&m.Hint, "hint")
+}
 
 // PieceSize and StageWindow are in bytes. The window is as large as that of an SSH channel:
 // less would make a long link slow, and more would only wait there.
@@ -65,33 +86,11 @@ var (
 	aParcel   = span{"parcel", 0, job.MaxParcels - 1}
 )
 
-func (m *Stage) fields(c *codec) {
-	list(c, &m.Parcels, length{"parcels", job.MaxParcels}, (*codec).parcel)
-	c.texts(&m.Sums, job.MaxParcels, length{"sum", 64})
-	c.flag(&m.Here)
-}
-
 func (c *codec) parcel(p *job.Parcel) {
 	c.text(&p.Name, aFileName)
 	c.text(&p.Path, aPath)
 	c.num64(&p.Size, aMemory)
 	c.num(&p.Mode, span{"mode", 0, 0o700})
-}
-
-func (m *Wanted) fields(c *codec) { c.nums(&m.Parcels, job.MaxParcels, aParcel) }
-
-func (m *Piece) fields(c *codec) {
-	c.num(&m.Parcel, aParcel)
-	c.num(&m.Size, span{"bytes", 0, PieceSize})
-	c.bytes(&m.Bytes, length{"piece", PieceSize})
-}
-
-func (m *Took) fields(c *codec) { c.num(&m.Bytes, span{"bytes", 0, StageWindow}) }
-
-func (m *Staged) fields(c *codec) {
-	c.num(&m.Code, aCode)
-	c.sentence(&m.Reason, "reason")
-	c.sentence(&m.Hint, "hint")
 }
 
 // pieceNodes is from how many nodes on a piece is packed: what that costs here, once, is

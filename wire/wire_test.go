@@ -199,22 +199,6 @@ func TestAFrameIsBoundedByItsKind(t *testing.T) {
 	}
 }
 
-// The table says of each kind what its messages say of themselves.
-func TestTheTableOfKinds(t *testing.T) {
-	for number, k := range table {
-		if k.New == nil {
-			continue
-		}
-		m := k.New()
-		if int(m.kind()) != number || NameOf(m) != k.Name || reflect.TypeOf(m).Elem().Name() != k.Name {
-			t.Errorf("row %d, %s, makes %T of kind %d", number, k.Name, m, m.kind())
-		}
-		if k.From < Launcher || k.From > Either {
-			t.Errorf("%s comes from nobody", k.Name)
-		}
-	}
-}
-
 func TestRecvTellsAnEndInsideAFrame(t *testing.T) {
 	whole := appendFrame(nil, &Hello{Version: 1, Build: "abc", Host: "n1", PID: 7})
 	for n := 1; n < len(whole); n++ {

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"remshell/job"
+)
+
+/*
+What is asked about other jobs: by --jobs, --kill and their like, of a helper that has no ranks.
+
+	mpiexec                                      helper
+	   | List ------------------------------------>
+	   | <---------------------------------- Listed   claims, tickets, what ranks are doing
+	   | Alert ----------------------------------->
+	   | <--------------------------------- Alerted   how many ranks got the signal
+	   | Evict ----------------------------------->
+	   | <--------------------------------- Evicted   what was done, or why nothing
+*/
+
+// List asks for all that the ledger holds.
+// With Job also what the ranks of that job on the node are doing.
+type List struct {
+	Ledger string
+	Job    job.ID
+}
+
+func (m *List) fields(c *codec) {
+	c.text(&m.Ledger, aPath)
+	c.word((*string)(&m.Job), "job")
+}
+
+// Listed answers List. With Err the ledger cannot be read. Where is the directory and the
+// number under which this node's entries are in it (TRUST-20).
+type Listed struct {
+	Where   string
+	Claims  []job.Claim
+	Tickets []job.Ticket
+	States  []job.RankState
+	Err     string
+}
+
+func (m *Listed) fields(c *codec) {
+	c.text(&m.Where, aPath)
+	list(c, &m.Claims, length{"claims", maxEntries}, (*codec).claim)
+	list(c, &m.Tickets, length{"tickets", maxEntries - len(m.Claims)}, (*codec).ticket)
+	list(c, &m.States, length{"ranks", maxOnNode}, (*codec).rankState)
+	c.sentence(&m.Err, "error")
+}
+
+// Alert sends a signal to the ranks of another job on the node, if the user may.
+type Alert struct {
+	Ledger string
+	Job    job.ID
+	Number int
+}
+
+func (m *Alert) fields(c *codec) {
+	c.text(&m.Ledger, aPath)
+	c.word((*string)(&m.Job), "job")
+	c.num(&m.Number, aSignal)
+}
+
+// Alerted answers Alert: how many ranks got the signal, or why none did.
+type Alerted struct {
+	Ranks int
+	Err   string
+}
+
+func (m *Alerted) fields(c *codec) {
+	c.num(&m.Ranks, aSize)
+	c.sentence(&m.Err, "error")
+}
+
+// Evict ends the holders of a job's claims and tickets, and removes those (TRUST-19).
+type Evict struct {
+	Ledger string
+	Job    job.ID
+}
+
+func (m *Evict) fields(c *codec) {
+	c.text(&m.Ledger, aPath)
+	c.word((*string)(&m.Job), "job")
+}
+
+// Evicted answers Evict: what was done, or why nothing was. Left says that something is
+// still held.
+type Evicted struct {
+	Done []string
+	Left bool
+	Err  string
+}
+
+func (m *Evicted) fields(c *codec) {
+	list(c, &m.Done, length{"deeds", maxEntries}, func(c *codec, p *string) { c.sentence(p, "deed") })
+	c.flag(&m.Left)
+	c.sentence(&m.Err, "error")
+}

@@ -1,0 +1,180 @@
+package wire
+
+import (
+	"math"
+
+	"remshell/pmiserver"
+)
+
+/*
+What the PMI servers of the nodes need of each other, and of mpiexec.
+
+	mpiexec                                      helper
+	   | <----------------------------------- Fence   what the local ranks put
+	   | Fenced ---------------------------------->   what all ranks put
+	   | <------------------------------------ Name   a rank publishes, or looks up
+	   | Named ----------------------------------->
+	   | <----------------------------------- Spawn   a rank wants more ranks
+	   | Spawned --------------------------------->
+	   | <----------------------------------- Peers   a rank asks which are where
+	   | Peered ---------------------------------->
+	   | <------------------------------------- PMI   a rank aborts, or breaks off
+
+Fences and questions are few, and need no credit: a node has one fence of a group open, and so many
+questions as TRUST-4 says.
+*/
+
+// A PMIEvent is what a PMI message tells. Each ends the job, sooner or later.
+type PMIEvent int
+
+// The events.
+const (
+	PMIAborted PMIEvent = iota + 1 // the rank asked for the end of the job
+	PMIBroken                      // a barrier can never complete
+	PMIJunk                        // the rank said what no client says
+	PMILost                        // the rank's connection ended before finalize
+)
+
+// A NameOp is what is to be done with a name.
+type NameOp int
+
+// The operations.
+const (
+	Publish NameOp = iota + 1
+	Lookup
+	Unpublish
+)
+
+// PMI is news about a rank that the PMI server noticed.
+type PMI struct {
+	Rank  int
+	Event PMIEvent
+	Code  int    // of an abort, 0 to 255
+	Text  string // for people
+}
+
+func (m *PMI) fields(c *codec) {
+	c.num(&m.Rank, orNone)
+	c.num((*int)(&m.Event), span{"event", int64(PMIAborted), int64(PMILost)})
+	c.num(&m.Code, aCode)
+	c.sentence(&m.Text, "text")
+}
+
+// Fence brings what the ranks of one node put since the last fence.
+type Fence struct {
+	ID   string
+	Blob []byte
+}
+
+func (m *Fence) fields(c *codec) {
+	c.word(&m.ID, "fence")
+	c.blob(&m.Blob)
+}
+
+// Fenced answers Fence with what each node brought. Packed are the blobs in another
+// form, a list deflated, and Size its length before; see FrameFor and Unpack.
+type Fenced struct {
+	ID     string
+	Blobs  [][]byte
+	Err    string
+	Size   int
+	Packed []byte
+}
+
+func (m *Fenced) fields(c *codec) {
+	c.word(&m.ID, "fence")
+	list(c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
+	c.sentence(&m.Err, "error")
+	c.num(&m.Size, span{"bytes", 0, vast})
+	c.blob(&m.Packed)
+}
+
+// Name is a rank's request to the table of published names, of which a job has one.
+// ID is the helper's, for the answer.
+type Name struct {
+	ID            int
+	Op            NameOp
+	Service, Port string
+}
+
+func (m *Name) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.num((*int)(&m.Op), span{"operation", int64(Publish), int64(Unpublish)})
+	c.text(&m.Service, aName)
+	c.text(&m.Port, aName)
+}
+
+// Named answers Name: whether it was published, found or withdrawn, and the port that
+// was found.
+type Named struct {
+	ID        int
+	Yes       bool
+	Port, Err string
+}
+
+func (m *Named) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.flag(&m.Yes)
+	c.text(&m.Port, aName)
+	c.sentence(&m.Err, "error")
+}
+
+// Spawn asks for more ranks, on behalf of one of the node's. ID is the helper's, for
+// the answer. Fault is why it cannot be done: a file that the request names, and that
+// the helper was to read.
+type Spawn struct {
+	ID      int
+	Request pmiserver.SpawnRequest
+	Fault   string
+}
+
+func (m *Spawn) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.word(&m.Request.Group, "group")
+	c.num(&m.Request.Rank, aRank)
+	list(c, &m.Request.Commands, length{"commands", maxPairs}, (*codec).command)
+	list(c, &m.Request.Preputs, length{"preputs", maxPairs}, (*codec).pair)
+	c.sentence(&m.Fault, "fault")
+}
+
+// Spawned answers Spawn when all of them run, or says why none does. Codes are those
+// of pmiserver.Spawner.
+type Spawned struct {
+	ID    int
+	Group string
+	Codes []int
+	Err   string
+}
+
+func (m *Spawned) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.word(&m.Group, "group")
+	c.nums(&m.Codes, many, span{"code", math.MinInt32, math.MaxInt32})
+	c.sentence(&m.Err, "error")
+}
+
+// Peers asks on behalf of a rank which ranks of its group are where, as only old clients
+// do. ID is the helper's, for the answer.
+type Peers struct {
+	ID    int
+	Group string
+}
+
+func (m *Peers) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.word(&m.Group, "group")
+}
+
+// Peered answers Peers: the nodes of the group, as the user wrote them, and of each
+// rank the number of its node among them.
+type Peered struct {
+	ID    int
+	Nodes []string
+	Of    []int
+}
+
+func (m *Peered) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.texts(&m.Nodes, many, aName)
+	c.nums(&m.Of, many, aSize)
+}

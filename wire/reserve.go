@@ -1,0 +1,143 @@
+package wire
+
+import (
+	"remshell/job"
+)
+
+/*
+What a plan needs, and what it takes. Prepare is in prepare.go.
+
+	mpiexec                                      helper
+	   | Lay ------------------------------------->   to one of two that seem to be one machine
+	   | <------------------------------------ Laid
+	   | Seek ------------------------------------>   to the other
+	   | <---------------------------------- Sought
+	   | Survey ---------------------------------->
+	   | <-------------------------------- Surveyed   what live jobs hold, load
+	   | Prepare --------------------------------->   ranks, environment, claim
+	   | <-------------------------------- Prepared   ready, or
+	   | <--------------------------------- Refused   why not, or
+	   | <----------------------------------- Taken   that another job was faster
+	   | Release --------------------------------->   plan again
+*/
+
+// Lay asks to lay a word open where only the same machine and name spaces can see it: in the
+// directory of shared memory. So two names are shown to be one machine, which nobody is believed
+// by his word alone (TRUST-6).
+type Lay struct{ Tag, Word string }
+
+func (m *Lay) fields(c *codec) {
+	c.text(&m.Tag, aMark)
+	c.text(&m.Word, aMark)
+}
+
+// Laid answers Lay, and says why that could not be.
+type Laid struct{ Err string }
+
+func (m *Laid) fields(c *codec) { c.sentence(&m.Err, "error") }
+
+// Seek asks for the words that lie open under a tag.
+type Seek struct{ Tag string }
+
+func (m *Seek) fields(c *codec) { c.text(&m.Tag, aMark) }
+
+// Sought answers Seek.
+type Sought struct{ Words []string }
+
+func (m *Sought) fields(c *codec) { c.texts(&m.Words, MaxMarks, aMark) }
+
+// Survey asks what live jobs hold of the node. What belongs to the job Inside, and to
+// those it is inside of itself, does not count; nor what belongs to the job Own.
+type Survey struct {
+	Ledger string
+	Inside job.ID
+	Own    job.ID
+
+	Without []int // users, by number, whose claims do not count either (TRUST-18)
+}
+
+func (m *Survey) fields(c *codec) {
+	c.text(&m.Ledger, aPath)
+	c.word((*string)(&m.Inside), "job")
+	c.word((*string)(&m.Own), "job")
+	c.nums(&m.Without, maxEntries, aUID)
+}
+
+// Surveyed answers Survey. Inside says that the job named there runs here indeed, and
+// has all that the helper could use. With Notice the ledger cannot be used: jobs on this node are not kept apart.
+// Barred says why the node's administrator lets nothing of ours run there, and if it is
+// Limited he lets so many ranks of all jobs run at most.
+type Surveyed struct {
+	Inside  bool
+	Barred  string
+	Limited bool
+	Most    int
+	Use     job.Use
+	Load    [3]float64
+	Notice  string
+}
+
+func (m *Surveyed) fields(c *codec) {
+	c.flag(&m.Inside)
+	c.sentence(&m.Barred, "reason")
+	c.flag(&m.Limited)
+	c.num(&m.Most, aCount)
+	c.use(&m.Use)
+	c.load(&m.Load)
+	c.sentence(&m.Notice, "notice")
+}
+
+func (c *codec) use(u *job.Use) {
+	c.num(&u.Procs, aCount)
+	c.num(&u.Seated, aCount)
+	c.cpus(&u.Busy)
+	c.flag(&u.Taken)
+	c.texts(&u.BusyGPUs, maxGPUs, aBusAddress)
+	c.word(&u.Who, "user")
+	c.num(&u.WhoUID, aUID)
+	c.word((*string)(&u.WhoJob), "job")
+	c.num(&u.WhoPID, aPID)
+	c.moment(&u.Since, "time")
+	c.flag(&u.Idle)
+}
+
+// Prepared says that everything that can fail before a start is done. With Notice there
+// is no claim: other jobs may use the same CPUs. Where rank 0 is and torch's variables
+// are wanted, Meet is where all ranks can meet: an address and a free port.
+type Prepared struct{ Group, Notice, Meet string }
+
+func (m *Prepared) fields(c *codec) {
+	c.word(&m.Group, "group")
+	c.sentence(&m.Notice, "notice")
+	c.word(&m.Meet, "meeting point")
+}
+
+// Refused says why this node cannot take its ranks. Code is the exit code of
+// cli.md section 7 that fits: 126, 127 or 125.
+type Refused struct {
+	Group  string
+	Code   int
+	Reason string
+	Hint   string
+}
+
+func (m *Refused) fields(c *codec) {
+	c.word(&m.Group, "group")
+	c.num(&m.Code, aCode)
+	c.sentence(&m.Reason, "reason")
+	c.sentence(&m.Hint, "hint")
+}
+
+// Taken answers Prepare when another job has, meanwhile, what the plan gives this
+// one. Nothing is claimed.
+type Taken struct{ Group, Reason string }
+
+func (m *Taken) fields(c *codec) {
+	c.word(&m.Group, "group")
+	c.sentence(&m.Reason, "reason")
+}
+
+// Release takes a Prepare back: another node had been taken.
+type Release struct{ Group string }
+
+func (m *Release) fields(c *codec) { c.word(&m.Group, "group") }

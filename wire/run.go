@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"time"
+
+	"remshell/job"
+)
+
+/*
+Ranks that run, and their end.
+
+	mpiexec                                      helper
+	   | Start ----------------------------------->
+	   | <--------------------------------- Started   per rank: its pid, or why exec failed
+	   | Prune ----------------------------------->   one could not be started
+	   | <----------------- Data ----------------->   stdin; stdout, stderr
+	   | <---------------- Credit ---------------->   leave for more
+	   | Resize ---------------------------------->   of the terminal
+	   | Signal ---------------------------------->
+	   | Inspect --------------------------------->
+	   | <---------------------------------- States   what each rank is doing
+	   | <---------------------------------- Exited   per rank
+	   | <----------------------------------- Trace   if it is wanted
+	   | <------------------------------------- Log   at any time
+	   | End ------------------------------------->   all ranks are over, or shall be
+	   | <--------------------------------- Emptied   after a second: output alone is left
+	   | <--------------------------------- Drained   nothing of ours is left
+	   | Bye ------------------------------------->
+
+Data is the only message that flows without bound, so it alone needs leave: a sender may have
+Window bytes of a stream under way (of an output stream as many as Prepare says), and gets more
+by Credit when the receiver has passed bytes on. Empty Data is the end of a stream, or, against
+the stream's direction, the news that nobody reads it any more.
+*/
+
+// Window is how many bytes of one stream may be under way without Credit.
+const Window = 64 << 10
+
+// StacksTime is how long a helper may take to find out where its ranks are.
+const StacksTime = 4 * time.Second
+
+// A Stream is one of the three standard streams of a rank.
+type Stream int
+
+// The streams, numbered as their descriptors.
+const (
+	Stdin Stream = iota
+	Stdout
+	Stderr
+)
+
+// Start lets the prepared ranks of a group go. Meet is that of Prepared.
+type Start struct{ Group, Meet string }
+
+func (m *Start) fields(c *codec) {
+	c.word(&m.Group, "group")
+	c.word(&m.Meet, "meeting point")
+}
+
+// Prune kills the ranks of a group of which one could not be started.
+type Prune struct{ Group string }
+
+func (m *Prune) fields(c *codec) { c.word(&m.Group, "group") }
+
+// Started tells of one rank. With Err the exec failed; Code is then 126 or 127, or
+// 125 if it could not be bound. CPUs and Mems are those to which the kernel says it
+// is bound; nil: to none.
+type Started struct {
+	Rank, PID, Code int
+	Err, Hint       string
+	CPUs, Mems      []int
+}
+
+func (m *Started) fields(c *codec) {
+	c.num(&m.Rank, aRank)
+	c.num(&m.PID, aPID)
+	c.num(&m.Code, aCode)
+	c.sentence(&m.Err, "error")
+	c.sentence(&m.Hint, "hint")
+	c.cpus(&m.CPUs)
+	c.nums(&m.Mems, maxCPUs, aMem)
+	c.sure(m.Err != "" || m.PID > 0, "pid %d", m.PID)
+}
+
+// Data is a piece of a stream, at most Window bytes. See Lend.
+type Data struct {
+	Rank   int
+	Stream Stream
+	Bytes  []byte
+	lent   *buffer // where Bytes are, if that is to be used again
+}
+
+func (m *Data) fields(c *codec) {
+	c.num(&m.Rank, aRank)
+	c.num((*int)(&m.Stream), aStream)
+	c.bytes(&m.Bytes, length{"data", Window})
+}
+
+// Credit gives leave for so many bytes more.
+type Credit struct {
+	Rank   int
+	Stream Stream
+	Bytes  int
+}
+
+func (m *Credit) fields(c *codec) {
+	c.num(&m.Rank, aRank)
+	c.num((*int)(&m.Stream), aStream)
+	c.num(&m.Bytes, aMemory)
+}
+
+// Resize says how large the terminal is now.
+type Resize struct{ Rows, Cols int }
+
+func (m *Resize) fields(c *codec) {
+	c.num(&m.Rows, aLine)
+	c.num(&m.Cols, aLine)
+}
+
+// Signal sends a signal to the process groups of all ranks of the node.
+type Signal struct{ Number int }
+
+func (m *Signal) fields(c *codec) { c.num(&m.Number, aSignal) }
+
+// Inspect asks what each rank of the node is doing, with Stacks also where it is; then the
+// answer may take StacksTime longer.
+type Inspect struct{ Stacks bool }
+
+func (m *Inspect) fields(c *codec) { c.flag(&m.Stacks) }
+
+// States answers Inspect.
+type States struct{ Ranks []job.RankState }
+
+func (m *States) fields(c *codec) { list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState) }
+
+// Exited reports the end of a rank, after its output was sent.
+type Exited struct{ Exit job.Exit }
+
+func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }
+
+// Trace is a line of what a rank and its PMI server say, as pmiserver.Server.Trace has
+// it, or a word that a transcript has.
+type Trace struct {
+	Rank int
+	Line string
+}
+
+func (m *Trace) fields(c *codec) {
+	c.num(&m.Rank, aRank)
+	c.prose(&m.Line, aLogLine)
+}
+
+// Log is a line of the helper's log: a warning, or what only some want to know.
+type Log struct {
+	Warning bool
+	Text    string
+}
+
+func (m *Log) fields(c *codec) {
+	c.flag(&m.Warning)
+	c.prose(&m.Text, aLogLine)
+}
+
+// End ends what is left of the job on the node: leave for Linger to end by
+// itself, then SIGTERM, then after Grace SIGKILL.
+type End struct{ Linger, Grace time.Duration }
+
+func (m *End) fields(c *codec) {
+	c.time(&m.Linger, "time to linger")
+	c.time(&m.Grace, "grace")
+}
+
+// Emptied says that no process of the job is left on the node, where Drained waits for
+// somebody to take what they last wrote.
+type Emptied struct{}
+
+func (m *Emptied) fields(*codec) {}
+
+// Drained says that no process of the job is left on the node, and what those
+// consumed that outlived their ranks.
+type Drained struct{ Orphans []job.Orphan }
+
+func (m *Drained) fields(c *codec) {
+	list(c, &m.Orphans, length{"orphans", maxOnNode}, (*codec).orphan)
+}
+
+// Bye ends the conversation; the helper leaves.
+type Bye struct{}
+
+func (m *Bye) fields(*codec) {}

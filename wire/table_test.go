@@ -1,0 +1,86 @@
+package wire
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The table says of each kind what its messages are.
+func TestTheTableOfKinds(t *testing.T) {
+	for number, k := range table {
+		if k.New == nil {
+			continue
+		}
+		m := k.New()
+		if int(numberOf(m)) != number || NameOf(m) != k.Name || reflect.TypeOf(m).Elem().Name() != k.Name {
+			t.Errorf("row %d, %s, makes %T of kind %d", number, k.Name, m, numberOf(m))
+		}
+		if k.From < Launcher || k.From > Either {
+			t.Errorf("%s comes from nobody", k.Name)
+		}
+		if k.When < Greeting || k.When > Always {
+			t.Errorf("%s comes at no time", k.Name)
+		}
+		if empty := reflect.TypeOf(m).Elem().NumField() == 0; empty != (k.Most == 0) {
+			t.Errorf("%s has no bound, or needs none: %d", k.Name, k.Most)
+		}
+	}
+}
+
+// arrow is a line of a drawing: a head at the left, what is said, a head at the right.
+var arrow = regexp.MustCompile(`(?m)^\t   \| (<-*)? ?(.*?\S) ?(-*>)?(?:  .*)?$`)
+
+// Each kind is drawn with its direction, and what is drawn is a kind.
+func TestEveryKindIsDrawn(t *testing.T) {
+	drawn := make(map[string]Side)
+	for _, f := range parsed(t) {
+		for _, group := range f.Comments {
+			for _, line := range arrow.FindAllStringSubmatch(text(group), -1) {
+				from := map[[2]bool]Side{{true, false}: Helper, {false, true}: Launcher, {true, true}: Either}[[2]bool{line[1] != "", line[3] != ""}]
+				for _, name := range regexp.MustCompile(`\b[A-Z]\w+`).FindAllString(line[2], -1) {
+					if before, is := drawn[name]; is && before != from {
+						from = Either
+					}
+					drawn[name] = from
+				}
+			}
+		}
+	}
+	for _, k := range Kinds() {
+		if drawn[k.Name] != k.From {
+			t.Errorf("%s is from %d, and drawn from %d", k.Name, k.From, drawn[k.Name])
+		}
+		delete(drawn, k.Name)
+	}
+	for name := range drawn {
+		t.Errorf("%s is drawn, and not in the table", name)
+	}
+}
+
+var fileSet = token.NewFileSet()
+
+// parsed are the files of the package, without tests, by name.
+func parsed(t *testing.T) map[string]*ast.File {
+	packages, err := parser.ParseDir(fileSet, ".", func(f os.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages["wire"].Files
+}
+
+// text is what stands in a comment, with its tabs.
+func text(group *ast.CommentGroup) string {
+	var lines []string
+	for _, c := range group.List {
+		line := strings.TrimPrefix(c.Text, "//")
+		line = strings.TrimSuffix(strings.TrimPrefix(line, "/*\n"), "*/")
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
