@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"fault", "hostlist", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor"}
+var pure = []string{"fault", "hostlist", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/request"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -48,7 +48,8 @@ var lower = map[string][]string{
 	"launch/stdio":         {"fault", "job", "pin", "wire"},
 	"launch":               {"gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "pmiserver", "pmiserver/transcript", "show", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "show"},
-	"cli":                  {"alloc", "cli/option", "config", "doctor", "fault", "gpu", "helper", "helper/probe", "hostlist", "job", "launch", "launch/stdio", "pin", "plan", "pmiserver", "psi", "reach", "show", "sort", "sshx", "whatif"},
+	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "psi", "sort", "whatif"},
+	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/probe", "hostlist", "job", "launch", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"remshell/cli/option"
+	"remshell/cli/request"
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
@@ -59,7 +60,7 @@ func newDialer(j option.Job, sys System, guard []string, log zerolog.Logger) (*d
 		return nil, err
 	}
 	d.me = sync.OnceValue(d.user)
-	d.child = &reach.Child{Self: d.self, Env: localEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
+	d.child = &reach.Child{Self: d.self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
 	d.self = d.self.Ship(j.ShipHelper)
 	d.options = j.SSHOptions
 	if len(program) > 0 {
@@ -114,7 +115,7 @@ func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser
 	case d.guard != nil && !node.Local:
 		return nil, errors.New("is not this machine, the only one of the job")
 	case d.guard != nil:
-		return newInside(localEnv(d.sys.Environ), d.guard), nil
+		return newInside(request.HelperEnv(d.sys.Environ), d.guard), nil
 	case node.Local:
 		return d.child.Dial(ctx, node.Name)
 	case d.fork:

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 
+	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
 )
@@ -20,14 +21,23 @@ const (
 // may put another in the place of 125, so that scripts can tell it from a program's.
 func exitCode(err error, failure int) int {
 	var cancelled *launch.Cancelled
-	var start *launch.StartError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &cancelled):
 		return 128 + int(cancelled.Signal)
-	case errors.As(err, &start) && start.Code != exitFailure:
-		return job.Clamp(start.Code, false, failure)
+	}
+	if code := startCode(err); code != 0 && code != exitFailure {
+		return job.Clamp(code, false, failure)
 	}
 	return failure
+}
+
+// startCode is that of a program that could not be started; 0: it was something else.
+func startCode(err error) int {
+	var start *launch.StartError
+	if errors.As(err, &start) {
+		return start.Code
+	}
+	return fault.Code(err)
 }

@@ -15,7 +15,6 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
-	"remshell/launch/stdio"
 	"remshell/whatif"
 )
 
@@ -266,22 +265,4 @@ func journalled(line option.Line, sys System, req job.Request, warnings []job.No
 			report(sys.Err, fmt.Errorf("--json: %w", failed)) // the run's own printer is closed by now
 		}
 	}, nil
-}
-
-// printers write what the ranks write, and our own lines. Where events have the place of standard
-// output, both streams go to standard error.
-func printers(j option.Job, sys System) (out, errs *stdio.Printer) {
-	if j.JSON == "-" && starts(j) {
-		return stdio.Stdout(unvectored{sys.Err}), stdio.Stderr(unvectored{sys.Err})
-	}
-	return stdio.Stdout(sys.Out), stdio.Stderr(sys.Err)
-}
-
-// Unvectored hides that a stream is a file, to which pieces would go one by one, with the other
-// printer's between them: a write of a file is whole.
-type unvectored struct{ io.Writer }
-
-// starts reports whether a command line starts ranks, and does not only ask for something.
-func starts(j option.Job) bool {
-	return !asksOfJobs(j) && !j.Doctor && !j.Plan && !j.DryRun
 }

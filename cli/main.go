@@ -28,6 +28,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"remshell/cli/option"
+	"remshell/cli/request"
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
@@ -212,23 +213,24 @@ func start(ctx context.Context, line option.Line, sys System, failure int, out, 
 	if err != nil {
 		return 0, err
 	}
-	sc := scene{sys.Environ, thisMachine(sys).called(line.Job.LocalHost), site, remembering(opener(sys))}
-	line, allocation, err := sc.allocated(line)
+	w := world(sys)
+	w.Job, w.Cluster, w.Local = newJobID(time.Now()), site, named(line.Job.LocalHost, thisMachine(sys))
+	line, allocation, err := w.Allocated(line)
 	if err != nil {
 		return 0, err
 	}
-	req, warnings, err := request(line, sc)
+	req, warnings, err := request.Make(line, w)
 	if planError(err) && (line.Job.Plan || line.Job.DryRun) {
 		return showPlan(line, sys, whatif.Outcome{Warnings: warnings, Err: err, Request: req}, wayOf(nil))
 	}
 	if err != nil {
 		return 0, err
 	}
-	env := world(line, sys, out, errs)
+	env := launchEnv(line, sys, out, errs)
 	if allocation != "" {
 		env.Log.Info().Msg(allocation)
 	}
-	parcels, err := shipping(line, sc.here, sys, &req, &env)
+	parcels, err := shipping(line, w.Local, sys, &req, &env)
 	if err != nil {
 		return 0, err
 	}
@@ -254,12 +256,12 @@ func start(ctx context.Context, line option.Line, sys System, failure int, out, 
 	case line.Job.Plan || line.Job.DryRun:
 		return look(ctx, line, sys, req, warnings, env)
 	}
-	env.Find = hostFinder(line.Job, sc)
+	env.Find = w.Finder(line.Job)
 	env.Here = func() string {
 		probe, _ := probeHere(sys) // who cannot be looked at is nobody
 		return probe.Identity
 	}
-	env.Again = again(line, sys, sc, req)
+	env.Again = reread(line, sys, w, req)
 	go parcels.read(req.Nodes)
 	return carryOut(ctx, line, sys, req, warnings, env, failure)
 }
@@ -345,8 +347,8 @@ func guardOf(req job.Request) []string {
 	return []string{guardArg, string(req.Job), strconv.FormatInt(req.Limits.Grace.Milliseconds(), 10)}
 }
 
-// world is what a launch may know of the world around it.
-func world(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
+// launchEnv is what a launch may know of the world around it.
+func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
 	env := launch.Env{
 		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
 		Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err))), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
@@ -378,44 +380,8 @@ func umask() int {
 	return mask
 }
 
-// maxText is how long a file of the user's may be that is read as a whole, in bytes: far more
-// than a cluster of 10,000 nodes takes.
-const maxText = 128 << 20
-
-// opener opens the user's files; "-" is standard input (cli.md -hostfile). What has no end,
-// as /dev/zero, is not read for ever.
-func opener(sys System) func(name string) (io.ReadCloser, error) {
-	return func(name string) (io.ReadCloser, error) {
-		if name == "-" {
-			return io.NopCloser(&limited{in: sys.In, room: maxText}), nil
-		}
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		return struct {
-			io.Reader
-			io.Closer
-		}{&limited{in: f, room: maxText}, f}, nil
-	}
-}
-
 // fineTime has all logs tell of parts of a second; the default has whole ones.
 var fineTime = sync.OnceFunc(func() { zerolog.TimeFieldFormat = time.RFC3339Nano })
-
-// A limited reads so many bytes, and fails where there are more.
-type limited struct {
-	in   io.Reader
-	room int
-}
-
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.in.Read(p[:min(len(p), l.room+1)])
-	if l.room -= n; l.room < 0 {
-		return 0, fmt.Errorf("more than %d MiB", maxText>>20)
-	}
-	return n, err
-}
 
 // logger writes for people to standard error: warnings always, what is going on
 // with -v, everything with -vv.
@@ -438,4 +404,12 @@ func logger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	}
 	console := zerolog.ConsoleWriter{Out: w, NoColor: !color, TimeFormat: "15:04:05.000", FormatMessage: clean, FormatFieldValue: clean}
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
+}
+
+// world is what a request may know, beside this machine and its cluster.
+func world(sys System) request.World {
+	return request.World{
+		Environ: sys.Environ, Open: remembering(opener(sys)), Stat: os.Stat,
+		OpenToAll: func(name string) bool { return openToAll(name, 0) },
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"remshell/cli/option"
+	"remshell/cli/request"
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
@@ -35,7 +36,7 @@ func (h *hold) close() {
 }
 
 // stowed opens the files that a line stages. All faults are told at once.
-func stowed(line option.Line, here Here, path string) (*hold, error) {
+func stowed(line option.Line, here request.Localhost, path string) (*hold, error) {
 	h := &hold{}
 	var faults []error
 	for _, name := range stagedFiles(line, here, path) {
@@ -54,7 +55,7 @@ func stowed(line option.Line, here Here, path string) (*hold, error) {
 }
 
 // stagedFiles are the files that the options of a line name.
-func stagedFiles(line option.Line, here Here, path string) []string {
+func stagedFiles(line option.Line, here request.Localhost, path string) []string {
 	names := line.Job.Stage
 	for _, list := range line.Job.StageFiles {
 		names = append(names, strings.Split(list, ",")...)
@@ -68,7 +69,7 @@ func stagedFiles(line option.Line, here Here, path string) []string {
 }
 
 // programFile is where the program of a section is on this machine.
-func programFile(s option.Section, j option.Job, here Here, path string) string {
+func programFile(s option.Section, j option.Job, here request.Localhost, path string) string {
 	if strings.Contains(s.Program, "/") {
 		return s.Program
 	}
@@ -160,8 +161,8 @@ func (h *hold) ship(req *job.Request, dir string) error {
 		app := &req.Apps[i]
 		p, ok := job.StagedAs(app.Argv[0], h.parcels, dir, app.Dir)
 		if ok && !p.Runnable() {
-			return &launch.StartError{Text: fmt.Sprintf("program %s: permission denied", p.Path),
-				Way: "make it executable: chmod +x " + option.Quote(p.Path), Code: exitCannotRun}
+			return &fault.Error{Text: fmt.Sprintf("program %s: permission denied", p.Path),
+				Remedy: "make it executable: chmod +x " + option.Quote(p.Path), Code: exitCannotRun}
 		}
 		app.Staged = p.Name
 	}
@@ -169,7 +170,7 @@ func (h *hold) ship(req *job.Request, dir string) error {
 }
 
 // shipping lets a request have the files that its line stages.
-func shipping(line option.Line, here Here, sys System, req *job.Request, env *launch.Env) (*hold, error) {
+func shipping(line option.Line, here request.Localhost, sys System, req *job.Request, env *launch.Env) (*hold, error) {
 	if len(line.Job.Stage) == 0 && len(line.Job.StageFiles) == 0 && !line.Job.StageProg {
 		return &hold{}, nil
 	}

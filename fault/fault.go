@@ -8,6 +8,7 @@ import "errors"
 type Error struct {
 	Text   string // what, where, why; without a final period
 	Remedy string // what to do; may be empty
+	Code   int    // exit code that it stands for, 1 to 255; 0: that of our own failures
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -22,6 +23,24 @@ func Hint(err error) string {
 		return h.Hint()
 	}
 	return ""
+}
+
+// Code is the exit code of the first fault in a tree of errors that has one; 0: none has.
+func Code(err error) int {
+	if e, ok := err.(*Error); ok && e.Code != 0 {
+		return e.Code
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return Code(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if code := Code(one); code != 0 {
+				return code
+			}
+		}
+	}
+	return 0
 }
 
 // Each takes a collection of errors apart: the faults in it, in their order. Nil has one, nil.

@@ -1,15 +1,13 @@
-package cli
+package request
 
 import (
 	"cmp"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	"remshell/alloc"
 	"remshell/cli/option"
-	"remshell/config"
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
@@ -24,18 +22,10 @@ import (
 //	--nodes, PSI_*, none    nodes of the cluster file, or names; some may be down
 //	nothing at all          this machine, as a try-out
 
-// A scene is what a request is made from, beside its command line.
-type scene struct {
-	environ []string
-	here    Here
-	site    *config.Cluster // nil: there is no cluster file
-	open    func(string) (io.ReadCloser, error)
-}
-
 // place fills in the candidates and all that concerns placement. named are the hosts
 // of -host and -hostfile.
-func (sc scene) place(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
-	in := sc.input(line, len(named) > 0)
+func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
+	in := w.input(line, len(named) > 0)
 	in.Types = featuresOf(named)
 	if line.Job.Simulate > 0 {
 		if in.Listed || in.Flags.Nodes != nil {
@@ -59,14 +49,14 @@ func (sc scene) place(req *job.Request, line option.Line, named []hostlist.Entry
 		req.Home = true
 		req.Nodes = simulated(line.Job.Simulate)
 	case in.Listed:
-		req.Nodes, err = sc.listed(named, line.Job)
-		req.Home = sc.isHome(req.Nodes, line.Job.RMK)
+		req.Nodes, err = w.listed(named, line.Job)
+		req.Home = w.isHome(req.Nodes, line.Job.RMK)
 	case in.AdHoc && choice.From == "":
 		req.Home = true
-		req.Nodes = []job.NodeDef{{Name: sc.here.Names[0], Host: "localhost", Local: true, Slots: line.Job.Slots, Origin: "no host named"}}
+		req.Nodes = []job.NodeDef{{Name: w.Local.Names[0], Host: "localhost", Local: true, Slots: line.Job.Slots, Origin: "no host named"}}
 	default:
 		req.Skip = true // one that is down is a candidate less, no more (SSH-6)
-		req.Nodes, req.Turns = sc.chosen(choice, line.Job)
+		req.Nodes, req.Turns = w.chosen(choice, line.Job)
 	}
 	if req.Home {
 		choice.Warnings = slices.DeleteFunc(choice.Warnings, func(n job.Note) bool { return n.Code == "overbook-implies-exclusive" })
@@ -76,13 +66,13 @@ func (sc scene) place(req *job.Request, line option.Line, named []hostlist.Entry
 
 // isHome reports whether hosts that were named are this machine alone, which neither a
 // cluster file nor a batch system has in hand.
-func (sc scene) isHome(nodes []job.NodeDef, rmk string) bool {
+func (w World) isHome(nodes []job.NodeDef, rmk string) bool {
 	if alloc.Known(rmk) {
 		return false
 	}
-	site := sc.byName()
+	site := w.byName()
 	for _, n := range nodes {
-		for _, name := range append([]string{n.Host}, sc.here.Names...) {
+		for _, name := range append([]string{n.Host}, w.Local.Names...) {
 			if _, managed := site[strings.ToLower(name)]; managed || !n.Local {
 				return false
 			}
@@ -100,14 +90,13 @@ func simulated(count int) (nodes []job.NodeDef) {
 }
 
 // input is what package psi judges.
-func (sc scene) input(line option.Line, listed bool) psi.Input {
+func (w World) input(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
-		AdHoc: sc.site == nil, Listed: listed, Flags: flags(line.Job, line.Sections[0]),
-		Env:  func(name string) (string, bool) { return job.Lookup(sc.environ, name) },
-		Open: whole(sc.open),
+		AdHoc: w.Cluster == nil, Listed: listed, Flags: flags(line.Job, line.Sections[0]),
+		Env: w.env, Open: Texts(w.Open),
 	}
-	if sc.site != nil {
-		in.Nodes, in.Sort = sc.site.Nodes, sc.site.Sort
+	if w.Cluster != nil {
+		in.Nodes, in.Sort = w.Cluster.Nodes, w.Cluster.Sort
 	}
 	ranks := 0
 	for _, s := range line.Sections {
@@ -141,12 +130,12 @@ func shares(req *job.Request, in psi.Input, line option.Line, choice psi.Choice)
 }
 
 // byName finds the nodes of the cluster file by names and aliases in lower case.
-func (sc scene) byName() map[string]int {
-	if sc.site == nil {
+func (w World) byName() map[string]int {
+	if w.Cluster == nil {
 		return nil
 	}
-	index := make(map[string]int, len(sc.site.Nodes))
-	for i, n := range sc.site.Nodes {
+	index := make(map[string]int, len(w.Cluster.Nodes))
+	for i, n := range w.Cluster.Nodes {
 		for _, name := range append([]string{n.Name}, n.Aliases...) {
 			index[strings.ToLower(name)] = i
 		}
@@ -156,7 +145,7 @@ func (sc scene) byName() map[string]int {
 
 // configure gives a host of a list what the cluster file says of it: its policy and how
 // it is reached. An address in the list is the user's last word.
-func (sc scene) configure(def *job.NodeDef, configured job.NodeDef, noFork bool) {
+func (w World) configure(def *job.NodeDef, configured job.NodeDef, noFork bool) {
 	features := def.Features
 	def.Policy = configured.Policy
 	def.Features = slices.Concat(configured.Features, features)
@@ -164,12 +153,12 @@ func (sc scene) configure(def *job.NodeDef, configured job.NodeDef, noFork bool)
 		return
 	}
 	def.Host, def.Address = configured.Host, cmp.Or(def.Address, configured.Address)
-	def.Local = !noFork && def.User == "" && def.Port == 0 && sc.here.isMe(cmp.Or(def.Address, def.Host))
+	def.Local = !noFork && def.User == "" && def.Port == 0 && w.Local.Is(cmp.Or(def.Address, def.Host))
 }
 
 // chosen are the nodes that the turns of a choice name, and no others; the turns
 // count in them.
-func (sc scene) chosen(choice psi.Choice, j option.Job) (nodes []job.NodeDef, turns []int) {
+func (w World) chosen(choice psi.Choice, j option.Job) (nodes []job.NodeDef, turns []int) {
 	at := make(map[int]int)
 	for _, turn := range choice.Turns {
 		i, known := at[turn]
@@ -181,7 +170,7 @@ func (sc scene) chosen(choice psi.Choice, j option.Job) (nodes []job.NodeDef, tu
 			if def.Address != "" {
 				reach = def.Address
 			}
-			def.Local = !j.NoAutofork && sc.here.isMe(reach)
+			def.Local = !j.NoAutofork && w.Local.Is(reach)
 			nodes = append(nodes, def)
 		}
 		turns = append(turns, i)

@@ -1,8 +1,7 @@
-package cli
+package request
 
 import (
 	"fmt"
-	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ address = "192.0.2.7"
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc := scene{site: site, here: Here{Names: []string{"head"}, Addrs: func() []netip.Addr { return nil }}}
+	w := World{Cluster: site, Local: Localhost{Names: []string{"head"}, Addrs: func() []netip.Addr { return nil }}}
 	for _, test := range []struct{ list, want string }{
 		{"n1", "n1 to n1 limited"},
 		{"N1.example.org", "N1.example.org to n1 limited"},
@@ -46,7 +45,7 @@ address = "192.0.2.7"
 		if err != nil {
 			t.Fatal(err)
 		}
-		nodes, err := sc.listed(entries, option.Job{})
+		nodes, err := w.listed(entries, option.Job{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,21 +62,5 @@ address = "192.0.2.7"
 		if strings.TrimSpace(got) != test.want {
 			t.Errorf("%s: %s; want %s", test.list, got, test.want)
 		}
-	}
-}
-
-// What a host file says when it is read first holds, also if the request waits for days.
-func TestHostFilesAreReadOnce(t *testing.T) {
-	text := "a b"
-	open := remembering(func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil })
-	for range 2 {
-		f, err := open("hosts")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := io.ReadAll(f); string(got) != "a b" {
-			t.Errorf("it says %q", got)
-		}
-		text = "c"
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"fmt"
@@ -18,12 +18,17 @@ import (
 // was written down is known, and this machine, which may be looked at. A host without
 // slots has an unknown size: the plan is told if that makes no difference.
 
-// lookHere is what can be known of the candidates without any contact.
-func lookHere(sys System, req job.Request) (snap job.Snapshot) {
+// Offline plans without a look at the hosts. local looks at this machine, if it is a candidate.
+func Offline(req job.Request, warnings []job.Note, local func() (job.Probe, error)) whatif.Outcome {
+	return guess(req, known(req, local), warnings)
+}
+
+// known is what can be known of the candidates without any contact.
+func known(req job.Request, local func() (job.Probe, error)) (snap job.Snapshot) {
 	for _, def := range req.Nodes {
 		n := job.Node{NodeDef: def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}}
 		if def.Local {
-			if probe, err := probeHere(sys); err == nil {
+			if probe, err := local(); err == nil {
 				n.Probe = probe
 			}
 		}
@@ -35,9 +40,9 @@ func lookHere(sys System, req job.Request) (snap job.Snapshot) {
 	return snap
 }
 
-// unseen is the refusal of a plan that depends on the size of hosts that nobody has
+// sizeUnknown is the refusal of a plan that depends on the size of hosts that nobody has
 // looked at.
-func unseen(hosts []string) *plan.Error {
+func sizeUnknown(hosts []string) *plan.Error {
 	has := "has"
 	if len(hosts) > 1 {
 		has = "have"
@@ -54,7 +59,7 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outco
 	warnings = append(warnings, unmeasured(req)...)
 	hosts := unknown(req, snap)
 	if by, dark := blind(req, snap, hosts); dark != nil {
-		failed := unseen(dark)
+		failed := sizeUnknown(dark)
 		what := "CPUs"
 		if by == "-gpus-per-proc" {
 			what = "GPUs"
@@ -74,7 +79,7 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outco
 	case large.Err != nil:
 		o.Err, o.Plan = large.Err, large.Plan
 	case small.Err != nil || !reflect.DeepEqual(small.Plan.Nodes, large.Plan.Nodes):
-		o.Err, o.Plan = unseen(hosts), large.Plan
+		o.Err, o.Plan = sizeUnknown(hosts), large.Plan
 	}
 	guessed := make(map[string]bool, len(hosts))
 	for _, name := range hosts {

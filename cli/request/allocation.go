@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/hostlist"
-	"remshell/job"
 )
 
 // This file lets a job that runs inside of an allocation of a batch system use its hosts
@@ -18,24 +17,24 @@ import (
 //	hosts of options, words, PSI_*  >  allocation  >  hosts of variables  >  this machine
 
 // batch is where an allocation is looked for.
-func (sc scene) batch() alloc.World {
-	return alloc.World{Env: func(name string) (string, bool) { return job.Lookup(sc.environ, name) }, Open: sc.open}
+func (w World) batch() alloc.World {
+	return alloc.World{Env: w.env, Open: w.Open}
 }
 
-// allocated turns to an allocation if nobody has named hosts. note tells of it. A launch from
+// Allocated turns to an allocation if nobody has named hosts. note tells of it. A launch from
 // inside of a rank stays on its host, as without an allocation: that is the outer job's.
-func (sc scene) allocated(line option.Line) (out option.Line, note string, err error) {
+func (w World) Allocated(line option.Line) (out option.Line, note string, err error) {
 	if relative(line) {
-		return sc.relate(line)
+		return w.relate(line)
 	}
 	if line.Job.RMK != "" && line.Job.RMK != "auto" {
-		return sc.wide(line), "", nil
+		return w.wide(line), "", nil
 	}
 	line.Job.RMK = ""
-	if inside, _ := job.Lookup(sc.environ, "MPIEXEC_JOBID"); inside != "" || line.NamesHosts() || sc.listsNodes() {
+	if inside, _ := w.env("MPIEXEC_JOBID"); inside != "" || line.NamesHosts() || w.listsNodes() {
 		return line, "", nil
 	}
-	given, inside := alloc.Inside(sc.batch())
+	given, inside := alloc.Inside(w.batch())
 	if !inside {
 		return line, "", nil
 	}
@@ -51,7 +50,7 @@ func (sc scene) allocated(line option.Line) (out option.Line, note string, err e
 	for i := range line.Sections { // variables come after the allocation
 		line.Sections[i].Host, line.Sections[i].HostFile = nil, ""
 	}
-	return sc.wide(line), fmt.Sprintf("the hosts are those of %s job %s (%s); -rmk none does not look at it", given.System, given.Job, given.Source()), nil
+	return w.wide(line), fmt.Sprintf("the hosts are those of %s job %s (%s); -rmk none does not look at it", given.System, given.Job, given.Source()), nil
 }
 
 // relative reports whether any host is named by its place in the allocation.
@@ -63,9 +62,9 @@ func relative(line option.Line) bool {
 
 // relate puts the hosts of the allocation in the place of +n0 and its like. What follows is as
 // if the user had named them.
-func (sc scene) relate(line option.Line) (out option.Line, note string, err error) {
+func (w World) relate(line option.Line) (out option.Line, note string, err error) {
 	system := line.Job.RMK
-	if given, inside := alloc.Inside(sc.batch()); (system == "" || system == "auto") && inside {
+	if given, inside := alloc.Inside(w.batch()); (system == "" || system == "auto") && inside {
 		if err := given.Check(); err != nil {
 			return line, "", err
 		}
@@ -74,10 +73,10 @@ func (sc scene) relate(line option.Line) (out option.Line, note string, err erro
 	line.Job.RMK = system
 	var hosts []hostlist.Entry
 	if alloc.Known(system) {
-		if hosts, err = sc.granted(line, nil); err != nil {
+		if hosts, err = w.granted(line, nil); err != nil {
 			return line, "", err
 		}
-		line = sc.wide(line)
+		line = w.wide(line)
 	}
 	line.Job.RMK = ""
 	line.Sections = slices.Clone(line.Sections)
@@ -106,18 +105,18 @@ func resolve(sections []option.Section, allocation []hostlist.Entry) error {
 }
 
 // listsNodes reports whether a variable of ParaStation names nodes.
-func (sc scene) listsNodes() bool {
+func (w World) listsNodes() bool {
 	return slices.ContainsFunc([]string{"PSI_NODES", "PSI_HOSTS", "PSI_HOSTFILE", "PSI_PEFILE"}, func(name string) bool {
-		_, defined := job.Lookup(sc.environ, name)
+		_, defined := w.env(name)
 		return defined
 	})
 }
 
 // wide gives each rank the CPUs of a task of the allocation, if nothing was said of them.
-func (sc scene) wide(line option.Line) option.Line {
-	given, _ := alloc.Of(line.Job.RMK, sc.batch())
+func (w World) wide(line option.Line) option.Line {
+	given, _ := alloc.Of(line.Job.RMK, w.batch())
 	width, by := given.Width()
-	if _, told := job.Lookup(sc.environ, "PSI_TPP"); width == 1 || told || line.WidthFrom != "" {
+	if _, told := w.env("PSI_TPP"); width == 1 || told || line.WidthFrom != "" {
 		return line
 	}
 	line.Sections = slices.Clone(line.Sections)
@@ -131,8 +130,8 @@ func (sc scene) wide(line option.Line) option.Line {
 
 // granted lists the hosts that a batch system gave us (-rmk), in its order; with none or user
 // those that were named.
-func (sc scene) granted(line option.Line, named []hostlist.Entry) ([]hostlist.Entry, error) {
-	given, known := alloc.Of(line.Job.RMK, sc.batch())
+func (w World) granted(line option.Line, named []hostlist.Entry) ([]hostlist.Entry, error) {
+	given, known := alloc.Of(line.Job.RMK, w.batch())
 	switch {
 	case !known:
 		return named, nil

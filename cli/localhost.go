@@ -2,21 +2,31 @@ package cli
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
+	"remshell/cli/request"
 	"remshell/job"
 )
 
 // thisMachine finds out under which names and addresses hosts of a list may mean
 // this machine, without asking any name server. The working directory may be gone.
-func thisMachine(sys System) Here {
-	here := Here{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
+func thisMachine(sys System) request.Localhost {
+	here := request.Localhost{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
 	here.User.GIDs, _ = os.Getgroups()
 	here.Dir, here.NoDir = sys.Getwd()
+	var call *os.SyscallError
+	if errors.As(here.NoDir, &call) {
+		here.NoDir = call.Err // the name of the call tells nobody anything
+	}
 	name, err := os.Hostname()
 	if err != nil || name == "" {
 		name = "localhost"
@@ -29,12 +39,12 @@ func thisMachine(sys System) Here {
 	return here
 }
 
-// called gives this machine another name (-localhost).
-func (h Here) called(name string) Here {
+// named gives this machine one more name (-localhost).
+func named(name string, here request.Localhost) request.Localhost {
 	if name != "" {
-		h.Names = append([]string{name}, h.Names...)
+		here.Names = append([]string{name}, here.Names...)
 	}
-	return h
+	return here
 }
 
 // userName is what the user is called: the environment speaks first, as a static program
@@ -55,4 +65,12 @@ func interfaceAddrs() (addrs []netip.Addr) {
 		}
 	}
 	return addrs
+}
+
+// newJobID is unique over launchers and time; it is short, since it names the key-
+// value space in every line of PMI (pmi-wire.md section 5).
+func newJobID(now time.Time) job.ID {
+	random := make([]byte, 4)
+	rand.Read(random)
+	return job.ID(fmt.Sprintf("%x-%d-%s", now.Unix(), os.Getpid(), hex.EncodeToString(random)))
 }

@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"fmt"
@@ -60,10 +60,10 @@ func baseEnv(environ []string, j option.Job) (env job.Env, given []string, err e
 // own lists those of the private variables that every login on a node has.
 var own = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST"}
 
-// localEnv is the environment of a helper on this machine. It is a child of ours, but
+// HelperEnv is the environment of a helper on this machine. It is a child of ours, but
 // its ranks must not see more than those on other hosts, where only a login is
 // (ENV-6). TMPDIR comes to it as it does to those (ENV-5).
-func localEnv(environ []string) []string {
+func HelperEnv(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
 		return name == "TMPDIR" || belongsHere(name) && !slices.Contains(own, name)

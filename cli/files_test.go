@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,4 +80,20 @@ func rehearsed(args ...string) (string, int) {
 	args = append(append([]string{"--dry-run", "-n", "1"}, args...), "true")
 	code := Main(context.Background(), args, System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: os.DirFS("/"), Environ: []string{"HOME=/nowhere", "USER=me"}})
 	return errs.String(), code
+}
+
+// What a host file says when it is read first holds, also if the request waits for days.
+func TestHostFilesAreReadOnce(t *testing.T) {
+	text := "a b"
+	open := remembering(func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil })
+	for range 2 {
+		f, err := open("hosts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := io.ReadAll(f); string(got) != "a b" {
+			t.Errorf("it says %q", got)
+		}
+		text = "c"
+	}
 }

@@ -1,63 +1,42 @@
-package cli
+package request
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"remshell/cli/option"
+	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/launch"
 	"remshell/psi"
 )
 
 // defaultGrace is the time between SIGTERM and SIGKILL (cli.md --kill-grace).
 const defaultGrace = 10 * time.Second
 
-// A Here is this machine as a request must know it.
-type Here struct {
-	Names []string            // its host names, the first its own word for itself
-	Addrs func() []netip.Addr // asked for only if a host is named by address
-	Dir   string              // working directory, as the user calls it
-	User  job.User
-	NoDir error // why there is none, if it was removed or may not be looked at
-}
+// exitNoDir is the exit code where there is no working directory (cli.md EXIT-5).
+const exitNoDir = 127
 
-// isMe reports whether a host expression means this machine (HOST-8).
-func (h Here) isMe(host string) bool {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().IsLoopback() || slices.Contains(h.Addrs(), addr.Unmap())
-	}
-	return strings.EqualFold(host, "localhost") ||
-		slices.ContainsFunc(h.Names, func(n string) bool { return strings.EqualFold(n, host) })
-}
-
-// request makes a Request of a command line, and warnings: pure but for the files it
-// reads by open.
-func request(line option.Line, sc scene) (job.Request, []job.Note, error) {
-	req, err := sc.begun(line.Job)
+// Make makes a Request of a command line, and warnings.
+func Make(line option.Line, w World) (job.Request, []job.Note, error) {
+	req, err := w.begun(line.Job)
 	if err != nil {
 		return req, nil, err
 	}
-	told, err := newFixture(line, sc.open)
+	told, err := newRankPlacement(line, w.Open)
 	if err != nil {
 		return req, nil, err
 	}
-	named, list, err := sc.named(&req, line, told)
+	named, list, err := w.named(&req, line, told)
 	if err != nil {
 		return req, nil, err
 	}
-	warnings, err := sc.place(&req, line, named)
+	warnings, err := w.place(&req, line, named)
 	if err == nil {
-		err = sc.lay(&req, line)
+		err = w.lay(&req, line)
 	}
 	if err == nil {
 		err = entryGPUs(req)
@@ -67,17 +46,17 @@ func request(line option.Line, sc scene) (job.Request, []job.Note, error) {
 		err = told.apply(&req, list)
 	}
 	if err == nil {
-		req.Spawn, err = sc.spawnHosts(line)
+		req.Spawn, err = w.spawnHosts(line)
 	}
-	req.Queue = sc.queue(req, line.Job)
+	req.Queue = w.queue(req, line.Job)
 	return req, warnings, err
 }
 
 // begun is what a request says that has nothing to do with hosts.
-func (sc scene) begun(j option.Job) (job.Request, error) {
+func (w World) begun(j option.Job) (job.Request, error) {
 	req := job.Request{
-		Job:     newJobID(time.Now()),
-		User:    sc.here.User,
+		Job:     w.Job,
+		User:    w.Local.User,
 		Skip:    j.SkipUnreachable || j.MinNodes > 0,
 		Least:   j.MinNodes,
 		Ends:    ends(j),
@@ -93,21 +72,21 @@ func (sc scene) begun(j option.Job) (job.Request, error) {
 		req.Limits.Grace = j.KillGrace.Duration()
 	}
 	var err error
-	if req.Streams, err = streamsOf(j, func(name string) (string, bool) { return job.Lookup(sc.environ, name) }); err != nil {
+	if req.Streams, err = w.streams(j); err != nil {
 		return req, err
 	}
-	req.Base, req.Given, err = baseEnv(sc.environ, j)
+	req.Base, req.Given, err = baseEnv(w.Environ, j)
 	return req, err
 }
 
 // named are the hosts that the sections name, the allocation, or else what says where each
 // rank goes. list is what named them, in words.
-func (sc scene) named(req *job.Request, line option.Line, told fixture) (named []hostlist.Entry, list string, err error) {
+func (w World) named(req *job.Request, line option.Line, told rankPlacement) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
-	named, err = sections(req, line, sc)
+	named, err = w.sections(req, line)
 	if err == nil && line.Job.RMK != "" {
 		list = "the allocation"
-		named, err = sc.granted(line, named)
+		named, err = w.granted(line, named)
 	}
 	if err == nil && len(named) == 0 && line.Job.Nodes == "" {
 		list = told.by
@@ -144,16 +123,16 @@ func launchers(lists []option.Compat) (names []string) {
 
 // sections adds the apps of a line, and returns the hosts they name. A section that
 // names its own is confined to them.
-func sections(req *job.Request, line option.Line, sc scene) ([]hostlist.Entry, error) {
+func (w World) sections(req *job.Request, line option.Line) ([]hostlist.Entry, error) {
 	var named []hostlist.Entry
 	counted := make(map[int]bool)
-	unique := psi.Unique(sc.input(line, true))
+	unique := psi.Unique(w.input(line, true))
 	for _, s := range line.Sections {
-		app, err := newApp(s, line.Job, sc.environ, sc.here)
+		app, err := newApp(s, line.Job, w.Environ, w.Local)
 		if err != nil {
 			return nil, err
 		}
-		hosts, err := hosts(s, sc.open, unique)
+		hosts, err := w.hosts(s, w.Open, unique)
 		if err != nil {
 			return nil, err
 		}
@@ -169,7 +148,7 @@ func sections(req *job.Request, line option.Line, sc scene) ([]hostlist.Entry, e
 	return named, nil
 }
 
-func newApp(s option.Section, j option.Job, environ []string, here Here) (job.App, error) {
+func newApp(s option.Section, j option.Job, environ []string, here Localhost) (job.App, error) {
 	env, err := sectionEnv(environ, s)
 	app := job.App{N: s.N, Soft: s.Soft.Members, Argv: append([]string{s.Program}, s.Args...), Env: env, Dir: here.Dir}
 	if s.Path != "" {
@@ -187,26 +166,8 @@ func newApp(s option.Section, j option.Job, environ []string, here Here) (job.Ap
 		return app, err
 	}
 	if here.NoDir != nil {
-		return app, &launch.StartError{Text: fmt.Sprintf("working directory: %v", bare(here.NoDir)),
-			Way: "choose one with -wdir", Code: exitNoDir}
+		return app, &fault.Error{Text: fmt.Sprintf("working directory: %v", here.NoDir), Remedy: "choose one with -wdir", Code: exitNoDir}
 	}
 	app.Dir = filepath.Join(here.Dir, app.Dir)
 	return app, err
-}
-
-// bare strips the name of the system call.
-func bare(err error) error {
-	var call *os.SyscallError
-	if errors.As(err, &call) {
-		return call.Err
-	}
-	return err
-}
-
-// newJobID is unique over launchers and time; it is short, since it names the key-
-// value space in every line of PMI (pmi-wire.md section 5).
-func newJobID(now time.Time) job.ID {
-	random := make([]byte, 4)
-	rand.Read(random)
-	return job.ID(fmt.Sprintf("%x-%d-%s", now.Unix(), os.Getpid(), hex.EncodeToString(random)))
 }

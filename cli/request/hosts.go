@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"remshell/cli/option"
 	"remshell/fault"
+	"remshell/gpu"
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
@@ -20,7 +21,7 @@ import (
 
 // hosts lists what a section names: the list, the file, or what the list takes of
 // the file (HOST-9). With unique, only the first mention of a host counts (HOST-4).
-func hosts(s option.Section, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
+func (w World) hosts(s option.Section, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {
 		join = func(entries []hostlist.Entry) ([]hostlist.Entry, error) {
@@ -43,7 +44,7 @@ func hosts(s option.Section, open func(string) (io.ReadCloser, error), unique bo
 		}
 		return nil, err
 	}
-	if err := trusted(entries); err != nil {
+	if err := w.trusted(entries); err != nil {
 		return nil, err
 	}
 	file, err := join(entries)
@@ -54,6 +55,30 @@ func hosts(s option.Section, open func(string) (io.ReadCloser, error), unique bo
 		list = hostlist.Unique(list)
 	}
 	return hostlist.Filter(file, list)
+}
+
+// trusted refuses what entries of a host file say of programs and variables if everybody can
+// write it: that is code (TRUST-27).
+func (w World) trusted(entries []hostlist.Entry) error {
+	looked := make(map[string]bool) // files that are fine
+	for _, e := range entries {
+		key := ""
+		switch {
+		case e.Line == 0 || looked[e.File]:
+		case e.Attrs["path"] != "":
+			key = "path="
+		case len(e.Env) > 0:
+			key = "env="
+		}
+		if key == "" {
+			continue
+		}
+		if w.OpenToAll(e.File) {
+			return fmt.Errorf("%s can be written by everybody; %s in it is not used", e.File, key)
+		}
+		looked[e.File] = true
+	}
+	return nil
 }
 
 // meaningless is the hostlist.Judge of host files.
@@ -100,7 +125,7 @@ func featuresOf(named []hostlist.Entry) (features []string) {
 // listed are the hosts of -host and -hostfile, each once, in the order of first
 // mention; what several sections offer of one adds up. What the cluster file says of
 // them holds.
-func (sc scene) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, error) {
+func (w World) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, error) {
 	var all []hostlist.Entry
 	known := make(map[string]int) // index in all, by name
 	for _, e := range named {
@@ -114,10 +139,10 @@ func (sc scene) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, err
 			return nil, err
 		}
 	}
-	site := sc.byName()
+	site := w.byName()
 	nodes := make([]job.NodeDef, len(all))
 	for i, e := range all {
-		nodes[i] = candidate(i, e, sc.here, j.NoAutofork)
+		nodes[i] = candidate(i, e, w.Local, j.NoAutofork)
 		if e.Slots == 0 && j.Slots > 0 {
 			nodes[i].Slots = j.Slots
 			if e.MaxSlots > 0 {
@@ -125,7 +150,7 @@ func (sc scene) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, err
 			}
 		}
 		if k, ok := site[strings.ToLower(e.Host)]; ok {
-			sc.configure(&nodes[i], sc.site.Nodes[k], j.NoAutofork)
+			w.configure(&nodes[i], w.Cluster.Nodes[k], j.NoAutofork)
 		}
 	}
 	return nodes, nil
@@ -143,7 +168,7 @@ func more(e *hostlist.Entry, other hostlist.Entry) error {
 }
 
 // candidate is a host entry as a node to be reached.
-func candidate(id int, e hostlist.Entry, here Here, noFork bool) job.NodeDef {
+func candidate(id int, e hostlist.Entry, here Localhost, noFork bool) job.NodeDef {
 	reach := e.Host
 	if e.Address != "" {
 		reach = e.Address
@@ -151,7 +176,7 @@ func candidate(id int, e hostlist.Entry, here Here, noFork bool) job.NodeDef {
 	def := job.NodeDef{
 		ID: id, Name: e.Label(), Host: e.Host, Address: e.Address, User: e.User, Port: e.Port,
 		Iface: e.Attrs["iface"], Apart: e.Alias != "", Slots: e.Slots, MaxSlots: e.MaxSlots, Origin: written(e),
-		Local: !noFork && e.User == "" && e.Port == 0 && here.isMe(reach),
+		Local: !noFork && e.User == "" && e.Port == 0 && here.Is(reach),
 		Env:   e.Env, Helper: e.Attrs["path"], Policy: job.Policy{Features: wordsOf(e.Attrs["type"])},
 	}
 	if text := e.Attrs["binding"]; text != "" {
@@ -167,4 +192,20 @@ func written(e hostlist.Entry) string {
 		return fmt.Sprintf("%s:%d", e.File, e.Line)
 	}
 	return e.File
+}
+
+// entryGPUs refuses, as devices does, an entry of a host file that says which GPUs its ranks
+// see.
+func entryGPUs(req job.Request) error {
+	if !slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs != 0 }) {
+		return nil
+	}
+	for _, n := range req.Nodes {
+		for _, assignment := range n.Env {
+			if name, _, _ := strings.Cut(assignment, "="); slices.Contains(gpu.Variables, name) {
+				return &fault.Error{Text: fmt.Sprintf("-gpus-per-proc contradicts env=%s of host %s (%s)", name, n.Name, n.Origin), Remedy: "keep one"}
+			}
+		}
+	}
+	return nil
 }

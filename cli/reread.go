@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"time"
 
 	"remshell/cli/option"
+	"remshell/cli/request"
 	"remshell/job"
 )
 
@@ -14,15 +13,15 @@ import (
 // once. Only the cluster file is looked at again, before each attempt (placement.md 6.1,
 // 6.5).
 
-// again returns what launch.Env.Again wants; nil for a request that does not wait, or
+// reread returns what launch.Env.Again wants; nil for a request that does not wait, or
 // knows no cluster file.
-func again(line option.Line, sys System, sc scene, first job.Request) func() (job.Request, bool, error) {
-	if sc.site == nil || !first.Wait {
+func reread(line option.Line, sys System, w request.World, first job.Request) func() (job.Request, bool, error) {
+	if w.Cluster == nil || !first.Wait {
 		return nil
 	}
-	read := modified(sc.site.File)
+	read := modified(w.Cluster.File)
 	return func() (job.Request, bool, error) {
-		now := modified(sc.site.File)
+		now := modified(w.Cluster.File)
 		if now.Equal(read) {
 			return first, false, nil
 		}
@@ -31,8 +30,8 @@ func again(line option.Line, sys System, sc scene, first job.Request) func() (jo
 		if err != nil {
 			return first, false, err
 		}
-		sc.site = site
-		req, _, err := request(line, sc)
+		w.Cluster = site
+		req, _, err := request.Make(line, w)
 		if err != nil {
 			return first, false, err
 		}
@@ -51,24 +50,4 @@ func modified(file string) time.Time {
 		return time.Time{}
 	}
 	return info.ModTime()
-}
-
-// remembering opens each file once, and what it held then again later.
-func remembering(open func(string) (io.ReadCloser, error)) func(string) (io.ReadCloser, error) {
-	texts := make(map[string][]byte)
-	return func(name string) (io.ReadCloser, error) {
-		text, known := texts[name]
-		if !known {
-			f, err := open(name)
-			if err != nil {
-				return nil, err
-			}
-			defer f.Close()
-			if text, err = io.ReadAll(f); err != nil {
-				return nil, err
-			}
-			texts[name] = text
-		}
-		return io.NopCloser(bytes.NewReader(text)), nil
-	}
 }

@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"cmp"
@@ -8,13 +8,12 @@ import (
 	"remshell/cli/option"
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/launch"
 )
 
-// hostFinder finds hosts that a program names when it spawns others: in the notation of
+// Finder finds hosts that a program names when it spawns others: in the notation of
 // -host, and known to the cluster file or not. This machine is told by whatever name and
 // user it would be reached.
-func hostFinder(j option.Job, sc scene) launch.Find {
+func (w World) Finder(j option.Job) func(list string) ([]job.NodeDef, error) {
 	return func(list string) ([]job.NodeDef, error) {
 		entries, err := hostlist.Parse("info key host", list)
 		if err == nil && slices.ContainsFunc(entries, func(e hostlist.Entry) bool { return e.Exclude }) {
@@ -26,16 +25,16 @@ func hostFinder(j option.Job, sc scene) launch.Find {
 		if err != nil {
 			return nil, err
 		}
-		defs, err := sc.listed(entries, j)
+		defs, err := w.listed(entries, j)
 		for i := range defs {
-			defs[i].Local = sc.here.isMe(cmp.Or(defs[i].Address, defs[i].Host))
+			defs[i].Local = w.Local.Is(cmp.Or(defs[i].Address, defs[i].Host))
 		}
 		return defs, err
 	}
 }
 
 // spawnHosts is what a request says of them.
-func (sc scene) spawnHosts(line option.Line) (allow job.SpawnHosts, err error) {
+func (w World) spawnHosts(line option.Line) (allow job.SpawnHosts, err error) {
 	h := line.Job.SpawnHosts
 	g, given := line.Origin("spawn-hosts")
 	if !given {
@@ -44,7 +43,7 @@ func (sc scene) spawnHosts(line option.Line) (allow job.SpawnHosts, err error) {
 	allow = job.SpawnHosts{None: h.Word == "none", Job: h.Word == "job", Any: h.Any, Text: g.String()}
 	entries, err := hostlist.Join(h.Hosts)
 	if err == nil && len(entries) > 0 {
-		allow.List, err = sc.listed(entries, line.Job)
+		allow.List, err = w.listed(entries, line.Job)
 	}
 	return allow, err
 }

@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"remshell/pin"
 )
 
-// A fixture is what the user wrote down about the place of each rank: a rank file
-// (cli.md 4.3) or -rankmap. The zero value says nothing.
-type fixture struct {
+// A rankPlacement is what the user wrote down about the place of each rank: a rank file
+// (cli.md 4.3), -rankmap or --map-by seq. The zero value says nothing.
+type rankPlacement struct {
 	by    string // the option
 	file  string
 	lines []hostlist.RankLine
@@ -25,9 +25,9 @@ type fixture struct {
 	seq   []hostlist.Entry // --map-by seq: the host of each rank
 }
 
-// newFixture reads -rankfile or -rankmap.
-func newFixture(line option.Line, open func(string) (io.ReadCloser, error)) (fixture, error) {
-	var f fixture
+// newRankPlacement reads -rankfile or -rankmap.
+func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)) (rankPlacement, error) {
+	var p rankPlacement
 	j := line.Job
 	for _, way := range []struct {
 		name, dashed string
@@ -41,26 +41,26 @@ func newFixture(line option.Line, open func(string) (io.ReadCloser, error)) (fix
 		if given {
 			spelled = g.Spelled
 		}
-		if f.by != "" {
-			return f, &fault.Error{Text: fmt.Sprintf("%s contradicts %s", spelled, f.by), Remedy: "keep one"}
+		if p.by != "" {
+			return p, &fault.Error{Text: fmt.Sprintf("%s contradicts %s", spelled, p.by), Remedy: "keep one"}
 		}
-		f.by = spelled
+		p.by = spelled
 	}
 	var err error
 	switch {
 	case j.MapBy.Seq:
-		f.seq, f.file, err = sequence(line, open)
+		p.seq, p.file, err = sequence(line, open)
 	case j.RankFile != "":
-		f.file = j.RankFile
-		f.lines, err = hostlist.ReadRanks(j.RankFile, open, checkSlots)
+		p.file = j.RankFile
+		p.lines, err = hostlist.ReadRanks(j.RankFile, open, checkSlots)
 	case j.RankMap != "":
-		f.file = f.by
-		f.nodes, err = hostlist.ParseRankMap(f.by, j.RankMap)
+		p.file = p.by
+		p.nodes, err = hostlist.ParseRankMap(p.by, j.RankMap)
 	}
-	if err != nil || f.by == "" {
-		return f, err
+	if err != nil || p.by == "" {
+		return p, err
 	}
-	return f, f.contradicted(line)
+	return p, p.contradicted(line)
 }
 
 // sequence lists the hosts of --map-by seq: those of its file, else of -hostfile, else of
@@ -87,18 +87,18 @@ func sequence(line option.Line, open func(string) (io.ReadCloser, error)) ([]hos
 
 // contradicted refuses what else was said about the place of ranks: nothing is
 // swallowed silently.
-func (f fixture) contradicted(line option.Line) error {
+func (p rankPlacement) contradicted(line option.Line) error {
 	for _, name := range []string{"loop-nodes-first", "sort", "cpu-map"} {
 		if g, given := line.Origin(name); given && g.Value != "no" {
-			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says where each rank goes", g.Spelled, f.by), Remedy: "keep one"}
+			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says where each rank goes", g.Spelled, p.by), Remedy: "keep one"}
 		}
 	}
 	for _, s := range line.Sections {
 		if g, given := s.Origin("soft"); given {
-			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says what ranks there are", g, f.by), Remedy: "use -n"}
+			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says what ranks there are", g, p.by), Remedy: "use -n"}
 		}
-		if g, given := s.Origin("tpp"); given && f.lines != nil {
-			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, f.by), Remedy: "keep one"}
+		if g, given := s.Origin("tpp"); given && p.lines != nil {
+			return &fault.Error{Text: fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, p.by), Remedy: "keep one"}
 		}
 	}
 	return nil
@@ -115,22 +115,22 @@ func checkSlots(slots string) (from, to int, err error) {
 }
 
 // ranks is how many ranks were told where to go.
-func (f fixture) ranks() int {
-	n := len(f.nodes) + len(f.seq)
-	for _, l := range f.lines {
+func (p rankPlacement) ranks() int {
+	n := len(p.nodes) + len(p.seq)
+	for _, l := range p.lines {
 		n = max(n, l.Last+1)
 	}
 	return n
 }
 
 // hosts are those a rank file names, each once, or --map-by seq.
-func (f fixture) hosts() ([]hostlist.Entry, error) {
-	if f.seq != nil {
-		return hostlist.Join(f.seq)
+func (p rankPlacement) hosts() ([]hostlist.Entry, error) {
+	if p.seq != nil {
+		return hostlist.Join(p.seq)
 	}
 	var hosts []hostlist.Entry
 	seen := make(map[string]bool)
-	for _, l := range f.lines {
+	for _, l := range p.lines {
 		if name := strings.ToLower(l.Host.Host); l.Index < 0 && !seen[name] {
 			seen[name] = true
 			hosts = append(hosts, l.Host)
@@ -141,26 +141,26 @@ func (f fixture) hosts() ([]hostlist.Entry, error) {
 
 // apply tells each rank of a request where to go, and lets go of the candidates that
 // none goes to. list is what named them, in words.
-func (f fixture) apply(req *job.Request, list string) error {
-	if f.by == "" {
+func (p rankPlacement) apply(req *job.Request, list string) error {
+	if p.by == "" {
 		return nil
 	}
-	n, err := f.number(req)
+	n, err := p.number(req)
 	if err != nil {
 		return err
 	}
-	if req.Fixed, err = f.spots(req, n, list); err != nil {
+	if req.Fixed, err = p.spots(req, n, list); err != nil {
 		return err
 	}
 	keepUsed(req)
-	return f.unbound(req)
+	return p.unbound(req)
 }
 
 // unbound refuses a binding for a host whose ranks have their CPUs written down.
-func (f fixture) unbound(req *job.Request) error {
+func (p rankPlacement) unbound(req *job.Request) error {
 	for _, n := range req.Nodes {
-		if f.lines != nil && n.Bind != nil && !n.Bind.None {
-			return &fault.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which says what CPUs each rank has", n.Origin, n.Name, n.Bind.Text, f.by), Remedy: "keep one"}
+		if p.lines != nil && n.Bind != nil && !n.Bind.None {
+			return &fault.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which says what CPUs each rank has", n.Origin, n.Name, n.Bind.Text, p.by), Remedy: "keep one"}
 		}
 	}
 	return nil
@@ -168,20 +168,20 @@ func (f fixture) unbound(req *job.Request) error {
 
 // number is the number of ranks, which it fills in where -n is missing. Each must have
 // its place; places of further ranks are for other runs.
-func (f fixture) number(req *job.Request) (n int, err error) {
+func (p rankPlacement) number(req *job.Request) (n int, err error) {
 	for i := range req.Apps {
 		if req.Apps[i].N == 0 {
-			req.Apps[i].N = f.ranks()
+			req.Apps[i].N = p.ranks()
 		}
 		n += req.Apps[i].N
 	}
-	lines := f.lines
-	if k := len(f.nodes) + len(f.seq); k > 0 {
+	lines := p.lines
+	if k := len(p.nodes) + len(p.seq); k > 0 {
 		lines = []hostlist.RankLine{{First: 0, Last: k - 1}}
 	}
 	missing := hostlist.Missing(lines, n)
 	if missing != "" {
-		err = &fault.Error{Text: fmt.Sprintf("%s: no place is given for %s", f.file, rankNoun(missing)),
+		err = &fault.Error{Text: fmt.Sprintf("%s: no place is given for %s", p.file, rankNoun(missing)),
 			Remedy: fmt.Sprintf("-n is %d, and each rank needs one", n)}
 	}
 	return n, err
@@ -195,18 +195,18 @@ func rankNoun(spans string) string {
 }
 
 // spots are the places of n ranks.
-func (f fixture) spots(req *job.Request, n int, list string) ([]job.Spot, error) {
+func (p rankPlacement) spots(req *job.Request, n int, list string) ([]job.Spot, error) {
 	find := newFinder(req)
 	spots := make([]job.Spot, n)
 	var errs []error
-	for rank, node := range f.nodes[:min(n, len(f.nodes))] {
+	for rank, node := range p.nodes[:min(n, len(p.nodes))] {
 		i, reason := find.at(node.Node)
 		if reason != "" {
 			return nil, node.Fault(fmt.Sprintf("there is no node %d: %s", node.Node, reason))
 		}
 		spots[rank] = job.Spot{Node: i, At: markOf(node.Fault(""))}
 	}
-	for rank, e := range f.seq[:min(n, len(f.seq))] {
+	for rank, e := range p.seq[:min(n, len(p.seq))] {
 		l := hostlist.RankLine{Host: e, Index: -1}
 		i, reason := find.line(l, list)
 		if reason != "" && len(errs) < 10 {
@@ -214,7 +214,7 @@ func (f fixture) spots(req *job.Request, n int, list string) ([]job.Spot, error)
 		}
 		spots[rank] = job.Spot{Node: i, At: markOf(l.HostFault(""))}
 	}
-	for _, l := range f.lines {
+	for _, l := range p.lines {
 		if l.First >= n {
 			continue
 		}

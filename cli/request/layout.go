@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 )
 
 // lay tells a request the layout, and what it means for the candidates.
-func (sc scene) lay(req *job.Request, line option.Line) error {
+func (w World) lay(req *job.Request, line option.Line) error {
 	j := line.Job
 	req.Layout = pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo, Mem: j.Memory}
 	counted(req, line)
@@ -26,7 +26,7 @@ func (sc scene) lay(req *job.Request, line option.Line) error {
 		if n.Address != "" {
 			reach = n.Address
 		}
-		others[i] = !sc.here.isMe(reach)
+		others[i] = !w.Local.Is(reach)
 		left = left || others[i]
 	}
 	if !left {

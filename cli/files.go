@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"remshell/cli/request"
+)
+
+// This file finds code that everybody could have written (TRUST-27): a cluster file, and a
+// host file that says which program runs on a host or what is in its environment. What a
+// group may write is no fault, and names of hosts are data wherever they are.
+
+// maxLinks is how many links in a row are followed, as by the kernel.
+const maxLinks = 40
+
+// openToAll reports whether everybody can write to a file, or to a folder above it, or what
+// a link on the way leads to, and so put another file in its place. In a folder with the
+// sticky bit nobody can.
+func openToAll(name string, links int) bool {
+	at, err := filepath.Abs(name)
+	if err != nil || links > maxLinks {
+		return false
+	}
+	for {
+		info, err := os.Lstat(at)
+		switch {
+		case err != nil: // a stream, as /dev/stdin may be
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, _ := os.Readlink(at)
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(at), target)
+			}
+			if openToAll(target, links+1) {
+				return true
+			}
+		case info.Mode().Perm()&0o002 != 0 && !(info.IsDir() && info.Mode()&fs.ModeSticky != 0):
+			return true
+		}
+		above := filepath.Dir(at)
+		if above == at {
+			return false
+		}
+		at = above
+	}
+}
+
+// maxText is how long a file of the user's may be that is read as a whole, in bytes: far more
+// than a cluster of 10,000 nodes takes.
+const maxText = 128 << 20
+
+// opener opens the user's files; "-" is standard input (cli.md -hostfile). What has no end,
+// as /dev/zero, is not read for ever.
+func opener(sys System) func(name string) (io.ReadCloser, error) {
+	return func(name string) (io.ReadCloser, error) {
+		if name == "-" {
+			return io.NopCloser(&limited{in: sys.In, room: maxText}), nil
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{&limited{in: f, room: maxText}, f}, nil
+	}
+}
+
+// A limited reads so many bytes, and fails where there are more.
+type limited struct {
+	in   io.Reader
+	room int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.in.Read(p[:min(len(p), l.room+1)])
+	if l.room -= n; l.room < 0 {
+		return 0, fmt.Errorf("more than %d MiB", maxText>>20)
+	}
+	return n, err
+}
+
+// reader reads the user's files as a whole.
+func reader(sys System) func(name string) (string, error) { return request.Texts(opener(sys)) }
+
+// remembering opens each file once, and what it held then again later.
+func remembering(open func(string) (io.ReadCloser, error)) func(string) (io.ReadCloser, error) {
+	texts := make(map[string][]byte)
+	return func(name string) (io.ReadCloser, error) {
+		text, known := texts[name]
+		if !known {
+			f, err := open(name)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			if text, err = io.ReadAll(f); err != nil {
+				return nil, err
+			}
+			texts[name] = text
+		}
+		return io.NopCloser(bytes.NewReader(text)), nil
+	}
+}

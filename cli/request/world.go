@@ -1,0 +1,76 @@
+/*
+Package request makes a job.Request of a command line and of what may be known of the world
+before any host is reached. It is pure but for the files that it opens by the world's own
+function.
+
+	option.Line ----.
+	World ----------+--> Make --> job.Request, warnings
+	allocation -----'      |
+	                       +-- hosts.go       what -host, -hostfile and the allocation name
+	                       +-- candidates.go  hosts or cluster nodes as candidates (placement.md 1)
+	                       +-- rankfile.go    where each rank was told to go
+	                       +-- layout.go      mapping, binding, hosts left out
+	                       +-- environ.go     variables of the ranks
+	                       +-- streams.go     where their streams come from and go to
+	                       '-- queue.go, spawn.go
+
+Two more ask what a request comes to without any host: Offline, and FromState for a cluster
+that is in a file.
+*/
+package request
+
+import (
+	"io"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"remshell/config"
+	"remshell/job"
+)
+
+// A World is what a request is made from, beside its command line.
+type World struct {
+	Job       job.ID // that the request is to have
+	Environ   []string
+	Local     Localhost
+	Cluster   *config.Cluster // nil: there is no cluster file
+	Open      func(name string) (io.ReadCloser, error)
+	Stat      func(name string) (fs.FileInfo, error)
+	OpenToAll func(name string) bool // everybody can write to a file, or put another in its place
+}
+
+// env is a variable; it may be defined and empty.
+func (w World) env(name string) (value string, defined bool) { return job.Lookup(w.Environ, name) }
+
+// A Localhost is this machine as a request must know it.
+type Localhost struct {
+	Names []string            // its host names, the first its own word for itself
+	Addrs func() []netip.Addr // asked for only if a host is named by address
+	Dir   string              // working directory, as the user calls it
+	User  job.User
+	NoDir error // why there is none, if it was removed or may not be looked at
+}
+
+// Is reports whether a host expression means this machine (HOST-8).
+func (l Localhost) Is(host string) bool {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap().IsLoopback() || slices.Contains(l.Addrs(), addr.Unmap())
+	}
+	return strings.EqualFold(host, "localhost") ||
+		slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
+}
+
+// Texts reads files as a whole by opening them.
+func Texts(open func(string) (io.ReadCloser, error)) func(string) (string, error) {
+	return func(name string) (string, error) {
+		f, err := open(name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		text, err := io.ReadAll(f)
+		return string(text), err
+	}
+}
