@@ -5,17 +5,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"remshell/job"
 )
 
-const guardArg = "--helper-guard"
-
-// IsHelper reports whether the first argument starts a helper.
-func IsHelper(arg string) bool {
-	return arg == "--helper" || arg == "--helper-child" || arg == "--helper-guard"
-}
+// This file says where ranks cannot run what this build cannot do.
 
 // Helper says that this build cannot be one.
 func Helper([]string) int {
@@ -23,5 +19,14 @@ func Helper([]string) int {
 	return exitFailure
 }
 
+// newInside would start ranks here, which only Linux can.
+func newInside([]string, []string) io.ReadWriteCloser { return nil }
+
 // probeHere says that this build cannot look at its machine: no rank can run here.
 func probeHere(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }
+
+// keepNewlines leaves a terminal as it is.
+func keepNewlines(int) {}
+
+// softLimits are not known here: their numbers are the kernel's own.
+func softLimits() []job.SoftLimit { return nil }

@@ -1,8 +1,7 @@
-//go:build linux
-
 package cli
 
 import (
+	"io"
 	"math"
 	"os/exec"
 	"strconv"
@@ -10,8 +9,31 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper"
+	"remshell/helper/probe"
 	"remshell/job"
 )
+
+// This file has what only Linux can do for a launcher.
+
+// newInside starts the helper of a job on this machine alone, in this process.
+func newInside(environ, guard []string) io.ReadWriteCloser {
+	return helper.NewInside(helper.System{
+		Root: probe.Disk(""), Environ: environ, Guard: guard, Terminal: hasTerminal(),
+	})
+}
+
+// probeHere looks at this machine.
+func probeHere(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
+
+// keepNewlines lets a terminal that is raw go on to put a carriage return before each
+// newline.
+func keepNewlines(fd int) {
+	if t, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
+		t.Oflag |= unix.OPOST | unix.ONLCR
+		unix.IoctlSetTermios(fd, unix.TCSETS, t)
+	}
+}
 
 // propagated are the limits that a shell sets by ulimit and that matter to a program on
 // another host (ENV-8). The number of processes is not among them: it counts those of

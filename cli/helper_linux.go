@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"remshell/fault"
+	"remshell/helper"
+	"remshell/helper/probe"
+	"remshell/reach"
+)
+
+// Helper is the main function of the far end.
+func Helper(args []string) int {
+	if !called(args) {
+		report(os.Stderr, &fault.Error{Text: args[0] + " is how mpiexec starts itself on a host", Remedy: "there is nothing to type; mpiexec --help lists what there is"})
+		return exitFailure
+	}
+	code, err := serve(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "mpiexec helper: %v\n", err)
+	}
+	return code
+}
+
+// called reports whether it is mpiexec that starts us: with its build, and not at a terminal,
+// which would be shown what only programs understand.
+func called(args []string) bool {
+	switch args[0] {
+	case guardArg:
+		return len(args) == 3
+	case relayArg:
+		return len(args) == 2
+	}
+	return len(args) == 2 && reach.IsBuild(args[1]) && !isTerminal(os.Stdout) && !isTerminal(os.Stdin)
+}
+
+func serve(args []string) (int, error) {
+	switch args[0] {
+	case keeperArg:
+		self, err := reach.This()
+		if err == nil {
+			err = self.Guarded()
+		}
+		if err != nil {
+			return exitFailure, err
+		}
+		return helper.Keep([]string{helperArg, self.Build})
+	case guardArg:
+		return exitOK, helper.Guard(args[1:])
+	case relayArg:
+		if err := relay(args[1:]); err != nil {
+			return exitFailure, err
+		}
+		return exitOK, nil
+	}
+	runtime.GOMAXPROCS(2)   // the node belongs to the ranks
+	debug.SetGCPercent(400) // short life, small heap: collecting costs more than it frees
+	conn, err := takeStreams()
+	if err != nil {
+		return exitFailure, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+	defer stop()
+	err = helper.Serve(ctx, conn, helper.System{
+		Build: args[1], Release: Version, Root: probe.Disk(""), Environ: os.Environ(),
+	})
+	if errors.Is(err, helper.ErrStay) {
+		return helper.StayCode, nil
+	}
+	if err != nil {
+		return exitFailure, nil // mpiexec is gone, or was told: nobody reads it here
+	}
+	return exitOK, nil
+}
+
+// A streams is our standard input and output as one.
+type streams struct{ in, out *os.File }
+
+func (s streams) Read(p []byte) (int, error)  { return s.in.Read(p) }
+func (s streams) Write(p []byte) (int, error) { return s.out.Write(p) }
+func (s streams) Close() error                { s.in.Close(); return s.out.Close() }
+
+// takeStreams moves our standard streams to other descriptors and puts /dev/null in
+// their place: a broken pipe on descriptor 1 would kill a Go program by SIGPIPE
+// (os/signal), and a helper has to outlive its mpiexec for a while.
+func takeStreams() (streams, error) {
+	var s streams
+	for fd, place := range []**os.File{&s.in, &s.out} {
+		copied, err := syscall.Dup(fd)
+		if err != nil {
+			return s, fmt.Errorf("standard streams: %w", err)
+		}
+		syscall.CloseOnExec(copied)
+		*place = os.NewFile(uintptr(copied), "conversation")
+	}
+	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		return s, err
+	}
+	defer null.Close()
+	for fd := range 2 {
+		if err := syscall.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
