@@ -1,0 +1,69 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Each kind has a vector: its name, its frame in hex, and the fields as JSON.
+func TestVectors(t *testing.T) {
+	const file = "testdata/vectors.txt"
+	if *update {
+		var out strings.Builder
+		for _, m := range messages(rand.New(rand.NewPCG(9, 10))) {
+			text, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := kindOf(m).New() // JSON does not tell all fields of values of a job
+			json.Unmarshal(text, told)
+			fmt.Fprintf(&out, "%s %x %s\n", NameOf(m), []byte(Encode(told)), text)
+		}
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := make(map[string]Kind)
+	for _, k := range Kinds() {
+		wanted[k.Name] = k
+	}
+	for line := range strings.Lines(string(all)) {
+		words := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		k, known := wanted[words[0]]
+		if !known {
+			t.Errorf("%s is no kind, or there twice", words[0])
+			continue
+		}
+		delete(wanted, k.Name)
+		frame, err := hex.DecodeString(words[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := k.New()
+		in := json.NewDecoder(strings.NewReader(words[2]))
+		in.DisallowUnknownFields()
+		if err := in.Decode(m); err != nil {
+			t.Errorf("%s: %v: with -update its vector is made again", k.Name, err)
+			continue
+		}
+		if got := Encode(m); !bytes.Equal(got, frame) {
+			t.Errorf("%s is %x, not %x: if it has changed, -update makes its vector again", k.Name, []byte(got), frame)
+		}
+		if got, err, _ := receive(frame, anySide); err != nil || !bytes.Equal(Encode(got), frame) {
+			t.Errorf("%s came as %.300v, %v", k.Name, got, err)
+		}
+	}
+	for name := range wanted {
+		t.Errorf("%s has no vector", name)
+	}
+}
