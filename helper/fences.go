@@ -42,7 +42,7 @@ func (f *fences) Fence(ctx context.Context, id string, mine []byte) ([][]byte, e
 		if m.Err != "" {
 			return nil, errors.New(m.Err)
 		}
-		err := m.Unpack()
+		err := m.Inflate()
 		return m.Blobs, err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

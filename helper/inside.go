@@ -12,13 +12,13 @@ import (
 // the start of another Go program would take longer than all the rest (doc/adr/0007).
 // Close waits until it has ended what is left.
 type Inside struct {
-	*wire.Joint
+	*wire.InProcess
 	done chan struct{} // closed when the helper has left
 }
 
 // NewInside starts one.
 func NewInside(sys System) Inside {
-	near, far := wire.Join()
+	near, far := wire.NewInProcess()
 	i := Inside{near, make(chan struct{})}
 	go func() {
 		defer close(i.done)
@@ -31,7 +31,7 @@ func NewInside(sys System) Inside {
 
 // Close ends the conversation.
 func (i Inside) Close() error {
-	err := i.Joint.Close()
+	err := i.InProcess.Close()
 	<-i.done
 	return err
 }

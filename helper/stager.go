@@ -156,7 +156,7 @@ func (s *stager) broken(i int, err error) *rank.Error {
 // write takes in what comes next of the parcel that is wanted first.
 func (s *stager) write(m *wire.Piece) error {
 	i := s.wanted[0]
-	if err := m.Unpack(); err != nil {
+	if err := m.Inflate(); err != nil {
 		return err
 	}
 	if s.file == nil {

@@ -38,7 +38,7 @@ func newSource(number int, stream wire.Stream, file *os.File, window int, send f
 	s.Room = func(fd int) []byte {
 		// Only what has something to say needs room. With nothing there, this asks for the
 		// end, or for what has come in between.
-		s.data = wire.Lend(min(max(rank.Unread(fd), 256), s.limit, wire.Window))
+		s.data = wire.NewData(min(max(rank.Unread(fd), 256), s.limit, wire.Window))
 		return s.data.Bytes
 	}
 	return s

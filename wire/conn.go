@@ -34,10 +34,10 @@ func (e *GreetError) Unwrap() error { return e.Err }
 // waits for the other end, since what is unbounded is bounded by Credit. One
 // goroutine calls Recv.
 type Conn struct {
-	rw     io.ReadWriteCloser
-	self   Side
-	in     *input
-	inside *jointReader // over a Joint, which needs neither in nor what follows; else nil
+	rw        io.ReadWriteCloser
+	self      Side
+	in        *input
+	inProcess *inProcessReader // over one, which needs neither in nor what follows; else nil
 
 	mu      sync.Mutex // guards the rest
 	first   [][]byte   // encoded, not yet written: frames that others have, too, and what was before them
@@ -53,8 +53,8 @@ type Conn struct {
 // NewConn starts a Conn over rw, which it owns from now on. It is that of the side given, and
 // takes only what the other one may say.
 func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
-	if j, ok := rw.(interface{ joint() *Joint }); ok {
-		return &Conn{rw: rw, self: self, inside: &jointReader{Joint: j.joint(), self: self}}
+	if j, ok := rw.(interface{ inProcess() *InProcess }); ok {
+		return &Conn{rw: rw, self: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}
 	}
 	c := &Conn{rw: rw, self: self, in: newInput(rw), gone: make(chan struct{})}
 	c.wake.L, c.idle.L = &c.mu, &c.mu
@@ -63,10 +63,10 @@ func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 }
 
 // Send encodes m and leaves it to the writer. The error is that of an earlier
-// write; what was sent last may be lost without one. Data that was lent is gone then.
+// write; what was sent last may be lost without one. What NewData gave is gone then.
 func (c *Conn) Send(m Message) error {
-	if c.inside != nil {
-		return c.inside.send(m)
+	if c.inProcess != nil {
+		return c.inProcess.send(m)
 	}
 	err := c.put(func(buf []byte) []byte { return appendFrame(buf, m) })
 	if data, ok := m.(*Data); ok {
@@ -92,8 +92,8 @@ const sharedFrom = 16 << 10
 
 // SendFrame is Send for an encoded message, which nobody may change any more.
 func (c *Conn) SendFrame(f Frame) error {
-	if c.inside != nil {
-		return c.inside.out.put(f)
+	if c.inProcess != nil {
+		return c.inProcess.out.put(f)
 	}
 	if len(f) < sharedFrom {
 		return c.put(func(buf []byte) []byte { return append(buf, f...) })
@@ -185,8 +185,8 @@ func (c *Conn) writeAll(pieces [][]byte) error {
 // messages, a Violation that the other end said what it may not. Byte slices in a message
 // are the caller's.
 func (c *Conn) Recv() (Message, error) {
-	if c.inside != nil {
-		return c.inside.recv()
+	if c.inProcess != nil {
+		return c.inProcess.recv()
 	}
 	kind, err := c.in.ReadByte()
 	if err != nil {
@@ -214,10 +214,10 @@ func (c *Conn) body(m Message, size int) ([]byte, error) {
 	if flows {
 		c.in.flows()
 	}
-	if flows && size >= lendFrom {
-		data.lent = buffers.Get().(*buffer)
-		_, err := io.ReadFull(c.in, data.lent[:size])
-		return data.lent[:size], err
+	if flows && size >= poolFrom {
+		data.pooled = buffers.Get().(*buffer)
+		_, err := io.ReadFull(c.in, data.pooled[:size])
+		return data.pooled[:size], err
 	}
 	return readBy(c.in, size)
 }
@@ -253,7 +253,7 @@ func decodeFrame(f Frame, self Side) (Message, error) {
 
 // Announce is the first word of a helper.
 func (c *Conn) Announce(h *Hello) error {
-	if c.inside != nil {
+	if c.inProcess != nil {
 		return c.Send(h)
 	}
 	c.mu.Lock()
@@ -282,7 +282,7 @@ func (c *Conn) Greet() (*Hello, []byte, error) {
 
 // skipNoise reads up to and including Magic and returns what came before.
 func (c *Conn) skipNoise() ([]byte, error) {
-	if c.inside != nil {
+	if c.inProcess != nil {
 		return nil, nil
 	}
 	var noise []byte
@@ -301,7 +301,7 @@ func (c *Conn) skipNoise() ([]byte, error) {
 
 // Flush waits until what was sent has been written, or cannot be.
 func (c *Conn) Flush() {
-	if c.inside != nil {
+	if c.inProcess != nil {
 		return
 	}
 	c.mu.Lock()
@@ -317,7 +317,7 @@ const closePatience = 2 * time.Second
 // Close lets the writer finish what was sent, if the other end takes it, and closes
 // the stream.
 func (c *Conn) Close() error {
-	if c.inside != nil {
+	if c.inProcess != nil {
 		return c.rw.Close()
 	}
 	c.mu.Lock()
@@ -335,7 +335,7 @@ func (c *Conn) Close() error {
 
 // Abandon closes the stream without waiting for anything that was sent.
 func (c *Conn) Abandon() error {
-	if c.inside != nil {
+	if c.inProcess != nil {
 		return c.rw.Close()
 	}
 	c.mu.Lock()

@@ -71,14 +71,14 @@ func (m *Fence) fields(c *codec) {
 	c.blob(&m.Blob)
 }
 
-// Fenced answers Fence with what each node brought. Packed are the blobs in another
-// form, a list deflated, and Size its length before; see FrameFor and Unpack.
+// Fenced answers Fence with what each node brought. Deflated are the blobs as a
+// list, deflated, and Size is its length before; see FrameFor and Inflate.
 type Fenced struct {
-	ID     string
-	Blobs  [][]byte
-	Err    string
-	Size   int
-	Packed []byte
+	ID       string
+	Blobs    [][]byte
+	Err      string
+	Size     int
+	Deflated []byte
 }
 
 func (m *Fenced) fields(c *codec) {
@@ -86,7 +86,7 @@ func (m *Fenced) fields(c *codec) {
 	list(c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
 	c.sentence(&m.Err, "error")
 	c.num(&m.Size, span{"bytes", 0, vast})
-	c.blob(&m.Packed)
+	c.blob(&m.Deflated)
 }
 
 // Name is a rank's request to the table of published names, of which a job has one.

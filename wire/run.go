@@ -82,12 +82,12 @@ func (m *Started) fields(c *codec) {
 	c.sure(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 
-// Data is a piece of a stream, at most Window bytes. See Lend.
+// Data is a piece of a stream, at most Window bytes. See NewData.
 type Data struct {
 	Rank   int
 	Stream Stream
 	Bytes  []byte
-	lent   *buffer // where Bytes are, if that is to be used again
+	pooled *buffer // where Bytes are, if that is to be used again
 }
 
 func (m *Data) fields(c *codec) {

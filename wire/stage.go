@@ -19,7 +19,7 @@ Before the first Start on a node it gets the files that the ranks need (--stage)
 	   | <----------------------------------------- Took   so many bytes more may come
 	   | <---------------------------------------- Staged  all are there, or why they are not
 
-A sender may have StageWindow bytes under way, counted as they are before packing. A piece
+A sender may have StageWindow bytes under way, counted as they are before deflating. A piece
 is encoded once for all nodes that want it. An empty Took says that a helper is at work.
 */
 
@@ -43,7 +43,7 @@ type Wanted struct{ Parcels []int }
 func (m *Wanted) fields(c *codec) { c.nums(&m.Parcels, job.MaxParcels, aParcel) }
 
 // Piece is what comes next of a parcel; at most PieceSize bytes, PieceSize but for the
-// last. Size is what it is unpacked; 0: it is not packed.
+// last. Size is its length before it was deflated; 0: it was not.
 type Piece struct {
 	Parcel int
 	Size   int
@@ -93,25 +93,25 @@ func (c *codec) parcel(p *job.Parcel) {
 	c.num(&p.Mode, span{"mode", 0, 0o700})
 }
 
-// pieceNodes is from how many nodes on a piece is packed: what that costs here, once, is
+// pieceNodes is from how many nodes on a piece is deflated: what that costs here, once, is
 // then less than what is saved in encrypting and on a link of 1 Gbit/s.
 const pieceNodes = 3
 
-// FrameFor encodes a piece, to be sent to so many nodes; packed if that pays.
+// FrameFor encodes a piece, to be sent to so many nodes; deflated if that pays.
 func (m *Piece) FrameFor(nodes int) Frame {
-	if nodes >= pieceNodes && len(m.Bytes) >= packProbe/16 {
-		probe := m.Bytes[:min(len(m.Bytes), packProbe/4)]
+	if nodes >= pieceNodes && len(m.Bytes) >= deflateProbe/16 {
+		probe := m.Bytes[:min(len(m.Bytes), deflateProbe/4)]
 		if shrinks(len(probe), len(deflate(probe))) {
-			if packed := deflate(m.Bytes); shrinks(len(m.Bytes), len(packed)) {
-				return Encode(&Piece{m.Parcel, len(m.Bytes), packed})
+			if deflated := deflate(m.Bytes); shrinks(len(m.Bytes), len(deflated)) {
+				return Encode(&Piece{m.Parcel, len(m.Bytes), deflated})
 			}
 		}
 	}
 	return Encode(m)
 }
 
-// Unpack makes Bytes what they were.
-func (m *Piece) Unpack() error {
+// Inflate makes Bytes what they were.
+func (m *Piece) Inflate() error {
 	if m.Size == 0 {
 		return nil
 	}

@@ -33,21 +33,21 @@ func noise(size int) []byte {
 	return b
 }
 
-// A fence is packed only where that pays, and arrives as it was sent.
+// A fence is deflated only where that pays, and arrives as it was sent.
 func TestFencedArrivesAsSentPackedOrNot(t *testing.T) {
 	tests := []struct {
-		name   string
-		blobs  [][]byte
-		nodes  int
-		packed bool
+		name     string
+		blobs    [][]byte
+		nodes    int
+		deflated bool
 	}{
 		{"nothing", nil, 1000, false},
 		{"few bytes", cards(10), 1000, false},
-		{"few nodes", cards(100), packNodes - 1, false},
-		{"many", cards(100), packNodes, true},
+		{"few nodes", cards(100), deflateNodes - 1, false},
+		{"many", cards(100), deflateNodes, true},
 		{"some empty", append(cards(20), nil, []byte{}), 1000, true},
 		{"noise", [][]byte{noise(100_000)}, 1000, false},
-		{"noise at first", append([][]byte{noise(2 * packProbe)}, cards(100)...), 1000, false},
+		{"noise at first", append([][]byte{noise(2 * deflateProbe)}, cards(100)...), 1000, false},
 		{"noise behind", append(cards(15), noise(1<<20)), 1000, false},
 	}
 	for _, test := range tests {
@@ -58,10 +58,10 @@ func TestFencedArrivesAsSentPackedOrNot(t *testing.T) {
 			t.Fatalf("%s: %v", test.name, err)
 		}
 		got := m.(*Fenced)
-		if packed := len(got.Packed) > 0; packed != test.packed {
-			t.Errorf("%s: packed: %v, want %v", test.name, packed, test.packed)
+		if deflated := len(got.Deflated) > 0; deflated != test.deflated {
+			t.Errorf("%s: deflated: %v, want %v", test.name, deflated, test.deflated)
 		}
-		if err := got.Unpack(); err != nil || got.ID != sent.ID || !equal(got.Blobs, sent.Blobs) {
+		if err := got.Inflate(); err != nil || got.ID != sent.ID || !equal(got.Blobs, sent.Blobs) {
 			t.Errorf("%s: %d blobs came as %d, %v", test.name, len(sent.Blobs), len(got.Blobs), err)
 		}
 		if !reflect.DeepEqual(sent, &Fenced{ID: "k0/1", Blobs: test.blobs}) {
@@ -79,26 +79,26 @@ func equal(a, b [][]byte) bool {
 	return len(a) == len(b)
 }
 
-// What claims to be packed costs no memory that it could not fill.
+// What claims to be deflated costs no memory that it could not fill.
 func TestUnpackRefusesJunkAndBombs(t *testing.T) {
-	good := (&Fenced{Blobs: cards(100)}).pack()
+	good := (&Fenced{Blobs: cards(100)}).deflated()
 	zeros := deflate(make([]byte, 1<<20))
 	tests := map[string]Fenced{
-		"no deflate":      {Size: 10, Packed: []byte("hello, world")},
-		"cut":             {Size: good.Size, Packed: good.Packed[:len(good.Packed)/2]},
-		"too few bytes":   {Size: good.Size + 1, Packed: good.Packed},
-		"too many bytes":  {Size: good.Size - 1, Packed: good.Packed},
-		"negative":        {Size: -1, Packed: good.Packed},
-		"blobs besides":   {Size: good.Size, Packed: good.Packed, Blobs: [][]byte{{1}}},
-		"a size too much": {Size: 1 << 30, Packed: []byte("hello")},
-		"a frame more":    {Size: vast + 1, Packed: make([]byte, 2<<20)},
-		"no list":         {Size: 1 << 20, Packed: zeros},
-		"too many blobs":  {Size: 4 + 1<<20, Packed: deflate(append(binary.AppendVarint(nil, 1<<20), make([]byte, 1<<20)...))},
-		"a longer list":   {Size: 2, Packed: deflate([]byte{100, 0})},
+		"no deflate":      {Size: 10, Deflated: []byte("hello, world")},
+		"cut":             {Size: good.Size, Deflated: good.Deflated[:len(good.Deflated)/2]},
+		"too few bytes":   {Size: good.Size + 1, Deflated: good.Deflated},
+		"too many bytes":  {Size: good.Size - 1, Deflated: good.Deflated},
+		"negative":        {Size: -1, Deflated: good.Deflated},
+		"blobs besides":   {Size: good.Size, Deflated: good.Deflated, Blobs: [][]byte{{1}}},
+		"a size too much": {Size: 1 << 30, Deflated: []byte("hello")},
+		"a frame more":    {Size: vast + 1, Deflated: make([]byte, 2<<20)},
+		"no list":         {Size: 1 << 20, Deflated: zeros},
+		"too many blobs":  {Size: 4 + 1<<20, Deflated: deflate(append(binary.AppendVarint(nil, 1<<20), make([]byte, 1<<20)...))},
+		"a longer list":   {Size: 2, Deflated: deflate([]byte{100, 0})},
 	}
 	for name, m := range tests {
 		took, err := unpacking(&m)
-		if err == nil || !strings.Contains(err.Error(), errUnpack.Error()) {
+		if err == nil || !strings.Contains(err.Error(), errInflate.Error()) {
 			t.Errorf("%s: got error %v", name, err)
 		}
 		if took > 8<<20 {
@@ -112,9 +112,9 @@ func TestUnpackRefusesJunkAndBombs(t *testing.T) {
 func TestMemoryOfUnpack(t *testing.T) {
 	part := deflate(make([]byte, 1<<20))
 	for name, m := range map[string]*Fenced{
-		"no deflate":    {Size: vast, Packed: make([]byte, 2<<20)},
-		"ends early":    {Size: vast, Packed: append(part, make([]byte, 2<<20)...)},
-		"cut in a half": {Size: vast, Packed: append(part[:len(part)-10:len(part)-10], bytes.Repeat([]byte{0xff}, 2<<20)...)},
+		"no deflate":    {Size: vast, Deflated: make([]byte, 2<<20)},
+		"ends early":    {Size: vast, Deflated: append(part, make([]byte, 2<<20)...)},
+		"cut in a half": {Size: vast, Deflated: append(part[:len(part)-10:len(part)-10], bytes.Repeat([]byte{0xff}, 2<<20)...)},
 	} {
 		took, err := unpacking(m)
 		if err == nil || took > 5<<20 {
@@ -127,34 +127,34 @@ func TestMemoryOfUnpack(t *testing.T) {
 func unpacking(m *Fenced) (took uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err = m.Unpack()
+	err = m.Inflate()
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc, err
 }
 
-func FuzzUnpack(f *testing.F) {
-	good := (&Fenced{Blobs: cards(20)}).pack()
-	f.Add(good.Size, good.Packed)
+func FuzzInflate(f *testing.F) {
+	good := (&Fenced{Blobs: cards(20)}).deflated()
+	f.Add(good.Size, good.Deflated)
 	f.Add(3, deflate([]byte{2, 2, 65}))
 	f.Add(1<<20, deflate(make([]byte, 1<<20)))
 	f.Add(5, []byte("hello"))
 	f.Add(64<<20, append(deflate([]byte{2, 2, 65}), make([]byte, 64<<10)...))
-	f.Fuzz(func(t *testing.T, size int, packed []byte) {
-		m := Fenced{Size: size, Packed: packed}
-		inflated, _ := io.Copy(io.Discard, flate.NewReader(bytes.NewReader(packed)))
+	f.Fuzz(func(t *testing.T, size int, deflated []byte) {
+		m := Fenced{Size: size, Deflated: deflated}
+		inflated, _ := io.Copy(io.Discard, flate.NewReader(bytes.NewReader(deflated)))
 		took, err := unpacking(&m)
-		if most := uint64(1<<20 + 4*len(packed) + 4*int(inflated) + 72*min(int(inflated), 1<<18)); took > most {
-			t.Errorf("%d bytes, that are %d, took %d", len(packed), inflated, took)
+		if most := uint64(1<<20 + 4*len(deflated) + 4*int(inflated) + 72*min(int(inflated), 1<<18)); took > most {
+			t.Errorf("%d bytes, that are %d, took %d", len(deflated), inflated, took)
 		}
-		if err != nil || len(packed) == 0 {
+		if err != nil || len(deflated) == 0 {
 			return
 		}
 		sum := 0
 		for _, b := range m.Blobs {
 			sum += len(b)
 		}
-		if sum > size || size > maxInflation*len(packed) {
-			t.Errorf("%d bytes in blobs of %d bytes that were %d", sum, size, len(packed))
+		if sum > size || size > maxInflation*len(deflated) {
+			t.Errorf("%d bytes in blobs of %d bytes that were %d", sum, size, len(deflated))
 		}
 	})
 }
@@ -162,18 +162,18 @@ func FuzzUnpack(f *testing.F) {
 func BenchmarkPack(b *testing.B) {
 	m := &Fenced{Blobs: cards(1000)}
 	for b.Loop() {
-		m.pack()
+		m.deflated()
 	}
-	b.SetBytes(int64(m.pack().Size))
+	b.SetBytes(int64(m.deflated().Size))
 }
 
 func BenchmarkUnpack(b *testing.B) {
-	m := (&Fenced{Blobs: cards(1000)}).pack()
+	m := (&Fenced{Blobs: cards(1000)}).deflated()
 	b.SetBytes(int64(m.Size))
-	b.ReportMetric(float64(len(m.Packed))/float64(m.Size), "packed/size")
+	b.ReportMetric(float64(len(m.Deflated))/float64(m.Size), "deflated/size")
 	for b.Loop() {
 		one := *m
-		if err := one.Unpack(); err != nil {
+		if err := one.Inflate(); err != nil {
 			b.Fatal(err)
 		}
 	}

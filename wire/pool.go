@@ -10,24 +10,24 @@ type buffer [Window + 64]byte
 // collecting them.
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// lendFrom is the size from which it is worth to reuse a slice, in bytes.
-const lendFrom = 4 << 10
+// poolFrom is the size from which it is worth to reuse a slice, in bytes.
+const poolFrom = 4 << 10
 
-// Lend returns Data with size bytes to be filled, at most Window. Who has it may shorten
+// NewData returns Data with size bytes to be filled, at most Window. Who has it may shorten
 // Bytes, and gives it back by Release or passes it on by Send, and then has it no more.
-func Lend(size int) *Data {
-	if size < lendFrom {
+func NewData(size int) *Data {
+	if size < poolFrom {
 		return &Data{Bytes: make([]byte, size)}
 	}
 	b := buffers.Get().(*buffer)
-	return &Data{Bytes: b[:size], lent: b}
+	return &Data{Bytes: b[:size], pooled: b}
 }
 
 // Release gives back the bytes of Data, sent or received, that nobody looks at any more.
 // It need not be called: what is not given back is collected.
 func (m *Data) Release() {
-	if m.lent != nil {
-		buffers.Put(m.lent)
-		m.lent, m.Bytes = nil, nil
+	if m.pooled != nil {
+		buffers.Put(m.pooled)
+		m.pooled, m.Bytes = nil, nil
 	}
 }

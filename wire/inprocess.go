@@ -6,40 +6,40 @@ import (
 	"sync"
 )
 
-// A Joint is one end of a stream inside one process, for a helper that is no process of
+// An InProcess is one end of a stream inside one process, for a helper that is no process of
 // its own. Two Conns over the ends of one stream pass Data from hand to hand, without
 // copying it; all other messages are encoded, so that neither side can change what the
 // other has.
-type Joint struct{ in, out *mailbox }
+type InProcess struct{ in, out *mailbox }
 
-// Join returns the two ends.
-func Join() (near, far *Joint) {
+// NewInProcess returns the two ends.
+func NewInProcess() (near, far *InProcess) {
 	a, b := newMailbox(), newMailbox()
-	return &Joint{a, b}, &Joint{b, a}
+	return &InProcess{a, b}, &InProcess{b, a}
 }
 
 var errNoBytes = errors.New("a stream inside a process carries messages only")
 
-// Read always fails: what a Joint carries is for a Conn.
-func (j *Joint) Read([]byte) (int, error) { return 0, errNoBytes }
+// Read always fails: what an InProcess carries is for a Conn.
+func (j *InProcess) Read([]byte) (int, error) { return 0, errNoBytes }
 
 // Write always fails.
-func (j *Joint) Write([]byte) (int, error) { return 0, errNoBytes }
+func (j *InProcess) Write([]byte) (int, error) { return 0, errNoBytes }
 
 // Close ends both directions. What was sent before can still be received.
-func (j *Joint) Close() error {
+func (j *InProcess) Close() error {
 	j.Fail(io.EOF)
 	return nil
 }
 
 // Fail is Close for a reason, which the other end gets in the place of io.EOF.
-func (j *Joint) Fail(why error) {
+func (j *InProcess) Fail(why error) {
 	j.in.close(io.EOF)
 	j.out.close(why)
 }
 
-// joint lets NewConn find the Joint in whatever has one embedded.
-func (j *Joint) joint() *Joint { return j }
+// inProcess lets NewConn find the InProcess in whatever has one embedded.
+func (j *InProcess) inProcess() *InProcess { return j }
 
 // A mailbox is one direction. It has no bound: what flows without bound needs Credit.
 type mailbox struct {
@@ -91,13 +91,13 @@ func (b *mailbox) take(into []any) ([]any, error) {
 }
 
 // send puts a message into the other end's hands.
-func (j *Joint) send(m Message) error {
+func (j *InProcess) send(m Message) error {
 	data, ok := m.(*Data)
 	if !ok {
 		return j.out.put(Encode(m))
 	}
-	if data.lent == nil { // the sender may use its bytes again
-		own := Lend(len(data.Bytes))
+	if data.pooled == nil { // the sender may use its bytes again
+		own := NewData(len(data.Bytes))
 		own.Rank, own.Stream = data.Rank, data.Stream
 		copy(own.Bytes, data.Bytes)
 		data = own
@@ -105,15 +105,15 @@ func (j *Joint) send(m Message) error {
 	return j.out.put(data)
 }
 
-// A jointReader hands out what has arrived, one by one.
-type jointReader struct {
-	*Joint
+// An inProcessReader hands out what has arrived, one by one.
+type inProcessReader struct {
+	*InProcess
 	self  Side
 	batch []any
 	next  int
 }
 
-func (r *jointReader) recv() (Message, error) {
+func (r *inProcessReader) recv() (Message, error) {
 	if r.next == len(r.batch) {
 		clear(r.batch)
 		batch, err := r.in.take(r.batch)

@@ -9,15 +9,15 @@ import (
 	"io"
 )
 
-// A Fenced goes to all nodes alike, so packing it costs mpiexec once, some 5 ns for each
+// A Fenced goes to all nodes alike, so deflating it costs mpiexec once, some 5 ns for each
 // byte, and the nodes 3 to 8 ns, all at the same time, while what is saved is saved as often as
 // there are nodes: 3 ns of encrypting for each byte, and 8 ns on a link of 1 Gbit/s. Cards of
 // MPI libraries shrink to 0.12 to 0.42 (doc/performance.md, Large jobs).
 const (
-	packFrom  = 64 << 10 // bytes of all blobs; what is smaller takes no time
-	packNodes = 16
-	packProbe = 64 << 10 // bytes that are tried first
-	packGain  = 4        // the saving that is worth it, as a part of the whole: 1/packGain
+	deflateFrom  = 64 << 10 // bytes of all blobs; what is smaller takes no time
+	deflateNodes = 16
+	deflateProbe = 64 << 10 // bytes that are tried first
+	deflateGain  = 4        // the saving that is worth it, as a part of the whole: 1/deflateGain
 )
 
 // maxInflation is how many bytes one of deflate can stand for: 258 for a length and a
@@ -28,39 +28,39 @@ const maxInflation = 258 * 8 / 2
 // list, and 24 in memory.
 const maxBlobs = 1 << 18
 
-var errUnpack = errors.New("packed blobs that are none")
+var errInflate = errors.New("packed blobs that are none")
 
-// FrameFor encodes m, to be sent to so many nodes; packed if that pays.
+// FrameFor encodes m, to be sent to so many nodes; deflated if that pays.
 func (m *Fenced) FrameFor(nodes int) Frame {
-	if nodes < packNodes {
+	if nodes < deflateNodes {
 		return Encode(m)
 	}
 	size := 0
 	for _, b := range m.Blobs {
 		size += len(b)
 	}
-	if size < packFrom {
+	if size < deflateFrom {
 		return Encode(m)
 	}
-	return Encode(m.pack())
+	return Encode(m.deflated())
 }
 
-// pack returns m with its blobs packed, or m if that does not pay.
-func (m *Fenced) pack() *Fenced {
+// deflated returns m with its blobs deflated, or m if that does not pay.
+func (m *Fenced) deflated() *Fenced {
 	c := codec{}
 	list(&c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
-	probe := c.buf[:min(len(c.buf), packProbe)]
+	probe := c.buf[:min(len(c.buf), deflateProbe)]
 	if !shrinks(len(probe), len(deflate(probe))) {
 		return m
 	}
-	packed := deflate(c.buf)
-	if !shrinks(len(c.buf), len(packed)) {
+	deflated := deflate(c.buf)
+	if !shrinks(len(c.buf), len(deflated)) {
 		return m
 	}
-	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Packed: packed}
+	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
 }
 
-func shrinks(from, to int) bool { return to < from-from/packGain }
+func shrinks(from, to int) bool { return to < from-from/deflateGain }
 
 func deflate(b []byte) []byte {
 	var out bytes.Buffer
@@ -73,29 +73,29 @@ func deflate(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Unpack makes Blobs of Packed, if there are any. It believes no size before so much has
+// Inflate makes Blobs of Deflated, if there are any. It believes no size before so much has
 // come of the stream: its memory at most doubles with that (TRUST-30).
-func (m *Fenced) Unpack() error {
-	if len(m.Packed) == 0 {
+func (m *Fenced) Inflate() error {
+	if len(m.Deflated) == 0 {
 		return nil
 	}
-	if m.Size < 0 || m.Size > min(vast, maxInflation*len(m.Packed)) || len(m.Blobs) > 0 {
-		return fmt.Errorf("%w: %d bytes of %d", errUnpack, m.Size, len(m.Packed))
+	if m.Size < 0 || m.Size > min(vast, maxInflation*len(m.Deflated)) || len(m.Blobs) > 0 {
+		return fmt.Errorf("%w: %d bytes of %d", errInflate, m.Size, len(m.Deflated))
 	}
-	buf, err := inflate(m.Packed, m.Size)
+	buf, err := inflate(m.Deflated, m.Size)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUnpack, err)
+		return fmt.Errorf("%w: %w", errInflate, err)
 	}
 	if m.Blobs, err = unlist(buf); err != nil {
-		return fmt.Errorf("%w: %w", errUnpack, err)
+		return fmt.Errorf("%w: %w", errInflate, err)
 	}
-	m.Packed, m.Size = nil, 0
+	m.Deflated, m.Size = nil, 0
 	return nil
 }
 
-// inflate returns the size bytes that packed stands for.
-func inflate(packed []byte, size int) ([]byte, error) {
-	r := flate.NewReader(bytes.NewReader(packed))
+// inflate returns the size bytes that deflated stands for.
+func inflate(deflated []byte, size int) ([]byte, error) {
+	r := flate.NewReader(bytes.NewReader(deflated))
 	buf, err := readBy(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes: %w", size, err)

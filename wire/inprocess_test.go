@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// inside stands in for what a dialer makes of a Joint.
-type inside struct{ *Joint }
+// inside stands in for what a dialer makes of an InProcess.
+type inside struct{ *InProcess }
 
 func TestEveryMessageArrivesThroughAJoint(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	near, far := Join()
+	near, far := NewInProcess()
 	left, right := NewConn(inside{near}, Helper), NewConn(far, anySide)
 	left.Announce(&Hello{Version: Version})
 	if hello, noise, err := right.Greet(); err != nil || hello.Version != Version || len(noise) > 0 {
@@ -36,17 +36,17 @@ func TestEveryMessageArrivesThroughAJoint(t *testing.T) {
 	}
 }
 
-// Who sends bytes of his own may use them again at once; what he has lent is gone.
+// Who sends bytes of his own may use them again at once; what came from the pool is gone.
 func TestAJointCopiesWhatIsNotLent(t *testing.T) {
-	near, far := Join()
+	near, far := NewInProcess()
 	left, right := NewConn(near, Launcher), NewConn(far, Helper)
 	own := bytes.Repeat([]byte("a"), Window)
 	left.Send(&Data{Rank: 1, Stream: Stdin, Bytes: own})
 	copy(own, "changed")
-	lent := Lend(Window)
-	copy(lent.Bytes, "b")
-	lent.Rank = 2
-	left.Send(lent)
+	pooled := NewData(Window)
+	copy(pooled.Bytes, "b")
+	pooled.Rank = 2
+	left.Send(pooled)
 	for _, want := range []string{"a", "b"} {
 		m, err := right.Recv()
 		if err != nil {
@@ -63,7 +63,7 @@ func TestAJointCopiesWhatIsNotLent(t *testing.T) {
 
 // What was sent before the end arrives; then there is the end.
 func TestAClosedJoint(t *testing.T) {
-	near, far := Join()
+	near, far := NewInProcess()
 	left, right := NewConn(near, Launcher), NewConn(far, Helper)
 	left.Send(&Bye{})
 	left.Close()
@@ -77,14 +77,14 @@ func TestAClosedJoint(t *testing.T) {
 		t.Errorf("sent to nobody: %v", err)
 	}
 	if _, err := near.Read(nil); err == nil {
-		t.Error("a Joint has no bytes to read")
+		t.Error("an InProcess has no bytes to read")
 	}
 }
 
 // A helper inside mpiexec that cannot begin has nothing but this to say why.
 func TestAJointTellsWhyItEnded(t *testing.T) {
 	why := errors.New("become a subreaper: invalid argument")
-	near, far := Join()
+	near, far := NewInProcess()
 	far.Fail(why)
 	far.Close()
 	if _, _, err := NewConn(near, Launcher).Greet(); !errors.Is(err, why) {
