@@ -2,7 +2,6 @@ package option
 
 import (
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -36,12 +35,12 @@ func TestOptionTable(t *testing.T) {
 			if _, no := refused(name); no {
 				t.Errorf("%s is an option and refused", s.Dashed)
 			}
-			if s.Preset && o.check(s.Value) != nil {
-				t.Errorf("%s: %v", s.Dashed, o.check(s.Value))
+			if _, err := table.decode(o, s.Value); s.Preset && err != nil {
+				t.Errorf("%s: %v", s.Dashed, err)
 			}
 		}
-		if o.implied != "" && o.field.Type.Kind() != reflect.Bool && o.check(o.implied) != nil {
-			t.Errorf("%s: implied value: %v", o.Dashed, o.check(o.implied))
+		if _, err := table.decode(o, o.implied); o.implied != "" && err != nil {
+			t.Errorf("%s: implied value: %v", o.Dashed, err)
 		}
 	}
 }

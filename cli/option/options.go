@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"remshell/pin"
 )
 
@@ -269,6 +271,7 @@ type Spelling struct {
 
 // A table finds options by any spelling.
 type table struct {
+	mappers *kong.Registry
 	options []*Option
 	names   map[string]meaning
 }
@@ -281,7 +284,7 @@ type meaning struct {
 
 // newTable reads the structs above: reflection once in a run, some 60 µs.
 func newTable() *table {
-	t := &table{names: make(map[string]meaning, 128)}
+	t := &table{mappers: newMappers(), names: make(map[string]meaning, 128)}
 	t.read(reflect.TypeFor[Own](), PerSection)
 	t.read(reflect.TypeFor[Shared](), Inherited)
 	t.read(reflect.TypeFor[Job](), PerJob)

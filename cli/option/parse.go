@@ -2,13 +2,10 @@ package option
 
 import (
 	"cmp"
-	"encoding"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-
-	"github.com/alecthomas/kong"
 
 	"remshell/fault"
 	"remshell/hostlist"
@@ -108,31 +105,24 @@ func ParseIn(args []string, from Sources) (Line, error) {
 		return Line{}, atMostTen(errs)
 	}
 	line.given = job
-	if err := line.fill(sections, each); err != nil {
-		return Line{}, UsageErrors{err}
-	}
+	line.fill(sections, each)
 	return line, nil
 }
 
 // fill puts the values of all options into the line.
-func (l *Line) fill(sections []scanned, each [][]Given) error {
-	if err := fill(l.given, &l.Job, nil, nil); err != nil {
-		return err
-	}
+func (l *Line) fill(sections []scanned, each [][]Given) {
+	fill(l.given, map[Scope]any{PerJob: &l.Job})
 	for i, given := range each {
 		s := Section{Number: i + 1, given: given}
 		if len(sections[i].program) > 0 {
 			s.Program, s.Args = sections[i].program[0], sections[i].program[1:]
 		}
-		if err := fill(given, nil, &s.Own, &s.Shared); err != nil {
-			return err
-		}
+		fill(given, map[Scope]any{PerSection: &s.Own, Inherited: &s.Shared})
 		s.general(l.Job)
 		if _, ok := s.Origin("n"); !ok || s.N > 0 || planning(sections) {
 			l.Sections = append(l.Sections, s)
 		}
 	}
-	return nil
 }
 
 // general takes what is said of all sections that say nothing themselves (-gn).
@@ -365,62 +355,4 @@ func atMostTen(errs []error) UsageErrors {
 		errs = append(errs[:most:most], &fault.Error{Text: more})
 	}
 	return errs
-}
-
-// fill has kong put the values into the structs they are declared in.
-//
-// kong.New looks at every field with its tags: 15 µs each, 0.7 ms for our
-// table, twice that in a cold process. So it is shown a struct of the options
-// that were given only, made of the same fields (0.04 ms for three).
-func fill(given []Given, job *Job, section *Own, shared *Shared) error {
-	if len(given) == 0 {
-		return nil
-	}
-	var used []*Option
-	var fields []reflect.StructField
-	var args []string
-	index := make(map[*Option]bool)
-	for _, g := range given {
-		args = append(args, "--"+g.Name+"="+g.canonical(g.Value))
-		if index[g.Option] {
-			continue
-		}
-		index[g.Option] = true
-		used = append(used, g.Option)
-		fields = append(fields, reflect.StructField{
-			Name: g.field.Name, Type: g.field.Type,
-			Tag: reflect.StructTag(fmt.Sprintf(`name:%q sep:"none"`, g.Name)),
-		})
-	}
-	grammar := reflect.New(reflect.StructOf(fields))
-	parser, err := kong.New(grammar.Interface(), kong.NoDefaultHelp(), kong.Name("mpiexec"),
-		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)), kong.TypeMapper(reflect.TypeFor[EnvVar](), kong.MapperFunc(verbatim)),
-		kong.TypeMapper(reflect.TypeFor[EnvTake](), kong.MapperFunc(verbatim)), kong.TypeMapper(reflect.TypeFor[Words](), kong.MapperFunc(verbatim)))
-	if err != nil {
-		return fmt.Errorf("the option table: %w", err)
-	}
-	if _, err := parser.Parse(args); err != nil {
-		return fmt.Errorf("command line: %w", err)
-	}
-	targets := map[Scope]reflect.Value{
-		PerJob: reflect.ValueOf(job), PerSection: reflect.ValueOf(section), Inherited: reflect.ValueOf(shared),
-	}
-	for i, o := range used {
-		targets[o.Scope].Elem().FieldByIndex(o.field.Index).Set(grammar.Elem().Field(i))
-	}
-	return nil
-}
-
-// verbatim takes a value byte for byte (ENV-7). What kong has for texts goes by way of
-// JSON, which puts U+FFFD in the place of each byte that is no UTF-8.
-func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
-	token, err := ctx.Scan.PopValue("value")
-	if err != nil {
-		return err
-	}
-	if u, ok := target.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return u.UnmarshalText([]byte(token.String()))
-	}
-	target.SetString(token.String())
-	return nil
 }

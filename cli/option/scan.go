@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -14,9 +15,7 @@ import (
 // This file reads the spellings of the command line, which kong does not know:
 // one dash, "-np", two words for one option, sections. It is pure.
 //
-//	args --split--> sections --scan--> options as given, program
-//	                                        |
-//	      kong  <--canonical: --name=value--+   (parse.go)
+//	args --split--> sections --scan--> options as given, each decoded; program
 
 // A Given is one option as it stands on the line.
 type Given struct {
@@ -25,6 +24,7 @@ type Given struct {
 	Value   string
 	Section int // from 1; 0: none, it is a default of all
 	Word    int // place on the line, from 1
+	decoded reflect.Value
 	preset  bool
 	level   level
 	from    string // where it was said: "F:3", "HYDRA_IFACE"; empty: on the line
@@ -240,9 +240,10 @@ func (s *scanner) next(m meaning, name string) (string, bool) {
 	return word, true
 }
 
-// keep checks an option's value and keeps it.
+// keep reads an option's value and keeps it.
 func (s *scanner) keep(g Given) {
-	err := g.check(g.Value)
+	var err error
+	g.decoded, err = s.decode(g.Option, g.Value)
 	var hosts hostlist.Errors
 	switch {
 	case err == nil:

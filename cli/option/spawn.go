@@ -18,7 +18,11 @@ func (u *Universe) UnmarshalText(text []byte) error {
 	if *u == "SYSTEM" || *u == "INFINITE" {
 		return nil
 	}
-	if err := checkNumber(string(text), 1); err != nil {
+	n, err := number(string(text))
+	if err == nil {
+		err = atLeast(1, n)
+	}
+	if err != nil {
 		return fmt.Errorf("%w; nor SYSTEM or INFINITE", err)
 	}
 	return nil

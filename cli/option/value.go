@@ -1,11 +1,9 @@
 package option
 
 import (
-	"encoding"
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -19,52 +17,21 @@ import (
 // maxNumber bounds all counts; 16 million ranks are more than anybody has.
 const maxNumber = 1 << 24
 
-// check says what is wrong with the value of an option, if anything. It reads
-// the value the way kong will, so that all faults of a line are found at once,
-// where kong would stop at the first (CLI-10).
-func (o *Option) check(value string) error {
-	if len(o.Words) > 0 {
-		for _, w := range o.Words {
-			if strings.EqualFold(w, value) {
-				return nil
-			}
-		}
-		return fmt.Errorf("%q is not one of %s", value, strings.Join(o.Words, ", "))
-	}
-	of := o.field.Type
-	if o.list || of.Kind() == reflect.Pointer {
-		of = of.Elem()
-	}
-	if of.Kind() == reflect.Int {
-		if o.zero && isZero(value) {
-			return nil
-		}
-		return checkNumber(value, o.least)
-	}
-	target := reflect.New(of).Interface()
-	if u, ok := target.(encoding.TextUnmarshaler); ok {
-		if err := u.UnmarshalText([]byte(value)); err != nil {
-			return err
-		}
-	}
-	if s, ok := target.(*Seconds); ok && *s == 0 && o.least > 0 {
-		return fmt.Errorf("%q is no time at all", value)
-	}
-	if of.Kind() == reflect.String && value == "" {
-		return errors.New("the value is empty")
-	}
-	return nil
-}
-
-// checkNumber accepts decimal numbers from least to maxNumber (CLI-7).
-func checkNumber(value string, least int) error {
-	n, err := strconv.ParseInt(value, 10, 64)
+// number reads a decimal number of at most maxNumber (CLI-7).
+func number(text string) (int, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && n > maxNumber:
-		return fmt.Errorf("%s is too large; at most %d", value, maxNumber)
-	case err != nil || value[0] == '+':
-		return fmt.Errorf("%q is not a number", value)
-	case n < int64(least):
+		return 0, fmt.Errorf("%s is too large; at most %d", text, maxNumber)
+	case err != nil || text[0] == '+':
+		return 0, fmt.Errorf("%q is not a number", text)
+	}
+	return int(n), nil
+}
+
+// atLeast refuses a number that is too small.
+func atLeast(least, n int) error {
+	if n < least {
 		return fmt.Errorf("%d is too small; at least %d", n, least)
 	}
 	return nil
@@ -73,20 +40,6 @@ func checkNumber(value string, least int) error {
 // isZero says whether a value is the number zero, however it is written.
 func isZero(value string) bool {
 	return value != "" && strings.Trim(value, "0") == ""
-}
-
-// canonical is a checked value as kong has to see it: kong would read 010 as
-// eight, and knows nothing of words in capitals.
-func (o *Option) canonical(value string) string {
-	if n, err := strconv.Atoi(value); err == nil && o.field.Type.Kind() == reflect.Int {
-		return strconv.Itoa(n)
-	}
-	for _, w := range o.Words {
-		if strings.EqualFold(w, value) {
-			return w
-		}
-	}
-	return value
 }
 
 // A SignalJob is a signal and the job that is to get it.
@@ -342,9 +295,11 @@ const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 // A GPUCount is a number of GPUs as job.Share has it: 0 is not given.
 type GPUCount int
 
-// UnmarshalText reads a number that has been checked.
 func (c *GPUCount) UnmarshalText(text []byte) error {
-	n, err := strconv.Atoi(string(text))
+	n, err := number(string(text))
+	if err == nil {
+		err = atLeast(0, n)
+	}
 	if *c = GPUCount(n); n == 0 {
 		*c = job.NoGPUs
 	}

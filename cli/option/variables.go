@@ -3,6 +3,7 @@ package option
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,8 +220,8 @@ func (b *beyond) take(m meaning, v variable, text string) {
 	if !on {
 		return
 	}
-	if m.Preset {
-		if known, _ := truth(text); !known {
+	if m.Preset || m.field.Type.Kind() == reflect.Bool {
+		if on, _ := truth(text); !on {
 			b.errs = append(b.errs, &fault.Error{Text: fmt.Sprintf("%s: %q is neither 1 nor 0", v.name, text)})
 			return
 		}
@@ -233,9 +234,10 @@ func (b *beyond) take(m meaning, v variable, text string) {
 	b.keep(g)
 }
 
-// keep checks a value.
+// keep reads a value and keeps it.
 func (b *beyond) keep(g Given) {
-	err := g.check(g.Value)
+	var err error
+	g.decoded, err = b.decode(g.Option, g.Value)
 	if err == nil {
 		b.given = append(b.given, g)
 		return

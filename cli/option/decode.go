@@ -1,0 +1,120 @@
+package option
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// This file turns the text of a value into what its field holds. Each text goes through
+// one of kong's mappers, once; what comes out is kept beside it (doc/adr/0002).
+
+// newMappers are kong's for all types of fields, with numbers and texts of our own.
+func newMappers() *kong.Registry {
+	return kong.NewRegistry().RegisterDefaults().
+		RegisterKind(reflect.Int, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+			n, err := number(ctx.Scan.Pop().String())
+			target.SetInt(int64(n))
+			return err
+		})).
+		RegisterKind(reflect.String, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+			target.SetString(ctx.Scan.Pop().String())
+			return nil
+		}))
+}
+
+// verbatim has a type read its text byte for byte (ENV-7). What kong has for that goes by
+// way of JSON, which puts U+FFFD in the place of each byte that is no UTF-8.
+func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
+	return target.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(ctx.Scan.Pop().String()))
+}
+
+// mapper is the one for a type.
+func (t *table) mapper(of reflect.Type) kong.Mapper {
+	if reflect.PointerTo(of).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return kong.MapperFunc(verbatim)
+	}
+	return t.mappers.ForType(of)
+}
+
+// decode reads a value of an option. It has the type of the field or, where values
+// accumulate, of an element of it.
+func (t *table) decode(o *Option, text string) (reflect.Value, error) {
+	if o.Words != nil {
+		if !o.allows(text) {
+			return reflect.Value{}, fmt.Errorf("%q is not one of %s", text, strings.Join(o.Words, ", "))
+		}
+		text = o.canonical(text)
+	}
+	of := o.field.Type
+	pointer := of.Kind() == reflect.Pointer
+	if o.list || pointer {
+		of = of.Elem()
+	}
+	value := reflect.New(of)
+	word := kong.Token{Value: text, Type: kong.FlagValueToken}
+	err := t.mapper(of).Decode(&kong.DecodeContext{Scan: kong.ScanFromTokens(word)}, value.Elem())
+	if err == nil {
+		err = o.bounded(value.Elem(), text)
+	}
+	if pointer {
+		return value, err
+	}
+	return value.Elem(), err
+}
+
+// bounded refuses values that are too small, and those that are nothing.
+func (o *Option) bounded(value reflect.Value, text string) error {
+	switch v := value.Interface().(type) {
+	case int:
+		if o.zero && isZero(text) {
+			return nil
+		}
+		return atLeast(o.least, v)
+	case Seconds:
+		if v == 0 && o.least > 0 {
+			return fmt.Errorf("%q is no time at all", text)
+		}
+	}
+	if value.Kind() == reflect.String && text == "" {
+		return errors.New("the value is empty")
+	}
+	return nil
+}
+
+// allows reports whether a text is one of the option's words.
+func (o *Option) allows(text string) bool {
+	return slices.ContainsFunc(o.Words, func(word string) bool { return strings.EqualFold(word, text) })
+}
+
+// canonical is a text as it compares with others that mean the same: 010 is 10, and case
+// does not matter in words.
+func (o *Option) canonical(text string) string {
+	if n, err := strconv.Atoi(text); err == nil && o.field.Type.Kind() == reflect.Int {
+		return strconv.Itoa(n)
+	}
+	for _, w := range o.Words {
+		if strings.EqualFold(w, text) {
+			return w
+		}
+	}
+	return text
+}
+
+// fill puts the values of options into the structs they are declared in.
+func fill(given []Given, targets map[Scope]any) {
+	for _, g := range given {
+		field := reflect.ValueOf(targets[g.Scope]).Elem().FieldByIndex(g.field.Index)
+		if g.list {
+			field.Set(reflect.Append(field, g.decoded))
+		} else {
+			field.Set(g.decoded)
+		}
+	}
+}
