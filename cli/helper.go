@@ -6,7 +6,6 @@ const (
 	keeperArg = "--helper"       // on another host: the keeper, which starts the helper
 	helperArg = "--helper-child" // the helper itself; on this host mpiexec is its keeper
 	guardArg  = "--helper-guard" // who ends the ranks of an mpiexec that was killed
-	relayArg  = "--helper-relay" // the rank of a program that was started by itself (singleton.go)
 )
 
 // IsHelper reports whether the first argument starts a helper or its keeper.
