@@ -20,7 +20,7 @@ import (
 	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -60,7 +60,7 @@ func samples() map[string]wire.Message {
 		&wire.Started{PID: 7, Code: 127, Err: "e", Hint: "h"},
 		&wire.Data{}, &wire.Credit{}, &wire.Fence{ID: "f"}, &wire.Name{Service: "s", Port: "p"}, &wire.Peers{Group: "g"},
 		&wire.PMI{Event: wire.PMIAborted, Code: 3, Text: "t"}, &wire.PMI{Event: wire.PMIJunk, Text: "t"}, &wire.PMI{Event: wire.PMIBroken, Text: "t"},
-		&wire.Spawn{Request: pmiserver.SpawnRequest{Group: "g", Commands: []pmiserver.Command{{Argv: []string{"a"}, Count: 1}}}},
+		&wire.Spawn{Request: spawn.Request{Group: "g", Commands: []spawn.Command{{Argv: []string{"a"}, Count: 1}}}},
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", Built: "b"}},
 		&wire.Trace{Line: "< cmd=init"}, &wire.States{Ranks: []job.RankState{{Life: "running", Sleep: "s", Kind: "k", Stack: "t"}}},
 		&wire.Emptied{}, &wire.Drained{}, &wire.Log{Text: "l"}, &wire.Ping{},

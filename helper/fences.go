@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync"
 
+	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
 
@@ -24,15 +25,15 @@ func newFences(send func(wire.Message) error) *fences {
 	return &fences{send: send, open: make(map[string]chan *wire.Fenced)}
 }
 
-// Fence is that of pmiserver.Fencer.
-func (f *fences) Fence(ctx context.Context, id string, mine []byte) ([][]byte, error) {
-	answer := make(chan *wire.Fenced, 1)
+// Exchange is that of fence.Exchanger.
+func (f *fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
+	answer, name := make(chan *wire.Fenced, 1), id.String()
 	f.mu.Lock()
 	err := f.err
-	f.open[id] = answer
+	f.open[name] = answer
 	f.mu.Unlock()
 	if err == nil {
-		err = f.send(&wire.Fence{ID: id, Blob: mine})
+		err = f.send(&wire.Fence{ID: name, Blob: mine})
 	}
 	if err != nil {
 		return nil, err

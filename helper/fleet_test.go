@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"remshell/pmiserver"
+	"remshell/pmiserver/fence"
 	"remshell/test/pmitest"
 	"remshell/wire"
 )
@@ -24,7 +25,7 @@ import (
 //	rank --- duct ---> server --- fences --- wire over a pipe --- hub
 type fleet struct {
 	size  int
-	hub   *pmiserver.Hub
+	hub   *fence.Hub
 	conns []*wire.Conn // the hub's ends
 	ranks []*pmitest.Client
 	up    atomic.Int64 // bytes from the nodes to the hub
@@ -34,12 +35,15 @@ type fleet struct {
 }
 
 func newFleet(nodes, per int) *fleet {
-	f := &fleet{size: nodes * per, hub: pmiserver.NewHub()}
-	list := make([]int, nodes)
+	f := &fleet{size: nodes * per, hub: fence.NewHub()}
+	list, home := make([]int, nodes), make([]int, f.size)
 	for i := range list {
 		list[i] = i
 	}
-	f.hub.Add("k0", list)
+	for rank := range home {
+		home[rank] = rank / per
+	}
+	f.hub.Add("k0", list, home)
 	f.conns = make([]*wire.Conn, nodes)
 	far := make([]*wire.Conn, nodes)
 	for i := range nodes {
@@ -48,26 +52,30 @@ func newFleet(nodes, per int) *fleet {
 		far[i] = wire.NewConn(b, wire.Helper)
 	}
 	for i := range nodes {
-		f.all.Go(func() { f.meet(i) })
+		f.all.Go(func() { f.serve(i) })
 		f.node(i, per, far[i])
 	}
 	return f
 }
 
-// meet is mpiexec's part for one node.
-func (f *fleet) meet(node int) {
+// serve is mpiexec's part for one node.
+func (f *fleet) serve(node int) {
 	for {
 		m, err := f.conns[node].Recv()
 		if err != nil {
 			return
 		}
-		fence := m.(*wire.Fence)
-		done, err := f.hub.Join(node, fence.ID, fence.Blob)
+		asked := m.(*wire.Fence)
+		id, err := fence.ParseID(asked.ID)
+		if err != nil {
+			panic(err)
+		}
+		done, err := f.hub.Join(node, id, asked.Blob)
 		if err != nil {
 			panic(err)
 		}
 		if done != nil {
-			fenced := wire.Fenced{ID: fence.ID, Blobs: done.Blobs}
+			fenced := wire.Fenced{ID: asked.ID, Blobs: done.Blobs}
 			frame := fenced.FrameFor(len(done.Nodes))
 			for _, i := range done.Nodes {
 				f.conns[i].SendFrame(frame)
@@ -78,22 +86,22 @@ func (f *fleet) meet(node int) {
 
 // node is the helper's part.
 func (f *fleet) node(i, per int, conn *wire.Conn) {
-	meet := newFences(conn.Send)
+	others := newFences(conn.Send)
 	f.all.Go(func() {
 		for {
 			m, err := conn.Recv()
 			if err != nil {
-				meet.fail(err)
+				others.fail(err)
 				return
 			}
-			meet.deliver(m.(*wire.Fenced))
+			others.deliver(m.(*wire.Fenced))
 		}
 	})
 	info := pmiserver.Info{Name: "k0", Size: f.size}
 	for r := range per {
 		info.Ranks = append(info.Ranks, i*per+r)
 	}
-	server := pmiserver.New(info, meet)
+	server := pmiserver.New(info, others)
 	for _, rank := range info.Ranks {
 		mine, theirs := newDuct()
 		f.ranks = append(f.ranks, pmitest.NewClient(mine))
@@ -314,12 +322,12 @@ func BenchmarkHub(b *testing.B) {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				hub, list, gate := pmiserver.NewHub(), make([]int, nodes), make(stuck)
+				hub, list, gate := fence.NewHub(), make([]int, nodes), make(stuck)
 				conns := make([]*wire.Conn, nodes)
 				for i := range nodes {
 					list[i], conns[i] = i, wire.NewConn(gate, wire.Launcher)
 				}
-				hub.Add("k0", list)
+				hub.Add("k0", list, list)
 				before := heap()
 				b.StartTimer()
 				sent := fenceAll(hub, conns)
@@ -347,7 +355,7 @@ func heap() uint64 {
 }
 
 // fenceAll lets all nodes come to a fence, and returns how many bytes each is answered.
-func fenceAll(hub *pmiserver.Hub, conns []*wire.Conn) int {
+func fenceAll(hub *fence.Hub, conns []*wire.Conn) int {
 	const per = 64
 	for n := range conns {
 		var blob []byte
@@ -355,7 +363,7 @@ func fenceAll(hub *pmiserver.Hub, conns []*wire.Conn) int {
 			key, value := fmt.Sprintf("P%d-businesscard", r), card(r)
 			blob = append(append(append(append(blob, byte(len(key))), key...), byte(len(value))), value...)
 		}
-		done, err := hub.Join(n, "k0/0", blob)
+		done, err := hub.Join(n, fence.ID{Members: "k0"}, blob)
 		if err != nil {
 			panic(err)
 		}

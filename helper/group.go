@@ -16,6 +16,8 @@ import (
 	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/pmiserver"
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/transcript"
 	"remshell/wire"
 )
 
@@ -109,7 +111,7 @@ func (s *session) lessen(g *group) {
 	if g.left--; g.left > 0 {
 		return
 	}
-	s.closeDoor(g)
+	s.unexpect(g)
 	if g.prepare.Group.First > 0 {
 		s.clerk.do(func() { s.clerk.release(g.prepare.Group.Name) })
 	}
@@ -122,7 +124,7 @@ func (s *session) prune(name string) {
 		return
 	}
 	g.pruned.Store(true)
-	s.closeDoor(g)
+	s.unexpect(g)
 	g.pmi.Freeze()
 	for _, r := range g.ranks {
 		if r.alive() {
@@ -147,18 +149,18 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 		of[r.plan.Rank] = r
 	}
 	info.AppNum = func(rank int) int { return of[rank].plan.App }
-	var fencer pmiserver.Fencer // nil: nobody else to meet
+	var others fence.Exchanger // nil: there is no other node
 	if m.Group.Nodes > 1 {
-		fencer = s.fences
+		others = s.fences
 	}
-	server := pmiserver.New(info, fencer)
-	server.Hosts = func(ctx context.Context) ([]pmiserver.Host, error) { return s.asked.peers(ctx, m) }
+	server := pmiserver.New(info, others)
+	server.Hosts = func(ctx context.Context) ([]string, []int, error) { return s.asked.peers(ctx, m) }
 	if m.PMI.Trace {
 		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
 	}
 	server.Names, server.Spawner = names{s.asked}, spawner{s.asked, func(rank int) string { return of[rank].dir }}
 	server.Abort = func(rank, code int, message string) {
-		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, pmiserver.Escape([]byte(message))), " "))
+		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, transcript.Escape([]byte(message))), " "))
 		s.say(of[rank], &wire.PMI{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
 	}
 	server.Broken = func(err error) {

@@ -118,7 +118,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.clerk.close()
 	s.staging.close()
 	if s.port != nil {
-		s.port.listener.Close()
+		s.port.socket.Close()
 	}
 	s.examiner.Close()
 	s.lectern.close()

@@ -17,7 +17,7 @@ import (
 
 	"remshell/helper/rank"
 	"remshell/hostlist"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 )
 
 // This file reads what the info keys "file" and "hostfile" of a spawn name (TRUST-11). It
@@ -32,7 +32,7 @@ import (
 const mostInfo = 1 << 20
 
 // withFiles replaces the keys that name files, in all commands of a request.
-func withFiles(commands []pmiserver.Command, dir string) error {
+func withFiles(commands []spawn.Command, dir string) error {
 	for i, c := range commands {
 		info, err := fromInfoFile(c.Info, dir)
 		if err == nil {
@@ -48,8 +48,8 @@ func withFiles(commands []pmiserver.Command, dir string) error {
 
 // fromInfoFile puts the keys of the file that the key "file" names before those that were
 // given directly, which win. Each has a line: KEY = VALUE.
-func fromInfoFile(info []pmiserver.Pair, dir string) (all []pmiserver.Pair, err error) {
-	var direct []pmiserver.Pair
+func fromInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
+	var direct []spawn.Pair
 	for _, p := range info {
 		if p.Key != "file" {
 			direct = append(direct, p)
@@ -70,12 +70,12 @@ func fromInfoFile(info []pmiserver.Pair, dir string) (all []pmiserver.Pair, err 
 
 // infoLines are the keys of such a file that say something of places and numbers. One that
 // says what is run, or as whom, is refused: a file that a rank names is data (TRUST-27).
-func infoLines(text []byte) (read []pmiserver.Pair, err error) {
+func infoLines(text []byte) (read []spawn.Pair, err error) {
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(line, "=")
 		switch key = strings.TrimSpace(key); key {
 		case "host", "hosts", "add-host", "hostfile", "wdir", "arch", "soft":
-			read = append(read, pmiserver.Pair{Key: key, Value: strings.TrimSpace(value)})
+			read = append(read, spawn.Pair{Key: key, Value: strings.TrimSpace(value)})
 		case "path", "env", "user", "port":
 			return nil, fmt.Errorf("%s= may not stand there", key)
 		}
@@ -84,14 +84,14 @@ func infoLines(text []byte) (read []pmiserver.Pair, err error) {
 }
 
 // fromHostFile replaces a host file by its hosts and slots.
-func fromHostFile(info []pmiserver.Pair, dir string) (all []pmiserver.Pair, err error) {
+func fromHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	for _, p := range info {
 		if p.Key == "hostfile" {
 			hosts, err := hostsIn(p.Value, dir)
 			if err != nil {
 				return nil, fmt.Errorf("info key hostfile: %w", err)
 			}
-			p = pmiserver.Pair{Key: "hosts", Value: hosts}
+			p = spawn.Pair{Key: "hosts", Value: hosts}
 		}
 		all = append(all, p)
 	}

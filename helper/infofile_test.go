@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 )
 
 // A file that a rank names is a small plain one, or it is not opened at all; what it says is
@@ -55,7 +55,7 @@ func TestInfoFiles(t *testing.T) {
 		{"hostfile", ".", "info key hostfile: . is no plain file"},
 		{"hostfile", "large", "info key hostfile: large is too large; at most 1048576 bytes are read"},
 	} {
-		commands := []pmiserver.Command{{Info: []pmiserver.Pair{{Key: test.key, Value: test.value}}}}
+		commands := []spawn.Command{{Info: []spawn.Pair{{Key: test.key, Value: test.value}}}}
 		err := withFiles(commands, dir)
 		var words []string
 		for _, p := range commands[0].Info {

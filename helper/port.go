@@ -22,21 +22,21 @@ A port is where ranks come in that were given PMI_PORT instead of a descriptor
 loopback of the node alone, and there only to processes of our own user, who must know
 the PMI_ID of a rank besides:
 
-	rank --- connect 127.0.0.1:PORT ---> port --- whose is the other end? --> Door
+	rank --- connect 127.0.0.1:PORT ---> port --- whose is the other end? --> Listener
 	                                        kernel: /proc/net/tcp, the uid    whose PMI_ID?
 */
 type port struct {
-	door     pmiserver.Door
-	listener net.Listener
+	listener pmiserver.Listener
+	socket   net.Listener
 	root     fs.FS
 	warn     func(text string)
 
 	mu    sync.Mutex // guards ranks
-	ranks map[seat]*process
+	ranks map[member]*process
 }
 
-// A seat is a rank as the door knows it.
-type seat struct {
+// A member is a rank as the listener knows it.
+type member struct {
 	server *pmiserver.Server
 	rank   int
 }
@@ -44,13 +44,13 @@ type seat struct {
 func (p *port) know(server *pmiserver.Server, r *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ranks[seat{server, r.plan.Rank}] = r
+	p.ranks[member{server, r.plan.Rank}] = r
 }
 
 func (p *port) who(server *pmiserver.Server, rank int) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ranks[seat{server, rank}]
+	return p.ranks[member{server, rank}]
 }
 
 func openPort(root fs.FS, warn func(string)) (*port, error) {
@@ -58,13 +58,13 @@ func openPort(root fs.FS, warn func(string)) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &port{listener: l, root: root, warn: warn, ranks: make(map[seat]*process)}, nil
+	return &port{socket: l, root: root, warn: warn, ranks: make(map[member]*process)}, nil
 }
 
 // run lets in who comes, until the port is closed.
 func (p *port) run() {
 	for {
-		conn, err := p.listener.Accept()
+		conn, err := p.socket.Accept()
 		if err != nil {
 			return
 		}
@@ -73,7 +73,7 @@ func (p *port) run() {
 			p.warn("somebody else's process wanted to speak PMI to us: refused")
 			continue
 		}
-		go p.door.Serve(context.Background(), conn)
+		go p.listener.Serve(context.Background(), conn)
 	}
 }
 
@@ -99,8 +99,8 @@ func (s *session) expect(g *group) *rank.Error {
 		if err != nil {
 			return rank.Internal(fmt.Sprintf("no port for PMI: %v", err), "leave out -pmi-port")
 		}
-		p.door.Begun = func(server *pmiserver.Server, rank int) { p.who(server, rank).tcp.begin() }
-		p.door.Ended = func(server *pmiserver.Server, rank int, err error) {
+		p.listener.Begun = func(server *pmiserver.Server, rank int) { p.who(server, rank).tcp.begin() }
+		p.listener.Ended = func(server *pmiserver.Server, rank int, err error) {
 			r := p.who(server, rank)
 			s.hungUp(r, err)
 			r.tcp.end()
@@ -111,14 +111,14 @@ func (s *session) expect(g *group) *rank.Error {
 	for _, r := range g.ranks {
 		r.tcp = newTCPSession()
 		s.port.know(g.pmi, r)
-		r.id = s.port.door.Expect(g.pmi, r.plan.Rank)
+		r.id = s.port.listener.Expect(g.pmi, r.plan.Rank)
 	}
 	return nil
 }
 
-// closeDoor closes it for a group that is over.
-func (s *session) closeDoor(g *group) {
+// unexpect lets none of a group in any more that is over.
+func (s *session) unexpect(g *group) {
 	if s.port != nil {
-		s.port.door.Forget(g.pmi)
+		s.port.listener.Forget(g.pmi)
 	}
 }

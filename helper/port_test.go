@@ -19,14 +19,14 @@ func TestPortAsksWhoComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.listener.Close()
+	defer p.socket.Close()
 	come := func() (client, server net.Conn) {
-		client, err := net.Dial("tcp", p.listener.Addr().String())
+		client, err := net.Dial("tcp", p.socket.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { client.Close() })
-		if server, err = p.listener.Accept(); err != nil {
+		if server, err = p.socket.Accept(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { server.Close() })
@@ -49,7 +49,7 @@ func TestPortAsksWhoComes(t *testing.T) {
 		t.Error("a connection of nobody knows whom is taken for ours")
 	}
 	go p.run()
-	stranger, err := net.Dial("tcp", p.listener.Addr().String())
+	stranger, err := net.Dial("tcp", p.socket.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +82,12 @@ func TestPortRefusesTheClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.listener.Close()
-	client, err := net.Dial("tcp", p.listener.Addr().String())
+	defer p.socket.Close()
+	client, err := net.Dial("tcp", p.socket.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := p.listener.Accept()
+	server, err := p.socket.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -161,7 +161,7 @@ const (
 )
 
 // longest is the length of the longest list of a request, but for arguments.
-func longest(r pmiserver.SpawnRequest) int {
+func longest(r spawn.Request) int {
 	most := max(len(r.Commands), len(r.Preputs))
 	for _, c := range r.Commands {
 		most = max(most, len(c.Info))
@@ -169,8 +169,8 @@ func longest(r pmiserver.SpawnRequest) int {
 	return most
 }
 
-// Spawn is that of pmiserver.Spawner.
-func (p spawner) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (group string, codes []int, err error) {
+// Spawn is that of spawn.Spawner.
+func (p spawner) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
 	fault := ""
 	if err := withFiles(r.Commands, p.dir(r.Rank)); err != nil {
 		fault = strings.ToValidUTF8(err.Error(), "?")
@@ -193,30 +193,17 @@ func (p spawner) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (group str
 }
 
 // peers tells which ranks of a group are where: mpiexec knows, unless all are here.
-func (q *questions) peers(ctx context.Context, m *wire.Prepare) ([]pmiserver.Host, error) {
+func (q *questions) peers(ctx context.Context, m *wire.Prepare) (nodes []string, of []int, err error) {
 	if m.Group.Nodes == 1 {
-		here := pmiserver.Host{Name: m.Node.Name}
-		for _, r := range m.Ranks {
-			here.Ranks = append(here.Ranks, r.Rank)
-		}
-		return []pmiserver.Host{here}, nil
+		return []string{m.Node.Name}, make([]int, m.Group.Size), nil
 	}
 	answer, err := q.ask(ctx, func(id int) wire.Message { return &wire.Peers{ID: id, Group: m.Group.Name} })
 	peered, ok := answer.(*wire.Peered)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case !ok:
-		return nil, errOther
+		return nil, nil, errOther
 	}
-	hosts := make([]pmiserver.Host, len(peered.Nodes))
-	for i, name := range peered.Nodes {
-		hosts[i].Name = name
-	}
-	for rank, i := range peered.Of {
-		if i < len(hosts) {
-			hosts[i].Ranks = append(hosts[i].Ranks, rank)
-		}
-	}
-	return hosts, nil
+	return peered.Nodes, peered.Of, nil
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -51,11 +51,11 @@ func TestQuestionsAreFewAndInOrder(t *testing.T) {
 // What is too large for mpiexec is refused here, and the rank goes on.
 func TestASpawnThatIsTooLargeIsRefused(t *testing.T) {
 	q := newQuestions(func(wire.Message) error { t.Error("it was sent"); return nil })
-	for _, large := range []pmiserver.Command{
+	for _, large := range []spawn.Command{
 		{Argv: []string{"a", strings.Repeat("x", 256<<10)}, Count: 1},
-		{Argv: []string{"a"}, Count: 1, Info: make([]pmiserver.Pair, 5000)},
+		{Argv: []string{"a"}, Count: 1, Info: make([]spawn.Pair, 5000)},
 	} {
-		if _, _, err := (spawner{q, func(int) string { return "/" }}).Spawn(t.Context(), pmiserver.SpawnRequest{Commands: []pmiserver.Command{large}}); err != errLarge {
+		if _, _, err := (spawner{q, func(int) string { return "/" }}).Spawn(t.Context(), spawn.Request{Commands: []spawn.Command{large}}); err != errLarge {
 			t.Errorf("got %v", err)
 		}
 	}

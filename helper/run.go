@@ -194,7 +194,7 @@ func (s *session) identity(r *process) rank.Identity {
 		GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
 	}
 	if r.tcp != nil {
-		id.Port, id.ID = s.port.listener.Addr().String(), r.id
+		id.Port, id.ID = s.port.socket.Addr().String(), r.id
 	}
 	return id
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
 
@@ -274,7 +275,7 @@ func TestFencesFailWithTheSession(t *testing.T) {
 		f := newFences(func(wire.Message) error { return nil })
 		failed := make(chan error)
 		go func() {
-			_, err := f.Fence(t.Context(), "1", nil)
+			_, err := f.Exchange(t.Context(), fence.ID{Members: "k0"}, nil)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -282,7 +283,7 @@ func TestFencesFailWithTheSession(t *testing.T) {
 		if err := <-failed; err == nil || err.Error() != io.ErrClosedPipe.Error() {
 			t.Errorf("the fence under way: %v", err)
 		}
-		if _, err := f.Fence(t.Context(), "2", nil); err != io.ErrClosedPipe {
+		if _, err := f.Exchange(t.Context(), fence.ID{Members: "k0", Number: 1}, nil); err != io.ErrClosedPipe {
 			t.Errorf("a later fence: %v", err)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch/stdio"
-	"remshell/pmiserver"
+	"remshell/pmiserver/fence"
 	"remshell/pmiserver/transcript"
 	"remshell/wire"
 )
@@ -290,7 +290,7 @@ func (f *fleet) readers(req job.Request) (all []stdio.Reader) {
 // start lets the prepared ranks go.
 func (f *fleet) start(req job.Request) {
 	f.account.begin()
-	f.req, f.hub = req, pmiserver.NewHub()
+	f.req, f.hub = req, fence.NewHub()
 	if f.env.Trace != nil {
 		f.trace = new(transcript.Recorder)
 	}

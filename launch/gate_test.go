@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -132,7 +132,7 @@ var table = []struct {
 	{"Fence", func(int) wire.Message { return &wire.Fence{ID: "g/0"} }, nil, "early unasked early early ok dropped late dropped", "fences", ""},
 	{"Name", func(int) wire.Message { return &wire.Name{ID: 1, Op: wire.Lookup} }, nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Spawn", func(rank int) wire.Message {
-		return &wire.Spawn{ID: 1, Request: pmiserver.SpawnRequest{Group: "g", Rank: rank}}
+		return &wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: rank}}
 	}, nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
 	{"Peers", func(int) wire.Message { return &wire.Peers{ID: 1, Group: "g"} }, nil, "early unasked early early ok dropped dropped dropped", "ID 1", ""},
 	{"States", func(rank int) wire.Message { return &wire.States{Ranks: []job.RankState{{Rank: rank}}} }, &wire.Inspect{},
@@ -288,8 +288,8 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Fence{ID: "g/1"}, "it sent 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "it sent 3 fences at once"},
 		{&wire.Fence{ID: "g/-1"}, `a Fence that cannot be: ID "g/-1"`}, {&wire.Fence{ID: "g/00"}, `a Fence that cannot be: ID "g/00"`},
 		{&wire.Fence{ID: "g"}, `a Fence that cannot be: ID "g"`}, {&wire.Fence{ID: "h/0"}, "it answered what was not asked"},
-		{&wire.Spawn{ID: 1, Request: pmiserver.SpawnRequest{Group: "h", Rank: own}}, "it spoke for rank 4, which is not there"},
-		{&wire.Spawn{ID: 1, Request: pmiserver.SpawnRequest{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
+		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: own}}, "it spoke for rank 4, which is not there"},
+		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
 		{&wire.Name{}, "a Name that cannot be: ID 0"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
@@ -392,7 +392,7 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 	}
 	g.tell(&wire.Named{ID: 1})
 	next := func(id int) string {
-		return judged(g, &wire.Spawn{ID: id, Request: pmiserver.SpawnRequest{Group: "g", Rank: own}})
+		return judged(g, &wire.Spawn{ID: id, Request: spawn.Request{Group: "g", Rank: own}})
 	}
 	if got := []string{next(100), next(101)}; strings.Join(got, ",") != "ok,it sent 65 requests at once" {
 		t.Errorf("%q", got)

@@ -3,10 +3,9 @@ package launch
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"remshell/job"
-	"remshell/pmiserver"
+	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
 
@@ -30,15 +29,18 @@ type group struct {
 // found takes in a group that is prepared, and returns it.
 func (f *fleet) found(name string, p job.Plan, apps []job.App, nodes []*node) *group {
 	g := &group{name: name, first: f.size, plan: p, apps: apps, nodes: nodes, alive: make(map[*node]int), starting: p.Size}
-	indices := make([]int, len(nodes))
+	indices, home := make([]int, len(nodes)), make([]int, p.Size)
 	for i, n := range nodes {
 		g.alive[n] = len(p.Nodes[i].Ranks)
 		indices[i] = n.index
+		for _, r := range p.Nodes[i].Ranks {
+			home[r.Rank] = n.index
+		}
 	}
 	if f.env.Report {
 		g.bound = newBindings(f.env.Err, len(f.groups), p.Size)
 	}
-	f.hub.Add(name, indices)
+	f.hub.Add(name, indices, home)
 	f.groups = append(f.groups, g)
 	f.firsts = append(f.firsts, g.first)
 	f.size += p.Size
@@ -95,17 +97,20 @@ func (f *fleet) whole() job.Plan {
 // fence takes what one node brings to a fence; the last one releases all. A suspicion
 // means that the fence can never be complete.
 func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
-	done, err := f.hub.Join(n.index, m.ID, m.Blob)
+	id, err := fence.ParseID(m.ID)
+	if err != nil {
+		return Suspicion{-1, err.Error()}, true
+	}
+	done, err := f.hub.Join(n.index, id, m.Blob)
 	if err != nil {
 		return Suspicion{-1, err.Error()}, true
 	}
 	if done != nil {
-		f.met(m.ID)
+		f.met(id.Members)
 		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
 		frame := fenced.FrameFor(len(done.Nodes))
-		group := m.ID[:strings.LastIndexByte(m.ID, '/')]
 		for _, i := range done.Nodes {
-			f.nodes[i].gate.tellFenced(group)
+			f.nodes[i].gate.tellFenced(id.Members)
 			f.nodes[i].conn.SendFrame(frame)
 		}
 	}
@@ -113,8 +118,8 @@ func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
 }
 
 // met notes that all nodes of a group have met at a fence.
-func (f *fleet) met(fence string) {
-	if g := f.groupNamed(fence[:max(0, strings.LastIndexByte(fence, '/'))]); g != nil {
+func (f *fleet) met(members fence.Members) {
+	if g := f.groupNamed(members.Group()); g != nil {
 		g.fenced = true
 	}
 }
@@ -135,7 +140,7 @@ func (f *fleet) left(n *node, rank int) (Suspicion, bool) {
 	if len(g.alive) == 0 {
 		f.hub.Remove(g.name)
 	}
-	var stuck *pmiserver.StuckError
+	var stuck *fence.StuckError
 	if errors.As(err, &stuck) {
 		return Suspicion{-1, err.Error()}, true
 	}

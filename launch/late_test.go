@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"remshell/job"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -217,7 +217,7 @@ func (k *talk) helper() {
 			if k.asked < unanswered {
 				k.asked++
 				k.last++
-				k.say(&wire.Spawn{ID: k.last, Request: pmiserver.SpawnRequest{Group: "g", Rank: rank}})
+				k.say(&wire.Spawn{ID: k.last, Request: spawn.Request{Group: "g", Rank: rank}})
 			}
 		case 6:
 			if k.one(6) {

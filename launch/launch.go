@@ -35,6 +35,7 @@ import (
 	"remshell/launch/stdio"
 	"remshell/plan"
 	"remshell/pmiserver"
+	"remshell/pmiserver/fence"
 	"remshell/pmiserver/transcript"
 	"remshell/wire"
 )
@@ -188,7 +189,7 @@ type fleet struct {
 	// Of a job that runs:
 	req    job.Request
 	state  *State
-	hub    *pmiserver.Hub
+	hub    *fence.Hub
 	names  pmiserver.NameTable
 	meet   string // where torch's ranks meet; empty: nowhere
 	groups []*group

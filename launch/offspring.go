@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"remshell/job"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 )
 
 // A wish is what the info keys of one command of a spawn say that no request has a place
@@ -20,7 +20,7 @@ type wish struct {
 // offspring makes a request of a spawn: what the job asked for holds, and what the
 // section of the rank that asks has, but for what the info keys say (MPI-4.1, 11.8.4).
 // Unknown keys are ignored.
-func offspring(req job.Request, parent job.App, r pmiserver.SpawnRequest, g *guide) (job.Request, []wish, error) {
+func offspring(req job.Request, parent job.App, r spawn.Request, g *guide) (job.Request, []wish, error) {
 	req.Apps, req.Fixed, req.Wait = nil, nil, false
 	g.candidates(&req)
 	req.Limits.Run = 0
@@ -50,7 +50,7 @@ func offspring(req job.Request, parent job.App, r pmiserver.SpawnRequest, g *gui
 }
 
 // take takes in one info key.
-func (w *wish) take(p pmiserver.Pair, count int, app *job.App, req *job.Request, g *guide) (err error) {
+func (w *wish) take(p spawn.Pair, count int, app *job.App, req *job.Request, g *guide) (err error) {
 	switch p.Key {
 	case "host", "hosts", "add-host":
 		return w.name(req, p.Value, g)
@@ -106,7 +106,7 @@ func narrow(req *job.Request, wishes []wish, snap job.Snapshot) {
 
 // codes are those of a spawn: 0 for each process that runs, 1 for one that was left out;
 // nil: all run.
-func codes(r pmiserver.SpawnRequest, apps []job.App) (list []int) {
+func codes(r spawn.Request, apps []job.App) (list []int) {
 	missing := false
 	for i, c := range r.Commands {
 		for n := range c.Count {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
 
@@ -233,16 +233,12 @@ func (g *gate) trace(m *wire.Trace) error {
 }
 
 // fence hears what the ranks here bring to a fence: one at a time of each group, in their
-// order.
+// order. A rank asks for no other fences than those of its whole group.
 func (g *gate) fence(m *wire.Fence) (wire.Message, error) {
-	i := strings.LastIndexByte(m.ID, '/')
-	if i < 0 {
-		return nil, errValue(m, "ID", strconv.Quote(m.ID))
-	}
-	n, err := strconv.Atoi(m.ID[i+1:])
-	p := g.portions[m.ID[:i]]
+	id, err := fence.ParseID(m.ID)
+	n, p := id.Number, g.portions[id.Members.Group()]
 	switch {
-	case err != nil || n < 0 || strconv.Itoa(n) != m.ID[i+1:]:
+	case err != nil:
 		return nil, errValue(m, "ID", strconv.Quote(m.ID))
 	case p == nil || !p.meets:
 		return nil, errUnasked

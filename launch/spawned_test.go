@@ -14,7 +14,7 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -222,9 +222,9 @@ func (a *awaiting) Read([]byte) (int, error) {
 }
 
 // asks is a spawn as a helper puts it.
-func asks(id, count int, group string, rank int, info ...pmiserver.Pair) *wire.Spawn {
-	return &wire.Spawn{ID: id, Request: pmiserver.SpawnRequest{Group: group, Rank: rank,
-		Commands: []pmiserver.Command{{Argv: []string{"/bin/echo", "spawned"}, Count: count, Info: info}}}}
+func asks(id, count int, group string, rank int, info ...spawn.Pair) *wire.Spawn {
+	return &wire.Spawn{ID: id, Request: spawn.Request{Group: group, Rank: rank,
+		Commands: []spawn.Command{{Argv: []string{"/bin/echo", "spawned"}, Count: count, Info: info}}}}
 }
 
 // A helper that says it all by itself makes no spawner of a job that never spoke PMI.
@@ -257,7 +257,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 				switch m := m.(type) {
 				case *wire.Start:
 					c.Send(&wire.Started{Rank: 0, PID: 1})
-					c.Send(asks(1, 1, "test", 0, pmiserver.Pair{Key: key, Value: file}))
+					c.Send(asks(1, 1, "test", 0, spawn.Pair{Key: key, Value: file}))
 				case *wire.Spawned:
 					answers <- m
 					c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})

@@ -3,6 +3,7 @@ package launch
 import (
 	"slices"
 
+	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
 
@@ -52,10 +53,10 @@ func (g *gate) tell(m wire.Message) {
 }
 
 // tellFenced is tell for the answer to a fence, which is encoded once for all.
-func (g *gate) tellFenced(group string) {
+func (g *gate) tellFenced(members fence.Members) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if p := g.portions[group]; p != nil {
+	if p := g.portions[members.Group()]; p != nil {
 		p.fencing = false
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/show"
 )
 
@@ -21,7 +21,7 @@ func (f *fleet) record(rank int, line string) {
 }
 
 // recordSpawn notes a line about what a rank wants to be spawned.
-func (f *fleet) recordSpawn(r *pmiserver.SpawnRequest, line string) {
+func (f *fleet) recordSpawn(r *spawn.Request, line string) {
 	if g := f.groupNamed(r.Group); g != nil {
 		f.record(g.first+r.Rank, line)
 	}

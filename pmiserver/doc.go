@@ -22,18 +22,21 @@ get is answered on the node.
 	  | get ----------------------> |                              |
 	  | <------------ get_result    |   (no message: it is here)   |
 
-The blobs are opaque to Fencer and Hub: in ours, pairs of length-prefixed keys
-and values (blob.go). Every node gets the same blobs in the same order, its own
-among them. Leaving its own out would save a node 1/N of the bytes (one of 1000
-times 6 kB at 1,000 nodes of 64 ranks), but then each node's answer is another
-one; as it is, mpiexec encodes and packs the answer once and sends the same
-bytes 1,000 times, and a key put on two nodes has the same winner everywhere. The
-hub holds each blob once, however many nodes there are. A fence to which nobody
-brought anything is answered with no blobs at all.
+The rooms, each from what stands below it:
 
-What the fences have spread is a snapshot that never changes, behind an atomic
-pointer; a barrier replaces it. So the gets of all ranks of a node share it
-without a lock, and answering one allocates nothing.
+	pmiserver     Server: the ranks of a group on a node; a session for each connection;
+	              Listener and Relay, the other ways in which a rank comes
+	pmi1, pmi2    the dialects: tables of requests; a command is added there, with its vectors
+	dialect       what dialects have in common: the rank, what is done for it, fields
+	spawn         what a rank says when it asks for more
+	kvs, fence    what was put, and how it is exchanged
+	transcript    recordings of conversations
+
+A request goes through them so: frame.go finds it in a stream of bytes, session.go hands it to
+its dialect, which finds its row, answers from kvs or asks the session (acts.go) for what
+concerns others, and what it answers is sent with the next write. A client chooses between
+the dialects by its init; both use one store and one barrier. The protocols are in pmi-wire.md
+of the specification; section numbers in comments are its own.
 
 A job has one group of ranks, and one more for each spawn. A server serves one
 group on one node, and its ranks see and reach nothing of another group but the
@@ -45,18 +48,8 @@ published names; the hub serves all groups of the job.
 	  |                    |                    |  start              | <- init, get
 	  | <-- spawn_result   | <---------- k1     |                     |
 
-The files follow the path of a request: frame.go finds messages in a stream of
-bytes, parse.go takes one apart, session.go serves a connection, pmi1.go and
-pmi2.go say what each command of the two protocols means, spawnblock.go and
-spawn.go how one spawns, ring.go what the ring is; store.go and barrier.go hold
-what the ranks of a node share, hub.go and names.go what all nodes share; door.go
-and singleton.go are the other two ways in which a rank comes to its server. The
-protocols are in pmi-wire.md of the specification; section numbers in comments are
-its own. A client chooses between the two by its init; both use one store and one
-barrier.
-
 This package opens no connections, starts and ends no processes: it reports
-(Abort, Changed, Broken) and asks (Fencer, Names, Spawner), and who supervises the
+(Abort, Changed, Broken) and asks (Exchanger, Names, Spawner), and who supervises the
 job decides.
 */
 package pmiserver

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 
 	"remshell/pmiserver"
+	"remshell/pmiserver/fence"
 	"remshell/test/pmitest"
 )
 
@@ -29,17 +30,17 @@ type jobOf struct {
 // startJob starts servers for nodes with per ranks each, block by block.
 func startJob(nodes, per int, pipe func() (a, b io.ReadWriteCloser)) *jobOf {
 	j := &jobOf{}
-	hub := newHub(nodes)
+	hub := newHub(nodes, per)
 	for n := range nodes {
 		info := pmiserver.Info{Name: "k0", Size: nodes * per}
 		for i := range per {
 			info.Ranks = append(info.Ranks, n*per+i)
 		}
-		var fence pmiserver.Fencer
+		var others fence.Exchanger
 		if nodes > 1 {
-			fence = hub.Node(n)
+			others = hub.Node(n)
 		}
-		s := pmiserver.New(info, fence)
+		s := pmiserver.New(info, others)
 		for _, rank := range info.Ranks {
 			mine, theirs := pipe()
 			j.clients = append(j.clients, pmitest.NewClient(mine))
@@ -244,7 +245,7 @@ func TestReconnect(t *testing.T) {
 // that waits for other nodes.
 func TestContextEndsServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub := newHub(2)
+		hub := newHub(2, 1)
 		s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0}}, hub.Node(0))
 		s.Broken = func(err error) { t.Errorf("Broken(%v)", err) }
 		ctx, cancel := context.WithCancel(t.Context())

@@ -5,29 +5,14 @@ import (
 	"errors"
 )
 
-// Limits of what a client may send (pmi-wire.md 5 and 6.4), in bytes.
-const (
-	maxLine  = 64 << 10
-	maxBlock = 1 << 20 // all segments of one spawn request
-	maxKey   = 255
-	maxValue = 16 << 10
-	maxStore = 1 << 30 // of a group, on one node
-	pairCost = 64      // of a pair beside its bytes, about
-)
-
-// Limits of what a rank may do at once. Real clients stay far below.
-const (
-	maxKeys   = 1 << 16 // put between two barriers
-	maxWaits  = 1000    // node attributes waited for
-	maxSpawns = 16
-)
+// maxLine is how long a line may be, in bytes (pmi-wire.md 6.4).
+const maxLine = 64 << 10
 
 // What is wrong with a stream.
 var (
 	errNoCommand = errors.New("not a PMI command")
 	errLength    = errors.New("not the length of a PMI-2 message")
 	errLongLine  = errors.New("a command of more than 64 KiB")
-	errLongBlock = errors.New("a spawn request of more than 1 MiB")
 	errDeaf      = errors.New("many requests, and nobody reads the answers")
 )
 

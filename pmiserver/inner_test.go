@@ -3,33 +3,20 @@ package pmiserver
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/maphash"
 	"io"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+
+	"remshell/pmiserver/kvs"
+	"remshell/pmiserver/spawn"
 )
 
 func TestExitCode(t *testing.T) {
 	for code, want := range map[int]int{0: 0, 1: 1, 9: 9, 255: 255, 256: 1, 257: 1, -1: 255, -256: 1, 470436358: 6} {
 		if got := ExitCode(code); got != want {
 			t.Errorf("ExitCode(%d) = %d, want %d", code, got, want)
-		}
-	}
-}
-
-func TestStuckErrorText(t *testing.T) {
-	for want, err := range map[string]*StuckError{
-		"rank 0 waits in a barrier that rank 1 has left for good":                          {Waiting: []int{0}, Gone: []int{1}},
-		"ranks 0 and 1 wait in a barrier that ranks 2, 3 and 4 have left for good":         {Waiting: []int{0, 1}, Gone: []int{2, 3, 4}},
-		"another node waits in a barrier that rank 4 has left for good":                    {Nodes: 1, Gone: []int{4}},
-		"3 other nodes wait in a barrier that ranks 1, 2, 3 and 3 more have left for good": {Nodes: 3, Gone: []int{1, 2, 3, 4, 5, 6}},
-	} {
-		if got := err.Error(); got != want {
-			t.Errorf("\n got %s\nwant %s", got, want)
 		}
 	}
 }
@@ -43,13 +30,10 @@ func TestGetAllocatesNothing(t *testing.T) {
 		"PMI-2":   "cmd=kvs-get;jobid=kvs_1_0;srcid=17;key=card-17;",
 	} {
 		c, request := loaded(t), []byte(line)
-		answer := c.answer
-		if name == "PMI-2" {
-			answer = c.answer2
-		}
+		c.in.framed = name == "PMI-2"
 		got := testing.AllocsPerRun(1000, func() {
-			answer(request)
-			c.answers = c.answers[:0]
+			c.hear(request)
+			c.Answers = c.Answers[:0]
 		})
 		if got != 0 {
 			t.Errorf("%s: %v allocations", name, got)
@@ -64,14 +48,19 @@ func loadedWith(t testing.TB, size int) *session {
 	s := New(Info{Name: "kvs_1_0", Size: size, Ranks: []int{0}, Mapping: "(vector,(0,1,512))"}, nil)
 	var blob []byte
 	for r := range size {
-		blob = appendPair(blob, fmt.Append(nil, "card-", r), bytes.Repeat([]byte("x"), 100))
+		blob = kvs.AppendPair(blob, fmt.Append(nil, "card-", r), bytes.Repeat([]byte("x"), 100))
 	}
-	snap, err := s.snap.Load().next([][]byte{blob})
+	next, err := s.keys.Next([][]byte{blob})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.snap.Store(snap)
-	return &session{s: s, state: Inited, out: sender{conn: io.Discard}}
+	s.keys.Show(next)
+	c := s.newSession(t.Context(), 0, struct {
+		io.Reader
+		io.Writer
+	}{nil, io.Discard}, arrival{})
+	c.Init()
+	return c
 }
 
 // BenchmarkGet is the server's own part of a get: no system calls. The keys come in
@@ -94,38 +83,11 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// TestSnapshotStaysShallow: many barriers with a put each make few layers, and
-// what was replaced is not kept.
-func TestSnapshotStaysShallow(t *testing.T) {
-	snap := &snapshot{seed: maphash.MakeSeed()}
-	want := make(map[string]string)
-	for i := range 2000 {
-		key, value := fmt.Sprint("key-", i%700), fmt.Sprint("value-", i)
-		want[key] = value
-		next, err := snap.next([][]byte{appendPair(nil, []byte(key), []byte(value))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap = next
-		if len(snap.layers) > 11 {
-			t.Fatalf("%d layers after %d barriers", len(snap.layers), i+1)
-		}
-	}
-	for key, value := range want {
-		if got, _ := snap.get([]byte(key)); string(got) != value {
-			t.Errorf("%s = %q, want %q", key, got, value)
-		}
-	}
-	if snap.epoch != 2000 || snap.bytes > 2*700*20 {
-		t.Errorf("epoch %d, %d bytes", snap.epoch, snap.bytes)
-	}
-}
-
 func TestStoreIsBounded(t *testing.T) {
 	c := loaded(t)
-	c.s.bytes.Store(maxStore)
-	c.answer([]byte("cmd=put key=a value=b"))
-	if got, want := string(c.answers), "cmd=put_result rc=-1 msg=kvs_full\n"; got != want {
+	c.s.keys.Hold(kvs.MaxStore)
+	c.hear([]byte("cmd=put key=a value=b"))
+	if got, want := string(c.Answers), "cmd=put_result rc=-1 msg=kvs_full\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -135,33 +97,39 @@ func TestStoreIsBounded(t *testing.T) {
 func TestPendingBytesAreSettled(t *testing.T) {
 	c := loaded(t)
 	for _, line := range []string{"cmd=put key=a value=long", "cmd=put key=a value=b", "cmd=put key=cc value="} {
-		c.answer([]byte(line))
+		c.hear([]byte(line))
 	}
-	if got, want := c.s.bytes.Load(), int64(4+2*pairCost); got != want {
-		t.Errorf("%d bytes pending, want %d", got, want)
-	}
-	c.answer([]byte("cmd=barrier_in"))
-	if got := c.s.bytes.Load(); got != 0 {
-		t.Errorf("%d bytes pending after the barrier, want 0", got)
-	}
-	c.answer([]byte("cmd=put key=a value=b"))
+	pending(t, c.s.keys, 4+2*kvs.PairCost)
+	c.hear([]byte("cmd=barrier_in"))
+	pending(t, c.s.keys, 0)
+	c.hear([]byte("cmd=put key=a value=b"))
 	c.s.leave(c, nil)
-	if got := c.s.bytes.Load(); got != 0 {
-		t.Errorf("%d bytes pending after the end, want 0", got)
+	pending(t, c.s.keys, 0)
+}
+
+// pending fails if another number of bytes is counted as put.
+func pending(t *testing.T, s *kvs.Store, want int) {
+	t.Helper()
+	if s.Hold(kvs.MaxStore - want + 1) {
+		t.Errorf("less than %d bytes are pending", want)
 	}
+	if !s.Hold(kvs.MaxStore - want) {
+		t.Errorf("more than %d bytes are pending", want)
+	}
+	s.Free(kvs.MaxStore - want)
 }
 
 // TestLimitsOfARank: what a rank may do at once is bounded.
 func TestLimitsOfARank(t *testing.T) {
 	c := loaded(t)
-	for i := range maxKeys {
-		c.answer(fmt.Append(nil, "cmd=put key=", i, " value="))
+	for i := range kvs.MaxKeys {
+		c.hear(fmt.Append(nil, "cmd=put key=", i, " value="))
 	}
-	c.answers = c.answers[:0]
-	c.answer([]byte("cmd=put key=a value=b"))
-	c.answer([]byte("cmd=put key=0 value=b"))
-	if got, want := string(c.answers), "cmd=put_result rc=-1 msg=kvs_full\ncmd=put_result rc=0\n"; got != want {
-		t.Errorf("after %d keys: got %q, want %q", maxKeys, got, want)
+	c.Answers = c.Answers[:0]
+	c.hear([]byte("cmd=put key=a value=b"))
+	c.hear([]byte("cmd=put key=0 value=b"))
+	if got, want := string(c.Answers), "cmd=put_result rc=-1 msg=kvs_full\ncmd=put_result rc=0\n"; got != want {
+		t.Errorf("after %d keys: got %q, want %q", kvs.MaxKeys, got, want)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -169,15 +137,13 @@ func TestLimitsOfARank(t *testing.T) {
 	c.ctx = ctx
 	c.s.Spawner = patient{}
 	for range maxSpawns {
-		c.args.parse2([]byte("cmd=spawn;ncmds=1;subcmd=e;maxprocs=1;"))
-		c.spawn2()
+		c.two.Hear([]byte("cmd=spawn;ncmds=1;subcmd=e;maxprocs=1;"))
 	}
-	if len(c.answers) > 0 {
-		t.Errorf("a spawn is answered before it is done: %q", c.answers)
+	if len(c.Answers) > 0 {
+		t.Errorf("a spawn is answered before it is done: %q", c.Answers)
 	}
-	c.two.name = []byte("spawn")
-	c.spawn2()
-	if got := string(c.answers); !strings.Contains(got, "errmsg=too_many_spawns;") {
+	c.two.Hear([]byte("cmd=spawn;ncmds=1;subcmd=e;maxprocs=1;"))
+	if got := string(c.Answers); !strings.Contains(got, "errmsg=too_many_spawns;") {
 		t.Errorf("after %d spawns: %q", maxSpawns, got)
 	}
 	cancel()
@@ -187,62 +153,7 @@ func TestLimitsOfARank(t *testing.T) {
 // patient never starts anything.
 type patient struct{}
 
-func (patient) Spawn(ctx context.Context, _ SpawnRequest) (string, []int, error) {
+func (patient) Spawn(ctx context.Context, _ spawn.Request) (string, []int, error) {
 	<-ctx.Done()
 	return "", nil, ctx.Err()
-}
-
-// TestManyCodes: what old clients cannot read is left out.
-func TestManyCodes(t *testing.T) {
-	s := spawned{codes: make([]int, 600)}
-	for _, fault := range []int{0, 1} {
-		s.codes[599] = fault
-		if got, want := string(s.line()), "cmd=spawn_result rc=0\n"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	if got := string(s.frame([]byte("      cmd=spawn-response;"))); !strings.Contains(got, ";nerrs=1;errcodes=0,0,") {
-		t.Errorf("got %q", got)
-	}
-}
-
-// TestPreputs: a group that was spawned begins to count its fences as
-// any other, whatever was put for it.
-func TestPreputs(t *testing.T) {
-	s := New(Info{Name: "k1", Size: 1, Ranks: []int{0}, Preputs: []Pair{{"a", "1"}, {"b", "2"}, {"a", "3"}}}, nil)
-	snap := s.snap.Load()
-	if a, _ := snap.get([]byte("a")); string(a) != "3" || snap.epoch != 0 || snap.count != 2 {
-		t.Errorf("a = %q, epoch %d, %d keys", a, snap.epoch, snap.count)
-	}
-}
-
-// A table of pairs has room for those that differ, and not for as many as there might be
-// in that many bytes (TRUST-30).
-func TestMemoryOfALayer(t *testing.T) {
-	empty := make([]byte, 2<<20) // a million times the same
-	var short []byte
-	for i := range 1 << 18 {
-		short = appendPair(short, binary.BigEndian.AppendUint32(nil, uint32(i))[1:], nil)
-	}
-	for name, test := range map[string]struct {
-		blob        []byte
-		count, most int
-	}{
-		"one pair again and again": {empty, 1, 5 * len(empty)},
-		"the shortest":             {short, 1 << 18, 16 * len(short)},
-	} {
-		l, err, took := layering(test.blob)
-		if err != nil || l.count != test.count || took > uint64(test.most) {
-			t.Errorf("%s: %d pairs, %v, took %d bytes, more than %d", name, l.count, err, took, test.most)
-		}
-	}
-}
-
-// layering makes a layer of a blob, and measures what that takes.
-func layering(blob []byte) (l layer, err error, took uint64) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	l, err = newLayer(maphash.MakeSeed(), [][]byte{blob})
-	runtime.ReadMemStats(&after)
-	return l, err, after.TotalAlloc - before.TotalAlloc
 }

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/test/pmitest"
 )
 
 // slow is mpiexec a second away: its names, and its spawns.
 type slow struct {
 	pmiserver.NameTable
-	asked []pmiserver.SpawnRequest
+	asked []spawn.Request
 }
 
 func (s *slow) Lookup(ctx context.Context, service string) (string, bool, error) {
@@ -30,7 +31,7 @@ func (s *slow) Lookup(ctx context.Context, service string) (string, bool, error)
 	}
 }
 
-func (s *slow) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (string, []int, error) {
+func (s *slow) Spawn(ctx context.Context, r spawn.Request) (string, []int, error) {
 	s.asked = append(s.asked, r)
 	select {
 	case <-time.After(time.Second):
@@ -100,13 +101,13 @@ func TestClientSpawns(t *testing.T) {
 		err := clients[1].Spawn([][2]string{{"port", "tag#0=;$"}},
 			pmitest.Program{Argv: []string{"/x/e", "a b", ""}, Count: 3, Info: [][2]string{{"wdir", "/"}, {"host", "a,b"}}},
 			pmitest.Program{Argv: []string{"f"}, Count: 1})
-		want := pmiserver.SpawnRequest{
+		want := spawn.Request{
 			Group: "k0", Rank: 1,
-			Commands: []pmiserver.Command{
-				{Argv: []string{"/x/e", "a b", ""}, Count: 3, Info: []pmiserver.Pair{{Key: "wdir", Value: "/"}, {Key: "host", Value: "a,b"}}},
+			Commands: []spawn.Command{
+				{Argv: []string{"/x/e", "a b", ""}, Count: 3, Info: []spawn.Pair{{Key: "wdir", Value: "/"}, {Key: "host", Value: "a,b"}}},
 				{Argv: []string{"f"}, Count: 1},
 			},
-			Preputs: []pmiserver.Pair{{Key: "port", Value: "tag#0=;$"}},
+			Preputs: []spawn.Pair{{Key: "port", Value: "tag#0=;$"}},
 		}
 		if err != nil || len(world.asked) != 1 || !reflect.DeepEqual(world.asked[0], want) {
 			t.Errorf("%v\n got %+v\nwant %+v", err, world.asked, want)

@@ -20,7 +20,9 @@ import (
 	"time"
 
 	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/pmiserver/transcript"
+	"remshell/test/pmitest"
 )
 
 var record = flag.String("record", "", "write what is said in TestReal to files of this `directory`")
@@ -31,8 +33,8 @@ type troupe struct {
 	nodes int
 	ports bool // by PMI_PORT, not by PMI_FD
 	names pmiserver.NameTable
-	hub   *pmiserver.Hub
-	door  pmiserver.Door
+	hub   *pmitest.Hub
+	in    pmiserver.Listener
 	port  string
 	rec   transcript.Recorder
 
@@ -55,8 +57,8 @@ func (o outlet) Write(b []byte) (int, error) {
 }
 
 // run starts a first group and waits until all is over.
-func (t *troupe) run(commands ...pmiserver.Command) (string, error) {
-	t.hub = pmiserver.NewHub()
+func (t *troupe) run(commands ...spawn.Command) (string, error) {
+	t.hub = pmitest.NewHub()
 	if t.ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -68,7 +70,7 @@ func (t *troupe) run(commands ...pmiserver.Command) (string, error) {
 	}
 	late := time.AfterFunc(60*time.Second, func() { t.end("too late") })
 	defer late.Stop()
-	if _, err := t.start(pmiserver.SpawnRequest{Commands: commands}); err != nil {
+	if _, err := t.start(spawn.Request{Commands: commands}); err != nil {
 		return "", err
 	}
 	t.all.Wait()
@@ -86,12 +88,12 @@ func (t *troupe) listen(l net.Listener) {
 		if err != nil {
 			return
 		}
-		t.all.Go(func() { t.ended(t.door.Serve(context.Background(), conn)) })
+		t.all.Go(func() { t.ended(t.in.Serve(context.Background(), conn)) })
 	}
 }
 
-// Spawn is that of pmiserver.Spawner.
-func (t *troupe) Spawn(_ context.Context, r pmiserver.SpawnRequest) (string, []int, error) {
+// Spawn is that of spawn.Spawner.
+func (t *troupe) Spawn(_ context.Context, r spawn.Request) (string, []int, error) {
 	at := t.numberOf(r.Group)
 	t.rec.Told(at, r.Rank, "SPAWN "+r.String())
 	group, err := t.start(r)
@@ -110,7 +112,7 @@ func (t *troupe) numberOf(group string) int {
 }
 
 // start starts a group, or nothing.
-func (t *troupe) start(r pmiserver.SpawnRequest) (string, error) {
+func (t *troupe) start(r spawn.Request) (string, error) {
 	for _, c := range r.Commands {
 		if _, err := exec.LookPath(c.Argv[0]); err != nil {
 			return "", err
@@ -131,7 +133,7 @@ func (t *troupe) start(r pmiserver.SpawnRequest) (string, error) {
 	t.groups = append(t.groups, info)
 	t.mu.Unlock()
 	used := slices.Compact(slices.Sorted(slices.Values(nodes)))
-	t.hub.Add(info.Name, used)
+	t.hub.Add(info.Name, used, nodes)
 	for _, n := range used {
 		info.Ranks = ranksOf(nodes, n)
 		s := t.serve(number, n, info)
@@ -163,7 +165,7 @@ func (t *troupe) serve(number, node int, info pmiserver.Info) *pmiserver.Server 
 }
 
 // fork starts one process.
-func (t *troupe) fork(s *pmiserver.Server, info pmiserver.Info, rank, local int, c pmiserver.Command) error {
+func (t *troupe) fork(s *pmiserver.Server, info pmiserver.Info, rank, local int, c spawn.Command) error {
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
 	cmd.Stdout, cmd.Stderr = outlet{t}, outlet{t}
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "PMI") })
@@ -176,7 +178,7 @@ func (t *troupe) fork(s *pmiserver.Server, info pmiserver.Info, rank, local int,
 	add("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "127.0.0.1")
 	if t.ports {
 		add("PMI_PORT", t.port)
-		add("PMI_ID", t.door.Expect(s, rank))
+		add("PMI_ID", t.in.Expect(s, rank))
 		return t.begin(cmd)
 	}
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -270,7 +272,7 @@ func TestReal(t *testing.T) {
 				argv := strings.Fields(c.line)
 				argv[0] = program(t, argv[0])
 				crew := &troupe{nodes: how.nodes, ports: how.ports}
-				out, err := crew.run(pmiserver.Command{Argv: argv, Count: c.n})
+				out, err := crew.run(spawn.Command{Argv: argv, Count: c.n})
 				if got := summary(out); got != c.want && c.want != "" || fmt.Sprint(err) != c.wantErr && (err != nil || c.wantErr != "") {
 					t.Errorf("got\n%s\n%v\nwant\n%s\n%v", got, err, c.want, c.wantErr)
 				}

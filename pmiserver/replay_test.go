@@ -119,7 +119,7 @@ func ending(err error) string {
 		return "LOST"
 	case errors.As(err, &junk):
 		return "DIE"
-	case errors.Is(err, pmiserver.ErrStranger):
+	case errors.Is(err, pmiserver.ErrNoRank):
 		return "REFUSED"
 	}
 	return err.Error()

@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
+
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/kvs"
+	"remshell/pmiserver/pmi2"
+	"remshell/pmiserver/spawn"
 )
 
 // An Info is what a server tells the ranks of its node about their group. It is
@@ -22,26 +26,11 @@ type Info struct {
 	// these pairs from the first moment, the later of equal keys. Its ranks also need
 	// PMI_SPAWNED=1 in their environment.
 	Parent  string
-	Preputs []Pair
+	Preputs []spawn.Pair
 
 	// AppNum returns which section of the command line a rank belongs to,
 	// counted from 0; nil: all to the first.
 	AppNum func(rank int) int
-}
-
-// A Host is a node by name, and its ranks.
-type Host struct {
-	Name  string
-	Ranks []int
-}
-
-// A Fencer joins the nodes of a group: what one brings, all get. Fence returns
-// when every node has called it with the same id, with what each brought, in an
-// order that is the same on every node; all is empty when nobody brought
-// anything. Blobs are given away, mine to the Fencer and all to the caller, who
-// keeps them; other nodes may share them, and nobody changes them any more.
-type Fencer interface {
-	Fence(ctx context.Context, id string, mine []byte) (all [][]byte, err error)
 }
 
 // A Server answers the ranks of one node that belong to one group. Its fields
@@ -65,7 +54,7 @@ type Server struct {
 	Changed func(rank int, from, to State)
 
 	// Broken is called once, when a barrier can never complete: err is a
-	// *StuckError, or says why the fence failed. No barrier is released after.
+	// *fence.StuckError, or says why the fence failed. No barrier is released after.
 	Broken func(err error)
 
 	// Note is told of oddities that disturb nobody, for a log.
@@ -75,44 +64,59 @@ type Server struct {
 	Names Names
 
 	// Spawner starts what ranks ask for; nil: requests to spawn are refused.
-	Spawner Spawner
+	Spawner spawn.Spawner
 
-	// Hosts lists all nodes of the group, for get_ranks2hosts, which only Intel
-	// MPI 2018 and older asks; nil: that request is refused. It may take its time.
-	Hosts func(ctx context.Context) ([]Host, error)
+	// Hosts returns the names of the group's nodes, and of each rank the number of its node
+	// among them, for get_ranks2hosts, which only Intel MPI 2018 and older asks; nil: that
+	// request is refused. It may take its time.
+	Hosts func(ctx context.Context) (nodes []string, of []int, err error)
 
 	info    Info
-	fence   Fencer
 	local   map[int]int // index in info.Ranks, by rank
 	mapping []byte      // info.Mapping
-
-	snap   atomic.Pointer[snapshot] // what the fences have spread; replaced by finish
-	bytes  atomic.Int64             // put on this node and not yet spread
-	frozen atomic.Bool              // answer nothing, release nobody; set under mu
+	keys    *kvs.Store
+	attrs   pmi2.Attrs
+	fence   fence.Local // of the whole group
+	frozen  atomic.Bool // answer nothing, release nobody
 
 	mu      sync.Mutex // guards what follows
-	members []member   // by local index
-	waiting int        // members in the barrier
-	broken  bool
+	states  []State    // by local index
 	aborted bool
-	attrs   nodeAttrs
 }
 
-// New returns a server for the ranks of one node. fence may be nil if this is
-// the group's only node.
-func New(info Info, fence Fencer) *Server {
+// New returns a server for the ranks of one node. others takes its fences to the group's
+// other nodes; nil: there are none.
+func New(info Info, others fence.Exchanger) *Server {
+	var preputs []byte
+	for _, p := range info.Preputs {
+		preputs = kvs.AppendPair(preputs, []byte(p.Key), []byte(p.Value))
+	}
 	s := &Server{
 		info:    info,
-		fence:   fence,
 		mapping: []byte(info.Mapping),
 		local:   make(map[int]int, len(info.Ranks)),
-		members: make([]member, len(info.Ranks)),
+		states:  make([]State, len(info.Ranks)),
+		keys:    kvs.New(preputs),
 	}
 	for i, rank := range info.Ranks {
 		s.local[rank] = i
 	}
-	s.snap.Store(prepared(info.Preputs))
+	s.attrs.Store = s.keys
+	s.fence.Members, s.fence.Ranks, s.fence.Others = fence.Whole(info.Name), info.Ranks, others
+	s.fence.Open, s.fence.Broken = s.open, s.broken
 	return s
+}
+
+// open reads what a fence has spread, and returns what makes it visible.
+func (s *Server) open(all [][]byte) (show func(), err error) {
+	next, err := s.keys.Next(all)
+	return func() { s.keys.Show(next) }, err
+}
+
+func (s *Server) broken(err error) {
+	if s.Broken != nil {
+		s.Broken(err)
+	}
 }
 
 // Serve answers one rank until its connection ends, and says how it ended: nil
@@ -153,10 +157,7 @@ func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a arri
 		defer stop()
 	}
 	life, end := context.WithCancel(ctx)
-	c := &session{
-		s: s, ctx: life, rank: rank, local: local, id: a.id,
-		state: Connected, in: a.in, out: sender{conn: conn},
-	}
+	c := s.newSession(life, local, conn, a)
 	err := c.run(conn)
 	if ctx.Err() != nil {
 		err = ctx.Err()
@@ -175,7 +176,7 @@ func (s *Server) State(rank int) State {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.members[local].state
+	return s.states[local]
 }
 
 // Exited tells the server that the process of a rank of this node has ended. Its
@@ -186,20 +187,15 @@ func (s *Server) Exited(rank int) {
 	if !ours {
 		return
 	}
-	s.mu.Lock()
-	s.members[local].gone = true
-	stuck := s.stuck()
-	s.mu.Unlock()
-	s.report(stuck)
+	s.fence.Leave(local)
 }
 
 // Freeze stops the server from answering and from releasing barriers. The
 // supervisor calls it when the job is ended from elsewhere: a rank that goes on
 // after MPI_Abort elsewhere must not be led to a happy end (pmi-wire.md 6.3).
 func (s *Server) Freeze() {
-	s.mu.Lock()
 	s.frozen.Store(true)
-	s.mu.Unlock()
+	s.fence.Close()
 }
 
 // ExitCode returns the exit status that stands for the code of an abort: its low
@@ -216,8 +212,8 @@ func (s *Server) abort(rank, code int, message string) {
 	s.mu.Lock()
 	first := !s.aborted
 	s.aborted = true
-	s.frozen.Store(true)
 	s.mu.Unlock()
+	s.Freeze()
 	s.aborting(rank)
 	if first && s.Abort != nil {
 		s.Abort(rank, ExitCode(code), saidCode(code, message))
@@ -245,26 +241,24 @@ func (s *Server) aborting(rank int) {
 // Barrier returns the number of the barrier, from 1, in which a rank of this node waits;
 // 0: in none.
 func (s *Server) Barrier(rank int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	local, ok := s.local[rank]
-	if !ok || s.members[local].c == nil {
+	local, ours := s.local[rank]
+	if !ours {
 		return 0
 	}
-	return s.snap.Load().epoch + 1
+	return s.fence.Waits(local)
 }
 
 // arrive makes room for a new connection of a rank.
 func (s *Server) arrive(local, rank int) error {
 	s.mu.Lock()
-	m := &s.members[local]
-	from := m.state
+	from := s.states[local]
 	if from.live() || from == Lost {
 		s.mu.Unlock()
 		return fmt.Errorf("pmi: rank %d: %w", rank, ErrTaken)
 	}
-	m.state, m.gone = Connected, false
+	s.states[local] = Connected
 	s.mu.Unlock()
+	s.fence.Return(local)
 	s.changed(rank, from, Connected)
 	return nil
 }
@@ -276,13 +270,9 @@ func (s *Server) leave(c *session, err error) {
 		end = Lost
 	}
 	c.become(end)
-	s.bytes.Add(-int64(c.own.bytes))
-	s.mu.Lock()
-	s.members[c.local].gone = true
-	s.attrs.forget(c)
-	stuck := s.stuck()
-	s.mu.Unlock()
-	s.report(stuck)
+	c.Keys.Drop()
+	s.attrs.Forget(c.two)
+	s.fence.Leave(c.local)
 }
 
 func (s *Server) changed(rank int, from, to State) {
@@ -295,15 +285,4 @@ func (s *Server) note(rank int, text string) {
 	if s.Note != nil {
 		s.Note(rank, text)
 	}
-}
-
-// list returns the ranks of this node for which is holds.
-func (s *Server) list(is func(*member) bool) []int {
-	var ranks []int
-	for i := range s.members {
-		if is(&s.members[i]) {
-			ranks = append(ranks, s.info.Ranks[i])
-		}
-	}
-	return slices.Clip(ranks)
 }

@@ -6,40 +6,54 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmi1"
+	"remshell/pmiserver/pmi2"
+	"remshell/pmiserver/transcript"
 )
 
-// A session is the conversation with one rank over one connection. All of it
-// belongs to the goroutine of Serve, but for out, to which whoever completes a
-// barrier writes too.
+// A session serves one rank over one connection, in whichever dialect. All of it belongs to
+// the goroutine of Serve, but for out, to which whoever completes a barrier writes too.
 type session struct {
-	s           *Server
-	ctx         context.Context
-	rank, local int
-	id          int   // what the client may call itself: its rank, or its PMI_ID
-	state       State // as in s.members, which is for others to read
+	dialect.Rank
+	s     *Server
+	ctx   context.Context
+	local int   // its index in s.info.Ranks
+	state State // as in s.states, which is for others to read
 
-	in      frame
-	args    args   // of the request being answered
-	answers []byte // to the requests of this batch, not yet sent
-	spawn   *spawnBlock
+	in  frame
+	one *pmi1.Conversation
+	two *pmi2.Conversation
+
 	spawns  atomic.Int32 // not yet answered
-	two     dialect2
-	waits   int // node attributes waited for; guarded by s.mu
 	aborted bool
-	noted   bool // an unknown command was reported
-
-	own  own      // what the rank has put and a fence has not yet spread
-	keys []string // what getbyidx counts through
 
 	out  sender
 	late sync.WaitGroup // what is under way for this rank: its spawns, and the fence of the node
+}
+
+func (s *Server) newSession(ctx context.Context, local int, conn io.ReadWriter, a arrival) *session {
+	i := &s.info
+	rank := i.Ranks[local]
+	c := &session{s: s, ctx: ctx, local: local, state: Connected, in: a.in, out: sender{conn: conn}}
+	c.Rank = dialect.Rank{
+		Number: rank, ID: a.id,
+		Group: i.Name, Size: i.Size, Universe: i.Universe, Parent: i.Parent, Mapping: s.mapping,
+		Keys: s.keys.View(), Server: c,
+	}
+	if i.AppNum != nil {
+		c.App = i.AppNum(rank)
+	}
+	c.one, c.two = pmi1.New(&c.Rank), pmi2.New(&c.Rank, &s.attrs)
+	return c
 }
 
 // run hears and answers until the connection ends.
 func (c *session) run(conn io.Reader) error {
 	for over := false; ; {
 		if problem := c.batch(); problem != nil {
-			return &ProtocolError{Rank: c.rank, Reason: problem.Error(), Head: Escape(c.in.head())}
+			return &ProtocolError{Rank: c.Number, Reason: problem.Error(), Head: transcript.Escape(c.in.head())}
 		}
 		if over && c.state == Inited && !c.aborted {
 			return ErrUnfinalized
@@ -77,34 +91,31 @@ func (c *session) batch() error {
 	// One that aborts too must not look like one that failed by itself.
 	if !c.aborted && bytes.Contains(c.in.buf[c.in.start:], []byte("cmd=abort")) {
 		c.aborted = true
-		c.s.aborting(c.rank)
+		c.s.aborting(c.Number)
 	}
 	c.in.start = len(c.in.buf)
-	c.answers = c.answers[:0]
+	c.Answers = c.Answers[:0]
 	return nil
 }
 
 // hear deals with one message, a request or a line of one.
-func (c *session) hear(line []byte) error {
+func (c *session) hear(message []byte) error {
 	if c.in.framed {
-		c.answer2(line)
+		c.two.Hear(message)
 		return nil
 	}
-	if c.in.block || bytes.HasPrefix(line, []byte("mcmd=")) {
-		return c.hearSpawn(line)
-	}
-	c.spawn = nil // a request that stopped between two segments
-	c.answer(line)
-	return nil
+	err := c.one.Hear(message)
+	c.in.block, c.in.two = c.one.InBlock(), c.one.Two()
+	return err
 }
 
 // flush sends the answers collected.
 func (c *session) flush() error {
-	if len(c.answers) == 0 {
+	if len(c.Answers) == 0 {
 		return nil
 	}
-	err := c.tell(c.answers)
-	c.answers = c.answers[:0]
+	err := c.tell(c.Answers)
+	c.Answers = c.Answers[:0]
 	return err
 }
 
@@ -136,7 +147,7 @@ func (c *session) traceAnswers(answers []byte) {
 
 func (c *session) trace(arrow string, line []byte) {
 	if c.s.Trace != nil {
-		c.s.Trace(c.rank, arrow+Escape(line))
+		c.s.Trace(c.Number, arrow+transcript.Escape(line))
 	}
 }
 
@@ -146,11 +157,11 @@ func (c *session) become(to State) {
 	if from == to {
 		return
 	}
-	c.state = to
+	c.state, c.Inited = to, to == Inited
 	c.s.mu.Lock()
-	c.s.members[c.local].state = to
+	c.s.states[c.local] = to
 	c.s.mu.Unlock()
-	c.s.changed(c.rank, from, to)
+	c.s.changed(c.Number, from, to)
 }
 
 // maxBacklog is how much a client may leave unread, in bytes, while it goes on
@@ -203,26 +214,4 @@ func (o *sender) write(b []byte) {
 	_, err := o.conn.Write(b)
 	o.mu.Lock()
 	o.failed = o.failed || err != nil
-}
-
-// Escape writes bytes as a transcript does: printable ASCII as it is, but for
-// the backslash, and all else as \\, \n, \0 or \xHH.
-func Escape(b []byte) string {
-	const digits = "0123456789abcdef"
-	out := make([]byte, 0, len(b))
-	for _, c := range b {
-		switch {
-		case c == '\\':
-			out = append(out, `\\`...)
-		case c >= ' ' && c <= '~':
-			out = append(out, c)
-		case c == '\n':
-			out = append(out, `\n`...)
-		case c == 0:
-			out = append(out, `\0`...)
-		default:
-			out = append(out, '\\', 'x', digits[c>>4], digits[c&15])
-		}
-	}
-	return string(out)
 }

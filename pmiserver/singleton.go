@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/pmi1"
 )
 
 /*
@@ -74,9 +77,9 @@ func calls(conn io.ReadWriter) (version int, rest []byte, err error) {
 		case !bytes.HasPrefix(line, []byte("cmd=singinit")):
 			return 0, nil, errNoCall
 		}
-		var said args
-		said.parse(line, nil)
-		version, _ = said.number("pmi_version")
+		var said dialect.Fields
+		pmi1.Parse(&said, line, nil)
+		version, _ = said.Number("pmi_version")
 		return version, in.buf[in.start:], nil
 	}
 }

@@ -12,16 +12,18 @@ import (
 	"testing"
 
 	"remshell/pmiserver"
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/spawn"
 	"remshell/pmiserver/transcript"
+	"remshell/test/pmitest"
 )
 
 // A play is a job on its stage: servers, a hub, and the ranks' ends.
 type play struct {
 	job    transcript.Job
-	hub    *pmiserver.Hub
+	hub    *pmitest.Hub
 	names  *pmiserver.NameTable
-	door   *pmiserver.Door
-	hosts  []pmiserver.Host
+	port   *pmiserver.Listener
 	all    sync.WaitGroup
 	groups [][]*player // the first one, then the spawned ones
 
@@ -61,7 +63,7 @@ func (pl *player) read() {
 }
 
 func newPlay(job transcript.Job) *play {
-	p := &play{job: job, hub: pmiserver.NewHub(), names: &pmiserver.NameTable{}, door: &pmiserver.Door{}}
+	p := &play{job: job, hub: pmitest.NewHub(), names: &pmiserver.NameTable{}, port: &pmiserver.Listener{}}
 	nodes := job.Nodes
 	if nodes == nil {
 		nodes = make([]int, job.Size)
@@ -72,9 +74,6 @@ func newPlay(job transcript.Job) *play {
 			return 0
 		}
 		return job.Apps[rank]
-	}
-	for i, name := range job.Hosts {
-		p.hosts = append(p.hosts, pmiserver.Host{Name: name, Ranks: ranksOf(nodes, i)})
 	}
 	p.add(info, nodes)
 	return p
@@ -98,15 +97,15 @@ func (p *play) add(info pmiserver.Info, nodes []int) {
 	}
 	p.groups = append(p.groups, group)
 	used := slices.Compact(slices.Sorted(slices.Values(nodes)))
-	p.hub.Add(info.Name, used)
+	p.hub.Add(info.Name, used, nodes)
 	for _, n := range used {
 		info.Ranks = ranksOf(nodes, n)
-		var fence pmiserver.Fencer
+		var others fence.Exchanger
 		if len(used) > 1 {
-			fence = p.hub.Node(n)
+			others = p.hub.Node(n)
 		}
-		s := pmiserver.New(info, fence)
-		p.supervise(s, info, n, group)
+		s := pmiserver.New(info, others)
+		p.supervise(s, info, n, nodes, group)
 		p.mu.Lock()
 		p.servers = append(p.servers, s)
 		p.mu.Unlock()
@@ -128,10 +127,10 @@ func (p *play) admit(s *pmiserver.Server, ranks []int, group []*player) {
 			return s.Serve(context.Background(), r, ours)
 		}
 	case p.job.IDs != nil && s == p.servers[0]:
-		serve = func(_ int, conn net.Conn) error { return p.door.Serve(context.Background(), conn) }
+		serve = func(_ int, conn net.Conn) error { return p.port.Serve(context.Background(), conn) }
 		for _, r := range ranks {
-			p.door.NewID = func() int { return p.job.IDs[r] }
-			p.door.Expect(s, r)
+			p.port.NewID = func() int { return p.job.IDs[r] }
+			p.port.Expect(s, r)
 		}
 		for len(group) < p.job.Conns {
 			ranks, group = append(ranks, len(group)), append(group, &player{server: s})
@@ -152,10 +151,10 @@ func (p *play) admit(s *pmiserver.Server, ranks []int, group []*player) {
 }
 
 // supervise shows on the stage what a server reports.
-func (p *play) supervise(s *pmiserver.Server, info pmiserver.Info, node int, group []*player) {
+func (p *play) supervise(s *pmiserver.Server, info pmiserver.Info, node int, nodes []int, group []*player) {
 	s.Names = p.names
-	if p.hosts != nil {
-		s.Hosts = func(context.Context) ([]pmiserver.Host, error) { return p.hosts, nil }
+	if p.job.Hosts != nil {
+		s.Hosts = func(context.Context) ([]string, []int, error) { return p.job.Hosts, nodes, nil }
 	}
 	if p.job.Spawned != nil {
 		s.Spawner = p
@@ -170,7 +169,7 @@ func (p *play) supervise(s *pmiserver.Server, info pmiserver.Info, node int, gro
 		}
 	}
 	s.Broken = func(err error) {
-		var stuck *pmiserver.StuckError
+		var stuck *fence.StuckError
 		if !errors.As(err, &stuck) {
 			return
 		}
@@ -194,7 +193,7 @@ func (p *play) supervise(s *pmiserver.Server, info pmiserver.Info, node int, gro
 
 // A spawning is a request to spawn that waits for the play to go on.
 type spawning struct {
-	pmiserver.SpawnRequest
+	spawn.Request
 	done chan outcome
 }
 
@@ -205,7 +204,7 @@ type outcome struct {
 }
 
 // Spawn shows what is asked for, and waits.
-func (p *play) Spawn(ctx context.Context, r pmiserver.SpawnRequest) (string, []int, error) {
+func (p *play) Spawn(ctx context.Context, r spawn.Request) (string, []int, error) {
 	s := spawning{r, make(chan outcome, 1)}
 	p.mu.Lock()
 	p.spawns = append(p.spawns, s)

@@ -16,7 +16,7 @@ import (
 	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 )
 
 // receive takes the first message of a stream, and tells how many bytes of memory that took.
@@ -91,7 +91,7 @@ func TestBounds(t *testing.T) {
 		{at(&Data{Stream: Stderr}), at(&Data{Stream: 3}, &Credit{Stream: -1}), "stream "},
 		{at(&Listening{Port: 65535}), at(&Listening{Port: 65536}, &Listening{Port: -1}), "port "},
 		{at(spawnOf(1), spawnOf(1<<24)), at(spawnOf(0), spawnOf(1<<24+1)), "count "},
-		{nil, at(&Spawn{Request: pmiserver.SpawnRequest{Commands: []pmiserver.Command{{Count: 1}}}}), "command without a program"},
+		{nil, at(&Spawn{Request: spawn.Request{Commands: []spawn.Command{{Count: 1}}}}), "command without a program"},
 		{at(&Listed{Claims: make([]job.Claim, 4000), Tickets: make([]job.Ticket, 96)}),
 			at(&Listed{Claims: make([]job.Claim, 4000), Tickets: make([]job.Ticket, 97)}), "97 tickets"},
 		{at(prepare(2, 0, 1)), at(prepare(2, 2, 0)), "rank 2 of 2"},
@@ -133,7 +133,7 @@ func cores(n int) Message {
 }
 
 func spawnOf(n int) Message {
-	return &Spawn{Request: pmiserver.SpawnRequest{Commands: []pmiserver.Command{{Argv: []string{"a"}, Count: n}}}}
+	return &Spawn{Request: spawn.Request{Commands: []spawn.Command{{Argv: []string{"a"}, Count: n}}}}
 }
 
 func prepare(size, rank, app int) Message {

@@ -7,7 +7,7 @@ import (
 	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 )
 
 // What several messages are made of.
@@ -28,14 +28,14 @@ func (c *codec) app(a *job.App) {
 	c.text(&a.Staged, aFileName)
 }
 
-func (c *codec) command(p *pmiserver.Command) {
+func (c *codec) command(p *spawn.Command) {
 	c.texts(&p.Argv, maxWords, anyText)
 	c.num(&p.Count, span{"count", 1, many})
 	list(c, &p.Info, length{"keys", maxPairs}, (*codec).pair)
 	c.sure(len(p.Argv) > 0, "command without a program")
 }
 
-func (c *codec) pair(p *pmiserver.Pair) {
+func (c *codec) pair(p *spawn.Pair) {
 	c.text(&p.Key, anyText)
 	c.text(&p.Value, anyText)
 }

@@ -3,7 +3,7 @@ package wire
 import (
 	"math"
 
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 )
 
 /*
@@ -124,7 +124,7 @@ func (m *Named) fields(c *codec) {
 // the helper was to read.
 type Spawn struct {
 	ID      int
-	Request pmiserver.SpawnRequest
+	Request spawn.Request
 	Fault   string
 }
 
@@ -138,7 +138,7 @@ func (m *Spawn) fields(c *codec) {
 }
 
 // Spawned answers Spawn when all of them run, or says why none does. Codes are those
-// of pmiserver.Spawner.
+// of spawn.Spawner.
 type Spawned struct {
 	ID    int
 	Group string

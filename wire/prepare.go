@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 )
 
 // Prepare hands over what this node has to start: its part of a group of ranks. Ranks are
@@ -120,11 +120,11 @@ func (s *Streams) fields(c *codec) {
 
 // A PMISetup is what the PMI server of the group's ranks on the node starts with.
 type PMISetup struct {
-	Mapping  string           // which rank is on which node
-	Universe int              // processes that would fit; 0: unknown
-	Preputs  []pmiserver.Pair // that the group finds in its key-value space
-	Port     bool             // ranks connect by TCP
-	Trace    bool             // of what they say
+	Mapping  string       // which rank is on which node
+	Universe int          // processes that would fit; 0: unknown
+	Preputs  []spawn.Pair // that the group finds in its key-value space
+	Port     bool         // ranks connect by TCP
+	Trace    bool         // of what they say
 }
 
 func (p *PMISetup) fields(c *codec) {

@@ -27,7 +27,7 @@ import (
 //	1> ∅                                    rank 1 is told nothing yet
 //	2:0< cmd=get_maxes                      rank 0 of the second spawned group says
 //
-// Bytes are as pmiserver.Escape writes them; <hex,58> and <path,31> stand for so
+// Bytes are as Escape writes them; <hex,58> and <path,31> stand for so
 // many bytes, always the same ones. Instead of bytes a rank may "say"
 //
 //	0< EOF          it closes its connection

@@ -21,7 +21,7 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
-	"remshell/pmiserver"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -85,7 +85,7 @@ var lies = map[string]lie{
 	"trace of another":        always(atGo, &wire.Trace{Rank: 0, Line: "forged"}),
 	"states of another":       always(atGo, &wire.States{Ranks: []job.RankState{{Rank: 0, Life: "forged"}}}),
 	"spawn for another": grouped(atGo, func(group string) wire.Message {
-		return &wire.Spawn{ID: 1 << 20, Request: pmiserver.SpawnRequest{Group: group, Rank: 0, Commands: []pmiserver.Command{{Argv: []string{"touch", "forged"}, Count: 1}}}}
+		return &wire.Spawn{ID: 1 << 20, Request: spawn.Request{Group: group, Rank: 0, Commands: []spawn.Command{{Argv: []string{"touch", "forged"}, Count: 1}}}}
 	}),
 	"rank that is none":       always(atGo, exited(job.Exit{Rank: 99})),
 	"negative rank":           always(atGo, &wire.Data{Rank: -1, Stream: wire.Stdout, Bytes: out}),

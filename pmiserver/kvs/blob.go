@@ -1,20 +1,15 @@
-package pmiserver
+package kvs
 
 import (
 	"encoding/binary"
 	"errors"
 )
 
-// A blob is what the ranks of a node bring to a fence:
-//
-//	blob = *pair        pair = uvarint(len key) key  uvarint(len value) value
-//
-// Blobs joined are a blob. An empty one is normal: most barriers follow no put.
-
 // errBlob can only mean that helpers of different make are talking.
 var errBlob = errors.New("barrier: what another node has put cannot be read")
 
-func appendPair(blob, key, value []byte) []byte {
+// AppendPair adds a pair to a blob.
+func AppendPair(blob, key, value []byte) []byte {
 	blob = binary.AppendUvarint(blob, uint64(len(key)))
 	blob = append(blob, key...)
 	blob = binary.AppendUvarint(blob, uint64(len(value)))
@@ -24,7 +19,7 @@ func appendPair(blob, key, value []byte) []byte {
 // appendPairs adds all pairs of a map.
 func appendPairs(blob []byte, pairs map[string][]byte) []byte {
 	for key, value := range pairs {
-		blob = appendPair(blob, []byte(key), value)
+		blob = AppendPair(blob, []byte(key), value)
 	}
 	return blob
 }

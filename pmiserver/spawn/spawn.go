@@ -1,9 +1,14 @@
-package pmiserver
+// Package spawn holds what a rank says when it asks for more processes (MPI_Comm_spawn), and
+// how that is read from fields, whichever dialect wrote them.
+package spawn
 
 import (
 	"context"
 	"strconv"
 	"strings"
+
+	"remshell/pmiserver/kvs"
+	"remshell/pmiserver/transcript"
 )
 
 // A Spawner starts processes that ranks ask for, as a new group of the job. Spawn
@@ -15,17 +20,17 @@ import (
 // started; nil stands for all of them. An error means that nothing was started;
 // the rank that asked goes on (MPI_ERR_SPAWN).
 type Spawner interface {
-	Spawn(ctx context.Context, r SpawnRequest) (group string, codes []int, err error)
+	Spawn(ctx context.Context, r Request) (group string, codes []int, err error)
 }
 
-// A SpawnRequest is what one call of MPI_Comm_spawn or MPI_Comm_spawn_multiple asks
+// A Request is what one call of MPI_Comm_spawn or MPI_Comm_spawn_multiple asks
 // for. The processes of all commands are one group, ranked in their order; the
 // index of a command is their appnum.
-type SpawnRequest struct {
+type Request struct {
 	Group    string // of the rank that asks
 	Rank     int    // that asks
 	Commands []Command
-	Preputs  []Pair // for Info.Preputs of the new group
+	Preputs  []Pair // for pmiserver.Info.Preputs of the new group
 }
 
 // A Command is a program to be spawned.
@@ -39,7 +44,7 @@ type Command struct {
 type Pair struct{ Key, Value string }
 
 // Size returns how many processes are asked for.
-func (r SpawnRequest) Size() (n int) {
+func (r Request) Size() (n int) {
 	for _, c := range r.Commands {
 		n += c.Count
 	}
@@ -47,7 +52,7 @@ func (r SpawnRequest) Size() (n int) {
 }
 
 // String writes a request as a command line would.
-func (r SpawnRequest) String() string {
+func (r Request) String() string {
 	var parts []string
 	for _, c := range r.Commands {
 		words := []string{"-n", strconv.Itoa(c.Count)}
@@ -56,7 +61,7 @@ func (r SpawnRequest) String() string {
 		}
 		words = append(words, c.Argv...)
 		for i, w := range words {
-			if w == "" || strings.ContainsAny(w, " \"\\") || Escape([]byte(w)) != w {
+			if w == "" || strings.ContainsAny(w, " \"\\") || transcript.Escape([]byte(w)) != w {
 				words[i] = strconv.Quote(w)
 			}
 		}
@@ -69,8 +74,8 @@ func (r SpawnRequest) String() string {
 // for them is not for us to say.
 const maxProcesses = 1 << 24
 
-// faulty returns what is wrong with a request, in a word, or nothing.
-func (r SpawnRequest) faulty() string {
+// Faulty returns what is wrong with a request, in a word, or nothing.
+func (r Request) Faulty() string {
 	total := 0
 	for _, c := range r.Commands {
 		if c.Count < 1 || c.Count > maxProcesses || c.Argv[0] == "" {
@@ -82,50 +87,27 @@ func (r SpawnRequest) faulty() string {
 		return "bad_request"
 	}
 	for _, p := range r.Preputs {
-		if p.Key == "" || len(p.Key) > maxKey || strings.HasPrefix(p.Key, "PMI_") {
+		if p.Key == "" || len(p.Key) > kvs.MaxKey || strings.HasPrefix(p.Key, "PMI_") {
 			return "invalid_key"
 		}
-		if len(p.Value) > maxValue {
+		if len(p.Value) > kvs.MaxValue {
 			return "value_too_long"
 		}
 	}
 	return ""
 }
 
-// A spawned is the outcome of a request.
-type spawned struct {
-	group string
-	codes []int
-	err   error
+// An Outcome is what Spawner.Spawn has returned.
+type Outcome struct {
+	Group string
+	Codes []int
+	Err   error
 }
 
-// begin has a request carried out, and answers when that is done; meanwhile the
-// rank is heard. It returns why it does not, in a word, or nothing.
-func (c *session) begin(r SpawnRequest, answer func(spawned) []byte) (refused string) {
-	if why := r.faulty(); why != "" {
-		return why
-	}
-	switch {
-	case c.s.Spawner == nil:
-		return "unsupported"
-	case c.spawns.Load() >= maxSpawns:
-		return "too_many_spawns"
-	}
-	r.Group, r.Rank = c.s.info.Name, c.rank
-	c.spawns.Add(1)
-	c.late.Go(func() {
-		var done spawned
-		done.group, done.codes, done.err = c.s.Spawner.Spawn(c.ctx, r)
-		c.spawns.Add(-1)
-		c.tell(answer(done))
-	})
-	return ""
-}
-
-// faults returns the codes as clients want them, and how many are not 0; both are
+// Faults returns the codes as clients want them, and how many are not 0; both are
 // empty when all is well. Clients insist that there be one for each process.
-func (s spawned) faults() (list []byte, n int) {
-	for _, code := range s.codes {
+func (o Outcome) Faults() (list []byte, n int) {
+	for _, code := range o.Codes {
 		if code != 0 {
 			n++
 		}
@@ -135,19 +117,4 @@ func (s spawned) faults() (list []byte, n int) {
 		return nil, 0
 	}
 	return list[:len(list)-1], n
-}
-
-// word makes one word of [a-z0-9_] of an error, for a client's message.
-func word(err error) string {
-	w := []byte(strings.ToLower(err.Error()))
-	w = w[:min(len(w), 200)]
-	for i, b := range w {
-		if (b < 'a' || b > 'z') && (b < '0' || b > '9') {
-			w[i] = '_'
-		}
-	}
-	if len(w) == 0 {
-		return "failed"
-	}
-	return string(w)
 }

@@ -1,6 +1,10 @@
-package pmiserver
+package pmi2
 
-import "strconv"
+import (
+	"strconv"
+
+	"remshell/pmiserver/kvs"
+)
 
 // The ring of MVAPICH2 and Slurm (pmi-wire.md 4.7): every rank hands a value to
 // each of its two neighbours. It meets all ranks, so it is a barrier that spreads
@@ -9,27 +13,27 @@ func ringKey(side string, rank int) []byte {
 	return strconv.AppendInt([]byte("PMI_ring_"+side+"_"), int64(rank), 10)
 }
 
-func (c *session) ring() {
-	left, right := c.args.text("ring-left"), c.args.text("ring-right")
-	if len(left) > maxValue || len(right) > maxValue {
-		c.refuse2(rcValueLen, "value_too_long")
+func (c *Conversation) ring() {
+	left, right := c.fields.Text("ring-left"), c.fields.Text("ring-right")
+	if len(left) > kvs.MaxValue || len(right) > kvs.MaxValue {
+		c.refuse(rcValueLen, "value_too_long")
 		return
 	}
-	if !c.keep(ringKey("left", c.rank), left) || !c.keep(ringKey("right", c.rank), right) {
-		c.refuse2(rcOther, "kvs_full")
+	if !c.Keys.Put(ringKey("left", c.Number), left) || !c.Keys.Put(ringKey("right", c.Number), right) {
+		c.refuse(rcOther, "kvs_full")
 		return
 	}
 	c.head()
 	head := c.taken()
-	c.flush()
-	c.enter(func(s *snapshot) []byte { return ringAnswer(head, s, c.rank, c.s.info.Size) })
+	keys, rank, size := c.Keys.Store, c.Number, c.Size
+	c.Server.Fence(func() []byte { return ringAnswer(head, keys, rank, size) })
 }
 
 // ringAnswer tells a rank what its left neighbour sent to the right, and its right
 // one to the left. The first and the last are neighbours.
-func ringAnswer(head []byte, s *snapshot, rank, size int) []byte {
-	left, _ := s.get(ringKey("right", (rank+size-1)%size))
-	right, _ := s.get(ringKey("left", (rank+1)%size))
+func ringAnswer(head []byte, keys *kvs.Store, rank, size int) []byte {
+	left, _ := keys.Get(ringKey("right", (rank+size-1)%size))
+	right, _ := keys.Get(ringKey("left", (rank+1)%size))
 	head = append(head, "rc=0;ring-count="...)
 	head = strconv.AppendInt(head, int64(rank), 10)
 	head = appendEscaped(append(head, ";ring-left="...), left)

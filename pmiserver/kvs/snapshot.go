@@ -1,18 +1,18 @@
-package pmiserver
+package kvs
 
 import (
 	"hash/maphash"
 	"iter"
 )
 
-// A snapshot is what the fences of a group have spread so far. It never changes,
+// A Snapshot is what the fences of a group have spread so far. It never changes,
 // so any number of ranks read it at once.
 //
 // It is a stack of layers, because copying everything at each barrier would make
 // a program of many barriers slow: a barrier puts a layer on top, and layers of
 // like size melt into one. Each layer is at least twice as large as the one above
 // it, so there are few, and a pair is moved a few times in its life.
-type snapshot struct {
+type Snapshot struct {
 	seed   maphash.Seed // ranks choose the keys, and shall not choose the collisions
 	epoch  int          // barriers behind us
 	bytes  int          // of all blobs
@@ -20,28 +20,24 @@ type snapshot struct {
 	layers []layer      // newest first
 }
 
-// prepared returns the snapshot of a group that has met no fence yet.
-func prepared(preputs []Pair) *snapshot {
-	var blob []byte
-	for _, p := range preputs {
-		blob = appendPair(blob, []byte(p.Key), []byte(p.Value))
-	}
-	s := &snapshot{seed: maphash.MakeSeed()}
+// first returns the snapshot of a group that has met no fence yet, with the pairs of a blob.
+func first(blob []byte) *Snapshot {
+	s := &Snapshot{seed: maphash.MakeSeed()}
 	if len(blob) > 0 {
-		first, err := s.next([][]byte{blob})
+		filled, err := s.next([][]byte{blob})
 		if err != nil {
-			panic("pmiserver: a blob of ours: " + err.Error())
+			panic("kvs: a blob of ours: " + err.Error())
 		}
-		first.epoch, s = 0, first
+		filled.epoch, s = 0, filled
 	}
 	return s
 }
 
 // cost is what the snapshot needs, in bytes, about.
-func (s *snapshot) cost() int { return s.bytes + s.count*pairCost }
+func (s *Snapshot) cost() int { return s.bytes + s.count*PairCost }
 
-// get finds a key without allocating.
-func (s *snapshot) get(key []byte) (value []byte, found bool) {
+// find finds a key without allocating.
+func (s *Snapshot) find(key []byte) (value []byte, found bool) {
 	if len(s.layers) == 0 {
 		return nil, false
 	}
@@ -57,12 +53,12 @@ func (s *snapshot) get(key []byte) (value []byte, found bool) {
 // next returns the snapshot after a barrier that spread these blobs, and keeps
 // them. A key of a later blob replaces that of an earlier one, and both what was
 // there.
-func (s *snapshot) next(blobs [][]byte) (*snapshot, error) {
+func (s *Snapshot) next(blobs [][]byte) (*Snapshot, error) {
 	top, err := newLayer(s.seed, blobs)
 	if err != nil {
 		return nil, err
 	}
-	n := &snapshot{seed: s.seed, epoch: s.epoch + 1, layers: s.layers}
+	n := &Snapshot{seed: s.seed, epoch: s.epoch + 1, layers: s.layers}
 	if top.count > 0 {
 		rest := s.layers
 		for len(rest) > 0 && rest[0].count < 2*top.count {
@@ -79,16 +75,16 @@ func (s *snapshot) next(blobs [][]byte) (*snapshot, error) {
 }
 
 // merge puts one layer over another, and leaves behind what it replaces.
-func (s *snapshot) merge(over, under layer) layer {
+func (s *Snapshot) merge(over, under layer) layer {
 	kept := make([]byte, 0, under.bytes)
 	for key, value := range under.all() {
 		if _, _, replaced := over.find(maphash.Bytes(s.seed, key), key); !replaced {
-			kept = appendPair(kept, key, value)
+			kept = AppendPair(kept, key, value)
 		}
 	}
 	l, err := newLayer(s.seed, append([][]byte{kept}, over.blobs...))
 	if err != nil {
-		panic("pmiserver: blobs that could be read before: " + err.Error())
+		panic("kvs: blobs that could be read before: " + err.Error())
 	}
 	return l
 }
@@ -101,17 +97,17 @@ type layer struct {
 	bytes int // of all blobs
 	count int // of different keys
 
-	// slots is a hash table: the place of a pair, or 0. At least half of it is
+	// slots is a hash table: where a pair is, or 0. At least half of it is
 	// free, and its length is a power of two. A pair is in the first slot from
 	// that of its hash on that was free when it came.
-	slots []place
+	slots []ref
 }
 
-// A place is where a pair begins: one more than the number of its blob in the
+// A ref is where a pair begins: one more than the number of its blob in the
 // upper half, and the offset in the lower.
-type place uint64
+type ref uint64
 
-func (p place) in(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
+func (p ref) in(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
 
 // newLayer indexes blobs, of which the later ones replace what the earlier say.
 func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
@@ -125,11 +121,11 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 		pairs += n
 		l.bytes += len(b)
 	}
-	l.slots = make([]place, firstSlots(pairs, l.bytes))
+	l.slots = make([]ref, firstSlots(pairs, l.bytes))
 	for i, b := range blobs {
 		for rest := b; len(rest) > 0; {
 			key, _, after, _ := cutPair(rest)
-			l.put(seed, key, place(uint64(i+1)<<32|uint64(len(b)-len(rest))))
+			l.put(seed, key, ref(uint64(i+1)<<32|uint64(len(b)-len(rest))))
 			rest = after
 		}
 	}
@@ -148,7 +144,7 @@ func firstSlots(pairs, bytes int) int {
 }
 
 // put adds a pair, or replaces the one of the same key.
-func (l *layer) put(seed maphash.Seed, key []byte, at place) {
+func (l *layer) put(seed maphash.Seed, key []byte, at ref) {
 	slot, _, replaces := l.find(maphash.Bytes(seed, key), key)
 	l.slots[slot] = at
 	if replaces {
@@ -162,7 +158,7 @@ func (l *layer) put(seed maphash.Seed, key []byte, at place) {
 // grow doubles the slots.
 func (l *layer) grow(seed maphash.Seed) {
 	old := l.slots
-	l.slots = make([]place, 2*len(old))
+	l.slots = make([]ref, 2*len(old))
 	for _, p := range old {
 		if p != 0 {
 			key, _, _, _ := cutPair(p.in(l.blobs))

@@ -17,19 +17,19 @@ import (
 	"remshell/test/pmitest"
 )
 
-// through connects a new client by a door; it returns its end, and how the door's
-// ended.
-func through(d *pmiserver.Door) (net.Conn, chan error) {
+// through connects a new client by a listener; it returns its end, and how the
+// other one ended.
+func through(d *pmiserver.Listener) (net.Conn, chan error) {
 	mine, theirs := net.Pipe()
 	end := make(chan error, 1)
 	go func() { end <- d.Serve(context.Background(), theirs) }()
 	return mine, end
 }
 
-// TestDoorIDs: each rank has a number of its own, which nobody guesses, and which
+// TestPendingIDs: each rank has a number of its own, which nobody guesses, and which
 // is good until its server is forgotten.
-func TestDoorIDs(t *testing.T) {
-	d := &pmiserver.Door{}
+func TestPendingIDs(t *testing.T) {
+	d := &pmiserver.Listener{}
 	s := pmiserver.New(pmiserver.Info{Name: "k0", Size: 1000, Ranks: []int{0}}, nil)
 	ids := make(map[int]bool)
 	high := 0
@@ -54,15 +54,15 @@ func TestDoorIDs(t *testing.T) {
 	if reply, _ := io.ReadAll(conn); string(reply) != "cmd=initack rc=-1\n" {
 		t.Errorf("a rank of a server that is forgotten: %q", reply)
 	}
-	if err := <-end; !errors.Is(err, pmiserver.ErrStranger) {
+	if err := <-end; !errors.Is(err, pmiserver.ErrNoRank) {
 		t.Errorf("Serve = %v", err)
 	}
 }
 
-// TestDoorSilence: who says nothing has to go, at last, and who speaks stays.
-func TestDoorSilence(t *testing.T) {
+// TestASilentNewcomerHasToGo: who says nothing has to go, at last, and who speaks stays.
+func TestASilentNewcomerHasToGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &pmiserver.Door{NewID: func() int { return 7 }}
+		d := &pmiserver.Listener{NewID: func() int { return 7 }}
 		d.Expect(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
 		rank, served := through(d)
 		c := pmitest.NewClient(rank)
@@ -72,7 +72,7 @@ func TestDoorSilence(t *testing.T) {
 		began := time.Now()
 		silent, end := through(d)
 		go silent.Write([]byte("cmd=init"))
-		if err := <-end; !errors.Is(err, pmiserver.ErrStranger) || time.Since(began) != 30*time.Second {
+		if err := <-end; !errors.Is(err, pmiserver.ErrNoRank) || time.Since(began) != 30*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if err := c.Init(); err != nil {
@@ -88,10 +88,10 @@ func TestDoorSilence(t *testing.T) {
 	})
 }
 
-// TestDoorCrowd: ranks come in although there is a crowd that says nothing.
-func TestDoorCrowd(t *testing.T) {
+// TestACrowdOfNewcomers: ranks come in although there is a crowd that says nothing.
+func TestACrowdOfNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &pmiserver.Door{NewID: func() int { return 7 }}
+		d := &pmiserver.Listener{NewID: func() int { return 7 }}
 		d.Expect(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
 		const crowd = 1000
 		ends := make(chan error, crowd)
@@ -117,13 +117,13 @@ func TestDoorCrowd(t *testing.T) {
 	})
 }
 
-// TestDoorContext: the end of the context ends a greeting.
-func TestDoorContext(t *testing.T) {
+// TestContextEndsAGreeting: the end of the context ends a greeting.
+func TestContextEndsAGreeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, theirs := net.Pipe()
 		end := make(chan error)
-		go func() { end <- (&pmiserver.Door{}).Serve(ctx, theirs) }()
+		go func() { end <- (&pmiserver.Listener{}).Serve(ctx, theirs) }()
 		synctest.Wait()
 		cancel()
 		if err := <-end; err != context.Canceled {
@@ -132,15 +132,15 @@ func TestDoorContext(t *testing.T) {
 	})
 }
 
-// TestJunkAtTheDoor: 10,000 connections that say anything disturb nobody: the
-// ranks of two nodes, who come in by the same doors, exchange what they have.
-func TestJunkAtTheDoor(t *testing.T) {
+// TestJunkFromNewcomers: 10,000 connections that say anything disturb nobody: the
+// ranks of two nodes, who come in by the same listeners, exchange what they have.
+func TestJunkFromNewcomers(t *testing.T) {
 	const nodes, per, junk = 2, 4, 10000
-	hub := newHub(nodes)
-	var doors [nodes]*pmiserver.Door
+	hub := newHub(nodes, per)
+	var listeners [nodes]*pmiserver.Listener
 	var ids []int
 	for n := range nodes {
-		doors[n] = &pmiserver.Door{}
+		listeners[n] = &pmiserver.Listener{}
 		info := pmiserver.Info{Name: "k0", Size: nodes * per}
 		for i := range per {
 			info.Ranks = append(info.Ranks, n*per+i)
@@ -149,15 +149,15 @@ func TestJunkAtTheDoor(t *testing.T) {
 		s.Abort = func(rank, _ int, _ string) { t.Errorf("rank %d ends the job", rank) }
 		s.Broken = func(err error) { t.Error(err) }
 		for _, r := range info.Ranks {
-			ids = append(ids, doors[n].Expect(s, r))
+			ids = append(ids, listeners[n].Expect(s, r))
 		}
 	}
 	done := make(chan struct{})
-	var ranks, strangers sync.WaitGroup
+	var ranks, crowd sync.WaitGroup
 	for i, id := range ids {
 		ranks.Go(func() {
-			conn, end := through(doors[i/per])
-			if err := visits(conn, id, len(ids), done); err != nil {
+			conn, end := through(listeners[i/per])
+			if err := newcomer(conn, id, len(ids), done); err != nil {
 				t.Errorf("rank %d: %v", i, err)
 			}
 			conn.Close()
@@ -167,26 +167,26 @@ func TestJunkAtTheDoor(t *testing.T) {
 		})
 	}
 	for k := range 4 {
-		strangers.Go(func() {
+		crowd.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(k), 1))
 			for range junk / 4 {
-				conn, end := through(doors[rng.IntN(nodes)])
+				conn, end := through(listeners[rng.IntN(nodes)])
 				go io.Copy(io.Discard, conn)
 				io.WriteString(conn, nonsense(rng))
 				conn.Close()
-				if err := <-end; !errors.Is(err, pmiserver.ErrStranger) {
+				if err := <-end; !errors.Is(err, pmiserver.ErrNoRank) {
 					t.Errorf("junk is taken for a rank: %v", err)
 				}
 			}
 		})
 	}
-	strangers.Wait()
+	crowd.Wait()
 	close(done)
 	ranks.Wait()
 }
 
-// visits is a rank that comes, and exchanges cards until done, and once more.
-func visits(conn io.ReadWriter, id, size int, done chan struct{}) error {
+// newcomer is a rank that comes, and exchanges cards until done, and once more.
+func newcomer(conn io.ReadWriter, id, size int, done chan struct{}) error {
 	c := pmitest.NewClient(conn)
 	place, err := c.Acknowledge(id)
 	if err != nil {
@@ -263,9 +263,9 @@ func TestRefuseSingleton(t *testing.T) {
 }
 
 // Who guesses PMI_IDs is soon shown out for good; who was there before comes to no harm.
-func TestGuessesAtTheDoor(t *testing.T) {
+func TestGuessesOfIDs(t *testing.T) {
 	server := pmiserver.New(pmiserver.Info{Name: "k0", Size: 2, Ranks: []int{0, 1}}, nil)
-	var d pmiserver.Door
+	var d pmiserver.Listener
 	ids := []int{d.Expect(server, 0), d.Expect(server, 1)}
 	say := func(id int) string {
 		t.Helper()

@@ -1,0 +1,241 @@
+package fence
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// A Hub is where the nodes of a job meet for their fences, those of all its groups. It runs in
+// mpiexec and knows nothing of connections:
+//
+//	a group is about to start:  h.Add(group, its nodes, the node of each rank)
+//	on Fence from node i:       done, err := h.Join(i, id, blob)
+//	                            if done != nil, send Fenced with its blobs to
+//	                            its nodes, encoded once
+//	a rank of i has left:       err := h.Leave(group, i, rank)
+//	the group is over:          h.Remove(group)
+//	any err:                    nobody is ever released; end the job
+//
+// No method waits. They may be called from any goroutine.
+type Hub struct {
+	mu     sync.Mutex // guards what follows
+	groups map[string]*group
+	open   map[ID]*fence
+	err    error // of Fail
+}
+
+// A group is where its ranks are, and which of them cannot enter a fence any more.
+type group struct {
+	nodes []int         // as the caller numbers them
+	index map[int]int   // of a node in nodes
+	home  []int         // the node of each rank
+	gone  map[int][]int // ranks, by node
+}
+
+// A fence is one at which some nodes have arrived.
+type fence struct {
+	parts []part
+	nodes []int
+	index map[int]int // of a node in nodes; both may be those of a group
+	blobs [][]byte    // of nodes
+	here  []bool
+	count int
+	bytes int
+}
+
+// maxFence is how many bytes a fence may spread: as much as a group may keep on a node, and
+// what fits into one message to it.
+const maxFence = 1<<30 - 1<<24
+
+// An Exchange is a fence at which all nodes have arrived.
+type Exchange struct {
+	Nodes []int    // that have ranks in it; not to be changed
+	Blobs [][]byte // what each of Nodes brought; nil if nobody brought anything
+}
+
+// NewHub returns a hub without groups.
+func NewHub() *Hub { return &Hub{groups: make(map[string]*group), open: make(map[ID]*fence)} }
+
+// Add lets the ranks of a group meet. home has the node of each rank, and nodes each of them
+// once, in the order in which their blobs are spread. Both are kept.
+func (h *Hub) Add(name string, nodes, home []int) {
+	g := &group{nodes: nodes, home: home, index: make(map[int]int, len(nodes)), gone: make(map[int][]int)}
+	for i, node := range nodes {
+		g.index[node] = i
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.groups[name] = g
+}
+
+// Remove forgets a group that is over, and what is left of its fences.
+func (h *Hub) Remove(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.groups, name)
+	for id, f := range h.open {
+		if f.of(name) != nil {
+			delete(h.open, id)
+		}
+	}
+}
+
+// Fail refuses all fences from now on, those under way too, with an error.
+func (h *Hub) Fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = err
+	}
+	clear(h.open)
+}
+
+// Join brings the blob of a node to a fence. If it was the last one, Join returns
+// the exchange, else nil. The hub keeps the blob, not a copy, and forgets all about
+// the fence when it is complete. An error means that it can never be complete.
+func (h *Hub) Join(node int, id ID, blob []byte) (*Exchange, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return nil, h.err
+	}
+	f, err := h.find(id)
+	if err != nil {
+		return nil, fmt.Errorf("fence %v: %w", id, err)
+	}
+	if err := f.join(node, blob); err != nil {
+		return nil, fmt.Errorf("fence %v: %w", id, err)
+	}
+	h.open[id] = f
+	if f.count < len(f.nodes) {
+		return nil, h.stuck(f)
+	}
+	delete(h.open, id)
+	if f.bytes == 0 {
+		return &Exchange{Nodes: f.nodes}, nil
+	}
+	return &Exchange{Nodes: f.nodes, Blobs: f.blobs}, nil
+}
+
+// find returns a fence, as it is or new.
+func (h *Hub) find(id ID) (*fence, error) {
+	if f := h.open[id]; f != nil {
+		return f, nil
+	}
+	parts, err := id.Members.parts()
+	if err != nil {
+		return nil, err
+	}
+	f := &fence{parts: parts}
+	for _, p := range parts {
+		if h.groups[p.group] == nil {
+			return nil, fmt.Errorf("there is no such group")
+		}
+	}
+	if g := h.groups[id.Members.Group()]; g != nil {
+		f.nodes, f.index = g.nodes, g.index
+	} else if err := f.gather(h.groups); err != nil {
+		return nil, err
+	}
+	f.blobs, f.here = make([][]byte, len(f.nodes)), make([]bool, len(f.nodes))
+	return f, nil
+}
+
+// gather lists the nodes on which the members are.
+func (f *fence) gather(groups map[string]*group) error {
+	f.index = make(map[int]int)
+	for _, p := range f.parts {
+		g := groups[p.group]
+		if n := len(p.ranges); n > 0 && p.ranges[n-1].last >= len(g.home) {
+			return fmt.Errorf("there is no rank %d in group %s", p.ranges[n-1].last, p.group)
+		}
+		here := make(map[int]bool)
+		for _, r := range p.ranges {
+			for _, node := range g.home[r.first : r.last+1] {
+				here[node] = true
+			}
+		}
+		for _, node := range g.nodes {
+			_, known := f.index[node]
+			if !known && (here[node] || len(p.ranges) == 0) {
+				f.index[node] = len(f.nodes)
+				f.nodes = append(f.nodes, node)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *fence) join(node int, blob []byte) error {
+	i, member := f.index[node]
+	switch {
+	case !member:
+		return fmt.Errorf("node %d is none of the group", node)
+	case f.here[i]:
+		return fmt.Errorf("node %d came twice", node)
+	}
+	f.here[i], f.blobs[i] = true, blob
+	f.count++
+	f.bytes += len(blob)
+	if f.bytes > maxFence {
+		return fmt.Errorf("the ranks have put %d MiB since the one before, and %d are too much", f.bytes>>20, maxFence>>20)
+	}
+	return nil
+}
+
+// of returns what a group has in a fence; nil: nothing.
+func (f *fence) of(group string) *part {
+	for i := range f.parts {
+		if f.parts[i].group == group {
+			return &f.parts[i]
+		}
+	}
+	return nil
+}
+
+// Leave says that a rank of a group, on a node, cannot enter a fence any more.
+// It returns a *StuckError if other nodes wait for that, now or, by Join, later.
+func (h *Hub) Leave(group string, node, rank int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.groups[group]
+	if g == nil {
+		return nil
+	}
+	if _, member := g.index[node]; !member {
+		return nil
+	}
+	g.gone[node] = append(g.gone[node], rank)
+	for _, f := range h.open {
+		if f.of(group) == nil {
+			continue
+		}
+		if err := h.stuck(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stuck returns an error if nodes wait for one that a member has left.
+func (h *Hub) stuck(f *fence) error {
+	var gone []int
+	for _, p := range f.parts {
+		for node, ranks := range h.groups[p.group].gone {
+			if i, member := f.index[node]; !member || f.here[i] {
+				continue
+			}
+			for _, rank := range ranks {
+				if p.has(rank) {
+					gone = append(gone, rank)
+				}
+			}
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	slices.Sort(gone)
+	return &StuckError{Nodes: f.count, Gone: gone}
+}

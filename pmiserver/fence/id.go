@@ -1,0 +1,132 @@
+package fence
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// An ID names a fence: who meets, and how often just these have met before. As text:
+//
+//	id      = members "/" number
+//	members = part *("," part)                      by name, ascending
+//	part    = group ["[" range *("," range) "]"]    no ranges: the whole group
+//	range   = first ["-" last]                      ascending, with a gap between two
+//
+//	k0/3                   all ranks of group k0, who have met three times
+//	k0[0-15,32],k1[4]/0    some of two groups, for the first time
+//
+// There is one text for each fence: numbers have no zeros in front.
+type ID struct {
+	Members Members
+	Number  int
+}
+
+// Members are the ranks that meet at a fence, as text.
+type Members string
+
+// Whole returns all ranks of a group as members.
+func Whole(group string) Members { return Members(group) }
+
+// Group returns the group that the members are, if they are a whole one; else nothing.
+func (m Members) Group() string {
+	if strings.ContainsAny(string(m), "[,") {
+		return ""
+	}
+	return string(m)
+}
+
+func (id ID) String() string { return string(id.Members) + "/" + strconv.Itoa(id.Number) }
+
+// errID is the fault of a text that names no fence.
+var errID = errors.New("names no fence")
+
+// ParseID reads what String has written.
+func ParseID(text string) (ID, error) {
+	i := strings.LastIndexByte(text, '/')
+	if i < 0 {
+		return ID{}, errID
+	}
+	id := ID{Members: Members(text[:i])}
+	number, ok := decimal(text[i+1:])
+	if _, err := id.Members.parts(); err != nil || !ok {
+		return ID{}, errID
+	}
+	id.Number = number
+	return id, nil
+}
+
+// A part is what one group has in a fence; no ranges: all of it.
+type part struct {
+	group  string
+	ranges []span
+}
+
+// A span is the ranks from first to last.
+type span struct{ first, last int }
+
+func (p part) has(rank int) bool {
+	for _, r := range p.ranges {
+		if r.first <= rank && rank <= r.last {
+			return true
+		}
+	}
+	return len(p.ranges) == 0
+}
+
+// parts takes members apart.
+func (m Members) parts() (all []part, err error) {
+	for rest := string(m); ; {
+		end := strings.IndexAny(rest, "[,")
+		if end < 0 {
+			end = len(rest)
+		}
+		p := part{group: rest[:end]}
+		if rest = rest[end:]; strings.HasPrefix(rest, "[") {
+			var ok bool
+			if p.ranges, rest, ok = ranges(rest[1:]); !ok {
+				return nil, errID
+			}
+		}
+		if p.group == "" || strings.ContainsAny(p.group, "]/") || len(all) > 0 && p.group <= all[len(all)-1].group {
+			return nil, errID
+		}
+		all = append(all, p)
+		if rest == "" {
+			return all, nil
+		}
+		if rest[0] != ',' {
+			return nil, errID
+		}
+		rest = rest[1:]
+	}
+}
+
+// ranges reads a list of ranges up to its bracket.
+func ranges(text string) (list []span, rest string, ok bool) {
+	inside, rest, closed := strings.Cut(text, "]")
+	if !closed {
+		return nil, "", false
+	}
+	free := 0 // the lowest number that the next may begin with
+	for r := range strings.SplitSeq(inside, ",") {
+		lower, upper, two := strings.Cut(r, "-")
+		first, ok := decimal(lower)
+		last := first
+		if two && ok {
+			last, ok = decimal(upper)
+		}
+		if !ok || first < free || two && last <= first || last > math.MaxInt32 {
+			return nil, "", false
+		}
+		list, free = append(list, span{first, last}), last+2
+	}
+	return list, rest, true
+}
+
+// decimal reads a number as it is written shortest.
+func decimal(text string) (n int, ok bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
+}

@@ -1,0 +1,49 @@
+package fence
+
+import "testing"
+
+// A fence has one text, and that names its group only if it is that of a whole group.
+func TestIDs(t *testing.T) {
+	for text, group := range map[string]string{
+		"k0/0":                  "k0",
+		"job-1.x_y/12":          "job-1.x_y",
+		"k0[0]/0":               "",
+		"k0[0-15,32,40-41]/3":   "",
+		"k0,k1[4]/0":            "",
+		"k0[2],k1,k2[0-1,3]/77": "",
+	} {
+		id, err := ParseID(text)
+		if err != nil || id.String() != text || id.Members.Group() != group {
+			t.Errorf("%s is read as %v of group %q, %v", text, id, id.Members.Group(), err)
+		}
+	}
+	for _, text := range []string{
+		"", "/", "/0", "k0", "k0/", "k0/-1", "k0/00", "k0/+1", "k0/x", "k0/99999999999999999999",
+		",/0", "k0,/0", ",k0/0", "k0,k0/0", "k1,k0/0", "k0[1]k1/0", "[0]/0",
+		"k0[/0", "k0[]/0", "k0]/0", "k0[a]/0", "k0[0-]/0", "k0[-1]/0", "k0[01]/0", "k0[3-3]/0", "k0[3-2]/0", "k0[0,1]/0", "k0[2,0]/0", "k0[0-4,4]/0", "k0[0][2]/0",
+	} {
+		if id, err := ParseID(text); err == nil {
+			t.Errorf("%q is read as %v", text, id)
+		}
+	}
+}
+
+// What is read is written the same, and asking who is in it does no harm.
+func FuzzID(f *testing.F) {
+	f.Add("k0/3")
+	f.Add("k0[0-15,32],k1[4]/0")
+	f.Add("k0[9223372036854775806-9223372036854775807,0]/0")
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := ParseID(text)
+		if err != nil {
+			return
+		}
+		if id.String() != text {
+			t.Errorf("%q becomes %q", text, id)
+		}
+		h := NewHub()
+		h.Add("k0", []int{7, 8}, []int{7, 8, 7})
+		h.Join(7, id, nil)
+		h.Leave("k0", 8, 1)
+	})
+}

@@ -1,0 +1,54 @@
+package pmi1
+
+import (
+	"bytes"
+
+	"remshell/pmiserver/dialect"
+)
+
+// command returns NAME of "cmd=NAME ...".
+func command(line []byte) []byte {
+	name := line[len("cmd="):]
+	if end := bytes.IndexByte(name, ' '); end >= 0 {
+		name = name[:end]
+	}
+	return name
+}
+
+// Parse splits a request into fields (pmi-wire.md 2.2). Fields in tails contain
+// anything, spaces too: each goes on until the next one of them, the last one to
+// the end of the line. What has no "=" or no key is ignored.
+func Parse(a *dialect.Fields, line []byte, tails []string) {
+	*a = (*a)[:0]
+	for i := len(tails) - 1; i >= 0; i-- {
+		line = cutTail(a, line, tails[i])
+	}
+	for len(line) > 0 {
+		token := line
+		if end := bytes.IndexByte(line, ' '); end >= 0 {
+			token, line = line[:end], line[end+1:]
+		} else {
+			line = nil
+		}
+		if eq := bytes.IndexByte(token, '='); eq > 0 {
+			*a = append(*a, dialect.Field{Key: token[:eq], Value: token[eq+1:]})
+		}
+	}
+}
+
+// cutTail takes " key=..." off the end of a line, and returns what is left.
+func cutTail(a *dialect.Fields, line []byte, key string) []byte {
+	for from := 0; ; {
+		n := bytes.Index(line[from:], []byte(key))
+		if n < 0 {
+			return line
+		}
+		n += from
+		end := n + len(key)
+		if n > 0 && line[n-1] == ' ' && end < len(line) && line[end] == '=' {
+			*a = append(*a, dialect.Field{Key: line[n:end], Value: line[end+1:]})
+			return line[:n-1]
+		}
+		from = n + 1
+	}
+}

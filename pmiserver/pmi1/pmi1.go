@@ -1,0 +1,324 @@
+// Package pmi1 is PMI-1, which all MPI libraries of the MPICH family speak: lines of
+// "cmd=NAME key=value ...", each with an answer. The protocol is in pmi-wire.md of the
+// specification, as are the sections that comments name.
+package pmi1
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"remshell/pmiserver/dialect"
+	"remshell/pmiserver/kvs"
+	"remshell/pmiserver/transcript"
+)
+
+// A Conversation is what one rank says in PMI-1.
+type Conversation struct {
+	*dialect.Rank
+	fields dialect.Fields // of the request being answered
+	block  *block         // a request to spawn, under way
+	two    bool           // the rank goes on in PMI-2
+	keys   []string       // what getbyidx counts through
+}
+
+// New returns the conversation of a rank that has said nothing yet.
+func New(r *dialect.Rank) *Conversation { return &Conversation{Rank: r} }
+
+// Hear deals with one line, without its end: a request or a part of one. After an error
+// the rank cannot be understood any more.
+func (c *Conversation) Hear(line []byte) error {
+	if c.InBlock() || bytes.HasPrefix(line, []byte("mcmd=")) {
+		return c.hearBlock(line)
+	}
+	c.block = nil // a request that stopped between two segments
+	c.answer(line)
+	return nil
+}
+
+// InBlock reports whether any line may come next, as a part of a request.
+func (c *Conversation) InBlock() bool { return c.block != nil && c.block.within }
+
+// Two reports whether it was agreed to go on in PMI-2, with fullinit.
+func (c *Conversation) Two() bool { return c.two }
+
+// A request says how a command of PMI-1 is understood (pmi-wire.md 2.2).
+type request struct {
+	answer string   // the command of the reply
+	needs  []string // fields without which it is refused
+	tails  []string // fields that may contain spaces, in their order
+	early  bool     // also before init
+	do     func(*Conversation)
+}
+
+// requests lists what a PMI-1 client may say, in the order of pmi-wire.md 2.5
+// and 2.9. The mcmd requests are in spawn.go.
+var requests = map[string]request{
+	"initack":           {answer: "initack", early: true, do: (*Conversation).initack},
+	"init":              {answer: "response_to_init", early: true, do: (*Conversation).init},
+	"get_maxes":         {answer: "maxes", do: (*Conversation).maxes},
+	"get_appnum":        {answer: "appnum", do: (*Conversation).appnum},
+	"get_my_kvsname":    {answer: "my_kvsname", do: (*Conversation).name},
+	"get_universe_size": {answer: "universe_size", do: (*Conversation).universe},
+	"put":               {answer: "put_result", needs: []string{"key", "value"}, tails: []string{"value"}, do: (*Conversation).put},
+	"get":               {answer: "get_result", needs: []string{"key"}, do: (*Conversation).get},
+	"barrier_in":        {answer: "barrier_out", do: (*Conversation).barrier},
+	"finalize":          {answer: "finalize_ack", do: (*Conversation).finalize},
+	"abort":             {early: true, tails: []string{"error_msg", "message"}, do: (*Conversation).abort},
+	"publish_name":      {answer: "publish_result", needs: []string{"service", "port"}, tails: []string{"service", "port"}, do: (*Conversation).publish},
+	"lookup_name":       {answer: "lookup_result", needs: []string{"service"}, tails: []string{"service"}, do: (*Conversation).lookup},
+	"unpublish_name":    {answer: "unpublish_result", needs: []string{"service"}, tails: []string{"service"}, do: (*Conversation).unpublish},
+	"create_kvs":        {answer: "newkvs", do: (*Conversation).createKVS},
+	"destroy_kvs":       {answer: "kvs_destroyed", do: (*Conversation).destroyKVS},
+	"getbyidx":          {answer: "getbyidx_results", needs: []string{"idx"}, do: (*Conversation).getByIndex},
+	"get_ranks2hosts":   {answer: "get_ranks2hosts", do: (*Conversation).ranks2hosts},
+	"execution_problem": {early: true, tails: []string{"reason"}, do: (*Conversation).executionProblem},
+}
+
+// answer carries out one request. One that is not in the table is answered too, because a
+// client waits for an answer to whatever it has said.
+func (c *Conversation) answer(line []byte) {
+	name := command(line)
+	req, known := requests[string(name)]
+	if !known {
+		c.refuse(c.Unknown(name), "unknown_command")
+		return
+	}
+	if !c.Inited && !req.early {
+		c.refuse(req.answer, "not_initialized")
+		return
+	}
+	Parse(&c.fields, line, req.tails)
+	for _, key := range req.needs {
+		if _, found := c.fields.Find(key); !found {
+			c.refuse(req.answer, "missing_"+key)
+			return
+		}
+	}
+	req.do(c)
+}
+
+// refuse answers that a request failed. reason is of [a-z0-9_].
+func (c *Conversation) refuse(answer, reason string) {
+	c.Say("cmd=" + answer + " rc=-1 msg=" + reason + "\n")
+}
+
+// initack precedes init where a client came in by PMI_PORT; on a descriptor the
+// rank is known, and the answer is the same (pmi-wire.md 1.3).
+func (c *Conversation) initack() {
+	c.Say("cmd=initack\ncmd=set size=")
+	c.SayNumber(c.Size)
+	c.Say("\ncmd=set rank=")
+	c.SayNumber(c.Number)
+	c.Say("\ncmd=set debug=0\n")
+}
+
+// Answers to the init of other versions.
+const (
+	goOnInTwo    = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
+	otherVersion = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"
+)
+
+// init may come again at any time, and changes nothing then. Version 1.1 is
+// answered whatever the client's subversion: 1.2 would bring group barriers, and
+// crashes of clients that miss a tag (2.10).
+func (c *Conversation) init() {
+	switch version, _ := c.fields.Number("pmi_version"); version {
+	case 1:
+		c.Server.Init()
+		c.Say("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n")
+	case 2: // the client goes on in PMI-2, with fullinit
+		c.two = true
+		c.Say(goOnInTwo)
+	default:
+		c.Say(otherVersion)
+	}
+}
+
+// maxes announces even numbers, and a sum that MPICH 3.4 to 4.0 can split; other
+// ones crash clients (pmi-wire.md 5).
+func (c *Conversation) maxes() {
+	c.Say("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n")
+}
+
+func (c *Conversation) appnum() {
+	c.Say("cmd=appnum rc=0 appnum=")
+	c.SayNumber(c.App)
+	c.Say("\n")
+}
+
+func (c *Conversation) name() { c.Say("cmd=my_kvsname rc=0 kvsname=" + c.Group + "\n") }
+
+func (c *Conversation) universe() {
+	size := c.Universe
+	if size <= 0 {
+		size = -1 // undefined; MPI then has no attribute MPI_UNIVERSE_SIZE
+	}
+	c.Say("cmd=universe_size rc=0 size=")
+	c.SayNumber(size)
+	c.Say("\n")
+}
+
+// foreign reports whether a request means another key-value space than ours.
+func (c *Conversation) foreign() bool {
+	name, given := c.fields.Find("kvsname")
+	return given && string(name) != c.Group
+}
+
+func (c *Conversation) put() {
+	key, value := c.fields.Text("key"), c.fields.Text("value")
+	switch {
+	case c.foreign():
+		c.refuse("put_result", "unknown_kvsname")
+	case len(key) == 0 || len(key) > kvs.MaxKey || bytes.IndexByte(key, '=') >= 0:
+		c.refuse("put_result", "invalid_key")
+	case bytes.HasPrefix(key, []byte("PMI_")):
+		c.refuse("put_result", "reserved_key")
+	case len(value) > kvs.MaxValue:
+		c.refuse("put_result", "value_too_long")
+	case !c.Keys.Put(key, value):
+		c.refuse("put_result", "kvs_full")
+	default:
+		c.Say("cmd=put_result rc=0\n")
+	}
+}
+
+// get is what clients ask most: the square of their number. It allocates
+// nothing. An empty value is a miss: old clients fail over it (2.5).
+func (c *Conversation) get() {
+	if c.foreign() {
+		c.refuse("get_result", "unknown_kvsname")
+		return
+	}
+	key := c.fields.Text("key")
+	value, _ := c.Keys.Get(key)
+	if string(key) == "PMI_process_mapping" {
+		value = c.Mapping
+	}
+	if len(value) == 0 {
+		c.Say("cmd=get_result rc=-1 msg=key_not_found\n")
+		return
+	}
+	c.Say("cmd=get_result rc=0 value=")
+	c.Answers = append(c.Answers, value...)
+	c.Say("\n")
+}
+
+// barrier is answered when all ranks of the group are in. A client that asks for
+// a barrier of a group, which 1.1 does not have, gets one if all ranks are meant.
+func (c *Conversation) barrier() {
+	reply := "cmd=barrier_out\n"
+	if group, given := c.fields.Find("group"); given {
+		name, tag, _ := bytes.Cut(group, []byte(":"))
+		if n, err := strconv.Atoi(string(tag)); err != nil || n < 0 {
+			tag = []byte("0")
+		}
+		if string(name) != "WORLD" {
+			c.Say("cmd=barrier_out rc=-1 tag=" + string(tag) + " msg=unsupported_group\n")
+			return
+		}
+		reply = "cmd=barrier_out rc=0 tag=" + string(tag) + "\n"
+	}
+	c.Server.Fence(func() []byte { return []byte(reply) })
+}
+
+// finalize leaves the connection open: the next program of a shell script has
+// the same descriptor, and says init on it.
+func (c *Conversation) finalize() {
+	c.Server.Finalize()
+	c.Say("cmd=finalize_ack rc=0\n")
+}
+
+// abort has no answer. What follows on the connection is the rest of a message
+// of several lines, or a program that goes on after MPI_Abort (6.3).
+func (c *Conversation) abort() {
+	code, ok := c.fields.Number("exitcode")
+	if !ok {
+		code, ok = c.fields.Number("exit_code")
+	}
+	if !ok {
+		code = 1
+	}
+	message, given := c.fields.Find("message")
+	if !given {
+		message = c.fields.Text("error_msg")
+	}
+	c.Server.Abort(code, string(message))
+}
+
+func (c *Conversation) createKVS()  { c.Say("cmd=newkvs rc=-1\n") }
+func (c *Conversation) destroyKVS() { c.refuse("kvs_destroyed", "unsupported") }
+
+// getByIndex counts through the keys as they were when the client began.
+func (c *Conversation) getByIndex() {
+	index, ok := c.fields.Number("idx")
+	switch {
+	case c.foreign():
+		c.refuse("getbyidx_results", "unknown_kvsname")
+		return
+	case !ok:
+		c.refuse("getbyidx_results", "missing_idx")
+		return
+	case index == 0 || c.keys == nil:
+		c.keys = c.Keys.Keys()
+	}
+	if index < 0 || index >= len(c.keys) {
+		c.Say("cmd=getbyidx_results rc=-1 reason=no_more_keyvals\n")
+		return
+	}
+	key := c.keys[index]
+	value, _ := c.Keys.Get([]byte(key))
+	c.Say("cmd=getbyidx_results rc=0 nextidx=")
+	c.SayNumber(index + 1)
+	c.Say(" key=" + key + " val=" + string(value) + "\n")
+}
+
+// ranks2hosts answers in a form of its own, two lines without cmd=; the first
+// counts the bytes of the second, and one more (2.9). Only Intel MPI 2018 and older asks.
+func (c *Conversation) ranks2hosts() {
+	nodes, of, err := c.Server.Hosts()
+	if err != nil {
+		c.refuse("get_ranks2hosts", dialect.Word(err))
+		return
+	}
+	lists := make([][]byte, len(nodes))
+	for rank, i := range of {
+		if i < len(lists) {
+			lists[i] = append(strconv.AppendInt(lists[i], int64(rank), 10), ',')
+		}
+	}
+	var table []byte
+	for i, name := range nodes {
+		table = fmt.Appendf(table, "%d %s %s ", len(name), name, lists[i])
+	}
+	table = append(table, '\n')
+	c.Say("put_ranks2hosts ")
+	c.SayNumber(len(table) + 1)
+	c.Say(" ")
+	c.SayNumber(len(nodes))
+	c.Say("\n" + string(table))
+}
+
+// executionProblem is ParaStation's helper telling that exec failed; the exit
+// status will say the same.
+func (c *Conversation) executionProblem() {
+	c.Server.Note("could not execute: " + transcript.Escape(c.fields.Text("reason")))
+}
+
+// Greet reads the first line of a client without a descriptor: initack with its PMI_ID, or the
+// init of PMI-2.
+func Greet(line []byte) dialect.Greeting {
+	var f dialect.Fields
+	Parse(&f, line, nil)
+	version, _ := f.Number("pmi_version")
+	switch name := string(f.Text("cmd")); {
+	case name == "initack":
+		id, ok := f.Number("pmiid")
+		return dialect.Greeting{Named: ok, ID: id, Answer: "cmd=initack rc=-1\n"}
+	case name == "init" && version == 2:
+		return dialect.Greeting{Two: true, Answer: goOnInTwo}
+	case name == "init":
+		return dialect.Greeting{Answer: otherVersion}
+	}
+	return dialect.Greeting{}
+}

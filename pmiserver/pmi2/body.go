@@ -1,0 +1,65 @@
+package pmi2
+
+import (
+	"bytes"
+
+	"remshell/pmiserver/dialect"
+)
+
+// Parse splits the body of a PMI-2 request (pmi-wire.md 4.2). It undoes the
+// doubling of semicolons in the body itself. A word without "=" is ignored, and
+// so is all from a zero on.
+func Parse(a *dialect.Fields, body []byte) {
+	*a = (*a)[:0]
+	for len(body) > 0 && body[0] != 0 {
+		n := bytes.IndexAny(body, "=;")
+		if n < 0 {
+			return
+		}
+		if body[n] == ';' {
+			body = body[n+1:]
+			continue
+		}
+		key := body[:n]
+		var value []byte
+		value, body = unescape(body[n+1:])
+		*a = append(*a, dialect.Field{Key: key, Value: value})
+	}
+}
+
+// unescape returns what stands before the first single semicolon, in the same
+// place, and what follows it.
+func unescape(b []byte) (value, rest []byte) {
+	end := 0
+	for i := 0; i < len(b); i++ {
+		if b[i] == ';' {
+			if i+1 == len(b) || b[i+1] != ';' {
+				return b[:end], b[i+1:]
+			}
+			i++
+		}
+		b[end] = b[i]
+		end++
+	}
+	return b[:end], nil
+}
+
+// putLength writes the length of a frame's body into its first six bytes.
+func putLength(frame []byte) {
+	n := len(frame) - 6
+	for i := 5; i >= 0 && n > 0; i-- {
+		frame[i] = byte('0' + n%10)
+		n /= 10
+	}
+}
+
+// appendEscaped adds a value, whose semicolons are doubled.
+func appendEscaped(dst, value []byte) []byte {
+	for _, b := range value {
+		if b == ';' {
+			dst = append(dst, ';')
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}

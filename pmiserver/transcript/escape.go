@@ -1,0 +1,23 @@
+package transcript
+
+// Escape writes bytes as a transcript does: printable ASCII as it is, but for
+// the backslash, and all else as \\, \n, \0 or \xHH.
+func Escape(b []byte) string {
+	const digits = "0123456789abcdef"
+	out := make([]byte, 0, len(b))
+	for _, c := range b {
+		switch {
+		case c == '\\':
+			out = append(out, `\\`...)
+		case c >= ' ' && c <= '~':
+			out = append(out, c)
+		case c == '\n':
+			out = append(out, `\n`...)
+		case c == 0:
+			out = append(out, `\0`...)
+		default:
+			out = append(out, '\\', 'x', digits[c>>4], digits[c&15])
+		}
+	}
+	return string(out)
+}
