@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"fault", "hostlist", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/request"}
+var pure = []string{"fault", "hostlist", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/request", "launch/supervise"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -52,7 +52,8 @@ var lower = map[string][]string{
 	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
 	"helper/rank":          {"gpu", "job", "pin", "proc"},
 	"launch/stdio":         {"fault", "job", "pin", "wire"},
-	"launch":               {"gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "wire"},
+	"launch/supervise":     {"hostlist", "job", "pin", "show"},
+	"launch":               {"gpu", "hostlist", "job", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "show"},
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "psi", "sort", "whatif"},
 	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/probe", "hostlist", "job", "launch", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},

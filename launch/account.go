@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/supervise"
 	"remshell/show"
 	"remshell/wire"
 )
@@ -132,8 +133,8 @@ func columns(rows [][]string) string {
 }
 
 // profile gathers what is known of a rank for the report.
-func (f *fleet) profile(state *State, rank int) Profile {
-	var p Profile
+func (f *fleet) profile(state *supervise.State, rank int) supervise.Profile {
+	var p supervise.Profile
 	if i := slices.IndexFunc(f.account.starts, func(s job.Start) bool { return s.Rank == rank }); i >= 0 {
 		p.PID = f.account.starts[i].PID
 	}
@@ -147,7 +148,7 @@ func (f *fleet) profile(state *State, rank int) Profile {
 	}
 	words := f.streams.LastWords(rank)
 	p.LastWords = lastLine(words)
-	if exit := state.exit(rank); exit != nil {
+	if exit := state.Exit(rank); exit != nil {
 		p.Hint = f.hint(*exit, n, words)
 	}
 	return p

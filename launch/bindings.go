@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"remshell/job"
+	"remshell/launch/supervise"
 	"remshell/pin"
 	"remshell/wire"
 )
@@ -31,7 +32,7 @@ func (b *bindings) note(n *node, rank int, m *wire.Started) {
 		return
 	}
 	if m.Err == "" {
-		b.lines[rank] = bindingLine(numbered(b.group, rank), n.def.Name, n.probe.Topology, m.CPUs, m.Mems)
+		b.lines[rank] = bindingLine(supervise.Numbered(b.group, rank), n.def.Name, n.probe.Topology, m.CPUs, m.Mems)
 	}
 	if b.left--; b.left == 0 {
 		b.tell()

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"remshell/job"
+	"remshell/launch/supervise"
 	"remshell/wire"
 )
 
@@ -34,8 +35,8 @@ func TestAPanicIsTheEndOfOneNode(t *testing.T) {
 	if _, err := peer.Recv(); err == nil {
 		t.Error("the connection is still there")
 	}
-	s := NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{}}}}}, Rules{}, time.Now())
-	s.Step(NodeLost{0, reasonOf(events[0].(ended).err)}, time.Now())
+	s := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{}}}}}, supervise.Rules{}, time.Now())
+	s.Step(supervise.NodeLost{Node: 0, Why: reasonOf(events[0].(ended).err)}, time.Now())
 	if s.Cause == nil || !strings.HasPrefix(s.Cause.Text, "lost contact with a (internal error: ") || s.ExitCode() != job.ExitInternal {
 		t.Errorf("%+v", s.Cause)
 	}

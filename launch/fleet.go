@@ -3,13 +3,16 @@ package launch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"remshell/job"
 	"remshell/launch/stdio"
+	"remshell/launch/supervise"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/transcript"
 	"remshell/wire"
@@ -268,11 +271,19 @@ func readsInput(req job.Request, rank int) bool {
 
 // arrange opens the files for the output of the plan's ranks.
 func (f *fleet) arrange(req job.Request) error {
-	told := stdio.Told{StdoutGone: func(err error) { f.events.put(StdoutGone{err}) }, FileFailed: func(err error) { f.events.put(FileFailed{err}) }}
+	told := stdio.Told{StdoutGone: func(err error) { f.events.put(stdoutGone(err)) }, FileFailed: func(err error) { f.events.put(supervise.OutputFailed{What: "output", Why: err.Error()}) }}
 	if f.env.Watch != nil {
 		told.Output = f.env.Watch.Output
 	}
 	return f.streams.Open(req.Streams, stdio.Everybody(f.plan, 0, 0, time.Now()), told)
+}
+
+// stdoutGone is the news that our standard output takes no more.
+func stdoutGone(err error) supervise.Event {
+	if errors.Is(err, syscall.EPIPE) {
+		return supervise.StdoutGone{}
+	}
+	return supervise.OutputFailed{What: "standard output", Why: err.Error()}
 }
 
 // readers are the ranks that get our standard input.
@@ -299,5 +310,5 @@ func (f *fleet) start(req job.Request) {
 		n.index = i
 	}
 	f.let(f.found(string(f.plan.Job), f.plan, req.Apps, f.nodes), f.meet)
-	f.streams.Feed(func(err error) { f.events.put(StdinFailed{err}) })
+	f.streams.Feed(func(err error) { f.events.put(supervise.StdinFailed{Why: err.Error()}) })
 }

@@ -242,7 +242,7 @@ func TestEveryKindHasARow(t *testing.T) {
 			}
 			continue
 		}
-		for _, stage := range standings[1 : len(stages)-1] {
+		for _, stage := range standings[1 : len(standings)-1] {
 			g, _ := newStage(t, stage)
 			if got := judged(g, k.New()); got != "it sent "+k.Name+", which only mpiexec sends" {
 				t.Errorf("%s, %s: %s", k.Name, stage, got)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"remshell/job"
+	"remshell/launch/supervise"
 	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
@@ -60,7 +61,7 @@ func (f *fleet) groupOf(rank int) (*group, int) {
 	if rank < 0 || rank >= f.size {
 		return nil, rank
 	}
-	i, number := split(f.firsts, rank)
+	i, number := supervise.Split(f.firsts, rank)
 	return f.groups[i], number
 }
 
@@ -96,14 +97,14 @@ func (f *fleet) whole() job.Plan {
 
 // fence takes what one node brings to a fence; the last one releases all. A suspicion
 // means that the fence can never be complete.
-func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
+func (f *fleet) fence(n *node, m *wire.Fence) (supervise.Suspicion, bool) {
 	id, err := fence.ParseID(m.ID)
 	if err != nil {
-		return Suspicion{-1, err.Error()}, true
+		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
 	}
 	done, err := f.hub.Join(n.index, id, m.Blob)
 	if err != nil {
-		return Suspicion{-1, err.Error()}, true
+		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
 	}
 	if done != nil {
 		f.met(id.Members)
@@ -114,7 +115,7 @@ func (f *fleet) fence(n *node, m *wire.Fence) (Suspicion, bool) {
 			f.nodes[i].conn.SendFrame(frame)
 		}
 	}
-	return Suspicion{}, false
+	return supervise.Suspicion{}, false
 }
 
 // met notes that all nodes of a group have met at a fence.
@@ -125,16 +126,16 @@ func (f *fleet) met(members fence.Members) {
 }
 
 // left takes the news that a rank is over. A suspicion means that others wait for it.
-func (f *fleet) left(n *node, rank int) (Suspicion, bool) {
+func (f *fleet) left(n *node, rank int) (supervise.Suspicion, bool) {
 	g, number := f.groupOf(rank)
 	if g == nil {
-		return Suspicion{}, false
+		return supervise.Suspicion{}, false
 	}
 	if g.alive[n]--; g.alive[n] == 0 {
 		delete(g.alive, n)
 	}
 	if g.pruned {
-		return Suspicion{}, false
+		return supervise.Suspicion{}, false
 	}
 	err := f.hub.Leave(g.name, n.index, number)
 	if len(g.alive) == 0 {
@@ -142,14 +143,14 @@ func (f *fleet) left(n *node, rank int) (Suspicion, bool) {
 	}
 	var stuck *fence.StuckError
 	if errors.As(err, &stuck) {
-		return Suspicion{-1, err.Error()}, true
+		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
 	}
-	return Suspicion{}, false
+	return supervise.Suspicion{}, false
 }
 
 // started takes the news that a rank runs, or why it does not. Of a group that was
 // spawned either all ranks run, or none: who waits for it could do nothing with the rest.
-func (f *fleet) started(n *node, m *wire.Started) []any {
+func (f *fleet) started(n *node, m *wire.Started) []supervise.Event {
 	g, number := f.groupOf(m.Rank)
 	if g == nil {
 		return nil
@@ -159,13 +160,13 @@ func (f *fleet) started(n *node, m *wire.Started) []any {
 		if g.starting--; g.starting == 0 && g.waits != nil {
 			f.tellSpawned(g)
 		}
-		return []any{Started{m.Rank}}
+		return []supervise.Event{supervise.Started{Rank: m.Rank}}
 	}
-	failed := NotStarted{m.Rank, m.Code, m.Err, m.Hint}
+	failed := supervise.NotStarted{Rank: m.Rank, Code: m.Code, Reason: m.Err, Hint: m.Hint}
 	if g.first == 0 {
-		return []any{failed}
+		return []supervise.Event{failed}
 	}
-	news := []any{failed}
+	news := []supervise.Event{failed}
 	if !g.pruned {
 		g.pruned = true
 		f.hub.Remove(g.name)
@@ -173,7 +174,7 @@ func (f *fleet) started(n *node, m *wire.Started) []any {
 			n.send(&wire.Prune{Group: g.name})
 		}
 		f.refuse(g.waits, &StartError{n.def.Name + ": " + m.Err, m.Hint, m.Code})
-		news = []any{Pruned{g.first, g.plan.Size}, failed}
+		news = []supervise.Event{supervise.Pruned{First: g.first, Ranks: g.plan.Size}, failed}
 	}
 	f.left(n, m.Rank)
 	return news

@@ -33,6 +33,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch/stdio"
+	"remshell/launch/supervise"
 	"remshell/plan"
 	"remshell/pmiserver"
 	"remshell/pmiserver/fence"
@@ -116,7 +117,7 @@ type Env struct {
 // A Cancelled is a start that a signal cancelled.
 type Cancelled struct{ Signal syscall.Signal }
 
-func (e *Cancelled) Error() string { return "cancelled by " + signalName(e.Signal) }
+func (e *Cancelled) Error() string { return "cancelled by " + onNodes(e.Signal).String() }
 
 // Run is the whole story of a job. With an error nothing was started; all that there is
 // to say about a job that ran was said.
@@ -188,7 +189,7 @@ type fleet struct {
 
 	// Of a job that runs:
 	req    job.Request
-	state  *State
+	state  *supervise.State
 	hub    *fence.Hub
 	names  pmiserver.NameTable
 	meet   string // where torch's ranks meet; empty: nowhere
@@ -250,7 +251,7 @@ func (f *fleet) dismiss() {
 	for i, np := range f.plan.Nodes {
 		n := f.nodes[i]
 		needed[n] = true
-		f.env.Log.Info().Str("node", np.Name).Str("host", n.probe.Hostname).Msg(ranks(numbers(np.Ranks)))
+		f.env.Log.Info().Str("node", np.Name).Str("host", n.probe.Hostname).Msg(supervise.Ranks(numbers(np.Ranks)))
 	}
 	for _, n := range f.all {
 		if !needed[n] {
@@ -276,7 +277,7 @@ func watchSignals(env Env, cancel context.CancelCauseFunc) *signalWatch {
 			w.mu.Unlock()
 			switch {
 			case events != nil:
-				events.put(Signaled{number})
+				events.put(supervise.Signaled{Signal: onNodes(number)})
 			case number == syscall.SIGTSTP:
 				env.pauses.during(env.Suspend)
 			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP || number == syscall.SIGQUIT:

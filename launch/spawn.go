@@ -9,6 +9,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch/stdio"
+	"remshell/launch/supervise"
 	"remshell/plan"
 	"remshell/show"
 	"remshell/wire"
@@ -142,7 +143,7 @@ func (f *fleet) begin(s *spawning) {
 	f.spawns.now = s
 	s.name, s.first = fmt.Sprintf("%s_%d", f.req.Job, f.spawns.count), f.size
 	s.over = make(chan struct{})
-	group, began := len(f.groups), f.state.began
+	group, began := len(f.groups), f.state.Began()
 	s.who = func(p job.Plan) []stdio.Rank { return stdio.Everybody(p, group, s.first, began) }
 	f.branch(s)
 	_, _, app := f.rankPlan(s.rank)
@@ -202,7 +203,7 @@ func groupMeant(m wire.Message) (name string, is bool) {
 }
 
 // bred takes in what a booking has found a place for, and lets it go.
-func (f *fleet) bred(e bred) []any {
+func (f *fleet) bred(e bred) []supervise.Event {
 	s := e.s
 	f.spawns.now = nil
 	s.stop()
@@ -218,24 +219,24 @@ func (f *fleet) bred(e bred) []any {
 		return nil
 	}
 	f.streams.Grow(e.grown)
-	grown := Grown{Nodes: make([]int, e.p.Size)}
+	grown := supervise.Grown{Nodes: make([]int, e.p.Size)}
 	nodes := f.adopt(s, &grown)
 	for i, n := range nodes {
 		for _, r := range e.p.Nodes[i].Ranks {
 			grown.Nodes[r.Rank] = n.index
 		}
-		f.env.Log.Info().Str("node", n.def.Name).Str("group", s.name).Msg("spawned " + ranks(numbers(e.p.Nodes[i].Ranks)))
+		f.env.Log.Info().Str("node", n.def.Name).Str("group", s.name).Msg("spawned " + supervise.Ranks(numbers(e.p.Nodes[i].Ranks)))
 	}
 	f.tellCrowded(s, e.p)
 	g := f.found(s.name, e.p, s.b.req.Apps, nodes)
 	g.waits = s
 	f.let(g, s.b.fleet.meet)
-	return []any{grown}
+	return []supervise.Event{grown}
 }
 
 // adopt returns the nodes of a spawn: those of the job for their shadows, and new ones,
 // which the job has from now on.
-func (f *fleet) adopt(s *spawning, grown *Grown) (nodes []*node) {
+func (f *fleet) adopt(s *spawning, grown *supervise.Grown) (nodes []*node) {
 	for _, n := range s.b.fleet.nodes {
 		if own := s.real[n]; own != nil {
 			n = own
@@ -257,7 +258,7 @@ func (f *fleet) welcome(s *spawning, def job.NodeDef) {
 		return
 	}
 	addCandidate(&f.req, def)
-	f.env.Say(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.who(s.rank), f.req.Spawn.Text))
+	f.env.Say(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.Who(s.rank), f.req.Spawn.Text))
 }
 
 // tellCrowded says, once, that spawned ranks share CPUs: those of their own job, or, where no
@@ -273,7 +274,7 @@ func (f *fleet) tellCrowded(s *spawning, p job.Plan) {
 		return
 	}
 	f.spawns.crowded = true
-	f.env.Say(f.state.who(s.rank) + " spawns ranks that find no free CPU; they share those of " + whose + " (--nooversubscribe refuses that)")
+	f.env.Say(f.state.Who(s.rank) + " spawns ranks that find no free CPU; they share those of " + whose + " (--nooversubscribe refuses that)")
 }
 
 // tellSpawned tells the rank that asked for a group that it runs.
@@ -297,10 +298,10 @@ func (f *fleet) refuse(s *spawning, err error) {
 // tellRefused tells the user, --quiet or not: what his program wanted is not done. A node
 // may ask without end, and what it asks for may be as long as a frame.
 func (f *fleet) tellRefused(s *spawning, err error) {
-	text := fmt.Sprintf("%s: spawn %s: %s", f.state.who(s.rank), s.m.Request, inOneLine(err))
+	text := fmt.Sprintf("%s: spawn %s: %s", f.state.Who(s.rank), s.m.Request, inOneLine(err))
 	var no *notDone
 	if errors.As(err, &no) {
-		text = f.state.who(s.rank) + " " + no.text
+		text = f.state.Who(s.rank) + " " + no.text
 	}
 	switch f.spawns.refused++; {
 	case f.spawns.refused > mostRefusals:

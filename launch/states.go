@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/supervise"
 	"remshell/show"
 )
 
@@ -39,7 +40,7 @@ func (s *states) table(p job.Plan, firsts []int) string {
 	}
 	for rank, node := range places {
 		r, heard := known[rank]
-		name := numbered(split(firsts, rank))
+		name := supervise.Numbered(supervise.Split(firsts, rank))
 		row := []string{name, node, "no answer", "", ""}
 		if heard {
 			row = []string{name, node, r.Doing(), seconds(r.CPU), r.Sleep}
@@ -57,7 +58,7 @@ func (s *states) stacks(firsts []int) string {
 			switch line = show.Clean(line); {
 			case r.Stack == "":
 			case i == 0:
-				fmt.Fprintf(&b, "  stack of rank %s, %s\n", numbered(split(firsts, r.Rank)), line)
+				fmt.Fprintf(&b, "  stack of rank %s, %s\n", supervise.Numbered(supervise.Split(firsts, r.Rank)), line)
 			default:
 				fmt.Fprintf(&b, "    %s\n", line)
 			}

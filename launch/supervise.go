@@ -5,27 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"syscall"
 	"time"
 
 	"remshell/job"
 	"remshell/launch/stdio"
+	"remshell/launch/supervise"
 	"remshell/wire"
 )
 
 // supervise runs the job to its end: events in, Step, actions out.
 func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Time) (job.Result, error) {
-	state := NewState(f.plan, Rules{
-		Grace: req.Limits.Grace, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy, Signals: req.Signals,
+	state := supervise.NewState(f.plan, supervise.Rules{
+		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals),
 	}, time.Now())
 	f.state = &state
 	defer f.endSpawning()
 	for finished := false; !finished; {
 		events := f.events.take(ctx, state.Next())
 		if len(events) == 0 {
-			events = []any{Tick{}}
+			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
-				events, ctx = []any{Signaled{signalOf(ctx)}}, context.WithoutCancel(ctx)
+				events, ctx = []any{supervise.Signaled{Signal: signalOf(ctx)}}, context.WithoutCancel(ctx)
 			}
 		}
 		for _, event := range events {
@@ -56,12 +56,12 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 
 // signalOf is the signal that cancelled ctx: one may come between the last check of a
 // start and the moment when supervision takes the signals.
-func signalOf(ctx context.Context) syscall.Signal {
+func signalOf(ctx context.Context) job.Signal {
 	var cancelled *Cancelled
 	if errors.As(context.Cause(ctx), &cancelled) {
-		return cancelled.Signal
+		return onNodes(cancelled.Signal)
 	}
-	return syscall.SIGTERM
+	return job.SIGTERM
 }
 
 // drainTime is how long output may take that nobody seems to read, when a job was
@@ -69,8 +69,8 @@ func signalOf(ctx context.Context) syscall.Signal {
 const drainTime = 2 * time.Second
 
 // report says what ended the job, if there is a cause.
-func (f *fleet) report(state *State) bool {
-	report := state.Report(func(rank int) Profile { return f.profile(state, rank) })
+func (f *fleet) report(state *supervise.State) bool {
+	report := state.Report(func(rank int) supervise.Profile { return f.profile(state, rank) })
 	if report != "" {
 		fmt.Fprintf(f.env.Err, "mpiexec: %s\n", report)
 	}
@@ -79,7 +79,7 @@ func (f *fleet) report(state *State) bool {
 
 // tellMore says at the end what the user wanted to know beside the cause, and what he
 // should.
-func (f *fleet) tellMore(state *State, req job.Request, result job.Result) {
+func (f *fleet) tellMore(state *supervise.State, req job.Request, result job.Result) {
 	if note := state.Alone(); note != "" {
 		f.env.Say(note)
 	}
@@ -94,7 +94,7 @@ func (f *fleet) tellMore(state *State, req job.Request, result job.Result) {
 }
 
 // result is what came of the job.
-func (f *fleet) result(state *State) job.Result {
+func (f *fleet) result(state *supervise.State) job.Result {
 	r := job.Result{Code: state.ExitCode(), Starts: f.account.starts, Connects: f.connects}
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
@@ -109,14 +109,14 @@ type printed struct{ p *stdio.Printer }
 // finish waits until a printer has written everything. That may take as long as its
 // reader likes, if the ranks ended by themselves; a signal always ends the wait, and who
 // presses ^C thrice waits for no terminal at all.
-func (f *fleet) finish(ctx context.Context, state *State, p *stdio.Printer) {
+func (f *fleet) finish(ctx context.Context, state *supervise.State, p *stdio.Printer) {
 	p.Close()
 	go func() {
 		<-p.Done()
 		f.events.put(printed{p})
 	}()
 	began := time.Now()
-	for state.signals < 3 {
+	for state.Patient() {
 		var deadline time.Time
 		if state.Hurried() {
 			deadline = began.Add(drainTime)
@@ -131,11 +131,11 @@ func (f *fleet) finish(ctx context.Context, state *State, p *stdio.Printer) {
 				if e.p == p {
 					return
 				}
-			case StdoutGone, FileFailed:
+			case supervise.StdoutGone, supervise.OutputFailed:
 				state.Step(e, time.Now())
-			case Signaled:
-				if e.Number == syscall.SIGINT || e.Number == syscall.SIGTERM || e.Number == syscall.SIGHUP {
-					state.blame(e.Number)
+			case supervise.Signaled:
+				if e.Signal == job.SIGINT || e.Signal == job.SIGTERM || e.Signal == job.SIGHUP {
+					state.Blame(e.Signal)
 					return
 				}
 			}
@@ -144,7 +144,7 @@ func (f *fleet) finish(ctx context.Context, state *State, p *stdio.Printer) {
 }
 
 // translate turns what a node said into what supervision has to judge, if anything.
-func (f *fleet) translate(event any) []any {
+func (f *fleet) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case said:
 		if answersBooking(e.m) {
@@ -164,11 +164,11 @@ func (f *fleet) translate(event any) []any {
 		}
 		e.from.lost = e.err
 		f.answered(e.from.index, nil)
-		lost := NodeLost{e.from.index, reasonOf(e.err)}
+		lost := supervise.NodeLost{Node: e.from.index, Why: reasonOf(e.err)}
 		if violates(e.err) {
-			return []any{NodeCut{lost}}
+			return []supervise.Event{supervise.NodeCut{NodeLost: lost}}
 		}
-		return []any{lost}
+		return []supervise.Event{lost}
 	case statesLate:
 		if e.of == f.states {
 			f.showStates()
@@ -180,7 +180,7 @@ func (f *fleet) translate(event any) []any {
 		}
 		return nil
 	}
-	return []any{event}
+	return []supervise.Event{event}
 }
 
 // answersBooking reports whether a message is for a booking, also that of a spawn.
@@ -192,7 +192,7 @@ func answersBooking(m wire.Message) bool {
 	return false
 }
 
-func (f *fleet) translateMessage(n *node, m wire.Message) []any {
+func (f *fleet) translateMessage(n *node, m wire.Message) []supervise.Event {
 	switch m := m.(type) {
 	case *wire.Started:
 		f.account.started(n, m)
@@ -200,21 +200,21 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []any {
 	case *wire.Exited:
 		f.streams.Ended(m.Exit.Rank)
 		f.env.watcher().Exited(n.def.Name, m.Exit)
-		news := []any{Exited{m.Exit}}
+		news := []supervise.Event{supervise.Exited{Exit: m.Exit}}
 		if doubt, stuck := f.left(n, m.Exit.Rank); stuck {
 			news = append(news, doubt)
 		}
 		return news
 	case *wire.Emptied:
-		return []any{NodeEmptied{n.index}}
+		return []supervise.Event{supervise.NodeEmptied{Node: n.index}}
 	case *wire.Drained:
 		f.account.orphans[n.index] = m.Orphans
-		return []any{NodeDrained{n.index}}
+		return []supervise.Event{supervise.NodeDrained{Node: n.index}}
 	case *wire.States:
 		f.answered(n.index, m.Ranks)
 	case *wire.Fence:
 		if doubt, stuck := f.fence(n, m); stuck {
-			return []any{doubt}
+			return []supervise.Event{doubt}
 		}
 	case *wire.Name:
 		n.send(f.named(m))
@@ -255,35 +255,35 @@ func (f *fleet) named(m *wire.Name) *wire.Named {
 	return answer
 }
 
-func (f *fleet) translatePMI(m *wire.PMI) []any {
+func (f *fleet) translatePMI(m *wire.PMI) []supervise.Event {
 	switch m.Event {
 	case wire.PMIAborted:
-		return []any{Aborted{m.Rank, m.Code, m.Text}}
+		return []supervise.Event{supervise.Aborted{Rank: m.Rank, Code: m.Code, Text: m.Text}}
 	case wire.PMIJunk:
-		return []any{Junk{m.Rank, m.Text}}
+		return []supervise.Event{supervise.Junk{Rank: m.Rank, Text: m.Text}}
 	case wire.PMILost:
-		return []any{Suspicion{m.Rank, fmt.Sprintf("rank %s closed its PMI connection without MPI_Finalize", f.state.number(m.Rank))}}
+		return []supervise.Event{supervise.Suspicion{Rank: m.Rank, Text: fmt.Sprintf("rank %s closed its PMI connection without MPI_Finalize", f.state.Number(m.Rank))}}
 	}
-	return []any{Suspicion{m.Rank, m.Text}}
+	return []supervise.Event{supervise.Suspicion{Rank: m.Rank, Text: m.Text}}
 }
 
 // act carries out what Step wants, and reports whether that was the end.
-func (f *fleet) act(state *State, actions []Action) (finished bool) {
+func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finished bool) {
 	for _, action := range actions {
 		switch a := action.(type) {
-		case SignalAll:
-			f.tell(&wire.Signal{Number: int(a.Number)})
-		case EndAll:
+		case supervise.SignalAll:
+			f.tell(&wire.Signal{Number: int(a.Signal)})
+		case supervise.EndAll:
 			f.hub.Fail(errEnding)
 			f.stopSpawning()
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
-		case Inspect:
+		case supervise.Inspect:
 			f.inspect(a.Stacks)
-		case Say:
+		case supervise.Say:
 			f.env.Say(a.Text)
-		case Suspend:
+		case supervise.Suspend:
 			f.suspend(state)
-		case Finish:
+		case supervise.Finish:
 			finished = true
 		}
 	}
@@ -359,13 +359,13 @@ func (f *fleet) flush(patience time.Duration) {
 }
 
 // suspend stops the whole job until somebody continues it (SIG-5).
-func (f *fleet) suspend(state *State) {
-	f.tell(&wire.Signal{Number: int(syscall.SIGSTOP)})
+func (f *fleet) suspend(state *supervise.State) {
+	f.tell(&wire.Signal{Number: int(job.SIGSTOP)})
 	f.flush(stopPatience)
 	stopped := f.env.pauses.during(f.env.Suspend)
 	state.Shift(stopped)
 	for _, n := range f.nodes {
 		n.gate.shift(stopped)
 	}
-	f.tell(&wire.Signal{Number: int(syscall.SIGCONT)})
+	f.tell(&wire.Signal{Number: int(job.SIGCONT)})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"remshell/launch/supervise"
 	"remshell/pmiserver/spawn"
 	"remshell/show"
 )
@@ -15,7 +16,7 @@ import (
 // record notes a line of a rank of the job.
 func (f *fleet) record(rank int, line string) {
 	if g, number := f.groupOf(rank); f.trace != nil && g != nil {
-		group, _ := split(f.firsts, rank)
+		group, _ := supervise.Split(f.firsts, rank)
 		f.trace.Trace(group, number, show.Whole(line))
 	}
 }

@@ -1,11 +1,10 @@
-package launch
+package supervise
 
 import (
 	"flag"
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,9 +21,9 @@ type stage struct {
 
 var stages = []stage{
 	{"Running", nil},
-	{"Interrupted", []any{sig(syscall.SIGINT)}},
+	{"Interrupted", []any{sig(job.SIGINT)}},
 	{"Ending", []any{exits(1, 7)}},
-	{"Killing", []any{sig(syscall.SIGTERM), sig(syscall.SIGTERM)}},
+	{"Killing", []any{sig(job.SIGTERM), sig(job.SIGTERM)}},
 	{"Leaving", well},
 }
 
@@ -53,18 +52,18 @@ var happenings = []struct {
 	{"`-timeout` strikes", Rules{Timeout: time.Hour}, []any{after(time.Hour), Tick{}}},
 	{"the same with `--on-timeout stacks`", Rules{Timeout: time.Hour, Ends: job.Ends{Stacks: true}}, []any{after(time.Hour), Tick{}}},
 	{"`--start-timeout` strikes", Rules{StartBy: time.Unix(1_000_060, 0)}, []any{after(time.Minute), Tick{}}},
-	{"^C", Rules{}, []any{sig(syscall.SIGINT)}},
-	{"^C, again", Rules{}, []any{sig(syscall.SIGINT), sig(syscall.SIGINT)}},
-	{"^C, for the third time", Rules{}, []any{sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGINT)}},
-	{"SIGTERM", Rules{}, []any{sig(syscall.SIGTERM)}},
-	{"SIGTERM, again", Rules{}, []any{sig(syscall.SIGTERM), sig(syscall.SIGTERM)}},
-	{"SIGHUP", Rules{}, []any{sig(syscall.SIGHUP)}},
-	{"^Z", Rules{}, []any{sig(syscall.SIGTSTP)}},
-	{"SIGUSR1", Rules{}, []any{sig(syscall.SIGUSR1)}},
-	{"the same with `--status-signal`", Rules{Signals: job.Signals{Status: true}}, []any{sig(syscall.SIGUSR1)}},
-	{"nobody reads our stdout", Rules{}, []any{StdoutGone{syscall.EPIPE}}},
-	{"our stdin cannot be read", Rules{}, []any{StdinFailed{syscall.EIO}}},
-	{"our stdout is full", Rules{}, []any{StdoutGone{syscall.ENOSPC}}},
+	{"^C", Rules{}, []any{sig(job.SIGINT)}},
+	{"^C, again", Rules{}, []any{sig(job.SIGINT), sig(job.SIGINT)}},
+	{"^C, for the third time", Rules{}, []any{sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGINT)}},
+	{"SIGTERM", Rules{}, []any{sig(job.SIGTERM)}},
+	{"SIGTERM, again", Rules{}, []any{sig(job.SIGTERM), sig(job.SIGTERM)}},
+	{"SIGHUP", Rules{}, []any{sig(job.SIGHUP)}},
+	{"^Z", Rules{}, []any{sig(job.SIGTSTP)}},
+	{"SIGUSR1", Rules{}, []any{sig(job.SIGUSR1)}},
+	{"the same with `--status-signal`", Rules{Signals: job.Signals{Status: true}}, []any{sig(job.SIGUSR1)}},
+	{"nobody reads our stdout", Rules{}, []any{StdoutGone{}}},
+	{"our stdin cannot be read", Rules{}, []any{StdinFailed{"input/output error"}}},
+	{"our stdout is full", Rules{}, []any{OutputFailed{"standard output", "no space left on device"}}},
 }
 
 // cell is what one happening leads to in one phase: the actions, and the exit code if it
@@ -107,7 +106,7 @@ func TestSupervisionTable(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	const file, begin, end = "../doc/supervision.md", "<!-- begin of the table -->\n", "<!-- end of the table -->\n"
+	const file, begin, end = "../../doc/supervision.md", "<!-- begin of the table -->\n", "<!-- end of the table -->\n"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +120,7 @@ func TestSupervisionTable(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s is not what Step does; go test ./launch -run TestSupervisionTable -update writes\n%s", file, b.String())
+		t.Fatalf("%s is not what Step does; go test ./launch/supervise -run TestSupervisionTable -update writes\n%s", file, b.String())
 	}
 	if err := os.WriteFile(file, []byte(above+begin+b.String()+end+below), 0o644); err != nil {
 		t.Fatal(err)

@@ -1,9 +1,8 @@
-package launch
+package supervise
 
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -67,13 +66,13 @@ func TestOurOwnCode(t *testing.T) {
 		want  int
 	}{
 		"a node is lost":               {NodeLost{1, "reset"}, 77},
-		"a disk is full":               {StdoutGone{syscall.ENOSPC}, 77},
-		"input cannot be read":         {StdinFailed{syscall.EIO}, 77},
+		"a disk is full":               {OutputFailed{"standard output", "no space left on device"}, 77},
+		"input cannot be read":         {StdinFailed{"input/output error"}, 77},
 		"no descriptor is left":        {NotStarted{1, job.ExitInternal, "too many open files", ""}, 77},
 		"a rank exits with 125":        {exits(1, job.ExitInternal), job.ExitInternal},
 		"a rank aborts with 125":       {Aborted{1, job.ExitInternal, ""}, job.ExitInternal},
 		"a program cannot be found":    {NotStarted{1, 127, "no such file", ""}, 127},
-		"nobody reads our output":      {StdoutGone{syscall.EPIPE}, job.ExitNoStdout},
+		"nobody reads our output":      {StdoutGone{}, job.ExitNoStdout},
 		"an impossible code of a rank": {exits(1, 1000), 77},
 	} {
 		state := NewState(twoNodes, Rules{Ends: job.Ends{Ours: 77}}, time.Unix(0, 0))

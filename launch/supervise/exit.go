@@ -1,4 +1,4 @@
-package launch
+package supervise
 
 import "remshell/job"
 
@@ -47,7 +47,7 @@ func (s *State) fold(with func(a, b int) int) int {
 
 // ofRank0 is the code of rank 0, if it has one: who failed without any did not succeed.
 func (s *State) ofRank0() (code int, success bool) {
-	e := s.exit(0)
+	e := s.Exit(0)
 	if e == nil || e.Status() == 0 && s.Cause.Rank == 0 {
 		return s.Cause.Code, s.Cause.Code == 0 && s.byAbort
 	}
@@ -57,7 +57,7 @@ func (s *State) ofRank0() (code int, success bool) {
 // ours reports whether the failure is our own, and not a rank's: what a rank left with, it
 // left with.
 func (s *State) ours() bool {
-	return s.Cause != nil && s.Cause.Code == job.ExitInternal && !s.byAbort && (s.Cause.Rank < 0 || s.exit(s.Cause.Rank) == nil)
+	return s.Cause != nil && s.Cause.Code == job.ExitInternal && !s.byAbort && (s.Cause.Rank < 0 || s.Exit(s.Cause.Rank) == nil)
 }
 
 // stoppedByUs reports whether a rank ended because we told it to.

@@ -1,14 +1,12 @@
-package launch
+package supervise
 
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"remshell/job"
-	"remshell/wire"
 )
 
 // twoNodes is a plan of four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -26,7 +24,7 @@ func asked(rank, signal int) Exited {
 	return Exited{job.Exit{Rank: rank, Signal: signal, Asked: true}}
 }
 func leaves(rank int) Exited { return Exited{job.Exit{Rank: rank, PMI: job.PMIOpen}} }
-func sig(s syscall.Signal) Signaled {
+func sig(s job.Signal) Signaled {
 	return Signaled{s}
 }
 
@@ -35,7 +33,7 @@ func abortsToo(rank, code int) Exited {
 }
 
 // stacks are the rules of -timeout 60 --on-timeout stacks.
-var stacks = Rules{Timeout: time.Minute, Ends: job.Ends{Stacks: true}}
+var stacks = Rules{Timeout: time.Minute, Stacks: 4 * time.Second, Ends: job.Ends{Stacks: true}}
 
 // never asserts that no Tick is due: a deadline that stays in the past would make
 // supervision run in circles.
@@ -122,49 +120,49 @@ var steps = []struct {
 	{"a start that takes too long", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{2}, after(time.Minute), Tick{}), "end(10s)", 125, "2 ranks had not started"},
 	{"a start in time", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{1}, Started{2}, Started{3}, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
-	{"timeout with stacks", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), after(wire.StacksTime+stacksGrace), Tick{}, never, dies(2, 15), dies(3, 15), drained),
+	{"timeout with stacks", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), after(4*time.Second+stacksGrace), Tick{}, never, dies(2, 15), dies(3, 15), drained),
 		"states SIGQUIT end(10s) finish", 124, "longer than -timeout 1m0s"},
 	{"timeout with stacks, all end by them", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), dies(2, 3), dies(3, 3), drained, never),
 		"states SIGQUIT linger finish", 124, "longer than -timeout 1m0s"},
-	{"timeout with stacks, then ^C", stacks, sequence(after(time.Minute), Tick{}, sig(syscall.SIGINT)), "states SIGQUIT end(1s) say", 124, "longer than"},
-	{"timeout after ^C", Rules{Timeout: time.Minute}, sequence(sig(syscall.SIGINT), after(time.Minute), Tick{}, never), "SIGINT say states end(10s)", 130, ""},
+	{"timeout with stacks, then ^C", stacks, sequence(after(time.Minute), Tick{}, sig(job.SIGINT)), "states SIGQUIT end(1s) say", 124, "longer than"},
+	{"timeout after ^C", Rules{Timeout: time.Minute}, sequence(sig(job.SIGINT), after(time.Minute), Tick{}, never), "SIGINT say states end(10s)", 130, ""},
 	{"timeout does not strike early", Rules{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
-	{"one ^C, ranks end", Rules{}, sequence(sig(syscall.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
+	{"one ^C, ranks end", Rules{}, sequence(sig(job.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
 		"SIGINT say linger finish", 130, ""},
-	{"a full disk is no quiet end", Rules{}, sequence(StdoutGone{syscall.ENOSPC}), "end(10s)", 125, "standard output: no space left on device"},
-	{"a full disk after the last rank", Rules{}, sequence(well, drained, StdoutGone{syscall.ENOSPC}), "linger finish finish", 125, "standard output"},
-	{"SIGPIPE is ours", Rules{}, sequence(sig(syscall.SIGPIPE)), "", 0, ""},
-	{"^C shortens an ending", Rules{}, sequence(exits(1, 3), sig(syscall.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
-	{"an ending is never lengthened", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
-	{"two ^C", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
+	{"a full disk is no quiet end", Rules{}, sequence(OutputFailed{"standard output", "no space left on device"}), "end(10s)", 125, "standard output: no space left on device"},
+	{"a full disk after the last rank", Rules{}, sequence(well, drained, OutputFailed{"standard output", "no space left on device"}), "linger finish finish", 125, "standard output"},
+	{"SIGPIPE is ours", Rules{}, sequence(sig(job.SignalNamed("SIGPIPE"))), "", 0, ""},
+	{"^C shortens an ending", Rules{}, sequence(exits(1, 3), sig(job.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
+	{"an ending is never lengthened", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
+	{"two ^C", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
 		"SIGINT say end(1s) say finish", 130, ""},
-	{"three ^C wait for nobody", Rules{}, sequence(sig(syscall.SIGINT), sig(syscall.SIGINT), sig(syscall.SIGINT)),
+	{"three ^C wait for nobody", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGINT)),
 		"SIGINT say end(1s) say end(0s) finish", 130, ""},
-	{"one ^C, a rank stays to clean up", Rules{}, sequence(sig(syscall.SIGINT), Suspicion{1, "closed"}, dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
+	{"one ^C, a rank stays to clean up", Rules{}, sequence(sig(job.SIGINT), Suspicion{1, "closed"}, dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
 		"SIGINT say linger finish", 130, ""},
-	{"one ^C, a doubt from before", Rules{}, sequence(Suspicion{1, "closed"}, sig(syscall.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
+	{"one ^C, a doubt from before", Rules{}, sequence(Suspicion{1, "closed"}, sig(job.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
 		"SIGINT say", 130, ""},
-	{"one ^C, then a node is lost", Rules{}, sequence(sig(syscall.SIGINT), NodeLost{1, "reset"}), "SIGINT say end(10s)", 130, ""},
+	{"one ^C, then a node is lost", Rules{}, sequence(sig(job.SIGINT), NodeLost{1, "reset"}), "SIGINT say end(10s)", 130, ""},
 	{"ranks that were not started before the end", Rules{}, sequence(exits(0, 3), NodeDrained{Node: 0}, NodeDrained{Node: 1}), "end(10s) finish", 3, "rank 0 on a"},
-	{"SIGTERM", Rules{}, sequence(sig(syscall.SIGTERM), dies(0, 15)), "end(10s)", 143, ""},
-	{"a doubt while the job is ending", Rules{}, sequence(sig(syscall.SIGTERM), Suspicion{1, "closed"}, after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
-	{"a doubt from before the end", Rules{}, sequence(Suspicion{1, "closed"}, sig(syscall.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
-	{"SIGTERM twice does not wait", Rules{}, sequence(sig(syscall.SIGTERM), sig(syscall.SIGTERM)), "end(10s) end(0s)", 143, ""},
-	{"SIGHUP", Rules{}, sequence(sig(syscall.SIGHUP)), "end(10s)", 129, ""},
-	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(syscall.SIGINT)), "end(10s) end(1s) say", 7, "code 7"},
-	{"SIGUSR1 is passed on", Rules{}, sequence(sig(syscall.SIGUSR1)), "SIGUSR1", 0, ""},
-	{"SIGCHLD is not", Rules{}, sequence(sig(syscall.SIGCHLD)), "", 0, ""},
-	{"--forward-signals none", Rules{Signals: job.Signals{Forward: []int{}}}, sequence(sig(syscall.SIGUSR1), sig(syscall.SIGQUIT)), "", 0, ""},
-	{"--forward-signals URG", Rules{Signals: job.Signals{Forward: []int{int(syscall.SIGURG)}}}, sequence(sig(syscall.SIGURG), sig(syscall.SIGUSR1)), "SIGURG", 0, ""},
-	{"--status-signal", Rules{Signals: job.Signals{Status: true}}, sequence(sig(syscall.SIGUSR1), sig(syscall.SIGUSR2)), "states SIGUSR2", 0, ""},
-	{"^Z", Rules{}, sequence(sig(syscall.SIGTSTP)), "suspend", 0, ""},
-	{"nobody reads our stdout", Rules{}, sequence(StdoutGone{syscall.EPIPE}, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
+	{"SIGTERM", Rules{}, sequence(sig(job.SIGTERM), dies(0, 15)), "end(10s)", 143, ""},
+	{"a doubt while the job is ending", Rules{}, sequence(sig(job.SIGTERM), Suspicion{1, "closed"}, after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
+	{"a doubt from before the end", Rules{}, sequence(Suspicion{1, "closed"}, sig(job.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
+	{"SIGTERM twice does not wait", Rules{}, sequence(sig(job.SIGTERM), sig(job.SIGTERM)), "end(10s) end(0s)", 143, ""},
+	{"SIGHUP", Rules{}, sequence(sig(job.SIGHUP)), "end(10s)", 129, ""},
+	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(job.SIGINT)), "end(10s) end(1s) say", 7, "code 7"},
+	{"SIGUSR1 is passed on", Rules{}, sequence(sig(job.SIGUSR1)), "SIGUSR1", 0, ""},
+	{"SIGCHLD is not", Rules{}, sequence(sig(job.SignalNamed("SIGCHLD"))), "", 0, ""},
+	{"--forward-signals none", Rules{Signals: job.Signals{Forward: []int{}}}, sequence(sig(job.SIGUSR1), sig(job.SIGQUIT)), "", 0, ""},
+	{"--forward-signals URG", Rules{Signals: job.Signals{Forward: []int{int(job.SignalNamed("SIGURG"))}}}, sequence(sig(job.SignalNamed("SIGURG")), sig(job.SIGUSR1)), "SIGURG", 0, ""},
+	{"--status-signal", Rules{Signals: job.Signals{Status: true}}, sequence(sig(job.SIGUSR1), sig(job.SIGUSR2)), "states SIGUSR2", 0, ""},
+	{"^Z", Rules{}, sequence(sig(job.SIGTSTP)), "suspend", 0, ""},
+	{"nobody reads our stdout", Rules{}, sequence(StdoutGone{}, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
 	{"processes that cannot be killed", Rules{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
 	{"a reader slower than leftover children", Rules{}, sequence(well, NodeEmptied{Node: 0}, NodeEmptied{Node: 1}, after(time.Hour), Tick{}, never, drained),
 		"linger finish", 0, ""},
 	{"a reader slower than leftover children, and a child that cannot be killed", Rules{}, sequence(well, NodeEmptied{Node: 0}, after(time.Hour), Tick{}),
 		"linger say finish", 0, ""},
-	{"a reader too slow for who ends the job", Rules{}, sequence(well, NodeEmptied{Node: 0}, NodeEmptied{Node: 1}, after(time.Hour), Tick{}, sig(syscall.SIGTERM),
+	{"a reader too slow for who ends the job", Rules{}, sequence(well, NodeEmptied{Node: 0}, NodeEmptied{Node: 1}, after(time.Hour), Tick{}, sig(job.SIGTERM),
 		never, after(21*time.Second), Tick{}), "linger end(10s) say finish", 143, ""},
 	{"a rank told twice", Rules{}, sequence(exits(1, 0), exits(1, 5)), "", 0, ""},
 	{"a rank that does not exist", Rules{}, sequence(exits(99, 5), exits(-1, 5)), "", 0, ""},
@@ -208,7 +206,7 @@ func TestStep(t *testing.T) {
 func word(action Action) string {
 	switch a := action.(type) {
 	case SignalAll:
-		return signalName(a.Number)
+		return a.String()
 	case EndAll:
 		if a.Linger > 0 {
 			return "linger"
@@ -273,7 +271,7 @@ func TestSpawnedGroups(t *testing.T) {
 	if s.Step(exits(0, 0), time.Now()); s.Open(0) || !s.Open(1) || s.Open(4) {
 		t.Error("who may spawn: not a rank that is over, or that there is not")
 	}
-	if s.Step(Signaled{syscall.SIGINT}, time.Now()); s.Open(1) {
+	if s.Step(Signaled{job.SIGINT}, time.Now()); s.Open(1) {
 		t.Error("a rank that was told to end may spawn")
 	}
 }

@@ -1,4 +1,4 @@
-package launch
+package supervise
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"remshell/hostlist"
@@ -66,7 +65,7 @@ func (s *State) program(p Profile) string {
 		return ""
 	}
 	text := fmt.Sprintf("%s   pid %d", p.Program, p.PID)
-	if exit := s.exit(s.Cause.Rank); exit != nil {
+	if exit := s.Exit(s.Cause.Rank); exit != nil {
 		text += "   ran " + clock(exit.Usage.Wall)
 	}
 	return text
@@ -86,8 +85,8 @@ func bound(p Profile) string {
 	return text
 }
 
-// exit is the end of a rank; nil if nobody has told of it.
-func (s *State) exit(rank int) *job.Exit {
+// Exit is the end of a rank; nil if nobody has told of it.
+func (s *State) Exit(rank int) *job.Exit {
 	if i := slices.IndexFunc(s.Exits, func(e job.Exit) bool { return e.Rank == rank }); i >= 0 {
 		return &s.Exits[i]
 	}
@@ -106,7 +105,7 @@ func (s *State) alsoFailed() string {
 		byEnd[end] = append(byEnd[end], e.Rank)
 	}
 	for i, end := range order {
-		order[i] = ranks(byEnd[end]) + " " + end
+		order[i] = Ranks(byEnd[end]) + " " + end
 	}
 	const most = 4
 	if more := len(order) - most; more > 0 {
@@ -128,7 +127,7 @@ func (s *State) then() string {
 	var how []string
 	for _, signal := range slices.Sorted(maps.Keys(ways)) {
 		if signal != 0 {
-			how = append(how, fmt.Sprintf("%d by %s", ways[signal], signalName(syscall.Signal(signal))))
+			how = append(how, fmt.Sprintf("%d by %s", ways[signal], job.Signal(signal)))
 		}
 	}
 	if ways[0] > 0 {
@@ -144,16 +143,16 @@ func (s *State) ExitCodes() (lines []string) {
 		byCode[e.Status()] = append(byCode[e.Status()], e.Rank)
 	}
 	for _, code := range slices.Sorted(maps.Keys(byCode)) {
-		lines = append(lines, fmt.Sprintf("exit code %d: %s", code, ranks(byCode[code])))
+		lines = append(lines, fmt.Sprintf("exit code %d: %s", code, Ranks(byCode[code])))
 	}
 	var none []int
 	for rank := range s.over {
-		if s.exit(rank) == nil {
+		if s.Exit(rank) == nil {
 			none = append(none, rank)
 		}
 	}
 	if none != nil {
-		lines = append(lines, "no exit code: "+ranks(none))
+		lines = append(lines, "no exit code: "+Ranks(none))
 	}
 	return lines
 }

@@ -1,0 +1,85 @@
+package launch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// twoNodes is a plan of four ranks: 0 and 1 on a, 2 and 3 on b.
+var twoNodes = job.Plan{Size: 4, Nodes: []job.NodePlan{
+	{Name: "a", Ranks: []job.RankPlan{{Rank: 0}, {Rank: 1}}},
+	{Name: "b", Ranks: []job.RankPlan{{Rank: 2}, {Rank: 3}}},
+}}
+
+func TestMissingLibrary(t *testing.T) {
+	for words, want := range map[string]string{
+		"./a: error while loading shared libraries: libfoo.so.3: cannot open shared object file: No such file or directory\n": "libfoo.so.3",
+		"Error loading shared library libbar.so: No such file or directory (needed by ./a)\n":                                 "libbar.so",
+		"sh: 1: foo: not found\n": "",
+	} {
+		if got := missingLibrary(words); got != want {
+			t.Errorf("%q: %q, want %q", words, got, want)
+		}
+	}
+}
+
+func TestForeignCPU(t *testing.T) {
+	n := func(name, model string) *node {
+		return &node{def: job.NodeDef{Name: name}, probe: job.Probe{Model: model}}
+	}
+	old, young, unknown := n("a", "Old 1"), n("b", "Young 2"), n("c", "")
+	if got := foreignCPU(old, []*node{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {
+		t.Errorf("got %q", got)
+	}
+	if got := foreignCPU(old, []*node{old, unknown, n("d", "Old 1")}); got != "" {
+		t.Errorf("all alike: %q", got)
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	for text, want := range map[string]string{"": "", "one\ntwo\n\n": "two", "a\x1b[31mb\r\n": "a\x1b[31mb", strings.Repeat("x", 100): strings.Repeat("x", 80) + "..."} {
+		if got := lastLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestStatesTable(t *testing.T) {
+	s := &states{ranks: []job.RankState{
+		{Rank: 1, Life: "running", PMI: job.PMIOpen, Barrier: 2, CPU: 1500 * time.Millisecond, Sleep: "do_poll", Kind: "S"},
+		{Rank: 0, Life: "running", PMI: job.PMINever, Kind: "R"},
+		{Rank: 2, Life: "over", CPU: time.Second},
+	}}
+	want := "  rank  node  state              CPU     waits in\n" +
+		"  0     a     not yet connected  0.00 s\n" +
+		"  1     a     in barrier 2       1.50 s  do_poll\n" +
+		"  2     b     over               1.00 s\n" +
+		"  3     b     no answer\n"
+	if got := s.table(twoNodes, []int{0}); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// What orphans consumed counts for their rank, and where nobody knows whose they were,
+// for the node.
+func TestUsageIsSummedByNode(t *testing.T) {
+	a := newAccount()
+	use := func(user, rss int) job.Usage {
+		return job.Usage{Wall: time.Second, User: time.Duration(user) * time.Second, MaxRSS: int64(rss) << 20}
+	}
+	a.orphans[0] = []job.Orphan{{Rank: 1, Usage: use(5, 64)}, {Rank: -1, Usage: use(100, 3)}}
+	exits, hosts := a.settle(twoNodes, []job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
+	if exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
+		t.Errorf("rank 1: %+v", exits[1].Usage)
+	}
+	want := "  usage  ranks  wall    user      system  peak memory\n" +
+		"  a      2      1.00 s  108.00 s  0.00 s  64.0 MiB (rank 1)\n" +
+		"  b      2      1.00 s  3.00 s    0.00 s  9.0 MiB (rank 2)\n" +
+		"  all    4      1.00 s  111.00 s  0.00 s  64.0 MiB\n"
+	if got := usageTable(hosts); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

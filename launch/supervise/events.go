@@ -1,0 +1,93 @@
+package supervise
+
+import (
+	"time"
+
+	"remshell/job"
+)
+
+// What supervision is told.
+type (
+	// Exited is the end of a rank.
+	Exited struct{ job.Exit }
+	// Started is a rank that runs.
+	Started struct{ Rank int }
+	// Grown is a group that was spawned, and let go. Its ranks are numbered behind those
+	// that there are, and so are nodes that the job did not have.
+	Grown struct {
+		NewNodes []string
+		Nodes    []int // of each new rank
+	}
+	// Pruned is a group of which a rank could not be started: the others are killed, and
+	// none of them means anything any more.
+	Pruned struct{ First, Ranks int }
+	// NotStarted is a rank whose exec failed; the others of its node may run.
+	NotStarted struct {
+		Rank, Code   int
+		Reason, Hint string
+	}
+	// NodeLost is a node whose helper is gone.
+	NodeLost struct {
+		Node int
+		Why  string
+	}
+	// NodeCut is a node that was cut off, since it said what no helper says. That is no
+	// reason for which ranks elsewhere fail.
+	NodeCut struct{ NodeLost }
+	// NodeEmptied is a node without any process of the job, but with output of theirs that
+	// nobody has taken yet.
+	NodeEmptied struct{ Node int }
+	// NodeDrained is a node that has nothing of the job any more.
+	NodeDrained struct{ Node int }
+	// Aborted is a rank that asked for the end of the job.
+	Aborted struct {
+		Rank, Code int
+		Text       string
+	}
+	// Junk is a rank that said on PMI what no client says: the same as its death.
+	Junk struct {
+		Rank int
+		Text string
+	}
+	// Suspicion is a sign that the job cannot go on, of which an exit that is under
+	// way may be the true cause.
+	// Rank is -1 if it is about several.
+	Suspicion struct {
+		Rank int
+		Text string
+	}
+	// Signaled is a signal to mpiexec.
+	Signaled struct{ job.Signal }
+	// StdoutGone means that nobody reads our standard output any more.
+	StdoutGone struct{}
+	// OutputFailed means that our standard output, or a file, takes no more of what ranks write.
+	OutputFailed struct{ What, Why string }
+	// StdinFailed means that our standard input could not be read to its end, and that some
+	// rank wants the rest.
+	StdinFailed struct{ Why string }
+	// Tick says that State.Next has come.
+	Tick struct{}
+)
+
+// What supervision wants done.
+type (
+	// SignalAll sends a signal to the process groups of all ranks.
+	SignalAll struct{ job.Signal }
+	// EndAll ends what is left on all nodes; see wire.End.
+	EndAll struct{ Linger, Grace time.Duration }
+	// Inspect tells the user what each rank is doing, and with Stacks where.
+	Inspect struct{ Stacks bool }
+	// Say tells the user something.
+	Say struct{ Text string }
+	// Suspend stops mpiexec until SIGCONT; the ranks are stopped before and
+	// continued after.
+	Suspend struct{}
+	// Finish is the end: the result stands.
+	Finish struct{}
+)
+
+// An Event is one of the first structs above, an Action one of the others.
+type (
+	Event  any
+	Action any
+)

@@ -1,0 +1,234 @@
+package supervise
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/job"
+)
+
+// A Phase is where a job stands.
+type Phase int
+
+// The phases, in order. They only advance.
+const (
+	Running     Phase = iota
+	Interrupted       // ^C, or SIGQUIT for stacks, was passed on: the ranks may end by themselves
+	Leaving           // every rank is over; leftover children may linger
+	Ending            // asked by SIGTERM
+	Killing           // asked by SIGKILL
+)
+
+// A Cause is the first thing that went wrong.
+type Cause struct {
+	Text string // one line
+	Hint string
+	Code int // exit code of the job
+	Rank int // -1: no rank
+}
+
+// A State is all that supervision knows. The zero value is no state; see NewState.
+type State struct {
+	Phase  Phase
+	Left   int // ranks not yet over
+	Undone int // nodes not yet drained
+	Code   int // signal's exit code, when a signal ended the job
+	Cause  *Cause
+	Exits  []job.Exit
+
+	stopped   []job.Exit // ranks that ended after we asked them to
+	also      []job.Exit // ranks that failed within a moment of the cause
+	causeAt   time.Time
+	nodes     []nodeState
+	nodeOf    []int // by rank
+	over      []bool
+	groups    []int     // the first rank of each group
+	pruned    []bool    // by rank
+	silent    []int     // ranks that left with 0 and without finalize
+	suspicion *Cause    // waits for a better cause
+	doubtEnds time.Time // when it counts
+	patience  time.Time // when silent ranks count, or the nodes are given up
+	doubtful  time.Time // until then Cause, that of a rank, may be the consequence of another
+	byAbort   bool      // Cause is an abort
+	runEnds   time.Time // -timeout
+	startEnds time.Time // --start-timeout; zero once every rank runs
+	stacksEnd time.Time // when ranks have had time to tell their stacks
+	unstarted int
+	began     time.Time
+	endsBy    time.Time // when those that were asked to end are killed
+	signals   int       // of those that end the job
+	rules     Rules
+}
+
+type nodeState struct {
+	name  string
+	done  bool // drained or lost
+	empty bool // no process is left
+
+	ranks []int // in ascending order; some of those that are over may be missing
+	left  int   // of them, those that are not over
+}
+
+// Rules are the user's wishes that supervision follows.
+type Rules struct {
+	Grace   time.Duration // --kill-grace
+	Stacks  time.Duration // how long a node may take to find out where its ranks are
+	Timeout time.Duration // -timeout; 0: none
+	StartBy time.Time     // --start-timeout; zero: none
+	Ends    job.Ends
+	Signals job.Signals
+}
+
+// forwarded are the signals that ranks get as mpiexec gets them (SIG-4). SIGXCPU is how batch
+// systems say that the time is over. SIGURG has to be named: our own runtime sends it to itself.
+var forwarded = []int{int(job.SIGQUIT), int(job.SIGUSR1), int(job.SIGUSR2), int(job.SIGALRM),
+	int(job.SIGCONT), int(job.SIGWINCH), int(job.SIGXCPU)}
+
+func (r Rules) forward() []int {
+	if r.Signals.Forward == nil {
+		return forwarded
+	}
+	return r.Signals.Forward
+}
+
+// NewState is the state of a job whose ranks were just let go.
+func NewState(p job.Plan, rules Rules, now time.Time) State {
+	s := State{Left: p.Size, Undone: len(p.Nodes), rules: rules, groups: []int{0}, pruned: make([]bool, p.Size),
+		unstarted: p.Size, startEnds: rules.StartBy, began: now,
+		nodeOf: make([]int, p.Size), over: make([]bool, p.Size)}
+	for i, n := range p.Nodes {
+		node := nodeState{name: n.Name, left: len(n.Ranks)}
+		for _, r := range n.Ranks {
+			s.nodeOf[r.Rank] = i
+			node.ranks = append(node.ranks, r.Rank)
+		}
+		s.nodes = append(s.nodes, node)
+	}
+	if rules.Timeout > 0 {
+		s.runEnds = now.Add(rules.Timeout)
+	}
+	return s
+}
+
+// Next is when Step wants a Tick; the zero time: never.
+func (s *State) Next() time.Time {
+	var next time.Time
+	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds, s.startEnds, s.stacksEnd} {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	return next
+}
+
+// Shift moves all deadlines: they do not run while mpiexec is stopped (SIG-5).
+func (s *State) Shift(by time.Duration) {
+	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds, &s.startEnds, &s.stacksEnd} {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
+	}
+}
+
+// Hurried reports whether the job was ended from outside: by a signal, the time limit
+// or a stdout that takes nothing.
+func (s *State) Hurried() bool {
+	return s.Code != 0 || s.Cause != nil && s.Cause.Code == job.ExitTimeout && s.Cause.Rank < 0
+}
+
+// Patient reports whether the user waits for what is left: who presses ^C thrice waits for nothing.
+func (s *State) Patient() bool { return s.signals < 3 }
+
+// Began is when the ranks were let go.
+func (s *State) Began() time.Time { return s.began }
+
+// Open reports whether a rank may spawn others: the job runs, and so does the rank.
+func (s *State) Open(rank int) bool {
+	return s.Phase == Running && rank >= 0 && rank < len(s.over) && !s.over[rank]
+}
+
+// grow takes a group in.
+func (s *State) grow(e Grown) {
+	for _, name := range e.NewNodes {
+		s.nodes = append(s.nodes, nodeState{name: name, done: true})
+	}
+	s.groups = append(s.groups, len(s.over))
+	for _, n := range e.Nodes {
+		s.nodes[n].gain(len(s.over), s.over)
+		s.nodeOf, s.over, s.pruned = append(s.nodeOf, n), append(s.over, false), append(s.pruned, false)
+		if s.nodes[n].done {
+			s.nodes[n].done = false
+			s.Undone++
+		}
+	}
+	s.Left += len(e.Nodes)
+	s.unstarted += len(e.Nodes)
+}
+
+// gain gives a node one more rank. A node that has had many does not remember them all.
+func (n *nodeState) gain(rank int, over []bool) {
+	if len(n.ranks) > 2*n.left+64 {
+		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return over[r] })
+	}
+	n.ranks = append(n.ranks, rank)
+	n.left++
+}
+
+func (s *State) isPruned(rank int) bool { return rank >= 0 && rank < len(s.pruned) && s.pruned[rank] }
+
+// oneStarted counts a rank that runs, or cannot.
+func (s *State) oneStarted() {
+	if s.unstarted--; s.unstarted == 0 {
+		s.startEnds = time.Time{}
+	}
+}
+
+// notEmpty notes that the node of a rank has processes again.
+func (s *State) notEmpty(rank int) {
+	if rank >= 0 && rank < len(s.nodeOf) {
+		s.nodes[s.nodeOf[rank]].empty = false
+	}
+}
+
+// rankOver notes that a rank is over, and reports whether that is news.
+func (s *State) rankOver(rank int) bool {
+	if rank < 0 || rank >= len(s.over) || s.over[rank] {
+		return false
+	}
+	s.over[rank] = true
+	s.Left--
+	s.nodes[s.nodeOf[rank]].left--
+	return true
+}
+
+// nodeOver notes that nothing of the job is left on a node, and returns those of
+// its ranks of which that is news.
+func (s *State) nodeOver(node int) (ranks []int) {
+	n := &s.nodes[node]
+	if !n.done {
+		n.done = true
+		s.Undone--
+	}
+	for _, rank := range n.ranks {
+		if s.rankOver(rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	n.ranks = nil
+	return ranks
+}
+
+// Who names a rank and its node.
+func (s *State) Who(rank int) string {
+	if rank < 0 || rank >= len(s.nodeOf) {
+		return "a rank"
+	}
+	return fmt.Sprintf("rank %s on %s", s.Number(rank), s.nodes[s.nodeOf[rank]].name)
+}
+
+// Number writes the number of a rank of the job.
+func (s *State) Number(rank int) string {
+	group, number := Split(s.groups, rank)
+	return Numbered(group, number)
+}

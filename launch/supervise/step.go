@@ -1,0 +1,403 @@
+/*
+Package supervise judges what happens to a job that runs. It is a function of values: an event
+and the time go in, the actions come out, and State is all that it remembers.
+
+	launch: what nodes say, signals, time ---> Step ---> launch: actions
+	                                            |
+	                                          State ---> Report, ExitCode
+
+It performs nothing, asks nobody and looks at no clock: doc/supervision.md is its table.
+*/
+package supervise
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/hostlist"
+	"remshell/job"
+)
+
+// Times of supervision.
+const (
+	linger       = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
+	lingerGrace  = 500 * time.Millisecond // between SIGTERM and SIGKILL for them
+	causeGrace   = time.Second            // for a better cause to show (pmi-wire.md 6.2)
+	silentGrace  = 5 * time.Second        // for the others, when a rank left without finalize
+	interrupt2   = time.Second            // between SIGTERM and SIGKILL after a second ^C
+	stacksGrace  = 2 * time.Second        // for ranks to write what SIGQUIT asks for
+	killPatience = 10 * time.Second       // for a node to get rid of killed processes
+)
+
+/*
+Step is the whole of supervision's judgement. It performs nothing: the caller
+carries out the actions and reports what came of them as new events.
+
+	                         all ranks over          all nodes drained
+	Running, Interrupted ---------------------> Leaving ---------------.
+	   |  \                                        | signal, or nobody  |
+	   |   \                                       v reads our stdout   v
+	   |    '-- first failure, timeout, SIGTERM -> Ending ----------> Finish
+	   | ^C                                        ^  \                ^ third ^C:
+	   '------> Interrupted -- second ^C ----------'   '-> Killing ----' at once
+
+The code is that of the first failure in time (EXIT-2); ranks that end after we
+asked them to do not count.
+*/
+func (s *State) Step(event Event, now time.Time) []Action {
+	switch e := event.(type) {
+	case Exited:
+		return s.exited(e.Exit, now)
+	case Started:
+		s.oneStarted()
+		s.notEmpty(e.Rank)
+		return nil
+	case Junk:
+		return s.fail(now, Cause{s.Who(e.Rank) + ": " + e.Text, "", 1, e.Rank})
+	case Grown:
+		s.grow(e)
+		return nil
+	case Pruned:
+		for rank := e.First; rank < e.First+e.Ranks; rank++ {
+			s.pruned[rank] = true
+		}
+		return nil
+	case NotStarted:
+		s.oneStarted()
+		s.rankOver(e.Rank)
+		if s.isPruned(e.Rank) {
+			return s.settle(now)
+		}
+		return s.fail(now, Cause{s.Who(e.Rank) + ": " + e.Reason, e.Hint, e.Code, e.Rank})
+	case NodeLost:
+		return s.nodeLost(e, false, now)
+	case NodeCut:
+		return s.nodeLost(e.NodeLost, true, now)
+	case NodeEmptied:
+		s.nodes[e.Node].empty = true
+		return nil
+	case NodeDrained:
+		s.nodeOver(e.Node) // those of its ranks that an early end has kept from starting
+		return s.settle(now)
+	case Aborted:
+		return s.aborted(e, now)
+	case Suspicion:
+		if s.Cause == nil && s.suspicion == nil && s.Phase == Running {
+			s.suspicion = &Cause{Text: e.Text, Code: 1, Rank: e.Rank}
+			s.doubtEnds = now.Add(causeGrace)
+		}
+		return nil
+	case Signaled:
+		return s.signaled(e.Signal, now)
+	case StdoutGone:
+		return s.stdoutGone(now)
+	case OutputFailed:
+		return s.outputFailed(e, now)
+	case StdinFailed:
+		return s.fail(now, Cause{"standard input: " + e.Why, "", job.ExitInternal, -1})
+	case Tick:
+		return s.tick(now)
+	}
+	return nil
+}
+
+func (s *State) exited(exit job.Exit, now time.Time) []Action {
+	if !s.rankOver(exit.Rank) {
+		return nil
+	}
+	if s.isPruned(exit.Rank) {
+		return s.settle(now)
+	}
+	s.Exits = append(s.Exits, exit)
+	if s.Phase >= Ending {
+		if s.failedItself(exit) {
+			s.blameInstead(Cause{s.Who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}, s.nodeOf[exit.Rank], now)
+		}
+		switch {
+		case s.Cause != nil && exit.Rank == s.Cause.Rank:
+		case s.failsAlso(exit, now):
+		default:
+			s.stopped = append(s.stopped, exit)
+		}
+		return s.settle(now)
+	}
+	if status := exit.Status(); status != 0 && s.Phase == Running {
+		return s.failedRank(exit, now)
+	}
+	if exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.over) > 1 {
+		s.silent = append(s.silent, exit.Rank)
+		if s.suspicion != nil && s.suspicion.Rank == exit.Rank {
+			s.suspicion, s.doubtEnds = nil, time.Time{}
+		}
+		if s.patience.IsZero() {
+			s.patience = now.Add(silentGrace)
+		}
+	}
+	return s.settle(now)
+}
+
+func (s *State) nodeLost(e NodeLost, cut bool, now time.Time) []Action {
+	done := s.nodes[e.Node].done
+	lost := s.nodeOver(e.Node)
+	if done && len(lost) == 0 {
+		return nil // it had nothing left to lose
+	}
+	cause := Cause{Text: "lost contact with " + s.nodes[e.Node].name, Code: job.ExitInternal, Rank: -1}
+	if e.Why != "" {
+		cause.Text += " (" + e.Why + ")"
+	}
+	cause.Text += " after " + clock(now.Sub(s.began))
+	if len(lost) > 0 {
+		cause.Text += ", where " + Ranks(lost) + " ran"
+		if !cut {
+			s.blameInstead(cause, e.Node, now)
+		}
+	}
+	return s.fail(now, cause)
+}
+
+// failedItself reports whether a rank that ended while the job did may be the cause of
+// that: it crashed; or it exited with a code, and the job ends because another one took
+// that for a reason to abort. One that aborted too followed the other.
+func (s *State) failedItself(exit job.Exit) bool {
+	if exit.Asked || exit.Status() == 0 {
+		return false
+	}
+	return exit.Signal != 0 || s.byAbort && exit.PMI != job.PMIAborted
+}
+
+// failsAlso notes a rank that failed by itself within a moment of the cause, and reports
+// whether it is one (REP-2).
+func (s *State) failsAlso(exit job.Exit, now time.Time) bool {
+	if s.Cause == nil || s.Cause.Rank < 0 || exit.Asked || exit.Status() == 0 || now.Sub(s.causeAt) > moment {
+		return false
+	}
+	s.also = append(s.also, exit)
+	return true
+}
+
+// blameInstead takes another cause for one that was told first but may be its
+// consequence: when a rank crashes or a node dies, other ranks notice, and abort or
+// exit with a code, often before we have heard. Of one node we hear of exits in order,
+// but of an abort at once.
+func (s *State) blameInstead(c Cause, node int, now time.Time) {
+	if s.Cause == nil || s.Cause.Rank == c.Rank || now.After(s.doubtful) {
+		return
+	}
+	if s.byAbort && c.Rank >= 0 || s.nodeOf[s.Cause.Rank] != node {
+		s.Cause, s.doubtful = &c, time.Time{}
+	}
+}
+
+func (s *State) aborted(e Aborted, now time.Time) []Action {
+	text := s.Who(e.Rank) + fmt.Sprintf(" called MPI_Abort with code %d", e.Code)
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	if s.Cause == nil && s.Code == 0 {
+		code := e.Code
+		if code == 0 && s.othersRun(e.Rank) {
+			code = 1 // nobody makes a success by killing what others had not finished (TRUST-33)
+		}
+		s.Cause = &Cause{text, "", code, e.Rank}
+		s.byAbort, s.doubtful, s.causeAt = true, now.Add(causeGrace), now
+	}
+	return s.end(now, Ending, s.rules.Grace)
+}
+
+// othersRun reports whether any rank but one is not over.
+func (s *State) othersRun(rank int) bool {
+	return s.Left > 1 || s.Left == 1 && (rank < 0 || rank >= len(s.over) || s.over[rank])
+}
+
+// stdoutGone ends the job quietly: its reader has gone, as in a pipeline (IO-12).
+func (s *State) stdoutGone(now time.Time) []Action {
+	if s.Cause == nil && s.Code == 0 {
+		s.Code = job.ExitNoStdout
+	}
+	return s.end(now, Ending, s.rules.Grace)
+}
+
+// outputFailed ends the job, also after the last rank: output is lost whenever it is written. A
+// full disk is a failure of ours.
+func (s *State) outputFailed(e OutputFailed, now time.Time) []Action {
+	if s.Cause == nil && s.Code == 0 {
+		s.Cause = &Cause{e.What + ": " + e.Why, "", job.ExitInternal, -1}
+	}
+	return s.end(now, Ending, s.rules.Grace)
+}
+
+// failedRank judges a rank that failed by itself.
+func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
+	c := Cause{s.Who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}
+	keep := s.rules.Ends.KeepOnExit
+	if exit.Signal != 0 {
+		keep = s.rules.Ends.KeepOnSignal
+	}
+	if exit.Signal == 0 && s.Cause == nil {
+		s.doubtful = now.Add(causeGrace)
+	}
+	if !keep {
+		return s.fail(now, c)
+	}
+	if s.Cause == nil {
+		s.Cause, s.causeAt = &c, now
+	} else {
+		s.failsAlso(exit, now)
+	}
+	return s.settle(now)
+}
+
+// fail notes a cause, if it is the first and no signal was before, and ends the job.
+func (s *State) fail(now time.Time, c Cause) []Action {
+	if s.Phase == Leaving {
+		return s.settle(now) // it ends already, and ended well
+	}
+	if s.Cause == nil && s.Code == 0 && s.Phase < Ending {
+		s.Cause, s.causeAt = &c, now
+	}
+	return s.end(now, Ending, s.rules.Grace)
+}
+
+// end asks all nodes to end what is left, unless they were asked as strongly and to
+// be as quick.
+func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
+	by := now.Add(grace)
+	if s.Phase > phase || s.Phase == phase && !by.Before(s.endsBy) {
+		return s.settle(now)
+	}
+	s.Phase, s.endsBy = phase, by
+	s.silent, s.runEnds, s.startEnds, s.stacksEnd = nil, time.Time{}, time.Time{}, time.Time{}
+	s.suspicion, s.doubtEnds = nil, time.Time{}
+	s.patience = by.Add(killPatience)
+	if s.Left == 0 && s.Undone == 0 {
+		return []Action{Finish{}}
+	}
+	return []Action{EndAll{0, grace}}
+}
+
+// settle looks whether anything is left to wait for.
+func (s *State) settle(now time.Time) []Action {
+	switch {
+	case s.Left > 0:
+		return nil
+	case s.Undone == 0:
+		return []Action{Finish{}}
+	case s.Phase < Leaving:
+		s.Phase = Leaving
+		s.runEnds, s.startEnds, s.stacksEnd, s.silent = time.Time{}, time.Time{}, time.Time{}, nil
+		s.suspicion, s.doubtEnds = nil, time.Time{}
+		s.patience = now.Add(linger + lingerGrace + killPatience)
+		return []Action{EndAll{linger, lingerGrace}}
+	}
+	return nil
+}
+
+func (s *State) tick(now time.Time) []Action {
+	due := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	switch {
+	case due(s.doubtEnds):
+		c := *s.suspicion
+		return s.fail(now, c)
+	case due(s.startEnds):
+		return s.fail(now, Cause{fmt.Sprintf("%s had not started when --start-timeout struck", hostlist.Count(s.unstarted, "rank")), "", job.ExitInternal, -1})
+	case due(s.runEnds):
+		return s.tooLong(now)
+	case due(s.stacksEnd):
+		return s.end(now, Ending, s.rules.Grace)
+	case due(s.patience) && len(s.silent) > 0:
+		rank := s.silent[0]
+		return s.fail(now, Cause{s.Who(rank) + " ended without calling MPI_Finalize, and the others go on",
+			"", 1, -1})
+	case due(s.patience):
+		return s.giveUp()
+	}
+	return nil
+}
+
+// tooLong ends a job that -timeout strikes: with the states of its ranks, and their
+// stacks, if they are wanted (DIAG-12). A ^C from before stays the reason.
+func (s *State) tooLong(now time.Time) []Action {
+	s.runEnds = time.Time{}
+	if s.Code == 0 && s.Cause == nil {
+		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", job.ExitTimeout, -1}
+	}
+	if !s.rules.Ends.Stacks || s.Phase != Running {
+		return append([]Action{Inspect{}}, s.end(now, Ending, s.rules.Grace)...)
+	}
+	s.Phase = Interrupted
+	s.suspicion, s.doubtEnds = nil, time.Time{}
+	s.silent, s.patience = nil, time.Time{}
+	s.stacksEnd = now.Add(s.rules.Stacks + stacksGrace)
+	return []Action{Inspect{Stacks: true}, SignalAll{job.SIGQUIT}}
+}
+
+// giveUp leaves nodes behind that do not get rid of their processes. Those that only have
+// output left may take as long as its reader does, unless we are told to end (IO-10).
+func (s *State) giveUp() []Action {
+	var names []string
+	for _, n := range s.nodes {
+		if !n.done && !(n.empty && s.Phase == Leaving) {
+			names = append(names, n.name)
+		}
+	}
+	if len(names) == 0 {
+		s.patience = time.Time{}
+		return nil
+	}
+	slices.Sort(names)
+	text := fmt.Sprintf("%s: processes of the job could not be ended in time", hostlist.Fold(names))
+	return []Action{Say{text}, Finish{}}
+}
+
+// signaled judges a signal to mpiexec (SIG-1 to SIG-5).
+func (s *State) signaled(number job.Signal, now time.Time) []Action {
+	switch number {
+	case job.SIGINT:
+		return s.interrupted(now)
+	case job.SIGTERM, job.SIGHUP:
+		s.signals++
+		s.Blame(number)
+		if s.signals > 1 {
+			return s.end(now, Killing, 0)
+		}
+		return s.end(now, Ending, s.rules.Grace)
+	case job.SIGTSTP:
+		return []Action{Suspend{}}
+	}
+	switch {
+	case number == job.SIGUSR1 && s.rules.Signals.Status:
+		return []Action{Inspect{}}
+	case slices.Contains(s.rules.forward(), int(number)):
+		return []Action{SignalAll{number}}
+	}
+	return nil // such as SIGPIPE: our own pipes are told by their errors
+}
+
+// interrupted is ^C: once for the ranks, twice for us, thrice at once.
+func (s *State) interrupted(now time.Time) []Action {
+	s.signals++
+	s.Blame(job.SIGINT)
+	switch {
+	case s.signals == 1 && s.Phase == Running:
+		s.Phase = Interrupted
+		// From now on ranks leave because they were told to.
+		s.suspicion, s.doubtEnds = nil, time.Time{}
+		s.silent, s.patience = nil, time.Time{}
+		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
+			hostlist.Count(s.Left, "rank"), hostlist.Count(s.Undone, "node"))
+		return []Action{SignalAll{job.SIGINT}, Say{text}}
+	case s.signals <= 2:
+		return append(s.end(now, Ending, interrupt2), Say{"^C: ending the ranks; press ^C again to leave at once"})
+	}
+	s.Phase = Killing
+	return []Action{EndAll{0, 0}, Finish{}}
+}
+
+// Blame makes a signal the reason of the end, if nothing else was before.
+func (s *State) Blame(number job.Signal) {
+	if s.Cause == nil && s.Code == 0 {
+		s.Code = 128 + int(number)
+	}
+}
