@@ -107,7 +107,7 @@ func (f *fleet) fence(n *node, m *wire.Fence) (supervise.Suspicion, bool) {
 		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
 	}
 	if done != nil {
-		f.met(id.Members)
+		f.noteFence(id.Members)
 		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
 		frame := fenced.FrameFor(len(done.Nodes))
 		for _, i := range done.Nodes {
@@ -118,8 +118,8 @@ func (f *fleet) fence(n *node, m *wire.Fence) (supervise.Suspicion, bool) {
 	return supervise.Suspicion{}, false
 }
 
-// met notes that all nodes of a group have met at a fence.
-func (f *fleet) met(members fence.Members) {
+// noteFence notes that all nodes of a group have met at a fence.
+func (f *fleet) noteFence(members fence.Members) {
 	if g := f.groupNamed(members.Group()); g != nil {
 		g.fenced = true
 	}

@@ -239,7 +239,7 @@ func (g *gate) fence(m *wire.Fence) (wire.Message, error) {
 	n, p := id.Number, g.portions[id.Members.Group()]
 	switch {
 	case err != nil:
-		return nil, errValue(m, "ID", strconv.Quote(m.ID))
+		return nil, errValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
 	case p == nil || !p.meets:
 		return nil, errUnasked
 	case p.phase < letGo:

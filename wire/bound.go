@@ -97,6 +97,7 @@ var (
 	aPath       = length{"path", maxPath}
 	aMark       = length{"word", 64}
 	aName       = length{"name", maxSentence}
+	aFence      = length{"fence", 4 << 10}
 	aBusAddress = length{"address", 64}
 	anyText     = length{"text", vast}
 	aLogLine    = length{"line", maxLine}

@@ -60,14 +60,15 @@ func (m *PMI) fields(c *codec) {
 	c.sentence(&m.Text, "text")
 }
 
-// Fence brings what the ranks of one node put since the last fence.
+// Fence brings what the ranks of one node put since the last fence. ID names its members and
+// how often they have met, as pmiserver/fence has it.
 type Fence struct {
 	ID   string
 	Blob []byte
 }
 
 func (m *Fence) fields(c *codec) {
-	c.word(&m.ID, "fence")
+	c.text(&m.ID, aFence)
 	c.blob(&m.Blob)
 }
 
@@ -82,7 +83,7 @@ type Fenced struct {
 }
 
 func (m *Fenced) fields(c *codec) {
-	c.word(&m.ID, "fence")
+	c.text(&m.ID, aFence)
 	list(c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
 	c.sentence(&m.Err, "error")
 	c.num(&m.Size, span{"bytes", 0, vast})
