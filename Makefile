@@ -38,8 +38,9 @@ test: bin/mpiexec
 # A make of its own, since only now there may be a compiler.
 tests:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
-	go vet ./...
+	go vet ./... && go vet -C tools/pack ./...
 	$(RACE) -timeout 40m ./...
+	go test -C tools/pack ./...
 
 # Many jobs on which everything breaks that can be broken; it says how to repeat one.
 CHAOS ?= 1000
@@ -55,13 +56,13 @@ bench: bin/mpiexec
 	go build -o build/bench ./tools/bench
 	build/bench
 
-# What is handed out: an archive for each system, and Debian packages. The second makes
+# What is handed out: an archive for each system, and packages (.deb, .rpm). The second makes
 # them twice, the second time from another folder and without the cache, and compares.
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 
 dist:
 	rm -rf dist
-	go run ./tools/pack -version $(VERSION) -epoch $(EPOCH) -out dist
+	go run -C tools/pack . -version $(VERSION) -epoch $(EPOCH) -out dist
 
 dist-check: dist
 	testdata/distcheck.sh $(VERSION) $(EPOCH)

@@ -9,7 +9,7 @@ git ls-files -z | tar --null --files-from=- -cf - | tar -C "$copy" -xf -
 (
 	cd "$copy"
 	umask 027
-	GOCACHE=$copy/cache TZ=Asia/Tokyo LC_ALL=C.UTF-8 go run ./tools/pack -version "$1" -epoch "$2" -out dist >/dev/null
+	GOCACHE=$copy/cache TZ=Asia/Tokyo LC_ALL=C.UTF-8 go run -C tools/pack . -version "$1" -epoch "$2" -out dist >/dev/null
 )
 for made in dist/*; do
 	cmp "$made" "$copy/$made"

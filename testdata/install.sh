@@ -5,14 +5,14 @@
 #	testdata/install.sh --check    exit 0 if all is there, else name what is missing
 #
 # These are the programs the tests compare us with (OpenSSH, MPICH's Hydra, Open
-# MPI), Slurm's PMI-2 library, the shells a user may have as login shell, and what a
-# field is made of.
+# MPI), Slurm's PMI-2 library, the shells a user may have as login shell, what a
+# testbed is made of, and rpm, which installs our package in a root of its own.
 # No service is started or left enabled: every sshd of the tests is started by the
 # tests, in a namespace or on a loopback address of their own.
 set -eu
 
 wanted="openssh-server openssh-client mpich libmpich-dev openmpi-bin libopenmpi-dev
-	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish zsh man-db groff nftables hwloc libpmi2-0-dev"
+	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish zsh man-db groff nftables hwloc libpmi2-0-dev rpm"
 
 missing() {
 	for p in $wanted; do

@@ -1,11 +1,15 @@
 /*
-Pack makes what is handed out: an archive for each system, and Debian packages.
+Pack makes what is handed out: an archive for each system, and packages for Debian's and
+Fedora's kin.
 
-	go run ./pack -version 1.0 -epoch 1700000000 -out dist
+	go run -C tools/pack . -version 1.0 -epoch 1700000000 -out dist
 
-	go build, per target --> files of each --> tar.gz            --> dist/*.tar.gz
-	mpiexec --man ...    -'                '-> ar of two tar.gz  --> dist/*.deb
-	                                                                 dist/SHA256SUMS
+	go build, per target --> files of each --> tar.gz  --> dist/*.tar.gz
+	mpiexec --man ...    -'                '-> nfpm    --> dist/*.deb, *.rpm
+	                                                       dist/SHA256SUMS
+
+It is a module of its own, so that what nfpm needs is not among the modules of mpiexec. The
+sources are those two folders above.
 
 Equal sources, versions and epochs give equal bytes, wherever and whenever they are built
 with one version of Go: names are sorted, every file is root's and from the epoch, and no
@@ -36,10 +40,13 @@ func (t target) String() string { return t.os + "-" + t.arch }
 // targets are all of them; nodes are those with Linux.
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"linux", "riscv64"}, {"darwin", "arm64"}}
 
+// root is the folder of the sources, from that of this module.
+const root = "../.."
+
 func main() {
 	version := flag.String("version", "", "of the program, as git describe tells it")
 	epoch := flag.Int64("epoch", 0, "time of all files, in seconds since 1970 (SOURCE_DATE_EPOCH)")
-	out := flag.String("out", "dist", "folder to write to")
+	out := flag.String("out", "dist", "folder to write to, from the root of the sources")
 	only := flag.String("only", "", "one target alone, such as linux-amd64; its archive has no programs for others")
 	flag.Parse()
 	if *version == "" || flag.NArg() > 0 {
@@ -50,6 +57,9 @@ func main() {
 	if len(wanted) == 0 {
 		fmt.Fprintf(os.Stderr, "pack: -only %s: there are %v\n", *only, targets)
 		os.Exit(2)
+	}
+	if !filepath.IsAbs(*out) {
+		*out = filepath.Join(root, *out)
 	}
 	if err := run(release{*version, time.Unix(*epoch, 0).UTC()}, wanted, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "pack:", err)
@@ -79,7 +89,7 @@ func run(r release, targets []target, out string) error {
 	if err != nil {
 		return err
 	}
-	texts, err := documents(".")
+	texts, err := documents(root)
 	if err != nil {
 		return err
 	}
@@ -88,8 +98,12 @@ func run(r release, targets []target, out string) error {
 		top := fmt.Sprintf("remshell-%s-%s", r.version, t)
 		made[top+".tar.gz"] = tarball(below(top, portable(t, programs, texts, generated)), r.at)
 		if t.os == "linux" {
-			p := debian{version: debVersion(r), arch: t.arch, at: r.at, files: installed(t, programs, texts, generated)}
-			made[fmt.Sprintf("remshell_%s_%s.deb", p.version, p.arch)] = p.bytes()
+			for _, kind := range []string{"deb", "rpm"} {
+				p := linux{kind: kind, version: version(r), arch: t.arch, at: r.at, files: installed(kind, t, programs, texts, generated)}
+				if made[p.name()], err = p.bytes(); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return write(out, made)
@@ -100,7 +114,7 @@ func (r release) build(t target, file string) ([]byte, error) {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -X remshell/cli.Version="+r.version, "-o", file, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
-	cmd.Stderr = os.Stderr
+	cmd.Dir, cmd.Stderr = root, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("go build for %s: %w", t, err)
 	}

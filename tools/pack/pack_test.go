@@ -71,23 +71,34 @@ func TestPortable(t *testing.T) {
 
 // Maps have no order, and archives must have one.
 func TestEqualThingsGiveEqualBytes(t *testing.T) {
-	make := func() []byte {
-		programs, texts, generated := sample()
-		p := debian{version: "1", arch: "amd64", at: at, files: installed(target{"linux", "amd64"}, programs, texts, generated)}
-		return p.bytes()
-	}
-	first := make()
-	for range 20 {
-		if !bytes.Equal(first, make()) {
-			t.Fatal("two packages of the same files differ")
+	for _, kind := range []string{"deb", "rpm"} {
+		make := func() []byte {
+			programs, texts, generated := sample()
+			p := linux{kind: kind, version: "1", arch: "amd64", at: at, files: installed(kind, target{"linux", "amd64"}, programs, texts, generated)}
+			return written(t, p)
+		}
+		first := make()
+		for range 20 {
+			if !bytes.Equal(first, make()) {
+				t.Fatalf("two packages (%s) of the same files differ", kind)
+			}
 		}
 	}
+}
+
+func written(t *testing.T, p linux) []byte {
+	t.Helper()
+	data, err := p.bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // dpkg itself reads the package, where it is.
 func TestDebian(t *testing.T) {
 	programs, texts, generated := sample()
-	p := debian{version: "0~1.abc", arch: "amd64", at: at, files: installed(target{"linux", "amd64"}, programs, texts, generated)}
+	p := linux{kind: "deb", version: "0~1.abc", arch: "amd64", at: at, files: installed("deb", target{"linux", "amd64"}, programs, texts, generated)}
 	script := p.postinst()
 	for _, want := range []string{
 		"--install /usr/bin/mpirun mpirun /usr/bin/mpirun.remshell 30",
@@ -102,7 +113,7 @@ func TestDebian(t *testing.T) {
 	if strings.Contains(script, "zsh") {
 		t.Errorf("a slave for a file that is not there:\n%s", script)
 	}
-	for _, s := range []string{script, prerm} {
+	for _, s := range []string{script, p.prerm()} {
 		if out, err := exec.Command("sh", "-n", "-c", s).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s\n%s", err, out, s)
 		}
@@ -112,7 +123,7 @@ func TestDebian(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "p.deb")
-	if err := os.WriteFile(file, p.bytes(), 0o644); err != nil {
+	if err := os.WriteFile(file, written(t, p), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("dpkg-deb", "--field", file, "Package", "Version", "Architecture").CombinedOutput()
@@ -132,7 +143,7 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-func TestDebVersion(t *testing.T) {
+func TestVersion(t *testing.T) {
 	for _, c := range []struct{ version, want string }{
 		{"v1.2", "1.2"},
 		{"1.2.3", "1.2.3"},
@@ -140,7 +151,7 @@ func TestDebVersion(t *testing.T) {
 		{"abcdef-dirty", "0~20231114221320.abcdef.dirty"},
 		{"unknown", "0~20231114221320.unknown"},
 	} {
-		if got := debVersion(release{c.version, at}); got != c.want {
+		if got := version(release{c.version, at}); got != c.want {
 			t.Errorf("%s: %s, want %s", c.version, got, c.want)
 		}
 	}

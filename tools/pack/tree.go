@@ -84,9 +84,9 @@ func helpers(files tree, prefix string, own target, programs map[target][]byte) 
 	}
 }
 
-// installed is the tree of a Debian package. The names that mpich and openmpi-bin have as
-// well come and go by update-alternatives (debian.go).
-func installed(t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
+// installed is the tree of a package. The names that mpich and openmpi-bin have as well come
+// and go by update-alternatives (linux.go).
+func installed(kind string, t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
 	files := tree{
 		"usr/bin/mpiexec.remshell": program(programs[t]),
 		"usr/bin/mpirun.remshell":  link("mpiexec.remshell"),
@@ -108,8 +108,17 @@ func installed(t target, programs map[target][]byte, texts, generated map[string
 		}
 		files[completion(name)] = plain(data)
 	}
-	for _, s := range slaves(files) { // update-alternatives makes links, but no folders
-		files[above(s[0])[1:]] = file{folder: true}
+	switch kind {
+	case "deb":
+		for _, s := range slaves(kind, files) { // update-alternatives makes links, but no folders
+			files[above(s[0])[1:]] = file{folder: true}
+		}
+	case "rpm": // which removes the folders that it is told of, and no others
+		for _, name := range names(files) {
+			for dir := above(name); strings.Contains(dir, "/remshell"); dir = above(dir) {
+				files[dir] = file{folder: true}
+			}
+		}
 	}
 	return files
 }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goreleaser/nfpm/v2"
+	_ "github.com/goreleaser/nfpm/v2/deb"
+	"github.com/goreleaser/nfpm/v2/files"
+	_ "github.com/goreleaser/nfpm/v2/rpm"
+)
+
+/*
+A linux is what the package managers of Linux take: a .deb or .rpm, which nfpm writes.
+
+It stands beside mpich and openmpi-bin, which share /usr/bin/mpirun and, as its slave,
+/usr/bin/mpiexec by update-alternatives, with the priorities 40 and 50. Ours is below
+them: a program that was linked with Open MPI needs Open MPI's launcher, so nobody's
+mpirun becomes ours unless there is no other or somebody says so:
+
+	update-alternatives --set mpirun /usr/bin/mpirun.remshell
+
+The MPIs of systems with RPM are outside of PATH until a module is loaded; there ours is
+mpirun as soon as it is installed.
+*/
+type linux struct {
+	kind          string // deb or rpm
+	version, arch string
+	at            time.Time
+	files         tree
+}
+
+const priority = 30
+
+// name is the file's, as each package manager's users write it.
+func (p linux) name() string {
+	if p.kind == "rpm" {
+		return fmt.Sprintf("remshell-%s-1.%s.rpm", p.version, rpmArch(p.arch))
+	}
+	return fmt.Sprintf("remshell_%s_%s.deb", p.version, p.arch)
+}
+
+// rpmArch is RPM's name of an architecture.
+func rpmArch(arch string) string {
+	switch arch {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	}
+	return arch
+}
+
+// bytes writes the package. What goes in it stands in a folder of its own for so long.
+func (p linux) bytes() ([]byte, error) {
+	work, err := os.MkdirTemp("", "pack-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+	info := nfpm.WithDefaults(&nfpm.Info{
+		Name: "remshell", Version: p.version, VersionSchema: "none", Release: p.release(), Arch: p.arch, Platform: "linux",
+		Section: "net", Priority: "optional", Maintainer: "Remshell <remshell@example.org>", MTime: p.at,
+		Description: "mpiexec over SSH, without a daemon\n" +
+			"Starts MPI programs (MPICH and others that speak PMI-1 or PMI-2), and any other\n" +
+			"program, on many hosts over SSH. Nothing needs to be installed on the hosts.",
+	})
+	info.Suggests = []string{"openssh-client", "mpich"}
+	info.RPM.BuildHost = "remshell" // not this machine's name
+	if p.kind == "rpm" {
+		info.Suggests, info.Depends = []string{"openssh-clients"}, []string{"/usr/sbin/update-alternatives"}
+	}
+	if info.Scripts.PostInstall, err = keep(work, "postinst", []byte(p.postinst())); err != nil {
+		return nil, err
+	}
+	if info.Scripts.PreRemove, err = keep(work, "prerm", []byte(p.prerm())); err != nil {
+		return nil, err
+	}
+	if info.Contents, err = p.contents(work); err != nil {
+		return nil, err
+	}
+	packager, err := nfpm.Get(p.kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := nfpm.PrepareForPackager(info, p.kind); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = packager.Package(info, &b)
+	return b.Bytes(), err
+}
+
+// release is RPM's second half of a version.
+func (p linux) release() string {
+	if p.kind == "rpm" {
+		return "1"
+	}
+	return ""
+}
+
+// contents are the files as nfpm wants them: by their place on this machine.
+func (p linux) contents(work string) (list files.Contents, err error) {
+	for i, name := range names(p.files) {
+		f := p.files[name]
+		c := &files.Content{Destination: "/" + name, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: os.FileMode(f.mode), MTime: p.at}}
+		switch {
+		case f.link != "":
+			c.Type, c.Source = files.TypeSymlink, f.link
+		case f.folder:
+			c.Type, c.FileInfo.Mode = files.TypeDir, 0o755
+		default:
+			if c.Source, err = keep(work, fmt.Sprint(i), f.data); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// keep writes a file into the folder of a package that is being made.
+func keep(work, name string, data []byte) (file string, err error) {
+	file = filepath.Join(work, name)
+	return file, os.WriteFile(file, data, 0o600)
+}
+
+// postinst offers our names beside those of the others. Completions and manual pages are
+// slaves, so that they come and go with the name. dpkg calls it with a word, rpm with the
+// number of versions that are installed.
+func (p linux) postinst() string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, `#!/bin/sh
+set -e
+case $1 in configure | abort-remove | abort-deconfigure | abort-upgrade | [1-9]*)
+%s	update-alternatives --install /usr/bin/mpirun mpirun /usr/bin/mpirun.remshell %d \
+		--slave /usr/bin/mpiexec mpiexec /usr/bin/mpiexec.remshell`, p.folders(), priority)
+	for _, s := range p.slaves() {
+		fmt.Fprintf(b, " \\\n\t\t--slave %s %s %s", s[0], s[1], s[2])
+	}
+	b.WriteString("\n\t;;\nesac\n")
+	return b.String()
+}
+
+// folders makes those of the slaves, where the package does not: Fedora's belong to its own
+// package filesystem, and would be removed with ours.
+func (p linux) folders() string {
+	if p.kind == "deb" {
+		return ""
+	}
+	var dirs []string
+	for _, s := range p.slaves() {
+		dirs = append(dirs, above(s[0]))
+	}
+	return "\tmkdir -p " + strings.Join(slices.Compact(dirs), " ") + "\n"
+}
+
+// prerm takes the names back, but not for a newer version of the same package (rpm: 1).
+func (p linux) prerm() string {
+	return `#!/bin/sh
+set -e
+case $1 in remove | deconfigure | 0)
+	update-alternatives --remove mpirun /usr/bin/mpirun.remshell
+	;;
+esac
+`
+}
+
+// slaves are link, name and file of what goes with the name mpirun.
+func (p linux) slaves() (found [][3]string) { return slaves(p.kind, p.files) }
+
+func slaves(kind string, files tree) (found [][3]string) {
+	zsh := "/usr/share/zsh/vendor-completions/_mpiexec"
+	if kind == "rpm" {
+		zsh = "/usr/share/zsh/site-functions/_mpiexec"
+	}
+	for _, s := range [][3]string{
+		{"/usr/share/man/man1/mpiexec.1.gz", "mpiexec.1.gz", "usr/share/man/man1/mpiexec.remshell.1.gz"},
+		{"/usr/share/man/man1/mpirun.1.gz", "mpirun.1.gz", "usr/share/man/man1/mpirun.remshell.1.gz"},
+		{"/usr/share/bash-completion/completions/mpiexec", "mpiexec.bash", completion("bash-completion/completions/mpiexec")},
+		{zsh, "mpiexec.zsh", completion("zsh/site-functions/_mpiexec")},
+		{"/usr/share/fish/vendor_completions.d/mpiexec.fish", "mpiexec.fish", completion("fish/vendor_completions.d/mpiexec.fish")},
+	} {
+		if _, there := files[s[2]]; there {
+			s[2] = "/" + s[2]
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// version is one that dpkg and rpm take and order by time: a release is what its tag says;
+// everything else comes before the first release (deb-version(7), rpm-version(7): ~ sorts
+// first).
+func version(r release) string {
+	version := strings.TrimPrefix(r.version, "v")
+	if regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`).MatchString(version) {
+		return version
+	}
+	rest := regexp.MustCompile(`[^A-Za-z0-9.]+`).ReplaceAllString(version, ".")
+	return "0~" + r.at.Format("20060102150405") + "." + rest
+}
