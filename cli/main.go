@@ -84,7 +84,8 @@ func answer(ctx context.Context, args []string, sys System) int {
 	if port, called := singletonPort(args); called {
 		return singleton(ctx, port, sys, failure)
 	}
-	line, err := option.ParseIn(args, option.Sources{Environ: sys.Environ, Read: reader(sys)})
+	table := option.Mpiexec()
+	line, err := table.Parse(args, option.Sources{Environ: sys.Environ, Read: reader(sys)})
 	if err != nil {
 		report(sys.Err, err)
 		return failure
@@ -94,7 +95,7 @@ func answer(ctx context.Context, args []string, sys System) int {
 			fmt.Fprintf(sys.Err, "mpiexec: %s\n", show.Clean(text))
 		}
 	}
-	if done, code := tell(line, sys, failure); done {
+	if done, code := tell(table, line, sys, failure); done {
 		return code
 	}
 	if err := option.SettleLayout(&line); err != nil {
@@ -112,22 +113,22 @@ func answer(ctx context.Context, args []string, sys System) int {
 }
 
 // tell answers those options that only tell something of ourselves.
-func tell(line option.Line, sys System, failure int) (done bool, code int) {
+func tell(table *option.Table, line option.Line, sys System, failure int) (done bool, code int) {
 	var text string
 	var err error
 	switch {
 	case line.Version:
 		text = option.VersionText(Version, pmiVersions)
 	case line.Help != nil && line.Help.Option != "":
-		text, err = option.HelpOn(line.Help.Option)
+		text, err = table.HelpOn(line.Help.Option)
 	case line.Help != nil:
-		text = option.Usage()
+		text = table.Usage()
 	case line.Job.Man:
-		text = option.Man(Version)
+		text = table.Man(Version)
 	case line.Job.Completion != "":
-		text = option.Completion(line.Job.Completion)
+		text = table.Completion(line.Job.Completion)
 	case line.Job.Info:
-		text = option.Info(line, sys.Environ, option.VersionText(Version, pmiVersions))
+		text = table.Info(line, sys.Environ, option.VersionText(Version, pmiVersions))
 	default:
 		return false, 0
 	}

@@ -4,13 +4,13 @@ import "testing"
 
 func BenchmarkTable(b *testing.B) {
 	for b.Loop() {
-		newTable()
+		Mpiexec()
 	}
 }
 
 func BenchmarkParse(b *testing.B) {
 	for b.Loop() {
-		if _, err := Parse([]string{"-n", "2", "-hosts", "a:2,b", "-l", "./a.out"}); err != nil {
+		if _, err := Mpiexec().Parse([]string{"-n", "2", "-hosts", "a:2,b", "-l", "./a.out"}, Sources{}); err != nil {
 			b.Fatal(err)
 		}
 	}

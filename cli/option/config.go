@@ -29,7 +29,7 @@ func configPath(environ []string) (path string, named bool) {
 
 // readConfig reads the user's configuration: an option on each line, with dashes or
 // without, "name value" or "name = value".
-func (b *beyond) readConfig(from Sources) {
+func (b *defaults) readConfig(from Sources) {
 	path, named := configPath(from.Environ)
 	if path == "" || from.Read == nil {
 		return
@@ -57,7 +57,7 @@ func (b *beyond) readConfig(from Sources) {
 }
 
 // configLine reads one line.
-func (b *beyond) configLine(where string, args []string) {
+func (b *defaults) configLine(where string, args []string) {
 	if !strings.HasPrefix(args[0], "-") {
 		args[0] = "--" + args[0]
 	}

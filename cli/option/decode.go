@@ -36,7 +36,7 @@ func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // mapper is the one for a type.
-func (t *table) mapper(of reflect.Type) kong.Mapper {
+func (t *Table) mapper(of reflect.Type) kong.Mapper {
 	if reflect.PointerTo(of).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return kong.MapperFunc(verbatim)
 	}
@@ -45,7 +45,7 @@ func (t *table) mapper(of reflect.Type) kong.Mapper {
 
 // decode reads a value of an option. It has the type of the field or, where values
 // accumulate, of an element of it.
-func (t *table) decode(o *Option, text string) (reflect.Value, error) {
+func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
 		if !o.allows(text) {
 			return reflect.Value{}, fmt.Errorf("%q is not one of %s", text, strings.Join(o.Words, ", "))

@@ -17,7 +17,7 @@ func FuzzScan(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	t0 := newTable()
+	t0 := Mpiexec()
 	f.Fuzz(func(t *testing.T, text string) {
 		args := strings.Split(text, "\n")
 		sections, err := split(args)
@@ -35,7 +35,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func checkScan(t *testing.T, table *table, w words) {
+func checkScan(t *testing.T, table *Table, w words) {
 	s := table.scan(w)
 	if n := len(s.program); !slices.Equal(s.program, w.args[len(w.args)-n:]) {
 		t.Fatalf("%q: the program is %q", w.args, s.program)

@@ -13,11 +13,10 @@ const helpColumn = 30
 
 // Usage is the help text, made of the option table: under each topic, one line
 // for each option.
-func Usage() string {
-	t := newTable()
+func (t *Table) Usage() string {
 	var b strings.Builder
-	b.WriteString("mpiexec [options] program [args] [ : [options] program [args] ]...\n")
-	for _, topic := range topics {
+	b.WriteString(t.name + " [options] program [args] [ : [options] program [args] ]...\n")
+	for _, topic := range t.topics {
 		fmt.Fprintf(&b, "\n%s\n", topic)
 		for _, o := range t.options {
 			if o.Topic() == topic {
@@ -25,30 +24,30 @@ func Usage() string {
 			}
 		}
 	}
-	b.WriteString("\nOne dash or two, -name VALUE or -name=VALUE, any case, - or _. mpiexec -help\n" +
-		"-OPTION explains one; -help " + strings.Join(topicWords(), "|") + "|all.\n")
+	b.WriteString("\nOne dash or two, -name VALUE or -name=VALUE, any case, - or _. " + t.name + " -help\n" +
+		"-OPTION explains one; -help " + strings.Join(t.topicWords(), "|") + "|all.\n")
 	return b.String()
 }
 
 // topicWords are what -help TOPIC calls the topics.
-func topicWords() []string {
+func (t *Table) topicWords() []string {
 	var words []string
-	for _, t := range topics {
-		first, _, _ := strings.Cut(t, " ")
+	for _, topic := range t.topics {
+		first, _, _ := strings.Cut(topic, " ")
 		words = append(words, strings.ToLower(first))
 	}
 	return words
 }
 
 // HelpOn is the help text about a topic, all of them, or an option.
-func HelpOn(word string) (string, error) {
-	wanted, ok := topicOf(word)
+func (t *Table) HelpOn(word string) (string, error) {
+	wanted, ok := t.topicOf(word)
 	if !ok && word != "all" {
-		return Explain(word)
+		return t.Explain(word)
 	}
 	var b strings.Builder
-	under := newTable().byTopic()
-	for _, topic := range topics {
+	under := t.byTopic()
+	for _, topic := range t.topics {
 		if topic != wanted && word != "all" {
 			continue
 		}
@@ -92,11 +91,10 @@ func (o *Option) argument() string {
 
 // Explain is the help text of one option, given in any spelling, with dashes
 // or without.
-func Explain(name string) (string, error) {
-	t := newTable()
+func (t *Table) Explain(name string) (string, error) {
 	m, ok := t.names[normalize(name)]
 	if !ok {
-		s := scanner{table: t, words: words{args: []string{name}}}
+		s := scanner{Table: t, words: words{args: []string{name}}}
 		s.unknown(name, true)
 		return "", s.errs[0]
 	}
@@ -139,7 +137,7 @@ func (o *Option) variables() []string {
 	if name := ownVariable(o); name != "" {
 		names = append(names, name)
 	}
-	for _, name := range append(slices.Clone(elsewhere[o.Name]), strings.Fields(o.peers)...) {
+	for _, name := range append(slices.Clone(o.read), strings.Fields(o.peers)...) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}

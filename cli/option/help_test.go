@@ -11,9 +11,14 @@ import (
 
 // Every option of the table has what the parser, help and the manual need.
 func TestOptionTable(t *testing.T) {
-	table := newTable()
+	table := Mpiexec()
 	spellings := make(map[string]*Option)
-	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "default", "help", "more", "hint"}
+	for name := range table.texts() {
+		if m, found := table.find(name); !found || m.Option.Dashed != name {
+			t.Errorf("texts/options.txt tells of %s, which is no option so written", name)
+		}
+	}
+	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "read", "rival", "asks", "default", "help", "hint"}
 	for _, o := range table.options {
 		for key, value := range pairs(o.field.Tag) {
 			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {
@@ -23,7 +28,7 @@ func TestOptionTable(t *testing.T) {
 		if o.Help() == "" || strings.HasSuffix(o.Help(), ".") {
 			t.Errorf("%s: help is %q", o.Dashed, o.Help())
 		}
-		if o.Topic() != "" && !slices.Contains(topics, o.Topic()) {
+		if o.Topic() != "" && !slices.Contains(table.topics, o.Topic()) {
 			t.Errorf("%s: no such topic as %q", o.Dashed, o.Topic())
 		}
 		for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
@@ -32,7 +37,7 @@ func TestOptionTable(t *testing.T) {
 				t.Errorf("%s and %s are both written %s", o.Dashed, other.Dashed, s.Dashed)
 			}
 			spellings[name] = o
-			if _, no := refused(name); no {
+			if _, no := table.refused(name); no {
 				t.Errorf("%s is an option and refused", s.Dashed)
 			}
 			if _, err := table.decode(o, s.Value); s.Preset && err != nil {
@@ -47,7 +52,7 @@ func TestOptionTable(t *testing.T) {
 
 // The variable that help names for an option gives it, and no other does.
 func TestOptionVariables(t *testing.T) {
-	table := newTable()
+	table := Mpiexec()
 	seen := make(map[string]string)
 	for _, o := range table.options {
 		for _, name := range o.variables() {
@@ -57,7 +62,7 @@ func TestOptionVariables(t *testing.T) {
 			seen[name] = o.Dashed
 		}
 		own := ownVariable(o)
-		if o.peers == "-" || own == "" || slices.Contains(elsewhere[o.Name], own) {
+		if o.peers == "-" || own == "" || slices.Contains(o.read, own) {
 			continue
 		}
 		b := table.defaults([]scanned{{}}, Sources{Environ: []string{own + "=\x01"}})
@@ -70,7 +75,7 @@ func TestOptionVariables(t *testing.T) {
 
 // What is refused is refused once, and the answers name only what there is.
 func TestRefusals(t *testing.T) {
-	table := newTable()
+	table := Mpiexec()
 	seen := make(map[string]bool)
 	answers := []string{mcaAnswer("btl", "tcp")}
 	for _, answer := range mcaWords {
@@ -97,7 +102,7 @@ func TestRefusals(t *testing.T) {
 
 // DIAG-10: the help fits a screen of today, and lists every option once.
 func TestUsage(t *testing.T) {
-	text := Usage()
+	text := Mpiexec().Usage()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > 56 {
 		t.Errorf("%d lines", len(lines))
@@ -110,7 +115,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("no room before the explanation: %s", line)
 		}
 	}
-	for _, o := range newTable().options {
+	for _, o := range Mpiexec().options {
 		rest := strings.SplitAfterN(text, "\n  "+o.Dashed, 2)[1:]
 		if got := len(rest) > 0 && !strings.HasPrefix(rest[0], "-"); got != (o.Topic() != "") {
 			t.Errorf("%s in the help: %v; its topic is %q", o.Dashed, got, o.Topic())
@@ -120,17 +125,17 @@ func TestUsage(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for _, name := range []string{"-host", "--host", "hosts", "-H", "HOST"} {
-		text, err := Explain(name)
+		text, err := Mpiexec().Explain(name)
 		if err != nil || !strings.HasPrefix(text, "-host LIST   hosts: ") || !strings.Contains(text, "Also written: -hosts -H --nodelist\n") {
 			t.Errorf("Explain(%q) = %q, %v", name, text, err)
 		}
 	}
-	text, err := Explain("--nooversubscribe")
+	text, err := Mpiexec().Explain("--nooversubscribe")
 	if err != nil || !strings.Contains(text, "--nooversubscribe means --overbook=no") {
 		t.Errorf("got %q, %v", text, err)
 	}
-	for _, o := range newTable().options {
-		text, err := Explain(o.Dashed)
+	for _, o := range Mpiexec().options {
+		text, err := Mpiexec().Explain(o.Dashed)
 		if err != nil || !strings.HasPrefix(text, o.Dashed) {
 			t.Errorf("Explain(%s) = %q, %v", o.Dashed, text, err)
 		}
@@ -140,7 +145,7 @@ func TestExplain(t *testing.T) {
 			}
 		}
 	}
-	_, err = Explain("-hostz")
+	_, err = Mpiexec().Explain("-hostz")
 	var usage *fault.Error
 	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "did you mean -host") {
 		t.Errorf("got %v", err)
@@ -187,7 +192,7 @@ func TestShellSplit(t *testing.T) {
 
 // Where a value comes from is known to later messages.
 func TestOrigin(t *testing.T) {
-	line, err := Parse(strings.Fields("-timeout 5 -hosts a,b -np 2 x : -n 1 -ppn=1 y"))
+	line, err := Mpiexec().Parse(strings.Fields("-timeout 5 -hosts a,b -np 2 x : -n 1 -ppn=1 y"), Sources{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // Info is what --info prints: what each option comes to, and who said so (CLI-12), and
 // the variables that are read.
-func Info(line Line, environ []string, version string) string {
+func (t *Table) Info(line Line, environ []string, version string) string {
 	var b strings.Builder
 	b.WriteString(version)
 	if path, _ := configPath(environ); path != "" {
@@ -19,15 +19,14 @@ func Info(line Line, environ []string, version string) string {
 	}
 	b.WriteByte('\n')
 	columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	options := newTable().options
-	for _, o := range options {
+	for _, o := range t.options {
 		for _, row := range line.info(o, environ) {
 			fmt.Fprintf(columns, "%s\t%s\t%s\n", o.Dashed, row[0], row[1])
 		}
 	}
 	columns.Flush()
 	b.WriteString("\nvariables that are read:\n")
-	for _, o := range options {
+	for _, o := range t.options {
 		if names := o.variables(); len(names) > 0 {
 			fmt.Fprintf(columns, "%s\t%s\n", o.Dashed, strings.Join(names, " "))
 		}
@@ -55,7 +54,7 @@ func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 			}
 		}
 	}
-	for _, name := range elsewhere[o.Name] {
+	for _, name := range o.read {
 		if value, defined := job.Lookup(environ, name); defined && len(rows) == 0 {
 			rows = append(rows, [2]string{Quote(value), name})
 		}

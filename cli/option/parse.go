@@ -71,22 +71,19 @@ func (l Line) NamesHosts() bool {
 		given = append(given[:len(given):len(given)], s.given...)
 	}
 	return slices.ContainsFunc(given, func(g Given) bool {
-		says := g.Name == "host" || slices.Contains(rivalsOf("host"), g.Name) && !(g.Name == "rmk" && g.Value == "auto")
+		says := g.rival == "hosts" && !(g.Name == "rmk" && g.Value == "auto")
 		return says && g.level < environment
 	})
 }
 
-// Parse reads a command line, without the program's own name. It is pure. An
-// error is of type UsageErrors and holds all faults, ten at most.
-func Parse(args []string) (Line, error) { return ParseIn(args, Sources{}) }
-
-// ParseIn also takes what variables and files say (CLI-12). It is as pure as from.Read.
-func ParseIn(args []string, from Sources) (Line, error) {
+// Parse reads a command line, without the program's own name, and takes what variables and
+// files say (CLI-12). It is as pure as from.Read. An error is of type UsageErrors and holds
+// all faults, ten at most.
+func (t *Table) Parse(args []string, from Sources) (Line, error) {
 	parts, err := split(args)
 	if err != nil {
 		return Line{}, UsageErrors{err}
 	}
-	t := newTable()
 	sections := make([]scanned, len(parts))
 	for i, part := range parts {
 		sections[i] = t.scan(part)
@@ -94,6 +91,11 @@ func ParseIn(args []string, from Sources) (Line, error) {
 	if line, ok := asked(sections); ok {
 		return line, nil
 	}
+	return t.line(t, sections, from)
+}
+
+// mpiexecLine makes a line of what stands in it and what is said elsewhere.
+func mpiexecLine(t *Table, sections []scanned, from Sources) (Line, error) {
 	sections, unread := t.expand(sections, from.Read)
 	rest := t.defaults(sections, from)
 	errs, line := mistakes(sections, rest)
@@ -158,7 +160,7 @@ func asked(sections []scanned) (Line, bool) {
 // mistakes gathers what is wrong inside the sections, with the section's number where
 // there are several, and in the rest. With --lenient some of it comes to a warning of the
 // line.
-func mistakes(sections []scanned, rest beyond) (all []error, line Line) {
+func mistakes(sections []scanned, rest defaults) (all []error, line Line) {
 	line.Warnings = rest.warnings
 	lenient := given(sections, rest, "lenient")
 	note := func(place string, err error) {
@@ -201,22 +203,16 @@ func mistakes(sections []scanned, rest beyond) (all []error, line Line) {
 }
 
 // given reports whether a switch of the job is given anywhere.
-func given(sections []scanned, rest beyond, name string) bool {
+func given(sections []scanned, rest defaults, name string) bool {
 	_, ok := origin(rest.given, name)
 	return ok || slices.ContainsFunc(sections, func(s scanned) bool { _, ok := origin(s.given, name); return ok })
 }
 
-// programless are the options that start nothing, so that no program need be named.
-var programless = []string{"plan", "dry-run", "doctor", "ps", "queue", "status", "signal", "evict", "info", "man", "completion"}
-
 // planning reports whether the line only asks for something.
 func planning(sections []scanned) bool {
-	for _, s := range sections {
-		if slices.ContainsFunc(programless, func(name string) bool { _, ok := origin(s.given, name); return ok }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(sections, func(s scanned) bool {
+		return slices.ContainsFunc(s.given, func(g Given) bool { return g.asks != "" })
+	})
 }
 
 func noProgram(sections int, file string) *fault.Error {
@@ -244,7 +240,7 @@ func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, err
 	each = make([][]Given, len(sections))
 	var all []Given // of the job
 	for i, s := range sections {
-		jobs, own := apart(s.given)
+		jobs, own := byScope(s.given)
 		all = append(all, jobs...)
 		each[i] = take(nil, byLevel(own))
 		if i == 0 {
@@ -256,7 +252,7 @@ func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, err
 			}
 		}
 	}
-	jobs, general := apart(rest)
+	jobs, general := byScope(rest)
 	job = take(nil, byLevel(append(all, jobs...)))
 	for i := range each {
 		here := each[i]
@@ -267,14 +263,13 @@ func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, err
 
 // hidden reports whether a higher place gives a rival of an option.
 func (g Given) hidden(by []Given) bool {
-	return slices.ContainsFunc(rivalsOf(g.Name), func(rival string) bool {
-		other, ok := origin(by, rival)
-		return ok && other.level < g.level
+	return slices.ContainsFunc(by, func(other Given) bool {
+		return g.rival != "" && other.rival == g.rival && other.Option != g.Option && other.level < g.level
 	})
 }
 
-// apart divides what is said of the job from what is said of sections.
-func apart(given []Given) (job, section []Given) {
+// byScope divides what is said of the job from what is said of sections.
+func byScope(given []Given) (job, section []Given) {
 	for _, g := range given {
 		if g.Scope == PerJob {
 			job = append(job, g)

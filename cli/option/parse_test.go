@@ -79,7 +79,7 @@ func variablesFirst(there bool, words []string) (Sources, []string) {
 
 // outcome is the result of a command line as lines.txt writes it.
 func outcome(from Sources, args []string) string {
-	line, err := ParseIn(args, from)
+	line, err := Mpiexec().Parse(args, from)
 	var lines []string
 	add := func(format string, args ...any) {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    ")

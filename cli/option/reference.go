@@ -7,22 +7,22 @@ import (
 )
 
 // Reference is the manual's list of options, in Markdown, made of the option table.
-func Reference() string {
+func (t *Table) Reference() string {
 	var b strings.Builder
 	b.WriteString("# Options\n\n" +
 		"Made of the option table (cli/option/options.go) by `go test ./cli/option -run TestReference -update`.\n\n" +
 		"One dash or two; case, and `-` or `_`, do not matter in long names; a value is the next word or\n" +
 		"follows `=`. Each long option may also be given as a variable `MPIEXEC_NAME`, or in the file\n" +
 		"`~/.config/mpiexec/config`; other variables that mean the same are listed.\n")
-	under := newTable().byTopic()
-	for _, topic := range topics {
+	under := t.byTopic()
+	for _, topic := range t.topics {
 		fmt.Fprintf(&b, "\n## %s\n", topic)
 		for _, o := range under[topic] {
 			o.reference(&b)
 		}
 	}
 	b.WriteString("\n## Options of other launchers\n\nThese are refused with our word for them; with `--lenient` those marked * are only warned of.\n\n")
-	for _, r := range refusals {
+	for _, r := range t.refusals {
 		star, answer := "", r.answer
 		if r.ignorable {
 			star = "\\*"

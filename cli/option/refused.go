@@ -15,7 +15,7 @@ type refusal struct {
 	ignorable bool // it changes nothing: with --lenient only a warning
 }
 
-// refusals is sorted as the table in cli.md. The answers name only options that
+// refusals are mpiexec's, sorted as the table in cli.md. The answers name only options that
 // there are; a test sees to that.
 var refusals = []refusal{
 	{"mca gmca prtemca pmixmca", 2, "", false}, // see mcaAnswer
@@ -96,8 +96,8 @@ var mcaWords = map[string]string{
 }
 
 // refused finds our word for an option, given by its normalized name.
-func refused(name string) (refusal, bool) {
-	for _, r := range refusals {
+func (t *Table) refused(name string) (refusal, bool) {
+	for _, r := range t.refusals {
 		for known := range strings.FieldsSeq(r.names) {
 			if known == name {
 				return r, true

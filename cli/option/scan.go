@@ -110,7 +110,7 @@ type Topic struct{ Option string }
 
 // A scanner reads the options of one section.
 type scanner struct {
-	*table
+	*Table
 	words
 	pos int
 	scanned
@@ -118,8 +118,8 @@ type scanner struct {
 
 // scan reads a section's options up to the program (CLI-4). Where there is none, since the
 // words are hosts, options may stand behind them as well.
-func (t *table) scan(w words) scanned {
-	s := scanner{table: t, words: w, scanned: scanned{from: w.from}}
+func (t *Table) scan(w words) scanned {
+	s := scanner{Table: t, words: w, scanned: scanned{from: w.from}}
 	s.options()
 	for !s.lost && s.asksOfHosts() && s.pos < len(w.args) {
 		s.program = append(s.program, w.args[s.pos])
@@ -147,7 +147,7 @@ func (s *scanner) options() {
 // read: those of --doctor may be a program if hosts are named otherwise.
 func (s *scanner) asksOfHosts() bool {
 	return slices.ContainsFunc(s.given, func(g Given) bool {
-		return slices.Contains([]string{"ps", "queue", "status", "signal"}, g.Name)
+		return g.asks == "hosts"
 	})
 }
 
@@ -230,7 +230,7 @@ func (s *scanner) next(m meaning, name string) (string, bool) {
 		s.pos++
 		return "", false
 	}
-	if option, _, _ := strings.Cut(word, "="); m.Name != "launcher-args" {
+	if option, _, _ := strings.Cut(word, "="); m.takes != "any" {
 		if _, known := s.find(option); known {
 			s.fail(fmt.Sprintf("%s needs a value, but the option %s follows", name, option), cmp.Or(m.Hint(), form))
 			return "", false
@@ -265,7 +265,7 @@ func (s *scanner) askHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
 		_, known := s.names[normalize(word)]
-		_, topic := topicOf(word)
+		_, topic := s.topicOf(word)
 		if known || topic || word == "all" || strings.HasPrefix(word, "-") {
 			value = word
 			s.pos++
@@ -279,11 +279,11 @@ func (s *scanner) askHelp(value string, attached bool) {
 func (s *scanner) unknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1
-	if r, ok := refused(name); ok {
+	if r, ok := s.refused(name); ok {
 		values = r.values
 		s.refuse(dashed, r)
 	} else {
-		s.fail("unknown option "+Quote(dashed)+s.near(name), "mpiexec --help lists what there is")
+		s.fail("unknown option "+Quote(dashed)+s.near(name), s.name+" --help lists what there is")
 	}
 	switch {
 	case attached:
@@ -318,7 +318,7 @@ func (s *scanner) refuse(dashed string, r refusal) {
 
 // near names the options a wrong one resembles: those at the smallest edit
 // distance, two at most, and less for short names.
-func (t *table) near(name string) string {
+func (t *Table) near(name string) string {
 	best := min(2, len(name)/2)
 	var found []string
 	for _, o := range t.options {

@@ -33,27 +33,9 @@ type Sources struct {
 	Read    func(name string) (string, error)
 }
 
-// rivals are options that say the same thing in different words: one of them hides the
-// others of lower levels. On one level they may contradict one another.
-var rivals = [][]string{
-	{"n", "soft"}, {"host", "hostfile", "nodes", "rmk", "simulate-nodes"},
-	{"map-by", "loop-nodes-first", "npersocket", "npernuma", "rankfile", "rankmap"},
-	{"bind-to", "cpu-bind", "pin"}, {"membind", "mem-bind"}, {"genvlist", "export"},
-}
-
-// rivalsOf lists the rivals of an option, without itself.
-func rivalsOf(name string) []string {
-	for _, group := range rivals {
-		if i := slices.Index(group, name); i >= 0 {
-			return slices.Delete(slices.Clone(group), i, i+1)
-		}
-	}
-	return nil
-}
-
 // expand puts the lines of a -configfile in the place of the section that names it. What
 // the section says beside that belongs to the first line, and beats it.
-func (t *table) expand(sections []scanned, read func(string) (string, error)) (all []scanned, errs []error) {
+func (t *Table) expand(sections []scanned, read func(string) (string, error)) (all []scanned, errs []error) {
 	for _, s := range sections {
 		i := slices.IndexFunc(s.given, func(g Given) bool { return g.Name == "configfile" })
 		if i < 0 {
@@ -84,7 +66,7 @@ func (t *table) expand(sections []scanned, read func(string) (string, error)) (a
 }
 
 // sectionsOf reads the file that g names; number is that of its first section.
-func (t *table) sectionsOf(g Given, number int, read func(string) (string, error)) (sections []scanned, err error) {
+func (t *Table) sectionsOf(g Given, number int, read func(string) (string, error)) (sections []scanned, err error) {
 	if read == nil {
 		return nil, &fault.Error{Text: g.Spelled + " cannot be read here"}
 	}

@@ -17,25 +17,14 @@ import (
 // the variables of other launchers that the table lists (cli.md section 3). Those that
 // package psi and others read themselves stand in elsewhere.
 
-// beyond is what is said beside the command line and its files.
-type beyond struct {
+// defaults are what is said beside the command line and its files.
+type defaults struct {
 	given    []Given
 	errs     []error
 	warnings []string
 
-	*table
+	*Table
 	said map[string]bool // options of which a higher place has spoken
-}
-
-// elsewhere lists variables that are read where they are used, by option. They come
-// before the user's configuration.
-var elsewhere = map[string][]string{
-	"nodes": {"PSI_NODES", "PSI_HOSTS", "PSI_HOSTFILE", "PSI_PEFILE"}, "sort": {"PSI_NODES_SORT"},
-	"tpp": {"PSI_TPP", "OMP_NUM_THREADS"}, "nodetype": {"PSI_HW_TYPE"}, "cpu-map": {"__PSI_CPUMAP"},
-	"exclusive": {"PSI_EXCLUSIVE"}, "overbook": {"PSI_OVERBOOK"}, "loop-nodes-first": {"PSI_LOOP_NODES_FIRST"},
-	"wait": {"PSI_WAIT"}, "hosts-unique": {"PSI_HOSTS_UNIQUE"}, "pin": {"__PSI_NO_PINPROC"},
-	"mem-bind": {"__PSI_NO_BINDMEM", "__PSI_NO_MEMBIND"}, "label": {"PSI_SOURCEPRINTF", "MPIEXEC_PREFIX_DEFAULT", "MPIEXEC_PREFIX_STDOUT", "MPIEXEC_PREFIX_STDERR"},
-	"stdin": {"MPIEXEC_STDIN_DEST", "PSI_INPUTDEST"}, "collapse": {"PSI_MERGEOUTPUT"}, "cluster": {"MPIEXEC_CLUSTER"}, "ledger": {"MPIEXEC_LEDGER"},
 }
 
 // others are variables of ours that are no options.
@@ -43,8 +32,8 @@ var others = []string{"MPIEXEC_CONFIG", "MPIEXEC_ERROR_CODE", "MPIEXEC_TEST_MAIN
 
 // defaults reads what the environment and the user's configuration say that the sections
 // do not.
-func (t *table) defaults(sections []scanned, from Sources) beyond {
-	b := beyond{table: t}
+func (t *Table) defaults(sections []scanned, from Sources) defaults {
+	b := defaults{Table: t}
 	if from.Environ == nil {
 		return b
 	}
@@ -55,8 +44,8 @@ func (t *table) defaults(sections []scanned, from Sources) beyond {
 	if len(peers) > 0 {
 		b.readPeers(peers)
 	}
-	for name := range elsewhere {
-		b.readElsewhere(append(peers, own...), name)
+	for _, o := range t.options {
+		b.readElsewhere(append(peers, own...), o.Name)
 	}
 	b.readConfig(from)
 	return b
@@ -74,8 +63,8 @@ func spoken(sections []scanned) map[string]bool {
 			if g.Scope != PerSection || len(sections) == 1 {
 				said[g.Name] = !g.sums()
 			}
-			for _, rival := range rivalsOf(g.Name) {
-				said[rival] = said[rival] || said[g.Name]
+			for _, rival := range g.rivals() {
+				said[rival.Name] = said[rival.Name] || said[g.Name]
 			}
 		}
 	}
@@ -108,24 +97,24 @@ func variables(environ []string) (own, peers []variable) {
 	return own, peers
 }
 
-func (b *beyond) readElsewhere(defined []variable, option string) {
+func (b *defaults) readElsewhere(defined []variable, option string) {
 	for _, v := range defined {
-		if slices.Contains(elsewhere[option], v.name) {
+		if slices.Contains(b.names[option].read, v.name) {
 			b.speak(option)
 		}
 	}
 }
 
 // speak notes that what lower places say of an option does not count.
-func (b *beyond) speak(option string) {
+func (b *defaults) speak(option string) {
 	b.said[option] = true
-	for _, rival := range rivalsOf(option) {
-		b.said[rival] = true
+	for _, rival := range b.names[option].rivals() {
+		b.said[rival.Name] = true
 	}
 }
 
 // readOwn reads MPIEXEC_NAME.
-func (b *beyond) readOwn(own []variable) {
+func (b *defaults) readOwn(own []variable) {
 	var read []string
 	inside := slices.ContainsFunc(own, func(v variable) bool { return v.name == "MPIEXEC_JOBID" })
 	for _, v := range own {
@@ -141,7 +130,7 @@ func (b *beyond) readOwn(own []variable) {
 			if near := b.near(normalize(name)); near != "" && !known {
 				b.warnings = append(b.warnings, fmt.Sprintf("%s is no option%s; ignored", v.name, near))
 			}
-		case slices.Contains(elsewhere[m.Name], v.name) || b.said[m.Name]:
+		case slices.Contains(m.read, v.name) || b.said[m.Name]:
 		default:
 			b.take(m, v, v.value)
 			read = append(read, m.Name)
@@ -153,12 +142,12 @@ func (b *beyond) readOwn(own []variable) {
 }
 
 // isPeer reports whether another launcher's variable has this name.
-func (b *beyond) isPeer(name string) bool {
+func (b *defaults) isPeer(name string) bool {
 	return slices.ContainsFunc(b.options, func(o *Option) bool { return slices.Contains(strings.Fields(o.peers), name) })
 }
 
 // readPeers reads the variables of other launchers, the first of each option.
-func (b *beyond) readPeers(peers []variable) {
+func (b *defaults) readPeers(peers []variable) {
 	for _, o := range b.options {
 		if o.peers == "" || o.peers == "-" || b.said[o.Name] {
 			continue
@@ -209,7 +198,7 @@ const nothing = "\x00"
 
 // take keeps an option that a variable gives, or what is wrong with it. An empty
 // variable gives none.
-func (b *beyond) take(m meaning, v variable, text string) {
+func (b *defaults) take(m meaning, v variable, text string) {
 	if text == "" {
 		return
 	}
@@ -235,7 +224,7 @@ func (b *beyond) take(m meaning, v variable, text string) {
 }
 
 // keep reads a value and keeps it.
-func (b *beyond) keep(g Given) {
+func (b *defaults) keep(g Given) {
 	var err error
 	g.decoded, err = b.decode(g.Option, g.Value)
 	if err == nil {

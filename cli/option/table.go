@@ -1,0 +1,237 @@
+package option
+
+import (
+	"cmp"
+	"iter"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/alecthomas/kong"
+)
+
+// Scope says how far an option reaches.
+type Scope int
+
+const (
+	PerSection Scope = iota // S: its section
+	Inherited               // F: the first section's is everybody's default
+	PerJob                  // J: the job, wherever it stands
+)
+
+// topicOf finds the heading that -help TOPIC means.
+func (t *Table) topicOf(word string) (topic string, ok bool) {
+	for _, topic := range t.topics {
+		if first, _, _ := strings.Cut(topic, " "); strings.EqualFold(first, word) {
+			return topic, true
+		}
+	}
+	return "", false
+}
+
+// byTopic lists all options under their topics: one without a topic stands under that of
+// the option before it, unless it names another.
+func (t *Table) byTopic() map[string][]*Option {
+	under := make(map[string][]*Option, len(t.topics))
+	topic := ""
+	for _, o := range t.options {
+		topic = cmp.Or(o.Topic(), topic)
+		at := cmp.Or(o.Topic(), o.field.Tag.Get("under"), topic)
+		under[at] = append(under[at], o)
+	}
+	return under
+}
+
+// An Option is one row of the table.
+type Option struct {
+	Name   string // canonical: lower case unless one letter, no dashes
+	Dashed string // as we write it: "-host", "--fanout"
+	Also   []Spelling
+	Arg    string // "": a switch
+	Words  []string
+	Scope  Scope
+
+	table   *Table
+	takes   string   // "", "none", "pair", "attached", "any"
+	read    []string // variables that are read where they are used
+	rival   string   // what it says, if others may say it too
+	asks    string   // "", "yes", "hosts"
+	peers   string   // variables of other launchers, between blanks
+	implied string
+	least   int
+	zero    bool
+	list    bool // accumulates (CLI-8)
+	last    bool
+	field   reflect.StructField
+}
+
+// What only help and messages need is read when they do.
+
+func (o *Option) Topic() string { return o.field.Tag.Get("topic") }
+func (o *Option) Help() string  { return o.field.Tag.Get("help") }
+func (o *Option) More() string  { return o.table.texts()[o.Dashed] }
+func (o *Option) Hint() string  { return o.field.Tag.Get("hint") }
+
+// BuiltIn is what holds if nobody says anything; empty: nothing.
+func (o *Option) BuiltIn() string { return o.field.Tag.Get("default") }
+
+// A Spelling is another way to write an option.
+type Spelling struct {
+	Dashed string
+	Preset bool   // the value is fixed and none may be given
+	Value  string // if Preset
+}
+
+// A Table is the options of a personality of this program, by any spelling, and what makes
+// a Line of those that are given: personalities differ in both, and nothing behind the Line
+// knows which one it was.
+type Table struct {
+	name     string   // as the user calls it
+	topics   []string // the headings of help, in its order; -help calls them by their first words
+	refusals []refusal
+	line     func(t *Table, sections []scanned, from Sources) (Line, error)
+
+	options []*Option
+	names   map[string]meaning
+	texts   func() map[string]string // by the option as we write it
+	mappers *kong.Registry
+}
+
+// meaning is what a normalized name stands for.
+type meaning struct {
+	*Option
+	Spelling
+}
+
+// newTable is a table without options; texts say more of them than their lines of help.
+func newTable(name, texts string) *Table {
+	return &Table{
+		name: name, mappers: newMappers(), names: make(map[string]meaning, 256),
+		texts: sync.OnceValue(func() map[string]string { return paragraphs(texts) }),
+	}
+}
+
+// add reads a struct of options: reflection once in a run, some 60 µs for all of mpiexec's.
+func (t *Table) add(of reflect.Type, scope Scope) {
+	for i := range of.NumField() {
+		o := option(of.Field(i), scope)
+		o.table = t
+		t.options = append(t.options, o)
+		t.names[o.Name] = meaning{o, Spelling{Dashed: o.Dashed}}
+		for _, s := range o.Also {
+			t.names[normalize(s.Dashed)] = meaning{o, s}
+		}
+	}
+}
+
+// paragraphs reads texts: a name on a line of its own, and below it, indented, what it means.
+func paragraphs(text string) map[string]string {
+	found := make(map[string]string)
+	name := ""
+	for line := range strings.Lines(text) {
+		words := strings.TrimSpace(line)
+		switch {
+		case words == "" || line[0] == '#':
+		case line[0] != ' ':
+			name = words
+		default:
+			found[name] = strings.TrimSpace(found[name] + " " + words)
+		}
+	}
+	return found
+}
+
+// rivals lists the options that say the same thing as one, in different words. One of them
+// hides the others of lower levels; on one level they may contradict one another.
+func (o *Option) rivals() (rivals []*Option) {
+	for _, other := range o.table.options {
+		if o.rival != "" && other.rival == o.rival && other != o {
+			rivals = append(rivals, other)
+		}
+	}
+	return rivals
+}
+
+func option(f reflect.StructField, scope Scope) *Option {
+	o := &Option{
+		Scope: scope, field: f, least: 1,
+		list: f.Type.Kind() == reflect.Slice && f.Type != reflect.TypeFor[Words](),
+	}
+	for key, value := range pairs(f.Tag) {
+		switch key {
+		case "name":
+			o.Dashed, o.Name = value, normalize(value)
+		case "also":
+			for word := range strings.FieldsSeq(value) {
+				name, value, preset := strings.Cut(word, "=")
+				o.Also = append(o.Also, Spelling{name, preset, value})
+			}
+		case "arg":
+			o.Arg = value
+		case "takes":
+			o.takes = value
+		case "env":
+			o.peers = value
+		case "read":
+			o.read = strings.Fields(value)
+		case "rival":
+			o.rival = value
+		case "asks":
+			o.asks = value
+		case "implied":
+			o.implied = value
+		case "words":
+			o.Words = strings.Split(value, ",")
+		case "least":
+			o.least, _ = strconv.Atoi(value)
+		case "zero":
+			o.zero = true
+		case "repeat":
+			o.last = value == "last"
+		}
+	}
+	if o.Arg == "" {
+		o.takes = "none"
+		if f.Type.Kind() == reflect.Bool {
+			o.implied = "true"
+		}
+	}
+	return o
+}
+
+// pairs yields the key:"value" pairs of a tag in one pass. StructTag.Get would
+// go through the whole help text for each key that is not there. Our tags have
+// no escapes in them; a test sees to that.
+func pairs(tag reflect.StructTag) iter.Seq2[string, string] {
+	return func(yield func(key, value string) bool) {
+		rest := string(tag)
+		for {
+			key, after, ok := strings.Cut(rest, `:"`)
+			if !ok {
+				return
+			}
+			value, after, _ := strings.Cut(after, `"`)
+			if !yield(key, value) {
+				return
+			}
+			rest = strings.TrimPrefix(after, " ")
+		}
+	}
+}
+
+// normalize makes spellings comparable: no dashes in front, and, from two
+// letters on, lower case with "-" for "_" (CLI-3).
+func normalize(dashed string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(dashed, "-"), "-")
+	if len(name) < 2 {
+		return name
+	}
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+}
+
+// find looks a word such as "-np" or "--hostFile" up.
+func (t *Table) find(dashed string) (meaning, bool) {
+	m, ok := t.names[normalize(dashed)]
+	return m, ok && strings.HasPrefix(dashed, "-")
+}

@@ -1,0 +1,56 @@
+package option
+
+import (
+	"errors"
+	"reflect"
+	"strconv"
+	"testing"
+)
+
+// little is what a personality with two options of its own says of a section.
+type little struct {
+	Ranks int `name:"-n" also:"--pes" arg:"PES" topic:"All" help:"number of ranks"`
+	Depth int `name:"-d" also:"--cpus-per-pe" arg:"D" topic:"All" help:"CPUs for each rank"`
+}
+
+// A personality is a table and what makes a Line of it: the same words mean something else
+// there, and what comes out is read like a line of mpiexec.
+func TestPersonality(t *testing.T) {
+	table := newTable("little", "-d\n  As often as there is work.\n")
+	table.topics = []string{"All"}
+	table.add(reflect.TypeFor[little](), PerSection)
+	table.line = func(_ *Table, sections []scanned, _ Sources) (line Line, err error) {
+		var errs []error
+		for i, s := range sections {
+			if errs = append(errs, s.errs...); s.lost {
+				continue
+			}
+			var said little
+			fill(s.given, map[Scope]any{PerSection: &said})
+			line.Sections = append(line.Sections, Section{Number: i + 1, Own: Own{N: said.Ranks}, Shared: Shared{TPP: strconv.Itoa(said.Depth)}, Program: s.program[0], Args: s.program[1:]})
+		}
+		return line, errors.Join(errs...)
+	}
+	ours, err := table.Parse([]string{"--pes=4", "-d", "2", "a", "-d", ":", "-n", "1", "-d", "8", "b"}, Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := Mpiexec().Parse([]string{"-n", "4", "-tpp", "2", "a", "-d", ":", "-n", "1", "-tpp", "8", "b"}, Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range theirs.Sections {
+		theirs.Sections[i].given = nil
+	}
+	if !reflect.DeepEqual(ours, theirs) {
+		t.Errorf("got %+v\nwant %+v", ours, theirs)
+	}
+	_, err = table.Parse([]string{"-d", "none", "-x", "a"}, Sources{})
+	if want := "-d: \"none\" is not a number\nunknown option -x"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	text, err := table.Explain("cpus-per-pe")
+	if want := "-d D   CPUs for each rank\n\nAs often as there is work.\n\nAlso written: --cpus-per-pe\nHolds for the section it stands in.\nVariables: MPIEXEC_CPUS_PER_PE\n"; err != nil || text != want {
+		t.Errorf("%q, %v\nwant %q", text, err, want)
+	}
+}
