@@ -8,7 +8,7 @@ import "math"
 type Streams struct {
 	Stdin    Ranks  // who reads our standard input; nil: rank 0, empty: nobody
 	From     string // the file that is read instead; empty: none
-	Out, Err Sink
+	Out, Err Output
 	Show     Ranks // whose output goes to our own streams; nil: all
 	Merge    bool  // the ranks have one stream for both, that is stdout
 	Raw      bool  // bytes go on as they come, not line by line
@@ -17,9 +17,9 @@ type Streams struct {
 	PTY      Ranks // who has a pseudo-terminal
 }
 
-// A Sink is what becomes of one output stream of every rank. Patterns are those of
+// An Output is what becomes of one output stream of every rank. Patterns are those of
 // stdio.ParseLabel and stdio.ParseFile.
-type Sink struct {
+type Output struct {
 	Label  string // pattern of what each line begins with
 	Color  bool   // labels have the color of their rank
 	File   string // pattern of the names of files; empty: none

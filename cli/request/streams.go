@@ -128,8 +128,8 @@ func (w World) outputFiles(s *job.Streams, j option.Job, words option.OutputWord
 		return &fault.Error{Text: "output goes to files in two ways", Remedy: "keep one of -outfile-pattern, --output-filename and --output"}
 	case words.Dir != "":
 		where := literal(words.Dir) + "/1/rank.%R/"
-		s.Out = job.Sink{Label: s.Out.Label, File: where + "stdout", Dirs: true, Quiet: words.NoCopy}
-		s.Err = job.Sink{Label: s.Err.Label, File: where + "stderr", Dirs: true, Quiet: words.NoCopy}
+		s.Out = job.Output{Label: s.Out.Label, File: where + "stdout", Dirs: true, Quiet: words.NoCopy}
+		s.Err = job.Output{Label: s.Err.Label, File: where + "stderr", Dirs: true, Quiet: words.NoCopy}
 	case words.File != "":
 		s.Out.File, s.Err.File = literal(words.File)+".%R", literal(words.File)+".%R"
 		s.Out.Quiet, s.Err.Quiet = words.NoCopy, words.NoCopy
@@ -141,7 +141,7 @@ func (w World) outputFiles(s *job.Streams, j option.Job, words option.OutputWord
 
 // filePattern takes -outfile-pattern or -errfile-pattern. A directory that is known, and
 // is not there, is an error at once, and not only when the job has found its place.
-func (w World) filePattern(s *job.Sink, pattern string) error {
+func (w World) filePattern(s *job.Output, pattern string) error {
 	if pattern == "" {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 // A Printer writes one output stream of all ranks, and lines of our own:
 //
-//	ranks --- pieces ---> queue ---> outlets: the terminal, files
+//	ranks --- pieces ---> queue ---> sinks: the terminal, files
 //	  ^                                 |
 //	  '------------- credit ------------'
 //
@@ -32,12 +32,12 @@ type Printer struct {
 	done   chan struct{} // closed when all is written
 
 	// What follows belongs to run.
-	terminal *outlet
-	routes   map[int][]*outlet     // where the output of each rank goes; no entry: the terminal
-	busy     map[*outlet]time.Time // those that want to be told the time, and when at the latest
-	owed     map[int]int           // bytes written and not yet credited, by rank
-	step     int                   // how much is owed before credit is given
-	files    []*outlet
+	terminal *sink
+	routes   map[int][]*sink     // where the output of each rank goes; no entry: the terminal
+	busy     map[*sink]time.Time // those that want to be told the time, and when at the latest
+	owed     map[int]int         // bytes written and not yet credited, by rank
+	step     int                 // how much is owed before credit is given
+	files    []*sink
 	label    *labels
 	tap      func(rank int, data []byte) // sees what ranks write; no data: the end; nil: nobody does
 }
@@ -64,8 +64,8 @@ type mixer interface {
 	Flush(out *chunks)
 }
 
-// An outlet is something that is written to.
-type outlet struct {
+// A sink is something that is written to.
+type sink struct {
 	w      io.Writer
 	mix    mixer
 	out    chunks
@@ -75,8 +75,8 @@ type outlet struct {
 // A routing says where the output of the ranks goes.
 type routing struct {
 	terminal mixer
-	routes   map[int][]*outlet // of each rank; the terminal is nil
-	files    []*outlet
+	routes   map[int][]*sink // of each rank; the terminal is nil
+	files    []*sink
 	window   int // of each rank, in bytes
 	tap      func(rank int, data []byte)
 
@@ -84,10 +84,10 @@ type routing struct {
 	who   []Rank // of ranks that come later
 	shown []int  // those of them whose stream goes to the terminal
 
-	sink   job.Sink
+	wanted job.Output
 	stream string
 	lines  func() *lines
-	named  map[string]*outlet // files by name
+	named  map[string]*sink // files by name
 }
 
 // Stdout starts a printer of the ranks' standard output to w, which ends by Close.
@@ -98,7 +98,7 @@ func Stderr(w io.Writer) *Printer { return newPrinter(wire.Stderr, w) }
 
 func newPrinter(stream wire.Stream, w io.Writer) *Printer {
 	p := &Printer{stream: stream, filled: make(chan struct{}, 1), done: make(chan struct{}),
-		terminal: &outlet{w: w, mix: newLines(nil)}, busy: make(map[*outlet]time.Time),
+		terminal: &sink{w: w, mix: newLines(nil)}, busy: make(map[*sink]time.Time),
 		owed: make(map[int]int), step: wire.Window / 4}
 	go p.run()
 	return p
@@ -157,7 +157,7 @@ func (p *Printer) run() {
 	p.finish()
 }
 
-// next waits for pieces; there are none when an outlet wants to be told the time. The
+// next waits for pieces; there are none when a sink wants to be told the time. The
 // printer is done with those it returned before.
 func (p *Printer) next(old []piece) (batch []piece, closed bool) {
 	clear(old)
@@ -183,7 +183,7 @@ func (p *Printer) next(old []piece) (batch []piece, closed bool) {
 	}
 }
 
-// due is when the first of the outlets wants to be told the time.
+// due is when the first of the sinks wants to be told the time.
 func (p *Printer) due() (first time.Time, any bool) {
 	for _, due := range p.busy {
 		if !any || due.Before(first) {
@@ -193,7 +193,7 @@ func (p *Printer) due() (first time.Time, any bool) {
 	return first, any
 }
 
-// take hands a piece to the outlets that it is for.
+// take hands a piece to the sinks that it is for.
 func (p *Printer) take(x piece) {
 	switch {
 	case x.route != nil:
@@ -208,7 +208,7 @@ func (p *Printer) take(x piece) {
 		p.busy[p.terminal] = time.Time{}
 	default:
 		p.tell(x)
-		p.each(x.rank, x.end, func(o *outlet) {
+		p.each(x.rank, x.end, func(o *sink) {
 			if x.end {
 				o.mix.End(&o.out, x.rank)
 			} else {
@@ -236,7 +236,7 @@ func (p *Printer) grow(r *routing) {
 	p.step = min(p.step, r.window/4) // or they would wait for leave that nobody gives
 	p.files = append(p.files, r.files...)
 	if len(r.routes) > 0 && p.routes == nil {
-		p.routes = make(map[int][]*outlet)
+		p.routes = make(map[int][]*sink)
 	}
 	maps.Copy(p.routes, r.routes)
 	if ordered, ok := p.terminal.mix.(*ordered); ok {
@@ -244,12 +244,12 @@ func (p *Printer) grow(r *routing) {
 	}
 }
 
-// each calls do with each outlet of a rank. The end of a rank is of interest to the
+// each calls do with each sink of a rank. The end of a rank is of interest to the
 // terminal, whether it is shown there or not.
-func (p *Printer) each(rank int, end bool, do func(*outlet)) {
-	outlets, routed := p.routes[rank]
+func (p *Printer) each(rank int, end bool, do func(*sink)) {
+	sinks, routed := p.routes[rank]
 	shown := !routed || end
-	for _, o := range outlets {
+	for _, o := range sinks {
 		if o == nil {
 			shown = true
 		} else {
@@ -261,7 +261,7 @@ func (p *Printer) each(rank int, end bool, do func(*outlet)) {
 	}
 }
 
-// write tells the busy outlets the time, and writes what they have.
+// write tells the busy sinks the time, and writes what they have.
 func (p *Printer) write() {
 	now := time.Now()
 	for o := range p.busy {
@@ -276,8 +276,8 @@ func (p *Printer) write() {
 	}
 }
 
-// pour writes what an outlet has.
-func (p *Printer) pour(o *outlet) {
+// pour writes what a sink has.
+func (p *Printer) pour(o *sink) {
 	if o.broken {
 		o.out = chunks{}
 		return
@@ -285,8 +285,8 @@ func (p *Printer) pour(o *outlet) {
 	p.failed(o, o.out.writeTo(o.w))
 }
 
-// failed tells, once, that an outlet takes no more.
-func (p *Printer) failed(o *outlet, err error) {
+// failed tells, once, that a sink takes no more.
+func (p *Printer) failed(o *sink, err error) {
 	if err == nil || o.broken {
 		return
 	}
@@ -317,7 +317,7 @@ func (p *Printer) credit(batch []piece) {
 
 // finish writes all that is held back, and closes the files.
 func (p *Printer) finish() {
-	for _, o := range append([]*outlet{p.terminal}, p.files...) {
+	for _, o := range append([]*sink{p.terminal}, p.files...) {
 		if ordered, ok := o.mix.(*ordered); ok {
 			ordered.Finish()
 			p.busy[o] = time.Time{}

@@ -40,30 +40,30 @@ func Everybody(p job.Plan, group, first int, began time.Time) []Rank {
 }
 
 // route makes the routing of one stream.
-func route(s job.Streams, sink job.Sink, who []Rank, stream string) (*routing, error) {
+func route(s job.Streams, wanted job.Output, who []Rank, stream string) (*routing, error) {
 	who = slices.Clone(who)
 	for i := range who {
 		who[i].Stream = stream
 	}
-	label, err := newLabels(sink.Label, who)
+	label, err := newLabels(wanted.Label, who)
 	if err != nil {
 		return nil, err
 	}
-	label.color = sink.Color
+	label.color = wanted.Color
 	mixer := func() *lines {
 		l := newLines(label.of())
 		l.Raw = s.Raw
 		return l
 	}
-	r := &routing{terminal: mixer(), label: label, lines: mixer, sink: sink, stream: stream, named: make(map[string]*outlet), window: Window(len(who))}
-	shown := visible(s, sink, 0, len(who))
+	r := &routing{terminal: mixer(), label: label, lines: mixer, wanted: wanted, stream: stream, named: make(map[string]*sink), window: Window(len(who))}
+	shown := visible(s, wanted, 0, len(who))
 	switch {
 	case s.Collapse:
 		r.terminal = newCollapse(shown)
 	case s.Ordered:
 		r.terminal = newOrdered(mixer(), shown)
 	}
-	if sink.File == "" && len(shown) == len(who) {
+	if wanted.File == "" && len(shown) == len(who) {
 		return r, nil
 	}
 	return r, r.direct(who, shown)
@@ -73,15 +73,15 @@ func route(s job.Streams, sink job.Sink, who []Rank, stream string) (*routing, e
 // goes to our own stream.
 func (r *routing) direct(who []Rank, shown []int) error {
 	if r.routes == nil {
-		r.routes = make(map[int][]*outlet, len(who))
+		r.routes = make(map[int][]*sink, len(who))
 	}
 	for _, w := range who {
 		r.routes[w.Number] = nil
 	}
 	for _, rank := range shown {
-		r.routes[rank] = []*outlet{nil}
+		r.routes[rank] = []*sink{nil}
 	}
-	if r.sink.File == "" {
+	if r.wanted.File == "" {
 		return nil
 	}
 	return r.open(who)
@@ -95,18 +95,18 @@ func (r *routing) grow(s job.Streams, who []Rank) (*routing, error) {
 		who[i].Stream = r.stream
 	}
 	first := who[0].Number
-	shown := visible(s, r.sink, first, first+len(who))
-	more := &routing{window: Window(len(who)), lines: r.lines, sink: r.sink, named: r.named, who: who, shown: shown}
-	if r.sink.File == "" && len(shown) == len(who) {
+	shown := visible(s, r.wanted, first, first+len(who))
+	more := &routing{window: Window(len(who)), lines: r.lines, wanted: r.wanted, named: r.named, who: who, shown: shown}
+	if r.wanted.File == "" && len(shown) == len(who) {
 		return more, nil
 	}
 	return more, more.direct(who, shown)
 }
 
 // visible lists the ranks, from first to before behind, whose stream goes to our own.
-func visible(s job.Streams, sink job.Sink, first, behind int) (ranks []int) {
+func visible(s job.Streams, wanted job.Output, first, behind int) (ranks []int) {
 	for rank := first; rank < behind; rank++ {
-		if !sink.Quiet && (s.Show == nil || s.Show.Has(rank)) {
+		if !wanted.Quiet && (s.Show == nil || s.Show.Has(rank)) {
 			ranks = append(ranks, rank)
 		}
 	}
@@ -167,7 +167,7 @@ func (l *labels) make(out []byte, rank int, now time.Time) []byte {
 
 // open opens the file of each rank. Ranks may share one.
 func (r *routing) open(who []Rank) error {
-	p, err := ParseFile(r.sink.File)
+	p, err := ParseFile(r.wanted.File)
 	if err != nil {
 		return err
 	}
@@ -177,12 +177,12 @@ func (r *routing) open(who []Rank) error {
 		name := string(p.Append(nil, w, now))
 		o := r.named[name]
 		if o == nil {
-			file, err := create(name, r.sink)
+			file, err := create(name, r.wanted)
 			if err != nil {
 				r.close()
 				return &fault.Error{Text: fmt.Sprintf("output of rank %s: %v", w.name(), err), Remedy: wayOut(err)}
 			}
-			o = &outlet{w: file, mix: r.lines()}
+			o = &sink{w: file, mix: r.lines()}
 			r.named[name] = o
 			r.files = append(r.files, o)
 		}
@@ -192,14 +192,14 @@ func (r *routing) open(who []Rank) error {
 }
 
 // create opens a file to write to its end: two streams may go to one.
-func create(name string, sink job.Sink) (*os.File, error) {
-	if sink.Dirs {
+func create(name string, wanted job.Output) (*os.File, error) {
+	if wanted.Dirs {
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 			return nil, err
 		}
 	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
-	if !sink.Append {
+	if !wanted.Append {
 		flags |= os.O_TRUNC
 	}
 	return os.OpenFile(name, flags, 0o666)
@@ -221,6 +221,6 @@ func (r *routing) close() {
 	for _, o := range r.files {
 		o.w.(*os.File).Close()
 	}
-	maps.DeleteFunc(r.named, func(_ string, o *outlet) bool { return slices.Contains(r.files, o) })
+	maps.DeleteFunc(r.named, func(_ string, o *sink) bool { return slices.Contains(r.files, o) })
 	r.files = nil
 }
