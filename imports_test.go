@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"fault", "hostlist", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/request", "launch/supervise"}
+var pure = []string{"helper/life", "fault", "hostlist", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/request", "launch/supervise"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -47,8 +47,9 @@ var lower = map[string][]string{
 	"alloc":                {"fault", "hostlist"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
 	"reach":                {"proc", "sshx"},
-	"helper":               {"config", "gpu", "helper/checkup", "helper/probe", "helper/rank", "hostlist", "job", "ledger", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "proc", "wire"},
+	"helper":               {"config", "gpu", "helper/checkup", "helper/life", "helper/probe", "helper/rank", "hostlist", "job", "ledger", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "proc", "wire"},
 	"helper/checkup":       {"helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
+	"helper/life":          {"job"},
 	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
 	"helper/rank":          {"gpu", "job", "pin", "proc"},
 	"launch/stdio":         {"fault", "job", "pin", "wire"},

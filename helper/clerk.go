@@ -228,6 +228,15 @@ func (c *clerk) allow(m *wire.Prepare) (barred string) {
 	return cmp.Or(rules.Forbid(os.Geteuid(), append(groups, os.Getegid())), rules.Full(len(m.Ranks)))
 }
 
+// answer claims what a group needs, if it may run here.
+func (c *clerk) answer(m *wire.Prepare) claimedEvent {
+	if barred := c.allow(m); barred != "" {
+		return claimedEvent{m: m, barred: barred}
+	}
+	taken, notice := c.claim(m)
+	return claimedEvent{m: m, taken: taken, held: c.held[m.Group.Name], notice: notice}
+}
+
 // claim enters a group of the job in the ledger. Each has a claim of its own: its CPUs
 // are free again when it is over, and a claim that is never rewritten needs no second
 // thought about who reads it meanwhile. The error is that of somebody faster; where the

@@ -7,151 +7,66 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/life"
 	"remshell/proc"
 	"remshell/wire"
 )
 
-// An ending is how a node gets rid of what is left of a job:
-//
-//	lingering --(linger)--> asked: SIGTERM --(grace)--> killing: SIGKILL, again and again
-//
-// It is over when the reaper finds no child. Killing is repeated, since a process
-// may fork between the look and the kill.
-type ending struct {
-	phase    phase
-	deadline time.Time // of the phase
-	grace    time.Duration
-	asked    time.Time // when SIGTERM was sent; zero: not yet
-	timer    *time.Timer
-}
-
-type phase int
-
 const (
-	lingering phase = iota
-	asked
-	killing
-)
-
-const (
-	killAgain = 20 * time.Millisecond
-
-	// killSlowly is how often after the first second: what lives on then sleeps in
-	// the kernel, and looking costs.
-	killSlowly = 500 * time.Millisecond
+	// lastWords is how long the end of a rank waits for somebody to take the rest
+	// of its output (IO-10).
+	lastWords = 2 * time.Second
 
 	// slowReader is after how long mpiexec hears that only its reader is waited for.
 	slowReader = time.Second
 )
 
-// end begins to end what is left, or hurries an ending under way: deadlines only
-// ever move forward.
-func (s *session) end(linger, grace time.Duration) {
-	if linger == 0 {
-		if !s.stopForking.Swap(true) {
-			close(s.hurry)
-		}
-		for _, g := range s.groups {
-			g.pmi.Freeze() // nobody may be led to a happy end any more (pmi-wire.md 6.3)
-		}
+// hurryUp lets no rank come up any more, and none be led to a happy end (pmi-wire.md 6.3).
+func (s *session) hurryUp() {
+	if !s.stopForking.Swap(true) {
+		close(s.hurry)
 	}
-	if s.childless && s.forking == 0 {
-		s.checkDrained()
-		return
-	}
-	now := time.Now()
-	if s.ending == nil {
-		s.ending = &ending{deadline: now.Add(linger), grace: grace}
-		s.ending.timer = time.AfterFunc(linger, func() { s.tell(tickEvent{}) })
-		if linger == 0 {
-			s.ending.tick(s)
-		}
-		return
-	}
-	e := s.ending
-	e.grace = min(e.grace, grace)
-	next := now.Add(linger)
-	if e.phase == asked {
-		next = now.Add(grace)
-	}
-	if e.phase != killing && next.Before(e.deadline) {
-		e.deadline = next
-		e.timer.Reset(max(0, next.Sub(now)))
+	for _, g := range s.groups {
+		g.pmi.Freeze()
 	}
 }
 
-// hadAsked reports whether the ranks had been told to end at a time.
-func (e *ending) hadAsked(at time.Time) bool {
-	return e != nil && e.phase != lingering && !at.Before(e.asked)
-}
-
-// tick takes the next step when its time has come.
-func (e *ending) tick(s *session) {
-	now := time.Now()
-	if now.Before(e.deadline) || s.childless && s.forking == 0 {
-		return
+// ask sends SIGTERM to all that is left. A rank that is about to end by itself was not asked to.
+func (s *session) ask() {
+	s.owners.adopt(s.life.IsRank)
+	for _, r := range s.ranks {
+		r.dying = r.alive() && proc.Exiting(r.begun.PID)
 	}
-	switch e.phase {
-	case lingering:
-		e.phase, e.asked = asked, now
-		s.owners.adopt(s.byPID)
-		for _, r := range s.ranks {
-			r.dying = r.alive() && proc.Exiting(r.pid)
-		}
-		s.strike(unix.SIGTERM)
-		s.strike(unix.SIGCONT) // a stopped process takes no SIGTERM
-		e.deadline = now.Add(e.grace)
-	case asked:
-		e.phase = killing
-		e.deadline = now
-		fallthrough
-	case killing:
-		s.strike(unix.SIGKILL)
-		if now.Sub(e.deadline) < time.Second {
-			e.timer.Reset(killAgain)
-		} else {
-			e.timer.Reset(killSlowly)
-		}
-		return
-	}
-	e.timer.Reset(e.grace)
+	s.strike(unix.SIGTERM)
+	s.strike(unix.SIGCONT) // a stopped process takes no SIGTERM
 }
 
 // strike sends a signal to all that is left of the job; but for ranks and what they have
 // in their process groups, if the rest may stay.
 func (s *session) strike(sig unix.Signal) {
-	if !s.mayStay() {
+	if !s.life.MayStay() {
 		proc.Signal(sig)
 		return
 	}
 	for _, r := range s.ranks {
 		if r.alive() {
-			unix.Kill(-r.pid, sig)
+			unix.Kill(-r.begun.PID, sig)
 		}
 	}
 }
-
-// mayStay reports whether what ranks leave behind is none of our business.
-func (s *session) mayStay() bool { return s.prepare != nil && s.prepare.Supervision.Children }
 
 // awaitSilence waits until the pipes of all ranks have ended: nobody is left who could
 // write, but what a leftover child last wrote may still be in them. If the job is being
 // ended, and nobody takes it, that is given up after lastWords; else mpiexec is told that
 // no process is left.
-func (s *session) awaitSilence() {
-	if s.awaiting {
-		return
-	}
-	s.awaiting = true
-	s.noise++
-	noise := s.noise
+func (s *session) awaitSilence(noise int) {
 	var open []*source
 	for _, r := range s.ranks {
 		if r.out != nil {
 			open = append(open, r.out, r.err)
 		}
 	}
-	stay := s.mayStay()
+	stay := s.life.MayStay()
 	go func() {
 		slow := time.NewTimer(slowReader)
 		defer slow.Stop()
@@ -167,22 +82,17 @@ func (s *session) awaitSilence() {
 			case <-hurry:
 				late, hurry = time.After(lastWords), nil
 			case <-slow.C:
-				s.tell(slowEvent{noise})
+				s.tell(life.Slow{Noise: noise})
 			case <-late:
 				i = len(open)
 			}
 		}
-		s.tell(silentEvent{noise})
+		s.tell(life.Silence{Noise: noise})
 	}()
 }
 
-// checkDrained tells mpiexec, once, when nothing of the job is left here and every
-// rank's end was reported.
-func (s *session) checkDrained() {
-	if !s.running || len(s.preparing) > 0 || !s.childless || s.forking > 0 || s.reporting > 0 || !s.silent || s.drained || s.over {
-		return
-	}
-	s.drained = true
+// tellDrained tells mpiexec that nothing of the job is left here.
+func (s *session) tellDrained() {
 	orphans := s.owners.list(s.byRank)
 	s.clerk.do(func() {
 		s.clerk.releaseAll() // first, so that the next job finds the CPUs free

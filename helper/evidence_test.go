@@ -26,7 +26,7 @@ func TestHints(t *testing.T) {
 		{"killed by us", 2, job.Exit{Signal: 9, Asked: true}, ""},
 		{"another signal", 2, job.Exit{Signal: 11}, ""},
 	} {
-		s := &session{sys: System{Root: root}, oomKills: test.before}
+		s := &session{sys: System{Root: root}, accounts: accounts{oomKills: test.before}}
 		if got := s.hint(&test.exit); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}

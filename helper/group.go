@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/pmiserver"
@@ -27,8 +25,6 @@ type group struct {
 	prepare *wire.Prepare
 	ranks   []*process
 	pmi     *pmiserver.Server
-	started bool
-	left    int         // ranks that are not over
 	pruned  atomic.Bool // they are killed, since one of them could not be started
 
 	address    string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
@@ -46,14 +42,14 @@ func (g *group) window() int {
 
 // newGroup makes ready what Prepare asks for.
 func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
-	g := &group{prepare: m, left: len(m.Ranks), address: s.address(m)}
+	g := &group{prepare: m, address: s.address(m)}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &process{group: g, number: m.Group.First + plan.Rank, plan: plan, argv: app.Argv, dir: app.Dir, born: make(chan struct{})}
+		r := &process{group: g, number: m.Group.First + plan.Rank, plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir}, born: make(chan struct{})}
 		if slices.Contains(m.Streams.Stdin, plan.Rank) {
 			r.in = newSink(r.number, s.conn.Send)
 		}
-		if r.tty = slices.Contains(m.Streams.PTY, plan.Rank); r.tty && r.in != nil {
+		if r.command.Terminal = slices.Contains(m.Streams.PTY, plan.Rank); r.command.Terminal && r.in != nil {
 			r.in.last = rank.EndOfInput
 		}
 		if refused := s.locate(g, r, m.Process.Base, app); refused != nil {
@@ -76,61 +72,49 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 func (s *session) locate(g *group, r *process, base job.Env, app job.App) *rank.Error {
 	for _, other := range g.ranks {
 		if other.plan.App == r.plan.App {
-			r.path, r.staged, r.dir, r.env = other.path, other.staged, other.dir, other.env
+			r.staged, r.command.Path, r.command.Dir, r.command.Env = other.staged, other.command.Path, other.command.Dir, other.command.Env
 			return nil
 		}
 	}
-	if !filepath.IsAbs(r.dir) { // the login directory, as with the remote shells of old
-		r.dir = filepath.Join(job.Value(s.sys.Environ, "HOME"), r.dir)
+	if !filepath.IsAbs(r.command.Dir) { // the login directory, as with the remote shells of old
+		r.command.Dir = filepath.Join(job.Value(s.sys.Environ, "HOME"), r.command.Dir)
 	}
-	if refused := rank.Enterable(r.dir); refused != nil {
+	if refused := rank.Enterable(r.command.Dir); refused != nil {
 		return refused
 	}
 	tell := func(text string) { s.log.inform("%s", text) }
-	r.env = rank.AppEnv(s.sys.Environ, rank.Existing(base, tell), rank.Existing(app.Env, tell), r.dir)
+	r.command.Env = rank.AppEnv(s.sys.Environ, rank.Existing(base, tell), rank.Existing(app.Env, tell), r.command.Dir)
 	if r.staged = app.Staged; r.staged != "" {
 		return nil // it is looked for when it has come
 	}
-	path, refused := rank.Locate(r.argv[0], r.dir, app.Path, job.Value(r.env, "PATH"))
-	r.path = path
+	path, refused := rank.Locate(r.command.Argv[0], r.command.Dir, app.Path, job.Value(r.command.Env, "PATH"))
+	r.command.Path = path
 	return refused
 }
 
-// add takes in the ranks of a group that starts.
-func (s *session) add(g *group) {
-	for _, r := range g.ranks {
+// add takes in the ranks of a group that starts; life numbers them from first.
+func (s *session) add(g *group, first int) {
+	for i, r := range g.ranks {
+		r.index = first + i
 		s.ranks = append(s.ranks, r)
 		s.byRank[r.number] = r
 	}
 }
 
-// lessen notes that a rank of a group is over. When all are, what a spawned group has
-// claimed is free for others, such as the next one; the job's own claim stays until
-// nothing of it is left here.
-func (s *session) lessen(g *group) {
-	if g.left--; g.left > 0 {
-		return
-	}
+// endGroup notes that all ranks of a group are over. What a spawned group has claimed is free for
+// others then, such as the next one; the job's own claim stays until nothing of it is left here.
+func (s *session) endGroup(g *group) {
 	s.unexpect(g)
 	if g.prepare.Group.First > 0 {
 		s.clerk.do(func() { s.clerk.release(g.prepare.Group.Name) })
 	}
 }
 
-// prune kills the ranks of a group: one of them could not be started.
-func (s *session) prune(name string) {
-	g := s.groups[name]
-	if g == nil {
-		return
-	}
+// prune lets no further rank of a group come up, and leads none to a happy end.
+func (s *session) prune(g *group) {
 	g.pruned.Store(true)
 	s.unexpect(g)
 	g.pmi.Freeze()
-	for _, r := range g.ranks {
-		if r.alive() {
-			unix.Kill(-r.pid, unix.SIGKILL)
-		}
-	}
 }
 
 // errPruned is why a rank was not even tried.
@@ -158,7 +142,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 	if m.PMI.Trace {
 		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
 	}
-	server.Names, server.Spawner = names{s.asked}, spawner{s.asked, func(rank int) string { return of[rank].dir }}
+	server.Names, server.Spawner = names{s.asked}, spawner{s.asked, func(rank int) string { return of[rank].command.Dir }}
 	server.Abort = func(rank, code int, message string) {
 		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, transcript.Escape([]byte(message))), " "))
 		s.say(of[rank], &wire.PMI{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})

@@ -91,8 +91,33 @@ func (g *guard) release() {
 	}
 }
 
-// guardPatience is how long a guard tries to kill what cannot die.
-const guardPatience = 10 * time.Second
+// newGuard starts the guard of a helper inside mpiexec, if there still is anything to
+// guard.
+func (s *session) newGuard() {
+	if s.guard.pid != 0 || !s.life.MayLive() {
+		return
+	}
+	g, err := startGuard(s.sys.Guard, s.held)
+	if err != nil {
+		s.log.warn("no guard: if mpiexec is killed, ranks may survive it: %v", err)
+	}
+	s.guard, s.owners.guard = g, g.pid
+}
+
+// dismissGuard lets the guard go. It is a child of ours, and the job is over only when there is
+// none.
+func (s *session) dismissGuard() {
+	if s.guard.pid != 0 {
+		s.staging.unlink()
+	}
+	s.guard.release()
+}
+
+// A guard tries for so long to kill what cannot die, and waits so long between two looks.
+const (
+	guardPatience = 10 * time.Second
+	guardPause    = 20 * time.Millisecond
+)
 
 // Guard is the main function of a guard whose mpiexec is dead: it ends what is left of
 // a job. The arguments are the job and its grace in milliseconds.
@@ -113,11 +138,11 @@ func Guard(args []string) error {
 	signalMarked(mark, unix.SIGCONT) // a stopped process takes no SIGTERM
 	deadline := time.Now().Add(time.Duration(grace) * time.Millisecond)
 	for time.Now().Before(deadline) && len(proc.Marked(mark)) > 0 {
-		time.Sleep(killAgain)
+		time.Sleep(guardPause)
 	}
 	deadline = time.Now().Add(guardPatience)
 	for time.Now().Before(deadline) && signalMarked(mark, unix.SIGKILL) > 0 {
-		time.Sleep(killAgain)
+		time.Sleep(guardPause)
 	}
 	return nil
 }

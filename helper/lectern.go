@@ -68,7 +68,7 @@ func lecternName(id job.ID, helper string) string {
 
 // openLectern sets it up if any rank still runs.
 func (s *session) openLectern() {
-	if s.lectern.listener != nil || s.over || s.noneAlive() || !plainID(s.prepare.Job) {
+	if s.lectern.listener != nil || s.life.Over() || !s.life.Alive() || !plainID(s.prepare.Job) {
 		return
 	}
 	uid := os.Geteuid()

@@ -3,11 +3,15 @@
 package helper
 
 import (
+	"context"
+	"errors"
 	"io"
 	"os"
 	"sync"
 
 	"remshell/helper/rank"
+	"remshell/pmiserver"
+	"remshell/wire"
 )
 
 // A pmiStream is the PMI connection of a rank, as far as its end is concerned.
@@ -92,5 +96,51 @@ func (c *pmiConn) tell() {
 	if !c.told {
 		c.told = true
 		close(c.answered)
+	}
+}
+
+// servePMI answers one rank until its connection ends.
+func (s *session) servePMI(r *process, conn *pmiConn) {
+	defer conn.Close()
+	s.hungUp(r, r.group.pmi.Serve(context.Background(), r.plan.Rank, conn))
+}
+
+// hungUp tells how a rank's PMI connection has ended, unless it is as it should be.
+func (s *session) hungUp(r *process, err error) {
+	news, word := wire.PMI{Rank: r.number}, "CLOSED"
+	var junk *pmiserver.ProtocolError
+	switch {
+	case err == nil:
+	case errors.As(err, &junk):
+		news.Event, news.Text, word = wire.PMIJunk, err.Error(), "DIE"
+	default:
+		news.Event, news.Text, word = wire.PMILost, err.Error(), "LOST"
+	}
+	s.trace(r, "< EOF")
+	s.trace(r, "> "+word)
+	if err != nil {
+		s.say(r, &news)
+	}
+}
+
+// say passes on news of a rank, which come between that it runs and that it has ended: what
+// is left of it may go on to speak, but not for it (TRUST-4).
+func (s *session) say(r *process, m wire.Message) {
+	select {
+	case <-r.born:
+	case <-s.done:
+		return
+	}
+	r.talk.Lock()
+	defer r.talk.Unlock()
+	if !r.ended {
+		s.conn.Send(m)
+	}
+}
+
+// trace passes on what a rank and its server say, if that is wanted (--pmi-trace).
+func (s *session) trace(r *process, line string) {
+	if r.group.prepare.PMI.Trace {
+		s.conn.Send(&wire.Trace{Rank: r.number, Line: line})
 	}
 }

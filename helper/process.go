@@ -20,14 +20,11 @@ type process struct {
 	group   *group
 	number  int          // in the job
 	plan    job.RankPlan // in the group
-	path    string       // of the program on this node
+	index   int          // as life numbers those that were started here
 	staged  string       // the parcel that is the program; empty: none is
-	tty     bool         // it has a pseudo-terminal
-	argv    []string
-	env     []string // of its app; its identity is added at the start
-	dir     string
-	pid     int // 0: not started
-	floor   int64
+	command rank.Command // but for what is known only when it starts
+
+	begun   rank.Process // PID 0: not started
 	started time.Time
 	dying   bool      // it was about to end when it was told to
 	exit    *job.Exit // set when reaped
@@ -38,7 +35,6 @@ type process struct {
 	tcp      *tcpSession  // that is pmi, if the rank comes in by the port
 	id       int          // its PMI_ID then
 	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
-	said     bool         // all it said before its end was sent
 
 	born  chan struct{} // closed when mpiexec was told that it runs
 	talk  sync.Mutex    // guards ended
@@ -46,7 +42,8 @@ type process struct {
 }
 
 // attach puts goroutines on our ends of the rank's pipes.
-func (r *process) attach(p rank.Pipes, window int, send func(wire.Message) error) {
+func (r *process) attach(window int, send func(wire.Message) error) {
+	p := &r.begun.Pipes
 	if r.in != nil {
 		go r.in.run(p.Stdin())
 	}
@@ -62,29 +59,21 @@ func (r *process) attach(p rank.Pipes, window int, send func(wire.Message) error
 }
 
 // alive reports whether the rank was started and not yet reaped.
-func (r *process) alive() bool { return r.pid != 0 && r.exit == nil }
+func (r *process) alive() bool { return r.begun.PID != 0 && r.exit == nil }
 
-// reaped notes how the rank ended. The usage is that of the rank and of the
+// note takes down how the rank ended. The usage is that of the rank and of the
 // children it waited for; seen is the largest memory that was seen of it while it ran.
-func (r *process) reaped(status unix.WaitStatus, used unix.Rusage, seen int64, now time.Time) {
-	r.exit = &job.Exit{
-		Rank:  r.number,
-		Usage: usageOf(&used, now.Sub(r.started)),
+func (r *process) note(exit job.Exit, seen int64, now time.Time) {
+	exit.Rank, exit.Usage.Wall = r.number, now.Sub(r.started)
+	if exit.Usage.MaxRSS <= r.begun.Floor { // it may be ours
+		exit.Usage.MaxRSS = seen
 	}
-	if r.exit.Usage.MaxRSS <= r.floor { // it may be ours
-		r.exit.Usage.MaxRSS = seen
-	}
-	if status.Signaled() {
-		r.exit.Signal = int(status.Signal())
-		r.exit.Core = status.CoreDump()
-	} else {
-		r.exit.Code = status.ExitStatus()
-	}
+	r.exit = &exit
 }
 
 // forget lets the rank talk into nothing from now on.
 func (r *process) forget() {
-	if r.pid == 0 {
+	if r.begun.PID == 0 {
 		return
 	}
 	r.out.forget()
@@ -131,7 +120,7 @@ func (r *process) lastWords(hurry <-chan struct{}, done func()) {
 
 // resize tells the terminal of a rank, if it has one, how large that is.
 func (r *process) resize(size unix.Winsize) {
-	if r.tty && r.out != nil {
+	if r.command.Terminal && r.out != nil {
 		rank.Resize(r.out.File, size)
 	}
 }

@@ -4,8 +4,6 @@ package helper
 
 import (
 	"context"
-	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/proc"
 	"remshell/wire"
@@ -356,25 +353,6 @@ func TestASlowReaderOfALeftoverChild(t *testing.T) {
 	}
 }
 
-// Ranks that are spawned meanwhile are processes, and nobody hears that there are none.
-func TestEmptinessEndsWithTheNextRanks(t *testing.T) {
-	here, there := net.Pipe()
-	defer here.Close()
-	s := newSession(wire.NewConn(there, wire.Helper), System{Root: fs.FS(os.DirFS("/"))})
-	s.noise = 2
-	heard := make(chan wire.Message)
-	go func() {
-		m, _ := wire.NewConn(here, wire.Launcher).Recv()
-		heard <- m
-	}()
-	s.step(slowEvent{1})
-	s.conn.Send(&wire.Ping{})
-	m := <-heard
-	if _, is := m.(*wire.Ping); !is {
-		t.Errorf("heard %#v", m)
-	}
-}
-
 func TestInputReachesTheRank(t *testing.T) {
 	k := newTalk(t)
 	k.start(`cat; echo end`)
@@ -448,56 +426,6 @@ func TestAReleaseKeepsItsPlace(t *testing.T) {
 	hear[*wire.Started](k)
 	hear[*wire.Exited](k)
 	k.bye()
-}
-
-// forking is a session whose starter is about to tell of its only rank.
-func forking(t *testing.T, m *wire.Prepare) (s *session, born rank.Process) {
-	here, there := net.Pipe()
-	t.Cleanup(func() { here.Close() })
-	go io.Copy(io.Discard, here)
-	s = newSession(wire.NewConn(there, wire.Helper), System{Root: fs.FS(os.DirFS("/"))})
-	m.Group.Size, m.Process.Umask = 1, -1
-	m.Apps, m.Ranks = []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, []job.RankPlan{{}}
-	s.accept(m, "")
-	s.add(s.groups[""])
-	s.forking, s.running, s.childless = 1, true, false
-	program := rank.Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/"}
-	s.starter.Do(func() {
-		var failed *rank.Error
-		if born, failed = program.Start(s.newBinder(), nil); failed != nil {
-			t.Error(failed)
-		}
-	})
-	unix.Wait4(born.PID, nil, 0, nil)
-	born.PID = 1 << 30
-	return s, born
-}
-
-func TestAnOrphanWithTheNumberOfARankIsNoRank(t *testing.T) {
-	s, born := forking(t, &wire.Prepare{})
-	now := time.Now()
-	s.reaped(reapedEvent{pid: born.PID, at: now.Add(-time.Second)})
-	s.forked(forkedEvent{r: s.ranks[0], Process: born, at: now})
-	if !s.ranks[0].alive() {
-		t.Error("the end of a process before the start of the rank was taken for its end")
-	}
-}
-
-// A rank may end before the starter has said that it was the last.
-func TestWhatMayStayIsLeftInWhateverOrderTheNewsComes(t *testing.T) {
-	for _, order := range []string{"forked reaped ended", "reaped forked ended", "forked ended reaped"} {
-		s, born := forking(t, &wire.Prepare{Supervision: wire.Supervision{Children: true}})
-		for word := range strings.FieldsSeq(order) {
-			s.step(map[string]any{
-				"forked": forkedEvent{r: s.ranks[0], Process: born, at: time.Now()},
-				"reaped": reapedEvent{pid: born.PID, at: time.Now().Add(time.Second)},
-				"ended":  forkingEnded{},
-			}[word])
-		}
-		if !s.childless {
-			t.Errorf("%s: it waits for what may stay", order)
-		}
-	}
 }
 
 func TestRefusals(t *testing.T) {

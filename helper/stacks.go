@@ -43,14 +43,10 @@ type stacksDone struct{ states []job.RankState }
 
 // dump gathers states and stacks; what is told then, stacksDone brings.
 func (s *session) dump() {
-	if s.dumping {
-		return
-	}
-	s.dumping = true
 	states, pids := s.states(), make([]int, len(s.ranks))
 	for i, r := range s.ranks {
-		if r.pid != 0 && r.exit == nil {
-			pids[i] = r.pid
+		if r.alive() {
+			pids[i] = r.begun.PID
 		}
 	}
 	tools, tree := debuggers(s.sys.Environ), proc.LookAround()
@@ -67,16 +63,6 @@ func (s *session) dump() {
 		}
 		s.tell(stacksDone{states})
 	}()
-}
-
-// dumped tells the states, and passes on the SIGQUIT that has waited.
-func (s *session) dumped(states []job.RankState) {
-	s.dumping = false
-	s.conn.Send(&wire.States{Ranks: states})
-	if s.quit {
-		s.quit = false
-		s.signal(unix.SIGQUIT)
-	}
 }
 
 // catches reports whether a process has a handler for a signal.

@@ -84,7 +84,7 @@ func (s *session) settleStage(g *group) *rank.Error {
 	}
 	for _, r := range g.ranks {
 		if r.staged != "" {
-			r.path = t.path(r.staged)
+			r.command.Path = t.path(r.staged)
 		}
 	}
 	return nil

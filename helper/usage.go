@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/life"
 	"remshell/job"
 	"remshell/proc"
 )
@@ -32,10 +33,9 @@ func newOwnership() ownership {
 	return ownership{groups: make(map[int]int), orphans: make(map[int]*job.Usage)}
 }
 
-// usageOf is what wait4 tells of a process that ran so long.
-func usageOf(used *unix.Rusage, wall time.Duration) job.Usage {
+// usageOf is what wait4 tells of a process, but for how long it ran.
+func usageOf(used *unix.Rusage) job.Usage {
 	return job.Usage{
-		Wall:   wall,
 		User:   time.Duration(used.Utime.Nano()),
 		System: time.Duration(used.Stime.Nano()),
 		MaxRSS: used.Maxrss << 10,
@@ -45,9 +45,9 @@ func usageOf(used *unix.Rusage, wall time.Duration) job.Usage {
 // adopt notes whose the children are that we have inherited so far. It is asked just
 // before what is left is told to end, and not at the end of each rank: to look costs more
 // than a short job does.
-func (o *ownership) adopt(ranks map[int]*process) {
+func (o *ownership) adopt(isRank func(pid int) bool) {
 	for _, pid := range proc.Children() {
-		if ranks[pid] != nil {
+		if isRank(pid) {
 			continue
 		}
 		look, there := proc.LookAt(pid)
@@ -61,11 +61,11 @@ func (o *ownership) adopt(ranks map[int]*process) {
 }
 
 // bury counts what an orphan has consumed.
-func (o *ownership) bury(e reapedEvent, ranks []*process) {
-	owner, known := o.groups[e.group]
+func (o *ownership) bury(e life.Reaped, ranks []*process) {
+	owner, known := o.groups[e.Group]
 	switch {
 	case known:
-	case e.pid == o.guard:
+	case e.PID == o.guard:
 		return
 	case len(ranks) == 1:
 		owner = ranks[0].number
@@ -75,7 +75,7 @@ func (o *ownership) bury(e reapedEvent, ranks []*process) {
 	if o.orphans[owner] == nil {
 		o.orphans[owner] = new(job.Usage)
 	}
-	o.orphans[owner].Add(usageOf(&e.used, 0))
+	o.orphans[owner].Add(e.Exit.Usage)
 }
 
 // list is what all orphans have consumed. A rank that is not ours is what an environment

@@ -1,0 +1,96 @@
+//go:build linux
+
+package helper
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/helper/life"
+	"remshell/wire"
+)
+
+// perform does what the helper's life asks for.
+func (s *session) perform(action any) {
+	switch a := action.(type) {
+	case life.Claim:
+		s.clerk.do(func() { s.tell(s.clerk.answer(a.Needs.(*wire.Prepare))) })
+	case life.Accept:
+		s.accept(a)
+	case life.Refuse:
+		s.refuse(a.Answer.(claimedEvent))
+	case life.Forget:
+		s.groups[a.Group].freeRendezvous()
+		delete(s.groups, a.Group)
+	case life.ForgetJob:
+		s.prepare, s.held = nil, nil
+	case life.Fork:
+		s.fork(a)
+	case life.Reap:
+		go s.reap()
+	case life.LookForChildren:
+		select {
+		case s.moreChildren <- struct{}{}:
+		default:
+		}
+	case life.Announce:
+		s.announce(s.ranks[a.Rank])
+	case life.HangUp:
+		s.ranks[a.Rank].forget()
+	case life.CloseLink:
+		s.fences.fail(s.fault)
+		s.asked.fail(s.fault)
+	case life.Note:
+		s.note(a)
+	case life.Bury:
+		s.owners.bury(a.Reaped, s.ranks)
+	case life.Report:
+		s.report(s.ranks[a.Rank], a.Tell)
+	case life.EndGroup:
+		s.endGroup(s.ranks[a.Rank].group)
+	case life.Gather:
+		s.dump()
+	default:
+		s.performEnd(action)
+	}
+}
+
+// performEnd does what is about signals and the end.
+func (s *session) performEnd(action any) {
+	switch a := action.(type) {
+	case life.PassSignal:
+		s.pass(s.ranks[a.Rank], unix.Signal(a.Number))
+	case life.Hurry:
+		s.hurryUp()
+	case life.Ask:
+		s.ask()
+	case life.Kill:
+		s.strike(unix.SIGKILL)
+	case life.AskRank:
+		unix.Kill(-s.ranks[a.Rank].begun.PID, unix.SIGTERM)
+	case life.KillRank:
+		unix.Kill(-s.ranks[a.Rank].begun.PID, unix.SIGKILL)
+	case life.PruneGroup:
+		s.prune(s.groups[a.Group])
+	case life.Wake:
+		s.wake(a.After)
+	case life.DismissGuard:
+		s.dismissGuard()
+	case life.AwaitSilence:
+		s.awaitSilence(a.Noise)
+	case life.TellEmptied:
+		s.conn.Send(&wire.Emptied{})
+	case life.TellDrained:
+		s.tellDrained()
+	}
+}
+
+// wake gives life a Tick after a time.
+func (s *session) wake(after time.Duration) {
+	if s.timer == nil {
+		s.timer = time.AfterFunc(after, func() { s.tell(life.Tick{}) })
+		return
+	}
+	s.timer.Reset(after)
+}

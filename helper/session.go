@@ -1,0 +1,325 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/helper/checkup"
+	"remshell/helper/life"
+	"remshell/helper/probe"
+	"remshell/helper/rank"
+	"remshell/job"
+	"remshell/ledger"
+	"remshell/wire"
+)
+
+// A session is the work of one helper. The goroutine of run owns all fields; the
+// others send it events. What it decides is in life, all else is what it decides about.
+type session struct {
+	conn   *wire.Conn
+	sys    System
+	log    logger
+	events chan any
+	done   chan struct{} // closed when run returns: nobody takes events any more
+
+	life  *life.State
+	timer *time.Timer // of life's Wake; nil: there was none
+	fault error       // why the conversation was over, when it was not a Bye
+
+	prepare *wire.Prepare // the first: what it says of the whole job holds for all
+	groups  map[string]*group
+	ranks   []*process // of all groups that were started, as life numbers them
+	byRank  map[int]*process
+
+	forks
+	pmiLink
+	services
+	accounts
+
+	cpus int // of this machine: one more than the highest number
+}
+
+// A forks is how ranks come up and are waited for.
+type forks struct {
+	starter      rank.Starter
+	apart        bool          // each rank leads a session
+	stopForking  *atomic.Bool  // the starter shall start no more
+	hurry        chan struct{} // closed when the job is being ended
+	moreChildren chan struct{} // the reaper may find children again
+	guard        guard         // of a helper inside mpiexec, while ranks run
+	held         *ledger.Held  // the claim that the guard is to keep; nil: none
+}
+
+// A pmiLink is what the PMI servers of this node have of mpiexec and of ranks.
+type pmiLink struct {
+	fences *fences
+	asked  *questions
+	port   *port // nil: no rank wants it
+}
+
+// Services are what does its work beside the ranks, on goroutines of its own.
+type services struct {
+	clerk    *clerk
+	examiner *checkup.Examiner
+	staging  *staging // nil: no files are to be staged
+	lectern  lectern
+	marks    probe.Marks
+	watch    sync.Once // begins to watch the link to mpiexec
+}
+
+// Accounts are what is counted of processes.
+type accounts struct {
+	owners   ownership
+	peaks    rank.Peaks
+	foreign  foreigners // debuggers
+	oomKills int        // of our control group, before the job; -1: unknown
+}
+
+// What the goroutines around a session tell it, beside events of package life.
+type (
+	frameEvent  struct{ m wire.Message }
+	inputEnded  struct{ err error }
+	forkedEvent struct {
+		r *process
+		rank.Process
+		at     time.Time
+		failed *rank.Error // it does not run; only r is set then
+	}
+	claimedEvent struct { // by the clerk, unless somebody was faster
+		m      *wire.Prepare
+		taken  *takenError
+		held   *ledger.Held // nil: there is no claim
+		notice string       // why not
+		barred string       // why the administrator does not let it run; empty: he does
+	}
+	guardDue     struct{}
+	lecternDue   struct{}
+	statesWanted struct{ answer chan<- []job.RankState } // with room for one
+	linkDead     struct{ silent time.Duration }
+)
+
+func newSession(c *wire.Conn, sys System) *session {
+	s := &session{
+		conn:   c,
+		sys:    sys,
+		log:    logger{c},
+		events: make(chan any, 64),
+		done:   make(chan struct{}),
+		life:   life.New(),
+		groups: make(map[string]*group),
+		byRank: make(map[int]*process),
+		forks: forks{
+			starter:      rank.NewStarter(),
+			apart:        sys.apart(),
+			stopForking:  new(atomic.Bool),
+			hurry:        make(chan struct{}),
+			moreChildren: make(chan struct{}, 1),
+		},
+		pmiLink:  pmiLink{fences: newFences(c.Send), asked: newQuestions(c.Send)},
+		accounts: accounts{owners: newOwnership()},
+	}
+	s.clerk = newClerk(s)
+	s.examiner = checkup.New(checkup.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
+	return s
+}
+
+// tell gives run an event, unless run has returned.
+func (s *session) tell(event any) {
+	select {
+	case s.events <- event:
+	case <-s.done:
+	}
+}
+
+// read is the reader of the connection. It sorts frames and never waits for a
+// rank: streams have queues that credit bounds.
+func (s *session) read() {
+	for {
+		m, err := s.conn.Recv()
+		if err != nil {
+			s.tell(inputEnded{err})
+			return
+		}
+		s.tell(frameEvent{m})
+	}
+}
+
+// run is the one owner of the session's state: an event, a step, until nothing is
+// left to do.
+func (s *session) run(ctx context.Context) error {
+	defer close(s.done)
+	for !s.life.Done() {
+		select {
+		case event := <-s.events:
+			s.step(event)
+		case <-ctx.Done():
+			s.lose(context.Cause(ctx))
+			go s.conn.Close() // mpiexec shall hear of this first, not of what we end
+			ctx = context.WithoutCancel(ctx)
+		}
+	}
+	return s.fault
+}
+
+func (s *session) step(event any) {
+	switch e := event.(type) {
+	case frameEvent:
+		s.frame(e.m)
+	case inputEnded:
+		if !s.life.Over() {
+			s.lose(fmt.Errorf("mpiexec is gone: %w", e.err))
+		}
+	case linkDead:
+		s.lose(fmt.Errorf("mpiexec has not been reachable for %v", e.silent))
+	case claimedEvent:
+		of := e.m.Supervision
+		s.decide(life.Claimed{Group: e.m.Group.Name, Rules: life.Rules{Grace: of.Grace, Stay: of.Children},
+			Refused: e.barred != "" || e.taken != nil, Answer: e})
+	case stagedEvent:
+		s.staged(e)
+	case forkedEvent:
+		s.forked(e)
+	case guardDue:
+		s.newGuard()
+	case stacksDone:
+		s.conn.Send(&wire.States{Ranks: e.states})
+		s.decide(life.Dumped{})
+	case lecternDue:
+		s.openLectern()
+	case statesWanted:
+		e.answer <- s.states()
+	case life.Reaped:
+		if s.life.IsRank(e.PID) || !s.foreign.gone(e.PID) {
+			s.decide(e)
+		}
+	default:
+		s.decide(e)
+	}
+}
+
+// decide takes an event into the helper's life, and performs what that asks for.
+func (s *session) decide(event any) {
+	for _, action := range s.life.Step(event, time.Now()) {
+		s.perform(action)
+	}
+}
+
+// lose ends the job because the other end is gone.
+func (s *session) lose(why error) {
+	s.fault = why
+	s.decide(life.Lost{})
+}
+
+func (s *session) frame(m wire.Message) {
+	switch m := m.(type) {
+	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Pass, *wire.Evict, *wire.Ping:
+		s.book(m)
+	case *wire.Prepare:
+		s.decide(life.Prepare{Group: m.Group.Name, Needs: m})
+	case *wire.Examine, *wire.Listen, *wire.Knock:
+		s.examiner.Take(m)
+	case *wire.Release: // through the clerk as well, to keep its place behind a Prepare
+		s.clerk.do(func() {
+			s.clerk.release(m.Group)
+			s.tell(life.Released{Group: m.Group})
+		})
+	case *wire.Start:
+		s.decide(life.Start{Group: m.Group, Rendezvous: m.Meet})
+	case *wire.Prune:
+		s.decide(life.Prune{Group: m.Group})
+	case *wire.Stage:
+		s.stage(m)
+	case *wire.Piece:
+		s.piece(m)
+	case *wire.Data:
+		if r := s.byRank[m.Rank]; r != nil && r.in != nil {
+			r.in.push(m)
+		}
+	case *wire.Credit:
+		s.credit(m)
+	case *wire.Fenced:
+		s.fences.deliver(m)
+	case *wire.Named:
+		s.asked.deliver(m.ID, m)
+	case *wire.Spawned:
+		s.asked.deliver(m.ID, m)
+	case *wire.Peered:
+		s.asked.deliver(m.ID, m)
+	case *wire.Resize:
+		for _, r := range s.ranks {
+			r.resize(unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)})
+		}
+	case *wire.Signal:
+		s.decide(life.Signal{Number: m.Number})
+	case *wire.Lay:
+		s.conn.Send(&wire.Laid{Err: s.marks.Lay(m.Tag, m.Word)})
+	case *wire.Seek:
+		s.conn.Send(&wire.Sought{Words: probe.SeekMarks(m.Tag, wire.MaxMarks)})
+	case *wire.Inspect:
+		if m.Stacks {
+			s.decide(life.Dump{})
+			return
+		}
+		s.inspect()
+	case *wire.End:
+		s.decide(life.End{Linger: m.Linger, Grace: m.Grace})
+	case *wire.Bye:
+		s.decide(life.Bye{})
+	default:
+		s.log.warn("mpiexec sent %s: ignored", wire.NameOf(m))
+	}
+}
+
+// book passes to the clerk what is about the ledger.
+func (s *session) book(m wire.Message) {
+	c := s.clerk
+	if _, ok := m.(*wire.Ping); ok {
+		c.hear()
+	}
+	c.do(func() {
+		switch m := m.(type) {
+		case *wire.Gate:
+			c.enter(m)
+		case *wire.Ungate:
+			c.ungate()
+		case *wire.Survey:
+			c.survey(m)
+		case *wire.Enqueue:
+			c.enqueue(m)
+		case *wire.Dequeue:
+			c.dequeue()
+		case *wire.Watch:
+			c.watch(m)
+		case *wire.List:
+			c.list(m)
+		case *wire.Alert:
+			c.alert(m)
+		case *wire.Pass:
+			c.pass(m)
+		case *wire.Evict:
+			c.evict(m)
+		case *wire.Ping: // all that wait may have become more
+			c.tellPosition()
+		}
+	})
+}
+
+func (s *session) credit(m *wire.Credit) {
+	r := s.byRank[m.Rank]
+	if r == nil || r.out == nil {
+		return
+	}
+	switch m.Stream {
+	case wire.Stdout:
+		r.out.grant(m.Bytes)
+	case wire.Stderr:
+		r.err.grant(m.Bytes)
+	}
+}
