@@ -40,8 +40,9 @@ func (a *account) start(n *node, m *wire.Started) job.Start {
 	return job.Start{Rank: m.Rank, PID: m.PID, Node: n.def.Name, After: time.Since(a.began), CPUs: m.CPUs, Err: m.Err}
 }
 
-// begin notes that ranks are let go.
-func (a *account) begin() {
+// begin notes that so many ranks are let go.
+func (a *account) begin(ranks int) {
+	a.starts = make([]job.Start, 0, ranks)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.began = time.Now()
@@ -49,16 +50,22 @@ func (a *account) begin() {
 
 // settle counts in the exits what orphans have consumed, and sums up by node.
 func (a *account) settle(p job.Plan, exits []job.Exit) (all []job.Exit, hosts []job.Total) {
-	all = slices.Clone(exits)
-	byRank := make(map[int]*job.Exit)
+	all = exits
+	for _, left := range a.orphans {
+		if len(left) > 0 {
+			all = slices.Clone(exits) // supervision's own do not change
+			break
+		}
+	}
+	byRank := make([]*job.Exit, p.Size)
 	for i := range all {
 		byRank[all[i].Rank] = &all[i]
 	}
 	for i, n := range p.Nodes {
 		total := job.Total{Node: n.Name, Ranks: len(n.Ranks), Peak: -1}
 		for _, o := range a.orphans[i] {
-			if e := byRank[o.Rank]; e != nil {
-				e.Usage.Add(o.Usage)
+			if o.Rank >= 0 && byRank[o.Rank] != nil {
+				byRank[o.Rank].Usage.Add(o.Usage)
 			} else {
 				total.Usage.Add(o.Usage)
 			}

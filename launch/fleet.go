@@ -300,7 +300,7 @@ func (f *fleet) readers(req job.Request) (all []stdio.Reader) {
 
 // start lets the prepared ranks go.
 func (f *fleet) start(req job.Request) {
-	f.account.begin()
+	f.account.begin(f.plan.Size)
 	f.req, f.hub = req, fence.NewHub()
 	if f.env.Trace != nil {
 		f.trace = new(transcript.Recorder)

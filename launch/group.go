@@ -78,19 +78,23 @@ func (f *fleet) groupNamed(name string) *group {
 // whole is the plan of all groups together: all nodes of the job, and ranks as they are
 // numbered there.
 func (f *fleet) whole() job.Plan {
-	p := job.Plan{Job: f.plan.Job, Size: f.size}
-	for _, n := range f.nodes {
-		np := job.NodePlan{Name: n.def.Name, ID: n.def.ID}
-		for _, g := range f.groups {
-			if i := slices.Index(g.nodes, n); i >= 0 {
-				np.Name = g.plan.Nodes[i].Name
-				for _, r := range g.plan.Nodes[i].Ranks {
-					r.Rank += g.first
-					np.Ranks = append(np.Ranks, r)
-				}
+	p := job.Plan{Job: f.plan.Job, Size: f.size, Nodes: make([]job.NodePlan, len(f.nodes))}
+	for i, n := range f.nodes {
+		p.Nodes[i].Name, p.Nodes[i].ID = n.def.Name, n.def.ID
+	}
+	for _, g := range f.groups {
+		for i, n := range g.nodes {
+			np, part := &p.Nodes[n.index], g.plan.Nodes[i]
+			np.Name = part.Name
+			if g.first == 0 { // they are numbered as in the plan
+				np.Ranks = slices.Clip(part.Ranks)
+				continue
+			}
+			for _, r := range part.Ranks {
+				r.Rank += g.first
+				np.Ranks = append(np.Ranks, r)
 			}
 		}
-		p.Nodes = append(p.Nodes, np)
 	}
 	return p
 }

@@ -123,8 +123,14 @@ func (g *gate) giveUp(question wire.Message) {
 func (g *gate) plan(m *wire.Prepare) {
 	g.forget(m.Group.Name)
 	p := &portion{first: m.Group.First, meets: m.Group.Nodes > 1, trace: m.PMI.Trace, address: m.Node.Address, torch: slices.Contains(m.Process.Compat, "torch")}
-	for _, r := range m.Ranks {
-		s := &seat{rank: m.Group.First + r.Rank, portion: p, stdin: slices.Contains(m.Streams.Stdin, r.Rank)}
+	reads := make(map[int]bool, len(m.Streams.Stdin))
+	for _, rank := range m.Streams.Stdin {
+		reads[rank] = true
+	}
+	seats := make([]seat, len(m.Ranks))
+	for i, r := range m.Ranks {
+		s := &seats[i]
+		s.rank, s.portion, s.stdin = m.Group.First+r.Rank, p, reads[r.Rank]
 		for i := range s.room {
 			s.room[i].Store(int64(windowOf(m)))
 		}

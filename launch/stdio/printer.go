@@ -202,12 +202,15 @@ func (p *Printer) take(x piece) {
 	case x.grown != nil:
 		p.grow(x.grown)
 	case x.pid != 0:
-		p.label.who[x.rank].PID = x.pid
+		p.label.pids[x.rank] = x.pid
 	case x.ours != nil:
 		p.terminal.mix.Ours(&p.terminal.out, x.ours)
 		p.busy[p.terminal] = time.Time{}
 	default:
 		p.tell(x)
+		if x.end {
+			delete(p.owed, x.rank) // most of its leave is left, should it have left somebody who writes
+		}
 		p.each(x.rank, x.end, func(o *sink) {
 			if x.end {
 				o.mix.End(&o.out, x.rank)

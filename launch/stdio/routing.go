@@ -41,11 +41,7 @@ func Everybody(p job.Plan, group, first int, began time.Time) []Rank {
 
 // route makes the routing of one stream.
 func route(s job.Streams, wanted job.Output, who []Rank, stream string) (*routing, error) {
-	who = slices.Clone(who)
-	for i := range who {
-		who[i].Stream = stream
-	}
-	label, err := newLabels(wanted.Label, who)
+	label, err := newLabels(wanted.Label, stream, who)
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +86,9 @@ func (r *routing) direct(who []Rank, shown []int) error {
 // grow makes a routing for ranks that come later. What is shared with the first one
 // belongs to the printer, but for the names of files.
 func (r *routing) grow(s job.Streams, who []Rank) (*routing, error) {
-	who = slices.Clone(who)
-	for i := range who {
-		who[i].Stream = r.stream
-	}
 	first := who[0].Number
 	shown := visible(s, r.wanted, first, first+len(who))
-	more := &routing{window: Window(len(who)), lines: r.lines, wanted: r.wanted, named: r.named, who: who, shown: shown}
+	more := &routing{window: Window(len(who)), lines: r.lines, wanted: r.wanted, stream: r.stream, named: r.named, who: who, shown: shown}
 	if r.wanted.File == "" && len(shown) == len(who) {
 		return more, nil
 	}
@@ -116,21 +108,32 @@ func visible(s job.Streams, wanted job.Output, first, behind int) (ranks []int) 
 // labels makes the labels of a pattern. One that does not change is made once.
 type labels struct {
 	pattern Pattern
-	moving  bool // labels change
-	color   bool // they have the color of their rank
-	who     []Rank
+	stream  string
+	moving  bool        // labels change
+	color   bool        // they have the color of their rank
+	who     []Rank      // that of the other stream, too; nil: nobody has a label
+	pids    map[int]int // of ranks, as far as they are known and wanted
 	made    [][]byte
 	own     []byte
 }
 
-func newLabels(pattern string, who []Rank) (*labels, error) {
+func newLabels(pattern, stream string, who []Rank) (*labels, error) {
 	p, err := ParseLabel(pattern)
-	return &labels{pattern: p, moving: p.has("tTP"), who: who, made: make([][]byte, len(who))}, err
+	l := &labels{pattern: p, stream: stream, moving: p.has("tTP"), pids: make(map[int]int)}
+	l.grow(slices.Clip(who))
+	return l, err
 }
 
 // grow takes in further ranks.
 func (l *labels) grow(who []Rank) {
-	l.who = append(l.who, who...)
+	switch {
+	case len(l.pattern) == 0: // a large job need not keep what it never tells
+		return
+	case l.who == nil:
+		l.who = who
+	default:
+		l.who = append(l.who, who...)
+	}
 	l.made = append(l.made, make([][]byte, len(who))...)
 }
 
@@ -157,11 +160,13 @@ const colors = 5
 
 // make appends the label of a rank.
 func (l *labels) make(out []byte, rank int, now time.Time) []byte {
+	who := l.who[rank]
+	who.Stream, who.PID = l.stream, l.pids[rank]
 	if !l.color {
-		return l.pattern.Append(out, l.who[rank], now)
+		return l.pattern.Append(out, who, now)
 	}
 	out = fmt.Appendf(out, "\x1b[%dm", 32+rank%colors)
-	out = l.pattern.Append(out, l.who[rank], now)
+	out = l.pattern.Append(out, who, now)
 	return append(out, "\x1b[0m"...)
 }
 
@@ -173,7 +178,7 @@ func (r *routing) open(who []Rank) error {
 	}
 	now := time.Now()
 	for _, w := range who {
-		w.Host = strings.ReplaceAll(w.Host, "/", "_")
+		w.Host, w.Stream = strings.ReplaceAll(w.Host, "/", "_"), r.stream
 		name := string(p.Append(nil, w, now))
 		o := r.named[name]
 		if o == nil {

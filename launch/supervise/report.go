@@ -138,16 +138,17 @@ func (s *State) then() string {
 
 // ExitCodes tells each distinct exit code and who had it, a line each.
 func (s *State) ExitCodes() (lines []string) {
-	byCode := make(map[int][]int)
+	byCode, told := make(map[int][]int), make([]bool, len(s.over))
 	for _, e := range s.Exits {
 		byCode[e.Status()] = append(byCode[e.Status()], e.Rank)
+		told[e.Rank] = true
 	}
 	for _, code := range slices.Sorted(maps.Keys(byCode)) {
 		lines = append(lines, fmt.Sprintf("exit code %d: %s", code, Ranks(byCode[code])))
 	}
 	var none []int
 	for rank := range s.over {
-		if s.Exit(rank) == nil {
+		if !told[rank] {
 			none = append(none, rank)
 		}
 	}

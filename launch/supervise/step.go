@@ -109,6 +109,9 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	if s.isPruned(exit.Rank) {
 		return s.settle(now)
 	}
+	if s.Exits == nil {
+		s.Exits = make([]job.Exit, 0, s.Left+1)
+	}
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
 		if s.failedItself(exit) {

@@ -73,9 +73,10 @@ func (c *Crowd) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, er
 // A helper is that of one host.
 type helper struct {
 	*Crowd
-	name string
-	conn *wire.Conn
-	part *wire.Prepare
+	name  string
+	conn  *wire.Conn
+	part  wire.Group // of which it has the ranks
+	ranks []int      // as they are numbered in the job
 }
 
 func (h *helper) say(m wire.Message) {
@@ -108,17 +109,20 @@ func (h *helper) answer(m wire.Message) (over bool) {
 	case *wire.Survey:
 		h.say(&wire.Surveyed{Load: [3]float64{1, 1, 1}})
 	case *wire.Prepare:
-		h.part = m
+		h.part, h.ranks = m.Group, nil
+		for _, r := range m.Ranks {
+			h.ranks = append(h.ranks, m.Group.First+r.Rank)
+		}
 		h.say(&wire.Prepared{Group: m.Group.Name})
 	case *wire.Start:
-		for _, r := range h.part.Ranks {
+		for i, rank := range h.ranks {
 			h.Started.Add(1)
-			h.say(&wire.Started{Rank: h.part.Group.First + r.Rank, PID: 1000 + r.Local})
+			h.say(&wire.Started{Rank: rank, PID: 1000 + i})
 		}
-		if h.part.Group.Nodes == 1 {
+		if h.part.Nodes == 1 {
 			h.exit()
 		} else {
-			h.say(&wire.Fence{ID: h.part.Group.Name + "/0"}) // what ranks exchange, others measure
+			h.say(&wire.Fence{ID: h.part.Name + "/0"}) // what ranks exchange, others measure
 		}
 	case *wire.Fenced:
 		h.exit()
@@ -136,9 +140,9 @@ func (h *helper) answer(m wire.Message) (over bool) {
 
 // exit ends all ranks.
 func (h *helper) exit() {
-	for _, r := range h.part.Ranks {
+	for _, rank := range h.ranks {
 		h.Exited.Add(1)
-		h.say(&wire.Exited{Exit: job.Exit{Rank: h.part.Group.First + r.Rank, PMI: job.PMIFinalized,
+		h.say(&wire.Exited{Exit: job.Exit{Rank: rank, PMI: job.PMIFinalized,
 			Usage: job.Usage{Wall: time.Second, User: time.Second, MaxRSS: 1 << 20}}})
 	}
 }
