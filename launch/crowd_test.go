@@ -4,32 +4,52 @@ package launch_test
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
-	"remshell/job"
-	"remshell/launch"
-	"remshell/launch/stdio"
 	"remshell/test/crowd"
 )
 
-// launchCrowd runs a job with a rank on every core of so many hosts, all of which this
-// process plays.
-func launchCrowd(t testing.TB, c *crowd.Crowd, hosts int) job.Result {
+// launchCrowd runs a job on so many hosts, all of which this process plays, and returns what
+// was allocated for it, in bytes and in pieces.
+func launchCrowd(t testing.TB, c *crowd.Crowd, hosts, ranks int) (bytes, pieces uint64) {
 	t.Helper()
-	signals := make(chan os.Signal)
-	defer close(signals)
-	env := launch.Env{Dialer: c, Signals: signals, Out: stdio.Stdout(io.Discard), Err: stdio.Stderr(t.Output()), Umask: -1,
-		Greet: 10 * time.Minute, Probe: 10 * time.Minute, Say: func(text string) { t.Log(text) }}
-	result, err := launch.Run(t.Context(), crowd.Request(hosts), env)
-	if err != nil || result.Code != 0 || len(result.Exits) != hosts*crowd.Cores {
-		t.Fatalf("%d hosts: code %d with %d exits, %v", hosts, result.Code, len(result.Exits), err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := c.Launch(t.Context(), hosts, ranks, t.Output()); err != nil {
+		t.Fatalf("%d hosts: %v", hosts, err)
 	}
-	return result
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs
+}
+
+// What a host costs does not depend on how many others there are: as many messages are said to
+// it and by it, and as much is allocated.
+func TestAHostCostsTheSameAmongMany(t *testing.T) {
+	type cost struct{ heard, said, bytes, pieces float64 }
+	of := func(hosts int) cost {
+		var c crowd.Crowd
+		bytes, pieces := launchCrowd(t, &c, hosts, 4)
+		n := float64(hosts)
+		if ranks := int64(4 * hosts); c.Reached.Load() != int64(hosts) || c.Started.Load() != ranks || c.Exited.Load() != ranks || c.Drained.Load() != int64(hosts) {
+			t.Fatalf("%d hosts: %d reached, %d drained; %d ranks started, %d ended", hosts, c.Reached.Load(), c.Drained.Load(), c.Started.Load(), c.Exited.Load())
+		}
+		return cost{float64(c.Heard.Load()) / n, float64(c.Said.Load()) / n, float64(bytes) / n, float64(pieces) / n}
+	}
+	of(100) // what is made once is made here
+	few, many := of(100), of(1000)
+	for _, x := range []struct {
+		what      string
+		few, many float64
+		growth    float64
+	}{{"messages to it", few.heard, many.heard, 1}, {"messages of it", few.said, many.said, 1},
+		{"bytes allocated", few.bytes, many.bytes, 1.5}, {"pieces allocated", few.pieces, many.pieces, 1.5}} {
+		if x.many > x.few*x.growth+0.1 {
+			t.Errorf("%s: %.1f of 100 hosts, %.1f of 1,000", x.what, x.few, x.many)
+		}
+	}
 }
 
 // BenchmarkCrowd is a whole launch: connect, survey, plan, prepare, start, one fence, end. The
@@ -39,14 +59,11 @@ func BenchmarkCrowd(b *testing.B) {
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
 			began := cpuTime()
 			for b.Loop() {
-				launchCrowd(b, new(crowd.Crowd), hosts)
+				launchCrowd(b, new(crowd.Crowd), hosts, crowd.Cores)
 			}
 			runs := float64(hosts * b.N)
 			b.ReportMetric(float64((cpuTime()-began).Microseconds())/runs, "CPU-µs/host")
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/runs, "µs/host")
-			var memory runtime.MemStats
-			runtime.ReadMemStats(&memory)
-			b.ReportMetric(float64(memory.Sys)/(1<<20), "sys-MiB")
 			b.ReportMetric(float64(liveAtEnd(b, hosts))/float64(hosts<<10), "live-KiB/host")
 		})
 	}
@@ -59,7 +76,7 @@ func liveAtEnd(t testing.TB, hosts int) uint64 {
 	launchCrowd(t, &crowd.Crowd{AtEnd: func() {
 		runtime.GC()
 		runtime.ReadMemStats(&memory)
-	}}, hosts)
+	}}, hosts, crowd.Cores)
 	return memory.HeapAlloc + memory.StackInuse
 }
 

@@ -14,10 +14,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/stdio"
 	"remshell/pin"
 	"remshell/wire"
 )
@@ -38,24 +41,36 @@ type Crowd struct {
 	AtEnd func() // is called when the last helper has nothing left, before it says so; nil: nothing is
 }
 
-// Hosts are candidates, numbered from 0.
-func Hosts(n int) []job.NodeDef {
-	nodes := make([]job.NodeDef, n)
-	for i := range nodes {
-		nodes[i] = job.NodeDef{ID: i, Name: fmt.Sprintf("n%05d", i), Origin: "hosts.txt:1"}
+// patience is for everything that a launch waits for: it may take its time.
+const patience = 10 * time.Minute
+
+// Launch runs a job with so many ranks on each of so many hosts to its end. What is said goes
+// to errs.
+func (c *Crowd) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) error {
+	signals := make(chan os.Signal)
+	defer close(signals)
+	printer := stdio.Stderr(errs)
+	result, err := launch.Run(ctx, request(hosts, ranks), launch.Env{
+		Dialer: c, Signals: signals, Out: stdio.Stdout(io.Discard), Err: printer, Umask: -1, Greet: patience, Probe: patience,
+		Say: func(text string) { fmt.Fprintln(printer, text) },
+	})
+	if err == nil && (result.Code != 0 || len(result.Exits) != hosts*ranks) {
+		err = fmt.Errorf("code %d, and %d of %d ranks have ended", result.Code, len(result.Exits), hosts*ranks)
 	}
-	return nodes
+	return err
 }
 
-// Request asks for a rank on every core of so many hosts.
-func Request(hosts int) job.Request {
-	return job.Request{
+func request(hosts, ranks int) job.Request {
+	req := job.Request{
 		Job:    "crowd",
-		Apps:   []job.App{{N: hosts * Cores, Argv: []string{"./solver", "-i", "case7"}, Dir: "/home/user/case"}},
-		Nodes:  Hosts(hosts),
-		Limits: job.Limits{Grace: time.Second, Start: 10 * time.Minute},
+		Apps:   []job.App{{N: hosts * ranks, Argv: []string{"./solver", "-i", "case7"}, Dir: "/home/user/case"}},
+		Limits: job.Limits{Grace: time.Second, Start: patience},
 		Base:   job.Env{Set: []string{"HOME=/home/user", "LANG=C.UTF-8", "OMP_NUM_THREADS=1", "USER=user"}},
 	}
+	for i := range hosts {
+		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: fmt.Sprintf("n%05d", i), Slots: ranks, Origin: "hosts.txt:1"})
+	}
+	return req
 }
 
 // Dial reaches the helper of a host.

@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Bench measures how long mpiexec plans large jobs for a cluster in a file, and compares
-its launches with those of Hydra, the launcher of MPICH, on the hosts of a field.
+Bench measures how long mpiexec plans large jobs for a cluster in a file, what a launch costs
+on 10,000 hosts that it plays itself, and compares its launches with those of Hydra, the launcher of MPICH, on the hosts of a field.
 
 	           one round                         next round
 	ours ----- Hydra ----- floor        ours ----- Hydra ----- floor  ...
@@ -50,6 +50,8 @@ func main() {
 			os.Exit(floor(os.Args[2:]))
 		case linesArg:
 			os.Exit(writeLines(os.Args[2]))
+		case crowdArg:
+			os.Exit(launchCrowd(os.Args[2:]))
 		case busyArg:
 			os.Exit(spin())
 		case feedArg:
@@ -97,6 +99,11 @@ func (b *bench) run(ctx context.Context, only string) error {
 		return err
 	}
 	fmt.Print(planTable(rows))
+	crowds, err := b.crowds(ctx, only)
+	if err != nil {
+		return err
+	}
+	fmt.Print(crowdTable(crowds))
 	launches := slices.ContainsFunc(cases(b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) })
 	swaps := slices.ContainsFunc(exchangeCases, func(c exchangeCase) bool { return strings.Contains(c.name(), only) })
 	if !launches && !swaps {
