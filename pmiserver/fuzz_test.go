@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"remshell/pmiserver/spawn"
+	"remshell/pmiserver/transcript"
 )
 
 // FuzzFrame: however a stream is cut, the same lines come out of it, and no more
@@ -53,13 +54,42 @@ func messages(stream []byte, n int, two bool) (out []string, err error) {
 	return out, nil
 }
 
-// What ranks may say in PMI-1 and in PMI-2.
-const (
-	names1 = "initack init get_maxes get_appnum get_my_kvsname get_universe_size put get barrier_in finalize abort publish_name " +
-		"lookup_name unpublish_name create_kvs destroy_kvs getbyidx get_ranks2hosts execution_problem"
-	names2 = "fullinit finalize abort job-getid job-connect job-disconnect info-getjobattr info-putnodeattr info-getnodeattr " +
-		"kvs-put kvs-get kvs-fence spawn name-publish name-lookup name-unpublish ring"
-)
+// said returns what rank 0 says in each of the recorded conversations, in which every request is.
+func said(t testing.TB) (all [][]byte) {
+	files, err := filepath.Glob("../testdata/pmi/*.pmi")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases, err := transcript.ReadCases(name, bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cases {
+			all = append(all, saidIn(c))
+		}
+	}
+	return all
+}
+
+func saidIn(c transcript.Case) (stream []byte) {
+	switch {
+	case c.Job.Two:
+		stream = []byte("cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;")
+	case !c.Job.Fresh:
+		stream = []byte("cmd=init pmi_version=1\n")
+	}
+	for _, step := range c.Steps {
+		if step.Says && step.Word == "" && step.Group == 0 && step.Rank == 0 {
+			stream = append(stream, step.Bytes...)
+		}
+	}
+	return stream
+}
 
 // FuzzServe: whatever a rank says, it gets well-formed lines, and the server
 // lives on.
@@ -69,12 +99,8 @@ func FuzzServe(f *testing.F) {
 	f.Add([]byte("cmd=init pmi_version=1\nmcmd=spawn\nnprocs=1\nexecname=e\nargcnt=1\narg1=a\ntotspawns=1\nspawnssofar=1\nendcmd\n"))
 	f.Add([]byte("cmd=init pmi_version=1\ncmd=publish_name service=a port=b\ncmd=lookup_name service=a\ncmd=finalize\n"))
 	f.Add([]byte("cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;    14cmd=kvs-fence;"))
-	for _, name := range strings.Fields(names2) {
-		body := "cmd=" + name + ";thrid=1;key=a;name=a;wait=TRUE;ring-left=l;ring-right=r;ncmds=1;value=b;;;port=c;subcmd=e;maxprocs=1;"
-		f.Add(fmt.Appendf(nil, "cmd=init pmi_version=2\n    23cmd=fullinit;pmirank=0;%6d%s", len(body), body))
-	}
-	for _, name := range strings.Fields(names1) {
-		f.Add([]byte("cmd=init pmi_version=1\ncmd=" + name + " idx=0 key=a service=a group=WORLD:1 value=b port=c\n"))
+	for _, stream := range said(f) {
+		f.Add(stream)
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {
 		s := New(Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil)

@@ -64,7 +64,7 @@ type Job struct {
 	Universe int    // universe=8
 	Hosts    []string
 	Mapping  string // mapping=(vector,...)
-	IDs      []int  // ids=5,7: the ranks come in by a Door, with these PMI_IDs
+	IDs      []int  // ids=5,7: the ranks come in by a Listener, with these PMI_IDs
 	Conns    int    // conns=3: so many connections, where not all are those of ranks
 	Spawned  []int  // spawns=ab: the nodes of what is spawned, by rank, over and over
 	Single   bool   // single: the rank was started without a server
@@ -76,7 +76,7 @@ type Job struct {
 type Step struct {
 	Line int // in the file, from 1
 	// Group is 0 for the first group, else the number of a spawned one. Rank is that
-	// in the group, or the number of a connection if the ranks come in by a Door.
+	// in the group, or the number of a connection if the ranks come in by a Listener.
 	Group, Rank int
 
 	Says bool   // the rank says it; else it must be told
