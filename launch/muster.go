@@ -182,7 +182,7 @@ func (b *booking) look() {
 			b.snap.Nodes = append(b.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(b.own[n]), Mine: b.own[n].Busy})
 		}
 	}
-	plan.Apart(b.snap.Nodes)
+	plan.Partition(b.snap.Nodes)
 	for i, n := range b.seen { // what is told of bindings later counts in the same cores
 		n.probe = b.snap.Nodes[i].Probe
 	}

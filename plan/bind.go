@@ -10,9 +10,9 @@ import (
 
 // bind gives every rank its slots, CPUs and memory (section 7), and warns of nodes
 // that do not take the user's map.
-func (s *seating) bind(plans []job.NodePlan) (notes []job.Note, failed *Error) {
+func (s *placement) bind(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
-		note, failed := s.bindNode(s.seats[plans[k].Ranks[0].Rank].site, plans[k].Ranks)
+		note, failed := s.bindNode(s.assigned[plans[k].Ranks[0].Rank].candidate, plans[k].Ranks)
 		if note.Code != "" {
 			notes = append(notes, note)
 		}
@@ -24,10 +24,10 @@ func (s *seating) bind(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 }
 
 // bindNode does so on one node.
-func (s *seating) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
-	n := &s.sites[i]
+func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
+	n := &s.candidates[i]
 	if s.picked() {
-		s.seatPicked(i, ranks)
+		s.bindPicked(i, ranks)
 		s.equip(n, ranks)
 		return note, nil
 	}
@@ -41,16 +41,16 @@ func (s *seating) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *
 	mapped := len(s.req.Map) > 0 && note.Code == "" // by the user, who means this order
 	shared := s.over || s.demand(ranks) > len(pin.Free(slots, n.busy))
 	if s.demandGPUs(ranks) > 0 && !mapped && !shared {
-		s.seatNear(n, ranks, slots)
+		s.bindNear(n, ranks, slots)
 		return note, nil
 	}
-	s.seatRanks(n, ranks, slots)
+	s.bindRound(n, ranks, slots)
 	s.equip(n, ranks)
 	return note, nil
 }
 
 // mapOf is the CPU map that holds on a node: the user's if it applies (7.3).
-func (s *seating) mapOf(n *site) (cpuMap []int, note job.Note) {
+func (s *placement) mapOf(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.Map) == 0 {
 		return n.CPUMap, note
 	}
@@ -70,10 +70,10 @@ func (s *seating) mapOf(n *site) (cpuMap []int, note job.Note) {
 	return s.req.Map, job.Note{}
 }
 
-// seatRanks hands out the free slots of a node in rank order. Ranks that share hand
-// round the seats again and again (7.2); so do those for which more slots were
+// bindRound hands out the free slots of a node in rank order. Ranks that share hand
+// round the slots again and again (7.2); so do those for which more slots were
 // written down than the node has.
-func (s *seating) seatRanks(n *site, ranks []job.RankPlan, slots []pin.Unit) {
+func (s *placement) bindRound(n *candidate, ranks []job.RankPlan, slots []pin.Unit) {
 	free := n.unsharedFirst(slots, pin.Free(slots, n.busy))
 	if len(free) == 0 {
 		return
@@ -87,22 +87,22 @@ func (s *seating) seatRanks(n *site, ranks []job.RankPlan, slots []pin.Unit) {
 		if shared {
 			next = r.Local % (len(free) / width) * width
 		}
-		seat, known := made[[2]int{next, width}]
+		assigned, known := made[[2]int{next, width}]
 		if !known {
 			mine := free[next : next+width : next+width]
 			slices.Sort(mine)
-			seat = pin.NewSeat(slots, mine)
+			assigned = pin.NewSeat(slots, mine)
 			if shared {
-				made[[2]int{next, width}] = seat
+				made[[2]int{next, width}] = assigned
 			}
 		}
 		next += width
-		s.give(n, r, seat)
+		s.give(n, r, assigned)
 	}
 }
 
 // unsharedFirst puts those free slots first that the job itself does not hold either.
-func (s *site) unsharedFirst(slots []pin.Unit, free []int) []int {
+func (s *candidate) unsharedFirst(slots []pin.Unit, free []int) []int {
 	if !s.crowded {
 		return free
 	}
@@ -112,18 +112,18 @@ func (s *site) unsharedFirst(slots []pin.Unit, free []int) []int {
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// give lets a rank have its seat, as far as it is to be bound (7.4, 7.5).
-func (s *seating) give(n *site, r *job.RankPlan, seat pin.Seat) {
-	r.Slots, r.Held = seat.Slots, seat.CPUs
+// give lets a rank have its assigned, as far as it is to be bound (7.4, 7.5).
+func (s *placement) give(n *candidate, r *job.RankPlan, assigned pin.Seat) {
+	r.Slots, r.Held = assigned.Slots, assigned.CPUs
 	if s.pins(n) {
-		r.CPUs = seat.CPUs
+		r.CPUs = assigned.CPUs
 	}
 	if s.req.NoMemBind || n.NoMemBind {
 		return
 	}
 	switch mem := s.req.Layout.Mem; {
 	case mem.Text == "":
-		r.Mems = seat.Mems
+		r.Mems = assigned.Mems
 	case mem.Nodes != nil:
 		r.Mems = mem.Nodes
 	default:
@@ -133,9 +133,9 @@ func (s *seating) give(n *site, r *job.RankPlan, seat pin.Seat) {
 	}
 }
 
-// pins reports whether the ranks of a site are bound to CPUs. What the administrator says
+// pins reports whether the ranks of a candidate are bound to CPUs. What the administrator says
 // comes first, then what the entry of the host says.
-func (s *seating) pins(n *site) bool {
+func (s *placement) pins(n *candidate) bool {
 	none := s.req.NoPin
 	if n.Bind != nil {
 		none = n.Bind.None
@@ -143,10 +143,10 @@ func (s *seating) pins(n *site) bool {
 	return !none && !n.NoPin
 }
 
-func (s *seating) threads(r *job.RankPlan) int { return max(1, s.req.Apps[r.App].Threads) }
+func (s *placement) threads(r *job.RankPlan) int { return max(1, s.req.Apps[r.App].Threads) }
 
 // demand is how many slots the ranks of a node want.
-func (s *seating) demand(ranks []job.RankPlan) int {
+func (s *placement) demand(ranks []job.RankPlan) int {
 	total := 0
 	for i := range ranks {
 		total += s.threads(&ranks[i])

@@ -17,11 +17,11 @@ import (
 //	the plan chooses CPUs   each rank its GPUs, in their order; then CPUs near those
 //	CPUs are chosen already each rank CPUs, by layout, rank file or map; then GPUs near those
 
-// offered are the GPUs of a site that nobody has.
-func (s *site) offered() []gpu.GPU { return gpu.Without(gpu.Offered(s.GPUs), s.BusyGPUs) }
+// offered are the GPUs of a candidate that nobody has.
+func (s *candidate) offered() []gpu.GPU { return gpu.Without(gpu.Offered(s.GPUs), s.BusyGPUs) }
 
 // wantsGPUs is the check whether a node has GPUs enough for a rank at all.
-var wantsGPUs = check{"no-gpu", func(s *site, w *wish) string {
+var wantsGPUs = check{"no-gpu", func(s *candidate, w *wish) string {
 	switch has := len(gpu.Offered(s.GPUs)); {
 	case w.gpus <= has:
 		return ""
@@ -34,7 +34,7 @@ var wantsGPUs = check{"no-gpu", func(s *site, w *wish) string {
 }}
 
 // findsGPUs is the check whether so many of them are free.
-var findsGPUs = check{"gpus-taken", func(s *site, w *wish) string {
+var findsGPUs = check{"gpus-taken", func(s *candidate, w *wish) string {
 	if w.gpus <= len(s.gpus) {
 		return ""
 	}
@@ -51,10 +51,10 @@ func wantedGPUs(app job.App) int { return max(0, app.GPUs) }
 // option is -gpus-per-proc as it was given, more or less.
 func option(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
 
-// gpuRoom is how many ranks of an app the free GPUs of its sites are enough for.
-func (s *seating) gpuRoom(a *area) int {
+// gpuRoom is how many ranks of an app the free GPUs of its candidates are enough for.
+func (s *placement) gpuRoom(a *area) int {
 	room := 0
-	for _, i := range a.sites {
+	for _, i := range a.candidates {
 		room += s.gpus[i] / a.app.GPUs
 	}
 	return room
@@ -62,21 +62,21 @@ func (s *seating) gpuRoom(a *area) int {
 
 // fewGPUs is the refusal where GPUs are too few for n ranks, whatever else there is; nil if
 // they are not.
-func (s *seating) fewGPUs(a *area, n int) *Error {
+func (s *placement) fewGPUs(a *area, n int) *Error {
 	if wantedGPUs(a.app) == 0 || s.gpuRoom(a) >= n {
 		return nil
 	}
 	room, free, taken := s.gpuRoom(a), 0, 0
-	for _, i := range a.sites {
+	for _, i := range a.candidates {
 		free += s.gpus[i]
-		taken += len(gpu.Offered(s.sites[i].GPUs)) - len(s.sites[i].gpus)
+		taken += len(gpu.Offered(s.candidates[i].GPUs)) - len(s.candidates[i].gpus)
 	}
 	verb := "are"
 	if free == 1 {
 		verb = "is"
 	}
 	text := fmt.Sprintf("%s by %s: there %s %s for %s on %s (%s)", s.tooMany(a, n), option(a.app.GPUs), verb,
-		hostlist.Count(free, "free GPU"), hostlist.Count(room, "rank"), hostlist.Count(len(a.sites), "node"), hostlist.Fold(a.names))
+		hostlist.Count(free, "free GPU"), hostlist.Count(room, "rank"), hostlist.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
 	way := "start fewer ranks or name more hosts"
 	if taken > 0 {
 		text += fmt.Sprintf("; %d in use", taken)
@@ -88,12 +88,12 @@ func (s *seating) fewGPUs(a *area, n int) *Error {
 
 // without is the refusal when GPUs are what all nodes lack that an app could use; nil if it
 // is not.
-func (s *seating) without(app job.App) *Error {
+func (s *placement) without(app job.App) *Error {
 	var names []string
 	why := ""
 	w, among := wishOf(s.req, app), setOf(app.Hosts)
 	for _, i := range s.listed() {
-		n := &s.sites[i]
+		n := &s.candidates[i]
 		if !n.isOne(among) {
 			continue
 		}
@@ -115,21 +115,21 @@ func (s *seating) without(app job.App) *Error {
 	return &Error{Code: NoGPU, Text: fmt.Sprintf("%s: %s: %s", hostlist.Fold(names), option(app.GPUs), why), Way: way, alone: true}
 }
 
-// listed are the sites of the list, each once.
-func (s *seating) listed() []int {
+// listed are the candidates of the list, each once.
+func (s *placement) listed() []int {
 	if s.req.Turns == nil {
-		return distinct(s.of, len(s.sites))
+		return distinct(s.of, len(s.candidates))
 	}
-	var sites []int
+	var candidates []int
 	for _, turn := range s.req.Turns {
-		sites = append(sites, s.of[turn])
+		candidates = append(candidates, s.of[turn])
 	}
-	return distinct(sites, len(s.sites))
+	return distinct(candidates, len(s.candidates))
 }
 
-// seatNear seats the ranks of a node, some of which get GPUs, on CPUs near these. Who gets no
+// bindNear binds the ranks of a node, some of which get GPUs, on CPUs near these. Who gets no
 // GPU, or finds no room near his, has the lowest slots that are left.
-func (s *seating) seatNear(n *site, ranks []job.RankPlan, slots []pin.Unit) {
+func (s *placement) bindNear(n *candidate, ranks []job.RankPlan, slots []pin.Unit) {
 	left, gpus := pin.Free(slots, n.busy), slices.Clone(n.gpus)
 	near := func(numa int) (mine []int) {
 		for _, slot := range left {
@@ -177,7 +177,7 @@ func besides(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 }
 
 // equip gives the ranks of a node, who have their CPUs, GPUs near these.
-func (s *seating) equip(n *site, ranks []job.RankPlan) {
+func (s *placement) equip(n *candidate, ranks []job.RankPlan) {
 	if s.demandGPUs(ranks) == 0 {
 		return
 	}
@@ -203,7 +203,7 @@ func (s *seating) equip(n *site, ranks []job.RankPlan) {
 }
 
 // demandGPUs is how many GPUs the ranks of a node get.
-func (s *seating) demandGPUs(ranks []job.RankPlan) int {
+func (s *placement) demandGPUs(ranks []job.RankPlan) int {
 	total := 0
 	for _, r := range ranks {
 		total += wantedGPUs(s.req.Apps[r.App])

@@ -186,7 +186,7 @@ func TestApartGPUs(t *testing.T) {
 		nodes[i].ID, nodes[i].Name, nodes[i].Apart = i, fmt.Sprint("sim", i), true
 	}
 	for range 2 {
-		Apart(nodes)
+		Partition(nodes)
 	}
 	var got []string
 	for _, n := range nodes {
@@ -277,9 +277,9 @@ func TestUnseenNodesMayHaveGPUs(t *testing.T) {
 // Jobs without GPUs pay nothing for those of others.
 func TestNoGPUsCostNothing(t *testing.T) {
 	snap := equipped("n1:64/2+0011")
-	n := site{Node: snap.Nodes[0]}
+	n := candidate{Node: snap.Nodes[0]}
 	n.count()
-	s := &seating{req: job.Request{Apps: each(8, 0)}}
+	s := &placement{req: job.Request{Apps: each(8, 0)}}
 	ranks := make([]job.RankPlan, 8)
 	if cost := testing.AllocsPerRun(10, func() { s.equip(&n, ranks) }); cost > 0 {
 		t.Errorf("%v allocations", cost)

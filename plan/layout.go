@@ -16,43 +16,43 @@ import (
 //	rank    which number it gets: rerank
 //	bind    which CPUs it may run on: pin.Extent
 
-// A layer is what a job with a layout knows beside the seats.
+// A layer is what a job with a layout knows beside the placement.
 type layer struct {
 	pin.Layout              // of the job; see layoutOn
-	slots      [][]pin.Unit // by site
-	pools      []*pin.Pool  // by site; nil: it is not used
+	slots      [][]pin.Unit // by candidate
+	pools      []*pin.Pool  // by candidate; nil: it is not used
 	rounds     int          // how often ppr may be filled
 	takes      []pin.Take   // by rank
-	shared     []bool       // by site: some ranks have the same slots
+	shared     []bool       // by candidate: some ranks have the same slots
 }
 
-// layoutOn is what holds on a site: the binding that its entry has takes the place of the
+// layoutOn is what holds on a candidate: the binding that its entry has takes the place of the
 // job's.
-func layoutOn(n *site, l pin.Layout) pin.Layout {
+func layoutOn(n *candidate, l pin.Layout) pin.Layout {
 	if n.Bind != nil {
 		l.Bind = *n.Bind
 	}
 	return l
 }
 
-// bindingBy is the binding of a site as it was asked for.
-func bindingBy(n *site, l pin.Layout) string {
+// bindingBy is the binding of a candidate as it was asked for.
+func bindingBy(n *candidate, l pin.Layout) string {
 	if n.Bind != nil {
 		return "binding=" + n.Bind.Text
 	}
 	return "--bind-to " + l.Bind.Text
 }
 
-// deals reports whether a layout has to be followed, at least on some site.
-func (s *seating) deals() bool {
+// deals reports whether a layout has to be followed, at least on some candidate.
+func (s *placement) deals() bool {
 	return s.req.Layout.Deals() ||
-		slices.ContainsFunc(s.order, func(i int) bool { return layoutOn(&s.sites[i], s.req.Layout).Deals() })
+		slices.ContainsFunc(s.order, func(i int) bool { return layoutOn(&s.candidates[i], s.req.Layout).Deals() })
 }
 
-func newLayer(s *seating) *layer {
-	l := &layer{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.sites)), pools: make([]*pin.Pool, len(s.sites)), rounds: 1, shared: make([]bool, len(s.sites))}
-	for _, i := range distinct(s.order, len(s.sites)) {
-		n := &s.sites[i]
+func newLayer(s *placement) *layer {
+	l := &layer{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.candidates)), pools: make([]*pin.Pool, len(s.candidates)), rounds: 1, shared: make([]bool, len(s.candidates))}
+	for _, i := range distinct(s.order, len(s.candidates)) {
+		n := &s.candidates[i]
 		cpuMap, _ := s.mapOf(n)
 		l.slots[i] = pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
 		layout := layoutOn(n, l.Layout)
@@ -66,7 +66,7 @@ func newLayer(s *seating) *layer {
 
 // barred are the slots of other jobs that a layout keeps off: all of them but, where others
 // are no obstacle, if the layout names its CPUs.
-func barred(n *site, l pin.Layout, others bool) pin.Busy {
+func barred(n *candidate, l pin.Layout, others bool) pin.Busy {
 	if others && l.Names() {
 		return nil
 	}
@@ -74,7 +74,7 @@ func barred(n *site, l pin.Layout, others bool) pin.Busy {
 }
 
 // lacks says what a node has not that the layout needs, after its name.
-func lacks(n *site, w *wish) string {
+func lacks(n *candidate, w *wish) string {
 	l := layoutOn(n, w.layout)
 	if !l.Deals() && l.Mem.Text == "" || len(n.Topology.Cores) == 0 {
 		return ""
@@ -89,7 +89,7 @@ func lacks(n *site, w *wish) string {
 	return ""
 }
 
-// take gives the next rank of a site its slots.
+// take gives the next rank of a candidate its slots.
 func (l *layer) take(i, width int) {
 	take, ok := l.pools[i].Take(width, l.rounds)
 	if !ok {
@@ -100,7 +100,7 @@ func (l *layer) take(i, width int) {
 }
 
 // refill lets ppr go round again, if that is allowed and what it takes.
-func (s *seating) refill(a *area, n int) {
+func (s *placement) refill(a *area, n int) {
 	l := s.layer
 	if l == nil || l.Map.Each == 0 || !s.mayShare(a, n) {
 		return
@@ -108,18 +108,18 @@ func (s *seating) refill(a *area, n int) {
 	for before := -1; a.unused() < n && a.unused() > before; {
 		before = a.unused()
 		l.rounds++
-		for _, i := range a.sites {
+		for _, i := range a.candidates {
 			a.room[i] = s.roomIn(i, a)
 		}
 	}
 }
 
 // span deals ranks round the things of all nodes (--map-by X:span).
-func (s *seating) span(a *area, app, n int, quota []int) {
+func (s *placement) span(a *area, app, n int, quota []int) {
 	width := max(1, a.app.Threads)
 	for placed := true; n > 0 && placed; {
 		placed = false
-		for _, i := range a.sites {
+		for _, i := range a.candidates {
 			for thing := range s.layer.pools[i].Things() {
 				if n == 0 || quota[i] == 0 {
 					break
@@ -142,15 +142,15 @@ func (s *seating) span(a *area, app, n int, quota []int) {
 }
 
 // rerank gives the ranks of an app, from first on, their numbers by --rank-by.
-func (s *seating) rerank(first int) {
+func (s *placement) rerank(first int) {
 	l := s.layer
 	if l == nil || l.Rank.Text == "" {
 		return
 	}
 	order := s.ranking(first)
-	seats, takes := slices.Clone(s.seats[first:]), slices.Clone(l.takes[first:])
+	places, takes := slices.Clone(s.assigned[first:]), slices.Clone(l.takes[first:])
 	for k, from := range order {
-		s.seats[first+k], l.takes[first+k] = seats[from.mapped], takes[from.mapped]
+		s.assigned[first+k], l.takes[first+k] = places[from.mapped], takes[from.mapped]
 	}
 }
 
@@ -162,13 +162,13 @@ type turn struct {
 }
 
 // ranking sorts the ranks from first on.
-func (s *seating) ranking(first int) []turn {
-	visit := make(map[int]int)     // site: when it was first met
-	local := make(map[int]int)     // site: ranks so far
-	inside := make(map[[2]int]int) // site and thing: ranks so far
-	turns := make([]turn, len(s.seats)-first)
-	for k, seat := range s.seats[first:] {
-		i := seat.site
+func (s *placement) ranking(first int) []turn {
+	visit := make(map[int]int)     // candidate: when it was first met
+	local := make(map[int]int)     // candidate: ranks so far
+	inside := make(map[[2]int]int) // candidate and thing: ranks so far
+	turns := make([]turn, len(s.assigned)-first)
+	for k, assigned := range s.assigned[first:] {
+		i := assigned.candidate
 		if _, met := visit[i]; !met {
 			visit[i] = len(visit)
 		}
@@ -196,22 +196,22 @@ func (s *seating) ranking(first int) []turn {
 
 // thing is the number of what a rank lies in: what it was mapped to, or what --rank-by
 // names.
-func (l *layer) thing(s *seating, i int, t pin.Take) int {
+func (l *layer) thing(s *placement, i int, t pin.Take) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {
 		return t.Thing
 	}
-	return s.sites[i].Topology.Of(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
+	return s.candidates[i].Topology.Of(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
 }
 
 // mapped says that it is a policy which leaves no more room, if that is so.
-func (s *seating) mapped(a *area, n int, failed *Error) *Error {
+func (s *placement) mapped(a *area, n int, failed *Error) *Error {
 	if s.layer == nil {
 		return failed
 	}
 	m, by := s.layer.Map, ""
-	listed := func(i int) bool { return layoutOn(&s.sites[i], s.req.Layout).Bind.Only != nil }
-	if k := slices.IndexFunc(a.sites, listed); k >= 0 {
-		by = bindingBy(&s.sites[a.sites[k]], s.req.Layout)
+	listed := func(i int) bool { return layoutOn(&s.candidates[i], s.req.Layout).Bind.Only != nil }
+	if k := slices.IndexFunc(a.candidates, listed); k >= 0 {
+		by = bindingBy(&s.candidates[a.candidates[k]], s.req.Layout)
 	}
 	if m.Text != "" {
 		by = "--map-by " + m.Text
@@ -220,7 +220,7 @@ func (s *seating) mapped(a *area, n int, failed *Error) *Error {
 		return failed
 	}
 	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s leaves room for %d on %s (%s)",
-		n, a.width(), by, a.unused(), hostlist.Count(len(a.sites), "node"), hostlist.Fold(a.names))
+		n, a.width(), by, a.unused(), hostlist.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
 	if m.Each > 0 {
 		failed.Way = fmt.Sprintf("lower -n to %d or raise the %d of ppr, or share with --overbook", a.unused(), m.Each)
 	}
@@ -228,8 +228,8 @@ func (s *seating) mapped(a *area, n int, failed *Error) *Error {
 }
 
 // bindTakes binds the ranks of a node as --bind-to says.
-func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
-	n, l := &s.sites[i], s.layer
+func (s *placement) bindTakes(i int, ranks []job.RankPlan) *Error {
+	n, l := &s.candidates[i], s.layer
 	layout := layoutOn(n, l.Layout)
 	if len(n.Topology.Cores) == 0 {
 		return nil
@@ -248,13 +248,13 @@ func (s *seating) bindTakes(i int, ranks []job.RankPlan) *Error {
 
 // overloaded refuses to bind ranks to the same CPUs where nobody has said that they may
 // share them; slots that were written down say so for placement alone.
-func (s *seating) overloaded() *Error {
+func (s *placement) overloaded() *Error {
 	l := s.layer
 	if l == nil || s.req.Overbook || s.req.Crowd {
 		return nil
 	}
 	for i, shared := range l.shared {
-		n := &s.sites[i]
+		n := &s.candidates[i]
 		if s.req.Home && (s.over || n.Slots == 0) {
 			continue
 		}

@@ -93,7 +93,7 @@ func TestUnreached(t *testing.T) {
 	}
 }
 
-// More slots than CPUs were written down: nobody is refused, and seats go round.
+// More slots than CPUs were written down: nobody is refused, and slots go round.
 func TestSlotsBeyondCPUs(t *testing.T) {
 	p, err := Make(on(job.Request{Apps: []job.App{{N: 5}}}, cluster("a:2/5")))
 	if err != nil || p.Overbooked {

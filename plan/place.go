@@ -8,35 +8,35 @@ import (
 	"remshell/pin"
 )
 
-// A seat is where one rank goes: a site, and the app it runs.
-type seat struct{ site, app int }
+// An assignment is where one rank goes: a candidate, and the app it runs.
+type assignment struct{ candidate, app int }
 
-// A seating is the ranks of a job that have been placed so far.
-type seating struct {
-	req    job.Request
-	sites  []site
-	of     []int // site of a node of the request
-	order  []int // turns in filling order; sites may repeat
-	widest int   // the largest TPP of the job (5.7)
+// A placement is the ranks of a job that have been placed so far.
+type placement struct {
+	req        job.Request
+	candidates []candidate
+	of         []int // candidate of a node of the request
+	order      []int // turns in filling order; candidates may repeat
+	widest     int   // the largest TPP of the job (5.7)
 
-	at    int    // the turn at which the walk goes on
-	free  []int  // slots left, by site
-	gpus  []int  // GPUs left, by site
-	mine  []int  // ranks of this job, by site
-	seats []seat // by rank
-	over  bool   // ranks share CPUs
+	at       int          // the turn at which the walk goes on
+	free     []int        // slots left, by candidate
+	gpus     []int        // GPUs left, by candidate
+	mine     []int        // ranks of this job, by candidate
+	assigned []assignment // by rank
+	over     bool         // ranks share CPUs
 
 	layer *layer // nil: there is no layout to follow
 
-	books map[int]*book  // by site, of ranks that were told where to go
+	books map[int]*book  // by candidate, of ranks that were told where to go
 	held  map[int][]int  // the CPUs of a rank that was told
-	each  map[[2]int]int // their number, by app and site
+	each  map[[2]int]int // their number, by app and candidate
 }
 
-func newSeating(req job.Request, sites []site, of, order []int) *seating {
-	s := &seating{req: req, sites: sites, of: of, order: order, free: make([]int, len(sites)), gpus: make([]int, len(sites)), mine: make([]int, len(sites))}
-	for i := range sites {
-		s.free[i], s.gpus[i] = sites[i].free, len(sites[i].gpus)
+func newPlacement(req job.Request, candidates []candidate, of, order []int) *placement {
+	s := &placement{req: req, candidates: candidates, of: of, order: order, free: make([]int, len(candidates)), gpus: make([]int, len(candidates)), mine: make([]int, len(candidates))}
+	for i := range candidates {
+		s.free[i], s.gpus[i] = candidates[i].free, len(candidates[i].gpus)
 	}
 	for _, app := range req.Apps {
 		s.widest = max(s.widest, app.Threads, 1)
@@ -48,7 +48,7 @@ func newSeating(req job.Request, sites []site, of, order []int) *seating {
 }
 
 // all places every part of the job, in order, on one state (5.7): all or nothing.
-func (s *seating) all(usable [][]bool) *Error {
+func (s *placement) all(usable [][]bool) *Error {
 	if s.req.Fixed != nil {
 		return s.fixed(usable)
 	}
@@ -60,10 +60,10 @@ func (s *seating) all(usable [][]bool) *Error {
 	return nil
 }
 
-// part places the ranks of one app on the sites it may use.
-func (s *seating) part(a int, usable []bool) *Error {
+// part places the ranks of one app on the candidates it may use.
+func (s *placement) part(a int, usable []bool) *Error {
 	area := s.area(s.req.Apps[a], usable)
-	if len(area.sites) == 0 {
+	if len(area.candidates) == 0 {
 		if failed := s.without(s.req.Apps[a]); failed != nil {
 			return failed
 		}
@@ -78,7 +78,7 @@ func (s *seating) part(a int, usable []bool) *Error {
 	if err != nil {
 		return err
 	}
-	first := len(s.seats)
+	first := len(s.assigned)
 	switch {
 	case s.req.Loop:
 		s.cyclic(a, n, quota)
@@ -91,9 +91,9 @@ func (s *seating) part(a int, usable []bool) *Error {
 	return s.overloaded()
 }
 
-// quota is the most ranks each site takes of n: its room while nobody has to share
+// quota is the most ranks each candidate takes of n: its room while nobody has to share
 // a CPU (5.2), else its share of them all or, in turns, its bound (5.4, 5.5).
-func (s *seating) quota(a *area, n int) ([]int, *Error) {
+func (s *placement) quota(a *area, n int) ([]int, *Error) {
 	if n <= a.unused() {
 		return a.room, nil
 	}
@@ -114,39 +114,39 @@ func (s *seating) quota(a *area, n int) ([]int, *Error) {
 	return s.shares(a, n, bounds), nil
 }
 
-// An area is the sites that one app may use, and the room there is.
+// An area is the candidates that one app may use, and the room there is.
 type area struct {
-	app   job.App
-	sites []int // in filling order, each once
-	names []string
-	size  int      // slots of all of them, free or not
-	limit []int    // most ranks, by site, for other reasons than CPUs
-	by    []string // what that limit is called
-	room  []int    // most ranks, by site, that share no CPU
+	app        job.App
+	candidates []int // in filling order, each once
+	names      []string
+	size       int      // slots of all of them, free or not
+	limit      []int    // most ranks, by candidate, for other reasons than CPUs
+	by         []string // what that limit is called
+	room       []int    // most ranks, by candidate, that share no CPU
 }
 
-func (s *seating) area(app job.App, usable []bool) *area {
-	a := &area{app: app, limit: make([]int, len(s.sites)), by: make([]string, len(s.sites)), room: make([]int, len(s.sites))}
-	for _, i := range distinct(s.order, len(s.sites)) {
+func (s *placement) area(app job.App, usable []bool) *area {
+	a := &area{app: app, limit: make([]int, len(s.candidates)), by: make([]string, len(s.candidates)), room: make([]int, len(s.candidates))}
+	for _, i := range distinct(s.order, len(s.candidates)) {
 		if !usable[i] {
 			continue
 		}
-		a.sites = append(a.sites, i)
-		a.names = append(a.names, s.sites[i].Name)
-		a.size += s.sites[i].Size()
+		a.candidates = append(a.candidates, i)
+		a.names = append(a.names, s.candidates[i].Name)
+		a.size += s.candidates[i].Size()
 		a.limit[i], a.by[i] = s.limit(i, app)
 		a.room[i] = s.roomIn(i, a)
 	}
 	return a
 }
 
-// roomIn is how many ranks of an app find free slots on a site.
-func (s *seating) roomIn(i int, a *area) int {
+// roomIn is how many ranks of an app find free slots on a candidate.
+func (s *placement) roomIn(i int, a *area) int {
 	width := max(1, a.app.Threads)
-	room := min(s.seatsIn(i, s.free[i], width), a.limit[i])
+	room := min(s.ranksIn(i, s.free[i], width), a.limit[i])
 	switch l := s.layer; {
 	case l == nil:
-	case s.sites[i].Slots == 0:
+	case s.candidates[i].Slots == 0:
 		room = min(room, l.pools[i].Room(width, l.rounds))
 	case l.Map.Each > 0:
 		room = min(room, l.pools[i].Left(l.rounds))
@@ -154,10 +154,10 @@ func (s *seating) roomIn(i int, a *area) int {
 	return room
 }
 
-// limit is what maxproc, max_slots, ppn and GPUs leave of a site, min(M-P, ppn) in 5.1,
+// limit is what maxproc, max_slots, ppn and GPUs leave of a candidate, min(M-P, ppn) in 5.1,
 // and which of them that is.
-func (s *seating) limit(i int, app job.App) (limit int, by string) {
-	n, limit := &s.sites[i], math.MaxInt
+func (s *placement) limit(i int, app job.App) (limit int, by string) {
+	n, limit := &s.candidates[i], math.MaxInt
 	tighten := func(most int, name string) {
 		if most < limit {
 			limit, by = max(0, most), name
@@ -178,10 +178,10 @@ func (s *seating) limit(i int, app job.App) (limit int, by string) {
 	return limit, by
 }
 
-// seatsIn is how many ranks of so many threads a number of slots holds.
-func (s *seating) seatsIn(i, slots, threads int) int {
-	if s.req.Home && s.sites[i].Slots == 0 {
-		threads = min(threads, max(1, s.sites[i].Size()))
+// ranksIn is how many ranks of so many threads a number of slots holds.
+func (s *placement) ranksIn(i, slots, threads int) int {
+	if s.req.Home && s.candidates[i].Slots == 0 {
+		threads = min(threads, max(1, s.candidates[i].Size()))
 	}
 	return max(0, slots) / threads
 }
@@ -192,7 +192,7 @@ func (a *area) unused() int { return sum(a.room) }
 // wanted is the number of ranks; when the user gave none (PLACE-1), the limit on
 // every node, else every slot that is left. It is 0 if there is a choice, and all of it
 // too large.
-func (s *seating) wanted(a *area) int {
+func (s *placement) wanted(a *area) int {
 	if a.app.N > 0 {
 		return a.app.N
 	}
@@ -209,19 +209,19 @@ func (s *seating) wanted(a *area) int {
 	}
 	if each := s.req.Layout.Map.Each; each > 0 {
 		n := 0
-		for _, i := range a.sites {
+		for _, i := range a.candidates {
 			n += each * s.layer.pools[i].Things()
 		}
 		return n
 	}
 	if a.app.PerNode > 0 {
-		return a.app.PerNode * len(a.sites)
+		return a.app.PerNode * len(a.candidates)
 	}
 	return max(1, a.unused())
 }
 
 // fill walks the turns and fills one node after the other.
-func (s *seating) fill(app, n int, quota []int) {
+func (s *placement) fill(app, n int, quota []int) {
 	for {
 		i := s.order[s.at]
 		take := min(quota[i], n)
@@ -236,7 +236,7 @@ func (s *seating) fill(app, n int, quota []int) {
 
 // cyclic walks the turns again and again, one rank at each. Turns of full nodes are
 // taken out of the ring, so that a walk costs no more than its ranks and turns.
-func (s *seating) cyclic(app, n int, quota []int) {
+func (s *placement) cyclic(app, n int, quota []int) {
 	turns := len(s.order)
 	next := make([]int, turns)
 	for t := range next {
@@ -263,49 +263,49 @@ func (s *seating) cyclic(app, n int, quota []int) {
 	}
 }
 
-// put seats ranks of an app on a site.
-func (s *seating) put(app, i, ranks int) {
+// put places ranks of an app on a candidate.
+func (s *placement) put(app, i, ranks int) {
 	for range ranks {
 		if s.layer != nil {
 			s.layer.take(i, max(1, s.req.Apps[app].Threads))
 		}
-		s.seats = append(s.seats, seat{i, app})
+		s.assigned = append(s.assigned, assignment{i, app})
 	}
 	s.mine[i] += ranks
 	s.free[i] -= ranks * max(1, s.req.Apps[app].Threads)
 	s.gpus[i] -= ranks * wantedGPUs(s.req.Apps[app])
 }
 
-// sit seats one rank, which has its slots.
-func (s *seating) sit(app, i int) {
-	s.seats = append(s.seats, seat{i, app})
+// sit places one rank, which has its slots.
+func (s *placement) sit(app, i int) {
+	s.assigned = append(s.assigned, assignment{i, app})
 	s.mine[i]++
 	s.free[i] -= max(1, s.req.Apps[app].Threads)
 	s.gpus[i] -= wantedGPUs(s.req.Apps[app])
 }
 
-// places is the site of every rank.
-func (s *seating) places() []int {
-	sites := make([]int, len(s.seats))
-	for i, seat := range s.seats {
-		sites[i] = seat.site
+// places is the candidate of every rank.
+func (s *placement) places() []int {
+	candidates := make([]int, len(s.assigned))
+	for i, assigned := range s.assigned {
+		candidates[i] = assigned.candidate
 	}
-	return sites
+	return candidates
 }
 
-// assign gathers the seats by node, in the order in which the nodes were filled.
-func (s *seating) assign() []job.NodePlan {
+// assign gathers the ranks by node, in the order in which the nodes were filled.
+func (s *placement) assign() []job.NodePlan {
 	var plans []job.NodePlan
-	at := make([]int, len(s.sites)) // index in plans, from 1
-	for rank, seat := range s.seats {
-		if at[seat.site] == 0 {
-			n := &s.sites[seat.site]
-			ranks := make([]job.RankPlan, 0, s.mine[seat.site])
+	at := make([]int, len(s.candidates)) // index in plans, from 1
+	for rank, assigned := range s.assigned {
+		if at[assigned.candidate] == 0 {
+			n := &s.candidates[assigned.candidate]
+			ranks := make([]job.RankPlan, 0, s.mine[assigned.candidate])
 			plans = append(plans, job.NodePlan{Node: n.source, Name: n.Name, ID: n.ID, Ranks: ranks})
-			at[seat.site] = len(plans)
+			at[assigned.candidate] = len(plans)
 		}
-		p := &plans[at[seat.site]-1]
-		p.Ranks = append(p.Ranks, job.RankPlan{Rank: rank, Local: len(p.Ranks), App: seat.app})
+		p := &plans[at[assigned.candidate]-1]
+		p.Ranks = append(p.Ranks, job.RankPlan{Rank: rank, Local: len(p.Ranks), App: assigned.app})
 	}
 	return plans
 }

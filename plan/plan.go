@@ -1,8 +1,12 @@
 /*
 Package plan makes every decision that can be made before a process starts.
 
-	Request + Snapshot --> gather --> judge --> sort.Turns --> place --> bind --> Plan
-	                       sites     rejected     order        seats     CPUs
+	Request + Snapshot --> join --> select --> choose --> order --> place --> bind --> Plan
+	                    candidates  usable     turns      turns     ranks     CPUs
+	                                rejected
+
+Each stage makes a value that a dry run shows. The stages up to place are one function,
+solve: what may start now and what could ever start are asked of the same one.
 
 It is a pure function: equal arguments give an equal plan, today, in a test, and for
 a cluster that exists in a file only. The rules are those of placement.md; section
@@ -26,29 +30,26 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	if err != nil {
 		return job.Plan{}, err
 	}
-	sites, turns, of, notes := gather(req, snap)
-	usable, rejected := judge(req, sites, turns)
-	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: rejected, Notes: notes}
-	order := sort.Turns(nodesOf(sites), remaining(turns, usable), mode)
-	s := newSeating(req, sites, of, order)
-	failed := tooFew(req, sites)
-	if failed == nil {
-		failed = inUse(req, s.all(usable), sites, rejected)
-	}
-	if failed := decide(req, snap, failed, func() bool { return hopeless(req, sites, turns, of) }); failed != nil {
+	here, notes := join(req, snap)
+	here.mode = mode
+	found, failed := here.solve()
+	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: found.rejected, Notes: notes}
+	failed = decide(req, snap, here.inUse(failed, found.rejected), func() bool { return !here.idle().mayEverFit() })
+	if failed != nil {
 		if !failed.alone {
-			failed.Rejected = rejected
+			failed.Rejected = found.rejected
 		}
 		return p, failed
 	}
-	p.Size = len(s.seats)
-	for _, turn := range order {
-		p.Order = append(p.Order, sites[turn].Name)
+	s := found.placement
+	p.Size = len(s.assigned)
+	for _, turn := range s.order {
+		p.Order = append(p.Order, here.candidates[turn].Name)
 	}
 	p.Nodes = s.assign()
 	more, failed := s.bind(p.Nodes)
 	if p.Notes = append(p.Notes, more...); failed != nil {
-		return job.Plan{Rejected: rejected, Notes: p.Notes}, failed
+		return job.Plan{Rejected: found.rejected, Notes: p.Notes}, failed
 	}
 	if p.Overbooked = s.over; s.over && req.Home {
 		p.Notes = append(p.Notes, s.shared())
@@ -73,23 +74,9 @@ func orderOf(req job.Request) (sort.Mode, error) {
 // machine alone keeps nobody away.
 func exclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.Home }
 
-// remaining drops the turns of nodes that no part of the job may use (2, 4.).
-func remaining(turns []int, usable [][]bool) []int {
-	var left []int
-	for _, turn := range turns {
-		for _, may := range usable {
-			if may[turn] {
-				left = append(left, turn)
-				break
-			}
-		}
-	}
-	return left
-}
-
 // shared is the one notice of PLACE-4: whose CPUs ranks share on this machine.
-func (s *seating) shared() job.Note {
-	here, ranks := s.sites[0], len(s.seats)
+func (s *placement) shared() job.Note {
+	here, ranks := s.candidates[0], len(s.assigned)
 	n := hostlist.Count(ranks, "rank") + " share"
 	if ranks == 1 {
 		n += "s"
@@ -101,8 +88,8 @@ func (s *seating) shared() job.Note {
 	cpus := here.CPUs()
 	text := fmt.Sprintf("%s the %s of this machine%s", n, hostlist.Count(cpus, "CPU"), why)
 	switch left := cpus - len(here.busy); {
-	case len(s.sites) > 1:
-		text = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.sites))
+	case len(s.candidates) > 1:
+		text = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
 	case len(here.busy) == 0 && !s.req.Overbook:
 		text += fmt.Sprintf("; name hosts with slots (localhost:%d) to say so yourself", ranks)
 	case len(here.busy) == 0:

@@ -34,24 +34,24 @@ func wishOf(req job.Request, app job.App) wish {
 // A check returns why a node is dropped, in words, or nothing.
 type check struct {
 	code string
-	why  func(s *site, w *wish) string
+	why  func(s *candidate, w *wish) string
 }
 
 // asked are the checks that need no connection (section 3, 1 to 5), in order.
 var asked = []check{
-	{"administrator", func(s *site, w *wish) string { return s.Closed }},
-	{"runjobs-off", func(s *site, w *wish) string {
+	{"administrator", func(s *candidate, w *wish) string { return s.Closed }},
+	{"runjobs-off", func(s *candidate, w *wish) string {
 		return unless(!s.NoJobs, "runJobs is no")
 	}},
-	{"user", func(s *site, w *wish) string {
+	{"user", func(s *candidate, w *wish) string {
 		mine := s.Users == nil || w.user.UID == 0 || slices.Contains(s.Users, w.user.UID)
 		return unless(mine, "reserved for other users")
 	}},
-	{"group", func(s *site, w *wish) string {
+	{"group", func(s *candidate, w *wish) string {
 		mine := s.Groups == nil || w.user.UID == 0 || slices.ContainsFunc(s.Groups, w.user.In)
 		return unless(mine, "reserved for other groups")
 	}},
-	{"hardware", func(s *site, w *wish) string {
+	{"hardware", func(s *candidate, w *wish) string {
 		for _, t := range w.types {
 			if !slices.Contains(s.Features, t) {
 				return "it has no " + t
@@ -59,40 +59,40 @@ var asked = []check{
 		}
 		return ""
 	}},
-	{"exclusive-denied", func(s *site, w *wish) string {
+	{"exclusive-denied", func(s *candidate, w *wish) string {
 		return unless(!w.exclusive || !s.NoExclusive, "it may not be used exclusively")
 	}},
 }
 
 // probed are those that need a probe (6) and the registry of live jobs (7 to 11).
 var probed = []check{
-	{"unreachable", func(s *site, w *wish) string { return s.Down }},
-	{"architecture", func(s *site, w *wish) string {
+	{"unreachable", func(s *candidate, w *wish) string { return s.Down }},
+	{"architecture", func(s *candidate, w *wish) string {
 		same := w.arch == "" || s.Arch == "" || s.Arch == w.arch
 		return unless(same, "its architecture is "+s.Arch)
 	}},
 	wantsGPUs,
-	{"exclusive-by-other", func(s *site, w *wish) string {
+	{"exclusive-by-other", func(s *candidate, w *wish) string {
 		return unless(!s.Taken, "used exclusively by another job")
 	}},
-	{"not-idle", func(s *site, w *wish) string {
+	{"not-idle", func(s *candidate, w *wish) string {
 		idle := s.Procs == s.Own && (s.Own > 0 || len(s.busy) == 0)
 		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", hostlist.Count(s.Procs, "process"), hostlist.Count(len(s.busy), "CPU")))
 	}},
-	{"layout", func(s *site, w *wish) string { return lacks(s, w) }},
-	{"maxproc", func(s *site, w *wish) string {
+	{"layout", func(s *candidate, w *wish) string { return lacks(s, w) }},
+	{"maxproc", func(s *candidate, w *wish) string {
 		if s.MaxProcs == nil || s.Procs < *s.MaxProcs {
 			return ""
 		}
 		return fmt.Sprintf("%d of at most %d processes running", s.Procs, *s.MaxProcs)
 	}},
-	{"cpus-full", func(s *site, w *wish) string {
+	{"cpus-full", func(s *candidate, w *wish) string {
 		if s.free >= 1 || w.others {
 			return ""
 		}
 		return fmt.Sprintf("0 of %s free", hostlist.Count(s.Size(), "CPU"))
 	}},
-	{"tpp-fit", func(s *site, w *wish) string {
+	{"tpp-fit", func(s *candidate, w *wish) string {
 		if s.free >= w.threads || w.others || w.home && s.Slots == 0 && w.threads > s.Size() {
 			return ""
 		}
@@ -116,8 +116,8 @@ func unless(well bool, reason string) string {
 	return reason
 }
 
-// dropped returns why a part of the job cannot use a site; code is empty if it can.
-func dropped(s *site, w *wish) (code, detail string) {
+// dropped returns why a part of the job cannot use a candidate; code is empty if it can.
+func dropped(s *candidate, w *wish) (code, detail string) {
 	for _, checks := range [][]check{asked, probed} {
 		for _, c := range checks {
 			if detail := c.why(s, w); detail != "" {
@@ -131,10 +131,10 @@ func dropped(s *site, w *wish) (code, detail string) {
 // Worth reports whether a node need be looked at at all: nothing that is known
 // without a connection excludes it from every part of the job.
 func Worth(req job.Request, def job.NodeDef) bool {
-	return allowed(req, &site{Node: job.Node{NodeDef: def}})
+	return allowed(req, &candidate{Node: job.Node{NodeDef: def}})
 }
 
-func allowed(req job.Request, s *site) bool {
+func allowed(req job.Request, s *candidate) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool {
 		w := wishOf(req, app)
 		return !slices.ContainsFunc(asked, func(c check) bool { return c.why(s, &w) != "" })
@@ -154,18 +154,18 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// judge tells which sites each part of the job may use (section 3), and which sites
+// judge tells which candidates each part of the job may use (section 3), and which candidates
 // none may, once each, in list order, with the reason.
-func judge(req job.Request, sites []site, turns []int) (usable [][]bool, rejected []job.Note) {
-	once := distinct(turns, len(sites))
-	notes := make([]job.Note, len(sites))
-	good := make([]bool, len(sites))
+func judge(req job.Request, candidates []candidate, turns []int) (usable [][]bool, rejected []job.Note) {
+	once := distinct(turns, len(candidates))
+	notes := make([]job.Note, len(candidates))
+	good := make([]bool, len(candidates))
 	for _, app := range req.Apps {
 		w := wishOf(req, app)
 		among := setOf(app.Hosts)
-		may := make([]bool, len(sites))
+		may := make([]bool, len(candidates))
 		for _, i := range once {
-			s := &sites[i]
+			s := &candidates[i]
 			if !s.isOne(among) {
 				continue
 			}

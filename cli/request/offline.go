@@ -36,7 +36,7 @@ func known(req job.Request, local func() (job.Probe, error)) (snap job.Snapshot)
 			snap.Nodes = append(snap.Nodes, n)
 		}
 	}
-	plan.Apart(snap.Nodes)
+	plan.Partition(snap.Nodes)
 	return snap
 }
 

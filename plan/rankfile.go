@@ -13,7 +13,7 @@ import (
 // Nothing is chosen: a rank goes where it was told, or there is no plan.
 
 // fixed places every rank.
-func (s *seating) fixed(usable [][]bool) *Error {
+func (s *placement) fixed(usable [][]bool) *Error {
 	s.books, s.held, s.each = make(map[int]*book), make(map[int][]int), make(map[[2]int]int)
 	rank := 0
 	for a, app := range s.req.Apps {
@@ -31,21 +31,21 @@ func (s *seating) fixed(usable [][]bool) *Error {
 	return nil
 }
 
-// among tells which sites are some of the hosts a section is confined to.
-func (s *seating) among(hosts []string) []bool {
+// among tells which candidates are some of the hosts a section is confined to.
+func (s *placement) among(hosts []string) []bool {
 	set := setOf(hosts)
-	may := make([]bool, len(s.sites))
-	for i := range s.sites {
-		may[i] = s.sites[i].isOne(set)
+	may := make([]bool, len(s.candidates))
+	for i := range s.candidates {
+		may[i] = s.candidates[i].isOne(set)
 	}
 	return may
 }
 
-// settle puts a rank at its spot. usable and among are by site.
-func (s *seating) settle(rank, a int, usable, among []bool) *Error {
+// settle puts a rank at its spot. usable and among are by candidate.
+func (s *placement) settle(rank, a int, usable, among []bool) *Error {
 	spot := &s.req.Fixed[rank]
 	i := s.of[spot.Node]
-	n, app := &s.sites[i], s.req.Apps[a]
+	n, app := &s.candidates[i], s.req.Apps[a]
 	width := max(1, app.Threads)
 	switch limit, by := s.limit(i, app); {
 	case !among[i]:
@@ -76,7 +76,7 @@ func (s *seating) settle(rank, a int, usable, among []bool) *Error {
 }
 
 // share lets ranks have the same CPUs if that is welcome.
-func (s *seating) share(spot *job.Spot, n *site, what string) *Error {
+func (s *placement) share(spot *job.Spot, n *candidate, what string) *Error {
 	welcome := s.req.Overbook || s.req.Home && spot.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.Forbid || !welcome {
 		e := refuse(spot, NotEnough, "%s", what)
@@ -91,8 +91,8 @@ func (s *seating) share(spot *job.Spot, n *site, what string) *Error {
 }
 
 // pick finds the CPUs that were written down for a rank, and sees that it may have them.
-func (s *seating) pick(rank, i int) *Error {
-	n, spot := &s.sites[i], &s.req.Fixed[rank]
+func (s *placement) pick(rank, i int) *Error {
+	n, spot := &s.candidates[i], &s.req.Fixed[rank]
 	book := s.bookOf(i)
 	cpus, err := book.numbers.CPUs(spot.Picks)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *seating) pick(rank, i int) *Error {
 }
 
 // picked reports whether CPUs were written down, and not nodes alone.
-func (s *seating) picked() bool { return len(s.req.Fixed) > 0 && s.req.Fixed[0].Picks != nil }
+func (s *placement) picked() bool { return len(s.req.Fixed) > 0 && s.req.Fixed[0].Picks != nil }
 
 // A book is what a node has, and who of this job has it.
 type book struct {
@@ -129,11 +129,11 @@ type book struct {
 	owner   map[int]int // the last rank that was given a CPU
 }
 
-func (s *seating) bookOf(i int) *book {
+func (s *placement) bookOf(i int) *book {
 	if b := s.books[i]; b != nil {
 		return b
 	}
-	n := &s.sites[i]
+	n := &s.candidates[i]
 	b := &book{numbers: n.Topology.Numbering(n.CountThreads), slots: pin.Slots(n.Topology.List(n.CountThreads), n.CPUMap),
 		slot: make(map[int]int), owner: make(map[int]int)}
 	for slot, u := range b.slots {
@@ -145,10 +145,10 @@ func (s *seating) bookOf(i int) *book {
 	return b
 }
 
-// seatPicked gives the ranks of a node the CPUs that were written down for them, and
+// bindPicked gives the ranks of a node the CPUs that were written down for them, and
 // of its slots those they touch.
-func (s *seating) seatPicked(i int, ranks []job.RankPlan) {
-	n, book := &s.sites[i], s.bookOf(i)
+func (s *placement) bindPicked(i int, ranks []job.RankPlan) {
+	n, book := &s.candidates[i], s.bookOf(i)
 	for k := range ranks {
 		cpus := s.held[ranks[k].Rank]
 		var mine []int
@@ -156,9 +156,9 @@ func (s *seating) seatPicked(i int, ranks []job.RankPlan) {
 			mine = append(mine, book.slot[cpu])
 		}
 		slices.Sort(mine)
-		seat := pin.NewSeat(book.slots, slices.Compact(mine))
-		seat.CPUs = cpus
-		s.give(n, &ranks[k], seat)
+		assigned := pin.NewSeat(book.slots, slices.Compact(mine))
+		assigned.CPUs = cpus
+		s.give(n, &ranks[k], assigned)
 	}
 }
 

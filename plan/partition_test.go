@@ -33,7 +33,7 @@ func TestApart(t *testing.T) {
 			nodes = append(nodes, n)
 		}
 		for range 2 {
-			Apart(nodes)
+			Partition(nodes)
 			var got []string
 			for _, n := range nodes {
 				text := n.Name + "@" + n.Identity + ":"

@@ -36,36 +36,14 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 	return failed
 }
 
-// hopeless reports whether a request would not even fit if every node of the list
-// were idle and reachable (6.2). A node whose size nobody has seen may be as large as
-// it takes, and have as many GPUs.
-func hopeless(req job.Request, sites []site, turns, of []int) bool {
-	idle := make([]site, len(sites))
-	for i := range sites {
-		idle[i] = sites[i].ideal()
-	}
-	if tooFew(req, idle) != nil {
-		return true
-	}
-	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return wantedGPUs(app) > 0 })
-	for _, i := range turns {
-		if len(idle[i].Topology.Cores) == 0 && (idle[i].Slots == 0 || gpus) && allowed(req, &idle[i]) {
-			return false
-		}
-	}
-	usable, _ := judge(req, idle, turns)
-	s := newSeating(req, idle, of, remaining(turns, usable))
-	return s.all(usable) != nil
-}
-
 // inUse names whom to ask, if the only node of a list has no CPU left by the claims of others
 // (TRUST-16).
-func inUse(req job.Request, failed *Error, sites []site, rejected []job.Note) *Error {
-	if failed == nil || failed.Code != NoNodes || len(sites) != 1 || sites[0].Who == "" ||
+func (p problem) inUse(failed *Error, rejected []job.Note) *Error {
+	if failed == nil || failed.Code != NoNodes || len(p.candidates) != 1 || p.candidates[0].Who == "" ||
 		len(rejected) != 1 || rejected[0].Code != "cpus-full" {
 		return failed
 	}
-	s := &sites[0]
+	s := &p.candidates[0]
 	idle := ""
 	if s.Idle {
 		idle = ", no process of it runs"
@@ -74,24 +52,24 @@ func inUse(req job.Request, failed *Error, sites []site, rejected []job.Note) *E
 	failed.Text = fmt.Sprintf("%s: all %s are in use by jobs of %s (since %s%s)", s.Name, hostlist.Count(s.Size(), "CPU"),
 		s.Who, s.Since.Format(time.TimeOnly), idle)
 	failed.Way = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s)", s.Who, s.WhoJob)
-	if !req.Wait {
+	if !p.req.Wait {
 		failed.Way += ", or wait with --wait"
 	}
 	return failed
 }
 
 // tooFew is the refusal when fewer nodes can be reached than the user wants at least.
-func tooFew(req job.Request, sites []site) *Error {
+func (p problem) tooFew() *Error {
 	up := 0
-	for i := range sites {
-		if sites[i].Down == "" {
+	for i := range p.candidates {
+		if p.candidates[i].Down == "" {
 			up++
 		}
 	}
-	if up >= req.Least {
+	if up >= p.req.Least {
 		return nil
 	}
-	return &Error{Code: NoNodes, Text: fmt.Sprintf("%s can be reached, and --min-nodes wants %d", hostlist.Count(up, "node"), req.Least),
+	return &Error{Code: NoNodes, Text: fmt.Sprintf("%s can be reached, and --min-nodes wants %d", hostlist.Count(up, "node"), p.req.Least),
 		Way: "see to the others, or lower it"}
 }
 
@@ -106,9 +84,9 @@ func nowhere(app job.App, alone bool) *Error {
 }
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.
-func (s *seating) shortfall(a *area, n int) *Error {
-	room, where := a.unused(), fmt.Sprintf("%s (%s)", hostlist.Count(len(a.sites), "node"), hostlist.Fold(a.names))
-	if most := a.app.PerNode; most > 0 && most*len(a.sites) < n && a.size >= n*max(1, a.app.Threads) {
+func (s *placement) shortfall(a *area, n int) *Error {
+	room, where := a.unused(), fmt.Sprintf("%s (%s)", hostlist.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
+	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.size >= n*max(1, a.app.Threads) {
 		return &Error{Code: NotEnough, Text: fmt.Sprintf("%s: -ppn %d leaves room for %d on %s",
 			s.tooMany(a, n), most, room, where), Way: "raise -ppn or name more hosts", Wanted: n, Free: room}
 	}
@@ -117,9 +95,9 @@ func (s *seating) shortfall(a *area, n int) *Error {
 	if causes != "" {
 		text += ", where " + causes
 	}
-	text += confinedOf(s.sites, a.sites)
+	text += confinedOf(s.candidates, a.candidates)
 	slots, share := "give slots (HOST:N)", "share CPUs with --overbook"
-	if slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Slots > 0 }) {
+	if slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots > 0 }) {
 		slots = "write more slots down (HOST:N)"
 	}
 	switch {
@@ -132,14 +110,14 @@ func (s *seating) shortfall(a *area, n int) *Error {
 	switch {
 	case causes != "" && sum(s.bounds(a, n)) < n:
 		way = "start fewer ranks, name more hosts, or raise the limit" // which sharing CPUs does not
-	case slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Procs > 0 }):
+	case slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Procs > 0 }):
 		way = "start fewer ranks or name more hosts" // the CPUs are other jobs'
 	}
 	return &Error{Code: NotEnough, Text: text, Wanted: n, Free: room, Way: way}
 }
 
 // noMember is the refusal of a section that has a choice of numbers of ranks.
-func (s *seating) noMember(a *area) *Error {
+func (s *placement) noMember(a *area) *Error {
 	least := a.app.Soft[len(a.app.Soft)-1]
 	failed := s.shortfall(a, least)
 	if len(a.app.Soft) > 1 {
@@ -162,7 +140,7 @@ func members(descending []int) string {
 }
 
 // tooMany tells how many ranks do not fit, and of what, if the job has several parts.
-func (s *seating) tooMany(a *area, n int) string {
+func (s *placement) tooMany(a *area, n int) string {
 	text := hostlist.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
 		text += " (" + a.app.Argv[0] + ")"
@@ -173,24 +151,24 @@ func (s *seating) tooMany(a *area, n int) string {
 	return text + a.width() + " do not fit"
 }
 
-// causes tells which limits, and not CPUs, keep ranks away from sites: "maxproc allows 2
+// causes tells which limits, and not CPUs, keep ranks away from candidates: "maxproc allows 2
 // on n4".
-func (s *seating) causes(a *area) string {
+func (s *placement) causes(a *area) string {
 	type cause struct {
 		by   string
 		most int
 	}
 	var order []cause
 	names := make(map[cause][]string)
-	for _, i := range a.sites {
+	for _, i := range a.candidates {
 		c := cause{a.by[i], a.limit[i]}
-		if c.by == "" || c.most >= s.seatsIn(i, s.free[i], max(1, a.app.Threads)) {
+		if c.by == "" || c.most >= s.ranksIn(i, s.free[i], max(1, a.app.Threads)) {
 			continue
 		}
 		if names[c] == nil {
 			order = append(order, c)
 		}
-		names[c] = append(names[c], s.sites[i].Name)
+		names[c] = append(names[c], s.candidates[i].Name)
 	}
 	var parts []string
 	for _, c := range order {
@@ -211,11 +189,11 @@ func (a *area) width() string {
 }
 
 // limited is the refusal when limits stand in the way, not CPUs.
-func (s *seating) limited(a *area, n, most int) *Error {
+func (s *placement) limited(a *area, n, most int) *Error {
 	var by []string
-	for _, i := range a.sites {
+	for _, i := range a.candidates {
 		by = append(by, a.by[i])
-		if s.sites[i].NoOverbook {
+		if s.candidates[i].NoOverbook {
 			by = append(by, `overbook = "no"`)
 		}
 	}
@@ -226,5 +204,5 @@ func (s *seating) limited(a *area, n, most int) *Error {
 		verb = "allow"
 	}
 	return &Error{Code: Limits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.tooMany(a, n), strings.Join(by, " and "),
-		verb, most, hostlist.Count(len(a.sites), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
+		verb, most, hostlist.Count(len(a.candidates), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
 }

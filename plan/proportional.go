@@ -7,11 +7,11 @@ import (
 
 // others reports whether what other jobs have is no obstacle: on this machine alone, unless
 // one waits for it.
-func (s *seating) others() bool { return s.req.Home && !s.req.Forbid && !s.req.Wait }
+func (s *placement) others() bool { return s.req.Home && !s.req.Forbid && !s.req.Wait }
 
-// lent is how many slots of a site other jobs have.
-func (s *seating) lent(i int) int {
-	n := &s.sites[i]
+// lent is how many slots of a candidate other jobs have.
+func (s *placement) lent(i int) int {
+	n := &s.candidates[i]
 	if n.crowded {
 		return n.Size() - n.free
 	}
@@ -19,12 +19,12 @@ func (s *seating) lent(i int) int {
 }
 
 // alone is how many ranks of an app would find free slots, were there no other jobs.
-func (s *seating) alone(i int, a *area) int {
-	return min(a.limit[i], s.seatsIn(i, s.free[i]+s.lent(i), max(1, a.app.Threads)))
+func (s *placement) alone(i int, a *area) int {
+	return min(a.limit[i], s.ranksIn(i, s.free[i]+s.lent(i), max(1, a.app.Threads)))
 }
 
 // lends reports whether a rank that finds no free slot takes one of another job's with it.
-func (s *seating) lends(i, width int) bool {
+func (s *placement) lends(i, width int) bool {
 	lends := s.others() && s.lent(i) > 0 && s.free[i]+s.lent(i) >= width
 	s.over = s.over || lends
 	return lends
@@ -33,9 +33,9 @@ func (s *seating) lends(i, width int) bool {
 // mayShare reports whether n ranks, for which there is too little room, may share CPUs: if
 // that was asked for and, on this machine alone, if it is other jobs that have the room, or
 // nobody has counted slots (PLACE-4).
-func (s *seating) mayShare(a *area, n int) bool {
+func (s *placement) mayShare(a *area, n int) bool {
 	room, lent := 0, 0
-	for _, i := range a.sites {
+	for _, i := range a.candidates {
 		room += s.alone(i, a)
 		lent += s.lent(i)
 	}
@@ -47,19 +47,19 @@ func (s *seating) mayShare(a *area, n int) bool {
 	case n <= room && lent > 0:
 		return s.others()
 	}
-	return slices.ContainsFunc(a.sites, func(i int) bool { return s.sites[i].Slots == 0 })
+	return slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots == 0 })
 }
 
-// bounds is m of 5.4, by site: the limit, and on nodes that must not be overbooked
-// the seats that are left. Beyond n a bound means nothing.
-func (s *seating) bounds(a *area, n int) []int {
-	bounds := make([]int, len(s.sites))
-	for _, i := range a.sites {
+// bounds is m of 5.4, by candidate: the limit, and on nodes that must not be overbooked
+// the sizes that are left. Beyond n a bound means nothing.
+func (s *placement) bounds(a *area, n int) []int {
+	bounds := make([]int, len(s.candidates))
+	for _, i := range a.candidates {
 		bounds[i] = min(a.limit[i], n)
-		if s.req.Home && !s.req.Overbook && !s.req.Crowd && s.sites[i].Slots > 0 {
+		if s.req.Home && !s.req.Overbook && !s.req.Crowd && s.candidates[i].Slots > 0 {
 			bounds[i] = min(bounds[i], s.alone(i, a))
 		}
-		if s.sites[i].NoOverbook {
+		if s.candidates[i].NoOverbook {
 			bounds[i] = min(bounds[i], a.room[i])
 		}
 	}
@@ -68,20 +68,20 @@ func (s *seating) bounds(a *area, n int) []int {
 
 // shares deals n more ranks evenly on all CPUs (5.4): so that, with what earlier
 // parts of the job have put there, the nodes hold ranks in proportion to their
-// seats. A node that has more already gets none.
-func (s *seating) shares(a *area, n int, bounds []int) []int {
-	open := slices.Clone(a.sites)
+// sizes. A node that has more already gets none.
+func (s *placement) shares(a *area, n int, bounds []int) []int {
+	open := slices.Clone(a.candidates)
 	for {
 		need := n
-		seats, most := make([]int, len(open)), make([]int, len(open))
+		sizes, most := make([]int, len(open)), make([]int, len(open))
 		for k, i := range open {
 			need += s.mine[i]
-			seats[k] = max(1, s.seatsIn(i, s.sites[i].Size(), s.widest))
+			sizes[k] = max(1, s.ranksIn(i, s.candidates[i].Size(), s.widest))
 			most[k] = s.mine[i] + bounds[i]
 		}
-		shares := make([]int, len(s.sites))
+		shares := make([]int, len(s.candidates))
 		ahead := make(map[int]bool)
-		for k, share := range spread(need, seats, most) {
+		for k, share := range spread(need, sizes, most) {
 			i := open[k]
 			shares[i] = share - s.mine[i]
 			ahead[i] = shares[i] < 0
@@ -93,23 +93,23 @@ func (s *seating) shares(a *area, n int, bounds []int) []int {
 	}
 }
 
-// spread deals n ranks in proportion to the seats, within the bounds, in whole
+// spread deals n ranks in proportion to the sizes, within the bounds, in whole
 // numbers by largest remainder, equal remainders in list order (5.4). The bounds
 // leave room for n.
-func spread(n int, seats, bounds []int) []int {
-	shares := make([]int, len(seats))
-	open := make([]int, len(seats)) // nodes that are not at their bound
-	for i := range seats {
+func spread(n int, sizes, bounds []int) []int {
+	shares := make([]int, len(sizes))
+	open := make([]int, len(sizes)) // nodes that are not at their bound
+	for i := range sizes {
 		open[i] = i
 	}
 	for need := n; ; {
 		total := 0
 		for _, i := range open {
-			total += seats[i]
+			total += sizes[i]
 		}
-		full := func(i int) bool { return bounds[i]*total < need*seats[i] }
+		full := func(i int) bool { return bounds[i]*total < need*sizes[i] }
 		if !slices.ContainsFunc(open, full) {
-			deal(need, total, open, seats, shares)
+			deal(need, total, open, sizes, shares)
 			return shares
 		}
 		took := 0
@@ -126,15 +126,15 @@ func spread(n int, seats, bounds []int) []int {
 
 // deal gives each open node the whole part of its share, and what is left over to
 // the largest remainders.
-func deal(need, total int, open, seats, shares []int) {
+func deal(need, total int, open, sizes, shares []int) {
 	left := need
 	for _, i := range open {
-		shares[i] = need * seats[i] / total
+		shares[i] = need * sizes[i] / total
 		left -= shares[i]
 	}
 	byRemainder := slices.Clone(open)
 	slices.SortStableFunc(byRemainder, func(a, b int) int {
-		return cmp.Compare(need*seats[b]%total, need*seats[a]%total)
+		return cmp.Compare(need*sizes[b]%total, need*sizes[a]%total)
 	})
 	for _, i := range byRemainder[:left] {
 		shares[i]++

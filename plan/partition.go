@@ -7,12 +7,12 @@ import (
 	"remshell/pin"
 )
 
-// Apart makes nodes of their own of the names that are to be kept apart, although they
+// Partition makes nodes of their own of the names that are to be kept apart, although they
 // are names of one machine (HOST-8): each has a part of its cores, in the order of the
 // names, and an identity. The names that may be joined have one part together. Where
 // there are fewer cores than parts, all have all of them; a GPU is never in two parts. Done
 // twice it changes nothing.
-func Apart(nodes []job.Node) {
+func Partition(nodes []job.Node) {
 	machines := make(map[string][]int)
 	for i, n := range nodes {
 		machines[n.Identity] = append(machines[n.Identity], i)

@@ -9,9 +9,9 @@ import (
 	"remshell/pin"
 )
 
-// A site is a node of the list with what is known of it. Nothing here changes while
+// A candidate is a node of the list with what is known of it. Nothing here changes while
 // ranks are placed.
-type site struct {
+type candidate struct {
 	job.Node
 	source  int      // index into Snapshot.Nodes; -1: no probe
 	names   []string // its own, and those joined to it (HOST-8)
@@ -21,10 +21,9 @@ type site struct {
 	gpus    []gpu.GPU // that nobody has
 }
 
-// gather joins the candidates with what their probes found, and turns that are two
-// names of one machine with one another. turns are indices into sites; at is the site
-// of a candidate.
-func gather(req job.Request, snap job.Snapshot) (sites []site, turns, at []int, notes []job.Note) {
+// join joins the candidates with what their probes found, and turns that are two
+// names of one machine with one another.
+func join(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 	seen := make(map[string]int, len(snap.Nodes)) // index by name
 	for i, n := range snap.Nodes {
 		seen[n.Name] = i
@@ -33,32 +32,33 @@ func gather(req job.Request, snap job.Snapshot) (sites []site, turns, at []int, 
 	for _, f := range snap.Failed {
 		failed[f.Node] = f.Err
 	}
-	at = make([]int, len(req.Nodes))
+	var candidates []candidate
+	at := make([]int, len(req.Nodes)) // the candidate of a node of the request
 	joined := make([]bool, len(req.Nodes))
-	first := make(map[string]int) // site by identity
+	first := make(map[string]int) // candidate by identity
 	for i, def := range req.Nodes {
-		s := look(def, seen, failed, snap)
+		s := asSeen(def, seen, failed, snap)
 		if k, same := first[s.Identity]; same && s.Identity != "" {
-			sites[k].join(s)
+			candidates[k].join(s)
 			at[i], joined[i] = k, true
 			continue
 		}
-		first[s.Identity], at[i] = len(sites), len(sites)
-		sites = append(sites, s)
+		first[s.Identity], at[i] = len(candidates), len(candidates)
+		candidates = append(candidates, s)
 	}
-	for i := range sites {
-		sites[i].crowded = req.Crowd && !req.Forbid && !sites[i].NoOverbook
-		sites[i].count()
-		if len(sites[i].names) > 1 {
-			notes = append(notes, sameMachine(sites[i].names))
+	for i := range candidates {
+		candidates[i].crowded = req.Crowd && !req.Forbid && !candidates[i].NoOverbook
+		candidates[i].count()
+		if len(candidates[i].names) > 1 {
+			notes = append(notes, sameMachine(candidates[i].names))
 		}
 	}
-	return sites, turnsOf(req, at, joined), at, notes
+	return problem{req: req, candidates: candidates, turns: turnsOf(req, at, joined), of: at}, notes
 }
 
-// look is a candidate as it was seen, if it was.
-func look(def job.NodeDef, seen map[string]int, failed map[string]error, snap job.Snapshot) site {
-	s := site{source: -1, names: []string{def.Name}}
+// asSeen is a candidate as it was seen, if it was.
+func asSeen(def job.NodeDef, seen map[string]int, failed map[string]error, snap job.Snapshot) candidate {
+	s := candidate{source: -1, names: []string{def.Name}}
 	if i, ok := seen[def.Name]; ok {
 		s.Node, s.source = snap.Nodes[i], i
 		s.NodeDef = def
@@ -82,14 +82,14 @@ func reasonOf(err error) string {
 
 // join adds another name of the same machine: the first name stays, slots and limits
 // that were written down add up (HOST-8).
-func (s *site) join(other site) {
+func (s *candidate) join(other candidate) {
 	s.Slots += other.Slots
 	s.MaxSlots += other.MaxSlots
 	s.names = append(s.names, other.Name)
 }
 
 // count finds the free slots: S minus busy units, with padding (section 0).
-func (s *site) count() {
+func (s *candidate) count() {
 	size, held, own := s.Size(), s.Busy, s.Own
 	if s.crowded {
 		held, own = s.ofOthers(), 0
@@ -107,11 +107,11 @@ func (s *site) count() {
 }
 
 // ofOthers are the busy CPUs but for those of the job itself.
-func (s *site) ofOthers() []int {
+func (s *candidate) ofOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.Busy), func(cpu int) bool { return slices.Contains(s.Mine, cpu) })
 }
 
-// turnsOf are the turns as sites. A name that was joined to another has none, unless that one
+// turnsOf are the turns as candidates. A name that was joined to another has none, unless that one
 // has none either: a spawn may name a node by another name than the job does.
 func turnsOf(req job.Request, at []int, joined []bool) []int {
 	var turns []int
@@ -123,7 +123,7 @@ func turnsOf(req job.Request, at []int, joined []bool) []int {
 		}
 		return turns
 	}
-	first := make([]bool, len(req.Nodes)) // by site: its first name has a turn
+	first := make([]bool, len(req.Nodes)) // by candidate: its first name has a turn
 	for _, i := range req.Turns {
 		first[at[i]] = first[at[i]] || !joined[i]
 	}
@@ -135,18 +135,18 @@ func turnsOf(req job.Request, at []int, joined []bool) []int {
 	return turns
 }
 
-// nodesOf are the nodes of the sites.
-func nodesOf(sites []site) []job.Node {
-	nodes := make([]job.Node, len(sites))
-	for i := range sites {
-		nodes[i] = sites[i].Node
+// nodesOf are the nodes of the candidates.
+func nodesOf(candidates []candidate) []job.Node {
+	nodes := make([]job.Node, len(candidates))
+	for i := range candidates {
+		nodes[i] = candidates[i].Node
 	}
 	return nodes
 }
 
-// distinct lists each site once, in the order of its first turn.
-func distinct(turns []int, sites int) []int {
-	seen := make([]bool, sites)
+// distinct lists each candidate once, in the order of its first turn.
+func distinct(turns []int, candidates int) []int {
+	seen := make([]bool, candidates)
 	var once []int
 	for _, t := range turns {
 		if !seen[t] {
@@ -157,15 +157,15 @@ func distinct(turns []int, sites int) []int {
 	return once
 }
 
-// ideal is the site with nobody on it and reachable (6.2).
-func (s site) ideal() site {
+// ideal is the candidate with nobody on it and reachable (6.2).
+func (s candidate) ideal() candidate {
 	s.Down, s.Use, s.busy = "", job.Use{}, nil
 	s.free = s.Size()
 	s.gpus = s.offered()
 	return s
 }
 
-// isOne reports whether the site is one of some hosts, nil: of all; see setOf.
-func (s *site) isOne(hosts map[string]bool) bool {
+// isOne reports whether the candidate is one of some hosts, nil: of all; see setOf.
+func (s *candidate) isOne(hosts map[string]bool) bool {
 	return hosts == nil || slices.ContainsFunc(s.names, func(n string) bool { return hosts[n] })
 }

@@ -30,18 +30,18 @@ func confined(n job.Node) string {
 }
 
 // confinedOf tells it of several nodes, equal words once, as the rest of a sentence.
-func confinedOf(sites []site, which []int) string {
+func confinedOf(candidates []candidate, which []int) string {
 	nodes := make(map[string][]string)
 	var order []string
 	for _, i := range which {
-		why := confined(sites[i].Node)
+		why := confined(candidates[i].Node)
 		if why == "" {
 			continue
 		}
 		if nodes[why] == nil {
 			order = append(order, why)
 		}
-		nodes[why] = append(nodes[why], sites[i].Name)
+		nodes[why] = append(nodes[why], candidates[i].Name)
 	}
 	var text strings.Builder
 	for _, why := range order {
