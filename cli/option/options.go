@@ -153,7 +153,7 @@ type Job struct {
 	OutFile    FilePattern  `name:"-outfile-pattern" also:"-outfile" arg:"PATTERN" topic:"" help:"standard output to files: out.%r"`
 	ErrFile    FilePattern  `name:"-errfile-pattern" also:"-errfile" arg:"PATTERN" topic:"" help:"standard error to files; see -outfile-pattern"`
 	OutputDir  string       `name:"--output-filename" arg:"DIR[:nocopy]" topic:"" help:"output also to DIR/1/rank.N/stdout and stderr"`
-	Output     []OutputSpec `name:"--output" arg:"LIST" topic:"" help:"tag, tag-detailed, timestamp, merge, dir=D, file=F"`
+	Output     []Output     `name:"--output" arg:"LIST" topic:"" help:"tag, tag-detailed, timestamp, merge, dir=D, file=F"`
 	OutputFrom Ranks        `name:"-output-from" arg:"RANKS" topic:"" help:"show the output of these ranks only: 0,3-5"`
 	Ordered    bool         `name:"-ordered-output" topic:"" help:"all output of rank 0, then all of rank 1, and so on"`
 	Collapse   bool         `name:"--collapse" read:"PSI_MERGEOUTPUT" also:"-merge" topic:"" help:"equal lines of several ranks once: [0-3,7] text"`

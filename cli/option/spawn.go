@@ -3,7 +3,6 @@ package option
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"remshell/hostlist"
@@ -11,11 +10,18 @@ import (
 )
 
 // A Universe is the number of processes that MPI programs are told would fit.
-type Universe string
+type Universe struct {
+	Text string // as it was given, in capitals; empty: it was not
+	Size int    // 0: nothing is told; job.SystemSize: the slots of all hosts
+}
 
 func (u *Universe) UnmarshalText(text []byte) error {
-	*u = Universe(strings.ToUpper(string(text)))
-	if *u == "SYSTEM" || *u == "INFINITE" {
+	*u = Universe{Text: strings.ToUpper(string(text))}
+	switch u.Text {
+	case "SYSTEM":
+		u.Size = job.SystemSize
+		return nil
+	case "INFINITE":
 		return nil
 	}
 	n, err := number(string(text))
@@ -25,17 +31,11 @@ func (u *Universe) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w; nor SYSTEM or INFINITE", err)
 	}
+	u.Size = n
 	return nil
 }
 
-// Size is what a request says of it.
-func (u Universe) Size() int {
-	if u == "SYSTEM" {
-		return job.SystemSize
-	}
-	n, _ := strconv.Atoi(string(u)) // checked; 0 for INFINITE
-	return n
-}
+func (u Universe) String() string { return u.Text }
 
 // SpawnHosts are those to which ranks may spawn others: a word, or a list of hosts, one of
 // which may be "any".

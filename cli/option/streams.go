@@ -1,6 +1,7 @@
 package option
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -21,34 +22,40 @@ func (p *LabelPattern) UnmarshalText(text []byte) error {
 }
 
 // FilePattern is that of -outfile-pattern; ":append" may follow.
-type FilePattern string
+type FilePattern struct {
+	Name   string // empty: not given
+	Append bool
+}
 
 func (p *FilePattern) UnmarshalText(text []byte) error {
-	*p = FilePattern(text)
-	name, _ := strings.CutSuffix(string(text), ":append")
-	if name == "" {
+	p.Name, p.Append = strings.CutSuffix(string(text), ":append")
+	if p.Name == "" {
 		return errors.New("the name of the file is empty")
 	}
-	_, err := stdio.ParseFile(name)
+	_, err := stdio.ParseFile(p.Name)
 	return err
+}
+
+func (p FilePattern) String() string {
+	if p.Append {
+		return p.Name + ":append"
+	}
+	return p.Name
 }
 
 // Ranks is a list of ranks, "0,3-5", or "all".
-type Ranks string
+type Ranks struct {
+	Text string    // as it was given; empty: it was not
+	List job.Ranks // nil: it was not given
+}
 
-func (r *Ranks) UnmarshalText(text []byte) error {
-	*r = Ranks(text)
-	_, err := parseRanks(string(text))
+func (r *Ranks) UnmarshalText(text []byte) (err error) {
+	r.Text = string(text)
+	r.List, err = parseRanks(r.Text)
 	return err
 }
 
-func (r Ranks) Ranks() job.Ranks {
-	if r == "" {
-		return nil
-	}
-	ranks, _ := parseRanks(string(r)) // checked before
-	return ranks
-}
+func (r Ranks) String() string { return r.Text }
 
 func parseRanks(text string) (ranks job.Ranks, err error) {
 	if strings.EqualFold(text, "all") {
@@ -76,73 +83,73 @@ func rankNumber(text string) (int, bool) {
 }
 
 // StdinTo is the value of -stdin.
-type StdinTo string
+type StdinTo struct {
+	Text  string    // as it was given; empty: it was not
+	Ranks job.Ranks // who reads; nil: rank 0, empty: nobody
+	File  string    // what is read instead of our standard input; may be empty
+}
 
 func (s *StdinTo) UnmarshalText(text []byte) error {
-	*s = StdinTo(text)
-	if s.none() {
+	*s = StdinTo{Text: string(text)}
+	file, is := strings.CutPrefix(s.Text, "file=")
+	switch {
+	case strings.EqualFold(s.Text, "none"):
+		s.Ranks = job.Ranks{}
+		return nil
+	case is && file == "":
+		return errors.New("the name of the file is empty")
+	case is:
+		s.File = file
 		return nil
 	}
-	if file, is := strings.CutPrefix(string(text), "file="); is {
-		if file == "" {
-			return errors.New("the name of the file is empty")
-		}
-		return nil
-	}
-	if _, err := parseRanks(string(text)); err != nil {
+	var err error
+	if s.Ranks, err = parseRanks(s.Text); err != nil {
 		return fmt.Errorf("%q is not one of 0, a list of ranks such as 1,3-5, all, none, file=NAME", text)
 	}
 	return nil
 }
 
-func (s StdinTo) none() bool { return strings.EqualFold(string(s), "none") }
+func (s StdinTo) String() string { return s.Text }
 
-// File is the file that is read instead of our standard input.
-func (s StdinTo) File() (string, bool) { return strings.CutPrefix(string(s), "file=") }
+// Output is a value of --output, in the words of Open MPI 5.
+type Output struct {
+	Text           string // as it was given
+	Tag, Dir, File string
 
-// Ranks are those that read; nil: rank 0, empty: nobody.
-func (s StdinTo) Ranks() job.Ranks {
-	_, file := s.File()
-	switch {
-	case s.none():
-		return job.Ranks{}
-	case file || s == "":
-		return nil
-	}
-	return Ranks(s).Ranks()
-}
-
-// OutputSpec is a value of --output, in the words of Open MPI 5.
-type OutputSpec string
-
-func (o *OutputSpec) UnmarshalText(text []byte) error {
-	*o = OutputSpec(text)
-	return new(OutputWords).Read(string(text))
-}
-
-// OutputWords are what --output says.
-type OutputWords struct {
-	Tag, Dir, File                string
 	Timestamp, Merge, NoCopy, Raw bool
 }
 
-// Read reads words with commas between, the last of which may be followed by
+func (o Output) String() string { return o.Text }
+
+// And is what two values say together: names of the second hold.
+func (o Output) And(more Output) Output {
+	return Output{
+		Tag: cmp.Or(more.Tag, o.Tag), Dir: cmp.Or(more.Dir, o.Dir), File: cmp.Or(more.File, o.File),
+		Timestamp: o.Timestamp || more.Timestamp, Merge: o.Merge || more.Merge, NoCopy: o.NoCopy || more.NoCopy, Raw: o.Raw || more.Raw,
+	}
+}
+
+// UnmarshalText reads words with commas between, the last of which may be followed by
 // qualifiers, each after a colon.
-func (w *OutputWords) Read(text string) error {
-	for word := range strings.SplitSeq(text, ",") {
+func (o *Output) UnmarshalText(text []byte) error {
+	*o = Output{Text: string(text)}
+	if o.Text == "" {
+		return errors.New("the value is empty")
+	}
+	for word := range strings.SplitSeq(o.Text, ",") {
 		word, qualifiers, _ := strings.Cut(word, ":")
 		name, value, _ := strings.Cut(word, "=")
 		switch strings.ToLower(name) {
 		case "tag", "tag-detailed":
-			w.Tag = strings.ToLower(name)
+			o.Tag = strings.ToLower(name)
 		case "timestamp":
-			w.Timestamp = true
+			o.Timestamp = true
 		case "merge", "merge-stderr-to-stdout":
-			w.Merge = true
+			o.Merge = true
 		case "dir", "directory":
-			w.Dir = value
+			o.Dir = value
 		case "file", "filename":
-			w.File = value
+			o.File = value
 		case "":
 		default:
 			return fmt.Errorf("%q is not one of tag, tag-detailed, timestamp, merge, dir=D, file=F", word)
@@ -154,21 +161,21 @@ func (w *OutputWords) Read(text string) error {
 		} else if value != "" {
 			return fmt.Errorf("%q: %s takes no value", word, name)
 		}
-		if err := w.qualify(qualifiers); err != nil {
+		if err := o.qualify(qualifiers); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *OutputWords) qualify(text string) error {
+func (o *Output) qualify(text string) error {
 	for word := range strings.SplitSeq(text, ":") {
 		switch strings.ToLower(word) {
 		case "", "copy":
 		case "nocopy":
-			w.NoCopy = true
+			o.NoCopy = true
 		case "raw":
-			w.Raw = true
+			o.Raw = true
 		default:
 			return fmt.Errorf("%q is not one of copy, nocopy, raw", word)
 		}

@@ -99,25 +99,24 @@ func signalNumber(name string) (int, error) {
 }
 
 // Wait is whether to queue, "yes" or "no", or the longest time to.
-type Wait string
+type Wait struct {
+	Text string        // as it was given, in small letters; empty: it was not
+	Most time.Duration // 0: no limit
+}
 
-func (w *Wait) UnmarshalText(text []byte) error {
-	*w = Wait(strings.ToLower(string(text)))
-	if *w == "yes" || *w == "no" {
+func (w *Wait) UnmarshalText(text []byte) (err error) {
+	*w = Wait{Text: strings.ToLower(string(text))}
+	if w.Text == "yes" || w.Text == "no" {
 		return nil
 	}
-	d, err := parseSeconds(string(text))
-	if err == nil && d == 0 {
+	w.Most, err = parseSeconds(string(text))
+	if err == nil && w.Most == 0 {
 		err = fmt.Errorf("%q is no time at all", text)
 	}
 	return err
 }
 
-// Most is the longest time to wait; zero: no limit.
-func (w Wait) Most() time.Duration {
-	d, _ := parseSeconds(string(w))
-	return d
-}
+func (w Wait) String() string { return w.Text }
 
 // Seconds is a length of time, written as seconds (90, 0.5), with units
 // (1h30m), or as hours, minutes and seconds (01:30:00).

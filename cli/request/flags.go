@@ -13,7 +13,7 @@ func flags(j option.Job, s option.Section) psi.Flags {
 	f := psi.Flags{
 		Nodes: said(j.Nodes), Sort: said(j.Sort), Map: said(j.CPUMap), TPP: said(s.TPP), Types: said(s.NodeType),
 		Unique: toggled(j.HostsUnique), Exclusive: toggled(j.Exclusive), Overbook: toggled(j.Overbook),
-		Loop: toggled(j.Loop), Wait: toggled(string(j.Wait)), Pin: toggled(j.Pin), MemBind: toggled(j.MemBind),
+		Loop: toggled(j.Loop), Wait: toggled(j.Wait.Text), Pin: toggled(j.Pin), MemBind: toggled(j.MemBind),
 	}
 	if _, ok := s.Origin("ppn"); ok {
 		f.PPN = said(strconv.Itoa(s.PPN))

@@ -64,9 +64,9 @@ func (w World) begun(j option.Job) (job.Request, error) {
 		Compat:  launchers(j.EnvCompat),
 		Signals: job.Signals{Forward: j.ForwardSignals.Numbers, Leader: j.LeaderOnly, Status: j.StatusSignal},
 		Limits: job.Limits{
-			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.Most(), Grace: defaultGrace,
+			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.Most, Grace: defaultGrace,
 		},
-		Universe: j.Universe.Size(), Port: j.PMIPort,
+		Universe: j.Universe.Size, Port: j.PMIPort,
 	}
 	if j.KillGrace != nil {
 		req.Limits.Grace = j.KillGrace.Duration()

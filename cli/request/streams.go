@@ -22,13 +22,13 @@ var labels = map[string]string{
 
 // streams says where the ranks' streams come from and go to. Faults are told together.
 func (w World) streams(j option.Job) (s job.Streams, err error) {
-	var words option.OutputWords
-	for _, spec := range j.Output {
-		words.Read(string(spec)) // checked before
+	var words option.Output
+	for _, more := range j.Output {
+		words = words.And(more)
 	}
 	s = job.Streams{
-		Show: j.OutputFrom.Ranks(), PTY: j.PTY.Ranks(), Ordered: j.Ordered,
-		Merge: j.MergeErr || words.Merge, Raw: j.Unbuffered || words.Raw || j.PTY != "", Collapse: j.Collapse,
+		Show: j.OutputFrom.List, PTY: j.PTY.List, Ordered: j.Ordered,
+		Merge: j.MergeErr || words.Merge, Raw: j.Unbuffered || words.Raw || j.PTY.List != nil, Collapse: j.Collapse,
 	}
 	if _, defined := w.env("PSI_MERGEOUTPUT"); defined && !j.Ordered {
 		s.Collapse = true
@@ -53,21 +53,18 @@ func mixable(s job.Streams) error {
 func stdinTo(s *job.Streams, j option.Job, env func(string) (string, bool)) error {
 	to := j.Stdin
 	for _, name := range []string{"MPIEXEC_STDIN_DEST", "PSI_INPUTDEST"} {
-		if value, defined := env(name); defined && to == "" {
+		if value, defined := env(name); defined && to.Text == "" {
 			if err := to.UnmarshalText([]byte(value)); err != nil {
 				return &fault.Error{Text: fmt.Sprintf("%s: %v", name, err)}
 			}
 		}
 	}
-	s.Stdin = to.Ranks()
-	if file, is := to.File(); is {
-		s.From = file
-	}
+	s.Stdin, s.From = to.Ranks, to.File
 	return nil
 }
 
 // label finds what each line begins with: options, or else variables.
-func label(s *job.Streams, j option.Job, words option.OutputWords, env func(string) (string, bool)) error {
+func label(s *job.Streams, j option.Job, words option.Output, env func(string) (string, bool)) error {
 	pattern := string(j.Pattern)
 	for _, word := range []string{j.Label, words.Tag} {
 		switch {
@@ -118,13 +115,13 @@ func labelFrom(s *job.Streams, env func(string) (string, bool)) error {
 
 // outputFiles says which files output goes to. Of Open MPI's ways, output goes on to our
 // own streams too.
-func (w World) outputFiles(s *job.Streams, j option.Job, words option.OutputWords) error {
+func (w World) outputFiles(s *job.Streams, j option.Job, words option.Output) error {
 	if text, nocopy := strings.CutSuffix(string(j.OutputDir), ":nocopy"); text != "" {
 		words.Dir, words.NoCopy = text, words.NoCopy || nocopy
 	}
 	literal := strings.NewReplacer("%", "%%").Replace
 	switch {
-	case (words.Dir != "" || words.File != "") && j.OutFile+j.ErrFile != "", words.Dir != "" && words.File != "":
+	case (words.Dir != "" || words.File != "") && j.OutFile.Name+j.ErrFile.Name != "", words.Dir != "" && words.File != "":
 		return &fault.Error{Text: "output goes to files in two ways", Remedy: "keep one of -outfile-pattern, --output-filename and --output"}
 	case words.Dir != "":
 		where := literal(words.Dir) + "/1/rank.%R/"
@@ -134,19 +131,18 @@ func (w World) outputFiles(s *job.Streams, j option.Job, words option.OutputWord
 		s.Out.File, s.Err.File = literal(words.File)+".%R", literal(words.File)+".%R"
 		s.Out.Quiet, s.Err.Quiet = words.NoCopy, words.NoCopy
 	default:
-		return errors.Join(w.filePattern(&s.Out, string(j.OutFile)), w.filePattern(&s.Err, string(j.ErrFile)))
+		return errors.Join(w.filePattern(&s.Out, j.OutFile), w.filePattern(&s.Err, j.ErrFile))
 	}
 	return nil
 }
 
 // filePattern takes -outfile-pattern or -errfile-pattern. A directory that is known, and
 // is not there, is an error at once, and not only when the job has found its place.
-func (w World) filePattern(s *job.Output, pattern string) error {
-	if pattern == "" {
+func (w World) filePattern(s *job.Output, pattern option.FilePattern) error {
+	if pattern.Name == "" {
 		return nil
 	}
-	s.File, s.Append = strings.CutSuffix(pattern, ":append")
-	s.Quiet = true
+	s.File, s.Append, s.Quiet = pattern.Name, pattern.Append, true
 	dir := filepath.Dir(s.File)
 	if strings.Contains(dir, "%") {
 		return nil
