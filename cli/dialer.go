@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,6 +96,21 @@ func remoteShell(j option.Job) ([]string, error) {
 	return nil, nil
 }
 
+// programArgs are what stands before our own arguments of a program that reaches hosts.
+func programArgs(j option.Job, program []string) ([]string, error) {
+	args := j.LauncherArgs[:len(j.LauncherArgs):len(j.LauncherArgs)]
+	if len(j.SSHOptions) == 0 {
+		return args, nil
+	}
+	if name := filepath.Base(program[0]); name != "ssh" {
+		return nil, &fault.Error{Text: fmt.Sprintf("--ssh-option is for ssh, and %s is another program", name), Remedy: "give it arguments of its own with -launcher-args"}
+	}
+	for _, o := range j.SSHOptions {
+		args = append(args, "-o", string(o))
+	}
+	return args, nil
+}
+
 func (d *dialer) close() {
 	if d.client != nil {
 		d.client.Close()
@@ -124,6 +140,52 @@ func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser
 		return d.command.Dial(ctx, node.Name)
 	}
 	return d.ssh.Dial(ctx, node.Name)
+}
+
+// route tells people how a node would be reached (DIAG-1). It contacts nobody. The host
+// is named only where it is another than the node's name, so that equal routes are equal.
+func (d *dialer) route(node job.NodeDef) string {
+	switch {
+	case d.guard != nil || node.Local:
+		return "this machine"
+	case d.fork:
+		return "out of reach of -launcher fork"
+	}
+	d.mu.Lock()
+	d.nodes[node.Name] = node
+	d.mu.Unlock()
+	if d.command != nil {
+		argv, err := reach.Argv(d.command.Template, d.command.Args, d.place(node.Name), d.command.Timeout)
+		if err != nil {
+			return err.Error()
+		}
+		return "by " + strings.Join(argv, " ")
+	}
+	t, err := d.resolve(node.Name)
+	if err != nil {
+		return explain(err)
+	}
+	text := "ssh"
+	if !strings.EqualFold(t.HostName, node.Name) {
+		text += " to " + t.HostName
+	}
+	if t.Port != 22 {
+		text += fmt.Sprintf(" port %d", t.Port)
+	}
+	text += " as " + t.User
+	return text + hops(t)
+}
+
+// hops tells what lies between.
+func hops(t sshx.Target) string {
+	if t.ProxyCommand != "" {
+		return " through " + t.ProxyCommand
+	}
+	text := ""
+	for i, hop := range t.Via {
+		text += map[bool]string{true: " through ", false: ", "}[i == 0] + hop.Alias
+	}
+	return text
 }
 
 // sameHere sees that the program named for this machine is the one that runs.

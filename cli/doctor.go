@@ -13,35 +13,35 @@ import (
 // This file answers --doctor: what is wrong with the hosts, and what to do about it
 // (DIAG-5).
 
-// patients finds out whom to examine. Where hosts are named by an option, the words are a
+// hostsToCheck finds out whom to examine. Where hosts are named by an option, the words are a
 // program as in any command line, so that --doctor can be added to one that fails.
-func patients(line option.Line) (option.Line, error) {
+func hostsToCheck(line option.Line) (option.Line, error) {
 	if len(line.Sections) > 1 || line.NamesHosts() {
 		return line, nil
 	}
 	return hostsForProgram(line)
 }
 
-// examine reports on the hosts. The exit code is 0 if all is fine, 1 if there are
+// doctor reports on the hosts. The exit code is 0 if all is fine, 1 if there are
 // warnings, and that of our failures otherwise.
-func examine(ctx context.Context, line option.Line, sys System, req job.Request, env launch.Env, failure int) (int, error) {
-	checkups, err := launch.Examine(ctx, req, env, needs(req, sys))
+func (c *call) doctor(ctx context.Context) (int, error) {
+	checkups, err := launch.Examine(ctx, c.req, c.env, needs(c.req, c.sys))
 	if err != nil {
 		return 0, err
 	}
 	report := doctor.Judge(checkups)
 	text := report.Text()
-	if line.Job.JSON != "" {
+	if c.line.Job.JSON != "" {
 		text = report.JSON()
 	}
 	write := func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
-	if file := line.Job.JSON; file != "" && file != "-" {
+	if file := c.line.Job.JSON; file != "" && file != "-" {
 		err = writeFile(file, write)
 	} else {
-		err = write(sys.Out)
+		err = write(c.sys.Out)
 	}
-	flush(env.Err)
-	return report.Code(failure), err
+	flush(c.env.Err)
+	return report.Code(c.ours), err
 }
 
 // needs is what the job of the first section would look for on the hosts.

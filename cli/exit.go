@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 
 	"remshell/fault"
 	"remshell/job"
@@ -13,24 +15,24 @@ import (
 const (
 	exitOK        = 0
 	exitFailure   = 125
-	exitNoDir     = 127
 	exitCannotRun = 126
 )
 
-// exitCode is the code for an error of a job that did not start. MPIEXEC_ERROR_CODE
-// may put another in the place of 125, so that scripts can tell it from a program's.
-func exitCode(err error, failure int) int {
+// exitCode is the code that mpiexec leaves with, whoever wants to know: the shell, --report and
+// --json (TRUST-33). code is that of the ranks, as the screen has it, or what was found; it counts
+// unless there is an error. ours stands for our own failures; 0: as ever.
+func exitCode(code int, err error, ours int) int {
 	var cancelled *launch.Cancelled
 	switch {
 	case err == nil:
-		return exitOK
+		return job.Clamp(code, code == exitOK, ours)
 	case errors.As(err, &cancelled):
 		return 128 + int(cancelled.Signal)
 	}
 	if code := startCode(err); code != 0 && code != exitFailure {
-		return job.Clamp(code, false, failure)
+		return job.Clamp(code, false, ours)
 	}
-	return failure
+	return job.OurCode(ours)
 }
 
 // startCode is that of a program that could not be started; 0: it was something else.
@@ -40,4 +42,17 @@ func startCode(err error) int {
 		return start.Code
 	}
 	return fault.Code(err)
+}
+
+// ourCode is the exit code of our own failures: 125, or what the user puts in its
+// place so that scripts can tell it from a program's.
+func ourCode(text string) (int, error) {
+	if text == "" {
+		return exitFailure, nil
+	}
+	code, err := strconv.Atoi(text)
+	if err != nil || code < 1 || code > 255 {
+		return 0, &fault.Error{Text: fmt.Sprintf("MPIEXEC_ERROR_CODE: %q is not an exit code", text), Remedy: "allowed: 1 to 255"}
+	}
+	return code, nil
 }

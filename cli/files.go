@@ -107,3 +107,15 @@ func remembering(open func(string) (io.ReadCloser, error)) func(string) (io.Read
 		return io.NopCloser(bytes.NewReader(text)), nil
 	}
 }
+
+// writeFile makes a file.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err == nil {
+		err = write(f)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	return err
+}

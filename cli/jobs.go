@@ -48,9 +48,9 @@ func hostsForProgram(line option.Line) (option.Line, error) {
 	return line, nil
 }
 
-// tellOfJobs reads the ledgers and tells, or signals a job.
-func tellOfJobs(ctx context.Context, line option.Line, sys System, req job.Request, env launch.Env, failure int) (int, error) {
-	j := line.Job
+// jobs reads the ledgers and tells, or signals a job.
+func (c *call) jobs(ctx context.Context) (code int, err error) {
+	j, req, env := c.line.Job, c.req, c.env
 	req.Skip, req.Queue.Required = true, false // those that answer are worth telling
 	if j.Signal.Number != 0 {
 		err := signalJob(ctx, req, env, j.Signal)
@@ -60,7 +60,7 @@ func tellOfJobs(ctx context.Context, line option.Line, sys System, req job.Reque
 		return exitOK, err
 	}
 	if j.Evict != "" {
-		return evictJob(ctx, req, env, j.Evict)
+		return exitOK, evictJob(ctx, req, env, j.Evict)
 	}
 	pages, err := launch.Pages(ctx, req, env, job.ID(j.Status))
 	if err != nil {
@@ -74,12 +74,11 @@ func tellOfJobs(ctx context.Context, line option.Line, sys System, req job.Reque
 		}
 	}
 	if unread > 0 && unread == len(pages) { // "no jobs" would be a guess
-		flush(env.Err)
-		return failure, nil
+		return 0, told{errors.New("no ledger was read")}
 	}
 	text, err := jobsText(show.NewLedger(pages, time.Now()), j)
 	if err == nil {
-		_, err = io.WriteString(sys.Out, text)
+		_, err = io.WriteString(c.sys.Out, text)
 	}
 	if err == nil {
 		flush(env.Err)
@@ -123,12 +122,12 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, s option.Si
 }
 
 // evictJob ends who holds a job's entries, and says what it did (TRUST-19).
-func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) (int, error) {
+func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) error {
 	results, err := launch.Evict(ctx, req, env, job.ID(id))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	code, done := exitOK, false
+	done, left := false, false
 	for _, r := range results {
 		for _, text := range r.Done {
 			done = true
@@ -138,12 +137,15 @@ func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) (
 			env.Say(fmt.Sprintf("%s: %s", r.Node, r.Err))
 		}
 		if r.Err != "" || r.Left {
-			code = job.ExitInternal
+			left = true
 		}
 	}
-	if !done && code == exitOK {
-		return 0, &fault.Error{Text: fmt.Sprintf("there is no job %s", id), Remedy: "mpiexec --ps and --queue list the jobs; name their hosts"}
+	if !done && !left {
+		return &fault.Error{Text: fmt.Sprintf("there is no job %s", id), Remedy: "mpiexec --ps and --queue list the jobs; name their hosts"}
+	}
+	if left {
+		return told{errors.New("something is left")}
 	}
 	flush(env.Err)
-	return code, nil
+	return nil
 }

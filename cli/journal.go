@@ -11,10 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
-	"remshell/launch"
 	"remshell/whatif"
 )
 
@@ -229,40 +227,42 @@ func (j *journal) plan(id job.ID, plan json.RawMessage) {
 	}{stamped("plan"), id, plan})
 }
 
-// journalled has a run told by a journal, and returns who ends that when the run is over. On
+// journal has a run told by a journal, and returns who ends that when the run is over (--json). On
 // standard output the ranks' own goes out of its way: see printers.
-func journalled(line option.Line, sys System, req job.Request, warnings []job.Note, env *launch.Env, failure int) (func(job.Result, error), error) {
-	name, w := line.Job.JSON, sys.Out
+func (c *call) journal() (ended func(job.Result, error), err error) {
+	name, w := c.line.Job.JSON, c.sys.Out
+	if name == "" {
+		return func(job.Result, error) {}, nil
+	}
 	var file *os.File
 	if name != "-" {
-		var err error
 		if file, err = os.Create(name); err != nil {
 			return nil, &fault.Error{Text: "--json: " + err.Error()}
 		}
 		w = file
 	}
-	j := newJournal(w, line.Job.JSONOutput)
-	began, planned := time.Now(), env.Planned
-	env.Planned = func(snap job.Snapshot, p job.Plan) {
+	j := newJournal(w, c.line.Job.JSONOutput)
+	began, planned := time.Now(), c.env.Planned
+	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
 		if planned != nil {
 			planned(snap, p)
 		}
 		var b bytes.Buffer
-		if whatif.Write(&b, whatif.Planned(req, snap, p, warnings)) == nil {
-			j.plan(req.Job, b.Bytes())
+		if whatif.Write(&b, whatif.Planned(c.req, snap, p, c.warnings)) == nil {
+			j.plan(c.req.Job, b.Bytes())
 		}
 	}
-	env.Watch = j
+	c.env.Watch = j
 	return func(result job.Result, err error) {
-		r := newRecord(result, err, failure)
+		r := newRecord(result, err, c.ours)
 		r.Seconds = time.Since(began).Seconds()
-		j.summary(req.Job, r)
+		j.summary(c.req.Job, r)
 		failed := j.close(r.Code > 128)
 		if file != nil {
 			failed = errors.Join(failed, file.Close())
 		}
 		if failed != nil {
-			report(sys.Err, fmt.Errorf("--json: %w", failed)) // the run's own printer is closed by now
+			report(c.sys.Err, fmt.Errorf("--json: %w", failed)) // the run's own printer is closed by now
 		}
 	}, nil
 }

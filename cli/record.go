@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/launch"
 	"remshell/whatif"
 )
 
@@ -77,23 +76,26 @@ func usageOf(u job.Usage) usageRecord {
 	return usageRecord{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
 }
 
-// recorded has the plan of a run kept for its record, and returns who writes that when
-// the run is over.
-func recorded(errs io.Writer, file string, req job.Request, warnings []job.Note, env *launch.Env, failure int) func(job.Result, error) {
-	began, planned := time.Now(), env.Planned
+// record has the plan of a run kept for its record, and returns who writes that when
+// the run is over (--report).
+func (c *call) record() (ended func(job.Result, error)) {
+	file, began, planned := c.line.Job.ReportFile, time.Now(), c.env.Planned
+	if file == "" {
+		return func(job.Result, error) {}
+	}
 	var plan json.RawMessage
-	env.Planned = func(snap job.Snapshot, p job.Plan) {
+	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
 		if planned != nil {
 			planned(snap, p)
 		}
 		var b bytes.Buffer
-		if whatif.Write(&b, whatif.Planned(req, snap, p, warnings)) == nil {
+		if whatif.Write(&b, whatif.Planned(c.req, snap, p, c.warnings)) == nil {
 			plan = b.Bytes()
 		}
 	}
 	return func(result job.Result, err error) {
-		r := newRecord(result, err, failure)
-		r.Job, r.Began, r.Seconds, r.Plan = req.Job, began, time.Since(began).Seconds(), plan
+		r := newRecord(result, err, c.ours)
+		r.Job, r.Began, r.Seconds, r.Plan = c.req.Job, began, time.Since(began).Seconds(), plan
 		write := func(w io.Writer) error {
 			encoder := json.NewEncoder(w)
 			encoder.SetEscapeHTML(false)
@@ -101,7 +103,7 @@ func recorded(errs io.Writer, file string, req job.Request, warnings []job.Note,
 			return encoder.Encode(r)
 		}
 		if failed := writeFile(file, write); failed != nil {
-			report(errs, fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
+			report(c.sys.Err, fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
 		}
 	}
 }
@@ -110,11 +112,11 @@ var pmiWords = map[job.PMIState]string{
 	job.PMINever: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
 }
 
-func newRecord(result job.Result, err error, failure int) record {
-	r := record{Version: 1, Code: result.Code, Cause: result.Cause,
+func newRecord(result job.Result, err error, ours int) record {
+	r := record{Version: 1, Code: exitCode(result.Code, err, ours), Cause: result.Cause,
 		Connects: []connectRecord{}, Starts: []startRecord{}, Exits: []exitRecord{}, Usage: []totalRecord{}}
 	if err != nil {
-		r.Code, r.Cause = exitCode(err, failure), err.Error()
+		r.Cause = err.Error()
 	}
 	for _, c := range result.Connects {
 		r.Connects = append(r.Connects, connectRecord{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err})

@@ -5,18 +5,28 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"remshell/fault"
 	"remshell/hostlist"
+	"remshell/launch/stdio"
 	"remshell/plan"
 	"remshell/show"
 )
 
-// report writes what went wrong, each fault with its own prefix and what to do
+// A told error is one of which the user has read all there is to say.
+type told struct{ error }
+
+func (e told) Unwrap() error { return e.error }
+
+// report writes what went wrong, if anything, each fault with its own prefix and what to do
 // about it. A fault may have several lines; those that follow are part of it. Lists
 // of faults are as long as whoever made them thinks fit (CLI-10: ten).
 func report(w io.Writer, err error) {
-	if _, told := err.(notPlaced); told {
+	if _, known := err.(told); known || err == nil {
 		return
 	}
 	for _, e := range fault.Each(err) {
@@ -46,4 +56,42 @@ func showsSource(err error) bool {
 	var syntax *hostlist.SyntaxError
 	var failed *plan.Error
 	return errors.As(err, &syntax) || errors.As(err, &failed) && failed.At != nil
+}
+
+// flush waits until what was said can be read, within reason.
+func flush(errs *stdio.Printer) {
+	errs.Close()
+	select {
+	case <-errs.Done():
+	case <-time.After(lastLines):
+	}
+}
+
+// lastLines is how long we wait for a standard error that takes nothing.
+const lastLines = 2 * time.Second
+
+// fineTime has all logs tell of parts of a second; the default has whole ones.
+var fineTime = sync.OnceFunc(func() { zerolog.TimeFieldFormat = time.RFC3339Nano })
+
+// logger writes for people to standard error: warnings always, what is going on
+// with -v, everything with -vv.
+func logger(w io.Writer, verbosity int, color bool) zerolog.Logger {
+	level := zerolog.WarnLevel
+	switch {
+	case verbosity < 0:
+		level = zerolog.ErrorLevel
+	case verbosity == 1:
+		level = zerolog.InfoLevel
+	case verbosity > 1:
+		level = zerolog.DebugLevel
+	}
+	fineTime()
+	clean := func(text any) string { // nil: there is none
+		if text == nil {
+			return ""
+		}
+		return show.Clean(fmt.Sprintf("%s", text))
+	}
+	console := zerolog.ConsoleWriter{Out: w, NoColor: !color, TimeFormat: "15:04:05.000", FormatMessage: clean, FormatFieldValue: clean}
+	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -42,18 +43,18 @@ func singletonPort(args []string) (port string, called bool) {
 
 // singleton runs the job of a program that has called. If nothing comes of it the program
 // is told: it would wait for ever.
-func singleton(ctx context.Context, port string, sys System, failure int) int {
+func singleton(ctx context.Context, port string, sys System, ours int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {
-		code := run(ctx, line, sys, failure)
-		if code == exitOK {
-			return code
+		code, failed := withHosts(ctx, line, sys, ours)
+		if exitCode(code, failed, ours) == exitOK {
+			return nil
 		}
-	} else {
-		report(sys.Err, err)
+		err = told{errors.New("the job failed")} // whatever the program's own end is to be, this is ours
 	}
+	report(sys.Err, err)
 	launch.RefuseSingleton(port)
-	return failure
+	return told{err}
 }
 
 // singletonLine is the command line of that job. What variables and the user's file say

@@ -44,8 +44,3 @@ func printers(j option.Job, sys System) (out, errs *stdio.Printer) {
 // Unvectored hides that a stream is a file, to which pieces would go one by one, with the other
 // printer's between them: a write of a file is whole.
 type unvectored struct{ io.Writer }
-
-// starts reports whether a command line starts ranks, and does not only ask for something.
-func starts(j option.Job) bool {
-	return !asksOfJobs(j) && !j.Doctor && !j.Plan && !j.DryRun
-}

@@ -177,8 +177,8 @@ func (v View) groups() []group {
 		}
 		n := job.Node{Probe: seen[def.ID].Probe, NodeDef: def}
 		g := group{size: capacity(n), origin: def.Origin}
-		if v.Way != nil {
-			g.way = v.Way(def)
+		if v.Route != nil {
+			g.way = v.Route(def)
 		}
 		if members[g] == nil {
 			all = append(all, g)

@@ -30,7 +30,7 @@ type View struct {
 	Err      error      // why there is no plan; nil: there is
 	Warnings []job.Note // of the request and of the plan
 
-	Way     func(job.NodeDef) string // how a node is reached; nil: not told
+	Route   func(job.NodeDef) string // how a node is reached; nil: not told
 	Environ []string                 // the launcher's own environment; nil: variables are not told
 }
 

@@ -93,7 +93,7 @@ func view(t *testing.T, change func(*View)) View {
 			Apps: []job.App{{N: 34, Argv: []string{"/opt/bin/solver"}}, {N: 2, Argv: []string{"viz"}, Env: job.Env{Set: []string{"COLOUR=dark red"}}}},
 			Base: job.Env{Set: []string{"PATH=/bin", "LANG=C", "FOO=1"}, Unset: []string{"TMP*"}},
 		},
-		Way:     func(n job.NodeDef) string { return "ssh as me" },
+		Route:   func(n job.NodeDef) string { return "ssh as me" },
 		Environ: []string{"PATH=/bin", "LANG=C", "FOO=0"},
 	}
 	v.Snapshot.Nodes = []job.Node{captured(t, 0, "n1", "xeon-32", ""), captured(t, 1, "n2", "xeon-32", ""), captured(t, 2, "head", "vm-2", "")}

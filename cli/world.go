@@ -17,6 +17,14 @@ import (
 	"remshell/job"
 )
 
+// world is what a request may know, beside this machine and its cluster.
+func world(sys System) request.World {
+	return request.World{
+		Environ: sys.Environ, Open: remembering(opener(sys)), Stat: os.Stat,
+		OpenToAll: func(name string) bool { return openToAll(name, 0) },
+	}
+}
+
 // thisMachine finds out under which names and addresses hosts of a list may mean
 // this machine, without asking any name server. The working directory may be gone.
 func thisMachine(sys System) request.Localhost {

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"remshell/cli/option"
+	"remshell/cli/request"
+	"remshell/job"
+	"remshell/launch"
+	"remshell/psi"
+	"remshell/show"
+	"remshell/whatif"
+)
+
+// This file answers --plan and --dry-run, and draws what a run shows of its plan.
+
+// planFile answers --plan or --dry-run with --cluster-state FILE (placement.md 9).
+// Nobody is reached. The code is 0 if ranks were placed.
+func planFile(line option.Line, sys System) error {
+	return showPlan(line, sys, world(sys).FromState(line), nil)
+}
+
+// dryRun plans with what was written down of the hosts.
+func (c *call) dryRun() error {
+	local := func() (job.Probe, error) { return probeHere(c.sys) }
+	return showPlan(c.line, c.sys, request.Offline(c.req, c.warnings, local), routeOf(c.env.Dialer))
+}
+
+// plan plans for the hosts as they are now, and starts nothing.
+func (c *call) plan(ctx context.Context) error {
+	snap, err := launch.Look(ctx, c.req, c.env)
+	if err != nil && !(c.req.Skip && errors.As(err, new(*launch.HostsError))) {
+		return err
+	}
+	// That none of many nodes is up is a plan's own answer: no-candidates, with reasons.
+	err = showPlan(c.line, c.sys, whatif.Decide(c.req, snap, c.warnings), routeOf(c.env.Dialer))
+	if err == nil {
+		flush(c.env.Err)
+	}
+	return err
+}
+
+// routeOf tells how a dialer would reach a node, as far as it tells.
+func routeOf(d launch.Dialer) func(job.NodeDef) string {
+	if d, ok := d.(interface{ route(job.NodeDef) string }); ok {
+		return d.route
+	}
+	return func(job.NodeDef) string { return "" }
+}
+
+// planError reports whether an error is one that a plan can tell.
+func planError(err error) bool { return errors.As(err, new(*psi.Error)) }
+
+// save writes what the hosts are like into a file.
+func save(name string, req job.Request, snap job.Snapshot, say func(string)) {
+	if err := writeFile(name, func(w io.Writer) error { return whatif.Save(w, req, snap) }); err != nil {
+		say(fmt.Sprintf("--save-cluster-state: %v", err))
+	}
+}
+
+// viewOf is what there is to tell of a plan. route tells how a host would be reached; nil:
+// none would, since the cluster is in a file.
+func viewOf(o whatif.Outcome, environ []string, route func(job.NodeDef) string) show.View {
+	v := show.View{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
+	if route != nil {
+		v.Route, v.Environ = route, environ
+	}
+	return v
+}
+
+// showPlan writes a plan in the form that was asked for: one JSON object, which also
+// tells what is wrong, or a text. Pictures go where they do not mix with JSON.
+func showPlan(line option.Line, sys System, o whatif.Outcome, route func(job.NodeDef) string) error {
+	v := viewOf(o, sys.Environ, route)
+	pictures := wanted(line.Job).all(v)
+	var err error
+	switch file := line.Job.JSON; {
+	case line.Job.Plan, file == "-":
+		io.WriteString(sys.Err, pictures)
+		var b bytes.Buffer
+		if err = whatif.Write(&b, o); err == nil {
+			_, err = sys.Out.Write(show.JSON(b.Bytes()))
+		}
+	case file != "":
+		_, err = io.WriteString(sys.Out, pictures)
+		if err == nil {
+			err = writeFile(file, func(w io.Writer) error { return whatif.Write(w, o) })
+		}
+	default:
+		_, err = io.WriteString(sys.Out, pictures+show.DryRun(v))
+	}
+	if err == nil && !o.Placed() {
+		err = told{o.Err}
+	}
+	return err
+}
+
+// A pictures says what is to be told of a job before it starts (DIAG-2, DIAG-4).
+type pictures struct{ topo, hosts, byNode, byRank bool }
+
+func wanted(j option.Job) pictures {
+	asked := func(word string) bool {
+		return slices.ContainsFunc(j.Display, func(p option.Picture) bool { return slices.Contains(p, word) })
+	}
+	mapped := j.DisplayMap != "" || asked("map")
+	full := j.DisplayMap == "full" || j.Verbosity > 1
+	return pictures{
+		topo: j.DisplayTopo || asked("topo"), hosts: j.DisplayAlloc || asked("allocation"),
+		byNode: mapped && !full, byRank: mapped && full,
+	}
+}
+
+// seen draws what is known when the hosts have been looked at.
+func (p pictures) seen(v show.View) (text string) {
+	if p.hosts {
+		text += show.Hosts(v)
+	}
+	if p.topo {
+		text += show.Topology(v.Snapshot.Nodes)
+	}
+	return text
+}
+
+// planned draws what is known when the ranks have their places.
+func (p pictures) planned(v show.View) (text string) {
+	if p.byNode {
+		text += show.Map(v)
+	}
+	if p.byRank {
+		text += show.Ranks(v)
+	}
+	return text
+}
+
+// all draws both.
+func (p pictures) all(v show.View) string {
+	if v.Err != nil {
+		return p.seen(v)
+	}
+	return p.seen(v) + p.planned(v)
+}
+
+// display has the pictures drawn in a run, each as soon as it can be.
+func display(line option.Line, req job.Request, env *launch.Env) {
+	p, save := wanted(line.Job), env.Seen
+	if p == (pictures{}) {
+		return
+	}
+	env.Seen = func(snap job.Snapshot) {
+		if save != nil {
+			save(snap)
+		}
+		io.WriteString(env.Err, p.seen(show.View{Request: req, Snapshot: snap}))
+	}
+	env.Planned = func(snap job.Snapshot, planned job.Plan) {
+		io.WriteString(env.Err, p.planned(show.View{Request: req, Snapshot: snap, Plan: planned}))
+	}
+}

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"remshell/cli/option"
+	"remshell/cli/request"
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/stdio"
+	"remshell/show"
+	"remshell/whatif"
+)
+
+// A call is one use of mpiexec that concerns hosts: what is asked for, and by what it is answered.
+// perform makes it; the functions that answer only read it, but for what they add to env.
+type call struct {
+	sys      System
+	line     option.Line
+	world    request.World
+	req      job.Request
+	warnings []job.Note
+	env      launch.Env
+	ours     int // exit code of our own failures
+}
+
+// withHosts does what concerns hosts, and says what went wrong in the place of our own lines,
+// between those of the ranks.
+func withHosts(ctx context.Context, line option.Line, sys System, ours int) (code int, err error) {
+	out, errs := printers(line.Job, sys)
+	code, err = unpanicked(line.Job, errs, func() (int, error) {
+		c := call{sys: sys, line: line, ours: ours}
+		return c.perform(ctx, out, errs)
+	})
+	if err == nil {
+		return code, nil
+	}
+	report(errs, err)
+	flush(errs)
+	return 0, told{err}
+}
+
+// A mishap is a fault of our own that nobody has foreseen.
+type mishap struct{ why any }
+
+func (e *mishap) Error() string { return fmt.Sprintf("internal error: %v", e.why) }
+
+func (e *mishap) Hint() string { return "please report it, with what -v says" }
+
+// unpanicked makes an error of a panic, whose stack goes to the log. On its way up, terminal and
+// connections were given back, and so the helpers end the ranks (TRUST-35).
+func unpanicked(j option.Job, errs io.Writer, do func() (int, error)) (code int, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			log := logger(errs, j.Verbosity, false)
+			log.Info().Msg(string(debug.Stack()))
+			err = &mishap{why}
+		}
+	}()
+	return do()
+}
+
+// perform finds out what is wanted where, makes the way there ready, and answers.
+func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int, err error) {
+	allocation, err := c.locate()
+	if err != nil {
+		return 0, err
+	}
+	j := c.line.Job
+	c.req, c.warnings, err = request.Make(c.line, c.world)
+	if planError(err) && (j.Plan || j.DryRun) {
+		o := whatif.Outcome{Warnings: c.warnings, Err: err, Request: c.req}
+		return exitOK, showPlan(c.line, c.sys, o, routeOf(nil))
+	}
+	if err != nil {
+		return 0, err
+	}
+	c.env = launchEnv(c.line, c.sys, out, errs)
+	if allocation != "" {
+		c.env.Log.Info().Msg(allocation)
+	}
+	parcels, err := shipping(c.line, c.world.Local, c.sys, &c.req, &c.env)
+	if err != nil {
+		return 0, err
+	}
+	defer parcels.close()
+	paint(&c.req.Streams, c.line, c.sys)
+	showProgress(c.line, c.sys, &c.env)
+	if c.env.In, err = input(c.line, c.req.Streams, c.sys.In); err != nil {
+		return 0, err
+	}
+	hangUp, err := c.withDialer()
+	if err != nil {
+		return 0, err
+	}
+	defer hangUp()
+	if j.SaveState != "" {
+		req, say := c.req, c.env.Say
+		c.env.Seen = func(snap job.Snapshot) { save(j.SaveState, req, snap, say) }
+	}
+	switch {
+	case asksOfJobs(j):
+		return c.jobs(ctx)
+	case j.Doctor:
+		return c.doctor(ctx)
+	case j.DryRun && !j.Probe && !j.Plan:
+		return exitOK, c.dryRun()
+	case j.Plan || j.DryRun:
+		return exitOK, c.plan(ctx)
+	}
+	go parcels.read(c.req.Nodes)
+	return c.run(ctx)
+}
+
+// locate finds the cluster, the hosts that stand where a program would, and those of an
+// allocation, of which note tells.
+func (c *call) locate() (note string, err error) {
+	c.world = world(c.sys)
+	if c.world.Cluster, err = cluster(c.line.Job, c.sys.getenv, reader(c.sys)); err != nil {
+		return "", err
+	}
+	switch {
+	case asksOfJobs(c.line.Job):
+		c.line, err = hostsForProgram(c.line)
+	case c.line.Job.Doctor:
+		c.line, err = hostsToCheck(c.line)
+	}
+	if err != nil {
+		return "", err
+	}
+	c.world.Job, c.world.Local = newJobID(time.Now()), named(c.line.Job.LocalHost, thisMachine(c.sys))
+	c.line, note, err = c.world.Allocated(c.line)
+	return note, err
+}
+
+// withDialer gives a launch the dialer for its hosts, unless the world has one, and returns
+// what ends it.
+func (c *call) withDialer() (hangUp func(), err error) {
+	if c.env.Dialer != nil {
+		return func() {}, nil
+	}
+	d, err := newDialer(c.line.Job, c.sys, guardOf(c.req), c.env.Log)
+	if err != nil {
+		return nil, err
+	}
+	c.env.Dialer, c.env.Build, c.env.Release = d, d.self.Build, Version
+	return d.close, nil
+}
+
+// run is the life of a job, with what is around it on this side: signals, terminal, trace
+// and report.
+func (c *call) run(ctx context.Context) (code int, err error) {
+	j := c.line.Job
+	c.env.Find = c.world.Finder(j)
+	c.env.Here = func() string {
+		probe, _ := probeHere(c.sys) // who cannot be looked at is nobody
+		return probe.Identity
+	}
+	c.env.Again = reread(c.line, c.sys, c.world, c.req)
+	if j.Propagate != "none" && slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
+		c.req.Soft = softLimits()
+	}
+	c.req.Ends.Ours = c.ours
+	for _, number := range j.ForwardSignals.Numbers {
+		c.sys.Catch(syscall.Signal(number))
+	}
+	if j.PMITrace != "" {
+		file, err := os.Create(j.PMITrace)
+		if err != nil {
+			return 0, fmt.Errorf("--pmi-trace: %w", err)
+		}
+		defer file.Close()
+		c.env.Trace = file
+	}
+	display(c.line, c.req, &c.env)
+	c.remark()
+	recorded := c.record()
+	journalled, err := c.journal()
+	if err != nil {
+		return 0, err
+	}
+	if len(c.req.Streams.PTY) > 0 {
+		restore, err := lendTerminal(c.sys, &c.env)
+		if err != nil {
+			return 0, err
+		}
+		defer restore()
+	}
+	result, err := launch.Run(ctx, c.req, c.env)
+	recorded(result, err)
+	journalled(result, err)
+	return result.Code, err
+}
+
+// remark tells of what was said and may mean something else to somebody.
+func (c *call) remark() {
+	for _, w := range c.warnings {
+		c.env.Say(w.Text)
+	}
+	if g, given := c.line.Sections[0].Origin("ppn"); given && g.Spelled == "-N" {
+		c.env.Log.Info().Msgf("-N %s is ranks on each host, as in Open MPI; srun's -N, a number of nodes, is not meant", g.Value)
+	}
+	if c.req.NoPin && !c.req.NoMemBind {
+		c.env.Log.Info().Msg("--no-pin leaves memory bound to NUMA nodes; see --no-mem-bind")
+	}
+}
+
+// guardOf is how the guard of a job on one node is called; nil for more nodes, where the
+// helper here is a process of its own. So it is for a job that may wait: stopped
+// together with mpiexec, its helper would keep the place in the queue.
+func guardOf(req job.Request) []string {
+	elsewhere := req.Queue.Host != nil && (len(req.Nodes) != 1 || !req.Queue.Host.Same(req.Nodes[0]))
+	beyond := func(def job.NodeDef) bool { return !def.Local }
+	if req.Spawn.Any || slices.ContainsFunc(req.Spawn.List, beyond) {
+		return nil // there may be more hosts later
+	}
+	if len(req.Nodes) != 1 || !req.Nodes[0].Local || req.Wait || elsewhere || runtime.GOOS != "linux" {
+		return nil
+	}
+	return []string{guardArg, string(req.Job), strconv.FormatInt(req.Limits.Grace.Milliseconds(), 10)}
+}
+
+// launchEnv is what a launch may know of the world around it.
+func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
+	env := launch.Env{
+		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
+		Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err))), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
+		Report: line.Job.ReportBindings,
+		Say:    func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", show.Clean(text)) },
+	}
+	if line.Job.Verbosity < 0 {
+		env.Say = func(string) {}
+	}
+	return env
+}
+
+// silence is how long a link may be dead before its node is lost (SIG-7).
+const silence = 45 * time.Second
+
+// connectTimeout is how long one host may take until it is logged in to, and its
+// helper to say its first words.
+func connectTimeout(j option.Job) time.Duration {
+	if j.ConnectTimeout > 0 {
+		return j.ConnectTimeout.Duration()
+	}
+	return 10 * time.Second
+}
+
+// umask is ours, which the ranks get too (ENV-8). It can only be read by setting it.
+func umask() int {
+	mask := syscall.Umask(0o077) // what is made meanwhile is open to nobody
+	syscall.Umask(mask)
+	return mask
+}
