@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"helper/life", "fault", "hostlist", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/request", "launch/supervise"}
+var pure = []string{"helper/life", "fault", "hostlist", "idset", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/request", "launch/supervise"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -24,7 +24,8 @@ var lower = map[string][]string{
 	"fault":                {},
 	"hostlist":             {},
 	"gpu":                  {},
-	"pin":                  {},
+	"idset":                {},
+	"pin":                  {"idset"},
 	"pmiserver":            {"pmiserver/dialect", "pmiserver/fence", "pmiserver/kvs", "pmiserver/pmi1", "pmiserver/pmi2", "pmiserver/spawn", "pmiserver/transcript"},
 	"pmiserver/pmi1":       {"pmiserver/dialect", "pmiserver/kvs", "pmiserver/spawn", "pmiserver/transcript"},
 	"pmiserver/pmi2":       {"pmiserver/dialect", "pmiserver/kvs", "pmiserver/spawn"},
@@ -35,26 +36,26 @@ var lower = map[string][]string{
 	"pmiserver/transcript": {},
 	"proc":                 {},
 	"sshx":                 {},
-	"job":                  {"gpu", "pin"},
+	"job":                  {"gpu", "idset", "pin"},
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},
-	"psi":                  {"hostlist", "job", "sort"},
+	"psi":                  {"hostlist", "idset", "job", "sort"},
 	"whatif":               {"gpu", "job", "pin", "plan", "psi"},
 	"config":               {"hostlist", "job", "sort"},
 	"plan":                 {"gpu", "hostlist", "job", "pin", "sort"},
-	"show":                 {"gpu", "hostlist", "job", "pin", "plan", "sort"},
+	"show":                 {"gpu", "hostlist", "idset", "job", "pin", "plan", "sort"},
 	"doctor":               {"hostlist", "job", "show"},
 	"alloc":                {"fault", "hostlist"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
 	"reach":                {"proc", "sshx"},
-	"helper":               {"config", "gpu", "helper/checkup", "helper/life", "helper/probe", "helper/rank", "hostlist", "job", "ledger", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "proc", "wire"},
+	"helper":               {"config", "gpu", "helper/checkup", "helper/life", "helper/probe", "helper/rank", "hostlist", "idset", "job", "ledger", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "proc", "wire"},
 	"helper/checkup":       {"helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
 	"helper/life":          {"job"},
 	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
-	"helper/rank":          {"gpu", "job", "pin", "proc"},
-	"launch/stdio":         {"fault", "job", "pin", "wire"},
-	"launch/supervise":     {"hostlist", "job", "pin", "show"},
-	"launch":               {"gpu", "hostlist", "job", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "wire"},
+	"helper/rank":          {"gpu", "idset", "job", "pin", "proc"},
+	"launch/stdio":         {"fault", "idset", "job", "wire"},
+	"launch/supervise":     {"hostlist", "idset", "job", "show"},
+	"launch":               {"gpu", "hostlist", "idset", "job", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "show"},
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "psi", "sort", "whatif"},
 	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/probe", "hostlist", "job", "launch", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"remshell/helper/probe"
+	"remshell/idset"
 	"remshell/job"
-	"remshell/pin"
 	"remshell/wire"
 )
 
@@ -66,9 +66,9 @@ func TestRanksAreBound(t *testing.T) {
 		pinning string
 		binding string
 	}{
-		{first, "bind:0", "0x0001 ", pin.Text(first)}, {cpus, "bind:0", "0x0002  ", "none"}, {last, "default", "0x0002 ", pin.Text(last)},
+		{first, "bind:0", "0x0001 ", idset.Text(first)}, {cpus, "bind:0", "0x0002  ", "none"}, {last, "default", "0x0002 ", idset.Text(last)},
 	} {
-		mask := "Cpus_allowed_list:\t" + pin.Text(want.cpus) + "\n"
+		mask := "Cpus_allowed_list:\t" + idset.Text(want.cpus) + "\n"
 		got := k.out[rank]
 		if !strings.HasPrefix(got, mask+mask+want.policy+"\n"+want.pinning) || !strings.HasSuffix(got, " "+want.binding+"\n") {
 			t.Errorf("rank %d: %q, want %q twice, %s, %s, %s", rank, got, mask, want.policy, want.pinning, want.binding)

@@ -19,6 +19,7 @@ import (
 	"remshell/gpu"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/idset"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
@@ -152,7 +153,7 @@ func (c *clerk) survey(m *wire.Survey) {
 	if err == nil && len(outer) > 0 {
 		answer.Inside = hold(outer, cpus)
 	}
-	if err == nil && len(answer.Use.Busy) > 0 && covers(answer.Use.Busy, cpus) { // then people ask why
+	if err == nil && len(answer.Use.Busy) > 0 && idset.Set(answer.Use.Busy).HasAll(cpus) { // then people ask why
 		answer.Use.Idle = probe.Idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
 	}
 	answer.Fit()
@@ -202,12 +203,7 @@ func related(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Cl
 // hold reports whether claims hold all of some CPUs, or the node alone.
 func hold(claims []job.Claim, cpus []int) bool {
 	use := ledger.Use(claims, nil)
-	return use.Taken || covers(use.Busy, cpus)
-}
-
-// covers reports whether all of some CPUs are busy. Those are in ascending order.
-func covers(busy, cpus []int) bool {
-	return !slices.ContainsFunc(cpus, func(cpu int) bool { _, is := slices.BinarySearch(busy, cpu); return !is })
+	return use.Taken || idset.Set(use.Busy).HasAll(cpus)
 }
 
 // A takenError says who was faster.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"remshell/gpu"
+	"remshell/idset"
 	"remshell/pin"
 )
 
@@ -278,13 +279,11 @@ type Use struct {
 
 // And is what two jobs hold together.
 func (u Use) And(v Use) Use {
-	busy := append(slices.Clone(u.Busy), v.Busy...)
-	slices.Sort(busy)
 	who := u
 	if len(v.Busy) > len(u.Busy) || u.Who == "" {
 		who = v
 	}
-	return Use{u.Procs + v.Procs, u.Seated + v.Seated, slices.Compact(busy), u.Taken || v.Taken, u.Own + v.Own,
+	return Use{u.Procs + v.Procs, u.Seated + v.Seated, idset.Of(slices.Concat(u.Busy, v.Busy)...), u.Taken || v.Taken, u.Own + v.Own,
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.Who, who.WhoUID, who.WhoJob, who.WhoPID, who.Since, who.Idle}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"remshell/idset"
 	"remshell/job"
 	"remshell/launch/supervise"
 	"remshell/pin"
@@ -62,7 +63,7 @@ func bindingLine(rank, node string, t pin.Topology, cpus, mems []int) string {
 		text += " " + t.Describe(cpus)
 	}
 	if len(mems) > 0 && t.Memories() > 1 {
-		text += " memory " + pin.Text(mems)
+		text += " memory " + idset.Text(mems)
 	}
 	return text + "\n"
 }

@@ -1,6 +1,10 @@
 package pin
 
-import "slices"
+import (
+	"slices"
+
+	"remshell/idset"
+)
 
 // An Extent widens or narrows what a rank was given to what it is to be bound to
 // (--bind-to). It belongs to one node.
@@ -131,9 +135,8 @@ func (e *Extent) exactly(cpus []int) Seat {
 	for _, cpu := range cpus {
 		mine = append(mine, e.byCPU[cpu])
 	}
-	slices.Sort(mine)
-	seat := NewSeat(e.slots, slices.Compact(mine))
-	seat.CPUs = slices.Compact(slices.Sorted(slices.Values(cpus)))
+	seat := NewSeat(e.slots, idset.Of(mine...))
+	seat.CPUs = idset.Of(cpus...)
 	return seat
 }
 
@@ -145,7 +148,7 @@ func (b Binding) Crowds(ranks int) bool {
 	}
 	seen := make(map[int]bool)
 	for _, set := range b.Sets[:ranks] {
-		for _, cpu := range slices.Compact(slices.Sorted(slices.Values(set))) {
+		for _, cpu := range idset.Of(set...) {
 			if seen[cpu] {
 				return true
 			}

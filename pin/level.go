@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"remshell/idset"
 )
 
 // A Level is a kind of thing that a node is made of, from wide to narrow.
@@ -122,8 +124,7 @@ func (t Topology) things(l Level, count int) (firsts []int, group map[int]int) {
 			numbers = append(numbers, n)
 		}
 	}
-	slices.Sort(numbers)
-	numbers = slices.Compact(numbers)
+	numbers = idset.Of(numbers...)
 	group = make(map[int]int, len(numbers))
 	for k, n := range numbers {
 		if k%max(1, count) == 0 {

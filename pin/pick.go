@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"remshell/idset"
 )
 
 // A Pick is one item of a list of CPUs that somebody wrote down (cli.md 4.3). Its
@@ -195,7 +197,7 @@ func (n *Numbering) things(p Pick) ([]numbered, error) {
 	if p.Last < p.First {
 		list = slices.DeleteFunc(slices.Clone(list), func(u numbered) bool { return len(u.cpus) == 0 })
 		if len(list) == 0 {
-			return nil, fmt.Errorf("lets us use none of them, but the CPUs %s only", Text(n.usable))
+			return nil, fmt.Errorf("lets us use none of them, but the CPUs %s only", idset.Text(n.usable))
 		}
 		return list, nil
 	}
@@ -206,7 +208,7 @@ func (n *Numbering) things(p Pick) ([]numbered, error) {
 		case !there:
 			return nil, fmt.Errorf("has no %s%d: it has %s", noun, number, spansOf(list))
 		case len(list[i].cpus) == 0:
-			return nil, fmt.Errorf("does not let us use its %s%d, but the CPUs %s only", noun, number, Text(n.usable))
+			return nil, fmt.Errorf("does not let us use its %s%d, but the CPUs %s only", noun, number, idset.Text(n.usable))
 		}
 		things = append(things, list[i])
 	}
@@ -218,7 +220,7 @@ func spansOf(things []numbered) string {
 	for i, thing := range things {
 		numbers[i] = thing.number
 	}
-	return cmp.Or(Text(numbers), "none")
+	return cmp.Or(idset.Text(numbers), "none")
 }
 
 // upTo is the numbers below n, folded.
@@ -227,5 +229,5 @@ func upTo(n int) string {
 	for i := range numbers {
 		numbers[i] = i
 	}
-	return cmp.Or(Text(numbers), "none")
+	return cmp.Or(idset.Text(numbers), "none")
 }

@@ -3,6 +3,8 @@ package pin
 import (
 	"slices"
 	"strings"
+
+	"remshell/idset"
 )
 
 // mostDrawn is how many cores a picture has a character for each of; of a larger node
@@ -29,9 +31,8 @@ func (t Topology) Describe(cpus []int) string {
 			packages = append(packages, core.Package)
 		}
 	}
-	slices.Sort(packages)
 	slices.Sort(theirs)
-	text := phrase("package ", slices.Compact(packages)) + phrase("core ", cores)
+	text := phrase("package ", idset.Of(packages...)) + phrase("core ", cores)
 	if !slices.Equal(theirs, cpus) {
 		text += phrase("cpu ", cpus)
 	}
@@ -43,7 +44,7 @@ func phrase(what string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
 	}
-	return what + Text(numbers) + " "
+	return what + idset.Text(numbers) + " "
 }
 
 // Picture draws the cores of a node and which of them some CPUs are: "|" stands between
@@ -75,7 +76,7 @@ func (t Topology) members(cores, cpus []int) string {
 	if len(mine) == 0 {
 		return "."
 	}
-	return Text(mine)
+	return idset.Text(mine)
 }
 
 // A group is cores that nothing separates.
@@ -151,7 +152,7 @@ func covered(c Core, cpus []int) share {
 	n := 0
 	for _, list := range [][]int{c.CPUs, c.Shut} {
 		for _, cpu := range list {
-			if _, in := slices.BinarySearch(cpus, cpu); in {
+			if idset.Set(cpus).Has(cpu) {
 				n++
 			}
 		}

@@ -3,9 +3,10 @@ package pin
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+
+	"remshell/idset"
 )
 
 // A Layout is what was said of mapping, ranking and binding (cli.md section 2). The
@@ -254,8 +255,7 @@ func (m *Memory) UnmarshalText(text []byte) error {
 	*m = Memory{Text: value}
 	if head, list, _ := strings.Cut(value, ":"); strings.EqualFold(head, "bind") {
 		nodes, err := ParseCPUs(list)
-		slices.Sort(nodes)
-		if m.Nodes = slices.Compact(nodes); err != nil || len(nodes) == 0 {
+		if m.Nodes = idset.Of(nodes...); err != nil || len(nodes) == 0 {
 			return fmt.Errorf("%q is not a list of NUMA nodes such as 0-1,3", list)
 		}
 		return nil

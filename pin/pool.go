@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"remshell/idset"
 )
 
 // A Pool is the free slots of one node, sorted by the things to which ranks are dealt.
@@ -107,7 +109,7 @@ func (t Topology) lacksMemory(m Memory) error {
 	}
 	for _, n := range m.Nodes {
 		if !slices.Contains(has, n) {
-			return fmt.Errorf("has no NUMA node %d: it has %s", n, cmp.Or(Text(has), "none"))
+			return fmt.Errorf("has no NUMA node %d: it has %s", n, cmp.Or(idset.Text(has), "none"))
 		}
 	}
 	return nil
@@ -133,7 +135,7 @@ func (t Topology) lacksCPU(slots []Unit, busy Busy, sets [][]int) error {
 	for _, set := range sets {
 		for _, cpu := range set {
 			if free, usable := has[cpu]; !usable {
-				return fmt.Errorf("has no CPU %d that may be used: it has %s", cpu, cmp.Or(Text(t.Usable()), "none"))
+				return fmt.Errorf("has no CPU %d that may be used: it has %s", cpu, cmp.Or(idset.Text(t.Usable()), "none"))
 			} else if !free {
 				return fmt.Errorf("has CPU %d in use by another job", cpu)
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"remshell/idset"
 )
 
 // This file reads a topology from a sysfs tree (kernel: admin-guide/cputopology.rst,
@@ -25,7 +27,7 @@ type tree struct {
 // is a core of its own.
 func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 	t := tree{FS: sys}
-	t.online = slices.Compact(slices.Sorted(slices.Values(append(t.cpus("devices/system/cpu/online"), allowed...))))
+	t.online = idset.Of(append(t.cpus("devices/system/cpu/online"), allowed...)...)
 	cores, err := t.cores(allowed)
 	if err != nil || len(cores) == 0 {
 		return Topology{}, err

@@ -15,8 +15,8 @@ package pin
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
+
+	"remshell/idset"
 )
 
 // A Core is a physical core with its hardware threads, by their kernel numbers.
@@ -70,23 +70,9 @@ const maxCPU = 1 << 16
 // ParseCPUs reads the kernel's list notation, "0-3,8"; the empty text is the
 // empty list.
 func ParseCPUs(list string) ([]int, error) {
-	var cpus []int
-	if list == "" {
-		return nil, nil
-	}
-	for item := range strings.SplitSeq(list, ",") {
-		low, high, isRange := strings.Cut(item, "-")
-		first, err := strconv.Atoi(low)
-		last := first
-		if err == nil && isRange {
-			last, err = strconv.Atoi(high)
-		}
-		if err != nil || first < 0 || last < first || last > maxCPU {
-			return nil, fmt.Errorf("CPU list %q: bad item %q", list, item)
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			cpus = append(cpus, cpu)
-		}
+	cpus, err := idset.Parse(list, maxCPU)
+	if err != nil {
+		return nil, fmt.Errorf("CPU %w", err)
 	}
 	return cpus, nil
 }

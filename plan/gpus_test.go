@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"remshell/gpu"
+	"remshell/idset"
 	"remshell/job"
 	"remshell/pin"
 )
@@ -51,7 +52,7 @@ func told(p job.Plan) string {
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
 			numbers, _, _ := strings.Cut(gpu.Text(r.GPUs), " ")
-			ranks[r.Rank] = fmt.Sprintf("%s:%s/%s", n.Name, pin.Text(r.CPUs), numbers)
+			ranks[r.Rank] = fmt.Sprintf("%s:%s/%s", n.Name, idset.Text(r.CPUs), numbers)
 		}
 	}
 	return strings.Join(ranks, " ")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/idset"
 	"remshell/job"
 	"remshell/pin"
 )
@@ -84,7 +85,7 @@ func cpusOf(p job.Plan) string {
 	var words []string
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
-			word := pin.Text(r.CPUs)
+			word := idset.Text(r.CPUs)
 			if word == "" {
 				word = "-"
 			}

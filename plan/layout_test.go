@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/idset"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/test/pintest"
@@ -71,7 +72,7 @@ func seen(p job.Plan) string {
 	nodes := make([]string, p.Size)
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {
-			ranks[r.Rank], nodes[r.Rank] = cmp.Or(pin.Text(r.CPUs), "none"), n.Name
+			ranks[r.Rank], nodes[r.Rank] = cmp.Or(idset.Text(r.CPUs), "none"), n.Name
 		}
 	}
 	var b strings.Builder

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/idset"
 	"remshell/job"
-	"remshell/pin"
 	"remshell/psi"
 )
 
@@ -62,7 +62,7 @@ func mapping(t *testing.T, list string) []int {
 func seats(p job.Plan) string {
 	var parts []string
 	for _, r := range p.Nodes[0].Ranks {
-		parts = append(parts, fmt.Sprintf("%s/%s/%s", cmp.Or(pin.Text(r.Slots), "-"), cmp.Or(pin.Text(r.CPUs), "-"), cmp.Or(pin.Text(r.Mems), "-")))
+		parts = append(parts, fmt.Sprintf("%s/%s/%s", cmp.Or(idset.Text(r.Slots), "-"), cmp.Or(idset.Text(r.CPUs), "-"), cmp.Or(idset.Text(r.Mems), "-")))
 	}
 	for _, note := range p.Notes {
 		parts = append(parts, note.Code)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"remshell/hostlist"
+	"remshell/idset"
 	"remshell/job"
 )
 
@@ -142,7 +143,7 @@ func (l *listing) allowedIDs() []string {
 	if len(ids) == 0 {
 		return []string{"IDs of a cluster file, and there is none (doc/cluster.toml shows one)"}
 	}
-	return []string{"ID", "FIRST-LAST with FIRST <= LAST", "configured IDs: " + ranges(ids)}
+	return []string{"ID", "FIRST-LAST with FIRST <= LAST", "configured IDs: " + idset.Text(ids)}
 }
 
 // hosts reads names between blanks or commas (1.4).
@@ -225,24 +226,4 @@ func lower(name string) string {
 		}
 		return r
 	}, name)
-}
-
-// ranges folds ascending numbers: "0-3,7".
-func ranges(ids []int) string {
-	var b strings.Builder
-	for i := 0; i < len(ids); {
-		end := i
-		for end+1 < len(ids) && ids[end+1] == ids[end]+1 {
-			end++
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(ids[i]))
-		if end > i {
-			b.WriteString("-" + strconv.Itoa(ids[end]))
-		}
-		i = end + 1
-	}
-	return b.String()
 }

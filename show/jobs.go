@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"remshell/hostlist"
+	"remshell/idset"
 	"remshell/job"
 )
 
@@ -132,8 +133,7 @@ func (j *liveJob) add(c job.Claim) {
 		n.GPUs = append(n.GPUs, seat.GPUs...)
 	}
 	slices.Sort(n.Ranks)
-	slices.Sort(n.CPUs)
-	n.CPUs = slices.Compact(n.CPUs)
+	n.CPUs = idset.Of(n.CPUs...)
 }
 
 func (j *liveJob) names() []string {

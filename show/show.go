@@ -19,6 +19,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"remshell/idset"
 	"remshell/job"
 )
 
@@ -106,20 +107,7 @@ func spans(numbers []int) string {
 	if step := stride(numbers); step > 1 {
 		return fmt.Sprintf("%d-%d by %d", numbers[0], numbers[len(numbers)-1], step)
 	}
-	var parts []string
-	for i := 0; i < len(numbers); {
-		end := i
-		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
-			end++
-		}
-		part := fmt.Sprint(numbers[i])
-		if end > i {
-			part += fmt.Sprintf("-%d", numbers[end])
-		}
-		parts = append(parts, part)
-		i = end + 1
-	}
-	return strings.Join(parts, ",")
+	return idset.Text(numbers)
 }
 
 // stride is the distance of neighbours if it is always the same; 0: it is not, or

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/idset"
 	"remshell/pin"
 )
 
@@ -73,7 +74,7 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	if !slices.Equal(b.got, cpus) && !b.narrowed {
 		b.narrowed = true
 		b.warn(fmt.Sprintf("CPUs %s were to be bound, and the kernel leaves %s: the CPU set was changed meanwhile",
-			pin.Text(cpus), pin.Text(b.got)))
+			idset.Text(cpus), idset.Text(b.got)))
 	}
 	return b.got, nil
 }
@@ -108,11 +109,11 @@ func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
 func memoryText(mems []int, mode pin.MemMode) string {
 	switch mode {
 	case pin.Interleave:
-		return "memory cannot be interleaved on NUMA nodes " + pin.Text(mems)
+		return "memory cannot be interleaved on NUMA nodes " + idset.Text(mems)
 	case pin.Local:
 		return "memory cannot be made local"
 	}
-	return "memory cannot be bound to NUMA node " + pin.Text(mems)
+	return "memory cannot be bound to NUMA node " + idset.Text(mems)
 }
 
 // askPolicy notes the helper's own policy, once.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/probe"
+	"remshell/idset"
 	"remshell/pin"
 )
 
@@ -56,7 +57,7 @@ func (c *calls) kernel() kernel {
 	note := func(format string, args ...any) { c.log = append(c.log, fmt.Sprintf(format, args...)) }
 	return kernel{
 		setCPUs: func(s unix.CPUSetDynamic) error {
-			note("cpus %s", pin.Text(numbersOf(s)))
+			note("cpus %s", idset.Text(numbersOf(s)))
 			if slices.Contains(numbersOf(s), 99) {
 				return unix.EINVAL
 			}
@@ -67,7 +68,7 @@ func (c *calls) kernel() kernel {
 			return setOf(slices.DeleteFunc(numbersOf(c.cpus), func(cpu int) bool { return cpu >= 8 })), nil
 		},
 		setPolicy: func(p policy) error {
-			note("memory %d %s", p.mode, pin.Text(numbersOf(p.nodes)))
+			note("memory %d %s", p.mode, idset.Text(numbersOf(p.nodes)))
 			if c.no == nil {
 				c.mems = p
 			}

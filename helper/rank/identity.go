@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"remshell/gpu"
+	"remshell/idset"
 	"remshell/job"
-	"remshell/pin"
 )
 
 // An Identity is what a rank is in its job and on its node, as its environment tells it.
@@ -89,7 +89,7 @@ func (id Identity) pinning() []string {
 	if id.CPUs == nil {
 		return append(vars, "MPIEXEC_BINDING=none")
 	}
-	return append(vars, "__PINNING__="+oneByOne(id.CPUs, id.AllCPUs), "MPIEXEC_BINDING="+pin.Text(id.CPUs))
+	return append(vars, "__PINNING__="+oneByOne(id.CPUs, id.AllCPUs), "MPIEXEC_BINDING="+idset.Text(id.CPUs))
 }
 
 // slotMask writes slots as a hexadecimal number in groups of four digits, as many as

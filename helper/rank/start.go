@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/idset"
 	"remshell/job"
 	"remshell/pin"
 )
@@ -90,7 +91,7 @@ func (c *Command) Start(b *Binder, limits []Lent) (Process, *Error) {
 // unbindable is the failure of a rank that would not have its CPUs for itself: to go on
 // would share cores (placement.md 7.7).
 func unbindable(cpus []int, err error) *Error {
-	return &Error{job.ExitInternal, fmt.Sprintf("cannot be bound to CPUs %s: %v", pin.Text(cpus), err),
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot be bound to CPUs %s: %v", idset.Text(cpus), err),
 		"see that they are online and in the CPU set there, or use --no-pin"}
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"remshell/pin"
+	"remshell/idset"
 )
 
 const (
@@ -133,7 +133,7 @@ func (c *collapse) write(out *chunks) {
 		}
 	}
 	slices.Sort(l.ranks)
-	out.copy([]byte("[" + pin.Text(l.ranks) + "] "))
+	out.copy([]byte("[" + idset.Text(l.ranks) + "] "))
 	out.copy(l.text)
 	c.room -= len(l.text)
 	c.first = l.next

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"remshell/idset"
 	"remshell/job"
-	"remshell/pin"
 )
 
 // died says how a rank ended, as the end of "rank 5 on node02 ...".
@@ -30,7 +30,7 @@ func clock(d time.Duration) string {
 
 // Ranks writes a set of ranks: "rank 3", "ranks 0-3,7".
 func Ranks(set []int) string {
-	text := pin.Text(slices.Sorted(slices.Values(set)))
+	text := idset.Text(slices.Sorted(slices.Values(set)))
 	if len(set) == 1 {
 		return "rank " + text
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/idset"
 	"remshell/pin"
 	"remshell/tools/testbed"
 )
@@ -35,10 +36,10 @@ type planned struct {
 func (p planned) line(hostname, all string) string {
 	cpus, memory := all, "default"
 	if p.CPUs != nil {
-		cpus = pin.Text(p.CPUs)
+		cpus = idset.Text(p.CPUs)
 	}
 	if p.Mems != nil {
-		memory = "bind:" + pin.Text(p.Mems)
+		memory = "bind:" + idset.Text(p.Mems)
 	}
 	return fmt.Sprintln(p.Rank, p.Node, hostname, cpus, cpus, cpus, memory)
 }
@@ -174,8 +175,8 @@ func TestThreadsAreBound(t *testing.T) {
 	r := b.run(t, "-host", "localhost", "-n", "1", binary, "-host", "localhost", "--no-pin", "-n", "1",
 		"sh", "-c", `ls /proc/$PPID/task | wc -l; sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$PPID/task/*/status | sort -u`)
 	threads, masks, _ := strings.Cut(r.out, "\n")
-	if n, err := strconv.Atoi(strings.TrimSpace(threads)); r.code != 0 || err != nil || n < 2 || masks != pin.Text(p.CPUs)+"\n" {
-		t.Errorf("exit %d, stderr %q: %s threads have CPUs %q, want %s", r.code, r.err, threads, masks, pin.Text(p.CPUs))
+	if n, err := strconv.Atoi(strings.TrimSpace(threads)); r.code != 0 || err != nil || n < 2 || masks != idset.Text(p.CPUs)+"\n" {
+		t.Errorf("exit %d, stderr %q: %s threads have CPUs %q, want %s", r.code, r.err, threads, masks, idset.Text(p.CPUs))
 	}
 }
 
