@@ -28,7 +28,7 @@ func (s *State) code() (code int, success bool) {
 			code = s.fold(func(a, b int) int { return a | b })
 		}
 	}
-	return code, code == 0 && s.byAbort
+	return code, code == 0 && s.blame.byAbort
 }
 
 // fold puts the codes of the ranks together that ended by themselves.
@@ -49,7 +49,7 @@ func (s *State) fold(with func(a, b int) int) int {
 func (s *State) ofRank0() (code int, success bool) {
 	e := s.Exit(0)
 	if e == nil || e.Status() == 0 && s.Cause.Rank == 0 {
-		return s.Cause.Code, s.Cause.Code == 0 && s.byAbort
+		return s.Cause.Code, s.Cause.Code == 0 && s.blame.byAbort
 	}
 	return e.Status(), e.Status() == 0
 }
@@ -57,7 +57,7 @@ func (s *State) ofRank0() (code int, success bool) {
 // ours reports whether the failure is our own, and not a rank's: what a rank left with, it
 // left with.
 func (s *State) ours() bool {
-	return s.Cause != nil && s.Cause.Code == job.ExitInternal && !s.byAbort && (s.Cause.Rank < 0 || s.Exit(s.Cause.Rank) == nil)
+	return s.Cause != nil && s.Cause.Code == job.ExitInternal && !s.blame.byAbort && (s.Cause.Rank < 0 || s.Exit(s.Cause.Rank) == nil)
 }
 
 // stoppedByUs reports whether a rank ended because we told it to.

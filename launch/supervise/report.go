@@ -121,7 +121,7 @@ func (s *State) then() string {
 	}
 	nodes, ways := make(map[int]bool), make(map[int]int)
 	for _, e := range s.stopped {
-		nodes[s.nodeOf[e.Rank]] = true
+		nodes[s.ranks[e.Rank].node] = true
 		ways[e.Signal]++
 	}
 	var how []string
@@ -138,7 +138,7 @@ func (s *State) then() string {
 
 // ExitCodes tells each distinct exit code and who had it, a line each.
 func (s *State) ExitCodes() (lines []string) {
-	byCode, told := make(map[int][]int), make([]bool, len(s.over))
+	byCode, told := make(map[int][]int), make([]bool, len(s.ranks))
 	for _, e := range s.Exits {
 		byCode[e.Status()] = append(byCode[e.Status()], e.Rank)
 		told[e.Rank] = true
@@ -147,7 +147,7 @@ func (s *State) ExitCodes() (lines []string) {
 		lines = append(lines, fmt.Sprintf("exit code %d: %s", code, Ranks(byCode[code])))
 	}
 	var none []int
-	for rank := range s.over {
+	for rank := range s.ranks {
 		if !told[rank] {
 			none = append(none, rank)
 		}
@@ -161,7 +161,7 @@ func (s *State) ExitCodes() (lines []string) {
 // Alone is the note about an MPI program that does not know us (REP-5); empty: it does,
 // or is none.
 func (s *State) Alone() string {
-	if len(s.over) < 2 || len(s.Exits) == 0 {
+	if len(s.ranks) < 2 || len(s.Exits) == 0 {
 		return ""
 	}
 	built := ""

@@ -39,25 +39,17 @@ type State struct {
 
 	stopped   []job.Exit // ranks that ended after we asked them to
 	also      []job.Exit // ranks that failed within a moment of the cause
-	causeAt   time.Time
+	blame     blame      // of Cause
+	suspicion *Cause     // waits for a better cause
+	silent    []int      // ranks that left with 0 and without finalize
 	nodes     []nodeState
-	nodeOf    []int // by rank
-	over      []bool
-	groups    []int     // the first rank of each group
-	pruned    []bool    // by rank
-	silent    []int     // ranks that left with 0 and without finalize
-	suspicion *Cause    // waits for a better cause
-	doubtEnds time.Time // when it counts
-	patience  time.Time // when silent ranks count, or the nodes are given up
-	doubtful  time.Time // until then Cause, that of a rank, may be the consequence of another
-	byAbort   bool      // Cause is an abort
-	runEnds   time.Time // -timeout
-	startEnds time.Time // --start-timeout; zero once every rank runs
-	stacksEnd time.Time // when ranks have had time to tell their stacks
+	ranks     []rankState
+	groups    []int // the first rank of each group
 	unstarted int
-	began     time.Time
+	due       deadlines
 	endsBy    time.Time // when those that were asked to end are killed
 	signals   int       // of those that end the job
+	began     time.Time
 	rules     Rules
 }
 
@@ -68,6 +60,31 @@ type nodeState struct {
 
 	ranks []int // in ascending order; some of those that are over may be missing
 	left  int   // of them, those that are not over
+}
+
+type rankState struct {
+	node         int
+	over, pruned bool
+}
+
+// A blame is how sure it is that the cause is the cause.
+type blame struct {
+	at       time.Time // when it was told
+	doubtful time.Time // until then it, that of a rank, may be the consequence of another
+	byAbort  bool
+}
+
+// Deadlines are when Step wants a Tick; zero: never.
+type deadlines struct {
+	doubt    time.Time // a suspicion counts
+	patience time.Time // silent ranks count, or the nodes are given up
+	run      time.Time // -timeout
+	start    time.Time // --start-timeout; zero once every rank runs
+	stacks   time.Time // ranks have had time to tell their stacks
+}
+
+func (d *deadlines) all() []*time.Time {
+	return []*time.Time{&d.doubt, &d.patience, &d.run, &d.start, &d.stacks}
 }
 
 // Rules are the user's wishes that supervision follows.
@@ -94,19 +111,18 @@ func (r Rules) forward() []int {
 
 // NewState is the state of a job whose ranks were just let go.
 func NewState(p job.Plan, rules Rules, now time.Time) State {
-	s := State{Left: p.Size, Undone: len(p.Nodes), rules: rules, groups: []int{0}, pruned: make([]bool, p.Size),
-		unstarted: p.Size, startEnds: rules.StartBy, began: now,
-		nodeOf: make([]int, p.Size), over: make([]bool, p.Size)}
+	s := State{Left: p.Size, Undone: len(p.Nodes), ranks: make([]rankState, p.Size), groups: []int{0}, unstarted: p.Size,
+		due: deadlines{start: rules.StartBy}, began: now, rules: rules}
 	for i, n := range p.Nodes {
 		node := nodeState{name: n.Name, left: len(n.Ranks)}
 		for _, r := range n.Ranks {
-			s.nodeOf[r.Rank] = i
+			s.ranks[r.Rank].node = i
 			node.ranks = append(node.ranks, r.Rank)
 		}
 		s.nodes = append(s.nodes, node)
 	}
 	if rules.Timeout > 0 {
-		s.runEnds = now.Add(rules.Timeout)
+		s.due.run = now.Add(rules.Timeout)
 	}
 	return s
 }
@@ -114,9 +130,9 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 // Next is when Step wants a Tick; the zero time: never.
 func (s *State) Next() time.Time {
 	var next time.Time
-	for _, t := range []time.Time{s.doubtEnds, s.patience, s.runEnds, s.startEnds, s.stacksEnd} {
+	for _, t := range s.due.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
-			next = t
+			next = *t
 		}
 	}
 	return next
@@ -124,7 +140,7 @@ func (s *State) Next() time.Time {
 
 // Shift moves all deadlines: they do not run while mpiexec is stopped (SIG-5).
 func (s *State) Shift(by time.Duration) {
-	for _, t := range []*time.Time{&s.doubtEnds, &s.patience, &s.runEnds, &s.startEnds, &s.stacksEnd} {
+	for _, t := range s.due.all() {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
@@ -145,7 +161,7 @@ func (s *State) Began() time.Time { return s.began }
 
 // Open reports whether a rank may spawn others: the job runs, and so does the rank.
 func (s *State) Open(rank int) bool {
-	return s.Phase == Running && rank >= 0 && rank < len(s.over) && !s.over[rank]
+	return s.Phase == Running && rank >= 0 && rank < len(s.ranks) && !s.ranks[rank].over
 }
 
 // grow takes a group in.
@@ -153,10 +169,10 @@ func (s *State) grow(e Grown) {
 	for _, name := range e.NewNodes {
 		s.nodes = append(s.nodes, nodeState{name: name, done: true})
 	}
-	s.groups = append(s.groups, len(s.over))
+	s.groups = append(s.groups, len(s.ranks))
 	for _, n := range e.Nodes {
-		s.nodes[n].gain(len(s.over), s.over)
-		s.nodeOf, s.over, s.pruned = append(s.nodeOf, n), append(s.over, false), append(s.pruned, false)
+		s.nodes[n].gain(len(s.ranks), s.ranks)
+		s.ranks = append(s.ranks, rankState{node: n})
 		if s.nodes[n].done {
 			s.nodes[n].done = false
 			s.Undone++
@@ -167,38 +183,40 @@ func (s *State) grow(e Grown) {
 }
 
 // gain gives a node one more rank. A node that has had many does not remember them all.
-func (n *nodeState) gain(rank int, over []bool) {
+func (n *nodeState) gain(rank int, ranks []rankState) {
 	if len(n.ranks) > 2*n.left+64 {
-		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return over[r] })
+		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return ranks[r].over })
 	}
 	n.ranks = append(n.ranks, rank)
 	n.left++
 }
 
-func (s *State) isPruned(rank int) bool { return rank >= 0 && rank < len(s.pruned) && s.pruned[rank] }
+func (s *State) isPruned(rank int) bool {
+	return rank >= 0 && rank < len(s.ranks) && s.ranks[rank].pruned
+}
 
 // oneStarted counts a rank that runs, or cannot.
 func (s *State) oneStarted() {
 	if s.unstarted--; s.unstarted == 0 {
-		s.startEnds = time.Time{}
+		s.due.start = time.Time{}
 	}
 }
 
 // notEmpty notes that the node of a rank has processes again.
 func (s *State) notEmpty(rank int) {
-	if rank >= 0 && rank < len(s.nodeOf) {
-		s.nodes[s.nodeOf[rank]].empty = false
+	if rank >= 0 && rank < len(s.ranks) {
+		s.nodes[s.ranks[rank].node].empty = false
 	}
 }
 
 // rankOver notes that a rank is over, and reports whether that is news.
 func (s *State) rankOver(rank int) bool {
-	if rank < 0 || rank >= len(s.over) || s.over[rank] {
+	if rank < 0 || rank >= len(s.ranks) || s.ranks[rank].over {
 		return false
 	}
-	s.over[rank] = true
+	s.ranks[rank].over = true
 	s.Left--
-	s.nodes[s.nodeOf[rank]].left--
+	s.nodes[s.ranks[rank].node].left--
 	return true
 }
 
@@ -221,10 +239,10 @@ func (s *State) nodeOver(node int) (ranks []int) {
 
 // Who names a rank and its node.
 func (s *State) Who(rank int) string {
-	if rank < 0 || rank >= len(s.nodeOf) {
+	if rank < 0 || rank >= len(s.ranks) {
 		return "a rank"
 	}
-	return fmt.Sprintf("rank %s on %s", s.Number(rank), s.nodes[s.nodeOf[rank]].name)
+	return fmt.Sprintf("rank %s on %s", s.Number(rank), s.nodes[s.ranks[rank].node].name)
 }
 
 // Number writes the number of a rank of the job.

@@ -60,7 +60,7 @@ func (s *State) Step(event Event, now time.Time) []Action {
 		return nil
 	case Pruned:
 		for rank := e.First; rank < e.First+e.Ranks; rank++ {
-			s.pruned[rank] = true
+			s.ranks[rank].pruned = true
 		}
 		return nil
 	case NotStarted:
@@ -85,7 +85,7 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	case Suspicion:
 		if s.Cause == nil && s.suspicion == nil && s.Phase == Running {
 			s.suspicion = &Cause{Text: e.Text, Code: 1, Rank: e.Rank}
-			s.doubtEnds = now.Add(causeGrace)
+			s.due.doubt = now.Add(causeGrace)
 		}
 		return nil
 	case Signaled:
@@ -115,7 +115,7 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
 		if s.failedItself(exit) {
-			s.blameInstead(Cause{s.Who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}, s.nodeOf[exit.Rank], now)
+			s.blameInstead(Cause{s.Who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}, s.ranks[exit.Rank].node, now)
 		}
 		switch {
 		case s.Cause != nil && exit.Rank == s.Cause.Rank:
@@ -128,13 +128,13 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	if status := exit.Status(); status != 0 && s.Phase == Running {
 		return s.failedRank(exit, now)
 	}
-	if exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.over) > 1 {
+	if exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.ranks) > 1 {
 		s.silent = append(s.silent, exit.Rank)
 		if s.suspicion != nil && s.suspicion.Rank == exit.Rank {
-			s.suspicion, s.doubtEnds = nil, time.Time{}
+			s.suspicion, s.due.doubt = nil, time.Time{}
 		}
-		if s.patience.IsZero() {
-			s.patience = now.Add(silentGrace)
+		if s.due.patience.IsZero() {
+			s.due.patience = now.Add(silentGrace)
 		}
 	}
 	return s.settle(now)
@@ -167,13 +167,13 @@ func (s *State) failedItself(exit job.Exit) bool {
 	if exit.Asked || exit.Status() == 0 {
 		return false
 	}
-	return exit.Signal != 0 || s.byAbort && exit.PMI != job.PMIAborted
+	return exit.Signal != 0 || s.blame.byAbort && exit.PMI != job.PMIAborted
 }
 
 // failsAlso notes a rank that failed by itself within a moment of the cause, and reports
 // whether it is one (REP-2).
 func (s *State) failsAlso(exit job.Exit, now time.Time) bool {
-	if s.Cause == nil || s.Cause.Rank < 0 || exit.Asked || exit.Status() == 0 || now.Sub(s.causeAt) > moment {
+	if s.Cause == nil || s.Cause.Rank < 0 || exit.Asked || exit.Status() == 0 || now.Sub(s.blame.at) > moment {
 		return false
 	}
 	s.also = append(s.also, exit)
@@ -185,11 +185,11 @@ func (s *State) failsAlso(exit job.Exit, now time.Time) bool {
 // exit with a code, often before we have heard. Of one node we hear of exits in order,
 // but of an abort at once.
 func (s *State) blameInstead(c Cause, node int, now time.Time) {
-	if s.Cause == nil || s.Cause.Rank == c.Rank || now.After(s.doubtful) {
+	if s.Cause == nil || s.Cause.Rank == c.Rank || now.After(s.blame.doubtful) {
 		return
 	}
-	if s.byAbort && c.Rank >= 0 || s.nodeOf[s.Cause.Rank] != node {
-		s.Cause, s.doubtful = &c, time.Time{}
+	if s.blame.byAbort && c.Rank >= 0 || s.ranks[s.Cause.Rank].node != node {
+		s.Cause, s.blame.doubtful = &c, time.Time{}
 	}
 }
 
@@ -204,14 +204,14 @@ func (s *State) aborted(e Aborted, now time.Time) []Action {
 			code = 1 // nobody makes a success by killing what others had not finished (TRUST-33)
 		}
 		s.Cause = &Cause{text, "", code, e.Rank}
-		s.byAbort, s.doubtful, s.causeAt = true, now.Add(causeGrace), now
+		s.blame.byAbort, s.blame.doubtful, s.blame.at = true, now.Add(causeGrace), now
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }
 
 // othersRun reports whether any rank but one is not over.
 func (s *State) othersRun(rank int) bool {
-	return s.Left > 1 || s.Left == 1 && (rank < 0 || rank >= len(s.over) || s.over[rank])
+	return s.Left > 1 || s.Left == 1 && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].over)
 }
 
 // stdoutGone ends the job quietly: its reader has gone, as in a pipeline (IO-12).
@@ -239,13 +239,13 @@ func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
 		keep = s.rules.Ends.KeepOnSignal
 	}
 	if exit.Signal == 0 && s.Cause == nil {
-		s.doubtful = now.Add(causeGrace)
+		s.blame.doubtful = now.Add(causeGrace)
 	}
 	if !keep {
 		return s.fail(now, c)
 	}
 	if s.Cause == nil {
-		s.Cause, s.causeAt = &c, now
+		s.Cause, s.blame.at = &c, now
 	} else {
 		s.failsAlso(exit, now)
 	}
@@ -258,7 +258,7 @@ func (s *State) fail(now time.Time, c Cause) []Action {
 		return s.settle(now) // it ends already, and ended well
 	}
 	if s.Cause == nil && s.Code == 0 && s.Phase < Ending {
-		s.Cause, s.causeAt = &c, now
+		s.Cause, s.blame.at = &c, now
 	}
 	return s.end(now, Ending, s.rules.Grace)
 }
@@ -271,9 +271,7 @@ func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
 		return s.settle(now)
 	}
 	s.Phase, s.endsBy = phase, by
-	s.silent, s.runEnds, s.startEnds, s.stacksEnd = nil, time.Time{}, time.Time{}, time.Time{}
-	s.suspicion, s.doubtEnds = nil, time.Time{}
-	s.patience = by.Add(killPatience)
+	s.silent, s.suspicion, s.due = nil, nil, deadlines{patience: by.Add(killPatience)}
 	if s.Left == 0 && s.Undone == 0 {
 		return []Action{Finish{}}
 	}
@@ -289,31 +287,29 @@ func (s *State) settle(now time.Time) []Action {
 		return []Action{Finish{}}
 	case s.Phase < Leaving:
 		s.Phase = Leaving
-		s.runEnds, s.startEnds, s.stacksEnd, s.silent = time.Time{}, time.Time{}, time.Time{}, nil
-		s.suspicion, s.doubtEnds = nil, time.Time{}
-		s.patience = now.Add(linger + lingerGrace + killPatience)
+		s.silent, s.suspicion, s.due = nil, nil, deadlines{patience: now.Add(linger + lingerGrace + killPatience)}
 		return []Action{EndAll{linger, lingerGrace}}
 	}
 	return nil
 }
 
 func (s *State) tick(now time.Time) []Action {
-	due := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
-	case due(s.doubtEnds):
+	case struck(s.due.doubt):
 		c := *s.suspicion
 		return s.fail(now, c)
-	case due(s.startEnds):
+	case struck(s.due.start):
 		return s.fail(now, Cause{fmt.Sprintf("%s had not started when --start-timeout struck", hostlist.Count(s.unstarted, "rank")), "", job.ExitInternal, -1})
-	case due(s.runEnds):
+	case struck(s.due.run):
 		return s.tooLong(now)
-	case due(s.stacksEnd):
+	case struck(s.due.stacks):
 		return s.end(now, Ending, s.rules.Grace)
-	case due(s.patience) && len(s.silent) > 0:
+	case struck(s.due.patience) && len(s.silent) > 0:
 		rank := s.silent[0]
 		return s.fail(now, Cause{s.Who(rank) + " ended without calling MPI_Finalize, and the others go on",
 			"", 1, -1})
-	case due(s.patience):
+	case struck(s.due.patience):
 		return s.giveUp()
 	}
 	return nil
@@ -322,7 +318,7 @@ func (s *State) tick(now time.Time) []Action {
 // tooLong ends a job that -timeout strikes: with the states of its ranks, and their
 // stacks, if they are wanted (DIAG-12). A ^C from before stays the reason.
 func (s *State) tooLong(now time.Time) []Action {
-	s.runEnds = time.Time{}
+	s.due.run = time.Time{}
 	if s.Code == 0 && s.Cause == nil {
 		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", job.ExitTimeout, -1}
 	}
@@ -330,9 +326,9 @@ func (s *State) tooLong(now time.Time) []Action {
 		return append([]Action{Inspect{}}, s.end(now, Ending, s.rules.Grace)...)
 	}
 	s.Phase = Interrupted
-	s.suspicion, s.doubtEnds = nil, time.Time{}
-	s.silent, s.patience = nil, time.Time{}
-	s.stacksEnd = now.Add(s.rules.Stacks + stacksGrace)
+	s.suspicion, s.due.doubt = nil, time.Time{}
+	s.silent, s.due.patience = nil, time.Time{}
+	s.due.stacks = now.Add(s.rules.Stacks + stacksGrace)
 	return []Action{Inspect{Stacks: true}, SignalAll{job.SIGQUIT}}
 }
 
@@ -346,7 +342,7 @@ func (s *State) giveUp() []Action {
 		}
 	}
 	if len(names) == 0 {
-		s.patience = time.Time{}
+		s.due.patience = time.Time{}
 		return nil
 	}
 	slices.Sort(names)
@@ -386,8 +382,8 @@ func (s *State) interrupted(now time.Time) []Action {
 	case s.signals == 1 && s.Phase == Running:
 		s.Phase = Interrupted
 		// From now on ranks leave because they were told to.
-		s.suspicion, s.doubtEnds = nil, time.Time{}
-		s.silent, s.patience = nil, time.Time{}
+		s.suspicion, s.due.doubt = nil, time.Time{}
+		s.silent, s.due.patience = nil, time.Time{}
 		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
 			hostlist.Count(s.Left, "rank"), hostlist.Count(s.Undone, "node"))
 		return []Action{SignalAll{job.SIGINT}, Say{text}}
