@@ -120,7 +120,7 @@ func commands(script string) (count int) {
 func archive(t *testing.T, dir, version string) {
 	t.Helper()
 	system := "linux-" + runtime.GOARCH
-	cmd := exec.Command("go", "run", "./pack", "-version", version, "-only", system, "-out", filepath.Join(dir, ".dist"))
+	cmd := exec.Command("go", "run", "-C", "tools/pack", ".", "-version", version, "-only", system, "-out", filepath.Join(dir, ".dist"))
 	cmd.Dir = repo
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
