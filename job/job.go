@@ -33,7 +33,7 @@ type Request struct {
 	Nodes []NodeDef // candidates, each once
 	Turns []int     // indices into Nodes in the user's order, with repeats; nil: each once
 	Placing
-	Fixed    []Spot // where each rank goes, if that was written down; nil: it was not
+	RankFile []Spot // where each rank goes, if that was written down; nil: it was not
 	Home     bool   // this machine alone, which nobody manages: its CPUs are shared rather than missed
 	Skip     bool   // --skip-unreachable: go on without lost candidates
 	Least    int    // --min-nodes: as long as so many nodes are left

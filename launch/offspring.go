@@ -21,7 +21,7 @@ type wish struct {
 // section of the rank that asks has, but for what the info keys say (MPI-4.1, 11.8.4).
 // Unknown keys are ignored.
 func offspring(req job.Request, parent job.App, r spawn.Request, g *guide) (job.Request, []wish, error) {
-	req.Apps, req.Fixed, req.Wait = nil, nil, false
+	req.Apps, req.RankFile, req.Wait = nil, nil, false
 	g.candidates(&req)
 	req.Limits.Run = 0
 	var wishes []wish

@@ -120,7 +120,7 @@ func TestGPUsNearCPUsThatWereWrittenDown(t *testing.T) {
 		}
 		return list
 	}
-	req, snap = on(job.Request{Apps: each(2, 1), Fixed: []job.Spot{{Picks: picks("2")}, {Picks: picks("0")}}}, equipped("n1:4/2+0011"))
+	req, snap = on(job.Request{Apps: each(2, 1), RankFile: []job.Spot{{Picks: picks("2")}, {Picks: picks("0")}}}, equipped("n1:4/2+0011"))
 	if p, err := Make(req, snap); err != nil || told(p) != "n1:2/2 n1:0/0" {
 		t.Errorf("rank file: %s, %v", told(p), err)
 	}

@@ -110,7 +110,7 @@ func TestRankFileAtHome(t *testing.T) {
 	} {
 		snap := cluster("a:2")
 		snap.Nodes[0].Busy, snap.Nodes[0].Procs, snap.Nodes[0].Seated = []int{0}, 1, 1
-		p, err := Make(on(job.Request{Apps: []job.App{{N: 2}}, Fixed: test.spots, Home: true}, snap))
+		p, err := Make(on(job.Request{Apps: []job.App{{N: 2}}, RankFile: test.spots, Home: true}, snap))
 		got := cpusOf(p)
 		if err != nil {
 			got = err.Error()

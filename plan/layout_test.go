@@ -221,7 +221,7 @@ func honest(t *testing.T, what string, req job.Request, snap job.Snapshot, p job
 // Ranks that were told their node are dealt and bound there as ever.
 func TestLayoutOfSpots(t *testing.T) {
 	req := wanting(t, 3, "socket", "", "l3")
-	req.Fixed = spots(t, "b a b")
+	req.RankFile = spots(t, "b a b")
 	req, snap := on(req, captured(t, "xeon-32 xeon-32"))
 	p, err := Make(req, snap)
 	if got, want := seen(p), "b: 0-7,16-23 a: 0-7,16-23 b: 8-15,24-31"; err != nil || got != want {

@@ -49,8 +49,8 @@ func newPlacement(req job.Request, candidates []candidate, of, order []int) *pla
 
 // all places every part of the job, in order, on one state (5.7): all or nothing.
 func (s *placement) all(usable [][]bool) *Error {
-	if s.req.Fixed != nil {
-		return s.fixed(usable)
+	if s.req.RankFile != nil {
+		return s.byRankFile(usable)
 	}
 	for a := range s.req.Apps {
 		if err := s.part(a, usable[a]); err != nil {

@@ -12,14 +12,14 @@ import (
 // This file places ranks that were told where to go (rank file, -rankmap; cli.md 4.3).
 // Nothing is chosen: a rank goes where it was told, or there is no plan.
 
-// fixed places every rank.
-func (s *placement) fixed(usable [][]bool) *Error {
+// byRankFile places every rank.
+func (s *placement) byRankFile(usable [][]bool) *Error {
 	s.books, s.held, s.each = make(map[int]*book), make(map[int][]int), make(map[[2]int]int)
 	rank := 0
 	for a, app := range s.req.Apps {
 		among := s.among(app.Hosts)
 		for range app.N {
-			if rank == len(s.req.Fixed) {
+			if rank == len(s.req.RankFile) {
 				return &Error{Code: NotEnough, Text: fmt.Sprintf("nobody says where rank %d is to go", rank), Permanent: true}
 			}
 			if err := s.settle(rank, a, usable[a], among); err != nil {
@@ -43,7 +43,7 @@ func (s *placement) among(hosts []string) []bool {
 
 // settle puts a rank at its spot. usable and among are by candidate.
 func (s *placement) settle(rank, a int, usable, among []bool) *Error {
-	spot := &s.req.Fixed[rank]
+	spot := &s.req.RankFile[rank]
 	i := s.of[spot.Node]
 	n, app := &s.candidates[i], s.req.Apps[a]
 	width := max(1, app.Threads)
@@ -92,7 +92,7 @@ func (s *placement) share(spot *job.Spot, n *candidate, what string) *Error {
 
 // pick finds the CPUs that were written down for a rank, and sees that it may have them.
 func (s *placement) pick(rank, i int) *Error {
-	n, spot := &s.candidates[i], &s.req.Fixed[rank]
+	n, spot := &s.candidates[i], &s.req.RankFile[rank]
 	book := s.bookOf(i)
 	cpus, err := book.numbers.CPUs(spot.Picks)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *placement) pick(rank, i int) *Error {
 }
 
 // picked reports whether CPUs were written down, and not nodes alone.
-func (s *placement) picked() bool { return len(s.req.Fixed) > 0 && s.req.Fixed[0].Picks != nil }
+func (s *placement) picked() bool { return len(s.req.RankFile) > 0 && s.req.RankFile[0].Picks != nil }
 
 // A book is what a node has, and who of this job has it.
 type book struct {

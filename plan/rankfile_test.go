@@ -61,7 +61,7 @@ func TestFixed(t *testing.T) {
 		if apps == nil {
 			apps = []job.App{{N: len(strings.Fields(test.spots))}}
 		}
-		req, snap := on(job.Request{Apps: apps, Placing: test.placing, Fixed: spots(t, test.spots)}, cluster(test.cluster))
+		req, snap := on(job.Request{Apps: apps, Placing: test.placing, RankFile: spots(t, test.spots)}, cluster(test.cluster))
 		p, err := Make(req, snap)
 		got := bound(p)
 		var failed *Error
@@ -98,7 +98,7 @@ func TestFixedUnavailable(t *testing.T) {
 		"c/0": "ranks:1:1: rank 0 cannot run on c: exclusive-by-other (used exclusively by another job)",
 		"c":   "ranks:1:1: rank 0 cannot run on c: exclusive-by-other (used exclusively by another job)",
 	} {
-		req, snap := on(job.Request{Apps: []job.App{{N: 1}}, Fixed: spots(t, spot)}, cluster("a:2 b:2 c:2"))
+		req, snap := on(job.Request{Apps: []job.App{{N: 1}}, RankFile: spots(t, spot)}, cluster("a:2 b:2 c:2"))
 		snap.Nodes[0].Use = job.Use{Procs: 1, Busy: []int{1}}
 		snap.Nodes[1].Down = "no answer"
 		snap.Nodes[2].Taken = true
@@ -120,7 +120,7 @@ func TestFixedProperties(t *testing.T) {
 			words = append(words, fmt.Sprintf("%c/%d", 'a'+rune(r.IntN(3)), r.IntN(4)))
 		}
 		req.Overbook = r.IntN(4) == 0
-		req.Apps, req.Fixed = []job.App{{N: len(words)}}, spots(t, strings.Join(words, " "))
+		req.Apps, req.RankFile = []job.App{{N: len(words)}}, spots(t, strings.Join(words, " "))
 		req, snap := on(req, nodes)
 		p, err := Make(req, snap)
 		distinct := slices.Compact(slices.Sorted(slices.Values(words)))

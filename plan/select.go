@@ -24,7 +24,7 @@ type wish struct {
 }
 
 func wishOf(req job.Request, app job.App) wish {
-	if len(req.Fixed) > 0 && req.Fixed[0].Picks != nil {
+	if len(req.RankFile) > 0 && req.RankFile[0].Picks != nil {
 		app.Threads = 1 // the CPUs that were written down count
 	}
 	home := req.Home && !req.Forbid

@@ -25,8 +25,8 @@ func TestSaveLayout(t *testing.T) {
 	requests := map[string]job.Request{
 		"policies": {Apps: []job.App{{N: 6}}},
 		"threads":  {Apps: []job.App{{N: 3}}},
-		"nodes":    {Apps: []job.App{{N: 2}}, Fixed: []job.Spot{{Node: 1}, {Node: 0}}},
-		"CPUs":     {Apps: []job.App{{N: 2}}, Fixed: []job.Spot{{Node: 1, Picks: picks}, {Node: 0, Picks: picks[:1]}}},
+		"nodes":    {Apps: []job.App{{N: 2}}, RankFile: []job.Spot{{Node: 1}, {Node: 0}}},
+		"CPUs":     {Apps: []job.App{{N: 2}}, RankFile: []job.Spot{{Node: 1, Picks: picks}, {Node: 0, Picks: picks[:1]}}},
 	}
 	for name, req := range requests {
 		for _, n := range snap.Nodes {

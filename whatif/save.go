@@ -39,7 +39,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	if each := max(0, req.Apps[0].GPUs); req.Apps[0].GPUs != 0 {
 		f.GPUs = &each
 	}
-	for _, s := range req.Fixed {
+	for _, s := range req.RankFile {
 		f.Spots = append(f.Spots, spot{Node: req.Nodes[s.Node].ID, CPUs: picked(s.Picks)})
 	}
 	encoder := json.NewEncoder(w)

@@ -127,7 +127,7 @@ func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	choice.Layout, choice.GPUs = s.Layout, s.GPUs
 	return job.Request{
-		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Home: s.TryOut, Fixed: s.Spots,
+		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Home: s.TryOut, RankFile: s.Spots,
 		Apps: []job.App{{N: atoi(in.NP), Share: choice.Share}},
 	}, choice.Warnings, err
 }

@@ -70,10 +70,10 @@ func (w World) isHome(nodes []job.NodeDef, rmk string) bool {
 	if alloc.Known(rmk) {
 		return false
 	}
-	site := w.byName()
+	cluster := w.byName()
 	for _, n := range nodes {
 		for _, name := range append([]string{n.Host}, w.Local.Names...) {
-			if _, managed := site[strings.ToLower(name)]; managed || !n.Local {
+			if _, managed := cluster[strings.ToLower(name)]; managed || !n.Local {
 				return false
 			}
 		}

@@ -139,7 +139,7 @@ func (w World) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, erro
 			return nil, err
 		}
 	}
-	site := w.byName()
+	cluster := w.byName()
 	nodes := make([]job.NodeDef, len(all))
 	for i, e := range all {
 		nodes[i] = candidate(i, e, w.Local, j.NoAutofork)
@@ -149,7 +149,7 @@ func (w World) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, erro
 				nodes[i].Slots = min(j.Slots, e.MaxSlots)
 			}
 		}
-		if k, ok := site[strings.ToLower(e.Host)]; ok {
+		if k, ok := cluster[strings.ToLower(e.Host)]; ok {
 			w.configure(&nodes[i], w.Cluster.Nodes[k], j.NoAutofork)
 		}
 	}

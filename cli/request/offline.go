@@ -103,7 +103,7 @@ func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hos
 		by = "-arch"
 	case gpus:
 		by = "-gpus-per-proc"
-	case len(req.Fixed) > 0 && req.Fixed[0].Picks != nil:
+	case len(req.RankFile) > 0 && req.RankFile[0].Picks != nil:
 		by = "the rank file"
 	case m.Span || m.Each > 0 && m.Level > pin.ByNode:
 		by = "--map-by " + m.Text

@@ -149,7 +149,7 @@ func (p rankPlacement) apply(req *job.Request, list string) error {
 	if err != nil {
 		return err
 	}
-	if req.Fixed, err = p.spots(req, n, list); err != nil {
+	if req.RankFile, err = p.spots(req, n, list); err != nil {
 		return err
 	}
 	keepUsed(req)
@@ -304,12 +304,12 @@ func (f finder) at(index int) (i int, reason string) {
 // keepUsed drops the candidates to which no rank goes: nobody need look at them.
 func keepUsed(req *job.Request) {
 	used := make([]bool, len(req.Nodes))
-	for _, s := range req.Fixed {
+	for _, s := range req.RankFile {
 		used[s.Node] = true
 	}
 	req.Turns = nil
 	at := retain(req, used)
-	for rank := range req.Fixed {
-		req.Fixed[rank].Node = at[req.Fixed[rank].Node]
+	for rank := range req.RankFile {
+		req.RankFile[rank].Node = at[req.RankFile[rank].Node]
 	}
 }
