@@ -1,0 +1,72 @@
+package stdio
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// labels makes the labels of a pattern. One that does not change is made once.
+type labels struct {
+	pattern Pattern
+	stream  string
+	moving  bool        // labels change
+	color   bool        // they have the color of their rank
+	who     []Rank      // that of the other stream, too; nil: nobody has a label
+	pids    map[int]int // of ranks, as far as they are known and wanted
+	made    [][]byte
+	own     []byte
+}
+
+func newLabels(pattern, stream string, who []Rank) (*labels, error) {
+	p, err := ParseLabel(pattern)
+	l := &labels{pattern: p, stream: stream, moving: p.has("tTP"), pids: make(map[int]int)}
+	l.grow(slices.Clip(who))
+	return l, err
+}
+
+// grow takes in further ranks.
+func (l *labels) grow(who []Rank) {
+	switch {
+	case len(l.pattern) == 0: // a large job need not keep what it never tells
+		return
+	case l.who == nil:
+		l.who = who
+	default:
+		l.who = append(l.who, who...)
+	}
+	l.made = append(l.made, make([][]byte, len(who))...)
+}
+
+// of returns what makes the label of a rank; nil: there are none.
+func (l *labels) of() func(rank int) []byte {
+	if len(l.pattern) == 0 {
+		return nil
+	}
+	return func(rank int) []byte {
+		if l.moving {
+			l.own = l.make(l.own[:0], rank, time.Now())
+			return l.own
+		}
+		if l.made[rank] == nil {
+			l.made[rank] = l.make(nil, rank, time.Time{})
+		}
+		return l.made[rank]
+	}
+}
+
+// colors of a terminal that can be told apart on dark and light ground, red being kept for
+// what is wrong.
+const colors = 5
+
+// make appends the label of a rank.
+func (l *labels) make(out []byte, rank int, now time.Time) []byte {
+	who := l.who[rank]
+	who.Stream, who.PID = l.stream, l.pids[rank]
+	if !l.color {
+		return l.pattern.Append(out, who, now)
+	}
+	out = fmt.Appendf(out, "\x1b[%dm", 32+rank%colors)
+	out = l.pattern.Append(out, who, now)
+	return append(out, "\x1b[0m"...)
+}

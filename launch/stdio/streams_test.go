@@ -1,0 +1,185 @@
+package stdio
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"remshell/fault"
+	"remshell/job"
+	"remshell/wire"
+)
+
+// some are as many ranks of one group, the first of which has a number in the job.
+func some(n, group, first int) []Rank {
+	who := make([]Rank, n)
+	for i := range who {
+		who[i] = Rank{Number: first + i, Rank: i, Size: n, Group: group, Host: "n"}
+	}
+	return who
+}
+
+// open makes streams of two ranks in a test that has its own time; what they write goes to out.
+func open(t *testing.T, wanted job.Streams, in io.Reader, told Told) (s *Streams, out *bytes.Buffer) {
+	t.Helper()
+	out = new(bytes.Buffer)
+	s = New(in, Stdout(out), Stderr(io.Discard))
+	t.Cleanup(s.err.Close)
+	t.Cleanup(s.Close)
+	if err := s.Open(wanted, some(2, 0, 0), told); err != nil {
+		t.Fatal(err)
+	}
+	return s, out
+}
+
+// A helper that takes what is sent to it.
+type taker struct{ got []wire.Message }
+
+func (h *taker) send(m wire.Message) error {
+	h.got = append(h.got, m)
+	return nil
+}
+
+// Whoever hands over a rank's output gets its credit, in large steps, once that is written.
+func TestCreditGoesBackTheSameWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, out := open(t, job.Streams{}, nil, Told{})
+		var a, b taker
+		step := Window(2) / 4
+		s.Take(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: bytes.Repeat([]byte("x\n"), step/2-1)}, a.send)
+		s.Take(&wire.Data{Rank: 1, Stream: wire.Stdout, Bytes: []byte("y\n")}, b.send)
+		synctest.Wait()
+		if len(a.got)+len(b.got) > 0 {
+			t.Errorf("credit in small steps: %v %v", a.got, b.got)
+		}
+		s.Take(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("x\n")}, a.send)
+		synctest.Wait()
+		if len(a.got) != 1 || *a.got[0].(*wire.Credit) != (wire.Credit{Rank: 0, Stream: wire.Stdout, Bytes: step}) || len(b.got) > 0 {
+			t.Errorf("credit %v and %v", a.got, b.got)
+		}
+		if out.Len() != step+2 {
+			t.Errorf("%d bytes written", out.Len())
+		}
+	})
+}
+
+// Of two readers the slowest says how far we read ahead; who reads no more holds nobody up.
+func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := bytes.NewReader(make([]byte, 3*wire.Window))
+		s, _ := open(t, job.Streams{}, in, Told{})
+		var a, b taker
+		s.LetRead([]Reader{{Rank: 0, To: a.send}, {Rank: 1, To: b.send}})
+		s.Feed(func(err error) { t.Error(err) })
+		for _, step := range []struct {
+			what string
+			do   func()
+			left int
+		}{
+			{"at first", func() {}, 2 * wire.Window},
+			{"one has read", func() { s.Read(0, wire.Window) }, 2 * wire.Window},
+			{"the other, a little", func() { s.Read(1, 10) }, 2*wire.Window - 10},
+			{"the other reads no more", func() { s.Take(&wire.Data{Rank: 1, Stream: wire.Stdin}, b.send) }, wire.Window},
+			{"one has read all", func() { s.Read(0, wire.Window) }, 0},
+		} {
+			step.do()
+			if synctest.Wait(); in.Len() != step.left {
+				t.Errorf("%s: %d bytes are left, want %d", step.what, in.Len(), step.left)
+			}
+		}
+		s.Read(0, 1)
+		synctest.Wait()
+		if last := a.got[len(a.got)-1].(*wire.Data); len(last.Bytes) > 0 {
+			t.Errorf("the end of the input is %d bytes", len(last.Bytes))
+		}
+	})
+}
+
+// An input that fails is not its end; when nobody wants the rest that is nobody's trouble.
+func TestInputThatCannotBeRead(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r, w := io.Pipe()
+			s, _ := open(t, job.Streams{}, r, Told{})
+			var a taker
+			var failed error
+			s.LetRead([]Reader{{Rank: 0, To: a.send}})
+			s.Feed(func(err error) { failed = err })
+			synctest.Wait()
+			if !wanted {
+				s.Drop(0)
+			}
+			w.CloseWithError(errors.New("broken"))
+			if synctest.Wait(); (failed != nil) != wanted || len(a.got) > 0 {
+				t.Errorf("wanted: %v; told: %v, sent: %v", wanted, failed, a.got)
+			}
+		})
+	}
+}
+
+// A file that takes no more is told as such, also one of stderr, whose terminal is nobody's trouble.
+func TestAFileThatTakesNoMore(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	full := make(chan error, 1)
+	s, _ := open(t, job.Streams{Err: job.Output{File: "/dev/full"}}, nil,
+		Told{FileFailed: func(err error) { full <- err }, StdoutGone: func(err error) { t.Error(err) }})
+	s.Take(&wire.Data{Rank: 0, Stream: wire.Stderr, Bytes: []byte("x\n")}, new(taker).send)
+	if err := <-full; !strings.Contains(err.Error(), "/dev/full") {
+		t.Error(err)
+	}
+	if got := s.LastWords(0); got != "x\n" {
+		t.Errorf("last words %q", got)
+	}
+}
+
+// What cannot be is told before anything is started, with what to do.
+func TestStreamsThatCannotBe(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	for what, test := range map[string]struct {
+		wanted     job.Streams
+		text, hint string
+	}{
+		"a rank that is not": {job.Streams{Stdin: job.Ranks{{First: 2, Last: 2}}}, "-stdin: there is no rank 2", "ranks are 0 to 1"},
+		"no directory":       {job.Streams{Out: job.Output{File: gone + "/%r"}}, "output of rank 0: open " + gone + "/0: no such file or directory", "make the directory first"},
+	} {
+		s := New(nil, Stdout(io.Discard), Stderr(io.Discard))
+		err := s.Open(test.wanted, some(2, 0, 0), Told{})
+		if err == nil || err.Error() != test.text || fault.Hint(err) != test.hint {
+			t.Errorf("%s: %v; %s", what, err, fault.Hint(err))
+		}
+		s.err.Close()
+		s.Close()
+	}
+}
+
+// A group that is spawned has files and labels as the job has; one that is not started leaves
+// nothing open, and its files can be opened anew.
+func TestGrowth(t *testing.T) {
+	dir := t.TempDir()
+	wanted := job.Streams{Out: job.Output{File: filepath.Join(dir, "%g.%r"), Label: "%r "}}
+	s, _ := open(t, wanted, nil, Told{})
+	never, err := s.Prepare(wanted, some(1, 1, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	never.Close()
+	g, err := s.Prepare(wanted, some(1, 1, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Grow(g)
+	s.Take(&wire.Data{Rank: 2, Stream: wire.Stdout, Bytes: []byte("hello\n")}, new(taker).send)
+	s.Ended(2)
+	s.Close()
+	<-s.out.Done()
+	if text, err := os.ReadFile(filepath.Join(dir, "1.0")); err != nil || string(text) != "1:0 hello\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
