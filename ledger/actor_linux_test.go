@@ -117,9 +117,9 @@ func act(dir string) {
 }
 
 type stage struct {
-	b     *Book
+	b     *Dir
 	held  *Held
-	place *Place
+	place *QueuePlace
 	gate  *Gate
 	keep  []int // descriptors
 }
@@ -425,7 +425,7 @@ func shared(t testing.TB) string {
 	return dir
 }
 
-func open(t testing.TB, dir string) *Book {
+func open(t testing.TB, dir string) *Dir {
 	t.Helper()
 	b, err := Open(dir, "this node")
 	if err != nil {
@@ -439,7 +439,7 @@ func open(t testing.TB, dir string) *Book {
 // manyCPUs is what the node of these tests has.
 func manyCPUs() int { return 64 }
 
-func wantClaims(t *testing.T, b *Book, want ...string) {
+func wantClaims(t *testing.T, b *Dir, want ...string) {
 	t.Helper()
 	claims, err := b.Claims()
 	if err != nil {
@@ -463,7 +463,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 // files are those of a kind that lie there, alive or not.
-func files(t *testing.T, b *Book, kind string) []string {
+func files(t *testing.T, b *Dir, kind string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(b.path, b.prefix+"*", kind+"*"))
 	if err != nil {

@@ -21,14 +21,14 @@ const (
 
 // Claims lists what living jobs of all users hold of this node, oldest first. With a
 // *LimitError it is not all there is.
-func (b *Book) Claims() (claims []Claim, err error) {
+func (d *Dir) Claims() (claims []Claim, err error) {
 	each := make(map[int]int)
-	l := b.look(nil)
+	l := d.look(nil)
 	err = l.claims(func(c Claim) {
 		if each[c.UID]++; len(claims) < mostListed && each[c.UID] <= mostListedEach {
 			claims = append(claims, c)
 		} else {
-			l.fail(&LimitError{b.path, b.userName(c.UID), "more claims than can be listed"})
+			l.fail(&LimitError{d.path, d.userName(c.UID), "more claims than can be listed"})
 		}
 	})
 	slices.SortStableFunc(claims, oldest)
@@ -37,10 +37,10 @@ func (b *Book) Claims() (claims []Claim, err error) {
 
 // claims hands all believable claims to use.
 func (l *look) claims(use func(Claim)) error {
-	return l.read(kindClaim, func(s sheet) {
-		c, err := decodeClaim(s.entry, s.uid, s.text)
+	return l.read(kindClaim, func(s entry) {
+		c, err := decodeClaim(s.base, s.uid, s.text)
 		if err == nil && s.uid != os.Geteuid() {
-			err = checkSense(c, len(s.text), l.b.cpus(), l.b.mostRanks())
+			err = checkSense(c, len(s.text), l.d.cpus(), l.d.mostRanks())
 		}
 		if err == nil {
 			use(c)
@@ -50,8 +50,8 @@ func (l *look) claims(use func(Claim)) error {
 
 // Others tells what living claims hold, but for those that without is true of; nil: of
 // none. With a *LimitError it is not all there is.
-func (b *Book) Others(without func(Claim) bool) (Others, error) {
-	l := b.look(nil)
+func (d *Dir) Others(without func(Claim) bool) (Others, error) {
+	l := d.look(nil)
 	o, _, err := l.others(without)
 	return o, cmp.Or(err, l.fault)
 }
@@ -90,7 +90,7 @@ type Held struct {
 	// Warning is a *LimitError if not all claims of others could be read.
 	Warning error
 
-	slip *slip
+	file *ownFile
 }
 
 // tieTime is how long the first of two claims that were shown at the same time waits for
@@ -101,11 +101,11 @@ const tieTime = 100 * time.Millisecond
 // others: before the claim is shown and, if any have come meanwhile, again after, since
 // only a claim that others can see keeps them off. Its error is returned as it is, and
 // nothing is left behind. *UnusableError says that there can be no claims here.
-func (b *Book) Take(ctx context.Context, c Claim, fits func(Others) error) (*Held, error) {
+func (d *Dir) Take(ctx context.Context, c Claim, fits func(Others) error) (*Held, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
-	first := b.look(make(map[string]bool))
+	first := d.look(make(map[string]bool))
 	others, _, err := first.noting().others(nil)
 	if err != nil {
 		return nil, err
@@ -114,11 +114,11 @@ func (b *Book) Take(ctx context.Context, c Claim, fits func(Others) error) (*Hel
 	if err := fits(others); err != nil {
 		return nil, err
 	}
-	s, err := b.showClaim(c)
+	s, err := d.showClaim(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.again(ctx, others, first.known, s.path(), fits); err != nil {
+	if err := d.again(ctx, others, first.known, s.path(), fits); err != nil {
 		s.drop()
 		return nil, err
 	}
@@ -132,12 +132,12 @@ func (l *look) noting() *look { l.notes = true; return l }
 // its text when it gets its name, so those seen need not be read again. If there are some
 // in conflict that were shown when ours was, they see ours too, and only the first stays. It
 // waits for the others to go, since one that was there before we looked does not.
-func (b *Book) again(ctx context.Context, others Others, seen map[string]bool, mine string, fits func(Others) error) error {
+func (d *Dir) again(ctx context.Context, others Others, seen map[string]bool, mine string, fits func(Others) error) error {
 	deadline := time.Now().Add(tieTime)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		known := maps.Clone(seen)
 		known[mine] = true
-		l := b.look(known).noting()
+		l := d.look(known).noting()
 		fresh, count, err := l.others(nil)
 		if err != nil || count == 0 {
 			return err
@@ -153,13 +153,13 @@ func (b *Book) again(ctx context.Context, others Others, seen map[string]bool, m
 }
 
 // showClaim writes a claim under a name that nobody can have taken on purpose.
-func (b *Book) showClaim(c Claim) (*slip, error) {
+func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 	name := fmt.Sprintf("%s%s-%s", kindClaim, random(), c.Job)
 	text, err := encode(claimText{name, c})
 	if err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
-	s, err := b.blank()
+	s, err := d.blank()
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +168,8 @@ func (b *Book) showClaim(c Claim) (*slip, error) {
 
 // Release gives the claim up. It may be called again.
 func (h *Held) Release() error {
-	if err := h.slip.drop(); err != nil {
-		return fmt.Errorf("release of a claim in %s: %w", h.slip.b.path, err)
+	if err := h.file.drop(); err != nil {
+		return fmt.Errorf("release of a claim in %s: %w", h.file.d.path, err)
 	}
 	return nil
 }
@@ -177,9 +177,9 @@ func (h *Held) Release() error {
 // Dup returns one more descriptor of the claim. It lets the claim outlive this process: who
 // has one keeps it, until Release.
 func (h *Held) Dup() (fd int, err error) {
-	h.slip.mu.Lock()
-	defer h.slip.mu.Unlock()
-	return unix.FcntlInt(uintptr(h.slip.fd), unix.F_DUPFD_CLOEXEC, 0)
+	h.file.mu.Lock()
+	defer h.file.mu.Unlock()
+	return unix.FcntlInt(uintptr(h.file.fd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // checkOwner: a file that names anybody else than its owner is not believed.
@@ -190,8 +190,8 @@ func checkOwner(uid int) error {
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
+func sleep(ctx context.Context, pause time.Duration) error {
+	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

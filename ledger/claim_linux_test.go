@@ -260,7 +260,7 @@ func TestTouch(t *testing.T) {
 	if err := os.Chtimes(name, old, old); err != nil {
 		t.Fatal(err)
 	}
-	h.slip.keep()
+	h.file.keep()
 	st, err := os.Stat(name)
 	if err != nil || time.Since(st.ModTime()) > time.Minute {
 		t.Errorf("last touched %v, %v", st.ModTime(), err)

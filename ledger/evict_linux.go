@@ -37,26 +37,26 @@ func (e *OwnerError) Error() string {
 
 // Evict ends the holders of a job's claims and tickets, and removes those. Root may do so
 // with all, others with their own; it says *OwnerError if there are only those of others.
-func (b *Book) Evict(ctx context.Context, job string) (done []Eviction, err error) {
-	var found []sheet
-	collect := func(id string, s sheet) {
+func (d *Dir) Evict(ctx context.Context, job string) (done []Eviction, err error) {
+	var found []entry
+	collect := func(id string, s entry) {
 		switch {
 		case id != job:
 		case mine(s.uid):
 			s.text = nil
 			found = append(found, s)
 		default:
-			err = &OwnerError{b.userName(s.uid)}
+			err = &OwnerError{d.userName(s.uid)}
 		}
 	}
-	l := b.look(nil)
-	err1 := l.read(kindClaim, func(s sheet) {
-		if c, err := decodeClaim(s.entry, s.uid, s.text); err == nil {
+	l := d.look(nil)
+	err1 := l.read(kindClaim, func(s entry) {
+		if c, err := decodeClaim(s.base, s.uid, s.text); err == nil {
 			collect(string(c.Job), s)
 		}
 	})
-	err2 := b.look(nil).read(kindTicket, func(s sheet) {
-		if t, err := decodeTicket(s.entry, s.uid, s.text); err == nil {
+	err2 := d.look(nil).read(kindTicket, func(s entry) {
+		if t, err := decodeTicket(s.base, s.uid, s.text); err == nil {
 			collect(string(t.Job), s)
 		}
 	})
@@ -64,7 +64,7 @@ func (b *Book) Evict(ctx context.Context, job string) (done []Eviction, err erro
 		return nil, err
 	}
 	for _, s := range found {
-		done = append(done, b.evict(ctx, s))
+		done = append(done, d.evict(ctx, s))
 	}
 	if len(done) > 0 {
 		return done, nil
@@ -73,9 +73,9 @@ func (b *Book) Evict(ctx context.Context, job string) (done []Eviction, err erro
 }
 
 // evict ends the holders of an entry until nobody has it any more.
-func (b *Book) evict(ctx context.Context, s sheet) Eviction {
-	kind, _, _ := strings.Cut(s.entry, "-")
-	e := Eviction{Kind: kind, User: b.userName(s.uid), Left: true}
+func (d *Dir) evict(ctx context.Context, s entry) Eviction {
+	kind, _, _ := strings.Cut(s.base, "-")
+	e := Eviction{Kind: kind, User: d.userName(s.uid), Left: true}
 	signal, harder := unix.SIGTERM, time.Now().Add(evictGrace)
 	told := make(map[int]bool)
 	for end := harder.Add(evictGrace); e.Left && ctx.Err() == nil && time.Now().Before(end); {
@@ -83,17 +83,17 @@ func (b *Book) evict(ctx context.Context, s sheet) Eviction {
 			signal = unix.SIGKILL
 			clear(told)
 		}
-		for _, pid := range b.holders(s) {
-			if !told[pid] && b.strike(pid, s, signal) {
+		for _, pid := range d.holders(s) {
+			if !told[pid] && d.strike(pid, s, signal) {
 				told[pid] = true
 				e.note(pid)
 			}
 		}
 		sleep(ctx, 10*time.Millisecond)
-		e.Left = b.lives(s)
+		e.Left = d.lives(s)
 	}
 	if !e.Left {
-		b.discard(s)
+		d.discard(s)
 	}
 	return e
 }
@@ -109,7 +109,7 @@ func (e *Eviction) note(pid int) {
 
 // strike signals a process by a descriptor of it, if that still holds the entry: a bare
 // number may be another process's by now.
-func (b *Book) strike(pid int, s sheet, signal unix.Signal) bool {
+func (d *Dir) strike(pid int, s entry, signal unix.Signal) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
@@ -117,15 +117,15 @@ func (b *Book) strike(pid int, s sheet, signal unix.Signal) bool {
 	defer unix.Close(fd)
 	// Whoever the descriptor is of was there before we looked, and is there after: then it
 	// is him whom we looked at.
-	return b.holds(pid, s) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
+	return d.holds(pid, s) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
 // holders are the processes of the entry's owner that hold its lock.
-func (b *Book) holders(s sheet) (pids []int) {
-	names, _ := os.ReadDir(b.proc)
+func (d *Dir) holders(s entry) (pids []int) {
+	names, _ := os.ReadDir(d.proc)
 	for _, name := range names {
 		pid, err := strconv.Atoi(name.Name())
-		if err == nil && pid != os.Getpid() && b.holds(pid, s) {
+		if err == nil && pid != os.Getpid() && d.holds(pid, s) {
 			pids = append(pids, pid)
 		}
 	}
@@ -134,9 +134,9 @@ func (b *Book) holders(s sheet) (pids []int) {
 
 // holds reports whether a process is of the entry's owner and has a descriptor by which its
 // lock is held.
-func (b *Book) holds(pid int, s sheet) bool {
+func (d *Dir) holds(pid int, s entry) bool {
 	var st unix.Stat_t
-	root := filepath.Join(b.proc, strconv.Itoa(pid))
+	root := filepath.Join(d.proc, strconv.Itoa(pid))
 	if unix.Stat(root, &st) != nil || int(st.Uid) != s.uid {
 		return false
 	}

@@ -28,14 +28,14 @@ type Gate struct {
 	// Warning is a *BlockedError if we went on without the gate.
 	Warning error
 
-	slip *slip // nil: there is none
+	slip *ownFile // nil: there is none
 }
 
 // Gate shuts the gate behind us: it waits until nobody else has it, but for no longer than
 // GateWait. It fails only if ctx ends.
-func (b *Book) Gate(ctx context.Context) (*Gate, error) {
+func (d *Dir) Gate(ctx context.Context) (*Gate, error) {
 	name := kindGate + random()
-	s, err := b.blank()
+	s, err := d.blank()
 	if err == nil {
 		err = s.present(name, append(opening(name), '}'))
 	}
@@ -44,10 +44,10 @@ func (b *Book) Gate(ctx context.Context) (*Gate, error) {
 	}
 	g := &Gate{slip: s}
 	for err = errTied; err == errTied; {
-		var ahead []sheet
+		var ahead []entry
 		var mine int64
-		if ahead, mine, err = b.gatesBefore(ctx, s); err == nil {
-			g.Warning, err = b.outlast(ctx, ahead, mine)
+		if ahead, mine, err = d.gatesBefore(ctx, s); err == nil {
+			g.Warning, err = d.outlast(ctx, ahead, mine)
 		}
 	}
 	if err != nil {
@@ -68,15 +68,15 @@ func (g *Gate) Open() {
 var errTied = errors.New("shown at the same time")
 
 // gatesBefore are the slips for which we wait, the first one first, and when ours was shown.
-func (b *Book) gatesBefore(ctx context.Context, s *slip) (ahead []sheet, mine int64, err error) {
+func (d *Dir) gatesBefore(ctx context.Context, s *ownFile) (ahead []entry, mine int64, err error) {
 	for {
 		if mine, err = s.shown(); err != nil {
 			return nil, 0, err
 		}
 		second := false // of two that came at once
 		ahead = ahead[:0]
-		l := b.look(nil)
-		err = l.read(kindGate, func(other sheet) {
+		l := d.look(nil)
+		err = l.read(kindGate, func(other entry) {
 			if other.file != s.file && other.since <= mine {
 				second = second || other.since == mine && other.path() < s.path()
 				ahead = append(ahead, other)
@@ -84,7 +84,7 @@ func (b *Book) gatesBefore(ctx context.Context, s *slip) (ahead []sheet, mine in
 		})
 		l.sweep(time.Now())
 		if err != nil || !second {
-			slices.SortFunc(ahead, func(x, y sheet) int { return cmp.Compare(x.since, y.since) })
+			slices.SortFunc(ahead, func(x, y entry) int { return cmp.Compare(x.since, y.since) })
 			return ahead, mine, ctx.Err() // where nothing can be read, nobody is ahead
 		}
 		if err := cmp.Or(sleep(ctx, time.Millisecond), s.renew()); err != nil {
@@ -94,15 +94,15 @@ func (b *Book) gatesBefore(ctx context.Context, s *slip) (ahead []sheet, mine in
 }
 
 // outlast waits for all that are ahead to go.
-func (b *Book) outlast(ctx context.Context, ahead []sheet, mine int64) (warning, err error) {
+func (d *Dir) outlast(ctx context.Context, ahead []entry, mine int64) (warning, err error) {
 	if len(ahead) == 0 {
 		return nil, nil
 	}
 	now := time.Now()
-	vain, late, end := b.recall().vain(now), make(map[int]time.Time), now.Add(b.GateWait)
+	vain, late, end := d.recall().vain(now), make(map[int]time.Time), now.Add(d.GateWait)
 	for _, r := range ahead {
 		if _, known := late[r.uid]; !known {
-			late[r.uid] = time.Now().Add(b.TurnWait)
+			late[r.uid] = time.Now().Add(d.TurnWait)
 		}
 		until := late[r.uid]
 		switch {
@@ -111,13 +111,13 @@ func (b *Book) outlast(ctx context.Context, ahead []sheet, mine int64) (warning,
 		case end.Before(until):
 			until = end
 		}
-		gone, err := b.awaitGate(ctx, r, mine, until)
+		gone, err := d.awaitGate(ctx, r, mine, until)
 		if err != nil {
 			return nil, err
 		}
 		if !gone && warning == nil {
-			warning = &BlockedError{b.userName(r.uid), errHeld}
-			b.remember(func(n *notes) { n.noteVain(r.uid, time.Now()) })
+			warning = &BlockedError{d.userName(r.uid), errHeld}
+			d.remember(func(n *notes) { n.noteVain(r.uid, time.Now()) })
 		}
 	}
 	return warning, nil
@@ -125,9 +125,9 @@ func (b *Book) outlast(ctx context.Context, ahead []sheet, mine int64) (warning,
 
 // awaitGate waits for one to go, or to show itself anew: then it has looked again, and has
 // seen us.
-func (b *Book) awaitGate(ctx context.Context, s sheet, mine int64, until time.Time) (gone bool, err error) {
+func (d *Dir) awaitGate(ctx context.Context, s entry, mine int64, until time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		now, lives := b.find(s)
+		now, lives := d.find(s)
 		if !lives || now.since > mine {
 			return true, nil
 		}

@@ -156,7 +156,7 @@ func TestStrangerHoldsLocks(t *testing.T) {
 }
 
 // wantQuick does all that a start does, and wants it done at once.
-func wantQuick(t *testing.T, b *Book) {
+func wantQuick(t *testing.T, b *Dir) {
 	t.Helper()
 	began := time.Now()
 	g, err := b.Gate(t.Context())

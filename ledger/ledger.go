@@ -25,7 +25,7 @@ others: each shows one of his own, and waits for those that were there before, f
 (TRUST-17).
 
 The package knows nothing of networks, helpers and plans, and keeps nothing of a job
-that has ended. Other systems than Linux have the types, but no Book.
+that has ended. Other systems than Linux have the types, but no Dir.
 */
 package ledger
 
@@ -160,6 +160,6 @@ func (t *tally) use() job.Use {
 }
 
 // oldest sorts claims by age, and equally old ones by name.
-func oldest(a, b Claim) int {
-	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job))
+func oldest(a, d Claim) int {
+	return cmp.Or(a.Since.Compare(d.Since), cmp.Compare(a.Job, d.Job))
 }

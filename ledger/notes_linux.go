@@ -66,14 +66,14 @@ func (n *notes) forget(now time.Time) {
 }
 
 // recall reads our notes. What cannot be read is nothing.
-func (b *Book) recall() *notes {
+func (d *Dir) recall() *notes {
 	n := new(notes)
-	dir, _, err := b.ours()
+	dir, _, err := d.ours()
 	if err != nil {
 		return n
 	}
 	defer unix.Close(dir)
-	fd, st, err := b.openFile(dir, noteFile)
+	fd, st, err := d.openFile(dir, noteFile)
 	if err != nil {
 		return n
 	}
@@ -86,12 +86,12 @@ func (b *Book) recall() *notes {
 }
 
 // remember changes our notes. It is a convenience: what cannot be written is forgotten.
-func (b *Book) remember(change func(*notes)) {
-	n := b.recall()
+func (d *Dir) remember(change func(*notes)) {
+	n := d.recall()
 	n.forget(time.Now())
 	change(n)
 	text, err := json.Marshal(n)
-	s, err2 := b.blank()
+	s, err2 := d.blank()
 	if err != nil || err2 != nil {
 		return
 	}

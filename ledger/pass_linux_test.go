@@ -29,7 +29,7 @@ func TestPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Leave()
-	ahead := func(p *Place, want int) {
+	ahead := func(p *QueuePlace, want int) {
 		t.Helper()
 		if n, err := p.Ahead(); n != want || err != nil {
 			t.Errorf("%d ahead, %v; want %d", n, err, want)
@@ -139,8 +139,8 @@ func TestEvictStrikesNoStranger(t *testing.T) {
 	b := open(t, dir)
 	holder, innocent := newActor(t, dir, stranger), newActor(t, dir, stranger)
 	holder.want("ok", "take", "j", "1")
-	var s sheet
-	if err := b.look(nil).read(kindClaim, func(found sheet) { s = found }); err != nil {
+	var s entry
+	if err := b.look(nil).read(kindClaim, func(found entry) { s = found }); err != nil {
 		t.Fatal(err)
 	}
 	if b.strike(innocent.cmd.Process.Pid, s, unix.SIGKILL) {

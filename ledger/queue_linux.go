@@ -15,8 +15,8 @@ const lookAgain = 10 * time.Second
 
 // Tickets lists who waits, in the order of their numbers. With a *LimitError it is not all
 // there is.
-func (b *Book) Tickets() ([]Ticket, error) {
-	l := b.look(nil)
+func (d *Dir) Tickets() ([]Ticket, error) {
+	l := d.look(nil)
 	all, err := l.tickets()
 	tickets := make([]Ticket, 0, min(len(all), mostListed))
 	for _, w := range all[:min(len(all), mostListed)] {
@@ -27,50 +27,50 @@ func (b *Book) Tickets() ([]Ticket, error) {
 
 // Before counts the tickets that a request without one has ahead: those whose user we have
 // passed lately are none (TRUST-18). The first of the others is returned too.
-func (b *Book) Before() (n int, head Ticket, err error) {
-	all, err := b.look(nil).tickets()
-	if all = b.notPassed(all); len(all) > 0 {
+func (d *Dir) Before() (n int, head Ticket, err error) {
+	all, err := d.look(nil).tickets()
+	if all = d.notPassed(all); len(all) > 0 {
 		head = all[0].Ticket
 	}
 	return len(all), head, err
 }
 
-func (b *Book) notPassed(all []waiter) []waiter {
+func (d *Dir) notPassed(all []waiter) []waiter {
 	if len(all) == 0 {
 		return nil
 	}
-	n, now := b.recall(), time.Now()
+	n, now := d.recall(), time.Now()
 	return slices.DeleteFunc(all, func(w waiter) bool { return n.passes(w.Ticket, now) })
 }
 
 // A waiter is a ticket and the file it was read from.
 type waiter struct {
-	sheet
+	entry
 	Ticket
 }
 
 // tickets are all believable ones, in their order.
 func (l *look) tickets() (all []waiter, err error) {
 	each := make(map[int]int)
-	err = l.read(kindTicket, func(s sheet) {
-		if t, err := decodeTicket(s.entry, s.uid, s.text); err == nil && each[s.uid] < mostListedEach {
+	err = l.read(kindTicket, func(s entry) {
+		if t, err := decodeTicket(s.base, s.uid, s.text); err == nil && each[s.uid] < mostListedEach {
 			each[s.uid]++
 			s.text = nil
 			all = append(all, waiter{s, t})
 		}
 	})
-	slices.SortFunc(all, func(a, b waiter) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.path(), b.path()))
+	slices.SortFunc(all, func(a, d waiter) int {
+		return cmp.Or(cmp.Compare(a.Number, d.Number), cmp.Compare(a.path(), d.path()))
 	})
 	return all, err
 }
 
-// A Place in the queue is kept until Leave or the death of this process.
-type Place struct {
+// A QueuePlace is kept until Leave or the death of this process.
+type QueuePlace struct {
 	Ticket Ticket
 
-	b    *Book
-	slip *slip
+	d    *Dir
+	file *ownFile
 
 	mu    sync.Mutex // guards what follows
 	ahead []waiter   // the tickets before ours, in their order
@@ -78,11 +78,11 @@ type Place struct {
 
 // Enqueue takes the next number. The ticket is locked before anybody can see it.
 // *UnusableError says that there can be no queue here.
-func (b *Book) Enqueue(t Ticket) (*Place, error) {
+func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 	if err := errors.Join(checkTicket(t), checkOwner(t.UID)); err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
-	l := b.look(nil)
+	l := d.look(nil)
 	alive, err := l.tickets()
 	if err != nil {
 		return nil, err
@@ -90,13 +90,13 @@ func (b *Book) Enqueue(t Ticket) (*Place, error) {
 	l.sweep(time.Now())
 	t.Number = nextNumberOf(alive)
 	for try := 1; ; try++ {
-		s, err := b.showTicket(t)
+		s, err := d.showTicket(t)
 		if err != nil {
 			return nil, err
 		}
-		ahead, alone, err := b.before(t.Number, s.path())
+		ahead, alone, err := d.before(t.Number, s.path())
 		if err == nil && (alone || try == maxTies) {
-			return &Place{Ticket: t, b: b, slip: s, ahead: ahead}, nil
+			return &QueuePlace{Ticket: t, d: d, file: s, ahead: ahead}, nil
 		}
 		s.drop()
 		if err != nil {
@@ -122,13 +122,13 @@ func nextNumberOf(alive []waiter) int64 {
 }
 
 // showTicket shows a ticket under its number.
-func (b *Book) showTicket(t Ticket) (*slip, error) {
+func (d *Dir) showTicket(t Ticket) (*ownFile, error) {
 	name := ticketName(t.Number, random())
 	text, err := encode(ticketText{name, t})
 	if err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
-	s, err := b.blank()
+	s, err := d.blank()
 	if err != nil {
 		return nil, err
 	}
@@ -140,10 +140,10 @@ func (b *Book) showTicket(t Ticket) (*slip, error) {
 // same was pushed in, and does not hold up those who wait already. Of those that took one
 // number at the same moment only the first by name keeps it, when the others have gone: one
 // that does not go has not seen us, and is before us.
-func (b *Book) before(number int64, mine string) (ahead []waiter, alone bool, err error) {
+func (d *Dir) before(number int64, mine string) (ahead []waiter, alone bool, err error) {
 	deadline := time.Now().Add(tieTime)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {
-		all, err := b.look(nil).tickets()
+		all, err := d.look(nil).tickets()
 		if err != nil {
 			return nil, false, err
 		}
@@ -153,22 +153,22 @@ func (b *Book) before(number int64, mine string) (ahead []waiter, alone bool, er
 			end = len(all)
 		}
 		if end-first <= 1 || first < 0 {
-			return b.notPassed(all[:max(first, 0):max(first, 0)]), true, nil
+			return d.notPassed(all[:max(first, 0):max(first, 0)]), true, nil
 		}
 		if all[first].path() != mine || time.Now().After(deadline) {
-			return b.notPassed(all[:end:end]), false, nil
+			return d.notPassed(all[:end:end]), false, nil
 		}
 		sleep(context.Background(), pause)
 	}
 }
 
 // Ahead counts the living tickets before ours.
-func (p *Place) Ahead() (int, error) {
-	return p.forget(func(sheet) bool { return true }), nil
+func (p *QueuePlace) Ahead() (int, error) {
+	return p.forget(func(entry) bool { return true }), nil
 }
 
 // Head is the ticket at the head of the queue, as we see it; false: that is ours.
-func (p *Place) Head() (Ticket, bool) {
+func (p *QueuePlace) Head() (Ticket, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.ahead) == 0 {
@@ -180,7 +180,7 @@ func (p *Place) Head() (Ticket, bool) {
 // Pass goes ahead of a user: none of his tickets that wait now is before ours any more, nor
 // before those of our user's other requests for a while. With a number it is that one
 // ticket only (TRUST-18).
-func (p *Place) Pass(uid int, number int64) {
+func (p *QueuePlace) Pass(uid int, number int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var first, last int64
@@ -191,23 +191,23 @@ func (p *Place) Pass(uid int, number int64) {
 		first, last = number, max(last, w.Number)
 		return true
 	})
-	p.b.remember(func(n *notes) { n.Passed = append(n.Passed, passed{uid, first, last, time.Now()}) })
+	p.d.remember(func(n *notes) { n.Passed = append(n.Passed, passed{uid, first, last, time.Now()}) })
 }
 
 // forget drops those tickets of the ones asked for that are gone, and counts the rest.
-func (p *Place) forget(ask func(sheet) bool) int {
+func (p *QueuePlace) forget(ask func(entry) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ahead = slices.DeleteFunc(p.ahead, func(w waiter) bool {
-		return ask(w.sheet) && !p.b.lives(w.sheet)
+		return ask(w.entry) && !p.d.lives(w.entry)
 	})
 	return len(p.ahead)
 }
 
 // Leave gives the place up. It may be called again.
-func (p *Place) Leave() error {
-	if err := p.slip.drop(); err != nil {
-		return fmt.Errorf("ticket in %s: %w", p.b.path, err)
+func (p *QueuePlace) Leave() error {
+	if err := p.file.drop(); err != nil {
+		return fmt.Errorf("ticket in %s: %w", p.d.path, err)
 	}
 	return nil
 }
@@ -215,14 +215,14 @@ func (p *Place) Leave() error {
 // Turn blocks until no living ticket is ahead, or ctx ends. moved, if not nil, is told how
 // many are ahead, first and whenever that has changed. Nobody polls: the kernel tells
 // of each file's end, and only that file is looked at then.
-func (p *Place) Turn(ctx context.Context, moved func(ahead int)) error {
-	w := newWatcher(p.b)
+func (p *QueuePlace) Turn(ctx context.Context, moved func(ahead int)) error {
+	w := newWatcher(p.d)
 	defer w.close()
 	for _, s := range p.waitingFor() {
-		w.file(s.sheet)
+		w.file(s.entry)
 	}
 	told := -1
-	ask := func(sheet) bool { return true }
+	ask := func(entry) bool { return true }
 	for {
 		n := p.forget(ask)
 		if n != told && moved != nil {
@@ -241,7 +241,7 @@ func (p *Place) Turn(ctx context.Context, moved func(ahead int)) error {
 }
 
 // waitingFor is a copy, for who looks at it without the lock.
-func (p *Place) waitingFor() []waiter {
+func (p *QueuePlace) waitingFor() []waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.ahead)
@@ -249,18 +249,18 @@ func (p *Place) waitingFor() []waiter {
 
 // suspects tells which tickets to look at after some have ended: those, or all if it is
 // not known which, or the one before ours if nothing happened for long.
-func (p *Place) suspects(ctx context.Context, ended news) func(sheet) bool {
+func (p *QueuePlace) suspects(ctx context.Context, ended news) func(entry) bool {
 	if ended.unknown {
-		return func(sheet) bool { return true }
+		return func(entry) bool { return true }
 	}
 	ahead := p.waitingFor()
 	for _, s := range ahead {
 		if ended.files[s.path()] {
-			p.b.settle(ctx, s.sheet)
+			p.d.settle(ctx, s.entry)
 		}
 	}
 	if n := len(ahead); n > 0 && len(ended.files) == 0 {
-		return func(s sheet) bool { return s.path() == ahead[n-1].path() }
+		return func(s entry) bool { return s.path() == ahead[n-1].path() }
 	}
-	return func(s sheet) bool { return ended.files[s.path()] }
+	return func(s entry) bool { return ended.files[s.path()] }
 }

@@ -24,20 +24,20 @@ type shelf struct {
 // shelves finds the shelves of all users. The directory is everybody's, and may be full of
 // anything: so it is read for a while only, and then those are asked for by name who can
 // have a living entry: who runs a process, or is in the database of users.
-func (b *Book) shelves(deadline time.Time) ([]shelf, error) {
-	names, whole, err := b.list(b.dir, ".", maxListed, deadline)
+func (d *Dir) shelves(deadline time.Time) ([]shelf, error) {
+	names, whole, err := d.list(d.dir, ".", maxListed, deadline)
 	if err != nil {
-		return nil, &UnusableError{b.path, err}
+		return nil, &UnusableError{d.path, err}
 	}
 	var found []shelf
 	for _, name := range names {
-		if s, is := b.shelfOf(name); is {
+		if s, is := d.shelfOf(name); is {
 			found = append(found, s)
 		}
 	}
 	if !whole {
-		found = append(found, b.guess()...)
-		err = b.overfull(names)
+		found = append(found, d.guess()...)
+		err = d.overfull(names)
 	}
 	me := os.Geteuid()
 	slices.SortFunc(found, func(a, c shelf) int { // ours first: it is what we may not lose
@@ -49,35 +49,35 @@ func (b *Book) shelves(deadline time.Time) ([]shelf, error) {
 func abs(n int) int { return max(n, -n) }
 
 // shelfOf reads the name of a shelf of this node.
-func (b *Book) shelfOf(name string) (shelf, bool) {
-	rest, is := strings.CutPrefix(name, b.prefix)
+func (d *Dir) shelfOf(name string) (shelf, bool) {
+	rest, is := strings.CutPrefix(name, d.prefix)
 	digits, _, _ := strings.Cut(rest, ".")
 	uid, err := strconv.ParseUint(digits, 10, 32)
 	return shelf{name, int(uid)}, is && err == nil && digits == strconv.FormatUint(uid, 10)
 }
 
 // guess are the shelves that there may be.
-func (b *Book) guess() (guessed []shelf) {
-	uids := b.running()
+func (d *Dir) guess() (guessed []shelf) {
+	uids := d.running()
 	uids = append(uids, os.Geteuid())
-	for uid := range b.database().names {
+	for uid := range d.database().names {
 		uids = append(uids, uid)
 	}
 	slices.Sort(uids)
 	for _, uid := range slices.Compact(uids) {
-		guessed = append(guessed, shelf{fmt.Sprint(b.prefix, uid), uid})
+		guessed = append(guessed, shelf{fmt.Sprint(d.prefix, uid), uid})
 	}
 	return guessed
 }
 
 // running are the users of the processes that we see.
-func (b *Book) running() (uids []int) {
-	fd, err := openat(unix.AT_FDCWD, b.proc, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (d *Dir) running() (uids []int) {
+	fd, err := openat(unix.AT_FDCWD, d.proc, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
 	defer unix.Close(fd)
-	names, _, _ := b.list(fd, ".", 1<<20, time.Now().Add(b.ReadTime))
+	names, _, _ := d.list(fd, ".", 1<<20, time.Now().Add(d.ReadTime))
 	seen := make(map[int]bool)
 	for _, name := range names {
 		var st unix.Stat_t
@@ -91,14 +91,14 @@ func (b *Book) running() (uids []int) {
 
 // overfull is what is wrong where the directory cannot be read to its end and processes of
 // others are hidden from us: then somebody may be overlooked. Else nothing is.
-func (b *Book) overfull(names []string) error {
+func (d *Dir) overfull(names []string) error {
 	var st unix.Stat_t
-	if os.Geteuid() == 0 || unix.Stat(b.proc+"/1", &st) == nil {
+	if os.Geteuid() == 0 || unix.Stat(d.proc+"/1", &st) == nil {
 		return nil
 	}
 	count := make(map[int]int)
 	for _, name := range names[max(0, len(names)-100):] {
-		if unix.Fstatat(b.dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		if unix.Fstatat(d.dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 			count[int(st.Uid)]++
 		}
 	}
@@ -108,13 +108,13 @@ func (b *Book) overfull(names []string) error {
 			most = uid
 		}
 	}
-	return &LimitError{b.path, b.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
+	return &LimitError{d.path, d.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
 }
 
 // list reads the names in a directory below another, at most so many and not for longer
 // than until the deadline, and says whether these are all.
-func (b *Book) list(dir int, name string, most int, deadline time.Time) (names []string, whole bool, err error) {
-	fd, err := b.open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+func (d *Dir) list(dir int, name string, most int, deadline time.Time) (names []string, whole bool, err error) {
+	fd, err := d.open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, false, err
 	}
@@ -138,8 +138,8 @@ func namesOf(fd, most int, deadline time.Time) (names []string, whole bool, err 
 }
 
 // openShelf opens a shelf, if it may be believed to be its user's.
-func (b *Book) openShelf(s shelf) (int, error) {
-	fd, err := b.open(b.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
+func (d *Dir) openShelf(s shelf) (int, error) {
+	fd, err := d.open(d.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
@@ -155,37 +155,37 @@ func (b *Book) openShelf(s shelf) (int, error) {
 }
 
 // ours opens our own shelf, and makes it if need be.
-func (b *Book) ours() (int, shelf, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (d *Dir) ours() (int, shelf, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	uid := os.Geteuid()
-	s := shelf{cmp.Or(b.own, fmt.Sprint(b.prefix, uid)), uid}
+	s := shelf{cmp.Or(d.own, fmt.Sprint(d.prefix, uid)), uid}
 	for range 3 {
-		fd, err := b.openShelf(s)
+		fd, err := d.openShelf(s)
 		switch {
 		case err == nil:
-			b.own = s.name
+			d.own = s.name
 			return fd, s, nil
 		case err == unix.ENOENT:
-			err = b.makeShelf(s.name)
+			err = d.makeShelf(s.name)
 		case err == errForeign || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EACCES || err == unix.EXDEV:
 			// Somebody else sits on the name; or it is ours and was opened to others.
-			s.name = fmt.Sprint(b.prefix, uid, ".", random())
-			err = b.makeShelf(s.name)
+			s.name = fmt.Sprint(d.prefix, uid, ".", random())
+			err = d.makeShelf(s.name)
 		}
 		if err != nil && err != unix.EEXIST {
-			return -1, s, &UnusableError{b.path, err}
+			return -1, s, &UnusableError{d.path, err}
 		}
 	}
-	return -1, s, &UnusableError{b.path, errors.New("our directory in it comes and goes")}
+	return -1, s, &UnusableError{d.path, errors.New("our directory in it comes and goes")}
 }
 
 // makeShelf makes a directory of ours, whatever the umask.
-func (b *Book) makeShelf(name string) error {
-	if err := unix.Mkdirat(b.dir, name, 0o700); err != nil {
+func (d *Dir) makeShelf(name string) error {
+	if err := unix.Mkdirat(d.dir, name, 0o700); err != nil {
 		return err
 	}
-	fd, err := b.open(b.dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := d.open(d.dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}

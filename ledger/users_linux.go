@@ -89,8 +89,8 @@ func (d database) whose(uid int) int {
 }
 
 // userName is what to call a user.
-func (b *Book) userName(uid int) string {
-	if name := b.database().names[uid]; name != "" {
+func (d *Dir) userName(uid int) string {
+	if name := d.database().names[uid]; name != "" {
 		return name
 	}
 	return fmt.Sprint("uid ", uid)
@@ -99,7 +99,7 @@ func (b *Book) userName(uid int) string {
 // limits counts what each user has brought. As long as all together stay below what one
 // may have, nobody needs to know who is who.
 type limits struct {
-	b     *Book
+	d     *Dir
 	asked bool
 	all   load
 	each  map[int]load // by uid, or by user once it was asked
@@ -111,7 +111,7 @@ func (l load) over() bool { return l.names > maxFiles || l.bytes > maxBytes }
 
 func (l load) and(m load) load { return load{l.names + m.names, l.bytes + m.bytes} }
 
-func (b *Book) limits() *limits { return &limits{b: b, each: make(map[int]load)} }
+func (d *Dir) limits() *limits { return &limits{d: d, each: make(map[int]load)} }
 
 // pass counts what is a user's, and reports whether he is still within his limits.
 func (l *limits) pass(uid int, m load) bool {
@@ -128,7 +128,7 @@ func (l *limits) whose(uid int) int {
 	if !l.asked || uid == os.Geteuid() {
 		return uid
 	}
-	return l.b.database().whose(uid)
+	return l.d.database().whose(uid)
 }
 
 // ask looks up who is who, and counts anew by user.

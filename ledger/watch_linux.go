@@ -30,7 +30,7 @@ const (
 // A watcher learns from the kernel when holders of files end. Without inotify it looks at
 // everything now and then.
 type watcher struct {
-	b     *Book
+	d     *Dir
 	fd    int
 	queue *os.File // of inotify; nil: we are blind
 	names map[int32]string
@@ -43,9 +43,9 @@ type news struct {
 	unknown bool            // anything may have
 }
 
-func newWatcher(b *Book) *watcher {
-	w := &watcher{b: b, names: make(map[int32]string)}
-	if b.without.inotify {
+func newWatcher(d *Dir) *watcher {
+	w := &watcher{d: d, names: make(map[int32]string)}
+	if d.without.inotify {
 		return w
 	}
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -64,19 +64,19 @@ func (w *watcher) close() {
 
 // file watches one entry. It watches the file itself and not its directory, which may
 // know it by another name or by none if it began as one without.
-func (w *watcher) file(s sheet) {
-	if dir, err := w.b.openShelf(s.shelf); err == nil {
-		w.add(dir, "/"+s.entry, s.path(), fileEvents)
+func (w *watcher) file(s entry) {
+	if dir, err := w.d.openShelf(s.shelf); err == nil {
+		w.add(dir, "/"+s.base, s.path(), fileEvents)
 		unix.Close(dir)
 	}
 }
 
 // dir watches the directory for new shelves.
-func (w *watcher) dir() { w.add(w.b.dir, "/.", "", dirEvents) }
+func (w *watcher) dir() { w.add(w.d.dir, "/.", "", dirEvents) }
 
 // shelf watches a shelf for new entries; false: it was watched before, or cannot be.
 func (w *watcher) shelf(s shelf) bool {
-	dir, err := w.b.openShelf(s)
+	dir, err := w.d.openShelf(s)
 	if err != nil {
 		return false
 	}
@@ -150,7 +150,7 @@ func (w *watcher) parse(buf []byte) news {
 		case file != "":
 			n.files[file] = true
 		default:
-			n.names = n.names || strings.HasPrefix(name, w.b.prefix)
+			n.names = n.names || strings.HasPrefix(name, w.d.prefix)
 		}
 	}
 	return n
@@ -159,9 +159,9 @@ func (w *watcher) parse(buf []byte) news {
 // settle waits until a file whose holder has closed it is unlocked too. The kernel tells
 // of the close a little before it drops the lock (__fput in fs/file_table.c). If it stays
 // locked, somebody else has closed it.
-func (b *Book) settle(ctx context.Context, s sheet) {
+func (d *Dir) settle(ctx context.Context, s entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
-		if !b.lives(s) || sleep(ctx, pause) != nil {
+		if !d.lives(s) || sleep(ctx, pause) != nil {
 			return
 		}
 	}
@@ -170,17 +170,17 @@ func (b *Book) settle(ctx context.Context, s sheet) {
 // Watch calls changed when it has begun to watch, and then each time claims came or went
 // on this node, within milliseconds, also when their holder was killed. It returns when
 // ctx ends, with its error, or when the directory cannot be read any more.
-func (b *Book) Watch(ctx context.Context, changed func()) error {
-	w := newWatcher(b)
+func (d *Dir) Watch(ctx context.Context, changed func()) error {
+	w := newWatcher(d)
 	defer w.close()
 	w.dir()
-	var known map[string]sheet
+	var known map[string]entry
 	for {
-		now, err := b.watchAll(w, known)
+		now, err := d.watchAll(w, known)
 		if err != nil {
 			return err
 		}
-		if known == nil || !maps.EqualFunc(known, now, sheet.same) {
+		if known == nil || !maps.EqualFunc(known, now, entry.same) {
 			changed()
 		}
 		known = now
@@ -191,13 +191,13 @@ func (b *Book) Watch(ctx context.Context, changed func()) error {
 }
 
 // watchAll lists the living claims after all of them are watched.
-func (b *Book) watchAll(w *watcher, watched map[string]sheet) (map[string]sheet, error) {
+func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, error) {
 	for {
-		found, fresh := make(map[string]sheet), false
-		l := b.look(nil)
+		found, fresh := make(map[string]entry), false
+		l := d.look(nil)
 		l.shelves = func(s shelf) { fresh = w.shelf(s) || fresh }
-		err := l.read(kindClaim, func(s sheet) {
-			if _, err := decodeClaim(s.entry, s.uid, s.text); err != nil {
+		err := l.read(kindClaim, func(s entry) {
+			if _, err := decodeClaim(s.base, s.uid, s.text); err != nil {
 				return
 			}
 			s.text = nil
@@ -218,7 +218,7 @@ func (b *Book) watchAll(w *watcher, watched map[string]sheet) (map[string]sheet,
 }
 
 // next waits for something that concerns claims.
-func (w *watcher) next(ctx context.Context, known map[string]sheet) error {
+func (w *watcher) next(ctx context.Context, known map[string]entry) error {
 	for {
 		n, err := w.wait(ctx, lookAgain)
 		if err != nil {
@@ -226,7 +226,7 @@ func (w *watcher) next(ctx context.Context, known map[string]sheet) error {
 		}
 		for name := range n.files {
 			if s, ok := known[name]; ok {
-				w.b.settle(ctx, s)
+				w.d.settle(ctx, s)
 			}
 		}
 		// Who fills the directory does not keep us busy.

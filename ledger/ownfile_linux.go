@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A slip is a file on our own shelf: written and locked before it has a name that others
+// An ownFile is one on our own shelf: written and locked before it has a name that others
 // look at, and held until drop or death.
 //
 //	O_TMPFILE, or new-RANDOM   mode 0600: nobody else can open it, let alone lock it
 //	write, lock, mode 0644
 //	show: link to its name     fails if there is such a name
-type slip struct {
-	b     *Book
+type ownFile struct {
+	d     *Dir
 	dir   int // descriptor of the shelf
 	shelf shelf
 	file  inode
@@ -32,15 +32,15 @@ type slip struct {
 }
 
 // blank makes a file of ours that nobody sees.
-func (b *Book) blank() (*slip, error) {
-	dir, own, err := b.ours()
+func (d *Dir) blank() (*ownFile, error) {
+	dir, own, err := d.ours()
 	if err != nil {
 		return nil, err
 	}
-	s := &slip{b: b, dir: dir, shelf: own, fd: -1}
+	s := &ownFile{d: d, dir: dir, shelf: own, fd: -1}
 	if err := s.create(); err != nil {
 		unix.Close(dir)
-		return nil, &UnusableError{b.path, err}
+		return nil, &UnusableError{d.path, err}
 	}
 	var st unix.Stat_t
 	err = unix.Fstat(s.fd, &st)
@@ -50,13 +50,13 @@ func (b *Book) blank() (*slip, error) {
 	s.file = inodeOf(&st)
 	if err != nil {
 		s.drop()
-		return nil, &UnusableError{b.path, err}
+		return nil, &UnusableError{d.path, err}
 	}
 	return s, nil
 }
 
-func (s *slip) create() (err error) {
-	if !s.b.without.tmpfile {
+func (s *ownFile) create() (err error) {
+	if !s.d.without.tmpfile {
 		s.fd, err = openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 		switch err {
 		case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL: // not this file system
@@ -75,17 +75,17 @@ func (s *slip) create() (err error) {
 // write replaces the text. It cuts off what is left of a longer one only after that: ext4
 // would write a file to the disk as it is closed that has been cut to nothing before
 // (auto_da_alloc in ext4(5)), which takes milliseconds.
-func (s *slip) write(text []byte) error {
+func (s *ownFile) write(text []byte) error {
 	for at := 0; at < len(text); {
 		n, err := unix.Pwrite(s.fd, text[at:], int64(at))
 		if err != nil && err != unix.EINTR {
-			return &UnusableError{s.b.path, err}
+			return &UnusableError{s.d.path, err}
 		}
 		at += max(n, 0)
 	}
 	if len(text) < s.size {
 		if err := unix.Ftruncate(s.fd, int64(len(text))); err != nil {
-			return &UnusableError{s.b.path, err}
+			return &UnusableError{s.d.path, err}
 		}
 	}
 	s.size = len(text)
@@ -95,19 +95,19 @@ func (s *slip) write(text []byte) error {
 // lock takes the lock that says we live, and lets all read the file. The lock is of the
 // open file and not of the process (F_OFD_SETLK), so that to close another descriptor
 // does not end it. It is no flock(2), which everybody could hold who may read the file.
-func (s *slip) lock() error {
+func (s *ownFile) lock() error {
 	l := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l); err != nil {
-		return &UnusableError{s.b.path, fmt.Errorf("file locks: %w", err)}
+		return &UnusableError{s.d.path, fmt.Errorf("file locks: %w", err)}
 	}
 	if err := unix.Fchmod(s.fd, 0o644); err != nil {
-		return &UnusableError{s.b.path, err}
+		return &UnusableError{s.d.path, err}
 	}
 	return nil
 }
 
 // show gives the file its name. An error that is unix.EEXIST says that there is one.
-func (s *slip) show(name string) error {
+func (s *ownFile) show(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.link(name)
@@ -119,17 +119,17 @@ func (s *slip) show(name string) error {
 	case unix.EEXIST:
 		return err
 	}
-	return &UnusableError{s.b.path, err}
+	return &UnusableError{s.d.path, err}
 }
 
 // link links the file to a name; one that has a name loses that. Where there are no hard
 // links it is renamed.
-func (s *slip) link(name string) error {
+func (s *ownFile) link(name string) error {
 	if s.name == "" {
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.dir, name, unix.AT_SYMLINK_FOLLOW)
 	}
 	err := error(unix.EOPNOTSUPP)
-	if !s.b.without.links {
+	if !s.d.without.links {
 		err = unix.Linkat(s.dir, s.name, s.dir, name, 0)
 	}
 	switch err {
@@ -142,7 +142,7 @@ func (s *slip) link(name string) error {
 }
 
 // keep touches the file, or systemd-tmpfiles would take it for abandoned after a month.
-func (s *slip) keep() {
+func (s *ownFile) keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
@@ -155,7 +155,7 @@ func (s *slip) keep() {
 
 // drop removes the file and then unlocks it, so that nobody finds a leftover. It may be
 // called again.
-func (s *slip) drop() error {
+func (s *ownFile) drop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
@@ -174,7 +174,7 @@ func (s *slip) drop() error {
 }
 
 // present writes, locks and shows the file, and drops it if that fails.
-func (s *slip) present(name string, text []byte) error {
+func (s *ownFile) present(name string, text []byte) error {
 	err := s.write(text)
 	if err == nil {
 		err = s.lock()
@@ -189,17 +189,17 @@ func (s *slip) present(name string, text []byte) error {
 }
 
 // shown is when the file was shown, by the kernel's clock.
-func (s *slip) shown() (int64, error) {
+func (s *ownFile) shown() (int64, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(s.fd, &st)
 	return st.Ctim.Nano(), err
 }
 
 // renew shows the file anew, as if it had come only now.
-func (s *slip) renew() error { return unix.Fchmod(s.fd, 0o644) }
+func (s *ownFile) renew() error { return unix.Fchmod(s.fd, 0o644) }
 
 // path is where the file is in the directory.
-func (s *slip) path() string { return s.shelf.name + "/" + s.name }
+func (s *ownFile) path() string { return s.shelf.name + "/" + s.name }
 
 // random is part of a name that nobody can have taken on purpose.
 func random() string {

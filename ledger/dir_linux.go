@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Book is the ledger of one node. Its methods may be called from any goroutine.
-type Book struct {
+// A Dir is the ledger of one node. Its methods may be called from any goroutine.
+type Dir struct {
 	// GateWait is how long to wait for the gate before going on without, and TurnWait for
 	// one who has it. Honest holders have it for a round of probes.
 	GateWait, TurnWait time.Duration
@@ -45,7 +45,7 @@ type Book struct {
 // directory; "" is Default. The directory must be owned by root or the caller, and sticky
 // if others may write to it. A missing one is made by root only. Errors are
 // *UnusableError.
-func Open(dir, identity string) (*Book, error) {
+func Open(dir, identity string) (*Dir, error) {
 	if dir == "" {
 		dir = Default
 	}
@@ -53,7 +53,7 @@ func Open(dir, identity string) (*Book, error) {
 	if err != nil {
 		return nil, &UnusableError{dir, err}
 	}
-	b := &Book{
+	d := &Dir{
 		GateWait: 30 * time.Second,
 		TurnWait: 20 * time.Second,
 		ReadTime: time.Second,
@@ -63,16 +63,16 @@ func Open(dir, identity string) (*Book, error) {
 		etc:      "/etc",
 		proc:     "/proc",
 	}
-	b.database = sync.OnceValue(func() database { return readDatabase(b.etc) })
-	b.cpus = sync.OnceValue(possibleCPUs)
-	return b, nil
+	d.database = sync.OnceValue(func() database { return readDatabase(d.etc) })
+	d.cpus = sync.OnceValue(possibleCPUs)
+	return d, nil
 }
 
 // Close closes the directory. Nothing held or waited for may be left.
-func (b *Book) Close() error { return unix.Close(b.dir) }
+func (d *Dir) Close() error { return unix.Close(d.dir) }
 
 // Where is the directory, and what our node's entries in it begin with.
-func (b *Book) Where() string { return b.path + "/" + strings.TrimSuffix(b.prefix, "-") }
+func (d *Dir) Where() string { return d.path + "/" + strings.TrimSuffix(d.prefix, "-") }
 
 func openDir(dir string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
@@ -136,16 +136,16 @@ func possibleCPUs() int {
 
 // open opens what a directory has under a name, not through a link, and not on another
 // file system: that of a user could keep us waiting for ever.
-func (b *Book) open(dir int, name string, flags int) (int, error) {
+func (d *Dir) open(dir int, name string, flags int) (int, error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}
-	for !b.plain.Load() {
+	for !d.plain.Load() {
 		fd, err := unix.Openat2(dir, name, &how)
 		switch err {
 		case unix.EINTR, unix.EAGAIN:
 			continue
 		case unix.ENOSYS, unix.EPERM:
-			b.plain.Store(true)
+			d.plain.Store(true)
 		default:
 			return fd, err
 		}

@@ -25,10 +25,10 @@ type inode struct{ dev, ino uint64 }
 
 func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino)} }
 
-// A sheet is an entry as it was found on a shelf.
-type sheet struct {
+// An entry is a file of a claim, a ticket or the gate as it was found on a shelf.
+type entry struct {
 	shelf
-	entry string // its name on the shelf
+	base  string // its name on the shelf
 	file  inode
 	born  int64 // ns of Unix time, 0: unknown; numbers of inodes come again
 	since int64 // ns of Unix time of the last change of the inode: when it was shown
@@ -36,10 +36,10 @@ type sheet struct {
 }
 
 // path is where it is in the directory.
-func (s sheet) path() string { return s.name + "/" + s.entry }
+func (s entry) path() string { return s.name + "/" + s.base }
 
-// same reports whether two sheets are of one file.
-func (s sheet) same(t sheet) bool { return s.file == t.file && s.born == t.born }
+// same reports whether two entries are of one file.
+func (s entry) same(t entry) bool { return s.file == t.file && s.born == t.born }
 
 var (
 	errDead    = errors.New("nobody holds its lock")
@@ -49,31 +49,31 @@ var (
 // A look is one reading of what all users have put there, within the bounds of TRUST-13
 // to TRUST-15.
 type look struct {
-	b        *Book
+	d        *Dir
 	deadline time.Time
 	let      *limits
 	known    map[string]bool // paths that need not be read again; nil: none
 	notes    bool            // known is to have what is read, too
 	lowest   string          // the first of the paths that were read, by name
 	shelves  func(shelf)     // is told of each shelf before it is read; nil: nobody is
-	dead     []sheet         // leftovers
+	dead     []entry         // leftovers
 	own      []string        // all names on our shelf
 	fault    error           // why not all was read; nil: all was
 }
 
-func (b *Book) look(known map[string]bool) *look {
-	limit := b.ReadTime
-	if b.slow.Load() {
+func (d *Dir) look(known map[string]bool) *look {
+	limit := d.ReadTime
+	if d.slow.Load() {
 		limit /= 10
 	}
-	return &look{b: b, deadline: time.Now().Add(limit), let: b.limits(), known: known}
+	return &look{d: d, deadline: time.Now().Add(limit), let: d.limits(), known: known}
 }
 
 // read hands all believable entries of a kind to use. What cannot be believed is passed
 // over without a word: anybody may put anything there. The error says that the
 // directory cannot be used.
-func (l *look) read(kind string, use func(sheet)) error {
-	shelves, err := l.b.shelves(l.deadline)
+func (l *look) read(kind string, use func(entry)) error {
+	shelves, err := l.d.shelves(l.deadline)
 	var unusable *UnusableError
 	if errors.As(err, &unusable) {
 		return err
@@ -87,11 +87,11 @@ func (l *look) read(kind string, use func(sheet)) error {
 		users[l.let.whose(s.uid)] = true
 		switch {
 		case len(users) > maxUsers:
-			l.fail(&LimitError{l.b.path, "", fmt.Sprintf("directories of more than %s users", thousands(maxUsers))})
+			l.fail(&LimitError{l.d.path, "", fmt.Sprintf("directories of more than %s users", thousands(maxUsers))})
 			return nil
 		case time.Now().After(l.deadline):
-			l.b.slow.Store(true)
-			l.fail(&LimitError{l.b.path, "", fmt.Sprintf("more than can be read in %v", l.b.ReadTime)})
+			l.d.slow.Store(true)
+			l.fail(&LimitError{l.d.path, "", fmt.Sprintf("more than can be read in %v", l.d.ReadTime)})
 			return nil
 		}
 		if l.shelves != nil {
@@ -111,8 +111,8 @@ func (l *look) fail(err error) {
 
 // shelf reads what one user has. All that lies there counts against him, before it is
 // opened: who has too much has nothing that counts.
-func (l *look) shelf(s shelf, kind string, use func(sheet)) {
-	fd, err := l.b.openShelf(s)
+func (l *look) shelf(s shelf, kind string, use func(entry)) {
+	fd, err := l.d.openShelf(s)
 	if err != nil {
 		return
 	}
@@ -125,14 +125,14 @@ func (l *look) shelf(s shelf, kind string, use func(sheet)) {
 		l.own = append(l.own, names...)
 	}
 	if !l.let.pass(s.uid, load{names: int64(len(names)) + 1}) || !whole {
-		l.fail(&LimitError{l.b.path, l.b.userName(s.uid), fmt.Sprintf("more than %s files", thousands(maxFiles))})
+		l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %s files", thousands(maxFiles))})
 		return
 	}
 	for _, name := range names {
 		if !strings.HasPrefix(name, kind) || l.known[s.name+"/"+name] {
 			continue
 		}
-		found, err := l.b.readSheet(fd, s, name, l.let)
+		found, err := l.d.readEntry(fd, s, name, l.let)
 		switch err {
 		case nil:
 			l.note(found.path())
@@ -140,7 +140,7 @@ func (l *look) shelf(s shelf, kind string, use func(sheet)) {
 		case errDead:
 			l.dead = append(l.dead, found)
 		case errTooMuch:
-			l.fail(&LimitError{l.b.path, l.b.userName(s.uid), fmt.Sprintf("more than %d MiB", maxBytes>>20)})
+			l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %d MiB", maxBytes>>20)})
 			return
 		}
 		if time.Now().After(l.deadline) {
@@ -160,16 +160,16 @@ func (l *look) note(path string) {
 
 var errTooMuch = errors.New("more than a user may have")
 
-// readSheet opens a file of a shelf, looks whether it may be believed, and reads it. It
+// readEntry opens a file of a shelf, looks whether it may be believed, and reads it. It
 // follows no link, waits for no other end of a pipe, and makes no file. With errDead the
-// sheet tells whose leftover it is.
-func (b *Book) readSheet(dir int, of shelf, name string, let *limits) (sheet, error) {
-	fd, st, err := b.openFile(dir, name)
+// entry tells whose leftover it is.
+func (d *Dir) readEntry(dir int, of shelf, name string, let *limits) (entry, error) {
+	fd, st, err := d.openFile(dir, name)
 	if err != nil {
-		return sheet{}, err
+		return entry{}, err
 	}
 	defer unix.Close(fd)
-	s := sheet{shelf: of, entry: name, file: inodeOf(&st), since: st.Ctim.Nano()}
+	s := entry{shelf: of, base: name, file: inodeOf(&st), since: st.Ctim.Nano()}
 	if let != nil && !let.pass(of.uid, load{bytes: st.Size}) {
 		return s, errTooMuch
 	}
@@ -178,29 +178,29 @@ func (b *Book) readSheet(dir int, of shelf, name string, let *limits) (sheet, er
 	}
 	s.born = born(fd)
 	// Mode 0644 exactly: all see the same, and nobody but the owner can hold its lock.
-	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > b.longest(of.uid) {
+	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > d.longest(of.uid) {
 		return s, errForeign
 	}
 	return s, s.load(fd, int(st.Size))
 }
 
 // longest is how long an entry may be: what we write ourselves is less.
-func (b *Book) longest(uid int) int64 {
+func (d *Dir) longest(uid int) int64 {
 	if uid == os.Geteuid() {
 		return maxText
 	}
-	return min(maxText, longest(b.mostRanks()))
+	return min(maxText, longest(d.mostRanks()))
 }
 
 // mostRanks is how many ranks a claim of another user may tell of: as many as
 // TRUST-12 lets start here.
-func (b *Book) mostRanks() int { return 16*b.cpus() + 4096 }
+func (d *Dir) mostRanks() int { return 16*d.cpus() + 4096 }
 
 // load reads the text, if it begins as an entry of that name does.
-func (s *sheet) load(fd, size int) error {
+func (s *entry) load(fd, size int) error {
 	text := make([]byte, size)
 	first := text[:min(size, 4096)]
-	if n, err := unix.Pread(fd, first, 0); err != nil || n < len(first) || !bytes.HasPrefix(first, opening(s.entry)) {
+	if n, err := unix.Pread(fd, first, 0); err != nil || n < len(first) || !bytes.HasPrefix(first, opening(s.base)) {
 		return errForeign
 	}
 	if rest := text[len(first):]; len(rest) > 0 {
@@ -213,8 +213,8 @@ func (s *sheet) load(fd, size int) error {
 }
 
 // openFile opens a plain file of a directory for reading.
-func (b *Book) openFile(dir int, name string) (fd int, st unix.Stat_t, err error) {
-	fd, err = b.open(dir, name, unix.O_RDONLY)
+func (d *Dir) openFile(dir int, name string) (fd int, st unix.Stat_t, err error) {
+	fd, err = d.open(dir, name, unix.O_RDONLY)
 	if err != nil {
 		return -1, st, err
 	}
@@ -236,25 +236,25 @@ func isLocked(fd int) (bool, error) {
 }
 
 // lives reports whether the entry is still there, with its holder.
-func (b *Book) lives(s sheet) bool {
-	_, lives := b.find(s)
+func (d *Dir) lives(s entry) bool {
+	_, lives := d.find(s)
 	return lives
 }
 
 // find looks at an entry again; false: it is gone, or its holder is.
-func (b *Book) find(s sheet) (now sheet, lives bool) {
-	dir, err := b.openShelf(s.shelf)
+func (d *Dir) find(s entry) (now entry, lives bool) {
+	dir, err := d.openShelf(s.shelf)
 	if err != nil {
 		return s, false
 	}
 	defer unix.Close(dir)
-	fd, st, err := b.openFile(dir, s.entry)
+	fd, st, err := d.openFile(dir, s.base)
 	if err != nil {
 		return s, false
 	}
 	defer unix.Close(fd)
 	live, err := isLocked(fd)
-	now = sheet{shelf: s.shelf, entry: s.entry, file: inodeOf(&st), born: born(fd), since: st.Ctim.Nano()}
+	now = entry{shelf: s.shelf, base: s.base, file: inodeOf(&st), born: born(fd), since: st.Ctim.Nano()}
 	return now, live && err == nil && s.same(now)
 }
 
@@ -273,7 +273,7 @@ func born(fd int) int64 {
 func (l *look) sweep(now time.Time) {
 	for _, s := range l.dead {
 		if mine(s.uid) {
-			l.b.discard(s)
+			l.d.discard(s)
 		}
 	}
 	for _, name := range l.own {
@@ -285,7 +285,7 @@ func (l *look) sweep(now time.Time) {
 
 // sweepNew removes a file of ours that was never shown.
 func (l *look) sweepNew(name string, before time.Time) {
-	dir, s, err := l.b.ours()
+	dir, s, err := l.d.ours()
 	if err != nil {
 		return
 	}
@@ -294,8 +294,8 @@ func (l *look) sweepNew(name string, before time.Time) {
 	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || time.Unix(st.Mtim.Unix()).After(before) {
 		return
 	}
-	if left, err := l.b.readSheet(dir, s, name, nil); err == errDead {
-		l.b.discard(left)
+	if left, err := l.d.readEntry(dir, s, name, nil); err == errDead {
+		l.d.discard(left)
 	}
 }
 
@@ -303,13 +303,13 @@ func (l *look) sweepNew(name string, before time.Time) {
 func mine(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
 
 // discard removes an entry if it still is that file.
-func (b *Book) discard(s sheet) error {
-	dir, err := b.openShelf(s.shelf)
+func (d *Dir) discard(s entry) error {
+	dir, err := d.openShelf(s.shelf)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(dir)
-	return remove(dir, s.entry, s.file)
+	return remove(dir, s.base, s.file)
 }
 
 // remove removes a name if it still is that file.
