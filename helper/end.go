@@ -94,8 +94,7 @@ func (s *session) awaitSilence(noise int) {
 // tellDrained tells mpiexec that nothing of the job is left here.
 func (s *session) tellDrained() {
 	orphans := s.owners.list(s.byRank)
-	s.clerk.do(func() {
-		s.clerk.releaseAll() // first, so that the next job finds the CPUs free
+	s.claims.ReleaseAll(func() { // first, so that the next job finds the CPUs free
 		s.conn.Send(&wire.Drained{Orphans: orphans})
 	})
 }

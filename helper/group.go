@@ -106,7 +106,7 @@ func (s *session) add(g *group, first int) {
 func (s *session) endGroup(g *group) {
 	s.unexpect(g)
 	if g.prepare.Group.First > 0 {
-		s.clerk.do(func() { s.clerk.release(g.prepare.Group.Name) })
+		s.claims.Release(g.prepare.Group.Name, func() {})
 	}
 }
 

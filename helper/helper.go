@@ -106,13 +106,13 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	go s.read()
 	err := s.run(ctx)
 	s.starter.Close()
-	s.clerk.close()
+	s.claims.Close()
 	s.staging.close()
 	if s.port != nil {
 		s.port.socket.Close()
 	}
 	s.examiner.Close()
-	s.lectern.close()
+	s.socket.Close()
 	s.marks.Remove()
 	s.guard.release()
 	c.Close()

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/claims"
 	"remshell/helper/life"
 	"remshell/wire"
 )
@@ -15,7 +16,8 @@ import (
 func (s *session) perform(action any) {
 	switch a := action.(type) {
 	case life.Claim:
-		s.clerk.do(func() { s.tell(s.clerk.answer(a.Needs.(*wire.Prepare))) })
+		m := a.Needs.(*wire.Prepare)
+		s.claims.Claim(m, func(answer claims.Answer) { s.tell(claimedEvent{m, answer}) })
 	case life.Accept:
 		s.accept(a)
 	case life.Refuse:

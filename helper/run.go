@@ -10,6 +10,7 @@ import (
 	"remshell/helper/life"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/helper/status"
 	"remshell/job"
 	"remshell/proc"
 	"remshell/wire"
@@ -17,11 +18,11 @@ import (
 
 // refuse tells mpiexec why a group is not prepared.
 func (s *session) refuse(e claimedEvent) {
-	if e.taken != nil {
-		s.conn.Send(&wire.Taken{Group: e.m.Group.Name, Reason: e.taken.reason})
+	if e.Taken != "" {
+		s.conn.Send(&wire.Taken{Group: e.m.Group.Name, Reason: e.Taken})
 		return
 	}
-	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: 125, Reason: "this node " + e.barred, Hint: "ask its administrator, or name other hosts"})
+	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: 125, Reason: "this node " + e.Barred, Hint: "ask its administrator, or name other hosts"})
 }
 
 // accept prepares what can fail before anything starts: working directories,
@@ -29,7 +30,7 @@ func (s *session) refuse(e claimedEvent) {
 func (s *session) accept(a life.Accept) {
 	e := a.Answer.(claimedEvent)
 	if s.held == nil {
-		s.held = e.held
+		s.held = e.Held
 	}
 	if a.First {
 		s.begin(e.m)
@@ -42,7 +43,7 @@ func (s *session) accept(a life.Accept) {
 	s.groups[a.Group] = g
 	s.decide(life.Ready{Group: a.Group, Ranks: len(g.ranks)})
 	s.watch.Do(func() { watchLink(s.sys, e.m.Supervision.Silence, s) })
-	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.notice, Meet: g.rendezvous})
+	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.Notice, Meet: g.rendezvous})
 }
 
 // begin takes in what the first Prepare says of the whole job.
@@ -77,7 +78,7 @@ func (s *session) fork(a life.Fork) {
 		s.starter.Do(func() { s.forkAll(batch) })
 		s.tell(life.ForkingEnded{})
 	}()
-	time.AfterFunc(lecternDelay, func() { s.tell(lecternDue{}) })
+	time.AfterFunc(status.Delay, func() { s.tell(socketDue{}) })
 	if s.sys.Guard != nil {
 		time.AfterFunc(guardDelay, func() { s.tell(guardDue{}) })
 	}

@@ -12,9 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/checkup"
+	"remshell/helper/claims"
 	"remshell/helper/life"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/helper/status"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/wire"
@@ -66,20 +68,12 @@ type pmiLink struct {
 
 // Services are what does its work beside the ranks, on goroutines of its own.
 type services struct {
-	clerk    *clerk
+	claims   *claims.Worker
 	examiner *checkup.Examiner
 	staging  *staging // nil: no files are to be staged
-	lectern  lectern
+	socket   status.Socket
 	marks    probe.Marks
 	watch    sync.Once // begins to watch the link to mpiexec
-}
-
-// Accounts are what is counted of processes.
-type accounts struct {
-	owners   ownership
-	peaks    rank.Peaks
-	foreign  foreigners // debuggers
-	oomKills int        // of our control group, before the job; -1: unknown
 }
 
 // What the goroutines around a session tell it, beside events of package life.
@@ -92,15 +86,13 @@ type (
 		at     time.Time
 		failed *rank.Error // it does not run; only r is set then
 	}
-	claimedEvent struct { // by the clerk, unless somebody was faster
-		m      *wire.Prepare
-		taken  *takenError
-		held   *ledger.Held // nil: there is no claim
-		notice string       // why not
-		barred string       // why the administrator does not let it run; empty: he does
+	claimedEvent struct {
+		m *wire.Prepare
+		claims.Answer
 	}
 	guardDue     struct{}
-	lecternDue   struct{}
+	socketDue    struct{}
+	stacksDone   struct{ states []job.RankState }
 	statesWanted struct{ answer chan<- []job.RankState } // with room for one
 	linkDead     struct{ silent time.Duration }
 )
@@ -125,7 +117,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		pmiLink:  pmiLink{fences: newFences(c.Send), asked: newQuestions(c.Send)},
 		accounts: accounts{owners: newOwnership()},
 	}
-	s.clerk = newClerk(s)
+	s.claims = claims.New(sys.Root, c.Send)
 	s.examiner = checkup.New(checkup.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s
 }
@@ -181,7 +173,7 @@ func (s *session) step(event any) {
 	case claimedEvent:
 		of := e.m.Supervision
 		s.decide(life.Claimed{Group: e.m.Group.Name, Rules: life.Rules{Grace: of.Grace, Stay: of.Children},
-			Refused: e.barred != "" || e.taken != nil, Answer: e})
+			Refused: e.Barred != "" || e.Taken != "", Answer: e})
 	case stagedEvent:
 		s.staged(e)
 	case forkedEvent:
@@ -191,8 +183,8 @@ func (s *session) step(event any) {
 	case stacksDone:
 		s.conn.Send(&wire.States{Ranks: e.states})
 		s.decide(life.Dumped{})
-	case lecternDue:
-		s.openLectern()
+	case socketDue:
+		s.openSocket()
 	case statesWanted:
 		e.answer <- s.states()
 	case life.Reaped:
@@ -220,16 +212,13 @@ func (s *session) lose(why error) {
 func (s *session) frame(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Pass, *wire.Evict, *wire.Ping:
-		s.book(m)
+		s.claims.Take(m)
 	case *wire.Prepare:
 		s.decide(life.Prepare{Group: m.Group.Name, Needs: m})
 	case *wire.Examine, *wire.Listen, *wire.Knock:
 		s.examiner.Take(m)
-	case *wire.Release: // through the clerk as well, to keep its place behind a Prepare
-		s.clerk.do(func() {
-			s.clerk.release(m.Group)
-			s.tell(life.Released{Group: m.Group})
-		})
+	case *wire.Release: // as a Prepare goes, to keep its place behind that
+		s.claims.Release(m.Group, func() { s.tell(life.Released{Group: m.Group}) })
 	case *wire.Start:
 		s.decide(life.Start{Group: m.Group, Rendezvous: m.Meet})
 	case *wire.Prune:
@@ -275,40 +264,6 @@ func (s *session) frame(m wire.Message) {
 	default:
 		s.log.warn("mpiexec sent %s: ignored", wire.NameOf(m))
 	}
-}
-
-// book passes to the clerk what is about the ledger.
-func (s *session) book(m wire.Message) {
-	c := s.clerk
-	if _, ok := m.(*wire.Ping); ok {
-		c.hear()
-	}
-	c.do(func() {
-		switch m := m.(type) {
-		case *wire.Gate:
-			c.enter(m)
-		case *wire.Ungate:
-			c.ungate()
-		case *wire.Survey:
-			c.survey(m)
-		case *wire.Enqueue:
-			c.enqueue(m)
-		case *wire.Dequeue:
-			c.dequeue()
-		case *wire.Watch:
-			c.watch(m)
-		case *wire.List:
-			c.list(m)
-		case *wire.Alert:
-			c.alert(m)
-		case *wire.Pass:
-			c.pass(m)
-		case *wire.Evict:
-			c.evict(m)
-		case *wire.Ping: // all that wait may have become more
-			c.tellPosition()
-		}
-	})
 }
 
 func (s *session) credit(m *wire.Credit) {

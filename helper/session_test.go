@@ -495,9 +495,9 @@ func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 	k.bye()
 }
 
-// The clerk tells the session what it has done while the session gives it more to do: neither
+// The ledger worker tells the session what it has done while the session gives it more to do: neither
 // ever waits for the other to take it.
-func TestSessionAndClerkDoNotWaitForEachOther(t *testing.T) {
+func TestSessionAndLedgerWorkerDoNotWaitForEachOther(t *testing.T) {
 	k := newTalk(t)
 	for range 5000 {
 		k.conn.Send(&wire.Release{Group: "none"})

@@ -54,7 +54,7 @@ func TestStatusOfRanks(t *testing.T) {
 }
 
 // Where the helper tells nothing, /proc does.
-func TestStatusWithoutALectern(t *testing.T) {
+func TestStatusWithoutASocket(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 1})
 	r := b.start(t, job{args: []string{"-host", spread(b, 1), "-n", "1", "sh", "-c", barrier}})
 	id := b.jobID(t)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package status
 
 import (
 	"encoding/json"
@@ -23,27 +23,30 @@ import (
 )
 
 /*
-A lectern is where the helper of a job tells other helpers of its user what the ranks are doing
+A Socket is where the helper of a job tells other helpers of its user what the ranks are doing
 (--status JOB): a Unix socket in a directory that is the user's alone.
 
 	mpiexec --status J === helper, asked --connect--> helper of J
 	                                     <--JSON------   the ranks' states
 
 Nobody else can reach it; all the same each end sees who the other is (SO_PEERCRED), and nothing
-that is said to it is read. It is set up lecternDelay after the first rank, so that a short job
+that is said to it is read. It is opened Delay after the first rank, so that a short job
 pays nothing for it. Who finds none reads what /proc tells.
 */
-type lectern struct{ listener *net.UnixListener }
+type Socket struct {
+	listener *net.UnixListener // nil: not open
+	states   func() (states []job.RankState, here bool)
+}
 
 const (
-	lecternDelay = time.Second
-	lecternTime  = time.Second // for one who asks, and for the one who answers
-	maxStates    = 8 << 20     // bytes that an asker reads
+	Delay     = time.Second // from the first rank until a socket is worth its while
+	askTime   = time.Second // for one who asks, and for the one who answers
+	maxStates = 8 << 20     // bytes that an asker reads
 )
 
-// lecternDirs are the directories of a user in which a lectern may stand; the first that can
+// socketDirs are the directories of a user in which a socket may be; the first that can
 // be used counts.
-func lecternDirs(uid int) []string {
+func socketDirs(uid int) []string {
 	n := strconv.Itoa(uid)
 	return []string{"/run/user/" + n + "/remshell", "/tmp/remshell-" + n}
 }
@@ -58,30 +61,31 @@ func private(dir string, uid int) bool {
 	return ok && int(stat.Uid) == uid
 }
 
-// lecternName is the socket of a job's helper. Others of the job may be on this machine, and
+// socketName is the socket of a job's helper. Others of the job may be on this machine, and
 // containers may share a directory: their processes are not those of here.
-func lecternName(id job.ID, helper string) string {
+func socketName(id job.ID, helper string) string {
 	var space unix.Stat_t
 	unix.Stat("/proc/self/ns/pid", &space)
 	return fmt.Sprintf("%s.%d.%s", id, space.Ino, helper)
 }
 
-// openLectern sets it up if any rank still runs.
-func (s *session) openLectern() {
-	if s.lectern.listener != nil || s.life.Over() || !s.life.Alive() || !plainID(s.prepare.Job) {
+// Open opens it for a job; states tells what its ranks are doing, unless there is nobody to tell
+// any more. It may be called again: there is one socket.
+func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here bool)) {
+	if s.listener != nil || !plainID(id) {
 		return
 	}
 	uid := os.Geteuid()
-	for _, dir := range lecternDirs(uid) {
+	for _, dir := range socketDirs(uid) {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) || !private(dir, uid) {
 			continue
 		}
 		sweep(dir)
-		path := filepath.Join(dir, lecternName(s.prepare.Job, strconv.Itoa(os.Getpid())))
+		path := filepath.Join(dir, socketName(id, strconv.Itoa(os.Getpid())))
 		os.Remove(path) // of a process that had our number
 		if l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err == nil {
-			s.lectern.listener = l
-			go s.lecture(l)
+			s.listener, s.states = l, states
+			go s.serve(l)
 			return
 		}
 	}
@@ -89,13 +93,13 @@ func (s *session) openLectern() {
 
 // sweep takes away what killed helpers have left.
 func sweep(dir string) {
-	files, _ := filepath.Glob(filepath.Join(dir, lecternName("*", "*")))
+	files, _ := filepath.Glob(filepath.Join(dir, socketName("*", "*")))
 	for _, file := range files {
 		pid, err := strconv.Atoi(filepath.Ext(file)[1:])
 		if err != nil || unix.Kill(pid, 0) == nil {
 			continue
 		}
-		if conn, err := net.DialTimeout("unix", file, lecternTime); err == nil {
+		if conn, err := net.DialTimeout("unix", file, askTime); err == nil {
 			conn.Close() // of another name space
 		} else if errors.Is(err, syscall.ECONNREFUSED) {
 			os.Remove(file)
@@ -108,30 +112,26 @@ func plainID(id job.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsAny(string(id), "/.*?[]\\\x00")
 }
 
-// lecture answers one after the other.
-func (s *session) lecture(l *net.UnixListener) {
+// serve answers one after the other.
+func (s *Socket) serve(l *net.UnixListener) {
 	for {
 		conn, err := l.AcceptUnix()
 		if err != nil {
 			return
 		}
-		s.tellOff(conn)
+		s.answer(conn)
 	}
 }
 
-// tellOff tells one asker what the ranks are doing.
-func (s *session) tellOff(conn *net.UnixConn) {
+// answer tells one asker what the ranks are doing.
+func (s *Socket) answer(conn *net.UnixConn) {
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(lecternTime))
+	conn.SetDeadline(time.Now().Add(askTime))
 	if uid, err := peer(conn); err != nil || uid != os.Geteuid() && uid != 0 {
 		return
 	}
-	answer := make(chan []job.RankState, 1)
-	s.tell(statesWanted{answer})
-	select {
-	case states := <-answer:
+	if states, here := s.states(); here {
 		json.NewEncoder(conn).Encode(states)
-	case <-s.done:
 	}
 }
 
@@ -152,28 +152,28 @@ func peer(conn *net.UnixConn) (uid int, err error) {
 	return int(cred.Uid), nil
 }
 
-func (l *lectern) close() {
-	if l.listener != nil {
-		l.listener.Close() // which removes the file
-		l.listener = nil
+// Close closes it, and removes the file.
+func (s *Socket) Close() {
+	if s.listener != nil {
+		s.listener.Close()
+		s.listener = nil
 	}
 }
 
-// attend asks the helpers of a job on this machine what its ranks are doing. Where none answers
-// /proc does, which knows nothing of PMI.
-func attend(claims []job.Claim, id job.ID) ([]job.RankState, error) {
-	if here, err := mayStrike(claims, id, os.Geteuid()); !here || !plainID(id) {
-		return nil, err
+// Ask asks the helpers of a job on this machine, of some users, what its ranks are doing. Where
+// none answers /proc does, which knows nothing of PMI.
+func Ask(uids []int, id job.ID) (states []job.RankState) {
+	if !plainID(id) {
+		return nil
 	}
-	var states []job.RankState
-	for _, uid := range owners(claims, id) {
-		for _, dir := range lecternDirs(uid) {
+	for _, uid := range uids {
+		for _, dir := range socketDirs(uid) {
 			if !private(dir, uid) {
 				continue
 			}
-			files, _ := filepath.Glob(filepath.Join(dir, lecternName(id, "*")))
+			files, _ := filepath.Glob(filepath.Join(dir, socketName(id, "*")))
 			for _, file := range files {
-				told, err := hearFrom(file, uid)
+				told, err := ask(file, uid)
 				if err != nil {
 					continue // it has just gone, or hangs
 				}
@@ -181,22 +181,12 @@ func attend(claims []job.Claim, id job.ID) ([]job.RankState, error) {
 			}
 		}
 	}
-	return seen(states, id), nil
+	return seen(states, id)
 }
 
-// owners are the users whose claims for a job we may ask about.
-func owners(claims []job.Claim, id job.ID) (uids []int) {
-	for _, c := range claims {
-		if me := os.Geteuid(); c.Job == id && (c.UID == me || me == 0) {
-			uids = append(uids, c.UID)
-		}
-	}
-	return uids[:min(len(uids), 1)]
-}
-
-// hearFrom asks at one lectern. One that nobody stands at any more is taken away.
-func hearFrom(file string, uid int) (states []job.RankState, err error) {
-	conn, err := net.DialTimeout("unix", file, lecternTime)
+// ask asks at one socket. One that nobody serves any more is taken away.
+func ask(file string, uid int) (states []job.RankState, err error) {
+	conn, err := net.DialTimeout("unix", file, askTime)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		os.Remove(file)
 	}
@@ -204,7 +194,7 @@ func hearFrom(file string, uid int) (states []job.RankState, err error) {
 		return nil, err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(2 * lecternTime))
+	conn.SetDeadline(time.Now().Add(2 * askTime))
 	if other, err := peer(conn.(*net.UnixConn)); err != nil || other != uid {
 		return nil, fmt.Errorf("%s: it is not the user's", file)
 	}

@@ -1,12 +1,21 @@
 //go:build linux
 
-package helper
+/*
+Package claims keeps the node's ledger for one session: what the job claims here, its place in
+the queue, the gate. It does one thing after the other on a goroutine of its own, since it may
+have to wait for a lock, and what it holds is let go when the session ends.
+
+	session --Take, Claim, Release--> Worker --> package ledger
+	   mpiexec <-- Gated, Surveyed, Queued, Changed, Listed
+*/
+package claims
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -19,6 +28,7 @@ import (
 	"remshell/gpu"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/helper/status"
 	"remshell/idset"
 	"remshell/job"
 	"remshell/ledger"
@@ -26,30 +36,24 @@ import (
 	"remshell/wire"
 )
 
-/*
-A clerk keeps the node's ledger for one session: what the job claims here, its place in
-the queue, the gate. It does one thing after the other on a goroutine of its own, since
-it may have to wait for a lock, and what it holds is let go when the session ends.
-
-	session --do--> clerk --> package ledger
-	   mpiexec <-- Gated, Surveyed, Queued, Changed, Listed
-*/
-type clerk struct {
-	s     *session
+// A Worker keeps the ledger for one session.
+type Worker struct {
+	root  fs.FS
+	send  func(wire.Message) error
 	ctx   context.Context // ends with the session
 	stop  context.CancelFunc
 	tasks backlog
-	done  chan struct{} // closed when the clerk has let everything go
+	done  chan struct{} // closed when it has let everything go
 
-	book  *ledger.Book // nil: not opened yet
-	gate  *ledger.Gate
-	due   *time.Timer             // when the gate has been shut for too long
-	held  map[string]*ledger.Held // by group
-	noted map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
-	place *ledger.Place
-	turn  func()      // ends the wait for our turn
-	quiet *time.Timer // runs out when nobody waits any more
-	last  wire.Queued // what mpiexec was told
+	ledger *ledger.Dir // nil: not opened yet
+	gate   *ledger.Gate
+	due    *time.Timer             // when the gate has been shut for too long
+	held   map[string]*ledger.Held // by group
+	noted  map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
+	place  *ledger.QueuePlace
+	turn   func()      // ends the wait for our turn
+	quiet  *time.Timer // runs out when nobody waits any more
+	last   wire.Queued // what mpiexec was told
 
 	nodeFile string        // of the node's administrator
 	heard    atomic.Int64  // when mpiexec last said that it waits, in ns since began
@@ -62,30 +66,64 @@ type clerk struct {
 // keep everybody else waiting, and no claim is less safe without the gate.
 const gateMost = 20 * time.Second
 
-func newClerk(s *session) *clerk {
-	c := &clerk{s: s, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
-	c.ctx, c.stop = context.WithCancel(context.Background())
+// New makes one for the session that sends by send; root is "/".
+func New(root fs.FS, send func(wire.Message) error) *Worker {
+	w := &Worker{root: root, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
+	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
-		defer close(c.done)
-		defer c.letGo()
+		defer close(w.done)
+		defer w.letGo()
 		for {
 			select {
-			case <-c.tasks.some:
-				for task := c.tasks.next(); task != nil && c.ctx.Err() == nil; task = c.tasks.next() {
+			case <-w.tasks.some:
+				for task := w.tasks.next(); task != nil && w.ctx.Err() == nil; task = w.tasks.next() {
 					task()
 				}
-			case <-c.ctx.Done():
+			case <-w.ctx.Done():
 				return
 			}
 		}
 	}()
-	return c
+	return w
 }
 
-// do has a task done behind those before it, and never waits: the clerk tells the session of
+// Take does what mpiexec asks about the ledger, in its turn.
+func (w *Worker) Take(m wire.Message) {
+	if _, ok := m.(*wire.Ping); ok {
+		w.hear()
+	}
+	w.do(func() {
+		switch m := m.(type) {
+		case *wire.Gate:
+			w.enter(m)
+		case *wire.Ungate:
+			w.ungate()
+		case *wire.Survey:
+			w.survey(m)
+		case *wire.Enqueue:
+			w.enqueue(m)
+		case *wire.Dequeue:
+			w.dequeue()
+		case *wire.Watch:
+			w.watch(m)
+		case *wire.List:
+			w.list(m)
+		case *wire.Alert:
+			w.alert(m)
+		case *wire.Pass:
+			w.pass(m)
+		case *wire.Evict:
+			w.evict(m)
+		case *wire.Ping: // all that wait may have become more
+			w.tellPosition()
+		}
+	})
+}
+
+// do has a task done behind those before it, and never waits: it tells the session of
 // what it has done, and both would wait for the other to take it. Tasks that come after close
 // are dropped.
-func (c *clerk) do(task func()) { c.tasks.put(task) }
+func (w *Worker) do(task func()) { w.tasks.put(task) }
 
 // A backlog is what is to be done. It has no bound: what is in it, mpiexec has sent.
 type backlog struct {
@@ -114,35 +152,40 @@ func (b *backlog) next() (task func()) {
 	return task
 }
 
-// close lets everything go and waits until that is done.
-func (c *clerk) close() {
-	c.stop()
-	<-c.done
+// inform tells mpiexec what somebody may want to know.
+func (w *Worker) inform(warning bool, text string) {
+	w.send(&wire.Log{Warning: warning, Text: text})
 }
 
-func (c *clerk) letGo() {
-	c.releaseAll()
-	c.ungate()
-	c.dequeue()
+// Close lets everything go and waits until that is done.
+func (w *Worker) Close() {
+	w.stop()
+	<-w.done
+}
+
+func (w *Worker) letGo() {
+	w.releaseAll()
+	w.ungate()
+	w.dequeue()
 }
 
 // open finds the ledger, once.
-func (c *clerk) open(dir string) (*ledger.Book, error) {
-	if c.book != nil {
-		return c.book, nil
+func (w *Worker) open(name string) (*ledger.Dir, error) {
+	if w.ledger != nil {
+		return w.ledger, nil
 	}
-	book, err := ledger.Open(dir, probe.Identity(c.s.sys.Root))
-	c.book = book
-	return book, err
+	dir, err := ledger.Open(name, probe.Identity(w.root))
+	w.ledger = dir
+	return dir, err
 }
 
 // survey tells what other jobs hold of the node. What cannot be read is nothing, with a
 // notice.
-func (c *clerk) survey(m *wire.Survey) {
-	answer := &wire.Surveyed{Load: probe.Load(c.s.sys.Root)}
-	barred, most := probe.Barred(c.nodeFile)
+func (w *Worker) survey(m *wire.Survey) {
+	answer := &wire.Surveyed{Load: probe.Load(w.root)}
+	barred, most := probe.Barred(w.nodeFile)
 	answer.Barred, answer.Limited, answer.Most = barred, most >= 0, max(most, 0)
-	others, err := c.others(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.Without, claim.UID) })
+	others, err := w.others(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.Without, claim.UID) })
 	if err != nil {
 		answer.Notice = err.Error()
 	}
@@ -157,25 +200,25 @@ func (c *clerk) survey(m *wire.Survey) {
 		answer.Use.Idle = probe.Idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
 	}
 	answer.Fit()
-	c.s.conn.Send(answer)
+	w.send(answer)
 }
 
 // others is what living claims hold here, but for those that without is true of.
-func (c *clerk) others(dir string, without func(job.Claim) bool) (ledger.Others, error) {
-	book, err := c.open(dir)
+func (w *Worker) others(name string, without func(job.Claim) bool) (ledger.Others, error) {
+	dir, err := w.open(name)
 	if err != nil {
 		return ledger.Others{}, err
 	}
-	return book.Others(without)
+	return dir.Others(without)
 }
 
 // claims lists them all.
-func (c *clerk) claims(dir string) ([]job.Claim, error) {
-	book, err := c.open(dir)
+func (w *Worker) claims(name string) ([]job.Claim, error) {
+	dir, err := w.open(name)
 	if err != nil {
 		return nil, err
 	}
-	return book.Claims()
+	return dir.Claims()
 }
 
 // related tells the claims of jobs inside of which we are from all others: a rank's own
@@ -213,10 +256,10 @@ func (e *takenError) Error() string { return e.reason }
 
 // allow refuses what the node's administrator does not let run, whatever mpiexec planned, and
 // lowers the limit of ranks to his.
-func (c *clerk) allow(m *wire.Prepare) (barred string) {
-	rules, err := probe.Rules(c.nodeFile)
+func (w *Worker) allow(m *wire.Prepare) (barred string) {
+	rules, err := probe.Rules(w.nodeFile)
 	if err != nil {
-		barred, _ = probe.Barred(c.nodeFile)
+		barred, _ = probe.Barred(w.nodeFile)
 		return barred
 	}
 	groups, _ := os.Getgroups()
@@ -224,22 +267,47 @@ func (c *clerk) allow(m *wire.Prepare) (barred string) {
 	return cmp.Or(rules.Forbid(os.Geteuid(), append(groups, os.Getegid())), rules.Full(len(m.Ranks)))
 }
 
-// answer claims what a group needs, if it may run here.
-func (c *clerk) answer(m *wire.Prepare) claimedEvent {
-	if barred := c.allow(m); barred != "" {
-		return claimedEvent{m: m, barred: barred}
+// An Answer is what came of a claim.
+type Answer struct {
+	Taken  string       // who was faster; empty: nobody
+	Held   *ledger.Held // nil: there is no claim
+	Notice string       // why not
+	Barred string       // why the administrator does not let it run; empty: he does
+}
+
+// Claim claims what a group needs, if it may run here, and gives the answer.
+func (w *Worker) Claim(m *wire.Prepare, give func(Answer)) {
+	w.do(func() { give(w.answer(m)) })
+}
+
+func (w *Worker) answer(m *wire.Prepare) Answer {
+	if barred := w.allow(m); barred != "" {
+		return Answer{Barred: barred}
 	}
-	taken, notice := c.claim(m)
-	return claimedEvent{m: m, taken: taken, held: c.held[m.Group.Name], notice: notice}
+	taken, notice := w.claim(m)
+	if taken != nil {
+		return Answer{Taken: taken.reason}
+	}
+	return Answer{Held: w.held[m.Group.Name], Notice: notice}
+}
+
+// Release gives up what a group claims, and then calls done.
+func (w *Worker) Release(group string, done func()) {
+	w.do(func() { w.release(group); done() })
+}
+
+// ReleaseAll gives up all claims, and then calls done.
+func (w *Worker) ReleaseAll(done func()) {
+	w.do(func() { w.releaseAll(); done() })
 }
 
 // claim enters a group of the job in the ledger. Each has a claim of its own: its CPUs
 // are free again when it is over, and a claim that is never rewritten needs no second
 // thought about who reads it meanwhile. The error is that of somebody faster; where the
 // ledger cannot be used, the job goes on without a claim, and notice says why.
-func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
-	c.release(m.Group.Name)
-	book, err := c.open(m.Claim.Ledger)
+func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
+	w.release(m.Group.Name)
+	dir, err := w.open(m.Claim.Ledger)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -249,7 +317,7 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	for _, r := range m.Ranks {
 		claim.Ranks = append(claim.Ranks, job.Seat{Rank: m.Group.First + r.Rank, CPUs: r.Held, GPUs: gpu.Addresses(r.GPUs)})
 	}
-	held, err := book.Take(c.ctx, claim, func(others ledger.Others) error { return conflict(m, claim, others) })
+	held, err := dir.Take(w.ctx, claim, func(others ledger.Others) error { return conflict(m, claim, others) })
 	switch {
 	case errors.As(err, &taken):
 		return taken, ""
@@ -258,20 +326,20 @@ func (c *clerk) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	case held.Warning != nil:
 		notice = held.Warning.Error()
 	}
-	c.held[m.Group.Name] = held
-	c.note(m, claim)
+	w.held[m.Group.Name] = held
+	w.note(m, claim)
 	return nil, notice
 }
 
 // note tells in the ledger of the cluster file that a job has another one, since who looks
 // there would take this node for idle (TRUST-20): its ranks are entered, without their CPUs.
-func (c *clerk) note(m *wire.Prepare, claim job.Claim) {
+func (w *Worker) note(m *wire.Prepare, claim job.Claim) {
 	if m.Claim.Noted == "" || claim.UID == 0 {
 		return
 	}
-	book, err := ledger.Open(m.Claim.Noted, probe.Identity(c.s.sys.Root))
+	dir, err := ledger.Open(m.Claim.Noted, probe.Identity(w.root))
 	if err != nil {
-		c.s.log.inform("not noted in the ledger of the cluster: %v", err)
+		w.inform(false, "not noted in the ledger of the cluster: "+err.Error())
 		return
 	}
 	claim.Ranks = slices.Clone(claim.Ranks)
@@ -279,13 +347,13 @@ func (c *clerk) note(m *wire.Prepare, claim job.Claim) {
 		claim.Ranks[i].CPUs, claim.Ranks[i].GPUs = nil, nil
 	}
 	claim.Command = fmt.Sprintf("(--ledger %s) %s", cmp.Or(m.Claim.Ledger, ledger.Default), claim.Command)
-	held, err := book.Take(c.ctx, claim, func(ledger.Others) error { return nil })
+	held, err := dir.Take(w.ctx, claim, func(ledger.Others) error { return nil })
 	if err != nil {
-		book.Close()
-		c.s.log.inform("not noted in the ledger of the cluster: %v", err)
+		dir.Close()
+		w.inform(false, "not noted in the ledger of the cluster: "+err.Error())
 		return
 	}
-	c.noted[m.Group.Name] = held
+	w.noted[m.Group.Name] = held
 }
 
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
@@ -331,33 +399,33 @@ func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
 }
 
 // release gives up what a group of the job claims here.
-func (c *clerk) release(group string) {
-	if held := c.held[group]; held != nil {
+func (w *Worker) release(group string) {
+	if held := w.held[group]; held != nil {
 		held.Release()
-		delete(c.held, group)
+		delete(w.held, group)
 	}
-	if held := c.noted[group]; held != nil {
+	if held := w.noted[group]; held != nil {
 		held.Release()
-		delete(c.noted, group)
+		delete(w.noted, group)
 	}
 }
 
-func (c *clerk) releaseAll() {
-	for group := range c.held {
-		c.release(group)
+func (w *Worker) releaseAll() {
+	for group := range w.held {
+		w.release(group)
 	}
 }
 
 // enter waits for the gate and tells who waits before us. A job of this node alone needs
 // no gate: its claim is safe without (TRUST-17).
-func (c *clerk) enter(m *wire.Gate) {
+func (w *Worker) enter(m *wire.Gate) {
 	answer := &wire.Gated{}
-	book, err := c.open(m.Ledger)
+	dir, err := w.open(m.Ledger)
 	if err == nil && !m.Alone {
-		c.gate, err = book.Gate(c.ctx)
+		w.gate, err = dir.Gate(w.ctx)
 		if err == nil {
-			c.due = time.AfterFunc(c.gateMost, func() { c.do(c.ungate) })
-			err = c.gate.Warning
+			w.due = time.AfterFunc(w.gateMost, func() { w.do(w.ungate) })
+			err = w.gate.Warning
 		}
 	}
 	var unusable *ledger.UnusableError
@@ -367,142 +435,142 @@ func (c *clerk) enter(m *wire.Gate) {
 	case err != nil:
 		answer.Notice = err.Error()
 	}
-	if book != nil {
-		answer.Ahead, _, _ = c.position()
+	if dir != nil {
+		answer.Ahead, _, _ = w.position()
 	}
-	c.s.conn.Send(answer)
+	w.send(answer)
 }
 
-func (c *clerk) ungate() {
-	if c.gate != nil {
-		c.due.Stop()
-		c.gate.Open()
-		c.gate = nil
+func (w *Worker) ungate() {
+	if w.gate != nil {
+		w.due.Stop()
+		w.gate.Open()
+		w.gate = nil
 	}
 }
 
 // position counts the requests ahead of ours, and all that wait. A request without a
 // place has all of them ahead.
-func (c *clerk) position() (ahead, total int, err error) {
-	if c.place == nil {
-		ahead, _, err = c.book.Before()
+func (w *Worker) position() (ahead, total int, err error) {
+	if w.place == nil {
+		ahead, _, err = w.ledger.Before()
 		return ahead, ahead, err
 	}
-	tickets, err := c.book.Tickets()
+	tickets, err := w.ledger.Tickets()
 	if err != nil && len(tickets) == 0 {
 		return 0, 0, err
 	}
-	ahead, err = c.place.Ahead()
+	ahead, err = w.place.Ahead()
 	return ahead, len(tickets), err
 }
 
 // enqueue takes a place in the queue.
-func (c *clerk) enqueue(m *wire.Enqueue) {
-	c.dequeue()
-	book, err := c.open(m.Ledger)
+func (w *Worker) enqueue(m *wire.Enqueue) {
+	w.dequeue()
+	dir, err := w.open(m.Ledger)
 	if err == nil {
 		m.Ticket.UID, m.Ticket.PID = os.Geteuid(), os.Getpid()
-		c.place, err = book.Enqueue(m.Ticket)
+		w.place, err = dir.Enqueue(m.Ticket)
 	}
 	if err != nil {
-		c.s.conn.Send(&wire.Queued{Err: err.Error()})
+		w.send(&wire.Queued{Err: err.Error()})
 		return
 	}
-	c.hear()
-	c.quiet = time.AfterFunc(wire.PingPatience, func() { c.do(c.expire) })
-	c.last = wire.Queued{Ahead: -1}
-	c.tellPosition()
-	c.awaitTurn()
+	w.hear()
+	w.quiet = time.AfterFunc(wire.PingPatience, func() { w.do(w.expire) })
+	w.last = wire.Queued{Ahead: -1}
+	w.tellPosition()
+	w.awaitTurn()
 }
 
 // awaitTurn tells of every change ahead of us.
-func (c *clerk) awaitTurn() {
-	ctx, stop := context.WithCancel(c.ctx)
+func (w *Worker) awaitTurn() {
+	ctx, stop := context.WithCancel(w.ctx)
 	over := make(chan struct{})
-	place := c.place
+	place := w.place
 	go func() {
 		defer close(over)
-		place.Turn(ctx, func(int) { c.do(c.tellPosition) })
+		place.Turn(ctx, func(int) { w.do(w.tellPosition) })
 	}()
-	c.turn = func() { stop(); <-over }
+	w.turn = func() { stop(); <-over }
 }
 
 // tellPosition tells mpiexec where it stands, if that is news.
-func (c *clerk) tellPosition() {
-	if c.place == nil {
+func (w *Worker) tellPosition() {
+	if w.place == nil {
 		return
 	}
 	var now wire.Queued
 	var err error
-	if now.Ahead, now.Total, err = c.position(); err != nil {
+	if now.Ahead, now.Total, err = w.position(); err != nil {
 		now.Err = err.Error()
 	}
-	now.Head, _ = c.place.Head()
+	now.Head, _ = w.place.Head()
 	now.Fit()
-	if now != c.last {
-		c.last = now
-		c.s.conn.Send(&now)
+	if now != w.last {
+		w.last = now
+		w.send(&now)
 	}
 }
 
 // pass goes ahead of a user, and tells where we stand then.
-func (c *clerk) pass(m *wire.Pass) {
-	if c.place == nil {
-		c.s.conn.Send(&wire.Queued{Err: "there is no place in the queue any more"})
+func (w *Worker) pass(m *wire.Pass) {
+	if w.place == nil {
+		w.send(&wire.Queued{Err: "there is no place in the queue any more"})
 		return
 	}
-	c.place.Pass(m.UID, m.Number)
-	c.last = wire.Queued{Ahead: -1}
-	c.tellPosition()
+	w.place.Pass(m.UID, m.Number)
+	w.last = wire.Queued{Ahead: -1}
+	w.tellPosition()
 }
 
-// hear notes that somebody still waits. The session calls it, since the clerk himself may
+// hear notes that somebody still waits. The session calls it, since the worker itself may
 // be waiting for the gate.
-func (c *clerk) hear() { c.heard.Store(int64(time.Since(c.began))) }
+func (w *Worker) hear() { w.heard.Store(int64(time.Since(w.began))) }
 
 // expire gives a place up for which nobody seems to wait: it stops all others.
-func (c *clerk) expire() {
-	if c.place == nil {
+func (w *Worker) expire() {
+	if w.place == nil {
 		return
 	}
-	if left := wire.PingPatience - time.Since(c.began.Add(time.Duration(c.heard.Load()))); left > 0 {
-		c.quiet.Reset(left)
+	if left := wire.PingPatience - time.Since(w.began.Add(time.Duration(w.heard.Load()))); left > 0 {
+		w.quiet.Reset(left)
 		return
 	}
-	c.dequeue()
-	c.s.conn.Send(&wire.Queued{Err: fmt.Sprintf("no sign of life for %v", wire.PingPatience)})
+	w.dequeue()
+	w.send(&wire.Queued{Err: fmt.Sprintf("no sign of life for %v", wire.PingPatience)})
 }
 
-func (c *clerk) dequeue() {
-	if c.place != nil {
-		c.quiet.Stop()
-		c.turn()
-		c.place.Leave()
-		c.place = nil
+func (w *Worker) dequeue() {
+	if w.place != nil {
+		w.quiet.Stop()
+		w.turn()
+		w.place.Leave()
+		w.place = nil
 	}
 }
 
 // watch tells of every change of the claims here, until the session ends.
-func (c *clerk) watch(m *wire.Watch) {
-	book, err := c.open(m.Ledger)
+func (w *Worker) watch(m *wire.Watch) {
+	dir, err := w.open(m.Ledger)
 	if err != nil {
 		return // mpiexec tries again now and then anyway
 	}
 	go func() {
-		if err := book.Watch(c.ctx, func() { c.s.conn.Send(&wire.Changed{}) }); err != nil && c.ctx.Err() == nil {
-			c.s.log.warn("changes of claims go unnoticed: %v", err)
+		if err := dir.Watch(w.ctx, func() { w.send(&wire.Changed{}) }); err != nil && w.ctx.Err() == nil {
+			w.inform(true, "changes of claims go unnoticed: "+err.Error())
 		}
 	}()
 }
 
 // list tells all that the ledger holds.
-func (c *clerk) list(m *wire.List) {
+func (w *Worker) list(m *wire.List) {
 	answer := &wire.Listed{}
-	claims, err := c.claims(m.Ledger)
+	claims, err := w.claims(m.Ledger)
 	answer.Claims = probe.MarkIdle(claims)
-	if c.book != nil {
-		answer.Where = c.book.Where()
-		tickets, err2 := c.book.Tickets()
+	if w.ledger != nil {
+		answer.Where = w.ledger.Where()
+		tickets, err2 := w.ledger.Tickets()
 		answer.Tickets, err = tickets, cmp.Or(err, err2)
 	}
 	if m.Job != "" && err == nil {
@@ -512,16 +580,16 @@ func (c *clerk) list(m *wire.List) {
 		answer.Err = err.Error()
 	}
 	answer.Fit()
-	c.s.conn.Send(answer)
+	w.send(answer)
 }
 
 // evict ends the holders of a job's entries.
-func (c *clerk) evict(m *wire.Evict) {
+func (w *Worker) evict(m *wire.Evict) {
 	answer := &wire.Evicted{}
-	book, err := c.open(m.Ledger)
+	dir, err := w.open(m.Ledger)
 	if err == nil {
 		var done []ledger.Eviction
-		done, err = book.Evict(c.ctx, string(m.Job))
+		done, err = dir.Evict(w.ctx, string(m.Job))
 		for _, e := range done {
 			answer.Done = append(answer.Done, evicted(e, m.Job))
 			answer.Left = answer.Left || e.Left
@@ -530,7 +598,7 @@ func (c *clerk) evict(m *wire.Evict) {
 	if err != nil {
 		answer.Err = err.Error()
 	}
-	c.s.conn.Send(answer)
+	w.send(answer)
 }
 
 // evicted says what was done about an entry.
@@ -546,16 +614,16 @@ func evicted(e ledger.Eviction, id job.ID) string {
 }
 
 // alert sends a signal to the ranks of a job of the same user (or of any, if we are root).
-func (c *clerk) alert(m *wire.Alert) {
+func (w *Worker) alert(m *wire.Alert) {
 	answer := &wire.Alerted{}
-	claims, err := c.claims(m.Ledger)
+	claims, err := w.claims(m.Ledger)
 	if err == nil {
 		answer.Ranks, err = strike(claims, m.Job, unix.Signal(m.Number))
 	}
 	if err != nil {
 		answer.Err = err.Error()
 	}
-	c.s.conn.Send(answer)
+	w.send(answer)
 }
 
 // mayStrike reports whether a user's signal is for a job here. Others can make claims in the
@@ -598,4 +666,22 @@ func strike(claims []job.Claim, id job.ID, number unix.Signal) (ranks int, err e
 		err = nil
 	}
 	return ranks, err
+}
+
+// attend asks the helpers of a job on this machine what its ranks are doing.
+func attend(claims []job.Claim, id job.ID) ([]job.RankState, error) {
+	if here, err := mayStrike(claims, id, os.Geteuid()); !here {
+		return nil, err
+	}
+	return status.Ask(owners(claims, id), id), nil
+}
+
+// owners are the users whose claims for a job we may ask about.
+func owners(claims []job.Claim, id job.ID) (uids []int) {
+	for _, c := range claims {
+		if me := os.Geteuid(); c.Job == id && (c.UID == me || me == 0) {
+			uids = append(uids, c.UID)
+		}
+	}
+	return uids[:min(len(uids), 1)]
 }

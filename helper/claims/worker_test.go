@@ -1,14 +1,18 @@
 //go:build linux
 
-package helper
+package claims
 
 import (
+	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"remshell/helper/probe"
 	"remshell/job"
@@ -36,41 +40,6 @@ func TestRelatedClaims(t *testing.T) {
 		if got := strings.Join(left, " "); got != want {
 			t.Errorf("inside %q: %s, want %s", inside, got, want)
 		}
-	}
-}
-
-// An mpiexec that dies while it reserves, or at any step before, leaves neither gate nor
-// ticket nor claim.
-func TestADeathWhileReservingLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	prepare := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: dir, Most: -1, Entry: job.Claim{Job: "test"}},
-		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Held: []int{0}}}}
-	steps := []wire.Message{&wire.Gate{Ledger: dir}, &wire.Survey{Ledger: dir},
-		&wire.Enqueue{Ledger: dir, Ticket: job.Ticket{Job: "test"}}, &wire.Watch{Ledger: dir}, prepare}
-	for n := range len(steps) + 1 {
-		k := newTalk(t)
-		for _, m := range steps[:n] {
-			k.conn.Send(m)
-		}
-		if n%2 == 0 { // else it dies while the helper is at it
-			k.conn.Send(&wire.List{Ledger: dir})
-			hear[*wire.Listed](k)
-		}
-		k.conn.Flush()
-		k.conn.Abandon()
-		k.end()
-		other, err := ledger.Open(dir, probe.Identity(os.DirFS("/")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims, _ := other.Claims()
-		tickets, _ := other.Tickets()
-		gate, err := other.Gate(t.Context())
-		if err != nil || gate.Warning != nil || len(claims)+len(tickets) > 0 {
-			t.Errorf("after %d steps: %v, %v, %v, %+v", n, claims, tickets, err, gate)
-		}
-		gate.Open()
-		other.Close()
 	}
 }
 
@@ -120,14 +89,15 @@ func TestTheGateOpensByItself(t *testing.T) {
 	said := wire.NewConn(here, wire.Launcher)
 	defer said.Abandon()
 	dir := t.TempDir()
-	s := newSession(wire.NewConn(there, wire.Helper), System{Root: os.DirFS("/")})
-	defer s.clerk.close()
-	s.clerk.gateMost = 30 * time.Millisecond
-	s.frame(&wire.Gate{Ledger: dir})
+	root := os.DirFS("/")
+	w := New(root, wire.NewConn(there, wire.Helper).Send)
+	defer w.Close()
+	w.gateMost = 30 * time.Millisecond
+	w.Take(&wire.Gate{Ledger: dir})
 	if m, err := said.Recv(); err != nil || m.(*wire.Gated).Notice != "" {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	other, err := ledger.Open(dir, probe.Identity(s.sys.Root))
+	other, err := ledger.Open(dir, probe.Identity(root))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +107,8 @@ func TestTheGateOpensByItself(t *testing.T) {
 		t.Fatalf("%v, %v", err, gate.Warning)
 	}
 	gate.Open()
-	s.frame(&wire.Ungate{}) // late
-	s.frame(&wire.List{Ledger: dir})
+	w.Take(&wire.Ungate{}) // late
+	w.Take(&wire.List{Ledger: dir})
 	if m, err := said.Recv(); err != nil || m.(*wire.Listed).Err != "" {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -184,6 +154,48 @@ func TestConflict(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// What the file of a node's administrator says holds, whatever mpiexec sends; and a file that
+// others could have written lets nothing run, rather than anything.
+func TestNodeFile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, whose file it is")
+	}
+	clean := func(*testing.T, string) error { return nil }
+	for _, test := range []struct {
+		name  string
+		text  string
+		spoil func(t *testing.T, file string) error
+		ranks int
+		want  string // why nothing runs; empty: it does
+		most  int    // for the plan
+	}{
+		{"no limits", "", clean, 9, "", -1},
+		{"no jobs", `runJobs = "no"`, clean, 1, "runs no jobs (FILE)", -1},
+		{"room", "maxproc = 2", clean, 2, "", 2},
+		{"no room", "maxproc = 2", clean, 3, "may run 2 processes at a time (FILE)", 2},
+		{"a fault", "\nmaxproc = \"x\"", clean, 1, `FILE:2: maxproc: "x" is neither a number nor "any"`, -1},
+		{"another's file", "", func(_ *testing.T, file string) error { return os.Chown(file, 5, 5) }, 1, "FILE: belongs to uid 5, must be root's", -1},
+		{"open to others", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o666) }, 1, "FILE: mode 0666: others than root may write to it", -1},
+		{"open to a group", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o664) }, 1, "FILE: mode 0664: others than root may write to it", -1},
+		{"a pipe", "", func(_ *testing.T, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o644)) }, 1, "FILE: is no plain file", -1},
+		{"none", "", func(_ *testing.T, file string) error { return os.Remove(file) }, 9, "", -1},
+	} {
+		file := filepath.Join(t.TempDir(), "node.toml")
+		if err := errors.Join(os.WriteFile(file, []byte(test.text), 0o644), test.spoil(t, file)); err != nil {
+			t.Fatal(err)
+		}
+		c := &Worker{nodeFile: file}
+		m := &wire.Prepare{Claim: wire.Claim{Most: -1}, Ranks: make([]job.RankPlan, test.ranks)}
+		barred := c.allow(m)
+		if want := strings.ReplaceAll(test.want, "FILE", file); !strings.HasSuffix(barred, want) || (barred == "") != (want == "") {
+			t.Errorf("%s: %q, want %q", test.name, barred, want)
+		}
+		if _, most := probe.Barred(c.nodeFile); most != test.most || barred == "" && m.Claim.Most != test.most {
+			t.Errorf("%s: at most %d, in the claim %d; want %d", test.name, most, m.Claim.Most, test.most)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"remshell/helper/status"
 	"remshell/job"
 	"remshell/proc"
 	"remshell/wire"
@@ -30,4 +31,37 @@ func (s *session) states() (all []job.RankState) {
 		all = append(all, state)
 	}
 	return all
+}
+
+// dump gathers states and stacks; what is told then, stacksDone brings.
+func (s *session) dump() {
+	states, pids := s.states(), make([]int, len(s.ranks))
+	for i, r := range s.ranks {
+		if r.alive() {
+			pids[i] = r.begun.PID
+		}
+	}
+	go func() {
+		for i, text := range status.Stacks(pids, wire.StacksTime, s.sys.Environ, s.foreign.add) {
+			states[i].Stack = text
+		}
+		s.tell(stacksDone{states})
+	}()
+}
+
+// openSocket opens the socket at which others ask for the states, if any rank still runs.
+func (s *session) openSocket() {
+	if s.life.Over() || !s.life.Alive() {
+		return
+	}
+	s.socket.Open(s.prepare.Job, func() (states []job.RankState, here bool) {
+		answer := make(chan []job.RankState, 1)
+		s.tell(statesWanted{answer})
+		select {
+		case states := <-answer:
+			return states, true
+		case <-s.done:
+			return nil, false
+		}
+	})
 }

@@ -1,6 +1,10 @@
 //go:build linux
 
-package helper
+/*
+Package status tells what ranks are doing: to other helpers of their user, by a socket, and, with
+their stacks, to mpiexec.
+*/
+package status
 
 import (
 	"context"
@@ -12,14 +16,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"remshell/job"
 	"remshell/proc"
-	"remshell/wire"
 )
 
 /*
@@ -27,42 +29,31 @@ Stacks of ranks that -timeout has struck (--on-timeout stacks). Java's and Go's 
 theirs when SIGQUIT comes. Of a program that does not catch it a debugger of the node tells,
 or else the kernel:
 
-	Inspect --> states --> gdb or eu-stack, one rank after the other, stacksTime in all
+	Inspect --> states --> gdb or eu-stack, one rank after the other, Stacks' time in all
 	                                | none, no leave, no time
 	                                '--> /proc/PID/wchan, syscall, stack
 	SIGQUIT waits until that is over: it kills who does not catch it.
 */
 const (
-	stacksTime   = wire.StacksTime
-	maxStack     = 16 << 10 // bytes of one rank
-	maxAllStacks = 1 << 20  // of a node
+	maxStack  = 16 << 10 // bytes of one rank
+	maxStacks = 1 << 20  // of a node
 )
 
-// stacksDone brings the states with the stacks.
-type stacksDone struct{ states []job.RankState }
-
-// dump gathers states and stacks; what is told then, stacksDone brings.
-func (s *session) dump() {
-	states, pids := s.states(), make([]int, len(s.ranks))
-	for i, r := range s.ranks {
-		if r.alive() {
-			pids[i] = r.begun.PID
+// Stacks are those of ranks that do not catch SIGQUIT, empty for others and for pid 0. Time is
+// for all of them; foreign hears of each debugger, which is a child and no rank.
+func Stacks(pids []int, time time.Duration, environ []string, foreign func(pid int)) []string {
+	ctx, done := context.WithTimeout(context.Background(), time)
+	defer done()
+	tools, tree := debuggers(environ), proc.LookAround()
+	texts, left := make([]string, len(pids)), maxStacks
+	for i, pid := range pids {
+		if pid != 0 && !catches(tree.Worker(pid), unix.SIGQUIT) && left > 0 {
+			text := stackOf(ctx, tree.Worker(pid), tools, foreign)
+			texts[i] = text[:min(len(text), maxStack, left)]
+			left -= len(texts[i])
 		}
 	}
-	tools, tree := debuggers(s.sys.Environ), proc.LookAround()
-	go func() {
-		ctx, done := context.WithTimeout(context.Background(), stacksTime)
-		defer done()
-		left := maxAllStacks
-		for i, pid := range pids {
-			if pid != 0 && !catches(tree.Worker(pid), unix.SIGQUIT) && left > 0 {
-				text := stackOf(ctx, tree.Worker(pid), tools, s.foreign.add)
-				states[i].Stack = text[:min(len(text), maxStack, left)]
-				left -= len(states[i].Stack)
-			}
-		}
-		s.tell(stacksDone{states})
-	}()
+	return texts
 }
 
 // catches reports whether a process has a handler for a signal.
@@ -213,15 +204,4 @@ func bareReason(err error) string {
 		return errno.Error()
 	}
 	return err.Error()
-}
-
-// foreigners are processes that are children of ours and no part of the job.
-type foreigners struct{ pids sync.Map }
-
-func (f *foreigners) add(pid int) { f.pids.Store(pid, true) }
-
-// gone reports whether one that was reaped is one of them.
-func (f *foreigners) gone(pid int) bool {
-	_, was := f.pids.LoadAndDelete(pid)
-	return was
 }

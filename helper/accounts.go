@@ -3,15 +3,27 @@
 package helper
 
 import (
+	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/life"
+	"remshell/helper/probe"
+	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/proc"
 )
+
+// Accounts are what is counted of processes.
+type accounts struct {
+	owners   ownership
+	peaks    rank.Peaks
+	foreign  foreigners // debuggers
+	oomKills int        // of our control group, before the job; -1: unknown
+}
 
 /*
 Usage is counted where processes are reaped. What wait4(2) tells of a rank holds the
@@ -93,4 +105,35 @@ func (o *ownership) list(ours map[int]*process) (list []job.Orphan) {
 		list = append(list, job.Orphan{Rank: -1, Usage: nobodys})
 	}
 	return list
+}
+
+// foreigners are processes that are children of ours and no part of the job.
+type foreigners struct{ pids sync.Map }
+
+func (f *foreigners) add(pid int) { f.pids.Store(pid, true) }
+
+// gone reports whether one that was reaped is one of them.
+func (f *foreigners) gone(pid int) bool {
+	_, was := f.pids.LoadAndDelete(pid)
+	return was
+}
+
+// hint says what the node knows about the end of a rank, if there is evidence (REP-3).
+func (s *session) hint(exit *job.Exit) string {
+	switch unix.Signal(exit.Signal) {
+	case unix.SIGKILL:
+		if kills := probe.OOMKills(s.sys.Root); !exit.Asked && s.oomKills >= 0 && kills > s.oomKills {
+			return "out of memory: the kernel has killed " + plural(kills-s.oomKills, "process", "processes") + " of its control group"
+		}
+	case unix.SIGBUS:
+		return probe.FullShm("/dev/shm")
+	}
+	return ""
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "a " + one
+	}
+	return fmt.Sprint(n, " ", many)
 }

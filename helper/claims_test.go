@@ -1,0 +1,48 @@
+//go:build linux
+
+package helper
+
+import (
+	"os"
+	"testing"
+
+	"remshell/helper/probe"
+	"remshell/job"
+	"remshell/ledger"
+	"remshell/wire"
+)
+
+// An mpiexec that dies while it reserves, or at any step before, leaves neither gate nor
+// ticket nor claim.
+func TestADeathWhileReservingLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	prepare := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: dir, Most: -1, Entry: job.Claim{Job: "test"}},
+		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Held: []int{0}}}}
+	steps := []wire.Message{&wire.Gate{Ledger: dir}, &wire.Survey{Ledger: dir},
+		&wire.Enqueue{Ledger: dir, Ticket: job.Ticket{Job: "test"}}, &wire.Watch{Ledger: dir}, prepare}
+	for n := range len(steps) + 1 {
+		k := newTalk(t)
+		for _, m := range steps[:n] {
+			k.conn.Send(m)
+		}
+		if n%2 == 0 { // else it dies while the helper is at it
+			k.conn.Send(&wire.List{Ledger: dir})
+			hear[*wire.Listed](k)
+		}
+		k.conn.Flush()
+		k.conn.Abandon()
+		k.end()
+		other, err := ledger.Open(dir, probe.Identity(os.DirFS("/")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims, _ := other.Claims()
+		tickets, _ := other.Tickets()
+		gate, err := other.Gate(t.Context())
+		if err != nil || gate.Warning != nil || len(claims)+len(tickets) > 0 {
+			t.Errorf("after %d steps: %v, %v, %v, %+v", n, claims, tickets, err, gate)
+		}
+		gate.Open()
+		other.Close()
+	}
+}
