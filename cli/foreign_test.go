@@ -67,7 +67,7 @@ func samples() map[string]wire.Message {
 		&wire.Examined{Exam: job.Exam{Address: "a", Interface: "i", OwnName: []string{"o"}, NameErr: "e", Limits: []job.Limit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
 			Shared: job.Space{Path: "p", Err: "e"}, Folders: []job.Space{{Path: "p", Err: "e"}}, Fabric: "f",
 			Dir: job.Defect{Code: "c", Text: "t", Remedy: "r"}, Program: job.Defect{Code: "c", Text: "t", Remedy: "r"}, DirName: "d", Found: "f"}},
-		&wire.Listening{Err: "e"}, &wire.Knocked{Knocks: []job.Knock{{}}},
+		&wire.Listening{Err: "e"}, &wire.PeersProbed{Probes: []job.PeerProbe{{}}},
 		&wire.Wanted{}, &wire.Took{}, &wire.Staged{Code: 125, Reason: "r", Hint: "h"},
 	}
 	byName := make(map[string]wire.Message)
@@ -161,8 +161,8 @@ func (s *stranger) answer(m wire.Message) {
 		s.send(&wire.Examined{})
 	case *wire.Listen:
 		s.send(&wire.Listening{})
-	case *wire.Knock:
-		s.send(&wire.Knocked{})
+	case *wire.ProbePeers:
+		s.send(&wire.PeersProbed{})
 	case *wire.Prepare:
 		s.send(&wire.Prepared{Group: m.Group.Name})
 	case *wire.Start:
@@ -259,43 +259,43 @@ var where = map[string]struct {
 	question string
 	lines    []string
 }{
-	"Hello":     {"", []string{"-n 1 -host a true", "-v -n 1 -host a true", "-vv -n 1 -host a true"}},
-	"Node":      {"", []string{"-v -n 1 -host a true", "-n 1 -host a --display-topo --display-map --report-bindings true", "--dry-run --probe -host a -n 1 true", "--doctor -host a"}},
-	"Gated":     {"Gate", []string{"-v -n 1 -host a true"}},
-	"Surveyed":  {"Survey", []string{"-v -n 1 -host a true", "--dry-run --probe -host a -n 1 true"}},
-	"Queued":    {"Enqueue", []string{"-v -n 9 -host a:1 --wait=1 true"}},
-	"Changed":   {"Watch", nil},
-	"Prepared":  {"Prepare", []string{"-v -n 1 -host a true"}},
-	"Refused":   {"Prepare", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
-	"Taken":     {"Prepare", []string{"-v -n 1 -host a true"}},
-	"Listed":    {"List", []string{"--ps a", "--ps --json a", "--queue a", "--status j a", "--ps -v a", "--doctor a"}},
-	"Alerted":   {"Alert", []string{"--signal USR1 j a", "--signal USR1 -v j a"}},
-	"Evicted":   {"Evict", []string{"--evict j a", "--evict j -v a"}},
-	"Started":   {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
-	"Data":      {"", nil}, // the ranks' own
-	"Credit":    {"", nil},
-	"Fence":     {"after the start", []string{"-v -n 1 -host a true"}},
-	"Name":      {"after the start", []string{"-v -n 1 -host a true"}},
-	"Peers":     {"after the start", []string{"-v -n 1 -host a true"}},
-	"PMI1":      {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
-	"PMI2":      {"after the start", []string{"-n 1 -host a true"}},
-	"PMI3":      {"after the start", []string{"-n 1 -host a true"}},
-	"Spawn":     {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
-	"Exited":    {"after the start", []string{"-n 1 -host a true", "-v -n 2 -host a:2 true"}},
-	"Trace":     {"after the start", []string{"--pmi-trace FILE -n 1 -host a true"}},
-	"States":    {"after the start", []string{"-v -n 1 -host a true"}},
-	"Emptied":   {"", nil},
-	"Drained":   {"", nil},
-	"Log":       {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
-	"Ping":      {"", nil},
-	"Examined":  {"Examine", []string{"--doctor a", "--doctor --json a", "--doctor -v a"}},
-	"Laid":      {"Lay", []string{"-v -n 2 -host a:1,b:1 true", "-n 2 -host a:1,b:1 true"}},
-	"Sought":    {"Seek", []string{"-v -n 2 -host a:1,b:1 true"}},
-	"Listening": {"Listen", []string{"--doctor -host a,b"}},
-	"Knocked":   {"Knock", []string{"--doctor -host a,b"}},
-	"Wanted":    {"Stage", nil},
-	"Took":      {"Stage", nil},
-	"Staged":    {"Stage", []string{"--stage /etc/passwd -n 1 -host a true", "-v --stage /etc/passwd -n 1 -host a true"}},
+	"Hello":       {"", []string{"-n 1 -host a true", "-v -n 1 -host a true", "-vv -n 1 -host a true"}},
+	"Node":        {"", []string{"-v -n 1 -host a true", "-n 1 -host a --display-topo --display-map --report-bindings true", "--dry-run --probe -host a -n 1 true", "--doctor -host a"}},
+	"Gated":       {"Gate", []string{"-v -n 1 -host a true"}},
+	"Surveyed":    {"Survey", []string{"-v -n 1 -host a true", "--dry-run --probe -host a -n 1 true"}},
+	"Queued":      {"Enqueue", []string{"-v -n 9 -host a:1 --wait=1 true"}},
+	"Changed":     {"Watch", nil},
+	"Prepared":    {"Prepare", []string{"-v -n 1 -host a true"}},
+	"Refused":     {"Prepare", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
+	"Taken":       {"Prepare", []string{"-v -n 1 -host a true"}},
+	"Listed":      {"List", []string{"--ps a", "--ps --json a", "--queue a", "--status j a", "--ps -v a", "--doctor a"}},
+	"Alerted":     {"Alert", []string{"--signal USR1 j a", "--signal USR1 -v j a"}},
+	"Evicted":     {"Evict", []string{"--evict j a", "--evict j -v a"}},
+	"Started":     {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
+	"Data":        {"", nil}, // the ranks' own
+	"Credit":      {"", nil},
+	"Fence":       {"after the start", []string{"-v -n 1 -host a true"}},
+	"Name":        {"after the start", []string{"-v -n 1 -host a true"}},
+	"Peers":       {"after the start", []string{"-v -n 1 -host a true"}},
+	"PMI1":        {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
+	"PMI2":        {"after the start", []string{"-n 1 -host a true"}},
+	"PMI3":        {"after the start", []string{"-n 1 -host a true"}},
+	"Spawn":       {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
+	"Exited":      {"after the start", []string{"-n 1 -host a true", "-v -n 2 -host a:2 true"}},
+	"Trace":       {"after the start", []string{"--pmi-trace FILE -n 1 -host a true"}},
+	"States":      {"after the start", []string{"-v -n 1 -host a true"}},
+	"Emptied":     {"", nil},
+	"Drained":     {"", nil},
+	"Log":         {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
+	"Ping":        {"", nil},
+	"Examined":    {"Examine", []string{"--doctor a", "--doctor --json a", "--doctor -v a"}},
+	"Laid":        {"Lay", []string{"-v -n 2 -host a:1,b:1 true", "-n 2 -host a:1,b:1 true"}},
+	"Sought":      {"Seek", []string{"-v -n 2 -host a:1,b:1 true"}},
+	"Listening":   {"Listen", []string{"--doctor -host a,b"}},
+	"PeersProbed": {"ProbePeers", []string{"--doctor -host a,b"}},
+	"Wanted":      {"Stage", nil},
+	"Took":        {"Stage", nil},
+	"Staged":      {"Stage", []string{"--stage /etc/passwd -n 1 -host a true", "-v --stage /etc/passwd -n 1 -host a true"}},
 }
 
 // Whatever a helper puts into whichever text of its messages, what mpiexec prints has

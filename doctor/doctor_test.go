@@ -74,10 +74,10 @@ var cases = []struct {
 	{"reached at the loopback", func(c *job.Checkup) { c.Exam.Address = "127.0.1.1" }, "warning loopback: the name leads to the loopback address 127.0.1.1 here, which other hosts do not reach", "HostName"},
 	{"MTU", func(c *job.Checkup) { c.Exam.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, that of most hosts 1500", "ip link set eth0 mtu 1500"},
 	{"no route", func(c *job.Checkup) {
-		c.Knocks = []job.Knock{{At: "a", Stage: "connect", Err: "no"}, {At: "c", Stage: "connect", Err: "no"}}
+		c.PeerProbes = []job.PeerProbe{{At: "a", Stage: "connect", Err: "no"}, {At: "c", Stage: "connect", Err: "no"}}
 	}, "failure no-route: cannot reach a,c on a high port: no", "firewalls"},
 	{"swallowed", func(c *job.Checkup) {
-		c.Knocks = []job.Knock{{At: "a", Stage: "large", Err: "no"}, {At: "c", Stage: "", Err: ""}}
+		c.PeerProbes = []job.PeerProbe{{At: "a", Stage: "large", Err: "no"}, {At: "c", Stage: "", Err: ""}}
 	}, "failure mtu: small packets to a arrive, full ones do not: no", "mtu 1500"},
 }
 

@@ -17,10 +17,10 @@ func together(checkups []job.Checkup) []Finding {
 // one finding.
 func knocks(checkups []job.Checkup) (found []Finding) {
 	for _, c := range checkups {
-		missed := make(map[job.Knock][]string) // hosts by stage and reason
-		for _, k := range c.Knocks {
+		missed := make(map[job.PeerProbe][]string) // hosts by stage and reason
+		for _, k := range c.PeerProbes {
 			if k.Stage != "" {
-				why := job.Knock{Stage: k.Stage, Err: k.Err}
+				why := job.PeerProbe{Stage: k.Stage, Err: k.Err}
 				missed[why] = append(missed[why], k.At)
 			}
 		}
@@ -31,7 +31,7 @@ func knocks(checkups []job.Checkup) (found []Finding) {
 	return found
 }
 
-func compare(a, b job.Knock) int {
+func compare(a, b job.PeerProbe) int {
 	switch {
 	case a.Stage+a.Err < b.Stage+b.Err:
 		return -1
@@ -42,7 +42,7 @@ func compare(a, b job.Knock) int {
 }
 
 // missing is the finding of a host that does not reach others.
-func missing(c job.Checkup, why job.Knock, others []string) Finding {
+func missing(c job.Checkup, why job.PeerProbe, others []string) Finding {
 	if why.Stage == "large" {
 		return of(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, full ones do not: %s", hosts(others), why.Err),
 			fmt.Sprintf("the MTU of %s (%d) is more than the network between them carries: ip link set %s mtu 1500",

@@ -37,13 +37,13 @@ func TestProbePort(t *testing.T) {
 	k.conn.Send(&wire.Listen{Address: "127.0.0.1", Token: "secret"})
 	port := hear[*wire.Listening](k).Port
 	at := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String()
-	k.conn.Send(&wire.Knock{Doors: []wire.Door{
+	k.conn.Send(&wire.ProbePeers{Ports: []wire.ProbePort{
 		{Node: "well", Address: at, Token: "secret"},
 		{Node: "stranger", Address: at, Token: "guessed"},
 		{Node: "nobody", Address: "127.0.0.1:1", Token: "secret"},
 	}})
-	want := []job.Knock{{At: "well"}, {At: "stranger", Stage: "small"}, {At: "nobody", Stage: "connect", Err: "connection refused"}}
-	for i, got := range hear[*wire.Knocked](k).Knocks {
+	want := []job.PeerProbe{{At: "well"}, {At: "stranger", Stage: "small"}, {At: "nobody", Stage: "connect", Err: "connection refused"}}
+	for i, got := range hear[*wire.PeersProbed](k).Probes {
 		if got.At != want[i].At || got.Stage != want[i].Stage || !strings.HasSuffix(got.Err, want[i].Err) {
 			t.Errorf("knock %+v, want %+v", got, want[i])
 		}

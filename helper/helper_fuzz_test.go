@@ -80,7 +80,7 @@ func (w *whim) message() wire.Message {
 	case 20:
 		return &wire.Lay{Tag: w.word("fuzz", "/", ""), Word: w.word("a", "../a", "")}
 	case 21:
-		return &wire.Knock{Doors: []wire.Door{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
+		return &wire.ProbePeers{Ports: []wire.ProbePort{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
 	case 22:
 		return &wire.Listen{Address: w.word("127.0.0.1", "", "x")}
 	}

@@ -215,7 +215,7 @@ func (s *session) frame(m wire.Message) {
 		s.claims.Take(m)
 	case *wire.Prepare:
 		s.decide(life.Prepare{Group: m.Group.Name, Needs: m})
-	case *wire.Examine, *wire.Listen, *wire.Knock:
+	case *wire.Examine, *wire.Listen, *wire.ProbePeers:
 		s.examiner.Take(m)
 	case *wire.Release: // as a Prepare goes, to keep its place behind that
 		s.claims.Release(m.Group, func() { s.tell(life.Released{Group: m.Group}) })

@@ -14,10 +14,10 @@ type Checkup struct {
 	Skew  time.Duration // of its clock against ours; positive: it is ahead
 	Blur  time.Duration // by how much Skew may be wrong
 
-	Probe  Probe
-	Exam   Exam
-	Page   Page
-	Knocks []Knock // at the other hosts
+	Probe      Probe
+	Exam       Exam
+	Page       Page
+	PeerProbes []PeerProbe // at the other hosts
 }
 
 // A Defect is why something is not as it should be, and what to do about it. Its code is
@@ -66,8 +66,8 @@ type Space struct {
 	Err         string
 }
 
-// A Knock is an attempt to reach another host as an MPI program would.
-type Knock struct {
+// A PeerProbe is an attempt to reach another host as an MPI program would.
+type PeerProbe struct {
 	At    string // the other host
 	Stage string // that failed: connect, small (a few bytes), large (64 KiB); empty: all went well
 	Err   string

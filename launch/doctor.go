@@ -31,7 +31,7 @@ func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) ([]jo
 	b.reach(starting, req.Nodes, len(req.Nodes))
 	d := &ward{booking: b, beds: make(map[*node]*job.Checkup)}
 	checkups := d.admit()
-	err := errors.Join(d.examine(starting, wanted), d.knock(starting))
+	err := errors.Join(d.examine(starting, wanted), d.probePeers(starting))
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx) // the user gave up
 	}
@@ -136,15 +136,15 @@ func skew(asked, heard, clock time.Time) (ahead, blur time.Duration) {
 	return clock.Sub(asked.Add(blur)), blur
 }
 
-// A doorway is a node on which a port was opened.
-type doorway struct {
+// An openPort is a port that was opened, and its node.
+type openPort struct {
 	*node
-	wire.Door
+	wire.ProbePort
 }
 
-// knock lets all nodes open a port, and each knock at those of others. A node without an
+// probePeers lets all nodes open a port, and each probe those of others. A node without an
 // address for its peers has none.
-func (w *ward) knock(ctx context.Context) error {
+func (w *ward) probePeers(ctx context.Context) error {
 	if len(w.fleet.all) < 2 {
 		return nil
 	}
@@ -162,34 +162,34 @@ func (w *ward) knock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var doors []doorway
+	var ports []openPort
 	for _, n := range w.fleet.all {
 		address := w.beds[n].Exam.Address
 		if ip := net.ParseIP(address); open[n] > 0 && ip != nil && !ip.IsLoopback() {
 			at := net.JoinHostPort(address, strconv.Itoa(open[n]))
-			doors = append(doors, doorway{n, wire.Door{Node: n.def.Name, Address: at, Token: token}})
+			ports = append(ports, openPort{n, wire.ProbePort{Node: n.def.Name, Address: at, Token: token}})
 		}
 	}
-	return w.callAll(ctx, doors)
+	return w.probeAll(ctx, ports)
 }
 
-// callAll lets each node knock at the doors of its partners.
-func (w *ward) callAll(ctx context.Context, doors []doorway) error {
-	calls := make(map[*node][]wire.Door)
+// probeAll lets each node probe its partners.
+func (w *ward) probeAll(ctx context.Context, ports []openPort) error {
+	calls := make(map[*node][]wire.ProbePort)
 	var callers []*node
-	for i, d := range doors {
+	for i, d := range ports {
 		callers = append(callers, d.node)
-		for _, k := range partners(i, len(doors)) {
-			if !w.sameMachine(d.node, doors[k].node) {
-				calls[d.node] = append(calls[d.node], doors[k].Door)
+		for _, k := range partners(i, len(ports)) {
+			if !w.sameMachine(d.node, ports[k].node) {
+				calls[d.node] = append(calls[d.node], ports[k].ProbePort)
 			}
 		}
 	}
-	return w.ask(ctx, knockTime, callers, func(n *node) wire.Message { return &wire.Knock{Doors: calls[n]} },
+	return w.ask(ctx, probeTime, callers, func(n *node) wire.Message { return &wire.ProbePeers{Ports: calls[n]} },
 		func(n *node, m wire.Message) bool {
-			knocked, ok := m.(*wire.Knocked)
+			probed, ok := m.(*wire.PeersProbed)
 			if ok {
-				w.beds[n].Knocks = knocked.Knocks
+				w.beds[n].PeerProbes = probed.Probes
 			}
 			return ok
 		})
@@ -201,14 +201,14 @@ func (w *ward) sameMachine(a, b *node) bool {
 	return a.probe.Identity != "" && a.probe.Identity == b.probe.Identity
 }
 
-// knockTime is how long a node may take to knock at others, which may not answer it.
-const knockTime = 2 * lookTime
+// probeTime is how long a node may take to probe others, which may not answer it.
+const probeTime = 2 * lookTime
 
-// allPairs is up to how many hosts each knocks at every other.
+// allPairs is up to how many hosts each probes every other.
 const allPairs = 32
 
-// partners are those at whom host i of n knocks: all others, or, among many, those at the
-// distances 1, 2, 4, ... to both sides, so that all are knocked at from several sides.
+// partners are those that host i of n probes: all others, or, among many, those at the
+// distances 1, 2, 4, ... to both sides, so that all are probed from several sides.
 func partners(i, n int) (found []int) {
 	if n <= allPairs {
 		for k := range n {

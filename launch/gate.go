@@ -173,7 +173,7 @@ func (g *gate) judge(m wire.Message) (wire.Message, error) {
 		return m, nil
 	case *wire.Log:
 		return g.logs.pass(g.now(), m), nil
-	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.Knocked:
+	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed:
 		return g.answer(m, wire.NameOf(m))
 	case *wire.Queued:
 		return g.queued(m)

@@ -114,7 +114,7 @@ var table = []struct {
 	{"Sought", func(int) wire.Message { return &wire.Sought{} }, &wire.Seek{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Examined", func(int) wire.Message { return &wire.Examined{} }, &wire.Examine{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Listening", func(int) wire.Message { return &wire.Listening{} }, &wire.Listen{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"Knocked", func(int) wire.Message { return &wire.Knocked{} }, &wire.Knock{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"PeersProbed", func(int) wire.Message { return &wire.PeersProbed{} }, &wire.ProbePeers{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Changed", func(int) wire.Message { return &wire.Changed{} }, &wire.Watch{}, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Prepared", func(int) wire.Message { return &wire.Prepared{Group: "g"} }, nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
 	{"Refused", func(int) wire.Message { return &wire.Refused{Group: "g"} }, nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},

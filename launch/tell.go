@@ -91,8 +91,8 @@ func answerTo(m wire.Message) string {
 		return "Examined"
 	case *wire.Listen:
 		return "Listening"
-	case *wire.Knock:
-		return "Knocked"
+	case *wire.ProbePeers:
+		return "PeersProbed"
 	case *wire.Inspect:
 		return "States"
 	case *wire.Prepare:

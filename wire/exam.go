@@ -8,7 +8,7 @@ import (
 
 /*
 These messages serve --doctor (DIAG-5). Every helper looks at its own machine first, then
-all open a port, and then each knocks at others: nothing else tells whether the ranks of
+all open a port, and then each probes those of others: nothing else tells whether the ranks of
 an MPI program will reach one another.
 
 	mpiexec                                      helper
@@ -16,8 +16,8 @@ an MPI program will reach one another.
 	   | <------------------------------------ Examined   what the node is like
 	   | Listen --------------------------------------->
 	   | <----------------------------------- Listening   on a port of the kernel's choice
-	   | Knock ---------------------------------------->  at these ports of other helpers
-	   | <------------------------------------- Knocked   who was reached, and how far
+	   | ProbePeers ----------------------------------->  these ports of other helpers
+	   | <--------------------------------- PeersProbed   who was reached, and how far
 
 The port is open until Bye, and takes only callers that know the token.
 */
@@ -82,27 +82,31 @@ func (m *Listening) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-// Knock asks to reach doors of other nodes.
-type Knock struct{ Doors []Door }
+// ProbePeers asks to reach ports of other nodes.
+type ProbePeers struct{ Ports []ProbePort }
 
-func (m *Knock) fields(c *codec) { list(c, &m.Doors, length{"doors", maxDoors}, (*codec).door) }
-
-// A Door is an open port of another node.
-type Door struct{ Node, Address, Token string }
-
-func (c *codec) door(d *Door) {
-	c.word(&d.Node, "node")
-	c.word(&d.Address, "address")
-	c.word(&d.Token, "token")
+func (m *ProbePeers) fields(c *codec) {
+	list(c, &m.Ports, length{"peers", maxPeers}, (*codec).probePort)
 }
 
-// Knocked answers Knock, door by door.
-type Knocked struct{ Knocks []job.Knock }
+// A ProbePort is an open port of another node.
+type ProbePort struct{ Node, Address, Token string }
 
-func (m *Knocked) fields(c *codec) { list(c, &m.Knocks, length{"doors", maxDoors}, (*codec).knock) }
+func (c *codec) probePort(p *ProbePort) {
+	c.word(&p.Node, "node")
+	c.word(&p.Address, "address")
+	c.word(&p.Token, "token")
+}
 
-// maxDoors is at how many one helper knocks.
-const maxDoors = 1 << 14
+// PeersProbed answers ProbePeers, port by port.
+type PeersProbed struct{ Probes []job.PeerProbe }
+
+func (m *PeersProbed) fields(c *codec) {
+	list(c, &m.Probes, length{"peers", maxPeers}, (*codec).peerProbe)
+}
+
+// maxPeers is how many one helper probes.
+const maxPeers = 1 << 14
 
 func (c *codec) limit(l *job.Limit) {
 	c.word(&l.Name, "limit")
@@ -125,8 +129,8 @@ func (c *codec) defect(d *job.Defect) {
 	c.sentence(&d.Remedy, "remedy")
 }
 
-func (c *codec) knock(k *job.Knock) {
-	c.word(&k.At, "node")
-	c.word(&k.Stage, "stage")
-	c.sentence(&k.Err, "error")
+func (c *codec) peerProbe(p *job.PeerProbe) {
+	c.word(&p.At, "node")
+	c.word(&p.Stage, "stage")
+	c.sentence(&p.Err, "error")
 }

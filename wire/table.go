@@ -130,8 +130,8 @@ var table = [...]Kind{
 	61: {"Examined", Helper, Examining, 64 << 10, blank[Examined]},
 	62: {"Listen", Launcher, Examining, 8 << 10, blank[Listen]},
 	63: {"Listening", Helper, Examining, 8 << 10, blank[Listening]},
-	64: {"Knock", Launcher, Examining, 1 << 20, blank[Knock]},
-	65: {"Knocked", Helper, Examining, 1 << 20, blank[Knocked]},
+	64: {"ProbePeers", Launcher, Examining, 1 << 20, blank[ProbePeers]},
+	65: {"PeersProbed", Helper, Examining, 1 << 20, blank[PeersProbed]},
 
 	18: {"Ping", Either, Always, 0, blank[Ping]},
 	17: {"Log", Helper, Always, 64 << 10, blank[Log]},

@@ -4,7 +4,7 @@
 Package checkup answers what --doctor asks of a node (package wire, exam.go): what this machine and
 login are like, and whether other nodes can be reached as the ranks of an MPI program would.
 
-	session --Take--> Examiner --> Examined, Listening, Knocked
+	session --Take--> Examiner --> Examined, Listening, PeersProbed
 
 Looking a name up and probing others may take seconds, so each answer is made by a goroutine of
 its own.
@@ -65,8 +65,8 @@ func (e *Examiner) Take(m wire.Message) {
 		e.work.Go(func() { e.send(&wire.Examined{Exam: e.node.examine(e.ctx, m)}) })
 	case *wire.Listen:
 		e.listen(m)
-	case *wire.Knock:
-		e.work.Go(func() { e.send(&wire.Knocked{Knocks: probePeers(e.ctx, m.Doors)}) })
+	case *wire.ProbePeers:
+		e.work.Go(func() { e.send(&wire.PeersProbed{Probes: probePeers(e.ctx, m.Ports)}) })
 	}
 }
 

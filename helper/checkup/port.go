@@ -112,8 +112,8 @@ func (p *probePort) close() {
 }
 
 // probePeers speaks to the probe ports of peers, some at a time, and tells of each in their order.
-func probePeers(ctx context.Context, peers []wire.Door) []job.Knock {
-	results := make([]job.Knock, len(peers))
+func probePeers(ctx context.Context, peers []wire.ProbePort) []job.PeerProbe {
+	results := make([]job.PeerProbe, len(peers))
 	room := make(chan struct{}, probers)
 	var under sync.WaitGroup
 	for i, d := range peers {
@@ -128,9 +128,9 @@ func probePeers(ctx context.Context, peers []wire.Door) []job.Knock {
 }
 
 // probePeer is one conversation with a probe port.
-func probePeer(ctx context.Context, d wire.Door) job.Knock {
-	result := func(stage string, err error) job.Knock {
-		return job.Knock{At: d.Node, Stage: stage, Err: bareNet(err)}
+func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
+	result := func(stage string, err error) job.PeerProbe {
+		return job.PeerProbe{At: d.Node, Stage: stage, Err: bareNet(err)}
 	}
 	dialer := net.Dialer{Timeout: stepTime}
 	c, err := dialer.DialContext(ctx, "tcp", d.Address)
@@ -157,7 +157,7 @@ func probePeer(ctx context.Context, d wire.Door) job.Knock {
 	if err := exchange(make([]byte, bulk)); err != nil {
 		return result("large", err)
 	}
-	return job.Knock{At: d.Node}
+	return job.PeerProbe{At: d.Node}
 }
 
 // bareNet is what went wrong in the system's words, without addresses and ports, so that
