@@ -2,12 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
+	"remshell/cli/option"
 	"remshell/cli/request"
 )
 
@@ -87,6 +90,24 @@ func (l *limited) Read(p []byte) (int, error) {
 
 // reader reads the user's files as a whole.
 func reader(sys System) func(name string) (string, error) { return request.Texts(opener(sys)) }
+
+// sources are where options may stand beside the command line.
+func sources(sys System) option.Sources {
+	read := reader(sys)
+	return option.Sources{Environ: sys.Environ, Read: func(name string) (string, error) {
+		text, err := read(name)
+		if errors.Is(err, syscall.ENOTDIR) { // HOME=/dev/null
+			err = absent{err}
+		}
+		return text, err
+	}}
+}
+
+// An absent file cannot be there, since what should be its folder is none.
+type absent struct{ error }
+
+func (absent) Is(target error) bool { return target == fs.ErrNotExist }
+func (e absent) Unwrap() error      { return e.error }
 
 // remembering opens each file once, and what it held then again later.
 func remembering(open func(string) (io.ReadCloser, error)) func(string) (io.ReadCloser, error) {

@@ -23,6 +23,8 @@ import (
 	"os"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
@@ -77,8 +79,8 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 	if port, called := singletonPort(args); called {
 		return exitOK, singleton(ctx, port, sys, ours)
 	}
-	table := option.Mpiexec()
-	line, err := table.Parse(args, option.Sources{Environ: sys.Environ, Read: reader(sys)})
+	table := option.Mpiexec(signalNumber)
+	line, err := table.Parse(args, sources(sys))
 	if err != nil {
 		return 0, err
 	}
@@ -101,6 +103,9 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 	}
 	return withHosts(ctx, line, sys, ours)
 }
+
+// signalNumber is option.Signals of this system.
+func signalNumber(name string) int { return int(unix.SignalNum(name)) }
 
 // tell answers those options that only tell something of ourselves.
 func tell(table *option.Table, line option.Line, sys System) (done bool, err error) {

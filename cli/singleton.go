@@ -64,7 +64,7 @@ func singletonLine(port string, sys System) (option.Line, error) {
 	if err != nil {
 		return option.Line{}, err
 	}
-	line, err := option.Mpiexec().Parse([]string{"-host", "localhost", "-n", "1", "-stdin", "none", self, relayArg, port}, option.Sources{Environ: sys.Environ, Read: reader(sys)})
+	line, err := option.Mpiexec(signalNumber).Parse([]string{"-host", "localhost", "-n", "1", "-stdin", "none", self, relayArg, port}, sources(sys))
 	if err != nil {
 		return line, err
 	}

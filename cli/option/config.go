@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
+	"path"
 	"strings"
-	"syscall"
 
 	"remshell/fault"
 	"remshell/job"
@@ -14,15 +13,15 @@ import (
 
 // configPath is the user's configuration, and whether the user named it. It is empty if
 // there is no home.
-func configPath(environ []string) (path string, named bool) {
+func configPath(environ []string) (file string, named bool) {
 	if file, _ := job.Lookup(environ, "MPIEXEC_CONFIG"); file != "" {
 		return file, true
 	}
-	if dir, _ := job.Lookup(environ, "XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "mpiexec/config"), false
+	if dir, _ := job.Lookup(environ, "XDG_CONFIG_HOME"); path.IsAbs(dir) {
+		return path.Join(dir, "mpiexec/config"), false
 	}
 	if home, _ := job.Lookup(environ, "HOME"); home != "" {
-		return filepath.Join(home, ".config/mpiexec/config"), false
+		return path.Join(home, ".config/mpiexec/config"), false
 	}
 	return "", false
 }
@@ -30,12 +29,12 @@ func configPath(environ []string) (path string, named bool) {
 // readConfig reads the user's configuration: an option on each line, with dashes or
 // without, "name value" or "name = value".
 func (b *defaults) readConfig(from Sources) {
-	path, named := configPath(from.Environ)
-	if path == "" || from.Read == nil {
+	file, named := configPath(from.Environ)
+	if file == "" || from.Read == nil {
 		return
 	}
-	text, err := from.Read(path)
-	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	text, err := from.Read(file)
+	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case missing && !named:
 		return
@@ -47,7 +46,7 @@ func (b *defaults) readConfig(from Sources) {
 		return
 	}
 	for line, err := range logicalLines(text) {
-		where := fmt.Sprintf("%s:%d", path, line.number)
+		where := fmt.Sprintf("%s:%d", file, line.number)
 		if err != nil {
 			b.errs = append(b.errs, &fault.Error{Text: where + ": " + err.Error()})
 			continue

@@ -17,7 +17,7 @@ func FuzzScan(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	t0 := Mpiexec()
+	t0 := Mpiexec(signals)
 	f.Fuzz(func(t *testing.T, text string) {
 		args := strings.Split(text, "\n")
 		sections, err := split(args)

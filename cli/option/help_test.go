@@ -11,7 +11,7 @@ import (
 
 // Every option of the table has what the parser, help and the manual need.
 func TestOptionTable(t *testing.T) {
-	table := Mpiexec()
+	table := Mpiexec(signals)
 	spellings := make(map[string]*Option)
 	for name := range table.texts() {
 		if m, found := table.find(name); !found || m.Option.Dashed != name {
@@ -52,7 +52,7 @@ func TestOptionTable(t *testing.T) {
 
 // The variable that help names for an option gives it, and no other does.
 func TestOptionVariables(t *testing.T) {
-	table := Mpiexec()
+	table := Mpiexec(signals)
 	seen := make(map[string]string)
 	for _, o := range table.options {
 		for _, name := range o.variables() {
@@ -75,7 +75,7 @@ func TestOptionVariables(t *testing.T) {
 
 // What is refused is refused once, and the answers name only what there is.
 func TestRefusals(t *testing.T) {
-	table := Mpiexec()
+	table := Mpiexec(signals)
 	seen := make(map[string]bool)
 	answers := []string{mcaAnswer("btl", "tcp")}
 	for _, answer := range mcaWords {
@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 
 // DIAG-10: the help fits a screen of today, and lists every option once.
 func TestUsage(t *testing.T) {
-	text := Mpiexec().Usage()
+	text := Mpiexec(signals).Usage()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > 56 {
 		t.Errorf("%d lines", len(lines))
@@ -115,7 +115,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("no room before the explanation: %s", line)
 		}
 	}
-	for _, o := range Mpiexec().options {
+	for _, o := range Mpiexec(signals).options {
 		rest := strings.SplitAfterN(text, "\n  "+o.Dashed, 2)[1:]
 		if got := len(rest) > 0 && !strings.HasPrefix(rest[0], "-"); got != (o.Topic() != "") {
 			t.Errorf("%s in the help: %v; its topic is %q", o.Dashed, got, o.Topic())
@@ -125,17 +125,17 @@ func TestUsage(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for _, name := range []string{"-host", "--host", "hosts", "-H", "HOST"} {
-		text, err := Mpiexec().Explain(name)
+		text, err := Mpiexec(signals).Explain(name)
 		if err != nil || !strings.HasPrefix(text, "-host LIST   hosts: ") || !strings.Contains(text, "Also written: -hosts -H --nodelist\n") {
 			t.Errorf("Explain(%q) = %q, %v", name, text, err)
 		}
 	}
-	text, err := Mpiexec().Explain("--nooversubscribe")
+	text, err := Mpiexec(signals).Explain("--nooversubscribe")
 	if err != nil || !strings.Contains(text, "--nooversubscribe means --overbook=no") {
 		t.Errorf("got %q, %v", text, err)
 	}
-	for _, o := range Mpiexec().options {
-		text, err := Mpiexec().Explain(o.Dashed)
+	for _, o := range Mpiexec(signals).options {
+		text, err := Mpiexec(signals).Explain(o.Dashed)
 		if err != nil || !strings.HasPrefix(text, o.Dashed) {
 			t.Errorf("Explain(%s) = %q, %v", o.Dashed, text, err)
 		}
@@ -145,7 +145,7 @@ func TestExplain(t *testing.T) {
 			}
 		}
 	}
-	_, err = Mpiexec().Explain("-hostz")
+	_, err = Mpiexec(signals).Explain("-hostz")
 	var usage *fault.Error
 	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "did you mean -host") {
 		t.Errorf("got %v", err)
@@ -192,7 +192,7 @@ func TestShellSplit(t *testing.T) {
 
 // Where a value comes from is known to later messages.
 func TestOrigin(t *testing.T) {
-	line, err := Mpiexec().Parse(strings.Fields("-timeout 5 -hosts a,b -np 2 x : -n 1 -ppn=1 y"), Sources{})
+	line, err := Mpiexec(signals).Parse(strings.Fields("-timeout 5 -hosts a,b -np 2 x : -n 1 -ppn=1 y"), Sources{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,20 +38,20 @@ func runs(t *testing.T, input string, argv ...string) (out, err string) {
 func TestReference(t *testing.T) {
 	const file = "../../doc/options.md"
 	if *update {
-		if err := os.WriteFile(file, []byte(Mpiexec().Reference()), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(Mpiexec(signals).Reference()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	text, err := os.ReadFile(file)
-	if err != nil || string(text) != Mpiexec().Reference() {
+	if err != nil || string(text) != Mpiexec(signals).Reference() {
 		t.Errorf("doc/options.md is not what the option table says (%v): go test ./cli/option -run TestReference -update", err)
 	}
 }
 
 // Every option stands in the man page, which has no mistakes.
 func TestMan(t *testing.T) {
-	page := Mpiexec().Man("1.2-test")
-	table := Mpiexec()
+	page := Mpiexec(signals).Man("1.2-test")
+	table := Mpiexec(signals)
 	table.each(func(o *Option, s Spelling) {
 		if !strings.Contains(page, `\fB`+roff(s.Dashed)+`\fR`) {
 			t.Errorf("the page has no %s", s.Dashed)
@@ -80,17 +80,17 @@ func TestMan(t *testing.T) {
 
 // Help on a topic lists what the short help leaves out.
 func TestHelpOn(t *testing.T) {
-	all, err := Mpiexec().HelpOn("all")
+	all, err := Mpiexec(signals).HelpOn("all")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range Mpiexec().options {
+	for _, o := range Mpiexec(signals).options {
 		if !strings.Contains(all, "  "+o.Dashed) {
 			t.Errorf("-help all has no %s", o.Dashed)
 		}
 	}
-	for _, word := range Mpiexec().topicWords() {
-		text, err := Mpiexec().HelpOn(word)
+	for _, word := range Mpiexec(signals).topicWords() {
+		text, err := Mpiexec(signals).HelpOn(word)
 		if err != nil || !strings.Contains(all, text) || len(text) < 100 {
 			t.Errorf("-help %s: %v, %q", word, err, text)
 		}
@@ -117,7 +117,7 @@ var completions = []struct{ line, has, not string }{
 
 func TestCompletionBash(t *testing.T) {
 	requires(t, "bash")
-	script := Mpiexec().Completion("bash") + `
+	script := Mpiexec(signals).Completion("bash") + `
 cd "$1"
 while IFS= read -r line; do
 	COMP_LINE=$line COMP_POINT=${#line}
@@ -135,7 +135,7 @@ done
 		out, _ := runs(t, lines, "bash", "--norc", "-c", script, "bash", dir)
 		return out
 	})
-	registered, _ := runs(t, "", "bash", "--norc", "-c", Mpiexec().Completion("bash")+"complete -p mpiexec")
+	registered, _ := runs(t, "", "bash", "--norc", "-c", Mpiexec(signals).Completion("bash")+"complete -p mpiexec")
 	if registered != "complete -F _mpiexec mpiexec\n" {
 		t.Errorf("bash says %q", registered)
 	}
@@ -145,7 +145,7 @@ done
 func TestCompletionFish(t *testing.T) {
 	requires(t, "fish")
 	file := filepath.Join(t.TempDir(), "mpiexec.fish")
-	if err := os.WriteFile(file, []byte(Mpiexec().Completion("fish")), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(Mpiexec(signals).Completion("fish")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	script := `source $argv[1]; cd $argv[2]
@@ -167,7 +167,7 @@ func TestCompletionZsh(t *testing.T) {
 	requires(t, "zsh")
 	home := t.TempDir()
 	file := filepath.Join(home, "mpiexec.zsh")
-	if err := os.WriteFile(file, []byte(Mpiexec().Completion("zsh")), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(Mpiexec(signals).Completion("zsh")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	script := `zmodload zsh/zpty

@@ -43,10 +43,10 @@ func TestManualsTables(t *testing.T) {
 // understood parses a piece of a command line. One option alone may lack its value.
 func understood(args []string) error {
 	if len(args) == 1 && !strings.Contains(args[0], "=") {
-		if _, ok := Mpiexec().find(args[0]); ok {
+		if _, ok := Mpiexec(signals).find(args[0]); ok {
 			return nil
 		}
 	}
-	_, err := Mpiexec().Parse(append(args, "program"), Sources{})
+	_, err := Mpiexec(signals).Parse(append(args, "program"), Sources{})
 	return err
 }

@@ -10,9 +10,10 @@ import (
 //go:embed texts/options.txt
 var mpiexecTexts string
 
-// Mpiexec is the table of mpiexec's options.
-func Mpiexec() *Table {
+// Mpiexec is the table of mpiexec's options, on a system with such signals.
+func Mpiexec(signals Signals) *Table {
 	t := newTable("mpiexec", mpiexecTexts)
+	signals.mappers(t.mappers)
 	t.topics = []string{"Where ranks run", "Environment", "Output and input", "Life cycle", "Reaching hosts", "Telling"}
 	t.refusals = refusals
 	t.line = mpiexecLine

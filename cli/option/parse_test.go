@@ -79,7 +79,7 @@ func variablesFirst(there bool, words []string) (Sources, []string) {
 
 // outcome is the result of a command line as lines.txt writes it.
 func outcome(from Sources, args []string) string {
-	line, err := Mpiexec().Parse(args, from)
+	line, err := Mpiexec(signals).Parse(args, from)
 	var lines []string
 	add := func(format string, args ...any) {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    ")
@@ -175,4 +175,9 @@ func lineText(value any) string {
 		return fmt.Sprintf("%q", value)
 	}
 	return fmt.Sprint(value)
+}
+
+// signals are those of Linux that the vectors name.
+func signals(name string) int {
+	return map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGKILL": 9, "SIGUSR1": 10, "SIGUSR2": 12, "SIGTERM": 15, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23, "SIGWINCH": 28}[name]
 }

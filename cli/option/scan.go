@@ -13,9 +13,7 @@ import (
 )
 
 // This file reads the spellings of the command line, which kong does not know:
-// one dash, "-np", two words for one option, sections. It is pure.
-//
-//	args --split--> sections --scan--> options as given, each decoded; program
+// one dash, "-np", two words for one option, sections.
 
 // A Given is one option as it stands on the line.
 type Given struct {

@@ -30,7 +30,7 @@ const (
 // Sources are where options may stand beside the command line. The zero value has none.
 type Sources struct {
 	Environ []string
-	Read    func(name string) (string, error)
+	Read    func(name string) (string, error) // a file as a whole; fs.ErrNotExist: there is none
 }
 
 // expand puts the lines of a -configfile in the place of the section that names it. What

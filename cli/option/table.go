@@ -1,3 +1,15 @@
+/*
+Package option reads a command line: it has the table of options, its grammar, its values,
+and what is made of it (help, the manual page, completions, the manual's reference).
+
+	args --split--> sections --scan--> options as given, each decoded
+	                                              |
+	-configfile, variables, user's configuration -+--> inherit --> Line
+
+It is pure: what it knows of the world are Sources, and the numbers of signals. Whoever calls
+it reads a Line, and never the words of it. Another personality of the program is another
+Table and another function that makes a Line of what was given.
+*/
 package option
 
 import (

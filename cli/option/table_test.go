@@ -35,7 +35,7 @@ func TestPersonality(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := Mpiexec().Parse([]string{"-n", "4", "-tpp", "2", "a", "-d", ":", "-n", "1", "-tpp", "8", "b"}, Sources{})
+	theirs, err := Mpiexec(signals).Parse([]string{"-n", "4", "-tpp", "2", "a", "-d", ":", "-n", "1", "-tpp", "8", "b"}, Sources{})
 	if err != nil {
 		t.Fatal(err)
 	}

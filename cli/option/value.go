@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"remshell/hostlist"
 	"remshell/job"
 )
@@ -40,62 +38,6 @@ func atLeast(least, n int) error {
 // isZero says whether a value is the number zero, however it is written.
 func isZero(value string) bool {
 	return value != "" && strings.Trim(value, "0") == ""
-}
-
-// A SignalJob is a signal and the job that is to get it.
-type SignalJob struct {
-	Number int // 0: not given
-	Job    string
-}
-
-func (s *SignalJob) UnmarshalText(text []byte) error {
-	name, id, _ := strings.Cut(string(text), "=")
-	number, err := signalNumber(name)
-	if err != nil {
-		return err
-	}
-	if id == "" {
-		return errors.New("no job is named; mpiexec --ps lists them")
-	}
-	*s = SignalJob{number, id}
-	return nil
-}
-
-// A SignalList is signals with commas between: names or numbers. Set tells that it was
-// given; an empty one is "none".
-type SignalList struct {
-	Set     bool
-	Numbers []int
-}
-
-func (l *SignalList) UnmarshalText(text []byte) error {
-	*l = SignalList{Set: true, Numbers: []int{}}
-	if strings.EqualFold(string(text), "none") {
-		return nil
-	}
-	for name := range strings.SplitSeq(string(text), ",") {
-		number, err := signalNumber(name)
-		if err != nil {
-			return err
-		}
-		if number == int(unix.SIGKILL) || number == int(unix.SIGSTOP) {
-			return fmt.Errorf("%s cannot be passed on: nobody can catch it", name)
-		}
-		l.Numbers = append(l.Numbers, number)
-	}
-	return nil
-}
-
-// signalNumber reads a signal: USR1, SIGTERM or 10.
-func signalNumber(name string) (int, error) {
-	number, err := strconv.Atoi(name)
-	if err != nil {
-		number = int(unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG")))
-	}
-	if number < 1 || number > 64 {
-		return 0, fmt.Errorf("%q is no signal; name one (TERM, USR1) or give its number", name)
-	}
-	return number, nil
 }
 
 // Wait is whether to queue, "yes" or "no", or the longest time to.

@@ -1,0 +1,81 @@
+package option
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// A SignalJob is a signal and the job that is to get it.
+type SignalJob struct {
+	Number int // 0: not given
+	Job    string
+}
+
+// A SignalList is signals with commas between: names or numbers. Set tells that it was
+// given; an empty one is "none".
+type SignalList struct {
+	Set     bool
+	Numbers []int
+}
+
+// Signals tells the number of a signal, which differs between systems, by its full name; 0:
+// there is none of that name.
+type Signals func(name string) int
+
+// mappers has values that name signals be read.
+func (number Signals) mappers(into *kong.Registry) {
+	into.RegisterType(reflect.TypeFor[SignalJob](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		s, err := number.job(ctx.Scan.Pop().String())
+		target.Set(reflect.ValueOf(s))
+		return err
+	}))
+	into.RegisterType(reflect.TypeFor[SignalList](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		l, err := number.list(ctx.Scan.Pop().String())
+		target.Set(reflect.ValueOf(l))
+		return err
+	}))
+}
+
+func (number Signals) job(text string) (s SignalJob, err error) {
+	name, id, _ := strings.Cut(text, "=")
+	s.Job = id
+	if s.Number, err = number.one(name); err == nil && id == "" {
+		err = errors.New("no job is named; mpiexec --ps lists them")
+	}
+	return s, err
+}
+
+func (number Signals) list(text string) (SignalList, error) {
+	l := SignalList{Set: true, Numbers: []int{}}
+	if strings.EqualFold(text, "none") {
+		return l, nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		n, err := number.one(name)
+		if err != nil {
+			return l, err
+		}
+		if n == number("SIGKILL") || n == number("SIGSTOP") {
+			return l, fmt.Errorf("%s cannot be passed on: nobody can catch it", name)
+		}
+		l.Numbers = append(l.Numbers, n)
+	}
+	return l, nil
+}
+
+// one reads a signal: USR1, SIGTERM or 10.
+func (number Signals) one(name string) (int, error) {
+	n, err := strconv.Atoi(name)
+	if err != nil {
+		n = number("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
+	}
+	if n < 1 || n > 64 {
+		return 0, fmt.Errorf("%q is no signal; name one (TERM, USR1) or give its number", name)
+	}
+	return n, nil
+}
