@@ -43,7 +43,7 @@ var lower = map[string][]string{
 	"whatif":               {"gpu", "job", "pin", "plan", "psi"},
 	"config":               {"hostlist", "job", "sort"},
 	"plan":                 {"gpu", "hostlist", "job", "pin", "sort"},
-	"show":                 {"gpu", "hostlist", "idset", "job", "pin", "plan", "sort"},
+	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "sort"},
 	"doctor":               {"hostlist", "job", "show"},
 	"alloc":                {"fault", "hostlist"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/fault"
 	"remshell/gpu"
 	"remshell/hostlist"
 	"remshell/job"
@@ -71,9 +72,8 @@ func (s *sheet) verdict(err error) {
 		s.say("no plan", failed.Text+"; "+failed.Way)
 	default:
 		text := err.Error()
-		var h interface{ Hint() string }
-		if errors.As(err, &h) && h.Hint() != "" && failed == nil {
-			text += "; " + h.Hint()
+		if hint := fault.Hint(err); hint != "" && failed == nil {
+			text += "; " + hint
 		}
 		s.say("no plan", text)
 	}
