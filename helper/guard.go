@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/stage"
 	"remshell/ledger"
 	"remshell/proc"
 )
@@ -74,7 +75,7 @@ func startGuard(words []string, held *ledger.Held) (guard, error) {
 		}
 	}
 	argv := append([]string{"/bin/sh", "-c", sleeper, "mpiexec"}, words...)
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: stageEnviron(), Files: files})
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: stage.Environ(), Files: files})
 	if err != nil {
 		unix.Close(fds[1])
 		return guard{}, err
@@ -108,7 +109,7 @@ func (s *session) newGuard() {
 // none.
 func (s *session) dismissGuard() {
 	if s.guard.pid != 0 {
-		s.staging.unlink()
+		s.staging.Unlink()
 	}
 	s.guard.release()
 }
@@ -130,7 +131,7 @@ func Guard(args []string) error {
 		return fmt.Errorf("grace %q: %w", args[1], err)
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	defer func() { sweepStages(stageRoots(os.Environ())) }()
+	defer func() { stage.Sweep(os.Environ()) }()
 	mark := "MPIEXEC_JOBID=" + args[0]
 	if signalMarked(mark, unix.SIGTERM) == 0 {
 		return nil

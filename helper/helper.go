@@ -107,7 +107,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	err := s.run(ctx)
 	s.starter.Close()
 	s.claims.Close()
-	s.staging.close()
+	s.staging.Close()
 	if s.port != nil {
 		s.port.socket.Close()
 	}
@@ -143,3 +143,34 @@ func (l logger) warn(format string, args ...any) {
 func (l logger) inform(format string, args ...any) {
 	l.conn.Send(&wire.Log{Text: fmt.Sprintf(format, args...)})
 }
+
+// Inside is the helper of a job on this machine alone, in the process of its mpiexec:
+// the start of another Go program would take longer than all the rest (doc/adr/0007).
+// Close waits until it has ended what is left.
+type Inside struct {
+	*wire.InProcess
+	done chan struct{} // closed when the helper has left
+}
+
+// NewInside starts one.
+func NewInside(sys System) Inside {
+	near, far := wire.NewInProcess()
+	i := Inside{near, make(chan struct{})}
+	go func() {
+		defer close(i.done)
+		if err := Serve(context.Background(), far, sys); err != nil {
+			far.Fail(err) // of what kept it from saying anything: else it is closed by now
+		}
+	}()
+	return i
+}
+
+// Close ends the conversation.
+func (i Inside) Close() error {
+	err := i.InProcess.Close()
+	<-i.done
+	return err
+}
+
+// Way is that of package reach.
+func (i Inside) Way() string { return "inside" }

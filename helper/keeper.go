@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/stage"
 	"remshell/job"
 	"remshell/proc"
 )
@@ -64,7 +65,7 @@ func Keep(args []string) (int, error) {
 	}
 	proc.End(keeperGrace, keeperPatience)
 	if status.ExitStatus() != 0 { // it may have been killed with files of --stage
-		sweepStages(stageRoots(os.Environ()))
+		stage.Sweep(os.Environ())
 	}
 	if err != nil {
 		return job.ExitInternal, fmt.Errorf("wait for the helper: %w", err)

@@ -144,7 +144,7 @@ func (s *session) identity(r *process) rank.Identity {
 	m := r.group.prepare
 	id := rank.Identity{
 		Job: m.Job, Size: m.Group.Size, Nodes: m.Group.Nodes, Node: m.Node.Index, Host: m.Node.Name, Address: r.group.address, Spawned: m.Group.First > 0,
-		Iface: m.Node.Iface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, Stage: s.staging.dir(),
+		Iface: m.Node.Iface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, Stage: s.staging.Dir(),
 		Rank: r.plan.Rank, Local: r.plan.Local, Locals: len(m.Ranks), App: r.plan.App,
 		Slots: r.plan.Slots, AllSlots: m.Node.Slots, AllCPUs: s.cpus,
 		GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,

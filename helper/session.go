@@ -16,6 +16,7 @@ import (
 	"remshell/helper/life"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/helper/stage"
 	"remshell/helper/status"
 	"remshell/job"
 	"remshell/ledger"
@@ -70,7 +71,7 @@ type pmiLink struct {
 type services struct {
 	claims   *claims.Worker
 	examiner *checkup.Examiner
-	staging  *staging // nil: no files are to be staged
+	staging  *stage.Staging // nil: no files are to be staged
 	socket   status.Socket
 	marks    probe.Marks
 	watch    sync.Once // begins to watch the link to mpiexec

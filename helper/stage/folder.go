@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package stage
 
 import (
 	"crypto/rand"
@@ -20,7 +20,7 @@ import (
 )
 
 /*
-A stageFolder is where the files of one job lie on one node (--stage, doc/adr/0009):
+A Folder is where the files of one job lie on one node (--stage, doc/adr/0009):
 
 	/tmp/remshell-1000/          ours, nobody else may write: as the cache of package reach
 	  stage/                     0700
@@ -33,19 +33,19 @@ A stageFolder is where the files of one job lie on one node (--stage, doc/adr/00
 Who finds a lock that nobody holds, of a helper on the same host, removes the folder: the
 next helper that stages, and the keeper of one that was killed.
 */
-type stageFolder struct {
+type Folder struct {
 	dir  string // HOST.RANDOM
 	lock *os.File
 }
 
-func (f *stageFolder) files() string { return filepath.Join(f.dir, "files") }
+func (f *Folder) files() string { return filepath.Join(f.dir, "files") }
 
 // sum is the name of a file by what is in it.
-func (f *stageFolder) sum(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
+func (f *Folder) sum(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
 
-// stageRoots are the places for such folders, local disks first: a home may be shared by all
+// rootsOf are the places for such folders, local disks first: a home may be shared by all
 // nodes, each of which needs the files, and has to get rid of them.
-func stageRoots(environ []string) (roots []string) {
+func rootsOf(environ []string) (roots []string) {
 	own := "remshell-" + strconv.Itoa(os.Geteuid())
 	for _, dir := range []string{job.Value(environ, "TMPDIR"), "/tmp", "/var/tmp"} {
 		if filepath.IsAbs(dir) {
@@ -61,8 +61,11 @@ func stageRoots(environ []string) (roots []string) {
 	return append(roots, filepath.Join("/dev/shm", own))
 }
 
-// stageEnviron is what a guard needs of our environment to find such folders.
-func stageEnviron() (environ []string) {
+// Sweep removes what killed helpers have left in the folders that an environment names.
+func Sweep(environ []string) { sweep(rootsOf(environ)) }
+
+// Environ is what a guard needs of our environment to find such folders.
+func Environ() (environ []string) {
 	for _, name := range []string{"TMPDIR", "XDG_CACHE_HOME", "HOME"} {
 		if value, ok := os.LookupEnv(name); ok {
 			environ = append(environ, name+"="+value)
@@ -71,21 +74,21 @@ func stageEnviron() (environ []string) {
 	return environ
 }
 
-// newStageName names a folder after this host, whose helpers alone may remove it: the locks
+// newName names a folder after this host, whose helpers alone may remove it: the locks
 // of another host may not be seen here.
-func newStageName() string { return stageHost() + "." + strings.ToLower(rand.Text()[:16]) }
+func newName() string { return hostName() + "." + strings.ToLower(rand.Text()[:16]) }
 
-func stageHost() string {
+func hostName() string {
 	name, _ := os.Hostname()
 	return hex.EncodeToString([]byte(name))
 }
 
-// makeStageFolder makes a folder in the first root that is safe and takes these files, and
+// makeFolder makes a folder in the first root that is safe and takes these files, and
 // makes room for them, so that a disk that is too small is known before anything is sent.
-func makeStageFolder(roots []string, name string, parcels []job.Parcel) (*stageFolder, error) {
+func makeFolder(roots []string, name string, parcels []job.Parcel) (*Folder, error) {
 	var whys []string
 	for _, root := range roots {
-		f, err := makeStageIn(root, name, parcels)
+		f, err := makeIn(root, name, parcels)
 		if err == nil {
 			return f, nil
 		}
@@ -105,7 +108,7 @@ func wordOf(err error) string {
 	return rank.BareErr(err).Error()
 }
 
-func makeStageIn(root, name string, parcels []job.Parcel) (*stageFolder, error) {
+func makeIn(root, name string, parcels []job.Parcel) (*Folder, error) {
 	above := filepath.Dir(root)
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, err
@@ -182,7 +185,7 @@ func suitable(dir string, parcels []job.Parcel) error {
 
 // newStageFolder makes a folder with its lock, which comes first: a folder without one is
 // nobody's. Who removes an empty one beside us may take away the place for it.
-func newStageFolder(stage, name string) (*stageFolder, error) {
+func newStageFolder(stage, name string) (*Folder, error) {
 	var err error
 	for range 10 {
 		if err = ourFolder(stage); err != nil {
@@ -191,7 +194,7 @@ func newStageFolder(stage, name string) (*stageFolder, error) {
 		if err = os.Chmod(stage, 0o700); err != nil {
 			continue
 		}
-		f := &stageFolder{dir: filepath.Join(stage, name)}
+		f := &Folder{dir: filepath.Join(stage, name)}
 		if f.lock, err = os.OpenFile(f.dir+".lock", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 			continue
 		}
@@ -213,7 +216,7 @@ func newStageFolder(stage, name string) (*stageFolder, error) {
 }
 
 // locked reports whether the lock that we hold is still the one that others see.
-func (f *stageFolder) locked() bool {
+func (f *Folder) locked() bool {
 	ours, err := f.lock.Stat()
 	if err != nil {
 		return false
@@ -224,7 +227,7 @@ func (f *stageFolder) locked() bool {
 
 // makeRoom makes the files, each as large as it will be. Where the file system cannot
 // promise that, nothing is promised.
-func (f *stageFolder) makeRoom(parcels []job.Parcel) error {
+func (f *Folder) makeRoom(parcels []job.Parcel) error {
 	for _, p := range parcels {
 		file, err := os.OpenFile(filepath.Join(f.files(), p.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
@@ -242,7 +245,7 @@ func (f *stageFolder) makeRoom(parcels []job.Parcel) error {
 }
 
 // remove removes the folder, and the one around it if that is empty then.
-func (f *stageFolder) remove() {
+func (f *Folder) remove() {
 	removeStage(f.dir)
 	f.lock.Close()
 }
@@ -253,16 +256,16 @@ func removeStage(dir string) {
 	os.Remove(filepath.Dir(dir)) // what is above it belongs to package reach as well
 }
 
-// sweepStages removes what killed helpers of this host have left.
-func sweepStages(roots []string) {
+// sweep removes what killed helpers of this host have left.
+func sweep(roots []string) {
 	for _, root := range roots {
-		locks, _ := filepath.Glob(filepath.Join(root, "stage", stageHost()+".*.lock"))
+		locks, _ := filepath.Glob(filepath.Join(root, "stage", hostName()+".*.lock"))
 		for _, path := range locks {
 			lock, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 			if err != nil {
 				continue
 			}
-			left := &stageFolder{dir: strings.TrimSuffix(path, ".lock"), lock: lock}
+			left := &Folder{dir: strings.TrimSuffix(path, ".lock"), lock: lock}
 			if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && left.locked() {
 				left.remove()
 				continue

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package stage
 
 import (
 	"cmp"
@@ -36,7 +36,7 @@ whoever has it may change it. What comes is compared with its hash as well.
 */
 type stager struct {
 	send    func(wire.Message) error
-	ready   func(f *stageFolder, failed *rank.Error) // all is there, or why it is not
+	ready   func(f *Folder, failed *rank.Error) // all is there, or why it is not
 	roots   []string
 	parcels []job.Parcel
 	sums    []string
@@ -46,7 +46,7 @@ type stager struct {
 	done   chan struct{} // closed when the goroutine has left
 	pieces chan *wire.Piece
 
-	folder *stageFolder
+	folder *Folder
 	wanted []int
 	file   *os.File // of wanted[0], while it comes
 	got    int64
@@ -57,7 +57,7 @@ type stager struct {
 // last, smaller one of every parcel.
 func maxPieces(parcels int) int { return wire.StageWindow/wire.PieceSize + parcels + 1 }
 
-func newStager(m *wire.Stage, roots []string, send func(wire.Message) error, ready func(*stageFolder, *rank.Error)) *stager {
+func newStager(m *wire.Stage, roots []string, send func(wire.Message) error, ready func(*Folder, *rank.Error)) *stager {
 	s := &stager{send: send, ready: ready, roots: roots, parcels: m.Parcels, sums: m.Sums,
 		done: make(chan struct{}), pieces: make(chan *wire.Piece, maxPieces(len(m.Parcels)))}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -97,9 +97,9 @@ func (s *stager) close() {
 }
 
 func (s *stager) run() *rank.Error {
-	sweepStages(s.roots)
+	sweep(s.roots)
 	var err error
-	if s.folder, err = makeStageFolder(s.roots, newStageName(), s.parcels); err != nil {
+	if s.folder, err = makeFolder(s.roots, newName(), s.parcels); err != nil {
 		return rank.Internal(fmt.Sprintf("no folder takes the files to stage (%s): %v", bytesOf(s.parcels), err),
 			"make room there, or set TMPDIR there to a folder that has it")
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package stage
 
 import (
 	"crypto/sha256"
@@ -34,7 +34,7 @@ func newParcelling(t *testing.T, contents ...string) *parcelling {
 		m.Sums = append(m.Sums, hex.EncodeToString(sum[:]))
 	}
 	p.stager = newStager(m, []string{p.root}, func(m wire.Message) error { p.said <- m; return nil },
-		func(_ *stageFolder, failed *rank.Error) { p.ended <- failed })
+		func(_ *Folder, failed *rank.Error) { p.ended <- failed })
 	t.Cleanup(p.close)
 	return p
 }
@@ -136,7 +136,7 @@ func TestStageFoldersOfOthers(t *testing.T) {
 		if err := spoil(bad); err != nil {
 			t.Fatal(err)
 		}
-		f, err := makeStageFolder([]string{bad, good}, newStageName(), nil)
+		f, err := makeFolder([]string{bad, good}, newName(), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -151,18 +151,18 @@ func TestStageFoldersOfOthers(t *testing.T) {
 // is not.
 func TestSweepStages(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "x")
-	make := func(name string) *stageFolder {
-		f, err := makeStageFolder([]string{root}, name, []job.Parcel{{Name: "p", Size: 1}})
+	make := func(name string) *Folder {
+		f, err := makeFolder([]string{root}, name, []job.Parcel{{Name: "p", Size: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return f
 	}
-	lives, dead, strange := make(newStageName()), make(newStageName()), make("ffff.x")
+	lives, dead, strange := make(newName()), make(newName()), make("ffff.x")
 	dead.lock.Close()
 	strange.lock.Close()
-	sweepStages([]string{root, "/no/where"})
-	for f, want := range map[*stageFolder]bool{lives: true, dead: false, strange: true} {
+	sweep([]string{root, "/no/where"})
+	for f, want := range map[*Folder]bool{lives: true, dead: false, strange: true} {
 		if _, err := os.Stat(f.dir); (err == nil) != want {
 			t.Errorf("%s: %v", f.dir, err)
 		}
