@@ -63,21 +63,21 @@ func where(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// A file is the format. An any may be written in several ways.
-type file struct {
+// A clusterFile is the format. An any may be written in several ways.
+type clusterFile struct {
 	PSINodesSort  string
 	QueueHost     string
 	QueueHosts    []string
 	QueueRequired any
 	Ledger        string
-	Node          []entry
+	Node          []nodeEntry
 }
 
 // Load reads a cluster file. The error joins an *Error for each fault.
 func Load(name, text string, ids IDs) (*Cluster, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	r := &reader{name: name, ids: ids, lines: scan(text), cluster: &Cluster{File: name}}
-	var f file
+	var f clusterFile
 	decoder := toml.NewDecoder(strings.NewReader(text)).DisallowUnknownFields()
 	if err := decoder.Decode(&f); err != nil {
 		return nil, r.syntax(err)
@@ -97,7 +97,7 @@ func Load(name, text string, ids IDs) (*Cluster, error) {
 type reader struct {
 	name    string
 	ids     IDs
-	lines   lines
+	lines   keyLines
 	keys    []string // all that there are, of a file without [[node]]; nil: another file
 	cluster *Cluster
 	next    int            // the ID of the next node, if it does not say
@@ -144,7 +144,7 @@ func untangled(text string) string {
 	}
 	wanted := map[string]string{
 		"string": "a text in quotes", "[]string": "a list of texts, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
-		"[]int": "a list of whole numbers", "[]config.entry": "a table, [[node]], with its keys in the lines below",
+		"[]int": "a list of whole numbers", "[]config.nodeEntry": "a table, [[node]], with its keys in the lines below",
 	}[typ]
 	if wanted == "" {
 		return fmt.Sprintf("%s: cannot be a TOML %s", key, kind)
@@ -176,7 +176,7 @@ func (r *reader) unknownKey(line int, path []string) {
 }
 
 // defaults reads what holds for the cluster as a whole.
-func (r *reader) defaults(f *file) {
+func (r *reader) defaults(f *clusterFile) {
 	r.cluster.Sort, r.cluster.Ledger = strings.TrimSpace(f.PSINodesSort), f.Ledger
 	r.queues(f)
 	required, ok := truth(f.QueueRequired, true)
@@ -198,7 +198,7 @@ func (r *reader) defaults(f *file) {
 }
 
 // queues reads which nodes keep the queue.
-func (r *reader) queues(f *file) {
+func (r *reader) queues(f *clusterFile) {
 	key, names := "queueHosts", f.QueueHosts
 	if f.QueueHost != "" {
 		if len(names) > 0 {

@@ -7,9 +7,9 @@ import (
 	"remshell/job"
 )
 
-// An entry is one [[node]]: one node, or several that are alike. The names in
+// A nodeEntry is one [[node]]: one node, or several that are alike. The names in
 // placement.md 1.8 that differ from ours are understood too.
-type entry struct {
+type nodeEntry struct {
 	ID      *int
 	Name    string
 	Aliases []string
@@ -42,7 +42,7 @@ var (
 )
 
 // entry adds the nodes of one entry.
-func (r *reader) entry(i int, e *entry) {
+func (r *reader) entry(i int, e *nodeEntry) {
 	names, ok := r.expand(i, "name", e.Name)
 	if !ok {
 		return

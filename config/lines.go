@@ -9,17 +9,17 @@ import (
 	"remshell/hostlist"
 )
 
-// lines knows where things stand in a file, for messages: the TOML reader tells it of
+// keyLines knows where things stand in a file, for messages: the TOML reader tells it of
 // syntax alone. Keys are in lower case. What is written in an unusual way (a table in
 // one line) has no line here.
-type lines struct {
+type keyLines struct {
 	global map[string]int
 	nodes  []map[string]int // "" is the header
 }
 
 // scan finds the keys of a file.
-func scan(text string) lines {
-	l := lines{global: make(map[string]int)}
+func scan(text string) keyLines {
+	l := keyLines{global: make(map[string]int)}
 	here := l.global
 	number := 0
 	for line := range strings.Lines(text) {
@@ -48,7 +48,7 @@ func header(line string) (table string, is bool) {
 }
 
 // of is the line of a key in the i-th node, else that of the node; 0: unknown.
-func (l lines) of(i int, key string) int {
+func (l keyLines) of(i int, key string) int {
 	if i >= len(l.nodes) {
 		return 0
 	}

@@ -45,7 +45,7 @@ func LoadNode(name, text string, ids IDs) (*Rules, error) {
 	if err := toml.NewDecoder(strings.NewReader(text)).DisallowUnknownFields().Decode(&f); err != nil {
 		return nil, r.syntax(err)
 	}
-	p := r.policy(0, &entry{RunJobs: f.RunJobs, Users: f.Users, User: f.User, Groups: f.Groups, Group: f.Group,
+	p := r.policy(0, &nodeEntry{RunJobs: f.RunJobs, Users: f.Users, User: f.User, Groups: f.Groups, Group: f.Group,
 		MaxProc: f.MaxProc, Processes: f.Processes})
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)

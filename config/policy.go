@@ -9,7 +9,7 @@ import (
 )
 
 // policy reads the attributes of placement.md 1.8.
-func (r *reader) policy(i int, e *entry) job.Policy {
+func (r *reader) policy(i int, e *nodeEntry) job.Policy {
 	p := job.Policy{
 		NoJobs: !r.yes(i, "runJobs", e.RunJobs, true), Features: append(e.Features, e.HWType...),
 		NoExclusive: !r.yes(i, "exclusive", e.Exclusive, true),

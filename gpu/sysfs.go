@@ -24,7 +24,7 @@ type Finding struct {
 // whether this process may open it: what a container or control group withholds, and what
 // belongs to a group that the user is not in, is neither seen nor counted by a runtime.
 func Read(root fs.FS, mayOpen func(name string) bool) Finding {
-	t := tree{root, mayOpen}
+	t := busTree{root, mayOpen}
 	var f Finding
 	for _, of := range []func() Finding{t.nvidia, t.amd, t.intel} {
 		part := of()
@@ -33,7 +33,7 @@ func Read(root fs.FS, mayOpen func(name string) bool) Finding {
 	return f
 }
 
-type tree struct {
+type busTree struct {
 	fs.FS
 	mayOpen func(name string) bool
 }
@@ -48,7 +48,7 @@ type device struct {
 }
 
 // bound lists the devices of a driver, by address.
-func (t tree) bound(driver string) []device {
+func (t busTree) bound(driver string) []device {
 	folder := path.Join("sys/bus/pci/drivers", driver)
 	entries, _ := fs.ReadDir(t.FS, folder)
 	var devices []device
@@ -85,7 +85,7 @@ func compareAddress(a, b string) int {
 }
 
 // line is the first line of a file, "" if there is none.
-func (t tree) line(name string) string {
+func (t busTree) line(name string) string {
 	text, _ := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimSpace(line)
@@ -96,7 +96,7 @@ func (d device) gpu(v Vendor, index int) GPU {
 }
 
 // nvidia counts by the order on the bus. The driver tells which device file a GPU has.
-func (t tree) nvidia() (f Finding) {
+func (t busTree) nvidia() (f Finding) {
 	devices := t.bound("nvidia")
 	if len(devices) == 0 {
 		return f
@@ -120,7 +120,7 @@ const nvidiaFolder = "proc/driver/nvidia/gpus"
 // UUID is the name of a GPU that does not depend on any order, as its vendor's variable takes
 // it; "" if unknown.
 func UUID(root fs.FS, g GPU) string {
-	t := tree{FS: root}
+	t := busTree{FS: root}
 	switch g.Vendor {
 	case NVIDIA:
 		return field(t.text(nvidiaFolder+"/"+g.Address+"/information"), "GPU UUID:")
@@ -134,7 +134,7 @@ func UUID(root fs.FS, g GPU) string {
 	return ""
 }
 
-func (t tree) text(name string) string {
+func (t busTree) text(name string) string {
 	text, _ := fs.ReadFile(t.FS, name)
 	return string(text)
 }
@@ -156,7 +156,7 @@ const little = 2 << 30
 // amd counts as ROCm does: by the nodes of the kernel's KFD, in which order bus addresses may
 // well descend, without those that cannot be opened (libhsakmt, topology.c). Without KFD no
 // program can use them; then they are counted by the order on the bus.
-func (t tree) amd() (f Finding) {
+func (t busTree) amd() (f Finding) {
 	devices := t.bound("amdgpu")
 	if len(devices) == 0 {
 		return f
@@ -192,7 +192,7 @@ func (t tree) amd() (f Finding) {
 }
 
 // forScreens reports whether a GPU is one that comes with a processor.
-func (t tree) forScreens(d device) bool {
+func (t busTree) forScreens(d device) bool {
 	own, err := strconv.ParseInt(t.line(d.dir+"/mem_info_vram_total"), 10, 64)
 	return d.class != "0x1200" && err == nil && own < little
 }
@@ -204,7 +204,7 @@ type kfdNode struct {
 }
 
 // kfd lists the GPUs among the nodes, in their order; nil: there is no KFD.
-func (t tree) kfd() []kfdNode {
+func (t busTree) kfd() []kfdNode {
 	const folder = "sys/class/kfd/kfd/topology/nodes"
 	entries, err := fs.ReadDir(t.FS, folder)
 	if err != nil {
@@ -240,7 +240,7 @@ func (t tree) kfd() []kfdNode {
 
 // intel counts by the order on the bus: all of them, also those on bus 0, which come with a
 // processor and are not for ranks.
-func (t tree) intel() (f Finding) {
+func (t busTree) intel() (f Finding) {
 	devices := append(t.bound("i915"), t.bound("xe")...)
 	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
 	index, tile, several := 0, 0, false
@@ -273,7 +273,7 @@ func (t tree) intel() (f Finding) {
 }
 
 // render is the device file through which programs compute, renderD128; "": unknown.
-func (t tree) render(d device) string {
+func (t busTree) render(d device) string {
 	entries, _ := fs.ReadDir(t.FS, d.dir+"/drm")
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "renderD") {
@@ -285,7 +285,7 @@ func (t tree) render(d device) string {
 
 // tiles counts the tiles of a card: driver xe has a folder for each, i915 one for each GT,
 // which is the same on cards that are not inside of a processor.
-func (t tree) tiles(d device, inside bool) int {
+func (t busTree) tiles(d device, inside bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {
 		cards, _ := fs.ReadDir(t.FS, d.dir+"/drm")

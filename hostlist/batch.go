@@ -6,7 +6,7 @@ import "fmt"
 // The errors give origin for the file.
 func Pairs(origin, text string) ([]Entry, error) {
 	p := new(parser)
-	c := cursor{source: source{file: origin, text: text}, list: true}
+	c := cursor{inclusion: inclusion{file: origin, text: text}, list: true}
 	for c.blanks(); !c.end(); c.blanks() {
 		from := c.pos
 		c.word()

@@ -117,15 +117,15 @@ func (f *faults) err() error {
 	return append(f.first, fmt.Errorf("and %d more", f.more))
 }
 
-// A source is one line of a file, or a list, and where it comes from.
-type source struct {
+// An inclusion is one line of a file, or a list, and where it comes from.
+type inclusion struct {
 	file string
 	line int // 0: a list
 	text string
 }
 
 // fault is an error about the bytes [from, to) of the source.
-func (s source) fault(from, to int, format string, args ...any) *SyntaxError {
+func (s inclusion) fault(from, to int, format string, args ...any) *SyntaxError {
 	from = min(from, len(s.text))
 	to = min(max(from, to), len(s.text))
 	return &SyntaxError{

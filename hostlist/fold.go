@@ -93,10 +93,10 @@ func value(number string) int64 {
 type run struct {
 	pieces []string
 	at     int // index of the piece that varies; -1: only one name so far
-	ranges []span
+	ranges []numberRange
 }
 
-type span struct{ low, high string }
+type numberRange struct{ low, high string }
 
 // foldOnce joins neighbours that differ in one number.
 func foldOnce(items [][]string) [][]string {
@@ -137,13 +137,13 @@ func (r *run) extend(item []string) bool {
 	}
 	if r.at < 0 {
 		r.at = at
-		r.ranges = []span{{r.pieces[at], r.pieces[at]}}
+		r.ranges = []numberRange{{r.pieces[at], r.pieces[at]}}
 	}
 	last := &r.ranges[len(r.ranges)-1]
 	if pad(value(last.high)+1, len(last.low)) == item[at] {
 		last.high = item[at]
 	} else {
-		r.ranges = append(r.ranges, span{item[at], item[at]})
+		r.ranges = append(r.ranges, numberRange{item[at], item[at]})
 	}
 	return true
 }

@@ -81,7 +81,7 @@ func (e Entry) Label() string {
 // commas. Errors are SyntaxErrors that give origin for the file and count
 // characters of expr; see Errors. A list without a host is an error.
 func Parse(origin, expr string) ([]Entry, error) {
-	return parse(cursor{source: source{file: origin, text: expr}, list: true})
+	return parse(cursor{inclusion: inclusion{file: origin, text: expr}, list: true})
 }
 
 func parse(c cursor) ([]Entry, error) {
@@ -153,7 +153,7 @@ func (p *parser) file(name, text string, chain []string) {
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-		c := cursor{source: source{file: name, line: number, text: line}}
+		c := cursor{inclusion: inclusion{file: name, line: number, text: line}}
 		c.blanks()
 		if strings.HasPrefix(c.rest(), "!") {
 			p.directive(c, chain)

@@ -9,7 +9,7 @@ import (
 // A cursor reads one source from left to right. In a list there are neither
 // comments nor attributes.
 type cursor struct {
-	source
+	inclusion
 	list     bool
 	relative bool // hosts may be named by their place in another list
 	pos      int

@@ -22,8 +22,8 @@ type RankLine struct {
 	Index       int    // of "+nK": K, a place in the host list from 0; -1: Host has the name
 	Slots       string // the CPUs, as written
 
-	slots source // where the slots stand
-	from  int    // in bytes
+	slots inclusion // where the slots stand
+	from  int       // in bytes
 }
 
 // A SlotCheck says what is wrong with a list of slots, and which bytes of it are at
@@ -49,7 +49,7 @@ func ReadRanks(name string, open func(name string) (io.ReadCloser, error), check
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		c := cursor{source: source{file: name, line: number, text: strings.TrimRight(line, "\r\n")}}
+		c := cursor{inclusion: inclusion{file: name, line: number, text: strings.TrimRight(line, "\r\n")}}
 		if c.blanks(); c.end() {
 			continue
 		}
@@ -183,7 +183,7 @@ func (r *rankReader) slotList(c *cursor, l *RankLine) error {
 	if n := len(text); n > 1 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
 		text, from = text[1:n-1], from+1
 	}
-	l.Slots, l.slots, l.from = text, c.source, from
+	l.Slots, l.slots, l.from = text, c.inclusion, from
 	if at, to, err := r.check(text); err != nil {
 		return l.Fault(at, to, err.Error())
 	}
@@ -193,7 +193,7 @@ func (r *rankReader) slotList(c *cursor, l *RankLine) error {
 // A NodeIndex is the place in the host list of one rank of a -rankmap.
 type NodeIndex struct {
 	Node int // from 0
-	item source
+	item inclusion
 	from int
 	to   int
 }
@@ -207,7 +207,7 @@ func (n NodeIndex) Fault(reason string) *SyntaxError { return n.item.fault(n.fro
 //	(0,2,4),(2,1,8)             blocks (start,nodes,ranks): ranks on each of nodes from start
 //	(vector,(0,2,4))            the same, as PMI_process_mapping writes it
 func ParseRankMap(origin, text string) ([]NodeIndex, error) {
-	c := cursor{source: source{file: origin, text: text}, list: true}
+	c := cursor{inclusion: inclusion{file: origin, text: text}, list: true}
 	end := len(text)
 	if inside, is := strings.CutPrefix(text, "(vector,"); is && strings.HasSuffix(inside, ")") {
 		c.pos, end = len("(vector,"), end-1
@@ -268,7 +268,7 @@ func (c *cursor) mapItem(from, to int, block bool) ([]NodeIndex, error) {
 	items := make([]NodeIndex, 0, numbers[1]*numbers[2])
 	for node := range numbers[1] {
 		for range numbers[2] {
-			items = append(items, NodeIndex{numbers[0] + node, c.source, from, to})
+			items = append(items, NodeIndex{numbers[0] + node, c.inclusion, from, to})
 		}
 	}
 	return items, nil

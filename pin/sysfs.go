@@ -16,8 +16,8 @@ import (
 // job waits for this. So a list that names the CPUs of a group is read once for the
 // whole group, and what must be alike in all cores is asked of one.
 
-// A tree is a sysfs and its CPUs.
-type tree struct {
+// A cpuTree is a sysfs and its CPUs.
+type cpuTree struct {
 	fs.FS
 	online []int // ascending
 }
@@ -26,7 +26,7 @@ type tree struct {
 // are those that may be used. A CPU without topology files, as in some containers,
 // is a core of its own.
 func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
-	t := tree{FS: sys}
+	t := cpuTree{FS: sys}
 	t.online = idset.Of(append(t.cpus("devices/system/cpu/online"), allowed...)...)
 	cores, err := t.cores(allowed)
 	if err != nil || len(cores) == 0 {
@@ -47,7 +47,7 @@ func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 }
 
 // cores finds the cores, ordered by lowest CPU.
-func (t tree) cores(allowed []int) ([]Core, error) {
+func (t cpuTree) cores(allowed []int) ([]Core, error) {
 	usable, seen := make(groups), make(groups)
 	usable.put(0, allowed)
 	var cores []Core
@@ -81,7 +81,7 @@ func (c *Core) add(cpu int, usable bool) {
 }
 
 // siblings lists the hardware threads of cpu's core, ascending, cpu itself included.
-func (t tree) siblings(cpu int) ([]int, error) {
+func (t cpuTree) siblings(cpu int) ([]int, error) {
 	name := ofCPU(cpu, "topology/thread_siblings_list")
 	text, there := t.text(name)
 	siblings, err := ParseCPUs(text)
@@ -96,7 +96,7 @@ func (t tree) siblings(cpu int) ([]int, error) {
 }
 
 // memory finds the NUMA nodes; a kernel without NUMA has none.
-func (t tree) memory() (groups, error) {
+func (t cpuTree) memory() (groups, error) {
 	nodes := make(groups)
 	for _, node := range t.cpus("devices/system/node/online") { // the same notation
 		name := fmt.Sprintf("devices/system/node/node%d/cpulist", node)
@@ -112,7 +112,7 @@ func (t tree) memory() (groups, error) {
 
 // packages finds the sockets. Some virtual machines and ARM firmware number them all
 // -1, which is unknown.
-func (t tree) packages() groups {
+func (t cpuTree) packages() groups {
 	packages := make(groups)
 	for _, cpu := range t.online {
 		if _, seen := packages[cpu]; seen {
@@ -126,7 +126,7 @@ func (t tree) packages() groups {
 }
 
 // caches finds which CPUs share an L2, and which an L3.
-func (t tree) caches(cores []Core, kinds map[int]Kind) (level2, level3 groups) {
+func (t cpuTree) caches(cores []Core, kinds map[int]Kind) (level2, level3 groups) {
 	folders := make(map[Kind][4]string)
 	for _, core := range cores {
 		kind := kinds[core.first()]
@@ -146,7 +146,7 @@ func (t tree) caches(cores []Core, kinds map[int]Kind) (level2, level3 groups) {
 }
 
 // sharing groups the CPUs by a cache, given by its folder; "": the CPU has none.
-func (t tree) sharing(folder func(cpu int) string) groups {
+func (t cpuTree) sharing(folder func(cpu int) string) groups {
 	caches, next := make(groups), 0
 	for _, cpu := range t.online {
 		if caches.of(cpu) >= 0 {
@@ -161,7 +161,7 @@ func (t tree) sharing(folder func(cpu int) string) groups {
 }
 
 // sharers lists the CPUs that use a cache of a CPU; nil: unknown, or there is none.
-func (t tree) sharers(cpu int, folder string) []int {
+func (t cpuTree) sharers(cpu int, folder string) []int {
 	if folder == "" {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (t tree) sharers(cpu int, folder string) []int {
 
 // levels tells in which folder of a CPU the data cache of each level is described.
 // Cores of a kind have the same ones.
-func (t tree) levels(cpu int) (folders [4]string) {
+func (t cpuTree) levels(cpu int) (folders [4]string) {
 	for i := range 8 {
 		folder := fmt.Sprintf("cache/index%d", i)
 		level := t.number(ofCPU(cpu, folder+"/level"))
@@ -190,7 +190,7 @@ func (t tree) levels(cpu int) (folders [4]string) {
 // have a performance counter for each kind. Elsewhere the kernel tells how much work a
 // CPU does in a given time. Cores of a server differ in that by some percent and are no
 // kinds for that; an efficient core does less than three quarters.
-func (t tree) kinds(cores []Core) map[int]Kind {
+func (t cpuTree) kinds(cores []Core) map[int]Kind {
 	kinds := make(map[int]Kind)
 	mark := func(kind Kind, cpus []int) {
 		for _, cpu := range cpus {
@@ -220,7 +220,7 @@ func (t tree) kinds(cores []Core) map[int]Kind {
 
 // capacities are those of all cores, 1024 for the best; nil: unknown. Machines with SMT
 // are not asked: no kernel tells kinds apart in this way there.
-func (t tree) capacities(cores []Core) (able []int) {
+func (t cpuTree) capacities(cores []Core) (able []int) {
 	if slices.ContainsFunc(cores, func(c Core) bool { return len(c.CPUs)+len(c.Shut) > 1 }) {
 		return nil
 	}
@@ -257,14 +257,14 @@ func ofCPU(cpu int, file string) string {
 
 // text is the line of a file, without its end. Some kernels (5.15, seen on ARM) write a
 // NUL behind a list's line.
-func (t tree) text(name string) (text string, there bool) {
+func (t cpuTree) text(name string) (text string, there bool) {
 	data, err := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(data), "\n")
 	return strings.TrimSpace(line), err == nil
 }
 
 // number is what a file says if that is a number; -1: it is none, or there is no file.
-func (t tree) number(name string) int {
+func (t cpuTree) number(name string) int {
 	text, _ := t.text(name)
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -274,7 +274,7 @@ func (t tree) number(name string) int {
 }
 
 // cpus is what a file says if that is a list of CPUs; nil: it is none.
-func (t tree) cpus(name string) []int {
+func (t cpuTree) cpus(name string) []int {
 	text, _ := t.text(name)
 	cpus, _ := ParseCPUs(text)
 	return cpus

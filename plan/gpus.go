@@ -21,7 +21,7 @@ import (
 func (s *candidate) offered() []gpu.GPU { return gpu.Without(gpu.Offered(s.GPUs), s.BusyGPUs) }
 
 // wantsGPUs is the check whether a node has GPUs enough for a rank at all.
-var wantsGPUs = check{"no-gpu", func(s *candidate, w *wish) string {
+var wantsGPUs = check{"no-gpu", func(s *candidate, w *requirement) string {
 	switch has := len(gpu.Offered(s.GPUs)); {
 	case w.gpus <= has:
 		return ""
@@ -34,7 +34,7 @@ var wantsGPUs = check{"no-gpu", func(s *candidate, w *wish) string {
 }}
 
 // findsGPUs is the check whether so many of them are free.
-var findsGPUs = check{"gpus-taken", func(s *candidate, w *wish) string {
+var findsGPUs = check{"gpus-taken", func(s *candidate, w *requirement) string {
 	if w.gpus <= len(s.gpus) {
 		return ""
 	}
@@ -52,7 +52,7 @@ func wantedGPUs(app job.App) int { return max(0, app.GPUs) }
 func option(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
 
 // gpuRoom is how many ranks of an app the free GPUs of its candidates are enough for.
-func (s *placement) gpuRoom(a *area) int {
+func (s *placement) gpuRoom(a *eligible) int {
 	room := 0
 	for _, i := range a.candidates {
 		room += s.gpus[i] / a.app.GPUs
@@ -62,7 +62,7 @@ func (s *placement) gpuRoom(a *area) int {
 
 // fewGPUs is the refusal where GPUs are too few for n ranks, whatever else there is; nil if
 // they are not.
-func (s *placement) fewGPUs(a *area, n int) *Error {
+func (s *placement) fewGPUs(a *eligible, n int) *Error {
 	if wantedGPUs(a.app) == 0 || s.gpuRoom(a) >= n {
 		return nil
 	}

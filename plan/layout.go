@@ -16,8 +16,8 @@ import (
 //	rank    which number it gets: rerank
 //	bind    which CPUs it may run on: pin.Extent
 
-// A layer is what a job with a layout knows beside the placement.
-type layer struct {
+// A dealing is what a job with a layout knows beside the placement.
+type dealing struct {
 	pin.Layout              // of the job; see layoutOn
 	slots      [][]pin.Unit // by candidate
 	pools      []*pin.Pool  // by candidate; nil: it is not used
@@ -49,8 +49,8 @@ func (s *placement) deals() bool {
 		slices.ContainsFunc(s.order, func(i int) bool { return layoutOn(&s.candidates[i], s.req.Layout).Deals() })
 }
 
-func newLayer(s *placement) *layer {
-	l := &layer{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.candidates)), pools: make([]*pin.Pool, len(s.candidates)), rounds: 1, shared: make([]bool, len(s.candidates))}
+func newLayer(s *placement) *dealing {
+	l := &dealing{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.candidates)), pools: make([]*pin.Pool, len(s.candidates)), rounds: 1, shared: make([]bool, len(s.candidates))}
 	for _, i := range distinct(s.order, len(s.candidates)) {
 		n := &s.candidates[i]
 		cpuMap, _ := s.mapOf(n)
@@ -74,7 +74,7 @@ func barred(n *candidate, l pin.Layout, others bool) pin.Busy {
 }
 
 // lacks says what a node has not that the layout needs, after its name.
-func lacks(n *candidate, w *wish) string {
+func lacks(n *candidate, w *requirement) string {
 	l := layoutOn(n, w.layout)
 	if !l.Deals() && l.Mem.Text == "" || len(n.Topology.Cores) == 0 {
 		return ""
@@ -90,7 +90,7 @@ func lacks(n *candidate, w *wish) string {
 }
 
 // take gives the next rank of a candidate its slots.
-func (l *layer) take(i, width int) {
+func (l *dealing) take(i, width int) {
 	take, ok := l.pools[i].Take(width, l.rounds)
 	if !ok {
 		take = l.pools[i].Share(width)
@@ -100,7 +100,7 @@ func (l *layer) take(i, width int) {
 }
 
 // refill lets ppr go round again, if that is allowed and what it takes.
-func (s *placement) refill(a *area, n int) {
+func (s *placement) refill(a *eligible, n int) {
 	l := s.layer
 	if l == nil || l.Map.Each == 0 || !s.mayShare(a, n) {
 		return
@@ -115,7 +115,7 @@ func (s *placement) refill(a *area, n int) {
 }
 
 // span deals ranks round the things of all nodes (--map-by X:span).
-func (s *placement) span(a *area, app, n int, quota []int) {
+func (s *placement) span(a *eligible, app, n int, quota []int) {
 	width := max(1, a.app.Threads)
 	for placed := true; n > 0 && placed; {
 		placed = false
@@ -196,7 +196,7 @@ func (s *placement) ranking(first int) []turn {
 
 // thing is the number of what a rank lies in: what it was mapped to, or what --rank-by
 // names.
-func (l *layer) thing(s *placement, i int, t pin.Take) int {
+func (l *dealing) thing(s *placement, i int, t pin.Take) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {
 		return t.Thing
 	}
@@ -204,7 +204,7 @@ func (l *layer) thing(s *placement, i int, t pin.Take) int {
 }
 
 // mapped says that it is a policy which leaves no more room, if that is so.
-func (s *placement) mapped(a *area, n int, failed *Error) *Error {
+func (s *placement) mapped(a *eligible, n int, failed *Error) *Error {
 	if s.layer == nil {
 		return failed
 	}

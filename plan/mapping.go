@@ -7,9 +7,9 @@ import "strconv"
 // were told 256/64/1024 as limits, and crash beyond (pmi-wire.md 3.3).
 const mappingLimit = 673
 
-// A block of a mapping: ranks go, per of them each, to the nodes start,
+// A mappingBlock of a mapping: ranks go, per of them each, to the nodes start,
 // start+1, ... start+nodes-1.
-type block struct{ start, nodes, per int }
+type mappingBlock struct{ start, nodes, per int }
 
 // Mapping returns the PMI_process_mapping of a group: which ranks share a node.
 // node holds the node of every rank, in any labels; only equality counts. The
@@ -53,8 +53,8 @@ func renumber(node []int) []int {
 
 // blocks folds runs of equal labels, and runs of equal length on successive
 // nodes, into blocks.
-func blocks(labels []int) []block {
-	var bs []block
+func blocks(labels []int) []mappingBlock {
+	var bs []mappingBlock
 	for r := 0; r < len(labels); {
 		end := r + 1
 		for end < len(labels) && labels[end] == labels[r] {
@@ -63,7 +63,7 @@ func blocks(labels []int) []block {
 		if n := len(bs); n > 0 && bs[n-1].per == end-r && labels[r] == bs[n-1].start+bs[n-1].nodes {
 			bs[n-1].nodes++
 		} else {
-			bs = append(bs, block{labels[r], 1, end - r})
+			bs = append(bs, mappingBlock{labels[r], 1, end - r})
 		}
 		r = end
 	}
@@ -88,7 +88,7 @@ func period(labels []int) int {
 	return len(labels) - border[len(labels)-1]
 }
 
-func format(bs []block) string {
+func format(bs []mappingBlock) string {
 	b := []byte("(vector")
 	for _, v := range bs {
 		b = append(b, ",("...)

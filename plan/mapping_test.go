@@ -134,7 +134,7 @@ func decode(t *testing.T, mapping string, ranks int) []int {
 	if !ok || !ok2 {
 		t.Fatalf("not a mapping: %q", mapping)
 	}
-	var bs []block
+	var bs []mappingBlock
 	for part := range strings.SplitSeq(inner, "),(") {
 		var v [3]int
 		for i, s := range strings.Split(part, ",") {
@@ -144,9 +144,9 @@ func decode(t *testing.T, mapping string, ranks int) []int {
 			}
 			v[i] = n
 		}
-		bs = append(bs, block{v[0], v[1], v[2]})
+		bs = append(bs, mappingBlock{v[0], v[1], v[2]})
 	}
-	again := slices.IndexFunc(bs, func(b block) bool { return b.start == 0 })
+	again := slices.IndexFunc(bs, func(b mappingBlock) bool { return b.start == 0 })
 	var node []int
 	for i := 0; len(node) < ranks; i++ {
 		if i == len(bs) {

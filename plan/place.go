@@ -26,7 +26,7 @@ type placement struct {
 	assigned []assignment // by rank
 	over     bool         // ranks share CPUs
 
-	layer *layer // nil: there is no layout to follow
+	layer *dealing // nil: there is no layout to follow
 
 	books map[int]*book  // by candidate, of ranks that were told where to go
 	held  map[int][]int  // the CPUs of a rank that was told
@@ -93,7 +93,7 @@ func (s *placement) part(a int, usable []bool) *Error {
 
 // quota is the most ranks each candidate takes of n: its room while nobody has to share
 // a CPU (5.2), else its share of them all or, in turns, its bound (5.4, 5.5).
-func (s *placement) quota(a *area, n int) ([]int, *Error) {
+func (s *placement) quota(a *eligible, n int) ([]int, *Error) {
 	if n <= a.unused() {
 		return a.room, nil
 	}
@@ -114,8 +114,8 @@ func (s *placement) quota(a *area, n int) ([]int, *Error) {
 	return s.shares(a, n, bounds), nil
 }
 
-// An area is the candidates that one app may use, and the room there is.
-type area struct {
+// An eligible is the candidates that one app may use, and the room there is.
+type eligible struct {
 	app        job.App
 	candidates []int // in filling order, each once
 	names      []string
@@ -125,8 +125,8 @@ type area struct {
 	room       []int    // most ranks, by candidate, that share no CPU
 }
 
-func (s *placement) area(app job.App, usable []bool) *area {
-	a := &area{app: app, limit: make([]int, len(s.candidates)), by: make([]string, len(s.candidates)), room: make([]int, len(s.candidates))}
+func (s *placement) area(app job.App, usable []bool) *eligible {
+	a := &eligible{app: app, limit: make([]int, len(s.candidates)), by: make([]string, len(s.candidates)), room: make([]int, len(s.candidates))}
 	for _, i := range distinct(s.order, len(s.candidates)) {
 		if !usable[i] {
 			continue
@@ -141,7 +141,7 @@ func (s *placement) area(app job.App, usable []bool) *area {
 }
 
 // roomIn is how many ranks of an app find free slots on a candidate.
-func (s *placement) roomIn(i int, a *area) int {
+func (s *placement) roomIn(i int, a *eligible) int {
 	width := max(1, a.app.Threads)
 	room := min(s.ranksIn(i, s.free[i], width), a.limit[i])
 	switch l := s.layer; {
@@ -187,12 +187,12 @@ func (s *placement) ranksIn(i, slots, threads int) int {
 }
 
 // unused is U of 5.1.
-func (a *area) unused() int { return sum(a.room) }
+func (a *eligible) unused() int { return sum(a.room) }
 
 // wanted is the number of ranks; when the user gave none (PLACE-1), the limit on
 // every node, else every slot that is left. It is 0 if there is a choice, and all of it
 // too large.
-func (s *placement) wanted(a *area) int {
+func (s *placement) wanted(a *eligible) int {
 	if a.app.N > 0 {
 		return a.app.N
 	}

@@ -19,7 +19,7 @@ func (s *placement) lent(i int) int {
 }
 
 // alone is how many ranks of an app would find free slots, were there no other jobs.
-func (s *placement) alone(i int, a *area) int {
+func (s *placement) alone(i int, a *eligible) int {
 	return min(a.limit[i], s.ranksIn(i, s.free[i]+s.lent(i), max(1, a.app.Threads)))
 }
 
@@ -33,7 +33,7 @@ func (s *placement) lends(i, width int) bool {
 // mayShare reports whether n ranks, for which there is too little room, may share CPUs: if
 // that was asked for and, on this machine alone, if it is other jobs that have the room, or
 // nobody has counted slots (PLACE-4).
-func (s *placement) mayShare(a *area, n int) bool {
+func (s *placement) mayShare(a *eligible, n int) bool {
 	room, lent := 0, 0
 	for _, i := range a.candidates {
 		room += s.alone(i, a)
@@ -52,7 +52,7 @@ func (s *placement) mayShare(a *area, n int) bool {
 
 // bounds is m of 5.4, by candidate: the limit, and on nodes that must not be overbooked
 // the sizes that are left. Beyond n a bound means nothing.
-func (s *placement) bounds(a *area, n int) []int {
+func (s *placement) bounds(a *eligible, n int) []int {
 	bounds := make([]int, len(s.candidates))
 	for _, i := range a.candidates {
 		bounds[i] = min(a.limit[i], n)
@@ -69,7 +69,7 @@ func (s *placement) bounds(a *area, n int) []int {
 // shares deals n more ranks evenly on all CPUs (5.4): so that, with what earlier
 // parts of the job have put there, the nodes hold ranks in proportion to their
 // sizes. A node that has more already gets none.
-func (s *placement) shares(a *area, n int, bounds []int) []int {
+func (s *placement) shares(a *eligible, n int, bounds []int) []int {
 	open := slices.Clone(a.candidates)
 	for {
 		need := n

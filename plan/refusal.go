@@ -84,7 +84,7 @@ func nowhere(app job.App, alone bool) *Error {
 }
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.
-func (s *placement) shortfall(a *area, n int) *Error {
+func (s *placement) shortfall(a *eligible, n int) *Error {
 	room, where := a.unused(), fmt.Sprintf("%s (%s)", hostlist.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.size >= n*max(1, a.app.Threads) {
 		return &Error{Code: NotEnough, Text: fmt.Sprintf("%s: -ppn %d leaves room for %d on %s",
@@ -117,7 +117,7 @@ func (s *placement) shortfall(a *area, n int) *Error {
 }
 
 // noMember is the refusal of a section that has a choice of numbers of ranks.
-func (s *placement) noMember(a *area) *Error {
+func (s *placement) noMember(a *eligible) *Error {
 	least := a.app.Soft[len(a.app.Soft)-1]
 	failed := s.shortfall(a, least)
 	if len(a.app.Soft) > 1 {
@@ -140,7 +140,7 @@ func members(descending []int) string {
 }
 
 // tooMany tells how many ranks do not fit, and of what, if the job has several parts.
-func (s *placement) tooMany(a *area, n int) string {
+func (s *placement) tooMany(a *eligible, n int) string {
 	text := hostlist.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
 		text += " (" + a.app.Argv[0] + ")"
@@ -153,7 +153,7 @@ func (s *placement) tooMany(a *area, n int) string {
 
 // causes tells which limits, and not CPUs, keep ranks away from candidates: "maxproc allows 2
 // on n4".
-func (s *placement) causes(a *area) string {
+func (s *placement) causes(a *eligible) string {
 	type cause struct {
 		by   string
 		most int
@@ -178,7 +178,7 @@ func (s *placement) causes(a *area) string {
 }
 
 // width tells how many CPUs each rank takes, if not one, and who said so.
-func (a *area) width() string {
+func (a *eligible) width() string {
 	switch {
 	case a.app.Threads <= 1:
 		return ""
@@ -189,7 +189,7 @@ func (a *area) width() string {
 }
 
 // limited is the refusal when limits stand in the way, not CPUs.
-func (s *placement) limited(a *area, n, most int) *Error {
+func (s *placement) limited(a *eligible, n, most int) *Error {
 	var by []string
 	for _, i := range a.candidates {
 		by = append(by, a.by[i])

@@ -9,8 +9,8 @@ import (
 	"remshell/pin"
 )
 
-// A wish is what one part of the job asks of every node.
-type wish struct {
+// A requirement is what one part of the job asks of every node.
+type requirement struct {
 	user      job.User
 	types     []string
 	arch      string
@@ -23,35 +23,35 @@ type wish struct {
 	gpus      int // for each rank
 }
 
-func wishOf(req job.Request, app job.App) wish {
+func wishOf(req job.Request, app job.App) requirement {
 	if len(req.RankFile) > 0 && req.RankFile[0].Picks != nil {
 		app.Threads = 1 // the CPUs that were written down count
 	}
 	home := req.Home && !req.Forbid
-	return wish{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app)}
+	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app)}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
 type check struct {
 	code string
-	why  func(s *candidate, w *wish) string
+	why  func(s *candidate, w *requirement) string
 }
 
 // asked are the checks that need no connection (section 3, 1 to 5), in order.
 var asked = []check{
-	{"administrator", func(s *candidate, w *wish) string { return s.Closed }},
-	{"runjobs-off", func(s *candidate, w *wish) string {
+	{"administrator", func(s *candidate, w *requirement) string { return s.Closed }},
+	{"runjobs-off", func(s *candidate, w *requirement) string {
 		return unless(!s.NoJobs, "runJobs is no")
 	}},
-	{"user", func(s *candidate, w *wish) string {
+	{"user", func(s *candidate, w *requirement) string {
 		mine := s.Users == nil || w.user.UID == 0 || slices.Contains(s.Users, w.user.UID)
 		return unless(mine, "reserved for other users")
 	}},
-	{"group", func(s *candidate, w *wish) string {
+	{"group", func(s *candidate, w *requirement) string {
 		mine := s.Groups == nil || w.user.UID == 0 || slices.ContainsFunc(s.Groups, w.user.In)
 		return unless(mine, "reserved for other groups")
 	}},
-	{"hardware", func(s *candidate, w *wish) string {
+	{"hardware", func(s *candidate, w *requirement) string {
 		for _, t := range w.types {
 			if !slices.Contains(s.Features, t) {
 				return "it has no " + t
@@ -59,40 +59,40 @@ var asked = []check{
 		}
 		return ""
 	}},
-	{"exclusive-denied", func(s *candidate, w *wish) string {
+	{"exclusive-denied", func(s *candidate, w *requirement) string {
 		return unless(!w.exclusive || !s.NoExclusive, "it may not be used exclusively")
 	}},
 }
 
 // probed are those that need a probe (6) and the registry of live jobs (7 to 11).
 var probed = []check{
-	{"unreachable", func(s *candidate, w *wish) string { return s.Down }},
-	{"architecture", func(s *candidate, w *wish) string {
+	{"unreachable", func(s *candidate, w *requirement) string { return s.Down }},
+	{"architecture", func(s *candidate, w *requirement) string {
 		same := w.arch == "" || s.Arch == "" || s.Arch == w.arch
 		return unless(same, "its architecture is "+s.Arch)
 	}},
 	wantsGPUs,
-	{"exclusive-by-other", func(s *candidate, w *wish) string {
+	{"exclusive-by-other", func(s *candidate, w *requirement) string {
 		return unless(!s.Taken, "used exclusively by another job")
 	}},
-	{"not-idle", func(s *candidate, w *wish) string {
+	{"not-idle", func(s *candidate, w *requirement) string {
 		idle := s.Procs == s.Own && (s.Own > 0 || len(s.busy) == 0)
 		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", hostlist.Count(s.Procs, "process"), hostlist.Count(len(s.busy), "CPU")))
 	}},
-	{"layout", func(s *candidate, w *wish) string { return lacks(s, w) }},
-	{"maxproc", func(s *candidate, w *wish) string {
+	{"layout", func(s *candidate, w *requirement) string { return lacks(s, w) }},
+	{"maxproc", func(s *candidate, w *requirement) string {
 		if s.MaxProcs == nil || s.Procs < *s.MaxProcs {
 			return ""
 		}
 		return fmt.Sprintf("%d of at most %d processes running", s.Procs, *s.MaxProcs)
 	}},
-	{"cpus-full", func(s *candidate, w *wish) string {
+	{"cpus-full", func(s *candidate, w *requirement) string {
 		if s.free >= 1 || w.others {
 			return ""
 		}
 		return fmt.Sprintf("0 of %s free", hostlist.Count(s.Size(), "CPU"))
 	}},
-	{"tpp-fit", func(s *candidate, w *wish) string {
+	{"tpp-fit", func(s *candidate, w *requirement) string {
 		if s.free >= w.threads || w.others || w.home && s.Slots == 0 && w.threads > s.Size() {
 			return ""
 		}
@@ -117,7 +117,7 @@ func unless(well bool, reason string) string {
 }
 
 // dropped returns why a part of the job cannot use a candidate; code is empty if it can.
-func dropped(s *candidate, w *wish) (code, detail string) {
+func dropped(s *candidate, w *requirement) (code, detail string) {
 	for _, checks := range [][]check{asked, probed} {
 		for _, c := range checks {
 			if detail := c.why(s, w); detail != "" {

@@ -54,7 +54,7 @@ func (c *Child) Dial(ctx context.Context, host string) (io.ReadWriteCloser, erro
 	}
 	var before birth
 	born := make(chan struct{}) // before is set
-	p, err := startProcess(cmd, func(p *process) { p.within(closePatience) }, func(p *process) {
+	p, err := startProcess(cmd, func(p *localCommand) { p.within(closePatience) }, func(p *localCommand) {
 		<-born
 		if p.status != nil {
 			endOrphans(before)

@@ -69,7 +69,7 @@ func TestOrphansOfKilledHelper(t *testing.T) {
 		t.Fatalf("%q: %v", line, err)
 	}
 	begin := time.Now()
-	check(t, conn.link.(*process).cmd.Process.Kill())
+	check(t, conn.link.(*localCommand).cmd.Process.Kill())
 	if _, err := io.Copy(io.Discard, conn); err != nil {
 		t.Errorf("read: %v, want the end", err)
 	}

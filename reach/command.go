@@ -107,7 +107,7 @@ const (
 )
 
 // endGroup ends the program with all it has started in its process group.
-func endGroup(p *process) {
+func endGroup(p *localCommand) {
 	if p.within(streamGrace) {
 		return
 	}
@@ -120,4 +120,4 @@ func endGroup(p *process) {
 }
 
 // endStragglers ends what a program that has just ended left in its group.
-func endStragglers(p *process) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+func endStragglers(p *localCommand) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }

@@ -36,7 +36,7 @@ func newNode(t testing.TB, shell ...string) *node {
 	return &node{shell: shell, home: t.TempDir()}
 }
 
-func (n *node) start(t testing.TB) *process {
+func (n *node) start(t testing.TB) *localCommand {
 	t.Helper()
 	cmd := exec.Command(n.shell[0], n.shell[1:]...)
 	cmd.Env = append([]string{"HOME=" + n.home, "PATH=" + os.Getenv("PATH")}, n.env...)
@@ -443,9 +443,9 @@ func TestDeliveriesAtTheSameMoment(t *testing.T) {
 
 // The launcher dies, or the node's shell is killed, in the middle of sending.
 func TestHalfSent(t *testing.T) {
-	for name, kill := range map[string]func(p *process){
-		"connection ends": func(p *process) { p.in.Close() },
-		"node dies":       func(p *process) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) },
+	for name, kill := range map[string]func(p *localCommand){
+		"connection ends": func(p *localCommand) { p.in.Close() },
+		"node dies":       func(p *localCommand) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, "/bin/sh")
@@ -513,7 +513,7 @@ func TestHelperInheritsNothingOfTheScript(t *testing.T) {
 			conn.Close()
 			conn = n.reach(t, s, "cache")
 			io.WriteString(conn, "environ\n")
-			conn.link.(*process).in.Close()
+			conn.link.(*localCommand).in.Close()
 			environ, _ := io.ReadAll(conn)
 			if strings.Contains(string(environ), "_rs_") {
 				t.Errorf("%s: %s", way, environ)

@@ -13,14 +13,14 @@ import (
 	"remshell/sshx"
 )
 
-// A process is a program and our ends of its stdin and stdout. It has a session
+// A localCommand is a program and our ends of its stdin and stdout. It has a session
 // and process group of its own, so that ^C on our terminal does not reach it and
 // it cannot ask there for a password; a helper under PBS has a process group only.
-type process struct {
+type localCommand struct {
 	cmd     *exec.Cmd
 	in, out *os.File
 	errs    sshx.Tail
-	stop    func(*process) // ends it, or waits for it, when the streams are closed
+	stop    func(*localCommand) // ends it, or waits for it, when the streams are closed
 	once    sync.Once
 	done    chan struct{} // closed when it has ended and been cleaned up behind
 	status  error         // of cmd.Wait; read it after done
@@ -31,7 +31,7 @@ type process struct {
 const stderrDelay = 100 * time.Millisecond
 
 // startProcess starts cmd. When it has ended, after is called before done is closed.
-func startProcess(cmd *exec.Cmd, stop, after func(*process)) (*process, error) {
+func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand, error) {
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func startProcess(cmd *exec.Cmd, stop, after func(*process)) (*process, error) {
 		in.Close()
 		return nil, err
 	}
-	p := &process{cmd: cmd, in: in, out: out, stop: stop, done: make(chan struct{})}
+	p := &localCommand{cmd: cmd, in: in, out: out, stop: stop, done: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &p.errs
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -64,14 +64,14 @@ func startProcess(cmd *exec.Cmd, stop, after func(*process)) (*process, error) {
 	return p, nil
 }
 
-func (p *process) Read(b []byte) (int, error)  { return p.out.Read(b) }
-func (p *process) Write(b []byte) (int, error) { return p.in.Write(b) }
-func (p *process) stderr() string              { return p.errs.String() }
-func (p *process) localAddr() net.Addr         { return nil }
-func (p *process) silence() time.Duration      { return 0 }
+func (p *localCommand) Read(b []byte) (int, error)  { return p.out.Read(b) }
+func (p *localCommand) Write(b []byte) (int, error) { return p.in.Write(b) }
+func (p *localCommand) stderr() string              { return p.errs.String() }
+func (p *localCommand) localAddr() net.Addr         { return nil }
+func (p *localCommand) silence() time.Duration      { return 0 }
 
 // Close closes the streams, which is a helper's sign to end, and sees to the process.
-func (p *process) Close() error {
+func (p *localCommand) Close() error {
 	p.once.Do(func() {
 		p.in.Close()
 		p.out.Close()
@@ -81,7 +81,7 @@ func (p *process) Close() error {
 }
 
 // within waits for the end, but not longer than limit, and reports whether it came.
-func (p *process) within(limit time.Duration) bool {
+func (p *localCommand) within(limit time.Duration) bool {
 	select {
 	case <-p.done:
 		return true
@@ -97,11 +97,11 @@ func (p *process) within(limit time.Duration) bool {
 	}
 }
 
-func (p *process) ended(limit time.Duration) ending {
+func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.within(limit) {
-		return ending{exit: -1}
+		return linkEnd{exit: -1}
 	}
-	return ending{exit: p.cmd.ProcessState.ExitCode(), why: withLine(howItEnded(p.status), p.stderr())}
+	return linkEnd{exit: p.cmd.ProcessState.ExitCode(), why: withLine(howItEnded(p.status), p.stderr())}
 }
 
 // withLine adds the last line of stderr, if there is one.

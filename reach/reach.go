@@ -65,14 +65,14 @@ const defaultTimeout = 10 * time.Second
 type link interface {
 	io.ReadWriteCloser
 	// ended waits for the end, but not longer than limit, and tells how it was.
-	ended(limit time.Duration) ending
+	ended(limit time.Duration) linkEnd
 	stderr() string
 	localAddr() net.Addr
 	silence() time.Duration
 }
 
-// An ending is how the process at the other end of a link ended.
-type ending struct {
+// A linkEnd is how the process at the other end of a link ended.
+type linkEnd struct {
 	exit int    // exit code; -1 if there is none, or the process lives
 	why  string // in words; empty if the process lives
 	err  error  // an error of the connection that Dial should return as it is

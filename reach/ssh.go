@@ -84,7 +84,7 @@ func (l *sshLink) silence() time.Duration {
 	return l.client.Target().Silence()
 }
 
-func (l *sshLink) ended(limit time.Duration) ending {
+func (l *sshLink) ended(limit time.Duration) linkEnd {
 	status := make(chan error, 1)
 	go func() { status <- l.Wait() }() // ends with the session, at the latest by Close
 	timer := time.NewTimer(limit)
@@ -93,29 +93,29 @@ func (l *sshLink) ended(limit time.Duration) ending {
 	select {
 	case err = <-status:
 	case <-timer.C:
-		return ending{exit: -1}
+		return linkEnd{exit: -1}
 	}
 	var exit *sshx.ExitError
 	switch {
 	case err == nil:
-		return ending{why: withLine(exitWords(0), l.Stderr())}
+		return linkEnd{why: withLine(exitWords(0), l.Stderr())}
 	case errors.As(err, &exit) && exit.Signal != "":
-		return ending{exit: -1, why: withLine(exit.Error(), l.Stderr())}
+		return linkEnd{exit: -1, why: withLine(exit.Error(), l.Stderr())}
 	case errors.As(err, &exit):
-		return ending{exit: exit.Code, why: withLine(exitWords(exit.Code), l.Stderr())}
+		return linkEnd{exit: exit.Code, why: withLine(exitWords(exit.Code), l.Stderr())}
 	}
 	// No status: the connection has broken, or the server closed the session.
 	select {
 	case <-l.client.Done():
 		return lost(l.client.Err())
 	case <-timer.C:
-		return ending{exit: -1, why: withLine("the server closed the session", l.Stderr())}
+		return linkEnd{exit: -1, why: withLine("the server closed the session", l.Stderr())}
 	}
 }
 
 // lost is the ending with a connection that broke, in the system's words where it
 // has any: "ssh: connection reset by peer".
-func lost(err error) ending {
+func lost(err error) linkEnd {
 	why := "the connection broke"
 	var e *sshx.DialError
 	if errors.As(err, &e) {
@@ -127,5 +127,5 @@ func lost(err error) ending {
 			why = cause(e.Err).Error()
 		}
 	}
-	return ending{exit: -1, why: "ssh: " + why, err: err}
+	return linkEnd{exit: -1, why: "ssh: " + why, err: err}
 }

@@ -28,7 +28,7 @@ var Told = []string{
 // and its key, which rank gets which CPUs of which node, and the variables of the ranks
 // (DIAG-1). Without a plan it says why there is none.
 func DryRun(v View) string {
-	var s sheet
+	var s page
 	for _, w := range v.Warnings {
 		s.say("warning", w.Text)
 	}
@@ -49,11 +49,11 @@ func DryRun(v View) string {
 	return s.String()
 }
 
-// A sheet is paragraphs, each with a word in front.
-type sheet struct{ strings.Builder }
+// A page is paragraphs, each with a word in front.
+type page struct{ strings.Builder }
 
 // say writes a paragraph; none if there is no text.
-func (s *sheet) say(word, text string) {
+func (s *page) say(word, text string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		if line != "" {
 			fmt.Fprintf(s, "%-10s%s\n", word, strings.TrimRight(Clean(line), " "))
@@ -63,7 +63,7 @@ func (s *sheet) say(word, text string) {
 }
 
 // verdict says why there is no plan, and whether it would wait.
-func (s *sheet) verdict(err error) {
+func (s *page) verdict(err error) {
 	var failed *plan.Error
 	switch {
 	case errors.As(err, &failed) && failed.Position > 0:
@@ -142,7 +142,7 @@ func parts(v View) string {
 }
 
 // nodes tells of each rank, node by node in the order they are filled.
-func (s *sheet) nodes(v View) {
+func (s *page) nodes(v View) {
 	for _, n := range v.Plan.Nodes {
 		fmt.Fprintf(s, "  %s\n", Word(n.Name))
 		if len(v.node(n).Topology.Cores) == 0 {

@@ -65,8 +65,8 @@ type liveNode struct {
 	GPUs []string `json:"gpus,omitempty"` // their addresses
 }
 
-// A waiter is a request in the queue, as programs read it.
-type waiter struct {
+// A queueRow is a request in the queue, as programs read it.
+type queueRow struct {
 	Position int       `json:"position"`
 	Job      job.ID    `json:"job"`
 	User     string    `json:"user"`
@@ -201,10 +201,10 @@ func (l Ledger) Queue() string {
 	return t.String()
 }
 
-func (l Ledger) waiters() []waiter {
-	waiters := []waiter{}
+func (l Ledger) waiters() []queueRow {
+	waiters := []queueRow{}
 	for i, q := range l.queue {
-		waiters = append(waiters, waiter{i + 1, q.Job, q.User, q.UID, q.Since, q.Size, q.From, q.Summary})
+		waiters = append(waiters, queueRow{i + 1, q.Job, q.User, q.UID, q.Since, q.Size, q.From, q.Summary})
 	}
 	return waiters
 }
@@ -289,12 +289,12 @@ func (l Ledger) JSON(only job.ID) string {
 	jobs, waiting := l.jobs, l.waiters()
 	if only != "" {
 		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j liveJob) bool { return j.Job != only })
-		waiting = slices.DeleteFunc(waiting, func(w waiter) bool { return w.Job != only })
+		waiting = slices.DeleteFunc(waiting, func(w queueRow) bool { return w.Job != only })
 	}
 	text, err := json.Marshal(struct {
-		Version int       `json:"version"`
-		Jobs    []liveJob `json:"jobs"`
-		Waiting []waiter  `json:"waiting"`
+		Version int        `json:"version"`
+		Jobs    []liveJob  `json:"jobs"`
+		Waiting []queueRow `json:"waiting"`
 
 		Ranks []rankStatus `json:"ranks,omitempty"` // what those of one job are doing
 	}{1, append([]liveJob{}, jobs...), waiting, l.rankStatus()})

@@ -75,7 +75,7 @@ func TestJobsForPrograms(t *testing.T) {
 	l := NewLedger(all, now)
 	var got struct {
 		Jobs    []liveJob
-		Waiting []waiter
+		Waiting []queueRow
 	}
 	if err := json.Unmarshal([]byte(l.JSON("")), &got); err != nil || len(got.Jobs) != 2 || len(got.Waiting) != 2 {
 		t.Fatalf("%v, %+v", err, got)

@@ -70,20 +70,20 @@ func Ranks(v View) string {
 	return lines.String()
 }
 
-// A seat is a rank and where it is.
-type seat struct {
+// A rankRow is a rank and where it is.
+type rankRow struct {
 	job.RankPlan
 	node    int      // index into Plan.Nodes
 	binding []string // cells of a table
 }
 
 // seated lists all ranks in their order.
-func seated(v View) []seat {
-	seats := make([]seat, v.Plan.Size)
+func seated(v View) []rankRow {
+	seats := make([]rankRow, v.Plan.Size)
 	for i, n := range v.Plan.Nodes {
 		places := newPlaces(v.node(n))
 		for _, r := range n.Ranks {
-			seats[r.Rank] = seat{r, i, places.of(r)}
+			seats[r.Rank] = rankRow{r, i, places.of(r)}
 		}
 	}
 	return seats

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// A candidate is a key to try, without having touched its private half.
-type candidate struct {
+// An authKey is a key to try, without having touched its private half.
+type authKey struct {
 	name string // for messages
 	pub  ssh.PublicKey
 	// sign is called when the server would accept the key. It has no part in
@@ -43,8 +43,8 @@ type keys struct {
 // certificates, then agent keys that are configured, other agent keys, and keys
 // that are only in files. Keys that need an unknown passphrase before they can
 // even be offered come last.
-func (k *keys) candidates() []candidate {
-	var certs, both, files, late []candidate
+func (k *keys) candidates() []authKey {
+	var certs, both, files, late []authKey
 	inFiles := func(pub ssh.PublicKey) bool {
 		return slices.ContainsFunc(k.files, func(f *keyFile) bool { return samePublic(f.pub, pub) })
 	}
@@ -66,7 +66,7 @@ func (k *keys) candidates() []candidate {
 			files = append(files, k.fromFile(f))
 		}
 	}
-	var others []candidate
+	var others []authKey
 	for _, a := range k.listed {
 		if pub := agentPublic(a); pub != nil && !k.only && !inFiles(pub) {
 			others = append(others, k.fromAgent(a))
@@ -76,11 +76,11 @@ func (k *keys) candidates() []candidate {
 }
 
 // certified pairs a certificate with the private key it is for.
-func (k *keys) certified(cert *ssh.Certificate) []candidate {
+func (k *keys) certified(cert *ssh.Certificate) []authKey {
 	if cert.CertType != ssh.UserCert || !validAt(cert, k.now) {
 		return nil
 	}
-	c := candidate{}
+	c := authKey{}
 	if a := k.inAgent(cert.Key); a != nil {
 		c = k.fromAgent(a)
 	} else {
@@ -91,7 +91,7 @@ func (k *keys) certified(cert *ssh.Certificate) []candidate {
 		c = k.fromFile(k.files[i])
 	}
 	c.name, c.pub = "certificate "+cert.KeyId+" of "+c.name, cert
-	return []candidate{c}
+	return []authKey{c}
 }
 
 func validAt(cert *ssh.Certificate, now time.Time) bool {
@@ -107,9 +107,9 @@ func (k *keys) inAgent(pub ssh.PublicKey) *agent.Key {
 	return k.listed[i]
 }
 
-func (k *keys) fromAgent(a *agent.Key) candidate {
+func (k *keys) fromAgent(a *agent.Key) authKey {
 	pub := agentPublic(a)
-	return candidate{
+	return authKey{
 		name: "agent's " + a.Comment,
 		pub:  pub,
 		sign: func(ctx context.Context, data []byte, algorithm string) (*ssh.Signature, error) {
@@ -126,9 +126,9 @@ func agentPublic(a *agent.Key) ssh.PublicKey {
 	return pub
 }
 
-func (k *keys) fromFile(f *keyFile) candidate {
+func (k *keys) fromFile(f *keyFile) authKey {
 	name := tilde(k.home, f.path)
-	c := candidate{name: name, pub: f.pub, waits: f.locked}
+	c := authKey{name: name, pub: f.pub, waits: f.locked}
 	c.sign = func(_ context.Context, data []byte, algorithm string) (*ssh.Signature, error) {
 		signer, err := f.unlock(k.ask, name)
 		if err != nil {
@@ -158,10 +158,10 @@ func samePublic(a, b ssh.PublicKey) bool {
 }
 
 // distinct drops a key that is to be tried already.
-func distinct(list []candidate) []candidate {
-	var out []candidate
+func distinct(list []authKey) []authKey {
+	var out []authKey
 	for _, c := range list {
-		if !slices.ContainsFunc(out, func(o candidate) bool { return samePublic(o.pub, c.pub) }) {
+		if !slices.ContainsFunc(out, func(o authKey) bool { return samePublic(o.pub, c.pub) }) {
 			out = append(out, c)
 		}
 	}
@@ -186,7 +186,7 @@ func (k *keys) unusable(configured bool) []string {
 type login struct {
 	ctx     context.Context
 	pause   func() (resume func()) // stops the deadline while the user types
-	todo    []candidate
+	todo    []authKey
 	allowed []string // algorithms the configuration accepts; nil: all
 
 	tried   []string
@@ -219,7 +219,7 @@ func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 var errNoMoreKeys = errors.New("no more keys to try")
 
 // signer makes a candidate an ssh.Signer; nil if it is of no use here.
-func (l *login) signer(c candidate) ssh.Signer {
+func (l *login) signer(c authKey) ssh.Signer {
 	if c.pub == nil {
 		resume := l.pause()
 		c.pub, l.failed = c.unlock()
@@ -228,7 +228,7 @@ func (l *login) signer(c candidate) ssh.Signer {
 			return nil
 		}
 	}
-	s := &loginSigner{candidate: c, login: l}
+	s := &loginSigner{authKey: c, login: l}
 	if l.allowed == nil {
 		return s
 	}
@@ -246,7 +246,7 @@ func (l *login) signer(c candidate) ssh.Signer {
 
 // A loginSigner signs within the deadline of its connection.
 type loginSigner struct {
-	candidate
+	authKey
 	login *login
 }
 

@@ -21,11 +21,11 @@ type Config struct {
 	files []*configFile // in the order in which the first value wins
 }
 
-type configFile struct{ blocks []block }
+type configFile struct{ blocks []configBlock }
 
-// A block is a Host or Match line and what follows it; the lines before the
+// A configBlock is a Host or Match line and what follows it; the lines before the
 // first of them are a block that always applies.
-type block struct {
+type configBlock struct {
 	file     string
 	line     int
 	always   bool
@@ -219,8 +219,8 @@ func splitKeyword(line string) (keyword, rest string) {
 	return keyword, strings.TrimLeft(rest, " \t")
 }
 
-func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (block, error) {
-	b := block{file: name, line: 1, always: first}
+func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (configBlock, error) {
+	b := configBlock{file: name, line: 1, always: first}
 	if first {
 		return b, nil
 	}
@@ -253,10 +253,10 @@ func lineOfHost(lines []string, words []string) int {
 	return 1
 }
 
-func newMatch(name string, line int, text string) (block, error) {
+func newMatch(name string, line int, text string) (configBlock, error) {
 	_, rest := splitKeyword(text)
 	words, ok := splitArgs(rest)
-	b := block{file: name, line: line, criteria: words}
+	b := configBlock{file: name, line: line, criteria: words}
 	if !ok || len(words) == 0 {
 		return b, &ConfigError{File: name, Line: line, Keyword: "Match", Why: "no criterion, or an unbalanced quote"}
 	}

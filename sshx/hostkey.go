@@ -18,8 +18,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A verdict is what known_hosts says about a key that a server has shown.
-type verdict struct {
+// A keyVerdict is what known_hosts says about a key that a server has shown.
+type keyVerdict struct {
 	kind Kind       // empty: the key is good
 	line *knownLine // the line that decided, where there is one
 	err  error      // why the certificate does not count, of a key that is unknown without it
@@ -31,9 +31,9 @@ type verdict struct {
 // for two things: a line that revokes counts under both names, whatever else is known;
 // and a host that is known by other types of keys only counts as changed, since we have
 // asked for those types first and the server has none of them any more.
-func judge(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) verdict {
+func judge(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	if l := revocation(k.files, []string{k.name, principal}, key); l != nil {
-		return verdict{kind: KindRevokedKey, line: l}
+		return keyVerdict{kind: KindRevokedKey, line: l}
 	}
 	v := judgeUnder(k, principal, key, now)
 	if v.kind != KindUnknownKey || fallback == nil {
@@ -47,7 +47,7 @@ func judge(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time
 	return v
 }
 
-func judgeUnder(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) verdict {
+func judgeUnder(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	for {
 		v := judgeLines(k, principal, key, now)
 		if v.kind != KindUnknownKey && v.kind != KindChangedKey || !k.deepen() {
@@ -56,26 +56,26 @@ func judgeUnder(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 	}
 }
 
-func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) verdict {
-	var void verdict // of a certificate that does not count: it is as good as its key
+func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
+	var void keyVerdict // of a certificate that does not count: it is as good as its key
 	if cert, ok := key.(*ssh.Certificate); ok {
 		if l := k.hasKey(markerAuthority, cert.SignatureKey); l != nil {
 			err := checkHostCert(cert, principal, now)
 			if err == nil {
-				return verdict{line: l}
+				return keyVerdict{line: l}
 			}
-			void = verdict{line: l, err: err}
+			void = keyVerdict{line: l, err: err}
 		}
 		key = cert.Key
 	}
 	if l := k.hasKey("", key); l != nil {
-		return verdict{line: l}
+		return keyVerdict{line: l}
 	}
 	if l := k.find("", func(l *knownLine) bool { return l.typ == key.Type() }); l != nil {
-		return verdict{kind: KindChangedKey, line: l}
+		return keyVerdict{kind: KindChangedKey, line: l}
 	}
 	if l := k.find("", func(*knownLine) bool { return true }); l != nil {
-		return verdict{kind: KindChangedKey, line: l}
+		return keyVerdict{kind: KindChangedKey, line: l}
 	}
 	void.kind = KindUnknownKey
 	return void
@@ -187,7 +187,7 @@ func isLoopback(a net.Addr) bool {
 
 func (l *knownLine) where() string { return fmt.Sprintf("%s:%d", l.file, l.line) }
 
-func (h *hostKeys) refusal(v verdict, key ssh.PublicKey) error {
+func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
 	where := "no file to look in"
 	if len(h.t.UserKnownHosts) > 0 {
 		where = "not in " + tilde(h.t.Home, h.t.UserKnownHosts[0])

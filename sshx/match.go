@@ -117,7 +117,7 @@ func (s *scope) username() string {
 	return s.me.Name
 }
 
-func (s *scope) active(b *block) (bool, error) {
+func (s *scope) active(b *configBlock) (bool, error) {
 	switch {
 	case b.always:
 		return true, nil
@@ -134,7 +134,7 @@ func (s *scope) active(b *block) (bool, error) {
 // matches takes the criteria of a Match line from left to right and stops at
 // the first one that does not hold, so that what we cannot do matters only for
 // hosts it would decide about.
-func (s *scope) matches(b *block) (bool, error) {
+func (s *scope) matches(b *configBlock) (bool, error) {
 	for i := 0; i < len(b.criteria); i++ {
 		word, arg, joined := strings.Cut(b.criteria[i], "=")
 		name, negated := strings.CutPrefix(strings.ToLower(word), "!")
@@ -160,7 +160,7 @@ func takesValue(criterion string) bool {
 	return criterion != "all" && criterion != "canonical" && criterion != "final"
 }
 
-func (s *scope) criterion(b *block, name, arg string) (bool, error) {
+func (s *scope) criterion(b *configBlock, name, arg string) (bool, error) {
 	list := strings.Split(arg, ",")
 	switch name {
 	case "all":
@@ -188,6 +188,6 @@ func (s *scope) criterion(b *block, name, arg string) (bool, error) {
 	return false, b.fail("unknown criterion %q; known: all final host originalhost user localuser tagged", name)
 }
 
-func (b *block) fail(format string, args ...any) *ConfigError {
+func (b *configBlock) fail(format string, args ...any) *ConfigError {
 	return setting{file: b.file, line: b.line}.fail(format, args...)
 }

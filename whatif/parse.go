@@ -12,10 +12,10 @@ import (
 	"remshell/psi"
 )
 
-// A file is the format of 9.1. Fields whose default is not Go's are pointers. Those in
+// A stateFile is the format of 9.1. Fields whose default is not Go's are pointers. Those in
 // the last block of each struct are ours: a real cluster has them, and others who read
 // the file may leave them out of account.
-type file struct {
+type stateFile struct {
 	Version *int               `json:"version"`
 	Nodes   []node             `json:"nodes"`
 	Config  config             `json:"config"`
@@ -108,7 +108,7 @@ type node struct {
 
 // Parse reads a cluster state. The error is a *psi.Error.
 func Parse(data []byte) (*State, error) {
-	var f file
+	var f stateFile
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, bad(err.Error())
 	}
@@ -187,7 +187,7 @@ func (s *State) readSpots(spots []spot) error {
 
 // readNumbers reads what may be a bad number of the user, and is then no fault of
 // the file.
-func (s *State) readNumbers(f *file) error {
+func (s *State) readNumbers(f *stateFile) error {
 	o := f.Options
 	s.Flags = psi.Flags{
 		Nodes: o.Nodes, Sort: o.Sort, Types: o.Nodetype, Map: o.Map, Unique: o.Unique, Exclusive: o.Exclusive,

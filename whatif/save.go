@@ -18,7 +18,7 @@ import (
 // defaults filled in; the environment of whoever replays it does not count.
 func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
-	f := file{
+	f := stateFile{
 		Version: &version, Env: map[string]*string{}, Options: optionsOf(req),
 		UID: req.User.UID, GID: req.User.GID, GIDs: req.User.GIDs, Ahead: snap.Ahead, TryOut: req.Home && !req.Forbid,
 	}
