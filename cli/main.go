@@ -92,7 +92,7 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 	if done, err := tell(table, line, sys); done {
 		return exitOK, err
 	}
-	if err := option.SettleLayout(&line); err != nil {
+	if err := line.MergeLayout(); err != nil {
 		return 0, err
 	}
 	if err := oneQuestion(line); err != nil {

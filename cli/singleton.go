@@ -69,7 +69,8 @@ func singletonLine(port string, sys System) (option.Line, error) {
 		return line, err
 	}
 	line.Job.PMIPort = false // the relay has a descriptor
-	return line, option.SettleLayout(&line)
+	err = line.MergeLayout()
+	return line, err
 }
 
 // relay is the rank of that job: it goes to the program, and passes on what is said.

@@ -14,9 +14,10 @@ import (
 // and --bind-to say of other options' matters becomes these options, and the options of
 // other launchers become those three.
 
-// SettleLayout does so. The error is a UsageError.
-func SettleLayout(line *Line) error {
-	s := settler{line: line}
+// MergeLayout makes these three of all that a line says of a layout. An error is of type
+// UsageErrors.
+func (l *Line) MergeLayout() error {
+	s := layoutMerger{line: l}
 	s.aliases()
 	s.mapping()
 	s.binding()
@@ -28,14 +29,14 @@ func SettleLayout(line *Line) error {
 	return nil
 }
 
-// A settler gathers faults.
-type settler struct {
+// A layoutMerger gathers contradictions on its way.
+type layoutMerger struct {
 	line *Line
 	errs []error
 }
 
 // say sets an option that is not given; another value is a contradiction.
-func (s *settler) say(field *string, value, option, by string) {
+func (s *layoutMerger) say(field *string, value, option, by string) {
 	if *field != "" && *field != value {
 		s.clash(by, s.spelled(option))
 		return
@@ -43,12 +44,12 @@ func (s *settler) say(field *string, value, option, by string) {
 	*field = value
 }
 
-func (s *settler) clash(a, b string) {
+func (s *layoutMerger) clash(a, b string) {
 	s.errs = append(s.errs, &fault.Error{Text: fmt.Sprintf("%s contradicts %s", a, b), Remedy: "keep one"})
 }
 
 // spelled is a job option as it was given.
-func (s *settler) spelled(option string) string {
+func (s *layoutMerger) spelled(option string) string {
 	if g, given := s.line.Origin(option); given {
 		return g.String()
 	}
@@ -56,7 +57,7 @@ func (s *settler) spelled(option string) string {
 }
 
 // aliases are words of other launchers.
-func (s *settler) aliases() {
+func (s *layoutMerger) aliases() {
 	j := &s.line.Job
 	for _, per := range []struct {
 		ranks          int
@@ -86,7 +87,7 @@ func (s *settler) aliases() {
 	j.BindTo.UnmarshalText([]byte(word))
 }
 
-func (s *settler) mapping() {
+func (s *layoutMerger) mapping() {
 	j, m := &s.line.Job, s.line.Job.MapBy
 	by := s.spelled("map-by")
 	if m.Level == pin.ByNode && m.Each == 0 {
@@ -109,11 +110,11 @@ func (s *settler) mapping() {
 	if m.Span && j.Loop == "yes" {
 		s.clash(by, s.spelled("loop-nodes-first"))
 	}
-	s.fixed()
+	s.rankPlaces()
 }
 
-// fixed refuses policies beside the exact place of each rank.
-func (s *settler) fixed() {
+// rankPlaces refuses policies beside the exact place of each rank.
+func (s *layoutMerger) rankPlaces() {
 	j := &s.line.Job
 	m := j.MapBy
 	told := ""
@@ -138,7 +139,7 @@ func (s *settler) fixed() {
 	}
 }
 
-func (s *settler) binding() {
+func (s *layoutMerger) binding() {
 	j, b := &s.line.Job, s.line.Job.BindTo
 	if mem := j.Memory; mem.Mode == pin.NoMemory {
 		s.say(&j.MemBind, "no", "mem-bind", s.spelled("membind"))
@@ -162,7 +163,7 @@ func (s *settler) binding() {
 }
 
 // width gives every rank as many CPUs as pe=N or a count of cores says.
-func (s *settler) width() {
+func (s *layoutMerger) width() {
 	m, b := s.line.Job.MapBy, s.line.Job.BindTo
 	width, by := m.Width, s.spelled("map-by")
 	if b.Width > 0 {
@@ -189,7 +190,7 @@ func (s *settler) width() {
 // devices refuses lines that say twice which GPUs ranks see: the plan's choice would hide the
 // user's, or the other way round. What is merely in the environment is taken for what all
 // ranks may use, or belongs to another host.
-func (s *settler) devices() {
+func (s *layoutMerger) devices() {
 	for _, section := range s.line.Sections {
 		option, given := section.Origin("gpus-per-proc")
 		if !given {

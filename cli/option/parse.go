@@ -231,7 +231,7 @@ func inherit(sections []scanned, rest []Given) (job []Given, each [][]Given, err
 	take := func(into, given []Given) []Given {
 		for _, g := range given {
 			var err error
-			if into, err = settle(into, g); err != nil {
+			if into, err = combine(into, g); err != nil {
 				errs = append(errs, err)
 			}
 		}
@@ -280,10 +280,10 @@ func byScope(given []Given) (job, section []Given) {
 	return job, section
 }
 
-// settle adds an option to those given before, which stand as high or higher. Options
+// combine adds an option to those given before, which stand as high or higher. Options
 // that do not accumulate may be repeated, but not with another value (CLI-8), except in a
 // higher place.
-func settle(given []Given, g Given) ([]Given, error) {
+func combine(given []Given, g Given) ([]Given, error) {
 	for i, before := range given {
 		switch {
 		case before.Option != g.Option, before.level == g.level && g.list:

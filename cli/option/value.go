@@ -114,7 +114,7 @@ func (w *Words) UnmarshalText(text []byte) error {
 // what they mean in sh; nothing is expanded.
 func shellSplit(text string) ([]string, error) { return splitWords(text, false) }
 
-// splitWords does so; with comments, what follows a # at the start of a word is none.
+// splitWords cuts text like shellSplit; with comments, what follows a # at the start of a word is none.
 func splitWords(text string, comments bool) ([]string, error) {
 	var words []string
 	var word strings.Builder
