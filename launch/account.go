@@ -49,7 +49,7 @@ func (a *account) begin(ranks int) {
 }
 
 // settle counts in the exits what orphans have consumed, and sums up by node.
-func (a *account) settle(p job.Plan, exits []job.Exit) (all []job.Exit, hosts []job.Total) {
+func (a *account) settle(p placement, exits []job.Exit) (all []job.Exit, hosts []job.Total) {
 	all = exits
 	for _, left := range a.orphans {
 		if len(left) > 0 {
@@ -57,12 +57,12 @@ func (a *account) settle(p job.Plan, exits []job.Exit) (all []job.Exit, hosts []
 			break
 		}
 	}
-	byRank := make([]*job.Exit, p.Size)
+	byRank := make([]*job.Exit, len(p.of))
 	for i := range all {
 		byRank[all[i].Rank] = &all[i]
 	}
-	for i, n := range p.Nodes {
-		total := job.Total{Node: n.Name, Ranks: len(n.Ranks), Peak: -1}
+	for i, name := range p.nodes {
+		total := job.Total{Node: name, Peak: -1}
 		for _, o := range a.orphans[i] {
 			if o.Rank >= 0 && byRank[o.Rank] != nil {
 				byRank[o.Rank].Usage.Add(o.Usage)
@@ -70,17 +70,18 @@ func (a *account) settle(p job.Plan, exits []job.Exit) (all []job.Exit, hosts []
 				total.Usage.Add(o.Usage)
 			}
 		}
-		for _, r := range n.Ranks {
-			e := byRank[r.Rank]
-			if e == nil {
-				continue
-			}
-			if e.Usage.MaxRSS > total.Usage.MaxRSS {
-				total.Peak = r.Rank
-			}
-			total.Usage.Add(e.Usage)
-		}
 		hosts = append(hosts, total)
+	}
+	for rank, node := range p.of {
+		total, e := &hosts[node], byRank[rank]
+		total.Ranks++
+		if e == nil {
+			continue
+		}
+		if e.Usage.MaxRSS > total.Usage.MaxRSS {
+			total.Peak = rank
+		}
+		total.Usage.Add(e.Usage)
 	}
 	return all, hosts
 }

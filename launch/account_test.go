@@ -8,11 +8,8 @@ import (
 	"remshell/job"
 )
 
-// twoNodes is a plan of four ranks: 0 and 1 on a, 2 and 3 on b.
-var twoNodes = job.Plan{Size: 4, Nodes: []job.NodePlan{
-	{Name: "a", Ranks: []job.RankPlan{{Rank: 0}, {Rank: 1}}},
-	{Name: "b", Ranks: []job.RankPlan{{Rank: 2}, {Rank: 3}}},
-}}
+// twoNodes has four ranks: 0 and 1 on a, 2 and 3 on b.
+var twoNodes = placement{nodes: []string{"a", "b"}, of: []int{0, 0, 1, 1}}
 
 func TestMissingLibrary(t *testing.T) {
 	for words, want := range map[string]string{

@@ -86,3 +86,27 @@ func cpuTime() time.Duration {
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// A job may spawn for days: what stays of a group that is over is a row for each rank, in the
+// report and in what its node may still say.
+func TestSpawnsWithoutEnd(t *testing.T) {
+	const spawns, step, most = 10_000, 1000, 1 << 10 // bytes of each
+	var live []int64
+	c := crowd.Crowd{Spawns: spawns, Spawned: func(n int) {
+		if n%step == 0 {
+			runtime.GC()
+			var memory runtime.MemStats
+			runtime.ReadMemStats(&memory)
+			live = append(live, int64(memory.HeapAlloc))
+		}
+	}}
+	launchCrowd(t, &c, 2, 2)
+	if c.Exited.Load() != spawns+4 || len(live) != spawns/step {
+		t.Fatalf("%d ranks have ended, %d looks at the heap", c.Exited.Load(), len(live))
+	}
+	// Lists grow by steps, so the whole is looked at, but for the first thousand.
+	if each := (live[len(live)-1] - live[0]) / (spawns - step); each > most {
+		t.Errorf("%d bytes stay of each group; the heap after each thousand: %d", each, live)
+	}
+	t.Log(live)
+}

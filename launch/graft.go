@@ -22,37 +22,42 @@ func (f *fleet) branch(s *spawning) {
 	b.fleet.streams, b.fleet.account, b.fleet.graft = f.streams, f.account, s
 	b.own, b.mustered = make(map[*node]job.Use), true
 	s.shadows, s.real = make(map[*node]*node), make(map[*node]*node)
+	own := f.own()
 	for _, n := range f.nodes {
 		if n.lost != nil {
 			continue
 		}
 		shadow := &node{name: n.name, def: n.def, index: -1, rw: n.rw, conn: n.conn, gate: n.gate, probe: n.probe, staged: n.staged, identity: n.identity}
 		s.shadows[n], s.real[shadow] = shadow, n
-		b.own[shadow] = f.own(n)
+		b.own[shadow] = own[n]
 		b.fleet.all = append(b.fleet.all, shadow)
 	}
 	b.shape = func(snap job.Snapshot) { narrow(&b.req, s.wishes, snap) }
 	s.b = b
 }
 
-// own is what the job has of a node.
-func (f *fleet) own(n *node) (u job.Use) {
+// own is what the job has of each node.
+func (f *fleet) own() map[*node]job.Use {
+	own := make(map[*node]job.Use, len(f.nodes))
 	for _, g := range f.groups {
-		i := slices.Index(g.nodes, n)
-		if i < 0 || g.alive[n] == 0 {
-			continue
-		}
-		for _, r := range g.plan.Nodes[i].Ranks {
-			u.Procs++
-			u.Own++
-			if len(r.Held) > 0 {
-				u.Seated++
+		for i, n := range g.nodes {
+			if g.alive[n] == 0 {
+				continue
 			}
-			u.Busy = append(u.Busy, r.Held...)
-			u.BusyGPUs = append(u.BusyGPUs, gpu.Addresses(r.GPUs)...)
+			u := own[n]
+			for _, r := range g.plan.Nodes[i].Ranks {
+				u.Procs++
+				u.Own++
+				if len(r.Held) > 0 {
+					u.Seated++
+				}
+				u.Busy = append(u.Busy, r.Held...)
+				u.BusyGPUs = append(u.BusyGPUs, gpu.Addresses(r.GPUs)...)
+			}
+			own[n] = u
 		}
 	}
-	return u
+	return own
 }
 
 // graft finds the ranks of a spawn their place: on the job's own nodes if that can be, else

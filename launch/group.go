@@ -25,6 +25,7 @@ type group struct {
 	pruned   bool          // one of them could not be started
 	fenced   bool          // all its nodes have met
 	bound    *bindings     // nil: nobody wants to know
+	failed   bool          // one of its ranks ended in a way that may have to be told of
 }
 
 // found takes in a group that is prepared, and returns it.
@@ -39,7 +40,7 @@ func (f *fleet) found(name string, p job.Plan, apps []job.App, nodes []*node) *g
 		}
 	}
 	if f.env.Report {
-		g.bound = newBindings(f.env.Err, len(f.groups), p.Size)
+		g.bound = newBindings(f.env.Err, len(f.firsts), p.Size)
 	}
 	f.hub.Add(name, indices, home)
 	f.groups = append(f.groups, g)
@@ -56,13 +57,20 @@ func (f *fleet) let(g *group, meet string) {
 }
 
 // groupOf finds the group of a rank of the job, and its number there; nil: there is no
-// such rank.
+// such rank, or its group is forgotten.
 func (f *fleet) groupOf(rank int) (*group, int) {
 	if rank < 0 || rank >= f.size {
 		return nil, rank
 	}
-	i, number := supervise.Split(f.firsts, rank)
-	return f.groups[i], number
+	i, found := slices.BinarySearchFunc(f.groups, rank, func(g *group, rank int) int { return g.first - rank })
+	if !found {
+		i--
+	}
+	g := f.groups[i]
+	if rank >= g.first+g.plan.Size {
+		return nil, rank
+	}
+	return g, rank - g.first
 }
 
 // groupNamed finds a group by its name.
@@ -75,26 +83,17 @@ func (f *fleet) groupNamed(name string) *group {
 	return nil
 }
 
-// whole is the plan of all groups together: all nodes of the job, and ranks as they are
-// numbered there.
-func (f *fleet) whole() job.Plan {
-	p := job.Plan{Job: f.plan.Job, Size: f.size, Nodes: make([]job.NodePlan, len(f.nodes))}
-	for i, n := range f.nodes {
-		p.Nodes[i].Name, p.Nodes[i].ID = n.def.Name, n.def.ID
-	}
-	for _, g := range f.groups {
-		for i, n := range g.nodes {
-			np, part := &p.Nodes[n.index], g.plan.Nodes[i]
-			np.Name = part.Name
-			if g.first == 0 { // they are numbered as in the plan
-				np.Ranks = slices.Clip(part.Ranks)
-				continue
-			}
-			for _, r := range part.Ranks {
-				r.Rank += g.first
-				np.Ranks = append(np.Ranks, r)
-			}
-		}
+// A placement is which rank of the job is on which node.
+type placement struct {
+	nodes []string
+	of    []int // the node of each rank
+}
+
+// placement is that of all groups together, also of those that are over.
+func (f *fleet) placement() placement {
+	p := placement{of: f.state.Nodes()}
+	for _, n := range f.nodes {
+		p.nodes = append(p.nodes, n.def.Name)
 	}
 	return p
 }
@@ -139,17 +138,31 @@ func (f *fleet) left(n *node, rank int) (supervise.Suspicion, bool) {
 		delete(g.alive, n)
 	}
 	if g.pruned {
+		if len(g.alive) == 0 {
+			f.forget(g)
+		}
 		return supervise.Suspicion{}, false
 	}
 	err := f.hub.Leave(g.name, n.index, number)
 	if len(g.alive) == 0 {
 		f.hub.Remove(g.name)
+		f.forget(g)
 	}
 	var stuck *fence.StuckError
 	if errors.As(err, &stuck) {
 		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
 	}
 	return supervise.Suspicion{}, false
+}
+
+// forget lets go of a group that was spawned and is over, unless somebody may want to know more
+// of it: a job may spawn for days. What stays of its ranks are their rows in the report.
+func (f *fleet) forget(g *group) {
+	if g.first == 0 || f.trace != nil || !g.pruned && (g.failed || g.waits != nil) {
+		return
+	}
+	g.bound.tell()
+	f.groups = slices.DeleteFunc(f.groups, func(x *group) bool { return x == g })
 }
 
 // started takes the news that a rank runs, or why it does not. Of a group that was

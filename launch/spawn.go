@@ -143,7 +143,7 @@ func (f *fleet) begin(s *spawning) {
 	f.spawns.now = s
 	s.name, s.first = fmt.Sprintf("%s_%d", f.req.Job, f.spawns.count), f.size
 	s.over = make(chan struct{})
-	group, began := len(f.groups), f.state.Began()
+	group, began := len(f.firsts), f.state.Began()
 	s.who = func(p job.Plan) []stdio.Rank { return stdio.Everybody(p, group, s.first, began) }
 	f.branch(s)
 	_, _, app := f.rankPlan(s.rank)

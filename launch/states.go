@@ -25,25 +25,19 @@ type statesLate struct{ of *states }
 
 // table is the survey as text, in the order of the ranks; firsts are the ranks 0 of the
 // job's groups.
-func (s *states) table(p job.Plan, firsts []int) string {
+func (s *states) table(p placement, firsts []int) string {
 	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
 	slices.SortFunc(s.ranks, func(a, b job.RankState) int { return a.Rank - b.Rank })
 	known := make(map[int]job.RankState)
 	for _, r := range s.ranks {
 		known[r.Rank] = r
 	}
-	places := make([]string, p.Size)
-	for _, n := range p.Nodes {
-		for _, r := range n.Ranks {
-			places[r.Rank] = n.Name
-		}
-	}
-	for rank, node := range places {
+	for rank, node := range p.of {
 		r, heard := known[rank]
 		name := supervise.Numbered(supervise.Split(firsts, rank))
-		row := []string{name, node, "no answer", "", ""}
+		row := []string{name, p.nodes[node], "no answer", "", ""}
 		if heard {
-			row = []string{name, node, r.Doing(), seconds(r.CPU), r.Sleep}
+			row = []string{name, p.nodes[node], r.Doing(), seconds(r.CPU), r.Sleep}
 		}
 		rows = append(rows, row)
 	}

@@ -99,7 +99,7 @@ func (f *fleet) result(state *supervise.State) job.Result {
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
 	}
-	r.Exits, r.Hosts = f.account.settle(f.whole(), state.Exits)
+	r.Exits, r.Hosts = f.account.settle(f.placement(), state.Exits)
 	return r
 }
 
@@ -201,6 +201,9 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []supervise.Event {
 		f.streams.Ended(m.Exit.Rank)
 		f.env.watcher().Exited(n.def.Name, m.Exit)
 		news := []supervise.Event{supervise.Exited{Exit: m.Exit}}
+		if g, _ := f.groupOf(m.Exit.Rank); g != nil && (m.Exit.Status() != 0 || m.Exit.PMI == job.PMIOpen || m.Exit.PMI == job.PMIAborted) {
+			g.failed = true
+		}
 		if doubt, stuck := f.left(n, m.Exit.Rank); stuck {
 			news = append(news, doubt)
 		}
@@ -330,7 +333,7 @@ func (f *fleet) answered(node int, ranks []job.RankState) {
 // showStates tells what is known of the ranks, if somebody wanted to know.
 func (f *fleet) showStates() {
 	if f.states != nil {
-		fmt.Fprint(f.env.Err, f.states.table(f.whole(), f.firsts)+f.states.stacks(f.firsts))
+		fmt.Fprint(f.env.Err, f.states.table(f.placement(), f.firsts)+f.states.stacks(f.firsts))
 		for i := range f.states.waiting {
 			f.nodes[i].gate.giveUp(&wire.Inspect{})
 		}

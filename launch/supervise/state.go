@@ -159,6 +159,15 @@ func (s *State) Patient() bool { return s.signals < 3 }
 // Began is when the ranks were let go.
 func (s *State) Began() time.Time { return s.began }
 
+// Nodes are the nodes of all ranks, as they are numbered in the job.
+func (s *State) Nodes() []int {
+	nodes := make([]int, len(s.ranks))
+	for i, r := range s.ranks {
+		nodes[i] = r.node
+	}
+	return nodes
+}
+
 // Open reports whether a rank may spawn others: the job runs, and so does the rank.
 func (s *State) Open(rank int) bool {
 	return s.Phase == Running && rank >= 0 && rank < len(s.ranks) && !s.ranks[rank].over

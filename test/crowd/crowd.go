@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"remshell/launch"
 	"remshell/launch/stdio"
 	"remshell/pin"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -39,6 +41,11 @@ type Crowd struct {
 	Departed atomic.Int64 // helpers that heard Bye
 
 	AtEnd func() // is called when the last helper has nothing left, before it says so; nil: nothing is
+
+	// Spawns is how many groups of one rank the job's rank 0 spawns, one after the other, of
+	// which each ends at once. Spawned is told of each, in between; nil: it is not.
+	Spawns  int
+	Spawned func(n int)
 }
 
 // patience is for everything that a launch waits for: it may take its time.
@@ -50,11 +57,18 @@ func (c *Crowd) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) er
 	signals := make(chan os.Signal)
 	defer close(signals)
 	printer := stdio.Stderr(errs)
-	result, err := launch.Run(ctx, request(hosts, ranks), launch.Env{
+	req := request(hosts, ranks)
+	if c.Spawns > 0 { // there is a slot left on each host
+		for i := range req.Nodes {
+			req.Nodes[i].Slots++
+		}
+		req.Apps[0].PerNode = ranks
+	}
+	result, err := launch.Run(ctx, req, launch.Env{
 		Dialer: c, Signals: signals, Out: stdio.Stdout(io.Discard), Err: printer, Umask: -1, Greet: patience, Probe: patience,
 		Say: func(text string) { fmt.Fprintln(printer, text) },
 	})
-	if err == nil && (result.Code != 0 || len(result.Exits) != hosts*ranks) {
+	if err == nil && (result.Code != 0 || c.Spawns == 0 && len(result.Exits) != hosts*ranks) {
 		err = fmt.Errorf("code %d, and %d of %d ranks have ended", result.Code, len(result.Exits), hosts*ranks)
 	}
 	return err
@@ -78,7 +92,7 @@ func (c *Crowd) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, er
 	ours, theirs := net.Pipe()
 	c.Reached.Add(1)
 	go func() {
-		h := helper{Crowd: c, name: def.Name, conn: wire.NewConn(theirs, wire.Helper)}
+		h := helper{Crowd: c, name: def.Name, conn: wire.NewConn(theirs, wire.Helper), groups: make(map[string]part)}
 		defer h.conn.Close()
 		h.serve()
 	}()
@@ -88,10 +102,16 @@ func (c *Crowd) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, er
 // A helper is that of one host.
 type helper struct {
 	*Crowd
-	name  string
-	conn  *wire.Conn
-	part  wire.Group // of which it has the ranks
-	ranks []int      // as they are numbered in the job
+	name   string
+	conn   *wire.Conn
+	groups map[string]part
+	spawns int // that were asked for
+}
+
+// A part is the ranks of a group that a host has.
+type part struct {
+	group wire.Group
+	ranks []int // as they are numbered in the job
 }
 
 func (h *helper) say(m wire.Message) {
@@ -124,23 +144,35 @@ func (h *helper) answer(m wire.Message) (over bool) {
 	case *wire.Survey:
 		h.say(&wire.Surveyed{Load: [3]float64{1, 1, 1}})
 	case *wire.Prepare:
-		h.part, h.ranks = m.Group, nil
+		p := part{group: m.Group}
 		for _, r := range m.Ranks {
-			h.ranks = append(h.ranks, m.Group.First+r.Rank)
+			p.ranks = append(p.ranks, m.Group.First+r.Rank)
 		}
+		h.groups[m.Group.Name] = p
 		h.say(&wire.Prepared{Group: m.Group.Name})
 	case *wire.Start:
-		for i, rank := range h.ranks {
+		p := h.groups[m.Group]
+		for i, rank := range p.ranks {
 			h.Started.Add(1)
 			h.say(&wire.Started{Rank: rank, PID: 1000 + i})
 		}
-		if h.part.Nodes == 1 {
-			h.exit()
+		if p.group.Nodes == 1 {
+			h.proceed(m.Group)
 		} else {
-			h.say(&wire.Fence{ID: h.part.Name + "/0"}) // what ranks exchange, others measure
+			h.say(&wire.Fence{ID: m.Group + "/0"}) // what ranks exchange, others measure
 		}
 	case *wire.Fenced:
-		h.exit()
+		h.proceed(strings.TrimSuffix(m.ID, "/0"))
+	case *wire.Spawned:
+		if m.Err != "" {
+			panic(m.Err)
+		}
+		if h.Spawned != nil {
+			h.Spawned(h.spawns)
+		}
+		h.proceed("crowd")
+	case *wire.Release:
+		delete(h.groups, m.Group)
 	case *wire.End:
 		if h.Drained.Add(1) == h.Reached.Load() && h.AtEnd != nil {
 			h.AtEnd()
@@ -153,9 +185,18 @@ func (h *helper) answer(m wire.Message) (over bool) {
 	return false
 }
 
-// exit ends all ranks.
-func (h *helper) exit() {
-	for _, rank := range h.ranks {
+// proceed is what ranks of a group do when they have met: that which spawns asks for the next
+// group, unless there were enough; the others end.
+func (h *helper) proceed(group string) {
+	p := h.groups[group]
+	if p.ranks[0] == 0 && h.spawns < h.Spawns {
+		h.spawns++
+		h.say(&wire.Spawn{ID: h.spawns, Request: spawn.Request{Group: group,
+			Commands: []spawn.Command{{Argv: []string{"./child"}, Count: 1}}}})
+		return
+	}
+	delete(h.groups, group)
+	for _, rank := range p.ranks {
 		h.Exited.Add(1)
 		h.say(&wire.Exited{Exit: job.Exit{Rank: rank, PMI: job.PMIFinalized,
 			Usage: job.Usage{Wall: time.Second, User: time.Second, MaxRSS: 1 << 20}}})
