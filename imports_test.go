@@ -56,12 +56,14 @@ var lower = map[string][]string{
 	"helper/stage":         {"helper/rank", "job", "wire"},
 	"helper/status":        {"job", "proc"},
 	"helper/rank":          {"gpu", "idset", "job", "pin", "proc"},
+	"launch/node":          {"fault", "job", "pmiserver/fence", "wire"},
+	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "pin", "plan", "pmiserver/spawn", "wire"},
 	"launch/stdio":         {"fault", "idset", "job", "wire"},
 	"launch/supervise":     {"hostlist", "idset", "job", "show"},
-	"launch":               {"gpu", "hostlist", "idset", "job", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "wire"},
+	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/reserve", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "show"},
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "psi", "sort", "whatif"},
-	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/probe", "hostlist", "job", "launch", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
+	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/probe", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},
 }
 

@@ -20,7 +20,7 @@ import (
 	"remshell/cli/request"
 	"remshell/fault"
 	"remshell/job"
-	"remshell/launch"
+	"remshell/launch/node"
 	"remshell/reach"
 	"remshell/sshx"
 )
@@ -200,7 +200,7 @@ func (d *dialer) sameHere(path string) error {
 	return nil
 }
 
-var _ launch.Dialer = (*dialer)(nil)
+var _ node.Dialer = (*dialer)(nil)
 
 func (d *dialer) node(name string) job.NodeDef {
 	d.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"remshell/cli/option"
 	"remshell/doctor"
 	"remshell/job"
-	"remshell/launch"
+	"remshell/launch/reserve"
 )
 
 // This file answers --doctor: what is wrong with the hosts, and what to do about it
@@ -25,7 +25,7 @@ func hostsToCheck(line option.Line) (option.Line, error) {
 // doctor reports on the hosts. The exit code is 0 if all is fine, 1 if there are
 // warnings, and that of our failures otherwise.
 func (c *call) doctor(ctx context.Context) (int, error) {
-	checkups, err := launch.Examine(ctx, c.req, c.env, needs(c.req, c.sys))
+	checkups, err := reserve.Examine(ctx, c.req, c.env.Env, needs(c.req, c.sys))
 	if err != nil {
 		return 0, err
 	}
@@ -45,10 +45,10 @@ func (c *call) doctor(ctx context.Context) (int, error) {
 }
 
 // needs is what the job of the first section would look for on the hosts.
-func needs(req job.Request, sys System) launch.Wanted {
+func needs(req job.Request, sys System) reserve.Wanted {
 	if len(req.Apps) == 0 || len(req.Apps[0].Argv) == 0 {
-		return launch.Wanted{}
+		return reserve.Wanted{}
 	}
 	app := req.Apps[0]
-	return launch.Wanted{Dir: app.Dir, Program: app.Argv[0], Path: sys.getenv("PATH")}
+	return reserve.Wanted{Dir: app.Dir, Program: app.Argv[0], Path: sys.getenv("PATH")}
 }

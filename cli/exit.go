@@ -7,7 +7,7 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
-	"remshell/launch"
+	"remshell/launch/reserve"
 )
 
 // The codes mpiexec leaves with for reasons of its own (cli.md EXIT-5). Others are in package job,
@@ -22,26 +22,17 @@ const (
 // --json (TRUST-33). code is that of the ranks, as the screen has it, or what was found; it counts
 // unless there is an error. ours stands for our own failures; 0: as ever.
 func exitCode(code int, err error, ours int) int {
-	var cancelled *launch.Cancelled
+	var cancelled *reserve.Cancelled
 	switch {
 	case err == nil:
 		return job.Clamp(code, code == exitOK, ours)
 	case errors.As(err, &cancelled):
 		return 128 + int(cancelled.Signal)
 	}
-	if code := startCode(err); code != 0 && code != exitFailure {
+	if code := fault.Code(err); code != 0 && code != exitFailure {
 		return job.Clamp(code, false, ours)
 	}
 	return job.OurCode(ours)
-}
-
-// startCode is that of a program that could not be started; 0: it was something else.
-func startCode(err error) int {
-	var start *launch.StartError
-	if errors.As(err, &start) {
-		return start.Code
-	}
-	return fault.Code(err)
 }
 
 // ourCode is the exit code of our own failures: 125, or what the user puts in its

@@ -12,7 +12,7 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
-	"remshell/launch"
+	"remshell/launch/reserve"
 )
 
 // Whoever asks is told the same code, whatever it is for (EXIT-5, TRUST-33).
@@ -34,7 +34,7 @@ func TestExitCode(t *testing.T) {
 		{"of a program that is not there", 0, missing, 77, 127},
 		{"among others", 0, errors.Join(errors.New("x"), fmt.Errorf("n1: %w", missing)), 77, 127},
 		{"of a fault that is ours", 0, &fault.Error{Text: "x", Code: 125}, 77, 77},
-		{"cancelled", 0, &launch.Cancelled{Signal: syscall.SIGTERM}, 77, 143},
+		{"cancelled", 0, &reserve.Cancelled{Signal: syscall.SIGTERM}, 77, 143},
 		{"told before", 0, told{missing}, 77, 127},
 	} {
 		if got := exitCode(test.code, test.err, test.ours); got != test.want {

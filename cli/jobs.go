@@ -12,6 +12,7 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/reserve"
 	"remshell/show"
 )
 
@@ -62,7 +63,7 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 	if j.Evict != "" {
 		return exitOK, evictJob(ctx, req, env, j.Evict)
 	}
-	pages, err := launch.Pages(ctx, req, env, job.ID(j.Status))
+	pages, err := reserve.Pages(ctx, req, env.Env, job.ID(j.Status))
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +104,7 @@ func jobsText(l show.Ledger, j option.Job) (string, error) {
 
 // signalJob sends a signal to all ranks of a job; it fails if none got it.
 func signalJob(ctx context.Context, req job.Request, env launch.Env, s option.SignalJob) error {
-	results, err := launch.Alert(ctx, req, env, job.ID(s.Job), s.Number)
+	results, err := reserve.Alert(ctx, req, env.Env, job.ID(s.Job), s.Number)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, s option.Si
 
 // evictJob ends who holds a job's entries, and says what it did (TRUST-19).
 func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) error {
-	results, err := launch.Evict(ctx, req, env, job.ID(id))
+	results, err := reserve.Evict(ctx, req, env.Env, job.ID(id))
 	if err != nil {
 		return err
 	}

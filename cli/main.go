@@ -28,7 +28,7 @@ import (
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
-	"remshell/launch"
+	"remshell/launch/node"
 	"remshell/show"
 )
 
@@ -54,8 +54,8 @@ type System struct {
 	Suspend  func()          // stops this process as ^Z does, and returns when it goes on
 	Environ  []string
 	Getwd    func() (string, error)
-	FS       fs.FS         // "/"
-	Dialer   launch.Dialer // nil: chosen from package reach, by host
+	FS       fs.FS       // "/"
+	Dialer   node.Dialer // nil: chosen from package reach, by host
 }
 
 func (s System) getenv(name string) string {

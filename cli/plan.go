@@ -12,6 +12,8 @@ import (
 	"remshell/cli/request"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/psi"
 	"remshell/show"
 	"remshell/whatif"
@@ -33,8 +35,8 @@ func (c *call) dryRun() error {
 
 // plan plans for the hosts as they are now, and starts nothing.
 func (c *call) plan(ctx context.Context) error {
-	snap, err := launch.Look(ctx, c.req, c.env)
-	if err != nil && !(c.req.Skip && errors.As(err, new(*launch.HostsError))) {
+	snap, err := reserve.Survey(ctx, c.req, c.env.Env)
+	if err != nil && !(c.req.Skip && errors.As(err, new(*reserve.HostsError))) {
 		return err
 	}
 	// That none of many nodes is up is a plan's own answer: no-candidates, with reasons.
@@ -46,7 +48,7 @@ func (c *call) plan(ctx context.Context) error {
 }
 
 // routeOf tells how a dialer would reach a node, as far as it tells.
-func routeOf(d launch.Dialer) func(job.NodeDef) string {
+func routeOf(d node.Dialer) func(job.NodeDef) string {
 	if d, ok := d.(interface{ route(job.NodeDef) string }); ok {
 		return d.route
 	}

@@ -16,6 +16,8 @@ import (
 	"remshell/cli/request"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/show"
 	"remshell/whatif"
@@ -231,11 +233,13 @@ func guardOf(req job.Request) []string {
 
 // launchEnv is what a launch may know of the world around it.
 func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
-	env := launch.Env{
-		Dialer: sys.Dialer, Out: out, Err: errs, Signals: sys.Signals, Suspend: sys.Suspend,
-		Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err))), Greet: connectTimeout(line.Job), Silence: silence, Umask: umask(),
-		Report: line.Job.ReportBindings,
-		Say:    func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", show.Clean(text)) },
+	env := launch.Env{Out: out, Err: errs}
+	env.Env = reserve.Env{
+		Connector: node.Connector{Dialer: sys.Dialer, Greet: connectTimeout(line.Job), Silence: silence,
+			Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err)))},
+		Terms:   reserve.Terms{Umask: umask(), Report: line.Job.ReportBindings},
+		Signals: sys.Signals, Suspend: sys.Suspend,
+		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", show.Clean(text)) },
 	}
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}

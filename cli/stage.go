@@ -19,13 +19,14 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/reserve"
 )
 
 // A hold is the files that a job stages, opened: what is sent is what was looked at, also
 // if another file takes the name.
 type hold struct {
 	parcels []job.Parcel
-	cargo   []launch.Cargo
+	cargo   []reserve.Cargo
 	files   []*os.File
 }
 

@@ -25,6 +25,16 @@ func Hint(err error) string {
 	return ""
 }
 
+// Reason is an error's text without the name of its host, so that equal reasons are equal
+// texts.
+func Reason(err error) string {
+	var r interface{ Reason() string }
+	if errors.As(err, &r) {
+		return r.Reason()
+	}
+	return err.Error()
+}
+
 // Code is the exit code of the first fault in a tree of errors that has one; 0: none has.
 func Code(err error) int {
 	if e, ok := err.(*Error); ok && e.Code != 0 {

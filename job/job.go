@@ -13,6 +13,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"remshell/gpu"
@@ -551,4 +552,20 @@ type Total struct {
 	Ranks int
 	Usage Usage
 	Peak  int
+}
+
+// maxCommand bounds what a listing says of a command, in bytes.
+const maxCommand = 200
+
+// Command is the command line of a job's programs, for listings.
+func (r Request) Command() string {
+	var parts []string
+	for _, app := range r.Apps {
+		parts = append(parts, strings.Join(app.Argv, " "))
+	}
+	text := strings.Join(parts, " : ")
+	if len(text) > maxCommand {
+		text = strings.ToValidUTF8(text[:maxCommand], "") + "..."
+	}
+	return text
 }

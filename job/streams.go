@@ -17,6 +17,14 @@ type Streams struct {
 	PTY      Ranks // who has a pseudo-terminal
 }
 
+// Reads reports whether a rank gets our standard input.
+func (s Streams) Reads(rank int) bool {
+	if s.Stdin == nil {
+		return rank == 0
+	}
+	return s.Stdin.Has(rank)
+}
+
 // An Output is what becomes of one output stream of every rank. Patterns are those of
 // stdio.ParseLabel and stdio.ParseFile.
 type Output struct {

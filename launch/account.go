@@ -28,16 +28,16 @@ func newAccount() *account {
 }
 
 // started notes a rank that runs, or does not.
-func (a *account) started(n *node, m *wire.Started) {
-	a.starts = append(a.starts, a.start(n, m))
+func (a *account) started(n *member, m *wire.Started) {
+	a.starts = append(a.starts, a.start(n.Name(), m))
 }
 
 // start is what is known of a rank that has just been started. The readers of the connections
 // call it, too.
-func (a *account) start(n *node, m *wire.Started) job.Start {
+func (a *account) start(node string, m *wire.Started) job.Start {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return job.Start{Rank: m.Rank, PID: m.PID, Node: n.def.Name, After: time.Since(a.began), CPUs: m.CPUs, Err: m.Err}
+	return job.Start{Rank: m.Rank, PID: m.PID, Node: node, After: time.Since(a.began), CPUs: m.CPUs, Err: m.Err}
 }
 
 // begin notes that so many ranks are let go.
@@ -152,7 +152,7 @@ func (f *fleet) profile(state *supervise.State, rank int) supervise.Profile {
 	}
 	p.Program = brief(strings.Join(app.Argv, " "))
 	if plan.CPUs != nil {
-		p.Bound, _, _ = strings.Cut(n.probe.Topology.Describe(plan.CPUs), " [")
+		p.Bound, _, _ = strings.Cut(n.Probe.Topology.Describe(plan.CPUs), " [")
 	}
 	words := f.streams.LastWords(rank)
 	p.LastWords = lastLine(words)
@@ -164,7 +164,7 @@ func (f *fleet) profile(state *supervise.State, rank int) supervise.Profile {
 
 // rankPlan is the plan of a rank, its node, and the section of the command line or command
 // of a spawn that it belongs to; nil: there is no such rank.
-func (f *fleet) rankPlan(rank int) (*node, job.RankPlan, job.App) {
+func (f *fleet) rankPlan(rank int) (*member, job.RankPlan, job.App) {
 	g, number := f.groupOf(rank)
 	if g == nil {
 		return nil, job.RankPlan{}, job.App{}
@@ -180,7 +180,7 @@ func (f *fleet) rankPlan(rank int) (*node, job.RankPlan, job.App) {
 }
 
 // hint is the evidence for the reason of an end, of which there may be none (REP-3).
-func (f *fleet) hint(exit job.Exit, n *node, words string) string {
+func (f *fleet) hint(exit job.Exit, n *member, words string) string {
 	switch {
 	case exit.Hint != "":
 		return exit.Hint
@@ -188,7 +188,7 @@ func (f *fleet) hint(exit job.Exit, n *node, words string) string {
 		return foreignCPU(n, f.nodes)
 	case exit.Signal == 0 && exit.Code == 127:
 		if name := missingLibrary(words); name != "" {
-			return fmt.Sprintf("shared library %s is missing on %s", name, n.def.Name)
+			return fmt.Sprintf("shared library %s is missing on %s", name, n.Name())
 		}
 	}
 	return ""
@@ -196,10 +196,10 @@ func (f *fleet) hint(exit job.Exit, n *node, words string) string {
 
 // foreignCPU says so if a node has another type of CPU than others of the job: a program
 // may have been built for theirs.
-func foreignCPU(n *node, nodes []*node) string {
+func foreignCPU(n *member, nodes []*member) string {
 	for _, other := range nodes {
-		if a, b := n.probe.Model, other.probe.Model; a != b && a != "" && b != "" {
-			return fmt.Sprintf("the CPU of %s is %s, that of %s is %s", n.def.Name, a, other.def.Name, b)
+		if a, b := n.Probe.Model, other.Probe.Model; a != b && a != "" && b != "" {
+			return fmt.Sprintf("the CPU of %s is %s, that of %s is %s", n.Name(), a, other.Name(), b)
 		}
 	}
 	return ""

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 )
 
 // twoNodes has four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -24,14 +26,14 @@ func TestMissingLibrary(t *testing.T) {
 }
 
 func TestForeignCPU(t *testing.T) {
-	n := func(name, model string) *node {
-		return &node{def: job.NodeDef{Name: name}, probe: job.Probe{Model: model}}
+	n := func(name, model string) *member {
+		return &member{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}, Probe: job.Probe{Model: model}}}
 	}
 	old, young, unknown := n("a", "Old 1"), n("b", "Young 2"), n("c", "")
-	if got := foreignCPU(old, []*node{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {
+	if got := foreignCPU(old, []*member{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {
 		t.Errorf("got %q", got)
 	}
-	if got := foreignCPU(old, []*node{old, unknown, n("d", "Old 1")}); got != "" {
+	if got := foreignCPU(old, []*member{old, unknown, n("d", "Old 1")}); got != "" {
 		t.Errorf("all alike: %q", got)
 	}
 }

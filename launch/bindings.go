@@ -5,14 +5,10 @@ import (
 	"io"
 
 	"remshell/idset"
-	"remshell/job"
 	"remshell/launch/supervise"
 	"remshell/pin"
 	"remshell/wire"
 )
-
-// size is S of placement.md section 0: the slots of the whole node.
-func (n *node) size() int { return job.Node{NodeDef: n.def, Probe: n.probe}.Size() }
 
 // Bindings gather where the kernel has put each rank, and tell it in the order of the
 // ranks as soon as that is known of all (DIAG-3). A nil one gathers nothing.
@@ -28,12 +24,12 @@ func newBindings(w io.Writer, group, ranks int) *bindings {
 }
 
 // note takes the news that a rank of the group runs, or cannot.
-func (b *bindings) note(n *node, rank int, m *wire.Started) {
+func (b *bindings) note(n *member, rank int, m *wire.Started) {
 	if b == nil || rank >= len(b.lines) {
 		return
 	}
 	if m.Err == "" {
-		b.lines[rank] = bindingLine(supervise.Numbered(b.group, rank), n.def.Name, n.probe.Topology, m.CPUs, m.Mems)
+		b.lines[rank] = bindingLine(supervise.Numbered(b.group, rank), n.Name(), n.Probe.Topology, m.CPUs, m.Mems)
 	}
 	if b.left--; b.left == 0 {
 		b.tell()

@@ -5,15 +5,17 @@ import (
 	"testing"
 
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/pin"
 	"remshell/wire"
 )
 
 // twoMemories is a node of four cores in two NUMA nodes of one package.
-func twoMemories() *node {
-	n := &node{def: job.NodeDef{Name: "n1"}}
+func twoMemories() *member {
+	n := &member{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: "n1"}}}}
 	for cpu := range 4 {
-		n.probe.Topology.Cores = append(n.probe.Topology.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Place{NUMA: cpu / 2}})
+		n.Probe.Topology.Cores = append(n.Probe.Topology.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Place{NUMA: cpu / 2}})
 	}
 	return n
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"remshell/launch"
+	"remshell/launch/reserve"
 )
 
 // A clock that is off is told by how much, in spite of the way there and back. The helper
@@ -15,7 +15,7 @@ import (
 func TestExamineTellsAClockThatIsOff(t *testing.T) {
 	r := newRun(1, "true", "fast", "nowhere", "n1")
 	r.req.Queue.Ledger = t.TempDir()
-	checkups, err := launch.Examine(t.Context(), r.req, r.env(), launch.Wanted{Program: "no-such-program"})
+	checkups, err := reserve.Examine(t.Context(), r.req, r.env().Env, reserve.Wanted{Program: "no-such-program"})
 	if err != nil || len(checkups) != 3 {
 		t.Fatalf("%d checkups, %v", len(checkups), err)
 	}

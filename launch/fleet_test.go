@@ -23,10 +23,13 @@ import (
 	"testing/fstest"
 	"time"
 
+	"remshell/fault"
 	"remshell/helper"
 	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/test/pmitest"
 	"remshell/wire"
@@ -156,7 +159,7 @@ func (l *local) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, e
 
 // A run is a job under test.
 type run struct {
-	cargo     []launch.Cargo
+	cargo     []reserve.Cargo
 	dialer    local
 	req       job.Request
 	in        io.Reader
@@ -166,7 +169,7 @@ type run struct {
 	trace     io.Writer // takes a transcript; may be nil
 	stuck     io.Writer // stands in for stdout, if set
 
-	over  launch.Dialer // in the place of dialer, if set
+	over  node.Dialer   // in the place of dialer, if set
 	limit time.Duration // for a helper's words; 0: 10 s
 	here  string        // the node that is the launching machine in disguise
 }
@@ -208,12 +211,14 @@ func newRun(n int, script string, nodes ...string) *run {
 func (r *run) env() launch.Env {
 	out := stdio.Stdout(r.stdout())
 	errs := stdio.Stderr(&r.err)
-	var dialer launch.Dialer = &r.dialer
+	var dialer node.Dialer = &r.dialer
 	if r.over != nil {
 		dialer = r.over
 	}
-	return launch.Env{Find: r.find, Here: r.identity, Trace: r.trace, Cargo: r.cargo, Dialer: dialer, Probe: r.limit, In: r.in, Out: out, Err: errs, Signals: r.signals,
-		Greet: cmp.Or(r.limit, 10*time.Second), Umask: -1, Say: func(text string) { fmt.Fprintln(errs, text) }, Suspend: r.suspend}
+	return launch.Env{In: r.in, Out: out, Err: errs, Trace: r.trace, Env: reserve.Env{
+		Connector: node.Connector{Dialer: dialer, Greet: cmp.Or(r.limit, 10*time.Second)}, Terms: reserve.Terms{Umask: -1},
+		Find: r.find, Here: r.identity, Cargo: r.cargo, Probe: r.limit, Signals: r.signals, Suspend: r.suspend,
+		Say: func(text string) { fmt.Fprintln(errs, text) }}}
 }
 
 // identity is that of the node which is the launching machine, as its helper will tell it.
@@ -587,8 +592,8 @@ func TestScriptsWithoutInterpreterAndBrokenPrograms(t *testing.T) {
 		r.req.Apps[0] = job.App{N: 1, Argv: test.argv, Dir: dir}
 		result, err := r.do(t)
 		text, code := r.out.String()+r.report(), result.Code
-		if start := (*launch.StartError)(nil); errors.As(err, &start) {
-			text, code = err.Error()+"; "+start.Way, start.Code
+		if start := (*fault.Error)(nil); errors.As(err, &start) {
+			text, code = err.Error()+"; "+start.Remedy, start.Code
 		}
 		if code != test.code || !strings.Contains(text, test.text) {
 			t.Errorf("%v: code %d, %q; want %d, %q", test.argv, code, text, test.code, test.text)

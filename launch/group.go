@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/supervise"
 	"remshell/pmiserver/fence"
@@ -18,25 +19,25 @@ type group struct {
 	first    int // number of its rank 0 in the job
 	plan     job.Plan
 	apps     []job.App
-	nodes    []*node       // of the plan
-	alive    map[*node]int // ranks that are not over
-	starting int           // ranks of which it is not known whether they run
-	waits    *spawning     // who is told that all run; nil: nobody
-	pruned   bool          // one of them could not be started
-	fenced   bool          // all its nodes have met
-	bound    *bindings     // nil: nobody wants to know
-	failed   bool          // one of its ranks ended in a way that may have to be told of
+	nodes    []*member       // of the plan
+	alive    map[*member]int // ranks that are not over
+	starting int             // ranks of which it is not known whether they run
+	waits    *spawning       // who is told that all run; nil: nobody
+	pruned   bool            // one of them could not be started
+	fenced   bool            // all its nodes have met
+	bound    *bindings       // nil: nobody wants to know
+	failed   bool            // one of its ranks ended in a way that may have to be told of
 }
 
-// found takes in a group that is prepared, and returns it.
-func (f *fleet) found(name string, p job.Plan, apps []job.App, nodes []*node) *group {
-	g := &group{name: name, first: f.size, plan: p, apps: apps, nodes: nodes, alive: make(map[*node]int), starting: p.Size}
+// addGroup takes in a group that is prepared, and returns it.
+func (f *fleet) addGroup(name string, p job.Plan, apps []job.App, nodes []*member) *group {
+	g := &group{name: name, first: f.size, plan: p, apps: apps, nodes: nodes, alive: make(map[*member]int), starting: p.Size}
 	indices, home := make([]int, len(nodes)), make([]int, p.Size)
 	for i, n := range nodes {
 		g.alive[n] = len(p.Nodes[i].Ranks)
-		indices[i] = n.index
+		indices[i] = n.key
 		for _, r := range p.Nodes[i].Ranks {
-			home[r.Rank] = n.index
+			home[r.Rank] = n.key
 		}
 	}
 	if f.env.Report {
@@ -49,10 +50,10 @@ func (f *fleet) found(name string, p job.Plan, apps []job.App, nodes []*node) *g
 	return g
 }
 
-// let lets the ranks of a group go; meet is where torch's can.
-func (f *fleet) let(g *group, meet string) {
+// release lets the ranks of a group go; meet is where torch's can.
+func (f *fleet) release(g *group, meet string) {
 	for _, n := range g.nodes {
-		n.send(&wire.Start{Group: g.name, Meet: meet})
+		n.Send(&wire.Start{Group: g.name, Meet: meet})
 	}
 }
 
@@ -93,19 +94,19 @@ type placement struct {
 func (f *fleet) placement() placement {
 	p := placement{of: f.state.Nodes()}
 	for _, n := range f.nodes {
-		p.nodes = append(p.nodes, n.def.Name)
+		p.nodes = append(p.nodes, n.Name())
 	}
 	return p
 }
 
 // fence takes what one node brings to a fence; the last one releases all. A suspicion
 // means that the fence can never be complete.
-func (f *fleet) fence(n *node, m *wire.Fence) (supervise.Suspicion, bool) {
+func (f *fleet) fence(n *member, m *wire.Fence) (supervise.Suspicion, bool) {
 	id, err := fence.ParseID(m.ID)
 	if err != nil {
 		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
 	}
-	done, err := f.hub.Join(n.index, id, m.Blob)
+	done, err := f.hub.Join(n.key, id, m.Blob)
 	if err != nil {
 		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
 	}
@@ -114,8 +115,7 @@ func (f *fleet) fence(n *node, m *wire.Fence) (supervise.Suspicion, bool) {
 		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
 		frame := fenced.FrameFor(len(done.Nodes))
 		for _, i := range done.Nodes {
-			f.nodes[i].gate.tellFenced(id.Members)
-			f.nodes[i].conn.SendFrame(frame)
+			f.nodes[i].SendFenced(id.Members, frame)
 		}
 	}
 	return supervise.Suspicion{}, false
@@ -128,8 +128,8 @@ func (f *fleet) noteFence(members fence.Members) {
 	}
 }
 
-// left takes the news that a rank is over. A suspicion means that others wait for it.
-func (f *fleet) left(n *node, rank int) (supervise.Suspicion, bool) {
+// rankGone takes the news that a rank is over. A suspicion means that others wait for it.
+func (f *fleet) rankGone(n *member, rank int) (supervise.Suspicion, bool) {
 	g, number := f.groupOf(rank)
 	if g == nil {
 		return supervise.Suspicion{}, false
@@ -143,7 +143,7 @@ func (f *fleet) left(n *node, rank int) (supervise.Suspicion, bool) {
 		}
 		return supervise.Suspicion{}, false
 	}
-	err := f.hub.Leave(g.name, n.index, number)
+	err := f.hub.Leave(g.name, n.key, number)
 	if len(g.alive) == 0 {
 		f.hub.Remove(g.name)
 		f.forget(g)
@@ -167,7 +167,7 @@ func (f *fleet) forget(g *group) {
 
 // started takes the news that a rank runs, or why it does not. Of a group that was
 // spawned either all ranks run, or none: who waits for it could do nothing with the rest.
-func (f *fleet) started(n *node, m *wire.Started) []supervise.Event {
+func (f *fleet) started(n *member, m *wire.Started) []supervise.Event {
 	g, number := f.groupOf(m.Rank)
 	if g == nil {
 		return nil
@@ -175,7 +175,7 @@ func (f *fleet) started(n *node, m *wire.Started) []supervise.Event {
 	g.bound.note(n, number, m)
 	if m.Err == "" {
 		if g.starting--; g.starting == 0 && g.waits != nil {
-			f.tellSpawned(g)
+			f.answerSpawn(g)
 		}
 		return []supervise.Event{supervise.Started{Rank: m.Rank}}
 	}
@@ -188,12 +188,12 @@ func (f *fleet) started(n *node, m *wire.Started) []supervise.Event {
 		g.pruned = true
 		f.hub.Remove(g.name)
 		for _, n := range g.nodes {
-			n.send(&wire.Prune{Group: g.name})
+			n.Send(&wire.Prune{Group: g.name})
 		}
-		f.refuse(g.waits, &StartError{n.def.Name + ": " + m.Err, m.Hint, m.Code})
+		f.refuse(g.waits, &fault.Error{Text: n.Name() + ": " + m.Err, Remedy: m.Hint, Code: m.Code})
 		news = []supervise.Event{supervise.Pruned{First: g.first, Ranks: g.plan.Size}, failed}
 	}
-	f.left(n, m.Rank)
+	f.rankGone(n, m.Rank)
 	return news
 }
 

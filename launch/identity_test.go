@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"remshell/launch"
+	"remshell/fault"
 	"remshell/wire"
 )
 
@@ -59,7 +59,7 @@ func TestMachinesThatAreNot(t *testing.T) {
 		r := newRun(2, `echo started`, "x", "z")
 		r.dialer.fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
 		_, err := r.do(t)
-		var failed *launch.StartError
+		var failed *fault.Error
 		if want := "x and z both say that they are machine same, and are not; " + test.want; !errors.As(err, &failed) || failed.Text != want || failed.Code != 125 {
 			t.Errorf("%s: %v, want %q", test.name, err, want)
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/launch"
-	"remshell/launch/stdio"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 )
 
 // A node that the cluster file closes is not even connected to (placement.md 3).
@@ -27,9 +27,9 @@ func TestLook(t *testing.T) {
 	r := newRun(1, "echo never", "a", "b")
 	r.req.Queue.Ledger = t.TempDir()
 	var seen job.Snapshot
-	env := launch.Env{Dialer: &r.dialer, Out: stdio.Stdout(r.stdout()), Signals: r.signals,
-		Greet: 10 * time.Second, Umask: -1, Say: func(string) {}, Seen: func(s job.Snapshot) { seen = s }}
-	snap, err := launch.Look(t.Context(), r.req, env)
+	env := reserve.Env{Connector: node.Connector{Dialer: &r.dialer, Greet: 10 * time.Second}, Signals: r.signals,
+		Say: func(string) {}, Seen: func(s job.Snapshot) { seen = s }}
+	snap, err := reserve.Survey(t.Context(), r.req, env)
 	if err != nil || len(snap.Nodes) != 2 || snap.Nodes[1].Name != "b" || snap.Nodes[0].Topology.Units() == 0 {
 		t.Errorf("%+v, %v", snap, err)
 	}

@@ -14,14 +14,17 @@ import (
 	"github.com/rs/zerolog"
 
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/launch/stdio"
+	"remshell/test/actors"
 	"remshell/wire"
 )
 
 // A spiteful cast is three helpers that do what they should, or say anything instead, as the
 // bytes of a fuzzer will.
 type spiteful struct {
-	*cast
+	*actors.Cast
 	mu      sync.Mutex // guards the rest
 	bytes   []byte
 	endings map[int]int // codes of ranks whose end was told by who has them, in order
@@ -45,7 +48,7 @@ func (s *spiteful) act(c *wire.Conn, node string, m wire.Message) bool {
 		if m := all[int(b)%len(all)].New(); b%3 == 0 {
 			c.Send(m)
 		} else {
-			c.Send(table[int(b)%len(table)].make(int(s.next()%5) - 1))
+			c.Send(actors.Sayings[int(b)%len(actors.Sayings)].Make(int(s.next()%5) - 1))
 		}
 	}
 	switch m := m.(type) {
@@ -79,8 +82,8 @@ func FuzzRun(f *testing.F) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		synctest.Test(t, func(t *testing.T) {
-			s := &spiteful{cast: newCast(nil), bytes: bytes, endings: make(map[int]int), ranks: make(map[string][]int)}
-			s.play = s.act
+			s := &spiteful{Cast: actors.New(nil), bytes: bytes, endings: make(map[int]int), ranks: make(map[string][]int)}
+			s.Play = s.act
 			req := job.Request{Job: "j", Apps: []job.App{{N: 3, Argv: []string{"x"}, Share: job.Share{PerNode: 1}}}, Limits: job.Limits{Grace: time.Second, Run: time.Minute}}
 			for i := range 3 {
 				name := fmt.Sprint("n", i)
@@ -89,8 +92,9 @@ func FuzzRun(f *testing.F) {
 			signals := make(chan os.Signal)
 			defer close(signals)
 			errs := stdio.Stderr(io.Discard)
-			env := Env{Dialer: s, Out: stdio.Stdout(io.Discard), Err: errs, Greet: 10 * time.Second, Signals: signals, Log: zerolog.Nop(),
-				Say: func(string) {}, Suspend: func() {}, Umask: -1}
+			env := Env{Out: stdio.Stdout(io.Discard), Err: errs}
+			env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop()},
+				Terms: reserve.Terms{Umask: -1}, Signals: signals, Say: func(string) {}, Suspend: func() {}}
 			began := time.Now()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

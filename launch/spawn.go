@@ -7,10 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"remshell/fault"
+	"remshell/gpu"
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
 	"remshell/plan"
+	"remshell/pmiserver/spawn"
 	"remshell/show"
 	"remshell/wire"
 )
@@ -33,30 +38,26 @@ selected, placed, claimed and supervised like those of the command line:
 All are started, or none: if one exec fails the others are killed, and the rank that
 asked is told. It goes on, as MPI says.
 
-One spawn at a time is given its place, on a goroutine of its own with a booking of its
+One spawn at a time is given its place, on a goroutine of its own with a reservation of its
 own, so that the job is supervised meanwhile: whatever takes time, be it a plan, a
-connection or a file, is done there, and given up when the job ends. That booking sees
-shadows of the job's nodes, which share the connections: what they answer to it,
-supervision passes on. The gate of the queue is not asked for: a running job does not wait
-behind others, and claims are exclusive without it.
+connection or a file, is done there, and given up when the job ends. That reservation is
+told which nodes the job has; what these answer to it, supervision passes on. The gate of
+the queue is not asked for: a running job does not wait behind others, and claims are
+exclusive without it.
 
 Who may ask for how much, and where it may go, is said by TRUST-9 to TRUST-12.
 */
 type spawning struct {
-	from   *node // whose rank asks
+	from   *member // whose rank asks
 	m      *wire.Spawn
 	parent *group // of that rank; nil: there is no such group
 	rank   int    // that asks, in the job
-	wishes []wish
 
-	name    string // of the group that is to be
-	first   int    // its first rank
-	who     func(job.Plan) []stdio.Rank
-	b       *booking
-	shadows map[*node]*node // of the job's nodes
-	real    map[*node]*node // of each shadow
-	stop    context.CancelFunc
-	over    chan struct{} // closed when the booking is
+	name  string      // of the group that is to be
+	inbox *node.Inbox // of its reservation
+	stop  context.CancelFunc
+	over  chan struct{}        // closed when the reservation is made, or will not be
+	place *reserve.Reservation // may be read then
 }
 
 // spawns are those that have been asked for.
@@ -70,15 +71,14 @@ type spawns struct {
 
 // Bounds of TRUST-12.
 const (
-	mostWaiting  = 64      // spawns in turn
-	mostSpawned  = 1 << 20 // ranks of one
-	mostRefusals = 100     // told to the user
+	mostWaiting  = 64  // spawns in turn
+	mostRefusals = 100 // told to the user
 )
 
-// A bred is the end of a booking for a spawn.
-type bred struct {
+// spawnPlaced is the end of looking for the place of a spawn.
+type spawnPlaced struct {
 	s     *spawning
-	p     job.Plan
+	place *reserve.Reservation
 	grown *stdio.Growth // nil with an error
 	err   error
 }
@@ -86,14 +86,8 @@ type bred struct {
 // errEnding is the answer to a spawn, and to all fences, when the job is at its end.
 var errEnding = errors.New("the job is ending")
 
-// A notDone is a spawn that a rule of TRUST-9 or TRUST-10 forbids. The text goes on where
-// the rank that asks was named.
-type notDone struct{ text string }
-
-func (e *notDone) Error() string { return e.text }
-
 // spawn takes a request of a rank.
-func (f *fleet) spawn(n *node, m *wire.Spawn) {
+func (f *fleet) spawn(n *member, m *wire.Spawn) {
 	s := &spawning{from: n, m: m, rank: -1}
 	f.recordSpawn(&m.Request, "> SPAWN "+m.Request.String())
 	if s.parent = f.groupNamed(m.Request.Group); s.parent != nil { // the gate has seen that it is the node's own rank
@@ -112,9 +106,9 @@ func (f *fleet) mayAsk(s *spawning) error {
 	case !f.state.Open(s.rank):
 		return errEnding
 	case f.req.Spawn.None:
-		return &notDone{fmt.Sprintf("wants to spawn; not done (%s)", f.req.Spawn.Text)}
+		return &reserve.NotDone{Text: fmt.Sprintf("wants to spawn; not done (%s)", f.req.Spawn.Text)}
 	case len(s.parent.nodes) > 1 && !s.parent.fenced: // a node alone could say so of them all
-		return &notDone{"wants to spawn before the group's first barrier; not done"}
+		return &reserve.NotDone{Text: "wants to spawn before the group's first barrier; not done"}
 	case s.m.Fault != "":
 		return errors.New(s.m.Fault)
 	case len(f.spawns.queue) >= mostWaiting:
@@ -141,52 +135,80 @@ func (f *fleet) nextSpawn() {
 func (f *fleet) begin(s *spawning) {
 	f.spawns.count++
 	f.spawns.now = s
-	s.name, s.first = fmt.Sprintf("%s_%d", f.req.Job, f.spawns.count), f.size
-	s.over = make(chan struct{})
-	group, began := len(f.firsts), f.state.Began()
-	s.who = func(p job.Plan) []stdio.Rank { return stdio.Everybody(p, group, s.first, began) }
-	f.branch(s)
+	s.name, s.inbox, s.over = fmt.Sprintf("%s_%d", f.req.Job, f.spawns.count), node.NewInbox(), make(chan struct{})
 	_, _, app := f.rankPlan(s.rank)
+	wanted := reserve.Spawn{Request: s.m.Request, App: app, From: s.from.Node.Node, Group: s.name, First: f.size, Own: f.own()}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
+	req, env, group, began := f.req, f.spawnEnv(s), len(f.firsts), f.state.Began()
 	go func() {
 		defer close(s.over)
-		done := bred{s: s}
-		startBy := time.Now().Add(startLimit(f.req))
-		timed, late := context.WithDeadlineCause(ctx, startBy, lateError(f.req))
-		defer late()
-		done.p, done.err = s.b.graft(timed, s, app)
-		if done.err == nil {
-			_, done.err = s.b.stage(ctx, startBy)
+		done := spawnPlaced{s: s}
+		done.place, done.err = reserve.ForSpawn(ctx, req, env, wanted)
+		if s.place = done.place; done.err == nil {
+			done.grown, done.err = f.streams.Prepare(done.place.Request.Streams, stdio.Everybody(done.place.Plan, group, wanted.First, began))
+			if done.err != nil {
+				done.place.Abandon()
+			}
 		}
-		if done.err == nil {
-			done.grown, done.err = f.streams.Prepare(s.b.req.Streams, s.who(done.p))
-		}
-		if done.err != nil {
-			s.b.wither()
-		}
-		f.events.put(done)
+		f.events.Put(done)
 	}()
 }
 
-// hear passes on what is meant for the booking that is under way.
-func (q *spawns) hear(n *node, event any) {
+// spawnEnv is the world of a spawn's reservation. What new nodes say is looked for in the
+// job's inbox first.
+func (f *fleet) spawnEnv(s *spawning) reserve.Env {
+	env := f.env.Env
+	env.Inbox = s.inbox
+	env.Seen, env.Again, env.Progress, env.Input = nil, nil, nil, false
+	return env
+}
+
+// own are the nodes of the job that are not lost, with what it has of them.
+func (f *fleet) own() (all []reserve.Own) {
+	uses := make(map[*member]*job.Use)
+	for _, n := range f.nodes {
+		uses[n] = new(job.Use)
+	}
+	for _, g := range f.groups {
+		for i, n := range g.nodes {
+			if g.alive[n] > 0 {
+				addUse(uses[n], g.plan.Nodes[i].Ranks)
+			}
+		}
+	}
+	for _, n := range f.nodes {
+		if n.lost == nil {
+			all = append(all, reserve.Own{Node: n.Node, Use: *uses[n]})
+		}
+	}
+	return all
+}
+
+// addUse counts ranks in.
+func addUse(u *job.Use, ranks []job.RankPlan) {
+	for _, r := range ranks {
+		u.Procs++
+		u.Own++
+		if len(r.Held) > 0 {
+			u.Seated++
+		}
+		u.Busy = append(u.Busy, r.Held...)
+		u.BusyGPUs = append(u.BusyGPUs, gpu.Addresses(r.GPUs)...)
+	}
+}
+
+// hear passes on what is meant for the reservation that is under way.
+func (q *spawns) hear(event any) {
 	if q.now == nil {
 		return
 	}
-	from := q.now.shadows[n]
-	if from == nil {
-		from = n // it is new
-	}
-	switch e := event.(type) {
-	case said:
-		if group, is := groupMeant(e.m); is && group != q.now.name {
+	if e, ok := event.(node.Message); ok {
+		if group, is := groupMeant(e.M); is && group != q.now.name {
 			return // a late answer to another one
 		}
-		q.now.b.events.put(said{from, e.m})
-	case ended:
-		q.now.b.events.put(ended{from, e.err})
 	}
+	q.now.inbox.Put(event)
 }
 
 // groupMeant is the group that an answer to Prepare is about.
@@ -202,16 +224,16 @@ func groupMeant(m wire.Message) (name string, is bool) {
 	return "", false
 }
 
-// bred takes in what a booking has found a place for, and lets it go.
-func (f *fleet) bred(e bred) []supervise.Event {
-	s := e.s
+// spawnPlaced takes in a spawn that a place was found for, and lets it go.
+func (f *fleet) spawnPlaced(e spawnPlaced) []supervise.Event {
+	s, place := e.s, e.place
 	f.spawns.now = nil
 	s.stop()
-	f.connects = append(f.connects, s.b.fleet.connects...)
+	f.connects = append(f.connects, place.Connects...)
 	err := e.err
 	if err == nil && !f.state.Open(s.rank) {
 		err = errEnding
-		s.b.wither()
+		place.Abandon()
 		e.grown.Close()
 	}
 	if err != nil {
@@ -219,36 +241,34 @@ func (f *fleet) bred(e bred) []supervise.Event {
 		return nil
 	}
 	f.streams.Grow(e.grown)
-	grown := supervise.Grown{Nodes: make([]int, e.p.Size)}
-	nodes := f.adopt(s, &grown)
+	grown := supervise.Grown{Nodes: make([]int, place.Plan.Size)}
+	nodes := f.adopt(s, place, &grown)
 	for i, n := range nodes {
-		for _, r := range e.p.Nodes[i].Ranks {
-			grown.Nodes[r.Rank] = n.index
+		np := place.Plan.Nodes[i]
+		for _, r := range np.Ranks {
+			grown.Nodes[r.Rank] = n.key
 		}
-		f.env.Log.Info().Str("node", n.def.Name).Str("group", s.name).Msg("spawned " + supervise.Ranks(numbers(e.p.Nodes[i].Ranks)))
+		f.env.Log.Info().Str("node", n.Name()).Str("group", s.name).Msg("spawned " + reserve.RanksOf(np))
 	}
-	f.tellCrowded(s, e.p)
-	g := f.found(s.name, e.p, s.b.req.Apps, nodes)
+	f.tellCrowded(s, place)
+	g := f.addGroup(s.name, place.Plan, place.Request.Apps, nodes)
 	g.waits = s
-	f.let(g, s.b.fleet.meet)
+	f.release(g, place.Meet)
 	return []supervise.Event{grown}
 }
 
-// adopt returns the nodes of a spawn: those of the job for their shadows, and new ones,
-// which the job has from now on.
-func (f *fleet) adopt(s *spawning, grown *supervise.Grown) (nodes []*node) {
-	for _, n := range s.b.fleet.nodes {
-		if own := s.real[n]; own != nil {
-			n = own
-		} else {
-			n.index = len(f.nodes)
-			f.nodes, f.all = append(f.nodes, n), append(f.all, n)
-			grown.NewNodes = append(grown.NewNodes, n.def.Name)
-			f.welcome(s, n.def)
+// adopt returns the nodes of a spawn: those that the job had, and new ones, which it has from
+// now on.
+func (f *fleet) adopt(s *spawning, place *reserve.Reservation, grown *supervise.Grown) (nodes []*member) {
+	for _, n := range place.Nodes {
+		m := f.members[n.Node]
+		if m == nil {
+			m = f.join(n)
+			grown.NewNodes = append(grown.NewNodes, n.Name())
+			f.welcome(s, n.Def)
 		}
-		nodes = append(nodes, n)
+		nodes = append(nodes, m)
 	}
-	s.b.dismissNew(nodes)
 	return nodes
 }
 
@@ -257,32 +277,32 @@ func (f *fleet) welcome(s *spawning, def job.NodeDef) {
 	if slices.ContainsFunc(f.req.Nodes, def.Same) {
 		return
 	}
-	addCandidate(&f.req, def)
+	reserve.AddCandidate(&f.req, def)
 	f.env.Say(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.Who(s.rank), f.req.Spawn.Text))
 }
 
 // tellCrowded says, once, that spawned ranks share CPUs: those of their own job, or, where no
 // count of slots was given for this machine alone, all of it.
-func (f *fleet) tellCrowded(s *spawning, p job.Plan) {
+func (f *fleet) tellCrowded(s *spawning, place *reserve.Reservation) {
 	whose := "the job"
 	switch {
 	case f.spawns.crowded:
 		return
-	case s.b.req.Home && p.Overbooked:
+	case place.Request.Home && place.Plan.Overbooked:
 		whose = "this machine"
-	case !s.b.req.Crowd:
+	case !place.Request.Crowd:
 		return
 	}
 	f.spawns.crowded = true
 	f.env.Say(f.state.Who(s.rank) + " spawns ranks that find no free CPU; they share those of " + whose + " (--nooversubscribe refuses that)")
 }
 
-// tellSpawned tells the rank that asked for a group that it runs.
-func (f *fleet) tellSpawned(g *group) {
+// answerSpawn tells the rank that asked for a group that it runs.
+func (f *fleet) answerSpawn(g *group) {
 	s := g.waits
 	g.waits = nil
 	f.recordSpawn(&s.m.Request, "< STARTED")
-	s.from.send(&wire.Spawned{ID: s.m.ID, Group: g.name, Codes: codes(s.m.Request, g.apps)})
+	s.from.Send(&wire.Spawned{ID: s.m.ID, Group: g.name, Codes: codes(s.m.Request, g.apps)})
 }
 
 // refuse tells the rank that asked why nothing was started; and the user, since MPI tells
@@ -291,17 +311,17 @@ func (f *fleet) refuse(s *spawning, err error) {
 	if err != errEnding {
 		f.tellRefused(s, err)
 	}
-	f.recordSpawn(&s.m.Request, "< FAILED "+reasonOf(err))
-	s.from.send(&wire.Spawned{ID: s.m.ID, Err: reasonOf(err)})
+	f.recordSpawn(&s.m.Request, "< FAILED "+fault.Reason(err))
+	s.from.Send(&wire.Spawned{ID: s.m.ID, Err: fault.Reason(err)})
 }
 
 // tellRefused tells the user, --quiet or not: what his program wanted is not done. A node
 // may ask without end, and what it asks for may be as long as a frame.
 func (f *fleet) tellRefused(s *spawning, err error) {
 	text := fmt.Sprintf("%s: spawn %s: %s", f.state.Who(s.rank), s.m.Request, inOneLine(err))
-	var no *notDone
+	var no *reserve.NotDone
 	if errors.As(err, &no) {
-		text = f.state.Who(s.rank) + " " + no.text
+		text = f.state.Who(s.rank) + " " + no.Text
 	}
 	switch f.spawns.refused++; {
 	case f.spawns.refused > mostRefusals:
@@ -346,7 +366,26 @@ func (f *fleet) endSpawning() {
 	}
 	select {
 	case <-s.over:
-		s.b.wither()
+		s.place.Abandon()
 	case <-time.After(time.Second):
 	}
+}
+
+// codes are those of a spawn: 0 for each process that runs, 1 for one that was left out;
+// nil: all run.
+func codes(r spawn.Request, apps []job.App) (list []int) {
+	missing := false
+	for i, c := range r.Commands {
+		for n := range c.Count {
+			code := 0
+			if n >= apps[i].N {
+				code, missing = 1, true
+			}
+			list = append(list, code)
+		}
+	}
+	if !missing {
+		return nil
+	}
+	return list
 }

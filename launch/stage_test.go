@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"remshell/fault"
 	"remshell/job"
-	"remshell/launch"
 	"remshell/wire"
 )
 
@@ -70,7 +70,7 @@ func TestParcelsThatChange(t *testing.T) {
 		r := newRun(2, "echo it runs", "a", "b")
 		spoil(r.newBale("file", []byte("known")))
 		result, err := r.do(t)
-		var start *launch.StartError
+		var start *fault.Error
 		if !errors.As(err, &start) || start.Code != job.ExitInternal || !strings.Contains(err.Error(), what) || r.out.String() != "" {
 			t.Errorf("%s: code %d, %v, stdout %q", what, result.Code, err, r.out.String())
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"remshell/job"
+	"remshell/launch/node"
 	"remshell/wire"
 )
 
@@ -22,7 +23,7 @@ func TestNewsOfNodesThatTheJobHasNot(t *testing.T) {
 				}
 			}()
 			f := &fleet{}
-			if news := f.translate(said{&node{index: -1}, m}); news != nil {
+			if news := f.translate(node.Message{From: new(node.Node), M: m}); news != nil {
 				t.Errorf("%+v", news)
 			}
 		})

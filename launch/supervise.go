@@ -7,21 +7,25 @@ import (
 	"sync"
 	"time"
 
+	"remshell/fault"
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
 	"remshell/wire"
 )
 
 // supervise runs the job to its end: events in, Step, actions out.
-func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Time) (job.Result, error) {
+func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
+	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals),
 	}, time.Now())
 	f.state = &state
 	defer f.endSpawning()
 	for finished := false; !finished; {
-		events := f.events.take(ctx, state.Next())
+		events := f.events.Take(ctx, state.Next())
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -36,7 +40,7 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 		}
 	}
 	for _, n := range f.nodes {
-		n.send(&wire.Bye{})
+		n.Send(&wire.Bye{})
 	}
 	for _, g := range f.groups {
 		g.bound.tell()
@@ -57,7 +61,7 @@ func (f *fleet) supervise(ctx context.Context, req job.Request, startBy time.Tim
 // signalOf is the signal that cancelled ctx: one may come between the last check of a
 // start and the moment when supervision takes the signals.
 func signalOf(ctx context.Context) job.Signal {
-	var cancelled *Cancelled
+	var cancelled *reserve.Cancelled
 	if errors.As(context.Cause(ctx), &cancelled) {
 		return onNodes(cancelled.Signal)
 	}
@@ -113,7 +117,7 @@ func (f *fleet) finish(ctx context.Context, state *supervise.State, p *stdio.Pri
 	p.Close()
 	go func() {
 		<-p.Done()
-		f.events.put(printed{p})
+		f.events.Put(printed{p})
 	}()
 	began := time.Now()
 	for state.Patient() {
@@ -121,7 +125,7 @@ func (f *fleet) finish(ctx context.Context, state *supervise.State, p *stdio.Pri
 		if state.Hurried() {
 			deadline = began.Add(drainTime)
 		}
-		events := f.events.take(ctx, deadline)
+		events := f.events.Take(ctx, deadline)
 		if len(events) == 0 {
 			return
 		}
@@ -146,26 +150,28 @@ func (f *fleet) finish(ctx context.Context, state *supervise.State, p *stdio.Pri
 // translate turns what a node said into what supervision has to judge, if anything.
 func (f *fleet) translate(event any) []supervise.Event {
 	switch e := event.(type) {
-	case said:
-		if answersBooking(e.m) {
-			f.spawns.hear(e.from, e)
+	case node.Message:
+		if answersReservation(e.M) {
+			f.spawns.hear(e)
 			return nil
 		}
-		if e.from.index < 0 {
+		n := f.members[e.From]
+		if n == nil {
 			return nil // it has no part in the job: it was dismissed, or is not taken in yet
 		}
-		return f.translateMessage(e.from, e.m)
-	case bred:
-		return f.bred(e)
-	case ended:
-		f.spawns.hear(e.from, ended{err: e.err})
-		if e.from.index < 0 {
+		return f.translateMessage(n, e.M)
+	case spawnPlaced:
+		return f.spawnPlaced(e)
+	case node.Disconnected:
+		f.spawns.hear(e)
+		n := f.members[e.From]
+		if n == nil {
 			return nil // it was dismissed
 		}
-		e.from.lost = e.err
-		f.answered(e.from.index, nil)
-		lost := supervise.NodeLost{Node: e.from.index, Why: reasonOf(e.err)}
-		if violates(e.err) {
+		n.lost = e.Err
+		f.answered(n.key, nil)
+		lost := supervise.NodeLost{Node: n.key, Why: fault.Reason(e.Err)}
+		if node.Violates(e.Err) {
 			return []supervise.Event{supervise.NodeCut{NodeLost: lost}}
 		}
 		return []supervise.Event{lost}
@@ -174,17 +180,15 @@ func (f *fleet) translate(event any) []supervise.Event {
 			f.showStates()
 		}
 		return nil
-	case redialed: // it came too late
-		if e.node != nil {
-			go e.node.conn.Close()
-		}
+	case reserve.Leftover:
+		e.Drop()
 		return nil
 	}
 	return []supervise.Event{event}
 }
 
-// answersBooking reports whether a message is for a booking, also that of a spawn.
-func answersBooking(m wire.Message) bool {
+// answersReservation reports whether a message is for a reservation, also that of a spawn.
+func answersReservation(m wire.Message) bool {
 	switch m.(type) {
 	case *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken, *wire.Wanted, *wire.Took, *wire.Staged:
 		return true
@@ -192,39 +196,39 @@ func answersBooking(m wire.Message) bool {
 	return false
 }
 
-func (f *fleet) translateMessage(n *node, m wire.Message) []supervise.Event {
+func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	switch m := m.(type) {
 	case *wire.Started:
 		f.account.started(n, m)
 		return f.started(n, m)
 	case *wire.Exited:
 		f.streams.Ended(m.Exit.Rank)
-		f.env.watcher().Exited(n.def.Name, m.Exit)
+		f.env.watcher().Exited(n.Name(), m.Exit)
 		news := []supervise.Event{supervise.Exited{Exit: m.Exit}}
 		if g, _ := f.groupOf(m.Exit.Rank); g != nil && (m.Exit.Status() != 0 || m.Exit.PMI == job.PMIOpen || m.Exit.PMI == job.PMIAborted) {
 			g.failed = true
 		}
-		if doubt, stuck := f.left(n, m.Exit.Rank); stuck {
+		if doubt, stuck := f.rankGone(n, m.Exit.Rank); stuck {
 			news = append(news, doubt)
 		}
 		return news
 	case *wire.Emptied:
-		return []supervise.Event{supervise.NodeEmptied{Node: n.index}}
+		return []supervise.Event{supervise.NodeEmptied{Node: n.key}}
 	case *wire.Drained:
-		f.account.orphans[n.index] = m.Orphans
-		return []supervise.Event{supervise.NodeDrained{Node: n.index}}
+		f.account.orphans[n.key] = m.Orphans
+		return []supervise.Event{supervise.NodeDrained{Node: n.key}}
 	case *wire.States:
-		f.answered(n.index, m.Ranks)
+		f.answered(n.key, m.Ranks)
 	case *wire.Fence:
 		if doubt, stuck := f.fence(n, m); stuck {
 			return []supervise.Event{doubt}
 		}
 	case *wire.Name:
-		n.send(f.named(m))
+		n.Send(f.named(m))
 	case *wire.Spawn:
 		f.spawn(n, m)
 	case *wire.Peers:
-		n.send(f.peered(m))
+		n.Send(f.peered(m))
 	case *wire.Trace:
 		f.record(m.Rank, m.Line)
 	case *wire.PMI:
@@ -233,7 +237,7 @@ func (f *fleet) translateMessage(n *node, m wire.Message) []supervise.Event {
 		}
 	case *wire.Changed, *wire.Queued: // late news for a request that waited
 	default:
-		f.env.Log.Warn().Str("node", n.def.Name).Msgf("unexpected %T", m)
+		f.env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", m)
 	}
 	return nil
 }
@@ -295,7 +299,7 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 
 func (f *fleet) tell(m wire.Message) {
 	for _, n := range f.nodes {
-		n.send(m)
+		n.Send(m)
 	}
 }
 
@@ -316,7 +320,7 @@ func (f *fleet) inspect(stacks bool) {
 	if stacks {
 		patience += wire.StacksTime
 	}
-	time.AfterFunc(patience, func() { f.events.put(late) })
+	time.AfterFunc(patience, func() { f.events.Put(late) })
 }
 
 // answered takes what a node told of its ranks, or its loss.
@@ -335,7 +339,7 @@ func (f *fleet) showStates() {
 	if f.states != nil {
 		fmt.Fprint(f.env.Err, f.states.table(f.placement(), f.firsts)+f.states.stacks(f.firsts))
 		for i := range f.states.waiting {
-			f.nodes[i].gate.giveUp(&wire.Inspect{})
+			f.nodes[i].GiveUp(&wire.Inspect{})
 		}
 		f.states = nil
 	}
@@ -350,7 +354,7 @@ func (f *fleet) flush(patience time.Duration) {
 	go func() {
 		var writing sync.WaitGroup
 		for _, n := range f.nodes {
-			writing.Go(n.conn.Flush)
+			writing.Go(n.Flush)
 		}
 		writing.Wait()
 		close(written)
@@ -365,10 +369,10 @@ func (f *fleet) flush(patience time.Duration) {
 func (f *fleet) suspend(state *supervise.State) {
 	f.tell(&wire.Signal{Number: int(job.SIGSTOP)})
 	f.flush(stopPatience)
-	stopped := f.env.pauses.during(f.env.Suspend)
+	stopped := f.env.Pauses.During(f.env.Suspend)
 	state.Shift(stopped)
 	for _, n := range f.nodes {
-		n.gate.shift(stopped)
+		n.Shift(stopped)
 	}
 	f.tell(&wire.Signal{Number: int(job.SIGCONT)})
 }

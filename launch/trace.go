@@ -37,7 +37,7 @@ func (f *fleet) writeTrace() {
 	for _, g := range f.groups {
 		sizes = append(sizes, g.plan.Size)
 	}
-	title := command(f.req)
+	title := f.req.Command()
 	if err := f.trace.Write(f.env.Trace, title, f.scene(), sizes); err != nil {
 		f.env.Say(fmt.Sprintf("--pmi-trace: %v", err))
 	}

@@ -21,6 +21,8 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
@@ -64,10 +66,10 @@ func (c *Crowd) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) er
 		}
 		req.Apps[0].PerNode = ranks
 	}
-	result, err := launch.Run(ctx, req, launch.Env{
-		Dialer: c, Signals: signals, Out: stdio.Stdout(io.Discard), Err: printer, Umask: -1, Greet: patience, Probe: patience,
-		Say: func(text string) { fmt.Fprintln(printer, text) },
-	})
+	result, err := launch.Run(ctx, req, launch.Env{Out: stdio.Stdout(io.Discard), Err: printer, Env: reserve.Env{
+		Connector: node.Connector{Dialer: c, Greet: patience}, Terms: reserve.Terms{Umask: -1},
+		Signals: signals, Probe: patience, Say: func(text string) { fmt.Fprintln(printer, text) },
+	}})
 	if err == nil && (result.Code != 0 || c.Spawns == 0 && len(result.Exits) != hosts*ranks) {
 		err = fmt.Errorf("code %d, and %d of %d ranks have ended", result.Code, len(result.Exits), hosts*ranks)
 	}

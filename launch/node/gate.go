@@ -1,0 +1,408 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+/*
+A gate stands before all that one helper says (TRUST-1). It hears both ends, and so knows
+what the helper may say now:
+
+	mpiexec --- tell ----> gate ---------> helper     questions, ranks, credit, Start, End
+	mpiexec <-- message -- gate <-- admit - helper    or the first violation, and the end
+
+It does nothing but that: no I/O, no time but that of its clock. What it has let through
+needs no second look: ranks are the node's own and in range, answers were asked for, and
+output has its credit. What is late, since it crossed a message of ours on its way, is
+dropped in silence (TRUST-5).
+
+One goroutine calls admit, any may call tell. Output, which flows by the million lines, is
+judged without a lock: its seats are in a table that is replaced and never changed, and credit
+is counted by atomic numbers.
+*/
+type gate struct {
+	names   []string // of the node
+	silence time.Duration
+	now     func() time.Time
+
+	seats atomic.Pointer[seating] // of the node's ranks; never nil
+
+	mu        sync.Mutex // guards the rest
+	greeted   int        // how many of Hello and Node were heard
+	portions  map[string]*portion
+	open      map[string]*questions // by the kind of the answer, and the group where it names one
+	starts    int                   // groups that were let go
+	emptied   int
+	drained   int
+	ended     time.Time // when End was said; zero: it was not
+	left      time.Time // when Bye was
+	waiting   bool      // in the queue
+	dequeued  time.Time
+	watched   bool
+	lastID    int        // of Name and Spawn
+	unheard   int        // of those, without an answer
+	cargo     *cargoHold // nil: no parcels were told of
+	positions pace
+	changes   pace
+	logs      pace
+}
+
+// A portion is what a node has of a group.
+type portion struct {
+	first   int  // number of the group's rank 0 in the job
+	meets   bool // the group has other nodes: there are fences
+	root    bool // it has the group's rank 0
+	torch   bool // which is asked where ranks can meet
+	address string
+	trace   bool
+	phase   portionPhase
+	seats   []*seat
+	fence   int  // number of the next one
+	fencing bool // the one before is open
+}
+
+type portionPhase int
+
+const (
+	promised portionPhase = iota // Prepare was said
+	prepared                     // and Prepared
+	letGo                        // and Start
+	pruned                       // and Prune
+	gone                         // nothing of it is left: Drained was heard
+)
+
+// A seat is a rank of the node.
+type seat struct {
+	rank    int
+	portion *portion
+	life    atomic.Int32    // a life
+	room    [2]atomic.Int64 // credit of stdout and stderr, in bytes
+	shut    [2]bool         // they have ended; belongs to admit
+	stdin   bool            // it gets ours
+	deaf    bool            // and does not read any more
+	fed     int             // bytes of it that were not credited yet
+}
+
+type life = int32
+
+const (
+	planned life = iota // it is not let go
+	going               // it is
+	running             // Started was heard
+	failed              // that it could not be
+	over                // Exited was heard
+)
+
+// questions are those of one kind that were put and not answered.
+type questions struct {
+	open  int
+	given int // of these, those that nobody waits for any more
+}
+
+// unanswered is how many requests of its ranks a node may have under way.
+const unanswered = 64
+
+// lateDefault is how long what crossed a message of ours may take, where nobody knows how
+// long the link may be silent.
+const lateDefault = 45 * time.Second
+
+func newGate(def job.NodeDef, silence time.Duration) *gate {
+	g := &gate{names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...), silence: cmp.Or(silence, lateDefault), now: time.Now,
+		portions: make(map[string]*portion), open: make(map[string]*questions),
+		positions: pace{most: 1}, changes: pace{most: 10}, logs: pace{most: 200}}
+	g.seats.Store(newSeating(nil))
+	return g
+}
+
+// admit judges what the helper says. Nothing comes back of what is to be dropped; an error
+// is a wire.Violation.
+func (g *gate) admit(m wire.Message) (wire.Message, error) {
+	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
+		if err := g.output(data); err != nil {
+			return nil, g.unlessLeft(m, err)
+		}
+		return m, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.greeted < 2 || isGreeting(m) {
+		return passed(m, g.greeting(m))
+	}
+	if !g.left.IsZero() {
+		return nil, g.late(m, g.left)
+	}
+	return g.judge(m)
+}
+
+// passed is a message, or the violation that it is.
+func passed(m wire.Message, err error) (wire.Message, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// unlessLeft is a violation in output, unless we have said Bye: then nothing is noted any more
+// of which it may be the consequence.
+func (g *gate) unlessLeft(m wire.Message, violation error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.left.IsZero() {
+		return violation
+	}
+	return g.late(m, g.left)
+}
+
+// judge finds the rule of a kind (TRUST-4).
+func (g *gate) judge(m wire.Message) (wire.Message, error) {
+	switch m := m.(type) {
+	case *wire.Ping:
+		return m, nil
+	case *wire.Log:
+		return g.logs.pass(g.now(), m), nil
+	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed:
+		return g.answer(m, wire.NameOf(m))
+	case *wire.Queued:
+		return g.queued(m)
+	case *wire.Changed:
+		if !g.watched {
+			return nil, errUnasked
+		}
+		return g.changes.pass(g.now(), m), nil
+	case *wire.Prepared:
+		return g.prepared(m)
+	case *wire.Refused:
+		m.Code = startCode(m.Code)
+		return g.dropped(m, m.Group)
+	case *wire.Taken:
+		return g.dropped(m, m.Group)
+	case *wire.Wanted:
+		return passed(m, g.wanted(m))
+	case *wire.Took:
+		return g.took(m)
+	case *wire.Staged:
+		return passed(m, g.staged(m))
+	case *wire.States:
+		return g.states(m)
+	case *wire.Data:
+		return g.noInput(m)
+	case *wire.Credit:
+		return g.credit(m)
+	case *wire.Started:
+		return g.started(m)
+	case *wire.Exited:
+		return passed(m, g.exited(m))
+	case *wire.PMI:
+		return g.unlessGone(m, g.pmi(m))
+	case *wire.Trace:
+		return passed(m, g.trace(m))
+	case *wire.Fence:
+		return g.fence(m)
+	case *wire.Name:
+		return g.request(m, m.ID)
+	case *wire.Peers:
+		if g.portions[m.Group] == nil {
+			return nil, errUnasked
+		}
+		return g.request(m, m.ID)
+	case *wire.Spawn:
+		return g.spawn(m)
+	case *wire.Emptied:
+		return passed(m, g.over(m, &g.emptied))
+	case *wire.Drained:
+		return passed(m, g.drain(m))
+	}
+	return nil, violation("it sent %s, which only mpiexec sends", wire.NameOf(m))
+}
+
+// The violations of TRUST-2.
+
+func violation(format string, words ...any) error {
+	return wire.Violation(fmt.Sprintf(format, words...))
+}
+
+var (
+	errUnasked = wire.Violation("it answered what was not asked")
+	errTooMuch = wire.Violation("it sent more output than it may")
+)
+
+func errStranger(rank int) error { return violation("it spoke for rank %d, which is not there", rank) }
+func errEnded(rank int) error    { return violation("it spoke of rank %d, which has ended", rank) }
+
+func errEarly(m wire.Message) error {
+	return violation("it sent %s before the start", wire.NameOf(m))
+}
+
+func errLate(m wire.Message) error {
+	return violation("it sent %s after the end", wire.NameOf(m))
+}
+
+func errValue(m wire.Message, name string, value any) error {
+	article := "a"
+	if strings.ContainsRune("AEIOU", rune(wire.NameOf(m)[0])) {
+		article = "an"
+	}
+	return violation("%s %s that cannot be: %s %v", article, wire.NameOf(m), name, value)
+}
+
+// late judges what was right until a moment: it may have been on its way.
+func (g *gate) late(m wire.Message, since time.Time) error {
+	if g.now().Sub(since) > g.silence {
+		return errLate(m)
+	}
+	return nil
+}
+
+// shift moves all moments: they do not count while mpiexec is stopped.
+func (g *gate) shift(by time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range []*time.Time{&g.ended, &g.left, &g.dequeued} {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
+	}
+}
+
+func isGreeting(m wire.Message) bool {
+	switch m.(type) {
+	case *wire.Hello, *wire.Node:
+		return true
+	}
+	return false
+}
+
+// greeting hears Hello and Node, first and second.
+func (g *gate) greeting(m wire.Message) error {
+	want := -1
+	switch m := m.(type) {
+	case *wire.Hello:
+		want = 0
+	case *wire.Node:
+		want = 1
+		g.names = append(g.names, m.Probe.Hostname)
+	}
+	switch {
+	case want == g.greeted:
+		g.greeted++
+		return nil
+	case want < 0:
+		return errEarly(m)
+	case want < g.greeted:
+		return violation("it sent %s twice", wire.NameOf(m))
+	}
+	return errEarly(m)
+}
+
+// answer takes what closes a question. Nobody waits for one that was given up. Of several
+// questions any answer will do for the one that waits, but for those about a group: these
+// come in the order of the questions.
+func (g *gate) answer(m wire.Message, to string) (wire.Message, error) {
+	q := g.open[to]
+	if q == nil {
+		return nil, errUnasked
+	}
+	given := q.given == q.open || q.given > 0 && strings.HasPrefix(to, groupKey(""))
+	if given {
+		q.given--
+	}
+	if q.open--; q.open == 0 {
+		delete(g.open, to)
+	}
+	if given {
+		return nil, nil
+	}
+	return m, nil
+}
+
+// queued hears of a place in the queue: as an answer, and then whenever it changes.
+func (g *gate) queued(m *wire.Queued) (wire.Message, error) {
+	if g.open["Queued"] != nil {
+		return g.answer(m, "Queued")
+	}
+	switch {
+	case g.waiting:
+		return g.positions.pass(g.now(), m), nil
+	case !g.dequeued.IsZero():
+		return nil, g.late(m, g.dequeued)
+	}
+	return nil, errUnasked
+}
+
+// prepared hears that a part of a group is ready, and where its ranks can meet (TRUST-3).
+func (g *gate) prepared(m *wire.Prepared) (wire.Message, error) {
+	answer, err := g.answer(m, groupKey(m.Group))
+	p := g.portions[m.Group]
+	if err != nil || answer == nil || p == nil {
+		return nil, err
+	}
+	p.phase = prepared
+	switch {
+	case m.Meet == "":
+	case !p.root:
+		return nil, errStranger(p.first)
+	case !p.torch:
+		return nil, errUnasked
+	case !g.canMeet(m.Meet, p.address):
+		return nil, errValue(m, "meeting point", strconv.Quote(m.Meet))
+	}
+	return m, nil
+}
+
+// canMeet reports whether an address is one of the node, and has a port.
+func (g *gate) canMeet(meet, address string) bool {
+	host, port, err := net.SplitHostPort(meet)
+	n, noNumber := strconv.ParseUint(port, 10, 16)
+	if err != nil || noNumber != nil || n == 0 || host == "" {
+		return false
+	}
+	_, noAddress := netip.ParseAddr(host)
+	return noAddress == nil || host == address || slices.Contains(g.names, host)
+}
+
+// dropped hears that there will be no part of a group here.
+func (g *gate) dropped(m wire.Message, group string) (wire.Message, error) {
+	answer, err := g.answer(m, groupKey(group))
+	if answer != nil {
+		g.forget(group)
+	}
+	return answer, err
+}
+
+// startCode is the exit code of a start that failed, of those that there are (EXIT-5).
+func startCode(code int) int {
+	if code < job.ExitInternal || code > 127 {
+		return job.ExitInternal
+	}
+	return code
+}
+
+// states hears what ranks are doing, each at most once.
+func (g *gate) states(m *wire.States) (wire.Message, error) {
+	seen := make(map[int]bool)
+	for _, r := range m.Ranks {
+		s := g.seat(r.Rank)
+		switch {
+		case s == nil:
+			return nil, errStranger(r.Rank)
+		case seen[r.Rank]:
+			return nil, errValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
+		}
+		seen[r.Rank] = true
+	}
+	return g.answer(m, "States")
+}
+
+func groupKey(name string) string { return "group " + name }

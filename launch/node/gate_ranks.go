@@ -1,0 +1,400 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"remshell/pmiserver/fence"
+	"remshell/wire"
+)
+
+// This file is what a gate knows of ranks: a host is believed about its own alone (TRUST-3).
+
+// seat finds a rank of the node; nil: it has no such rank.
+func (g *gate) seat(rank int) *seat { return g.seats.Load().find(rank) }
+
+// A seating is the ranks of a node, by their numbers in the job. Mostly they are neighbours,
+// and then finding one is looking into a list.
+type seating struct {
+	all   []*seat
+	first int           // number of row[0]
+	row   []*seat       // nil where the node has no such rank
+	far   map[int]*seat // of ranks that are too far apart for a row; nil: they are not
+}
+
+// maxGaps is how long a row may be, in times of the seats in it.
+const maxGaps = 4
+
+func newSeating(all []*seat) *seating {
+	t := &seating{all: all}
+	if len(all) == 0 {
+		return t
+	}
+	last := slices.MaxFunc(all, byRank).rank
+	t.first = slices.MinFunc(all, byRank).rank
+	if span := last - t.first + 1; span <= maxGaps*len(all) {
+		t.row = make([]*seat, span)
+		for _, s := range all {
+			t.row[s.rank-t.first] = s
+		}
+		return t
+	}
+	t.far = make(map[int]*seat, len(all))
+	for _, s := range all {
+		t.far[s.rank] = s
+	}
+	return t
+}
+
+func byRank(a, b *seat) int { return a.rank - b.rank }
+
+// find finds a rank; nil: there is none.
+func (t *seating) find(rank int) *seat {
+	if t.far != nil {
+		return t.far[rank]
+	}
+	if i := uint(rank) - uint(t.first); i < uint(len(t.row)) {
+		return t.row[i]
+	}
+	return nil
+}
+
+// output judges a piece of a rank's output. A rank that is over may have left somebody
+// behind who still writes.
+func (g *gate) output(m *wire.Data) error {
+	s := g.seat(m.Rank)
+	if s == nil {
+		return errStranger(m.Rank)
+	}
+	if m.Stream != wire.Stdout && m.Stream != wire.Stderr {
+		return errValue(m, "stream", int(m.Stream))
+	}
+	switch s.life.Load() {
+	case planned, going:
+		return errEarly(m)
+	case failed:
+		return errEnded(m.Rank)
+	}
+	i := m.Stream - wire.Stdout
+	if s.shut[i] || s.room[i].Add(-int64(len(m.Bytes))) < 0 {
+		return errTooMuch
+	}
+	s.shut[i] = len(m.Bytes) == 0
+	return nil
+}
+
+// noInput hears that nobody reads what is sent to a rank any more.
+func (g *gate) noInput(m *wire.Data) (wire.Message, error) {
+	s, err := g.reader(m, m.Rank)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(m.Bytes) > 0:
+		return nil, errValue(m, "stream", int(m.Stream))
+	case s.deaf:
+		return nil, errUnasked
+	}
+	s.deaf = true
+	if s.life.Load() == over {
+		return nil, nil
+	}
+	return m, nil
+}
+
+// credit hears that a rank has read, never more than it was sent.
+func (g *gate) credit(m *wire.Credit) (wire.Message, error) {
+	s, err := g.reader(m, m.Rank)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Stream != wire.Stdin:
+		return nil, errValue(m, "stream", int(m.Stream))
+	case m.Bytes < 0 || m.Bytes > s.fed:
+		return nil, errValue(m, "bytes", m.Bytes)
+	}
+	s.fed -= m.Bytes
+	if s.life.Load() == over || s.deaf {
+		return nil, nil
+	}
+	return m, nil
+}
+
+// reader finds a rank that gets our standard input. It may be over by now: what it read
+// before is told by another goroutine there.
+func (g *gate) reader(m wire.Message, rank int) (*seat, error) {
+	s := g.seat(rank)
+	switch {
+	case s == nil:
+		return nil, errStranger(rank)
+	case s.life.Load() < running:
+		return nil, errEarly(m)
+	case s.life.Load() == failed:
+		return nil, errEnded(rank)
+	case !s.stdin:
+		return nil, errUnasked
+	}
+	return s, nil
+}
+
+// started hears, once, that a rank runs, or why it does not.
+func (g *gate) started(m *wire.Started) (wire.Message, error) {
+	s := g.seat(m.Rank)
+	if s == nil {
+		return nil, errStranger(m.Rank)
+	}
+	switch s.life.Load() {
+	case planned:
+		return nil, errEarly(m)
+	case going:
+	default:
+		return nil, errEnded(m.Rank)
+	}
+	if m.Err != "" {
+		m.Code = startCode(m.Code)
+		s.life.Store(failed)
+		return m, nil
+	}
+	if m.PID <= 0 {
+		return nil, errValue(m, "PID", m.PID)
+	}
+	s.life.Store(running)
+	return m, nil
+}
+
+// exited hears, once, how a rank that ran has ended.
+func (g *gate) exited(m *wire.Exited) error {
+	e := &m.Exit
+	if err := g.alive(m, e.Rank); err != nil {
+		return err
+	}
+	switch {
+	case e.Code < 0 || e.Code > 255:
+		return errValue(m, "code", e.Code)
+	case e.Signal < 0 || e.Signal > 64:
+		return errValue(m, "signal", e.Signal)
+	case e.Code > 0 && e.Signal > 0:
+		return errValue(m, "code", fmt.Sprint(e.Code, " and signal ", e.Signal))
+	}
+	g.seat(e.Rank).life.Store(over)
+	return nil
+}
+
+// alive sees that a rank is the node's, runs and has not ended.
+func (g *gate) alive(m wire.Message, rank int) error {
+	s := g.seat(rank)
+	if s == nil {
+		return errStranger(rank)
+	}
+	switch s.life.Load() {
+	case planned, going:
+		return errEarly(m)
+	case failed, over:
+		return errEnded(rank)
+	}
+	return nil
+}
+
+// pmi hears what the PMI server there has noticed: about a rank, or, that a barrier can never
+// be complete, about several.
+func (g *gate) pmi(m *wire.PMI) error {
+	switch {
+	case m.Event < wire.PMIAborted || m.Event > wire.PMILost:
+		return errValue(m, "event", int(m.Event))
+	case m.Code < 0 || m.Code > 255:
+		return errValue(m, "code", m.Code)
+	case m.Event == wire.PMIBroken && m.Rank == -1:
+		return g.begun(m)
+	}
+	return g.alive(m, m.Rank)
+}
+
+// begun sees that something of the job was let go here.
+func (g *gate) begun(m wire.Message) error {
+	if g.starts == 0 {
+		return errEarly(m)
+	}
+	return nil
+}
+
+// trace hears what a rank said on PMI, if that is wanted; also what it said at its very end.
+func (g *gate) trace(m *wire.Trace) error {
+	s := g.seat(m.Rank)
+	switch {
+	case s == nil:
+		return errStranger(m.Rank)
+	case !s.portion.trace:
+		return errUnasked
+	case s.life.Load() == planned:
+		return errEarly(m)
+	}
+	return nil
+}
+
+// fence hears what the ranks here bring to a fence: one at a time of each group, in their
+// order. A rank asks for no other fences than those of its whole group.
+func (g *gate) fence(m *wire.Fence) (wire.Message, error) {
+	id, err := fence.ParseID(m.ID)
+	n, p := id.Number, g.portions[id.Members.Group()]
+	switch {
+	case err != nil:
+		return nil, errValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
+	case p == nil || !p.meets:
+		return nil, errUnasked
+	case p.phase < letGo:
+		return nil, errEarly(m)
+	case p.phase == gone:
+		return nil, errLate(m)
+	case p.fencing || n != p.fence:
+		return nil, violation("it sent %d fences at once", p.atOnce(n))
+	}
+	p.fence++
+	p.fencing = true
+	if p.phase == pruned {
+		return nil, nil
+	}
+	return g.unlessEnding(m)
+}
+
+// atOnce is how many fences a node has begun when it comes to one that it may not begin.
+func (p *portion) atOnce(n int) int {
+	first := p.fence
+	if p.fencing {
+		first--
+	}
+	return max(2, n-first+1)
+}
+
+// unlessEnding drops what nobody wants to hear at the end. It may have crossed that.
+func (g *gate) unlessEnding(m wire.Message) (wire.Message, error) {
+	if g.ended.IsZero() {
+		return m, nil
+	}
+	return nil, g.late(m, g.ended)
+}
+
+// request hears what a rank asks for.
+func (g *gate) request(m wire.Message, id int) (wire.Message, error) {
+	if err := g.begun(m); err != nil {
+		return nil, err
+	}
+	switch {
+	case id <= g.lastID:
+		return nil, errValue(m, "ID", id)
+	case g.unheard >= unanswered:
+		return nil, violation("it sent %d requests at once", unanswered+1)
+	}
+	g.lastID = id
+	m, err := g.unlessGone(g.unlessEnding(m))
+	if m != nil {
+		g.unheard++
+	}
+	return m, err
+}
+
+// spawn hears that a rank wants others to be started. One that has ended meanwhile wants
+// nothing any more.
+func (g *gate) spawn(m *wire.Spawn) (wire.Message, error) {
+	p := g.portions[m.Request.Group]
+	if p == nil {
+		return nil, errStranger(m.Request.Rank)
+	}
+	rank := p.first + m.Request.Rank
+	s := g.seat(rank)
+	switch {
+	case s == nil || s.portion != p:
+		return nil, errStranger(rank)
+	case s.life.Load() < running:
+		return nil, errEarly(m)
+	case s.life.Load() == failed:
+		return nil, errEnded(rank)
+	}
+	answer, err := g.request(m, m.ID)
+	if answer != nil && s.life.Load() == over {
+		g.unheard--
+		return nil, nil
+	}
+	return answer, err
+}
+
+// over hears what is said once for each time that something was let go here.
+func (g *gate) over(m wire.Message, said *int) error {
+	switch {
+	case g.starts == 0:
+		return errEarly(m)
+	case *said >= g.starts:
+		return violation("it sent %s twice", wire.NameOf(m))
+	}
+	*said++
+	return nil
+}
+
+// drain hears that nothing of the job is left here, after the end of each rank: all that were
+// let go have run, unless we have ended the job, or their group, before.
+func (g *gate) drain(m *wire.Drained) error {
+	if err := g.over(m, &g.drained); err != nil {
+		return err
+	}
+	seats := g.seats.Load()
+	for _, s := range seats.all {
+		life := s.life.Load()
+		if life == running || life == going && g.ended.IsZero() && s.portion.phase != pruned {
+			return violation("it sent Drained before the end of rank %d", s.rank)
+		}
+	}
+	for _, o := range m.Orphans {
+		if o.Rank != -1 && seats.find(o.Rank) == nil {
+			return errStranger(o.Rank)
+		}
+	}
+	g.clear()
+	return nil
+}
+
+// clear notes that nothing of what was let go is left: an early end has kept some ranks from
+// starting.
+func (g *gate) clear() {
+	for _, p := range g.portions {
+		if p.phase < letGo {
+			continue
+		}
+		p.phase = gone
+		for _, s := range p.seats {
+			s.life.CompareAndSwap(going, failed)
+		}
+	}
+}
+
+// unlessGone drops what no rank can mean any more.
+func (g *gate) unlessGone(m wire.Message, err error) (wire.Message, error) {
+	if err != nil || g.drained == g.starts {
+		return nil, err
+	}
+	return m, nil
+}
+
+// A pace lets so many messages of one kind through in a second. Of the others the last one
+// is kept for the next second.
+type pace struct {
+	most    int
+	began   time.Time
+	count   int
+	kept    wire.Message
+	awaited bool // somebody comes for it in a second
+	missed  int  // how many were not let through
+}
+
+// pass is the message, or nil if it is too early for it.
+func (p *pace) pass(now time.Time, m wire.Message) wire.Message {
+	if now.Sub(p.began) >= time.Second {
+		p.began, p.count = now, 0
+	}
+	if p.count++; p.count > p.most {
+		p.kept = m
+		p.missed++
+		return nil
+	}
+	p.kept = nil
+	return m
+}

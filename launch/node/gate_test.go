@@ -1,0 +1,527 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/pmiserver/spawn"
+	"remshell/test/actors"
+	"remshell/wire"
+)
+
+// The stages at which the table looks at a node.
+var standings = []string{"connected", "greeted", "asked", "prepared", "running", "ending", "over", "left"}
+
+// own is a rank of the node, and foreign one of another; later is one of the node that has not
+// been told of yet.
+const own, later, foreign = 4, 5, 0
+
+// lateTime is how long things may be late for the gates of these tests.
+const lateTime = 45 * time.Second
+
+// newStage is a gate at a stage, with a clock of the test's own.
+func newStage(t *testing.T, stage string) (*gate, *time.Time) {
+	t.Helper()
+	clock := time.Unix(1e9, 0)
+	g := newGate(job.NodeDef{Name: "n1", Host: "n1.example", Aliases: []string{"one"}}, lateTime)
+	g.now = func() time.Time { return clock }
+	hear := func(m wire.Message) {
+		if _, err := g.admit(m); err != nil {
+			t.Fatalf("on the way to %q: %T: %v", stage, m, err)
+		}
+	}
+	for _, step := range []struct {
+		stage string
+		take  func()
+	}{
+		{"connected", func() { hear(&wire.Hello{}); hear(&wire.Node{}) }},
+		{"greeted", func() {
+			g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Size: 8, Nodes: 2}, Node: wire.Member{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{own}}, PMI: wire.PMISetup{Trace: true},
+				Ranks: []job.RankPlan{{Rank: own}, {Rank: later}}})
+		}},
+		{"asked", func() { hear(&wire.Prepared{Group: "g"}) }},
+		{"prepared", func() { g.tell(&wire.Start{Group: "g"}); hear(&wire.Started{Rank: own, PID: 7}) }},
+		{"running", func() { g.tell(&wire.End{}) }},
+		{"ending", func() { hear(&wire.Exited{Exit: job.Exit{Rank: own}}); hear(&wire.Drained{}) }},
+		{"over", func() { g.tell(&wire.Bye{}) }},
+	} {
+		if step.stage == stage {
+			break
+		}
+		step.take()
+	}
+	return g, &clock
+}
+
+// judged is what a gate makes of a message, as one word where it is a common one.
+func judged(g *gate, m wire.Message) string {
+	admitted, err := g.admit(m)
+	switch {
+	case err == nil && admitted == nil:
+		return "dropped"
+	case err == nil:
+		return "ok"
+	case !Violates(err):
+		return fmt.Sprintf("no violation: %v", err)
+	}
+	name := wire.NameOf(m)
+	switch text := err.Error(); {
+	case text == "it answered what was not asked":
+		return "unasked"
+	case text == "it sent more output than it may":
+		return "much"
+	case text == "it sent "+name+" before the start":
+		return "early"
+	case text == "it sent "+name+" after the end":
+		return "late"
+	case text == "it sent "+name+" twice":
+		return "twice"
+	case strings.HasSuffix(text, ", which is not there"):
+		return "stranger"
+	case strings.HasSuffix(text, ", which has ended"):
+		return "ended"
+	case text == "it sent 2 fences at once":
+		return "fences"
+	case strings.Contains(text, " that cannot be: "):
+		_, what, _ := strings.Cut(text, " that cannot be: ")
+		return what
+	default:
+		return text
+	}
+}
+
+// The table of TRUST-4: what becomes of each kind at each stage; what of its repetition, the
+// first time that it was let through; and what of one for a rank of another host.
+var table = []struct {
+	kind    string
+	ask     wire.Message // the question that it answers; nil: it answers none
+	stages  string       // as in standings
+	again   string
+	foreign string // empty: it names no rank
+}{
+	{"Hello", nil, "ok twice twice twice twice twice twice twice", "twice", ""},
+	{"Node", nil, "early twice twice twice twice twice twice twice", "", ""},
+	{"Gated", &wire.Gate{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Surveyed", &wire.Survey{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Queued", &wire.Enqueue{}, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"Listed", &wire.List{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Alerted", &wire.Alert{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Evicted", &wire.Evict{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Laid", &wire.Lay{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Sought", &wire.Seek{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Examined", &wire.Examine{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Listening", &wire.Listen{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"PeersProbed", &wire.ProbePeers{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Changed", &wire.Watch{}, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"Prepared", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
+	{"Refused", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
+	{"Taken", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
+	{"Started", nil,
+		"early stranger early early ended ended ended dropped", "", "stranger"},
+	{"Data", nil,
+		"stranger stranger early early ok ok ok ok", "ok", "stranger"},
+	{"Credit", nil, "early stranger early early ok ok dropped dropped", "ok", "stranger"},
+	{"Exited", nil,
+		"early stranger early early ok ok ended dropped", "ended", "stranger"},
+	{"PMI", nil,
+		"early stranger early early ok ok ended dropped", "ok", "stranger"},
+	{"Trace", nil, "early stranger early early ok ok ok dropped", "ok", "stranger"},
+	{"Fence", nil, "early unasked early early ok dropped late dropped", "fences", ""},
+	{"Name", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
+	{"Spawn", nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
+	{"Peers", nil, "early unasked early early ok dropped dropped dropped", "ID 1", ""},
+	{"States", &wire.Inspect{},
+		"early stranger ok ok ok ok ok dropped", "unasked", "stranger"},
+	{"Emptied", nil, "early early early early ok ok ok dropped", "twice", ""},
+	{"Drained", nil,
+		"early early early early its its twice dropped", "", "its"},
+	{"Wanted", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Took", parcels, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"Staged", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
+	{"Log", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
+	{"Ping", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
+}
+
+// making makes messages of a kind.
+func making(kind string) func(rank int) wire.Message {
+	for _, s := range actors.Sayings {
+		if s.Kind == kind {
+			return s.Make
+		}
+	}
+	return func(int) wire.Message { return nil }
+}
+
+// parcels are those of which the gates of these tests are told.
+var parcels = &wire.Stage{Parcels: []job.Parcel{{Name: "a"}, {Name: "b"}}}
+
+// Of parcels a node may say what it was asked for, once, and take no more than was sent.
+func TestAdmitParcels(t *testing.T) {
+	here := &wire.Stage{Parcels: parcels.Parcels, Here: true}
+	for what, test := range map[string]struct {
+		stage *wire.Stage
+		says  []wire.Message
+		want  string // of the last
+	}{
+		"both":              {parcels, []wire.Message{&wire.Wanted{Parcels: []int{0, 1}}}, "ok"},
+		"none":              {parcels, []wire.Message{&wire.Wanted{}, &wire.Staged{}}, "ok"},
+		"one that is not":   {parcels, []wire.Message{&wire.Wanted{Parcels: []int{2}}}, "Parcels 2"},
+		"negative":          {parcels, []wire.Message{&wire.Wanted{Parcels: []int{-1}}}, "Parcels -1"},
+		"one twice":         {parcels, []wire.Message{&wire.Wanted{Parcels: []int{1, 1}}}, "Parcels 1"},
+		"backwards":         {parcels, []wire.Message{&wire.Wanted{Parcels: []int{1, 0}}}, "Parcels 0"},
+		"again":             {parcels, []wire.Message{&wire.Wanted{}, &wire.Wanted{}}, "unasked"},
+		"what is here":      {here, []wire.Message{&wire.Wanted{}}, "unasked"},
+		"nothing was told":  {nil, []wire.Message{&wire.Wanted{}}, "unasked"},
+		"all that was sent": {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: 100}}, "ok"},
+		"more":              {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: 100}, &wire.Took{Bytes: 1}}, "Bytes 1"},
+		"less than none":    {parcels, []wire.Message{&wire.Wanted{}, &wire.Took{Bytes: -1}}, "Bytes -1"},
+		"took, and told":    {nil, []wire.Message{&wire.Took{}}, "unasked"},
+		"there, unasked":    {parcels, []wire.Message{&wire.Staged{}}, "unasked"},
+		"there, here":       {here, []wire.Message{&wire.Staged{}}, "ok"},
+		"there, twice":      {here, []wire.Message{&wire.Staged{}, &wire.Staged{}}, "unasked"},
+		"took after that":   {parcels, []wire.Message{&wire.Wanted{}, &wire.Staged{}, &wire.Took{}}, "unasked"},
+	} {
+		g, _ := newStage(t, "prepared")
+		if test.stage != nil {
+			g.tell(test.stage)
+			g.tellPiece(100)
+		}
+		got := ""
+		for _, m := range test.says {
+			got = judged(g, m)
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", what, got, test.want)
+		}
+	}
+	g, _ := newStage(t, "prepared")
+	g.tell(parcels)
+	if m, err := g.admit(&wire.Staged{Code: 0, Reason: "r"}); err != nil || m.(*wire.Staged).Code != job.ExitInternal {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	for _, row := range table {
+		wants := strings.Fields(row.stages)
+		for i, stage := range standings {
+			check := func(what string, g *gate, rank int, want string) {
+				if row.ask != nil {
+					g.tell(row.ask)
+				}
+				m := making(row.kind)(rank)
+				if got := judged(g, m); strings.Fields(got)[0] != want && got != want && !(want == "its" && strings.Contains(got, "before the end of rank 4")) {
+					t.Errorf("%s, %s%s: %s, want %s", row.kind, stage, what, got, want)
+				}
+			}
+			g, _ := newStage(t, stage)
+			check("", g, own, wants[i])
+			if wants[i] == "ok" && row.again != "" && stage != "connected" {
+				g.tell(&wire.Ping{}) // says nothing
+				if got := judged(g, making(row.kind)(own)); got != row.again && stage == "running" {
+					t.Errorf("%s, %s, again: %s, want %s", row.kind, stage, got, row.again)
+				}
+			}
+			if stage == "running" && row.foreign != "" {
+				g, _ := newStage(t, stage)
+				check(", of another's rank", g, foreign, row.foreign)
+			}
+		}
+	}
+}
+
+// A kind that is in no row of the table is a kind that the gate does not know; and what only
+// mpiexec says, no helper may say at any stage.
+func TestEveryKindHasARow(t *testing.T) {
+	rows := make(map[string]bool)
+	for _, row := range table {
+		if rows[row.kind] || wire.NameOf(making(row.kind)(0)) != row.kind {
+			t.Errorf("row %s is there twice, or makes something else", row.kind)
+		}
+		rows[row.kind] = true
+	}
+	for _, k := range wire.Kinds() {
+		if k.From != wire.Launcher {
+			if !rows[k.Name] {
+				t.Errorf("the table has no row for %s", k.Name)
+			}
+			continue
+		}
+		for _, stage := range standings[1 : len(standings)-1] {
+			g, _ := newStage(t, stage)
+			if got := judged(g, k.New()); got != "it sent "+k.Name+", which only mpiexec sends" {
+				t.Errorf("%s, %s: %s", k.Name, stage, got)
+			}
+		}
+	}
+}
+
+// What a rank, a count or a number cannot be is a violation, with its name and value; at the
+// bound all is well.
+func TestAdmitValues(t *testing.T) {
+	exit := func(code, signal int) wire.Message {
+		return &wire.Exited{Exit: job.Exit{Rank: own, Code: code, Signal: signal}}
+	}
+	abort := func(code int) wire.Message {
+		return &wire.PMI{Rank: own, Event: wire.PMIAborted, Code: code}
+	}
+	for _, test := range []struct {
+		m    wire.Message
+		want string
+	}{
+		{exit(255, 0), "ok"}, {exit(256, 0), "an Exited that cannot be: code 256"}, {exit(-1, 0), "an Exited that cannot be: code -1"},
+		{exit(-256, 0), "an Exited that cannot be: code -256"}, {exit(1<<32, 0), "an Exited that cannot be: code 4294967296"},
+		{exit(0, 64), "ok"}, {exit(0, 65), "an Exited that cannot be: signal 65"}, {exit(0, -9), "an Exited that cannot be: signal -9"},
+		{exit(3, 9), "an Exited that cannot be: code 3 and signal 9"},
+		{abort(255), "ok"}, {abort(256), "a PMI that cannot be: code 256"}, {abort(-1), "a PMI that cannot be: code -1"},
+		{&wire.PMI{Rank: own, Event: 5}, "a PMI that cannot be: event 5"},
+		{&wire.PMI{Rank: -1, Event: wire.PMIBroken}, "ok"},
+		{&wire.PMI{Rank: -1, Event: wire.PMIAborted}, "it spoke for rank -1, which is not there"},
+		{&wire.Started{Rank: later}, "a Started that cannot be: PID 0"},
+		{&wire.Started{Rank: later, PID: -1}, "a Started that cannot be: PID -1"},
+		{&wire.Started{Rank: later, Err: "none"}, "ok"},
+		{&wire.Exited{Exit: job.Exit{Rank: later}}, "it sent Exited before the start"},
+		{&wire.Exited{Exit: job.Exit{Rank: 1 << 40}}, "it spoke for rank 1099511627776, which is not there"},
+		{&wire.Data{Rank: own, Stream: 3}, "a Data that cannot be: stream 3"},
+		{&wire.Data{Rank: own, Stream: -1}, "a Data that cannot be: stream -1"},
+		{&wire.Data{Rank: own, Stream: wire.Stdin, Bytes: []byte("x")}, "a Data that cannot be: stream 0"},
+		{&wire.Data{Rank: own, Stream: wire.Stderr, Bytes: make([]byte, 100)}, "ok"},
+		{&wire.Data{Rank: own, Stream: wire.Stderr, Bytes: make([]byte, 101)}, "it sent more output than it may"},
+		{&wire.Credit{Rank: own, Bytes: 1}, "a Credit that cannot be: bytes 1"},
+		{&wire.Credit{Rank: own, Bytes: -1}, "a Credit that cannot be: bytes -1"},
+		{&wire.Credit{Rank: own, Stream: wire.Stdout}, "a Credit that cannot be: stream 1"},
+		{&wire.Fence{ID: "g/1"}, "it sent 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "it sent 3 fences at once"},
+		{&wire.Fence{ID: "g/-1"}, `a Fence that cannot be: ID "g/-1"`}, {&wire.Fence{ID: "g/00"}, `a Fence that cannot be: ID "g/00"`},
+		{&wire.Fence{ID: "g"}, `a Fence that cannot be: ID "g"`}, {&wire.Fence{ID: "h/0"}, "it answered what was not asked"},
+		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: own}}, "it spoke for rank 4, which is not there"},
+		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
+		{&wire.Name{}, "a Name that cannot be: ID 0"},
+		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
+	} {
+		g, _ := newStage(t, "running")
+		_, err := g.admit(test.m)
+		if got := fmt.Sprint(err); got != test.want && !(err == nil && test.want == "ok") {
+			t.Errorf("%s %+v: %s, want %s", wire.NameOf(test.m), test.m, got, test.want)
+		}
+	}
+}
+
+// Output has to have its credit, piece by piece, and a stream that has ended has none.
+func TestAdmitOutput(t *testing.T) {
+	g, _ := newStage(t, "running")
+	out := func(n int) string {
+		return judged(g, &wire.Data{Rank: own, Stream: wire.Stdout, Bytes: make([]byte, n)})
+	}
+	for i, step := range []struct {
+		n    int
+		want string
+	}{{60, "ok"}, {40, "ok"}, {1, "much"}} {
+		if got := out(step.n); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+	g, _ = newStage(t, "running")
+	out(100)
+	g.tell(&wire.Credit{Rank: own, Stream: wire.Stdout, Bytes: 50})
+	if got := []string{out(50), out(0), out(0)}; strings.Join(got, " ") != "ok ok much" {
+		t.Errorf("after credit: %q", got)
+	}
+}
+
+// What is sent to a rank it may say that it has read, and no more; also in small parts.
+func TestAdmitCredit(t *testing.T) {
+	g, _ := newStage(t, "running")
+	g.tell(&wire.Data{Rank: own, Bytes: make([]byte, 10)})
+	credit := func(n int) string { return judged(g, &wire.Credit{Rank: own, Bytes: n}) }
+	if got := []string{credit(4), credit(6), credit(1)}; strings.Join(got, ",") != "ok,ok,bytes 1" {
+		t.Errorf("%q", got)
+	}
+	end := &wire.Data{Rank: own, Stream: wire.Stdin}
+	if got := []string{judged(g, end), judged(g, end)}; strings.Join(got, ",") != "ok,unasked" {
+		t.Errorf("end of input: %q", got)
+	}
+}
+
+// Ranks meet at an address of the node that has rank 0, and with a port.
+func TestAdmitMeetingPoints(t *testing.T) {
+	ask := func(root int, compat ...string) *gate {
+		g, _ := newStage(t, "greeted")
+		g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Nodes: 2}, Node: wire.Member{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
+		return g
+	}
+	for meet, want := range map[string]string{
+		"": "ok", "10.0.0.1:1": "ok", "[fe80::1]:65535": "ok", "n1:80": "ok", "n1.example:80": "ok", "one:80": "ok", "n1-ib:80": "ok",
+		"n2:80": `meeting point "n2:80"`, "n1:0": `meeting point "n1:0"`, "n1:65536": `meeting point "n1:65536"`, "n1": `meeting point "n1"`, ":80": `meeting point ":80"`, "n1:x": `meeting point "n1:x"`,
+		"n1;id:80": `meeting point "n1;id:80"`,
+	} {
+		if got := judged(ask(0, "torch"), &wire.Prepared{Group: "g", Meet: meet}); got != want {
+			t.Errorf("%q: %s, want %s", meet, got, want)
+		}
+	}
+	if got := judged(ask(1, "torch"), &wire.Prepared{Group: "g", Meet: "n1:80"}); got != "stranger" {
+		t.Errorf("from a node without rank 0: %s", got)
+	}
+	if got := judged(ask(0), &wire.Prepared{Group: "g", Meet: "n1:80"}); got != "unasked" {
+		t.Errorf("without being asked: %s", got)
+	}
+}
+
+// Codes of what could not be started are those that there are (TRUST-33).
+func TestStartCodes(t *testing.T) {
+	for code, want := range map[int]int{125: 125, 126: 126, 127: 127, 0: 125, 1: 125, 128: 125, 256: 125, -1: 125, 1 << 32: 125} {
+		g, _ := newStage(t, "asked")
+		m, err := g.admit(&wire.Refused{Group: "g", Code: code})
+		if err != nil || m.(*wire.Refused).Code != want {
+			t.Errorf("Refused %d: %+v, %v", code, m, err)
+		}
+		g, _ = newStage(t, "running")
+		if m, err = g.admit(&wire.Started{Rank: later, Err: "no", Code: code}); err != nil || m.(*wire.Started).Code != want {
+			t.Errorf("Started %d: %+v, %v", code, m, err)
+		}
+	}
+}
+
+// A fence is answered before the next one, and a request takes one of 64 places.
+func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
+	g, _ := newStage(t, "running")
+	for i := range 3 {
+		if got := judged(g, &wire.Fence{ID: fmt.Sprint("g/", i)}); got != "ok" {
+			t.Errorf("fence %d: %s", i, got)
+		}
+		g.tellFenced("g")
+	}
+	for id := range unanswered {
+		if got := judged(g, &wire.Name{ID: id + 1, Op: wire.Lookup}); got != "ok" {
+			t.Fatalf("request %d: %s", id, got)
+		}
+	}
+	g.tell(&wire.Named{ID: 1})
+	next := func(id int) string {
+		return judged(g, &wire.Spawn{ID: id, Request: spawn.Request{Group: "g", Rank: own}})
+	}
+	if got := []string{next(100), next(101)}; strings.Join(got, ",") != "ok,it sent 65 requests at once" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Nobody waits for what was given up, and it is no fault to answer it.
+func TestAnswersThatWereGivenUp(t *testing.T) {
+	g, _ := newStage(t, "greeted")
+	g.tell(&wire.Survey{})
+	g.giveUp(&wire.Survey{})
+	g.tell(&wire.Survey{})
+	var got []string
+	for range 3 {
+		got = append(got, judged(g, &wire.Surveyed{}))
+	}
+	if strings.Join(got, " ") != "ok dropped unasked" {
+		t.Errorf("surveys: %q", got)
+	}
+	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Ranks: []job.RankPlan{{Rank: own}}}
+	g.tell(prepare)
+	g.tell(&wire.Release{Group: "g"})
+	g.tell(prepare)
+	got = []string{judged(g, &wire.Prepared{Group: "g"}), judged(g, &wire.Taken{Group: "g"}), judged(g, &wire.Prepared{Group: "g"})}
+	if strings.Join(got, " ") != "dropped ok unasked" {
+		t.Errorf("groups: %q", got)
+	}
+}
+
+// What is late is dropped for as long as a link may be silent, but for the time for which we
+// were stopped; then it is a violation.
+func TestLateForSoLong(t *testing.T) {
+	g, clock := newStage(t, "running")
+	g.tell(&wire.End{})
+	*clock = clock.Add(lateTime)
+	if got := judged(g, &wire.Name{ID: 1}); got != "dropped" {
+		t.Errorf("in time: %s", got)
+	}
+	*clock = clock.Add(time.Hour)
+	g.shift(time.Hour)
+	if got := judged(g, &wire.Name{ID: 2}); got != "dropped" {
+		t.Errorf("after a stop: %s", got)
+	}
+	*clock = clock.Add(1)
+	if got := judged(g, &wire.Name{ID: 3}); got != "late" {
+		t.Errorf("too late: %s", got)
+	}
+}
+
+// What comes too often waits for the next second; the last word counts.
+func TestPaces(t *testing.T) {
+	g, clock := newStage(t, "greeted")
+	g.tell(&wire.Enqueue{})
+	g.tell(&wire.Watch{})
+	judged(g, &wire.Queued{Ahead: 9})
+	for ahead := range 5 {
+		want := "dropped"
+		if ahead == 0 {
+			want = "ok"
+		}
+		if got := judged(g, &wire.Queued{Ahead: 5 - ahead}); got != want {
+			t.Errorf("%d ahead: %s", 5-ahead, got)
+		}
+	}
+	if !g.postpones() || g.postpones() {
+		t.Error("it is waited for not once")
+	}
+	if kept := g.postponed(); len(kept) != 1 || kept[0].(*wire.Queued).Ahead != 1 {
+		t.Errorf("kept %+v", kept)
+	}
+	*clock = clock.Add(time.Second)
+	changes, lines := 0, 0
+	for range 1000 {
+		if judged(g, &wire.Changed{}) == "ok" {
+			changes++
+		}
+		if judged(g, &wire.Log{}) == "ok" {
+			lines++
+		}
+	}
+	if changes != 10 || lines != 200 || g.unseen() != 800 || g.unseen() != 0 {
+		t.Errorf("%d changes, %d lines", changes, lines)
+	}
+}
+
+// Millions of lines pass: without room in memory for each, and without a lock.
+func BenchmarkAdmit(b *testing.B) {
+	g := newGate(job.NodeDef{}, 0)
+	g.greeted = 2
+	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Streams: wire.Streams{Window: 1 << 62}}
+	for rank := range 64 {
+		prepare.Ranks = append(prepare.Ranks, job.RankPlan{Rank: 64*7 + rank})
+	}
+	g.tell(prepare)
+	g.admit(&wire.Prepared{Group: "g"})
+	g.tell(&wire.Start{Group: "g"})
+	for _, r := range prepare.Ranks {
+		g.admit(&wire.Started{Rank: r.Rank, PID: 1})
+	}
+	m := &wire.Data{Stream: wire.Stdout, Bytes: []byte("a line of output\n")}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		m.Rank = 64*7 + i&63
+		if _, err := g.admit(m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A node of whose ranks one was not even started has nothing to be done with, unless we have
+// ended the job: else a job without that rank would end with 0 (found by FuzzRun).
+func TestAdmitDrainedBeforeAStart(t *testing.T) {
+	g, _ := newStage(t, "prepared")
+	g.tell(&wire.Start{Group: "g"})
+	if got, want := judged(g, &wire.Drained{}), "it sent Drained before the end of rank 4"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	g, _ = newStage(t, "prepared")
+	g.tell(&wire.Start{Group: "g"})
+	g.tell(&wire.End{})
+	if got := judged(g, &wire.Drained{}); got != "ok" {
+		t.Errorf("after End: %s", got)
+	}
+}

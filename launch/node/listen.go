@@ -1,0 +1,113 @@
+package node
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"remshell/wire"
+)
+
+// A Message is what a node says and somebody has to judge.
+type Message struct {
+	From *Node
+	M    wire.Message
+}
+
+// Disconnected is the end of a node's connection.
+type Disconnected struct {
+	From *Node
+	Err  error
+}
+
+// Streams take what flows between the ranks of a node and us. Take is called by the goroutine
+// that reads the node, before anything that comes behind the message, and must not wait; what
+// it does not take goes to the inbox.
+type Streams func(from *Node) (take func(wire.Message) (taken bool))
+
+// A Listener is where all that helpers say goes.
+type Listener struct {
+	Inbox   *Inbox
+	Streams Streams // nil: no ranks will run
+	Log     zerolog.Logger
+}
+
+// Listen sorts what a helper says until its connection ends. It never waits for anybody but
+// the connection.
+func (l Listener) Listen(n *Node) {
+	defer func() {
+		if why := recover(); why != nil {
+			l.cut(n, crashed(l.Log, n.Name(), why))
+		}
+	}()
+	take := func(wire.Message) bool { return false }
+	if l.Streams != nil {
+		take = l.Streams(n)
+	}
+	for {
+		m, err := n.recv()
+		switch {
+		case Violates(err):
+			l.cut(n, err)
+			return
+		case err != nil:
+			l.Inbox.Put(Disconnected{n, n.why(err)})
+			return
+		}
+		l.sort(n, m, take)
+	}
+}
+
+func (l Listener) sort(n *Node, m wire.Message, take func(wire.Message) bool) {
+	switch m := m.(type) {
+	case nil:
+		l.later(n)
+	case *wire.Ping:
+	case *wire.Log:
+		l.log(n, m)
+	default:
+		if !take(m) {
+			l.Inbox.Put(Message{n, m})
+		}
+	}
+}
+
+// recv is the next message of a node that its gate lets through; nil if it does not.
+func (n *Node) recv() (wire.Message, error) {
+	m, err := n.conn.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return n.gate.admit(m)
+}
+
+// cut ends the connection to a node at once (TRUST-2): nothing more of what it says is read,
+// and its helper ends its ranks, since its input ends.
+func (l Listener) cut(n *Node, why error) {
+	l.Inbox.Put(Disconnected{n, why})
+	n.conn.Abandon()
+}
+
+// later hears in a second what a node says too often, if nothing newer has come by then.
+func (l Listener) later(n *Node) {
+	if !n.gate.postpones() {
+		return
+	}
+	time.AfterFunc(time.Second, func() {
+		for _, m := range n.gate.postponed() {
+			l.Inbox.Put(Message{n, m})
+		}
+	})
+}
+
+// log writes a line of a helper's log into ours.
+func (l Listener) log(n *Node, m *wire.Log) {
+	if missed := n.gate.unseen(); missed > 0 {
+		l.Log.Warn().Str("node", n.Name()).Msgf("%d more lines of the helper's log are not shown", missed)
+	}
+	line := l.Log.Info()
+	if m.Warning {
+		line = l.Log.Warn()
+	}
+	line.Str("node", n.Name()).Msg(m.Text)
+}

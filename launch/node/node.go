@@ -1,0 +1,134 @@
+/*
+Package node is one helper, as mpiexec sees it: the connection to it, and the gate that all
+it says has to pass.
+
+	Connector.Connect --> Node -- Send ---> helper
+	                        |
+	                     Listen <---------- helper   one goroutine for each node
+	                        |
+	                        +--> Streams   output, credit for input: at once, in their order
+	                        '--> Inbox     everything else, as a Message; at the end Disconnected
+
+A Node belongs to nobody: a reservation, another one and the job that runs may hold the same
+one. So nothing of it changes but what its gate and its connection guard themselves. What is
+found out about it later, and its place in a plan, is known by who asks.
+*/
+package node
+
+import (
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"remshell/job"
+	"remshell/pmiserver/fence"
+	"remshell/wire"
+)
+
+// A Node is one helper.
+type Node struct {
+	Def   job.NodeDef // as it was when it was connected
+	Probe job.Probe   // that its helper found then
+
+	stream io.ReadWriteCloser
+	conn   *wire.Conn
+	gate   *gate
+}
+
+// Name is what the user calls it.
+func (n *Node) Name() string { return n.Def.Name }
+
+// Send says something to the helper. The error is that of wire.Conn.Send.
+func (n *Node) Send(m wire.Message) error {
+	n.gate.tell(m)
+	return n.conn.Send(m)
+}
+
+// SendFenced sends the answer to a fence of a group, which is encoded once for all.
+func (n *Node) SendFenced(group fence.Members, frame wire.Frame) {
+	n.gate.tellFenced(group)
+	n.conn.SendFrame(frame)
+}
+
+// SendPiece sends a piece of a parcel, so many bytes, which is encoded once for all.
+func (n *Node) SendPiece(bytes int, frame wire.Frame) {
+	n.gate.tellPiece(bytes)
+	n.conn.SendFrame(frame)
+}
+
+// GiveUp notes that nobody waits for the answer to a question any more.
+func (n *Node) GiveUp(question wire.Message) { n.gate.giveUp(question) }
+
+// Shift notes that we were stopped for a while: what the helper may be late with is no later
+// for that.
+func (n *Node) Shift(by time.Duration) { n.gate.shift(by) }
+
+// Flush waits until what was sent has been written.
+func (n *Node) Flush() { n.conn.Flush() }
+
+// Close ends the connection when what was sent has been written. A helper that is still at
+// work takes it as the end of its job.
+func (n *Node) Close() { n.conn.Close() }
+
+// Abandon ends the connection at once.
+func (n *Node) Abandon() { n.conn.Abandon() }
+
+// The rest is what the stream to a helper knows, which depends on the way there.
+
+// Noise is what a login shell printed before the helper spoke.
+func (n *Node) Noise() []byte {
+	if s, ok := n.stream.(interface{ Noise() []byte }); ok {
+		return s.Noise()
+	}
+	return nil
+}
+
+// Sent is how many bytes of our program were sent there to be the helper; 0: none.
+func (n *Node) Sent() int64 {
+	if s, ok := n.stream.(interface{ Sent() int64 }); ok {
+		return s.Sent()
+	}
+	return 0
+}
+
+// Login is how long the login took; 0: unknown.
+func (n *Node) Login() time.Duration {
+	if s, ok := n.stream.(interface{ Login() time.Duration }); ok {
+		return s.Login()
+	}
+	return 0
+}
+
+// Silence is how long the link to a node may be dead before its helper ends the job there:
+// as long as the link's own keep-alives allow, if it knows. On this machine there is no link,
+// and what the helper would look at is that of the user's login.
+func (n *Node) Silence(otherwise time.Duration) time.Duration {
+	if n.Def.Local {
+		return 0
+	}
+	if s, ok := n.stream.(interface{ Silence() time.Duration }); ok && s.Silence() > 0 {
+		return s.Silence()
+	}
+	return otherwise
+}
+
+// LocalIP is our own address on the connection; nil: it is no TCP of ours.
+func (n *Node) LocalIP() net.IP {
+	if s, ok := n.stream.(interface{ LocalAddr() net.Addr }); ok {
+		if tcp, ok := s.LocalAddr().(*net.TCPAddr); ok {
+			return tcp.IP
+		}
+	}
+	return nil
+}
+
+// why adds to an error of the connection what the stream knows of its end.
+func (n *Node) why(err error) error {
+	if s, ok := n.stream.(interface{ Why() string }); ok {
+		if reason := s.Why(); reason != "" {
+			return errors.New(reason)
+		}
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Pauses are the times in which mpiexec was stopped (^Z): no deadline of a start runs on
+// meanwhile (SIG-5). All deadlines come due at once when a process goes on that was stopped,
+// so who has one asks here before he believes it. A nil *Pauses never stops.
+type Pauses struct {
+	mu    sync.Mutex // held while we are stopped
+	total time.Duration
+}
+
+// During carries out a stop, and tells how long it took.
+func (p *Pauses) During(stop func()) time.Duration {
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	began := time.Now()
+	stop()
+	took := time.Since(began)
+	if p != nil {
+		p.total += took
+	}
+	return took
+}
+
+// Sum is how long all stops took. During one it waits for its end.
+func (p *Pauses) Sum() time.Duration {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total
+}
+
+// An Alarm is a time.AfterFunc that does not run while we are stopped.
+type Alarm struct {
+	pauses *Pauses
+	ring   func()
+
+	mu    sync.Mutex // guards the rest
+	timer *time.Timer
+	slept time.Duration // what it has allowed for
+	over  bool          // it was stopped, or has rung
+}
+
+// After has ring called when we have run for d.
+func (p *Pauses) After(d time.Duration, ring func()) *Alarm {
+	a := &Alarm{pauses: p, ring: ring, slept: p.Sum()}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.timer = time.AfterFunc(d, a.due)
+	return a
+}
+
+func (a *Alarm) due() {
+	slept := a.pauses.Sum()
+	a.mu.Lock()
+	if a.over {
+		a.mu.Unlock()
+		return
+	}
+	if more := slept - a.slept; more > 0 {
+		a.slept = slept
+		a.timer.Reset(more)
+		a.mu.Unlock()
+		return
+	}
+	a.over = true
+	a.mu.Unlock()
+	a.ring()
+}
+
+// Stop keeps it from ringing, and reports whether it had not rung.
+func (a *Alarm) Stop() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rung := a.over
+	a.over = true
+	a.timer.Stop()
+	return !rung
+}
+
+// Within is a context that ends, for that cause, when we have run for d.
+func (p *Pauses) Within(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := p.After(d, func() { cancel(cause) })
+	return ctx, func() {
+		late.Stop()
+		cancel(nil)
+	}
+}

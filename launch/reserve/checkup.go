@@ -1,0 +1,223 @@
+package reserve
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"remshell/fault"
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// A Wanted is what a job would need on every host; empty: not known.
+type Wanted struct{ Dir, Program, Path string }
+
+// Examine looks at all candidates as --doctor does (DIAG-5): each one by itself, and each
+// from some others. Those that cannot be reached are part of the answer.
+func Examine(ctx context.Context, req job.Request, env Env, wanted Wanted) ([]job.Checkup, error) {
+	ctx, r, done := newVisit(ctx, req, env)
+	defer done()
+	r.connectAll(ctx, req.Nodes, nil)
+	c := &checkup{reservation: r, byHost: make(map[*host]*job.Checkup)}
+	checkups := c.begin()
+	err := errors.Join(c.examine(ctx, wanted), c.probePeers(ctx))
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx) // the user gave up
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.end()
+	return checkups, nil
+}
+
+// A checkup is that of all hosts.
+type checkup struct {
+	*reservation
+	byHost map[*host]*job.Checkup
+}
+
+// begin notes how each host was reached, or why it was not.
+func (c *checkup) begin() []job.Checkup {
+	checkups := make([]job.Checkup, len(c.req.Nodes))
+	for i, def := range c.req.Nodes {
+		one := &checkups[i]
+		one.Node, one.Local = def.Name, def.Local
+		if err := c.errs[def.Name]; err != nil {
+			one.Failure = defect(err)
+			continue
+		}
+		if n := c.byName[def.Name]; n != nil {
+			c.byHost[n] = one
+			one.Probe, one.Noise, one.Login = n.probe, string(n.Noise()), n.Login()
+		}
+	}
+	return checkups
+}
+
+// defect is an error of a host for people and programs, without the host's name.
+func defect(err error) job.Defect {
+	d := job.Defect{Code: "unusable", Text: fault.Reason(err)}
+	var coded interface{ Code() string }
+	if errors.As(err, &coded) {
+		d.Code = coded.Code()
+	}
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		d.Remedy = h.Hint()
+	}
+	return d
+}
+
+// examine lets every helper look at its machine, and asks it for its ledger.
+func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
+	local := c.localAddress(c.hosts)
+	asked := make(map[*host]time.Time)
+	err := c.ask(ctx, lookTime, c.hosts, func(n *host) wire.Message {
+		asked[n] = time.Now()
+		m := &wire.Examine{Dir: wanted.Dir, Program: wanted.Program, Path: wanted.Path}
+		if n.def.Local {
+			m.Address = local
+		}
+		return m
+	}, func(n *host, m wire.Message) bool {
+		answer, ok := m.(*wire.Examined)
+		if ok {
+			one := c.byHost[n]
+			one.Exam = answer.Exam
+			one.Skew, one.Blur = skew(asked[n], time.Now(), answer.Exam.Clock)
+		}
+		return ok
+	})
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, lookTime, c.hosts, func(*host) wire.Message { return &wire.List{Ledger: c.req.Queue.Ledger} },
+		func(n *host, m wire.Message) bool {
+			listed, ok := m.(*wire.Listed)
+			if ok {
+				c.byHost[n].Page = job.Page{Node: n.def.Name, Where: listed.Where, Claims: listed.Claims, Err: listed.Err}
+			}
+			return ok
+		})
+}
+
+// skew is by how much a clock that was read between two moments is ahead of ours, and how
+// wrong that may be. Moments are compared by the clocks of the wall.
+func skew(asked, heard, clock time.Time) (ahead, blur time.Duration) {
+	asked, heard = asked.Round(0), heard.Round(0)
+	blur = heard.Sub(asked) / 2
+	return clock.Sub(asked.Add(blur)), blur
+}
+
+// A probePort is a port that was opened on a node for its peers to probe.
+type probePort struct {
+	*host
+	wire.ProbePort
+}
+
+// probePeers lets all nodes open a port, and each probe those of others. A node without an
+// address for its peers has none.
+func (c *checkup) probePeers(ctx context.Context) error {
+	if len(c.hosts) < 2 {
+		return nil
+	}
+	token := rand.Text()
+	open := make(map[*host]int) // ports
+	err := c.ask(ctx, lookTime, c.hosts, func(n *host) wire.Message {
+		return &wire.Listen{Address: c.byHost[n].Exam.Address, Token: token}
+	}, func(n *host, m wire.Message) bool {
+		listening, ok := m.(*wire.Listening)
+		if ok && listening.Port > 0 {
+			open[n] = listening.Port
+		}
+		return ok
+	})
+	if err != nil {
+		return err
+	}
+	var ports []probePort
+	for _, n := range c.hosts {
+		address := c.byHost[n].Exam.Address
+		if ip := net.ParseIP(address); open[n] > 0 && ip != nil && !ip.IsLoopback() {
+			at := net.JoinHostPort(address, strconv.Itoa(open[n]))
+			ports = append(ports, probePort{n, wire.ProbePort{Node: n.def.Name, Address: at, Token: token}})
+		}
+	}
+	return c.probeAll(ctx, ports)
+}
+
+// probeAll lets each node probe its partners.
+func (c *checkup) probeAll(ctx context.Context, ports []probePort) error {
+	calls := make(map[*host][]wire.ProbePort)
+	var callers []*host
+	for i, d := range ports {
+		callers = append(callers, d.host)
+		for _, k := range partners(i, len(ports)) {
+			if !c.sameMachine(d.host, ports[k].host) {
+				calls[d.host] = append(calls[d.host], ports[k].ProbePort)
+			}
+		}
+	}
+	return c.ask(ctx, peersTime, callers, func(n *host) wire.Message { return &wire.ProbePeers{Ports: calls[n]} },
+		func(n *host, m wire.Message) bool {
+			probed, ok := m.(*wire.PeersProbed)
+			if ok {
+				c.byHost[n].PeerProbes = probed.Probes
+			}
+			return ok
+		})
+}
+
+// sameMachine reports whether two hosts are one node: what it says to itself, no network
+// carries.
+func (c *checkup) sameMachine(a, b *host) bool {
+	return a.probe.Identity != "" && a.probe.Identity == b.probe.Identity
+}
+
+// peersTime is how long a node may take to probe others, which may not answer it.
+const peersTime = 2 * lookTime
+
+// allPairs is up to how many hosts each probes every other.
+const allPairs = 32
+
+// partners are those that host i of n probes: all others, or, among many, those at the
+// distances 1, 2, 4, ... to both sides, so that all are probed from several sides.
+func partners(i, n int) (found []int) {
+	if n <= allPairs {
+		for k := range n {
+			if k != i {
+				found = append(found, k)
+			}
+		}
+		return found
+	}
+	for far := 1; far <= n/2; far *= 2 {
+		found = append(found, (i+far)%n)
+		if back := (i - far + n) % n; back != (i+far)%n {
+			found = append(found, back)
+		}
+	}
+	return found
+}
+
+// end sends the helpers home, and notes those that were lost meanwhile.
+func (c *checkup) end() {
+	for n, one := range c.byHost {
+		n.Send(&wire.Bye{})
+		switch {
+		case errors.As(n.lost, new(node.Silence)):
+			one.Failure = defect(n.lost)
+			one.Failure.Remedy = "is it overloaded, or does a file system hang there?"
+		case n.lost != nil:
+			one.Failure = job.Defect{Code: "lost", Text: fmt.Sprintf("lost contact (%s)", fault.Reason(n.lost)),
+				Remedy: "does the host end processes of a login? look at its system log"}
+		}
+	}
+}

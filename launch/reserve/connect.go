@@ -1,0 +1,222 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"remshell/fault"
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/plan"
+)
+
+// A crew is the helpers that a reservation is connected to.
+type crew struct {
+	hosts     []*host // in the order in which they came
+	byNode    map[*node.Node]*host
+	byName    map[string]*host   // the last one of a name
+	errs      map[string]error   // why candidates were not reached, by name; nil: they were
+	connected bool               // the candidates were dialled, and are kept
+	retries   map[string]*redial // candidates that the head of the queue tries to reach again, by name
+	connects  []job.Connect
+}
+
+func newCrew() crew {
+	return crew{byNode: make(map[*node.Node]*host), byName: make(map[string]*host),
+		errs: make(map[string]error), retries: make(map[string]*redial)}
+}
+
+// add takes in a host that was connected.
+func (c *crew) add(n *host) {
+	c.hosts = append(c.hosts, n)
+	c.byNode[n.Node], c.byName[n.def.Name] = n, n
+}
+
+// keep drops all other hosts.
+func (c *crew) keep(kept func(*host) bool) {
+	c.hosts = slices.DeleteFunc(c.hosts, func(n *host) bool {
+		dropped := !kept(n)
+		if dropped && c.byName[n.def.Name] == n {
+			delete(c.byName, n.def.Name)
+		}
+		return dropped
+	})
+}
+
+// find finds the host of a definition; nil: it is not connected.
+func (c *crew) find(def job.NodeDef) *host {
+	if n := c.byName[def.Name]; n != nil && n.lost == nil {
+		return n
+	}
+	return nil
+}
+
+// has reports whether a node is connected.
+func (c *crew) has(def job.NodeDef) bool { return c.find(def) != nil }
+
+// connectCandidates connects to all candidates at once, and to the queue hosts, and takes in
+// what their helpers found. A candidate that cannot be reached fails the job, since the user named it,
+// unless it may be skipped (SSH-6).
+func (r *reservation) connectCandidates(ctx context.Context) error {
+	var wanted []job.NodeDef
+	for _, def := range r.req.Nodes {
+		if plan.Worth(r.req, def) && !r.has(def) { // else the plan will say why
+			wanted = append(wanted, def)
+		}
+	}
+	var keepers []job.NodeDef
+	for _, host := range r.req.Queue.Keepers() {
+		if !slices.ContainsFunc(slices.Concat(wanted, keepers), host.Same) && !r.has(host) {
+			keepers = append(keepers, host)
+		}
+	}
+	r.connectAll(ctx, wanted, keepers)
+	failed := r.failures()
+	if ctx.Err() != nil {
+		return whyUnconnected(ctx, failed)
+	}
+	if len(failed) > 0 && (!r.req.Skip || len(r.reached()) == 0) {
+		return r.unreached(failed)
+	}
+	return r.chooseQueue()
+}
+
+// spareTime is how long a queue host may be silent when another node has answered, where
+// there are others to keep the queue (survive.md SV-36).
+const spareTime = 3 * time.Second
+
+var errSilent = fmt.Errorf("no answer %v after others", spareTime)
+
+// connectAll connects to nodes, all at once, and begins to listen to those that answer. What
+// came of each is noted by name. Of the queue hosts one that is dead does not keep us waiting
+// if there are others.
+func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.NodeDef) {
+	spare, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	if len(r.req.Queue.Spare) == 0 {
+		spare = ctx
+	}
+	defs := slices.Concat(candidates, keepers)
+	var once sync.Once
+	nodes := make([]*node.Node, len(defs))
+	errs := make([]error, len(defs))
+	var dialing sync.WaitGroup
+	connects := make([]job.Connect, len(defs))
+	answered, shown := watchConnects(r.env, defs)
+	for i, def := range defs {
+		dialing.Go(func() {
+			began := time.Now()
+			ctx := ctx
+			if i >= len(candidates) {
+				ctx = spare
+			}
+			nodes[i], errs[i] = r.env.Connect(ctx, def)
+			if errs[i] == nil {
+				once.Do(func() { time.AfterFunc(spareTime, func() { give(errSilent) }) })
+			} else if context.Cause(ctx) == errSilent {
+				errs[i] = errSilent
+			}
+			connects[i] = connectOf(def, nodes[i], errs[i], time.Since(began))
+			if r.env.Reached != nil {
+				r.env.Reached(connects[i])
+			}
+			answered(def)
+		})
+	}
+	dialing.Wait()
+	shown()
+	r.connects = append(r.connects, connects...)
+	for i, n := range nodes {
+		if r.errs[defs[i].Name] = errs[i]; errs[i] == nil {
+			r.take(defs[i], n)
+		}
+	}
+}
+
+// take takes in a node that was connected, and begins to listen to it.
+func (r *reservation) take(def job.NodeDef, n *node.Node) *host {
+	h := &host{Node: n, def: def, probe: n.Probe}
+	r.add(h)
+	go r.env.Listener.Listen(n)
+	return h
+}
+
+// saySkipped tells which candidates the job goes without. A job that fails for want of
+// nodes tells it as the reason instead.
+func (r *reservation) saySkipped() {
+	for _, failure := range foldFailures(r.failures()) {
+		if errors.Is(failure, errImpostor) {
+			continue // it was said, with the name of the other one
+		}
+		text := failure.Error()
+		if !node.Violates(failure) { // or it says so itself
+			text += "; skipped"
+		}
+		r.env.Say(text)
+	}
+}
+
+// connectOf tells how a node was reached, or why not.
+func connectOf(def job.NodeDef, n *node.Node, err error, took time.Duration) job.Connect {
+	if err != nil {
+		return job.Connect{Node: def.Name, Took: took, Err: err.Error()}
+	}
+	return job.Connect{Node: def.Name, Took: took, Host: n.Probe.Hostname, Sent: n.Sent()}
+}
+
+// failures are the candidates that cannot be used, in their order.
+func (r *reservation) failures() (failed []job.Failure) {
+	for _, def := range r.req.Nodes {
+		if err := r.errs[def.Name]; err != nil {
+			failed = append(failed, job.Failure{Node: def.Name, Origin: def.Origin, Err: err})
+		}
+	}
+	return failed
+}
+
+// unreached is the end of an attempt that lacks hosts it cannot do without. Who waits
+// anyway waits for them to come back, too.
+func (r *reservation) unreached(failed []job.Failure) error {
+	hosts := &HostsError{failed, len(r.hosts) > 0}
+	if r.position.began.IsZero() {
+		return hosts
+	}
+	return &plan.Error{Code: unreachable, Text: strings.ReplaceAll(hosts.Error(), "\n", ", "), Position: r.position.ahead + 1,
+		Way: "or start on the others: --skip-unreachable"}
+}
+
+// reached are the hosts that were reached and may get ranks, as the queue host may not, also
+// those that are lost by now.
+func (r *reservation) reached() (hosts []*host) {
+	named := make(map[string]bool, len(r.req.Nodes))
+	for _, def := range r.req.Nodes {
+		named[def.Name] = true
+	}
+	for _, n := range r.hosts {
+		if named[n.def.Name] {
+			hosts = append(hosts, n)
+		}
+	}
+	return hosts
+}
+
+// whyUnconnected is the reason for which ctx ended: a signal, or the time for a start,
+// and then the hosts that had not answered.
+func whyUnconnected(ctx context.Context, failed []job.Failure) error {
+	cause := context.Cause(ctx)
+	var late *fault.Error
+	if !errors.As(cause, &late) || len(failed) == 0 {
+		return cause
+	}
+	var hosts []string
+	for _, f := range failed {
+		hosts = append(hosts, f.Node)
+	}
+	return &fault.Error{Text: late.Text + ": no answer yet from " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
+}

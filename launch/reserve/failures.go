@@ -1,0 +1,94 @@
+package reserve
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"remshell/fault"
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/launch/node"
+)
+
+// A HostsError says which hosts could not be used, or could not start their ranks. It
+// unwraps to one error per reason, with the hosts folded and what to do.
+type HostsError struct {
+	Failed []job.Failure
+	Others bool // some hosts were reached, so the job might start without these
+}
+
+func (e *HostsError) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap lists the reasons, in the order in which the hosts were named.
+func (e *HostsError) Unwrap() []error {
+	var reasons []error
+	for _, f := range foldFailures(e.Failed) {
+		if e.Others {
+			f.hint = join(f.hint, "or start on the others: --skip-unreachable")
+		}
+		reasons = append(reasons, f)
+	}
+	return reasons
+}
+
+// A foldedFailure is one reason and all hosts that have it: equal reasons are said
+// once, "node[03-42]: connect: connection refused".
+type foldedFailure struct {
+	reason string
+	hosts  []string
+	places []string // where the hosts were named, if in a file
+	hint   string
+	err    error // of the first of them
+}
+
+func (f *foldedFailure) Error() string {
+	text := hostlist.Fold(f.hosts) + ": " + f.reason
+	switch more := len(f.places) - 1; {
+	case more == 0:
+		text += " (" + f.places[0] + ")"
+	case more > 0:
+		text += fmt.Sprintf(" (%s and %d more)", f.places[0], more)
+	}
+	return text
+}
+
+func (f *foldedFailure) Hint() string  { return f.hint }
+func (f *foldedFailure) Unwrap() error { return f.err }
+
+// add counts a failure in.
+func (f *foldedFailure) add(failure job.Failure) {
+	f.hosts = append(f.hosts, failure.Node)
+	if failure.Origin != "" && !strings.HasPrefix(failure.Origin, "-") && !node.Violates(failure.Err) {
+		f.places = append(f.places, failure.Origin)
+	}
+	var h interface{ Hint() string }
+	if f.hint == "" && errors.As(failure.Err, &h) {
+		f.hint = h.Hint()
+	}
+}
+
+// foldFailures gathers failures by reason, in the order in which the reasons came.
+func foldFailures(failed []job.Failure) []*foldedFailure {
+	var folded []*foldedFailure
+	byReason := make(map[string]*foldedFailure)
+	for _, failure := range failed {
+		reason := fault.Reason(failure.Err)
+		f := byReason[reason]
+		if f == nil {
+			f = &foldedFailure{reason: reason, err: failure.Err}
+			byReason[reason] = f
+			folded = append(folded, f)
+		}
+		f.add(failure)
+	}
+	return folded
+}
+
+// join puts two hints into one.
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}

@@ -1,0 +1,270 @@
+package reserve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/wire"
+)
+
+/*
+A regard is how we look upon the head of the queue, while we wait behind it (TRUST-18). Nobody
+passes a head that has no room: that is what a queue is for. But one that has had room for a
+minute did not want it, since an honest one starts within 12 seconds; and whoever wants to
+stay ahead for ever must want what he can never get, which is seen from his ticket.
+
+	sight of the head's nodes              verdict
+	  it could never have its room         pass that ticket
+	  room for 60 s, in all of 5 looks     pass its user
+	  too few of its nodes to judge, 600 s start on nodes that it does not name
+	  else                                 wait
+
+We judge by our own eyes alone, so that no user can have another passed.
+*/
+type regard struct {
+	head  job.Ticket
+	since time.Time // it is the head since then, as far as we saw
+	roomy time.Time // it has had room since then, in all our looks; zero: it had none in the last
+	looks int       // since then
+	next  time.Time // when to look again
+	pause time.Duration
+}
+
+// Times of passing. A head with room is looked at as often as it would try itself.
+const (
+	roomMost   = time.Minute
+	looksLeast = 5
+	unseenMost = 10 * time.Minute
+	lookOften  = 12 * time.Second
+	lookSeldom = 5 * time.Minute // doubling up to that, as long as it has no room
+)
+
+// A verdict is what to do about the head.
+type verdict int
+
+const (
+	bide      verdict = iota
+	passIt            // that ticket alone
+	passUser          // all that its user has in the queue
+	elsewhere         // start on nodes that it does not name
+)
+
+// A sight is what one look at the head's nodes showed.
+type sight struct {
+	room  bool // for it
+	never bool // there can be none
+	blind bool // too few of its nodes were seen to know
+}
+
+// meet takes note of who is the head.
+func (r regard) meet(head job.Ticket, now time.Time) regard {
+	if r.head.Number == head.Number && r.head.UID == head.UID && r.head.Job == head.Job {
+		return r
+	}
+	return regard{head: head, since: now, next: now}
+}
+
+// see judges the head by one more look.
+func (r regard) see(s sight, now time.Time) (regard, verdict) {
+	if !s.room {
+		r.roomy, r.looks = time.Time{}, 0
+		r.pause = min(max(2*r.pause, lookOften), lookSeldom)
+		r.next = now.Add(r.pause)
+		switch {
+		case s.never:
+			return r, passIt
+		case s.blind && now.Sub(r.since) >= unseenMost:
+			return r, elsewhere
+		}
+		return r, bide
+	}
+	if r.roomy.IsZero() {
+		r.roomy = now
+	}
+	r.looks++
+	r.pause, r.next = 0, now.Add(lookOften)
+	if r.looks >= looksLeast && now.Sub(r.roomy) >= roomMost {
+		return r, passUser
+	}
+	return r, bide
+}
+
+// sightOf looks for room for a ticket on the nodes that it names, or on ours if it names
+// none. What its own user holds must not be in nodes.
+func sightOf(t job.Ticket, nodes []job.Node) sight {
+	named := namesOf(t)
+	room, most, seen := 0, 0, 0
+	for i := range nodes {
+		n := &nodes[i]
+		if named != nil && !named[hostName(n.Probe, n.NodeDef)] {
+			continue
+		}
+		seen++
+		free, all := seatsOn(t, n)
+		room, most = room+free, most+all
+	}
+	want := max(1, t.Size)
+	return sight{
+		room:  room >= want,
+		never: most < want && seen > 0 && seen >= len(named),
+		blind: most < want && seen < len(named),
+	}
+}
+
+// seatsOn is for how many ranks of a ticket there is room on a node: now, and when nobody
+// else is there.
+func seatsOn(t job.Ticket, n *job.Node) (free, all int) {
+	each := max(1, t.CPUs)
+	cores, idle := len(n.Topology.Cores), n.Procs == 0 && !n.Taken
+	unused := cores
+	for _, core := range n.Topology.Cores {
+		if slices.ContainsFunc(core.CPUs, func(cpu int) bool { return slices.Contains(n.Busy, cpu) }) {
+			unused--
+		}
+	}
+	free, all = unused/each, cores/each
+	if t.Shares { // any number fits, on a node that is idle
+		free, all = max(1, t.Size), max(1, t.Size)
+	}
+	if t.PerNode > 0 {
+		free, all = min(free, t.PerNode), min(all, t.PerNode)
+	}
+	if n.Taken || t.Exclusive && !idle {
+		free = 0
+	}
+	return free, all
+}
+
+// namesOf are the host names of a ticket's nodes; nil: it says none, or nonsense.
+func namesOf(t job.Ticket) map[string]bool {
+	names, err := hostlist.Expand(t.Nodes)
+	if t.Nodes == "" || err != nil {
+		return nil
+	}
+	named := make(map[string]bool, len(names))
+	for _, name := range names {
+		named[strings.ToLower(name)] = true
+	}
+	return named
+}
+
+// wants says on the ticket what the request wants (TRUST-18).
+func (r *reservation) wants(t *job.Ticket) {
+	perNode := 0
+	for _, app := range r.req.Apps {
+		t.Size += app.N
+		t.CPUs = max(t.CPUs, app.Threads)
+		perNode += app.PerNode
+		if app.PerNode == 0 {
+			perNode = -1 << 20
+		}
+	}
+	t.PerNode = max(0, perNode)
+	t.Exclusive, t.Shares = r.req.Exclusive || r.req.Overbook, r.req.Overbook
+	probes := make(map[string]job.Probe)
+	for _, n := range r.reached() {
+		probes[n.def.Name] = n.probe
+	}
+	var names []string
+	for _, def := range r.req.Nodes {
+		names = append(names, hostName(probes[def.Name], def))
+	}
+	if text := hostlist.Fold(names); len(text) <= maxNodesText {
+		t.Nodes = text
+	}
+}
+
+// hostName is what tickets call a node: its own name, or ours if it was not reached.
+func hostName(p job.Probe, def job.NodeDef) string {
+	return strings.ToLower(cmp.Or(p.Hostname, def.Name))
+}
+
+// maxNodesText is how many bytes of names a ticket may have.
+const maxNodesText = 3 << 10
+
+// regardHead looks at the head of the queue when that is due, and passes it if it may be.
+func (r *reservation) regardHead(ctx context.Context, now time.Time) {
+	q := &r.position
+	q.regard = q.regard.meet(q.head, now)
+	if q.head.Job == "" || q.head.UID == r.req.User.UID && q.head.User == r.req.User.Name || now.Before(q.regard.next) {
+		return
+	}
+	looking, done := context.WithTimeout(ctx, StartLimit(r.req))
+	defer done()
+	nodes, err := r.sightSeeing(looking, q.head.UID)
+	if err != nil {
+		r.env.Log.Info().Err(err).Msg("the head of the queue could not be judged")
+		nodes = nil
+	}
+	s := sightOf(q.head, nodes)
+	if len(nodes) == 0 {
+		s = sight{blind: true}
+	}
+	var v verdict
+	q.regard, v = q.regard.see(s, time.Now())
+	r.obey(ctx, v)
+}
+
+// sightSeeing asks all nodes what those hold that are not of a user.
+func (r *reservation) sightSeeing(ctx context.Context, uid int) ([]job.Node, error) {
+	if !r.connected {
+		if err := r.connectCandidates(ctx); err != nil {
+			return nil, err
+		}
+		r.connected = true
+	}
+	r.without = []int{uid}
+	defer func() { r.without = nil }()
+	silent, err := r.probe(ctx, r.candidates(), r.probeTime())
+	r.takeSnapshot()
+	unseen := make(map[string]bool, len(silent))
+	for _, n := range silent {
+		unseen[n.def.Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(r.snap.Nodes), func(n job.Node) bool { return unseen[n.Name] }), err
+}
+
+// candidates are the nodes that may get ranks, as far as they are connected.
+func (r *reservation) candidates() []*host {
+	return slices.DeleteFunc(r.reached(), func(n *host) bool { return n.lost != nil })
+}
+
+// obey does what was judged.
+func (r *reservation) obey(ctx context.Context, v verdict) {
+	q := &r.position
+	switch {
+	case v == bide:
+	case v == elsewhere && q.ahead == 1:
+		r.aside = q.head.Nodes
+	case v == elsewhere: // honest ones may be between
+	default:
+		m := &wire.Pass{UID: q.head.UID}
+		if v == passIt {
+			m.Number = q.head.Number
+		} else {
+			r.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) has had room for 1 minute and did not start; going ahead of it",
+				who(q.head), q.head.Job, q.head.PID, r.queue.def.Name))
+		}
+		r.ask(ctx, r.answerTime(), []*host{r.queue}, func(*host) wire.Message { return m }, func(n *host, m wire.Message) bool {
+			_, is := m.(*wire.Queued)
+			if is {
+				r.handle(message{n, m})
+			}
+			return is
+		})
+	}
+}
+
+// who is the user of a ticket: what he says, and what the ledger vouches for.
+func who(t job.Ticket) string {
+	if t.User == "" {
+		return fmt.Sprintf("uid %d", t.UID)
+	}
+	return t.User
+}

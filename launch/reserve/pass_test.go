@@ -1,0 +1,200 @@
+package reserve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/wire"
+)
+
+// A head is passed when it has had room for a minute without a break, in five looks, and not
+// before; one without room never; one that can have none at once.
+func TestWhoIsPassed(t *testing.T) {
+	room, none, never, blind := sight{room: true}, sight{}, sight{never: true}, sight{blind: true}
+	type look struct {
+		at   int // seconds
+		s    sight
+		want verdict
+	}
+	for _, test := range []struct {
+		name  string
+		looks []look
+	}{
+		{"room for a minute", []look{{0, room, bide}, {12, room, bide}, {24, room, bide}, {36, room, bide}, {48, room, bide}, {59, room, bide}, {60, room, passUser}}},
+		{"a minute, but four looks", []look{{0, room, bide}, {20, room, bide}, {40, room, bide}, {60, room, bide}, {61, room, passUser}}},
+		{"a break", []look{{0, room, bide}, {30, room, bide}, {40, none, bide}, {52, room, bide}, {64, room, bide}, {76, room, bide}, {88, room, bide}, {111, room, bide}, {112, room, passUser}}},
+		{"never room", []look{{0, none, bide}, {60, none, bide}, {3600, none, bide}, {86400, none, bide}}},
+		{"can have none", []look{{0, never, passIt}}},
+		{"too few of its nodes", []look{{0, blind, bide}, {599, blind, bide}, {600, blind, elsewhere}}},
+	} {
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		r := regard{}.meet(job.Ticket{Number: 1, Job: "j"}, start)
+		for _, l := range test.looks {
+			var got verdict
+			if r, got = r.see(l.s, start.Add(time.Duration(l.at)*time.Second)); got != l.want {
+				t.Errorf("%s: after %d s %v, want %v", test.name, l.at, got, l.want)
+			}
+		}
+	}
+}
+
+// How often we look at a head depends on whether it has room; another head is another matter.
+func TestWhenToLook(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := regard{}.meet(job.Ticket{Number: 1}, now)
+	for _, want := range []time.Duration{12, 24, 48, 96, 192, 300, 300} {
+		r, _ = r.see(sight{}, now)
+		if got := r.next.Sub(now); got != want*time.Second {
+			t.Errorf("next look after %v, want %d s", got, want)
+		}
+	}
+	r, _ = r.see(sight{room: true}, now)
+	if got := r.next.Sub(now); got != lookOften {
+		t.Errorf("with room after %v", got)
+	}
+	if r = r.meet(job.Ticket{Number: 2}, now.Add(time.Hour)); r.looks != 0 || !r.next.Equal(now.Add(time.Hour)) {
+		t.Errorf("another head: %+v", r)
+	}
+}
+
+func TestSightOf(t *testing.T) {
+	cores := func(n int) (topology pin.Topology) {
+		for cpu := range n {
+			topology.Cores = append(topology.Cores, pin.Core{CPUs: []int{cpu, cpu + n}})
+		}
+		return topology
+	}
+	node := func(name string, busy ...int) job.Node {
+		return job.Node{Probe: job.Probe{Hostname: name, Topology: cores(4)}, Use: job.Use{Busy: busy, Procs: len(busy)}}
+	}
+	taken := node("b")
+	taken.Taken = true
+	for _, test := range []struct {
+		name  string
+		t     job.Ticket
+		nodes []job.Node
+		want  sight
+	}{
+		{"room", job.Ticket{Size: 4}, []job.Node{node("a")}, sight{room: true}},
+		{"as many as there are", job.Ticket{}, []job.Node{node("a", 0, 1, 2)}, sight{room: true}},
+		{"a thread of a core is busy", job.Ticket{Size: 4}, []job.Node{node("a", 5)}, sight{}},
+		{"more than there is", job.Ticket{Size: 5}, []job.Node{node("a")}, sight{never: true}},
+		{"more than there is, of named ones", job.Ticket{Size: 5, Nodes: "A"}, []job.Node{node("a"), node("b")}, sight{never: true}},
+		{"on both", job.Ticket{Size: 8, Nodes: "a,b"}, []job.Node{node("a"), node("b")}, sight{room: true}},
+		{"one is full", job.Ticket{Size: 8, Nodes: "a,b"}, []job.Node{node("a"), node("b", 1)}, sight{}},
+		{"one is not ours", job.Ticket{Size: 8, Nodes: "a,c"}, []job.Node{node("a"), node("b")}, sight{blind: true}},
+		{"one is not ours, nor needed", job.Ticket{Size: 4, Nodes: "a,c"}, []job.Node{node("a"), node("b")}, sight{room: true}},
+		{"none is ours", job.Ticket{Size: 1, Nodes: "c[1-9]"}, []job.Node{node("a")}, sight{blind: true}},
+		{"nonsense", job.Ticket{Size: 1 << 30, Nodes: "c[1-"}, []job.Node{node("a")}, sight{never: true}},
+		{"two CPUs each", job.Ticket{Size: 2, CPUs: 2}, []job.Node{node("a", 3)}, sight{}},
+		{"wide ranks", job.Ticket{Size: 1, CPUs: 5}, []job.Node{node("a")}, sight{never: true}},
+		{"one on a node", job.Ticket{Size: 2, PerNode: 1}, []job.Node{node("a"), node("b", 0)}, sight{room: true}},
+		{"alone, beside somebody", job.Ticket{Size: 1, Exclusive: true}, []job.Node{node("a", 0)}, sight{}},
+		{"alone", job.Ticket{Size: 4, Exclusive: true}, []job.Node{node("a")}, sight{room: true}},
+		{"taken by another", job.Ticket{Size: 1, Nodes: "b"}, []job.Node{taken}, sight{}},
+		{"overbooked", job.Ticket{Size: 99, Exclusive: true, Shares: true}, []job.Node{node("a")}, sight{room: true}},
+	} {
+		if got := sightOf(test.t, test.nodes); got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}
+
+// A queue has one request of another user at its head, which stays until it is passed.
+type headed struct {
+	*cast
+	mu     sync.Mutex
+	ahead  int
+	head   job.Ticket
+	passed []wire.Pass
+	use    func(without []int) job.Use // of every node
+}
+
+func newHeaded(head job.Ticket) *headed {
+	q := &headed{ahead: 1, head: head, use: func([]int) job.Use { return job.Use{} }}
+	q.cast = newCast(q.answer)
+	return q
+}
+
+func (q *headed) answer(c *wire.Conn, node string, m wire.Message) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch m := m.(type) {
+	case *wire.Gate:
+		c.Send(&wire.Gated{Ahead: q.ahead})
+	case *wire.Survey:
+		c.Send(&wire.Surveyed{Use: q.use(m.Without)})
+	case *wire.Pass:
+		q.passed = append(q.passed, *m)
+		q.ahead = 0
+		c.Send(&wire.Queued{Total: 2})
+	case *wire.Enqueue:
+		c.Send(&wire.Queued{Ahead: q.ahead, Total: 2, Head: q.head})
+	default:
+		return false
+	}
+	return true
+}
+
+// A waiter passes a head that does not want its room, and says so; one whose user holds all of
+// the node as well, since that is his to give; and never one that has none.
+func TestPassing(t *testing.T) {
+	stale := job.Ticket{Number: 3, Job: "stale", UID: 77, User: "eve", PID: 4711, Size: 2, Nodes: "a"}
+	held := func(by int) func([]int) job.Use {
+		return func(without []int) job.Use {
+			if len(without) == 1 && without[0] == by {
+				return job.Use{}
+			}
+			return busy.Use
+		}
+	}
+	huge := stale
+	huge.Size = 1 << 20
+	unseen := stale
+	unseen.Nodes = "zz[1-9]"
+	const told = "eve's request (job stale, pid 4711 on a) has had room for 1 minute and did not start; going ahead of it"
+	for _, test := range []struct {
+		name   string
+		head   job.Ticket
+		use    func([]int) job.Use
+		within time.Duration // it starts, or is passed; 0: never
+		pass   string        // what is asked for
+		said   string
+	}{
+		{"it does not want its room", stale, nil, time.Minute, "{77 0}", told},
+		{"its user has all of it", stale, held(77), time.Minute, "{77 0}", told},
+		{"there is no room", stale, held(78), 0, "", ""},
+		{"there can be none", huge, nil, 0, "{77 3}", ""},
+		{"its nodes are not ours", unseen, nil, 10 * time.Minute, "", ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newHeaded(test.head)
+			if test.use != nil {
+				q.use = test.use
+			}
+			r := q.request(waiting, "a")
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+			defer cancel()
+			began := time.Now()
+			_, err := r.book(ctx)
+			took := time.Since(began)
+			if got := strings.Trim(fmt.Sprint(q.passed), "[]"); got != test.pass {
+				t.Errorf("%s: passed %q, want %q", test.name, got, test.pass)
+			}
+			if !strings.Contains(r.lines(), test.said) || test.said == "" && strings.Contains(r.lines(), "going ahead") {
+				t.Errorf("%s: said %q", test.name, r.lines())
+			}
+			blocked := test.name == "there is no room" || test.name == "its user has all of it"
+			if blocked != (err != nil) || !blocked && (took < test.within || took > test.within+6*time.Minute) {
+				t.Errorf("%s: after %v: %v", test.name, took, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package reserve
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// base is what every rank of a node gets: later ones win (cli.md section 8).
+func base(req job.Request, def job.NodeDef) job.Env {
+	env := req.Base
+	env.Set = slices.Concat(env.Set, def.Env, req.Given)
+	return env
+}
+
+// programs are the apps as they start on a node: with what ranks are told, unless its entry
+// says otherwise.
+func programs(apps []job.App, def job.NodeDef) []job.App {
+	apps = slices.Clone(apps)
+	for i := range apps {
+		told := slices.DeleteFunc(slices.Clone(apps[i].Told), func(assignment string) bool {
+			name, _, _ := strings.Cut(assignment, "=")
+			return slices.ContainsFunc(def.Env, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+		})
+		apps[i].Env.Set = slices.Concat(apps[i].Env.Set, told)
+	}
+	return apps
+}
+
+// preparation is what the i-th node of the plan has to know.
+func (r *reservation) preparation(i int, local string) *wire.Prepare {
+	req, terms, p, np, n := r.req, r.env.Terms, r.plan, r.plan.Nodes[i], r.chosen[i]
+	m := &wire.Prepare{
+		Job:   p.Job,
+		Group: wire.Group{Name: string(p.Job), Size: p.Size, Nodes: len(p.Nodes)},
+		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Name: np.Name,
+			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size()},
+		Apps: programs(req.Apps, n.def), Ranks: np.Ranks,
+		Process: wire.Process{Base: base(req, n.def), Compat: req.Compat, Umask: terms.Umask},
+		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
+		PMI:     wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced},
+		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Leader: req.Signals.Leader,
+			Children: req.Ends.Children, Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
+		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares()},
+	}
+	if !n.def.Local { // here ranks inherit ours
+		m.Process.Soft = req.Soft
+	}
+	if n.def.MaxProcs != nil {
+		m.Claim.Most = *n.def.MaxProcs
+	}
+	for _, rank := range np.Ranks {
+		if terms.Input && req.Streams.Reads(rank.Rank) {
+			m.Streams.Stdin = append(m.Streams.Stdin, rank.Rank)
+		}
+		if req.Streams.PTY.Has(rank.Rank) {
+			m.Streams.PTY = append(m.Streams.PTY, rank.Rank)
+		}
+	}
+	if r.spawn != nil {
+		r.spawn.onto(m, r.chosen)
+	}
+	if n.def.Local && !m.Node.Alone {
+		m.Node.Address = local
+	}
+	if terms.Size != nil {
+		m.Streams.Rows, m.Streams.Cols = terms.Size()
+	}
+	return m
+}
+
+// shares reports whether CPUs that another job has claimed since the survey are no obstacle:
+// on this machine alone, where ranks share CPUs anyway, or others were faster each time.
+func (r *reservation) shares() bool {
+	return r.req.Home && !r.req.Forbid && !r.req.Wait && (r.plan.Overbooked || r.outran)
+}
+
+// claimOf is what the ledger of a node will say of the job; the helper adds the ranks.
+func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
+	c := job.Claim{
+		Job: p.Job, UID: req.User.UID, User: req.User.Name, From: req.Queue.From, Node: n.def.Name,
+		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(),
+	}
+	if n.def.Local {
+		c.Inside = req.Queue.Inside
+	}
+	return c
+}
+
+// size is S of placement.md section 0: the slots of the whole node.
+func (n *host) size() int { return job.Node{NodeDef: n.def, Probe: n.probe}.Size() }
+
+// localAddress is the address under which other nodes reach this machine: the one
+// our connections to them come from. If this machine plays all nodes, that is loopback.
+func (r *reservation) localAddress(nodes []*host) string {
+	for _, n := range nodes {
+		if ip := n.LocalIP(); !n.def.Local && ip != nil && !ip.IsLoopback() {
+			return ip.String()
+		}
+	}
+	if !slices.ContainsFunc(r.hosts, func(n *host) bool { return !n.def.Local }) {
+		return "127.0.0.1"
+	}
+	return ""
+}

@@ -1,0 +1,119 @@
+package reserve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// keptBy is a request of a cluster whose queue is kept by some of these hosts, in their order.
+func keptBy(hosts ...string) func(*job.Request) {
+	return func(req *job.Request) {
+		for i, name := range hosts {
+			def := job.NodeDef{ID: 100 + i, Name: name}
+			if i == 0 {
+				req.Queue.Host = &def
+			} else {
+				req.Queue.Spare = append(req.Queue.Spare, def)
+			}
+		}
+	}
+}
+
+// waits has hosts tell of a request that waits there.
+func waits(hosts string) func(c *wire.Conn, node string, m wire.Message) bool {
+	return func(c *wire.Conn, node string, m wire.Message) bool {
+		if !strings.Contains(hosts, node) {
+			return false
+		}
+		switch m.(type) {
+		case *wire.Gate:
+			c.Send(&wire.Gated{Ahead: 1})
+		case *wire.List:
+			c.Send(&wire.Listed{Tickets: []job.Ticket{{Number: 1, Job: "elder", UID: 7}}})
+		default:
+			return false
+		}
+		return true
+	}
+}
+
+// A dead queue host does not stop a start: the next one keeps the queue, and that is said. Who
+// waits there goes first also when the first one is back: there are never two queues.
+func TestADeadQueueHost(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		down  string
+		waits string
+		want  string // of the error or what is said
+		ok    bool
+	}{
+		{"all are there", "", "", "", true},
+		{"the first is dead", "q1", "", "the queue host q1 cannot be reached (connection refused): the queue is that of q2", true},
+		{"the spare is dead", "q2", "", "", true},
+		{"one waits at the second", "q1", "q2", "1 request waiting in the queue", false},
+		{"one waits at the second, and the first is back", "", "q2", "1 request waiting in the queue", false},
+		{"all are dead", "q1 q2", "", "queue-unreachable: the queue host q1 cannot be reached: connection refused", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCast(waits(test.waits))
+			for _, host := range strings.Fields(test.down) {
+				s.SetDown(host, true)
+			}
+			r := s.request(keptBy("q1", "q2"), "a")
+			began := time.Now()
+			_, err := r.book(t.Context())
+			text := fmt.Sprint(err, r.lines())
+			if (err == nil) != test.ok || !strings.Contains(text, test.want) || test.ok && test.want == "" && r.lines() != "" {
+				t.Errorf("%s: %v, said %q; want %q", test.name, err, r.lines(), test.want)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("%s: took %v", test.name, took)
+			}
+		})
+	}
+}
+
+// A queue host that takes connections and says nothing costs three seconds, if there is another.
+func TestASilentQueueHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(nil)
+		s.SetMute("q1")
+		r := s.request(keptBy("q1", "q2"), "a")
+		began := time.Now()
+		_, err := r.book(t.Context())
+		if took := time.Since(began); err != nil || took < spareTime || took > spareTime+time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if want := "the queue host q1 cannot be reached (no answer 3s after others): the queue is that of q2"; r.lines() != want {
+			t.Errorf("said %q, want %q", r.lines(), want)
+		}
+	})
+}
+
+// A queue host that is lost at the gate is replaced by the next one; who waits there queues
+// again at the next one.
+func TestTheQueueHostIsLostAndThereIsAnother(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCast(nil)
+			s.Play = func(c *wire.Conn, node string, m wire.Message) bool {
+				_, gate := m.(*wire.Gate)
+				if gate && node == "q1" {
+					s.SetDown("q1", true)
+					go c.Abandon()
+				}
+				return gate && node == "q1"
+			}
+			r := s.request(func(req *job.Request) { keptBy("q1", "q2")(req); req.Wait = wait }, "a")
+			if _, err := r.book(t.Context()); err != nil || s.Count("q2", "Gate") == 0 {
+				t.Errorf("wait %v: %v, said %q; q2 heard %q", wait, err, r.lines(), s.Heard("q2"))
+			}
+		})
+	}
+}

@@ -1,0 +1,363 @@
+/*
+Package reserve finds a request its place: candidates in, a Reservation out, with a plan and
+its nodes, which have claimed what the plan gives them. The command line's start uses it and
+every spawn of a rank, each with a reservation of its own; they share nothing that changes.
+
+	               .---------- planAndClaim -----------.
+	connectAll --> survey --> plan.Make --> claim       --> stage
+	  dial,         what       pure          every          files that
+	  handshake     others       |           node, or       are wanted
+	                hold         '-> wait    none
+
+Jobs of all users are kept apart by claims, one file per job and node, which each node's
+helper holds; and one decision at a time is made behind the gate of the queue host
+(placement.md 6.4):
+
+	mpiexec                 queue host      n1            n2            n3
+	   | Gate ---------------->|
+	   |<--- Gated (0 ahead) --|
+	   | Survey ---------------|------------>|------------>|------------>|
+	   |<---------------------------------- Surveyed (what other jobs hold)
+	   |       plan.Make: n1 and n2
+	   | Prepare ---------------------------->|   the lowest node first: of two that
+	   |<----------------------- Prepared ----|   meet, one wins everywhere
+	   | Prepare ------------------------------------------->|
+	   |<-------------------------------------- Prepared ----|    or Taken: Release n1,
+	   | Ungate -------------->|                                  and survey again
+
+The gate is a courtesy that makes conflicts rare and gives the queue its order; it is
+the claims that keep two jobs from one core, also where nobody shares a gate.
+
+One goroutine, that of the caller, takes the events out of the inbox and owns all state.
+*/
+package reserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"remshell/idset"
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/plan"
+	"remshell/wire"
+)
+
+// A Reservation is the place of a request: nodes that are prepared for their ranks, which
+// nobody has started yet. All of its connections are open until Close.
+type Reservation struct {
+	Plan     job.Plan
+	Nodes    []Node        // of the plan, in its order
+	Request  job.Request   // as it was placed: it may have changed while it waited
+	Meet     string        // where torch's ranks meet; empty: nowhere
+	Universe int           // processes that would fit; 0: unknown
+	StartBy  time.Time     // until then all ranks must run
+	Connects []job.Connect // in the order in which they were begun
+
+	r *reservation
+}
+
+// A Node is a node of a plan.
+type Node struct {
+	*node.Node
+	Def   job.NodeDef // as the plan had it
+	Probe job.Probe
+}
+
+// A reservation is a request on its way to its place.
+type reservation struct {
+	env Env
+	req job.Request
+	crew
+	line
+	snap    job.Snapshot
+	seen    []*host             // those of snap.Nodes
+	inside  bool                // of another job, all of whose nodes are ours: it passes the queue
+	without []int               // users whose claims do not count for now
+	notices map[string][]string // nodes without a usable ledger, by what is wrong with it
+	told    map[string]bool     // notices that were said
+	spawn   *wantedGroup        // what a rank asks for; nil: it is the job of the command line
+
+	plan     job.Plan
+	chosen   []*host // nodes of the plan, in its order
+	meet     string  // where torch's ranks meet; empty: nowhere
+	universe int     // processes that would fit; 0: unknown
+	outran   bool    // other jobs claimed what was planned, again and again
+}
+
+// A host is a node as one reservation knows it.
+type host struct {
+	*node.Node
+	def   job.NodeDef // may change while a request waits
+	probe job.Probe
+	use   job.Use // what other jobs had of it when it was last asked
+	lost  error   // why it cannot be used any more; nil: it can
+
+	own  bool    // the job has it already, and it is not ours to give up
+	held job.Use // what the job has of it already
+
+	barred string // why its administrator lets nothing of ours run there; empty: he does
+	most   *int   // how many ranks of all jobs he lets run; nil: any number
+
+	twin    *host // one of the nodes that were shown to be this machine; nil: none was
+	staged  bool  // it has the parcels of the job
+	watched bool  // it tells when claims change
+	inside  bool  // as it said when it was last asked, our own job has all that we could use
+	beating bool  // it is told, now and then, that we are here
+}
+
+func newReservation(req job.Request, env Env) *reservation {
+	return &reservation{req: req, env: env, crew: newCrew(), line: line{settled: make(chan struct{})},
+		told: make(map[string]bool), notices: make(map[string][]string)}
+}
+
+// Reserve finds a job its place, and waits for it if it is to. The reservation is never nil:
+// with an error it has the notes of the plan, and how hosts were reached.
+func Reserve(ctx context.Context, req job.Request, env Env) (*Reservation, error) {
+	r := newReservation(req, env)
+	p, startBy, err := r.reserve(ctx)
+	for _, note := range p.Notes {
+		env.Say(note.Text)
+	}
+	if err != nil {
+		return r.result(startBy), err
+	}
+	r.announce()
+	r.dismiss()
+	startBy, err = r.stage(ctx, startBy)
+	return r.result(startBy), err
+}
+
+// result is what others get to know of the reservation.
+func (r *reservation) result(startBy time.Time) *Reservation {
+	result := &Reservation{Plan: r.plan, Request: r.req, Meet: r.meet, Universe: r.universe, StartBy: startBy, Connects: r.connects, r: r}
+	for _, n := range r.chosen {
+		result.Nodes = append(result.Nodes, Node{n.Node, n.def, n.probe})
+	}
+	return result
+}
+
+// Close ends all connections of the reservation. A helper that is still at work takes it as the
+// end of its job.
+func (r *Reservation) Close() {
+	var closing sync.WaitGroup
+	for _, n := range r.r.hosts {
+		closing.Go(n.Close)
+	}
+	closing.Wait()
+}
+
+// announce tells what was planned.
+func (r *reservation) announce() {
+	r.saySkipped()
+	for _, line := range plan.Folded(r.plan.Rejected) {
+		r.env.Log.Info().Msg("not used: " + line)
+	}
+	if r.env.Planned != nil {
+		r.env.Planned(r.snap, r.plan)
+	}
+}
+
+// dismiss sends home the helpers that have no rank.
+func (r *reservation) dismiss() {
+	needed := make(map[*host]bool, len(r.chosen))
+	for i, np := range r.plan.Nodes {
+		n := r.chosen[i]
+		needed[n] = true
+		r.env.Log.Info().Str("node", np.Name).Str("host", n.probe.Hostname).Msg(RanksOf(np))
+	}
+	for _, n := range r.hosts {
+		if !needed[n] {
+			n.Send(&wire.Bye{})
+		}
+	}
+}
+
+// RanksOf writes the ranks of a node: "rank 3", "ranks 0-3,7".
+func RanksOf(np job.NodePlan) string {
+	var ranks []int
+	for _, r := range np.Ranks {
+		ranks = append(ranks, r.Rank)
+	}
+	if len(ranks) == 1 {
+		return "rank " + idset.Text(ranks)
+	}
+	return "ranks " + idset.Text(ranks)
+}
+
+// conflicts is how often in a row another job may be faster (placement.md 6.4).
+const conflicts = 5
+
+// reserve finds the job its place, and waits for it if it is to. The nodes of the plan are
+// prepared then, and have claimed what it gives them. Until startBy all ranks must run.
+func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy time.Time, err error) {
+	defer close(r.settled)
+	var last *plan.Error // why the last attempt failed, of a request that waits
+	for {
+		r.refresh()
+		slept := r.env.Pauses.Sum()
+		startBy = time.Now().Add(StartLimit(r.req))
+		p, err = r.tryOnce(ctx, startBy)
+		startBy = startBy.Add(r.env.Pauses.Sum() - slept)
+		var failed *plan.Error
+		if !errors.As(err, &failed) || failed.Position == 0 {
+			break
+		}
+		last = failed
+		if r.position.began.IsZero() {
+			r.position.began = time.Now()
+			var done context.CancelFunc
+			ctx, done = r.patience(ctx)
+			defer done()
+		}
+		if err = r.wait(ctx, last); err != nil {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		r.leaveQueue()
+	case errors.Is(err, errWaited):
+		last.Position, last.Text = 0, fmt.Sprintf("%s; waited %s", last.Text, clock(time.Since(r.position.began)))
+		err = last
+	}
+	return p, startBy, err
+}
+
+// refresh takes in how the request has changed while it waits. What cannot be read
+// changes nothing.
+func (r *reservation) refresh() {
+	if r.env.Again == nil || r.position.began.IsZero() {
+		return
+	}
+	req, changed, err := r.env.Again()
+	if err != nil {
+		r.sayOnce(fmt.Sprintf("going on as before: %v", err))
+	}
+	if !changed {
+		return
+	}
+	r.req = req
+	r.connected = false // there may be other nodes
+	for _, def := range req.Nodes {
+		if n := r.byName[def.Name]; n != nil {
+			n.def = def
+		}
+	}
+}
+
+// tryOnce is one decision, alone behind the gate.
+func (r *reservation) tryOnce(ctx context.Context, startBy time.Time) (job.Plan, error) {
+	ctx, done := r.env.Pauses.Within(ctx, time.Until(startBy), lateError(r.req))
+	defer done()
+	defer r.tellNotices()
+	if !r.connected {
+		if err := r.connectCandidates(ctx); err != nil {
+			return job.Plan{}, err
+		}
+		r.connected = true
+	}
+	if err := r.enter(ctx); err != nil {
+		return job.Plan{}, err
+	}
+	defer r.ungate()
+	p, err := r.planAndClaim(ctx)
+	return p, r.keepTurn(ctx, err)
+}
+
+// planAndClaim decides until no other job has been faster.
+func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
+	for try := 1; ; try++ {
+		r.outran = try == conflicts
+		p, err := r.planAndClaimOnce(ctx)
+		var taken *takenError
+		if err == nil || !errors.As(err, &taken) {
+			return p, err
+		}
+		r.env.Log.Info().Msg(taken.Error())
+		if try == conflicts {
+			return job.Plan{}, r.outrun(taken)
+		}
+	}
+}
+
+// planAndClaimOnce plans with what the nodes say now, and lets them claim it: all, or none.
+func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
+	if err := r.survey(ctx); err != nil {
+		return job.Plan{}, err
+	}
+	if r.aside != "" { // what is ahead wants none of these nodes
+		r.snap.Ahead = 0
+	}
+	if r.env.Seen != nil {
+		r.env.Seen(r.snap)
+	}
+	r.universe = universe(r.req, r.snap)
+	if r.spawn != nil {
+		restrictArch(&r.req, r.spawn.values, r.snap)
+	}
+	p, err := makePlan(ctx, r.req, r.snap)
+	if err != nil {
+		return p, err
+	}
+	if err := r.claim(ctx, p); err != nil {
+		return p, err
+	}
+	return p, r.keptApart()
+}
+
+// makePlan is plan.Make, and is left when the start is (TRUST-8): a plan changes nothing, so that
+// nobody minds that it is made to its end.
+func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan, error) {
+	type outcome struct {
+		plan job.Plan
+		err  error
+		why  any // of a panic
+	}
+	made := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		defer func() {
+			o.why = recover()
+			made <- o
+		}()
+		o.plan, o.err = plan.Make(req, snap)
+	}()
+	select {
+	case o := <-made:
+		if o.why != nil {
+			panic(o.why)
+		}
+		return o.plan, o.err
+	case <-ctx.Done():
+		return job.Plan{}, context.Cause(ctx)
+	}
+}
+
+// outrun is the end of an attempt in which others were faster each time.
+func (r *reservation) outrun(taken *takenError) error {
+	failed := &plan.Error{Code: plan.NotEnough, Text: fmt.Sprintf("%v; others were faster %d times", taken, conflicts), Way: "try again"}
+	if r.req.Wait {
+		failed.Position = r.snap.Ahead + 1
+	}
+	return failed
+}
+
+func (e *takenError) Error() string { return e.node + ": " + e.reason }
+
+// sayOnce tells the user what is not worth telling twice.
+func (r *reservation) sayOnce(text string) {
+	if !r.told[text] {
+		r.told[text] = true
+		r.env.Say(text)
+	}
+}
+
+// clock writes a time as hours, minutes and seconds.
+func clock(d time.Duration) string {
+	seconds := int(d.Round(time.Second) / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
+}

@@ -1,0 +1,194 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/plan"
+	"remshell/pmiserver/spawn"
+	"remshell/wire"
+)
+
+// A Spawn is what a rank of a job that runs asks for (MPI_Comm_spawn).
+type Spawn struct {
+	Request spawn.Request
+	App     job.App    // the section of the rank that asks
+	From    *node.Node // where it runs
+	Group   string     // name of the group that is to be
+	First   int        // number of its rank 0 in the job
+	Own     []Own
+}
+
+// Own is a node that the job has already.
+type Own struct {
+	Node
+	Use job.Use // what the job has of it
+}
+
+// A wantedGroup is what a spawn that is being given its place wants.
+type wantedGroup struct {
+	Spawn
+	values []infoValues // of each of its commands
+}
+
+// ForSpawn finds the ranks of a spawn their place, beside the job that runs, and never waits
+// for one. The gate of the queue is not asked for: a running job does not wait behind others,
+// and claims are exclusive without it. The reservation is never nil.
+func ForSpawn(ctx context.Context, req job.Request, env Env, s Spawn) (*Reservation, error) {
+	startBy := time.Now().Add(StartLimit(req))
+	timed, late := context.WithDeadlineCause(ctx, startBy, lateError(req))
+	defer late()
+	r := newSpawn(req, env, s)
+	err := r.placeSpawn(timed)
+	if err == nil {
+		_, err = r.stage(ctx, startBy)
+	}
+	if err != nil {
+		r.abandon()
+		return r.result(startBy), err
+	}
+	r.dismissNew()
+	return r.result(startBy), nil
+}
+
+// newSpawn makes the reservation, with the nodes that the job has.
+func newSpawn(req job.Request, env Env, s Spawn) *reservation {
+	r := newReservation(req, env)
+	r.spawn, r.connected = &wantedGroup{Spawn: s}, true
+	for _, n := range s.Own {
+		r.add(&host{Node: n.Node.Node, def: n.Def, probe: n.Probe, own: true, held: n.Use, staged: true})
+	}
+	return r
+}
+
+// ownHosts are the nodes that the job has already.
+func (r *reservation) ownHosts() []*host {
+	return slices.DeleteFunc(slices.Clone(r.hosts), func(n *host) bool { return !n.own })
+}
+
+// placeSpawn finds the ranks of a spawn their place: on the job's own nodes if that can be,
+// else on more; with fewer ranks if that will do; else where they share CPUs.
+func (r *reservation) placeSpawn(ctx context.Context) error {
+	s := r.spawn
+	var err error
+	if r.req, s.values, err = spawnRequest(r.req, s.App, s.Request, r.guide()); err != nil {
+		return err
+	}
+	if err := r.tooLarge(s.values); err != nil {
+		return err
+	}
+	r.req.Skip = true
+	if err := r.connectNamed(ctx); err != nil {
+		return err
+	}
+	_, err = r.planAndClaim(ctx)
+	if more := r.untried(func(job.NodeDef) bool { return true }); lacksRoom(err) && len(more) > 0 {
+		r.connectAll(ctx, more, nil)
+		_, err = r.planAndClaim(ctx)
+	}
+	for lacksRoom(err) && tryFewer(r.req.Apps, s.values, roomIn(err)) {
+		_, err = r.planAndClaim(ctx)
+	}
+	if lost := r.namedFailures(); lacksRoom(err) && len(lost) > 0 {
+		return &HostsError{lost, false}
+	}
+	if lacksRoom(err) && !r.req.Forbid {
+		r.req.Crowd = true
+		_, err = r.planAndClaim(ctx)
+	}
+	return err
+}
+
+// connectNamed connects to the hosts that a spawn names.
+func (r *reservation) connectNamed(ctx context.Context) error {
+	named := r.untried(r.spawn.named)
+	if len(named) == 0 {
+		return nil
+	}
+	r.connectAll(ctx, named, nil)
+	if failed := r.failures(); len(failed) > 0 {
+		return &HostsError{failed, false}
+	}
+	return r.disguised()
+}
+
+// lacksRoom reports whether a plan failed for want of room.
+func lacksRoom(err error) bool {
+	var failed *plan.Error
+	return errors.As(err, &failed) && slices.Contains([]string{plan.NotEnough, plan.NoNodes, plan.NoGPU, plan.Limits}, failed.Code)
+}
+
+// namedFailures are the hosts that a spawn names and that cannot be used.
+func (r *reservation) namedFailures() []job.Failure {
+	return slices.DeleteFunc(r.failures(), func(f job.Failure) bool { return !r.spawn.named(job.NodeDef{Name: f.Node}) })
+}
+
+// roomIn is how many ranks would have found room.
+func roomIn(err error) int {
+	var failed *plan.Error
+	errors.As(err, &failed)
+	return failed.Free
+}
+
+// named reports whether a spawn names a host.
+func (s *wantedGroup) named(def job.NodeDef) bool {
+	return slices.ContainsFunc(s.values, func(v infoValues) bool { return slices.Contains(v.hosts, def.Name) })
+}
+
+// untried are the candidates that nobody has tried to reach yet, and that are wanted.
+func (r *reservation) untried(wanted func(job.NodeDef) bool) (defs []job.NodeDef) {
+	for _, def := range r.req.Nodes {
+		_, tried := r.errs[def.Name]
+		if !tried && !r.has(def) && plan.Worth(r.req, def) && wanted(def) {
+			defs = append(defs, def)
+		}
+	}
+	return defs
+}
+
+// abandon gives back what was claimed for a spawn which is not to be, and lets the nodes go
+// that were reached for it.
+func (r *reservation) abandon() {
+	r.giveBack()
+	r.dismissNew()
+}
+
+// Abandon gives up a place for a spawn that nobody wants any more.
+func (r *Reservation) Abandon() { r.r.abandon() }
+
+// dismissNew sends the helpers home that a spawn has reached and does not need.
+func (r *reservation) dismissNew() {
+	for _, n := range r.hosts {
+		if !n.own && !slices.Contains(r.chosen, n) {
+			n.Send(&wire.Bye{})
+			go n.Close()
+		}
+	}
+	r.keep(func(n *host) bool { return n.own || slices.Contains(r.chosen, n) })
+}
+
+// onto adds to what a node has to know that it is about a spawned group.
+func (s *wantedGroup) onto(m *wire.Prepare, chosen []*host) {
+	m.Group.Name, m.Group.First, m.Group.Parent, m.PMI.Preputs = s.Group, s.First, s.Request.Group, s.Request.Preputs
+	m.Node.Alone = m.Node.Alone && len(s.Own) == 1 && chosen[0].Node == s.From
+	m.Claim.Entry.Size += s.First
+	m.Claim.Entry.Nodes = len(s.Own)
+	for _, n := range chosen {
+		if !n.own {
+			m.Claim.Entry.Nodes++
+		}
+	}
+	m.Streams.PTY = nil // --pty speaks of the ranks of the command line
+}
+
+// group names the group that is to be.
+func (r *reservation) group() string {
+	if r.spawn != nil {
+		return r.spawn.Group
+	}
+	return string(r.plan.Job)
+}

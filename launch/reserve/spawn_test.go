@@ -1,0 +1,71 @@
+package reserve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"remshell/gpu"
+	"remshell/job"
+	"remshell/pin"
+	"remshell/plan"
+)
+
+// A spawn whose nodes have too little of anything looks at more nodes; one that can be had
+// nowhere does not.
+func TestSpawnLooksFurtherWhateverIsShort(t *testing.T) {
+	cores := pin.Topology{Cores: []pin.Core{{CPUs: []int{0}}, {CPUs: []int{1}}}}
+	card := gpu.GPU{Vendor: gpu.NVIDIA, Address: "0000:1b:00.0"}
+	for name, test := range map[string]struct {
+		ranks, gpus int
+		sort        string
+		node        job.Node
+		want        bool
+	}{
+		"CPUs":         {3, 0, "", job.Node{}, true},
+		"no node":      {1, 0, "", job.Node{Use: job.Use{Taken: true}}, true},
+		"free GPUs":    {2, 1, "", job.Node{Probe: job.Probe{GPUs: []gpu.GPU{card}}}, true},
+		"GPUs in use":  {1, 1, "", job.Node{Probe: job.Probe{GPUs: []gpu.GPU{card}}, Use: job.Use{BusyGPUs: []string{card.Address}}}, true},
+		"no GPU there": {1, 1, "", job.Node{}, true},
+		"a bad word":   {1, 0, "nonsense", job.Node{}, false},
+	} {
+		test.node.NodeDef, test.node.Topology = job.NodeDef{Name: "a"}, cores
+		req := job.Request{Nodes: []job.NodeDef{test.node.NodeDef}, Apps: []job.App{{N: test.ranks, Share: job.Share{GPUs: test.gpus}}}}
+		req.Sort = test.sort
+		_, err := plan.Make(req, job.Snapshot{Nodes: []job.Node{test.node}})
+		if got := lacksRoom(err); err == nil || got != test.want {
+			t.Errorf("%s: %v: narrow: %v, want %v", name, err, got, test.want)
+		}
+	}
+}
+
+// The numbers of ranks that would do: MPI's own, descending, and not more than there may be
+// (TRUST-11).
+func TestSoften(t *testing.T) {
+	for text, want := range map[string]string{
+		"3":              "[3]",
+		"1:4":            "[4 3 2 1]",
+		"1:9:2":          "[9 7 5 3 1]",
+		"9:1:-2":         "[9 7 5 3 1]",
+		"8:1:-3,1":       "[8 5 2 1]",
+		"-5:6:4":         "[3]",
+		"4:1":            "[]",
+		"1:2:-2":         "[]",
+		"7,2,7":          "[7 2]",
+		"1:2147483647":   "[10 9 8 7 6 5 4 3 2 1]",
+		"1:2:0":          `"1:2:0" is no set of numbers`,
+		"a":              `"a" is no set of numbers`,
+		"1:2:3:4":        `"1:2:3:4" is no set of numbers`,
+		"99999999999999": `"99999999999999" is no set of numbers`,
+		strings.Repeat("1:2147483647,", 1<<13) + "1": "more than 65536 numbers",
+	} {
+		numbers, err := soften(text, 10)
+		got := fmt.Sprint(numbers)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%.40s: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package reserve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"remshell/fault"
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/plan"
+	"remshell/wire"
+)
+
+// survey asks all nodes what other jobs hold of them, and makes the snapshot. Who does not
+// answer is as good as gone.
+func (r *reservation) survey(ctx context.Context) error {
+	candidates := r.reached()
+	silent, err := r.probe(ctx, candidates, r.probeTime())
+	if len(silent) > 0 && err == nil { // or it is we who were stopped meanwhile
+		silent, err = r.probe(ctx, silent, time.Second)
+	}
+	for _, n := range silent {
+		n.lost = node.Silence{Limit: r.probeTime()}
+		if !n.own { // the job's own nodes are not ours to give up
+			go n.Close()
+		}
+	}
+	if r.inside = len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *host) bool { return !n.inside }); r.inside {
+		r.snap.Ahead = 0
+	}
+	if err == nil {
+		err = r.lostCandidates()
+	}
+	if err == nil {
+		err = r.identify(ctx)
+	}
+	r.takeSnapshot()
+	return err
+}
+
+// probe asks nodes what other jobs hold of them, and returns those that have not answered in
+// time.
+func (r *reservation) probe(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
+	answered := make(map[*host]bool)
+	patient, done := r.env.Pauses.Within(ctx, limit, node.Silence{Limit: limit})
+	defer done()
+	question := func(n *host) wire.Message {
+		m := &wire.Survey{Ledger: r.req.Queue.Ledger, Own: r.req.Job, Without: r.without}
+		if n.def.Local {
+			m.Inside = r.req.Queue.Inside
+		}
+		return m
+	}
+	_, err = r.inquire(patient, nodes, question, func(n *host, m wire.Message) bool {
+		answer, ok := m.(*wire.Surveyed)
+		if ok {
+			answered[n] = true
+			n.use, n.probe.Load, n.inside = answer.Use, answer.Load, answer.Inside
+			n.barred, n.most = answer.Barred, nil
+			if answer.Limited {
+				n.most = &answer.Most
+			}
+			r.notice(n, answer.Notice)
+		}
+		return ok
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *host) bool { return answered[n] || n.lost != nil }), nil
+}
+
+// probeTime is how long a node may take to tell what others hold of it, while the gate is
+// shut for everybody (placement.md 6.4).
+func (r *reservation) probeTime() time.Duration {
+	return cmp.Or(r.env.Probe, min(r.answerTime(), 10*time.Second))
+}
+
+// notice notes what is wrong with a node's ledger; empty: nothing.
+func (r *reservation) notice(n *host, text string) {
+	if text != "" && !slices.Contains(r.notices[text], n.def.Name) {
+		r.notices[text] = append(r.notices[text], n.def.Name)
+	}
+}
+
+// tellNotices says once what is wrong with ledgers, equal things of all nodes together.
+func (r *reservation) tellNotices() {
+	for _, text := range slices.Sorted(maps.Keys(r.notices)) {
+		r.sayOnce(notApart(hostlist.Fold(r.notices[text]), text))
+	}
+	if q, text := r.queue, r.gateNotice; q != nil && text != "" && !slices.Contains(r.notices[text], q.def.Name) {
+		r.sayOnce(q.def.Name + ": " + text)
+	}
+	clear(r.notices)
+	r.gateNotice = ""
+}
+
+// lostCandidates judges helpers that went away since they were reached.
+func (r *reservation) lostCandidates() error {
+	for _, n := range r.hosts {
+		if n.lost != nil {
+			r.errs[n.def.Name] = lostEarly(n.lost)
+		}
+	}
+	r.keep(func(n *host) bool { return n.lost == nil })
+	if failed := r.failures(); len(failed) > 0 && !r.req.Skip {
+		return r.unreached(failed)
+	}
+	return nil
+}
+
+// lostEarly is the end of a connection before the start.
+func lostEarly(why error) error {
+	var v wire.Violation
+	if errors.As(why, &v) {
+		return node.Unfit{Violation: v}
+	}
+	if errors.As(why, new(node.Silence)) {
+		return why
+	}
+	return fmt.Errorf("lost contact before the start (%s)", fault.Reason(why))
+}
+
+// takeSnapshot makes the snapshot of what is known now.
+func (r *reservation) takeSnapshot() {
+	r.snap.Nodes, r.seen = nil, nil
+	left := namesOf(job.Ticket{Nodes: r.aside}) // to the head of the queue
+	for _, def := range r.req.Nodes {
+		if n := r.find(def); n != nil && !left[hostName(n.probe, def)] {
+			r.seen = append(r.seen, n)
+			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Mine: n.held.Busy})
+		}
+	}
+	plan.Partition(r.snap.Nodes)
+	for i, n := range r.seen { // what is told of bindings later counts in the same cores
+		n.probe = r.snap.Nodes[i].Probe
+	}
+	r.snap.Failed = r.failures()
+}
+
+// ruled is the node as its cluster file has it, and as its own administrator lets it be used.
+func (n *host) ruled() job.NodeDef {
+	def := n.def
+	def.Closed = n.barred
+	if n.most != nil && (def.MaxProcs == nil || *n.most < *def.MaxProcs) {
+		def.MaxProcs = n.most
+	}
+	return def
+}

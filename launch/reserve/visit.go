@@ -1,0 +1,160 @@
+package reserve
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"remshell/fault"
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// Survey connects to the candidates as Reserve does, takes in what their helpers found, and
+// lets them go. The options that only tell use it.
+func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
+	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		defer r.tellNotices()
+		if err := r.survey(ctx); err != nil {
+			return err
+		}
+		err := r.countWaiting(ctx)
+		snap = r.snap
+		r.saySkipped()
+		return err
+	})
+	if err == nil && env.Seen != nil {
+		env.Seen(snap)
+	}
+	return snap, err
+}
+
+// Pages reads the ledgers of all candidates, in their order. Those that cannot be reached
+// are said and left out. Those with ranks of a job tell what these are doing; "": no job's.
+func Pages(ctx context.Context, req job.Request, env Env, id job.ID) ([]job.Page, error) {
+	var pages []job.Page
+	err := visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		r.saySkipped()
+		read := make(map[*host]job.Page)
+		err := r.ask(ctx, lookTime, r.hosts, func(*host) wire.Message { return &wire.List{Ledger: req.Queue.Ledger, Job: id} },
+			func(n *host, m wire.Message) bool {
+				listed, ok := m.(*wire.Listed)
+				if ok {
+					read[n] = job.Page{Node: n.def.Name, Queue: n == r.queue || slices.Contains(r.queues, n),
+						Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err}
+				}
+				return ok
+			})
+		for _, n := range r.hosts {
+			page, answered := read[n]
+			if !answered && n.lost != nil {
+				page = job.Page{Node: n.def.Name, Err: fault.Reason(n.lost)}
+			}
+			pages = append(pages, page)
+		}
+		return err
+	})
+	return pages, err
+}
+
+// An Alerted is what came of a signal on one node.
+type Alerted struct {
+	Node  string
+	Ranks int    // that got it
+	Err   string // why none did
+}
+
+// Alert sends a signal to the ranks of a running job on all candidates.
+func Alert(ctx context.Context, req job.Request, env Env, id job.ID, signal int) ([]Alerted, error) {
+	var results []Alerted
+	err := visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		r.saySkipped()
+		err := r.ask(ctx, lookTime, r.hosts,
+			func(*host) wire.Message { return &wire.Alert{Ledger: req.Queue.Ledger, Job: id, Number: signal} },
+			func(n *host, m wire.Message) bool {
+				alerted, ok := m.(*wire.Alerted)
+				if ok {
+					results = append(results, Alerted{n.def.Name, alerted.Ranks, alerted.Err})
+				}
+				return ok
+			})
+		r.sayLost()
+		return err
+	})
+	return results, err
+}
+
+// An Evicted is what was done about a job's entries on one node.
+type Evicted struct {
+	Node string
+	Done []string
+	Left bool   // something is still held
+	Err  string // why nothing was done
+}
+
+// Evict ends the holders of a job's claims and tickets on all candidates (TRUST-19).
+func Evict(ctx context.Context, req job.Request, env Env, id job.ID) ([]Evicted, error) {
+	var results []Evicted
+	err := visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		r.saySkipped()
+		err := r.ask(ctx, evictTime, r.hosts,
+			func(*host) wire.Message { return &wire.Evict{Ledger: req.Queue.Ledger, Job: id} },
+			func(n *host, m wire.Message) bool {
+				evicted, ok := m.(*wire.Evicted)
+				if ok {
+					results = append(results, Evicted{n.def.Name, evicted.Done, evicted.Left, evicted.Err})
+				}
+				return ok
+			})
+		r.sayLost()
+		return err
+	})
+	return results, err
+}
+
+// evictTime is how long a node may take to end the holders of a job's entries.
+const evictTime = 30 * time.Second
+
+// sayLost tells which hosts did not answer.
+func (r *reservation) sayLost() {
+	for _, n := range r.hosts {
+		if n.lost != nil {
+			r.env.Say(n.def.Name + ": " + fault.Reason(n.lost))
+		}
+	}
+}
+
+// visit reaches the candidates, does something there, and lets their helpers go.
+func visit(ctx context.Context, req job.Request, env Env, do func(context.Context, *reservation) error) error {
+	ctx, r, done := newVisit(ctx, req, env)
+	defer done()
+	if err := r.connectCandidates(ctx); err != nil {
+		return err
+	}
+	if err := do(ctx, r); err != nil {
+		return err
+	}
+	for _, n := range r.hosts {
+		n.Send(&wire.Bye{})
+	}
+	return nil
+}
+
+// newVisit is a reservation that will claim nothing. It ends with the context, which a signal
+// ends, or the time for a start.
+func newVisit(ctx context.Context, req job.Request, env Env) (context.Context, *reservation, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	env.Pauses = new(node.Pauses)
+	env.Inbox = node.NewInbox()
+	env.Listener = node.Listener{Inbox: env.Inbox, Log: env.Log}
+	env.Greet = min(env.Greet, lookTime)
+	WatchSignals(env, cancel)
+	starting, done := env.Pauses.Within(ctx, StartLimit(req), lateError(req))
+	r := newReservation(req, env)
+	return starting, r, func() {
+		r.result(time.Time{}).Close()
+		done()
+		cancel(nil)
+	}
+}

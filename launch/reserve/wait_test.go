@@ -1,0 +1,463 @@
+package reserve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"github.com/rs/zerolog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/plan"
+	"remshell/test/actors"
+	"remshell/wire"
+)
+
+// A cast is helpers that do what a test wants, so that waiting takes no time.
+type cast struct{ *actors.Cast }
+
+func newCast(play func(c *wire.Conn, node string, m wire.Message) bool) *cast {
+	return &cast{actors.New(play)}
+}
+
+var busy = actors.Busy
+
+// A try is a request on its way, with what its user reads.
+type try struct {
+	*reservation
+	mu   sync.Mutex // guards said
+	said []string
+}
+
+// request asks for one rank on each node; those of a cluster have a name alone.
+func (s *cast) request(change func(*job.Request), nodes ...string) *try {
+	r := &try{}
+	req := job.Request{Job: "test", Apps: []job.App{{N: len(nodes), Argv: []string{"prog"}}}, Queue: job.Queue{Required: true}}
+	for i, name := range nodes {
+		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Slots: 1})
+	}
+	change(&req)
+	inbox := node.NewInbox()
+	r.reservation = newReservation(req, Env{Connector: node.Connector{Dialer: s, Greet: time.Minute}, Terms: Terms{Window: func(int) int { return 1 }},
+		Inbox: inbox, Listener: node.Listener{Inbox: inbox}, Say: func(text string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.said = append(r.said, text)
+		}})
+	return r
+}
+
+// book finds the place and lets all helpers go.
+func (r *try) book(ctx context.Context) (job.Plan, error) {
+	p, _, err := r.reservation.reserve(ctx)
+	for _, n := range r.hosts {
+		n.Close()
+	}
+	synctest.Wait()
+	return p, err
+}
+
+func (r *try) lines() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.said, "\n")
+}
+
+func waiting(req *job.Request) { req.Wait = true }
+
+// While an attempt goes on, be it for long, the helper of the queue host hears that
+// somebody waits.
+func TestAWaiterIsHeardDuringAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gates := 0
+		s := newCast(nil)
+		s.Play = func(c *wire.Conn, _ string, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Gate:
+				if gates++; gates == 2 { // others have the gate for long
+					time.AfterFunc(40*time.Second, func() { c.Send(&wire.Gated{}) })
+					return true
+				}
+			case *wire.Survey:
+				if gates == 1 {
+					c.Send(busy)
+					return true
+				}
+			}
+			return false
+		}
+		if _, err := s.request(waiting, "a").book(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if pings := s.Count("a", "Ping"); pings < 8 {
+			t.Errorf("%d Pings in 40 s", pings)
+		}
+	})
+}
+
+// The longest time to wait holds for all that waiting can be about.
+func TestWaitingEndsInTime(t *testing.T) {
+	const limit = 30 * time.Second
+	limited := func(req *job.Request) { req.Wait, req.Limits.Wait = true, limit }
+	for _, test := range []struct {
+		name string
+		play func(s *cast, c *wire.Conn, m wire.Message) bool
+	}{
+		{"for a core", func(_ *cast, c *wire.Conn, m wire.Message) bool {
+			_, is := m.(*wire.Survey)
+			if is {
+				c.Send(busy)
+			}
+			return is
+		}},
+		{"for the queue host", func(s *cast, c *wire.Conn, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Survey:
+				c.Send(busy)
+				return true
+			case *wire.Watch:
+				s.SetDown("a", true)
+				s.Lose("a")
+			}
+			return false
+		}},
+		{"for the gate", func(s *cast, c *wire.Conn, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Survey:
+				c.Send(busy)
+				return true
+			case *wire.Gate:
+				return s.Count("a", "Gate") > 1
+			}
+			return false
+		}},
+		{"behind others", func(s *cast, c *wire.Conn, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Gate:
+				c.Send(&wire.Gated{Ahead: 2})
+				return true
+			case *wire.Enqueue:
+				c.Send(&wire.Queued{Ahead: 2, Total: 3})
+				return true
+			}
+			return false
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCast(nil)
+			s.Play = func(c *wire.Conn, _ string, m wire.Message) bool { return test.play(s, c, m) }
+			began := time.Now()
+			_, err := s.request(limited, "a").book(t.Context())
+			var failed *plan.Error
+			if !errors.As(err, &failed) || failed.Position != 0 || !strings.HasSuffix(failed.Text, "; waited 00:00:30") {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			if took := time.Since(began); took < limit || took > limit+3*time.Second {
+				t.Errorf("%s: it waited %v", test.name, took)
+			}
+			if n := s.Dialed("a"); n > 10 {
+				t.Errorf("%s: dialed %d times", test.name, n)
+			}
+		})
+	}
+}
+
+// A host that goes away while its user waits is waited for, too: on a host the user named
+// he insists.
+func TestALostHostIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(nil)
+		var free atomic.Bool
+		s.Play = func(c *wire.Conn, node string, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.Survey:
+				if node == "a" && !free.Load() {
+					c.Send(busy)
+					return true
+				}
+			case *wire.Watch:
+				if node == "b" && s.Dialed("b") == 1 {
+					s.SetDown("b", true)
+					time.AfterFunc(3*time.Second, func() { s.Lose("b") })
+					time.AfterFunc(30*time.Second, func() { free.Store(true) })
+					time.AfterFunc(5*time.Minute, func() { s.SetDown("b", false) })
+				}
+			}
+			return false
+		}
+		began := time.Now()
+		r := s.request(waiting, "a", "b")
+		p, err := r.book(t.Context())
+		if err != nil || len(p.Nodes) != 2 {
+			t.Fatalf("%v, %+v", err, p.Nodes)
+		}
+		if took := time.Since(began); took < 5*time.Minute || took > 6*time.Minute+redialMost {
+			t.Errorf("started after %v, b was back after 5 min", took)
+		}
+		if want := "position 1 of 1 (unreachable: b: "; !strings.Contains(r.lines(), want) {
+			t.Errorf("said %q, want %q", r.lines(), want)
+		}
+	})
+}
+
+// A node that comes back wakes the head, without a look at all others (placement.md 6.5).
+func TestANodeThatAppearsWakesTheHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(nil)
+		s.SetDown("b", true)
+		back := 3 * time.Minute
+		time.AfterFunc(back, func() { s.SetDown("b", false) })
+		began := time.Now()
+		r := s.request(func(req *job.Request) { req.Wait, req.Skip = true, true }, "a", "b")
+		p, err := r.book(t.Context())
+		if err != nil || len(p.Nodes) != 2 {
+			t.Fatalf("%v, %+v", err, p.Nodes)
+		}
+		if took := time.Since(began); took < back || took > back+redialMost {
+			t.Errorf("started after %v, b was back after %v", took, back)
+		}
+		if n := s.Dialed("b"); n > 8 {
+			t.Errorf("b was dialed %d times in %v", n, back)
+		}
+		if n := s.Dialed("a"); n != 1 {
+			t.Errorf("a was dialed %d times", n)
+		}
+	})
+}
+
+// A node that does not answer is as good as gone: the gate is shut for everybody meanwhile.
+func TestASilentNodeIsUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(func(_ *wire.Conn, node string, m wire.Message) bool {
+			_, survey := m.(*wire.Survey)
+			return survey && node == "b"
+		})
+		began := time.Now()
+		_, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context())
+		if err == nil || err.Error() != "b: connected, and then silent for 10 s" || time.Since(began) > 12*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		p, err := s.request(func(req *job.Request) { req.Skip, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
+		if err != nil || p.Nodes[0].Name != "a" {
+			t.Errorf("%v, %+v", err, p.Nodes)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // it was late, or we were stopped meanwhile
+		s := newCast(nil)
+		s.Play = func(_ *wire.Conn, _ string, m wire.Message) bool {
+			_, survey := m.(*wire.Survey)
+			return survey && s.Count("a", "Survey") == 1
+		}
+		if _, err := s.request(func(*job.Request) {}, "a").book(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A node that is lost while it claims is like one that another job has taken: with leave to
+// skip it the job goes elsewhere.
+func TestANodeLostWhileItClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
+			_, prepare := m.(*wire.Prepare)
+			if prepare && node == "b" {
+				go c.Abandon()
+			}
+			return prepare && node == "b"
+		})
+		if _, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: lost contact before the start (") {
+			t.Errorf("%v", err)
+		}
+		if s.Count("a", "Release") == 0 {
+			t.Error("a was not released")
+		}
+		p, err := s.request(func(req *job.Request) { req.Skip, req.Apps[0].N = true, 1 }, "b", "a").book(t.Context())
+		if err != nil || p.Nodes[0].Name != "a" {
+			t.Errorf("%v, %+v", err, p.Nodes)
+		}
+	})
+}
+
+// The queue host may be lost before the gate opens.
+func TestTheQueueHostIsLostAtTheGate(t *testing.T) {
+	lost := func(c *wire.Conn, node string, m wire.Message) bool {
+		_, gate := m.(*wire.Gate)
+		if gate && node == "q" {
+			go c.Abandon()
+		}
+		return gate && node == "q"
+	}
+	host := &job.NodeDef{ID: 9, Name: "q"}
+	for _, test := range []struct {
+		name   string
+		change func(*job.Request)
+		want   string // of the error, or what is said
+	}{
+		{"required", func(req *job.Request) {}, "queue-unreachable: the queue host q cannot be reached: "},
+		{"not required", func(req *job.Request) { req.Queue.Required = false }, "starting without regard to the queue"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCast(lost)
+			r := s.request(func(req *job.Request) { req.Queue.Host = host; test.change(req) }, "a")
+			_, err := r.book(t.Context())
+			if text := fmt.Sprint(err, r.lines()); !strings.Contains(text, test.want) || (err == nil) != (test.name == "not required") {
+				t.Errorf("%s: %v, said %q; want %q", test.name, err, r.lines(), test.want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // who waits comes back to it
+		s := newCast(nil)
+		s.Play = func(c *wire.Conn, node string, m wire.Message) bool { return s.Dialed("q") == 1 && lost(c, node, m) }
+		r := s.request(func(req *job.Request) { req.Queue.Host, req.Wait = host, true }, "a")
+		if _, err := r.book(t.Context()); err != nil || s.Count("q", "Enqueue") != 1 || s.Count("q", "Dequeue") != 1 {
+			t.Errorf("%v, said %q; q heard %q", err, r.lines(), s.Heard("q"))
+		}
+	})
+}
+
+// The cluster file may name another queue host, or one that is down, while a request waits.
+func TestTheQueueMoves(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		required bool
+		down     bool
+		want     string
+	}{
+		{"there", true, false, ""},
+		{"down", true, true, "queue-unreachable: the queue host q2 cannot be reached: "},
+		{"down, and not required", false, true, "queue-unreachable: the queue host q2 cannot be reached: "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newCast(nil)
+			var free atomic.Bool
+			s.Play = func(c *wire.Conn, node string, m wire.Message) bool {
+				_, survey := m.(*wire.Survey)
+				if survey && !free.Load() {
+					c.Send(busy)
+				}
+				return survey && !free.Load()
+			}
+			s.SetDown("q2", test.down)
+			r := s.request(func(req *job.Request) {
+				req.Wait, req.Queue = true, job.Queue{Host: &job.NodeDef{ID: 8, Name: "q1"}, Required: test.required}
+			}, "a")
+			again := r.req
+			again.Queue.Host = &job.NodeDef{ID: 9, Name: "q2"}
+			asked := 0
+			r.env.Again = func() (job.Request, bool, error) { asked++; return again, asked == 2, nil }
+			time.AfterFunc(time.Minute, func() { free.Store(true) })
+			_, err := r.book(t.Context())
+			if got := fmt.Sprint(err); test.want != "" && !strings.HasPrefix(got, test.want) || test.want == "" && err != nil {
+				t.Errorf("%s: %v, want %q", test.name, err, test.want)
+			}
+			if moved := s.Count("q1", "Dequeue") == 1 && s.Count("q2", "Enqueue") == 1; !test.down && !moved {
+				t.Errorf("q1 heard %q, q2 %q", s.Heard("q1"), s.Heard("q2"))
+			}
+		})
+	}
+}
+
+// What is wrong with ledgers is said once, of all nodes together, whoever notices it first.
+func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
+	const full = "claims in /var/tmp: no space left on device"
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(func(c *wire.Conn, node string, m wire.Message) bool {
+			switch m := m.(type) {
+			case *wire.Gate:
+				c.Send(&wire.Gated{Notice: full})
+			case *wire.Prepare:
+				c.Send(&wire.Prepared{Group: m.Group.Name, Notice: full})
+			default:
+				return false
+			}
+			return true
+		})
+		r := s.request(func(*job.Request) {}, "a", "b", "c")
+		if _, err := r.book(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(r.said)
+		if want := "a,b,c: not kept apart from other jobs: " + full; r.lines() != want {
+			t.Errorf("said %q, want %q", r.lines(), want)
+		}
+	})
+}
+
+// A launch from inside a rank passes the queue: those in it may wait for that rank's job.
+func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		inside bool // the job it says it is inside of runs there
+		wait   bool
+		want   string // of the error
+	}{
+		{"inside", true, false, ""},
+		{"inside, and waiting for its sisters", true, true, ""},
+		{"inside of a job that has ended", false, false, "2 requests waiting in the queue before this one"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var free atomic.Bool
+			free.Store(!test.wait)
+			time.AfterFunc(time.Minute, func() { free.Store(true) })
+			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+				switch m := m.(type) {
+				case *wire.Gate:
+					c.Send(&wire.Gated{Ahead: 2})
+				case *wire.Enqueue:
+					c.Send(&wire.Queued{Ahead: 2, Total: 3})
+				case *wire.Survey:
+					answer := &wire.Surveyed{Inside: test.inside && m.Inside == "outer"}
+					if !free.Load() {
+						answer.Use = busy.Use
+					}
+					c.Send(answer)
+				default:
+					return false
+				}
+				return true
+			})
+			_, err := s.request(func(req *job.Request) {
+				req.Queue.Inside, req.Nodes[0].Local, req.Wait = "outer", true, test.wait
+			}, "a").book(t.Context())
+			if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
+				t.Errorf("%s: %v, want %q", test.name, err, test.want)
+			}
+		})
+	}
+}
+
+// A node's helper may speak while the cluster file changes what the node is: its reader looks
+// at nothing that then changes (for the race detector).
+func TestWordsWhileTheRequestChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var surveys atomic.Int32
+		s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+			if _, survey := m.(*wire.Survey); survey {
+				if surveys.Add(1) < 3 {
+					c.Send(busy)
+					for range 50 {
+						c.Send(&wire.Log{})
+					}
+					return true
+				}
+			}
+			return false
+		})
+		r := s.request(func(req *job.Request) { req.Wait = true }, "a")
+		r.env.Listener.Log = zerolog.New(new(bytes.Buffer))
+		r.env.Again = func() (job.Request, bool, error) { return r.req, true, nil }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := r.book(ctx); err != nil || surveys.Load() < 3 {
+			t.Errorf("%d surveys, %v", surveys.Load(), err)
+		}
+	})
+}
