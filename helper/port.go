@@ -32,11 +32,11 @@ type port struct {
 	warn     func(text string)
 
 	mu    sync.Mutex // guards ranks
-	ranks map[member]*process
+	ranks map[portRank]*process
 }
 
-// A member is a rank as the listener knows it.
-type member struct {
+// A portRank is a rank as the listener knows it.
+type portRank struct {
 	server *pmiserver.Server
 	rank   int
 }
@@ -44,13 +44,13 @@ type member struct {
 func (p *port) know(server *pmiserver.Server, r *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ranks[member{server, r.plan.Rank}] = r
+	p.ranks[portRank{server, r.plan.Rank}] = r
 }
 
 func (p *port) who(server *pmiserver.Server, rank int) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ranks[member{server, rank}]
+	return p.ranks[portRank{server, rank}]
 }
 
 func openPort(root fs.FS, warn func(string)) (*port, error) {
@@ -58,7 +58,7 @@ func openPort(root fs.FS, warn func(string)) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &port{socket: l, root: root, warn: warn, ranks: make(map[member]*process)}, nil
+	return &port{socket: l, root: root, warn: warn, ranks: make(map[portRank]*process)}, nil
 }
 
 // run lets in who comes, until the port is closed.

@@ -29,7 +29,7 @@ type process struct {
 	dying   bool      // it was about to end when it was told to
 	exit    *job.Exit // set when reaped
 
-	in       *sink // nil: stdin is /dev/null
+	in       *stdinWriter // nil: stdin is /dev/null
 	out, err *source
 	pmi      pmiStream
 	tcp      *tcpSession  // that is pmi, if the rank comes in by the port

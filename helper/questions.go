@@ -12,9 +12,9 @@ import (
 	"remshell/wire"
 )
 
-// questions carries what this node's PMI servers ask of mpiexec there, and the answers back;
+// asked carries what this node's PMI servers ask of mpiexec there, and the answers back;
 // fences have a way of their own (fences.go). They are numbered.
-type questions struct {
+type asked struct {
 	send func(wire.Message) error
 
 	mu    sync.Mutex // guards the rest
@@ -25,8 +25,8 @@ type questions struct {
 	err   error     // nothing will ever be answered again
 }
 
-func newQuestions(send func(wire.Message) error) *questions {
-	q := &questions{send: send, open: make(map[int]chan wire.Message)}
+func newQuestions(send func(wire.Message) error) *asked {
+	q := &asked{send: send, open: make(map[int]chan wire.Message)}
 	q.room.L = &q.mu
 	return q
 }
@@ -35,7 +35,7 @@ func newQuestions(send func(wire.Message) error) *questions {
 const maxOpen = 64
 
 // ask puts a question, which question makes of its number, and waits for the answer.
-func (q *questions) ask(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
+func (q *asked) ask(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
 	answer := make(chan wire.Message, 1)
 	id, err := q.put(answer, question)
 	if err != nil {
@@ -54,7 +54,7 @@ func (q *questions) ask(ctx context.Context, question func(id int) wire.Message)
 }
 
 // put sends a question when there is room for it. Their numbers ascend as they are sent.
-func (q *questions) put(answer chan wire.Message, question func(id int) wire.Message) (int, error) {
+func (q *asked) put(answer chan wire.Message, question func(id int) wire.Message) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.under >= maxOpen && q.err == nil {
@@ -79,7 +79,7 @@ var errLarge = errors.New("request too large")
 var errOther = errors.New("mpiexec answered something else")
 
 // take closes a question, and returns who waits for the answer.
-func (q *questions) take(id int) chan wire.Message {
+func (q *asked) take(id int) chan wire.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	answer := q.open[id]
@@ -88,7 +88,7 @@ func (q *questions) take(id int) chan wire.Message {
 }
 
 // deliver hands an answer to who waits for it.
-func (q *questions) deliver(id int, m wire.Message) {
+func (q *asked) deliver(id int, m wire.Message) {
 	q.mu.Lock()
 	q.under--
 	q.mu.Unlock()
@@ -99,7 +99,7 @@ func (q *questions) deliver(id int, m wire.Message) {
 }
 
 // fail ends all questions, now and later.
-func (q *questions) fail(err error) {
+func (q *asked) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.err = err
@@ -111,7 +111,7 @@ func (q *questions) fail(err error) {
 }
 
 // names is the table of published names as the PMI servers see it: it is in mpiexec.
-type names struct{ *questions }
+type names struct{ *asked }
 
 // Publish is that of pmiserver.Names.
 func (n names) Publish(ctx context.Context, service, port string) (added bool, err error) {
@@ -150,7 +150,7 @@ func (n names) name(ctx context.Context, op wire.NameOp, service, port string) (
 // spawner starts more ranks as the PMI servers see it: mpiexec does. Directories are those
 // of the ranks that ask.
 type spawner struct {
-	*questions
+	*asked
 	dir func(rank int) string
 }
 
@@ -193,7 +193,7 @@ func (p spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 }
 
 // peers tells which ranks of a group are where: mpiexec knows, unless all are here.
-func (q *questions) peers(ctx context.Context, m *wire.Prepare) (nodes []string, of []int, err error) {
+func (q *asked) peers(ctx context.Context, m *wire.Prepare) (nodes []string, of []int, err error) {
 	if m.Group.Nodes == 1 {
 		return []string{m.Node.Name}, make([]int, m.Group.Size), nil
 	}

@@ -63,7 +63,7 @@ type forks struct {
 // A pmiLink is what the PMI servers of this node have of mpiexec and of ranks.
 type pmiLink struct {
 	fences *fences
-	asked  *questions
+	asked  *asked
 	port   *port // nil: no rank wants it
 }
 

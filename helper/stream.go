@@ -124,9 +124,9 @@ func (s *source) spend(bytes int) {
 	s.mu.Unlock()
 }
 
-// A sink carries Data from mpiexec to the stdin of one rank. It takes what comes
+// A stdinWriter carries Data from mpiexec to the stdin of one rank. It takes what comes
 // from the moment the rank is planned, and passes it on when the rank runs.
-type sink struct {
+type stdinWriter struct {
 	last string // what a terminal takes for the end; empty: closing it is the end
 	rank int
 	send func(wire.Message) error
@@ -138,14 +138,14 @@ type sink struct {
 	more  sync.Cond
 }
 
-func newSink(rank int, send func(wire.Message) error) *sink {
-	s := &sink{rank: rank, send: send}
+func newSink(rank int, send func(wire.Message) error) *stdinWriter {
+	s := &stdinWriter{rank: rank, send: send}
 	s.more.L = &s.mu
 	return s
 }
 
 // push takes a piece; an empty one is the end of the stream.
-func (s *sink) push(piece *wire.Data) {
+func (s *stdinWriter) push(piece *wire.Data) {
 	s.mu.Lock()
 	if len(piece.Bytes) == 0 {
 		s.ended = true
@@ -158,7 +158,7 @@ func (s *sink) push(piece *wire.Data) {
 
 // run writes to file what is pushed until the end of the stream, or until the rank
 // reads no more, which it tells mpiexec.
-func (s *sink) run(file *os.File) {
+func (s *stdinWriter) run(file *os.File) {
 	defer file.Close()
 	s.mu.Lock()
 	s.file = file
@@ -181,7 +181,7 @@ func (s *sink) run(file *os.File) {
 }
 
 // next waits for a piece; it is nil at the end of the stream.
-func (s *sink) next() *wire.Data {
+func (s *stdinWriter) next() *wire.Data {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) == 0 && !s.ended {
@@ -196,7 +196,7 @@ func (s *sink) next() *wire.Data {
 }
 
 // close ends the stream at once: a rank that is gone reads nothing more.
-func (s *sink) close() {
+func (s *stdinWriter) close() {
 	s.push(&wire.Data{})
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,7 +49,7 @@ func (a *account) begin(ranks int) {
 }
 
 // settle counts in the exits what orphans have consumed, and sums up by node.
-func (a *account) settle(p placement, exits []job.Exit) (all []job.Exit, hosts []job.Total) {
+func (a *account) settle(p whereabouts, exits []job.Exit) (all []job.Exit, hosts []job.Total) {
 	all = exits
 	for _, left := range a.orphans {
 		if len(left) > 0 {

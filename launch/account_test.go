@@ -11,7 +11,7 @@ import (
 )
 
 // twoNodes has four ranks: 0 and 1 on a, 2 and 3 on b.
-var twoNodes = placement{nodes: []string{"a", "b"}, of: []int{0, 0, 1, 1}}
+var twoNodes = whereabouts{nodes: []string{"a", "b"}, of: []int{0, 0, 1, 1}}
 
 func TestMissingLibrary(t *testing.T) {
 	for words, want := range map[string]string{

@@ -84,15 +84,15 @@ func (f *fleet) groupNamed(name string) *group {
 	return nil
 }
 
-// A placement is which rank of the job is on which node.
-type placement struct {
+// A whereabouts is which rank of the job is on which node.
+type whereabouts struct {
 	nodes []string
 	of    []int // the node of each rank
 }
 
 // placement is that of all groups together, also of those that are over.
-func (f *fleet) placement() placement {
-	p := placement{of: f.state.Nodes()}
+func (f *fleet) placement() whereabouts {
+	p := whereabouts{of: f.state.Nodes()}
 	for _, n := range f.nodes {
 		p.nodes = append(p.nodes, n.Name())
 	}

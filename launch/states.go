@@ -25,7 +25,7 @@ type statesLate struct{ of *states }
 
 // table is the survey as text, in the order of the ranks; firsts are the ranks 0 of the
 // job's groups.
-func (s *states) table(p placement, firsts []int) string {
+func (s *states) table(p whereabouts, firsts []int) string {
 	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
 	slices.SortFunc(s.ranks, func(a, b job.RankState) int { return a.Rank - b.Rank })
 	known := make(map[int]job.RankState)

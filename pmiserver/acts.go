@@ -6,36 +6,36 @@ import (
 )
 
 // What a dialect has done for its rank: session is its dialect.Server.
-var _ dialect.Server = (*session)(nil)
+var _ dialect.Server = (*rankSession)(nil)
 
 // maxSpawns is how many requests to spawn a rank may have under way. Real clients stay far
 // below.
 const maxSpawns = 16
 
 // Init takes the rank to where it may ask.
-func (c *session) Init() { c.become(Inited) }
+func (c *rankSession) Init() { c.become(Inited) }
 
 // Finalize takes it to where it may not any more.
-func (c *session) Finalize() { c.become(Finalized) }
+func (c *rankSession) Finalize() { c.become(Finalized) }
 
 // Abort ends all talk of the node's ranks.
-func (c *session) Abort(code int, message string) {
+func (c *rankSession) Abort(code int, message string) {
 	c.aborted = true
 	c.s.abort(c.Number, code, message)
 }
 
 // Note passes on an oddity.
-func (c *session) Note(text string) { c.s.note(c.Number, text) }
+func (c *rankSession) Note(text string) { c.s.note(c.Number, text) }
 
 // Flush sends the answers so far.
-func (c *session) Flush() { c.flush() }
+func (c *rankSession) Flush() { c.flush() }
 
 // Tell sends an answer. Any goroutine may call it.
-func (c *session) Tell(answer []byte) { c.tell(answer) }
+func (c *rankSession) Tell(answer []byte) { c.tell(answer) }
 
 // Fence takes the rank into the fence of its group. The answers so far are due before the one
 // that this may bring about.
-func (c *session) Fence(release func() []byte) {
+func (c *rankSession) Fence(release func() []byte) {
 	c.flush()
 	if c.s.fence.Waits(c.local) > 0 {
 		c.Note("entered a barrier twice")
@@ -49,7 +49,7 @@ func (c *session) Fence(release func() []byte) {
 }
 
 // Spawn has a request carried out, and answers when that is done.
-func (c *session) Spawn(r spawn.Request, answer func(spawn.Outcome) []byte) (refused string) {
+func (c *rankSession) Spawn(r spawn.Request, answer func(spawn.Outcome) []byte) (refused string) {
 	if why := r.Faulty(); why != "" {
 		return why
 	}
@@ -71,7 +71,7 @@ func (c *session) Spawn(r spawn.Request, answer func(spawn.Outcome) []byte) (ref
 }
 
 // Publish publishes a name, unless it is too long to travel.
-func (c *session) Publish(service, port []byte) (added bool, err error) {
+func (c *rankSession) Publish(service, port []byte) (added bool, err error) {
 	switch {
 	case c.s.Names == nil:
 		return false, dialect.ErrUnsupported
@@ -82,7 +82,7 @@ func (c *session) Publish(service, port []byte) (added bool, err error) {
 }
 
 // Lookup looks a name up; what is too long cannot have been published.
-func (c *session) Lookup(service []byte) (port string, found bool, err error) {
+func (c *rankSession) Lookup(service []byte) (port string, found bool, err error) {
 	switch {
 	case c.s.Names == nil:
 		return "", false, dialect.ErrUnsupported
@@ -93,7 +93,7 @@ func (c *session) Lookup(service []byte) (port string, found bool, err error) {
 }
 
 // Unpublish withdraws a name, in the same way.
-func (c *session) Unpublish(service []byte) (removed bool, err error) {
+func (c *rankSession) Unpublish(service []byte) (removed bool, err error) {
 	switch {
 	case c.s.Names == nil:
 		return false, dialect.ErrUnsupported
@@ -104,7 +104,7 @@ func (c *session) Unpublish(service []byte) (removed bool, err error) {
 }
 
 // Hosts tells where the ranks of the group are.
-func (c *session) Hosts() (nodes []string, of []int, err error) {
+func (c *rankSession) Hosts() (nodes []string, of []int, err error) {
 	if c.s.Hosts == nil {
 		return nil, nil, dialect.ErrUnsupported
 	}

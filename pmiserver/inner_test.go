@@ -42,9 +42,9 @@ func TestGetAllocatesNothing(t *testing.T) {
 }
 
 // loaded returns a session of a group in which 512 ranks have put their cards.
-func loaded(t testing.TB) *session { return loadedWith(t, 512) }
+func loaded(t testing.TB) *rankSession { return loadedWith(t, 512) }
 
-func loadedWith(t testing.TB, size int) *session {
+func loadedWith(t testing.TB, size int) *rankSession {
 	s := New(Info{Name: "kvs_1_0", Size: size, Ranks: []int{0}, Mapping: "(vector,(0,1,512))"}, nil)
 	var blob []byte
 	for r := range size {

@@ -196,7 +196,7 @@ func (l *Listener) dismiss(n *newcomer) {
 type newcomer struct {
 	conn    io.ReadWriteCloser
 	in      frame
-	said    verdict
+	said    standing
 	id      int    // if it named itself
 	refusal string // what to answer if it may not come in
 }
@@ -208,13 +208,13 @@ func (n *newcomer) refuse() {
 	io.WriteString(n.conn, n.refusal)
 }
 
-// A verdict is what is known of a newcomer.
-type verdict int
+// A standing is what is known of a newcomer.
+type standing int
 
 const (
-	unclear verdict = iota // it has not said enough
-	named                  // it has said a PMI_ID
-	odd                    // it has said something else
+	unclear standing = iota // it has not said enough
+	named                   // it has said a PMI_ID
+	odd                     // it has said something else
 )
 
 // hear looks at the next message, if it is there. One that names a rank is left

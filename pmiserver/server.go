@@ -264,7 +264,7 @@ func (s *Server) arrive(local, rank int) error {
 }
 
 // leave notes the end of a connection.
-func (s *Server) leave(c *session, err error) {
+func (s *Server) leave(c *rankSession, err error) {
 	end := Closed
 	if err != nil {
 		end = Lost

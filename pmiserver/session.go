@@ -13,9 +13,9 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A session serves one rank over one connection, in whichever dialect. All of it belongs to
+// A rankSession serves one rank over one connection, in whichever dialect. All of it belongs to
 // the goroutine of Serve, but for out, to which whoever completes a barrier writes too.
-type session struct {
+type rankSession struct {
 	dialect.Rank
 	s     *Server
 	ctx   context.Context
@@ -33,10 +33,10 @@ type session struct {
 	late sync.WaitGroup // what is under way for this rank: its spawns, and the fence of the node
 }
 
-func (s *Server) newSession(ctx context.Context, local int, conn io.ReadWriter, a arrival) *session {
+func (s *Server) newSession(ctx context.Context, local int, conn io.ReadWriter, a arrival) *rankSession {
 	i := &s.info
 	rank := i.Ranks[local]
-	c := &session{s: s, ctx: ctx, local: local, state: Connected, in: a.in, out: sender{conn: conn}}
+	c := &rankSession{s: s, ctx: ctx, local: local, state: Connected, in: a.in, out: sender{conn: conn}}
 	c.Rank = dialect.Rank{
 		Number: rank, ID: a.id,
 		Group: i.Name, Size: i.Size, Universe: i.Universe, Parent: i.Parent, Mapping: s.mapping,
@@ -50,7 +50,7 @@ func (s *Server) newSession(ctx context.Context, local int, conn io.ReadWriter, 
 }
 
 // run hears and answers until the connection ends.
-func (c *session) run(conn io.Reader) error {
+func (c *rankSession) run(conn io.Reader) error {
 	for over := false; ; {
 		if problem := c.batch(); problem != nil {
 			return &ProtocolError{Rank: c.Number, Reason: problem.Error(), Head: transcript.Escape(c.in.head())}
@@ -69,7 +69,7 @@ func (c *session) run(conn io.Reader) error {
 
 // batch answers all complete messages there are, with one write. A frozen server
 // hears nothing any more, and drops what comes (pmi-wire.md 6.3).
-func (c *session) batch() error {
+func (c *rankSession) batch() error {
 	for !c.s.frozen.Load() {
 		line, err := c.in.next()
 		if err != nil {
@@ -99,7 +99,7 @@ func (c *session) batch() error {
 }
 
 // hear deals with one message, a request or a line of one.
-func (c *session) hear(message []byte) error {
+func (c *rankSession) hear(message []byte) error {
 	if c.in.framed {
 		c.two.Hear(message)
 		return nil
@@ -110,7 +110,7 @@ func (c *session) hear(message []byte) error {
 }
 
 // flush sends the answers collected.
-func (c *session) flush() error {
+func (c *rankSession) flush() error {
 	if len(c.Answers) == 0 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (c *session) flush() error {
 }
 
 // tell sends whole messages. Any goroutine may call it.
-func (c *session) tell(lines []byte) error {
+func (c *rankSession) tell(lines []byte) error {
 	if c.s.frozen.Load() {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (c *session) tell(lines []byte) error {
 }
 
 // traceAnswers shows lines and frames one by one.
-func (c *session) traceAnswers(answers []byte) {
+func (c *rankSession) traceAnswers(answers []byte) {
 	for len(answers) > 0 {
 		f := frame{buf: answers, two: true}
 		if body, err := f.next(); err == nil && f.framed && bytes.HasPrefix(body, []byte("cmd=")) {
@@ -145,14 +145,14 @@ func (c *session) traceAnswers(answers []byte) {
 	}
 }
 
-func (c *session) trace(arrow string, line []byte) {
+func (c *rankSession) trace(arrow string, line []byte) {
 	if c.s.Trace != nil {
 		c.s.Trace(c.Number, arrow+transcript.Escape(line))
 	}
 }
 
 // become takes the rank to another state.
-func (c *session) become(to State) {
+func (c *rankSession) become(to State) {
 	from := c.state
 	if from == to {
 		return

@@ -33,39 +33,39 @@ const (
 // firstRoom is for how many elements there is room before the first was read.
 const firstRoom = 64
 
-// A span is what a number may be, and what it is called if it is not.
-type span struct {
+// A valueRange is what a number may be, and what it is called if it is not.
+type valueRange struct {
 	name      string
 	low, high int64
 }
 
-func (s span) has(n int64) bool { return s.low <= n && n <= s.high }
+func (s valueRange) has(n int64) bool { return s.low <= n && n <= s.high }
 
-func (s span) beyond(n int64) error { return impossible(fmt.Sprintf("%s %d", s.name, n)) }
+func (s valueRange) beyond(n int64) error { return impossible(fmt.Sprintf("%s %d", s.name, n)) }
 
 // The spans that several messages know.
 var (
-	aRank     = span{"rank", 0, math.MaxInt32}
-	orNone    = span{"rank", -1, math.MaxInt32}
-	aSize     = span{"size", 0, math.MaxInt32}
-	aCount    = span{"count", 0, 1e6}
-	aCode     = span{"code", 0, 255}
-	aSignal   = span{"signal", 0, 64}
-	aState    = span{"state of PMI", 0, 3}
-	aStream   = span{"stream", 0, 2}
-	aQuestion = span{"question", 0, 1 << 53}
-	aPID      = span{"pid", 0, 1 << 22} // PID_MAX_LIMIT of the kernel
-	aTicket   = span{"ticket", 0, math.MaxInt64}
-	aUID      = span{"uid", 0, math.MaxUint32}
-	aSlot     = span{"slot", 0, math.MaxInt32}
-	aCPU      = span{"CPU", 0, maxCPUs - 1}
-	aMem      = span{"NUMA node", 0, maxCPUs - 1}
-	aNUMA     = span{"NUMA node", -1, maxCPUs - 1} // -1, here and below: unknown
-	aPackage  = span{"package", -1, maxCPUs - 1}
-	aCache    = span{"cache", -1, maxCPUs - 1}
-	aMemory   = span{"bytes", 0, maxMemory}
-	aLimit    = span{"limit", -1, math.MaxInt64} // -1: there is none
-	aLine     = span{"size of a terminal", 0, math.MaxUint16}
+	aRank     = valueRange{"rank", 0, math.MaxInt32}
+	orNone    = valueRange{"rank", -1, math.MaxInt32}
+	aSize     = valueRange{"size", 0, math.MaxInt32}
+	aCount    = valueRange{"count", 0, 1e6}
+	aCode     = valueRange{"code", 0, 255}
+	aSignal   = valueRange{"signal", 0, 64}
+	aState    = valueRange{"state of PMI", 0, 3}
+	aStream   = valueRange{"stream", 0, 2}
+	aQuestion = valueRange{"question", 0, 1 << 53}
+	aPID      = valueRange{"pid", 0, 1 << 22} // PID_MAX_LIMIT of the kernel
+	aTicket   = valueRange{"ticket", 0, math.MaxInt64}
+	aUID      = valueRange{"uid", 0, math.MaxUint32}
+	aSlot     = valueRange{"slot", 0, math.MaxInt32}
+	aCPU      = valueRange{"CPU", 0, maxCPUs - 1}
+	aMem      = valueRange{"NUMA node", 0, maxCPUs - 1}
+	aNUMA     = valueRange{"NUMA node", -1, maxCPUs - 1} // -1, here and below: unknown
+	aPackage  = valueRange{"package", -1, maxCPUs - 1}
+	aCache    = valueRange{"cache", -1, maxCPUs - 1}
+	aMemory   = valueRange{"bytes", 0, maxMemory}
+	aLimit    = valueRange{"limit", -1, math.MaxInt64} // -1: there is none
+	aLine     = valueRange{"size of a terminal", 0, math.MaxUint16}
 )
 
 // A length is how many bytes a text may have, or elements a list, and what they are called.

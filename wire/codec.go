@@ -42,7 +42,7 @@ func (c *codec) sure(can bool, format string, args ...any) {
 	}
 }
 
-func (c *codec) num(p *int, s span) {
+func (c *codec) num(p *int, s valueRange) {
 	n := int64(*p)
 	c.num64(&n, s)
 	if c.reading { // a message that is sent may be sent to others at the same time
@@ -50,7 +50,7 @@ func (c *codec) num(p *int, s span) {
 	}
 }
 
-func (c *codec) num64(p *int64, s span) {
+func (c *codec) num64(p *int64, s valueRange) {
 	c.varint(p)
 	if c.reading && c.err == nil && !s.has(*p) {
 		c.fail(s.beyond(*p))
@@ -134,14 +134,14 @@ func (c *codec) flag(p *bool) {
 	if *p {
 		n = 1
 	}
-	c.num(&n, span{"flag", 0, 1})
+	c.num(&n, valueRange{"flag", 0, 1})
 	if c.reading {
 		*p = n != 0
 	}
 }
 
 func (c *codec) time(p *time.Duration, name string) {
-	c.num64((*int64)(p), span{name, 0, maxTime})
+	c.num64((*int64)(p), valueRange{name, 0, maxTime})
 }
 
 // moment walks a time to the nanosecond, without its zone; the zero time stays so.
@@ -150,7 +150,7 @@ func (c *codec) moment(p *time.Time, name string) {
 	if !p.IsZero() {
 		n = p.UnixNano()
 	}
-	c.num64(&n, span{name, 0, math.MaxInt64})
+	c.num64(&n, valueRange{name, 0, math.MaxInt64})
 	if c.reading && n != 0 {
 		*p = time.Unix(0, n)
 	}
@@ -178,7 +178,7 @@ func list[T any](c *codec, p *[]T, most length, each func(*codec, *T)) {
 	}
 }
 
-func (c *codec) nums(p *[]int, most int, each span) {
+func (c *codec) nums(p *[]int, most int, each valueRange) {
 	list(c, p, length{each.name + "s", most}, func(c *codec, p *int) { c.num(p, each) })
 }
 

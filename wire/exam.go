@@ -78,7 +78,7 @@ type Listening struct {
 }
 
 func (m *Listening) fields(c *codec) {
-	c.num(&m.Port, span{"port", 0, math.MaxUint16})
+	c.num(&m.Port, valueRange{"port", 0, math.MaxUint16})
 	c.sentence(&m.Err, "error")
 }
 

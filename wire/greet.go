@@ -24,7 +24,7 @@ type Hello struct {
 }
 
 func (m *Hello) fields(c *codec) {
-	c.num(&m.Version, span{"version", 0, math.MaxInt32})
+	c.num(&m.Version, valueRange{"version", 0, math.MaxInt32})
 	c.word(&m.Build, "build")
 	c.word(&m.Release, "release")
 	c.word(&m.Host, "host name")

@@ -24,13 +24,13 @@ func (c *codec) app(a *job.App) {
 	c.text(&a.Dir, anyText)
 	c.texts(&a.Path, many, anyText)
 	c.env(&a.Env)
-	c.num(&a.GPUs, span{"GPUs", -1, math.MaxInt32}) // -1: they are hidden
+	c.num(&a.GPUs, valueRange{"GPUs", -1, math.MaxInt32}) // -1: they are hidden
 	c.text(&a.Staged, aFileName)
 }
 
 func (c *codec) command(p *spawn.Command) {
 	c.texts(&p.Argv, maxWords, anyText)
-	c.num(&p.Count, span{"count", 1, many})
+	c.num(&p.Count, valueRange{"count", 1, many})
 	list(c, &p.Info, length{"keys", maxPairs}, (*codec).pair)
 	c.sure(len(p.Argv) > 0, "command without a program")
 }
@@ -54,8 +54,8 @@ func (c *codec) rank(r *job.RankPlan) {
 
 func (c *codec) gpu(g *gpu.GPU) {
 	c.word((*string)(&g.Vendor), "vendor")
-	c.num(&g.Index, span{"GPU", 0, maxGPUs - 1})
-	c.nums(&g.Tiles, maxGPUs, span{"tile", 0, math.MaxUint16})
+	c.num(&g.Index, valueRange{"GPU", 0, maxGPUs - 1})
+	c.nums(&g.Tiles, maxGPUs, valueRange{"tile", 0, math.MaxUint16})
 	c.text(&g.Address, aBusAddress)
 	c.num(&g.NUMA, aNUMA)
 	c.word(&g.Driver, "driver")
@@ -90,7 +90,7 @@ func (c *codec) rankState(s *job.RankState) {
 	c.num(&s.Rank, aRank)
 	c.word(&s.Life, "life")
 	c.num((*int)(&s.PMI), aState)
-	c.num(&s.Barrier, span{"barrier", 0, 1 << 53})
+	c.num(&s.Barrier, valueRange{"barrier", 0, 1 << 53})
 	c.time(&s.CPU, "time")
 	c.word(&s.Sleep, "wait channel")
 	c.word(&s.Kind, "state")
@@ -98,7 +98,7 @@ func (c *codec) rankState(s *job.RankState) {
 }
 
 func (c *codec) softLimit(l *job.SoftLimit) {
-	c.num(&l.Resource, span{"resource", 0, 63})
+	c.num(&l.Resource, valueRange{"resource", 0, 63})
 	c.num64(&l.Soft, aLimit)
 }
 
@@ -124,8 +124,8 @@ func (c *codec) probe(p *job.Probe) {
 	c.moment(&p.Clock, "clock")
 	c.word(&p.Model, "model")
 	list(c, &p.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
-	c.num(&p.Barred, span{"barred GPUs", 0, maxGPUs})
-	c.num(&p.Quota, span{"quota", 0, maxCPUs})
+	c.num(&p.Barred, valueRange{"barred GPUs", 0, maxGPUs})
+	c.num(&p.Quota, valueRange{"quota", 0, maxCPUs})
 	c.different(p)
 }
 

@@ -55,7 +55,7 @@ type PMI struct {
 
 func (m *PMI) fields(c *codec) {
 	c.num(&m.Rank, orNone)
-	c.num((*int)(&m.Event), span{"event", int64(PMIAborted), int64(PMILost)})
+	c.num((*int)(&m.Event), valueRange{"event", int64(PMIAborted), int64(PMILost)})
 	c.num(&m.Code, aCode)
 	c.sentence(&m.Text, "text")
 }
@@ -86,7 +86,7 @@ func (m *Fenced) fields(c *codec) {
 	c.text(&m.ID, aFence)
 	list(c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
 	c.sentence(&m.Err, "error")
-	c.num(&m.Size, span{"bytes", 0, vast})
+	c.num(&m.Size, valueRange{"bytes", 0, vast})
 	c.blob(&m.Deflated)
 }
 
@@ -100,7 +100,7 @@ type Name struct {
 
 func (m *Name) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
-	c.num((*int)(&m.Op), span{"operation", int64(Publish), int64(Unpublish)})
+	c.num((*int)(&m.Op), valueRange{"operation", int64(Publish), int64(Unpublish)})
 	c.text(&m.Service, aName)
 	c.text(&m.Port, aName)
 }
@@ -150,7 +150,7 @@ type Spawned struct {
 func (m *Spawned) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
 	c.word(&m.Group, "group")
-	c.nums(&m.Codes, many, span{"code", math.MinInt32, math.MaxInt32})
+	c.nums(&m.Codes, many, valueRange{"code", math.MinInt32, math.MaxInt32})
 	c.sentence(&m.Err, "error")
 }
 

@@ -96,7 +96,7 @@ type Process struct {
 func (p *Process) fields(c *codec) {
 	c.env(&p.Base)
 	c.texts(&p.Compat, 64, aName)
-	c.num(&p.Umask, span{"umask", -1, 0o777})
+	c.num(&p.Umask, valueRange{"umask", -1, 0o777})
 	list(c, &p.Soft, length{"limits", 64}, (*codec).softLimit)
 }
 
@@ -167,6 +167,6 @@ func (p *Claim) fields(c *codec) {
 	c.claim(&p.Entry)
 	c.text(&p.Ledger, aPath)
 	c.text(&p.Noted, aPath)
-	c.num(&p.Most, span{"limit of processes", math.MinInt32, math.MaxInt32})
+	c.num(&p.Most, valueRange{"limit of processes", math.MinInt32, math.MaxInt32})
 	c.flag(&p.Shares)
 }

@@ -52,14 +52,14 @@ type Piece struct {
 
 func (m *Piece) fields(c *codec) {
 	c.num(&m.Parcel, aParcel)
-	c.num(&m.Size, span{"bytes", 0, PieceSize})
+	c.num(&m.Size, valueRange{"bytes", 0, PieceSize})
 	c.bytes(&m.Bytes, length{"piece", PieceSize})
 }
 
 // Took gives leave for so many bytes more.
 type Took struct{ Bytes int }
 
-func (m *Took) fields(c *codec) { c.num(&m.Bytes, span{"bytes", 0, StageWindow}) }
+func (m *Took) fields(c *codec) { c.num(&m.Bytes, valueRange{"bytes", 0, StageWindow}) }
 
 // Staged ends the answer to Stage. With a Reason the files are not there, and Code is
 // that of Refused.
@@ -83,14 +83,14 @@ const (
 
 var (
 	aFileName = length{"name", 255}
-	aParcel   = span{"parcel", 0, job.MaxParcels - 1}
+	aParcel   = valueRange{"parcel", 0, job.MaxParcels - 1}
 )
 
 func (c *codec) parcel(p *job.Parcel) {
 	c.text(&p.Name, aFileName)
 	c.text(&p.Path, aPath)
 	c.num64(&p.Size, aMemory)
-	c.num(&p.Mode, span{"mode", 0, 0o700})
+	c.num(&p.Mode, valueRange{"mode", 0, 0o700})
 }
 
 // pieceNodes is from how many nodes on a piece is deflated: what that costs here, once, is

@@ -116,8 +116,8 @@ func skew(asked, heard, clock time.Time) (ahead, blur time.Duration) {
 	return clock.Sub(asked.Add(blur)), blur
 }
 
-// A probePort is a port that was opened on a node for its peers to probe.
-type probePort struct {
+// A peerPort is a port that was opened on a node for its peers to probe.
+type peerPort struct {
 	*host
 	wire.ProbePort
 }
@@ -142,19 +142,19 @@ func (c *checkup) probePeers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var ports []probePort
+	var ports []peerPort
 	for _, n := range c.hosts {
 		address := c.byHost[n].Exam.Address
 		if ip := net.ParseIP(address); open[n] > 0 && ip != nil && !ip.IsLoopback() {
 			at := net.JoinHostPort(address, strconv.Itoa(open[n]))
-			ports = append(ports, probePort{n, wire.ProbePort{Node: n.def.Name, Address: at, Token: token}})
+			ports = append(ports, peerPort{n, wire.ProbePort{Node: n.def.Name, Address: at, Token: token}})
 		}
 	}
 	return c.probeAll(ctx, ports)
 }
 
 // probeAll lets each node probe its partners.
-func (c *checkup) probeAll(ctx context.Context, ports []probePort) error {
+func (c *checkup) probeAll(ctx context.Context, ports []peerPort) error {
 	calls := make(map[*host][]wire.ProbePort)
 	var callers []*host
 	for i, d := range ports {

@@ -13,8 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// A takenError is a node that another job got first.
-type takenError struct{ node, reason string }
+// A claimLost is a node that another job got first.
+type claimLost struct{ node, reason string }
 
 // claim hands every node of a plan its part and waits until all are ready. If one cannot,
 // the others give up what they have claimed.
@@ -50,7 +50,7 @@ func (r *reservation) prepare(ctx context.Context, groups ...[]*host) error {
 	var refused []job.Failure
 	refuse := func(n *host, e *fault.Error) { refused = append(refused, job.Failure{Node: n.def.Name, Err: e}) }
 	for _, nodes := range groups {
-		var taken *takenError
+		var taken *claimLost
 		err := r.ask(ctx, r.answerTime(), nodes,
 			func(n *host) wire.Message { return r.preparation(part[n], local) },
 			func(n *host, m wire.Message) bool {
@@ -59,7 +59,7 @@ func (r *reservation) prepare(ctx context.Context, groups ...[]*host) error {
 					r.notice(n, m.Notice)
 					r.meet = cmp.Or(m.Meet, r.meet)
 				case *wire.Taken:
-					taken = &takenError{n.def.Name, m.Reason}
+					taken = &claimLost{n.def.Name, m.Reason}
 				case *wire.Refused:
 					refuse(n, &fault.Error{Text: m.Reason, Remedy: m.Hint, Code: m.Code})
 				default:
@@ -69,7 +69,7 @@ func (r *reservation) prepare(ctx context.Context, groups ...[]*host) error {
 			})
 		for _, n := range nodes {
 			if n.lost != nil { // the next survey judges that
-				taken = &takenError{n.def.Name, "lost contact before the start"}
+				taken = &claimLost{n.def.Name, "lost contact before the start"}
 			}
 		}
 		switch {

@@ -12,8 +12,8 @@ import (
 	"remshell/wire"
 )
 
-// A line is the talk with the queue host: its gate, and the request's position.
-type line struct {
+// A queueTalk is the talk with the queue host: its gate, and the request's position.
+type queueTalk struct {
 	queue      *host   // whose helper keeps the queue; nil: none does
 	queues     []*host // the other queue hosts
 	position   position

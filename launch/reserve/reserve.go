@@ -72,7 +72,7 @@ type reservation struct {
 	env Env
 	req job.Request
 	crew
-	line
+	queueTalk
 	snap    job.Snapshot
 	seen    []*host             // those of snap.Nodes
 	inside  bool                // of another job, all of whose nodes are ours: it passes the queue
@@ -110,7 +110,7 @@ type host struct {
 }
 
 func newReservation(req job.Request, env Env) *reservation {
-	return &reservation{req: req, env: env, crew: newCrew(), line: line{settled: make(chan struct{})},
+	return &reservation{req: req, env: env, crew: newCrew(), queueTalk: queueTalk{settled: make(chan struct{})},
 		told: make(map[string]bool), notices: make(map[string][]string)}
 }
 
@@ -273,7 +273,7 @@ func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
 	for try := 1; ; try++ {
 		r.outran = try == conflicts
 		p, err := r.planAndClaimOnce(ctx)
-		var taken *takenError
+		var taken *claimLost
 		if err == nil || !errors.As(err, &taken) {
 			return p, err
 		}
@@ -338,7 +338,7 @@ func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan
 }
 
 // outrun is the end of an attempt in which others were faster each time.
-func (r *reservation) outrun(taken *takenError) error {
+func (r *reservation) outrun(taken *claimLost) error {
 	failed := &plan.Error{Code: plan.NotEnough, Text: fmt.Sprintf("%v; others were faster %d times", taken, conflicts), Way: "try again"}
 	if r.req.Wait {
 		failed.Position = r.snap.Ahead + 1
@@ -346,7 +346,7 @@ func (r *reservation) outrun(taken *takenError) error {
 	return failed
 }
 
-func (e *takenError) Error() string { return e.node + ": " + e.reason }
+func (e *claimLost) Error() string { return e.node + ": " + e.reason }
 
 // sayOnce tells the user what is not worth telling twice.
 func (r *reservation) sayOnce(text string) {

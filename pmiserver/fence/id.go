@@ -60,11 +60,11 @@ func ParseID(text string) (ID, error) {
 // A part is what one group has in a fence; no ranges: all of it.
 type part struct {
 	group  string
-	ranges []span
+	ranges []rankRange
 }
 
-// A span is the ranks from first to last.
-type span struct{ first, last int }
+// A rankRange is the ranks from first to last.
+type rankRange struct{ first, last int }
 
 func (p part) has(rank int) bool {
 	for _, r := range p.ranges {
@@ -104,7 +104,7 @@ func (m Members) parts() (all []part, err error) {
 }
 
 // ranges reads a list of ranges up to its bracket.
-func ranges(text string) (list []span, rest string, ok bool) {
+func ranges(text string) (list []rankRange, rest string, ok bool) {
 	inside, rest, closed := strings.Cut(text, "]")
 	if !closed {
 		return nil, "", false
@@ -120,7 +120,7 @@ func ranges(text string) (list []span, rest string, ok bool) {
 		if !ok || first < free || two && last <= first || last > math.MaxInt32 {
 			return nil, "", false
 		}
-		list, free = append(list, span{first, last}), last+2
+		list, free = append(list, rankRange{first, last}), last+2
 	}
 	return list, rest, true
 }

@@ -32,14 +32,14 @@ type Local struct {
 	Broken func(err error)
 
 	mu      sync.Mutex // guards what follows
-	entries []entry    // by rank
+	entries []awaited  // by rank
 	waiting int        // of entries
 	number  int        // of the next fence
 	over    bool       // nobody is released any more
 }
 
-// An entry is what a rank has to do with the fence.
-type entry struct {
+// An awaited is what a rank has to do with the fence.
+type awaited struct {
 	gone    bool   // it cannot enter any more, unless it comes back
 	release func() // lets it out; nil: it is not in
 	puts    []byte // what it brings, a blob
@@ -63,9 +63,9 @@ func (l *Local) Enter(ctx context.Context, late *sync.WaitGroup, rank int, puts 
 }
 
 // entry needs l.mu.
-func (l *Local) entry(rank int) *entry {
+func (l *Local) entry(rank int) *awaited {
 	if l.entries == nil {
-		l.entries = make([]entry, len(l.Ranks))
+		l.entries = make([]awaited, len(l.Ranks))
 	}
 	return &l.entries[rank]
 }

@@ -42,8 +42,8 @@ func (c *Conversation) InBlock() bool { return c.block != nil && c.block.within 
 // Two reports whether it was agreed to go on in PMI-2, with fullinit.
 func (c *Conversation) Two() bool { return c.two }
 
-// A request says how a command of PMI-1 is understood (pmi-wire.md 2.2).
-type request struct {
+// A commandRule says how a command of PMI-1 is understood (pmi-wire.md 2.2).
+type commandRule struct {
 	answer string   // the command of the reply
 	needs  []string // fields without which it is refused
 	tails  []string // fields that may contain spaces, in their order
@@ -53,7 +53,7 @@ type request struct {
 
 // requests lists what a PMI-1 client may say, in the order of pmi-wire.md 2.5
 // and 2.9. The mcmd requests are in spawn.go.
-var requests = map[string]request{
+var requests = map[string]commandRule{
 	"initack":           {answer: "initack", early: true, do: (*Conversation).initack},
 	"init":              {answer: "response_to_init", early: true, do: (*Conversation).init},
 	"get_maxes":         {answer: "maxes", do: (*Conversation).maxes},

@@ -21,8 +21,8 @@ const (
 	rcOther    = 14
 )
 
-// A request says how a command is understood.
-type request struct {
+// A requestForm says how a command is understood.
+type requestForm struct {
 	needs []string // fields without which it is refused
 	early bool     // also before init
 	do    func(*Conversation)
@@ -30,7 +30,7 @@ type request struct {
 
 // requests lists what a PMI-2 client may say, in the order of pmi-wire.md 4.4.
 // The answer to NAME is NAME-response.
-var requests = map[string]request{
+var requests = map[string]requestForm{
 	"fullinit":         {early: true, do: (*Conversation).fullInit},
 	"finalize":         {do: (*Conversation).finalize},
 	"abort":            {early: true, do: (*Conversation).abort},

@@ -12,15 +12,15 @@ import (
 // said. It may be called from any goroutine.
 type Recorder struct {
 	mu    sync.Mutex
-	ranks map[member]*taped
+	ranks map[speaker]*taped
 	order []tape // what ranks said, in the order in which it was heard
 }
 
-type member struct{ group, rank int }
+type speaker struct{ group, rank int }
 
 // A tape is a line of one rank, with its arrow.
 type tape struct {
-	from member
+	from speaker
 	line string
 }
 
@@ -39,9 +39,9 @@ type taped struct {
 func (r *Recorder) Trace(group, rank int, line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := member{group, rank}
+	at := speaker{group, rank}
 	if r.ranks == nil {
-		r.ranks = make(map[member]*taped)
+		r.ranks = make(map[speaker]*taped)
 	}
 	if r.ranks[at] == nil {
 		r.ranks[at] = &taped{}
@@ -72,7 +72,7 @@ func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	defer r.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "case %s\njob %s\n", title, job)
-	due := make(map[int][]member) // who is answered after a line that is not his own
+	due := make(map[int][]speaker) // who is answered after a line that is not his own
 	for i, t := range r.order {
 		b.WriteString(t.String() + "\n")
 		if put := r.put(i); put > 0 {
@@ -144,7 +144,7 @@ func (me *taped) spawns(line string) bool {
 
 // release lets a group out of the barrier if all are in it.
 func (r *Recorder) release(b *strings.Builder, group, size int) {
-	var in []member
+	var in []speaker
 	for at, t := range r.ranks {
 		if at.group == group && t.in {
 			in = append(in, at)
@@ -153,7 +153,7 @@ func (r *Recorder) release(b *strings.Builder, group, size int) {
 	if len(in) < size {
 		return
 	}
-	slices.SortFunc(in, func(a, b member) int { return a.rank - b.rank })
+	slices.SortFunc(in, func(a, b speaker) int { return a.rank - b.rank })
 	for _, at := range in {
 		r.ranks[at].in = false
 		r.tell(b, at, 1)
@@ -161,7 +161,7 @@ func (r *Recorder) release(b *strings.Builder, group, size int) {
 }
 
 // tell writes the next lines a rank was told.
-func (r *Recorder) tell(b *strings.Builder, at member, n int) {
+func (r *Recorder) tell(b *strings.Builder, at speaker, n int) {
 	me := r.ranks[at]
 	n = min(n, len(me.told))
 	for _, line := range me.told[:n] {
