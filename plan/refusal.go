@@ -39,7 +39,7 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 // inUse names whom to ask, if the only node of a list has no CPU left by the claims of others
 // (TRUST-16).
 func (p problem) inUse(failed *Error, rejected []job.Note) *Error {
-	if failed == nil || failed.Code != NoNodes || len(p.candidates) != 1 || p.candidates[0].Who == "" ||
+	if failed == nil || failed.Code != NoNodes || p.tooFew() != nil || len(p.candidates) != 1 || p.candidates[0].Who == "" ||
 		len(rejected) != 1 || rejected[0].Code != "cpus-full" {
 		return failed
 	}
