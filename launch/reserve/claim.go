@@ -67,7 +67,7 @@ func (r *reservation) prepare(ctx context.Context, groups ...[]*host) error {
 				}
 				return true
 			})
-		for _, n := range nodes {
+		for _, n := range r.chosen { // those who were asked before, too
 			if n.lost != nil { // the next survey judges that
 				taken = &claimLost{n.def.Name, "lost contact before the start"}
 			}

@@ -286,6 +286,25 @@ func TestANodeLostWhileItClaims(t *testing.T) {
 	})
 }
 
+// The lowest node claims first and alone. If it is lost while the others claim, nobody starts.
+func TestTheLowestNodeIsLostWhileOthersClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(nil)
+		s.Play = func(c *wire.Conn, node string, m wire.Message) bool {
+			_, prepare := m.(*wire.Prepare)
+			if prepare && node == "b" {
+				s.Lose("a")
+				synctest.Wait()
+			}
+			return false
+		}
+		_, err := s.request(func(*job.Request) {}, "a", "b").book(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), "a: lost contact before the start (") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // The queue host may be lost before the gate opens.
 func TestTheQueueHostIsLostAtTheGate(t *testing.T) {
 	lost := func(c *wire.Conn, node string, m wire.Message) bool {
