@@ -67,6 +67,8 @@ type spawns struct {
 	count   int       // of those that began, for their names
 	refused int       // of those that were, as far as the user has been told
 	crowded bool      // he was told that ranks share CPUs
+
+	gone map[*node.Node]bool // of those that the job has not: lost while a place was looked for
 }
 
 // Bounds of TRUST-12.
@@ -211,6 +213,18 @@ func (q *spawns) hear(event any) {
 	q.now.inbox.Put(event)
 }
 
+// lost keeps the news that a node is gone which the job has not: its reservation may have
+// looked for the last time.
+func (q *spawns) lost(n *node.Node) {
+	if q.now == nil {
+		return
+	}
+	if q.gone == nil {
+		q.gone = make(map[*node.Node]bool)
+	}
+	q.gone[n] = true
+}
+
 // groupMeant is the group that an answer to Prepare is about.
 func groupMeant(m wire.Message) (name string, is bool) {
 	switch m := m.(type) {
@@ -228,13 +242,21 @@ func groupMeant(m wire.Message) (name string, is bool) {
 func (f *fleet) spawnPlaced(e spawnPlaced) []supervise.Event {
 	s, place := e.s, e.place
 	f.spawns.now = nil
+	defer clear(f.spawns.gone)
 	s.stop()
 	f.connects = append(f.connects, place.Connects...)
 	err := e.err
-	if err == nil && !f.state.Open(s.rank) {
-		err = errEnding
-		place.Abandon()
-		e.grown.Close()
+	if err == nil {
+		switch gone := f.lostSince(place); {
+		case !f.state.Open(s.rank):
+			err = errEnding
+		case gone != "":
+			err = fmt.Errorf("%s: lost contact before the start", gone)
+		}
+		if err != nil {
+			place.Abandon()
+			e.grown.Close()
+		}
 	}
 	if err != nil {
 		f.refuse(s, err)
@@ -255,6 +277,16 @@ func (f *fleet) spawnPlaced(e spawnPlaced) []supervise.Event {
 	g.waits = s
 	f.release(g, place.Meet)
 	return []supervise.Event{grown}
+}
+
+// lostSince is a node that was lost after its reservation had last looked; empty: none was.
+func (f *fleet) lostSince(place *reserve.Reservation) (name string) {
+	for _, n := range place.Nodes {
+		if m := f.members[n.Node]; m != nil && m.lost != nil || f.spawns.gone[n.Node] {
+			return n.Name()
+		}
+	}
+	return ""
 }
 
 // adopt returns the nodes of a spawn: those that the job had, and new ones, which it has from

@@ -6,6 +6,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch/node"
+	"remshell/launch/reserve"
 	"remshell/wire"
 )
 
@@ -27,5 +28,26 @@ func TestNewsOfNodesThatTheJobHasNot(t *testing.T) {
 				t.Errorf("%+v", news)
 			}
 		})
+	}
+}
+
+// A new node that dies after its reservation has looked for the last time, and before the job
+// has taken it in, is not taken in: its ranks would be waited for for ever.
+func TestANewNodeIsLostBetweenPlaceAndJob(t *testing.T) {
+	z := &node.Node{Def: job.NodeDef{Name: "z"}}
+	place := &reserve.Reservation{Nodes: []reserve.Node{{Node: z}}}
+	f := &fleet{}
+	f.spawns.now = &spawning{inbox: node.NewInbox()}
+	if gone := f.lostSince(place); gone != "" {
+		t.Errorf("%s is lost before it is", gone)
+	}
+	f.translate(node.Disconnected{From: z})
+	if gone := f.lostSince(place); gone != "z" {
+		t.Errorf("lost: %q, want z", gone)
+	}
+	own := &member{Node: place.Nodes[0], lost: errEnding}
+	f = &fleet{members: map[*node.Node]*member{z: own}}
+	if gone := f.lostSince(place); gone != "z" {
+		t.Errorf("a lost node of the job: %q, want z", gone)
 	}
 }

@@ -166,7 +166,8 @@ func (f *fleet) translate(event any) []supervise.Event {
 		f.spawns.hear(e)
 		n := f.members[e.From]
 		if n == nil {
-			return nil // it was dismissed
+			f.spawns.lost(e.From)
+			return nil // it was dismissed, or is not taken in yet
 		}
 		n.lost = e.Err
 		f.answered(n.key, nil)
