@@ -102,6 +102,7 @@ func reread(line option.Line, sys System, w request.World, first job.Request) fu
 			return first, false, err
 		}
 		req.Job, req.Soft, req.Streams, req.Parcels = first.Job, first.Soft, first.Streams, first.Parcels
+		req.Ends.Ours = first.Ends.Ours
 		for i := range req.Apps {
 			req.Apps[i].Staged = first.Apps[i].Staged
 		}

@@ -3,10 +3,15 @@ package cli
 import (
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
 	"syscall"
 	"testing"
+	"time"
 
 	"remshell/cli/option"
+	"remshell/cli/request"
 )
 
 // The four places of a cluster file, in order; one that was named must be there, and a
@@ -58,5 +63,40 @@ func TestClusterPlaces(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %s; want %s", test.name, got, test.want)
 		}
+	}
+}
+
+// What a request got beside its line, soft limits and the code of our own failures, it keeps
+// when the cluster file changes while it waits.
+func TestARequestThatIsReadAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cluster.toml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("[[node]]\nname = \"a\"\n")
+	sys := System{Environ: []string{"HOME=/nowhere", "USER=me"}, Getwd: os.Getwd, FS: os.DirFS("/")}
+	line, err := option.Mpiexec(signalNumber).Parse([]string{"--cluster", file, "--wait", "-n", "1", "true"}, sources(sys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := call{sys: sys, line: line, ours: 77}
+	if _, err := c.locate(); err != nil {
+		t.Fatal(err)
+	}
+	if c.req, _, err = request.Make(c.line, c.world); err != nil {
+		t.Fatal(err)
+	}
+	c.prepare()
+	if err := os.Chtimes(file, time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	again, changed, err := c.env.Again()
+	if err != nil || !changed {
+		t.Fatalf("changed %v, %v", changed, err)
+	}
+	if again.Ends.Ours != 77 || len(again.Soft) == 0 || !reflect.DeepEqual(again.Soft, c.req.Soft) {
+		t.Errorf("code %d, %d soft limits; want 77 and %d", again.Ends.Ours, len(again.Soft), len(c.req.Soft))
 	}
 }

@@ -158,20 +158,26 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	return d.close, nil
 }
 
-// run is the life of a job, with what is around it on this side: signals, terminal, trace
-// and report.
-func (c *call) run(ctx context.Context) (code int, err error) {
+// prepare completes the request, and what it may be asked for again while it waits.
+func (c *call) prepare() {
 	j := c.line.Job
 	c.env.Find = c.world.Finder(j)
 	c.env.Here = func() string {
 		probe, _ := probeHere(c.sys) // who cannot be looked at is nobody
 		return probe.Identity
 	}
-	c.env.Again = reread(c.line, c.sys, c.world, c.req)
 	if j.Propagate != "none" && slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		c.req.Soft = softLimits()
 	}
 	c.req.Ends.Ours = c.ours
+	c.env.Again = reread(c.line, c.sys, c.world, c.req)
+}
+
+// run is the life of a job, with what is around it on this side: signals, terminal, trace
+// and report.
+func (c *call) run(ctx context.Context) (code int, err error) {
+	j := c.line.Job
+	c.prepare()
 	for _, number := range j.ForwardSignals.Numbers {
 		c.sys.Catch(syscall.Signal(number))
 	}
