@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"remshell/cli"
@@ -22,7 +24,16 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) || os.Getenv("MPIEXEC_TEST_MAIN") != "" {
 		main()
 	}
+	hear()
 	testscript.Main(m, map[string]func(){"mpiexec": main})
+}
+
+// hear keeps mpiexec from ignoring what we were started to ignore, by nohup: what is caught is
+// no more ignored behind an exec.
+func hear() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 }
 
 // The scripts tell what a user types and reads, on this machine alone.
