@@ -28,7 +28,7 @@ is a relay between the program, which waits on a port, and the PMI server:
 The job ends with the program, and when the job ends, so does the program's connection.
 */
 
-// relayArg is the word by which that rank is started, as those of helper.go.
+// relayArg is the word by which that rank is started, as those of main.go.
 const relayArg = "--helper-relay"
 
 // singletonPort finds the port in the words of such a call: [-v] -pmi_args PORT INTERFACE

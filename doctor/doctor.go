@@ -6,8 +6,8 @@ there, and what to do about it (DIAG-5).
 	                                   |--> Text, JSON, Code
 
 A failure means that a job cannot use the host as it is, a warning that it may go wrong.
-The package reads nothing but its arguments; what to look for, package helper knows, and
-whom to ask, package launch.
+The package reads nothing but its arguments; what to look for, package helper/checkup
+knows, and whom to ask, package launch/reserve.
 */
 package doctor
 

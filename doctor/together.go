@@ -10,12 +10,12 @@ import (
 
 // together judges what only shows between hosts.
 func together(checkups []job.Checkup) []Finding {
-	return slices.Concat(knocks(checkups), sizes(checkups))
+	return slices.Concat(unreached(checkups), sizes(checkups))
 }
 
-// knocks tells who does not reach whom. All that one host does not reach for one reason is
+// unreached tells who does not reach whom. All that one host does not reach for one reason is
 // one finding.
-func knocks(checkups []job.Checkup) (found []Finding) {
+func unreached(checkups []job.Checkup) (found []Finding) {
 	for _, c := range checkups {
 		missed := make(map[job.PeerProbe][]string) // hosts by stage and reason
 		for _, k := range c.PeerProbes {

@@ -47,7 +47,7 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 		app := m.Apps[plan.App]
 		r := &process{group: g, number: m.Group.First + plan.Rank, plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir}, born: make(chan struct{})}
 		if slices.Contains(m.Streams.Stdin, plan.Rank) {
-			r.in = newSink(r.number, s.conn.Send)
+			r.in = newStdinWriter(r.number, s.conn.Send)
 		}
 		if r.command.Terminal = slices.Contains(m.Streams.PTY, plan.Rank); r.command.Terminal && r.in != nil {
 			r.in.last = rank.EndOfInput

@@ -25,7 +25,7 @@ type asked struct {
 	err   error     // nothing will ever be answered again
 }
 
-func newQuestions(send func(wire.Message) error) *asked {
+func newAsked(send func(wire.Message) error) *asked {
 	q := &asked{send: send, open: make(map[int]chan wire.Message)}
 	q.room.L = &q.mu
 	return q

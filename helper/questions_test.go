@@ -16,7 +16,7 @@ import (
 func TestQuestionsAreFewAndInOrder(t *testing.T) {
 	asked := make(chan int, 1000)
 	last := 0
-	q := newQuestions(func(m wire.Message) error {
+	q := newAsked(func(m wire.Message) error {
 		id := m.(*wire.Name).ID
 		if id <= last {
 			t.Errorf("question %d after %d", id, last)
@@ -50,7 +50,7 @@ func TestQuestionsAreFewAndInOrder(t *testing.T) {
 
 // What is too large for mpiexec is refused here, and the rank goes on.
 func TestASpawnThatIsTooLargeIsRefused(t *testing.T) {
-	q := newQuestions(func(wire.Message) error { t.Error("it was sent"); return nil })
+	q := newAsked(func(wire.Message) error { t.Error("it was sent"); return nil })
 	for _, large := range []spawn.Command{
 		{Argv: []string{"a", strings.Repeat("x", 256<<10)}, Count: 1},
 		{Argv: []string{"a"}, Count: 1, Info: make([]spawn.Pair, 5000)},

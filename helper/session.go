@@ -115,7 +115,7 @@ func newSession(c *wire.Conn, sys System) *session {
 			hurry:        make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiLink:  pmiLink{fences: newFences(c.Send), asked: newQuestions(c.Send)},
+		pmiLink:  pmiLink{fences: newFences(c.Send), asked: newAsked(c.Send)},
 		accounts: accounts{owners: newOwnership()},
 	}
 	s.claims = claims.New(sys.Root, c.Send)

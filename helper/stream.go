@@ -138,7 +138,7 @@ type stdinWriter struct {
 	more  sync.Cond
 }
 
-func newSink(rank int, send func(wire.Message) error) *stdinWriter {
+func newStdinWriter(rank int, send func(wire.Message) error) *stdinWriter {
 	s := &stdinWriter{rank: rank, send: send}
 	s.more.L = &s.mu
 	return s

@@ -197,7 +197,7 @@ func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
 func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
 	r, w := pipe(t, 1)
 	rec := newRecorder()
-	s := newSink(0, rec.send)
+	s := newStdinWriter(0, rec.send)
 	s.push(&wire.Data{Bytes: []byte("early ")})
 	go s.run(w)
 	s.push(&wire.Data{Bytes: []byte("late")})
@@ -213,7 +213,7 @@ func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
 func TestASinkTellsThatNobodyReads(t *testing.T) {
 	r, w := pipe(t, 1)
 	rec := newRecorder()
-	s := newSink(0, rec.send)
+	s := newStdinWriter(0, rec.send)
 	r.Close()
 	s.push(&wire.Data{Bytes: []byte("text")})
 	s.run(w)
@@ -224,7 +224,7 @@ func TestASinkTellsThatNobodyReads(t *testing.T) {
 
 func TestASinkOfADeadRankDoesNotWaitForItsChild(t *testing.T) {
 	_, w := pipe(t, 1) // the read end is held by the child, which does not read
-	s := newSink(0, newRecorder().send)
+	s := newStdinWriter(0, newRecorder().send)
 	ended := make(chan struct{})
 	go func() { s.run(w); close(ended) }()
 	for range 4 {

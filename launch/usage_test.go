@@ -119,7 +119,7 @@ func TestUsageOfChildrenAndGrandchildren(t *testing.T) {
 			}
 			near("CPU milliseconds", float64((got.User + got.System).Milliseconds()), float64(truth.User.Milliseconds()))
 			// The kernel tells the memory of who was larger than their helper, which this process is
-			// (helper/peaks.go); what that comes to is seen with the built program, in script/end.
+			// (helper/rank/peaks.go); what that comes to is seen with the built program, in script/end.
 			if least > ours() {
 				near("peak MiB", float64(got.MaxRSS>>20), float64(truth.MaxRSS>>20))
 			}

@@ -62,7 +62,7 @@ func (s *placement) all(usable [][]bool) *Error {
 
 // part places the ranks of one app on the candidates it may use.
 func (s *placement) part(a int, usable []bool) *Error {
-	area := s.area(s.req.Apps[a], usable)
+	area := s.eligible(s.req.Apps[a], usable)
 	if len(area.candidates) == 0 {
 		if failed := s.without(s.req.Apps[a]); failed != nil {
 			return failed
@@ -125,7 +125,7 @@ type eligible struct {
 	room       []int    // most ranks, by candidate, that share no CPU
 }
 
-func (s *placement) area(app job.App, usable []bool) *eligible {
+func (s *placement) eligible(app job.App, usable []bool) *eligible {
 	a := &eligible{app: app, limit: make([]int, len(s.candidates)), by: make([]string, len(s.candidates)), room: make([]int, len(s.candidates))}
 	for _, i := range distinct(s.order, len(s.candidates)) {
 		if !usable[i] {

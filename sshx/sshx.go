@@ -128,7 +128,7 @@ func (t Target) key() string {
 	return fmt.Sprintf("%#v", t) // tells nil from empty
 }
 
-// hops is the target of the last jump host, with the ones before it as its own
+// hop is the target of the last jump host, with the ones before it as its own
 // way there. It must not be called when Via is empty.
 func (t Target) hop() Target {
 	last := t.Via[len(t.Via)-1]

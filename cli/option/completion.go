@@ -58,7 +58,7 @@ func (t *Table) each(f func(o *Option, s Spelling)) {
 	}
 }
 
-// names lists all spellings without their dashes, and the names as we write them.
+// spellings lists all of them without their dashes, and the names as we write them.
 func (t *Table) spellings() (all, ours []string) {
 	t.each(func(o *Option, s Spelling) { all = append(all, strings.TrimLeft(s.Dashed, "-")) })
 	for _, o := range t.options {

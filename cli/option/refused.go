@@ -115,7 +115,7 @@ func mcaAnswer(key, value string) string {
 	return fmt.Sprintf("is Open MPI's option for its parameters; they are environment variables: -genv OMPI_MCA_%s %s", key, Quote(value))
 }
 
-// quote writes a word so that a shell reads it as one.
+// Quote writes a word so that a shell reads it as one.
 func Quote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,@%+^-") == "" {
 		return word

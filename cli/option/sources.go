@@ -15,7 +15,7 @@ import (
 // what lower ones say of the same; assignments of variables add up.
 //
 //	command line  >  -configfile  >  environment  >  configuration  >  built-in
-//	  args.go          here          variables.go    userconfig.go     where it is used
+//	  scan.go          here          variables.go    config.go         where it is used
 
 // A level is a place where options are given; lower ones are stronger.
 type level int

@@ -58,7 +58,7 @@ func New(node Node, send func(wire.Message) error) *Examiner {
 	return e
 }
 
-// Take answers an Examine, Listen or Knock. It does not wait.
+// Take answers an Examine, Listen or ProbePeers. It does not wait.
 func (e *Examiner) Take(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Examine:

@@ -5,11 +5,11 @@ is performed here. Its table is in doc/supervision.md.
 	Prepare --> Claimed --> Ready --> Start --> Forked, ... --> ForkingEnded
 	                                              |
 	       Reaped --> LastWords --> Report        v
-	       NoChildren --> Silent ------------> Drained
+	       NoChildren --> Quiet  ------------> Drained
 
 Three things have a phase, and each only goes forward but for a Start, which begins Work anew:
 
-	Work     Idle --> Busy --> Empty --> Silent --> Drained
+	Work     Idle --> Busy --> Empty --> Quiet  --> Drained
 	Ending   Unasked --> Lingering --> Asked --> Killing
 	Talk     Open --> Over
 */
