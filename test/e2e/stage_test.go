@@ -274,7 +274,7 @@ func TestStageWhereThereIsNoRoom(t *testing.T) {
 	where := []string{"sh", "-c", "echo $MPIEXEC_STAGE_DIR"}
 	at := func(want string, args ...string) {
 		t.Helper()
-		r := b.run(t, append(append([]string{"-hosts", "n1", "-n", "1"}, args...), where...)...)
+		r := b.run(t, append(append([]string{"-hosts", "n1", "-n", "1", "-wdir", "/"}, args...), where...)...)
 		r.good(t)
 		if !strings.HasPrefix(r.out, want) {
 			t.Errorf("%q: in %s, want %s", args, r.out, want)
@@ -287,10 +287,10 @@ func TestStageWhereThereIsNoRoom(t *testing.T) {
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		b.on(t, "n1", "mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "field", dir)
 	}
-	b.refuses(t, job{args: []string{"-hosts", "n1", "-n", "1", "--stage", data, "true"}}, 125,
+	b.refuses(t, job{args: []string{"-hosts", "n1", "-n", "1", "-wdir", "/", "--stage", data, "true"}}, 125,
 		"n1: no folder takes the files to stage (4 MiB)", "/tmp/remshell-0: no room", "set TMPDIR there")
 	b.on(t, "n1", "sh", "-c", "mkdir -p /tmp/remshell-0 && chmod 777 /tmp/remshell-0")
-	b.refuses(t, job{args: []string{"-hosts", "n1", "-n", "1", "--stage", data, "true"}}, 125, "/tmp/remshell-0: others may write there")
+	b.refuses(t, job{args: []string{"-hosts", "n1", "-n", "1", "-wdir", "/", "--stage", data, "true"}}, 125, "/tmp/remshell-0: others may write there")
 }
 
 // A file that changes on its way is told, and nothing runs.
