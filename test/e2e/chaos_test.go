@@ -260,6 +260,7 @@ var kindsOfMishap = []kindOfMishap{
 	{"^C thrice", func(d *rand.Rand) mishap {
 		m := sending(intDeaf, 130, syscall.SIGINT, interrupted, syscall.SIGINT, syscall.SIGINT)
 		m.options = []string{"--kill-grace", "1"}
+		m.causes, m.codes = []string{"leaving at once; hosts clean up by themselves"}, []int{130} // the last words of TRUST-34, on a busy machine
 		return m
 	}},
 	{"SIGQUIT", func(d *rand.Rand) mishap {
