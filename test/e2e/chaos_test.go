@@ -370,7 +370,7 @@ var kindsOfMishap = []kindOfMishap{
 	{"no descriptors left for mpiexec", func(d *rand.Rand) mishap {
 		limit := 8 + d.IntN(12)
 		m := redirected(0, "", fmt.Sprintf(`ulimit -n %d; exec "$@"`, limit), "true")
-		m.codes, m.causes = []int{125}, []string{"", "too many open files"}
+		m.codes, m.causes = []int{125, 126}, []string{"", "too many open files"}
 		return m
 	}},
 	{"exit code", func(d *rand.Rand) mishap {
