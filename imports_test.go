@@ -42,7 +42,7 @@ var lower = map[string][]string{
 	"psi":                  {"hostlist", "idset", "job", "sort"},
 	"whatif":               {"gpu", "job", "pin", "plan", "psi"},
 	"config":               {"hostlist", "job", "sort"},
-	"plan":                 {"gpu", "hostlist", "job", "pin", "sort"},
+	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "sort"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "sort"},
 	"doctor":               {"hostlist", "job", "show"},
 	"alloc":                {"fault", "hostlist"},

@@ -368,14 +368,12 @@ func (f *fleet) tellRefused(s *spawning, err error) {
 func inOneLine(err error) string {
 	text := err.Error()
 	var failed *plan.Error
-	var h interface{ Hint() string }
-	switch {
-	case errors.As(err, &failed):
+	if errors.As(err, &failed) {
 		for _, line := range plan.Folded(failed.Rejected) {
 			text += "; " + line
 		}
-	case errors.As(err, &h) && h.Hint() != "":
-		text += "; " + h.Hint()
+	} else if hint := fault.Hint(err); hint != "" {
+		text += "; " + hint
 	}
 	return text
 }

@@ -252,15 +252,6 @@ func listedSlots(t Topology, slots []Unit, picks []Pick, threads bool) ([]int, e
 // Things is the number of things.
 func (p *Pool) Things() int { return len(p.things) }
 
-// Widest is the most slots a thing has, free or not.
-func (p *Pool) Widest() int {
-	widest := 0
-	for _, t := range p.things {
-		widest = max(widest, t.size)
-	}
-	return widest
-}
-
 // Room is how many ranks of a width find slots. rounds multiplies the limit of each
 // thing.
 func (p *Pool) Room(width, rounds int) int {

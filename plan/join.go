@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"errors"
 	"slices"
 
+	"remshell/fault"
 	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
@@ -66,18 +66,9 @@ func asSeen(def job.NodeDef, seen map[string]int, failed map[string]error, snap 
 	}
 	s.Node = job.Node{NodeDef: def, Down: "not asked"}
 	if err := failed[def.Name]; err != nil {
-		s.Down = reasonOf(err)
+		s.Down = fault.Reason(err)
 	}
 	return s
-}
-
-// reasonOf is the text of an error, without the name of its host if it knows how.
-func reasonOf(err error) string {
-	var r interface{ Reason() string }
-	if errors.As(err, &r) {
-		return r.Reason()
-	}
-	return err.Error()
 }
 
 // join adds another name of the same machine: the first name stays, slots and limits

@@ -306,8 +306,7 @@ func (l Ledger) JSON(only job.ID) string {
 
 // age is how long ago, to the second; clocks of other machines may be ahead of ours.
 func (l Ledger) age(since time.Time) string {
-	seconds := int(max(0, l.now.Sub(since)) / time.Second)
-	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
+	return job.Clock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }
 
 // user is who a job says its user is, and always the number that the ledger vouches for,

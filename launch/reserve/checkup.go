@@ -63,14 +63,10 @@ func (c *checkup) begin() []job.Checkup {
 
 // defect is an error of a host for people and programs, without the host's name.
 func defect(err error) job.Defect {
-	d := job.Defect{Code: "unusable", Text: fault.Reason(err)}
+	d := job.Defect{Code: "unusable", Text: fault.Reason(err), Remedy: fault.Hint(err)}
 	var coded interface{ Code() string }
 	if errors.As(err, &coded) {
 		d.Code = coded.Code()
-	}
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		d.Remedy = h.Hint()
 	}
 	return d
 }

@@ -62,9 +62,8 @@ func (f *foldedFailure) add(failure job.Failure) {
 	if failure.Origin != "" && !strings.HasPrefix(failure.Origin, "-") && !node.Violates(failure.Err) {
 		f.places = append(f.places, failure.Origin)
 	}
-	var h interface{ Hint() string }
-	if f.hint == "" && errors.As(failure.Err, &h) {
-		f.hint = h.Hint()
+	if f.hint == "" {
+		f.hint = fault.Hint(failure.Err)
 	}
 }
 

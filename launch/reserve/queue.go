@@ -313,6 +313,6 @@ func (r *reservation) leaveQueue() {
 		r.queue.Send(&wire.Dequeue{})
 	}
 	if r.position.told != "" {
-		r.env.Say("starting now, waited " + clock(time.Since(r.position.began)))
+		r.env.Say("starting now, waited " + job.Clock(time.Since(r.position.began)))
 	}
 }

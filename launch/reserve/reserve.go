@@ -221,7 +221,7 @@ func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy time.Tim
 	case err == nil:
 		r.leaveQueue()
 	case errors.Is(err, errWaited):
-		last.Position, last.Text = 0, fmt.Sprintf("%s; waited %s", last.Text, clock(time.Since(r.position.began)))
+		last.Position, last.Text = 0, fmt.Sprintf("%s; waited %s", last.Text, job.Clock(time.Since(r.position.began)))
 		err = last
 	}
 	return p, startBy, err
@@ -354,10 +354,4 @@ func (r *reservation) sayOnce(text string) {
 		r.told[text] = true
 		r.env.Say(text)
 	}
-}
-
-// clock writes a time as hours, minutes and seconds.
-func clock(d time.Duration) string {
-	seconds := int(d.Round(time.Second) / time.Second)
-	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"remshell/idset"
 	"remshell/job"
@@ -20,12 +19,6 @@ func died(e job.Exit) string {
 		text += ", core dumped"
 	}
 	return text
-}
-
-// clock writes a time as hours, minutes and seconds.
-func clock(d time.Duration) string {
-	seconds := int(d.Round(time.Second) / time.Second)
-	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 }
 
 // Ranks writes a set of ranks: "rank 3", "ranks 0-3,7".

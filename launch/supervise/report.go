@@ -66,7 +66,7 @@ func (s *State) program(p Profile) string {
 	}
 	text := fmt.Sprintf("%s   pid %d", p.Program, p.PID)
 	if exit := s.Exit(s.Cause.Rank); exit != nil {
-		text += "   ran " + clock(exit.Usage.Wall)
+		text += "   ran " + job.Clock(exit.Usage.Wall)
 	}
 	return text
 }

@@ -150,7 +150,7 @@ func (s *State) nodeLost(e NodeLost, cut bool, now time.Time) []Action {
 	if e.Why != "" {
 		cause.Text += " (" + e.Why + ")"
 	}
-	cause.Text += " after " + clock(now.Sub(s.began))
+	cause.Text += " after " + job.Clock(now.Sub(s.began))
 	if len(lost) > 0 {
 		cause.Text += ", where " + Ranks(lost) + " ran"
 		if !cut {
