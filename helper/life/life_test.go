@@ -3,7 +3,6 @@ package life
 import (
 	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/test/doctable"
 )
 
 var update = flag.Bool("update", false, "write doc/supervision.md anew")
@@ -194,24 +194,7 @@ func TestLifeTable(t *testing.T) {
 		b.WriteString("\n")
 	}
 	const file, begin, end = "../../doc/supervision.md", "<!-- begin of the table of a node -->\n", "<!-- end of the table of a node -->\n"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	above, rest, found := strings.Cut(string(text), begin)
-	old, below, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the table", file)
-	}
-	if old == b.String() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not what Step does; go test ./helper/life -update writes\n%s", file, b.String())
-	}
-	if err := os.WriteFile(file, []byte(above+begin+b.String()+end+below), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctable.Check(t, file, begin, end, b.String(), *update, "go test ./helper/life -update")
 }
 
 // step takes events into a state, and returns all actions.

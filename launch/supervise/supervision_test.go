@@ -3,12 +3,12 @@ package supervise
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"remshell/job"
+	"remshell/test/doctable"
 )
 
 var update = flag.Bool("update", false, "write doc/supervision.md anew")
@@ -107,22 +107,5 @@ func TestSupervisionTable(t *testing.T) {
 		b.WriteString("\n")
 	}
 	const file, begin, end = "../../doc/supervision.md", "<!-- begin of the table -->\n", "<!-- end of the table -->\n"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	above, rest, found := strings.Cut(string(text), begin)
-	old, below, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		t.Fatalf("%s has no place for the table", file)
-	}
-	if old == b.String() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not what Step does; go test ./launch/supervise -run TestSupervisionTable -update writes\n%s", file, b.String())
-	}
-	if err := os.WriteFile(file, []byte(above+begin+b.String()+end+below), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctable.Check(t, file, begin, end, b.String(), *update, "go test ./launch/supervise -run TestSupervisionTable -update")
 }
