@@ -12,7 +12,8 @@
 set -eu
 
 wanted="openssh-server openssh-client mpich libmpich-dev openmpi-bin libopenmpi-dev
-	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish zsh man-db groff nftables hwloc libpmi2-0-dev rpm"
+	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish zsh man-db groff nftables hwloc libpmi2-0-dev rpm
+	libpmix-dev python3-mpi4py numactl"
 
 missing() {
 	for p in $wanted; do

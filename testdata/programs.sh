@@ -1,13 +1,14 @@
 #!/bin/sh
-# programs.sh [DIR]: compile testdata/mpi, pmi1 and pmi2 into DIR/programs (DIR is build).
+# programs.sh [DIR]: compile testdata/mpi, pmi1, pmi2 and pmix into DIR/programs (DIR is build).
 #
 #	programs/hello           MPICH 3.4.1, unpacked into DIR/mpich341: for runs across hosts
 #	programs/hello.mpich4    this machine's MPICH (Debian 12: 4.0.2): for one host
 #	programs/hello.openmpi   this machine's Open MPI
 #
-# and the same for the other sources of testdata/mpi. Of testdata/pmi2:
+# and the same for the other sources of testdata/mpi. Of testdata/pmi2 and pmix:
 #
 #	programs/pmi2            Slurm's libpmi2
+#	programs/pmix            this machine's libpmix
 #
 # and of testdata/pmi1, which speaks the protocol itself:
 #
@@ -59,6 +60,11 @@ for src in "$here"/pmi1/*.c; do build "$(basename "$src" .c)" "$src" gcc; done
 libs=-lpmi2
 for src in "$here"/pmi2/*.c; do
 	if [ -e /usr/include/slurm/pmi2.h ]; then build "$(basename "$src" .c)" "$src" gcc; fi
+done
+pmix=/usr/lib/$multiarch/pmix2
+libs="-L$pmix/lib -lpmix -Wl,-rpath,$pmix/lib -pthread"
+for src in "$here"/pmix/*.c; do
+	if [ -e "$pmix/include/pmix.h" ]; then build "$(basename "$src" .c)" "$src" gcc "-I$pmix/include"; fi
 done
 if [ "$made" -le 1 ]; then
 	echo "programs.sh: no MPI to compile with; as root on Debian, $here/install.sh installs one" >&2

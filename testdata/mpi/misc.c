@@ -6,6 +6,7 @@
  *	misc kill RANK SIGNAL   RANK sends itself SIGNAL (a number), the others ...
  *	misc quit RANK CODE     RANK exits with CODE without MPI_Finalize, the others ...
  *	misc exit RANK CODE     all finalize; then RANK exits with CODE, the others with 0
+ *	misc send RANK TO       RANK sends to rank TO, which there need not be
  *	misc spin [TAG [deaf]]  each rank leaves a setsid child behind, says "ready RANK"
  *	                        and waits for ever
  *
@@ -61,6 +62,12 @@ static void do_exit(int code)
 	exit(chosen() ? code : 0);
 }
 
+static void do_send(int to)
+{
+	if (chosen())
+		MPI_Send(&to, 1, MPI_INT, to, 1, MPI_COMM_WORLD);
+}
+
 /* Returns when the child has become what it shall be: the pipe's other end closes
  * with its exec. */
 static void leave_child(const char *tag)
@@ -101,7 +108,8 @@ static const struct {
 	void (*run)(int);
 } modes[] = {
 	{"abort", 2, do_abort}, {"segv", 1, do_segv}, {"kill", 2, do_kill},
-	{"quit", 2, do_quit},   {"exit", 2, do_exit}, {"spin", 0, NULL},
+	{"quit", 2, do_quit},   {"exit", 2, do_exit}, {"send", 2, do_send},
+	{"spin", 0, NULL},
 };
 
 int main(int argc, char **argv)
@@ -112,7 +120,7 @@ int main(int argc, char **argv)
 		if (argc > 1 && strcmp(argv[1], modes[m].name) == 0)
 			break;
 	if (m == n || argc - 2 < modes[m].args) {
-		fprintf(stderr, "usage: misc abort|segv|kill|quit|exit|spin ARGS (see misc.c)\n");
+		fprintf(stderr, "usage: misc abort|segv|kill|quit|exit|send|spin ARGS (see misc.c)\n");
 		return 64;
 	}
 	MPI_Init(&argc, &argv);
