@@ -1,0 +1,80 @@
+package bfrops
+
+import "math"
+
+// A Question is what a QUERY asks: the values of its keys, under conditions.
+type Question struct {
+	Keys       []string
+	Qualifiers []Info
+}
+
+// A Variable is an ENVAR: a variable of the environment, and by which byte its parts are
+// joined where it is a list.
+type Variable struct {
+	Name, Value string
+	Separator   byte
+}
+
+// A Program is what an APP says to start.
+type Program struct {
+	Command     string
+	Args        []string // with Args[0]
+	Environment []string // NAME=VALUE
+	Dir         string
+	Ranks       int // at least 0
+	Options     []Info
+}
+
+func (e *elements) query() Question {
+	keys := e.texts(int64(int32(e.uint32())))
+	return Question{keys, e.infos()}
+}
+
+func (e *elements) envar() Variable {
+	name := e.text()
+	value := e.text()
+	return Variable{name, value, e.uint8()}
+}
+
+func (e *elements) app() (p Program) {
+	p.Command = e.text()
+	p.Args = e.texts(e.flexible())
+	p.Environment = e.texts(int64(int32(e.uint32())))
+	p.Dir = e.text()
+	ranks := e.flexible()
+	if ranks < 0 || ranks > math.MaxInt32 {
+		e.fail(ErrBound, "a program in %d ranks", ranks)
+	}
+	p.Ranks = int(ranks)
+	p.Options = e.infos()
+	return p
+}
+
+// texts reads n texts.
+func (e *elements) texts(n int64) []string {
+	if n < 0 {
+		e.fail(ErrMalformed, "%d texts", n)
+	}
+	if n <= 0 {
+		return nil
+	}
+	all := make([]string, e.room(uint64(n), shapes[String].bytes))
+	for i := range all {
+		all[i] = e.text()
+	}
+	return all
+}
+
+// infos reads a SIZE and so many INFOs, inside of an element.
+func (e *elements) infos() []Info {
+	n := e.size()
+	if n > MaxInfos {
+		e.fail(ErrBound, "%d options, where at most %d may be", n, MaxInfos)
+		return nil
+	}
+	all := make([]Info, e.room(n, shapes[InfoType].bytes))
+	for i := range all {
+		all[i] = e.info()
+	}
+	return all
+}

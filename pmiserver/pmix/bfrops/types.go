@@ -1,0 +1,131 @@
+package bfrops
+
+// A Type says how an element is encoded (pmix-wire.md 5).
+type Type uint16
+
+// The types that bfrops v3 has.
+const (
+	Undefined        Type = 0 // of a value that has nothing
+	Bool             Type = 1
+	Byte             Type = 2
+	String           Type = 3
+	Size             Type = 4
+	PID              Type = 5
+	Int              Type = 6
+	Int8             Type = 7
+	Int16            Type = 8
+	Int32            Type = 9
+	Int64            Type = 10
+	Uint             Type = 11
+	Uint8            Type = 12
+	Uint16           Type = 13
+	Uint32           Type = 14
+	Uint64           Type = 15
+	Float            Type = 16
+	Double           Type = 17
+	TimeVal          Type = 18
+	Time             Type = 19
+	Status           Type = 20
+	ValueType        Type = 21
+	ProcType         Type = 22
+	App              Type = 23
+	InfoType         Type = 24
+	PData            Type = 25
+	Buffer           Type = 26
+	ByteObject       Type = 27
+	KVal             Type = 28
+	Persistence      Type = 30
+	Pointer          Type = 31
+	Scope            Type = 32
+	DataRange        Type = 33
+	Command          Type = 34
+	InfoDirectives   Type = 35
+	DataType         Type = 36
+	ProcState        Type = 37
+	ProcInfo         Type = 38
+	DataArray        Type = 39
+	ProcRank         Type = 40
+	Query            Type = 41
+	CompressedString Type = 42
+	AllocDirective   Type = 43
+	IOFChannel       Type = 45
+	Envar            Type = 46
+)
+
+// A shape is how long an element is: bytes always, or at least so many.
+type shape struct {
+	bytes int
+	fixed bool
+}
+
+// shapes has a row for each type that an element can be of. Undefined is none: an element of
+// it would have no bytes, and any number of them would fit.
+var shapes = [...]shape{
+	Bool: {1, true}, Byte: {1, true}, Int8: {1, true}, Uint8: {1, true},
+	Int16: {2, true}, Uint16: {2, true},
+	Int32: {4, true}, Uint32: {4, true},
+	Int64: {8, true}, Uint64: {8, true}, Time: {8, true},
+	TimeVal: {16, true}, Status: {4, true}, ProcRank: {4, true}, InfoDirectives: {4, true},
+	Persistence: {1, true}, Pointer: {1, true}, Scope: {1, true}, DataRange: {1, true}, Command: {1, true},
+	ProcState: {1, true}, AllocDirective: {1, true}, DataType: {2, true}, IOFChannel: {2, true},
+
+	Size: {3, false}, PID: {3, false}, Int: {3, false}, Uint: {3, false},
+	String: {4, false}, Float: {4, false}, Double: {4, false},
+	ByteObject: {3, false}, CompressedString: {3, false}, Buffer: {4, false},
+	ValueType: {2, false}, ProcType: {8, false}, KVal: {6, false}, InfoType: {10, false}, PData: {14, false},
+	DataArray: {5, false}, Query: {7, false}, Envar: {9, false}, ProcInfo: {20, false}, App: {21, false},
+}
+
+// shapeOf returns the shape of a type, and whether elements of it exist.
+func shapeOf(t Type) (shape, bool) {
+	if int(t) >= len(shapes) || shapes[t].bytes == 0 {
+		return shape{}, false
+	}
+	return shapes[t], true
+}
+
+// A Rank is the number of a process in its namespace, or one of the words below.
+type Rank uint32
+
+// Ranks that stand for others.
+const (
+	Wildcard   Rank = 0xfffffffe // all of the namespace
+	NoRank     Rank = 0xffffffff // undefined
+	LocalNode  Rank = 0xfffffffd
+	Invalid    Rank = 0xfffffffc
+	LocalPeers Rank = 0xfffffffb
+)
+
+// A Proc is a process, or with Wildcard all processes of a namespace.
+type Proc struct {
+	Namespace string // at most MaxNamespace bytes
+	Rank      Rank
+}
+
+// An Info is an option or a datum of a request.
+type Info struct {
+	Key   string // at most MaxKey bytes
+	Flags uint32 // nobody reads them: 4.2.2 sends what was in memory (PMIX-27)
+	Value Value
+}
+
+// A Pair is a key and its value: the KVAL of PMIx.
+type Pair struct {
+	Key   string // at most MaxKey bytes
+	Value Value
+}
+
+// A Datum is what a look-up finds: the PDATA of PMIx.
+type Datum struct {
+	Publisher Proc
+	Pair
+}
+
+// Bounds of what one message may say (pmix-wire.md 11).
+const (
+	MaxNamespace = 255    // bytes
+	MaxKey       = 511    // bytes; those of a group's name, too
+	MaxProcs     = 65_536 // entries of a list
+	MaxInfos     = 1_024  // options of a request; keys of a look-up; queries; codes of events
+	maxDepth     = 8      // values and arrays inside of each other
+)

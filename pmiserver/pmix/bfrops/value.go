@@ -1,0 +1,91 @@
+package bfrops
+
+import "math"
+
+// A Value is an element with its type, as its bytes in the message it came in: it is as long
+// lived as that. The Reader has seen that it is well-formed; what it holds is asked for by
+// the methods. The zero Value holds nothing.
+type Value struct {
+	Type  Type
+	Bytes []byte
+}
+
+func (v Value) elements() *elements { return &elements{rest: v.Bytes} }
+
+// Number returns a whole number of any type (PMIX-27); a BOOL is 0 or 1.
+func (v Value) Number() (int64, bool) {
+	e := v.elements()
+	var n int64
+	switch v.Type {
+	case Bool:
+		n = int64(min(e.uint8(), 1))
+	case Size, Int, Uint, PID:
+		n = e.flexible()
+	case Time:
+		n = e.number(Int64)
+	case Status:
+		n = e.number(Int32)
+	case ProcRank:
+		n = e.number(Uint32)
+	case Persistence, Scope, DataRange:
+		n = e.number(Uint8)
+	default:
+		n = e.number(v.Type)
+	}
+	return n, e.err == nil
+}
+
+// Flag returns what an option says that may be given without a value: it then holds.
+func (v Value) Flag() bool {
+	n, ok := v.Number()
+	return v.Type == Undefined || ok && n != 0
+}
+
+// Text returns a STRING.
+func (v Value) Text() (string, bool) {
+	if v.Type != String {
+		return "", false
+	}
+	return string(v.elements().textBytes(math.MaxInt32)), true
+}
+
+// Blob returns the bytes of a BYTE_OBJECT.
+func (v Value) Blob() ([]byte, bool) {
+	if v.Type != ByteObject {
+		return nil, false
+	}
+	return v.elements().byteObject(), true
+}
+
+// Proc returns a PROC.
+func (v Value) Proc() (Proc, bool) {
+	if v.Type != ProcType {
+		return Proc{}, false
+	}
+	return v.elements().proc(), true
+}
+
+// Infos returns the elements of a DATA_ARRAY of INFO.
+func (v Value) Infos() ([]Info, bool) {
+	e := v.elements()
+	if v.Type != DataArray {
+		return nil, false
+	}
+	t, n := e.arrayHead()
+	if t != InfoType {
+		return nil, false
+	}
+	infos := make([]Info, n)
+	for i := range infos {
+		infos[i] = e.info()
+	}
+	return infos, e.err == nil
+}
+
+// Variable returns the name and value of an ENVAR.
+func (v Value) Variable() (Variable, bool) {
+	if v.Type != Envar {
+		return Variable{}, false
+	}
+	return v.elements().envar(), true
+}

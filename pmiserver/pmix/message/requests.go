@@ -1,0 +1,243 @@
+package message
+
+import (
+	"fmt"
+
+	"remshell/pmiserver/pmix/bfrops"
+)
+
+// Req asks for the job info of the client's own group (pmix-wire.md 6.1).
+type Req struct{}
+
+func (*Req) read(*bfrops.Reader) {}
+
+// Abort ends the job (pmix-wire.md 6.6).
+type Abort struct {
+	Code    int32
+	Message string // "N/A" and nothing say nothing
+	Procs   []bfrops.Proc
+}
+
+func (a *Abort) read(r *bfrops.Reader) {
+	a.Code = r.Status()
+	a.Message = r.Text()
+	a.Procs = r.Procs()
+}
+
+// Commit shows others what the client has put since its last one (pmix-wire.md 6.2).
+type Commit struct {
+	Parts []Part // none: nothing new
+}
+
+// A Part of a Commit is what has been put for those on the node, or for those elsewhere.
+type Part struct {
+	Scope Scope
+	Pairs []byte   // packs of one KVAL each, as they were sent
+	Keys  []string // of all pairs, in their order
+}
+
+// A Scope says who may see what was put.
+type Scope uint8
+
+// The scopes that a Commit has. What is for all is sent in both.
+const (
+	Local  Scope = 1 // ranks of the same node
+	Remote Scope = 2 // ranks of other nodes
+)
+
+func (c *Commit) read(r *bfrops.Reader) {
+	for r.More() {
+		part := Part{Scope: Scope(r.Byte()), Pairs: r.Buffer()}
+		if part.Scope != Local && part.Scope != Remote {
+			r.Fail(fmt.Errorf("%w: put for scope %d", bfrops.ErrBound, part.Scope))
+		}
+		part.Keys = keysOf(r, part.Pairs)
+		c.Parts = append(c.Parts, part)
+	}
+}
+
+// keysOf walks through the pairs of a Commit once (PMIX-28).
+func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
+	inner := bfrops.NewReader(pairs)
+	for inner.More() {
+		keys = append(keys, inner.Pair().Key)
+	}
+	if err := inner.Err(); err != nil {
+		r.Fail(err)
+	}
+	return keys
+}
+
+// Fence waits for all of a set, and exchanges what they have committed (pmix-wire.md 6.3).
+type Fence struct {
+	Procs   []bfrops.Proc // at least 1
+	Options Options       // Collect, Timeout
+}
+
+func (f *Fence) read(r *bfrops.Reader) { f.Procs, f.Options = somebody(r), r.Infos() }
+
+// somebody reads a list of processes that may not be empty.
+func somebody(r *bfrops.Reader) []bfrops.Proc {
+	procs := r.Procs()
+	if len(procs) == 0 && r.Err() == nil {
+		r.Fail(fmt.Errorf("%w: a list of no processes", bfrops.ErrBound))
+	}
+	return procs
+}
+
+// Get asks what a rank has committed, or what is known of it (pmix-wire.md 6.4).
+type Get struct {
+	Namespace string
+	Rank      bfrops.Rank
+	Options   Options // Immediate, Timeout
+	Key       string  // none from clients before 3.2: all there is
+}
+
+func (g *Get) read(r *bfrops.Reader) {
+	g.Namespace = r.Namespace()
+	g.Rank = r.Rank()
+	g.Options = r.Infos()
+	if r.More() {
+		g.Key = r.Key()
+	}
+}
+
+// Finalize says that the client goes (pmix-wire.md 6.5).
+type Finalize struct{}
+
+func (*Finalize) read(*bfrops.Reader) {}
+
+// Publish gives names to values, which others look up (pmix-wire.md 6.8).
+type Publish struct {
+	UID   uint32
+	Infos Options // options, and behind other keys than those of PMIx the data
+}
+
+func (p *Publish) read(r *bfrops.Reader) { p.UID, p.Infos = r.Uint32(), r.Infos() }
+
+// Lookup asks for what has been published (pmix-wire.md 6.8).
+type Lookup struct {
+	UID     uint32
+	Keys    []string
+	Options Options // Range, Wait, Timeout
+}
+
+func (l *Lookup) read(r *bfrops.Reader) { l.UID, l.Keys, l.Options = r.Uint32(), r.Keys(), r.Infos() }
+
+// Unpublish takes names back (pmix-wire.md 6.8).
+type Unpublish struct {
+	UID     uint32
+	Keys    []string
+	Options Options // Range
+}
+
+func (u *Unpublish) read(r *bfrops.Reader) {
+	u.UID, u.Keys, u.Options = r.Uint32(), r.Keys(), r.Infos()
+}
+
+// Spawn starts programs as another group (pmix-wire.md 6.9).
+type Spawn struct {
+	Options  Options
+	Programs []bfrops.Program // at least 1
+}
+
+func (s *Spawn) read(r *bfrops.Reader) { s.Options, s.Programs = r.Infos(), r.Programs() }
+
+// Connect waits for all of a set, who from then on know each other's job info and share an end
+// (pmix-wire.md 6.10).
+type Connect struct {
+	Procs   []bfrops.Proc // at least 1
+	Options Options       // Timeout
+}
+
+func (c *Connect) read(r *bfrops.Reader) { c.Procs, c.Options = somebody(r), r.Infos() }
+
+// Disconnect waits for all of a set that is connected (pmix-wire.md 6.10).
+type Disconnect struct {
+	Procs   []bfrops.Proc // at least 1
+	Options Options       // Timeout
+}
+
+func (d *Disconnect) read(r *bfrops.Reader) { d.Procs, d.Options = somebody(r), r.Infos() }
+
+// Notify tells others of an event (pmix-wire.md 6.7).
+type Notify struct {
+	Event Status
+	Range Range
+	Infos Options
+}
+
+func (n *Notify) read(r *bfrops.Reader) {
+	n.Event, n.Range, n.Infos = Status(r.Status()), Range(r.Byte()), r.Infos()
+}
+
+// RegEvents says of which events the client wants to hear; of none in particular: of all that
+// nobody else hears of (pmix-wire.md 6.7).
+type RegEvents struct {
+	Codes   []int32
+	Options Options
+}
+
+func (e *RegEvents) read(r *bfrops.Reader) { e.Codes, e.Options = r.Statuses(), r.Infos() }
+
+// DeregEvents takes that back. It has no answer (pmix-wire.md 6.7).
+type DeregEvents struct {
+	Codes []int32 // at most bfrops.MaxInfos
+}
+
+func (e *DeregEvents) read(r *bfrops.Reader) {
+	for r.More() {
+		if len(e.Codes) == bfrops.MaxInfos {
+			r.Fail(fmt.Errorf("%w: more than %d events", bfrops.ErrBound, bfrops.MaxInfos))
+			return
+		}
+		e.Codes = append(e.Codes, r.Status())
+	}
+}
+
+// Query asks about the job or the system (pmix-wire.md 6.13).
+type Query struct {
+	Questions []bfrops.Question
+}
+
+func (q *Query) read(r *bfrops.Reader) { q.Questions = r.Queries() }
+
+// Log has text printed (pmix-wire.md 6.12).
+type Log struct {
+	Time       int64 // seconds since 1970, mostly 0
+	Data       Options
+	Directives Options
+}
+
+func (l *Log) read(r *bfrops.Reader) { l.Time, l.Data, l.Directives = r.Time(), r.Infos(), r.Infos() }
+
+// JobControl says what is to be done with processes, or with files that they leave
+// (pmix-wire.md 6.14).
+type JobControl struct {
+	Procs      []bfrops.Proc // none: all
+	Directives Options
+}
+
+func (j *JobControl) read(r *bfrops.Reader) { j.Procs, j.Directives = r.Procs(), r.Infos() }
+
+// GroupConstruct waits for all of a set, who then are a group (pmix-wire.md 6.11).
+type GroupConstruct struct {
+	ID      string // at most bfrops.MaxKey bytes
+	Procs   []bfrops.Proc
+	Options Options // ContextID, Timeout
+}
+
+func (g *GroupConstruct) read(r *bfrops.Reader) {
+	g.ID, g.Procs, g.Options = r.Key(), somebody(r), r.Infos()
+}
+
+// GroupDestruct waits for all of a group, which then is none (pmix-wire.md 6.11).
+type GroupDestruct struct {
+	ID      string // at most bfrops.MaxKey bytes
+	Procs   []bfrops.Proc
+	Options Options // Timeout
+}
+
+func (g *GroupDestruct) read(r *bfrops.Reader) {
+	g.ID, g.Procs, g.Options = r.Key(), somebody(r), r.Infos()
+}

@@ -1,0 +1,170 @@
+package message_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"testing"
+
+	"remshell/pmiserver/pmix/message"
+	"remshell/test/pmixtest"
+)
+
+func header(t testing.TB, m []byte) message.Header {
+	t.Helper()
+	h, err := message.ParseHeader([message.HeaderSize]byte(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// Whatever unmodified clients have said is understood to the last byte: written again, it is
+// the same.
+func TestEveryRequestReadsBack(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, c := range pmixtest.Read(t).Conversations {
+		for _, m := range c.Messages {
+			if m.Dir != "C" || m.Is == "handshake" {
+				continue
+			}
+			if h := header(t, m.Hex); h.Size != len(m.Body()) || h.Tag < 101 {
+				t.Errorf("%s, %s: header %+v of a body of %d bytes", c.ID, m.Is, h, len(m.Body()))
+			}
+			request, err := message.Parse(m.Body())
+			if err != nil {
+				t.Errorf("%s, %s: %v", c.ID, m.Is, err)
+				continue
+			}
+			if name := message.Name(m.Body()[4]); name != m.Is {
+				t.Errorf("%s: a %s is taken for a %s", c.ID, m.Is, name)
+			}
+			if again := pmixtest.Encode(request); !bytes.Equal(again, m.Body()) {
+				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Is, m.Body(), again)
+			}
+			seen[m.Is] = true
+		}
+	}
+	if len(seen) < 17 {
+		t.Errorf("only %d kinds of requests in all conversations", len(seen))
+	}
+}
+
+// What no recorded client has said is read back, too.
+func TestRareRequestsReadBack(t *testing.T) {
+	for _, want := range []message.Request{
+		&message.Disconnect{Procs: two, Options: message.Options{timeout}},
+		&message.Notify{Event: -402, Range: message.InJob, Infos: message.Options{timeout}},
+		&message.Abort{Code: -1, Message: "why", Procs: two},
+		&message.Commit{},
+		&message.Get{Namespace: "rs-1", Rank: 3},
+	} {
+		got, err := message.Parse(pmixtest.Encode(want))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v\ngot: %+v, %v", want, got, err)
+		}
+	}
+}
+
+func TestHandshakes(t *testing.T) {
+	majors := make(map[int]bool)
+	for _, c := range pmixtest.Read(t).Conversations {
+		for _, m := range c.Messages {
+			if m.Dir != "C" || m.Is != "handshake" {
+				continue
+			}
+			size, err := message.ParseFirstHeader([message.HeaderSize]byte(m.Hex))
+			if err != nil || size != len(m.Body()) {
+				t.Fatalf("%s: a body of %d bytes: %d, %v", c.ID, len(m.Body()), size, err)
+			}
+			h, err := message.ParseHandshake(m.Body())
+			if err != nil {
+				t.Fatalf("%s: %v", c.ID, err)
+			}
+			if status, why := h.Refusal(h.UID); status != message.Success {
+				t.Errorf("%s: refused, since it %s", c.ID, why)
+			}
+			if len(h.Namespace) < 6 || h.Namespace[:3] != "rs-" || h.Rank > 2 {
+				t.Errorf("%s: rank %d of %q", c.ID, h.Rank, h.Namespace)
+			}
+			majors[h.Major()] = true
+		}
+	}
+	if !reflect.DeepEqual(majors, map[int]bool{4: true, 5: true, 7: true}) {
+		t.Errorf("clients of the major versions %v", majors)
+	}
+}
+
+// Each message to refuse meets what pmix-wire.md 3.3 and 10 have for it, as far as the message
+// alone decides.
+func TestHostileMessages(t *testing.T) {
+	for _, h := range pmixtest.Read(t).Hostile {
+		got := reaction(h)
+		want, decided := expected(h)
+		if decided && got != want {
+			t.Errorf("%s, %s: %s, want %s", h.Where, h.What, got, want)
+		}
+	}
+}
+
+// expected is how a hostile message is met; not decided here is who is in which namespace.
+func expected(h pmixtest.Hostile) (string, bool) {
+	if n, ok := h.Status(); ok {
+		return message.Status(n).String(), h.What != "unknown namespace"
+	}
+	return "no answer", true
+}
+
+func reaction(h pmixtest.Hostile) string {
+	var first [message.HeaderSize]byte
+	if copy(first[:], h.Hex) < len(first) {
+		return "no answer"
+	}
+	if h.Where == "handshake" {
+		return shaken(first, h.Hex[len(first):])
+	}
+	head, err := message.ParseHeader(first)
+	if err != nil || head.Size != len(h.Hex)-len(first) {
+		return "no answer"
+	}
+	_, err = message.Parse(h.Hex[len(first):])
+	var refusal *message.Refusal
+	if !errors.As(err, &refusal) {
+		return "no answer"
+	}
+	return refusal.Status.String()
+}
+
+func shaken(first [message.HeaderSize]byte, body []byte) string {
+	if _, err := message.ParseFirstHeader(first); err != nil {
+		return "no answer"
+	}
+	h, err := message.ParseHandshake(body)
+	if err != nil {
+		return "no answer"
+	}
+	status, _ := h.Refusal(0)
+	return status.String()
+}
+
+// Headers and the answers that are nothing but a status are as in the conversations.
+func TestPlainAnswers(t *testing.T) {
+	checked := 0
+	for _, c := range pmixtest.Read(t).Conversations {
+		for _, m := range c.Messages {
+			if m.Dir != "S" || len(m.Hex) != message.HeaderSize+8 {
+				continue
+			}
+			status := message.Status(binary.BigEndian.Uint32(m.Hex[20:]))
+			got, fits := message.Finish(message.AppendStatus(message.NewReply(header(t, m.Hex).Tag), status))
+			if !fits || !bytes.Equal(got, m.Hex) {
+				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Is, []byte(m.Hex), got)
+			}
+			checked++
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d answers of a status", checked)
+	}
+}

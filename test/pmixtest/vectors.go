@@ -1,0 +1,92 @@
+// Package pmixtest has what only tests need of PMIx: the recorded conversations of
+// testdata/pmix, and the client's half of the protocol.
+package pmixtest
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Vectors are the recorded messages of PMIx (pmix-wire.md, Vectors).
+type Vectors struct {
+	Conversations []Conversation
+	Hostile       []Hostile
+	Info          struct{ Hex Bytes } `json:"mpirun_job_info"` // a body, of Debian 12's own server
+}
+
+// A Conversation is what ranks of one program said, and were told, in the order of time.
+type Conversation struct {
+	ID       string // ring-4.2: what it does, and the client's version
+	Messages []Message
+}
+
+// A Message is one with its header.
+type Message struct {
+	Rank string // GROUP:RANK
+	Dir  string // C: a client says it, S: the server
+	Is   string // FENCE, reply to FENCE
+	Hex  Bytes
+}
+
+// Body is the message without its header.
+func (m Message) Body() []byte { return m.Hex[16:] }
+
+// Hostile is a message to refuse.
+type Hostile struct {
+	Where  string // handshake or message
+	What   string
+	Hex    Bytes
+	Expect string // close; status -50, ...; rank talks junk: ...
+}
+
+// Status returns the status that is expected, if one is.
+func (h Hostile) Status() (int, bool) {
+	word, found := strings.CutPrefix(h.Expect, "status ")
+	word, _, _ = strings.Cut(word, ",")
+	n, err := strconv.Atoi(word)
+	return n, found && err == nil
+}
+
+// Bytes are written as hexadecimal digits.
+type Bytes []byte
+
+// UnmarshalText reads hexadecimal digits.
+func (b *Bytes) UnmarshalText(text []byte) (err error) {
+	*b, err = hex.DecodeString(string(text))
+	return err
+}
+
+// Read reads the recorded messages.
+func Read(t testing.TB) (v Vectors) {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../testdata/pmix/vectors.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Conversations) == 0 || len(v.Hostile) == 0 || len(v.Info.Hex) == 0 {
+		t.Fatal("no recorded messages: this test reads them wrongly")
+	}
+	return v
+}
+
+// Said are all messages of clients behind the handshake.
+func (v Vectors) Said() (all []Message) {
+	for _, c := range v.Conversations {
+		for _, m := range c.Messages {
+			if m.Dir == "C" && m.Is != "handshake" {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
