@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,14 +16,23 @@ const manyHosts = 64
 // hello is an MPI program of MPICH 3.4.1, which works over TCP (testdata/mpich341.sh).
 const hello = "build/programs/hello"
 
+// A rival is what ours is compared with.
+type rival string
+
+const (
+	hydra     rival = "Hydra"
+	mpirun    rival = "mpirun" // Open MPI's
+	ourselves rival = "ours"   // with other options: what a part of it costs
+)
+
 // A testCase is one comparison. The lists of words follow the name of each program.
 type testCase struct {
 	name   string
 	onHead bool // on the head of the field; else on this machine
-	hydra  []string
-	self   bool // the words of hydra are for our own program too: what a part of it costs
+	rival  rival
+	theirs []string
 	ours   []string
-	feed   int64    // bytes of standard input; the words of hydra are then a whole command
+	feed   int64    // bytes of standard input; the words of theirs are then a whole command
 	floor  []string // arguments of our floor; nil: there is none
 	busy   int      // so many loops of ours want the CPUs meanwhile
 	warm   bool     // cases before it have filled all caches
@@ -50,8 +60,8 @@ func cases(self, names string) []testCase {
 		list = append(list, c)
 	}
 	claims := list[2]
-	claims.name, claims.self, claims.warm, claims.floor = "claims, 64 hosts, to none", true, true, nil
-	claims.hydra = append([]string{"-q", "--ledger", "/dev/null"}, claims.ours...)
+	claims.name, claims.rival, claims.warm, claims.floor = "claims, 64 hosts, to none", ourselves, true, nil
+	claims.theirs = append([]string{"-q", "--ledger", "/dev/null"}, claims.ours...)
 	claims.rounds = rounds{7, 15, 40 * time.Second}
 	list = append(list, claims)
 	// As many ranks that wait by spinning take 20 s on two cores, whoever starts them.
@@ -61,7 +71,7 @@ func cases(self, names string) []testCase {
 		here("true", "/bin/true", 256, rounds{7, 20, 12 * time.Second}),
 		here("hello", hello, 8, rounds{5, 20, 10 * time.Second}),
 		besideLoops(here("hello", hello, 8, rounds{5, 15, 20 * time.Second})))
-	return append(list, streamCases(self, names)...)
+	return slices.Concat(list, streamCases(self, names), openMPICases(all))
 }
 
 // onHosts is one rank on each host, over SSH. Ours are not bound: all hosts are this
@@ -73,10 +83,10 @@ func onHosts(what, program string, hosts []string, r rounds) testCase {
 	if len(hosts) == 1 {
 		name = what + ", 1 host"
 	}
-	return testCase{name: name, onHead: true, rounds: r,
-		ours:  append([]string{"--no-pin"}, words...),
-		hydra: append([]string{"-launcher", "ssh"}, words...),
-		floor: []string{"ssh", program, list}}
+	return testCase{name: name, onHead: true, rival: hydra, rounds: r,
+		ours:   append([]string{"--no-pin"}, words...),
+		theirs: append([]string{"-launcher", "ssh"}, words...),
+		floor:  []string{"ssh", program, list}}
 }
 
 // here is n ranks on this machine, without SSH.
@@ -86,7 +96,7 @@ func here(what, program string, n int, r rounds) testCase {
 	if n == 1 {
 		name, words = what+", local, 1 rank", words[2:]
 	}
-	c := testCase{name: name, rounds: r, ours: words, hydra: words}
+	c := testCase{name: name, rival: hydra, rounds: r, ours: words, theirs: words}
 	if program != hello {
 		c.floor = []string{"fork", program, strconv.Itoa(n)}
 	}
@@ -100,10 +110,15 @@ func besideLoops(c testCase) testCase {
 	return c
 }
 
+// program is what a rival is called here.
+func (b *bench) program(r rival) string {
+	return map[rival]string{hydra: b.hydra, mpirun: b.mpirun, ourselves: b.ours}[r]
+}
+
 // measure runs a case: one round that is not counted, unless all is warm, and then the
 // counted ones.
 func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
-	r := row{name: c.name}
+	r := row{name: c.name, rival: c.rival}
 	quiet, err := b.makeBusy(c.busy)
 	if err != nil {
 		return r, err
@@ -111,11 +126,8 @@ func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
 	defer quiet()
 	sides := [][]string{
 		append([]string{b.ours}, c.ours...),
-		append([]string{b.hydra}, c.hydra...),
+		append([]string{b.program(c.rival)}, c.theirs...),
 		append([]string{b.self, floorArg}, c.floor...),
-	}
-	if c.self {
-		sides[1][0] = b.ours
 	}
 	if c.feed > 0 {
 		c.fed(b.self, sides)

@@ -7,17 +7,23 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// exchange is the program of testdata/pmi1: what an MPI_Init asks of PMI.
-const exchange = "build/programs/exchange"
+// exchange is the program of testdata/pmi1: what an MPI_Init asks of PMI; modex is that of
+// testdata/pmix, which asks it of PMIx.
+const (
+	exchange = "build/programs/exchange"
+	modex    = "build/programs/modex"
+)
 
 // An exchangeCase is one shape of a job in which every rank gets a key of every other:
 // so many ranks on each of so many hosts, or on this machine if that is 0.
 type exchangeCase struct {
+	rival      rival // Hydra: by PMI; mpirun: by PMIx
 	hosts, per int
 	rounds     rounds
 	most       float64 // the greatest ratio of the total time that is wanted; 0: no goal
@@ -25,25 +31,33 @@ type exchangeCase struct {
 
 // exchangeCases grow until the goals of the issue: 512 ranks here, and 8 hosts of 128.
 var exchangeCases = []exchangeCase{
-	{0, 128, rounds{5, 10, 10 * time.Second}, 0},
-	{0, 256, rounds{5, 10, 15 * time.Second}, 0},
-	{0, 512, rounds{5, 5, 0}, 0.40},
-	{8, 16, rounds{3, 6, 10 * time.Second}, 0},
-	{8, 64, rounds{3, 3, 0}, 0},
-	{8, 128, rounds{3, 3, 0}, 0.45},
+	{hydra, 0, 128, rounds{5, 10, 10 * time.Second}, 0},
+	{hydra, 0, 256, rounds{5, 10, 15 * time.Second}, 0},
+	{hydra, 0, 512, rounds{5, 5, 0}, 0.40},
+	{hydra, 8, 16, rounds{3, 6, 10 * time.Second}, 0},
+	{hydra, 8, 64, rounds{3, 3, 0}, 0},
+	{hydra, 8, 128, rounds{3, 3, 0}, 0.45},
+	{mpirun, 0, 64, rounds{5, 10, 10 * time.Second}, 0},
+	{mpirun, 0, 256, rounds{5, 5, 0}, 1},
+	{mpirun, 8, 32, rounds{3, 3, 0}, 0},
 }
 
 func (c exchangeCase) ranks() int { return max(1, c.hosts) * c.per }
 
 func (c exchangeCase) name() string {
+	what := map[rival]string{hydra: "exchange", mpirun: "PMIx exchange"}[c.rival]
 	if c.hosts == 0 {
-		return fmt.Sprintf("exchange, local, %d ranks", c.per)
+		return fmt.Sprintf("%s, local, %d ranks", what, c.per)
 	}
-	return fmt.Sprintf("exchange, %d hosts, %d ranks", c.hosts, c.ranks())
+	return fmt.Sprintf("%s, %d hosts, %d ranks", what, c.hosts, c.ranks())
 }
 
 // words are those behind the name of a launcher, but for its own.
 func (c exchangeCase) words(names []string) []string {
+	program, option := exchange, "-hosts"
+	if c.rival == mpirun {
+		program, option = modex, "-host"
+	}
 	if c.hosts == 0 {
 		names = []string{"localhost"}
 	} else {
@@ -53,7 +67,7 @@ func (c exchangeCase) words(names []string) []string {
 	for i, name := range names {
 		slots[i] = name + ":" + strconv.Itoa(c.per)
 	}
-	return []string{"-hosts", strings.Join(slots, ","), "-n", strconv.Itoa(c.ranks()), exchange}
+	return []string{option, strings.Join(slots, ","), "-n", strconv.Itoa(c.ranks()), program}
 }
 
 // A swap is what one run of the program has told; its times are explained there.
@@ -78,7 +92,7 @@ func parseSwap(said string, ranks int) (s swap, err error) {
 // An exchangeRow is all that was measured of one case, by round.
 type exchangeRow struct {
 	exchangeCase
-	swaps [2][]swap   // ours and Hydra's
+	swaps [2][]swap   // ours and the rival's
 	runs  [2][]sample // of the launching side as a whole
 }
 
@@ -108,11 +122,7 @@ func (b *bench) exchanges(ctx context.Context, only string) ([]exchangeRow, erro
 // exchangeRound runs a case with both launchers.
 func (b *bench) exchangeRound(ctx context.Context, r *exchangeRow, counts bool) error {
 	words := r.words(strings.Split(b.field.Names(), ","))
-	hydra := []string{b.hydra}
-	if r.hosts > 0 {
-		hydra = []string{b.hydra, "-launcher", "ssh"}
-	}
-	for i, launcher := range [][]string{{b.ours, "--no-pin"}, hydra} {
+	for i, launcher := range [][]string{{b.ours, "--no-pin"}, append([]string{b.program(r.rival)}, r.rivalOptions()...)} {
 		m, err := b.metered(ctx, run{words: append(launcher, words...), onHead: r.hosts > 0, heard: true})
 		if err != nil {
 			return err
@@ -128,6 +138,17 @@ func (b *bench) exchangeRound(ctx context.Context, r *exchangeRow, counts bool) 
 	return nil
 }
 
+// rivalOptions are words of the other launcher only.
+func (c exchangeCase) rivalOptions() []string {
+	switch {
+	case c.rival == mpirun:
+		return mpirunOptions
+	case c.hosts > 0:
+		return []string{"-launcher", "ssh"}
+	}
+	return nil
+}
+
 // of lists one figure of one side, by round.
 func (r exchangeRow) of(side int, what func(swap) time.Duration) []time.Duration {
 	var list []time.Duration
@@ -137,7 +158,7 @@ func (r exchangeRow) of(side int, what func(swap) time.Duration) []time.Duration
 	return list
 }
 
-// ratio is the median, over the rounds, of ours to Hydra's.
+// ratio is the median, over the rounds, of ours to the rival's.
 func (r exchangeRow) ratio(what func(swap) time.Duration) float64 {
 	var list []float64
 	other := r.of(1, what)
@@ -172,14 +193,22 @@ func (r exchangeRow) perGet(side int) float64 {
 	return float64(gets) / float64(r.ranks()*r.ranks()) / float64(time.Microsecond)
 }
 
-// exchangeTable shows the rows as Markdown.
+// exchangeTable shows the rows as Markdown, those of each rival in a table.
 func exchangeTable(rows []exchangeRow) string {
+	var b strings.Builder
+	for _, r := range []rival{hydra, mpirun} {
+		b.WriteString(exchangeTableOf(r, slices.DeleteFunc(slices.Clone(rows), func(row exchangeRow) bool { return row.rival != r })))
+	}
+	return b.String()
+}
+
+func exchangeTableOf(other rival, rows []exchangeRow) string {
 	if len(rows) == 0 {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("\n| ms, medians | rounds | total: ours | Hydra | ratio | with start | each get, µs: ours | Hydra | servers' CPU: ours | Hydra | ratio | MiB: ours | Hydra | launching CPU: ours | Hydra | MiB: ours | Hydra |\n" +
-		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(&b, "\n| ms, medians | rounds | total: ours | %[1]s | ratio | with start | each get, µs: ours | %[1]s | servers' CPU: ours | %[1]s | ratio | MiB: ours | %[1]s | launching CPU: ours | %[1]s | MiB: ours | %[1]s |\n"+
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n", other)
 	total := func(s swap) time.Duration { return s.total }
 	span := func(s swap) time.Duration { return s.span }
 	served := func(s swap) time.Duration { return s.cpu }
@@ -200,7 +229,7 @@ func exchangeTable(rows []exchangeRow) string {
 		if cmp.Compare(r.ratio(total), r.most) > 0 {
 			word = "MISSED"
 		}
-		fmt.Fprintf(&b, "\n- %s: %.3f of Hydra's; goal at most %.2f: %s", r.name(), r.ratio(total), r.most, word)
+		fmt.Fprintf(&b, "\n- %s: %.3f of %s's; goal at most %.2f: %s", r.name(), r.ratio(total), other, r.most, word)
 	}
 	return b.String() + "\n"
 }

@@ -13,8 +13,9 @@ func TestExchangeWords(t *testing.T) {
 		c          exchangeCase
 		name, want string
 	}{
-		{exchangeCase{per: 512}, "exchange, local, 512 ranks", "-hosts localhost:512 -n 512 " + exchange},
-		{exchangeCase{hosts: 2, per: 16}, "exchange, 2 hosts, 32 ranks", "-hosts a:16,b:16 -n 32 " + exchange},
+		{exchangeCase{rival: hydra, per: 512}, "exchange, local, 512 ranks", "-hosts localhost:512 -n 512 " + exchange},
+		{exchangeCase{rival: hydra, hosts: 2, per: 16}, "exchange, 2 hosts, 32 ranks", "-hosts a:16,b:16 -n 32 " + exchange},
+		{exchangeCase{rival: mpirun, per: 64}, "PMIx exchange, local, 64 ranks", "-host localhost:64 -n 64 " + modex},
 	}
 	for _, test := range tests {
 		got := strings.Join(test.c.words([]string{"a", "b", "c"}), " ")
@@ -38,7 +39,7 @@ func TestParseSwap(t *testing.T) {
 
 func TestExchangeTable(t *testing.T) {
 	ms := time.Millisecond
-	r := exchangeRow{exchangeCase: exchangeCase{per: 100, most: 0.4}}
+	r := exchangeRow{exchangeCase: exchangeCase{rival: hydra, per: 100, most: 0.4}}
 	r.swaps[0] = []swap{{span: 300 * ms, total: 100 * ms, gets: 90 * ms, cpu: 50 * ms, peak: 2048}, {span: 300 * ms, total: 300 * ms, gets: 110 * ms, cpu: 50 * ms, peak: 1024}}
 	r.swaps[1] = []swap{{span: 600 * ms, total: 400 * ms, gets: 380 * ms, cpu: 200 * ms, peak: 4096}, {span: 600 * ms, total: 600 * ms, gets: 420 * ms, cpu: 200 * ms, peak: 4096}}
 	r.runs = [2][]sample{samples(1000, 1000), samples(2000, 2000)}

@@ -18,9 +18,9 @@ import (
 func machine(kind testbed.Kind) string {
 	var u unix.Utsname
 	unix.Uname(&u)
-	return fmt.Sprintf("%s; %d CPUs; Linux %s; %s; %s; hosts: %s.\nLoad average before: %s\n",
+	return fmt.Sprintf("%s; %d CPUs; Linux %s; %s; %s; %s; hosts: %s.\nLoad average before: %s\n",
 		model(), runtime.NumCPU(), unix.ByteSliceToString(u.Release[:]),
-		firstLine("ssh", "-V"), "Hydra "+hydraVersion(), kind, load())
+		firstLine("ssh", "-V"), "Hydra "+hydraVersion(), firstLine("mpirun.openmpi", "--version"), kind, load())
 }
 
 func model() string {

@@ -2,7 +2,8 @@
 
 /*
 Bench measures how long mpiexec plans large jobs for a cluster in a file, what a launch costs
-on 10,000 hosts that it plays itself, and compares its launches with those of Hydra, the launcher of MPICH, on the hosts of a field.
+on 10,000 hosts that it plays itself, and compares its launches with those of Hydra, the launcher of MPICH,
+and, for programs of Open MPI, with those of its mpirun, on the hosts of a field.
 
 	           one round                         next round
 	ours ----- Hydra ----- floor        ours ----- Hydra ----- floor  ...
@@ -21,7 +22,7 @@ where it runs, its children and theirs. Hydra's ssh processes count; sshd and wh
 it starts on the hosts do not. Only the exchange of exchange.go is timed by the ranks
 themselves, with the servers' CPU time.
 
-	go run ./bench [-mpiexec PROGRAM] [-hydra PROGRAM] [-only TEXT]
+	go run ./bench [-mpiexec PROGRAM] [-hydra PROGRAM] [-mpirun PROGRAM] [-only TEXT]
 
 It asserts nothing: figures depend on the machine, and what else that does.
 */
@@ -29,6 +30,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -61,6 +63,7 @@ func main() {
 	var b bench
 	flag.StringVar(&b.ours, "mpiexec", "bin/mpiexec", "our `program`, from the root of the repository")
 	flag.StringVar(&b.hydra, "hydra", "mpiexec.hydra", "Hydra's `program`")
+	flag.StringVar(&b.mpirun, "mpirun", "mpirun.openmpi", "Open MPI's `program`")
 	only := flag.String("only", "", "run cases with this `text` in their names")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -73,9 +76,9 @@ func main() {
 
 // A bench is the programs that are compared and where they are run.
 type bench struct {
-	ours, hydra string
-	self        string // this program
-	field       *testbed.Field
+	ours, hydra, mpirun string
+	self                string // this program
+	field               *testbed.Field
 }
 
 // run measures the cases whose names contain only, and prints the tables.
@@ -112,9 +115,9 @@ func (b *bench) run(ctx context.Context, only string) error {
 	return b.compare(ctx, only)
 }
 
-// compare measures our launches and Hydra's on the hosts of a field.
+// compare measures our launches and those of its rivals on the hosts of a field.
 func (b *bench) compare(ctx context.Context, only string) error {
-	err := find(&b.hydra)
+	err := errors.Join(find(&b.hydra), find(&b.mpirun))
 	if err != nil {
 		return err
 	}

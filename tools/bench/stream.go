@@ -35,15 +35,15 @@ func streamCases(self, names string) []testCase {
 			lines, n = "250000", "8"
 		}
 		words := append(options, "-n", n, self, linesArg, lines)
-		c := testCase{name: name, rounds: r, hydra: words, ours: append([]string{"-q", "--no-pin"}, words...)}
+		c := testCase{name: name, rival: hydra, rounds: r, theirs: words, ours: append([]string{"-q", "--no-pin"}, words...)}
 		if hosts != "" {
-			c.onHead, c.hydra = true, append([]string{"-launcher", "ssh"}, words...)
+			c.onHead, c.theirs = true, append([]string{"-launcher", "ssh"}, words...)
 		}
 		return c
 	}
 	input := func(name string, options ...string) testCase {
-		return testCase{name: name, rounds: r, self: true, feed: 200_000_000,
-			ours: append(append([]string{"-q", "--no-pin"}, options...), "wc", "-c"), hydra: []string{"wc", "-c"}}
+		return testCase{name: name, rounds: r, rival: ourselves, feed: 200_000_000,
+			ours: append(append([]string{"-q", "--no-pin"}, options...), "wc", "-c"), theirs: []string{"wc", "-c"}}
 	}
 	eight := strings.Join(strings.Split(names, ",")[:8], ",")
 	return []testCase{
@@ -59,7 +59,7 @@ func streamCases(self, names string) []testCase {
 func (c testCase) fed(self string, sides [][]string) {
 	bytes := strconv.FormatInt(c.feed, 10)
 	sides[0] = append([]string{self, feedArg, bytes}, sides[0]...)
-	sides[1] = append([]string{self, feedArg, bytes}, c.hydra...)
+	sides[1] = append([]string{self, feedArg, bytes}, c.theirs...)
 }
 
 // writeLines is the rank.
