@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"helper/life", "fault", "hostlist", "idset", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/supervise", "pmiserver/pmix/bfrops", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "fault", "hostlist", "idset", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/supervise", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -67,6 +67,7 @@ var lower = map[string][]string{
 	".":                    {"cli"},
 
 	"pmiserver/pmix/bfrops":  {},
+	"pmiserver/pmix/jobinfo": {"pmiserver/pmix/bfrops"},
 	"pmiserver/pmix/message": {"pmiserver/pmix/bfrops"},
 }
 
