@@ -19,66 +19,83 @@ import (
 	"remshell/cli/option"
 	"remshell/cli/request"
 	"remshell/fault"
-	"remshell/job"
 	"remshell/launch/node"
 	"remshell/reach"
 	"remshell/sshx"
 )
 
-// A dialer reaches each node in its way: this machine as a child, the others by our
-// SSH client, or by the program that -launcher-exec names.
+// A dialer is the ways to the hosts of one command line.
 type dialer struct {
-	self    reach.Self
-	child   *reach.Child
-	guard   []string       // set if this machine is the only node: how the guard is called
-	command *reach.Command // nil: by ssh
-	ssh     *reach.SSH
-	client  *sshx.Dialer
-	fork    bool // -launcher fork: this machine only
-
-	timeoutGiven bool               // --connect-timeout
-	options      []option.SSHOption // --ssh-option
-
-	sys    System
-	me     func() sshx.User             // who connects, found out once
-	config func() (*sshx.Config, error) // read when the first host needs it, once
-	mu     sync.Mutex                   // guards nodes
-	nodes  map[string]job.NodeDef       // those being dialled, by name
+	reach.Ways
+	build  string       // that helpers have to be; empty: ours, since nothing else is started
+	client *sshx.Dialer // nil: another way
 }
+
+var _ node.Dialer = (*dialer)(nil)
 
 // newDialer chooses the ways of a command line. With a guard there is one node, this one,
 // and nothing else is made ready: half of such a job's time is our own start.
 func newDialer(j option.Job, sys System, guard []string, log zerolog.Logger) (*dialer, error) {
 	program, err := remoteShell(j)
-	d := &dialer{
-		guard: guard, sys: sys, nodes: make(map[string]job.NodeDef),
-		fork: j.Launcher == "fork", timeoutGiven: j.ConnectTimeout > 0,
-	}
-	if err != nil || guard != nil {
-		return d, err
-	}
-	if d.self, err = reach.This(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	d.me = sync.OnceValue(d.user)
-	d.child = &reach.Child{Self: d.self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
-	d.self = d.self.Ship(j.ShipHelper)
-	d.options = j.SSHOptions
-	if len(program) > 0 {
-		args, err := programArgs(j, program)
-		if err != nil {
+	if guard != nil {
+		here := &inside{request.HelperEnv(sys.Environ), guard}
+		return &dialer{Ways: reach.Ways{Here: here, There: reach.Nowhere{Why: "is not this machine, the only one of the job"}}}, nil
+	}
+	self, err := reach.This()
+	if err != nil {
+		return nil, err
+	}
+	d := &dialer{build: self.Build}
+	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
+	err = d.choose(j, sys, program, self.Ship(j.ShipHelper), log)
+	return d, err
+}
+
+// choose chooses the way to other hosts: none, a program, or our SSH client.
+func (d *dialer) choose(j option.Job, sys System, program []string, self reach.Self, log zerolog.Logger) error {
+	args, err := programArgs(j, program)
+	switch {
+	case err != nil:
+		return err
+	case j.Launcher == "fork":
+		d.There = reach.Nowhere{Why: "is not this machine, and -launcher fork starts nowhere else", Words: "out of reach of -launcher fork"}
+	case len(program) > 0:
+		d.There = &reach.Command{Self: self, Template: program, Args: args, Me: userOf(sys).Name,
+			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
+	default:
+		d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
+			Pacer: &sshx.Pacer{Fanout: j.Fanout}, AcceptNew: j.AcceptNewKeys, Ask: asker()}
+		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys)}
+	}
+	return nil
+}
+
+func (d *dialer) close() {
+	if d.client != nil {
+		d.client.Close()
+	}
+}
+
+// inside is the way to the helper in this process.
+type inside struct{ environ, guard []string }
+
+var _ reach.Way = (*inside)(nil)
+
+// Dial starts it.
+func (w *inside) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, func(_ context.Context, host reach.Host) (io.ReadWriteCloser, error) {
+		if err := reach.SameHere(host); err != nil {
 			return nil, err
 		}
-		d.command = &reach.Command{Self: d.self, Template: program, Args: args, Place: d.place, Helper: d.helper,
-			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
-		return d, nil
-	}
-	d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
-		Pacer: &sshx.Pacer{Fanout: j.Fanout}, AcceptNew: j.AcceptNewKeys, Ask: asker()}
-	d.config = sync.OnceValues(d.readConfig)
-	d.ssh = &reach.SSH{Self: d.self, Dialer: d.client, Resolve: d.resolve, Helper: d.helper}
-	return d, nil
+		return newInside(w.environ, w.guard), nil
+	})
 }
+
+// Route is that of a child, too.
+func (w *inside) Route(reach.Host) (string, error) { return reach.RouteHere, nil }
 
 // remoteShell is the program that reaches hosts instead of our own SSH; empty: none.
 func remoteShell(j option.Job) ([]string, error) {
@@ -99,7 +116,7 @@ func remoteShell(j option.Job) ([]string, error) {
 // programArgs are what stands before our own arguments of a program that reaches hosts.
 func programArgs(j option.Job, program []string) ([]string, error) {
 	args := j.LauncherArgs[:len(j.LauncherArgs):len(j.LauncherArgs)]
-	if len(j.SSHOptions) == 0 {
+	if len(j.SSHOptions) == 0 || len(program) == 0 {
 		return args, nil
 	}
 	if name := filepath.Base(program[0]); name != "ssh" {
@@ -111,164 +128,44 @@ func programArgs(j option.Job, program []string) ([]string, error) {
 	return args, nil
 }
 
-func (d *dialer) close() {
-	if d.client != nil {
-		d.client.Close()
-	}
-}
-
-// Dial starts the helper of a node.
-func (d *dialer) Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser, error) {
-	d.mu.Lock()
-	d.nodes[node.Name] = node
-	d.mu.Unlock()
-	if node.Local && node.Helper != "" { // what runs here is the helper already
-		if err := d.sameHere(node.Helper); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case d.guard != nil && !node.Local:
-		return nil, errors.New("is not this machine, the only one of the job")
-	case d.guard != nil:
-		return newInside(request.HelperEnv(d.sys.Environ), d.guard), nil
-	case node.Local:
-		return d.child.Dial(ctx, node.Name)
-	case d.fork:
-		return nil, errors.New("is not this machine, and -launcher fork starts nowhere else")
-	case d.command != nil:
-		return d.command.Dial(ctx, node.Name)
-	}
-	return d.ssh.Dial(ctx, node.Name)
-}
-
-// route tells people how a node would be reached (DIAG-1). It contacts nobody. The host
-// is named only where it is another than the node's name, so that equal routes are equal.
-func (d *dialer) route(node job.NodeDef) string {
-	switch {
-	case d.guard != nil || node.Local:
-		return "this machine"
-	case d.fork:
-		return "out of reach of -launcher fork"
-	}
-	d.mu.Lock()
-	d.nodes[node.Name] = node
-	d.mu.Unlock()
-	if d.command != nil {
-		argv, err := reach.Argv(d.command.Template, d.command.Args, d.place(node.Name), d.command.Timeout)
+// resolver looks hosts up in the user's configuration, which is read when the first one needs
+// it, once. Options win over it (CLI-12).
+func resolver(j option.Job, sys System) func(alias string) (sshx.Target, error) {
+	me := userOf(sys)
+	config := sync.OnceValues(func() (*sshx.Config, error) { return readConfig(me, j.SSHOptions) })
+	return func(alias string) (sshx.Target, error) {
+		config, err := config()
 		if err != nil {
-			return err.Error()
+			return sshx.Target{}, err
 		}
-		return "by " + strings.Join(argv, " ")
-	}
-	t, err := d.resolve(node.Name)
-	if err != nil {
-		return explain(err)
-	}
-	text := "ssh"
-	if !strings.EqualFold(t.HostName, node.Name) {
-		text += " to " + t.HostName
-	}
-	if t.Port != 22 {
-		text += fmt.Sprintf(" port %d", t.Port)
-	}
-	text += " as " + t.User
-	return text + hops(t)
-}
-
-// hops tells what lies between.
-func hops(t sshx.Target) string {
-	if t.ProxyCommand != "" {
-		return " through " + t.ProxyCommand
-	}
-	text := ""
-	for i, hop := range t.Via {
-		text += map[bool]string{true: " through ", false: ", "}[i == 0] + hop.Alias
-	}
-	return text
-}
-
-// sameHere sees that the program named for this machine is the one that runs.
-func (d *dialer) sameHere(path string) error {
-	self, err := reach.This()
-	if err == nil {
-		err = self.Same(path)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-var _ node.Dialer = (*dialer)(nil)
-
-func (d *dialer) node(name string) job.NodeDef {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.nodes[name]
-}
-
-// helper is the path of our program on a host, if the host file names it.
-func (d *dialer) helper(name string) string { return d.node(name).Helper }
-
-// place tells a -launcher-exec template of a host.
-func (d *dialer) place(name string) reach.Place {
-	n := d.node(name)
-	p := reach.Place{Host: n.Host, User: n.User, Me: d.me().Name, Port: n.Port, Index: strconv.Itoa(n.ID)}
-	if n.Address != "" {
-		p.Host = n.Address
-	}
-	return p
-}
-
-// resolve looks a host up in the user's configuration under the name the user wrote
-// (SSH-1). What the host list says of it wins.
-func (d *dialer) resolve(name string) (sshx.Target, error) {
-	config, err := d.config()
-	if err != nil {
-		return sshx.Target{}, err
-	}
-	n := d.node(name)
-	t, err := config.Resolve(n.Host, d.me())
-	if err != nil {
+		t, err := config.Resolve(alias, me)
+		if err == nil && j.ConnectTimeout > 0 {
+			t.ConnectTimeout = 0
+		}
 		return t, err
 	}
-	if d.timeoutGiven {
-		t.ConnectTimeout = 0 // the option wins over the configuration (CLI-12)
-	}
-	if n.Address != "" {
-		t.HostName = n.Address
-	}
-	if n.User != "" {
-		t.User = n.User
-	}
-	if n.Port > 0 {
-		t.Port = n.Port
-	}
-	return t, nil
 }
 
-func (d *dialer) readConfig() (*sshx.Config, error) {
-	me := d.me()
+func readConfig(me sshx.User, set []option.SSHOption) (*sshx.Config, error) {
 	config, err := sshx.ReadConfig(me.Home+"/.ssh/config", "/etc/ssh/ssh_config", me)
-	if err != nil || len(d.options) == 0 {
+	if err != nil || len(set) == 0 {
 		return config, err
 	}
 	var options []string
-	for _, o := range d.options {
+	for _, o := range set {
 		options = append(options, string(o))
 	}
 	return config.With("--ssh-option", options)
 }
 
-// user is who connects. A static program cannot ask LDAP or sss, so the environment
+// userOf is who connects. A static program cannot ask LDAP or sss, so the environment
 // speaks first (see doc/design.md); without it root's home is known, as everywhere.
-func (d *dialer) user() sshx.User {
+func userOf(sys System) sshx.User {
 	host, _ := os.Hostname()
-	u := sshx.User{Name: d.sys.getenv("USER"), Home: d.sys.getenv("HOME"), UID: syscall.Getuid(), Host: host, Getenv: d.sys.getenv}
-	u.Name = cmp.Or(u.Name, d.sys.getenv("LOGNAME"))
+	u := sshx.User{Name: sys.getenv("USER"), Home: sys.getenv("HOME"), UID: syscall.Getuid(), Host: host, Getenv: sys.getenv}
+	u.Name = cmp.Or(u.Name, sys.getenv("LOGNAME"))
 	if u.Name == "" || u.Home == "" {
-		entry := passwdEntry(d.sys, u.UID)
+		entry := passwdEntry(sys, u.UID)
 		u.Name, u.Home = cmp.Or(u.Name, entry[0]), cmp.Or(u.Home, entry[1])
 	}
 	return u

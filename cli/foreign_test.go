@@ -21,6 +21,7 @@ import (
 	"remshell/job"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
+	"remshell/reach"
 	"remshell/wire"
 )
 
@@ -184,10 +185,12 @@ func (s *stranger) answer(m wire.Message) {
 // strangers dials them.
 type strangers func(conn *wire.Conn) *stranger
 
-func (s strangers) Dial(context.Context, job.NodeDef) (io.ReadWriteCloser, error) {
-	here, there := net.Pipe()
-	go s(wire.NewConn(there, wire.Helper)).serve()
-	return here, nil
+func (s strangers) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, func(context.Context, reach.Host) (io.ReadWriteCloser, error) {
+		here, there := net.Pipe()
+		go s(wire.NewConn(there, wire.Helper)).serve()
+		return here, nil
+	})
 }
 
 // A sheet is what was printed; several write it.

@@ -15,6 +15,7 @@ import (
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/psi"
+	"remshell/reach"
 	"remshell/show"
 	"remshell/whatif"
 )
@@ -47,12 +48,19 @@ func (c *call) plan(ctx context.Context) error {
 	return err
 }
 
-// routeOf tells how a dialer would reach a node, as far as it tells.
+// routeOf tells how a dialer would reach a node, as far as it tells (DIAG-1).
 func routeOf(d node.Dialer) func(job.NodeDef) string {
-	if d, ok := d.(interface{ route(job.NodeDef) string }); ok {
-		return d.route
+	way, tells := d.(reach.Way)
+	return func(def job.NodeDef) string {
+		if !tells {
+			return ""
+		}
+		text, err := way.Route(node.HostOf(def))
+		if err != nil {
+			return explain(err)
+		}
+		return text
 	}
-	return func(job.NodeDef) string { return "" }
 }
 
 // planError reports whether an error is one that a plan can tell.

@@ -154,7 +154,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.env.Dialer, c.env.Build, c.env.Release = d, d.self.Build, Version
+	c.env.Dialer, c.env.Build, c.env.Release = d, d.build, Version
 	return d.close, nil
 }
 

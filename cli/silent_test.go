@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"remshell/job"
+	"remshell/reach"
 	"remshell/wire"
 )
 
@@ -20,7 +20,11 @@ import (
 // much.
 type partly struct{ says map[string]wire.Message }
 
-func (p partly) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, error) {
+func (p partly) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, p.dial)
+}
+
+func (p partly) dial(_ context.Context, node reach.Host) (io.ReadWriteCloser, error) {
 	here, there := net.Pipe()
 	if node.Name == "c" {
 		go io.Copy(io.Discard, there)

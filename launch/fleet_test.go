@@ -31,6 +31,7 @@ import (
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
+	"remshell/reach"
 	"remshell/test/pmitest"
 	"remshell/wire"
 )
@@ -119,7 +120,11 @@ func (c child) Close() error {
 	return c.wait()
 }
 
-func (l *local) Dial(_ context.Context, node job.NodeDef) (io.ReadWriteCloser, error) {
+func (l *local) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, l.dial)
+}
+
+func (l *local) dial(_ context.Context, node reach.Host) (io.ReadWriteCloser, error) {
 	if node.Name == "nowhere" {
 		return nil, fmt.Errorf("no such host")
 	}

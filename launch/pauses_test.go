@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"remshell/job"
+	"remshell/reach"
 )
 
 // A stopping dialer has mpiexec stopped by ^Z at one moment of a start, for longer than any of
@@ -40,11 +40,15 @@ func (s *stopping) at(stage string) bool {
 	return true
 }
 
-func (s *stopping) Dial(ctx context.Context, def job.NodeDef) (io.ReadWriteCloser, error) {
+func (s *stopping) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, s.dial)
+}
+
+func (s *stopping) dial(ctx context.Context, host reach.Host) (io.ReadWriteCloser, error) {
 	if s.at("dial") {
 		return nil, errors.New("the connection was given up meanwhile")
 	}
-	rw, err := s.local.Dial(ctx, def)
+	rw, err := s.local.dial(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +106,9 @@ func TestALateStart(t *testing.T) {
 // A silent host is connected, and says nothing.
 type silent struct{}
 
-func (silent) Dial(context.Context, job.NodeDef) (io.ReadWriteCloser, error) {
-	near, _ := net.Pipe()
-	return near, nil
+func (silent) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, func(context.Context, reach.Host) (io.ReadWriteCloser, error) {
+		near, _ := net.Pipe()
+		return near, nil
+	})
 }

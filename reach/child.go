@@ -31,13 +31,45 @@ type Child struct {
 // that needs longer to end its ranks does so without us.
 const closePatience = 500 * time.Millisecond
 
-// Dial starts the helper. The name of the host serves for messages only.
-func (c *Child) Dial(ctx context.Context, host string) (io.ReadWriteCloser, error) {
+var _ Way = (*Child)(nil)
+
+// Dial starts a helper for each host of a set; several are simulated nodes, or names of this machine.
+func (c *Child) Dial(ctx context.Context, hosts []Host) <-chan Result {
+	return Each(ctx, hosts, c.dial)
+}
+
+// Route says that there is no way to go.
+func (c *Child) Route(Host) (string, error) { return RouteHere, nil }
+
+// RouteHere is the route to this machine.
+const RouteHere = "this machine"
+
+// SameHere says why the program that the user has named for this machine is another one than
+// that which runs and will be the helper; nil: it is not, or he has named none.
+func SameHere(host Host) error {
+	if host.Helper == "" {
+		return nil
+	}
+	self, err := This()
+	if err == nil {
+		err = self.Same(host.Helper)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", host.Helper, err)
+	}
+	return nil
+}
+
+// dial starts the helper.
+func (c *Child) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
+	if err := SameHere(host); err != nil {
+		return nil, err
+	}
 	fail := func(err error) (io.ReadWriteCloser, error) {
-		return nil, &Error{Host: host, Step: "start", Kind: KindOther, Why: fmt.Sprintf("the helper cannot be started here: %v", err), Err: err}
+		return nil, &Error{Host: host.Name, Step: "start", Kind: KindOther, Why: fmt.Sprintf("the helper cannot be started here: %v", err), Err: err}
 	}
 	if err := context.Cause(ctx); err != nil {
-		return nil, &Error{Host: host, Step: "start", Kind: KindCanceled, Why: fmt.Sprintf("given up: %v", err), Err: err}
+		return nil, &Error{Host: host.Name, Step: "start", Kind: KindCanceled, Why: fmt.Sprintf("given up: %v", err), Err: err}
 	}
 	if err := adopt(); err != nil {
 		return fail(err)

@@ -15,7 +15,7 @@ import (
 func dialChild(t *testing.T) *Conn {
 	t.Helper()
 	s := self(t)
-	rw, err := (&Child{Self: s}).Dial(deadline(t), "here")
+	rw, err := dial(t, &Child{Self: s}, "here")
 	check(t, err)
 	conn := guarded(t, rw)
 	if line, err := conn.in.ReadString('\n'); line != "hello --helper-child "+s.Build+"\n" {

@@ -31,7 +31,7 @@ func TestCommand(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	c := &Command{Self: self(t), Template: []string{program(t, "echo \"$@\" >"+dir+"/args; "+remote(home))}}
 	for _, way := range []string{"sent", "cache"} {
-		rw, err := c.Dial(deadline(t), "n1")
+		rw, err := dial(t, c, "n1")
 		check(t, err)
 		conn := guarded(t, rw)
 		hello(t, conn, c.Self.Build)
@@ -47,7 +47,7 @@ func TestCommand(t *testing.T) {
 
 func TestCommandHasSessionOfItsOwn(t *testing.T) {
 	c := &Command{Self: self(t), Template: []string{program(t, remote(t.TempDir()))}}
-	rw, err := c.Dial(deadline(t), "n1")
+	rw, err := dial(t, c, "n1")
 	check(t, err)
 	conn := guarded(t, rw)
 	hello(t, conn, c.Self.Build)
@@ -64,7 +64,7 @@ func TestCommandIsEndedWithItsGroup(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	c := &Command{Self: self(t), Template: []string{program(t,
 		"trap '' TERM\n(trap '' TERM; exec sleep 1000) & echo $! $$ >"+pids+"; shift; HOME="+t.TempDir()+" \"$@\"; sleep 1000\n")}}
-	rw, err := c.Dial(deadline(t), "n1")
+	rw, err := dial(t, c, "n1")
 	check(t, err)
 	hello(t, rw, c.Self.Build)
 	begin := time.Now()
@@ -100,7 +100,7 @@ func TestCommandFailures(t *testing.T) {
 			if c.name == "silent" {
 				d.Timeout = 300 * time.Millisecond
 			}
-			_, err := d.Dial(deadline(t), "n1")
+			_, err := dial(t, d, "n1")
 			var e *Error
 			if !errors.As(err, &e) || e.Kind != c.kind || !strings.Contains(e.Why, c.why) || e.Host != "n1" {
 				t.Errorf("error %v, want one of kind %s with %q", err, c.kind, c.why)
@@ -126,7 +126,7 @@ func TestCommandRetries(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			os.Remove(dir + "/n")
 			d := &Command{Self: self(t), Template: []string{program(t, c.text)}, Retries: 3, Fanout: crowd}
-			rw, err := d.Dial(deadline(t), "n1")
+			rw, err := dial(t, d, "n1")
 			var e *Error
 			switch {
 			case err == nil:
@@ -196,14 +196,13 @@ func openssh(t testing.TB, s *site, more ...string) *Command {
 	}
 	args := append([]string{"-F", "none", "-i", s.key, "-o", "IdentitiesOnly=yes", "-o", "GlobalKnownHostsFile=none",
 		"-o", "IdentityAgent=none"}, more...)
-	return &Command{Self: s.Self, Template: []string{"ssh"}, Args: append(args, "-o", "UserKnownHostsFile="+s.known), Retries: 2, Fanout: crowd,
-		Place: func(host string) Place { return Place{Host: host, User: "u", Port: s.server.Port()} }}
+	return &Command{Self: s.Self, Template: []string{"ssh"}, Args: append(args, "-o", "UserKnownHostsFile="+s.known), Retries: 2, Fanout: crowd}
 }
 
 func TestOpenSSH(t *testing.T) {
 	s := newSite(t, sshtest.Options{Noise: "Welcome!\n"})
 	c := openssh(t, s)
-	rw, err := c.Dial(deadline(t), "127.0.0.1")
+	rw, err := dialHost(t, c, s.host("127.0.0.1"))
 	check(t, err)
 	conn := guarded(t, rw)
 	hello(t, conn, s.Self.Build)
@@ -241,7 +240,7 @@ func TestOpenSSHFailures(t *testing.T) {
 			if c.kind == KindReach {
 				d.Timeout = time.Second
 			}
-			_, err := d.Dial(deadline(t), c.host)
+			_, err := dialHost(t, d, s.host(c.host))
 			var e *Error
 			if !errors.As(err, &e) || e.Kind != c.kind {
 				t.Errorf("error %v, want one of kind %s (%+v)", err, c.kind, e)
@@ -253,7 +252,7 @@ func TestOpenSSHFailures(t *testing.T) {
 		other := newSite(t, sshtest.Options{})
 		line := strings.Replace(other.server.KnownHosts(), fmt.Sprint(other.server.Port()), fmt.Sprint(s.server.Port()), 1)
 		check(t, os.WriteFile(s.known, []byte(line), 0o600))
-		_, err := openssh(t, s).Dial(deadline(t), "127.0.0.1")
+		_, err := dialHost(t, openssh(t, s), s.host("127.0.0.1"))
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != KindChangedKey {
 			t.Errorf("error %v, want one of kind %s", err, KindChangedKey)

@@ -84,6 +84,22 @@ func deadline(t testing.TB) context.Context {
 	return ctx
 }
 
+// dial reaches a host of which nothing but the name is known.
+func dial(t testing.TB, way Way, name string) (io.ReadWriteCloser, error) {
+	return dialHost(t, way, Host{Name: name})
+}
+
+// dialHost reaches a set of one.
+func dialHost(t testing.TB, way Way, host Host) (io.ReadWriteCloser, error) {
+	t.Helper()
+	results := way.Dial(deadline(t), []Host{host})
+	r := <-results
+	if more, open := <-results; r.At != 0 || open {
+		t.Fatalf("of one host there is a result %d, and then %+v", r.At, more)
+	}
+	return r.Stream, r.Err
+}
+
 // guarded closes a stream with the test, or when it hangs.
 func guarded(t testing.TB, rw io.ReadWriteCloser) *Conn {
 	context.AfterFunc(deadline(t), func() { rw.Close() })

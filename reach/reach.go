@@ -1,13 +1,14 @@
 /*
-Package reach starts a helper on a node and returns its stdin and stdout as one
+Package reach starts helpers on hosts and returns the stdin and stdout of each as one
 stream.
 
-	Child    this machine       our own binary, over two pipes
-	SSH      our SSH client     one connection, one session, /bin/sh
-	Command  any program that gives a shell: ssh, kubectl exec -i, docker exec -i
+	                       .-> Here    Child    this machine: our own binary, over two pipes
+	hosts --> Ways --------+
+	   a set, each host    '-> There   SSH      our SSH client: one connection, one session, /bin/sh
+	   a value                         Command  any program that gives a shell: ssh, kubectl exec -i
+	                                   Nowhere  a command line that goes nowhere else
 
-	(*Child).Dial, (*SSH).Dial, (*Command).Dial
-		(ctx, host) (io.ReadWriteCloser, error)
+	Way.Dial(ctx, []Host) <-chan Result     one call for the whole set; each Result as it comes
 
 What a node runs there is /bin/sh and nothing else, which means the same to every
 login shell. It is sent one compound command (deliver.sh), and answers:
@@ -24,14 +25,14 @@ login shell. It is sent one compound command (deliver.sh), and answers:
 A line of the conversation begins with byte 0x1e, which no login script prints;
 what came before is kept as noise. Nothing but what was asked for is sent before
 run, so no shell can swallow bytes that are meant for the helper. The helper
-speaks first: Dial returns when its first byte is there, which is not consumed.
-A helper that could not be executed is therefore an error of Dial. Only a Child is
+speaks first: the host's Result comes when its first byte is there, which is not consumed.
+A helper that could not be executed is therefore an error of its host. Only a Child is
 returned at once: the kernel has said already that it runs.
 
 The helper is called with two arguments, --helper BUILD, or --helper-child BUILD
 as a child of mpiexec.
 
-What Dial returns is a *Conn. Beside the stream it tells, in methods that an
+The Stream of a Result is a *Conn. Beside the stream it tells, in methods that an
 interface of the caller can name:
 
 	Way() string           child, shared, cache, sent or told
@@ -44,7 +45,7 @@ interface of the caller can name:
 	Login() (duration)     until we were logged in; 0: unknown
 	Stderr() string        the last that the far end wrote to stderr
 
-Every error of Dial has Error(), Reason() (the same for hosts that fail alike) and
+Every error of a Result has Error(), Reason() (the same for hosts that fail alike) and
 Hint(). It is an *Error, or from the SSH client an *sshx.DialError.
 
 The package does not know what the stream carries.

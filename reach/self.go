@@ -39,14 +39,6 @@ func (s Self) At(path string) Self {
 	return s
 }
 
-// on is At for a host of which somebody may know.
-func (s Self) on(host string, where func(host string) string) Self {
-	if where == nil {
-		return s
-	}
-	return s.At(where(host))
-}
-
 // Same says why a file here is not this program; nil: it is.
 func (s Self) Same(file string) error {
 	other, err := selfOf(file, file)

@@ -7,23 +7,67 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"remshell/sshx"
 )
 
-// SSH reaches nodes with our own SSH client: one connection and one session each.
+// SSH reaches hosts with our own SSH client: one connection and one session each.
 type SSH struct {
 	Self    Self
 	Dialer  *sshx.Dialer
-	Resolve func(alias string) (sshx.Target, error)
-	Helper  func(host string) string // path of the program there, if the user named it; may be nil
+	Resolve func(alias string) (sshx.Target, error) // as the user's configuration has it
 }
 
-// Dial connects, logs in and starts the helper. The client paces and tries again
+var _ Way = (*SSH)(nil)
+
+// Dial reaches the hosts of a set.
+func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result { return Each(ctx, hosts, s.dial) }
+
+// Route names address, port and user, and what lies between. The address is left out where it is
+// the host's name, so that equal routes are equal (DIAG-1).
+func (s *SSH) Route(host Host) (string, error) {
+	t, err := s.target(host)
+	if err != nil {
+		return "", err
+	}
+	text := "ssh"
+	if !strings.EqualFold(t.HostName, host.Name) {
+		text += " to " + t.HostName
+	}
+	if t.Port != 22 {
+		text += fmt.Sprintf(" port %d", t.Port)
+	}
+	return text + " as " + t.User + hops(t), nil
+}
+
+// hops tells what lies between.
+func hops(t sshx.Target) string {
+	if t.ProxyCommand != "" {
+		return " through " + t.ProxyCommand
+	}
+	text := ""
+	for i, hop := range t.Via {
+		text += map[bool]string{true: " through ", false: ", "}[i == 0] + hop.Alias
+	}
+	return text
+}
+
+// target looks a host up in the user's configuration under the name the user wrote
+// (SSH-1). What the host list says of it wins.
+func (s *SSH) target(host Host) (sshx.Target, error) {
+	t, err := s.Resolve(host.alias())
+	if err != nil {
+		return t, err
+	}
+	return host.onto(t), nil
+}
+
+// dial connects, logs in and starts the helper. The client paces and tries again
 // until it is logged in; from then on nothing is tried twice (cli.md SSH-8).
-func (s *SSH) Dial(ctx context.Context, host string) (io.ReadWriteCloser, error) {
-	target, err := s.Resolve(host)
+func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
+	target, err := s.target(host)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +83,7 @@ func (s *SSH) Dial(ctx context.Context, host string) (io.ReadWriteCloser, error)
 		client.Close()
 		return nil, err
 	}
-	conn, err := s.Self.on(host, s.Helper).deliver(ctx, host, &sshLink{session, client}, timeout)
+	conn, err := s.Self.At(host.Helper).deliver(ctx, host.Name, &sshLink{session, client}, timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -74,9 +74,12 @@ func check(t testing.TB, err error) {
 	}
 }
 
+// host is the server by a name, for who is not told more of it otherwise.
+func (s *site) host(name string) Host { return Host{Name: name, User: "u", Port: s.server.Port()} }
+
 func (s *site) reach(t testing.TB) *Conn {
 	t.Helper()
-	conn, err := s.Dial(deadline(t), "n1")
+	conn, err := dial(t, s, "n1")
 	check(t, err)
 	hello(t, conn, s.Self.Build)
 	return guarded(t, conn)
@@ -160,7 +163,7 @@ func TestSSHStuck(t *testing.T) {
 	}}
 	defer dialer.Close()
 	begin := time.Now()
-	_, err := (&SSH{Self: s.Self, Dialer: dialer, Resolve: s.Resolve}).Dial(deadline(t), "n1")
+	_, err := dial(t, &SSH{Self: s.Self, Dialer: dialer, Resolve: s.Resolve}, "n1")
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != KindReach || !strings.Contains(e.Why, "nothing moved for 1s") {
 		t.Errorf("error %v, want one of kind %s", err, KindReach)
@@ -199,7 +202,7 @@ func alive(pid int) bool {
 
 func TestSSHThatGivesNoSession(t *testing.T) {
 	s := newSite(t, sshtest.Options{NoSession: true})
-	_, err := s.Dial(deadline(t), "n1")
+	_, err := dial(t, s, "n1")
 	var r interface{ Reason() string }
 	if !errors.As(err, &r) || !strings.Contains(r.Reason(), "the server opens no session") || strings.Contains(r.Reason(), "n1") {
 		t.Errorf("error %v, want one whose reason does not name the host", err)

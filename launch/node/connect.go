@@ -3,20 +3,21 @@ package node
 import (
 	"context"
 	"fmt"
-	"io"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"remshell/job"
+	"remshell/reach"
 	"remshell/wire"
 )
 
-// A Dialer reaches the helper of one node: its stdin and stdout as one stream, on
-// which the helper speaks first. If the stream also has a method Why() string, that
+// A Dialer reaches the helpers of a set of hosts, as reach.Way does: stdin and stdout of each as
+// one stream, on which the helper speaks first. If a stream also has a method Why() string, that
 // tells why it ended.
 type Dialer interface {
-	Dial(ctx context.Context, node job.NodeDef) (io.ReadWriteCloser, error)
+	Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result
 }
 
 // A Connector connects to helpers.
@@ -30,35 +31,76 @@ type Connector struct {
 	Pauses  *Pauses // when we were stopped
 }
 
-// Connect connects to one node. An attempt that failed when we were stopped says nothing of
-// the node: what guards it has run on, there and here (SIG-5).
-func (c *Connector) Connect(ctx context.Context, def job.NodeDef) (*Node, error) {
-	for {
-		slept := c.Pauses.Sum()
-		n, err := c.tryOnce(ctx, def)
-		if err == nil || ctx.Err() != nil || c.Pauses.Sum() == slept {
-			return n, err
-		}
-	}
+// A Connected is what came of one node of a set.
+type Connected struct {
+	At   int   // of the node in the set, from 0
+	Node *Node // nil with an error
+	Err  error
+	Took time.Duration // since the set was begun
 }
 
-// tryOnce connects to one node and takes its helper's first words.
-func (c *Connector) tryOnce(ctx context.Context, def job.NodeDef) (n *Node, err error) {
+// Connect connects to a set of nodes by one call of the dialer, and sends what came of each as
+// soon as that is known: one Connected for each, and then the channel is closed. It waits for
+// nobody who reads.
+func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan Connected {
+	connected := make(chan Connected, len(defs))
+	began, slept := time.Now(), c.Pauses.Sum()
+	dialled := c.Dialer.Dial(ctx, hostsOf(defs))
+	go func() {
+		defer close(connected)
+		var greeting sync.WaitGroup
+		for r := range dialled {
+			greeting.Go(func() {
+				def := defs[r.At]
+				n, err := c.greet(ctx, def, r, began)
+				if err != nil && ctx.Err() == nil && c.Pauses.Sum() > slept {
+					n, err = c.ConnectOne(ctx, def)
+				}
+				connected <- Connected{r.At, n, err, time.Since(began)}
+			})
+		}
+		greeting.Wait()
+	}()
+	return connected
+}
+
+// ConnectOne connects to one node. Connect, too, does so for one that failed when we were
+// stopped, which says nothing of it: what guards it has run on, there and here (SIG-5).
+func (c *Connector) ConnectOne(ctx context.Context, def job.NodeDef) (*Node, error) {
+	one := <-c.Connect(ctx, []job.NodeDef{def})
+	return one.Node, one.Err
+}
+
+// hostsOf are candidates as those see them who reach hosts.
+func hostsOf(defs []job.NodeDef) []reach.Host {
+	hosts := make([]reach.Host, len(defs))
+	for i, def := range defs {
+		hosts[i] = HostOf(def)
+	}
+	return hosts
+}
+
+// HostOf is all of a candidate that the way there may depend on.
+func HostOf(def job.NodeDef) reach.Host {
+	return reach.Host{Name: def.Name, Alias: def.Host, Address: def.Address, User: def.User, Port: def.Port,
+		Helper: def.Helper, Index: def.ID, Local: def.Local}
+}
+
+// greet takes the first words of a helper, if its host was reached.
+func (c *Connector) greet(ctx context.Context, def job.NodeDef, dialled reach.Result, began time.Time) (n *Node, err error) {
 	defer func() {
 		if why := recover(); why != nil {
-			err = crashed(c.Log, def.Name, why)
 			if n != nil {
 				n.Abandon()
 			}
-			n = nil
+			n, err = nil, reach.Crashed(why)
 		}
+		logCrash(c.Log, def.Name, err)
 	}()
-	began := time.Now()
-	stream, err := c.Dialer.Dial(ctx, def)
-	if err != nil {
-		return nil, err
+	if dialled.Err != nil {
+		return nil, dialled.Err
 	}
-	n = &Node{Def: def, stream: stream, conn: wire.NewConn(stream, wire.Launcher), gate: newGate(def, c.Silence)}
+	n = &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), gate: newGate(def, c.Silence)}
 	late := c.Pauses.After(c.Greet, func() { n.Abandon() })
 	stop := context.AfterFunc(ctx, func() { n.Abandon() })
 	defer stop()

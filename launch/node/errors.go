@@ -3,11 +3,11 @@ package node
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"remshell/reach"
 	"remshell/wire"
 )
 
@@ -40,9 +40,11 @@ func (n *Node) unfit(err error) error {
 // Violates reports whether an error is what a helper may not say.
 func Violates(err error) bool { return errors.As(err, new(wire.Violation)) }
 
-// crashed is the error of a panic in a goroutine that serves one node. It is our own fault,
-// and that node's end alone (TRUST-35).
-func crashed(log zerolog.Logger, node string, why any) error {
-	log.Error().Str("node", node).Bytes("stack", debug.Stack()).Msg("internal error")
-	return fmt.Errorf("internal error: %v", why)
+// logCrash writes where a goroutine that served one node has panicked, if that is what an error
+// is about.
+func logCrash(log zerolog.Logger, node string, err error) {
+	var crash *reach.Crash
+	if errors.As(err, &crash) {
+		log.Error().Str("node", node).Bytes("stack", crash.Stack).Msg("internal error")
+	}
 }

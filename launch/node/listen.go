@@ -5,6 +5,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"remshell/reach"
 	"remshell/wire"
 )
 
@@ -37,7 +38,9 @@ type Listener struct {
 func (l Listener) Listen(n *Node) {
 	defer func() {
 		if why := recover(); why != nil {
-			l.cut(n, crashed(l.Log, n.Name(), why))
+			crash := reach.Crashed(why)
+			logCrash(l.Log, n.Name(), crash)
+			l.cut(n, crash)
 		}
 	}()
 	take := func(wire.Message) bool { return false }

@@ -102,40 +102,42 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 	if len(r.req.Queue.Spare) == 0 {
 		spare = ctx
 	}
+	reached := sync.OnceFunc(func() { time.AfterFunc(spareTime, func() { give(errSilent) }) })
 	defs := slices.Concat(candidates, keepers)
-	var once sync.Once
-	nodes := make([]*node.Node, len(defs))
-	errs := make([]error, len(defs))
-	var dialing sync.WaitGroup
-	connects := make([]job.Connect, len(defs))
+	results := make([]node.Connected, len(defs))
 	answered, shown := watchConnects(r.env, defs)
-	for i, def := range defs {
-		dialing.Go(func() {
-			began := time.Now()
-			ctx := ctx
-			if i >= len(candidates) {
-				ctx = spare
-			}
-			nodes[i], errs[i] = r.env.Connect(ctx, def)
-			if errs[i] == nil {
-				once.Do(func() { time.AfterFunc(spareTime, func() { give(errSilent) }) })
-			} else if context.Cause(ctx) == errSilent {
-				errs[i] = errSilent
-			}
-			connects[i] = connectOf(def, nodes[i], errs[i], time.Since(began))
-			if r.env.Reached != nil {
-				r.env.Reached(connects[i])
-			}
-			answered(def)
-		})
-	}
-	dialing.Wait()
-	shown()
-	r.connects = append(r.connects, connects...)
-	for i, n := range nodes {
-		if r.errs[defs[i].Name] = errs[i]; errs[i] == nil {
-			r.take(defs[i], n)
+	heard := func(def job.NodeDef, err error) {
+		if err == nil {
+			reached()
 		}
+		answered(def)
+	}
+	var connecting sync.WaitGroup
+	connecting.Go(func() { r.connectSet(ctx, candidates, results[:len(candidates)], heard) })
+	connecting.Go(func() { r.connectSet(spare, keepers, results[len(candidates):], heard) })
+	connecting.Wait()
+	shown()
+	for i, c := range results {
+		r.connects = append(r.connects, connectOf(defs[i], c))
+		if r.errs[defs[i].Name] = c.Err; c.Err == nil {
+			r.take(defs[i], c.Node)
+		}
+	}
+}
+
+// connectSet connects to a set of nodes by one call, writes what came of each into results, which
+// are as many, and tells it at once.
+func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, results []node.Connected, heard func(job.NodeDef, error)) {
+	for c := range r.env.Connect(ctx, defs) {
+		def := defs[c.At]
+		if c.Err != nil && context.Cause(ctx) == errSilent {
+			c.Err = errSilent
+		}
+		results[c.At] = c
+		if r.env.Reached != nil {
+			r.env.Reached(connectOf(def, c))
+		}
+		heard(def, c.Err)
 	}
 }
 
@@ -163,11 +165,11 @@ func (r *reservation) saySkipped() {
 }
 
 // connectOf tells how a node was reached, or why not.
-func connectOf(def job.NodeDef, n *node.Node, err error, took time.Duration) job.Connect {
-	if err != nil {
-		return job.Connect{Node: def.Name, Took: took, Err: err.Error()}
+func connectOf(def job.NodeDef, c node.Connected) job.Connect {
+	if c.Err != nil {
+		return job.Connect{Node: def.Name, Took: c.Took, Err: c.Err.Error()}
 	}
-	return job.Connect{Node: def.Name, Took: took, Host: n.Probe.Hostname, Sent: n.Sent()}
+	return job.Connect{Node: def.Name, Took: c.Took, Host: c.Node.Probe.Hostname, Sent: c.Node.Sent()}
 }
 
 // failures are the candidates that cannot be used, in their order.

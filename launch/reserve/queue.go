@@ -292,7 +292,7 @@ func (r *reservation) anotherQueue(ctx context.Context, last job.NodeDef) bool {
 			r.queue = n
 			return true
 		}
-		if n, err := r.env.Connect(ctx, host); err == nil {
+		if n, err := r.env.ConnectOne(ctx, host); err == nil {
 			r.replaceQueue(host, n)
 			return true
 		}

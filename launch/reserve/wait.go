@@ -224,6 +224,18 @@ func (r *reservation) watch(ctx context.Context, now time.Time) {
 			n.Send(&wire.Watch{Ledger: r.req.Queue.Ledger})
 		}
 	}
+	if due := r.due(now); len(due) > 0 {
+		env := &r.env
+		go func() {
+			for c := range env.Connect(ctx, due) {
+				env.Inbox.Put(reconnected{due[c.At], c.Node, c.Err})
+			}
+		}()
+	}
+}
+
+// due are the candidates that are down and whose next attempt is now.
+func (r *reservation) due(now time.Time) (defs []job.NodeDef) {
 	for _, def := range r.req.Nodes {
 		if r.errs[def.Name] == nil {
 			continue
@@ -235,13 +247,10 @@ func (r *reservation) watch(ctx context.Context, now time.Time) {
 		}
 		if !rd.busy && !now.Before(rd.at) {
 			rd.busy = true
-			env := &r.env
-			go func() {
-				n, err := env.Connect(ctx, def)
-				env.Inbox.Put(reconnected{def, n, err})
-			}()
+			defs = append(defs, def)
 		}
 	}
+	return defs
 }
 
 // reconnected takes a node in that is back, or lets it rest a while longer.

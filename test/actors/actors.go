@@ -14,6 +14,7 @@ import (
 	"remshell/job"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
+	"remshell/reach"
 	"remshell/wire"
 )
 
@@ -38,24 +39,28 @@ func New(play func(c *wire.Conn, node string, m wire.Message) bool) *Cast {
 		Play: play, dials: make(map[string]int)}
 }
 
-// Dial connects to the helper of a node.
-func (s *Cast) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, error) {
+// Dial connects to the helpers of nodes.
+func (s *Cast) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, s.dial)
+}
+
+func (s *Cast) dial(_ context.Context, host reach.Host) (io.ReadWriteCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dials[def.Name]++
-	if s.down[def.Name] {
+	s.dials[host.Name]++
+	if s.down[host.Name] {
 		return nil, errors.New("connection refused")
 	}
 	here, there := net.Pipe()
 	c := wire.NewConn(there, wire.Helper)
-	s.conns[def.Name] = c
-	go s.serve(def, c)
+	s.conns[host.Name] = c
+	go s.serve(host.Name, c)
 	return here, nil
 }
 
-func (s *Cast) serve(def job.NodeDef, c *wire.Conn) {
+func (s *Cast) serve(name string, c *wire.Conn) {
 	defer c.Abandon()
-	if s.isMute(def.Name) {
+	if s.isMute(name) {
 		c.Recv()
 		return
 	}
@@ -64,16 +69,16 @@ func (s *Cast) serve(def job.NodeDef, c *wire.Conn) {
 	for cpu := range 4 {
 		cores = append(cores, pin.Core{CPUs: []int{cpu}})
 	}
-	c.Send(&wire.Node{Probe: job.Probe{Identity: def.Name, Topology: pin.Topology{Cores: cores}}})
+	c.Send(&wire.Node{Probe: job.Probe{Identity: name, Topology: pin.Topology{Cores: cores}}})
 	for {
 		m, err := c.Recv()
 		if err != nil {
 			return
 		}
 		s.mu.Lock()
-		s.heard[def.Name] = append(s.heard[def.Name], strings.TrimPrefix(fmt.Sprintf("%T", m), "*wire."))
+		s.heard[name] = append(s.heard[name], strings.TrimPrefix(fmt.Sprintf("%T", m), "*wire."))
 		s.mu.Unlock()
-		if s.Play != nil && s.Play(c, def.Name, m) {
+		if s.Play != nil && s.Play(c, name, m) {
 			continue
 		}
 		switch m := m.(type) {

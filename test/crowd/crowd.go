@@ -26,6 +26,7 @@ import (
 	"remshell/launch/stdio"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
+	"remshell/reach"
 	"remshell/wire"
 )
 
@@ -89,12 +90,16 @@ func request(hosts, ranks int) job.Request {
 	return req
 }
 
-// Dial reaches the helper of a host.
-func (c *Crowd) Dial(_ context.Context, def job.NodeDef) (io.ReadWriteCloser, error) {
+// Dial reaches the helpers of hosts.
+func (c *Crowd) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, c.dial)
+}
+
+func (c *Crowd) dial(_ context.Context, host reach.Host) (io.ReadWriteCloser, error) {
 	ours, theirs := net.Pipe()
 	c.Reached.Add(1)
 	go func() {
-		h := helper{Crowd: c, name: def.Name, conn: wire.NewConn(theirs, wire.Helper), groups: make(map[string]part)}
+		h := helper{Crowd: c, name: host.Name, conn: wire.NewConn(theirs, wire.Helper), groups: make(map[string]part)}
 		defer h.conn.Close()
 		h.serve()
 	}()

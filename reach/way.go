@@ -1,0 +1,146 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+)
+
+// A Way reaches hosts. A new one is a type with these two methods, and a case where the command
+// line chooses among them (cli/dialer.go).
+type Way interface {
+	// Dial starts the helpers of a set of hosts, and sends what came of each as soon as that is
+	// known, in any order: one Result for each, and then the channel is closed. It waits for
+	// nobody who reads. The streams are the reader's to close. When ctx ends, the hosts that
+	// have not been reached fail, and nothing is done to the others.
+	Dial(ctx context.Context, hosts []Host) <-chan Result
+
+	// Route tells people how a host would be reached, in a few words. It contacts nobody.
+	Route(host Host) (string, error)
+}
+
+// A Result is what came of one host of a set.
+type Result struct {
+	At     int                // of the host in the set, from 0
+	Stream io.ReadWriteCloser // standard input and output of its helper; nil with an error
+	Err    error
+}
+
+// Each dials all hosts of a set at once, each by itself: it is Way.Dial for ways that reach one
+// host at a time. How many are really under way is for dial to limit (sshx.Pacer).
+func Each(ctx context.Context, hosts []Host, dial func(context.Context, Host) (io.ReadWriteCloser, error)) <-chan Result {
+	results := make(chan Result, len(hosts))
+	var dialing sync.WaitGroup
+	for i, host := range hosts {
+		dialing.Go(func() {
+			stream, err := recovered(ctx, host, dial)
+			results <- Result{i, stream, err}
+		})
+	}
+	go func() {
+		dialing.Wait()
+		close(results)
+	}()
+	return results
+}
+
+// A Crash is the error of a panic in a goroutine that serves one host. It is our own fault, and
+// that host's end alone (TRUST-35).
+type Crash struct {
+	Why   any    // what panic was called with
+	Stack []byte // for the log
+}
+
+// Crashed makes an error of what recover has returned, in the function that has called it.
+func Crashed(why any) *Crash { return &Crash{why, debug.Stack()} }
+
+func (c *Crash) Error() string { return fmt.Sprintf("internal error: %v", c.Why) }
+
+// recovered is dial, whose panics are errors.
+func recovered(ctx context.Context, host Host, dial func(context.Context, Host) (io.ReadWriteCloser, error)) (stream io.ReadWriteCloser, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = Crashed(why)
+		}
+	}()
+	return dial(ctx, host)
+}
+
+// Ways are those of one command line.
+type Ways struct {
+	Here  Way // to this machine
+	There Way // to all others
+}
+
+var _ Way = Ways{}
+
+// Dial lets each way dial those hosts of the set that are its own, with one call.
+func (w Ways) Dial(ctx context.Context, hosts []Host) <-chan Result {
+	results := make(chan Result, len(hosts))
+	var dialing sync.WaitGroup
+	for _, p := range w.split(hosts) {
+		dialing.Go(func() {
+			for r := range p.way.Dial(ctx, p.hosts) {
+				r.At = p.at[r.At]
+				results <- r
+			}
+		})
+	}
+	go func() {
+		dialing.Wait()
+		close(results)
+	}()
+	return results
+}
+
+// A subset is the hosts of a set that go by one way.
+type subset struct {
+	way   Way
+	hosts []Host
+	at    []int // of each of them in the set
+}
+
+// split deals a set of hosts to the ways. A way without hosts has no subset.
+func (w Ways) split(hosts []Host) (subsets []subset) {
+	here, there := subset{way: w.Here}, subset{way: w.There}
+	for i, host := range hosts {
+		p := &there
+		if host.Local {
+			p = &here
+		}
+		p.hosts, p.at = append(p.hosts, host), append(p.at, i)
+	}
+	for _, p := range []subset{here, there} {
+		if len(p.hosts) > 0 {
+			subsets = append(subsets, p)
+		}
+	}
+	return subsets
+}
+
+// Route is that of the host's own way.
+func (w Ways) Route(host Host) (string, error) {
+	if host.Local {
+		return w.Here.Route(host)
+	}
+	return w.There.Route(host)
+}
+
+// Nowhere is the way to hosts that a command line has none to.
+type Nowhere struct {
+	Why   string // the error of each host; its name comes before it
+	Words string // in the place of a route
+}
+
+var _ Way = Nowhere{}
+
+// Dial fails for each host.
+func (n Nowhere) Dial(ctx context.Context, hosts []Host) <-chan Result {
+	return Each(ctx, hosts, func(context.Context, Host) (io.ReadWriteCloser, error) { return nil, errors.New(n.Why) })
+}
+
+// Route says that there is none.
+func (n Nowhere) Route(Host) (string, error) { return n.Words, nil }

@@ -1,0 +1,107 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/sshx"
+)
+
+// A starter is a way that keeps what it is called with. It reaches the hosts of a set in the
+// reverse order, as a batch system's may.
+type starter struct {
+	name string
+	sets [][]string
+}
+
+func (s *starter) Dial(_ context.Context, hosts []Host) <-chan Result {
+	results := make(chan Result, len(hosts))
+	var names []string
+	for i, host := range slices.Backward(hosts) {
+		names = append(names, host.Name)
+		results <- Result{At: i, Err: fmt.Errorf("%s %s", s.name, host.Name)}
+	}
+	close(results)
+	s.sets = append(s.sets, names)
+	return results
+}
+
+func (s *starter) Route(host Host) (string, error) { return s.name + " to " + host.Name, nil }
+
+// Each way is called once, with all hosts of a set that are its own, and what it says of one
+// is that host's.
+func TestASetIsSplitAmongWays(t *testing.T) {
+	here, there := &starter{name: "here"}, &starter{name: "there"}
+	ways := Ways{Here: here, There: there}
+	hosts := []Host{{Name: "a"}, {Name: "b", Local: true}, {Name: "c"}, {Name: "d", Local: true}, {Name: "e"}}
+	said := make([]string, len(hosts))
+	for r := range ways.Dial(t.Context(), hosts) {
+		said[r.At] += r.Err.Error()
+	}
+	if want := []string{"there a", "here b", "there c", "here d", "there e"}; !slices.Equal(said, want) {
+		t.Errorf("got %q, want %q", said, want)
+	}
+	if got := fmt.Sprint(here.sets, there.sets); got != "[[d b]] [[e c a]]" {
+		t.Errorf("called with %s", got)
+	}
+	for _, host := range hosts[:2] {
+		if route, err := ways.Route(host); err != nil || route != map[bool]string{true: "here to b", false: "there to a"}[host.Local] {
+			t.Errorf("route %q, %v", route, err)
+		}
+	}
+	if r, more := <-ways.Dial(t.Context(), nil); more || len(here.sets)+len(there.sets) != 2 {
+		t.Errorf("of no host %+v; called with %v, %v", r, here.sets, there.sets)
+	}
+}
+
+// A panic on the way to one host is that host's error, and the stack is kept (TRUST-35).
+func TestAPanicIsOneHosts(t *testing.T) {
+	errs := make([]error, 2)
+	for r := range Each(t.Context(), []Host{{Name: "a"}, {Name: "b"}}, func(_ context.Context, host Host) (io.ReadWriteCloser, error) {
+		if host.Name == "a" {
+			panic("oh")
+		}
+		return nil, errors.New("down")
+	}) {
+		errs[r.At] = r.Err
+	}
+	var crash *Crash
+	if !errors.As(errs[0], &crash) || crash.Error() != "internal error: oh" || !strings.Contains(string(crash.Stack), "TestAPanicIsOneHosts") {
+		t.Errorf("a: %v", errs[0])
+	}
+	if errs[1].Error() != "down" {
+		t.Errorf("b: %v", errs[1])
+	}
+}
+
+// What the host list says of a host wins over the user's configuration, which is asked for the
+// name that the user wrote (SSH-1).
+func TestHostOverConfiguration(t *testing.T) {
+	way := &SSH{Resolve: func(alias string) (sshx.Target, error) {
+		if alias == "wrong" {
+			return sshx.Target{}, errors.New("config:3: Port: none")
+		}
+		return sshx.Target{Alias: alias, HostName: alias + ".example", Port: 22, User: "me"}, nil
+	}}
+	for _, c := range []struct {
+		host  Host
+		route string
+	}{
+		{Host{Name: "n1"}, "ssh to n1.example as me"},
+		{Host{Name: "n1.example", Alias: "n1"}, "ssh as me"},
+		{Host{Name: "n1", Alias: "login"}, "ssh to login.example as me"},
+		{Host{Name: "n1", Address: "10.0.0.1", User: "you", Port: 2222}, "ssh to 10.0.0.1 port 2222 as you"},
+	} {
+		if route, err := way.Route(c.host); err != nil || route != c.route {
+			t.Errorf("%+v: %q, %v; want %q", c.host, route, err, c.route)
+		}
+	}
+	if _, err := dial(t, way, "wrong"); err == nil || err.Error() != "config:3: Port: none" {
+		t.Errorf("error %v, want that of the configuration", err)
+	}
+}
