@@ -52,6 +52,7 @@ var lower = map[string][]string{
 	"helper/checkup":       {"helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/life":          {"job"},
+	"helper/offer":         {"job"},
 	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
 	"helper/stage":         {"helper/rank", "job", "wire"},
 	"helper/status":        {"job", "proc"},

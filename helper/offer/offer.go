@@ -1,0 +1,155 @@
+/*
+Package offer decides by which process manager interfaces a program is to find its helper
+(pmix-wire.md 1): a program of Open MPI speaks PMIx, one of MPICH's family PMI.
+
+	program --object--> what it needs --closure--> Finding --Decide--> Verdict
+	                    ld.so.cache, paths ---'
+
+What a program is linked with is found as the dynamic loader will find it, without running
+anything. All but Disk is a function of files as values. What cannot be told, and what may yet
+become another program, such as a shell, is offered both.
+*/
+package offer
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"remshell/job"
+)
+
+// Files are the node's, as the dynamic loader sees them.
+type Files interface {
+	// Open opens a regular file.
+	Open(path string) (File, error)
+	// Resolve is the path without symbolic links; the path itself if that cannot be told.
+	Resolve(path string) string
+}
+
+// A File is an open one.
+type File interface {
+	io.ReaderAt
+	io.Closer
+	ID() (ID, error)
+}
+
+// An ID tells whether a file is still what it was.
+type ID struct {
+	Device, Inode  uint64
+	Size, Modified int64 // bytes; ns since 1970
+}
+
+// A Search is what the environment of a rank says of where libraries are.
+type Search struct {
+	Dir         string // its working directory
+	LibraryPath string // LD_LIBRARY_PATH
+	Preload     string // LD_PRELOAD
+}
+
+// SearchOf reads an environment, for a rank that starts in dir.
+func SearchOf(env []string, dir string) Search {
+	return Search{dir, job.Value(env, "LD_LIBRARY_PATH"), job.Value(env, "LD_PRELOAD")}
+}
+
+// A Library is one of a family that a program is linked with.
+type Library struct {
+	Name string // by which it is needed: "libmpi.so.40"
+	Path string // of the file, without symbolic links; empty: it was not found
+}
+
+func (l Library) String() string {
+	if l.Path == "" {
+		return l.Name + ", which is not found"
+	}
+	return l.Name + " -> " + l.Path
+}
+
+// A Verdict is what a program is offered, and why.
+type Verdict struct {
+	Offer   job.Offer
+	Why     string // "script"; "libmpi.so.40 -> /usr/lib/libmpi.so.40.30.4, Open MPI"
+	Library string // that decided, by name; empty: none did
+	Family  string // of it, as people call it
+}
+
+func (v Verdict) String() string { return fmt.Sprintf("%s (%s)", v.Offer, v.Why) }
+
+// Most that is looked at for one program (PMIX-2); beyond, it is offered both.
+const (
+	mostTime   = 50 * time.Millisecond
+	mostFiles  = 512
+	mostLevels = 16
+)
+
+// A Judge gives verdicts, and remembers them. It belongs to one goroutine.
+type Judge struct {
+	files Files
+	now   func() time.Time
+	given map[question]Verdict
+}
+
+// question is what a verdict depends on.
+type question struct {
+	program ID
+	path    string // $ORIGIN
+	search  Search
+}
+
+// mostVerdicts are remembered; a job that spawns for days may ask of any number of programs.
+const mostVerdicts = 1024
+
+// NewJudge makes a judge of programs that are among these files.
+func NewJudge(files Files, now func() time.Time) *Judge {
+	return &Judge{files: files, now: now, given: make(map[question]Verdict)}
+}
+
+// Verdict judges the program that execve will load from a path.
+func (j *Judge) Verdict(path string, search Search) Verdict {
+	f, err := j.files.Open(path)
+	if err != nil {
+		return verdict(Finding{Kind: Unreadable})
+	}
+	defer f.Close()
+	id, err := f.ID()
+	if err != nil {
+		return verdict(Finding{Kind: Unreadable})
+	}
+	q := question{id, path, search}
+	if known, ok := j.given[q]; ok {
+		return known
+	}
+	if len(j.given) >= mostVerdicts {
+		clear(j.given)
+	}
+	until := j.now().Add(mostTime)
+	late := func() bool { return j.now().After(until) }
+	j.given[q] = verdict(find(j.files, f, path, search, late))
+	return j.given[q]
+}
+
+// verdict is what comes of a finding.
+func verdict(f Finding) Verdict {
+	v := Verdict{Offer: Decide(f), Why: f.Kind.String()}
+	var why []string
+	for _, of := range []struct {
+		family  string
+		library *Library
+	}{{"Open MPI", f.OpenMPI}, {"MPICH", f.MPICH}, {"PMIx", f.pmixAlone()}} {
+		if of.library == nil {
+			continue
+		}
+		if v.Library == "" {
+			v.Library, v.Family = of.library.Name, of.family
+		}
+		why = append(why, of.library.String()+", "+of.family)
+	}
+	switch {
+	case why != nil:
+		v.Why = strings.Join(why, "; ")
+	case f.Kind == Static:
+		v.Why += map[job.Offer]string{job.OfferPMIx: ", linked with PMIx", job.OfferPMI1: ", linked with PMI", job.OfferBoth: ", linked with no MPI that can be told"}[v.Offer]
+	}
+	return v
+}

@@ -1,0 +1,283 @@
+package offer
+
+import (
+	"debug/elf"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// The table of PMIX-2, row by row.
+func TestDecide(t *testing.T) {
+	lib := &Library{Name: "l"}
+	for _, test := range []struct {
+		row   string
+		found Finding
+		want  job.Offer
+	}{
+		{"Open MPI", Finding{Kind: Dynamic, OpenMPI: lib}, job.OfferPMIx},
+		{"Open MPI, and libpmix", Finding{Kind: Dynamic, OpenMPI: lib, PMIx: lib}, job.OfferPMIx},
+		{"MPICH", Finding{Kind: Dynamic, MPICH: lib}, job.OfferPMI1},
+		{"MPICH, built with PMIx", Finding{Kind: Dynamic, MPICH: lib, PMIx: lib}, job.OfferPMIx},
+		{"MPICH, with a libpmix that something else needs", Finding{Kind: Dynamic, MPICH: lib, PMIx: lib, PMIWithin: true}, job.OfferPMI1},
+		{"both families", Finding{Kind: Dynamic, OpenMPI: lib, MPICH: lib}, job.OfferBoth},
+		{"PMIx without MPI", Finding{Kind: Dynamic, PMIx: lib, Direct: true}, job.OfferPMIx},
+		{"a library that needs PMIx, without MPI", Finding{Kind: Dynamic, PMIx: lib}, job.OfferBoth},
+		{"dynamic, none of these", Finding{Kind: Dynamic}, job.OfferBoth},
+		{"static, PMIx", Finding{Kind: Static, Namespace: true}, job.OfferPMIx},
+		{"static, PMI", Finding{Kind: Static, Socket: true}, job.OfferPMI1},
+		{"static, both", Finding{Kind: Static, Namespace: true, Socket: true}, job.OfferBoth},
+		{"static, neither", Finding{Kind: Static}, job.OfferBoth},
+		{"script", Finding{Kind: Script}, job.OfferBoth},
+		{"anything else", Finding{Kind: Other}, job.OfferBoth},
+		{"unreadable", Finding{Kind: Unreadable}, job.OfferBoth},
+		{"too much to look at", Finding{Kind: Unresolved}, job.OfferBoth},
+	} {
+		if got := Decide(test.found); got != test.want {
+			t.Errorf("%s: %s, want %s", test.row, got, test.want)
+		}
+	}
+}
+
+// The table of PMIX-3.
+func TestFamilyOf(t *testing.T) {
+	opal, other := &object{needed: []string{"libopen-pal.so.80"}}, &object{needed: []string{"libhwloc.so.15"}}
+	for _, test := range []struct {
+		names string
+		found *object
+		want  family
+	}{
+		{"libmpi.so.40 libmpi.so.20 libmpi.so.12", opal, openMPI},
+		{"libmpi.so.40 libmpi.so.20", nil, openMPI},
+		{"libmpi.so.40 libmpi.so.20", other, nobodys},
+		{"libmpi.so.12", other, mpich},
+		{"libmpi.so.12", nil, mpich},
+		{"libopen-rte.so.40 libopen-pal.so.80 libopen_mpi.so.0 libmpi_mpifh.so.40 libmpi_usempif08.so.40 libmpi_usempi_ignore_tkr.so.40 libmpi_cxx.so.40 liboshmem.so.40 libmpi_abi_openmpi.so.0", nil, openMPI},
+		{"libmpich.so.12 libmpich.so.0 libmpichcxx.so.12 libmpichfort.so.12 libmpifort.so.12 libmpicxx.so.12 libmpi_abi_mpich.so.0", nil, mpich},
+		{"libpmix.so.2", nil, pmix},
+		{"libmpi_abi.so.0 libmpi_cray.so.12 libmpt.so libpmi.so.0 libpmi2.so.0 libmpi.so.400 libmpi.so", nil, nobodys},
+	} {
+		for name := range strings.FieldsSeq(test.names) {
+			if got := familyOf(name, test.found); got != test.want {
+				t.Errorf("%s: %d, want %d", name, got, test.want)
+			}
+		}
+	}
+}
+
+// world is the files of a node with both families in the folder of the system.
+func world(more map[string]string) *folder {
+	files := map[string]string{
+		"/etc/ld.so.cache": string(cacheOf("libmpi.so.40", "/lib/libmpi.so.40", "libmpich.so.12", "/lib/libmpich.so.12",
+			"libpmix.so.2", "/lib/libpmix.so.2", "libfar.so.1", "/lib/libfar.so.1")),
+		"/lib/libmpi.so.40":       "-> openmpi/libmpi.so.40.30.4",
+		"/lib/libmpich.so.12":     string(elfFile{Text: "PMI_FD"}.bytes()),
+		"/lib/libpmix.so.2":       string(elfFile{}.bytes()),
+		"/lib/libfar.so.1":        string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes()),
+		"/usr/lib/libplain.so":    string(elfFile{}.bytes()),
+		"/usr/lib/libopen-pal.so": string(elfFile{}.bytes()),
+
+		"/lib/openmpi/libmpi.so.40.30.4": string(elfFile{Needed: []string{"libopen-pal.so.40", "libc.so.6"}}.bytes()),
+	}
+	for name, text := range more {
+		files[name] = text
+	}
+	return &folder{files: files}
+}
+
+func never() bool { return false }
+
+// look finds what a program is linked with.
+func look(t *testing.T, d *folder, program elfFile, search Search) Finding {
+	t.Helper()
+	d.files["/home/u/a.out"] = string(program.bytes())
+	f, err := d.Open("/home/u/a.out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return find(d, f, "/home/u/a.out", search, never)
+}
+
+func TestClosure(t *testing.T) {
+	foreign := string(elfFile{Machine: elf.EM_AARCH64}.bytes())
+	for _, test := range []struct {
+		name    string
+		program elfFile
+		search  Search
+		more    map[string]string
+		want    string // of the verdict
+	}{
+		{"by the cache", elfFile{Needed: []string{"libmpi.so.40", "libc.so.6"}}, Search{}, nil,
+			"pmix (libmpi.so.40 -> /lib/openmpi/libmpi.so.40.30.4, Open MPI)"},
+		{"by a library between", elfFile{Needed: []string{"libfar.so.1"}}, Search{}, nil,
+			"pmix (libmpi.so.40 -> /lib/openmpi/libmpi.so.40.30.4, Open MPI)"},
+		{"MPICH", elfFile{Needed: []string{"libmpich.so.12"}}, Search{}, nil, "pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
+		{"not found", elfFile{Needed: []string{"libmpi.so.12"}}, Search{}, nil, "pmi1 (libmpi.so.12, which is not found, MPICH)"},
+		{"both", elfFile{Needed: []string{"libfar.so.1", "libmpich.so.12"}}, Search{}, nil,
+			"both (libmpi.so.40 -> /lib/openmpi/libmpi.so.40.30.4, Open MPI; libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
+		{"MPICH that speaks PMI, where PMIx is too", elfFile{Needed: []string{"libmpich.so.12", "libpmix.so.2"}}, Search{}, nil,
+			"pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
+		{"MPICH that speaks PMIx alone", elfFile{Needed: []string{"libmpich.so.12", "libpmix.so.2"}}, Search{},
+			map[string]string{"/lib/libmpich.so.12": string(elfFile{Text: "PMIX_RANK", Data: "PMI_FD"}.bytes())},
+			"pmix (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
+		{"PMIx alone", elfFile{Needed: []string{"libpmix.so.2"}}, Search{}, nil, "pmix (libpmix.so.2 -> /lib/libpmix.so.2, PMIx)"},
+		{"no MPI", elfFile{Needed: []string{"libc.so.6", "libplain.so"}}, Search{}, nil, "both (linked with no MPI)"},
+		{"DT_RPATH comes before LD_LIBRARY_PATH", elfFile{Needed: []string{"libm.so"}, RPath: "/r"}, Search{LibraryPath: "/l"},
+			map[string]string{"/r/libm.so": string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes()), "/l/libm.so": string(elfFile{}.bytes())},
+			"pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
+		{"DT_RUNPATH comes behind it, and switches DT_RPATH off", elfFile{Needed: []string{"libm.so"}, RPath: "/r", RunPath: "/r"}, Search{LibraryPath: "/x:/l"},
+			map[string]string{"/l/libm.so": string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes()), "/r/libm.so": string(elfFile{}.bytes())},
+			"pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
+		{"DT_RPATH holds for what is needed further down", elfFile{Needed: []string{"libplain.so"}, RPath: "/r"}, Search{},
+			map[string]string{"/usr/lib/libplain.so": string(elfFile{Needed: []string{"libmpi.so.12"}}.bytes()), "/r/libmpi.so.12": string(elfFile{}.bytes())},
+			"pmi1 (libmpi.so.12 -> /r/libmpi.so.12, MPICH)"},
+		{"DT_RUNPATH does not", elfFile{Needed: []string{"libplain.so"}, RunPath: "/r"}, Search{},
+			map[string]string{"/usr/lib/libplain.so": string(elfFile{Needed: []string{"libmpi.so.12"}}.bytes()), "/r/libmpi.so.12": string(elfFile{}.bytes())},
+			"pmi1 (libmpi.so.12, which is not found, MPICH)"},
+		{"$ORIGIN", elfFile{Needed: []string{"libmpi.so.12"}, RunPath: "$ORIGIN/../lib"}, Search{},
+			map[string]string{"/home/lib/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /home/lib/libmpi.so.12, MPICH)"},
+		{"$LIB and $PLATFORM", elfFile{Needed: []string{"libmpi.so.12"}, RunPath: "/opt/${LIB}/$PLATFORM"}, Search{},
+			map[string]string{"/opt/lib64/x86_64/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /opt/lib64/x86_64/libmpi.so.12, MPICH)"},
+		{"an empty folder is where the rank starts", elfFile{Needed: []string{"libmpi.so.12"}}, Search{LibraryPath: "/x:", Dir: "/w"},
+			map[string]string{"/w/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /w/libmpi.so.12, MPICH)"},
+		{"a path is no name to look for", elfFile{Needed: []string{"./libmpi.so.12"}}, Search{Dir: "/w"},
+			map[string]string{"/w/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /w/libmpi.so.12, MPICH)"},
+		{"folders of the system", elfFile{Needed: []string{"libmpi.so.12"}}, Search{},
+			map[string]string{"/usr/lib/x86_64-linux-gnu/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /usr/lib/x86_64-linux-gnu/libmpi.so.12, MPICH)"},
+		{"but not for who wants none of them", elfFile{Needed: []string{"libmpi.so.12"}, OwnPathsOnly: true}, Search{},
+			map[string]string{"/usr/lib/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12, which is not found, MPICH)"},
+		{"of another machine", elfFile{Needed: []string{"libmpi.so.12"}}, Search{LibraryPath: "/arm:/here"},
+			map[string]string{"/arm/libmpi.so.12": foreign, "/here/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /here/libmpi.so.12, MPICH)"},
+		{"LD_PRELOAD", elfFile{Needed: []string{"libc.so.6"}}, Search{Preload: "libplain.so:/p/libmpi.so.12"},
+			map[string]string{"/p/libmpi.so.12": string(elfFile{}.bytes())}, "pmi1 (libmpi.so.12 -> /p/libmpi.so.12, MPICH)"},
+		{"MPICH's ABI over Open MPI", elfFile{Needed: []string{"libmpi.so.12"}}, Search{LibraryPath: "/o"},
+			map[string]string{"/o/libmpi.so.12": string(elfFile{Needed: []string{"libopen-rte.so.12"}}.bytes())}, "pmix (libmpi.so.12 -> /o/libmpi.so.12, Open MPI)"},
+		{"the ABI of MPI 5 is asked what it needs", elfFile{Needed: []string{"libmpi_abi.so.0"}}, Search{LibraryPath: "/o"},
+			map[string]string{"/o/libmpi_abi.so.0": string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes())}, "pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
+		{"needed in a circle", elfFile{Needed: []string{"libplain.so"}}, Search{},
+			map[string]string{"/usr/lib/libplain.so": string(elfFile{Needed: []string{"libplain.so"}}.bytes())}, "both (linked with no MPI)"},
+		{"static, Open MPI", elfFile{Static: true, Text: "PMIX_NAMESPACE"}, Search{}, nil, "pmix (static, linked with PMIx)"},
+		{"static, MPICH", elfFile{Static: true, Text: strings.Repeat("-", searchStep-400) + "PMI_FD" + strings.Repeat("-", searchStep)}, Search{}, nil, "pmi1 (static, linked with PMI)"},
+		{"static, with the word where it can be written", elfFile{Static: true, Data: "PMI_FD"}, Search{}, nil, "both (static, linked with no MPI that can be told)"},
+	} {
+		got := verdict(look(t, world(test.more), test.program, test.search)).String()
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// What has nothing but the C library is judged without a look at any other file.
+func TestPlainProgramsCostOneFile(t *testing.T) {
+	d := world(nil)
+	look(t, d, elfFile{Needed: []string{"libc.so.6", "libm.so.6"}}, Search{LibraryPath: "/a:/b"})
+	if want := []string{"/home/u/a.out"}; !slices.Equal(d.opened, want) {
+		t.Errorf("opened %q, want %q", d.opened, want)
+	}
+}
+
+func TestFilesThatAreNoPrograms(t *testing.T) {
+	d := world(map[string]string{"/script": "#!/bin/sh\n", "/text": "echo", "/empty": "", "/secret": "unreadable",
+		"/cut": string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes()[:200])})
+	j := NewJudge(d, time.Now)
+	for name, want := range map[string]string{"/script": "script", "/text": "neither ELF nor script", "/empty": "neither ELF nor script",
+		"/secret": "cannot be read", "/none": "cannot be read", "/cut": "neither ELF nor script"} {
+		if v := j.Verdict(name, Search{}); v.Offer != job.OfferBoth || v.Why != want {
+			t.Errorf("%s: %s, want both (%s)", name, v, want)
+		}
+	}
+}
+
+// chain is libraries each of which needs the next one, down to Open MPI's.
+func chain(levels int) map[string]string {
+	files := make(map[string]string)
+	for i := range levels {
+		next := fmt.Sprintf("lib%d.so", i+1)
+		if i == levels-1 {
+			next = "libmpi.so.40"
+		}
+		files[fmt.Sprintf("/usr/lib/lib%d.so", i)] = string(elfFile{Needed: []string{next}}.bytes())
+	}
+	return files
+}
+
+func TestBoundsOfASearch(t *testing.T) {
+	first := elfFile{Needed: []string{"lib0.so"}}
+	if f := look(t, world(chain(mostLevels-1)), first, Search{}); f.OpenMPI == nil {
+		t.Errorf("%d levels: %+v", mostLevels, f)
+	}
+	if f := look(t, world(chain(mostLevels)), first, Search{}); f.Kind != Unresolved {
+		t.Errorf("%d levels: %+v", mostLevels+1, f)
+	}
+
+	var wide elfFile
+	files := make(map[string]string)
+	for i := range mostFiles + 1 {
+		name := fmt.Sprintf("libw%d.so", i)
+		files["/usr/lib/"+name] = string(elfFile{}.bytes())
+		if i < mostFiles/2 {
+			wide.Needed = append(wide.Needed, name)
+		} else if i < mostFiles {
+			files["/usr/lib/libw0.so"] = ""
+		}
+	}
+	below := elfFile{}
+	for i := mostFiles / 2; i <= mostFiles; i++ {
+		below.Needed = append(below.Needed, fmt.Sprintf("libw%d.so", i))
+	}
+	files["/usr/lib/libw0.so"] = string(below.bytes())
+	if f := look(t, world(files), wide, Search{}); f.Kind != Unresolved {
+		t.Errorf("%d files: %+v", mostFiles+1, f)
+	}
+
+	d := world(nil)
+	d.files["/a"] = string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes())
+	clock := time.Unix(0, 0)
+	slow := func() time.Time { clock = clock.Add(mostTime/2 + 1); return clock }
+	if v := NewJudge(d, slow).Verdict("/a", Search{}); v.Offer != job.OfferBoth || v.Why != Unresolved.String() {
+		t.Errorf("a slow file system: %s", v)
+	}
+}
+
+// A verdict is remembered for as long as nothing changes on which it depends.
+func TestVerdictsAreRemembered(t *testing.T) {
+	d := world(nil)
+	d.files["/a"] = string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes())
+	j := NewJudge(d, time.Now)
+	ask := func(search Search) (v Verdict, opened int) {
+		before := len(d.opened)
+		v = j.Verdict("/a", search)
+		return v, len(d.opened) - before
+	}
+	first, cold := ask(Search{})
+	again, cached := ask(Search{})
+	if first != again || cold < 3 || cached != 1 {
+		t.Errorf("%s, %d files; then %s, %d files", first, cold, again, cached)
+	}
+	if _, other := ask(Search{LibraryPath: "/l"}); other < 3 {
+		t.Errorf("with another LD_LIBRARY_PATH %d files", other)
+	}
+	d.files["/a"] = string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes())
+	if v, _ := ask(Search{}); v.Offer != job.OfferPMI1 {
+		t.Errorf("of the changed file: %s", v)
+	}
+}
+
+func TestParseCache(t *testing.T) {
+	text := cacheOf("liba.so", "/x/liba.so", "libb.so", "/b", "liba.so", "/y/liba.so")
+	if got := parseCache(text); !slices.Equal(got["liba.so"], []string{"/x/liba.so", "/y/liba.so"}) || !slices.Equal(got["libb.so"], []string{"/b"}) {
+		t.Errorf("%q", got)
+	}
+	for name, bad := range map[string][]byte{"empty": nil, "old": []byte("ld.so-1.7.0" + strings.Repeat("\x00", 100)), "head alone": text[:cacheHead]} {
+		if got := parseCache(bad); len(got) > 0 {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := parseCache(text[:len(text)-1]); len(got["liba.so"]) != 1 {
+		t.Errorf("a string without an end: %q", got)
+	}
+}
