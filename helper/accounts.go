@@ -72,15 +72,16 @@ func (o *ownership) adopt(isRank func(pid int) bool) {
 	}
 }
 
-// bury counts what an orphan has consumed.
-func (o *ownership) bury(e life.Reaped, ranks []*process) {
+// bury counts what an orphan has consumed; ours are the ranks that were ever started here.
+func (o *ownership) bury(e life.Reaped, ours map[int]*process) {
 	owner, known := o.groups[e.Group]
 	switch {
 	case known:
 	case e.PID == o.guard:
 		return
-	case len(ranks) == 1:
-		owner = ranks[0].number
+	case len(ours) == 1:
+		for owner = range ours {
+		}
 	default:
 		owner = -1
 	}
@@ -95,7 +96,7 @@ func (o *ownership) bury(e life.Reaped, ranks []*process) {
 func (o *ownership) list(ours map[int]*process) (list []job.Orphan) {
 	var nobodys job.Usage
 	for rank, usage := range o.orphans {
-		if ours[rank] == nil {
+		if _, is := ours[rank]; !is {
 			nobodys.Add(*usage)
 			continue
 		}

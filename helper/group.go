@@ -96,8 +96,7 @@ func (s *session) locate(g *group, r *process, base job.Env, app job.App) *rank.
 func (s *session) add(g *group, first int) {
 	for i, r := range g.ranks {
 		r.index = first + i
-		s.ranks = append(s.ranks, r)
-		s.byRank[r.number] = r
+		s.ranks[r.index], s.byRank[r.number] = r, r
 	}
 }
 
@@ -108,6 +107,25 @@ func (s *session) endGroup(g *group) {
 	if g.prepare.Group.First > 0 {
 		s.claims.Release(g.prepare.Group.Name, func() {})
 	}
+	if s.groups[g.prepare.Group.Name] == g {
+		delete(s.groups, g.prepare.Group.Name)
+	}
+	for _, r := range g.ranks {
+		r.awaitSilence(func() { s.tell(silentEvent{r}) })
+	}
+}
+
+// retire keeps no more than a row of a rank that is over and whose pipes have ended, since a job
+// may spawn for days. What ranks leave behind may write to their pipes until then.
+func (s *session) retire(r *process) {
+	delete(s.ranks, r.index)
+	if s.byRank[r.number] == r {
+		s.byRank[r.number] = nil
+	}
+	if s.port != nil {
+		s.port.forget(r.group.pmi, r.plan.Rank)
+	}
+	s.silent = append(s.silent, r.state(nil))
 }
 
 // prune lets no further rank of a group come up, and leads none to a happy end.

@@ -39,6 +39,10 @@ func (s *session) perform(action any) {
 	case life.Announce:
 		s.announce(s.ranks[a.Rank])
 	case life.HangUp:
+		for _, r := range s.ranks {
+			r.forget()
+		}
+	case life.HangUpRank:
 		s.ranks[a.Rank].forget()
 	case life.CloseLink:
 		s.fences.fail(s.fault)
@@ -46,7 +50,7 @@ func (s *session) perform(action any) {
 	case life.Note:
 		s.note(a)
 	case life.Bury:
-		s.owners.bury(a.Reaped, s.ranks)
+		s.owners.bury(a.Reaped, s.byRank)
 	case life.Report:
 		s.report(s.ranks[a.Rank], a.Tell)
 	case life.EndGroup:

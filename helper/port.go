@@ -53,6 +53,13 @@ func (p *port) who(server *pmiserver.Server, rank int) *process {
 	return p.ranks[portRank{server, rank}]
 }
 
+// forget drops a rank that is over. What is left of it may keep its connection.
+func (p *port) forget(server *pmiserver.Server, rank int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ranks, portRank{server, rank})
+}
+
 func openPort(root fs.FS, warn func(string)) (*port, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -99,11 +106,16 @@ func (s *session) expect(g *group) *rank.Error {
 		if err != nil {
 			return rank.Internal(fmt.Sprintf("no port for PMI: %v", err), "leave out -pmi-port")
 		}
-		p.listener.Begun = func(server *pmiserver.Server, rank int) { p.who(server, rank).tcp.begin() }
+		p.listener.Begun = func(server *pmiserver.Server, rank int) {
+			if r := p.who(server, rank); r != nil {
+				r.tcp.begin()
+			}
+		}
 		p.listener.Ended = func(server *pmiserver.Server, rank int, err error) {
-			r := p.who(server, rank)
-			s.hungUp(r, err)
-			r.tcp.end()
+			if r := p.who(server, rank); r != nil {
+				s.hungUp(r, err)
+				r.tcp.end()
+			}
 		}
 		s.port = p
 		go p.run()

@@ -11,6 +11,7 @@ import (
 
 	"remshell/helper/rank"
 	"remshell/job"
+	"remshell/proc"
 	"remshell/wire"
 )
 
@@ -116,6 +117,35 @@ func (r *process) lastWords(hurry <-chan struct{}, done func()) {
 		}
 		done()
 	}()
+}
+
+// awaitSilence calls done when the pipes of the rank have ended: nobody is left who could write.
+func (r *process) awaitSilence(done func()) {
+	go func() {
+		if r.begun.PID != 0 {
+			<-r.out.ended
+			<-r.err.ended
+		}
+		done()
+	}()
+}
+
+// state tells what the rank is doing, of the processes around it.
+func (r *process) state(around proc.Tree) job.RankState {
+	state := job.RankState{Rank: r.number, Life: "starting", PMI: job.PMIState(r.pmiState.Load())}
+	switch look, there := proc.LookAt(r.begun.PID); {
+	case r.exit != nil:
+		state.Life, state.CPU = "over", r.exit.Usage.User+r.exit.Usage.System
+	case r.begun.PID != 0 && there:
+		worker := around.Worker(r.begun.PID)
+		state.Life, state.CPU = "running", look.CPU+around.CPU(r.begun.PID)
+		state.Barrier = r.group.pmi.Barrier(r.plan.Rank)
+		state.Sleep = proc.Sleep(worker)
+		if look, there := proc.LookAt(worker); there {
+			state.Kind = string(look.State)
+		}
+	}
+	return state
 }
 
 // resize tells the terminal of a rank, if it has one, how large that is.

@@ -36,10 +36,11 @@ type session struct {
 	timer *time.Timer // of life's Wake; nil: there was none
 	fault error       // why the conversation was over, when it was not a Bye
 
-	prepare *wire.Prepare // the first: what it says of the whole job holds for all
-	groups  map[string]*group
-	ranks   []*process // of all groups that were started, as life numbers them
-	byRank  map[int]*process
+	prepare *wire.Prepare     // the first: what it says of the whole job holds for all
+	groups  map[string]*group // those that are not over
+	ranks   map[int]*process  // those of groups that were started, as life numbers them, until they are silent
+	byRank  map[int]*process  // by number in the job: those, and nil for each that was one of them
+	silent  []job.RankState   // what is kept of a rank that is over, and whose pipes have ended
 
 	forks
 	pmiLink
@@ -81,6 +82,7 @@ type services struct {
 type (
 	frameEvent  struct{ m wire.Message }
 	inputEnded  struct{ err error }
+	silentEvent struct{ r *process }
 	forkedEvent struct {
 		r *process
 		rank.Process
@@ -107,6 +109,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		done:   make(chan struct{}),
 		life:   life.New(),
 		groups: make(map[string]*group),
+		ranks:  make(map[int]*process),
 		byRank: make(map[int]*process),
 		forks: forks{
 			starter:      rank.NewStarter(),
@@ -179,6 +182,8 @@ func (s *session) step(event any) {
 		s.staged(e)
 	case forkedEvent:
 		s.forked(e)
+	case silentEvent:
+		s.retire(e.r)
 	case guardDue:
 		s.newGuard()
 	case stacksDone:

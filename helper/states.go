@@ -3,6 +3,8 @@
 package helper
 
 import (
+	"slices"
+
 	"remshell/helper/status"
 	"remshell/job"
 	"remshell/proc"
@@ -12,32 +14,22 @@ import (
 // inspect tells what each rank is doing (DIAG-12).
 func (s *session) inspect() { s.conn.Send(&wire.States{Ranks: s.states()}) }
 
-func (s *session) states() (all []job.RankState) {
-	tree := proc.LookAround()
+// states are those of all ranks that were started here, in their order.
+func (s *session) states() []job.RankState {
+	all, around := slices.Clone(s.silent), proc.LookAround()
 	for _, r := range s.ranks {
-		state := job.RankState{Rank: r.number, Life: "starting", PMI: job.PMIState(r.pmiState.Load())}
-		switch look, there := proc.LookAt(r.begun.PID); {
-		case r.exit != nil:
-			state.Life, state.CPU = "over", r.exit.Usage.User+r.exit.Usage.System
-		case r.begun.PID != 0 && there:
-			worker := tree.Worker(r.begun.PID)
-			state.Life, state.CPU = "running", look.CPU+tree.CPU(r.begun.PID)
-			state.Barrier = r.group.pmi.Barrier(r.plan.Rank)
-			state.Sleep = proc.Sleep(worker)
-			if look, there := proc.LookAt(worker); there {
-				state.Kind = string(look.State)
-			}
-		}
-		all = append(all, state)
+		all = append(all, r.state(around))
 	}
+	slices.SortFunc(all, func(a, b job.RankState) int { return a.Rank - b.Rank })
 	return all
 }
 
 // dump gathers states and stacks; what is told then, stacksDone brings.
 func (s *session) dump() {
-	states, pids := s.states(), make([]int, len(s.ranks))
-	for i, r := range s.ranks {
-		if r.alive() {
+	states := s.states()
+	pids := make([]int, len(states))
+	for i, state := range states {
+		if r := s.byRank[state.Rank]; r != nil && r.alive() {
 			pids[i] = r.begun.PID
 		}
 	}

@@ -16,6 +16,7 @@ Three things have a phase, and each only goes forward but for a Start, which beg
 package life
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -161,8 +162,10 @@ type (
 	LookForChildren struct{}
 	// Announce tells mpiexec of a rank that runs, and carries its streams.
 	Announce struct{ Rank int }
-	// HangUp lets a rank talk into nothing.
-	HangUp struct{ Rank int }
+	// HangUp lets all ranks talk into nothing, and what those have left that are over.
+	HangUp struct{}
+	// HangUpRank lets one rank do so.
+	HangUpRank struct{ Rank int }
 	// CloseLink lets nobody wait for an answer of mpiexec.
 	CloseLink struct{}
 	// Hurry starts no rank any more, limits the time for last words, and leads no rank to a
@@ -195,7 +198,8 @@ type (
 		Rank int
 		Tell bool
 	}
-	// EndGroup lets go what the group of a rank has, since all its ranks are over.
+	// EndGroup lets go what the group of a rank has, since all its ranks are over. No later
+	// action names one of them.
 	EndGroup struct{ Rank int }
 	// DismissGuard lets the guard go: there is nothing left to guard.
 	DismissGuard struct{}
@@ -211,6 +215,8 @@ type (
 
 // A group is ranks that are prepared and started together.
 type group struct {
+	name    string
+	first   int // its lowest rank, if it is started
 	ranks   int
 	started bool
 	pruned  bool
@@ -250,13 +256,14 @@ type State struct {
 	talk   Talk
 	stacks stacks
 
-	rules   *Rules         // nil: no Prepare was accepted
-	wanted  map[string]int // groups that are, or will be, prepared and not started, and how often
-	groups  map[string]*group
-	ranks   []*rank
-	byPID   map[int]int // the ranks that live
-	forking int         // groups at which the starter is at work
-	noise   int         // how often silence has begun to be waited for
+	rules   *Rules            // nil: no Prepare was accepted
+	wanted  map[string]int    // groups that are, or will be, prepared and not started, and how often
+	groups  map[string]*group // those that are not over
+	ranks   map[int]*rank     // of these, as far as they are started
+	begun   int               // ranks that were ever started
+	byPID   map[int]int       // the ranks that live
+	forking int               // groups at which the starter is at work
+	noise   int               // how often silence has begun to be waited for
 
 	early     []Reaped // ends of children while ranks are forked: they may be theirs
 	missed    []int    // signals that came meanwhile
@@ -270,7 +277,7 @@ type State struct {
 
 // New is a life that has not begun.
 func New() *State {
-	return &State{wanted: make(map[string]int), groups: make(map[string]*group), byPID: make(map[int]int)}
+	return &State{wanted: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int)}
 }
 
 // Done reports whether there is nothing left to do, and nobody to do it for.
@@ -303,7 +310,7 @@ func (s *State) Step(event any, now time.Time) []any {
 	case Claimed:
 		return s.claimed(e)
 	case Ready:
-		s.groups[e.Group] = &group{ranks: e.Ranks, left: e.Ranks}
+		s.groups[e.Group] = &group{name: e.Group, ranks: e.Ranks, left: e.Ranks}
 	case Released:
 		return s.release(e.Group)
 	case Start:
@@ -394,11 +401,12 @@ func (s *State) start(e Start) (do []any) {
 	if g == nil || g.started {
 		return nil
 	}
-	g.started = true
-	do = []any{Fork{e, len(s.ranks)}}
-	for range g.ranks {
-		s.ranks = append(s.ranks, &rank{group: g})
+	g.started, g.first = true, s.begun
+	do = []any{Fork{e, g.first}}
+	for i := range g.ranks {
+		s.ranks[g.first+i] = &rank{group: g}
 	}
+	s.begun += g.ranks
 	if s.work == Idle {
 		do = append(do, Reap{})
 	}
@@ -415,8 +423,8 @@ func (s *State) prune(name string) []any {
 	}
 	g.pruned = true
 	do := []any{PruneGroup{name}}
-	for i, r := range s.ranks {
-		if r.group == g && r.phase == running {
+	for i := g.first; g.started && i < g.first+g.ranks; i++ {
+		if s.ranks[i].phase == running {
 			do = append(do, KillRank{i})
 		}
 	}
@@ -439,7 +447,7 @@ func (s *State) forked(e Forked) []any {
 		do = append(do, KillRank{e.Rank})
 	}
 	if s.talk == Over {
-		do = append(do, HangUp{e.Rank})
+		do = append(do, HangUpRank{e.Rank})
 	}
 	do = append(do, s.meanwhile(e)...)
 	return append(do, LookForChildren{})
@@ -530,11 +538,18 @@ func (s *State) report(i int) []any {
 	return append([]any{Report{i, s.talk == Open}}, s.lessen(i)...)
 }
 
-// lessen notes that a rank is over, or never was.
+// lessen notes that a rank is over, or never was. A job may spawn for days, so what is over is
+// forgotten.
 func (s *State) lessen(i int) []any {
 	g := s.ranks[i].group
 	if g.left--; g.left > 0 {
 		return nil
+	}
+	for member := range g.ranks {
+		delete(s.ranks, g.first+member)
+	}
+	if s.groups[g.name] == g {
+		delete(s.groups, g.name)
 	}
 	return []any{EndGroup{i}}
 }
@@ -569,8 +584,8 @@ func (s *State) signal(number int) (do []any) {
 	if s.forking > 0 {
 		s.missed = append(s.missed, number)
 	}
-	for i, r := range s.ranks {
-		if r.phase == running {
+	for _, i := range slices.Sorted(maps.Keys(s.ranks)) {
+		if s.ranks[i].phase == running {
 			do = append(do, PassSignal{i, number})
 		}
 	}
@@ -633,15 +648,9 @@ func (s *State) tick(now time.Time) []any {
 }
 
 // lost ends the job because the other end is gone.
-func (s *State) lost(now time.Time) (do []any) {
+func (s *State) lost(now time.Time) []any {
 	s.talk = Over
-	for i, r := range s.ranks {
-		if r.phase != planned {
-			do = append(do, HangUp{i})
-		}
-	}
-	do = append(do, CloseLink{})
-	return append(do, s.end(0, s.lastGrace(), now)...)
+	return append([]any{HangUp{}, CloseLink{}}, s.end(0, s.lastGrace(), now)...)
 }
 
 func (s *State) lastGrace() time.Duration {

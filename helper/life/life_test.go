@@ -96,15 +96,15 @@ func possible(s stage, events []any) bool {
 	for _, event := range events {
 		switch e := event.(type) {
 		case Forked:
-			if len(state.ranks) <= e.Rank || state.ranks[e.Rank].phase != planned {
+			if r := state.ranks[e.Rank]; r == nil || r.phase != planned {
 				return false
 			}
 		case NotForked:
-			if len(state.ranks) <= e.Rank || state.ranks[e.Rank].phase != planned {
+			if r := state.ranks[e.Rank]; r == nil || r.phase != planned {
 				return false
 			}
 		case LastWords:
-			if len(state.ranks) <= e.Rank || state.ranks[e.Rank].phase != ended {
+			if r := state.ranks[e.Rank]; r == nil || r.phase != ended {
 				return false
 			}
 		case Reaped:
@@ -258,5 +258,20 @@ func TestAskedIsByTheTimeOfTheEnd(t *testing.T) {
 		if note := step(s, end)[0].(Note); note.Asked != asked {
 			t.Errorf("%+v, want %v", note, asked)
 		}
+	}
+}
+
+// A job may spawn for days: nothing is kept of a group that is over.
+func TestWhatIsOverIsForgotten(t *testing.T) {
+	s := New()
+	for i := range 10_000 {
+		step(s, Prepare{Group: "g"}, Claimed{Group: "g"}, Ready{"g", 2}, Start{Group: "g"},
+			Forked{2 * i, 70, began}, NotForked{2*i + 1}, ForkingEnded{}, exits(70, 3))
+		if got := step(s, LastWords{2 * i}); len(got) != 2 || word(got[1]) != fmt.Sprintf("EndGroup(%d)", 2*i) {
+			t.Fatalf("the end of group %d: %v", i, got)
+		}
+	}
+	if kept := len(s.groups) + len(s.ranks) + len(s.byPID) + len(s.wanted) + len(s.early) + len(s.failing); kept > 0 {
+		t.Errorf("%d things are kept: %+v", kept, s)
 	}
 }

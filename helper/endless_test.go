@@ -1,0 +1,91 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// liveHeap is what this process holds, in bytes: helper and test.
+func liveHeap() int64 {
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	return int64(memory.HeapAlloc + memory.StackInuse)
+}
+
+// runGroup runs one group of one rank, which is over at once, to its end.
+func (k *talk) runGroup(ledger string, rank int) {
+	k.t.Helper()
+	name := fmt.Sprint("test.", rank)
+	k.conn.Send(&wire.Prepare{Job: "test", Group: wire.Group{Name: name, First: rank, Size: 1, Nodes: 1}, Node: wire.Member{Name: "here"},
+		Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: ledger, Most: -1},
+		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	hear[*wire.Prepared](k)
+	k.conn.Send(&wire.Start{Group: name})
+	if exit := hear[*wire.Exited](k).Exit; exit.Rank != rank || exit.Code != 0 {
+		k.t.Fatalf("rank %d: %+v", rank, exit)
+	}
+}
+
+// A job may spawn for days: what stays of a group that is over is a row for each rank, in what
+// the helper tells of its ranks and in whose process groups there were.
+func TestGroupsWithoutEnd(t *testing.T) {
+	const groups, step = 600, 200
+	const most = 1 << 10 // bytes of each
+	k, ledger := newTalk(t), t.TempDir()
+	k.start("exec sleep 1000")
+	var live []int64
+	for rank := 1; rank <= groups; rank++ {
+		k.runGroup(ledger, rank)
+		if rank%step == 0 {
+			live = append(live, liveHeap())
+		}
+	}
+	if each := (live[len(live)-1] - live[0]) / (groups - step); each > most {
+		t.Errorf("%d bytes stay of each group; the heap after each third: %d", each, live)
+	}
+	k.conn.Send(&wire.Inspect{})
+	states := hear[*wire.States](k).Ranks
+	for rank, s := range states {
+		if over := s.Life == "over"; s.Rank != rank || over != (rank > 0) {
+			t.Fatalf("state %d is %+v", rank, s)
+		}
+	}
+	if len(states) != 1+groups {
+		t.Errorf("%d ranks are told of, want %d", len(states), 1+groups)
+	}
+	k.bye()
+}
+
+// A rank may write for days: what it wrote is gone when it was sent.
+func TestOutputWithoutEnd(t *testing.T) {
+	const total, step = 64 << 20, 16 << 20 // bytes
+	const most = 4 << 20                   // bytes that the heap may grow by: more than a window, and less than a tenth
+	k := newTalk(t)
+	k.start(fmt.Sprintf("yes | head -c %d", total))
+	var live []int64
+	for taken := 0; taken < total; {
+		d := hear[*wire.Data](k)
+		before := taken
+		taken += len(d.Bytes)
+		k.conn.Send(&wire.Credit{Rank: 0, Stream: wire.Stdout, Bytes: len(d.Bytes)})
+		k.out[0] = "" // what was said is not kept here either
+		d.Release()
+		if taken/step > before/step {
+			live = append(live, liveHeap())
+		}
+	}
+	if exit := hear[*wire.Exited](k).Exit; exit.Code != 0 {
+		t.Errorf("exit %+v", exit)
+	}
+	if grown := live[len(live)-1] - live[0]; grown > most {
+		t.Errorf("the heap has grown by %d bytes; after each quarter: %d", grown, live)
+	}
+	k.bye()
+}

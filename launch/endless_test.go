@@ -1,0 +1,45 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// A weigher is a reader of our stdout that looks at the heap each time that it has taken so
+// many bytes more.
+type weigher struct {
+	step, taken int
+	live        []int64 // bytes
+}
+
+func (w *weigher) Write(p []byte) (int, error) {
+	before := w.taken
+	if w.taken += len(p); w.taken/w.step > before/w.step {
+		var memory runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&memory)
+		w.live = append(w.live, int64(memory.HeapAlloc))
+	}
+	return len(p), nil
+}
+
+// A rank may write for days: what was written is gone, with labels and without.
+func TestOutputWithoutEnd(t *testing.T) {
+	const total, step = 32 << 20, 4 << 20 // bytes, of the rank
+	const most = 4 << 20                  // bytes that the heap may grow by: more than a window, and less than a sixth
+	for _, label := range []string{"", "[%r] "} {
+		out := &weigher{step: step}
+		r := newRun(1, fmt.Sprintf("yes 0123456789012345678901234567890123456789012345678901234567890 | head -c %d", total), "a")
+		r.stuck, r.req.Streams.Out.Label = out, label
+		result, err := r.do(t)
+		if err != nil || result.Code != 0 || out.taken < total {
+			t.Fatalf("label %q: code %d, %v, %d bytes", label, result.Code, err, out.taken)
+		}
+		if grown := out.live[len(out.live)-1] - out.live[0]; grown > most {
+			t.Errorf("label %q: the heap has grown by %d bytes; its size every %d: %d", label, grown, step, out.live)
+		}
+	}
+}
