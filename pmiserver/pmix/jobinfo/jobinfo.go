@@ -11,8 +11,8 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// A Group is what is known of the ranks of one MPI_COMM_WORLD, seen from one node.
-type Group struct {
+// A Job is what is known of the ranks of one MPI_COMM_WORLD, seen from one node.
+type Job struct {
 	Namespace string
 	Server    string      // the namespace of the server
 	Nodes     []Node      // with at least one rank each
@@ -48,7 +48,7 @@ type Binding struct {
 
 // A View answers what ranks ask of one group.
 type View struct {
-	g     Group
+	g     Job
 	peers [][]int // ranks on each node, ascending
 	index []int   // of each rank among those of its node
 	first []int   // rank of each section
@@ -56,7 +56,7 @@ type View struct {
 
 // New returns the view of a group, which may not change any more. It is made once for each
 // group and node.
-func New(g Group) *View {
+func New(g Job) *View {
 	v := &View{g: g, index: make([]int, len(g.Of)), peers: make([][]int, len(g.Nodes))}
 	for rank, node := range g.Of {
 		v.index[rank] = len(v.peers[node])

@@ -86,7 +86,7 @@ func TestRecordedJobInfo(t *testing.T) {
 }
 
 // groupOf makes the group of which a recorded answer tells: all on one node.
-func groupOf(t *testing.T, namespace string, recorded []string) jobinfo.Group {
+func groupOf(t *testing.T, namespace string, recorded []string) jobinfo.Job {
 	word := func(key string) (text string) {
 		for _, w := range recorded {
 			if rest, found := strings.CutPrefix(w, key+" "); found {
@@ -99,7 +99,7 @@ func groupOf(t *testing.T, namespace string, recorded []string) jobinfo.Group {
 	if _, err := fmt.Sscan(word("pmix.job.size")+" "+word("pmix.univ.size"), &size, &universe); err != nil {
 		t.Fatal(err)
 	}
-	g := jobinfo.Group{
+	g := jobinfo.Job{
 		Namespace: namespace, Server: "srv", Nodes: []jobinfo.Node{{Name: "vm"}}, Of: make([]int, size),
 		Apps: []int{size}, Universe: universe, Dir: word("pmix.tmpdir"), Full: jobinfo.FullRanks,
 	}
@@ -115,7 +115,7 @@ func TestMpirunsJobInfo(t *testing.T) {
 	r := bfrops.NewReader(body)
 	namespace := r.Text()
 	recorded := read(t, body[8+len(namespace)+1:])
-	ours := read(t, jobinfo.New(jobinfo.Group{
+	ours := read(t, jobinfo.New(jobinfo.Job{
 		Namespace: "[17507,1]", Server: "[17507,0]", Nodes: []jobinfo.Node{{Name: "vm"}}, Of: []int{0, 0}, Apps: []int{2}, Universe: 2,
 		MapBy: "BYCORE:OVERSUBSCRIBE", RankBy: "SLOT", BindTo: "CORE:IF-SUPPORTED:OVERLOAD-ALLOWED", Full: jobinfo.FullRanks,
 		Bound: map[int]jobinfo.Binding{0: {"0", "SK0:L30:L20:L10:CR0:HT0:NM0"}, 1: {"1", "SK0:L30:L21:L11:CR1:HT1:NM0"}},
@@ -140,7 +140,7 @@ func lacks(t *testing.T, what string, words, wanted []string) {
 // Two nodes, two sections, spawned by another group of the job, bound: all that a rank of node
 // b is told, and what of it is left where the group is too large for that.
 func TestJobInfo(t *testing.T) {
-	g := jobinfo.Group{
+	g := jobinfo.Job{
 		Namespace: "rs-2", Server: "srv-1", Nodes: []jobinfo.Node{{Name: "a"}, {Name: "b", Earlier: 3}}, Of: []int{1, 0, 1}, Apps: []int{1, 2},
 		Universe: 8, Parent: bfrops.Proc{Namespace: "rs-1", Rank: 2}, Here: 1, Dir: "/tmp/rs-x", Crowded: true,
 		Bound: map[int]jobinfo.Binding{2: {CPUs: "0-3"}}, Full: 3,
@@ -183,7 +183,7 @@ func told(t *testing.T, what string, pairs []byte, wanted []string) {
 // A list of names that is too long is not sent; one that just fits is.
 func TestLongListOfNames(t *testing.T) {
 	for length, want := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
-		g := jobinfo.Group{Nodes: []jobinfo.Node{{Name: strings.Repeat("n", length)}}, Of: []int{0}, Apps: []int{1}}
+		g := jobinfo.Job{Nodes: []jobinfo.Node{{Name: strings.Repeat("n", length)}}, Of: []int{0}, Apps: []int{1}}
 		if got := jobinfo.Has(jobinfo.New(g).Job(), "pmix.nlist"); got != want {
 			t.Errorf("names of %d bytes are sent: %v", length, got)
 		}
@@ -191,7 +191,7 @@ func TestLongListOfNames(t *testing.T) {
 }
 
 func TestHas(t *testing.T) {
-	job := jobinfo.New(jobinfo.Group{Nodes: []jobinfo.Node{{Name: "a"}}, Of: []int{0}, Apps: []int{1}, Full: 1}).Job()
+	job := jobinfo.New(jobinfo.Job{Nodes: []jobinfo.Node{{Name: "a"}}, Of: []int{0}, Apps: []int{1}, Full: 1}).Job()
 	for key, want := range map[string]bool{"pmix.job.size": true, "pmix.node.arr": true, "pmix.grank": false, "": false} {
 		if got := jobinfo.Has(job, key); got != want {
 			t.Errorf("%q is there: %v", key, got)
@@ -201,7 +201,7 @@ func TestHas(t *testing.T) {
 
 // The answer to a rank of 1,000 nodes with 64 ranks each.
 func BenchmarkLeanJob(b *testing.B) {
-	g := jobinfo.Group{Namespace: "rs-0123456789abcdef-1", Apps: []int{64_000}, Here: 7, Full: jobinfo.FullRanks}
+	g := jobinfo.Job{Namespace: "rs-0123456789abcdef-1", Apps: []int{64_000}, Here: 7, Full: jobinfo.FullRanks}
 	for node := range 1_000 {
 		g.Nodes = append(g.Nodes, jobinfo.Node{Name: fmt.Sprintf("node%04d", node)})
 		for range 64 {
