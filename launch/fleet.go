@@ -2,6 +2,8 @@ package launch
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"sync"
 	"syscall"
@@ -59,7 +61,15 @@ func newFleet(env Env) *fleet {
 	f.env.Listener = node.Listener{Inbox: f.events, Streams: f.streamsOf, Log: env.Log}
 	f.env.Reached = env.watcher().Connected
 	f.env.Input, f.env.Traced, f.env.Window = env.In != nil, env.Trace != nil, stdio.Window
+	f.env.Token = newToken()
 	return f
+}
+
+// newToken makes the secret by which the ranks of a job are known to their PMIx servers (PMIX-19).
+func newToken() string {
+	var secret [8]byte
+	rand.Read(secret[:]) // never fails
+	return hex.EncodeToString(secret[:])
 }
 
 // join makes a node one of the job.

@@ -111,11 +111,13 @@ func (f *fleet) fence(n *member, m *wire.Fence) (supervise.Suspicion, bool) {
 		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
 	}
 	if done != nil {
-		f.noteFence(id.Members)
+		if id.Kind == fence.Barrier {
+			f.noteFence(id.Members)
+		}
 		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
 		frame := fenced.FrameFor(len(done.Nodes))
 		for _, i := range done.Nodes {
-			f.nodes[i].SendFenced(id.Members, frame)
+			f.nodes[i].SendFenced(id, frame)
 		}
 	}
 	return supervise.Suspicion{}, false
@@ -204,11 +206,12 @@ func (f *fleet) peered(m *wire.Peers) *wire.Peered {
 	if g == nil {
 		return answer
 	}
-	answer.Of = make([]int, g.plan.Size)
+	answer.Of, answer.Sections = make([]int, g.plan.Size), make([]int, len(g.apps))
 	for i, np := range g.plan.Nodes {
 		answer.Nodes = append(answer.Nodes, np.Name)
 		for _, r := range np.Ranks {
 			answer.Of[r.Rank] = i
+			answer.Sections[r.App]++
 		}
 	}
 	return answer

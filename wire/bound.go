@@ -97,7 +97,7 @@ var (
 	aPath       = length{"path", maxPath}
 	aMark       = length{"word", 64}
 	aName       = length{"name", maxSentence}
-	aFence      = length{"fence", 4 << 10}
+	aFence      = length{"fence", 960 << 10} // 65,536 ranges of ranks
 	aBusAddress = length{"address", 64}
 	anyText     = length{"text", vast}
 	aLogLine    = length{"line", maxLine}

@@ -20,8 +20,8 @@ What the PMI servers of the nodes need of each other, and of mpiexec.
 	   | Peered ---------------------------------->
 	   | <------------------------------------- PMI   a rank aborts, or breaks off
 
-Fences and questions are few, and need no credit: a node has one fence of a group open, and so many
-questions as TRUST-4 says.
+Fences and questions are few, and need no credit: a node has one barrier of a group open, and so
+many fences of PMIx and questions as TRUST-4 says.
 */
 
 // A PMIEvent is what a PMI message tells. Each ends the job, sooner or later.
@@ -154,8 +154,9 @@ func (m *Spawned) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-// Peers asks on behalf of a rank which ranks of its group are where, as only old clients
-// do. ID is the helper's, for the answer.
+// Peers asks which ranks of a group are where: for PMIx once for each group and node that has
+// clients of it, and else on behalf of a rank, as only old clients ask. ID is the helper's, for
+// the answer.
 type Peers struct {
 	ID    int
 	Group string
@@ -166,16 +167,18 @@ func (m *Peers) fields(c *codec) {
 	c.word(&m.Group, "group")
 }
 
-// Peered answers Peers: the nodes of the group, as the user wrote them, and of each
-// rank the number of its node among them.
+// Peered answers Peers: the nodes of the group, as the user wrote them, of each rank the number
+// of its node among them, and how many ranks each section has.
 type Peered struct {
-	ID    int
-	Nodes []string
-	Of    []int
+	ID       int
+	Nodes    []string
+	Of       []int
+	Sections []int
 }
 
 func (m *Peered) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
 	c.texts(&m.Nodes, many, aName)
 	c.nums(&m.Of, many, aSize)
+	c.nums(&m.Sections, many, aSize)
 }

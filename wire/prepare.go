@@ -52,6 +52,7 @@ func (m *Prepare) sure(c *codec) {
 // A Group is one MPI_COMM_WORLD: that of the command line, or one that was spawned.
 type Group struct {
 	Name   string // of the group, and of its key-value space
+	Number int    // of the group in the job: 0 is that of the command line, then spawns are counted
 	Parent string // the group that has spawned this one; empty: none
 	First  int    // number of the group's rank 0 in the job; 0: it is the first group
 	Size   int    // ranks
@@ -60,6 +61,7 @@ type Group struct {
 
 func (g *Group) fields(c *codec) {
 	c.word(&g.Name, "group")
+	c.num(&g.Number, aSize)
 	c.word(&g.Parent, "parent")
 	c.num(&g.First, aRank)
 	c.num(&g.Size, aSize)
@@ -125,6 +127,7 @@ type PMISetup struct {
 	Preputs  []spawn.Pair // that the group finds in its key-value space
 	Port     bool         // ranks connect by TCP
 	Trace    bool         // of what they say
+	Token    string       // by which ranks are known to their PMIx server (PMIX-19); the same on all nodes
 }
 
 func (p *PMISetup) fields(c *codec) {
@@ -133,6 +136,7 @@ func (p *PMISetup) fields(c *codec) {
 	list(c, &p.Preputs, length{"preputs", many}, (*codec).pair)
 	c.flag(&p.Port)
 	c.flag(&p.Trace)
+	c.word(&p.Token, "token")
 }
 
 // Supervision is what is told of ranks that run, and how they end.

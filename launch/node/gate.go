@@ -51,9 +51,10 @@ type gate struct {
 	waiting   bool      // in the queue
 	dequeued  time.Time
 	watched   bool
-	lastID    int        // of Name and Spawn
-	unheard   int        // of those, without an answer
-	cargo     *cargoHold // nil: no parcels were told of
+	fences    map[string]bool // of PMIx, that are open
+	lastID    int             // of Name and Spawn
+	unheard   int             // of those, without an answer
+	cargo     *cargoHold      // nil: no parcels were told of
 	positions pace
 	changes   pace
 	logs      pace
@@ -120,7 +121,7 @@ const lateDefault = 45 * time.Second
 
 func newGate(def job.NodeDef, silence time.Duration) *gate {
 	g := &gate{names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...), silence: cmp.Or(silence, lateDefault), now: time.Now,
-		portions: make(map[string]*portion), open: make(map[string]*questions),
+		portions: make(map[string]*portion), open: make(map[string]*questions), fences: make(map[string]bool),
 		positions: pace{most: 1}, changes: pace{most: 10}, logs: pace{most: 200}}
 	g.seats.Store(newSeating(nil))
 	return g

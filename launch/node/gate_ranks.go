@@ -232,14 +232,52 @@ func (g *gate) trace(m *wire.Trace) error {
 	return nil
 }
 
-// fence hears what the ranks here bring to a fence: one at a time of each group, in their
-// order. A rank asks for no other fences than those of its whole group.
+// fence hears what the ranks here bring to a fence.
 func (g *gate) fence(m *wire.Fence) (wire.Message, error) {
 	id, err := fence.ParseID(m.ID)
-	n, p := id.Number, g.portions[id.Members.Group()]
 	switch {
 	case err != nil:
 		return nil, errValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
+	case id.Kind == fence.Barrier:
+		return g.barrier(m, id)
+	}
+	return g.collective(m, id)
+}
+
+// openFences is how many fences of PMIx a node may have open.
+const openFences = 1 << 10
+
+// collective hears of a fence of PMIx: of any ranks of groups that have some here, and each once.
+// That all members are there, and in which groups, the hub sees.
+func (g *gate) collective(m *wire.Fence, id fence.ID) (wire.Message, error) {
+	here := false
+	for _, group := range id.Members.Groups() {
+		p := g.portions[group]
+		here = here || p != nil && p.meets && p.phase >= letGo
+		if p != nil && p.phase == pruned {
+			return nil, nil
+		}
+	}
+	switch {
+	case !here:
+		return nil, errUnasked
+	case g.fences[m.ID]:
+		return nil, violation("it sent 2 fences at once")
+	case len(g.fences) >= openFences:
+		return nil, violation("it sent %d fences at once", len(g.fences)+1)
+	}
+	answer, err := g.unlessGone(g.unlessEnding(m))
+	if answer != nil {
+		g.fences[m.ID] = true
+	}
+	return answer, err
+}
+
+// barrier hears of one of PMI: one at a time of each group, in their order, and only of whole
+// groups.
+func (g *gate) barrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
+	n, p := id.Number, g.portions[id.Members.Group()]
+	switch {
 	case p == nil || !p.meets:
 		return nil, errUnasked
 	case p.phase < letGo:

@@ -53,10 +53,14 @@ func (g *gate) tell(m wire.Message) {
 }
 
 // tellFenced is tell for the answer to a fence, which is encoded once for all.
-func (g *gate) tellFenced(members fence.Members) {
+func (g *gate) tellFenced(id fence.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if p := g.portions[members.Group()]; p != nil {
+	if id.Kind != fence.Barrier {
+		delete(g.fences, id.String())
+		return
+	}
+	if p := g.portions[id.Members.Group()]; p != nil {
 		p.fencing = false
 	}
 }

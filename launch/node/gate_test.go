@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/pmiserver/fence"
 	"remshell/pmiserver/spawn"
 	"remshell/test/actors"
 	"remshell/wire"
@@ -391,7 +392,7 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 		if got := judged(g, &wire.Fence{ID: fmt.Sprint("g/", i)}); got != "ok" {
 			t.Errorf("fence %d: %s", i, got)
 		}
-		g.tellFenced("g")
+		g.tellFenced(fence.ID{Members: "g"})
 	}
 	for id := range unanswered {
 		if got := judged(g, &wire.Name{ID: id + 1, Op: wire.Lookup}); got != "ok" {
@@ -404,6 +405,30 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 	}
 	if got := []string{next(100), next(101)}; strings.Join(got, ",") != "ok,it sent 65 requests at once" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Fences of PMIx are of any ranks, and several are open; each is answered before it comes again, and
+// there are no more than so many.
+func TestAdmitFencesOfAnyRanks(t *testing.T) {
+	g, _ := newStage(t, "running")
+	for _, test := range []struct{ id, want string }{
+		{"fence:g/0", "ok"}, {"fence:g/0", "fences"}, {"connect:g/0", "ok"},
+		{"fence:g[4]/7", "ok"}, {"fence:a,g[4]/0", "ok"}, {"g/0", "ok"},
+		{"fence:a/0", "unasked"}, {"ring:g/0", `ID "ring:g/0"`},
+	} {
+		if got := judged(g, &wire.Fence{ID: test.id}); got != test.want {
+			t.Errorf("%s: %s, want %s", test.id, got, test.want)
+		}
+	}
+	g.tellFenced(fence.ID{Kind: fence.Collective, Members: "g"})
+	for i := 3; i < openFences; i++ { // of those above 3 are still open
+		if got := judged(g, &wire.Fence{ID: fmt.Sprint("fence:g/", i)}); got != "ok" {
+			t.Fatalf("fence %d: %s", i, got)
+		}
+	}
+	if got := judged(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("it sent %d fences at once", openFences+1) {
+		t.Errorf("one more: %s", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"remshell/job"
+	"remshell/pmiserver/fence"
 	"remshell/pmiserver/spawn"
 	"remshell/test/actors"
 	"remshell/wire"
@@ -109,7 +110,7 @@ func (k *talk) hear(m wire.Message) {
 		}
 	case *wire.Fence:
 		if !k.gone {
-			k.g.tellFenced("g")
+			k.g.tellFenced(fence.ID{Members: "g"})
 			k.down = append(k.down, &wire.Fenced{ID: m.ID})
 		}
 	case *wire.Name:

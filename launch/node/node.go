@@ -45,9 +45,9 @@ func (n *Node) Send(m wire.Message) error {
 	return n.conn.Send(m)
 }
 
-// SendFenced sends the answer to a fence of a group, which is encoded once for all.
-func (n *Node) SendFenced(group fence.Members, frame wire.Frame) {
-	n.gate.tellFenced(group)
+// SendFenced sends the answer to a fence, which is encoded once for all.
+func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
+	n.gate.tellFenced(id)
 	n.conn.SendFrame(frame)
 }
 

@@ -50,6 +50,7 @@ type Terms struct {
 	Traced bool                    // they tell what ranks say on PMI
 	Window func(ranks int) int     // how many bytes of an output stream of one rank may be under way
 	Size   func() (rows, cols int) // of our terminal; nil: there is none
+	Token  string                  // by which the job's ranks are known to their PMIx servers: 16 random hex digits
 }
 
 // Cargo is what is in a parcel of the request.

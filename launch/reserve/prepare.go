@@ -42,7 +42,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		Apps: programs(req.Apps, n.def), Ranks: np.Ranks,
 		Process: wire.Process{Base: base(req, n.def), Compat: req.Compat, Umask: terms.Umask},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
-		PMI:     wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced},
+		PMI:     wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced, Token: terms.Token},
 		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Leader: req.Signals.Leader,
 			Children: req.Ends.Children, Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
 		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares()},

@@ -19,6 +19,7 @@ type Spawn struct {
 	App     job.App    // the section of the rank that asks
 	From    *node.Node // where it runs
 	Group   string     // name of the group that is to be
+	Number  int        // of the group in the job
 	First   int        // number of its rank 0 in the job
 	Own     []Own
 }
@@ -173,7 +174,7 @@ func (r *reservation) dismissNew() {
 
 // onto adds to what a node has to know that it is about a spawned group.
 func (s *wantedGroup) onto(m *wire.Prepare, chosen []*host) {
-	m.Group.Name, m.Group.First, m.Group.Parent, m.PMI.Preputs = s.Group, s.First, s.Request.Group, s.Request.Preputs
+	m.Group.Name, m.Group.Number, m.Group.First, m.Group.Parent, m.PMI.Preputs = s.Group, s.Number, s.First, s.Request.Group, s.Request.Preputs
 	m.Node.Alone = m.Node.Alone && len(s.Own) == 1 && chosen[0].Node == s.From
 	m.Claim.Entry.Size += s.First
 	m.Claim.Entry.Nodes = len(s.Own)

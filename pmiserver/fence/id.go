@@ -3,25 +3,45 @@ package fence
 import (
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// An ID names a fence: who meets, and how often just these have met before. As text:
+// An ID names a fence: who meets, what for, and how often just these have met so before. As text:
 //
-//	id      = members "/" number
+//	id      = [kind ":"] members "/" number
 //	members = part *("," part)                      by name, ascending
 //	part    = group ["[" range *("," range) "]"]    no ranges: the whole group
 //	range   = first ["-" last]                      ascending, with a gap between two
 //
 //	k0/3                   all ranks of group k0, who have met three times
 //	k0[0-15,32],k1[4]/0    some of two groups, for the first time
+//	connect:k0,k1/0        all of two groups, to be connected
 //
 // There is one text for each fence: numbers have no zeros in front.
 type ID struct {
+	Kind    Kind
 	Members Members
 	Number  int
 }
+
+// A Kind is what a fence is for. Fences of two kinds never meet, though they have the same
+// members: each kind counts for itself.
+type Kind string
+
+// The kinds.
+const (
+	Barrier    Kind = ""           // of PMI-1 and PMI-2
+	Collective Kind = "fence"      // of PMIx, as all that follow
+	Connect    Kind = "connect"    // of groups that want to talk to each other
+	Disconnect Kind = "disconnect" // and no more
+	Construct  Kind = "construct"  // of a group of processes that has a name
+	Destruct   Kind = "destruct"   // and no more
+)
+
+// kinds are those that an ID may name.
+var kinds = []Kind{Collective, Connect, Disconnect, Construct, Destruct}
 
 // Members are the ranks that meet at a fence, as text.
 type Members string
@@ -37,7 +57,25 @@ func (m Members) Group() string {
 	return string(m)
 }
 
-func (id ID) String() string { return string(id.Members) + "/" + strconv.Itoa(id.Number) }
+func (id ID) String() string {
+	text := string(id.Members) + "/" + strconv.Itoa(id.Number)
+	if id.Kind != Barrier {
+		text = string(id.Kind) + ":" + text
+	}
+	return text
+}
+
+// Groups lists the groups that have members; nil: they are not to be read.
+func (m Members) Groups() (names []string) {
+	parts, err := m.parts()
+	if err != nil {
+		return nil
+	}
+	for _, p := range parts {
+		names = append(names, p.group)
+	}
+	return names
+}
 
 // errID is the fault of a text that names no fence.
 var errID = errors.New("names no fence")
@@ -48,12 +86,21 @@ func ParseID(text string) (ID, error) {
 	if i < 0 {
 		return ID{}, errID
 	}
-	id := ID{Members: Members(text[:i])}
 	number, ok := decimal(text[i+1:])
+	id := ID{Number: number}
+	kind, members, named := strings.Cut(text[:i], ":")
+	switch {
+	case !named:
+		members = kind
+	case !slices.Contains(kinds, Kind(kind)):
+		return ID{}, errID
+	default:
+		id.Kind = Kind(kind)
+	}
+	id.Members = Members(members)
 	if _, err := id.Members.parts(); err != nil || !ok {
 		return ID{}, errID
 	}
-	id.Number = number
 	return id, nil
 }
 
@@ -89,7 +136,7 @@ func (m Members) parts() (all []part, err error) {
 				return nil, errID
 			}
 		}
-		if p.group == "" || strings.ContainsAny(p.group, "]/") || len(all) > 0 && p.group <= all[len(all)-1].group {
+		if p.group == "" || strings.ContainsAny(p.group, "]/:") || len(all) > 0 && p.group <= all[len(all)-1].group {
 			return nil, errID
 		}
 		all = append(all, p)

@@ -1,6 +1,9 @@
 package fence
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // A fence has one text, and that names its group only if it is that of a whole group.
 func TestIDs(t *testing.T) {
@@ -11,6 +14,8 @@ func TestIDs(t *testing.T) {
 		"k0[0-15,32,40-41]/3":   "",
 		"k0,k1[4]/0":            "",
 		"k0[2],k1,k2[0-1,3]/77": "",
+		"fence:k0/0":            "k0",
+		"connect:k0[3],k1/2":    "",
 	} {
 		id, err := ParseID(text)
 		if err != nil || id.String() != text || id.Members.Group() != group {
@@ -20,6 +25,7 @@ func TestIDs(t *testing.T) {
 	for _, text := range []string{
 		"", "/", "/0", "k0", "k0/", "k0/-1", "k0/00", "k0/+1", "k0/x", "k0/99999999999999999999",
 		",/0", "k0,/0", ",k0/0", "k0,k0/0", "k1,k0/0", "k0[1]k1/0", "[0]/0",
+		":k0/0", "k0:k0/0", "fence:/0", "fence:fence:k0/0", "fence:k0,k1:k2/0", "Fence:k0/0",
 		"k0[/0", "k0[]/0", "k0]/0", "k0[a]/0", "k0[0-]/0", "k0[-1]/0", "k0[01]/0", "k0[3-3]/0", "k0[3-2]/0", "k0[0,1]/0", "k0[2,0]/0", "k0[0-4,4]/0", "k0[0][2]/0",
 	} {
 		if id, err := ParseID(text); err == nil {
@@ -28,10 +34,19 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+func TestGroupsOfMembers(t *testing.T) {
+	for members, want := range map[Members]string{"k0": "[k0]", "k0[2],k1,k2[0-1,3]": "[k0 k1 k2]", "k1,k0": "[]"} {
+		if got := fmt.Sprint(members.Groups()); got != want {
+			t.Errorf("%s has %s, want %s", members, got, want)
+		}
+	}
+}
+
 // What is read is written the same, and asking who is in it does no harm.
 func FuzzID(f *testing.F) {
 	f.Add("k0/3")
 	f.Add("k0[0-15,32],k1[4]/0")
+	f.Add("connect:k0[0-15,32],k1[4]/0")
 	f.Add("k0[9223372036854775806-9223372036854775807,0]/0")
 	f.Fuzz(func(t *testing.T, text string) {
 		id, err := ParseID(text)

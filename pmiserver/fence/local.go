@@ -20,6 +20,7 @@ type Exchanger interface {
 // are set before the first Enter; its methods may be called from any goroutine. Ranks are
 // counted as they stand in Ranks.
 type Local struct {
+	Kind    Kind
 	Members Members
 	Ranks   []int     // of the members, on this node
 	Others  Exchanger // nil: there is no other node
@@ -136,7 +137,7 @@ func (l *Local) brought() (id ID, blob []byte) {
 		blob = append(blob, l.entries[i].puts...)
 		l.entries[i].puts = nil
 	}
-	return ID{l.Members, l.number}, blob
+	return ID{l.Kind, l.Members, l.number}, blob
 }
 
 // finish ends a fence: first all can see what was put, then all are released
