@@ -13,6 +13,7 @@ import (
 	"remshell/fault"
 	"remshell/helper"
 	"remshell/helper/probe"
+	"remshell/job"
 	"remshell/reach"
 )
 
@@ -20,7 +21,7 @@ import (
 func Helper(args []string) int {
 	if !called(args) {
 		report(os.Stderr, &fault.Error{Text: args[0] + " is how mpiexec starts itself on a host", Remedy: "there is nothing to type; mpiexec --help lists what there is"})
-		return exitFailure
+		return job.ExitInternal
 	}
 	code, err := serve(args)
 	if err != nil {
@@ -49,22 +50,22 @@ func serve(args []string) (int, error) {
 			err = self.Guarded()
 		}
 		if err != nil {
-			return exitFailure, err
+			return job.ExitInternal, err
 		}
 		return helper.Keep([]string{helperArg, self.Build})
 	case guardArg:
-		return exitOK, helper.Guard(args[1:])
+		return job.ExitOK, helper.Guard(args[1:])
 	case relayArg:
 		if err := relay(args[1:]); err != nil {
-			return exitFailure, err
+			return job.ExitInternal, err
 		}
-		return exitOK, nil
+		return job.ExitOK, nil
 	}
 	runtime.GOMAXPROCS(2)   // the node belongs to the ranks
 	debug.SetGCPercent(400) // short life, small heap: collecting costs more than it frees
 	conn, err := takeStreams()
 	if err != nil {
-		return exitFailure, err
+		return job.ExitInternal, err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	defer stop()
@@ -75,9 +76,9 @@ func serve(args []string) (int, error) {
 		return helper.StayCode, nil
 	}
 	if err != nil {
-		return exitFailure, nil // mpiexec is gone, or was told: nobody reads it here
+		return job.ExitInternal, nil // mpiexec is gone, or was told: nobody reads it here
 	}
-	return exitOK, nil
+	return job.ExitOK, nil
 }
 
 // A streams is our standard input and output as one.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"remshell/job"
 )
 
 // A story is a host file of testdata/hostlist, and what comes of it.
@@ -67,7 +69,7 @@ func TestHostFileStyles(t *testing.T) {
 			}
 		}
 		object, code, _ := planOf(t, state, "-f", "F", "-n", strconv.Itoa(len(want)+1))
-		if failed, _ := object["error"].(map[string]any); code != exitFailure || failed["code"] != "not-enough-cpus" || failed["permanent"] != true {
+		if failed, _ := object["error"].(map[string]any); code != job.ExitInternal || failed["code"] != "not-enough-cpus" || failed["permanent"] != true {
 			t.Errorf("%s, a rank more: exit %d, %s", s.title, code, shown(object))
 		}
 	}
@@ -146,12 +148,12 @@ func TestBrokenHostFiles(t *testing.T) {
 			}
 			want.WriteString(line)
 		}
-		if code != exitFailure || out.Len() > 0 || errs.String() != want.String() {
+		if code != job.ExitInternal || out.Len() > 0 || errs.String() != want.String() {
 			t.Errorf("%s: exit %d, output %q, says\n%s\nwant\n%s", s.title, code, &out, &errs, &want)
 		}
 		object, code, _ := planOf(t, []byte(`{"env": {}, "nodes": [{"id": 0, "name": "a", "cpus": 1}]}`), "-f", "F", "-n", "1")
 		failed, _ := object["error"].(map[string]any)
-		if message := fmt.Sprint(failed["message"]); code != exitFailure || failed["code"] != "bad-hostfile" || !strings.Contains(message, faults) {
+		if message := fmt.Sprint(failed["message"]); code != job.ExitInternal || failed["code"] != "bad-hostfile" || !strings.Contains(message, faults) {
 			t.Errorf("%s: the plan says %s\nwant %s", s.title, message, faults)
 		}
 	}

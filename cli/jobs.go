@@ -58,10 +58,10 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 		if err == nil {
 			flush(env.Err)
 		}
-		return exitOK, err
+		return job.ExitOK, err
 	}
 	if j.Evict != "" {
-		return exitOK, evictJob(ctx, req, env, j.Evict)
+		return job.ExitOK, evictJob(ctx, req, env, j.Evict)
 	}
 	pages, err := reserve.Pages(ctx, req, env.Env, job.ID(j.Status))
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 	if err == nil {
 		flush(env.Err)
 	}
-	return exitOK, err
+	return job.ExitOK, err
 }
 
 func jobsText(l show.Ledger, j option.Job) (string, error) {

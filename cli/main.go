@@ -65,7 +65,7 @@ func (s System) getenv(name string) string {
 
 // Main runs the program and returns its exit code.
 func Main(ctx context.Context, args []string, sys System) int {
-	code := exitOK
+	code := job.ExitOK
 	ours, err := ourCode(sys.getenv("MPIEXEC_ERROR_CODE"))
 	if err == nil {
 		code, err = answer(ctx, args, sys, ours)
@@ -77,7 +77,7 @@ func Main(ctx context.Context, args []string, sys System) int {
 // answer does what a command line asks for. ours is the code of our own failures.
 func answer(ctx context.Context, args []string, sys System, ours int) (code int, err error) {
 	if port, called := singletonPort(args); called {
-		return exitOK, singleton(ctx, port, sys, ours)
+		return job.ExitOK, singleton(ctx, port, sys, ours)
 	}
 	table := option.Mpiexec(signalNumber)
 	line, err := table.Parse(args, sources(sys))
@@ -90,7 +90,7 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 		}
 	}
 	if done, err := tell(table, line, sys); done {
-		return exitOK, err
+		return job.ExitOK, err
 	}
 	if err := line.MergeLayout(); err != nil {
 		return 0, err
@@ -99,7 +99,7 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 		return 0, err
 	}
 	if line.Job.ClusterState != "" {
-		return exitOK, planFile(line, sys)
+		return job.ExitOK, planFile(line, sys)
 	}
 	return withHosts(ctx, line, sys, ours)
 }

@@ -16,7 +16,7 @@ import (
 // Helper says that this build cannot be one.
 func Helper([]string) int {
 	fmt.Fprintln(os.Stderr, "mpiexec helper: ranks run on Linux only")
-	return exitFailure
+	return job.ExitInternal
 }
 
 // newInside would start ranks here, which only Linux can.

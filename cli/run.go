@@ -81,7 +81,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	c.req, c.warnings, err = request.Make(c.line, c.world)
 	if planError(err) && (j.Plan || j.DryRun) {
 		o := whatif.Outcome{Warnings: c.warnings, Err: err, Request: c.req}
-		return exitOK, showPlan(c.line, c.sys, o, routeOf(nil))
+		return job.ExitOK, showPlan(c.line, c.sys, o, routeOf(nil))
 	}
 	if err != nil {
 		return 0, err
@@ -115,9 +115,9 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	case j.Doctor:
 		return c.doctor(ctx)
 	case j.DryRun && !j.Probe && !j.Plan:
-		return exitOK, c.dryRun()
+		return job.ExitOK, c.dryRun()
 	case j.Plan || j.DryRun:
-		return exitOK, c.plan(ctx)
+		return job.ExitOK, c.plan(ctx)
 	}
 	go parcels.read(c.req.Nodes)
 	return c.run(ctx)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"remshell/cli/option"
+	"remshell/job"
 	"remshell/launch"
 	"remshell/pmiserver"
 )
@@ -47,7 +48,7 @@ func singleton(ctx context.Context, port string, sys System, ours int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {
 		code, failed := withHosts(ctx, line, sys, ours)
-		if exitCode(code, failed, ours) == exitOK {
+		if exitCode(code, failed, ours) == job.ExitOK {
 			return nil
 		}
 		err = told{errors.New("the job failed")} // whatever the program's own end is to be, this is ours

@@ -163,7 +163,7 @@ func (h *hold) ship(req *job.Request, dir string) error {
 		p, ok := job.StagedAs(app.Argv[0], h.parcels, dir, app.Dir)
 		if ok && !p.Runnable() {
 			return &fault.Error{Text: fmt.Sprintf("program %s: permission denied", p.Path),
-				Remedy: "make it executable: chmod +x " + option.Quote(p.Path), Code: exitCannotRun}
+				Remedy: "make it executable: chmod +x " + option.Quote(p.Path), Code: job.ExitCannotRun}
 		}
 		app.Staged = p.Name
 	}

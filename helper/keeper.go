@@ -89,7 +89,7 @@ func letGoOfStreams() {
 // shellCode is the exit code as a shell shows it.
 func shellCode(status unix.WaitStatus) int {
 	if status.Signaled() {
-		return 128 + int(status.Signal())
+		return job.Signal(status.Signal()).Status()
 	}
 	return status.ExitStatus()
 }

@@ -22,7 +22,7 @@ func (s *session) refuse(e claimedEvent) {
 		s.conn.Send(&wire.Taken{Group: e.m.Group.Name, Reason: e.Taken})
 		return
 	}
-	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: 125, Reason: "this node " + e.Barred, Hint: "ask its administrator, or name other hosts"})
+	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this node " + e.Barred, Hint: "ask its administrator, or name other hosts"})
 }
 
 // accept prepares what can fail before anything starts: working directories,

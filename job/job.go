@@ -512,7 +512,7 @@ type SoftLimit struct {
 // Status is the exit code a shell would show: the code, or 128 and the signal.
 func (e Exit) Status() int {
 	if e.Signal != 0 {
-		return 128 + e.Signal
+		return Signal(e.Signal).Status()
 	}
 	return e.Code
 }

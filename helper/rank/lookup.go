@@ -29,12 +29,6 @@ func (e *Error) Error() string { return e.Reason }
 // Internal is an error that is ours, or the node's.
 func Internal(reason, hint string) *Error { return &Error{job.ExitInternal, reason, hint} }
 
-// Exit codes of env(1), timeout(1) and the shells.
-const (
-	ExitCannotRun = 126
-	ExitNotFound  = 127
-)
-
 // Enterable checks a working directory.
 func Enterable(dir string) *Error {
 	info, err := os.Stat(dir)
@@ -47,7 +41,7 @@ func Enterable(dir string) *Error {
 	if err == nil {
 		return nil
 	}
-	return &Error{ExitNotFound, fmt.Sprintf("working directory %s: %v", dir, BareErr(err)),
+	return &Error{job.ExitNotFound, fmt.Sprintf("working directory %s: %v", dir, BareErr(err)),
 		"choose another one with -wdir"}
 }
 
@@ -84,7 +78,7 @@ func Locate(program, dir string, first []string, path string) (string, *Error) {
 	if len(first) > 0 {
 		where = strings.Join(first, ":") + " and in PATH"
 	}
-	missing := &Error{ExitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
+	missing := &Error{job.ExitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
 	if runnable(filepath.Join(dir, program), "") == nil {
 		missing.Hint = "did you mean ./" + program + "?"
 	}
@@ -95,17 +89,17 @@ func Locate(program, dir string, first []string, path string) (string, *Error) {
 func runnable(file, name string) *Error {
 	info, err := os.Stat(file)
 	if err != nil {
-		code := ExitNotFound
+		code := job.ExitNotFound
 		if errors.Is(err, syscall.EACCES) {
-			code = ExitCannotRun
+			code = job.ExitCannotRun
 		}
 		return &Error{code, fmt.Sprintf("program %s: %v", name, BareErr(err)), ""}
 	}
 	if info.IsDir() {
-		return &Error{ExitCannotRun, fmt.Sprintf("program %s: is a directory", name), ""}
+		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: is a directory", name), ""}
 	}
 	if unix.Access(file, unix.X_OK) != nil {
-		return &Error{ExitCannotRun, fmt.Sprintf("program %s: permission denied", name),
+		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: permission denied", name),
 			"make it executable: chmod +x " + name}
 	}
 	return nil
@@ -113,7 +107,7 @@ func runnable(file, name string) *Error {
 
 // execFailed explains a failed fork or exec of file, which the user calls path.
 func execFailed(err error, file, path string, argv, env []string) *Error {
-	failed := &Error{ExitCannotRun, fmt.Sprintf("program %s: %v", path, BareErr(err)), ""}
+	failed := &Error{job.ExitCannotRun, fmt.Sprintf("program %s: %v", path, BareErr(err)), ""}
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		failed.Reason = fmt.Sprintf("program %s: its interpreter or loader is missing", path)

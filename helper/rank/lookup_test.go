@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"remshell/job"
 )
 
 // A program is the first along the path that can run. What is only in the way is
@@ -32,13 +34,13 @@ func TestLocate(t *testing.T) {
 	}{
 		{"prog", "none good", "good/prog", 0},
 		{"prog", "plain folder closed good", "good/prog", 0},
-		{"prog", "plain", "plain/prog: permission denied", ExitCannotRun},
-		{"prog", "folder", "program prog: not found in PATH", ExitNotFound},
-		{"prog", "closed none", "program prog: not found in PATH", ExitNotFound}, // root may search it: not there either
-		{"here", "good", "program here: not found in PATH", ExitNotFound},
+		{"prog", "plain", "plain/prog: permission denied", job.ExitCannotRun},
+		{"prog", "folder", "program prog: not found in PATH", job.ExitNotFound},
+		{"prog", "closed none", "program prog: not found in PATH", job.ExitNotFound}, // root may search it: not there either
+		{"here", "good", "program here: not found in PATH", job.ExitNotFound},
 		{"./here", "good", "here", 0},
-		{"./none", "good", "program ./none: no such file", ExitNotFound},
-		{"./folder", "good", "is a directory", ExitCannotRun},
+		{"./none", "good", "program ./none: no such file", job.ExitNotFound},
+		{"./folder", "good", "is a directory", job.ExitCannotRun},
 	}
 	for _, test := range tests {
 		var path []string

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/job"
 )
 
 func TestEnterable(t *testing.T) {
@@ -22,7 +24,7 @@ func TestEnterable(t *testing.T) {
 	}
 	for name, reason := range map[string]string{"/none": "no such file or directory", "/file": "not a directory"} {
 		err := Enterable(dir + name)
-		if err == nil || err.Code != ExitNotFound || !strings.Contains(err.Reason, dir+name+": "+reason) || err.Hint == "" {
+		if err == nil || err.Code != job.ExitNotFound || !strings.Contains(err.Reason, dir+name+": "+reason) || err.Hint == "" {
 			t.Errorf("%s: %#v, want 127 %q", name, err, reason)
 		}
 	}
@@ -41,7 +43,7 @@ func TestExecFailed(t *testing.T) {
 		{&os.PathError{Op: "fork/exec", Path: "/x", Err: syscall.EPERM}, "program ./p: operation not permitted", ""},
 	} {
 		got := execFailed(test.err, "prog", "./p", []string{"./p", "-x", "yy"}, env)
-		if got.Code != ExitCannotRun || !strings.Contains(got.Reason, test.reason) || !strings.Contains(got.Hint, test.hint) {
+		if got.Code != job.ExitCannotRun || !strings.Contains(got.Reason, test.reason) || !strings.Contains(got.Hint, test.hint) {
 			t.Errorf("%v: %#v, want %q, %q", test.err, got, test.reason, test.hint)
 		}
 		if strings.Contains(got.Reason+got.Hint, "secret") {

@@ -185,7 +185,7 @@ func (g *gate) judge(m wire.Message) (wire.Message, error) {
 	case *wire.Prepared:
 		return g.prepared(m)
 	case *wire.Refused:
-		m.Code = startCode(m.Code)
+		m.Code = job.StartCode(m.Code)
 		return g.dropped(m, m.Group)
 	case *wire.Taken:
 		return g.dropped(m, m.Group)
@@ -380,14 +380,6 @@ func (g *gate) dropped(m wire.Message, group string) (wire.Message, error) {
 		g.forget(group)
 	}
 	return answer, err
-}
-
-// startCode is the exit code of a start that failed, of those that there are (EXIT-5).
-func startCode(code int) int {
-	if code < job.ExitInternal || code > 127 {
-		return job.ExitInternal
-	}
-	return code
 }
 
 // states hears what ranks are doing, each at most once.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"remshell/job"
 	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
@@ -152,7 +153,7 @@ func (g *gate) started(m *wire.Started) (wire.Message, error) {
 		return nil, errEnded(m.Rank)
 	}
 	if m.Err != "" {
-		m.Code = startCode(m.Code)
+		m.Code = job.StartCode(m.Code)
 		s.life.Store(failed)
 		return m, nil
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"remshell/job"
 	"remshell/wire"
 )
 
@@ -59,6 +60,6 @@ func (g *gate) staged(m *wire.Staged) error {
 		return errUnasked
 	}
 	c.over = true
-	m.Code = startCode(m.Code)
+	m.Code = job.StartCode(m.Code)
 	return nil
 }
