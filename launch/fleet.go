@@ -118,7 +118,7 @@ func (f *fleet) streamsOf(n *node.Node) func(wire.Message) (taken bool) {
 // openStreams opens the files for the output of a plan's ranks.
 func (f *fleet) openStreams(place *reserve.Reservation) error {
 	told := stdio.Told{StdoutGone: func(err error) { f.events.Put(stdoutGone(err)) },
-		FileFailed: func(err error) { f.events.Put(supervise.OutputFailed{What: "output", Why: err.Error()}) }}
+		FileFailed: func(err error) { f.events.Put(outputFailed("output", err)) }}
 	if f.env.Watch != nil {
 		told.Output = f.env.Watch.Output
 	}
@@ -128,9 +128,14 @@ func (f *fleet) openStreams(place *reserve.Reservation) error {
 // stdoutGone is the news that our standard output takes no more.
 func stdoutGone(err error) supervise.Event {
 	if errors.Is(err, syscall.EPIPE) {
-		return supervise.StdoutGone{}
+		return supervise.Failed{Kind: supervise.StdoutGone}
 	}
-	return supervise.OutputFailed{What: "standard output", Why: err.Error()}
+	return outputFailed("standard output", err)
+}
+
+// outputFailed is the news that standard output, or a file, takes no more of what ranks write.
+func outputFailed(what string, err error) supervise.Event {
+	return supervise.Failed{Kind: supervise.OutputFailed, Text: what + ": " + err.Error()}
 }
 
 // start lets the prepared ranks go.
@@ -146,7 +151,7 @@ func (f *fleet) start(place *reserve.Reservation) {
 	}
 	f.streams.LetRead(f.readers())
 	f.release(f.addGroup(string(f.plan.Job), f.plan, f.req.Apps, f.nodes[:len(f.nodes):len(f.nodes)]), place.Meet)
-	f.streams.Feed(func(err error) { f.events.Put(supervise.StdinFailed{Why: err.Error()}) })
+	f.streams.Feed(func(err error) { f.events.Put(supervise.Failed{Kind: supervise.StdinFailed, Text: err.Error()}) })
 }
 
 // readers are the ranks that get our standard input.

@@ -99,16 +99,16 @@ func (f *fleet) placement() whereabouts {
 	return p
 }
 
-// fence takes what one node brings to a fence; the last one releases all. A suspicion
-// means that the fence can never be complete.
-func (f *fleet) fence(n *member, m *wire.Fence) (supervise.Suspicion, bool) {
+// fence takes what one node brings to a fence; the last one releases all. It is news if the
+// fence can never be complete.
+func (f *fleet) fence(n *member, m *wire.Fence) []supervise.Event {
 	id, err := fence.ParseID(m.ID)
 	if err != nil {
-		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
+		return broken(err)
 	}
 	done, err := f.hub.Join(n.key, id, m.Blob)
 	if err != nil {
-		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
+		return broken(err)
 	}
 	if done != nil {
 		if id.Kind == fence.Barrier {
@@ -120,7 +120,12 @@ func (f *fleet) fence(n *member, m *wire.Fence) (supervise.Suspicion, bool) {
 			f.nodes[i].SendFenced(id, frame)
 		}
 	}
-	return supervise.Suspicion{}, false
+	return nil
+}
+
+// broken is the news that a fence can never be complete.
+func broken(err error) []supervise.Event {
+	return []supervise.Event{supervise.Failed{Kind: supervise.PMIBroken, Text: err.Error()}}
 }
 
 // noteFence notes that all nodes of a group have met at a fence.
@@ -130,11 +135,11 @@ func (f *fleet) noteFence(members fence.Members) {
 	}
 }
 
-// rankGone takes the news that a rank is over. A suspicion means that others wait for it.
-func (f *fleet) rankGone(n *member, rank int) (supervise.Suspicion, bool) {
+// rankGone takes the news that a rank is over. It is more news if others wait for it.
+func (f *fleet) rankGone(n *member, rank int) []supervise.Event {
 	g, number := f.groupOf(rank)
 	if g == nil {
-		return supervise.Suspicion{}, false
+		return nil
 	}
 	if g.alive[n]--; g.alive[n] == 0 {
 		delete(g.alive, n)
@@ -143,7 +148,7 @@ func (f *fleet) rankGone(n *member, rank int) (supervise.Suspicion, bool) {
 		if len(g.alive) == 0 {
 			f.forget(g)
 		}
-		return supervise.Suspicion{}, false
+		return nil
 	}
 	err := f.hub.Leave(g.name, n.key, number)
 	if len(g.alive) == 0 {
@@ -152,9 +157,9 @@ func (f *fleet) rankGone(n *member, rank int) (supervise.Suspicion, bool) {
 	}
 	var stuck *fence.StuckError
 	if errors.As(err, &stuck) {
-		return supervise.Suspicion{Rank: -1, Text: err.Error()}, true
+		return broken(err)
 	}
-	return supervise.Suspicion{}, false
+	return nil
 }
 
 // forget lets go of a group that was spawned and is over, unless somebody may want to know more

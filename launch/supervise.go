@@ -135,11 +135,13 @@ func (f *fleet) finish(ctx context.Context, state *supervise.State, p *stdio.Pri
 				if e.p == p {
 					return
 				}
-			case supervise.StdoutGone, supervise.OutputFailed:
-				state.Step(e, time.Now())
+			case supervise.Failed:
+				if e.Kind.Late() {
+					state.Step(e, time.Now())
+				}
 			case supervise.Signaled:
 				if e.Signal == job.SIGINT || e.Signal == job.SIGTERM || e.Signal == job.SIGHUP {
-					state.Blame(e.Signal)
+					state.Blame(e.Signal, time.Now())
 					return
 				}
 			}
@@ -209,10 +211,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		if g, _ := f.groupOf(m.Exit.Rank); g != nil && (m.Exit.Status() != 0 || m.Exit.PMI == job.PMIOpen || m.Exit.PMI == job.PMIAborted) {
 			g.failed = true
 		}
-		if doubt, stuck := f.rankGone(n, m.Exit.Rank); stuck {
-			news = append(news, doubt)
-		}
-		return news
+		return append(news, f.rankGone(n, m.Exit.Rank)...)
 	case *wire.Emptied:
 		return []supervise.Event{supervise.NodeEmptied{Node: n.key}}
 	case *wire.Drained:
@@ -221,9 +220,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.States:
 		f.answered(n.key, m.Ranks)
 	case *wire.Fence:
-		if doubt, stuck := f.fence(n, m); stuck {
-			return []supervise.Event{doubt}
-		}
+		return f.fence(n, m)
 	case *wire.Name:
 		n.Send(f.named(m))
 	case *wire.Spawn:
@@ -234,7 +231,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		f.record(m.Rank, m.Line)
 	case *wire.PMI:
 		if g, _ := f.groupOf(m.Rank); g == nil || !g.pruned {
-			return f.translatePMI(m)
+			return []supervise.Event{supervise.Failed{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}
 		}
 	case *wire.Changed, *wire.Queued: // late news for a request that waited
 	default:
@@ -263,16 +260,12 @@ func (f *fleet) named(m *wire.Name) *wire.Named {
 	return answer
 }
 
-func (f *fleet) translatePMI(m *wire.PMI) []supervise.Event {
-	switch m.Event {
-	case wire.PMIAborted:
-		return []supervise.Event{supervise.Aborted{Rank: m.Rank, Code: m.Code, Text: m.Text}}
-	case wire.PMIJunk:
-		return []supervise.Event{supervise.Junk{Rank: m.Rank, Text: m.Text}}
-	case wire.PMILost:
-		return []supervise.Event{supervise.Suspicion{Rank: m.Rank, Text: fmt.Sprintf("rank %s closed its PMI connection without MPI_Finalize", f.state.Number(m.Rank))}}
-	}
-	return []supervise.Event{supervise.Suspicion{Rank: m.Rank, Text: m.Text}}
+// pmiCauses is what the events of PMI are for supervision.
+var pmiCauses = map[wire.PMIEvent]supervise.Kind{
+	wire.PMIAborted: supervise.MPIAbort,
+	wire.PMIBroken:  supervise.PMIBroken,
+	wire.PMIJunk:    supervise.PMIJunk,
+	wire.PMILost:    supervise.PMILost,
 }
 
 // act carries out what Step wants, and reports whether that was the end.

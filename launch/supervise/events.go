@@ -6,7 +6,7 @@ import (
 	"remshell/job"
 )
 
-// What supervision is told.
+// What supervision is told, beside Failed.
 type (
 	// Exited is the end of a rank.
 	Exited struct{ job.Exit }
@@ -39,32 +39,8 @@ type (
 	NodeEmptied struct{ Node int }
 	// NodeDrained is a node that has nothing of the job any more.
 	NodeDrained struct{ Node int }
-	// Aborted is a rank that asked for the end of the job.
-	Aborted struct {
-		Rank, Code int
-		Text       string
-	}
-	// Junk is a rank that said on PMI what no client says: the same as its death.
-	Junk struct {
-		Rank int
-		Text string
-	}
-	// Suspicion is a sign that the job cannot go on, of which an exit that is under
-	// way may be the true cause.
-	// Rank is -1 if it is about several.
-	Suspicion struct {
-		Rank int
-		Text string
-	}
 	// Signaled is a signal to mpiexec.
 	Signaled struct{ job.Signal }
-	// StdoutGone means that nobody reads our standard output any more.
-	StdoutGone struct{}
-	// OutputFailed means that our standard output, or a file, takes no more of what ranks write.
-	OutputFailed struct{ What, Why string }
-	// StdinFailed means that our standard input could not be read to its end, and that some
-	// rank wants the rest.
-	StdinFailed struct{ Why string }
 	// Tick says that State.Next has come.
 	Tick struct{}
 )
@@ -86,7 +62,7 @@ type (
 	Finish struct{}
 )
 
-// An Event is one of the first structs above, an Action one of the others.
+// An Event is Failed or one of the first structs above, an Action one of the others.
 type (
 	Event  any
 	Action any

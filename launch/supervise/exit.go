@@ -4,31 +4,30 @@ import "remshell/job"
 
 // ExitCode is the code mpiexec leaves with (EXIT-2, EXIT-3).
 func (s *State) ExitCode() int {
+	if s.Cause == nil {
+		return job.ExitOK
+	}
 	code, success := s.code()
-	if s.ours() {
+	if s.Cause.ours() {
 		code = job.OurCode(s.rules.Ends.Ours)
 	}
 	return job.Clamp(code, success, s.rules.Ends.Ours)
 }
 
-// code is that of the cause or the signal, or what the ranks' own come to.
+// code is that of the cause, or what the ranks' own come to.
 func (s *State) code() (code int, success bool) {
-	switch {
-	case s.Cause == nil:
-		return s.Code, s.Code == 0
-	case s.Cause.Rank >= 0 && s.rules.Ends.Status == "rank0":
-		return s.ofRank0()
-	}
 	code = s.Cause.Code
 	if s.Cause.Rank >= 0 {
 		switch s.rules.Ends.Status {
+		case "rank0":
+			return s.ofRank0()
 		case "max":
 			code = s.fold(func(a, b int) int { return max(a, b) })
 		case "or":
 			code = s.fold(func(a, b int) int { return a | b })
 		}
 	}
-	return code, code == 0 && s.blame.byAbort
+	return code, code == 0 && s.Cause.success()
 }
 
 // fold puts the codes of the ranks together that ended by themselves.
@@ -49,15 +48,9 @@ func (s *State) fold(with func(a, b int) int) int {
 func (s *State) ofRank0() (code int, success bool) {
 	e := s.Exit(0)
 	if e == nil || e.Status() == 0 && s.Cause.Rank == 0 {
-		return s.Cause.Code, s.Cause.Code == 0 && s.blame.byAbort
+		return s.Cause.Code, s.Cause.success()
 	}
 	return e.Status(), e.Status() == 0
-}
-
-// ours reports whether the failure is our own, and not a rank's: what a rank left with, it
-// left with.
-func (s *State) ours() bool {
-	return s.Cause != nil && s.Cause.Code == job.ExitInternal && !s.blame.byAbort && (s.Cause.Rank < 0 || s.Exit(s.Cause.Rank) == nil)
 }
 
 // stoppedByUs reports whether a rank ended because we told it to.

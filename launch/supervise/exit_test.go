@@ -14,7 +14,7 @@ import (
 func TestAFailureHasACode(t *testing.T) {
 	for _, code := range []int{-256, -1, 256, 1 << 32, 1<<32 + 7} {
 		for what, news := range map[string]any{
-			"Exited": exits(1, code), "a signal": dies(1, code), "MPI_Abort": Aborted{1, code, ""},
+			"Exited": exits(1, code), "a signal": dies(1, code), "MPI_Abort": aborts(1, code, ""),
 			"not started": NotStarted{1, code, "no", ""},
 		} {
 			for _, status := range []string{"", "max", "or", "rank0"} {
@@ -42,12 +42,12 @@ func TestAnAbortWithZero(t *testing.T) {
 		rules  job.Ends
 		want   int
 	}{
-		"beside running ranks":         {[]any{Aborted{last, 0, ""}}, job.Ends{}, 1},
-		"the same, the rank ends too":  {[]any{Aborted{last, 0, ""}, exits(last, 0)}, job.Ends{Status: "max"}, 1},
-		"by rank 0, whose code counts": {[]any{Aborted{0, 0, ""}, exits(0, 0)}, job.Ends{Status: "rank0"}, 1},
-		"one other runs":               {append(besides[1:len(besides):len(besides)], Aborted{last, 0, ""}), job.Ends{}, 1},
-		"when all others are over":     {append(besides[:len(besides):len(besides)], Aborted{last, 0, ""}), job.Ends{}, 0},
-		"when it is over itself":       {append(besides[1:len(besides):len(besides)], exits(last, 0), Aborted{last, 0, ""}), job.Ends{}, 1},
+		"beside running ranks":         {[]any{aborts(last, 0, "")}, job.Ends{}, 1},
+		"the same, the rank ends too":  {[]any{aborts(last, 0, ""), exits(last, 0)}, job.Ends{Status: "max"}, 1},
+		"by rank 0, whose code counts": {[]any{aborts(0, 0, ""), exits(0, 0)}, job.Ends{Status: "rank0"}, 1},
+		"one other runs":               {append(besides[1:len(besides):len(besides)], aborts(last, 0, "")), job.Ends{}, 1},
+		"when all others are over":     {append(besides[:len(besides):len(besides)], aborts(last, 0, "")), job.Ends{}, 0},
+		"when it is over itself":       {append(besides[1:len(besides):len(besides)], exits(last, 0), aborts(last, 0, "")), job.Ends{}, 1},
 	} {
 		state := NewState(twoNodes, Rules{Ends: test.rules}, time.Unix(0, 0))
 		for _, event := range test.events {
@@ -66,13 +66,13 @@ func TestOurOwnCode(t *testing.T) {
 		want  int
 	}{
 		"a node is lost":               {NodeLost{1, "reset"}, 77},
-		"a disk is full":               {OutputFailed{"standard output", "no space left on device"}, 77},
-		"input cannot be read":         {StdinFailed{"input/output error"}, 77},
+		"a disk is full":               {diskFull, 77},
+		"input cannot be read":         {badInput, 77},
 		"no descriptor is left":        {NotStarted{1, job.ExitInternal, "too many open files", ""}, 77},
 		"a rank exits with 125":        {exits(1, job.ExitInternal), job.ExitInternal},
-		"a rank aborts with 125":       {Aborted{1, job.ExitInternal, ""}, job.ExitInternal},
+		"a rank aborts with 125":       {aborts(1, job.ExitInternal, ""), job.ExitInternal},
 		"a program cannot be found":    {NotStarted{1, 127, "no such file", ""}, 127},
-		"nobody reads our output":      {StdoutGone{}, job.ExitNoStdout},
+		"nobody reads our output":      {nobodyReads, job.ExitNoStdout},
 		"an impossible code of a rank": {exits(1, 1000), 77},
 	} {
 		state := NewState(twoNodes, Rules{Ends: job.Ends{Ours: 77}}, time.Unix(0, 0))
@@ -80,6 +80,17 @@ func TestOurOwnCode(t *testing.T) {
 		if got := state.ExitCode(); got != test.want {
 			t.Errorf("%s: exit code %d, want %d", what, got, test.want)
 		}
+	}
+}
+
+// A lost node is a failure of ours also where ranks elsewhere have aborted because of it.
+func TestALostNodeAfterAnAbortIsOurs(t *testing.T) {
+	state := NewState(twoNodes, Rules{Ends: job.Ends{Ours: 77}}, time.Unix(0, 0))
+	for _, event := range []any{aborts(0, 101, ""), NodeLost{1, "reset"}} {
+		state.Step(event, time.Unix(0, 0))
+	}
+	if got := state.ExitCode(); state.Cause.Kind != LostNode || got != 77 {
+		t.Errorf("cause %+v, exit code %d", state.Cause, got)
 	}
 }
 

@@ -24,7 +24,7 @@ type Profile struct {
 
 /*
 Report is the block about what ended the job: the cause, what became of the others, and
-the code. It is empty when all went well or a signal ended the job.
+the code. It is empty when all went well, or when its end is nothing to tell of.
 
 	rank 5 on node02 died: Segmentation fault (signal 11), core dumped
 	  program   ./solver -i case7   pid 40213   ran 00:03:12
@@ -34,7 +34,7 @@ the code. It is empty when all went well or a signal ended the job.
 	  exit code 139
 */
 func (s *State) Report(about func(rank int) Profile) string {
-	if s.Cause == nil {
+	if s.Cause == nil || s.Cause.rule().text == nil {
 		return ""
 	}
 	text := show.Clean(strings.TrimRight(s.Cause.Text, "\n"))

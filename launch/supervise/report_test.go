@@ -40,7 +40,7 @@ rank 1 on a exited with code 3
   bound to  no CPUs
   then      stopped 3 other ranks on 2 nodes (2 by SIGTERM, 1 by exit)
   exit code 3`},
-	{"terminal codes", Rules{}, sequence(Aborted{2, 3, "\x1b[2J\nmpiexec: all is well\u202e"}), Profile{Program: "./a\nb", PID: 7, LastWords: "\x1b]0;me\a", Hint: "\x9b"}, `
+	{"terminal codes", Rules{}, sequence(aborts(2, 3, "\x1b[2J\nmpiexec: all is well\u202e")), Profile{Program: "./a\nb", PID: 7, LastWords: "\x1b]0;me\a", Hint: "\x9b"}, `
 rank 2 on b called MPI_Abort with code 3: \x1b[2J mpiexec: all is well\u202e
   program   ./a b   pid 7
   bound to  no CPUs   last stderr "\x1b]0;me\a"
@@ -64,7 +64,7 @@ rank 3 on b: program ./x: permission denied; chmod +x ./x
 lost contact with b (ssh: Connection reset by peer) after 00:12:09, where ranks 2-3 ran
   then      stopped 2 other ranks on 1 node (2 by SIGTERM)
   exit code 125`},
-	{"a long story", Rules{}, sequence(Aborted{0, 1, strings.Repeat("line\n", 40)}, exits(0, 1)), Profile{Program: "x", PID: 1, Bound: "core 1", Hint: "h"},
+	{"a long story", Rules{}, sequence(aborts(0, 1, strings.Repeat("line\n", 40)), exits(0, 1)), Profile{Program: "x", PID: 1, Bound: "core 1", Hint: "h"},
 		"\nrank 0 on a called MPI_Abort with code 1: " + strings.TrimRight(strings.Repeat("line ", 40), " ") +
 			"\n  program   x   pid 1   ran 00:00:00\n  bound to  core 1\n  hint      h\n  exit code 1"},
 }

@@ -20,26 +20,18 @@ const (
 	Killing           // asked by SIGKILL
 )
 
-// A Cause is the first thing that went wrong.
-type Cause struct {
-	Text string // one line
-	Hint string
-	Code int // exit code of the job
-	Rank int // -1: no rank
-}
-
 // A State is all that supervision knows. The zero value is no state; see NewState.
 type State struct {
 	Phase  Phase
-	Left   int // ranks not yet over
-	Undone int // nodes not yet drained
-	Code   int // signal's exit code, when a signal ended the job
-	Cause  *Cause
+	Left   int    // ranks not yet over
+	Undone int    // nodes not yet drained
+	Cause  *Cause // nil: all has gone well so far
 	Exits  []job.Exit
 
 	stopped   []job.Exit // ranks that ended after we asked them to
 	also      []job.Exit // ranks that failed within a moment of the cause
-	blame     blame      // of Cause
+	blamed    time.Time  // when the first cause was told
+	doubtful  time.Time  // until then Cause may be the consequence of another
 	suspicion *Cause     // waits for a better cause
 	silent    []int      // ranks that left with 0 and without finalize
 	nodes     []nodeState
@@ -65,13 +57,6 @@ type nodeState struct {
 type rankState struct {
 	node         int
 	over, pruned bool
-}
-
-// A blame is how sure it is that the cause is the cause.
-type blame struct {
-	at       time.Time // when it was told
-	doubtful time.Time // until then it, that of a rank, may be the consequence of another
-	byAbort  bool
 }
 
 // Deadlines are when Step wants a Tick; zero: never.
@@ -149,9 +134,7 @@ func (s *State) Shift(by time.Duration) {
 
 // Hurried reports whether the job was ended from outside: by a signal, the time limit
 // or a stdout that takes nothing.
-func (s *State) Hurried() bool {
-	return s.Code != 0 || s.Cause != nil && s.Cause.Code == job.ExitTimeout && s.Cause.Rank < 0
-}
+func (s *State) Hurried() bool { return s.Cause != nil && s.Cause.rule().hurry }
 
 // Patient reports whether the user waits for what is left: who presses ^C thrice waits for nothing.
 func (s *State) Patient() bool { return s.signals < 3 }
@@ -248,10 +231,19 @@ func (s *State) nodeOver(node int) (ranks []int) {
 
 // Who names a rank and its node.
 func (s *State) Who(rank int) string {
-	if rank < 0 || rank >= len(s.ranks) {
+	node := s.nodeOf(rank)
+	if node < 0 {
 		return "a rank"
 	}
-	return fmt.Sprintf("rank %s on %s", s.Number(rank), s.nodes[s.ranks[rank].node].name)
+	return fmt.Sprintf("rank %s on %s", s.Number(rank), s.nodes[node].name)
+}
+
+// nodeOf is the node of a rank; -1: there is no such rank.
+func (s *State) nodeOf(rank int) int {
+	if rank < 0 || rank >= len(s.ranks) {
+		return -1
+	}
+	return s.ranks[rank].node
 }
 
 // Number writes the number of a rank of the job.

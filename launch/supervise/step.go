@@ -53,8 +53,6 @@ func (s *State) Step(event Event, now time.Time) []Action {
 		s.oneStarted()
 		s.notEmpty(e.Rank)
 		return nil
-	case Junk:
-		return s.fail(now, Cause{s.Who(e.Rank) + ": " + e.Text, "", 1, e.Rank})
 	case Grown:
 		s.grow(e)
 		return nil
@@ -69,33 +67,21 @@ func (s *State) Step(event Event, now time.Time) []Action {
 		if s.isPruned(e.Rank) {
 			return s.settle(now)
 		}
-		return s.fail(now, Cause{s.Who(e.Rank) + ": " + e.Reason, e.Hint, e.Code, e.Rank})
+		return s.failed(Failed{Kind: RankNotStarted, Rank: e.Rank, Code: e.Code, Text: e.Reason, Hint: e.Hint}, now)
 	case NodeLost:
-		return s.nodeLost(e, false, now)
+		return s.nodeLost(LostNode, e, now)
 	case NodeCut:
-		return s.nodeLost(e.NodeLost, true, now)
+		return s.nodeLost(CutNode, e.NodeLost, now)
 	case NodeEmptied:
 		s.nodes[e.Node].empty = true
 		return nil
 	case NodeDrained:
 		s.nodeOver(e.Node) // those of its ranks that an early end has kept from starting
 		return s.settle(now)
-	case Aborted:
-		return s.aborted(e, now)
-	case Suspicion:
-		if s.Cause == nil && s.suspicion == nil && s.Phase == Running {
-			s.suspicion = &Cause{Text: e.Text, Code: 1, Rank: e.Rank}
-			s.due.doubt = now.Add(causeGrace)
-		}
-		return nil
+	case Failed:
+		return s.failed(e, now)
 	case Signaled:
 		return s.signaled(e.Signal, now)
-	case StdoutGone:
-		return s.stdoutGone(now)
-	case OutputFailed:
-		return s.outputFailed(e, now)
-	case StdinFailed:
-		return s.fail(now, Cause{"standard input: " + e.Why, "", job.ExitInternal, -1})
 	case Tick:
 		return s.tick(now)
 	}
@@ -114,8 +100,8 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 	}
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
-		if s.failedItself(exit) {
-			s.blameInstead(Cause{s.Who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}, s.ranks[exit.Rank].node, now)
+		if failedItself(exit) {
+			s.blameInstead(s.judge(ended(exit), now), now)
 		}
 		switch {
 		case s.Cause != nil && exit.Rank == s.Cause.Rank:
@@ -134,79 +120,57 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 			s.suspicion, s.due.doubt = nil, time.Time{}
 		}
 		if s.due.patience.IsZero() {
-			s.due.patience = now.Add(silentGrace)
+			s.due.patience = now.Add(causes[NoFinalize].waits)
 		}
 	}
 	return s.settle(now)
 }
 
-func (s *State) nodeLost(e NodeLost, cut bool, now time.Time) []Action {
+func (s *State) nodeLost(kind Kind, e NodeLost, now time.Time) []Action {
 	done := s.nodes[e.Node].done
 	lost := s.nodeOver(e.Node)
 	if done && len(lost) == 0 {
 		return nil // it had nothing left to lose
 	}
-	cause := Cause{Text: "lost contact with " + s.nodes[e.Node].name, Code: job.ExitInternal, Rank: -1}
-	if e.Why != "" {
-		cause.Text += " (" + e.Why + ")"
-	}
-	cause.Text += " after " + job.Clock(now.Sub(s.began))
+	c := s.judge(Failed{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}, now)
 	if len(lost) > 0 {
-		cause.Text += ", where " + Ranks(lost) + " ran"
-		if !cut {
-			s.blameInstead(cause, e.Node, now)
-		}
+		s.blameInstead(c, now)
 	}
-	return s.fail(now, cause)
+	return s.fail(c, now)
 }
 
 // failedItself reports whether a rank that ended while the job did may be the cause of
-// that: it crashed; or it exited with a code, and the job ends because another one took
-// that for a reason to abort. One that aborted too followed the other.
-func (s *State) failedItself(exit job.Exit) bool {
-	if exit.Asked || exit.Status() == 0 {
-		return false
-	}
-	return exit.Signal != 0 || s.blame.byAbort && exit.PMI != job.PMIAborted
+// that: it crashed, or exited with a code. One that aborted followed another.
+func failedItself(exit job.Exit) bool {
+	return !exit.Asked && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }
 
 // failsAlso notes a rank that failed by itself within a moment of the cause, and reports
 // whether it is one (REP-2).
 func (s *State) failsAlso(exit job.Exit, now time.Time) bool {
-	if s.Cause == nil || s.Cause.Rank < 0 || exit.Asked || exit.Status() == 0 || now.Sub(s.blame.at) > moment {
+	if s.Cause == nil || s.Cause.Rank < 0 || exit.Asked || exit.Status() == 0 || now.Sub(s.blamed) > moment {
 		return false
 	}
 	s.also = append(s.also, exit)
 	return true
 }
 
-// blameInstead takes another cause for one that was told first but may be its
-// consequence: when a rank crashes or a node dies, other ranks notice, and abort or
-// exit with a code, often before we have heard. Of one node we hear of exits in order,
-// but of an abort at once.
-func (s *State) blameInstead(c Cause, node int, now time.Time) {
-	if s.Cause == nil || s.Cause.Rank == c.Rank || now.After(s.blame.doubtful) {
+// blame makes c the cause, if it is the first.
+func (s *State) blame(c Cause, now time.Time) {
+	if s.Cause != nil {
 		return
 	}
-	if s.blame.byAbort && c.Rank >= 0 || s.ranks[s.Cause.Rank].node != node {
-		s.Cause, s.blame.doubtful = &c, time.Time{}
+	s.Cause, s.blamed = &c, now
+	if c.rule().yields != nil {
+		s.doubtful = now.Add(causeGrace)
 	}
 }
 
-func (s *State) aborted(e Aborted, now time.Time) []Action {
-	text := s.Who(e.Rank) + fmt.Sprintf(" called MPI_Abort with code %d", e.Code)
-	if e.Text != "" {
-		text += ": " + e.Text
+// blameInstead takes another cause for one that was told first but may be its consequence.
+func (s *State) blameInstead(c Cause, now time.Time) {
+	if s.Cause != nil && !now.After(s.doubtful) && s.Cause.yieldsTo(c) {
+		s.Cause, s.doubtful = &c, time.Time{}
 	}
-	if s.Cause == nil && s.Code == 0 {
-		code := e.Code
-		if code == 0 && s.othersRun(e.Rank) {
-			code = 1 // nobody makes a success by killing what others had not finished (TRUST-33)
-		}
-		s.Cause = &Cause{text, "", code, e.Rank}
-		s.blame.byAbort, s.blame.doubtful, s.blame.at = true, now.Add(causeGrace), now
-	}
-	return s.end(now, Ending, s.rules.Grace)
 }
 
 // othersRun reports whether any rank but one is not over.
@@ -214,52 +178,47 @@ func (s *State) othersRun(rank int) bool {
 	return s.Left > 1 || s.Left == 1 && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].over)
 }
 
-// stdoutGone ends the job quietly: its reader has gone, as in a pipeline (IO-12).
-func (s *State) stdoutGone(now time.Time) []Action {
-	if s.Cause == nil && s.Code == 0 {
-		s.Code = job.ExitNoStdout
-	}
-	return s.end(now, Ending, s.rules.Grace)
-}
-
-// outputFailed ends the job, also after the last rank: output is lost whenever it is written. A
-// full disk is a failure of ours.
-func (s *State) outputFailed(e OutputFailed, now time.Time) []Action {
-	if s.Cause == nil && s.Code == 0 {
-		s.Cause = &Cause{e.What + ": " + e.Why, "", job.ExitInternal, -1}
-	}
-	return s.end(now, Ending, s.rules.Grace)
-}
-
 // failedRank judges a rank that failed by itself.
 func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
-	c := Cause{s.Who(exit.Rank) + " " + died(exit), "", exit.Status(), exit.Rank}
+	c := s.judge(ended(exit), now)
 	keep := s.rules.Ends.KeepOnExit
 	if exit.Signal != 0 {
 		keep = s.rules.Ends.KeepOnSignal
 	}
-	if exit.Signal == 0 && s.Cause == nil {
-		s.blame.doubtful = now.Add(causeGrace)
-	}
 	if !keep {
-		return s.fail(now, c)
+		return s.fail(c, now)
 	}
-	if s.Cause == nil {
-		s.Cause, s.blame.at = &c, now
-	} else {
+	if s.Cause != nil {
 		s.failsAlso(exit, now)
 	}
+	s.blame(c, now)
 	return s.settle(now)
 }
 
-// fail notes a cause, if it is the first and no signal was before, and ends the job.
-func (s *State) fail(now time.Time, c Cause) []Action {
-	if s.Phase == Leaving {
+// failed judges news of what may end the job: at once, or when nothing better has come of it.
+func (s *State) failed(e Failed, now time.Time) []Action {
+	c := s.judge(e, now)
+	if wait := c.rule().waits; wait > 0 {
+		s.suspect(c, now.Add(wait))
+		return nil
+	}
+	return s.fail(c, now)
+}
+
+// suspect notes a sign that the job cannot go on, of which an exit that is under way may be the
+// true cause.
+func (s *State) suspect(c Cause, until time.Time) {
+	if s.Cause == nil && s.suspicion == nil && s.Phase == Running {
+		s.suspicion, s.due.doubt = &c, until
+	}
+}
+
+// fail notes a cause, if it is the first, and ends the job.
+func (s *State) fail(c Cause, now time.Time) []Action {
+	if s.Phase == Leaving && !c.Kind.Late() {
 		return s.settle(now) // it ends already, and ended well
 	}
-	if s.Cause == nil && s.Code == 0 && s.Phase < Ending {
-		s.Cause, s.blame.at = &c, now
-	}
+	s.blame(c, now)
 	return s.end(now, Ending, s.rules.Grace)
 }
 
@@ -297,18 +256,15 @@ func (s *State) tick(now time.Time) []Action {
 	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
 	case struck(s.due.doubt):
-		c := *s.suspicion
-		return s.fail(now, c)
+		return s.fail(*s.suspicion, now)
 	case struck(s.due.start):
-		return s.fail(now, Cause{fmt.Sprintf("%s had not started when --start-timeout struck", hostlist.Count(s.unstarted, "rank")), "", job.ExitInternal, -1})
+		return s.failed(Failed{Kind: StartTimeout}, now)
 	case struck(s.due.run):
 		return s.tooLong(now)
 	case struck(s.due.stacks):
 		return s.end(now, Ending, s.rules.Grace)
 	case struck(s.due.patience) && len(s.silent) > 0:
-		rank := s.silent[0]
-		return s.fail(now, Cause{s.Who(rank) + " ended without calling MPI_Finalize, and the others go on",
-			"", 1, -1})
+		return s.fail(s.judge(Failed{Kind: NoFinalize, Rank: s.silent[0]}, now), now)
 	case struck(s.due.patience):
 		return s.giveUp()
 	}
@@ -319,9 +275,7 @@ func (s *State) tick(now time.Time) []Action {
 // stacks, if they are wanted (DIAG-12). A ^C from before stays the reason.
 func (s *State) tooLong(now time.Time) []Action {
 	s.due.run = time.Time{}
-	if s.Code == 0 && s.Cause == nil {
-		s.Cause = &Cause{fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout), "", job.ExitTimeout, -1}
-	}
+	s.blame(s.judge(Failed{Kind: RunTimeout}, now), now)
 	if !s.rules.Ends.Stacks || s.Phase != Running {
 		return append([]Action{Inspect{}}, s.end(now, Ending, s.rules.Grace)...)
 	}
@@ -357,7 +311,7 @@ func (s *State) signaled(number job.Signal, now time.Time) []Action {
 		return s.interrupted(now)
 	case job.SIGTERM, job.SIGHUP:
 		s.signals++
-		s.Blame(number)
+		s.Blame(number, now)
 		if s.signals > 1 {
 			return s.end(now, Killing, 0)
 		}
@@ -377,7 +331,7 @@ func (s *State) signaled(number job.Signal, now time.Time) []Action {
 // interrupted is ^C: once for the ranks, twice for us, thrice at once.
 func (s *State) interrupted(now time.Time) []Action {
 	s.signals++
-	s.Blame(job.SIGINT)
+	s.Blame(job.SIGINT, now)
 	switch {
 	case s.signals == 1 && s.Phase == Running:
 		s.Phase = Interrupted
@@ -395,8 +349,6 @@ func (s *State) interrupted(now time.Time) []Action {
 }
 
 // Blame makes a signal the reason of the end, if nothing else was before.
-func (s *State) Blame(number job.Signal) {
-	if s.Cause == nil && s.Code == 0 {
-		s.Code = 128 + int(number)
-	}
+func (s *State) Blame(number job.Signal, now time.Time) {
+	s.blame(s.judge(Failed{Kind: BySignal, Code: number.Status()}, now), now)
 }

@@ -32,6 +32,18 @@ func abortsToo(rank, code int) Exited {
 	return Exited{job.Exit{Rank: rank, Code: code, PMI: job.PMIAborted}}
 }
 
+func aborts(rank, code int, text string) Failed {
+	return Failed{Kind: MPIAbort, Rank: rank, Code: code, Text: text}
+}
+func hangsUp(rank int) Failed { return Failed{Kind: PMILost, Rank: rank} }
+
+var (
+	stuck       = Failed{Kind: PMIBroken, Text: "stuck"}
+	diskFull    = Failed{Kind: OutputFailed, Text: "standard output: no space left on device"}
+	badInput    = Failed{Kind: StdinFailed, Text: "input/output error"}
+	nobodyReads = Failed{Kind: StdoutGone}
+)
+
 // stacks are the rules of -timeout 60 --on-timeout stacks.
 var stacks = Rules{Timeout: time.Minute, Stacks: 4 * time.Second, Ends: job.Ends{Stacks: true}}
 
@@ -91,32 +103,32 @@ var steps = []struct {
 	{"a node that was done is not lost", Rules{}, sequence(exits(2, 0), exits(3, 0), NodeDrained{Node: 1}, NodeLost{1, "eof"}, exits(0, 0), exits(1, 0), NodeDrained{Node: 0}),
 		"linger finish", 0, ""},
 	{"all nodes lost", Rules{}, sequence(NodeLost{0, ""}, NodeLost{1, ""}), "end(10s) finish", 125, "lost contact with a"},
-	{"abort", Rules{}, sequence(Aborted{2, 7, "bad"}, exits(2, 0), asked(0, 9), asked(1, 9), asked(3, 9), drained),
+	{"abort", Rules{}, sequence(aborts(2, 7, "bad"), exits(2, 0), asked(0, 9), asked(1, 9), asked(3, 9), drained),
 		"end(10s) finish", 7, "rank 2 on b called MPI_Abort with code 7: bad"},
-	{"a crash is the cause of an abort elsewhere", Rules{}, sequence(Aborted{0, 101, ""}, dies(2, 11), asked(0, 15), asked(1, 15), asked(3, 15), drained),
+	{"a crash is the cause of an abort elsewhere", Rules{}, sequence(aborts(0, 101, ""), dies(2, 11), asked(0, 15), asked(1, 15), asked(3, 15), drained),
 		"end(10s) finish", 139, "rank 2 on b died"},
-	{"a crash is the cause of an abort beside it", Rules{}, sequence(Aborted{0, 101, ""}, dies(1, 9)), "end(10s)", 137, "rank 1 on a died"},
+	{"a crash is the cause of an abort beside it", Rules{}, sequence(aborts(0, 101, ""), dies(1, 9)), "end(10s)", 137, "rank 1 on a died"},
 	{"a crash is the cause of an exit elsewhere", Rules{}, sequence(exits(0, 1), dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
-	{"a lost node is the cause of an abort elsewhere", Rules{}, sequence(Aborted{0, 101, ""}, NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
-	{"an exit is the cause of an abort elsewhere", Rules{}, sequence(Aborted{0, 101, ""}, exits(2, 3), asked(1, 15), asked(3, 15), drained),
+	{"a lost node is the cause of an abort elsewhere", Rules{}, sequence(aborts(0, 101, ""), NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
+	{"an exit is the cause of an abort elsewhere", Rules{}, sequence(aborts(0, 101, ""), exits(2, 3), asked(1, 15), asked(3, 15), drained),
 		"end(10s) finish", 3, "rank 2 on b exited with code 3"},
-	{"one that aborts too is not", Rules{}, sequence(Aborted{0, 101, ""}, abortsToo(2, 101)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
-	{"an exit with 0 is not", Rules{}, sequence(Aborted{0, 101, ""}, exits(2, 0)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
-	{"not of one of its own", Rules{}, sequence(Aborted{2, 7, ""}, NodeLost{1, "reset"}), "end(10s)", 7, "rank 2 on b called MPI_Abort"},
+	{"one that aborts too is not", Rules{}, sequence(aborts(0, 101, ""), abortsToo(2, 101)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
+	{"an exit with 0 is not", Rules{}, sequence(aborts(0, 101, ""), exits(2, 0)), "end(10s)", 101, "rank 0 on a called MPI_Abort"},
+	{"not of one of its own", Rules{}, sequence(aborts(2, 7, ""), NodeLost{1, "reset"}), "end(10s)", 7, "rank 2 on b called MPI_Abort"},
 	{"a crash after an exit beside it is another failure", Rules{}, sequence(exits(0, 1), dies(1, 11)), "end(10s)", 1, "rank 0 on a"},
-	{"a crash when asked to end is none", Rules{}, sequence(Aborted{0, 7, ""}, asked(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
-	{"a late crash is another failure", Rules{}, sequence(Aborted{0, 7, ""}, after(2*time.Second), dies(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
-	{"the death of a rank by its own abort", Rules{}, sequence(Aborted{0, 7, ""}, dies(0, 6)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"a crash when asked to end is none", Rules{}, sequence(aborts(0, 7, ""), asked(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"a late crash is another failure", Rules{}, sequence(aborts(0, 7, ""), after(2*time.Second), dies(2, 11)), "end(10s)", 7, "MPI_Abort with code 7"},
+	{"the death of a rank by its own abort", Rules{}, sequence(aborts(0, 7, ""), dies(0, 6)), "end(10s)", 7, "MPI_Abort with code 7"},
 	{"the first of two crashes", Rules{}, sequence(dies(0, 11), dies(2, 9)), "end(10s)", 139, "rank 0 on a"},
-	{"abort with 0 is still an end", Rules{}, sequence(Aborted{2, 0, ""}), "end(10s)", 1, "MPI_Abort with code 0"},
+	{"abort with 0 is still an end", Rules{}, sequence(aborts(2, 0, "")), "end(10s)", 1, "MPI_Abort with code 0"},
 	{"exec failed", Rules{}, sequence(NotStarted{3, 126, "program x: no", "chmod"}, dies(0, 15), dies(1, 15), dies(2, 15), drained),
 		"end(10s) finish", 126, "rank 3 on b: program x: no"},
-	{"a broken barrier waits for its cause", Rules{}, sequence(Suspicion{-1, "stuck"}, dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
-	{"a broken barrier without one", Rules{}, sequence(Suspicion{-1, "stuck"}, after(time.Second), Tick{}), "end(10s)", 1, "stuck"},
-	{"left without finalize, others follow", Rules{}, sequence(Suspicion{1, "closed"}, leaves(1), after(2*time.Second), leaves(0), leaves(2), leaves(3), drained),
+	{"a broken barrier waits for its cause", Rules{}, sequence(stuck, dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
+	{"a broken barrier without one", Rules{}, sequence(stuck, after(time.Second), Tick{}), "end(10s)", 1, "stuck"},
+	{"left without finalize, others follow", Rules{}, sequence(hangsUp(1), leaves(1), after(2*time.Second), leaves(0), leaves(2), leaves(3), drained),
 		"linger finish", 0, ""},
 	{"left without finalize, others stay", Rules{}, sequence(leaves(1), after(5*time.Second), Tick{}), "end(10s)", 1, "rank 1 on a ended without calling MPI_Finalize"},
-	{"junk on PMI is a death", Rules{}, sequence(Junk{1, "pmi: junk"}, exits(1, 0)), "end(10s)", 1, "rank 1 on a: pmi: junk"},
+	{"junk on PMI is a death", Rules{}, sequence(Failed{Kind: PMIJunk, Rank: 1, Text: "pmi: junk"}, exits(1, 0)), "end(10s)", 1, "rank 1 on a: pmi: junk"},
 	{"a start that takes too long", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{2}, after(time.Minute), Tick{}), "end(10s)", 125, "2 ranks had not started"},
 	{"a start in time", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{1}, Started{2}, Started{3}, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
@@ -129,8 +141,8 @@ var steps = []struct {
 	{"timeout does not strike early", Rules{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
 	{"one ^C, ranks end", Rules{}, sequence(sig(job.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
 		"SIGINT say linger finish", 130, ""},
-	{"a full disk is no quiet end", Rules{}, sequence(OutputFailed{"standard output", "no space left on device"}), "end(10s)", 125, "standard output: no space left on device"},
-	{"a full disk after the last rank", Rules{}, sequence(well, drained, OutputFailed{"standard output", "no space left on device"}), "linger finish finish", 125, "standard output"},
+	{"a full disk is no quiet end", Rules{}, sequence(diskFull), "end(10s)", 125, "standard output: no space left on device"},
+	{"a full disk after the last rank", Rules{}, sequence(well, drained, diskFull), "linger finish finish", 125, "standard output"},
 	{"SIGPIPE is ours", Rules{}, sequence(sig(job.SignalNamed("SIGPIPE"))), "", 0, ""},
 	{"^C shortens an ending", Rules{}, sequence(exits(1, 3), sig(job.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
 	{"an ending is never lengthened", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
@@ -138,15 +150,15 @@ var steps = []struct {
 		"SIGINT say end(1s) say finish", 130, ""},
 	{"three ^C wait for nobody", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGINT)),
 		"SIGINT say end(1s) say end(0s) finish", 130, ""},
-	{"one ^C, a rank stays to clean up", Rules{}, sequence(sig(job.SIGINT), Suspicion{1, "closed"}, dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
+	{"one ^C, a rank stays to clean up", Rules{}, sequence(sig(job.SIGINT), hangsUp(1), dies(1, 2), after(time.Minute), Tick{}, exits(0, 0), exits(2, 0), exits(3, 0), drained),
 		"SIGINT say linger finish", 130, ""},
-	{"one ^C, a doubt from before", Rules{}, sequence(Suspicion{1, "closed"}, sig(job.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
+	{"one ^C, a doubt from before", Rules{}, sequence(hangsUp(1), sig(job.SIGINT), dies(1, 2), after(time.Minute), Tick{}),
 		"SIGINT say", 130, ""},
 	{"one ^C, then a node is lost", Rules{}, sequence(sig(job.SIGINT), NodeLost{1, "reset"}), "SIGINT say end(10s)", 130, ""},
 	{"ranks that were not started before the end", Rules{}, sequence(exits(0, 3), NodeDrained{Node: 0}, NodeDrained{Node: 1}), "end(10s) finish", 3, "rank 0 on a"},
 	{"SIGTERM", Rules{}, sequence(sig(job.SIGTERM), dies(0, 15)), "end(10s)", 143, ""},
-	{"a doubt while the job is ending", Rules{}, sequence(sig(job.SIGTERM), Suspicion{1, "closed"}, after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
-	{"a doubt from before the end", Rules{}, sequence(Suspicion{1, "closed"}, sig(job.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
+	{"a doubt while the job is ending", Rules{}, sequence(sig(job.SIGTERM), hangsUp(1), after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
+	{"a doubt from before the end", Rules{}, sequence(hangsUp(1), sig(job.SIGTERM), after(2*time.Second), Tick{}, never), "end(10s)", 143, ""},
 	{"SIGTERM twice does not wait", Rules{}, sequence(sig(job.SIGTERM), sig(job.SIGTERM)), "end(10s) end(0s)", 143, ""},
 	{"SIGHUP", Rules{}, sequence(sig(job.SIGHUP)), "end(10s)", 129, ""},
 	{"^C after a failure changes no code", Rules{}, sequence(exits(1, 7), sig(job.SIGINT)), "end(10s) end(1s) say", 7, "code 7"},
@@ -156,7 +168,7 @@ var steps = []struct {
 	{"--forward-signals URG", Rules{Signals: job.Signals{Forward: []int{int(job.SignalNamed("SIGURG"))}}}, sequence(sig(job.SignalNamed("SIGURG")), sig(job.SIGUSR1)), "SIGURG", 0, ""},
 	{"--status-signal", Rules{Signals: job.Signals{Status: true}}, sequence(sig(job.SIGUSR1), sig(job.SIGUSR2)), "states SIGUSR2", 0, ""},
 	{"^Z", Rules{}, sequence(sig(job.SIGTSTP)), "suspend", 0, ""},
-	{"nobody reads our stdout", Rules{}, sequence(StdoutGone{}, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
+	{"nobody reads our stdout", Rules{}, sequence(nobodyReads, dies(0, 15), dies(1, 13), dies(2, 15), dies(3, 15), drained), "end(10s) finish", 141, ""},
 	{"processes that cannot be killed", Rules{}, sequence(dies(1, 11), after(21*time.Second), Tick{}), "end(10s) say finish", 139, "signal 11"},
 	{"a reader slower than leftover children", Rules{}, sequence(well, NodeEmptied{Node: 0}, NodeEmptied{Node: 1}, after(time.Hour), Tick{}, never, drained),
 		"linger finish", 0, ""},

@@ -1,0 +1,213 @@
+package supervise
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/hostlist"
+	"remshell/job"
+)
+
+// A Kind is a way in which a job ends other than well: a row of the table of causes.
+type Kind int
+
+// The kinds.
+const (
+	RankExited Kind = iota + 1
+	RankDied
+	RankNotStarted
+	MPIAbort
+	PMIJunk
+	PMILost
+	PMIBroken
+	NoFinalize
+	LostNode
+	CutNode
+	StartTimeout
+	RunTimeout
+	StdinFailed
+	OutputFailed
+	StdoutGone
+	BySignal
+)
+
+// A Failed is news of something that may end the job. Its kind says which of the rest it has.
+type Failed struct {
+	Kind  Kind
+	Rank  int
+	Node  int
+	Code  int    // that was told, any number
+	Text  string // that was told, for people
+	Hint  string // what to do about it
+	ranks []int  // that are over by it
+}
+
+// A Cause is what ended a job, or would: the first thing that went wrong.
+type Cause struct {
+	Kind Kind
+	Text string // one line, the first of the report; empty: nothing is told
+	Hint string
+	Code int // before --exit-status and MPIEXEC_ERROR_CODE
+	Rank int // whose fault it is; -1: no rank's
+	Node int // where that was; -1: nowhere
+}
+
+// A subject is whose fault a cause is.
+type subject string
+
+const (
+	nobody  subject = "nobody"
+	theRank subject = "the rank"
+	theNode subject = "the node"
+)
+
+// A causeRule is all that is particular to a kind of cause.
+type causeRule struct {
+	name   string                                         // in doc/supervision.md
+	text   func(s *State, e Failed, now time.Time) string // of the report; nil: there is none
+	code   func(s *State, e Failed) int                   // exit code; of what others say, any number
+	blames subject                                        // --exit-status asks the ranks if it is one's fault
+
+	chosen bool          // the program has chosen its code: 125 is not ours, and 0 is success
+	waits  time.Duration // for a better cause to show, before it counts
+	yields []Kind        // of what it may be the consequence: if told within causeGrace, they take its place
+	early  bool          // it is told at once, ahead of what was before it on its node
+	late   bool          // it counts also when all ranks are over
+	hurry  bool          // it is from outside: who reads the output is not waited for (IO-10)
+}
+
+/*
+causes is the table of all that ends a job other than well. A new cause is a row here, an example in
+TestCauses, and its line in doc/supervision.md, which that test writes.
+
+The first cause in time counts (EXIT-2), but for those that it yields to.
+*/
+var causes = [...]causeRule{
+	RankExited: {name: "a rank ends with a code", text: rankDid, code: told, blames: theRank, chosen: true,
+		yields: []Kind{RankDied, LostNode}},
+	RankDied:       {name: "a rank dies by a signal", text: rankDid, code: told, blames: theRank, chosen: true},
+	RankNotStarted: {name: "a program cannot be executed", text: ofRank, code: told, blames: theRank},
+	MPIAbort: {name: "a rank calls MPI_Abort", text: aborted, code: abortCode, blames: theRank, chosen: true,
+		yields: []Kind{RankExited, RankDied, LostNode}, early: true, late: true},
+	PMIJunk:      {name: "a rank talks junk on PMI", text: ofRank, code: always(1), blames: theRank},
+	PMILost:      {name: "a rank loses its PMI connection", text: hungUp, code: always(1), blames: theRank, waits: causeGrace},
+	PMIBroken:    {name: "a barrier can never complete", text: asTold, code: always(1), blames: nobody, waits: causeGrace},
+	NoFinalize:   {name: "a rank leaves without finalize", text: leftOthers, code: always(1), blames: nobody, waits: silentGrace},
+	LostNode:     {name: "a node is lost", text: lostContact, code: always(job.ExitInternal), blames: theNode},
+	CutNode:      {name: "a node says what no helper says", text: lostContact, code: always(job.ExitInternal), blames: theNode},
+	StartTimeout: {name: "`--start-timeout` strikes", text: startedTooFew, code: always(job.ExitInternal), blames: nobody},
+	RunTimeout:   {name: "`-timeout` strikes", text: ranTooLong, code: always(job.ExitTimeout), blames: nobody, hurry: true},
+	StdinFailed:  {name: "our stdin cannot be read", text: ofStdin, code: always(job.ExitInternal), blames: nobody},
+	OutputFailed: {name: "our stdout or a file is full", text: asTold, code: always(job.ExitInternal), blames: nobody, late: true},
+	StdoutGone:   {name: "nobody reads our stdout", code: always(job.ExitNoStdout), blames: nobody, late: true, hurry: true},
+	BySignal:     {name: "a signal ends mpiexec", code: told, blames: nobody, late: true, hurry: true},
+}
+
+// Late reports whether a cause counts also when all ranks are over: output is lost whenever it
+// is written.
+func (k Kind) Late() bool { return causes[k].late }
+
+func (c Cause) rule() causeRule { return causes[c.Kind] }
+
+// yieldsTo reports whether a cause may be the consequence of another that was told after it:
+// when a rank crashes or a node dies, other ranks notice, and abort or exit with a code, often
+// before we have heard. Of one node we hear of exits in order, but of an abort at once.
+func (c Cause) yieldsTo(other Cause) bool {
+	rule := c.rule()
+	return other.Rank != c.Rank && slices.Contains(rule.yields, other.Kind) &&
+		(other.Node != c.Node || rule.early && other.Rank >= 0)
+}
+
+// ours reports whether the failure is our own, so that MPIEXEC_ERROR_CODE stands for it.
+func (c Cause) ours() bool { return c.Code == job.ExitInternal && !c.rule().chosen }
+
+// success reports whether the code that the program has chosen is no failure.
+func (c Cause) success() bool { return c.Code == 0 && c.rule().chosen }
+
+// judge makes a cause of news.
+func (s *State) judge(e Failed, now time.Time) Cause {
+	rule := causes[e.Kind]
+	c := Cause{Kind: e.Kind, Hint: e.Hint, Code: rule.code(s, e), Rank: -1, Node: -1}
+	if rule.text != nil {
+		c.Text = rule.text(s, e, now)
+	}
+	switch rule.blames {
+	case theRank:
+		c.Rank, c.Node = e.Rank, s.nodeOf(e.Rank)
+	case theNode:
+		c.Node = e.Node
+	}
+	return c
+}
+
+// ended is the news of a rank that failed by itself.
+func ended(exit job.Exit) Failed {
+	kind := RankExited
+	if exit.Signal != 0 {
+		kind = RankDied
+	}
+	return Failed{Kind: kind, Rank: exit.Rank, Code: exit.Status(), Text: died(exit)}
+}
+
+// The exit codes of causes.
+
+func always(code int) func(*State, Failed) int { return func(*State, Failed) int { return code } }
+
+func told(_ *State, e Failed) int { return e.Code }
+
+// abortCode is what a rank says to MPI_Abort: but nobody makes a success of a job by killing
+// what others had not finished (TRUST-33).
+func abortCode(s *State, e Failed) int {
+	if e.Code == 0 && s.othersRun(e.Rank) {
+		return 1
+	}
+	return e.Code
+}
+
+// The sentences of causes.
+
+func asTold(_ *State, e Failed, _ time.Time) string { return e.Text }
+
+func rankDid(s *State, e Failed, _ time.Time) string { return s.Who(e.Rank) + " " + e.Text }
+
+func ofRank(s *State, e Failed, _ time.Time) string { return s.Who(e.Rank) + ": " + e.Text }
+
+func ofStdin(_ *State, e Failed, _ time.Time) string { return "standard input: " + e.Text }
+
+func aborted(s *State, e Failed, _ time.Time) string {
+	text := fmt.Sprintf("%s called MPI_Abort with code %d", s.Who(e.Rank), e.Code)
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
+}
+
+func hungUp(s *State, e Failed, _ time.Time) string {
+	return fmt.Sprintf("rank %s closed its PMI connection without MPI_Finalize", s.Number(e.Rank))
+}
+
+func leftOthers(s *State, e Failed, _ time.Time) string {
+	return s.Who(e.Rank) + " ended without calling MPI_Finalize, and the others go on"
+}
+
+// lostContact also names the ranks that are over by it (REP-6).
+func lostContact(s *State, e Failed, now time.Time) string {
+	text := "lost contact with " + s.nodes[e.Node].name
+	if e.Text != "" {
+		text += " (" + e.Text + ")"
+	}
+	text += " after " + job.Clock(now.Sub(s.began))
+	if len(e.ranks) > 0 {
+		text += ", where " + Ranks(e.ranks) + " ran"
+	}
+	return text
+}
+
+func startedTooFew(s *State, _ Failed, _ time.Time) string {
+	return hostlist.Count(s.unstarted, "rank") + " had not started when --start-timeout struck"
+}
+
+func ranTooLong(s *State, _ Failed, _ time.Time) string {
+	return fmt.Sprintf("the job ran longer than -timeout %v", s.rules.Timeout)
+}
