@@ -2,7 +2,12 @@ package message_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,16 +32,94 @@ func TestARefusalOfDeregEventsIsMute(t *testing.T) {
 	}
 }
 
-// Each command that is answered late, at once or never is one of pmix-wire.md 6; all others
-// are not served.
-func TestUnservedCommands(t *testing.T) {
-	for number := range 256 {
-		body := append(bfrops.AppendByte(nil, byte(number)), 0)
-		_, err := message.Parse(body)
-		var refusal *message.Refusal
-		served := !errors.As(err, &refusal) || refusal.Status != message.NotSupported
-		if want := number <= 16 || number == 18 || number == 24 || number == 28; served != want {
-			t.Errorf("%s (%d) is served: %v", message.Name(byte(number)), number, served)
+// The table of commands is that of pmix-wire.md 6: the same names, and the same are served.
+func TestCommandsOfThePage(t *testing.T) {
+	rows := regexp.MustCompile(`(?m)^\| ([0-9 -]+) \| ([^|]+) \| (no|6\.[0-9]+) \|`).FindAllStringSubmatch(page(t), -1)
+	told := 0
+	for _, row := range rows {
+		names := strings.Split(row[2], ", ")
+		for i, number := range numbers(t, row[1]) {
+			told++
+			_, err := message.Parse(append(bfrops.AppendByte(nil, number), 0))
+			var refusal *message.Refusal
+			served := !errors.As(err, &refusal) || refusal.Status != message.NotSupported
+			if want := row[3] != "no"; served != want {
+				t.Errorf("command %d is served: %v", number, served)
+			}
+			if name := message.Name(number); row[3] != "no" && name != names[i] {
+				t.Errorf("command %d is called %s, on the page %s", number, name, names[i])
+			}
+		}
+	}
+	if told != 39 {
+		t.Errorf("%d commands are on the page: this test reads it wrongly", told)
+	}
+	if _, err := message.Parse(append(bfrops.AppendByte(nil, 200), 0)); err == nil || err.Error() != "command 200: not served" {
+		t.Errorf("of a command that is not on the page: %v", err)
+	}
+}
+
+// page reads what the law says of PMIx.
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../doc/spec/pmix-wire.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// numbers reads a list of them: 6 7 8, or 30-36.
+func numbers(t *testing.T, text string) (list []uint8) {
+	t.Helper()
+	first, last, isRange := strings.Cut(text, "-")
+	for _, word := range append(strings.Fields(first), strings.Fields(last)...) {
+		n, err := strconv.ParseUint(word, 10, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, uint8(n))
+	}
+	if isRange {
+		for n := list[0] + 1; n < list[1]; n++ {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// The examples of pmix-wire.md 14 are what we read and write, byte for byte; of those that end
+// in dots the beginning.
+func TestExamplesOfThePage(t *testing.T) {
+	flag := func(key string, flags uint32) bfrops.Info {
+		return bfrops.Info{Key: key, Flags: flags, Value: bfrops.FlagOf(true)}
+	}
+	all := bfrops.Proc{Namespace: "gompi-1", Rank: bfrops.Wildcard}
+	status := func(s message.Status) []byte { return message.AppendStatus(nil, s) }
+	for _, test := range []struct {
+		name string
+		hex  string // as on the page
+		want []byte
+	}{
+		{"REQ", "00000001 00", pmixtest.Encode(&message.Req{})},
+		{"job info", `00000001 00000008 676f6d70692d3100 \| 00000001 00000010 706d69782e7372762e6e737061636500 0003 0000000d 676f6d70692d73657276657200`,
+			message.AppendJobInfo(nil, "gompi-1", bfrops.AppendPair(nil, "pmix.srv.nspace", bfrops.TextOf("gompi-server")))},
+		{"REGEVENTS", `00000001 0d \| 00000001 000f 0000000000000000 \| 00000001 000f 0000000000000000`, pmixtest.Encode(&message.RegEvents{})},
+		{"GET", `00000001 04 \| 00000001 00000008 676f6d70692d3100 \| 00000001 fffffffe \| 00000001 000f 0000000000000001 \| 00000001 0000000f 706d69782e696d6d65646961746500 00000002 0001 01 \| 00000001 0000000f 706d69782e68776c6f63786d6c3200`,
+			pmixtest.Encode(&message.Get{Namespace: "gompi-1", Rank: bfrops.Wildcard, Options: message.Options{flag("pmix.immediate", 2)}, Key: "pmix.hwlocxml2"})},
+		{"not found", "00000001 ffffffd2", status(message.NotFound)},
+		{"FENCE", `00000001 03 \| 00000001 000f 0000000000000001 \| 00000001 00000008 676f6d70692d3100 fffffffe \| 00000001 000f 0000000000000001 \| 00000001 0000000d 706d69782e636f6c6c65637400 00000000 0001 01`,
+			pmixtest.Encode(&message.Fence{Procs: []bfrops.Proc{all}, Options: message.Options{flag("pmix.collect", 0)}})},
+		{"done", "00000001 00000000", status(message.Success)},
+		{"reply to SPAWN", `00000001 00000000 \| 00000001 0000000a 72732d373233342d3200`, message.AppendSpawned(nil, "rs-7234-2")},
+		{"ABORT", `00000001 01 \| 00000001 00000007 \| 00000001 00000004 77687900 \| 00000001 000f 0000000000000000`, pmixtest.Encode(&message.Abort{Code: 7, Message: "why"})},
+	} {
+		if !strings.Contains(page(t), "`"+test.hex) {
+			t.Errorf("%s: the page has no %s", test.name, test.hex)
+		}
+		digits := strings.NewReplacer(" ", "", `\|`, "").Replace(test.hex)
+		if got := fmt.Sprintf("%x", test.want); got != digits {
+			t.Errorf("%s\n     %s\ngot: %s", test.name, digits, got)
 		}
 	}
 }

@@ -13,57 +13,51 @@ type Request interface {
 	read(*bfrops.Reader)
 }
 
-// A Reply is how a request is answered.
-type Reply int
-
-// The kinds of answers (pmix-wire.md 6).
-const (
-	Now   Reply = iota // at once
-	Late               // when others have done their part
-	Never              // DEREGEVENTS
-)
-
-// A commandEntry is what is known of a command; one that is not served makes no request.
+// A commandEntry is what is known of a command.
 type commandEntry struct {
-	name  string
-	reply Reply
-	make  func() Request
+	name string
+	make func() Request // nil: it is not served
 }
 
 // commands lists what a client may say, by number, in the order of pmix-wire.md 6. What is not
 // in it is not served either.
 var commands = [...]commandEntry{
-	0:  {"REQ", Now, func() Request { return new(Req) }},
-	1:  {"ABORT", Now, func() Request { return new(Abort) }},
-	2:  {"COMMIT", Now, func() Request { return new(Commit) }},
-	3:  {"FENCE", Late, func() Request { return new(Fence) }},
-	4:  {"GET", Late, func() Request { return new(Get) }},
-	5:  {"FINALIZE", Now, func() Request { return new(Finalize) }},
-	6:  {"PUBLISH", Late, func() Request { return new(Publish) }},
-	7:  {"LOOKUP", Late, func() Request { return new(Lookup) }},
-	8:  {"UNPUBLISH", Late, func() Request { return new(Unpublish) }},
-	9:  {"SPAWN", Late, func() Request { return new(Spawn) }},
-	10: {"CONNECT", Late, func() Request { return new(Connect) }},
-	11: {"DISCONNECT", Late, func() Request { return new(Disconnect) }},
-	12: {"NOTIFY", Now, func() Request { return new(Notify) }},
-	13: {"REGEVENTS", Now, func() Request { return new(RegEvents) }},
-	14: {"DEREGEVENTS", Never, func() Request { return new(DeregEvents) }},
-	15: {"QUERY", Now, func() Request { return new(Query) }},
-	16: {"LOG", Now, func() Request { return new(Log) }},
-	17: {name: "ALLOC"},
-	18: {"JOB_CONTROL", Now, func() Request { return new(JobControl) }},
-	19: {name: "MONITOR"},
-	20: {name: "GET_CRED"},
-	21: {name: "VALIDATE_CRED"},
-	22: {name: "IOF_PULL"},
-	23: {name: "IOF_PUSH"},
-	24: {"GROUP_CONSTRUCT", Late, func() Request { return new(GroupConstruct) }},
-	25: {name: "GROUP_JOIN"},
-	26: {name: "GROUP_INVITE"},
-	27: {name: "GROUP_LEAVE"},
-	28: {"GROUP_DESTRUCT", Late, func() Request { return new(GroupDestruct) }},
-	29: {name: "IOF_DEREG"},
+	0:  {"REQ", func() Request { return new(Req) }},
+	1:  {"ABORT", func() Request { return new(Abort) }},
+	2:  {"COMMIT", func() Request { return new(Commit) }},
+	3:  {"FENCE", func() Request { return new(Fence) }},
+	4:  {"GET", func() Request { return new(Get) }},
+	5:  {"FINALIZE", func() Request { return new(Finalize) }},
+	6:  {"PUBLISH", func() Request { return new(Publish) }},
+	7:  {"LOOKUP", func() Request { return new(Lookup) }},
+	8:  {"UNPUBLISH", func() Request { return new(Unpublish) }},
+	9:  {"SPAWN", func() Request { return new(Spawn) }},
+	10: {"CONNECT", func() Request { return new(Connect) }},
+	11: {"DISCONNECT", func() Request { return new(Disconnect) }},
+	12: {"NOTIFY", func() Request { return new(Notify) }},
+	13: {"REGEVENTS", func() Request { return new(RegEvents) }},
+	14: {"DEREGEVENTS", func() Request { return new(DeregEvents) }},
+	15: {"QUERY", func() Request { return new(Query) }},
+	16: {"LOG", func() Request { return new(Log) }},
+	17: {"ALLOC", nil},
+	18: {"JOB_CONTROL", func() Request { return new(JobControl) }},
+	19: {"MONITOR", nil},
+	20: {"GET_CRED", nil},
+	21: {"VALIDATE_CRED", nil},
+	22: {"IOF_PULL", nil},
+	23: {"IOF_PUSH", nil},
+	24: {"GROUP_CONSTRUCT", func() Request { return new(GroupConstruct) }},
+	25: {"GROUP_JOIN", nil},
+	26: {"GROUP_INVITE", nil},
+	27: {"GROUP_LEAVE", nil},
+	28: {"GROUP_DESTRUCT", func() Request { return new(GroupDestruct) }},
+	29: {"IOF_DEREG", nil},
+	37: {"RESOLVE_PEERS", nil},
+	38: {"RESOLVE_NODE", nil},
 }
+
+// mute is the one command without an answer: DEREGEVENTS.
+const mute = 14
 
 // A Refusal is the error of Parse for a message of which no request could be made.
 type Refusal struct {
@@ -101,7 +95,7 @@ func Parse(body []byte) (Request, error) {
 	request.read(r)
 	if err := r.Err(); err != nil {
 		refusal := refuse(c.name, err)
-		refusal.Mute = c.reply == Never
+		refusal.Mute = number == mute
 		return nil, refusal
 	}
 	return request, nil
@@ -109,7 +103,7 @@ func Parse(body []byte) (Request, error) {
 
 // Name returns what a command is called: FENCE, or "command 200".
 func Name(command uint8) string {
-	if int(command) < len(commands) {
+	if int(command) < len(commands) && commands[command].name != "" {
 		return commands[command].name
 	}
 	return fmt.Sprintf("command %d", command)

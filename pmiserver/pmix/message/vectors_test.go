@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
 	"remshell/test/pmixtest"
 )
@@ -167,4 +168,60 @@ func TestPlainAnswers(t *testing.T) {
 	if checked < 100 {
 		t.Errorf("only %d answers of a status", checked)
 	}
+}
+
+// The answers that clients took are what we write of the same things.
+func TestAnswersReadBack(t *testing.T) {
+	again := map[string]func(r *bfrops.Reader, body []byte) []byte{
+		"reply to REQ":     jobInfoAgain,
+		"reply to GET":     knownAgain,
+		"reply to CONNECT": connectedAgain,
+		"reply to LOOKUP":  func(r *bfrops.Reader, _ []byte) []byte { return message.AppendFound(nil, r.Data()) },
+		"reply to SPAWN":   func(r *bfrops.Reader, _ []byte) []byte { return message.AppendSpawned(nil, r.Namespace()) },
+	}
+	seen := make(map[string]int)
+	for _, c := range pmixtest.Read(t).Conversations {
+		for _, m := range c.Messages {
+			write := again[m.Is]
+			if write == nil || len(m.Body()) == 8 {
+				continue
+			}
+			r := bfrops.NewReader(m.Body())
+			if m.Is != "reply to REQ" && r.Status() != 0 {
+				t.Errorf("%s, %s: a status and more: %x", c.ID, m.Is, m.Body())
+			}
+			if got := write(r, m.Body()); !bytes.Equal(got, m.Body()) {
+				t.Errorf("%s, %s\n     %x\ngot: %x", c.ID, m.Is, m.Body(), got)
+			}
+			seen[m.Is]++
+		}
+	}
+	if len(seen) != len(again) {
+		t.Errorf("only %v", seen)
+	}
+}
+
+func jobInfoAgain(r *bfrops.Reader, body []byte) []byte {
+	namespace := r.Namespace()
+	return message.AppendJobInfo(nil, namespace, body[len(bfrops.AppendText(nil, namespace)):])
+}
+
+func knownAgain(r *bfrops.Reader, _ []byte) []byte {
+	answer := message.AppendStatus(nil, message.Success)
+	for r.More() {
+		blob := r.Blob()
+		of := bfrops.NewReader(blob).Proc()
+		answer = message.AppendKnown(answer, of, blob[len(bfrops.AppendProc(nil, of)):])
+	}
+	return answer
+}
+
+func connectedAgain(r *bfrops.Reader, _ []byte) []byte {
+	answer := message.AppendStatus(nil, message.Success)
+	for r.More() {
+		blob := r.Blob()
+		namespace := bfrops.NewReader(blob).Namespace()
+		answer = message.AppendConnected(answer, namespace, blob[len(bfrops.AppendText(nil, namespace)):])
+	}
+	return answer
 }
