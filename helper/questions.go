@@ -15,7 +15,8 @@ import (
 // asked carries what this node's PMI servers ask of mpiexec there, and the answers back;
 // fences have a way of their own (fences.go). They are numbered.
 type asked struct {
-	send func(wire.Message) error
+	send   func(wire.Message) error
+	awaits awaits
 
 	mu    sync.Mutex // guards the rest
 	last  int
@@ -115,25 +116,27 @@ type names struct{ *asked }
 
 // Publish is that of pmiserver.Names.
 func (n names) Publish(ctx context.Context, service, port string) (added bool, err error) {
-	m, err := n.name(ctx, wire.Publish, service, port)
+	m, err := n.name(ctx, &wire.Name{Op: wire.Publish, Service: service, Port: port})
 	return m.Yes, err
 }
 
 // Lookup is that of pmiserver.Names.
 func (n names) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
-	m, err := n.name(ctx, wire.Lookup, service, "")
+	m, err := n.name(ctx, &wire.Name{Op: wire.Lookup, Service: service})
 	return m.Port, m.Yes, err
 }
 
 // Unpublish is that of pmiserver.Names.
 func (n names) Unpublish(ctx context.Context, service string) (removed bool, err error) {
-	m, err := n.name(ctx, wire.Unpublish, service, "")
+	m, err := n.name(ctx, &wire.Name{Op: wire.Unpublish, Service: service})
 	return m.Yes, err
 }
 
-func (n names) name(ctx context.Context, op wire.NameOp, service, port string) (wire.Named, error) {
+// name puts a request, which gets its number here.
+func (n names) name(ctx context.Context, request *wire.Name) (wire.Named, error) {
 	m, err := n.ask(ctx, func(id int) wire.Message {
-		return &wire.Name{ID: id, Op: op, Service: service, Port: port}
+		request.ID = id
+		return request
 	})
 	named, ok := m.(*wire.Named)
 	switch {

@@ -3,6 +3,8 @@
 package helper
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -45,6 +47,45 @@ func TestQuestionsAreFewAndInOrder(t *testing.T) {
 	q.fail(fmt.Errorf("gone"))
 	if _, _, err := (names{q}).Lookup(t.Context(), "x"); err == nil {
 		t.Error("a question to nobody")
+	}
+}
+
+// Who waits for a name waits on when another has taken it, and takes it the next time; who has
+// waited long enough does not.
+func TestANameIsAwaited(t *testing.T) {
+	asked := make(chan *wire.Name)
+	q := newAsked(func(m wire.Message) error { asked <- m.(*wire.Name); return nil })
+	answer := func(yes bool) {
+		m := <-asked
+		if m.Op != wire.Await || m.Service != "x" {
+			t.Errorf("asked %+v", m)
+		}
+		q.deliver(m.ID, &wire.Named{ID: m.ID, Yes: yes, Port: "p"})
+	}
+	found := make(chan wire.Named)
+	go func() {
+		named, err := names{q}.Await(t.Context(), "x")
+		if err != nil {
+			t.Error(err)
+		}
+		found <- named
+	}()
+	for range 2 {
+		answer(false)
+		q.awaits.posted("x")
+	}
+	answer(true)
+	if named := <-found; named.Port != "p" {
+		t.Errorf("found %+v", named)
+	}
+	short, cancel := context.WithCancelCause(t.Context())
+	late := errors.New("late")
+	go func() {
+		answer(false)
+		cancel(late)
+	}()
+	if _, err := (names{q}).Await(short, "x"); err != late || len(q.awaits.open) > 0 {
+		t.Errorf("%v, %d names are waited for", err, len(q.awaits.open))
 	}
 }
 

@@ -243,6 +243,8 @@ func (s *session) frame(m wire.Message) {
 		s.fences.deliver(m)
 	case *wire.Named:
 		s.asked.deliver(m.ID, m)
+	case *wire.Posted:
+		s.asked.awaits.posted(m.Service)
 	case *wire.Spawned:
 		s.asked.deliver(m.ID, m)
 	case *wire.Peered:

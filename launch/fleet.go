@@ -14,7 +14,6 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
-	"remshell/pmiserver"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/transcript"
 	"remshell/wire"
@@ -34,7 +33,7 @@ type fleet struct {
 	usize  int      // processes that would fit; 0: unknown
 	state  *supervise.State
 	hub    *fence.Hub
-	names  pmiserver.NameTable
+	names  nameService
 	groups []*group
 	firsts []int // number of the rank 0 of each group
 	size   int   // ranks of all groups

@@ -222,7 +222,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.Fence:
 		return f.fence(n, m)
 	case *wire.Name:
-		n.Send(f.named(m))
+		f.named(n, m)
 	case *wire.Spawn:
 		f.spawn(n, m)
 	case *wire.Peers:
@@ -238,26 +238,6 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		f.env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", m)
 	}
 	return nil
-}
-
-// named looks into the table of published names, which lives as long as the job does.
-func (f *fleet) named(m *wire.Name) *wire.Named {
-	ctx, answer := context.Background(), &wire.Named{ID: m.ID}
-	var err error
-	switch m.Op {
-	case wire.Publish:
-		answer.Yes, err = f.names.Publish(ctx, m.Service, m.Port)
-	case wire.Lookup:
-		answer.Port, answer.Yes, err = f.names.Lookup(ctx, m.Service)
-	case wire.Unpublish:
-		answer.Yes, err = f.names.Unpublish(ctx, m.Service)
-	default:
-		err = fmt.Errorf("operation %d with a name", m.Op)
-	}
-	if err != nil {
-		answer.Err = err.Error()
-	}
-	return answer
 }
 
 // pmiCauses is what the events of PMI are for supervision.

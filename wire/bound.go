@@ -97,6 +97,7 @@ var (
 	aPath       = length{"path", maxPath}
 	aMark       = length{"word", 64}
 	aName       = length{"name", maxSentence}
+	aValue      = length{"value", 64 << 10}
 	aFence      = length{"fence", 960 << 10} // 65,536 ranges of ranks
 	aBusAddress = length{"address", 64}
 	anyText     = length{"text", vast}

@@ -14,6 +14,7 @@ What the PMI servers of the nodes need of each other, and of mpiexec.
 	   | Fenced ---------------------------------->   what all ranks put
 	   | <------------------------------------ Name   a rank publishes, or looks up
 	   | Named ----------------------------------->
+	   | Posted ---------------------------------->   a name is there that was awaited
 	   | <----------------------------------- Spawn   a rank wants more ranks
 	   | Spawned --------------------------------->
 	   | <----------------------------------- Peers   a rank asks which are where
@@ -43,6 +44,7 @@ const (
 	Publish NameOp = iota + 1
 	Lookup
 	Unpublish
+	Await // as Lookup; if the name is not there, Posted will tell when it is
 )
 
 // PMI is news about a rank that the PMI server noticed.
@@ -91,26 +93,32 @@ func (m *Fenced) fields(c *codec) {
 }
 
 // Name is a rank's request to the table of published names, of which a job has one.
-// ID is the helper's, for the answer.
+// ID is the helper's, for the answer. What is published is told to ranks that speak PMI as Port,
+// and to those that speak PMIx as Value, which has its publisher in it; Once, if the first who
+// looks it up shall be the last.
 type Name struct {
 	ID            int
 	Op            NameOp
 	Service, Port string
+	Value         []byte
+	Once          bool
 }
 
 func (m *Name) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
-	c.num((*int)(&m.Op), valueRange{"operation", int64(Publish), int64(Unpublish)})
+	c.num((*int)(&m.Op), valueRange{"operation", int64(Publish), int64(Await)})
 	c.text(&m.Service, aName)
 	c.text(&m.Port, aName)
+	c.bytes(&m.Value, aValue)
+	c.flag(&m.Once)
 }
 
-// Named answers Name: whether it was published, found or withdrawn, and the port that
-// was found.
+// Named answers Name: whether it was published, found or withdrawn, and what was found.
 type Named struct {
 	ID        int
 	Yes       bool
 	Port, Err string
+	Value     []byte
 }
 
 func (m *Named) fields(c *codec) {
@@ -118,7 +126,14 @@ func (m *Named) fields(c *codec) {
 	c.flag(&m.Yes)
 	c.text(&m.Port, aName)
 	c.sentence(&m.Err, "error")
+	c.bytes(&m.Value, aValue)
 }
+
+// Posted tells that a name has been published for which the node has asked in vain; somebody
+// else may take it first.
+type Posted struct{ Service string }
+
+func (m *Posted) fields(c *codec) { c.text(&m.Service, aName) }
 
 // Spawn asks for more ranks, on behalf of one of the node's. ID is the helper's, for
 // the answer. Fault is why it cannot be done: a file that the request names, and that

@@ -1,0 +1,66 @@
+package launch
+
+import (
+	"fmt"
+	"testing"
+
+	"remshell/wire"
+)
+
+// Who waits for a name is told of it once, and asks again; who looks up first takes what is
+// published once (PMIX-40, PMIX-41).
+func TestNamesThatAreAwaited(t *testing.T) {
+	var s nameService
+	one, two := new(member), new(member)
+	for _, step := range []struct {
+		from *member
+		m    wire.Name
+		want string // the answer, and how many are told
+	}{
+		{one, wire.Name{Op: wire.Await, Service: "x"}, "false 0"},
+		{one, wire.Name{Op: wire.Await, Service: "x"}, "false 0"},
+		{two, wire.Name{Op: wire.Await, Service: "x"}, "false 0"},
+		{two, wire.Name{Op: wire.Publish, Service: "y", Value: []byte("v")}, "true 0"},
+		{two, wire.Name{Op: wire.Publish, Service: "x", Port: "p", Value: []byte("v"), Once: true}, "true 2"},
+		{one, wire.Name{Op: wire.Publish, Service: "x", Value: []byte("other")}, "false 0"},
+		{one, wire.Name{Op: wire.Await, Service: "x"}, "true p v 0"},
+		{two, wire.Name{Op: wire.Await, Service: "x"}, "false 0"},
+		{one, wire.Name{Op: wire.Lookup, Service: "x"}, "false 0"},
+		{one, wire.Name{Op: wire.Publish, Service: "x", Port: "q"}, "true 1"},
+		{two, wire.Name{Op: wire.Lookup, Service: "x"}, "true q 0"},
+		{two, wire.Name{Op: wire.Lookup, Service: "x"}, "true q 0"},
+		{two, wire.Name{Op: wire.Unpublish, Service: "x"}, "true 0"},
+		{one, wire.Name{Op: wire.Lookup, Service: "x"}, "false 0"},
+	} {
+		answer, news := s.answer(step.from, &step.m)
+		got := fmt.Sprint(answer.Yes)
+		for _, text := range []string{answer.Port, string(answer.Value), fmt.Sprint(len(news))} {
+			if text != "" {
+				got += " " + text
+			}
+		}
+		if got != step.want || answer.Err != "" {
+			t.Errorf("%+v: %s, %s; want %s", step.m, got, answer.Err, step.want)
+		}
+	}
+}
+
+// A node cannot fill our memory with names that it waits for.
+func TestAwaitedNamesAreBounded(t *testing.T) {
+	var s nameService
+	greedy, modest := new(member), new(member)
+	for i := range maxAwaited {
+		if answer, _ := s.answer(greedy, &wire.Name{Op: wire.Await, Service: fmt.Sprint(i)}); answer.Err != "" {
+			t.Fatal(answer.Err)
+		}
+	}
+	for n, want := range map[*member]string{greedy: errAwaited.Error(), modest: ""} {
+		if answer, _ := s.answer(n, &wire.Name{Op: wire.Await, Service: "more"}); answer.Err != want {
+			t.Errorf("%q, want %q", answer.Err, want)
+		}
+	}
+	s.answer(modest, &wire.Name{Op: wire.Publish, Service: "7", Port: "p"})
+	if answer, _ := s.answer(greedy, &wire.Name{Op: wire.Await, Service: "more"}); answer.Err != "" {
+		t.Errorf("behind one that was published: %q", answer.Err)
+	}
+}
