@@ -79,7 +79,7 @@ var accounts = config.IDs{
 // once. Only the cluster file is looked at again, before each attempt (placement.md 6.1,
 // 6.5).
 
-// reread returns what reserve.Env.Again wants; nil for a request that does not wait, or
+// reread returns what reserve.Env.Reread wants; nil for a request that does not wait, or
 // knows no cluster file.
 func reread(line option.Line, sys System, w request.World, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {

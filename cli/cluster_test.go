@@ -92,7 +92,7 @@ func TestARequestThatIsReadAgain(t *testing.T) {
 	if err := os.Chtimes(file, time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	again, changed, err := c.env.Again()
+	again, changed, err := c.env.Reread()
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v", changed, err)
 	}

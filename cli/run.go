@@ -162,7 +162,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 func (c *call) prepare() {
 	j := c.line.Job
 	c.env.Find = c.world.Finder(j)
-	c.env.Here = func() string {
+	c.env.Localhost = func() string {
 		probe, _ := probeHere(c.sys) // who cannot be looked at is nobody
 		return probe.Identity
 	}
@@ -170,7 +170,7 @@ func (c *call) prepare() {
 		c.req.Soft = softLimits()
 	}
 	c.req.Ends.Ours = c.ours
-	c.env.Again = reread(c.line, c.sys, c.world, c.req)
+	c.env.Reread = reread(c.line, c.sys, c.world, c.req)
 }
 
 // run is the life of a job, with what is around it on this side: signals, terminal, trace

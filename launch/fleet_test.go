@@ -222,7 +222,7 @@ func (r *run) env() launch.Env {
 	}
 	return launch.Env{In: r.in, Out: out, Err: errs, Trace: r.trace, Env: reserve.Env{
 		Connector: node.Connector{Dialer: dialer, Greet: cmp.Or(r.limit, 10*time.Second)}, Terms: reserve.Terms{Umask: -1},
-		Find: r.find, Here: r.identity, Cargo: r.cargo, Probe: r.limit, Signals: r.signals, Suspend: r.suspend,
+		Find: r.find, Localhost: r.identity, Cargo: r.cargo, Probe: r.limit, Signals: r.signals, Suspend: r.suspend,
 		Say: func(text string) { fmt.Fprintln(errs, text) }}}
 }
 

@@ -162,7 +162,7 @@ func (f *fleet) begin(s *spawning) {
 func (f *fleet) spawnEnv(s *spawning) reserve.Env {
 	env := f.env.Env
 	env.Inbox = s.inbox
-	env.Seen, env.Again, env.Progress, env.Input = nil, nil, nil, false
+	env.Seen, env.Reread, env.Progress, env.Input = nil, nil, nil, false
 	return env
 }
 

@@ -20,21 +20,21 @@ import (
 type Env struct {
 	node.Connector
 	Terms
-	Inbox    *node.Inbox   // what the reservation is told
-	Listener node.Listener // where all goes that new nodes say; what is for the reservation has to come to Inbox
-	Signals  <-chan os.Signal
-	Suspend  func()                       // stops this process as ^Z does, and returns when it goes on
-	Probe    time.Duration                // for a node to tell what jobs hold of it; zero: 10 s
-	Say      func(text string)            // a line for the user; must not wait
-	Seen     func(job.Snapshot)           // takes what the probes found; nil: nobody wants it
-	Planned  func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
-	Reached  func(job.Connect)            // takes how each host was reached, from any goroutine; may be nil
-	Cargo    []Cargo                      // of the request's parcels
-	Find     Find                         // nil: ranks cannot name hosts when they spawn others
-	Here     func() string                // the identity of this machine (job.Probe); nil: unknown
+	Inbox     *node.Inbox   // what the reservation is told
+	Listener  node.Listener // where all goes that new nodes say; what is for the reservation has to come to Inbox
+	Signals   <-chan os.Signal
+	Suspend   func()                       // stops this process as ^Z does, and returns when it goes on
+	Probe     time.Duration                // for a node to tell what jobs hold of it; zero: 10 s
+	Say       func(text string)            // a line for the user; must not wait
+	Seen      func(job.Snapshot)           // takes what the probes found; nil: nobody wants it
+	Planned   func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
+	Reached   func(job.Connect)            // takes how each host was reached, from any goroutine; may be nil
+	Cargo     []Cargo                      // of the request's parcels
+	Find      Find                         // nil: ranks cannot name hosts when they spawn others
+	Localhost func() string                // the identity of this machine (job.Probe); nil: unknown
 
-	// Again asks whether the request has changed while it waits, and how; nil: it cannot.
-	Again func() (req job.Request, changed bool, err error)
+	// Reread asks whether the request has changed while it waits, and how; nil: it cannot.
+	Reread func() (req job.Request, changed bool, err error)
 
 	// Progress shows how far a start has come that takes longer than Late; "" takes it
 	// away. It may be nil.

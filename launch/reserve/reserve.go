@@ -230,10 +230,10 @@ func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy time.Tim
 // refresh takes in how the request has changed while it waits. What cannot be read
 // changes nothing.
 func (r *reservation) refresh() {
-	if r.env.Again == nil || r.position.began.IsZero() {
+	if r.env.Reread == nil || r.position.began.IsZero() {
 		return
 	}
-	req, changed, err := r.env.Again()
+	req, changed, err := r.env.Reread()
 	if err != nil {
 		r.sayOnce(fmt.Sprintf("going on as before: %v", err))
 	}

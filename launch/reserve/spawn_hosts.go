@@ -163,7 +163,7 @@ func (g *guide) refusal(strangers []job.NodeDef) error {
 // name (an alias of SSH, an address).
 func (r *reservation) disguised() error {
 	local := func(def job.NodeDef) bool { return def.Local }
-	if !r.req.Spawn.Any || r.env.Here == nil || slices.ContainsFunc(r.req.Nodes, local) {
+	if !r.req.Spawn.Any || r.env.Localhost == nil || slices.ContainsFunc(r.req.Nodes, local) {
 		return nil
 	}
 	wanted := &guide{allow: r.req.Spawn}
@@ -173,7 +173,7 @@ func (r *reservation) disguised() error {
 			continue
 		}
 		if here == "" {
-			here = r.env.Here()
+			here = r.env.Localhost()
 		}
 		if n.probe.Identity == here {
 			return wanted.refusal([]job.NodeDef{n.def})

@@ -371,7 +371,7 @@ func TestTheQueueMoves(t *testing.T) {
 			again := r.req
 			again.Queue.Host = &job.NodeDef{ID: 9, Name: "q2"}
 			asked := 0
-			r.env.Again = func() (job.Request, bool, error) { asked++; return again, asked == 2, nil }
+			r.env.Reread = func() (job.Request, bool, error) { asked++; return again, asked == 2, nil }
 			time.AfterFunc(time.Minute, func() { free.Store(true) })
 			_, err := r.book(t.Context())
 			if got := fmt.Sprint(err); test.want != "" && !strings.HasPrefix(got, test.want) || test.want == "" && err != nil {
@@ -472,7 +472,7 @@ func TestWordsWhileTheRequestChanges(t *testing.T) {
 		})
 		r := s.request(func(req *job.Request) { req.Wait = true }, "a")
 		r.env.Listener.Log = zerolog.New(new(bytes.Buffer))
-		r.env.Again = func() (job.Request, bool, error) { return r.req, true, nil }
+		r.env.Reread = func() (job.Request, bool, error) { return r.req, true, nil }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := r.book(ctx); err != nil || surveys.Load() < 3 {
