@@ -14,12 +14,12 @@ import (
 )
 
 /*
-A regard is how we look upon the head of the queue, while we wait behind it (TRUST-18). Nobody
+A headWatch is what we have seen of the head of the queue, while we wait behind it (TRUST-18). Nobody
 passes a head that has no room: that is what a queue is for. But one that has had room for a
 minute did not want it, since an honest one starts within 12 seconds; and whoever wants to
 stay ahead for ever must want what he can never get, which is seen from his ticket.
 
-	sight of the head's nodes              verdict
+	observed of the head's nodes           verdict
 	  it could never have its room         pass that ticket
 	  room for 60 s, in all of 5 looks     pass its user
 	  too few of its nodes to judge, 600 s start on nodes that it does not name
@@ -27,7 +27,7 @@ stay ahead for ever must want what he can never get, which is seen from his tick
 
 We judge by our own eyes alone, so that no user can have another passed.
 */
-type regard struct {
+type headWatch struct {
 	head  job.Ticket
 	since time.Time // it is the head since then, as far as we saw
 	roomy time.Time // it has had room since then, in all our looks; zero: it had none in the last
@@ -55,49 +55,49 @@ const (
 	elsewhere         // start on nodes that it does not name
 )
 
-// A sight is what one look at the head's nodes showed.
-type sight struct {
+// An observation is what one look at the head's nodes has shown.
+type observation struct {
 	room  bool // for it
 	never bool // there can be none
 	blind bool // too few of its nodes were seen to know
 }
 
-// meet takes note of who is the head.
-func (r regard) meet(head job.Ticket, now time.Time) regard {
-	if r.head.Number == head.Number && r.head.UID == head.UID && r.head.Job == head.Job {
-		return r
+// follow takes note of who is the head.
+func (w headWatch) follow(head job.Ticket, now time.Time) headWatch {
+	if w.head.Number == head.Number && w.head.UID == head.UID && w.head.Job == head.Job {
+		return w
 	}
-	return regard{head: head, since: now, next: now}
+	return headWatch{head: head, since: now, next: now}
 }
 
-// see judges the head by one more look.
-func (r regard) see(s sight, now time.Time) (regard, verdict) {
-	if !s.room {
-		r.roomy, r.looks = time.Time{}, 0
-		r.pause = min(max(2*r.pause, lookOften), lookSeldom)
-		r.next = now.Add(r.pause)
+// judge says what to do about the head after one more look.
+func (w headWatch) judge(o observation, now time.Time) (headWatch, verdict) {
+	if !o.room {
+		w.roomy, w.looks = time.Time{}, 0
+		w.pause = min(max(2*w.pause, lookOften), lookSeldom)
+		w.next = now.Add(w.pause)
 		switch {
-		case s.never:
-			return r, passIt
-		case s.blind && now.Sub(r.since) >= unseenMost:
-			return r, elsewhere
+		case o.never:
+			return w, passIt
+		case o.blind && now.Sub(w.since) >= unseenMost:
+			return w, elsewhere
 		}
-		return r, bide
+		return w, bide
 	}
-	if r.roomy.IsZero() {
-		r.roomy = now
+	if w.roomy.IsZero() {
+		w.roomy = now
 	}
-	r.looks++
-	r.pause, r.next = 0, now.Add(lookOften)
-	if r.looks >= looksLeast && now.Sub(r.roomy) >= roomMost {
-		return r, passUser
+	w.looks++
+	w.pause, w.next = 0, now.Add(lookOften)
+	if w.looks >= looksLeast && now.Sub(w.roomy) >= roomMost {
+		return w, passUser
 	}
-	return r, bide
+	return w, bide
 }
 
-// sightOf looks for room for a ticket on the nodes that it names, or on ours if it names
+// observe looks for room for a ticket on the nodes that it names, or on ours if it names
 // none. What its own user holds must not be in nodes.
-func sightOf(t job.Ticket, nodes []job.Node) sight {
+func observe(t job.Ticket, nodes []job.Node) observation {
 	named := namesOf(t)
 	room, most, seen := 0, 0, 0
 	for i := range nodes {
@@ -106,20 +106,20 @@ func sightOf(t job.Ticket, nodes []job.Node) sight {
 			continue
 		}
 		seen++
-		free, all := seatsOn(t, n)
+		free, all := roomOn(t, n)
 		room, most = room+free, most+all
 	}
 	want := max(1, t.Size)
-	return sight{
+	return observation{
 		room:  room >= want,
 		never: most < want && seen > 0 && seen >= len(named),
 		blind: most < want && seen < len(named),
 	}
 }
 
-// seatsOn is for how many ranks of a ticket there is room on a node: now, and when nobody
+// roomOn is for how many ranks of a ticket there is room on a node: now, and when nobody
 // else is there.
-func seatsOn(t job.Ticket, n *job.Node) (free, all int) {
+func roomOn(t job.Ticket, n *job.Node) (free, all int) {
 	each := max(1, t.CPUs)
 	cores, idle := len(n.Topology.Cores), n.Procs == 0 && !n.Taken
 	unused := cores
@@ -188,31 +188,31 @@ func hostName(p job.Probe, def job.NodeDef) string {
 // maxNodesText is how many bytes of names a ticket may have.
 const maxNodesText = 3 << 10
 
-// regardHead looks at the head of the queue when that is due, and passes it if it may be.
-func (r *reservation) regardHead(ctx context.Context, now time.Time) {
+// watchHead looks at the head of the queue when that is due, and passes it if it may be.
+func (r *reservation) watchHead(ctx context.Context, now time.Time) {
 	q := &r.position
-	q.regard = q.regard.meet(q.head, now)
-	if q.head.Job == "" || q.head.UID == r.req.User.UID && q.head.User == r.req.User.Name || now.Before(q.regard.next) {
+	q.watch = q.watch.follow(q.head, now)
+	if q.head.Job == "" || q.head.UID == r.req.User.UID && q.head.User == r.req.User.Name || now.Before(q.watch.next) {
 		return
 	}
 	looking, done := context.WithTimeout(ctx, StartLimit(r.req))
 	defer done()
-	nodes, err := r.sightSeeing(looking, q.head.UID)
+	nodes, err := r.surveyOthers(looking, q.head.UID)
 	if err != nil {
 		r.env.Log.Info().Err(err).Msg("the head of the queue could not be judged")
 		nodes = nil
 	}
-	s := sightOf(q.head, nodes)
+	seen := observe(q.head, nodes)
 	if len(nodes) == 0 {
-		s = sight{blind: true}
+		seen = observation{blind: true}
 	}
 	var v verdict
-	q.regard, v = q.regard.see(s, time.Now())
-	r.obey(ctx, v)
+	q.watch, v = q.watch.judge(seen, time.Now())
+	r.actOn(ctx, v)
 }
 
-// sightSeeing asks all nodes what those hold that are not of a user.
-func (r *reservation) sightSeeing(ctx context.Context, uid int) ([]job.Node, error) {
+// surveyOthers asks all nodes what everybody but a user holds of them.
+func (r *reservation) surveyOthers(ctx context.Context, uid int) ([]job.Node, error) {
 	if !r.connected {
 		if err := r.connectCandidates(ctx); err != nil {
 			return nil, err
@@ -235,8 +235,8 @@ func (r *reservation) candidates() []*host {
 	return slices.DeleteFunc(r.reached(), func(n *host) bool { return n.lost != nil })
 }
 
-// obey does what was judged.
-func (r *reservation) obey(ctx context.Context, v verdict) {
+// actOn carries a verdict out.
+func (r *reservation) actOn(ctx context.Context, v verdict) {
 	q := &r.position
 	switch {
 	case v == bide:

@@ -17,10 +17,10 @@ import (
 // A head is passed when it has had room for a minute without a break, in five looks, and not
 // before; one without room never; one that can have none at once.
 func TestWhoIsPassed(t *testing.T) {
-	room, none, never, blind := sight{room: true}, sight{}, sight{never: true}, sight{blind: true}
+	room, none, never, blind := observation{room: true}, observation{}, observation{never: true}, observation{blind: true}
 	type look struct {
 		at   int // seconds
-		s    sight
+		s    observation
 		want verdict
 	}
 	for _, test := range []struct {
@@ -35,10 +35,10 @@ func TestWhoIsPassed(t *testing.T) {
 		{"too few of its nodes", []look{{0, blind, bide}, {599, blind, bide}, {600, blind, elsewhere}}},
 	} {
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		r := regard{}.meet(job.Ticket{Number: 1, Job: "j"}, start)
+		r := headWatch{}.follow(job.Ticket{Number: 1, Job: "j"}, start)
 		for _, l := range test.looks {
 			var got verdict
-			if r, got = r.see(l.s, start.Add(time.Duration(l.at)*time.Second)); got != l.want {
+			if r, got = r.judge(l.s, start.Add(time.Duration(l.at)*time.Second)); got != l.want {
 				t.Errorf("%s: after %d s %v, want %v", test.name, l.at, got, l.want)
 			}
 		}
@@ -48,18 +48,18 @@ func TestWhoIsPassed(t *testing.T) {
 // How often we look at a head depends on whether it has room; another head is another matter.
 func TestWhenToLook(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	r := regard{}.meet(job.Ticket{Number: 1}, now)
+	r := headWatch{}.follow(job.Ticket{Number: 1}, now)
 	for _, want := range []time.Duration{12, 24, 48, 96, 192, 300, 300} {
-		r, _ = r.see(sight{}, now)
+		r, _ = r.judge(observation{}, now)
 		if got := r.next.Sub(now); got != want*time.Second {
 			t.Errorf("next look after %v, want %d s", got, want)
 		}
 	}
-	r, _ = r.see(sight{room: true}, now)
+	r, _ = r.judge(observation{room: true}, now)
 	if got := r.next.Sub(now); got != lookOften {
 		t.Errorf("with room after %v", got)
 	}
-	if r = r.meet(job.Ticket{Number: 2}, now.Add(time.Hour)); r.looks != 0 || !r.next.Equal(now.Add(time.Hour)) {
+	if r = r.follow(job.Ticket{Number: 2}, now.Add(time.Hour)); r.looks != 0 || !r.next.Equal(now.Add(time.Hour)) {
 		t.Errorf("another head: %+v", r)
 	}
 }
@@ -80,28 +80,28 @@ func TestSightOf(t *testing.T) {
 		name  string
 		t     job.Ticket
 		nodes []job.Node
-		want  sight
+		want  observation
 	}{
-		{"room", job.Ticket{Size: 4}, []job.Node{node("a")}, sight{room: true}},
-		{"as many as there are", job.Ticket{}, []job.Node{node("a", 0, 1, 2)}, sight{room: true}},
-		{"a thread of a core is busy", job.Ticket{Size: 4}, []job.Node{node("a", 5)}, sight{}},
-		{"more than there is", job.Ticket{Size: 5}, []job.Node{node("a")}, sight{never: true}},
-		{"more than there is, of named ones", job.Ticket{Size: 5, Nodes: "A"}, []job.Node{node("a"), node("b")}, sight{never: true}},
-		{"on both", job.Ticket{Size: 8, Nodes: "a,b"}, []job.Node{node("a"), node("b")}, sight{room: true}},
-		{"one is full", job.Ticket{Size: 8, Nodes: "a,b"}, []job.Node{node("a"), node("b", 1)}, sight{}},
-		{"one is not ours", job.Ticket{Size: 8, Nodes: "a,c"}, []job.Node{node("a"), node("b")}, sight{blind: true}},
-		{"one is not ours, nor needed", job.Ticket{Size: 4, Nodes: "a,c"}, []job.Node{node("a"), node("b")}, sight{room: true}},
-		{"none is ours", job.Ticket{Size: 1, Nodes: "c[1-9]"}, []job.Node{node("a")}, sight{blind: true}},
-		{"nonsense", job.Ticket{Size: 1 << 30, Nodes: "c[1-"}, []job.Node{node("a")}, sight{never: true}},
-		{"two CPUs each", job.Ticket{Size: 2, CPUs: 2}, []job.Node{node("a", 3)}, sight{}},
-		{"wide ranks", job.Ticket{Size: 1, CPUs: 5}, []job.Node{node("a")}, sight{never: true}},
-		{"one on a node", job.Ticket{Size: 2, PerNode: 1}, []job.Node{node("a"), node("b", 0)}, sight{room: true}},
-		{"alone, beside somebody", job.Ticket{Size: 1, Exclusive: true}, []job.Node{node("a", 0)}, sight{}},
-		{"alone", job.Ticket{Size: 4, Exclusive: true}, []job.Node{node("a")}, sight{room: true}},
-		{"taken by another", job.Ticket{Size: 1, Nodes: "b"}, []job.Node{taken}, sight{}},
-		{"overbooked", job.Ticket{Size: 99, Exclusive: true, Shares: true}, []job.Node{node("a")}, sight{room: true}},
+		{"room", job.Ticket{Size: 4}, []job.Node{node("a")}, observation{room: true}},
+		{"as many as there are", job.Ticket{}, []job.Node{node("a", 0, 1, 2)}, observation{room: true}},
+		{"a thread of a core is busy", job.Ticket{Size: 4}, []job.Node{node("a", 5)}, observation{}},
+		{"more than there is", job.Ticket{Size: 5}, []job.Node{node("a")}, observation{never: true}},
+		{"more than there is, of named ones", job.Ticket{Size: 5, Nodes: "A"}, []job.Node{node("a"), node("b")}, observation{never: true}},
+		{"on both", job.Ticket{Size: 8, Nodes: "a,b"}, []job.Node{node("a"), node("b")}, observation{room: true}},
+		{"one is full", job.Ticket{Size: 8, Nodes: "a,b"}, []job.Node{node("a"), node("b", 1)}, observation{}},
+		{"one is not ours", job.Ticket{Size: 8, Nodes: "a,c"}, []job.Node{node("a"), node("b")}, observation{blind: true}},
+		{"one is not ours, nor needed", job.Ticket{Size: 4, Nodes: "a,c"}, []job.Node{node("a"), node("b")}, observation{room: true}},
+		{"none is ours", job.Ticket{Size: 1, Nodes: "c[1-9]"}, []job.Node{node("a")}, observation{blind: true}},
+		{"nonsense", job.Ticket{Size: 1 << 30, Nodes: "c[1-"}, []job.Node{node("a")}, observation{never: true}},
+		{"two CPUs each", job.Ticket{Size: 2, CPUs: 2}, []job.Node{node("a", 3)}, observation{}},
+		{"wide ranks", job.Ticket{Size: 1, CPUs: 5}, []job.Node{node("a")}, observation{never: true}},
+		{"one on a node", job.Ticket{Size: 2, PerNode: 1}, []job.Node{node("a"), node("b", 0)}, observation{room: true}},
+		{"alone, beside somebody", job.Ticket{Size: 1, Exclusive: true}, []job.Node{node("a", 0)}, observation{}},
+		{"alone", job.Ticket{Size: 4, Exclusive: true}, []job.Node{node("a")}, observation{room: true}},
+		{"taken by another", job.Ticket{Size: 1, Nodes: "b"}, []job.Node{taken}, observation{}},
+		{"overbooked", job.Ticket{Size: 99, Exclusive: true, Shares: true}, []job.Node{node("a")}, observation{room: true}},
 	} {
-		if got := sightOf(test.t, test.nodes); got != test.want {
+		if got := observe(test.t, test.nodes); got != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
 		}
 	}

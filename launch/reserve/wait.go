@@ -35,8 +35,8 @@ type position struct {
 
 	elders map[job.ID]bool // those that waited at other queue hosts when we came
 
-	head   job.Ticket // the first of those ahead
-	regard regard     // of it
+	head  job.Ticket // the first of those ahead
+	watch headWatch  // of it
 }
 
 // Times of waiting (placement.md 6.5, 6.7).
@@ -109,10 +109,10 @@ func (r *reservation) wait(ctx context.Context, failed *plan.Error) error {
 				return err
 			}
 		case q.ahead > 0 && !r.inside:
-			if r.regardHead(ctx, now); r.aside != "" {
+			if r.watchHead(ctx, now); r.aside != "" {
 				return nil
 			}
-			if behind = true; r.position.regard.looks == 0 {
+			if behind = true; r.position.watch.looks == 0 {
 				r.scatter()
 			}
 		case behind || q.news && !now.Before(calm) || !now.Before(retry):
@@ -143,7 +143,7 @@ func (r *reservation) wake(now, retry time.Time) time.Time {
 		earlier(r.position.began.Add(tellAfter))
 	}
 	if r.position.ahead > 0 && !r.inside {
-		earlier(r.position.regard.next)
+		earlier(r.position.watch.next)
 	}
 	if r.position.ahead == 0 || r.inside {
 		earlier(retry)
