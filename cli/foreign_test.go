@@ -47,7 +47,7 @@ func (s *stranger) send(m wire.Message) {
 // that can have one.
 func samples() map[string]wire.Message {
 	claim := job.Claim{Job: "j", Inside: "i", UID: 1, User: "u", From: "f", Node: "n", Nodes: 1, Size: 1, Command: "c",
-		Since: time.Unix(1e9, 0), Ranks: []job.Seat{{CPUs: []int{0}, GPUs: []string{"g"}}}}
+		Since: time.Unix(1e9, 0), Ranks: []job.ClaimedRank{{CPUs: []int{0}, GPUs: []string{"g"}}}}
 	probe := job.Probe{Hostname: "h", Arch: "a", Kernel: "k", Model: "m", Identity: "i", Memory: job.Memory{Total: 1 << 30}}
 	probe.Topology.Cores = []pin.Core{{Place: pin.Place{L2: -1, L3: -1, Kind: "x"}, CPUs: []int{0}}}
 	probe.GPUs = []gpu.GPU{{Vendor: gpu.NVIDIA, Address: "0000:01:00.0"}}

@@ -291,25 +291,25 @@ func (u Use) And(v Use) Use {
 // A Claim is what one live job holds of one node, as the node's ledger has it
 // (placement.md 6.4, job files). All of it but UID is what the claimant says.
 type Claim struct {
-	Job       ID        `json:"job"`
-	Inside    ID        `json:"inside,omitempty"` // the job in whose rank its launcher runs
-	UID       int       `json:"uid"`              // the owner of the file
-	User      string    `json:"user"`
-	From      string    `json:"from"` // the host of its mpiexec
-	Node      string    `json:"node"` // as the job calls it
-	Nodes     int       `json:"nodes"`
-	Size      int       `json:"size"` // ranks of the whole job
-	Ranks     []Seat    `json:"ranks"`
-	Exclusive bool      `json:"exclusive,omitempty"`
-	Since     time.Time `json:"since"`
-	Command   string    `json:"command"`
+	Job       ID            `json:"job"`
+	Inside    ID            `json:"inside,omitempty"` // the job in whose rank its launcher runs
+	UID       int           `json:"uid"`              // the owner of the file
+	User      string        `json:"user"`
+	From      string        `json:"from"` // the host of its mpiexec
+	Node      string        `json:"node"` // as the job calls it
+	Nodes     int           `json:"nodes"`
+	Size      int           `json:"size"` // ranks of the whole job
+	Ranks     []ClaimedRank `json:"ranks"`
+	Exclusive bool          `json:"exclusive,omitempty"`
+	Since     time.Time     `json:"since"`
+	Command   string        `json:"command"`
 
 	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
 	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
 }
 
-// A Seat is one rank of a claim with the CPUs of its slots.
-type Seat struct {
+// A ClaimedRank is one rank of a claim with the CPUs of its slots.
+type ClaimedRank struct {
 	Rank int   `json:"rank"`
 	CPUs []int `json:"cpus"` // kernel numbers, ascending; none: not known
 

@@ -381,7 +381,7 @@ func claimOf(id string, cpus ...int) Claim {
 	c := Claim{Job: job.ID(id), UID: os.Geteuid(), User: "me", From: "here", Node: "n1", Nodes: 1,
 		Size: len(cpus), Since: time.Now(), Command: "./program"}
 	for rank, cpu := range cpus {
-		c.Ranks = append(c.Ranks, Seat{Rank: rank, CPUs: []int{cpu}})
+		c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank, CPUs: []int{cpu}})
 	}
 	return c
 }

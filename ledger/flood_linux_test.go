@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/job"
 )
 
 // sea is a directory as /var/tmp is, on a file system of its own.
@@ -57,7 +59,7 @@ func (s *stage) fill() error {
 	for size := 0; size < maxBytes; {
 		c := claimOf("big")
 		for rank := range s.b.mostRanks() {
-			c.Ranks = append(c.Ranks, Seat{Rank: rank})
+			c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank})
 		}
 		big, err := s.b.showClaim(c)
 		if err != nil {

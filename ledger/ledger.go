@@ -43,7 +43,6 @@ const Default = "/var/tmp"
 // What the files say.
 type (
 	Claim  = job.Claim
-	Seat   = job.Seat
 	Ticket = job.Ticket
 )
 
@@ -73,11 +72,11 @@ func Use(claims []Claim, without func(Claim) bool) job.Use {
 
 // A tally adds up claims: sets, which grow no further than a node has CPUs and GPUs.
 type tally struct {
-	procs, seated int
-	taken         bool
-	busy          []uint64 // a bit for each CPU
-	gpus          map[string]bool
-	holders       map[int]holder // who holds how much, by uid
+	procs, bound int
+	taken        bool
+	busy         []uint64 // a bit for each CPU
+	gpus         map[string]bool
+	holders      map[int]holder // who holds how much, by uid
 }
 
 // A holder is what one user holds of a node.
@@ -90,14 +89,14 @@ func (t *tally) add(c Claim) {
 	t.procs += len(c.Ranks)
 	t.taken = t.taken || c.Exclusive
 	cpus := 0
-	for _, seat := range c.Ranks {
-		if len(seat.CPUs) > 0 {
-			t.seated++
+	for _, rank := range c.Ranks {
+		if len(rank.CPUs) > 0 {
+			t.bound++
 		}
-		for _, cpu := range seat.CPUs {
+		for _, cpu := range rank.CPUs {
 			cpus += t.mark(cpu)
 		}
-		for _, address := range seat.GPUs {
+		for _, address := range rank.GPUs {
 			t.gpu(address)
 		}
 	}
@@ -136,7 +135,7 @@ func (t *tally) gpu(address string) {
 }
 
 func (t *tally) use() job.Use {
-	u := job.Use{Procs: t.procs, Seated: t.seated, Taken: t.taken}
+	u := job.Use{Procs: t.procs, Seated: t.bound, Taken: t.taken}
 	for word, bits := range t.busy {
 		for bit := range 64 {
 			if bits&(1<<bit) != 0 {

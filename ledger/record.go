@@ -132,18 +132,18 @@ func checkClaim(c Claim) error {
 			return err
 		}
 	}
-	for _, seat := range c.Ranks {
-		if err := checkCount("rank", seat.Rank); err != nil {
+	for _, rank := range c.Ranks {
+		if err := checkCount("rank", rank.Rank); err != nil {
 			return err
 		}
-		for _, cpu := range seat.CPUs {
+		for _, cpu := range rank.CPUs {
 			if cpu < 0 || cpu >= maxCPU {
-				return fmt.Errorf("rank %d: CPU %d", seat.Rank, cpu)
+				return fmt.Errorf("rank %d: CPU %d", rank.Rank, cpu)
 			}
 		}
-		for _, address := range seat.GPUs {
+		for _, address := range rank.GPUs {
 			if len(address) > maxAddress || strings.Trim(address, "0123456789abcdef:.") != "" {
-				return fmt.Errorf("rank %d: GPU %.60q", seat.Rank, address)
+				return fmt.Errorf("rank %d: GPU %.60q", rank.Rank, address)
 			}
 		}
 	}
@@ -162,19 +162,19 @@ func checkSense(c Claim, size, cpus, ranks int) error {
 		return fmt.Errorf("%d ranks in %d bytes", n, size)
 	}
 	seen, gpus := make(map[int]bool, len(c.Ranks)), make(map[string]bool)
-	for _, seat := range c.Ranks {
-		if seen[seat.Rank] || len(seat.CPUs) > cpus {
-			return fmt.Errorf("rank %d: twice, or with %d CPUs", seat.Rank, len(seat.CPUs))
+	for _, rank := range c.Ranks {
+		if seen[rank.Rank] || len(rank.CPUs) > cpus {
+			return fmt.Errorf("rank %d: twice, or with %d CPUs", rank.Rank, len(rank.CPUs))
 		}
-		seen[seat.Rank] = true
-		for i, cpu := range seat.CPUs {
-			if cpu >= cpus || i > 0 && cpu <= seat.CPUs[i-1] {
-				return fmt.Errorf("rank %d: CPU %d", seat.Rank, cpu)
+		seen[rank.Rank] = true
+		for i, cpu := range rank.CPUs {
+			if cpu >= cpus || i > 0 && cpu <= rank.CPUs[i-1] {
+				return fmt.Errorf("rank %d: CPU %d", rank.Rank, cpu)
 			}
 		}
-		for _, address := range seat.GPUs {
+		for _, address := range rank.GPUs {
 			if gpus[address] || len(gpus) == maxGPUs {
-				return fmt.Errorf("rank %d: GPU %s", seat.Rank, address)
+				return fmt.Errorf("rank %d: GPU %s", rank.Rank, address)
 			}
 			gpus[address] = true
 		}

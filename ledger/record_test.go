@@ -17,7 +17,7 @@ var when = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
 
 func sample() Claim {
 	return Claim{Job: "j-1.a_B", Inside: "outer", UID: 1000, User: "ann", From: "front", Node: "n1", Nodes: 2, Size: 4,
-		Ranks: []Seat{{Rank: 0, CPUs: []int{0, 4}}, {Rank: 2, CPUs: []int{1, 5}}}, Exclusive: true, Since: when, Command: "./a.out -x"}
+		Ranks: []job.ClaimedRank{{Rank: 0, CPUs: []int{0, 4}}, {Rank: 2, CPUs: []int{1, 5}}}, Exclusive: true, Since: when, Command: "./a.out -x"}
 }
 
 func TestClaimText(t *testing.T) {
@@ -99,7 +99,7 @@ func TestTicketText(t *testing.T) {
 func TestUse(t *testing.T) {
 	a, b, c := sample(), sample(), sample()
 	a.Exclusive, b.Exclusive = false, false
-	b.Job, b.Ranks = "b", []Seat{{Rank: 0}, {Rank: 1, CPUs: []int{4, 2}}}
+	b.Job, b.Ranks = "b", []job.ClaimedRank{{Rank: 0}, {Rank: 1, CPUs: []int{4, 2}}}
 	c.Job = "c"
 	got := Use([]Claim{a, b, c}, func(c Claim) bool { return c.Job == "c" })
 	if want := (job.Use{Procs: 4, Seated: 3, Busy: []int{0, 1, 2, 4, 5}, Who: "ann", WhoUID: 1000, WhoJob: "b", Since: when}); !reflect.DeepEqual(got, want) {

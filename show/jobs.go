@@ -124,13 +124,13 @@ func (j *liveJob) add(c job.Claim) {
 	j.size = max(j.size, c.Nodes)
 	j.Missing = max(0, j.size-len(j.Nodes))
 	n := &j.Nodes[i]
-	if slices.ContainsFunc(c.Ranks, func(s job.Seat) bool { return slices.Contains(n.Ranks, s.Rank) }) {
+	if slices.ContainsFunc(c.Ranks, func(s job.ClaimedRank) bool { return slices.Contains(n.Ranks, s.Rank) }) {
 		return // seen by another name of the node
 	}
-	for _, seat := range c.Ranks {
-		n.Ranks = append(n.Ranks, seat.Rank)
-		n.CPUs = append(n.CPUs, seat.CPUs...)
-		n.GPUs = append(n.GPUs, seat.GPUs...)
+	for _, rank := range c.Ranks {
+		n.Ranks = append(n.Ranks, rank.Rank)
+		n.CPUs = append(n.CPUs, rank.CPUs...)
+		n.GPUs = append(n.GPUs, rank.GPUs...)
 	}
 	slices.Sort(n.Ranks)
 	n.CPUs = idset.Of(n.CPUs...)

@@ -15,20 +15,20 @@ func pages() (all []job.Page, now time.Time) {
 	now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	solver := job.Claim{Job: "65a-1", UID: 1000, User: "ann", From: "front", Nodes: 3, Size: 5, Since: now.Add(-time.Hour),
 		Command: "./solver -i case7"}
-	claim := func(c job.Claim, node string, ranks ...job.Seat) job.Claim {
+	claim := func(c job.Claim, node string, ranks ...job.ClaimedRank) job.Claim {
 		c.Node, c.Ranks = node, ranks
 		return c
 	}
 	inner := job.Claim{Job: "65b-2", Inside: "65a-1", UID: 1001, From: "n1", Node: "n1", Nodes: 1, Size: 1,
-		Since: now.Add(3 * time.Second), Exclusive: true, Command: "hostname", Ranks: []job.Seat{{Rank: 0}}}
-	first := []job.Claim{inner, claim(solver, "n1", job.Seat{Rank: 0, CPUs: []int{0, 4}}, job.Seat{Rank: 1, CPUs: []int{0, 4}})}
+		Since: now.Add(3 * time.Second), Exclusive: true, Command: "hostname", Ranks: []job.ClaimedRank{{Rank: 0}}}
+	first := []job.Claim{inner, claim(solver, "n1", job.ClaimedRank{Rank: 0, CPUs: []int{0, 4}}, job.ClaimedRank{Rank: 1, CPUs: []int{0, 4}})}
 	return []job.Page{
 		{Node: "n1", Queue: true, Claims: first, Tickets: []job.Ticket{
 			{Number: 7, Job: "65c-3", UID: 1000, User: "ann", From: "front", Size: 8, Since: now.Add(-90 * time.Second), Summary: "./post"},
 			{Number: 9, Job: "65d-4", UID: 1002, From: "front", Since: now, Summary: "./all"},
 		}},
 		{Node: "alias", Claims: first},
-		{Node: "n2", Claims: []job.Claim{claim(solver, "n2", job.Seat{Rank: 2, CPUs: []int{1}}, job.Seat{Rank: 3, CPUs: []int{2}})}},
+		{Node: "n2", Claims: []job.Claim{claim(solver, "n2", job.ClaimedRank{Rank: 2, CPUs: []int{1}}, job.ClaimedRank{Rank: 3, CPUs: []int{2}})}},
 	}, now
 }
 
@@ -95,7 +95,7 @@ func TestSpawnedRanksAreListed(t *testing.T) {
 	spawned := job.Claim{Job: "65a-1", UID: 1000, User: "ann", From: "front", Nodes: 2, Size: 7, Since: now, Command: "./child"}
 	for i, rank := range []int{5, 6} {
 		c := spawned
-		c.Node, c.Ranks = []string{"n2", "n1"}[i], []job.Seat{{Rank: rank, CPUs: []int{6 + i}}}
+		c.Node, c.Ranks = []string{"n2", "n1"}[i], []job.ClaimedRank{{Rank: rank, CPUs: []int{6 + i}}}
 		all[2-2*i].Claims = append([]job.Claim{c}, all[2-2*i].Claims...)
 	}
 	text, _ := NewLedger(all, now).Status("65a-1")

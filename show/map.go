@@ -79,14 +79,14 @@ type rankRow struct {
 
 // seated lists all ranks in their order.
 func seated(v View) []rankRow {
-	seats := make([]rankRow, v.Plan.Size)
+	rows := make([]rankRow, v.Plan.Size)
 	for i, n := range v.Plan.Nodes {
 		places := newPlaces(v.node(n))
 		for _, r := range n.Ranks {
-			seats[r.Rank] = rankRow{r, i, places.of(r)}
+			rows[r.Rank] = rankRow{r, i, places.of(r)}
 		}
 	}
-	return seats
+	return rows
 }
 
 // A places finds the core of each CPU of a node.

@@ -11,7 +11,7 @@ import (
 
 // Whatever users write into a ledger, a helper can tell of it, and of what is as it should be.
 func TestWhatOthersWroteIsMadeToFit(t *testing.T) {
-	good := job.Claim{Job: "good", Nodes: 1, Size: 1, Since: time.Unix(1, 0), Ranks: []job.Seat{{CPUs: []int{3}}}}
+	good := job.Claim{Job: "good", Nodes: 1, Size: 1, Since: time.Unix(1, 0), Ranks: []job.ClaimedRank{{CPUs: []int{3}}}}
 	change := func(f func(*job.Claim)) job.Claim {
 		c := good
 		f(&c)
@@ -22,10 +22,10 @@ func TestWhatOthersWroteIsMadeToFit(t *testing.T) {
 		change(func(c *job.Claim) { c.UID = -1 }),
 		change(func(c *job.Claim) { c.Nodes = -5 }),
 		change(func(c *job.Claim) { c.Since = time.Unix(-1, 0) }),
-		change(func(c *job.Claim) { c.Ranks = []job.Seat{{CPUs: []int{1 << 40}}} }),
-		change(func(c *job.Claim) { c.Ranks = []job.Seat{{CPUs: []int{1, 1}}} }),
-		change(func(c *job.Claim) { c.Ranks = []job.Seat{{GPUs: []string{strings.Repeat("x", 65)}}} }),
-		change(func(c *job.Claim) { c.Ranks = make([]job.Seat, maxSeats+1) }),
+		change(func(c *job.Claim) { c.Ranks = []job.ClaimedRank{{CPUs: []int{1 << 40}}} }),
+		change(func(c *job.Claim) { c.Ranks = []job.ClaimedRank{{CPUs: []int{1, 1}}} }),
+		change(func(c *job.Claim) { c.Ranks = []job.ClaimedRank{{GPUs: []string{strings.Repeat("x", 65)}}} }),
+		change(func(c *job.Claim) { c.Ranks = make([]job.ClaimedRank, maxSeats+1) }),
 		change(func(c *job.Claim) { c.Command = strings.Repeat("\xff", 1<<20) }), // is cut
 	}}
 	m.Fit()

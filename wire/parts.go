@@ -166,12 +166,12 @@ func (c *codec) claim(p *job.Claim) {
 	c.flag(&p.Exclusive)
 	c.moment(&p.Since, "time")
 	c.sentence(&p.Command, "command")
-	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).seat)
+	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).claimedRank)
 	c.num(&p.PID, aPID)
 	c.flag(&p.Idle)
 }
 
-func (c *codec) seat(p *job.Seat) {
+func (c *codec) claimedRank(p *job.ClaimedRank) {
 	c.num(&p.Rank, aRank)
 	c.cpus(&p.CPUs)
 	c.seats, c.held = c.seats+1, c.held+len(p.CPUs)

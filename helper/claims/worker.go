@@ -315,7 +315,7 @@ func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	claim.PID = os.Getpid()
 	claim.UID = os.Geteuid() // not the launcher's: the login may be another user's
 	for _, r := range m.Ranks {
-		claim.Ranks = append(claim.Ranks, job.Seat{Rank: m.Group.First + r.Rank, CPUs: r.Held, GPUs: gpu.Addresses(r.GPUs)})
+		claim.Ranks = append(claim.Ranks, job.ClaimedRank{Rank: m.Group.First + r.Rank, CPUs: r.Held, GPUs: gpu.Addresses(r.GPUs)})
 	}
 	held, err := dir.Take(w.ctx, claim, func(others ledger.Others) error { return conflict(m, claim, others) })
 	switch {

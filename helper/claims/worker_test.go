@@ -44,7 +44,7 @@ func TestRelatedClaims(t *testing.T) {
 }
 
 func TestHold(t *testing.T) {
-	two := []job.Claim{{Ranks: []job.Seat{{CPUs: []int{0, 4}}}}, {Ranks: []job.Seat{{CPUs: []int{1}}, {}}}}
+	two := []job.Claim{{Ranks: []job.ClaimedRank{{CPUs: []int{0, 4}}}}, {Ranks: []job.ClaimedRank{{CPUs: []int{1}}, {}}}}
 	for _, test := range []struct {
 		claims []job.Claim
 		cpus   []int
@@ -115,16 +115,16 @@ func TestTheGateOpensByItself(t *testing.T) {
 }
 
 func TestConflict(t *testing.T) {
-	seats := func(cpus ...int) (ranks []job.Seat) {
+	claimed := func(cpus ...int) (ranks []job.ClaimedRank) {
 		for i, cpu := range cpus {
-			ranks = append(ranks, job.Seat{Rank: i, CPUs: []int{cpu}})
+			ranks = append(ranks, job.ClaimedRank{Rank: i, CPUs: []int{cpu}})
 		}
 		return ranks
 	}
-	card := func(cpu int, address string) []job.Seat {
-		return []job.Seat{{CPUs: []int{cpu}, GPUs: []string{address}}}
+	card := func(cpu int, address string) []job.ClaimedRank {
+		return []job.ClaimedRank{{CPUs: []int{cpu}, GPUs: []string{address}}}
 	}
-	two := job.Claim{Job: "b", Ranks: seats(2, 3)}
+	two := job.Claim{Job: "b", Ranks: claimed(2, 3)}
 	for _, test := range []struct {
 		name   string
 		m      wire.Prepare
@@ -132,21 +132,21 @@ func TestConflict(t *testing.T) {
 		others []job.Claim
 		want   string
 	}{
-		{"nobody else", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(0), Exclusive: true}, nil, ""},
-		{"other CPUs", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, ""},
-		{"a CPU of another", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(1, 2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
-		{"a try-out", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{Ranks: seats(1, 2)}, []job.Claim{two}, ""},
-		{"alone", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(0), Exclusive: true}, []job.Claim{two}, "not idle: job b runs there"},
-		{"another is alone", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: seats(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
+		{"nobody else", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(0), Exclusive: true}, nil, ""},
+		{"other CPUs", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, ""},
+		{"a CPU of another", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(1, 2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
+		{"a try-out", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{Ranks: claimed(1, 2)}, []job.Claim{two}, ""},
+		{"alone", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(0), Exclusive: true}, []job.Claim{two}, "not idle: job b runs there"},
+		{"another is alone", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: claimed(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
 		{"a try-out where another is alone", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
-		{"room below maxproc", wire.Prepare{Claim: wire.Claim{Most: 4}}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, ""},
-		{"over maxproc", wire.Prepare{Claim: wire.Claim{Most: 3}}, job.Claim{Ranks: seats(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
+		{"room below maxproc", wire.Prepare{Claim: wire.Claim{Most: 4}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, ""},
+		{"over maxproc", wire.Prepare{Claim: wire.Claim{Most: 3}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
 		{"a GPU of another", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
 			"GPU 0000:07:00.0 was taken by another job"},
 		{"other GPUs", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:0f:00.0")}}, ""},
 		{"a try-out with GPUs", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{Ranks: card(3, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
 			"GPU 0000:07:00.0 was taken by another job"},
-		{"its own outer job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Inside: "b", Ranks: seats(2)}, []job.Claim{two}, ""},
+		{"its own outer job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Inside: "b", Ranks: claimed(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""
 		if err := conflict(&test.m, test.mine, ledger.Others{Mine: slices.Clone(test.others)}); err != nil {
