@@ -29,6 +29,9 @@ func (s *session) hurryUp() {
 	for _, g := range s.groups {
 		g.pmi.Freeze()
 	}
+	if s.pmix != nil {
+		s.pmix.server.Freeze()
+	}
 }
 
 // ask sends SIGTERM to all that is left. A rank that is about to end by itself was not asked to.

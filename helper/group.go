@@ -104,6 +104,7 @@ func (s *session) add(g *group, first int) {
 // others then, such as the next one; the job's own claim stays until nothing of it is left here.
 func (s *session) endGroup(g *group) {
 	s.unexpect(g)
+	s.removePMIx(g)
 	if g.prepare.Group.First > 0 {
 		s.claims.Release(g.prepare.Group.Name, func() {})
 	}
@@ -156,7 +157,13 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 		others = s.fences
 	}
 	server := pmiserver.New(info, others)
-	server.Hosts = func(ctx context.Context) ([]string, []int, error) { return s.asked.peers(ctx, m) }
+	server.Hosts = func(ctx context.Context) ([]string, []int, error) {
+		where, err := s.asked.peers(ctx, m)
+		if err != nil {
+			return nil, nil, err
+		}
+		return where.Nodes, where.Of, nil
+	}
 	if m.PMI.Trace {
 		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
 	}

@@ -111,6 +111,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	if s.port != nil {
 		s.port.socket.Close()
 	}
+	s.closePMIx()
 	s.examiner.Close()
 	s.socket.Close()
 	s.marks.Remove()
@@ -125,7 +126,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 // probe tells what this machine is.
 func (s *session) probe() {
 	node, err := probe.Node(s.sys.Root, s.sys.Environ)
-	s.cpus = node.Topology.Numbers()
+	s.cpus, s.topology = node.Topology.Numbers(), node.Topology
 	answer := &wire.Node{Probe: node}
 	if err != nil {
 		answer.Err = err.Error()

@@ -24,6 +24,7 @@ func (s *session) perform(action any) {
 		s.refuse(a.Answer.(claimedEvent))
 	case life.Forget:
 		s.groups[a.Group].freeRendezvous()
+		s.removePMIx(s.groups[a.Group])
 		delete(s.groups, a.Group)
 	case life.ForgetJob:
 		s.prepare, s.held = nil, nil

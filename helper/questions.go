@@ -196,17 +196,26 @@ func (p spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 }
 
 // peers tells which ranks of a group are where: mpiexec knows, unless all are here.
-func (q *asked) peers(ctx context.Context, m *wire.Prepare) (nodes []string, of []int, err error) {
+func (q *asked) peers(ctx context.Context, m *wire.Prepare) (*wire.Peered, error) {
 	if m.Group.Nodes == 1 {
-		return []string{m.Node.Name}, make([]int, m.Group.Size), nil
+		return allHere(m), nil
 	}
 	answer, err := q.ask(ctx, func(id int) wire.Message { return &wire.Peers{ID: id, Group: m.Group.Name} })
 	peered, ok := answer.(*wire.Peered)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case !ok:
-		return nil, nil, errOther
+		return nil, errOther
 	}
-	return peered.Nodes, peered.Of, nil
+	return peered, nil
+}
+
+// allHere is the answer about a group that has one node.
+func allHere(m *wire.Prepare) *wire.Peered {
+	answer := &wire.Peered{Nodes: []string{m.Node.Name}, Of: make([]int, m.Group.Size), Sections: make([]int, len(m.Apps))}
+	for _, r := range m.Ranks {
+		answer.Sections[r.App]++
+	}
+	return answer
 }

@@ -252,6 +252,9 @@ func (s *session) report(r *process, tell bool) {
 		r.exit.Built = rank.BuiltFor(r.command.Path)
 	}
 	r.group.pmi.Exited(r.plan.Rank)
+	if s.pmix != nil {
+		s.pmix.server.Exited(r.group.prepare.Group.Name, r.plan.Rank)
+	}
 	r.talk.Lock()
 	r.ended = true
 	if tell {

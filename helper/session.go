@@ -20,6 +20,7 @@ import (
 	"remshell/helper/status"
 	"remshell/job"
 	"remshell/ledger"
+	"remshell/pin"
 	"remshell/wire"
 )
 
@@ -47,7 +48,8 @@ type session struct {
 	services
 	accounts
 
-	cpus int // of this machine: one more than the highest number
+	cpus     int          // of this machine: one more than the highest number
+	topology pin.Topology // does not change when it is known
 }
 
 // A forks is how ranks come up and are waited for.
@@ -65,7 +67,8 @@ type forks struct {
 type pmiLink struct {
 	fences *fences
 	asked  *asked
-	port   *port // nil: no rank wants it
+	port   *port     // nil: no rank wants it
+	pmix   *pmixLink // nil: no rank is offered PMIx
 }
 
 // Services are what does its work beside the ranks, on goroutines of its own.

@@ -216,13 +216,13 @@ func (s *Server) abort(rank, code int, message string) {
 	s.Freeze()
 	s.aborting(rank)
 	if first && s.Abort != nil {
-		s.Abort(rank, ExitCode(code), saidCode(code, message))
+		s.Abort(rank, ExitCode(code), AbortText(code, message))
 	}
 }
 
-// saidCode adds to the message of an abort the code that it gave, if nobody would guess it
+// AbortText adds to the message of an abort the code that it gave, if nobody would guess it
 // from the exit status.
-func saidCode(code int, message string) string {
+func AbortText(code int, message string) string {
 	switch {
 	case code == 0 || code&255 != 0:
 		return message

@@ -1,0 +1,183 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+
+	"remshell/helper/probe"
+	"remshell/idset"
+	"remshell/job"
+	"remshell/pmiserver"
+	"remshell/pmiserver/pmix"
+	"remshell/pmiserver/pmix/jobinfo"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// A pmixLink is the PMIx server of this node, and what belongs to it. It is there only while a
+// rank is that was offered PMIx (PMIX-15).
+type pmixLink struct {
+	server pmix.Server
+	uri    string // how ranks find the server
+	name   string // of the server, as ranks know it
+	dir    *sessionDir
+}
+
+// servePMIx makes the server ready for a group, if it is not.
+func (s *session) servePMIx(g *group) error {
+	if s.pmix != nil {
+		return nil
+	}
+	link := &pmixLink{dir: newSessionDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token}
+	link.server.UID = uint32(os.Geteuid())
+	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
+	link.server.Others = s.fences
+	link.server.Broken = func(err error) {
+		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
+	}
+	link.server.Note = func(text string) { s.log.inform("%s", text) }
+	uri, err := link.server.Listen()
+	if err != nil {
+		return err
+	}
+	link.uri = uri
+	s.pmix = link
+	return nil
+}
+
+// removePMIx lets no rank of a group come any more that is over. The port goes with the last one
+// (PMIX-17).
+func (s *session) removePMIx(g *group) {
+	if s.pmix != nil && s.pmix.server.Remove(g.prepare.Group.Name) == 0 {
+		s.closePMIx()
+	}
+}
+
+// closePMIx ends the server.
+func (s *session) closePMIx() {
+	if s.pmix == nil {
+		return
+	}
+	s.pmix.server.Close()
+	if n := s.pmix.server.Refused(); n > 0 {
+		s.log.inform("pmix: %d connections refused", n)
+	}
+	if err := s.pmix.dir.remove(); err != nil {
+		s.log.inform("the session directory of PMIx stays: %v", err)
+	}
+	s.pmix = nil
+}
+
+// namespaceOf is by what ranks know a group; it has the secret of the job (PMIX-19).
+func namespaceOf(m *wire.Prepare) string {
+	return "rs-" + m.PMI.Token + "-" + strconv.Itoa(m.Group.Number)
+}
+
+// addPMIx lets the ranks of a group come to the PMIx server.
+func (s *session) addPMIx(g *group) {
+	m, link := g.prepare, s.pmix
+	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size,
+		Job:    func(ctx context.Context) (jobinfo.Job, error) { return link.jobInfo(ctx, s, g) },
+		Events: s.pmixEvents(g)}
+	for _, r := range g.ranks {
+		added.Ranks = append(added.Ranks, r.plan.Rank)
+	}
+	link.server.Add(added)
+}
+
+// jobInfo is what the ranks of a group are told of it: where they are, mpiexec knows. It is not the
+// session's goroutine that asks.
+func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.Job, error) {
+	m := g.prepare
+	where, err := s.asked.peers(ctx, m)
+	if err != nil {
+		return jobinfo.Job{}, err
+	}
+	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, Of: where.Of, Apps: where.Sections, Universe: m.PMI.Universe,
+		Here: m.Node.Index, Crowded: len(g.ranks) > runtime.NumCPU(), Bound: make(map[int]jobinfo.Binding), Full: jobinfo.FullRanks}
+	for _, name := range where.Nodes {
+		info.Nodes = append(info.Nodes, jobinfo.Node{Name: name})
+	}
+	for _, r := range g.ranks {
+		if r.plan.CPUs != nil {
+			info.Bound[r.plan.Rank] = jobinfo.Binding{CPUs: idset.Text(r.plan.CPUs), Locality: s.topology.Locality(r.plan.CPUs)}
+		}
+	}
+	info.Dir = l.dir.path
+	if err := l.dir.add(info.Namespace, g.ranks); err != nil {
+		info.Dir = ""
+		s.log.warn("no session directory on %s (%v): Open MPI uses /tmp", m.Node.Name, err)
+	}
+	return info, nil
+}
+
+// pmixEvents pass on what the ranks of a group do.
+func (s *session) pmixEvents(g *group) pmix.Events {
+	of := make(map[int]*process, len(g.ranks))
+	for _, r := range g.ranks {
+		of[r.plan.Rank] = r
+	}
+	first := g.prepare.Group.First
+	tell := func(rank int, event wire.PMIEvent, why error) {
+		s.say(of[rank], &wire.PMI{Rank: first + rank, Event: event, Text: why.Error()})
+	}
+	events := pmix.Events{
+		Abort: func(rank, code int, message string) {
+			of[rank].pmiState.Store(int32(job.PMIAborted))
+			s.say(of[rank], &wire.PMI{Rank: first + rank, Event: wire.PMIAborted, Code: pmiserver.ExitCode(code), Text: pmiserver.AbortText(code, message)})
+		},
+		Changed: func(rank int, to pmix.State) {
+			switch to {
+			case pmix.Initialized:
+				of[rank].pmiState.Store(int32(job.PMIOpen))
+			case pmix.Finalized:
+				of[rank].pmiState.Store(int32(job.PMIFinalized))
+			}
+		},
+		Lost: func(rank int, why error) { tell(rank, wire.PMILost, why) },
+		Junk: func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
+		Note: func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
+	}
+	if g.prepare.PMI.Trace {
+		events.Trace = func(rank int, line string) { s.trace(of[rank], line) }
+	}
+	return events
+}
+
+// ownerOf asks the kernel whose the process at the other end of a connection is. Where it answers
+// no questions about sockets, its table of them has to do (PMIX-18).
+func ownerOf(root fs.FS, conn net.Conn) (uid uint32, err error) {
+	here, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err != nil {
+		return 0, err
+	}
+	there, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return 0, err
+	}
+	n, err := proc.SocketOwner(there, here)
+	switch {
+	case err == nil:
+		return uint32(n), nil
+	case errors.Is(err, proc.ErrNoSocket):
+		return 0, pmix.ErrNobody
+	}
+	table, tableErr := fs.ReadFile(root, "proc/net/tcp")
+	if tableErr != nil {
+		return 0, fmt.Errorf("%w; %w", err, tableErr)
+	}
+	n, known := probe.SocketOwner(string(table), there, here)
+	if !known {
+		return 0, pmix.ErrNobody
+	}
+	return uint32(n), nil
+}

@@ -1,0 +1,102 @@
+package pmix
+
+import (
+	"fmt"
+
+	"remshell/pmiserver/pmix/message"
+)
+
+// answer does what a request asks for, and sees to it that it is answered: at once, or when
+// others have done their part. A request that is not in this table is not served.
+func (c *client) answer(q envelope, request message.Request) {
+	switch r := request.(type) {
+	case *message.Req:
+		c.jobInfo(q)
+	case *message.Abort:
+		c.abort(q, r)
+	case *message.Commit:
+		c.status(q, c.group.commit(c.rank, r.Parts))
+	case *message.Fence:
+		c.fence(q, r)
+	case *message.Get:
+		c.get(q, r)
+	case *message.Finalize:
+		c.become(Finalized)
+		c.status(q, message.Success)
+	case *message.Notify, *message.RegEvents, *message.JobControl:
+		c.status(q, message.Success) // events reach nobody (PMIX-38)
+	case *message.DeregEvents: // has no answer
+	case *message.Log:
+		c.status(q, c.print(r))
+	case *message.Query, // no sets of processes beside the three of the client's own
+		*message.Publish, *message.Lookup, *message.Unpublish, // pmix-wire.md 6.8
+		*message.Spawn,                        // pmix-wire.md 6.9
+		*message.Connect, *message.Disconnect, // pmix-wire.md 6.10
+		*message.GroupConstruct, *message.GroupDestruct: // pmix-wire.md 6.11
+		c.status(q, message.NotSupported)
+	default:
+		c.status(q, message.NotSupported)
+	}
+}
+
+// jobInfo tells a rank what it is part of, and takes it to where it may ask for all else.
+func (c *client) jobInfo(q envelope) {
+	_, info, err := c.group.know(c.server.ctx)
+	if err != nil {
+		c.note(fmt.Sprintf("PMIx: where the ranks are is unknown: %v", err))
+		c.status(q, message.Failed)
+		return
+	}
+	c.become(Initialized)
+	c.reply(q, "job info", message.AppendJobInfo(message.NewReply(q.tag), c.group.Namespace, info))
+}
+
+// abort ends the job. The client waits for our answer, and then ends; so it comes behind.
+func (c *client) abort(q envelope, r *message.Abort) {
+	text := r.Message
+	if text == "N/A" { // Open MPI has nothing to say
+		text = ""
+	}
+	c.server.Freeze()
+	if c.group.Abort != nil {
+		c.group.Abort(c.rank.number, int(r.Code), text)
+	}
+	c.status(q, message.Success)
+}
+
+// fence takes a rank to where it meets those that it names.
+func (c *client) fence(q envelope, r *message.Fence) {
+	members, err := newSet(r.Procs, c.server.sizes)
+	switch {
+	case err != nil, !members.has(c.group.Name, c.rank.number):
+		c.status(q, message.BadParameter)
+		return
+	case c.server.ending.Load():
+		c.status(q, message.Failed)
+		return
+	}
+	m := c.server.meetingOf(members)
+	if m == nil {
+		c.note("PMIx: too many fences at once")
+		c.status(q, message.TooMuch)
+		return
+	}
+	if !m.enter(c, q, r.Options.Collect()) {
+		c.status(q, message.TooMuch)
+	}
+}
+
+// print has the texts of a library's messages printed (PMIX-48). What is for a log of the system is
+// not ours to write.
+func (c *client) print(r *message.Log) message.Status {
+	texts, all := r.Texts()
+	for _, text := range texts {
+		if c.group.Print != nil && text.Text != "" {
+			c.group.Print(c.rank.number, text)
+		}
+	}
+	if !all {
+		return message.NotSupported
+	}
+	return message.Success
+}

@@ -1,0 +1,157 @@
+package pmix
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"remshell/pmiserver/pmix/message"
+)
+
+// A client is a connection that a rank, or a child of one, has introduced as its own (PMIX-21).
+// All of it belongs to the goroutine of run, but for out.
+type client struct {
+	server *Server
+	group  *group
+	rank   *localRank
+	conn   net.Conn
+	major  int // first number of its library's version
+
+	state State // as in rank, which is for others to read
+	bad   int   // messages in a row that could not be read
+	out   outbox
+}
+
+// An envelope is what an answer needs to know of its request.
+type envelope struct {
+	tag  uint32
+	name string // FENCE
+}
+
+// errJunk is wrapped by what is wrong with a client that cannot be understood.
+var errJunk = errors.New("talks junk on PMIx")
+
+func isJunk(err error) bool { return errors.Is(err, errJunk) }
+
+func junk(why string) error { return fmt.Errorf("%w (%s)", errJunk, why) }
+
+// readHandshake reads how a client introduces itself.
+func readHandshake(conn io.Reader) (h message.Handshake, err error) {
+	var head [message.HeaderSize]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return h, err
+	}
+	size, err := message.ParseFirstHeader(head)
+	if err != nil {
+		return h, err
+	}
+	body, err := readBody(conn, size)
+	if err != nil {
+		return h, err
+	}
+	return message.ParseHandshake(body)
+}
+
+// run hears and answers until the connection ends: nil is the end of one that has finalized or
+// has asked for nothing, errJunk that of one that is not to be understood.
+func (c *client) run() error {
+	for {
+		err := c.hear()
+		switch {
+		case err == nil:
+		case isJunk(err):
+			return err
+		case c.out.overran():
+			return junk(errOverrun.Error())
+		case c.state == Initialized:
+			return err
+		default:
+			return nil
+		}
+	}
+}
+
+// hear reads a message and does what it asks for. The room for it is held no longer than that.
+func (c *client) hear() error {
+	var head [message.HeaderSize]byte
+	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
+		return err
+	}
+	h, err := message.ParseHeader(head)
+	if err != nil {
+		return junk(err.Error())
+	}
+	body, err := readBody(c.conn, h.Size)
+	if err != nil {
+		return err
+	}
+	request, err := message.Parse(body)
+	var refusal *message.Refusal
+	switch {
+	case errors.Is(err, message.ErrEmpty):
+		return junk(err.Error())
+	case errors.As(err, &refusal):
+		return c.refuse(h.Tag, refusal)
+	}
+	c.bad = 0
+	c.traceRequest(request)
+	c.answer(envelope{h.Tag, nameOf(request)}, request)
+	return nil
+}
+
+// firstRead is how much room a message gets before more of it has come than its header.
+const firstRead = 64 << 10
+
+// readBody reads so many bytes, and makes room for them as they come.
+func readBody(conn io.Reader, size int) ([]byte, error) {
+	if size <= firstRead {
+		body := make([]byte, size)
+		_, err := io.ReadFull(conn, body)
+		return body, err
+	}
+	var body bytes.Buffer
+	_, err := io.CopyN(&body, conn, int64(size))
+	return body.Bytes(), err
+}
+
+// refuse answers a message that is no request, and gives up on a client that sends several.
+func (c *client) refuse(tag uint32, r *message.Refusal) error {
+	c.note(r.Error())
+	if !r.Mute {
+		c.status(envelope{tag, r.Command}, r.Status)
+	}
+	if r.Status != message.Malformed {
+		return nil
+	}
+	if c.bad++; c.bad >= maxInARow {
+		return junk(r.Error())
+	}
+	return nil
+}
+
+// status sends an answer that is a status alone. Any goroutine may call it.
+func (c *client) status(to envelope, s message.Status) {
+	c.reply(to, s.String(), message.AppendStatus(message.NewReply(to.tag), s))
+}
+
+// reply sends an answer, which NewReply began, and what it says in words. Any goroutine may call
+// it.
+func (c *client) reply(to envelope, words string, reply []byte) {
+	whole, fits := message.Finish(reply)
+	if !fits {
+		words = message.TooMuch.String()
+		c.note(fmt.Sprintf("PMIx: an answer of %d bytes is more than its client can read", len(reply)))
+	}
+	c.traceReply(to.name, words)
+	c.out.put(whole)
+}
+
+// become notes that the rank has taken a step.
+func (c *client) become(to State) {
+	c.state = to
+	c.group.become(c.rank, to)
+}
+
+func (c *client) note(text string) { c.group.note(c.rank.number, text) }

@@ -1,0 +1,267 @@
+package pmix
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"remshell/pmiserver/pmix/jobinfo"
+	"remshell/pmiserver/pmix/message"
+)
+
+// A group is the ranks of this node that have one namespace, and what they and others have
+// committed.
+type group struct {
+	Group
+	server *Server
+	byRank map[int]*localRank
+
+	// spread is what fences have brought of ranks of other nodes: the bytes of each rank, as it
+	// has committed them. It never changes, and is replaced as a whole; nil: nothing was brought.
+	spread atomic.Pointer[[][]byte]
+
+	asking sync.Mutex    // guards the next two, and is held while mpiexec is asked
+	view   *jobinfo.View // nil: not yet known
+	info   []byte        // the answer to a Req: packs of one KVAL each
+
+	mu   sync.Mutex // guards the localRanks
+	kept int        // bytes that its ranks have committed
+}
+
+// A localRank is a rank of this node.
+type localRank struct {
+	number  int
+	state   State
+	clients []*client
+	gone    bool // its process has ended
+
+	// What it has committed: packs of one KVAL each, which only grow.
+	forNode, forOthers []byte
+	committed          bool
+	handed             int // bytes of forOthers that fences have taken
+
+	waiting []*pendingGet // Gets of others
+}
+
+// A pendingGet is a Get that is answered when a rank commits a key.
+type pendingGet struct {
+	client   *client
+	question envelope
+	key      string
+	timer    *time.Timer // nil: there is no limit
+}
+
+// patience is how long a Get waits for a key when its rank has committed without it, and the
+// client says nothing else (PMIX-33).
+const patience = 2 * time.Second
+
+func newGroup(s *Server, g Group) *group {
+	added := &group{Group: g, server: s, byRank: make(map[int]*localRank, len(g.Ranks))}
+	for _, number := range g.Ranks {
+		added.byRank[number] = &localRank{number: number}
+	}
+	return added
+}
+
+// rank finds a rank of this node; nil: it is none.
+func (g *group) rank(number int64) *localRank { return g.byRank[int(number)] }
+
+// arrive notes a client of a rank, unless it has too many.
+func (g *group) arrive(c *client) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(c.rank.clients) >= maxOfRank {
+		return false
+	}
+	c.rank.clients = append(c.rank.clients, c)
+	c.state = Connected
+	if c.rank.state == Absent {
+		c.rank.state = Connected
+	}
+	return true
+}
+
+func (g *group) depart(c *client) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.rank.clients = slices.DeleteFunc(c.rank.clients, func(other *client) bool { return other == c })
+}
+
+// left tells how a connection has ended, unless that is as it should be: by finalize, or with
+// another one of the same rank still open (pmix-wire.md 10).
+func (g *group) left(c *client, err error) {
+	g.mu.Lock()
+	others := len(c.rank.clients)
+	g.mu.Unlock()
+	switch {
+	case err == nil || g.server.ctx.Err() != nil:
+	case isJunk(err):
+		if g.Junk != nil {
+			g.Junk(c.rank.number, err)
+		}
+	case others == 0 && g.Lost != nil:
+		g.Lost(c.rank.number, err)
+	}
+}
+
+func (g *group) become(r *localRank, to State) {
+	g.mu.Lock()
+	r.state = to
+	g.mu.Unlock()
+	if g.Changed != nil {
+		g.Changed(r.number, to)
+	}
+}
+
+func (g *group) note(rank int, text string) {
+	if g.Note != nil {
+		g.Note(rank, text)
+	}
+}
+
+// exited notes that the process of a rank has ended. Who waits for a key of it waits in vain
+// (PMIX-34).
+func (g *group) exited(number int) {
+	g.mu.Lock()
+	r := g.byRank[number]
+	if r == nil {
+		g.mu.Unlock()
+		return
+	}
+	r.gone = true
+	waiting := r.waiting
+	r.waiting = nil
+	g.mu.Unlock()
+	for _, w := range waiting {
+		w.answer(message.NotFound)
+	}
+}
+
+// commit keeps what a rank shows to others, as it is (PMIX-28), and answers those who wait for it.
+func (g *group) commit(r *localRank, parts []message.Part) message.Status {
+	more := 0
+	for _, p := range parts {
+		more += len(p.Pairs)
+	}
+	g.mu.Lock()
+	if len(r.forNode)+len(r.forOthers)+more > maxCommitted || g.kept+more > maxKept {
+		g.mu.Unlock()
+		g.note(r.number, "PMIx: it commits too much: 16 MiB of a rank, and 1 GiB of a group on a node, may be")
+		return message.TooMuch
+	}
+	g.kept += more
+	for _, p := range parts {
+		if p.Scope == message.Local {
+			r.forNode = append(r.forNode, p.Pairs...)
+		} else {
+			r.forOthers = append(r.forOthers, p.Pairs...)
+		}
+	}
+	served := g.settle(r)
+	data := r.forNode
+	g.mu.Unlock()
+	for _, w := range served {
+		w.answerWith(g, r.number, data)
+	}
+	return message.Success
+}
+
+// settle takes from those who wait for a rank, which has just committed, the ones that can be
+// answered. The others wait no longer than patience from now on, unless they have said how long.
+// It needs g.mu.
+func (g *group) settle(r *localRank) (served []*pendingGet) {
+	first := !r.committed
+	r.committed = true
+	r.waiting = slices.DeleteFunc(r.waiting, func(w *pendingGet) bool {
+		if hasKey(r.forNode, w.key) {
+			served = append(served, w)
+			return true
+		}
+		if first && w.timer == nil {
+			g.limit(r, w, patience)
+		}
+		return false
+	})
+	return served
+}
+
+// limit lets a Get wait no longer than a while. It needs g.mu.
+func (g *group) limit(r *localRank, w *pendingGet, after time.Duration) {
+	w.timer = time.AfterFunc(after, func() {
+		if g.giveUp(r, w) {
+			w.answer(message.NotFound)
+		}
+	})
+}
+
+// giveUp takes a Get from those who wait; false: it was answered.
+func (g *group) giveUp(r *localRank, w *pendingGet) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(r.waiting, w)
+	if i < 0 {
+		return false
+	}
+	r.waiting = slices.Delete(r.waiting, i, i+1)
+	return true
+}
+
+// answer ends a wait without data.
+func (w *pendingGet) answer(s message.Status) {
+	w.stop()
+	w.client.status(w.question, s)
+}
+
+// answerWith ends a wait with all that a rank has committed (PMIX-35).
+func (w *pendingGet) answerWith(g *group, rank int, data []byte) {
+	w.stop()
+	w.client.found(w.question, g, rank, data)
+}
+
+func (w *pendingGet) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// hasKey reports whether a key is among pairs; none stands for any.
+func hasKey(pairs []byte, key string) bool {
+	if key == "" {
+		return len(pairs) > 0
+	}
+	return jobinfo.Has(pairs, key)
+}
+
+// hand gives away what a rank has committed for others since it was last asked.
+func (g *group) hand(r *localRank) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	data := r.forOthers[r.handed:len(r.forOthers):len(r.forOthers)]
+	r.handed = len(r.forOthers)
+	return data
+}
+
+// brought returns what fences have brought of a rank of another node.
+func (g *group) brought(rank int) []byte {
+	if all := g.spread.Load(); all != nil {
+		return (*all)[rank]
+	}
+	return nil
+}
+
+// know finds out what the group is told of itself, once for all its ranks (PMIX-50).
+func (g *group) know(ctx context.Context) (view *jobinfo.View, info []byte, err error) {
+	g.asking.Lock()
+	defer g.asking.Unlock()
+	if g.view == nil {
+		told, err := g.Job(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		g.view = jobinfo.New(told)
+		g.info = g.view.Job()
+	}
+	return g.view, g.info, nil
+}

@@ -1,0 +1,288 @@
+package pmix
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/pmix/message"
+)
+
+// A meetingKey tells meetings apart.
+type meetingKey struct {
+	kind    fence.Kind
+	members fence.Members
+}
+
+// A meeting is where the processes of a set that are on this node meet, for one fence after the
+// other. It is kept when it is over, since it counts how often they have met.
+type meeting struct {
+	server *Server
+	set    set
+	local  fence.Local
+
+	mu      sync.Mutex  // guards what follows
+	members []*attendee // in the order of local.Ranks
+	inside  int         // of members, those that wait
+}
+
+// An attendee is a process of a meeting on this node.
+type attendee struct {
+	group *group
+	rank  *localRank
+	calls []fenceCall // the first one is in the fence, the others come after it
+}
+
+// A fenceCall is what a client asked a meeting for.
+type fenceCall struct {
+	client   *client
+	question envelope
+	collect  bool
+}
+
+// maxCalls is how many fences of one set a rank may have begun.
+const maxCalls = 1 << 10
+
+// sizes finds the group of a namespace, as newSet wants it.
+func (s *Server) sizes(namespace string) (group string, size int, known bool) {
+	g := s.find(namespace)
+	if g == nil {
+		return "", 0, false
+	}
+	return g.Name, g.Size, true
+}
+
+// meetingOf returns the meeting of a set; nil: there are too many.
+func (s *Server) meetingOf(members set) *meeting {
+	key := meetingKey{fence.Collective, members.members()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.meetings[key]
+	switch {
+	case m != nil:
+	case len(s.meetings) >= maxOfSets:
+		return nil
+	default:
+		m = s.newMeeting(key, members)
+		s.meetings[key] = m
+	}
+	return m
+}
+
+// newMeeting needs s.mu.
+func (s *Server) newMeeting(key meetingKey, members set) *meeting {
+	m := &meeting{server: s, set: members}
+	m.local.Kind, m.local.Members = key.kind, key.members
+	for _, g := range s.groups {
+		for _, number := range g.Ranks {
+			if members.has(g.Name, number) {
+				m.members = append(m.members, &attendee{group: g, rank: g.byRank[number]})
+				m.local.Ranks = append(m.local.Ranks, number)
+			}
+		}
+	}
+	if len(m.members) < members.count() {
+		m.local.Others = s.Others
+	}
+	m.local.Open, m.local.Broken = m.open, s.broken
+	for i := range m.members {
+		if m.members[i].isGone() {
+			m.local.Leave(i)
+		}
+	}
+	return m
+}
+
+func (s *Server) broken(err error) {
+	if s.Broken != nil && !s.ending.Load() {
+		s.Broken(err)
+	}
+}
+
+// meetingsOf lists those that a rank of this node belongs to.
+func (s *Server) meetingsOf(g *group, rank int) (all []*meeting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.meetings {
+		if m.set.has(g.Name, rank) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func (m *attendee) isGone() bool {
+	m.group.mu.Lock()
+	defer m.group.mu.Unlock()
+	return m.rank.gone
+}
+
+// index finds a rank among the members.
+func (m *meeting) index(g *group, rank int) int {
+	return slices.IndexFunc(m.members, func(x *attendee) bool { return x.group == g && x.rank.number == rank })
+}
+
+// leave says that a rank will not come any more.
+func (m *meeting) leave(g *group, rank int) {
+	if i := m.index(g, rank); i >= 0 {
+		m.local.Leave(i)
+	}
+}
+
+// waits returns at which fence of this set a rank waits, from 1; 0: at none.
+func (m *meeting) waits(g *group, rank int) int {
+	if i := m.index(g, rank); i >= 0 {
+		return m.local.Waits(i)
+	}
+	return 0
+}
+
+// enter takes a rank to the fence, now or when it comes out of those that it has begun before. It
+// is false when there are too many.
+func (m *meeting) enter(c *client, q envelope, collect bool) bool {
+	i := m.index(c.group, c.rank.number)
+	m.mu.Lock()
+	x := m.members[i]
+	if len(x.calls) >= maxCalls || len(x.calls) == 0 && !m.server.beginMeeting(m) {
+		m.mu.Unlock()
+		return false
+	}
+	x.calls = append(x.calls, fenceCall{c, q, collect})
+	first := len(x.calls) == 1
+	m.mu.Unlock()
+	if first {
+		m.meet(i)
+	}
+	return true
+}
+
+// beginMeeting counts one that comes to a meeting; false: too many meet already. It needs m.mu.
+func (s *Server) beginMeeting(m *meeting) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.inside == 0 {
+		if s.meeting >= maxMeetings {
+			return false
+		}
+		s.meeting++
+	}
+	m.inside++
+	return true
+}
+
+// endMeeting counts one that has left. It needs m.mu.
+func (s *Server) endMeeting(m *meeting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.inside--; m.inside == 0 {
+		s.meeting--
+	}
+}
+
+// meet takes a member into the fence, with what it has committed if it wants that spread.
+func (m *meeting) meet(i int) {
+	m.mu.Lock()
+	x := m.members[i]
+	now := x.calls[0]
+	m.mu.Unlock()
+	var brings []byte
+	if now.collect && m.local.Others != nil {
+		brings = m.appendRecord(nil, x)
+	}
+	m.local.Enter(m.server.ctx, &m.server.late, i, brings, func() { m.release(i) })
+}
+
+// release answers a member that comes out of the fence, and takes it into the next one.
+func (m *meeting) release(i int) {
+	m.mu.Lock()
+	x := m.members[i]
+	done := x.calls[0]
+	x.calls = x.calls[1:]
+	more := len(x.calls) > 0
+	if !more {
+		x.calls = nil
+		m.server.endMeeting(m)
+	}
+	m.mu.Unlock()
+	done.client.status(done.question, message.Success)
+	if more {
+		m.meet(i)
+	}
+}
+
+/*
+What a rank brings to a fence that collects:
+
+	record = uvarint(group) uvarint(rank) uvarint(len bytes) bytes
+
+group is the number of its group in the set, and bytes are what it has committed for others since
+it last brought something to a fence, of any set (PMIX-59).
+*/
+func (m *meeting) appendRecord(blob []byte, x *attendee) []byte {
+	bytes := x.group.hand(x.rank)
+	if len(bytes) == 0 {
+		return blob
+	}
+	at := slices.IndexFunc(m.set, func(s setPart) bool { return s.group == x.group.Name })
+	blob = binary.AppendUvarint(blob, uint64(at))
+	blob = binary.AppendUvarint(blob, uint64(x.rank.number))
+	blob = binary.AppendUvarint(blob, uint64(len(bytes)))
+	return append(blob, bytes...)
+}
+
+// errRecord is the fault of what another node has brought.
+var errRecord = errors.New("another node has brought what is none")
+
+// open reads what the nodes have brought, and returns what shows it to the ranks of this one.
+func (m *meeting) open(all [][]byte) (show func(), err error) {
+	fresh := make([]map[int][]byte, len(m.set)) // of each share of the set, by rank
+	for _, blob := range all {
+		for len(blob) > 0 {
+			var group, rank, size uint64
+			for _, number := range []*uint64{&group, &rank, &size} {
+				n := 0
+				if *number, n = binary.Uvarint(blob); n <= 0 {
+					return nil, errRecord
+				}
+				blob = blob[n:]
+			}
+			if group >= uint64(len(m.set)) || rank >= uint64(m.set[group].size) || size > uint64(len(blob)) {
+				return nil, errRecord
+			}
+			if fresh[group] == nil {
+				fresh[group] = make(map[int][]byte)
+			}
+			fresh[group][int(rank)] = blob[:size:size]
+			blob = blob[size:]
+		}
+	}
+	groups := make([]*group, len(m.set))
+	for i, part := range m.set {
+		groups[i] = m.server.named(part.group)
+	}
+	return func() {
+		for i, brought := range fresh {
+			if groups[i] != nil && brought != nil {
+				groups[i].take(brought)
+			}
+		}
+	}, nil
+}
+
+// take shows to the ranks of this node what a fence has brought of others.
+func (g *group) take(brought map[int][]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	next := make([][]byte, g.Size)
+	if before := g.spread.Load(); before != nil {
+		copy(next, *before)
+	}
+	for rank, bytes := range brought {
+		if g.byRank[rank] == nil {
+			next[rank] = append(next[rank], bytes...)
+		}
+	}
+	g.spread.Store(&next)
+}

@@ -1,0 +1,374 @@
+package pmix
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/pmix/jobinfo"
+	"remshell/pmiserver/pmix/message"
+)
+
+// Bounds of who may come in (PMIX-20, pmix-wire.md 11).
+const (
+	maxGreeting  = 5 * time.Second // until a handshake is complete
+	moreWaiting  = 64              // connections without a handshake, beside one for each rank
+	maxOfRank    = 16              // connections
+	maxOfServer  = 64              // connections of ranks, beside maxOfRank for each rank
+	maxMeetings  = 1 << 10         // sets that meet at the same time
+	maxOfSets    = 1 << 16         // sets that have ever met
+	maxInARow    = 3               // messages of a client that cannot be read, one after the other
+	maxCommitted = 16 << 20        // bytes committed by one rank
+	maxKept      = 1 << 30         // bytes of a group
+	maxWaiting   = 1 << 16         // Gets of one rank that wait
+)
+
+// A Group is what a server is told of a group of ranks. Its functions are called from the
+// goroutines of clients, without locks held.
+type Group struct {
+	Name      string // by which fences know it
+	Namespace string // by which its ranks do; it has 64 random bits (PMIX-19)
+	Size      int    // ranks, on all nodes
+	Ranks     []int  // those of this node, ascending
+
+	// Job returns what its ranks are told of it and of where they are. It is asked for when the
+	// first of them wants to know, and again if that fails; it may take its time.
+	Job func(ctx context.Context) (jobinfo.Job, error)
+
+	Events
+}
+
+// Events are told what the ranks of a group do. All of them may be nil.
+type Events struct {
+	Abort   func(rank, code int, message string) // the rank asks for the end of the job; code is an exit status
+	Changed func(rank int, to State)
+	Lost    func(rank int, why error) // a connection of it ended between init and finalize
+	Junk    func(rank int, why error) // it said what no client says
+	Note    func(rank int, text string)
+	Print   func(rank int, text message.LogText) // help text of the library (PMIX-48)
+	Trace   func(rank int, line string)
+}
+
+// A State is how far a rank has come.
+type State int
+
+// The states, in their order (pmix-wire.md 10).
+const (
+	Absent    State = iota // it never connected
+	Connected              // and has not asked for its job
+	Initialized
+	Finalized
+)
+
+// A Server answers the clients of one node. Its fields are set before the first Add.
+type Server struct {
+	// UID is that of our ranks.
+	UID uint32
+
+	// Owner asks the kernel which user has the other end of a connection; ErrNobody: nobody has
+	// it any more. With any other error the namespace alone decides (PMIX-18).
+	Owner func(conn net.Conn) (uid uint32, err error)
+
+	// Others takes fences to other nodes; nil: there are none.
+	Others fence.Exchanger
+
+	// Broken is told that a fence can never complete.
+	Broken func(err error)
+
+	// Note is told of oddities that belong to no rank.
+	Note func(text string)
+
+	ctx       context.Context
+	end       context.CancelFunc
+	listener  net.Listener
+	ending    atomic.Bool
+	lastIndex atomic.Uint32
+	refused   atomic.Int64
+	late      sync.WaitGroup // fences that are at other nodes
+	unasked   sync.Once      // notes that the kernel tells no owners
+
+	mu        sync.Mutex // guards what follows
+	groups    []*group
+	ranks     int // of all groups
+	clients   int // connections that have been admitted
+	newcomers []net.Conn
+	meetings  map[meetingKey]*meeting
+	meeting   int // of meetings, those in which somebody waits
+}
+
+// ErrNobody says that no process has the other end of a connection.
+var ErrNobody = errors.New("nobody has the other end")
+
+// Listen opens the server's port, on the loopback alone, and lets clients come in until Close. It
+// returns how they find it (PMIX-15).
+func (s *Server) Listen() (uri string, err error) {
+	scheme := "tcp4"
+	s.listener, err = net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		var second error
+		scheme = "tcp6"
+		if s.listener, second = net.Listen("tcp6", "[::1]:0"); second != nil {
+			return "", fmt.Errorf("no port for PMIx on the loopback: %w", err)
+		}
+	}
+	s.begin()
+	go s.accept()
+	return scheme + "://" + s.listener.Addr().String(), nil
+}
+
+// begin makes the server ready for clients, wherever they come from.
+func (s *Server) begin() {
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.meetings = make(map[meetingKey]*meeting)
+}
+
+// Close ends all connections, and lets nobody come in any more.
+func (s *Server) Close() {
+	s.end()
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	s.late.Wait()
+}
+
+// Refused returns how many connections were not let in.
+func (s *Server) Refused() int { return int(s.refused.Load()) }
+
+// Freeze lets nobody wait for others any more: the job is at its end, and what a rank still says
+// is answered so that it can leave (PMIX-64).
+func (s *Server) Freeze() {
+	s.ending.Store(true)
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.meetings))
+	s.mu.Unlock()
+	for _, m := range all {
+		m.local.Close()
+	}
+}
+
+// Add takes in a group whose ranks are about to start.
+func (s *Server) Add(g Group) {
+	added := newGroup(s, g)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups = append(s.groups, added)
+	s.ranks += len(g.Ranks)
+}
+
+// Remove forgets a group of which no rank is left, and returns how many groups there still are.
+func (s *Server) Remove(name string) (left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
+		gone := g.Name == name
+		if gone {
+			s.ranks -= len(g.Ranks)
+		}
+		return gone
+	})
+	return len(s.groups)
+}
+
+// Exited says that the process of a rank has ended: nobody need wait for it any more (PMIX-32,
+// PMIX-34).
+func (s *Server) Exited(group string, rank int) {
+	g := s.named(group)
+	if g == nil {
+		return
+	}
+	g.exited(rank)
+	for _, m := range s.meetingsOf(g, rank) {
+		m.leave(g, rank)
+	}
+}
+
+// Waits returns at what fence a rank waits, from 1, of those it has met in; 0: at none.
+func (s *Server) Waits(group string, rank int) int {
+	g := s.named(group)
+	if g == nil {
+		return 0
+	}
+	for _, m := range s.meetingsOf(g, rank) {
+		if n := m.waits(g, rank); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+func (s *Server) named(group string) *group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.groups {
+		if g.Name == group {
+			return g
+		}
+	}
+	return nil
+}
+
+// find finds the group of a namespace. How long that takes does not depend on how much of it
+// somebody has guessed (PMIX-19).
+func (s *Server) find(namespace string) *group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found *group
+	for _, g := range s.groups {
+		if subtle.ConstantTimeCompare([]byte(g.Namespace), []byte(namespace)) == 1 {
+			found = g
+		}
+	}
+	return found
+}
+
+// accept lets in who comes, until the port is closed. It never waits for a client.
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.Accept()
+		switch {
+		case err == nil:
+			go s.serve(conn)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default: // no descriptors, for now
+			s.note(fmt.Sprintf("pmix: a connection was not taken: %v", err))
+			s.pause(time.Millisecond)
+		}
+	}
+}
+
+// pause waits, but not for longer than the server lives.
+func (s *Server) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.ctx.Done():
+	}
+}
+
+// serve finds out who has come, and serves it if it is a rank.
+func (s *Server) serve(conn net.Conn) {
+	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
+	defer stop()
+	defer conn.Close()
+	c := s.greet(conn)
+	if c == nil {
+		s.refused.Add(1)
+		return
+	}
+	err := c.run()
+	c.out.close()
+	s.dismiss(c)
+	c.group.left(c, err)
+}
+
+// greet hears the handshake of a newcomer, and answers it. Nothing comes back of one that may not
+// come in.
+func (s *Server) greet(conn net.Conn) *client {
+	s.admit(conn)
+	defer s.forget(conn)
+	conn.SetDeadline(time.Now().Add(maxGreeting))
+	h, err := readHandshake(conn)
+	if errors.Is(err, message.ErrNarrow) {
+		s.note("pmix: " + err.Error())
+	}
+	if err != nil {
+		return nil
+	}
+	c, status := s.receive(conn, h)
+	answer := message.AppendWelcome(nil, status, s.lastIndex.Add(1))
+	if _, err := conn.Write(answer); err != nil || status != message.Success {
+		if c != nil {
+			s.dismiss(c)
+		}
+		return nil
+	}
+	conn.SetDeadline(time.Time{})
+	return c
+}
+
+// receive decides whether a handshake is that of a rank, which then has one client more.
+func (s *Server) receive(conn net.Conn, h message.Handshake) (*client, message.Status) {
+	if !s.ours(conn) {
+		return nil, message.BadIdentity
+	}
+	g := s.find(h.Namespace)
+	if g == nil {
+		return nil, message.BadIdentity
+	}
+	r := g.rank(int64(h.Rank))
+	if r == nil {
+		return nil, message.BadIdentity
+	}
+	if status, why := h.Refusal(s.UID); status != message.Success {
+		g.note(r.number, fmt.Sprintf("PMIx client %q %s", h.Version, why))
+		return nil, status
+	}
+	c := &client{server: s, group: g, rank: r, conn: conn, major: h.Major()}
+	c.out.conn = conn
+	if !s.count(c) {
+		g.note(r.number, "PMIx: too many connections")
+		return nil, message.TooMuch
+	}
+	return c, message.Success
+}
+
+// ours reports whether the process at the other end is of our user, as far as the kernel tells.
+func (s *Server) ours(conn net.Conn) bool {
+	uid, err := s.Owner(conn)
+	if err == nil || errors.Is(err, ErrNobody) {
+		return err == nil && uid == s.UID
+	}
+	s.unasked.Do(func() { s.note(fmt.Sprintf("pmix: connections are known by their namespace alone: %v", err)) })
+	return true
+}
+
+// admit counts a newcomer, and shows the oldest out if there are too many.
+func (s *Server) admit(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newcomers = append(s.newcomers, conn)
+	if len(s.newcomers) > moreWaiting+s.ranks {
+		s.newcomers[0].Close()
+		s.newcomers = slices.Delete(s.newcomers, 0, 1)
+	}
+}
+
+// forget notes that a connection is no newcomer any more.
+func (s *Server) forget(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newcomers = slices.DeleteFunc(s.newcomers, func(other net.Conn) bool { return other == conn })
+}
+
+// count takes a client in, unless its rank or the node has too many.
+func (s *Server) count(c *client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients >= maxOfServer+maxOfRank*s.ranks || !c.group.arrive(c) {
+		return false
+	}
+	s.clients++
+	return true
+}
+
+// dismiss takes it out again.
+func (s *Server) dismiss(c *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clients--
+	c.group.depart(c)
+}
+
+func (s *Server) note(text string) {
+	if s.Note != nil {
+		s.Note(text)
+	}
+}

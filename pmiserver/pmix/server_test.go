@@ -1,0 +1,450 @@
+package pmix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/message"
+	"remshell/test/pmitest"
+)
+
+// Who may not come in is answered as the page has it, and the job hears nothing of it.
+func TestHandshakesThatAreRefused(t *testing.T) {
+	for why, test := range map[string]struct {
+		namespace string
+		rank      uint32
+		change    func(*message.Handshake)
+		want      message.Status
+	}{
+		"nobody's namespace":  {"rs-0123456789abcdee-0", 0, nil, message.BadIdentity},
+		"part of a namespace": {testSpace[:10], 0, nil, message.BadIdentity},
+		"no rank of the node": {testSpace, 2, nil, message.BadIdentity},
+		"no rank at all":      {testSpace, 0xfffffffe, nil, message.BadIdentity},
+		"another's word":      {testSpace, 0, func(h *message.Handshake) { h.UID = 0 }, message.BadIdentity},
+		"a tool":              {testSpace, 0, func(h *message.Handshake) { h.Flag = 1 }, message.NotSupported},
+		"too old":             {testSpace, 0, func(h *message.Handshake) { h.Encoding = "v20" }, message.NotSupported},
+		"described":           {testSpace, 0, func(h *message.Handshake) { h.BufferType = 2 }, message.NotSupported},
+		"shared memory":       {testSpace, 0, func(h *message.Handshake) { h.Storage = "ds21,hash" }, message.NotSupported},
+	} {
+		s, told := newTestServer(t, 4, 2)
+		if got := come(t, s, handshake(test.namespace, test.rank, test.change)).welcome(); got != test.want {
+			t.Errorf("%s: answered by %v, want %v", why, got, test.want)
+		}
+		s.Close()
+		for len(told) > 0 {
+			if h := <-told; !strings.HasPrefix(h.what, "note: ") {
+				t.Errorf("%s: the job hears %q", why, h.what)
+			}
+		}
+	}
+}
+
+// What is no handshake is answered by nothing.
+func TestNoHandshake(t *testing.T) {
+	for why, words := range map[string]string{
+		"HTTP":          "GET / HTTP/1.1\r\n\r\n",
+		"too long":      "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x00\x00\x00",
+		"32 bits":       "\xff\xff\xff\xff\xff\xff\xff\xff\x33\x00\x00\x00native\x00\x00",
+		"not a message": "\xff\xff\xff\xff\xff\xff\xff\xff\x03\x00\x00\x00\x00\x00\x00\x00abc",
+	} {
+		s, _ := newTestServer(t, 1, 1)
+		c := come(t, s, []byte(words)[:16])
+		if len(words) > 16 {
+			c.conn.Write([]byte(words)[16:]) // it may be closed already
+		}
+		if status := c.welcome(); status != message.Failed {
+			t.Errorf("%s is answered by %v", why, status)
+		}
+	}
+}
+
+// The kernel's word counts more than the client's; where it has none, the namespace has to do.
+func TestWhoseConnectionItIs(t *testing.T) {
+	for _, test := range []struct {
+		uid  uint32
+		err  error
+		want message.Status
+	}{
+		{testUID, nil, message.Success},
+		{testUID + 1, nil, message.BadIdentity},
+		{0, nil, message.BadIdentity},
+		{testUID, ErrNobody, message.BadIdentity},
+		{0, errors.New("seccomp"), message.Success},
+	} {
+		s, _ := newTestServer(t, 1, 1)
+		s.Owner = func(net.Conn) (uint32, error) { return test.uid, test.err }
+		if got := come(t, s, handshake(testSpace, 0, nil)).welcome(); got != test.want {
+			t.Errorf("owner %d, %v: %v, want %v", test.uid, test.err, got, test.want)
+		}
+	}
+}
+
+// Connections that say nothing do not keep ranks out: the oldest goes, and each in 5 s.
+func TestSilentNewcomers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 1, 1)
+		var silent []*talker
+		for range 1000 {
+			silent = append(silent, come(t, s, nil))
+			synctest.Wait()
+		}
+		if status := silent[0].welcome(); status != message.Failed {
+			t.Errorf("the oldest is answered by %v", status)
+		}
+		join(t, s, 0)
+		synctest.Wait()
+		s.mu.Lock()
+		waiting := len(s.newcomers)
+		s.mu.Unlock()
+		if most := moreWaiting + s.ranks; waiting >= most {
+			t.Errorf("%d wait, and at most %d may", waiting, most)
+		}
+		time.Sleep(maxGreeting)
+		synctest.Wait()
+		if status := silent[999].welcome(); status != message.Failed || s.Refused() != 1000 {
+			t.Errorf("the last is answered by %v; %d were refused", status, s.Refused())
+		}
+		s.Close()
+	})
+}
+
+// A rank may have 16 connections, and a new one when one of them has ended.
+func TestConnectionsOfOneRank(t *testing.T) {
+	s, told := newTestServer(t, 1, 1)
+	var clients []*talker
+	for range maxOfRank {
+		clients = append(clients, initialized(t, s, 0))
+	}
+	if got := come(t, s, handshake(testSpace, 0, nil)).welcome(); got != message.TooMuch {
+		t.Errorf("one more is answered by %v", got)
+	}
+	<-told // a note of it
+	clients[0].status(body(finalize))
+	clients[0].conn.Close()
+	for got := message.TooMuch; got == message.TooMuch; { // until the server has seen it
+		got = come(t, s, handshake(testSpace, 0, nil)).welcome()
+	}
+}
+
+// Ranks meet, and nobody is let out before the last one is there.
+func TestFenceOfANode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 3, 3)
+		var clients []*talker
+		for rank := range 3 {
+			clients = append(clients, initialized(t, s, rank))
+		}
+		forms := [][]bfrops.Proc{all, procs(testSpace, 2, testSpace, 0, testSpace, 1), all}
+		got := make(chan message.Status, 3)
+		for rank, c := range clients {
+			synctest.Wait()
+			if len(got) > 0 {
+				t.Fatalf("somebody is let out before rank %d came", rank)
+			}
+			go func() { got <- c.status(fenceBody(forms[rank], true)) }()
+		}
+		for range clients {
+			if status := <-got; status != message.Success {
+				t.Errorf("let out by %v", status)
+			}
+		}
+		s.Close()
+	})
+}
+
+// A process may be in several fences, and begin the next one of a set before it is out of the last.
+func TestSeveralFencesAtOnce(t *testing.T) {
+	s, _ := newTestServer(t, 3, 3)
+	a, b, c := initialized(t, s, 0), initialized(t, s, 1), initialized(t, s, 2)
+	pair := procs(testSpace, 0, testSpace, 1)
+	whole, first, second := a.say(fenceBody(all, false)), a.say(fenceBody(pair, false)), a.say(fenceBody(pair, false))
+	for _, want := range []uint32{first, second} {
+		if status := b.status(fenceBody(pair, false)); status != message.Success {
+			t.Fatal(status)
+		}
+		if tag, answer := a.hear(); tag != want || statusOf(answer) != message.Success {
+			t.Errorf("fence %d is answered as %d, %v", want, tag, statusOf(answer))
+		}
+	}
+	c.say(fenceBody(all, false))
+	b.say(fenceBody(all, false))
+	if tag, _ := a.hear(); tag != whole {
+		t.Errorf("fence %d is answered as %d", whole, tag)
+	}
+}
+
+func TestFencesThatCannotBe(t *testing.T) {
+	s, _ := newTestServer(t, 2, 2)
+	c := initialized(t, s, 0)
+	for why, list := range map[string][]bfrops.Proc{
+		"nobody":           nil,
+		"no such rank":     procs(testSpace, 0, testSpace, 2),
+		"no such group":    procs(testSpace, 0, "rs-0-0", 0),
+		"without the rank": procs(testSpace, 1),
+	} {
+		if got := c.status(fenceBody(list, false)); got != message.BadParameter {
+			t.Errorf("%s: %v", why, got)
+		}
+	}
+}
+
+// A rank whose process ends leaves the others in a fence that nobody can complete.
+func TestFenceThatARankHasLeft(t *testing.T) {
+	s, told := newTestServer(t, 2, 2)
+	initialized(t, s, 0).say(fenceBody(all, false))
+	s.Exited("k", 1)
+	if h := <-told; !strings.Contains(h.what, "rank 0 waits in a barrier that rank 1 has left") {
+		t.Errorf("the job hears %q", h.what)
+	}
+}
+
+// A Get brings all that a rank has committed (PMIX-35), the whole of it and in its order.
+func TestGetOnTheNode(t *testing.T) {
+	s, _ := newTestServer(t, 4, 2)
+	a, b := initialized(t, s, 0), initialized(t, s, 1)
+	a.status(commitBody(message.Local, "one", "two"))
+	a.status(commitBody(message.Local, "three"))
+	a.status(commitBody(message.Remote, "far"))
+	immediate := bfrops.Info{Key: "pmix.immediate", Value: bfrops.FlagOf(true)}
+	for key, want := range map[string][]string{"two": {"one", "two", "three"}, "": {"one", "two", "three"}, "far": nil} {
+		if got := keysIn(b.ask(getBody(testSpace, 0, key, immediate))); !slices.Equal(got, want) {
+			t.Errorf("%q brings %q, want %q", key, got, want)
+		}
+	}
+	if got := keysIn(b.ask(getBody(testSpace, 3, "pmix.hname"))); !slices.Contains(got, "pmix.lrank") {
+		t.Errorf("what is known of rank 3: %q", got)
+	}
+	for why, request := range map[string][]byte{
+		"all of the namespace": getBody(testSpace, bfrops.Wildcard, "pmix.hwlocxml2"),
+		"undefined":            getBody(testSpace, bfrops.NoRank, "one"),
+		"no such rank":         getBody(testSpace, 4, "one", immediate),
+		"no such namespace":    getBody("rs-1-0", 0, "one"),
+		"not known":            getBody(testSpace, 1, "pmix.loc"),
+		"not brought":          getBody(testSpace, 3, "one", immediate),
+	} {
+		if got := b.status(request); got != message.NotFound {
+			t.Errorf("%s: %v", why, got)
+		}
+	}
+}
+
+// A Get waits for the first commit without limit, and for a later one 2 s or as long as it says
+// (PMIX-33).
+func TestGetThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 2, 2)
+		a, b := initialized(t, s, 0), initialized(t, s, 1)
+		began := time.Now()
+		after := func() time.Duration { return time.Since(began).Round(time.Second) }
+		timeout := bfrops.Info{Key: "pmix.timeout", Value: bfrops.Uint32Of(7)}
+
+		early := b.say(getBody(testSpace, 0, "early"))
+		never := b.say(getBody(testSpace, 0, "never"))
+		patient := b.say(getBody(testSpace, 0, "never", timeout))
+		time.Sleep(3 * time.Second)
+		a.status(commitBody(message.Local, "early"))
+		if tag, answer := b.hear(); tag != early || len(keysIn(answer)) != 1 || after() != 3*time.Second {
+			t.Errorf("request %d after %v: %q", tag, after(), keysIn(answer))
+		}
+		if tag, answer := b.hear(); tag != never || statusOf(answer) != message.NotFound || after() != 5*time.Second {
+			t.Errorf("request %d after %v: %v", tag, after(), statusOf(answer))
+		}
+		if tag, answer := b.hear(); tag != patient || statusOf(answer) != message.NotFound || after() != 7*time.Second {
+			t.Errorf("request %d after %v: %v", tag, after(), statusOf(answer))
+		}
+		late := b.say(getBody(testSpace, 0, "late"))
+		s.Exited("k", 0)
+		if tag, answer := b.hear(); tag != late || statusOf(answer) != message.NotFound || after() != 7*time.Second {
+			t.Errorf("request %d after %v: %v", tag, after(), statusOf(answer))
+		}
+		s.Close()
+	})
+}
+
+// An abort is told before it is answered; then nobody waits for others any more, and who wants to
+// leave can (PMIX-64).
+func TestAbort(t *testing.T) {
+	s, told := newTestServer(t, 2, 2)
+	a, b := initialized(t, s, 0), initialized(t, s, 1)
+	request := bfrops.AppendSize(bfrops.AppendText(bfrops.AppendUint32(body(abort), 7), "why"), 0)
+	if got := a.status(request); got != message.Success {
+		t.Errorf("answered by %v", got)
+	}
+	select {
+	case h := <-told:
+		if h != (happening{0, "abort why"}) {
+			t.Errorf("the job hears %v", h)
+		}
+	default:
+		t.Error("the rank is answered before the job hears of it")
+	}
+	if got := b.status(fenceBody(all, false)); got != message.Failed {
+		t.Errorf("a fence after that: %v", got)
+	}
+	if got := b.status(getBody(testSpace, 0, "never")); got != message.Failed {
+		t.Errorf("a Get that would wait: %v", got)
+	}
+	if got := b.status(body(finalize)); got != message.Success {
+		t.Errorf("finalize: %v", got)
+	}
+}
+
+// How a connection ends is told if it is not as it should be (pmix-wire.md 10).
+func TestEndsOfConnections(t *testing.T) {
+	huge := message.AppendHeader(nil, 101, message.MaxMessage+1)
+	broken := append(message.AppendHeader(nil, 101, 5), body(commit)[:3]...)
+	broken = append(broken, 1, 2) // a command of an impossible count
+	for why, test := range map[string]struct {
+		do   func(t *testing.T, s *Server)
+		want string
+	}{
+		"never asked": {func(t *testing.T, s *Server) { join(t, s, 0).conn.Close() }, ""},
+		"finalized": {func(t *testing.T, s *Server) {
+			c := initialized(t, s, 0)
+			c.status(body(finalize))
+			c.conn.Close()
+		}, ""},
+		"in between": {func(t *testing.T, s *Server) { initialized(t, s, 0).conn.Close() }, "lost"},
+		"one of two": {func(t *testing.T, s *Server) {
+			join(t, s, 0)
+			initialized(t, s, 0).conn.Close()
+		}, ""},
+		"a huge message":   {func(t *testing.T, s *Server) { join(t, s, 0).write(huge) }, "junk: talks junk on PMIx (header says 67108865 bytes)"},
+		"an empty message": {func(t *testing.T, s *Server) { join(t, s, 0).write(message.AppendHeader(nil, 101, 0)) }, "junk: talks junk on PMIx (empty message)"},
+		"a broken one":     {func(t *testing.T, s *Server) { join(t, s, 0).write(broken) }, ""},
+		"broken ones again": {func(t *testing.T, s *Server) {
+			c := join(t, s, 0)
+			for range maxInARow - 1 {
+				if got := c.status(body(commit)[:4]); got != message.Malformed {
+					t.Errorf("answered by %v", got)
+				}
+			}
+			c.say(body(commit)[:4])
+		}, "junk: "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, told := newTestServer(t, 1, 1)
+			test.do(t, s)
+			synctest.Wait()
+			var got []string
+			for len(told) > 0 {
+				if h := <-told; !strings.HasPrefix(h.what, "note: ") {
+					got = append(got, h.what)
+				}
+			}
+			if text := strings.Join(got, ", "); text != test.want && (test.want != "junk: " || !strings.HasPrefix(text, test.want)) {
+				t.Errorf("%s: the job hears %q, want %q", why, text, test.want)
+			}
+			s.Close()
+		})
+	}
+}
+
+// What has no server of its own is answered all the same, once, and DEREGEVENTS never.
+func TestWhatIsNotServed(t *testing.T) {
+	s, told := newTestServer(t, 1, 1)
+	c := initialized(t, s, 0)
+	c.say(body(deregevents))
+	for _, command := range []uint8{17, 19, 20, 22, 25, 30, 37, 99, 255} {
+		if got := c.status(body(command)); got != message.NotSupported {
+			t.Errorf("command %d: %v", command, got)
+		}
+	}
+	if got := c.status(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)); got != message.Success {
+		t.Errorf("REGEVENTS: %v", got)
+	}
+	text := bfrops.Info{Key: "pmix.log.stderr", Value: bfrops.TextOf("help")}
+	if got := c.status(bfrops.AppendInfos(bfrops.AppendInfos(bfrops.AppendTime(body(logOf), 0), []bfrops.Info{text}), nil)); got != message.Success {
+		t.Errorf("LOG: %v", got)
+	}
+	for h := range told {
+		if h.what == "print: help" {
+			break
+		}
+	}
+}
+
+// Too much is refused, and what was kept before stays.
+func TestCommitOfTooMuch(t *testing.T) {
+	s, _ := newTestServer(t, 1, 1)
+	c := initialized(t, s, 0)
+	c.status(commitBody(message.Local, "small"))
+	pairs := bfrops.AppendPair(nil, "large", bfrops.TextOf(strings.Repeat("x", maxCommitted)))
+	if got := c.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), 1), pairs)); got != message.TooMuch {
+		t.Errorf("answered by %v", got)
+	}
+	if got := keysIn(c.ask(getBody(testSpace, 0, "small"))); !slices.Equal(got, []string{"small"}) {
+		t.Errorf("kept: %q", got)
+	}
+}
+
+// Two nodes exchange what their ranks have committed for others, and nothing else travels.
+func TestFenceOfTwoNodes(t *testing.T) {
+	hub := pmitest.NewHub()
+	hub.Add("k", []int{0, 1}, []int{0, 0, 1})
+	nodes := []*counted{{Exchanger: hub.Node(0)}, {Exchanger: hub.Node(1)}}
+	told := make(chan happening, 1<<10)
+	var servers []*Server
+	for i, ranks := range [][]int{{0, 1}, {2}} {
+		s, _ := newTestServer(t, 3, 0)
+		s.Remove("k")
+		s.Others = nodes[i]
+		g := testGroup(3, 0, told)
+		g.Ranks = ranks
+		s.Add(g)
+		servers = append(servers, s)
+	}
+	clients := []*talker{initialized(t, servers[0], 0), initialized(t, servers[0], 1), initialized(t, servers[1], 2)}
+	for round := range 2 {
+		for rank, c := range clients {
+			c.status(commitBody(message.Remote, fmt.Sprint("far-", rank, "-", round)))
+			c.status(commitBody(message.Local, fmt.Sprint("near-", rank, "-", round)))
+			c.say(fenceBody(all, true))
+		}
+		for _, c := range clients {
+			if _, answer := c.hear(); statusOf(answer) != message.Success {
+				t.Fatal(statusOf(answer))
+			}
+		}
+	}
+	for _, test := range []struct {
+		asker, of int
+		want      string
+	}{
+		{0, 2, "[far-2-0 far-2-1]"}, {2, 0, "[far-0-0 far-0-1]"}, {2, 1, "[far-1-0 far-1-1]"}, {0, 1, "[near-1-0 near-1-1]"},
+	} {
+		if got := fmt.Sprint(keysIn(clients[test.asker].ask(getBody(testSpace, bfrops.Rank(test.of), "")))); got != test.want {
+			t.Errorf("rank %d gets of rank %d %s, want %s", test.asker, test.of, got, test.want)
+		}
+	}
+	if status := clients[0].status(fenceBody(procs(testSpace, 0, testSpace, 1)[:1], true)); status != message.Success {
+		t.Errorf("a fence of one: %v", status)
+	}
+	if want := []string{"fence:k/0", "fence:k/1"}; !slices.Equal(nodes[0].seen, want) {
+		t.Errorf("fences that left their node: %q, want %q", nodes[0].seen, want)
+	}
+}
+
+// A counted exchanger notes which fences leave their node.
+type counted struct {
+	fence.Exchanger
+	mu   sync.Mutex
+	seen []string
+}
+
+func (c *counted) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
+	c.mu.Lock()
+	c.seen = append(c.seen, id.String())
+	c.mu.Unlock()
+	return c.Exchanger.Exchange(ctx, id, mine)
+}

@@ -1,0 +1,125 @@
+package pmix
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/pmix/bfrops"
+)
+
+// errNoSet is the fault of a list of processes that is empty, or names some that there are not.
+var errNoSet = errors.New("names no process, or one that there is not")
+
+// A set is the processes that meet: the ranks of groups, ascending by the groups' names. Lists
+// that name the same processes, in whatever form and order, are the same set (PMIX-29).
+type set []setPart
+
+// A setPart is what a group has in a set.
+type setPart struct {
+	group string
+	size  int   // ranks of the group
+	ranks []int // of it that are in the set, ascending; nil: all are
+}
+
+// newSet reads a list of processes. find returns the name of the group of a namespace, and how
+// many ranks it has.
+func newSet(procs []bfrops.Proc, find func(namespace string) (group string, size int, known bool)) (set, error) {
+	var all set
+	at := make(map[string]int) // of a namespace in all
+	for _, p := range procs {
+		i, seen := at[p.Namespace]
+		if !seen {
+			group, size, known := find(p.Namespace)
+			if !known {
+				return nil, errNoSet
+			}
+			i = len(all)
+			at[p.Namespace], all = i, append(all, setPart{group: group, size: size, ranks: []int{}})
+		}
+		switch s := &all[i]; {
+		case p.Rank == bfrops.Wildcard:
+			s.ranks = nil
+		case int64(p.Rank) >= int64(s.size):
+			return nil, errNoSet
+		case s.ranks != nil:
+			s.ranks = append(s.ranks, int(p.Rank))
+		}
+	}
+	if len(all) == 0 {
+		return nil, errNoSet
+	}
+	for i := range all {
+		all[i].tidy()
+	}
+	slices.SortFunc(all, func(a, b setPart) int { return strings.Compare(a.group, b.group) })
+	return all, nil
+}
+
+// tidy brings the ranks into their one form.
+func (s *setPart) tidy() {
+	if s.ranks == nil {
+		return
+	}
+	slices.Sort(s.ranks)
+	if s.ranks = slices.Compact(s.ranks); len(s.ranks) == s.size {
+		s.ranks = nil
+	}
+}
+
+// has reports whether a rank is in the set.
+func (s set) has(group string, rank int) bool {
+	for _, part := range s {
+		if part.group == group {
+			_, in := slices.BinarySearch(part.ranks, rank)
+			return in || part.ranks == nil
+		}
+	}
+	return false
+}
+
+// count returns how many processes the set has.
+func (s set) count() (n int) {
+	for _, part := range s {
+		if n += len(part.ranks); part.ranks == nil {
+			n += part.size
+		}
+	}
+	return n
+}
+
+// members names the set as fences do.
+func (s set) members() fence.Members {
+	var text []byte
+	for i, part := range s {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, part.group...)
+		if part.ranks != nil {
+			text = append(appendRanges(append(text, '['), part.ranks), ']')
+		}
+	}
+	return fence.Members(text)
+}
+
+// appendRanges writes ascending numbers as "0-3,8".
+func appendRanges(text []byte, numbers []int) []byte {
+	for i := 0; i < len(numbers); {
+		last := i
+		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
+			last++
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(numbers[i]), 10)
+		if last > i {
+			text = strconv.AppendInt(append(text, '-'), int64(numbers[last]), 10)
+		}
+		i = last + 1
+	}
+	return text
+}
