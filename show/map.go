@@ -63,7 +63,7 @@ func units(n job.Node) string {
 //	rank 0  node01  package 0  NUMA 0  core 0  CPUs 0,16  solver
 func Ranks(v View) string {
 	var lines table
-	for _, r := range seated(v) {
+	for _, r := range rankRows(v) {
 		lines.add(append([]string{fmt.Sprint("rank ", r.Rank), v.Plan.Nodes[r.node].Name},
 			append(r.binding, v.program(r.App))...)...)
 	}
@@ -77,8 +77,8 @@ type rankRow struct {
 	binding []string // cells of a table
 }
 
-// seated lists all ranks in their order.
-func seated(v View) []rankRow {
+// rankRows lists all ranks in their order.
+func rankRows(v View) []rankRow {
 	rows := make([]rankRow, v.Plan.Size)
 	for i, n := range v.Plan.Nodes {
 		places := newPlaces(v.node(n))
