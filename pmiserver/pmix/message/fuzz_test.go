@@ -57,6 +57,7 @@ func refused(t *testing.T, body []byte, err error) {
 
 // ask asks a request all that a server does.
 func ask(request message.Request) {
+	message.Trace(request)
 	switch r := request.(type) {
 	case *message.Fence:
 		r.Options.Collect()

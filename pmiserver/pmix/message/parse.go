@@ -11,6 +11,7 @@ import (
 // its message in their order.
 type Request interface {
 	read(*bfrops.Reader)
+	trace(*traceLine)
 }
 
 // A commandEntry is what is known of a command.

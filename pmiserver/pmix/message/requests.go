@@ -11,6 +11,8 @@ type Req struct{}
 
 func (*Req) read(*bfrops.Reader) {}
 
+func (*Req) trace(*traceLine) {}
+
 // Abort ends the job (pmix-wire.md 6.6).
 type Abort struct {
 	Code    int32
@@ -22,6 +24,11 @@ func (a *Abort) read(r *bfrops.Reader) {
 	a.Code = r.Status()
 	a.Message = r.Text()
 	a.Procs = r.Procs()
+}
+
+func (a *Abort) trace(l *traceLine) {
+	l.word("%d %s", a.Code, quote(a.Message))
+	l.procs(a.Procs)
 }
 
 // Commit shows others what the client has put since its last one (pmix-wire.md 6.2).
@@ -56,6 +63,12 @@ func (c *Commit) read(r *bfrops.Reader) {
 	}
 }
 
+func (c *Commit) trace(l *traceLine) {
+	for _, part := range c.Parts {
+		l.pairs(part)
+	}
+}
+
 // keysOf walks through the pairs of a Commit once (PMIX-28).
 func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
 	inner := bfrops.NewReader(pairs)
@@ -75,6 +88,8 @@ type Fence struct {
 }
 
 func (f *Fence) read(r *bfrops.Reader) { f.Procs, f.Options = somebody(r), r.Infos() }
+
+func (f *Fence) trace(l *traceLine) { l.procs(f.Procs); l.options(f.Options) }
 
 // somebody reads a list of processes that may not be empty.
 func somebody(r *bfrops.Reader) []bfrops.Proc {
@@ -102,10 +117,17 @@ func (g *Get) read(r *bfrops.Reader) {
 	}
 }
 
+func (g *Get) trace(l *traceLine) {
+	l.word("%s %s", process(bfrops.Proc{Namespace: g.Namespace, Rank: g.Rank}), plain(g.Key))
+	l.options(g.Options)
+}
+
 // Finalize says that the client goes (pmix-wire.md 6.5).
 type Finalize struct{}
 
 func (*Finalize) read(*bfrops.Reader) {}
+
+func (*Finalize) trace(*traceLine) {}
 
 // Publish gives names to values, which others look up (pmix-wire.md 6.8).
 type Publish struct {
@@ -115,6 +137,8 @@ type Publish struct {
 
 func (p *Publish) read(r *bfrops.Reader) { p.UID, p.Infos = r.Uint32(), r.Infos() }
 
+func (p *Publish) trace(l *traceLine) { l.options(p.Infos) }
+
 // Lookup asks for what has been published (pmix-wire.md 6.8).
 type Lookup struct {
 	UID     uint32
@@ -123,6 +147,8 @@ type Lookup struct {
 }
 
 func (l *Lookup) read(r *bfrops.Reader) { l.UID, l.Keys, l.Options = r.Uint32(), r.Keys(), r.Infos() }
+
+func (l *Lookup) trace(line *traceLine) { line.keys(l.Keys); line.options(l.Options) }
 
 // Unpublish takes names back (pmix-wire.md 6.8).
 type Unpublish struct {
@@ -135,6 +161,8 @@ func (u *Unpublish) read(r *bfrops.Reader) {
 	u.UID, u.Keys, u.Options = r.Uint32(), r.Keys(), r.Infos()
 }
 
+func (u *Unpublish) trace(l *traceLine) { l.keys(u.Keys); l.options(u.Options) }
+
 // Spawn starts programs as another group (pmix-wire.md 6.9).
 type Spawn struct {
 	Options  Options
@@ -142,6 +170,11 @@ type Spawn struct {
 }
 
 func (s *Spawn) read(r *bfrops.Reader) { s.Options, s.Programs = r.Infos(), r.Programs() }
+
+func (s *Spawn) trace(l *traceLine) {
+	few(l, s.Programs, func(p bfrops.Program) string { return fmt.Sprintf("%s in %d ranks", plain(p.Command), p.Ranks) })
+	l.options(s.Options)
+}
 
 // Connect waits for all of a set, who from then on know each other's job info and share an end
 // (pmix-wire.md 6.10).
@@ -152,6 +185,8 @@ type Connect struct {
 
 func (c *Connect) read(r *bfrops.Reader) { c.Procs, c.Options = somebody(r), r.Infos() }
 
+func (c *Connect) trace(l *traceLine) { l.procs(c.Procs); l.options(c.Options) }
+
 // Disconnect waits for all of a set that is connected (pmix-wire.md 6.10).
 type Disconnect struct {
 	Procs   []bfrops.Proc // at least 1
@@ -159,6 +194,8 @@ type Disconnect struct {
 }
 
 func (d *Disconnect) read(r *bfrops.Reader) { d.Procs, d.Options = somebody(r), r.Infos() }
+
+func (d *Disconnect) trace(l *traceLine) { l.procs(d.Procs); l.options(d.Options) }
 
 // Notify tells others of an event (pmix-wire.md 6.7).
 type Notify struct {
@@ -171,6 +208,11 @@ func (n *Notify) read(r *bfrops.Reader) {
 	n.Event, n.Range, n.Infos = Status(r.Status()), Range(r.Byte()), r.Infos()
 }
 
+func (n *Notify) trace(l *traceLine) {
+	l.word("%d range %d", int32(n.Event), n.Range)
+	l.options(n.Infos)
+}
+
 // RegEvents says of which events the client wants to hear; of none in particular: of all that
 // nobody else hears of (pmix-wire.md 6.7).
 type RegEvents struct {
@@ -179,6 +221,8 @@ type RegEvents struct {
 }
 
 func (e *RegEvents) read(r *bfrops.Reader) { e.Codes, e.Options = r.Statuses(), r.Infos() }
+
+func (e *RegEvents) trace(l *traceLine) { l.events(e.Codes); l.options(e.Options) }
 
 // DeregEvents takes that back. It has no answer (pmix-wire.md 6.7).
 type DeregEvents struct {
@@ -195,12 +239,21 @@ func (e *DeregEvents) read(r *bfrops.Reader) {
 	}
 }
 
+func (e *DeregEvents) trace(l *traceLine) { l.events(e.Codes) }
+
 // Query asks about the job or the system (pmix-wire.md 6.13).
 type Query struct {
 	Questions []bfrops.Question
 }
 
 func (q *Query) read(r *bfrops.Reader) { q.Questions = r.Queries() }
+
+func (q *Query) trace(l *traceLine) {
+	for _, question := range q.Questions {
+		l.keys(question.Keys)
+		l.options(question.Qualifiers)
+	}
+}
 
 // Log has text printed (pmix-wire.md 6.12).
 type Log struct {
@@ -211,6 +264,8 @@ type Log struct {
 
 func (l *Log) read(r *bfrops.Reader) { l.Time, l.Data, l.Directives = r.Time(), r.Infos(), r.Infos() }
 
+func (l *Log) trace(line *traceLine) { line.options(l.Data); line.options(l.Directives) }
+
 // JobControl says what is to be done with processes, or with files that they leave
 // (pmix-wire.md 6.14).
 type JobControl struct {
@@ -219,6 +274,8 @@ type JobControl struct {
 }
 
 func (j *JobControl) read(r *bfrops.Reader) { j.Procs, j.Directives = r.Procs(), r.Infos() }
+
+func (j *JobControl) trace(l *traceLine) { l.procs(j.Procs); l.options(j.Directives) }
 
 // GroupConstruct waits for all of a set, who then are a group (pmix-wire.md 6.11).
 type GroupConstruct struct {
@@ -231,6 +288,12 @@ func (g *GroupConstruct) read(r *bfrops.Reader) {
 	g.ID, g.Procs, g.Options = r.Key(), somebody(r), r.Infos()
 }
 
+func (g *GroupConstruct) trace(l *traceLine) {
+	l.word("%s", plain(g.ID))
+	l.procs(g.Procs)
+	l.options(g.Options)
+}
+
 // GroupDestruct waits for all of a group, which then is none (pmix-wire.md 6.11).
 type GroupDestruct struct {
 	ID      string // at most bfrops.MaxKey bytes
@@ -240,4 +303,10 @@ type GroupDestruct struct {
 
 func (g *GroupDestruct) read(r *bfrops.Reader) {
 	g.ID, g.Procs, g.Options = r.Key(), somebody(r), r.Infos()
+}
+
+func (g *GroupDestruct) trace(l *traceLine) {
+	l.word("%s", plain(g.ID))
+	l.procs(g.Procs)
+	l.options(g.Options)
 }
