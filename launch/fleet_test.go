@@ -106,6 +106,8 @@ type local struct {
 	mu    sync.Mutex
 	pids  map[string]int
 	fakes map[string]func(*wire.Conn) // helpers of the test's own, by node
+
+	environ []string // variables of the helpers, over those of the test
 }
 
 // A child is a helper as a stream.
@@ -138,7 +140,7 @@ func (l *local) dial(_ context.Context, node reach.Host) (io.ReadWriteCloser, er
 	}
 	cmd := exec.Command("/proc/self/exe")
 	// The race detector would sleep a second at the end of every helper.
-	cmd.Env = append(os.Environ(), "TEST_HELPER_NODE="+node.Name, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = slices.Concat(os.Environ(), []string{"TEST_HELPER_NODE=" + node.Name, "GORACE=atexit_sleep_ms=0"}, l.environ)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

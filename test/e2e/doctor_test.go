@@ -108,8 +108,10 @@ type diagnosis struct {
 // Issue 7, done when 3.
 func TestDoctorFindsEachDefect(t *testing.T) {
 	needNamespaces(t)
+	t.Parallel()
 	for _, d := range defects {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, testbed.Options{Hosts: 2})
 			d.build(t, b)
 			if d.args == nil {

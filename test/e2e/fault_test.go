@@ -311,6 +311,7 @@ func (r result) blames(t *testing.T, code int, cause string) {
 // Issue 2, done when 4, and SIG-1 to SIG-7: however a job is ended, nothing of it is
 // left, and the first cause is named.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: impatient})
 	b.needNamespaces(t) // what is killed is found by its host
 	for _, f := range faults {
@@ -407,6 +408,7 @@ func (v *victim) lives(t *testing.T, d time.Duration) {
 
 // A rank that fails by itself: its node, rank and way are told, and no consequence.
 func TestFailingRanks(t *testing.T) {
+	t.Parallel()
 	misc := func(args ...string) func(*testing.T) []string {
 		return func(t *testing.T) []string { return append([]string{mpi(t, "misc")}, args...) }
 	}

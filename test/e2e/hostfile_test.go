@@ -23,6 +23,7 @@ func hostFile(t *testing.T, lines ...string) string {
 
 // Every key of a host file has its effect on the host that it is said of, and there alone.
 func TestKeysOfHostFiles(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 3})
 	b.needNamespaces(t)
 	n1, err := b.Host("n1")

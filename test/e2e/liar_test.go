@@ -92,6 +92,7 @@ const foreignExit = "it spoke for rank 0, which is not there"
 // What a helper says of ranks that are not its own, or may not say, has no effect but its own
 // end: one line, 125, and the ranks of the other host are told to end as usual (TRUST-2 to 4).
 func TestLyingHelpers(t *testing.T) {
+	t.Parallel()
 	l := newLiars(t)
 	for _, test := range []struct{ lie, violation string }{
 		{"exit of another", foreignExit},

@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -43,12 +44,23 @@ func TestMain(m *testing.M) {
 		return
 	}
 	hearSignals()
+	atOnce(3)
 	code, err := withBinary(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// atOnce has at least so many tests run side by side, unless -parallel was given: they mostly
+// wait for timeouts and for hosts, and not for a CPU.
+func atOnce(most int) {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given && runtime.GOMAXPROCS(0) < most {
+		flag.Set("test.parallel", fmt.Sprint(most))
+	}
 }
 
 // hearSignals keeps the programs under test from ignoring what we were started to ignore,

@@ -11,6 +11,7 @@ import (
 // Both packages are installed, run and removed again, on a copy of this machine that has
 // other people's mpirun.
 func TestPackages(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs mounts of its own, and so root")
 	}

@@ -182,6 +182,7 @@ func TestThreadsAreBound(t *testing.T) {
 
 // The same on hosts, of which one may use one CPU only and one does not bind.
 func TestPlanIsWhatRunsOnHosts(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 3})
 	b.needNamespaces(t)
 	cpus, err := pin.ParseCPUs(b.mask(t, "n1"))

@@ -17,6 +17,7 @@ import (
 // The variables of ParaStation place ranks on real hosts as its page says, nodes that
 // are down are dropped, and the plan that was asked for beforehand is what runs.
 func TestParaStationVariables(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 3})
 	b.needNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
@@ -134,6 +135,7 @@ func (b *bed) load(t *testing.T, host string) (load float64) {
 // A host that is down is a candidate less where it was one of many, and an error where
 // it was asked for by name. Nothing is started then.
 func TestHostDown(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 4})
 	b.needNamespaces(t)
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")

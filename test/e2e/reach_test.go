@@ -219,6 +219,7 @@ func TestAcceptNewHostKeys(t *testing.T) {
 // Issue 2, done when 3: OpenSSH drops connections above the tenth that has not logged
 // in; these 48 are one machine and one server.
 func TestManyNamesOfOneServer(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 1})
 	var names []string
 	for i := range 48 {

@@ -71,6 +71,7 @@ func (r result) ran(t *testing.T, b *bed, want []string) {
 
 // Issue 2, done when 1: right, many times in a row.
 func TestHelloOnFourHosts(t *testing.T) {
+	t.Parallel()
 	hello := mpi(t, "hello")
 	b := newBed(t, testbed.Options{Hosts: 4})
 	times := 5
@@ -394,6 +395,7 @@ func TestTwoNamesOfOneHost(t *testing.T) {
 
 // The host files of several launchers (cli.md 4.1), each of which means three ranks.
 func TestHostFiles(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 3})
 	files := []struct{ name, text, hosts string }{
 		{"Hydra", "n1:2   # first\n\nn3:1\n", "n1 n1 n3"},
@@ -428,6 +430,7 @@ func TestHostFiles(t *testing.T) {
 
 // The second way to reach a host: any program that gives a shell.
 func TestLauncherExec(t *testing.T) {
+	t.Parallel()
 	hello := mpi(t, "hello")
 	b := newBed(t, testbed.Options{Hosts: 2})
 	if len(ways()) < 2 {

@@ -66,6 +66,7 @@ func TestMPIPrograms(t *testing.T) {
 
 // Issue 5, done when 2: what spawns say on PMI, over three hosts.
 func TestSpawnOverThreeHosts(t *testing.T) {
+	t.Parallel()
 	program := bundled(t, "pmitalk")
 	b := newBed(t, testbed.Options{Hosts: 4})
 	b.needNamespaces(t)
@@ -130,6 +131,7 @@ func TestPMI2Program(t *testing.T) {
 
 // Issue 5, done when 1: layouts that tell MPI who shares a node, which it then believes.
 func TestLayouts(t *testing.T) {
+	t.Parallel()
 	hello := mpi(t, "hello")
 	b := newBed(t, testbed.Options{Hosts: 4})
 	b.needNamespaces(t)

@@ -16,6 +16,7 @@ import (
 // what it wants, and hears of what is refused, also that nothing can be started (pmi-wire.md
 // 1.4).
 func TestSingleton(t *testing.T) {
+	t.Parallel()
 	program := mpi(t, "spawn")
 	b := newBed(t, testbed.Options{Hosts: 1})
 	path := "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH")

@@ -209,6 +209,7 @@ func cmdline(pid int) string {
 // A file that is larger than what may be in memory goes to three hosts, while mpiexec and the
 // helpers stay small. ^C on the way ends it, and leaves nothing. With E2E_LONG 1 GiB.
 func TestStageALargeFile(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 3})
 	b.needNamespaces(t)
 	size := int64(192 << 20)

@@ -46,15 +46,24 @@ func fieldOf(pid int, file, name string) int {
 // IO-11: ranks that write faster than anybody reads wait, and no process of ours grows;
 // then the reader leaves, and so do we. Lines, no lines at all, and both streams.
 func TestMemoryIsBounded(t *testing.T) {
-	b := newBed(t, testbed.Options{Hosts: 2})
-	for _, hosts := range []string{"localhost:4", spread(b, 2)} {
-		for program, option := range map[string]string{
-			"exec yes": "-l", "exec cat /dev/zero": "-u", "yes & exec cat /dev/zero >&2": "-T",
-		} {
-			b.floods(t, option, "-hosts", hosts, "-n", "4", "sh", "-c", program)
-		}
+	for _, local := range []bool{true, false} {
+		t.Run(fmt.Sprint("local ", local), func(t *testing.T) {
+			b := newBed(t, testbed.Options{Hosts: 2})
+			if b.Kind == testbed.Namespaces { // else processes of other beds cannot be told from ours
+				t.Parallel()
+			}
+			hosts := "localhost:4"
+			if !local {
+				hosts = spread(b, 2)
+			}
+			for program, option := range map[string]string{
+				"exec yes": "-l", "exec cat /dev/zero": "-u", "yes & exec cat /dev/zero >&2": "-T",
+			} {
+				b.floods(t, option, "-hosts", hosts, "-n", "4", "sh", "-c", program)
+			}
+			b.clean(t, 10*time.Second)
+		})
 	}
-	b.clean(t, 10*time.Second)
 }
 
 // floods runs a job whose output nobody reads until all of it has come to a stop.
