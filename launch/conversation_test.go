@@ -1,0 +1,321 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/reserve"
+	"remshell/launch/stdio"
+	"remshell/reach"
+	"remshell/wire"
+)
+
+// A recorder is a dialer of real helpers that takes down every message of each connection, as
+// "n1 > Prepare" and "n1 < Prepared".
+type recorder struct {
+	local
+	tape     lockedBuffer
+	scribe   sync.WaitGroup
+	prepares func() // is called before a Prepare goes; nil: it is not
+}
+
+func (r *recorder) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	return reach.Each(ctx, hosts, r.dial)
+}
+
+func (r *recorder) dial(ctx context.Context, host reach.Host) (io.ReadWriteCloser, error) {
+	stream, err := r.local.dial(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	said, heard := r.listen(host.Name+" > ", wire.Helper), r.listen(host.Name+" < ", wire.Launcher)
+	return tapped{io.TeeReader(stream, heard), io.MultiWriter(hook{r}, stream, said), func() error {
+		return errors.Join(stream.Close(), said.Close(), heard.Close())
+	}}, nil
+}
+
+// A hook is told what goes to a helper, before it does: each write begins with a frame.
+type hook struct{ *recorder }
+
+func (h hook) Write(frames []byte) (int, error) {
+	if h.prepares != nil && frames[0] == wire.Encode(&wire.Prepare{})[0] {
+		h.prepares()
+	}
+	return len(frames), nil
+}
+
+// listen takes down what the other end of a side says, of which it is given every byte.
+func (r *recorder) listen(prefix string, side wire.Side) io.WriteCloser {
+	out, in := io.Pipe()
+	conn := wire.NewConn(tapped{out, io.Discard, out.Close}, side)
+	note := func(m wire.Message) { io.WriteString(&r.tape, prefix+wire.NameOf(m)+"\n") }
+	r.scribe.Go(func() {
+		defer conn.Abandon()
+		defer io.Copy(io.Discard, out) // who speaks shall not wait for us
+		if side == wire.Launcher {
+			hello, _, err := conn.Greet()
+			if err != nil {
+				return
+			}
+			note(hello)
+		}
+		for {
+			m, err := conn.Recv()
+			if err != nil {
+				return
+			}
+			note(m)
+		}
+	})
+	return in
+}
+
+// tapped is a stream made of its parts.
+type tapped struct {
+	io.Reader
+	io.Writer
+	close func() error
+}
+
+func (t tapped) Close() error { return t.close() }
+
+// kinds are those that were said, once each.
+func (r *recorder) kinds() map[string]bool {
+	r.scribe.Wait()
+	said := make(map[string]bool)
+	for line := range strings.Lines(r.tape.String()) {
+		said[strings.Fields(line)[2]] = true
+	}
+	return said
+}
+
+// A stage is where one conversation is provoked: helpers that are recorded, and a ledger that
+// all have.
+type stage struct {
+	*testing.T
+	rec    *recorder
+	ledger string
+}
+
+// cast sets a job upon the stage.
+func (s stage) cast(r *run) *run {
+	r.over, r.req.Queue.Ledger = s.rec, s.ledger
+	return r
+}
+
+// must runs a job that ends with a code, or, if that is negative, does not start.
+func (s stage) must(r *run, code int) {
+	s.Helper()
+	result, err := s.cast(r).do(s.T)
+	if code < 0 && err == nil || code >= 0 && (err != nil || result.Code != code) {
+		s.Errorf("code %d, %v, want %d; stdout %q, stderr %q", result.Code, err, code, r.out.String(), r.err.String())
+	}
+}
+
+// other is an mpiexec of somebody else at a helper on a node, which is not recorded.
+func (s stage) other(node string) *wire.Conn {
+	s.Helper()
+	stream, err := s.rec.local.dial(s.Context(), reach.Host{Name: node})
+	if err != nil {
+		s.Fatal(err)
+	}
+	conn := wire.NewConn(stream, wire.Launcher)
+	s.Cleanup(func() { conn.Close() })
+	if _, _, err := conn.Greet(); err != nil {
+		s.Fatal(err)
+	}
+	return conn
+}
+
+// hears returns when a message of a kind has come.
+func (s stage) hears(conn *wire.Conn, kind string) {
+	s.Helper()
+	for {
+		m, err := conn.Recv()
+		if err != nil {
+			s.Fatalf("no %s: %v", kind, err)
+		}
+		if wire.NameOf(m) == kind {
+			return
+		}
+	}
+}
+
+// occupies claims a whole node for another job, until the connection ends.
+func (s stage) occupies(node string) *wire.Conn {
+	s.Helper()
+	conn := s.other(node)
+	conn.Send(&wire.Prepare{Job: "other", Group: wire.Group{Name: "other", Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1},
+		Claim: wire.Claim{Entry: job.Claim{Job: "other", Exclusive: true}, Ledger: s.ledger, Most: -1},
+		Apps:  []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	s.hears(conn, "Prepared")
+	return conn
+}
+
+// ownAddress is one of this machine that others could reach.
+func ownAddress(t *testing.T) string {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if ip, is := a.(*net.IPNet); is && ip.IP.IsGlobalUnicast() && ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+	}
+	t.Skip("this machine has no address but that of its loopback")
+	return ""
+}
+
+// conversations provoke all that mpiexec and helpers ever say, by what a user does or meets.
+var conversations = []struct {
+	name string
+	says string // among else
+	play func(stage)
+}{
+	{"ranks that talk", "Hello Node Gate Gated Ungate Survey Surveyed Prepare Prepared Start Started Data Credit Fence Fenced Name Named Peers Peered Trace Exited End Drained Bye", func(s stage) {
+		r := newTalk(2, "barrier; 0: publish svc p; hosts; say done", nil, "a", "b")
+		r.in, r.trace = strings.NewReader("input\n"), io.Discard
+		s.must(r, 0)
+	}},
+	{"two names of one machine", "Lay Laid Seek Sought", func(s stage) { s.must(newRun(2, "true", "c~1", "c~2"), 0) }},
+	{"a variable whose directory is not there", "Log", func(s stage) {
+		r := newRun(1, "true", "a")
+		r.req.Base.Dirs = []string{"LIBRARIES=/no/such/directory"}
+		s.must(r, 0)
+	}},
+	{"a program that one node lacks", "Refused Release", func(s stage) {
+		r := newRun(1, "true", "a", "b")
+		r.req.Apps = append(r.req.Apps, job.App{N: 1, Argv: []string{"no-such-program"}, Dir: "/"})
+		s.must(r, -1)
+	}},
+	{"another job is faster", "Taken", func(s stage) {
+		r := newRun(1, "true", "a")
+		s.rec.prepares = sync.OnceFunc(func() { s.occupies("a") })
+		s.must(r, -1)
+	}},
+	{"files to stage", "Stage Wanted Piece Took Staged", func(s stage) {
+		r := newRun(1, "true", "a")
+		r.newBale("large", bytes.Repeat([]byte("words and words "), wire.StageWindow/8))
+		s.must(r, 0)
+	}},
+	{"ranks that spawn", "Spawn Spawned Prune", func(s stage) {
+		broken := filepath.Join(s.TempDir(), "broken")
+		if err := os.WriteFile(broken, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+			s.Fatal(err)
+		}
+		s.must(newTalk(1, "spawn 1 leaf; spawn 1 leaf + 2 leaf program="+broken, map[string]string{"leaf": "say leaf"}, "a:4"), 0)
+	}},
+	{"an abort", "PMI", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},
+	{"a signal, and a terminal of another size", "Signal Resize", func(s stage) {
+		r := s.cast(newRun(1, "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done", "a"))
+		resized := make(chan os.Signal, 1)
+		env := r.env()
+		env.Resized, env.Size = resized, func() (rows, cols int) { return 24, 80 }
+		ready, told := r.out.shows("ready"), s.rec.tape.shows(" Resize\n")
+		go func() {
+			<-ready
+			resized <- syscall.SIGWINCH
+			<-told
+			r.signals <- syscall.SIGUSR1
+		}()
+		if result, err := launch.Run(s.Context(), r.req, env); err != nil || result.Code != 3 {
+			s.Errorf("code %d, %v", result.Code, err)
+		}
+	}},
+	{"-timeout", "Inspect States", func(s stage) {
+		r := newRun(1, "exec sleep 600", "a")
+		r.req.Limits.Run = 200 * time.Millisecond
+		s.must(r, 124)
+	}},
+	{"a reader who pauses at the end", "Emptied", func(s stage) {
+		// What is more than a window waits in the pipe of a rank that has ended.
+		r, terminal := newRun(1, fmt.Sprintf("head -c %d /dev/zero", stdio.Window(1)+1000), "a"), newStuckWriter()
+		r.stuck = terminal
+		waiting := s.rec.tape.shows(" Emptied\n")
+		go func() {
+			<-waiting
+			close(terminal.letGo)
+		}()
+		s.must(r, 0)
+	}},
+	{"a request that waits for a node", "Enqueue Queued Watch Changed Ping Dequeue", func(s stage) {
+		job, r := s.occupies("a"), newRun(1, "true", "a")
+		r.req.Wait = true
+		waiting := s.rec.tape.shows("a > Ping\n")
+		go func() {
+			<-waiting
+			job.Close()
+		}()
+		s.must(r, 0)
+	}},
+	{"a request that waits behind one that never fits", "Pass", func(s stage) {
+		greedy := s.other("a")
+		greedy.Send(&wire.Enqueue{Ledger: s.ledger, Ticket: job.Ticket{Job: "greedy", User: "greedy", Size: 1 << 20}})
+		s.hears(greedy, "Queued")
+		r := newRun(1, "true", "a")
+		r.req.Wait = true
+		s.must(r, 0)
+	}},
+	{"jobs are listed, signalled and ended", "List Listed Alert Alerted Evict Evicted", func(s stage) {
+		r := s.cast(newRun(1, "true", "a"))
+		s.occupies("a")
+		_, listed := reserve.Pages(s.Context(), r.req, r.env().Env, "other")
+		_, alerted := reserve.Alert(s.Context(), r.req, r.env().Env, "other", int(syscall.SIGUSR1))
+		_, evicted := reserve.Evict(s.Context(), r.req, r.env().Env, "nobody's")
+		if err := errors.Join(listed, alerted, evicted); err != nil {
+			s.Error(err)
+		}
+	}},
+	{"--doctor", "Examine Examined Listen Listening ProbePeers PeersProbed", func(s stage) {
+		r := s.cast(newRun(1, "true", "a", "b"))
+		own := ownAddress(s.T)
+		s.rec.environ = []string{"SSH_CONNECTION=" + own + " 50000 " + own + " 22"} // as a node has it that is reached by ssh
+		if _, err := reserve.Examine(s.Context(), r.req, r.env().Env, reserve.Wanted{Program: "true"}); err != nil {
+			s.Error(err)
+		}
+	}},
+}
+
+// Every kind of message is said by real jobs with real helpers: one that has a row in the table
+// and is never sent, or whose sender nobody ever hears, is found here.
+func TestEveryKindIsSaid(t *testing.T) {
+	unsaid := make(map[string]bool)
+	for _, k := range wire.Kinds() {
+		unsaid[k.Name] = true
+	}
+	for _, c := range conversations {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := stage{t, &recorder{}, t.TempDir()}
+			c.play(s)
+			said := s.rec.kinds()
+			for kind := range strings.FieldsSeq(c.says) {
+				if !said[kind] {
+					t.Errorf("no %s in this conversation:\n%s", kind, s.rec.tape.String())
+				}
+			}
+		})
+		for kind := range strings.FieldsSeq(c.says) {
+			delete(unsaid, kind)
+		}
+	}
+	for kind := range unsaid {
+		t.Errorf("%s is in no conversation of this test: add what provokes it", kind)
+	}
+}
