@@ -40,7 +40,7 @@ func (s *session) servePMIx(g *group) error {
 	link := &pmixLink{dir: newSessionDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token}
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
-	link.server.Others = s.fences
+	link.server.Others, link.server.Names = s.fences, pmixNames{names{s.asked}}
 	link.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"remshell/pmiserver/pmix"
 	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
@@ -130,6 +131,33 @@ func (n names) Lookup(ctx context.Context, service string) (port string, found b
 func (n names) Unpublish(ctx context.Context, service string) (removed bool, err error) {
 	m, err := n.name(ctx, &wire.Name{Op: wire.Unpublish, Service: service})
 	return m.Yes, err
+}
+
+// pmixNames are names as PMIx has them.
+type pmixNames struct{ names }
+
+// Publish is that of pmix.Names.
+func (n pmixNames) Publish(ctx context.Context, service string, what pmix.Name) (added bool, err error) {
+	m, err := n.name(ctx, &wire.Name{Op: wire.Publish, Service: service, Port: what.Port, Value: what.Value, Once: what.Once})
+	return m.Yes, err
+}
+
+// Lookup is that of pmix.Names.
+func (n pmixNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
+	m, err := n.name(ctx, &wire.Name{Op: wire.Lookup, Service: service})
+	return pmix.Name{Port: m.Port, Value: m.Value}, m.Yes, err
+}
+
+// Await is that of pmix.Names.
+func (n pmixNames) Await(ctx context.Context, service string) (pmix.Name, error) {
+	m, err := n.names.Await(ctx, service)
+	return pmix.Name{Port: m.Port, Value: m.Value}, err
+}
+
+// Unpublish is that of pmix.Names.
+func (n pmixNames) Unpublish(ctx context.Context, service string) error {
+	_, err := n.names.Unpublish(ctx, service)
+	return err
 }
 
 // name puts a request, which gets its number here.

@@ -3,6 +3,8 @@ package pmix
 import (
 	"fmt"
 
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
 )
 
@@ -17,9 +19,19 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.Commit:
 		c.status(q, c.group.commit(c.rank, r.Parts))
 	case *message.Fence:
-		c.fence(q, r)
+		c.meet(q, fence.Collective, r.Procs, r.Options.Collect())
+	case *message.Connect:
+		c.meet(q, fence.Connect, r.Procs, false)
+	case *message.Disconnect:
+		c.meet(q, fence.Disconnect, r.Procs, false)
 	case *message.Get:
 		c.get(q, r)
+	case *message.Publish:
+		c.publish(q, r)
+	case *message.Lookup:
+		c.lookup(q, r)
+	case *message.Unpublish:
+		c.unpublish(q, r)
 	case *message.Finalize:
 		c.become(Finalized)
 		c.status(q, message.Success)
@@ -29,9 +41,7 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.Log:
 		c.status(q, c.print(r))
 	case *message.Query, // no sets of processes beside the three of the client's own
-		*message.Publish, *message.Lookup, *message.Unpublish, // pmix-wire.md 6.8
-		*message.Spawn,                        // pmix-wire.md 6.9
-		*message.Connect, *message.Disconnect, // pmix-wire.md 6.10
+		*message.Spawn,                                  // pmix-wire.md 6.9
 		*message.GroupConstruct, *message.GroupDestruct: // pmix-wire.md 6.11
 		c.status(q, message.NotSupported)
 	default:
@@ -64,9 +74,9 @@ func (c *client) abort(q envelope, r *message.Abort) {
 	c.status(q, message.Success)
 }
 
-// fence takes a rank to where it meets those that it names.
-func (c *client) fence(q envelope, r *message.Fence) {
-	members, err := newSet(r.Procs, c.server.sizes)
+// meet takes a rank to where it meets those that it names.
+func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, collect bool) {
+	members, err := newSet(procs, c.server.sizes)
 	switch {
 	case err != nil, !members.has(c.group.Name, c.rank.number):
 		c.status(q, message.BadParameter)
@@ -75,13 +85,13 @@ func (c *client) fence(q envelope, r *message.Fence) {
 		c.status(q, message.Failed)
 		return
 	}
-	m := c.server.meetingOf(members)
+	m := c.server.meetingOf(kind, members)
 	if m == nil {
 		c.note("PMIx: too many fences at once")
 		c.status(q, message.TooMuch)
 		return
 	}
-	if !m.enter(c, q, r.Options.Collect()) {
+	if !m.enter(c, q, collect) {
 		c.status(q, message.TooMuch)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 
+	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
 )
 
@@ -22,6 +24,13 @@ type client struct {
 	state State // as in rank, which is for others to read
 	bad   int   // messages in a row that could not be read
 	out   outbox
+
+	namings atomic.Int32 // requests about names that are under way
+}
+
+// proc is what the client's rank is called in messages.
+func (c *client) proc() bfrops.Proc {
+	return bfrops.Proc{Namespace: c.group.Namespace, Rank: bfrops.Rank(c.rank.number)}
 }
 
 // An envelope is what an answer needs to know of its request.

@@ -22,7 +22,8 @@ namespace that nobody can guess; then it asks, and is answered in any order.
 	client.go     one connection: messages in, answers out
 	answers.go    the table: what is done about each request
 	data.go       what ranks have committed, and who waits for it
-	meeting.go    fences of any set of processes
+	meeting.go    fences of any set of processes, also those by which groups connect
+	names.go      what is published, which mpiexec keeps
 	set.go        the one name of a set
 	outbox.go     what waits to be written to a client
 

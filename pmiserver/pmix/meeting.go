@@ -55,8 +55,8 @@ func (s *Server) sizes(namespace string) (group string, size int, known bool) {
 }
 
 // meetingOf returns the meeting of a set; nil: there are too many.
-func (s *Server) meetingOf(members set) *meeting {
-	key := meetingKey{fence.Collective, members.members()}
+func (s *Server) meetingOf(kind fence.Kind, members set) *meeting {
+	key := meetingKey{kind, members.members()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.meetings[key]
@@ -206,10 +206,37 @@ func (m *meeting) release(i int) {
 		m.server.endMeeting(m)
 	}
 	m.mu.Unlock()
-	done.client.status(done.question, message.Success)
+	m.answer(done)
 	if more {
 		m.meet(i)
 	}
+}
+
+// answer tells a client that all are there; who are connected learn of each other's groups, of
+// which mpiexec may have to be asked (PMIX-45).
+func (m *meeting) answer(done fenceCall) {
+	if m.local.Kind != fence.Connect {
+		done.client.status(done.question, message.Success)
+		return
+	}
+	m.server.late.Go(func() { m.introduce(done) })
+}
+
+func (m *meeting) introduce(done fenceCall) {
+	reply := message.AppendStatus(message.NewReply(done.question.tag), message.Success)
+	for _, part := range m.set {
+		g := m.server.named(part.group)
+		if g == nil || g == done.client.group {
+			continue
+		}
+		_, info, err := g.know(m.server.ctx)
+		if err != nil {
+			done.client.status(done.question, message.Failed)
+			return
+		}
+		reply = message.AppendConnected(reply, g.Namespace, info)
+	}
+	done.client.reply(done.question, "connected", reply)
 }
 
 /*

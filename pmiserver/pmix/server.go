@@ -80,6 +80,9 @@ type Server struct {
 	// Others takes fences to other nodes; nil: there are none.
 	Others fence.Exchanger
 
+	// Names is the table of published names; nil: none are served.
+	Names Names
+
 	// Broken is told that a fence can never complete.
 	Broken func(err error)
 
@@ -92,8 +95,10 @@ type Server struct {
 	ending    atomic.Bool
 	lastIndex atomic.Uint32
 	refused   atomic.Int64
-	late      sync.WaitGroup // fences that are at other nodes
-	unasked   sync.Once      // notes that the kernel tells no owners
+	late      sync.WaitGroup  // fences that are at other nodes, and what mpiexec was asked
+	waiting   context.Context // of who waits for others; it ends before ctx (PMIX-64)
+	hurry     context.CancelFunc
+	unasked   sync.Once // notes that the kernel tells no owners
 
 	mu        sync.Mutex // guards what follows
 	groups    []*group
@@ -127,6 +132,7 @@ func (s *Server) Listen() (uri string, err error) {
 // begin makes the server ready for clients, wherever they come from.
 func (s *Server) begin() {
 	s.ctx, s.end = context.WithCancel(context.Background())
+	s.waiting, s.hurry = context.WithCancel(s.ctx)
 	s.meetings = make(map[meetingKey]*meeting)
 }
 
@@ -146,6 +152,7 @@ func (s *Server) Refused() int { return int(s.refused.Load()) }
 // is answered so that it can leave (PMIX-64).
 func (s *Server) Freeze() {
 	s.ending.Store(true)
+	s.hurry()
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.meetings))
 	s.mu.Unlock()

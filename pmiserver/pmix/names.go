@@ -1,0 +1,180 @@
+package pmix
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/message"
+)
+
+// A Name is what is published under a name.
+type Name struct {
+	Port  string // what ranks that speak PMI are told
+	Value []byte // what those that speak PMIx are told, as appendDatum writes it; none: he speaks PMI
+	Once  bool   // the first who looks it up takes it
+}
+
+// Names is the table of published names, of which the job has one, in mpiexec (PMIX-39). The
+// methods may wait for an answer from there.
+type Names interface {
+	Publish(ctx context.Context, service string, n Name) (added bool, err error)
+	Lookup(ctx context.Context, service string) (n Name, found bool, err error)
+	Await(ctx context.Context, service string) (Name, error) // until it is there, or ctx ends
+	Unpublish(ctx context.Context, service string) error
+}
+
+// Bounds of names (pmix-wire.md 11; TRUST-24).
+const (
+	maxNamings = 1 << 10 // requests about names of one client that are under way
+	maxName    = 4 << 10 // bytes of a name with its value
+)
+
+// errLate is the cause of a look-up that ends because the client waits no longer.
+var errLate = errors.New("the time of a look-up is over")
+
+// later answers a question about names, which mpiexec has, from a goroutine of its own.
+func (c *client) later(q envelope, ask func(ctx context.Context) message.Status) {
+	switch {
+	case c.server.Names == nil:
+		c.status(q, message.NotSupported)
+		return
+	case c.server.ending.Load():
+		c.status(q, message.Failed)
+		return
+	case c.namings.Add(1) > maxNamings:
+		c.namings.Add(-1)
+		c.status(q, message.TooMuch)
+		return
+	}
+	c.server.late.Go(func() {
+		defer c.namings.Add(-1)
+		if status := ask(c.server.waiting); status != message.Success {
+			c.status(q, status)
+		}
+	})
+}
+
+// publish gives names to values. Of several, those before one that is there already stay.
+func (c *client) publish(q envelope, r *message.Publish) {
+	once := r.Infos.Persistence() == message.FirstRead
+	c.later(q, func(ctx context.Context) message.Status {
+		for _, datum := range r.Infos.Data() {
+			n := Name{Value: appendDatum(nil, bfrops.Datum{Publisher: c.proc(), Pair: datum}), Once: once}
+			n.Port, _ = datum.Value.Text()
+			if len(datum.Key)+len(n.Port)+len(n.Value) > maxName {
+				return message.TooMuch
+			}
+			switch added, err := c.server.Names.Publish(ctx, datum.Key, n); {
+			case err != nil:
+				return message.TooMuch
+			case !added:
+				return message.Duplicate
+			}
+		}
+		c.status(q, message.Success)
+		return message.Success
+	})
+}
+
+// unpublish takes names back. It does not mind if they are not there.
+func (c *client) unpublish(q envelope, r *message.Unpublish) {
+	c.later(q, func(ctx context.Context) message.Status {
+		for _, key := range r.Keys {
+			if err := c.server.Names.Unpublish(ctx, key); err != nil {
+				return message.Failed
+			}
+		}
+		c.status(q, message.Success)
+		return message.Success
+	})
+}
+
+// lookup answers with what is published, when as much of it is there as the client waits for
+// (PMIX-40).
+func (c *client) lookup(q envelope, r *message.Lookup) {
+	c.later(q, func(ctx context.Context) message.Status {
+		least, waits := r.Options.Wait()
+		if least == 0 || least > len(r.Keys) {
+			least = len(r.Keys)
+		}
+		if after := r.Options.Timeout(); waits && after > 0 {
+			var stop context.CancelFunc
+			ctx, stop = context.WithTimeoutCause(ctx, after, errLate)
+			defer stop()
+		}
+		found, status := c.find(ctx, r.Keys, least, waits)
+		if status == message.Success {
+			c.reply(q, "found", message.AppendFound(message.NewReply(q.tag), found))
+		}
+		return status
+	})
+}
+
+// find looks keys up, all at once, and stops waiting when so many are there. Its data are in the
+// order of the keys.
+func (c *client) find(ctx context.Context, keys []string, least int, waits bool) ([]bfrops.Datum, message.Status) {
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	names, there := make([]*Name, len(keys)), make(chan bool)
+	var all sync.WaitGroup
+	for i, key := range keys {
+		all.Go(func() {
+			n, found := c.findOne(ctx, key, waits)
+			if found {
+				names[i] = &n
+			}
+			there <- found
+		})
+	}
+	for count, rest := 0, len(keys); rest > 0; rest-- {
+		if <-there {
+			count++
+		}
+		if count == least {
+			enough()
+		}
+	}
+	all.Wait()
+	var data []bfrops.Datum
+	for i, n := range names {
+		if n != nil {
+			data = append(data, n.datum(keys[i], c.group.Namespace))
+		}
+	}
+	switch {
+	case len(data) > 0 && (!waits || len(data) >= least):
+		return data, message.Success
+	case context.Cause(ctx) == errLate:
+		return nil, message.TimedOut
+	case waits:
+		return nil, message.Failed
+	}
+	return nil, message.NotFound
+}
+
+func (c *client) findOne(ctx context.Context, key string, waits bool) (n Name, found bool) {
+	var err error
+	if !waits {
+		n, found, err = c.server.Names.Lookup(ctx, key)
+		return n, found && err == nil
+	}
+	n, err = c.server.Names.Await(ctx, key)
+	return n, err == nil
+}
+
+// appendDatum writes a datum as packs of its publisher, and of its key and value.
+func appendDatum(dst []byte, d bfrops.Datum) []byte {
+	return bfrops.AppendPair(bfrops.AppendProc(dst, d.Publisher), d.Key, d.Value)
+}
+
+// datum is what a look-up in a namespace finds under a name. One that was published by PMI is a
+// text of nobody.
+func (n Name) datum(key, namespace string) bfrops.Datum {
+	if len(n.Value) == 0 {
+		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}
+	}
+	r := bfrops.NewReader(n.Value)
+	return bfrops.Datum{Publisher: r.Proc(), Pair: r.Pair()}
+}

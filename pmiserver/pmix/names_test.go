@@ -1,0 +1,177 @@
+package pmix
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/message"
+)
+
+// A nameBoard is a table of names of one node.
+type nameBoard struct {
+	mu    sync.Mutex // guards the rest
+	names map[string]Name
+	news  chan struct{} // closed when there is a new one
+}
+
+func newNameBoard() *nameBoard {
+	return &nameBoard{names: make(map[string]Name), news: make(chan struct{})}
+}
+
+func (b *nameBoard) Publish(_ context.Context, service string, n Name) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, there := b.names[service]; there {
+		return false, nil
+	}
+	b.names[service] = n
+	close(b.news)
+	b.news = make(chan struct{})
+	return true, nil
+}
+
+func (b *nameBoard) Lookup(_ context.Context, service string) (Name, bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, found := b.names[service]
+	return n, found, nil
+}
+
+func (b *nameBoard) Await(ctx context.Context, service string) (Name, error) {
+	for {
+		b.mu.Lock()
+		n, found := b.names[service]
+		news := b.news
+		b.mu.Unlock()
+		if found {
+			return n, nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return Name{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (b *nameBoard) Unpublish(_ context.Context, service string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.names, service)
+	return nil
+}
+
+func publishBody(infos ...bfrops.Info) []byte {
+	return bfrops.AppendInfos(bfrops.AppendUint32(body(6), testUID), infos)
+}
+
+func lookupBody(keys []string, infos ...bfrops.Info) []byte {
+	return bfrops.AppendInfos(bfrops.AppendKeys(bfrops.AppendUint32(body(7), testUID), keys), infos)
+}
+
+// foundIn reads the answer to a look-up: the texts, and who has published them.
+func foundIn(answer []byte) (texts []string, by []bfrops.Rank) {
+	r := bfrops.NewReader(answer)
+	if r.Status() != 0 {
+		return nil, nil
+	}
+	for _, d := range r.Data() {
+		text, _ := d.Value.Text()
+		texts, by = append(texts, text), append(by, d.Publisher.Rank)
+	}
+	return texts, by
+}
+
+// Names are found by others, at once or when they are there, and not beyond their time.
+func TestNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 2, 2)
+		one, two := initialized(t, s, 0), initialized(t, s, 1)
+		if status := one.status(publishBody()); status != message.NotSupported {
+			t.Errorf("without a table: %v", status)
+		}
+		board := newNameBoard()
+		s.Names = board
+		waits := bfrops.Info{Key: "pmix.wait", Value: bfrops.FlagOf(true)}
+		short := bfrops.Info{Key: "pmix.timeout", Value: bfrops.Uint32Of(3)}
+		if status := two.status(lookupBody([]string{"a"})); status != message.NotFound {
+			t.Errorf("an unknown name: %v", status)
+		}
+		began := time.Now()
+		if status := two.status(lookupBody([]string{"a"}, waits, short)); status != message.TimedOut || time.Since(began) != 3*time.Second {
+			t.Errorf("a name that never comes: %v after %v", status, time.Since(began))
+		}
+		tag := two.say(lookupBody([]string{"b", "a"}, waits))
+		for _, name := range []string{"a", "b"} {
+			synctest.Wait() // it waits, and for both
+			if status := one.status(publishBody(bfrops.Info{Key: name, Value: bfrops.TextOf("value of " + name)}, bfrops.Info{Key: "pmix.range", Value: bfrops.Uint32Of(4)})); status != message.Success {
+				t.Fatalf("publish %s: %v", name, status)
+			}
+		}
+		answered, answer := two.hear()
+		texts, by := foundIn(answer)
+		if answered != tag || len(texts) != 2 || texts[0] != "value of b" || texts[1] != "value of a" || by[0] != 0 || by[1] != 0 {
+			t.Errorf("found %q of %v, by %d", texts, by, answered)
+		}
+		if status := one.status(publishBody(bfrops.Info{Key: "a", Value: bfrops.TextOf("other")})); status != message.Duplicate {
+			t.Errorf("published twice: %v", status)
+		}
+		board.Publish(t.Context(), "port", Name{Port: "of PMI"})
+		if texts, by := foundIn(one.ask(lookupBody([]string{"none", "port"}))); len(texts) != 1 || texts[0] != "of PMI" || by[0] != bfrops.NoRank {
+			t.Errorf("found %q of %v", texts, by)
+		}
+		two.say(lookupBody([]string{"never"}, waits))
+		synctest.Wait()
+		s.Freeze() // nobody waits any more
+		if _, answer := two.hear(); statusOf(answer) != message.Failed {
+			t.Errorf("at the end: %v", statusOf(answer))
+		}
+		s.Close()
+	})
+}
+
+// One client cannot have questions without end.
+func TestNamingsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 1, 1)
+		s.Names = newNameBoard()
+		c := initialized(t, s, 0)
+		waits := bfrops.Info{Key: "pmix.wait", Value: bfrops.FlagOf(true)}
+		for range maxNamings {
+			c.say(lookupBody([]string{"x"}, waits))
+		}
+		synctest.Wait()
+		if status := c.status(lookupBody([]string{"x"}, waits)); status != message.TooMuch {
+			t.Errorf("one more: %v", status)
+		}
+		s.Close()
+	})
+}
+
+// All of a set connect, and know each other; a fence of the same ranks is another meeting.
+func TestConnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 2, 2)
+		one, two := initialized(t, s, 0), initialized(t, s, 1)
+		for _, command := range []uint8{10, 11} {
+			list := bfrops.AppendInfos(bfrops.AppendProcs(body(command), all), nil)
+			one.say(list)
+			two.say(fenceBody(all, false))
+			synctest.Wait() // neither is answered
+			tag := two.say(list)
+			if answered, answer := one.hear(); answered != one.tag || statusOf(answer) != message.Success {
+				t.Errorf("command %d: %v to %d", command, statusOf(answer), answered)
+			}
+			if answered, answer := two.hear(); answered != tag || statusOf(answer) != message.Success {
+				t.Errorf("command %d: %v to %d", command, statusOf(answer), answered)
+			}
+			one.status(fenceBody(all, false))
+			two.hear()
+		}
+		s.Close()
+	})
+}
