@@ -56,6 +56,7 @@ func newDialer(j option.Job, sys System, guard []string, log zerolog.Logger) (*d
 
 // choose chooses the way to other hosts: none, a program, or our SSH client.
 func (d *dialer) choose(j option.Job, sys System, program []string, self reach.Self, log zerolog.Logger) error {
+	pacer := &sshx.Pacer{Fanout: j.Fanout} // of all connections, whichever way they go
 	args, err := programArgs(j, program)
 	switch {
 	case err != nil:
@@ -64,10 +65,10 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 		d.There = reach.Nowhere{Why: "is not this machine, and -launcher fork starts nowhere else", Words: "out of reach of -launcher fork"}
 	case len(program) > 0:
 		d.There = &reach.Command{Self: self, Template: program, Args: args, Me: userOf(sys).Name,
-			Timeout: connectTimeout(j), Retries: j.Retries, Fanout: j.Fanout, Log: log}
+			Timeout: connectTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}
 	default:
 		d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
-			Pacer: &sshx.Pacer{Fanout: j.Fanout}, AcceptNew: j.AcceptNewKeys, Ask: asker()}
+			Pacer: pacer, AcceptNew: j.AcceptNewKeys, Ask: asker()}
 		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys)}
 	}
 	return nil

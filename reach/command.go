@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"remshell/sshx"
 )
 
 // A Command reaches nodes through a program that gives a shell there: ssh, rsh,
@@ -25,16 +27,11 @@ type Command struct {
 	Me       string        // the user here, for %u
 	Timeout  time.Duration // how long nothing may move before the helper speaks; 0: 10 s
 	Retries  int           // attempts where a server is busy; 0: 4
-	Fanout   int           // programs in the set-up phase at once; 0: 64
+	Pacer    *sshx.Pacer   // says how many may be in the set-up phase at once
 	Log      zerolog.Logger
-
-	gate gate
 }
 
-const (
-	defaultRetries = 4
-	defaultFanout  = 64
-)
+const defaultRetries = 4
 
 var _ Way = (*Command)(nil)
 
@@ -63,16 +60,15 @@ func (c *Command) dial(ctx context.Context, host Host) (io.ReadWriteCloser, erro
 		return nil, &Error{Host: host.Name, Step: "config", Kind: KindConfig, Why: err.Error(), Err: err}
 	}
 	for tries := 0; ; {
-		limit, err := c.gate.enter(ctx, cmp.Or(max(c.Fanout, 0), defaultFanout))
+		pass, err := c.Pacer.Enter(ctx, sshx.UnknownServer)
 		if err != nil {
 			return nil, &Error{Host: host.Name, Step: "connect", Kind: KindCanceled, Why: fmt.Sprintf("given up: %v", err), Err: err}
 		}
 		conn, err := c.attempt(ctx, host, argv)
 		var e *Error
 		busy := errors.As(err, &e) && e.Kind == KindBusy
-		c.gate.leave(busy)
-		// A drop out of a crowd tells about the crowd, not about this attempt.
-		if limit <= crowd {
+		pass.Leave(outcomeOf(err, busy), nil)
+		if !pass.Crowded() {
 			tries++
 		}
 		if err == nil {
@@ -82,7 +78,29 @@ func (c *Command) dial(ctx context.Context, host Host) (io.ReadWriteCloser, erro
 			return nil, err
 		}
 		c.Log.Debug().Str("host", host.Name).Str("said", e.Raw).Msg("server is busy, trying again")
-		pause(ctx, backoff(tries, rand.Float64()))
+		pause(ctx, sshx.Backoff(tries, rand.Float64()))
+	}
+}
+
+// outcomeOf is what an attempt says about the servers behind the program. What it is
+// refused for otherwise is one host's.
+func outcomeOf(err error, busy bool) sshx.Outcome {
+	switch {
+	case err == nil:
+		return sshx.LoggedIn
+	case busy:
+		return sshx.Dropped
+	}
+	return sshx.Unclear
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

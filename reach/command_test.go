@@ -1,7 +1,6 @@
 package reach
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,10 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"remshell/sshx"
 	"remshell/test/sshtest"
 )
 
@@ -29,7 +28,7 @@ func remote(home string) string { return "shift; HOME=" + home + " exec \"$@\"\n
 
 func TestCommand(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
-	c := &Command{Self: self(t), Template: []string{program(t, "echo \"$@\" >"+dir+"/args; "+remote(home))}}
+	c := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: []string{program(t, "echo \"$@\" >"+dir+"/args; "+remote(home))}}
 	for _, way := range []string{"sent", "cache"} {
 		rw, err := dial(t, c, "n1")
 		check(t, err)
@@ -46,7 +45,7 @@ func TestCommand(t *testing.T) {
 }
 
 func TestCommandHasSessionOfItsOwn(t *testing.T) {
-	c := &Command{Self: self(t), Template: []string{program(t, remote(t.TempDir()))}}
+	c := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: []string{program(t, remote(t.TempDir()))}}
 	rw, err := dial(t, c, "n1")
 	check(t, err)
 	conn := guarded(t, rw)
@@ -62,7 +61,7 @@ func TestCommandHasSessionOfItsOwn(t *testing.T) {
 // What the program has started goes with it, also when it takes no hint.
 func TestCommandIsEndedWithItsGroup(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
-	c := &Command{Self: self(t), Template: []string{program(t,
+	c := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: []string{program(t,
 		"trap '' TERM\n(trap '' TERM; exec sleep 1000) & echo $! $$ >"+pids+"; shift; HOME="+t.TempDir()+" \"$@\"; sleep 1000\n")}}
 	rw, err := dial(t, c, "n1")
 	check(t, err)
@@ -96,7 +95,7 @@ func TestCommandFailures(t *testing.T) {
 		{"silent", program(t, "sleep 1000"), KindReach, "cannot reach: no answer in 300ms"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := &Command{Self: self(t), Template: strings.Fields(c.template), Timeout: 10 * time.Second}
+			d := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: strings.Fields(c.template), Timeout: 10 * time.Second}
 			if c.name == "silent" {
 				d.Timeout = 300 * time.Millisecond
 			}
@@ -125,7 +124,7 @@ func TestCommandRetries(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			os.Remove(dir + "/n")
-			d := &Command{Self: self(t), Template: []string{program(t, c.text)}, Retries: 3, Fanout: crowd}
+			d := &Command{Self: self(t), Template: []string{program(t, c.text)}, Retries: 3, Pacer: &sshx.Pacer{Fanout: 8}}
 			rw, err := dial(t, d, "n1")
 			var e *Error
 			switch {
@@ -144,46 +143,6 @@ func TestCommandRetries(t *testing.T) {
 	}
 }
 
-// The gate lets in no more than its limit, and fewer after a drop.
-func TestGate(t *testing.T) {
-	var g gate
-	var inside, most atomic.Int32
-	done := make(chan error)
-	for range 20 {
-		go func() {
-			_, err := g.enter(t.Context(), 3)
-			for now := inside.Add(1); ; {
-				if old := most.Load(); now <= old || most.CompareAndSwap(old, now) {
-					break
-				}
-			}
-			inside.Add(-1)
-			g.leave(false)
-			done <- err
-		}()
-	}
-	for range 20 {
-		check(t, <-done)
-	}
-	if most.Load() > 3 {
-		t.Errorf("%d inside, limit 3", most.Load())
-	}
-	must(g.enter(t.Context(), 3))
-	must(g.enter(t.Context(), 3))
-	g.leave(true)
-	g.leave(true) // of the same burst
-	if limit := must(g.enter(t.Context(), 3)); limit != 1 {
-		t.Errorf("limit %d after a drop, want 1", limit)
-	}
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := g.enter(canceled, 3); err == nil {
-		t.Error("no error for one that gave up")
-	}
-	g.leave(false)
-	must(g.enter(t.Context(), 3))
-}
-
 // openssh is the command line of the real ssh toward a site, reading no
 // configuration of this machine.
 func openssh(t testing.TB, s *site, more ...string) *Command {
@@ -196,7 +155,7 @@ func openssh(t testing.TB, s *site, more ...string) *Command {
 	}
 	args := append([]string{"-F", "none", "-i", s.key, "-o", "IdentitiesOnly=yes", "-o", "GlobalKnownHostsFile=none",
 		"-o", "IdentityAgent=none"}, more...)
-	return &Command{Self: s.Self, Template: []string{"ssh"}, Args: append(args, "-o", "UserKnownHostsFile="+s.known), Retries: 2, Fanout: crowd}
+	return &Command{Self: s.Self, Template: []string{"ssh"}, Args: append(args, "-o", "UserKnownHostsFile="+s.known), Retries: 2, Pacer: &sshx.Pacer{Fanout: 8}}
 }
 
 func TestOpenSSH(t *testing.T) {

@@ -189,3 +189,32 @@ func BenchmarkBare(b *testing.B) {
 	wg.Wait()
 	b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "cpu-µs/dial")
 }
+
+// 10,000 connections that wait for the same place, toward one server or each its own.
+func BenchmarkPacer(b *testing.B) {
+	const hosts = 10_000
+	for _, servers := range []int{1, hosts} {
+		b.Run(fmt.Sprintf("servers=%d", servers), func(b *testing.B) {
+			for b.Loop() {
+				p := Pacer{Fanout: 1}
+				first, err := p.Enter(b.Context(), "0")
+				check(b, err)
+				entered := make(chan struct{}, hosts)
+				var all sync.WaitGroup
+				for i := range hosts {
+					all.Go(func() {
+						entered <- struct{}{}
+						w, err := p.Enter(b.Context(), fmt.Sprint(i%servers))
+						check(b, err)
+						w.Leave(LoggedIn, nil)
+					})
+				}
+				for range hosts {
+					<-entered
+				}
+				first.Leave(LoggedIn, nil)
+				all.Wait()
+			}
+		})
+	}
+}

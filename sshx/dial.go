@@ -80,7 +80,7 @@ func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 			return nil, err
 		}
 		select {
-		case <-time.After(backoff(n, rand.Float64())):
+		case <-time.After(Backoff(n, rand.Float64())):
 		case <-ctx.Done():
 			return nil, d.timeout(ctx, t, err.Step, "")
 		}
@@ -115,7 +115,7 @@ func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 	}
 	c, err := d.setUp(b, t, way, addrs)
 	direct := way == nil && t.ProxyCommand == ""
-	pass.leave(conclusion(err, direct), asError(err))
+	pass.Leave(conclusion(err, direct), asError(err))
 	if err != nil {
 		way.release()
 		return nil, err
@@ -139,10 +139,10 @@ func (t Target) proxyKey() string {
 }
 
 // place waits for the pacer, off the clock.
-func (d *Dialer) place(ctx context.Context, b *budget, t Target, server string) (*pass, *DialError) {
+func (d *Dialer) place(ctx context.Context, b *budget, t Target, server string) (*Pass, *DialError) {
 	resume := b.pause()
 	defer resume()
-	pass, err := d.thePacer().enter(ctx, server)
+	pass, err := d.thePacer().Enter(ctx, server)
 	var other *DialError
 	switch {
 	case err == nil:
@@ -170,17 +170,17 @@ func (d *Dialer) thePacer() *Pacer {
 // conclusion is what an attempt says about the server it was paced for. Behind
 // a jump host or a proxy command there are many, and one says nothing about the
 // others.
-func conclusion(err *DialError, direct bool) outcome {
+func conclusion(err *DialError, direct bool) Outcome {
 	switch {
 	case err == nil:
-		return loggedIn
+		return LoggedIn
 	case err.Kind == KindBusy:
-		return dropped
+		return Dropped
 	case direct && err.Step == "connect" && (err.Kind == KindReach || err.Kind == KindRefused),
 		direct && err.Step == "handshake" && err.Kind == KindReach:
-		return dead
+		return Dead
 	}
-	return unclear
+	return Unclear
 }
 
 // setUp makes the connection and logs in, within the budget.

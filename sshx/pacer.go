@@ -1,29 +1,32 @@
 package sshx
 
 import (
+	"container/heap"
 	"context"
 	"slices"
 	"sync"
 	"time"
 )
 
-// A Pacer keeps a fan-out from overrunning servers: cli.md SSH-7. OpenSSH's
+// A Pacer keeps a fan-out from overrunning servers, whichever way it goes: it alone says how
+// many connections of a run are being set up at once (cli.md SSH-7). OpenSSH's
 // default MaxStartups 10:30:100 drops a growing share of the connections that
 // have not logged in, above the tenth.
 //
-//	enter ... connect, key exchange, login ... leave(outcome)
+//	Enter ... connect, key exchange, login ... Leave(outcome)
 //
 // A server that drops one gets half as many at once from then on, and one more
-// again after as many logins as it has places. The zero value is ready to use,
-// and may be shared by Dialers.
+// again after as many logins as it has places. Who waits goes in the order of arrival, past
+// those whose server has no room. The zero value is ready to use, and may be shared.
 type Pacer struct {
 	Fanout    int // connections in set-up at once; 0: 64
 	PerServer int // of these to one server or through one jump host; 0: 8
 
 	mu      sync.Mutex // guards what follows
 	busy    int
+	arrived int // how many have entered
 	servers map[string]*pacedServer
-	queue   []*pass // those who wait, in the order of arrival
+	ready   byArrival // servers that somebody waits for and that have room
 }
 
 const (
@@ -31,39 +34,70 @@ const (
 	defaultPerServer = 8
 )
 
-// An outcome is how a set-up ended, as far as it tells about the server.
-type outcome int
+// UnknownServer is the server of who cannot see where a connection goes. There may be many
+// behind it, so it has the whole fan-out until one is dropped.
+const UnknownServer = ""
+
+// An Outcome is how a set-up ended, as far as it tells about the server.
+type Outcome int
 
 const (
-	loggedIn outcome = iota
-	dropped          // closed before the login: too many at once
-	unclear          // failed for reasons of its own
-	dead             // no answer at all: the same will happen to those who wait
+	LoggedIn Outcome = iota
+	Dropped          // closed before the login: too many at once
+	Unclear          // failed for reasons of its own
+	Dead             // no answer at all: the same will happen to those who wait
 )
 
 type pacedServer struct {
-	limit, busy int
-	good        int // logins since the limit last changed
-	halved      int // how often the limit was halved
+	most, limit, busy int
+	good              int     // logins since the limit last changed
+	halved            int     // how often the limit was halved
+	waiting           []*Pass // in the order of arrival
+	listed            bool    // among those that are ready
+	first             int     // who waited first when it was listed, by arrival
 }
 
-// A pass is the right to have one connection in set-up.
-type pass struct {
+func (s *pacedServer) wanted() bool { return s.busy < s.limit && len(s.waiting) > 0 }
+
+// byArrival is a heap of servers: the one that was waited for first is on top.
+type byArrival []*pacedServer
+
+func (q byArrival) Len() int           { return len(q) }
+func (q byArrival) Less(i, j int) bool { return q[i].first < q[j].first }
+func (q byArrival) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *byArrival) Push(s any)        { *q = append(*q, s.(*pacedServer)) }
+func (q *byArrival) Pop() any {
+	last := len(*q) - 1
+	s := (*q)[last]
+	*q = (*q)[:last]
+	return s
+}
+
+// A Pass is the right to have one connection in set-up.
+type Pass struct {
 	p      *Pacer
-	server string
-	halved int           // the server's count when the pass was given out
+	server *pacedServer
+	number int           // in the order of arrival
+	limit  int           // of the server, when the pass was given out
+	halved int           // the server's count then
 	ready  chan struct{} // closed when it is given out, or err is set
 	err    error
 }
 
-// enter waits for a place toward a server, which any string may name. The
+// Crowded reports whether more were let in together than any one server is sure to bear: a
+// drop tells about the crowd then, and not about this attempt.
+func (w *Pass) Crowded() bool { return w.limit > w.p.perServer() }
+
+// Enter waits for a place toward a server, which any string may name. The
 // error is the context's, or the one with which another connection has found
 // the server dead meanwhile.
-func (p *Pacer) enter(ctx context.Context, server string) (*pass, error) {
-	w := &pass{p: p, server: server, ready: make(chan struct{})}
+func (p *Pacer) Enter(ctx context.Context, server string) (*Pass, error) {
+	w := &Pass{p: p, ready: make(chan struct{})}
 	p.mu.Lock()
-	p.queue = append(p.queue, w)
-	p.admit()
+	p.arrived++
+	w.number, w.server = p.arrived, p.server(server)
+	w.server.waiting = append(w.server.waiting, w)
+	p.admit(w.server)
 	p.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -71,46 +105,65 @@ func (p *Pacer) enter(ctx context.Context, server string) (*pass, error) {
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
-	i := slices.Index(p.queue, w)
+	i := slices.Index(w.server.waiting, w)
 	if i >= 0 {
-		p.queue = slices.Delete(p.queue, i, i+1)
+		w.server.waiting = slices.Delete(w.server.waiting, i, i+1)
 	}
 	p.mu.Unlock()
 	if i < 0 && w.err == nil { // let in at that very moment
-		w.leave(unclear, nil)
+		w.Leave(Unclear, nil)
 	}
 	return nil, context.Cause(ctx)
 }
 
-// admit lets in whoever has a place, in order; p.mu is held.
-func (p *Pacer) admit() {
-	fanout := p.Fanout
-	if fanout <= 0 {
-		fanout = defaultFanout
-	}
-	p.queue = slices.DeleteFunc(p.queue, func(w *pass) bool {
-		s := p.server(w.server)
-		if p.busy >= fanout || s.busy >= s.limit {
-			return false
+// admit lets in whoever has a place, now that something has changed for a server; p.mu is held.
+func (p *Pacer) admit(changed *pacedServer) {
+	p.list(changed)
+	for len(p.ready) > 0 && p.busy < p.fanout() {
+		s := heap.Pop(&p.ready).(*pacedServer)
+		s.listed = false
+		if !s.wanted() { // any more
+			continue
 		}
+		w := s.waiting[0]
+		s.waiting = s.waiting[1:]
 		p.busy++
 		s.busy++
-		w.halved = s.halved
+		w.limit, w.halved = s.limit, s.halved
 		close(w.ready)
-		return true
-	})
+		p.list(s)
+	}
+}
+
+// list notes that a server is ready, if it is; p.mu is held.
+func (p *Pacer) list(s *pacedServer) {
+	if s.wanted() && !s.listed {
+		s.listed, s.first = true, s.waiting[0].number
+		heap.Push(&p.ready, s)
+	}
 }
 
 func (p *Pacer) server(name string) *pacedServer {
 	s := p.servers[name]
 	if s == nil {
-		s = &pacedServer{limit: p.perServer()}
+		s = &pacedServer{most: p.perServer()}
+		if name == UnknownServer {
+			s.most = p.fanout()
+		}
+		s.limit = s.most
 		if p.servers == nil {
 			p.servers = map[string]*pacedServer{}
 		}
 		p.servers[name] = s
 	}
 	return s
+}
+
+func (p *Pacer) fanout() int {
+	if p.Fanout > 0 {
+		return p.Fanout
+	}
+	return defaultFanout
 }
 
 func (p *Pacer) perServer() int {
@@ -120,44 +173,41 @@ func (p *Pacer) perServer() int {
 	return defaultPerServer
 }
 
-// leave gives the place back. With dead, err is what those get who still wait
+// Leave gives the place back. With Dead, err is what those get who still wait
 // for the same server.
-func (w *pass) leave(o outcome, err error) {
-	p := w.p
+func (w *Pass) Leave(o Outcome, err error) {
+	p, s := w.p, w.server
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.server(w.server)
 	p.busy--
 	s.busy--
 	switch o {
-	case loggedIn:
-		if s.good++; s.good >= s.limit && s.limit < p.perServer() {
+	case LoggedIn:
+		if s.good++; s.good >= s.limit && s.limit < s.most {
 			s.limit, s.good = s.limit+1, 0
 		}
-	case dropped:
+	case Dropped:
 		// Of a burst that was let in together, the first drop says it all.
 		if w.halved == s.halved {
 			s.limit, s.good = max(1, s.limit/2), 0
 			s.halved++
 		}
-	case dead:
-		p.queue = slices.DeleteFunc(p.queue, func(q *pass) bool {
-			if q.server != w.server {
-				return false
-			}
+	case Dead:
+		for _, q := range s.waiting {
 			q.err = err
 			close(q.ready)
-			return true
-		})
+		}
+		s.waiting = nil
 	}
-	p.admit()
+	p.admit(s)
 }
 
-// backoff is how long to wait before attempt n+1, n counting from 1: 0.2, 0.5,
+// Backoff is how long to wait before attempt n+1, n counting from 1: 0.2, 0.5,
 // 1, 2, 2, ... seconds, each stretched or shortened by up to a quarter so that
-// those dropped together do not come back together. random is from 0 to 1.
-func backoff(n int, random float64) time.Duration {
+// those dropped together do not come back together. An attempt that does not count is n = 0,
+// and waits as the first one does. random is from 0 to 1.
+func Backoff(n int, random float64) time.Duration {
 	steps := []time.Duration{200, 500, 1000, 2000}
-	d := steps[min(n, len(steps))-1] * time.Millisecond
+	d := steps[min(max(n, 1), len(steps))-1] * time.Millisecond
 	return time.Duration(float64(d) * (0.75 + random/2))
 }

@@ -38,7 +38,7 @@ func TestPacerLimits(t *testing.T) {
 				if i >= 40 {
 					server = fmt.Sprint("own", i)
 				}
-				pass, err := pacer.enter(t.Context(), server)
+				pass, err := pacer.Enter(t.Context(), server)
 				if err != nil {
 					t.Error(err)
 					return
@@ -48,7 +48,7 @@ func TestPacerLimits(t *testing.T) {
 				time.Sleep(time.Second)
 				count.add("all", -1)
 				count.add(server, -1)
-				pass.leave(loggedIn, nil)
+				pass.Leave(LoggedIn, nil)
 			})
 		}
 		wg.Wait()
@@ -64,9 +64,9 @@ func TestPacerLimits(t *testing.T) {
 
 func TestPacerHalvesAndRecovers(t *testing.T) {
 	var p Pacer
-	enter := func(n int) (passes []*pass) {
+	enter := func(n int) (passes []*Pass) {
 		for range n {
-			w, err := p.enter(context.Background(), "s")
+			w, err := p.Enter(context.Background(), "s")
 			check(t, err)
 			passes = append(passes, w)
 		}
@@ -79,57 +79,139 @@ func TestPacerHalvesAndRecovers(t *testing.T) {
 		}
 	}
 	burst := enter(8)
-	burst[0].leave(dropped, nil)
+	burst[0].Leave(Dropped, nil)
 	limit(4, "after a drop")
-	burst[1].leave(dropped, nil)
+	burst[1].Leave(Dropped, nil)
 	limit(4, "after another drop of the same burst")
-	burst[2].leave(unclear, nil)
+	burst[2].Leave(Unclear, nil)
 	for _, w := range burst[3:] {
-		w.leave(loggedIn, nil)
+		w.Leave(LoggedIn, nil)
 	}
 	limit(5, "after as many logins as places")
-	enter(1)[0].leave(dropped, nil)
-	enter(1)[0].leave(dropped, nil)
-	enter(1)[0].leave(dropped, nil)
+	enter(1)[0].Leave(Dropped, nil)
+	enter(1)[0].Leave(Dropped, nil)
+	enter(1)[0].Leave(Dropped, nil)
 	limit(1, "never less than one")
 	for range 100 {
-		enter(1)[0].leave(loggedIn, nil)
+		enter(1)[0].Leave(LoggedIn, nil)
 	}
 	limit(8, "in the end")
+}
+
+// Who cannot see where connections go has the whole fan-out, and a drop counts for an attempt only
+// where no crowd was let in with it.
+func TestPacerOfUnknownServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Pacer{Fanout: 32}
+		enter := func(n int) (passes []*Pass) {
+			for range n {
+				w, err := p.Enter(t.Context(), UnknownServer)
+				check(t, err)
+				passes = append(passes, w)
+			}
+			return passes
+		}
+		for _, want := range []struct {
+			limit   int
+			crowded bool
+		}{{32, true}, {16, true}, {8, false}, {4, false}} {
+			burst := enter(want.limit)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := p.Enter(ctx, UnknownServer); err == nil {
+				t.Errorf("more than %d were let in", want.limit)
+			}
+			cancel()
+			if burst[0].Crowded() != want.crowded {
+				t.Errorf("of %d: crowded %v", want.limit, burst[0].Crowded())
+			}
+			for _, w := range burst {
+				w.Leave(Dropped, nil)
+			}
+		}
+		for range 200 {
+			enter(1)[0].Leave(LoggedIn, nil)
+		}
+		enter(16)
+	})
+}
+
+// Who waits goes in the order of arrival, past those whose server has no room.
+func TestPacerOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Pacer{Fanout: 2, PerServer: 1}
+		enter := func(server string) *Pass {
+			w, err := p.Enter(t.Context(), server)
+			check(t, err)
+			return w
+		}
+		a, x := enter("a"), enter("x")
+		var order string
+		var all sync.WaitGroup
+		for _, server := range []string{"a", "a", "b", "c", "b", "a"} {
+			all.Go(func() {
+				w := enter(server)
+				order += server // one at a time: x and one other have the places
+				w.Leave(LoggedIn, nil)
+			})
+			synctest.Wait() // it waits now
+		}
+		a.Leave(LoggedIn, nil)
+		all.Wait()
+		if order != "aabcba" {
+			t.Errorf("order %s", order)
+		}
+		a = enter("a")
+		order = ""
+		for _, server := range []string{"a", "b"} {
+			all.Go(func() {
+				w := enter(server)
+				order += server
+				w.Leave(LoggedIn, nil)
+			})
+			synctest.Wait()
+		}
+		x.Leave(LoggedIn, nil)
+		synctest.Wait()
+		if order != "b" {
+			t.Errorf("while a has no room: order %s", order)
+		}
+		a.Leave(LoggedIn, nil)
+		all.Wait()
+	})
 }
 
 func TestPacerLetsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Pacer{PerServer: 1}
-		first, err := p.enter(t.Context(), "s")
+		first, err := p.Enter(t.Context(), "s")
 		check(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := p.enter(ctx, "s"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := p.Enter(ctx, "s"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("enter: %v", err)
 		}
 		gone := errors.New("gone")
 		errs := make(chan error, 3)
 		for range 3 {
 			go func() {
-				_, err := p.enter(t.Context(), "s")
+				_, err := p.Enter(t.Context(), "s")
 				errs <- err
 			}()
 		}
 		synctest.Wait()
-		first.leave(dead, gone)
+		first.Leave(Dead, gone)
 		for range 3 {
 			if err := <-errs; err != gone {
 				t.Errorf("who waited got %v", err)
 			}
 		}
-		if next, err := p.enter(t.Context(), "s"); err != nil { // it may be back by now
+		if next, err := p.Enter(t.Context(), "s"); err != nil { // it may be back by now
 			t.Error(err)
 		} else {
-			next.leave(loggedIn, nil)
+			next.Leave(LoggedIn, nil)
 		}
-		if p.busy != 0 || len(p.queue) != 0 {
-			t.Errorf("busy %d, queue %d", p.busy, len(p.queue))
+		if p.busy != 0 || len(p.ready) != 0 || p.servers["s"].busy != 0 {
+			t.Errorf("busy %d, ready %d, server %+v", p.busy, len(p.ready), p.servers["s"])
 		}
 	})
 }
@@ -138,7 +220,7 @@ func TestBackoff(t *testing.T) {
 	want := []time.Duration{200, 500, 1000, 2000, 2000}
 	for i, d := range want {
 		d *= time.Millisecond
-		if lo, mid, hi := backoff(i+1, 0), backoff(i+1, 0.5), backoff(i+1, 1); lo != d*3/4 || mid != d || hi != d*5/4 {
+		if lo, mid, hi := Backoff(i+1, 0), Backoff(i+1, 0.5), Backoff(i+1, 1); lo != d*3/4 || mid != d || hi != d*5/4 {
 			t.Errorf("attempt %d: %v %v %v, want about %v", i+1, lo, mid, hi, d)
 		}
 	}

@@ -199,9 +199,9 @@ func TestDeadlineInMemory(t *testing.T) {
 		}}
 		target := p.target("127.0.0.1:22")
 		start := time.Now()
-		place, err := d.Pacer.enter(t.Context(), "127.0.0.1:22")
+		place, err := d.Pacer.Enter(t.Context(), "127.0.0.1:22")
 		check(t, err)
-		time.AfterFunc(time.Minute, func() { place.leave(loggedIn, nil) })
+		time.AfterFunc(time.Minute, func() { place.Leave(LoggedIn, nil) })
 		_, err = d.Dial(t.Context(), target)
 		var e *DialError
 		if !errors.As(err, &e) || e.Kind != KindReach || time.Since(start) != 70*time.Second {
