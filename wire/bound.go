@@ -104,12 +104,17 @@ var (
 	aLogLine    = length{"line", maxLine}
 )
 
-// cpuSet is a set of numbers below maxCPUs.
-type cpuSet [maxCPUs / 64]uint64
+// cpuSet is a set of numbers below maxCPUs. It has room for those up to its largest alone: every
+// connection of a large job reads CPUs at some time, and what a goroutine once had on its
+// stack, it keeps.
+type cpuSet []uint64
 
 // add takes a number in; it is false if it was there before.
 func (s *cpuSet) add(n int) bool {
-	word, bit := &s[n/64], uint64(1)<<(n%64)
+	if short := n/64 + 1 - len(*s); short > 0 {
+		*s = append(*s, make([]uint64, short)...)
+	}
+	word, bit := &(*s)[n/64], uint64(1)<<(n%64)
 	if *word&bit != 0 {
 		return false
 	}
