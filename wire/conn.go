@@ -32,22 +32,21 @@ func (e *GreetError) Unwrap() error { return e.Err }
 
 // A Conn carries messages over a byte stream. Any goroutine may Send; Send never
 // waits for the other end, since what is unbounded is bounded by Credit. One
-// goroutine calls Recv.
+// goroutine calls Recv. There is a writer as long as there is something to write: of
+// the connections of a large job nearly all are idle.
 type Conn struct {
 	rw        io.ReadWriteCloser
 	self      Side
 	in        *input
 	inProcess *inProcessReader // over one, which needs neither in nor what follows; else nil
 
-	mu      sync.Mutex // guards the rest
-	first   [][]byte   // encoded, not yet written: frames that others have, too, and what was before them
-	out     []byte     // what comes behind them
-	writing bool       // a batch is on its way
-	closed  bool
-	err     error         // of a failed write; every later Send returns it
-	wake    sync.Cond     // there is something to write, or the end
-	idle    sync.Cond     // a batch was written
-	gone    chan struct{} // closed when the writer has ended
+	mu     sync.Mutex    // guards the rest
+	first  [][]byte      // encoded, not yet written: frames that others have, too, and what was before them
+	out    []byte        // what comes behind them
+	spare  []byte        // for what comes when out is being written
+	writer chan struct{} // closes when the writer ends; nil: there is none
+	closed bool
+	err    error // of a failed write; every later Send returns it
 }
 
 // NewConn starts a Conn over rw, which it owns from now on. It is that of the side given, and
@@ -56,10 +55,7 @@ func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ inProcess() *InProcess }); ok {
 		return &Conn{rw: rw, self: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}
 	}
-	c := &Conn{rw: rw, self: self, in: newInput(rw), gone: make(chan struct{})}
-	c.wake.L, c.idle.L = &c.mu, &c.mu
-	go c.write()
-	return c
+	return &Conn{rw: rw, self: self, in: newInput(rw)}
 }
 
 // Send encodes m and leaves it to the writer. The error is that of an earlier
@@ -108,7 +104,7 @@ func (c *Conn) SendFrame(f Frame) error {
 		c.out = nil
 	}
 	c.first = append(c.first, f)
-	c.wake.Signal()
+	c.begin()
 	return nil
 }
 
@@ -127,44 +123,75 @@ func (c *Conn) put(add func(buf []byte) []byte) error {
 	if err := c.open(); err != nil {
 		return err
 	}
+	if c.out == nil {
+		c.out = make([]byte, 0, batchLeast)
+	}
 	c.out = add(c.out)
-	c.wake.Signal()
+	c.begin()
 	return nil
 }
 
 // unwritten reports whether something waits to be written. It needs c.mu.
 func (c *Conn) unwritten() bool { return len(c.out) > 0 || len(c.first) > 0 }
 
-// write is the one writer: it takes all that has gathered and writes it at once.
-func (c *Conn) write() {
-	defer close(c.gone)
-	var batch []byte
-	for {
-		c.mu.Lock()
-		c.writing = false
-		c.idle.Broadcast()
-		for !c.unwritten() && !c.closed && c.err == nil {
-			c.wake.Wait()
-		}
-		if !c.unwritten() || c.err != nil {
-			c.mu.Unlock()
-			return
-		}
-		first := c.first
-		batch, c.first, c.out = c.out, nil, batch[:0]
-		c.writing = true
-		c.mu.Unlock()
-		if err := c.writeAll(append(first, batch)); err != nil {
-			c.mu.Lock()
-			c.err = err
-			c.idle.Broadcast()
-			c.mu.Unlock()
-			return
-		}
-		if cap(batch) > 1<<20 {
-			batch = nil // one large fence shall not hold its memory for ever
-		}
+// begin sees to it that there is a writer. It needs c.mu.
+func (c *Conn) begin() {
+	if c.writer == nil {
+		c.writer = make(chan struct{})
+		go c.write(c.spare)
+		c.spare = nil
 	}
+}
+
+// write is the one writer: it takes all that has gathered and writes it at once, until nothing
+// has.
+func (c *Conn) write(spare []byte) {
+	var err error
+	for {
+		pieces := c.next(spare, err)
+		if pieces == nil {
+			return
+		}
+		spare = pieces[len(pieces)-1]
+		err = c.writeAll(pieces)
+	}
+}
+
+// next takes what has gathered, of which the last piece is the writer's; none is its end, as is
+// an error of its last write. What comes meanwhile goes into spare.
+func (c *Conn) next(spare []byte, err error) (pieces [][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cap(spare) > batchMost {
+		spare = nil
+	}
+	if err == nil && c.unwritten() {
+		pieces = append(c.first, c.out)
+		c.first, c.out = nil, spare[:0]
+		return pieces
+	}
+	if c.err = err; err != nil {
+		c.first, c.out = nil, nil
+	}
+	c.out, c.spare = kept(c.out), kept(spare)
+	close(c.writer)
+	c.writer = nil
+	return nil
+}
+
+// Sizes of a buffer for what is written, in bytes.
+const (
+	batchLeast = 128
+	batchFlows = 32 << 10 // output flows through it: it is kept when there is nothing to write
+	batchMost  = 1 << 20  // one large message shall not hold its memory for ever
+)
+
+// kept is a buffer that is worth to be kept, or nil.
+func kept(batch []byte) []byte {
+	if cap(batch) < batchFlows {
+		return nil
+	}
+	return batch[:0]
 }
 
 // writeAll writes pieces in their order, and lets go of each.
@@ -301,14 +328,16 @@ func (c *Conn) skipNoise() ([]byte, error) {
 
 // Flush waits until what was sent has been written, or cannot be.
 func (c *Conn) Flush() {
-	if c.inProcess != nil {
-		return
+	if writer := c.atWork(); writer != nil {
+		<-writer
 	}
+}
+
+// atWork is closed when the writer ends; nil: there is none.
+func (c *Conn) atWork() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for (c.unwritten() || c.writing) && c.err == nil && !c.closed {
-		c.idle.Wait()
-	}
+	return c.writer
 }
 
 // closePatience is how long Close waits for an end that takes nothing any more.
@@ -323,12 +352,13 @@ func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.wake.Signal()
-	late := time.NewTimer(closePatience)
-	defer late.Stop()
-	select {
-	case <-c.gone:
-	case <-late.C:
+	if writer := c.atWork(); writer != nil {
+		late := time.NewTimer(closePatience)
+		defer late.Stop()
+		select {
+		case <-writer:
+		case <-late.C:
+		}
 	}
 	return c.rw.Close()
 }
@@ -342,9 +372,8 @@ func (c *Conn) Abandon() error {
 	c.closed = true
 	c.first, c.out = nil, nil
 	c.mu.Unlock()
-	c.wake.Signal()
 	err := c.rw.Close()
-	<-c.gone
+	c.Flush()
 	return err
 }
 

@@ -331,3 +331,36 @@ func TestASharedFrameIsHeldOnceAndInOrder(t *testing.T) {
 		far[i].Abandon()
 	}
 }
+
+// A connection that has nothing to write has no writer, and a buffer only if output flows
+// through it. What is sent later is written like what was sent before.
+func TestAConnThatHasNothingToWriteHoldsNothing(t *testing.T) {
+	for _, test := range []struct {
+		bytes int
+		keeps bool
+	}{{1, false}, {batchFlows, true}, {batchMost / 4, true}, {2 * batchMost, false}} {
+		a, b := net.Pipe()
+		near, far := NewConn(a, Helper), NewConn(b, Launcher)
+		for range 3 {
+			for range 2 { // the second one may come while the first is being written
+				near.Send(&Fence{ID: "k0/1", Blob: make([]byte, test.bytes)})
+			}
+			for range 2 {
+				if _, err := far.Recv(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			near.Flush()
+			near.mu.Lock()
+			if near.writer != nil {
+				t.Error("there is a writer, and nothing to write")
+			}
+			if held := cap(near.out) + cap(near.spare); held > 0 != test.keeps {
+				t.Errorf("after messages of %d bytes buffers of %d are kept", test.bytes, held)
+			}
+			near.mu.Unlock()
+		}
+		near.Close()
+		far.Close()
+	}
+}
