@@ -6,11 +6,12 @@ import (
 	"io"
 )
 
-// Sizes of an input's buffer: that of a connection which says little, as most of a large
-// job do, and that of one on which output flows.
+// Sizes of an input's buffer, in bytes: that of a connection which says little, as most of a
+// large job do, and that of one on which output flows. In between it grows by steps.
 const (
-	inputLeast = 4 << 10
+	inputLeast = 1 << 10
 	inputMost  = 64 << 10
+	inputStep  = 8
 )
 
 // An input is what a Conn reads from.
@@ -36,12 +37,13 @@ func newInput(r io.Reader) *input {
 	return &input{bufio.NewReaderSize(from, inputLeast), from}
 }
 
-// flows notes that a piece of output has come, and takes the large buffer if there is more
-// than the small one takes.
+// flows notes that a piece of output has come, and takes a larger buffer if there was more than
+// this one takes.
 func (in *input) flows() {
-	if in.Size() == inputMost || in.from.last < inputLeast {
+	size := in.Size()
+	if size == inputMost || in.from.last < size {
 		return
 	}
 	rest, _ := in.Peek(in.Buffered())
-	in.Reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(rest)), in.from.Reader), inputMost)
+	in.Reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(rest)), in.from), size*inputStep)
 }
