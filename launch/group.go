@@ -155,8 +155,7 @@ func (f *fleet) rankGone(n *member, rank int) []supervise.Event {
 		f.hub.Remove(g.name)
 		f.forget(g)
 	}
-	var stuck *fence.StuckError
-	if errors.As(err, &stuck) {
+	if err != nil && errors.As(err, new(*fence.StuckError)) {
 		return broken(err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -28,6 +29,21 @@ type codec struct {
 	seats, held int // in the claims so far, and the CPUs of these
 }
 
+// codecs are those that nobody uses now: a message of a few bytes shall not cost as much for one.
+var codecs = sync.Pool{New: func() any { return new(codec) }}
+
+// newCodec is a codec that reads buf, or writes behind it; it ends by free.
+func newCodec(buf []byte, reading bool) *codec {
+	c := codecs.Get().(*codec)
+	*c = codec{buf: buf, reading: reading}
+	return c
+}
+
+func (c *codec) free() {
+	*c = codec{}
+	codecs.Put(c)
+}
+
 func (c *codec) fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -36,10 +52,15 @@ func (c *codec) fail(err error) {
 }
 
 // sure refuses what was read, unless it can be.
-func (c *codec) sure(can bool, format string, args ...any) {
-	if c.reading && !can {
-		c.fail(impossible(fmt.Sprintf(format, args...)))
+func (c *codec) sure(can bool, format string, numbers ...int) {
+	if can || !c.reading {
+		return
 	}
+	args := make([]any, len(numbers)) // made here, or each message would pay for them
+	for i, n := range numbers {
+		args[i] = n
+	}
+	c.fail(impossible(fmt.Sprintf(format, args...)))
 }
 
 func (c *codec) num(p *int, s valueRange) {
@@ -123,7 +144,9 @@ func (c *codec) prose(p *string, l length) {
 		return
 	}
 	c.text(p, l)
-	c.sure(utf8.ValidString(*p), "%s that is no text", l.name)
+	if !utf8.ValidString(*p) {
+		c.fail(impossible(l.name + " that is no text"))
+	}
 }
 
 func (c *codec) word(p *string, name string)     { c.prose(p, length{name, maxWord}) }
@@ -178,17 +201,17 @@ func list[T any](c *codec, p *[]T, most length, each func(*codec, *T)) {
 	}
 }
 
-func (c *codec) nums(p *[]int, most int, each valueRange) {
-	list(c, p, length{each.name + "s", most}, func(c *codec, p *int) { c.num(p, each) })
+func (c *codec) nums(p *[]int, most length, each valueRange) {
+	list(c, p, most, func(c *codec, p *int) { c.num(p, each) })
 }
 
-func (c *codec) texts(p *[]string, most int, each length) {
-	list(c, p, length{each.name + "s", most}, func(c *codec, p *string) { c.text(p, each) })
+func (c *codec) texts(p *[]string, most length, each length) {
+	list(c, p, most, func(c *codec, p *string) { c.text(p, each) })
 }
 
 // cpus are numbers of CPUs, each once.
 func (c *codec) cpus(p *[]int) {
-	c.nums(p, maxCPUs, aCPU)
+	c.nums(p, length{"CPUs", maxCPUs}, aCPU)
 	if c.reading && len(*p) > 1 {
 		var seen cpuSet
 		c.once(&seen, *p)

@@ -382,16 +382,18 @@ func appendFrame(buf []byte, m Message) []byte {
 	// The length stands before the body, but is known only after it: leave room
 	// for the longest, encode in place, and close the gap.
 	start := len(buf)
-	c := codec{buf: append(buf, make([]byte, binary.MaxVarintLen32)...)}
-	m.fields(&c)
+	c := newCodec(append(buf, make([]byte, binary.MaxVarintLen32)...), false)
+	defer c.free()
+	m.fields(c)
 	body := c.buf[start+binary.MaxVarintLen32:]
 	buf = binary.AppendUvarint(c.buf[:start], uint64(len(body)))
 	return append(buf, body...)
 }
 
 func decode(m Message, body []byte) error {
-	c := codec{buf: body, reading: true}
-	m.fields(&c)
+	c := newCodec(body, true)
+	defer c.free()
+	m.fields(c)
 	switch {
 	case c.err == nil && len(c.buf) == 0:
 		return nil

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -14,22 +15,22 @@ import (
 
 func (c *codec) env(e *job.Env) {
 	c.flag(&e.Bare)
-	c.texts(&e.Dirs, many, anyText)
-	c.texts(&e.Set, many, anyText)
-	c.texts(&e.Unset, many, anyText)
+	c.texts(&e.Dirs, length{"texts", many}, anyText)
+	c.texts(&e.Set, length{"texts", many}, anyText)
+	c.texts(&e.Unset, length{"texts", many}, anyText)
 }
 
 func (c *codec) app(a *job.App) {
-	c.texts(&a.Argv, many, anyText)
+	c.texts(&a.Argv, length{"texts", many}, anyText)
 	c.text(&a.Dir, anyText)
-	c.texts(&a.Path, many, anyText)
+	c.texts(&a.Path, length{"texts", many}, anyText)
 	c.env(&a.Env)
 	c.num(&a.GPUs, valueRange{"GPUs", -1, math.MaxInt32}) // -1: they are hidden
 	c.text(&a.Staged, aFileName)
 }
 
 func (c *codec) command(p *spawn.Command) {
-	c.texts(&p.Argv, maxWords, anyText)
+	c.texts(&p.Argv, length{"texts", maxWords}, anyText)
 	c.num(&p.Count, valueRange{"count", 1, many})
 	list(c, &p.Info, length{"keys", maxPairs}, (*codec).pair)
 	c.sure(len(p.Argv) > 0, "command without a program")
@@ -44,10 +45,10 @@ func (c *codec) rank(r *job.RankPlan) {
 	c.num(&r.Rank, aRank)
 	c.num(&r.Local, aRank)
 	c.num(&r.App, aSize)
-	c.nums(&r.Slots, many, aSlot)
+	c.nums(&r.Slots, length{"slots", many}, aSlot)
 	c.cpus(&r.Held)
 	c.cpus(&r.CPUs)
-	c.nums(&r.Mems, maxCPUs, aMem)
+	c.nums(&r.Mems, length{"NUMA nodes", maxCPUs}, aMem)
 	c.word((*string)(&r.MemMode), "memory mode")
 	list(c, &r.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
 }
@@ -55,7 +56,7 @@ func (c *codec) rank(r *job.RankPlan) {
 func (c *codec) gpu(g *gpu.GPU) {
 	c.word((*string)(&g.Vendor), "vendor")
 	c.num(&g.Index, valueRange{"GPU", 0, maxGPUs - 1})
-	c.nums(&g.Tiles, maxGPUs, valueRange{"tile", 0, math.MaxUint16})
+	c.nums(&g.Tiles, length{"tiles", maxGPUs}, valueRange{"tile", 0, math.MaxUint16})
 	c.text(&g.Address, aBusAddress)
 	c.num(&g.NUMA, aNUMA)
 	c.word(&g.Driver, "driver")
@@ -103,8 +104,8 @@ func (c *codec) softLimit(l *job.SoftLimit) {
 }
 
 func (c *codec) core(p *pin.Core) {
-	c.nums(&p.CPUs, maxCPUs, aCPU)
-	c.nums(&p.Shut, maxCPUs, aCPU)
+	c.nums(&p.CPUs, length{"CPUs", maxCPUs}, aCPU)
+	c.nums(&p.Shut, length{"CPUs", maxCPUs}, aCPU)
 	c.num(&p.NUMA, aNUMA)
 	c.num(&p.Package, aPackage)
 	c.num(&p.L3, aCache)
@@ -150,7 +151,9 @@ func (c *codec) load(p *[3]float64) {
 		n := int64(math.Float64bits(p[i]))
 		c.varint(&n)
 		p[i] = math.Float64frombits(uint64(n))
-		c.sure(p[i] >= -1 && p[i] <= maxLoad, "load %g", p[i])
+		if can := p[i] >= -1 && p[i] <= maxLoad; c.reading && !can {
+			c.fail(impossible(fmt.Sprintf("load %g", p[i])))
+		}
 	}
 }
 
@@ -176,7 +179,7 @@ func (c *codec) claimedRank(p *job.ClaimedRank) {
 	c.cpus(&p.CPUs)
 	c.seats, c.held = c.seats+1, c.held+len(p.CPUs)
 	c.sure(c.held <= maxHeld, "%d CPUs in claims", c.held)
-	c.texts(&p.GPUs, maxGPUs, aBusAddress)
+	c.texts(&p.GPUs, length{"addresses", maxGPUs}, aBusAddress)
 }
 
 func (c *codec) ticket(p *job.Ticket) {

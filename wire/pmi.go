@@ -165,7 +165,7 @@ type Spawned struct {
 func (m *Spawned) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
 	c.word(&m.Group, "group")
-	c.nums(&m.Codes, many, valueRange{"code", math.MinInt32, math.MaxInt32})
+	c.nums(&m.Codes, length{"codes", many}, valueRange{"code", math.MinInt32, math.MaxInt32})
 	c.sentence(&m.Err, "error")
 }
 
@@ -193,7 +193,7 @@ type Peered struct {
 
 func (m *Peered) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
-	c.texts(&m.Nodes, many, aName)
-	c.nums(&m.Of, many, aSize)
-	c.nums(&m.Sections, many, aSize)
+	c.texts(&m.Nodes, length{"names", many}, aName)
+	c.nums(&m.Of, length{"sizes", many}, aSize)
+	c.nums(&m.Sections, length{"sizes", many}, aSize)
 }

@@ -97,7 +97,7 @@ type Process struct {
 
 func (p *Process) fields(c *codec) {
 	c.env(&p.Base)
-	c.texts(&p.Compat, 64, aName)
+	c.texts(&p.Compat, length{"names", 64}, aName)
 	c.num(&p.Umask, valueRange{"umask", -1, 0o777})
 	list(c, &p.Soft, length{"limits", 64}, (*codec).softLimit)
 }
@@ -112,10 +112,10 @@ type Streams struct {
 }
 
 func (s *Streams) fields(c *codec) {
-	c.nums(&s.Stdin, many, aRank)
+	c.nums(&s.Stdin, length{"ranks", many}, aRank)
 	c.num(&s.Window, aMemory)
 	c.flag(&s.Merge)
-	c.nums(&s.PTY, many, aRank)
+	c.nums(&s.PTY, length{"ranks", many}, aRank)
 	c.num(&s.Rows, aLine)
 	c.num(&s.Cols, aLine)
 }

@@ -44,7 +44,7 @@ func (m *Seek) fields(c *codec) { c.text(&m.Tag, aMark) }
 // Sought answers Seek.
 type Sought struct{ Words []string }
 
-func (m *Sought) fields(c *codec) { c.texts(&m.Words, MaxMarks, aMark) }
+func (m *Sought) fields(c *codec) { c.texts(&m.Words, length{"words", MaxMarks}, aMark) }
 
 // Survey asks what live jobs hold of the node. What belongs to the job Inside, and to
 // those it is inside of itself, does not count; nor what belongs to the job Own.
@@ -60,7 +60,7 @@ func (m *Survey) fields(c *codec) {
 	c.text(&m.Ledger, aPath)
 	c.word((*string)(&m.Inside), "job")
 	c.word((*string)(&m.Own), "job")
-	c.nums(&m.Without, maxEntries, aUID)
+	c.nums(&m.Without, length{"uids", maxEntries}, aUID)
 }
 
 // Surveyed answers Survey. Inside says that the job named there runs here indeed, and
@@ -92,7 +92,7 @@ func (c *codec) use(u *job.Use) {
 	c.num(&u.Seated, aCount)
 	c.cpus(&u.Busy)
 	c.flag(&u.Taken)
-	c.texts(&u.BusyGPUs, maxGPUs, aBusAddress)
+	c.texts(&u.BusyGPUs, length{"addresses", maxGPUs}, aBusAddress)
 	c.word(&u.Who, "user")
 	c.num(&u.WhoUID, aUID)
 	c.word((*string)(&u.WhoJob), "job")

@@ -78,7 +78,7 @@ func (m *Started) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 	c.sentence(&m.Hint, "hint")
 	c.cpus(&m.CPUs)
-	c.nums(&m.Mems, maxCPUs, aMem)
+	c.nums(&m.Mems, length{"NUMA nodes", maxCPUs}, aMem)
 	c.sure(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 

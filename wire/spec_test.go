@@ -267,17 +267,17 @@ func (s *spec) value(method string, args []ast.Expr) string {
 	case "sentence":
 		return utf8Text(amount(maxSentence))
 	case "prose":
-		return utf8Text(s.bytes(args[0]))
+		return utf8Text(s.most(args[0]))
 	case "text":
-		return "text, at most " + s.bytes(args[0]) + " bytes"
+		return "text, at most " + s.most(args[0]) + " bytes"
 	case "bytes":
-		return "at most " + s.bytes(args[0]) + " bytes"
+		return "at most " + s.most(args[0]) + " bytes"
 	case "blob":
 		return "bytes, as many as the frame may have"
 	case "nums":
-		return fmt.Sprintf("at most %s numbers, %s", s.constant(args[0]), s.span(args[1]))
+		return fmt.Sprintf("at most %s numbers, %s", s.most(args[0]), s.span(args[1]))
 	case "texts":
-		return fmt.Sprintf("at most %s texts of at most %s bytes", s.constant(args[0]), s.bytes(args[1]))
+		return fmt.Sprintf("at most %s texts of at most %s bytes", s.most(args[0]), s.most(args[1]))
 	case "cpus":
 		return "at most " + amount(maxCPUs) + " CPUs, 0 to " + amount(maxCPUs-1) + ", each once"
 	}
@@ -365,7 +365,8 @@ func (s *spec) length(e ast.Expr) string {
 	return s.constant(of[1]) + " " + name
 }
 
-func (s *spec) bytes(e ast.Expr) string { return s.constant(s.elements(e)[1]) }
+// most is the most that a length lets there be, of bytes or of what a list has.
+func (s *spec) most(e ast.Expr) string { return s.constant(s.elements(e)[1]) }
 
 // constant is the value of an expression, or of what it is to be less by what has been used.
 func (s *spec) constant(e ast.Expr) string {

@@ -33,14 +33,14 @@ type Stage struct {
 
 func (m *Stage) fields(c *codec) {
 	list(c, &m.Parcels, length{"parcels", job.MaxParcels}, (*codec).parcel)
-	c.texts(&m.Sums, job.MaxParcels, length{"sum", 64})
+	c.texts(&m.Sums, length{"sums", job.MaxParcels}, length{"sum", 64})
 	c.flag(&m.Here)
 }
 
 // Wanted answers Stage: the numbers of parcels that the node does not have, ascending.
 type Wanted struct{ Parcels []int }
 
-func (m *Wanted) fields(c *codec) { c.nums(&m.Parcels, job.MaxParcels, aParcel) }
+func (m *Wanted) fields(c *codec) { c.nums(&m.Parcels, length{"parcels", job.MaxParcels}, aParcel) }
 
 // Piece is what comes next of a parcel; at most PieceSize bytes, PieceSize but for the
 // last. Size is its length before it was deflated; 0: it was not.

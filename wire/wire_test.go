@@ -364,3 +364,22 @@ func TestAConnThatHasNothingToWriteHoldsNothing(t *testing.T) {
 		far.Close()
 	}
 }
+
+// Of a message that has no text and no list nothing is allocated to write or to read it, but the
+// message: the start of each rank, and its end, is one.
+func TestWhatHasNoTextIsWalkedWithoutAllocating(t *testing.T) {
+	for _, m := range []Message{&Started{Rank: 639_999, PID: 4711}, &Exited{Exit: job.Exit{Rank: 639_999, Code: 3, Usage: job.Usage{Wall: time.Hour}}}} {
+		buf := make([]byte, 0, 64)
+		written := testing.AllocsPerRun(1000, func() { buf = appendFrame(buf[:0], m) })
+		_, size := binary.Uvarint(buf[1:])
+		again := kindOf(m).New()
+		read := testing.AllocsPerRun(1000, func() {
+			if err := decode(again, buf[1+size:]); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if written != 0 || read != 0 || !reflect.DeepEqual(again, m) {
+			t.Errorf("%+v: %v pieces of memory to write it, %v to read it; read as %+v", m, written, read, again)
+		}
+	}
+}

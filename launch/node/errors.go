@@ -38,7 +38,7 @@ func (n *Node) unfit(err error) error {
 }
 
 // Violates reports whether an error is what a helper may not say.
-func Violates(err error) bool { return errors.As(err, new(wire.Violation)) }
+func Violates(err error) bool { return err != nil && errors.As(err, new(wire.Violation)) }
 
 // logCrash writes where a goroutine that served one node has panicked, if that is what an error
 // is about.
