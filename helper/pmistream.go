@@ -126,15 +126,23 @@ func (s *session) hungUp(r *process, err error) {
 // say passes on news of a rank, which come between that it runs and that it has ended: what
 // is left of it may go on to speak, but not for it (TRUST-4).
 func (s *session) say(r *process, m wire.Message) {
-	select {
-	case <-r.born:
-	case <-s.done:
+	if !s.awaitBirth(r) {
 		return
 	}
 	r.talk.Lock()
 	defer r.talk.Unlock()
 	if !r.ended {
 		s.conn.Send(m)
+	}
+}
+
+// awaitBirth waits until mpiexec knows that a rank runs; false: it never will.
+func (s *session) awaitBirth(r *process) bool {
+	select {
+	case <-r.born:
+		return true
+	case <-s.done:
+		return false
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"remshell/pmiserver"
 	"remshell/pmiserver/pmix"
 	"remshell/pmiserver/pmix/jobinfo"
+	"remshell/pmiserver/pmix/message"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -30,6 +31,7 @@ type pmixLink struct {
 	uri    string // how ranks find the server
 	name   string // of the server, as ranks know it
 	dir    *sessionDir
+	texts  *helpTexts
 }
 
 // servePMIx makes the server ready for a group, if it is not.
@@ -37,7 +39,7 @@ func (s *session) servePMIx(g *group) error {
 	if s.pmix != nil {
 		return nil
 	}
-	link := &pmixLink{dir: newSessionDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token}
+	link := &pmixLink{dir: newSessionDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token, texts: newHelpTexts(s.log.warn)}
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
 	link.server.Others, link.server.Names = s.fences, pmixNames{names{s.asked}}
@@ -68,6 +70,7 @@ func (s *session) closePMIx() {
 		return
 	}
 	s.pmix.server.Close()
+	s.pmix.texts.close()
 	if n := s.pmix.server.Refused(); n > 0 {
 		s.log.inform("pmix: %d connections refused", n)
 	}
@@ -126,7 +129,7 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 	for _, r := range g.ranks {
 		of[r.plan.Rank] = r
 	}
-	first := g.prepare.Group.First
+	first, link := g.prepare.Group.First, s.pmix
 	tell := func(rank int, event wire.PMIEvent, why error) {
 		s.say(of[rank], &wire.PMI{Rank: first + rank, Event: event, Text: why.Error()})
 	}
@@ -146,6 +149,11 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 		Lost: func(rank int, why error) { tell(rank, wire.PMILost, why) },
 		Junk: func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
 		Note: func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
+		Print: func(rank int, text message.LogText) {
+			if s.awaitBirth(of[rank]) {
+				link.texts.print(of[rank], text)
+			}
+		},
 	}
 	if g.prepare.PMI.Trace {
 		events.Trace = func(rank int, line string) { s.trace(of[rank], line) }

@@ -37,7 +37,7 @@ type process struct {
 	id       int          // its PMI_ID then
 	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
 
-	born  chan struct{} // closed when mpiexec was told that it runs
+	born  chan struct{} // closed when mpiexec was told that it runs, and its streams are there
 	talk  sync.Mutex    // guards ended
 	ended bool          // mpiexec was told so
 }

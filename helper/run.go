@@ -185,8 +185,8 @@ func (s *session) announce(r *process) {
 		news.CPUs, news.Mems = r.begun.CPUs, r.begun.Mems
 	}
 	s.conn.Send(&news)
-	close(r.born)
 	r.attach(r.group.window(), s.conn.Send)
+	close(r.born)
 	if conn, ok := r.pmi.(*pmiConn); ok {
 		go s.servePMI(r, conn)
 	}

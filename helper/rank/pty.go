@@ -25,17 +25,16 @@ func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
 		return fmt.Errorf("unlock the pseudo-terminal: %w", err)
 	}
-	// Not by its name: /dev/pts need not be that of the ptmx.
-	slave, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
-	if errno != 0 {
-		return fmt.Errorf("open the pseudo-terminal: %w", errno)
+	slave, err := otherEnd(uintptr(master), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("open the pseudo-terminal: %w", err)
 	}
-	p.theirs[0] = int(slave)
+	p.theirs[0] = slave
 	if size.Row > 0 && size.Col > 0 {
 		unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, &size)
 	}
 	for i := 1; i <= 2; i++ {
-		if p.theirs[i], err = unix.FcntlInt(slave, unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		if p.theirs[i], err = unix.FcntlInt(uintptr(slave), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 			return err
 		}
 	}
@@ -51,6 +50,16 @@ func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	}
 	p.ours[0], err = unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 0)
 	return err
+}
+
+// otherEnd opens the rank's end of a pseudo-terminal; not by its name, as /dev/pts need not be that
+// of the ptmx.
+func otherEnd(master uintptr, flags int) (fd int, err error) {
+	n, _, errno := unix.Syscall(unix.SYS_IOCTL, master, unix.TIOCGPTPEER, uintptr(flags))
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(n), nil
 }
 
 // Resize tells a terminal, of which file is our end, how large it is.
