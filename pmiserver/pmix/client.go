@@ -106,7 +106,7 @@ func (c *client) hear() error {
 	}
 	c.bad = 0
 	c.traceRequest(request)
-	c.answer(envelope{h.Tag, nameOf(request)}, request)
+	c.answer(envelope{h.Tag, message.NameOf(request)}, request)
 	return nil
 }
 
