@@ -41,7 +41,7 @@ type gate struct {
 
 	mu        sync.Mutex // guards the rest
 	greeted   int        // how many of Hello and Node were heard
-	portions  map[string]*portion
+	groups    map[string]*localGroup
 	open      map[string]*questions // by the kind of the answer, and the group where it names one
 	starts    int                   // groups that were let go
 	emptied   int
@@ -60,40 +60,40 @@ type gate struct {
 	logs      pace
 }
 
-// A portion is what a node has of a group.
-type portion struct {
+// A localGroup is what a node has of a group.
+type localGroup struct {
 	first   int  // number of the group's rank 0 in the job
 	meets   bool // the group has other nodes: there are fences
 	root    bool // it has the group's rank 0
 	torch   bool // which is asked where ranks can meet
 	address string
 	trace   bool
-	phase   portionPhase
+	phase   groupPhase
 	seats   []*seat
 	fence   int  // number of the next one
 	fencing bool // the one before is open
 }
 
-type portionPhase int
+type groupPhase int
 
 const (
-	promised portionPhase = iota // Prepare was said
-	prepared                     // and Prepared
-	letGo                        // and Start
-	pruned                       // and Prune
-	gone                         // nothing of it is left: Drained was heard
+	promised groupPhase = iota // Prepare was said
+	prepared                   // and Prepared
+	letGo                      // and Start
+	pruned                     // and Prune
+	gone                       // nothing of it is left: Drained was heard
 )
 
 // A seat is a rank of the node.
 type seat struct {
-	rank    int
-	portion *portion
-	life    atomic.Int32    // a life
-	room    [2]atomic.Int64 // credit of stdout and stderr, in bytes
-	shut    [2]bool         // they have ended; belongs to admit
-	stdin   bool            // it gets ours
-	deaf    bool            // and does not read any more
-	fed     int             // bytes of it that were not credited yet
+	rank  int
+	group *localGroup
+	life  atomic.Int32    // a life
+	room  [2]atomic.Int64 // credit of stdout and stderr, in bytes
+	shut  [2]bool         // they have ended; belongs to admit
+	stdin bool            // it gets ours
+	deaf  bool            // and does not read any more
+	fed   int             // bytes of it that were not credited yet
 }
 
 type life = int32
@@ -121,7 +121,7 @@ const lateDefault = 45 * time.Second
 
 func newGate(def job.NodeDef, silence time.Duration) *gate {
 	g := &gate{names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...), silence: cmp.Or(silence, lateDefault), now: time.Now,
-		portions: make(map[string]*portion), open: make(map[string]*questions), fences: make(map[string]bool),
+		groups: make(map[string]*localGroup), open: make(map[string]*questions), fences: make(map[string]bool),
 		positions: pace{most: 1}, changes: pace{most: 10}, logs: pace{most: 200}}
 	g.seats.Store(newSeating(nil))
 	return g
@@ -214,7 +214,7 @@ func (g *gate) judge(m wire.Message) (wire.Message, error) {
 	case *wire.Name:
 		return g.request(m, m.ID)
 	case *wire.Peers:
-		if g.portions[m.Group] == nil {
+		if g.groups[m.Group] == nil {
 			return nil, errUnasked
 		}
 		return g.request(m, m.ID)
@@ -345,7 +345,7 @@ func (g *gate) queued(m *wire.Queued) (wire.Message, error) {
 // prepared hears that a part of a group is ready, and where its ranks can meet (TRUST-3).
 func (g *gate) prepared(m *wire.Prepared) (wire.Message, error) {
 	answer, err := g.answer(m, groupKey(m.Group))
-	p := g.portions[m.Group]
+	p := g.groups[m.Group]
 	if err != nil || answer == nil || p == nil {
 		return nil, err
 	}

@@ -225,7 +225,7 @@ func (g *gate) trace(m *wire.Trace) error {
 	switch {
 	case s == nil:
 		return errStranger(m.Rank)
-	case !s.portion.trace:
+	case !s.group.trace:
 		return errUnasked
 	case s.life.Load() == planned:
 		return errEarly(m)
@@ -253,7 +253,7 @@ const openFences = 1 << 10
 func (g *gate) collective(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	here := false
 	for _, group := range id.Members.Groups() {
-		p := g.portions[group]
+		p := g.groups[group]
 		here = here || p != nil && p.meets && p.phase >= letGo
 		if p != nil && p.phase == pruned {
 			return nil, nil
@@ -277,7 +277,7 @@ func (g *gate) collective(m *wire.Fence, id fence.ID) (wire.Message, error) {
 // barrier hears of one of PMI: one at a time of each group, in their order, and only of whole
 // groups.
 func (g *gate) barrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
-	n, p := id.Number, g.portions[id.Members.Group()]
+	n, p := id.Number, g.groups[id.Members.Group()]
 	switch {
 	case p == nil || !p.meets:
 		return nil, errUnasked
@@ -297,7 +297,7 @@ func (g *gate) barrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
 }
 
 // atOnce is how many fences a node has begun when it comes to one that it may not begin.
-func (p *portion) atOnce(n int) int {
+func (p *localGroup) atOnce(n int) int {
 	first := p.fence
 	if p.fencing {
 		first--
@@ -335,14 +335,14 @@ func (g *gate) request(m wire.Message, id int) (wire.Message, error) {
 // spawn hears that a rank wants others to be started. One that has ended meanwhile wants
 // nothing any more.
 func (g *gate) spawn(m *wire.Spawn) (wire.Message, error) {
-	p := g.portions[m.Request.Group]
+	p := g.groups[m.Request.Group]
 	if p == nil {
 		return nil, errStranger(m.Request.Rank)
 	}
 	rank := p.first + m.Request.Rank
 	s := g.seat(rank)
 	switch {
-	case s == nil || s.portion != p:
+	case s == nil || s.group != p:
 		return nil, errStranger(rank)
 	case s.life.Load() < running:
 		return nil, errEarly(m)
@@ -378,7 +378,7 @@ func (g *gate) drain(m *wire.Drained) error {
 	seats := g.seats.Load()
 	for _, s := range seats.all {
 		life := s.life.Load()
-		if life == running || life == going && g.ended.IsZero() && s.portion.phase != pruned {
+		if life == running || life == going && g.ended.IsZero() && s.group.phase != pruned {
 			return violation("it sent Drained before the end of rank %d", s.rank)
 		}
 	}
@@ -394,7 +394,7 @@ func (g *gate) drain(m *wire.Drained) error {
 // clear notes that nothing of what was let go is left: an early end has kept some ranks from
 // starting.
 func (g *gate) clear() {
-	for _, p := range g.portions {
+	for _, p := range g.groups {
 		if p.phase < letGo {
 			continue
 		}

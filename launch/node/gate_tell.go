@@ -26,7 +26,7 @@ func (g *gate) tell(m wire.Message) {
 	case *wire.Start:
 		g.letGo(m.Group)
 	case *wire.Prune:
-		if p := g.portions[m.Group]; p != nil {
+		if p := g.groups[m.Group]; p != nil {
 			p.phase = pruned
 		}
 	case *wire.Stage:
@@ -60,7 +60,7 @@ func (g *gate) tellFenced(id fence.ID) {
 		delete(g.fences, id.String())
 		return
 	}
-	if p := g.portions[id.Members.Group()]; p != nil {
+	if p := g.groups[id.Members.Group()]; p != nil {
 		p.fencing = false
 	}
 }
@@ -126,7 +126,7 @@ func (g *gate) giveUp(question wire.Message) {
 // plan gives the node its part of a group.
 func (g *gate) plan(m *wire.Prepare) {
 	g.forget(m.Group.Name)
-	p := &portion{first: m.Group.First, meets: m.Group.Nodes > 1, trace: m.PMI.Trace, address: m.Node.Address, torch: slices.Contains(m.Process.Compat, "torch")}
+	p := &localGroup{first: m.Group.First, meets: m.Group.Nodes > 1, trace: m.PMI.Trace, address: m.Node.Address, torch: slices.Contains(m.Process.Compat, "torch")}
 	reads := make(map[int]bool, len(m.Streams.Stdin))
 	for _, rank := range m.Streams.Stdin {
 		reads[rank] = true
@@ -134,7 +134,7 @@ func (g *gate) plan(m *wire.Prepare) {
 	seats := make([]seat, len(m.Ranks))
 	for i, r := range m.Ranks {
 		s := &seats[i]
-		s.rank, s.portion, s.stdin = m.Group.First+r.Rank, p, reads[r.Rank]
+		s.rank, s.group, s.stdin = m.Group.First+r.Rank, p, reads[r.Rank]
 		for i := range s.room {
 			s.room[i].Store(int64(windowOf(m)))
 		}
@@ -144,7 +144,7 @@ func (g *gate) plan(m *wire.Prepare) {
 	if m.Node.Name != "" && !slices.Contains(g.names, m.Node.Name) {
 		g.names = append(g.names, m.Node.Name)
 	}
-	g.portions[m.Group.Name] = p
+	g.groups[m.Group.Name] = p
 	g.seats.Store(newSeating(slices.Concat(g.seats.Load().all, p.seats)))
 }
 
@@ -158,12 +158,12 @@ func windowOf(m *wire.Prepare) int {
 
 // forget takes a part away that was not let go.
 func (g *gate) forget(group string) {
-	p := g.portions[group]
+	p := g.groups[group]
 	if p == nil || p.phase >= letGo {
 		return
 	}
-	delete(g.portions, group)
-	g.seats.Store(newSeating(slices.DeleteFunc(slices.Clone(g.seats.Load().all), func(s *seat) bool { return s.portion == p })))
+	delete(g.groups, group)
+	g.seats.Store(newSeating(slices.DeleteFunc(slices.Clone(g.seats.Load().all), func(s *seat) bool { return s.group == p })))
 }
 
 // release takes a Prepare back; nobody waits for the answer.
@@ -176,7 +176,7 @@ func (g *gate) release(group string) {
 
 // letGo lets the ranks of a part go.
 func (g *gate) letGo(group string) {
-	p := g.portions[group]
+	p := g.groups[group]
 	if p == nil {
 		return
 	}
