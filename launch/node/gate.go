@@ -29,7 +29,7 @@ output has its credit. What is late, since it crossed a message of ours on its w
 dropped in silence (TRUST-5).
 
 One goroutine calls admit, any may call tell. Output, which flows by the million lines, is
-judged without a lock: its seats are in a table that is replaced and never changed, and credit
+judged without a lock: its ranks are in a table that is replaced and never changed, and credit
 is counted by atomic numbers.
 */
 type gate struct {
@@ -37,7 +37,7 @@ type gate struct {
 	silence time.Duration
 	now     func() time.Time
 
-	seats atomic.Pointer[seating] // of the node's ranks; never nil
+	ranks atomic.Pointer[rankTable] // of the node's ranks; never nil
 
 	mu        sync.Mutex // guards the rest
 	greeted   int        // how many of Hello and Node were heard
@@ -69,7 +69,7 @@ type localGroup struct {
 	address string
 	trace   bool
 	phase   groupPhase
-	seats   []*seat
+	ranks   []*rankRecord
 	fence   int  // number of the next one
 	fencing bool // the one before is open
 }
@@ -84,8 +84,8 @@ const (
 	gone                       // nothing of it is left: Drained was heard
 )
 
-// A seat is a rank of the node.
-type seat struct {
+// A rankRecord is what is known of a rank of the node.
+type rankRecord struct {
 	rank  int
 	group *localGroup
 	life  atomic.Int32    // a life
@@ -123,7 +123,7 @@ func newGate(def job.NodeDef, silence time.Duration) *gate {
 	g := &gate{names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...), silence: cmp.Or(silence, lateDefault), now: time.Now,
 		groups: make(map[string]*localGroup), open: make(map[string]*questions), fences: make(map[string]bool),
 		positions: pace{most: 1}, changes: pace{most: 10}, logs: pace{most: 200}}
-	g.seats.Store(newSeating(nil))
+	g.ranks.Store(newRankTable(nil))
 	return g
 }
 
@@ -386,7 +386,7 @@ func (g *gate) dropped(m wire.Message, group string) (wire.Message, error) {
 func (g *gate) states(m *wire.States) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {
-		s := g.seat(r.Rank)
+		s := g.rank(r.Rank)
 		switch {
 		case s == nil:
 			return nil, errStranger(r.Rank)

@@ -13,46 +13,46 @@ import (
 
 // This file is what a gate knows of ranks: a host is believed about its own alone (TRUST-3).
 
-// seat finds a rank of the node; nil: it has no such rank.
-func (g *gate) seat(rank int) *seat { return g.seats.Load().find(rank) }
+// rank finds a rank of the node; nil: it has no such rank.
+func (g *gate) rank(rank int) *rankRecord { return g.ranks.Load().find(rank) }
 
-// A seating is the ranks of a node, by their numbers in the job. Mostly they are neighbours,
+// A rankTable is the ranks of a node, by their numbers in the job. Mostly they are neighbours,
 // and then finding one is looking into a list.
-type seating struct {
-	all   []*seat
-	first int           // number of row[0]
-	row   []*seat       // nil where the node has no such rank
-	far   map[int]*seat // of ranks that are too far apart for a row; nil: they are not
+type rankTable struct {
+	all   []*rankRecord
+	first int                 // number of row[0]
+	row   []*rankRecord       // nil where the node has no such rank
+	far   map[int]*rankRecord // of ranks that are too far apart for a row; nil: they are not
 }
 
-// maxGaps is how long a row may be, in times of the seats in it.
+// maxGaps is how long a row may be, in times of the ranks in it.
 const maxGaps = 4
 
-func newSeating(all []*seat) *seating {
-	t := &seating{all: all}
+func newRankTable(all []*rankRecord) *rankTable {
+	t := &rankTable{all: all}
 	if len(all) == 0 {
 		return t
 	}
 	last := slices.MaxFunc(all, byRank).rank
 	t.first = slices.MinFunc(all, byRank).rank
 	if span := last - t.first + 1; span <= maxGaps*len(all) {
-		t.row = make([]*seat, span)
+		t.row = make([]*rankRecord, span)
 		for _, s := range all {
 			t.row[s.rank-t.first] = s
 		}
 		return t
 	}
-	t.far = make(map[int]*seat, len(all))
+	t.far = make(map[int]*rankRecord, len(all))
 	for _, s := range all {
 		t.far[s.rank] = s
 	}
 	return t
 }
 
-func byRank(a, b *seat) int { return a.rank - b.rank }
+func byRank(a, b *rankRecord) int { return a.rank - b.rank }
 
 // find finds a rank; nil: there is none.
-func (t *seating) find(rank int) *seat {
+func (t *rankTable) find(rank int) *rankRecord {
 	if t.far != nil {
 		return t.far[rank]
 	}
@@ -65,7 +65,7 @@ func (t *seating) find(rank int) *seat {
 // output judges a piece of a rank's output. A rank that is over may have left somebody
 // behind who still writes.
 func (g *gate) output(m *wire.Data) error {
-	s := g.seat(m.Rank)
+	s := g.rank(m.Rank)
 	if s == nil {
 		return errStranger(m.Rank)
 	}
@@ -124,8 +124,8 @@ func (g *gate) credit(m *wire.Credit) (wire.Message, error) {
 
 // reader finds a rank that gets our standard input. It may be over by now: what it read
 // before is told by another goroutine there.
-func (g *gate) reader(m wire.Message, rank int) (*seat, error) {
-	s := g.seat(rank)
+func (g *gate) reader(m wire.Message, rank int) (*rankRecord, error) {
+	s := g.rank(rank)
 	switch {
 	case s == nil:
 		return nil, errStranger(rank)
@@ -141,7 +141,7 @@ func (g *gate) reader(m wire.Message, rank int) (*seat, error) {
 
 // started hears, once, that a rank runs, or why it does not.
 func (g *gate) started(m *wire.Started) (wire.Message, error) {
-	s := g.seat(m.Rank)
+	s := g.rank(m.Rank)
 	if s == nil {
 		return nil, errStranger(m.Rank)
 	}
@@ -178,13 +178,13 @@ func (g *gate) exited(m *wire.Exited) error {
 	case e.Code > 0 && e.Signal > 0:
 		return errValue(m, "code", fmt.Sprint(e.Code, " and signal ", e.Signal))
 	}
-	g.seat(e.Rank).life.Store(over)
+	g.rank(e.Rank).life.Store(over)
 	return nil
 }
 
 // alive sees that a rank is the node's, runs and has not ended.
 func (g *gate) alive(m wire.Message, rank int) error {
-	s := g.seat(rank)
+	s := g.rank(rank)
 	if s == nil {
 		return errStranger(rank)
 	}
@@ -221,7 +221,7 @@ func (g *gate) begun(m wire.Message) error {
 
 // trace hears what a rank said on PMI, if that is wanted; also what it said at its very end.
 func (g *gate) trace(m *wire.Trace) error {
-	s := g.seat(m.Rank)
+	s := g.rank(m.Rank)
 	switch {
 	case s == nil:
 		return errStranger(m.Rank)
@@ -340,7 +340,7 @@ func (g *gate) spawn(m *wire.Spawn) (wire.Message, error) {
 		return nil, errStranger(m.Request.Rank)
 	}
 	rank := p.first + m.Request.Rank
-	s := g.seat(rank)
+	s := g.rank(rank)
 	switch {
 	case s == nil || s.group != p:
 		return nil, errStranger(rank)
@@ -375,15 +375,15 @@ func (g *gate) drain(m *wire.Drained) error {
 	if err := g.over(m, &g.drained); err != nil {
 		return err
 	}
-	seats := g.seats.Load()
-	for _, s := range seats.all {
+	ranks := g.ranks.Load()
+	for _, s := range ranks.all {
 		life := s.life.Load()
 		if life == running || life == going && g.ended.IsZero() && s.group.phase != pruned {
 			return violation("it sent Drained before the end of rank %d", s.rank)
 		}
 	}
 	for _, o := range m.Orphans {
-		if o.Rank != -1 && seats.find(o.Rank) == nil {
+		if o.Rank != -1 && ranks.find(o.Rank) == nil {
 			return errStranger(o.Rank)
 		}
 	}
@@ -399,7 +399,7 @@ func (g *gate) clear() {
 			continue
 		}
 		p.phase = gone
-		for _, s := range p.seats {
+		for _, s := range p.ranks {
 			s.life.CompareAndSwap(going, failed)
 		}
 	}

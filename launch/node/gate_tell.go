@@ -44,7 +44,7 @@ func (g *gate) tell(m wire.Message) {
 	case *wire.Watch:
 		g.watched = true
 	case *wire.Data:
-		if s := g.seat(m.Rank); s != nil {
+		if s := g.rank(m.Rank); s != nil {
 			s.fed += len(m.Bytes)
 		}
 	case *wire.Named, *wire.Spawned, *wire.Peered:
@@ -67,7 +67,7 @@ func (g *gate) tellFenced(id fence.ID) {
 
 // grant notes leave for more output.
 func (g *gate) grant(m *wire.Credit) {
-	if s := g.seat(m.Rank); s != nil {
+	if s := g.rank(m.Rank); s != nil {
 		s.room[m.Stream-wire.Stdout].Add(int64(m.Bytes))
 	}
 }
@@ -131,21 +131,21 @@ func (g *gate) plan(m *wire.Prepare) {
 	for _, rank := range m.Streams.Stdin {
 		reads[rank] = true
 	}
-	seats := make([]seat, len(m.Ranks))
+	ranks := make([]rankRecord, len(m.Ranks))
 	for i, r := range m.Ranks {
-		s := &seats[i]
+		s := &ranks[i]
 		s.rank, s.group, s.stdin = m.Group.First+r.Rank, p, reads[r.Rank]
 		for i := range s.room {
 			s.room[i].Store(int64(windowOf(m)))
 		}
 		p.root = p.root || r.Rank == 0
-		p.seats = append(p.seats, s)
+		p.ranks = append(p.ranks, s)
 	}
 	if m.Node.Name != "" && !slices.Contains(g.names, m.Node.Name) {
 		g.names = append(g.names, m.Node.Name)
 	}
 	g.groups[m.Group.Name] = p
-	g.seats.Store(newSeating(slices.Concat(g.seats.Load().all, p.seats)))
+	g.ranks.Store(newRankTable(slices.Concat(g.ranks.Load().all, p.ranks)))
 }
 
 // windowOf is how many bytes of a stream Prepare lets a rank have under way.
@@ -163,7 +163,7 @@ func (g *gate) forget(group string) {
 		return
 	}
 	delete(g.groups, group)
-	g.seats.Store(newSeating(slices.DeleteFunc(slices.Clone(g.seats.Load().all), func(s *seat) bool { return s.group == p })))
+	g.ranks.Store(newRankTable(slices.DeleteFunc(slices.Clone(g.ranks.Load().all), func(s *rankRecord) bool { return s.group == p })))
 }
 
 // release takes a Prepare back; nobody waits for the answer.
@@ -182,7 +182,7 @@ func (g *gate) letGo(group string) {
 	}
 	g.starts++
 	p.phase = letGo
-	for _, s := range p.seats {
+	for _, s := range p.ranks {
 		s.life.Store(going)
 	}
 }
