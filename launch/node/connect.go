@@ -100,7 +100,7 @@ func (c *Connector) greet(ctx context.Context, def job.NodeDef, dialled reach.Re
 	if dialled.Err != nil {
 		return nil, dialled.Err
 	}
-	n = &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), gate: newGate(def, c.Silence)}
+	n = &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: newValidator(def, c.Silence)}
 	late := c.Pauses.After(c.Greet, func() { n.Abandon() })
 	stop := context.AfterFunc(ctx, func() { n.Abandon() })
 	defer stop()
@@ -129,7 +129,7 @@ func (n *Node) handshake(c *Connector) error {
 	if err := n.sameVersion(hello, c); err != nil {
 		return err
 	}
-	if _, err := n.gate.admit(hello); err != nil {
+	if _, err := n.validator.admit(hello); err != nil {
 		return err
 	}
 	m, err := n.recv()

@@ -16,7 +16,7 @@ import (
 // go and ends as it likes. What they say is under way for as long as the seed wants.
 type talk struct {
 	*rand.Rand
-	g        *gate
+	g        *validator
 	down, up []wire.Message
 
 	// The launcher.
@@ -274,7 +274,7 @@ func TestLateTruth(t *testing.T) {
 func FuzzAdmit(f *testing.F) {
 	f.Add(uint64(1), []byte("\x01\x02\x04\x07\x08\x0f\x10"))
 	f.Fuzz(func(t *testing.T, seed uint64, order []byte) {
-		g := newGate(job.NodeDef{Name: "n1"}, 0)
+		g := newValidator(job.NodeDef{Name: "n1"}, 0)
 		all := wire.Kinds()
 		k := &talk{Rand: rand.New(rand.NewPCG(seed, 2)), g: g, alive: make(map[int]bool), ready: true}
 		for _, what := range order {

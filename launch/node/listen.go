@@ -75,13 +75,13 @@ func (l Listener) sort(n *Node, m wire.Message, take func(wire.Message) bool) {
 	}
 }
 
-// recv is the next message of a node that its gate lets through; nil if it does not.
+// recv is the next message of a node that its validator lets through; nil if it does not.
 func (n *Node) recv() (wire.Message, error) {
 	m, err := n.conn.Recv()
 	if err != nil {
 		return nil, err
 	}
-	return n.gate.admit(m)
+	return n.validator.admit(m)
 }
 
 // cut ends the connection to a node at once (TRUST-2): nothing more of what it says is read,
@@ -93,11 +93,11 @@ func (l Listener) cut(n *Node, why error) {
 
 // later hears in a second what a node says too often, if nothing newer has come by then.
 func (l Listener) later(n *Node) {
-	if !n.gate.postpones() {
+	if !n.validator.postpones() {
 		return
 	}
 	time.AfterFunc(time.Second, func() {
-		for _, m := range n.gate.postponed() {
+		for _, m := range n.validator.postponed() {
 			l.Inbox.Put(Message{n, m})
 		}
 	})
@@ -105,7 +105,7 @@ func (l Listener) later(n *Node) {
 
 // log writes a line of a helper's log into ours.
 func (l Listener) log(n *Node, m *wire.Log) {
-	if missed := n.gate.unseen(); missed > 0 {
+	if missed := n.validator.unseen(); missed > 0 {
 		l.Log.Warn().Str("node", n.Name()).Msgf("%d more lines of the helper's log are not shown", missed)
 	}
 	line := l.Log.Info()

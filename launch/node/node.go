@@ -1,5 +1,5 @@
 /*
-Package node is one helper, as mpiexec sees it: the connection to it, and the gate that all
+Package node is one helper, as mpiexec sees it: the connection to it, and the validator that all
 it says has to pass.
 
 	Connector.Connect --> Node -- Send ---> helper
@@ -10,7 +10,7 @@ it says has to pass.
 	                        '--> Inbox     everything else, as a Message; at the end Disconnected
 
 A Node belongs to nobody: a reservation, another one and the job that runs may hold the same
-one. So nothing of it changes but what its gate and its connection guard themselves. What is
+one. So nothing of it changes but what its validator and its connection guard themselves. What is
 found out about it later, and its place in a plan, is known by who asks.
 */
 package node
@@ -31,9 +31,9 @@ type Node struct {
 	Def   job.NodeDef // as it was when it was connected
 	Probe job.Probe   // that its helper found then
 
-	stream io.ReadWriteCloser
-	conn   *wire.Conn
-	gate   *gate
+	stream    io.ReadWriteCloser
+	conn      *wire.Conn
+	validator *validator
 }
 
 // Name is what the user calls it.
@@ -41,28 +41,28 @@ func (n *Node) Name() string { return n.Def.Name }
 
 // Send says something to the helper. The error is that of wire.Conn.Send.
 func (n *Node) Send(m wire.Message) error {
-	n.gate.tell(m)
+	n.validator.tell(m)
 	return n.conn.Send(m)
 }
 
 // SendFenced sends the answer to a fence, which is encoded once for all.
 func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
-	n.gate.tellFenced(id)
+	n.validator.tellFenced(id)
 	n.conn.SendFrame(frame)
 }
 
 // SendPiece sends a piece of a parcel, so many bytes, which is encoded once for all.
 func (n *Node) SendPiece(bytes int, frame wire.Frame) {
-	n.gate.tellPiece(bytes)
+	n.validator.tellPiece(bytes)
 	n.conn.SendFrame(frame)
 }
 
 // GiveUp notes that nobody waits for the answer to a question any more.
-func (n *Node) GiveUp(question wire.Message) { n.gate.giveUp(question) }
+func (n *Node) GiveUp(question wire.Message) { n.validator.giveUp(question) }
 
 // Shift notes that we were stopped for a while: what the helper may be late with is no later
 // for that.
-func (n *Node) Shift(by time.Duration) { n.gate.shift(by) }
+func (n *Node) Shift(by time.Duration) { n.validator.shift(by) }
 
 // Flush waits until what was sent has been written.
 func (n *Node) Flush() { n.conn.Flush() }

@@ -17,11 +17,11 @@ import (
 )
 
 /*
-A gate stands before all that one helper says (TRUST-1). It hears both ends, and so knows
+A validator stands before all that one helper says: the one gate of TRUST-1. It hears both ends, and so knows
 what the helper may say now:
 
-	mpiexec --- tell ----> gate ---------> helper     questions, ranks, credit, Start, End
-	mpiexec <-- message -- gate <-- admit - helper    or the first violation, and the end
+	mpiexec --- tell ----> validator ---------> helper     questions, ranks, credit, Start, End
+	mpiexec <-- message -- validator <-- admit - helper    or the first violation, and the end
 
 It does nothing but that: no I/O, no time but that of its clock. What it has let through
 needs no second look: ranks are the node's own and in range, answers were asked for, and
@@ -32,7 +32,7 @@ One goroutine calls admit, any may call tell. Output, which flows by the million
 judged without a lock: its ranks are in a table that is replaced and never changed, and credit
 is counted by atomic numbers.
 */
-type gate struct {
+type validator struct {
 	names   []string // of the node
 	silence time.Duration
 	now     func() time.Time
@@ -119,32 +119,32 @@ const unanswered = 64
 // long the link may be silent.
 const lateDefault = 45 * time.Second
 
-func newGate(def job.NodeDef, silence time.Duration) *gate {
-	g := &gate{names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...), silence: cmp.Or(silence, lateDefault), now: time.Now,
+func newValidator(def job.NodeDef, silence time.Duration) *validator {
+	v := &validator{names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...), silence: cmp.Or(silence, lateDefault), now: time.Now,
 		groups: make(map[string]*localGroup), open: make(map[string]*questions), fences: make(map[string]bool),
 		positions: pace{most: 1}, changes: pace{most: 10}, logs: pace{most: 200}}
-	g.ranks.Store(newRankTable(nil))
-	return g
+	v.ranks.Store(newRankTable(nil))
+	return v
 }
 
 // admit judges what the helper says. Nothing comes back of what is to be dropped; an error
 // is a wire.Violation.
-func (g *gate) admit(m wire.Message) (wire.Message, error) {
+func (v *validator) admit(m wire.Message) (wire.Message, error) {
 	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
-		if err := g.output(data); err != nil {
-			return nil, g.unlessLeft(m, err)
+		if err := v.output(data); err != nil {
+			return nil, v.unlessLeft(m, err)
 		}
 		return m, nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.greeted < 2 || isGreeting(m) {
-		return passed(m, g.greeting(m))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.greeted < 2 || isGreeting(m) {
+		return passed(m, v.greeting(m))
 	}
-	if !g.left.IsZero() {
-		return nil, g.late(m, g.left)
+	if !v.left.IsZero() {
+		return nil, v.late(m, v.left)
 	}
-	return g.judge(m)
+	return v.judge(m)
 }
 
 // passed is a message, or the violation that it is.
@@ -157,73 +157,73 @@ func passed(m wire.Message, err error) (wire.Message, error) {
 
 // unlessLeft is a violation in output, unless we have said Bye: then nothing is noted any more
 // of which it may be the consequence.
-func (g *gate) unlessLeft(m wire.Message, violation error) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.left.IsZero() {
+func (v *validator) unlessLeft(m wire.Message, violation error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.left.IsZero() {
 		return violation
 	}
-	return g.late(m, g.left)
+	return v.late(m, v.left)
 }
 
 // judge finds the rule of a kind (TRUST-4).
-func (g *gate) judge(m wire.Message) (wire.Message, error) {
+func (v *validator) judge(m wire.Message) (wire.Message, error) {
 	switch m := m.(type) {
 	case *wire.Ping:
 		return m, nil
 	case *wire.Log:
-		return g.logs.pass(g.now(), m), nil
+		return v.logs.pass(v.now(), m), nil
 	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed:
-		return g.answer(m, wire.NameOf(m))
+		return v.answer(m, wire.NameOf(m))
 	case *wire.Queued:
-		return g.queued(m)
+		return v.queued(m)
 	case *wire.Changed:
-		if !g.watched {
+		if !v.watched {
 			return nil, errUnasked
 		}
-		return g.changes.pass(g.now(), m), nil
+		return v.changes.pass(v.now(), m), nil
 	case *wire.Prepared:
-		return g.prepared(m)
+		return v.prepared(m)
 	case *wire.Refused:
 		m.Code = job.StartCode(m.Code)
-		return g.dropped(m, m.Group)
+		return v.dropped(m, m.Group)
 	case *wire.Taken:
-		return g.dropped(m, m.Group)
+		return v.dropped(m, m.Group)
 	case *wire.Wanted:
-		return passed(m, g.wanted(m))
+		return passed(m, v.wanted(m))
 	case *wire.Took:
-		return g.took(m)
+		return v.took(m)
 	case *wire.Staged:
-		return passed(m, g.staged(m))
+		return passed(m, v.staged(m))
 	case *wire.States:
-		return g.states(m)
+		return v.states(m)
 	case *wire.Data:
-		return g.noInput(m)
+		return v.noInput(m)
 	case *wire.Credit:
-		return g.credit(m)
+		return v.credit(m)
 	case *wire.Started:
-		return g.started(m)
+		return v.started(m)
 	case *wire.Exited:
-		return passed(m, g.exited(m))
+		return passed(m, v.exited(m))
 	case *wire.PMI:
-		return g.unlessGone(m, g.pmi(m))
+		return v.unlessGone(m, v.pmi(m))
 	case *wire.Trace:
-		return passed(m, g.trace(m))
+		return passed(m, v.trace(m))
 	case *wire.Fence:
-		return g.fence(m)
+		return v.fence(m)
 	case *wire.Name:
-		return g.request(m, m.ID)
+		return v.request(m, m.ID)
 	case *wire.Peers:
-		if g.groups[m.Group] == nil {
+		if v.groups[m.Group] == nil {
 			return nil, errUnasked
 		}
-		return g.request(m, m.ID)
+		return v.request(m, m.ID)
 	case *wire.Spawn:
-		return g.spawn(m)
+		return v.spawn(m)
 	case *wire.Emptied:
-		return passed(m, g.over(m, &g.emptied))
+		return passed(m, v.over(m, &v.emptied))
 	case *wire.Drained:
-		return passed(m, g.drain(m))
+		return passed(m, v.drain(m))
 	}
 	return nil, violation("it sent %s, which only mpiexec sends", wire.NameOf(m))
 }
@@ -259,18 +259,18 @@ func errValue(m wire.Message, name string, value any) error {
 }
 
 // late judges what was right until a moment: it may have been on its way.
-func (g *gate) late(m wire.Message, since time.Time) error {
-	if g.now().Sub(since) > g.silence {
+func (v *validator) late(m wire.Message, since time.Time) error {
+	if v.now().Sub(since) > v.silence {
 		return errLate(m)
 	}
 	return nil
 }
 
 // shift moves all moments: they do not count while mpiexec is stopped.
-func (g *gate) shift(by time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, t := range []*time.Time{&g.ended, &g.left, &g.dequeued} {
+func (v *validator) shift(by time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, t := range []*time.Time{&v.ended, &v.left, &v.dequeued} {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
@@ -286,22 +286,22 @@ func isGreeting(m wire.Message) bool {
 }
 
 // greeting hears Hello and Node, first and second.
-func (g *gate) greeting(m wire.Message) error {
+func (v *validator) greeting(m wire.Message) error {
 	want := -1
 	switch m := m.(type) {
 	case *wire.Hello:
 		want = 0
 	case *wire.Node:
 		want = 1
-		g.names = append(g.names, m.Probe.Hostname)
+		v.names = append(v.names, m.Probe.Hostname)
 	}
 	switch {
-	case want == g.greeted:
-		g.greeted++
+	case want == v.greeted:
+		v.greeted++
 		return nil
 	case want < 0:
 		return errEarly(m)
-	case want < g.greeted:
+	case want < v.greeted:
 		return violation("it sent %s twice", wire.NameOf(m))
 	}
 	return errEarly(m)
@@ -310,8 +310,8 @@ func (g *gate) greeting(m wire.Message) error {
 // answer takes what closes a question. Nobody waits for one that was given up. Of several
 // questions any answer will do for the one that waits, but for those about a group: these
 // come in the order of the questions.
-func (g *gate) answer(m wire.Message, to string) (wire.Message, error) {
-	q := g.open[to]
+func (v *validator) answer(m wire.Message, to string) (wire.Message, error) {
+	q := v.open[to]
 	if q == nil {
 		return nil, errUnasked
 	}
@@ -320,7 +320,7 @@ func (g *gate) answer(m wire.Message, to string) (wire.Message, error) {
 		q.given--
 	}
 	if q.open--; q.open == 0 {
-		delete(g.open, to)
+		delete(v.open, to)
 	}
 	if given {
 		return nil, nil
@@ -329,23 +329,23 @@ func (g *gate) answer(m wire.Message, to string) (wire.Message, error) {
 }
 
 // queued hears of a place in the queue: as an answer, and then whenever it changes.
-func (g *gate) queued(m *wire.Queued) (wire.Message, error) {
-	if g.open["Queued"] != nil {
-		return g.answer(m, "Queued")
+func (v *validator) queued(m *wire.Queued) (wire.Message, error) {
+	if v.open["Queued"] != nil {
+		return v.answer(m, "Queued")
 	}
 	switch {
-	case g.waiting:
-		return g.positions.pass(g.now(), m), nil
-	case !g.dequeued.IsZero():
-		return nil, g.late(m, g.dequeued)
+	case v.waiting:
+		return v.positions.pass(v.now(), m), nil
+	case !v.dequeued.IsZero():
+		return nil, v.late(m, v.dequeued)
 	}
 	return nil, errUnasked
 }
 
 // prepared hears that a part of a group is ready, and where its ranks can meet (TRUST-3).
-func (g *gate) prepared(m *wire.Prepared) (wire.Message, error) {
-	answer, err := g.answer(m, groupKey(m.Group))
-	p := g.groups[m.Group]
+func (v *validator) prepared(m *wire.Prepared) (wire.Message, error) {
+	answer, err := v.answer(m, groupKey(m.Group))
+	p := v.groups[m.Group]
 	if err != nil || answer == nil || p == nil {
 		return nil, err
 	}
@@ -356,37 +356,37 @@ func (g *gate) prepared(m *wire.Prepared) (wire.Message, error) {
 		return nil, errStranger(p.first)
 	case !p.torch:
 		return nil, errUnasked
-	case !g.canMeet(m.Meet, p.address):
+	case !v.canMeet(m.Meet, p.address):
 		return nil, errValue(m, "meeting point", strconv.Quote(m.Meet))
 	}
 	return m, nil
 }
 
 // canMeet reports whether an address is one of the node, and has a port.
-func (g *gate) canMeet(meet, address string) bool {
+func (v *validator) canMeet(meet, address string) bool {
 	host, port, err := net.SplitHostPort(meet)
 	n, noNumber := strconv.ParseUint(port, 10, 16)
 	if err != nil || noNumber != nil || n == 0 || host == "" {
 		return false
 	}
 	_, noAddress := netip.ParseAddr(host)
-	return noAddress == nil || host == address || slices.Contains(g.names, host)
+	return noAddress == nil || host == address || slices.Contains(v.names, host)
 }
 
 // dropped hears that there will be no part of a group here.
-func (g *gate) dropped(m wire.Message, group string) (wire.Message, error) {
-	answer, err := g.answer(m, groupKey(group))
+func (v *validator) dropped(m wire.Message, group string) (wire.Message, error) {
+	answer, err := v.answer(m, groupKey(group))
 	if answer != nil {
-		g.forget(group)
+		v.forget(group)
 	}
 	return answer, err
 }
 
 // states hears what ranks are doing, each at most once.
-func (g *gate) states(m *wire.States) (wire.Message, error) {
+func (v *validator) states(m *wire.States) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {
-		s := g.rank(r.Rank)
+		s := v.rank(r.Rank)
 		switch {
 		case s == nil:
 			return nil, errStranger(r.Rank)
@@ -395,7 +395,7 @@ func (g *gate) states(m *wire.States) (wire.Message, error) {
 		}
 		seen[r.Rank] = true
 	}
-	return g.answer(m, "States")
+	return v.answer(m, "States")
 }
 
 func groupKey(name string) string { return "group " + name }

@@ -15,17 +15,17 @@ type cargoHold struct {
 }
 
 // tellPiece notes that a piece of a parcel goes to the node.
-func (g *gate) tellPiece(bytes int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.cargo != nil {
-		g.cargo.sent += bytes
+func (v *validator) tellPiece(bytes int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.cargo != nil {
+		v.cargo.sent += bytes
 	}
 }
 
 // wanted hears which parcels a node wants, of those that it was asked for.
-func (g *gate) wanted(m *wire.Wanted) error {
-	c := g.cargo
+func (v *validator) wanted(m *wire.Wanted) error {
+	c := v.cargo
 	if c == nil || c.here || c.wanted || c.over {
 		return errUnasked
 	}
@@ -41,8 +41,8 @@ func (g *gate) wanted(m *wire.Wanted) error {
 }
 
 // took hears that a node has taken what came.
-func (g *gate) took(m *wire.Took) (wire.Message, error) {
-	c := g.cargo
+func (v *validator) took(m *wire.Took) (wire.Message, error) {
+	c := v.cargo
 	switch {
 	case c == nil || c.here || c.over:
 		return nil, errUnasked
@@ -54,8 +54,8 @@ func (g *gate) took(m *wire.Took) (wire.Message, error) {
 }
 
 // staged hears that all parcels are there, or why not.
-func (g *gate) staged(m *wire.Staged) error {
-	c := g.cargo
+func (v *validator) staged(m *wire.Staged) error {
+	c := v.cargo
 	if c == nil || c.over || m.Reason == "" && !c.here && !c.wanted {
 		return errUnasked
 	}

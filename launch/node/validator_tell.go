@@ -8,66 +8,66 @@ import (
 )
 
 // tell notes what is about to be said to the helper, and what it may say because of that.
-func (g *gate) tell(m wire.Message) {
+func (v *validator) tell(m wire.Message) {
 	if credit, ok := m.(*wire.Credit); ok {
-		g.grant(credit)
+		v.grant(credit)
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if key := answerTo(m); key != "" {
-		g.ask(key)
+		v.ask(key)
 	}
 	switch m := m.(type) {
 	case *wire.Prepare:
-		g.plan(m)
+		v.plan(m)
 	case *wire.Release:
-		g.release(m.Group)
+		v.release(m.Group)
 	case *wire.Start:
-		g.letGo(m.Group)
+		v.letGo(m.Group)
 	case *wire.Prune:
-		if p := g.groups[m.Group]; p != nil {
+		if p := v.groups[m.Group]; p != nil {
 			p.phase = pruned
 		}
 	case *wire.Stage:
-		g.cargo = &cargoHold{parcels: len(m.Parcels), here: m.Here}
+		v.cargo = &cargoHold{parcels: len(m.Parcels), here: m.Here}
 	case *wire.End:
-		if g.ended.IsZero() {
-			g.ended = g.now()
+		if v.ended.IsZero() {
+			v.ended = v.now()
 		}
 	case *wire.Bye:
-		g.left = g.now()
+		v.left = v.now()
 	case *wire.Enqueue:
-		g.waiting = true
+		v.waiting = true
 	case *wire.Dequeue:
-		g.waiting, g.dequeued = false, g.now()
+		v.waiting, v.dequeued = false, v.now()
 	case *wire.Watch:
-		g.watched = true
+		v.watched = true
 	case *wire.Data:
-		if s := g.rank(m.Rank); s != nil {
+		if s := v.rank(m.Rank); s != nil {
 			s.fed += len(m.Bytes)
 		}
 	case *wire.Named, *wire.Spawned, *wire.Peered:
-		g.unheard--
+		v.unheard--
 	}
 }
 
 // tellFenced is tell for the answer to a fence, which is encoded once for all.
-func (g *gate) tellFenced(id fence.ID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (v *validator) tellFenced(id fence.ID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if id.Kind != fence.Barrier {
-		delete(g.fences, id.String())
+		delete(v.fences, id.String())
 		return
 	}
-	if p := g.groups[id.Members.Group()]; p != nil {
+	if p := v.groups[id.Members.Group()]; p != nil {
 		p.fencing = false
 	}
 }
 
 // grant notes leave for more output.
-func (g *gate) grant(m *wire.Credit) {
-	if s := g.rank(m.Rank); s != nil {
+func (v *validator) grant(m *wire.Credit) {
+	if s := v.rank(m.Rank); s != nil {
 		s.room[m.Stream-wire.Stdout].Add(int64(m.Bytes))
 	}
 }
@@ -105,27 +105,27 @@ func answerTo(m wire.Message) string {
 	return ""
 }
 
-func (g *gate) ask(key string) {
-	q := g.open[key]
+func (v *validator) ask(key string) {
+	q := v.open[key]
 	if q == nil {
 		q = new(questions)
-		g.open[key] = q
+		v.open[key] = q
 	}
 	q.open++
 }
 
 // giveUp notes that nobody waits for the answer to a question any more.
-func (g *gate) giveUp(question wire.Message) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if q := g.open[answerTo(question)]; q != nil && q.given < q.open {
+func (v *validator) giveUp(question wire.Message) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if q := v.open[answerTo(question)]; q != nil && q.given < q.open {
 		q.given++
 	}
 }
 
 // plan gives the node its part of a group.
-func (g *gate) plan(m *wire.Prepare) {
-	g.forget(m.Group.Name)
+func (v *validator) plan(m *wire.Prepare) {
+	v.forget(m.Group.Name)
 	p := &localGroup{first: m.Group.First, meets: m.Group.Nodes > 1, trace: m.PMI.Trace, address: m.Node.Address, torch: slices.Contains(m.Process.Compat, "torch")}
 	reads := make(map[int]bool, len(m.Streams.Stdin))
 	for _, rank := range m.Streams.Stdin {
@@ -141,11 +141,11 @@ func (g *gate) plan(m *wire.Prepare) {
 		p.root = p.root || r.Rank == 0
 		p.ranks = append(p.ranks, s)
 	}
-	if m.Node.Name != "" && !slices.Contains(g.names, m.Node.Name) {
-		g.names = append(g.names, m.Node.Name)
+	if m.Node.Name != "" && !slices.Contains(v.names, m.Node.Name) {
+		v.names = append(v.names, m.Node.Name)
 	}
-	g.groups[m.Group.Name] = p
-	g.ranks.Store(newRankTable(slices.Concat(g.ranks.Load().all, p.ranks)))
+	v.groups[m.Group.Name] = p
+	v.ranks.Store(newRankTable(slices.Concat(v.ranks.Load().all, p.ranks)))
 }
 
 // windowOf is how many bytes of a stream Prepare lets a rank have under way.
@@ -157,30 +157,30 @@ func windowOf(m *wire.Prepare) int {
 }
 
 // forget takes a part away that was not let go.
-func (g *gate) forget(group string) {
-	p := g.groups[group]
+func (v *validator) forget(group string) {
+	p := v.groups[group]
 	if p == nil || p.phase >= letGo {
 		return
 	}
-	delete(g.groups, group)
-	g.ranks.Store(newRankTable(slices.DeleteFunc(slices.Clone(g.ranks.Load().all), func(s *rankRecord) bool { return s.group == p })))
+	delete(v.groups, group)
+	v.ranks.Store(newRankTable(slices.DeleteFunc(slices.Clone(v.ranks.Load().all), func(s *rankRecord) bool { return s.group == p })))
 }
 
 // release takes a Prepare back; nobody waits for the answer.
-func (g *gate) release(group string) {
-	if q := g.open[groupKey(group)]; q != nil {
+func (v *validator) release(group string) {
+	if q := v.open[groupKey(group)]; q != nil {
 		q.given = q.open
 	}
-	g.forget(group)
+	v.forget(group)
 }
 
 // letGo lets the ranks of a part go.
-func (g *gate) letGo(group string) {
-	p := g.groups[group]
+func (v *validator) letGo(group string) {
+	p := v.groups[group]
 	if p == nil {
 		return
 	}
-	g.starts++
+	v.starts++
 	p.phase = letGo
 	for _, s := range p.ranks {
 		s.life.Store(going)
@@ -189,10 +189,10 @@ func (g *gate) letGo(group string) {
 
 // postpones reports whether something new is kept for the next second, and notes that its end
 // is waited for.
-func (g *gate) postpones() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, p := range []*pace{&g.positions, &g.changes} {
+func (v *validator) postpones() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range []*pace{&v.positions, &v.changes} {
 		if p.kept != nil && !p.awaited {
 			p.awaited = true
 			return true
@@ -202,10 +202,10 @@ func (g *gate) postpones() bool {
 }
 
 // postponed returns what was kept for a second that has come.
-func (g *gate) postponed() (all []wire.Message) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, p := range []*pace{&g.positions, &g.changes} {
+func (v *validator) postponed() (all []wire.Message) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range []*pace{&v.positions, &v.changes} {
 		if p.kept != nil {
 			all = append(all, p.kept)
 		}
@@ -215,10 +215,10 @@ func (g *gate) postponed() (all []wire.Message) {
 }
 
 // unseen is how many lines of the helper's log were not let through since it was last asked.
-func (g *gate) unseen() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := g.logs.missed
-	g.logs.missed, g.logs.kept = 0, nil
+func (v *validator) unseen() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := v.logs.missed
+	v.logs.missed, v.logs.kept = 0, nil
 	return n
 }

@@ -24,10 +24,10 @@ const own, later, foreign = 4, 5, 0
 const lateTime = 45 * time.Second
 
 // newStage is a gate at a stage, with a clock of the test's own.
-func newStage(t *testing.T, stage string) (*gate, *time.Time) {
+func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 	t.Helper()
 	clock := time.Unix(1e9, 0)
-	g := newGate(job.NodeDef{Name: "n1", Host: "n1.example", Aliases: []string{"one"}}, lateTime)
+	g := newValidator(job.NodeDef{Name: "n1", Host: "n1.example", Aliases: []string{"one"}}, lateTime)
 	g.now = func() time.Time { return clock }
 	hear := func(m wire.Message) {
 		if _, err := g.admit(m); err != nil {
@@ -58,7 +58,7 @@ func newStage(t *testing.T, stage string) (*gate, *time.Time) {
 }
 
 // judged is what a gate makes of a message, as one word where it is a common one.
-func judged(g *gate, m wire.Message) string {
+func judged(g *validator, m wire.Message) string {
 	admitted, err := g.admit(m)
 	switch {
 	case err == nil && admitted == nil:
@@ -209,7 +209,7 @@ func TestAdmit(t *testing.T) {
 	for _, row := range table {
 		wants := strings.Fields(row.stages)
 		for i, stage := range standings {
-			check := func(what string, g *gate, rank int, want string) {
+			check := func(what string, g *validator, rank int, want string) {
 				if row.ask != nil {
 					g.tell(row.ask)
 				}
@@ -348,7 +348,7 @@ func TestAdmitCredit(t *testing.T) {
 
 // Ranks meet at an address of the node that has rank 0, and with a port.
 func TestAdmitMeetingPoints(t *testing.T) {
-	ask := func(root int, compat ...string) *gate {
+	ask := func(root int, compat ...string) *validator {
 		g, _ := newStage(t, "greeted")
 		g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Nodes: 2}, Node: wire.Member{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
 		return g
@@ -513,7 +513,7 @@ func TestPaces(t *testing.T) {
 
 // Millions of lines pass: without room in memory for each, and without a lock.
 func BenchmarkAdmit(b *testing.B) {
-	g := newGate(job.NodeDef{}, 0)
+	g := newValidator(job.NodeDef{}, 0)
 	g.greeted = 2
 	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Streams: wire.Streams{Window: 1 << 62}}
 	for rank := range 64 {

@@ -11,10 +11,10 @@ import (
 	"remshell/wire"
 )
 
-// This file is what a gate knows of ranks: a host is believed about its own alone (TRUST-3).
+// This file is what a validator knows of ranks: a host is believed about its own alone (TRUST-3).
 
 // rank finds a rank of the node; nil: it has no such rank.
-func (g *gate) rank(rank int) *rankRecord { return g.ranks.Load().find(rank) }
+func (v *validator) rank(rank int) *rankRecord { return v.ranks.Load().find(rank) }
 
 // A rankTable is the ranks of a node, by their numbers in the job. Mostly they are neighbours,
 // and then finding one is looking into a list.
@@ -64,8 +64,8 @@ func (t *rankTable) find(rank int) *rankRecord {
 
 // output judges a piece of a rank's output. A rank that is over may have left somebody
 // behind who still writes.
-func (g *gate) output(m *wire.Data) error {
-	s := g.rank(m.Rank)
+func (v *validator) output(m *wire.Data) error {
+	s := v.rank(m.Rank)
 	if s == nil {
 		return errStranger(m.Rank)
 	}
@@ -87,8 +87,8 @@ func (g *gate) output(m *wire.Data) error {
 }
 
 // noInput hears that nobody reads what is sent to a rank any more.
-func (g *gate) noInput(m *wire.Data) (wire.Message, error) {
-	s, err := g.reader(m, m.Rank)
+func (v *validator) noInput(m *wire.Data) (wire.Message, error) {
+	s, err := v.reader(m, m.Rank)
 	switch {
 	case err != nil:
 		return nil, err
@@ -105,8 +105,8 @@ func (g *gate) noInput(m *wire.Data) (wire.Message, error) {
 }
 
 // credit hears that a rank has read, never more than it was sent.
-func (g *gate) credit(m *wire.Credit) (wire.Message, error) {
-	s, err := g.reader(m, m.Rank)
+func (v *validator) credit(m *wire.Credit) (wire.Message, error) {
+	s, err := v.reader(m, m.Rank)
 	switch {
 	case err != nil:
 		return nil, err
@@ -124,8 +124,8 @@ func (g *gate) credit(m *wire.Credit) (wire.Message, error) {
 
 // reader finds a rank that gets our standard input. It may be over by now: what it read
 // before is told by another goroutine there.
-func (g *gate) reader(m wire.Message, rank int) (*rankRecord, error) {
-	s := g.rank(rank)
+func (v *validator) reader(m wire.Message, rank int) (*rankRecord, error) {
+	s := v.rank(rank)
 	switch {
 	case s == nil:
 		return nil, errStranger(rank)
@@ -140,8 +140,8 @@ func (g *gate) reader(m wire.Message, rank int) (*rankRecord, error) {
 }
 
 // started hears, once, that a rank runs, or why it does not.
-func (g *gate) started(m *wire.Started) (wire.Message, error) {
-	s := g.rank(m.Rank)
+func (v *validator) started(m *wire.Started) (wire.Message, error) {
+	s := v.rank(m.Rank)
 	if s == nil {
 		return nil, errStranger(m.Rank)
 	}
@@ -165,9 +165,9 @@ func (g *gate) started(m *wire.Started) (wire.Message, error) {
 }
 
 // exited hears, once, how a rank that ran has ended.
-func (g *gate) exited(m *wire.Exited) error {
+func (v *validator) exited(m *wire.Exited) error {
 	e := &m.Exit
-	if err := g.alive(m, e.Rank); err != nil {
+	if err := v.alive(m, e.Rank); err != nil {
 		return err
 	}
 	switch {
@@ -178,13 +178,13 @@ func (g *gate) exited(m *wire.Exited) error {
 	case e.Code > 0 && e.Signal > 0:
 		return errValue(m, "code", fmt.Sprint(e.Code, " and signal ", e.Signal))
 	}
-	g.rank(e.Rank).life.Store(over)
+	v.rank(e.Rank).life.Store(over)
 	return nil
 }
 
 // alive sees that a rank is the node's, runs and has not ended.
-func (g *gate) alive(m wire.Message, rank int) error {
-	s := g.rank(rank)
+func (v *validator) alive(m wire.Message, rank int) error {
+	s := v.rank(rank)
 	if s == nil {
 		return errStranger(rank)
 	}
@@ -199,29 +199,29 @@ func (g *gate) alive(m wire.Message, rank int) error {
 
 // pmi hears what the PMI server there has noticed: about a rank, or, that a barrier can never
 // be complete, about several.
-func (g *gate) pmi(m *wire.PMI) error {
+func (v *validator) pmi(m *wire.PMI) error {
 	switch {
 	case m.Event < wire.PMIAborted || m.Event > wire.PMILost:
 		return errValue(m, "event", int(m.Event))
 	case m.Code < 0 || m.Code > 255:
 		return errValue(m, "code", m.Code)
 	case m.Event == wire.PMIBroken && m.Rank == -1:
-		return g.begun(m)
+		return v.begun(m)
 	}
-	return g.alive(m, m.Rank)
+	return v.alive(m, m.Rank)
 }
 
 // begun sees that something of the job was let go here.
-func (g *gate) begun(m wire.Message) error {
-	if g.starts == 0 {
+func (v *validator) begun(m wire.Message) error {
+	if v.starts == 0 {
 		return errEarly(m)
 	}
 	return nil
 }
 
 // trace hears what a rank said on PMI, if that is wanted; also what it said at its very end.
-func (g *gate) trace(m *wire.Trace) error {
-	s := g.rank(m.Rank)
+func (v *validator) trace(m *wire.Trace) error {
+	s := v.rank(m.Rank)
 	switch {
 	case s == nil:
 		return errStranger(m.Rank)
@@ -234,15 +234,15 @@ func (g *gate) trace(m *wire.Trace) error {
 }
 
 // fence hears what the ranks here bring to a fence.
-func (g *gate) fence(m *wire.Fence) (wire.Message, error) {
+func (v *validator) fence(m *wire.Fence) (wire.Message, error) {
 	id, err := fence.ParseID(m.ID)
 	switch {
 	case err != nil:
 		return nil, errValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
 	case id.Kind == fence.Barrier:
-		return g.barrier(m, id)
+		return v.barrier(m, id)
 	}
-	return g.collective(m, id)
+	return v.collective(m, id)
 }
 
 // openFences is how many fences of PMIx a node may have open.
@@ -250,10 +250,10 @@ const openFences = 1 << 10
 
 // collective hears of a fence of PMIx: of any ranks of groups that have some here, and each once.
 // That all members are there, and in which groups, the hub sees.
-func (g *gate) collective(m *wire.Fence, id fence.ID) (wire.Message, error) {
+func (v *validator) collective(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	here := false
 	for _, group := range id.Members.Groups() {
-		p := g.groups[group]
+		p := v.groups[group]
 		here = here || p != nil && p.meets && p.phase >= letGo
 		if p != nil && p.phase == pruned {
 			return nil, nil
@@ -262,22 +262,22 @@ func (g *gate) collective(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	switch {
 	case !here:
 		return nil, errUnasked
-	case g.fences[m.ID]:
+	case v.fences[m.ID]:
 		return nil, violation("it sent 2 fences at once")
-	case len(g.fences) >= openFences:
-		return nil, violation("it sent %d fences at once", len(g.fences)+1)
+	case len(v.fences) >= openFences:
+		return nil, violation("it sent %d fences at once", len(v.fences)+1)
 	}
-	answer, err := g.unlessGone(g.unlessEnding(m))
+	answer, err := v.unlessGone(v.unlessEnding(m))
 	if answer != nil {
-		g.fences[m.ID] = true
+		v.fences[m.ID] = true
 	}
 	return answer, err
 }
 
 // barrier hears of one of PMI: one at a time of each group, in their order, and only of whole
 // groups.
-func (g *gate) barrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
-	n, p := id.Number, g.groups[id.Members.Group()]
+func (v *validator) barrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
+	n, p := id.Number, v.groups[id.Members.Group()]
 	switch {
 	case p == nil || !p.meets:
 		return nil, errUnasked
@@ -293,7 +293,7 @@ func (g *gate) barrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	if p.phase == pruned {
 		return nil, nil
 	}
-	return g.unlessEnding(m)
+	return v.unlessEnding(m)
 }
 
 // atOnce is how many fences a node has begun when it comes to one that it may not begin.
@@ -306,41 +306,41 @@ func (p *localGroup) atOnce(n int) int {
 }
 
 // unlessEnding drops what nobody wants to hear at the end. It may have crossed that.
-func (g *gate) unlessEnding(m wire.Message) (wire.Message, error) {
-	if g.ended.IsZero() {
+func (v *validator) unlessEnding(m wire.Message) (wire.Message, error) {
+	if v.ended.IsZero() {
 		return m, nil
 	}
-	return nil, g.late(m, g.ended)
+	return nil, v.late(m, v.ended)
 }
 
 // request hears what a rank asks for.
-func (g *gate) request(m wire.Message, id int) (wire.Message, error) {
-	if err := g.begun(m); err != nil {
+func (v *validator) request(m wire.Message, id int) (wire.Message, error) {
+	if err := v.begun(m); err != nil {
 		return nil, err
 	}
 	switch {
-	case id <= g.lastID:
+	case id <= v.lastID:
 		return nil, errValue(m, "ID", id)
-	case g.unheard >= unanswered:
+	case v.unheard >= unanswered:
 		return nil, violation("it sent %d requests at once", unanswered+1)
 	}
-	g.lastID = id
-	m, err := g.unlessGone(g.unlessEnding(m))
+	v.lastID = id
+	m, err := v.unlessGone(v.unlessEnding(m))
 	if m != nil {
-		g.unheard++
+		v.unheard++
 	}
 	return m, err
 }
 
 // spawn hears that a rank wants others to be started. One that has ended meanwhile wants
 // nothing any more.
-func (g *gate) spawn(m *wire.Spawn) (wire.Message, error) {
-	p := g.groups[m.Request.Group]
+func (v *validator) spawn(m *wire.Spawn) (wire.Message, error) {
+	p := v.groups[m.Request.Group]
 	if p == nil {
 		return nil, errStranger(m.Request.Rank)
 	}
 	rank := p.first + m.Request.Rank
-	s := g.rank(rank)
+	s := v.rank(rank)
 	switch {
 	case s == nil || s.group != p:
 		return nil, errStranger(rank)
@@ -349,20 +349,20 @@ func (g *gate) spawn(m *wire.Spawn) (wire.Message, error) {
 	case s.life.Load() == failed:
 		return nil, errEnded(rank)
 	}
-	answer, err := g.request(m, m.ID)
+	answer, err := v.request(m, m.ID)
 	if answer != nil && s.life.Load() == over {
-		g.unheard--
+		v.unheard--
 		return nil, nil
 	}
 	return answer, err
 }
 
 // over hears what is said once for each time that something was let go here.
-func (g *gate) over(m wire.Message, said *int) error {
+func (v *validator) over(m wire.Message, said *int) error {
 	switch {
-	case g.starts == 0:
+	case v.starts == 0:
 		return errEarly(m)
-	case *said >= g.starts:
+	case *said >= v.starts:
 		return violation("it sent %s twice", wire.NameOf(m))
 	}
 	*said++
@@ -371,14 +371,14 @@ func (g *gate) over(m wire.Message, said *int) error {
 
 // drain hears that nothing of the job is left here, after the end of each rank: all that were
 // let go have run, unless we have ended the job, or their group, before.
-func (g *gate) drain(m *wire.Drained) error {
-	if err := g.over(m, &g.drained); err != nil {
+func (v *validator) drain(m *wire.Drained) error {
+	if err := v.over(m, &v.drained); err != nil {
 		return err
 	}
-	ranks := g.ranks.Load()
+	ranks := v.ranks.Load()
 	for _, s := range ranks.all {
 		life := s.life.Load()
-		if life == running || life == going && g.ended.IsZero() && s.group.phase != pruned {
+		if life == running || life == going && v.ended.IsZero() && s.group.phase != pruned {
 			return violation("it sent Drained before the end of rank %d", s.rank)
 		}
 	}
@@ -387,14 +387,14 @@ func (g *gate) drain(m *wire.Drained) error {
 			return errStranger(o.Rank)
 		}
 	}
-	g.clear()
+	v.clear()
 	return nil
 }
 
 // clear notes that nothing of what was let go is left: an early end has kept some ranks from
 // starting.
-func (g *gate) clear() {
-	for _, p := range g.groups {
+func (v *validator) clear() {
+	for _, p := range v.groups {
 		if p.phase < letGo {
 			continue
 		}
@@ -406,8 +406,8 @@ func (g *gate) clear() {
 }
 
 // unlessGone drops what no rank can mean any more.
-func (g *gate) unlessGone(m wire.Message, err error) (wire.Message, error) {
-	if err != nil || g.drained == g.starts {
+func (v *validator) unlessGone(m wire.Message, err error) (wire.Message, error) {
+	if err != nil || v.drained == v.starts {
 		return nil, err
 	}
 	return m, nil
