@@ -33,31 +33,35 @@ judged without a lock: its ranks are in a table that is replaced and never chang
 is counted by atomic numbers.
 */
 type validator struct {
-	names   []string // of the node
-	silence time.Duration
-	now     func() time.Time
-
+	linkClock
 	ranks atomic.Pointer[rankTable] // of the node's ranks; never nil
 
 	mu        sync.Mutex // guards the rest
+	names     []string   // of the node
 	greeted   int        // how many of Hello and Node were heard
+	questions openQuestions
+	queue     queueAnswers
 	groups    map[string]*localGroup
-	open      map[string]*questions // by the kind of the answer, and the group where it names one
-	starts    int                   // groups that were let go
-	emptied   int
-	drained   int
-	ended     time.Time // when End was said; zero: it was not
-	left      time.Time // when Bye was
-	waiting   bool      // in the queue
-	dequeued  time.Time
-	watched   bool
+	course    course
 	fences    map[string]bool // of PMIx, that are open
-	lastID    int             // of Name and Spawn
-	unheard   int             // of those, without an answer
-	cargo     *cargoHold      // nil: no parcels were told of
-	positions pace
-	changes   pace
+	requests  rankRequests
+	cargo     *cargoHold // nil: no parcels were told of
 	logs      pace
+}
+
+// A linkClock knows what is late.
+type linkClock struct {
+	now     func() time.Time
+	silence time.Duration // how long what crossed a message of ours may take
+}
+
+// A course is how far the job has come on the node.
+type course struct {
+	starts  int // groups that were let go
+	emptied int
+	drained int
+	ended   time.Time // when End was said; zero: it was not
+	left    time.Time // when Bye was
 }
 
 // A localGroup is what a node has of a group.
@@ -106,23 +110,13 @@ const (
 	over                // Exited was heard
 )
 
-// questions are those of one kind that were put and not answered.
-type questions struct {
-	open  int
-	given int // of these, those that nobody waits for any more
-}
-
-// unanswered is how many requests of its ranks a node may have under way.
-const unanswered = 64
-
 // lateDefault is how long what crossed a message of ours may take, where nobody knows how
 // long the link may be silent.
 const lateDefault = 45 * time.Second
 
 func newValidator(def job.NodeDef, silence time.Duration) *validator {
-	v := &validator{names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...), silence: cmp.Or(silence, lateDefault), now: time.Now,
-		groups: make(map[string]*localGroup), open: make(map[string]*questions), fences: make(map[string]bool),
-		positions: pace{most: 1}, changes: pace{most: 10}, logs: pace{most: 200}}
+	v := &validator{linkClock: linkClock{time.Now, cmp.Or(silence, lateDefault)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
+		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), logs: pace{most: 200}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }
@@ -141,8 +135,8 @@ func (v *validator) admit(m wire.Message) (wire.Message, error) {
 	if v.greeted < 2 || isGreeting(m) {
 		return passed(m, v.greeting(m))
 	}
-	if !v.left.IsZero() {
-		return nil, v.late(m, v.left)
+	if !v.course.left.IsZero() {
+		return nil, v.late(m, v.course.left)
 	}
 	return v.judge(m)
 }
@@ -160,10 +154,10 @@ func passed(m wire.Message, err error) (wire.Message, error) {
 func (v *validator) unlessLeft(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.left.IsZero() {
+	if v.course.left.IsZero() {
 		return violation
 	}
-	return v.late(m, v.left)
+	return v.late(m, v.course.left)
 }
 
 // judge finds the rule of a kind (TRUST-4).
@@ -174,14 +168,14 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 	case *wire.Log:
 		return v.logs.pass(v.now(), m), nil
 	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed:
-		return v.answer(m, wire.NameOf(m))
+		return v.questions.answer(m, wire.NameOf(m))
 	case *wire.Queued:
-		return v.queued(m)
-	case *wire.Changed:
-		if !v.watched {
-			return nil, errUnasked
+		if v.questions["Queued"] != nil {
+			return v.questions.answer(m, "Queued")
 		}
-		return v.changes.pass(v.now(), m), nil
+		return v.queue.moved(v.linkClock, m)
+	case *wire.Changed:
+		return v.queue.changed(v.now(), m)
 	case *wire.Prepared:
 		return v.prepared(m)
 	case *wire.Refused:
@@ -190,11 +184,11 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 	case *wire.Taken:
 		return v.dropped(m, m.Group)
 	case *wire.Wanted:
-		return passed(m, v.wanted(m))
+		return passed(m, v.cargo.mayWant(m))
 	case *wire.Took:
-		return v.took(m)
+		return v.cargo.took(m)
 	case *wire.Staged:
-		return passed(m, v.staged(m))
+		return passed(m, v.cargo.staged(m))
 	case *wire.States:
 		return v.states(m)
 	case *wire.Data:
@@ -221,7 +215,7 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 	case *wire.Spawn:
 		return v.spawn(m)
 	case *wire.Emptied:
-		return passed(m, v.over(m, &v.emptied))
+		return passed(m, v.course.over(m, &v.course.emptied))
 	case *wire.Drained:
 		return passed(m, v.drain(m))
 	}
@@ -259,8 +253,8 @@ func errValue(m wire.Message, name string, value any) error {
 }
 
 // late judges what was right until a moment: it may have been on its way.
-func (v *validator) late(m wire.Message, since time.Time) error {
-	if v.now().Sub(since) > v.silence {
+func (c linkClock) late(m wire.Message, since time.Time) error {
+	if c.now().Sub(since) > c.silence {
 		return errLate(m)
 	}
 	return nil
@@ -270,11 +264,31 @@ func (v *validator) late(m wire.Message, since time.Time) error {
 func (v *validator) shift(by time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, t := range []*time.Time{&v.ended, &v.left, &v.dequeued} {
+	for _, t := range []*time.Time{&v.course.ended, &v.course.left, &v.queue.dequeued} {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
 	}
+}
+
+// begun sees that something of the job was let go here.
+func (c *course) begun(m wire.Message) error {
+	if c.starts == 0 {
+		return errEarly(m)
+	}
+	return nil
+}
+
+// over hears what is said once for each time that something was let go here.
+func (c *course) over(m wire.Message, said *int) error {
+	switch {
+	case c.starts == 0:
+		return errEarly(m)
+	case *said >= c.starts:
+		return violation("it sent %s twice", wire.NameOf(m))
+	}
+	*said++
+	return nil
 }
 
 func isGreeting(m wire.Message) bool {
@@ -307,44 +321,9 @@ func (v *validator) greeting(m wire.Message) error {
 	return errEarly(m)
 }
 
-// answer takes what closes a question. Nobody waits for one that was given up. Of several
-// questions any answer will do for the one that waits, but for those about a group: these
-// come in the order of the questions.
-func (v *validator) answer(m wire.Message, to string) (wire.Message, error) {
-	q := v.open[to]
-	if q == nil {
-		return nil, errUnasked
-	}
-	given := q.given == q.open || q.given > 0 && strings.HasPrefix(to, groupKey(""))
-	if given {
-		q.given--
-	}
-	if q.open--; q.open == 0 {
-		delete(v.open, to)
-	}
-	if given {
-		return nil, nil
-	}
-	return m, nil
-}
-
-// queued hears of a place in the queue: as an answer, and then whenever it changes.
-func (v *validator) queued(m *wire.Queued) (wire.Message, error) {
-	if v.open["Queued"] != nil {
-		return v.answer(m, "Queued")
-	}
-	switch {
-	case v.waiting:
-		return v.positions.pass(v.now(), m), nil
-	case !v.dequeued.IsZero():
-		return nil, v.late(m, v.dequeued)
-	}
-	return nil, errUnasked
-}
-
 // prepared hears that a part of a group is ready, and where its ranks can meet (TRUST-3).
 func (v *validator) prepared(m *wire.Prepared) (wire.Message, error) {
-	answer, err := v.answer(m, groupKey(m.Group))
+	answer, err := v.questions.answer(m, groupKey(m.Group))
 	p := v.groups[m.Group]
 	if err != nil || answer == nil || p == nil {
 		return nil, err
@@ -375,7 +354,7 @@ func (v *validator) canMeet(meet, address string) bool {
 
 // dropped hears that there will be no part of a group here.
 func (v *validator) dropped(m wire.Message, group string) (wire.Message, error) {
-	answer, err := v.answer(m, groupKey(group))
+	answer, err := v.questions.answer(m, groupKey(group))
 	if answer != nil {
 		v.forget(group)
 	}
@@ -395,7 +374,7 @@ func (v *validator) states(m *wire.States) (wire.Message, error) {
 		}
 		seen[r.Rank] = true
 	}
-	return v.answer(m, "States")
+	return v.questions.answer(m, "States")
 }
 
 func groupKey(name string) string { return "group " + name }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"remshell/job"
 	"remshell/pmiserver/fence"
@@ -206,17 +205,9 @@ func (v *validator) pmi(m *wire.PMI) error {
 	case m.Code < 0 || m.Code > 255:
 		return errValue(m, "code", m.Code)
 	case m.Event == wire.PMIBroken && m.Rank == -1:
-		return v.begun(m)
+		return v.course.begun(m)
 	}
 	return v.alive(m, m.Rank)
-}
-
-// begun sees that something of the job was let go here.
-func (v *validator) begun(m wire.Message) error {
-	if v.starts == 0 {
-		return errEarly(m)
-	}
-	return nil
 }
 
 // trace hears what a rank said on PMI, if that is wanted; also what it said at its very end.
@@ -307,27 +298,23 @@ func (p *localGroup) atOnce(n int) int {
 
 // unlessEnding drops what nobody wants to hear at the end. It may have crossed that.
 func (v *validator) unlessEnding(m wire.Message) (wire.Message, error) {
-	if v.ended.IsZero() {
+	if v.course.ended.IsZero() {
 		return m, nil
 	}
-	return nil, v.late(m, v.ended)
+	return nil, v.late(m, v.course.ended)
 }
 
 // request hears what a rank asks for.
 func (v *validator) request(m wire.Message, id int) (wire.Message, error) {
-	if err := v.begun(m); err != nil {
+	if err := v.course.begun(m); err != nil {
 		return nil, err
 	}
-	switch {
-	case id <= v.lastID:
-		return nil, errValue(m, "ID", id)
-	case v.unheard >= unanswered:
-		return nil, violation("it sent %d requests at once", unanswered+1)
+	if err := v.requests.next(m, id); err != nil {
+		return nil, err
 	}
-	v.lastID = id
 	m, err := v.unlessGone(v.unlessEnding(m))
 	if m != nil {
-		v.unheard++
+		v.requests.unheard++
 	}
 	return m, err
 }
@@ -351,34 +338,22 @@ func (v *validator) spawn(m *wire.Spawn) (wire.Message, error) {
 	}
 	answer, err := v.request(m, m.ID)
 	if answer != nil && s.life.Load() == over {
-		v.unheard--
+		v.requests.unheard--
 		return nil, nil
 	}
 	return answer, err
 }
 
-// over hears what is said once for each time that something was let go here.
-func (v *validator) over(m wire.Message, said *int) error {
-	switch {
-	case v.starts == 0:
-		return errEarly(m)
-	case *said >= v.starts:
-		return violation("it sent %s twice", wire.NameOf(m))
-	}
-	*said++
-	return nil
-}
-
 // drain hears that nothing of the job is left here, after the end of each rank: all that were
 // let go have run, unless we have ended the job, or their group, before.
 func (v *validator) drain(m *wire.Drained) error {
-	if err := v.over(m, &v.drained); err != nil {
+	if err := v.course.over(m, &v.course.drained); err != nil {
 		return err
 	}
 	ranks := v.ranks.Load()
 	for _, s := range ranks.all {
 		life := s.life.Load()
-		if life == running || life == going && v.ended.IsZero() && s.group.phase != pruned {
+		if life == running || life == going && v.course.ended.IsZero() && s.group.phase != pruned {
 			return violation("it sent Drained before the end of rank %d", s.rank)
 		}
 	}
@@ -407,33 +382,8 @@ func (v *validator) clear() {
 
 // unlessGone drops what no rank can mean any more.
 func (v *validator) unlessGone(m wire.Message, err error) (wire.Message, error) {
-	if err != nil || v.drained == v.starts {
+	if err != nil || v.course.drained == v.course.starts {
 		return nil, err
 	}
 	return m, nil
-}
-
-// A pace lets so many messages of one kind through in a second. Of the others the last one
-// is kept for the next second.
-type pace struct {
-	most    int
-	began   time.Time
-	count   int
-	kept    wire.Message
-	awaited bool // somebody comes for it in a second
-	missed  int  // how many were not let through
-}
-
-// pass is the message, or nil if it is too early for it.
-func (p *pace) pass(now time.Time, m wire.Message) wire.Message {
-	if now.Sub(p.began) >= time.Second {
-		p.began, p.count = now, 0
-	}
-	if p.count++; p.count > p.most {
-		p.kept = m
-		p.missed++
-		return nil
-	}
-	p.kept = nil
-	return m
 }

@@ -5,7 +5,7 @@ import (
 	"remshell/wire"
 )
 
-// A cargoHold is what a node may say of the parcels it was told of.
+// A cargoHold is what a node may say of the parcels it was told of; nil: there are none.
 type cargoHold struct {
 	parcels int  // how many there are
 	here    bool // they are in their places, and none may be wanted
@@ -23,9 +23,8 @@ func (v *validator) tellPiece(bytes int) {
 	}
 }
 
-// wanted hears which parcels a node wants, of those that it was asked for.
-func (v *validator) wanted(m *wire.Wanted) error {
-	c := v.cargo
+// mayWant hears which parcels a node wants, of those that it was asked for.
+func (c *cargoHold) mayWant(m *wire.Wanted) error {
 	if c == nil || c.here || c.wanted || c.over {
 		return errUnasked
 	}
@@ -41,8 +40,7 @@ func (v *validator) wanted(m *wire.Wanted) error {
 }
 
 // took hears that a node has taken what came.
-func (v *validator) took(m *wire.Took) (wire.Message, error) {
-	c := v.cargo
+func (c *cargoHold) took(m *wire.Took) (wire.Message, error) {
 	switch {
 	case c == nil || c.here || c.over:
 		return nil, errUnasked
@@ -54,8 +52,7 @@ func (v *validator) took(m *wire.Took) (wire.Message, error) {
 }
 
 // staged hears that all parcels are there, or why not.
-func (v *validator) staged(m *wire.Staged) error {
-	c := v.cargo
+func (c *cargoHold) staged(m *wire.Staged) error {
 	if c == nil || c.over || m.Reason == "" && !c.here && !c.wanted {
 		return errUnasked
 	}

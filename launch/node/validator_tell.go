@@ -16,7 +16,7 @@ func (v *validator) tell(m wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if key := answerTo(m); key != "" {
-		v.ask(key)
+		v.questions.ask(key)
 	}
 	switch m := m.(type) {
 	case *wire.Prepare:
@@ -32,23 +32,23 @@ func (v *validator) tell(m wire.Message) {
 	case *wire.Stage:
 		v.cargo = &cargoHold{parcels: len(m.Parcels), here: m.Here}
 	case *wire.End:
-		if v.ended.IsZero() {
-			v.ended = v.now()
+		if v.course.ended.IsZero() {
+			v.course.ended = v.now()
 		}
 	case *wire.Bye:
-		v.left = v.now()
+		v.course.left = v.now()
 	case *wire.Enqueue:
-		v.waiting = true
+		v.queue.waiting = true
 	case *wire.Dequeue:
-		v.waiting, v.dequeued = false, v.now()
+		v.queue.waiting, v.queue.dequeued = false, v.now()
 	case *wire.Watch:
-		v.watched = true
+		v.queue.watched = true
 	case *wire.Data:
 		if s := v.rank(m.Rank); s != nil {
 			s.fed += len(m.Bytes)
 		}
 	case *wire.Named, *wire.Spawned, *wire.Peered:
-		v.unheard--
+		v.requests.unheard--
 	}
 }
 
@@ -72,55 +72,11 @@ func (v *validator) grant(m *wire.Credit) {
 	}
 }
 
-// answerTo is what a question is answered by; empty: it is no question.
-func answerTo(m wire.Message) string {
-	switch m := m.(type) {
-	case *wire.Gate:
-		return "Gated"
-	case *wire.Survey:
-		return "Surveyed"
-	case *wire.Enqueue, *wire.Pass:
-		return "Queued"
-	case *wire.List:
-		return "Listed"
-	case *wire.Alert:
-		return "Alerted"
-	case *wire.Evict:
-		return "Evicted"
-	case *wire.Lay:
-		return "Laid"
-	case *wire.Seek:
-		return "Sought"
-	case *wire.Examine:
-		return "Examined"
-	case *wire.Listen:
-		return "Listening"
-	case *wire.ProbePeers:
-		return "PeersProbed"
-	case *wire.Inspect:
-		return "States"
-	case *wire.Prepare:
-		return groupKey(m.Group.Name)
-	}
-	return ""
-}
-
-func (v *validator) ask(key string) {
-	q := v.open[key]
-	if q == nil {
-		q = new(questions)
-		v.open[key] = q
-	}
-	q.open++
-}
-
 // giveUp notes that nobody waits for the answer to a question any more.
 func (v *validator) giveUp(question wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if q := v.open[answerTo(question)]; q != nil && q.given < q.open {
-		q.given++
-	}
+	v.questions.giveUp(answerTo(question))
 }
 
 // plan gives the node its part of a group.
@@ -168,9 +124,7 @@ func (v *validator) forget(group string) {
 
 // release takes a Prepare back; nobody waits for the answer.
 func (v *validator) release(group string) {
-	if q := v.open[groupKey(group)]; q != nil {
-		q.given = q.open
-	}
+	v.questions.giveUpAll(groupKey(group))
 	v.forget(group)
 }
 
@@ -180,7 +134,7 @@ func (v *validator) letGo(group string) {
 	if p == nil {
 		return
 	}
-	v.starts++
+	v.course.starts++
 	p.phase = letGo
 	for _, s := range p.ranks {
 		s.life.Store(going)
@@ -192,26 +146,14 @@ func (v *validator) letGo(group string) {
 func (v *validator) postpones() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, p := range []*pace{&v.positions, &v.changes} {
-		if p.kept != nil && !p.awaited {
-			p.awaited = true
-			return true
-		}
-	}
-	return false
+	return v.queue.postpones()
 }
 
 // postponed returns what was kept for a second that has come.
-func (v *validator) postponed() (all []wire.Message) {
+func (v *validator) postponed() []wire.Message {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, p := range []*pace{&v.positions, &v.changes} {
-		if p.kept != nil {
-			all = append(all, p.kept)
-		}
-		p.kept, p.awaited = nil, false
-	}
-	return all
+	return v.queue.postponed()
 }
 
 // unseen is how many lines of the helper's log were not let through since it was last asked.
