@@ -92,7 +92,7 @@ var errEnding = errors.New("the job is ending")
 func (f *fleet) spawn(n *member, m *wire.Spawn) {
 	s := &spawning{from: n, m: m, rank: -1}
 	f.recordSpawn(&m.Request, "> SPAWN "+m.Request.String())
-	if s.parent = f.groupNamed(m.Request.Group); s.parent != nil { // the gate has seen that it is the node's own rank
+	if s.parent = f.groupNamed(m.Request.Group); s.parent != nil { // the validator has seen that it is the node's own rank
 		s.rank = s.parent.first + m.Request.Rank
 	}
 	if err := f.mayAsk(s); err != nil {
