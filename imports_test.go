@@ -48,7 +48,7 @@ var lower = map[string][]string{
 	"alloc":                {"fault", "hostlist"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
 	"reach":                {"proc", "sshx"},
-	"helper":               {"helper/checkup", "helper/claims", "helper/life", "helper/probe", "helper/rank", "helper/stage", "helper/status", "hostlist", "idset", "job", "ledger", "pin", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn", "pmiserver/transcript", "proc", "wire"},
+	"helper":               {"helper/checkup", "helper/claims", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/stage", "helper/status", "hostlist", "idset", "job", "ledger", "pin", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn", "pmiserver/transcript", "proc", "wire"},
 	"helper/checkup":       {"helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/life":          {"job"},

@@ -113,6 +113,8 @@ func tell(table *option.Table, line option.Line, sys System) (done bool, err err
 	switch {
 	case line.Version:
 		text = option.VersionText(Version, pmiVersions)
+	case line.Offers:
+		text = option.OffersText()
 	case line.Help != nil && line.Help.Option != "":
 		text, err = table.HelpOn(line.Help.Option)
 	case line.Help != nil:

@@ -69,7 +69,7 @@ func singletonLine(port string, sys System) (option.Line, error) {
 	if err != nil {
 		return line, err
 	}
-	line.Job.PMIPort = false // the relay has a descriptor
+	line.Job.PMIPort, line.Sections[0].PMI = false, option.Offer(job.OfferPMI1) // the relay has a descriptor
 	err = line.MergeLayout()
 	return line, err
 }

@@ -25,7 +25,9 @@ type group struct {
 	prepare *wire.Prepare
 	ranks   []*process
 	pmi     *pmiserver.Server
-	pruned  atomic.Bool // they are killed, since one of them could not be started
+	offers  map[int]*offering // by section
+	pmix    *rank.PMIx        // nil: no rank is offered it
+	pruned  atomic.Bool       // they are killed, since one of them could not be started
 
 	address    string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
 	rendezvous string   // address and port where torch's ranks can meet; empty: nobody asked
@@ -42,7 +44,7 @@ func (g *group) window() int {
 
 // newGroup makes ready what Prepare asks for.
 func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
-	g := &group{prepare: m, address: s.address(m)}
+	g := &group{prepare: m, address: s.address(m), offers: make(map[int]*offering)}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
 		r := &process{group: g, number: m.Group.First + plan.Rank, plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir}, born: make(chan struct{})}
@@ -52,7 +54,11 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 		if r.command.Terminal = slices.Contains(m.Streams.PTY, plan.Rank); r.command.Terminal && r.in != nil {
 			r.in.last = rank.EndOfInput
 		}
-		if refused := s.locate(g, r, m.Process.Base, app); refused != nil {
+		refused := s.locate(g, r, m.Process.Base, app)
+		if refused == nil && r.staged == "" {
+			refused = s.offer(g, r)
+		}
+		if refused != nil {
 			return nil, refused
 		}
 		g.ranks = append(g.ranks, r)

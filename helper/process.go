@@ -52,9 +52,12 @@ func (r *process) attach(window int, send func(wire.Message) error) {
 	r.err = newSource(r.number, wire.Stderr, p.Stderr(), window, send)
 	go r.out.run()
 	go r.err.run()
-	if r.tcp != nil {
+	switch {
+	case r.tcp != nil:
 		r.pmi = r.tcp
-	} else {
+	case !r.offered().PMI():
+		r.pmi = newTCPSession() // that nobody begins
+	default:
 		r.pmi = newPMIConn(p.PMI())
 	}
 }

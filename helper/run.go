@@ -147,7 +147,10 @@ func (s *session) identity(r *process) rank.Identity {
 		Iface: m.Node.Iface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, Stage: s.staging.Dir(),
 		Rank: r.plan.Rank, Local: r.plan.Local, Locals: len(m.Ranks), App: r.plan.App,
 		Slots: r.plan.Slots, AllSlots: m.Node.Slots, AllCPUs: s.cpus,
-		GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
+		Offer: r.offered(), GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
+	}
+	if id.Offer.PMIx() {
+		id.PMIx = s.tellPMIx(r.group)
 	}
 	if r.tcp != nil {
 		id.Port, id.ID = s.port.socket.Addr().String(), r.id
@@ -159,8 +162,9 @@ func (s *session) identity(r *process) rank.Identity {
 func (s *session) complete(r *process) {
 	m, c := r.group.prepare, &r.command
 	c.Identity = s.identity(r)
+	c.Env = s.compose(r)
 	c.CPUs, c.Mems, c.MemMode = r.plan.CPUs, r.plan.Mems, r.plan.MemMode
-	c.Stdin, c.Merge, c.NoPMI = r.in != nil, m.Streams.Merge, r.tcp != nil
+	c.Stdin, c.Merge, c.NoPMI = r.in != nil, m.Streams.Merge, r.tcp != nil || !r.offered().PMI()
 	c.Window = unix.Winsize{Row: uint16(m.Streams.Rows), Col: uint16(m.Streams.Cols)}
 	c.Session, c.Death = s.apart, s.sys.death()
 }
@@ -249,7 +253,7 @@ func (s *session) note(a life.Note) {
 func (s *session) report(r *process, tell bool) {
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
 	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
-		r.exit.Built = rank.BuiltFor(r.command.Path)
+		r.exit.Built, r.exit.Offer = s.builtFor(r), r.offered()
 	}
 	r.group.pmi.Exited(r.plan.Rank)
 	if s.pmix != nil {

@@ -14,6 +14,7 @@ import (
 	"remshell/helper/checkup"
 	"remshell/helper/claims"
 	"remshell/helper/life"
+	"remshell/helper/offer"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/helper/stage"
@@ -37,7 +38,8 @@ type session struct {
 	timer *time.Timer // of life's Wake; nil: there was none
 	fault error       // why the conversation was over, when it was not a Bye
 
-	prepare *wire.Prepare     // the first: what it says of the whole job holds for all
+	prepare *wire.Prepare // the first: what it says of the whole job holds for all
+	judge   *offer.Judge
 	groups  map[string]*group // those that are not over
 	ranks   map[int]*process  // those of groups that were started, as life numbers them, until they are silent
 	byRank  map[int]*process  // by number in the job: those, and nil for each that was one of them
@@ -111,6 +113,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		events: make(chan any, 64),
 		done:   make(chan struct{}),
 		life:   life.New(),
+		judge:  offer.NewJudge(offer.Disk{}, time.Now),
 		groups: make(map[string]*group),
 		ranks:  make(map[int]*process),
 		byRank: make(map[int]*process),

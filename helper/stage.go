@@ -66,6 +66,9 @@ func (s *session) settleStage(g *group) *rank.Error {
 	for _, r := range g.ranks {
 		if r.staged != "" {
 			r.command.Path = s.staging.Path(r.staged)
+			if refused := s.offer(g, r); refused != nil {
+				return refused
+			}
 		}
 	}
 	return nil

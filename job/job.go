@@ -38,6 +38,7 @@ type Request struct {
 	Home     bool   // this machine alone, which nobody manages: its CPUs are shared rather than missed
 	Skip     bool   // --skip-unreachable: go on without lost candidates
 	Least    int    // --min-nodes: as long as so many nodes are left
+	NoHints  bool   // --no-mpi-hints: Open MPI is told nothing of networks
 	Port     bool   // -pmi-port: ranks connect to their PMI server by TCP
 	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
 	Queue    Queue
@@ -137,6 +138,7 @@ type App struct {
 	Path   []string // folders in which the program is looked for before PATH
 	Env    Env      // on top of Request.Base
 	Staged string   // the name of the parcel that is the program; empty: none is
+	PMI    Offer    // by which its ranks find their helper
 	Told   []string // NAME=VALUE beside that, where the entry of the rank's node says nothing of NAME
 	Hosts  []string // names of the nodes this section is confined to; nil: all
 	Share
@@ -360,6 +362,7 @@ type Probe struct {
 	Model    string    // the type of its CPUs, to be compared with others'; empty: unknown
 	GPUs     []gpu.GPU // that the helper may use
 	Barred   int       // GPUs that it may not
+	Fabric   bool      // it has a fast network: one that does not go by the kernel's IP
 	Quota    int       // CPUs that its control group may use at a time, at least 1; 0: no limit
 }
 
@@ -460,7 +463,8 @@ type Exit struct {
 	PMI    PMIState
 	Usage  Usage
 	Hint   string // what the node knows about the reason; empty: nothing
-	Built  string // the MPI library that the program is linked with; empty: none, or not looked
+	Built  string // the library for MPI or PMIx that the program is linked with; empty: none, or not looked
+	Offer  Offer  // by what the rank could have found us; empty: not told
 }
 
 // A PMIState is how far a rank came with its process manager interface.

@@ -30,7 +30,8 @@ type fleet struct {
 	// Of a job that runs:
 	req    job.Request
 	plan   job.Plan // of the ranks of the command line
-	usize  int      // processes that would fit; 0: unknown
+	outset reserve.Outset
+	usize  int // processes that would fit; 0: unknown
 	state  *supervise.State
 	hub    *fence.Hub
 	names  nameService
@@ -139,7 +140,7 @@ func outputFailed(what string, err error) supervise.Event {
 
 // start lets the prepared ranks go.
 func (f *fleet) start(place *reserve.Reservation) {
-	f.req, f.plan, f.usize, f.connects = place.Request, place.Plan, place.Universe, place.Connects
+	f.req, f.plan, f.usize, f.outset, f.connects = place.Request, place.Plan, place.Universe, place.Outset, place.Connects
 	f.account.begin(f.plan.Size)
 	f.hub = fence.NewHub()
 	if f.env.Trace != nil {

@@ -139,7 +139,7 @@ func (f *fleet) begin(s *spawning) {
 	f.spawns.now = s
 	s.name, s.inbox, s.over = fmt.Sprintf("%s_%d", f.req.Job, f.spawns.count), node.NewInbox(), make(chan struct{})
 	_, _, app := f.rankPlan(s.rank)
-	wanted := reserve.Spawn{Request: s.m.Request, App: app, From: s.from.Node.Node, Group: s.name, Number: f.spawns.count, First: f.size, Own: f.own()}
+	wanted := reserve.Spawn{Request: s.m.Request, App: app, From: s.from.Node.Node, Group: s.name, Number: f.spawns.count, First: f.size, Outset: f.outset, Own: f.own()}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	req, env, group, began := f.req, f.spawnEnv(s), len(f.firsts), f.state.Began()

@@ -84,7 +84,8 @@ func (f *fleet) report(state *supervise.State) bool {
 // tellMore says at the end what the user wanted to know beside the cause, and what he
 // should.
 func (f *fleet) tellMore(state *supervise.State, req job.Request, result job.Result) {
-	if note := state.Alone(); note != "" {
+	_, _, first := f.rankPlan(0)
+	if note := state.Alone(first.Argv[0]); note != "" {
 		f.env.Say(note)
 	}
 	if req.Ends.Codes {

@@ -27,6 +27,8 @@ func (c *codec) app(a *job.App) {
 	c.env(&a.Env)
 	c.num(&a.GPUs, valueRange{"GPUs", -1, math.MaxInt32}) // -1: they are hidden
 	c.text(&a.Staged, aFileName)
+	c.num(&a.N, aSize)
+	c.word((*string)(&a.PMI), "offer")
 }
 
 func (c *codec) command(p *spawn.Command) {
@@ -72,6 +74,7 @@ func (c *codec) exit(e *job.Exit) {
 	c.usage(&e.Usage)
 	c.sentence(&e.Hint, "hint")
 	c.word(&e.Built, "library")
+	c.word((*string)(&e.Offer), "offer")
 	c.sure(e.Code == 0 || e.Signal == 0, "code %d and signal %d", e.Code, e.Signal)
 }
 
@@ -126,6 +129,7 @@ func (c *codec) probe(p *job.Probe) {
 	c.word(&p.Model, "model")
 	list(c, &p.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
 	c.num(&p.Barred, valueRange{"barred GPUs", 0, maxGPUs})
+	c.flag(&p.Fabric)
 	c.num(&p.Quota, valueRange{"quota", 0, maxCPUs})
 	c.different(p)
 }

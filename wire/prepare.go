@@ -13,9 +13,9 @@ import (
 // job.
 type Prepare struct {
 	Job         job.ID
-	Group       Group  // of ranks, to which those of this node belong
-	Node        Member // what this node is in it
-	Apps        []job.App
+	Group       Group          // of ranks, to which those of this node belong
+	Node        Member         // what this node is in it
+	Apps        []job.App      // the number of each is that of its ranks in the group
 	Ranks       []job.RankPlan // those of this node
 	Process     Process
 	Streams     Streams
@@ -124,6 +124,10 @@ func (s *Streams) fields(c *codec) {
 type PMISetup struct {
 	Mapping  string       // which rank is on which node
 	Universe int          // processes that would fit; 0: unknown
+	Slots    int          // of the nodes with which the job began
+	Hints    bool         // Open MPI is told of networks
+	NoFabric bool         // that no node with which the job began has a fast one, nor a GPU
+	Told     bool         // why a section is offered what it is
 	Preputs  []spawn.Pair // that the group finds in its key-value space
 	Port     bool         // ranks connect by TCP
 	Trace    bool         // of what they say
@@ -133,6 +137,10 @@ type PMISetup struct {
 func (p *PMISetup) fields(c *codec) {
 	c.text(&p.Mapping, anyText)
 	c.num(&p.Universe, aSize)
+	c.num(&p.Slots, aSize)
+	c.flag(&p.Hints)
+	c.flag(&p.NoFabric)
+	c.flag(&p.Told)
 	list(c, &p.Preputs, length{"preputs", many}, (*codec).pair)
 	c.flag(&p.Port)
 	c.flag(&p.Trace)

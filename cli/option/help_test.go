@@ -77,7 +77,7 @@ func TestOptionVariables(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	table := Mpiexec(signals)
 	seen := make(map[string]bool)
-	answers := []string{mcaAnswer("btl", "tcp")}
+	answers := []string{launcherAnswer("")}
 	for _, answer := range mcaWords {
 		answers = append(answers, answer)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"remshell/job"
 )
 
 // Soft is a choice of numbers of ranks, the way the MPI standard writes it for -soft.
@@ -145,6 +147,44 @@ func (i *Iface) UnmarshalText(text []byte) error {
 	}
 	if len(text) == 0 || len(text) > 15 || strings.ContainsAny(string(text), " \t:,") { // IFNAMSIZ
 		return fmt.Errorf("%q is not the name of an interface", text)
+	}
+	return nil
+}
+
+// Offer is how ranks find their helper, in the words of job.Offer; empty: it was not said.
+type Offer job.Offer
+
+// offers are its words, as --mpi=list prints them.
+var offers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
+
+// srunOffers are srun's words for some of them.
+var srunOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
+
+func (o *Offer) UnmarshalText(text []byte) error {
+	word := strings.ToLower(string(text))
+	if ours, known := srunOffers[word]; known {
+		word = ours
+	}
+	*o = Offer(word)
+	if !slices.Contains(offers, word) {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(offers, ", "))
+	}
+	return nil
+}
+
+// OffersText lists the words of --pmi, a line each.
+func OffersText() string { return strings.Join(offers, "\n") + "\n" }
+
+// An MCAParam is a parameter of Open MPI's library, which it reads as a variable of the environment.
+type MCAParam struct{ Name, Value string }
+
+func (p *MCAParam) UnmarshalText(text []byte) error {
+	p.Name, p.Value, _ = strings.Cut(string(text), "=")
+	if _, ours := mcaWords[p.Name]; ours {
+		return errors.New(launcherAnswer(p.Name))
+	}
+	if p.Name == "" || strings.ContainsAny(p.Name, "* \t\n") {
+		return fmt.Errorf("%q is not the name of a parameter", p.Name)
 	}
 	return nil
 }

@@ -75,6 +75,9 @@ type Shared struct {
 	PPN      int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-gppn -N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
 	TPP      string     `name:"--tpp" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"-gtpp --threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
 	NodeType string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"-gnodetype --node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
+	PMI      Offer      `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"how ranks find us: auto, pmi1, pmi2, pmix, both, none"`
+	MCA      []MCAParam `name:"--mca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
+	PMIxMCA  []MCAParam `name:"--pmixmca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of its PMIx library: PMIX_MCA_KEY"`
 	GPUs     GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"GPUs for each rank, its own; 0 hides them all" hint:"write how many GPUs a rank gets; kinds of them have no names here"`
 }
 
@@ -141,12 +144,13 @@ type Job struct {
 	GN          int        `name:"-gn" also:"-gnp" arg:"N" topic:"" under:"Where ranks run" help:"number of ranks of each section without -n"`
 	GArch       Arch       `name:"-garch" arg:"NAME" topic:"" under:"Where ranks run" help:"-arch of the sections without it"`
 
-	GPath     string   `name:"-gpath" arg:"DIR[:DIR]" topic:"" under:"Environment" help:"-path of the sections without it"`
-	Export    Export   `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
-	EnvCompat []Compat `name:"--env-compat" arg:"LIST" topic:"" under:"Environment" help:"variables as of torch, ompi, slurm, mvapich"`
-	GWdir     string   `name:"-gwdir" under:"Environment" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
-	GEnv      []EnvVar `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
-	GEnvList  EnvTake  `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
+	GPath     string     `name:"-gpath" arg:"DIR[:DIR]" topic:"" under:"Environment" help:"-path of the sections without it"`
+	Export    Export     `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
+	EnvCompat []Compat   `name:"--env-compat" arg:"LIST" topic:"" under:"Environment" help:"variables as of torch, ompi, slurm, mvapich"`
+	GWdir     string     `name:"-gwdir" under:"Environment" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
+	GEnv      []EnvVar   `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
+	GMCA      []MCAParam `name:"-gmca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"--mca for all ranks"`
+	GEnvList  EnvTake    `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
 
 	Label      string       `name:"-label" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
 	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with what PATTERN makes"`
@@ -165,6 +169,7 @@ type Job struct {
 
 	PMIPort  bool     `name:"-pmi-port" topic:"" under:"Life cycle" help:"ranks reach their PMI server by TCP"`
 	PMITrace string   `name:"--pmi-trace" arg:"FILE" topic:"" under:"Telling" help:"write what ranks and their PMI servers say to FILE"`
+	NoHints  bool     `name:"--no-mpi-hints" topic:"" under:"Life cycle" help:"tell Open MPI nothing of the network"`
 	Universe Universe `name:"-usize" env:"MPIEXEC_UNIVERSE_SIZE" default:"INFINITE" arg:"N" topic:"" under:"Life cycle" help:"MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE"`
 
 	SpawnHosts SpawnHosts `name:"--spawn-hosts" also:"--no-spawn=none" default:"candidates" arg:"LIST" topic:"" under:"Life cycle" help:"hosts for MPI_Comm_spawn: candidates, job, LIST, any, none"`
@@ -200,7 +205,6 @@ type Job struct {
 	NoAutofork      bool        `name:"--no-autofork" env:"HYDRA_LAUNCHER_AUTOFORK" topic:"" help:"reach this host like any other, for tests"`
 	Progress        bool        `name:"--progress" also:"--show-progress" topic:"" under:"Telling" help:"show how far the start has come, on a terminal"`
 	Color           string      `name:"--color" arg:"WHEN" words:"auto,always,never" default:"auto" topic:"" under:"Telling" help:"color labels: auto, always, never"`
-	MPI             string      `name:"--mpi" arg:"TYPE" words:"pmi,pmi1,pmi2,none" topic:"" under:"Life cycle" help:"srun's: PMI-1 and PMI-2 are always served"`
 	Lenient         bool        `name:"--lenient" topic:"" under:"Telling" help:"only warn of options that can be left out here"`
 	Info            bool        `name:"--info" asks:"yes" topic:"" under:"Telling" env:"-" help:"tell what each option comes to, and who said so"`
 	AllowRoot       bool        `name:"--allow-run-as-root" topic:"" help:"no effect: root is never refused"`

@@ -18,6 +18,7 @@ type Line struct {
 
 	Help     *Topic   // not nil: help is asked for, and nothing else counts
 	Version  bool     // the version is asked for
+	Offers   bool     // the words of --pmi are asked for
 	Warnings []string // of what was said and has no effect
 
 	WidthFrom string // the option or variable that says, beside --tpp, how many CPUs a rank has; may be empty
@@ -144,7 +145,7 @@ func (s *Section) general(j Job) {
 	}
 }
 
-// asked finds requests for help or the version. They win over all faults: who
+// asked finds requests for help, the version or the words of --pmi. They win over all faults: who
 // asks for help need not have got it right.
 func asked(sections []scanned) (Line, bool) {
 	var line Line
@@ -153,8 +154,9 @@ func asked(sections []scanned) (Line, bool) {
 			line.Help = s.help
 		}
 		line.Version = line.Version || s.version
+		line.Offers = line.Offers || s.offers
 	}
-	return line, line.Help != nil || line.Version
+	return line, line.Help != nil || line.Version || line.Offers
 }
 
 // mistakes gathers what is wrong inside the sections, with the section's number where
@@ -310,7 +312,7 @@ func combine(given []Given, g Given) ([]Given, error) {
 // sums reports whether what several places say of an option adds up: assignments of
 // variables do.
 func (o *Option) sums() bool {
-	return o.field.Type == reflect.TypeFor[[]EnvVar]() || o.Name == "unset-env"
+	return o.field.Type == reflect.TypeFor[[]EnvVar]() || o.field.Type == reflect.TypeFor[[]MCAParam]() || o.Name == "unset-env"
 }
 
 // counts checks -n where it depends on the number of sections (CLI-7, PLACE-1).

@@ -103,6 +103,8 @@ func outcome(from Sources, args []string) string {
 		add("help %s", line.Help.Option)
 	case line.Version:
 		add("version")
+	case line.Offers:
+		add("offers")
 	case job != "":
 		add("job: %s", job)
 	}

@@ -28,7 +28,7 @@ func (t *Table) Reference() string {
 			star = "\\*"
 		}
 		if answer == "" {
-			answer = mcaAnswer("KEY", "VALUE")
+			answer = launcherAnswer("")
 		}
 		names := strings.Fields(r.names)
 		slices.Sort(names)

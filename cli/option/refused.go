@@ -18,7 +18,7 @@ type refusal struct {
 // refusals are mpiexec's, sorted as the table in cli.md. The answers name only options that
 // there are; a test sees to that.
 var refusals = []refusal{
-	{"mca gmca prtemca pmixmca", 2, "", false}, // see mcaAnswer
+	{"prtemca", 2, "", false}, // see launcherAnswer
 	{"tune", 1, "sets parameters of Open MPI, or Intel MPI's library; here use -genv NAME VALUE", false},
 	{"am", 1, "is Open MPI's option for files of library parameters; here use -genv NAME VALUE", false},
 	{"prefix", 1, "is Open MPI's option for its installation; here nothing depends on one; for libraries use -genv LD_LIBRARY_PATH PATH, for the program -path", true},
@@ -75,7 +75,6 @@ var refusals = []refusal{
 	{"nameserver", 1, "is Hydra's option for its name server; here names published with MPI_Publish_name live as long as the job", false},
 	{"topolib demux pmi-connect branch-count", 1, "is an internal knob of another launcher", true},
 	{"pmi-aggregate pmi-noaggregate", 0, "is an internal knob of another launcher", true},
-	{"pmix", 0, "asks for PMIx, which is not served; served are PMI-1 and PMI-2: use an MPI that speaks one of them", false},
 	{"trace aps mps t-collect", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv", false},
 	{"exitinfo exitcode ecfn", -1, "is an option of old launchers for exit codes; here: -print-all-exitcodes, --report FILE", false},
 	{"stdoutbuf stderrbuf", 1, "is MPICH's option for buffers; here lines go on as they are complete, and bytes as they come with --unbuffered", true},
@@ -91,8 +90,15 @@ var mcaWords = map[string]string{
 	"plm_rsh_args": "-launcher-args WORDS", "plm_ssh_args": "-launcher-args WORDS",
 	"plm_rsh_num_concurrent": "--fanout N", "plm_ssh_num_concurrent": "--fanout N",
 	"plm_rsh_no_tree_spawn": "nothing, as hosts are always reached directly", "plm_ssh_no_tree_spawn": "nothing, as hosts are always reached directly",
-	"btl_tcp_if_include": "-iface NAME", "oob_tcp_if_include": "-iface NAME",
 	"rmaps_base_oversubscribe": "--oversubscribe", "orte_abort_on_non_zero_status": "-K0 or -K1",
+}
+
+// launcherAnswer is our word for a parameter of Open MPI's launcher.
+func launcherAnswer(key string) string {
+	if word, ok := mcaWords[key]; ok {
+		return fmt.Sprintf("%s is Open MPI's parameter for its launcher; here: %s", key, word)
+	}
+	return "is Open MPI's option for parameters of its launcher; for those of its library: --mca KEY VALUE"
 }
 
 // refused finds our word for an option, given by its normalized name.
@@ -105,14 +111,6 @@ func (t *Table) refused(name string) (refusal, bool) {
 		}
 	}
 	return refusal{}, false
-}
-
-// mcaAnswer is our word for "-mca KEY VALUE".
-func mcaAnswer(key, value string) string {
-	if word, ok := mcaWords[key]; ok {
-		return fmt.Sprintf("%s is Open MPI's parameter for its launcher; here: %s", key, word)
-	}
-	return fmt.Sprintf("is Open MPI's option for its parameters; they are environment variables: -genv OMPI_MCA_%s %s", key, Quote(value))
 }
 
 // Quote writes a word so that a shell reads it as one.

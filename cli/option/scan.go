@@ -98,6 +98,7 @@ type scanned struct {
 	program []string
 	lost    bool // after an unknown option: what is a value, what the program?
 	version bool
+	offers  bool // --mpi=list
 	help    *Topic
 	errs    []error
 	from    string // "F:3"; empty: the command line
@@ -240,6 +241,10 @@ func (s *scanner) next(m meaning, name string) (string, bool) {
 
 // keep reads an option's value and keeps it.
 func (s *scanner) keep(g Given) {
+	if g.Name == "pmi" && g.Value == "list" { // srun's way to ask what there is
+		s.offers = true
+		return
+	}
 	var err error
 	g.decoded, err = s.decode(g.Option, g.Value)
 	var hosts hostlist.Errors
@@ -303,9 +308,7 @@ func (e ignorable) Error() string { return e.of.Error() }
 func (s *scanner) refuse(dashed string, r refusal) {
 	answer := r.answer
 	if answer == "" {
-		words := []string{"K", "V"}
-		copy(words, s.args[s.pos:])
-		answer = mcaAnswer(words[0], words[1])
+		answer = launcherAnswer(strings.Join(s.args[s.pos:min(s.pos+1, len(s.args))], ""))
 	}
 	if !r.ignorable {
 		s.fail(dashed+" "+answer, "")

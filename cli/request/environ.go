@@ -50,6 +50,7 @@ func baseEnv(environ []string, j option.Job) (env job.Env, given []string, err e
 	var on job.Env
 	if err == nil {
 		err = assign(&on, environ, "--export", j.Export.Vars)
+		on.Set = append(on.Set, parameters("OMPI_MCA_", j.GMCA)...)
 	}
 	if err == nil {
 		err = assign(&on, environ, "-genv", j.GEnv)
@@ -73,6 +74,7 @@ func HelperEnv(environ []string) []string {
 // sectionEnv is what a section says on top of that (4).
 func sectionEnv(environ []string, s option.Section) (job.Env, error) {
 	env, err := taken(environ, s.EnvList, false)
+	env.Set = slices.Concat(env.Set, parameters("OMPI_MCA_", s.MCA), parameters("PMIX_MCA_", s.PMIxMCA))
 	if err == nil {
 		err = assign(&env, environ, "-env", s.Env)
 	}
@@ -81,6 +83,14 @@ func sectionEnv(environ []string, s option.Section) (job.Env, error) {
 	}
 	env.Unset = s.UnsetEnv
 	return env, err
+}
+
+// parameters are those of Open MPI as the variables by which it reads them (PMIX-14).
+func parameters(prefix string, list []option.MCAParam) (assignments []string) {
+	for _, p := range list {
+		assignments = append(assignments, prefix+p.Name+"="+p.Value)
+	}
+	return assignments
 }
 
 // taken lists the variables to take along. A name given by hand is taken although

@@ -66,7 +66,7 @@ func (w World) begun(j option.Job) (job.Request, error) {
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.Most, Grace: defaultGrace,
 		},
-		Universe: j.Universe.Size, Port: j.PMIPort,
+		Universe: j.Universe.Size, Port: j.PMIPort, NoHints: j.NoHints,
 	}
 	if j.KillGrace != nil {
 		req.Limits.Grace = j.KillGrace.Duration()
@@ -150,7 +150,7 @@ func (w World) sections(req *job.Request, line option.Line) ([]hostlist.Entry, e
 
 func newApp(s option.Section, j option.Job, environ []string, here Localhost) (job.App, error) {
 	env, err := sectionEnv(environ, s)
-	app := job.App{N: s.N, Soft: s.Soft.Members, Argv: append([]string{s.Program}, s.Args...), Env: env, Dir: here.Dir}
+	app := job.App{N: s.N, Soft: s.Soft.Members, Argv: append([]string{s.Program}, s.Args...), Env: env, Dir: here.Dir, PMI: job.Offer(s.PMI)}
 	if s.Path != "" {
 		app.Path = strings.Split(s.Path, ":")
 	}

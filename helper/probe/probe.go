@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,8 +58,17 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 		Model:    model(root),
 		GPUs:     gpus,
 		Barred:   barred,
+		Fabric:   fabric(root),
 		Quota:    quota(root),
 	}, nil
+}
+
+// fabric reports whether there is a network beside those of IP (PMIX-13).
+func fabric(root fs.FS) bool {
+	return slices.ContainsFunc([]string{"infiniband", "cxi", "hsn"}, func(class string) bool {
+		entries, _ := fs.ReadDir(root, "sys/class/"+class)
+		return len(entries) > 0
+	})
 }
 
 // gpus finds the GPUs that ranks may use here, and how many they may not.

@@ -37,30 +37,3 @@ func foreign(program string) string {
 	}
 	return name
 }
-
-// BuiltFor names the MPI library that a program is linked with, as people call it; empty
-// if it is linked with none, or one whose programs find us by themselves: the family of
-// MPICH does, as soon as they call MPI_Init.
-func BuiltFor(program string) string {
-	f, err := elf.Open(program)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	libraries, _ := f.ImportedLibraries()
-	for _, name := range libraries {
-		for _, family := range []struct{ prefix, name string }{
-			{"libmpi.so.40", "Open MPI"}, {"libmpi.so.20", "Open MPI"}, {"libmpi.so.1", "Open MPI"},
-			{"libmpi_mpifh.so", "Open MPI"}, {"libmpi_usempi", "Open MPI"}, {"libmpi_cxx.so", "Open MPI"},
-			{"libopen-rte.so", "Open MPI"}, {"libmpt.so", "HPE MPT"},
-		} {
-			rest, ok := strings.CutPrefix(name, family.prefix)
-			if ok && (rest == "" || !isDigit(rest[0])) { // libmpi.so.12 is MPICH's
-				return family.name
-			}
-		}
-	}
-	return ""
-}
-
-func isDigit(b byte) bool { return '0' <= b && b <= '9' }

@@ -32,6 +32,14 @@ func (v *variables) set(assignment string) {
 	v.values[name] = value
 }
 
+// suggest sets a variable that is not there.
+func (v *variables) suggest(name, value string) {
+	if _, known := v.values[name]; !known {
+		v.names = append(v.names, name)
+		v.values[name] = value
+	}
+}
+
 func (v *variables) unset(patterns []string) {
 	v.names = slices.DeleteFunc(v.names, func(name string) bool {
 		if !job.Matches(patterns, name) {
@@ -42,8 +50,12 @@ func (v *variables) unset(patterns []string) {
 	})
 }
 
+// roomForIdentity is for how many variables of a rank's own there is room behind those of its
+// section.
+const roomForIdentity = 24
+
 func (v *variables) list() []string {
-	list := make([]string, len(v.names), len(v.names)+24)
+	list := make([]string, len(v.names), len(v.names)+roomForIdentity)
 	for i, name := range v.names {
 		list[i] = name + "=" + v.values[name]
 	}

@@ -39,12 +39,14 @@ func TestAppEnv(t *testing.T) {
 	}
 }
 
-// ENV-2, one variable for each line of it; those beside them stay.
+// ENV-2 and PMIX-8, one variable for each line of it; those beside them stay.
 func TestWhatAnOuterLauncherLeftIsRemoved(t *testing.T) {
 	gone := []string{"PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "HYDI_CONTROL_FD", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
 		"OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_precondition_transports", "OMPI_MCA_ess_base_jobid", "PRTE_LAUNCHED",
-		"PALS_RANKID", "ALPS_APP_PE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID", "FLUX_TASK_RANK", "MPIEXEC_RANK", "PSID_CPU_PINNING", "__PINNING__"}
-	stay := []string{"PMI", "OMPI_MCA_btl", "SLURM_JOB_ID", "SLURM_PROCIDS", "FLUX_URI", "MPICH_ASYNC", "MPIR_CVAR_X", "PATH"}
+		"PALS_RANKID", "ALPS_APP_PE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID", "FLUX_TASK_RANK", "MPIEXEC_RANK", "PSID_CPU_PINNING", "__PINNING__",
+		"PMIX_SERVER_URI41", "PMIX_MCA_psec", "OMPI_MCA_pmix", "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_FILE_LOCATION", "OMPI_PARENT_PORT",
+		"OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "OMPI_UNIVERSE_SIZE", "OMPI_WORLD_SIZE", "JSM_JSRUN_PORT", "FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH"}
+	stay := []string{"PMI", "OMPI_MCA_btl", "OMPI_MCA_pmix_base_verbose", "SLURM_JOB_ID", "SLURM_PROCIDS", "FLUX_URI", "MPICH_ASYNC", "MPIR_CVAR_X", "PATH"}
 	var own []string
 	for _, name := range slices.Concat(gone, stay) {
 		own = append(own, name+"=outer")

@@ -28,8 +28,10 @@ type Identity struct {
 	Rank, Local, Locals int
 	App                 int
 	Spawned             bool
-	PMIFD               int    // 0: none
-	Port                string // PMI_PORT, for rank ID; empty: none
+	Offer               job.Offer // by what it finds its helper; zero: by PMI
+	PMIx                *PMIx     // if that is offered
+	PMIFD               int       // 0: none
+	Port                string    // PMI_PORT, for rank ID; empty: none
 	ID                  int
 	Slots               []int     // of the node, that are the rank's
 	AllSlots            int       // of the node
@@ -44,8 +46,6 @@ type Identity struct {
 func (id Identity) variables() []string {
 	host := id.Host
 	vars := []string{
-		"PMI_RANK=" + strconv.Itoa(id.Rank),
-		"PMI_SIZE=" + strconv.Itoa(id.Size),
 		"MPI_LOCALRANKID=" + strconv.Itoa(id.Local),
 		"MPI_LOCALNRANKS=" + strconv.Itoa(id.Locals),
 		"MPIEXEC_JOBID=" + string(id.Job),
@@ -58,14 +58,7 @@ func (id Identity) variables() []string {
 		"MPIEXEC_APPNUM=" + strconv.Itoa(id.App),
 		"MPIEXEC_HOST=" + host,
 	}
-	if id.Port != "" {
-		vars = append(vars, "PMI_PORT="+id.Port, "PMI_ID="+strconv.Itoa(id.ID))
-	} else {
-		vars = append(vars, "PMI_FD="+strconv.Itoa(id.PMIFD))
-	}
-	if id.Spawned {
-		vars = append(vars, "PMI_SPAWNED=1")
-	}
+	vars = append(vars, id.pmi()...)
 	vars = append(vars, id.pinning()...)
 	if id.Ledger != "" { // a launch from inside a rank must find the claim around it
 		vars = append(vars, "MPIEXEC_LEDGER="+id.Ledger)
@@ -75,6 +68,23 @@ func (id Identity) variables() []string {
 	}
 	if id.Address != "" {
 		vars = append(vars, "PMI_HOSTNAME="+id.Address, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+id.Address)
+	}
+	return vars
+}
+
+// pmi lists what a rank finds its PMI server by; nothing, if it is to find it not.
+func (id Identity) pmi() []string {
+	if id.Offer != "" && !id.Offer.PMI() {
+		return nil
+	}
+	vars := []string{"PMI_RANK=" + strconv.Itoa(id.Rank), "PMI_SIZE=" + strconv.Itoa(id.Size)}
+	if id.Port != "" {
+		vars = append(vars, "PMI_PORT="+id.Port, "PMI_ID="+strconv.Itoa(id.ID))
+	} else {
+		vars = append(vars, "PMI_FD="+strconv.Itoa(id.PMIFD))
+	}
+	if id.Spawned {
+		vars = append(vars, "PMI_SPAWNED=1")
 	}
 	return vars
 }
@@ -138,6 +148,9 @@ func (id Identity) environ(app []string) []string {
 	if id.Iface != "" && !strings.Contains(id.Iface, "/") && !has("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE") {
 		env = append(env, "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE="+id.Iface)
 	}
+	if id.Offer.PMIx() {
+		env = append(env, id.PMIx.own(id, has)...)
+	}
 	for _, assignment := range id.compatible() {
 		name, _, _ := strings.Cut(assignment, "=")
 		if !strings.HasPrefix(name, "MASTER_") || !has(name) { // who chose a rendezvous has reasons
@@ -185,6 +198,9 @@ func (id Identity) compatible() (vars []string) {
 				vars = append(vars, "MASTER_ADDR="+host, "MASTER_PORT="+port)
 			}
 		case "ompi":
+			if id.Offer.PMIx() {
+				continue // it has them already
+			}
 			tell("OMPI_COMM_WORLD_RANK", id.Rank)
 			tell("OMPI_COMM_WORLD_SIZE", id.Size)
 			tell("OMPI_COMM_WORLD_LOCAL_RANK", id.Local)

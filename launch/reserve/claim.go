@@ -23,6 +23,10 @@ func (r *reservation) claim(ctx context.Context, p job.Plan) error {
 	for _, np := range p.Nodes {
 		r.chosen = append(r.chosen, r.seen[np.Node])
 	}
+	r.counts = perSection(p, len(r.req.Apps))
+	if r.outset = newOutset(r.chosen); r.spawn != nil {
+		r.outset = r.spawn.Outset
+	}
 	byID := slices.SortedFunc(slices.Values(r.chosen), func(x, y *host) int { return x.def.ID - y.def.ID })
 	err := r.prepare(ctx, byID[:1], byID[1:])
 	if err != nil {

@@ -44,13 +44,14 @@ type Env struct {
 
 // Terms is what the helpers are told of a job's ranks beside the request and the plan.
 type Terms struct {
-	Input  bool                    // there is something to read for them
-	Umask  int                     // negative: leave the nodes' own
-	Report bool                    // they tell to which CPUs each rank is bound
-	Traced bool                    // they tell what ranks say on PMI
-	Window func(ranks int) int     // how many bytes of an output stream of one rank may be under way
-	Size   func() (rows, cols int) // of our terminal; nil: there is none
-	Token  string                  // by which the job's ranks are known to their PMIx servers: 16 random hex digits
+	Input   bool                    // there is something to read for them
+	Umask   int                     // negative: leave the nodes' own
+	Report  bool                    // they tell to which CPUs each rank is bound
+	Explain bool                    // they tell why a section is offered PMI, PMIx or both
+	Traced  bool                    // they tell what ranks say on PMI
+	Window  func(ranks int) int     // how many bytes of an output stream of one rank may be under way
+	Size    func() (rows, cols int) // of our terminal; nil: there is none
+	Token   string                  // by which the job's ranks are known to their PMIx servers: 16 random hex digits
 }
 
 // Cargo is what is in a parcel of the request.

@@ -17,11 +17,38 @@ func base(req job.Request, def job.NodeDef) job.Env {
 	return env
 }
 
-// programs are the apps as they start on a node: with what ranks are told, unless its entry
-// says otherwise.
-func programs(apps []job.App, def job.NodeDef) []job.App {
+// An Outset is what the nodes with which a job began are together. It holds for the whole job:
+// worlds that meet must have chosen the same network.
+type Outset struct {
+	Slots  int  // of the whole nodes
+	Fabric bool // one of them has a fast network, or a GPU
+}
+
+func newOutset(nodes []*host) (o Outset) {
+	for _, n := range nodes {
+		o.Slots += n.size()
+		o.Fabric = o.Fabric || n.probe.Fabric || len(n.probe.GPUs) > 0 || n.probe.Barred > 0
+	}
+	return o
+}
+
+// perSection counts the ranks of each section of a plan.
+func perSection(p job.Plan, sections int) []int {
+	counts := make([]int, sections)
+	for _, n := range p.Nodes {
+		for _, r := range n.Ranks {
+			counts[r.App]++
+		}
+	}
+	return counts
+}
+
+// programs are the apps as they start on a node: with so many ranks in all, and with what ranks
+// are told, unless its entry says otherwise.
+func programs(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
+		apps[i].N = counts[i]
 		told := slices.DeleteFunc(slices.Clone(apps[i].Told), func(assignment string) bool {
 			name, _, _ := strings.Cut(assignment, "=")
 			return slices.ContainsFunc(def.Env, func(a string) bool { return strings.HasPrefix(a, name+"=") })
@@ -39,10 +66,11 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		Group: wire.Group{Name: string(p.Job), Size: p.Size, Nodes: len(p.Nodes)},
 		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Name: np.Name,
 			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size()},
-		Apps: programs(req.Apps, n.def), Ranks: np.Ranks,
+		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
 		Process: wire.Process{Base: base(req, n.def), Compat: req.Compat, Umask: terms.Umask},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
-		PMI:     wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced, Token: terms.Token},
+		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced, Token: terms.Token,
+			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
 		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Leader: req.Signals.Leader,
 			Children: req.Ends.Children, Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
 		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares()},

@@ -18,7 +18,7 @@ func TestWordsOfAHostStandAgainstOurs(t *testing.T) {
 		{[]string{"OMP_NUM_THREADS=7", "A=host"}, []string{"A=-env", "PSP_SCHED_YIELD=1"}},
 		{[]string{"OMP_NUM=7"}, []string{"A=-env", "OMP_NUM_THREADS=2", "PSP_SCHED_YIELD=1"}},
 	} {
-		got := programs(apps, job.NodeDef{Env: test.entry})
+		got := programs(apps, make([]int, len(apps)), job.NodeDef{Env: test.entry})
 		if !slices.Equal(got[0].Env.Set, test.want) || len(got[1].Env.Set) > 0 {
 			t.Errorf("%v: %v, want %v", test.entry, got, test.want)
 		}

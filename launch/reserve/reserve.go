@@ -50,10 +50,11 @@ import (
 // nobody has started yet. All of its connections are open until Close.
 type Reservation struct {
 	Plan     job.Plan
-	Nodes    []Node        // of the plan, in its order
-	Request  job.Request   // as it was placed: it may have changed while it waited
-	Meet     string        // where torch's ranks meet; empty: nowhere
-	Universe int           // processes that would fit; 0: unknown
+	Nodes    []Node      // of the plan, in its order
+	Request  job.Request // as it was placed: it may have changed while it waited
+	Meet     string      // where torch's ranks meet; empty: nowhere
+	Universe int         // processes that would fit; 0: unknown
+	Outset   Outset
 	StartBy  time.Time     // until then all ranks must run
 	Connects []job.Connect // in the order in which they were begun
 
@@ -85,7 +86,9 @@ type reservation struct {
 	chosen   []*host // nodes of the plan, in its order
 	meet     string  // where torch's ranks meet; empty: nowhere
 	universe int     // processes that would fit; 0: unknown
-	outran   bool    // other jobs claimed what was planned, again and again
+	counts   []int   // ranks of each section of the plan
+	outset   Outset
+	outran   bool // other jobs claimed what was planned, again and again
 }
 
 // A host is a node as one reservation knows it.
@@ -133,7 +136,7 @@ func Reserve(ctx context.Context, req job.Request, env Env) (*Reservation, error
 
 // result is what others get to know of the reservation.
 func (r *reservation) result(startBy time.Time) *Reservation {
-	result := &Reservation{Plan: r.plan, Request: r.req, Meet: r.meet, Universe: r.universe, StartBy: startBy, Connects: r.connects, r: r}
+	result := &Reservation{Plan: r.plan, Request: r.req, Meet: r.meet, Universe: r.universe, Outset: r.outset, StartBy: startBy, Connects: r.connects, r: r}
 	for _, n := range r.chosen {
 		result.Nodes = append(result.Nodes, Node{n.Node, n.def, n.probe})
 	}

@@ -21,6 +21,7 @@ type Spawn struct {
 	Group   string     // name of the group that is to be
 	Number  int        // of the group in the job
 	First   int        // number of its rank 0 in the job
+	Outset  Outset     // of the job
 	Own     []Own
 }
 

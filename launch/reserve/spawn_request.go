@@ -26,7 +26,7 @@ func spawnRequest(req job.Request, parent job.App, r spawn.Request, g *guide) (j
 	req.Limits.Run = 0
 	var values []infoValues
 	for _, c := range r.Commands {
-		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, Path: parent.Path, Env: parent.Env, Told: parent.Told, Share: parent.Share}
+		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, Path: parent.Path, Env: parent.Env, PMI: parent.PMI, Told: parent.Told, Share: parent.Share}
 		v := infoValues{}
 		for _, p := range c.Info {
 			if err := v.take(p, c.Count, &app, &req, g); err != nil {

@@ -158,24 +158,41 @@ func (s *State) ExitCodes() (lines []string) {
 	return lines
 }
 
-// Alone is the note about an MPI program that does not know us (REP-5); empty: it does,
-// or is none.
-func (s *State) Alone() string {
+// Alone is the note about an MPI program none of whose ranks has found us (REP-5, PMIX-6); empty:
+// one has, or it is none. program is that of rank 0.
+func (s *State) Alone(program string) string {
 	if len(s.ranks) < 2 || len(s.Exits) == 0 {
 		return ""
 	}
-	built := ""
+	var first job.Exit // only what rank 0 runs was looked at
 	for _, e := range s.Exits {
 		if e.PMI != job.PMINever {
 			return ""
 		}
-		built += e.Built // only that of rank 0 was looked at
+		if e.Built != "" {
+			first = e
+		}
 	}
-	if built == "" {
+	if first.Built == "" {
 		return ""
 	}
-	return "note: no rank connected to this launcher's PMI; the program seems built for " + built +
-		", each rank may believe it is alone"
+	offered, try := inWords(first.Offer)
+	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", offered, first.Built, program, try)
+}
+
+// inWords tells an offer, and what to try if nobody takes it.
+func inWords(o job.Offer) (offered, try string) {
+	switch o {
+	case job.OfferPMI2:
+		return "PMI-2", "; try --pmi both"
+	case job.OfferPMIx:
+		return "PMIx", "; try --pmi both"
+	case job.OfferBoth:
+		return "PMI-1 and PMIx", ""
+	case job.OfferNone:
+		return "nothing", "; try --pmi auto"
+	}
+	return "PMI-1", "; try --pmi both"
 }
 
 // moment is how long after the first failure another one belongs to it (REP-2).

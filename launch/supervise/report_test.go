@@ -106,19 +106,24 @@ func TestExitCodes(t *testing.T) {
 
 // REP-5: the note has to stay silent as soon as one rank has found us.
 func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
-	alone := Exited{job.Exit{Rank: 0, Built: "Open MPI"}}
+	alone := func(o job.Offer) Exited { return Exited{job.Exit{Rank: 0, Built: "libmpi.so.40", Offer: o}} }
+	const note = "note: no rank connected to this launcher; it offered "
 	for _, test := range []struct {
 		name   string
 		events []any
 		want   string
 	}{
-		{"none connected", sequence(alone, well[1:]), "seems built for Open MPI, each rank may believe it is alone"},
-		{"one connected", sequence(alone, well[1:3], Exited{job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
+		{"PMI-1", sequence(alone(job.OfferPMI1), well[1:]), note + "PMI-1 (libmpi.so.40 found in ./a.out); try --pmi both"},
+		{"PMI-2", sequence(alone(job.OfferPMI2), well[1:]), note + "PMI-2 (libmpi.so.40 found in ./a.out); try --pmi both"},
+		{"PMIx", sequence(alone(job.OfferPMIx), well[1:]), note + "PMIx (libmpi.so.40 found in ./a.out); try --pmi both"},
+		{"both", sequence(alone(job.OfferBoth), well[1:]), note + "PMI-1 and PMIx (libmpi.so.40 found in ./a.out)"},
+		{"nothing", sequence(alone(job.OfferNone), well[1:]), note + "nothing (libmpi.so.40 found in ./a.out); try --pmi auto"},
+		{"one connected", sequence(alone(job.OfferPMI1), well[1:3], Exited{job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
 		{"no MPI program", well, ""},
 	} {
 		state := play(Rules{}, test.events)
-		if got := state.Alone(); test.want == "" && got != "" || !strings.Contains(got, test.want) {
-			t.Errorf("%s: %q", test.name, got)
+		if got := state.Alone("./a.out"); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
 }

@@ -136,14 +136,15 @@ func TestReportHoldsThePlanOfADryRun(t *testing.T) {
 	}
 }
 
-// REP-5 and line 14 of the acceptance list: an Open MPI program believes it is alone, and
-// one that speaks PMI gets no such note.
+// REP-5, line 14 of the acceptance list and line 1 of that of PMIx: an Open MPI program that is offered
+// nothing believes it is alone, and one that finds us gets no such note.
 func TestProgramBuiltForAnotherLauncher(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 1})
-	note := "mpiexec: note: no rank connected to this launcher's PMI; the program seems built for Open MPI, each rank may believe it is alone\n"
 	env := []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
-	r := b.start(t, job{env: env, args: []string{"-host", "n1:2", "-n", "2", mpi(t, "hello.openmpi")}}).wait(t)
+	program := mpi(t, "hello.openmpi")
+	note := "mpiexec: note: no rank connected to this launcher; it offered nothing (libmpi.so.40 found in " + program + "); try --pmi auto\n"
+	r := b.start(t, job{env: env, args: []string{"-host", "n1:2", "-n", "2", "--pmi", "none", program}}).wait(t)
 	if r.code != 0 || strings.Count(r.out, "rank 0 of 1") != 2 || !strings.Contains(r.err, note) {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}

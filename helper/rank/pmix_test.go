@@ -1,0 +1,147 @@
+//go:build linux
+
+package rank
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/job"
+)
+
+// offered is a rank of a spawned group with two sections that is offered something.
+func offered(o job.Offer, change func(*PMIx)) Identity {
+	id := Identity{Job: "j", Size: 6, Host: "n3", Rank: 5, Local: 1, Locals: 2, App: 1, PMIFD: 3, Spawned: true, Offer: o}
+	if o.PMIx() {
+		id.PMIx = &PMIx{Namespace: "rs-0123456789abcdef-2", Server: "srv-0123456789abcdef.0;tcp4://127.0.0.1:4711", Dir: "/tmp/rs-0-x",
+			Secret: "0123456789abcdef", Universe: 8, Sections: []int{2, 4}, Crowded: true}
+		if change != nil {
+			change(id.PMIx)
+		}
+	}
+	return id
+}
+
+// environment is all that a rank of a section gets.
+func (id Identity) environment(app ...string) []string {
+	return id.environ(id.SectionEnv(app, []string{"./a.out", "-x", "y z"}, "/w"))
+}
+
+// The table of pmix-wire.md 2.2, in its order.
+func TestWhatARankIsToldOfPMIx(t *testing.T) {
+	env := offered(job.OfferPMIx, nil).environment()
+	const server = "srv-0123456789abcdef.0;tcp4://127.0.0.1:4711"
+	for name, want := range map[string]string{
+		"PMIX_NAMESPACE": "rs-0123456789abcdef-2", "PMIX_RANK": "5", "PMIX_SERVER_URI3": server, "PMIX_SERVER_URI21": server,
+		"PMIX_SECURITY_MODE": "native", "PMIX_BFROP_BUFFER_TYPE": "PMIX_BFROP_BUFFER_NON_DESC", "PMIX_GDS_MODULE": "hash",
+		"PMIX_VERSION": "3.2.5", "PMIX_HOSTNAME": "n3", "PMIX_SERVER_TMPDIR": "/tmp/rs-0-x", "PMIX_SYSTEM_TMPDIR": "/tmp",
+		"OMPI_MCA_orte_local_daemon_uri": "1.0;tcp://127.0.0.1:1", "OMPI_MCA_orte_bound_at_launch": "1",
+		"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "6", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+		"OMPI_COMM_WORLD_NODE_RANK": "1", "OMPI_UNIVERSE_SIZE": "8", "OMPI_APP_CTX_NUM_PROCS": "2 4", "OMPI_FIRST_RANKS": "0 2",
+		"OMPI_NUM_APP_CTX": "2", "OMPI_MCA_orte_app_num": "1", "OMPI_COMMAND": "./a.out", "OMPI_ARGV": "-x y z",
+		"OMPI_FILE_LOCATION": "/tmp/rs-0-x/rs-0123456789abcdef-2/5", "OMPI_MCA_initial_wdir": "/w", "OMPI_MCA_mpi_oversubscribe": "1",
+		"MPI_LOCALRANKID": "1", "MPIEXEC_RANK": "5",
+	} {
+		if got, ok := job.Lookup(env, name); got != want || !ok {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	key := job.Value(env, "OMPI_MCA_orte_precondition_transports")
+	if len(key) != 33 || key[16] != '-' || strings.Trim(key, "0123456789abcdef-") != "" || strings.Contains(key, "0123456789abcdef") {
+		t.Errorf("the key of transports is %q", key)
+	}
+	names := make([]string, len(env))
+	for i, assignment := range env {
+		names[i], _, _ = strings.Cut(assignment, "=")
+	}
+	slices.Sort(names)
+	if len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("a variable is there twice: %q", names)
+	}
+	for _, name := range names { // PMIX-10
+		if job.Matches([]string{"PMI_*", "MPIR_CVAR_PMI_VERSION", "OMPI_MCA_orte_launch", "OMPI_MCA_orte_ess_*", "OMPI_MCA_ess_base_*",
+			"OMPI_MCA_orte_hnp_uri", "PMIX_ID", "PMIX_DSTORE_*", "PRTE_*", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI2", "OMPI_MCA_pml"}, name) {
+			t.Errorf("%s is set", name)
+		}
+	}
+}
+
+// PMIX-1: what each word offers, and what it does not.
+func TestOffers(t *testing.T) {
+	for _, test := range []struct {
+		offer     job.Offer
+		pmi, pmix bool
+		version   string // of PMI that MPICH is told to speak
+	}{
+		{job.OfferPMI1, true, false, ""}, {job.OfferPMI2, true, false, "2"}, {job.OfferPMIx, false, true, ""},
+		{job.OfferBoth, true, true, "1"}, {job.OfferNone, false, false, ""},
+	} {
+		env := offered(test.offer, nil).environment("A=1")
+		for name, want := range map[string]bool{"PMI_FD": test.pmi, "PMI_SIZE": test.pmi, "PMI_RANK": test.pmi, "PMI_SPAWNED": test.pmi,
+			"PMIX_NAMESPACE": test.pmix, "PMIX_RANK": test.pmix, "OMPI_COMM_WORLD_RANK": test.pmix, "A": true, "MPIEXEC_RANK": true} {
+			if _, got := job.Lookup(env, name); got != want {
+				t.Errorf("%s: %s is there: %v", test.offer, name, got)
+			}
+		}
+		if got := job.Value(env, "MPIR_CVAR_PMI_VERSION"); got != test.version {
+			t.Errorf("%s: MPICH is told to speak PMI %q", test.offer, got)
+		}
+	}
+}
+
+// PMIX-7: the user's own word holds, but where nothing else would work.
+func TestTheUsersWordBeatsOurs(t *testing.T) {
+	own := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_mpi_oversubscribe=0", "OMPI_COMM_WORLD_RANK=9", "PMIX_SYSTEM_TMPDIR=/t"}
+	env := offered(job.OfferBoth, nil).environment(append(own, "PMIX_GDS_MODULE=ds21", "PMIX_NAMESPACE=other")...)
+	for _, assignment := range append(own, "PMIX_GDS_MODULE=hash", "PMIX_NAMESPACE=rs-0123456789abcdef-2") {
+		name, want, _ := strings.Cut(assignment, "=")
+		if got := job.Value(env, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// PMIX-12, PMIX-13.
+func TestHintsOfTheNetwork(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*PMIx)
+		own    string
+		want   string // OMPI_MCA_pml, btl_tcp_if_include, oob_tcp_if_include
+	}{
+		{"nothing known", nil, "A=", "  "},
+		{"no fast network", func(p *PMIx) { p.NoFabric = true }, "A=", "ob1  "},
+		{"one by name", func(p *PMIx) { p.Iface = "eth0" }, "A=", " eth0 eth0"},
+		{"one by prefix", func(p *PMIx) { p.Iface = "10.0.0.0/8" }, "A=", " 10.0.0.0/8 10.0.0.0/8"},
+		{"the user has another", func(p *PMIx) { p.Iface = "eth0" }, "OMPI_MCA_btl_tcp_if_include=lo", " lo eth0"},
+		{"the user excludes some", func(p *PMIx) { p.Iface = "eth0" }, "OMPI_MCA_btl_tcp_if_exclude=lo", "  "},
+		{"the user chose the pml", func(p *PMIx) { p.NoFabric = true }, "OMPI_MCA_pml=ucx", "ucx  "},
+		{"the user chose the mtl", func(p *PMIx) { p.NoFabric = true }, "OMPI_MCA_mtl=ofi", "  "},
+		{"the user chose the btl", func(p *PMIx) { p.NoFabric = true }, "OMPI_MCA_btl=self", "  "},
+		{"the user speaks of UCX", func(p *PMIx) { p.NoFabric = true }, "UCX_TLS=tcp", "  "},
+		{"the user speaks of OFI", func(p *PMIx) { p.NoFabric = true }, "FI_PROVIDER=tcp", "  "},
+		{"the user speaks of a part of the btl", func(p *PMIx) { p.NoFabric = true }, "OMPI_MCA_btl_base_verbose=1", "ob1  "},
+	} {
+		env := offered(job.OfferPMIx, test.change).environment(test.own)
+		got := job.Value(env, "OMPI_MCA_pml") + " " + job.Value(env, "OMPI_MCA_btl_tcp_if_include") + " " + job.Value(env, "OMPI_MCA_oob_tcp_if_include")
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// --env-compat ompi says what is there already, once.
+func TestCompatibleWithOpenMPIAndPMIx(t *testing.T) {
+	id := offered(job.OfferBoth, nil)
+	id.Compat = []string{"ompi"}
+	n := 0
+	for _, assignment := range id.environment() {
+		if strings.HasPrefix(assignment, "OMPI_COMM_WORLD_RANK=") {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("OMPI_COMM_WORLD_RANK is there %d times", n)
+	}
+}
