@@ -67,6 +67,7 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 		return nil, refused
 	}
 	g.pmi = s.newPMI(g)
+	s.admitPMIx(g)
 	if m.PMI.Port {
 		return g, s.expect(g)
 	}

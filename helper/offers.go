@@ -4,8 +4,7 @@ package helper
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
+	"slices"
 
 	"remshell/helper/offer"
 	"remshell/helper/probe"
@@ -35,9 +34,7 @@ func (s *session) offer(g *group, r *process) *rank.Error {
 			if asked == job.OfferPMIx {
 				return rank.Internal("PMIx cannot be offered here: "+err.Error(), "leave out --pmi pmix")
 			}
-			if asked == job.OfferBoth {
-				s.log.warn("PMI-1 is offered alone: %v", err)
-			}
+			s.log.warn("PMI-1 is offered alone: %v", err)
 			o.Offer = job.OfferPMI1
 		}
 	}
@@ -65,38 +62,48 @@ func (s *session) compose(r *process) []string {
 	return o.env
 }
 
-// tellPMIx is what the ranks of a group are told of the PMIx server and of the job.
-func (s *session) tellPMIx(g *group) *rank.PMIx {
-	m := g.prepare
-	if g.pmix == nil {
-		p := s.addressPMIx(g)
-		p.Universe, p.Crowded = cmp.Or(m.PMI.Universe, m.PMI.Slots), s.crowded()
-		for _, app := range m.Apps {
-			p.Sections = append(p.Sections, app.N)
+// admitPMIx lets the ranks of a group come to the PMIx server, if a section of it is offered that.
+func (s *session) admitPMIx(g *group) {
+	for _, o := range g.offers {
+		if o.Offer.PMIx() && g.pmix == nil {
+			g.pmix = s.describePMIx(g)
+			s.addPMIx(g)
 		}
-		if m.PMI.Hints {
-			p.Iface, p.NoFabric = m.Node.Iface, m.PMI.NoFabric
-		}
-		g.pmix = &p
 	}
-	return g.pmix
 }
 
-// crowded reports whether the ranks of the job here have fewer CPUs than they are.
-func (s *session) crowded() bool {
-	ranks, bound, free := 0, []int(nil), false
+// describePMIx is what the ranks of a group are told of the PMIx server and of the job.
+func (s *session) describePMIx(g *group) *rank.PMIx {
+	m := g.prepare
+	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, Dir: s.pmix.dir.path, Secret: m.PMI.Token,
+		Universe: cmp.Or(m.PMI.Universe, m.PMI.Slots), Crowded: s.crowded(g)}
+	for _, app := range m.Apps {
+		p.Sections = append(p.Sections, app.N)
+	}
+	if m.PMI.Hints {
+		p.Iface, p.NoFabric = m.Node.Iface, m.PMI.NoFabric
+	}
+	return p
+}
+
+// crowded reports whether the ranks of the job here, with those of a group that is to start, have
+// fewer CPUs than they are.
+func (s *session) crowded(g *group) bool {
+	all := slices.Clone(g.ranks)
 	for _, r := range s.ranks {
-		if r.exit != nil {
-			continue
+		if r.exit == nil && r.group != g {
+			all = append(all, r)
 		}
-		ranks++
-		bound = append(bound, r.plan.CPUs...)
-		free = free || r.plan.CPUs == nil
 	}
-	if free {
-		bound, _ = probe.AllowedCPUs(s.sys.Root)
+	var cpus []int
+	for _, r := range all {
+		if r.plan.CPUs == nil {
+			cpus, _ = probe.AllowedCPUs(s.sys.Root)
+			break
+		}
+		cpus = append(cpus, r.plan.CPUs...)
 	}
-	return ranks > len(idset.Of(bound...))
+	return len(all) > len(idset.Of(cpus...))
 }
 
 // builtFor names what rank 0 is linked with that speaks to a launcher, if it has spoken to none
@@ -107,12 +114,4 @@ func (s *session) builtFor(r *process) (library string) {
 		v = s.judgeProgram(r)
 	}
 	return v.Library
-}
-
-var errNoPMIx = errors.New("there is no PMIx server yet")
-
-func (s *session) servePMIx(*group) error { return errNoPMIx }
-
-func (s *session) addressPMIx(g *group) rank.PMIx {
-	return rank.PMIx{Secret: g.prepare.PMI.Token, Namespace: fmt.Sprintf("rs-%s-%d", g.prepare.PMI.Token, g.prepare.Group.Number)}
 }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"strconv"
 
 	"remshell/helper/probe"
@@ -105,8 +104,8 @@ func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.J
 	if err != nil {
 		return jobinfo.Job{}, err
 	}
-	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, Of: where.Of, Apps: where.Sections, Universe: m.PMI.Universe,
-		Here: m.Node.Index, Crowded: len(g.ranks) > runtime.NumCPU(), Bound: make(map[int]jobinfo.Binding), Full: jobinfo.FullRanks}
+	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, Of: where.Of, Apps: where.Sections, Universe: g.pmix.Universe,
+		Here: m.Node.Index, Crowded: g.pmix.Crowded, Bound: make(map[int]jobinfo.Binding), Full: jobinfo.FullRanks}
 	for _, name := range where.Nodes {
 		info.Nodes = append(info.Nodes, jobinfo.Node{Name: name})
 	}

@@ -147,10 +147,7 @@ func (s *session) identity(r *process) rank.Identity {
 		Iface: m.Node.Iface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, Stage: s.staging.Dir(),
 		Rank: r.plan.Rank, Local: r.plan.Local, Locals: len(m.Ranks), App: r.plan.App,
 		Slots: r.plan.Slots, AllSlots: m.Node.Slots, AllCPUs: s.cpus,
-		Offer: r.offered(), GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
-	}
-	if id.Offer.PMIx() {
-		id.PMIx = s.tellPMIx(r.group)
+		Offer: r.offered(), PMIx: r.group.pmix, GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
 	}
 	if r.tcp != nil {
 		id.Port, id.ID = s.port.socket.Addr().String(), r.id

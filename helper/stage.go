@@ -71,5 +71,6 @@ func (s *session) settleStage(g *group) *rank.Error {
 			}
 		}
 	}
+	s.admitPMIx(g)
 	return nil
 }
