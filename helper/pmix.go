@@ -30,6 +30,7 @@ type pmixLink struct {
 	uri    string // how ranks find the server
 	name   string // of the server, as ranks know it
 	dir    *sessionDir
+	left   leftovers
 	texts  *helpTexts
 }
 
@@ -72,6 +73,9 @@ func (s *session) closePMIx() {
 	s.pmix.texts.close()
 	if n := s.pmix.server.Refused(); n > 0 {
 		s.log.inform("pmix: %d connections refused", n)
+	}
+	for _, err := range s.pmix.left.remove() {
+		s.log.inform("a file of PMIx stays: %v", err)
 	}
 	if err := s.pmix.dir.remove(); err != nil {
 		s.log.inform("the session directory of PMIx stays: %v", err)
@@ -148,6 +152,11 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 		Lost: func(rank int, why error) { tell(rank, wire.PMILost, why) },
 		Junk: func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
 		Note: func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
+		Leaves: func(rank int, files []string) {
+			for _, file := range link.left.add(first+rank, files) {
+				s.log.inform("rank %d: %q is not ours to remove", first+rank, file)
+			}
+		},
 		Print: func(rank int, text message.LogText) {
 			if s.awaitBirth(of[rank]) {
 				link.texts.print(of[rank], text)

@@ -35,7 +35,9 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.Finalize:
 		c.become(Finalized)
 		c.status(q, message.Success)
-	case *message.Notify, *message.RegEvents, *message.JobControl:
+	case *message.JobControl:
+		c.status(q, c.control(r))
+	case *message.Notify, *message.RegEvents:
 		c.status(q, message.Success) // events reach nobody (PMIX-38)
 	case *message.DeregEvents: // has no answer
 	case *message.Log:
@@ -94,6 +96,19 @@ func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, collect 
 	if !m.enter(c, q, collect) {
 		c.status(q, message.TooMuch)
 	}
+}
+
+// control takes down what files a rank leaves. Its directories are below that of the session,
+// which goes as a whole; nobody is ended or stopped by a rank.
+func (c *client) control(r *message.JobControl) message.Status {
+	left, all := r.Cleanup()
+	if !all {
+		return message.NotSupported
+	}
+	if c.group.Leaves != nil && len(left.Files) > 0 {
+		c.group.Leaves(c.rank.number, left.Files)
+	}
+	return message.Success
 }
 
 // print has the texts of a library's messages printed (PMIX-48). What is for a log of the system is

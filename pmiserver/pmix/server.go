@@ -53,6 +53,7 @@ type Events struct {
 	Lost    func(rank int, why error) // a connection of it ended between init and finalize
 	Junk    func(rank int, why error) // it said what no client says
 	Note    func(rank int, text string)
+	Leaves  func(rank int, files []string)       // to be removed if they are still there behind it (PMIX-53)
 	Print   func(rank int, text message.LogText) // help text of the library (PMIX-48)
 	Trace   func(rank int, line string)
 }
@@ -242,6 +243,7 @@ func (s *Server) accept() {
 		conn, err := s.listener.Accept()
 		switch {
 		case err == nil:
+			s.admit(conn) // here, so that the oldest is who came first
 			go s.serve(conn)
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -260,7 +262,7 @@ func (s *Server) pause(d time.Duration) {
 	}
 }
 
-// serve finds out who has come, and serves it if it is a rank.
+// serve finds out who a newcomer is, and serves it if it is a rank.
 func (s *Server) serve(conn net.Conn) {
 	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
 	defer stop()
@@ -279,7 +281,6 @@ func (s *Server) serve(conn net.Conn) {
 // greet hears the handshake of a newcomer, and answers it. Nothing comes back of one that may not
 // come in.
 func (s *Server) greet(conn net.Conn) *client {
-	s.admit(conn)
 	defer s.forget(conn)
 	conn.SetDeadline(time.Now().Add(maxGreeting))
 	h, err := readHandshake(conn)

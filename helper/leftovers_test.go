@@ -1,0 +1,67 @@
+//go:build linux
+
+package helper
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Files that a rank has named are removed, if they are plain, and where ranks leave files; what a
+// link leads to stays, and so does what is elsewhere.
+func TestLeftoversAreRemoved(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "remshell-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	elsewhere := filepath.Join(dir, "elsewhere")
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(dir, "segment"), nil, 0o600),
+		os.Mkdir(elsewhere, 0o700),
+		os.WriteFile(filepath.Join(elsewhere, "kept"), nil, 0o600),
+		os.Symlink(filepath.Join(elsewhere, "kept"), filepath.Join(dir, "link")),
+		os.Symlink(elsewhere, filepath.Join(dir, "detour")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var l leftovers
+	bad := []string{"/etc/passwd", "segment", "", "/tmp/../etc/passwd", "/tmp//x", "/dev/shm", "/tmp/" + strings.Repeat("x", maxLeftPath)}
+	if refused := l.add(0, bad); len(refused) != len(bad) {
+		t.Errorf("refused are %q of %q", refused, bad)
+	}
+	named := []string{"segment", "gone", "link", "detour/kept", "elsewhere"}
+	for i, name := range named {
+		named[i] = filepath.Join(dir, name)
+	}
+	if refused := l.add(1, named); len(refused) > 0 {
+		t.Errorf("refused are %q", refused)
+	}
+	if errs := l.remove(); len(errs) != 3 {
+		t.Errorf("%v; want one each of the link, the detour and the directory", errs)
+	}
+	left, _ := filepath.Glob(dir + "/*")
+	if _, err := os.Stat(filepath.Join(elsewhere, "kept")); err != nil || len(left) != 3 {
+		t.Errorf("left are %q, %v", left, err)
+	}
+}
+
+// A rank cannot name files without end; others still can.
+func TestLeftoversAreBounded(t *testing.T) {
+	var l leftovers
+	for i := range maxLeftovers {
+		if refused := l.add(3, []string{"/dev/shm/" + strconv.Itoa(i)}); refused != nil {
+			t.Fatalf("refused is %q", refused)
+		}
+	}
+	for rank, want := range map[int]int{3: 1, 4: 0} {
+		if refused := l.add(rank, []string{"/dev/shm/more"}); len(refused) != want {
+			t.Errorf("rank %d: refused are %q", rank, refused)
+		}
+	}
+}
