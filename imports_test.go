@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world.
-var pure = []string{"helper/life", "fault", "hostlist", "idset", "alloc", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/supervise", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/supervise", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -22,7 +22,8 @@ var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys
 // layers are drawn in doc/design.md.
 var lower = map[string][]string{
 	"fault":                {},
-	"hostlist":             {},
+	"hostlist":             {"text"},
+	"text":                 {},
 	"gpu":                  {},
 	"idset":                {},
 	"pin":                  {"idset"},
@@ -41,10 +42,10 @@ var lower = map[string][]string{
 	"sort":                 {"hostlist", "job"},
 	"psi":                  {"hostlist", "idset", "job", "sort"},
 	"whatif":               {"gpu", "job", "pin", "plan", "psi"},
-	"config":               {"hostlist", "job", "sort"},
-	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "sort"},
-	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "sort"},
-	"doctor":               {"hostlist", "job", "show"},
+	"config":               {"hostlist", "job", "sort", "text"},
+	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "sort", "text"},
+	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "sort", "text"},
+	"doctor":               {"hostlist", "job", "show", "text"},
 	"alloc":                {"fault", "hostlist"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
 	"reach":                {"proc", "sshx"},
@@ -60,9 +61,9 @@ var lower = map[string][]string{
 	"launch/node":          {"fault", "job", "pmiserver/fence", "reach", "wire"},
 	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "pin", "plan", "pmiserver/spawn", "wire"},
 	"launch/stdio":         {"fault", "idset", "job", "wire"},
-	"launch/supervise":     {"hostlist", "idset", "job", "show"},
-	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/reserve", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "wire"},
-	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "show"},
+	"launch/supervise":     {"hostlist", "idset", "job", "show", "text"},
+	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/reserve", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "wire"},
+	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "show", "text"},
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "psi", "sort", "whatif"},
 	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/probe", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"remshell/hostlist"
+	"remshell/text"
 )
 
 // keyLines knows where things stand in a file, for messages: the TOML reader tells it of
@@ -66,7 +66,7 @@ func (e *badMember) Error() string {
 // does not count.
 func nearest(word string, known []string) string {
 	word = strings.ToLower(word)
-	far := func(other string) int { return hostlist.Distance(word, strings.ToLower(other)) }
+	far := func(other string) int { return text.Distance(word, strings.ToLower(other)) }
 	best := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
 	if far(best) > max(1, len(word)/3) {
 		return ""

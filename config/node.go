@@ -8,7 +8,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"remshell/hostlist"
+	"remshell/text"
 )
 
 // NodeFile is where a node's own administrator says what may run there. It is that node's
@@ -83,5 +83,5 @@ func (r *Rules) Full(ranks int) string {
 	if r == nil || r.MaxProcs == nil || ranks <= *r.MaxProcs {
 		return ""
 	}
-	return fmt.Sprintf("may run %s at a time (%s)", hostlist.Count(*r.MaxProcs, "process"), r.File)
+	return fmt.Sprintf("may run %s at a time (%s)", text.Count(*r.MaxProcs, "process"), r.File)
 }

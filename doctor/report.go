@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"remshell/hostlist"
 	"remshell/job"
 	"remshell/show"
+	"remshell/text"
 )
 
 // Text is the report for people: the hosts, alike ones in one line, then what was found,
@@ -18,13 +18,11 @@ import (
 func (r Report) Text() string {
 	var b strings.Builder
 	rows := r.rows()
-	width := 0
+	var table [][]string
 	for _, row := range rows {
-		width = max(width, len(hosts(row.hosts)))
+		table = append(table, []string{hosts(row.hosts), row.what + row.login()})
 	}
-	for _, row := range rows {
-		fmt.Fprintf(&b, "%-*s  %s%s\n", width, hosts(row.hosts), row.what, row.login())
-	}
+	b.WriteString(text.Columns("", table))
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "\n%s  %s: %s\n", f.Level, hosts(f.Hosts), show.Clean(f.Text))
 		if f.Remedy != "" {
@@ -89,7 +87,7 @@ func about(c job.Checkup) string {
 		parts = append(parts, "this machine")
 	}
 	if jobs := len(c.Page.Claims); jobs > 0 {
-		parts = append(parts, hostlist.Count(jobs, "job")+" of ours on it")
+		parts = append(parts, text.Count(jobs, "job")+" of ours on it")
 	}
 	if c.Page.Where != "" {
 		// The name behind it has the machine's identity in it, and hosts that are alike are told together.
@@ -104,11 +102,11 @@ func cpus(c job.Checkup) string {
 	for _, core := range c.Probe.Topology.Cores {
 		threads += len(core.CPUs)
 	}
-	text := hostlist.Count(cores, "core")
+	words := text.Count(cores, "core")
 	if threads > cores {
-		text += fmt.Sprintf(" with %s", hostlist.Count(threads, "thread"))
+		words += fmt.Sprintf(" with %s", text.Count(threads, "thread"))
 	}
-	return text
+	return words
 }
 
 // sum is the last line.
@@ -128,10 +126,10 @@ func (r Report) sum() string {
 		}
 	}
 	if failures+warnings == 0 {
-		return hostlist.Count(len(r.Hosts), "host") + ": all fine"
+		return text.Count(len(r.Hosts), "host") + ": all fine"
 	}
-	return fmt.Sprintf("%s, %d reached: %s, %s", hostlist.Count(len(r.Hosts), "host"), len(r.Hosts)-down,
-		hostlist.Count(failures, "failure"), hostlist.Count(warnings, "warning"))
+	return fmt.Sprintf("%s, %d reached: %s, %s", text.Count(len(r.Hosts), "host"), len(r.Hosts)-down,
+		text.Count(failures, "failure"), text.Count(warnings, "warning"))
 }
 
 // A host is one of the report, as programs read it.

@@ -3,6 +3,8 @@ package hostlist
 import (
 	"strconv"
 	"strings"
+
+	"remshell/text"
 )
 
 // keys lists the attributes with the names they go by, the first being ours.
@@ -175,7 +177,7 @@ func meant(key string) string {
 	best, nearest := 3, ""
 	for _, names := range keys {
 		for _, name := range names {
-			if d := Distance(key, name); d < best && d < len(key) {
+			if d := text.Distance(key, name); d < best && d < len(key) {
 				best, nearest = d, name
 			}
 		}
@@ -184,29 +186,4 @@ func meant(key string) string {
 		return ""
 	}
 	return ` (did you mean "` + nearest + `"?)`
-}
-
-// Distance counts the letters to insert, delete, replace or swap with their
-// neighbour to make b of a (the optimal string alignment distance, in bytes).
-func Distance(a, b string) int {
-	before, above := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range above {
-		above[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			change := above[j]
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, above[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, above = above, row
-	}
-	return above[len(b)]
 }

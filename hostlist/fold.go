@@ -3,7 +3,6 @@ package hostlist
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -163,16 +162,4 @@ func (r run) fold() []string {
 	folded := slices.Clone(r.pieces)
 	folded[r.at] = "[" + strings.Join(words, ",") + "]"
 	return folded
-}
-
-// Count writes a number with its noun: "1 node", "2 nodes", "2 processes".
-func Count(n int, noun string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(noun, "s"):
-		noun += "es"
-	default:
-		noun += "s"
-	}
-	return strconv.Itoa(n) + " " + noun
 }

@@ -445,17 +445,6 @@ func TestFoldRoundTrip(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"slotz", "slots", 1}, {"solts", "slots", 1}, {"host", "hots", 1}, {"ppn", "np", 2}, {"abc", "xyz", 3}} {
-		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
-			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func BenchmarkReadFile10000(b *testing.B) {
 	var text strings.Builder
 	for i := range 10000 {
@@ -472,15 +461,5 @@ func BenchmarkFold10000(b *testing.B) {
 	names, _ := Expand("node[00000-09999]")
 	for b.Loop() {
 		Fold(names)
-	}
-}
-
-func TestCount(t *testing.T) {
-	for want, got := range map[string]string{
-		"1 CPU": Count(1, "CPU"), "0 CPUs": Count(0, "CPU"), "1 process": Count(1, "process"), "2 processes": Count(2, "process"),
-	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }

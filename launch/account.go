@@ -11,6 +11,7 @@ import (
 	"remshell/job"
 	"remshell/launch/supervise"
 	"remshell/show"
+	"remshell/text"
 	"remshell/wire"
 )
 
@@ -120,24 +121,14 @@ func usageTable(hosts []job.Total) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// columns writes rows under each other, two blanks apart, all but the first indented.
+// columns writes rows, whose cells others may have worded, under each other.
 func columns(rows [][]string) string {
-	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = show.Word(cell)
-			widths[i] = max(widths[i], len(row[i]))
 		}
 	}
-	var b strings.Builder
-	for _, row := range rows {
-		line := ""
-		for i, cell := range row {
-			line += fmt.Sprintf("  %-*s", widths[i], cell)
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return b.String()
+	return text.Columns("  ", rows)
 }
 
 // profile gathers what is known of a rank for the report.

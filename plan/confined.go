@@ -6,6 +6,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/text"
 )
 
 // confined tells what a CPU mask or cpuset that the helper has inherited leaves of a
@@ -31,21 +32,13 @@ func confined(n job.Node) string {
 
 // confinedOf tells it of several nodes, equal words once, as the rest of a sentence.
 func confinedOf(candidates []candidate, which []int) string {
-	nodes := make(map[string][]string)
-	var order []string
-	for _, i := range which {
-		why := confined(candidates[i].Node)
-		if why == "" {
-			continue
+	var why strings.Builder
+	for _, g := range text.Groups(which, func(i int) (string, string) {
+		return confined(candidates[i].Node), candidates[i].Name
+	}) {
+		if g.Common != "" {
+			fmt.Fprintf(&why, "; on %s %s", hostlist.Fold(g.Names), g.Common)
 		}
-		if nodes[why] == nil {
-			order = append(order, why)
-		}
-		nodes[why] = append(nodes[why], candidates[i].Name)
 	}
-	var text strings.Builder
-	for _, why := range order {
-		fmt.Fprintf(&text, "; on %s %s", hostlist.Fold(nodes[why]), why)
-	}
-	return text.String()
+	return why.String()
 }

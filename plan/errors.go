@@ -6,6 +6,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/text"
 )
 
 // An Error says why there is no plan. Its code is one of placement.md 1.5.
@@ -65,19 +66,10 @@ const (
 
 // Folded says equal reasons once: "n[3-42]: cpus-full (0 of 4 CPUs free)".
 func Folded(rejected []job.Note) []string {
-	type reason struct{ code, text string }
-	nodes := make(map[reason][]string)
-	var order []reason
-	for _, r := range rejected {
-		why := reason{r.Code, r.Text}
-		if nodes[why] == nil {
-			order = append(order, why)
-		}
-		nodes[why] = append(nodes[why], r.Node)
-	}
+	type reason struct{ code, words string }
 	var lines []string
-	for _, why := range order {
-		lines = append(lines, fmt.Sprintf("%s: %s (%s)", hostlist.Fold(nodes[why]), why.code, why.text))
+	for _, g := range text.Groups(rejected, func(r job.Note) (reason, string) { return reason{r.Code, r.Text}, r.Node }) {
+		lines = append(lines, fmt.Sprintf("%s: %s (%s)", hostlist.Fold(g.Names), g.Common.code, g.Common.words))
 	}
 	return lines
 }

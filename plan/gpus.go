@@ -8,6 +8,7 @@ import (
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
+	"remshell/text"
 )
 
 // This file gives ranks their GPUs (-gpus-per-proc). A GPU belongs to one rank of one job:
@@ -26,9 +27,9 @@ var wantsGPUs = check{"no-gpu", func(s *candidate, w *requirement) string {
 	case w.gpus <= has:
 		return ""
 	case has > 0:
-		return fmt.Sprintf("it has %s, a process needs %d", hostlist.Count(has, "GPU"), w.gpus)
+		return fmt.Sprintf("it has %s, a process needs %d", text.Count(has, "GPU"), w.gpus)
 	case s.Barred > 0:
-		return fmt.Sprintf("none of its %s may be used", hostlist.Count(s.Barred, "GPU"))
+		return fmt.Sprintf("none of its %s may be used", text.Count(s.Barred, "GPU"))
 	}
 	return "it has no GPU"
 }}
@@ -38,7 +39,7 @@ var findsGPUs = check{"gpus-taken", func(s *candidate, w *requirement) string {
 	if w.gpus <= len(s.gpus) {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %s free", len(s.gpus), hostlist.Count(len(gpu.Offered(s.GPUs)), "GPU"))
+	text := fmt.Sprintf("%d of %s free", len(s.gpus), text.Count(len(gpu.Offered(s.GPUs)), "GPU"))
 	if w.gpus > 1 {
 		text += fmt.Sprintf(", a process needs %d", w.gpus)
 	}
@@ -76,7 +77,7 @@ func (s *placement) fewGPUs(a *eligible, n int) *Error {
 		verb = "is"
 	}
 	text := fmt.Sprintf("%s by %s: there %s %s for %s on %s (%s)", s.tooMany(a, n), option(a.app.GPUs), verb,
-		hostlist.Count(free, "free GPU"), hostlist.Count(room, "rank"), hostlist.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
+		text.Count(free, "free GPU"), text.Count(room, "rank"), text.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
 	way := "start fewer ranks or name more hosts"
 	if taken > 0 {
 		text += fmt.Sprintf("; %d in use", taken)

@@ -18,9 +18,9 @@ package plan
 import (
 	"fmt"
 
-	"remshell/hostlist"
 	"remshell/job"
 	"remshell/sort"
+	"remshell/text"
 )
 
 // Make turns what was asked and what was seen into what will be done. The error is
@@ -77,7 +77,7 @@ func exclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !
 // shared is the one notice of PLACE-4: whose CPUs ranks share on this machine.
 func (s *placement) shared() job.Note {
 	here, ranks := s.candidates[0], len(s.assigned)
-	n := hostlist.Count(ranks, "rank") + " share"
+	n := text.Count(ranks, "rank") + " share"
 	if ranks == 1 {
 		n += "s"
 	}
@@ -86,22 +86,22 @@ func (s *placement) shared() job.Note {
 		why = " (" + why + ")"
 	}
 	cpus := here.CPUs()
-	text := fmt.Sprintf("%s the %s of this machine%s", n, hostlist.Count(cpus, "CPU"), why)
+	notice := fmt.Sprintf("%s the %s of this machine%s", n, text.Count(cpus, "CPU"), why)
 	switch left := cpus - len(here.busy); {
 	case len(s.candidates) > 1:
-		text = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
+		notice = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
 	case len(here.busy) == 0 && !s.req.Overbook:
-		text += fmt.Sprintf("; name hosts with slots (localhost:%d) to say so yourself", ranks)
+		notice += fmt.Sprintf("; name hosts with slots (localhost:%d) to say so yourself", ranks)
 	case len(here.busy) == 0:
 	case s.picked() || s.req.Layout.Names():
-		text += " with other jobs"
+		notice += " with other jobs"
 	case left == 0:
-		text += " with other jobs, which have all of them"
+		notice += " with other jobs, which have all of them"
 	default:
-		text = fmt.Sprintf("%s the %s that other jobs leave of this machine%s", n, hostlist.Count(left, "CPU"), why)
+		notice = fmt.Sprintf("%s the %s that other jobs leave of this machine%s", n, text.Count(left, "CPU"), why)
 	}
 	if s.req.Overbook {
-		text += "; overbooking keeps no other job away here"
+		notice += "; overbooking keeps no other job away here"
 	}
-	return job.Note{Code: Overbook, Text: text}
+	return job.Note{Code: Overbook, Text: notice}
 }

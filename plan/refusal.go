@@ -9,6 +9,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/text"
 )
 
 // decide is the order of 6.3: what can never start fails, then nobody passes by
@@ -21,7 +22,7 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 		return failed
 	}
 	if snap.Ahead > 0 {
-		failed = &Error{Code: QueueBusy, Text: fmt.Sprintf("%s waiting in the queue before this one", hostlist.Count(snap.Ahead, "request"))}
+		failed = &Error{Code: QueueBusy, Text: fmt.Sprintf("%s waiting in the queue before this one", text.Count(snap.Ahead, "request"))}
 	}
 	if failed == nil {
 		return nil
@@ -49,7 +50,7 @@ func (p problem) inUse(failed *Error, rejected []job.Note) *Error {
 		idle = ", no process of it runs"
 	}
 	failed.alone = true
-	failed.Text = fmt.Sprintf("%s: all %s are in use by jobs of %s (since %s%s)", s.Name, hostlist.Count(s.Size(), "CPU"),
+	failed.Text = fmt.Sprintf("%s: all %s are in use by jobs of %s (since %s%s)", s.Name, text.Count(s.Size(), "CPU"),
 		s.Who, s.Since.Format(time.TimeOnly), idle)
 	failed.Way = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s)", s.Who, s.WhoJob)
 	if !p.req.Wait {
@@ -69,7 +70,7 @@ func (p problem) tooFew() *Error {
 	if up >= p.req.Least {
 		return nil
 	}
-	return &Error{Code: NoNodes, Text: fmt.Sprintf("%s can be reached, and --min-nodes wants %d", hostlist.Count(up, "node"), p.req.Least),
+	return &Error{Code: NoNodes, Text: fmt.Sprintf("%s can be reached, and --min-nodes wants %d", text.Count(up, "node"), p.req.Least),
 		Way: "see to the others, or lower it"}
 }
 
@@ -85,7 +86,7 @@ func nowhere(app job.App, alone bool) *Error {
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.
 func (s *placement) shortfall(a *eligible, n int) *Error {
-	room, where := a.unused(), fmt.Sprintf("%s (%s)", hostlist.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
+	room, where := a.unused(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.size >= n*max(1, a.app.Threads) {
 		return &Error{Code: NotEnough, Text: fmt.Sprintf("%s: -ppn %d leaves room for %d on %s",
 			s.tooMany(a, n), most, room, where), Way: "raise -ppn or name more hosts", Wanted: n, Free: room}
@@ -141,7 +142,7 @@ func members(descending []int) string {
 
 // tooMany tells how many ranks do not fit, and of what, if the job has several parts.
 func (s *placement) tooMany(a *eligible, n int) string {
-	text := hostlist.Count(n, "rank")
+	text := text.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
 		text += " (" + a.app.Argv[0] + ")"
 	}
@@ -158,21 +159,15 @@ func (s *placement) causes(a *eligible) string {
 		by   string
 		most int
 	}
-	var order []cause
-	names := make(map[cause][]string)
-	for _, i := range a.candidates {
-		c := cause{a.by[i], a.limit[i]}
-		if c.by == "" || c.most >= s.ranksIn(i, s.free[i], max(1, a.app.Threads)) {
-			continue
-		}
-		if names[c] == nil {
-			order = append(order, c)
-		}
-		names[c] = append(names[c], s.candidates[i].Name)
-	}
 	var parts []string
-	for _, c := range order {
-		parts = append(parts, fmt.Sprintf("%s allows %d on %s", c.by, c.most, hostlist.Fold(names[c])))
+	for _, g := range text.Groups(a.candidates, func(i int) (c cause, name string) {
+		c = cause{a.by[i], a.limit[i]}
+		if c.by == "" || c.most >= s.ranksIn(i, s.free[i], max(1, a.app.Threads)) {
+			return c, ""
+		}
+		return c, s.candidates[i].Name
+	}) {
+		parts = append(parts, fmt.Sprintf("%s allows %d on %s", g.Common.by, g.Common.most, hostlist.Fold(g.Names)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -204,5 +199,5 @@ func (s *placement) limited(a *eligible, n, most int) *Error {
 		verb = "allow"
 	}
 	return &Error{Code: Limits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.tooMany(a, n), strings.Join(by, " and "),
-		verb, most, hostlist.Count(len(a.candidates), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
+		verb, most, text.Count(len(a.candidates), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
 }

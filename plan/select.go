@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
+	"remshell/text"
 )
 
 // A requirement is what one part of the job asks of every node.
@@ -77,7 +77,7 @@ var probed = []check{
 	}},
 	{"not-idle", func(s *candidate, w *requirement) string {
 		idle := s.Procs == s.Own && (s.Own > 0 || len(s.busy) == 0)
-		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", hostlist.Count(s.Procs, "process"), hostlist.Count(len(s.busy), "CPU")))
+		return unless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", text.Count(s.Procs, "process"), text.Count(len(s.busy), "CPU")))
 	}},
 	{"layout", func(s *candidate, w *requirement) string { return lacks(s, w) }},
 	{"maxproc", func(s *candidate, w *requirement) string {
@@ -90,13 +90,13 @@ var probed = []check{
 		if s.free >= 1 || w.others {
 			return ""
 		}
-		return fmt.Sprintf("0 of %s free", hostlist.Count(s.Size(), "CPU"))
+		return fmt.Sprintf("0 of %s free", text.Count(s.Size(), "CPU"))
 	}},
 	{"tpp-fit", func(s *candidate, w *requirement) string {
 		if s.free >= w.threads || w.others || w.home && s.Slots == 0 && w.threads > s.Size() {
 			return ""
 		}
-		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, hostlist.Count(s.Size(), "CPU"), w.threads)
+		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, text.Count(s.Size(), "CPU"), w.threads)
 		if w.from != "" {
 			detail += " by " + w.from
 		}

@@ -12,6 +12,7 @@ import (
 	"remshell/job"
 	"remshell/plan"
 	"remshell/sort"
+	"remshell/text"
 )
 
 // Told lists the variables by which each rank is told its place. A test of package
@@ -115,7 +116,7 @@ func parts(v View) string {
 			counts[r.App]++
 		}
 	}
-	on := " on " + hostlist.Count(len(v.Plan.Nodes), "node")
+	on := " on " + text.Count(len(v.Plan.Nodes), "node")
 	if v.Plan.Overbooked {
 		on += ", sharing CPUs"
 	}
@@ -124,18 +125,18 @@ func parts(v View) string {
 	}
 	var lines table
 	for i, app := range v.Request.Apps {
-		text := fmt.Sprint(counts[i], " of ", v.program(i))
+		ranks := fmt.Sprint(counts[i], " of ", v.program(i))
 		if v.program(i) == "" {
-			text = fmt.Sprint(counts[i])
+			ranks = fmt.Sprint(counts[i])
 		}
-		need := hostlist.Count(max(1, app.Threads), "CPU") + " each"
+		need := text.Count(max(1, app.Threads), "CPU") + " each"
 		if app.ThreadsFrom != "" {
 			need += " by " + app.ThreadsFrom
 		}
 		if app.GPUs > 0 {
-			need += ", " + hostlist.Count(app.GPUs, "GPU") + " each"
+			need += ", " + text.Count(app.GPUs, "GPU") + " each"
 		}
-		lines.add(text, need+on)
+		lines.add(ranks, need+on)
 		on = ""
 	}
 	return lines.String()

@@ -12,6 +12,7 @@ import (
 	"remshell/hostlist"
 	"remshell/idset"
 	"remshell/job"
+	"remshell/text"
 )
 
 // A Ledger is what the ledgers of several nodes hold together.
@@ -257,7 +258,7 @@ func (j *liveJob) status(l Ledger) string {
 	}
 	b.WriteString(t.String())
 	if j.Missing > 0 {
-		fmt.Fprintf(&b, "  and %s, not asked\n", hostlist.Count(j.Missing, "more node"))
+		fmt.Fprintf(&b, "  and %s, not asked\n", text.Count(j.Missing, "more node"))
 	}
 	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"remshell/gpu"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/text"
 )
 
 // Map tells the ranks of each node, node by node in the order they were filled
@@ -44,7 +45,7 @@ func byApp(v View, n job.NodePlan) [][]int {
 func units(n job.Node) string {
 	switch {
 	case n.Slots > 0:
-		return hostlist.Count(n.Slots, "slot")
+		return text.Count(n.Slots, "slot")
 	case len(n.Topology.Cores) == 0:
 		return ""
 	}
@@ -53,9 +54,9 @@ func units(n job.Node) string {
 		unit = "thread"
 	}
 	if all := n.Topology.Count(n.CountThreads); n.Size() < all {
-		return fmt.Sprintf("%d of %s, by the CPU quota there", n.Size(), hostlist.Count(all, unit))
+		return fmt.Sprintf("%d of %s, by the CPU quota there", n.Size(), text.Count(all, unit))
 	}
-	return hostlist.Count(n.Size(), unit)
+	return text.Count(n.Size(), unit)
 }
 
 // Ranks tells of each rank, in their order, where it runs and what it is bound to:
@@ -201,18 +202,18 @@ const unknown = "size unknown"
 
 // capacity is what a host offers, with the bound that was written down for it.
 func capacity(n job.Node) string {
-	text := units(n)
-	if text == "" {
-		text = unknown
+	size := units(n)
+	if size == "" {
+		size = unknown
 	}
 	if n.MaxSlots > 0 {
-		text += fmt.Sprintf(", at most %s", hostlist.Count(n.MaxSlots, "rank"))
+		size += fmt.Sprintf(", at most %s", text.Count(n.MaxSlots, "rank"))
 	}
 	if n.MaxProcs != nil {
-		text += fmt.Sprintf(", at most %d processes", *n.MaxProcs)
+		size += fmt.Sprintf(", at most %d processes", *n.MaxProcs)
 	}
 	if len(n.Features) > 0 {
-		text += ", " + strings.Join(n.Features, " ")
+		size += ", " + strings.Join(n.Features, " ")
 	}
-	return text
+	return size
 }

@@ -17,10 +17,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"remshell/idset"
 	"remshell/job"
+	"remshell/text"
 )
 
 // A View is all there is to tell of a job that has not started.
@@ -53,8 +53,7 @@ func (v View) program(app int) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// A table is rows of cells. Columns are as wide as their widest cell; one that is
-// empty in all rows is left out.
+// A table is rows of cells, which are cleaned; text.Columns writes them.
 type table struct {
 	rows   [][]string
 	indent string
@@ -67,28 +66,7 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-func (t *table) String() string {
-	var widths []int
-	for _, row := range t.rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for _, row := range t.rows {
-		line := t.indent
-		for i, cell := range row {
-			if widths[i] > 0 {
-				line += fmt.Sprintf("%-*s  ", widths[i], cell)
-			}
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return b.String()
-}
+func (t *table) String() string { return text.Columns(t.indent, t.rows) }
 
 // labelled is a word and numbers, and nothing without numbers.
 func labelled(word string, numbers []int) string {

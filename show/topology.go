@@ -10,6 +10,7 @@ import (
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
+	"remshell/text"
 )
 
 // Topology draws each distinct kind of node, with the number and the names of the
@@ -78,7 +79,7 @@ func draw(b *strings.Builder, kind []job.Node) {
 	cores := kind[0].Topology.Cores
 	fields := []string{hostlist.Fold(names)}
 	if len(kind) > 1 {
-		fields = append(fields, hostlist.Count(len(kind), "node"))
+		fields = append(fields, text.Count(len(kind), "node"))
 	}
 	packages := set(each(cores, func(c pin.Core) int { return c.Package }))
 	for _, field := range []string{kind[0].Arch, known(len(packages), "package"), size(cores), memory(kind)} {
@@ -115,18 +116,18 @@ func graphics(p job.Probe) string {
 			lines.add(labelled("GPU", numbers), string(g.Vendor), labelled("NUMA", set([]int{g.NUMA})), strings.Join(addresses, " "))
 		}
 	}
-	text := lines.String()
+	found := lines.String()
 	if p.Barred > 0 {
-		text += fmt.Sprintf("  not allowed: %s\n", hostlist.Count(p.Barred, "GPU"))
+		found += fmt.Sprintf("  not allowed: %s\n", text.Count(p.Barred, "GPU"))
 	}
-	return text
+	return found
 }
 
 func known(n int, noun string) string {
 	if n == 0 {
 		return ""
 	}
-	return hostlist.Count(n, noun)
+	return text.Count(n, noun)
 }
 
 func each(cores []pin.Core, of func(pin.Core) int) []int {
@@ -146,11 +147,11 @@ func size(cores []pin.Core) string {
 	}
 	switch {
 	case slices.Max(threads) == 1:
-		return hostlist.Count(len(cores), "core")
+		return text.Count(len(cores), "core")
 	case slices.Min(threads) == slices.Max(threads):
-		return fmt.Sprintf("%s of %d threads", hostlist.Count(len(cores), "core"), threads[0])
+		return fmt.Sprintf("%s of %d threads", text.Count(len(cores), "core"), threads[0])
 	}
-	return fmt.Sprintf("%s, %d threads", hostlist.Count(len(cores), "core"), total)
+	return fmt.Sprintf("%s, %d threads", text.Count(len(cores), "core"), total)
 }
 
 // memory is that of the nodes, which differ by what their firmware keeps.

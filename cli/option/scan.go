@@ -10,6 +10,7 @@ import (
 
 	"remshell/fault"
 	"remshell/hostlist"
+	"remshell/text"
 )
 
 // This file reads the spellings of the command line, which kong does not know:
@@ -325,7 +326,7 @@ func (t *Table) near(name string) string {
 	for _, o := range t.options {
 		for _, sp := range append([]Spelling{{Dashed: o.Dashed}}, o.Also...) {
 			known := normalize(sp.Dashed)
-			d := hostlist.Distance(name, known)
+			d := text.Distance(name, known)
 			if d > best || d >= len(known) && d > 0 && len(known) > 1 {
 				continue
 			}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"remshell/hostlist"
 	"remshell/job"
+	"remshell/text"
 )
 
 // A Kind is a way in which a job ends other than well: a row of the table of causes.
@@ -205,7 +205,7 @@ func lostContact(s *State, e Failed, now time.Time) string {
 }
 
 func startedTooFew(s *State, _ Failed, _ time.Time) string {
-	return hostlist.Count(s.unstarted, "rank") + " had not started when --start-timeout struck"
+	return text.Count(s.unstarted, "rank") + " had not started when --start-timeout struck"
 }
 
 func ranTooLong(s *State, _ Failed, _ time.Time) string {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"remshell/hostlist"
 	"remshell/job"
 	"remshell/show"
+	"remshell/text"
 )
 
 // A Profile is what is known of a rank beside its end.
@@ -133,7 +133,7 @@ func (s *State) then() string {
 	if ways[0] > 0 {
 		how = append(how, fmt.Sprintf("%d by exit", ways[0]))
 	}
-	return fmt.Sprintf("stopped %s on %s (%s)", hostlist.Count(len(s.stopped), "other rank"), hostlist.Count(len(nodes), "node"), strings.Join(how, ", "))
+	return fmt.Sprintf("stopped %s on %s (%s)", text.Count(len(s.stopped), "other rank"), text.Count(len(nodes), "node"), strings.Join(how, ", "))
 }
 
 // ExitCodes tells each distinct exit code and who had it, a line each.

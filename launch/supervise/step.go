@@ -17,6 +17,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/text"
 )
 
 // Times of supervision.
@@ -339,7 +340,7 @@ func (s *State) interrupted(now time.Time) []Action {
 		s.suspicion, s.due.doubt = nil, time.Time{}
 		s.silent, s.due.patience = nil, time.Time{}
 		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
-			hostlist.Count(s.Left, "rank"), hostlist.Count(s.Undone, "node"))
+			text.Count(s.Left, "rank"), text.Count(s.Undone, "node"))
 		return []Action{SignalAll{job.SIGINT}, Say{text}}
 	case s.signals <= 2:
 		return append(s.end(now, Ending, interrupt2), Say{"^C: ending the ranks; press ^C again to leave at once"})

@@ -1,0 +1,104 @@
+/*
+Package text puts into words what is counted and compared: numbers with their nouns, reasons
+that several things share, words that resemble others, tables.
+
+It knows nothing of hosts, ranks or jobs, and does not clean what it is given (show.Clean does).
+*/
+package text
+
+import (
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Count writes a number with its noun: "1 node", "2 nodes", "2 processes".
+func Count(n int, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "s"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// Distance counts the letters to insert, delete, replace or swap with their
+// neighbour to make b of a (the optimal string alignment distance, in bytes).
+func Distance(a, b string) int {
+	before, above := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			change := above[j]
+			if a[i] != b[j] {
+				change++
+			}
+			row[j+1] = min(change, above[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, above = above, row
+	}
+	return above[len(b)]
+}
+
+// A Group is what several items have in common, and what each of them is called.
+type Group[K comparable] struct {
+	Common K
+	Names  []string
+}
+
+// Groups tells equal things once: it gathers the names of items by what they have in common, in
+// the order in which that came. An item without a name is left out.
+func Groups[T any, K comparable](items []T, of func(T) (common K, name string)) []Group[K] {
+	var groups []Group[K]
+	at := make(map[K]int)
+	for _, item := range items {
+		common, name := of(item)
+		if name == "" {
+			continue
+		}
+		i, known := at[common]
+		if !known {
+			i = len(groups)
+			at[common] = i
+			groups = append(groups, Group[K]{Common: common})
+		}
+		groups[i].Names = append(groups[i].Names, name)
+	}
+	return groups
+}
+
+// Columns writes rows under each other, behind an indent. Columns are two blanks apart, and as
+// wide as their widest cell, in characters; one that is empty in all rows is left out. Cells are
+// clean: valid UTF-8 without control characters.
+func Columns(indent string, rows [][]string) string {
+	most := 0
+	for _, row := range rows {
+		most = max(most, len(row))
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
+	for _, row := range rows {
+		const end = "\v" // of a cell whose column may be left out
+		w.Write([]byte(strings.Join(row, end) + strings.Repeat(end, most-len(row)+1) + "\n"))
+	}
+	w.Flush()
+	return indented(indent, b.String())
+}
+
+// indented sets an indent before each line, and leaves out the blanks at its end.
+func indented(indent, lines string) string {
+	var b strings.Builder
+	for line := range strings.Lines(lines) {
+		b.WriteString(strings.TrimRight(indent+line, " \n") + "\n")
+	}
+	return b.String()
+}

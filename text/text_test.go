@@ -1,0 +1,51 @@
+package text
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"slotz", "slots", 1}, {"solts", "slots", 1}, {"host", "hots", 1}, {"ppn", "np", 2}, {"abc", "xyz", 3}} {
+		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 CPU": Count(1, "CPU"), "0 CPUs": Count(0, "CPU"), "1 process": Count(1, "process"), "2 processes": Count(2, "process"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Equal things are told once, in the order in which they came; what has no name is not told.
+func TestGroups(t *testing.T) {
+	names := []string{"a1", "b2", "", "a3", "c4", "b5"}
+	got := Groups(names, func(s string) (string, string) { return s[:min(1, len(s))], s })
+	want := []Group[string]{{"a", []string{"a1", "a3"}}, {"b", []string{"b2", "b5"}}, {"c", []string{"c4"}}}
+	if !slices.EqualFunc(got, want, func(g, w Group[string]) bool { return g.Common == w.Common && slices.Equal(g.Names, w.Names) }) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestColumns(t *testing.T) {
+	rows := [][]string{{"rank", "", "node", "CPU"}, {"0", "", "höst", "1.5 s"}, {"10000"}, {"1", "", "", "2 s"}}
+	want := "  rank   node  CPU\n  0      höst  1.5 s\n  10000\n  1            2 s\n"
+	if got := Columns("  ", rows); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got := Columns("  ", [][]string{{"", "a"}, {"", ""}}); got != "  a\n\n" {
+		t.Errorf("an empty column: %q", got)
+	}
+	if got := Columns("", nil); got != "" {
+		t.Errorf("no rows: %q", got)
+	}
+}
