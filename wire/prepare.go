@@ -72,6 +72,7 @@ func (g *Group) fields(c *codec) {
 type Member struct {
 	Index   int    // among the nodes of the group
 	Alone   bool   // the job has no other node
+	Apart   bool   // its machine plays other nodes, too
 	Name    string // as the user wrote it
 	Address string // for its peers; empty: unknown
 	Iface   string // whose address the ranks are told: a name or a prefix; empty: no matter
@@ -81,6 +82,7 @@ type Member struct {
 func (n *Member) fields(c *codec) {
 	c.num(&n.Index, aSize)
 	c.flag(&n.Alone)
+	c.flag(&n.Apart)
 	c.word(&n.Name, "name")
 	c.word(&n.Address, "address")
 	c.word(&n.Iface, "interface")

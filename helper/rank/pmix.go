@@ -24,6 +24,7 @@ type PMIx struct {
 	Sections  []int  // ranks of each
 	Crowded   bool   // the node has fewer CPUs for the job than ranks
 	Iface     string // whose network Open MPI is to use: a name or a prefix; empty: as it finds
+	Apart     bool   // the machine plays other nodes, too
 	NoFabric  bool   // it need look for no fast network (PMIX-13)
 }
 
@@ -99,6 +100,10 @@ func (p *PMIx) describe(v *variables, id Identity, argv []string, dir string) {
 	v.suggest("PMIX_SYSTEM_TMPDIR", "/tmp")
 	if p.Dir != "" {
 		v.suggest("PMIX_SERVER_TMPDIR", p.Dir)
+	}
+	if p.Apart && p.Dir != "" { // in /dev/shm the segments of two such nodes have the same names
+		v.suggest("OMPI_MCA_btl_vader_backing_directory", filepath.Join(p.Dir, p.Namespace))
+		v.suggest("OMPI_MCA_btl_sm_backing_directory", filepath.Join(p.Dir, p.Namespace))
 	}
 }
 

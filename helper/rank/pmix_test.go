@@ -131,6 +131,16 @@ func TestHintsOfTheNetwork(t *testing.T) {
 	}
 }
 
+// Nodes that one machine plays share its /dev/shm, and nothing in it.
+func TestSimulatedNodesShareNoSegments(t *testing.T) {
+	env := offered(job.OfferPMIx, func(p *PMIx) { p.Apart = true }).environment()
+	for _, name := range []string{"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"} {
+		if got, want := job.Value(env, name), "/tmp/rs-0-x/rs-0123456789abcdef-2"; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
 // --env-compat ompi says what is there already, once.
 func TestCompatibleWithOpenMPIAndPMIx(t *testing.T) {
 	id := offered(job.OfferBoth, nil)

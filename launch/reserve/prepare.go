@@ -64,7 +64,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 	m := &wire.Prepare{
 		Job:   p.Job,
 		Group: wire.Group{Name: string(p.Job), Size: p.Size, Nodes: len(p.Nodes)},
-		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Name: np.Name,
+		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Apart: n.def.Apart, Name: np.Name,
 			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size()},
 		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
 		Process: wire.Process{Base: base(req, n.def), Compat: req.Compat, Umask: terms.Umask},
