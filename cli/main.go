@@ -35,8 +35,8 @@ import (
 // Version is that of the program; the Makefile sets it.
 var Version = "development"
 
-// pmiVersions are those that the ranks' server speaks.
-var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0"}
+// pmiVersions are those that the servers of ranks speak (PMIX-66).
+var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0", "pmix 3.0-7.0 (server)"}
 
 // Signals are those mpiexec takes care of (cli.md SIG-1 to SIG-5).
 var Signals = []os.Signal{
