@@ -353,7 +353,11 @@ func (b *bed) launchers() (pids []int) {
 	return pids
 }
 
-// litter lists what deliveries have left on the hosts beside complete programs.
+// remains are how files begin that nobody needs when a job is over: half of our program, and
+// directories and segments of Open MPI's ranks.
+var remains = []string{".new.", "rs-", "vader_segment", "sm_segment"}
+
+// litter lists what deliveries and ranks have left on the hosts beside complete programs.
 func (b *bed) litter() (files []string) {
 	for _, h := range b.Hosts {
 		home := b.Root(h.Name) + "/root"
@@ -363,8 +367,10 @@ func (b *bed) litter() (files []string) {
 		}
 		for _, top := range tops {
 			filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-				if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), ".new.") {
-					files = append(files, path)
+				for _, name := range remains {
+					if err == nil && strings.HasPrefix(d.Name(), name) {
+						files = append(files, path)
+					}
 				}
 				return nil
 			})
