@@ -1,0 +1,215 @@
+//go:build linux
+
+package status
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+)
+
+// us is who asks in these tests.
+var us = []int{os.Geteuid()}
+
+// jobOf is a job that only one test knows.
+func jobOf(t *testing.T) job.ID { return job.ID(fmt.Sprintf("%s-%d", t.Name(), os.Getpid())) }
+
+// opened is a socket at which a job's states are told.
+func opened(t *testing.T, states func() ([]job.RankState, bool)) *Socket {
+	t.Helper()
+	s := new(Socket)
+	s.Open(jobOf(t), states)
+	t.Cleanup(s.Close)
+	if s.listener == nil {
+		t.Fatal("no socket was opened")
+	}
+	return s
+}
+
+// child starts a script of sh with variables, and waits until it has said that it is ready.
+func child(t *testing.T, script string, environ ...string) int {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.Env = append(environ, "PATH="+os.Getenv("PATH"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+		cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%q: %q, %v", script, line, err)
+	}
+	return cmd.Process.Pid
+}
+
+// What a helper knows is what those hear who ask for its job, and nobody else.
+func TestAsk(t *testing.T) {
+	want := []job.RankState{{Rank: 3, Life: "running", PMI: job.PMIOpen, CPU: time.Second, Barrier: 2, Sleep: "ep_poll", Kind: "S"}, {Rank: 4, Life: "over"}}
+	s := opened(t, func() ([]job.RankState, bool) { return want, true })
+	s.Open(jobOf(t), func() ([]job.RankState, bool) { return nil, true }) // it is open already
+	for range 2 {
+		if got := Ask(us, jobOf(t)); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	for _, id := range []job.ID{jobOf(t) + "0", "*", "", "../" + jobOf(t)} {
+		if got := Ask(us, id); got != nil {
+			t.Errorf("job %q: %+v", id, got)
+		}
+	}
+	s.Close()
+	if got := Ask(us, jobOf(t)); got != nil {
+		t.Errorf("after Close: %+v", got)
+	}
+}
+
+// A helper that is leaving says nothing, and that is no state of a rank.
+func TestAskWhoIsLeaving(t *testing.T) {
+	opened(t, func() ([]job.RankState, bool) { return nil, false })
+	if got := Ask(us, jobOf(t)); got != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Where no helper answers, the ranks themselves are found, without their children.
+func TestAskWithoutASocket(t *testing.T) {
+	id := jobOf(t)
+	child(t, "sleep 1000 & echo ready; wait", "MPIEXEC_JOBID="+string(id), "MPIEXEC_RANK=7")
+	got := Ask(us, id)
+	if len(got) != 1 || got[0].Rank != 7 || got[0].Life != "alive" || got[0].Kind == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Sockets of killed helpers go with the next one that opens, and with who asks; those that
+// somebody serves stay.
+func TestSocketsOfTheDeadAreSwept(t *testing.T) {
+	s := opened(t, func() ([]job.RankState, bool) { return []job.RankState{{Rank: 1}}, true })
+	alive := s.listener.Addr().String()
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dead := strings.TrimSuffix(alive, strconv.Itoa(os.Getpid())) + strconv.Itoa(gone.Process.Pid)
+	for _, sweeper := range []func(){func() { sweep(filepath.Dir(alive)) }, func() { Ask(us, jobOf(t)) }} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+		sweeper()
+		if _, err := os.Lstat(dead); err == nil {
+			t.Errorf("%s is still there", dead)
+			os.Remove(dead)
+		}
+		if _, err := os.Lstat(alive); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A directory that others can enter, or that is none, is not the user's alone.
+func TestPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link, file := dir+".link", dir+".file"
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	uid := os.Geteuid()
+	if !private(dir, uid) {
+		t.Error("a directory of mode 0700 is not private")
+	}
+	for name, got := range map[string]bool{"another user's": private(dir, uid+1), "a link": private(link, uid), "a file": private(file, uid), "nothing": private(dir+".none", uid)} {
+		if got {
+			t.Errorf("%s is private", name)
+		}
+	}
+	for _, mode := range []os.FileMode{0o710, 0o701, 0o770, 0o750} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if private(dir, uid) {
+			t.Errorf("mode %v is private", mode)
+		}
+	}
+}
+
+// debuggerIn puts a debugger with this script into a directory, which is a PATH then.
+func debuggerIn(t *testing.T, name, script string) (environ []string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"PATH=" + dir}
+}
+
+// Who catches SIGQUIT tells himself; of others the first debugger tells that can, else the kernel.
+func TestStacks(t *testing.T) {
+	deaf := child(t, "echo ready; while :; do read x; done </dev/zero")
+	hears := child(t, "trap 'echo here' QUIT; echo ready; while :; do read x; done </dev/zero")
+	for _, test := range []struct {
+		name    string
+		environ []string
+		want    string // of the deaf one
+	}{
+		{"no debugger", []string{"PATH=" + t.TempDir()}, "as the kernel tells (neither gdb nor eu-stack is there)\nwchan "},
+		{"gdb", debuggerIn(t, "gdb", "echo words; echo '#0  main () at solver.c:7'; echo '#1  start ()'"), "by gdb\n#0  main () at solver.c:7\n#1  start ()"},
+		{"eu-stack", debuggerIn(t, "eu-stack", "echo 'PID 1'; echo 'TID 1:'; echo '#0 main'"), "by eu-stack\nTID 1:\n#0 main"},
+		{"one without leave", debuggerIn(t, "gdb", "echo 'ptrace: Operation not permitted.'; echo more"), "as the kernel tells (gdb: ptrace: Operation not permitted.)\nwchan "},
+	} {
+		var foreign []int
+		got := Stacks([]int{deaf, 0, hears}, 20*time.Second, test.environ, func(pid int) { foreign = append(foreign, pid) })
+		if !strings.HasPrefix(got[0], test.want) || !slices.Equal(got[1:], []string{"", ""}) {
+			t.Errorf("%s: %q, want %q and no more", test.name, got, test.want)
+		}
+		for _, pid := range foreign { // they are ours to reap
+			unix.Wait4(pid, nil, 0, nil)
+		}
+		if want := !strings.Contains(test.want, "neither"); (len(foreign) == 1) != want {
+			t.Errorf("%s: debuggers %v were told of", test.name, foreign)
+		}
+	}
+}
+
+// A debugger that says too much, or nothing for ever, is ended; then the kernel tells.
+func TestStacksHaveALimit(t *testing.T) {
+	deaf := child(t, "echo ready; while :; do read x; done </dev/zero")
+	for script, want := range map[string]string{
+		"while :; do echo '#0  main ()'; done": "by gdb\n#0  main ()\n#0  main ()\n",
+		"exec sleep 1000":                      "as the kernel tells (gdb: no time)\nwchan ",
+	} {
+		got := Stacks([]int{deaf}, time.Second, debuggerIn(t, "gdb", script), func(pid int) { t.Cleanup(func() { unix.Wait4(pid, nil, 0, nil) }) })
+		if !strings.HasPrefix(got[0], want) || len(got[0]) > maxStack {
+			t.Errorf("%s: %d bytes, %.200q, want %q", script, len(got[0]), got[0], want)
+		}
+	}
+}
