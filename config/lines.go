@@ -6,45 +6,66 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2/unstable"
+
 	"remshell/text"
 )
 
-// keyLines knows where things stand in a file, for messages: the TOML reader tells it of
-// syntax alone. Keys are in lower case. What is written in an unusual way (a table in
-// one line) has no line here.
+// keyLines knows where things stand in a file, for messages: what decodes it tells of syntax
+// alone. Keys are in lower case. What is written in an unusual way (a table in one line) has no
+// line here.
 type keyLines struct {
 	global map[string]int
 	nodes  []map[string]int // "" is the header
 }
 
-// scan finds the keys of a file.
-func scan(text string) keyLines {
+// scan finds the keys of a file, up to the first fault of syntax.
+func scan(file string) keyLines {
 	l := keyLines{global: make(map[string]int)}
-	here := l.global
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		line = strings.TrimSpace(line)
-		if table, is := header(line); is {
+	here, at := l.global, lineCount{text: file}
+	var p unstable.Parser
+	p.Reset([]byte(file))
+	for p.NextExpression() {
+		e := p.Expression()
+		key, offset := keyOf(e)
+		line := at.line(offset)
+		switch {
+		case e.Kind == unstable.KeyValue:
+			here[key] = cmp.Or(here[key], line)
+		case key == "node":
+			here = map[string]int{"": line}
+			l.nodes = append(l.nodes, here)
+		default: // another table
 			here = make(map[string]int)
-			if table == "node" {
-				here[""] = number
-				l.nodes = append(l.nodes, here)
-			}
-			continue
-		}
-		if key, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
-			key = strings.ToLower(strings.Trim(key, ` "'`))
-			here[key] = cmp.Or(here[key], number)
 		}
 	}
 	return l
 }
 
-// header is the name of the table that a line begins, "[name]" or "[[name]]".
-func header(line string) (table string, is bool) {
-	inside, _, closed := strings.Cut(strings.TrimLeft(line, "["), "]")
-	return strings.ToLower(strings.TrimSpace(inside)), closed && strings.HasPrefix(line, "[")
+// keyOf is the key of an expression, or the name of the table that it begins, and where in the
+// file it begins.
+func keyOf(e *unstable.Node) (key string, offset int) {
+	var parts []string
+	for it := e.Key(); it.Next(); {
+		if parts == nil {
+			offset = int(it.Node().Raw.Offset)
+		}
+		parts = append(parts, strings.ToLower(string(it.Node().Data)))
+	}
+	return strings.Join(parts, "."), offset
+}
+
+// A lineCount counts lines from the beginning of a text on, each byte once.
+type lineCount struct {
+	text      string
+	at, ended int // bytes that were looked at, and lines that end in them
+}
+
+// line is that of an offset which is behind all before, from 1.
+func (c *lineCount) line(offset int) int {
+	c.ended += strings.Count(c.text[c.at:offset], "\n")
+	c.at = offset
+	return c.ended + 1
 }
 
 // of is the line of a key in the i-th node, else that of the node; 0: unknown.
