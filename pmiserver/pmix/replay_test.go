@@ -1,0 +1,245 @@
+package pmix
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/jobinfo"
+	"remshell/pmiserver/pmix/message"
+	"remshell/test/pmixtest"
+)
+
+// A tape is a recorded conversation that is held once more, with a server of ours.
+type tape struct {
+	server   *Server
+	conns    map[string]*replayed                   // of each rank: its connection
+	requests map[string]map[uint32]pmixtest.Message // of each rank, by tag
+}
+
+// A replayed connection keeps what it is answered, by tags.
+type replayed struct {
+	conn net.Conn
+
+	mu      sync.Mutex
+	welcome []byte
+	answers map[uint32][]byte
+}
+
+// What unmodified clients have said is said to our server, in the order of time, and each is
+// answered what it took then, after decoding. Of most ranks the recording leaves out what they
+// have committed: they commit what others have got of them.
+func TestRecordedConversations(t *testing.T) {
+	for _, c := range pmixtest.Read(t).Conversations {
+		t.Run(c.ID, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { replay(t, c) })
+		})
+	}
+}
+
+func replay(t *testing.T, c pmixtest.Conversation) {
+	r := &tape{server: newReplayServer(c), conns: make(map[string]*replayed), requests: make(map[string]map[uint32]pmixtest.Message)}
+	defer r.server.Close()
+	commits := commitsOf(c)
+	for _, m := range c.Messages {
+		r.say(t, m, commits)
+		synctest.Wait()
+	}
+	compared := 0
+	for _, m := range c.Messages {
+		if asked, found := r.requests[m.Rank][tagOf(m)]; m.Dir == "S" && found {
+			r.compare(t, asked, m)
+			compared++
+		}
+	}
+	if compared < 7 {
+		t.Errorf("only %d answers are compared", compared)
+	}
+	for rank, conn := range r.conns {
+		if !bytes.HasPrefix(conn.welcome, []byte{0, 0, 0, 0}) {
+			t.Errorf("%s is welcomed by %x", rank, conn.welcome)
+		}
+		conn.conn.Close()
+	}
+}
+
+// say says what a client has said, or where only the answer is recorded, what it has committed.
+func (r *tape) say(t *testing.T, m pmixtest.Message, commits map[string][]byte) {
+	switch {
+	case m.Dir == "C" && m.Is == "handshake":
+		r.requests[m.Rank] = make(map[uint32]pmixtest.Message)
+		r.open(m)
+	case m.Dir == "C":
+		r.requests[m.Rank][tagOf(m)] = m
+		r.conns[m.Rank].say(t, m.Hex)
+	case m.Is == "reply to COMMIT" && r.requests[m.Rank][tagOf(m)].Is == "":
+		body := commits[m.Rank]
+		if body == nil { // nobody has got anything of it
+			body = pmixtest.Encode(&message.Commit{})
+		}
+		r.conns[m.Rank].say(t, append(message.AppendHeader(nil, tagOf(m), len(body)), body...))
+	}
+}
+
+// commitsOf makes of what the ranks of a conversation have got of each other the requests by which
+// that was committed, all of a rank at once.
+func commitsOf(c pmixtest.Conversation) map[string][]byte {
+	names := make(map[string]string) // of a namespace, as the recording names groups
+	for _, m := range c.Messages {
+		if m.Dir == "C" && m.Is == "handshake" {
+			h, _ := message.ParseHandshake(m.Body())
+			names[h.Namespace], _, _ = strings.Cut(m.Rank, ":")
+		}
+	}
+	bodies := make(map[string][]byte)
+	for _, m := range c.Messages {
+		r := bfrops.NewReader(m.Hex[min(len(m.Hex), message.HeaderSize):])
+		if m.Is != "reply to GET" || r.Status() != 0 {
+			continue
+		}
+		for r.More() {
+			blob := r.Blob()
+			of := bfrops.NewReader(blob).Proc()
+			if of.Rank == bfrops.Wildcard {
+				continue
+			}
+			part := message.Part{Scope: message.Local, Pairs: blob[len(bfrops.AppendProc(nil, of)):]}
+			bodies[fmt.Sprintf("%s:%d", names[of.Namespace], of.Rank)] = pmixtest.Encode(&message.Commit{Parts: []message.Part{part}})
+		}
+	}
+	return bodies
+}
+
+func tagOf(m pmixtest.Message) uint32 {
+	if len(m.Hex) < message.HeaderSize {
+		return 0
+	}
+	return binary.BigEndian.Uint32(m.Hex[4:])
+}
+
+// newReplayServer serves the groups of a conversation, all on one node.
+func newReplayServer(c pmixtest.Conversation) *Server {
+	s := &Server{Owner: func(net.Conn) (uint32, error) { return 0, nil }, Names: newNameBoard()}
+	s.begin()
+	ranks := make(map[string][]int)
+	var spaces []string
+	for _, m := range c.Messages {
+		if m.Dir != "C" || m.Is != "handshake" {
+			continue
+		}
+		h, err := message.ParseHandshake(m.Body())
+		if err != nil {
+			panic(err)
+		}
+		if ranks[h.Namespace] == nil {
+			spaces = append(spaces, h.Namespace)
+		}
+		if !slices.Contains(ranks[h.Namespace], int(h.Rank)) {
+			ranks[h.Namespace] = append(ranks[h.Namespace], int(h.Rank))
+		}
+	}
+	for i, space := range spaces {
+		here := slices.Sorted(slices.Values(ranks[space]))
+		s.Add(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here,
+			Job: func(context.Context) (jobinfo.Job, error) {
+				return jobinfo.Job{Namespace: space, Server: "srv", Nodes: []jobinfo.Node{{Name: "vm"}}, Of: make([]int, len(here)), Apps: []int{len(here)}, Full: jobinfo.FullRanks}, nil
+			}})
+	}
+	return s
+}
+
+func (r *tape) open(m pmixtest.Message) {
+	ours, theirs := net.Pipe()
+	go r.server.serve(ours)
+	c := &replayed{conn: theirs, welcome: make([]byte, 8), answers: make(map[uint32][]byte)}
+	r.conns[m.Rank] = c
+	theirs.Write(m.Hex)
+	io.ReadFull(theirs, c.welcome)
+	go c.hear()
+}
+
+func (c *replayed) hear() {
+	for {
+		var head [message.HeaderSize]byte
+		if _, err := io.ReadFull(c.conn, head[:]); err != nil {
+			return
+		}
+		body := make([]byte, binary.BigEndian.Uint32(head[8:]))
+		if _, err := io.ReadFull(c.conn, body); err != nil {
+			return
+		}
+		c.mu.Lock()
+		c.answers[binary.BigEndian.Uint32(head[4:])] = body
+		c.mu.Unlock()
+	}
+}
+
+func (c *replayed) say(t *testing.T, b []byte) {
+	t.Helper()
+	if _, err := c.conn.Write(b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unserved are commands that the recorded server has served, and ours does not.
+var unserved = map[string]bool{"SPAWN": true, "GROUP_CONSTRUCT": true, "GROUP_DESTRUCT": true}
+
+// compare holds our answer against the recorded one.
+func (r *tape) compare(t *testing.T, asked, recorded pmixtest.Message) {
+	c := r.conns[asked.Rank]
+	c.mu.Lock()
+	got, answered := c.answers[tagOf(asked)]
+	c.mu.Unlock()
+	if !answered {
+		t.Errorf("%s: %s is not answered", asked.Rank, asked.Is)
+		return
+	}
+	theirs := gist(asked.Is, recorded.Body())
+	if unserved[asked.Is] {
+		theirs = []string{message.NotSupported.String()}
+	}
+	if ours := gist(asked.Is, got); !slices.Equal(ours, theirs) {
+		t.Errorf("%s, %s: %q, recorded %q", asked.Rank, asked.Is, ours, theirs)
+	}
+}
+
+// gist is what an answer says, as words.
+func gist(command string, body []byte) (words []string) {
+	r := bfrops.NewReader(body)
+	if command == "REQ" {
+		return []string{r.Namespace()}
+	}
+	words = append(words, message.Status(r.Status()).String())
+	for r.More() {
+		switch command {
+		case "GET":
+			b := bfrops.NewReader(r.Blob())
+			p := b.Proc()
+			words = append(words, p.Namespace)
+			for b.More() {
+				if key := b.Pair().Key; !strings.HasPrefix(key, "pmix.") {
+					words = append(words, key)
+				}
+			}
+		case "CONNECT":
+			words = append(words, bfrops.NewReader(r.Blob()).Namespace())
+		case "LOOKUP":
+			for _, d := range r.Data() {
+				words = append(words, d.Publisher.Namespace, d.Key, string(d.Value.Bytes))
+			}
+		default:
+			words = append(words, "and more")
+			return words
+		}
+	}
+	return words
+}
