@@ -173,5 +173,5 @@ func (i Inside) Close() error {
 	return err
 }
 
-// Way is that of package reach.
-func (i Inside) Way() string { return "inside" }
+// Source is that of package reach.
+func (i Inside) Source() string { return "inside" }

@@ -98,6 +98,6 @@ func (c *Child) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error)
 	before = birthOf(cmd.Process.Pid)
 	close(born)
 	conn := newConn(p)
-	conn.way = "child"
+	conn.source = "child"
 	return conn, nil
 }

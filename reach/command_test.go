@@ -34,8 +34,8 @@ func TestCommand(t *testing.T) {
 		check(t, err)
 		conn := guarded(t, rw)
 		hello(t, conn, c.Self.Build)
-		if conn.Way() != way || conn.LocalAddr() != nil {
-			t.Errorf("way %s, want %s; address %v", conn.Way(), way, conn.LocalAddr())
+		if conn.Source() != way || conn.LocalAddr() != nil {
+			t.Errorf("way %s, want %s; address %v", conn.Source(), way, conn.LocalAddr())
 		}
 		echoes(t, conn)
 	}

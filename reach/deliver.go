@@ -80,7 +80,7 @@ func (d *delivery) converse() error {
 				return err
 			}
 		case "run":
-			d.way = text
+			d.source = text
 			return d.awaitHelper()
 		case "fail":
 			if again, err := d.instead(text); !again {
@@ -244,14 +244,14 @@ func (d *delivery) broken(err error) error {
 		return end.err
 	}
 	said := d.link.stderr()
-	if d.way != "" {
+	if d.source != "" {
 		e := d.fail("helper", KindHelper, "the helper ended at once: %s", end.why)
 		if v := Classify(said, end.exit); v.Kind == KindNoexec || v.Kind == KindMissing {
 			e.Kind, e.Why, e.Remedy = v.Kind, v.Why, v.Hint
 			if v.Kind == KindMissing {
 				e.Remedy = "send it anew with --ship-helper, or name its path there with path= in a host file"
 			}
-		} else if d.way == "cache" {
+		} else if d.source == "cache" {
 			// A file that was damaged after its delivery would fail at every start.
 			e.Remedy = "if it does so again, its copy there may be damaged: send it anew with --ship-helper"
 		}
@@ -271,7 +271,7 @@ func (d *delivery) givenUp(cause error) error {
 	switch {
 	case !errors.Is(cause, errSilent) && !errors.Is(cause, context.DeadlineExceeded):
 		return d.fail("connect", KindCanceled, "given up: %v", cause).because(cause)
-	case d.way != "":
+	case d.source != "":
 		return d.fail("helper", KindReach, "the helper did not answer in %v", d.timeout).because(cause)
 	case d.heard:
 		return d.fail("deliver", KindReach, "nothing moved for %v while the program was sent", d.timeout).because(cause)

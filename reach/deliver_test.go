@@ -61,8 +61,8 @@ func (n *node) reach(t testing.TB, s Self, way string) *Conn {
 	if err != nil {
 		t.Fatalf("%v (%s)", err, errors.Unwrap(err))
 	}
-	if conn.Way() != way {
-		t.Errorf("way %q, want %q", conn.Way(), way)
+	if conn.Source() != way {
+		t.Errorf("way %q, want %q", conn.Source(), way)
 	}
 	if want := s.Size; (way == "sent") != (conn.Sent() == want) || (way != "sent") != (conn.Sent() == 0) {
 		t.Errorf("%s: %d bytes sent, the program has %d", way, conn.Sent(), want)
@@ -420,8 +420,8 @@ func TestDeliveriesAtTheSameMoment(t *testing.T) {
 		p := n.start(t)
 		go func() {
 			conn, err := s.deliver(deadline(t), "n1", p, time.Minute)
-			if err == nil && conn.Way() != "sent" {
-				err = errors.New("way " + conn.Way())
+			if err == nil && conn.Source() != "sent" {
+				err = errors.New("way " + conn.Source())
 			}
 			result <- err
 		}()

@@ -68,8 +68,8 @@ func TestFullFileSystem(t *testing.T) {
 			s.folders = []string{t.TempDir()}
 			conn, err := n.dial(t, s)
 			check(t, err)
-			if conn.Way() != "sent" {
-				t.Errorf("way %s", conn.Way())
+			if conn.Source() != "sent" {
+				t.Errorf("way %s", conn.Source())
 			}
 			hello(t, conn, s.Build)
 			echoes(t, conn)

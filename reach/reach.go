@@ -35,7 +35,7 @@ as a child of mpiexec.
 The Stream of a Result is a *Conn. Beside the stream it tells, in methods that an
 interface of the caller can name:
 
-	Way() string           child, shared, cache, sent or told
+	Source() string        child, shared, cache, sent or told
 	Why() string           why the stream ended, after Read or Write failed
 	Silence() (duration)   how long the link may be dead; 0: unknown
 	LocalAddr() net.Addr   our end of the TCP connection; nil if there is none
@@ -46,7 +46,8 @@ interface of the caller can name:
 	Stderr() string        the last that the far end wrote to stderr
 
 Every error of a Result has Error(), Reason() (the same for hosts that fail alike) and
-Hint(). It is an *Error, or from the SSH client an *sshx.DialError.
+Hint(). It is an *Error, or from the SSH client an *sshx.DialError. Two have text alone: that of
+Nowhere, and a *Crash.
 
 The package does not know what the stream carries.
 */
@@ -82,13 +83,13 @@ type linkEnd struct {
 // A Conn is the stdin and stdout of a running helper. One goroutine may read
 // while another writes.
 type Conn struct {
-	link  link
-	in    *bufio.Reader
-	way   string
-	noise []byte
-	sent  int64
-	login time.Duration
-	build string
+	link   link
+	in     *bufio.Reader
+	source string
+	noise  []byte
+	sent   int64
+	login  time.Duration
+	build  string
 }
 
 var _ io.ReadWriteCloser = (*Conn)(nil)
@@ -104,9 +105,9 @@ func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 // Close ends the connection or the process. It returns within a second.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Way is how the helper was reached: child, or from where the node has the program:
-// shared, cache or sent, or told if the user has named the place.
-func (c *Conn) Way() string { return c.way }
+// Source is from where the node has the program: shared, cache or sent, told if the user has
+// named the place, or child if it is a child of ours.
+func (c *Conn) Source() string { return c.source }
 
 // Noise is what the login shell printed before it ran what it was told to.
 func (c *Conn) Noise() []byte { return c.noise }

@@ -89,8 +89,8 @@ func TestSSH(t *testing.T) {
 	s := newSite(t, sshtest.Options{Noise: "Welcome!\nno new line"})
 	for _, way := range []string{"sent", "cache"} {
 		conn := s.reach(t)
-		if conn.Way() != way {
-			t.Errorf("way %s, want %s", conn.Way(), way)
+		if conn.Source() != way {
+			t.Errorf("way %s, want %s", conn.Source(), way)
 		}
 		if got := string(conn.Noise()); got != "Welcome!\nno new line" {
 			t.Errorf("noise %q", got)

@@ -164,8 +164,8 @@ func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 // tells.
 func (n *Node) describe(line *zerolog.Event) *zerolog.Event {
 	line = line.Str("node", n.Name()).Str("named", n.Def.Origin).Int("CPUs", n.Probe.Topology.Units())
-	if s, ok := n.stream.(interface{ Way() string }); ok {
-		line = line.Str("program", s.Way())
+	if s, ok := n.stream.(interface{ Source() string }); ok {
+		line = line.Str("program", s.Source())
 	}
 	if noise := n.Noise(); len(noise) > 0 {
 		line = line.Bytes("login shell printed", noise)

@@ -106,15 +106,19 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 	defs := slices.Concat(candidates, keepers)
 	results := make([]node.Connected, len(defs))
 	answered, shown := watchConnects(r.env, defs)
-	heard := func(def job.NodeDef, err error) {
-		if err == nil {
+	note := func(i int, c node.Connected) {
+		results[i] = c
+		if c.Err == nil {
 			reached()
 		}
-		answered(def)
+		if r.env.Reached != nil {
+			r.env.Reached(connectOf(defs[i], c))
+		}
+		answered(i)
 	}
 	var connecting sync.WaitGroup
-	connecting.Go(func() { r.connectSet(ctx, candidates, results[:len(candidates)], heard) })
-	connecting.Go(func() { r.connectSet(spare, keepers, results[len(candidates):], heard) })
+	connecting.Go(func() { r.connectSet(ctx, candidates, 0, note) })
+	connecting.Go(func() { r.connectSet(spare, keepers, len(candidates), note) })
 	connecting.Wait()
 	shown()
 	for i, c := range results {
@@ -125,19 +129,17 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 	}
 }
 
-// connectSet connects to a set of nodes by one call, writes what came of each into results, which
-// are as many, and tells it at once.
-func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, results []node.Connected, heard func(job.NodeDef, error)) {
+// connectSet connects to a set of nodes by one call, if there are any, and notes what came of
+// each as it comes. The first of the set is number first of all.
+func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.Connected)) {
+	if len(defs) == 0 {
+		return
+	}
 	for c := range r.env.Connect(ctx, defs) {
-		def := defs[c.At]
 		if c.Err != nil && context.Cause(ctx) == errSilent {
 			c.Err = errSilent
 		}
-		results[c.At] = c
-		if r.env.Reached != nil {
-			r.env.Reached(connectOf(def, c))
-		}
-		heard(def, c.Err)
+		note(first+c.At, c)
 	}
 }
 

@@ -19,9 +19,10 @@ const slowAfter = 5 * time.Second
 type progress struct {
 	env   Env
 	began time.Time
-	mu    sync.Mutex // guards open
-	open  []string   // hosts that have not answered, in their order
-	hosts int
+	hosts []job.NodeDef
+	mu    sync.Mutex // guards the next two
+	heard []bool     // of hosts: it has answered
+	count int        // of those that have
 	words func(passed time.Duration) string
 	quit  chan struct{}
 	over  chan struct{}
@@ -29,28 +30,23 @@ type progress struct {
 
 // watchConnects shows, from Env.Late on, how many of the hosts have answered. stop takes the
 // line away.
-func watchConnects(env Env, defs []job.NodeDef) (answered func(job.NodeDef), stop func()) {
-	if env.Progress == nil || len(defs) == 0 {
-		return func(job.NodeDef) {}, func() {}
+func watchConnects(env Env, hosts []job.NodeDef) (answered func(i int), stop func()) {
+	if env.Progress == nil || len(hosts) == 0 {
+		return func(int) {}, func() {}
 	}
-	p := &progress{env: env, began: time.Now(), hosts: len(defs), quit: make(chan struct{}), over: make(chan struct{})}
-	for _, def := range defs {
-		p.open = append(p.open, def.Name)
-	}
+	p := &progress{env: env, began: time.Now(), hosts: hosts, heard: make([]bool, len(hosts)),
+		quit: make(chan struct{}), over: make(chan struct{})}
 	p.words = p.text
 	go p.run()
 	return p.answered, func() { close(p.quit); <-p.over }
 }
 
-func (p *progress) answered(def job.NodeDef) {
+// answered notes that host i has. It is called once for each.
+func (p *progress) answered(i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, name := range p.open {
-		if name == def.Name {
-			p.open = append(p.open[:i:i], p.open[i+1:]...)
-			return
-		}
-	}
+	p.heard[i] = true
+	p.count++
 }
 
 func (p *progress) run() {
@@ -77,9 +73,15 @@ func (p *progress) run() {
 func (p *progress) text(passed time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := fmt.Sprintf("connecting %d/%d", p.hosts-len(p.open), p.hosts)
-	if passed >= slowAfter && len(p.open) > 0 {
-		text += fmt.Sprintf(" · slow: %s (%d s)", hostlist.Fold(p.open), int(passed.Seconds()))
+	text := fmt.Sprintf("connecting %d/%d", p.count, len(p.hosts))
+	if passed < slowAfter || p.count == len(p.hosts) {
+		return text
 	}
-	return text
+	var slow []string // in their order
+	for i, def := range p.hosts {
+		if !p.heard[i] {
+			slow = append(slow, def.Name)
+		}
+	}
+	return text + fmt.Sprintf(" · slow: %s (%d s)", hostlist.Fold(slow), int(passed.Seconds()))
 }

@@ -233,6 +233,26 @@ func TestANodeThatAppearsWakesTheHead(t *testing.T) {
 	})
 }
 
+// The candidates of a request are dialled with one call, and so are those that are tried again
+// at the same time: a batch system starts a set at once.
+func TestASetIsDialledAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(nil)
+		s.SetDown("b", true)
+		s.SetDown("c", true)
+		time.AfterFunc(redialFirst+time.Second, func() {
+			s.SetDown("b", false)
+			s.SetDown("c", false)
+		})
+		if _, err := s.request(func(req *job.Request) { req.Wait, req.Skip = true, true }, "a", "b", "c").book(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := "[[a b c] [b c] [b c]]"; fmt.Sprint(s.Sets()) != want {
+			t.Errorf("dialled %v, want %s", s.Sets(), want)
+		}
+	})
+}
+
 // A node that does not answer is as good as gone: the gate is shut for everybody meanwhile.
 func TestASilentNodeIsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

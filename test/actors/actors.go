@@ -31,6 +31,7 @@ type Cast struct {
 	// node's connection, from 1, by one goroutine for each.
 	Play  func(c *wire.Conn, node string, m wire.Message) bool
 	dials map[string]int
+	sets  [][]string // that were dialled
 }
 
 // New assembles a cast.
@@ -41,6 +42,13 @@ func New(play func(c *wire.Conn, node string, m wire.Message) bool) *Cast {
 
 // Dial connects to the helpers of nodes.
 func (s *Cast) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
+	var names []string
+	for _, host := range hosts {
+		names = append(names, host.Name)
+	}
+	s.mu.Lock()
+	s.sets = append(s.sets, names)
+	s.mu.Unlock()
 	return reach.Each(ctx, hosts, s.dial)
 }
 
@@ -141,6 +149,13 @@ func (s *Cast) Heard(node string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.heard[node])
+}
+
+// Sets are the nodes that were dialled with one call, each time.
+func (s *Cast) Sets() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sets)
 }
 
 // Dialed is how often a node was connected to.
