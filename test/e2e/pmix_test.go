@@ -14,7 +14,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// These are lines of PMIx's acceptance list, with programs of Open MPI; doc/rules.md tells
+// These are lines of pmix-wire.md 15, with programs of Open MPI; doc/rules.md tells
 // which test is which line.
 
 // python is the interpreter of Debian's mpi4py, whatever else is called so.
