@@ -50,7 +50,7 @@ var lower = map[string][]string{
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
 	"reach":                {"proc", "sshx"},
 	"helper":               {"helper/checkup", "helper/claims", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/stage", "helper/status", "hostlist", "idset", "job", "ledger", "pin", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn", "pmiserver/transcript", "proc", "wire"},
-	"helper/checkup":       {"helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
+	"helper/checkup":       {"helper/offer", "helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/life":          {"job"},
 	"helper/offer":         {"job"},
@@ -65,7 +65,7 @@ var lower = map[string][]string{
 	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/reserve", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "show", "text"},
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "job", "launch/stdio", "pin", "plan", "psi", "sort", "whatif"},
-	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/probe", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
+	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},
 
 	"pmiserver/pmix":         {"pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"},

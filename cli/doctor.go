@@ -50,5 +50,5 @@ func needs(req job.Request, sys System) reserve.Wanted {
 		return reserve.Wanted{}
 	}
 	app := req.Apps[0]
-	return reserve.Wanted{Dir: app.Dir, Program: app.Argv[0], Path: sys.getenv("PATH")}
+	return reserve.Wanted{Dir: app.Dir, Program: app.Argv[0], Path: sys.getenv("PATH"), Libraries: sys.getenv("LD_LIBRARY_PATH")}
 }

@@ -10,6 +10,7 @@ import (
 
 	"remshell/cli/option"
 	"remshell/cli/request"
+	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/node"
@@ -78,9 +79,42 @@ func save(name string, req job.Request, snap job.Snapshot, say func(string)) {
 func viewOf(o whatif.Outcome, environ []string, route func(job.NodeDef) string) show.View {
 	v := show.View{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
 	if route != nil {
-		v.Route, v.Environ = route, environ
+		v.Route, v.Environ, v.Offers = route, environ, offers(o, environ)
 	}
 	return v
+}
+
+// offers tells by what the ranks of each section find their helper (PMIX-6): on this machine it is
+// looked at, on others their helpers will.
+func offers(o whatif.Outcome, environ []string) (lines []string) {
+	for i, app := range o.Request.Apps {
+		var elsewhere []string
+		here := ""
+		for _, n := range o.Plan.Nodes {
+			switch {
+			case !slices.ContainsFunc(n.Ranks, func(r job.RankPlan) bool { return r.App == i }):
+			case n.Node >= 0 && n.Node < len(o.Snapshot.Nodes) && o.Snapshot.Nodes[n.Node].Local:
+				here = offerHere(app, environ)
+			default:
+				elsewhere = append(elsewhere, n.Name)
+			}
+		}
+		section := ""
+		if len(o.Request.Apps) > 1 {
+			section = fmt.Sprintf("section %d: ", i+1)
+		}
+		switch {
+		case app.PMI != "" && app.PMI != job.OfferAuto:
+			lines = append(lines, fmt.Sprintf("%s%s (--pmi)", section, app.PMI))
+			continue
+		case here != "":
+			lines = append(lines, section+here)
+		}
+		if elsewhere != nil {
+			lines = append(lines, fmt.Sprintf("%sas the program on %s is linked", section, hostlist.Fold(elsewhere)))
+		}
+	}
+	return lines
 }
 
 // showPlan writes a plan in the form that was asked for: one JSON object, which also

@@ -6,11 +6,14 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/helper"
+	"remshell/helper/offer"
 	"remshell/helper/probe"
+	"remshell/helper/rank"
 	"remshell/job"
 )
 
@@ -25,6 +28,15 @@ func newInside(environ, guard []string) io.ReadWriteCloser {
 
 // probeHere looks at this machine.
 func probeHere(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
+
+// offerHere is what a program would be offered on this machine, and why; empty: it is not found.
+func offerHere(app job.App, environ []string) string {
+	path, missing := rank.Locate(app.Argv[0], app.Dir, app.Path, job.Value(environ, "PATH"))
+	if missing != nil {
+		return ""
+	}
+	return offer.NewJudge(offer.Disk{}, time.Now).Verdict(path, offer.SearchOf(environ, app.Dir)).String()
+}
 
 // keepNewlines lets a terminal that is raw go on to put a carriage return before each
 // newline.

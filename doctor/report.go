@@ -83,6 +83,9 @@ func about(c job.Checkup) string {
 	if c.Exam.Shared.Total > 0 {
 		parts = append(parts, bytes(c.Exam.Shared.Total)+" in /dev/shm")
 	}
+	if c.Exam.Offer != "" {
+		parts = append(parts, "pmi  "+show.Clean(c.Exam.Offer))
+	}
 	if c.Local {
 		parts = append(parts, "this machine")
 	}

@@ -15,7 +15,7 @@ func TestExamOfThisMachine(t *testing.T) {
 	k := newTalk(t)
 	k.conn.Send(&wire.Examine{Dir: "/", Program: "sh", Path: "/bin", Address: "127.0.0.1"})
 	e := hear[*wire.Examined](k).Exam
-	if e.Online == 0 || len(e.Limits) != 7 || e.Shared.Total == 0 || e.Interface != "lo" || e.MTU == 0 || e.Found != "/bin/sh" ||
+	if e.Online == 0 || len(e.Limits) != 7 || e.Shared.Total == 0 || e.Interface != "lo" || e.MTU == 0 || e.Found != "/bin/sh" || e.Offer != "both (linked with no MPI)" ||
 		e.Dir.Text != "" || e.Program.Text != "" || e.Clock.IsZero() {
 		t.Errorf("exam %+v", e)
 	}

@@ -43,6 +43,7 @@ type Exam struct {
 	MaxSessions    int    // the same
 	Dir, Program   Defect // of the working directory, and of the program
 	DirName, Found string // which they are
+	Offer          string // what the program would be offered, and why (PMIX-6); empty: there is none
 }
 
 // A Limit is one of getrlimit(2), as the login has it.

@@ -44,6 +44,7 @@ func DryRun(v View) string {
 	s.say("order", order(v))
 	s.say("ranks", parts(v))
 	s.nodes(v)
+	s.say("pmi", strings.Join(v.Offers, "\n"))
 	if v.Environ != nil {
 		s.say("variables", variables(v))
 	}

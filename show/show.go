@@ -32,6 +32,7 @@ type View struct {
 	Warnings []job.Note // of the request and of the plan
 
 	Route   func(job.NodeDef) string // how a node is reached; nil: not told
+	Offers  []string                 // by what the ranks of each section find us (PMIX-6)
 	Environ []string                 // the launcher's own environment; nil: variables are not told
 }
 

@@ -26,6 +26,7 @@ The port is open until Bye, and takes only callers that know the token.
 // empty: not known.
 type Examine struct {
 	Dir, Program, Path string
+	Libraries          string // LD_LIBRARY_PATH of ranks
 	Address            string // of the node, for its peers; empty: the helper knows
 }
 
@@ -33,6 +34,7 @@ func (m *Examine) fields(c *codec) {
 	c.text(&m.Dir, anyText)
 	c.text(&m.Program, anyText)
 	c.text(&m.Path, anyText)
+	c.text(&m.Libraries, anyText)
 	c.word(&m.Address, "address")
 }
 
@@ -61,6 +63,7 @@ func (c *codec) exam(e *job.Exam) {
 	c.defect(&e.Program)
 	c.sentence(&e.DirName, "folder")
 	c.sentence(&e.Found, "program")
+	c.sentence(&e.Offer, "offer")
 }
 
 // Listen asks to open a port.

@@ -26,6 +26,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/offer"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/job"
@@ -128,7 +129,10 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 	var failed *rank.Error
 	if exam.Found, failed = rank.Locate(m.Program, exam.DirName, nil, path); failed != nil {
 		exam.Program = job.Defect{Code: "program", Text: failed.Reason, Remedy: failed.Hint}
+		return
 	}
+	search := offer.Search{Dir: exam.DirName, LibraryPath: m.Libraries}
+	exam.Offer = offer.NewJudge(offer.Disk{}, time.Now).Verdict(exam.Found, search).String()
 }
 
 // onlineCPUs counts the CPUs that are switched on; 0: unknown.

@@ -16,7 +16,7 @@ import (
 )
 
 // A Wanted is what a job would need on every host; empty: not known.
-type Wanted struct{ Dir, Program, Path string }
+type Wanted struct{ Dir, Program, Path, Libraries string }
 
 // Examine looks at all candidates as --doctor does (DIAG-5): each one by itself, and each
 // from some others. Those that cannot be reached are part of the answer.
@@ -77,7 +77,7 @@ func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
 	asked := make(map[*host]time.Time)
 	err := c.ask(ctx, lookTime, c.hosts, func(n *host) wire.Message {
 		asked[n] = time.Now()
-		m := &wire.Examine{Dir: wanted.Dir, Program: wanted.Program, Path: wanted.Path}
+		m := &wire.Examine{Dir: wanted.Dir, Program: wanted.Program, Path: wanted.Path, Libraries: wanted.Libraries}
 		if n.def.Local {
 			m.Address = local
 		}

@@ -111,8 +111,8 @@ func TestHelloWithManyRanks(t *testing.T) {
 	r.ran(t, b, b.helloLines(b.hosts(), each))
 }
 
-// Issue 2, done when 1: no listening socket of ours anywhere during a run, here while
-// three ranks wait in MPI_Init for one that reads standard input.
+// Issue 2, done when 1: no listening socket of ours anywhere during a run in which nobody is offered
+// PMIx, here while three ranks wait in MPI_Init for one that reads standard input.
 func TestNobodyListens(t *testing.T) {
 	hello := mpi(t, "hello")
 	b := newBed(t, testbed.Options{Hosts: 2})
@@ -121,7 +121,7 @@ func TestNobodyListens(t *testing.T) {
 	if b.Kind != testbed.Namespaces {
 		hosts = "n1:5" // where this machine is among them, there is no other
 	}
-	j := b.start(t, job{stdin: in, args: []string{"-hosts", hosts, "-n", "5",
+	j := b.start(t, job{stdin: in, args: []string{"-hosts", hosts, "-n", "5", "--pmi", "pmi1",
 		"sh", "-c", `echo ready; if [ "$PMI_RANK" = 0 ]; then cat; fi; exec "$0"`, hello}})
 	defer release.Close()
 	j.await(t, "ready\n", 5)
