@@ -21,7 +21,10 @@ import (
 	"remshell/launch"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/message"
 	"remshell/reach"
+	"remshell/test/pmixtest"
 	"remshell/wire"
 )
 
@@ -182,6 +185,12 @@ func ownAddress(t *testing.T) string {
 	return ""
 }
 
+// asked is a request as a line for a rank that is a guest of its PMIx server.
+func asked(request message.Request) string {
+	body := pmixtest.Encode(request)
+	return fmt.Sprintf("message %x\n", append(message.AppendHeader(nil, 1, len(body)), body...))
+}
+
 // conversations provoke all that mpiexec and helpers ever say, by what a user does or meets.
 var conversations = []struct {
 	name string
@@ -220,6 +229,21 @@ var conversations = []struct {
 			s.Fatal(err)
 		}
 		s.must(newTalk(1, "spawn 1 leaf; spawn 1 leaf + 2 leaf program="+broken, map[string]string{"leaf": "say leaf"}, "a:4"), 0)
+	}},
+	{"a name that a rank waits for", "Posted", func(s stage) {
+		r := newRun(1, "", "a", "b")
+		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe"}, Dir: "/", PMI: job.OfferPMIx}, {N: 1, Argv: []string{"/proc/self/exe",
+			asked(&message.Lookup{Keys: []string{"svc"}, Options: message.Options{{Key: "pmix.wait", Value: bfrops.FlagOf(true)}}})}, Dir: "/", PMI: job.OfferPMIx}}
+		r.req.Base.Set = []string{guestMark + "=1"}
+		input, publisher := io.Pipe()
+		r.in = input
+		waiting := s.rec.tape.shows("b < Name\n")
+		go func() {
+			<-waiting
+			io.WriteString(publisher, asked(&message.Publish{Infos: message.Options{{Key: "svc", Value: bfrops.TextOf("port")}}}))
+			publisher.Close()
+		}()
+		s.must(r, 0)
 	}},
 	{"an abort", "PMI", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},
 	{"a signal, and a terminal of another size", "Signal Resize", func(s stage) {

@@ -33,17 +33,29 @@ import (
 	"remshell/launch/stdio"
 	"remshell/reach"
 	"remshell/test/pmitest"
+	"remshell/test/pmixtest"
 	"remshell/wire"
 )
 
 // rankMark is the variable of a rank that shall say a script to its PMI server.
 const rankMark = "TEST_RANK_TALKS"
 
+// guestMark is that of one that shall say messages to its PMIx server: a script of
+// pmixtest.Guest, its argument or its input.
+const guestMark = "TEST_RANK_IS_GUEST"
+
 // TestMain is also the helper of the tests' nodes: they are real processes, which
 // start real ranks, over two pipes. Some of those are this program once more.
 func TestMain(m *testing.M) {
 	if os.Getenv(rankMark) != "" {
 		if err := pmitest.Talk(pmitest.Script(os.Args[1], os.Getenv), os.Getenv, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if os.Getenv(guestMark) != "" {
+		if err := beGuest(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -67,6 +79,18 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+func beGuest() error {
+	guest, err := pmixtest.NewGuest(os.Getenv)
+	if err != nil {
+		return err
+	}
+	var script io.Reader = os.Stdin
+	if len(os.Args) > 1 {
+		script = strings.NewReader(os.Args[1])
+	}
+	return guest.Say(script, os.Stdout)
 }
 
 // fastClock is by how much the clock of the node "fast" is ahead.
