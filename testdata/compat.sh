@@ -1,14 +1,15 @@
 #!/bin/sh
-# compat.sh [DIR]: run MPI programs built with each of Debian's MPICHs, and print what came
-# of it as a table (doc/compatibility.md). DIR is build.
+# compat.sh [DIR]: run MPI programs built with each of Debian's MPICHs and Open MPIs, and
+# print what came of it as two tables (doc/compatibility.md). DIR is build.
 #
-#	3.4.1  bullseye   unpacked into DIR/mpich341
-#	4.0.2  bookworm   this machine's
-#	4.2.1  trixie     in a system of its own, DIR/compat/trixie, entered by chroot
-#	5.0.2  sid        the same
+#	          MPICH   Open MPI
+#	bullseye  3.4.1   4.1.0      unpacked into DIR/mpich341; in a system of its own
+#	bookworm  4.0.2   4.1.4      this machine's
+#	trixie    4.2.1   5.0.7      in a system of its own, DIR/compat/trixie, entered by chroot
+#	sid       5.0.2   6.0.0rc2   the same
 #
 # Needs root, debootstrap, and the network for what is not there yet; says nothing but the
-# table if all goes well, and what went wrong, to stderr, if not. Where a version cannot
+# tables if all goes well, and what went wrong, to stderr, if not. Where a version cannot
 # do a thing whatever launches it, the table says so in words.
 set -u
 
@@ -24,32 +25,31 @@ field="$dir/testbed --name compat"
 mirror=$(apt-get indextargets --format '$(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
 	awk '$1 == "main" && !/security/ { print $2 }' | sort -u | head -n 1)
 
-# system SUITE: a Debian of that suite with its MPICH, and our programs built there.
+packages=libmpich-dev,mpich,libopenmpi-dev,openmpi-bin,gcc,libc6-dev
+
+# system SUITE FAMILY: a Debian of that suite with its MPIs, and our programs built there
+# with mpich's or openmpi's compiler.
 system() {
 	root=$dir/compat/$1
-	if [ ! -e "$root/.complete" ]; then
+	if [ "$(cat "$root/.complete" 2>/dev/null)" != "$packages" ]; then
 		rm -rf "$root"
 		# It may fail to configure packages that nobody needs to run or link a program.
-		debootstrap --variant=minbase --include=libmpich-dev,mpich,gcc,libc6-dev \
-			"$1" "$root" "$mirror" >"$dir/compat/$1.log" 2>&1
-		if [ ! -x "$root/usr/bin/mpicc.mpich" ]; then return 1; fi
-		touch "$root/.complete"
+		debootstrap --variant=minbase --include="$packages" "$1" "$root" "$mirror" >"$dir/compat/$1.log" 2>&1
+		if [ ! -x "$root/usr/bin/mpicc.$2" ]; then return 1; fi
+		echo "$packages" >"$root/.complete"
 	fi
-	mkdir -p "$root/mpi"
+	mkdir -p "$root/mpi" "$root/enter"
 	cp "$here"/mpi/*.c "$root/mpi/"
 	for name in hello spawn misc; do
-		chroot "$root" mpicc.mpich -O1 -o "/mpi/$name" "/mpi/$name.c" 2>>"$dir/compat/$1.log" || return 1
-	done
-	# Each rank enters the system by itself; /dev/shm is that of the host, and so shared.
-	mkdir -p "$root/enter"
-	for name in hello spawn misc; do
-		cat >"$root/enter/$name" <<END
+		chroot "$root" "mpicc.$2" -O1 -o "/mpi/$name.$2" "/mpi/$name.c" 2>>"$dir/compat/$1.log" || return 1
+		# Each rank enters the system by itself; /dev/shm and /tmp are those of the host, and
+		# so shared.
+		cat >"$root/enter/$name.$2" <<END
 #!/bin/sh
-exec unshare -m sh -c 'mount --rbind /dev "\$0/dev" && mount --rbind /proc "\$0/proc" &&
-	mount --rbind /sys "\$0/sys" && exec chroot "\$0" "\$@"' \
-	"$root" /mpi/$name "\$@"
+exec unshare -m sh -c 'for dir in dev proc sys tmp; do mount --rbind /\$dir "\$0/\$dir" || exit; done
+	exec chroot "\$0" "\$@"' "$root" /mpi/$name.$2 "\$@"
 END
-		chmod 755 "$root/enter/$name"
+		chmod 755 "$root/enter/$name.$2"
 	done
 }
 
@@ -72,6 +72,8 @@ reason() {
 		echo 'opens no port' # MPI_Open_port fails
 	elif grep -q 'Assertion .ucs_' "$dir/compat/err"; then
 		echo 'UCX aborts'
+	elif grep -q 'in MPI_Comm_spawn' "$dir/compat/err"; then
+		echo 'not served' # of Open MPI
 	elif [ "$1" = 124 ]; then
 		echo 'hangs'
 	else
@@ -86,14 +88,15 @@ aborts() {
 	if [ $code = 7 ]; then printf ' yes |'; else printf ' %s |' "$(reason $code)"; fi
 }
 
-# row VERSION PROGRAM...: a line of the table; PROGRAM is all that comes before its name.
+# row OPTION VERSION BEFORE SUFFIX: a line of the table; the last two are what surrounds a
+# program's name, and OPTION is tried beside the usual.
 row() {
-	version=$1 before=$2 suffix=$3
+	option=$1 version=$2 before=$3 suffix=$4
 	export SPAWN_PROGRAM="${before}spawn$suffix"
 	printf '| %s |' "$version"
 	launch=
 	try -host localhost:4 -n 4 ${before}hello$suffix
-	try -host localhost:4 -pmi-port -n 4 ${before}hello$suffix
+	try -host localhost:4 $option -n 4 ${before}hello$suffix
 	try -host localhost:5 -n 2 ${before}spawn$suffix one 2
 	try -host localhost:5 -n 2 ${before}spawn$suffix many 2 1
 	try -host localhost:4 -n 2 ${before}spawn$suffix names
@@ -104,22 +107,40 @@ row() {
 	echo
 }
 
-# versionOf SUITE: of its MPICH.
-versionOf() { chroot "$dir/compat/$1" dpkg-query -W -f '${Version}' libmpich12 2>/dev/null || chroot "$dir/compat/$1" dpkg-query -W -f '${Version}' libmpich-dev; }
+# versionOf SUITE PACKAGE: of a library there.
+versionOf() { chroot "$dir/compat/$1" dpkg-query -W -f '${Version}' "$2" 2>/dev/null; }
+
+# head FAMILY OPTION: of a table.
+head() {
+	printf '| %s | one host | `%s` | spawn | spawn multiple | names | abort | two hosts | spawn on three |\n' "$1" "$2"
+	echo '|---|---|---|---|---|---|---|---|---|'
+}
+
+# rows FAMILY OPTION PACKAGE SUITE...: a line for each suite with a system of its own.
+rows() {
+	family=$1 tried=$2 package=$3
+	shift 3
+	for suite; do
+		if system "$suite" "$family"; then
+			row "$tried" "$(versionOf "$suite" "$package") ($suite)" "$dir/compat/$suite/enter/" ".$family"
+		else
+			echo "compat.sh: no system of $suite: $(tail -n 1 "$dir/compat/$suite.log")" >&2
+		fi
+	done
+}
 
 : >"$dir/compat/failures"
 $field up 3 >/dev/null || exit 1
 trap '$field down >/dev/null 2>&1' EXIT
 
-echo '| MPICH | one host | `-pmi-port` | spawn | spawn multiple | names | abort | two hosts | spawn on three |'
-echo '|---|---|---|---|---|---|---|---|---|'
-if [ -e "$dir/programs/hello" ]; then row "3.4.1 (bullseye)" "$dir/programs/" ""; fi
-if [ -e "$dir/programs/hello.mpich4" ]; then row "4.0.2 (bookworm)" "$dir/programs/" .mpich4; fi
-for suite in trixie sid; do
-	if system $suite; then
-		row "$(versionOf $suite) ($suite)" "$dir/compat/$suite/enter/" ""
-	else
-		echo "compat.sh: no system of $suite: $(tail -n 1 "$dir/compat/$suite.log")" >&2
-	fi
-done
+head MPICH -pmi-port
+if [ -e "$dir/programs/hello" ]; then row -pmi-port "3.4.1 (bullseye)" "$dir/programs/" ""; fi
+if [ -e "$dir/programs/hello.mpich4" ]; then row -pmi-port "4.0.2 (bookworm)" "$dir/programs/" .mpich4; fi
+rows mpich -pmi-port libmpich-dev trixie sid
+
+echo
+head 'Open MPI' '--pmi pmix'
+rows openmpi '--pmi pmix' libopenmpi-dev bullseye
+if [ -e "$dir/programs/hello.openmpi" ]; then row '--pmi pmix' "4.1.4 (bookworm)" "$dir/programs/" .openmpi; fi
+rows openmpi '--pmi pmix' libopenmpi-dev trixie sid
 cat "$dir/compat/failures" >&2
