@@ -56,12 +56,19 @@ func (s *session) servePMIx(g *group) error {
 	return nil
 }
 
-// removePMIx lets no rank of a group come any more that is over. The port goes with the last one
-// (PMIX-17).
+// removePMIx lets no rank of a group come any more that is over. The port goes with the last group
+// that wants it (PMIX-17); one that is prepared counts, too.
 func (s *session) removePMIx(g *group) {
-	if s.pmix != nil && s.pmix.server.Remove(g.prepare.Group.Name) == 0 {
-		s.closePMIx()
+	if s.pmix == nil {
+		return
 	}
+	s.pmix.server.Remove(g.prepare.Group.Name)
+	for _, other := range s.groups {
+		if other != g && other.pmix != nil {
+			return
+		}
+	}
+	s.closePMIx()
 }
 
 // closePMIx ends the server.
@@ -108,7 +115,7 @@ func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.J
 	if err != nil {
 		return jobinfo.Job{}, err
 	}
-	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, Of: where.Of, Apps: where.Sections, Universe: g.pmix.Universe,
+	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, Of: where.Of, Apps: g.pmix.Sections, Universe: g.pmix.Universe,
 		Here: m.Node.Index, Crowded: g.pmix.Crowded, Bound: make(map[int]jobinfo.Binding), Full: jobinfo.FullRanks}
 	for _, name := range where.Nodes {
 		info.Nodes = append(info.Nodes, jobinfo.Node{Name: name})

@@ -226,7 +226,7 @@ func (p spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 // peers tells which ranks of a group are where: mpiexec knows, unless all are here.
 func (q *asked) peers(ctx context.Context, m *wire.Prepare) (*wire.Peered, error) {
 	if m.Group.Nodes == 1 {
-		return allHere(m), nil
+		return &wire.Peered{Nodes: []string{m.Node.Name}, Of: make([]int, m.Group.Size)}, nil
 	}
 	answer, err := q.ask(ctx, func(id int) wire.Message { return &wire.Peers{ID: id, Group: m.Group.Name} })
 	peered, ok := answer.(*wire.Peered)
@@ -237,13 +237,4 @@ func (q *asked) peers(ctx context.Context, m *wire.Prepare) (*wire.Peered, error
 		return nil, errOther
 	}
 	return peered, nil
-}
-
-// allHere is the answer about a group that has one node.
-func allHere(m *wire.Prepare) *wire.Peered {
-	answer := &wire.Peered{Nodes: []string{m.Node.Name}, Of: make([]int, m.Group.Size), Sections: make([]int, len(m.Apps))}
-	for _, r := range m.Ranks {
-		answer.Sections[r.App]++
-	}
-	return answer
 }

@@ -171,8 +171,8 @@ func (s *Server) Add(g Group) {
 	s.ranks += len(g.Ranks)
 }
 
-// Remove forgets a group of which no rank is left, and returns how many groups there still are.
-func (s *Server) Remove(name string) (left int) {
+// Remove forgets a group of which no rank is left.
+func (s *Server) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
@@ -182,7 +182,6 @@ func (s *Server) Remove(name string) (left int) {
 		}
 		return gone
 	})
-	return len(s.groups)
 }
 
 // Exited says that the process of a rank has ended: nobody need wait for it any more (PMIX-32,
