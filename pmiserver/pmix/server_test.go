@@ -94,7 +94,7 @@ func TestSilentNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 1, 1)
 		var silent []*talker
-		for range 1000 {
+		for range 10_000 {
 			silent = append(silent, come(t, s, nil))
 			synctest.Wait()
 		}
@@ -111,7 +111,7 @@ func TestSilentNewcomers(t *testing.T) {
 		}
 		time.Sleep(maxGreeting)
 		synctest.Wait()
-		if status := silent[999].welcome(); status != message.Failed || s.Refused() != 1000 {
+		if status := silent[9_999].welcome(); status != message.Failed || s.Refused() != 10_000 {
 			t.Errorf("the last is answered by %v; %d were refused", status, s.Refused())
 		}
 		s.Close()

@@ -1,0 +1,115 @@
+package pmix
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/message"
+)
+
+// A hostileMessage is one of the vectors: what is sent instead of a handshake, or by a client that
+// was let in, and what becomes of it.
+type hostileMessage struct{ Where, What, Hex, Expect string }
+
+func hostileMessages(t *testing.T) []hostileMessage {
+	t.Helper()
+	text, err := os.ReadFile("../../testdata/pmix/vectors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors struct{ Hostile []hostileMessage }
+	if err := json.Unmarshal(text, &vectors); err != nil || len(vectors.Hostile) == 0 {
+		t.Fatalf("no vectors: %v", err)
+	}
+	return vectors.Hostile
+}
+
+// All of the hostile messages, against a server whose other rank goes on as if nothing had been.
+func TestHostileVectors(t *testing.T) {
+	for _, h := range hostileMessages(t) {
+		synctest.Test(t, func(t *testing.T) {
+			const space = "rs-21fa-1" // of the vectors, whose ranks are root's
+			s, told := newTestServer(t, 2, 2)
+			s.UID = 0
+			s.Owner = func(conn net.Conn) (uint32, error) { return 0, nil }
+			s.Remove("k")
+			g := testGroup(2, 2, told)
+			g.Namespace = space
+			s.Add(g)
+			other := come(t, s, handshake(space, 1, asRoot))
+			if status := other.welcome(); status != message.Success {
+				t.Fatalf("the other rank is welcomed by %v", status)
+			}
+			bytes, err := hex.DecodeString(h.Hex)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := h.outcome(t, s, space, bytes, told); !strings.HasPrefix(h.Expect, got) {
+				t.Errorf("%s: %s, want %s", h.What, got, h.Expect)
+			}
+			if status := other.status(fenceBody(procs(space, 1), false)); status != message.Success {
+				t.Errorf("%s: the other rank is answered by %v", h.What, status)
+			}
+			s.Close()
+		})
+	}
+}
+
+func asRoot(h *message.Handshake) { h.UID, h.GID = 0, 0 }
+
+// outcome is what becomes of a hostile message, in the words of the vectors.
+func (h hostileMessage) outcome(t *testing.T, s *Server, space string, bytes []byte, told chan happening) string {
+	if h.Where == "handshake" {
+		c := come(t, s, nil)
+		go c.conn.Write(bytes) // it may be closed before all is read
+		if status := c.welcome(); status != message.Failed {
+			return "status " + number(status)
+		}
+		return "close"
+	}
+	c := come(t, s, handshake(space, 0, asRoot))
+	c.welcome()
+	c.write(bytes)
+	if tag, answer := c.hear(); answer != nil {
+		if tag != 101 {
+			t.Errorf("%s: tag %d", h.What, tag)
+		}
+		return "status " + number(statusOf(answer))
+	}
+	synctest.Wait()
+	for len(told) > 0 {
+		if what := <-told; strings.HasPrefix(what.what, "junk") {
+			return "rank talks junk"
+		}
+	}
+	return "close"
+}
+
+func number(s message.Status) string { return strconv.Itoa(int(s)) }
+
+// A rank that asks and never reads is cut off when 64 MiB wait for it; its neighbour is answered
+// all the while.
+func TestRankThatDoesNotRead(t *testing.T) {
+	s, told := newTestServer(t, 2, 2)
+	deaf, other := initialized(t, s, 0), initialized(t, s, 1)
+	deaf.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), 1), bfrops.AppendPair(nil, "key", bfrops.TextOf(strings.Repeat("x", 1<<20)))))
+	for junk := false; !junk; {
+		deaf.tag++
+		request := getBody(testSpace, 0, "key")
+		deaf.conn.Write(append(message.AppendHeader(nil, deaf.tag, len(request)), request...)) // in the end it is closed
+		if got := other.status(getBody(testSpace, 0, "pmix.hname")); got != message.Success {
+			t.Fatalf("the other rank is answered by %v", got)
+		}
+		for len(told) > 0 {
+			h := <-told
+			junk = junk || h.rank == 0 && strings.Contains(h.what, "it does not read: 64 MiB")
+		}
+	}
+}
