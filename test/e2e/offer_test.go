@@ -1,0 +1,55 @@
+//go:build linux
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// asRoot lets programs of Open MPI run as root, as which the testbed does.
+var asRoot = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+
+// PMIX-2, lines 2 and 3 of the acceptance list of PMIx: programs of both families find each other,
+// also where the helper sees a shell or env in their place; -v tells why.
+func TestProgramsAreOfferedWhatTheySpeak(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	for program, why := range map[string]string{"hello.openmpi": "pmi  pmix (libmpi.so.40 -> ", "hello.mpich4": "pmi  pmi1 (libmpich.so.12 -> "} {
+		file := mpi(t, program)
+		for _, c := range []struct {
+			words []string
+			why   string
+		}{
+			{[]string{file}, why},
+			{[]string{"sh", "-c", "exec " + file}, "pmi  both (linked with no MPI)"},
+			{[]string{"env", "A=1", file}, "pmi  both (linked with no MPI)"},
+			{[]string{"--pmi", "both", file}, "pmi  both (--pmi)"},
+		} {
+			r := b.start(t, job{env: asRoot, args: append([]string{"-v", "-host", "n1:2", "-n", "2"}, c.words...)}).wait(t)
+			if r.code != 0 || !strings.Contains(r.out, "rank 1 of 2") || !strings.Contains(r.out, "ring ok\n") || !strings.Contains(r.err, c.why) {
+				t.Errorf("%q: exit %d, %q, %q", c.words, r.code, r.out, r.err)
+			}
+		}
+	}
+}
+
+// PMIX-8, line 16 of the acceptance list of PMIx: what an outer launcher left leads nobody astray.
+func TestOuterPMIxIsRemoved(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	outer := append([]string{"SLURM_PROCID=3", "PMIX_NAMESPACE=outer", "PMIX_RANK=3", "PMIX_SERVER_URI41=outer.0;tcp4://127.0.0.1:1",
+		"OMPI_UNIVERSE_SIZE=99", "JSM_JSRUN_PORT=1"}, asRoot...)
+	r := b.start(t, job{env: outer, args: []string{"-host", "n1:2", "-n", "2", mpi(t, "hello.openmpi")}}).wait(t)
+	if r.code != 0 || !strings.Contains(r.out, "rank 1 of 2") {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	r = b.start(t, job{env: outer, args: []string{"-host", "n1:2", "-n", "1", "--pmi", "none", "sh", "-c", "env"}}).wait(t)
+	for _, left := range []string{"SLURM_PROCID=", "PMIX_", "OMPI_UNIVERSE_SIZE=", "JSM_JSRUN_PORT=", "PMI_"} {
+		if r.code != 0 || strings.Contains("\n"+r.out, "\n"+left) {
+			t.Errorf("%s is left: exit %d, %q", left, r.code, r.out)
+		}
+	}
+}
