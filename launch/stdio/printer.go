@@ -42,13 +42,13 @@ type Printer struct {
 	tap      func(rank int, data []byte) // sees what ranks write; no data: the end; nil: nobody does
 }
 
-// A piece is output of a rank, or with end the news that the rank is over, or a line of
-// mpiexec itself, or where output is to go from now on.
+// A piece is output of a rank, or the news that some are over, or a line of mpiexec itself, or
+// where output is to go from now on.
 type piece struct {
 	from  Send // to its helper
 	data  *wire.Data
 	rank  int
-	end   bool
+	ends  []int // ranks that are over, one after the other
 	ours  []byte
 	route *routing
 	grown *routing // the same, of ranks that come later
@@ -136,6 +136,19 @@ func (p *Printer) put(x piece) {
 	p.notify()
 }
 
+// putEnd puts the news that a rank is over into the queue. At the end of a job they all end, and
+// the queue shall not hold a piece for each.
+func (p *Printer) putEnd(rank int) {
+	p.mu.Lock()
+	if last := len(p.queue) - 1; last >= 0 && p.queue[last].ends != nil {
+		p.queue[last].ends = append(p.queue[last].ends, rank)
+	} else {
+		p.queue = append(p.queue, piece{ends: []int{rank}})
+	}
+	p.mu.Unlock()
+	p.notify()
+}
+
 func (p *Printer) notify() {
 	select {
 	case p.filled <- struct{}{}:
@@ -206,31 +219,36 @@ func (p *Printer) take(x piece) {
 	case x.ours != nil:
 		p.terminal.mix.Ours(&p.terminal.out, x.ours)
 		p.busy[p.terminal] = time.Time{}
-	default:
-		p.tell(x)
-		if x.end {
-			delete(p.owed, x.rank) // most of its leave is left, should it have left somebody who writes
+	case x.ends != nil:
+		for _, rank := range x.ends {
+			p.end(rank)
 		}
-		p.each(x.rank, x.end, func(o *sink) {
-			if x.end {
-				o.mix.End(&o.out, x.rank)
-			} else {
-				o.mix.Add(&o.out, x.rank, x.data.Bytes)
-			}
-			p.busy[o] = time.Time{}
-		})
+	default:
+		p.add(x.rank, x.data.Bytes)
 	}
 }
 
-// tell shows a piece to who taps the stream.
-func (p *Printer) tell(x piece) {
-	switch {
-	case p.tap == nil:
-	case x.end:
-		p.tap(x.rank, nil)
-	case len(x.data.Bytes) > 0:
-		p.tap(x.rank, x.data.Bytes)
+// add hands output of a rank to its sinks.
+func (p *Printer) add(rank int, data []byte) {
+	if p.tap != nil && len(data) > 0 {
+		p.tap(rank, data)
 	}
+	p.each(rank, false, func(o *sink) {
+		o.mix.Add(&o.out, rank, data)
+		p.busy[o] = time.Time{}
+	})
+}
+
+// end tells the sinks that a rank is over.
+func (p *Printer) end(rank int) {
+	if p.tap != nil {
+		p.tap(rank, nil)
+	}
+	delete(p.owed, rank) // most of its leave is left, should it have left somebody who writes
+	p.each(rank, true, func(o *sink) {
+		o.mix.End(&o.out, rank)
+		p.busy[o] = time.Time{}
+	})
 }
 
 // grow takes in ranks that come later.

@@ -170,8 +170,8 @@ func (s *Streams) Started(rank, pid int) {
 // Ended tells that a rank is over: what it has not ended of a line ends now, and nobody waits
 // for what it might write.
 func (s *Streams) Ended(rank int) {
-	s.out.put(piece{rank: rank, end: true})
-	s.err.put(piece{rank: rank, end: true})
+	s.out.putEnd(rank)
+	s.err.putEnd(rank)
 }
 
 // LetRead says which ranks get our standard input, before any of them runs.
