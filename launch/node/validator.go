@@ -88,16 +88,17 @@ const (
 	gone                       // nothing of it is left: Drained was heard
 )
 
-// A rankRecord is what is known of a rank of the node.
+// A rankRecord is what is known of a rank of the node. There are as many as a job has ranks, so
+// the fields leave no gaps.
 type rankRecord struct {
 	rank  int
 	group *localGroup
-	life  atomic.Int32    // a life
 	room  [2]atomic.Int64 // credit of stdout and stderr, in bytes
-	shut  [2]bool         // they have ended; belongs to admit
+	fed   int             // bytes of its input that were not credited yet
+	life  atomic.Int32    // a life
+	shut  [2]bool         // its output streams that have ended; belongs to admit
 	stdin bool            // it gets ours
 	deaf  bool            // and does not read any more
-	fed   int             // bytes of it that were not credited yet
 }
 
 type life = int32

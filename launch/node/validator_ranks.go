@@ -20,7 +20,7 @@ func (v *validator) rank(rank int) *rankRecord { return v.ranks.Load().find(rank
 type rankTable struct {
 	all   []*rankRecord
 	first int                 // number of row[0]
-	row   []*rankRecord       // nil where the node has no such rank
+	row   []*rankRecord       // nil where the node has no such rank; all, if there are no gaps
 	far   map[int]*rankRecord // of ranks that are too far apart for a row; nil: they are not
 }
 
@@ -34,6 +34,10 @@ func newRankTable(all []*rankRecord) *rankTable {
 	}
 	last := slices.MaxFunc(all, byRank).rank
 	t.first = slices.MinFunc(all, byRank).rank
+	if last-t.first+1 == len(all) && slices.IsSortedFunc(all, byRank) {
+		t.row = all
+		return t
+	}
 	if span := last - t.first + 1; span <= maxGaps*len(all) {
 		t.row = make([]*rankRecord, span)
 		for _, s := range all {

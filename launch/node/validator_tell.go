@@ -88,6 +88,7 @@ func (v *validator) plan(m *wire.Prepare) {
 		reads[rank] = true
 	}
 	ranks := make([]rankRecord, len(m.Ranks))
+	p.ranks = make([]*rankRecord, 0, len(ranks))
 	for i, r := range m.Ranks {
 		s := &ranks[i]
 		s.rank, s.group, s.stdin = m.Group.First+r.Rank, p, reads[r.Rank]
@@ -101,7 +102,11 @@ func (v *validator) plan(m *wire.Prepare) {
 		v.names = append(v.names, m.Node.Name)
 	}
 	v.groups[m.Group.Name] = p
-	v.ranks.Store(newRankTable(slices.Concat(v.ranks.Load().all, p.ranks)))
+	all := p.ranks
+	if others := v.ranks.Load().all; len(others) > 0 {
+		all = slices.Concat(others, p.ranks)
+	}
+	v.ranks.Store(newRankTable(all))
 }
 
 // windowOf is how many bytes of a stream Prepare lets a rank have under way.
