@@ -212,10 +212,13 @@ func (h *helper) proceed(group string) {
 
 // probe is what each host has: 64 cores in two packages.
 func probe(name string) job.Probe {
-	p := job.Probe{Hostname: name, Arch: "amd64", Kernel: "Linux 6.1.0", Identity: "machine-" + name, Model: "a CPU",
-		Memory: job.Memory{Total: 1 << 38, Available: 1 << 37}}
-	for i := range Cores {
-		p.Topology.Cores = append(p.Topology.Cores, pin.Core{CPUs: []int{i}, Place: pin.Place{Package: i / 32, NUMA: i / 16, L3: i / 8, L2: i}})
-	}
-	return p
+	return job.Probe{Hostname: name, Arch: "amd64", Kernel: "Linux 6.1.0", Identity: "machine-" + name, Model: "a CPU",
+		Topology: topology, Memory: job.Memory{Total: 1 << 38, Available: 1 << 37}}
 }
+
+var topology = func() (t pin.Topology) {
+	for i := range Cores {
+		t.Cores = append(t.Cores, pin.Core{CPUs: []int{i}, Place: pin.Place{Package: i / 32, NUMA: i / 16, L3: i / 8, L2: i}})
+	}
+	return t
+}()
