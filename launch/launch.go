@@ -70,7 +70,7 @@ type Env struct {
 func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	env.Pauses = new(node.Pauses)
+	env.Pauses, env.Topologies = new(node.Pauses), new(node.Topologies)
 	signals := reserve.WatchSignals(env.Env, cancel)
 	f := newFleet(env)
 	defer f.close()

@@ -64,6 +64,13 @@ type Topology struct {
 	Cores []Core // all that are online, ordered by lowest CPU; the index is the core number (7.1)
 }
 
+// Equal reports whether two nodes have the same.
+func (t Topology) Equal(other Topology) bool {
+	return slices.EqualFunc(t.Cores, other.Cores, func(a, b Core) bool {
+		return a.Place == b.Place && slices.Equal(a.CPUs, b.CPUs) && slices.Equal(a.Shut, b.Shut)
+	})
+}
+
 // maxCPU bounds the numbers ParseCPUs accepts; no kernel knows so many CPUs.
 const maxCPU = 1 << 16
 

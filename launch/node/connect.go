@@ -22,13 +22,14 @@ type Dialer interface {
 
 // A Connector connects to helpers.
 type Connector struct {
-	Dialer  Dialer
-	Build   string        // identity of this binary; helpers must be the same
-	Release string        // its version for people; helpers on other machines must have the same
-	Greet   time.Duration // for a helper's first words, once its host is reached
-	Silence time.Duration // how long a link may be dead
-	Log     zerolog.Logger
-	Pauses  *Pauses // when we were stopped
+	Dialer     Dialer
+	Build      string        // identity of this binary; helpers must be the same
+	Release    string        // its version for people; helpers on other machines must have the same
+	Greet      time.Duration // for a helper's first words, once its host is reached
+	Silence    time.Duration // how long a link may be dead
+	Log        zerolog.Logger
+	Pauses     *Pauses     // when we were stopped
+	Topologies *Topologies // what nodes have; nil: each its own
 }
 
 // A Connected is what came of one node of a set.
@@ -141,6 +142,7 @@ func (n *Node) handshake(c *Connector) error {
 		return fmt.Errorf("helper: probe: %s", found.Err)
 	}
 	n.Probe = found.Probe
+	n.Probe.Topology = c.Topologies.shared(n.Probe.Topology)
 	return nil
 }
 
