@@ -99,7 +99,7 @@ func (r *reservation) keptApart() error {
 	}
 	for _, text := range slices.Sorted(maps.Keys(r.notices)) {
 		for _, n := range r.chosen {
-			if slices.Contains(r.notices[text], n.def.Name) {
+			if r.notices[text].has[n.def.Name] {
 				r.giveBack()
 				clear(r.notices)
 				r.gateNotice = ""

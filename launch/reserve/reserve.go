@@ -78,7 +78,7 @@ type reservation struct {
 	seen    []*host             // those of snap.Nodes
 	inside  bool                // of another job, all of whose nodes are ours: it passes the queue
 	without []int               // users whose claims do not count for now
-	notices map[string][]string // nodes without a usable ledger, by what is wrong with it
+	notices map[string]*nameSet // nodes without a usable ledger, by what is wrong with it
 	told    map[string]bool     // notices that were said
 	spawn   *wantedGroup        // what a rank asks for; nil: it is the job of the command line
 
@@ -114,7 +114,7 @@ type host struct {
 
 func newReservation(req job.Request, env Env) *reservation {
 	return &reservation{req: req, env: env, crew: newCrew(), queueTalk: queueTalk{settled: make(chan struct{})},
-		told: make(map[string]bool), notices: make(map[string][]string)}
+		told: make(map[string]bool), notices: make(map[string]*nameSet)}
 }
 
 // Reserve finds a job its place, and waits for it if it is to. The reservation is never nil:

@@ -31,9 +31,11 @@ func (r *reservation) guide() *guide {
 func (g *guide) candidates(req *job.Request) {
 	req.Nodes, req.Turns = slices.Clone(req.Nodes), slices.Clone(req.Turns)
 	if g.allow.Job {
-		keepNodes(req, func(def job.NodeDef) bool {
-			return slices.ContainsFunc(g.seen, func(n *host) bool { return n.def.Same(def) })
-		})
+		seen := make(map[string]bool, len(g.seen))
+		for _, n := range g.seen {
+			seen[n.def.Name] = true
+		}
+		keepNodes(req, func(def job.NodeDef) bool { return seen[def.Name] })
 	}
 	for _, def := range g.allow.List {
 		if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return known(n, def) }) {

@@ -84,17 +84,35 @@ func (r *reservation) probeTime() time.Duration {
 
 // notice notes what is wrong with a node's ledger; empty: nothing.
 func (r *reservation) notice(n *host, text string) {
-	if text != "" && !slices.Contains(r.notices[text], n.def.Name) {
-		r.notices[text] = append(r.notices[text], n.def.Name)
+	if text == "" {
+		return
+	}
+	if r.notices[text] == nil {
+		r.notices[text] = &nameSet{has: make(map[string]bool)}
+	}
+	r.notices[text].add(n.def.Name)
+}
+
+// A nameSet is names of nodes, each once, in the order in which they came.
+type nameSet struct {
+	names []string
+	has   map[string]bool
+}
+
+func (s *nameSet) add(name string) {
+	if !s.has[name] {
+		s.has[name] = true
+		s.names = append(s.names, name)
 	}
 }
 
 // tellNotices says once what is wrong with ledgers, equal things of all nodes together.
 func (r *reservation) tellNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.notices)) {
-		r.sayOnce(notApart(hostlist.Fold(r.notices[text]), text))
+		r.sayOnce(notApart(hostlist.Fold(r.notices[text].names), text))
 	}
-	if q, text := r.queue, r.gateNotice; q != nil && text != "" && !slices.Contains(r.notices[text], q.def.Name) {
+	told := r.notices[r.gateNotice]
+	if q, text := r.queue, r.gateNotice; q != nil && text != "" && (told == nil || !told.has[q.def.Name]) {
 		r.sayOnce(q.def.Name + ": " + text)
 	}
 	clear(r.notices)
