@@ -58,7 +58,7 @@ var lower = map[string][]string{
 	"helper/stage":         {"helper/rank", "job", "wire"},
 	"helper/status":        {"job", "proc"},
 	"helper/rank":          {"gpu", "idset", "job", "pin", "proc"},
-	"launch/node":          {"fault", "job", "pmiserver/fence", "reach", "wire"},
+	"launch/node":          {"fault", "job", "pin", "pmiserver/fence", "reach", "wire"},
 	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "pin", "plan", "pmiserver/spawn", "wire"},
 	"launch/stdio":         {"fault", "idset", "job", "wire"},
 	"launch/supervise":     {"hostlist", "idset", "job", "show", "text"},
