@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -44,12 +45,12 @@ func CleanLines(text string) string {
 // JSON is a text in JSON as it may be printed: what JSON lets stand as it is and a
 // terminal would obey is written as an escape of JSON. It means the same.
 func JSON(text []byte) []byte {
-	if plain(strings.Map(withoutBreaks, string(text)), len(text)) {
-		return text
+	if !slices.ContainsFunc(text, func(b byte) bool { return !breaks(rune(b)) && (b < ' ' || b > '~') }) {
+		return text // as mostly; the plan of a million ranks has 100 MB
 	}
 	var out []byte
 	for _, r := range string(text) {
-		if withoutBreaks(r) < 0 || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) {
+		if breaks(r) || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) {
 			out = utf8.AppendRune(out, r)
 			continue
 		}
@@ -60,13 +61,8 @@ func JSON(text []byte) []byte {
 	return out
 }
 
-// withoutBreaks leaves out the blanks between the elements of JSON that are not blanks.
-func withoutBreaks(r rune) rune {
-	if r == '\n' || r == '\t' || r == '\r' {
-		return -1
-	}
-	return r
-}
+// breaks reports whether a character separates elements of JSON and is no blank.
+func breaks(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
 
 func clean(text string, most int) string {
 	if plain(text, most) {

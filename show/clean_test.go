@@ -87,3 +87,12 @@ func FuzzClean(f *testing.F) {
 		}
 	})
 }
+
+// JSON in which nothing has to be written otherwise is not copied: a large plan has 100 MB of it.
+func TestPlainJSONIsNotCopied(t *testing.T) {
+	text := []byte("{\"ranks\": [\n\t0, 1\r\n]}")
+	var got []byte
+	if pieces := testing.AllocsPerRun(100, func() { got = JSON(text) }); pieces != 0 || &got[0] != &text[0] {
+		t.Errorf("%q: %v pieces of memory", got, pieces)
+	}
+}
