@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"remshell/job"
-	"remshell/launch/stdio"
+	"remshell/launch/stdio/pattern"
 )
 
 // LabelPattern is the value of -prepend-pattern.
@@ -17,7 +17,7 @@ type LabelPattern string
 
 func (p *LabelPattern) UnmarshalText(text []byte) error {
 	*p = LabelPattern(text)
-	_, err := stdio.ParseLabel(string(text))
+	_, err := pattern.ParseLabel(string(text))
 	return err
 }
 
@@ -32,7 +32,7 @@ func (p *FilePattern) UnmarshalText(text []byte) error {
 	if p.Name == "" {
 		return errors.New("the name of the file is empty")
 	}
-	_, err := stdio.ParseFile(p.Name)
+	_, err := pattern.ParseFile(p.Name)
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
-	"remshell/launch/stdio"
+	"remshell/launch/stdio/pattern"
 )
 
 // labels are the patterns that the words of -label stand for: those of Hydra, and of
@@ -105,7 +105,7 @@ func labelFrom(s *job.Streams, env func(string) (string, bool)) error {
 			continue
 		}
 		ours := strings.NewReplacer("%%", "%%", "%d", "%r", "%w", "%g").Replace(value)
-		if _, err := stdio.ParseLabel(ours); err != nil {
+		if _, err := pattern.ParseLabel(ours); err != nil {
 			return &fault.Error{Text: fmt.Sprintf("%s: %q: a %% is followed by d, w or %%", x.name, value)}
 		}
 		*x.label = ours

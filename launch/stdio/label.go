@@ -4,29 +4,31 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"remshell/launch/stdio/pattern"
 )
 
 // labels makes the labels of a pattern. One that does not change is made once.
 type labels struct {
-	pattern Pattern
+	pattern pattern.Pattern
 	stream  string
-	moving  bool        // labels change
-	color   bool        // they have the color of their rank
-	who     []Rank      // that of the other stream, too; nil: nobody has a label
-	pids    map[int]int // of ranks, as far as they are known and wanted
+	moving  bool           // labels change
+	color   bool           // they have the color of their rank
+	who     []pattern.Rank // that of the other stream, too; nil: nobody has a label
+	pids    map[int]int    // of ranks, as far as they are known and wanted
 	made    [][]byte
 	own     []byte
 }
 
-func newLabels(pattern, stream string, who []Rank) (*labels, error) {
-	p, err := ParseLabel(pattern)
-	l := &labels{pattern: p, stream: stream, moving: p.has("tTP"), pids: make(map[int]int)}
+func newLabels(text, stream string, who []pattern.Rank) (*labels, error) {
+	p, err := pattern.ParseLabel(text)
+	l := &labels{pattern: p, stream: stream, moving: p.Has("tTP"), pids: make(map[int]int)}
 	l.grow(slices.Clip(who))
 	return l, err
 }
 
 // grow takes in further ranks.
-func (l *labels) grow(who []Rank) {
+func (l *labels) grow(who []pattern.Rank) {
 	switch {
 	case len(l.pattern) == 0: // a large job need not keep what it never tells
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/stdio/pattern"
 	"remshell/wire"
 )
 
@@ -81,8 +82,8 @@ type routing struct {
 	tap      func(rank int, data []byte)
 
 	label *labels
-	who   []Rank // of ranks that come later
-	shown []int  // those of them whose stream goes to the terminal
+	who   []pattern.Rank // of ranks that come later
+	shown []int          // those of them whose stream goes to the terminal
 
 	wanted job.Output
 	stream string

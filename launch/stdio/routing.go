@@ -11,6 +11,7 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
+	"remshell/launch/stdio/pattern"
 )
 
 const (
@@ -28,11 +29,11 @@ func Window(ranks int) int { return min(max(windowRoom/max(ranks, 1), leastWindo
 
 // Everybody is what patterns can tell of the ranks of a plan, by rank; first is the number of
 // its rank 0 in the job.
-func Everybody(p job.Plan, group, first int, began time.Time) []Rank {
-	who := make([]Rank, p.Size)
+func Everybody(p job.Plan, group, first int, began time.Time) []pattern.Rank {
+	who := make([]pattern.Rank, p.Size)
 	for i, np := range p.Nodes {
 		for _, r := range np.Ranks {
-			who[r.Rank] = Rank{Number: first + r.Rank, Rank: r.Rank, Local: r.Local, Node: i, Size: p.Size, Group: group,
+			who[r.Rank] = pattern.Rank{Number: first + r.Rank, Rank: r.Rank, Local: r.Local, Node: i, Size: p.Size, Group: group,
 				Host: np.Name, Job: string(p.Job), Began: began}
 		}
 	}
@@ -40,7 +41,7 @@ func Everybody(p job.Plan, group, first int, began time.Time) []Rank {
 }
 
 // route makes the routing of one stream.
-func route(s job.Streams, wanted job.Output, who []Rank, stream string) (*routing, error) {
+func route(s job.Streams, wanted job.Output, who []pattern.Rank, stream string) (*routing, error) {
 	label, err := newLabels(wanted.Label, stream, who)
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func route(s job.Streams, wanted job.Output, who []Rank, stream string) (*routin
 
 // direct says where the output of each of some ranks goes; shown are those of which it
 // goes to our own stream.
-func (r *routing) direct(who []Rank, shown []int) error {
+func (r *routing) direct(who []pattern.Rank, shown []int) error {
 	if r.routes == nil {
 		r.routes = make(map[int][]*sink, len(who))
 	}
@@ -85,7 +86,7 @@ func (r *routing) direct(who []Rank, shown []int) error {
 
 // grow makes a routing for ranks that come later. What is shared with the first one
 // belongs to the printer, but for the names of files.
-func (r *routing) grow(s job.Streams, who []Rank) (*routing, error) {
+func (r *routing) grow(s job.Streams, who []pattern.Rank) (*routing, error) {
 	first := who[0].Number
 	shown := visible(s, r.wanted, first, first+len(who))
 	more := &routing{window: Window(len(who)), lines: r.lines, wanted: r.wanted, stream: r.stream, named: r.named, who: who, shown: shown}
@@ -106,8 +107,8 @@ func visible(s job.Streams, wanted job.Output, first, behind int) (ranks []int) 
 }
 
 // open opens the file of each rank. Ranks may share one.
-func (r *routing) open(who []Rank) error {
-	p, err := ParseFile(r.wanted.File)
+func (r *routing) open(who []pattern.Rank) error {
+	p, err := pattern.ParseFile(r.wanted.File)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (r *routing) open(who []Rank) error {
 			file, err := create(name, r.wanted)
 			if err != nil {
 				r.close()
-				return &fault.Error{Text: fmt.Sprintf("output of rank %s: %v", w.name(), err), Remedy: wayOut(err)}
+				return &fault.Error{Text: fmt.Sprintf("output of rank %s: %v", w.Name(), err), Remedy: wayOut(err)}
 			}
 			o = &sink{w: file, mix: r.lines()}
 			r.named[name] = o

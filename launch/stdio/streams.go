@@ -27,6 +27,7 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
+	"remshell/launch/stdio/pattern"
 	"remshell/wire"
 )
 
@@ -63,7 +64,7 @@ func New(in io.Reader, out, err *Printer) *Streams {
 
 // Open opens the files for the output of a job's ranks, and tells the printers where what
 // goes. Nothing has been started yet (IO-13). The error is a *fault.Error.
-func (s *Streams) Open(wanted job.Streams, who []Rank, told Told) error {
+func (s *Streams) Open(wanted job.Streams, who []pattern.Rank, told Told) error {
 	if err := tooHigh(wanted, len(who)); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ type Growth struct{ out, err *routing }
 
 // Prepare opens the files for the output of a group, of which nobody has been started yet.
 // One group at a time is prepared. The error is a *fault.Error.
-func (s *Streams) Prepare(wanted job.Streams, who []Rank) (*Growth, error) {
+func (s *Streams) Prepare(wanted job.Streams, who []pattern.Rank) (*Growth, error) {
 	out, err := s.routes[0].grow(wanted, who)
 	if err != nil {
 		return nil, err

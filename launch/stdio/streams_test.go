@@ -12,14 +12,15 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
+	"remshell/launch/stdio/pattern"
 	"remshell/wire"
 )
 
 // some are as many ranks of one group, the first of which has a number in the job.
-func some(n, group, first int) []Rank {
-	who := make([]Rank, n)
+func some(n, group, first int) []pattern.Rank {
+	who := make([]pattern.Rank, n)
 	for i := range who {
-		who[i] = Rank{Number: first + i, Rank: i, Size: n, Group: group, Host: "n"}
+		who[i] = pattern.Rank{Number: first + i, Rank: i, Size: n, Group: group, Host: "n"}
 	}
 	return who
 }

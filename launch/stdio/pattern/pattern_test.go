@@ -1,4 +1,4 @@
-package stdio
+package pattern
 
 import (
 	"testing"
@@ -37,15 +37,6 @@ func TestPattern(t *testing.T) {
 	for _, bad := range []string{"%T", "%P"} {
 		if _, err := ParseFile(bad); err == nil {
 			t.Errorf("%q names a file", bad)
-		}
-	}
-}
-
-// All ranks together have a bounded share of mpiexec's memory, and each something.
-func TestWindow(t *testing.T) {
-	for ranks, want := range map[int]int{1: 256 << 10, 64: 256 << 10, 256: 64 << 10, 1024: 16 << 10, 1 << 20: 4 << 10} {
-		if got := Window(ranks); got != want {
-			t.Errorf("%d ranks: %d, want %d", ranks, got, want)
 		}
 	}
 }

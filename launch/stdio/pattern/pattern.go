@@ -1,4 +1,6 @@
-package stdio
+// Package pattern makes labels of lines and names of files of what a user has written with
+// percent signs: out.%r. It is pure: who a rank is, and when, is told.
+package pattern
 
 import (
 	"fmt"
@@ -18,10 +20,10 @@ import (
 //
 // The ranks of the command line are group 0, those that were spawned 1 and so on. Of these
 // %r tells both, "1:0", unless %g stands beside it.
-type Pattern []part
+type Pattern []token
 
-// A part is text, or with verb what that stands for.
-type part struct {
+// A token is text, or with verb what that stands for.
+type token struct {
 	text string
 	verb byte
 }
@@ -41,7 +43,7 @@ func parsePattern(text, verbs string) (p Pattern, err error) {
 	for rest := text; rest != ""; {
 		literal, after, found := strings.Cut(rest, "%")
 		if literal != "" {
-			p = append(p, part{text: literal})
+			p = append(p, token{text: literal})
 		}
 		if !found {
 			break
@@ -50,20 +52,20 @@ func parsePattern(text, verbs string) (p Pattern, err error) {
 		case after == "":
 			return nil, fmt.Errorf("%q ends with %%; a percent sign is %%%%", text)
 		case after[0] == '%':
-			p = append(p, part{text: "%"})
+			p = append(p, token{text: "%"})
 		case strings.IndexByte(verbs, after[0]) < 0:
 			known := "%" + strings.Join(strings.Split(verbs, ""), " %")
 			return nil, fmt.Errorf("%q: there is no %%%c here; allowed: %s %%%%", text, after[0], known)
 		default:
-			p = append(p, part{verb: after[0]})
+			p = append(p, token{verb: after[0]})
 		}
 		rest = after[1:]
 	}
 	return p, nil
 }
 
-// has reports whether one of the verbs is in a pattern.
-func (p Pattern) has(verbs string) bool {
+// Has reports whether one of the verbs is in a pattern.
+func (p Pattern) Has(verbs string) bool {
 	for _, x := range p {
 		if x.verb != 0 && strings.IndexByte(verbs, x.verb) >= 0 {
 			return true
@@ -83,8 +85,8 @@ type Rank struct {
 	Began             time.Time // when the job did
 }
 
-// name is how messages call a rank: of those that were spawned with the number of their group.
-func (w Rank) name() string { return string(Pattern{{verb: 'r'}}.Append(nil, w, w.Began)) }
+// Name is how messages call a rank: of those that were spawned with the number of their group.
+func (w Rank) Name() string { return string(Pattern{{verb: 'r'}}.Append(nil, w, w.Began)) }
 
 // stamp is RFC 3339 with milliseconds.
 const stamp = "2006-01-02T15:04:05.000Z07:00"
@@ -125,7 +127,7 @@ func (p Pattern) Append(out []byte, w Rank, now time.Time) []byte {
 // group appends the group of a rank that was spawned, if the pattern does not tell it
 // otherwise: ranks of two groups have one number.
 func (p Pattern) group(out []byte, w Rank) []byte {
-	if w.Group == 0 || p.has("g") {
+	if w.Group == 0 || p.Has("g") {
 		return out
 	}
 	return append(strconv.AppendInt(out, int64(w.Group), 10), ':')
