@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/helper/uplink"
 	"remshell/pmiserver"
 	"remshell/pmiserver/fence"
 	"remshell/test/pmitest"
@@ -86,15 +87,15 @@ func (f *fleet) serve(node int) {
 
 // node is the helper's part.
 func (f *fleet) node(i, per int, conn *wire.Conn) {
-	others := newFences(conn.Send)
+	others := uplink.NewFences(conn.Send)
 	f.all.Go(func() {
 		for {
 			m, err := conn.Recv()
 			if err != nil {
-				others.fail(err)
+				others.Fail(err)
 				return
 			}
-			others.deliver(m.(*wire.Fenced))
+			others.Deliver(m.(*wire.Fenced))
 		}
 	})
 	info := pmiserver.Info{Name: "k0", Size: f.size}

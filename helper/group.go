@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"remshell/helper/rank"
+	"remshell/helper/uplink"
 	"remshell/job"
 	"remshell/pmiserver"
 	"remshell/pmiserver/fence"
@@ -165,7 +166,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 	}
 	server := pmiserver.New(info, others)
 	server.Hosts = func(ctx context.Context) ([]string, []int, error) {
-		where, err := s.asked.peers(ctx, m)
+		where, err := s.asked.Peers(ctx, m)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -174,7 +175,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 	if m.PMI.Trace {
 		server.Trace = func(rank int, line string) { s.trace(of[rank], line) }
 	}
-	server.Names, server.Spawner = names{s.asked}, spawner{s.asked, func(rank int) string { return of[rank].command.Dir }}
+	server.Names, server.Spawner = uplink.Names{Questions: s.asked}, uplink.Spawner{Questions: s.asked, Dir: func(rank int) string { return of[rank].command.Dir }}
 	server.Abort = func(rank, code int, message string) {
 		s.trace(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, transcript.Escape([]byte(message))), " "))
 		s.say(of[rank], &wire.PMI{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})

@@ -75,7 +75,7 @@ func (s *session) admitPMIx(g *group) {
 // describePMIx is what the ranks of a group are told of the PMIx server and of the job.
 func (s *session) describePMIx(g *group) *rank.PMIx {
 	m := g.prepare
-	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, Dir: s.pmix.dir.path, Secret: m.PMI.Token,
+	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, Dir: s.pmix.dir.Path, Secret: m.PMI.Token,
 		Universe: cmp.Or(m.PMI.Universe, m.PMI.Slots), Crowded: s.crowded(g), Apart: m.Node.Apart}
 	for _, app := range m.Apps {
 		p.Sections = append(p.Sections, app.N)

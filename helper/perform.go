@@ -46,8 +46,8 @@ func (s *session) perform(action any) {
 	case life.HangUpRank:
 		s.ranks[a.Rank].forget()
 	case life.CloseLink:
-		s.fences.fail(s.fault)
-		s.asked.fail(s.fault)
+		s.fences.Fail(s.fault)
+		s.asked.Fail(s.fault)
 	case life.Note:
 		s.note(a)
 	case life.Bury:

@@ -13,6 +13,8 @@ import (
 	"strconv"
 
 	"remshell/helper/probe"
+	"remshell/helper/scratch"
+	"remshell/helper/uplink"
 	"remshell/idset"
 	"remshell/job"
 	"remshell/pmiserver"
@@ -29,8 +31,8 @@ type pmixLink struct {
 	server pmix.Server
 	uri    string // how ranks find the server
 	name   string // of the server, as ranks know it
-	dir    *sessionDir
-	left   leftovers
+	dir    *scratch.Dir
+	left   scratch.Leftovers
 	texts  *helpTexts
 }
 
@@ -39,10 +41,10 @@ func (s *session) servePMIx(g *group) error {
 	if s.pmix != nil {
 		return nil
 	}
-	link := &pmixLink{dir: newSessionDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token, texts: newHelpTexts(s.log.warn)}
+	link := &pmixLink{dir: scratch.NewDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token, texts: newHelpTexts(s.log.warn)}
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
-	link.server.Others, link.server.Names = s.fences, pmixNames{names{s.asked}}
+	link.server.Others, link.server.Names = s.fences, uplink.PMIxNames{Names: uplink.Names{Questions: s.asked}}
 	link.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
 	}
@@ -81,10 +83,10 @@ func (s *session) closePMIx() {
 	if n := s.pmix.server.Refused(); n > 0 {
 		s.log.inform("pmix: %d connections refused", n)
 	}
-	for _, err := range s.pmix.left.remove() {
+	for _, err := range s.pmix.left.Remove() {
 		s.log.inform("a file of PMIx stays: %v", err)
 	}
-	if err := s.pmix.dir.remove(); err != nil {
+	if err := s.pmix.dir.Remove(); err != nil {
 		s.log.inform("the session directory of PMIx stays: %v", err)
 	}
 	s.pmix = nil
@@ -98,20 +100,26 @@ func namespaceOf(m *wire.Prepare) string {
 // addPMIx lets the ranks of a group come to the PMIx server.
 func (s *session) addPMIx(g *group) {
 	m, link := g.prepare, s.pmix
-	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size,
+	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size, Ranks: g.numbers(),
 		Job:    func(ctx context.Context) (jobinfo.Job, error) { return link.jobInfo(ctx, s, g) },
 		Events: s.pmixEvents(g)}
-	for _, r := range g.ranks {
-		added.Ranks = append(added.Ranks, r.plan.Rank)
-	}
 	link.server.Add(added)
+}
+
+// numbers are those of its ranks, in the group.
+func (g *group) numbers() []int {
+	numbers := make([]int, len(g.ranks))
+	for i, r := range g.ranks {
+		numbers[i] = r.plan.Rank
+	}
+	return numbers
 }
 
 // jobInfo is what the ranks of a group are told of it: where they are, mpiexec knows. It is not the
 // session's goroutine that asks.
 func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.Job, error) {
 	m := g.prepare
-	where, err := s.asked.peers(ctx, m)
+	where, err := s.asked.Peers(ctx, m)
 	if err != nil {
 		return jobinfo.Job{}, err
 	}
@@ -125,8 +133,8 @@ func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.J
 			info.Bound[r.plan.Rank] = jobinfo.Binding{CPUs: idset.Text(r.plan.CPUs), Locality: s.topology.Locality(r.plan.CPUs)}
 		}
 	}
-	info.Dir = l.dir.path
-	if err := l.dir.add(info.Namespace, g.ranks); err != nil {
+	info.Dir = l.dir.Path
+	if err := l.dir.Add(info.Namespace, g.numbers()); err != nil {
 		info.Dir = ""
 		s.log.warn("no session directory on %s (%v): Open MPI uses /tmp", m.Node.Name, err)
 	}
@@ -160,7 +168,7 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 		Junk: func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
 		Note: func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
 		Leaves: func(rank int, files []string) {
-			for _, file := range link.left.add(first+rank, files) {
+			for _, file := range link.left.Add(first+rank, files) {
 				s.log.inform("rank %d: %q is not ours to remove", first+rank, file)
 			}
 		},

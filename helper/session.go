@@ -19,6 +19,7 @@ import (
 	"remshell/helper/rank"
 	"remshell/helper/stage"
 	"remshell/helper/status"
+	"remshell/helper/uplink"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/pin"
@@ -67,8 +68,8 @@ type forks struct {
 
 // A pmiLink is what the PMI servers of this node have of mpiexec and of ranks.
 type pmiLink struct {
-	fences *fences
-	asked  *asked
+	fences *uplink.Fences
+	asked  *uplink.Questions
 	port   *port     // nil: no rank wants it
 	pmix   *pmixLink // nil: no rank is offered PMIx
 }
@@ -124,7 +125,7 @@ func newSession(c *wire.Conn, sys System) *session {
 			hurry:        make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiLink:  pmiLink{fences: newFences(c.Send), asked: newAsked(c.Send)},
+		pmiLink:  pmiLink{fences: uplink.NewFences(c.Send), asked: uplink.NewQuestions(c.Send)},
 		accounts: accounts{owners: newOwnership()},
 	}
 	s.claims = claims.New(sys.Root, c.Send)
@@ -246,15 +247,15 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Credit:
 		s.credit(m)
 	case *wire.Fenced:
-		s.fences.deliver(m)
+		s.fences.Deliver(m)
 	case *wire.Named:
-		s.asked.deliver(m.ID, m)
+		s.asked.Deliver(m.ID, m)
 	case *wire.Posted:
-		s.asked.awaits.posted(m.Service)
+		s.asked.Posted(m.Service)
 	case *wire.Spawned:
-		s.asked.deliver(m.ID, m)
+		s.asked.Deliver(m.ID, m)
 	case *wire.Peered:
-		s.asked.deliver(m.ID, m)
+		s.asked.Deliver(m.ID, m)
 	case *wire.Resize:
 		for _, r := range s.ranks {
 			r.resize(unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)})

@@ -8,12 +8,10 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
 
@@ -268,23 +266,4 @@ func TestPMIIsAnsweredWhenTheRankIsGone(t *testing.T) {
 	}
 	theirs.Close()
 	<-read
-}
-
-func TestFencesFailWithTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFences(func(wire.Message) error { return nil })
-		failed := make(chan error)
-		go func() {
-			_, err := f.Exchange(t.Context(), fence.ID{Members: "k0"}, nil)
-			failed <- err
-		}()
-		synctest.Wait()
-		f.fail(io.ErrClosedPipe)
-		if err := <-failed; err == nil || err.Error() != io.ErrClosedPipe.Error() {
-			t.Errorf("the fence under way: %v", err)
-		}
-		if _, err := f.Exchange(t.Context(), fence.ID{Members: "k0", Number: 1}, nil); err != io.ErrClosedPipe {
-			t.Errorf("a later fence: %v", err)
-		}
-	})
 }

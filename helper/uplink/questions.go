@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package uplink
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"remshell/wire"
 )
 
-// asked carries what this node's PMI servers ask of mpiexec there, and the answers back;
+// Questions carry what this node's PMI servers ask of mpiexec there, and the answers back;
 // fences have a way of their own (fences.go). They are numbered.
-type asked struct {
+type Questions struct {
 	send   func(wire.Message) error
 	awaits awaits
 
@@ -27,8 +27,9 @@ type asked struct {
 	err   error     // nothing will ever be answered again
 }
 
-func newAsked(send func(wire.Message) error) *asked {
-	q := &asked{send: send, open: make(map[int]chan wire.Message)}
+// NewQuestions returns questions that go to mpiexec by send.
+func NewQuestions(send func(wire.Message) error) *Questions {
+	q := &Questions{send: send, open: make(map[int]chan wire.Message)}
 	q.room.L = &q.mu
 	return q
 }
@@ -37,7 +38,7 @@ func newAsked(send func(wire.Message) error) *asked {
 const maxOpen = 64
 
 // ask puts a question, which question makes of its number, and waits for the answer.
-func (q *asked) ask(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
+func (q *Questions) ask(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
 	answer := make(chan wire.Message, 1)
 	id, err := q.put(answer, question)
 	if err != nil {
@@ -56,7 +57,7 @@ func (q *asked) ask(ctx context.Context, question func(id int) wire.Message) (wi
 }
 
 // put sends a question when there is room for it. Their numbers ascend as they are sent.
-func (q *asked) put(answer chan wire.Message, question func(id int) wire.Message) (int, error) {
+func (q *Questions) put(answer chan wire.Message, question func(id int) wire.Message) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.under >= maxOpen && q.err == nil {
@@ -81,7 +82,7 @@ var errLarge = errors.New("request too large")
 var errOther = errors.New("mpiexec answered something else")
 
 // take closes a question, and returns who waits for the answer.
-func (q *asked) take(id int) chan wire.Message {
+func (q *Questions) take(id int) chan wire.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	answer := q.open[id]
@@ -89,8 +90,8 @@ func (q *asked) take(id int) chan wire.Message {
 	return answer
 }
 
-// deliver hands an answer to who waits for it.
-func (q *asked) deliver(id int, m wire.Message) {
+// Deliver hands an answer to who waits for it.
+func (q *Questions) Deliver(id int, m wire.Message) {
 	q.mu.Lock()
 	q.under--
 	q.mu.Unlock()
@@ -100,8 +101,8 @@ func (q *asked) deliver(id int, m wire.Message) {
 	}
 }
 
-// fail ends all questions, now and later.
-func (q *asked) fail(err error) {
+// Fail ends all questions, now and later.
+func (q *Questions) Fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.err = err
@@ -112,56 +113,56 @@ func (q *asked) fail(err error) {
 	q.room.Broadcast()
 }
 
-// names is the table of published names as the PMI servers see it: it is in mpiexec.
-type names struct{ *asked }
+// Names is the table of published names as the PMI servers see it: it is in mpiexec.
+type Names struct{ *Questions }
 
 // Publish is that of pmiserver.Names.
-func (n names) Publish(ctx context.Context, service, port string) (added bool, err error) {
+func (n Names) Publish(ctx context.Context, service, port string) (added bool, err error) {
 	m, err := n.name(ctx, &wire.Name{Op: wire.Publish, Service: service, Port: port})
 	return m.Yes, err
 }
 
 // Lookup is that of pmiserver.Names.
-func (n names) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
+func (n Names) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
 	m, err := n.name(ctx, &wire.Name{Op: wire.Lookup, Service: service})
 	return m.Port, m.Yes, err
 }
 
 // Unpublish is that of pmiserver.Names.
-func (n names) Unpublish(ctx context.Context, service string) (removed bool, err error) {
+func (n Names) Unpublish(ctx context.Context, service string) (removed bool, err error) {
 	m, err := n.name(ctx, &wire.Name{Op: wire.Unpublish, Service: service})
 	return m.Yes, err
 }
 
-// pmixNames are names as PMIx has them.
-type pmixNames struct{ names }
+// PMIxNames are Names as PMIx has them.
+type PMIxNames struct{ Names }
 
 // Publish is that of pmix.Names.
-func (n pmixNames) Publish(ctx context.Context, service string, what pmix.Name) (added bool, err error) {
+func (n PMIxNames) Publish(ctx context.Context, service string, what pmix.Name) (added bool, err error) {
 	m, err := n.name(ctx, &wire.Name{Op: wire.Publish, Service: service, Port: what.Port, Value: what.Value, Once: what.Once})
 	return m.Yes, err
 }
 
 // Lookup is that of pmix.Names.
-func (n pmixNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
+func (n PMIxNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
 	m, err := n.name(ctx, &wire.Name{Op: wire.Lookup, Service: service})
 	return pmix.Name{Port: m.Port, Value: m.Value}, m.Yes, err
 }
 
 // Await is that of pmix.Names.
-func (n pmixNames) Await(ctx context.Context, service string) (pmix.Name, error) {
-	m, err := n.names.Await(ctx, service)
+func (n PMIxNames) Await(ctx context.Context, service string) (pmix.Name, error) {
+	m, err := n.Names.Await(ctx, service)
 	return pmix.Name{Port: m.Port, Value: m.Value}, err
 }
 
 // Unpublish is that of pmix.Names.
-func (n pmixNames) Unpublish(ctx context.Context, service string) error {
-	_, err := n.names.Unpublish(ctx, service)
+func (n PMIxNames) Unpublish(ctx context.Context, service string) error {
+	_, err := n.Names.Unpublish(ctx, service)
 	return err
 }
 
 // name puts a request, which gets its number here.
-func (n names) name(ctx context.Context, request *wire.Name) (wire.Named, error) {
+func (n Names) name(ctx context.Context, request *wire.Name) (wire.Named, error) {
 	m, err := n.ask(ctx, func(id int) wire.Message {
 		request.ID = id
 		return request
@@ -178,11 +179,11 @@ func (n names) name(ctx context.Context, request *wire.Name) (wire.Named, error)
 	return *named, nil
 }
 
-// spawner starts more ranks as the PMI servers see it: mpiexec does. Directories are those
+// A Spawner starts more ranks as the PMI servers see it: mpiexec does. Directories are those
 // of the ranks that ask.
-type spawner struct {
-	*asked
-	dir func(rank int) string
+type Spawner struct {
+	*Questions
+	Dir func(rank int) string
 }
 
 // Bounds of a request beside its size: what a rank says too much shall not end the job.
@@ -201,9 +202,9 @@ func longest(r spawn.Request) int {
 }
 
 // Spawn is that of spawn.Spawner.
-func (p spawner) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
+func (p Spawner) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
 	fault := ""
-	if err := withFiles(r.Commands, p.dir(r.Rank)); err != nil {
+	if err := withFiles(r.Commands, p.Dir(r.Rank)); err != nil {
 		fault = strings.ToValidUTF8(err.Error(), "?")
 		fault = strings.ToValidUTF8(fault[:min(len(fault), mostFault)], "")
 	}
@@ -223,8 +224,8 @@ func (p spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 	return answer.Group, answer.Codes, nil
 }
 
-// peers tells which ranks of a group are where: mpiexec knows, unless all are here.
-func (q *asked) peers(ctx context.Context, m *wire.Prepare) (*wire.Peered, error) {
+// Peers tells which ranks of a group are where: mpiexec knows, unless all are here.
+func (q *Questions) Peers(ctx context.Context, m *wire.Prepare) (*wire.Peered, error) {
 	if m.Group.Nodes == 1 {
 		return &wire.Peered{Nodes: []string{m.Node.Name}, Of: make([]int, m.Group.Size)}, nil
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package uplink
 
 import (
 	"bytes"

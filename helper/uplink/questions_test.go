@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package uplink
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 func TestQuestionsAreFewAndInOrder(t *testing.T) {
 	asked := make(chan int, 1000)
 	last := 0
-	q := newAsked(func(m wire.Message) error {
+	q := NewQuestions(func(m wire.Message) error {
 		id := m.(*wire.Name).ID
 		if id <= last {
 			t.Errorf("question %d after %d", id, last)
@@ -29,7 +29,7 @@ func TestQuestionsAreFewAndInOrder(t *testing.T) {
 	})
 	var all sync.WaitGroup
 	for range 2 * maxOpen {
-		all.Go(func() { names{q}.Lookup(t.Context(), "x") })
+		all.Go(func() { Names{q}.Lookup(t.Context(), "x") })
 	}
 	for range maxOpen {
 		<-asked
@@ -41,11 +41,11 @@ func TestQuestionsAreFewAndInOrder(t *testing.T) {
 		if id >= maxOpen {
 			<-asked
 		}
-		q.deliver(id+1, &wire.Named{ID: id + 1})
+		q.Deliver(id+1, &wire.Named{ID: id + 1})
 	}
 	all.Wait()
-	q.fail(fmt.Errorf("gone"))
-	if _, _, err := (names{q}).Lookup(t.Context(), "x"); err == nil {
+	q.Fail(fmt.Errorf("gone"))
+	if _, _, err := (Names{q}).Lookup(t.Context(), "x"); err == nil {
 		t.Error("a question to nobody")
 	}
 }
@@ -54,17 +54,17 @@ func TestQuestionsAreFewAndInOrder(t *testing.T) {
 // waited long enough does not.
 func TestANameIsAwaited(t *testing.T) {
 	asked := make(chan *wire.Name)
-	q := newAsked(func(m wire.Message) error { asked <- m.(*wire.Name); return nil })
+	q := NewQuestions(func(m wire.Message) error { asked <- m.(*wire.Name); return nil })
 	answer := func(yes bool) {
 		m := <-asked
 		if m.Op != wire.Await || m.Service != "x" {
 			t.Errorf("asked %+v", m)
 		}
-		q.deliver(m.ID, &wire.Named{ID: m.ID, Yes: yes, Port: "p"})
+		q.Deliver(m.ID, &wire.Named{ID: m.ID, Yes: yes, Port: "p"})
 	}
 	found := make(chan wire.Named)
 	go func() {
-		named, err := names{q}.Await(t.Context(), "x")
+		named, err := Names{q}.Await(t.Context(), "x")
 		if err != nil {
 			t.Error(err)
 		}
@@ -72,7 +72,7 @@ func TestANameIsAwaited(t *testing.T) {
 	}()
 	for range 2 {
 		answer(false)
-		q.awaits.posted("x")
+		q.Posted("x")
 	}
 	answer(true)
 	if named := <-found; named.Port != "p" {
@@ -84,19 +84,19 @@ func TestANameIsAwaited(t *testing.T) {
 		answer(false)
 		cancel(late)
 	}()
-	if _, err := (names{q}).Await(short, "x"); err != late || len(q.awaits.open) > 0 {
+	if _, err := (Names{q}).Await(short, "x"); err != late || len(q.awaits.open) > 0 {
 		t.Errorf("%v, %d names are waited for", err, len(q.awaits.open))
 	}
 }
 
 // What is too large for mpiexec is refused here, and the rank goes on.
 func TestASpawnThatIsTooLargeIsRefused(t *testing.T) {
-	q := newAsked(func(wire.Message) error { t.Error("it was sent"); return nil })
+	q := NewQuestions(func(wire.Message) error { t.Error("it was sent"); return nil })
 	for _, large := range []spawn.Command{
 		{Argv: []string{"a", strings.Repeat("x", 256<<10)}, Count: 1},
 		{Argv: []string{"a"}, Count: 1, Info: make([]spawn.Pair, 5000)},
 	} {
-		if _, _, err := (spawner{q, func(int) string { return "/" }}).Spawn(t.Context(), spawn.Request{Commands: []spawn.Command{large}}); err != errLarge {
+		if _, _, err := (Spawner{q, func(int) string { return "/" }}).Spawn(t.Context(), spawn.Request{Commands: []spawn.Command{large}}); err != errLarge {
 			t.Errorf("got %v", err)
 		}
 	}

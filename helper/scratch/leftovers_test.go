@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package scratch
 
 import (
 	"os"
@@ -30,19 +30,19 @@ func TestLeftoversAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var l leftovers
+	var l Leftovers
 	bad := []string{"/etc/passwd", "segment", "", "/tmp/../etc/passwd", "/tmp//x", "/dev/shm", "/tmp/" + strings.Repeat("x", maxLeftPath)}
-	if refused := l.add(0, bad); len(refused) != len(bad) {
+	if refused := l.Add(0, bad); len(refused) != len(bad) {
 		t.Errorf("refused are %q of %q", refused, bad)
 	}
 	named := []string{"segment", "gone", "link", "detour/kept", "elsewhere"}
 	for i, name := range named {
 		named[i] = filepath.Join(dir, name)
 	}
-	if refused := l.add(1, named); len(refused) > 0 {
+	if refused := l.Add(1, named); len(refused) > 0 {
 		t.Errorf("refused are %q", refused)
 	}
-	if errs := l.remove(); len(errs) != 3 {
+	if errs := l.Remove(); len(errs) != 3 {
 		t.Errorf("%v; want one each of the link, the detour and the directory", errs)
 	}
 	left, _ := filepath.Glob(dir + "/*")
@@ -53,14 +53,14 @@ func TestLeftoversAreRemoved(t *testing.T) {
 
 // A rank cannot name files without end; others still can.
 func TestLeftoversAreBounded(t *testing.T) {
-	var l leftovers
+	var l Leftovers
 	for i := range maxLeftovers {
-		if refused := l.add(3, []string{"/dev/shm/" + strconv.Itoa(i)}); refused != nil {
+		if refused := l.Add(3, []string{"/dev/shm/" + strconv.Itoa(i)}); refused != nil {
 			t.Fatalf("refused is %q", refused)
 		}
 	}
 	for rank, want := range map[int]int{3: 1, 4: 0} {
-		if refused := l.add(rank, []string{"/dev/shm/more"}); len(refused) != want {
+		if refused := l.Add(rank, []string{"/dev/shm/more"}); len(refused) != want {
 			t.Errorf("rank %d: refused are %q", rank, refused)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package uplink
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// fences carries the fences of this node's PMI server to the hub in mpiexec and
+// Fences carry the fences of this node's PMI server to the hub in mpiexec and
 // back: one Fence up, one Fenced down.
-type fences struct {
+type Fences struct {
 	send func(wire.Message) error
 
 	mu   sync.Mutex // guards the rest
@@ -21,12 +21,13 @@ type fences struct {
 	err  error // no fence will ever be answered again
 }
 
-func newFences(send func(wire.Message) error) *fences {
-	return &fences{send: send, open: make(map[string]chan *wire.Fenced)}
+// NewFences returns fences that go to mpiexec by send.
+func NewFences(send func(wire.Message) error) *Fences {
+	return &Fences{send: send, open: make(map[string]chan *wire.Fenced)}
 }
 
 // Exchange is that of fence.Exchanger.
-func (f *fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
+func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	answer, name := make(chan *wire.Fenced, 1), id.String()
 	f.mu.Lock()
 	err := f.err
@@ -50,8 +51,8 @@ func (f *fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]by
 	}
 }
 
-// deliver hands an answer to the fence that waits for it.
-func (f *fences) deliver(m *wire.Fenced) {
+// Deliver hands an answer to the fence that waits for it.
+func (f *Fences) Deliver(m *wire.Fenced) {
 	f.mu.Lock()
 	answer := f.open[m.ID]
 	delete(f.open, m.ID)
@@ -61,8 +62,8 @@ func (f *fences) deliver(m *wire.Fenced) {
 	}
 }
 
-// fail ends all fences, now and later.
-func (f *fences) fail(err error) {
+// Fail ends all fences, now and later.
+func (f *Fences) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err

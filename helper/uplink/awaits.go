@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package uplink
 
 import (
 	"context"
@@ -56,9 +56,12 @@ func (a *awaits) posted(service string) {
 	}
 }
 
+// Posted says that a name is published.
+func (q *Questions) Posted(service string) { q.awaits.posted(service) }
+
 // Await looks a name up, and waits until it is there (PMIX-40). Others who wait for it may take
 // it first; then it waits on. A rank joins before it asks, so that it misses no news.
-func (n names) Await(ctx context.Context, service string) (wire.Named, error) {
+func (n Names) Await(ctx context.Context, service string) (wire.Named, error) {
 	for {
 		w := n.awaits.join(service)
 		found, err := n.name(ctx, &wire.Name{Op: wire.Await, Service: service})

@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package scratch
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leftovers are files that ranks leave when they do not end as they should: segments of shared
+// Leftovers are files that ranks leave when they do not end as they should: segments of shared
 // memory. Ranks name them as they make them (PMIX-53).
-type leftovers struct {
+type Leftovers struct {
 	mu    sync.Mutex // guards the rest
 	files []string
 	of    map[int]int // how many each rank has named
@@ -28,9 +28,9 @@ const (
 // places are where ranks make such files. The session directory is removed as a whole.
 var places = []string{"/dev/shm/", "/tmp/"}
 
-// add takes down files of a rank, and returns those that are not to be removed: elsewhere, or too
+// Add takes down files of a rank, and returns those that are not to be removed: elsewhere, or too
 // many.
-func (l *leftovers) add(rank int, files []string) (refused []string) {
+func (l *Leftovers) Add(rank int, files []string) (refused []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
@@ -60,8 +60,8 @@ func inPlace(path string) bool {
 	return false
 }
 
-// remove removes what is still there, when no rank is left that may use it.
-func (l *leftovers) remove() (errs []error) {
+// Remove removes what is still there, when no rank is left that may use it.
+func (l *Leftovers) Remove() (errs []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, file := range l.files {
