@@ -49,8 +49,13 @@ func (s *session) judgeProgram(r *process) offer.Verdict {
 	return s.judge.Verdict(r.command.Path, offer.SearchOf(r.command.Env, r.command.Dir))
 }
 
-// offered is what a rank is offered.
-func (r *process) offered() job.Offer { return r.group.offers[r.plan.App].Offer }
+// offered is what a rank is offered: nothing, while its program is still to be staged.
+func (r *process) offered() job.Offer {
+	if o := r.group.offers[r.plan.App]; o != nil {
+		return o.Offer
+	}
+	return job.OfferNone
+}
 
 // compose completes the environment of a rank's section, once for all of its ranks.
 func (s *session) compose(r *process) []string {

@@ -66,8 +66,10 @@ func (s *session) fork(a life.Fork) {
 	g.freeRendezvous()
 	s.add(g, a.First)
 	unstaged := s.settleStage(g)
-	for _, r := range g.ranks {
-		s.complete(r)
+	if unstaged == nil {
+		for _, r := range g.ranks {
+			s.complete(r)
+		}
 	}
 	if s.prepare.Supervision.Peaks {
 		s.peaks.Begin(s.done)

@@ -480,6 +480,22 @@ func TestFailedExecs(t *testing.T) {
 	}
 }
 
+// Files that cannot be staged are the failure of the ranks, not of the helper, which does not know
+// by then what those of a staged program are to be offered.
+func TestFailedStagingFailsTheRanks(t *testing.T) {
+	k := newTalk(t)
+	twice := job.Parcel{Name: "sh", Path: "/bin/sh"} // no folder takes two links of one name
+	k.conn.Send(&wire.Stage{Here: true, Parcels: []job.Parcel{twice, twice}})
+	k.prepareAs(func(m *wire.Prepare) { m.Apps[0].Staged = "sh" }, "exit 0", "exit 0")
+	k.conn.Send(&wire.Start{})
+	for range 2 {
+		if m := hear[*wire.Started](k); m.Code != job.ExitInternal || !strings.Contains(m.Err, "no folder takes links") {
+			t.Errorf("rank %d: %d %q", m.Rank, m.Code, m.Err)
+		}
+	}
+	k.bye()
+}
+
 func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("echo ran with $1; exit 6\n"), 0o755); err != nil {
