@@ -44,6 +44,7 @@ type validator struct {
 	groups    map[string]*localGroup
 	course    course
 	fences    map[string]bool // of PMIx, that are open
+	naming    int             // bytes of their names
 	requests  rankRequests
 	cargo     *cargoHold // nil: no parcels were told of
 	logs      pace

@@ -240,8 +240,11 @@ func (v *validator) fence(m *wire.Fence) (wire.Message, error) {
 	return v.collective(m, id)
 }
 
-// openFences is how many fences of PMIx a node may have open.
-const openFences = 1 << 10
+// Bounds of the fences of PMIx that a node may have open (TRUST-29).
+const (
+	openFences = 1 << 10
+	fenceNames = 4 << 20 // bytes of their names
+)
 
 // collective hears of a fence of PMIx: of any ranks of groups that have some here, and each once.
 // That all members are there, and in which groups, the hub sees.
@@ -261,10 +264,13 @@ func (v *validator) collective(m *wire.Fence, id fence.ID) (wire.Message, error)
 		return nil, violation("it sent 2 fences at once")
 	case len(v.fences) >= openFences:
 		return nil, violation("it sent %d fences at once", len(v.fences)+1)
+	case v.naming+len(m.ID) > fenceNames:
+		return nil, violation("it sent fences with names of %d bytes", v.naming+len(m.ID))
 	}
 	answer, err := v.unlessGone(v.unlessEnding(m))
 	if answer != nil {
 		v.fences[m.ID] = true
+		v.naming += len(m.ID)
 	}
 	return answer, err
 }

@@ -57,11 +57,19 @@ func (v *validator) tellFenced(id fence.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if id.Kind != fence.Barrier {
-		delete(v.fences, id.String())
+		v.closeFence(id.String())
 		return
 	}
 	if p := v.groups[id.Members.Group()]; p != nil {
 		p.fencing = false
+	}
+}
+
+// closeFence forgets a fence of PMIx; those of a group that is over were not noted.
+func (v *validator) closeFence(id string) {
+	if v.fences[id] {
+		delete(v.fences, id)
+		v.naming -= len(id)
 	}
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -428,6 +429,30 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 		}
 	}
 	if got := judged(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("it sent %d fences at once", openFences+1) {
+		t.Errorf("one more: %s", got)
+	}
+}
+
+// Names of fences that are kept are bounded together, and make room when they are answered.
+func TestAdmitLongNamesOfFences(t *testing.T) {
+	var ranks []byte
+	for rank := 0; len(ranks) < 900_000; rank += 2 {
+		ranks = strconv.AppendInt(append(ranks, ','), int64(rank), 10)
+	}
+	name := func(number int) fence.ID {
+		return fence.ID{Kind: fence.Collective, Members: fence.Members("g[" + string(ranks[1:]) + "]"), Number: number}
+	}
+	g, _ := newStage(t, "running")
+	for i := range 4 {
+		if got := judged(g, &wire.Fence{ID: name(i).String()}); got != "ok" {
+			t.Fatalf("fence %d: %s", i, got)
+		}
+	}
+	g.tellFenced(name(0))
+	if got := judged(g, &wire.Fence{ID: name(4).String()}); got != "ok" {
+		t.Errorf("one in place of another: %s", got)
+	}
+	if got := judged(g, &wire.Fence{ID: name(5).String()}); !strings.HasPrefix(got, "it sent fences with names of ") {
 		t.Errorf("one more: %s", got)
 	}
 }

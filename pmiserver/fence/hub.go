@@ -22,6 +22,7 @@ type Hub struct {
 	mu     sync.Mutex // guards what follows
 	groups map[string]*group
 	open   map[ID]*fence
+	held   int   // bytes that those in open take
 	err    error // of Fail
 }
 
@@ -47,6 +48,10 @@ type fence struct {
 // maxFence is how many bytes a fence may spread: as much as a group may keep on a node, and
 // what fits into one message to it.
 const maxFence = 1<<30 - 1<<24
+
+// maxOpen is how many bytes all fences together may take at which somebody still waits, with what
+// is kept of each of them: nodes open as many as they like (TRUST-29).
+const maxOpen = 1 << 30
 
 // An Exchange is a fence at which all nodes have arrived.
 type Exchange struct {
@@ -76,7 +81,7 @@ func (h *Hub) Remove(name string) {
 	delete(h.groups, name)
 	for id, f := range h.open {
 		if f.of(name) != nil {
-			delete(h.open, id)
+			h.forget(id, f)
 		}
 	}
 }
@@ -89,6 +94,7 @@ func (h *Hub) Fail(err error) {
 		h.err = err
 	}
 	clear(h.open)
+	h.held = 0
 }
 
 // Join brings the blob of a node to a fence. If it was the last one, Join returns
@@ -107,15 +113,46 @@ func (h *Hub) Join(node int, id ID, blob []byte) (*Exchange, error) {
 	if err := f.join(node, blob); err != nil {
 		return nil, fmt.Errorf("fence %v: %w", id, err)
 	}
-	h.open[id] = f
+	if err := h.keep(id, f, len(blob)); err != nil {
+		return nil, err
+	}
 	if f.count < len(f.nodes) {
 		return nil, h.stuck(f)
 	}
-	delete(h.open, id)
+	h.forget(id, f)
 	if f.bytes == 0 {
 		return &Exchange{Nodes: f.nodes}, nil
 	}
 	return &Exchange{Nodes: f.nodes, Blobs: f.blobs}, nil
+}
+
+// keep notes that somebody waits at a fence, for which so many bytes have come.
+func (h *Hub) keep(id ID, f *fence, more int) error {
+	if h.open[id] == nil {
+		more += f.own(id)
+	}
+	if h.held+more > maxOpen {
+		return fmt.Errorf("fences at which somebody waits take more than %d MiB", maxOpen>>20)
+	}
+	h.held += more
+	h.open[id] = f
+	return nil
+}
+
+// forget undoes all that keep has done for a fence.
+func (h *Hub) forget(id ID, f *fence) {
+	delete(h.open, id)
+	h.held -= f.own(id) + f.bytes
+}
+
+// own is how many bytes, about, a fence takes beside what was brought to it.
+func (f *fence) own(id ID) int {
+	const ofNode, ofRange = 32, 16
+	size := len(id.Members) + ofNode*len(f.nodes)
+	for _, p := range f.parts {
+		size += ofRange * len(p.ranges)
+	}
+	return size
 }
 
 // find returns a fence, as it is or new.

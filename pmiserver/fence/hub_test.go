@@ -70,6 +70,58 @@ func TestHubJoinOfTooMuch(t *testing.T) {
 	}
 }
 
+// Fences at which somebody waits are bounded together, and make room when they are complete or
+// their group is over. The bytes are those of one slice that nobody touches.
+func TestHubJoinOfManyFences(t *testing.T) {
+	much := make([]byte, 300<<20)
+	id := func(number int) fence.ID {
+		return fence.ID{Kind: fence.Collective, Members: "k0", Number: number}
+	}
+	open := func(h *pmitest.Hub, numbers ...int) {
+		t.Helper()
+		for _, n := range numbers {
+			if _, err := h.Join(0, id(n), much); err != nil {
+				t.Fatalf("fence %d: %v", n, err)
+			}
+		}
+	}
+	for why, makeRoom := range map[string]func(h *pmitest.Hub){
+		"one is complete":   func(h *pmitest.Hub) { h.Join(1, id(0), much[:1]) },
+		"the group is over": func(h *pmitest.Hub) { h.Remove("k0"); h.Blocks("k0", 1, 0, 1) },
+	} {
+		h := newHub(2)
+		open(h, 0, 1, 2)
+		makeRoom(h)
+		open(h, 3)
+		if why == "the group is over" {
+			open(h, 4, 5)
+		}
+		if _, err := h.Join(0, id(9), much); err == nil || !strings.Contains(err.Error(), "take more than 1024 MiB") {
+			t.Errorf("%s: a fourth one waits: %v", why, err)
+		}
+	}
+}
+
+// What is kept of a fence counts, though nobody brings anything to it.
+func TestHubJoinOfLongNames(t *testing.T) {
+	h := pmitest.NewHub()
+	home := make([]int, 1<<17)
+	home[len(home)-1] = 1
+	h.Add("k0", []int{0, 1}, home)
+	var ranks []string
+	for rank := 1; rank < len(home); rank += 2 {
+		ranks = append(ranks, fmt.Sprint(rank))
+	}
+	members := fence.Members("k0[" + strings.Join(ranks, ",") + "]")
+	h.Join(0, first, make([]byte, 1<<30-1<<24)) // nobody touches it
+	for n := range 20 {
+		if _, err := h.Join(0, fence.ID{Kind: fence.Collective, Members: members, Number: n}, nil); err != nil {
+			return
+		}
+	}
+	t.Errorf("20 fences with names of %d bytes fit into 16 MiB", len(members))
+}
+
 // TestHubJoinOfNothing: most barriers follow no put, and cost no bytes.
 func TestHubJoinOfNothing(t *testing.T) {
 	h := newHub(2)
