@@ -511,6 +511,21 @@ func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 	k.bye()
 }
 
+// The kernel takes as much in many arguments as no variable may have, in which Open MPI's ranks are
+// told theirs.
+func TestMoreArgumentsThanAVariableHolds(t *testing.T) {
+	long := strings.Repeat("x", 70_000)
+	k := newTalk(t)
+	k.prepareAs(func(m *wire.Prepare) {
+		m.Apps[0].Argv, m.Apps[0].PMI = append(m.Apps[0].Argv, long, long), job.OfferBoth
+	}, "echo $# ${#0} ${#1} $OMPI_COMMAND ${OMPI_ARGV-untold}")
+	k.conn.Send(&wire.Start{})
+	if exit := hear[*wire.Exited](k).Exit; exit.Code != 0 || k.out[0] != "1 70000 70000 /bin/sh untold\n" {
+		t.Errorf("exit %+v, output %q", exit, k.out[0])
+	}
+	k.bye()
+}
+
 // The ledger worker tells the session what it has done while the session gives it more to do: neither
 // ever waits for the other to take it.
 func TestSessionAndLedgerWorkerDoNotWaitForEachOther(t *testing.T) {

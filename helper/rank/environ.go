@@ -40,6 +40,17 @@ func (v *variables) suggest(name, value string) {
 	}
 }
 
+// mostTold is how many bytes of a command line ranks are told in a variable. The kernel takes
+// 128 KiB in one, and many times as much in arguments.
+const mostTold = 4 << 10
+
+// suggestShort is suggest for what ranks can do without when it is long.
+func (v *variables) suggestShort(name, value string) {
+	if len(value) <= mostTold {
+		v.suggest(name, value)
+	}
+}
+
 func (v *variables) unset(patterns []string) {
 	v.names = slices.DeleteFunc(v.names, func(name string) bool {
 		if !job.Matches(patterns, name) {

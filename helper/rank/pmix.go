@@ -92,9 +92,9 @@ func blanks(numbers []int) string { return strings.Trim(fmt.Sprint(numbers), "[]
 
 // describe sets what MPI_INFO_ENV has, and where files of the session are.
 func (p *PMIx) describe(v *variables, id Identity, argv []string, dir string) {
-	v.suggest("OMPI_COMMAND", argv[0])
+	v.suggestShort("OMPI_COMMAND", argv[0])
 	if len(argv) > 1 {
-		v.suggest("OMPI_ARGV", strings.Join(argv[1:], " "))
+		v.suggestShort("OMPI_ARGV", strings.Join(argv[1:], " "))
 	}
 	v.suggest("OMPI_MCA_initial_wdir", dir)
 	v.suggest("PMIX_SYSTEM_TMPDIR", "/tmp")
