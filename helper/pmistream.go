@@ -124,16 +124,17 @@ func (s *session) hungUp(r *process, err error) {
 }
 
 // say passes on news of a rank, which come between that it runs and that it has ended: what
-// is left of it may go on to speak, but not for it (TRUST-4).
-func (s *session) say(r *process, m wire.Message) {
+// is left of it may go on to speak, but not for it (TRUST-4), and say is false.
+func (s *session) say(r *process, m wire.Message) bool {
 	if !s.awaitBirth(r) {
-		return
+		return false
 	}
 	r.talk.Lock()
 	defer r.talk.Unlock()
 	if !r.ended {
 		s.conn.Send(m)
 	}
+	return !r.ended
 }
 
 // awaitBirth waits until mpiexec knows that a rank runs; false: it never will.

@@ -152,9 +152,9 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 		s.say(of[rank], &wire.PMI{Rank: first + rank, Event: event, Text: why.Error()})
 	}
 	events := pmix.Events{
-		Abort: func(rank, code int, message string) {
+		Abort: func(rank, code int, message string) bool {
 			of[rank].pmiState.Store(int32(job.PMIAborted))
-			s.say(of[rank], &wire.PMI{Rank: first + rank, Event: wire.PMIAborted, Code: pmiserver.ExitCode(code), Text: pmiserver.AbortText(code, message)})
+			return s.say(of[rank], &wire.PMI{Rank: first + rank, Event: wire.PMIAborted, Code: pmiserver.ExitCode(code), Text: pmiserver.AbortText(code, message)})
 		},
 		Changed: func(rank int, to pmix.State) {
 			switch to {

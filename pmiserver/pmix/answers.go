@@ -63,15 +63,15 @@ func (c *client) jobInfo(q envelope) {
 	c.reply(q, "job info", message.AppendJobInfo(message.NewReply(q.tag), c.group.Namespace, info))
 }
 
-// abort ends the job. The client waits for our answer, and then ends; so it comes behind.
+// abort ends the job. The client waits for our answer, and then ends; so it comes behind. An abort
+// that nobody hears of, since the rank has ended and left the client behind, changes nothing.
 func (c *client) abort(q envelope, r *message.Abort) {
 	text := r.Message
 	if text == "N/A" { // Open MPI has nothing to say
 		text = ""
 	}
-	c.server.Freeze()
-	if c.group.Abort != nil {
-		c.group.Abort(c.rank.number, int(r.Code), text)
+	if c.group.Abort != nil && c.group.Abort(c.rank.number, int(r.Code), text) {
+		c.server.freeze(c.group)
 	}
 	c.status(q, message.Success)
 }
@@ -83,7 +83,7 @@ func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, collect 
 	case err != nil, !members.has(c.group.Name, c.rank.number):
 		c.status(q, message.BadParameter)
 		return
-	case c.server.ending.Load():
+	case c.ending():
 		c.status(q, message.Failed)
 		return
 	}

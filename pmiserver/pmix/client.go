@@ -33,6 +33,9 @@ func (c *client) proc() bfrops.Proc {
 	return bfrops.Proc{Namespace: c.group.Namespace, Rank: bfrops.Rank(c.rank.number)}
 }
 
+// ending reports whether the client is not to wait for others any more (PMIX-64).
+func (c *client) ending() bool { return c.server.ending.Load() || c.group.ending.Load() }
+
 // An envelope is what an answer needs to know of its request.
 type envelope struct {
 	tag  uint32

@@ -17,6 +17,7 @@ type group struct {
 	Group
 	server *Server
 	byRank map[int]*localRank
+	ending atomic.Bool // none of its ranks waits for others any more
 
 	// spread is what fences have brought of ranks of other nodes: the bytes of each rank, as it
 	// has committed them. It never changes, and is replaced as a whole; nil: nothing was brought.

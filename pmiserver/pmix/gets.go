@@ -51,7 +51,7 @@ func (c *client) getLocal(q envelope, g *group, of *localRank, r *message.Get) {
 	status := message.NotFound
 	switch {
 	case r.Options.Immediate() || of.gone || of.state == Finalized:
-	case c.server.ending.Load():
+	case c.ending():
 		status = message.Failed
 	case len(of.waiting) >= maxWaiting:
 		status = message.TooMuch

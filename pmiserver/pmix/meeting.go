@@ -101,12 +101,12 @@ func (s *Server) broken(err error) {
 	}
 }
 
-// meetingsOf lists those that a rank of this node belongs to.
-func (s *Server) meetingsOf(g *group, rank int) (all []*meeting) {
+// meetingsOf lists those of some sets.
+func (s *Server) meetingsOf(these func(set) bool) (all []*meeting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.meetings {
-		if m.set.has(g.Name, rank) {
+		if these(m.set) {
 			all = append(all, m)
 		}
 	}

@@ -40,7 +40,7 @@ func (c *client) later(q envelope, ask func(ctx context.Context) message.Status)
 	case c.server.Names == nil:
 		c.status(q, message.NotSupported)
 		return
-	case c.server.ending.Load():
+	case c.ending():
 		c.status(q, message.Failed)
 		return
 	case c.namings.Add(1) > maxNamings:

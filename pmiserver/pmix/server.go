@@ -48,7 +48,7 @@ type Group struct {
 
 // Events are told what the ranks of a group do. All of them may be nil.
 type Events struct {
-	Abort   func(rank, code int, message string) // the rank asks for the end of the job; code is an exit status
+	Abort   func(rank, code int, message string) (told bool) // the rank asks for the end of the job, which hears of it; code is an exit status
 	Changed func(rank int, to State)
 	Lost    func(rank int, why error) // a connection of it ended between init and finalize
 	Junk    func(rank int, why error) // it said what no client says
@@ -162,6 +162,15 @@ func (s *Server) Freeze() {
 	}
 }
 
+// freeze is Freeze for one group, a rank of which has ended the job: the others need not wait for
+// the news to come back, and other groups go on until then.
+func (s *Server) freeze(g *group) {
+	g.ending.Store(true)
+	for _, m := range s.meetingsOf(func(of set) bool { return of.names(g.Name) }) {
+		m.local.Close()
+	}
+}
+
 // Add takes in a group whose ranks are about to start.
 func (s *Server) Add(g Group) {
 	added := newGroup(s, g)
@@ -192,7 +201,7 @@ func (s *Server) Exited(group string, rank int) {
 		return
 	}
 	g.exited(rank)
-	for _, m := range s.meetingsOf(g, rank) {
+	for _, m := range s.meetingsOf(func(of set) bool { return of.has(group, rank) }) {
 		m.leave(g, rank)
 	}
 }
@@ -203,7 +212,7 @@ func (s *Server) Waits(group string, rank int) int {
 	if g == nil {
 		return 0
 	}
-	for _, m := range s.meetingsOf(g, rank) {
+	for _, m := range s.meetingsOf(func(of set) bool { return of.has(group, rank) }) {
 		if n := m.waits(g, rank); n > 0 {
 			return n
 		}

@@ -299,6 +299,34 @@ func TestAbort(t *testing.T) {
 	}
 }
 
+// An abort of what a rank has left behind is not heard of, and that of one group does not hold up
+// another one: their ranks go on to meet.
+func TestAbortsThatEndNobodyHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, told := newTestServer(t, 1, 1)
+		g := testGroup(1, 1, told)
+		g.Name, g.Namespace = "l", "rs-other"
+		s.Add(g)
+		c, other := initialized(t, s, 0), come(t, s, handshake(g.Namespace, 0, nil))
+		other.welcome()
+		abortBody := func(text string) []byte {
+			return bfrops.AppendSize(bfrops.AppendText(bfrops.AppendUint32(body(abort), 7), text), 0)
+		}
+		c.status(abortBody("unheard"))
+		if got := c.status(fenceBody(all, false)); got != message.Success {
+			t.Errorf("a fence after an abort that nobody heard of: %v", got)
+		}
+		c.status(abortBody("heard"))
+		if got := c.status(fenceBody(all, false)); got != message.Failed {
+			t.Errorf("a fence after an abort: %v", got)
+		}
+		if got := other.status(fenceBody(procs(g.Namespace, 0), false)); got != message.Success {
+			t.Errorf("a fence of another group: %v", got)
+		}
+		s.Close()
+	})
+}
+
 // How a connection ends is told if it is not as it should be (pmix-wire.md 10).
 func TestEndsOfConnections(t *testing.T) {
 	huge := message.AppendHeader(nil, 101, message.MaxMessage+1)

@@ -80,6 +80,11 @@ func (s set) has(group string, rank int) bool {
 	return false
 }
 
+// names reports whether processes of a group are in the set.
+func (s set) names(group string) bool {
+	return slices.ContainsFunc(s, func(part setPart) bool { return part.group == group })
+}
+
 // count returns how many processes the set has.
 func (s set) count() (n int) {
 	for _, part := range s {

@@ -47,7 +47,10 @@ func testGroup(size, here int, told chan happening) Group {
 				Apps: []int{size}, Universe: size, Full: jobinfo.FullRanks}, nil
 		},
 		Events: Events{
-			Abort: func(rank, code int, text string) { told <- happening{rank, "abort " + text} },
+			Abort: func(rank, code int, text string) bool {
+				told <- happening{rank, "abort " + text}
+				return text != "unheard"
+			},
 			Lost:  func(rank int, why error) { told <- happening{rank, "lost"} },
 			Junk:  func(rank int, why error) { told <- happening{rank, "junk: " + why.Error()} },
 			Note:  func(rank int, text string) { told <- happening{rank, "note: " + text} },
