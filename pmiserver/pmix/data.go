@@ -41,7 +41,7 @@ type localRank struct {
 	// What it has committed: packs of one KVAL each, which only grow.
 	forNode, forOthers []byte
 	committed          bool
-	handed             int // bytes of forOthers that fences have taken
+	handed             int // bytes of forOthers that fences of the whole group have taken
 
 	waiting []*pendingGet // Gets of others
 }
@@ -235,13 +235,17 @@ func hasKey(pairs []byte, key string) bool {
 	return jobinfo.Has(pairs, key)
 }
 
-// hand gives away what a rank has committed for others since it was last asked.
-func (g *group) hand(r *localRank) []byte {
+// hand gives away what a rank has committed for others, and from which byte on that is. A fence of
+// the whole group brings what is new since the one before. All others bring everything: which of
+// their nodes were in which fences is not known.
+func (g *group) hand(r *localRank, whole bool) (from int, data []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	data := r.forOthers[r.handed:len(r.forOthers):len(r.forOthers)]
-	r.handed = len(r.forOthers)
-	return data
+	size := len(r.forOthers)
+	if whole {
+		from, r.handed = r.handed, size
+	}
+	return from, r.forOthers[from:size:size]
 }
 
 // brought returns what fences have brought of a rank of another node.

@@ -242,21 +242,36 @@ func (m *meeting) introduce(done fenceCall) {
 /*
 What a rank brings to a fence that collects:
 
-	record = uvarint(group) uvarint(rank) uvarint(len bytes) bytes
+	record = uvarint(group) uvarint(rank) uvarint(from) uvarint(len bytes) bytes
 
-group is the number of its group in the set, and bytes are what it has committed for others since
-it last brought something to a fence, of any set (PMIX-59).
+group is the number of its group in the set, and bytes are what it has committed for others, from
+byte number from on (PMIX-59).
 */
 func (m *meeting) appendRecord(blob []byte, x *attendee) []byte {
-	bytes := x.group.hand(x.rank)
+	from, bytes := x.group.hand(x.rank, m.set.isWhole())
 	if len(bytes) == 0 {
 		return blob
 	}
 	at := slices.IndexFunc(m.set, func(s setPart) bool { return s.group == x.group.Name })
 	blob = binary.AppendUvarint(blob, uint64(at))
 	blob = binary.AppendUvarint(blob, uint64(x.rank.number))
+	blob = binary.AppendUvarint(blob, uint64(from))
 	blob = binary.AppendUvarint(blob, uint64(len(bytes)))
 	return append(blob, bytes...)
+}
+
+// A piece is some of what a rank has committed for others, from a byte on.
+type piece struct {
+	from  int
+	bytes []byte
+}
+
+// after returns what is new in a piece to who knows so many bytes; a gap cannot be filled.
+func (p piece) after(known int) []byte {
+	if p.from > known || p.from+len(p.bytes) <= known {
+		return nil
+	}
+	return p.bytes[known-p.from:]
 }
 
 // errRecord is the fault of what another node has brought.
@@ -264,24 +279,24 @@ var errRecord = errors.New("another node has brought what is none")
 
 // open reads what the nodes have brought, and returns what shows it to the ranks of this one.
 func (m *meeting) open(all [][]byte) (show func(), err error) {
-	fresh := make([]map[int][]byte, len(m.set)) // of each share of the set, by rank
+	fresh := make([]map[int]piece, len(m.set)) // of each share of the set, by rank
 	for _, blob := range all {
 		for len(blob) > 0 {
-			var group, rank, size uint64
-			for _, number := range []*uint64{&group, &rank, &size} {
+			var group, rank, from, size uint64
+			for _, number := range []*uint64{&group, &rank, &from, &size} {
 				n := 0
 				if *number, n = binary.Uvarint(blob); n <= 0 {
 					return nil, errRecord
 				}
 				blob = blob[n:]
 			}
-			if group >= uint64(len(m.set)) || rank >= uint64(m.set[group].size) || size > uint64(len(blob)) {
+			if group >= uint64(len(m.set)) || rank >= uint64(m.set[group].size) || from > maxCommitted || size > uint64(len(blob)) {
 				return nil, errRecord
 			}
 			if fresh[group] == nil {
-				fresh[group] = make(map[int][]byte)
+				fresh[group] = make(map[int]piece)
 			}
-			fresh[group][int(rank)] = blob[:size:size]
+			fresh[group][int(rank)] = piece{int(from), blob[:size:size]}
 			blob = blob[size:]
 		}
 	}
@@ -299,16 +314,16 @@ func (m *meeting) open(all [][]byte) (show func(), err error) {
 }
 
 // take shows to the ranks of this node what a fence has brought of others.
-func (g *group) take(brought map[int][]byte) {
+func (g *group) take(brought map[int]piece) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	next := make([][]byte, g.Size)
 	if before := g.spread.Load(); before != nil {
 		copy(next, *before)
 	}
-	for rank, bytes := range brought {
+	for rank, p := range brought {
 		if g.byRank[rank] == nil {
-			next[rank] = append(next[rank], bytes...)
+			next[rank] = append(next[rank], p.after(len(next[rank]))...)
 		}
 	}
 	g.spread.Store(&next)

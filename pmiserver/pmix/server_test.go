@@ -416,22 +416,72 @@ func TestCommitOfTooMuch(t *testing.T) {
 	}
 }
 
-// Two nodes exchange what their ranks have committed for others, and nothing else travels.
-func TestFenceOfTwoNodes(t *testing.T) {
-	hub := pmitest.NewHub()
-	hub.Add("k", []int{0, 1}, []int{0, 0, 1})
-	nodes := []*counted{{Exchanger: hub.Node(0)}, {Exchanger: hub.Node(1)}}
-	told := make(chan happening, 1<<10)
-	var servers []*Server
-	for i, ranks := range [][]int{{0, 1}, {2}} {
-		s, _ := newTestServer(t, 3, 0)
+// newTestNodes serves one group on several nodes, with these ranks on each.
+func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*counted) {
+	var list, home []int
+	for node, here := range ranks {
+		list = append(list, node)
+		for range here {
+			home = append(home, node)
+		}
+	}
+	hub, told := pmitest.NewHub(), make(chan happening, 1<<10)
+	hub.Add("k", list, home)
+	for node, here := range ranks {
+		s, _ := newTestServer(t, len(home), 0)
 		s.Remove("k")
-		s.Others = nodes[i]
-		g := testGroup(3, 0, told)
-		g.Ranks = ranks
+		nodes = append(nodes, &counted{Exchanger: hub.Node(node)})
+		s.Others = nodes[node]
+		g := testGroup(len(home), 0, told)
+		g.Ranks = here
 		s.Add(g)
 		servers = append(servers, s)
 	}
+	return servers, nodes
+}
+
+// What some ranks have brought to a fence of their own comes to the others by the next one of all,
+// and to nobody twice.
+func TestFenceOfSomeBeforeThatOfAll(t *testing.T) {
+	servers, _ := newTestNodes(t, []int{0}, []int{1}, []int{2})
+	var clients []*talker
+	for rank, s := range servers {
+		clients = append(clients, initialized(t, s, rank))
+	}
+	meet := func(list []bfrops.Proc, of ...*talker) {
+		t.Helper()
+		for _, c := range of {
+			c.say(fenceBody(list, true))
+		}
+		for _, c := range of {
+			if _, answer := c.hear(); statusOf(answer) != message.Success {
+				t.Fatal(statusOf(answer))
+			}
+		}
+	}
+	seen := func(by int) string {
+		return fmt.Sprint(keysIn(clients[by].ask(getBody(testSpace, 0, ""))))
+	}
+	want := ""
+	for round := range 3 {
+		key := fmt.Sprint("round-", round)
+		clients[0].status(commitBody(message.Remote, key))
+		before := "[" + want + "]"
+		want = strings.TrimSpace(want + " " + key)
+		meet(procs(testSpace, 0, testSpace, 1), clients[:2]...)
+		if one, two := seen(1), seen(2); one != "["+want+"]" || two != before {
+			t.Errorf("round %d: rank 1 gets %s, rank 2 gets %s", round, one, two)
+		}
+		meet(all, clients...)
+		if one, two := seen(1), seen(2); one != "["+want+"]" || two != one {
+			t.Errorf("round %d, after all: rank 1 gets %s, rank 2 gets %s", round, one, two)
+		}
+	}
+}
+
+// Two nodes exchange what their ranks have committed for others, and nothing else travels.
+func TestFenceOfTwoNodes(t *testing.T) {
+	servers, nodes := newTestNodes(t, []int{0, 1}, []int{2})
 	clients := []*talker{initialized(t, servers[0], 0), initialized(t, servers[0], 1), initialized(t, servers[1], 2)}
 	for round := range 2 {
 		for rank, c := range clients {

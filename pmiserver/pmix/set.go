@@ -80,6 +80,9 @@ func (s set) has(group string, rank int) bool {
 	return false
 }
 
+// isWhole reports whether the set is a group, all of it and no more.
+func (s set) isWhole() bool { return len(s) == 1 && s[0].ranks == nil }
+
 // names reports whether processes of a group are in the set.
 func (s set) names(group string) bool {
 	return slices.ContainsFunc(s, func(part setPart) bool { return part.group == group })
