@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,18 @@ func cost(t *testing.T, read func() error) (took time.Duration, fault error) {
 	return time.Since(began), fault
 }
 
+// quickest is what a start takes when nobody else wants the machine for that long: the least of
+// several.
+func quickest(t *testing.T, b *Dir) time.Duration {
+	t.Helper()
+	least := time.Duration(math.MaxInt64)
+	for range 5 {
+		took, _ := cost(t, func() error { wantQuick(t, b); return nil })
+		least = min(least, took)
+	}
+	return least
+}
+
 // A million and a half of names in the directory of all cost a start nothing to speak of,
 // and hide nobody: neither from root nor from other users (TRUST-14). Somebody who fills his
 // own shelf has nothing that counts any more, and that is told with his name.
@@ -89,9 +102,9 @@ func TestFlood(t *testing.T) {
 	honest.want("ok", "take", "honest", "1")
 	evil.want("ok", "take", "evil", "2")
 	wantClaims(t, b, "honest", "evil")
-	empty, _ := cost(t, func() error { wantQuick(t, b); return nil })
+	empty := quickest(t, b)
 	evil.want("ok", "flood", filepath.Join(dir, b.prefix+"junk-"), 1_500_000)
-	full, _ := cost(t, func() error { wantQuick(t, b); return nil })
+	full := quickest(t, b)
 	if full-empty > 500*time.Millisecond {
 		t.Errorf("with 1,500,000 names a start takes %v longer", full-empty)
 	}
