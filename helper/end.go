@@ -97,7 +97,10 @@ func (s *session) awaitSilence(noise int) {
 // tellDrained tells mpiexec that nothing of the job is left here.
 func (s *session) tellDrained() {
 	orphans := s.owners.list(s.byRank)
-	s.claims.ReleaseAll(func() { // first, so that the next job finds the CPUs free
-		s.conn.Send(&wire.Drained{Orphans: orphans})
-	})
+	go func() {
+		s.closing.Wait()
+		s.claims.ReleaseAll(func() { // first, so that the next job finds the CPUs free
+			s.conn.Send(&wire.Drained{Orphans: orphans})
+		})
+	}()
 }

@@ -68,10 +68,12 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 		return nil, refused
 	}
 	g.pmi = s.newPMI(g)
-	s.admitPMIx(g)
 	if m.PMI.Port {
-		return g, s.expect(g)
+		if refused := s.expect(g); refused != nil {
+			return nil, refused
+		}
 	}
+	s.admitPMIx(g)
 	return g, nil
 }
 

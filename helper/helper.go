@@ -112,6 +112,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 		s.port.socket.Close()
 	}
 	s.closePMIx()
+	s.closing.Wait()
 	s.examiner.Close()
 	s.socket.Close()
 	s.marks.Remove()

@@ -65,31 +65,41 @@ func (s *session) removePMIx(g *group) {
 		return
 	}
 	s.pmix.server.Remove(g.prepare.Group.Name)
+	s.closeUnwantedPMIx(g)
+}
+
+// closeUnwantedPMIx ends the server if no group wants it but, perhaps, one.
+func (s *session) closeUnwantedPMIx(but *group) {
 	for _, other := range s.groups {
-		if other != g && other.pmix != nil {
+		if other != but && other.pmix != nil {
 			return
 		}
 	}
 	s.closePMIx()
 }
 
-// closePMIx ends the server.
+// closePMIx lets the server end, and then removes what is left of its files: not here, since its
+// clients may wait for what only the session's goroutine can tell them, and files can be many.
+// Drained waits for it.
 func (s *session) closePMIx() {
-	if s.pmix == nil {
-		return
+	if link := s.pmix; link != nil {
+		s.closing.Go(func() { link.close(s.log) })
+		s.pmix = nil
 	}
-	s.pmix.server.Close()
-	s.pmix.texts.close()
-	if n := s.pmix.server.Refused(); n > 0 {
-		s.log.inform("pmix: %d connections refused", n)
+}
+
+func (l *pmixLink) close(log logger) {
+	l.server.Close()
+	l.texts.close()
+	if n := l.server.Refused(); n > 0 {
+		log.inform("pmix: %d connections refused", n)
 	}
-	for _, err := range s.pmix.left.Remove() {
-		s.log.inform("a file of PMIx stays: %v", err)
+	for _, err := range l.left.Remove() {
+		log.inform("a file of PMIx stays: %v", err)
 	}
-	if err := s.pmix.dir.Remove(); err != nil {
-		s.log.inform("the session directory of PMIx stays: %v", err)
+	if err := l.dir.Remove(); err != nil {
+		log.inform("the session directory of PMIx stays: %v", err)
 	}
-	s.pmix = nil
 }
 
 // namespaceOf is by what ranks know a group; it has the secret of the job (PMIX-19).

@@ -37,6 +37,7 @@ func (s *session) accept(a life.Accept) {
 	}
 	g, refused := s.newGroup(e.m)
 	if refused != nil {
+		s.closeUnwantedPMIx(nil)
 		s.conn.Send(&wire.Refused{Group: a.Group, Code: refused.Code, Reason: refused.Reason, Hint: refused.Hint})
 		return
 	}

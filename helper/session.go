@@ -72,6 +72,8 @@ type pmiLink struct {
 	asked  *uplink.Questions
 	port   *port     // nil: no rank wants it
 	pmix   *pmixLink // nil: no rank is offered PMIx
+
+	closing sync.WaitGroup // of what pmix was
 }
 
 // Services are what does its work beside the ranks, on goroutines of its own.

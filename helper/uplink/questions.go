@@ -40,7 +40,7 @@ const maxOpen = 64
 // ask puts a question, which question makes of its number, and waits for the answer.
 func (q *Questions) ask(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
 	answer := make(chan wire.Message, 1)
-	id, err := q.put(answer, question)
+	id, err := q.put(ctx, answer, question)
 	if err != nil {
 		return nil, err
 	}
@@ -56,15 +56,20 @@ func (q *Questions) ask(ctx context.Context, question func(id int) wire.Message)
 	}
 }
 
-// put sends a question when there is room for it. Their numbers ascend as they are sent.
-func (q *Questions) put(answer chan wire.Message, question func(id int) wire.Message) (int, error) {
+// put sends a question when there is room for it. Their numbers ascend as they are sent. Who has
+// gone waits for no room: what crosses the end of the job is never answered.
+func (q *Questions) put(ctx context.Context, answer chan wire.Message, question func(id int) wire.Message) (int, error) {
+	defer context.AfterFunc(ctx, q.wake)()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.under >= maxOpen && q.err == nil {
+	for q.under >= maxOpen && q.err == nil && ctx.Err() == nil {
 		q.room.Wait()
 	}
-	if q.err != nil {
+	switch {
+	case q.err != nil:
 		return 0, q.err
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
 	}
 	q.last++
 	q.under++
@@ -90,12 +95,19 @@ func (q *Questions) take(id int) chan wire.Message {
 	return answer
 }
 
+// wake lets all who wait for room look whether they still do.
+func (q *Questions) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.room.Broadcast()
+}
+
 // Deliver hands an answer to who waits for it.
 func (q *Questions) Deliver(id int, m wire.Message) {
 	q.mu.Lock()
 	q.under--
 	q.mu.Unlock()
-	q.room.Signal()
+	q.room.Broadcast() // a Signal may go to one who leaves
 	if answer := q.take(id); answer != nil {
 		answer <- m
 	}

@@ -101,3 +101,25 @@ func TestASpawnThatIsTooLargeIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Who leaves while there is no room for his question is not held up: at the end of a job mpiexec
+// answers nothing any more.
+func TestWhoLeavesWaitsForNoRoom(t *testing.T) {
+	asked := make(chan struct{}, maxOpen)
+	q := NewQuestions(func(wire.Message) error { asked <- struct{}{}; return nil })
+	ctx, leave := context.WithCancelCause(t.Context())
+	var all sync.WaitGroup
+	late := errors.New("the job is at its end")
+	for range 3 * maxOpen {
+		all.Go(func() {
+			if _, _, err := (Names{q}).Lookup(ctx, "x"); err != late {
+				t.Errorf("Lookup = %v", err)
+			}
+		})
+	}
+	for range maxOpen {
+		<-asked
+	}
+	leave(late)
+	all.Wait()
+}

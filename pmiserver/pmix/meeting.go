@@ -191,7 +191,7 @@ func (m *meeting) meet(i int) {
 	if now.collect && m.local.Others != nil {
 		brings = m.appendRecord(nil, x)
 	}
-	m.local.Enter(m.server.ctx, &m.server.late, i, brings, func() { m.release(i) })
+	m.local.Enter(m.server.ctx, &m.server.tasks, i, brings, func() { m.release(i) })
 }
 
 // release answers a member that comes out of the fence, and takes it into the next one.
@@ -219,7 +219,7 @@ func (m *meeting) answer(done fenceCall) {
 		done.client.status(done.question, message.Success)
 		return
 	}
-	m.server.late.Go(func() { m.introduce(done) })
+	m.server.tasks.Go(func() { m.introduce(done) })
 }
 
 func (m *meeting) introduce(done fenceCall) {

@@ -48,7 +48,7 @@ func (c *client) later(q envelope, ask func(ctx context.Context) message.Status)
 		c.status(q, message.TooMuch)
 		return
 	}
-	c.server.late.Go(func() {
+	c.server.tasks.Go(func() {
 		defer c.namings.Add(-1)
 		if status := ask(c.server.waiting); status != message.Success {
 			c.status(q, status)

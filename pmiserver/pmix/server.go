@@ -96,16 +96,19 @@ type Server struct {
 	ending    atomic.Bool
 	lastIndex atomic.Uint32
 	refused   atomic.Int64
-	late      sync.WaitGroup  // fences that are at other nodes, and what mpiexec was asked
+	tasks     sync.WaitGroup  // connections, and what they have under way: fences at other nodes, questions
 	waiting   context.Context // of who waits for others; it ends before ctx (PMIX-64)
 	hurry     context.CancelFunc
 	unasked   sync.Once // notes that the kernel tells no owners
+	narrow    sync.Once // notes a client of 32 bits
 
 	mu        sync.Mutex // guards what follows
+	closed    bool
 	groups    []*group
-	ranks     int // of all groups
-	clients   int // connections that have been admitted
-	newcomers []net.Conn
+	ranks     int    // of all groups
+	clients   int    // connections that have been admitted
+	newcomers lounge // of our user
+	strangers lounge // of others: they keep none of ours out
 	meetings  map[meetingKey]*meeting
 	meeting   int // of meetings, those in which somebody waits
 }
@@ -137,13 +140,27 @@ func (s *Server) begin() {
 	s.meetings = make(map[meetingKey]*meeting)
 }
 
-// Close ends all connections, and lets nobody come in any more.
+// Close ends all connections, lets nobody come in any more, and waits until nothing is under way:
+// no function that the server was given is called after it.
 func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.end()
 	if s.listener != nil {
 		s.listener.Close()
 	}
-	s.late.Wait()
+	s.tasks.Wait()
+}
+
+// task runs one that Close waits for; there is none after that.
+func (s *Server) task(run func()) (begun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.tasks.Go(run)
+	}
+	return !s.closed
 }
 
 // Refused returns how many connections were not let in.
@@ -251,8 +268,9 @@ func (s *Server) accept() {
 		conn, err := s.listener.Accept()
 		switch {
 		case err == nil:
-			s.admit(conn) // here, so that the oldest is who came first
-			go s.serve(conn)
+			if !s.task(func() { s.serve(conn) }) {
+				conn.Close()
+			}
 		case errors.Is(err, net.ErrClosed):
 			return
 		default: // no descriptors, for now
@@ -289,16 +307,17 @@ func (s *Server) serve(conn net.Conn) {
 // greet hears the handshake of a newcomer, and answers it. Nothing comes back of one that may not
 // come in.
 func (s *Server) greet(conn net.Conn) *client {
-	defer s.forget(conn)
+	ours := s.ours(conn)
+	defer s.admit(conn, ours)()
 	conn.SetDeadline(time.Now().Add(maxGreeting))
 	h, err := readHandshake(conn)
-	if errors.Is(err, message.ErrNarrow) {
-		s.note("pmix: " + err.Error())
+	if errors.Is(err, message.ErrNarrow) && ours {
+		s.narrow.Do(func() { s.note("pmix: " + err.Error()) })
 	}
 	if err != nil {
 		return nil
 	}
-	c, status := s.receive(conn, h)
+	c, status := s.receive(conn, ours, h)
 	answer := message.AppendWelcome(nil, status, s.lastIndex.Add(1))
 	if _, err := conn.Write(answer); err != nil || status != message.Success {
 		if c != nil {
@@ -311,8 +330,8 @@ func (s *Server) greet(conn net.Conn) *client {
 }
 
 // receive decides whether a handshake is that of a rank, which then has one client more.
-func (s *Server) receive(conn net.Conn, h message.Handshake) (*client, message.Status) {
-	if !s.ours(conn) {
+func (s *Server) receive(conn net.Conn, ours bool, h message.Handshake) (*client, message.Status) {
+	if !ours {
 		return nil, message.BadIdentity
 	}
 	g := s.find(h.Namespace)
@@ -346,22 +365,30 @@ func (s *Server) ours(conn net.Conn) bool {
 	return true
 }
 
-// admit counts a newcomer, and shows the oldest out if there are too many.
-func (s *Server) admit(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.newcomers = append(s.newcomers, conn)
-	if len(s.newcomers) > moreWaiting+s.ranks {
-		s.newcomers[0].Close()
-		s.newcomers = slices.Delete(s.newcomers, 0, 1)
-	}
-}
+// A lounge is where connections are until they have said who they are, in the order in which they
+// came (PMIX-20).
+type lounge []net.Conn
 
-// forget notes that a connection is no newcomer any more.
-func (s *Server) forget(conn net.Conn) {
+// admit counts a newcomer until it is forgotten, and shows the oldest of its like out if there are
+// too many. Who is not of our user is told from who is before a word is heard, so that no stranger
+// takes the place of a rank.
+func (s *Server) admit(conn net.Conn, ours bool) (forget func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.newcomers = slices.DeleteFunc(s.newcomers, func(other net.Conn) bool { return other == conn })
+	all, most := &s.newcomers, moreWaiting+s.ranks
+	if !ours {
+		all, most = &s.strangers, moreWaiting
+	}
+	*all = append(*all, conn)
+	if len(*all) > most {
+		(*all)[0].Close()
+		*all = slices.Delete(*all, 0, 1)
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		*all = slices.DeleteFunc(*all, func(other net.Conn) bool { return other == conn })
+	}
 }
 
 // count takes a client in, unless its rank or the node has too many.

@@ -526,3 +526,38 @@ func (c *counted) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]b
 	c.mu.Unlock()
 	return c.Exchanger.Exchange(ctx, id, mine)
 }
+
+// However many strangers come, they keep out none of ours: there is a place for each.
+func TestStrangersKeepNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 1, 1)
+		ours := come(t, s, nil)
+		synctest.Wait()
+		s.Owner = func(net.Conn) (uint32, error) { return testUID + 1, nil }
+		for range 10 * moreWaiting {
+			come(t, s, nil)
+			synctest.Wait()
+		}
+		ours.write(handshake(testSpace, 0, nil))
+		if status := ours.welcome(); status != message.Success {
+			t.Errorf("the rank is answered by %v", status)
+		}
+		s.Close()
+	})
+}
+
+// Close ends those who are served, and nobody is served after it.
+func TestNothingIsUnderWayAfterClose(t *testing.T) {
+	s, _ := newTestServer(t, 1, 1)
+	c := join(t, s, 0)
+	s.Close()
+	if n, err := c.conn.Read(make([]byte, 1)); err == nil {
+		t.Errorf("the client hears %d bytes", n)
+	}
+	if s.task(func() { t.Error("a task runs after Close") }) {
+		t.Error("a task is taken after Close")
+	}
+	if len(s.newcomers)+len(s.strangers)+s.clients > 0 {
+		t.Errorf("%d, %d and %d connections are left", len(s.newcomers), len(s.strangers), s.clients)
+	}
+}

@@ -95,8 +95,7 @@ func come(t *testing.T, s *Server, words []byte) *talker {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { theirs.Close() })
-	s.admit(ours)
-	go s.serve(ours)
+	s.task(func() { s.serve(ours) })
 	c := &talker{t: t, conn: theirs, tag: 100}
 	c.write(words)
 	return c
