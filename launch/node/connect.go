@@ -101,9 +101,10 @@ func (c *Connector) greet(ctx context.Context, def job.NodeDef, dialled reach.Re
 	if dialled.Err != nil {
 		return nil, dialled.Err
 	}
-	n = &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: newValidator(def, c.Silence)}
-	late := c.Pauses.After(c.Greet, func() { n.Abandon() })
-	stop := context.AfterFunc(ctx, func() { n.Abandon() })
+	made := &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: newValidator(def, c.Silence)}
+	n = made // which a return forgets, while what abandons it may still run
+	late := c.Pauses.After(c.Greet, made.Abandon)
+	stop := context.AfterFunc(ctx, made.Abandon)
 	defer stop()
 	err = n.handshake(c)
 	if !late.Stop() {
