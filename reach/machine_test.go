@@ -97,6 +97,16 @@ func TestNodeOfAnotherKind(t *testing.T) {
 	})
 }
 
+// What the user said of sending the program holds for machines of another kind, too.
+func TestProgramOfAnotherKindIsSentAsSaid(t *testing.T) {
+	uname := strings.ReplaceAll(strings.Split(machines(runtime.GOOS, runtime.GOARCH), "|")[0], `\`, "")
+	for _, when := range []string{"never", "always"} {
+		if other, err := foreign(t, "libexec/remshell").Ship(when).For(uname); err != nil || other.ship != when {
+			t.Errorf("%s: it is sent %s, %v", when, other.ship, err)
+		}
+	}
+}
+
 // Without it, the message names the file that was looked for.
 func TestNodeOfAnotherKindWithoutItsProgram(t *testing.T) {
 	s := foreign(t, "")
