@@ -1,6 +1,8 @@
 package job
 
 import (
+	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 )
@@ -14,6 +16,37 @@ var Outer = []string{
 	"OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "OMPI_UNIVERSE_SIZE", "OMPI_WORLD_*", "JSM_*",
 	"PRTE_*", "PALS_*", "ALPS_*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID",
 	"FLUX_TASK_*", "FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH", "PSID_CPU_PINNING", "__PINNING__",
+}
+
+// Suggested is the variable in which a rank of ours finds what we have suggested to it, beside what
+// Outer lists: variables that a user might have set as well.
+const Suggested = "MPIEXEC_SUGGESTED"
+
+// Suggestions is the value of Suggested: the names of assignments, and marks of their values.
+func Suggestions(assignments []string) string {
+	var marks []string
+	for _, assignment := range assignments {
+		if name, _, _ := strings.Cut(assignment, "="); !Matches(Outer, name) {
+			marks = append(marks, mark(assignment))
+		}
+	}
+	return strings.Join(marks, ":")
+}
+
+// mark tells an assignment from others, also from those of the same variable.
+func mark(assignment string) string {
+	name, _, _ := strings.Cut(assignment, "=")
+	return fmt.Sprintf("%s=%08x", name, crc32.ChecksumIEEE([]byte(assignment)))
+}
+
+// OuterOf tells which assignments of an environment are an outer launcher's. What it has suggested
+// counts as its own until somebody changes it.
+func OuterOf(environ []string) func(assignment string) bool {
+	suggested := strings.Split(Value(environ, Suggested), ":")
+	return func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		return Matches(Outer, name) || slices.Contains(suggested, mark(assignment))
+	}
 }
 
 // Matches reports whether the name of a variable is one of the patterns; a trailing *

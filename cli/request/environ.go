@@ -24,10 +24,14 @@ var private = []string{
 	"PSI_EXCLUSIVE", "PSI_OVERBOOK", "PSI_LOOP_NODES_FIRST", "PSI_WAIT",
 }
 
-// belongsHere reports whether a variable is not to be taken along: it is private, or
-// another launcher set it for us (ENV-2): we are its rank, ours are not.
-func belongsHere(name string) bool {
-	return job.Matches(private, name) || job.Matches(job.Outer, name)
+// belongsHere tells which variables of an environment are not to be taken along: they are private,
+// or another launcher set them for us (ENV-2): we are its rank, ours are not.
+func belongsHere(environ []string) func(assignment string) bool {
+	outer := job.OuterOf(environ)
+	return func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		return job.Matches(private, name) || outer(assignment)
+	}
 }
 
 // baseEnv is what every rank gets of our environment, and what -genv gives it (cli.md
@@ -65,9 +69,10 @@ var own = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST
 // its ranks must not see more than those on other hosts, where only a login is
 // (ENV-6). TMPDIR comes to it as it does to those (ENV-5).
 func HelperEnv(environ []string) []string {
+	stays := belongsHere(environ)
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
-		return name == "TMPDIR" || belongsHere(name) && !slices.Contains(own, name)
+		return name == "TMPDIR" || stays(assignment) && !slices.Contains(own, name)
 	})
 }
 
@@ -105,12 +110,13 @@ func taken(environ []string, list option.EnvTake, all bool) (job.Env, error) {
 	var env job.Env
 	everything := !list.Given || slices.Contains(list.Names, "*")
 	env.Bare = !everything
+	stays := belongsHere(environ)
 	for _, assignment := range environ {
 		name, _, _ := strings.Cut(assignment, "=")
 		switch {
 		case everything && name == "TMPDIR": // may not be there (ENV-5)
 			env.Dirs = append(env.Dirs, assignment)
-		case job.Matches(list.Names, name) && !everything || everything && !belongsHere(name):
+		case job.Matches(list.Names, name) && !everything || everything && !stays(assignment):
 			env.Set = append(env.Set, assignment)
 		}
 	}

@@ -17,8 +17,9 @@ var bare = []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "LANG"
 // A variables is an environment under construction: names in order of first
 // mention, and their values.
 type variables struct {
-	names  []string
-	values map[string]string
+	names     []string
+	values    map[string]string
+	suggested []string // assignments of ours that the user has not made
 }
 
 func (v *variables) set(assignment string) {
@@ -37,6 +38,7 @@ func (v *variables) suggest(name, value string) {
 	if _, known := v.values[name]; !known {
 		v.names = append(v.names, name)
 		v.values[name] = value
+		v.suggested = append(v.suggested, name+"="+value)
 	}
 }
 
@@ -78,10 +80,10 @@ func (v *variables) list() []string {
 // (cli.md section 8). PWD is where they start.
 func AppEnv(own []string, base, app job.Env, dir string) []string {
 	v := &variables{values: make(map[string]string, len(own)+len(base.Set))}
-	keepOnly := base.Bare || app.Bare
+	outer, keepOnly := job.OuterOf(own), base.Bare || app.Bare
 	for _, assignment := range own {
 		name, _, _ := strings.Cut(assignment, "=")
-		if job.Matches(job.Outer, name) || keepOnly && !slices.Contains(bare, name) {
+		if outer(assignment) || keepOnly && !slices.Contains(bare, name) {
 			continue
 		}
 		v.set(assignment)

@@ -84,7 +84,7 @@ func TestRankEnv(t *testing.T) {
 
 func TestRankEnvLeavesWhatTheUserSet(t *testing.T) {
 	p := Identity{Address: "10.0.0.1"}
-	env := p.environ([]string{"MPIR_CVAR_CH3_INTERFACE_HOSTNAME=mine", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"})
+	env := p.environment("MPIR_CVAR_CH3_INTERFACE_HOSTNAME=mine", "GFORTRAN_UNBUFFERED_PRECONNECTED=n")
 	for name, want := range map[string]string{
 		"MPIR_CVAR_CH3_INTERFACE_HOSTNAME": "mine", "GFORTRAN_UNBUFFERED_PRECONNECTED": "n", "PMI_HOSTNAME": "10.0.0.1"} {
 		if got := job.Value(env, name); got != want {
@@ -150,7 +150,7 @@ func TestRankEnvOfGPUs(t *testing.T) {
 // A dry run tells people what ranks are told.
 func TestToldVariables(t *testing.T) {
 	var names []string
-	for _, assignment := range (Identity{Address: "10.0.0.1", Slots: []int{0}, CPUs: []int{0}}).environ(nil) {
+	for _, assignment := range (Identity{Address: "10.0.0.1", Slots: []int{0}, CPUs: []int{0}, Offer: job.OfferPMI1}).environment() {
 		name, _, _ := strings.Cut(assignment, "=")
 		names = append(names, name)
 	}

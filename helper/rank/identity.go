@@ -67,9 +67,19 @@ func (id Identity) variables() []string {
 		vars = append(vars, "MPIEXEC_STAGE_DIR="+id.Stage)
 	}
 	if id.Address != "" {
-		vars = append(vars, "PMI_HOSTNAME="+id.Address, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+id.Address)
+		vars = append(vars, "PMI_HOSTNAME="+id.Address)
 	}
 	return vars
+}
+
+// locate suggests to MPICH where peers reach the node.
+func (id Identity) locate(v *variables) {
+	if id.Address != "" {
+		v.suggest("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", id.Address)
+	}
+	if id.Iface != "" && !strings.Contains(id.Iface, "/") {
+		v.suggest("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", id.Iface)
+	}
 }
 
 // pmi lists what a rank finds its PMI server by; nothing, if it is to find it not.
@@ -128,8 +138,7 @@ func oneByOne(cpus []int, of int) string {
 	return string(digits)
 }
 
-// environ adds a rank's identity to its app's environment. What the user set by
-// hand for MPICH's address stays.
+// environ adds a rank's identity to the environment of its section.
 func (id Identity) environ(app []string) []string {
 	env := id.devices(app)
 	has := func(name string) bool {
@@ -138,16 +147,7 @@ func (id Identity) environ(app []string) []string {
 	if !has("GFORTRAN_UNBUFFERED_PRECONNECTED") {
 		env = append(env, "GFORTRAN_UNBUFFERED_PRECONNECTED=y")
 	}
-	for _, assignment := range id.variables() {
-		name, _, _ := strings.Cut(assignment, "=")
-		if strings.HasPrefix(name, "MPIR_") && has(name) {
-			continue
-		}
-		env = append(env, assignment)
-	}
-	if id.Iface != "" && !strings.Contains(id.Iface, "/") && !has("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE") {
-		env = append(env, "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE="+id.Iface)
-	}
+	env = append(env, id.variables()...)
 	if id.Offer.PMIx() {
 		env = append(env, id.PMIx.own(id, has)...)
 	}

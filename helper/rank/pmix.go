@@ -31,13 +31,11 @@ type PMIx struct {
 // SectionEnv is the environment of a section with what its ranks are told in common of how they
 // are reached: below what the user has said, but where that must not be (PMIX-7).
 func (id Identity) SectionEnv(app, argv []string, dir string) []string {
-	if id.Offer == job.OfferPMI1 || id.Offer == job.OfferNone {
-		return app
-	}
 	v := &variables{values: make(map[string]string, len(app))}
 	for _, assignment := range app {
 		v.set(assignment)
 	}
+	id.locate(v)
 	switch id.Offer {
 	case job.OfferPMI2:
 		v.suggest("MPIR_CVAR_PMI_VERSION", "2")
@@ -49,6 +47,9 @@ func (id Identity) SectionEnv(app, argv []string, dir string) []string {
 		id.PMIx.inform(v, id)
 		id.PMIx.describe(v, id, argv, dir)
 		id.PMIx.advise(v)
+	}
+	if suggested := job.Suggestions(v.suggested); suggested != "" { // a launch from inside a rank is to leave it out
+		v.set(job.Suggested + "=" + suggested)
 	}
 	return v.list()
 }

@@ -59,7 +59,7 @@ func TestEnvironmentAtHomeAndElsewhere(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 1})
 	own := []string{"ONE=1", "SSH_AUTH_SOCK=/dead", "HOSTNAME=the-head", "DISPLAY=:0", "TMUX=x", "OMPI_COMM_WORLD_RANK=3"}
-	login := []string{"LOGNAME", "USER", "HOSTNAME", "LANG", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SHELL", "MAIL", "MOTD_SHOWN", "SHLVL", "_", "PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"}
+	login := []string{"LOGNAME", "USER", "HOSTNAME", "LANG", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SHELL", "MAIL", "MOTD_SHOWN", "SHLVL", "_", "PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "MPIEXEC_SUGGESTED"}
 	for _, options := range []string{"", "-genvnone"} {
 		names := make(map[string][]string)
 		for _, host := range []string{"localhost", "n1"} {
