@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync/atomic"
 
 	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
@@ -24,8 +23,6 @@ type client struct {
 	state State // as in rank, which is for others to read
 	bad   int   // messages in a row that could not be read
 	out   outbox
-
-	namings atomic.Int32 // requests about names that are under way
 }
 
 // proc is what the client's rank is called in messages.

@@ -44,6 +44,8 @@ type localRank struct {
 	handed             int // bytes of forOthers that fences of the whole group have taken
 
 	waiting []*pendingGet // Gets of others
+
+	namings atomic.Int32 // names for which requests of its clients are under way
 }
 
 // A pendingGet is a Get that is answered when a rank commits a key.

@@ -3,7 +3,6 @@ package pmix
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
@@ -27,15 +26,16 @@ type Names interface {
 
 // Bounds of names (pmix-wire.md 11; TRUST-24).
 const (
-	maxNamings = 1 << 10 // requests about names of one client that are under way
+	maxNamings = 1 << 10 // names of which requests of one rank are under way
 	maxName    = 4 << 10 // bytes of a name with its value
 )
 
 // errLate is the cause of a look-up that ends because the client waits no longer.
 var errLate = errors.New("the time of a look-up is over")
 
-// later answers a question about names, which mpiexec has, from a goroutine of its own.
-func (c *client) later(q envelope, ask func(ctx context.Context) message.Status) {
+// later answers a question about so many names, which mpiexec has, from a goroutine of its own.
+func (c *client) later(q envelope, names int, ask func(ctx context.Context) message.Status) {
+	more := int32(max(names, 1))
 	switch {
 	case c.server.Names == nil:
 		c.status(q, message.NotSupported)
@@ -43,13 +43,13 @@ func (c *client) later(q envelope, ask func(ctx context.Context) message.Status)
 	case c.ending():
 		c.status(q, message.Failed)
 		return
-	case c.namings.Add(1) > maxNamings:
-		c.namings.Add(-1)
+	case c.rank.namings.Add(more) > maxNamings:
+		c.rank.namings.Add(-more)
 		c.status(q, message.TooMuch)
 		return
 	}
 	c.server.tasks.Go(func() {
-		defer c.namings.Add(-1)
+		defer c.rank.namings.Add(-more)
 		if status := ask(c.server.waiting); status != message.Success {
 			c.status(q, status)
 		}
@@ -58,9 +58,9 @@ func (c *client) later(q envelope, ask func(ctx context.Context) message.Status)
 
 // publish gives names to values. Of several, those before one that is there already stay.
 func (c *client) publish(q envelope, r *message.Publish) {
-	once := r.Infos.Persistence() == message.FirstRead
-	c.later(q, func(ctx context.Context) message.Status {
-		for _, datum := range r.Infos.Data() {
+	once, data := r.Infos.Persistence() == message.FirstRead, r.Infos.Data()
+	c.later(q, len(data), func(ctx context.Context) message.Status {
+		for _, datum := range data {
 			n := Name{Value: appendDatum(nil, bfrops.Datum{Publisher: c.proc(), Pair: datum}), Once: once}
 			n.Port, _ = datum.Value.Text()
 			if len(datum.Key)+len(n.Port)+len(n.Value) > maxName {
@@ -80,7 +80,7 @@ func (c *client) publish(q envelope, r *message.Publish) {
 
 // unpublish takes names back. It does not mind if they are not there.
 func (c *client) unpublish(q envelope, r *message.Unpublish) {
-	c.later(q, func(ctx context.Context) message.Status {
+	c.later(q, len(r.Keys), func(ctx context.Context) message.Status {
 		for _, key := range r.Keys {
 			if err := c.server.Names.Unpublish(ctx, key); err != nil {
 				return message.Failed
@@ -94,7 +94,7 @@ func (c *client) unpublish(q envelope, r *message.Unpublish) {
 // lookup answers with what is published, when as much of it is there as the client waits for
 // (PMIX-40).
 func (c *client) lookup(q envelope, r *message.Lookup) {
-	c.later(q, func(ctx context.Context) message.Status {
+	c.later(q, len(r.Keys), func(ctx context.Context) message.Status {
 		least, waits := r.Options.Wait()
 		if least == 0 || least > len(r.Keys) {
 			least = len(r.Keys)
@@ -112,31 +112,14 @@ func (c *client) lookup(q envelope, r *message.Lookup) {
 	})
 }
 
-// find looks keys up, all at once, and stops waiting when so many are there. Its data are in the
-// order of the keys.
+// find looks keys up, and waits until so many are there. Its data are in the order of the keys.
 func (c *client) find(ctx context.Context, keys []string, least int, waits bool) ([]bfrops.Datum, message.Status) {
-	ctx, enough := context.WithCancel(ctx)
-	defer enough()
-	names, there := make([]*Name, len(keys)), make(chan bool)
-	var all sync.WaitGroup
-	for i, key := range keys {
-		all.Go(func() {
-			n, found := c.findOne(ctx, key, waits)
-			if found {
-				names[i] = &n
-			}
-			there <- found
-		})
+	var names []*Name
+	if waits {
+		names = c.await(ctx, keys, least)
+	} else {
+		names = c.findNow(ctx, keys)
 	}
-	for count, rest := 0, len(keys); rest > 0; rest-- {
-		if <-there {
-			count++
-		}
-		if count == least {
-			enough()
-		}
-	}
-	all.Wait()
 	var data []bfrops.Datum
 	for i, n := range names {
 		if n != nil {
@@ -154,14 +137,40 @@ func (c *client) find(ctx context.Context, keys []string, least int, waits bool)
 	return nil, message.NotFound
 }
 
-func (c *client) findOne(ctx context.Context, key string, waits bool) (n Name, found bool) {
-	var err error
-	if !waits {
-		n, found, err = c.server.Names.Lookup(ctx, key)
-		return n, found && err == nil
+// findNow looks keys up, one after the other; nil: one is not there.
+func (c *client) findNow(ctx context.Context, keys []string) []*Name {
+	names := make([]*Name, len(keys))
+	for i, key := range keys {
+		if n, found, err := c.server.Names.Lookup(ctx, key); found && err == nil {
+			names[i] = &n
+		}
 	}
-	n, err = c.server.Names.Await(ctx, key)
-	return n, err == nil
+	return names
+}
+
+// await waits for keys, all at once, until so many are there.
+func (c *client) await(ctx context.Context, keys []string, least int) []*Name {
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	names, there := make([]*Name, len(keys)), make(chan bool)
+	for i, key := range keys {
+		go func() {
+			n, err := c.server.Names.Await(ctx, key)
+			if err == nil {
+				names[i] = &n
+			}
+			there <- err == nil
+		}()
+	}
+	for count, rest := 0, len(keys); rest > 0; rest-- {
+		if <-there {
+			count++
+		}
+		if count == least {
+			enough()
+		}
+	}
+	return names
 }
 
 // appendDatum writes a datum as packs of its publisher, and of its key and value.

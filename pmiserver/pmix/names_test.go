@@ -134,19 +134,22 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// One client cannot have questions without end.
+// One rank cannot have questions without end, with whatever clients and in however few requests.
 func TestNamingsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 1, 1)
 		s.Names = newNameBoard()
-		c := initialized(t, s, 0)
+		one, two := initialized(t, s, 0), initialized(t, s, 0)
 		waits := bfrops.Info{Key: "pmix.wait", Value: bfrops.FlagOf(true)}
-		for range maxNamings {
-			c.say(lookupBody([]string{"x"}, waits))
+		for range maxNamings / 4 {
+			one.say(lookupBody([]string{"x", "y", "z"}, waits))
+			two.say(lookupBody([]string{"x"}, waits))
 		}
 		synctest.Wait()
-		if status := c.status(lookupBody([]string{"x"}, waits)); status != message.TooMuch {
-			t.Errorf("one more: %v", status)
+		for i, c := range []*talker{one, two} {
+			if status := c.status(lookupBody([]string{"x"}, waits)); status != message.TooMuch {
+				t.Errorf("one more by client %d: %v", i, status)
+			}
 		}
 		s.Close()
 	})
