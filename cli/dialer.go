@@ -160,7 +160,7 @@ func readConfig(me sshx.User, set []option.SSHOption) (*sshx.Config, error) {
 }
 
 // userOf is who connects. A static program cannot ask LDAP or sss, so the environment
-// speaks first (see doc/design.md); without it root's home is known, as everywhere.
+// speaks first; without it root's home is known, as everywhere.
 func userOf(sys System) sshx.User {
 	host, _ := os.Hostname()
 	u := sshx.User{Name: sys.getenv("USER"), Home: sys.getenv("HOME"), UID: syscall.Getuid(), Host: host, Getenv: sys.getenv}

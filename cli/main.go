@@ -2,7 +2,7 @@
 Package cli is the command line of mpiexec: it reads the world once, hands values to
 package launch, and says what came of it.
 
-	args, environment --> option.Parse --> request.Make --> launch.Run --> exitCode, report
+	args, environment --> Table.Parse --> request.Make --> launch.Run --> exitCode, report
 	                                            |               |
 	            world.go: files, this machine --'               '-- dialer (reach, sshx)
 

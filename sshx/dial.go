@@ -22,7 +22,7 @@ type Dialer struct {
 	Log     zerolog.Logger
 	Timeout time.Duration // for one attempt, from name to login; 0: 10 s
 	Retries int           // attempts where a server is busy; 0: 4
-	Pacer   *Pacer        // 0: one of its own with the default limits
+	Pacer   *Pacer        // nil: one of its own with the default limits
 
 	// AcceptNew records unknown host keys as StrictHostKeyChecking accept-new
 	// does, also where the configuration does not say so.

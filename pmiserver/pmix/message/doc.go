@@ -6,7 +6,7 @@
 //	header, Handshake  ------------->   Handshake.Refusal
 //	                   <-------------   AppendWelcome: status, index; after a refusal the end
 //	Header, request    ------------->   Parse
-//	                   <-------------   Header with the same tag, AppendStatus, AppendGot ...
+//	                   <-------------   Header with the same tag, AppendStatus, AppendKnown ...
 //
 // Requests may be answered in any order, each once, and DEREGEVENTS never. A request that
 // Parse has returned is made of parts of its message, and lives as long as that.
