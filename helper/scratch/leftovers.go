@@ -76,8 +76,7 @@ func (l *Leftovers) Remove() (errs []error) {
 // removeOwn removes a file if it is a plain one and ours. It follows no links, since others may
 // write where it is (PMIX-54).
 func removeOwn(path string) error {
-	dir, err := unix.Openat2(unix.AT_FDCWD, filepath.Dir(path), &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	dir, err := openFolder(filepath.Dir(path))
 	if err != nil {
 		return unlessGone(err)
 	}
@@ -90,6 +89,33 @@ func removeOwn(path string) error {
 		return unix.EPERM
 	}
 	return unlessGone(unix.Unlinkat(dir, filepath.Base(path), 0))
+}
+
+// asFolder opens what is a folder, to find things in it.
+const asFolder = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+// openFolder opens a folder to which no link leads. Before Linux 5.6 there is no call for that, and
+// some containers forbid it.
+func openFolder(path string) (fd int, err error) {
+	fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: asFolder, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err == unix.ENOSYS || err == unix.EPERM {
+		return walkTo(path)
+	}
+	return fd, err
+}
+
+// walkTo opens a folder as openFolder does, one part of its absolute path after the other.
+func walkTo(path string) (fd int, err error) {
+	fd, err = unix.Open("/", asFolder, 0)
+	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' }) {
+		if err != nil {
+			break
+		}
+		above := fd
+		fd, err = unix.Openat(above, part, asFolder|unix.O_NOFOLLOW, 0)
+		unix.Close(above)
+	}
+	return fd, err
 }
 
 // unlessGone is an error, unless it says that the file is not there.

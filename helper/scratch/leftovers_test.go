@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Files that a rank has named are removed, if they are plain, and where ranks leave files; what a
@@ -63,5 +65,32 @@ func TestLeftoversAreBounded(t *testing.T) {
 		if refused := l.Add(rank, []string{"/dev/shm/more"}); len(refused) != want {
 			t.Errorf("rank %d: refused are %q", rank, refused)
 		}
+	}
+}
+
+// Where the kernel has no openat2, folders are reached part by part, and by no link either.
+func TestLeftoversOnOldKernels(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "real/below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]error{"real/below": nil, "real": nil, "link": unix.ENOTDIR, "link/below": unix.ENOTDIR, "none/below": unix.ENOENT} {
+		fd, err := walkTo(filepath.Join(dir, name))
+		if err != want {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if err != nil {
+			continue
+		}
+		if at, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); at != filepath.Join(dir, name) {
+			t.Errorf("%s led to %s", name, at)
+		}
+		unix.Close(fd)
 	}
 }
