@@ -25,7 +25,8 @@ type meeting struct {
 
 	mu      sync.Mutex  // guards what follows
 	members []*attendee // in the order of local.Ranks
-	inside  int         // of members, those that wait
+	inside  int         // of members, those that wait; changed with server.mu held, too
+	over    bool        // one of its groups is; this one belongs to server.mu
 }
 
 // An attendee is a process of a meeting on this node.
@@ -162,6 +163,9 @@ func (m *meeting) enter(c *client, q envelope, collect bool) bool {
 func (s *Server) beginMeeting(m *meeting) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.over {
+		return false
+	}
 	if m.inside == 0 {
 		if s.meeting >= maxMeetings {
 			return false
@@ -176,8 +180,22 @@ func (s *Server) beginMeeting(m *meeting) bool {
 func (s *Server) endMeeting(m *meeting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.inside--; m.inside == 0 {
+	if m.inside--; m.inside == 0 && !m.over {
 		s.meeting--
+	}
+}
+
+// forgetMeetings drops those of a group that is over. It needs s.mu.
+func (s *Server) forgetMeetings(group string) {
+	for key, m := range s.meetings {
+		if !m.set.names(group) {
+			continue
+		}
+		m.over = true
+		delete(s.meetings, key)
+		if m.inside > 0 {
+			s.meeting--
+		}
 	}
 }
 

@@ -155,6 +155,25 @@ func TestNamingsAreBounded(t *testing.T) {
 	})
 }
 
+// Where a group has met is forgotten with it, though its ranks still waited.
+func TestMeetingsOfGroupsThatAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 2, 2)
+		one, two := initialized(t, s, 0), initialized(t, s, 1)
+		one.status(fenceBody(procs(testSpace, 0), false))
+		two.status(fenceBody(procs(testSpace, 1), false))
+		one.say(fenceBody(all, false))
+		synctest.Wait()
+		s.Remove("k")
+		s.mu.Lock()
+		if len(s.meetings) > 0 || s.meeting > 0 {
+			t.Errorf("%d meetings are kept, and somebody waits in %d", len(s.meetings), s.meeting)
+		}
+		s.mu.Unlock()
+		s.Close()
+	})
+}
+
 // All of a set connect, and know each other; a fence of the same ranks is another meeting.
 func TestConnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -197,10 +197,11 @@ func (s *Server) Add(g Group) {
 	s.ranks += len(g.Ranks)
 }
 
-// Remove forgets a group of which no rank is left.
+// Remove forgets a group of which no rank is left, and where it has met.
 func (s *Server) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forgetMeetings(name)
 	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
 		gone := g.Name == name
 		if gone {
