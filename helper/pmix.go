@@ -174,14 +174,10 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 				of[rank].pmiState.Store(int32(job.PMIFinalized))
 			}
 		},
-		Lost: func(rank int, why error) { tell(rank, wire.PMILost, why) },
-		Junk: func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
-		Note: func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
-		Leaves: func(rank int, files []string) {
-			for _, file := range link.left.Add(first+rank, files) {
-				s.log.inform("rank %d: %q is not ours to remove", first+rank, file)
-			}
-		},
+		Lost:   func(rank int, why error) { tell(rank, wire.PMILost, why) },
+		Junk:   func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
+		Note:   func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
+		Leaves: func(rank int, files []string) []string { return link.left.Add(first+rank, files) },
 		Print: func(rank int, text message.LogText) {
 			if s.awaitBirth(of[rank]) {
 				link.texts.print(of[rank], text)

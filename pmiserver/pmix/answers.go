@@ -106,7 +106,9 @@ func (c *client) control(r *message.JobControl) message.Status {
 		return message.NotSupported
 	}
 	if c.group.Leaves != nil && len(left.Files) > 0 {
-		c.group.Leaves(c.rank.number, left.Files)
+		for _, file := range c.group.Leaves(c.rank.number, left.Files) {
+			c.note(fmt.Sprintf("%q is not ours to remove", file))
+		}
 	}
 	return message.Success
 }

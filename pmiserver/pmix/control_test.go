@@ -14,11 +14,12 @@ func TestFilesThatARankLeaves(t *testing.T) {
 	g := testGroup(2, 2, told)
 	g.Name, g.Namespace = "other", testSpace+"1"
 	left := make(chan []string, 1)
-	g.Leaves = func(rank int, files []string) {
+	g.Leaves = func(rank int, files []string) []string {
 		if rank != 1 {
 			t.Errorf("rank %d leaves %q", rank, files)
 		}
 		left <- files
+		return nil
 	}
 	s.Add(g)
 	c := come(t, s, handshake(g.Namespace, 1, nil))
@@ -38,5 +39,27 @@ func TestFilesThatARankLeaves(t *testing.T) {
 	}
 	if files := <-left; !slices.Equal(files, []string{"/dev/shm/a", "/dev/shm/b"}) || len(left) > 0 {
 		t.Errorf("left are %q", files)
+	}
+}
+
+// What is odd about a rank is told a hundred times, however often it names what is not to be removed.
+func TestNotesOfARankAreBounded(t *testing.T) {
+	s, told := newTestServer(t, 1, 0)
+	g := testGroup(1, 1, told)
+	g.Name, g.Namespace = "other", testSpace+"1"
+	g.Leaves = func(_ int, files []string) []string { return files }
+	s.Add(g)
+	c := come(t, s, handshake(g.Namespace, 0, nil))
+	c.welcome()
+	foreign := bfrops.Info{Key: "pmix.reg.cleanup", Value: bfrops.TextOf("/etc/passwd")}
+	for range 2 * maxNotes {
+		c.status(bfrops.AppendInfos(bfrops.AppendProcs(body(18), nil), []bfrops.Info{foreign}))
+	}
+	notes, last := len(told), ""
+	for range notes {
+		last = (<-told).what
+	}
+	if notes != maxNotes || last != `note: "/etc/passwd" is not ours to remove; no more such notes of this rank` {
+		t.Errorf("%d notes, the last %q", notes, last)
 	}
 }

@@ -45,6 +45,7 @@ type localRank struct {
 
 	waiting []*pendingGet // Gets of others
 
+	notes   atomic.Int32 // that were told of it
 	namings atomic.Int32 // names for which requests of its clients are under way
 }
 
@@ -118,9 +119,19 @@ func (g *group) become(r *localRank, to State) {
 	}
 }
 
+// maxNotes is how many oddities of one rank are told (TRUST-24).
+const maxNotes = 100
+
 func (g *group) note(rank int, text string) {
-	if g.Note != nil {
+	told := &g.byRank[rank].notes
+	if g.Note == nil || told.Load() >= maxNotes {
+		return
+	}
+	switch n := told.Add(1); {
+	case n < maxNotes:
 		g.Note(rank, text)
+	case n == maxNotes:
+		g.Note(rank, text+"; no more such notes of this rank")
 	}
 }
 
