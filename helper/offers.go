@@ -26,7 +26,8 @@ func (s *session) offer(g *group, r *process) *rank.Error {
 	}
 	asked := g.prepare.Apps[r.plan.App].PMI
 	o := &offering{Verdict: offer.Verdict{Offer: asked, Why: "--pmi"}}
-	if asked == "" || asked == job.OfferAuto {
+	auto := asked == "" || asked == job.OfferAuto
+	if auto {
 		o.Verdict = s.judgeProgram(r)
 	}
 	if o.Offer.PMIx() {
@@ -34,7 +35,11 @@ func (s *session) offer(g *group, r *process) *rank.Error {
 			if asked == job.OfferPMIx {
 				return rank.Internal("PMIx cannot be offered here: "+err.Error(), "leave out --pmi pmix")
 			}
-			s.log.warn("PMI-1 is offered alone: %v", err)
+			tell := s.log.warn
+			if auto && !o.Speaks() { // it may be no MPI program at all
+				tell = s.log.inform
+			}
+			tell("PMI-1 is offered alone: %v", err)
 			o.Offer = job.OfferPMI1
 		}
 	}

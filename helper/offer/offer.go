@@ -74,6 +74,10 @@ type Verdict struct {
 	Family  string // of it, as people call it
 }
 
+// Speaks reports whether something in the program speaks to a launcher: it is not offered both for
+// want of knowledge.
+func (v Verdict) Speaks() bool { return v.Library != "" || v.Offer != job.OfferBoth }
+
 func (v Verdict) String() string { return fmt.Sprintf("%s (%s)", v.Offer, v.Why) }
 
 // Most that is looked at for one program (PMIX-2); beyond, it is offered both.

@@ -53,3 +53,32 @@ func TestOuterPMIxIsRemoved(t *testing.T) {
 		}
 	}
 }
+
+// noPort runs a command on a node where no port of the loopback is free.
+const noPort = `echo 40000 40000 >/proc/sys/net/ipv4/ip_local_port_range && exec /usr/bin/python3 -c '
+import socket, subprocess, sys
+s = socket.socket(); s.bind(("127.0.0.1", 40000)); s.listen()
+sys.exit(subprocess.call(sys.argv[1:]))' "$@"`
+
+// PMIX-15: a node without a port for PMIx troubles only who wants it, and staged programs no more
+// than others.
+func TestANodeWithoutAPortForPMIx(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	for _, c := range []struct {
+		line string
+		code int
+		says string
+	}{
+		{"-n 1 true", 0, ""},
+		{"--pmi both -n 1 true", 0, "PMI-1 is offered alone: no port for PMIx"},
+		{"--pmi pmix -n 1 true", 125, "PMIx cannot be offered here"},
+		{"--pmi pmix --stage /bin/true -n 1 true", 125, "PMIx cannot be offered here"},
+	} {
+		_, errs, code := b.call(t, "unshare", append([]string{"-n", "sh", "-c", noPort, "sh", binary}, strings.Fields(c.line)...)...)
+		if code != c.code || !strings.Contains(errs, c.says) || c.says == "" && errs != "" {
+			t.Errorf("%s: exit %d, %q; want %d, %q", c.line, code, errs, c.code, c.says)
+		}
+	}
+}
