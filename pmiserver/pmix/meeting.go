@@ -141,9 +141,12 @@ func (m *meeting) waits(g *group, rank int) int {
 }
 
 // enter takes a rank to the fence, now or when it comes out of those that it has begun before. It
-// is false when there are too many.
+// is false when there are too many, or when the group is over: what a rank has left may speak on.
 func (m *meeting) enter(c *client, q envelope, collect bool) bool {
 	i := m.index(c.group, c.rank.number)
+	if i < 0 {
+		return false
+	}
 	m.mu.Lock()
 	x := m.members[i]
 	if len(x.calls) >= maxCalls || len(x.calls) == 0 && !m.server.beginMeeting(m) {
@@ -278,14 +281,14 @@ func (m *meeting) appendRecord(blob []byte, x *attendee) []byte {
 	return append(blob, bytes...)
 }
 
-// A piece is some of what a rank has committed for others, from a byte on.
-type piece struct {
+// A stretch is some of what a rank has committed for others, from a byte on.
+type stretch struct {
 	from  int
 	bytes []byte
 }
 
-// after returns what is new in a piece to who knows so many bytes; a gap cannot be filled.
-func (p piece) after(known int) []byte {
+// after returns what is new in a stretch to who knows so many bytes; a gap cannot be filled.
+func (p stretch) after(known int) []byte {
 	if p.from > known || p.from+len(p.bytes) <= known {
 		return nil
 	}
@@ -297,7 +300,7 @@ var errRecord = errors.New("another node has brought what is none")
 
 // open reads what the nodes have brought, and returns what shows it to the ranks of this one.
 func (m *meeting) open(all [][]byte) (show func(), err error) {
-	fresh := make([]map[int]piece, len(m.set)) // of each share of the set, by rank
+	fresh := make([]map[int]stretch, len(m.set)) // of each share of the set, by rank
 	for _, blob := range all {
 		for len(blob) > 0 {
 			var group, rank, from, size uint64
@@ -312,9 +315,9 @@ func (m *meeting) open(all [][]byte) (show func(), err error) {
 				return nil, errRecord
 			}
 			if fresh[group] == nil {
-				fresh[group] = make(map[int]piece)
+				fresh[group] = make(map[int]stretch)
 			}
-			fresh[group][int(rank)] = piece{int(from), blob[:size:size]}
+			fresh[group][int(rank)] = stretch{int(from), blob[:size:size]}
 			blob = blob[size:]
 		}
 	}
@@ -332,7 +335,7 @@ func (m *meeting) open(all [][]byte) (show func(), err error) {
 }
 
 // take shows to the ranks of this node what a fence has brought of others.
-func (g *group) take(brought map[int]piece) {
+func (g *group) take(brought map[int]stretch) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	next := make([][]byte, g.Size)

@@ -561,3 +561,20 @@ func TestNothingIsUnderWayAfterClose(t *testing.T) {
 		t.Errorf("%d, %d and %d connections are left", len(s.newcomers), len(s.strangers), s.clients)
 	}
 }
+
+// What a rank has left may speak on while its group is taken away: it meets nobody.
+func TestWhoIsOverMeetsNobody(t *testing.T) {
+	s, _ := newTestServer(t, 1, 1)
+	join(t, s, 0)
+	g := s.groups[0]
+	c := &client{server: s, group: g, rank: g.byRank[0]}
+	all, err := newSet([]bfrops.Proc{{Namespace: testSpace, Rank: bfrops.Wildcard}}, s.sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Remove(g.Name)
+	if s.meetingOf(fence.Collective, all).enter(c, envelope{}, false) {
+		t.Error("it meets others")
+	}
+	s.Close()
+}
