@@ -71,7 +71,7 @@ var lower = map[string][]string{
 	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},
 
-	"pmiserver/pmix":         {"pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"},
+	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"},
 	"pmiserver/pmix/bfrops":  {},
 	"pmiserver/pmix/jobinfo": {"pmiserver/pmix/bfrops"},
 	"pmiserver/pmix/message": {"pmiserver/pmix/bfrops"},

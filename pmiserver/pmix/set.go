@@ -3,9 +3,9 @@ package pmix
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
+	"remshell/idset"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/pmix/bfrops"
 )
@@ -107,27 +107,8 @@ func (s set) members() fence.Members {
 		}
 		text = append(text, part.group...)
 		if part.ranks != nil {
-			text = append(appendRanges(append(text, '['), part.ranks), ']')
+			text = append(append(append(text, '['), idset.Text(part.ranks)...), ']')
 		}
 	}
 	return fence.Members(text)
-}
-
-// appendRanges writes ascending numbers as "0-3,8".
-func appendRanges(text []byte, numbers []int) []byte {
-	for i := 0; i < len(numbers); {
-		last := i
-		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
-			last++
-		}
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, int64(numbers[i]), 10)
-		if last > i {
-			text = strconv.AppendInt(append(text, '-'), int64(numbers[last]), 10)
-		}
-		i = last + 1
-	}
-	return text
 }
