@@ -210,12 +210,11 @@ func (f *fleet) peered(m *wire.Peers) *wire.Peered {
 	if g == nil {
 		return answer
 	}
-	answer.Of, answer.Sections = make([]int, g.plan.Size), make([]int, len(g.apps))
+	answer.Of = make([]int, g.plan.Size)
 	for i, np := range g.plan.Nodes {
 		answer.Nodes = append(answer.Nodes, np.Name)
 		for _, r := range np.Ranks {
 			answer.Of[r.Rank] = i
-			answer.Sections[r.App]++
 		}
 	}
 	return answer

@@ -183,17 +183,15 @@ func (m *Peers) fields(c *codec) {
 }
 
 // Peered answers Peers: the nodes of the group, as the user wrote them, of each rank the number
-// of its node among them, and how many ranks each section has.
+// of its node among them.
 type Peered struct {
-	ID       int
-	Nodes    []string
-	Of       []int
-	Sections []int
+	ID    int
+	Nodes []string
+	Of    []int
 }
 
 func (m *Peered) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
 	c.texts(&m.Nodes, length{"names", many}, aName)
 	c.nums(&m.Of, length{"sizes", many}, aSize)
-	c.nums(&m.Sections, length{"sizes", many}, aSize)
 }
