@@ -42,11 +42,7 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.DeregEvents: // has no answer
 	case *message.Log:
 		c.status(q, c.print(r))
-	case *message.Query, // no sets of processes beside the three of the client's own
-		*message.Spawn,                                  // pmix-wire.md 6.9
-		*message.GroupConstruct, *message.GroupDestruct: // pmix-wire.md 6.11
-		c.status(q, message.NotSupported)
-	default:
+	default: // Query, Spawn, GroupConstruct and GroupDestruct, too (pmix-wire.md 6.9, 6.11, 6.13)
 		c.status(q, message.NotSupported)
 	}
 }

@@ -18,7 +18,6 @@ type client struct {
 	group  *group
 	rank   *localRank
 	conn   net.Conn
-	major  int // first number of its library's version
 
 	state State // as in rank, which is for others to read
 	bad   int   // messages in a row that could not be read

@@ -132,14 +132,6 @@ func (m *meeting) leave(g *group, rank int) {
 	}
 }
 
-// waits returns at which fence of this set a rank waits, from 1; 0: at none.
-func (m *meeting) waits(g *group, rank int) int {
-	if i := m.index(g, rank); i >= 0 {
-		return m.local.Waits(i)
-	}
-	return 0
-}
-
 // enter takes a rank to the fence, now or when it comes out of those that it has begun before. It
 // is false when there are too many, or when the group is over: what a rank has left may speak on.
 func (m *meeting) enter(c *client, q envelope, collect bool) bool {

@@ -224,20 +224,6 @@ func (s *Server) Exited(group string, rank int) {
 	}
 }
 
-// Waits returns at what fence a rank waits, from 1, of those it has met in; 0: at none.
-func (s *Server) Waits(group string, rank int) int {
-	g := s.named(group)
-	if g == nil {
-		return 0
-	}
-	for _, m := range s.meetingsOf(func(of set) bool { return of.has(group, rank) }) {
-		if n := m.waits(g, rank); n > 0 {
-			return n
-		}
-	}
-	return 0
-}
-
 func (s *Server) named(group string) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,7 +333,7 @@ func (s *Server) receive(conn net.Conn, ours bool, h message.Handshake) (*client
 		g.note(r.number, fmt.Sprintf("PMIx client %q %s", h.Version, why))
 		return nil, status
 	}
-	c := &client{server: s, group: g, rank: r, conn: conn, major: h.Major()}
+	c := &client{server: s, group: g, rank: r, conn: conn}
 	c.out.conn = conn
 	if !s.count(c) {
 		g.note(r.number, "PMIx: too many connections")

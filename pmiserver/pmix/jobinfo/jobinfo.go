@@ -70,9 +70,6 @@ func New(g Job) *View {
 	return v
 }
 
-// Size returns how many ranks the group has.
-func (v *View) Size() int { return len(v.g.Of) }
-
 // pairs are packs of one KVAL each.
 type pairs []byte
 

@@ -51,22 +51,3 @@ func AppendGroup(dst []byte, major int, members []bfrops.Proc, context int) []by
 	}
 	return dst
 }
-
-// AppendAnswered adds the answer to a Query that is served (pmix-wire.md 6.13).
-func AppendAnswered(dst []byte, infos []bfrops.Info) []byte {
-	return bfrops.AppendInfos(AppendStatus(dst, Success), infos)
-}
-
-// EventTag is the tag of a message that no client asked for: an event.
-const EventTag = 0
-
-// AppendEvent adds the body of an event that one client has from another (pmix-wire.md 6.7).
-func AppendEvent(dst []byte, event Status, from bfrops.Proc, infos []bfrops.Info) []byte {
-	dst = bfrops.AppendByte(dst, notify)
-	dst = AppendStatus(dst, event)
-	dst = bfrops.AppendProc(dst, from)
-	return bfrops.AppendInfos(dst, infos)
-}
-
-// notify is the command of an event, in either direction.
-const notify = 12
