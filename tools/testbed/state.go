@@ -142,7 +142,7 @@ func Open(name string) (*Field, error) {
 	state := filepath.Join(stateRoot(), name)
 	text, err := os.ReadFile(filepath.Join(state, "field.json"))
 	if err != nil || !alive(state) {
-		return nil, fmt.Errorf("field %s: is not up; run: make field N=4", name)
+		return nil, fmt.Errorf("field %s: is not up; run: make testbed N=4", name)
 	}
 	f := new(Field)
 	if err := json.Unmarshal(text, f); err != nil {
