@@ -21,7 +21,8 @@ cross:
 	GOOS=darwin GOARCH=arm64 go build $(FLAGS) -o build/cross/mpiexec-darwin-arm64 .
 
 # The race detector needs a C compiler.
-RACE := $(shell command -v gcc >/dev/null && echo CGO_ENABLED=1 go test -race || echo go test)
+RACE := $(shell command -v gcc >/dev/null && echo -race)
+CGO   = CGO_ENABLED=$(if $(RACE),1,0)
 
 # What decides, and has no second goroutine, is tested without it: it would find nothing there, and
 # takes four times as long.
@@ -33,7 +34,7 @@ check:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	go vet ./...
 	go test -short $(PURE)
-	$(RACE) -short $(RACED)
+	$(CGO) go test $(RACE) -short $(RACED)
 
 # Everything. As root on Debian it installs what it needs.
 test: bin/mpiexec
@@ -41,13 +42,23 @@ test: bin/mpiexec
 	testdata/programs.sh
 	$(MAKE) --no-print-directory tests cross
 
-# A make of its own, since only now there may be a compiler.
-tests:
+# A make of its own, since only now there may be a compiler. What fails beside all others is run once
+# more, alone, and must pass there; build/again.txt then names it, and a data race is never forgiven (adr 13).
+tests: build/gotestsum
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	go vet ./... && go vet -C tools/pack ./...
 	go test $(PURE)
-	$(RACE) -timeout 40m ./test/e2e $(RACED) # the longest first
+	@rm -f build/again.txt
+	$(CGO) build/gotestsum $(AGAIN) --packages "./test/e2e $(RACED)" -- $(RACE) -timeout 80m # the longest first
+	@test ! -s build/again.txt || { echo "passed only alone, so they are too sensitive:"; cat build/again.txt; }
 	go test -C tools/pack ./...
+
+AGAIN := --format pkgname --hide-summary skipped --format-icons text --rerun-fails=1 --rerun-fails-run-root-test \
+	--rerun-fails-abort-on-data-race --rerun-fails-report build/again.txt
+
+build/gotestsum: tools/gotestsum/go.mod
+	@mkdir -p build
+	go build -C tools/gotestsum -o $(CURDIR)/$@ gotest.tools/gotestsum
 
 # Many jobs on which everything breaks that can be broken; it says how to repeat one.
 CHAOS ?= 1000

@@ -144,26 +144,38 @@ func TestEveryPackageIsRanked(t *testing.T) {
 
 // No module arrives unnoticed.
 func TestModules(t *testing.T) {
-	text, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
 	reasons, err := os.ReadFile("doc/adr/0002-modules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := 0
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
-		if len(fields) != 2 || !strings.HasPrefix(fields[1], "v") {
-			continue // not a direct requirement
-		}
-		found++
-		if !strings.Contains(string(reasons), "`"+fields[0]+"`") {
-			t.Errorf("module %s has no reason in doc/adr/0002-modules.md", fields[0])
-		}
+	files, err := filepath.Glob("tools/*/go.mod")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if found == 0 {
-		t.Error("no requirement found in go.mod: this test reads it wrongly")
+	for _, file := range append(files, "go.mod") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+			var module string
+			switch {
+			case len(fields) == 2 && strings.HasPrefix(fields[1], "v"):
+				module = fields[0]
+			case len(fields) == 2 && fields[0] == "tool":
+				module = fields[1]
+			default:
+				continue // not a direct requirement
+			}
+			found++
+			if !strings.Contains(string(reasons), "`"+module+"`") {
+				t.Errorf("module %s of %s has no reason in doc/adr/0002-modules.md", module, file)
+			}
+		}
+		if found == 0 {
+			t.Errorf("no requirement found in %s: this test reads it wrongly", file)
+		}
 	}
 }
