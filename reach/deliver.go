@@ -231,8 +231,9 @@ func (d *delivery) refused(line string) error {
 	return d.fail("deliver", KindOther, "%s", line)
 }
 
-// endingTime is how long a stream that has ended is given to say why.
-const endingTime = time.Second
+// endingTime is how long a program whose stream has ended is given to end, and so to say why: on a busy
+// machine more than a second passes between the last close and the exit of an ssh.
+const endingTime = 10 * time.Second
 
 // broken is the error of a link that ended before the helper spoke.
 func (d *delivery) broken(err error) error {
