@@ -32,7 +32,8 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 				events, ctx = []any{supervise.Signaled{Signal: signalOf(ctx)}}, context.WithoutCancel(ctx)
 			}
 		}
-		for _, event := range events {
+		for i, event := range events {
+			events[i] = nil
 			for _, news := range f.translate(event) {
 				finished = f.act(&state, state.Step(news, time.Now())) || finished
 			}

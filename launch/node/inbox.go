@@ -12,7 +12,12 @@ type Inbox struct {
 	mu     sync.Mutex // guards events
 	events []any
 	filled chan struct{}
+	spare  []any // what Take gave last; its caller's
 }
+
+// spareMost is how many events the spare list may have room for: a large job ends with half a million
+// of them at once, and shall not keep that.
+const spareMost = 1 << 16
 
 // NewInbox makes an empty one.
 func NewInbox() *Inbox { return &Inbox{filled: make(chan struct{}, 1)} }
@@ -29,7 +34,8 @@ func (b *Inbox) Put(event any) {
 }
 
 // Take returns all events that have gathered, at least one, or none at the
-// deadline (zero: never) or when ctx ends.
+// deadline (zero: never) or when ctx ends. They are the caller's until the next Take, who sets those
+// to nil that are done with: what a batch has brought need not live as long as the batch.
 func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	var timeout <-chan time.Time
 	if !deadline.IsZero() {
@@ -38,11 +44,7 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 		timeout = timer.C
 	}
 	for {
-		b.mu.Lock()
-		events := b.events
-		b.events = nil
-		b.mu.Unlock()
-		if len(events) > 0 {
+		if events := b.swap(); len(events) > 0 {
 			return events
 		}
 		select {
@@ -53,4 +55,16 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 			return nil
 		}
 	}
+}
+
+// swap takes what has gathered, and leaves the list of before for what comes.
+func (b *Inbox) swap() []any {
+	if cap(b.spare) > spareMost {
+		b.spare = nil
+	}
+	clear(b.spare)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events, b.spare = b.spare[:0], b.events
+	return b.spare
 }
