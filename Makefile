@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags='-s -w -X remshell/cli.Version=$(VERSION)'
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests chaos bench compat cross dist dist-check deb-check demo clean testbed testbed-down fuzz
+.PHONY: all check test tests test-slurm chaos bench compat cross dist dist-check deb-check demo clean testbed testbed-down fuzz
 
 all: bin/mpiexec
 
@@ -59,6 +59,12 @@ AGAIN := --format pkgname --hide-summary skipped --format-icons text --rerun-fai
 build/gotestsum: tools/gotestsum/go.mod
 	@mkdir -p build
 	go build -C tools/gotestsum -o $(CURDIR)/$@ gotest.tools/gotestsum
+
+# Against a real Slurm, as root on Debian; part of make test.
+test-slurm:
+	testdata/install.sh
+	testdata/programs.sh
+	go test ./test/e2e -count=1 -timeout 10m -run TestSlurm -v
 
 # Many jobs on which everything breaks that can be broken; it says how to repeat one.
 CHAOS ?= 1000

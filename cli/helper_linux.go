@@ -30,8 +30,9 @@ func Helper(args []string) int {
 	return code
 }
 
-// called reports whether it is mpiexec that starts us: with its build, and not at a terminal,
-// which would be shown what only programs understand.
+// called reports whether it is mpiexec that starts us: with its build, and not by hand at a
+// terminal. Our output may be one: srun -u has a pseudoterminal there, which passes all bytes on
+// as they are.
 func called(args []string) bool {
 	switch args[0] {
 	case guardArg:
@@ -39,7 +40,7 @@ func called(args []string) bool {
 	case relayArg:
 		return len(args) == 2
 	}
-	return len(args) == 2 && reach.IsBuild(args[1]) && !isTerminal(os.Stdout) && !isTerminal(os.Stdin)
+	return len(args) == 2 && reach.IsBuild(args[1]) && !isTerminal(os.Stdin)
 }
 
 func serve(args []string) (int, error) {

@@ -6,14 +6,14 @@
 #
 # These are the programs the tests compare us with (OpenSSH, MPICH's Hydra, Open
 # MPI), Slurm's PMI-2 library, the shells a user may have as login shell, what a
-# testbed is made of, and rpm, which installs our package in a root of its own.
+# testbed is made of, Slurm with munge, and rpm, which installs our package in a root of its own.
 # No service is started or left enabled: every sshd of the tests is started by the
 # tests, in a namespace or on a loopback address of their own.
 set -eu
 
 wanted="openssh-server openssh-client mpich libmpich-dev openmpi-bin libopenmpi-dev
 	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish zsh man-db groff nftables hwloc libpmi2-0-dev rpm
-	libpmix-dev python3-mpi4py numactl"
+	libpmix-dev python3-mpi4py numactl slurm-wlm munge"
 
 missing() {
 	for p in $wanted; do
@@ -53,7 +53,16 @@ trap 'exit 130' INT TERM HUP
 printf '#!/bin/sh\nexit 101\n' >"$policy"
 chmod 755 "$policy"
 
-had_sshd=$(dpkg-query -W -f '${db:Status-Status}' openssh-server 2>/dev/null || true)
+# What those of todo that are daemons have for systemd. A freshly installed one would start at
+# the next boot: nobody asked for that.
+units=
+for p in $todo; do
+	case $p in
+	openssh-server) units="$units ssh.service ssh.socket" ;;
+	munge) units="$units munge.service" ;;
+	slurm-wlm) units="$units slurmctld.service slurmd.service" ;;
+	esac
+done
 
 apt() {
 	DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends \
@@ -68,7 +77,7 @@ if ! apt install $todo; then
 	apt install $todo || { cat "$log" >&2; exit 1; }
 fi
 
-# A freshly installed sshd would start at the next boot: nobody asked for that.
-if [ "$had_sshd" != installed ] && command -v systemctl >/dev/null; then
-	systemctl -q disable ssh.service ssh.socket >/dev/null 2>&1 || true
+if [ -n "$units" ] && command -v systemctl >/dev/null; then
+	# shellcheck disable=SC2086
+	systemctl -q disable $units >/dev/null 2>&1 || true
 fi

@@ -69,6 +69,9 @@ func (f *Field) upNamespaces(ctx context.Context, o Options) error {
 		return err
 	}
 	f.keepLoads(o.LoadEvery)
+	if o.Slurm {
+		return f.upSlurm(ctx)
+	}
 	return nil
 }
 
@@ -92,6 +95,9 @@ func (f *Field) netnsFiles(o Options) error {
 	}
 	files = append(files, f.homeFiles(o, userKey, userPub)...)
 	files = append(files, f.loadFiles(o)...)
+	if o.Slurm {
+		files = append(files, f.slurmFiles()...)
+	}
 	files = append(files, startup("skel")...)
 	files = append(files,
 		file{"skel/.ssh/authorized_keys", 0o600, userPub + "\n"},
@@ -175,6 +181,9 @@ func (f *Field) fstab(o Options) string {
 		lines = append(lines, quote(f.Home)+" "+home+" none bind")
 	} else {
 		lines = append(lines, "field "+home+" tmpfs mode=700")
+	}
+	if o.Slurm {
+		lines = append(lines, quote(f.path("slurm"))+" "+slurmDir+" none bind")
 	}
 	lines = append(lines, "field /run tmpfs mode=755")
 	return strings.Join(lines, " 0 0\n") + " 0 0\n"

@@ -1,0 +1,201 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/tools/testbed"
+)
+
+// A slurmBed is a bed whose hosts are nodes of a real Slurm.
+type slurmBed struct {
+	*bed
+	dir     string // seen on all hosts by this name; what jobs write goes there
+	mpiexec string // the program under test, there
+}
+
+// TestSlurm runs all that needs a real Slurm, on one: as root where it is installed.
+func TestSlurm(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	if err := testbed.NoSlurm(); err != nil {
+		t.Skip(err)
+	}
+	s := newSlurmBed(t, 4)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *slurmBed)
+	}{
+		{"Batch", slurmBatch},
+		{"FromOutside", slurmFromOutside},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.run(t, s)
+			s.clean(t, minutes)
+		})
+	}
+}
+
+// minutes is how long is waited for what Slurm does in its own time, before that is a failure.
+const minutes = 3 * time.Minute
+
+// newSlurmBed brings Slurm up, and puts the program where jobs find it: a cluster has it on a
+// file system that all its nodes see.
+func newSlurmBed(t *testing.T, hosts int) *slurmBed {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(repo, "build"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "slurm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s := &slurmBed{dir: dir, mpiexec: filepath.Join(dir, "mpiexec")}
+	if err := copyProgram(binary, s.mpiexec); err != nil {
+		t.Fatal(err)
+	}
+	s.bed = newBed(t, testbed.Options{Hosts: hosts, Slurm: true})
+	return s
+}
+
+func copyProgram(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// A slurmJob was handed in with sbatch.
+type slurmJob struct {
+	bed    *slurmBed
+	id     string
+	output string // the file that its output goes to
+}
+
+// batch hands in a script; options are those of sbatch. $MPIEXEC is the program in it. At the
+// end of the test the job is over, however it goes.
+func (s *slurmBed) batch(t *testing.T, script string, options ...string) *slurmJob {
+	t.Helper()
+	file, err := os.CreateTemp(s.dir, "job-*.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(file, "#!/bin/sh\nMPIEXEC=%s\n%s\n", s.mpiexec, script)
+	file.Close()
+	j := &slurmJob{bed: s, output: file.Name() + ".out"}
+	args := slices.Concat([]string{"--parsable", "-D", s.dir, "-o", j.output, "-t", "10"}, options, []string{file.Name()})
+	out, errs, code := s.call(t, "sbatch", args...)
+	j.id = strings.TrimSpace(out)
+	if code != 0 {
+		t.Fatalf("sbatch %q: exit %d: %s", args, code, errs)
+	}
+	t.Cleanup(func() { s.Command(t.Context(), nil, "scancel", j.id).Run() })
+	return j
+}
+
+// state is what Slurm says of the job: RUNNING, COMPLETED, ...
+func (j *slurmJob) state(t *testing.T) string {
+	t.Helper()
+	return j.field(t, "JobState")
+}
+
+// field is one of those of scontrol show job.
+func (j *slurmJob) field(t *testing.T, name string) string {
+	t.Helper()
+	out, errs, code := j.bed.call(t, "scontrol", "-o", "show", "job", j.id)
+	if code != 0 {
+		t.Fatalf("scontrol show job %s: %s", j.id, errs)
+	}
+	for word := range strings.FieldsSeq(out) {
+		if value, ok := strings.CutPrefix(word, name+"="); ok {
+			return value
+		}
+	}
+	t.Fatalf("scontrol show job %s tells no %s:\n%s", j.id, name, out)
+	return ""
+}
+
+// text is the output so far.
+func (j *slurmJob) text() string {
+	text, _ := os.ReadFile(j.output)
+	return string(text)
+}
+
+// await waits until text stands in the output n times.
+func (j *slurmJob) await(t *testing.T, text string, n int) {
+	t.Helper()
+	if !poll(minutes, func() bool { return strings.Count(j.text(), text) >= n }) {
+		t.Fatalf("job %s (%s): waited for %d times %q:\n%s", j.id, j.state(t), n, text, j.text())
+	}
+}
+
+// wait waits for the end of the job, and returns how it ended with all that it has written.
+func (j *slurmJob) wait(t *testing.T) (state, output string) {
+	t.Helper()
+	over := []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
+	if !poll(minutes, func() bool { state = j.state(t); return slices.Contains(over, state) }) {
+		t.Fatalf("job %s is still %s:\n%s", j.id, state, j.text())
+	}
+	return state, j.text()
+}
+
+// salloc runs a command on the head, which is no node, inside of an allocation.
+func (s *slurmBed) salloc(t *testing.T, options []string, command ...string) *running {
+	t.Helper()
+	words := slices.Concat([]string{"salloc", "-Q", "-t", "10"}, options, command)
+	return s.startAs(t, job{limit: minutes}, words)
+}
+
+// counted counts equal lines: "n1:2 n2:2".
+func counted(lines string) string {
+	times := make(map[string]int)
+	for line := range strings.Lines(lines) {
+		times[strings.TrimSpace(line)]++
+	}
+	var words []string
+	for line, n := range times {
+		words = append(words, fmt.Sprintf("%s:%d", line, n))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// srunTemplate is what one could always say to have each host's helper started by srun.
+const srunTemplate = "srun -N1 -n1 -w %h --overlap --mpi=none --export=ALL -u %c"
+
+// A script of sbatch gets the tasks it has asked for, on the hosts it was given.
+func slurmBatch(t *testing.T, s *slurmBed) {
+	j := s.batch(t, `exec $MPIEXEC -launcher-exec "`+srunTemplate+`" hostname`, "-N3", "--ntasks-per-node=2", "-w", "n1,n2,n3")
+	if state, out := j.wait(t); state != "COMPLETED" || counted(out) != "n1:2 n2:2 n3:2" {
+		t.Errorf("%s: %s\nwant two ranks on each of n1, n2, n3", state, out)
+	}
+}
+
+// From outside of the nodes, where salloc was called, all goes alike; this machine runs no
+// rank.
+func slurmFromOutside(t *testing.T, s *slurmBed) {
+	for _, by := range [][]string{{"-launcher", "ssh"}, {"-launcher-exec", srunTemplate}} {
+		r := s.salloc(t, []string{"-N2", "-n3", "-w", "n2,n3"}, slices.Concat([]string{binary}, by, []string{"hostname"})...).wait(t)
+		if r.code != 0 || counted(r.out) != "n2:2 n3:1" {
+			t.Errorf("%q: exit %d: %s%s\nwant n2:2 n3:1", by, r.code, r.out, r.err)
+		}
+	}
+}
