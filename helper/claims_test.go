@@ -17,7 +17,7 @@ import (
 func TestADeathWhileReservingLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	prepare := &wire.Prepare{Job: "test", Group: wire.Group{Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1}, Claim: wire.Claim{Ledger: dir, Most: -1, Entry: job.Claim{Job: "test"}},
-		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Held: []int{0}}}}
+		Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Portion: &job.Portion{Held: []int{0}}}}}
 	steps := []wire.Message{&wire.Gate{Ledger: dir}, &wire.Survey{Ledger: dir},
 		&wire.Enqueue{Ledger: dir, Ticket: job.Ticket{Job: "test"}}, &wire.Watch{Ledger: dir}, prepare}
 	for n := range len(steps) + 1 {

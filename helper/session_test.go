@@ -101,7 +101,7 @@ func (k *talk) prepareAs(change func(*wire.Prepare), scripts ...string) {
 		Claim: wire.Claim{Ledger: k.t.TempDir(), Most: -1}}
 	for i, script := range scripts {
 		m.Apps = append(m.Apps, job.App{Argv: []string{"/bin/sh", "-c", script}, Dir: "/"})
-		m.Ranks = append(m.Ranks, job.RankPlan{Rank: i, Local: i, App: i})
+		m.Ranks = append(m.Ranks, job.RankPlan{Rank: i, Local: i, App: i, Portion: new(job.Portion)})
 	}
 	change(m)
 	k.conn.Send(m)

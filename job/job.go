@@ -413,14 +413,20 @@ type NodePlan struct {
 type RankPlan struct {
 	Rank, Local, App int
 
+	*Portion // of a plan: never nil
+
+	GPUs []gpu.GPU // its own, of one vendor, in the order of their numbers
+}
+
+// A Portion is what a rank has of its node but for GPUs. Ranks that have the same of equal nodes have one
+// in common, since the hosts of large jobs are alike: nobody changes it.
+type Portion struct {
 	Slots []int // of the node, ascending (placement.md 7.2); reserved also when not pinned
 	Held  []int // the CPUs of its slots, ascending, which no other job may have
 	CPUs  []int // the affinity mask, in kernel numbers, ascending; nil: not pinned
 	Mems  []int // the NUMA nodes memory may come from, ascending; nil: not bound
 
 	MemMode pin.MemMode // what they mean; empty: memory comes from them alone
-
-	GPUs []gpu.GPU // its own, of one vendor, in the order of their numbers
 }
 
 // A Note has a code for programs and a sentence for people.

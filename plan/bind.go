@@ -114,23 +114,22 @@ func (s *candidate) unsharedFirst(slots []pin.Unit, free []int) []int {
 
 // give lets a rank have its assigned, as far as it is to be bound (7.4, 7.5).
 func (s *placement) give(n *candidate, r *job.RankPlan, assigned pin.Seat) {
-	r.Slots, r.Held = assigned.Slots, assigned.CPUs
+	p := job.Portion{Slots: assigned.Slots, Held: assigned.CPUs}
 	if s.pins(n) {
-		r.CPUs = assigned.CPUs
-	}
-	if s.req.NoMemBind || n.NoMemBind {
-		return
+		p.CPUs = assigned.CPUs
 	}
 	switch mem := s.req.Layout.Mem; {
+	case s.req.NoMemBind || n.NoMemBind:
 	case mem.Text == "":
-		r.Mems = assigned.Mems
+		p.Mems = assigned.Mems
 	case mem.Nodes != nil:
-		r.Mems = mem.Nodes
+		p.Mems = mem.Nodes
 	default:
-		if r.MemMode = mem.Mode; mem.Mode == pin.Interleave {
-			r.Mems = n.Topology.NUMANodes()
+		if p.MemMode = mem.Mode; mem.Mode == pin.Interleave {
+			p.Mems = n.Topology.NUMANodes()
 		}
 	}
+	r.Portion = s.portions.common(p)
 }
 
 // pins reports whether the ranks of a candidate are bound to CPUs. What the administrator says

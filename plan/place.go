@@ -26,7 +26,8 @@ type placement struct {
 	assigned []assignment // by rank
 	over     bool         // ranks share CPUs
 
-	layer *dealing // nil: there is no layout to follow
+	layer    *dealing // nil: there is no layout to follow
+	portions portions
 
 	books map[int]*book  // by candidate, of ranks that were told where to go
 	held  map[int][]int  // the CPUs of a rank that was told
@@ -34,7 +35,7 @@ type placement struct {
 }
 
 func newPlacement(req job.Request, candidates []candidate, of, order []int) *placement {
-	s := &placement{req: req, candidates: candidates, of: of, order: order, free: make([]int, len(candidates)), gpus: make([]int, len(candidates)), mine: make([]int, len(candidates))}
+	s := &placement{req: req, candidates: candidates, of: of, order: order, free: make([]int, len(candidates)), gpus: make([]int, len(candidates)), mine: make([]int, len(candidates)), portions: make(portions)}
 	for i := range candidates {
 		s.free[i], s.gpus[i] = candidates[i].free, len(candidates[i].gpus)
 	}
@@ -293,6 +294,9 @@ func (s *placement) places() []int {
 	return candidates
 }
 
+// unbound is the portion of ranks until they get one, and of those on a node without any slot.
+var unbound = new(job.Portion)
+
 // assign gathers the ranks by node, in the order in which the nodes were filled.
 func (s *placement) assign() []job.NodePlan {
 	var plans []job.NodePlan
@@ -305,7 +309,7 @@ func (s *placement) assign() []job.NodePlan {
 			at[assigned.candidate] = len(plans)
 		}
 		p := &plans[at[assigned.candidate]-1]
-		p.Ranks = append(p.Ranks, job.RankPlan{Rank: rank, Local: len(p.Ranks), App: assigned.app})
+		p.Ranks = append(p.Ranks, job.RankPlan{Rank: rank, Local: len(p.Ranks), App: assigned.app, Portion: unbound})
 	}
 	return plans
 }

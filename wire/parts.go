@@ -44,6 +44,9 @@ func (c *codec) pair(p *spawn.Pair) {
 }
 
 func (c *codec) rank(r *job.RankPlan) {
+	if r.Portion == nil {
+		r.Portion = new(job.Portion)
+	}
 	c.num(&r.Rank, aRank)
 	c.num(&r.Local, aRank)
 	c.num(&r.App, aSize)
