@@ -56,7 +56,7 @@ var lower = map[string][]string{
 	"helper/offer":         {"job"},
 	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
 	"helper/scratch":       {"job"},
-	"helper/uplink":        {"helper/rank", "hostlist", "pmiserver/fence", "pmiserver/pmix", "pmiserver/spawn", "wire"},
+	"helper/uplink":        {"helper/rank", "hostlist", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},
 	"helper/stage":         {"helper/rank", "job", "wire"},
 	"helper/status":        {"job", "proc"},
 	"helper/rank":          {"gpu", "idset", "job", "pin", "proc"},

@@ -40,7 +40,7 @@ func (w *whim) group() string { return w.word("g", "g", "g", "h", "") }
 
 // message is one that a launcher may send at some time, and here does at any.
 func (w *whim) message() wire.Message {
-	switch w.next() % 24 {
+	switch w.next() % 26 {
 	case 0, 1:
 		return w.prepare()
 	case 2, 3:
@@ -81,6 +81,10 @@ func (w *whim) message() wire.Message {
 		return &wire.Lay{Tag: w.word("fuzz", "/", ""), Word: w.word("a", "../a", "")}
 	case 21:
 		return &wire.ProbePeers{Ports: []wire.ProbePort{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
+	case 23:
+		return &wire.Fetch{ID: int(w.next()), Group: w.group(), Rank: w.rank(), Key: w.word("a", ""), Patience: int(w.next() % 2)}
+	case 24:
+		return &wire.Fetched{ID: int(w.next() % 4), Found: w.next()%2 == 0, Data: w.bytes[:len(w.bytes)/2], Err: w.word("", "no")}
 	case 22:
 		return &wire.Listen{Address: w.word("127.0.0.1", "", "x")}
 	}

@@ -44,6 +44,7 @@ func (s *session) servePMIx(g *group) error {
 	link := &pmixLink{dir: scratch.NewDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token, texts: newHelpTexts(s.log.warn)}
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
+	link.server.Far = s.fetches
 	link.server.Others, link.server.Names = s.fences, uplink.PMIxNames{Names: uplink.Names{Questions: s.asked}}
 	link.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
@@ -114,6 +115,15 @@ func (s *session) addPMIx(g *group) {
 		Job:    func(ctx context.Context) (jobinfo.Job, error) { return link.jobInfo(ctx, s, g) },
 		Events: s.pmixEvents(g)}
 	link.server.Add(added)
+}
+
+// supply answers what a rank of another node wants of one of ours; without a server nobody commits.
+func (s *session) supply(w pmix.Want, answer func(data []byte, status message.Status)) {
+	if s.pmix == nil {
+		answer(nil, message.NotFound)
+		return
+	}
+	s.pmix.server.Supply(w, answer)
 }
 
 // numbers are those of its ranks, in the group.

@@ -68,10 +68,11 @@ type forks struct {
 
 // A pmiLink is what the PMI servers of this node have of mpiexec and of ranks.
 type pmiLink struct {
-	fences *uplink.Fences
-	asked  *uplink.Questions
-	port   *port     // nil: no rank wants it
-	pmix   *pmixLink // nil: no rank is offered PMIx
+	fences  *uplink.Fences
+	fetches *uplink.Fetches
+	asked   *uplink.Questions
+	port    *port     // nil: no rank wants it
+	pmix    *pmixLink // nil: no rank is offered PMIx
 
 	closing sync.WaitGroup // of what pmix was
 }
@@ -127,7 +128,7 @@ func newSession(c *wire.Conn, sys System) *session {
 			hurry:        make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiLink:  pmiLink{fences: uplink.NewFences(c.Send), asked: uplink.NewQuestions(c.Send)},
+		pmiLink:  pmiLink{fences: uplink.NewFences(c.Send), fetches: uplink.NewFetches(c.Send, c.Flush), asked: uplink.NewQuestions(c.Send)},
 		accounts: accounts{owners: newOwnership()},
 	}
 	s.claims = claims.New(sys.Root, c.Send)
@@ -250,6 +251,10 @@ func (s *session) frame(m wire.Message) {
 		s.credit(m)
 	case *wire.Fenced:
 		s.fences.Deliver(m)
+	case *wire.Fetch:
+		s.fetches.Asked(m, s.supply)
+	case *wire.Fetched:
+		s.fetches.Deliver(m)
 	case *wire.Named:
 		s.asked.Deliver(m.ID, m)
 	case *wire.Posted:

@@ -245,6 +245,17 @@ var conversations = []struct {
 		}()
 		s.must(r, 0)
 	}},
+	{"a rank that wants what one of another node has not", "Fetch Fetched", func(s stage) {
+		r := newRun(1, "", "a", "b")
+		wants := asked(&message.Get{Namespace: pmixtest.Namespace, Rank: 1, Key: "card"})
+		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", wants}, Dir: "/", PMI: job.OfferPMIx},
+			{N: 1, Argv: []string{"/proc/self/exe", ""}, Dir: "/", PMI: job.OfferPMIx}}
+		r.req.Base.Set = []string{guestMark + "=1"}
+		s.must(r, 0)
+		if r.out.String() != "status -46\n" {
+			s.Errorf("it is answered by %q", r.out.String())
+		}
+	}},
 	{"an abort", "PMI", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},
 	{"a signal, and a terminal of another size", "Signal Resize", func(s stage) {
 		r := s.cast(newRun(1, "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done", "a"))

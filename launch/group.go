@@ -20,6 +20,7 @@ type group struct {
 	plan     job.Plan
 	apps     []job.App
 	nodes    []*member       // of the plan
+	home     []int           // the node of each rank, by its key; not to be changed
 	alive    map[*member]int // ranks that are not over
 	starting int             // ranks of which it is not known whether they run
 	waits    *spawning       // who is told that all run; nil: nobody
@@ -43,6 +44,7 @@ func (f *fleet) addGroup(name string, p job.Plan, apps []job.App, nodes []*membe
 	if f.env.Report {
 		g.bound = newBindings(f.env.Err, len(f.firsts), p.Size)
 	}
+	g.home = home
 	f.hub.Add(name, indices, home)
 	f.groups = append(f.groups, g)
 	f.firsts = append(f.firsts, g.first)

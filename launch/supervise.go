@@ -229,6 +229,10 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		f.spawn(n, m)
 	case *wire.Peers:
 		n.Send(f.peered(m))
+	case *wire.Fetch:
+		f.fetch(n, m)
+	case *wire.Fetched:
+		f.fetched(m)
 	case *wire.Trace:
 		f.record(m.Rank, m.Line)
 	case *wire.PMI:

@@ -98,6 +98,7 @@ var (
 	aMark       = length{"word", 64}
 	aName       = length{"name", maxSentence}
 	aValue      = length{"value", 64 << 10}
+	aKey        = length{"key", 511}
 	aFence      = length{"fence", 960 << 10} // 65,536 ranges of ranks
 	aBusAddress = length{"address", 64}
 	anyText     = length{"text", vast}

@@ -44,6 +44,7 @@ type Conn struct {
 	first  [][]byte      // encoded, not yet written: frames that others have, too, and what was before them
 	out    []byte        // what comes behind them
 	spare  []byte        // for what comes when out is being written
+	taken  int           // bytes that the writer has taken and not yet written
 	writer chan struct{} // closes when the writer ends; nil: there is none
 	closed bool
 	err    error // of a failed write; every later Send returns it
@@ -168,8 +169,10 @@ func (c *Conn) next(spare []byte, err error) (pieces [][]byte) {
 	if err == nil && c.unwritten() {
 		pieces = append(c.first, c.out)
 		c.first, c.out = nil, spare[:0]
+		c.taken = total(pieces)
 		return pieces
 	}
+	c.taken = 0
 	if c.err = err; err != nil {
 		c.first, c.out = nil, nil
 	}
@@ -177,6 +180,21 @@ func (c *Conn) next(spare []byte, err error) (pieces [][]byte) {
 	close(c.writer)
 	c.writer = nil
 	return nil
+}
+
+func total(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
+}
+
+// Backlog is how many bytes were sent and are not written: the other end, or the way there, is
+// slow. Inside one process there is none.
+func (c *Conn) Backlog() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken + total(c.first) + len(c.out)
 }
 
 // Sizes of a buffer for what is written, in bytes.

@@ -30,6 +30,7 @@ var chapters = []struct{ file, title string }{
 	{"stage.go", "Staging"},
 	{"run.go", "Running"},
 	{"pmi.go", "PMI"},
+	{"fetch.go", "Direct gets"},
 	{"listing.go", "Other jobs"},
 	{"exam.go", "Examining"},
 }

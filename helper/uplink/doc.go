@@ -8,6 +8,10 @@
 //	      | <-- answer                | <-- Named, Spawned ...  |  by number, at most maxOpen at once
 //	      | Await ------------------> | Name (Await) ---------> |
 //	      |                           | <-- Posted              |  then it asks again
+//	      | Fetch ------------------> | Fetch ----------------> |  by number, at most maxFetches at once
+//	      | <-- answer                | <-- Fetched             |
+//	      | <-- supply                | <-- Fetch               |  of another node
+//	      | answer -----------------> | Fetched --------------> |
 //	      | Exchange ---------------> | Fence ----------------> |
 //	      | <-- all blobs             | <-- Fenced              |  by ID
 //

@@ -64,6 +64,9 @@ func (n *Node) GiveUp(question wire.Message) { n.validator.giveUp(question) }
 // for that.
 func (n *Node) Shift(by time.Duration) { n.validator.shift(by) }
 
+// Backlog is how many bytes were sent and are not written.
+func (n *Node) Backlog() int { return n.conn.Backlog() }
+
 // Flush waits until what was sent has been written.
 func (n *Node) Flush() { n.conn.Flush() }
 

@@ -46,6 +46,7 @@ type validator struct {
 	fences    map[string]bool // of PMIx, that are open
 	naming    int             // bytes of their names
 	requests  rankRequests
+	fetches   fetches
 	cargo     *cargoHold // nil: no parcels were told of
 	logs      pace
 }
@@ -68,6 +69,7 @@ type course struct {
 // A localGroup is what a node has of a group.
 type localGroup struct {
 	first   int  // number of the group's rank 0 in the job
+	size    int  // ranks of the group, on all nodes
 	meets   bool // the group has other nodes: there are fences
 	root    bool // it has the group's rank 0
 	torch   bool // which is asked where ranks can meet
@@ -118,7 +120,7 @@ const lateDefault = 45 * time.Second
 
 func newValidator(def job.NodeDef, silence time.Duration) *validator {
 	v := &validator{linkClock: linkClock{time.Now, cmp.Or(silence, lateDefault)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
-		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), logs: pace{most: 200}}
+		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), fetches: fetches{asked: make(map[int]bool)}, logs: pace{most: 200}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }
@@ -216,6 +218,10 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return v.request(m, m.ID)
 	case *wire.Spawn:
 		return v.spawn(m)
+	case *wire.Fetch:
+		return v.fetch(m)
+	case *wire.Fetched:
+		return passed(m, v.fetches.answered(m))
 	case *wire.Emptied:
 		return passed(m, v.course.over(m, &v.course.emptied))
 	case *wire.Drained:

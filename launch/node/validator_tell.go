@@ -49,6 +49,10 @@ func (v *validator) tell(m wire.Message) {
 		}
 	case *wire.Named, *wire.Spawned, *wire.Peered:
 		v.requests.unheard--
+	case *wire.Fetch:
+		v.fetches.asked[m.ID] = true
+	case *wire.Fetched:
+		v.fetches.unheard--
 	}
 }
 
@@ -90,7 +94,7 @@ func (v *validator) giveUp(question wire.Message) {
 // plan gives the node its part of a group.
 func (v *validator) plan(m *wire.Prepare) {
 	v.forget(m.Group.Name)
-	p := &localGroup{first: m.Group.First, meets: m.Group.Nodes > 1, trace: m.PMI.Trace, address: m.Node.Address, torch: slices.Contains(m.Process.Compat, "torch")}
+	p := &localGroup{first: m.Group.First, size: m.Group.Size, meets: m.Group.Nodes > 1, trace: m.PMI.Trace, address: m.Node.Address, torch: slices.Contains(m.Process.Compat, "torch")}
 	reads := make(map[int]bool, len(m.Streams.Stdin))
 	for _, rank := range m.Streams.Stdin {
 		reads[rank] = true

@@ -135,6 +135,8 @@ var table = []struct {
 	{"Name", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Spawn", nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
 	{"Peers", nil, "early unasked early early ok dropped dropped dropped", "ID 1", ""},
+	{"Fetch", nil, "early unasked early early ok dropped dropped dropped", "ID 1", ""},
+	{"Fetched", &wire.Fetch{ID: 1}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"States", &wire.Inspect{},
 		"early stranger ok ok ok ok ok dropped", "unasked", "stranger"},
 	{"Emptied", nil, "early early early early ok ok ok dropped", "twice", ""},

@@ -30,7 +30,7 @@ func (c *client) proc() bfrops.Proc {
 }
 
 // ending reports whether the client is not to wait for others any more (PMIX-64).
-func (c *client) ending() bool { return c.server.ending.Load() || c.group.ending.Load() }
+func (c *client) ending() bool { return c.group.isEnding() }
 
 // An envelope is what an answer needs to know of its request.
 type envelope struct {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"remshell/pmiserver/pmix/jobinfo"
 	"remshell/pmiserver/pmix/message"
@@ -27,8 +26,9 @@ type group struct {
 	view   *jobinfo.View // nil: not yet known
 	info   []byte        // the answer to a Req: packs of one KVAL each
 
-	mu   sync.Mutex // guards the localRanks
-	kept int        // bytes that its ranks have committed
+	mu   sync.Mutex // guards the localRanks, and
+	kept int        // bytes that its ranks have committed, and that were fetched
+	far  far
 }
 
 // A localRank is a rank of this node.
@@ -45,21 +45,10 @@ type localRank struct {
 
 	waiting []*pendingGet // Gets of others
 
-	notes   atomic.Int32 // that were told of it
-	namings atomic.Int32 // names for which requests of its clients are under way
+	notes    atomic.Int32 // that were told of it
+	namings  atomic.Int32 // names for which requests of its clients are under way
+	fetching atomic.Int32 // Gets of its clients that wait for other nodes
 }
-
-// A pendingGet is a Get that is answered when a rank commits a key.
-type pendingGet struct {
-	client   *client
-	question envelope
-	key      string
-	timer    *time.Timer // nil: there is no limit
-}
-
-// patience is how long a Get waits for a key when its rank has committed without it, and the
-// client says nothing else (PMIX-33).
-const patience = 2 * time.Second
 
 func newGroup(s *Server, g Group) *group {
 	added := &group{Group: g, server: s, byRank: make(map[int]*localRank, len(g.Ranks))}
@@ -87,6 +76,9 @@ func (g *group) arrive(c *client) bool {
 	return true
 }
 
+// isEnding reports whether nobody is to wait for others any more (PMIX-64).
+func (g *group) isEnding() bool { return g.server.ending.Load() || g.ending.Load() }
+
 func (g *group) depart(c *client) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,7 +105,12 @@ func (g *group) left(c *client, err error) {
 func (g *group) become(r *localRank, to State) {
 	g.mu.Lock()
 	r.state = to
+	var waiting []*pendingGet
+	if to == Finalized {
+		waiting, r.waiting = r.waiting, nil
+	}
 	g.mu.Unlock()
+	endAll(waiting, message.NotFound) // (PMIX-34)
 	if g.Changed != nil {
 		g.Changed(r.number, to)
 	}
@@ -148,9 +145,7 @@ func (g *group) exited(number int) {
 	waiting := r.waiting
 	r.waiting = nil
 	g.mu.Unlock()
-	for _, w := range waiting {
-		w.answer(message.NotFound)
-	}
+	endAll(waiting, message.NotFound)
 }
 
 // commit keeps what a rank shows to others, as it is (PMIX-28), and answers those who wait for it.
@@ -173,71 +168,16 @@ func (g *group) commit(r *localRank, parts []message.Part) message.Status {
 			r.forOthers = append(r.forOthers, p.Pairs...)
 		}
 	}
-	served := g.settle(r)
-	data := r.forNode
+	served, near, far := g.settle(r), r.forNode, r.forOthers
 	g.mu.Unlock()
 	for _, w := range served {
-		w.answerWith(g, r.number, data)
+		if w.asker != nil {
+			w.end(near, message.Success)
+		} else {
+			w.end(far, message.Success)
+		}
 	}
 	return message.Success
-}
-
-// settle takes from those who wait for a rank, which has just committed, the ones that can be
-// answered. The others wait no longer than patience from now on, unless they have said how long.
-// It needs g.mu.
-func (g *group) settle(r *localRank) (served []*pendingGet) {
-	first := !r.committed
-	r.committed = true
-	r.waiting = slices.DeleteFunc(r.waiting, func(w *pendingGet) bool {
-		if hasKey(r.forNode, w.key) {
-			served = append(served, w)
-			return true
-		}
-		if first && w.timer == nil {
-			g.limit(r, w, patience)
-		}
-		return false
-	})
-	return served
-}
-
-// limit lets a Get wait no longer than a while. It needs g.mu.
-func (g *group) limit(r *localRank, w *pendingGet, after time.Duration) {
-	w.timer = time.AfterFunc(after, func() {
-		if g.giveUp(r, w) {
-			w.answer(message.NotFound)
-		}
-	})
-}
-
-// giveUp takes a Get from those who wait; false: it was answered.
-func (g *group) giveUp(r *localRank, w *pendingGet) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	i := slices.Index(r.waiting, w)
-	if i < 0 {
-		return false
-	}
-	r.waiting = slices.Delete(r.waiting, i, i+1)
-	return true
-}
-
-// answer ends a wait without data.
-func (w *pendingGet) answer(s message.Status) {
-	w.stop()
-	w.client.status(w.question, s)
-}
-
-// answerWith ends a wait with all that a rank has committed (PMIX-35).
-func (w *pendingGet) answerWith(g *group, rank int, data []byte) {
-	w.stop()
-	w.client.found(w.question, g, rank, data)
-}
-
-func (w *pendingGet) stop() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
 }
 
 // hasKey reports whether a key is among pairs; none stands for any.

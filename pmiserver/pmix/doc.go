@@ -14,7 +14,8 @@ namespace that nobody can guess; then it asks, and is answered in any order.
 	  | COMMIT -----------------------> |  kept, as bytes
 	  | FENCE ------------------------> |  meeting of a set: fence.Local ---> other nodes
 	  | <---------------------- status  |
-	  | GET --------------------------> |  what the rank has committed, at once or when it has
+	  | GET --------------------------> |  what the rank has committed, at once or when it has;
+	  |                                 |  of another node's: Fetcher ---------> the node's Server (Supply)
 	  | <------------------ all of it   |
 	  | FINALIZE ---------------------> |
 
@@ -22,6 +23,8 @@ namespace that nobody can guess; then it asks, and is answered in any order.
 	client.go     one connection: messages in, answers out
 	answers.go    the table: what is done about each request
 	data.go       what ranks have committed, and who waits for it
+	gets.go       Gets of ranks of this node
+	fetches.go    those of ranks of other nodes
 	meeting.go    fences of any set of processes, also those by which groups connect
 	names.go      what is published, which mpiexec keeps
 	set.go        the one name of a set

@@ -2,7 +2,9 @@ package pmix
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
@@ -19,7 +21,7 @@ func (c *client) get(q envelope, r *message.Get) {
 	case strings.HasPrefix(r.Key, "pmix"):
 		c.getKnown(q, g, r)
 	case g.rank(int64(r.Rank)) != nil:
-		c.getLocal(q, g, g.rank(int64(r.Rank)), r)
+		g.await(g.rank(int64(r.Rank)), c.pending(q, g, r), patienceOf(r.Options))
 	default:
 		c.getRemote(q, g, r)
 	}
@@ -39,50 +41,24 @@ func (c *client) getKnown(q envelope, g *group, r *message.Get) {
 	c.status(q, message.NotFound)
 }
 
-// getLocal answers with what a rank of this node has committed, or waits for it (PMIX-33).
-func (c *client) getLocal(q envelope, g *group, of *localRank, r *message.Get) {
-	g.mu.Lock()
-	data := of.forNode
-	if hasKey(data, r.Key) {
-		g.mu.Unlock()
-		c.found(q, g, of.number, data)
-		return
-	}
-	status := message.NotFound
-	switch {
-	case r.Options.Immediate() || of.gone || of.state == Finalized:
-	case c.ending():
-		status = message.Failed
-	case len(of.waiting) >= maxWaiting:
-		status = message.TooMuch
-	default:
-		g.wait(of, &pendingGet{client: c, question: q, key: r.Key}, r.Options)
-		status = message.Success
-	}
-	g.mu.Unlock()
-	if status != message.Success {
-		c.status(q, status)
-	}
+// A pendingGet is a Get that is answered when a rank commits a key.
+type pendingGet struct {
+	asker  *group // of the client; nil: another node asks
+	key    string
+	answer func(data []byte, s message.Status) // is called once, with all that the rank has committed or why not
+	timer  *time.Timer                         // nil: there is no limit
 }
 
-// wait lets a Get wait for a rank of this node. It needs g.mu.
-func (g *group) wait(of *localRank, w *pendingGet, o message.Options) {
-	of.waiting = append(of.waiting, w)
-	switch timeout := o.Timeout(); {
-	case timeout > 0:
-		g.limit(of, w, timeout)
-	case of.committed:
-		g.limit(of, w, patience)
-	}
-}
-
-// getRemote answers with what fences have brought of a rank of another node.
-func (c *client) getRemote(q envelope, g *group, r *message.Get) {
-	if data := g.brought(int(r.Rank)); hasKey(data, r.Key) {
-		c.found(q, g, int(r.Rank), data)
-		return
-	}
-	c.status(q, message.NotFound)
+// pending is a Get of a client's.
+func (c *client) pending(q envelope, g *group, r *message.Get) *pendingGet {
+	rank := int(r.Rank)
+	return &pendingGet{asker: c.group, key: r.Key, answer: func(data []byte, s message.Status) {
+		if s != message.Success {
+			c.status(q, s)
+			return
+		}
+		c.found(q, g, rank, data)
+	}}
 }
 
 // found answers a Get with pairs of a rank. One of another namespace is told of that first.
@@ -95,4 +71,134 @@ func (c *client) found(q envelope, g *group, rank int, pairs []byte) {
 	}
 	reply = message.AppendKnown(reply, bfrops.Proc{Namespace: g.Namespace, Rank: bfrops.Rank(rank)}, pairs)
 	c.reply(q, fmt.Sprintf("%d bytes", len(pairs)), reply)
+}
+
+// patience is how long a Get waits for a key when its rank has committed without it, and the
+// client says nothing else (PMIX-33).
+const patience = 2 * time.Second
+
+// A gettingLimit is how long a Get waits at most; 0: as long as patience is from the first commit of its
+// rank on. A negative one does not wait.
+type gettingLimit time.Duration
+
+func patienceOf(o message.Options) gettingLimit {
+	if o.Immediate() {
+		return -1
+	}
+	return gettingLimit(o.Timeout())
+}
+
+// await answers a Get with what a rank of this node has committed, or lets it wait for that (PMIX-33).
+func (g *group) await(of *localRank, w *pendingGet, most gettingLimit) {
+	g.mu.Lock()
+	data, status := of.shownTo(w), message.Success
+	switch {
+	case hasKey(data, w.key):
+	case most < 0, of.gone, of.state == Finalized:
+		status = message.NotFound
+	case g.isEnding():
+		status = message.Failed
+	case len(of.waiting) >= maxWaiting:
+		status = message.TooMuch
+	default:
+		of.waiting = append(of.waiting, w)
+		if most > 0 {
+			g.limit(&of.waiting, w, time.Duration(most))
+		} else if of.committed {
+			g.limit(&of.waiting, w, patience)
+		}
+		g.mu.Unlock()
+		return
+	}
+	g.mu.Unlock()
+	w.answer(data, status)
+}
+
+// shownTo returns what a rank has committed for ranks of its node, or for those elsewhere.
+func (r *localRank) shownTo(w *pendingGet) []byte {
+	if w.asker == nil {
+		return r.forOthers
+	}
+	return r.forNode
+}
+
+// settle takes from those who wait for a rank, which has just committed, the ones that can be
+// answered. The others wait no longer than patience from now on, unless they have said how long.
+// It needs g.mu.
+func (g *group) settle(r *localRank) (served []*pendingGet) {
+	first := !r.committed
+	r.committed = true
+	r.waiting = slices.DeleteFunc(r.waiting, func(w *pendingGet) bool {
+		if hasKey(r.shownTo(w), w.key) {
+			served = append(served, w)
+			return true
+		}
+		if first && w.timer == nil {
+			g.limit(&r.waiting, w, patience)
+		}
+		return false
+	})
+	return served
+}
+
+// limit lets a Get that waits in a list do so no longer than a while. It needs g.mu.
+func (g *group) limit(list *[]*pendingGet, w *pendingGet, after time.Duration) {
+	w.timer = time.AfterFunc(after, func() {
+		g.server.task(func() {
+			if g.giveUp(list, w) {
+				w.answer(nil, message.NotFound)
+			}
+		})
+	})
+}
+
+// giveUp takes a Get from those who wait; false: it was answered.
+func (g *group) giveUp(list *[]*pendingGet, w *pendingGet) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(*list, w)
+	if i < 0 {
+		return false
+	}
+	*list = slices.Delete(*list, i, i+1)
+	return true
+}
+
+// end ends a wait with all that the rank has committed (PMIX-35), or without.
+func (w *pendingGet) end(data []byte, s message.Status) {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.answer(data, s)
+}
+
+func endAll(waiting []*pendingGet, s message.Status) {
+	for _, w := range waiting {
+		w.end(nil, s)
+	}
+}
+
+// takeWaiting takes those out who wait for a rank of the group, wherever that is. All of them, or
+// those that a group asks for.
+func (g *group) takeWaiting(all bool, asker *group) (taken []*pendingGet) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	from := func(list *[]*pendingGet) {
+		*list = slices.DeleteFunc(*list, func(w *pendingGet) bool {
+			out := all || w.asker == asker
+			if out {
+				taken = append(taken, w)
+			}
+			return out
+		})
+	}
+	for _, r := range g.byRank {
+		from(&r.waiting)
+	}
+	for _, some := range g.far.open {
+		for _, f := range some {
+			from(&f.waiting)
+		}
+	}
+	return taken
 }

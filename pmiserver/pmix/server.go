@@ -81,6 +81,9 @@ type Server struct {
 	// Others takes fences to other nodes; nil: there are none.
 	Others fence.Exchanger
 
+	// Far fetches what ranks of other nodes have committed; nil: there are none.
+	Far Fetcher
+
 	// Names is the table of published names; nil: none are served.
 	Names Names
 
@@ -172,10 +175,13 @@ func (s *Server) Freeze() {
 	s.ending.Store(true)
 	s.hurry()
 	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.meetings))
+	all, groups := slices.Collect(maps.Values(s.meetings)), slices.Clone(s.groups)
 	s.mu.Unlock()
 	for _, m := range all {
 		m.local.Close()
+	}
+	for _, g := range groups {
+		endAll(g.takeWaiting(true, nil), message.Failed)
 	}
 }
 
@@ -186,6 +192,7 @@ func (s *Server) freeze(g *group) {
 	for _, m := range s.meetingsOf(func(of set) bool { return of.names(g.Name) }) {
 		m.local.Close()
 	}
+	endAll(g.takeWaiting(true, nil), message.Failed)
 }
 
 // Add takes in a group whose ranks are about to start.
@@ -200,15 +207,22 @@ func (s *Server) Add(g Group) {
 // Remove forgets a group of which no rank is left, and where it has met.
 func (s *Server) Remove(name string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.forgetMeetings(name)
-	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
-		gone := g.Name == name
-		if gone {
-			s.ranks -= len(g.Ranks)
-		}
-		return gone
-	})
+	i := slices.IndexFunc(s.groups, func(g *group) bool { return g.Name == name })
+	if i < 0 {
+		s.mu.Unlock()
+		return
+	}
+	gone := s.groups[i]
+	s.ranks -= len(gone.Ranks)
+	s.groups = slices.Delete(s.groups, i, i+1)
+	others := slices.Clone(s.groups)
+	s.mu.Unlock()
+	gone.ending.Store(true)
+	endAll(gone.takeWaiting(true, nil), message.NotFound)
+	for _, g := range others {
+		endAll(g.takeWaiting(false, gone), message.Failed)
+	}
 }
 
 // Exited says that the process of a rank has ended: nobody need wait for it any more (PMIX-32,

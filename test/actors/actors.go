@@ -202,6 +202,8 @@ var Sayings = []struct {
 		return &wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: rank}}
 	}},
 	{"Peers", func(int) wire.Message { return &wire.Peers{ID: 1, Group: "g"} }},
+	{"Fetch", func(int) wire.Message { return &wire.Fetch{ID: 1, Group: "g"} }},
+	{"Fetched", func(int) wire.Message { return &wire.Fetched{ID: 1} }},
 	{"States", func(rank int) wire.Message { return &wire.States{Ranks: []job.RankState{{Rank: rank}}} }},
 	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.Orphan{{Rank: rank}}} }},

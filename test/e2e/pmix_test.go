@@ -230,13 +230,15 @@ func TestOpenMPIInsideOfAnotherLauncher(t *testing.T) {
 }
 
 // A program of PMIx without MPI: a fence of some, gets that find nothing and gets that wait,
-// names that are waited for.
+// names that are waited for; on one host, and on two, where ranks fetch cards from each other.
 func TestPMIxProgram(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
+	b := newBed(t, testbed.Options{Hosts: 2})
 	const line = "rank %d of 4: card of %d, card of %d, never: refused, late: at last, ocean: of rank 0"
 	want := []string{fmt.Sprintf(line, 0, 0, 3), fmt.Sprintf(line, 1, 1, 2), fmt.Sprintf(line, 2, 0, 3), fmt.Sprintf(line, 3, 1, 2)}
-	b.run(t, "-hosts", "n1:4", "-n", "4", mpi(t, "pmix")).ran(t, b, want)
+	for _, hosts := range []string{"n1:4", "n1:2,n2:2"} {
+		b.run(t, "-hosts", hosts, "-n", "4", mpi(t, "pmix")).ran(t, b, want)
+	}
 }
 
 // say is what a guest is told when it says recorded messages, on a host, in a job of that one

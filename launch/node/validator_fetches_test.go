@@ -1,0 +1,44 @@
+package node
+
+import (
+	"testing"
+
+	"remshell/wire"
+)
+
+// A helper wants what there is on other nodes alone, so much of it at once, and answers what it was
+// asked for, once each: it cannot answer for ranks of others.
+func TestAdmitFetches(t *testing.T) {
+	want := func(id, rank int) wire.Message { return &wire.Fetch{ID: id, Group: "g", Rank: rank} }
+	for what, test := range map[string]struct {
+		m    wire.Message
+		want string
+	}{
+		"a rank of another node":   {want(1, foreign), "ok"},
+		"a rank of its own":        {want(1, own), "rank 4"},
+		"a rank that is none":      {want(1, 8), "stranger"},
+		"no number":                {want(0, foreign), "ID 0"},
+		"a group that is none":     {&wire.Fetch{ID: 1, Group: "h"}, "unasked"},
+		"an answer":                {&wire.Fetched{ID: 7, Found: true}, "ok"},
+		"an answer to another one": {&wire.Fetched{ID: 8, Found: true}, "unasked"},
+	} {
+		g, _ := newStage(t, "running")
+		g.tell(&wire.Fetch{ID: 7, Group: "g", Rank: own})
+		if got := judged(g, test.m); got != test.want {
+			t.Errorf("%s: %s, want %s", what, got, test.want)
+		}
+	}
+	g, _ := newStage(t, "running")
+	for id := range maxFetches {
+		if got := judged(g, want(id+1, foreign)); got != "ok" {
+			t.Fatalf("fetch %d: %s", id, got)
+		}
+	}
+	g.tell(&wire.Fetched{ID: 1})
+	if got := judged(g, want(maxFetches+1, foreign)); got != "ok" {
+		t.Errorf("one more than is answered: %s", got)
+	}
+	if got := judged(g, want(maxFetches+2, foreign)); got != "it sent 4097 Fetches at once" {
+		t.Errorf("one too many: %s", got)
+	}
+}

@@ -1,0 +1,165 @@
+package pmix
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/message"
+)
+
+// A shortcut is the way to another node, without mpiexec; it counts who takes it.
+type shortcut struct {
+	to      *Server
+	fetches atomic.Int32
+}
+
+func (x *shortcut) Fetch(w Want, answer func([]byte, message.Status)) {
+	x.fetches.Add(1)
+	x.to.Supply(w, answer)
+}
+
+// newPair serves a group of four ranks on two nodes, of which the first fetches from the second.
+func newPair(t *testing.T) (near, there *Server, way *shortcut) {
+	t.Helper()
+	near, _ = newTestServer(t, 4, 2)
+	there, told := newTestServer(t, 4, 0)
+	there.Remove("k")
+	g := testGroup(4, 0, told)
+	g.Ranks = []int{2, 3}
+	there.Add(g)
+	way = &shortcut{to: there}
+	near.Far = way
+	return near, there, way
+}
+
+func timeoutOf(seconds uint32) bfrops.Info {
+	return bfrops.Info{Key: "pmix.timeout", Value: bfrops.Uint32Of(seconds)}
+}
+
+// What a rank of another node has committed for others is fetched from there once, however many ask,
+// and all of it at once; it is waited for as for a rank of this node.
+func TestGetOfAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, there, way := newPair(t)
+		a, b, far := initialized(t, near, 0), initialized(t, near, 1), initialized(t, there, 2)
+		began := time.Now()
+		check := func(what string, c *talker, tag uint32, keys []string, after time.Duration, fetches int32) {
+			t.Helper()
+			got, answer := c.hear()
+			took, fetched := time.Since(began).Round(time.Second), way.fetches.Load()
+			if found := keysIn(answer); got != tag || !slices.Equal(found, keys) || took != after || fetched != fetches {
+				t.Errorf("%s: request %d is answered by %q after %v and %d fetches; want %d, %q after %v and %d",
+					what, got, found, took, fetched, tag, keys, after, fetches)
+			}
+			if keys == nil && statusOf(answer) != message.NotFound {
+				t.Errorf("%s: %v", what, statusOf(answer))
+			}
+		}
+		first, second := a.say(getBody(testSpace, 2, "card")), b.say(getBody(testSpace, 2, "card"))
+		time.Sleep(3 * time.Second) // there is no limit before the first commit
+		far.status(commitBody(message.Local, "near"))
+		far.status(commitBody(message.Remote, "card", "more"))
+		both := []string{"card", "more"}
+		check("the first", a, first, both, 3*time.Second, 1)
+		check("another one", b, second, both, 3*time.Second, 1)
+		check("what came along", b, b.say(getBody(testSpace, 2, "more")), both, 3*time.Second, 1)
+		check("what it has not, at once", a, a.say(getBody(testSpace, 2, "x", bfrops.Info{Key: "pmix.immediate", Value: bfrops.FlagOf(true)})), nil, 3*time.Second, 1)
+		check("what is for its own node", a, a.say(getBody(testSpace, 2, "near")), nil, 5*time.Second, 2)
+		early := a.say(getBody(testSpace, 2, "never", timeoutOf(7)))
+		time.Sleep(4 * time.Second)
+		late := b.say(getBody(testSpace, 2, "never", timeoutOf(7)))
+		check("with a time", a, early, nil, 12*time.Second, 3)
+		check("with the same, later", b, late, nil, 16*time.Second, 3)
+		began = time.Now()
+		gone := a.say(getBody(testSpace, 3, "card"))
+		synctest.Wait()
+		there.Exited("k", 3)
+		check("of one that ends", a, gone, nil, 0, 4)
+		finalized := a.say(getBody(testSpace, 2, "later", timeoutOf(60)))
+		synctest.Wait()
+		far.status(body(finalize))
+		check("of one that finalizes", a, finalized, nil, 0, 5)
+		near.Close()
+		there.Close()
+	})
+}
+
+// A liar answers what was not asked for.
+type liar struct{}
+
+func (liar) Fetch(w Want, answer func([]byte, message.Status)) {
+	answer(bfrops.AppendPair(nil, "other", bfrops.TextOf("x")), message.Success)
+}
+
+// What another node says of a key that it does not bring is not believed, and not kept.
+func TestFetchThatBringsSomethingElse(t *testing.T) {
+	s, _ := newTestServer(t, 4, 1)
+	s.Far = liar{}
+	c := initialized(t, s, 0)
+	if got := c.status(getBody(testSpace, 2, "card")); got != message.NotFound {
+		t.Errorf("answered by %v", got)
+	}
+	if g := s.named("k"); g.known(2, "other") != nil || len(g.far.open) > 0 {
+		t.Error("it is kept")
+	}
+}
+
+// A mute is a way from which nothing comes back.
+type mute struct{}
+
+func (mute) Fetch(Want, func([]byte, message.Status)) {}
+
+// A rank cannot let more Gets wait for other nodes than for its own.
+func TestFetchesOfARankAreBounded(t *testing.T) {
+	s, _ := newTestServer(t, 4, 1)
+	s.Far = mute{}
+	c := initialized(t, s, 0)
+	s.named("k").rank(0).fetching.Store(maxWaiting)
+	if got := c.status(getBody(testSpace, 2, "card")); got != message.TooMuch {
+		t.Errorf("answered by %v", got)
+	}
+	if n := s.named("k").rank(0).fetching.Load(); n != maxWaiting {
+		t.Errorf("%d are counted", n)
+	}
+}
+
+// At the end of the job, or of the group, nobody waits for another node any more, and nothing stays
+// of who did: not even with a rank that another group asked for.
+func TestGetsEndWithTheGroup(t *testing.T) {
+	for what, test := range map[string]struct {
+		end  func(s *Server)
+		want message.Status
+	}{
+		"the job is ending":          {(*Server).Freeze, message.Failed},
+		"its own group is over":      {func(s *Server) { s.Remove("other") }, message.Failed},
+		"the group asked for is":     {func(s *Server) { s.Remove("k") }, message.NotFound},
+		"an abort in the asked ones": {func(s *Server) { s.freeze(s.named("k")) }, message.Failed},
+	} {
+		s, told := newTestServer(t, 4, 1)
+		s.Far = mute{}
+		g := testGroup(1, 1, told)
+		g.Name, g.Namespace = "other", testSpace+"1"
+		s.Add(g)
+		asked := s.named("k")
+		c := come(t, s, handshake(g.Namespace, 0, nil))
+		c.welcome()
+		for _, rank := range []bfrops.Rank{0, 2} { // of this node, and of another one
+			c.say(getBody(testSpace, rank, "card", timeoutOf(1<<30)))
+		}
+		c.say(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // is answered when the others wait
+		c.hear()
+		test.end(s)
+		for range 2 {
+			if _, answer := c.hear(); statusOf(answer) != test.want {
+				t.Errorf("%s: %v, want %v", what, statusOf(answer), test.want)
+			}
+		}
+		if left := asked.takeWaiting(true, nil); len(left) > 0 {
+			t.Errorf("%s: %d wait", what, len(left))
+		}
+	}
+}
