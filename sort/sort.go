@@ -5,7 +5,7 @@ always means this package; slices are sorted with the standard package slices.
 	Parse("proc+load") --> Mode;   Turns(nodes, turns, Mode) --> turns in filling order
 
 A turn is one mention of a node in the user's list; a node may have several. The
-keys and the total order are those of placement.md section 4.
+keys and the total order are those of placement.md section 4. A new key is a row of criteria.
 */
 package sort
 
@@ -24,45 +24,95 @@ import (
 // A Mode is a canonical sort key.
 type Mode string
 
-// The keys, each ascending unless it says otherwise.
+// The keys that others of this program name.
 const (
-	None     Mode = "NONE" // the order of the list
-	Proc     Mode = "PROC"
-	Load1    Mode = "LOAD_1"
-	Load5    Mode = "LOAD_5"
-	Load15   Mode = "LOAD_15"
-	ProcLoad Mode = "PROC+LOAD"
-
-	// Of the flag alone (cli.md --sort).
-	Slots  Mode = "SLOTS"
-	Larger Mode = "-SLOTS" // descending
-	Name   Mode = "NAME"
+	None Mode = "NONE" // the order of the list
+	Proc Mode = "PROC"
 )
 
-// spellings lists what may be written for each key, in the order of messages.
-var spellings = []struct {
-	text string
-	mode Mode
-}{
-	{"PROC", Proc},
-	{"LOAD", Load1}, {"LOAD1", Load1}, {"LOAD_1", Load1},
-	{"LOAD5", Load5}, {"LOAD_5", Load5},
-	{"LOAD15", Load15}, {"LOAD_15", Load15},
-	{"PROC+LOAD", ProcLoad},
-	{"NONE", None},
-	{"SLOTS", Slots}, {"-SLOTS", Larger}, {"NAME", Name},
+// A criterion is one key: what may be written for it, what it reads of a node, and how people are
+// told of that.
+type criterion struct {
+	mode  Mode
+	words []string // what may be written, in the order of messages
+	flag  bool     // only --sort knows it (cli.md --sort)
+
+	read func(*job.Node) reading   // nil: the order of the list stays
+	tell func(rating int64) string // nil: it is nothing that was measured
 }
 
-// ofFlag is where the keys begin that only the flag knows.
-var ofFlag = len(spellings) - 3
+// A reading is what a criterion has read of a node. The lesser one comes first.
+type reading struct {
+	rating int64
+	name   string // decides where ratings are equal, if names do
+}
+
+// unknown is the rating of what could not be read: it comes after all that could (4.3).
+const unknown = math.MaxInt64
+
+// criteria are all keys, in the order of messages.
+var criteria = []criterion{
+	{mode: Proc, words: []string{"PROC"}, tell: whole,
+		read: func(n *job.Node) reading { return reading{rating: int64(n.Procs)} }},
+	{mode: "LOAD_1", words: []string{"LOAD", "LOAD1", "LOAD_1"}, tell: hundredths, read: load(0)},
+	{mode: "LOAD_5", words: []string{"LOAD5", "LOAD_5"}, tell: hundredths, read: load(1)},
+	{mode: "LOAD_15", words: []string{"LOAD15", "LOAD_15"}, tell: hundredths, read: load(2)},
+	{mode: "PROC+LOAD", words: []string{"PROC+LOAD"}, tell: hundredths, read: procsAndLoad},
+	{mode: None, words: []string{"NONE"}},
+	{mode: "SLOTS", words: []string{"SLOTS"}, flag: true,
+		read: func(n *job.Node) reading { return reading{rating: int64(n.Size())} }},
+	{mode: "-SLOTS", words: []string{"-SLOTS"}, flag: true,
+		read: func(n *job.Node) reading { return reading{rating: -int64(n.Size())} }},
+	{mode: "NAME", words: []string{"NAME"}, flag: true,
+		read: func(n *job.Node) reading { return reading{name: n.Name} }},
+}
+
+// load reads one of a node's loads in whole hundredths, so that equal texts in /proc/loadavg are
+// equal (4.3).
+func load(which int) func(*job.Node) reading {
+	return func(n *job.Node) reading {
+		if n.Load[which] < 0 {
+			return reading{rating: unknown}
+		}
+		return reading{rating: int64(math.Floor(float64(n.Load[which]*100) + 0.5))}
+	}
+}
+
+// procsAndLoad counts one process as a load of exactly 1.00.
+func procsAndLoad(n *job.Node) reading {
+	sum := load(0)(n)
+	if sum.rating != unknown {
+		sum.rating += 100 * int64(n.Procs)
+	}
+	return sum
+}
+
+func whole(rating int64) string { return strconv.FormatInt(rating, 10) }
+
+func hundredths(rating int64) string {
+	if rating == unknown {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.2f", float64(rating)/100)
+}
+
+// criterion is the row of a key. A Mode that Parse has not made is None.
+func (m Mode) criterion() (row criterion) {
+	for _, c := range criteria {
+		if c.mode == m {
+			row = c
+		}
+	}
+	return row
+}
 
 // Words lists what may be written: in a variable or the cluster file (4.1), or
 // after the flag, which knows more.
 func Words(flag bool) []string {
 	var words []string
-	for i, s := range spellings {
-		if flag || i < ofFlag {
-			words = append(words, s.text)
+	for _, c := range criteria {
+		if flag || !c.flag {
+			words = append(words, c.words...)
 		}
 	}
 	return words
@@ -71,9 +121,10 @@ func Words(flag bool) []string {
 // Parse reads a key in any case; flag says that it stands after the flag. What
 // could have been written is told by Words.
 func Parse(text string, flag bool) (Mode, error) {
-	for i, s := range spellings {
-		if (flag || i < ofFlag) && strings.EqualFold(s.text, text) {
-			return s.mode, nil
+	for _, c := range criteria {
+		written := func(word string) bool { return strings.EqualFold(word, text) }
+		if (flag || !c.flag) && slices.ContainsFunc(c.words, written) {
+			return c.mode, nil
 		}
 	}
 	return "", fmt.Errorf("unknown sort criterion %q", text)
@@ -84,12 +135,13 @@ func Parse(text string, flag bool) (Mode, error) {
 // The argument is kept.
 func Turns(nodes []job.Node, turns []int, by Mode) []int {
 	sorted := slices.Clone(turns)
-	if by == None {
+	read := by.criterion().read
+	if read == nil {
 		return sorted
 	}
 	keys := make([]key, len(nodes))
 	for i := range nodes {
-		keys[i] = newKey(&nodes[i], by)
+		keys[i] = key{read(&nodes[i]), nodes[i].Size(), nodes[i].ID}
 	}
 	slices.SortStableFunc(sorted, func(a, b int) int { return keys[a].compare(&keys[b]) })
 	return sorted
@@ -97,24 +149,8 @@ func Turns(nodes []job.Node, turns []int, by Mode) []int {
 
 // A key is all that an order depends on.
 type key struct {
-	rating   int64
-	name     string
+	reading
 	size, id int
-}
-
-func newKey(n *job.Node, by Mode) key {
-	k := key{size: n.Size(), id: n.ID}
-	switch by {
-	case Name:
-		k.name = n.Name
-	case Slots:
-		k.rating = int64(k.size)
-	case Larger:
-		k.rating = -int64(k.size)
-	default:
-		k.rating = rating(n, by)
-	}
-	return k
 }
 
 func (a *key) compare(b *key) int {
@@ -127,43 +163,12 @@ func (a *key) compare(b *key) int {
 	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
 }
 
-// rating is the main key in whole hundredths, so that equal texts in /proc/loadavg
-// compare equal, and one process is exactly a load of 1.00; an unknown load comes
-// after every known one (4.3).
-func rating(n *job.Node, by Mode) int64 {
-	var load float64
-	switch by {
-	case Proc:
-		return 100 * int64(n.Procs)
-	case Load5:
-		load = n.Load[1]
-	case Load15:
-		load = n.Load[2]
-	default:
-		load = n.Load[0]
-	}
-	if load < 0 {
-		return math.MaxInt64
-	}
-	hundredths := int64(math.Floor(float64(load*100) + 0.5))
-	if by == ProcLoad {
-		hundredths += 100 * int64(n.Procs)
-	}
-	return hundredths
-}
-
 // Value is the key of a node by a measured mode, for people: its load or its processes.
 // It is empty for the other modes.
 func Value(n *job.Node, by Mode) string {
-	switch by {
-	case None, Name, Slots, Larger:
+	c := by.criterion()
+	if c.tell == nil {
 		return ""
-	case Proc:
-		return strconv.Itoa(n.Procs)
 	}
-	hundredths := rating(n, by)
-	if hundredths == math.MaxInt64 {
-		return "unknown"
-	}
-	return fmt.Sprintf("%.2f", float64(hundredths)/100)
+	return c.tell(c.read(n).rating)
 }

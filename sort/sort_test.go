@@ -2,6 +2,8 @@ package sort
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,15 +47,15 @@ func TestTurns(t *testing.T) {
 		want  string
 	}{
 		{None, []int{1, 0, 1}, "b c b"},
-		{Proc, nil, "d a c b"},               // then larger, then by ID
-		{Proc, []int{1, 3, 0, 1}, "d c b b"}, // repeats become neighbours
-		{Load1, nil, "a c b d"},              // equal loads
-		{Load5, nil, "c a b d"},              // the unknown one last
-		{Load15, nil, "d b a c"},             //
-		{ProcLoad, nil, "a c b d"},           // 1 + 0.5 is exactly 0 + 1.5
-		{Slots, nil, "d c b a"},              // fewer first
-		{Larger, nil, "a c b d"},             //
-		{Name, []int{0, 1, 2, 3}, "a b c d"}, //
+		{Proc, nil, "d a c b"},                 // then larger, then by ID
+		{Proc, []int{1, 3, 0, 1}, "d c b b"},   // repeats become neighbours
+		{"LOAD_1", nil, "a c b d"},             // equal loads
+		{"LOAD_5", nil, "c a b d"},             // the unknown one last
+		{"LOAD_15", nil, "d b a c"},            //
+		{"PROC+LOAD", nil, "a c b d"},          // 1 + 0.5 is exactly 0 + 1.5
+		{"SLOTS", nil, "d c b a"},              // fewer first
+		{"-SLOTS", nil, "a c b d"},             //
+		{"NAME", []int{0, 1, 2, 3}, "a b c d"}, //
 	}
 	all := nodes(cluster)
 	for _, test := range tests {
@@ -75,13 +77,13 @@ func TestTurns(t *testing.T) {
 // Names count like people do, and a load is what its text says (4.3).
 func TestKeys(t *testing.T) {
 	all := nodes("n10:1 n9:1 n1:1")
-	if got := fmt.Sprint(Turns(all, []int{0, 1, 2}, Name)); got != "[2 1 0]" {
+	if got := fmt.Sprint(Turns(all, []int{0, 1, 2}, "NAME")); got != "[2 1 0]" {
 		t.Errorf("by name: %s", got)
 	}
 	for text, want := range map[string]int64{"0.29": 29, "0.57": 57, "1.13": 113, "1.15": 115, "0.00": 0, "1024.99": 102499} {
-		load, _ := strconv.ParseFloat(text, 64)
-		n := job.Node{Probe: job.Probe{Load: [3]float64{load}}}
-		if got := rating(&n, Load1); got != want {
+		value, _ := strconv.ParseFloat(text, 64)
+		n := job.Node{Probe: job.Probe{Load: [3]float64{value}}}
+		if got := load(0)(&n).rating; got != want {
 			t.Errorf("load %s is %d hundredths; want %d", text, got, want)
 		}
 	}
@@ -98,16 +100,43 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q is %s for a variable", word, mode)
 		}
 	}
-	if mode, err := Parse("-Slots", true); err != nil || mode != Larger {
+	if mode, err := Parse("-Slots", true); err != nil || mode != "-SLOTS" {
 		t.Errorf("-Slots after the flag: %s, %v", mode, err)
 	}
 }
 
 func TestValue(t *testing.T) {
 	n := job.Node{Use: job.Use{Procs: 2}, Probe: job.Probe{Load: [3]float64{0.5, 1.256, -1}}}
-	for by, want := range map[Mode]string{Proc: "2", Load1: "0.50", Load5: "1.26", Load15: "unknown", ProcLoad: "2.50", None: "", Name: "", Larger: ""} {
+	for by, want := range map[Mode]string{Proc: "2", "LOAD_1": "0.50", "LOAD_5": "1.26", "LOAD_15": "unknown", "PROC+LOAD": "2.50", None: "", "NAME": "", "-SLOTS": ""} {
 		if got := Value(&n, by); got != want {
 			t.Errorf("Value by %s: %q, want %q", by, got, want)
 		}
+	}
+}
+
+// The table of placement.md 4.1 and that of keys are one.
+func TestKeysAreThoseOfTheirPage(t *testing.T) {
+	page, err := os.ReadFile("../doc/spec/placement.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "### 4.1 Keys")
+	text, _, _ = strings.Cut(text, "### 4.2")
+	var written []string
+	for _, line := range strings.Split(text, "\n") {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cells := strings.Split(line, "|")
+		words := strings.Split(strings.NewReplacer("`", "", " ", "").Replace(cells[1]), ",")
+		written = append(written, words...)
+		for _, word := range words {
+			if mode, err := Parse(word, false); string(mode) != strings.Trim(cells[2], " `") {
+				t.Errorf("%s is %q, %v; the page says %s", word, mode, err, cells[2])
+			}
+		}
+	}
+	if known := Words(false); !slices.Equal(written, known) {
+		t.Errorf("the page has %q, the table %q", written, known)
 	}
 }
