@@ -56,7 +56,7 @@ var lower = map[string][]string{
 	"helper/offer":         {"job"},
 	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
 	"helper/scratch":       {"job"},
-	"helper/uplink":        {"helper/rank", "hostlist", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},
+	"helper/uplink":        {"helper/rank", "hostlist", "job", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},
 	"helper/stage":         {"helper/rank", "job", "wire"},
 	"helper/status":        {"job", "proc"},
 	"helper/rank":          {"gpu", "idset", "job", "pin", "proc"},
@@ -71,7 +71,7 @@ var lower = map[string][]string{
 	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},
 
-	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"},
+	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn"},
 	"pmiserver/pmix/bfrops":  {},
 	"pmiserver/pmix/jobinfo": {"pmiserver/pmix/bfrops"},
 	"pmiserver/pmix/message": {"pmiserver/pmix/bfrops"},

@@ -4,6 +4,7 @@ package helper
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"remshell/helper/offer"
@@ -27,8 +28,14 @@ func (s *session) offer(g *group, r *process) *rank.Error {
 	asked := g.prepare.Apps[r.plan.App].PMI
 	o := &offering{Verdict: offer.Verdict{Offer: asked, Why: "--pmi"}}
 	auto := asked == "" || asked == job.OfferAuto
-	if auto {
-		o.Verdict = s.judgeProgram(r)
+	if auto || g.prepare.Group.PMIx {
+		verdict := s.judgeProgram(r)
+		if refused := stranger(g, r, verdict); refused != nil {
+			return refused
+		}
+		if auto {
+			o.Verdict = verdict
+		}
 	}
 	if o.Offer.PMIx() {
 		if err := s.servePMIx(g); err != nil {
@@ -124,4 +131,21 @@ func (s *session) builtFor(r *process) (library string) {
 		v = s.judgeProgram(r)
 	}
 	return v.Library
+}
+
+// stranger refuses a program that cannot speak to the rank which has spawned it, since it is
+// built for another family of MPI (PMIX-43).
+func stranger(g *group, r *process, v offer.Verdict) *rank.Error {
+	m := g.prepare.Group
+	parent := ""
+	switch {
+	case m.PMIx && v.Offer == job.OfferPMI1:
+		parent = "PMIx"
+	case m.Parent != "" && !m.PMIx && v.Offer == job.OfferPMIx:
+		parent = "PMI"
+	default:
+		return nil
+	}
+	return rank.Internal(fmt.Sprintf("cannot spawn %s: it is built for %s, its parent speaks %s", r.command.Argv[0], cmp.Or(v.Family, string(v.Offer)), parent),
+		"build it with the MPI of the program that spawns it")
 }

@@ -45,6 +45,7 @@ func (s *session) servePMIx(g *group) error {
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
 	link.server.Far = s.fetches
+	link.server.Space = func(group string) string { return spaceOf(g.prepare, group) }
 	link.server.Others, link.server.Names = s.fences, uplink.PMIxNames{Names: uplink.Names{Questions: s.asked}}
 	link.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
@@ -104,16 +105,22 @@ func (l *pmixLink) close(log logger) {
 }
 
 // namespaceOf is by what ranks know a group; it has the secret of the job (PMIX-19).
-func namespaceOf(m *wire.Prepare) string {
-	return "rs-" + m.PMI.Token + "-" + strconv.Itoa(m.Group.Number)
+func namespaceOf(m *wire.Prepare) string { return spaceOf(m, m.Group.Name) }
+
+// spaceOf is the namespace of any group of a job, of which m is about one.
+func spaceOf(m *wire.Prepare, group string) string {
+	return "rs-" + m.PMI.Token + "-" + strconv.Itoa(m.Job.GroupNumber(group))
 }
 
 // addPMIx lets the ranks of a group come to the PMIx server.
 func (s *session) addPMIx(g *group) {
 	m, link := g.prepare, s.pmix
 	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size, Ranks: g.numbers(),
-		Job:    func(ctx context.Context) (jobinfo.Job, error) { return link.jobInfo(ctx, s, g) },
-		Events: s.pmixEvents(g)}
+		Job:     func(ctx context.Context) (jobinfo.Job, error) { return link.jobInfo(ctx, s, g) },
+		Spawner: s.pmixSpawner(g), Events: s.pmixEvents(g)}
+	if m.Group.PMIx {
+		added.Parent, added.Asker = spaceOf(m, m.Group.Parent), m.Group.Asker
+	}
 	link.server.Add(added)
 }
 

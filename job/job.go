@@ -13,6 +13,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +25,28 @@ import (
 // An ID names a job. It is unique over launchers and time, at most 40 bytes of
 // [A-Za-z0-9_.-], and serves as key-value space name of the job's PMI group.
 type ID string
+
+// Group names a group of the job by its number: 0 is that of the command line, which is called as
+// the job; then spawns are counted.
+func (id ID) Group(number int) string {
+	if number == 0 {
+		return string(id)
+	}
+	return fmt.Sprintf("%s_%d", id, number)
+}
+
+// GroupNumber is the number of a group that Group has named; -1: it has named none so.
+func (id ID) GroupNumber(group string) int {
+	if group == string(id) {
+		return 0
+	}
+	text, of := strings.CutPrefix(group, string(id)+"_")
+	number, err := strconv.Atoi(text)
+	if !of || err != nil || number < 1 || id.Group(number) != group {
+		return -1
+	}
+	return number
+}
 
 // A Request is everything the user asked for, with all defaults filled in that
 // do not depend on the nodes.

@@ -113,7 +113,7 @@ func (f *fleet) fence(n *member, m *wire.Fence) []supervise.Event {
 		return broken(err)
 	}
 	if done != nil {
-		if id.Kind == fence.Barrier {
+		if id.Kind == fence.Barrier || id.Kind == fence.Collective {
 			f.noteFence(id.Members)
 		}
 		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
@@ -130,7 +130,7 @@ func broken(err error) []supervise.Event {
 	return []supervise.Event{supervise.Failed{Kind: supervise.PMIBroken, Text: err.Error()}}
 }
 
-// noteFence notes that all nodes of a group have met at a fence.
+// noteFence notes that all nodes of a group have met at a fence, if its members are one.
 func (f *fleet) noteFence(members fence.Members) {
 	if g := f.groupNamed(members.Group()); g != nil {
 		g.fenced = true

@@ -137,7 +137,7 @@ func (f *fleet) nextSpawn() {
 func (f *fleet) begin(s *spawning) {
 	f.spawns.count++
 	f.spawns.now = s
-	s.name, s.inbox, s.over = fmt.Sprintf("%s_%d", f.req.Job, f.spawns.count), node.NewInbox(), make(chan struct{})
+	s.name, s.inbox, s.over = f.req.Job.Group(f.spawns.count), node.NewInbox(), make(chan struct{})
 	_, _, app := f.rankPlan(s.rank)
 	wanted := reserve.Spawn{Request: s.m.Request, App: app, From: s.from.Node.Node, Group: s.name, Number: f.spawns.count, First: f.size, Outset: f.outset, Own: f.own()}
 	ctx, stop := context.WithCancel(context.Background())
@@ -344,7 +344,7 @@ func (f *fleet) refuse(s *spawning, err error) {
 		f.tellRefused(s, err)
 	}
 	f.recordSpawn(&s.m.Request, "< FAILED "+fault.Reason(err))
-	s.from.Send(&wire.Spawned{ID: s.m.ID, Err: fault.Reason(err)})
+	s.from.Send(&wire.Spawned{ID: s.m.ID, Err: fault.Reason(err), Full: reserve.LacksRoom(err)})
 }
 
 // tellRefused tells the user, --quiet or not: what his program wanted is not done. A node

@@ -35,6 +35,7 @@ func (c *codec) command(p *spawn.Command) {
 	c.texts(&p.Argv, length{"texts", maxWords}, anyText)
 	c.num(&p.Count, valueRange{"count", 1, many})
 	list(c, &p.Info, length{"keys", maxPairs}, (*codec).pair)
+	c.texts(&p.Env, length{"variables", maxPairs}, anyText)
 	c.sure(len(p.Argv) > 0, "command without a program")
 }
 

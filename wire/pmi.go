@@ -148,18 +148,20 @@ func (m *Spawn) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
 	c.word(&m.Request.Group, "group")
 	c.num(&m.Request.Rank, aRank)
+	c.flag(&m.Request.PMIx)
 	list(c, &m.Request.Commands, length{"commands", maxPairs}, (*codec).command)
 	list(c, &m.Request.Preputs, length{"preputs", maxPairs}, (*codec).pair)
 	c.sentence(&m.Fault, "fault")
 }
 
-// Spawned answers Spawn when all of them run, or says why none does. Codes are those
-// of spawn.Spawner.
+// Spawned answers Spawn when all of them run, or says why none does: Full, if for want of room.
+// Codes are those of spawn.Spawner.
 type Spawned struct {
 	ID    int
 	Group string
 	Codes []int
 	Err   string
+	Full  bool
 }
 
 func (m *Spawned) fields(c *codec) {
@@ -167,6 +169,7 @@ func (m *Spawned) fields(c *codec) {
 	c.word(&m.Group, "group")
 	c.nums(&m.Codes, length{"codes", many}, valueRange{"code", math.MinInt32, math.MaxInt32})
 	c.sentence(&m.Err, "error")
+	c.flag(&m.Full)
 }
 
 // Peers asks which ranks of a group are where: for PMIx once for each group and node that has

@@ -54,6 +54,8 @@ type Group struct {
 	Name   string // of the group, and of its key-value space
 	Number int    // of the group in the job: 0 is that of the command line, then spawns are counted
 	Parent string // the group that has spawned this one; empty: none
+	Asker  int    // the rank of Parent that has asked
+	PMIx   bool   // it has asked by PMIx, which this group is to speak, too
 	First  int    // number of the group's rank 0 in the job; 0: it is the first group
 	Size   int    // ranks
 	Nodes  int    // nodes that have some of them
@@ -63,6 +65,8 @@ func (g *Group) fields(c *codec) {
 	c.word(&g.Name, "group")
 	c.num(&g.Number, aSize)
 	c.word(&g.Parent, "parent")
+	c.num(&g.Asker, aRank)
+	c.flag(&g.PMIx)
 	c.num(&g.First, aRank)
 	c.num(&g.Size, aSize)
 	c.num(&g.Nodes, aSize)

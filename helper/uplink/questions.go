@@ -5,6 +5,7 @@ package uplink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -230,6 +231,8 @@ func (p Spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 		return "", nil, err
 	case !ok:
 		return "", nil, errOther
+	case answer.Full:
+		return "", nil, fmt.Errorf("%w: %s", spawn.ErrNoRoom, answer.Err)
 	case answer.Err != "":
 		return "", nil, errors.New(answer.Err)
 	}

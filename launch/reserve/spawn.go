@@ -88,17 +88,17 @@ func (r *reservation) placeSpawn(ctx context.Context) error {
 		return err
 	}
 	_, err = r.planAndClaim(ctx)
-	if more := r.untried(func(job.NodeDef) bool { return true }); lacksRoom(err) && len(more) > 0 {
+	if more := r.untried(func(job.NodeDef) bool { return true }); LacksRoom(err) && len(more) > 0 {
 		r.connectAll(ctx, more, nil)
 		_, err = r.planAndClaim(ctx)
 	}
-	for lacksRoom(err) && tryFewer(r.req.Apps, s.values, roomIn(err)) {
+	for LacksRoom(err) && tryFewer(r.req.Apps, s.values, roomIn(err)) {
 		_, err = r.planAndClaim(ctx)
 	}
-	if lost := r.namedFailures(); lacksRoom(err) && len(lost) > 0 {
+	if lost := r.namedFailures(); LacksRoom(err) && len(lost) > 0 {
 		return &HostsError{lost, false}
 	}
-	if lacksRoom(err) && !r.req.Forbid {
+	if LacksRoom(err) && !r.req.Forbid {
 		r.req.Crowd = true
 		_, err = r.planAndClaim(ctx)
 	}
@@ -118,8 +118,8 @@ func (r *reservation) connectNamed(ctx context.Context) error {
 	return r.disguised()
 }
 
-// lacksRoom reports whether a plan failed for want of room.
-func lacksRoom(err error) bool {
+// LacksRoom reports whether a plan failed for want of room.
+func LacksRoom(err error) bool {
 	var failed *plan.Error
 	return errors.As(err, &failed) && slices.Contains([]string{plan.NotEnough, plan.NoNodes, plan.NoGPU, plan.Limits}, failed.Code)
 }
@@ -175,7 +175,8 @@ func (r *reservation) dismissNew() {
 
 // onto adds to what a node has to know that it is about a spawned group.
 func (s *wantedGroup) onto(m *wire.Prepare, chosen []*host) {
-	m.Group.Name, m.Group.Number, m.Group.First, m.Group.Parent, m.PMI.Preputs = s.Group, s.Number, s.First, s.Request.Group, s.Request.Preputs
+	m.Group.Name, m.Group.Number, m.Group.First, m.PMI.Preputs = s.Group, s.Number, s.First, s.Request.Preputs
+	m.Group.Parent, m.Group.Asker, m.Group.PMIx = s.Request.Group, s.Request.Rank, s.Request.PMIx
 	m.Node.Alone = m.Node.Alone && len(s.Own) == 1 && chosen[0].Node == s.From
 	m.Claim.Entry.Size += s.First
 	m.Claim.Entry.Nodes = len(s.Own)

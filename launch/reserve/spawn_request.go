@@ -27,6 +27,10 @@ func spawnRequest(req job.Request, parent job.App, r spawn.Request, g *guide) (j
 	var values []infoValues
 	for _, c := range r.Commands {
 		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, Path: parent.Path, Env: parent.Env, PMI: parent.PMI, Told: parent.Told, Share: parent.Share}
+		app.Env.Set = slices.Concat(app.Env.Set, c.Env)
+		if r.PMIx {
+			app.PMI = job.OfferPMIx
+		}
 		v := infoValues{}
 		for _, p := range c.Info {
 			if err := v.take(p, c.Count, &app, &req, g); err != nil {

@@ -33,7 +33,7 @@ func TestSpawnLooksFurtherWhateverIsShort(t *testing.T) {
 		req := job.Request{Nodes: []job.NodeDef{test.node.NodeDef}, Apps: []job.App{{N: test.ranks, Share: job.Share{GPUs: test.gpus}}}}
 		req.Sort = test.sort
 		_, err := plan.Make(req, job.Snapshot{Nodes: []job.Node{test.node}})
-		if got := lacksRoom(err); err == nil || got != test.want {
+		if got := LacksRoom(err); err == nil || got != test.want {
 			t.Errorf("%s: %v: narrow: %v, want %v", name, err, got, test.want)
 		}
 	}

@@ -26,6 +26,8 @@ func (c *client) answer(q envelope, request message.Request) {
 		c.meet(q, fence.Disconnect, r.Procs, false)
 	case *message.Get:
 		c.get(q, r)
+	case *message.Spawn:
+		c.spawn(q, r)
 	case *message.Publish:
 		c.publish(q, r)
 	case *message.Lookup:
@@ -42,7 +44,7 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.DeregEvents: // has no answer
 	case *message.Log:
 		c.status(q, c.print(r))
-	default: // Query, Spawn, GroupConstruct and GroupDestruct, too (pmix-wire.md 6.9, 6.11, 6.13)
+	default: // Query, GroupConstruct and GroupDestruct, too (pmix-wire.md 6.11, 6.13)
 		c.status(q, message.NotSupported)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/jobinfo"
 	"remshell/pmiserver/pmix/message"
 )
@@ -48,6 +49,7 @@ type localRank struct {
 	notes    atomic.Int32 // that were told of it
 	namings  atomic.Int32 // names for which requests of its clients are under way
 	fetching atomic.Int32 // Gets of its clients that wait for other nodes
+	spawns   atomic.Int32 // that are under way
 }
 
 func newGroup(s *Server, g Group) *group {
@@ -218,6 +220,7 @@ func (g *group) know(ctx context.Context) (view *jobinfo.View, info []byte, err 
 		if err != nil {
 			return nil, nil, err
 		}
+		told.Parent = bfrops.Proc{Namespace: g.Parent, Rank: bfrops.Rank(g.Asker)}
 		g.view = jobinfo.New(told)
 		g.info = g.view.Job()
 	}

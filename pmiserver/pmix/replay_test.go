@@ -147,9 +147,10 @@ func newReplayServer(c pmixtest.Conversation) *Server {
 			ranks[h.Namespace] = append(ranks[h.Namespace], int(h.Rank))
 		}
 	}
+	s.Space = func(group string) string { return spaces[group[1]-'0'] }
 	for i, space := range spaces {
 		here := slices.Sorted(slices.Values(ranks[space]))
-		s.Add(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here,
+		s.Add(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here, Spawner: &starter{group: "k1"},
 			Job: func(context.Context) (jobinfo.Job, error) {
 				return jobinfo.Job{Namespace: space, Server: "srv", Nodes: []jobinfo.Node{{Name: "vm"}}, Of: make([]int, len(here)), Apps: []int{len(here)}, Full: jobinfo.FullRanks}, nil
 			}})
@@ -191,7 +192,7 @@ func (c *replayed) say(t *testing.T, b []byte) {
 }
 
 // unserved are commands that the recorded server has served, and ours does not.
-var unserved = map[string]bool{"SPAWN": true, "GROUP_CONSTRUCT": true, "GROUP_DESTRUCT": true}
+var unserved = map[string]bool{"GROUP_CONSTRUCT": true, "GROUP_DESTRUCT": true}
 
 // compare holds our answer against the recorded one.
 func (r *tape) compare(t *testing.T, asked, recorded pmixtest.Message) {

@@ -15,6 +15,7 @@ import (
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/pmix/jobinfo"
 	"remshell/pmiserver/pmix/message"
+	"remshell/pmiserver/spawn"
 )
 
 // Bounds of who may come in (PMIX-20, pmix-wire.md 11).
@@ -38,6 +39,12 @@ type Group struct {
 	Namespace string // by which its ranks do; it has 64 random bits (PMIX-19)
 	Size      int    // ranks, on all nodes
 	Ranks     []int  // those of this node, ascending
+
+	Parent string // the namespace of the group that has spawned it by PMIx; empty: none has
+	Asker  int    // the rank of that one which has asked
+
+	// Spawner starts what its ranks ask for; nil: nothing is started.
+	Spawner spawn.Spawner
 
 	// Job returns what its ranks are told of it and of where they are. It is asked for when the
 	// first of them wants to know, and again if that fails; it may take its time.
@@ -77,6 +84,9 @@ type Server struct {
 	// Owner asks the kernel which user has the other end of a connection; ErrNobody: nobody has
 	// it any more. With any other error the namespace alone decides (PMIX-18).
 	Owner func(conn net.Conn) (uid uint32, err error)
+
+	// Space returns the namespace of a group of the job.
+	Space func(group string) string
 
 	// Others takes fences to other nodes; nil: there are none.
 	Others fence.Exchanger

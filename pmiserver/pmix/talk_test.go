@@ -15,7 +15,7 @@ import (
 // Numbers of commands (pmix-wire.md 6).
 const (
 	req, abort, commit, fenceOf, get, finalize = 0, 1, 2, 3, 4, 5
-	regevents, deregevents, logOf              = 13, 14, 16
+	spawnOf, regevents, deregevents, logOf     = 9, 13, 14, 16
 )
 
 const testUID, testSpace = 1001, "rs-0123456789abcdef-0"

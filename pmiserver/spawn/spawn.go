@@ -4,6 +4,7 @@ package spawn
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,7 @@ type Spawner interface {
 type Request struct {
 	Group    string // of the rank that asks
 	Rank     int    // that asks
+	PMIx     bool   // it asks by PMIx, which its children are to speak, too
 	Commands []Command
 	Preputs  []Pair // for pmiserver.Info.Preputs of the new group
 }
@@ -38,7 +40,11 @@ type Command struct {
 	Argv  []string // the program first, as the caller names it: perhaps relative
 	Count int      // of processes, at least 1
 	Info  []Pair   // as given; what nobody knows is to be ignored (MPI)
+	Env   []string // NAME=VALUE, for its processes
 }
+
+// ErrNoRoom is the error of a Spawner that has not enough slots.
+var ErrNoRoom = errors.New("not enough slots")
 
 // A Pair is a key with a value.
 type Pair struct{ Key, Value string }

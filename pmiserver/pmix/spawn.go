@@ -1,0 +1,110 @@
+package pmix
+
+import (
+	"errors"
+	"slices"
+
+	"remshell/pmiserver/pmix/message"
+	"remshell/pmiserver/spawn"
+)
+
+// Bounds of what a client may want started (pmix-wire.md 11).
+const (
+	maxSpawns   = 16      // requests of a rank that are under way
+	maxPrograms = 1 << 12 // in one of them
+)
+
+// spawn has programs started as a group of their own, and answers when all of its ranks run
+// (PMIX-42).
+func (c *client) spawn(q envelope, r *message.Spawn) {
+	request, status := spawnRequest(r)
+	switch {
+	case status != message.Success:
+	case c.group.Spawner == nil:
+		status = message.NotSupported
+	case c.ending():
+		status = message.Failed
+	case c.rank.spawns.Add(1) > maxSpawns:
+		c.rank.spawns.Add(-1)
+		status = message.TooMuch
+	}
+	if status != message.Success {
+		c.status(q, status)
+		return
+	}
+	request.Group, request.Rank = c.group.Name, c.rank.number
+	c.server.tasks.Go(func() {
+		group, _, err := c.group.Spawner.Spawn(c.server.waiting, request)
+		c.rank.spawns.Add(-1)
+		c.spawned(q, group, err)
+	})
+}
+
+// spawned answers a Spawn (PMIX-44).
+func (c *client) spawned(q envelope, group string, err error) {
+	switch {
+	case errors.Is(err, spawn.ErrNoRoom):
+		c.status(q, message.TooMuch)
+	case err != nil:
+		c.status(q, message.Failed)
+	default:
+		space := c.server.Space(group)
+		c.reply(q, message.Hide(space), message.AppendSpawned(message.NewReply(q.tag), space))
+	}
+}
+
+// spawnRequest is a request as whoever starts ranks has it, whichever protocol it came by.
+func spawnRequest(r *message.Spawn) (spawn.Request, message.Status) {
+	request := spawn.Request{PMIx: true}
+	if len(r.Programs) > maxPrograms {
+		return request, message.TooMuch
+	}
+	for _, p := range r.Programs {
+		command := spawn.Command{Argv: []string{p.Command}, Count: p.Ranks, Env: p.Environment}
+		if len(p.Args) > 1 { // the first one names the program again
+			command.Argv = append(command.Argv, p.Args[1:]...)
+		}
+		if _, given := slices.Concat(r.Options, p.Options).Find("pmix.wdir"); p.Dir != "" && !given {
+			command.Info = append(command.Info, spawn.Pair{Key: "wdir", Value: p.Dir})
+		}
+		for _, options := range []message.Options{r.Options, p.Options} {
+			if !translate(&command, options) {
+				return request, message.NotSupported
+			}
+		}
+		request.Commands = append(request.Commands, command)
+	}
+	if request.Faulty() != "" {
+		return request, message.BadParameter
+	}
+	return request, message.Success
+}
+
+// spawnKeys are the options that say what an info key of MPI says, too (pmix-wire.md 6.9).
+var spawnKeys = map[string]string{
+	"pmix.host":     "host",
+	"pmix.hostfile": "hostfile",
+	"pmix.wdir":     "wdir",
+}
+
+// translate adds to a command what options say of it. It is false where one wants more than a job
+// may have: hosts of no candidate (TRUST-9). What nobody knows is ignored.
+func translate(command *spawn.Command, options message.Options) bool {
+	for _, o := range options {
+		text, isText := o.Value.Text()
+		variable, isVariable := o.Value.Variable()
+		switch key := spawnKeys[o.Key]; {
+		case o.Key == "pmix.addhost", o.Key == "pmix.addhostfile":
+			return false
+		case key != "" && isText:
+			command.Info = append(command.Info, spawn.Pair{Key: key, Value: text})
+		case isVariable && setsVariable(o.Key) && variable.Name != "":
+			command.Env = append(command.Env, variable.Name+"="+variable.Value)
+		}
+	}
+	return true
+}
+
+// setsVariable reports whether an option gives a variable its value. Those that join it to another
+// value, which is not known here, are ignored.
+func setsVariable(key string) bool { return key == "pmix.envar.set" || key == "pmix.envar.add" }

@@ -1,0 +1,182 @@
+package pmix
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/message"
+	"remshell/pmiserver/spawn"
+	"remshell/test/pmixtest"
+)
+
+// A starter starts nothing, and says what it was asked for.
+type starter struct {
+	group string
+	err   error
+	asked chan spawn.Request // nil: nobody wants to know
+	hold  chan bool          // nil: it answers at once
+}
+
+func (s *starter) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
+	if s.asked != nil {
+		s.asked <- r
+	}
+	if s.hold != nil {
+		<-s.hold
+	}
+	return s.group, nil, s.err
+}
+
+// newSpawnServer serves a group of one rank, whose spawns go to a starter.
+func newSpawnServer(t *testing.T, starts *starter) *Server {
+	s, _ := newTestServer(t, 1, 1)
+	s.groups[0].Spawner = starts
+	s.Space = func(group string) string { return "rs-0123456789abcdef-" + group }
+	return s
+}
+
+// spawnBody asks for programs.
+func spawnBody(options message.Options, programs ...bfrops.Program) []byte {
+	return pmixtest.Encode(&message.Spawn{Options: options, Programs: programs})
+}
+
+// What Open MPI asks for is a request like any other, with the environment that it gives along.
+func TestSpawnOfOpenMPI(t *testing.T) {
+	checked := 0
+	for _, m := range pmixtest.Read(t).Said() {
+		if m.Is != "SPAWN" {
+			continue
+		}
+		checked++
+		parsed, err := message.Parse(m.Body())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, status := spawnRequest(parsed.(*message.Spawn))
+		if status != message.Success || !r.PMIx || len(r.Commands) != 1 {
+			t.Fatalf("%v: %+v", status, r)
+		}
+		c := r.Commands[0]
+		if c.Count != 2 || len(c.Argv) != 1 || len(c.Info) != 1 || c.Info[0].Key != "wdir" || len(c.Env) == 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if checked != 3 {
+		t.Errorf("%d requests", checked)
+	}
+}
+
+// Options are what info keys are by PMI; those that nobody knows are ignored, and more hosts are refused.
+func TestSpawnRequest(t *testing.T) {
+	text := func(key, value string) bfrops.Info { return bfrops.Info{Key: key, Value: bfrops.TextOf(value)} }
+	variable := func(key, name, value string) bfrops.Info {
+		raw := bfrops.AppendText(bfrops.AppendText(nil, name), value)
+		var packed []byte
+		for len(raw) > 0 { // an element has no count of its own, as a pack has
+			size := 4 + int(raw[7])
+			packed, raw = append(packed, raw[4:4+size]...), raw[4+size:]
+		}
+		return bfrops.Info{Key: key, Value: bfrops.Value{Type: bfrops.Envar, Bytes: append(packed, ':')}}
+	}
+	program := bfrops.Program{Command: "./b", Args: []string{"b", "x y"}, Environment: []string{"A=1"}, Dir: "/home", Ranks: 3}
+	for _, test := range []struct {
+		name     string
+		job, own message.Options
+		want     message.Status
+		info     []spawn.Pair
+		env      []string
+	}{
+		{name: "plain", info: []spawn.Pair{{Key: "wdir", Value: "/home"}}, env: []string{"A=1"}},
+		{name: "hosts", job: message.Options{text("pmix.hostfile", "f")}, own: message.Options{text("pmix.host", "n1,n2"), text("pmix.wdir", "/tmp")}, env: []string{"A=1"},
+			info: []spawn.Pair{{Key: "hostfile", Value: "f"}, {Key: "host", Value: "n1,n2"}, {Key: "wdir", Value: "/tmp"}}},
+		{name: "variables", own: message.Options{variable("pmix.envar.set", "B", "2"), variable("pmix.envar.prepnd", "PATH", "/x"), variable("pmix.envar.add", "", "3")},
+			info: []spawn.Pair{{Key: "wdir", Value: "/home"}}, env: []string{"A=1", "B=2"}},
+		{name: "unknown", job: message.Options{text("pmix.pers", "ompi"), text("color", "blue")}, info: []spawn.Pair{{Key: "wdir", Value: "/home"}}, env: []string{"A=1"}},
+		{name: "more hosts", own: message.Options{text("pmix.addhost", "n9")}, want: message.NotSupported},
+		{name: "hosts that are none", own: message.Options{{Key: "pmix.host", Value: bfrops.Uint32Of(7)}}, info: []spawn.Pair{{Key: "wdir", Value: "/home"}}, env: []string{"A=1"}},
+	} {
+		p := program
+		p.Options = test.own
+		got, status := spawnRequest(&message.Spawn{Options: test.job, Programs: []bfrops.Program{p}})
+		if status != test.want {
+			t.Errorf("%s: %v, want %v", test.name, status, test.want)
+		}
+		want := spawn.Request{PMIx: true, Commands: []spawn.Command{{Argv: []string{"./b", "x y"}, Count: 3, Info: test.info, Env: test.env}}}
+		if status == message.Success && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", test.name, got, want)
+		}
+	}
+	for name, programs := range map[string][]bfrops.Program{
+		"nothing":         nil,
+		"no ranks":        {{Command: "./b"}},
+		"no program":      {{Ranks: 1}},
+		"too many ranks":  {{Command: "./b", Ranks: 1 << 25}},
+		"too many in all": {{Command: "./b", Ranks: 1 << 24}, {Command: "./b", Ranks: 1}},
+	} {
+		if _, status := spawnRequest(&message.Spawn{Programs: programs}); status != message.BadParameter {
+			t.Errorf("%s: %v", name, status)
+		}
+	}
+	if _, status := spawnRequest(&message.Spawn{Programs: make([]bfrops.Program, maxPrograms+1)}); status != message.TooMuch {
+		t.Errorf("too many programs: %v", status)
+	}
+}
+
+// The answer to a spawn comes when all run, with their namespace, or says why none does (PMIX-44).
+func TestSpawnAnswers(t *testing.T) {
+	body := spawnBody(nil, bfrops.Program{Command: "./b", Ranks: 1})
+	for _, test := range []struct {
+		err  error
+		want message.Status
+	}{
+		{nil, message.Success},
+		{errors.New("no such file or directory"), message.Failed},
+		{fmt.Errorf("%w: cpus-full", spawn.ErrNoRoom), message.TooMuch},
+	} {
+		asked := make(chan spawn.Request, 1)
+		c := initialized(t, newSpawnServer(t, &starter{group: "7", err: test.err, asked: asked}), 0)
+		r := bfrops.NewReader(c.ask(body))
+		if got := message.Status(r.Status()); got != test.want {
+			t.Errorf("%v is answered by %v", test.err, got)
+		}
+		if test.err == nil {
+			if space := r.Namespace(); space != "rs-0123456789abcdef-7" {
+				t.Errorf("the children are %q", space)
+			}
+		}
+		if got := <-asked; got.Group != "k" || got.Rank != 0 || !got.PMIx {
+			t.Errorf("asked for %+v", got)
+		}
+	}
+	s, _ := newTestServer(t, 1, 1)
+	if got := initialized(t, s, 0).status(body); got != message.NotSupported {
+		t.Errorf("where nothing can be started: %v", got)
+	}
+}
+
+// A rank has so many spawns under way, and no more.
+func TestTooManySpawns(t *testing.T) {
+	starts := &starter{group: "1", hold: make(chan bool)}
+	c := initialized(t, newSpawnServer(t, starts), 0)
+	body := spawnBody(nil, bfrops.Program{Command: "./b", Ranks: 1})
+	for range maxSpawns {
+		c.say(body)
+	}
+	if got := c.status(body); got != message.TooMuch {
+		t.Errorf("one more is answered by %v", got)
+	}
+	close(starts.hold)
+	for range maxSpawns {
+		if _, answer := c.hear(); statusOf(answer) != message.Success {
+			t.Errorf("one of those under way is answered by %s", hex.EncodeToString(answer))
+		}
+	}
+	if got := c.status(body); got != message.Success {
+		t.Errorf("when there is room again: %v", got)
+	}
+}

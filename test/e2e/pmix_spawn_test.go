@@ -1,0 +1,72 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// These are lines 8 and 10 of pmix-wire.md 15: programs of Open MPI that spawn others.
+
+// family is what parents and children say, sorted, of so many and those on certain hosts.
+func family(parents int, children ...string) []string {
+	n, sum := len(children), parents*(parents+1)/2+len(children)*(len(children)+1)/2
+	lines := []string{fmt.Sprintf("parents: %d and %d children, sum %d", parents, n, sum)}
+	for _, host := range children {
+		lines = append(lines, fmt.Sprintf("children: %d of %d parents, appnum 0 on %s, sum %d", n, parents, host, sum))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// On one host: several children, several programs, children of children. What cannot be started is an
+// error of the program, which goes on.
+func TestOpenMPISpawns(t *testing.T) {
+	t.Parallel()
+	program := mpi(t, "spawn.openmpi")
+	b := newBed(t, testbed.Options{Hosts: 1})
+	spawn := func(args ...string) result {
+		return b.run(t, slices.Concat(shared, []string{"-hosts", "n1:8"}, args)...)
+	}
+	spawn("-n", "2", program, "one", "3").ran(t, b, family(2, "n1", "n1", "n1"))
+	spawn("-n", "1", program, "nested", "2").ran(t, b, sortedLines(strings.Repeat(strings.Join(family(1, "n1"), "\n")+"\n", 2)))
+	many := strings.ReplaceAll(strings.Join(family(1, "n1", "n1", "n1"), "\n"), "appnum 0", "appnum 1")
+	spawn("-n", "1", program, "many", "1", "2").ran(t, b, strings.Split(strings.Replace(many, "appnum 1", "appnum 0", 1), "\n"))
+	for _, test := range []struct{ args, told string }{
+		{program + " missing", "program /nowhere/at/all: no such file or directory"},
+		{program + " try host n9 1", "rank 0 on n1 wants to spawn on n9, which the job does not have; not done (--spawn-hosts n9 allows it)"},
+		{program + " try add-host n1 1", ""},
+		{"-genv SPAWN_PROGRAM " + mpi(t, "spawn.mpich4") + " " + program + " try color blue 1", "it is built for MPICH, its parent speaks PMIx"},
+		{"--no-spawn " + program + " try color blue 1", "rank 0 on n1 wants to spawn; not done (--no-spawn)"},
+		{"--nooversubscribe " + program + " try color blue 8", "8 ranks do not fit: there are free slots for 7 on 1 node (n1)"},
+	} {
+		if r := spawn(append([]string{"-n", "1"}, strings.Fields(test.args)...)...); r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, test.told) {
+			t.Errorf("%s: exit %d, %q, %q; want %q", test.args, r.code, r.out, r.err, test.told)
+		}
+	}
+}
+
+// The other way round: a program of MPICH does not become the parent of one of Open MPI.
+func TestMPICHSpawnsNoOpenMPI(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	r := b.run(t, "-hosts", "n1:2", "-n", "1", "-genv", "SPAWN_PROGRAM", mpi(t, "spawn.openmpi"), mpi(t, "spawn"), "try", "color", "blue", "1")
+	if r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, "it is built for Open MPI, its parent speaks PMI") {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}
+
+// An abort among children ends all, with their code, and names who did it.
+func TestAbortOfASpawnedOpenMPI(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	r := b.run(t, slices.Concat(shared, []string{"-hosts", "n1:4", "-n", "2", mpi(t, "spawn.openmpi"), "abort", "7"})...)
+	if r.code != 7 || !strings.Contains(r.err, "rank 1:1 on n1 called MPI_Abort with code 7") {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}
