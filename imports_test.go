@@ -46,7 +46,7 @@ var lower = map[string][]string{
 	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "sort", "text"},
 	"doctor":               {"hostlist", "job", "show", "text"},
-	"alloc":                {"fault", "hostlist"},
+	"alloc":                {"fault"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
 	"reach":                {"proc", "sshx"},
 	"helper":               {"helper/checkup", "helper/claims", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "pin", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
@@ -67,7 +67,7 @@ var lower = map[string][]string{
 	"launch/supervise":     {"hostlist", "idset", "job", "show", "text"},
 	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/reserve", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio/pattern", "pin", "show", "text"},
-	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "job", "launch/stdio/pattern", "pin", "plan", "psi", "sort", "whatif"},
+	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "pin", "plan", "psi", "sort", "text", "whatif"},
 	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},
 

@@ -1,13 +1,13 @@
 /*
 Package alloc knows what a batch system has given to the job in which mpiexec was started
-(HOST-10; rm-integration.md 1 and 2). It reads the batch system's variables, and the files
-that they name; it never runs its programs.
+(HOST-10; rm-integration.md 1 and 2). It reads the batch system's variables, the files that they
+name, and what its own programs print, which it is handed.
 
-	variables --Inside, Of--> Allocation --Hosts, Width--> hosts with slots, CPUs of a task
-	                              |
-	                              '-- Check, Once: why it must not be used
+	variables --Inside--> the name of a system --Of--> Allocation
+	                                             '---> why it must not be used: M1 to M6
 
-Each manager has a file of its own, with one row of the table below.
+Each system has a file of its own, with its row of the table below; what their lists have in
+common is in names.go (host lists, counts) and lines.go (files, hosts that are named again).
 */
 package alloc
 
@@ -15,183 +15,235 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
+	"time"
 
 	"remshell/fault"
-	"remshell/hostlist"
 )
 
 // A World is where an allocation is looked for.
 type World struct {
 	Env  func(name string) (value string, defined bool)
 	Open func(name string) (io.ReadCloser, error) // for the files that variables name
+
+	// Run is what a program prints, within the time that it has (RM-4). An error says why it
+	// has not, in one line. Nil: no program is run.
+	Run func(name string, args ...string) (string, error)
+}
+
+// A Wish is what the user has said about an allocation.
+type Wish struct {
+	Job      bool   // of a Slurm step: the whole job (--rm-scope job)
+	Groups   []int  // of a heterogeneous job, from 0 (--het-group); nil: all
+	RankFile bool   // LSF's LSB_DJOB_RANKFILE is read (--rm-lsf-rankfile)
+	File     string // of the system "file": where the list is (--rm-file)
+	Form     string // of that list: FormNodes (also empty), FormCounts or FormPE
 }
 
 // An Allocation is what a batch system has given to a job.
 type Allocation struct {
-	System string // slurm, pbs, ...
-	Job    string // its number there; empty: there is no job of that system
-	*manager
-	world World
+	System    string // slurm, pbs, ...
+	Job       string // its number there; empty: it has none
+	Source    string // the variable, or file, that tells of the hosts
+	Hosts     []Host // in its order, each once; at least one
+	Width     int    // CPUs of each task, at least 1
+	WidthFrom string // the variable that says so; empty: none does
+	End       time.Time
+	Warnings  []string // of what does not fit together
+	Beside    string   // another batch system that names other hosts; empty: none does
+	Uncounted bool     // nobody said how many tasks there are: hosts have as many as CPUs
+	Idle      bool     // another copy of us starts the job: there is nothing to do (RM-10, HTCondor)
 }
 
-// A manager is a batch system, known by its variables: the first one that is not empty of
-// each list counts.
+// A Host is one of an allocation.
+type Host struct {
+	Name  string
+	Tasks int    // 0: not said
+	CPUs  int    // at least Tasks x Width; 0: not said
+	List  string // the CPUs themselves, as far as they are told, in the words of the list
+	GPUs  string // likewise, their indices
+	Line  int    // of the file that names it first, from 1; 0: no file does
+	Group int    // of a heterogeneous job, from 0
+}
+
+// Tasks are those of all hosts.
+func (a Allocation) Tasks() (n int) {
+	for _, h := range a.Hosts {
+		n += h.Tasks
+	}
+	return n
+}
+
+// CPUs are those of all hosts.
+func (a Allocation) CPUs() (n int) {
+	for _, h := range a.Hosts {
+		n += h.CPUs
+	}
+	return n
+}
+
+// ID tells allocations apart: "slurm 4711". Launches with one ID are in one job of the batch
+// system. It is empty for an allocation without a number.
+func (a Allocation) ID() string {
+	if a.Job == "" {
+		return ""
+	}
+	return a.System + " " + a.Job
+}
+
+// A manager is a batch system.
 type manager struct {
 	name   string
-	job    []string // its number of the job
-	with   []string // one of these is set as well; nil: no matter
-	list   []string // the hosts, or a file with them; nil: we do not know how to find them
-	unread []string // tell of hosts in ways that we do not know
-
-	// What the variable of list says, as hosts; nil: it is the name of a file with a host on
-	// each line.
-	read func(w World, variable, value string) ([]hostlist.Entry, error)
-	// Why the hosts cannot be read although they are listed; nil: they always can.
-	strange func(w World) (why string)
-	// How many CPUs a task has, and which variable says so; nil: one.
-	width func(w World) (cpus int, variable string)
-	// How many of us the batch system has started as its tasks; nil: it starts one.
-	copies func(w World) (n string, several bool)
+	needs  string // the variable without which we are not inside, for messages
+	inside func(w World) bool
+	job    func(w World) string
+	read   func(w World, wish Wish) (Allocation, error)
+	// How often it has started us, in words; empty: once. by is the program that may have.
+	copies func(w World) (times, by string)
 }
 
 // managers are those we know, in the order in which one may run inside of another (RM-1).
-var managers = []*manager{&flux, &slurm, &lsf, &sge, &cobalt, &pbs, &loadLeveler}
+var managers = []*manager{&flux, &slurm, &lsf, &sge, &cobalt, &pbs, &loadLeveler, &condor, &alps}
 
-// Inside finds the batch system in whose job we are; false: none.
-func Inside(w World) (Allocation, bool) {
-	for _, m := range managers {
-		a := Allocation{System: m.name, Job: w.value(m.job), manager: m, world: w}
-		if a.Job != "" && (m.with == nil || w.value(m.with) != "") {
-			return a, true
-		}
+func named(system string) *manager {
+	i := slices.IndexFunc(managers, func(m *manager) bool { return m.name == system })
+	if i < 0 {
+		return nil
 	}
-	return Allocation{}, false
-}
-
-// Of is what the batch system of that name has given us; false: there is none of that name.
-func Of(system string, w World) (Allocation, bool) {
-	for _, m := range managers {
-		if m.name == system {
-			return Allocation{System: system, Job: w.value(m.job), manager: m, world: w}, true
-		}
-	}
-	return Allocation{}, false
+	return managers[i]
 }
 
 // Known reports whether a batch system is called so.
-func Known(system string) bool {
-	return slices.ContainsFunc(managers, func(m *manager) bool { return m.name == system })
-}
+func Known(system string) bool { return named(system) != nil || system == fileSystem }
 
-// Source is the variable that tells of the hosts.
-func (a Allocation) Source() string {
-	variable, _ := a.world.said(a.list)
-	return variable
-}
-
-// Check says why the hosts cannot be read (RM-3, M2), and what tells of them; nil: they can.
-func (a Allocation) Check() error {
-	var why string
-	if a.strange != nil {
-		why = a.strange(a.world)
-	}
-	switch {
-	case why != "":
-	case a.list == nil:
-		why = "lists of " + a.name + " are not read yet"
-	case a.world.value(a.list) == "":
-		why = a.list[0] + " is not set"
-	default:
-		return nil
-	}
-	var seen []string
-	for _, name := range slices.Concat(a.job, a.list, a.unread) {
-		if a.world.value([]string{name}) != "" {
-			seen = append(seen, name)
+// Inside finds the batch system in whose job we are, and its number of the job; an empty system:
+// none.
+func Inside(w World) (system, job string) {
+	for _, m := range managers {
+		if m.inside(w) {
+			return m.name, m.job(w)
 		}
 	}
-	return &fault.Error{
-		Text:   fmt.Sprintf("inside %s job %s, but its hosts cannot be read: %s (seen: %s)", a.name, a.Job, why, strings.Join(seen, ", ")),
-		Remedy: "name hosts with -host, or run here with -rmk none",
-	}
+	return "", ""
 }
 
-// Once refuses that the batch system has started several of us, each of which would start
-// the whole job.
-func (a Allocation) Once() error {
-	if a.copies == nil {
+// Of is what the batch system of that name, which is Known, has given us.
+func Of(system string, w World, wish Wish) (Allocation, error) {
+	if system == fileSystem {
+		return ofFile(w, wish)
+	}
+	m := named(system)
+	switch {
+	case wish.Groups != nil && m != &slurm:
+		return Allocation{}, &fault.Error{Text: fmt.Sprintf("--het-group is for Slurm's heterogeneous jobs, and the hosts are those of %s", system), Remedy: "leave it out"}
+	case !m.inside(w):
+		return Allocation{}, &fault.Error{
+			Text:   fmt.Sprintf("-rmk %s: %s is not set", system, m.needs),
+			Remedy: "run inside an allocation, or name hosts with -host",
+		}
+	}
+	if err := m.once(w); err != nil {
+		return Allocation{}, err
+	}
+	a, err := m.read(w, wish)
+	if err != nil {
+		return a, err
+	}
+	a.System, a.Job, a.Width = m.name, m.job(w), max(1, a.Width)
+	for i := range a.Hosts {
+		a.Hosts[i].CPUs = max(a.Hosts[i].CPUs, a.Hosts[i].Tasks*a.Width)
+	}
+	a.Beside = m.beside(w, a)
+	return a, nil
+}
+
+// once refuses that the batch system has started several of us, each of which would start the
+// whole job (RM-10, M5).
+func (m *manager) once(w World) error {
+	if m.copies == nil {
 		return nil
 	}
-	n, several := a.copies(a.world)
-	if !several {
+	times, by := m.copies(w)
+	if times == "" {
 		return nil
 	}
 	return &fault.Error{
-		Text:   fmt.Sprintf("started %s times by the batch system (srun -n %s?), and each would start the whole job", n, n),
+		Text:   fmt.Sprintf("started %s by the batch system (%s?), and each would start the whole job", times, by),
 		Remedy: "start it once, or let each use its own host with -rmk none",
 	}
 }
 
-// Hosts are those of the allocation with their slots, in its order, each once.
-func (a Allocation) Hosts() ([]hostlist.Entry, error) {
-	variable, value := a.world.said(a.list)
-	if value == "" {
-		return nil, &fault.Error{
-			Text:   fmt.Sprintf("-rmk %s: %s is not set", a.System, variable),
-			Remedy: "run inside an allocation, or name hosts with -host",
+// beside names a system that we are inside of, too, and that names other hosts (RM-3). Flux is
+// meant to be inside of another.
+func (m *manager) beside(w World, a Allocation) string {
+	if m == &flux {
+		return ""
+	}
+	for _, other := range managers[slices.Index(managers, m)+1:] {
+		if !other.inside(w) {
+			continue
+		}
+		if b, err := other.read(w, Wish{}); err == nil && !sameHosts(a.Hosts, b.Hosts) {
+			return other.name
 		}
 	}
-	if err := a.Check(); err != nil {
-		return nil, err
-	}
-	read := a.read
-	if read == nil {
-		read = lines
-	}
-	entries, err := read(a.world, variable, value)
-	if err != nil {
-		return nil, err
-	}
-	for i := range entries { // a line of a file is a slot, also a host's only one
-		entries[i].Slots = max(1, entries[i].Slots)
-	}
-	return hostlist.Join(entries)
+	return ""
 }
 
-// Width is how many CPUs a task of the allocation has, at least one, and which variable says
-// so; empty: none does.
-func (a Allocation) Width() (cpus int, variable string) {
-	if a.manager == nil || a.width == nil {
-		return 1, ""
+func sameHosts(a, b []Host) bool {
+	names := func(hosts []Host) (names []string) {
+		for _, h := range hosts {
+			names = append(names, key(h.Name))
+		}
+		slices.Sort(names)
+		return names
 	}
-	return a.width(a.world)
+	return slices.Equal(names(a), names(b))
 }
 
-// lines reads a file with a host on each line, as often as it has slots.
-func lines(w World, variable, file string) ([]hostlist.Entry, error) {
-	entries, err := hostlist.ReadFile(file, w.Open, nil)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", variable, err)
+// unread is M2: we are inside of a job, and do not know its hosts.
+func (m *manager) unread(w World, why string) error {
+	return &fault.Error{
+		Text:   fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(m.name, m.job(w)), why),
+		Remedy: "name hosts with -host, or run here with -rmk none",
 	}
-	return entries, err
 }
 
-// value is that of the first of some variables that is not empty.
-func (w World) value(names []string) string {
-	_, value := w.said(names)
-	return value
+// spoken is a job of a batch system in words.
+func spoken(system, job string) string {
+	if job == "" {
+		return "a " + system + " job"
+	}
+	return system + " job " + job
 }
 
-// said is the first of some variables that is not empty; if all are, the first.
-func (w World) said(names []string) (name, value string) {
+// first is the first of some variables that is not empty; if all are, the name of the first.
+func (w World) first(names ...string) (name, value string) {
 	for _, name := range names {
-		if value, _ := w.Env(name); value != "" {
+		if value := w.value(name); value != "" {
 			return name, value
 		}
 	}
-	if len(names) > 0 {
-		name = names[0]
+	return names[0], ""
+}
+
+func (w World) value(name string) string {
+	value, _ := w.Env(name)
+	return value
+}
+
+// set reports whether a variable is set and not empty.
+func (w World) set(name string) bool { return w.value(name) != "" }
+
+// count is a variable that is a number of at least 1; 0: it is none.
+func (w World) count(name string) int {
+	n, _ := number(w.value(name))
+	return n
+}
+
+// end is when an allocation ends, if a variable has it as seconds since 1970.
+func (w World) end(name string) time.Time {
+	if n := w.count(name); n > 0 {
+		return time.Unix(int64(n), 0)
 	}
-	return name, ""
+	return time.Time{}
 }

@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,70 +11,195 @@ import (
 	"remshell/fault"
 )
 
-// What each batch system has given, and why what it has given must not be used.
+// files are those that the variables of the tests name.
+var files = fstest.MapFS{
+	"nodes": {Data: []byte("p1\np1\np2\n")}, "empty": {}, "blank": {Data: []byte("\n \r\n")}, "dash": {Data: []byte("-oProxyCommand=x\n")},
+	"nodes1": {Data: []byte("n1\r\nn1 \n\nn2\nn1\nn3\nn3")}, "nodes2": {Data: []byte("n1\nn1\nn2\nn2\n")}, "nodes3": {Data: []byte("n1 4\n")},
+	"gpus": {Data: []byte("p1-gpu0\np1-gpu1\np2.cluster-gpu0\n")}, "badgpus": {Data: []byte("p9-gpu0\n")},
+	"pe":    {Data: []byte("n1 2 all.q@n1 UNDEFINED\nn2 4 all.q@n2 <NULL>\nn1 1 big.q@n1 0,0:0,1\n")},
+	"badpe": {Data: []byte("n1 2\nn2 x\n")}, "badpair": {Data: []byte("n1 2 q 0,0:1\n")},
+	"aff": {Data: []byte("h1 0,1\nh1 2-3 0 1\nh2 0\n")}, "ll": {Data: []byte("l1\nl2\nl1\n")},
+	"cobalt": {Data: []byte("c1 c2\nc1\n")}, "s/contact": {Data: []byte("d1\nd2 3\n")},
+	"ad": {Data: []byte("ClusterId = 12\nProcId = 3\nOwner = \"x\"\n")}, "counts": {Data: []byte("n1 4\nn2 2\n")},
+}
+
+// world has variables written as "A=1 B=2"; an underscore with a tilde is a blank.
+func world(text string) World {
+	env := make(map[string]string)
+	for assignment := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(assignment, "=")
+		env[name] = strings.ReplaceAll(value, "~", " ")
+	}
+	return World{
+		Env:  func(name string) (string, bool) { value, defined := env[name]; return value, defined },
+		Open: func(name string) (io.ReadCloser, error) { return files.Open(name) },
+		Run: func(name string, args ...string) (string, error) {
+			if answer, known := env["RUN"]; known {
+				return answer, nil
+			}
+			return "", errors.New("flux: command not found")
+		},
+	}
+}
+
+// What each batch system has given, and why what it has given must not be used. The numbers are
+// those of the examples of the page.
 func TestAllocations(t *testing.T) {
-	files := fstest.MapFS{"nodes": {Data: []byte("p1\np1\np2\n")}, "pe": {Data: []byte("g1 2 all.q UNDEFINED\n")}}
+	const step = "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_JOB_CPUS_PER_NODE=4,2 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=n1 SLURM_STEP_TASKS_PER_NODE=1 SLURM_CPUS_ON_NODE=4 SLURM_TASKS_PER_NODE=1 SLURM_NTASKS=1"
+	const het = "SLURM_JOB_ID=7 SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=n1 SLURM_TASKS_PER_NODE_HET_GROUP_0=1 SLURM_JOB_NODELIST_HET_GROUP_1=n[2-3] SLURM_TASKS_PER_NODE_HET_GROUP_1=3,1 SLURM_NTASKS=5"
+	const r = `RUN={"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0-3","gpu":"0"}},{"rank":"3","children":{"core":"0,2"}}],"nodelist":["f[1-2]","f9"],"expiration":1700000000}} `
 	for _, test := range []struct{ name, env, want string }{
 		{"none", "HOME=/root", "none"},
-		{"slurm", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_TASKS_PER_NODE=2,1", "slurm 7 by SLURM_JOB_NODELIST: n1:2 n2:1"},
-		{"slurm, CPUs of tasks", "SLURM_JOBID=7 SLURM_NODELIST=n1 SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=3 SLURM_CPUS_PER_TASK=4", "slurm 7 by SLURM_NODELIST: n1:12, 4 wide by SLURM_CPUS_PER_TASK"},
-		{"slurm, whole nodes", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_TASKS_PER_NODE=1(x2) SLURM_JOB_CPUS_PER_NODE=8(x2)", "slurm 7 by SLURM_JOB_NODELIST: n1:8 n2:8"},
-		{"slurm, counts of others", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_TASKS_PER_NODE=1,1,1", "SLURM_TASKS_PER_NODE: it counts 3 nodes, and SLURM_JOB_NODELIST names 2"},
-		{"slurm, groups", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 SLURM_HET_SIZE=2", "inside slurm job 7, but its hosts cannot be read: the groups of a heterogeneous job are not read yet (seen: SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_HET_SIZE)"},
-		{"slurm, by srun", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4", "started 4 times by the batch system (srun -n 4?), and each would start the whole job"},
-		{"lsf", "LSB_JOBID=1 LSB_MCPU_HOSTS=b1_1_b2_3", "lsf 1 by LSB_MCPU_HOSTS: b1:1 b2:3"},
-		{"sge", "JOB_ID=2 PE_HOSTFILE=pe", "sge 2 by PE_HOSTFILE: g1:2"},
+		{"1 pbs, a line is a CPU", "PBS_JOBID=3 PBS_NODEFILE=nodes1 PBS_NP=6 NCPUS=9", "pbs 3 by PBS_NODEFILE: n1:3/3 n2:1/1 n3:2/2"},
+		{"2 pbs, a line is a process", "PBS_JOBID=3 PBS_NODEFILE=nodes2 NCPUS=8", "pbs 3 by PBS_NODEFILE: n1:2/8 n2:2/8, 4 wide by NCPUS"},
+		{"3 pbs, a count", "PBS_JOBID=3 PBS_NODEFILE=nodes3", `PBS_NODEFILE line 1: unexpected "4" after host name`},
+		{"pbs, no file", "PBS_JOBID=3 PBS_NODEFILE=gone", "inside pbs job 3, but its hosts cannot be read: PBS_NODEFILE: open gone: file does not exist"},
+		{"pbs, no list", "PBS_JOBID=3", "inside pbs job 3, but its hosts cannot be read: PBS_NODEFILE is not set"},
+		{"pbs, empty", "PBS_JOBID=3 PBS_NODEFILE=blank", "inside pbs job 3, but its hosts cannot be read: PBS_NODEFILE: blank is empty"},
+		{"pbs: an option", "PBS_JOBID=3 PBS_NODEFILE=dash", `PBS_NODEFILE line 1: "-oProxyCommand=x" is not a host name`},
+		{"pbs, GPUs", "PBS_JOBID=3 PBS_NODEFILE=nodes PBS_GPUFILE=gpus", "pbs 3 by PBS_NODEFILE: p1:2/2(gpu 0,1) p2:1/1(gpu 0)"},
+		{"pbs, GPUs of others", "PBS_JOBID=3 PBS_NODEFILE=nodes PBS_GPUFILE=badgpus", `PBS_GPUFILE line 1: "p9" is not a host of PBS_NODEFILE`},
+		{"pbsdsh", "PBS_JOBID=3 PBS_NODEFILE=nodes PBS_TASKNUM=2", "started more than once by the batch system (pbsdsh?), and each would start the whole job"},
+		{"4 slurm, ranges", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=tux[0-2,05,9-11],~a[1-2]b[01-02]c", "slurm 7 by SLURM_JOB_NODELIST: tux0:1/1 tux1:1/1 tux2:1/1 tux05:1/1 tux9:1/1 tux10:1/1 tux11:1/1 a1b01c:1/1 a1b02c:1/1 a2b01c:1/1 a2b02c:1/1"},
+		{"5 slurm, backwards", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=x[3-1]", `SLURM_JOB_NODELIST: reversed range "3-1"`},
+		{"5 slurm, open", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=x[1", `SLURM_JOB_NODELIST: missing "]"`},
+		{"5 slurm, nested", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=x[1-2[3]]", `SLURM_JOB_NODELIST: nested "["`},
+		{"6 slurm", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-3] SLURM_NTASKS=11 SLURM_TASKS_PER_NODE=4(x2),3 SLURM_JOB_CPUS_PER_NODE=16(x3) SLURM_CPUS_PER_TASK=4", "slurm 7 by SLURM_JOB_NODELIST: n1:4/16 n2:4/16 n3:3/16, 4 wide by SLURM_CPUS_PER_TASK"},
+		{"7 slurm, counts of others", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-3] SLURM_NTASKS=8 SLURM_TASKS_PER_NODE=4(x2)", "SLURM_TASKS_PER_NODE has 2 entries for 3 hosts"},
+		{"slurm, one count for all", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-3] SLURM_NTASKS=6 SLURM_TASKS_PER_NODE=2", "slurm 7 by SLURM_JOB_NODELIST: n1:2/2 n2:2/2 n3:2/2"},
+		{"slurm, no count", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 SLURM_NTASKS=6 SLURM_TASKS_PER_NODE=2(x0)", `SLURM_TASKS_PER_NODE: "2(x0)" is not a count such as 2 or 2(x3)`},
+		{"slurm, too many", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[0-65535],m", "SLURM_JOB_NODELIST: more than 65536 hosts"},
+		{"slurm, far too many", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[0-9999][0-9999]", "SLURM_JOB_NODELIST: more than 65536 hosts"},
+		{"slurm, no list", "SLURM_JOB_ID=12", "inside slurm job 12, but its hosts cannot be read: SLURM_JOB_NODELIST is not set"},
+		{"slurm, CPUs of tasks", "SLURM_JOBID=7 SLURM_NODELIST=n1 SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=3 SLURM_CPUS_PER_TASK=4", "slurm 7 by SLURM_NODELIST: n1:3/12, 4 wide by SLURM_CPUS_PER_TASK"},
+		{"slurm, whole nodes", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_TASKS_PER_NODE=1(x2) SLURM_JOB_CPUS_PER_NODE=8(x2)", "slurm 7 by SLURM_JOB_NODELIST: n1:8/8 n2:8/8"},
+		{"8 slurm, groups by salloc", het, "slurm 7 by SLURM_JOB_NODELIST_HET_GROUP_0: n1:1/1 n2:3/3 n3:1/1"},
+		{"9 slurm, groups by sbatch", het + " SLURM_JOB_NODELIST=n1 SLURM_TASKS_PER_NODE=1 SLURM_NTASKS=1", "slurm 7 by SLURM_JOB_NODELIST_HET_GROUP_0: n1:1/1 n2:3/3 n3:1/1"},
+		{"slurm, old groups", strings.ReplaceAll(het, "HET_", "PACK_"), "slurm 7 by SLURM_JOB_NODELIST_PACK_GROUP_0: n1:1/1 n2:3/3 n3:1/1"},
+		{"slurm, a group is missing", "SLURM_JOB_ID=7 SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=n1", "inside slurm job 7, but its hosts cannot be read: SLURM_JOB_NODELIST_HET_GROUP_1 is not set"},
+		{"10 slurm, a step", step, "slurm 7 by SLURM_STEP_NODELIST: n1:1/4"},
+		{"10 slurm, all of the job", "SCOPE=job " + step, "slurm 7 by SLURM_JOB_NODELIST: n1:4/4 n2:2/2"},
+		{"11 slurm, interactive", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_STEP_ID=4294967290 SLURM_STEP_NODELIST=n1 SLURM_NTASKS=6 SLURM_TASKS_PER_NODE=4,2", "slurm 7 by SLURM_JOB_NODELIST: n1:4/4 n2:2/2"},
+		{"12 slurm, a terminal", step + " SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=6 SLURM_PTY_PORT=9", "slurm 7 by SLURM_JOB_NODELIST: n1:4/4 n2:2/2"},
+		{"12 slurm, by srun", step + " SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=6", "started 6 times by the batch system (srun -n 6?), and each would start the whole job"},
+		{"13 lsf, half a pair", "LSB_JOBID=1 LSB_MCPU_HOSTS=hostA~4~hostB", `LSB_MCPU_HOSTS: the slot count of "hostB" is missing`},
+		{"14 lsf, unreadable", "LSB_JOBID=7 LSB_DJOB_HOSTFILE=/gone LSB_MCPU_HOSTS=a~1", "inside lsf job 7, but its hosts cannot be read: LSB_DJOB_HOSTFILE: open /gone: file does not exist"},
+		{"lsf", "LSB_JOBID=1 LSB_JOBINDEX=4 LSB_MCPU_HOSTS=b1~1~b0~0~b2~3", "lsf 1[4] by LSB_MCPU_HOSTS: b1:1/1 b2:3/3"},
+		{"lsf, words", "LSB_JOBID=1 LSB_JOBINDEX=0 LSB_HOSTS=b1~b2~b1 LSB_DJOB_NUMPROC=4", "lsf 1 by LSB_HOSTS: b1:2/2 b2:1/1; warning: LSB_DJOB_NUMPROC is 4 but LSB_HOSTS lists 3 slots; using 3"},
+		{"lsf, bound", "LSB_JOBID=1 LSB_AFFINITY_HOSTFILE=aff LSB_DJOB_HOSTFILE=nodes", "lsf 1 by LSB_AFFINITY_HOSTFILE: h1:2/2[0,1,2-3] h2:1/1[0]"},
+		{"lsf, not bound", "LSB_JOBID=1 LSB_AFFINITY_HOSTFILE=empty LSB_DJOB_RANKFILE=gone LSB_DJOB_HOSTFILE=nodes", "lsf 1 by LSB_DJOB_HOSTFILE: p1:2/2 p2:1/1"},
+		{"lsf, nothing", "LSB_JOBID=1", "inside lsf job 1, but its hosts cannot be read: none of LSB_AFFINITY_HOSTFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS is set"},
+		{"15 sge", "JOB_ID=2 SGE_TASK_ID=undefined PE_HOSTFILE=pe NSLOTS=8", "sge 2 by PE_HOSTFILE: n1:3/3[0,0:0,1] n2:4/4; warning: NSLOTS is 8 but PE_HOSTFILE lists 7 slots; using 7"},
+		{"sge, no count", "JOB_ID=2 PE_HOSTFILE=badpe", `PE_HOSTFILE line 2: "x" is not a slot count`},
+		{"sge, no pair", "JOB_ID=2 PE_HOSTFILE=badpair", `PE_HOSTFILE line 1: "1" is not SOCKET,CORE`},
+		{"sge, no environment", "JOB_ID=2 SGE_TASK_ID=3 NSLOTS=2", "sge 2.3 by NSLOTS: localhost:2/2"},
 		{"a JOB_ID of somebody", "JOB_ID=2", "none"},
-		{"pbs", "PBS_JOBID=3 PBS_NODEFILE=nodes", "pbs 3 by PBS_NODEFILE: p1:2 p2:1"},
-		{"pbs, no file", "PBS_JOBID=3 PBS_NODEFILE=gone", "PBS_NODEFILE: host file gone: file does not exist"},
-		{"pbs, no list", "PBS_JOBID=3", "inside pbs job 3, but its hosts cannot be read: PBS_NODEFILE is not set (seen: PBS_JOBID)"},
-		{"flux inside of slurm", "FLUX_JOB_ID=f1 SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", "inside flux job f1, but its hosts cannot be read: lists of flux are not read yet (seen: FLUX_JOB_ID)"},
-		{"cobalt", "COBALT_JOBID=4 COBALT_NODEFILE=nodes", "inside cobalt job 4, but its hosts cannot be read: lists of cobalt are not read yet (seen: COBALT_JOBID, COBALT_NODEFILE)"},
-		{"loadleveler", "LOADL_STEP_ID=5", "inside ll job 5, but its hosts cannot be read: lists of ll are not read yet (seen: LOADL_STEP_ID)"},
+		{"16 flux, no program", "FLUX_JOB_ID=f12", "inside flux job f12, but its hosts cannot be read: flux: command not found"},
+		{"flux inside of slurm", r + "FLUX_JOB_ID=f1 SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", "flux f1 by flux job info: f1:4/4[0-3](gpu 0) f2:4/4[0-3](gpu 0) f9:2/2[0,2], ends 1700000000"},
+		{"flux, an instance", r + "FLUX_URI=local FLUX_ENCLOSING_ID=f2", "flux f2 by flux resource R: f1:4/4[0-3](gpu 0) f2:4/4[0-3](gpu 0) f9:2/2[0,2], ends 1700000000"},
+		{"flux, another version", `RUN={"version":2} FLUX_JOB_ID=f1`, "flux job info: version 2 is not known, 1 is"},
+		{"flux: too many ranks", `RUN={"version":1,"execution":{"R_lite":[{"rank":"0-999999","children":{"core":"0"}}],"nodelist":["a"]}} FLUX_JOB_ID=f1`, "flux job info: more ranks than the 1 hosts"},
+		{"flux, no cores", `RUN={"version":1,"execution":{"R_lite":[{"rank":"0","children":{}}],"nodelist":["a"]}} FLUX_JOB_ID=f1`, "flux job info: rank 0 has no cores"},
+		{"flux run", "FLUX_JOB_ID=f1 FLUX_TASK_RANK=0 FLUX_JOB_SIZE=4", "started 4 times by the batch system (flux run -n 4?), and each would start the whole job"},
+		{"17 cobalt, a part", "COBALT_JOBID=4 COBALT_PARTNAME=1-3,7", "cobalt 4 by COBALT_PARTNAME: nid00001:0/0 nid00002:0/0 nid00003:0/0 nid00007:0/0, uncounted"},
+		{"cobalt, names", "COBALT_JOBID=4 COBALT_PARTNAME=c1:c2:c1 COBALT_ENDTIME=1700000000", "cobalt 4 by COBALT_PARTNAME: c1:2/2 c2:1/1, ends 1700000000"},
+		{"cobalt, a file", "COBALT_JOBID=4 COBALT_NODEFILE=cobalt", "cobalt 4 by COBALT_NODEFILE: c1:2/2 c2:1/1"},
+		{"cobalt, nothing", "COBALT_JOBID=4", "inside cobalt job 4, but its hosts cannot be read: neither COBALT_NODEFILE nor COBALT_PARTNAME is set"},
+		{"loadleveler", "LOADL_STEP_ID=a.1 LOADL_HOSTFILE=ll LOADL_TOTAL_TASKS=4", "ll a.1 by LOADL_HOSTFILE: l1:2/2 l2:1/1; warning: LOADL_TOTAL_TASKS is 4 but LOADL_HOSTFILE lists 3 slots; using 3"},
+		{"loadleveler, words", "LOADL_STEP_ID=a.1 LOADL_PROCESSOR_LIST=l1~l2", "ll a.1 by LOADL_PROCESSOR_LIST: l1:1/1 l2:1/1"},
+		{"condor", "_CONDOR_PROCNO=0 _CONDOR_NPROCS=2 _CONDOR_SCRATCH_DIR=s _CONDOR_JOB_AD=ad", "condor 12.3 by _CONDOR_SCRATCH_DIR: d1:1/1 d2:3/3"},
+		{"condor, another node", "_CONDOR_PROCNO=1 _CONDOR_NPROCS=2", "idle"},
+		{"condor, one node", "_CONDOR_JOB_AD=ad _CONDOR_SCRATCH_DIR=gone", "inside condor job 12.3, but its hosts cannot be read: _CONDOR_SCRATCH_DIR: open gone/contact: file does not exist"},
+		{"alps", "ALPS_APP_ID=1", "inside alps, which has no host list"},
+		{"two systems", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=p[1-3] PBS_JOBID=3 PBS_NODEFILE=nodes", "slurm 7 by SLURM_JOB_NODELIST: p1:1/1 p2:1/1 p3:1/1; beside pbs"},
+		{"one as another", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=p[1-2] PBS_JOBID=3 PBS_NODEFILE=nodes", "slurm 7 by SLURM_JOB_NODELIST: p1:1/1 p2:1/1"},
 	} {
-		env := make(map[string]string)
-		for assignment := range strings.FieldsSeq(test.env) {
-			name, value, _ := strings.Cut(assignment, "=")
-			if name == "LSB_MCPU_HOSTS" {
-				value = strings.ReplaceAll(value, "_", " ")
-			}
-			env[name] = value
-		}
-		world := World{
-			Env:  func(name string) (string, bool) { value, defined := env[name]; return value, defined },
-			Open: func(name string) (io.ReadCloser, error) { return files.Open(name) },
-		}
-		if got := told(world); got != test.want {
+		if got := told(t, world(test.env)); got != test.want {
 			t.Errorf("%s: %s\nwant %s", test.name, got, test.want)
 		}
 	}
 }
 
-// told puts an allocation into words.
-func told(w World) string {
-	a, inside := Inside(w)
-	if !inside {
+// What a user says of an allocation.
+func TestWishes(t *testing.T) {
+	const het = "SLURM_JOB_ID=7 SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=n1 SLURM_TASKS_PER_NODE_HET_GROUP_0=1 SLURM_JOB_NODELIST_HET_GROUP_1=n[2-3] SLURM_TASKS_PER_NODE_HET_GROUP_1=3,1"
+	for _, test := range []struct {
+		name, system, env string
+		wish              Wish
+		want              string
+	}{
+		{"one group", "slurm", het, Wish{Groups: []int{1}}, "slurm 7 by SLURM_JOB_NODELIST_HET_GROUP_0: n2:3/3 n3:1/1"},
+		{"no such group", "slurm", het, Wish{Groups: []int{2}}, "--het-group 2: slurm job 7 has 2 groups, which count from 0"},
+		{"no groups", "slurm", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", Wish{Groups: []int{0}}, "--het-group: slurm job 7 has no groups"},
+		{"groups of PBS", "pbs", "PBS_JOBID=3 PBS_NODEFILE=nodes", Wish{Groups: []int{0}}, "--het-group is for Slurm's heterogeneous jobs, and the hosts are those of pbs"},
+		{"not inside", "lsf", "LSB_HOSTS=a", Wish{}, "-rmk lsf: LSB_JOBID is not set"},
+		{"ranks of LSF", "lsf", "LSB_JOBID=1 LSB_DJOB_RANKFILE=nodes LSB_MCPU_HOSTS=a~1", Wish{RankFile: true}, "lsf 1 by LSB_DJOB_RANKFILE: p1:2/2 p2:1/1"},
+		{"a file", "file", "", Wish{File: "nodes"}, "file  by nodes: p1:2/2 p2:1/1"},
+		{"a file with counts", "file", "", Wish{File: "counts", Form: FormCounts}, "file  by counts: n1:4/4 n2:2/2"},
+		{"a file as of Grid Engine", "file", "", Wish{File: "pe", Form: FormPE}, "file  by pe: n1:3/3[0,0:0,1] n2:4/4"},
+		{"a file without counts", "file", "", Wish{File: "nodes", Form: FormCounts}, `--rm-file line 1: the slot count of "p1" is missing`},
+		{"no file", "file", "", Wish{}, "-rmk file needs a file"},
+		{"a file that is gone", "file", "", Wish{File: "gone"}, "--rm-file: open gone: file does not exist"},
+	} {
+		a, err := Of(test.system, world(test.env), test.wish)
+		if got := words(a, err); got != test.want {
+			t.Errorf("%s: %s\nwant %s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestForm(t *testing.T) {
+	for value, want := range map[string]string{"a": "a nodes", "a:pe": "a pe", "a:b:counts": "a:b counts", ":pe": ":pe nodes", "a:x": "a:x nodes"} {
+		if file, form := Form(value); file+" "+form != want {
+			t.Errorf("Form(%q) = %q, %q, want %s", value, file, form, want)
+		}
+	}
+}
+
+// told puts what is found into words.
+func told(t *testing.T, w World) string {
+	system, _ := Inside(w)
+	if system == "" {
 		return "none"
 	}
-	if err := a.Once(); err != nil {
-		return err.Error()
+	a, err := Of(system, w, Wish{Job: w.value("SCOPE") == "job"})
+	if err != nil && strings.Contains(err.Error(), "cannot be read") && fault.Hint(err) != "name hosts with -host, or run here with -rmk none" {
+		t.Errorf("no way out of %v", err)
 	}
-	if err := a.Check(); err != nil {
-		if fault.Hint(err) != "name hosts with -host, or run here with -rmk none" {
-			return "no way out: " + err.Error()
+	return words(a, err)
+}
+
+func words(a Allocation, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case a.Idle:
+		return "idle"
+	}
+	text := fmt.Sprintf("%s %s by %s:", a.System, a.Job, a.Source)
+	for _, h := range a.Hosts {
+		text += fmt.Sprintf(" %s:%d/%d", h.Name, h.Tasks, h.CPUs)
+		if h.List != "" {
+			text += "[" + h.List + "]"
 		}
-		return err.Error()
+		if h.GPUs != "" {
+			text += "(gpu " + h.GPUs + ")"
+		}
 	}
-	hosts, err := a.Hosts()
-	if err != nil {
-		return err.Error()
+	if a.Width > 1 {
+		text += fmt.Sprintf(", %d wide by %s", a.Width, a.WidthFrom)
 	}
-	text := fmt.Sprintf("%s %s by %s:", a.System, a.Job, a.Source())
-	for _, e := range hosts {
-		text += fmt.Sprintf(" %s:%d", e.Host, e.Slots)
+	if !a.End.IsZero() {
+		text += fmt.Sprintf(", ends %d", a.End.Unix())
 	}
-	if cpus, variable := a.Width(); cpus > 1 {
-		text += fmt.Sprintf(", %d wide by %s", cpus, variable)
+	if a.Uncounted {
+		text += ", uncounted"
+	}
+	for _, warning := range a.Warnings {
+		text += "; " + warning
+	}
+	if a.Beside != "" {
+		text += "; beside " + a.Beside
 	}
 	return text
 }

@@ -1,8 +1,68 @@
 package alloc
 
-// Cobalt's lists are not read yet.
+import (
+	"fmt"
+	"strings"
+)
+
+// Cobalt writes a file with words, or names a part of a Cray (rm-integration.md 2.6).
 var cobalt = manager{
 	name:   "cobalt",
-	job:    []string{"COBALT_JOBID"},
-	unread: []string{"COBALT_NODEFILE", "COBALT_PARTNAME"},
+	needs:  "COBALT_JOBID",
+	inside: func(w World) bool { return w.set("COBALT_JOBID") },
+	job:    func(w World) string { return w.value("COBALT_JOBID") },
+}
+
+func init() { cobalt.read = cobaltRead }
+
+// cobaltRead counts tasks by repeated names. If none repeats, hosts have all of their CPUs.
+func cobaltRead(w World, _ Wish) (Allocation, error) {
+	source, text := w.first("COBALT_NODEFILE", "COBALT_PARTNAME")
+	a := Allocation{Source: source, End: w.end("COBALT_ENDTIME")}
+	var l list
+	var err error
+	switch {
+	case text == "":
+		return a, cobalt.unread(w, "neither COBALT_NODEFILE nor COBALT_PARTNAME is set")
+	case source == "COBALT_NODEFILE":
+		unread, wrong := w.lines(source, text, func(number int, words []string) error {
+			for _, word := range words {
+				if err := l.add(Host{Name: word, Tasks: 1, Line: number}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		err = cobalt.gave(w, unread, wrong)
+	default:
+		if err = l.part(text); err != nil {
+			err = wrong(source, err)
+		}
+	}
+	a.Hosts = l.hosts
+	if a.Tasks() == len(a.Hosts) {
+		a.Uncounted = true
+		for i := range a.Hosts {
+			a.Hosts[i].Tasks = 0
+		}
+	}
+	return a, err
+}
+
+// part adds "host:host", or numbers of nodes of a Cray, "1-3,7".
+func (l *list) part(text string) error {
+	if strings.Trim(text, "0123456789,-") != "" {
+		return l.words(strings.Split(text, ":"))
+	}
+	numbers, err := ranges(text, maxHosts)
+	if err != nil {
+		return err
+	}
+	for _, digits := range numbers {
+		n, _ := number(digits)
+		if err := l.add(Host{Name: fmt.Sprintf("nid%05d", n), Tasks: 1}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

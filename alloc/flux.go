@@ -1,9 +1,130 @@
 package alloc
 
-// Flux tells of its hosts by a socket, which is not asked yet.
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"remshell/fault"
+)
+
+// Flux tells of its hosts by a program, which asks its broker (rm-integration.md 2.5).
 var flux = manager{
-	name:   "flux",
-	job:    []string{"FLUX_JOB_ID", "FLUX_ENCLOSING_ID"},
-	with:   []string{"FLUX_JOB_ID", "FLUX_URI"},
-	unread: []string{"FLUX_URI"},
+	name:  "flux",
+	needs: "FLUX_JOB_ID",
+	inside: func(w World) bool {
+		return w.set("FLUX_JOB_ID") || w.set("FLUX_URI") && w.set("FLUX_ENCLOSING_ID")
+	},
+	job: func(w World) string {
+		_, id := w.first("FLUX_JOB_ID", "FLUX_ENCLOSING_ID")
+		return id
+	},
+	copies: func(w World) (times, by string) {
+		n := w.count("FLUX_JOB_SIZE")
+		if !w.set("FLUX_TASK_RANK") || n < 2 {
+			return "", ""
+		}
+		return fmt.Sprintf("%d times", n), fmt.Sprintf("flux run -n %d", n)
+	},
+}
+
+func init() { flux.read = fluxRead }
+
+// fluxRead asks for the resources of the job, or if we are in none, of the instance.
+func fluxRead(w World, _ Wish) (Allocation, error) {
+	args, source := []string{"resource", "R"}, "flux resource R"
+	if id := w.value("FLUX_JOB_ID"); id != "" {
+		if strings.HasPrefix(id, "-") {
+			return Allocation{}, flux.unread(w, "FLUX_JOB_ID: "+quoted(id)+" is not the number of a job")
+		}
+		args, source = []string{"job", "info", id, "R"}, "flux job info"
+	}
+	if w.Run == nil {
+		return Allocation{}, flux.unread(w, "no program is run here")
+	}
+	text, err := w.Run("flux", args...)
+	if err != nil {
+		return Allocation{}, flux.unread(w, err.Error())
+	}
+	a, err := fluxResources(text)
+	if a.Source = source; err != nil {
+		return a, &fault.Error{Text: fmt.Sprintf("%s: %v", source, err)}
+	}
+	return a, nil
+}
+
+// A resources is Flux's R, version 1 (RFC 20), as far as it matters here.
+type resources struct {
+	Version   int `json:"version"`
+	Execution struct {
+		Lite []struct {
+			Rank     string            `json:"rank"`
+			Children map[string]string `json:"children"`
+		} `json:"R_lite"`
+		Nodes      []string `json:"nodelist"`
+		Expiration float64  `json:"expiration"`
+	} `json:"execution"`
+}
+
+// fluxResources reads R: the k-th rank belongs to the k-th host, and each core is a task.
+func fluxResources(text string) (a Allocation, err error) {
+	var r resources
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return a, fmt.Errorf("not what flux writes: %w", err)
+	}
+	if r.Version != 1 {
+		return a, fmt.Errorf("version %d is not known, 1 is", r.Version)
+	}
+	var names []string
+	for _, folded := range r.Execution.Nodes {
+		more, err := hostlist(folded)
+		if err == nil && len(names)+len(more) > maxHosts {
+			err = errTooMany
+		}
+		if err != nil {
+			return a, fmt.Errorf("nodelist: %w", err)
+		}
+		names = append(names, more...)
+	}
+	if a.Hosts, err = r.hosts(names); err != nil {
+		return a, err
+	}
+	if end := r.Execution.Expiration; end > 0 && end < maxNumber {
+		a.End = time.Unix(int64(end), 0)
+	}
+	return a, nil
+}
+
+// hosts gives each host its ranks' cores.
+func (r *resources) hosts(names []string) ([]Host, error) {
+	var l list
+	rank := 0
+	for _, row := range r.Execution.Lite {
+		ranks, ok := setSize(row.Rank)
+		if !ok {
+			return nil, fmt.Errorf("%s is not a set of ranks", quoted(row.Rank))
+		}
+		cores, ok := setSize(row.Children["core"])
+		if !ok {
+			return nil, fmt.Errorf("rank %s has no cores", row.Rank)
+		}
+		gpus := row.Children["gpu"]
+		if _, ok := setSize(gpus); gpus != "" && !ok {
+			return nil, fmt.Errorf("%s is not a set of GPUs", quoted(gpus))
+		}
+		for range ranks {
+			if rank == len(names) {
+				return nil, fmt.Errorf("more ranks than the %d hosts", len(names))
+			}
+			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], GPUs: gpus}); err != nil {
+				return nil, err
+			}
+			rank++
+		}
+	}
+	if len(l.hosts) == 0 {
+		return nil, fmt.Errorf("no host has cores")
+	}
+	return l.hosts, nil
 }

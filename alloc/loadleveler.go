@@ -1,8 +1,36 @@
 package alloc
 
-// The lists of LoadLeveler are not read yet.
+import "strings"
+
+// LoadLeveler writes a file with a host for each task, or names them in a variable
+// (rm-integration.md 2.7).
 var loadLeveler = manager{
 	name:   "ll",
-	job:    []string{"LOADL_STEP_ID"},
-	unread: []string{"LOADL_HOSTFILE", "LOADL_PROCESSOR_LIST"},
+	needs:  "LOADL_STEP_ID",
+	inside: func(w World) bool { return w.set("LOADL_STEP_ID") },
+	job:    func(w World) string { return w.value("LOADL_STEP_ID") },
+}
+
+func init() { loadLeveler.read = loadLevelerRead }
+
+func loadLevelerRead(w World, _ Wish) (Allocation, error) {
+	source, text := w.first("LOADL_HOSTFILE", "LOADL_PROCESSOR_LIST")
+	a := Allocation{Source: source}
+	var l list
+	var err error
+	switch {
+	case text == "":
+		return a, loadLeveler.unread(w, "neither LOADL_HOSTFILE nor LOADL_PROCESSOR_LIST is set")
+	case source == "LOADL_HOSTFILE":
+		l, err = loadLeveler.file(w, source, FormNodes)
+	default:
+		if err = l.words(strings.Fields(text)); err != nil {
+			err = wrong(source, err)
+		}
+	}
+	if a.Hosts = l.hosts; err == nil && len(a.Hosts) == 0 {
+		err = loadLeveler.unread(w, source+" names no host")
+	}
+	a.Warnings = w.counted("LOADL_TOTAL_TASKS", source, a.Tasks())
+	return a, err
 }

@@ -1,14 +1,108 @@
 package alloc
 
-import "remshell/hostlist"
+import (
+	"fmt"
+	"strings"
+)
 
-// LSF has names and slots in turn: "a 4 b 4".
+// LSF tells of its hosts in several ways, of which the first counts that is there
+// (rm-integration.md 2.3).
 var lsf = manager{
 	name:   "lsf",
-	job:    []string{"LSB_JOBID"},
-	list:   []string{"LSB_MCPU_HOSTS"},
-	unread: []string{"LSB_AFFINITY_HOSTFILE", "LSB_DJOB_HOSTFILE", "LSB_HOSTS"},
-	read: func(_ World, variable, text string) ([]hostlist.Entry, error) {
-		return hostlist.Pairs(variable, text)
+	needs:  "LSB_JOBID",
+	inside: func(w World) bool { return w.set("LSB_JOBID") },
+	job: func(w World) string {
+		if n := w.count("LSB_JOBINDEX"); n > 0 {
+			return fmt.Sprintf("%s[%d]", w.value("LSB_JOBID"), n)
+		}
+		return w.value("LSB_JOBID")
 	},
+}
+
+func init() { lsf.read = lsfRead }
+
+func lsfRead(w World, wish Wish) (Allocation, error) {
+	var l list
+	source, err := l.lsf(w, wish)
+	a := Allocation{Source: source, Hosts: l.hosts}
+	if err != nil {
+		return a, err
+	}
+	if len(a.Hosts) == 0 {
+		return a, lsf.unread(w, source+" names no host")
+	}
+	a.Warnings = w.counted("LSB_DJOB_NUMPROC", source, a.Tasks())
+	return a, nil
+}
+
+// lsf reads the first source there is.
+func (l *list) lsf(w World, wish Wish) (source string, err error) {
+	if source = "LSB_AFFINITY_HOSTFILE"; w.set(source) {
+		unread, wrong := w.lines(source, w.value(source), l.affinity)
+		if unread == nil || !strings.HasSuffix(unread.Error(), " is empty") {
+			return source, lsf.gave(w, unread, wrong)
+		}
+	}
+	for _, file := range []string{"LSB_DJOB_RANKFILE", "LSB_DJOB_HOSTFILE"} {
+		if w.set(file) && (file != "LSB_DJOB_RANKFILE" || wish.RankFile) {
+			*l, err = lsf.file(w, file, FormNodes)
+			return file, err
+		}
+	}
+	source, text := w.first("LSB_MCPU_HOSTS", "LSB_HOSTS")
+	switch {
+	case text == "":
+		return source, lsf.unread(w, "none of LSB_AFFINITY_HOSTFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS is set")
+	case source == "LSB_HOSTS":
+		err = l.words(strings.Fields(text))
+	default:
+		err = l.pairs(strings.Fields(text))
+	}
+	if err != nil {
+		err = wrong(source, err)
+	}
+	return source, err
+}
+
+// affinity is a line with a host, and a list of CPUs for one task; what follows is not for us.
+func (l *list) affinity(number int, words []string) error {
+	h := Host{Name: words[0], Tasks: 1, Line: number}
+	if len(words) > 1 {
+		h.List = words[1]
+		if _, ok := setSize(h.List); !ok {
+			return fmt.Errorf("%s is not a list of CPUs", quoted(words[1]))
+		}
+	}
+	return l.add(h)
+}
+
+// pairs are hosts and their slots in turn: "a 4 b 4"; 0 drops a host.
+func (l *list) pairs(words []string) error {
+	for i := 0; i < len(words); i += 2 {
+		if i+1 == len(words) {
+			return fmt.Errorf("the slot count of %s is missing", quoted(words[i]))
+		}
+		n, err := slotCount(words[i+1])
+		if err != nil {
+			return err
+		}
+		if err := hostName(words[i]); err != nil || n == 0 {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.add(Host{Name: words[i], Tasks: n}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted is M9: a variable counts otherwise than the list does.
+func (w World) counted(variable, source string, slots int) []string {
+	if n := w.count(variable); n > 0 && n != slots {
+		return []string{fmt.Sprintf("warning: %s is %d but %s lists %d slots; using %d", variable, n, source, slots, slots)}
+	}
+	return nil
 }

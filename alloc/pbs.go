@@ -1,8 +1,96 @@
 package alloc
 
-// PBS writes a file with a line for each slot.
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// PBS writes a file with a line for each slot: OpenPBS, PBS Professional and Torque
+// (rm-integration.md 2.1).
 var pbs = manager{
-	name: "pbs",
-	job:  []string{"PBS_JOBID"},
-	list: []string{"PBS_NODEFILE"},
+	name:   "pbs",
+	needs:  "PBS_JOBID",
+	inside: func(w World) bool { return w.set("PBS_JOBID") },
+	job:    func(w World) string { return w.value("PBS_JOBID") },
+	copies: func(w World) (times, by string) {
+		if w.count("PBS_TASKNUM") > 1 {
+			return "more than once", "pbsdsh"
+		}
+		return "", ""
+	},
+}
+
+func init() { pbs.read = pbsRead }
+
+// pbsRead takes a line for a CPU where Torque says how many there are, else for a process of a
+// chunk, which may have several.
+func pbsRead(w World, _ Wish) (Allocation, error) {
+	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
+	l, err := pbs.file(w, a.Source, FormNodes)
+	if err != nil {
+		return a, err
+	}
+	a.Hosts = l.hosts
+	if n := w.count("NCPUS"); n > 0 && n <= maxCount && !w.set("PBS_NUM_PPN") && !w.set("PBS_NP") {
+		a.Width, a.WidthFrom = max(1, n/a.Hosts[0].Tasks), "NCPUS"
+	}
+	if w.set("PBS_GPUFILE") {
+		err = pbsGPUs(w, a.Hosts)
+	}
+	return a, err
+}
+
+// pbsGPUs reads Torque's list of GPUs, "host-gpu0".
+func pbsGPUs(w World, hosts []Host) error {
+	const source = "PBS_GPUFILE"
+	at := make(map[string]int)
+	for i, h := range hosts {
+		at[key(h.Name)] = i
+	}
+	unread, wrong := w.lines(source, w.value(source), func(_ int, words []string) error {
+		cut := strings.LastIndex(words[0], "-gpu")
+		if cut < 0 || len(words) > 1 {
+			return fmt.Errorf("%s is not HOST-gpuN", quoted(strings.Join(words, " ")))
+		}
+		name := words[0][:cut]
+		gpu := words[0][cut+len("-gpu"):]
+		if _, ok := number(gpu); !ok {
+			return fmt.Errorf("%s is not HOST-gpuN", quoted(words[0]))
+		}
+		i, found := at[key(name)]
+		if !found {
+			i = slices.IndexFunc(hosts, func(h Host) bool { return sameShort(h.Name, name) })
+		}
+		if i < 0 {
+			return fmt.Errorf("%s is not a host of PBS_NODEFILE", quoted(name))
+		}
+		hosts[i].GPUs = joined(hosts[i].GPUs, gpu)
+		return nil
+	})
+	return pbs.gave(w, unread, wrong)
+}
+
+// sameShort reports whether two names are one up to the first dot, if only one has a domain.
+func sameShort(a, b string) bool {
+	short, _, domain := strings.Cut(a, ".")
+	other, _, others := strings.Cut(b, ".")
+	return domain != others && strings.EqualFold(short, other)
+}
+
+// file reads a file that a variable names.
+func (m *manager) file(w World, variable, form string) (l list, err error) {
+	if !w.set(variable) {
+		return l, m.unread(w, variable+" is not set")
+	}
+	unread, wrong := w.lines(variable, w.value(variable), l.form(form))
+	return l, m.gave(w, unread, wrong)
+}
+
+// gave makes M2 of the first error of lines, and M3 of the second.
+func (m *manager) gave(w World, unread, wrong error) error {
+	if unread != nil {
+		return m.unread(w, unread.Error())
+	}
+	return wrong
 }

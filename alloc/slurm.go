@@ -1,117 +1,204 @@
 package alloc
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"remshell/fault"
-	"remshell/hostlist"
 )
 
-// Slurm folds the names of its nodes, and counts their tasks and CPUs beside them.
+// Slurm folds the names of its nodes, and counts their tasks and CPUs beside them
+// (rm-integration.md 2.2).
 var slurm = manager{
-	name:    "slurm",
-	job:     []string{"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_HET_JOB_ID"},
-	list:    []string{"SLURM_JOB_NODELIST", "SLURM_NODELIST"},
-	unread:  slurmGroups,
-	read:    slurmHosts,
-	strange: slurmStrange,
-	width:   slurmWidth,
-	copies:  slurmCopies,
+	name:  "slurm",
+	needs: "SLURM_JOB_ID",
+	inside: func(w World) bool {
+		return w.set("SLURM_JOB_ID") || w.set("SLURM_JOBID") || w.set("SLURM_HET_SIZE")
+	},
+	job: func(w World) string {
+		_, id := w.first("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_HET_JOB_ID")
+		return id
+	},
+	copies: slurmCopies,
 }
 
-// slurmGroups count the groups of a heterogeneous job. What its other variables say is then
-// one group's.
-var slurmGroups = []string{"SLURM_HET_SIZE", "SLURM_PACK_SIZE"}
+func init() { slurm.read = slurmRead } // which speaks of slurm
 
-func slurmStrange(w World) string {
-	if groups, _ := strconv.Atoi(w.value(slurmGroups)); groups > 1 {
-		return "the groups of a heterogeneous job are not read yet"
-	}
-	return ""
+// lastStep is the number of the first of Slurm's own steps: that of the batch script and the like.
+const lastStep = 4294967280
+
+// inStep reports whether we were started by srun (RM-11).
+func inStep(w World) bool {
+	id, ok := number(w.value("SLURM_STEP_ID"))
+	return ok && id < lastStep
+}
+
+// terminal reports whether srun --pty has started us: of its tasks this one alone has input (RM-12).
+func terminal(w World) bool {
+	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
 
 // slurmCopies is how many tasks srun has started. A rank of ours is none: it does not have
 // SLURM_PROCID.
-func slurmCopies(w World) (tasks string, several bool) {
-	tasks = w.value([]string{"SLURM_STEP_NUM_TASKS"})
-	_, task := w.Env("SLURM_PROCID")
-	n, err := strconv.Atoi(tasks)
-	return tasks, task && err == nil && n > 1
-}
-
-func slurmWidth(w World) (cpus int, variable string) {
-	variable = "SLURM_CPUS_PER_TASK"
-	value, _ := w.Env(variable)
-	cpus, _ = strconv.Atoi(value)
-	return max(1, cpus), variable
-}
-
-// slurmHosts gives each node its CPUs: as many as its tasks have, if the user has asked for
-// tasks, else all that Slurm gave (rm-integration.md 2.2).
-func slurmHosts(w World, variable, nodes string) ([]hostlist.Entry, error) {
-	entries, err := hostlist.Parse(variable, nodes)
-	if err != nil {
-		return nil, err
+func slurmCopies(w World) (times, by string) {
+	n := w.count("SLURM_STEP_NUM_TASKS")
+	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
+		return "", ""
 	}
-	width, _ := slurmWidth(w)
-	counted, counts := w.said([]string{"SLURM_TASKS_PER_NODE"})
-	asked := []string{"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_SOCKET", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU"}
-	if w.value(asked) == "" {
-		if name, cpus := w.said([]string{"SLURM_JOB_CPUS_PER_NODE"}); cpus != "" {
-			counted, counts, width = name, cpus, 1
+	return fmt.Sprintf("%d times", n), fmt.Sprintf("srun -n %d", n)
+}
+
+// slurmRead reads a step, the groups of a heterogeneous job, or a job.
+func slurmRead(w World, wish Wish) (Allocation, error) {
+	_, size := w.first("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
+	groups, _ := number(size)
+	whole := wish.Job || terminal(w)
+	var a Allocation
+	var err error
+	switch {
+	case inStep(w) && !whole && wish.Groups == nil:
+		a, err = slurmStep(w)
+	case groups > 1:
+		a, err = slurmGroups(w, wish.Groups, groups)
+	case wish.Groups != nil:
+		return a, &fault.Error{Text: fmt.Sprintf("--het-group: slurm job %s has no groups", slurm.job(w)), Remedy: "leave it out"}
+	default:
+		a, err = slurmJob(w, inStep(w))
+	}
+	a.End = w.end("SLURM_JOB_END_TIME")
+	return a, err
+}
+
+// A slurmNames says which variables tell of hosts. Tasks or cpus may be empty.
+type slurmNames struct{ hosts, tasks, cpus, width string }
+
+// slurmStep is what srun has given to one step.
+func slurmStep(w World) (Allocation, error) {
+	a, err := w.slurm(slurmNames{"SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE", "", "SLURM_CPUS_PER_TASK"})
+	if err == nil && len(a.Hosts) == 1 {
+		a.Hosts[0].CPUs = max(a.Hosts[0].CPUs, w.count("SLURM_CPUS_ON_NODE"))
+	}
+	return a, err
+}
+
+// slurmJob is what salloc or sbatch has given. Inside of a step only some of its variables are
+// still the job's.
+func slurmJob(w World, step bool) (Allocation, error) {
+	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
+	names := slurmNames{hosts: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}
+	if !step {
+		names.width = "SLURM_CPUS_PER_TASK"
+		asked, _ := w.first("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_SOCKET", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU")
+		if w.set(asked) || !w.set(names.cpus) {
+			names.tasks = "SLURM_TASKS_PER_NODE"
 		}
 	}
-	slots, err := taskCounts(cmp.Or(counts, "1"))
-	if err == nil && len(slots) == 1 {
-		slots = slices.Repeat(slots, len(entries))
-	}
-	if err == nil && len(slots) != len(entries) {
-		err = fmt.Errorf("it counts %d nodes, and %s names %d", len(slots), variable, len(entries))
-	}
-	if err != nil {
-		return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", counted, err)}
-	}
-	for i := range entries {
-		entries[i].Slots = slots[i] * width
-	}
-	return entries, nil
+	return w.slurm(names)
 }
 
-// maxNodes is how many nodes are counted.
-const maxNodes = 1 << 20
-
-// taskCounts reads Slurm's short form of counts for each node, as in
-// SLURM_TASKS_PER_NODE and SLURM_JOB_CPUS_PER_NODE: "2(x3),1" is 2, 2, 2, 1.
-func taskCounts(text string) ([]int, error) {
-	var all []int
-	for item := range strings.SplitSeq(text, ",") {
-		count, repeat, repeated := strings.Cut(strings.TrimSpace(item), "(x")
-		times := 1
-		if repeated {
-			number, closed := strings.CutSuffix(repeat, ")")
-			n, err := strconv.Atoi(number)
-			if !closed || !digits(number) || err != nil || n < 1 {
-				return nil, fmt.Errorf("%q is not a count of tasks such as 2 or 2(x3)", item)
+// slurmGroups are some groups of a heterogeneous job, one after the other; nil: all.
+func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
+	if groups > maxHosts {
+		return all, &fault.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: %d groups are too many", groups)}
+	}
+	var hosts list
+	all.Source = groupNames(w, 0).hosts
+	for group := range groups {
+		if which != nil && !slices.Contains(which, group) {
+			continue
+		}
+		a, err := w.slurm(groupNames(w, group))
+		if err != nil {
+			return all, err
+		}
+		if all.Width == 0 || a.Width < all.Width { // the width of a task that fits everywhere
+			all.Width, all.WidthFrom = a.Width, a.WidthFrom
+		}
+		for _, h := range a.Hosts {
+			h.Group = group
+			if err := hosts.add(h); err != nil {
+				return all, wrong(a.Source, err)
 			}
-			times = n
 		}
-		n, err := strconv.Atoi(count)
-		if !digits(count) || err != nil {
-			return nil, fmt.Errorf("%q is not a count of tasks such as 2 or 2(x3)", item)
+	}
+	for _, group := range which {
+		if group >= groups {
+			return all, &fault.Error{Text: fmt.Sprintf("--het-group %d: slurm job %s has %d groups, which count from 0", group, slurm.job(w), groups)}
 		}
-		if times > maxNodes-len(all) {
-			return nil, fmt.Errorf("%q counts more than %d nodes", text, maxNodes)
+	}
+	all.Hosts = hosts.hosts
+	return all, nil
+}
+
+// groupNames are the variables of one group, by their names of today or by those before 2020.
+func groupNames(w World, group int) slurmNames {
+	end := "_HET_GROUP_" + strconv.Itoa(group)
+	if old := "_PACK_GROUP_" + strconv.Itoa(group); !w.set("SLURM_JOB_NODELIST"+end) && w.set("SLURM_JOB_NODELIST"+old) {
+		end = old
+	}
+	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end}
+}
+
+// slurm reads hosts, with their tasks and CPUs. What has no tasks has as many as CPUs for them.
+func (w World) slurm(names slurmNames) (a Allocation, err error) {
+	a.Source, a.Width = names.hosts, 1
+	if n := w.count(names.width); n > 0 && n <= maxCount {
+		a.Width, a.WidthFrom = n, names.width
+	}
+	if !w.set(names.hosts) {
+		return a, slurm.unread(w, names.hosts+" is not set")
+	}
+	hosts, err := hostlist(w.value(names.hosts))
+	if err == nil && len(hosts) == 0 {
+		return a, slurm.unread(w, names.hosts+" names no host")
+	}
+	if err != nil {
+		return a, wrong(names.hosts, err)
+	}
+	tasks, err := w.counts(names.tasks, len(hosts))
+	if err != nil {
+		return a, err
+	}
+	cpus, err := w.counts(names.cpus, len(hosts))
+	if err != nil {
+		return a, err
+	}
+	var l list
+	for i, name := range hosts {
+		h := Host{Name: name}
+		switch {
+		case tasks != nil:
+			h.Tasks = tasks[i]
+		case cpus != nil:
+			h.Tasks = cpus[i] / a.Width
+		default:
+			h.Tasks = 1
 		}
-		for range times {
-			all = append(all, n)
+		if cpus != nil {
+			h.CPUs = cpus[i]
 		}
+		if err := l.add(h); err != nil {
+			return a, wrong(names.hosts, err)
+		}
+	}
+	a.Hosts = l.hosts
+	return a, nil
+}
+
+// counts reads a variable with a number for each host; nil: it is not set.
+func (w World) counts(variable string, hosts int) ([]int, error) {
+	if variable == "" || !w.set(variable) {
+		return nil, nil
+	}
+	all, err := counts(variable, w.value(variable), hosts)
+	if err != nil {
+		return nil, &fault.Error{Text: err.Error()}
 	}
 	return all, nil
 }
 
-// digits reports whether a text is a number without a sign.
-func digits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+// wrong is M3 for a list that is no file, and M20.
+func wrong(variable string, err error) error {
+	return &fault.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
+}

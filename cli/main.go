@@ -143,7 +143,7 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--cluster-state has a meaning only with --plan or --dry-run", Remedy: "add one of them, or leave it out"}
 	case file && j.NoLocal:
 		return &fault.Error{Text: "-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", Remedy: "leave it out"}
-	case file && (j.Exclude != nil || j.Simulate > 0 || j.RMK != "" || first.Soft.Members != nil || first.Arch != ""):
+	case file && (j.Exclude != nil || j.Simulate > 0 || j.RMK != "" || j.RMFile != "" || first.HetGroup != "" || first.Soft.Members != nil || first.Arch != ""):
 		return &fault.Error{Text: "-exclude, -rmk, -soft, -arch and --simulate-nodes have no meaning with --cluster-state", Remedy: "leave them out, and name nodes with --nodes"}
 	case file && several, j.SaveState != "" && several:
 		return &fault.Error{Text: "a cluster state covers a single executable", Remedy: "take each section on its own"}

@@ -21,6 +21,7 @@ type record struct {
 	Seconds  float64         `json:"seconds"`
 	Code     int             `json:"code"`
 	Cause    string          `json:"cause,omitempty"`
+	RM       *job.RM         `json:"rm,omitempty"`   // the batch system whose hosts these were (RM-5)
 	Plan     json.RawMessage `json:"plan,omitempty"` // as of --dry-run --json
 	Connects []connectRecord `json:"connects"`
 	Starts   []startRecord   `json:"starts"`
@@ -95,7 +96,7 @@ func (c *call) record() (ended func(job.Result, error)) {
 	}
 	return func(result job.Result, err error) {
 		r := newRecord(result, err, c.ours)
-		r.Job, r.Began, r.Seconds, r.Plan = c.req.Job, began, time.Since(began).Seconds(), plan
+		r.RM, r.Job, r.Began, r.Seconds, r.Plan = c.req.RM, c.req.Job, began, time.Since(began).Seconds(), plan
 		write := func(w io.Writer) error {
 			encoder := json.NewEncoder(w)
 			encoder.SetEscapeHTML(false)

@@ -77,6 +77,9 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	if err != nil {
 		return 0, err
 	}
+	if g := c.world.Grant; g != nil && g.Idle {
+		return c.idle(ctx)
+	}
 	j := c.line.Job
 	c.req, c.warnings, err = request.Make(c.line, c.world)
 	if planError(err) && (j.Plan || j.DryRun) {
@@ -89,6 +92,9 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	c.env = launchEnv(c.line, c.sys, out, errs)
 	if allocation != "" {
 		c.env.Log.Info().Msg(allocation)
+	}
+	if c.req.RM != nil {
+		c.env.Log.Info().Msg(request.Told(*c.req.RM, c.world.Grant.Beside))
 	}
 	parcels, err := shipping(c.line, c.world.Local, c.sys, &c.req, &c.env)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // world is what a request may know, beside this machine and its cluster.
 func world(sys System) request.World {
 	return request.World{
-		Environ: sys.Environ, Open: remembering(opener(sys)), Stat: os.Stat,
+		Environ: sys.Environ, Open: remembering(opener(sys)), Stat: os.Stat, Run: runProgram,
 		OpenToAll: func(name string) bool { return openToAll(name, 0) },
 	}
 }

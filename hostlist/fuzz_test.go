@@ -98,20 +98,3 @@ func FuzzReadFile(f *testing.F) {
 		checkErrors(t, err)
 	})
 }
-
-// The words of LSF: names and counts in turn.
-func FuzzPairs(f *testing.F) {
-	for _, seed := range []string{"4", "a 4 b 4", "a 4 b", "n[1-3] 2", "a\tx", "", ","} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		entries, err := Pairs("LSB_MCPU_HOSTS", text)
-		checkErrors(t, err)
-		checkEntries(t, entries)
-		for _, e := range entries {
-			if err == nil && e.Slots < 1 {
-				t.Fatalf("%q: %+v", text, e)
-			}
-		}
-	})
-}

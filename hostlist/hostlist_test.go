@@ -390,25 +390,6 @@ func TestIsName(t *testing.T) {
 	}
 }
 
-func TestPairs(t *testing.T) {
-	for text, want := range map[string]string{
-		"a 4 b 4": "a:4 b:4",
-		"a 4 b":   "error: LSB_MCPU_HOSTS:6: the slot count is missing",
-		"a x":     `error: LSB_MCPU_HOSTS:3: slot count "x" is not a number`,
-		"a=1":     `error: LSB_MCPU_HOSTS:2: the slot count is missing`,
-		"":        "error: LSB_MCPU_HOSTS: no host is named",
-	} {
-		entries, err := Pairs("LSB_MCPU_HOSTS", text)
-		got := brief(entries)
-		if err != nil {
-			got = firstLine(err)
-		}
-		if got != want {
-			t.Errorf("Pairs(%q) = %s, want %s", text, got, want)
-		}
-	}
-}
-
 // randomNames are names as they occur, and some that do not.
 func randomNames(r *rand.Rand) []string {
 	shapes := []string{"n%d", "node%02d", "r%dn%d", "10.0.%d.%d", "host", "%03d", "a-%d-b%02d", "fe80::1%d", "x%d.y", "%d%d"}

@@ -11,6 +11,7 @@ command line between two colons, and the helper our own process on a node.
 package job
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -75,7 +76,54 @@ type Request struct {
 	Signals  Signals
 	Soft     []SoftLimit // resource limits that ranks on other hosts shall have (ENV-8)
 	Spawn    SpawnHosts
+	RM       *RM      // the batch system whose hosts these are; nil: they are not
 	Parcels  []Parcel // files that go to the nodes (--stage); names are unique
+}
+
+// An RM is a batch system (resource manager) that has granted the hosts of a job (RM-5).
+type RM struct {
+	Name, Job   string    // Job is its number there; empty: it has none
+	Hosts       int       // of the allocation
+	Tasks, CPUs int       // of all of them; 0: not said
+	End         time.Time // of the allocation; zero: unknown
+	Starter     string    // what reaches the hosts: ssh, fork, srun
+	Grade       Grade
+}
+
+// A Grade is what a batch system sees of the ranks.
+type Grade string
+
+const (
+	Tight Grade = "tight" // all of them: its own starter starts our helpers
+	Loose Grade = "loose" // those of the launching host
+)
+
+// MarshalJSON is how plan and report tell it: seconds since 1970 for the end, null for what is not
+// known.
+func (r RM) MarshalJSON() ([]byte, error) {
+	var end *int64
+	if !r.End.IsZero() {
+		end = new(int64)
+		*end = r.End.Unix()
+	}
+	return json.Marshal(struct {
+		Name    string `json:"name"`
+		Job     string `json:"job"`
+		Hosts   int    `json:"hosts"`
+		Tasks   int    `json:"tasks"`
+		CPUs    int    `json:"cpus"`
+		End     *int64 `json:"end"`
+		Starter string `json:"starter"`
+		Grade   Grade  `json:"grade"`
+	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Grade})
+}
+
+// ID tells jobs of batch systems apart: "slurm 4711"; empty: nothing does.
+func (r *RM) ID() string {
+	if r == nil || r.Job == "" {
+		return ""
+	}
+	return r.Name + " " + r.Job
 }
 
 // SpawnHosts says to which hosts ranks may spawn others (TRUST-9); the zero value: to the
@@ -222,6 +270,7 @@ type NodeDef struct {
 	Name     string // as the user wrote it; the label in every message
 	Slots    int    // as the user wrote it; 0: as many as the node has CPUs
 	MaxSlots int    // no overbooking beyond it (HOST-11); 0: no limit
+	Tasks    int    // how many ranks a batch system meant it for; 0: nothing is said
 	Origin   string // where it was named: "-host", "hosts.txt:3"
 	User     string // login name, when the entry has one
 	Host     string // as the entry names it: the alias that SSH looks up

@@ -138,7 +138,19 @@ func (s *placement) eligible(app job.App, usable []bool) *eligible {
 		a.limit[i], a.by[i] = s.limit(i, app)
 		a.room[i] = s.roomIn(i, a)
 	}
+	if s.granted(app) {
+		for _, i := range a.candidates {
+			a.room[i] = min(a.room[i], max(0, s.candidates[i].Tasks-s.mine[i]))
+		}
+	}
 	return a
+}
+
+// granted reports whether an app goes where a batch system meant its tasks to: nobody has said
+// otherwise, and it has counted them (RM-6).
+func (s *placement) granted(app job.App) bool {
+	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.Each == 0 &&
+		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
 }
 
 // roomIn is how many ranks of an app find free slots on a candidate.

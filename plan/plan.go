@@ -46,6 +46,9 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	for _, turn := range s.order {
 		p.Order = append(p.Order, here.candidates[turn].Name)
 	}
+	if req.RM != nil {
+		p.Notes = append(p.Notes, s.overgranted()...)
+	}
 	p.Nodes = s.assign()
 	more, failed := s.bind(p.Nodes)
 	if p.Notes = append(p.Notes, more...); failed != nil {
@@ -56,6 +59,19 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	}
 	p.Mapping = Mapping(s.places())
 	return p, nil
+}
+
+// overgranted tells of hosts on which a batch system has granted more slots than there are CPUs:
+// what is beyond them is overbooked, as if the slots were written down (rm-integration.md RM-20).
+func (s *placement) overgranted() (notes []job.Note) {
+	for i := range s.candidates {
+		n := &s.candidates[i]
+		if cpus := n.CPUs(); s.mine[i] > 0 && len(n.Topology.Cores) > 0 && n.Slots > cpus {
+			notes = append(notes, job.Note{Code: "granted", Node: n.Name, ID: n.ID,
+				Text: fmt.Sprintf("warning: %s: %s granted but only %s usable", n.Name, text.Count(n.Slots, "slot"), text.Count(cpus, "CPU"))})
+		}
+	}
+	return notes
 }
 
 // orderOf is the key by which the turns are sorted; none was given: NONE.

@@ -36,6 +36,7 @@ func Write(w io.Writer, o Outcome) error {
 		p.text(",\n  \"exclusive\": ").flag(o.Plan.Exclusive)
 		p.text(",\n  \"overbooked\": ").flag(o.Plan.Overbooked).text(",\n")
 	}
+	p.rm(o.Request.RM)
 	p.rejected(o.Plan.Rejected)
 	p.warnings(o.Warnings)
 	p.text("}\n")
@@ -183,6 +184,13 @@ func (p *printer) input(e *psi.Error) {
 func (p *printer) failure(code, message string, permanent bool) {
 	p.text("  \"error\": {\"code\": ").quote(code).text(", \"message\": ").quote(message)
 	p.text(", \"permanent\": ").flag(permanent)
+}
+
+// rm writes whose hosts these are (RM-5), if they are a batch system's.
+func (p *printer) rm(of *job.RM) {
+	if text, err := json.Marshal(of); of != nil && err == nil {
+		p.text("  \"rm\": ").text(string(text)).text(",\n")
+	}
 }
 
 func (p *printer) rejected(notes []job.Note) {

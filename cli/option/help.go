@@ -116,7 +116,7 @@ func (t *Table) Explain(name string) (string, error) {
 		fmt.Fprintf(&b, "%s means %s=%s\n", s.Dashed, o.Dashed, value)
 	}
 	if len(o.Words) > 0 && o.Arg != "" {
-		fmt.Fprintf(&b, "Values: %s\n", strings.Join(o.Words, ", "))
+		b.WriteString(wrap("Values: "+strings.Join(o.Words, ", "), 78))
 	}
 	fmt.Fprintf(&b, "%s\n", o.reach())
 	if variables := o.variables(); len(variables) > 0 {

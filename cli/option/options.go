@@ -64,6 +64,8 @@ type Own struct {
 	Soft     Soft     `name:"-soft" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as there is room for"`
 	Arch     Arch     `name:"-arch" arg:"NAME" topic:"" under:"Where ranks run" help:"hosts of this architecture only, such as amd64"`
 
+	HetGroup string `name:"--het-group" also:"--pack-group" arg:"LIST" env:"-" topic:"" under:"Where ranks run" help:"hosts of these groups of Slurm's heterogeneous job"`
+
 	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read sections from FILE, one on each line"`
 }
 
@@ -139,7 +141,10 @@ type Job struct {
 	LocalHost   string     `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
 	HybridHosts bool       `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
 	Simulate    int        `name:"--simulate-nodes" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
-	RMK         string     `name:"-rmk" rival:"hosts" arg:"NAME" words:"auto,none,user,slurm,pbs,sge,lsf" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
+	RMK         string     `name:"-rmk" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,flux,slurm,lsf,sge,cobalt,pbs,ll,condor,alps,file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
+	RMScope     string     `name:"--rm-scope" arg:"WHAT" words:"step,job" topic:"" under:"Where ranks run" default:"step" help:"inside of a step of Slurm: its hosts, or the job's"`
+	RMFile      string     `name:"--rm-file" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
+	RMRankFile  bool       `name:"--rm-lsf-rankfile" topic:"" under:"Where ranks run" help:"take LSF's LSB_DJOB_RANKFILE for its list"`
 	Iface       Iface      `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"whose address ranks are told to use: ib0, 10.1.0.0/16"`
 	GN          int        `name:"-gn" also:"-gnp" arg:"N" topic:"" under:"Where ranks run" help:"number of ranks of each section without -n"`
 	GArch       Arch       `name:"-garch" arg:"NAME" topic:"" under:"Where ranks run" help:"-arch of the sections without it"`

@@ -327,6 +327,7 @@ func counts(sections []scanned, each [][]Given, job []Given) []error {
 		}
 		g, ok := origin(given, "n")
 		soft, choice := origin(given, "soft")
+		_, grouped := origin(given, "het-group") // it has as many ranks as they have tasks
 		switch zero := ok && isZero(g.Value); {
 		case ok && choice:
 			errs = append(errs, &fault.Error{Text: fmt.Sprintf("%s contradicts %s", soft, g), Remedy: "keep one"})
@@ -334,7 +335,7 @@ func counts(sections []scanned, each [][]Given, job []Given) []error {
 			errs = append(errs, &fault.Error{Text: fmt.Sprintf("%s: 0 is too small; at least 1", g.Spelled)})
 		case zero:
 			skipped++
-		case !ok && !choice && !all && len(each) > 1:
+		case !ok && !choice && !grouped && !all && len(each) > 1:
 			errs = append(errs, &fault.Error{Text: fmt.Sprintf("section %d: -n is missing", i+1),
 				Remedy: "with several sections each must say how many ranks it has"})
 		}

@@ -55,7 +55,6 @@ var refusals = []refusal{
 	{"multi-prog", 0, "is srun's option for several programs; here: sections with a : between, or -configfile", false},
 	{"error", 1, "is srun's option for standard error; here: -errfile-pattern", false},
 	{"input", 1, "is srun's option for standard input; here: -stdin file=FILE", false},
-	{"het-group pack-group", 1, "is srun's option for parts of a job; here: sections with a : between", false},
 	{"ntasks-per-core threads-per-core hint", 1, "is srun's option for the use of cores; here: --map-by ppr:N:core, -use-hwthread-cpus, --tpp", false},
 	{"ntasks-per-gpu", 1, "is srun's option for ranks that share a GPU; here each has its own: -gpus-per-proc", false},
 	{"gpus gpus-per-node gpus-per-socket gpu-bind gpu-freq tres-per-task G", 1, "is srun's option for GPUs; here: -gpus-per-proc N, for each rank", false},

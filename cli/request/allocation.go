@@ -1,14 +1,19 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"remshell/alloc"
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/hostlist"
+	"remshell/idset"
+	"remshell/job"
+	"remshell/text"
 )
 
 // This file lets a job that runs inside of an allocation of a batch system use its hosts
@@ -18,69 +23,134 @@ import (
 
 // batch is where an allocation is looked for.
 func (w World) batch() alloc.World {
-	return alloc.World{Env: w.env, Open: w.Open}
+	return alloc.World{Env: w.env, Open: w.Open, Run: w.Run}
 }
 
-// Allocated turns to an allocation if nobody has named hosts. note tells of it. A launch from
-// inside of a rank stays on its host, as without an allocation: that is the outer job's.
-func (w World) Allocated(line option.Line) (out option.Line, note string, err error) {
-	if relative(line) {
-		return w.relate(line)
-	}
-	if line.Job.RMK != "" && line.Job.RMK != "auto" {
-		return w.wide(line), "", nil
-	}
-	line.Job.RMK = ""
-	if inside, _ := w.env("MPIEXEC_JOBID"); inside != "" || line.NamesHosts() || w.listsNodes() {
-		return line, "", nil
-	}
-	given, inside := alloc.Inside(w.batch())
-	if !inside {
-		return line, "", nil
-	}
-	if err := given.Once(); err != nil {
+// Allocated turns to an allocation if nobody has named hosts, and keeps what it grants for Make.
+// note tells of it. A launch from inside of a rank stays on its host, as without an allocation:
+// that is the outer job's (RM-2).
+func (w *World) Allocated(line option.Line) (out option.Line, note string, err error) {
+	w.Grant = nil
+	asked := asksFor(line)
+	wish, err := wishOf(line, nil)
+	if err != nil {
 		return line, "", err
 	}
-	if err := given.Check(); err != nil {
-		return line, "", err
+	named := relative(line)
+	system := w.system(line, named)
+	switch {
+	case system != "":
+		if err := w.grant(system, wish); err != nil {
+			return line, "", err
+		}
+	case asked != "":
+		return line, "", &fault.Error{Text: asked + " is for the hosts of a batch system, which are not asked here", Remedy: "leave it out"}
 	}
-	line.Job.RMK = given.System
-	line.Job.Nodes, line.Job.Simulate = "", 0
+	auto := line.Job.RMK == "" || line.Job.RMK == "auto"
 	line.Sections = slices.Clone(line.Sections)
-	for i := range line.Sections { // variables come after the allocation
-		line.Sections[i].Host, line.Sections[i].HostFile = nil, ""
+	switch {
+	case named:
+		hosts := w.granted()
+		line = w.wide(line)
+		line.Job.RMK = ""
+		return line, "", resolve(line.Sections, hosts)
+	case w.Grant == nil && auto:
+		line.Job.RMK = ""
+		return line, "", nil
+	case w.Grant == nil:
+		return line, "", nil
 	}
-	return w.wide(line), fmt.Sprintf("the hosts are those of %s job %s (%s); -rmk none does not look at it", given.System, given.Job, given.Source()), nil
+	line.Job.RMK = system
+	if auto {
+		line.Job.Nodes, line.Job.Simulate = "", 0
+		for i := range line.Sections { // variables come after the allocation
+			line.Sections[i].Host, line.Sections[i].HostFile = nil, ""
+		}
+		note = fmt.Sprintf("the hosts are those of %s job %s (%s); -rmk none does not look at it", w.Grant.System, w.Grant.Job, w.Grant.Source)
+	}
+	if slices.ContainsFunc(line.Sections, func(s option.Section) bool { return s.Host != nil || s.HostFile != "" }) {
+		return line, "", &fault.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "keep one"}
+	}
+	return w.wide(line), note, nil
 }
+
+// system is the batch system whose hosts are wanted; empty: none is.
+func (w World) system(line option.Line, named bool) string {
+	rmk := line.Job.RMK
+	switch {
+	case alloc.Known(rmk):
+		return rmk
+	case rmk != "" && rmk != "auto":
+		return "" // none, user
+	case line.Job.RMFile != "":
+		return "file"
+	}
+	if inside, _ := w.env("MPIEXEC_JOBID"); !named && (inside != "" || line.NamesHosts() || w.listsNodes()) {
+		return ""
+	}
+	system, _ := alloc.Inside(w.batch())
+	return system
+}
+
+// grant asks a batch system for what it has given us.
+func (w *World) grant(system string, wish alloc.Wish) error {
+	a, err := alloc.Of(system, w.batch(), wish)
+	if err == nil {
+		w.Grant = &a
+	}
+	return err
+}
+
+// asksFor is the option that speaks of an allocation, if any does.
+func asksFor(line option.Line) string {
+	switch j := line.Job; {
+	case j.RMScope != "":
+		return "--rm-scope"
+	case j.RMFile != "":
+		return "--rm-file"
+	case j.RMRankFile:
+		return "--rm-lsf-rankfile"
+	case slices.ContainsFunc(line.Sections, func(s option.Section) bool { return s.HetGroup != "" }):
+		return "--het-group"
+	}
+	return ""
+}
+
+// wishOf is what a line says of an allocation: with a section, what that one does of its groups;
+// with nil, all groups that its sections name, if each names some.
+func wishOf(line option.Line, one *option.Section) (wish alloc.Wish, err error) {
+	wish.Job, wish.RankFile = line.Job.RMScope == "job", line.Job.RMRankFile
+	wish.File, wish.Form = alloc.Form(line.Job.RMFile)
+	sections := line.Sections
+	if one != nil {
+		sections = []option.Section{*one}
+	}
+	silent := false
+	for _, s := range sections {
+		groups, err := idset.Parse(s.HetGroup, maxGroup)
+		if err != nil {
+			return wish, &fault.Error{Text: fmt.Sprintf("--het-group %s is not a list of groups, which count from 0", s.HetGroup), Remedy: "write it like 0,2-3"}
+		}
+		wish.Groups = append(wish.Groups, groups...)
+		silent = silent || groups == nil
+	}
+	if len(wish.Groups) > maxGroup {
+		return wish, &fault.Error{Text: fmt.Sprintf("--het-group: more than %d groups", maxGroup)}
+	}
+	if silent && len(wish.Groups) > 0 {
+		wish.Groups = nil
+	}
+	return wish, nil
+}
+
+// maxGroup is more groups than Slurm lets a job have (128).
+const maxGroup = 1023
 
 // relative reports whether any host is named by its place in the allocation.
 func relative(line option.Line) bool {
 	return slices.ContainsFunc(line.Sections, func(s option.Section) bool {
 		return slices.ContainsFunc(s.Host, func(expr option.HostExpr) bool { return slices.ContainsFunc(expr, hostlist.Entry.Relative) })
 	})
-}
-
-// relate puts the hosts of the allocation in the place of +n0 and its like. What follows is as
-// if the user had named them.
-func (w World) relate(line option.Line) (out option.Line, note string, err error) {
-	system := line.Job.RMK
-	if given, inside := alloc.Inside(w.batch()); (system == "" || system == "auto") && inside {
-		if err := given.Check(); err != nil {
-			return line, "", err
-		}
-		system = given.System
-	}
-	line.Job.RMK = system
-	var hosts []hostlist.Entry
-	if alloc.Known(system) {
-		if hosts, err = w.granted(line, nil); err != nil {
-			return line, "", err
-		}
-		line = w.wide(line)
-	}
-	line.Job.RMK = ""
-	line.Sections = slices.Clone(line.Sections)
-	return line, "", resolve(line.Sections, hosts)
 }
 
 // resolve finds the hosts of each section. One that inherits its list has the same.
@@ -114,29 +184,107 @@ func (w World) listsNodes() bool {
 
 // wide gives each rank the CPUs of a task of the allocation, if nothing was said of them.
 func (w World) wide(line option.Line) option.Line {
-	given, _ := alloc.Of(line.Job.RMK, w.batch())
-	width, by := given.Width()
-	if _, told := w.env("PSI_TPP"); width == 1 || told || line.WidthFrom != "" {
+	if w.Grant == nil || w.Grant.Width == 1 || line.WidthFrom != "" {
 		return line
 	}
-	line.Sections = slices.Clone(line.Sections)
+	if _, told := w.env("PSI_TPP"); told {
+		return line
+	}
 	for i := range line.Sections {
 		if s := &line.Sections[i]; s.TPP == "" {
-			s.TPP, line.WidthFrom = strconv.Itoa(width), by
+			s.TPP, line.WidthFrom = strconv.Itoa(w.Grant.Width), w.Grant.WidthFrom
 		}
 	}
 	return line
 }
 
-// granted lists the hosts that a batch system gave us (-rmk), in its order; with none or user
-// those that were named.
-func (w World) granted(line option.Line, named []hostlist.Entry) ([]hostlist.Entry, error) {
-	given, known := alloc.Of(line.Job.RMK, w.batch())
-	switch {
-	case !known:
-		return named, nil
-	case len(named) > 0:
-		return nil, &fault.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", given.System), Remedy: "keep one"}
+// granted lists the hosts that a batch system gave us, in its order; nil: none did. A host of an
+// allocation that is not counted has as many slots as CPUs.
+func (w World) granted() (hosts []hostlist.Entry) {
+	if w.Grant == nil {
+		return nil
 	}
-	return given.Hosts()
+	for _, h := range w.Grant.Hosts {
+		e := hostlist.Entry{Host: h.Name, Slots: max(1, h.CPUs), File: w.Grant.Source, Line: h.Line}
+		if w.Grant.Uncounted {
+			e.Slots = 0
+		}
+		if h.Line > 0 && w.Grant.System != "file" {
+			e.File, _ = w.env(w.Grant.Source)
+		}
+		hosts = append(hosts, e)
+	}
+	return hosts
+}
+
+// grouped confines a section to its groups of a heterogeneous job, whose tasks it has if nobody
+// says how many.
+func (w World) grouped(app *job.App, line option.Line, s option.Section) error {
+	if s.HetGroup == "" || w.Grant == nil {
+		return nil
+	}
+	wish, err := wishOf(line, &s)
+	if err != nil {
+		return err
+	}
+	a, err := alloc.Of(w.Grant.System, w.batch(), wish)
+	if err != nil {
+		return err
+	}
+	for _, h := range a.Hosts {
+		app.Hosts = append(app.Hosts, h.Name)
+	}
+	if app.N == 0 && app.Soft == nil {
+		app.N = a.Tasks()
+	}
+	return nil
+}
+
+// meant tells the candidates of an allocation how many tasks each was granted.
+func (w World) meant(req *job.Request, line option.Line) {
+	if w.Grant == nil || !alloc.Known(line.Job.RMK) {
+		return
+	}
+	tasks := make(map[string]int)
+	for _, h := range w.Grant.Hosts {
+		tasks[h.Name] = h.Tasks
+	}
+	for i := range req.Nodes {
+		req.Nodes[i].Tasks = tasks[req.Nodes[i].Name]
+	}
+	g := w.Grant
+	req.RM = &job.RM{Name: g.System, Job: g.Job, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End,
+		Starter: cmp.Or(line.Job.Launcher, "ssh"), Grade: job.Loose}
+	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
+		req.RM.Starter, req.RM.Grade = "fork", job.Tight
+	}
+}
+
+// doubts are what does not fit together in an allocation.
+func (w World) doubts() (notes []job.Note) {
+	if w.Grant == nil {
+		return nil
+	}
+	for _, warning := range w.Grant.Warnings {
+		notes = append(notes, job.Note{Code: "allocation", Text: warning})
+	}
+	return notes
+}
+
+// Told is the line of -v about an allocation (RM-5).
+func Told(rm job.RM, beside string) string {
+	var t strings.Builder
+	t.WriteString("rm: " + rm.Name)
+	if rm.Job != "" {
+		t.WriteString(" job " + rm.Job)
+	}
+	fmt.Fprintf(&t, ", %s, %s, %s", text.Count(rm.Hosts, "host"), text.Count(rm.Tasks, "task"), text.Count(rm.CPUs, "CPU"))
+	if !rm.End.IsZero() {
+		t.WriteString(", ends " + rm.End.Local().Format("15:04:05"))
+	}
+	t.WriteString(", starter " + rm.Starter)
+	if beside != "" {
+		t.WriteString("; inside of " + beside + ", too, which names other hosts")
+	}
+	return t.String()
 }

@@ -50,6 +50,7 @@ func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry)
 		req.Nodes = simulated(line.Job.Simulate)
 	case in.Listed:
 		req.Nodes, err = w.listed(named, line.Job)
+		w.meant(req, line)
 		req.Home = w.isHome(req.Nodes, line.Job.RMK)
 	case in.AdHoc && choice.From == "":
 		req.Home = true

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/alloc"
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/hostlist"
@@ -35,6 +36,7 @@ func Make(line option.Line, w World) (job.Request, []job.Note, error) {
 		return req, nil, err
 	}
 	warnings, err := w.place(&req, line, named)
+	warnings = append(w.doubts(), warnings...)
 	if err == nil {
 		err = w.lay(&req, line)
 	}
@@ -84,9 +86,8 @@ func (w World) begun(j option.Job) (job.Request, error) {
 func (w World) named(req *job.Request, line option.Line, told rankPlacement) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
 	named, err = w.sections(req, line)
-	if err == nil && line.Job.RMK != "" {
-		list = "the allocation"
-		named, err = w.granted(line, named)
+	if err == nil && w.Grant != nil && alloc.Known(line.Job.RMK) {
+		list, named = "the allocation", w.granted()
 	}
 	if err == nil && len(named) == 0 && line.Job.Nodes == "" {
 		list = told.by
@@ -130,6 +131,9 @@ func (w World) sections(req *job.Request, line option.Line) ([]hostlist.Entry, e
 	for _, s := range line.Sections {
 		app, err := newApp(s, line.Job, w.Environ, w.Local)
 		if err != nil {
+			return nil, err
+		}
+		if err := w.grouped(&app, line, s); err != nil {
 			return nil, err
 		}
 		hosts, err := w.hosts(s, w.Open, unique)

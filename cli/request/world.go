@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/alloc"
 	"remshell/config"
 	"remshell/job"
 )
@@ -38,7 +39,10 @@ type World struct {
 	Cluster   *config.Cluster // nil: there is no cluster file
 	Open      func(name string) (io.ReadCloser, error)
 	Stat      func(name string) (fs.FileInfo, error)
-	OpenToAll func(name string) bool // everybody can write to a file, or put another in its place
+	Run       func(name string, args ...string) (string, error) // a batch system's program; nil: none is run
+	OpenToAll func(name string) bool                            // everybody can write to a file, or put another in its place
+
+	Grant *alloc.Allocation // what a batch system gave, if its hosts are used; see Allocated
 }
 
 // env is a variable; it may be defined and empty.

@@ -1,0 +1,41 @@
+package alloc
+
+import (
+	"strings"
+
+	"remshell/fault"
+)
+
+// fileSystem is the batch system that is none: a list that the user has in a file (--rm-file).
+const fileSystem = "file"
+
+// Form takes the value of --rm-file apart: FILE[:nodes|counts|pe].
+func Form(value string) (file, form string) {
+	for _, form := range []string{FormNodes, FormCounts, FormPE} {
+		if file, ok := strings.CutSuffix(value, ":"+form); ok && file != "" {
+			return file, form
+		}
+	}
+	return value, FormNodes
+}
+
+// ofFile reads such a list.
+func ofFile(w World, wish Wish) (Allocation, error) {
+	a := Allocation{System: fileSystem, Source: wish.File, Width: 1}
+	switch {
+	case wish.File == "":
+		return a, &fault.Error{Text: "-rmk file needs a file", Remedy: "name it with --rm-file FILE"}
+	case wish.Groups != nil:
+		return a, &fault.Error{Text: "--het-group is for Slurm's heterogeneous jobs, and the hosts are those of --rm-file", Remedy: "leave it out"}
+	}
+	var l list
+	unread, wrong := w.lines("--rm-file", wish.File, l.form(wish.Form))
+	if unread != nil {
+		return a, &fault.Error{Text: unread.Error()}
+	}
+	a.Hosts = l.hosts
+	for i := range a.Hosts {
+		a.Hosts[i].CPUs = a.Hosts[i].Tasks
+	}
+	return a, wrong
+}

@@ -1,0 +1,158 @@
+package alloc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+)
+
+// How many bytes of a file, and of one of its lines, are read.
+const (
+	maxFile = 16 << 20
+	maxLine = 4 << 20
+)
+
+// The forms of files that are lists.
+const (
+	FormNodes  = "nodes"  // a host on each line, for each of its tasks
+	FormCounts = "counts" // a host and how many tasks it has
+	FormPE     = "pe"     // Grid Engine's, see sge.go
+)
+
+// A list gathers hosts: one that is named again is added at its first position.
+type list struct {
+	hosts []Host
+	at    map[string]int // index in hosts, by key
+}
+
+// key makes names comparable: DNS does not know upper and lower case.
+func key(name string) string { return strings.ToLower(name) }
+
+// add adds what is said of a host.
+func (l *list) add(h Host) error {
+	if err := hostName(h.Name); err != nil {
+		return err
+	}
+	if i, known := l.at[key(h.Name)]; known {
+		mine := &l.hosts[i]
+		mine.Tasks, mine.CPUs = mine.Tasks+h.Tasks, mine.CPUs+h.CPUs
+		mine.List, mine.GPUs = joined(mine.List, h.List), joined(mine.GPUs, h.GPUs)
+		return nil
+	}
+	if len(l.hosts) == maxHosts {
+		return errTooMany
+	}
+	if l.at == nil {
+		l.at = make(map[string]int)
+	}
+	l.at[key(h.Name)] = len(l.hosts)
+	l.hosts = append(l.hosts, h)
+	return nil
+}
+
+// joined is two lists as one.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "," + b
+}
+
+// words adds a host for each word, with a task each time.
+func (l *list) words(words []string) error {
+	for _, word := range words {
+		if err := l.add(Host{Name: word, Tasks: 1}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines reads a file: LF or CRLF, blanks at the end cut, empty lines left out. What take says of
+// a line goes with its number. The first error is about the file itself (M2), the second about
+// what it says (M3).
+func (w World) lines(source, name string, take func(number int, words []string) error) (unread, wrong error) {
+	file, err := w.Open(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, opening(name, err)), nil
+	}
+	defer file.Close()
+	text := bufio.NewScanner(io.LimitReader(file, maxFile+1))
+	text.Buffer(nil, maxLine)
+	bytes, empty := 0, true
+	for number := 1; text.Scan(); number++ {
+		bytes += len(text.Bytes()) + 1
+		words := strings.FieldsFunc(text.Text(), func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' })
+		if len(words) == 0 {
+			continue
+		}
+		empty = false
+		if err := take(number, words); err != nil {
+			return nil, fmt.Errorf("%s line %d: %w", source, number, err)
+		}
+	}
+	switch {
+	case errors.Is(text.Err(), bufio.ErrTooLong):
+		return fmt.Errorf("%s: %s has a line of more than %d MB", source, name, maxLine>>20), nil
+	case bytes > maxFile:
+		return fmt.Errorf("%s: %s is larger than %d MB", source, name, maxFile>>20), nil
+	case text.Err() != nil:
+		return fmt.Errorf("%s: %w", source, opening(name, text.Err())), nil
+	case empty:
+		return fmt.Errorf("%s: %s is empty", source, name), nil
+	}
+	return nil, nil
+}
+
+// opening is an error of a file, as "open NAME: why" whoever made it.
+func opening(name string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("%s %s: %w", path.Op, name, path.Err)
+	}
+	return fmt.Errorf("open %s: %w", name, err)
+}
+
+// form is how the lines of such a file are read into a list.
+func (l *list) form(form string) func(number int, words []string) error {
+	switch form {
+	case FormCounts:
+		return l.counted(true)
+	case FormPE:
+		return l.peLine
+	}
+	return l.plain
+}
+
+// plain is a line that names a host, and nothing else.
+func (l *list) plain(number int, words []string) error {
+	if len(words) > 1 {
+		return fmt.Errorf("unexpected %s after host name", quoted(words[1]))
+	}
+	return l.add(Host{Name: words[0], Tasks: 1, Line: number})
+}
+
+// counted is a line with a host and how many tasks it has; if that need not be said, one.
+func (l *list) counted(must bool) func(number int, words []string) error {
+	return func(number int, words []string) error {
+		switch {
+		case len(words) > 2:
+			return fmt.Errorf("unexpected %s after slot count", quoted(words[2]))
+		case len(words) == 1 && must:
+			return fmt.Errorf("the slot count of %s is missing", quoted(words[0]))
+		case len(words) == 1:
+			return l.plain(number, words)
+		}
+		n, err := slotCount(words[1])
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%s is not a slot count", quoted(words[1]))
+		}
+		if err != nil {
+			return err
+		}
+		return l.add(Host{Name: words[0], Tasks: n, Line: number})
+	}
+}

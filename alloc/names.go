@@ -1,0 +1,219 @@
+package alloc
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Limits of what is read: a list comes from an environment, which anybody may have written.
+const (
+	maxHosts  = 65536   // of an allocation (M20)
+	maxName   = 253     // characters of a host's name
+	maxNumber = 1 << 40 // seconds since 1970 must fit
+	maxCount  = 1 << 20 // tasks or CPUs of one host
+)
+
+// number reads digits; what is no number, or too large, is not ok.
+func number(text string) (n int, ok bool) {
+	if text == "" || len(text) > 18 || strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n <= maxNumber
+}
+
+// slotCount reads how many tasks or CPUs a host has; see wrong for what an error says.
+func slotCount(text string) (int, error) {
+	n, ok := number(text)
+	if !ok || n > maxCount {
+		return 0, fmt.Errorf("%s is not a slot count", quoted(text))
+	}
+	return n, nil
+}
+
+// quoted is a word of a list in a message, cut if it is very long.
+func quoted(text string) string {
+	if len(text) > 60 {
+		text = text[:60] + "..."
+	}
+	return strconv.Quote(text)
+}
+
+// hostName says what is wrong with the name of a host; nil: nothing is.
+func hostName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a host name is missing")
+	case len(name) > maxName:
+		return fmt.Errorf("%s is too long for a host name", quoted(name))
+	case name[0] == '-' || strings.ContainsFunc(name, func(r rune) bool { return !hostLetter(r) }):
+		return fmt.Errorf("%s is not a host name", quoted(name))
+	}
+	return nil
+}
+
+func hostLetter(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
+}
+
+var errTooMany = fmt.Errorf("more than %d hosts", maxHosts)
+
+// hostlist reads Slurm's folded names, which Flux has, too (rm-integration.md 2.2).
+func hostlist(text string) (names []string, err error) {
+	for _, item := range items(text) {
+		more, err := expand(item, maxHosts-len(names))
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
+	}
+	return names, nil
+}
+
+// items splits a list at commas, blanks and line ends outside of brackets. Several of them are
+// one; what a bracket that is not closed holds goes to its item.
+func items(text string) []string {
+	depth := 0
+	return strings.FieldsFunc(text, func(r rune) bool {
+		switch r {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		return depth <= 0 && strings.ContainsRune(", \t\r\n", r)
+	})
+}
+
+// expand writes one item out, most names at most. The left bracket varies slowest.
+func expand(item string, most int) ([]string, error) {
+	names := []string{""}
+	for rest := item; rest != ""; {
+		at := strings.IndexByte(rest, '[')
+		plain := rest
+		if at >= 0 {
+			plain = rest[:at]
+		}
+		if len(plain) > maxName {
+			return nil, hostName(item)
+		}
+		for i := range names {
+			names[i] += plain
+		}
+		if at < 0 {
+			break
+		}
+		inside, after, closed := strings.Cut(rest[at+1:], "]")
+		switch {
+		case strings.ContainsRune(inside, '['):
+			return nil, fmt.Errorf(`nested "["`)
+		case !closed:
+			return nil, fmt.Errorf(`missing "]"`)
+		}
+		choices, err := ranges(inside, most/len(names))
+		if err != nil {
+			return nil, err
+		}
+		if names = product(names, choices); len(names[0]) > maxName {
+			return nil, hostName(names[0])
+		}
+		rest = after
+	}
+	if len(names) > most {
+		return nil, errTooMany
+	}
+	for _, name := range names {
+		if err := hostName(name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// product joins each head with each tail.
+func product(heads, tails []string) []string {
+	all := make([]string, 0, len(heads)*len(tails))
+	for _, head := range heads {
+		for _, tail := range tails {
+			all = append(all, head+tail)
+		}
+	}
+	return all
+}
+
+// ranges reads what stands between brackets, "0-2,05": numbers as wide as the first of their
+// range.
+func ranges(text string, most int) (all []string, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, ok1 := number(low)
+		last, ok2 := number(high)
+		switch {
+		case !ok1 || !ok2:
+			return nil, fmt.Errorf("%s is not a range of numbers", quoted(part))
+		case last < first:
+			return nil, fmt.Errorf("reversed range %s", quoted(part))
+		case last-first >= most-len(all):
+			return nil, errTooMany
+		}
+		for n := first; n <= last; n++ {
+			all = append(all, fmt.Sprintf("%0*d", len(low), n))
+		}
+	}
+	return all, nil
+}
+
+// setSize counts the numbers of a set such as "0-3,8", which ascend. It does not write them out.
+func setSize(text string) (size int, ok bool) {
+	next := 0
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, ok1 := number(low)
+		last, ok2 := number(high)
+		if !ok1 || !ok2 || first < next || last < first || last >= maxCount {
+			return 0, false
+		}
+		size, next = size+last-first+1, last+1
+	}
+	return size, true
+}
+
+// counts reads Slurm's short form of a number for each host: "4(x2),3" is 4, 4, 3. A single
+// plain number serves all of the hosts.
+func counts(variable, text string, hosts int) ([]int, error) {
+	var all []int
+	entries := 0 // all, kept or not
+	for item := range strings.SplitSeq(text, ",") {
+		item = strings.Trim(item, " \t\r\n")
+		digits, repeat, repeated := strings.Cut(item, "(x")
+		times := 1
+		if repeated {
+			inner, closed := strings.CutSuffix(repeat, ")")
+			n, ok := number(inner)
+			if times = n; !closed || !ok || n < 1 {
+				return nil, fmt.Errorf("%s: %s is not a count such as 2 or 2(x3)", variable, quoted(item))
+			}
+		}
+		n, ok := number(digits)
+		if !ok || n > maxCount {
+			return nil, fmt.Errorf("%s: %s is not a count such as 2 or 2(x3)", variable, quoted(item))
+		}
+		if entries == 0 && !repeated && !strings.Contains(text, ",") {
+			times = hosts
+		}
+		entries += times
+		all = append(all, slices.Repeat([]int{n}, min(times, max(0, hosts-len(all))))...)
+	}
+	if entries != hosts {
+		return nil, fmt.Errorf("%s has %d entries for %d hosts", variable, entries, hosts)
+	}
+	return all, nil
+}
