@@ -11,7 +11,7 @@ have in their files:
 	node[1-3] node7 login1                  clush
 	!include other.hosts
 
-and turns it into entries, one for each mention of a host:
+A line is in one of the dialects of dialect.go. All become entries, one for each mention of a host:
 
 	text --Parse, ReadFile--> []Entry --Check--> --Join--> []Entry, one for each host
 	                                             --Filter (HOST-9)--^
@@ -86,7 +86,7 @@ func Parse(origin, expr string) ([]Entry, error) {
 
 func parse(c cursor) ([]Entry, error) {
 	p := new(parser)
-	p.line(c)
+	p.hosts(c)
 	if len(p.entries) == 0 && p.none() {
 		p.add(errors.New(c.file + ": no host is named"))
 	}
@@ -99,7 +99,7 @@ func parse(c cursor) ([]Entry, error) {
 // ten at most; see Errors (HOST-12). A file without hosts is an error (HOST-7). The
 // attributes that go into Attrs are shown to judge, unless it is nil.
 func ReadFile(name string, open func(name string) (io.ReadCloser, error), judge Judge) ([]Entry, error) {
-	p := &parser{open: open, judge: judge}
+	p := &parser{open: open, judge: judge, dialects: dialects()}
 	text, err := p.read(name)
 	if err != nil {
 		return nil, errors.New("host file " + name + ": " + reason(err))
@@ -135,6 +135,7 @@ type parser struct {
 	entries  []Entry
 	open     func(string) (io.ReadCloser, error)
 	judge    Judge
+	dialects []dialect
 	includes int
 	names    int // counted before they are kept: one line may name them all
 }
@@ -153,60 +154,25 @@ func (p *parser) file(name, text string, chain []string) {
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-		c := cursor{inclusion: inclusion{file: name, line: number, text: line}}
-		c.blanks()
-		if strings.HasPrefix(c.rest(), "!") {
-			p.directive(c, chain)
-			continue
-		}
-		p.line(c)
+		p.line(cursor{inclusion: inclusion{file: name, line: number, text: line}, chain: chain})
 	}
-}
-
-// directive reads "!include FILE", the only one there is.
-func (p *parser) directive(c cursor, chain []string) {
-	from := c.pos
-	c.pos++
-	word := c.word()
-	if word != "include" {
-		p.add(c.fault(from, c.pos, `unknown directive %q; there is only "!include FILE"`, "!"+word))
-		return
-	}
-	c.blanks()
-	from = c.pos
-	name, err := c.value()
-	switch {
-	case err != nil:
-		p.add(err)
-		return
-	case name == "":
-		p.add(c.fault(from, from, "the name of the file to include is missing"))
-		return
-	}
-	to := c.pos
-	if c.blanks(); !c.end() {
-		p.add(c.fault(c.pos, len(c.text), "one file name may follow !include; quote it if it has blanks"))
-		return
-	}
-	c.pos = from
-	p.include(c, to, name, chain)
 }
 
 // include reads the named file, relative to the one that includes it.
-func (p *parser) include(c cursor, to int, name string, chain []string) {
+func (p *parser) include(c cursor, to int, name string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(c.file), name)
 	}
 	name = filepath.Clean(name)
-	for i, above := range chain {
+	for i, above := range c.chain {
 		if above == name {
-			loop := strings.Join(append(chain[i:len(chain):len(chain)], name), " -> ")
+			loop := strings.Join(append(c.chain[i:len(c.chain):len(c.chain)], name), " -> ")
 			p.add(c.fault(c.pos, to, "the files include one another: %s", printable(loop)))
 			return
 		}
 	}
 	p.includes++
-	if len(chain) > maxDepth || p.includes > maxIncludes {
+	if len(c.chain) > maxDepth || p.includes > maxIncludes {
 		p.add(c.fault(c.pos, to, "too many included files; at most %d, %d deep", maxIncludes, maxDepth))
 		return
 	}
@@ -215,7 +181,7 @@ func (p *parser) include(c cursor, to int, name string, chain []string) {
 		p.add(c.fault(c.pos, to, "cannot include %s: %s", printable(name), reason(err)))
 		return
 	}
-	p.file(name, text, append(chain, name))
+	p.file(name, text, append(c.chain[:len(c.chain):len(c.chain)], name))
 }
 
 // read returns a file's text without its byte order mark.

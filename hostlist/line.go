@@ -11,7 +11,8 @@ import (
 type cursor struct {
 	inclusion
 	list     bool
-	relative bool // hosts may be named by their place in another list
+	relative bool     // hosts may be named by their place in another list
+	chain    []string // the files that led to this one, itself last
 	pos      int
 }
 
@@ -86,100 +87,6 @@ type mention struct {
 	Entry
 	names    []string
 	from, to int
-}
-
-// line reads a line of a file, or a whole list, into entries. After an error
-// in one word it goes on with the next, so that one run shows them all.
-func (p *parser) line(c cursor) {
-	if p.names > maxNames {
-		return
-	}
-	var hosts []mention
-	words, attrs, comma := 0, false, false
-	for c.blanks(); !c.end(); c.blanks() {
-		from := c.pos
-		word := c.word()
-		switch {
-		case c.take('='):
-			attrs = true
-			if c.list || words == 0 {
-				p.misplaced(&c, from)
-				return
-			}
-			p.attribute(&c, from, word, hosts)
-			continue
-		case word == "" && c.take(','):
-			p.add(c.fault(from, from+1, "a host name is missing before the comma"))
-			continue
-		case words == 1 && !c.list && !comma && digits(word):
-			p.gridEngine(&c, from, word, hosts)
-			p.keep(hosts)
-			return
-		case attrs:
-			p.add(c.fault(from, c.pos, "%q comes after attributes; hosts come first", word))
-			return
-		case words > 0 && c.list && !comma:
-			p.add(c.fault(from, c.pos, "hosts are separated by commas here"))
-			return
-		}
-		words++
-		if m, err := c.mention(from, c.pos); err != nil {
-			p.add(err)
-		} else if p.names += len(m.names); p.names > maxNames {
-			p.add(m.fault("more than %d hosts in all", maxNames))
-			return
-		} else {
-			hosts = append(hosts, m)
-		}
-		if comma = c.take(','); comma {
-			if c.blanks(); c.end() {
-				p.add(c.fault(c.pos-1, c.pos, "a host name is missing after the comma"))
-			}
-		}
-	}
-	p.keep(hosts)
-}
-
-// misplaced reports an attribute where none may be.
-func (p *parser) misplaced(c *cursor, from int) {
-	if c.list {
-		p.add(c.fault(from, c.pos, "attributes belong in a host file; here only HOST:SLOTS:USER:ADDRESS"))
-		return
-	}
-	p.add(c.fault(from, c.pos-1, "a host name must come before attributes"))
-}
-
-// gridEngine reads the rest of a line of a PE_HOSTFILE, "HOST SLOTS QUEUE
-// PROCESSORS": the words after the slot count mean nothing to us. Attributes
-// that we know still count, so that nobody's max_slots gets lost.
-func (p *parser) gridEngine(c *cursor, from int, count string, hosts []mention) {
-	slots, err := c.number(from, c.pos, count, "slot count", maxSlots)
-	if err != nil {
-		p.add(err)
-	}
-	for i := range hosts {
-		switch m := hosts[i]; {
-		case m.Slots != 0:
-			p.add(c.fault(from, c.pos, "the slot count is given twice"))
-			return
-		case m.Exclude:
-			p.add(c.fault(from, c.pos, "an excluded host takes no slots"))
-			return
-		}
-		hosts[i].Slots = slots
-	}
-	for c.blanks(); !c.end(); c.blanks() {
-		from := c.pos
-		key, _, assigned := strings.Cut(c.rest(), "=")
-		if _, known := canonical(key); known && assigned {
-			c.pos += len(key) + 1
-			p.attribute(c, from, key, hosts)
-			continue
-		}
-		for !c.end() && c.text[c.pos] != ' ' && c.text[c.pos] != '\t' {
-			c.pos++
-		}
-	}
 }
 
 // keep appends the entries of a line.
