@@ -18,6 +18,7 @@ import (
 	"remshell/idset"
 	"remshell/job"
 	"remshell/pmiserver"
+	"remshell/pmiserver/fence"
 	"remshell/pmiserver/pmix"
 	"remshell/pmiserver/pmix/jobinfo"
 	"remshell/pmiserver/pmix/message"
@@ -122,6 +123,14 @@ func (s *session) addPMIx(g *group) {
 		added.Parent, added.Asker = spaceOf(m, m.Group.Parent), m.Group.Asker
 	}
 	link.server.Add(added)
+}
+
+// giveUp ends a fence that another node has given up.
+func (s *session) giveUp(m *wire.Fenced) {
+	id, err := fence.ParseID(m.ID)
+	if err == nil && (s.pmix == nil || !s.pmix.server.GiveUp(id)) {
+		s.fences.GiveUp(id, false)
+	}
 }
 
 // supply answers what a rank of another node wants of one of ours; without a server nobody commits.

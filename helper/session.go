@@ -250,7 +250,9 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Credit:
 		s.credit(m)
 	case *wire.Fenced:
-		s.fences.Deliver(m)
+		if s.fences.Deliver(m) {
+			s.giveUp(m)
+		}
 	case *wire.Fetch:
 		s.fetches.Asked(m, s.supply)
 	case *wire.Fetched:

@@ -108,6 +108,10 @@ func (f *fleet) fence(n *member, m *wire.Fence) []supervise.Event {
 	if err != nil {
 		return broken(err)
 	}
+	if m.Late {
+		f.giveUp(n, id, m.Joined)
+		return nil
+	}
 	done, err := f.hub.Join(n.key, id, m.Blob)
 	if err != nil {
 		return broken(err)
@@ -123,6 +127,18 @@ func (f *fleet) fence(n *member, m *wire.Fence) []supervise.Event {
 		}
 	}
 	return nil
+}
+
+// giveUp ends a fence for all its nodes, because the time of a rank on one of them is over (PMIX-31).
+func (f *fleet) giveUp(n *member, id fence.ID, joined bool) {
+	tell, err := f.hub.GiveUp(n.key, id, joined)
+	if err != nil { // one of its groups is over
+		tell = []int{n.key}
+	}
+	frame := wire.Encode(&wire.Fenced{ID: id.String(), Late: true})
+	for _, i := range tell {
+		f.nodes[i].SendFenced(id, frame)
+	}
 }
 
 // broken is the news that a fence can never be complete.

@@ -42,7 +42,7 @@ func (c *rankSession) Fence(release func() []byte) {
 		return
 	}
 	puts, cost := c.Keys.Hand()
-	c.s.fence.Enter(c.ctx, &c.late, c.local, puts, func() {
+	c.s.fence.Enter(c.ctx, &c.late, c.local, puts, func(bool) { // nobody gives up a barrier
 		c.s.keys.Free(cost)
 		c.tell(release())
 	})

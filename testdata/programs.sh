@@ -8,7 +8,7 @@
 # and the same for the other sources of testdata/mpi. Of testdata/pmi2 and pmix:
 #
 #	programs/pmi2            Slurm's libpmi2
-#	programs/pmix, modex     this machine's libpmix
+#	programs/pmix, late, ... this machine's libpmix
 #
 # and of testdata/pmi1, which speaks the protocol itself:
 #

@@ -63,18 +63,25 @@ func (m *PMI) fields(c *codec) {
 }
 
 // Fence brings what the ranks of one node put since the last fence. ID names its members and
-// how often they have met, as pmiserver/fence has it.
+// how often they have met, as pmiserver/fence has it. With Late it brings nothing: the time of a rank here
+// is over, or mpiexec has said so of one elsewhere; Joined, if it is said for the second time, as the node had
+// brought its part before.
 type Fence struct {
-	ID   string
-	Blob []byte
+	ID     string
+	Blob   []byte
+	Late   bool
+	Joined bool
 }
 
 func (m *Fence) fields(c *codec) {
 	c.text(&m.ID, aFence)
 	c.blob(&m.Blob)
+	c.flag(&m.Late)
+	c.flag(&m.Joined)
 }
 
-// Fenced answers Fence with what each node brought. Deflated are the blobs as a
+// Fenced answers Fence with what each node brought, or says that the fence was given up (Late), also to
+// a node that has not come to it, which then says Fence with Late. Deflated are the blobs as a
 // list, deflated, and Size is its length before; see FrameFor and Inflate.
 type Fenced struct {
 	ID       string
@@ -82,6 +89,7 @@ type Fenced struct {
 	Err      string
 	Size     int
 	Deflated []byte
+	Late     bool
 }
 
 func (m *Fenced) fields(c *codec) {
@@ -90,6 +98,7 @@ func (m *Fenced) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 	c.num(&m.Size, valueRange{"bytes", 0, vast})
 	c.blob(&m.Deflated)
+	c.flag(&m.Late)
 }
 
 // Name is a rank's request to the table of published names, of which a job has one.

@@ -36,19 +36,20 @@ type validator struct {
 	linkClock
 	ranks atomic.Pointer[rankTable] // of the node's ranks; never nil
 
-	mu        sync.Mutex // guards the rest
-	names     []string   // of the node
-	greeted   int        // how many of Hello and Node were heard
-	questions openQuestions
-	queue     queueAnswers
-	groups    map[string]*localGroup
-	course    course
-	fences    map[string]bool // of PMIx, that are open
-	naming    int             // bytes of their names
-	requests  rankRequests
-	fetches   fetches
-	cargo     *cargoHold // nil: no parcels were told of
-	logs      pace
+	mu         sync.Mutex // guards the rest
+	names      []string   // of the node
+	greeted    int        // how many of Hello and Node were heard
+	questions  openQuestions
+	queue      queueAnswers
+	groups     map[string]*localGroup
+	course     course
+	fences     map[string]bool // of PMIx, that are open
+	lateFences map[string]bool // that it was told to give up, and has not
+	naming     int             // bytes of their names
+	requests   rankRequests
+	fetches    fetches
+	cargo      *cargoHold // nil: no parcels were told of
+	logs       pace
 }
 
 // A linkClock knows what is late.
@@ -120,7 +121,7 @@ const lateDefault = 45 * time.Second
 
 func newValidator(def job.NodeDef, silence time.Duration) *validator {
 	v := &validator{linkClock: linkClock{time.Now, cmp.Or(silence, lateDefault)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
-		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), fetches: fetches{asked: make(map[int]bool)}, logs: pace{most: 200}}
+		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), lateFences: make(map[string]bool), fetches: fetches{asked: make(map[int]bool)}, logs: pace{most: 200}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }

@@ -234,6 +234,8 @@ func (v *validator) fence(m *wire.Fence) (wire.Message, error) {
 	switch {
 	case err != nil:
 		return nil, errValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
+	case m.Joined && !m.Late, m.Late && (id.Kind == fence.Barrier || len(m.Blob) > 0):
+		return nil, errValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)])+", which is late")
 	case id.Kind == fence.Barrier:
 		return v.barrier(m, id)
 	}
@@ -260,6 +262,13 @@ func (v *validator) collective(m *wire.Fence, id fence.ID) (wire.Message, error)
 	switch {
 	case !here:
 		return nil, errUnasked
+	case m.Joined && !v.fences[m.ID]: // the answer has crossed it
+		return nil, nil
+	case m.Joined:
+		return v.unlessGone(v.unlessEnding(m))
+	case v.lateFences[m.ID]: // it has come to it after all, or says that it will not
+		delete(v.lateFences, m.ID)
+		return v.unlessGone(v.unlessEnding(m))
 	case v.fences[m.ID]:
 		return nil, violation("it sent 2 fences at once")
 	case len(v.fences) >= openFences:

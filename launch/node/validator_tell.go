@@ -61,7 +61,9 @@ func (v *validator) tellFenced(id fence.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if id.Kind != fence.Barrier {
-		v.closeFence(id.String())
+		if name := id.String(); !v.closeFence(name) {
+			v.lateFences[name] = true
+		}
 		return
 	}
 	if p := v.groups[id.Members.Group()]; p != nil {
@@ -69,12 +71,14 @@ func (v *validator) tellFenced(id fence.ID) {
 	}
 }
 
-// closeFence forgets a fence of PMIx; those of a group that is over were not noted.
-func (v *validator) closeFence(id string) {
-	if v.fences[id] {
+// closeFence forgets a fence of PMIx; false: the node has not come to it.
+func (v *validator) closeFence(id string) bool {
+	open := v.fences[id]
+	if open {
 		delete(v.fences, id)
 		v.naming -= len(id)
 	}
+	return open
 }
 
 // grant notes leave for more output.

@@ -435,6 +435,43 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 	}
 }
 
+// A fence is given up once: of those that are not open any more nothing is to be heard, and one of which
+// the node was told is said by it once more, in whatever way.
+func TestAdmitLateFences(t *testing.T) {
+	id := fence.ID{Kind: fence.Collective, Members: "g"}
+	for what, test := range map[string]struct {
+		says []wire.Message // nil: the answer of mpiexec, which is that it is late
+		want string         // of the last
+	}{
+		"at once":               {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true}}, "ok"},
+		"when it waits":         {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, &wire.Fence{ID: "fence:g/0", Late: true, Joined: true}}, "ok"},
+		"twice":                 {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true}, &wire.Fence{ID: "fence:g/0", Late: true}}, "fences"},
+		"what is answered":      {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, nil, &wire.Fence{ID: "fence:g/0", Late: true, Joined: true}}, "dropped"},
+		"what it is told of":    {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Late: true}}, "ok"},
+		"what it has come to":   {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Blob: []byte("a")}}, "ok"},
+		"a barrier":             {[]wire.Message{&wire.Fence{ID: "g/0", Late: true}}, `ID "g/0", which is late`},
+		"with a blob":           {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true, Blob: []byte("a")}}, `ID "fence:g/0", which is late`},
+		"joined, and not late":  {[]wire.Message{&wire.Fence{ID: "fence:g/0", Joined: true}}, `ID "fence:g/0", which is late`},
+		"one of another's rank": {[]wire.Message{&wire.Fence{ID: "fence:a/0", Late: true, Joined: true}}, "unasked"},
+	} {
+		g, _ := newStage(t, "running")
+		got := ""
+		for _, m := range test.says {
+			if m == nil {
+				g.tellFenced(id)
+				continue
+			}
+			got = judged(g, m)
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", what, got, test.want)
+		}
+		if test.want == "ok" && len(g.lateFences) > 0 {
+			t.Errorf("%s: something is kept", what)
+		}
+	}
+}
+
 // Names of fences that are kept are bounded together, and make room when they are answered.
 func TestAdmitLongNamesOfFences(t *testing.T) {
 	var ranks []byte

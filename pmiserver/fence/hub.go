@@ -13,6 +13,8 @@ import (
 //	on Fence from node i:       done, err := h.Join(i, id, blob)
 //	                            if done != nil, send Fenced with its blobs to
 //	                            its nodes, encoded once
+//	its time is over on i:      nodes, err := h.GiveUp(i, id, i has joined)
+//	                            send to each that it is over
 //	a rank of i has left:       err := h.Leave(group, i, rank)
 //	the group is over:          h.Remove(group)
 //	any err:                    nobody is ever released; end the job
@@ -43,6 +45,7 @@ type fence struct {
 	here  []bool
 	count int
 	bytes int
+	late  bool // it was given up, and is kept until all nodes know
 }
 
 // maxFence is how many bytes a fence may spread: as much as a group may keep on a node, and
@@ -113,6 +116,9 @@ func (h *Hub) Join(node int, id ID, blob []byte) (*Exchange, error) {
 	if err := f.join(node, blob); err != nil {
 		return nil, fmt.Errorf("fence %v: %w", id, err)
 	}
+	if f.late {
+		blob = nil
+	}
 	if err := h.keep(id, f, len(blob)); err != nil {
 		return nil, err
 	}
@@ -120,10 +126,51 @@ func (h *Hub) Join(node int, id ID, blob []byte) (*Exchange, error) {
 		return nil, h.stuck(f)
 	}
 	h.forget(id, f)
+	if f.late {
+		return nil, nil
+	}
 	if f.bytes == 0 {
 		return &Exchange{Nodes: f.nodes}, nil
 	}
 	return &Exchange{Nodes: f.nodes, Blobs: f.blobs}, nil
+}
+
+// GiveUp ends a fence without all its nodes, because the time of a member is over on one of them: one that
+// has joined it, or will not, which then counts as joined. It returns the nodes that are to be told; none if
+// they have been, or all were there before. A node that is told and has not joined calls GiveUp as well.
+// An error means that there is no such fence any more.
+func (h *Hub) GiveUp(node int, id ID, joined bool) (tell []int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return nil, h.err
+	}
+	f := h.open[id]
+	if joined && (f == nil || f.late) {
+		return nil, nil
+	}
+	if !joined {
+		if f, err = h.find(id); err != nil {
+			return nil, err
+		}
+		if err := f.join(node, nil); err != nil {
+			return nil, err
+		}
+		if err := h.keep(id, f, 0); err != nil {
+			return nil, err
+		}
+	}
+	first := !f.late
+	h.held -= f.bytes
+	f.late, f.bytes = true, 0
+	clear(f.blobs)
+	if f.count == len(f.nodes) {
+		h.forget(id, f)
+	}
+	if first {
+		tell = f.nodes
+	}
+	return tell, nil
 }
 
 // keep notes that somebody waits at a fence, for which so many bytes have come.
@@ -212,8 +259,12 @@ func (f *fence) join(node int, blob []byte) error {
 	case f.here[i]:
 		return fmt.Errorf("node %d came twice", node)
 	}
-	f.here[i], f.blobs[i] = true, blob
+	f.here[i] = true
 	f.count++
+	if f.late {
+		return nil
+	}
+	f.blobs[i] = blob
 	f.bytes += len(blob)
 	if f.bytes > maxFence {
 		return fmt.Errorf("the ranks have put %d MiB since the one before, and %d are too much", f.bytes>>20, maxFence>>20)
@@ -257,6 +308,9 @@ func (h *Hub) Leave(group string, node, rank int) error {
 
 // stuck returns an error if nodes wait for one that a member has left.
 func (h *Hub) stuck(f *fence) error {
+	if f.late {
+		return nil
+	}
 	var gone []int
 	for _, p := range f.parts {
 		for node, ranks := range h.groups[p.group].gone {

@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,9 +13,19 @@ import (
 // anything. It returns when every node has called it with the same id. Blobs are given away,
 // mine to the Exchanger and all to the caller, who keeps them; other nodes may share them,
 // and nobody changes them any more.
+//
+// A fence may be given up before all nodes are there. Then Exchange returns ErrLate, and the nodes that
+// have not called it are told, and call GiveUp instead, so that each node has done one of the two.
 type Exchanger interface {
 	Exchange(ctx context.Context, id ID, mine []byte) (all [][]byte, err error)
+
+	// GiveUp says that a fence is not waited for any more, by a node that is in Exchange for it or
+	// will not be. It does not wait.
+	GiveUp(id ID, exchanging bool)
 }
+
+// ErrLate is the end of a fence that was given up.
+var ErrLate = errors.New("the time of a fence is over")
 
 // A Local is where the members on one node meet, for one fence after the other. Its fields
 // are set before the first Enter; its methods may be called from any goroutine. Ranks are
@@ -36,25 +47,35 @@ type Local struct {
 	entries []awaited  // by rank
 	waiting int        // of entries
 	number  int        // of the next fence
+	leaving bool       // all are there, and the exchange is under way
 	over    bool       // nobody is released any more
 }
 
 // An awaited is what a rank has to do with the fence.
 type awaited struct {
-	gone    bool   // it cannot enter any more, unless it comes back
-	release func() // lets it out; nil: it is not in
-	puts    []byte // what it brings, a blob
+	gone    bool            // it cannot enter any more, unless it comes back
+	release func(late bool) // lets it out; nil: it is not in
+	puts    []byte          // what it brings, a blob
+	missed  int             // fences that were given up before it came to them
 }
 
-// Enter takes a rank into the fence with what it has put; release lets it out. The last one
+// Enter takes a rank into the fence with what it has put; release lets it out, late if the fence
+// was given up, at once if that was before. The last one
 // of the node sets off the exchange: under late, if there are other nodes, and until ctx ends,
 // which is when that rank has gone. No rank enters that is in already.
-func (l *Local) Enter(ctx context.Context, late *sync.WaitGroup, rank int, puts []byte, release func()) {
+func (l *Local) Enter(ctx context.Context, late *sync.WaitGroup, rank int, puts []byte, release func(late bool)) {
 	l.mu.Lock()
 	e := l.entry(rank)
+	if e.missed > 0 {
+		e.missed--
+		l.mu.Unlock()
+		release(true)
+		return
+	}
 	e.release, e.puts = release, puts
 	l.waiting++
 	full := l.waiting == len(l.entries)
+	l.leaving = full
 	stuck := l.stuck()
 	l.mu.Unlock()
 	l.report(stuck)
@@ -79,6 +100,62 @@ func (l *Local) Waits(rank int) int {
 		return 0
 	}
 	return l.number + 1
+}
+
+// Next returns the number of the fence that a rank enters next, from 0.
+func (l *Local) Next(rank int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.number - l.entry(rank).missed
+}
+
+// GiveUp ends a fence without all its members: those who wait are let out late, and who comes later is,
+// too, at once. If all of this node are there, others decide whether it is too late for that. A fence
+// that is over is not given up any more.
+func (l *Local) GiveUp(number int) {
+	l.mu.Lock()
+	if l.over || number != l.number {
+		l.mu.Unlock()
+		return
+	}
+	leaving := l.leaving
+	var released []func(late bool)
+	if !leaving {
+		released = l.drop()
+	}
+	l.mu.Unlock()
+	if l.Others != nil {
+		l.Others.GiveUp(ID{l.Kind, l.Members, number}, leaving)
+	}
+	for _, release := range released {
+		release(true)
+	}
+}
+
+// Missed says that so many fences were given up before any rank of this node came to them. It is called
+// before Enter.
+func (l *Local) Missed(fences int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.number = fences
+	for i := range l.Ranks {
+		l.entry(i).missed = fences
+	}
+}
+
+// drop empties a fence that is given up. It needs l.mu.
+func (l *Local) drop() (released []func(late bool)) {
+	for i := range l.Ranks {
+		if e := l.entry(i); e.release == nil {
+			e.missed++
+		} else {
+			released = append(released, e.release)
+			e.release, e.puts = nil, nil
+		}
+	}
+	l.waiting, l.leaving = 0, false
+	l.number++
+	return released
 }
 
 // Leave says that a rank cannot enter any more.
@@ -116,6 +193,8 @@ func (l *Local) exchange(ctx context.Context, late *sync.WaitGroup) {
 		all, err := l.Others.Exchange(ctx, id, mine)
 		switch {
 		case ctx.Err() != nil: // the rank has left the barrier: Leave reports it
+		case errors.Is(err, ErrLate):
+			l.finishLate()
 		case err != nil:
 			l.report(fmt.Errorf("barrier: %w", err))
 		default:
@@ -140,6 +219,19 @@ func (l *Local) brought() (id ID, blob []byte) {
 	return ID{l.Kind, l.Members, l.number}, blob
 }
 
+// finishLate ends a fence that others have given up.
+func (l *Local) finishLate() {
+	l.mu.Lock()
+	var released []func(late bool)
+	if !l.over {
+		released = l.drop()
+	}
+	l.mu.Unlock()
+	for _, release := range released {
+		release(true)
+	}
+}
+
 // finish ends a fence: first all can see what was put, then all are released
 // (pmi-wire.md 6.1).
 func (l *Local) finish(all [][]byte) {
@@ -149,24 +241,24 @@ func (l *Local) finish(all [][]byte) {
 		return
 	}
 	for _, release := range l.empty(show) {
-		release()
+		release(false)
 	}
 }
 
 // empty shows what was spread, empties the fence and returns what lets those out who were in
 // it: nothing, if the job is at its end.
-func (l *Local) empty(show func()) []func() {
+func (l *Local) empty(show func()) []func(late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
 		return nil
 	}
 	show()
-	released := make([]func(), len(l.entries))
+	released := make([]func(late bool), len(l.entries))
 	for i := range l.entries {
 		released[i], l.entries[i].release = l.entries[i].release, nil
 	}
-	l.waiting = 0
+	l.waiting, l.leaving = 0, false
 	l.number++
 	return released
 }

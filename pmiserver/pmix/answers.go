@@ -19,11 +19,11 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.Commit:
 		c.status(q, c.group.commit(c.rank, r.Parts))
 	case *message.Fence:
-		c.meet(q, fence.Collective, r.Procs, r.Options.Collect())
+		c.meet(q, fence.Collective, r.Procs, r.Options, r.Options.Collect())
 	case *message.Connect:
-		c.meet(q, fence.Connect, r.Procs, false)
+		c.meet(q, fence.Connect, r.Procs, r.Options, false)
 	case *message.Disconnect:
-		c.meet(q, fence.Disconnect, r.Procs, false)
+		c.meet(q, fence.Disconnect, r.Procs, r.Options, false)
 	case *message.Get:
 		c.get(q, r)
 	case *message.Spawn:
@@ -75,7 +75,7 @@ func (c *client) abort(q envelope, r *message.Abort) {
 }
 
 // meet takes a rank to where it meets those that it names.
-func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, collect bool) {
+func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, options message.Options, collect bool) {
 	members, err := newSet(procs, c.server.sizes)
 	switch {
 	case err != nil, !members.has(c.group.Name, c.rank.number):
@@ -91,7 +91,7 @@ func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, collect 
 		c.status(q, message.TooMuch)
 		return
 	}
-	if !m.enter(c, q, collect) {
+	if !m.enter(fenceCall{c, q, collect, options.Timeout()}) {
 		c.status(q, message.TooMuch)
 	}
 }

@@ -203,6 +203,15 @@ func (g *group) hand(r *localRank, whole bool) (from int, data []byte) {
 	return from, r.forOthers[from:size:size]
 }
 
+// takeBack undoes hand for a fence that was given up.
+func (g *group) takeBack(r *localRank, from int, whole bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if whole {
+		r.handed = min(r.handed, from)
+	}
+}
+
 // brought returns what fences have brought of a rank of another node.
 func (g *group) brought(rank int) []byte {
 	if all := g.spread.Load(); all != nil {

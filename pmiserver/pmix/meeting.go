@@ -3,8 +3,10 @@ package pmix
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/pmix/message"
@@ -34,6 +36,8 @@ type attendee struct {
 	group *group
 	rank  *localRank
 	calls []fenceCall // the first one is in the fence, the others come after it
+	timer *time.Timer // of the first one; nil: it has no limit
+	from  int         // what a fence of the whole group has taken before it
 }
 
 // A fenceCall is what a client asked a meeting for.
@@ -41,6 +45,7 @@ type fenceCall struct {
 	client   *client
 	question envelope
 	collect  bool
+	timeout  time.Duration // how long it waits in the fence; 0: without an end (PMIX-31)
 }
 
 // maxCalls is how many fences of one set a rank may have begun.
@@ -88,6 +93,8 @@ func (s *Server) newMeeting(key meetingKey, members set) *meeting {
 		m.local.Others = s.Others
 	}
 	m.local.Open, m.local.Broken = m.open, s.broken
+	m.local.Missed(s.late[key])
+	delete(s.late, key)
 	for i := range m.members {
 		if m.members[i].isGone() {
 			m.local.Leave(i)
@@ -134,8 +141,8 @@ func (m *meeting) leave(g *group, rank int) {
 
 // enter takes a rank to the fence, now or when it comes out of those that it has begun before. It
 // is false when there are too many, or when the group is over: what a rank has left may speak on.
-func (m *meeting) enter(c *client, q envelope, collect bool) bool {
-	i := m.index(c.group, c.rank.number)
+func (m *meeting) enter(call fenceCall) bool {
+	i := m.index(call.client.group, call.client.rank.number)
 	if i < 0 {
 		return false
 	}
@@ -145,7 +152,7 @@ func (m *meeting) enter(c *client, q envelope, collect bool) bool {
 		m.mu.Unlock()
 		return false
 	}
-	x.calls = append(x.calls, fenceCall{c, q, collect})
+	x.calls = append(x.calls, call)
 	first := len(x.calls) == 1
 	m.mu.Unlock()
 	if first {
@@ -180,8 +187,9 @@ func (s *Server) endMeeting(m *meeting) {
 	}
 }
 
-// forgetMeetings drops those of a group that is over. It needs s.mu.
-func (s *Server) forgetMeetings(group string) {
+// forgetMeetings drops those of a group that is over, and returns them. It needs s.mu.
+func (s *Server) forgetMeetings(group string) (gone []*meeting) {
+	maps.DeleteFunc(s.late, func(key meetingKey, _ int) bool { return slices.Contains(key.members.Groups(), group) })
 	for key, m := range s.meetings {
 		if !m.set.names(group) {
 			continue
@@ -191,7 +199,36 @@ func (s *Server) forgetMeetings(group string) {
 		if m.inside > 0 {
 			s.meeting--
 		}
+		gone = append(gone, m)
 	}
+	return gone
+}
+
+// stopTimers lets nobody give up a fence of a meeting that is over.
+func (m *meeting) stopTimers() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, x := range m.members {
+		if x.timer != nil {
+			x.timer.Stop()
+		}
+	}
+}
+
+// GiveUp ends a fence that another node has given up; false: none of this one has ever come to those
+// members, and who does is told then.
+func (s *Server) GiveUp(id fence.ID) (met bool) {
+	key := meetingKey{id.Kind, id.Members}
+	s.mu.Lock()
+	m := s.meetings[key]
+	if m == nil && len(s.late) < maxOfSets {
+		s.late[key] = id.Number + 1
+	}
+	s.mu.Unlock()
+	if m != nil {
+		m.local.GiveUp(id.Number)
+	}
+	return m != nil
 }
 
 // meet takes a member into the fence, with what it has committed if it wants that spread.
@@ -199,27 +236,43 @@ func (m *meeting) meet(i int) {
 	m.mu.Lock()
 	x := m.members[i]
 	now := x.calls[0]
+	if now.timeout > 0 {
+		number := m.local.Next(i)
+		x.timer = time.AfterFunc(now.timeout, func() { m.server.task(func() { m.local.GiveUp(number) }) })
+	}
 	m.mu.Unlock()
 	var brings []byte
 	if now.collect && m.local.Others != nil {
 		brings = m.appendRecord(nil, x)
 	}
-	m.local.Enter(m.server.ctx, &m.server.tasks, i, brings, func() { m.release(i) })
+	m.local.Enter(m.server.ctx, &m.server.tasks, i, brings, func(late bool) { m.release(i, late) })
 }
 
-// release answers a member that comes out of the fence, and takes it into the next one.
-func (m *meeting) release(i int) {
+// release answers a member that comes out of the fence, and takes it into the next one. What it has
+// brought to one that was given up it brings again.
+func (m *meeting) release(i int, late bool) {
 	m.mu.Lock()
 	x := m.members[i]
 	done := x.calls[0]
 	x.calls = x.calls[1:]
+	if x.timer != nil {
+		x.timer.Stop()
+		x.timer = nil
+	}
+	if late && done.collect && m.local.Others != nil {
+		x.group.takeBack(x.rank, x.from, m.set.isWhole())
+	}
 	more := len(x.calls) > 0
 	if !more {
 		x.calls = nil
 		m.server.endMeeting(m)
 	}
 	m.mu.Unlock()
-	m.answer(done)
+	if late {
+		done.client.status(done.question, message.TimedOut)
+	} else {
+		m.answer(done)
+	}
 	if more {
 		m.meet(i)
 	}
@@ -262,6 +315,7 @@ byte number from on (PMIX-59).
 */
 func (m *meeting) appendRecord(blob []byte, x *attendee) []byte {
 	from, bytes := x.group.hand(x.rank, m.set.isWhole())
+	x.from = from // nobody else looks at it before the rank is released
 	if len(bytes) == 0 {
 		return blob
 	}

@@ -123,7 +123,8 @@ type Server struct {
 	newcomers lounge // of our user
 	strangers lounge // of others: they keep none of ours out
 	meetings  map[meetingKey]*meeting
-	meeting   int // of meetings, those in which somebody waits
+	late      map[meetingKey]int // fences that others have given up before anybody here came to them
+	meeting   int                // of meetings, those in which somebody waits
 }
 
 // ErrNobody says that no process has the other end of a connection.
@@ -150,7 +151,7 @@ func (s *Server) Listen() (uri string, err error) {
 func (s *Server) begin() {
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.waiting, s.hurry = context.WithCancel(s.ctx)
-	s.meetings = make(map[meetingKey]*meeting)
+	s.meetings, s.late = make(map[meetingKey]*meeting), make(map[meetingKey]int)
 }
 
 // Close ends all connections, lets nobody come in any more, and waits until nothing is under way:
@@ -217,12 +218,17 @@ func (s *Server) Add(g Group) {
 // Remove forgets a group of which no rank is left, and where it has met.
 func (s *Server) Remove(name string) {
 	s.mu.Lock()
-	s.forgetMeetings(name)
+	over := s.forgetMeetings(name)
 	i := slices.IndexFunc(s.groups, func(g *group) bool { return g.Name == name })
 	if i < 0 {
 		s.mu.Unlock()
 		return
 	}
+	defer func() {
+		for _, m := range over {
+			m.stopTimers()
+		}
+	}()
 	gone := s.groups[i]
 	s.ranks -= len(gone.Ranks)
 	s.groups = slices.Delete(s.groups, i, i+1)

@@ -437,6 +437,11 @@ func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*cou
 		s.Add(g)
 		servers = append(servers, s)
 	}
+	hub.Late = func(node int, id fence.ID) {
+		if !servers[node].GiveUp(id) {
+			nodes[node].GiveUp(id, false)
+		}
+	}
 	return servers, nodes
 }
 
@@ -573,7 +578,7 @@ func TestWhoIsOverMeetsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Remove(g.Name)
-	if s.meetingOf(fence.Collective, all).enter(c, envelope{}, false) {
+	if s.meetingOf(fence.Collective, all).enter(fenceCall{client: c}) {
 		t.Error("it meets others")
 	}
 	s.Close()

@@ -241,6 +241,19 @@ func TestPMIxProgram(t *testing.T) {
 	}
 }
 
+// A fence that not all come to in its time is over for all of them, on one host and on two.
+func TestPMIxFenceWhoseTimeIsOver(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	var want []string
+	for rank := range 4 {
+		want = append(want, fmt.Sprintf("rank %d of 4: late, then all of 4", rank))
+	}
+	for _, hosts := range []string{"n1:4", "n1:2,n2:2"} {
+		b.run(t, "-hosts", hosts, "-n", "4", mpi(t, "late")).ran(t, b, want)
+	}
+}
+
 // say is what a guest is told when it says recorded messages, on a host, in a job of that one
 // rank.
 func (b *bed) say(t *testing.T, messages []pmixtest.Hostile, wrapper ...string) result {

@@ -11,8 +11,13 @@ import (
 // A Hub is that of mpiexec, for servers in the same process.
 type Hub struct {
 	*fence.Hub
+
+	// Late tells a node of a fence that another one has given up; nil: none of them does.
+	Late func(node int, id fence.ID)
+
 	mu    sync.Mutex // guards what follows
 	waits map[fence.ID]*exchange
+	late  map[fence.ID]bool
 }
 
 // An exchange is one that nodes wait for.
@@ -23,7 +28,9 @@ type exchange struct {
 }
 
 // NewHub returns a hub without groups.
-func NewHub() *Hub { return &Hub{Hub: fence.NewHub(), waits: make(map[fence.ID]*exchange)} }
+func NewHub() *Hub {
+	return &Hub{Hub: fence.NewHub(), waits: make(map[fence.ID]*exchange), late: make(map[fence.ID]bool)}
+}
 
 // Blocks adds a group of so many ranks on each of some nodes.
 func (h *Hub) Blocks(group string, per int, nodes ...int) {
@@ -98,11 +105,34 @@ type node struct {
 	i int
 }
 
+// GiveUp ends a fence, and tells the other nodes.
+func (n node) GiveUp(id fence.ID, exchanging bool) {
+	tell, err := n.h.GiveUp(n.i, id, exchanging)
+	if err != nil || tell == nil {
+		return
+	}
+	n.h.mu.Lock()
+	n.h.late[id] = true
+	n.h.mu.Unlock()
+	n.h.end(id, nil, fence.ErrLate)
+	for _, i := range tell {
+		if i != n.i && n.h.Late != nil {
+			n.h.Late(i, id)
+		}
+	}
+}
+
 // Exchange joins and waits.
 func (n node) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	w := n.h.wait(id)
 	if _, err := n.h.Join(n.i, id, mine); err != nil {
 		return nil, err
+	}
+	n.h.mu.Lock()
+	late := n.h.late[id]
+	n.h.mu.Unlock()
+	if late {
+		return nil, fence.ErrLate
 	}
 	select {
 	case <-w.over:

@@ -1,0 +1,106 @@
+package pmix
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/message"
+)
+
+// lateFence asks for a fence that collects, and waits so long for it.
+func lateFence(list []bfrops.Proc, seconds uint32) []byte {
+	return bfrops.AppendInfos(bfrops.AppendProcs(body(fenceOf), list), []bfrops.Info{{Key: "pmix.collect", Value: bfrops.FlagOf(true)}, timeoutOf(seconds)})
+}
+
+// A fence whose time is over ends for all its members with -24, wherever they are and whether they
+// have come or come later; the next one is met by all, and brings what the first one should have brought.
+func TestFenceWhoseTimeIsOver(t *testing.T) {
+	for what, test := range map[string]struct {
+		members    []bfrops.Proc
+		come, late []int // ranks that come in time, the first with a limit, and those that come later
+	}{
+		"nobody else is there":             {all, []int{0}, []int{1, 2}},
+		"all of its node are there":        {all, []int{0, 1}, []int{2}},
+		"others are there, of its own not": {all, []int{0, 2}, []int{1}},
+		"one of another node has a limit":  {all, []int{2, 0, 1}, []int{3}},
+		"all are of one node":              {procs(testSpace, 0, testSpace, 1), []int{1}, []int{0}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			nodes := [][]int{{0, 1}, {2}}
+			if test.late[0] == 3 {
+				nodes = append(nodes, []int{3})
+			}
+			servers, _ := newTestNodes(t, nodes...)
+			clients := make(map[int]*talker)
+			for node, ranks := range nodes {
+				for _, rank := range ranks {
+					clients[rank] = initialized(t, servers[node], rank)
+				}
+			}
+			meet := func(want message.Status, of []int, limits ...uint32) {
+				t.Helper()
+				for i, rank := range of {
+					request := fenceBody(test.members, true)
+					if i < len(limits) {
+						request = lateFence(test.members, limits[i])
+					}
+					clients[rank].say(request)
+				}
+				for _, rank := range of {
+					if _, answer := clients[rank].hear(); statusOf(answer) != want {
+						t.Errorf("%s: rank %d is answered by %v, want %v", what, rank, statusOf(answer), want)
+					}
+				}
+			}
+			first := test.come[0]
+			clients[first].status(commitBody(message.Remote, "card"))
+			began := time.Now()
+			meet(message.TimedOut, test.come, 5, 60)
+			if took := time.Since(began); took != 5*time.Second {
+				t.Errorf("%s: after %v", what, took)
+			}
+			meet(message.TimedOut, test.late)
+			everybody := append(append([]int(nil), test.come...), test.late...)
+			meet(message.Success, everybody, 1) // nor does a time that is not over end anything
+			time.Sleep(2 * time.Second)
+			meet(message.Success, everybody)
+			for _, rank := range everybody {
+				far := (rank >= 2) != (first >= 2) || rank > 2
+				if got := fmt.Sprint(keysIn(clients[rank].ask(getBody(testSpace, bfrops.Rank(first), "")))); far && got != "[card]" {
+					t.Errorf("%s: rank %d gets %s", what, rank, got)
+				}
+			}
+			for _, s := range servers {
+				s.mu.Lock()
+				if len(s.late) > 0 || s.meeting > 0 {
+					t.Errorf("%s: %d fences are kept as late, and %d as under way", what, len(s.late), s.meeting)
+				}
+				s.mu.Unlock()
+				s.Close()
+			}
+		})
+	}
+}
+
+// What was given up before anybody came to it is forgotten with its group.
+func TestLateFencesGoWithTheGroup(t *testing.T) {
+	servers, _ := newTestNodes(t, []int{0}, []int{1})
+	c := initialized(t, servers[0], 0)
+	if got := c.status(lateFence(all, 1)); got != message.TimedOut {
+		t.Errorf("answered by %v", got)
+	}
+	kept := func() int {
+		servers[1].mu.Lock()
+		defer servers[1].mu.Unlock()
+		return len(servers[1].late)
+	}
+	if n := kept(); n != 1 {
+		t.Errorf("%d are kept", n)
+	}
+	if servers[1].Remove("k"); kept() != 0 {
+		t.Error("it stays")
+	}
+}
