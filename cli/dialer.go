@@ -33,10 +33,11 @@ type dialer struct {
 
 var _ node.Dialer = (*dialer)(nil)
 
-// newDialer chooses the ways of a command line. With a guard there is one node, this one,
+// newDialer chooses the ways of a command line; starter makes that of a batch system, nil: none is
+// used. With a guard there is one node, this one,
 // and nothing else is made ready: half of such a job's time is our own start.
-func newDialer(j option.Job, sys System, guard []string, log zerolog.Logger) (*dialer, error) {
-	program, err := remoteShell(j)
+func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self) reach.Way, log zerolog.Logger) (*dialer, error) {
+	program, err := remoteShell(j, starter != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,12 @@ func newDialer(j option.Job, sys System, guard []string, log zerolog.Logger) (*d
 	}
 	d := &dialer{build: self.Build}
 	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
-	err = d.choose(j, sys, program, self.Ship(j.ShipHelper), log)
+	self = self.Ship(j.ShipHelper)
+	if starter != nil {
+		d.There = starter(self)
+		return d, nil
+	}
+	err = d.choose(j, sys, program, self, log)
 	return d, err
 }
 
@@ -98,9 +104,12 @@ func (w *inside) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Resu
 // Route is that of a child, too.
 func (w *inside) Route(reach.Host) (string, error) { return reach.RouteHere, nil }
 
-// remoteShell is the program that reaches hosts instead of our own SSH; empty: none.
-func remoteShell(j option.Job) ([]string, error) {
+// remoteShell is the program that reaches hosts instead of our own SSH; empty: none. With a
+// starter it is that.
+func remoteShell(j option.Job, starter bool) ([]string, error) {
 	switch {
+	case starter:
+		return nil, nil
 	case len(j.LauncherExec) > 0:
 		return j.LauncherExec, nil
 	case j.Launcher == "rsh":

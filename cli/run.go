@@ -19,6 +19,7 @@ import (
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
+	"remshell/reach"
 	"remshell/show"
 	"remshell/whatif"
 )
@@ -33,6 +34,8 @@ type call struct {
 	warnings []job.Note
 	env      launch.Env
 	ours     int // exit code of our own failures
+	starter  request.Starter
+	srun     string // the starter's program
 }
 
 // withHosts does what concerns hosts, and says what went wrong in the place of our own lines,
@@ -92,6 +95,9 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	c.env = launchEnv(c.line, c.sys, out, errs)
 	if allocation != "" {
 		c.env.Log.Info().Msg(allocation)
+	}
+	if err := c.useStarter(); err != nil {
+		return 0, err
 	}
 	if c.req.RM != nil {
 		c.env.Log.Info().Msg(request.Told(*c.req.RM, c.world.Grant.Beside))
@@ -156,7 +162,11 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if c.env.Dialer != nil {
 		return func() {}, nil
 	}
-	d, err := newDialer(c.line.Job, c.sys, guardOf(c.req), c.env.Log)
+	var starter func(reach.Self) reach.Way
+	if c.srun != "" {
+		starter = func(self reach.Self) reach.Way { return c.bySlurm(self) }
+	}
+	d, err := newDialer(c.line.Job, c.sys, guardOf(c.req), starter, c.env.Log)
 	if err != nil {
 		return nil, err
 	}

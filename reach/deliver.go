@@ -244,10 +244,9 @@ func (d *delivery) broken(err error) error {
 	if end.err != nil {
 		return end.err
 	}
-	said := d.link.stderr()
 	if d.source != "" {
 		e := d.fail("helper", KindHelper, "the helper ended at once: %s", end.why)
-		if v := Classify(said, end.exit); v.Kind == KindNoexec || v.Kind == KindMissing {
+		if v := d.link.verdict(end.exit); v.Kind == KindNoexec || v.Kind == KindMissing {
 			e.Kind, e.Why, e.Remedy = v.Kind, v.Why, v.Hint
 			if v.Kind == KindMissing {
 				e.Remedy = "send it anew with --ship-helper, or name its path there with path= in a host file"
@@ -258,7 +257,7 @@ func (d *delivery) broken(err error) error {
 		}
 		return e.because(err)
 	}
-	v := Classify(said, end.exit)
+	v := d.link.verdict(end.exit)
 	e := d.fail(v.Step, v.Kind, "%s", v.Why).because(err)
 	e.Remedy = v.Hint
 	if len(d.noise) > 0 && (v.Kind == KindOther || v.Kind == KindSession) {

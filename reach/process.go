@@ -20,6 +20,7 @@ type localCommand struct {
 	cmd     *exec.Cmd
 	in, out *os.File
 	errs    sshx.Tail
+	words   lastWordsOf
 	stop    func(*localCommand) // ends it, or waits for it, when the streams are closed
 	once    sync.Once
 	done    chan struct{} // closed when it has ended and been cleaned up behind
@@ -42,7 +43,7 @@ func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand
 		in.Close()
 		return nil, err
 	}
-	p := &localCommand{cmd: cmd, in: in, out: out, stop: stop, done: make(chan struct{})}
+	p := &localCommand{cmd: cmd, in: in, out: out, stop: stop, words: anyProgram, done: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &p.errs
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -67,6 +68,7 @@ func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand
 func (p *localCommand) Read(b []byte) (int, error)  { return p.out.Read(b) }
 func (p *localCommand) Write(b []byte) (int, error) { return p.in.Write(b) }
 func (p *localCommand) stderr() string              { return p.errs.String() }
+func (p *localCommand) verdict(exit int) Verdict    { return p.words.verdict(p.stderr(), exit) }
 func (p *localCommand) localAddr() net.Addr         { return nil }
 func (p *localCommand) silence() time.Duration      { return 0 }
 
@@ -101,7 +103,7 @@ func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.within(limit) {
 		return linkEnd{exit: -1}
 	}
-	return linkEnd{exit: p.cmd.ProcessState.ExitCode(), why: withLine(howItEnded(p.status), p.stderr())}
+	return linkEnd{exit: p.cmd.ProcessState.ExitCode(), why: p.words.why(p.status, p.stderr())}
 }
 
 // withLine adds the last line of stderr, if there is one.

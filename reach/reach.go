@@ -6,6 +6,7 @@ stream.
 	hosts --> Ways --------+
 	   a set, each host    '-> There   SSH      our SSH client: one connection, one session, /bin/sh
 	   a value                         Command  any program that gives a shell: ssh, kubectl exec -i
+	                                   Slurm    srun, a step for each host: what it starts is Slurm's
 	                                   Nowhere  a command line that goes nowhere else
 
 	Way.Dial(ctx, []Host) <-chan Result     one call for the whole set; each Result as it comes
@@ -69,6 +70,7 @@ type link interface {
 	// ended waits for the end, but not longer than limit, and tells how it was.
 	ended(limit time.Duration) linkEnd
 	stderr() string
+	verdict(exit int) Verdict // what the exit code and the last words mean
 	localAddr() net.Addr
 	silence() time.Duration
 }

@@ -108,7 +108,8 @@ type sshLink struct {
 	client *sshx.Client
 }
 
-func (l *sshLink) stderr() string { return l.Stderr() }
+func (l *sshLink) stderr() string           { return l.Stderr() }
+func (l *sshLink) verdict(exit int) Verdict { return Classify(l.Stderr(), exit) }
 
 // Close ends the connection, and with it the session: the node's shell or helper
 // sees its input end.

@@ -254,10 +254,21 @@ func (w World) meant(req *job.Request, line option.Line) {
 	}
 	g := w.Grant
 	req.RM = &job.RM{Name: g.System, Job: g.Job, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End,
-		Starter: cmp.Or(line.Job.Launcher, "ssh"), Grade: job.Loose}
+		Starter: starterOf(line.Job), Grade: job.Loose}
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		req.RM.Starter, req.RM.Grade = "fork", job.Tight
 	}
+}
+
+// starterOf is what reaches hosts where no batch system's starter does.
+func starterOf(j option.Job) string {
+	switch {
+	case len(j.LauncherExec) > 0:
+		return "exec"
+	case j.Launcher == "auto":
+		return "ssh"
+	}
+	return cmp.Or(j.Launcher, "ssh")
 }
 
 // doubts are what does not fit together in an allocation.
@@ -282,7 +293,7 @@ func Told(rm job.RM, beside string) string {
 	if !rm.End.IsZero() {
 		t.WriteString(", ends " + rm.End.Local().Format("15:04:05"))
 	}
-	t.WriteString(", starter " + rm.Starter)
+	fmt.Fprintf(&t, ", starter %s (%s)", rm.Starter, rm.Grade)
 	if beside != "" {
 		t.WriteString("; inside of " + beside + ", too, which names other hosts")
 	}

@@ -3,12 +3,16 @@
 package e2e
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +40,7 @@ func TestSlurm(t *testing.T) {
 	}{
 		{"Batch", slurmBatch},
 		{"FromOutside", slurmFromOutside},
+		{"Streams", slurmStreams},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
@@ -178,24 +183,54 @@ func counted(lines string) string {
 	return strings.Join(words, " ")
 }
 
-// srunTemplate is what one could always say to have each host's helper started by srun.
-const srunTemplate = "srun -N1 -n1 -w %h --overlap --mpi=none --export=ALL -u %c"
-
-// A script of sbatch gets the tasks it has asked for, on the hosts it was given.
+// A script of sbatch gets the tasks it has asked for, on the hosts it was given, by a step of
+// Slurm's on each (9.2.1).
 func slurmBatch(t *testing.T, s *slurmBed) {
-	j := s.batch(t, `exec $MPIEXEC -launcher-exec "`+srunTemplate+`" hostname`, "-N3", "--ntasks-per-node=2", "-w", "n1,n2,n3")
-	if state, out := j.wait(t); state != "COMPLETED" || counted(out) != "n1:2 n2:2 n3:2" {
-		t.Errorf("%s: %s\nwant two ranks on each of n1, n2, n3", state, out)
+	j := s.batch(t, `exec $MPIEXEC -v sh -c 'hostname; ps -o comm= $(ps -o ppid= $(ps -o ppid= $PPID))'`, "-N3", "--ntasks-per-node=2", "-w", "n1,n2,n3")
+	state, out := j.wait(t)
+	if state != "COMPLETED" {
+		t.Fatalf("%s: %s", state, out)
+	}
+	for text, want := range map[string]int{"\nn1\n": 2, "\nn2\n": 2, "\nn3\n": 2, "slurmstepd": 6, "(tight)": 1} {
+		if n := strings.Count("\n"+strings.ReplaceAll(out, "\n", "\n\n"), text); n != want {
+			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, out)
+		}
 	}
 }
 
 // From outside of the nodes, where salloc was called, all goes alike; this machine runs no
-// rank.
+// rank (RM-34).
 func slurmFromOutside(t *testing.T, s *slurmBed) {
-	for _, by := range [][]string{{"-launcher", "ssh"}, {"-launcher-exec", srunTemplate}} {
-		r := s.salloc(t, []string{"-N2", "-n3", "-w", "n2,n3"}, slices.Concat([]string{binary}, by, []string{"hostname"})...).wait(t)
-		if r.code != 0 || counted(r.out) != "n2:2 n3:1" {
+	for _, by := range []string{"ssh", "slurm", "auto"} {
+		r := s.salloc(t, []string{"-N2", "-n3", "-w", "n2,n3"}, binary, "-launcher", by, "hostname").wait(t)
+		if r.code != 0 || r.err != "" || counted(r.out) != "n2:2 n3:1" {
 			t.Errorf("%q: exit %d: %s%s\nwant n2:2 n3:1", by, r.code, r.out, r.err)
 		}
 	}
+}
+
+// All bytes go through srun as they are, to a rank and back, much of them as well; nothing of the
+// job is on a command line (RM-31, 9.2.11 and 13).
+func slurmStreams(t *testing.T, s *slurmBed) {
+	const size = 16 << 20
+	sent := make([]byte, size)
+	rand.NewChaCha8([32]byte{14}).Read(sent)
+	j := job{limit: minutes, stdin: bytes.NewReader(sent)}
+	words := []string{"salloc", "-Q", "-t", "10", "-N2", "-n2", "-w", "n1,n2", binary, "-genv", "TOKEN", "secret-of-rank", "-n", "1", "-host", "n2", "cat"}
+	r := s.startAs(t, j, words).wait(t)
+	if r.code != 0 || r.err != "" || sha256.Sum256([]byte(r.out)) != sha256.Sum256(sent) {
+		t.Errorf("exit %d, %d bytes of %d came back changed: %s", r.code, len(r.out), size, r.err)
+	}
+	run := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, binary, "-genv", "TOKEN", "secret-of-rank", "sh", "-c", "echo ready; read gone", "an-argument")
+	run.await(t, "ready", 2)
+	for _, h := range []string{"n1", "n2"} {
+		for _, p := range s.processes(t, h) {
+			line := strings.Join(p.Args, " ")
+			if strings.Contains(line, "secret-of-rank") || strings.Contains(line, "an-argument") && !strings.HasPrefix(line, "sh -c") {
+				t.Errorf("%s: ps shows %q", h, line)
+			}
+		}
+	}
+	run.cmd.Process.Signal(syscall.SIGTERM)
+	run.end()
 }

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+
+	"remshell/cli/request"
+	"remshell/fault"
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/reach"
+	"remshell/sshx"
+)
+
+// This file chooses between a batch system's own starter, by which it sees all ranks, counts what
+// they consume and ends them, and ssh, by which it sees those of this machine alone.
+
+// starterPatience is how long a batch system's starter is given, at least, where ssh has ten
+// seconds (RM-35).
+const starterPatience = 30 * time.Second
+
+// starterFanout is how many starters of Slurm's are under way at once, unless the user says more.
+const starterFanout = 32
+
+// useStarter finds the starter of the batch system, if this job's hosts are reached by one. Then
+// this machine is reached so as well, if it is not the only one: what the batch system does to the
+// steps of its job it does to all ranks alike (RM-33).
+func (c *call) useStarter() error {
+	s, err := c.world.Starter(c.line.Job)
+	if err != nil || s.System == "" {
+		return err
+	}
+	far := slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local })
+	if len(c.req.Nodes) == 1 && !far || c.line.Job.Simulate > 0 {
+		return nil
+	}
+	path, err := exec.LookPath("srun")
+	switch {
+	case err == nil:
+	case s.Asked:
+		return &fault.Error{Text: "-launcher slurm: srun not found in the PATH", Remedy: "put it there, or use -launcher ssh"}
+	default:
+		c.warnings = append(c.warnings, job.Note{Text: "warning: srun not found, using ssh: slurm will not account for ranks on " + foldNodes(c.req.Nodes)})
+		return nil
+	}
+	c.starter, c.srun = s, path
+	c.line.Job.NoAutofork = true
+	warnings := c.warnings
+	c.req, _, err = request.Make(c.line, c.world)
+	c.warnings = warnings
+	c.env.Greet = max(c.env.Greet, starterPatience)
+	if c.req.RM != nil {
+		c.req.RM.Starter, c.req.RM.Grade = "srun", job.Tight
+	}
+	return err
+}
+
+// foldNodes names those that are not this machine.
+func foldNodes(nodes []job.NodeDef) string {
+	var names []string
+	for _, n := range nodes {
+		if !n.Local {
+			names = append(names, n.Name)
+		}
+	}
+	return hostlist.Fold(names)
+}
+
+// bySlurm is the way by srun.
+func (c *call) bySlurm(self reach.Self) *reach.Slurm {
+	j := c.line.Job
+	fanout := min(j.Fanout, starterFanout)
+	if _, given := c.line.Origin("fanout"); given {
+		fanout = j.Fanout
+	}
+	return &reach.Slurm{
+		Self: self, Srun: c.srun, Args: j.LauncherArgs, Env: c.sys.Environ,
+		Help: sync.OnceValue(func() string {
+			text, _ := exec.Command(c.srun, "--help").Output() // one that says nothing has no options we need
+			return string(text)
+		}),
+		Part: func(host reach.Host) (group int, err error) {
+			for _, name := range []string{host.Name, host.Alias} {
+				if group, held := c.starter.Part(name); held {
+					return group, nil
+				}
+			}
+			return -1, reach.NotInJob(host.Name, c.starter.System, c.starter.Job)
+		},
+		Timeout: max(connectTimeout(j), starterPatience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
+	}
+}

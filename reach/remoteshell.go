@@ -1,0 +1,148 @@
+package reach
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"remshell/sshx"
+)
+
+// A remoteShell is a program of this machine that gives a shell on a host, as all calls of it have it:
+// what Command and Slurm have in common.
+type remoteShell struct {
+	self    Self
+	env     []string      // of the program; nil: ours
+	timeout time.Duration // how long nothing may move before the helper speaks
+	retries int           // attempts where a server is busy; 0: 4
+	pacer   *sshx.Pacer
+	log     zerolog.Logger
+	missing string // what to do where there is no such program
+	stop    func(p *localCommand, spoken bool)
+	words   lastWordsOf
+}
+
+// lastWordsOf reads what a program has said on its standard error when it has ended.
+type lastWordsOf struct {
+	verdict func(stderr string, exit int) Verdict    // before the helper has spoken
+	why     func(status error, stderr string) string // after that
+}
+
+var anyProgram = lastWordsOf{verdict: Classify, why: func(status error, stderr string) string {
+	return withLine(howItEnded(status), stderr)
+}}
+
+const defaultRetries = 4
+
+// dial starts the program and through it the helper. Where a server is busy it is
+// tried again, but never after the helper was started (cli.md SSH-7, SSH-8).
+func (r remoteShell) dial(ctx context.Context, host Host, argv []string) (io.ReadWriteCloser, error) {
+	for tries := 0; ; {
+		pass, err := r.pacer.Enter(ctx, sshx.UnknownServer)
+		if err != nil {
+			return nil, &Error{Host: host.Name, Step: "connect", Kind: KindCanceled, Why: fmt.Sprintf("given up: %v", err), Err: err}
+		}
+		conn, err := r.attempt(ctx, host, argv)
+		var e *Error
+		busy := errors.As(err, &e) && e.Kind == KindBusy
+		pass.Leave(outcomeOf(err, busy), nil)
+		if !pass.Crowded() {
+			tries++
+		}
+		if err == nil {
+			return conn, nil
+		}
+		if !busy || tries >= cmp.Or(max(r.retries, 0), defaultRetries) {
+			return nil, err
+		}
+		r.log.Debug().Str("host", host.Name).Str("said", e.Raw).Msg("server is busy, trying again")
+		pause(ctx, sshx.Backoff(tries, rand.Float64()))
+	}
+}
+
+// outcomeOf is what an attempt says about the servers behind the program. What it is
+// refused for otherwise is one host's.
+func outcomeOf(err error, busy bool) sshx.Outcome {
+	switch {
+	case err == nil:
+		return sshx.LoggedIn
+	case busy:
+		return sshx.Dropped
+	}
+	return sshx.Unclear
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// attempt runs the program once.
+func (r remoteShell) attempt(ctx context.Context, host Host, argv []string) (*Conn, error) {
+	r.log.Debug().Str("host", host.Name).Strs("argv", argv).Msg("starting")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = r.env
+	var spoken atomic.Bool
+	p, err := startProcess(cmd, func(p *localCommand) { r.stop(p, spoken.Load()) }, endStragglers)
+	if err != nil {
+		e := &Error{Host: host.Name, Step: "start", Kind: KindOther, Why: fmt.Sprintf("%s cannot be started: %v", argv[0], cause(err)), Err: err}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+			e.Kind, e.Remedy = KindMissing, r.missing
+		}
+		return nil, e
+	}
+	p.words = r.words
+	conn, err := r.self.At(host.Helper).deliver(ctx, host.Name, p, r.timeout)
+	spoken.Store(err == nil)
+	return conn, err
+}
+
+// cause is the innermost error: the system's own word.
+func cause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// Times of a program whose streams were closed: ssh and its like end by
+// themselves, then are asked to, then made to.
+const (
+	streamGrace = 100 * time.Millisecond
+	termGrace   = 300 * time.Millisecond
+	killGrace   = 500 * time.Millisecond
+)
+
+// endGroup ends the program with all it has started in its process group.
+func endGroup(p *localCommand) {
+	if p.within(streamGrace) {
+		return
+	}
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+	if p.within(termGrace) {
+		return
+	}
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.within(killGrace)
+}
+
+// endStragglers ends what a program that has just ended left in its group.
+func endStragglers(p *localCommand) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
