@@ -46,7 +46,7 @@ func (s *session) servePMIx(g *group) error {
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
 	link.server.Far = s.fetches
-	link.server.Space = func(group string) string { return spaceOf(g.prepare, group) }
+	link.server.Elsewhere = &elsewhere{asked: s.asked, of: g.prepare, server: link.name}
 	link.server.Others, link.server.Names = s.fences, uplink.PMIxNames{Names: uplink.Names{Questions: s.asked}}
 	link.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})

@@ -265,6 +265,10 @@ func (s *session) frame(m wire.Message) {
 		s.asked.Deliver(m.ID, m)
 	case *wire.Peered:
 		s.asked.Deliver(m.ID, m)
+	case *wire.Over:
+		if s.pmix != nil {
+			s.pmix.server.Remove(m.Group)
+		}
 	case *wire.Resize:
 		for _, r := range s.ranks {
 			r.resize(unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)})

@@ -256,6 +256,24 @@ var conversations = []struct {
 			s.Errorf("it is answered by %q", r.out.String())
 		}
 	}},
+	{"ranks that ask for those of a group on another node", "Over", func(s stage) {
+		r, enough := newRun(1, "", "a", "b"), filepath.Join(s.TempDir(), "enough")
+		child := bfrops.Program{Command: "sh", Args: []string{"sh", "-c", `until test -e "$0"; do sleep 0.01; done`, enough}, Ranks: 1,
+			Options: message.Options{{Key: "pmix.host", Value: bfrops.TextOf("b")}}}
+		spawns := asked(&message.Spawn{Programs: []bfrops.Program{child}})
+		wants := asked(&message.Get{Namespace: strings.TrimSuffix(pmixtest.Namespace, "0") + "1", Rank: bfrops.Wildcard, Key: "pmix.job.size"})
+		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", spawns + wants}, Dir: "/", PMI: job.OfferPMIx}}
+		r.req.Base.Set = []string{guestMark + "=1"}
+		told := s.rec.tape.shows("a > Peered\n")
+		go func() {
+			<-told
+			os.WriteFile(enough, nil, 0o600)
+		}()
+		s.must(r, 0)
+		if r.out.String() != "status 0\nstatus 0\n" {
+			s.Errorf("it is answered by %q", r.out.String())
+		}
+	}},
 	{"an abort", "PMI", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},
 	{"a signal, and a terminal of another size", "Signal Resize", func(s stage) {
 		r := s.cast(newRun(1, "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done", "a"))

@@ -6,6 +6,7 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
+	"remshell/launch/reserve"
 	"remshell/launch/supervise"
 	"remshell/pmiserver/fence"
 	"remshell/wire"
@@ -26,6 +27,7 @@ type group struct {
 	waits    *spawning       // who is told that all run; nil: nobody
 	pruned   bool            // one of them could not be started
 	fenced   bool            // all its nodes have met
+	asked    []*member       // that have none of its ranks, and have asked where they are
 	bound    *bindings       // nil: nobody wants to know
 	failed   bool            // one of its ranks ended in a way that may have to be told of
 }
@@ -164,6 +166,7 @@ func (f *fleet) rankGone(n *member, rank int) []supervise.Event {
 	}
 	if g.pruned {
 		if len(g.alive) == 0 {
+			g.tellOver()
 			f.forget(g)
 		}
 		return nil
@@ -171,12 +174,21 @@ func (f *fleet) rankGone(n *member, rank int) []supervise.Event {
 	err := f.hub.Leave(g.name, n.key, number)
 	if len(g.alive) == 0 {
 		f.hub.Remove(g.name)
+		g.tellOver()
 		f.forget(g)
 	}
 	if err != nil && errors.As(err, new(*fence.StuckError)) {
 		return broken(err)
 	}
 	return nil
+}
+
+// tellOver tells others that nothing is left of a group.
+func (g *group) tellOver() {
+	for _, n := range g.asked {
+		n.Send(&wire.Over{Group: g.name})
+	}
+	g.asked = nil
 }
 
 // forget lets go of a group that was spawned and is over, unless somebody may want to know more
@@ -221,13 +233,18 @@ func (f *fleet) started(n *member, m *wire.Started) []supervise.Event {
 	return news
 }
 
-// peered tells which ranks of a group are where.
-func (f *fleet) peered(m *wire.Peers) *wire.Peered {
-	answer := &wire.Peered{ID: m.ID}
+// peered tells a node which ranks of a group are where. One that has none of them hears when the group
+// is over, and until then nothing keeps it from waiting for its ranks.
+func (f *fleet) peered(n *member, m *wire.Peers) *wire.Peered {
+	answer := &wire.Peered{ID: m.ID, Group: m.Group}
 	g := f.groupNamed(m.Group)
-	if g == nil {
+	if g == nil || len(g.alive) == 0 {
 		return answer
 	}
+	if !slices.Contains(g.nodes, n) && !slices.Contains(g.asked, n) {
+		g.asked = append(g.asked, n)
+	}
+	answer.Apps = reserve.PerSection(g.plan, len(g.apps))
 	answer.Of = make([]int, g.plan.Size)
 	for i, np := range g.plan.Nodes {
 		answer.Nodes = append(answer.Nodes, np.Name)

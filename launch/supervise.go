@@ -228,7 +228,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.Spawn:
 		f.spawn(n, m)
 	case *wire.Peers:
-		n.Send(f.peered(m))
+		n.Send(f.peered(n, m))
 	case *wire.Fetch:
 		f.fetch(n, m)
 	case *wire.Fetched:

@@ -19,6 +19,7 @@ What the PMI servers of the nodes need of each other, and of mpiexec.
 	   | Spawned --------------------------------->
 	   | <----------------------------------- Peers   a rank asks which are where
 	   | Peered ---------------------------------->
+	   | Over ------------------------------------>   a group of others, of which it was told
 	   | <------------------------------------- PMI   a rank aborts, or breaks off
 
 Fences and questions are few, and need no credit: a node has one barrier of a group open, and so
@@ -181,9 +182,9 @@ func (m *Spawned) fields(c *codec) {
 	c.flag(&m.Full)
 }
 
-// Peers asks which ranks of a group are where: for PMIx once for each group and node that has
-// clients of it, and else on behalf of a rank, as only old clients ask. ID is the helper's, for
-// the answer.
+// Peers asks which ranks of a group of the job are where: for PMIx once for each group and node that
+// has clients which want to know, and else on behalf of a rank, as only old clients ask. ID is the
+// helper's, for the answer.
 type Peers struct {
 	ID    int
 	Group string
@@ -195,15 +196,24 @@ func (m *Peers) fields(c *codec) {
 }
 
 // Peered answers Peers: the nodes of the group, as the user wrote them, of each rank the number
-// of its node among them.
+// of its node among them, and how many ranks each section has. There are none of a group that is over.
 type Peered struct {
 	ID    int
+	Group string
 	Nodes []string
 	Of    []int
+	Apps  []int
 }
 
 func (m *Peered) fields(c *codec) {
 	c.num(&m.ID, aQuestion)
+	c.word(&m.Group, "group")
 	c.texts(&m.Nodes, length{"names", many}, aName)
 	c.nums(&m.Of, length{"sizes", many}, aSize)
+	c.nums(&m.Apps, length{"sections", many}, aSize)
 }
+
+// Over tells that nothing is left of a group which has no ranks on the node, and of which it has asked.
+type Over struct{ Group string }
+
+func (m *Over) fields(c *codec) { c.word(&m.Group, "group") }

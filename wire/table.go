@@ -107,6 +107,7 @@ var table = [...]Kind{
 	39: {"Spawned", Launcher, Running, 16 << 20, blank[Spawned]},
 	43: {"Peers", Helper, Running, 4 << 10, blank[Peers]},
 	44: {"Peered", Launcher, Running, vast, blank[Peered]},
+	67: {"Over", Launcher, Running, 4 << 10, blank[Over]},
 	91: {"Fetch", Either, Running, 4 << 10, blank[Fetch]},
 	92: {"Fetched", Either, Running, MaxFetched + 8<<10, blank[Fetched]},
 	41: {"Resize", Launcher, Running, 64, blank[Resize]},

@@ -244,7 +244,12 @@ func (q *Questions) Peers(ctx context.Context, m *wire.Prepare) (*wire.Peered, e
 	if m.Group.Nodes == 1 {
 		return &wire.Peered{Nodes: []string{m.Node.Name}, Of: make([]int, m.Group.Size)}, nil
 	}
-	answer, err := q.ask(ctx, func(id int) wire.Message { return &wire.Peers{ID: id, Group: m.Group.Name} })
+	return q.PeersOf(ctx, m.Group.Name)
+}
+
+// PeersOf is Peers for any group of the job; of one that is over there are none.
+func (q *Questions) PeersOf(ctx context.Context, group string) (*wire.Peered, error) {
+	answer, err := q.ask(ctx, func(id int) wire.Message { return &wire.Peers{ID: id, Group: group} })
 	peered, ok := answer.(*wire.Peered)
 	switch {
 	case err != nil:

@@ -19,14 +19,18 @@ const maxFetches = 1 << 12
 func (v *validator) fetch(m *wire.Fetch) (wire.Message, error) {
 	p := v.groups[m.Group]
 	switch {
-	case p == nil:
-		return nil, errUnasked
+	case p == nil: // of other nodes alone; mpiexec knows whether it is there
+		if err := v.course.begun(m); err != nil {
+			return nil, err
+		}
 	case p.phase < letGo:
 		return nil, errEarly(m)
 	case m.Rank >= p.size:
 		return nil, errStranger(p.first + m.Rank)
 	case v.isOf(p, m.Rank):
 		return nil, errValue(m, "rank", m.Rank)
+	}
+	switch {
 	case m.ID <= v.fetches.lastID:
 		return nil, errValue(m, "ID", m.ID)
 	case v.fetches.unheard >= maxFetches:

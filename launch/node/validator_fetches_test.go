@@ -18,7 +18,7 @@ func TestAdmitFetches(t *testing.T) {
 		"a rank of its own":        {want(1, own), "rank 4"},
 		"a rank that is none":      {want(1, 8), "stranger"},
 		"no number":                {want(0, foreign), "ID 0"},
-		"a group that is none":     {&wire.Fetch{ID: 1, Group: "h"}, "unasked"},
+		"a group elsewhere":        {&wire.Fetch{ID: 1, Group: "h"}, "ok"},
 		"an answer":                {&wire.Fetched{ID: 7, Found: true}, "ok"},
 		"an answer to another one": {&wire.Fetched{ID: 8, Found: true}, "unasked"},
 	} {

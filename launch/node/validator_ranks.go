@@ -251,10 +251,10 @@ const (
 // collective hears of a fence of PMIx: of any ranks of groups that have some here, and each once.
 // That all members are there, and in which groups, the hub sees.
 func (v *validator) collective(m *wire.Fence, id fence.ID) (wire.Message, error) {
-	here := false
-	for _, group := range id.Members.Groups() {
+	here, groups := false, id.Members.Groups()
+	for _, group := range groups {
 		p := v.groups[group]
-		here = here || p != nil && p.meets && p.phase >= letGo
+		here = here || p != nil && (p.meets || len(groups) > 1) && p.phase >= letGo
 		if p != nil && p.phase == pruned {
 			return nil, nil
 		}

@@ -23,7 +23,7 @@ func (r *reservation) claim(ctx context.Context, p job.Plan) error {
 	for _, np := range p.Nodes {
 		r.chosen = append(r.chosen, r.seen[np.Node])
 	}
-	r.counts = perSection(p, len(r.req.Apps))
+	r.counts = PerSection(p, len(r.req.Apps))
 	if r.outset = newOutset(r.chosen); r.spawn != nil {
 		r.outset = r.spawn.Outset
 	}

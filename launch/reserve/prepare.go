@@ -32,8 +32,8 @@ func newOutset(nodes []*host) (o Outset) {
 	return o
 }
 
-// perSection counts the ranks of each section of a plan.
-func perSection(p job.Plan, sections int) []int {
+// PerSection counts the ranks of each section of a plan.
+func PerSection(p job.Plan, sections int) []int {
 	counts := make([]int, sections)
 	for _, n := range p.Nodes {
 		for _, r := range n.Ranks {

@@ -21,7 +21,7 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.Fence:
 		c.meet(q, fence.Collective, r.Procs, r.Options, r.Options.Collect())
 	case *message.Connect:
-		c.meet(q, fence.Connect, r.Procs, r.Options, false)
+		c.meet(q, fence.Connect, r.Procs, r.Options, true) // what each has committed is known to the others then
 	case *message.Disconnect:
 		c.meet(q, fence.Disconnect, r.Procs, r.Options, false)
 	case *message.Get:

@@ -28,6 +28,7 @@ namespace that nobody can guess; then it asks, and is answered in any order.
 	meeting.go    fences of any set of processes, also those by which groups connect
 	names.go      what is published, which mpiexec keeps
 	spawn.go      programs that ranks start, as pmiserver/spawn has them
+	elsewhere.go  groups of the job that have no ranks here
 	set.go        the one name of a set
 	outbox.go     what waits to be written to a client
 

@@ -12,8 +12,10 @@ import (
 
 // get answers a Get, in the order of the table of pmix-wire.md 6.4.
 func (c *client) get(q envelope, r *message.Get) {
-	g := c.server.find(r.Namespace)
+	g := c.server.locate(r.Namespace)
 	switch {
+	case g != nil && g != c.group && r.Rank == bfrops.Wildcard:
+		c.getJob(q, g, r.Key)
 	case g == nil, r.Rank >= bfrops.LocalPeers: // what is of all was in the job info
 		c.status(q, message.NotFound)
 	case int64(r.Rank) >= int64(g.Size):
@@ -25,6 +27,17 @@ func (c *client) get(q envelope, r *message.Get) {
 	default:
 		c.getRemote(q, g, r)
 	}
+}
+
+// getJob answers with what another group is told of itself, if that has a key.
+func (c *client) getJob(q envelope, g *group, key string) {
+	if _, info, err := g.know(c.server.ctx); err == nil && hasKey(info, key) {
+		reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
+		reply = message.AppendKnown(reply, bfrops.Proc{Namespace: g.Namespace, Rank: bfrops.Wildcard}, info)
+		c.reply(q, "job info", reply)
+		return
+	}
+	c.status(q, message.NotFound)
 }
 
 // getKnown answers what is not committed but known, and never waits.

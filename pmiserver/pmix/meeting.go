@@ -53,7 +53,7 @@ const maxCalls = 1 << 10
 
 // sizes finds the group of a namespace, as newSet wants it.
 func (s *Server) sizes(namespace string) (group string, size int, known bool) {
-	g := s.find(namespace)
+	g := s.locate(namespace)
 	if g == nil {
 		return "", 0, false
 	}

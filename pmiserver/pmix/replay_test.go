@@ -147,7 +147,7 @@ func newReplayServer(c pmixtest.Conversation) *Server {
 			ranks[h.Namespace] = append(ranks[h.Namespace], int(h.Rank))
 		}
 	}
-	s.Space = func(group string) string { return spaces[group[1]-'0'] }
+	s.Elsewhere = spacesOf(func(group string) string { return spaces[group[1]-'0'] })
 	for i, space := range spaces {
 		here := slices.Sorted(slices.Values(ranks[space]))
 		s.Add(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here, Spawner: &starter{group: "k1"},

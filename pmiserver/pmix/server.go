@@ -85,8 +85,8 @@ type Server struct {
 	// it any more. With any other error the namespace alone decides (PMIX-18).
 	Owner func(conn net.Conn) (uid uint32, err error)
 
-	// Space returns the namespace of a group of the job.
-	Space func(group string) string
+	// Elsewhere knows the groups of the job that have no ranks here; nil: there are none.
+	Elsewhere Elsewhere
 
 	// Others takes fences to other nodes; nil: there are none.
 	Others fence.Exchanger
@@ -125,6 +125,7 @@ type Server struct {
 	meetings  map[meetingKey]*meeting
 	late      map[meetingKey]int // fences that others have given up before anybody here came to them
 	meeting   int                // of meetings, those in which somebody waits
+	seeking   search
 }
 
 // ErrNobody says that no process has the other end of a connection.
@@ -215,10 +216,12 @@ func (s *Server) Add(g Group) {
 	s.ranks += len(g.Ranks)
 }
 
-// Remove forgets a group of which no rank is left, and where it has met.
+// Remove forgets a group of which no rank is left, here or, of another node's, anywhere, and where it
+// has met.
 func (s *Server) Remove(name string) {
 	s.mu.Lock()
 	over := s.forgetMeetings(name)
+	s.seeking.passed(name)
 	i := slices.IndexFunc(s.groups, func(g *group) bool { return g.Name == name })
 	if i < 0 {
 		s.mu.Unlock()

@@ -48,7 +48,7 @@ func (c *client) spawned(q envelope, group string, err error) {
 	case err != nil:
 		c.status(q, message.Failed)
 	default:
-		space := c.server.Space(group)
+		space := c.server.Elsewhere.Space(group)
 		c.reply(q, message.Hide(space), message.AppendSpawned(message.NewReply(q.tag), space))
 	}
 }

@@ -32,11 +32,18 @@ func (s *starter) Spawn(ctx context.Context, r spawn.Request) (group string, cod
 	return s.group, nil, s.err
 }
 
+// spacesOf tells the namespaces of groups, and finds none.
+type spacesOf func(group string) string
+
+func (f spacesOf) Space(group string) string { return f(group) }
+
+func (spacesOf) Find(context.Context, string) (Group, error) { return Group{}, errors.New("nowhere") }
+
 // newSpawnServer serves a group of one rank, whose spawns go to a starter.
 func newSpawnServer(t *testing.T, starts *starter) *Server {
 	s, _ := newTestServer(t, 1, 1)
 	s.groups[0].Spawner = starts
-	s.Space = func(group string) string { return "rs-0123456789abcdef-" + group }
+	s.Elsewhere = spacesOf(func(group string) string { return "rs-0123456789abcdef-" + group })
 	return s
 }
 

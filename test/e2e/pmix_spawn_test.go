@@ -51,6 +51,23 @@ func TestOpenMPISpawns(t *testing.T) {
 	}
 }
 
+// Over hosts: parents and children on different ones, all of them on several, several programs, children
+// of children. Who meets whom is known on every host that needs it.
+func TestOpenMPISpawnsOverHosts(t *testing.T) {
+	t.Parallel()
+	program := mpi(t, "spawn.openmpi")
+	b := newBed(t, testbed.Options{Hosts: 3})
+	spawn := func(hosts string, args ...string) result {
+		return b.run(t, slices.Concat(shared, []string{"-hosts", hosts}, args)...)
+	}
+	spawn("n1:1,n2:1", "-n", "1", program, "one", "1").ran(t, b, family(1, "n2"))
+	spawn("n1:1,n2:1,n3:2", "-n", "2", program, "one", "2").ran(t, b, family(2, "n3", "n3"))
+	spawn("n1:2,n2:2,n3:2", "-n", "3", program, "one", "3").ran(t, b, family(3, "n2", "n3", "n3"))
+	spawn("n1:2,n2:2", "-n", "1", program, "host", "n2", "2").ran(t, b, family(1, "n2", "n2"))
+	nested := append(family(1, "n2"), family(1, "n3")...)
+	spawn("n1:1,n2:1,n3:1", "-n", "1", program, "nested", "2").ran(t, b, sortedLines(strings.Join(nested, "\n")+"\n"))
+}
+
 // The other way round: a program of MPICH does not become the parent of one of Open MPI.
 func TestMPICHSpawnsNoOpenMPI(t *testing.T) {
 	t.Parallel()

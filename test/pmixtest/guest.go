@@ -41,7 +41,8 @@ func NewGuest(getenv func(string) string) (*Guest, error) {
 // Dial opens a connection that says nothing.
 func (g *Guest) Dial() (net.Conn, error) { return net.Dial("tcp", g.address) }
 
-// Namespace stands for a guest's own one in the messages that it says, if it is of the first group.
+// Namespace stands for a guest's own one in the messages that it says, if it is of the first group; with
+// another number behind it, for that of another group of its job.
 const Namespace = "rs-ffffffffffffffff-0"
 
 // Say sends what each line of the script says, on a connection of its own, and writes what
@@ -95,7 +96,8 @@ func (g *Guest) request(text []byte) (string, error) {
 		return "", err
 	}
 	if len(Namespace) == len(g.namespace) {
-		text = bytes.ReplaceAll(text, []byte(Namespace), []byte(g.namespace))
+		digits := len(Namespace) - 1
+		text = bytes.ReplaceAll(text, []byte(Namespace[:digits]), []byte(g.namespace[:digits]))
 	}
 	if _, err := conn.Write(text); err != nil {
 		return "", err
