@@ -34,7 +34,7 @@ func newBed(t *testing.T, o testbed.Options) *bed {
 	b := &bed{testbed.New(t, o)}
 	t.Cleanup(func() {
 		if !t.Failed() {
-			b.clean(t, 5*time.Second)
+			b.clean(t, gone)
 		}
 	})
 	return b
@@ -108,7 +108,7 @@ type job struct {
 	args  []string
 	env   []string      // beside that of the test
 	stdin io.Reader     // nil: /dev/null
-	limit time.Duration // 0: a minute; then it is killed and the test fails
+	limit time.Duration // 0: five minutes; then it is killed and the test fails
 	uid   int           // whose job it is; 0: root's
 }
 
@@ -117,6 +117,7 @@ type result struct {
 	out, err string
 	code     int // 128+n after signal n
 	took     time.Duration
+	cpu      time.Duration // of mpiexec and of its children that it has waited for
 }
 
 // run calls mpiexec and waits for it.
@@ -143,7 +144,7 @@ func (b *bed) start(t *testing.T, j job) *running {
 func (b *bed) startAs(t *testing.T, j job, words []string) *running {
 	t.Helper()
 	if j.limit == 0 {
-		j.limit = time.Minute
+		j.limit = 5 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.limit)
 	if j.uid != 0 {
@@ -167,7 +168,8 @@ func (b *bed) startAs(t *testing.T, j job, words []string) *running {
 		case errors.As(err, &exit):
 			err = nil
 		}
-		return result{r.out.String(), r.err.String(), exitCode(r.cmd.ProcessState), time.Since(r.began)}, err
+		return result{r.out.String(), r.err.String(), exitCode(r.cmd.ProcessState), time.Since(r.began),
+			r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()}, err
 	})
 	t.Cleanup(func() {
 		r.cmd.Process.Kill()
@@ -179,7 +181,7 @@ func (b *bed) startAs(t *testing.T, j job, words []string) *running {
 // call runs any command on the head and waits for it.
 func (b *bed) call(t *testing.T, name string, args ...string) (out, errs string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := b.Command(ctx, nil, name, args...)
 	var stdout, stderr bytes.Buffer
@@ -212,7 +214,7 @@ func (r *running) wait(t *testing.T) result {
 // await waits until text has come on stdout, at least n times.
 func (r *running) await(t *testing.T, text string, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	go func() { // so that an early end is not waited for
 		r.end()
@@ -278,7 +280,7 @@ func (r result) good(t *testing.T) {
 // on runs a command inside a host and returns its output.
 func (b *bed) on(t *testing.T, host, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	out, err := b.On(ctx, host, name, args...).CombinedOutput()
 	if err != nil {

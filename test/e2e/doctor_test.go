@@ -88,7 +88,7 @@ var defects = []defect{
 	{name: "one login at a time", code: "max-startups", level: "warning", text: "when 1 are under way (MaxStartups)", remedy: "raise MaxStartups",
 		build: func(t *testing.T, b *bed) {
 			b.on(t, "n1", "sh", "-ec", "sed -i '1i MaxStartups 1' /run/field/sshd_config; kill -HUP $(cat /run/field/sshd.pid)")
-			if !poll(5e9, func() bool {
+			if !poll(gone, func() bool {
 				return strings.Contains(b.on(t, "n1", "sh", "-c", "tr '\\0' ' ' </proc/$(cat /run/field/sshd.pid)/cmdline"), "of 1-")
 			}) {
 				t.Fatal("sshd did not take its new configuration")

@@ -110,7 +110,7 @@ func TestSortByLoad(t *testing.T) {
 		{"", "-host n1,n2,n3 --sort load", "not n1"},
 		{"PSI_NODES_SORT=load", "-host n1,n2,n3", "n1"},
 	} {
-		if !poll(20*time.Second, quiet) {
+		if !poll(gone, quiet) {
 			t.Fatalf("loads: n1 %.2f, n2 %.2f, n3 %.2f", b.load(t, "n1"), b.load(t, "n2"), b.load(t, "n3"))
 		}
 		args := append(strings.Fields(test.args), "-n", "1", "hostname")

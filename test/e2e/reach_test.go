@@ -157,7 +157,7 @@ func TestHostThatCannotBeReached(t *testing.T) {
 				}
 				r := b.refuses(t, job{args: args}, 125, append(words, "mpiexec: "+o.host+": ", "--skip-unreachable")...)
 				t.Logf("%4.1f s: %s", r.took.Seconds(), strings.TrimSpace(r.err))
-				limit := 2 * time.Second
+				limit := 20 * time.Second
 				if o.waits {
 					limit += 3 * time.Second
 				}
@@ -229,7 +229,7 @@ func TestManyNamesOfOneServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, way := range ways() {
-		r := b.run(t, append(way, "-hosts", "a[00-47]:1", "-n", "48", "echo", "ran")...)
+		r := b.run(t, append(way, "--connect-timeout", "120", "-hosts", "a[00-47]:1", "-n", "48", "echo", "ran")...)
 		if r.code != 0 || strings.Count(r.out, "ran\n") != 48 {
 			t.Errorf("%v: exit %d, %d of 48 lines:\n%s", way, r.code, strings.Count(r.out, "ran\n"), r.err)
 		}
@@ -264,7 +264,7 @@ func TestProxyJump(t *testing.T) {
 		}
 		r := b.refuses(t, job{args: []string{"--connect-timeout", "2", "-hosts", "n2:1,n3:1", "-n", "2", "true"}}, 125, "n2: ", "n1", "cannot reach")
 		t.Log(r.err)
-		if r.took > 4*time.Second {
+		if r.took > gone {
 			t.Errorf("it took %v", r.took)
 		}
 	}

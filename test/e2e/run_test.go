@@ -189,7 +189,7 @@ func TestListeningIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As seen from the host; the listener is the only child of process 1.
-	found := poll(time.Second, func() bool {
+	found := poll(gone, func() bool {
 		children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.Hosts[0].Init))
 		for _, name := range children {
 			pids, _ := os.ReadFile(name)
@@ -356,7 +356,7 @@ func (b *bed) refuses(t *testing.T, j job, code int, words ...string) result {
 func TestTimeout(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 2})
 	r := b.run(t, "-timeout", "1", "-hosts", spread(b, 1), "-n", "2", "sh", "-c", "sleep 1000 & wait")
-	if r.code != 124 || !strings.Contains(r.err, "mpiexec: ") || r.took < time.Second || r.took > 10*time.Second {
+	if r.code != 124 || !strings.Contains(r.err, "mpiexec: ") || r.took < time.Second || r.took > gone {
 		t.Errorf("exit %d after %v: %s", r.code, r.took, r.err)
 	}
 }

@@ -88,7 +88,7 @@ func (b *bed) listing(t *testing.T, args ...string) (l listing) {
 func (b *bed) awaitQueue(t *testing.T, host string, n int) listing {
 	t.Helper()
 	var l listing
-	if !poll(30*time.Second, func() bool { l = b.listing(t, host); return len(l.Waiting) == n }) {
+	if !poll(gone, func() bool { l = b.listing(t, host); return len(l.Waiting) == n }) {
 		t.Fatalf("%d requests wait on %s, want %d", len(l.Waiting), host, n)
 	}
 	return l
@@ -99,7 +99,7 @@ func (b *bed) noClaims(t *testing.T, host string) {
 	t.Helper()
 	var left []string
 	dir := b.ledger(host)
-	ok := poll(time.Second, func() bool {
+	ok := poll(gone, func() bool {
 		left, _ = filepath.Glob(dir + "/remshell-*-claim-*")
 		tickets, _ := filepath.Glob(dir + "/remshell-*-ticket-*")
 		left = append(left, tickets...)
@@ -196,11 +196,11 @@ func TestARankThatOutlivesItsMpiexecKeepsItsCPUs(t *testing.T) {
 		}
 		return false
 	}
-	if !poll(10*time.Second, guarded) {
+	if !poll(gone, guarded) {
 		t.Fatal("there is no guard")
 	}
 	victim.cmd.Process.Kill()
-	if !poll(10*time.Second, func() bool { _, err := os.Stat(asked); return err == nil }) {
+	if !poll(gone, func() bool { _, err := os.Stat(asked); return err == nil }) {
 		t.Error("no rank was asked to end")
 	}
 	r := b.run(t, "-host", "localhost", "--nooversubscribe", "-n", "1", "true")
@@ -290,7 +290,7 @@ func TestWaitingTellsAndEnds(t *testing.T) {
 	blocker := b.hold(t, "-host", "n2", "-n", "2")
 	blocker.cpus(t)
 	r := b.run(t, "-host", "n2", "-n", "1", "--wait=0.3", "true")
-	if r.code != 125 || !strings.Contains(r.err, "waited 00:00:00") || r.took > 3*time.Second {
+	if r.code != 125 || !strings.Contains(r.err, "waited 00:00:00") || r.took > gone {
 		t.Errorf("--wait=0.3: exit %d after %v, %q", r.code, r.took, r.err)
 	}
 	w := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "3", "--wait", "true"}})
@@ -298,7 +298,7 @@ func TestWaitingTellsAndEnds(t *testing.T) {
 	silent := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "1", "--wait", "-q", "true"}})
 	b.awaitQueue(t, "n1", 2)
 	const line = "mpiexec: waiting for resources, position 1 of 2 (not-enough-cpus: 3 wanted, 2 free)\n"
-	if !poll(20*time.Second, func() bool { return strings.HasSuffix(w.err.String(), line) }) {
+	if !poll(gone, func() bool { return strings.HasSuffix(w.err.String(), line) }) {
 		t.Fatalf("it says %q, want %q", w.err.String(), line)
 	}
 	ended := time.Now()
@@ -356,7 +356,7 @@ func TestQueueHostGoesAndComes(t *testing.T) {
 	for _, h := range b.helpers(t, "n1") { // those of the blocker and of the waiter
 		syscall.Kill(h.PID, syscall.SIGKILL)
 	}
-	if !poll(20*time.Second, func() bool { return strings.Contains(w.err.String(), "lost the place in the queue: ") }) {
+	if !poll(gone, func() bool { return strings.Contains(w.err.String(), "lost the place in the queue: ") }) {
 		t.Errorf("it says %q", w.err.String())
 	}
 	b.awaitQueue(t, "n1", 1)

@@ -133,7 +133,7 @@ func TestSpawnFiles(t *testing.T) {
 		try{key: "hostfile", value: private, told: "no such file or directory"},
 		try{key: "hostfile", value: "/tmp/code", told: "/tmp/code:1: only hosts and slots may stand there"},
 	)
-	if took := time.Since(began); took > 40*time.Second {
+	if took := time.Since(began); took > 4*time.Minute {
 		t.Errorf("14 jobs took %v", took)
 	}
 }

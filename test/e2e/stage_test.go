@@ -263,7 +263,7 @@ func TestStageALargeFile(t *testing.T) {
 	b.unstaged(t)
 
 	r = b.start(t, job{args: []string{"-hosts", spread(b, 1), "-n", "3", "--stage", file, "true"}})
-	if !poll(30*time.Second, func() bool { return len(b.staged("n1")) > 0 }) {
+	if !poll(gone, func() bool { return len(b.staged("n1")) > 0 }) {
 		t.Fatal("nothing is staged")
 	}
 	r.cmd.Process.Signal(syscall.SIGINT)
@@ -312,7 +312,7 @@ func TestStagedFileThatChanges(t *testing.T) {
 	b.needNamespaces(t)
 	file := b.put(t, "log", make([]byte, 64<<20), 0o600)
 	r := b.start(t, job{args: []string{"-hosts", "n1", "-n", "1", "--stage", file, "echo", "it runs"}})
-	if !poll(30*time.Second, func() bool { return len(b.staged("n1")) > 0 }) {
+	if !poll(gone, func() bool { return len(b.staged("n1")) > 0 }) {
 		t.Fatal("nothing is staged")
 	}
 	if err := os.Truncate(filepath.Join(b.Home, "log"), 1000); err != nil {

@@ -83,7 +83,7 @@ func (b *bed) floods(t *testing.T, args ...string) {
 	}
 	w.Close()
 	var flowed, quiet int
-	stopped := poll(30*time.Second, func() bool {
+	stopped := poll(gone, func() bool {
 		now := 0
 		for _, pid := range b.ours(t) {
 			now += fieldOf(pid, "io", "rchar")
