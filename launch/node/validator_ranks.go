@@ -252,9 +252,10 @@ const (
 // That all members are there, and in which groups, the hub sees.
 func (v *validator) collective(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	here, groups := false, id.Members.Groups()
+	made := id.Kind.Base() == fence.Construct // also of ranks of one node: mpiexec has its number
 	for _, group := range groups {
 		p := v.groups[group]
-		here = here || p != nil && (p.meets || len(groups) > 1) && p.phase >= letGo
+		here = here || p != nil && (p.meets || len(groups) > 1 || made) && p.phase >= letGo
 		if p != nil && p.phase == pruned {
 			return nil, nil
 		}

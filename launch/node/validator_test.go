@@ -418,7 +418,7 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 	for _, test := range []struct{ id, want string }{
 		{"fence:g/0", "ok"}, {"fence:g/0", "fences"}, {"connect:g/0", "ok"},
 		{"fence:g[4]/7", "ok"}, {"fence:a,g[4]/0", "ok"}, {"g/0", "ok"},
-		{"fence:a/0", "unasked"}, {"ring:g/0", `ID "ring:g/0"`},
+		{"fence:a/0", "unasked"}, {"ring:g/0", `ID "ring:g/0"`}, {"construct.0123456789abcdef:a/0", "unasked"},
 	} {
 		if got := judged(g, &wire.Fence{ID: test.id}); got != test.want {
 			t.Errorf("%s: %s, want %s", test.id, got, test.want)

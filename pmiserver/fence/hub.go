@@ -1,7 +1,9 @@
 package fence
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 )
@@ -25,6 +27,7 @@ type Hub struct {
 	groups map[string]*group
 	open   map[ID]*fence
 	held   int   // bytes that those in open take
+	made   int   // groups by Construct
 	err    error // of Fail
 }
 
@@ -59,7 +62,7 @@ const maxOpen = 1 << 30
 // An Exchange is a fence at which all nodes have arrived.
 type Exchange struct {
 	Nodes []int    // that have ranks in it; not to be changed
-	Blobs [][]byte // what each of Nodes brought; nil if nobody brought anything
+	Blobs [][]byte // what each of Nodes brought, nil if nobody brought anything; of Construct then the number of the group
 }
 
 // NewHub returns a hub without groups.
@@ -129,10 +132,24 @@ func (h *Hub) Join(node int, id ID, blob []byte) (*Exchange, error) {
 	if f.late {
 		return nil, nil
 	}
-	if f.bytes == 0 {
-		return &Exchange{Nodes: f.nodes}, nil
+	return h.complete(id, f)
+}
+
+// complete is a fence at which all nodes have arrived. That of a group which is made brings its number as
+// well, as one blob more (PMIX-46).
+func (h *Hub) complete(id ID, f *fence) (*Exchange, error) {
+	done := &Exchange{Nodes: f.nodes}
+	if f.bytes > 0 {
+		done.Blobs = f.blobs
 	}
-	return &Exchange{Nodes: f.nodes, Blobs: f.blobs}, nil
+	if id.Kind.Base() == Construct {
+		if h.made == math.MaxInt32 {
+			return nil, fmt.Errorf("fence %v: %d groups were made, and there are no more numbers", id, h.made)
+		}
+		h.made++
+		done.Blobs = append(slices.Clip(done.Blobs), binary.AppendUvarint(nil, uint64(h.made)))
+	}
+	return done, nil
 }
 
 // GiveUp ends a fence without all its nodes, because the time of a member is over on one of them: one that

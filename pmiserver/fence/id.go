@@ -1,6 +1,8 @@
 package fence
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"math"
 	"slices"
@@ -10,7 +12,8 @@ import (
 
 // An ID names a fence: who meets, what for, and how often just these have met so before. As text:
 //
-//	id      = [kind ":"] members "/" number
+//	id      = [kind ["." tag] ":"] members "/" number
+//	tag     = 16 hex digits                         of kinds that have one
 //	members = part *("," part)                      by name, ascending
 //	part    = group ["[" range *("," range) "]"]    no ranges: the whole group
 //	range   = first ["-" last]                      ascending, with a gap between two
@@ -18,6 +21,7 @@ import (
 //	k0/3                   all ranks of group k0, who have met three times
 //	k0[0-15,32],k1[4]/0    some of two groups, for the first time
 //	connect:k0,k1/0        all of two groups, to be connected
+//	construct.0123456789abcdef:k0/0                 all of a group, who become one of that name
 //
 // There is one text for each fence: numbers have no zeros in front.
 type ID struct {
@@ -40,8 +44,37 @@ const (
 	Destruct   Kind = "destruct"   // and no more
 )
 
-// kinds are those that an ID may name.
-var kinds = []Kind{Collective, Connect, Disconnect, Construct, Destruct}
+// kinds are those that an ID may name without a tag, and tagged those with one.
+var (
+	kinds  = []Kind{Collective, Connect, Disconnect}
+	tagged = []Kind{Construct, Destruct}
+)
+
+// Tagged sets fences of a kind apart by a name, for Construct and Destruct: several groups of the same
+// members may be made at the same time, in any order. Their fences are not counted, since those who have
+// met for a name may forget that they have: the number is how many of them were given up.
+func (k Kind) Tagged(name string) Kind {
+	sum := sha256.Sum256([]byte(name))
+	return k + Kind("."+hex.EncodeToString(sum[:tagSize]))
+}
+
+const tagSize = 8
+
+// Base is a kind without its tag.
+func (k Kind) Base() Kind {
+	base, _, _ := strings.Cut(string(k), ".")
+	return Kind(base)
+}
+
+// known reports whether an ID may name a kind.
+func (k Kind) known() bool {
+	_, tag, has := strings.Cut(string(k), ".")
+	if !has {
+		return slices.Contains(kinds, k)
+	}
+	raw, err := hex.DecodeString(tag)
+	return err == nil && len(raw) == tagSize && tag == strings.ToLower(tag) && slices.Contains(tagged, k.Base())
+}
 
 // Members are the ranks that meet at a fence, as text.
 type Members string
@@ -92,7 +125,7 @@ func ParseID(text string) (ID, error) {
 	switch {
 	case !named:
 		members = kind
-	case !slices.Contains(kinds, Kind(kind)):
+	case !Kind(kind).known():
 		return ID{}, errID
 	default:
 		id.Kind = Kind(kind)

@@ -16,6 +16,9 @@ func TestIDs(t *testing.T) {
 		"k0[2],k1,k2[0-1,3]/77": "",
 		"fence:k0/0":            "k0",
 		"connect:k0[3],k1/2":    "",
+
+		"construct.0123456789abcdef:k0/0": "k0",
+		"destruct.0123456789abcdef:k0/1":  "k0",
 	} {
 		id, err := ParseID(text)
 		if err != nil || id.String() != text || id.Members.Group() != group {
@@ -26,6 +29,7 @@ func TestIDs(t *testing.T) {
 		"", "/", "/0", "k0", "k0/", "k0/-1", "k0/00", "k0/+1", "k0/x", "k0/99999999999999999999",
 		",/0", "k0,/0", ",k0/0", "k0,k0/0", "k1,k0/0", "k0[1]k1/0", "[0]/0",
 		":k0/0", "k0:k0/0", "fence:/0", "fence:fence:k0/0", "fence:k0,k1:k2/0", "Fence:k0/0",
+		"construct:k0/0", "construct.:k0/0", "construct.0123456789abcde:k0/0", "construct.0123456789ABCDEF:k0/0", "construct.0123456789abcdefff:k0/0", "fence.0123456789abcdef:k0/0", ".0123456789abcdef:k0/0",
 		"k0[/0", "k0[]/0", "k0]/0", "k0[a]/0", "k0[0-]/0", "k0[-1]/0", "k0[01]/0", "k0[3-3]/0", "k0[3-2]/0", "k0[0,1]/0", "k0[2,0]/0", "k0[0-4,4]/0", "k0[0][2]/0",
 	} {
 		if id, err := ParseID(text); err == nil {
@@ -47,6 +51,7 @@ func FuzzID(f *testing.F) {
 	f.Add("k0/3")
 	f.Add("k0[0-15,32],k1[4]/0")
 	f.Add("connect:k0[0-15,32],k1[4]/0")
+	f.Add(string(Construct.Tagged("x")) + ":k0/0")
 	f.Add("k0[9223372036854775806-9223372036854775807,0]/0")
 	f.Fuzz(func(t *testing.T, text string) {
 		id, err := ParseID(text)

@@ -158,6 +158,14 @@ func (l *Local) drop() (released []func(late bool)) {
 	return released
 }
 
+// Fresh reports whether nothing would be lost with what is known of the fences so far: nobody is in one,
+// and none has a number.
+func (l *Local) Fresh() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting == 0 && l.number == 0
+}
+
 // Leave says that a rank cannot enter any more.
 func (l *Local) Leave(rank int) {
 	l.mu.Lock()
@@ -259,7 +267,9 @@ func (l *Local) empty(show func()) []func(late bool) {
 		released[i], l.entries[i].release = l.entries[i].release, nil
 	}
 	l.waiting, l.leaving = 0, false
-	l.number++
+	if l.Kind == l.Kind.Base() { // those with a tag are not counted
+		l.number++
+	}
 	return released
 }
 

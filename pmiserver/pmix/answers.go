@@ -19,11 +19,15 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.Commit:
 		c.status(q, c.group.commit(c.rank, r.Parts))
 	case *message.Fence:
-		c.meet(q, fence.Collective, r.Procs, r.Options, r.Options.Collect())
+		c.meet(q, fence.Collective, r.Procs, fenceCall{collect: r.Options.Collect(), timeout: r.Options.Timeout()})
 	case *message.Connect:
-		c.meet(q, fence.Connect, r.Procs, r.Options, true) // what each has committed is known to the others then
+		c.meet(q, fence.Connect, r.Procs, fenceCall{collect: true, timeout: r.Options.Timeout()}) // what each has committed is known to the others then
 	case *message.Disconnect:
-		c.meet(q, fence.Disconnect, r.Procs, r.Options, false)
+		c.meet(q, fence.Disconnect, r.Procs, fenceCall{timeout: r.Options.Timeout()})
+	case *message.GroupConstruct:
+		c.construct(q, r)
+	case *message.GroupDestruct:
+		c.destruct(q, r)
 	case *message.Get:
 		c.get(q, r)
 	case *message.Spawn:
@@ -44,7 +48,7 @@ func (c *client) answer(q envelope, request message.Request) {
 	case *message.DeregEvents: // has no answer
 	case *message.Log:
 		c.status(q, c.print(r))
-	default: // Query, GroupConstruct and GroupDestruct, too (pmix-wire.md 6.11, 6.13)
+	default: // Query, too (pmix-wire.md 6.13)
 		c.status(q, message.NotSupported)
 	}
 }
@@ -75,7 +79,8 @@ func (c *client) abort(q envelope, r *message.Abort) {
 }
 
 // meet takes a rank to where it meets those that it names.
-func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, options message.Options, collect bool) {
+func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, call fenceCall) {
+	call.client, call.question = c, q
 	members, err := newSet(procs, c.server.sizes)
 	switch {
 	case err != nil, !members.has(c.group.Name, c.rank.number):
@@ -85,13 +90,7 @@ func (c *client) meet(q envelope, kind fence.Kind, procs []bfrops.Proc, options 
 		c.status(q, message.Failed)
 		return
 	}
-	m := c.server.meetingOf(kind, members)
-	if m == nil {
-		c.note("PMIx: too many fences at once")
-		c.status(q, message.TooMuch)
-		return
-	}
-	if !m.enter(fenceCall{c, q, collect, options.Timeout()}) {
+	if !c.server.come(kind, members, call) {
 		c.status(q, message.TooMuch)
 	}
 }

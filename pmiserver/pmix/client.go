@@ -19,6 +19,7 @@ type client struct {
 	rank   *localRank
 	conn   net.Conn
 
+	major int   // version of its library
 	state State // as in rank, which is for others to read
 	bad   int   // messages in a row that could not be read
 	out   outbox

@@ -46,6 +46,9 @@ type localRank struct {
 
 	waiting []*pendingGet // Gets of others
 
+	made    map[string][]bfrops.Proc // members of groups that it has made, by their names
+	members int                      // of all of them
+
 	notes    atomic.Int32 // that were told of it
 	namings  atomic.Int32 // names for which requests of its clients are under way
 	fetching atomic.Int32 // Gets of its clients that wait for other nodes

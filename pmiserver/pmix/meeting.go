@@ -28,7 +28,10 @@ type meeting struct {
 	mu      sync.Mutex  // guards what follows
 	members []*attendee // in the order of local.Ranks
 	inside  int         // of members, those that wait; changed with server.mu held, too
-	over    bool        // one of its groups is; this one belongs to server.mu
+	over    bool        // nobody comes any more: one of its groups is over, or it is spent
+	spent   bool        // who comes later finds another one; these two belong to server.mu
+
+	context int // number of the group that was made here last; read by those who leave
 }
 
 // An attendee is a process of a meeting on this node.
@@ -45,6 +48,7 @@ type fenceCall struct {
 	client   *client
 	question envelope
 	collect  bool
+	numbered bool          // a group that is made is to have a number
 	timeout  time.Duration // how long it waits in the fence; 0: without an end (PMIX-31)
 }
 
@@ -89,7 +93,7 @@ func (s *Server) newMeeting(key meetingKey, members set) *meeting {
 			}
 		}
 	}
-	if len(m.members) < members.count() {
+	if len(m.members) < members.count() || key.kind.Base() == fence.Construct { // whose number mpiexec has
 		m.local.Others = s.Others
 	}
 	m.local.Open, m.local.Broken = m.open, s.broken
@@ -139,6 +143,28 @@ func (m *meeting) leave(g *group, rank int) {
 	}
 }
 
+// come takes a client to the meeting of a set.
+func (s *Server) come(kind fence.Kind, members set, call fenceCall) (entered bool) {
+	for {
+		m := s.meetingOf(kind, members)
+		switch {
+		case m == nil:
+			call.client.note("PMIx: too many fences at once")
+			return false
+		case m.enter(call):
+			return true
+		case !s.isSpent(m):
+			return false
+		}
+	}
+}
+
+func (s *Server) isSpent(m *meeting) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return m.spent
+}
+
 // enter takes a rank to the fence, now or when it comes out of those that it has begun before. It
 // is false when there are too many, or when the group is over: what a rank has left may speak on.
 func (m *meeting) enter(call fenceCall) bool {
@@ -182,8 +208,13 @@ func (s *Server) beginMeeting(m *meeting) bool {
 func (s *Server) endMeeting(m *meeting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.inside--; m.inside == 0 && !m.over {
-		s.meeting--
+	if m.inside--; m.inside > 0 || m.over {
+		return
+	}
+	s.meeting--
+	if key := (meetingKey{m.local.Kind, m.local.Members}); key.kind != key.kind.Base() && m.local.Fresh() {
+		m.over, m.spent = true, true // a program may make groups for days
+		delete(s.meetings, key)
 	}
 }
 
@@ -281,11 +312,14 @@ func (m *meeting) release(i int, late bool) {
 // answer tells a client that all are there; who are connected learn of each other's groups, of
 // which mpiexec may have to be asked (PMIX-45).
 func (m *meeting) answer(done fenceCall) {
-	if m.local.Kind != fence.Connect {
+	switch m.local.Kind.Base() {
+	case fence.Connect:
+		m.server.tasks.Go(func() { m.introduce(done) })
+	case fence.Construct:
+		m.answerGroup(done)
+	default:
 		done.client.status(done.question, message.Success)
-		return
 	}
-	m.server.tasks.Go(func() { m.introduce(done) })
 }
 
 func (m *meeting) introduce(done fenceCall) {
@@ -346,6 +380,9 @@ var errRecord = errors.New("another node has brought what is none")
 
 // open reads what the nodes have brought, and returns what shows it to the ranks of this one.
 func (m *meeting) open(all [][]byte) (show func(), err error) {
+	if m.local.Kind.Base() == fence.Construct {
+		return m.openGroup(all)
+	}
 	fresh := make([]map[int]stretch, len(m.set)) // of each share of the set, by rank
 	for _, blob := range all {
 		for len(blob) > 0 {

@@ -366,7 +366,7 @@ func (s *Server) receive(conn net.Conn, ours bool, h message.Handshake) (*client
 		g.note(r.number, fmt.Sprintf("PMIx client %q %s", h.Version, why))
 		return nil, status
 	}
-	c := &client{server: s, group: g, rank: r, conn: conn}
+	c := &client{server: s, group: g, rank: r, conn: conn, major: h.Major()}
 	c.out.conn = conn
 	if !s.count(c) {
 		g.note(r.number, "PMIx: too many connections")

@@ -20,8 +20,9 @@ type set []setPart
 // A setPart is what a group has in a set.
 type setPart struct {
 	group string
-	size  int   // ranks of the group
-	ranks []int // of it that are in the set, ascending; nil: all are
+	space string // its namespace
+	size  int    // ranks of the group
+	ranks []int  // of it that are in the set, ascending; nil: all are
 }
 
 // newSet reads a list of processes. find returns the name of the group of a namespace, and how
@@ -37,7 +38,7 @@ func newSet(procs []bfrops.Proc, find func(namespace string) (group string, size
 				return nil, errNoSet
 			}
 			i = len(all)
-			at[p.Namespace], all = i, append(all, setPart{group: group, size: size, ranks: []int{}})
+			at[p.Namespace], all = i, append(all, setPart{group: group, space: p.Namespace, size: size, ranks: []int{}})
 		}
 		switch s := &all[i]; {
 		case p.Rank == bfrops.Wildcard:

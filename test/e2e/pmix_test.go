@@ -254,6 +254,20 @@ func TestPMIxFenceWhoseTimeIsOver(t *testing.T) {
 	}
 }
 
+// Groups that processes make of themselves, on one host and over two: of some of them and of all, each
+// with a number of its own.
+func TestPMIxGroups(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	var want []string
+	for rank := range 4 {
+		want = append(want, fmt.Sprintf("rank %d of 4: pair, all, again; numbers differ", rank))
+	}
+	for _, hosts := range []string{"n1:4", "n1:2,n2:2"} {
+		b.run(t, "-hosts", hosts, "-n", "4", mpi(t, "groups")).ran(t, b, want)
+	}
+}
+
 // say is what a guest is told when it says recorded messages, on a host, in a job of that one
 // rank.
 func (b *bed) say(t *testing.T, messages []pmixtest.Hostile, wrapper ...string) result {

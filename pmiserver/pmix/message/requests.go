@@ -296,13 +296,18 @@ func (g *GroupConstruct) trace(l *traceLine) {
 
 // GroupDestruct waits for all of a group, which then is none (pmix-wire.md 6.11).
 type GroupDestruct struct {
-	ID      string // at most bfrops.MaxKey bytes
-	Procs   []bfrops.Proc
-	Options Options // Timeout
+	ID      string        // at most bfrops.MaxKey bytes
+	Procs   []bfrops.Proc // clients of 4 leave the list out: those with whom it was made
+	Options Options       // Timeout
 }
 
 func (g *GroupDestruct) read(r *bfrops.Reader) {
-	g.ID, g.Procs, g.Options = r.Key(), somebody(r), r.Infos()
+	g.ID = r.Key()
+	before := *r
+	if g.Procs, g.Options = r.Procs(), r.Infos(); r.Err() != nil {
+		*r, g.Procs = before, nil
+		g.Options = r.Infos()
+	}
 }
 
 func (g *GroupDestruct) trace(l *traceLine) {
