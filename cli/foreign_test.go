@@ -63,6 +63,7 @@ func samples() map[string]wire.Message {
 		&wire.PMI{Event: wire.PMIAborted, Code: 3, Text: "t"}, &wire.PMI{Event: wire.PMIJunk, Text: "t"}, &wire.PMI{Event: wire.PMIBroken, Text: "t"},
 		&wire.Spawn{Request: spawn.Request{Group: "g", Commands: []spawn.Command{{Argv: []string{"a"}, Count: 1}}}},
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", Built: "b"}},
+		&wire.Sampled{Host: job.Sample{Mem: 1}, Ranks: []job.RankSample{{Sample: job.Sample{Mem: 1}}}},
 		&wire.Trace{Line: "< cmd=init"}, &wire.States{Ranks: []job.RankState{{Life: "running", Sleep: "s", Kind: "k", Stack: "t"}}},
 		&wire.Emptied{}, &wire.Drained{}, &wire.Log{Text: "l"}, &wire.Ping{},
 		&wire.Examined{Exam: job.Exam{Address: "a", Interface: "i", OwnName: []string{"o"}, NameErr: "e", Limits: []job.Limit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
@@ -289,6 +290,7 @@ var where = map[string]struct {
 	"Exited":      {"after the start", []string{"-n 1 -host a true", "-v -n 2 -host a:2 true"}},
 	"Trace":       {"after the start", []string{"--pmi-trace FILE -n 1 -host a true"}},
 	"States":      {"after the start", []string{"-v -n 1 -host a true"}},
+	"Sampled":     {"after the start", nil}, // it has no texts
 	"Emptied":     {"", nil},
 	"Drained":     {"", nil},
 	"Log":         {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},

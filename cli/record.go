@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/show"
 	"remshell/whatif"
 )
 
@@ -27,6 +28,7 @@ type record struct {
 	Starts   []startRecord   `json:"starts"`
 	Exits    []exitRecord    `json:"exits"`
 	Usage    []totalRecord   `json:"usage"`
+	All      *allRecord      `json:"all,omitempty"` // what the job used; a job that did not start has none
 }
 
 type connectRecord struct {
@@ -54,16 +56,18 @@ type exitRecord struct {
 	PMI    string `json:"pmi"`
 	Hint   string `json:"hint,omitempty"`
 	usageRecord
+	*usedRecord
 }
 
 func newExit(e job.Exit) exitRecord {
-	return exitRecord{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage)}
+	return exitRecord{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
 }
 
 type totalRecord struct {
 	Node  string `json:"node"`
 	Ranks int    `json:"ranks"`
 	usageRecord
+	*usedRecord
 }
 
 type usageRecord struct {
@@ -75,6 +79,67 @@ type usageRecord struct {
 
 func usageOf(u job.Usage) usageRecord {
 	return usageRecord{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
+}
+
+// A usedRecord is what accounting tells (RM-53); what is not known is null.
+type usedRecord struct {
+	CPU  float64 `json:"cput"`
+	Mem  *int64  `json:"mem"`
+	VMem *int64  `json:"vmem"`
+	Wall float64 `json:"walltime"`
+}
+
+// An allRecord is that of the job.
+type allRecord struct {
+	usedRecord
+	Sampled bool   `json:"sampled"`    // on all hosts
+	Reason  string `json:"reason"`     // of the end, in a word
+	Metric  string `json:"mem_metric"` // what is counted as memory
+}
+
+func usedOf(u job.Used) usedRecord {
+	r := usedRecord{CPU: thousandths(u.CPU), Wall: thousandths(u.Wall)}
+	if u.Mem > 0 {
+		r.Mem = &u.Mem
+	}
+	if u.Sampled {
+		r.VMem = &u.VMem
+	}
+	return r
+}
+
+// thousandths are seconds with three decimals.
+func thousandths(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+// used adds what a job has used to its record.
+func (r *record) used(result job.Result) {
+	if len(result.Used.Nodes) == 0 {
+		return
+	}
+	for i, e := range result.Exits {
+		u := usedOf(result.Used.Ranks[e.Rank])
+		r.Exits[i].usedRecord = &u
+	}
+	for i := range result.Hosts {
+		u := usedOf(result.Used.Nodes[i])
+		r.Usage[i].usedRecord = &u
+	}
+	r.All = &allRecord{usedOf(result.Used.All), result.Used.All.Sampled, result.Reason, "rss"}
+}
+
+// usageFile writes what the job used to a file of its own (--usage-file).
+func (c *call) usageFile(result job.Result, err error) {
+	name := c.line.Job.UsageFile
+	if name == "" || err != nil {
+		return
+	}
+	write := func(w io.Writer) error {
+		_, err := io.WriteString(w, show.Resources(result.Used.All))
+		return err
+	}
+	if failed := writeFile(name, write); failed != nil {
+		report(c.sys.Err, fmt.Errorf("--usage-file: %w", failed))
+	}
 }
 
 // record has the plan of a run kept for its record, and returns who writes that when
@@ -129,7 +194,8 @@ func newRecord(result job.Result, err error, ours int) record {
 		r.Exits = append(r.Exits, newExit(e))
 	}
 	for _, h := range result.Hosts {
-		r.Usage = append(r.Usage, totalRecord{h.Node, h.Ranks, usageOf(h.Usage)})
+		r.Usage = append(r.Usage, totalRecord{h.Node, h.Ranks, usageOf(h.Usage), nil})
 	}
+	r.used(result)
 	return r
 }

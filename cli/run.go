@@ -93,7 +93,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 		return 0, err
 	}
 	c.env = launchEnv(c.line, c.sys, out, errs)
-	if allocation != "" {
+	if c.req.Ends.Batch = allocation != ""; allocation != "" {
 		c.env.Log.Info().Msg(allocation)
 	}
 	if err := c.useStarter(); err != nil {
@@ -221,6 +221,7 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	}
 	result, err := launch.Run(ctx, c.req, c.env)
 	recorded(result, err)
+	c.usageFile(result, err)
 	journalled(result, err)
 	return result.Code, err
 }

@@ -4,6 +4,9 @@ package helper
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -13,16 +16,19 @@ import (
 	"remshell/helper/life"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/helper/sample"
 	"remshell/job"
 	"remshell/proc"
+	"remshell/wire"
 )
 
 // Accounts are what is counted of processes.
 type accounts struct {
 	owners   ownership
 	peaks    rank.Peaks
-	foreign  foreigners // debuggers
-	oomKills int        // of our control group, before the job; -1: unknown
+	foreign  foreigners   // debuggers
+	oomKills int          // of our control group, before the job; -1: unknown
+	book     *sample.Book // nil: nobody wants to know
 }
 
 /*
@@ -33,7 +39,7 @@ has to find out whose it was:
 	rank 3 (pid 70) --- child, group 70 ---- its parent dies: group 70 is rank 3
 	                \-- child, setsid   ---- seen while it lived: MPIEXEC_RANK was 3
 
-What can be told by neither belongs to the node; of a node with one rank, to that rank.
+What can be told by neither, nor by samples, belongs to the node; of a node with one rank, to that rank.
 */
 type ownership struct {
 	groups  map[int]int // rank by process group
@@ -73,8 +79,11 @@ func (o *ownership) adopt(isRank func(pid int) bool) {
 }
 
 // bury counts what an orphan has consumed; ours are the ranks that were ever started here.
-func (o *ownership) bury(e life.Reaped, ours map[int]*process) {
+func (o *ownership) bury(e life.Reaped, ours map[int]*process, book *sample.Book) {
 	owner, known := o.groups[e.Group]
+	if !known {
+		owner, known = book.Owner(e.PID)
+	}
 	switch {
 	case known:
 	case e.PID == o.guard:
@@ -89,6 +98,7 @@ func (o *ownership) bury(e life.Reaped, ours map[int]*process) {
 		o.orphans[owner] = new(job.Usage)
 	}
 	o.orphans[owner].Add(e.Exit.Usage)
+	book.Reaped(e.PID, owner, e.Exit.Usage.CPU())
 }
 
 // list is what all orphans have consumed. A rank that is not ours is what an environment
@@ -108,10 +118,73 @@ func (o *ownership) list(ours map[int]*process) (list []job.Orphan) {
 	return list
 }
 
+// A sampledEvent is all processes that there were at one moment.
+type sampledEvent struct{ all []sample.Process }
+
+// sample looks at all processes again and again, until the session is over (RM-51).
+func (s *session) sample() {
+	var reader sample.Reader
+	began := time.Now()
+	for {
+		now := time.Now()
+		select {
+		case <-s.done:
+			return
+		case <-time.After(sample.Next(began, now, false).Sub(now)):
+			s.tell(sampledEvent{reader.Read()})
+		}
+	}
+}
+
+// maxBacklog is how much may wait to be written to an mpiexec that shall have samples, too, in
+// bytes: one that was stopped gets none.
+const maxBacklog = 256 << 10
+
+// sampled tells mpiexec what the processes of each rank have.
+func (s *session) sampled(e sampledEvent) {
+	if s.life.Over() {
+		return
+	}
+	roots := make(map[int]int, len(s.ranks))
+	for _, r := range s.ranks {
+		if r.alive() {
+			roots[r.begun.PID] = r.number
+		}
+	}
+	ranks, host := s.book.Take(e.all, sample.Evidence{Helper: os.Getpid(), Roots: roots, Groups: s.owners.groups,
+		Foreign: func(pid int) bool { return pid == s.owners.guard || s.foreign.has(pid) }, Ask: s.rankOf})
+	if s.conn.Backlog() > maxBacklog {
+		return
+	}
+	m := &wire.Sampled{Host: host}
+	for _, rank := range slices.Sorted(maps.Keys(ranks)) {
+		if _, ours := s.byRank[rank]; ours {
+			m.Ranks = append(m.Ranks, job.RankSample{Rank: rank, Sample: ranks[rank]})
+		}
+	}
+	s.conn.Send(m)
+}
+
+// rankOf is the rank of the command line that the environment of a process names, if it is one
+// of ours; else sample.Nobody.
+func (s *session) rankOf(pid int) int {
+	rank, err := strconv.Atoi(proc.Variable(pid, "MPIEXEC_RANK"))
+	_, ours := s.byRank[rank]
+	if err != nil || !ours || proc.Variable(pid, "PMI_SPAWNED") != "" || proc.Variable(pid, "MPIEXEC_JOBID") != string(s.prepare.Job) {
+		return sample.Nobody
+	}
+	return rank
+}
+
 // foreigners are processes that are children of ours and no part of the job.
 type foreigners struct{ pids sync.Map }
 
 func (f *foreigners) add(pid int) { f.pids.Store(pid, true) }
+
+func (f *foreigners) has(pid int) bool {
+	_, is := f.pids.Load(pid)
+	return is
+}
 
 // gone reports whether one that was reaped is one of them.
 func (f *foreigners) gone(pid int) bool {

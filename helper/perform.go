@@ -52,7 +52,7 @@ func (s *session) perform(action any) {
 	case life.Note:
 		s.note(a)
 	case life.Bury:
-		s.owners.bury(a.Reaped, s.byRank)
+		s.owners.bury(a.Reaped, s.byRank, s.book)
 	case life.Report:
 		s.report(s.ranks[a.Rank], a.Tell)
 	case life.EndGroup:

@@ -10,6 +10,7 @@ import (
 	"remshell/helper/life"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/helper/sample"
 	"remshell/helper/status"
 	"remshell/job"
 	"remshell/proc"
@@ -74,6 +75,10 @@ func (s *session) fork(a life.Fork) {
 	}
 	if s.prepare.Supervision.Peaks {
 		s.peaks.Begin(s.done)
+	}
+	if s.prepare.Supervision.Samples && a.First == 0 {
+		s.book = new(sample.Book)
+		go s.sample()
 	}
 	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(), soft: rank.SoftLimits(s.prepare.Process.Soft), cannot: unstaged}
 	batch.limits = batch.soft.Lend(s.sys.Guard != nil)
@@ -244,6 +249,7 @@ func reapOne() (e life.Reaped, err error) {
 func (s *session) note(a life.Note) {
 	r := s.ranks[a.Rank]
 	r.note(a.Exit, s.peaks.Forget(r.begun.PID), a.At)
+	s.book.Reaped(r.begun.PID, r.number, r.exit.Usage.CPU())
 	r.exit.Asked = a.Asked && !r.dying
 	r.exit.Hint = s.hint(r.exit)
 	r.lastWords(s.hurry, func() { s.tell(life.LastWords{Rank: a.Rank}) })

@@ -192,6 +192,8 @@ func (s *session) step(event any) {
 		s.staged(e)
 	case forkedEvent:
 		s.forked(e)
+	case sampledEvent:
+		s.sampled(e)
 	case silentEvent:
 		s.retire(e.r)
 	case guardDue:

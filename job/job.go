@@ -244,7 +244,9 @@ type Ends struct {
 	Stacks       bool   // SIGQUIT before the end when -timeout strikes
 	Children     bool   // what ranks leave behind may stay (--leave-children)
 	Codes        bool   // tell every exit code
-	Usage        bool   // tell what the job consumed
+	Usage        string // tell what the job consumed: "hosts", "rank" or "lines"; empty: do not
+	Samples      bool   // look at all processes now and then: somebody wants to know (RM-51)
+	Batch        bool   // a batch system has granted the hosts
 	Peaks        bool   // look for the memory of small processes, too: somebody wants to know
 	Ours         int    // exit code of our own failures; 0: 125
 }
@@ -516,10 +518,13 @@ type Usage struct {
 	MaxRSS             int64
 }
 
+// CPU is the time of both kinds.
+func (u Usage) CPU() time.Duration { return time.Duration(plus(int64(u.User), int64(u.System))) }
+
 // Add counts what another process consumed at the same time.
 func (u *Usage) Add(other Usage) {
-	u.User += other.User
-	u.System += other.System
+	u.User = time.Duration(plus(int64(u.User), int64(other.User)))
+	u.System = time.Duration(plus(int64(u.System), int64(other.System)))
 	u.Wall = max(u.Wall, other.Wall)
 	u.MaxRSS = max(u.MaxRSS, other.MaxRSS)
 }
@@ -603,10 +608,12 @@ func (e Exit) Status() int {
 type Result struct {
 	Code     int    // exit code for mpiexec (cli.md section 7)
 	Cause    string // what ended the job, in one line; empty: nothing did
+	Reason   string // the same in a word (RM-53): ok, exit, signal, limit, start, host_lost, user, internal
 	Connects []Connect
 	Starts   []Start
 	Exits    []Exit  // as they were told; orphans are counted in
 	Hosts    []Total // in the order of the plan
+	Used     Accounts
 }
 
 // A Connect is how a candidate was reached.
@@ -627,11 +634,12 @@ type Start struct {
 	Err       string
 }
 
-// A Total is what the ranks of one node consumed together. Peak is the rank with the
-// largest MaxRSS; -1: none.
+// A Total is what the ranks of one node consumed together. Peak is the rank that had most
+// memory; -1: none.
 type Total struct {
 	Node  string
 	Ranks int
+	Ended int // of them, those of whose end was told
 	Usage Usage
 	Peak  int
 }

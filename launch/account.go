@@ -10,8 +10,6 @@ import (
 
 	"remshell/job"
 	"remshell/launch/supervise"
-	"remshell/show"
-	"remshell/text"
 	"remshell/wire"
 )
 
@@ -19,13 +17,14 @@ import (
 type account struct {
 	starts  []job.Start
 	orphans map[int][]job.Orphan // by node of the plan
+	samples map[int]job.Sample   // the most that was seen of each rank
 
 	mu    sync.Mutex // guards the rest
 	began time.Time  // when ranks were let go
 }
 
 func newAccount() *account {
-	return &account{began: time.Now(), orphans: make(map[int][]job.Orphan)}
+	return &account{began: time.Now(), orphans: make(map[int][]job.Orphan), samples: make(map[int]job.Sample)}
 }
 
 // started notes a rank that runs, or does not.
@@ -79,56 +78,13 @@ func (a *account) settle(p whereabouts, exits []job.Exit) (all []job.Exit, hosts
 		if e == nil {
 			continue
 		}
+		total.Ended++
 		if e.Usage.MaxRSS > total.Usage.MaxRSS {
 			total.Peak = rank
 		}
 		total.Usage.Add(e.Usage)
 	}
 	return all, hosts
-}
-
-// peak is a largest resident set in words; of a process that was gone before one could look,
-// it is not known.
-func peak(bytes int64) string {
-	if bytes == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-}
-
-// usageTable is what a job consumed, by node (--usage).
-func usageTable(hosts []job.Total) string {
-	var sum job.Total
-	rows := [][]string{{"usage", "ranks", "wall", "user", "system", "peak memory"}}
-	row := func(name string, t job.Total, whose string) {
-		rows = append(rows, []string{name, fmt.Sprint(t.Ranks), seconds(t.Usage.Wall), seconds(t.Usage.User),
-			seconds(t.Usage.System), peak(t.Usage.MaxRSS) + whose})
-	}
-	for _, h := range hosts {
-		whose := ""
-		if h.Peak >= 0 {
-			whose = fmt.Sprintf(" (rank %d)", h.Peak)
-		}
-		row(h.Node, h, whose)
-		sum.Ranks += h.Ranks
-		sum.Usage.Add(h.Usage)
-	}
-	if len(hosts) > 1 {
-		row("all", sum, "")
-	}
-	return columns(rows)
-}
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-
-// columns writes rows, whose cells others may have worded, under each other.
-func columns(rows [][]string) string {
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = show.Word(cell)
-		}
-	}
-	return text.Columns("  ", rows)
 }
 
 // profile gathers what is known of a rank for the report.

@@ -8,6 +8,7 @@ import (
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
+	"remshell/launch/supervise"
 )
 
 // twoNodes has four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -70,15 +71,51 @@ func TestUsageIsSummedByNode(t *testing.T) {
 		return job.Usage{Wall: time.Second, User: time.Duration(user) * time.Second, MaxRSS: int64(rss) << 20}
 	}
 	a.orphans[0] = []job.Orphan{{Rank: 1, Usage: use(5, 64)}, {Rank: -1, Usage: use(100, 3)}}
-	exits, hosts := a.settle(twoNodes, []job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
-	if exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
+	var r job.Result
+	var tally supervise.Tally
+	r.Exits, r.Hosts = a.settle(twoNodes, []job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
+	if exits := r.Exits; exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
 		t.Errorf("rank 1: %+v", exits[1].Usage)
 	}
-	want := "  usage  ranks  wall    user      system  peak memory\n" +
-		"  a      2      1.00 s  108.00 s  0.00 s  64.0 MiB (rank 1)\n" +
-		"  b      2      1.00 s  3.00 s    0.00 s  9.0 MiB (rank 2)\n" +
-		"  all    4      1.00 s  111.00 s  0.00 s  64.0 MiB\n"
-	if got := usageTable(hosts); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
+	table := func(a, b, all string) string {
+		return "  usage  ranks  wall    user      system  peak memory\n" +
+			"  a      2      1.00 s  108.00 s  0.00 s  " + a + " (rank 1)\n" +
+			"  b      2      1.00 s  3.00 s    0.00 s  " + b + " (rank 2)\n" +
+			"  all    4      1.00 s  111.00 s  0.00 s  " + all + "\n"
+	}
+	r.Used = a.used(twoNodes, r, &tally)
+	if got, want := usageTable(r), table(">= 64.0 MiB", ">= 9.0 MiB", ">= 64.0 MiB"); got != want {
+		t.Errorf("not sampled: got\n%swant\n%s", got, want)
+	}
+	if all := r.Used.All; all.Mem != (7+64+9)<<20 || all.CPU != 111*time.Second || all.Wall != time.Second || all.Sampled {
+		t.Errorf("%+v", all)
+	}
+	at := time.Unix(1e9, 0)
+	tally.Hear(0, job.Sample{CPU: time.Hour, Mem: 100 << 20, VMem: 1 << 30}, at)
+	tally.Hear(1, job.Sample{Mem: 5 << 20, VMem: 2 << 30}, at)
+	a.sampled([]job.RankSample{{Rank: 1, Sample: job.Sample{Mem: 90 << 20, VMem: 7}}})
+	r.Used = a.used(twoNodes, r, &tally)
+	if got, want := usageTable(r), table("100.0 MiB", "9.0 MiB", "105.0 MiB"); got != want {
+		t.Errorf("sampled: got\n%swant\n%s", got, want)
+	}
+	want := "  rank  host  cput    mem         vmem     wall    exit\n"
+	if got := rankTable(r, []int{0}); !strings.HasPrefix(got, want) || !strings.Contains(got, "  1           7.00 s  90.0 MiB    0.0 MiB  1.00 s  0\n") || !strings.HasSuffix(got, "-\n") {
+		t.Errorf("ranks: got\n%s", got)
+	}
+	if got := usageText(job.Ends{Usage: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
+		t.Errorf("lines: got\n%s", got)
+	}
+}
+
+// What a lost node has used is what was seen of it.
+func TestUsageOfALostNode(t *testing.T) {
+	a := newAccount()
+	var tally supervise.Tally
+	tally.Hear(1, job.Sample{CPU: 9 * time.Second, Mem: 3}, time.Unix(1e9, 0))
+	a.sampled([]job.RankSample{{Rank: 3, Sample: job.Sample{CPU: 8 * time.Second}}})
+	var r job.Result
+	r.Exits, r.Hosts = a.settle(twoNodes, []job.Exit{{Rank: 0, Usage: job.Usage{User: time.Second}}})
+	if used := a.used(twoNodes, r, &tally); used.Nodes[1].CPU != 9*time.Second || used.All.CPU != 10*time.Second || used.Ranks[3].CPU != 8*time.Second {
+		t.Errorf("%+v", used)
 	}
 }

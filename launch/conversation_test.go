@@ -197,6 +197,24 @@ var conversations = []struct {
 	says string // among else
 	play func(stage)
 }{
+	{"a job that is accounted for", "Sampled", func(s stage) {
+		seen := filepath.Join(s.TempDir(), "seen")
+		r := newRun(1, "until test -e "+seen+"; do sleep 0.05; done", "a")
+		r.req.Ends.Samples = true
+		over := make(chan struct{})
+		go func() {
+			for !strings.Contains(s.rec.tape.String(), "< Sampled") {
+				select {
+				case <-over:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			os.WriteFile(seen, nil, 0o600)
+		}()
+		s.must(r, 0)
+		close(over)
+	}},
 	{"ranks that talk", "Hello Node Gate Gated Ungate Survey Surveyed Prepare Prepared Start Started Data Credit Fence Fenced Name Named Peers Peered Trace Exited End Drained Bye", func(s stage) {
 		r := newTalk(2, "barrier; 0: publish svc p; hosts; say done", nil, "a", "b")
 		r.in, r.trace = strings.NewReader("input\n"), io.Discard

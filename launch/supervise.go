@@ -94,18 +94,20 @@ func (f *fleet) tellMore(state *supervise.State, req job.Request, result job.Res
 			fmt.Fprintf(f.env.Err, "mpiexec: %s\n", line)
 		}
 	}
-	if req.Ends.Usage {
-		fmt.Fprint(f.env.Err, usageTable(result.Hosts))
+	if req.Ends.Usage != "" {
+		fmt.Fprint(f.env.Err, usageText(req.Ends, result, f.firsts))
 	}
 }
 
 // result is what came of the job.
 func (f *fleet) result(state *supervise.State) job.Result {
-	r := job.Result{Code: state.ExitCode(), Starts: f.account.starts, Connects: f.connects}
+	r := job.Result{Code: state.ExitCode(), Reason: state.Cause.Reason(), Starts: f.account.starts, Connects: f.connects}
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
 	}
-	r.Exits, r.Hosts = f.account.settle(f.placement(), state.Exits)
+	where := f.placement()
+	r.Exits, r.Hosts = f.account.settle(where, state.Exits)
+	r.Used = f.account.used(where, r, &state.Tally)
 	return r
 }
 
@@ -206,6 +208,9 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.Started:
 		f.account.started(n, m)
 		return f.started(n, m)
+	case *wire.Sampled:
+		f.account.sampled(m.Ranks)
+		return []supervise.Event{supervise.Sampled{Node: n.key, Sample: m.Host}}
 	case *wire.Exited:
 		f.streams.Ended(m.Exit.Rank)
 		f.env.watcher().Exited(n.Name(), m.Exit)

@@ -89,6 +89,17 @@ func (c *codec) usage(u *job.Usage) {
 	c.num64(&u.MaxRSS, aMemory)
 }
 
+func (c *codec) sample(s *job.Sample) {
+	c.time(&s.CPU, "time")
+	c.num64(&s.Mem, aMemory)
+	c.num64(&s.VMem, aMemory)
+}
+
+func (c *codec) rankSample(s *job.RankSample) {
+	c.num(&s.Rank, aRank)
+	c.sample(&s.Sample)
+}
+
 func (c *codec) orphan(o *job.Orphan) {
 	c.num(&o.Rank, orNone)
 	c.usage(&o.Usage)

@@ -157,6 +157,7 @@ func (p *PMISetup) fields(c *codec) {
 type Supervision struct {
 	Report   bool          // Started shall tell of bindings
 	Peaks    bool          // the memory of small ranks is looked for, too
+	Samples  bool          // Sampled is wanted
 	Leader   bool          // Signal goes to the ranks alone, not to their process groups
 	Children bool          // what ranks leave behind may stay
 	Grace    time.Duration // between SIGTERM and SIGKILL
@@ -166,6 +167,7 @@ type Supervision struct {
 func (s *Supervision) fields(c *codec) {
 	c.flag(&s.Report)
 	c.flag(&s.Peaks)
+	c.flag(&s.Samples)
 	c.flag(&s.Leader)
 	c.flag(&s.Children)
 	c.time(&s.Grace, "grace")

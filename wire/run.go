@@ -19,6 +19,7 @@ Ranks that run, and their end.
 	   | Signal ---------------------------------->
 	   | Inspect --------------------------------->
 	   | <---------------------------------- States   what each rank is doing
+	   | <--------------------------------- Sampled   what all processes have now, if it is wanted
 	   | <---------------------------------- Exited   per rank
 	   | <----------------------------------- Trace   if it is wanted
 	   | <------------------------------------- Log   at any time
@@ -132,6 +133,18 @@ func (m *Inspect) fields(c *codec) { c.flag(&m.Stacks) }
 type States struct{ Ranks []job.RankState }
 
 func (m *States) fields(c *codec) { list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState) }
+
+// Sampled tells what all processes of the job on the node, and those of each rank that has or had
+// some, have at this moment (RM-51).
+type Sampled struct {
+	Host  job.Sample
+	Ranks []job.RankSample
+}
+
+func (m *Sampled) fields(c *codec) {
+	c.sample(&m.Host)
+	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankSample)
+}
 
 // Exited reports the end of a rank, after its output was sent.
 type Exited struct{ Exit job.Exit }

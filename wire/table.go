@@ -116,6 +116,7 @@ var table = [...]Kind{
 	51: {"States", Helper, Running, 8 << 20, blank[States]},
 	14: {"PMI", Helper, Running, 8 << 10, blank[PMI]},
 	15: {"Exited", Helper, Running, 16 << 10, blank[Exited]},
+	80: {"Sampled", Helper, Running, 2 << 20, blank[Sampled]},
 	42: {"Trace", Helper, Running, 64 << 10, blank[Trace]},
 
 	13: {"End", Launcher, Ending, 64, blank[End]},

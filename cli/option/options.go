@@ -193,7 +193,8 @@ type Job struct {
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	StatusSignal   bool       `name:"--status-signal" topic:"" help:"SIGUSR1 tells what each rank is doing"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
-	Consumed       bool       `name:"--usage" topic:"" help:"tell at the end what the job consumed on each host"`
+	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines" topic:"" help:"tell at the end what the job consumed on each host"`
+	UsageFile      string     `name:"--usage-file" arg:"FILE" topic:"" help:"write the lines of --usage=lines to FILE"`
 	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 
 	Launcher        string      `name:"-launcher" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,slurm,srun,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (built in), slurm (srun), rsh, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`

@@ -106,8 +106,14 @@ func ends(j option.Job) job.Ends {
 		Children:     j.Children,
 		Codes:        j.PrintCodes,
 		Usage:        j.Consumed,
-		Peaks:        j.Consumed || j.ReportFile != "",
+		Peaks:        consumption(j),
+		Samples:      consumption(j),
 	}
+}
+
+// consumption reports whether somebody wants to know what the job consumes.
+func consumption(j option.Job) bool {
+	return j.Consumed != "" || j.UsageFile != "" || j.ReportFile != ""
 }
 
 // launchers are those of all --env-compat, each once.

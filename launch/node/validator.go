@@ -50,6 +50,8 @@ type validator struct {
 	fetches    fetches
 	cargo      *cargoHold // nil: no parcels were told of
 	logs       pace
+	samples    bool // they were asked for
+	sampling   pace
 }
 
 // A linkClock knows what is late.
@@ -121,7 +123,7 @@ const lateDefault = 45 * time.Second
 
 func newValidator(def job.NodeDef, silence time.Duration) *validator {
 	v := &validator{linkClock: linkClock{time.Now, cmp.Or(silence, lateDefault)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
-		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), lateFences: make(map[string]bool), fetches: fetches{asked: make(map[int]bool)}, logs: pace{most: 200}}
+		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), lateFences: make(map[string]bool), fetches: fetches{asked: make(map[int]bool)}, logs: pace{most: 200}, sampling: pace{most: 4}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }
@@ -202,6 +204,8 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return v.credit(m)
 	case *wire.Started:
 		return v.started(m)
+	case *wire.Sampled:
+		return v.sampled(m)
 	case *wire.Exited:
 		return passed(m, v.exited(m))
 	case *wire.PMI:
@@ -381,6 +385,31 @@ func (v *validator) states(m *wire.States) (wire.Message, error) {
 		seen[r.Rank] = true
 	}
 	return v.questions.answer(m, "States")
+}
+
+// sampled hears what processes have: each rank that was let go at most once, and no more often
+// than there are samples (RM-51).
+func (v *validator) sampled(m *wire.Sampled) (wire.Message, error) {
+	if err := v.course.begun(m); err != nil {
+		return nil, err
+	}
+	if !v.samples {
+		return nil, errUnasked
+	}
+	seen := make(map[int]bool, len(m.Ranks))
+	for _, r := range m.Ranks {
+		s := v.rank(r.Rank)
+		switch {
+		case s == nil:
+			return nil, errStranger(r.Rank)
+		case s.life.Load() == planned:
+			return nil, errEarly(m)
+		case seen[r.Rank]:
+			return nil, errValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
+		}
+		seen[r.Rank] = true
+	}
+	return v.sampling.pass(v.now(), m), nil
 }
 
 func groupKey(name string) string { return "group " + name }

@@ -41,7 +41,7 @@ func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 	}{
 		{"connected", func() { hear(&wire.Hello{}); hear(&wire.Node{}) }},
 		{"greeted", func() {
-			g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Size: 8, Nodes: 2}, Node: wire.Member{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{own}}, PMI: wire.PMISetup{Trace: true},
+			g.tell(&wire.Prepare{Group: wire.Group{Name: "g", Size: 8, Nodes: 2}, Node: wire.Member{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{own}}, PMI: wire.PMISetup{Trace: true}, Supervision: wire.Supervision{Samples: true},
 				Ranks: []job.RankPlan{{Rank: own}, {Rank: later}}})
 		}},
 		{"asked", func() { hear(&wire.Prepared{Group: "g"}) }},
@@ -128,6 +128,7 @@ var table = []struct {
 	{"Credit", nil, "early stranger early early ok ok dropped dropped", "ok", "stranger"},
 	{"Exited", nil,
 		"early stranger early early ok ok ended dropped", "ended", "stranger"},
+	{"Sampled", nil, "early early early early ok ok ok dropped", "ok", "stranger"},
 	{"PMI", nil,
 		"early stranger early early ok ok ended dropped", "ok", "stranger"},
 	{"Trace", nil, "early stranger early early ok ok ok dropped", "ok", "stranger"},
@@ -303,6 +304,8 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: own}}, "it spoke for rank 4, which is not there"},
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
 		{&wire.Name{}, "a Name that cannot be: ID 0"},
+		{samples(own, own), "a Sampled that cannot be: rank 4 twice"}, {samples(own, foreign), "it spoke for rank 0, which is not there"},
+		{samples(own, later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
 		g, _ := newStage(t, "running")
@@ -310,6 +313,31 @@ func TestAdmitValues(t *testing.T) {
 		if got := fmt.Sprint(err); got != test.want && !(err == nil && test.want == "ok") {
 			t.Errorf("%s %+v: %s, want %s", wire.NameOf(test.m), test.m, got, test.want)
 		}
+	}
+}
+
+func samples(ranks ...int) wire.Message {
+	m := new(wire.Sampled)
+	for _, rank := range ranks {
+		m.Ranks = append(m.Ranks, job.RankSample{Rank: rank})
+	}
+	return m
+}
+
+// Samples come if they were asked for, and what comes more often than they are taken is dropped.
+func TestAdmitSamples(t *testing.T) {
+	g, clock := newStage(t, "running")
+	got := ""
+	for range 5 {
+		got += judged(g, samples(own)) + " "
+	}
+	*clock = clock.Add(time.Second)
+	if got += judged(g, samples(own)); got != "ok ok ok ok dropped ok" {
+		t.Errorf("samples without end: %s", got)
+	}
+	g, _ = newStage(t, "running")
+	if g.samples = false; judged(g, samples(own)) != "unasked" {
+		t.Error("nobody has asked for samples")
 	}
 }
 

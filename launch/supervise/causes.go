@@ -65,6 +65,7 @@ const (
 // A causeRule is all that is particular to a kind of cause.
 type causeRule struct {
 	name   string                                         // in doc/supervision.md
+	reason string                                         // in --report (RM-53)
 	text   func(s *State, e Failed, now time.Time) string // of the report; nil: there is none
 	code   func(s *State, e Failed) int                   // exit code; of what others say, any number
 	blames subject                                        // --exit-status asks the ranks if it is one's fault
@@ -84,29 +85,37 @@ TestCauses, and its line in doc/supervision.md, which that test writes.
 The first cause in time counts (EXIT-2), but for those that it yields to.
 */
 var causes = [...]causeRule{
-	RankExited: {name: "a rank ends with a code", text: rankDid, code: told, blames: theRank, chosen: true,
+	RankExited: {name: "a rank ends with a code", reason: "exit", text: rankDid, code: told, blames: theRank, chosen: true,
 		yields: []Kind{RankDied, LostNode}},
-	RankDied:       {name: "a rank dies by a signal", text: rankDid, code: told, blames: theRank, chosen: true},
-	RankNotStarted: {name: "a program cannot be executed", text: ofRank, code: told, blames: theRank},
-	MPIAbort: {name: "a rank calls MPI_Abort", text: aborted, code: abortCode, blames: theRank, chosen: true,
+	RankDied:       {name: "a rank dies by a signal", reason: "signal", text: rankDid, code: told, blames: theRank, chosen: true},
+	RankNotStarted: {name: "a program cannot be executed", reason: "start", text: ofRank, code: told, blames: theRank},
+	MPIAbort: {name: "a rank calls MPI_Abort", reason: "exit", text: aborted, code: abortCode, blames: theRank, chosen: true,
 		yields: []Kind{RankExited, RankDied, LostNode}, early: true, late: true},
-	PMIJunk:      {name: "a rank talks junk on PMI", text: ofRank, code: always(1), blames: theRank},
-	PMILost:      {name: "a rank loses its PMI connection", text: hungUp, code: always(1), blames: theRank, waits: causeGrace},
-	PMIBroken:    {name: "a barrier can never complete", text: asTold, code: always(1), blames: nobody, waits: causeGrace},
-	NoFinalize:   {name: "a rank leaves without finalize", text: leftOthers, code: always(1), blames: nobody, waits: silentGrace},
-	LostNode:     {name: "a node is lost", text: lostContact, code: always(job.ExitInternal), blames: theNode},
-	CutNode:      {name: "a node says what no helper says", text: lostContact, code: always(job.ExitInternal), blames: theNode},
-	StartTimeout: {name: "`--start-timeout` strikes", text: startedTooFew, code: always(job.ExitInternal), blames: nobody},
-	RunTimeout:   {name: "`-timeout` strikes", text: ranTooLong, code: always(job.ExitTimeout), blames: nobody, hurry: true},
-	StdinFailed:  {name: "our stdin cannot be read", text: ofStdin, code: always(job.ExitInternal), blames: nobody},
-	OutputFailed: {name: "our stdout or a file is full", text: asTold, code: always(job.ExitInternal), blames: nobody, late: true},
-	StdoutGone:   {name: "nobody reads our stdout", code: always(job.ExitNoStdout), blames: nobody, late: true, hurry: true},
-	BySignal:     {name: "a signal ends mpiexec", code: told, blames: nobody, late: true, hurry: true},
+	PMIJunk:      {name: "a rank talks junk on PMI", reason: "exit", text: ofRank, code: always(1), blames: theRank},
+	PMILost:      {name: "a rank loses its PMI connection", reason: "exit", text: hungUp, code: always(1), blames: theRank, waits: causeGrace},
+	PMIBroken:    {name: "a barrier can never complete", reason: "exit", text: asTold, code: always(1), blames: nobody, waits: causeGrace},
+	NoFinalize:   {name: "a rank leaves without finalize", reason: "exit", text: leftOthers, code: always(1), blames: nobody, waits: silentGrace},
+	LostNode:     {name: "a node is lost", reason: "host_lost", text: lostContact, code: always(job.ExitInternal), blames: theNode},
+	CutNode:      {name: "a node says what no helper says", reason: "host_lost", text: lostContact, code: always(job.ExitInternal), blames: theNode},
+	StartTimeout: {name: "`--start-timeout` strikes", reason: "start", text: startedTooFew, code: always(job.ExitInternal), blames: nobody},
+	RunTimeout:   {name: "`-timeout` strikes", reason: "limit", text: ranTooLong, code: always(job.ExitTimeout), blames: nobody, hurry: true},
+	StdinFailed:  {name: "our stdin cannot be read", reason: "internal", text: ofStdin, code: always(job.ExitInternal), blames: nobody},
+	OutputFailed: {name: "our stdout or a file is full", reason: "internal", text: asTold, code: always(job.ExitInternal), blames: nobody, late: true},
+	StdoutGone:   {name: "nobody reads our stdout", reason: "user", code: always(job.ExitNoStdout), blames: nobody, late: true, hurry: true},
+	BySignal:     {name: "a signal ends mpiexec", reason: "user", code: told, blames: nobody, late: true, hurry: true},
 }
 
 // Late reports whether a cause counts also when all ranks are over: output is lost whenever it
 // is written.
 func (k Kind) Late() bool { return causes[k].late }
+
+// Reason is a cause in a word; nil is that of a job that ends well (RM-53).
+func (c *Cause) Reason() string {
+	if c == nil {
+		return "ok"
+	}
+	return c.rule().reason
+}
 
 func (c Cause) rule() causeRule { return causes[c.Kind] }
 

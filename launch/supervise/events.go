@@ -39,6 +39,11 @@ type (
 	NodeEmptied struct{ Node int }
 	// NodeDrained is a node that has nothing of the job any more.
 	NodeDrained struct{ Node int }
+	// Sampled is what the processes of a node have.
+	Sampled struct {
+		Node int
+		job.Sample
+	}
 	// Signaled is a signal to mpiexec.
 	Signaled struct{ job.Signal }
 	// Tick says that State.Next has come.

@@ -27,6 +27,7 @@ type State struct {
 	Undone int    // nodes not yet drained
 	Cause  *Cause // nil: all has gone well so far
 	Exits  []job.Exit
+	Tally  Tally // of samples
 
 	stopped   []job.Exit // ranks that ended after we asked them to
 	also      []job.Exit // ranks that failed within a moment of the cause
@@ -216,6 +217,7 @@ func (s *State) rankOver(rank int) bool {
 // its ranks of which that is news.
 func (s *State) nodeOver(node int) (ranks []int) {
 	n := &s.nodes[node]
+	s.Tally.Gone(node)
 	if !n.done {
 		n.done = true
 		s.Undone--

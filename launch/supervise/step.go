@@ -79,6 +79,9 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	case NodeDrained:
 		s.nodeOver(e.Node) // those of its ranks that an early end has kept from starting
 		return s.settle(now)
+	case Sampled:
+		s.Tally.Hear(e.Node, e.Sample, now)
+		return nil
 	case Failed:
 		return s.failed(e, now)
 	case Signaled:

@@ -194,6 +194,7 @@ var Sayings = []struct {
 	{"Data", func(rank int) wire.Message { return &wire.Data{Rank: rank, Stream: wire.Stdout, Bytes: []byte("x")} }},
 	{"Credit", func(rank int) wire.Message { return &wire.Credit{Rank: rank} }},
 	{"Exited", func(rank int) wire.Message { return &wire.Exited{Exit: job.Exit{Rank: rank}} }},
+	{"Sampled", func(rank int) wire.Message { return &wire.Sampled{Ranks: []job.RankSample{{Rank: rank}}} }},
 	{"PMI", func(rank int) wire.Message { return &wire.PMI{Rank: rank, Event: wire.PMIAborted} }},
 	{"Trace", func(rank int) wire.Message { return &wire.Trace{Rank: rank} }},
 	{"Fence", func(int) wire.Message { return &wire.Fence{ID: "g/0"} }},

@@ -84,6 +84,7 @@ var lies = map[string]lie{
 	"end of another's input":  always(atGo, &wire.Data{Rank: 0, Stream: wire.Stdin}),
 	"trace of another":        always(atGo, &wire.Trace{Rank: 0, Line: "forged"}),
 	"states of another":       always(atGo, &wire.States{Ranks: []job.RankState{{Rank: 0, Life: "forged"}}}),
+	"samples of another":      always(atGo, &wire.Sampled{Ranks: []job.RankSample{{Rank: 0}}}),
 	"spawn for another": grouped(atGo, func(group string) wire.Message {
 		return &wire.Spawn{ID: 1 << 20, Request: spawn.Request{Group: group, Rank: 0, Commands: []spawn.Command{{Argv: []string{"touch", "forged"}, Count: 1}}}}
 	}),

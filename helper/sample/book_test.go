@@ -1,0 +1,138 @@
+package sample
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// helper is its pid in these tests; rank 0 is 70, rank 1 is 80.
+const helper = 50
+
+var roots = map[int]int{70: 0, 80: 1}
+
+// of makes a process with CPU seconds and memory; its address space is ten times that.
+func of(pid, parent, group int, seconds, mem int64) Process {
+	return Process{PID: pid, Parent: parent, Group: group, Born: uint64(pid),
+		Sample: job.Sample{CPU: time.Duration(seconds) * time.Second, Mem: mem, VMem: 10 * mem}}
+}
+
+// around is what is on every machine: init, the keeper, the helper, somebody else's.
+func around(others ...Process) []Process {
+	return append([]Process{of(1, 0, 1, 99, 99), of(40, 1, 40, 5, 5), of(helper, 40, 40, 7, 7), of(60, 1, 60, 8, 8), of(61, 60, 60, 8, 8)}, others...)
+}
+
+func TestWhoBelongsToWhichRank(t *testing.T) {
+	nobody := func(int) int { return Nobody }
+	for _, test := range []struct {
+		name   string
+		passes [][]Process
+		groups map[int]int
+		ask    func(pid int) int
+		ranks  map[int]int64 // memory
+		host   int64
+	}{
+		{"ranks alone", [][]Process{around(of(70, helper, 70, 1, 10), of(80, helper, 80, 1, 20))}, nil, nobody, map[int]int64{0: 10, 1: 20}, 30},
+		{"children and theirs", [][]Process{around(of(70, helper, 70, 1, 10), of(71, 70, 71, 1, 3), of(72, 71, 72, 1, 4))}, nil, nobody, map[int]int64{0: 17}, 17},
+		{"a rank below a rank is its own", [][]Process{around(of(70, helper, 70, 1, 10), of(80, 70, 80, 1, 3))}, nil, nobody, map[int]int64{0: 10, 1: 3}, 13},
+		{"an orphan, by its group", [][]Process{around(of(71, helper, 80, 1, 3))}, map[int]int{80: 1}, nobody, map[int]int64{1: 3}, 3},
+		{"an orphan that had been seen", [][]Process{around(of(70, helper, 70, 1, 10), of(71, 70, 71, 1, 3)), around(of(71, helper, 71, 1, 4))}, nil, nobody, map[int]int64{0: 4}, 4},
+		{"another with the number of one that had been seen", [][]Process{around(of(70, helper, 70, 1, 10), of(71, 70, 71, 1, 3)),
+			around(Process{PID: 71, Parent: helper, Group: 71, Born: 1000, Sample: job.Sample{Mem: 4}})}, nil, nobody, map[int]int64{0: 0}, 4},
+		{"an orphan, by its environment", [][]Process{around(of(71, helper, 71, 1, 3), of(72, 71, 71, 1, 4))}, nil, func(pid int) int {
+			if pid == 71 {
+				return 1
+			}
+			return Nobody
+		}, map[int]int64{1: 7}, 7},
+		{"nobody's", [][]Process{around(of(71, helper, 71, 1, 3), of(72, 71, 71, 1, 4))}, nil, nobody, nil, 7},
+		{"nobody's child that has joined a rank's group", [][]Process{around(of(71, helper, 71, 1, 3), of(72, 71, 80, 1, 4))}, map[int]int{80: 1}, nobody, map[int]int64{1: 4}, 7},
+		{"ssh, and what is below it", [][]Process{around(of(90, helper, 90, 1, 50), of(91, 90, 90, 1, 50), of(70, helper, 70, 1, 1))}, nil, nobody, map[int]int64{0: 1}, 1},
+		{"parents in a circle", [][]Process{around(of(100, 101, 100, 1, 3), of(101, 100, 100, 1, 3), of(102, 102, 102, 1, 3))}, nil, nobody, nil, 0},
+		{"a parent that is gone", [][]Process{around(of(100, 99, 100, 1, 3))}, nil, nobody, nil, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var book Book
+			var ranks map[int]job.Sample
+			var host job.Sample
+			for _, all := range test.passes {
+				ranks, host = book.Take(all, Evidence{Helper: helper, Roots: roots, Groups: test.groups, Ask: test.ask, Foreign: func(pid int) bool { return pid == 90 }})
+			}
+			got := make(map[int]int64)
+			for rank, s := range ranks {
+				if got[rank] = s.Mem; s.VMem != 10*s.Mem && s.Mem != 4 {
+					t.Errorf("rank %d has %+v", rank, s)
+				}
+			}
+			if !maps.Equal(got, test.ranks) && len(got)+len(test.ranks) > 0 || host.Mem != test.host {
+				t.Errorf("ranks %v, host %d, want %v, %d", got, host.Mem, test.ranks, test.host)
+			}
+		})
+	}
+}
+
+// Time never falls: what has ended is counted once, whoever hears of it first (example 21).
+func TestTimeOfProcessesThatEnd(t *testing.T) {
+	var book Book
+	take := func(others ...Process) time.Duration {
+		ranks, _ := book.Take(around(others...), Evidence{Helper: helper, Roots: roots})
+		return ranks[0].CPU
+	}
+	rank, grandchild := of(70, helper, 70, 1, 1), of(72, 71, 72, 2, 1)
+	for i, step := range []struct {
+		reaped int // a pid, whose news comes before this pass
+		spent  time.Duration
+		all    []Process
+		want   time.Duration
+	}{
+		{0, 0, []Process{rank, of(71, 70, 70, 0, 1), grandchild}, 3 * time.Second},
+		{0, 0, []Process{rank, of(72, helper, 72, 2, 1)}, 3 * time.Second},
+		{70, time.Second, []Process{rank, of(72, helper, 72, 2, 1)}, 3 * time.Second}, // it was read before it was reaped
+		{0, 0, []Process{of(72, helper, 72, 2, 1)}, 3 * time.Second},
+		{0, 0, nil, 3 * time.Second}, // reaped, and nobody has told yet
+		{72, 2 * time.Second, nil, 3 * time.Second},
+		{0, 0, nil, 3 * time.Second},
+	} {
+		if step.reaped != 0 {
+			owner, known := book.Owner(step.reaped)
+			if !known || owner != 0 {
+				t.Errorf("step %d: %d is that of %d, %v", i, step.reaped, owner, known)
+			}
+			book.Reaped(step.reaped, owner, step.spent)
+		}
+		if got := take(step.all...); got != step.want {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
+	}
+	if _, known := book.Owner(72); known {
+		t.Error("who is long gone is still known")
+	}
+}
+
+// Without samples nothing is noted.
+func TestNoBook(t *testing.T) {
+	var book *Book
+	book.Reaped(1, 1, time.Second)
+	if _, known := book.Owner(1); known {
+		t.Error("a book that is none knows somebody")
+	}
+}
+
+// All hosts look at the same moments of their clocks.
+func TestNext(t *testing.T) {
+	at := func(s float64) time.Time { return time.Unix(1e9, 0).Add(time.Duration(s * float64(time.Second))) }
+	for _, test := range []struct {
+		began, now float64
+		near       bool
+		want       float64
+	}{
+		{0.3, 0.3, false, 0.4}, {0.3, 0.4, false, 1}, {0.3, 1, false, 2}, {0.3, 9.99, false, 10},
+		{0.3, 10.2, false, 11}, {0.3, 11, false, 15}, {0.3, 15.001, false, 20}, {0.3, 16, true, 17},
+	} {
+		if got := Next(at(test.began), at(test.now), test.near); !got.Equal(at(test.want)) {
+			t.Errorf("began %v, now %v: %v, want %v", test.began, test.now, got.Sub(at(0)), test.want)
+		}
+	}
+}

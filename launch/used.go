@@ -1,0 +1,185 @@
+package launch
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/supervise"
+	"remshell/show"
+	"remshell/text"
+)
+
+// sampled notes what ranks have, if it is more than before.
+func (a *account) sampled(ranks []job.RankSample) {
+	for _, r := range ranks {
+		most := a.samples[r.Rank]
+		most.Rise(r.Sample)
+		a.samples[r.Rank] = most
+	}
+}
+
+// used brings together what was told exactly, at the ends of processes, and what was seen while
+// they ran (RM-51): time is what wait4(2) has told, but of a host that was lost; memory is what was
+// seen, and at least the largest process.
+func (a *account) used(p whereabouts, r job.Result, tally *supervise.Tally) job.Accounts {
+	all := job.Accounts{Ranks: make([]job.Used, len(p.of)), Nodes: make([]job.Used, len(p.nodes))}
+	for rank := range all.Ranks {
+		seen, sampled := a.samples[rank]
+		all.Ranks[rank] = job.Used{Sample: seen, Sampled: sampled}
+	}
+	for _, e := range r.Exits {
+		all.Ranks[e.Rank].Exact(e.Usage)
+	}
+	all.All.Sampled = true
+	for i, total := range r.Hosts {
+		all.Nodes[i] = ofNode(tally, i, total)
+		all.All.Sampled = all.All.Sampled && all.Nodes[i].Sampled
+	}
+	for rank, node := range p.of {
+		u, host := all.Ranks[rank], &r.Hosts[node]
+		if host.Peak < 0 && u.Mem > 0 || host.Peak >= 0 && u.Mem > all.Ranks[host.Peak].Mem {
+			host.Peak = rank
+		}
+		if !all.Nodes[node].Sampled { // then it is the sum of the largest process of each rank
+			all.Nodes[node].Add(job.Sample{Mem: u.Mem})
+		}
+	}
+	a.inAll(&all, r, tally)
+	return all
+}
+
+// ofNode is what a node has used. The ends of ranks of one that was lost are not known: then what
+// was seen is more.
+func ofNode(tally *supervise.Tally, i int, total job.Total) job.Used {
+	var u job.Used
+	u.Sample, u.Sampled = tally.Node(i)
+	seen := u.Sample
+	u.Exact(total.Usage)
+	if total.Ended < total.Ranks {
+		u.CPU = max(u.CPU, seen.CPU)
+	}
+	if !u.Sampled {
+		u.Mem = 0
+	}
+	return u
+}
+
+// inAll sums up what the job has used.
+func (a *account) inAll(all *job.Accounts, r job.Result, tally *supervise.Tally) {
+	most, _ := tally.All()
+	all.All.Sample = job.Sample{Mem: most.Mem, VMem: most.VMem}
+	var sum job.Sample
+	for _, u := range all.Nodes {
+		all.All.Mem, all.All.VMem = max(all.All.Mem, u.Mem), max(all.All.VMem, u.VMem)
+		sum.Add(u.Sample)
+	}
+	if all.All.CPU = sum.CPU; !all.All.Sampled {
+		all.All.Mem = max(all.All.Mem, sum.Mem)
+	}
+	all.All.Wall = a.wall(r.Exits)
+}
+
+// wall is the time from the first start of a rank to the last end.
+func (a *account) wall(exits []job.Exit) time.Duration {
+	began := make(map[int]time.Duration, len(a.starts))
+	for _, s := range a.starts {
+		began[s.Rank] = s.After
+	}
+	var first, last time.Duration
+	for i, e := range exits {
+		start := began[e.Rank]
+		if i == 0 || start < first {
+			first = start
+		}
+		last = max(last, start+e.Usage.Wall)
+	}
+	return max(0, last-first)
+}
+
+// usageText is what a job consumed, as --usage asks for it (RM-52).
+func usageText(wish job.Ends, r job.Result, firsts []int) (told string) {
+	switch wish.Usage {
+	case "lines":
+		return show.Resources(r.Used.All)
+	case "rank":
+		told = usageTable(r) + rankTable(r, firsts)
+	default:
+		told = usageTable(r)
+	}
+	if len(r.Used.Ranks) > 1 || wish.Batch {
+		told += show.Resources(r.Used.All)
+	}
+	return told
+}
+
+// usageTable is what a job consumed, by node.
+func usageTable(r job.Result) string {
+	var sum job.Total
+	rows := [][]string{{"usage", "ranks", "wall", "user", "system", "peak memory"}}
+	row := func(name string, t job.Total, memory string) {
+		rows = append(rows, []string{name, fmt.Sprint(t.Ranks), seconds(t.Usage.Wall), seconds(t.Usage.User), seconds(t.Usage.System), memory})
+	}
+	for i, h := range r.Hosts {
+		memory := peak(r.Used.Nodes[i], h.Usage.MaxRSS)
+		if h.Peak >= 0 {
+			memory += fmt.Sprintf(" (rank %d)", h.Peak)
+		}
+		row(h.Node, h, memory)
+		sum.Ranks += h.Ranks
+		sum.Usage.Add(h.Usage)
+	}
+	if len(r.Hosts) > 1 {
+		row("all", sum, peak(r.Used.All, sum.Usage.MaxRSS))
+	}
+	return columns(rows)
+}
+
+// rankTable is what each rank consumed.
+func rankTable(r job.Result, firsts []int) string {
+	rows := [][]string{{"rank", "host", "cput", "mem", "vmem", "wall", "exit"}}
+	ends := make([]string, len(r.Used.Ranks))
+	for _, e := range r.Exits {
+		if ends[e.Rank] = fmt.Sprint(e.Code); e.Signal != 0 {
+			ends[e.Rank] = fmt.Sprintf("sig%d", e.Signal)
+		}
+	}
+	nodes := make([]string, len(ends))
+	for _, s := range r.Starts {
+		nodes[s.Rank] = s.Node
+	}
+	for rank, u := range r.Used.Ranks {
+		group, number := supervise.Split(firsts, rank)
+		rows = append(rows, []string{supervise.Numbered(group, number), nodes[rank], seconds(u.CPU), peak(u, u.Mem), memory(u.VMem), seconds(u.Wall), cmp.Or(ends[rank], "-")})
+	}
+	return columns(rows)
+}
+
+// peak is the most memory in words. Of what was not sampled only the largest process is known.
+func peak(u job.Used, largest int64) string {
+	if u.Sampled || largest == 0 {
+		return memory(max(u.Mem, largest))
+	}
+	return ">= " + memory(largest)
+}
+
+// memory is a size in words; of a process that was gone before one could look, it is not known.
+func memory(bytes int64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+// columns writes rows, whose cells others may have worded, under each other.
+func columns(rows [][]string) string {
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = show.Word(cell)
+		}
+	}
+	return text.Columns("  ", rows)
+}

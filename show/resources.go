@@ -1,0 +1,29 @@
+package show
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/job"
+)
+
+// Resources are the four lines in which a batch system's accounting has what a job used: times
+// rounded down to seconds, sizes up to KiB (RM-52). What was not sampled has no vmem.
+func Resources(u job.Used) string {
+	vmem := "unknown"
+	if u.Sampled {
+		vmem = kib(u.VMem)
+	}
+	return fmt.Sprintf("resources_used.cput = %s\nresources_used.mem = %s\nresources_used.vmem = %s\nresources_used.walltime = %s\n",
+		wholeSeconds(u.CPU), kib(u.Mem), vmem, wholeSeconds(u.Wall))
+}
+
+func wholeSeconds(d time.Duration) string { return job.Clock(d.Truncate(time.Second)) }
+
+func kib(bytes int64) string {
+	whole := bytes / 1024
+	if bytes%1024 > 0 {
+		whole++
+	}
+	return fmt.Sprint(whole, "kb")
+}

@@ -1,0 +1,89 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// Used are the figures of a report.
+type used struct {
+	CPU  float64 `json:"cput"`
+	Mem  int64
+	VMem int64
+	Wall float64 `json:"walltime"`
+}
+
+// RM-51, RM-52 and RM-53: what the detached grandchild of a rank burns is in the figures of the rank, of
+// its host and of the job, also where the parent between them is gone and the rank ends before it.
+func TestWhatWholeTreesUse(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	// A second of CPU time, by its own account. Who reads what it writes knows when it is over.
+	const burn = `until read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user system _ <"/proc/$$/stat"; [ $((user + system)) -ge 100 ]; do :; done; echo burnt; exec sleep 1000 >/dev/null 2>&1`
+	const script = `case $MPIEXEC_RANK in 0|3) echo $( (setsid sh -c "$0" &) );; esac`
+	dir := t.TempDir()
+	report, lines := filepath.Join(dir, "report"), filepath.Join(dir, "lines")
+	r := b.run(t, "--no-pin", "--usage=rank", "--report", report, "--usage-file", lines, "-host", "n1:2,n2:2", "-n", "4", "sh", "-c", script, burn)
+	if r.code != 0 || r.out != "burnt\nburnt\n" {
+		t.Fatalf("exit %d, %q, %s", r.code, r.out, r.err)
+	}
+	var told struct {
+		Exits []struct {
+			Rank int
+			used
+		}
+		Usage []struct {
+			Node string
+			used
+		}
+		All struct {
+			used
+			Sampled bool
+			Reason  string
+		}
+	}
+	text, err := os.ReadFile(report)
+	if err == nil {
+		err = json.Unmarshal(text, &told)
+	}
+	if err != nil || len(told.Exits) != 4 || len(told.Usage) != 2 {
+		t.Fatalf("%v in %s", err, text)
+	}
+	for _, e := range told.Exits {
+		if burns := e.Rank == 0 || e.Rank == 3; burns != (e.CPU >= 1) {
+			t.Errorf("rank %d used %v s", e.Rank, e.CPU)
+		}
+	}
+	for _, h := range told.Usage {
+		if h.CPU < 1 || h.Mem <= 0 || h.VMem < h.Mem {
+			t.Errorf("%s used %+v", h.Node, h.used)
+		}
+	}
+	if all := told.All; all.CPU < 2 || all.Mem < told.Usage[0].Mem || all.Wall <= 0 || !all.Sampled || all.Reason != "ok" {
+		t.Errorf("the job used %+v", all)
+	}
+	four, err := os.ReadFile(lines)
+	if err != nil || strings.Count(string(four), "\n") != 4 || !strings.HasSuffix(r.err, string(four)) ||
+		strings.HasPrefix(string(four), "resources_used.cput = 00:00:00") {
+		t.Errorf("%v, the lines are %q, stderr\n%s", err, four, r.err)
+	}
+}
+
+// The four lines alone, and what is no word for what is to be told.
+func TestUsageLines(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	if r := b.run(t, "--usage=lines", "-host", "n1", "-n", "1", "true"); r.code != 0 || !strings.HasPrefix(r.err, "resources_used.cput = ") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+	if r := b.run(t, "--usage=much", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "hosts, rank, lines") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+}
