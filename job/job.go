@@ -118,12 +118,17 @@ func (r RM) MarshalJSON() ([]byte, error) {
 	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Grade})
 }
 
-// ID tells jobs of batch systems apart: "slurm 4711"; empty: nothing does.
+// ID tells jobs of batch systems apart, "slurm 4711", in at most 100 printable bytes; empty: nothing
+// does.
 func (r *RM) ID() string {
 	if r == nil || r.Job == "" {
 		return ""
 	}
-	return r.Name + " " + r.Job
+	id := r.Name + " " + r.Job
+	if len(id) > 100 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return ""
+	}
+	return id
 }
 
 // SpawnHosts says to which hosts ranks may spawn others (TRUST-9); the zero value: to the
@@ -314,8 +319,9 @@ type Node struct {
 	NodeDef
 	Probe
 	Use
-	Down string // why there is no valid probe now; the topology may be known all the same
-	Mine []int  // of the busy CPUs, those that the job itself holds, which is to grow
+	Beyond Use    // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
+	Down   string // why there is no valid probe now; the topology may be known all the same
+	Mine   []int  // of the busy CPUs, those that the job itself holds, which is to grow
 }
 
 // Size is S of placement.md section 0: the slots of the whole node.
@@ -379,6 +385,7 @@ type Claim struct {
 	Exclusive bool          `json:"exclusive,omitempty"`
 	Since     time.Time     `json:"since"`
 	Command   string        `json:"command"`
+	RM        string        `json:"rm,omitempty"` // RM.ID of the batch system's job it is a part of
 
 	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
 	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)

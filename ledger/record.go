@@ -95,7 +95,7 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	if err := checkClaim(c.Claim); err != nil {
 		return Claim{}, err
 	}
-	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command} {
+	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command, &c.RM} {
 		*p = short(*p)
 	}
 	return c.Claim, nil

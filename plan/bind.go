@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"remshell/job"
@@ -34,11 +35,18 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	cpuMap, note := s.mapOf(n)
 	if s.layer != nil {
 		failed = s.bindTakes(i, ranks)
+		if n.loose && note.Code == "" {
+			note = n.claimed(s.layer.slots[i])
+		}
 		s.equip(n, ranks)
 		return note, failed
 	}
 	slots := pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
-	mapped := len(s.req.Map) > 0 && note.Code == "" // by the user, who means this order
+	n.busy = n.keepOff(slots, n.busy, s.demand(ranks))
+	if n.loose && note.Code == "" {
+		note = n.claimed(slots)
+	}
+	mapped := len(s.req.Map) > 0 && (note.Code == "" || note.Code == Claimed) // by the user, who means this order
 	shared := s.over || s.demand(ranks) > len(pin.Free(slots, n.busy))
 	if s.demandGPUs(ranks) > 0 && !mapped && !shared {
 		s.bindNear(n, ranks, slots)
@@ -47,6 +55,30 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	s.bindRound(n, ranks, slots)
 	s.equip(n, ranks)
 	return note, nil
+}
+
+// keepOff keeps ranks off the CPUs that jobs outside of our batch system's job claim, if enough are
+// left without; else the ranks of the node share CPUs with those jobs, and are not bound (RM-20).
+func (n *candidate) keepOff(slots []pin.Unit, busy pin.Busy, demand int) pin.Busy {
+	claimed := pin.Taken(slots, n.Beyond.Busy, 0)
+	if len(claimed) == 0 {
+		return busy
+	}
+	both := maps.Clone(claimed)
+	maps.Copy(both, busy)
+	if demand <= len(pin.Free(slots, both)) {
+		return both
+	}
+	n.loose = true
+	return busy
+}
+
+// claimed tells whose claims these are.
+func (n *candidate) claimed(slots []pin.Unit) job.Note {
+	units := len(pin.Taken(slots, n.Beyond.Busy, 0))
+	return job.Note{Code: Claimed, Node: n.Name, ID: n.ID,
+		Text: fmt.Sprintf("%s: %d of %d granted CPUs are claimed by job %s of %s; ranks there are not bound",
+			n.Name, units, max(n.Slots, units), n.Beyond.WhoJob, n.Beyond.Who)}
 }
 
 // mapOf is the CPU map that holds on a node: the user's if it applies (7.3).
@@ -115,6 +147,10 @@ func (s *candidate) unsharedFirst(slots []pin.Unit, free []int) []int {
 // give lets a rank have its assigned, as far as it is to be bound (7.4, 7.5).
 func (s *placement) give(n *candidate, r *job.RankPlan, assigned pin.Seat) {
 	p := job.Portion{Slots: assigned.Slots, Held: assigned.CPUs}
+	if n.loose {
+		r.Portion = s.portions.common(p)
+		return
+	}
 	if s.pins(n) {
 		p.CPUs = assigned.CPUs
 	}

@@ -62,6 +62,7 @@ const (
 	SameNode    = "same-node"
 	MapDenied   = "cpumap-not-allowed"
 	MapTooLarge = "cpumap-out-of-range"
+	Claimed     = "granted-and-claimed" // by jobs outside of our batch system's job
 )
 
 // Folded says equal reasons once: "n[3-42]: cpus-full (0 of 4 CPUs free)".

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -39,6 +40,51 @@ func TestGranted(t *testing.T) {
 		}
 		if err != nil || got != test.want {
 			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+// CPUs that jobs outside of our batch system's job claim are kept off while enough are left; else
+// ranks share them and are not bound. They refuse nothing (RM-20).
+func TestGrantedAndClaimed(t *testing.T) {
+	const told = "a: 2 of 4 granted CPUs are claimed by job J of alice; ranks there are not bound"
+	for _, test := range []struct {
+		name, cluster string
+		beyond, same  []int
+		ranks         int
+		layout        string
+		want, text    string
+	}{
+		{"enough are left", "a:4/4", []int{0, 1}, nil, 2, "", "2 3", ""},
+		{"not enough are left", "a:4/4", []int{0, 1}, nil, 4, "", "- - - -", told},
+		{"all but one", "a:4/4", []int{0, 1}, nil, 3, "", "- - -", told},
+		{"all of them", "a:4/4", []int{0, 1, 2, 3}, nil, 4, "", "- - - -", "a: 4 of 4 granted CPUs are claimed by job J of alice; ranks there are not bound"},
+		{"beside a launch of the same job", "a:4/4", []int{0}, []int{1}, 2, "", "2 3", ""},
+		{"a launch of the same job has all", "a:4/4", nil, []int{0, 1, 2, 3}, 1, "", NoNodes, ""},
+		{"the node has more than was granted", "a:4/2", []int{0, 1}, nil, 2, "", "2 3", ""},
+		{"by a layout", "a:4/2", []int{0, 1}, nil, 2, "core", "2 3", ""},
+		{"by a layout, not enough", "a:4/4", []int{0, 1}, nil, 4, "core", "- - - -", told},
+	} {
+		snap := cluster(test.cluster)
+		snap.Nodes[0].Beyond = job.Use{Busy: test.beyond, Procs: len(test.beyond), Seated: len(test.beyond), Who: "alice", WhoJob: "J"}
+		snap.Nodes[0].Busy, snap.Nodes[0].Procs, snap.Nodes[0].Seated = test.same, len(test.same), len(test.same)
+		req := job.Request{Apps: []job.App{{N: test.ranks}}, RM: &job.RM{Name: "slurm", Job: "7"}}
+		if test.layout != "" {
+			if err := req.Layout.Map.UnmarshalText([]byte(test.layout)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := Make(on(req, snap))
+		got, text := cpusOf(p), ""
+		var failed *Error
+		if errors.As(err, &failed) {
+			got = failed.Code
+		}
+		for _, note := range p.Notes {
+			text += note.Text
+		}
+		if got != test.want || text != test.text {
+			t.Errorf("%s: %s, %q; want %s, %q", test.name, got, text, test.want, test.text)
 		}
 	}
 }

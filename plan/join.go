@@ -19,6 +19,7 @@ type candidate struct {
 	free    int       // F: slots that nobody has
 	crowded bool      // what the job itself holds there counts as free
 	gpus    []gpu.GPU // that nobody has
+	loose   bool      // its ranks are not bound, since others claim CPUs that we were granted (RM-20)
 }
 
 // join joins the candidates with what their probes found, and turns that are two
@@ -150,7 +151,7 @@ func distinct(turns []int, candidates int) []int {
 
 // ideal is the candidate with nobody on it and reachable (6.2).
 func (s candidate) ideal() candidate {
-	s.Down, s.Use, s.busy = "", job.Use{}, nil
+	s.Down, s.Use, s.Beyond, s.busy = "", job.Use{}, job.Use{}, nil
 	s.free = s.Size()
 	s.gpus = s.offered()
 	return s

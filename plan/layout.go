@@ -60,7 +60,8 @@ func newLayer(s *placement) *dealing {
 		if len(n.Topology.Cores) == 0 { // nobody has looked: what it lacks is not known
 			layout = pin.Layout{}
 		}
-		l.pools[i] = pin.NewPool(n.Topology, l.slots[i], pin.Free(l.slots[i], barred(n, layout, s.others())), layout, s.widest, n.CountThreads)
+		busy := n.keepOff(l.slots[i], barred(n, layout, s.others()), n.free)
+		l.pools[i] = pin.NewPool(n.Topology, l.slots[i], pin.Free(l.slots[i], busy), layout, s.widest, n.CountThreads)
 	}
 	return l
 }

@@ -46,7 +46,11 @@ func fit[T any](list []T, each func(*codec, *T), left, entries *int) (fitting []
 
 // Fit leaves out what the node cannot have.
 func (m *Surveyed) Fit() {
-	u := &m.Use
+	fitUse(&m.Use)
+	fitUse(&m.Beyond)
+}
+
+func fitUse(u *job.Use) {
 	u.Procs, u.Seated = min(u.Procs, int(aCount.high)), min(u.Seated, int(aCount.high))
 	u.Busy = fitting(u.Busy, func(cpu int) bool { return aCPU.has(int64(cpu)) })
 	u.BusyGPUs = fitting(u.BusyGPUs, func(address string) bool { return len(address) <= aBusAddress.most })

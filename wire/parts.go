@@ -188,6 +188,7 @@ func (c *codec) claim(p *job.Claim) {
 	c.flag(&p.Exclusive)
 	c.moment(&p.Since, "time")
 	c.sentence(&p.Command, "command")
+	c.word(&p.RM, "batch job")
 	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).claimedRank)
 	c.num(&p.PID, aPID)
 	c.flag(&p.Idle)

@@ -54,6 +54,8 @@ type Survey struct {
 	Own    job.ID
 
 	Without []int // users, by number, whose claims do not count either (TRUST-18)
+
+	RM string // the batch system's job that we are a part of: what is outside of it is told apart (RM-20)
 }
 
 func (m *Survey) fields(c *codec) {
@@ -61,6 +63,7 @@ func (m *Survey) fields(c *codec) {
 	c.word((*string)(&m.Inside), "job")
 	c.word((*string)(&m.Own), "job")
 	c.nums(&m.Without, length{"uids", maxEntries}, aUID)
+	c.word(&m.RM, "batch job")
 }
 
 // Surveyed answers Survey. Inside says that the job named there runs here indeed, and
@@ -73,6 +76,7 @@ type Surveyed struct {
 	Limited bool
 	Most    int
 	Use     job.Use
+	Beyond  job.Use // with Survey.RM: of jobs outside of it, which Use does not count then
 	Load    [3]float64
 	Notice  string
 }
@@ -83,6 +87,7 @@ func (m *Surveyed) fields(c *codec) {
 	c.flag(&m.Limited)
 	c.num(&m.Most, aCount)
 	c.use(&m.Use)
+	c.use(&m.Beyond)
 	c.load(&m.Load)
 	c.sentence(&m.Notice, "notice")
 }

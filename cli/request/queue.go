@@ -23,6 +23,10 @@ func (w World) queue(req job.Request, j option.Job) job.Queue {
 		q.Noted = w.Cluster.Ledger
 	}
 	q.Ledger = cmp.Or(q.Ledger, w.Cluster.Ledger)
+	if req.RM.ID() != "" { // the batch system has a queue of its own (RM-20)
+		q.Strict = w.Cluster.Strict
+		return q
+	}
 	q.Required, q.Strict = !w.Cluster.Optional, w.Cluster.Strict
 	if keepers := w.keepers(req, j); len(keepers) > 0 {
 		q.Host, q.Spare = &keepers[0], keepers[1:]

@@ -191,6 +191,11 @@ func (w *Worker) survey(m *wire.Survey) {
 	}
 	outer, mine := related(others.Mine, m.Inside, os.Geteuid())
 	_, others.Mine = related(mine, m.Own, os.Geteuid())
+	if m.RM != "" {
+		var beyond ledger.Others
+		others, beyond = apart(others, m.RM)
+		answer.Beyond = beyond.Use()
+	}
 	answer.Use = others.Use()
 	cpus, err := rank.Affinity()
 	if err == nil && len(outer) > 0 {
@@ -241,6 +246,21 @@ func related(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Cl
 		}
 	}
 	return outer, others
+}
+
+// apart tells the claims of one job of a batch system, which are our own user's, from all others
+// (RM-20).
+func apart(all ledger.Others, rm string) (same, beyond ledger.Others) {
+	beyond = all
+	beyond.Mine = nil
+	for _, c := range all.Mine {
+		if c.RM == rm {
+			same.Mine = append(same.Mine, c)
+		} else {
+			beyond.Mine = append(beyond.Mine, c)
+		}
+	}
+	return same, beyond
 }
 
 // hold reports whether claims hold all of some CPUs, or the node alone.
@@ -360,6 +380,9 @@ func (w *Worker) note(m *wire.Prepare, claim job.Claim) {
 // 11), against what they hold now. What the job itself has already, mpiexec has planned
 // round; it counts where the node has a limit for all.
 func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
+	if mine.RM != "" { // what the batch system has granted, others do not take
+		others, _ = apart(others, mine.RM)
+	}
 	_, others.Mine = related(others.Mine, mine.Inside, mine.UID)
 	most := others.Use().Procs
 	_, others.Mine = related(others.Mine, mine.Job, mine.UID) // also of another name of this machine (alias=)

@@ -62,6 +62,20 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// Launches of one job of a batch system see each other; what is outside of it, and what others say
+// is inside, is told apart (RM-20).
+func TestApart(t *testing.T) {
+	rank := func(cpu int) []job.ClaimedRank { return []job.ClaimedRank{{CPUs: []int{cpu}}} }
+	all := ledger.Others{
+		Mine: []job.Claim{{Job: "a", RM: "slurm 7", Ranks: rank(0)}, {Job: "b", Ranks: rank(1)}, {Job: "c", RM: "slurm 8", Ranks: rank(2)}},
+		Rest: job.Use{Busy: []int{3}, Procs: 1, Seated: 1, Who: "eve"}, Jobs: 1, One: "e",
+	}
+	same, beyond := apart(all, "slurm 7")
+	if a, b := same.Use(), beyond.Use(); !slices.Equal(a.Busy, []int{0}) || !slices.Equal(b.Busy, []int{1, 2, 3}) || len(all.Mine) != 3 {
+		t.Errorf("the same: %v, beyond: %v", a.Busy, b.Busy)
+	}
+}
+
 // Nobody can keep a user from his own job by a claim in its name.
 func TestMayStrike(t *testing.T) {
 	claims := []job.Claim{{Job: "a", UID: 7}, {Job: "a", UID: 5}, {Job: "b", UID: 7}}
@@ -146,6 +160,8 @@ func TestConflict(t *testing.T) {
 		{"other GPUs", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:0f:00.0")}}, ""},
 		{"a try-out with GPUs", wire.Prepare{Claim: wire.Claim{Most: -1, Shares: true}}, job.Claim{Ranks: card(3, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
 			"GPU 0000:07:00.0 was taken by another job"},
+		{"granted by a batch system", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{two, {Job: "c", RM: "slurm 8", Exclusive: true}}, ""},
+		{"granted to both", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{{Job: "b", RM: "slurm 7", Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
 		{"its own outer job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Inside: "b", Ranks: claimed(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""

@@ -111,7 +111,7 @@ func (r *reservation) shares() bool {
 func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	c := job.Claim{
 		Job: p.Job, UID: req.User.UID, User: req.User.Name, From: req.Queue.From, Node: n.def.Name,
-		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(),
+		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(), RM: req.RM.ID(),
 	}
 	if n.def.Local {
 		c.Inside = req.Queue.Inside

@@ -28,7 +28,9 @@ type queueTalk struct {
 // its tickets are.
 func (r *reservation) chooseQueue() error {
 	keepers, old := r.req.Queue.Keepers(), r.queue
-	r.queue, r.queues = nil, nil
+	if r.queue, r.queues = nil, nil; r.granted() {
+		return nil
+	}
 	for _, n := range r.reached() {
 		if len(keepers) == 0 && (r.queue == nil || n.def.ID < r.queue.def.ID) {
 			r.queue = n
@@ -67,6 +69,10 @@ func (r *reservation) whyNoQueue(host job.NodeDef) string {
 	}
 	return "it was not reached"
 }
+
+// granted reports whether a batch system has decided who uses the hosts: there is no queue of ours
+// then, and who waits, waits for launches of the same job of the batch system (RM-20).
+func (r *reservation) granted() bool { return r.req.RM.ID() != "" }
 
 // ignoreQueue goes on without the queue, as its administrator prefers to no start at all.
 func (r *reservation) ignoreQueue(name, why string) {
@@ -189,6 +195,8 @@ func (r *reservation) keepTurn(ctx context.Context, failed error) error {
 	}
 	q, host := r.queue, r.req.Queue.Host
 	switch {
+	case r.granted():
+		return failed // wait looks at the nodes alone
 	case q == nil && host != nil:
 		return queueUnreachable(host.Name, "the request would have to wait there")
 	case q == nil:

@@ -94,10 +94,11 @@ type reservation struct {
 // A host is a node as one reservation knows it.
 type host struct {
 	*node.Node
-	def   job.NodeDef // may change while a request waits
-	probe job.Probe
-	use   job.Use // what other jobs had of it when it was last asked
-	lost  error   // why it cannot be used any more; nil: it can
+	def    job.NodeDef // may change while a request waits
+	probe  job.Probe
+	use    job.Use // what other jobs had of it when it was last asked
+	beyond job.Use // what jobs outside of our batch system's job had (RM-20)
+	lost   error   // why it cannot be used any more; nil: it can
 
 	own  bool    // the job has it already, and it is not ours to give up
 	held job.Use // what the job has of it already
@@ -123,6 +124,10 @@ func Reserve(ctx context.Context, req job.Request, env Env) (*Reservation, error
 	r := newReservation(req, env)
 	p, startBy, err := r.reserve(ctx)
 	for _, note := range p.Notes {
+		if note.Code == plan.Claimed {
+			env.Log.Info().Msg(note.Text)
+			continue
+		}
 		env.Say(note.Text)
 	}
 	if err != nil {

@@ -104,7 +104,7 @@ func (r *reservation) wait(ctx context.Context, failed *plan.Error) error {
 		now = time.Now()
 		r.tell(failed, now)
 		switch {
-		case !q.held || r.queue.lost != nil:
+		case !r.granted() && (!q.held || r.queue.lost != nil):
 			if err := r.rejoin(ctx); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (r *reservation) wake(now, retry time.Time) time.Time {
 // tell says where we stand: after a while, and whenever it has changed.
 func (r *reservation) tell(failed *plan.Error, now time.Time) {
 	q := &r.position
-	if now.Sub(q.began) < tellAfter || !q.held {
+	if now.Sub(q.began) < tellAfter || !q.held && !r.granted() {
 		return
 	}
 	why := failed.Code
@@ -170,6 +170,9 @@ func (r *reservation) tell(failed *plan.Error, now time.Time) {
 		why += ": " + failed.Text
 	}
 	text := fmt.Sprintf("waiting for resources, position %d of %d (%s)", q.ahead+1, max(q.total, q.ahead+1), why)
+	if r.granted() {
+		text = fmt.Sprintf("waiting for other launches in %s (%s)", r.req.RM.ID(), why)
+	}
 	if text != q.told {
 		q.told = text
 		r.env.Say(text)

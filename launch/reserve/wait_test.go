@@ -473,6 +473,44 @@ func TestALaunchFromInsidePassesTheQueue(t *testing.T) {
 	}
 }
 
+// Inside of a batch system's job there is no queue of ours: no gate, no ticket. Who waits, waits for
+// launches of the same job, and says so (RM-20).
+func TestAllocationHasNoQueue(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var free atomic.Bool
+			free.Store(!wait)
+			time.AfterFunc(time.Minute, func() { free.Store(true) })
+			var queued atomic.Int32
+			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+				switch m := m.(type) {
+				case *wire.Gate, *wire.Enqueue:
+					queued.Add(1)
+					return false
+				case *wire.Survey:
+					answer := &wire.Surveyed{Beyond: busy.Use}
+					if m.RM != "slurm 7" || !free.Load() {
+						answer.Use = busy.Use
+					}
+					c.Send(answer)
+					return true
+				}
+				return false
+			})
+			r := s.request(func(req *job.Request) { req.RM, req.Wait = &job.RM{Name: "slurm", Job: "7"}, wait }, "a", "b")
+			if _, err := r.book(t.Context()); err != nil {
+				t.Errorf("wait %v: %v", wait, err)
+			}
+			if n := queued.Load(); n > 0 {
+				t.Errorf("wait %v: the queue was asked %d times", wait, n)
+			}
+			if told := strings.Contains(r.lines(), "waiting for other launches in slurm 7"); told != wait {
+				t.Errorf("wait %v: said %q", wait, r.lines())
+			}
+		})
+	}
+}
+
 // A node's helper may speak while the cluster file changes what the node is: its reader looks
 // at nothing that then changes (for the race detector).
 func TestWordsWhileTheRequestChanges(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -524,5 +525,43 @@ func TestALaunchInsideAJob(t *testing.T) {
 	}
 	if res := waiter.wait(t); res.code != 0 || res.out != "next\nnext\n" {
 		t.Errorf("exit %d, %q, %q", res.code, res.out, res.err)
+	}
+}
+
+// Inside of a batch system's job its launches keep apart from each other, and what others claim
+// refuses nothing: ranks keep off it while there is room, then share and are not bound (RM-20).
+func TestAllocationsAndClaims(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	inside := func(id string, args ...string) holder {
+		t.Helper()
+		r, w := pipe(t)
+		env := []string{"SLURM_JOB_ID=" + id, "SLURM_JOB_NODELIST=n1", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=2"}
+		args = append([]string{"-v"}, append(args, "sh", "-c", `grep Cpus_allowed_list: /proc/self/status; exec cat`)...)
+		return holder{b.start(t, job{args: args, stdin: r, env: env}), w}
+	}
+	other := b.hold(t, "-host", "n1", "-n", "1")
+	taken := other.cpus(t)
+	first := inside("7", "-n", "1")
+	mine := first.cpus(t)
+	if mine == taken {
+		t.Errorf("the launch is on CPU %s, which is claimed, and there is another", mine)
+	}
+	second := inside("7", "-n", "1")
+	if both := second.cpus(t); both == mine || both == taken {
+		t.Errorf("a launch of the same job is on CPU %s alone; its sister on %s, and another job on %s", both, mine, taken)
+	}
+	if r := b.start(t, job{args: []string{"-n", "1", "true"}, env: []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=2"}}).wait(t); r.code == 0 {
+		t.Error("a third launch in an allocation of two slots started")
+	}
+	for _, h := range []holder{first, second, other} {
+		r := h.end(t)
+		if r.code != 0 {
+			t.Errorf("exit %d: %s", r.code, r.err)
+		}
+		if told := strings.Contains(r.err, "n1: 1 of 2 granted CPUs are claimed by job "); told != (h == second) && runtime.NumCPU() == 2 {
+			t.Errorf("told %v: %s", told, r.err)
+		}
 	}
 }
