@@ -58,7 +58,7 @@ func (s *stuck) await(t *testing.T, want string) {
 // a thread that sleeps.
 func (s *stuck) awaitOpen(t *testing.T) *stuck {
 	t.Helper()
-	again, limit := time.NewTicker(10*time.Millisecond), time.After(40*time.Second)
+	again, limit := time.NewTicker(10*time.Millisecond), time.After(5*time.Minute)
 	defer again.Stop()
 	for {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", s.cmd.Process.Pid))
@@ -85,7 +85,7 @@ func (s *stuck) press(t *testing.T, number syscall.Signal) time.Duration {
 		s.cmd.Wait()
 		close(s.gone)
 	}()
-	again, limit := time.NewTicker(50*time.Millisecond), time.After(40*time.Second)
+	again, limit := time.NewTicker(50*time.Millisecond), time.After(5*time.Minute)
 	defer again.Stop()
 	for {
 		select {
@@ -204,7 +204,7 @@ func TestStopBesideAHostThatReadsNothing(t *testing.T) {
 	syscall.Kill(helper, syscall.SIGSTOP)
 	t.Cleanup(func() { syscall.Kill(helper, syscall.SIGCONT) })
 	fills(t, helper)
-	limit := time.AfterFunc(40*time.Second, func() { syscall.Kill(pid, syscall.SIGKILL) })
+	limit := time.AfterFunc(5*time.Minute, func() { syscall.Kill(pid, syscall.SIGKILL) })
 	defer limit.Stop()
 	syscall.Kill(pid, syscall.SIGTSTP)
 	var status syscall.WaitStatus
@@ -219,7 +219,7 @@ func TestStopBesideAHostThatReadsNothing(t *testing.T) {
 // helperOf finds a helper that is a child of a process, once there is one.
 func helperOf(t *testing.T, parent int) int {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		text, _ := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/task/" + strconv.Itoa(parent) + "/children")
 		lists, _ := filepath.Glob("/proc/" + strconv.Itoa(parent) + "/task/*/children")
 		for _, list := range lists {
@@ -240,7 +240,7 @@ func helperOf(t *testing.T, parent int) int {
 // fills waits until a pipe of a process is full.
 func fills(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
 		if slices.ContainsFunc(files, full) {
 			return

@@ -30,7 +30,7 @@ func TestSuspendUnderAShell(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	pid := cmd.Process.Pid
-	time.AfterFunc(30*time.Second, func() { syscall.Kill(pid, syscall.SIGKILL) })
+	time.AfterFunc(5*time.Minute, func() { syscall.Kill(pid, syscall.SIGKILL) })
 	syscall.Kill(pid, syscall.SIGTSTP)
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
@@ -60,7 +60,7 @@ func TestSuspendWithoutAShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	bufio.NewReader(out).ReadString('\n')
-	limit := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	limit := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() })
 	defer limit.Stop()
 	cmd.Process.Signal(syscall.SIGTSTP)
 	cmd.Process.Signal(syscall.SIGUSR1)

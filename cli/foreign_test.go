@@ -234,7 +234,7 @@ func harmed(printed string) string {
 // converse runs mpiexec with a command line against a stranger, and returns all it said.
 func converse(t *testing.T, args []string, says map[string]wire.Message, poison func(wire.Message)) string {
 	t.Helper()
-	ctx, done := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, done := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer done()
 	var printed sheet
 	home := t.TempDir()

@@ -53,7 +53,7 @@ func newPeer(t *testing.T, serve func(*peer, net.Conn)) *peer {
 			}
 			go func() {
 				defer c.Close()
-				c.SetDeadline(time.Now().Add(20 * time.Second))
+				c.SetDeadline(time.Now().Add(5 * time.Minute))
 				serve(p, c)
 			}()
 		}
@@ -93,7 +93,7 @@ func (p *peer) newKey(name string) ssh.Signer {
 // visit runs mpiexec on n1, and returns all that it said and its exit code.
 func (p *peer) visit(args ...string) (string, int) {
 	p.t.Helper()
-	ctx, done := context.WithTimeout(p.t.Context(), 30*time.Second)
+	ctx, done := context.WithTimeout(p.t.Context(), 5*time.Minute)
 	defer done()
 	var printed sheet
 	code := Main(ctx, args, System{

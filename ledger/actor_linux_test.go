@@ -453,7 +453,7 @@ func wantClaims(t *testing.T, b *Dir, want ...string) {
 // eventually waits for what nobody tells of.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for !is() {
 		if time.Now().After(deadline) {
 			t.Fatal("never: " + what)

@@ -27,7 +27,7 @@ func TestLookAtAShellAndItsChild(t *testing.T) {
 	}
 	shell := cmd.Process.Pid
 	var worker int
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(5 * time.Minute); ; {
 		worker = proc.LookAround().Worker(shell)
 		if worker != shell && strings.Contains(proc.Sleep(worker), "nanosleep") {
 			break

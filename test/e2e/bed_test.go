@@ -382,6 +382,9 @@ func (b *bed) litter() (files []string) {
 }
 
 // poll asks until done says so, where there is no event to wait for.
+// patience is how long is waited for what comes for sure, unless the test is to fail.
+const patience = 5 * time.Minute
+
 func poll(limit time.Duration, done func() bool) bool {
 	for end := time.Now().Add(limit); ; {
 		if done() {

@@ -335,24 +335,24 @@ var kindsOfMishap = []kindOfMishap{
 	{"helper stopped for good", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
 		var pids []int
-		m := hits(shell, 124, "the job ran longer than -timeout 3s", func(t *testing.T, v *victim) {
+		m := hits(shell, 124, "the job ran longer than -timeout 10s", func(t *testing.T, v *victim) {
 			pids = v.find(t, host, second("--helper-child"))
 			kill(t, syscall.SIGSTOP, "helper", pids)
 		})
-		m.options = []string{"-timeout", "3", "--kill-grace", "1"}
+		m.options = []string{"-timeout", "10", "--kill-grace", "1"}
 		m.notice = host + ": processes of the job could not be ended in time"
 		m.mend = func(t *testing.T, b *bed) { kill(t, syscall.SIGCONT, "helper", pids) }
 		return m
 	}},
 	{"rank stopped, -timeout", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
-		m := hits(pick(d, shell, spin), 124, "the job ran longer than -timeout 4s", striking(d, host, syscall.SIGSTOP, aRank))
-		m.options = []string{"-timeout", "4"}
+		m := hits(pick(d, shell, spin), 124, "the job ran longer than -timeout 10s", striking(d, host, syscall.SIGSTOP, aRank))
+		m.options = []string{"-timeout", "10"}
 		return m
 	}},
 	{"-timeout with stacks", func(d *rand.Rand) mishap {
-		m := hits(pick(d, shell, spin, deaf), 124, "the job ran longer than -timeout 3s", func(*testing.T, *victim) {})
-		m.options = []string{"-timeout", "3", "--on-timeout", "stacks", "--kill-grace", "1"}
+		m := hits(pick(d, shell, spin, deaf), 124, "the job ran longer than -timeout 10s", func(*testing.T, *victim) {})
+		m.options = []string{"-timeout", "10", "--on-timeout", "stacks", "--kill-grace", "1"}
 		return m
 	}},
 	{"nobody reads stdout", func(d *rand.Rand) mishap {

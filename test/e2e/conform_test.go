@@ -196,7 +196,7 @@ func (th *theatre) meet(l net.Listener) {
 			<-th.ended
 			th.t.Fatalf("%v: %s", err, &th.out)
 		}
-		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		conn.SetDeadline(time.Now().Add(patience))
 		in := bufio.NewReader(conn)
 		line, err := in.ReadString('\n')
 		var rank int

@@ -168,6 +168,7 @@ func TestProgramOfSomebodyElse(t *testing.T) {
 
 // Login shells that do not speak sh, and all of them noisy: 10 kB on both streams.
 func TestLoginShells(t *testing.T) {
+	t.Parallel()
 	noise := `seq 1 2000; seq 1 2000 1>&2`
 	for shell, startup := range map[string]string{
 		"/bin/bash":     "/root/.bashrc",
@@ -208,6 +209,7 @@ func TestLoginShells(t *testing.T) {
 // Startup files that are in the way: the usual early return does no harm; one that ends
 // the shell or never ends is named.
 func TestStartupFileInTheWay(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 2, Shell: "/bin/bash"})
 	b.needNamespaces(t)
 	bashrc := func(text string) {
@@ -215,13 +217,13 @@ func TestStartupFileInTheWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "3", "-n", "2", "true"}
+	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "10", "-n", "2", "true"}
 	bashrc("case $- in *i*) ;; *) return ;; esac\n")
 	b.run(t, args...).good(t)
 	bashrc("echo closed for maintenance\nexit 0\n")
 	b.refuses(t, job{args: args}, 125, "n1: ", "closed for maintenance")
 	bashrc("echo one moment please\nsleep 1000\n")
-	r := b.refuses(t, job{args: args}, 125, "n1: ", "in 3s", "one moment please")
+	r := b.refuses(t, job{args: args}, 125, "n1: ", "in 10s", "one moment please")
 	if r.took > gone {
 		t.Errorf("it took %v", r.took)
 	}
@@ -243,10 +245,11 @@ func stuckAfter(pieces int) string {
 // Half a program is never run, and nothing of it stays: neither when the line gets
 // stuck, nor when mpiexec is killed meanwhile. The next start works.
 func TestHalfDelivered(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: stuckAfter(60)})
 	b.needNamespaces(t)
-	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "3", "-n", "2", "true"}
-	b.refuses(t, job{args: args}, 125, "n1: ", "program", "3s")
+	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "10", "-n", "2", "true"}
+	b.refuses(t, job{args: args}, 125, "n1: ", "program", "10s")
 	b.clean(t, gone)
 	for _, kill := range []string{"-KILL", "-TERM"} {
 		j := b.start(t, job{args: args})

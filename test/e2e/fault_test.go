@@ -364,7 +364,7 @@ func TestLinkDown(t *testing.T) {
 			if err := b.Link("n2", true); err != nil {
 				t.Fatal(err)
 			}
-			b.clean(t, 20*time.Second) // sshd hears of it by a TCP reset
+			b.clean(t, gone) // sshd hears of it by a TCP reset
 		})
 	}
 }

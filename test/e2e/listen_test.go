@@ -55,6 +55,7 @@ func (b *bed) doors(t *testing.T, host string) (stop func() (open map[string]boo
 // At no moment of a job, however it runs, does anything of ours listen where others can reach
 // it (TRUST-26). What listened before is not ours.
 func TestNobodyListensAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	talk := bundled(t, "pmitalk")
 	b := newBed(t, testbed.Options{Hosts: 2})
 	b.needNamespaces(t)

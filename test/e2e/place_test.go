@@ -148,7 +148,7 @@ func TestHostDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	const refused, silent = "n2: connect: connection refused", "n3: connect: "
-	patience := []string{"--connect-timeout", "4"} // with n3; two busy cores need a second
+	given := []string{"--connect-timeout", "10"} // to n3; two busy cores need a second
 	for _, test := range []struct {
 		env  string
 		says []string
@@ -157,7 +157,7 @@ func TestHostDown(t *testing.T) {
 		{"PSI_NODES=4,2,1 MPIEXEC_CLUSTER=" + cluster, []string{refused}},
 		{"PSI_HOSTS=n1,n2,n4", []string{refused}},
 	} {
-		args := slices.Concat(patience, []string{"-n", fmt.Sprint(2 * cpus), "sh", "-c", tellPlace})
+		args := slices.Concat(given, []string{"-n", fmt.Sprint(2 * cpus), "sh", "-c", tellPlace})
 		r := b.start(t, job{args: args, env: strings.Fields(test.env)}).wait(t)
 		want := times("n1", cpus) + " " + times("n4", cpus)
 		if got, _ := readPlaces(r.out); r.code != 0 || got != want || strings.Count(r.err, "\n") != len(test.says) {
@@ -169,7 +169,7 @@ func TestHostDown(t *testing.T) {
 			}
 		}
 	}
-	planned := b.start(t, job{args: append(patience, "--plan", "-n", "1"), env: []string{"MPIEXEC_CLUSTER=" + cluster}}).wait(t)
+	planned := b.start(t, job{args: append(given, "--plan", "-n", "1"), env: []string{"MPIEXEC_CLUSTER=" + cluster}}).wait(t)
 	for _, host := range []string{`"n2", "id": 2`, `"n3", "id": 3`} {
 		if want := fmt.Sprintf(`{"node": %s, "reason": "unreachable", "detail": "connect: `, host); planned.code != 0 || !strings.Contains(planned.out, want) {
 			t.Errorf("plan: exit %d, %s%s; want %s", planned.code, planned.out, planned.err, want)
@@ -185,7 +185,7 @@ func TestHostDown(t *testing.T) {
 		{"", "-host n1,n2 -n 1", refused},
 		{"MPIEXEC_CLUSTER=" + cluster, "-host n3,n4 -n 1", silent},
 	} {
-		args := slices.Concat(patience, strings.Fields(test.args), []string{"hostname"})
+		args := slices.Concat(given, strings.Fields(test.args), []string{"hostname"})
 		r := b.start(t, job{args: args, env: strings.Fields(test.env)}).wait(t)
 		if r.code != 125 || r.out != "" || !strings.Contains(r.err, test.says) {
 			t.Errorf("%s mpiexec %s: exit %d, %q, %q; want 125, nothing and %q", test.env, test.args, r.code, r.out, r.err, test.says)

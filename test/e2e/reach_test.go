@@ -107,11 +107,11 @@ var obstacles = []obstacle{
 		if err := b.Block("n1"); err != nil {
 			t.Fatal(err)
 		}
-	}, says: []string{"cannot reach", "3 s"}, agent: []string{"cannot reach"}, waits: true},
+	}, says: []string{"cannot reach", "6 s"}, agent: []string{"cannot reach"}, waits: true},
 	{name: "server that says nothing", build: func(t *testing.T, b *bed) {
 		b.needNamespaces(t)
 		b.signalSSHD(t, "n1", syscall.SIGSTOP)
-	}, says: []string{"does not speak in 3 s"}, agent: []string{"answer"}, waits: true},
+	}, says: []string{"does not speak in 6 s"}, agent: []string{"answer"}, waits: true},
 	{name: "unknown key", build: func(t *testing.T, b *bed) {
 		b.forget(t, b.knownAs(t, "n1"), "")
 	}, says: []string{"host key", "unknown", "; check the key", "--accept-new-host-keys"},
@@ -139,6 +139,7 @@ func (b *bed) signalSSHD(t *testing.T, host string, sig syscall.Signal) {
 // Issue 2, done when 3: each ends within the connect timeout plus 2 s, with its own
 // line, exit 125, and nothing left on the other host, with both ways of reaching hosts.
 func TestHostThatCannotBeReached(t *testing.T) {
+	t.Parallel()
 	for _, o := range obstacles {
 		t.Run(o.name, func(t *testing.T) {
 			b := newBed(t, testbed.Options{Hosts: 2})
@@ -150,7 +151,7 @@ func TestHostThatCannotBeReached(t *testing.T) {
 				o.host = "n1"
 			}
 			for _, way := range ways() {
-				args := append(way, "--connect-timeout", "3", "-hosts", o.host+":1,n2:1", "-n", "2", "echo", "ran")
+				args := append(way, "--connect-timeout", "6", "-hosts", o.host+":1,n2:1", "-n", "2", "echo", "ran")
 				words := o.says
 				if way != nil && o.agent != nil {
 					words = o.agent
@@ -159,12 +160,12 @@ func TestHostThatCannotBeReached(t *testing.T) {
 				t.Logf("%4.1f s: %s", r.took.Seconds(), strings.TrimSpace(r.err))
 				limit := 20 * time.Second
 				if o.waits {
-					limit += 3 * time.Second
+					limit += gone
 				}
 				if r.took > limit {
 					t.Errorf("it took %v, more than %v", r.took, limit)
 				}
-				b.clean(t, 2*time.Second)
+				b.clean(t, gone)
 			}
 		})
 	}
@@ -241,6 +242,7 @@ func TestManyNamesOfOneServer(t *testing.T) {
 
 // n2 lets in n1 alone.
 func TestProxyJump(t *testing.T) {
+	t.Parallel()
 	hello := mpi(t, "hello")
 	b := newBed(t, testbed.Options{Hosts: 3})
 	b.needOpenSSH(t)

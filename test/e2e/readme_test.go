@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // asNewcomer makes, in name spaces of its own, a machine on which an ordinary user has a clone
@@ -49,7 +48,7 @@ func TestReadmeAsAnOrdinaryUser(t *testing.T) {
 	script := "umask 022\n" + readme(t)
 	args := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-ec", asNewcomer, "sh",
 		"2002", top, goEnv(t, "GOMODCACHE"), goEnv(t, "GOCACHE"), goEnv(t, "GOROOT"), script}
-	ctx, stop := context.WithTimeout(t.Context(), 420*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 4*patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "unshare", args...)
 	var said bytes.Buffer

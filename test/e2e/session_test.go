@@ -25,6 +25,7 @@ func without(text, prefix string) string {
 // Issue 5, done when 2: MPICH 3.4.1 spawns, publishes, connects and disconnects across
 // three hosts.
 func TestMPIPrograms(t *testing.T) {
+	t.Parallel()
 	spawn := mpi(t, "spawn")
 	b := newBed(t, testbed.Options{Hosts: 3})
 	b.needNamespaces(t)

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -58,7 +59,7 @@ func TestStatusWithoutASocket(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 1})
 	r := b.start(t, job{args: []string{"-host", spread(b, 1), "-n", "1", "sh", "-c", barrier}})
 	id := b.jobID(t)
-	var out string
+	var told string
 	b.await(t, "the table", func() bool {
 		for _, dir := range []string{"/tmp/remshell-*/", "/run/user/*/remshell/"} {
 			files, _ := filepath.Glob(dir + id + ".*")
@@ -66,9 +67,10 @@ func TestStatusWithoutASocket(t *testing.T) {
 				os.Remove(file)
 			}
 		}
-		out, _, _ = b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
+		out, errs, code := b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
+		told = fmt.Sprintf("exit %d, %q, %q; mpiexec: %q", code, out, errs, &r.err)
 		return strings.Contains(out, "alive") && strings.Contains(out, "nanosleep")
-	}, &out)
+	}, &told)
 	r.cmd.Process.Signal(os.Interrupt)
 	r.wait(t)
 }
@@ -90,7 +92,7 @@ func (b *bed) jobID(t *testing.T) (id string) {
 // await asks until something is so.
 func (b *bed) await(t *testing.T, what string, is func() bool, seen *string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); {
+	for deadline := time.Now().Add(patience); !is(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("no %s: %s", what, *seen)
 		}

@@ -61,7 +61,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			} {
 				b.floods(t, option, "-hosts", hosts, "-n", "4", "sh", "-c", program)
 			}
-			b.clean(t, 10*time.Second)
+			b.clean(t, gone)
 		})
 	}
 }

@@ -77,7 +77,7 @@ func (c *client) run(servers map[string]*Server, stdin string, args ...string) (
 			c.t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "ssh", append([]string{"-F", filepath.Join(c.dir, "config")}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)

@@ -58,7 +58,7 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 
 // limited gives up in good time before the test's own deadline.
 func limited(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
