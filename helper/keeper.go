@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/scratch"
 	"remshell/helper/stage"
 	"remshell/job"
 	"remshell/proc"
@@ -64,8 +65,9 @@ func Keep(args []string) (int, error) {
 		return 0, nil
 	}
 	proc.End(keeperGrace, keeperPatience)
-	if status.ExitStatus() != 0 { // it may have been killed with files of --stage
+	if status.ExitStatus() != 0 { // it may have been killed with files of --stage, or of Open MPI
 		stage.Sweep(os.Environ())
+		scratch.Sweep(os.Environ())
 	}
 	if err != nil {
 		return job.ExitInternal, fmt.Errorf("wait for the helper: %w", err)

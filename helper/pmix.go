@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 
 	"remshell/helper/probe"
@@ -68,6 +69,9 @@ func (s *session) removePMIx(g *group) {
 		return
 	}
 	s.pmix.server.Remove(g.prepare.Group.Name)
+	if link := s.pmix; g.pmix != nil {
+		s.closing.Go(func() { link.clear(g, s.log) })
+	}
 	s.closeUnwantedPMIx(g)
 }
 
@@ -97,11 +101,35 @@ func (l *pmixLink) close(log logger) {
 	if n := l.server.Refused(); n > 0 {
 		log.inform("pmix: %d connections refused", n)
 	}
-	for _, err := range l.left.Remove() {
+	for _, err := range l.left.RemoveAll() {
 		log.inform("a file of PMIx stays: %v", err)
 	}
 	if err := l.dir.Remove(); err != nil {
 		log.inform("the session directory of PMIx stays: %v", err)
+	}
+}
+
+// keep takes down what files a rank leaves, also for who has to remove them in our place.
+func (l *pmixLink) keep(rank int, files []string, log logger) (refused []string) {
+	refused = l.left.Add(rank, files)
+	kept := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return slices.Contains(refused, file) })
+	if err := l.dir.Note(kept); err != nil {
+		log.inform("files of rank %d stay if the helper is killed: %v", rank, err)
+	}
+	return refused
+}
+
+// clear removes what a group has left that is over: others may be spawned for days.
+func (l *pmixLink) clear(g *group, log logger) {
+	var ranks []int
+	for _, r := range g.ranks {
+		ranks = append(ranks, r.number)
+	}
+	errs := append(l.left.Remove(ranks), l.dir.RemoveSpace(namespaceOf(g.prepare)), l.dir.List(l.left.All()))
+	for _, err := range errs {
+		if err != nil {
+			log.inform("a file of PMIx stays: %v", err)
+		}
 	}
 }
 
@@ -203,7 +231,7 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 		Lost:   func(rank int, why error) { tell(rank, wire.PMILost, why) },
 		Junk:   func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
 		Note:   func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
-		Leaves: func(rank int, files []string) []string { return link.left.Add(first+rank, files) },
+		Leaves: func(rank int, files []string) []string { return link.keep(first+rank, files, s.log) },
 		Print: func(rank int, text message.LogText) {
 			if s.awaitBirth(of[rank]) {
 				link.texts.print(of[rank], text)

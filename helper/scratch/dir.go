@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -24,38 +25,67 @@ import (
 type Dir struct {
 	Path string
 
-	mu   sync.Mutex // guards made
-	made bool
+	mu   sync.Mutex // guards the rest
+	lock *os.File   // of the directory when it was made; nil: it was not
 }
 
 // maxDir is how long its path may be: Open MPI puts sockets below it, whose names have 108
 // bytes at most.
 const maxDir = 60
 
-// NewDir names a directory in the TMPDIR of an environment, if it can be used, else in
-// /tmp.
+// NewDir names a directory in the TMPDIR of an environment, or elsewhere if that is full or cannot be
+// written.
 func NewDir(environ []string) *Dir {
 	var random [6]byte
 	rand.Read(random[:]) // never fails
-	name := fmt.Sprintf("rs-%d-%s", os.Geteuid(), hex.EncodeToString(random[:]))
-	if temp := job.Value(environ, "TMPDIR"); filepath.IsAbs(temp) && len(temp)+1+len(name) <= maxDir && unix.Access(temp, unix.W_OK|unix.X_OK) == nil {
-		return &Dir{Path: filepath.Join(temp, name)}
+	return &Dir{Path: filepath.Join(usable(placesOf(environ)), prefix()+hex.EncodeToString(random[:]))}
+}
+
+// prefix is with what the names of our directories begin.
+func prefix() string { return fmt.Sprintf("rs-%d-", os.Geteuid()) }
+
+// randomDigits are behind that.
+const randomDigits = 12
+
+// placesOf are the directories in which ours may be, the best one first.
+func placesOf(environ []string) []string {
+	places := []string{"/tmp", "/var/tmp", "/dev/shm"}
+	if temp := job.Value(environ, "TMPDIR"); filepath.IsAbs(temp) && len(temp)+1+len(prefix())+randomDigits <= maxDir {
+		places = slices.Insert(places, 0, filepath.Clean(temp))
 	}
-	return &Dir{Path: filepath.Join("/tmp", name)}
+	return places
+}
+
+// usable is the first place that can be written and has room; if none has, it is the one of which ranks
+// would make use without us.
+func usable(places []string) string {
+	for _, place := range places {
+		var fs unix.Statfs_t
+		if unix.Access(place, unix.W_OK|unix.X_OK) == nil && unix.Statfs(place, &fs) == nil && fs.Bavail > 0 && (fs.Files == 0 || fs.Ffree > 0) {
+			return place
+		}
+	}
+	return "/tmp"
 }
 
 // make makes the directory, unless it is there: for us alone, and where nobody has put anything
-// else.
+// else. What killed helpers have left goes first.
 func (d *Dir) make() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.made {
+	if d.lock != nil {
 		return nil
 	}
+	sweep([]string{filepath.Dir(d.Path)})
 	if err := os.Mkdir(d.Path, 0o700); err != nil {
 		return reason(err)
 	}
-	d.made = true
+	lock, err := takeLock(d.Path)
+	if err != nil {
+		os.RemoveAll(d.Path)
+		return reason(err)
+	}
+	d.lock = lock
 	return nil
 }
 
@@ -72,15 +102,27 @@ func (d *Dir) Add(namespace string, ranks []int) error {
 	return nil
 }
 
+// RemoveSpace removes the directory of a namespace of which no rank is left.
+func (d *Dir) RemoveSpace(namespace string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lock == nil {
+		return nil
+	}
+	return os.RemoveAll(filepath.Join(d.Path, namespace))
+}
+
 // Remove removes the directory and all that is in it, if it was made.
 func (d *Dir) Remove() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.made {
+	if d.lock == nil {
 		return nil
 	}
-	d.made = false
-	return os.RemoveAll(d.Path)
+	err := os.RemoveAll(d.Path)
+	d.lock.Close()
+	d.lock = nil
+	return err
 }
 
 // reason is why a call failed, without its file.

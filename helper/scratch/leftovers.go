@@ -4,7 +4,9 @@ package scratch
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,9 +16,8 @@ import (
 // Leftovers are files that ranks leave when they do not end as they should: segments of shared
 // memory. Ranks name them as they make them (PMIX-53).
 type Leftovers struct {
-	mu    sync.Mutex // guards the rest
-	files []string
-	of    map[int]int // how many each rank has named
+	mu sync.Mutex       // guards of
+	of map[int][]string // what each rank has named
 }
 
 // Bounds of what a rank may name (pmix-wire.md 11).
@@ -34,22 +35,31 @@ func (l *Leftovers) Add(rank int, files []string) (refused []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
-		l.of = make(map[int]int)
+		l.of = make(map[int][]string)
 	}
 	for _, file := range files {
-		if !inPlace(file) || l.of[rank] == maxLeftovers {
+		if !inPlace(file) || len(l.of[rank]) == maxLeftovers {
 			refused = append(refused, file)
 			continue
 		}
-		l.of[rank]++
-		l.files = append(l.files, file)
+		l.of[rank] = append(l.of[rank], file)
 	}
 	return refused
 }
 
+// All lists what all ranks have named, for who has to remove it in our place.
+func (l *Leftovers) All() (files []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, rank := range slices.Sorted(maps.Keys(l.of)) {
+		files = append(files, l.of[rank]...)
+	}
+	return files
+}
+
 // inPlace reports whether a path is one of a file where ranks may leave some, without detours.
 func inPlace(path string) bool {
-	if len(path) > maxLeftPath || filepath.Clean(path) != path {
+	if len(path) > maxLeftPath || filepath.Clean(path) != path || strings.Contains(path, "\n") {
 		return false
 	}
 	for _, place := range places {
@@ -60,16 +70,26 @@ func inPlace(path string) bool {
 	return false
 }
 
-// Remove removes what is still there, when no rank is left that may use it.
-func (l *Leftovers) Remove() (errs []error) {
+// RemoveAll is Remove for all ranks.
+func (l *Leftovers) RemoveAll() []error {
+	l.mu.Lock()
+	ranks := slices.Sorted(maps.Keys(l.of))
+	l.mu.Unlock()
+	return l.Remove(ranks)
+}
+
+// Remove removes what is still there of some ranks, when none is left that may use it.
+func (l *Leftovers) Remove(ranks []int) (errs []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, file := range l.files {
-		if err := removeOwn(file); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+	for _, rank := range ranks {
+		for _, file := range l.of[rank] {
+			if err := removeOwn(file); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			}
 		}
+		delete(l.of, rank)
 	}
-	l.files = nil
 	return errs
 }
 

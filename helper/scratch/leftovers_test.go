@@ -44,7 +44,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	if refused := l.Add(1, named); len(refused) > 0 {
 		t.Errorf("refused are %q", refused)
 	}
-	if errs := l.Remove(); len(errs) != 3 {
+	if errs := l.RemoveAll(); len(errs) != 3 {
 		t.Errorf("%v; want one each of the link, the detour and the directory", errs)
 	}
 	left, _ := filepath.Glob(dir + "/*")

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"remshell/tools/testbed"
 )
@@ -75,6 +77,59 @@ func TestMPICHSpawnsNoOpenMPI(t *testing.T) {
 	r := b.run(t, "-hosts", "n1:2", "-n", "1", "-genv", "SPAWN_PROGRAM", mpi(t, "spawn.openmpi"), mpi(t, "spawn"), "try", "color", "blue", "1")
 	if r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, "it is built for Open MPI, its parent speaks PMI") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}
+
+// sessions lists the session directories on a host.
+func (b *bed) sessions(t *testing.T, host string) string {
+	t.Helper()
+	return b.on(t, host, "sh", "-c", "ls -d /tmp/rs-*-* /var/tmp/rs-*-* /dev/shm/rs-*-* 2>/dev/null; true")
+}
+
+// What a helper leaves that is killed with SIGKILL its keeper removes (PMIX-55).
+func TestNothingIsLeftOfAKilledHelper(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	r := b.start(t, job{args: []string{"-hosts", "n1:2", "-n", "2", mpi(t, "misc.openmpi"), "spin", "helper-is-killed"}})
+	r.await(t, "ready", 2)
+	if b.sessions(t, "n1") == "" {
+		t.Fatal("there is no session directory")
+	}
+	killed := 0
+	for _, p := range b.processes(t, "n1") {
+		if len(p.Args) > 1 && p.Args[1] == "--helper-child" {
+			kill(t, syscall.SIGKILL, "helper", []int{p.PID})
+			killed++
+		}
+	}
+	if got := r.wait(t); got.code != 125 || killed != 1 {
+		t.Errorf("exit %d after %d helpers were killed: %q", got.code, killed, got.err)
+	}
+	b.clean(t, 5*time.Minute)
+	if left := b.sessions(t, "n1"); left != "" {
+		t.Errorf("left are %s", left)
+	}
+}
+
+// Where /tmp cannot be written, or is full, the session directory is elsewhere (acceptance 21).
+func TestSessionDirectoryElsewhere(t *testing.T) {
+	t.Parallel()
+	hello := mpi(t, "hello.openmpi")
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	for _, how := range []string{
+		"mount -t tmpfs -o size=4k,mode=1777 none /tmp && (dd if=/dev/zero of=/tmp/full bs=4k 2>/dev/null || true)",
+		"mount -t tmpfs -o ro none /tmp",
+	} {
+		b.on(t, "n1", "sh", "-c", how)
+		r := b.run(t, "-hosts", "n1:2", "-wdir", "/", "-n", "2", "sh", "-c", `echo "$PMIX_SERVER_TMPDIR"; exec "$0"`, hello)
+		if r.code != 0 || strings.Count(r.out, "/var/tmp/rs-") != 2 || r.err != "" {
+			t.Errorf("%s: exit %d, %q, %q", how, r.code, r.out, r.err)
+		}
+		if left := b.sessions(t, "n1"); left != "" {
+			t.Errorf("left are %s", left)
+		}
 	}
 }
 

@@ -1,0 +1,109 @@
+//go:build linux
+
+package scratch
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// place is a directory in /tmp, where leftovers may be.
+func place(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "sd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// What a helper leaves that was killed goes with the next one, and what its ranks had named as well; what
+// belongs to a helper that lives stays, and so does what is no directory of ours (PMIX-55).
+func TestSweep(t *testing.T) {
+	temp := place(t)
+	environ := []string{"TMPDIR=" + temp}
+	segments := []string{filepath.Join(temp, "segment"), filepath.Join(temp, "more"), filepath.Join(temp, "late")}
+	for _, file := range segments {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed, alive := NewDir(environ), NewDir(environ)
+	for _, d := range []*Dir{killed, alive} {
+		if err := d.Add("rs-1-0", []int{0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed.Note(segments[:1])
+	killed.List(append([]string{"/etc/passwd"}, segments[:2]...))
+	killed.Note(segments[2:])
+	killed.lock.Close() // as the kernel does
+	others := filepath.Join(temp, prefix()+"other-host")
+	half, fresh := filepath.Join(temp, prefix()+"half"), filepath.Join(temp, prefix()+"fresh")
+	for _, dir := range []string{others, half, fresh} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.WriteFile(filepath.Join(others, lockName), []byte("another host"), 0o600)
+	os.Chtimes(half, time.Now(), time.Now().Add(-time.Hour))
+	os.Symlink("/etc", filepath.Join(temp, prefix()+"link"))
+	os.WriteFile(filepath.Join(temp, prefix()+"file"), nil, 0o700)
+	Sweep(environ)
+	for name, want := range map[string]bool{killed.Path: false, segments[0]: false, segments[1]: false, segments[2]: false, half: false,
+		alive.Path: true, others: true, fresh: true, "/etc/passwd": true, filepath.Join(temp, prefix()+"link"): true, filepath.Join(temp, prefix()+"file"): true} {
+		if _, err := os.Lstat(name); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := alive.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A directory that is full or cannot be written is not the one that is used.
+func TestPlaces(t *testing.T) {
+	temp, bare := place(t), place(t)
+	if got := usable([]string{"/nowhere", "/proc", temp}); got != temp {
+		t.Errorf("%s is used", got)
+	}
+	if got := usable([]string{"/nowhere"}); got != "/tmp" {
+		t.Errorf("%s is used", got)
+	}
+	if os.Geteuid() == 0 && unix.Mount("none", bare, "tmpfs", 0, "size=4k") == nil {
+		defer unix.Unmount(bare, 0)
+		os.WriteFile(filepath.Join(bare, "full"), make([]byte, 8<<10), 0o600)
+		if got := usable([]string{bare, temp}); got != temp {
+			t.Errorf("%s is used, which is full", got)
+		}
+	}
+}
+
+// The files of a group go with it, and those of others stay.
+func TestSpaceIsRemoved(t *testing.T) {
+	d := NewDir([]string{"TMPDIR=" + place(t)})
+	if err := d.RemoveSpace("rs-1-0"); err != nil {
+		t.Error(err)
+	}
+	for _, space := range []string{"rs-1-0", "rs-1-1"} {
+		if err := d.Add(space, []int{0, 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.RemoveSpace("rs-1-1"); err != nil {
+		t.Error(err)
+	}
+	for space, want := range map[string]bool{"rs-1-0": true, "rs-1-1": false} {
+		if _, err := os.Lstat(filepath.Join(d.Path, space)); (err == nil) != want {
+			t.Errorf("%s: %v", space, err)
+		}
+	}
+	if err := d.Remove(); err != nil {
+		t.Error(err)
+	}
+}
