@@ -47,7 +47,8 @@ func (s *session) perform(action any) {
 		s.ranks[a.Rank].forget()
 	case life.CloseLink:
 		s.fences.Fail(s.fault)
-		s.fetches.Fail(s.fault)
+		s.fetches.Fail()
+		s.notices.Fail()
 		s.asked.Fail(s.fault)
 	case life.Note:
 		s.note(a)

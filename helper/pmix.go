@@ -46,7 +46,7 @@ func (s *session) servePMIx(g *group) error {
 	link := &pmixLink{dir: scratch.NewDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token, texts: newHelpTexts(s.log.warn)}
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
-	link.server.Far = s.fetches
+	link.server.Far, link.server.Notifier = s.fetches, s.notices
 	link.server.Elsewhere = &elsewhere{asked: s.asked, of: g.prepare, server: link.name}
 	link.server.Others, link.server.Names = s.fences, uplink.PMIxNames{Names: uplink.Names{Questions: s.asked}}
 	link.server.Broken = func(err error) {
@@ -158,6 +158,13 @@ func (s *session) giveUp(m *wire.Fenced) {
 	id, err := fence.ParseID(m.ID)
 	if err == nil && (s.pmix == nil || !s.pmix.server.GiveUp(id)) {
 		s.fences.GiveUp(id, false)
+	}
+}
+
+// tellEvent tells our ranks of an event of another node's.
+func (s *session) tellEvent(m *wire.Notify) {
+	if s.pmix != nil {
+		s.pmix.server.Tell(pmix.Event{Group: m.Group, Rank: m.Rank, Code: int32(m.Code), To: fence.Members(m.To), Infos: m.Infos})
 	}
 }
 

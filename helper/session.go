@@ -70,6 +70,7 @@ type forks struct {
 type pmiLink struct {
 	fences  *uplink.Fences
 	fetches *uplink.Fetches
+	notices *uplink.Notices
 	asked   *uplink.Questions
 	port    *port     // nil: no rank wants it
 	pmix    *pmixLink // nil: no rank is offered PMIx
@@ -128,7 +129,7 @@ func newSession(c *wire.Conn, sys System) *session {
 			hurry:        make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiLink:  pmiLink{fences: uplink.NewFences(c.Send), fetches: uplink.NewFetches(c.Send, c.Flush), asked: uplink.NewQuestions(c.Send)},
+		pmiLink:  pmiLink{fences: uplink.NewFences(c.Send), fetches: uplink.NewFetches(c.Send, c.Flush), notices: uplink.NewNotices(c.Send), asked: uplink.NewQuestions(c.Send)},
 		accounts: accounts{owners: newOwnership()},
 	}
 	s.claims = claims.New(sys.Root, c.Send)
@@ -255,6 +256,10 @@ func (s *session) frame(m wire.Message) {
 		if s.fences.Deliver(m) {
 			s.giveUp(m)
 		}
+	case *wire.Notify:
+		s.tellEvent(m)
+	case *wire.Notified:
+		s.notices.Deliver(m)
 	case *wire.Fetch:
 		s.fetches.Asked(m, s.supply)
 	case *wire.Fetched:

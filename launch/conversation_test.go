@@ -292,6 +292,17 @@ var conversations = []struct {
 			s.Errorf("it is answered by %q", r.out.String())
 		}
 	}},
+	{"a rank that tells others of an event", "Notify Notified", func(s stage) {
+		r := newRun(1, "", "a", "b")
+		tells := asked(&message.Notify{Event: -3001, Range: message.InJob})
+		r.req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", tells}, Dir: "/", PMI: job.OfferPMIx},
+			{N: 1, Argv: []string{"/proc/self/exe", ""}, Dir: "/", PMI: job.OfferPMIx}}
+		r.req.Base.Set = []string{guestMark + "=1"}
+		s.must(r, 0)
+		if r.out.String() != "status 0\n" {
+			s.Errorf("it is answered by %q", r.out.String())
+		}
+	}},
 	{"an abort", "PMI", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},
 	{"a signal, and a terminal of another size", "Signal Resize", func(s stage) {
 		r := s.cast(newRun(1, "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done", "a"))

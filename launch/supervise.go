@@ -234,6 +234,8 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		f.spawn(n, m)
 	case *wire.Peers:
 		n.Send(f.peered(n, m))
+	case *wire.Notify:
+		f.notify(n, m)
 	case *wire.Fetch:
 		f.fetch(n, m)
 	case *wire.Fetched:

@@ -31,6 +31,7 @@ var chapters = []struct{ file, title string }{
 	{"run.go", "Running"},
 	{"pmi.go", "PMI"},
 	{"fetch.go", "Direct gets"},
+	{"notify.go", "Events"},
 	{"listing.go", "Other jobs"},
 	{"exam.go", "Examining"},
 }

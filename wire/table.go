@@ -109,6 +109,8 @@ var table = [...]Kind{
 	44: {"Peered", Launcher, Running, vast, blank[Peered]},
 	67: {"Over", Launcher, Running, 4 << 10, blank[Over]},
 	91: {"Fetch", Either, Running, 4 << 10, blank[Fetch]},
+	93: {"Notify", Either, Running, 200 << 10, blank[Notify]},
+	94: {"Notified", Launcher, Running, 64, blank[Notified]},
 	92: {"Fetched", Either, Running, MaxFetched + 8<<10, blank[Fetched]},
 	41: {"Resize", Launcher, Running, 64, blank[Resize]},
 	12: {"Signal", Launcher, Running, 16, blank[Signal]},

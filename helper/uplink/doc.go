@@ -12,6 +12,8 @@
 //	      | <-- answer                | <-- Fetched             |
 //	      | <-- supply                | <-- Fetch               |  of another node
 //	      | answer -----------------> | Fetched --------------> |
+//	      | Notify -----------------> | Notify ---------------> |  by number, at most maxNotices at once
+//	      | <-- told                  | <-- Notified            |
 //	      | Exchange ---------------> | Fence ----------------> |
 //	      | <-- all blobs             | <-- Fenced              |  by ID
 //

@@ -17,19 +17,11 @@ import (
 type Fetches struct {
 	send  func(wire.Message) error
 	flush func()
+	under pipeline[*wire.Fetched]
 
-	mu      sync.Mutex // guards the rest
-	last    int
-	open    map[int]func([]byte, message.Status) // sent and not answered
-	queue   []queuedFetch                        // in their order, as there is no room in open
-	answers []*wire.Fetched                      // of ours to others, that are not sent yet
-	sending bool                                 // somebody sends them
-	err     error                                // nothing will ever be answered again
-}
-
-type queuedFetch struct {
-	want   pmix.Want
-	answer func([]byte, message.Status)
+	mu      sync.Mutex      // guards the rest
+	answers []*wire.Fetched // of ours to others, that are not sent yet
+	sending bool            // somebody sends them
 }
 
 // maxFetches is how many direct gets of a node mpiexec takes at once (PMIX-63). Others wait here.
@@ -37,72 +29,37 @@ const maxFetches = 1 << 12
 
 // NewFetches returns fetches that go to mpiexec by send; flush waits until that has been written.
 func NewFetches(send func(wire.Message) error, flush func()) *Fetches {
-	return &Fetches{send: send, flush: flush, open: make(map[int]func([]byte, message.Status))}
+	return &Fetches{send: send, flush: flush, under: pipeline[*wire.Fetched]{most: maxFetches, send: send}}
 }
 
 // Fetch is that of pmix.Fetcher.
 func (f *Fetches) Fetch(w pmix.Want, answer func(data []byte, s message.Status)) {
-	f.mu.Lock()
-	over := f.err != nil
-	if !over {
-		f.queue = append(f.queue, queuedFetch{w, answer})
-		f.next()
+	seconds := min((w.Timeout+time.Second-1)/time.Second, math.MaxInt32)
+	question := func(id int) wire.Message {
+		return &wire.Fetch{ID: id, Group: w.Group, Rank: w.Rank, Key: w.Key, Patience: int(seconds)}
 	}
-	f.mu.Unlock()
-	if over {
-		answer(nil, message.Failed)
-	}
-}
-
-// next sends what there is room for. Their numbers ascend as they are sent. It needs f.mu.
-func (f *Fetches) next() {
-	for len(f.queue) > 0 && len(f.open) < maxFetches {
-		q := f.queue[0]
-		f.queue[0] = queuedFetch{}
-		if f.queue = f.queue[1:]; len(f.queue) == 0 {
-			f.queue = nil
+	taken := f.under.put(question, func(m *wire.Fetched) {
+		switch {
+		case m == nil:
+			answer(nil, message.Failed)
+		case m.Err != "":
+			answer(nil, message.TooMuch)
+		case m.Found:
+			answer(m.Data, message.Success)
+		default:
+			answer(nil, message.NotFound)
 		}
-		f.last++
-		f.open[f.last] = q.answer
-		seconds := min((q.want.Timeout+time.Second-1)/time.Second, math.MaxInt32)
-		f.send(&wire.Fetch{ID: f.last, Group: q.want.Group, Rank: q.want.Rank, Key: q.want.Key, Patience: int(seconds)})
+	})
+	if !taken {
+		answer(nil, message.Failed)
 	}
 }
 
 // Deliver hands an answer to who waits for it.
-func (f *Fetches) Deliver(m *wire.Fetched) {
-	f.mu.Lock()
-	answer := f.open[m.ID]
-	delete(f.open, m.ID)
-	if f.err == nil {
-		f.next()
-	}
-	f.mu.Unlock()
-	switch {
-	case answer == nil:
-	case m.Err != "":
-		answer(nil, message.TooMuch)
-	case m.Found:
-		answer(m.Data, message.Success)
-	default:
-		answer(nil, message.NotFound)
-	}
-}
+func (f *Fetches) Deliver(m *wire.Fetched) { f.under.deliver(m.ID, m) }
 
 // Fail ends all that wait, now and later.
-func (f *Fetches) Fail(err error) {
-	f.mu.Lock()
-	f.err = err
-	open, queue := f.open, f.queue
-	f.open, f.queue = make(map[int]func([]byte, message.Status)), nil
-	f.mu.Unlock()
-	for _, answer := range open {
-		answer(nil, message.Failed)
-	}
-	for _, q := range queue {
-		q.answer(nil, message.Failed)
-	}
-}
+func (f *Fetches) Fail() { f.under.fail(nil) }
 
 // Asked says that a rank of another node wants what one of this node has committed, and who supplies
 // that. The answer goes to mpiexec when those before it have been written: many may want what is large,

@@ -3,7 +3,6 @@
 package uplink
 
 import (
-	"io"
 	"testing"
 
 	"remshell/pmiserver/pmix"
@@ -32,7 +31,7 @@ func TestFetchesAreFewAndInOrder(t *testing.T) {
 		}
 	}
 	f.Deliver(&wire.Fetched{ID: 1}) // twice: nobody waits
-	f.Fail(io.ErrClosedPipe)
+	f.Fail()
 	f.Fetch(pmix.Want{}, func(_ []byte, s message.Status) { answers[s]++ })
 	want := map[message.Status]int{message.NotFound: 1, message.TooMuch: 1, message.Success: maxFetches - 2, message.Failed: maxFetches + 4}
 	for status, n := range want {
@@ -40,7 +39,7 @@ func TestFetchesAreFewAndInOrder(t *testing.T) {
 			t.Errorf("%d answers are %v, want %d", answers[status], status, n)
 		}
 	}
-	if len(f.open)+len(f.queue) > 0 {
+	if len(f.under.open)+len(f.under.queue) > 0 {
 		t.Error("something stays")
 	}
 }

@@ -51,6 +51,9 @@ func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
 	n.conn.SendFrame(frame)
 }
 
+// SendNotice sends an event of another node, which is encoded once for all, and has no answer.
+func (n *Node) SendNotice(frame wire.Frame) { n.conn.SendFrame(frame) }
+
 // SendPiece sends a piece of a parcel, so many bytes, which is encoded once for all.
 func (n *Node) SendPiece(bytes int, frame wire.Frame) {
 	n.validator.tellPiece(bytes)

@@ -47,6 +47,7 @@ type validator struct {
 	lateFences map[string]bool // that it was told to give up, and has not
 	naming     int             // bytes of their names
 	requests   rankRequests
+	notices    rankRequests // events, which are counted for themselves
 	fetches    fetches
 	cargo      *cargoHold // nil: no parcels were told of
 	logs       pace
@@ -220,6 +221,8 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return v.request(m, m.ID)
 	case *wire.Spawn:
 		return v.spawn(m)
+	case *wire.Notify:
+		return v.notify(m)
 	case *wire.Fetch:
 		return v.fetch(m)
 	case *wire.Fetched:

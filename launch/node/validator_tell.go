@@ -49,6 +49,8 @@ func (v *validator) tell(m wire.Message) {
 		}
 	case *wire.Named, *wire.Spawned, *wire.Peered:
 		v.requests.unheard--
+	case *wire.Notified:
+		v.notices.unheard--
 	case *wire.Fetch:
 		v.fetches.asked[m.ID] = true
 	case *wire.Fetched:

@@ -110,6 +110,21 @@ func (m Members) Groups() (names []string) {
 	return names
 }
 
+// Finder returns what tells whether a rank of a group is a member; of no members everybody is one.
+func (m Members) Finder() (has func(group string, rank int) bool, err error) {
+	if m == "" {
+		return func(string, int) bool { return true }, nil
+	}
+	parts, err := m.parts()
+	if err != nil {
+		return nil, err
+	}
+	return func(group string, rank int) bool {
+		i := slices.IndexFunc(parts, func(p part) bool { return p.group == group })
+		return i >= 0 && parts[i].has(rank)
+	}, nil
+}
+
 // errID is the fault of a text that names no fence.
 var errID = errors.New("names no fence")
 

@@ -43,9 +43,12 @@ func (c *client) answer(q envelope, request message.Request) {
 		c.status(q, message.Success)
 	case *message.JobControl:
 		c.status(q, c.control(r))
-	case *message.Notify, *message.RegEvents:
-		c.status(q, message.Success) // events reach nobody (PMIX-38)
+	case *message.Notify:
+		c.notify(q, r)
+	case *message.RegEvents:
+		c.status(q, c.register(r.Codes))
 	case *message.DeregEvents: // has no answer
+		c.deregister(r.Codes)
 	case *message.Log:
 		c.status(q, c.print(r))
 	default: // Query, too (pmix-wire.md 6.13)

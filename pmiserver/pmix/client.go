@@ -12,14 +12,16 @@ import (
 )
 
 // A client is a connection that a rank, or a child of one, has introduced as its own (PMIX-21).
-// All of it belongs to the goroutine of run, but for out.
+// All of it belongs to the goroutine of run, but for out and events.
 type client struct {
 	server *Server
 	group  *group
 	rank   *localRank
 	conn   net.Conn
 
-	major int   // version of its library
+	major  int      // version of its library
+	events register // belongs to itself
+
 	state State // as in rank, which is for others to read
 	bad   int   // messages in a row that could not be read
 	out   outbox

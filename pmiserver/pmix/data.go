@@ -51,6 +51,8 @@ type localRank struct {
 
 	notes    atomic.Int32 // that were told of it
 	namings  atomic.Int32 // names for which requests of its clients are under way
+	codes    atomic.Int32 // of events that its clients have registered
+	notices  atomic.Int32 // events of its clients that are on their way to mpiexec
 	fetching atomic.Int32 // Gets of its clients that wait for other nodes
 	spawns   atomic.Int32 // that are under way
 }
@@ -85,6 +87,7 @@ func (g *group) arrive(c *client) bool {
 func (g *group) isEnding() bool { return g.server.ending.Load() || g.ending.Load() }
 
 func (g *group) depart(c *client) {
+	c.rank.codes.Add(-int32(c.events.clear()))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.rank.clients = slices.DeleteFunc(c.rank.clients, func(other *client) bool { return other == c })

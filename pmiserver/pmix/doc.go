@@ -25,6 +25,7 @@ namespace that nobody can guess; then it asks, and is answered in any order.
 	data.go       what ranks have committed, and who waits for it
 	gets.go       Gets of ranks of this node
 	fetches.go    those of ranks of other nodes
+	events.go     events that ranks tell others of
 	meeting.go    fences of any set of processes, also those by which groups connect
 	names.go      what is published, which mpiexec keeps
 	spawn.go      programs that ranks start, as pmiserver/spawn has them

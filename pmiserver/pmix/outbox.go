@@ -50,6 +50,14 @@ func (o *outbox) put(message []byte) error {
 	return nil
 }
 
+// putUnless is put unless so many bytes wait already; then, or when it is over, nothing is put.
+func (o *outbox) putUnless(bytes int, message []byte) bool {
+	o.mu.Lock()
+	behind := o.bytes > bytes
+	o.mu.Unlock()
+	return !behind && o.put(message) == nil
+}
+
 // write empties the queue.
 func (o *outbox) write() {
 	for {

@@ -94,6 +94,9 @@ type Server struct {
 	// Far fetches what ranks of other nodes have committed; nil: there are none.
 	Far Fetcher
 
+	// Notifier takes events to other nodes; nil: they reach this one alone.
+	Notifier Notifier
+
 	// Names is the table of published names; nil: none are served.
 	Names Names
 

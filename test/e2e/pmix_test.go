@@ -268,6 +268,19 @@ func TestPMIxGroups(t *testing.T) {
 	}
 }
 
+// Ranks that have asked for it hear of an event, on one host and on two, and nobody else.
+func TestPMIxEvents(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	var want []string
+	for rank, hears := range []string{"-1 to all, of -1", "0 to all, of -1", "0 to all, of -1", "0 to all, of 1"} {
+		want = append(want, fmt.Sprintf("rank %d of 4: of %s to us", rank, hears))
+	}
+	for _, hosts := range []string{"n1:4", "n1:2,n2:2"} {
+		b.run(t, "-hosts", hosts, "-n", "4", mpi(t, "events")).ran(t, b, want)
+	}
+}
+
 // say is what a guest is told when it says recorded messages, on a host, in a job of that one
 // rank.
 func (b *bed) say(t *testing.T, messages []pmixtest.Hostile, wrapper ...string) result {

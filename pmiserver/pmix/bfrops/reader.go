@@ -96,6 +96,13 @@ func (r *Reader) Infos() []Info {
 	return list(r, MaxInfos, shapes[InfoType].bytes, (*elements).info)
 }
 
+// Malformed reports whether bytes are no list of infos, and no more than that.
+func Malformed(infos []byte) bool {
+	r := NewReader(infos)
+	r.Infos()
+	return r.Err() != nil || r.More()
+}
+
 // Statuses reads a list of STATUS.
 func (r *Reader) Statuses() []int32 {
 	return list(r, MaxInfos, shapes[Status].bytes, func(e *elements) int32 { return int32(e.uint32()) })

@@ -65,6 +65,23 @@ func (v Value) Proc() (Proc, bool) {
 	return v.elements().proc(), true
 }
 
+// Procs returns the elements of a DATA_ARRAY of PROC.
+func (v Value) Procs() ([]Proc, bool) {
+	e := v.elements()
+	if v.Type != DataArray {
+		return nil, false
+	}
+	t, n := e.arrayHead()
+	if t != ProcType || n > MaxProcs {
+		return nil, false
+	}
+	procs := make([]Proc, n)
+	for i := range procs {
+		procs[i] = e.proc()
+	}
+	return procs, e.err == nil
+}
+
 // Infos returns the elements of a DATA_ARRAY of INFO.
 func (v Value) Infos() ([]Info, bool) {
 	e := v.elements()

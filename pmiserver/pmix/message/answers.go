@@ -13,6 +13,15 @@ func AppendJobInfo(dst []byte, namespace string, info []byte) []byte {
 	return append(bfrops.AppendText(dst, namespace), info...)
 }
 
+// NewEvent returns the message that tells a client of an event, with infos as they stand in messages
+// (pmix-wire.md 6.7).
+func NewEvent(code int32, source bfrops.Proc, infos []byte) []byte {
+	const unasked, notify = 0, 12 // a tag, and a command
+	m := bfrops.AppendUint32(bfrops.AppendByte(NewReply(unasked), notify), uint32(code))
+	m, _ = Finish(append(bfrops.AppendProc(m, source), infos...))
+	return m
+}
+
 // AppendKnown adds to the answer of a Get what is known of a process, or with bfrops.Wildcard
 // of a namespace: packs of one KVAL each, in parts (pmix-wire.md 6.4).
 func AppendKnown(dst []byte, of bfrops.Proc, pairs ...[]byte) []byte {

@@ -63,10 +63,16 @@ type Range uint8
 // The ranges that mean something here; of names all of them do, as they tell two of one key
 // apart.
 const (
-	OnNode     Range = 2 // processes of the node
-	InJob      Range = 4 // all that we serve; what holds when nothing is said
-	Everywhere Range = 5
+	OnNode      Range = 2 // processes of the node
+	InNamespace Range = 3
+	InJob       Range = 4 // all that we serve; what holds when nothing is said
+	Everywhere  Range = 5
+	Listed      Range = 6 // those of a list
 )
+
+// IsForNobody reports whether nobody whom we serve is to hear of what has a range: it is for a resource
+// manager, for the process itself, or no range.
+func (r Range) IsForNobody() bool { return r == 1 || r > Listed }
 
 // Range returns who may find what is published. What a Lookup says of it means nothing: Open
 // MPI 5.0 sends there what was in memory.

@@ -208,6 +208,12 @@ func (n *Notify) read(r *bfrops.Reader) {
 	n.Event, n.Range, n.Infos = Status(r.Status()), Range(r.Byte()), r.Infos()
 }
 
+// Targets are those of the range Listed.
+func (n *Notify) Targets() (procs []bfrops.Proc, given bool) {
+	v, _ := n.Infos.Find("pmix.evrange")
+	return v.Procs()
+}
+
 func (n *Notify) trace(l *traceLine) {
 	l.word("%d range %d", int32(n.Event), n.Range)
 	l.options(n.Infos)

@@ -1,0 +1,42 @@
+package node
+
+import (
+	"testing"
+
+	"remshell/wire"
+)
+
+// Events are told by ranks of the node, to members that can be, and so many at once.
+func TestAdmitNotices(t *testing.T) {
+	tells := func(id, rank int, to string) wire.Message {
+		return &wire.Notify{ID: id, Group: "g", Rank: rank, Code: -5, To: to}
+	}
+	for what, test := range map[string]struct {
+		m    wire.Message
+		want string
+	}{
+		"its own":                {tells(1, own, "g[0-2],h"), "ok"},
+		"another's":              {tells(1, foreign, ""), "stranger"},
+		"of a rank that is none": {tells(1, 8, ""), "stranger"},
+		"to what is no list":     {tells(1, own, "g["), "list of members 2"},
+		"without a number":       {tells(0, own, ""), "ID 0"},
+	} {
+		g, _ := newStage(t, "running")
+		if got := judged(g, test.m); got != test.want {
+			t.Errorf("%s: %s, want %s", what, got, test.want)
+		}
+	}
+	g, _ := newStage(t, "running")
+	for id := range maxNotices {
+		if got := judged(g, tells(id+1, own, "")); got != "ok" {
+			t.Fatalf("event %d: %s", id, got)
+		}
+	}
+	g.tell(&wire.Notified{ID: 1})
+	if got := judged(g, tells(maxNotices+1, own, "")); got != "ok" {
+		t.Errorf("one more than is answered: %s", got)
+	}
+	if got := judged(g, tells(maxNotices+2, own, "")); got != "it sent 65 events at once" {
+		t.Errorf("one too many: %s", got)
+	}
+}
