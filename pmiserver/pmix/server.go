@@ -137,12 +137,14 @@ var ErrNobody = errors.New("nobody has the other end")
 // Listen opens the server's port, on the loopback alone, and lets clients come in until Close. It
 // returns how they find it (PMIX-15).
 func (s *Server) Listen() (uri string, err error) {
+	var tcp net.ListenConfig
+	tcp.SetMultipathTCP(false) // Go would try it first; the loopback has one path
 	scheme := "tcp4"
-	s.listener, err = net.Listen("tcp4", "127.0.0.1:0")
+	s.listener, err = tcp.Listen(context.Background(), "tcp4", "127.0.0.1:0")
 	if err != nil {
 		var second error
 		scheme = "tcp6"
-		if s.listener, second = net.Listen("tcp6", "[::1]:0"); second != nil {
+		if s.listener, second = tcp.Listen(context.Background(), "tcp6", "[::1]:0"); second != nil {
 			return "", fmt.Errorf("no port for PMIx on the loopback: %w", err)
 		}
 	}

@@ -304,7 +304,7 @@ func TestWaitingTellsAndEnds(t *testing.T) {
 	}
 	ended := time.Now()
 	blocker.end(t)
-	if r := w.wait(t); r.code != 0 || !strings.Contains(r.err, "mpiexec: starting now, waited 00:00:0") {
+	if r := w.wait(t); r.code != 0 || !strings.Contains(r.err, "mpiexec: starting now, waited 00:0") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	silent.wait(t).good(t)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"remshell/pmiserver/pmix/bfrops"
 )
@@ -37,11 +38,11 @@ var names = func() map[reflect.Type]string {
 // NameOf returns what a request is called: FENCE.
 func NameOf(r Request) string { return names[reflect.TypeOf(r)] }
 
-// digits are those in the name of a namespace, which let others in.
-var digits = regexp.MustCompile(`\brs-[0-9a-f]{4,}-`)
+// digits are those in the name of a namespace, which let others in. Most jobs trace nothing.
+var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}-`) })
 
 // Hide takes the random digits out of all namespaces that a text names: rs-..-1.
-func Hide(text string) string { return digits.ReplaceAllString(text, "rs-..-") }
+func Hide(text string) string { return digits().ReplaceAllString(text, "rs-..-") }
 
 // Limits of what a trace shows.
 const (
