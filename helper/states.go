@@ -7,6 +7,7 @@ import (
 
 	"remshell/helper/status"
 	"remshell/job"
+	"remshell/pmiserver/pmix"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -17,8 +18,14 @@ func (s *session) inspect() { s.conn.Send(&wire.States{Ranks: s.states()}) }
 // states are those of all ranks that were started here, in their order.
 func (s *session) states() []job.RankState {
 	all, around := slices.Clone(s.silent), proc.LookAround()
+	var waiting map[pmix.Waiter]string
+	if s.pmix != nil {
+		waiting = s.pmix.server.Waiting()
+	}
 	for _, r := range s.ranks {
-		all = append(all, r.state(around))
+		state := r.state(around)
+		state.Waits = waiting[pmix.Waiter{Group: r.group.prepare.Group.Name, Rank: r.plan.Rank}]
+		all = append(all, state)
 	}
 	slices.SortFunc(all, func(a, b job.RankState) int { return a.Rank - b.Rank })
 	return all

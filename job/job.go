@@ -574,6 +574,7 @@ type RankState struct {
 	Life    string // "starting", "running", "over"
 	PMI     PMIState
 	Barrier int           // the barrier in which it waits, from 1; 0: none
+	Waits   string        // for what else it waits, in words; empty: for nothing that is known
 	CPU     time.Duration // of its process and the children it waited for
 	Sleep   string        // kernel wait channel; empty: it runs, or the kernel does not tell
 	Kind    string        // state letter of proc(5)
@@ -589,6 +590,8 @@ func (r RankState) Doing() string {
 		return "stopped"
 	case r.Barrier > 0:
 		return fmt.Sprint("in barrier ", r.Barrier)
+	case r.Waits != "":
+		return r.Waits
 	case r.PMI == PMINever:
 		return "not yet connected"
 	case r.PMI == PMIFinalized:

@@ -110,6 +110,7 @@ func (c *codec) rankState(s *job.RankState) {
 	c.word(&s.Life, "life")
 	c.num((*int)(&s.PMI), aState)
 	c.num(&s.Barrier, valueRange{"barrier", 0, 1 << 53})
+	c.word(&s.Waits, "wait")
 	c.time(&s.CPU, "time")
 	c.word(&s.Sleep, "wait channel")
 	c.word(&s.Kind, "state")

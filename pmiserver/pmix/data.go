@@ -45,6 +45,7 @@ type localRank struct {
 	handed             int // bytes of forOthers that fences of the whole group have taken
 
 	waiting []*pendingGet // Gets of others
+	awaited []string      // names for which its clients wait
 
 	made    map[string][]bfrops.Proc // members of groups that it has made, by their names
 	members int                      // of all of them

@@ -31,6 +31,7 @@ namespace that nobody can guess; then it asks, and is answered in any order.
 	spawn.go      programs that ranks start, as pmiserver/spawn has them
 	elsewhere.go  groups of the job that have no ranks here
 	groups.go     groups that processes make of themselves, at a fence
+	doing.go      for what ranks wait
 	set.go        the one name of a set
 	outbox.go     what waits to be written to a client
 

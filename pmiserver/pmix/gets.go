@@ -57,6 +57,7 @@ func (c *client) getKnown(q envelope, g *group, r *message.Get) {
 // A pendingGet is a Get that is answered when a rank commits a key.
 type pendingGet struct {
 	asker  *group // of the client; nil: another node asks
+	by     int    // the client's rank
 	key    string
 	answer func(data []byte, s message.Status) // is called once, with all that the rank has committed or why not
 	timer  *time.Timer                         // nil: there is no limit
@@ -65,7 +66,7 @@ type pendingGet struct {
 // pending is a Get of a client's.
 func (c *client) pending(q envelope, g *group, r *message.Get) *pendingGet {
 	rank := int(r.Rank)
-	return &pendingGet{asker: c.group, key: r.Key, answer: func(data []byte, s message.Status) {
+	return &pendingGet{asker: c.group, by: c.rank.number, key: r.Key, answer: func(data []byte, s message.Status) {
 		if s != message.Success {
 			c.status(q, s)
 			return

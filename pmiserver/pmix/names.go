@@ -3,6 +3,7 @@ package pmix
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
@@ -104,12 +105,29 @@ func (c *client) lookup(q envelope, r *message.Lookup) {
 			ctx, stop = context.WithTimeoutCause(ctx, after, errLate)
 			defer stop()
 		}
+		if waits && len(r.Keys) > 0 {
+			defer c.awaiting(r.Keys[0])()
+		}
 		found, status := c.find(ctx, r.Keys, least, waits)
 		if status == message.Success {
 			c.reply(q, "found", message.AppendFound(message.NewReply(q.tag), found))
 		}
 		return status
 	})
+}
+
+// awaiting notes that the rank waits for a name, until it is told that it does no more.
+func (c *client) awaiting(name string) (noMore func()) {
+	g, r := c.group, c.rank
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.awaited = append(r.awaited, name)
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		i := slices.Index(r.awaited, name)
+		r.awaited = slices.Delete(r.awaited, i, i+1)
+	}
 }
 
 // find looks keys up, and waits until so many are there. Its data are in the order of the keys.

@@ -281,6 +281,22 @@ func TestPMIxEvents(t *testing.T) {
 	}
 }
 
+// --status tells for what the ranks of a program of PMIx wait.
+func TestStatusOfPMIxRanks(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	r := b.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", mpi(t, "waits")}})
+	id := b.jobID(t)
+	var out string
+	b.await(t, "the table", func() bool {
+		out, _, _ = b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
+		return strings.Contains(out, "waits for key card of rank 3") && strings.Contains(out, "waits for name ocean") &&
+			strings.Count(out, "in fence 1 (2 of 2 of this node there)") == 2
+	}, &out)
+	r.cmd.Process.Signal(os.Interrupt)
+	r.wait(t)
+}
+
 // say is what a guest is told when it says recorded messages, on a host, in a job of that one
 // rank.
 func (b *bed) say(t *testing.T, messages []pmixtest.Hostile, wrapper ...string) result {
