@@ -43,6 +43,7 @@ type Wish struct {
 type Allocation struct {
 	System    string // slurm, pbs, ...
 	Job       string // its number there; empty: it has none
+	Step      string // the part of the job that this is, which has CPUs of its own (RM-11); empty: all of it
 	Source    string // the variable, or file, that tells of the hosts
 	Hosts     []Host // in its order, each once; at least one
 	Width     int    // CPUs of each task, at least 1
@@ -79,15 +80,6 @@ func (a Allocation) CPUs() (n int) {
 		n += h.CPUs
 	}
 	return n
-}
-
-// ID tells allocations apart: "slurm 4711". Launches with one ID are in one job of the batch
-// system. It is empty for an allocation without a number.
-func (a Allocation) ID() string {
-	if a.Job == "" {
-		return ""
-	}
-	return a.System + " " + a.Job
 }
 
 // A manager is a batch system.

@@ -76,6 +76,7 @@ type slurmNames struct{ hosts, tasks, cpus, width string }
 // slurmStep is what srun has given to one step.
 func slurmStep(w World) (Allocation, error) {
 	a, err := w.slurm(slurmNames{"SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE", "", "SLURM_CPUS_PER_TASK"})
+	a.Step = w.value("SLURM_STEP_ID")
 	if err == nil && len(a.Hosts) == 1 {
 		a.Hosts[0].CPUs = max(a.Hosts[0].CPUs, w.count("SLURM_CPUS_ON_NODE"))
 	}

@@ -83,6 +83,7 @@ type Request struct {
 // An RM is a batch system (resource manager) that has granted the hosts of a job (RM-5).
 type RM struct {
 	Name, Job   string    // Job is its number there; empty: it has none
+	Step        string    // the part of the job whose hosts these are; empty: all of it
 	Hosts       int       // of the allocation
 	Tasks, CPUs int       // of all of them; 0: not said
 	End         time.Time // of the allocation; zero: unknown
@@ -118,13 +119,16 @@ func (r RM) MarshalJSON() ([]byte, error) {
 	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Grade})
 }
 
-// ID tells jobs of batch systems apart, "slurm 4711", in at most 100 printable bytes; empty: nothing
-// does.
+// ID tells what batch systems have granted apart, "slurm 4711" or "slurm 4711.2" for a step, in at
+// most 100 printable bytes; empty: nothing does.
 func (r *RM) ID() string {
 	if r == nil || r.Job == "" {
 		return ""
 	}
 	id := r.Name + " " + r.Job
+	if r.Step != "" {
+		id += "." + r.Step
+	}
 	if len(id) > 100 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
 		return ""
 	}

@@ -253,7 +253,7 @@ func (w World) meant(req *job.Request, line option.Line) {
 		req.Nodes[i].Tasks = tasks[req.Nodes[i].Name]
 	}
 	g := w.Grant
-	req.RM = &job.RM{Name: g.System, Job: g.Job, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End,
+	req.RM = &job.RM{Name: g.System, Job: g.Job, Step: g.Step, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End,
 		Starter: starterOf(line.Job), Grade: job.Loose}
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		req.RM.Starter, req.RM.Grade = "fork", job.Tight

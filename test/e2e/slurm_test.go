@@ -41,6 +41,9 @@ func TestSlurm(t *testing.T) {
 		{"Batch", slurmBatch},
 		{"FromOutside", slurmFromOutside},
 		{"Streams", slurmStreams},
+		{"Groups", slurmGroups},
+		{"Steps", slurmSteps},
+		{"Neighbours", slurmNeighbours},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)

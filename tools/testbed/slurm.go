@@ -79,7 +79,7 @@ func (f *Field) slurmConf() string {
 		"SlurmdParameters=config_overrides",
 		"MpiDefault=none",
 		"MailProg=/bin/true",
-		"SchedulerParameters=batch_sched_delay=0,sched_min_interval=0",
+		"SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1", // heterogeneous jobs wait for the last, else for 30 s
 		"ReturnToService=2",
 		"KillWait=10",
 		fmt.Sprintf("NodeName=n[1-%d] CPUs=%d State=UNKNOWN", len(f.Hosts), SlurmCPUs),

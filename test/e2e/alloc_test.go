@@ -1,0 +1,76 @@
+//go:build linux
+
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What a real Slurm grants, as mpiexec reads it: rows of TestSlurm.
+
+// withoutOvergranted leaves out what is told of hosts with more slots than CPUs: this Slurm counts four
+// CPUs on any machine.
+func withoutOvergranted(out string) string {
+	return strings.Join(slices.DeleteFunc(strings.SplitAfter(out, "\n"), func(line string) bool {
+		return strings.Contains(line, " slots granted but only ")
+	}), "")
+}
+
+// A heterogeneous job has the hosts of all its groups, by salloc as by sbatch, or those of the groups
+// that a section names (9.2.3).
+func slurmGroups(t *testing.T, s *slurmBed) {
+	groups := []string{"-n1", "-w", "n1", ":", "-N2", "-n4", "-w", "n2,n3"}
+	r := s.salloc(t, groups, binary, "hostname").wait(t)
+	lines := strings.Fields(r.out)
+	slices.Sort(lines)
+	if r.code != 0 || len(lines) != 5 || len(slices.Compact(lines)) != 3 {
+		t.Errorf("by salloc: exit %d: %s%s", r.code, r.out, r.err)
+	}
+	r = s.salloc(t, groups, binary, "--het-group", "1", "-n", "2", "-ppn", "1", "hostname").wait(t)
+	if r.code != 0 || counted(r.out) != "n2:1 n3:1" {
+		t.Errorf("one group: exit %d: %s%s", r.code, r.out, r.err)
+	}
+	state, out := s.batch(t, `exec $MPIEXEC hostname`, groups...).wait(t)
+	if out = withoutOvergranted(out); state != "COMPLETED" || len(strings.Fields(out)) != 5 {
+		t.Errorf("by sbatch: %s: %s", state, out)
+	}
+}
+
+// Launches in steps of one job have the tasks of their steps, and none refuses another; one that asks
+// for the job has all of it (examples 10 and 11).
+func slurmSteps(t *testing.T, s *slurmBed) {
+	const script = `
+rm -f up.*
+for i in 1 2 3; do
+	srun -N1 -n1 -c1 --exact -w n1 $MPIEXEC sh -c 'touch up.$0; while [ $(ls up.* | wc -l) -lt 3 ]; do sleep 0.2; done; echo step $(hostname) $MPIEXEC_SIZE' $i &
+done
+wait
+srun -N1 -n1 --overlap -w n1 $MPIEXEC --rm-scope job sh -c 'echo job $(hostname) $MPIEXEC_SIZE'
+$MPIEXEC sh -c 'echo batch $(hostname) $MPIEXEC_SIZE'
+`
+	state, out := s.batch(t, script, "-N2", "--ntasks-per-node=3", "-w", "n1,n2").wait(t)
+	out = withoutOvergranted(out)
+	want := "batch n1 6:3 batch n2 6:3 job n1 6:3 job n2 6:3 step n1 1:3"
+	if state != "COMPLETED" || counted(out) != want {
+		t.Errorf("%s: %s\n%s\nwant %s", state, counted(out), out, want)
+	}
+}
+
+// Two jobs that Slurm has put on one host both run: neither's claims refuse the other (RM-20, 9.2.9).
+func slurmNeighbours(t *testing.T, s *slurmBed) {
+	const script = `exec $MPIEXEC sh -c 'echo here $(hostname); while [ ! -e both ]; do sleep 0.2; done'`
+	one := s.batch(t, "rm -f both; "+script, "-N1", "-n2", "-w", "n4")
+	one.await(t, "here n4", 2)
+	two := s.batch(t, script, "-N1", "-n2", "-w", "n4")
+	two.await(t, "here n4", 2)
+	if out, err := s.On(t.Context(), "n4", "touch", s.dir+"/both").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, j := range []*slurmJob{one, two} {
+		if state, out := j.wait(t); state != "COMPLETED" {
+			t.Errorf("%s: %s", state, out)
+		}
+	}
+}
