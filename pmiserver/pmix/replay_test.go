@@ -129,7 +129,7 @@ func tagOf(m pmixtest.Message) uint32 {
 
 // newReplayServer serves the groups of a conversation, all on one node.
 func newReplayServer(c pmixtest.Conversation) *Server {
-	s := &Server{Owner: func(net.Conn) (uint32, error) { return 0, nil }, Names: newNameBoard()}
+	s := &Server{Owner: func(net.Conn) (uint32, error) { return 0, nil }, Links: Links{Names: newNameBoard()}}
 	s.begin()
 	ranks := make(map[string][]int)
 	var spaces []string

@@ -85,6 +85,28 @@ type Server struct {
 	// it any more. With any other error the namespace alone decides (PMIX-18).
 	Owner func(conn net.Conn) (uid uint32, err error)
 
+	Links
+
+	// Broken is told that a fence can never complete.
+	Broken func(err error)
+
+	// Note is told of oddities that belong to no rank.
+	Note func(text string)
+
+	lifetime
+	admission
+
+	mu      sync.Mutex // guards what follows, and of admission and gatherings what they say
+	closed  bool
+	groups  []*group
+	ranks   int // of all groups
+	clients int // connections that have been admitted
+	gatherings
+	seeking search
+}
+
+// Links are what a server has of the rest of the job, all of it by mpiexec.
+type Links struct {
 	// Elsewhere knows the groups of the job that have no ranks here; nil: there are none.
 	Elsewhere Elsewhere
 
@@ -99,36 +121,35 @@ type Server struct {
 
 	// Names is the table of published names; nil: none are served.
 	Names Names
+}
 
-	// Broken is told that a fence can never complete.
-	Broken func(err error)
+// A lifetime is how long a server works: until the job ends nobody need wait for others, and until Close
+// there is anything at all.
+type lifetime struct {
+	ctx     context.Context
+	end     context.CancelFunc
+	waiting context.Context // of who waits for others; it ends before ctx (PMIX-64)
+	hurry   context.CancelFunc
+	ending  atomic.Bool
+	tasks   sync.WaitGroup // connections, and what they have under way: fences at other nodes, questions
+}
 
-	// Note is told of oddities that belong to no rank.
-	Note func(text string)
-
-	ctx       context.Context
-	end       context.CancelFunc
+// An admission is who comes to the port, until it is a client or shown out.
+type admission struct {
 	listener  net.Listener
-	ending    atomic.Bool
 	lastIndex atomic.Uint32
 	refused   atomic.Int64
-	tasks     sync.WaitGroup  // connections, and what they have under way: fences at other nodes, questions
-	waiting   context.Context // of who waits for others; it ends before ctx (PMIX-64)
-	hurry     context.CancelFunc
 	unasked   sync.Once // notes that the kernel tells no owners
 	narrow    sync.Once // notes a client of 32 bits
+	newcomers lounge    // of our user; guarded by the server's mu
+	strangers lounge    // of others: they keep none of ours out; guarded by the server's mu
+}
 
-	mu        sync.Mutex // guards what follows
-	closed    bool
-	groups    []*group
-	ranks     int    // of all groups
-	clients   int    // connections that have been admitted
-	newcomers lounge // of our user
-	strangers lounge // of others: they keep none of ours out
-	meetings  map[meetingKey]*meeting
-	late      map[meetingKey]int // fences that others have given up before anybody here came to them
-	meeting   int                // of meetings, those in which somebody waits
-	seeking   search
+// Gatherings are where ranks meet. They are guarded by the server's mu.
+type gatherings struct {
+	meetings map[meetingKey]*meeting
+	late     map[meetingKey]int // fences that others have given up before anybody here came to them
+	meeting  int                // of meetings, those in which somebody waits
 }
 
 // ErrNobody says that no process has the other end of a connection.

@@ -1,0 +1,78 @@
+package pmix
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"remshell/pmiserver/pmix/message"
+)
+
+// A job may spawn for days: of a group that is over nothing stays, whatever its ranks wanted: Gets of
+// ranks here and on other nodes, also by ranks of groups that go on, fences with a time, events, names.
+func TestGroupsWithoutEnd(t *testing.T) {
+	const groups, step = 300, 100
+	const most = 256 // bytes of each
+	synctest.Test(t, func(t *testing.T) {
+		s, told := newTestServer(t, 4, 1)
+		s.Far, s.Names, s.Notifier = mute{}, silence{}, &mailbag{}
+		stays := initialized(t, s, 0)
+		synctest.Wait()
+		var live []int64
+		goroutines := runtime.NumGoroutine()
+		for i := range groups {
+			g := testGroup(4, 2, told)
+			g.Name, g.Namespace = fmt.Sprint("g", i), fmt.Sprintf("rs-0123456789abcdef-%d", i+1)
+			s.Add(g)
+			ours, theirs := net.Pipe() // come would keep it
+			s.task(func() { s.serve(ours) })
+			c := &talker{t: t, conn: theirs, tag: 100}
+			c.write(handshake(g.Namespace, 0, nil))
+			if status := c.welcome(); status != message.Success {
+				t.Fatal(status)
+			}
+			long := timeoutOf(1 << 30)
+			c.status(registerBody(-5, -6))
+			c.status(commitBody(message.Remote, "card"))
+			c.say(getBody(g.Namespace, 1, "never", long))
+			c.say(getBody(g.Namespace, 2, "never", long))
+			c.say(getBody(testSpace, 0, "never", long))
+			c.say(lateFence(procs(g.Namespace, 0, g.Namespace, 1), 1<<30))
+			stays.say(getBody(g.Namespace, 1, "never", long))
+			synctest.Wait()
+			c.conn.Close()
+			synctest.Wait()
+			s.Exited(g.Name, 0)
+			s.Exited(g.Name, 1)
+			s.Remove(g.Name)
+			if _, answer := stays.hear(); statusOf(answer) != message.NotFound {
+				t.Errorf("who waits for a group that is over: %v", statusOf(answer))
+			}
+			for len(told) > 0 {
+				<-told
+			}
+			synctest.Wait()
+			if (i+1)%step == 0 {
+				var memory runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&memory)
+				live = append(live, int64(memory.HeapAlloc))
+			}
+		}
+		if each := (live[len(live)-1] - live[0]) / (groups - step); each > most {
+			t.Errorf("%d bytes stay of each group; the heap after each third: %d", each, live)
+		}
+		if n := runtime.NumGoroutine(); n > goroutines {
+			t.Errorf("%d goroutines, before it were %d", n, goroutines)
+		}
+		if len(s.groups) != 1 || len(s.meetings)+s.meeting+len(s.late)+s.clients-1 != 0 {
+			t.Errorf("%d groups, %d meetings, %d of them under way, %d late fences, %d clients", len(s.groups), len(s.meetings), s.meeting, len(s.late), s.clients)
+		}
+		if left := s.named("k").takeWaiting(true, nil); len(left) > 0 {
+			t.Errorf("%d Gets wait", len(left))
+		}
+		s.Close()
+	})
+}
