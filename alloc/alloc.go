@@ -12,6 +12,7 @@ common is in names.go (host lists, counts) and lines.go (files, hosts that are n
 package alloc
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -137,6 +138,13 @@ func Of(system string, w World, wish Wish) (Allocation, error) {
 		return Allocation{}, err
 	}
 	a, err := m.read(w, wish)
+	var why unread
+	if errors.As(err, &why) {
+		err = &fault.Error{
+			Text:   fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(m.name, m.job(w)), string(why)),
+			Remedy: "name hosts with -host, or run here with -rmk none",
+		}
+	}
 	if err != nil {
 		return a, err
 	}
@@ -192,13 +200,10 @@ func sameHosts(a, b []Host) bool {
 	return slices.Equal(names(a), names(b))
 }
 
-// unread is M2: we are inside of a job, and do not know its hosts.
-func (m *manager) unread(w World, why string) error {
-	return &fault.Error{
-		Text:   fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(m.name, m.job(w)), why),
-		Remedy: "name hosts with -host, or run here with -rmk none",
-	}
-}
+// unread says why we do not know the hosts of a job that we are inside of (M2).
+type unread string
+
+func (e unread) Error() string { return string(e) }
 
 // spoken is a job of a batch system in words.
 func spoken(system, job string) string {

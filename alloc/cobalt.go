@@ -11,9 +11,8 @@ var cobalt = manager{
 	needs:  "COBALT_JOBID",
 	inside: func(w World) bool { return w.set("COBALT_JOBID") },
 	job:    func(w World) string { return w.value("COBALT_JOBID") },
+	read:   cobaltRead,
 }
-
-func init() { cobalt.read = cobaltRead }
 
 // cobaltRead counts tasks by repeated names. If none repeats, hosts have all of their CPUs.
 func cobaltRead(w World, _ Wish) (Allocation, error) {
@@ -23,9 +22,9 @@ func cobaltRead(w World, _ Wish) (Allocation, error) {
 	var err error
 	switch {
 	case text == "":
-		return a, cobalt.unread(w, "neither COBALT_NODEFILE nor COBALT_PARTNAME is set")
+		return a, unread("neither COBALT_NODEFILE nor COBALT_PARTNAME is set")
 	case source == "COBALT_NODEFILE":
-		unread, wrong := w.lines(source, text, func(number int, words []string) error {
+		missing, wrong := w.lines(source, text, func(number int, words []string) error {
 			for _, word := range words {
 				if err := l.add(Host{Name: word, Tasks: 1, Line: number}); err != nil {
 					return err
@@ -33,7 +32,7 @@ func cobaltRead(w World, _ Wish) (Allocation, error) {
 			}
 			return nil
 		})
-		err = cobalt.gave(w, unread, wrong)
+		err = gave(missing, wrong)
 	default:
 		if err = l.part(text); err != nil {
 			err = wrong(source, err)

@@ -13,10 +13,9 @@ var condor = manager{
 	inside: func(w World) bool {
 		return w.set("_CONDOR_PROCNO") && w.set("_CONDOR_NPROCS") || w.set("_CONDOR_JOB_AD")
 	},
-	job: condorJob,
+	job:  condorJob,
+	read: condorRead,
 }
-
-func init() { condor.read = condorRead }
 
 // condorRead reads the contact file on the node that starts the job, the first of them.
 func condorRead(w World, _ Wish) (Allocation, error) {
@@ -29,12 +28,12 @@ func condorRead(w World, _ Wish) (Allocation, error) {
 	}
 	a := Allocation{Source: source}
 	if !w.set(source) {
-		return a, condor.unread(w, "neither MACHINE_FILE nor _CONDOR_SCRATCH_DIR is set")
+		return a, unread("neither MACHINE_FILE nor _CONDOR_SCRATCH_DIR is set")
 	}
 	var l list
-	unread, wrong := w.lines(source, file, l.counted(false))
+	missing, wrong := w.lines(source, file, l.counted(false))
 	a.Hosts = l.hosts
-	return a, condor.gave(w, unread, wrong)
+	return a, gave(missing, wrong)
 }
 
 // condorJob is ClusterId.ProcId of the description of the job.

@@ -29,9 +29,9 @@ func ofFile(w World, wish Wish) (Allocation, error) {
 		return a, &fault.Error{Text: "--het-group is for Slurm's heterogeneous jobs, and the hosts are those of --rm-file", Remedy: "leave it out"}
 	}
 	var l list
-	unread, wrong := w.lines("--rm-file", wish.File, l.form(wish.Form))
-	if unread != nil {
-		return a, &fault.Error{Text: unread.Error()}
+	missing, wrong := w.lines("--rm-file", wish.File, l.form(wish.Form))
+	if missing != nil {
+		return a, &fault.Error{Text: missing.Error()}
 	}
 	a.Hosts = l.hosts
 	for i := range a.Hosts {

@@ -27,25 +27,24 @@ var flux = manager{
 		}
 		return fmt.Sprintf("%d times", n), fmt.Sprintf("flux run -n %d", n)
 	},
+	read: fluxRead,
 }
-
-func init() { flux.read = fluxRead }
 
 // fluxRead asks for the resources of the job, or if we are in none, of the instance.
 func fluxRead(w World, _ Wish) (Allocation, error) {
 	args, source := []string{"resource", "R"}, "flux resource R"
 	if id := w.value("FLUX_JOB_ID"); id != "" {
 		if strings.HasPrefix(id, "-") {
-			return Allocation{}, flux.unread(w, "FLUX_JOB_ID: "+quoted(id)+" is not the number of a job")
+			return Allocation{}, unread("FLUX_JOB_ID: " + quoted(id) + " is not the number of a job")
 		}
 		args, source = []string{"job", "info", id, "R"}, "flux job info"
 	}
 	if w.Run == nil {
-		return Allocation{}, flux.unread(w, "no program is run here")
+		return Allocation{}, unread("no program is run here")
 	}
 	text, err := w.Run("flux", args...)
 	if err != nil {
-		return Allocation{}, flux.unread(w, err.Error())
+		return Allocation{}, unread(err.Error())
 	}
 	a, err := fluxResources(text)
 	if a.Source = source; err != nil {

@@ -71,10 +71,13 @@ func (l *list) words(words []string) error {
 	return nil
 }
 
+// errEmpty is why a file without hosts is no list.
+var errEmpty = errors.New("is empty")
+
 // lines reads a file: LF or CRLF, blanks at the end cut, empty lines left out. What take says of
 // a line goes with its number. The first error is about the file itself (M2), the second about
 // what it says (M3).
-func (w World) lines(source, name string, take func(number int, words []string) error) (unread, wrong error) {
+func (w World) lines(source, name string, take func(number int, words []string) error) (missing, wrong error) {
 	file, err := w.Open(name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", source, opening(name, err)), nil
@@ -102,7 +105,7 @@ func (w World) lines(source, name string, take func(number int, words []string) 
 	case text.Err() != nil:
 		return fmt.Errorf("%s: %w", source, opening(name, text.Err())), nil
 	case empty:
-		return fmt.Errorf("%s: %s is empty", source, name), nil
+		return fmt.Errorf("%s: %s %w", source, name, errEmpty), nil
 	}
 	return nil, nil
 }

@@ -9,9 +9,8 @@ var loadLeveler = manager{
 	needs:  "LOADL_STEP_ID",
 	inside: func(w World) bool { return w.set("LOADL_STEP_ID") },
 	job:    func(w World) string { return w.value("LOADL_STEP_ID") },
+	read:   loadLevelerRead,
 }
-
-func init() { loadLeveler.read = loadLevelerRead }
 
 func loadLevelerRead(w World, _ Wish) (Allocation, error) {
 	source, text := w.first("LOADL_HOSTFILE", "LOADL_PROCESSOR_LIST")
@@ -20,16 +19,16 @@ func loadLevelerRead(w World, _ Wish) (Allocation, error) {
 	var err error
 	switch {
 	case text == "":
-		return a, loadLeveler.unread(w, "neither LOADL_HOSTFILE nor LOADL_PROCESSOR_LIST is set")
+		return a, unread("neither LOADL_HOSTFILE nor LOADL_PROCESSOR_LIST is set")
 	case source == "LOADL_HOSTFILE":
-		l, err = loadLeveler.file(w, source, FormNodes)
+		l, err = w.file(source, FormNodes)
 	default:
 		if err = l.words(strings.Fields(text)); err != nil {
 			err = wrong(source, err)
 		}
 	}
 	if a.Hosts = l.hosts; err == nil && len(a.Hosts) == 0 {
-		err = loadLeveler.unread(w, source+" names no host")
+		err = unread(source + " names no host")
 	}
 	a.Warnings = w.counted("LOADL_TOTAL_TASKS", source, a.Tasks())
 	return a, err

@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -17,9 +18,8 @@ var lsf = manager{
 		}
 		return w.value("LSB_JOBID")
 	},
+	read: lsfRead,
 }
-
-func init() { lsf.read = lsfRead }
 
 func lsfRead(w World, wish Wish) (Allocation, error) {
 	var l list
@@ -29,7 +29,7 @@ func lsfRead(w World, wish Wish) (Allocation, error) {
 		return a, err
 	}
 	if len(a.Hosts) == 0 {
-		return a, lsf.unread(w, source+" names no host")
+		return a, unread(source + " names no host")
 	}
 	a.Warnings = w.counted("LSB_DJOB_NUMPROC", source, a.Tasks())
 	return a, nil
@@ -38,21 +38,21 @@ func lsfRead(w World, wish Wish) (Allocation, error) {
 // lsf reads the first source there is.
 func (l *list) lsf(w World, wish Wish) (source string, err error) {
 	if source = "LSB_AFFINITY_HOSTFILE"; w.set(source) {
-		unread, wrong := w.lines(source, w.value(source), l.affinity)
-		if unread == nil || !strings.HasSuffix(unread.Error(), " is empty") {
-			return source, lsf.gave(w, unread, wrong)
+		missing, wrong := w.lines(source, w.value(source), l.affinity)
+		if !errors.Is(missing, errEmpty) {
+			return source, gave(missing, wrong)
 		}
 	}
 	for _, file := range []string{"LSB_DJOB_RANKFILE", "LSB_DJOB_HOSTFILE"} {
 		if w.set(file) && (file != "LSB_DJOB_RANKFILE" || wish.RankFile) {
-			*l, err = lsf.file(w, file, FormNodes)
+			*l, err = w.file(file, FormNodes)
 			return file, err
 		}
 	}
 	source, text := w.first("LSB_MCPU_HOSTS", "LSB_HOSTS")
 	switch {
 	case text == "":
-		return source, lsf.unread(w, "none of LSB_AFFINITY_HOSTFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS is set")
+		return source, unread("none of LSB_AFFINITY_HOSTFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS is set")
 	case source == "LSB_HOSTS":
 		err = l.words(strings.Fields(text))
 	default:

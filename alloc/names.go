@@ -64,6 +64,9 @@ var errTooMany = fmt.Errorf("more than %d hosts", maxHosts)
 func hostlist(text string) (names []string, err error) {
 	for _, item := range items(text) {
 		more, err := expand(item, maxHosts-len(names))
+		for i := 0; i < len(more) && err == nil; i++ {
+			err = hostName(more[i])
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -123,11 +126,6 @@ func expand(item string, most int) ([]string, error) {
 	}
 	if len(names) > most {
 		return nil, errTooMany
-	}
-	for _, name := range names {
-		if err := hostName(name); err != nil {
-			return nil, err
-		}
 	}
 	return names, nil
 }

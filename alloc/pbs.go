@@ -19,15 +19,14 @@ var pbs = manager{
 		}
 		return "", ""
 	},
+	read: pbsRead,
 }
-
-func init() { pbs.read = pbsRead }
 
 // pbsRead takes a line for a CPU where Torque says how many there are, else for a process of a
 // chunk, which may have several.
 func pbsRead(w World, _ Wish) (Allocation, error) {
 	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
-	l, err := pbs.file(w, a.Source, FormNodes)
+	l, err := w.file(a.Source, FormNodes)
 	if err != nil {
 		return a, err
 	}
@@ -48,7 +47,7 @@ func pbsGPUs(w World, hosts []Host) error {
 	for i, h := range hosts {
 		at[key(h.Name)] = i
 	}
-	unread, wrong := w.lines(source, w.value(source), func(_ int, words []string) error {
+	missing, wrong := w.lines(source, w.value(source), func(_ int, words []string) error {
 		cut := strings.LastIndex(words[0], "-gpu")
 		if cut < 0 || len(words) > 1 {
 			return fmt.Errorf("%s is not HOST-gpuN", quoted(strings.Join(words, " ")))
@@ -68,7 +67,7 @@ func pbsGPUs(w World, hosts []Host) error {
 		hosts[i].GPUs = joined(hosts[i].GPUs, gpu)
 		return nil
 	})
-	return pbs.gave(w, unread, wrong)
+	return gave(missing, wrong)
 }
 
 // sameShort reports whether two names are one up to the first dot, if only one has a domain.
@@ -79,18 +78,18 @@ func sameShort(a, b string) bool {
 }
 
 // file reads a file that a variable names.
-func (m *manager) file(w World, variable, form string) (l list, err error) {
+func (w World) file(variable, form string) (l list, err error) {
 	if !w.set(variable) {
-		return l, m.unread(w, variable+" is not set")
+		return l, unread(variable + " is not set")
 	}
-	unread, wrong := w.lines(variable, w.value(variable), l.form(form))
-	return l, m.gave(w, unread, wrong)
+	missing, wrong := w.lines(variable, w.value(variable), l.form(form))
+	return l, gave(missing, wrong)
 }
 
 // gave makes M2 of the first error of lines, and M3 of the second.
-func (m *manager) gave(w World, unread, wrong error) error {
-	if unread != nil {
-		return m.unread(w, unread.Error())
+func gave(missing, wrong error) error {
+	if missing != nil {
+		return unread(missing.Error())
 	}
 	return wrong
 }

@@ -19,9 +19,8 @@ var sge = manager{
 		}
 		return w.value("JOB_ID")
 	},
+	read: sgeRead,
 }
-
-func init() { sge.read = sgeRead }
 
 // sgeRead has this host alone where there is no parallel environment.
 func sgeRead(w World, _ Wish) (Allocation, error) {
@@ -32,7 +31,7 @@ func sgeRead(w World, _ Wish) (Allocation, error) {
 		}
 		return Allocation{Source: "NSLOTS", Hosts: []Host{{Name: "localhost", Tasks: n}}}, nil
 	}
-	l, err := sge.file(w, "PE_HOSTFILE", FormPE)
+	l, err := w.file("PE_HOSTFILE", FormPE)
 	a := Allocation{Source: "PE_HOSTFILE", Hosts: l.hosts}
 	if err != nil {
 		return a, err

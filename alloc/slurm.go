@@ -16,14 +16,15 @@ var slurm = manager{
 	inside: func(w World) bool {
 		return w.set("SLURM_JOB_ID") || w.set("SLURM_JOBID") || w.set("SLURM_HET_SIZE")
 	},
-	job: func(w World) string {
-		_, id := w.first("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_HET_JOB_ID")
-		return id
-	},
+	job:    slurmNumber,
 	copies: slurmCopies,
+	read:   slurmRead,
 }
 
-func init() { slurm.read = slurmRead } // which speaks of slurm
+func slurmNumber(w World) string {
+	_, id := w.first("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_HET_JOB_ID")
+	return id
+}
 
 // lastStep is the number of the first of Slurm's own steps: that of the batch script and the like.
 const lastStep = 4294967280
@@ -62,7 +63,7 @@ func slurmRead(w World, wish Wish) (Allocation, error) {
 	case groups > 1:
 		a, err = slurmGroups(w, wish.Groups, groups)
 	case wish.Groups != nil:
-		return a, &fault.Error{Text: fmt.Sprintf("--het-group: slurm job %s has no groups", slurm.job(w)), Remedy: "leave it out"}
+		return a, &fault.Error{Text: fmt.Sprintf("--het-group: slurm job %s has no groups", slurmNumber(w)), Remedy: "leave it out"}
 	default:
 		a, err = slurmJob(w, inStep(w))
 	}
@@ -125,7 +126,7 @@ func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
 	}
 	for _, group := range which {
 		if group >= groups {
-			return all, &fault.Error{Text: fmt.Sprintf("--het-group %d: slurm job %s has %d groups, which count from 0", group, slurm.job(w), groups)}
+			return all, &fault.Error{Text: fmt.Sprintf("--het-group %d: slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups)}
 		}
 	}
 	all.Hosts = hosts.hosts
@@ -148,11 +149,11 @@ func (w World) slurm(names slurmNames) (a Allocation, err error) {
 		a.Width, a.WidthFrom = n, names.width
 	}
 	if !w.set(names.hosts) {
-		return a, slurm.unread(w, names.hosts+" is not set")
+		return a, unread(names.hosts + " is not set")
 	}
 	hosts, err := hostlist(w.value(names.hosts))
 	if err == nil && len(hosts) == 0 {
-		return a, slurm.unread(w, names.hosts+" names no host")
+		return a, unread(names.hosts + " names no host")
 	}
 	if err != nil {
 		return a, wrong(names.hosts, err)
@@ -167,17 +168,12 @@ func (w World) slurm(names slurmNames) (a Allocation, err error) {
 	}
 	var l list
 	for i, name := range hosts {
-		h := Host{Name: name}
-		switch {
-		case tasks != nil:
-			h.Tasks = tasks[i]
-		case cpus != nil:
-			h.Tasks = cpus[i] / a.Width
-		default:
-			h.Tasks = 1
-		}
+		h := Host{Name: name, Tasks: 1}
 		if cpus != nil {
-			h.CPUs = cpus[i]
+			h.CPUs, h.Tasks = cpus[i], cpus[i]/a.Width
+		}
+		if tasks != nil {
+			h.Tasks = tasks[i]
 		}
 		if err := l.add(h); err != nil {
 			return a, wrong(names.hosts, err)

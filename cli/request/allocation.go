@@ -31,42 +31,48 @@ func (w World) batch() alloc.World {
 // that is the outer job's (RM-2).
 func (w *World) Allocated(line option.Line) (out option.Line, note string, err error) {
 	w.Grant = nil
-	asked := asksFor(line)
 	wish, err := wishOf(line, nil)
 	if err != nil {
 		return line, "", err
 	}
 	named := relative(line)
 	system := w.system(line, named)
-	switch {
-	case system != "":
+	if asked := asksFor(line); system == "" && asked != "" {
+		return line, "", &fault.Error{Text: asked + " is for the hosts of a batch system, which are not asked here", Remedy: "leave it out"}
+	}
+	if system != "" {
 		if err := w.grant(system, wish); err != nil {
 			return line, "", err
 		}
-	case asked != "":
-		return line, "", &fault.Error{Text: asked + " is for the hosts of a batch system, which are not asked here", Remedy: "leave it out"}
 	}
 	auto := line.Job.RMK == "" || line.Job.RMK == "auto"
 	line.Sections = slices.Clone(line.Sections)
 	switch {
 	case named:
-		hosts := w.granted()
 		line = w.wide(line)
 		line.Job.RMK = ""
-		return line, "", resolve(line.Sections, hosts)
-	case w.Grant == nil && auto:
+		return line, "", resolve(line.Sections, w.granted())
+	case w.Grant != nil:
+		return w.turned(line, system, auto)
+	case auto:
 		line.Job.RMK = ""
-		return line, "", nil
-	case w.Grant == nil:
-		return line, "", nil
 	}
+	return line, "", nil
+}
+
+// turned is a line that has the hosts of the allocation; auto: nobody has asked for them by name.
+func (w World) turned(line option.Line, system string, auto bool) (out option.Line, note string, err error) {
 	line.Job.RMK = system
 	if auto {
 		line.Job.Nodes, line.Job.Simulate = "", 0
 		for i := range line.Sections { // variables come after the allocation
 			line.Sections[i].Host, line.Sections[i].HostFile = nil, ""
 		}
-		note = fmt.Sprintf("the hosts are those of %s job %s (%s); -rmk none does not look at it", w.Grant.System, w.Grant.Job, w.Grant.Source)
+		whose := w.Grant.System
+		if w.Grant.Job != "" {
+			whose += " job " + w.Grant.Job
+		}
+		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none does not look at it", whose, w.Grant.Source)
 	}
 	if slices.ContainsFunc(line.Sections, func(s option.Section) bool { return s.Host != nil || s.HostFile != "" }) {
 		return line, "", &fault.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "keep one"}
