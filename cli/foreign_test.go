@@ -65,7 +65,7 @@ func samples() map[string]wire.Message {
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", Built: "b"}},
 		&wire.Sampled{Host: job.Sample{Mem: 1}, Ranks: []job.RankSample{{Sample: job.Sample{Mem: 1}}}},
 		&wire.Trace{Line: "< cmd=init"}, &wire.States{Ranks: []job.RankState{{Life: "running", Waits: "w", Sleep: "s", Kind: "k", Stack: "t"}}},
-		&wire.Emptied{}, &wire.Drained{}, &wire.Log{Text: "l"}, &wire.Ping{},
+		&wire.Caught{Signal: 15}, &wire.Emptied{}, &wire.Drained{}, &wire.Log{Text: "l"}, &wire.Ping{},
 		&wire.Examined{Exam: job.Exam{Address: "a", Interface: "i", OwnName: []string{"o"}, NameErr: "e", Limits: []job.Limit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
 			Shared: job.Space{Path: "p", Err: "e"}, Folders: []job.Space{{Path: "p", Err: "e"}}, Fabric: "f",
 			Dir: job.Defect{Code: "c", Text: "t", Remedy: "r"}, Program: job.Defect{Code: "c", Text: "t", Remedy: "r"}, DirName: "d", Found: "f"}},
@@ -292,6 +292,7 @@ var where = map[string]struct {
 	"Trace":       {"after the start", []string{"--pmi-trace FILE -n 1 -host a true"}},
 	"States":      {"after the start", []string{"-v -n 1 -host a true"}},
 	"Sampled":     {"after the start", nil}, // it has no texts
+	"Caught":      {"", nil},
 	"Emptied":     {"", nil},
 	"Drained":     {"", nil},
 	"Log":         {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},

@@ -68,10 +68,11 @@ func serve(args []string) (int, error) {
 	if err != nil {
 		return job.ExitInternal, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
-	defer stop()
-	err = helper.Serve(ctx, conn, helper.System{
-		Build: args[1], Release: Version, Root: probe.Disk(""), Environ: os.Environ(),
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGXCPU,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT)
+	err = helper.Serve(context.Background(), conn, helper.System{
+		Build: args[1], Release: Version, Root: probe.Disk(""), Environ: os.Environ(), Signals: signals,
 	})
 	if errors.Is(err, helper.ErrStay) {
 		return helper.StayCode, nil

@@ -100,7 +100,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 		return 0, err
 	}
 	if c.req.RM != nil {
-		c.env.Log.Info().Msg(request.Told(*c.req.RM, c.world.Grant.Beside))
+		c.env.Log.Info().Msg(request.Told(*c.req.RM, c.world.Grant))
 	}
 	parcels, err := shipping(c.line, c.world.Local, c.sys, &c.req, &c.env)
 	if err != nil {

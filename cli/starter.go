@@ -3,6 +3,7 @@ package cli
 import (
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,9 +52,11 @@ func (c *call) useStarter() error {
 	c.req, _, err = request.Make(c.line, c.world)
 	c.warnings = warnings
 	c.env.Greet = max(c.env.Greet, starterPatience)
-	if c.req.RM != nil {
-		c.req.RM.Starter, c.req.RM.Grade = "srun", job.Tight
+	if c.req.RM == nil { // the user has named hosts of it
+		c.req.RM = s.RM()
 	}
+	c.req.RM.Starter, c.req.RM.Grade = "srun", job.Tight
+	c.env.RMEnds = c.slurmEnds
 	return err
 }
 
@@ -91,4 +94,13 @@ func (c *call) bySlurm(self reach.Self) *reach.Slurm {
 		},
 		Timeout: max(connectTimeout(j), starterPatience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
 	}
+}
+
+// slurmEnds asks Slurm whether it is ending its job: then it is neither running nor suspended. What
+// cannot be found out is not so.
+func (c *call) slurmEnds() bool {
+	text, err := runProgram("squeue", "-h", "-j", c.starter.Job, "-o", "%T")
+	state := strings.TrimSpace(text)
+	c.env.Log.Debug().Str("state", state).Err(err).Msg("asked squeue")
+	return err == nil && state != "" && state != "RUNNING" && state != "SUSPENDED"
 }

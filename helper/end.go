@@ -40,7 +40,9 @@ func (s *session) ask() {
 	for _, r := range s.ranks {
 		r.dying = r.alive() && proc.Exiting(r.begun.PID)
 	}
-	s.strike(unix.SIGTERM)
+	if !s.had(unix.SIGTERM) {
+		s.strike(unix.SIGTERM)
+	}
 	s.strike(unix.SIGCONT) // a stopped process takes no SIGTERM
 }
 

@@ -59,6 +59,8 @@ type System struct {
 	Guard []string
 	// Now is the clock of --doctor; nil: time.Now.
 	Now func() time.Time
+	// Signals are those that this process catches (caught.go); nil: none.
+	Signals <-chan os.Signal
 	// Terminal says that we have a controlling terminal, which no rank may have: it
 	// would be stopped for touching it from the background.
 	Terminal bool

@@ -50,6 +50,7 @@ type session struct {
 	pmiLink
 	services
 	accounts
+	ownSignals
 
 	cpus     int          // of this machine: one more than the highest number
 	topology pin.Topology // does not change when it is known
@@ -129,8 +130,9 @@ func newSession(c *wire.Conn, sys System) *session {
 			hurry:        make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiLink:  pmiLink{fences: uplink.NewFences(c.Send), fetches: uplink.NewFetches(c.Send, c.Flush), notices: uplink.NewNotices(c.Send), asked: uplink.NewQuestions(c.Send)},
-		accounts: accounts{owners: newOwnership()},
+		pmiLink:    pmiLink{fences: uplink.NewFences(c.Send), fetches: uplink.NewFetches(c.Send, c.Flush), notices: uplink.NewNotices(c.Send), asked: uplink.NewQuestions(c.Send)},
+		accounts:   accounts{owners: newOwnership()},
+		ownSignals: newOwnSignals(),
 	}
 	s.claims = claims.New(sys.Root, c.Send)
 	s.examiner = checkup.New(checkup.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
@@ -166,6 +168,8 @@ func (s *session) run(ctx context.Context) error {
 		select {
 		case event := <-s.events:
 			s.step(event)
+		case sig := <-s.sys.Signals:
+			s.caught(sig)
 		case <-ctx.Done():
 			s.lose(context.Cause(ctx))
 			go s.conn.Close() // mpiexec shall hear of this first, not of what we end
@@ -199,6 +203,8 @@ func (s *session) step(event any) {
 		s.retire(e.r)
 	case guardDue:
 		s.newGuard()
+	case unanswered:
+		s.decide(life.End{Grace: e.grace})
 	case stacksDone:
 		s.conn.Send(&wire.States{Ranks: e.states})
 		s.decide(life.Dumped{})
@@ -281,7 +287,9 @@ func (s *session) frame(m wire.Message) {
 			r.resize(unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)})
 		}
 	case *wire.Signal:
-		s.decide(life.Signal{Number: m.Number})
+		if !s.had(unix.Signal(m.Number)) {
+			s.decide(life.Signal{Number: m.Number})
+		}
 	case *wire.Lay:
 		s.conn.Send(&wire.Laid{Err: s.marks.Lay(m.Tag, m.Word)})
 	case *wire.Seek:

@@ -119,6 +119,10 @@ func (r RM) MarshalJSON() ([]byte, error) {
 	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Grade})
 }
 
+// Holds reports whether the batch system has started the helpers on all nodes, so that what it
+// does to their processes it does to the ranks alike.
+func (r *RM) Holds() bool { return r != nil && r.Grade == Tight && r.Starter != "fork" }
+
 // ID tells what batch systems have granted apart, "slurm 4711" or "slurm 4711.2" for a step, in at
 // most 100 printable bytes; empty: nothing does.
 func (r *RM) ID() string {

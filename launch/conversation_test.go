@@ -320,6 +320,12 @@ var conversations = []struct {
 			s.Errorf("code %d, %v", result.Code, err)
 		}
 	}},
+	{"a batch system that ends a step", "Caught", func(s stage) {
+		// The rank does in the batch system's place what that does to all processes of its step.
+		r := newRun(1, "trap '' TERM; kill -TERM $PPID; kill -9 $$; sleep 600", "a")
+		r.req.RM = &job.RM{Name: "slurm", Job: "4711", Starter: "srun", Grade: job.Tight}
+		s.must(r, 143)
+	}},
 	{"-timeout", "Inspect States", func(s stage) {
 		r := newRun(1, "exec sleep 600", "a")
 		r.req.Limits.Run = 200 * time.Millisecond

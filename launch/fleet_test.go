@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,7 +72,9 @@ func TestMain(m *testing.M) {
 			io.Reader
 			io.WriteCloser
 		}{os.NewFile(uintptr(dup(0)), "in"), os.NewFile(uintptr(dup(1)), "out")}
-		sys := helper.System{Root: machine{os.DirFS("/"), name}, Environ: os.Environ()}
+		signals := make(chan os.Signal, 8)
+		signal.Notify(signals, syscall.SIGTERM)
+		sys := helper.System{Root: machine{os.DirFS("/"), name}, Environ: os.Environ(), Signals: signals}
 		if name == "fast" {
 			sys.Now = func() time.Time { return time.Now().Add(fastClock) }
 		}

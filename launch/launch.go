@@ -62,6 +62,7 @@ type Env struct {
 	Err         *stdio.Printer   // also, unless there is an error: the caller has that to say
 	Trace       io.Writer        // takes a transcript of what ranks say on PMI; nil: nobody wants it
 	Resized     <-chan os.Signal // the size of our terminal has changed
+	RMEnds      func() bool      // asks the batch system whether it is ending its job; nil: nobody can
 	Watch       Watcher          // is told what happens; nil: nobody wants to know
 }
 

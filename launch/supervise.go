@@ -20,7 +20,7 @@ import (
 func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
-		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals),
+		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
 	}, time.Now())
 	f.state = &state
 	defer f.endSpawning()
@@ -47,6 +47,9 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		g.bound.tell()
 	}
 	f.showStates()
+	if state.AskRM() && f.env.RMEnds != nil && f.env.RMEnds() {
+		state.BlameRM(time.Now())
+	}
 	told := f.report(&state)
 	f.finish(ctx, &state, f.env.Out)
 	if !told { // writing the rest may have failed
@@ -57,6 +60,14 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	f.tellMore(&state, req, result)
 	f.finish(ctx, &state, f.env.Err)
 	return result, nil
+}
+
+// holder is the batch system whose job this is.
+func holder(rm *job.RM) supervise.RM {
+	if rm == nil {
+		return supervise.RM{}
+	}
+	return supervise.RM{System: rm.Name, Job: rm.Job}
 }
 
 // signalOf is the signal that cancelled ctx: one may come between the last check of a
@@ -219,6 +230,8 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 			g.failed = true
 		}
 		return append(news, f.rankGone(n, m.Exit.Rank)...)
+	case *wire.Caught:
+		return []supervise.Event{supervise.NodeCaught{Node: n.key, Signal: job.Signal(m.Signal)}}
 	case *wire.Emptied:
 		return []supervise.Event{supervise.NodeEmptied{Node: n.key}}
 	case *wire.Drained:

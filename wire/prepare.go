@@ -160,6 +160,7 @@ type Supervision struct {
 	Samples  bool          // Sampled is wanted
 	Leader   bool          // Signal goes to the ranks alone, not to their process groups
 	Children bool          // what ranks leave behind may stay
+	Held     bool          // the starter of a batch system has started the helper: see Caught
 	Grace    time.Duration // between SIGTERM and SIGKILL
 	Silence  time.Duration // how long the link may be dead before the job is
 }
@@ -170,6 +171,7 @@ func (s *Supervision) fields(c *codec) {
 	c.flag(&s.Samples)
 	c.flag(&s.Leader)
 	c.flag(&s.Children)
+	c.flag(&s.Held)
 	c.time(&s.Grace, "grace")
 	c.time(&s.Silence, "silence")
 }

@@ -17,6 +17,7 @@ Ranks that run, and their end.
 	   | <---------------- Credit ---------------->   leave for more
 	   | Resize ---------------------------------->   of the terminal
 	   | Signal ---------------------------------->
+	   | <---------------------------------- Caught   a signal that was not mpiexec's
 	   | Inspect --------------------------------->
 	   | <---------------------------------- States   what each rank is doing
 	   | <--------------------------------- Sampled   what all processes have now, if it is wanted
@@ -182,6 +183,12 @@ func (m *End) fields(c *codec) {
 	c.time(&m.Linger, "time to linger")
 	c.time(&m.Grace, "grace")
 }
+
+// Caught says that the helper was itself told to end, by SIGTERM or its like: by the batch system
+// that holds the node's processes, and so told the ranks as well (RM-60). The helper goes on.
+type Caught struct{ Signal int }
+
+func (m *Caught) fields(c *codec) { c.num(&m.Signal, aSignal) }
 
 // Emptied says that no process of the job is left on the node, where Drained waits for
 // somebody to take what they last wrote.

@@ -258,12 +258,16 @@ func (w World) meant(req *job.Request, line option.Line) {
 	for i := range req.Nodes {
 		req.Nodes[i].Tasks = tasks[req.Nodes[i].Name]
 	}
-	g := w.Grant
-	req.RM = &job.RM{Name: g.System, Job: g.Job, Step: g.Step, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End,
-		Starter: starterOf(line.Job), Grade: job.Loose}
+	req.RM = told(w.Grant)
+	req.RM.Starter, req.RM.Grade = starterOf(line.Job), job.Loose
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		req.RM.Starter, req.RM.Grade = "fork", job.Tight
 	}
+}
+
+// told is what plan, report and -v say of an allocation.
+func told(g *alloc.Allocation) *job.RM {
+	return &job.RM{Name: g.System, Job: g.Job, Step: g.Step, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End}
 }
 
 // starterOf is what reaches hosts where no batch system's starter does.
@@ -289,7 +293,7 @@ func (w World) doubts() (notes []job.Note) {
 }
 
 // Told is the line of -v about an allocation (RM-5).
-func Told(rm job.RM, beside string) string {
+func Told(rm job.RM, g *alloc.Allocation) string {
 	var t strings.Builder
 	t.WriteString("rm: " + rm.Name)
 	if rm.Job != "" {
@@ -300,8 +304,8 @@ func Told(rm job.RM, beside string) string {
 		t.WriteString(", ends " + rm.End.Local().Format("15:04:05"))
 	}
 	fmt.Fprintf(&t, ", starter %s (%s)", rm.Starter, rm.Grade)
-	if beside != "" {
-		t.WriteString("; inside of " + beside + ", too, which names other hosts")
+	if g != nil && g.Beside != "" {
+		t.WriteString("; inside of " + g.Beside + ", too, which names other hosts")
 	}
 	return t.String()
 }

@@ -8,6 +8,7 @@ import (
 	"remshell/alloc"
 	"remshell/cli/option"
 	"remshell/fault"
+	"remshell/job"
 )
 
 // A Starter is a batch system that starts our helpers on the nodes of its job (RM-30).
@@ -15,7 +16,7 @@ type Starter struct {
 	System string // slurm; empty: there is none, and hosts are reached by ssh or as the user said
 	Job    string // its number
 	Asked  bool   // by name: then there is no other way
-	hosts  []alloc.Host
+	given  *alloc.Allocation
 }
 
 // Starter is that of the batch system in whose job we are, if it has one that we know and the user
@@ -41,13 +42,16 @@ func (w World) Starter(j option.Job) (Starter, error) {
 		}
 		given = &whole
 	}
-	return Starter{System: system, Job: number, Asked: asked, hosts: given.Hosts}, nil
+	return Starter{System: system, Job: number, Asked: asked, given: given}, nil
 }
+
+// RM is what is told of the batch system.
+func (s Starter) RM() *job.RM { return told(s.given) }
 
 // Part finds a host in the job, by its name or, where only one of the two has a domain, by what stands
 // before that, and tells which group of a heterogeneous job it is in; -1: there are no groups.
 func (s Starter) Part(host string) (group int, held bool) {
-	i := slices.IndexFunc(s.hosts, func(have alloc.Host) bool {
+	i := slices.IndexFunc(s.given.Hosts, func(have alloc.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
 		asked, _, qualified := strings.Cut(host, ".")
 		return strings.EqualFold(have.Name, host) || long != qualified && strings.EqualFold(short, asked)
@@ -55,8 +59,8 @@ func (s Starter) Part(host string) (group int, held bool) {
 	switch {
 	case i < 0:
 		return -1, false
-	case !slices.ContainsFunc(s.hosts, func(h alloc.Host) bool { return h.Group > 0 }):
+	case !slices.ContainsFunc(s.given.Hosts, func(h alloc.Host) bool { return h.Group > 0 }):
 		return -1, true
 	}
-	return s.hosts[i].Group, true
+	return s.given.Hosts[i].Group, true
 }

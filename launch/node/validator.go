@@ -66,6 +66,7 @@ type course struct {
 	starts  int // groups that were let go
 	emptied int
 	drained int
+	caught  int
 	ended   time.Time // when End was said; zero: it was not
 	left    time.Time // when Bye was
 }
@@ -227,6 +228,8 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return v.fetch(m)
 	case *wire.Fetched:
 		return passed(m, v.fetches.answered(m))
+	case *wire.Caught:
+		return passed(m, v.course.over(m, &v.course.caught))
 	case *wire.Emptied:
 		return passed(m, v.course.over(m, &v.course.emptied))
 	case *wire.Drained:

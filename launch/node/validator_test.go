@@ -141,6 +141,7 @@ var table = []struct {
 	{"Fetched", &wire.Fetch{ID: 1}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"States", &wire.Inspect{},
 		"early stranger ok ok ok ok ok dropped", "unasked", "stranger"},
+	{"Caught", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Emptied", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Drained", nil,
 		"early early early early its its twice dropped", "", "its"},

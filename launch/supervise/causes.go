@@ -30,6 +30,8 @@ const (
 	OutputFailed
 	StdoutGone
 	BySignal
+	NodeTold
+	RMEnds
 )
 
 // A Failed is news of something that may end the job. Its kind says which of the rest it has.
@@ -103,6 +105,8 @@ var causes = [...]causeRule{
 	OutputFailed: {name: "our stdout or a file is full", reason: "internal", text: asTold, code: always(job.ExitInternal), blames: nobody, late: true},
 	StdoutGone:   {name: "nobody reads our stdout", reason: "user", code: always(job.ExitNoStdout), blames: nobody, late: true, hurry: true},
 	BySignal:     {name: "a signal ends mpiexec", reason: "user", code: told, blames: nobody, late: true, hurry: true},
+	NodeTold:     {name: "a node alone is told to end", reason: "host_lost", text: toldToEnd, code: always(job.ExitInternal), blames: theNode},
+	RMEnds:       {name: "the batch system ends its job", reason: "rm", text: rmEnds, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
 }
 
 // Late reports whether a cause counts also when all ranks are over: output is lost whenever it
@@ -211,6 +215,16 @@ func lostContact(s *State, e Failed, now time.Time) string {
 		text += ", where " + Ranks(e.ranks) + " ran"
 	}
 	return text
+}
+
+// toldToEnd is of a node whose processes got a signal that was not ours, and no other did.
+func toldToEnd(s *State, e Failed, _ time.Time) string {
+	return fmt.Sprintf("%s was told to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
+}
+
+// rmEnds says who ends the job. What it does not tell us, since it does not tell anybody, is why.
+func rmEnds(s *State, _ Failed, _ time.Time) string {
+	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", s.rules.RM.System, s.rules.RM.Job)
 }
 
 func startedTooFew(s *State, _ Failed, _ time.Time) string {

@@ -34,6 +34,11 @@ type (
 	// NodeCut is a node that was cut off, since it said what no helper says. That is no
 	// reason for which ranks elsewhere fail.
 	NodeCut struct{ NodeLost }
+	// NodeCaught is a node whose helper got a signal to end that was not ours.
+	NodeCaught struct {
+		Node   int
+		Signal job.Signal
+	}
 	// NodeEmptied is a node without any process of the job, but with output of theirs that
 	// nobody has taken yet.
 	NodeEmptied struct{ Node int }

@@ -50,6 +50,7 @@ type nodeState struct {
 	name  string
 	done  bool // drained or lost
 	empty bool // no process is left
+	told  bool // its processes got a signal to end that was not ours
 
 	ranks []int // in ascending order; some of those that are over may be missing
 	left  int   // of them, those that are not over
@@ -81,7 +82,11 @@ type Rules struct {
 	StartBy time.Time     // --start-timeout; zero: none
 	Ends    job.Ends
 	Signals job.Signals
+	RM      RM // zero: there is none
 }
+
+// An RM is the batch system (resource manager) whose job this is.
+type RM struct{ System, Job string }
 
 // forwarded are the signals that ranks get as mpiexec gets them (SIG-4). SIGXCPU is how batch
 // systems say that the time is over. SIGURG has to be named: our own runtime sends it to itself.

@@ -73,6 +73,8 @@ func (s *State) Step(event Event, now time.Time) []Action {
 		return s.nodeLost(LostNode, e, now)
 	case NodeCut:
 		return s.nodeLost(CutNode, e.NodeLost, now)
+	case NodeCaught:
+		return s.caught(e, now)
 	case NodeEmptied:
 		s.nodes[e.Node].empty = true
 		return nil
@@ -316,6 +318,9 @@ func (s *State) signaled(number job.Signal, now time.Time) []Action {
 	case job.SIGTERM, job.SIGHUP:
 		s.signals++
 		s.Blame(number, now)
+		if number == job.SIGTERM {
+			s.blameRM(now)
+		}
 		if s.signals > 1 {
 			return s.end(now, Killing, 0)
 		}

@@ -207,6 +207,7 @@ var Sayings = []struct {
 	{"Notify", func(rank int) wire.Message { return &wire.Notify{ID: 1, Group: "g", Rank: max(rank, 0)} }},
 	{"Fetched", func(int) wire.Message { return &wire.Fetched{ID: 1} }},
 	{"States", func(rank int) wire.Message { return &wire.States{Ranks: []job.RankState{{Rank: rank}}} }},
+	{"Caught", func(int) wire.Message { return &wire.Caught{Signal: 15} }},
 	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.Orphan{{Rank: rank}}} }},
 	{"Wanted", func(int) wire.Message { return &wire.Wanted{Parcels: []int{0}} }},

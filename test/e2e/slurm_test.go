@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -44,6 +45,9 @@ func TestSlurm(t *testing.T) {
 		{"Groups", slurmGroups},
 		{"Steps", slurmSteps},
 		{"Neighbours", slurmNeighbours},
+		{"Signals", slurmSignals},
+		{"Cancel", slurmCancel},
+		{"StepCancelled", slurmStepCancelled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
@@ -115,7 +119,12 @@ func (s *slurmBed) batch(t *testing.T, script string, options ...string) *slurmJ
 	if code != 0 {
 		t.Fatalf("sbatch %q: exit %d: %s", args, code, errs)
 	}
-	t.Cleanup(func() { s.Command(t.Context(), nil, "scancel", j.id).Run() })
+	t.Cleanup(func() { // the context of the test is over by now
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		s.Command(ctx, nil, "scancel", "-f", "-s", "KILL", j.id).Run()
+		s.Command(ctx, nil, "scancel", j.id).Run()
+	})
 	return j
 }
 

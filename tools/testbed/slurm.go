@@ -81,7 +81,7 @@ func (f *Field) slurmConf() string {
 		"MailProg=/bin/true",
 		"SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1", // heterogeneous jobs wait for the last, else for 30 s
 		"ReturnToService=2",
-		"KillWait=10",
+		"KillWait=120",
 		fmt.Sprintf("NodeName=n[1-%d] CPUs=%d State=UNKNOWN", len(f.Hosts), SlurmCPUs),
 		"PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
 	}
