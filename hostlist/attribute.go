@@ -1,38 +1,42 @@
 package hostlist
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"remshell/text"
 )
 
-// keys lists the attributes with the names they go by, the first being ours.
-var keys = [][]string{
-	{"slots", "count", "cpu", "cpus", "np", "nprocs"},
-	{"max_slots", "cpu_max"},
-	{"user", "username", "login"},
-	{"port"},
-	{"binding", "bind"},
-	{"addr", "address"},
-	{"iface"},
-	{"type"},
-	{"alias"},
-	{"env"},
-	{"path"},
+// An attrKey is what may stand before "=" behind a host, and what its value does. A new one is a row of keys.
+type attrKey struct {
+	names []string // the first is ours
+	set   func(a attr, m *mention) error
 }
 
-// canonical returns our name of a key. Case does not count, and "-" is "_".
-func canonical(key string) (string, bool) {
+var keys = []attrKey{
+	{[]string{"slots", "count", "cpu", "cpus", "np", "nprocs"}, func(a attr, m *mention) error { return a.count(&m.Slots, "slot count", maxSlots) }},
+	{[]string{"max_slots", "cpu_max"}, func(a attr, m *mention) error { return a.count(&m.MaxSlots, "slot limit", maxSlots) }},
+	{[]string{"user", "username", "login"}, attr.user},
+	{[]string{"port"}, func(a attr, m *mention) error { return a.count(&m.Port, "port", 65535) }},
+	{[]string{"binding", "bind"}, attr.judged},
+	{[]string{"addr", "address"}, attr.address},
+	{[]string{"iface"}, attr.judged},
+	{[]string{"type"}, attr.judged},
+	{[]string{"alias"}, attr.alias},
+	{[]string{"env"}, attr.env},
+	{[]string{"path"}, attr.path},
+}
+
+// keyOf is the row of a key. Case does not count, and "-" is "_".
+func keyOf(key string) (row attrKey, known bool) {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
-	for _, names := range keys {
-		for _, name := range names {
-			if name == key {
-				return names[0], true
-			}
+	for _, k := range keys {
+		if slices.Contains(k.names, key) {
+			return k, true
 		}
 	}
-	return "", false
+	return attrKey{}, false
 }
 
 // attribute reads the value after "key=" and gives it to all hosts of the line.
@@ -41,7 +45,7 @@ func (p *parser) attribute(c *cursor, from int, key string, hosts []mention) {
 	c.blanks()
 	at := c.pos
 	value, err := c.value()
-	name, known := canonical(key)
+	row, known := keyOf(key)
 	switch {
 	case err != nil:
 		p.add(err)
@@ -51,9 +55,9 @@ func (p *parser) attribute(c *cursor, from int, key string, hosts []mention) {
 	case value == "" || c.pos > at && strings.ContainsAny(c.text[keyEnd:at], " \t") && strings.Contains(value, "="):
 		p.add(c.fault(from, keyEnd, "the value of %q is missing", key))
 	default:
-		a := attr{key: name, value: value, cursor: c, from: at, to: c.pos, judge: p.judge}
+		a := attr{key: row.names[0], value: value, cursor: c, from: at, to: c.pos, judge: p.judge}
 		for i := range hosts {
-			if err := a.apply(&hosts[i]); err != nil {
+			if err := a.give(&hosts[i], row.set); err != nil {
 				p.add(err)
 				return
 			}
@@ -69,45 +73,56 @@ type attr struct {
 	judge    Judge
 }
 
-func (a attr) apply(m *mention) error {
+// give lets a host have it.
+func (a attr) give(m *mention, set func(attr, *mention) error) error {
 	if m.Exclude {
 		return a.fault(a.from, a.to, "an excluded host takes no attributes")
 	}
-	switch a.key {
-	case "slots":
-		return a.count(&m.Slots, "slot count", maxSlots)
-	case "max_slots":
-		return a.count(&m.MaxSlots, "slot limit", maxSlots)
-	case "port":
-		return a.count(&m.Port, "port", 65535)
-	case "user":
-		if err := a.login(a.from, a.to, a.value); err != nil {
-			return err
-		}
-		return a.text(&m.User, a.value)
-	case "addr":
-		address, err := a.address(a.from, a.to, a.value)
-		if err != nil {
-			return err
-		}
-		return a.text(&m.Address, address)
-	case "alias":
-		if _, bad := badName(a.value); bad != "" {
-			return a.fault(a.from, a.to, "%q is not a host name", a.value)
-		}
-		if len(m.names) > 1 {
-			return a.fault(a.from, a.to, "one alias cannot name %d hosts", len(m.names))
-		}
-		return a.text(&m.Alias, a.value)
-	case "env":
-		return a.env(m)
+	return set(a, m)
+}
+
+// user keeps a login name.
+func (a attr) user(m *mention) error {
+	if err := a.login(a.from, a.to, a.value); err != nil {
+		return err
 	}
+	return a.text(&m.User, a.value)
+}
+
+// address keeps what is to be connected to.
+func (a attr) address(m *mention) error {
+	address, err := a.cursor.address(a.from, a.to, a.value)
+	if err != nil {
+		return err
+	}
+	return a.text(&m.Address, address)
+}
+
+// alias keeps another name of the one host.
+func (a attr) alias(m *mention) error {
+	if _, bad := badName(a.value); bad != "" {
+		return a.fault(a.from, a.to, "%q is not a host name", a.value)
+	}
+	if len(m.names) > 1 {
+		return a.fault(a.from, a.to, "one alias cannot name %d hosts", len(m.names))
+	}
+	return a.text(&m.Alias, a.value)
+}
+
+// path keeps the name of a file.
+func (a attr) path(m *mention) error {
+	first := m.Attrs[a.key] == ""
+	if first && (a.value[0] != '/' || strings.ContainsFunc(a.value, func(r rune) bool { return r < ' ' })) {
+		return a.fault(a.from, a.to, "%q is not a path from the root, like /opt/remshell/bin/mpiexec", a.value)
+	}
+	return a.judged(m)
+}
+
+// judged keeps in Attrs what only the caller can judge.
+func (a attr) judged(m *mention) error {
 	value := m.Attrs[a.key]
 	if err := a.text(&value, a.value); err != nil {
 		return err
-	}
-	if a.key == "path" && (value[0] != '/' || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' })) {
-		return a.fault(a.from, a.to, "%q is not a path from the root, like /opt/remshell/bin/mpiexec", value)
 	}
 	if a.judge != nil {
 		if err := a.judge(a.key, value); err != nil {
@@ -175,8 +190,8 @@ func (c *cursor) number(from, to int, word, what string, most int) (int, error) 
 func meant(key string) string {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	best, nearest := 3, ""
-	for _, names := range keys {
-		for _, name := range names {
+	for _, k := range keys {
+		for _, name := range k.names {
 			if d := text.Distance(key, name); d < best && d < len(key) {
 				best, nearest = d, name
 			}

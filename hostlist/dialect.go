@@ -145,7 +145,7 @@ func (p *parser) gridEngine(c cursor) {
 	for c.blanks(); !c.end(); c.blanks() {
 		from := c.pos
 		key, _, assigned := strings.Cut(c.rest(), "=")
-		if _, known := canonical(key); known && assigned {
+		if _, known := keyOf(key); known && assigned {
 			c.pos += len(key) + 1
 			p.attribute(&c, from, key, hosts)
 			continue
