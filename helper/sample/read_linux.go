@@ -56,7 +56,11 @@ const tick = time.Second / 100
 
 var pageSize = int64(os.Getpagesize())
 
-// parse reads proc_pid_stat(5) but for the number. The name, in parentheses, may hold anything,
+// forked is a process's flag of the kernel, PF_FORKNOEXEC: it has not called exec(2) since its fork.
+const forked = 0x40
+
+// parse reads proc_pid_stat(5) but for the number. What we have forked ourselves is nothing before its exec: until then it
+// has our memory, which would be counted as the rank's. The name, in parentheses, may hold anything,
 // so what counts is read behind the last parenthesis.
 func parse(stat []byte) (p Process, ok bool) {
 	var fields [22]int64 // from the state on; -1 where it is no number
@@ -70,6 +74,9 @@ func parse(stat []byte) (p Process, ok bool) {
 		}
 		fields[n] = digits(rest[:end])
 		rest = rest[end:]
+	}
+	if int(fields[1]) == os.Getpid() && fields[6]&forked != 0 {
+		return Process{}, false
 	}
 	ticks := fields[11] + fields[12] + max(fields[13], 0) + max(fields[14], 0)
 	return Process{Parent: int(fields[1]), Group: int(fields[2]), Born: uint64(fields[19]),

@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -25,6 +26,20 @@ func TestParse(t *testing.T) {
 		got, ok := parse([]byte(test.stat))
 		if ok != test.ok || ok && got != want {
 			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
+	}
+}
+
+// A rank that has not called exec(2) yet has the memory of the helper that forked it; a process of a rank that never
+// does has its own.
+func TestParseLeavesOutWhatWeForkUntilItsExec(t *testing.T) {
+	for _, test := range []struct {
+		parent, flags int
+		there         bool
+	}{{os.Getpid(), 0x400040, false}, {os.Getpid(), 0x400000, true}, {os.Getpid() + 1, 0x400040, true}} {
+		stat := fmt.Sprintf("71 (cat) S %d 70 70 0 -1 %d 1 2 3 4 150 25 10 15 20 0 3 0 4711 40960 5 18446744073709551615 1", test.parent, test.flags)
+		if _, there := parse([]byte(stat)); there != test.there {
+			t.Errorf("%q is there %v, want %v", stat, there, test.there)
 		}
 	}
 }
