@@ -44,7 +44,7 @@ func (a *nameService) answer(n *member, m *wire.Name) (answer *wire.Named, news 
 	case wire.Lookup, wire.Await:
 		var e pmiserver.Entry
 		e, answer.Yes = a.table.Find(m.Service)
-		answer.Port, answer.Value = e.Port, e.Value
+		answer.Port, answer.Value, answer.Once = e.Port, e.Value, e.Once
 		if m.Op == wire.Await && !answer.Yes {
 			err = a.await(n, m.Service)
 		}

@@ -123,12 +123,14 @@ func (m *Name) fields(c *codec) {
 	c.flag(&m.Once)
 }
 
-// Named answers Name: whether it was published, found or withdrawn, and what was found.
+// Named answers Name: whether it was published, found or withdrawn, and what was found. With Once it is not
+// in the table any more: who cannot make use of it publishes it again.
 type Named struct {
 	ID        int
 	Yes       bool
 	Port, Err string
 	Value     []byte
+	Once      bool
 }
 
 func (m *Named) fields(c *codec) {
@@ -137,6 +139,7 @@ func (m *Named) fields(c *codec) {
 	c.text(&m.Port, aName)
 	c.sentence(&m.Err, "error")
 	c.bytes(&m.Value, aValue)
+	c.flag(&m.Once)
 }
 
 // Posted tells that a name has been published for which the node has asked in vain; somebody

@@ -23,6 +23,7 @@ type Questions struct {
 	mu    sync.Mutex // guards the rest
 	last  int
 	open  map[int]chan wire.Message
+	late  map[int]func(wire.Message) // who takes the answer to a question whose rank has gone
 	under int       // questions without an answer, also those whose rank has gone
 	room  sync.Cond // for one more of maxOpen
 	err   error     // nothing will ever be answered again
@@ -30,7 +31,7 @@ type Questions struct {
 
 // NewQuestions returns questions that go to mpiexec by send.
 func NewQuestions(send func(wire.Message) error) *Questions {
-	q := &Questions{send: send, open: make(map[int]chan wire.Message)}
+	q := &Questions{send: send, open: make(map[int]chan wire.Message), late: make(map[int]func(wire.Message))}
 	q.room.L = &q.mu
 	return q
 }
@@ -40,6 +41,11 @@ const maxOpen = 64
 
 // ask puts a question, which question makes of its number, and waits for the answer.
 func (q *Questions) ask(ctx context.Context, question func(id int) wire.Message) (wire.Message, error) {
+	return q.askOr(ctx, question, nil)
+}
+
+// askOr is ask, where late takes an answer that comes when ctx has ended; it may not wait.
+func (q *Questions) askOr(ctx context.Context, question func(id int) wire.Message, late func(wire.Message)) (wire.Message, error) {
 	answer := make(chan wire.Message, 1)
 	id, err := q.put(ctx, answer, question)
 	if err != nil {
@@ -52,9 +58,28 @@ func (q *Questions) ask(ctx context.Context, question func(id int) wire.Message)
 		}
 		return m, nil
 	case <-ctx.Done():
-		q.take(id)
-		return nil, context.Cause(ctx)
+		if q.abandon(id, late) {
+			return nil, context.Cause(ctx)
+		}
+		if m := <-answer; m != nil { // it has come meanwhile
+			return m, nil
+		}
+		return nil, errLeaving
 	}
+}
+
+// abandon leaves the answer to a question to somebody else; false: it is there already.
+func (q *Questions) abandon(id int, late func(wire.Message)) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open[id] == nil {
+		return false
+	}
+	delete(q.open, id)
+	if late != nil {
+		q.late[id] = late
+	}
+	return true
 }
 
 // put sends a question when there is room for it. Their numbers ascend as they are sent. Who has
@@ -87,13 +112,14 @@ var errLarge = errors.New("request too large")
 // errOther is a fault of mpiexec.
 var errOther = errors.New("mpiexec answered something else")
 
-// take closes a question, and returns who waits for the answer.
-func (q *Questions) take(id int) chan wire.Message {
+// take closes a question, and returns who waits for the answer, or takes it in his place.
+func (q *Questions) take(id int) (answer chan wire.Message, late func(wire.Message)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	answer := q.open[id]
+	answer, late = q.open[id], q.late[id]
 	delete(q.open, id)
-	return answer
+	delete(q.late, id)
+	return answer, late
 }
 
 // wake lets all who wait for room look whether they still do.
@@ -109,8 +135,12 @@ func (q *Questions) Deliver(id int, m wire.Message) {
 	q.under--
 	q.mu.Unlock()
 	q.room.Broadcast() // a Signal may go to one who leaves
-	if answer := q.take(id); answer != nil {
+	answer, late := q.take(id)
+	switch {
+	case answer != nil:
 		answer <- m
+	case late != nil:
+		late(m)
 	}
 }
 
@@ -159,13 +189,13 @@ func (n PMIxNames) Publish(ctx context.Context, service string, what pmix.Name) 
 // Lookup is that of pmix.Names.
 func (n PMIxNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
 	m, err := n.name(ctx, &wire.Name{Op: wire.Lookup, Service: service})
-	return pmix.Name{Port: m.Port, Value: m.Value}, m.Yes, err
+	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.Once}, m.Yes, err
 }
 
 // Await is that of pmix.Names.
 func (n PMIxNames) Await(ctx context.Context, service string) (pmix.Name, error) {
 	m, err := n.Names.Await(ctx, service)
-	return pmix.Name{Port: m.Port, Value: m.Value}, err
+	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.Once}, err
 }
 
 // Unpublish is that of pmix.Names.
@@ -176,10 +206,10 @@ func (n PMIxNames) Unpublish(ctx context.Context, service string) error {
 
 // name puts a request, which gets its number here.
 func (n Names) name(ctx context.Context, request *wire.Name) (wire.Named, error) {
-	m, err := n.ask(ctx, func(id int) wire.Message {
+	m, err := n.askOr(ctx, func(id int) wire.Message {
 		request.ID = id
 		return request
-	})
+	}, func(m wire.Message) { n.giveBack(request.Service, m) })
 	named, ok := m.(*wire.Named)
 	switch {
 	case err != nil:
@@ -190,6 +220,14 @@ func (n Names) name(ctx context.Context, request *wire.Name) (wire.Named, error)
 		return wire.Named{}, errors.New(named.Err)
 	}
 	return *named, nil
+}
+
+// giveBack publishes again what nobody else can find any more, as the one who has asked for it has gone
+// (PMIX-41). It does not wait.
+func (n Names) giveBack(service string, found wire.Message) {
+	if m, ok := found.(*wire.Named); ok && m.Yes && m.Once {
+		go n.name(context.Background(), &wire.Name{Op: wire.Publish, Service: service, Port: m.Port, Value: m.Value, Once: true})
+	}
 }
 
 // A Spawner starts more ranks as the PMI servers see it: mpiexec does. Directories are those

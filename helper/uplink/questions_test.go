@@ -123,3 +123,32 @@ func TestWhoLeavesWaitsForNoRoom(t *testing.T) {
 	leave(late)
 	all.Wait()
 }
+
+// What only one can find is published again if he has gone when the answer comes (PMIX-41); what stays in
+// the table is not.
+func TestANameIsNotLostWithWhoAsked(t *testing.T) {
+	asked := make(chan *wire.Name, 2)
+	q := NewQuestions(func(m wire.Message) error { asked <- m.(*wire.Name); return nil })
+	for _, once := range []bool{false, true} {
+		ctx, gone := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, _, err := Names{q}.Lookup(ctx, "x")
+			done <- err
+		}()
+		m := <-asked
+		gone()
+		if err := <-done; err == nil {
+			t.Error("he has found it all the same")
+		}
+		q.Deliver(m.ID, &wire.Named{ID: m.ID, Yes: true, Port: "p", Value: []byte("v"), Once: once})
+	}
+	m := <-asked
+	if m.Op != wire.Publish || m.Service != "x" || m.Port != "p" || string(m.Value) != "v" || !m.Once {
+		t.Errorf("asked is %+v", m)
+	}
+	q.Deliver(m.ID, &wire.Named{ID: m.ID, Yes: true})
+	if len(q.open)+len(q.late) > 0 {
+		t.Errorf("%d and %d questions stay", len(q.open), len(q.late))
+	}
+}

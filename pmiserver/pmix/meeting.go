@@ -125,11 +125,7 @@ func (s *Server) meetingsOf(these func(set) bool) (all []*meeting) {
 	return all
 }
 
-func (m *attendee) isGone() bool {
-	m.group.mu.Lock()
-	defer m.group.mu.Unlock()
-	return m.rank.gone
-}
+func (m *attendee) isGone() bool { return m.group.isGone(m.rank) }
 
 // index finds a rank among the members.
 func (m *meeting) index(g *group, rank int) int {

@@ -144,15 +144,34 @@ func (c *client) find(ctx context.Context, keys []string, least int, waits bool)
 			data = append(data, n.datum(keys[i], c.group.Namespace))
 		}
 	}
-	switch {
-	case len(data) > 0 && (!waits || len(data) >= least):
+	if len(data) > 0 && (!waits || len(data) >= least) && !c.group.isGone(c.rank) {
 		return data, message.Success
+	}
+	c.giveBack(keys, names)
+	switch {
 	case context.Cause(ctx) == errLate:
 		return nil, message.TimedOut
 	case waits:
 		return nil, message.Failed
 	}
 	return nil, message.NotFound
+}
+
+// giveBack publishes again what nobody else can find any more, and what the client does not get either
+// (PMIX-41).
+func (c *client) giveBack(keys []string, names []*Name) {
+	for i, n := range names {
+		if n != nil && n.Once {
+			c.server.Names.Publish(c.server.ctx, keys[i], *n)
+		}
+	}
+}
+
+// isGone reports whether the process of a rank has ended.
+func (g *group) isGone(r *localRank) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return r.gone
 }
 
 // findNow looks keys up, one after the other; nil: one is not there.

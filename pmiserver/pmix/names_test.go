@@ -37,14 +37,22 @@ func (b *nameBoard) Publish(_ context.Context, service string, n Name) (bool, er
 func (b *nameBoard) Lookup(_ context.Context, service string) (Name, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, found := b.names[service]
+	n, found := b.take(service)
 	return n, found, nil
+}
+
+// take finds a name; it needs b.mu.
+func (b *nameBoard) take(service string) (n Name, found bool) {
+	if n, found = b.names[service]; n.Once {
+		delete(b.names, service)
+	}
+	return n, found
 }
 
 func (b *nameBoard) Await(ctx context.Context, service string) (Name, error) {
 	for {
 		b.mu.Lock()
-		n, found := b.names[service]
+		n, found := b.take(service)
 		news := b.news
 		b.mu.Unlock()
 		if found {
@@ -193,6 +201,36 @@ func TestConnect(t *testing.T) {
 			}
 			one.status(fenceBody(all, false))
 			two.hear()
+		}
+		s.Close()
+	})
+}
+
+// A name that only the first one finds is there again if he does not get it: his time is over while he waits
+// for others with it, or he has ended (PMIX-41).
+func TestNamesThatNobodyGets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(t, 2, 2)
+		board := newNameBoard()
+		s.Names = board
+		one, two := initialized(t, s, 0), initialized(t, s, 1)
+		once := bfrops.Info{Key: "pmix.persist", Value: bfrops.Uint32Of(uint32(message.FirstRead))}
+		waits, short := bfrops.Info{Key: "pmix.wait", Value: bfrops.FlagOf(true)}, bfrops.Info{Key: "pmix.timeout", Value: bfrops.Uint32Of(3)}
+		one.status(publishBody(bfrops.Info{Key: "a", Value: bfrops.TextOf("value")}, once))
+		if status := two.status(lookupBody([]string{"a", "never"}, waits, short)); status != message.TimedOut {
+			t.Errorf("with one that never comes: %v", status)
+		}
+		synctest.Wait()
+		two.say(lookupBody([]string{"a", "later"}, waits))
+		synctest.Wait()
+		s.Exited("k", 1)
+		one.status(publishBody(bfrops.Info{Key: "later", Value: bfrops.TextOf("value")}))
+		two.hear()
+		if texts, _ := foundIn(one.ask(lookupBody([]string{"a"}))); len(texts) != 1 {
+			t.Errorf("found %q", texts)
+		}
+		if texts, _ := foundIn(one.ask(lookupBody([]string{"a"}))); len(texts) != 0 {
+			t.Errorf("found %q again", texts)
 		}
 		s.Close()
 	})
