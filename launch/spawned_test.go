@@ -111,6 +111,15 @@ func TestANewNodeFailsItsSpawn(t *testing.T) {
 	}
 }
 
+// A host that is a node of the job by another name is found to be that, by what both can see there.
+func TestSpawnOntoAnotherNameOfANode(t *testing.T) {
+	r := newTalk(1, "spawn 2 leaf host=c~2; say on; spawn 1 leaf host=c~1", map[string]string{"leaf": "say leaf"}, "c~1:4").beyond()
+	r.goesOn(t)
+	if strings.Contains(r.err.String(), "silent") || strings.Count(r.out.String(), "leaf\n") != 3 {
+		t.Errorf("%q, %q", r.out.String(), r.err.String())
+	}
+}
+
 // Numbers of nodes come from a cluster file, where they have gaps: a host that joins is none
 // of those (TRUST-9).
 func TestAStrangerHasANumberOfItsOwn(t *testing.T) {

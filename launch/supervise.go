@@ -208,7 +208,7 @@ func (f *fleet) translate(event any) []supervise.Event {
 // answersReservation reports whether a message is for a reservation, also that of a spawn.
 func answersReservation(m wire.Message) bool {
 	switch m.(type) {
-	case *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken, *wire.Wanted, *wire.Took, *wire.Staged:
+	case *wire.Laid, *wire.Sought, *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.Taken, *wire.Wanted, *wire.Took, *wire.Staged:
 		return true
 	}
 	return false

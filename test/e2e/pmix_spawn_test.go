@@ -70,6 +70,21 @@ func TestOpenMPISpawnsOverHosts(t *testing.T) {
 	spawn("n1:1,n2:1,n3:1", "-n", "1", program, "nested", "2").ran(t, b, sortedLines(strings.Join(nested, "\n")+"\n"))
 }
 
+// Another name of a node that the job has, such as its address, is found to be that node, and not waited for
+// in vain; for programs of both families.
+func TestSpawnOntoAnotherName(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	address := strings.Fields(b.on(t, "n1", "hostname", "-I"))[0]
+	for _, program := range []string{mpi(t, "spawn"), mpi(t, "spawn.openmpi")} {
+		r := b.run(t, "-hosts", "n1:4", "--spawn-hosts", "any", "-n", "1", program, "try", "host", address, "2")
+		if got := sortedLines(r.out); r.code != 0 || !slices.Equal(got, family(1, "n1", "n1")) {
+			t.Errorf("exit %d, %q, %q", r.code, got, r.err)
+		}
+	}
+}
+
 // The other way round: a program of MPICH does not become the parent of one of Open MPI.
 func TestMPICHSpawnsNoOpenMPI(t *testing.T) {
 	t.Parallel()
