@@ -24,9 +24,9 @@ type Questions struct {
 	last  int
 	open  map[int]chan wire.Message
 	late  map[int]func(wire.Message) // who takes the answer to a question whose rank has gone
-	under int       // questions without an answer, also those whose rank has gone
-	room  sync.Cond // for one more of maxOpen
-	err   error     // nothing will ever be answered again
+	under int                        // questions without an answer, also those whose rank has gone
+	room  sync.Cond                  // for one more of maxOpen
+	err   error                      // nothing will ever be answered again
 }
 
 // NewQuestions returns questions that go to mpiexec by send.
