@@ -20,6 +20,13 @@ What the PMI servers of the nodes need of each other, and of mpiexec.
 	   | <----------------------------------- Peers   a rank asks which are where
 	   | Peered ---------------------------------->
 	   | Over ------------------------------------>   a group of others, of which it was told
+	   | <----------------------------------- Fetch   a rank wants what one of another node has committed
+	   | Fetch ----------------------------------->   one of another node wants it of a rank there
+	   | <--------------------------------- Fetched
+	   | Fetched --------------------------------->
+	   | <---------------------------------- Notify   a rank tells others of an event
+	   | Notify ---------------------------------->   one of another node does
+	   | Notified -------------------------------->
 	   | <------------------------------------- PMI   a rank aborts, or breaks off
 
 Fences and questions are few, and need no credit: a node has one barrier of a group open, and so
@@ -220,3 +227,67 @@ func (m *Peered) fields(c *codec) {
 type Over struct{ Group string }
 
 func (m *Over) fields(c *codec) { c.word(&m.Group, "group") }
+
+// MaxFetched is how many bytes a rank may have committed for others.
+const MaxFetched = 16 << 20
+
+// Fetch asks for all that a rank has committed for others, when it has a key (PMIX-62). ID is the sender's,
+// for the answer; mpiexec keeps nothing of what goes through it. Patience is for how
+// many seconds the answer is waited for at most; 0: as PMIX-33 has it if nothing is said.
+type Fetch struct {
+	ID       int
+	Group    string
+	Rank     int    // in its group
+	Key      string // empty: any
+	Patience int
+}
+
+func (m *Fetch) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.word(&m.Group, "group")
+	c.num(&m.Rank, aRank)
+	c.text(&m.Key, aKey)
+	c.num(&m.Patience, valueRange{"patience", 0, math.MaxInt32})
+}
+
+// Fetched answers Fetch. Without Found the rank has no such key, and will have none in the time
+// that was given; with Err it could not be asked, or not be answered.
+type Fetched struct {
+	ID    int
+	Found bool
+	Data  []byte
+	Err   string
+}
+
+func (m *Fetched) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.flag(&m.Found)
+	c.bytes(&m.Data, length{"data", MaxFetched})
+	c.sentence(&m.Err, "error")
+}
+
+// Notify tells of an event, by its code. To are the members that may hear of it, as pmiserver/fence has them;
+// empty: all. Infos are as PMIx has them. ID is the helper's, for the answer; what mpiexec passes on has
+// none.
+type Notify struct {
+	ID    int
+	Group string
+	Rank  int // in its group
+	Code  int
+	To    string
+	Infos []byte
+}
+
+func (m *Notify) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.word(&m.Group, "group")
+	c.num(&m.Rank, aRank)
+	c.num(&m.Code, valueRange{"code", math.MinInt32, math.MaxInt32})
+	c.text(&m.To, length{"members", 128 << 10})
+	c.bytes(&m.Infos, length{"infos", 64 << 10})
+}
+
+// Notified answers Notify.
+type Notified struct{ ID int }
+
+func (m *Notified) fields(c *codec) { c.num(&m.ID, aQuestion) }

@@ -30,8 +30,6 @@ var chapters = []struct{ file, title string }{
 	{"stage.go", "Staging"},
 	{"run.go", "Running"},
 	{"pmi.go", "PMI"},
-	{"fetch.go", "Direct gets"},
-	{"notify.go", "Events"},
 	{"listing.go", "Other jobs"},
 	{"exam.go", "Examining"},
 }
