@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/stdio/pattern", "launch/supervise", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/stdio/pattern", "launch/supervise", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -37,12 +37,13 @@ var lower = map[string][]string{
 	"pmiserver/transcript": {},
 	"proc":                 {},
 	"sshx":                 {},
-	"job":                  {"gpu", "idset", "pin"},
+	"limit":                {},
+	"job":                  {"gpu", "idset", "limit", "pin"},
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},
 	"psi":                  {"hostlist", "idset", "job", "sort"},
 	"whatif":               {"gpu", "job", "pin", "plan", "psi"},
-	"config":               {"hostlist", "job", "sort", "text"},
+	"config":               {"hostlist", "job", "limit", "sort", "text"},
 	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "sort", "text"},
 	"doctor":               {"hostlist", "job", "show", "text"},
@@ -60,16 +61,16 @@ var lower = map[string][]string{
 	"helper/uplink":        {"helper/rank", "hostlist", "job", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},
 	"helper/stage":         {"helper/rank", "job", "wire"},
 	"helper/status":        {"job", "proc"},
-	"helper/rank":          {"gpu", "idset", "job", "pin", "proc"},
+	"helper/rank":          {"gpu", "idset", "job", "limit", "pin", "proc"},
 	"launch/node":          {"fault", "job", "pin", "pmiserver/fence", "reach", "wire"},
-	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "pin", "plan", "pmiserver/spawn", "wire"},
+	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "limit", "pin", "plan", "pmiserver/spawn", "wire"},
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "wire"},
 	"launch/stdio/pattern": {},
-	"launch/supervise":     {"hostlist", "idset", "job", "show", "text"},
+	"launch/supervise":     {"hostlist", "idset", "job", "limit", "show", "text"},
 	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/reserve", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "wire"},
-	"cli/option":           {"fault", "gpu", "hostlist", "job", "launch/stdio/pattern", "pin", "show", "text"},
-	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "pin", "plan", "psi", "sort", "text", "whatif"},
-	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
+	"cli/option":           {"fault", "gpu", "hostlist", "job", "limit", "launch/stdio/pattern", "pin", "show", "text"},
+	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "psi", "sort", "text", "whatif"},
+	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},
 
 	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/show"
 	"remshell/whatif"
 )
@@ -92,9 +93,11 @@ type usedRecord struct {
 // An allRecord is that of the job.
 type allRecord struct {
 	usedRecord
-	Sampled bool   `json:"sampled"`    // on all hosts
-	Reason  string `json:"reason"`     // of the end, in a word
-	Metric  string `json:"mem_metric"` // what is counted as memory
+	Sampled bool                   `json:"sampled"`    // on all hosts
+	Reason  string                 `json:"reason"`     // of the end, in a word
+	Metric  string                 `json:"mem_metric"` // what is counted as memory
+	Limits  map[limit.Resource]any `json:"limits"`     // bytes, seconds, counts
+	Every   float64                `json:"interval"`   // at most, between two samples, in seconds
 }
 
 func usedOf(u job.Used) usedRecord {
@@ -112,7 +115,7 @@ func usedOf(u job.Used) usedRecord {
 func thousandths(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
 // used adds what a job has used to its record.
-func (r *record) used(result job.Result) {
+func (r *record) used(result job.Result, bounds limit.Bounds) {
 	if len(result.Used.Nodes) == 0 {
 		return
 	}
@@ -124,7 +127,15 @@ func (r *record) used(result job.Result) {
 		u := usedOf(result.Used.Nodes[i])
 		r.Usage[i].usedRecord = &u
 	}
-	r.All = &allRecord{usedOf(result.Used.All), result.Used.All.Sampled, result.Reason, "rss"}
+	r.All = &allRecord{usedOf(result.Used.All), result.Used.All.Sampled, result.Reason, "rss", bounds.Figures(), interval(bounds)}
+}
+
+// interval is the longest time between two samples: who is limited is looked at more often.
+func interval(bounds limit.Bounds) float64 {
+	if bounds.Any(limit.Resource.Sampled) {
+		return 1
+	}
+	return 5
 }
 
 // usageFile writes what the job used to a file of its own (--usage-file).
@@ -161,6 +172,7 @@ func (c *call) record() (ended func(job.Result, error)) {
 	}
 	return func(result job.Result, err error) {
 		r := newRecord(result, err, c.ours)
+		r.used(result, c.req.Bounds)
 		r.RM, r.Job, r.Began, r.Seconds, r.Plan = c.req.RM, c.req.Job, began, time.Since(began).Seconds(), plan
 		write := func(w io.Writer) error {
 			encoder := json.NewEncoder(w)
@@ -196,6 +208,5 @@ func newRecord(result job.Result, err error, ours int) record {
 	for _, h := range result.Hosts {
 		r.Usage = append(r.Usage, totalRecord{h.Node, h.Ranks, usageOf(h.Usage), nil})
 	}
-	r.used(result)
 	return r
 }

@@ -21,12 +21,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/sort"
 )
 
@@ -39,6 +41,8 @@ type Cluster struct {
 	Optional bool          // jobs may start without the queue host: queueRequired is no
 	Strict   bool          // jobs may not start where they are not kept apart: queueRequired is said to be yes
 	Ledger   string        // directory of claims and tickets on every node; empty: the default
+	Limits   limit.Bounds  // of every job
+	Classes  map[string]limit.Bounds
 }
 
 // IDs finds the number of a user or group by its name.
@@ -70,8 +74,13 @@ type clusterFile struct {
 	QueueHosts    []string
 	QueueRequired any
 	Ledger        string
+	Limits        map[string]any
+	Class         map[string]classEntry
 	Node          []nodeEntry
 }
+
+// A classEntry is a class of jobs, [class.NAME].
+type classEntry struct{ Limits map[string]any }
 
 // Load reads a cluster file. The error joins an *Error for each fault.
 func Load(name, text string, ids IDs) (*Cluster, error) {
@@ -183,6 +192,11 @@ func (r *reader) defaults(f *clusterFile) {
 	if r.cluster.Optional = !required; !ok {
 		r.fault(r.lines.global["queuerequired"], "queueRequired: %v is not yes or no", f.QueueRequired)
 	}
+	r.cluster.Limits = r.limits("limits", f.Limits)
+	r.cluster.Classes = make(map[string]limit.Bounds)
+	for _, name := range slices.Sorted(maps.Keys(f.Class)) {
+		r.cluster.Classes[name] = r.limits("class."+name+".limits", f.Class[name].Limits)
+	}
 	r.cluster.Strict = required && f.QueueRequired != nil
 	if f.Ledger != "" && !strings.HasPrefix(f.Ledger, "/") {
 		r.fault(r.lines.global["ledger"], "ledger: %q is no absolute path", f.Ledger)
@@ -195,6 +209,27 @@ func (r *reader) defaults(f *clusterFile) {
 	if len(f.Node) == 0 {
 		r.fault(0, "no node; write [[node]] and name = \"NAME\"")
 	}
+}
+
+// limits reads a table of limits, each a text or a number.
+func (r *reader) limits(table string, entries map[string]any) limit.Bounds {
+	bounds := make(limit.Bounds)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		text, value := strings.ToLower(name), entries[name]
+		switch value.(type) {
+		case string, int64:
+		default:
+			r.fault(r.lines.in(table, name), "%s: %v is neither a text nor a number", name, value)
+			continue
+		}
+		most, err := limit.Value(limit.Resource(text), fmt.Sprint(value))
+		if err != nil {
+			r.fault(r.lines.in(table, name), "%v", err)
+			continue
+		}
+		bounds[limit.Resource(text)] = most
+	}
+	return bounds
 }
 
 // queues reads which nodes keep the queue.

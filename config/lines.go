@@ -16,12 +16,13 @@ import (
 // line here.
 type keyLines struct {
 	global map[string]int
-	nodes  []map[string]int // "" is the header
+	nodes  []map[string]int          // "" is the header
+	tables map[string]map[string]int // of the others, by name
 }
 
 // scan finds the keys of a file, up to the first fault of syntax.
 func scan(file string) keyLines {
-	l := keyLines{global: make(map[string]int)}
+	l := keyLines{global: make(map[string]int), tables: make(map[string]map[string]int)}
 	here, at := l.global, lineCount{text: file}
 	var p unstable.Parser
 	p.Reset([]byte(file))
@@ -36,7 +37,8 @@ func scan(file string) keyLines {
 			here = map[string]int{"": line}
 			l.nodes = append(l.nodes, here)
 		default: // another table
-			here = make(map[string]int)
+			here = map[string]int{"": line}
+			l.tables[key] = here
 		}
 	}
 	return l
@@ -74,6 +76,12 @@ func (l keyLines) of(i int, key string) int {
 		return 0
 	}
 	return cmp.Or(l.nodes[i][strings.ToLower(key)], l.nodes[i][""])
+}
+
+// in is the line of a key in a table, else that of the table; 0: unknown.
+func (l keyLines) in(table, key string) int {
+	lines := l.tables[strings.ToLower(table)]
+	return cmp.Or(lines[strings.ToLower(key)], lines[""])
 }
 
 // A badMember is neither a name nor a number.

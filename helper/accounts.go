@@ -122,7 +122,7 @@ func (o *ownership) list(ours map[int]*process) (list []job.Orphan) {
 type sampledEvent struct{ all []sample.Process }
 
 // sample looks at all processes again and again, until the session is over (RM-51).
-func (s *session) sample() {
+func (s *session) sample(often bool) {
 	var reader sample.Reader
 	began := time.Now()
 	for {
@@ -130,7 +130,7 @@ func (s *session) sample() {
 		select {
 		case <-s.done:
 			return
-		case <-time.After(sample.Next(began, now, false).Sub(now)):
+		case <-time.After(sample.Next(began, now, often).Sub(now)):
 			s.tell(sampledEvent{reader.Read()})
 		}
 	}

@@ -46,9 +46,13 @@ func (g *group) window() int {
 // newGroup makes ready what Prepare asks for.
 func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 	g := &group{prepare: m, address: s.address(m), offers: make(map[int]*offering)}
+	confined, refused := rank.Confine(m.Process.Bounds)
+	if refused != nil {
+		return nil, refused
+	}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &process{group: g, number: m.Group.First + plan.Rank, plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir}, born: make(chan struct{})}
+		r := &process{group: g, number: m.Group.First + plan.Rank, plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir, Confined: confined}, born: make(chan struct{})}
 		if slices.Contains(m.Streams.Stdin, plan.Rank) {
 			r.in = newStdinWriter(r.number, s.conn.Send)
 		}

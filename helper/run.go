@@ -55,7 +55,7 @@ func (s *session) begin(m *wire.Prepare) {
 	if !s.apart {
 		s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
 	}
-	rank.SoftLimits(m.Process.Soft).Adopt(func(text string) { s.log.inform("%s", text) })
+	rank.Without(m.Process.Soft, m.Process.Bounds).Adopt(func(text string) { s.log.inform("%s", text) })
 	if m.Process.Umask >= 0 {
 		unix.Umask(m.Process.Umask)
 	}
@@ -78,9 +78,9 @@ func (s *session) fork(a life.Fork) {
 	}
 	if s.prepare.Supervision.Samples && a.First == 0 {
 		s.book = new(sample.Book)
-		go s.sample()
+		go s.sample(s.prepare.Supervision.Often)
 	}
-	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(), soft: rank.SoftLimits(s.prepare.Process.Soft), cannot: unstaged}
+	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(), soft: rank.Without(s.prepare.Process.Soft, s.prepare.Process.Bounds), cannot: unstaged}
 	batch.limits = batch.soft.Lend(s.sys.Guard != nil)
 	go func() {
 		s.starter.Do(func() { s.forkAll(batch) })

@@ -20,6 +20,7 @@ import (
 
 	"remshell/gpu"
 	"remshell/idset"
+	"remshell/limit"
 	"remshell/pin"
 )
 
@@ -66,6 +67,7 @@ type Request struct {
 	Port     bool   // -pmi-port: ranks connect to their PMI server by TCP
 	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
 	Queue    Queue
+	Bounds   limit.Bounds // what the job, its hosts and its ranks may use at most
 	Limits   Limits
 	Streams  Streams
 	Iface    string   // whose address ranks are told: a name or a prefix; empty: no matter
@@ -612,6 +614,13 @@ func (r RankState) Doing() string {
 type SoftLimit struct {
 	Resource int
 	Soft     int64
+}
+
+// A Bound is a limit that the kernel enforces in each process of a rank, in bytes, ns or a count;
+// limit.Unlimited: there shall be none.
+type Bound struct {
+	Resource limit.Resource
+	Most     int64
 }
 
 // Status is the exit code a shell would show: the code, or 128 and the signal.

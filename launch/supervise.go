@@ -13,6 +13,7 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
+	"remshell/show"
 	"remshell/wire"
 )
 
@@ -20,7 +21,7 @@ import (
 func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
-		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
+		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
 	}, time.Now())
 	f.state = &state
 	defer f.endSpawning()
@@ -221,7 +222,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		return f.started(n, m)
 	case *wire.Sampled:
 		f.account.sampled(m.Ranks)
-		return []supervise.Event{supervise.Sampled{Node: n.key, Sample: m.Host}}
+		return []supervise.Event{supervise.Sampled{Node: n.key, Sample: m.Host, Ranks: m.Ranks}}
 	case *wire.Exited:
 		f.streams.Ended(m.Exit.Rank)
 		f.env.watcher().Exited(n.Name(), m.Exit)
@@ -286,6 +287,8 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
 		case supervise.Inspect:
 			f.inspect(a.Stacks)
+		case supervise.Cry:
+			fmt.Fprintln(f.env.Err, show.Clean(a.Text))
 		case supervise.Say:
 			f.env.Say(a.Text)
 		case supervise.Suspend:

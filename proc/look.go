@@ -93,14 +93,22 @@ func PeakMemory(pid int) int64 {
 }
 
 // AwaitEnd waits until a child has ended, and returns its number without reaping it, so
-// that /proc still tells of it.
+// that /proc still tells of it. A child that another thread traces for the moment of its exec is
+// shown to every thread that waits, whatever it waits for; that is none of an end.
 func AwaitEnd() (pid int, err error) {
 	// si_pid stands behind three ints and, where pointers have eight bytes, padding
 	// (siginfo_t, include/uapi/asm-generic/siginfo.h).
 	const offset = 12 + 4*(unsafe.Sizeof(uintptr(0))/8)
+	const trapped = 4 // CLD_TRAPPED, in si_code of sigaction(2)
 	var info unix.Siginfo
-	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		return 0, err
+	for {
+		if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			return 0, err
+		}
+		if info.Code != trapped {
+			break
+		}
+		time.Sleep(time.Millisecond) // its tracer lets it go in some 20 µs
 	}
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), offset))), nil
 }

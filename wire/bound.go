@@ -20,6 +20,7 @@ const (
 	maxGPUs     = 256
 	maxLoad     = 1e6
 	maxMemory   = 1 << 60
+	maxBound    = 1 << 61 // limit.Unlimited
 	maxTime     = 1 << 61 // in ns, 73 years: the sum of two is still a time
 	maxOnNode   = 1 << 16 // ranks of one node
 	maxEntries  = 4096    // of a ledger

@@ -122,6 +122,11 @@ func (c *codec) softLimit(l *job.SoftLimit) {
 	c.num64(&l.Soft, aLimit)
 }
 
+func (c *codec) bound(b *job.Bound) {
+	c.word((*string)(&b.Resource), "limit")
+	c.num64(&b.Most, valueRange{"limit", 0, maxBound})
+}
+
 func (c *codec) core(p *pin.Core) {
 	c.nums(&p.CPUs, length{"CPUs", maxCPUs}, aCPU)
 	c.nums(&p.Shut, length{"CPUs", maxCPUs}, aCPU)

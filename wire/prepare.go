@@ -99,6 +99,7 @@ type Process struct {
 	Compat []string        // other launchers whose variables it gets too: job.Request
 	Umask  int             // of the launcher; negative: leave the node's
 	Soft   []job.SoftLimit // as far as the node's hard limits allow
+	Bounds []job.Bound     // which have to be set before the program runs
 }
 
 func (p *Process) fields(c *codec) {
@@ -106,6 +107,7 @@ func (p *Process) fields(c *codec) {
 	c.texts(&p.Compat, length{"names", 64}, aName)
 	c.num(&p.Umask, valueRange{"umask", -1, 0o777})
 	list(c, &p.Soft, length{"limits", 64}, (*codec).softLimit)
+	list(c, &p.Bounds, length{"limits", 64}, (*codec).bound)
 }
 
 // Streams are those of the node's ranks.
@@ -158,6 +160,7 @@ type Supervision struct {
 	Report   bool          // Started shall tell of bindings
 	Peaks    bool          // the memory of small ranks is looked for, too
 	Samples  bool          // Sampled is wanted
+	Often    bool          // and as often as may be: there is a limit
 	Leader   bool          // Signal goes to the ranks alone, not to their process groups
 	Children bool          // what ranks leave behind may stay
 	Held     bool          // the starter of a batch system has started the helper: see Caught
@@ -169,6 +172,7 @@ func (s *Supervision) fields(c *codec) {
 	c.flag(&s.Report)
 	c.flag(&s.Peaks)
 	c.flag(&s.Samples)
+	c.flag(&s.Often)
 	c.flag(&s.Leader)
 	c.flag(&s.Children)
 	c.flag(&s.Held)

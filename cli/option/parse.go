@@ -310,9 +310,9 @@ func combine(given []Given, g Given) ([]Given, error) {
 }
 
 // sums reports whether what several places say of an option adds up: assignments of
-// variables do.
+// variables do, and of limits the smallest counts.
 func (o *Option) sums() bool {
-	return o.field.Type == reflect.TypeFor[[]EnvVar]() || o.field.Type == reflect.TypeFor[[]MCAParam]() || o.Name == "unset-env"
+	return o.field.Type == reflect.TypeFor[[]EnvVar]() || o.field.Type == reflect.TypeFor[[]MCAParam]() || o.Name == "unset-env" || o.Name == "limit"
 }
 
 // counts checks -n where it depends on the number of sections (CLI-7, PLACE-1).

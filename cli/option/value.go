@@ -10,6 +10,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/limit"
 )
 
 // maxNumber bounds all counts; 16 million ranks are more than anybody has.
@@ -248,3 +249,17 @@ func (c *GPUCount) UnmarshalText(text []byte) error {
 }
 
 func (c GPUCount) String() string { return strconv.Itoa(max(0, int(c))) }
+
+// A LimitList is what one --limit says.
+type LimitList struct {
+	Text   string // as it was given
+	Bounds limit.Bounds
+}
+
+func (l *LimitList) UnmarshalText(text []byte) (err error) {
+	l.Text = string(text)
+	l.Bounds, err = limit.Parse(l.Text)
+	return err
+}
+
+func (l LimitList) String() string { return l.Text }

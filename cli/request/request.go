@@ -1,7 +1,9 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/limit"
 	"remshell/psi"
 )
 
@@ -74,6 +77,10 @@ func (w World) begun(j option.Job) (job.Request, error) {
 		req.Limits.Grace = j.KillGrace.Duration()
 	}
 	var err error
+	if req.Bounds, err = w.bounds(j); err != nil {
+		return req, err
+	}
+	req.Ends.Samples = req.Ends.Samples || req.Bounds.Any(limit.Resource.Sampled)
 	if req.Streams, err = w.streams(j); err != nil {
 		return req, err
 	}
@@ -94,6 +101,27 @@ func (w World) named(req *job.Request, line option.Line, told rankPlacement) (na
 		named, err = told.hosts()
 	}
 	return named, list, err
+}
+
+// bounds are the limits of a job: the smallest that line, variable, cluster file and class say (RM-55).
+func (w World) bounds(j option.Job) (limit.Bounds, error) {
+	var all []limit.Bounds
+	for _, said := range j.Limit {
+		all = append(all, said.Bounds)
+	}
+	var classes map[string]limit.Bounds
+	if w.Cluster != nil {
+		all, classes = append(all, w.Cluster.Limits), w.Cluster.Classes
+	}
+	class, there := classes[cmp.Or(j.Class, "default")]
+	if j.Class != "" && !there {
+		known := "there is none in a cluster file"
+		if len(classes) > 0 {
+			known = "there are: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", ")
+		}
+		return nil, &fault.Error{Text: fmt.Sprintf("--class %s: no such class; %s", j.Class, known)}
+	}
+	return limit.Strictest(append(all, class)...), nil
 }
 
 // ends says which ends of a rank end the job, and what the job's code is.

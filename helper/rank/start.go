@@ -8,6 +8,7 @@ streams, limits and environment. It knows of no job and of no other process.
 	AppEnv, Identity      what it is told
 	Starter, Binder       the thread that forks it, and takes on its CPUs and memory for that
 	SoftLimits            the launcher's limits, for the moment of the fork
+	Confinement           the limits of the job, before its program runs
 	Command.Start    -->  Process: its number and our ends of its streams
 	Reader                what it writes, up to its last word
 	Peaks                 how much memory it had
@@ -47,6 +48,8 @@ type Command struct {
 	Window   unix.Winsize // of the terminal
 	NoPMI    bool         // it comes to its PMI server by a port, and has no descriptor for that
 
+	Confined Confinement // what the kernel enforces
+
 	Session bool           // lead a session of its own, and so lose our terminal, or only a group
 	Death   syscall.Signal // comes when the thread ends that forks it
 }
@@ -85,6 +88,10 @@ func (c *Command) Start(b *Binder, limits []Lent) (Process, *Error) {
 		p.Close()
 		return Process{}, execFailed(err, c.Path, c.Argv[0], c.Argv, env)
 	}
+	if failed := c.Confined.apply(pid); failed != nil {
+		p.Close()
+		return Process{}, failed
+	}
 	return Process{pid, ownPeak(), p, cpus, mems}, nil
 }
 
@@ -113,6 +120,7 @@ func (c *Command) exec(env []string, files [4]int) (pid int, err error) {
 		Setsid:    c.Session || c.Terminal,
 		Setctty:   c.Terminal,
 		Pdeathsig: c.Death,
+		Ptrace:    len(c.Confined) > 0,
 	}}
 	for _, fd := range files {
 		attr.Files = append(attr.Files, uintptr(fd))

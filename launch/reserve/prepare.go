@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/wire"
 )
 
@@ -71,10 +72,11 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
 		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced, Token: terms.Token,
 			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
-		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Samples: req.Ends.Samples, Leader: req.Signals.Leader,
+		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Samples: req.Ends.Samples, Often: req.Bounds.Any(limit.Resource.Sampled), Leader: req.Signals.Leader,
 			Children: req.Ends.Children, Held: req.RM.Holds(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
 		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares()},
 	}
+	m.Process.Bounds = kernelBounds(req.Bounds)
 	if !n.def.Local { // here ranks inherit ours
 		m.Process.Soft = req.Soft
 	}
@@ -134,4 +136,14 @@ func (r *reservation) localAddress(nodes []*host) string {
 		return "127.0.0.1"
 	}
 	return ""
+}
+
+// kernelBounds are those that the kernel enforces in each process.
+func kernelBounds(all limit.Bounds) (bounds []job.Bound) {
+	for _, name := range all.Names() {
+		if name.Kernel() {
+			bounds = append(bounds, job.Bound{Resource: name, Most: all[name]})
+		}
+	}
+	return bounds
 }

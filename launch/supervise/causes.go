@@ -26,6 +26,7 @@ const (
 	CutNode
 	StartTimeout
 	RunTimeout
+	OverLimit
 	StdinFailed
 	OutputFailed
 	StdoutGone
@@ -101,6 +102,7 @@ var causes = [...]causeRule{
 	CutNode:      {name: "a node says what no helper says", reason: "host_lost", text: lostContact, code: always(job.ExitInternal), blames: theNode},
 	StartTimeout: {name: "`--start-timeout` strikes", reason: "start", text: startedTooFew, code: always(job.ExitInternal), blames: nobody},
 	RunTimeout:   {name: "`-timeout` strikes", reason: "limit", text: ranTooLong, code: always(job.ExitTimeout), blames: nobody, hurry: true},
+	OverLimit:    {name: "a limit is exceeded", reason: "limit", text: asTold, code: always(job.ExitTimeout), blames: nobody, hurry: true},
 	StdinFailed:  {name: "our stdin cannot be read", reason: "internal", text: ofStdin, code: always(job.ExitInternal), blames: nobody},
 	OutputFailed: {name: "our stdout or a file is full", reason: "internal", text: asTold, code: always(job.ExitInternal), blames: nobody, late: true},
 	StdoutGone:   {name: "nobody reads our stdout", reason: "user", code: always(job.ExitNoStdout), blames: nobody, late: true, hurry: true},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/test/doctable"
 )
 
@@ -28,6 +29,7 @@ var examples = []struct {
 	{CutNode, Rules{}, []any{NodeCut{NodeLost{1, "Exited of a rank of another node"}}}},
 	{StartTimeout, Rules{StartBy: time.Unix(1_000_060, 0)}, []any{Started{0}, Started{1}, after(time.Minute), Tick{}}},
 	{RunTimeout, Rules{Timeout: time.Minute}, []any{after(time.Minute), Tick{}}},
+	{OverLimit, Rules{Limits: limit.Bounds{limit.VMem: 31457280}}, []any{Sampled{Node: 1, Sample: job.Sample{VMem: 47570944}}}},
 	{StdinFailed, Rules{}, []any{badInput}},
 	{OutputFailed, Rules{}, []any{diskFull}},
 	{StdoutGone, Rules{}, []any{nobodyReads}},

@@ -48,6 +48,7 @@ type (
 	Sampled struct {
 		Node int
 		job.Sample
+		Ranks []job.RankSample
 	}
 	// Signaled is a signal to mpiexec.
 	Signaled struct{ job.Signal }
@@ -63,6 +64,8 @@ type (
 	EndAll struct{ Linger, Grace time.Duration }
 	// Inspect tells the user what each rank is doing, and with Stacks where.
 	Inspect struct{ Stacks bool }
+	// Cry is a line of which each word counts, for batch systems (RM-56).
+	Cry struct{ Text string }
 	// Say tells the user something.
 	Say struct{ Text string }
 	// Suspend stops mpiexec until SIGCONT; the ranks are stopped before and

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 )
 
 // A Phase is where a job stands.
@@ -79,6 +80,7 @@ type Rules struct {
 	Grace   time.Duration // --kill-grace
 	Stacks  time.Duration // how long a node may take to find out where its ranks are
 	Timeout time.Duration // -timeout; 0: none
+	Limits  limit.Bounds  // --limit; walltime stands beside Timeout
 	StartBy time.Time     // --start-timeout; zero: none
 	Ends    job.Ends
 	Signals job.Signals
@@ -114,6 +116,9 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 	}
 	if rules.Timeout > 0 {
 		s.due.run = now.Add(rules.Timeout)
+	}
+	if wall := rules.Limits.Time(limit.WallTime); rules.wallCounts() {
+		s.due.run = now.Add(wall + 1) // it may take that long, and not longer
 	}
 	return s
 }

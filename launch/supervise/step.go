@@ -17,6 +17,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/limit"
 	"remshell/text"
 )
 
@@ -83,7 +84,7 @@ func (s *State) Step(event Event, now time.Time) []Action {
 		return s.settle(now)
 	case Sampled:
 		s.Tally.Hear(e.Node, e.Sample, now)
-		return nil
+		return s.within(e, now)
 	case Failed:
 		return s.failed(e, now)
 	case Signaled:
@@ -281,15 +282,20 @@ func (s *State) tick(now time.Time) []Action {
 // stacks, if they are wanted (DIAG-12). A ^C from before stays the reason.
 func (s *State) tooLong(now time.Time) []Action {
 	s.due.run = time.Time{}
-	s.blame(s.judge(Failed{Kind: RunTimeout}, now), now)
+	var do []Action
+	if s.rules.wallCounts() {
+		do = s.cry(limit.Exceeded(limit.WallTime, int64(now.Sub(s.began)), s.rules.Limits[limit.WallTime], ""), now)
+	} else {
+		s.blame(s.judge(Failed{Kind: RunTimeout}, now), now)
+	}
 	if !s.rules.Ends.Stacks || s.Phase != Running {
-		return append([]Action{Inspect{}}, s.end(now, Ending, s.rules.Grace)...)
+		return append(append(do, Inspect{}), s.end(now, Ending, s.rules.Grace)...)
 	}
 	s.Phase = Interrupted
 	s.suspicion, s.due.doubt = nil, time.Time{}
 	s.silent, s.due.patience = nil, time.Time{}
 	s.due.stacks = now.Add(s.rules.Stacks + stacksGrace)
-	return []Action{Inspect{Stacks: true}, SignalAll{job.SIGQUIT}}
+	return append(do, Inspect{Stacks: true}, SignalAll{job.SIGQUIT})
 }
 
 // giveUp leaves nodes behind that do not get rid of their processes. Those that only have

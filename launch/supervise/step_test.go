@@ -234,6 +234,8 @@ func word(action Action) string {
 		return fmt.Sprintf("end(%v)", a.Grace)
 	case Say:
 		return "say"
+	case Cry:
+		return "cry"
 	case Inspect:
 		return "states"
 	case Suspend:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/test/doctable"
 )
 
@@ -51,6 +52,8 @@ var happenings = []struct {
 	{"a node cannot get rid of processes for 20 s", Rules{}, []any{after(20*time.Second + linger + lingerGrace), Tick{}}},
 	{"`-timeout` strikes", Rules{Timeout: time.Hour}, []any{after(time.Hour), Tick{}}},
 	{"the same with `--on-timeout stacks`", Rules{Timeout: time.Hour, Ends: job.Ends{Stacks: true}}, []any{after(time.Hour), Tick{}}},
+	{"the job has more than `--limit` allows", Rules{Limits: limit.Bounds{limit.Mem: 100}}, []any{Sampled{Node: 1, Sample: job.Sample{Mem: 101}}}},
+	{"`--limit walltime` is over", Rules{Limits: limit.Bounds{limit.WallTime: int64(time.Hour)}}, []any{after(time.Hour + 1), Tick{}}},
 	{"`--start-timeout` strikes", Rules{StartBy: time.Unix(1_000_060, 0)}, []any{after(time.Minute), Tick{}}},
 	{"^C", Rules{}, []any{sig(job.SIGINT)}},
 	{"^C, again", Rules{}, []any{sig(job.SIGINT), sig(job.SIGINT)}},

@@ -1,0 +1,114 @@
+//go:build linux
+
+package rank
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/limit"
+)
+
+/*
+Confinement is the limits that the kernel enforces in each process of a rank (RM-55). A program has
+them before its first instruction. We could not live with them ourselves, not even while we fork;
+so the rank is traced for the moment of its exec:
+
+	helper's thread: fork ---------- wait: it has stopped --- prlimit(2) --- detach
+	rank:                 exec ----- stops, and                              begins
+*/
+type Confinement []Rlimit
+
+// An Rlimit is one limit of setrlimit(2).
+type Rlimit struct {
+	name     limit.Resource
+	resource int
+	value    unix.Rlimit
+}
+
+// cpuGrace is what a process that has used up its CPU time has left to do about SIGXCPU.
+const cpuGrace = 5
+
+var resources = map[limit.Resource]int{
+	limit.RankVMem: unix.RLIMIT_AS, limit.RankTime: unix.RLIMIT_CPU, limit.File: unix.RLIMIT_FSIZE, limit.Core: unix.RLIMIT_CORE,
+	limit.Stack: unix.RLIMIT_STACK, limit.NoFile: unix.RLIMIT_NOFILE, limit.MemLock: unix.RLIMIT_MEMLOCK, limit.NProc: unix.RLIMIT_NPROC,
+}
+
+// Confine makes ready what a rank is to be confined to; the error says what cannot be had here.
+func Confine(bounds []job.Bound) (Confinement, *Error) {
+	var all Confinement
+	for _, b := range bounds {
+		resource, known := resources[b.Resource]
+		if !known {
+			return nil, &Error{job.ExitInternal, fmt.Sprintf("cannot set %s: this host knows no such limit", b.Resource), ""}
+		}
+		r := Rlimit{b.Resource, resource, rlimit(b)}
+		var own unix.Rlimit
+		if err := unix.Getrlimit(resource, &own); err == nil && r.value.Cur > own.Max && os.Geteuid() != 0 {
+			return nil, r.failed(fmt.Sprintf("hard limit is %s", bound(own.Max)))
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// Without takes away the soft limits that a confinement says more of.
+func Without(soft []job.SoftLimit, bounds []job.Bound) SoftLimits {
+	return slices.DeleteFunc(slices.Clone(soft), func(l job.SoftLimit) bool {
+		return slices.ContainsFunc(bounds, func(b job.Bound) bool { return resources[b.Resource] == l.Resource })
+	})
+}
+
+// rlimit is a limit as setrlimit(2) has it: of CPU time in seconds, with a grace.
+func rlimit(b job.Bound) unix.Rlimit {
+	switch {
+	case b.Most == limit.Unlimited:
+		return unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}
+	case b.Resource == limit.RankTime:
+		seconds := (uint64(b.Most) + uint64(time.Second) - 1) / uint64(time.Second)
+		return unix.Rlimit{Cur: seconds, Max: seconds + cpuGrace}
+	}
+	return unix.Rlimit{Cur: uint64(b.Most), Max: uint64(b.Most)}
+}
+
+func (r Rlimit) failed(why string) *Error {
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot set %s to %s: %s", r.name, bound(r.value.Cur), why), "ask for less with --limit, or see limits.conf(5) there"}
+}
+
+// apply gives a process that this thread has forked, and that has stopped behind its exec, its
+// limits, and lets it go. One that could not have them is killed.
+func (c Confinement) apply(pid int) *Error {
+	if len(c) == 0 {
+		return nil
+	}
+	stopped := awaitStop(pid)
+	for _, r := range c {
+		if err := unix.Prlimit(pid, r.resource, &r.value, nil); err != nil && stopped {
+			unix.Kill(pid, unix.SIGKILL)
+			unix.Wait4(pid, nil, 0, nil) // or the reaper does
+			return r.failed(err.Error())
+		}
+	}
+	unix.PtraceDetach(pid) // one that was killed meanwhile is reaped as any other
+	return nil
+}
+
+// awaitStop waits until a traced child stops at its exec; false: it has ended. It is left to be
+// reaped.
+func awaitStop(pid int) bool {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		const trapped = 4 // CLD_TRAPPED, in si_code of sigaction(2)
+		return err == nil && info.Code == trapped
+	}
+}

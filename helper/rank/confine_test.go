@@ -1,0 +1,50 @@
+//go:build linux
+
+package rank
+
+import (
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/limit"
+)
+
+func TestConfine(t *testing.T) {
+	all, failed := Confine([]job.Bound{{Resource: limit.RankTime, Most: int64(1500 * time.Millisecond)}, {Resource: limit.NoFile, Most: 7}})
+	if failed != nil || len(all) != 2 || all[0].value != (unix.Rlimit{Cur: 2, Max: 7}) || all[1].value != (unix.Rlimit{Cur: 7, Max: 7}) {
+		t.Errorf("%+v, %v", all, failed)
+	}
+	if got := rlimit(job.Bound{Resource: limit.Core, Most: limit.Unlimited}); got != (unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}) {
+		t.Errorf("unlimited is %+v", got)
+	}
+	// A limit that this host does not know is refused, and never taken silently.
+	for _, resource := range []limit.Resource{"files", limit.Mem} {
+		if _, failed := Confine([]job.Bound{{Resource: resource, Most: 1}}); failed == nil || failed.Reason != "cannot set "+string(resource)+": this host knows no such limit" {
+			t.Errorf("%s: %v", resource, failed)
+		}
+	}
+	refused := Rlimit{limit.NoFile, unix.RLIMIT_NOFILE, unix.Rlimit{Cur: 1048576, Max: 1048576}}.failed("hard limit is 4096")
+	if refused.Reason != "cannot set nofile to 1048576: hard limit is 4096" {
+		t.Error(refused.Reason)
+	}
+	if os.Geteuid() != 0 {
+		var own unix.Rlimit
+		unix.Getrlimit(unix.RLIMIT_NOFILE, &own)
+		if _, failed := Confine([]job.Bound{{Resource: limit.NoFile, Most: int64(own.Max) + 1}}); failed == nil {
+			t.Error("more than the hard limit is not refused")
+		}
+	}
+}
+
+// What a confinement says more of is no soft limit any more.
+func TestWithout(t *testing.T) {
+	soft := []job.SoftLimit{{Resource: unix.RLIMIT_NOFILE, Soft: 1024}, {Resource: unix.RLIMIT_CORE, Soft: 0}}
+	if left := Without(soft, []job.Bound{{Resource: limit.NoFile, Most: 4096}}); len(left) != 1 || left[0].Resource != unix.RLIMIT_CORE || len(soft) != 2 {
+		t.Errorf("%v of %v", left, soft)
+	}
+}

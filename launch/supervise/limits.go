@@ -1,0 +1,57 @@
+package supervise
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/limit"
+)
+
+// wallCounts reports whether the limit of the wall time comes before -timeout.
+func (r Rules) wallCounts() bool {
+	wall := r.Limits.Time(limit.WallTime)
+	return wall > 0 && (r.Timeout == 0 || wall < r.Timeout)
+}
+
+// within sees that the job, the node that has told, and each rank of it use no more than they may,
+// and ends the job if one does (RM-56).
+func (s *State) within(e Sampled, now time.Time) []Action {
+	if len(s.rules.Limits) == 0 || s.Phase > Interrupted {
+		return nil
+	}
+	excess := s.excess(e)
+	if excess == "" {
+		return nil
+	}
+	return append(s.cry(excess, now), s.end(now, Ending, s.rules.Grace)...)
+}
+
+// cry tells what was exceeded, and makes it the cause, if there was none before.
+func (s *State) cry(excess string, now time.Time) []Action {
+	s.blame(s.judge(Failed{Kind: OverLimit, Text: excess}, now), now)
+	return []Action{Cry{"=>> mpiexec: job killed: " + excess}}
+}
+
+// excess finds a limit that is exceeded; empty: there is none.
+func (s *State) excess(e Sampled) string {
+	all, host := s.Tally.most, " on host "+s.nodes[e.Node].name
+	for _, check := range []struct {
+		what  limit.Resource
+		used  int64
+		where string
+	}{
+		{limit.CPUTime, int64(all.CPU), ""}, {limit.Mem, all.Mem, ""}, {limit.VMem, all.VMem, ""},
+		{limit.HostMem, e.Mem, host}, {limit.HostVMem, e.VMem, host},
+	} {
+		if most, limited := s.rules.Limits[check.what]; limited && check.used > most {
+			return limit.Exceeded(check.what, check.used, most, check.where)
+		}
+	}
+	most, limited := s.rules.Limits[limit.RankMem]
+	for _, r := range e.Ranks {
+		if limited && r.Mem > most {
+			return limit.Exceeded(limit.RankMem, r.Mem, most, fmt.Sprintf(" by rank %s%s", s.Number(r.Rank), host))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,86 @@
+package supervise
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/limit"
+)
+
+// What is more than its limit ends the job, in the words of RM-56; what is as much does not.
+func TestLimits(t *testing.T) {
+	const mb = 1 << 20
+	at := func(node int, s job.Sample, ranks ...job.RankSample) Sampled { return Sampled{node, s, ranks} }
+	rank := func(n int, mem int64) job.RankSample { return job.RankSample{Rank: n, Sample: job.Sample{Mem: mem}} }
+	for _, test := range []struct {
+		name   string
+		bounds limit.Bounds
+		events []any
+		want   string // empty: the job goes on
+	}{
+		{"as much", limit.Bounds{limit.Mem: 100}, []any{at(0, job.Sample{Mem: 60}), at(1, job.Sample{Mem: 40})}, ""},
+		{"more, together", limit.Bounds{limit.Mem: 99}, []any{at(0, job.Sample{Mem: 60}), at(1, job.Sample{Mem: 40})}, "mem 100 exceeded limit 99"},
+		{"not at one moment", limit.Bounds{limit.Mem: 340}, []any{at(0, job.Sample{Mem: 100}), at(1, job.Sample{Mem: 200}), after(time.Second),
+			at(0, job.Sample{Mem: 300}), at(1, job.Sample{Mem: 40})}, ""},
+		{"vmem", limit.Bounds{limit.VMem: 30 * mb, limit.Mem: 300}, []any{at(0, job.Sample{Mem: 1, VMem: 47570944})}, "vmem 47570944 exceeded limit 31457280"},
+		{"time", limit.Bounds{limit.CPUTime: int64(time.Second)}, []any{at(0, job.Sample{CPU: time.Second + 1})}, "cput 2 exceeded limit 1"},
+		{"a host", limit.Bounds{limit.HostMem: 100}, []any{at(0, job.Sample{Mem: 100}), at(1, job.Sample{Mem: 101})}, "mem 101 exceeded limit 100 on host b"},
+		{"a host's address space", limit.Bounds{limit.HostVMem: 100}, []any{at(1, job.Sample{VMem: 101})}, "vmem 101 exceeded limit 100 on host b"},
+		{"a rank", limit.Bounds{limit.RankMem: 100}, []any{at(1, job.Sample{Mem: 201}, rank(2, 100), rank(3, 101))}, "pmem 101 exceeded limit 100 by rank 3 on host b"},
+		{"wall time", limit.Bounds{limit.WallTime: int64(time.Hour)}, []any{after(time.Hour + 1), Tick{}}, "walltime 3601 exceeded limit 3600"},
+		{"not yet", limit.Bounds{limit.WallTime: int64(time.Hour)}, []any{after(time.Hour), Tick{}}, ""},
+		{"no limit", nil, []any{at(0, job.Sample{CPU: 1 << 60, Mem: 1 << 60, VMem: 1 << 60})}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			now := time.Unix(1_000_000, 0)
+			state := NewState(twoNodes, Rules{Limits: test.bounds}, now)
+			cries := ""
+			for _, e := range test.events {
+				if wait, is := e.(after); is {
+					now = now.Add(time.Duration(wait))
+					continue
+				}
+				for _, action := range state.Step(e.(Event), now) {
+					if cry, is := action.(Cry); is {
+						cries += cry.Text
+					}
+				}
+			}
+			if test.want == "" {
+				if cries != "" || state.Cause != nil {
+					t.Errorf("it cries %q", cries)
+				}
+				return
+			}
+			if cries != "=>> mpiexec: job killed: "+test.want || state.ExitCode() != job.ExitTimeout || state.Phase != Ending || state.Cause.Reason() != "limit" {
+				t.Errorf("it cries %q, exit code %d", cries, state.ExitCode())
+			}
+			if report := state.Report(func(int) Profile { return Profile{} }); !strings.HasPrefix(report, test.want) {
+				t.Errorf("the report is %q", report)
+			}
+			if again := state.Step(at(0, job.Sample{Mem: 1 << 50}), now); len(again) > 0 {
+				t.Errorf("it cries again: %v", again)
+			}
+		})
+	}
+}
+
+// The smaller of -timeout and the limit counts, each in its own words.
+func TestTimeoutBesideALimit(t *testing.T) {
+	for _, test := range []struct {
+		timeout, wall time.Duration
+		want          string
+	}{
+		{time.Minute, time.Hour, "the job ran longer than -timeout 1m0s"},
+		{time.Hour, time.Minute, "walltime 61 exceeded limit 60"},
+	} {
+		now := time.Unix(1_000_000, 0)
+		state := NewState(twoNodes, Rules{Timeout: test.timeout, Limits: limit.Bounds{limit.WallTime: int64(test.wall)}}, now)
+		state.Step(Tick{}, now.Add(time.Minute+1))
+		if state.Cause == nil || state.Cause.Text != test.want {
+			t.Errorf("%v, want %s", state.Cause, test.want)
+		}
+	}
+}

@@ -1,0 +1,301 @@
+/*
+Package limit reads what a job, a host or a rank may use at most: NAME=VALUE, as batch systems
+have it.
+
+	"vmem=30mb,walltime=1:30:00"  --Parse-->  Bounds   by name, in bytes, ns or a count
+	line, variable, cluster file  --Strictest-->       the smallest of each counts
+
+It knows no job and enforces nothing.
+*/
+package limit
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Resource is what may be limited.
+type Resource string
+
+// The names (RM-55).
+const (
+	WallTime Resource = "walltime" // of the job
+	CPUTime  Resource = "cput"     // of the job, as all that follow to VMem
+	Mem      Resource = "mem"
+	VMem     Resource = "vmem"
+	HostMem  Resource = "hmem" // of each host
+	HostVMem Resource = "hvmem"
+	RankMem  Resource = "pmem"  // of each rank
+	RankVMem Resource = "pvmem" // of each process, as all that follow: the kernel's
+	RankTime Resource = "pcput"
+	File     Resource = "file"
+	Core     Resource = "core"
+	Stack    Resource = "stack"
+	NoFile   Resource = "nofile"
+	MemLock  Resource = "memlock"
+	NProc    Resource = "nproc"
+)
+
+// A measure is what a value is.
+type measure int
+
+const (
+	size measure = iota + 1
+	clock
+	count
+)
+
+// A trait is what is particular to what is limited.
+type trait struct {
+	measure   measure
+	sampled   bool // by looking at processes now and then
+	kernel    bool // by the kernel, in each process
+	unlimited bool // may be said
+}
+
+var traits = map[Resource]trait{
+	WallTime: {measure: clock},
+	CPUTime:  {measure: clock, sampled: true},
+	Mem:      {measure: size, sampled: true},
+	VMem:     {measure: size, sampled: true},
+	HostMem:  {measure: size, sampled: true},
+	HostVMem: {measure: size, sampled: true},
+	RankMem:  {measure: size, sampled: true},
+	RankVMem: {measure: size, kernel: true},
+	RankTime: {measure: clock, kernel: true},
+	File:     {measure: size, kernel: true, unlimited: true},
+	Core:     {measure: size, kernel: true, unlimited: true},
+	Stack:    {measure: size, kernel: true, unlimited: true},
+	NoFile:   {measure: count, kernel: true, unlimited: true},
+	MemLock:  {measure: size, kernel: true, unlimited: true},
+	NProc:    {measure: count, kernel: true, unlimited: true},
+}
+
+// Known reports whether there is such a limit.
+func (n Resource) Known() bool { return traits[n].measure != 0 }
+
+// Sampled reports whether processes are looked at to enforce it.
+func (n Resource) Sampled() bool { return traits[n].sampled }
+
+// Kernel reports whether the kernel enforces it, in each process.
+func (n Resource) Kernel() bool { return traits[n].kernel }
+
+// Unlimited is a value of who says that there shall be no limit; most is the largest of all others.
+const (
+	Unlimited = 1 << 61
+	most      = 1 << 60
+)
+
+// Bounds are limits: sizes in bytes, times in ns. What is not there is not limited.
+type Bounds map[Resource]int64
+
+// Any reports whether one of the limits is such a one.
+func (b Bounds) Any(has func(Resource) bool) bool {
+	for name := range b {
+		if has(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Names are those of the limits, in their order.
+func (b Bounds) Names() []Resource { return slices.Sorted(maps.Keys(b)) }
+
+// Time is a limit of time; 0: there is none.
+func (b Bounds) Time(name Resource) time.Duration { return time.Duration(b[name]) }
+
+// Figures are the limits as numbers: bytes, seconds, counts; or "unlimited".
+func (b Bounds) Figures() map[Resource]any {
+	figures := make(map[Resource]any, len(b))
+	for name, value := range b {
+		switch {
+		case value == Unlimited:
+			figures[name] = "unlimited"
+		case traits[name].measure == clock:
+			figures[name] = time.Duration(value).Seconds()
+		default:
+			figures[name] = value
+		}
+	}
+	return figures
+}
+
+// Strictest takes of each limit the smallest value (RM-55).
+func Strictest(all ...Bounds) Bounds {
+	strictest := make(Bounds)
+	for _, bounds := range all {
+		for name, value := range bounds {
+			if other, twice := strictest[name]; !twice || value < other {
+				strictest[name] = value
+			}
+		}
+	}
+	return strictest
+}
+
+// Parse reads a list of NAME=VALUE with commas between. Of a name that is there twice the
+// smaller value counts.
+func Parse(list string) (Bounds, error) {
+	bounds := make(Bounds)
+	for item := range strings.SplitSeq(list, ",") {
+		name, text, given := strings.Cut(item, "=")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if !given {
+			return nil, fmt.Errorf("%q is not NAME=VALUE, as mem=2gb", item)
+		}
+		value, err := Value(Resource(name), text)
+		if err != nil {
+			return nil, err
+		}
+		bounds = Strictest(bounds, Bounds{Resource(name): value})
+	}
+	return bounds, nil
+}
+
+// Value reads the value of a limit.
+func Value(name Resource, text string) (value int64, err error) {
+	p := traits[name]
+	text = strings.ToLower(strings.TrimSpace(text))
+	switch {
+	case p.measure == 0:
+		return 0, fmt.Errorf("unknown limit %q; there are: %s", string(name), allNames())
+	case text == "unlimited" && p.unlimited:
+		return Unlimited, nil
+	}
+	ok, what := false, ""
+	switch p.measure {
+	case size:
+		value, ok = bytesOf(text)
+		what = "a size, as 512mb, 2g or 1048576"
+	case clock:
+		value, ok = timeOf(text)
+		what = "a time, as 90, 30m or 1:30:00"
+	case count:
+		value, err = strconv.ParseInt(text, 10, 64)
+		ok, what = err == nil && value >= 0 && value <= most && text[0] != '+', "a number"
+	}
+	if p.unlimited {
+		what += ", or unlimited"
+	}
+	if !ok {
+		return 0, fmt.Errorf("%s: %q is not %s", name, text, what)
+	}
+	return value, nil
+}
+
+func allNames() string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(traits)) {
+		names = append(names, string(name))
+	}
+	return strings.Join(names, ", ")
+}
+
+// bytesOf reads a size: a number, and b, k, m, g, t for powers of 1024, of bytes (kb) or of words of
+// eight bytes (w, kw). No size is larger than 2^60.
+func bytesOf(text string) (int64, bool) {
+	number := strings.TrimRight(text, "bwkmgt")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || number[0] < '0' || number[0] > '9' {
+		return 0, false
+	}
+	factors := map[string]int64{"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30, "t": 1 << 40, "tb": 1 << 40,
+		"w": 8, "kw": 8 << 10, "mw": 8 << 20, "gw": 8 << 30}
+	factor, known := factors[text[len(number):]]
+	if !known || n > most/factor {
+		return 0, false
+	}
+	return n * factor, true
+}
+
+// longest is the longest time, so that sums of times are times: ten years.
+const longest = 10 * 365 * 24 * time.Hour
+
+// timeOf reads [[H:]M:]S[.D], or numbers with the units d, h, m, s. No time is none at all.
+func timeOf(text string) (int64, bool) {
+	seconds, ok := 0.0, false
+	if strings.ContainsAny(text, "dhms") {
+		seconds, ok = united(text)
+	} else {
+		seconds, ok = coloned(text)
+	}
+	if !ok || seconds <= 0 || seconds > longest.Seconds() {
+		return 0, false
+	}
+	return int64(math.Ceil(seconds * float64(time.Second))), true
+}
+
+// coloned reads hours, minutes and seconds; only seconds may have decimals.
+func coloned(text string) (seconds float64, ok bool) {
+	parts := strings.Split(text, ":")
+	if len(parts) > 3 {
+		return 0, false
+	}
+	for i, part := range parts {
+		digits := part
+		if i == len(parts)-1 {
+			whole, decimals, dot := strings.Cut(part, ".")
+			if digits = whole + decimals; whole == "" || dot && decimals == "" {
+				return 0, false
+			}
+		}
+		n, err := strconv.ParseFloat(part, 64)
+		if err != nil || strings.Trim(digits, "0123456789") != "" {
+			return 0, false
+		}
+		seconds = 60*seconds + n
+	}
+	return seconds, true
+}
+
+// united reads whole numbers with units.
+func united(text string) (seconds float64, ok bool) {
+	units := map[byte]float64{'d': 86400, 'h': 3600, 'm': 60, 's': 1}
+	for text != "" {
+		end := strings.IndexAny(text, "dhms")
+		if end < 1 || strings.Trim(text[:end], "0123456789") != "" {
+			return 0, false
+		}
+		n, err := strconv.ParseFloat(text[:end], 64)
+		if err != nil {
+			return 0, false
+		}
+		seconds += n * units[text[end]]
+		text = text[end+1:]
+	}
+	return seconds, true
+}
+
+// Exceeded says that something has used more than a limit, in the words of a batch system
+// (RM-56): sizes in bytes, times in seconds rounded up. where is empty, or " on host NAME".
+func Exceeded(name Resource, used, allowed int64, where string) string {
+	if traits[name].measure == clock {
+		used, allowed = ceil(used), ceil(allowed)
+	}
+	return fmt.Sprintf("%s %d exceeded limit %d%s", spoken(name), used, allowed, where)
+}
+
+// spoken is what is limited: of a host it is told by its name that it is a host's.
+func spoken(name Resource) Resource {
+	switch name {
+	case HostMem:
+		return Mem
+	case HostVMem:
+		return VMem
+	}
+	return name
+}
+
+func ceil(ns int64) int64 {
+	seconds := ns / int64(time.Second)
+	if ns%int64(time.Second) > 0 {
+		seconds++
+	}
+	return seconds
+}

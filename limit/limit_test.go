@@ -1,0 +1,110 @@
+package limit
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	const second = int64(time.Second)
+	for text, want := range map[string]Bounds{
+		"vmem=30mb":                 {VMem: 31457280},
+		"mem=2gb,cput=90":           {Mem: 2 << 30, CPUTime: 90 * second},
+		"MEM=2GB":                   {Mem: 2 << 30},
+		"mem=1000":                  {Mem: 1000},
+		"mem=1000b":                 {Mem: 1000},
+		"mem=3k,hmem=3m,pmem=3t":    {Mem: 3 << 10, HostMem: 3 << 20, RankMem: 3 << 40},
+		"mem=2w,hmem=2kw,hvmem=2gw": {Mem: 16, HostMem: 16 << 10, HostVMem: 16 << 30},
+		"mem=2mb,mem=1mb":           {Mem: 1 << 20},
+		"walltime=1:30:00":          {WallTime: 5400 * second},
+		"walltime=10:00":            {WallTime: 600 * second},
+		"walltime=0.5":              {WallTime: second / 2},
+		"walltime=1d2h3m4s":         {WallTime: 93784 * second},
+		"walltime=90:90":            {WallTime: 5490 * second},
+		"nofile=64,core=0":          {NoFile: 64, Core: 0},
+		"core=unlimited":            {Core: Unlimited},
+		"stack=8mb , nproc = 100":   {Stack: 8 << 20, NProc: 100},
+		"mem=1152921504606846976":   {Mem: 1 << 60},
+	} {
+		if got, err := Parse(text); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"memory=1":                `unknown limit "memory"; there are: core, cput, file, `,
+		"mem=30xb":                `mem: "30xb" is not a size`,
+		"mem":                     `"mem" is not NAME=VALUE`,
+		"":                        `"" is not NAME=VALUE`,
+		"mem=":                    `mem: "" is not a size`,
+		"mem=-1":                  `mem: "-1" is not a size`,
+		"mem=+1":                  `mem: "+1" is not a size`,
+		"mem=1kk":                 `is not a size`,
+		"mem=1tw":                 `is not a size`,
+		"mem=1.5gb":               `is not a size`,
+		"mem=unlimited":           `mem: "unlimited" is not a size`,
+		"mem=1152921504606846977": `is not a size`,
+		"mem=9999999t":            `is not a size`,
+		"walltime=0":              `walltime: "0" is not a time`,
+		"walltime=1:2:3:4":        `is not a time`,
+		"walltime=1:":             `is not a time`,
+		"walltime=1.5:00":         `is not a time`,
+		"walltime=1.":             `is not a time`,
+		"walltime=h":              `is not a time`,
+		"walltime=1h30":           `is not a time`,
+		"walltime=1e3":            `is not a time`,
+		"walltime=nan":            `is not a time`,
+		"walltime=99999d":         `is not a time`,
+		"nofile=1k":               `nofile: "1k" is not a number, or unlimited`,
+		"nofile=-1":               `is not a number`,
+		"nofile=":                 `is not a number`,
+	} {
+		if got, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+func TestStrictest(t *testing.T) {
+	got := Strictest(Bounds{Mem: 3, Core: Unlimited}, nil, Bounds{Mem: 2, Core: 7, VMem: 1}, Bounds{Mem: 4})
+	if !maps.Equal(got, Bounds{Mem: 2, Core: 7, VMem: 1}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// The words of the kill line.
+func TestExceeded(t *testing.T) {
+	for _, test := range []struct {
+		name       Resource
+		used, most int64
+		where      string
+		want       string
+	}{
+		{VMem, 47570944, 31457280, "", "vmem 47570944 exceeded limit 31457280"},
+		{WallTime, int64(3600*time.Second) + 1, int64(3600 * time.Second), "", "walltime 3601 exceeded limit 3600"},
+		{HostMem, 2147487744, 2147483648, " on host hpc-5", "mem 2147487744 exceeded limit 2147483648 on host hpc-5"},
+		{RankMem, 1073745920, 1073741824, " by rank 3 on host hpc-5", "pmem 1073745920 exceeded limit 1073741824 by rank 3 on host hpc-5"},
+	} {
+		if got := Exceeded(test.name, test.used, test.most, test.where); got != test.want {
+			t.Errorf("%s, want %s", got, test.want)
+		}
+	}
+}
+
+// Whatever stands there is a limit within its range, or an error of one line.
+func FuzzParse(f *testing.F) {
+	f.Add("vmem=30mb,walltime=1:30:00")
+	f.Add("nofile=unlimited,cput=1d")
+	f.Fuzz(func(t *testing.T, text string) {
+		bounds, err := Parse(text)
+		if err != nil && strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("%q: %v", text, err)
+		}
+		for name, value := range bounds {
+			if !name.Known() || value < 0 || value == 0 && traits[name].measure == clock {
+				t.Errorf("%q: %s=%d", text, name, value)
+			}
+		}
+	})
+}

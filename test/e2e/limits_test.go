@@ -1,0 +1,99 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// held is a rank of some 10 MB with a child, that says how large it is itself, in bytes, and stays.
+const held = `x=$(head -c 10000000 /dev/zero | tr '\0' x); sleep 1000 &
+while read -r key kb _; do case $key in VmSize:) vmem=$kb;; VmRSS:) mem=$kb;; esac; done <"/proc/$$/status"
+echo $((vmem * 1024)) $((mem * 1024)); wait`
+
+// RM-55, RM-56, example 19 of the page: what nine ranks of 10 MB on three hosts have together, with their
+// children, is more than they have themselves, and the job is ended with the line of batch systems; what is below
+// goes on. How large a program is, each machine has its own idea of: the test asks.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 3})
+	start := func(limit string, ranks int) *running {
+		return b.start(t, job{args: []string{"--no-pin", "--limit", limit, "-host", "n1:3,n2:3,n3:3", "-n", fmt.Sprint(ranks), "bash", "-c", held}})
+	}
+	// Below: all hold what they have, and the job goes on until it is told to end.
+	r := start("vmem=900gb,mem=900gb,hmem=300gb,hvmem=300gb,pmem=100gb,cput=100d,walltime=100d", 9)
+	r.await(t, " ", 9)
+	r.cmd.Process.Signal(syscall.SIGTERM)
+	res := r.wait(t)
+	if res.code != 143 || strings.Contains(res.err, "=>>") {
+		t.Fatalf("exit %d, %s", res.code, res.err)
+	}
+	var vmem, mem int64
+	least := int64(1) << 60
+	for line := range strings.Lines(res.out) {
+		var v, m int64
+		if _, err := fmt.Sscan(line, &v, &m); err != nil {
+			t.Fatalf("%v in %q", err, res.out)
+		}
+		vmem, mem, least = vmem+v, mem+m, min(least, m)
+	}
+	for _, test := range []struct {
+		limit string
+		most  int64
+		line  string
+	}{
+		{"vmem", vmem, `vmem ([0-9]+) exceeded limit %d`},
+		{"mem", mem / 2, `mem ([0-9]+) exceeded limit %d`},
+		{"hvmem", vmem / 4, `vmem ([0-9]+) exceeded limit %d on host n[1-3]`},
+		{"hmem", mem / 4, `mem ([0-9]+) exceeded limit %d on host n[1-3]`},
+		{"pmem", least / 2, `pmem ([0-9]+) exceeded limit %d by rank [0-8] on host n[1-3]`},
+	} {
+		res := start(fmt.Sprintf("%s=%d", test.limit, test.most), 9).wait(t)
+		line := regexp.MustCompile(`(?m)^=>> mpiexec: job killed: ` + fmt.Sprintf(test.line, test.most) + `$`)
+		told := line.FindStringSubmatch(res.err)
+		if res.code != 124 || told == nil {
+			t.Errorf("%s=%d: exit %d, %s", test.limit, test.most, res.code, res.err)
+			continue
+		}
+		if used, _ := strconv.ParseInt(told[1], 10, 64); used <= test.most {
+			t.Errorf("%s: %s", test.limit, told[0])
+		}
+	}
+}
+
+// Time of a rank that burns it, and of its wall clock.
+func TestLimitsOfTime(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	for limit, words := range map[string][]string{
+		"cput=1":     {"while :; do :; done", `cput [0-9]+ exceeded limit 1`},
+		"walltime=1": {"exec sleep 1000", `walltime [0-9]+ exceeded limit 1`},
+	} {
+		r := b.run(t, "--limit", limit, "-host", "n1", "-n", "1", "sh", "-c", words[0])
+		if match := regexp.MustCompile(`(?m)^=>> mpiexec: job killed: ` + words[1] + `$`).MatchString(r.err); r.code != 124 || !match {
+			t.Errorf("%s: exit %d, %s", limit, r.code, r.err)
+		}
+	}
+}
+
+// Limits of the kernel are there before the program is, on a host as here; what a host does not
+// allow is refused before anything starts.
+func TestLimitsOfTheKernel(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	r := b.run(t, "--limit", "nofile=64,stack=4mb,core=0,pvmem=1gb,pcput=90", "-host", "n1:2,n2", "-n", "3", "sh", "-c",
+		"echo $(ulimit -n) $(ulimit -s) $(ulimit -c) $(ulimit -v) $(ulimit -St) $(ulimit -Ht)")
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	if r.code != 0 || len(lines) != 3 || slices.ContainsFunc(lines, func(line string) bool { return line != "64 4096 0 1048576 90 95" }) {
+		t.Errorf("exit %d, %q, %s", r.code, r.out, r.err)
+	}
+}
