@@ -5,7 +5,6 @@ package uplink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -270,7 +269,7 @@ func (p Spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 	case !ok:
 		return "", nil, errOther
 	case answer.Full:
-		return "", nil, fmt.Errorf("%w: %s", spawn.ErrNoRoom, answer.Err)
+		return "", nil, spawn.NoRoom(answer.Err)
 	case answer.Err != "":
 		return "", nil, errors.New(answer.Err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"reflect"
 	"testing"
 
@@ -143,7 +142,7 @@ func TestSpawnAnswers(t *testing.T) {
 	}{
 		{nil, message.Success},
 		{errors.New("no such file or directory"), message.Failed},
-		{fmt.Errorf("%w: cpus-full", spawn.ErrNoRoom), message.TooMuch},
+		{spawn.NoRoom("cpus-full"), message.TooMuch},
 	} {
 		asked := make(chan spawn.Request, 1)
 		c := initialized(t, newSpawnServer(t, &starter{group: "7", err: test.err, asked: asked}), 0)

@@ -46,6 +46,14 @@ type Command struct {
 // ErrNoRoom is the error of a Spawner that has not enough slots.
 var ErrNoRoom = errors.New("not enough slots")
 
+// NoRoom is ErrNoRoom in the words of who has looked for it.
+func NoRoom(text string) error { return noRoom(text) }
+
+type noRoom string
+
+func (e noRoom) Error() string        { return string(e) }
+func (e noRoom) Is(target error) bool { return target == ErrNoRoom }
+
 // A Pair is a key with a value.
 type Pair struct{ Key, Value string }
 
