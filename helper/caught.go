@@ -63,8 +63,8 @@ func (s *session) caught(sig os.Signal) {
 func (s *session) had(number unix.Signal) bool {
 	at, came := s.at[number]
 	switch number {
-	case unix.SIGTERM:
-		return came
+	case unix.SIGTERM: // that of a keeper's death came to us alone
+		return came && os.Getppid() == s.parent
 	case unix.SIGSTOP:
 		delete(s.at, unix.SIGCONT)
 		return false

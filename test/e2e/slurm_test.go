@@ -48,6 +48,7 @@ func TestSlurm(t *testing.T) {
 		{"Signals", slurmSignals},
 		{"Cancel", slurmCancel},
 		{"StepCancelled", slurmStepCancelled},
+		{"Faults", slurmFaults},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
