@@ -87,20 +87,26 @@ func TestFenceWhoseTimeIsOver(t *testing.T) {
 
 // What was given up before anybody came to it is forgotten with its group.
 func TestLateFencesGoWithTheGroup(t *testing.T) {
-	servers, _ := newTestNodes(t, []int{0}, []int{1})
-	c := initialized(t, servers[0], 0)
-	if got := c.status(lateFence(all, 1)); got != message.TimedOut {
-		t.Errorf("answered by %v", got)
-	}
-	kept := func() int {
-		servers[1].mu.Lock()
-		defer servers[1].mu.Unlock()
-		return len(servers[1].late)
-	}
-	if n := kept(); n != 1 {
-		t.Errorf("%d are kept", n)
-	}
-	if servers[1].Remove("k"); kept() != 0 {
-		t.Error("it stays")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		servers, _ := newTestNodes(t, []int{0}, []int{1})
+		c := initialized(t, servers[0], 0)
+		if got := c.status(lateFence(all, 1)); got != message.TimedOut {
+			t.Errorf("answered by %v", got)
+		}
+		synctest.Wait() // until the other node has heard of it, too
+		kept := func() int {
+			servers[1].mu.Lock()
+			defer servers[1].mu.Unlock()
+			return len(servers[1].late)
+		}
+		if n := kept(); n != 1 {
+			t.Errorf("%d are kept", n)
+		}
+		if servers[1].Remove("k"); kept() != 0 {
+			t.Error("it stays")
+		}
+		for _, s := range servers {
+			s.Close()
+		}
+	})
 }
