@@ -110,11 +110,11 @@ func TestAllocation(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 3})
 	b.needNamespaces(t)
 	env := []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[2-3]", "SLURM_TASKS_PER_NODE=1,2"}
-	r := b.start(t, job{args: []string{"sh", "-c", "echo $MPIEXEC_RANK $(hostname)"}, env: env}).wait(t)
+	r := b.start(t, job{args: []string{"-launcher", "ssh", "sh", "-c", "echo $MPIEXEC_RANK $(hostname)"}, env: env}).wait(t)
 	if got := strings.Join(sortedLines(r.out), ";"); r.code != 0 || got != "0 n2;1 n3;2 n3" {
 		t.Errorf("exit %d, %s%s", r.code, got, r.err)
 	}
-	r = b.start(t, job{args: []string{"-n", "1", "sh", "-c", "exec $(readlink /proc/$PPID/exe) -n 1 hostname"}, env: env}).wait(t)
+	r = b.start(t, job{args: []string{"-launcher", "ssh", "-n", "1", "sh", "-c", "exec $(readlink /proc/$PPID/exe) -n 1 hostname"}, env: env}).wait(t)
 	if r.code != 0 || r.out != "n2\n" {
 		t.Errorf("launched by a rank: exit %d, %s%s", r.code, r.out, r.err)
 	}

@@ -538,7 +538,7 @@ func TestAllocationsAndClaims(t *testing.T) {
 		t.Helper()
 		r, w := pipe(t)
 		env := []string{"SLURM_JOB_ID=" + id, "SLURM_JOB_NODELIST=n1", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=2"}
-		args = append([]string{"-v"}, append(args, "sh", "-c", `grep Cpus_allowed_list: /proc/self/status; exec cat`)...)
+		args = append([]string{"-v", "-launcher", "ssh"}, append(args, "sh", "-c", `grep Cpus_allowed_list: /proc/self/status; exec cat`)...)
 		return holder{b.start(t, job{args: args, stdin: r, env: env}), w}
 	}
 	other := b.hold(t, "-host", "n1", "-n", "1")
