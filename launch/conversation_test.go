@@ -322,7 +322,13 @@ var conversations = []struct {
 	}},
 	{"a batch system that ends a step", "Caught", func(s stage) {
 		// The rank does in the batch system's place what that does to all processes of its step.
-		r := newRun(1, "trap '' TERM; kill -TERM $PPID; kill -9 $$; sleep 600", "a")
+		// It dies when its helper has told, which else could come after its end.
+		told, caught := filepath.Join(s.TempDir(), "told"), s.rec.tape.shows(" Caught\n")
+		go func() {
+			<-caught
+			os.WriteFile(told, nil, 0o600)
+		}()
+		r := newRun(1, "trap '' TERM; kill -TERM $PPID; until test -e "+told+"; do sleep 0.05; done; kill -9 $$; sleep 600", "a")
 		r.req.RM = &job.RM{Name: "slurm", Job: "4711", Starter: "srun", Grade: job.Tight}
 		s.must(r, 143)
 	}},
