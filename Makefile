@@ -54,7 +54,7 @@ tests: build/gotestsum
 	go test -C tools/pack ./...
 
 AGAIN := --format pkgname --hide-summary skipped --format-icons text --rerun-fails=1 --rerun-fails-run-root-test \
-	--rerun-fails-abort-on-data-race --rerun-fails-report build/again.txt
+	--rerun-fails-abort-on-data-race --rerun-fails-max-failures 40 --rerun-fails-report build/again.txt
 
 build/gotestsum: tools/gotestsum/go.mod
 	@mkdir -p build

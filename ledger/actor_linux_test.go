@@ -108,7 +108,7 @@ func act(dir string) {
 		fmt.Println(err)
 		return
 	}
-	b.cpus = manyCPUs
+	b.cpus, b.ReadTime = manyCPUs, patience
 	s := &stage{b: b}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		words := strings.Fields(lines.Text())
@@ -431,10 +431,13 @@ func open(t testing.TB, dir string) *Dir {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.cpus = manyCPUs
+	b.cpus, b.ReadTime = manyCPUs, patience
 	t.Cleanup(func() { b.Close() })
 	return b
 }
+
+// patience is how long a reading may take where that is not what is tested.
+const patience = 5 * time.Minute
 
 // manyCPUs is what the node of these tests has.
 func manyCPUs() int { return 64 }

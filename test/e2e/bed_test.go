@@ -134,6 +134,9 @@ type running struct {
 	end      func() (result, error) // once; later calls have the same result
 }
 
+// patient is how long a job may take to reach hosts and to start where that is not what is tested.
+var patient = []string{"MPIEXEC_CONNECT_TIMEOUT=120", "MPIEXEC_START_TIMEOUT=240"}
+
 // start calls mpiexec. A test that does not wait has it killed at its end.
 func (b *bed) start(t *testing.T, j job) *running {
 	t.Helper()
@@ -151,7 +154,7 @@ func (b *bed) startAs(t *testing.T, j job, words []string) *running {
 		id := strconv.Itoa(j.uid)
 		words = append([]string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups"}, words...)
 	}
-	r := &running{cmd: b.Command(ctx, j.env, words[0], words[1:]...), began: time.Now()}
+	r := &running{cmd: b.Command(ctx, append(patient, j.env...), words[0], words[1:]...), began: time.Now()}
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = j.stdin, &r.out, &r.err
 	r.cmd.WaitDelay = 3 * time.Second // for what still holds our pipes
 	if err := r.cmd.Start(); err != nil {
