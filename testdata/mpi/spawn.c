@@ -50,6 +50,13 @@ static int meet(MPI_Comm inter, int high)
 	return sum;
 }
 
+/* Who parts stays until the others do, with all that they have spawned: no slot gets free before. */
+static void part(MPI_Comm inter)
+{
+	MPI_Barrier(inter);
+	MPI_Comm_disconnect(&inter);
+}
+
 static void parent(MPI_Comm inter)
 {
 	int children, sum;
@@ -59,7 +66,7 @@ static void parent(MPI_Comm inter)
 	check(sum == size * (size + 1) / 2 + children * (children + 1) / 2, "wrong sum");
 	if (rank == 0)
 		printf("parents: %d and %d children, sum %d\n", size, children, sum);
-	MPI_Comm_disconnect(&inter);
+	part(inter);
 }
 
 static void child(MPI_Comm inter)
@@ -75,7 +82,6 @@ static void child(MPI_Comm inter)
 	printf("children: %d of %d parents, appnum %d on %s, sum %d\n", size, parents,
 	       found ? *appnum : -1, name, sum);
 	fflush(stdout);
-	MPI_Comm_disconnect(&inter);
 }
 
 static void spawn(char *program, char **args, int n, MPI_Info info)
@@ -240,12 +246,13 @@ int main(int argc, char **argv)
 	MPI_Comm_get_parent(&inter);
 	if (inter != MPI_COMM_NULL) {
 		child(inter);
+		if (strcmp(argv[1], "nested") == 0)
+			nested(argv[0], atoi(argv[2]));
+		part(inter);
 		if (strcmp(argv[1], "abort") == 0 && rank == size - 1)
 			MPI_Abort(MPI_COMM_WORLD, atoi(argv[2]));
 		if (strcmp(argv[1], "abort") == 0)
 			MPI_Barrier(MPI_COMM_WORLD);
-		if (strcmp(argv[1], "nested") == 0)
-			nested(argv[0], atoi(argv[2]));
 	} else {
 		code = begin(argc, argv);
 	}
