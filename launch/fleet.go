@@ -28,24 +28,29 @@ type fleet struct {
 	members map[*node.Node]*member
 
 	// Of a job that runs:
-	req     job.Request
-	plan    job.Plan // of the ranks of the command line
-	outset  reserve.Outset
-	usize   int // processes that would fit; 0: unknown
-	state   *supervise.State
-	hub     *fence.Hub
-	names   nameService
-	fetches fetchService
-	groups  []*group
-	firsts  []int // number of the rank 0 of each group
-	size    int   // ranks of all groups
-	spawns  spawns
-	trace   *transcript.Recorder // nil: nobody wants it
+	req    job.Request
+	plan   job.Plan // of the ranks of the command line
+	outset reserve.Outset
+	usize  int // processes that would fit; 0: unknown
+	state  *supervise.State
+	meeting
+	groups []*group
+	firsts []int // number of the rank 0 of each group
+	size   int   // ranks of all groups
+	spawns spawns
+	trace  *transcript.Recorder // nil: nobody wants it
 
 	account *account
 	states  *states // being asked for; nil: not now
 
 	connects []job.Connect // in the order in which they were begun
+}
+
+// Meeting is what ranks of different nodes have of each other by us: fences, names, values.
+type meeting struct {
+	hub     *fence.Hub
+	names   nameService
+	fetches fetchService
 }
 
 // A member is a node of the job.

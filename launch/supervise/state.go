@@ -30,12 +30,9 @@ type State struct {
 	Exits  []job.Exit
 	Tally  Tally // of samples
 
-	stopped   []job.Exit // ranks that ended after we asked them to
-	also      []job.Exit // ranks that failed within a moment of the cause
-	blamed    time.Time  // when the first cause was told
-	doubtful  time.Time  // until then Cause may be the consequence of another
-	suspicion *Cause     // waits for a better cause
-	silent    []int      // ranks that left with 0 and without finalize
+	stopped []job.Exit // ranks that ended after we asked them to
+	also    []job.Exit // ranks that failed within a moment of the cause
+	doubts
 	nodes     []nodeState
 	ranks     []rankState
 	groups    []int // the first rank of each group
@@ -45,6 +42,14 @@ type State struct {
 	signals   int       // of those that end the job
 	began     time.Time
 	rules     Rules
+}
+
+// Doubts are what is not yet known of the cause.
+type doubts struct {
+	blamed    time.Time // when the first cause was told
+	doubtful  time.Time // until then Cause may be the consequence of another
+	suspicion *Cause    // waits for a better cause
+	silent    []int     // ranks that left with 0 and without finalize
 }
 
 type nodeState struct {
