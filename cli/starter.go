@@ -100,10 +100,11 @@ func (c *call) bySlurm(self reach.Self) *reach.Slurm {
 	}
 }
 
-// slurmEnds asks Slurm whether it is ending its job: then it is neither running nor suspended. What
-// cannot be found out is not so.
+// slurmEnds asks Slurm whether it is ending its job: then it is neither running nor suspended. For Slurm
+// a job is over when its script was told so, and squeue shows it no more unless all states are wanted.
+// What cannot be found out is not so.
 func (c *call) slurmEnds() bool {
-	text, err := runProgram("squeue", "-h", "-j", c.starter.Job, "-o", "%T")
+	text, err := runProgram("squeue", "-h", "-j", c.starter.Job, "-t", "all", "-o", "%T")
 	state := strings.TrimSpace(text)
 	c.env.Log.Debug().Str("state", state).Err(err).Msg("asked squeue")
 	return err == nil && state != "" && state != "RUNNING" && state != "SUSPENDED"

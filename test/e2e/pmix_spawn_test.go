@@ -133,12 +133,14 @@ func TestSessionDirectoryElsewhere(t *testing.T) {
 	hello := mpi(t, "hello.openmpi")
 	b := newBed(t, testbed.Options{Hosts: 1})
 	b.needNamespaces(t)
+	const there = "/run/field/hello.openmpi" // where this repository is may be below the /tmp that goes
+	b.on(t, "n1", "cp", hello, there)
 	for _, how := range []string{
 		"mount -t tmpfs -o size=4k,mode=1777 none /tmp && (dd if=/dev/zero of=/tmp/full bs=4k 2>/dev/null || true)",
 		"mount -t tmpfs -o ro none /tmp",
 	} {
 		b.on(t, "n1", "sh", "-c", how)
-		r := b.run(t, "-hosts", "n1:2", "-wdir", "/", "-n", "2", "sh", "-c", `echo "$PMIX_SERVER_TMPDIR"; exec "$0"`, hello)
+		r := b.run(t, "-hosts", "n1:2", "-wdir", "/", "-n", "2", "sh", "-c", `echo "$PMIX_SERVER_TMPDIR"; exec "$0"`, there)
 		if r.code != 0 || strings.Count(r.out, "/var/tmp/rs-") != 2 || r.err != "" {
 			t.Errorf("%s: exit %d, %q, %q", how, r.code, r.out, r.err)
 		}
