@@ -9,7 +9,7 @@ import (
 )
 
 // answer does what a request asks for, and sees to it that it is answered: at once, or when
-// others have done their part. A request that is not in this table is not served.
+// others have done their part. A request that has no case here is not served.
 func (c *client) answer(q envelope, request message.Request) {
 	switch r := request.(type) {
 	case *message.Req:

@@ -27,7 +27,8 @@ func TestGroupsWithoutEnd(t *testing.T) {
 			g.Name, g.Namespace = fmt.Sprint("g", i), fmt.Sprintf("rs-0123456789abcdef-%d", i+1)
 			s.Add(g)
 			ours, theirs := net.Pipe() // come would keep it
-			s.task(func() { s.serve(ours) })
+			number := int(arrivals.Add(1))
+			s.task(func() { s.serve(newcomer{ours, number}) })
 			c := &talker{t: t, conn: theirs, tag: 100}
 			c.write(handshake(g.Namespace, 0, nil))
 			if status := c.welcome(); status != message.Success {

@@ -164,7 +164,7 @@ func newReplayServer(c pmixtest.Conversation) *Server {
 
 func (r *tape) open(m pmixtest.Message) {
 	ours, theirs := net.Pipe()
-	go r.server.serve(ours)
+	go r.server.serve(newcomer{conn: ours})
 	c := &replayed{conn: theirs, welcome: make([]byte, 8), answers: make(map[uint32][]byte)}
 	r.conns[m.Rank] = c
 	theirs.Write(m.Hex)

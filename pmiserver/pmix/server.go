@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -310,11 +311,12 @@ func (s *Server) find(namespace string) *group {
 
 // accept lets in who comes, until the port is closed. It never waits for a client.
 func (s *Server) accept() {
-	for {
+	for number := 0; ; number++ {
 		conn, err := s.listener.Accept()
 		switch {
 		case err == nil:
-			if !s.task(func() { s.serve(conn) }) {
+			n := newcomer{conn, number}
+			if !s.task(func() { s.serve(n) }) {
 				conn.Close()
 			}
 		case errors.Is(err, net.ErrClosed):
@@ -335,11 +337,11 @@ func (s *Server) pause(d time.Duration) {
 }
 
 // serve finds out who a newcomer is, and serves it if it is a rank.
-func (s *Server) serve(conn net.Conn) {
-	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
+func (s *Server) serve(n newcomer) {
+	stop := context.AfterFunc(s.ctx, func() { n.conn.Close() })
 	defer stop()
-	defer conn.Close()
-	c := s.greet(conn)
+	defer n.conn.Close()
+	c := s.greet(n)
 	if c == nil {
 		s.refused.Add(1)
 		return
@@ -352,9 +354,9 @@ func (s *Server) serve(conn net.Conn) {
 
 // greet hears the handshake of a newcomer, and answers it. Nothing comes back of one that may not
 // come in.
-func (s *Server) greet(conn net.Conn) *client {
-	ours := s.ours(conn)
-	defer s.admit(conn, ours)()
+func (s *Server) greet(n newcomer) *client {
+	conn, ours := n.conn, s.ours(n.conn)
+	defer s.admit(n, ours)()
 	conn.SetDeadline(time.Now().Add(maxGreeting))
 	h, err := readHandshake(conn)
 	if errors.Is(err, message.ErrNarrow) && ours {
@@ -411,29 +413,36 @@ func (s *Server) ours(conn net.Conn) bool {
 	return true
 }
 
+// A newcomer is a connection that has not said who it is.
+type newcomer struct {
+	conn   net.Conn
+	number int // in the order in which they came, of which their goroutines know nothing
+}
+
 // A lounge is where connections are until they have said who they are, in the order in which they
 // came (PMIX-20).
-type lounge []net.Conn
+type lounge []newcomer
 
 // admit counts a newcomer until it is forgotten, and shows the oldest of its like out if there are
-// too many. Who is not of our user is told from who is before a word is heard, so that no stranger
-// takes the place of a rank.
-func (s *Server) admit(conn net.Conn, ours bool) (forget func()) {
+// too many, which may be itself. Who is not of our user is told from who is before a word is heard, so
+// that no stranger takes the place of a rank.
+func (s *Server) admit(n newcomer, ours bool) (forget func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, most := &s.newcomers, moreWaiting+s.ranks
 	if !ours {
 		all, most = &s.strangers, moreWaiting
 	}
-	*all = append(*all, conn)
+	at, _ := slices.BinarySearchFunc(*all, n, func(a, b newcomer) int { return cmp.Compare(a.number, b.number) })
+	*all = slices.Insert(*all, at, n)
 	if len(*all) > most {
-		(*all)[0].Close()
+		(*all)[0].conn.Close()
 		*all = slices.Delete(*all, 0, 1)
 	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		*all = slices.DeleteFunc(*all, func(other net.Conn) bool { return other == conn })
+		*all = slices.DeleteFunc(*all, func(other newcomer) bool { return other == n })
 	}
 }
 

@@ -89,6 +89,20 @@ func TestWhoseConnectionItIs(t *testing.T) {
 	}
 }
 
+// Who came last stays, in whatever order the goroutines of those that came get to it.
+func TestTheOldestNewcomerGoes(t *testing.T) {
+	s, _ := newTestServer(t, 1, 1)
+	last := moreWaiting + s.ranks
+	for number := last; number >= 0; number-- { // one too many
+		near, far := net.Pipe()
+		t.Cleanup(func() { near.Close(); far.Close() })
+		s.admit(newcomer{near, number}, true)
+	}
+	if first, end := s.newcomers[0].number, s.newcomers[len(s.newcomers)-1].number; len(s.newcomers) != last || first != 1 || end != last {
+		t.Errorf("%d wait, from %d to %d; want %d, from 1 to %d", len(s.newcomers), first, end, last, last)
+	}
+}
+
 // Connections that say nothing do not keep ranks out: the oldest goes, and each in 5 s.
 func TestSilentNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"remshell/pmiserver/pmix/bfrops"
@@ -90,12 +91,16 @@ func handshake(namespace string, rank uint32, change func(*message.Handshake)) [
 	return append(append(head, 0, 0, 0, 0), body...)
 }
 
+// arrivals counts who came.
+var arrivals atomic.Int64
+
 // come opens a connection to a server and says the first words.
 func come(t *testing.T, s *Server, words []byte) *talker {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { theirs.Close() })
-	s.task(func() { s.serve(ours) })
+	number := int(arrivals.Add(1))
+	s.task(func() { s.serve(newcomer{ours, number}) })
 	c := &talker{t: t, conn: theirs, tag: 100}
 	c.write(words)
 	return c
