@@ -58,6 +58,8 @@ type trait struct {
 	unlimited bool // may be said
 }
 
+// traits has a row for each; what is sampled also has a line in launch/supervise, what is the kernel's
+// one in helper/rank, and tests see that none is forgotten.
 var traits = map[Resource]trait{
 	WallTime: {measure: clock},
 	CPUTime:  {measure: clock, sampled: true},
@@ -75,6 +77,9 @@ var traits = map[Resource]trait{
 	MemLock:  {measure: size, kernel: true, unlimited: true},
 	NProc:    {measure: count, kernel: true, unlimited: true},
 }
+
+// All are those that there are, by name.
+func All() []Resource { return slices.Sorted(maps.Keys(traits)) }
 
 // Known reports whether there is such a limit.
 func (n Resource) Known() bool { return traits[n].measure != 0 }
@@ -191,7 +196,7 @@ func Value(name Resource, text string) (value int64, err error) {
 
 func allNames() string {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(traits)) {
+	for _, name := range All() {
 		names = append(names, string(name))
 	}
 	return strings.Join(names, ", ")

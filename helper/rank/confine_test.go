@@ -48,3 +48,12 @@ func TestWithout(t *testing.T) {
 		t.Errorf("%v of %v", left, soft)
 	}
 }
+
+// What is read as a limit of the kernel's is one here.
+func TestEveryLimitOfTheKernelIsKnown(t *testing.T) {
+	for _, what := range limit.All() {
+		if _, known := resources[what]; known != what.Kernel() {
+			t.Errorf("%s: known here %v, the kernel's %v", what, known, what.Kernel())
+		}
+	}
+}

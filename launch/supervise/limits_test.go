@@ -84,3 +84,19 @@ func TestTimeoutBesideALimit(t *testing.T) {
 		}
 	}
 }
+
+// What is read as a limit is also enforced: none is sampled for nothing.
+func TestEverySampledLimitCounts(t *testing.T) {
+	most := job.Sample{CPU: 1 << 60, Mem: 1 << 60, VMem: 1 << 60}
+	for _, what := range limit.All() {
+		if !what.Sampled() {
+			continue
+		}
+		now := time.Unix(1_000_000, 0)
+		state := NewState(twoNodes, Rules{Limits: limit.Bounds{what: 1}}, now)
+		state.Step(Sampled{0, most, []job.RankSample{{Rank: 0, Sample: most}}}, now)
+		if state.Cause == nil || state.Cause.Kind != OverLimit {
+			t.Errorf("%s is exceeded, and the job goes on", what)
+		}
+	}
+}
