@@ -59,8 +59,8 @@ type Kind struct {
 const vast = 1 << 30
 
 // table has the row of each kind at its number. The numbers are the protocol: they never
-// change their meaning within a Version. With its row, its struct and its place in a drawing
-// a message is complete.
+// change their meaning within a Version. A message also has a struct, a place in a drawing, and
+// whoever judges and takes it: of a helper launch/node.validator and launch.translateMessage, of mpiexec helper.session.frame.
 var table = [...]Kind{
 	1: {"Hello", Helper, Greeting, 4 << 10, blank[Hello]},
 	2: {"Node", Helper, Greeting, 1 << 20, blank[Node]},
