@@ -145,14 +145,9 @@ func product(heads, tails []string) []string {
 // range.
 func ranges(text string, most int) (all []string, err error) {
 	for part := range strings.SplitSeq(text, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		if !isRange {
-			high = low
-		}
-		first, ok1 := number(low)
-		last, ok2 := number(high)
+		first, last, width, ok := span(part)
 		switch {
-		case !ok1 || !ok2:
+		case !ok:
 			return nil, fmt.Errorf("%s is not a range of numbers", quoted(part))
 		case last < first:
 			return nil, fmt.Errorf("reversed range %s", quoted(part))
@@ -160,23 +155,29 @@ func ranges(text string, most int) (all []string, err error) {
 			return nil, errTooMany
 		}
 		for n := first; n <= last; n++ {
-			all = append(all, fmt.Sprintf("%0*d", len(low), n))
+			all = append(all, fmt.Sprintf("%0*d", width, n))
 		}
 	}
 	return all, nil
+}
+
+// span reads "5" or "05-12": two numbers, and the width that the first is written in.
+func span(part string) (first, last, width int, ok bool) {
+	low, high, isRange := strings.Cut(part, "-")
+	if !isRange {
+		high = low
+	}
+	first, ok1 := number(low)
+	last, ok2 := number(high)
+	return first, last, len(low), ok1 && ok2
 }
 
 // setSize counts the numbers of a set such as "0-3,8", which ascend. It does not write them out.
 func setSize(text string) (size int, ok bool) {
 	next := 0
 	for part := range strings.SplitSeq(text, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		if !isRange {
-			high = low
-		}
-		first, ok1 := number(low)
-		last, ok2 := number(high)
-		if !ok1 || !ok2 || first < next || last < first || last >= maxCount {
+		first, last, _, ok := span(part)
+		if !ok || first < next || last < first || last >= maxCount {
 			return 0, false
 		}
 		size, next = size+last-first+1, last+1
