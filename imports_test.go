@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/stdio/pattern", "launch/supervise", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/stdio/pattern", "launch/supervise", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -49,7 +49,8 @@ var lower = map[string][]string{
 	"doctor":               {"hostlist", "job", "show", "text"},
 	"alloc":                {"fault"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
-	"reach":                {"proc", "sshx"},
+	"reach":                {"proc", "reach/starter", "sshx"},
+	"reach/starter":        {},
 	"helper":               {"helper/checkup", "helper/claims", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/sample", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "pin", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
 	"helper/checkup":       {"helper/offer", "helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
@@ -69,7 +70,7 @@ var lower = map[string][]string{
 	"launch/supervise":     {"hostlist", "idset", "job", "limit", "show", "text"},
 	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/reserve", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "limit", "launch/stdio/pattern", "pin", "show", "text"},
-	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "psi", "sort", "text", "whatif"},
+	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "psi", "reach/starter", "sort", "text", "whatif"},
 	"cli":                  {"cli/option", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "show", "sshx", "whatif"},
 	".":                    {"cli"},
 

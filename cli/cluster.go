@@ -81,7 +81,7 @@ var accounts = config.IDs{
 
 // reread returns what reserve.Env.Reread wants; nil for a request that does not wait, or
 // knows no cluster file.
-func reread(line option.Line, sys System, w request.World, first job.Request) func() (job.Request, bool, error) {
+func reread(line option.Line, sys System, w request.World, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {
 		return nil
 	}
@@ -101,6 +101,7 @@ func reread(line option.Line, sys System, w request.World, first job.Request) fu
 		if err != nil {
 			return first, false, err
 		}
+		starter.Reaches(&req)
 		req.Job, req.Soft, req.Streams, req.Parcels = first.Job, first.Soft, first.Streams, first.Parcels
 		req.Ends.Ours = first.Ends.Ours
 		for i := range req.Apps {

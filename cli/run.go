@@ -35,7 +35,7 @@ type call struct {
 	env      launch.Env
 	ours     int // exit code of our own failures
 	starter  request.Starter
-	srun     string // the starter's program
+	program  string // the starter's, by its path; empty: hosts are not reached by one
 }
 
 // withHosts does what concerns hosts, and says what went wrong in the place of our own lines,
@@ -163,8 +163,8 @@ func (c *call) withDialer() (hangUp func(), err error) {
 		return func() {}, nil
 	}
 	var starter func(reach.Self) reach.Way
-	if c.srun != "" {
-		starter = func(self reach.Self) reach.Way { return c.bySlurm(self) }
+	if c.program != "" {
+		starter = c.byStarter
 	}
 	d, err := newDialer(c.line.Job, c.sys, guardOf(c.req), starter, c.env.Log)
 	if err != nil {
@@ -186,7 +186,7 @@ func (c *call) prepare() {
 		c.req.Soft = softLimits()
 	}
 	c.req.Ends.Ours = c.ours
-	c.env.Reread = reread(c.line, c.sys, c.world, c.req)
+	c.env.Reread = reread(c.line, c.sys, c.world, c.starter, c.req)
 }
 
 // run is the life of a job, with what is around it on this side: signals, terminal, trace

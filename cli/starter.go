@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"remshell/cli/request"
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
@@ -20,48 +19,42 @@ import (
 )
 
 // This file chooses between a batch system's own starter, by which it sees all ranks, counts what
-// they consume and ends them, and ssh, by which it sees those of this machine alone.
+// they consume and ends them, and ssh, by which it sees those of this machine alone. Which starters
+// there are, and how each is called, is package starter's.
 
-// starterPatience is how long a batch system's starter is given, at least, where ssh has ten
-// seconds (RM-35).
-const starterPatience = 30 * time.Second
-
-// starterFanout is how many starters of Slurm's are under way at once, unless the user says more.
-const starterFanout = 32
-
-// useStarter finds the starter of the batch system, if this job's hosts are reached by one. Then
-// this machine is reached so as well, if it is not the only one: what the batch system does to the
-// steps of its job it does to all ranks alike (RM-33).
+// useStarter finds the starter of the batch system, if this job's hosts are reached by one.
 func (c *call) useStarter() error {
 	s, err := c.world.Starter(c.line.Job)
-	if err != nil || s.System == "" {
+	if err != nil || s.Starter == nil {
 		return err
 	}
 	far := slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local })
 	if len(c.req.Nodes) == 1 && !far || c.line.Job.Simulate > 0 {
 		return nil
 	}
-	path, err := exec.LookPath("srun")
+	path, err := exec.LookPath(s.Program)
 	switch {
 	case err == nil:
 	case s.Asked:
-		return &fault.Error{Text: "-launcher slurm: srun not found in the PATH", Remedy: "put it there, or use -launcher ssh"}
+		return &fault.Error{Text: fmt.Sprintf("-launcher %s: %s not found in the PATH", c.line.Job.Launcher, s.Program), Remedy: "put it there, or use -launcher ssh"}
 	default:
-		c.warnings = append(c.warnings, job.Note{Text: "warning: srun not found, using ssh: slurm will not account for ranks on " + foldNodes(c.req.Nodes)})
+		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", s.Program, s.System, foldNodes(c.req.Nodes))})
 		return nil
 	}
-	c.starter, c.srun = s, path
-	c.line.Job.NoAutofork = true
-	warnings := c.warnings
-	c.req, _, err = request.Make(c.line, c.world)
-	c.warnings = warnings
-	c.env.Greet = max(c.env.Greet, starterPatience)
-	if c.req.RM == nil { // the user has named hosts of it
-		c.req.RM = s.RM()
+	s.Reaches(&c.req)
+	c.starter, c.program = s, path
+	c.env.Greet = max(c.env.Greet, s.Patience)
+	if s.Over != nil {
+		c.env.RMEnds = func() bool { return s.Over(c.ask, s.Job) }
 	}
-	c.req.RM.Starter, c.req.RM.Grade = "srun", job.Tight
-	c.env.RMEnds = c.slurmEnds
-	return err
+	return nil
+}
+
+// ask runs a program of the batch system's.
+func (c *call) ask(name string, args ...string) (string, error) {
+	text, err := runProgram(name, args...)
+	c.env.Log.Debug().Str("program", name).Str("said", strings.TrimSpace(text)).Err(err).Msg("asked the batch system")
+	return text, err
 }
 
 // foldNodes names those that are not this machine.
@@ -75,39 +68,32 @@ func foldNodes(nodes []job.NodeDef) string {
 	return hostlist.Fold(names)
 }
 
-// bySlurm is the way by srun.
-func (c *call) bySlurm(self reach.Self) *reach.Slurm {
-	j := c.line.Job
-	fanout := min(j.Fanout, starterFanout)
+// byStarter is the way by the batch system's starter.
+func (c *call) byStarter(self reach.Self) reach.Way {
+	j, s := c.line.Job, c.starter
+	fanout := min(j.Fanout, s.Fanout)
 	if _, given := c.line.Origin("fanout"); given {
 		fanout = j.Fanout
 	}
-	return &reach.Slurm{
-		Self: self, Srun: c.srun, Args: j.LauncherArgs, Env: c.sys.Environ,
+	return &reach.ByStarter{
+		Self: self, Starter: s.Starter, Program: c.program, Args: j.LauncherArgs, Env: c.sys.Environ,
 		Help: sync.OnceValue(func() string {
-			text, _ := exec.Command(c.srun, "--help").Output() // one that says nothing has no options we need
+			if s.Help == "" {
+				return ""
+			}
+			text, _ := exec.Command(c.program, s.Help).Output() // one that says nothing has no options we need
 			return string(text)
 		}),
-		Part: func(host reach.Host) (group int, err error) {
+		Find: func(host reach.Host) (known string, part int, err error) {
 			for _, name := range []string{host.Name, host.Alias} {
-				if group, held := c.starter.Part(name); held {
-					return group, nil
+				if known, part, held := s.Find(name); held {
+					return known, part, nil
 				}
 			}
-			return -1, reach.NotInJob(host.Name, c.starter.System, c.starter.Job)
+			return "", -1, reach.NotInJob(host.Name, s.System, s.Job)
 		},
-		Timeout: max(connectTimeout(j), starterPatience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
+		Timeout: max(connectTimeout(j), s.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
 	}
-}
-
-// slurmEnds asks Slurm whether it is ending its job: then it is neither running nor suspended. For Slurm
-// a job is over when its script was told so, and squeue shows it no more unless all states are wanted.
-// What cannot be found out is not so.
-func (c *call) slurmEnds() bool {
-	text, err := runProgram("squeue", "-h", "-j", c.starter.Job, "-t", "all", "-o", "%T")
-	state := strings.TrimSpace(text)
-	c.env.Log.Debug().Str("state", state).Err(err).Msg("asked squeue")
-	return err == nil && state != "" && state != "RUNNING" && state != "SUSPENDED"
 }
 
 // askTime is how long a batch system's program may take to answer (RM-4).

@@ -6,7 +6,7 @@ stream.
 	hosts --> Ways --------+
 	   a set, each host    '-> There   SSH      our SSH client: one connection, one session, /bin/sh
 	   a value                         Command  any program that gives a shell: ssh, kubectl exec -i
-	                                   Slurm    srun, a step for each host: what it starts is Slurm's
+	                                   ByStarter  a batch system's own program, a call for each host
 	                                   Nowhere  a command line that goes nowhere else
 
 	Way.Dial(ctx, []Host) <-chan Result     one call for the whole set; each Result as it comes

@@ -19,7 +19,7 @@ import (
 )
 
 // A remoteShell is a program of this machine that gives a shell on a host, as all calls of it have it:
-// what Command and Slurm have in common.
+// what Command and ByStarter have in common.
 type remoteShell struct {
 	self    Self
 	env     []string      // of the program; nil: ours

@@ -12,14 +12,14 @@ import (
 	"remshell/sshx"
 )
 
-// A starter is a way that keeps what it is called with. It reaches the hosts of a set in the
+// A recorder is a way that keeps what it is called with. It reaches the hosts of a set in the
 // reverse order, as a batch system's may.
-type starter struct {
+type recorder struct {
 	name string
 	sets [][]string
 }
 
-func (s *starter) Dial(_ context.Context, hosts []Host) <-chan Result {
+func (s *recorder) Dial(_ context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var names []string
 	for i, host := range slices.Backward(hosts) {
@@ -31,12 +31,12 @@ func (s *starter) Dial(_ context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-func (s *starter) Route(host Host) (string, error) { return s.name + " to " + host.Name, nil }
+func (s *recorder) Route(host Host) (string, error) { return s.name + " to " + host.Name, nil }
 
 // Each way is called once, with all hosts of a set that are its own, and what it says of one
 // is that host's.
 func TestASetIsSplitAmongWays(t *testing.T) {
-	here, there := &starter{name: "here"}, &starter{name: "there"}
+	here, there := &recorder{name: "here"}, &recorder{name: "there"}
 	ways := Ways{Here: here, There: there}
 	hosts := []Host{{Name: "a"}, {Name: "b", Local: true}, {Name: "c"}, {Name: "d", Local: true}, {Name: "e"}}
 	said := make([]string, len(hosts))

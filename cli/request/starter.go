@@ -9,29 +9,30 @@ import (
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
+	"remshell/reach/starter"
 )
 
 // A Starter is a batch system that starts our helpers on the nodes of its job (RM-30).
 type Starter struct {
-	System string // slurm; empty: there is none, and hosts are reached by ssh or as the user said
-	Job    string // its number
-	Asked  bool   // by name: then there is no other way
-	given  *alloc.Allocation
+	*starter.Starter        // nil: there is none, and hosts are reached by ssh or as the user said
+	Job              string // its number
+	Asked            bool   // by name: then there is no other way
+	given            *alloc.Allocation
 }
 
 // Starter is that of the batch system in whose job we are, if it has one that we know and the user
 // wants no other. A launch from inside of a rank does not look (RM-2).
 func (w World) Starter(j option.Job) (Starter, error) {
-	asked := j.Launcher == "slurm" || j.Launcher == "srun"
+	asked := starter.Named(j.Launcher)
 	outer, _ := w.env("MPIEXEC_JOBID")
-	if !asked && (j.Launcher != "" && j.Launcher != "auto" || len(j.LauncherExec) > 0 || j.RMK == "none" || j.RMK == "user" || outer != "") {
+	if asked == nil && (j.Launcher != "" && j.Launcher != "auto" || len(j.LauncherExec) > 0 || j.RMK == "none" || j.RMK == "user" || outer != "") {
 		return Starter{}, nil
 	}
 	system, number := alloc.Inside(w.batch())
-	if system != "slurm" {
-		if asked {
-			return Starter{}, &fault.Error{Text: fmt.Sprintf("-launcher %s: this is no job of Slurm's", j.Launcher), Remedy: "call mpiexec in a script of sbatch, or by salloc; or use -launcher ssh"}
-		}
+	switch have := starter.Of(system); {
+	case asked != nil && asked != have:
+		return Starter{}, &fault.Error{Text: fmt.Sprintf("-launcher %s: this is no job of %s's", j.Launcher, asked.Name), Remedy: asked.Within + "; or use -launcher ssh"}
+	case have == nil:
 		return Starter{}, nil
 	}
 	given := w.Grant
@@ -42,15 +43,39 @@ func (w World) Starter(j option.Job) (Starter, error) {
 		}
 		given = &whole
 	}
-	return Starter{System: system, Job: number, Asked: asked, given: given}, nil
+	return Starter{starter.Of(system), number, asked != nil, given}, nil
 }
 
-// RM is what is told of the batch system.
-func (s Starter) RM() *job.RM { return told(s.given) }
+// Reaches makes a request one whose hosts are reached by the starter, if there is one.
+func (s Starter) Reaches(req *job.Request) {
+	if s.Starter == nil {
+		return
+	}
+	if s.Here {
+		everywhere(req)
+	}
+	if req.RM == nil { // the user has named hosts of it
+		req.RM = told(s.given)
+	}
+	req.RM.Starter, req.RM.Grade = s.Program, job.Tight
+}
 
-// Part finds a host in the job, by its name or, where only one of the two has a domain, by what stands
-// before that, and tells which group of a heterogeneous job it is in; -1: there are no groups.
-func (s Starter) Part(host string) (group int, held bool) {
+// everywhere has this machine reached like all others.
+func everywhere(req *job.Request) {
+	for _, nodes := range [][]job.NodeDef{req.Nodes, req.Queue.Spare, req.Spawn.List} {
+		for i := range nodes {
+			nodes[i].Local = false
+		}
+	}
+	if req.Queue.Host != nil {
+		req.Queue.Host.Local = false
+	}
+}
+
+// Find finds a host in the job, by its name or, where only one of the two has a domain, by what stands
+// before that: how the batch system spells it, and in which group of a heterogeneous job it is; -1:
+// there are no groups.
+func (s Starter) Find(host string) (name string, group int, held bool) {
 	i := slices.IndexFunc(s.given.Hosts, func(have alloc.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
 		asked, _, qualified := strings.Cut(host, ".")
@@ -58,9 +83,9 @@ func (s Starter) Part(host string) (group int, held bool) {
 	})
 	switch {
 	case i < 0:
-		return -1, false
+		return "", -1, false
 	case !slices.ContainsFunc(s.given.Hosts, func(h alloc.Host) bool { return h.Group > 0 }):
-		return -1, true
+		return s.given.Hosts[i].Name, -1, true
 	}
-	return s.given.Hosts[i].Group, true
+	return s.given.Hosts[i].Name, s.given.Hosts[i].Group, true
 }

@@ -1,0 +1,81 @@
+package starter
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// slurm starts a step of its job for each host (tried with Slurm 22.05):
+//
+//	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd --- /bin/sh --- keeper --- helper --- ranks
+//	         '- srun ...... slurmctld, slurmd ...... slurmstepd --- ...
+//
+// srun carries the streams. What Slurm does to the steps of its job it does to all ranks alike,
+// those of this machine among them.
+var slurm = Starter{
+	System: "slurm", Program: "srun", Name: "Slurm", Within: "call mpiexec in a script of sbatch, or by salloc",
+	Argv: srun, Help: "--help",
+	Drops: []string{
+		"SLURM_EXPORT_ENV", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_DISTRIBUTION", "SLURM_HINT", "SLURM_THREADS_PER_CORE",
+		"SLURM_NTASKS*", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE", "SLURM_STEP_*", "SLURM_STEPID", "SLURM_UNBUFFEREDIO", "SLURM_LABELIO",
+		"SLURM_OVERCOMMIT", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_WHOLE",
+	},
+	Fanout: 32, Patience: 30 * time.Second, Here: true,
+	Grace: 700 * time.Millisecond, Asked: true,
+	Sayings: []Saying{
+		{Text: "step creation temporarily disabled", Busy: true, Remedy: "lower --fanout"},
+		{Text: "socket timed out", Busy: true, Remedy: "lower --fanout"},
+		{Text: "unable to contact", Busy: true, Remedy: "lower --fanout"},
+		{Text: "didn't accept task", Busy: true, Remedy: "lower --fanout"},
+	},
+	Remedy: "does srun -N1 -n1 -w HOST true work here? or use -launcher ssh",
+	Silent: func(help string) (why, remedy string) {
+		if overlaps(help) {
+			return "", ""
+		}
+		return "srun waits for resources: this srun has no --overlap", "leave CPUs free, or use -launcher ssh"
+	},
+	Line: srunLine,
+	Over: slurmOver,
+}
+
+// srun has the options of the 22.05 that it was tried with; what older ones do not know is left
+// out (RM-30, RM-32).
+func srun(c Call) []string {
+	argv := []string{"-N1", "-n1", "-w", c.Host}
+	if c.Part >= 0 {
+		argv = append(argv, "--het-group="+strconv.Itoa(c.Part))
+	}
+	if overlaps(c.Help) {
+		argv = append(argv, "--overlap")
+	}
+	return c.words(append(argv, "--mpi=none", "--cpu-bind=none", "--export=ALL", "-u", "--input=all", "--kill-on-bad-exit=0", "--mem=0", "-J", "mpiexec")...)
+}
+
+// overlaps reports whether this srun can start a step on CPUs that others use.
+func overlaps(help string) bool { return strings.Contains(help, "--overlap") }
+
+// srunChatter are lines of srun that tell what follows from others, or of its own state.
+var srunChatter = []string{
+	"lacks support for cpu binding", "Force Terminated", "forcing job termination", "got SIG", "Job step aborted", "Terminating StepId",
+	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",
+}
+
+// srunLine is the line of srun's that tells why it has ended: that a step was cancelled, or else
+// its last error.
+func srunLine(stderr string) string {
+	if _, cancelled, found := strings.Cut(stderr, "error: *** "); found {
+		line, _, _ := strings.Cut(cancelled, "\n")
+		return shortened(strings.TrimSuffix(strings.TrimSpace(line), " ***"))
+	}
+	return lastOf(stderr, srunChatter, []string{"srun: ", "error: "})
+}
+
+// slurmOver: a job that ends is neither running nor suspended. For Slurm it is over when its script
+// was told so, and squeue shows it no more unless all states are wanted.
+func slurmOver(run func(name string, args ...string) (string, error), job string) bool {
+	text, err := run("squeue", "-h", "-j", job, "-t", "all", "-o", "%T")
+	state := strings.TrimSpace(text)
+	return err == nil && state != "" && state != "RUNNING" && state != "SUSPENDED"
+}

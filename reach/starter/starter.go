@@ -1,0 +1,155 @@
+/*
+Package starter is the table of programs by which batch systems start something on a host of
+their job (rm-integration.md 3). What such a program starts the batch system watches, with all
+that descends from it: so it sees all ranks, counts what they consume, and ends them when the
+job ends.
+
+	alloc.Inside --system--> Of --Starter--> Argv, Environ      package reach runs it (reach.ByStarter),
+	                                         Verdict, Line      and asks what its last words mean
+
+All of it are values and functions of values; nothing is run here.
+
+To add one: a file like slurm.go with its row, its line in Table, its rows in the tests of the
+package, and its words of -launcher in cli/option/options.go, without which a test fails.
+*/
+package starter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Table is the starters that we know, one for a batch system.
+var Table = []*Starter{&slurm}
+
+// Shell is what every starter is to start: it reads the delivery script from its input (RM-31).
+const Shell = "/bin/sh"
+
+// A Starter is a row: how one batch system is told to start Shell on one host.
+type Starter struct {
+	System  string // as package alloc calls it; a word of -launcher
+	Program string // looked for in the PATH; another word of -launcher
+	Name    string // of the batch system, for people
+	Within  string // how one comes into a job of it
+
+	Argv func(Call) []string // its program with all arguments, which end in Shell
+	Help string              // the argument that makes it tell its options, for Call.Help; empty: nobody asks
+
+	// Drops lists variables that it would take for options of its own: those of the step or script
+	// around us, which mean that one and not ours. A trailing * stands for any rest.
+	Drops []string
+
+	Fanout   int           // how many may be under way at once, unless the user says more (RM-35)
+	Patience time.Duration // how long it may take, at least, until the helper speaks (RM-35)
+	Here     bool          // this machine is reached so as well, if it is not the only one (RM-33)
+
+	Grace time.Duration // that it has to end by itself, once what it has started has seen its input end
+	Asked bool          // while it waits for its turn it ends when asked to (SIGTERM), and gives the turn back
+
+	Sayings []Saying                               // what it says before the helper speaks; the first that fits decides
+	Remedy  string                                 // of all others: how to find out whether it works
+	Silent  func(help string) (why, remedy string) // why nothing came in time; nil or empty: nobody knows
+	Line    func(stderr string) string             // why it has ended, in its own words; empty: there are none (RM-42)
+
+	// Over reports whether the batch system is ending its job, or has ended it (RM-61). run runs one
+	// of its programs. What cannot be found out is not so. Nil: nobody can tell.
+	Over func(run func(name string, args ...string) (string, error), job string) bool
+}
+
+// A Call is one call of a starter.
+type Call struct {
+	Program string   // its path
+	Host    string   // as the batch system spells it
+	Part    int      // of the job, that the host is in; -1: it has none
+	Help    string   // what the program tells of its options
+	More    []string // -launcher-args: behind ours, so that they win
+}
+
+// words puts a call together.
+func (c Call) words(ours ...string) []string {
+	return slices.Concat([]string{c.Program}, ours, c.More, []string{Shell})
+}
+
+// A Saying is what it means that a starter has ended with such words.
+type Saying struct {
+	Text   string // part of them, in lower case
+	Busy   bool   // the batch system has too much to do: worth another try
+	Why    string // one clause; empty: its own line
+	Remedy string
+}
+
+// Of is the starter of a batch system; nil: we know none.
+func Of(system string) *Starter {
+	return find(func(s *Starter) bool { return s.System == system })
+}
+
+// Named is the one that a word of -launcher means; nil: it means none.
+func Named(word string) *Starter {
+	return find(func(s *Starter) bool { return s.System == word || s.Program == word })
+}
+
+func find(is func(*Starter) bool) *Starter {
+	if i := slices.IndexFunc(Table, is); i >= 0 {
+		return Table[i]
+	}
+	return nil
+}
+
+// Environ is what the program gets of an environment.
+func (s *Starter) Environ(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		return slices.ContainsFunc(s.Drops, func(drop string) bool {
+			prefix, wild := strings.CutSuffix(drop, "*")
+			return name == drop || wild && strings.HasPrefix(name, prefix)
+		})
+	})
+}
+
+// Verdict says what it means that the program has ended before the helper spoke; exit is -1 if
+// nobody knows its code. There is no SSH in it.
+func (s *Starter) Verdict(stderr string, exit int) Saying {
+	line, lower := s.Line(stderr), strings.ToLower(stderr)
+	v := Saying{Remedy: s.Remedy}
+	if i := slices.IndexFunc(s.Sayings, func(known Saying) bool { return strings.Contains(lower, known.Text) }); i >= 0 {
+		v = s.Sayings[i]
+	}
+	switch {
+	case v.Why != "":
+	case line != "":
+		v.Why = line
+	case exit < 0:
+		v.Why = "it ended without a word"
+	default:
+		v.Why = fmt.Sprintf("it ended with exit code %d and without a word", exit)
+	}
+	return v
+}
+
+// maxLine is how much is shown of a line.
+const maxLine = 200
+
+// lastOf is the last line of what a program has said that is none of its chatter, without what
+// stands before each of them.
+func lastOf(stderr string, chatter, prefixes []string) string {
+	last := ""
+	for line := range strings.Lines(stderr) {
+		line = strings.TrimSpace(line)
+		if line != "" && !slices.ContainsFunc(chatter, func(text string) bool { return strings.Contains(line, text) }) {
+			last = line
+		}
+	}
+	for _, prefix := range prefixes {
+		last = strings.TrimPrefix(last, prefix)
+	}
+	return shortened(last)
+}
+
+func shortened(line string) string {
+	if len(line) > maxLine {
+		line = line[:maxLine] + "..."
+	}
+	return line
+}

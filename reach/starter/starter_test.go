@@ -1,0 +1,113 @@
+package starter
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What each starter is called with.
+func TestArgv(t *testing.T) {
+	for _, test := range []struct {
+		system string
+		call   Call
+		want   string
+	}{
+		{"slurm", Call{Part: -1, Help: "  --overlap  Allow"}, "P -N1 -n1 -w n1 --overlap --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec /bin/sh"},
+		{"slurm", Call{Part: -1}, "P -N1 -n1 -w n1 --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec /bin/sh"},
+		{"slurm", Call{Part: 2, More: []string{"--qos", "high"}}, "P -N1 -n1 -w n1 --het-group=2 --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec --qos high /bin/sh"},
+	} {
+		test.call.Program, test.call.Host = "P", "n1"
+		if got := strings.Join(Of(test.system).Argv(test.call), " "); got != test.want {
+			t.Errorf("%s, %+v:\n%s\nwant\n%s", test.system, test.call, got, test.want)
+		}
+	}
+}
+
+// No starter takes what is around us for options of its own, and each knows its job.
+func TestEnviron(t *testing.T) {
+	around := []string{"PATH=/bin", "SLURM_JOB_ID=7", "SLURM_STEP_NODELIST=n1", "SLURM_CPU_BIND_TYPE=mask", "SLURM_NTASKS=4", "SLURM_NTASKS_PER_NODE=2", "SLURM_EXPORT_ENV=NONE"}
+	for system, want := range map[string][]string{
+		"slurm": {"PATH=/bin", "SLURM_JOB_ID=7"},
+	} {
+		if got := Of(system).Environ(around); !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", system, got, want)
+		}
+	}
+}
+
+// RM-42: why a starter has ended, in its own words.
+func TestLine(t *testing.T) {
+	for _, test := range []struct{ system, said, want string }{
+		{"slurm", "", ""},
+		{"slurm", "srun: error: n2: task 0: Killed\n", "n2: task 0: Killed"},
+		{"slurm", "srun: error: n2: task 0: Exited with exit code 125\n", "n2: task 0: Exited with exit code 125"},
+		{"slurm", "srun: forcing job termination\nsrun: got SIGCONT\n", ""},
+		{"slurm", "srun: error: n2: task 0: Killed\nsrun: Terminating StepId", "n2: task 0: Killed"},
+		{"slurm", "slurmstepd-n2: error: *** STEP 1.7 ON n2 CANCELLED AT 2026-11-23T04:37:24 DUE TO TIME LIMIT ***\nsrun: error: n2: task 0: Killed\n", "STEP 1.7 ON n2 CANCELLED AT 2026-11-23T04:37:24 DUE TO TIME LIMIT"},
+	} {
+		if got := Of(test.system).Line(test.said); got != test.want {
+			t.Errorf("%s: the line of %q is %q, want %q", test.system, test.said, got, test.want)
+		}
+	}
+}
+
+// Why a starter has ended before the helper spoke, and what is worth another try (RM-35).
+func TestVerdict(t *testing.T) {
+	for _, test := range []struct {
+		system, said, why string
+		busy              bool
+	}{
+		{"slurm", "srun: error: Unable to create step for job 1: Requested node configuration is not available", "Unable to create step for job 1: Requested node configuration is not available", false},
+		{"slurm", "srun: cluster configuration lacks support for cpu binding\n", "it ended with exit code 1 and without a word", false},
+		{"slurm", "srun: error: Unable to confirm allocation for job 1: Socket timed out on send/recv operation\n", "Unable to confirm allocation for job 1: Socket timed out on send/recv operation", true},
+	} {
+		got := Of(test.system).Verdict(test.said, 1)
+		if got.Why != test.why || got.Busy != test.busy || got.Remedy == "" {
+			t.Errorf("%s said %q: %+v, want %q, busy %t and what to do", test.system, test.said, got, test.why, test.busy)
+		}
+	}
+}
+
+// Is the job over? What cannot be found out is not so.
+func TestOver(t *testing.T) {
+	for _, test := range []struct {
+		system, answer string
+		failed         error
+		over           bool
+	}{
+		{"slurm", "RUNNING\n", nil, false},
+		{"slurm", "SUSPENDED\n", nil, false},
+		{"slurm", "COMPLETING\n", nil, true},
+		{"slurm", "", nil, false},
+		{"slurm", "", errNothing, false},
+	} {
+		run := func(string, ...string) (string, error) { return test.answer, test.failed }
+		if got := Of(test.system).Over(run, "7"); got != test.over {
+			t.Errorf("%s answers %q, %v: over is %t", test.system, test.answer, test.failed, got)
+		}
+	}
+}
+
+type nothing string
+
+func (n nothing) Error() string { return string(n) }
+
+const errNothing = nothing("squeue: no such job")
+
+// A row that lacks something is found here, and not by whoever is in that batch system first.
+func TestTable(t *testing.T) {
+	for _, s := range Table {
+		if s.System == "" || s.Program == "" || s.Name == "" || s.Within == "" || s.Argv == nil || s.Line == nil || s.Remedy == "" || s.Fanout < 1 || s.Patience <= 0 || s.Grace <= 0 {
+			t.Errorf("%s lacks something: %+v", s.System, s)
+		}
+		for _, other := range Table {
+			if s != other && (other.System == s.System || other.Program == s.Program) {
+				t.Errorf("%s stands there twice", s.System)
+			}
+		}
+	}
+	if Of("none") != nil || Named("ssh") != nil || Named("") != nil || Named("srun") != Of("slurm") {
+		t.Error("a name means another than its own")
+	}
+}
