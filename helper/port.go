@@ -80,7 +80,8 @@ func (p *port) run() {
 			p.warn("somebody else's process wanted to speak PMI to us: refused")
 			continue
 		}
-		go p.listener.Serve(context.Background(), conn)
+		newcomer := p.listener.Take(conn) // in the order in which they come
+		go newcomer.Serve(context.Background())
 	}
 }
 

@@ -45,7 +45,7 @@ type Listener struct {
 
 	mu        sync.Mutex        // guards what follows
 	pending   map[int]pendingID // of those that may come no more, without a server
-	newcomers []*newcomer       // who has not said its ID yet, the oldest first
+	newcomers []*Newcomer       // who has not said its ID yet, the oldest first
 	wrong     int               // how often somebody has said an ID that nobody was given
 }
 
@@ -104,14 +104,39 @@ func (l *Listener) Forget(s *Server) {
 	}
 }
 
-// Serve finds out which rank a connection belongs to, and serves it as Server.Serve
-// does, which also says how it ended. ErrNoRank is the end of a connection that
-// is no rank's, or of one that has another already. Serve closes conn.
+// Serve takes in a connection and serves it, as Take and Newcomer.Serve do.
 func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	return l.Take(conn).Serve(ctx)
+}
+
+// Take counts a connection among those that have not said who they are, and shows the oldest of
+// them out if there are too many. Which is the oldest is known by the order of these calls: who
+// accepts connections takes them one after the other, before goroutines serve them, which run in
+// any order. Each has to be served, or it counts for ever.
+func (l *Listener) Take(conn io.ReadWriteCloser) *Newcomer {
+	n := &Newcomer{listener: l, conn: conn}
+	l.mu.Lock()
+	l.newcomers = append(l.newcomers, n)
+	var oldest *Newcomer
+	if len(l.newcomers) > maxNewcomers {
+		oldest = l.newcomers[0]
+		l.newcomers = slices.Delete(l.newcomers, 0, 1)
+	}
+	l.mu.Unlock()
+	if oldest != nil {
+		oldest.conn.Close()
+	}
+	return n
+}
+
+// Serve finds out which rank a newcomer is, and serves it as Server.Serve
+// does, which also says how it ended. ErrNoRank is the end of a connection that
+// is no rank's, or of one that has another already. Serve closes the connection.
+func (n *Newcomer) Serve(ctx context.Context) error {
+	defer n.conn.Close()
+	stop := context.AfterFunc(ctx, func() { n.conn.Close() })
 	defer stop()
-	n := &newcomer{conn: conn}
+	l := n.listener
 	at, expected := l.greet(n)
 	if !expected {
 		n.refuse()
@@ -125,7 +150,7 @@ func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 			l.Begun(at.s, at.rank)
 		}
 	}
-	err := at.s.serve(ctx, at.rank, conn, arrival{in: n.in, id: n.id, begun: begun})
+	err := at.s.serve(ctx, at.rank, n.conn, arrival{in: n.in, id: n.id, begun: begun})
 	if errors.Is(err, ErrTaken) {
 		n.refuse()
 		return fmt.Errorf("%w: %w", ErrNoRank, err)
@@ -137,8 +162,7 @@ func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 }
 
 // greet reads until it is clear who comes, and whether it is expected.
-func (l *Listener) greet(n *newcomer) (at pendingID, expected bool) {
-	l.admit(n)
+func (l *Listener) greet(n *Newcomer) (at pendingID, expected bool) {
 	defer l.dismiss(n)
 	impatience := time.AfterFunc(maxSilence, func() { n.conn.Close() })
 	defer impatience.Stop()
@@ -169,22 +193,7 @@ func (l *Listener) whose(id int) (at pendingID, expected bool) {
 	return at, at != gone && l.wrong < maxWrong
 }
 
-// admit counts a newcomer, and shows another one out if there are too many.
-func (l *Listener) admit(n *newcomer) {
-	l.mu.Lock()
-	l.newcomers = append(l.newcomers, n)
-	var oldest *newcomer
-	if len(l.newcomers) > maxNewcomers {
-		oldest = l.newcomers[0]
-		l.newcomers = slices.Delete(l.newcomers, 0, 1)
-	}
-	l.mu.Unlock()
-	if oldest != nil {
-		oldest.conn.Close()
-	}
-}
-
-func (l *Listener) dismiss(n *newcomer) {
+func (l *Listener) dismiss(n *Newcomer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.newcomers, n); i >= 0 {
@@ -192,8 +201,10 @@ func (l *Listener) dismiss(n *newcomer) {
 	}
 }
 
-// A newcomer is a connection that says who it is.
-type newcomer struct {
+// A Newcomer is a connection that has not said who it is.
+type Newcomer struct {
+	listener *Listener
+
 	conn    io.ReadWriteCloser
 	in      frame
 	said    standing
@@ -202,7 +213,7 @@ type newcomer struct {
 }
 
 // refuse answers as the client understands it, if it listens.
-func (n *newcomer) refuse() {
+func (n *Newcomer) refuse() {
 	impatience := time.AfterFunc(maxFarewell, func() { n.conn.Close() })
 	defer impatience.Stop()
 	io.WriteString(n.conn, n.refusal)
@@ -219,7 +230,7 @@ const (
 
 // hear looks at the next message, if it is there. One that names a rank is left
 // for its session to answer. It reports whether there may be another one.
-func (n *newcomer) hear() bool {
+func (n *Newcomer) hear() bool {
 	after := n.in
 	message, err := after.next()
 	var g dialect.Greeting

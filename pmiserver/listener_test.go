@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,6 +115,44 @@ func TestACrowdOfNewcomers(t *testing.T) {
 		if len(ends) != crowd {
 			t.Errorf("%d of %d have gone", len(ends), crowd)
 		}
+	})
+}
+
+// TestTheOldestNewcomerGoes: who has come first has to go, in whatever order those that came are served.
+func TestTheOldestNewcomerGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &pmiserver.Listener{NewID: func() int { return 7 }}
+		d.Expect(pmiserver.New(pmiserver.Info{Name: "k0", Size: 1, Ranks: []int{0}}, nil), 0)
+		const crowd = 1000
+		ends := make(chan int, crowd+1)
+		come := func() (client net.Conn, n *pmiserver.Newcomer) {
+			client, theirs := net.Pipe()
+			return client, d.Take(theirs)
+		}
+		silent := make([]*pmiserver.Newcomer, crowd)
+		for i := range silent {
+			_, silent[i] = come()
+		}
+		rank, last := come()
+		go func() { last.Serve(t.Context()); ends <- crowd }() // before all that came before it
+		synctest.Wait()
+		for i, n := range slices.Backward(silent) {
+			go func() { n.Serve(t.Context()); ends <- i }()
+		}
+		synctest.Wait()
+		if len(ends) != crowd+1-256 {
+			t.Fatalf("%d have gone, want %d", len(ends), crowd+1-256)
+		}
+		for range crowd + 1 - 256 {
+			if i := <-ends; i >= crowd+1-256 {
+				t.Errorf("newcomer %d had to go, and the first %d are the oldest", i, crowd+1-256)
+			}
+		}
+		if _, err := pmitest.NewClient(rank).Acknowledge(7); err != nil {
+			t.Errorf("who came last: %v", err)
+		}
+		rank.Close()
+		time.Sleep(time.Minute) // of synctest: the others have to go too
 	})
 }
 
