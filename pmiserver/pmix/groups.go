@@ -24,11 +24,11 @@ func (c *client) construct(q envelope, r *message.GroupConstruct) {
 
 // destruct takes a rank to where a group is unmade.
 func (c *client) destruct(q envelope, r *message.GroupDestruct) {
-	members := c.rank.forget(c.group, r.ID)
-	if len(r.Procs) > 0 {
-		members = r.Procs
+	members := r.Procs
+	if len(members) == 0 {
+		members = c.rank.recall(c.group, r.ID)
 	}
-	c.meet(q, fence.Destruct.Tagged(r.ID), members, fenceCall{timeout: r.Options.Timeout()})
+	c.meet(q, fence.Destruct.Tagged(r.ID), members, fenceCall{unmade: r.ID, timeout: r.Options.Timeout()})
 }
 
 // namesNone is the last version of the library that does not say of whom a group is that it unmakes.
@@ -56,14 +56,20 @@ func (r *localRank) remember(c *client, made *message.GroupConstruct) {
 	r.members += len(made.Procs)
 }
 
-// forget returns the members of a group, as far as they are remembered, for the last time.
-func (r *localRank) forget(g *group, id string) []bfrops.Proc {
+// recall returns the members of a group, as far as they are remembered.
+func (r *localRank) recall(g *group, id string) []bfrops.Proc {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	members := r.made[id]
-	r.members -= len(members)
+	return r.made[id]
+}
+
+// forget drops the members of a group that is unmade. One whose members have not all come to that may
+// be unmade later.
+func (r *localRank) forget(g *group, id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.members -= len(r.made[id])
 	delete(r.made, id)
-	return members
 }
 
 // openGroup reads the number of a group, which is the last of what comes of its fence.

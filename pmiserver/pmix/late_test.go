@@ -110,3 +110,37 @@ func TestLateFencesGoWithTheGroup(t *testing.T) {
 		}
 	})
 }
+
+// A group that was to be unmade, in vain, is unmade by its name later: who is in it is remembered until then.
+func TestGroupThatIsUnmadeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers, _ := newTestNodes(t, []int{0, 1})
+		clients := []*talker{initialized(t, servers[0], 0), initialized(t, servers[0], 1)}
+		both := func(request []byte) (statuses []message.Status) {
+			for _, c := range clients {
+				c.say(request)
+			}
+			for _, c := range clients {
+				_, answer := c.hear()
+				statuses = append(statuses, statusOf(answer))
+			}
+			return statuses
+		}
+		both(groupBody("g", all))
+		unmake := bfrops.AppendInfos(bfrops.AppendSize(bfrops.AppendText(body(28), "g"), 0), []bfrops.Info{timeoutOf(1)})
+		for _, c := range clients { // one after the other: the first has gone when the second comes
+			if status := c.status(unmake); status != message.TimedOut {
+				t.Errorf("answered by %v", status)
+			}
+		}
+		if got := both(unmakeBody("g", nil)); got[0] != message.Success || got[1] != message.Success {
+			t.Errorf("then by %v", got)
+		}
+		if got := both(unmakeBody("g", nil)); got[0] != message.BadParameter || got[1] != message.BadParameter {
+			t.Errorf("and what is unmade by %v", got)
+		}
+		for _, s := range servers {
+			s.Close()
+		}
+	})
+}

@@ -49,6 +49,7 @@ type fenceCall struct {
 	question envelope
 	collect  bool
 	numbered bool          // a group that is made is to have a number
+	unmade   string        // the group that is unmade
 	timeout  time.Duration // how long it waits in the fence; 0: without an end (PMIX-31)
 }
 
@@ -313,6 +314,9 @@ func (m *meeting) answer(done fenceCall) {
 		m.server.tasks.Go(func() { m.introduce(done) })
 	case fence.Construct:
 		m.answerGroup(done)
+	case fence.Destruct:
+		done.client.rank.forget(done.client.group, done.unmade)
+		done.client.status(done.question, message.Success)
 	default:
 		done.client.status(done.question, message.Success)
 	}

@@ -37,7 +37,7 @@ const FullRanks = 256
 // A Node is one that has ranks of a group.
 type Node struct {
 	Name    string
-	Earlier int // ranks there of groups of the job with lower numbers
+	Earlier int // ranks that groups of the job with lower numbers have had there
 }
 
 // A Binding is the CPUs of a rank.
