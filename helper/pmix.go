@@ -199,9 +199,7 @@ func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.J
 	}
 	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, Of: where.Of, Apps: g.pmix.Sections, Universe: g.pmix.Universe,
 		Here: m.Node.Index, Crowded: g.pmix.Crowded, Bound: make(map[int]jobinfo.Binding), Full: jobinfo.FullRanks}
-	for _, name := range where.Nodes {
-		info.Nodes = append(info.Nodes, jobinfo.Node{Name: name})
-	}
+	info.Nodes = nodesOf(where)
 	for _, r := range g.ranks {
 		if r.plan.CPUs != nil {
 			info.Bound[r.plan.Rank] = jobinfo.Binding{CPUs: idset.Text(r.plan.CPUs), Locality: s.topology.Locality(r.plan.CPUs)}
@@ -354,11 +352,21 @@ func (e *elsewhere) describe(namespace string, where *wire.Peered) (jobinfo.Job,
 	}
 	info := jobinfo.Job{Namespace: namespace, Server: e.server, Of: where.Of, Apps: where.Apps, Here: -1,
 		Universe: cmp.Or(e.of.PMI.Universe, e.of.PMI.Slots), Full: jobinfo.FullRanks}
-	for node, name := range where.Nodes {
-		if !ranked[node] {
-			return jobinfo.Job{}, errNoGroup
-		}
-		info.Nodes = append(info.Nodes, jobinfo.Node{Name: name})
+	if slices.Contains(ranked, false) {
+		return jobinfo.Job{}, errNoGroup
 	}
+	info.Nodes = nodesOf(where)
 	return info, nil
+}
+
+// nodesOf are the nodes of a group, as its ranks are told of them.
+func nodesOf(where *wire.Peered) []jobinfo.Node {
+	nodes := make([]jobinfo.Node, len(where.Nodes))
+	for i, name := range where.Nodes {
+		nodes[i].Name = name
+		if i < len(where.Earlier) {
+			nodes[i].Earlier = where.Earlier[i]
+		}
+	}
+	return nodes
 }

@@ -153,7 +153,7 @@ func (s *session) identity(r *process) rank.Identity {
 	id := rank.Identity{
 		Job: m.Job, Size: m.Group.Size, Nodes: m.Group.Nodes, Node: m.Node.Index, Host: m.Node.Name, Address: r.group.address, Spawned: m.Group.First > 0,
 		Iface: m.Node.Iface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, Stage: s.staging.Dir(),
-		Rank: r.plan.Rank, Local: r.plan.Local, Locals: len(m.Ranks), App: r.plan.App,
+		Rank: r.plan.Rank, Local: r.plan.Local, Locals: len(m.Ranks), App: r.plan.App, Earlier: m.Node.Earlier,
 		Slots: r.plan.Slots, AllSlots: m.Node.Slots, AllCPUs: s.cpus,
 		Offer: r.offered(), PMIx: r.group.pmix, GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
 	}

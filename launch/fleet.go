@@ -58,6 +58,7 @@ type member struct {
 	reserve.Node
 	key  int   // by which supervision and fences know it: it is the key-th that joined the job
 	lost error // why its connection ended; nil: it has not
+	had  int   // ranks of all groups, those that are over among them
 }
 
 func newFleet(env Env) *fleet {

@@ -23,6 +23,7 @@ type group struct {
 	nodes    []*member       // of the plan
 	home     []int           // the node of each rank, by its key; not to be changed
 	alive    map[*member]int // ranks that are not over
+	earlier  []int           // ranks that each of nodes has had of groups before
 	starting int             // ranks of which it is not known whether they run
 	waits    *spawning       // who is told that all run; nil: nobody
 	pruned   bool            // one of them could not be started
@@ -35,10 +36,13 @@ type group struct {
 // addGroup takes in a group that is prepared, and returns it.
 func (f *fleet) addGroup(name string, p job.Plan, apps []job.App, nodes []*member) *group {
 	g := &group{name: name, first: f.size, plan: p, apps: apps, nodes: nodes, alive: make(map[*member]int), starting: p.Size}
+	g.earlier = make([]int, len(nodes))
 	indices, home := make([]int, len(nodes)), make([]int, p.Size)
 	for i, n := range nodes {
 		g.alive[n] = len(p.Nodes[i].Ranks)
 		indices[i] = n.key
+		g.earlier[i] = n.had
+		n.had += len(p.Nodes[i].Ranks)
 		for _, r := range p.Nodes[i].Ranks {
 			home[r.Rank] = n.key
 		}
@@ -245,7 +249,7 @@ func (f *fleet) peered(n *member, m *wire.Peers) *wire.Peered {
 		g.asked = append(g.asked, n)
 	}
 	answer.Apps = reserve.PerSection(g.plan, len(g.apps))
-	answer.Of = make([]int, g.plan.Size)
+	answer.Of, answer.Earlier = make([]int, g.plan.Size), g.earlier
 	for i, np := range g.plan.Nodes {
 		answer.Nodes = append(answer.Nodes, np.Name)
 		for _, r := range np.Ranks {

@@ -181,7 +181,7 @@ func (f *fleet) own() (all []reserve.Own) {
 	}
 	for _, n := range f.nodes {
 		if n.lost == nil {
-			all = append(all, reserve.Own{Node: n.Node, Use: *uses[n]})
+			all = append(all, reserve.Own{Node: n.Node, Use: *uses[n], Had: n.had})
 		}
 	}
 	return all

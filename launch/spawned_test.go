@@ -351,3 +351,21 @@ func TestWordsOfARefusedSpawn(t *testing.T) {
 		t.Errorf("code %d, %v, stderr %q", result.Code, err, r.err.String())
 	}
 }
+
+// A spawned rank's place on its node counts all ranks that the job has had there, also those that are over;
+// a node that is new to the job has had none.
+func TestNodeRanksCountAllRanksOfTheJob(t *testing.T) {
+	leaf := map[string]string{"leaf": "env OMPI_COMM_WORLD_NODE_RANK"}
+	r := newTalk(1, "spawn 2 leaf host=a; spawn 1 leaf host=y; spawn 1 leaf host=a; spawn 1 leaf host=y", leaf, "a:8").beyond()
+	r.req.Compat = []string{"ompi"}
+	result, err := r.do(t)
+	got := slices.Sorted(strings.Lines(r.out.String()))
+	var want []string
+	for _, number := range []int{0, 1, 1, 2, 3} { // y twice, and a, whose first rank spawns
+		want = append(want, fmt.Sprintf("env OMPI_COMM_WORLD_NODE_RANK: %d\n", number))
+	}
+	got = slices.DeleteFunc(got, func(line string) bool { return !strings.HasPrefix(line, "env ") })
+	if err != nil || result.Code != 0 || !slices.Equal(got, want) {
+		t.Errorf("code %d, %v, %q, want %q; stderr %q", result.Code, err, got, want, r.err.String())
+	}
+}

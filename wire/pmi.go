@@ -206,13 +206,15 @@ func (m *Peers) fields(c *codec) {
 }
 
 // Peered answers Peers: the nodes of the group, as the user wrote them, of each rank the number
-// of its node among them, and how many ranks each section has. There are none of a group that is over.
+// of its node among them, how many ranks each section has, and how many each node has had of the groups
+// with lower numbers. There are none of a group that is over.
 type Peered struct {
-	ID    int
-	Group string
-	Nodes []string
-	Of    []int
-	Apps  []int
+	ID      int
+	Group   string
+	Nodes   []string
+	Of      []int
+	Apps    []int
+	Earlier []int
 }
 
 func (m *Peered) fields(c *codec) {
@@ -221,6 +223,7 @@ func (m *Peered) fields(c *codec) {
 	c.texts(&m.Nodes, length{"names", many}, aName)
 	c.nums(&m.Of, length{"sizes", many}, aSize)
 	c.nums(&m.Apps, length{"sections", many}, aSize)
+	c.nums(&m.Earlier, length{"nodes", many}, aRank)
 }
 
 // Over tells that nothing is left of a group which has no ranks on the node, and of which it has asked.

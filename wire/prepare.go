@@ -81,6 +81,7 @@ type Member struct {
 	Address string // for its peers; empty: unknown
 	Iface   string // whose address the ranks are told: a name or a prefix; empty: no matter
 	Slots   int    // of the whole node, S of placement.md section 0
+	Earlier int    // ranks that groups of the job with lower numbers have had there
 }
 
 func (n *Member) fields(c *codec) {
@@ -91,6 +92,7 @@ func (n *Member) fields(c *codec) {
 	c.word(&n.Address, "address")
 	c.word(&n.Iface, "interface")
 	c.num(&n.Slots, aSize)
+	c.num(&n.Earlier, aRank)
 }
 
 // A Process is what each rank's process inherits, besides what its section says.

@@ -27,6 +27,7 @@ type Identity struct {
 	Stage               string // folder with the files of --stage; empty: there are none
 	Rank, Local, Locals int
 	App                 int
+	Earlier             int // ranks that other groups of the job have had on the node before
 	Spawned             bool
 	Offer               job.Offer // by what it finds its helper; zero: by PMI
 	PMIx                *PMIx     // if that is offered
@@ -205,7 +206,7 @@ func (id Identity) compatible() (vars []string) {
 			tell("OMPI_COMM_WORLD_SIZE", id.Size)
 			tell("OMPI_COMM_WORLD_LOCAL_RANK", id.Local)
 			tell("OMPI_COMM_WORLD_LOCAL_SIZE", id.Locals)
-			tell("OMPI_COMM_WORLD_NODE_RANK", id.Local) // among ranks of the node: so in Open MPI
+			tell("OMPI_COMM_WORLD_NODE_RANK", id.Earlier+id.Local) // among ranks of the node: so in Open MPI
 		case "slurm":
 			tell("SLURM_PROCID", id.Rank)
 			tell("SLURM_NTASKS", id.Size)

@@ -149,7 +149,7 @@ func (p *PMIx) own(id Identity, has func(name string) bool) []string {
 	}
 	suggest("OMPI_COMM_WORLD_RANK", strconv.Itoa(id.Rank))
 	suggest("OMPI_COMM_WORLD_LOCAL_RANK", strconv.Itoa(id.Local))
-	suggest("OMPI_COMM_WORLD_NODE_RANK", strconv.Itoa(id.Local))
+	suggest("OMPI_COMM_WORLD_NODE_RANK", strconv.Itoa(id.Earlier+id.Local))
 	if p.Dir != "" {
 		suggest("OMPI_FILE_LOCATION", filepath.Join(p.Dir, p.Namespace, strconv.Itoa(id.Rank)))
 	}

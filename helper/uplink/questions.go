@@ -279,7 +279,7 @@ func (p Spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 // Peers tells which ranks of a group are where: mpiexec knows, unless all are here.
 func (q *Questions) Peers(ctx context.Context, m *wire.Prepare) (*wire.Peered, error) {
 	if m.Group.Nodes == 1 {
-		return &wire.Peered{Nodes: []string{m.Node.Name}, Of: make([]int, m.Group.Size)}, nil
+		return &wire.Peered{Nodes: []string{m.Node.Name}, Of: make([]int, m.Group.Size), Earlier: []int{m.Node.Earlier}}, nil
 	}
 	return q.PeersOf(ctx, m.Group.Name)
 }

@@ -66,7 +66,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		Job:   p.Job,
 		Group: wire.Group{Name: string(p.Job), Size: p.Size, Nodes: len(p.Nodes)},
 		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Apart: n.def.Apart, Name: np.Name,
-			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size()},
+			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size(), Earlier: n.earlier},
 		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
 		Process: wire.Process{Base: base(req, n.def), Compat: req.Compat, Umask: terms.Umask},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},

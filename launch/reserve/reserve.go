@@ -100,8 +100,9 @@ type host struct {
 	beyond job.Use // what jobs outside of our batch system's job had (RM-20)
 	lost   error   // why it cannot be used any more; nil: it can
 
-	own  bool    // the job has it already, and it is not ours to give up
-	held job.Use // what the job has of it already
+	own     bool    // the job has it already, and it is not ours to give up
+	held    job.Use // what the job has of it already
+	earlier int     // ranks of the job that have ever been there
 
 	barred string // why its administrator lets nothing of ours run there; empty: he does
 	most   *int   // how many ranks of all jobs he lets run; nil: any number

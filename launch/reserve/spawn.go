@@ -29,6 +29,7 @@ type Spawn struct {
 type Own struct {
 	Node
 	Use job.Use // what the job has of it
+	Had int     // ranks of the job that have ever been there
 }
 
 // A wantedGroup is what a spawn that is being given its place wants.
@@ -62,7 +63,7 @@ func newSpawn(req job.Request, env Env, s Spawn) *reservation {
 	r := newReservation(req, env)
 	r.spawn, r.connected = &wantedGroup{Spawn: s}, true
 	for _, n := range s.Own {
-		r.add(&host{Node: n.Node.Node, def: n.Def, probe: n.Probe, own: true, held: n.Use, staged: true})
+		r.add(&host{Node: n.Node.Node, def: n.Def, probe: n.Probe, own: true, held: n.Use, earlier: n.Had, staged: true})
 	}
 	return r
 }

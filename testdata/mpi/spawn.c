@@ -8,6 +8,7 @@
  *	spawn try KEY VALUE N   rank 0 alone spawns N children with that info key, and goes on if it may not
  *	spawn missing           rank 0 alone spawns a program that does not exist
  *	spawn abort CODE        all spawn 2 children, of which the last calls MPI_Abort(CODE)
+ *	spawn cousins N         all spawn N children twice; the two groups find each other by a name
  *	spawn names             rank 0 publishes a port and accepts, rank 1 looks it up and connects
  *
  * Parents and children add up their ranks together, and then each group says
@@ -16,7 +17,8 @@
  *	children: 3 of 2 parents, appnum 0 on n1, sum 7
  *
  * one line per parent group (its rank 0), and one per child. With missing, and
- * with a try in vain, rank 0 says "spawn: refused"; with names, ranks 0 and 1 say "accepted 17", "connected 42".
+ * with a try in vain, rank 0 says "spawn: refused"; with cousins, rank 0 of the second group says
+ * "cousins: 2 and 2, sum 6" for those of both; with names, ranks 0 and 1 say "accepted 17", "connected 42".
  * A wrong result goes to stderr and ends the job with MPI_Abort(2). What is spawned is
  * this program, or what the variable SPAWN_PROGRAM names.
  */
@@ -24,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size;
 
@@ -186,6 +189,47 @@ static void names(void)
 	}
 }
 
+/* cousins: children of one family that have met nowhere before. The first publish, the others look up. */
+static void meet_cousins(int first)
+{
+	char port[MPI_MAX_PORT_NAME];
+	MPI_Comm peer;
+	int others, sum;
+
+	if (first) {
+		if (rank == 0) {
+			MPI_Open_port(MPI_INFO_NULL, port);
+			MPI_Publish_name("remshell cousins", MPI_INFO_NULL, port);
+		}
+		MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &peer);
+		if (rank == 0)
+			MPI_Unpublish_name("remshell cousins", MPI_INFO_NULL, port);
+	} else {
+		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+		while (rank == 0 && MPI_Lookup_name("remshell cousins", MPI_INFO_NULL, port) != MPI_SUCCESS)
+			usleep(10000); /* MPI has no look-up that waits */
+		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+		MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &peer);
+	}
+	MPI_Comm_remote_size(peer, &others);
+	sum = meet(peer, first);
+	check(sum == size * (size + 1) / 2 + others * (others + 1) / 2, "wrong sum of cousins");
+	if (rank == 0 && !first)
+		printf("cousins: %d and %d, sum %d\n", size, others, sum);
+	MPI_Comm_disconnect(&peer);
+}
+
+static void cousins(char *program, int n)
+{
+	char *first[] = {"cousins", "1", NULL}, *second[] = {"cousins", "0", NULL};
+	MPI_Comm inter[2];
+
+	MPI_Comm_spawn(program, first, n, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter[0], MPI_ERRCODES_IGNORE);
+	MPI_Comm_spawn(program, second, n, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter[1], MPI_ERRCODES_IGNORE);
+	part(inter[0]);
+	part(inter[1]);
+}
+
 /* nested: what a child does with the depth that is left. */
 static void nested(char *program, int depth)
 {
@@ -224,6 +268,8 @@ static int begin(int argc, char **argv)
 		MPI_Barrier(MPI_COMM_WORLD); /* the job ends meanwhile */
 		for (;;)
 			MPI_Barrier(MPI_COMM_WORLD);
+	} else if (strcmp(mode, "cousins") == 0 && n > 0) {
+		cousins(argv[0], n);
 	} else if (strcmp(mode, "names") == 0) {
 		names();
 	} else {
@@ -244,7 +290,10 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	MPI_Comm_get_parent(&inter);
-	if (inter != MPI_COMM_NULL) {
+	if (inter != MPI_COMM_NULL && strcmp(argv[1], "cousins") == 0) {
+		meet_cousins(atoi(argv[2]));
+		part(inter);
+	} else if (inter != MPI_COMM_NULL) {
 		child(inter);
 		if (strcmp(argv[1], "nested") == 0)
 			nested(argv[0], atoi(argv[2]));
