@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/stdio/pattern", "launch/supervise", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/nodeset", "whatif", "config", "show", "doctor", "cli/option", "cli/request", "launch/stdio/pattern", "launch/supervise", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -38,14 +38,15 @@ var lower = map[string][]string{
 	"proc":                 {},
 	"sshx":                 {},
 	"limit":                {},
-	"job":                  {"gpu", "idset", "limit", "pin"},
+	"plan/nodeset":         {},
+	"job":                  {"gpu", "idset", "limit", "pin", "plan/nodeset"},
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},
-	"psi":                  {"hostlist", "idset", "job", "sort"},
-	"whatif":               {"gpu", "job", "pin", "plan", "psi"},
-	"config":               {"hostlist", "job", "limit", "sort", "text"},
-	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "sort", "text"},
-	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "sort", "text"},
+	"psi":                  {"hostlist", "idset", "job", "plan/nodeset", "sort"},
+	"whatif":               {"gpu", "job", "pin", "plan", "plan/nodeset", "psi"},
+	"config":               {"hostlist", "job", "limit", "plan/nodeset", "sort", "text"},
+	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "plan/nodeset", "sort", "text"},
+	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
 	"doctor":               {"hostlist", "job", "show", "text"},
 	"alloc":                {"fault"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
@@ -56,7 +57,7 @@ var lower = map[string][]string{
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/life":          {"job"},
 	"helper/offer":         {"job"},
-	"helper/probe":         {"config", "gpu", "job", "pin", "proc"},
+	"helper/probe":         {"config", "gpu", "job", "pin", "plan/nodeset", "proc"},
 	"helper/sample":        {"job"},
 	"helper/scratch":       {"job"},
 	"helper/uplink":        {"helper/rank", "hostlist", "job", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},

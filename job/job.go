@@ -22,6 +22,7 @@ import (
 	"remshell/idset"
 	"remshell/limit"
 	"remshell/pin"
+	"remshell/plan/nodeset"
 )
 
 // An ID names a job. It is unique over launchers and time, at most 40 bytes of
@@ -169,6 +170,7 @@ type Placing struct {
 	NoPin     bool
 	NoMemBind bool
 	Layout    pin.Layout // --map-by, --rank-by, --bind-to
+	Choosing
 }
 
 // A Spot is where one rank was told to go.
@@ -238,6 +240,9 @@ type Share struct {
 	Types       []string // features every node must have
 	Arch        string   // of every node, as in GOARCH; empty: any
 	GPUs        int      // for each rank; 0: nothing was said, NoGPUs: it is to see none
+	Shape       int      // exactly so many ranks on every used node; 0: nothing was said
+	NUMA        NUMALimit
+	HWThreads   int // of each core that are CPUs; 0: a core is one, AllThreads
 }
 
 // NoGPUs as Share.GPUs hides those there are.
@@ -322,6 +327,12 @@ type Policy struct {
 	NoPin        bool
 	NoMemBind    bool
 	CountThreads bool // hardware threads are CPUs
+
+	Classes    []string           // of the jobs it serves; nil: any
+	Attributes nodeset.Attributes // local ones, and those that take the place of the probe's
+	Global     bool               // member of every set of FEATURE
+	Flavors    []string           // ap, os, su; nil: ap alone
+	Reserve    int                // CPUs that ranks never get
 }
 
 // A Node is a candidate and what its probe found.
@@ -455,6 +466,7 @@ type Probe struct {
 	Barred   int       // GPUs that it may not
 	Fabric   bool      // it has a fast network: one that does not go by the kernel's IP
 	Quota    int       // CPUs that its control group may use at a time, at least 1; 0: no limit
+	Found    nodeset.Attributes
 }
 
 // A Memory is that of a whole node, in bytes. Zero means unknown.
@@ -476,6 +488,8 @@ type Snapshot struct {
 	Nodes  []Node
 	Failed []Failure
 	Ahead  int // requests that wait in the queue before this one
+
+	Waited time.Duration // since the first attempt at the head of the queue
 }
 
 // A Plan is the decision: which rank runs where.
@@ -490,6 +504,7 @@ type Plan struct {
 	Overbooked bool       // ranks share CPUs
 	Rejected   []Note     // candidates that cannot be used now, in their order
 	Notes      []Note     // for the user
+	Choice     *Choice    // nil: nothing was said of which nodes
 }
 
 // A NodePlan is the part of a plan that one helper carries out.

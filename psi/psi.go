@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"remshell/job"
+	"remshell/plan/nodeset"
 	"remshell/sort"
 )
 
@@ -31,6 +32,8 @@ type Input struct {
 	Types  []string      // features of these, as they name them
 	Env    func(name string) (value string, defined bool)
 	Flags  Flags
+	Rules  job.Rules // of the cluster, about which nodes a job gets
+	User   job.User  // who asks
 	Open   func(name string) (text string, err error)
 }
 
@@ -38,6 +41,17 @@ type Input struct {
 type Flags struct {
 	Nodes, Sort, Types, Map, TPP, PPN                     *string
 	Unique, Exclusive, Overbook, Loop, Wait, Pin, MemBind *bool
+
+	Choosing
+}
+
+// Choosing are the flags about which nodes a job gets.
+type Choosing struct {
+	Sets                                           nodeset.Level // --node-set, --node-set-*
+	Class, NodeAlloc, ReserveCPUs, MemPerRank      *string
+	Contiguous                                     *string // first, best
+	Shape, PerNUMA, NUMANodes, NUMAList, HWThreads *string // of a section
+	StrictMem                                      *bool   // of a section
 }
 
 // A Choice is what was said, with all defaults filled in.
@@ -57,6 +71,8 @@ func Read(in Input) (Choice, error) {
 	c.switches(in)
 	for _, step := range []func(*Choice, Input) error{
 		(*Choice).processes, (*Choice).list, (*Choice).sorting, (*Choice).share, (*Choice).cpuMap,
+		(*Choice).class, (*Choice).sets, (*Choice).shape, (*Choice).numa, (*Choice).hwThreads, (*Choice).reserve, (*Choice).memory,
+		(*Choice).contiguous, (*Choice).nodeAlloc, (*Choice).affinity, (*Choice).regions,
 	} {
 		if err := step(&c, in); err != nil {
 			return Choice{Warnings: c.Warnings}, err
@@ -68,8 +84,12 @@ func Read(in Input) (Choice, error) {
 // Part reads what one more section of a command line may say for itself (5.7).
 func Part(in Input) (job.Share, error) {
 	var c Choice
-	err := c.share(in)
-	return c.Share, err
+	for _, step := range []func(*Choice, Input) error{(*Choice).share, (*Choice).shape, (*Choice).numa, (*Choice).hwThreads} {
+		if err := step(&c, in); err != nil {
+			return c.Share, err
+		}
+	}
+	return c.Share, nil
 }
 
 // processes checks the number of processes.

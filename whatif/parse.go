@@ -27,6 +27,7 @@ type stateFile struct {
 	GID     int                `json:"gid"`
 	GIDs    []int              `json:"gids"`
 	Ahead   int                `json:"queue_ahead"`
+	Waited  float64            `json:"waited,omitempty"` // seconds
 
 	TryOut bool   `json:"try_out,omitempty"` // this machine alone (PLACE-4)
 	Spots  []spot `json:"spots,omitempty"`   // where each rank was told to go
@@ -45,6 +46,7 @@ type spot struct {
 
 type config struct {
 	Sort *string `json:"nodes_sort"`
+	rules
 }
 
 type options struct {
@@ -61,6 +63,7 @@ type options struct {
 	Wait      *bool           `json:"wait"`
 	Pin       *bool           `json:"pin"`
 	MemBind   *bool           `json:"mem_bind"`
+	choosing
 }
 
 type node struct {
@@ -93,6 +96,12 @@ type node struct {
 	Pin          *bool    `json:"pin_procs"`
 	MemBind      *bool    `json:"bind_mem"`
 	CountThreads bool     `json:"count_threads"`
+
+	Attributes map[string]json.RawMessage `json:"attributes,omitempty"`
+	Classes    []string                   `json:"classes,omitempty"`
+	Flavors    []string                   `json:"flavors,omitempty"`
+	Reserve    int                        `json:"reserve,omitempty"`
+	Global     bool                       `json:"global,omitempty"`
 
 	Slots    int    `json:"slots,omitempty"`     // written down for it: host:8
 	MaxSlots int    `json:"max_slots,omitempty"` // HOST-11
@@ -141,10 +150,16 @@ func Parse(data []byte) (*State, error) {
 	if err := s.readNumbers(&f); err != nil {
 		return nil, err
 	}
+	if err := s.readChoosing(&f); err != nil {
+		return nil, err
+	}
 	if err := s.readNodes(f.Nodes); err != nil {
 		return nil, err
 	}
 	byID(s.Nodes)
+	if err := s.judgeKinds(); err != nil {
+		return nil, err
+	}
 	if err := s.readSpots(f.Spots); err != nil {
 		return nil, err
 	}
@@ -331,7 +346,15 @@ func (n *node) policy() (job.Policy, error) {
 	if n.MaxProcs != nil && *n.MaxProcs < 0 {
 		return job.Policy{}, fmt.Errorf("max_procs is negative")
 	}
+	attributes, err := readAttributes(n.Attributes)
+	if err != nil {
+		return job.Policy{}, err
+	}
+	if n.Reserve < 0 {
+		return job.Policy{}, fmt.Errorf("reserve is negative")
+	}
 	return job.Policy{
+		Attributes: attributes, Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.Global,
 		NoJobs: !yes(n.RunJobs), Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
 		NoOverbook: overbook == "no", NoExclusive: !yes(n.Exclusive), CPUMap: n.CPUMap, UserMap: n.UserMap,
 		NoPin: !yes(n.Pin), NoMemBind: !yes(n.MemBind), CountThreads: n.CountThreads,

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"time"
 
 	"remshell/job"
 	"remshell/pin"
@@ -32,6 +33,9 @@ type State struct {
 	NP    string
 	User  job.User
 	Ahead int
+
+	Rules  job.Rules
+	Waited time.Duration // as job.Snapshot has it
 
 	TryOut bool       // this machine alone: it is shared if need be (PLACE-4)
 	Spots  []job.Spot // where each rank was told to go; nil: nowhere
@@ -52,7 +56,8 @@ func (s *State) Defs() []job.NodeDef {
 // take the place of the real ones; flags are those of the command line, which beat
 // the state's; np too, if it is given.
 func (s *State) Input(np string, flags psi.Flags, env func(string) (string, bool), open func(string) (string, error)) psi.Input {
-	in := psi.Input{NP: cmp.Or(np, s.NP), Nodes: s.Defs(), Sort: s.Sort, Env: env, Open: open, Flags: merge(flags, s.Flags)}
+	in := psi.Input{NP: cmp.Or(np, s.NP), Nodes: s.Defs(), Sort: s.Sort, Env: env, Open: open, Flags: merge(flags, s.Flags),
+		Rules: s.Rules, User: s.User}
 	if s.Env != nil {
 		in.Env = func(name string) (string, bool) {
 			value := s.Env[name]
@@ -82,6 +87,7 @@ func merge(a, b psi.Flags) psi.Flags {
 		Unique: cmp.Or(a.Unique, b.Unique), Exclusive: cmp.Or(a.Exclusive, b.Exclusive),
 		Overbook: cmp.Or(a.Overbook, b.Overbook), Loop: cmp.Or(a.Loop, b.Loop), Wait: cmp.Or(a.Wait, b.Wait),
 		Pin: cmp.Or(a.Pin, b.Pin), MemBind: cmp.Or(a.MemBind, b.MemBind),
+		Choosing: a.Choosing.Over(b.Choosing),
 	}
 }
 
@@ -134,7 +140,7 @@ func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 
 // Snapshot is what the state knows of the nodes.
 func (s *State) Snapshot() job.Snapshot {
-	return job.Snapshot{Nodes: slices.Clone(s.Nodes), Ahead: s.Ahead}
+	return job.Snapshot{Nodes: slices.Clone(s.Nodes), Ahead: s.Ahead, Waited: s.Waited}
 }
 
 // atoi is the value of digits that psi has checked.

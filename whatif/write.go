@@ -35,6 +35,9 @@ func Write(w io.Writer, o Outcome) error {
 		p.text(",\n  \"sort\": ").quote(o.Plan.Sort)
 		p.text(",\n  \"exclusive\": ").flag(o.Plan.Exclusive)
 		p.text(",\n  \"overbooked\": ").flag(o.Plan.Overbooked).text(",\n")
+		if o.Plan.Choice != nil {
+			p.text("  \"choice\": ").text(choiceJSON(o.Plan.Choice)).text(",\n")
+		}
 	}
 	p.rm(o.Request.RM)
 	p.rejected(o.Plan.Rejected)

@@ -94,7 +94,7 @@ func simulated(count int) (nodes []job.NodeDef) {
 func (w World) input(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
 		AdHoc: w.Cluster == nil, Listed: listed, Flags: flags(line.Job, line.Sections[0]),
-		Env: w.env, Open: Texts(w.Open),
+		Env: w.env, Open: Texts(w.Open), User: w.Local.User,
 	}
 	if w.Cluster != nil {
 		in.Nodes, in.Sort = w.Cluster.Nodes, w.Cluster.Sort

@@ -1,0 +1,176 @@
+package job
+
+import (
+	"slices"
+
+	"remshell/plan/nodeset"
+)
+
+// This file has what is said of which nodes a job gets (which-hosts.md): by the cluster's
+// configuration, and by users. What one rank needs of a node is in Share.
+
+// A Choosing is what counts of all that was said. The zero value: all nodes may be used alike.
+type Choosing struct {
+	Class      string // of the job; empty: none
+	Set        nodeset.Setting
+	Balance    bool       // MAXBALANCE: of what was chosen, the nodes that differ least in speed
+	Affinity   []Affinity // of the cluster, in its order; the first that is for the job counts
+	Regions    []Region   // of the domain, in its order; nil: the cluster has none
+	Reserve    int        // CPUs of each node that stay free, beside the node's own
+	Memory     int64      // bytes for each rank; 0: nothing was said
+	Contiguous Contiguity
+}
+
+// A Contiguity says how neighbouring nodes are looked for; empty: they need not be neighbours.
+type Contiguity string
+
+// The ways: the first run of nodes that holds the job, or the one of which least is left over.
+const (
+	ContiguousFirst Contiguity = "first"
+	ContiguousBest  Contiguity = "best"
+)
+
+// Rules are what the cluster's configuration says of which nodes a job gets, beside what it says of
+// each node. The zero value: nothing.
+type Rules struct {
+	Sets      nodeset.Level // its default
+	MaxDelay  *string       // the longest delay that a user may have; nil: an hour
+	Closed    bool          // users may not ask for sets of their own
+	Classes   []Class
+	Affinity  []Affinity
+	Regions   []Region // in the order of the file
+	Domain    []string // names of regions; nil: all of them
+	NodeAlloc string   // MAXBALANCE, DEFAULT; empty: not said
+}
+
+// Access says who may use something. The zero value: everybody.
+type Access struct {
+	Users, Groups []int // nil: any; empty: root alone
+}
+
+// Admits reports whether a user may. Root always may.
+func (a Access) Admits(u User) bool { return u.UID == 0 || a.Lists(u) }
+
+// Lists reports whether a user is one of those that are meant, as root need not be.
+func (a Access) Lists(u User) bool {
+	return (a.Users == nil || slices.Contains(a.Users, u.UID)) && (a.Groups == nil || slices.ContainsFunc(a.Groups, u.In))
+}
+
+// A Class is a kind of jobs.
+type Class struct {
+	Name string
+	Access
+	Sets nodeset.Level // its default
+}
+
+// An Affinity says how welcome jobs are on some nodes.
+type Affinity struct {
+	Nodes   []string // names, in any case; nil: those with the feature
+	Feature string
+	Access
+	Classes []string // of the jobs that it is for; nil: any
+	Value   int      // -1: they had better go elsewhere, 0, 1: they are welcome
+}
+
+// A Region is a part of the cluster that jobs enter through a gate.
+type Region struct {
+	Name      string
+	Nodes     []string // names, in any case; nil: those with the signature
+	Signature string   // flavors in the order os, su, ap
+	Gate      Gate
+}
+
+// A Gate says which jobs may enter. The zero value: all.
+type Gate struct {
+	Width *int // CPUs of which a job has to need more; nil: none, AutoWidth: those of the regions before
+	Access
+	Classes []string // nil: any
+}
+
+// AutoWidth as Gate.Width stands for the CPUs of all regions of the domain before this one.
+const AutoWidth = -1
+
+// A NUMALimit says which memory nodes of a machine ranks may have. The zero value: all, and no
+// rank has to fit into one.
+type NUMALimit struct {
+	Each   int   // most ranks in each; 0: no limit
+	Lowest int   // so many of the lowest; 0: all
+	List   []int // exactly these; nil: all
+	Strict bool  // the CPUs and the memory of a rank are in one
+}
+
+// AllThreads as Share.HWThreads makes a CPU of every hardware thread.
+const AllThreads = -1
+
+// A Choice is which nodes were chosen, and why.
+type Choice struct {
+	Class      string   // empty: none
+	Regions    []string // that the job may enter; nil: there are none
+	Contiguous Contiguity
+	Shape      int        // 0: none
+	Set        *SetChoice // nil: no set was asked for
+	Parts      []ChosenPart
+}
+
+// A SetChoice is which sets there were, and which one was taken.
+type SetChoice struct {
+	Request  string // in its canonical form
+	From     string // what made it
+	Priority string
+	Sets     []ConsideredSet // in the order of their indices
+	Chosen   []string        // one; all of ANYOF; one for each part that is spanned
+	Left     bool            // none held the job, and it may go without
+}
+
+// A ConsideredSet is a set as it was before the choice.
+type ConsideredSet struct {
+	Name  string
+	Nodes int
+	Room  int  // ranks of the job that share no CPU
+	Fits  bool // it holds the job, which shares no CPU
+}
+
+// A ChosenPart is nodes that were chosen together.
+type ChosenPart struct {
+	Set   string   // empty: none
+	Nodes []string // those with ranks, in rank order
+	Ranks int
+}
+
+// Attribute is what a node has of an attribute of nodeset, by its name in upper case: what the
+// cluster's configuration says, else what the probe has found.
+func (n *Node) Attribute(name string) nodeset.Value {
+	said, has := n.Attributes[name]
+	switch name {
+	case nodeset.Feature:
+		return nodeset.Value{Labels: n.Features}
+	case nodeset.Class:
+		return nodeset.Value{Labels: n.Classes}
+	case nodeset.CPUs:
+		return nodeset.Value{Number: nodeset.Whole(int64(n.Size()))}
+	case nodeset.GPUs:
+		return nodeset.Value{Number: nodeset.Whole(int64(len(n.GPUs)))}
+	case nodeset.Memory:
+		if !has {
+			has, said.Number = true, nodeset.Whole(n.Memory.Installed()>>20)
+		}
+	}
+	if has {
+		return said
+	}
+	return n.Found[name]
+}
+
+// Installed is how many bytes of memory are built in, as far as the total tells: what the kernel keeps
+// to itself differs, and modules come in few sizes.
+func (m Memory) Installed() int64 {
+	mib := m.Total >> 20
+	if mib == 0 {
+		return 0
+	}
+	step := int64(1)
+	for step<<4 <= mib { // an eighth of the power of two below
+		step <<= 1
+	}
+	return (mib + step - 1) / step * step << 20
+}

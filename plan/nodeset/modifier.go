@@ -1,0 +1,75 @@
+package nodeset
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Priority says which of several sets that fit is taken.
+type Priority string
+
+// The priorities.
+const (
+	FirstFit     Priority = "FIRSTFIT"     // the first of the list
+	BestFit      Priority = "BESTFIT"      // least room
+	WorstFit     Priority = "WORSTFIT"     // most room
+	BestResource Priority = "BESTRESOURCE" // the fastest
+	MinLoss      Priority = "MINLOSS"      // the least lost where all run at the pace of the slowest
+	Affine       Priority = "AFFINITY"     // no shunned nodes, most favoured ones
+)
+
+var priorities = []string{string(Affine), string(BestFit), string(BestResource), string(FirstFit), string(MinLoss), string(WorstFit)}
+
+// A Plus is what a job does when no single set holds it now.
+type Plus struct {
+	SpanEvenly bool // it spreads over several in equal parts
+	Delay      bool // it waits for the best one
+}
+
+func parseOptional(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "yes", "true":
+		return true, nil
+	case "no", "false":
+		return false, nil
+	}
+	return false, &WordError{Token: text, Allowed: []string{"yes", "no"}}
+}
+
+func parseTolerance(text string) (Tolerance, error) {
+	t, ok := ParseTolerance(text)
+	if !ok {
+		return 0, &WordError{Token: text, Allowed: []string{"0-10", "0%-1000%"}}
+	}
+	return t, nil
+}
+
+func parsePriority(text string) (Priority, error) {
+	if !slices.Contains(priorities, strings.ToUpper(text)) {
+		return "", &WordError{Token: text, Allowed: priorities}
+	}
+	return Priority(strings.ToUpper(text)), nil
+}
+
+func parsePlus(text string) (p Plus, err error) {
+	for _, word := range Words(text) {
+		switch strings.ToUpper(word) {
+		case "SPANEVENLY":
+			p.SpanEvenly = true
+		case "DELAY":
+			p.Delay = true
+		default:
+			return Plus{}, &WordError{Token: word, Allowed: []string{"SPANEVENLY", "DELAY"}}
+		}
+	}
+	return p, nil
+}
+
+func parseDelay(text string) (time.Duration, error) {
+	d, ok := ParseTime(text)
+	if !ok {
+		return 0, &WordError{Token: text, Allowed: []string{"SECONDS", "90s", "5m", "1h30m", "[[DD:]HH:]MM:SS"}}
+	}
+	return d, nil
+}

@@ -1,0 +1,87 @@
+package nodeset
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// A Number is the value of an attribute, in 1/(1024*10^6) of its unit: six decimals, and the K of a
+// memory that counts in M, are exact. It is at least 0, and at most MaxNumber.
+type Number int64
+
+// unit is 1 as a Number.
+const unit Number = 1024 * 1_000_000
+
+// MaxNumber is the largest value of an attribute.
+const MaxNumber = 8_000_000_000 * unit
+
+// Whole is a whole number, of which too large ones are MaxNumber, negative ones 0.
+func Whole(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/unit))) * unit }
+
+// ParseNumber reads digits, and up to six decimals behind a point.
+func ParseNumber(text string) (Number, bool) { return scaled(text, unit) }
+
+// scaled reads a number of things that are each so much.
+func scaled(text string, each Number) (Number, bool) {
+	whole, decimals, point := strings.Cut(text, ".")
+	if whole == "" || point && decimals == "" || len(decimals) > 6 || strings.Trim(whole+decimals, "0123456789") != "" {
+		return 0, false
+	}
+	millionths, err := strconv.ParseUint(whole+decimals+strings.Repeat("0", 6-len(decimals)), 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	high, low := bits.Mul64(millionths, uint64(each))
+	if high >= 1_000_000 {
+		return 0, false
+	}
+	value, rest := bits.Div64(high, low, 1_000_000)
+	if rest != 0 || value > uint64(MaxNumber) {
+		return 0, false
+	}
+	return Number(value), true
+}
+
+// String is the number without an exponent: "2400", "2.5".
+func (n Number) String() string {
+	text := strconv.FormatInt(int64(n/unit), 10)
+	rest := n % unit
+	if rest == 0 {
+		return text
+	}
+	// A unit has 1024*10^6 parts, of which each is 9765625 of 10^16.
+	decimals := strconv.FormatInt(int64(rest)*9_765_625, 10)
+	decimals = strings.Repeat("0", 16-len(decimals)) + decimals
+	return text + "." + strings.TrimRight(decimals, "0")
+}
+
+// A Tolerance is how much larger than the least of a set the numbers of its members may be, in
+// millionths of it; at most MaxTolerance.
+type Tolerance int64
+
+// MaxTolerance is ten times as much.
+const MaxTolerance Tolerance = 10_000_000
+
+// ParseTolerance reads 0 to 10 with up to six decimals, or 0% to 1000% with up to four.
+func ParseTolerance(text string) (Tolerance, bool) {
+	each, digits := unit, text
+	if before, percent := strings.CutSuffix(text, "%"); percent {
+		digits, each = before, unit/100
+	}
+	n, ok := scaled(digits, each)
+	return Tolerance(n / (unit / 1_000_000)), ok && n%(unit/1_000_000) == 0 && n <= 10*unit
+}
+
+// String is the tolerance as a number.
+func (t Tolerance) String() string { return (Number(t) * (unit / 1_000_000)).String() }
+
+// within reports x <= v * (1 + t), without rounding.
+func within(x, v Number, t Tolerance) bool {
+	if t == 0 {
+		return x <= v
+	}
+	xh, xl := bits.Mul64(uint64(x), 1_000_000)
+	vh, vl := bits.Mul64(uint64(v), uint64(1_000_000+t))
+	return xh < vh || xh == vh && xl <= vl
+}

@@ -1,0 +1,71 @@
+package nodeset
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxTime bounds a time that is written down: 10,000 days.
+const MaxTime = 10_000 * day
+
+const day = 24 * time.Hour
+
+// ParseTime reads a time of at most MaxTime: seconds, 90s, 5m, 1h30m, or [[DD:]HH:]MM:SS.
+func ParseTime(text string) (time.Duration, bool) {
+	switch {
+	case strings.Contains(text, ":"):
+		return parseClock(text)
+	case strings.Trim(text, "0123456789") == "":
+		return times(text, time.Second)
+	}
+	return parseUnits(text)
+}
+
+// times is so many of a time.
+func times(digits string, each time.Duration) (time.Duration, bool) {
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > int64(MaxTime/each) {
+		return 0, false
+	}
+	return time.Duration(n) * each, true
+}
+
+// parseClock reads [[DD:]HH:]MM:SS.
+func parseClock(text string) (sum time.Duration, ok bool) {
+	pieces := strings.Split(text, ":")
+	if len(pieces) > 4 {
+		return 0, false
+	}
+	each := []time.Duration{day, time.Hour, time.Minute, time.Second}[4-len(pieces):]
+	for i, piece := range pieces {
+		d, ok := times(piece, each[i])
+		if sum += d; !ok {
+			return 0, false
+		}
+	}
+	return sum, sum <= MaxTime
+}
+
+// parseUnits reads hours, minutes and seconds, each with its letter, in this order.
+func parseUnits(text string) (sum time.Duration, ok bool) {
+	rest := text
+	for _, u := range []struct {
+		letter string
+		each   time.Duration
+	}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
+		digits, behind, there := strings.Cut(rest, u.letter)
+		if !there {
+			continue
+		}
+		d, ok := times(digits, u.each)
+		if sum += d; !ok {
+			return 0, false
+		}
+		rest = behind
+	}
+	return sum, rest == "" && text != "" && sum <= MaxTime
+}
