@@ -22,8 +22,10 @@ type client struct {
 	major  int      // version of its library
 	events register // belongs to itself
 
-	state State // as in rank, which is for others to read
-	bad   int   // messages in a row that could not be read
+	state State    // as in rank, which is for others to read
+	bad   int      // messages in a row that could not be read
+	near  sequence // of ranks of this node for which it asks
+	far   sequence // of others
 	out   outbox
 }
 

@@ -45,7 +45,7 @@ type fetch struct {
 func (c *client) getRemote(q envelope, g *group, r *message.Get) {
 	rank, most := int(r.Rank), patienceOf(r.Options)
 	if data := g.known(rank, r.Key); data != nil {
-		c.found(q, g, rank, data)
+		c.found(q, g, rank, data, c.ahead(g, rank, r.Key))
 		return
 	}
 	switch {

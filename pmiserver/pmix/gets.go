@@ -48,7 +48,7 @@ func (c *client) getKnown(q envelope, g *group, r *message.Get) {
 		return
 	}
 	if pairs := view.Rank(int(r.Rank)); hasKey(pairs, r.Key) {
-		c.found(q, g, int(r.Rank), pairs)
+		c.found(q, g, int(r.Rank), pairs, readAhead{})
 		return
 	}
 	c.status(q, message.NotFound)
@@ -65,18 +65,19 @@ type pendingGet struct {
 
 // pending is a Get of a client's.
 func (c *client) pending(q envelope, g *group, r *message.Get) *pendingGet {
-	rank := int(r.Rank)
+	rank, ahead := int(r.Rank), c.ahead(g, int(r.Rank), r.Key)
 	return &pendingGet{asker: c.group, by: c.rank.number, key: r.Key, answer: func(data []byte, s message.Status) {
 		if s != message.Success {
 			c.status(q, s)
 			return
 		}
-		c.found(q, g, rank, data)
+		c.found(q, g, rank, data, ahead)
 	}}
 }
 
-// found answers a Get with pairs of a rank. One of another namespace is told of that first.
-func (c *client) found(q envelope, g *group, rank int, pairs []byte) {
+// found answers a Get with pairs of a rank, and of some behind it. One of another namespace is told of
+// that first.
+func (c *client) found(q envelope, g *group, rank int, pairs []byte, ahead readAhead) {
 	reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 	if g != c.group {
 		if _, info, err := g.know(c.server.ctx); err == nil {
@@ -84,6 +85,7 @@ func (c *client) found(q envelope, g *group, rank int, pairs []byte) {
 		}
 	}
 	reply = message.AppendKnown(reply, bfrops.Proc{Namespace: g.Namespace, Rank: bfrops.Rank(rank)}, pairs)
+	reply = c.appendAhead(reply, g, rank, ahead)
 	c.reply(q, fmt.Sprintf("%d bytes", len(pairs)), reply)
 }
 
