@@ -91,6 +91,9 @@ func textsOf(v reflect.Value) (found []reflect.Value) {
 			return textsOf(v.Elem())
 		}
 	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[job.Traits]() {
+			return nil // labels alone: what is not refused by package wire
+		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() && v.Type() != reflect.TypeFor[time.Time]() {
 				found = append(found, textsOf(v.Field(i))...)

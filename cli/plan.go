@@ -31,7 +31,12 @@ func planFile(line option.Line, sys System) error {
 
 // dryRun plans with what was written down of the hosts.
 func (c *call) dryRun() error {
-	local := func() (job.Probe, error) { return probeHere(c.sys) }
+	local := func() (p job.Probe, t job.Traits, err error) {
+		if p, err = probeHere(c.sys); err == nil && c.req.Traits {
+			t = traitsHere(c.sys)
+		}
+		return p, t, err
+	}
 	return showPlan(c.line, c.sys, request.Offline(c.req, c.warnings, local), routeOf(c.env.Dialer))
 }
 

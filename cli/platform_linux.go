@@ -29,6 +29,9 @@ func newInside(environ, guard []string) io.ReadWriteCloser {
 // probeHere looks at this machine.
 func probeHere(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
 
+// traitsHere reads what sets of nodes are made by.
+func traitsHere(sys System) job.Traits { return probe.Traits(sys.FS, sys.Environ) }
+
 // offerHere is what a program would be offered on this machine, and why; empty: it is not found.
 func offerHere(app job.App, environ []string) string {
 	path, missing := rank.Locate(app.Argv[0], app.Dir, app.Path, job.Value(environ, "PATH"))

@@ -25,6 +25,9 @@ func newInside([]string, []string) io.ReadWriteCloser { return nil }
 // probeHere says that this build cannot look at its machine: no rank can run here.
 func probeHere(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }
 
+// traitsHere knows nothing of this machine.
+func traitsHere(System) job.Traits { return job.Traits{} }
+
 // offerHere knows nothing of programs: no rank can run here.
 func offerHere(job.App, []string) string { return "" }
 

@@ -121,6 +121,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 		req, say := c.req, c.env.Say
 		c.env.Seen = func(snap job.Snapshot) { save(j.SaveState, req, snap, say) }
 	}
+	c.req.Traits = c.req.Traits || j.SaveState != "" || wanted(j).topo
 	switch {
 	case asksOfJobs(j):
 		return c.jobs(ctx)

@@ -80,6 +80,13 @@ func about(c job.Checkup) string {
 	if c.Probe.Memory.Total > 0 {
 		parts = append(parts, bytes(c.Probe.Memory.Total)+" of memory")
 	}
+	// A speed that was measured is another one each time, and hosts that are alike are told together.
+	if t := c.Exam.Traits; t.Speed > 0 && t.Quality != job.Measured {
+		parts = append(parts, fmt.Sprintf("%d MHz (%s)", t.Speed, t.Quality))
+	}
+	if t := c.Exam.Traits; t.Networks != nil {
+		parts = append(parts, "networks "+show.Clean(strings.Join(t.Networks, " ")))
+	}
 	if c.Exam.Shared.Total > 0 {
 		parts = append(parts, bytes(c.Exam.Shared.Total)+" in /dev/shm")
 	}
@@ -137,26 +144,34 @@ func (r Report) sum() string {
 
 // A host is one of the report, as programs read it.
 type host struct {
-	Host       string  `json:"host"`
-	Reached    bool    `json:"reached"`
-	Hostname   string  `json:"hostname,omitempty"`
-	Arch       string  `json:"arch,omitempty"`
-	Address    string  `json:"address,omitempty"`
-	MTU        int     `json:"mtu,omitempty"`
-	Cores      int     `json:"cores"`
-	Memory     int64   `json:"memory_bytes"`
-	Shared     int64   `json:"dev_shm_bytes"`
-	Login      float64 `json:"login_seconds"`
-	ClockAhead float64 `json:"clock_ahead_seconds"`
-	Jobs       int     `json:"jobs"`
-	Ledger     string  `json:"ledger,omitempty"` // directory in which jobs learn of one another
+	Host       string   `json:"host"`
+	Reached    bool     `json:"reached"`
+	Hostname   string   `json:"hostname,omitempty"`
+	Arch       string   `json:"arch,omitempty"`
+	Address    string   `json:"address,omitempty"`
+	MTU        int      `json:"mtu,omitempty"`
+	Cores      int      `json:"cores"`
+	Memory     int64    `json:"memory_bytes"`
+	Shared     int64    `json:"dev_shm_bytes"`
+	Speed      int      `json:"speed_mhz,omitempty"`
+	Quality    string   `json:"speed_quality,omitempty"` // nominal, max or measured
+	Networks   []string `json:"networks,omitempty"`
+	NetSpeed   int      `json:"network_mbps,omitempty"`
+	CPUModel   string   `json:"cpu_model,omitempty"`
+	GPUModels  []string `json:"gpu_models,omitempty"`
+	Login      float64  `json:"login_seconds"`
+	ClockAhead float64  `json:"clock_ahead_seconds"`
+	Jobs       int      `json:"jobs"`
+	Ledger     string   `json:"ledger,omitempty"` // directory in which jobs learn of one another
 }
 
 // JSON is the report for programs, on one line.
 func (r Report) JSON() string {
 	list := []host{}
 	for _, c := range r.Hosts {
+		t := c.Exam.Traits
 		list = append(list, host{
+			Speed: t.Speed, Quality: string(t.Quality), Networks: t.Networks, NetSpeed: t.NetSpeed, CPUModel: t.CPUModel, GPUModels: t.GPUModels,
 			Host: c.Node, Reached: c.Failure.Text == "", Hostname: c.Probe.Hostname, Arch: c.Probe.Arch,
 			Address: c.Exam.Address, MTU: c.Exam.MTU, Cores: len(c.Probe.Topology.Cores),
 			Memory: c.Probe.Memory.Total, Shared: c.Exam.Shared.Total,

@@ -134,6 +134,27 @@ func UUID(root fs.FS, g GPU) string {
 	return ""
 }
 
+// Model names the model of a GPU: as the driver of NVIDIA does, else by the numbers of the PCI function,
+// "pci-1002-74a1" (which-hosts.md 2.1); "" if unknown.
+func Model(root fs.FS, g GPU) string {
+	t := busTree{FS: root}
+	if name := field(t.text(nvidiaFolder+"/"+g.Address+"/information"), "Model:"); g.Vendor == NVIDIA && name != "" {
+		return name
+	}
+	addresses := []string{g.Address}
+	if len(g.Address) > 0 { // of a part of a partitioned card, the card
+		addresses = append(addresses, g.Address[:len(g.Address)-1]+"0")
+	}
+	for _, address := range addresses {
+		dir := "sys/bus/pci/devices/" + address
+		vendor, device := strings.TrimPrefix(t.line(dir+"/vendor"), "0x"), strings.TrimPrefix(t.line(dir+"/device"), "0x")
+		if vendor != "" && device != "" {
+			return "pci-" + vendor + "-" + device
+		}
+	}
+	return ""
+}
+
 func (t busTree) text(name string) string {
 	text, _ := fs.ReadFile(t.FS, name)
 	return string(text)

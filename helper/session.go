@@ -134,7 +134,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		accounts:   accounts{owners: newOwnership()},
 		ownSignals: newOwnSignals(),
 	}
-	s.claims = claims.New(sys.Root, c.Send)
+	s.claims = claims.New(sys.Root, sys.Environ, c.Send)
 	s.examiner = checkup.New(checkup.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s
 }

@@ -44,6 +44,7 @@ type Exam struct {
 	Dir, Program   Defect // of the working directory, and of the program
 	DirName, Found string // which they are
 	Offer          string // what the program would be offered, and why (PMIX-6); empty: there is none
+	Traits         Traits
 }
 
 // A Limit is one of getrlimit(2), as the login has it.

@@ -81,6 +81,7 @@ type Request struct {
 	Spawn    SpawnHosts
 	RM       *RM      // the batch system whose hosts these are; nil: they are not
 	Parcels  []Parcel // files that go to the nodes (--stage); names are unique
+	Traits   bool     // Node.Traits are wanted
 }
 
 // An RM is a batch system (resource manager) that has granted the hosts of a job (RM-5).
@@ -340,6 +341,7 @@ type Node struct {
 	NodeDef
 	Probe
 	Use
+	Traits Traits // of which sets are made, as its probe found them; void unless Request.Traits asked for them
 	Beyond Use    // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
 	Down   string // why there is no valid probe now; the topology may be known all the same
 	Mine   []int  // of the busy CPUs, those that the job itself holds, which is to grow

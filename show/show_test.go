@@ -66,6 +66,20 @@ func TestTopology(t *testing.T) {
 	golden(t, "topology", Topology(nodes))
 }
 
+// What sets are made by is told, and nodes that differ in it are told apart.
+func TestTopologyTraits(t *testing.T) {
+	fast := job.Traits{Speed: 3000, Quality: job.Nominal, Networks: []string{"eth1g", "ethernet", "ib", "ib-hdr"}, NetSpeed: 200000, CPUModel: "genuineintel-6-143", GPUModels: []string{"nvidia-h100"}}
+	slow := fast
+	slow.Speed, slow.GPUModels = 2000, nil
+	var nodes []job.Node
+	for i, traits := range []job.Traits{fast, slow, fast, {Speed: 2600, Quality: job.Measured}, {Speed: 2700, Quality: job.Measured}, {}} {
+		n := captured(t, i, fmt.Sprint("n", i), "vm-2", "")
+		n.Traits = traits
+		nodes = append(nodes, n)
+	}
+	golden(t, "topology-traits", Topology(nodes))
+}
+
 // with gives a node the GPUs of another capture.
 func with(t *testing.T, n job.Node, capture string) job.Node {
 	found := gpu.Read(pintest.Root(t, "../testdata/nodes", capture), func(name string) bool { return name != "dev/nvidia7" })

@@ -21,6 +21,8 @@ import (
 //	  package 1  NUMA 1  cores 8-15  CPUs 8-15,24-31  L3 1  L2 for each core  [##/##/##/##/##/##/##/##]
 //	  not allowed: CPUs 4,20
 //	  GPUs 0-1  nvidia  NUMA 0  0000:07:00.0 0000:0f:00.0
+//	  PROCSPEED 2000 MHz (nominal)  MEMORY 65536 MB  NETSPEED 200000 Mb/s  CPUMODEL genuineintel-6-143
+//	  NETWORK eth1g ethernet ib ib-hdr infiniband rdma
 //
 // In the brackets is a character for each thread, "#" if it may be used, with a "/"
 // between cores and a "|" between those of different L3.
@@ -64,7 +66,7 @@ func kinds(nodes []job.Node) [][]job.Node {
 }
 
 func alike(a, b job.Node) bool {
-	return a.Arch == b.Arch && slices.EqualFunc(a.Topology.Cores, b.Topology.Cores, func(a, b pin.Core) bool {
+	return alikeTraits(a, b) && a.Arch == b.Arch && slices.EqualFunc(a.Topology.Cores, b.Topology.Cores, func(a, b pin.Core) bool {
 		return a.Place == b.Place && slices.Equal(a.CPUs, b.CPUs) && slices.Equal(a.Shut, b.Shut)
 	}) && a.Barred == b.Barred && slices.EqualFunc(a.GPUs, b.GPUs, func(a, b gpu.GPU) bool {
 		return a.Vendor == b.Vendor && a.Index == b.Index && a.NUMA == b.NUMA && a.Address == b.Address
@@ -97,6 +99,7 @@ func draw(b *strings.Builder, kind []job.Node) {
 		fmt.Fprintf(b, "  not allowed: %s\n", labelled("CPU", set(shut)))
 	}
 	b.WriteString(graphics(kind[0].Probe))
+	b.WriteString(attributes(kind))
 }
 
 // graphics tells the GPUs, those of one vendor and memory node on a line.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"remshell/job"
 )
 
 // What a value from the other end may be (TRUST-7). It is asked once, where the message is
@@ -102,6 +104,7 @@ var (
 	aKey        = length{"key", 511}
 	aFence      = length{"fence", 960 << 10} // 65,536 ranges of ranks
 	aBusAddress = length{"address", 64}
+	aLabel      = length{"label", job.MaxLabel}
 	anyText     = length{"text", vast}
 	aLogLine    = length{"line", maxLine}
 )

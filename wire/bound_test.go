@@ -54,6 +54,7 @@ func TestBounds(t *testing.T) {
 	}
 	exit := func(code, signal int) Message { return &Exited{job.Exit{Code: code, Signal: signal}} }
 	use := func(u job.Use) Message { return &Surveyed{Use: u} }
+	traits := func(t job.Traits) Message { return &Surveyed{Traits: t} }
 	at := func(messages ...Message) []Message { return messages }
 	tests := []struct {
 		good, bad []Message
@@ -80,6 +81,14 @@ func TestBounds(t *testing.T) {
 		{at(use(job.Use{Procs: 1e6, Seated: 1e6, Busy: []int{65535, 3}})),
 			at(use(job.Use{Procs: 1e6 + 1}), use(job.Use{Seated: -1})), "count "},
 		{nil, at(use(job.Use{Busy: []int{4, 3, 4}})), "CPU 4 twice"},
+		{at(traits(job.Traits{Speed: 1e6, Quality: job.Turbo, NetSpeed: 1e8})), at(traits(job.Traits{Speed: 1e6 + 1, Quality: job.Turbo}), traits(job.Traits{Speed: -1})), "MHz "},
+		{nil, at(traits(job.Traits{NetSpeed: 1e8 + 1}), traits(job.Traits{NetSpeed: -1})), "Mb/s "},
+		{nil, at(traits(job.Traits{Networks: make([]string, job.MaxLabels+1)})), "65 networks"},
+		{nil, at(traits(job.Traits{GPUModels: make([]string, job.MaxLabels+1)})), "65 models"},
+		{at(traits(job.Traits{CPUModel: strings.Repeat("a", 64)})), at(traits(job.Traits{CPUModel: strings.Repeat("a", 65)})), "label of 65 bytes"},
+		{at(traits(job.Traits{Networks: []string{"ib-hdr"}})), at(traits(job.Traits{Networks: []string{"\x1b[2J"}}), traits(job.Traits{Networks: []string{"a*"}}),
+			traits(job.Traits{GPUModels: []string{""}}), traits(job.Traits{CPUModel: "A"}), traits(job.Traits{Speed: 1}), traits(job.Traits{Quality: job.Turbo}),
+			traits(job.Traits{Speed: 1, Quality: job.Given})), "words that no probe finds"},
 		{at(exit(0, 0), exit(255, 0), exit(0, 64)), at(exit(256, 0), exit(-1, 0), exit(1<<32, 0), exit(3, 9)), "code "},
 		{nil, at(exit(0, 65), exit(0, -1)), "signal "},
 		{at(&Exited{job.Exit{Usage: job.Usage{Wall: maxTime}}}), at(&Exited{job.Exit{Usage: job.Usage{Wall: maxTime + 1}}}, &Exited{job.Exit{Usage: job.Usage{User: -1}}}), "time "},

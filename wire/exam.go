@@ -64,6 +64,7 @@ func (c *codec) exam(e *job.Exam) {
 	c.sentence(&e.DirName, "folder")
 	c.sentence(&e.Found, "program")
 	c.sentence(&e.Offer, "offer")
+	c.traits(&e.Traits)
 }
 
 // Listen asks to open a port.

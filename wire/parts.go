@@ -155,6 +155,16 @@ func (c *codec) probe(p *job.Probe) {
 	c.different(p)
 }
 
+func (c *codec) traits(t *job.Traits) {
+	c.num(&t.Speed, valueRange{"MHz", 0, 1_000_000})
+	c.text((*string)(&t.Quality), aLabel)
+	c.texts(&t.Networks, length{"networks", job.MaxLabels}, aLabel)
+	c.num(&t.NetSpeed, valueRange{"Mb/s", 0, 100_000_000})
+	c.text(&t.CPUModel, aLabel)
+	c.texts(&t.GPUModels, length{"models", job.MaxLabels}, aLabel)
+	c.sure(t.Probed(), "words that no probe finds")
+}
+
 // different refuses a machine that has a CPU or a GPU twice.
 func (c *codec) different(p *job.Probe) {
 	if !c.reading {

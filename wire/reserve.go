@@ -13,7 +13,7 @@ What a plan needs, and what it takes. Prepare is in prepare.go.
 	   | Seek ------------------------------------>   to the other
 	   | <---------------------------------- Sought
 	   | Survey ---------------------------------->
-	   | <-------------------------------- Surveyed   what live jobs hold, load
+	   | <-------------------------------- Surveyed   what live jobs hold, load, speed
 	   | Prepare --------------------------------->   ranks, environment, claim
 	   | <-------------------------------- Prepared   ready, or
 	   | <--------------------------------- Refused   why not, or
@@ -56,6 +56,8 @@ type Survey struct {
 	Without []int // users, by number, whose claims do not count either (TRUST-18)
 
 	RM string // the batch system's job that we are a part of: what is outside of it is told apart (RM-20)
+
+	Traits bool // what sets of nodes are made by is wanted too (which-hosts.md 2.1)
 }
 
 func (m *Survey) fields(c *codec) {
@@ -64,12 +66,13 @@ func (m *Survey) fields(c *codec) {
 	c.word((*string)(&m.Own), "job")
 	c.nums(&m.Without, length{"uids", maxEntries}, aUID)
 	c.word(&m.RM, "batch job")
+	c.flag(&m.Traits)
 }
 
 // Surveyed answers Survey. Inside says that the job named there runs here indeed, and
 // has all that the helper could use. With Notice the ledger cannot be used: jobs on this node are not kept apart.
 // Barred says why the node's administrator lets nothing of ours run there, and if it is
-// Limited he lets so many ranks of all jobs run at most.
+// Limited he lets so many ranks of all jobs run at most. Traits are void unless they were asked for.
 type Surveyed struct {
 	Inside  bool
 	Barred  string
@@ -79,6 +82,7 @@ type Surveyed struct {
 	Beyond  job.Use // with Survey.RM: of jobs outside of it, which Use does not count then
 	Load    [3]float64
 	Notice  string
+	Traits  job.Traits
 }
 
 func (m *Surveyed) fields(c *codec) {
@@ -90,6 +94,7 @@ func (m *Surveyed) fields(c *codec) {
 	c.use(&m.Beyond)
 	c.load(&m.Load)
 	c.sentence(&m.Notice, "notice")
+	c.traits(&m.Traits)
 }
 
 func (c *codec) use(u *job.Use) {

@@ -9,7 +9,7 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 	   | Gate ------------------------------------------>  queue host only
 	   | <---------------------------------------- Gated   who waits before us
 	   | Survey ---------------------------------------->
-	   | <------------------------------------- Surveyed   what live jobs hold, load
+	   | <------------------------------------- Surveyed   what live jobs hold, load, speed
 	   | Prepare --------------------------------------->  ranks, environment, claim
 	   | <------------------- Prepared | Refused | Taken   ready | why not | by whom
 	   | Release | Ungate ------------------------------>  plan again | let others decide

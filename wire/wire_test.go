@@ -62,6 +62,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *pin.Core:
 		*p = pin.Core{CPUs: []int{int(serial.Add(1)) % maxCPUs}}
 		return
+	case *job.Traits:
+		*p = job.Traits{Speed: 2400, Quality: job.Nominal, Networks: []string{"ethernet", "ib-hdr"}, NetSpeed: 1000, CPUModel: "m", GPUModels: []string{"g"}}
+		return
 	case *job.Exit:
 		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4}, Hint: "h", Built: "b"}
 		return

@@ -19,17 +19,20 @@ import (
 // slots has an unknown size: the plan is told if that makes no difference.
 
 // Offline plans without a look at the hosts. local looks at this machine, if it is a candidate.
-func Offline(req job.Request, warnings []job.Note, local func() (job.Probe, error)) whatif.Outcome {
+func Offline(req job.Request, warnings []job.Note, local Look) whatif.Outcome {
 	return guess(req, known(req, local), warnings)
 }
 
+// A Look is a look at this machine. The traits are void unless the request wants them.
+type Look func() (job.Probe, job.Traits, error)
+
 // known is what can be known of the candidates without any contact.
-func known(req job.Request, local func() (job.Probe, error)) (snap job.Snapshot) {
+func known(req job.Request, local Look) (snap job.Snapshot) {
 	for _, def := range req.Nodes {
 		n := job.Node{NodeDef: def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}}
 		if def.Local {
-			if probe, err := local(); err == nil {
-				n.Probe = probe
+			if probe, traits, err := local(); err == nil {
+				n.Probe, n.Traits = probe, traits
 			}
 		}
 		if n.Size() > 0 {

@@ -91,7 +91,7 @@ func (n Node) examine(ctx context.Context, m *wire.Examine) job.Exam {
 	}
 	exam := job.Exam{
 		Clock: now(), Address: m.Address, Online: onlineCPUs(n.Root), Limits: limits(ctx), Group: controlGroup(n.Root),
-		Shared: space("/dev/shm"), Fabric: fabric(n.Root),
+		Shared: space("/dev/shm"), Fabric: fabric(n.Root), Traits: probe.Traits(n.Root, n.Environ),
 	}
 	for _, dir := range []string{cacheOf(n.Environ), "/tmp"} {
 		if dir != "" {

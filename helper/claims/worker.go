@@ -38,12 +38,13 @@ import (
 
 // A Worker keeps the ledger for one session.
 type Worker struct {
-	root  fs.FS
-	send  func(wire.Message) error
-	ctx   context.Context // ends with the session
-	stop  context.CancelFunc
-	tasks backlog
-	done  chan struct{} // closed when it has let everything go
+	root    fs.FS
+	environ []string // our own, which bounds what we may use
+	send    func(wire.Message) error
+	ctx     context.Context // ends with the session
+	stop    context.CancelFunc
+	tasks   backlog
+	done    chan struct{} // closed when it has let everything go
 
 	ledger *ledger.Dir // nil: not opened yet
 	gate   *ledger.Gate
@@ -66,9 +67,9 @@ type Worker struct {
 // keep everybody else waiting, and no claim is less safe without the gate.
 const gateMost = 20 * time.Second
 
-// New makes one for the session that sends by send; root is "/".
-func New(root fs.FS, send func(wire.Message) error) *Worker {
-	w := &Worker{root: root, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
+// New makes one for the session that sends by send; root is "/", and environ our own environment.
+func New(root fs.FS, environ []string, send func(wire.Message) error) *Worker {
+	w := &Worker{root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
@@ -203,6 +204,9 @@ func (w *Worker) survey(m *wire.Survey) {
 	}
 	if err == nil && len(answer.Use.Busy) > 0 && idset.Set(answer.Use.Busy).HasAll(cpus) { // then people ask why
 		answer.Use.Idle = probe.Idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
+	}
+	if m.Traits {
+		answer.Traits = probe.Traits(w.root, w.environ)
 	}
 	answer.Fit()
 	w.send(answer)

@@ -104,7 +104,7 @@ func TestTheGateOpensByItself(t *testing.T) {
 	defer said.Abandon()
 	dir := t.TempDir()
 	root := os.DirFS("/")
-	w := New(root, wire.NewConn(there, wire.Helper).Send)
+	w := New(root, nil, wire.NewConn(there, wire.Helper).Send)
 	defer w.Close()
 	w.gateMost = 30 * time.Millisecond
 	w.Take(&wire.Gate{Ledger: dir})

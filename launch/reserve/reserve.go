@@ -98,7 +98,8 @@ type host struct {
 	probe  job.Probe
 	use    job.Use // what other jobs had of it when it was last asked
 	beyond job.Use // what jobs outside of our batch system's job had (RM-20)
-	lost   error   // why it cannot be used any more; nil: it can
+	traits job.Traits
+	lost   error // why it cannot be used any more; nil: it can
 
 	own     bool    // the job has it already, and it is not ours to give up
 	held    job.Use // what the job has of it already

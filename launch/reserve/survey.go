@@ -51,7 +51,7 @@ func (r *reservation) probe(ctx context.Context, nodes []*host, limit time.Durat
 	patient, done := r.env.Pauses.Within(ctx, limit, node.Silence{Limit: limit})
 	defer done()
 	question := func(n *host) wire.Message {
-		m := &wire.Survey{Ledger: r.req.Queue.Ledger, Own: r.req.Job, Without: r.without, RM: r.req.RM.ID()}
+		m := &wire.Survey{Ledger: r.req.Queue.Ledger, Own: r.req.Job, Without: r.without, RM: r.req.RM.ID(), Traits: r.req.Traits}
 		if n.def.Local {
 			m.Inside = r.req.Queue.Inside
 		}
@@ -61,7 +61,7 @@ func (r *reservation) probe(ctx context.Context, nodes []*host, limit time.Durat
 		answer, ok := m.(*wire.Surveyed)
 		if ok {
 			answered[n] = true
-			n.beyond = answer.Beyond
+			n.beyond, n.traits = answer.Beyond, answer.Traits
 			n.use, n.probe.Load, n.inside = answer.Use, answer.Load, answer.Inside
 			n.barred, n.most = answer.Barred, nil
 			if answer.Limited {
@@ -153,7 +153,7 @@ func (r *reservation) takeSnapshot() {
 	for _, def := range r.req.Nodes {
 		if n := r.find(def); n != nil && !left[hostName(n.probe, def)] {
 			r.seen = append(r.seen, n)
-			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Beyond: n.beyond, Mine: n.held.Busy})
+			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Traits: n.traits, Beyond: n.beyond, Mine: n.held.Busy})
 		}
 	}
 	plan.Partition(r.snap.Nodes)

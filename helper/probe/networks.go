@@ -1,0 +1,167 @@
+//go:build linux
+
+package probe
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+/*
+The networks of a node, as NETWORK and NETSPEED of which-hosts.md 2.1 have them:
+
+	sys/class/net/NAME/              type, operstate, carrier, speed; uevent and device/uevent
+	sys/devices/virtual/net/NAME     it is none of hardware
+	sys/class/net/NAME/lower_OTHER   it lies over OTHER
+	sys/class/infiniband/DEVICE/ports/N/   state, link_layer, rate
+
+Only what is up counts.
+*/
+
+// Kinds of links, of linux/if_arp.h.
+const (
+	etherType      = "1"
+	infinibandType = "32"
+	loopbackType   = "772"
+)
+
+// networks lists the labels of all networks that are up, and the speed of the fastest in Mb/s;
+// 0: no speed is known.
+func networks(root fs.FS) (names []string, fastest int) {
+	found := make(labelSet)
+	for _, name := range folder(root, "sys/class/net") {
+		fastest = max(fastest, link(root, name, found))
+	}
+	for _, device := range folder(root, "sys/class/infiniband") {
+		for _, port := range folder(root, "sys/class/infiniband/"+device+"/ports") {
+			fastest = max(fastest, rdmaPort(root, device, port, found))
+		}
+	}
+	return found.sorted(), fastest
+}
+
+// link adds the labels of a network interface, and returns its speed in Mb/s; 0: unknown, or it does not count.
+func link(root fs.FS, name string, found labelSet) (speed int) {
+	file := func(of string) string { return strings.TrimSpace(ReadLine(root, "sys/class/net/"+name+"/"+of)) }
+	kind := file("type")
+	if kind == loopbackType || !isUp(file) || !isPhysical(root, name, 0) {
+		return 0
+	}
+	if n, ok := decimal(file("speed"), 0); ok && n <= maxMbps { // -1, or no answer: unknown
+		speed = n
+	}
+	switch kind {
+	case etherType:
+		found.add("ethernet")
+		switch {
+		case speed >= 1000:
+			found.add(fmt.Sprintf("eth%dg", speed/1000))
+		case speed >= 100:
+			found.add("eth100")
+		}
+	case infinibandType:
+		found.add("ipoib")
+	}
+	driver := driverOf(root, name)
+	if driver == "myri10ge" || driver == "mx" {
+		found.add("myrinet")
+	}
+	if numbered, is := strings.CutPrefix(name, "hsn"); is && isNumber(numbered) || strings.HasPrefix(driver, "cxi") {
+		found.add("slingshot")
+	}
+	return speed
+}
+
+// maxMbps is more than any link has.
+const maxMbps = 100_000_000
+
+func isUp(file func(string) string) bool {
+	state := file("operstate")
+	return state == "up" || state == "unknown" && file("carrier") == "1"
+}
+
+// isPhysical reports whether an interface is hardware, or a bond or VLAN over such, over at most so many others.
+func isPhysical(root fs.FS, name string, below int) bool {
+	const deepest = 4
+	if _, err := fs.Stat(root, "sys/devices/virtual/net/"+name); err != nil {
+		_, err := fs.Stat(root, "sys/class/net/"+name)
+		return err == nil
+	}
+	kind := property(root, "sys/class/net/"+name+"/uevent", "DEVTYPE")
+	if below == deepest || kind != "bond" && kind != "vlan" {
+		return false
+	}
+	return slices.ContainsFunc(folder(root, "sys/class/net/"+name), func(entry string) bool {
+		other, is := strings.CutPrefix(entry, "lower_")
+		return is && isPhysical(root, other, below+1)
+	})
+}
+
+// driverOf is the driver of an interface; empty: unknown.
+func driverOf(root fs.FS, name string) string {
+	return property(root, "sys/class/net/"+name+"/device/uevent", "DRIVER")
+}
+
+// rdmaPort adds the labels of a port, and returns its speed in Mb/s; 0: unknown, or it is not up.
+func rdmaPort(root fs.FS, device, port string, found labelSet) int {
+	file := func(of string) string {
+		return strings.TrimSpace(ReadLine(root, "sys/class/infiniband/"+device+"/ports/"+port+"/"+of))
+	}
+	if !strings.HasSuffix(file("state"), "ACTIVE") {
+		return 0
+	}
+	rate := file("rate") // "100 Gb/sec (4X EDR)"
+	switch layer := file("link_layer"); {
+	case strings.HasPrefix(device, "hfi1"):
+		found.add("omnipath", "rdma")
+	case strings.HasPrefix(device, "efa"):
+		found.add("efa", "rdma")
+	case layer == "InfiniBand":
+		found.add("infiniband", "ib", "rdma")
+		if generation := generationOf(rate); generation != "" {
+			found.add("ib-" + generation)
+		}
+	case layer == "Ethernet":
+		found.add("roce", "rdma")
+	}
+	number, _, is := strings.Cut(rate, " Gb/sec")
+	if mbps, ok := decimal(number, 3); is && ok && mbps <= maxMbps {
+		return mbps
+	}
+	return 0
+}
+
+// generationOf is the word of letters in the parentheses of a rate; empty: there is none.
+func generationOf(rate string) string {
+	_, inside, _ := strings.Cut(rate, "(")
+	inside, _, _ = strings.Cut(inside, ")")
+	words := strings.Fields(inside)
+	if len(words) == 0 {
+		return ""
+	}
+	return words[len(words)-1]
+}
+
+// property is the value of NAME=VALUE in a file of such lines; empty: there is none.
+func property(root fs.FS, name, key string) string {
+	text, _ := fs.ReadFile(root, name)
+	for line := range strings.Lines(string(text)) {
+		if value, is := strings.CutPrefix(line, key+"="); is {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// folder lists the names in a folder; none if there is no such.
+func folder(root fs.FS, name string) (names []string) {
+	entries, _ := fs.ReadDir(root, name)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }

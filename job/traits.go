@@ -1,0 +1,63 @@
+package job
+
+import (
+	"slices"
+	"strings"
+)
+
+// Traits are what a node's own files tell of it by which sets of nodes are made
+// (which-hosts.md 2.1). What the cluster file says beats them. The zero value of each is unknown.
+type Traits struct {
+	Speed     int      // of the slowest CPU that the helper may use, in MHz
+	Quality   Quality  // what Speed is; empty: it is unknown
+	Networks  []string // labels of the networks that are up, ascending, in lower case
+	NetSpeed  int      // of the fastest of these, in Mb/s
+	CPUModel  string   // a label in lower case
+	GPUModels []string // of the GPUs that the helper may use, a label for each model, ascending
+}
+
+// A Quality says by which of the rules of which-hosts.md 2.1 the speed of a CPU was found, since
+// speeds that were found in different ways do not compare.
+type Quality string
+
+const (
+	Given    Quality = "given"    // the cluster file says it
+	Nominal  Quality = "nominal"  // what the processor keeps up under full load, on all cores
+	Turbo    Quality = "max"      // what one core reaches at best
+	Measured Quality = "measured" // what the kernel saw at that moment
+)
+
+// Qualities are those that a probe finds.
+var Qualities = []Quality{Nominal, Turbo, Measured}
+
+// Probed reports whether these can be what a probe has found: all words are labels in lower case, and a speed
+// has its quality.
+func (t Traits) Probed() bool {
+	bad := func(label string) bool { return !IsLabel(label) || label != strings.ToLower(label) }
+	return (t.CPUModel == "" || !bad(t.CPUModel)) && !slices.ContainsFunc(t.Networks, bad) && !slices.ContainsFunc(t.GPUModels, bad) &&
+		(t.Speed > 0) == slices.Contains(Qualities, t.Quality) && (t.Speed > 0 || t.Quality == "")
+}
+
+// MaxLabel is how long a label of a node may be, in bytes, and MaxLabels how many of a kind it may have.
+const (
+	MaxLabel  = 64
+	MaxLabels = 64
+)
+
+// IsLabel reports whether a text can be a label of a node (which-hosts.md 5, without the signs of a pattern).
+func IsLabel(text string) bool {
+	return text != "" && len(text) <= MaxLabel && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-") == ""
+}
+
+// Machine is the architecture as uname(1) calls it, of a word of GOARCH.
+func Machine(arch string) string {
+	switch arch {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	case "386":
+		return "i686"
+	}
+	return arch
+}
