@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"remshell/fault"
-	"remshell/job"
 	"remshell/launch/reserve"
 )
 
@@ -39,9 +38,6 @@ func TestExitCode(t *testing.T) {
 	} {
 		if got := exitCode(test.code, test.err, test.ours); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
-		}
-		if r := newRecord(job.Result{Code: test.code}, test.err, test.ours); r.Code != test.want {
-			t.Errorf("%s: reported as %d, want %d", test.name, r.Code, test.want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"remshell/cli/record"
 	"remshell/fault"
 	"remshell/job"
 	"remshell/whatif"
@@ -137,15 +138,15 @@ func stamped(event string) stamp { return stamp{journalVersion, time.Now(), even
 func (j *journal) Connected(c job.Connect) {
 	j.put(struct {
 		stamp
-		connectRecord
-	}{stamped("connect"), connectRecord{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err}})
+		record.Connect
+	}{stamped("connect"), record.NewConnect(c)})
 }
 
 func (j *journal) Started(s job.Start) {
 	j.put(struct {
 		stamp
-		startRecord
-	}{stamped("start"), startRecord{s.Rank, s.Node, s.PID, s.After.Seconds(), s.Err}})
+		record.Start
+	}{stamped("start"), record.NewStart(s)})
 }
 
 // Output waits until it is written; no data is the end of the stream.
@@ -177,8 +178,8 @@ func (j *journal) Exited(node string, e job.Exit) {
 	event := struct {
 		stamp
 		Node string `json:"node"`
-		exitRecord
-	}{stamped("exit"), node, newExit(e)}
+		record.Exit
+	}{stamped("exit"), node, record.NewExit(e)}
 	if j.pending == nil {
 		j.put(event)
 		return
@@ -207,15 +208,15 @@ func (j *journal) settle(rank int, note func(*ending)) {
 }
 
 // summary tells what came of the run.
-func (j *journal) summary(id job.ID, r record) {
+func (j *journal) summary(id job.ID, r record.Run) {
 	j.put(struct {
 		stamp
-		Job     job.ID        `json:"job"`
-		Seconds float64       `json:"seconds"`
-		Code    int           `json:"code"`
-		Cause   string        `json:"cause,omitempty"`
-		Usage   []totalRecord `json:"usage"`
-	}{stamped("summary"), id, r.Seconds, r.Code, r.Cause, r.Usage})
+		Job     job.ID         `json:"job"`
+		Seconds float64        `json:"seconds"`
+		Code    int            `json:"code"`
+		Cause   string         `json:"cause,omitempty"`
+		Usage   []record.Total `json:"usage"`
+	}{stamped("summary"), id, r.Seconds, *r.Code, r.Cause, r.Usage})
 }
 
 // plan tells where ranks go, as --dry-run --json does.
@@ -254,10 +255,10 @@ func (c *call) journal() (ended func(job.Result, error), err error) {
 	}
 	c.env.Watch = j
 	return func(result job.Result, err error) {
-		r := newRecord(result, err, c.ours)
+		r := record.New(result, err, exitCode(result.Code, err, c.ours))
 		r.Seconds = time.Since(began).Seconds()
 		j.summary(c.req.Job, r)
-		failed := j.close(r.Code > 128)
+		failed := j.close(*r.Code > 128)
 		if file != nil {
 			failed = errors.Join(failed, file.Close())
 		}

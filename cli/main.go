@@ -155,6 +155,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--json-output has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
 	case j.Doctor && (j.Plan || j.DryRun || asksOfJobs(j)):
 		return &fault.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
+	case j.ReportEvery > 0 && j.ReportFile == "":
+		return &fault.Error{Text: "--report-every has a meaning only with --report", Remedy: "add --report FILE, or leave it out"}
 	case j.Probe && !j.DryRun:
 		return &fault.Error{Text: "--probe has a meaning only with --dry-run", Remedy: "leave it out"}
 	}

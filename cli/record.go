@@ -5,138 +5,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 
+	"remshell/cli/record"
+	"remshell/fault"
 	"remshell/job"
-	"remshell/limit"
 	"remshell/show"
 	"remshell/whatif"
 )
 
-// A record is what --report writes of a run: one JSON object. Times are in seconds,
-// memory in bytes. What did not come to be is left out: a job that did not start has no
-// starts, and perhaps no plan.
-type record struct {
-	Version  int             `json:"version"`
-	Job      job.ID          `json:"job"`
-	Began    time.Time       `json:"began"`
-	Seconds  float64         `json:"seconds"`
-	Code     int             `json:"code"`
-	Cause    string          `json:"cause,omitempty"`
-	RM       *job.RM         `json:"rm,omitempty"`   // the batch system whose hosts these were (RM-5)
-	Plan     json.RawMessage `json:"plan,omitempty"` // as of --dry-run --json
-	Connects []connectRecord `json:"connects"`
-	Starts   []startRecord   `json:"starts"`
-	Exits    []exitRecord    `json:"exits"`
-	Usage    []totalRecord   `json:"usage"`
-	All      *allRecord      `json:"all,omitempty"` // what the job used; a job that did not start has none
-}
-
-type connectRecord struct {
-	Node    string  `json:"node"`
-	Host    string  `json:"host,omitempty"`
-	Seconds float64 `json:"seconds"`
-	Sent    int64   `json:"sent"`
-	Error   string  `json:"error,omitempty"`
-}
-
-type startRecord struct {
-	Rank    int     `json:"rank"`
-	Node    string  `json:"node"`
-	PID     int     `json:"pid,omitempty"`
-	Seconds float64 `json:"seconds"`
-	Error   string  `json:"error,omitempty"`
-}
-
-type exitRecord struct {
-	Rank   int    `json:"rank"`
-	Code   int    `json:"code"`
-	Signal int    `json:"signal,omitempty"`
-	Core   bool   `json:"core,omitempty"`
-	Asked  bool   `json:"asked,omitempty"` // we had told it to end
-	PMI    string `json:"pmi"`
-	Hint   string `json:"hint,omitempty"`
-	usageRecord
-	*usedRecord
-}
-
-func newExit(e job.Exit) exitRecord {
-	return exitRecord{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
-}
-
-type totalRecord struct {
-	Node  string `json:"node"`
-	Ranks int    `json:"ranks"`
-	usageRecord
-	*usedRecord
-}
-
-type usageRecord struct {
-	Wall   float64 `json:"wall"`
-	User   float64 `json:"user"`
-	System float64 `json:"system"`
-	MaxRSS int64   `json:"max_rss"` // of the largest process
-}
-
-func usageOf(u job.Usage) usageRecord {
-	return usageRecord{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
-}
-
-// A usedRecord is what accounting tells (RM-53); what is not known is null.
-type usedRecord struct {
-	CPU  float64 `json:"cput"`
-	Mem  *int64  `json:"mem"`
-	VMem *int64  `json:"vmem"`
-	Wall float64 `json:"walltime"`
-}
-
-// An allRecord is that of the job.
-type allRecord struct {
-	usedRecord
-	Sampled bool                   `json:"sampled"`    // on all hosts
-	Reason  string                 `json:"reason"`     // of the end, in a word
-	Metric  string                 `json:"mem_metric"` // what is counted as memory
-	Limits  map[limit.Resource]any `json:"limits"`     // bytes, seconds, counts
-	Every   float64                `json:"interval"`   // at most, between two samples, in seconds
-}
-
-func usedOf(u job.Used) usedRecord {
-	r := usedRecord{CPU: thousandths(u.CPU), Wall: thousandths(u.Wall)}
-	if u.Mem > 0 {
-		r.Mem = &u.Mem
-	}
-	if u.Sampled {
-		r.VMem = &u.VMem
-	}
-	return r
-}
-
-// thousandths are seconds with three decimals.
-func thousandths(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
-
-// used adds what a job has used to its record.
-func (r *record) used(result job.Result, bounds limit.Bounds) {
-	if len(result.Used.Nodes) == 0 {
-		return
-	}
-	for i, e := range result.Exits {
-		u := usedOf(result.Used.Ranks[e.Rank])
-		r.Exits[i].usedRecord = &u
-	}
-	for i := range result.Hosts {
-		u := usedOf(result.Used.Nodes[i])
-		r.Usage[i].usedRecord = &u
-	}
-	r.All = &allRecord{usedOf(result.Used.All), result.Used.All.Sampled, result.Reason, "rss", bounds.Figures(), interval(bounds)}
-}
-
-// interval is the longest time between two samples: who is limited is looked at more often.
-func interval(bounds limit.Bounds) float64 {
-	if bounds.Any(limit.Resource.Sampled) {
-		return 1
-	}
-	return 5
-}
+// This file writes what came of a run where somebody wants to have it: --report, --usage-file, and the
+// accounts of the cluster.
 
 // usageFile writes what the job used to a file of its own (--usage-file).
 func (c *call) usageFile(result job.Result, err error) {
@@ -153,60 +36,141 @@ func (c *call) usageFile(result job.Result, err error) {
 	}
 }
 
+// A recorder makes the record of a run.
+type recorder struct {
+	call  *call
+	began time.Time
+	plan  json.RawMessage
+	now   interim
+}
+
 // record has the plan of a run kept for its record, and returns who writes that when
-// the run is over (--report).
-func (c *call) record() (ended func(job.Result, error)) {
-	file, began, planned := c.line.Job.ReportFile, time.Now(), c.env.Planned
-	if file == "" {
-		return func(job.Result, error) {}
+// the run is over (--report, accounting_file).
+func (c *call) record() (ended func(job.Result, error), err error) {
+	r := &recorder{call: c, began: time.Now()}
+	planned, j := c.env.Planned, c.line.Job
+	if j.ReportFile != "" {
+		c.env.Planned = func(snap job.Snapshot, p job.Plan) {
+			if planned != nil {
+				planned(snap, p)
+			}
+			var b bytes.Buffer
+			if whatif.Write(&b, whatif.Planned(c.req, snap, p, c.warnings)) == nil {
+				r.plan = b.Bytes()
+			}
+		}
 	}
-	var plan json.RawMessage
-	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
-		if planned != nil {
-			planned(snap, p)
+	if every := j.ReportEvery.Duration(); every > 0 {
+		if info, err := os.Stat(j.ReportFile); err == nil && !info.Mode().IsRegular() {
+			return nil, &fault.Error{Text: "--report-every: " + j.ReportFile + " is no plain file", Remedy: "it is replaced by a new one each time; name a file, or leave --report-every out"}
 		}
-		var b bytes.Buffer
-		if whatif.Write(&b, whatif.Planned(c.req, snap, p, c.warnings)) == nil {
-			plan = b.Bytes()
-		}
+		c.env.Interim, c.env.Every = r.underway, every
 	}
-	return func(result job.Result, err error) {
-		r := newRecord(result, err, c.ours)
-		r.used(result, c.req.Bounds)
-		r.RM, r.Job, r.Began, r.Seconds, r.Plan = c.req.RM, c.req.Job, began, time.Since(began).Seconds(), plan
-		write := func(w io.Writer) error {
-			encoder := json.NewEncoder(w)
-			encoder.SetEscapeHTML(false)
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(r)
-		}
-		if failed := writeFile(file, write); failed != nil {
-			report(c.sys.Err, fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
+	return r.ended, nil
+}
+
+// complete adds what a record has beside the result.
+func (r *recorder) complete(run *record.Run, result job.Result) {
+	run.Count(result, r.call.req.Bounds)
+	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.call.req.RM, r.call.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
+}
+
+// underway writes what a run has come to so far. It does not wait for the disk.
+func (r *recorder) underway(result job.Result) {
+	run := record.Underway(result)
+	r.complete(&run, result)
+	r.now.begin(func() error { return replaceFile(r.call.line.Job.ReportFile, run.Write) })
+}
+
+// ended writes the record of a run that is over.
+func (r *recorder) ended(result job.Result, err error) {
+	c, failed := r.call, r.now.wait()
+	run := record.New(result, err, exitCode(result.Code, err, c.ours))
+	r.complete(&run, result)
+	switch file := c.line.Job.ReportFile; {
+	case file == "":
+	case c.line.Job.ReportEvery > 0:
+		failed = replaceFile(file, run.Write)
+	default:
+		failed = writeFile(file, run.Write)
+	}
+	if failed != nil {
+		report(c.sys.Err, fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
+	}
+	if site := c.world.Cluster; site != nil && site.Accounts != "" {
+		if line, ran := run.Line(c.req, c.line.Job.Class); ran {
+			if err := appendLine(site.Accounts, line); err != nil {
+				report(c.sys.Err, fmt.Errorf("%s: accounting_file: %w", site.File, err))
+			}
 		}
 	}
 }
 
-var pmiWords = map[job.PMIState]string{
-	job.PMINever: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
+// An interim writes one thing at a time, beside the run.
+type interim struct {
+	writing sync.Mutex // held by who writes
+	last    error      // why the last one could not be written
 }
 
-func newRecord(result job.Result, err error, ours int) record {
-	r := record{Version: 1, Code: exitCode(result.Code, err, ours), Cause: result.Cause,
-		Connects: []connectRecord{}, Starts: []startRecord{}, Exits: []exitRecord{}, Usage: []totalRecord{}}
+// begin writes, unless the last one is still being written.
+func (i *interim) begin(write func() error) {
+	if i.writing.TryLock() {
+		go func() {
+			defer i.writing.Unlock()
+			i.last = write()
+		}()
+	}
+}
+
+// wait waits for the last one, and returns why it failed.
+func (i *interim) wait() error {
+	i.writing.Lock()
+	defer i.writing.Unlock()
+	return i.last
+}
+
+// replaceFile puts a new file into the place of one, so that who reads it has the one or the other.
+func replaceFile(name string, write func(io.Writer) error) error {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		r.Cause = err.Error()
+		return err
 	}
-	for _, c := range result.Connects {
-		r.Connects = append(r.Connects, connectRecord{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err})
+	defer os.Remove(f.Name()) // unless it has the other name by then
+	if err = write(f); err == nil {
+		err = f.Chmod(0o666 &^ os.FileMode(umask()))
 	}
-	for _, s := range result.Starts {
-		r.Starts = append(r.Starts, startRecord{s.Rank, s.Node, s.PID, s.After.Seconds(), s.Err})
+	if closed := f.Close(); err == nil {
+		err = closed
 	}
-	for _, e := range result.Exits {
-		r.Exits = append(r.Exits, newExit(e))
+	if err == nil {
+		err = os.Rename(f.Name(), name)
 	}
-	for _, h := range result.Hosts {
-		r.Usage = append(r.Usage, totalRecord{h.Node, h.Ranks, usageOf(h.Usage), nil})
+	return err
+}
+
+// lockPatience is how long we wait for others that write to the accounts: whoever may write there could
+// keep the lock for ever. It is for file systems on which what is appended may be torn; elsewhere one
+// write is whole without it.
+const lockPatience = 2 * time.Second
+
+// appendLine adds a line to a file of lines, with one write.
+func appendLine(name string, line []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return err
 	}
-	return r
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no plain file", name)
+	}
+	for until := time.Now().Add(lockPatience); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != syscall.EWOULDBLOCK {
+			break // ours, or there are no locks here
+		}
+	}
+	_, err = f.Write(line)
+	return err
 }

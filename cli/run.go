@@ -208,7 +208,10 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	}
 	display(c.line, c.req, &c.env)
 	c.remark()
-	recorded := c.record()
+	recorded, err := c.record()
+	if err != nil {
+		return 0, err
+	}
 	journalled, err := c.journal()
 	if err != nil {
 		return 0, err

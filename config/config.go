@@ -41,8 +41,9 @@ type Cluster struct {
 	Optional bool          // jobs may start without the queue host: queueRequired is no
 	Strict   bool          // jobs may not start where they are not kept apart: queueRequired is said to be yes
 	Ledger   string        // directory of claims and tickets on every node; empty: the default
+	Accounts string        // accounting_file: gets a line for each job that ran; empty: there is none
 	Limits   limit.Bounds  // of every job
-	Classes  map[string]limit.Bounds
+	Classes  map[string]Class
 }
 
 // IDs finds the number of a user or group by its name.
@@ -74,13 +75,11 @@ type clusterFile struct {
 	QueueHosts    []string
 	QueueRequired any
 	Ledger        string
+	Accounts      string `toml:"accounting_file"`
 	Limits        map[string]any
-	Class         map[string]classEntry
+	Class         any
 	Node          []nodeEntry
 }
-
-// A classEntry is a class of jobs, [class.NAME].
-type classEntry struct{ Limits map[string]any }
 
 // Load reads a cluster file. The error joins an *Error for each fault.
 func Load(name, text string, ids IDs) (*Cluster, error) {
@@ -193,9 +192,9 @@ func (r *reader) defaults(f *clusterFile) {
 		r.fault(r.lines.global["queuerequired"], "queueRequired: %v is not yes or no", f.QueueRequired)
 	}
 	r.cluster.Limits = r.limits("limits", f.Limits)
-	r.cluster.Classes = make(map[string]limit.Bounds)
-	for _, name := range slices.Sorted(maps.Keys(f.Class)) {
-		r.cluster.Classes[name] = r.limits("class."+name+".limits", f.Class[name].Limits)
+	r.classes(f.Class)
+	if r.cluster.Accounts = f.Accounts; f.Accounts != "" && !strings.HasPrefix(f.Accounts, "/") {
+		r.fault(r.lines.global["accounting_file"], "accounting_file: %q is no absolute path", f.Accounts)
 	}
 	r.cluster.Strict = required && f.QueueRequired != nil
 	if f.Ledger != "" && !strings.HasPrefix(f.Ledger, "/") {

@@ -34,7 +34,7 @@ type nodeEntry struct {
 
 // The keys, as messages propose them.
 var (
-	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "limits", "class", "node"}
+	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "accounting_file", "limits", "class", "node"}
 	nodeKeys   = []string{
 		"id", "name", "aliases", "address", "runJobs", "users", "user", "groups", "group", "maxproc", "processes",
 		"features", "hwtype", "overbook", "exclusive", "CPUmap", "allowUserMap", "pinProcs", "bindMem", "countThreads",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !maps.Equal(c.Limits, limit.Bounds{limit.Mem: 2 << 30, limit.NoFile: 64}) || !maps.Equal(c.Classes["long"], limit.Bounds{limit.VMem: 1024}) || len(c.Classes) != 2 {
+	if !maps.Equal(c.Limits, limit.Bounds{limit.Mem: 2 << 30, limit.NoFile: 64}) || !maps.Equal(c.Classes["long"].Limits, limit.Bounds{limit.VMem: 1024}) || len(c.Classes) != 2 {
 		t.Errorf("%v, %v", c.Limits, c.Classes)
 	}
 	for text, want := range map[string]string{
@@ -22,8 +23,42 @@ func TestLimits(t *testing.T) {
 		"[limits]\nmem = 1.5\n":             "f:2: mem: 1.5 is neither a text nor a number",
 		"[limits]\nmem = -1\n":              `f:2: mem: "-1" is not a size`,
 		"[class.a.limits]\n\nvmem = true\n": "f:3: vmem: true is neither a text nor a number",
-		"[class.a]\nsort = \"proc\"\n":      `unknown key "sort"`,
 		"limits = 3\n":                      "limits: cannot be a TOML integer",
+	} {
+		if _, err := Load("f", text+"[[node]]\nname = \"a\"", nobody); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Both spellings of classes meet in one value.
+func TestClasses(t *testing.T) {
+	const keys = "limits = { mem = \"1gb\", walltime = 50 }\nmaxtime = \"1:00\"\nsort = \"load\"\nusers = [\"alice\"]\ngroups = 300\n"
+	for _, text := range []string{"[class.a]\n" + keys + "[class.b]\nmaxtime = 7\n", "[[class]]\nname = \"a\"\n" + keys + "[[class]]\nname = \"b\"\n[class.limits]\nwalltime = 7\n"} {
+		c, err := Load("f", "accounting_file = \"/a\"\n"+text+"[[node]]\nname = \"n\"", nobody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := c.Classes["a"], c.Classes["b"]
+		if fmt.Sprint(a) != "{map[mem:1073741824 walltime:50000000000] load [2000] [300]}" || fmt.Sprint(b) != "{map[walltime:7000000000]  [] []}" || b.Users != nil {
+			t.Errorf("%s: %v, %v", text, a, b)
+		}
+		if a.Open(7, []int{300}) || a.Open(2000, []int{7}) || !a.Open(2000, []int{7, 300}) || !a.Open(0, nil) || !b.Open(7, nil) || c.Accounts != "/a" {
+			t.Errorf("%s: open to the wrong ones", text)
+		}
+	}
+	for text, want := range map[string]string{
+		"accounting_file = \"a\"\n": `f:1: accounting_file: "a" is no absolute path`,
+		"class = 3\n":               "f:1: class: 3 is no table; write [class.NAME]",
+		"[class]\na = 3\n":          "f:2: class a: 3 is no table; write [class.a]",
+		"[[class]]\nmaxtime = 3\n":  "f:1: a class needs a name",
+		"[[class]]\nname = \"a\"\n\n[[class]]\nname = \"a\"\n":    "f:5: the class a is there twice",
+		"[class.a]\nsort = \"CPU\"\n":                             `f:2: sort: "CPU" is no order; allowed: PROC, LOAD,`,
+		"[class.a]\nmaxtime = \"x\"\n":                            `f:2: maxtime: "x" is not a time`,
+		"[class.a]\nlimits = 3\n":                                 "f:2: limits: 3 is no table",
+		"[class.a]\nusers = [\"bob\"]\n":                          `f:2: users: nobody is called "bob"`,
+		"[class.a]\ncolour = 3\n":                                 `f:2: unknown key "colour" in a class; there are: name, limits, sort, maxtime, users, groups`,
+		"[[class]]\nname = \"a\"\n[class.limits]\n\nmemory = 3\n": `f:5: unknown limit "memory"`,
 	} {
 		if _, err := Load("f", text+"[[node]]\nname = \"a\"", nobody); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -17,12 +17,13 @@ import (
 type keyLines struct {
 	global map[string]int
 	nodes  []map[string]int          // "" is the header
-	tables map[string]map[string]int // of the others, by name
+	tables map[string]map[string]int // of the others, by name; of one of several: "class[0]"
+	count  map[string]int            // how many there are of those
 }
 
 // scan finds the keys of a file, up to the first fault of syntax.
 func scan(file string) keyLines {
-	l := keyLines{global: make(map[string]int), tables: make(map[string]map[string]int)}
+	l := keyLines{global: make(map[string]int), tables: make(map[string]map[string]int), count: make(map[string]int)}
 	here, at := l.global, lineCount{text: file}
 	var p unstable.Parser
 	p.Reset([]byte(file))
@@ -38,10 +39,22 @@ func scan(file string) keyLines {
 			l.nodes = append(l.nodes, here)
 		default: // another table
 			here = map[string]int{"": line}
-			l.tables[key] = here
+			l.tables[l.name(key, e.Kind == unstable.ArrayTable)] = here
 		}
 	}
 	return l
+}
+
+// name is that of a table that begins here: of one of several, and what is below it, with its number.
+func (l *keyLines) name(key string, several bool) string {
+	first, below, _ := strings.Cut(key, ".")
+	if several && below == "" {
+		l.count[key]++
+	}
+	if n := l.count[first]; n > 0 {
+		return strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", first, n-1, below), ".")
+	}
+	return key
 }
 
 // keyOf is the key of an expression, or the name of the table that it begins, and where in the

@@ -22,9 +22,9 @@ func (r *reader) policy(i int, e *nodeEntry) job.Policy {
 		p.NoOverbook = !r.yes(i, "overbook", e.Overbook, true)
 	}
 	key, value := r.either(i, "users", e.Users, "user", e.User)
-	p.Users = r.members(i, key, value, r.ids.User)
+	p.Users = r.members(r.lines.of(i, key), key, value, r.ids.User)
 	key, value = r.either(i, "groups", e.Groups, "group", e.Group)
-	p.Groups = r.members(i, key, value, r.ids.Group)
+	p.Groups = r.members(r.lines.of(i, key), key, value, r.ids.Group)
 	key, value = r.either(i, "maxproc", e.MaxProc, "processes", e.Processes)
 	p.MaxProcs = r.limit(i, key, value)
 	for _, number := range e.CPUMap {
@@ -99,7 +99,7 @@ func (r *reader) limit(i int, key string, value any) *int {
 }
 
 // members reads a list of names and numbers, or "any"; nil is any.
-func (r *reader) members(i int, key string, value any, find func(string) (int, error)) []int {
+func (r *reader) members(line int, key string, value any, find func(string) (int, error)) []int {
 	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (r *reader) members(i int, key string, value any, find func(string) (int, e
 	for _, item := range list {
 		id, err := member(item, find)
 		if err != nil {
-			r.fault(r.lines.of(i, key), "%s: %v", key, err)
+			r.fault(line, "%s: %v", key, err)
 			continue
 		}
 		members = append(members, id)

@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"remshell/job"
 	"remshell/launch/node"
@@ -64,6 +65,8 @@ type Env struct {
 	Resized     <-chan os.Signal // the size of our terminal has changed
 	RMEnds      func() bool      // asks the batch system whether it is ending its job; nil: nobody can
 	Watch       Watcher          // is told what happens; nil: nobody wants to know
+	Interim     func(job.Result) // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
+	Every       time.Duration
 }
 
 // Run is the whole story of a job. With an error nothing was started; all that there is

@@ -25,8 +25,9 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	}, time.Now())
 	f.state = &state
 	defer f.endSpawning()
+	telling := newTelling(f.env)
 	for finished := false; !finished; {
-		events := f.events.Take(ctx, state.Next())
+		events := f.events.Take(ctx, telling.sooner(state.Next()))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -40,6 +41,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 			}
 			f.nextSpawn()
 		}
+		telling.note(f)
 	}
 	for _, n := range f.nodes {
 		n.Send(&wire.Bye{})
@@ -113,13 +115,20 @@ func (f *fleet) tellMore(state *supervise.State, req job.Request, result job.Res
 
 // result is what came of the job.
 func (f *fleet) result(state *supervise.State) job.Result {
-	r := job.Result{Code: state.ExitCode(), Reason: state.Cause.Reason(), Starts: f.account.starts, Connects: f.connects}
+	r := f.gathered(&state.Tally)
+	r.Code, r.Reason = state.ExitCode(), state.Cause.Reason()
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
 	}
+	return r
+}
+
+// gathered is what is known of ranks and nodes.
+func (f *fleet) gathered(tally *supervise.Tally) job.Result {
+	r := job.Result{Starts: f.account.starts, Connects: f.connects}
 	where := f.placement()
-	r.Exits, r.Hosts = f.account.settle(where, state.Exits)
-	r.Used = f.account.used(where, r, &state.Tally)
+	r.Exits, r.Hosts = f.account.settle(where, f.state.Exits)
+	r.Used = f.account.used(where, r, tally)
 	return r
 }
 

@@ -97,7 +97,8 @@ func (w World) input(line option.Line, listed bool) psi.Input {
 		Env: w.env, Open: Texts(w.Open), User: w.Local.User,
 	}
 	if w.Cluster != nil {
-		in.Nodes, in.Sort = w.Cluster.Nodes, w.Cluster.Sort
+		class, _ := w.class(line.Job) // one that is refused was told by bounds
+		in.Nodes, in.Sort = w.Cluster.Nodes, cmp.Or(class.Sort, w.Cluster.Sort)
 	}
 	ranks := 0
 	for _, s := range line.Sections {

@@ -11,6 +11,7 @@ import (
 
 	"remshell/alloc"
 	"remshell/cli/option"
+	"remshell/config"
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
@@ -80,6 +81,9 @@ func (w World) begun(j option.Job) (job.Request, error) {
 	if req.Bounds, err = w.bounds(j); err != nil {
 		return req, err
 	}
+	if w.Cluster != nil && w.Cluster.Accounts != "" {
+		req.Ends.Peaks, req.Ends.Samples = true, true
+	}
 	req.Ends.Samples = req.Ends.Samples || req.Bounds.Any(limit.Resource.Sampled)
 	if req.Streams, err = w.streams(j); err != nil {
 		return req, err
@@ -109,19 +113,33 @@ func (w World) bounds(j option.Job) (limit.Bounds, error) {
 	for _, said := range j.Limit {
 		all = append(all, said.Bounds)
 	}
-	var classes map[string]limit.Bounds
 	if w.Cluster != nil {
-		all, classes = append(all, w.Cluster.Limits), w.Cluster.Classes
+		all = append(all, w.Cluster.Limits)
 	}
-	class, there := classes[cmp.Or(j.Class, "default")]
-	if j.Class != "" && !there {
-		known := "there is none in a cluster file"
-		if len(classes) > 0 {
-			known = "there are: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", ")
-		}
-		return nil, &fault.Error{Text: fmt.Sprintf("--class %s: no such class; %s", j.Class, known)}
+	class, err := w.class(j)
+	return limit.Strictest(append(all, class.Limits)...), err
+}
+
+// class is that of a job: the one that was named, else that of all others, if the user may have it.
+func (w World) class(j option.Job) (config.Class, error) {
+	var classes map[string]config.Class
+	if w.Cluster != nil {
+		classes = w.Cluster.Classes
 	}
-	return limit.Strictest(append(all, class)...), nil
+	name := cmp.Or(j.Class, "default")
+	class, there := classes[name]
+	open := class.Open(w.Local.User.UID, append(slices.Clone(w.Local.User.GIDs), w.Local.User.GID))
+	if there && open || !there && j.Class == "" {
+		return class, nil
+	}
+	why, known := "no such class", "there is none in a cluster file"
+	if there {
+		why = "it is reserved for others"
+	}
+	if len(classes) > 0 {
+		known = "there are: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", ")
+	}
+	return config.Class{}, &fault.Error{Text: fmt.Sprintf("--class %s: %s; %s", name, why, known)}
 }
 
 // ends says which ends of a rank end the job, and what the job's code is.

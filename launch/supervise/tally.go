@@ -23,6 +23,7 @@ type Tally struct {
 	second int64      // that is being filled
 	told   int        // how many nodes have told in it
 	most   job.Sample // of the job
+	whole  bool       // no second is being filled
 }
 
 // A nodeTally is what a node has told.
@@ -92,8 +93,13 @@ func (t *Tally) Node(node int) (most job.Sample, sampled bool) {
 	return n.most, true
 }
 
+// Whole is a tally of the seconds that are over: of the one that is being filled not all nodes have told.
+func (t *Tally) Whole() Tally { return Tally{nodes: t.nodes, most: t.most, whole: true} }
+
 // All is the most that the job had at one moment; false: nobody has told anything.
 func (t *Tally) All() (most job.Sample, sampled bool) {
-	t.sum()
+	if !t.whole {
+		t.sum()
+	}
 	return t.most, len(t.nodes) > 0
 }

@@ -1,0 +1,202 @@
+/*
+Package record puts what came of a run into JSON.
+
+	job.Result --New--> Run: --report, and its usage and exits in --json
+	                      '--Line--> accounting_file: one line of each job
+	of a job that still runs --Underway--> Run without an end
+
+It writes nothing itself.
+*/
+package record
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"remshell/job"
+	"remshell/limit"
+)
+
+// A Run is what --report writes of a run: one JSON object. Times are in seconds,
+// memory in bytes. What did not come to be is left out: a job that did not start has no
+// starts, and perhaps no plan. What is not known before the end is null while the job runs.
+type Run struct {
+	Version  int             `json:"version"`
+	Job      job.ID          `json:"job"`
+	Began    time.Time       `json:"began"`
+	End      *time.Time      `json:"end"`
+	Seconds  float64         `json:"seconds"`
+	Code     *int            `json:"code"`
+	Cause    string          `json:"cause,omitempty"`
+	RM       *job.RM         `json:"rm,omitempty"`   // the batch system whose hosts these were (RM-5)
+	Plan     json.RawMessage `json:"plan,omitempty"` // as of --dry-run --json
+	Connects []Connect       `json:"connects"`
+	Starts   []Start         `json:"starts"`
+	Exits    []Exit          `json:"exits"`
+	Usage    []Total         `json:"usage"`
+	All      *All            `json:"all,omitempty"` // what the job used; a job that did not start has none
+}
+
+// A Connect is how a candidate was reached.
+type Connect struct {
+	Node    string  `json:"node"`
+	Host    string  `json:"host,omitempty"`
+	Seconds float64 `json:"seconds"`
+	Sent    int64   `json:"sent"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// NewConnect puts a connect into the form of its record.
+func NewConnect(c job.Connect) Connect {
+	return Connect{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err}
+}
+
+// A Start is a rank that runs, or why it does not.
+type Start struct {
+	Rank    int     `json:"rank"`
+	Node    string  `json:"node"`
+	PID     int     `json:"pid,omitempty"`
+	Seconds float64 `json:"seconds"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// NewStart puts a start into the form of its record.
+func NewStart(s job.Start) Start { return Start{s.Rank, s.Node, s.PID, s.After.Seconds(), s.Err} }
+
+// An Exit is the end of a rank.
+type Exit struct {
+	Rank   int    `json:"rank"`
+	Code   int    `json:"code"`
+	Signal int    `json:"signal,omitempty"`
+	Core   bool   `json:"core,omitempty"`
+	Asked  bool   `json:"asked,omitempty"` // we had told it to end
+	PMI    string `json:"pmi"`
+	Hint   string `json:"hint,omitempty"`
+	Spent
+	*Used
+}
+
+// NewExit puts an end into the form of its record.
+func NewExit(e job.Exit) Exit {
+	return Exit{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
+}
+
+// A Total is what the ranks of a node have consumed.
+type Total struct {
+	Node  string `json:"node"`
+	Ranks int    `json:"ranks"`
+	Spent
+	*Used
+}
+
+// Spent is what wait4(2) tells.
+type Spent struct {
+	Wall   float64 `json:"wall"`
+	User   float64 `json:"user"`
+	System float64 `json:"system"`
+	MaxRSS int64   `json:"max_rss"` // of the largest process
+}
+
+func usageOf(u job.Usage) Spent {
+	return Spent{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
+}
+
+// Used is what accounting tells (RM-53); what is not known is null.
+type Used struct {
+	CPU  float64 `json:"cput"`
+	Mem  *int64  `json:"mem"`
+	VMem *int64  `json:"vmem"`
+	Wall float64 `json:"walltime"`
+}
+
+// All is that of the job.
+type All struct {
+	Used
+	Sampled bool                   `json:"sampled"`    // on all hosts
+	Reason  *string                `json:"reason"`     // of the end, in a word
+	Metric  string                 `json:"mem_metric"` // what is counted as memory
+	Limits  map[limit.Resource]any `json:"limits"`     // bytes, seconds, counts
+	Every   float64                `json:"interval"`   // at most, between two samples, in seconds
+}
+
+func usedOf(u job.Used) Used {
+	r := Used{CPU: thousandths(u.CPU), Wall: thousandths(u.Wall)}
+	if u.Mem > 0 {
+		r.Mem = &u.Mem
+	}
+	if u.Sampled {
+		r.VMem = &u.VMem
+	}
+	return r
+}
+
+// thousandths are seconds with three decimals.
+func thousandths(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+// Count adds what a job has used to its record, and what it was allowed.
+func (r *Run) Count(result job.Result, bounds limit.Bounds) {
+	if len(result.Used.Nodes) == 0 {
+		return
+	}
+	for i, e := range result.Exits {
+		u := usedOf(result.Used.Ranks[e.Rank])
+		r.Exits[i].Used = &u
+	}
+	for i := range result.Hosts {
+		u := usedOf(result.Used.Nodes[i])
+		r.Usage[i].Used = &u
+	}
+	r.All = &All{usedOf(result.Used.All), result.Used.All.Sampled, nil, "rss", bounds.Figures(), interval(bounds)}
+	if r.End != nil {
+		r.All.Reason = &result.Reason
+	}
+}
+
+// interval is the longest time between two samples: who is limited is looked at more often.
+func interval(bounds limit.Bounds) float64 {
+	if bounds.Any(limit.Resource.Sampled) {
+		return 1
+	}
+	return 5
+}
+
+var pmiWords = map[job.PMIState]string{
+	job.PMINever: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
+}
+
+// New is the record of a run that is over, with the exit code that mpiexec leaves with.
+func New(result job.Result, err error, code int) Run {
+	r := Underway(result)
+	now := time.Now()
+	if r.End, r.Code, r.Cause = &now, &code, result.Cause; err != nil {
+		r.Cause = err.Error()
+	}
+	return r
+}
+
+// Underway is the record of a run that goes on.
+func Underway(result job.Result) Run {
+	r := Run{Version: 1, Connects: []Connect{}, Starts: []Start{}, Exits: []Exit{}, Usage: []Total{}}
+	for _, c := range result.Connects {
+		r.Connects = append(r.Connects, NewConnect(c))
+	}
+	for _, s := range result.Starts {
+		r.Starts = append(r.Starts, NewStart(s))
+	}
+	for _, e := range result.Exits {
+		r.Exits = append(r.Exits, NewExit(e))
+	}
+	for _, h := range result.Hosts {
+		r.Usage = append(r.Usage, Total{h.Node, h.Ranks, usageOf(h.Usage), nil})
+	}
+	return r
+}
+
+// Write writes a record for people and programs.
+func (r Run) Write(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"remshell/limit"
+	"remshell/sort"
+)
+
+// A Class is a kind of jobs that --class names: who may have it, and what holds for its jobs (RM-55).
+type Class struct {
+	Limits limit.Bounds // the longest time, maxtime, is among them
+	Sort   string       // PSINodesSort of its jobs; empty: the cluster's
+	Users  []int        // who may have it; nil: anybody, empty: root alone
+	Groups []int        // the same for groups
+}
+
+// Open reports whether a user may have the class: root always, others that are in both lists.
+func (c Class) Open(uid int, groups []int) bool {
+	in := func(g int) bool { return slices.Contains(groups, g) }
+	return uid == 0 || (c.Users == nil || slices.Contains(c.Users, uid)) && (c.Groups == nil || slices.ContainsFunc(c.Groups, in))
+}
+
+var classKeys = []string{"name", "limits", "sort", "maxtime", "users", "groups"}
+
+/*
+classes reads the classes. They may be written in two ways, and are one thing: who adds what a class
+decides adds a key to Class and to classKey, and both ways have it.
+
+	[class.long]           [[class]]
+	maxtime = "10h"        name = "long"
+	                       maxtime = "10h"
+*/
+func (r *reader) classes(value any) {
+	r.cluster.Classes = make(map[string]Class)
+	switch value := value.(type) {
+	case nil:
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			r.class(name, "class."+name, value[name])
+		}
+	case []any:
+		for i, entry := range value {
+			table := fmt.Sprintf("class[%d]", i)
+			name := r.className(table, entry)
+			if _, twice := r.cluster.Classes[name]; twice {
+				r.fault(r.lines.in(table, "name"), "the class %s is there twice", name)
+			}
+			r.class(name, table, entry)
+		}
+	default:
+		r.fault(r.lines.global["class"], "class: %v is no table; write [class.NAME], with its keys in the lines below", quoted(value))
+	}
+}
+
+// className is what an entry of [[class]] calls itself.
+func (r *reader) className(table string, entry any) string {
+	keys, _ := entry.(map[string]any)
+	for key, value := range keys {
+		if name, is := value.(string); strings.EqualFold(key, "name") && is && name != "" {
+			return name
+		}
+	}
+	r.fault(r.lines.in(table, "name"), "a class needs a name")
+	return ""
+}
+
+// class reads one class, whose lines are those of a table.
+func (r *reader) class(name, table string, entry any) {
+	keys, ok := entry.(map[string]any)
+	if !ok {
+		r.fault(r.lines.in("class", name), "class %s: %v is no table; write [class.%s], with its keys in the lines below", name, quoted(entry), name)
+		return
+	}
+	c := Class{Limits: make(limit.Bounds)}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		r.classKey(&c, table, key, keys[key])
+	}
+	r.cluster.Classes[name] = c
+}
+
+// classKey reads what one key says of a class.
+func (r *reader) classKey(c *Class, table, key string, value any) {
+	line := r.lines.in(table, key)
+	switch strings.ToLower(key) {
+	case "name":
+	case "limits":
+		limits, ok := value.(map[string]any)
+		if !ok {
+			r.fault(line, "limits: %v is no table; write { mem = \"2gb\" }", quoted(value))
+		}
+		c.Limits = limit.Strictest(c.Limits, r.limits(table+".limits", limits))
+	case "maxtime":
+		c.Limits = limit.Strictest(c.Limits, r.maxTime(line, value))
+	case "sort":
+		word, _ := value.(string)
+		if c.Sort = strings.TrimSpace(word); !sorts(c.Sort) {
+			r.fault(line, "sort: %v is no order; allowed: %s", quoted(value), strings.Join(sort.Words(false), ", "))
+		}
+	case "users":
+		c.Users = r.members(line, key, value, r.ids.User)
+	case "groups":
+		c.Groups = r.members(line, key, value, r.ids.Group)
+	default:
+		r.fault(line, "unknown key %q in a class; there are: %s", key, strings.Join(classKeys, ", "))
+	}
+}
+
+// maxTime reads the longest time that a job of a class may take: one more way to say walltime.
+func (r *reader) maxTime(line int, value any) limit.Bounds {
+	most, err := limit.Value(limit.WallTime, fmt.Sprint(value))
+	if err != nil {
+		r.fault(line, "maxtime: %v is not a time, as 90, \"30m\" or \"1:30:00\"", quoted(value))
+		return nil
+	}
+	return limit.Bounds{limit.WallTime: most}
+}
+
+func sorts(word string) bool {
+	_, err := sort.Parse(word, false)
+	return err == nil
+}
