@@ -158,7 +158,7 @@ func (n *Node) Attribute(name string) nodeset.Value {
 	if has {
 		return said
 	}
-	return n.Found[name]
+	return n.probed(name)
 }
 
 // Installed is how many bytes of memory are built in, as far as the total tells: what the kernel keeps

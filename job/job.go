@@ -468,7 +468,6 @@ type Probe struct {
 	Barred   int       // GPUs that it may not
 	Fabric   bool      // it has a fast network: one that does not go by the kernel's IP
 	Quota    int       // CPUs that its control group may use at a time, at least 1; 0: no limit
-	Found    nodeset.Attributes
 }
 
 // A Memory is that of a whole node, in bytes. Zero means unknown.

@@ -3,6 +3,8 @@ package job
 import (
 	"slices"
 	"strings"
+
+	"remshell/plan/nodeset"
 )
 
 // Traits are what a node's own files tell of it by which sets of nodes are made
@@ -36,6 +38,33 @@ func (t Traits) Probed() bool {
 	bad := func(label string) bool { return !IsLabel(label) || label != strings.ToLower(label) }
 	return (t.CPUModel == "" || !bad(t.CPUModel)) && !slices.ContainsFunc(t.Networks, bad) && !slices.ContainsFunc(t.GPUModels, bad) &&
 		(t.Speed > 0) == slices.Contains(Qualities, t.Quality) && (t.Speed > 0 || t.Quality == "")
+}
+
+// probed is what the node's probe has found of an attribute, by its name in upper case.
+func (n *Node) probed(name string) nodeset.Value {
+	switch name {
+	case nodeset.ProcSpeed:
+		return nodeset.Value{Number: nodeset.Whole(int64(n.Traits.Speed))}
+	case nodeset.NetSpeed:
+		return nodeset.Value{Number: nodeset.Whole(int64(n.Traits.NetSpeed))}
+	case nodeset.Network:
+		return nodeset.Value{Labels: n.Traits.Networks}
+	case nodeset.GPUModel:
+		return nodeset.Value{Labels: n.Traits.GPUModels}
+	case nodeset.CPUModel:
+		return label(n.Traits.CPUModel)
+	case nodeset.Arch:
+		return label(Machine(n.Arch))
+	}
+	return nodeset.Value{}
+}
+
+// label is the value of one label; empty: unknown.
+func label(text string) nodeset.Value {
+	if text == "" {
+		return nodeset.Value{}
+	}
+	return nodeset.Value{Labels: []string{text}}
 }
 
 // MaxLabel is how long a label of a node may be, in bytes, and MaxLabels how many of a kind it may have.
