@@ -38,7 +38,7 @@ var lower = map[string][]string{
 	"proc":                 {},
 	"sshx":                 {},
 	"limit":                {},
-	"plan/nodeset":         {},
+	"plan/nodeset":         {"hostlist"},
 	"job":                  {"gpu", "idset", "limit", "pin", "plan/nodeset"},
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},

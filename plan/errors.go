@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"remshell/hostlist"
 	"remshell/job"
@@ -20,7 +21,9 @@ type Error struct {
 	Free      int        // ranks there is room for
 	Rejected  []job.Note // the nodes that cannot be used now
 
-	alone bool // the text tells of all rejected nodes
+	alone bool          // the text tells of all rejected nodes
+	never string        // the text, if it is permanent; empty: the same
+	Left  time.Duration // of a delay: it is tried again after that, and then takes what there is
 
 	At *hostlist.SyntaxError // where the request says so; nil: nowhere in particular
 }
@@ -57,6 +60,8 @@ const (
 	QueueBusy = "queue-busy"
 	BadSort   = "bad-sort"
 	NoGPU     = "not-enough-gpus"
+	NoSet     = "no-node-set"
+	Delayed   = "nodeset-delay"
 
 	Overbook    = "overbooked"
 	SameNode    = "same-node"

@@ -19,6 +19,7 @@ type candidate struct {
 	free    int       // F: slots that nobody has
 	crowded bool      // what the job itself holds there counts as free
 	gpus    []gpu.GPU // that nobody has
+	absent  bool      // it could not be reached when it was looked at
 	loose   bool      // its ranks are not bound, since others claim CPUs that we were granted (RM-20)
 }
 
@@ -49,12 +50,13 @@ func join(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 	}
 	for i := range candidates {
 		candidates[i].crowded = req.Crowd && !req.Forbid && !candidates[i].NoOverbook
+		candidates[i].absent = candidates[i].Down != ""
 		candidates[i].count()
 		if len(candidates[i].names) > 1 {
 			notes = append(notes, sameMachine(candidates[i].names))
 		}
 	}
-	return problem{req: req, candidates: candidates, turns: turnsOf(req, at, joined), of: at}, notes
+	return problem{req: req, candidates: candidates, turns: turnsOf(req, at, joined), of: at, waited: snap.Waited}, notes
 }
 
 // asSeen is a candidate as it was seen, if it was.
@@ -125,15 +127,6 @@ func turnsOf(req job.Request, at []int, joined []bool) []int {
 		}
 	}
 	return turns
-}
-
-// nodesOf are the nodes of the candidates.
-func nodesOf(candidates []candidate) []job.Node {
-	nodes := make([]job.Node, len(candidates))
-	for i := range candidates {
-		nodes[i] = candidates[i].Node
-	}
-	return nodes
 }
 
 // distinct lists each candidate once, in the order of its first turn.

@@ -6,6 +6,7 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
+	"remshell/sort"
 )
 
 // An assignment is where one rank goes: a candidate, and the app it runs.
@@ -25,6 +26,8 @@ type placement struct {
 	mine     []int        // ranks of this job, by candidate
 	assigned []assignment // by rank
 	over     bool         // ranks share CPUs
+	unshared bool         // they must not
+	ranks    int          // of the lot that is being filled; 0: all of the job
 
 	layer    *dealing // nil: there is no layout to follow
 	portions portions
@@ -48,6 +51,21 @@ func newPlacement(req job.Request, candidates []candidate, of, order []int) *pla
 	return s
 }
 
+// place places the ranks on the lots, one after the other, each in the order of its nodes: all or
+// nothing. Lots share no node.
+func (s *placement) place(lots []lot, usable [][]bool, mode sort.Mode) *Error {
+	var order []int
+	for _, l := range lots {
+		s.order, s.at, s.ranks = ordered(s.candidates, l.turns, mode), 0, l.ranks
+		if failed := s.all(usable); failed != nil {
+			return failed
+		}
+		order = append(order, s.order...)
+	}
+	s.order = order
+	return nil
+}
+
 // all places every part of the job, in order, on one state (5.7): all or nothing.
 func (s *placement) all(usable [][]bool) *Error {
 	if s.req.RankFile != nil {
@@ -63,12 +81,16 @@ func (s *placement) all(usable [][]bool) *Error {
 
 // part places the ranks of one app on the candidates it may use.
 func (s *placement) part(a int, usable []bool) *Error {
-	area := s.eligible(s.req.Apps[a], usable)
+	app := s.req.Apps[a]
+	if s.ranks > 0 {
+		app.N = s.ranks
+	}
+	area := s.eligible(app, usable)
 	if len(area.candidates) == 0 {
-		if failed := s.without(s.req.Apps[a]); failed != nil {
+		if failed := s.without(app); failed != nil {
 			return failed
 		}
-		return nowhere(s.req.Apps[a], len(s.req.Apps) == 1)
+		return nowhere(app, len(s.req.Apps) == 1)
 	}
 	n := s.wanted(area)
 	if n == 0 {

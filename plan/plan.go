@@ -32,6 +32,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	}
 	here, notes := join(req, snap)
 	here.mode = mode
+	notes = append(notes, here.unused()...)
 	found, failed := here.solve()
 	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: found.rejected, Notes: notes}
 	failed = decide(req, snap, here.inUse(failed, found.rejected), func() bool { return !here.idle().mayEverFit() })
@@ -58,6 +59,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 		p.Notes = append(p.Notes, s.shared())
 	}
 	p.Mapping = Mapping(s.places())
+	p.Choice = here.told(&found)
 	return p, nil
 }
 

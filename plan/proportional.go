@@ -34,6 +34,9 @@ func (s *placement) lends(i, width int) bool {
 // that was asked for and, on this machine alone, if it is other jobs that have the room, or
 // nobody has counted slots (PLACE-4).
 func (s *placement) mayShare(a *eligible, n int) bool {
+	if s.unshared {
+		return false
+	}
 	room, lent := 0, 0
 	for _, i := range a.candidates {
 		room += s.alone(i, a)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() bool) *Error {
 	if failed != nil && hopeless() {
 		failed.Permanent = true
-		failed.Text = strings.TrimSuffix(failed.Text, " now")
+		failed.Text = strings.TrimSuffix(cmp.Or(failed.never, failed.Text), " now")
 		return failed
 	}
 	if snap.Ahead > 0 {
@@ -27,7 +28,7 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 	if failed == nil {
 		return nil
 	}
-	if req.Wait {
+	if req.Wait || failed.Code == Delayed {
 		failed.Position = snap.Ahead + 1
 	} else if strings.Contains(failed.Way, "--wait") {
 		return failed

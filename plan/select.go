@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"remshell/job"
 	"remshell/pin"
@@ -21,6 +22,7 @@ type requirement struct {
 	others    bool // nor is one that other jobs have
 	layout    pin.Layout
 	gpus      int // for each rank
+	class     string
 }
 
 func wishOf(req job.Request, app job.App) requirement {
@@ -28,7 +30,7 @@ func wishOf(req job.Request, app job.App) requirement {
 		app.Threads = 1 // the CPUs that were written down count
 	}
 	home := req.Home && !req.Forbid
-	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app)}
+	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app), req.Class}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
@@ -61,6 +63,9 @@ var asked = []check{
 	}},
 	{"exclusive-denied", func(s *candidate, w *requirement) string {
 		return unless(!w.exclusive || !s.NoExclusive, "it may not be used exclusively")
+	}},
+	{"class", func(s *candidate, w *requirement) string {
+		return unless(s.Classes == nil || slices.Contains(s.Classes, w.class), "reserved for jobs of class "+strings.Join(s.Classes, ", "))
 	}},
 }
 

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"remshell/job"
+	"remshell/plan/nodeset"
 	"remshell/sort"
 )
 
@@ -14,12 +16,16 @@ type problem struct {
 	turns      []int // indices into candidates, as the user gave them; some may repeat
 	of         []int // the candidate of a node of the request
 	mode       sort.Mode
+	waited     time.Duration // since the first attempt at the head of the queue
 }
 
 // A solution is what the stages made of a problem, as far as they came.
 type solution struct {
 	usable    [][]bool // by part of the job and candidate
 	rejected  []job.Note
+	sets      *nodeset.Chooser // the sets there were; nil: none were looked for
+	lots      []lot            // what was chosen
+	left      bool             // no set holds the job, which may go without
 	placement *placement
 }
 
@@ -30,24 +36,8 @@ func (p problem) solve() (solution, *Error) {
 	if failed := p.tooFew(); failed != nil {
 		return found, failed
 	}
-	var failed *Error
-	for _, turns := range p.choose(found.usable) {
-		order := sort.Turns(nodesOf(p.candidates), turns, p.mode)
-		found.placement = newPlacement(p.req, p.candidates, p.of, order)
-		if failed = found.placement.all(found.usable); failed == nil {
-			break
-		}
-	}
+	failed := p.choose(&found)
 	return found, failed
-}
-
-// choose lists the sets of candidates that are tried, the first that fits being taken: today
-// one, of all that some part of the job may use (2, 4.).
-func (p problem) choose(usable [][]bool) (sets [][]int) {
-	all := slices.DeleteFunc(slices.Clone(p.turns), func(turn int) bool {
-		return !slices.ContainsFunc(usable, func(may []bool) bool { return may[turn] })
-	})
-	return [][]int{all}
 }
 
 // fits reports whether a problem has a solution.
@@ -59,7 +49,7 @@ func (p problem) fits() bool {
 // idle is the problem as it would be if every node of the list were idle and reachable (6.2).
 // In which order they are filled makes no difference to whether there is room.
 func (p problem) idle() problem {
-	p.mode = sort.None
+	p.mode, p.waited = sort.None, nodeset.MaxTime
 	p.candidates = slices.Clone(p.candidates)
 	for i := range p.candidates {
 		p.candidates[i] = p.candidates[i].ideal()
@@ -73,7 +63,28 @@ func (p problem) mayEverFit() bool {
 	gpus := slices.ContainsFunc(p.req.Apps, func(app job.App) bool { return wantedGPUs(app) > 0 })
 	unseen := func(turn int) bool {
 		c := &p.candidates[turn]
-		return len(c.Topology.Cores) == 0 && (c.Slots == 0 || gpus) && allowed(p.req, c)
+		sizeless := len(c.Topology.Cores) == 0 && (c.Slots == 0 || gpus)
+		return (sizeless || p.mayBeInSet(c)) && allowed(p.req, c)
 	}
 	return p.tooFew() == nil && (slices.ContainsFunc(p.turns, unseen) || p.fits())
+}
+
+// mayBeInSet reports whether nobody knows in which sets a candidate is.
+func (p problem) mayBeInSet(c *candidate) bool {
+	set := &p.req.Set
+	return set.Policy != "" && set.Kind.Probed && c.absent && !c.Attribute(set.Attribute).Known()
+}
+
+// ordered are turns in the order in which their nodes are filled.
+func ordered(candidates []candidate, turns []int, mode sort.Mode) []int {
+	nodes := make([]job.Node, len(turns))
+	places := make([]int, len(turns))
+	for k, turn := range turns {
+		nodes[k], places[k] = candidates[turn].Node, k
+	}
+	order := sort.Turns(nodes, places, mode)
+	for k, place := range order {
+		order[k] = turns[place]
+	}
+	return order
 }

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"encoding/json"
-	"slices"
 
 	"remshell/job"
 )
@@ -45,7 +44,7 @@ func choiceJSON(c *job.Choice) string {
 	f := choiceFile{Class: unlessZero(c.Class), Regions: c.Regions, Contiguous: unlessZero(string(c.Contiguous)), Shape: unlessZero(c.Shape), Parts: []part{}}
 	if s := c.Set; s != nil {
 		f.Set = &setFile{Request: s.Request, From: s.From, Priority: s.Priority, Considered: []considered{},
-			Chosen: slices.Concat([]string{}, s.Chosen), Left: s.Left}
+			Chosen: append([]string{}, s.Chosen...), Left: s.Left}
 		for _, of := range s.Sets {
 			f.Set.Considered = append(f.Set.Considered, considered(of))
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"remshell/gpu"
 	"remshell/job"
@@ -25,7 +26,11 @@ func Write(w io.Writer, o Outcome) error {
 		p.input(input)
 	case errors.As(o.Err, &failed) && failed.Position > 0:
 		p.text("  \"queued\": {\"code\": ").quote(failed.Code).text(", \"message\": ").quote(failed.Text)
-		p.text(", \"position\": ").number(failed.Position).text("},\n")
+		p.text(", \"position\": ").number(failed.Position)
+		if failed.Code == plan.Delayed {
+			p.text(", \"retry_in\": ").number(int((failed.Left + time.Second - 1) / time.Second))
+		}
+		p.text("},\n")
 	case failed != nil:
 		p.failure(failed.Code, failed.Text, failed.Permanent)
 		p.text(", \"variable\": null, \"token\": null, \"allowed\": null},\n")

@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/plan/nodeset"
+	"remshell/text"
+)
+
+// This file tells what was chosen, and why nothing was.
+
+// told is the choice of a solution; nil: nothing was said of which nodes.
+func (p problem) told(found *solution) *job.Choice {
+	req := &p.req
+	if req.Class == "" && req.Set.Policy == "" && !req.Balance {
+		return nil
+	}
+	choice := &job.Choice{Class: req.Class, Set: p.toldSet(found)}
+	assigned := found.placement.assigned
+	for _, l := range found.lots {
+		ranks := l.ranks
+		if ranks == 0 {
+			ranks = len(assigned)
+		}
+		part := job.ChosenPart{Set: l.set, Ranks: ranks}
+		seen := make([]bool, len(p.candidates))
+		for _, to := range assigned[:ranks] {
+			if !seen[to.candidate] {
+				seen[to.candidate] = true
+				part.Nodes = append(part.Nodes, p.candidates[to.candidate].Name)
+			}
+		}
+		assigned = assigned[ranks:]
+		choice.Parts = append(choice.Parts, part)
+	}
+	return choice
+}
+
+// toldSet tells which sets there were, and which was taken.
+func (p problem) toldSet(found *solution) *job.SetChoice {
+	set := &p.req.Set
+	if set.Policy == "" || found.sets == nil {
+		return nil
+	}
+	told := &job.SetChoice{Request: set.Request.String(), From: set.From, Priority: string(set.Priority), Left: found.left}
+	for i, s := range found.sets.Sets {
+		told.Sets = append(told.Sets, job.ConsideredSet{Name: s.Name, Nodes: len(s.Members), Room: s.Room, Fits: found.sets.Fits(i)})
+		if set.Policy == nodeset.AnyOf && !found.left {
+			told.Chosen = append(told.Chosen, s.Name)
+		}
+	}
+	for _, l := range found.lots {
+		if set.Policy != nodeset.AnyOf && !found.left {
+			told.Chosen = append(told.Chosen, l.set)
+		}
+	}
+	return told
+}
+
+// unused warns of values that no node of the cluster has.
+func (p problem) unused() (notes []job.Note) {
+	set := p.req.Set
+	if set.List == nil {
+		return nil
+	}
+	nodes := make([]nodeset.Node, len(p.candidates))
+	for i := range p.candidates {
+		nodes[i] = nodeset.Node{Value: p.candidates[i].Attribute(set.Attribute), Global: p.candidates[i].Global}
+	}
+	for _, value := range nodeset.Unused(set, nodes) {
+		notes = append(notes, job.Note{Code: "unused-value", Text: fmt.Sprintf("no node has %s %s", set.Attribute, value)})
+	}
+	return notes
+}
+
+// refuseSets is the refusal where all candidates hold the job, but no set does.
+func (c *chooser) refuseSets(waiting bool) *Error {
+	set := &c.req.Set
+	what := fmt.Sprintf("no %s:%s set", set.Policy, set.Attribute)
+	ranks := "the job"
+	if c.sets.Ranks > 0 {
+		ranks = text.Count(c.sets.Ranks, "rank")
+	}
+	failed := &Error{Code: NoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.largest("room for %d")), Wanted: c.sets.Ranks}
+	if waiting {
+		failed.Code, failed.Left = Delayed, set.Delay-c.waited
+		failed.Text = fmt.Sprintf("%s; it waits for one, for %s more", failed.Text, failed.Left)
+		return failed
+	}
+	idle := &chooser{problem: c.problem.idle(), usable: c.usable}
+	idle.usable, _ = judge(idle.req, idle.candidates, idle.problem.turns)
+	idle.turns = slices.Clone(idle.problem.turns)
+	idle.survey()
+	failed.never = fmt.Sprintf("%s can ever hold %s%s", what, ranks, idle.largest("%d when idle"))
+	failed.Way = "--wait waits, "
+	if set.Policy != nodeset.AnyOf && len(c.req.Apps) == 1 && !set.Plus.SpanEvenly {
+		failed.Way += "--node-set-plus SPANEVENLY spreads, "
+	}
+	failed.Way += "--node-set-optional yes leaves the sets"
+	return failed
+}
+
+// largest tells of the set with most room.
+func (c *chooser) largest(room string) string {
+	if len(c.sets.Sets) == 0 {
+		return " (no node is in one)"
+	}
+	most := &c.sets.Sets[0]
+	for i := range c.sets.Sets {
+		if s := &c.sets.Sets[i]; s.Room > most.Room {
+			most = s
+		}
+	}
+	var names []string
+	for _, k := range most.Members {
+		names = append(names, c.candidates[c.nodes[k]].Name)
+	}
+	return fmt.Sprintf(" (largest: %s, "+room+" on %s)", most.Name, most.Room, hostlist.Fold(names))
+}
