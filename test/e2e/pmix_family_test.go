@@ -4,8 +4,14 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"remshell/tools/testbed"
 )
@@ -66,5 +72,134 @@ func TestPMIxGroupWhoseTimeIsOver(t *testing.T) {
 	}
 	for _, hosts := range []string{"n1:4", "n1:2,n2:2"} {
 		b.run(t, "-hosts", hosts, "-n", "4", mpi(t, "late"), "group").ran(t, b, want)
+	}
+}
+
+// A fall is how a job of Open MPI that has spawned ends before its time.
+type fall struct {
+	name string
+	hit  func(t *testing.T, b *bed, r *running)
+	code int
+	next bool // what is left goes with the next job there: nobody lived to remove it
+}
+
+// on2 hits what is called so on n2, where the spawned ranks are.
+func on2(is func(p testbed.Process) bool, signals ...syscall.Signal) func(*testing.T, *bed, *running) {
+	return func(t *testing.T, b *bed, _ *running) {
+		t.Helper()
+		var found []int
+		for _, p := range b.processes(t, "n2") {
+			if len(p.Args) > 1 && is(p) {
+				found = append(found, p.PID)
+			}
+		}
+		for _, signal := range signals {
+			kill(t, signal, "such process on n2", found[:min(1, len(found))])
+		}
+	}
+}
+
+func isSpawned(p testbed.Process) bool { return strings.HasSuffix(p.Args[0], "/spawn.openmpi") }
+func isHelper(p testbed.Process) bool  { return p.Args[1] == "--helper-child" }
+func isKeeper(p testbed.Process) bool  { return p.Args[1] == "--helper" }
+
+// Whatever ends a job of Open MPI that has spawned on another host leaves nothing there: no process, no
+// session directory, no segment of shared memory (acceptance 13).
+func TestNothingIsLeftOfSpawnedOpenMPI(t *testing.T) {
+	t.Parallel()
+	program, hello := mpi(t, "spawn.openmpi"), mpi(t, "hello.openmpi")
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	signal := func(signal os.Signal) func(*testing.T, *bed, *running) {
+		return func(_ *testing.T, _ *bed, r *running) { r.cmd.Process.Signal(signal) }
+	}
+	both := func(t *testing.T, b *bed, r *running) { // neither has the time to do anything about the other
+		on2(isHelper, syscall.SIGSTOP)(t, b, r)
+		on2(isKeeper, syscall.SIGKILL)(t, b, r)
+		on2(isHelper, syscall.SIGKILL)(t, b, r)
+	}
+	for _, f := range []fall{
+		{"a rank is killed", on2(isSpawned, syscall.SIGKILL), 137, false},
+		{"a helper is killed", on2(isHelper, syscall.SIGKILL), 125, false},
+		{"helper and keeper are killed", both, 125, true},
+		{"mpiexec is killed", signal(syscall.SIGKILL), 137, false},
+		{"^C", signal(os.Interrupt), 130, false},
+	} {
+		r := b.start(t, job{args: slices.Concat(shared, []string{"-hosts", "n1:2,n2:2", "-n", "2", program, "hold", "2"})})
+		r.await(t, "ready\n", 4)
+		for _, host := range []string{"n1", "n2"} {
+			if b.sessions(t, host) == "" {
+				t.Errorf("%s: no session directory on %s", f.name, host)
+			}
+		}
+		f.hit(t, b, r)
+		if got := r.wait(t); got.code != f.code {
+			t.Errorf("%s: exit %d, want %d: %s", f.name, got.code, f.code, got.err)
+		}
+		if f.next {
+			b.run(t, slices.Concat(shared, []string{"-hosts", "n1:1,n2:1", "-n", "2", hello})...).ran(t, b, b.helloLines([]string{"n1", "n2"}, 1))
+		}
+		b.clean(t, 5*time.Minute)
+	}
+	r := b.run(t, slices.Concat(shared, []string{"-timeout", "1", "-hosts", "n1:2,n2:2", "-n", "2", program, "hold", "2"})...)
+	if r.code != 124 {
+		t.Errorf("-timeout: exit %d: %s", r.code, r.err)
+	}
+	b.clean(t, 5*time.Minute)
+}
+
+// What spawned ranks wait for is told by --status, by the table that -timeout prints too, and by --pmi-trace
+// (acceptance 22).
+func TestStatesOfSpawnedPMIxRanks(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	trace := filepath.Join(t.TempDir(), "trace")
+	r := b.start(t, job{args: []string{"--status-signal", "--pmi-trace", trace, "-hosts", "n1:2,n2:3", "-n", "2", mpi(t, "family"), "wait", "3"}})
+	id := b.jobID(t)
+	states := []string{`\n *(1:0|2) +n2 +waits for key card of rank 2 `, `\n *(1:1|3) +n2 +waits for name sea `, `\n *(1:2|4) +n2 +in fence 1 \(1 of 3 there\) `}
+	all := func(text string) bool {
+		return !slices.ContainsFunc(states, func(state string) bool { return !regexp.MustCompile(state).MatchString(text) })
+	}
+	var out string
+	b.await(t, "the table", func() bool {
+		out, _, _ = b.call(t, binary, append([]string{"--status", id}, b.hosts()...)...)
+		return all("\n" + out)
+	}, &out)
+	r.cmd.Process.Signal(syscall.SIGUSR1)
+	var told string
+	b.await(t, "the table of a signal", func() bool {
+		told = r.err.String()
+		return all("\n" + told)
+	}, &told)
+	r.cmd.Process.Signal(os.Interrupt)
+	r.wait(t)
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"1:0< GET rs-..-1:2 card\n", "1:1< LOOKUP sea wait\n", "1:2< FENCE [rs-..-1:*]\n"} {
+		if !strings.Contains(string(text), line) {
+			t.Errorf("--pmi-trace lacks %q:\n%s", line, text)
+		}
+	}
+}
+
+// So many ranks on one host; Open MPI is told that they share CPUs (acceptance 14). With MPI, whose
+// ring takes its time on few CPUs, only with E2E_LONG.
+func TestManyPMIxRanksOnOneHost(t *testing.T) {
+	t.Parallel()
+	const ranks = 256
+	b := newBed(t, testbed.Options{Hosts: 1})
+	hosts := []string{"-hosts", fmt.Sprintf("n1:%d", ranks), "-n", fmt.Sprint(ranks)}
+	script := `[ $PMIX_RANK != 7 ] || echo "crowded: $OMPI_MCA_mpi_oversubscribe"; exec "$0" "$@"`
+	r := b.run(t, slices.Concat(hosts, []string{"sh", "-c", script, mpi(t, "groups")})...)
+	want := []string{"crowded: 1"}
+	for rank := range ranks {
+		want = append(want, fmt.Sprintf("rank %d of %d: pair, all, again; numbers differ", rank, ranks))
+	}
+	slices.Sort(want)
+	r.ran(t, b, want)
+	if os.Getenv("E2E_LONG") != "" {
+		b.run(t, slices.Concat(hosts, []string{mpi(t, "hello.openmpi")})...).ran(t, b, b.helloLines([]string{"n1"}, ranks))
 	}
 }

@@ -9,6 +9,7 @@
  *	spawn missing           rank 0 alone spawns a program that does not exist
  *	spawn abort CODE        all spawn 2 children, of which the last calls MPI_Abort(CODE)
  *	spawn cousins N         all spawn N children twice; the two groups find each other by a name
+ *	spawn hold N            all spawn N children; all say "ready", and wait for ever
  *	spawn names             rank 0 publishes a port and accepts, rank 1 looks it up and connects
  *
  * Parents and children add up their ranks together, and then each group says
@@ -176,7 +177,8 @@ static void names(void)
 
 		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 		error = MPI_Lookup_name("no such name", MPI_INFO_NULL, port);
-		check(error != MPI_SUCCESS, "a name is found that nobody published");
+		MPI_Error_class(error, &error);
+		check(error == MPI_ERR_NAME, "a name that nobody published is not MPI_ERR_NAME");
 		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 		MPI_Barrier(MPI_COMM_WORLD);
 		if (rank > 1)
@@ -230,6 +232,14 @@ static void cousins(char *program, int n)
 	part(inter[1]);
 }
 
+static void hold(void)
+{
+	puts("ready");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 /* nested: what a child does with the depth that is left. */
 static void nested(char *program, int depth)
 {
@@ -270,6 +280,12 @@ static int begin(int argc, char **argv)
 			MPI_Barrier(MPI_COMM_WORLD);
 	} else if (strcmp(mode, "cousins") == 0 && n > 0) {
 		cousins(argv[0], n);
+	} else if (strcmp(mode, "hold") == 0 && n > 0) {
+		char *args[] = {"hold", NULL};
+		MPI_Comm inter;
+
+		MPI_Comm_spawn(argv[0], args, n, info, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+		hold();
 	} else if (strcmp(mode, "names") == 0) {
 		names();
 	} else {
@@ -293,6 +309,8 @@ int main(int argc, char **argv)
 	if (inter != MPI_COMM_NULL && strcmp(argv[1], "cousins") == 0) {
 		meet_cousins(atoi(argv[2]));
 		part(inter);
+	} else if (inter != MPI_COMM_NULL && strcmp(argv[1], "hold") == 0) {
+		hold();
 	} else if (inter != MPI_COMM_NULL) {
 		child(inter);
 		if (strcmp(argv[1], "nested") == 0)

@@ -4,6 +4,8 @@
  *	family place N       rank 0 starts N children with those keys (pmix.mapby core), who tell where they are
  *	family names N       rank 0 starts two groups of N; a child of the first publishes, all of the second look up
  *	family group N       rank 0 and its N children make a group of them all, with a number, and unmake it
+ *	family wait N        rank 0 starts N children, of which the first waits for a key of the last, the second
+ *	                     for a name, and the others in a fence; without an end
  *
  *	place 3: spawned
  *	child 1 of 3 on n2: node rank 4
@@ -154,6 +156,25 @@ static void group(const char *parents)
 		printf("group of %u: the same number; unmade\n", size_of(me.nspace) + 1);
 }
 
+static void wait_for(void)
+{
+	pmix_proc_t last;
+	pmix_value_t *value;
+	char text[8];
+
+	PMIX_LOAD_PROCID(&last, me.nspace, size_of(me.nspace) - 1);
+	switch (me.rank) {
+	case 0:
+		must("PMIx_Get", PMIx_Get(&last, "card", NULL, 0, &value));
+		break;
+	case 1:
+		lookup("sea", text, sizeof text);
+		break;
+	default:
+		fence(me.nspace);
+	}
+}
+
 static void child(const char *role, const char *parents)
 {
 	char text[64];
@@ -175,6 +196,8 @@ static void child(const char *role, const char *parents)
 		}
 	} else if (strcmp(role, "group") == 0) {
 		group(parents);
+	} else if (strcmp(role, "wait") == 0) {
+		wait_for();
 	}
 }
 
@@ -188,6 +211,8 @@ static void parent(char *program, char *mode, int n, char **words)
 	} else if (strcmp(mode, "names") == 0) {
 		must("PMIx_Spawn", spawn(program, "publish", n, words, children));
 		must("PMIx_Spawn", spawn(program, "lookup", n, words, children));
+	} else if (strcmp(mode, "wait") == 0) {
+		must("PMIx_Spawn", spawn(program, "wait", n, words, children));
 	} else if (strcmp(mode, "group") == 0) {
 		must("PMIx_Spawn", spawn(program, "group", n, words, children));
 		snprintf(text, sizeof text, "%zu", kin(me.nspace, children));
