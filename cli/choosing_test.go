@@ -9,7 +9,8 @@ import (
 )
 
 // standing are the groups of vectors whose rules are implemented.
-var standing = []string{"One set of several", "First and any", "Speed, tolerance, balance", "Affinity and GLOBAL", "Spanning, delay, nesting", "Classes and who may say what", "Words that are refused"}
+var standing = []string{"One set of several", "First and any", "Speed, tolerance, balance", "Affinity and GLOBAL", "Spanning, delay, nesting", "Classes and who may say what", "Words that are refused",
+	"Shape", "NUMA, reserve, memory", "Flavors, regions, gates"}
 
 // The worked examples of which-hosts.md, through the command. What a case states is compared; a plan
 // may tell its choice where the case does not.

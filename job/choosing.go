@@ -15,7 +15,8 @@ type Choosing struct {
 	Set        nodeset.Setting
 	Balance    bool       // MAXBALANCE: of what was chosen, the nodes that differ least in speed
 	Affinity   []Affinity // of the cluster, in its order; the first that is for the job counts
-	Regions    []Region   // of the domain, in its order; nil: the cluster has none
+	Regions    []Region   // in the order of the cluster file; nil: it has none
+	Domain     []string   // names of those in which jobs run, in their order; nil: all
 	Reserve    int        // CPUs of each node that stay free, beside the node's own
 	Memory     int64      // bytes for each rank; 0: nothing was said
 	Contiguous Contiguity
@@ -89,15 +90,6 @@ type Gate struct {
 
 // AutoWidth as Gate.Width stands for the CPUs of all regions of the domain before this one.
 const AutoWidth = -1
-
-// A NUMALimit says which memory nodes of a machine ranks may have. The zero value: all, and no
-// rank has to fit into one.
-type NUMALimit struct {
-	Each   int   // most ranks in each; 0: no limit
-	Lowest int   // so many of the lowest; 0: all
-	List   []int // exactly these; nil: all
-	Strict bool  // the CPUs and the memory of a rank are in one
-}
 
 // AllThreads as Share.HWThreads makes a CPU of every hardware thread.
 const AllThreads = -1

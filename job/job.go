@@ -242,7 +242,7 @@ type Share struct {
 	Arch        string   // of every node, as in GOARCH; empty: any
 	GPUs        int      // for each rank; 0: nothing was said, NoGPUs: it is to see none
 	Shape       int      // exactly so many ranks on every used node; 0: nothing was said
-	NUMA        NUMALimit
+	NUMA        pin.Confinement
 	HWThreads   int // of each core that are CPUs; 0: a core is one, AllThreads
 }
 
@@ -341,10 +341,11 @@ type Node struct {
 	NodeDef
 	Probe
 	Use
-	Traits Traits // of which sets are made, as its probe found them; void unless Request.Traits asked for them
-	Beyond Use    // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
-	Down   string // why there is no valid probe now; the topology may be known all the same
-	Mine   []int  // of the busy CPUs, those that the job itself holds, which is to grow
+	Traits  Traits // of which sets are made, as its probe found them; void unless Request.Traits asked for them
+	Threads int    // of each core that count as CPUs, where not all do by the cluster file; 0: a core is one CPU, AllThreads
+	Beyond  Use    // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
+	Down    string // why there is no valid probe now; the topology may be known all the same
+	Mine    []int  // of the busy CPUs, those that the job itself holds, which is to grow
 }
 
 // Size is S of placement.md section 0: the slots of the whole node.
@@ -355,10 +356,14 @@ func (n Node) Size() int {
 	return n.CPUs()
 }
 
-// CPUs is how many slots the machine is good for: its cores, or threads, as far as a quota of
-// CPU time lets them be used.
+// CPUs is how many slots the machine is good for: its cores, or threads, but for those in reserve,
+// as far as a quota of CPU time lets them be used.
 func (n Node) CPUs() int {
 	all := n.Topology.Count(n.CountThreads)
+	if n.Threads != 0 && !n.CountThreads {
+		all = n.Topology.CountOf(n.Threads)
+	}
+	all = max(0, all-n.Reserve)
 	if n.Quota > 0 {
 		return min(all, n.Quota)
 	}

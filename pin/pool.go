@@ -16,8 +16,9 @@ import (
 // Each rank gets as many slots as it is wide, all of one thing.
 type Pool struct {
 	things []thing
-	each   int // ranks for each thing; 0: no limit
-	next   int // the thing whose turn it is
+	each   int   // ranks for each thing; 0: no limit
+	next   int   // the thing whose turn it is
+	numa   []int // the numbers of the things, of NewNUMAPool; else nil
 
 	whole []thing        // as it was before anybody took
 	again map[int][]Take // by width: what ranks get when nothing is left, in turns
@@ -29,6 +30,8 @@ type thing struct {
 	free  []int
 	size  int // slots, free or not
 	ranks int
+
+	closed bool // no rank may go there
 }
 
 // A Take is what one rank is given.
@@ -55,11 +58,16 @@ func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads 
 	default:
 		p.sort(t, slots, free, l.Map)
 	}
+	p.keepWhole()
+	return p
+}
+
+// keepWhole notes what there was before anybody took.
+func (p *Pool) keepWhole() {
 	p.whole = make([]thing, len(p.things))
 	for i := range p.things {
 		p.whole[i] = thing{free: p.things[i].free, size: p.things[i].size}
 	}
-	return p
 }
 
 // only are the CPUs that a layout keeps to; nil: all.
@@ -255,6 +263,9 @@ func (p *Pool) Things() int { return len(p.things) }
 // Room is how many ranks of a width find slots. rounds multiplies the limit of each
 // thing.
 func (p *Pool) Room(width, rounds int) int {
+	if p.crosses() {
+		return p.unused() / width
+	}
 	room := 0
 	for i := range p.things {
 		room += p.room(i, width, rounds)
@@ -263,6 +274,9 @@ func (p *Pool) Room(width, rounds int) int {
 }
 
 func (p *Pool) room(i, width, rounds int) int {
+	if p.things[i].closed {
+		return 0
+	}
 	room := len(p.things[i].free) / width
 	if p.each > 0 {
 		room = min(room, max(0, p.each*rounds-p.things[i].ranks))
@@ -282,6 +296,9 @@ func (p *Pool) Left(rounds int) int {
 // Take gives the next rank its slots: round the things or, where each has its limit,
 // one thing after the other, and round again with the next limit.
 func (p *Pool) Take(width, rounds int) (Take, bool) {
+	if p.crosses() {
+		return p.takeLowest(width)
+	}
 	for round := 1; round <= rounds; round++ {
 		first := p.next
 		if p.each > 0 {
@@ -314,7 +331,7 @@ func (p *Pool) TakeFrom(i, width, rounds int) (Take, bool) {
 // on the empty node, round after round.
 func (p *Pool) Share(width int) Take {
 	if p.again[width] == nil {
-		fresh := &Pool{things: make([]thing, len(p.whole))}
+		fresh := &Pool{things: make([]thing, len(p.whole)), numa: p.numa}
 		var all []int
 		for i := range p.whole {
 			fresh.things[i].free = p.whole[i].free

@@ -27,6 +27,37 @@ func (t Topology) Count(threads bool) int {
 // Units is the number of cores with a usable CPU.
 func (t Topology) Units() int { return t.Count(false) }
 
+// CountOf is how many units there are if the first k threads of each core are units, as Threads has
+// it; k below 0: all threads.
+func (t Topology) CountOf(k int) int {
+	n := 0
+	for i := range t.Cores {
+		n += firstOf(len(t.Cores[i].CPUs), k)
+	}
+	return n
+}
+
+// firstOf is how many of some threads are units.
+func firstOf(threads, k int) int {
+	if k < 0 {
+		return threads
+	}
+	return min(threads, k)
+}
+
+// Threads makes units of the first k threads of each core, core by core in the order of the units,
+// which are cores (which-hosts.md 9.4); k below 0: of all threads. Their numbers are those of their
+// CPUs.
+func Threads(cores []Unit, k int) []Unit {
+	threads := make([]Unit, 0, len(cores)*max(1, k))
+	for _, core := range cores {
+		for i := range firstOf(len(core.CPUs), k) {
+			threads = append(threads, Unit{core.CPUs[i], core.CPUs[i : i+1 : i+1], core.NUMA})
+		}
+	}
+	return threads
+}
+
 // Numbers is one more than the highest number of a CPU of the node, usable or not.
 func (t Topology) Numbers() int {
 	n := 0

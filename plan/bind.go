@@ -36,15 +36,15 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	if s.layer != nil {
 		failed = s.bindTakes(i, ranks)
 		if n.loose && note.Code == "" {
-			note = n.claimed(s.layer.slots[i])
+			note = n.claimed()
 		}
 		s.equip(n, ranks)
 		return note, failed
 	}
-	slots := pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
+	slots := n.slots(cpuMap)
 	n.busy = n.keepOff(slots, n.busy, s.demand(ranks))
 	if n.loose && note.Code == "" {
-		note = n.claimed(slots)
+		note = n.claimed()
 	}
 	mapped := len(s.req.Map) > 0 && (note.Code == "" || note.Code == Claimed) // by the user, who means this order
 	shared := s.over || s.demand(ranks) > len(pin.Free(slots, n.busy))
@@ -60,7 +60,7 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 // keepOff keeps ranks off the CPUs that jobs outside of our batch system's job claim, if enough are
 // left without; else the ranks of the node share CPUs with those jobs, and are not bound (RM-20).
 func (n *candidate) keepOff(slots []pin.Unit, busy pin.Busy, demand int) pin.Busy {
-	claimed := pin.Taken(slots, n.Beyond.Busy, 0)
+	claimed := n.taken(n.Beyond.Busy, 0, 0)
 	if len(claimed) == 0 {
 		return busy
 	}
@@ -74,8 +74,8 @@ func (n *candidate) keepOff(slots []pin.Unit, busy pin.Busy, demand int) pin.Bus
 }
 
 // claimed tells whose claims these are.
-func (n *candidate) claimed(slots []pin.Unit) job.Note {
-	units := len(pin.Taken(slots, n.Beyond.Busy, 0))
+func (n *candidate) claimed() job.Note {
+	units := len(n.taken(n.Beyond.Busy, 0, 0))
 	return job.Note{Code: Claimed, Node: n.Name, ID: n.ID,
 		Text: fmt.Sprintf("%s: %d of %d granted CPUs are claimed by job %s of %s; ranks there are not bound",
 			n.Name, units, max(n.Slots, units), n.Beyond.WhoJob, n.Beyond.Who)}
@@ -138,7 +138,7 @@ func (s *candidate) unsharedFirst(slots []pin.Unit, free []int) []int {
 	if !s.crowded {
 		return free
 	}
-	mine := pin.Taken(slots, s.Mine, 0)
+	mine := s.taken(s.Mine, 0, 0)
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return mine[slots[slot].Number] }),
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
@@ -155,6 +155,8 @@ func (s *placement) give(n *candidate, r *job.RankPlan, assigned pin.Seat) {
 		p.CPUs = assigned.CPUs
 	}
 	switch mem := s.req.Layout.Mem; {
+	case s.req.Apps[r.App].NUMA.Strict:
+		p.Mems = assigned.Mems
 	case s.req.NoMemBind || n.NoMemBind:
 	case mem.Text == "":
 		p.Mems = assigned.Mems

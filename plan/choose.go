@@ -109,8 +109,9 @@ func (c *chooser) survey() {
 	ranks := 0
 	counted := true
 	for a, app := range c.req.Apps {
+		empty.confine(app.NUMA)
 		for i, room := range empty.eligible(app, c.usable[a]).room {
-			rooms[i] = max(rooms[i], room)
+			rooms[i] = max(rooms[i], inShape(app, room))
 		}
 		ranks += app.N
 		counted = counted && app.N > 0
@@ -126,7 +127,7 @@ func (c *chooser) survey() {
 			Speed: n.Attribute(nodeset.ProcSpeed).Number, Affinity: welcome(&n.Node)}
 	}
 	holds := c.holds
-	if counted && len(c.req.Apps) == 1 && empty.layer == nil {
+	if counted && len(c.req.Apps) == 1 && empty.layer == nil && c.req.Apps[0].Shape == 0 {
 		holds = nil // the sum of the rooms decides
 	}
 	c.sets = nodeset.NewChooser(c.req.Set, nodes, ranks, holds)

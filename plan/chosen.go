@@ -15,10 +15,10 @@ import (
 // told is the choice of a solution; nil: nothing was said of which nodes.
 func (p problem) told(found *solution) *job.Choice {
 	req := &p.req
-	if req.Class == "" && req.Set.Policy == "" && !req.Balance {
+	if !p.chooses() {
 		return nil
 	}
-	choice := &job.Choice{Class: req.Class, Set: p.toldSet(found)}
+	choice := &job.Choice{Class: req.Class, Regions: p.regions, Contiguous: req.Contiguous, Shape: req.Apps[0].Shape, Set: p.toldSet(found)}
 	assigned := found.placement.assigned
 	for _, l := range found.lots {
 		ranks := l.ranks
@@ -37,6 +37,14 @@ func (p problem) told(found *solution) *job.Choice {
 		choice.Parts = append(choice.Parts, part)
 	}
 	return choice
+}
+
+// chooses reports whether user or cluster say anything of which nodes a job gets.
+func (p problem) chooses() bool {
+	r := &p.req
+	return r.Class != "" || r.Set.Policy != "" || r.Balance || r.Regions != nil || r.Reserve > 0 || r.Memory > 0 || r.Contiguous != "" ||
+		slices.ContainsFunc(r.Apps, func(app job.App) bool { return app.Shape > 0 || app.NUMA.Confines() || app.HWThreads != 0 }) ||
+		slices.ContainsFunc(p.candidates, func(c candidate) bool { return c.Reserve > 0 || c.Flavors != nil })
 }
 
 // toldSet tells which sets there were, and which was taken.

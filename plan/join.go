@@ -20,7 +20,9 @@ type candidate struct {
 	crowded bool      // what the job itself holds there counts as free
 	gpus    []gpu.GPU // that nobody has
 	absent  bool      // it could not be reached when it was looked at
-	loose   bool      // its ranks are not bound, since others claim CPUs that we were granted (RM-20)
+	entrance
+	capacity int  // CPUs for the width of a gate, whatever the job says of them
+	loose    bool // its ranks are not bound, since others claim CPUs that we were granted (RM-20)
 }
 
 // join joins the candidates with what their probes found, and turns that are two
@@ -49,6 +51,7 @@ func join(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 		candidates = append(candidates, s)
 	}
 	for i := range candidates {
+		candidates[i].divide(req)
 		candidates[i].crowded = req.Crowd && !req.Forbid && !candidates[i].NoOverbook
 		candidates[i].absent = candidates[i].Down != ""
 		candidates[i].count()
@@ -56,7 +59,9 @@ func join(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 			notes = append(notes, sameMachine(candidates[i].names))
 		}
 	}
-	return problem{req: req, candidates: candidates, turns: turnsOf(req, at, joined), of: at, waited: snap.Waited}, notes
+	p = problem{req: req, candidates: candidates, turns: turnsOf(req, at, joined), of: at, waited: snap.Waited}
+	p.enter()
+	return p, notes
 }
 
 // asSeen is a candidate as it was seen, if it was.
@@ -89,14 +94,9 @@ func (s *candidate) count() {
 		held, own = s.ofOthers(), 0
 	}
 	if s.Procs > 0 || len(held) > 0 {
-		slots := pin.Slots(s.Topology.List(s.CountThreads), s.CPUMap)
-		s.busy = pin.Taken(slots, held, s.Procs)
-		if s.Seated > 0 { // where they sit is known: others' CPUs need not be guessed for them
-			s.busy = pin.Taken(slots, held, 0)
-			s.busy = pin.Taken(slots, held, len(s.busy)+s.Procs-s.Seated)
-		}
+		s.busy = s.taken(held, s.Procs, s.Seated)
 	}
-	s.free = max(0, size-max(len(s.busy), own)) // there may be more slots than CPUs
+	s.free = max(0, size-max(s.lost(), own)) // there may be more slots than CPUs
 	s.gpus = s.offered()
 }
 
@@ -146,6 +146,7 @@ func distinct(turns []int, candidates int) []int {
 func (s candidate) ideal() candidate {
 	s.Down, s.Use, s.Beyond, s.busy = "", job.Use{}, job.Use{}, nil
 	s.free = s.Size()
+	s.Memory.Available = s.Memory.Total
 	s.gpus = s.offered()
 	return s
 }

@@ -25,6 +25,7 @@ type dealing struct {
 	rounds     int          // how often ppr may be filled
 	takes      []pin.Take   // by rank
 	shared     []bool       // by candidate: some ranks have the same slots
+	confined   bool         // ranks of some section stay inside of NUMA nodes
 }
 
 // layoutOn is what holds on a candidate: the binding that its entry has takes the place of the
@@ -44,24 +45,25 @@ func bindingBy(n *candidate, l pin.Layout) string {
 	return "--bind-to " + l.Bind.Text
 }
 
-// deals reports whether a layout has to be followed, at least on some candidate.
+// deals reports whether a layout has to be followed, at least on some candidate, or NUMA nodes
+// minded.
 func (s *placement) deals() bool {
-	return s.req.Layout.Deals() ||
+	return s.req.Layout.Deals() || confines(s.req) ||
 		slices.ContainsFunc(s.order, func(i int) bool { return layoutOn(&s.candidates[i], s.req.Layout).Deals() })
 }
 
 func newLayer(s *placement) *dealing {
-	l := &dealing{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.candidates)), pools: make([]*pin.Pool, len(s.candidates)), rounds: 1, shared: make([]bool, len(s.candidates))}
+	l := &dealing{Layout: s.req.Layout, slots: make([][]pin.Unit, len(s.candidates)), pools: make([]*pin.Pool, len(s.candidates)), rounds: 1, shared: make([]bool, len(s.candidates)), confined: confines(s.req)}
 	for _, i := range distinct(s.order, len(s.candidates)) {
 		n := &s.candidates[i]
 		cpuMap, _ := s.mapOf(n)
-		l.slots[i] = pin.Slots(n.Topology.List(n.CountThreads), cpuMap)
+		l.slots[i] = n.slots(cpuMap)
 		layout := layoutOn(n, l.Layout)
 		if len(n.Topology.Cores) == 0 { // nobody has looked: what it lacks is not known
 			layout = pin.Layout{}
 		}
 		busy := n.keepOff(l.slots[i], barred(n, layout, s.others()), n.free)
-		l.pools[i] = pin.NewPool(n.Topology, l.slots[i], pin.Free(l.slots[i], busy), layout, s.widest, n.CountThreads)
+		l.pools[i] = l.pool(n, l.slots[i], layout, busy, s.widest)
 	}
 	return l
 }
@@ -84,8 +86,8 @@ func lacks(n *candidate, w *requirement) string {
 	if n.NoMemBind && l.Mem.Mode != pin.NoMemory && l.Mem.Text != "" {
 		return "its bindMem is no"
 	}
-	slots := pin.Slots(n.Topology.List(n.CountThreads), n.CPUMap)
-	if err := n.Topology.Lacks(slots, barred(n, l, w.others), l, n.CountThreads); err != nil {
+	slots := n.slots(n.CPUMap)
+	if err := n.Topology.Lacks(slots, barred(n, l, w.others), l, n.byThreads()); err != nil {
 		return "it " + err.Error()
 	}
 	return ""
@@ -236,7 +238,7 @@ func (s *placement) bindTakes(i int, ranks []job.RankPlan) *Error {
 	if len(n.Topology.Cores) == 0 {
 		return nil
 	}
-	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], barred(n, layout, s.others())), layout, n.CountThreads)
+	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], barred(n, layout, s.others())), layout, n.byThreads())
 	if layout.Bind.Crowds(len(ranks)) && !s.req.Overbook && !s.req.Crowd {
 		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --overbook",
 			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingBy(n, l.Layout), len(ranks), n.Name)}

@@ -88,7 +88,7 @@ func TestUnreached(t *testing.T) {
 	if got := fmt.Sprint(p.Rejected); err != nil || got != want || shown(p) != "c c" || p.Nodes[0].Node != 0 {
 		t.Errorf("%s, rejected %s, %v; want c c, %s", shown(p), got, err, want)
 	}
-	if Worth(req, req.Nodes[0]) || !Worth(req, req.Nodes[1]) {
+	if worthy := Worthy(req); worthy(req.Nodes[0]) || !worthy(req.Nodes[1]) {
 		t.Error("Worth: a node without jobs need not be looked at, others must")
 	}
 }

@@ -81,6 +81,7 @@ func (s *placement) all(usable [][]bool) *Error {
 
 // part places the ranks of one app on the candidates it may use.
 func (s *placement) part(a int, usable []bool) *Error {
+	s.confine(s.req.Apps[a].NUMA)
 	app := s.req.Apps[a]
 	if s.ranks > 0 {
 		app.N = s.ranks
@@ -97,11 +98,28 @@ func (s *placement) part(a int, usable []bool) *Error {
 		return s.noMember(area)
 	}
 	s.refill(area, n)
-	quota, err := s.quota(area, n)
-	if err != nil {
+	first := len(s.assigned)
+	if err := s.distribute(area, a, n); err != nil {
 		return err
 	}
-	first := len(s.assigned)
+	s.rerank(first)
+	return s.overloaded()
+}
+
+// distribute places n ranks of an app.
+func (s *placement) distribute(area *eligible, a, n int) *Error {
+	if area.app.Shape > 0 {
+		return s.shaped(area, a, n)
+	}
+	quota, err := s.quota(area, n)
+	if err == nil {
+		s.walk(area, a, n, quota)
+	}
+	return err
+}
+
+// walk puts n ranks of an app on candidates, none more than its quota.
+func (s *placement) walk(area *eligible, a, n int, quota []int) {
 	switch {
 	case s.req.Loop:
 		s.cyclic(a, n, quota)
@@ -110,8 +128,6 @@ func (s *placement) part(a int, usable []bool) *Error {
 	default:
 		s.fill(a, n, quota)
 	}
-	s.rerank(first)
-	return s.overloaded()
 }
 
 // quota is the most ranks each candidate takes of n: its room while nobody has to share
@@ -204,6 +220,12 @@ func (s *placement) limit(i int, app job.App) (limit int, by string) {
 	if n.MaxSlots > 0 {
 		tighten(n.MaxSlots-s.mine[i], "max_slots")
 	}
+	if size := s.req.Memory; size > 0 && n.Memory.Available > 0 {
+		tighten(int(n.Memory.Available/size)-s.mine[i], "--mem-per-rank")
+	}
+	if app.NUMA.Confines() && s.layer != nil && s.layer.pools[i] != nil {
+		tighten(s.layer.pools[i].Room(max(1, app.Threads), 1), app.NUMA.Option())
+	}
 	if app.PerNode > 0 {
 		tighten(app.PerNode, "-ppn")
 	}
@@ -242,6 +264,9 @@ func (s *placement) wanted(a *eligible) int {
 		}
 		return a.app.Soft[i]
 	}
+	if a.app.Shape > 0 {
+		return max(a.app.Shape, a.shapeRoom())
+	}
 	if each := s.req.Layout.Map.Each; each > 0 {
 		n := 0
 		for _, i := range a.candidates {
@@ -269,10 +294,42 @@ func (s *placement) fill(app, n int, quota []int) {
 	}
 }
 
-// cyclic walks the turns again and again, one rank at each. Turns of full nodes are
-// taken out of the ring, so that a walk costs no more than its ranks and turns.
+// cyclic walks the turns of one region after the other again and again, one rank at each; where CPUs
+// are shared, regions are one (which-hosts.md 10).
 func (s *placement) cyclic(app, n int, quota []int) {
-	turns := len(s.order)
+	for n > 0 {
+		from, to := s.stretch()
+		room := 0
+		for _, i := range distinct(s.order[from:to], len(s.candidates)) {
+			room += quota[i]
+		}
+		take := min(n, room)
+		s.circle(app, take, quota, from, to)
+		if n -= take; n > 0 {
+			s.at = to % len(s.order)
+		}
+	}
+}
+
+// stretch is the turns of the region at which the walk goes on.
+func (s *placement) stretch() (from, to int) {
+	if s.over {
+		return 0, len(s.order)
+	}
+	same := func(t int) bool { return s.candidates[s.order[t]].region == s.candidates[s.order[s.at]].region }
+	for from = s.at; from > 0 && same(from-1); {
+		from--
+	}
+	for to = s.at + 1; to < len(s.order) && same(to); {
+		to++
+	}
+	return from, to
+}
+
+// circle walks a stretch of turns again and again. Turns of full nodes are taken out of the ring, so
+// that a walk costs no more than its ranks and turns.
+func (s *placement) circle(app, n int, quota []int, from, to int) {
+	turns := to - from
 	next := make([]int, turns)
 	for t := range next {
 		next[t] = (t + 1) % turns
@@ -281,9 +338,10 @@ func (s *placement) cyclic(app, n int, quota []int) {
 	if m := s.req.Layout.Map; m.Level == pin.ByNode {
 		stride = max(1, m.Count)
 	}
-	last, t := (s.at+turns-1)%turns, s.at
+	t := s.at - from
+	last := (t + turns - 1) % turns
 	for n > 0 {
-		i := s.order[t]
+		i := s.order[from+t]
 		if quota[i] == 0 {
 			next[last] = next[t]
 			t = next[t]
@@ -293,7 +351,7 @@ func (s *placement) cyclic(app, n int, quota []int) {
 		s.put(app, i, stay)
 		quota[i] -= stay
 		n -= stay
-		s.at = (t + 1) % turns
+		s.at = from + (t+1)%turns
 		last, t = t, next[t]
 	}
 }

@@ -134,7 +134,7 @@ func (s *placement) bookOf(i int) *book {
 		return b
 	}
 	n := &s.candidates[i]
-	b := &book{numbers: n.Topology.Numbering(n.CountThreads), slots: pin.Slots(n.Topology.List(n.CountThreads), n.CPUMap),
+	b := &book{numbers: n.Topology.Numbering(n.CountThreads), slots: n.slots(n.CPUMap),
 		slot: make(map[int]int), owner: make(map[int]int)}
 	for slot, u := range b.slots {
 		for _, cpu := range u.CPUs {

@@ -23,6 +23,8 @@ type requirement struct {
 	layout    pin.Layout
 	gpus      int // for each rank
 	class     string
+	numa      pin.Confinement
+	memory    int64 // bytes for each rank
 }
 
 func wishOf(req job.Request, app job.App) requirement {
@@ -30,7 +32,7 @@ func wishOf(req job.Request, app job.App) requirement {
 		app.Threads = 1 // the CPUs that were written down count
 	}
 	home := req.Home && !req.Forbid
-	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app), req.Class}
+	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app), req.Class, app.NUMA, req.Memory}
 }
 
 // A check returns why a node is dropped, in words, or nothing.
@@ -64,9 +66,11 @@ var asked = []check{
 	{"exclusive-denied", func(s *candidate, w *requirement) string {
 		return unless(!w.exclusive || !s.NoExclusive, "it may not be used exclusively")
 	}},
+	flavorFit,
 	{"class", func(s *candidate, w *requirement) string {
 		return unless(s.Classes == nil || slices.Contains(s.Classes, w.class), "reserved for jobs of class "+strings.Join(s.Classes, ", "))
 	}},
+	regionFit,
 }
 
 // probed are those that need a probe (6) and the registry of live jobs (7 to 11).
@@ -110,6 +114,8 @@ var probed = []check{
 		}
 		return detail
 	}},
+	numaFit,
+	memoryFit,
 	findsGPUs,
 }
 
@@ -133,12 +139,8 @@ func dropped(s *candidate, w *requirement) (code, detail string) {
 	return "", ""
 }
 
-// Worth reports whether a node need be looked at at all: nothing that is known
-// without a connection excludes it from every part of the job.
-func Worth(req job.Request, def job.NodeDef) bool {
-	return allowed(req, &candidate{Node: job.Node{NodeDef: def}})
-}
-
+// allowed reports whether nothing that is known without a connection excludes a candidate from
+// every part of the job.
 func allowed(req job.Request, s *candidate) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool {
 		w := wishOf(req, app)

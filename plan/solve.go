@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type problem struct {
 	of         []int // the candidate of a node of the request
 	mode       sort.Mode
 	waited     time.Duration // since the first attempt at the head of the queue
+	regions    []string      // those that the job may enter; nil: there are none
 }
 
 // A solution is what the stages made of a problem, as far as they came.
@@ -62,9 +64,13 @@ func (p problem) idle() problem {
 func (p problem) mayEverFit() bool {
 	gpus := slices.ContainsFunc(p.req.Apps, func(app job.App) bool { return wantedGPUs(app) > 0 })
 	unseen := func(turn int) bool {
-		c := &p.candidates[turn]
-		sizeless := len(c.Topology.Cores) == 0 && (c.Slots == 0 || gpus)
-		return (sizeless || p.mayBeInSet(c)) && allowed(p.req, c)
+		c := p.candidates[turn]
+		if c.unsure {
+			c.shut = ""
+			return allowed(p.req, &c)
+		}
+		sizeless := len(c.Topology.Cores) == 0 && (c.Slots == 0 || gpus || confines(p.req))
+		return (sizeless || p.mayBeInSet(&c)) && allowed(p.req, &c)
 	}
 	return p.tooFew() == nil && (slices.ContainsFunc(p.turns, unseen) || p.fits())
 }
@@ -75,7 +81,8 @@ func (p problem) mayBeInSet(c *candidate) bool {
 	return set.Policy != "" && set.Kind.Probed && c.absent && !c.Attribute(set.Attribute).Known()
 }
 
-// ordered are turns in the order in which their nodes are filled.
+// ordered are turns in the order in which their nodes are filled: region by region, and inside of one
+// by the key.
 func ordered(candidates []candidate, turns []int, mode sort.Mode) []int {
 	nodes := make([]job.Node, len(turns))
 	places := make([]int, len(turns))
@@ -86,5 +93,6 @@ func ordered(candidates []candidate, turns []int, mode sort.Mode) []int {
 	for k, place := range order {
 		order[k] = turns[place]
 	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(candidates[a].region, candidates[b].region) })
 	return order
 }

@@ -152,40 +152,10 @@ func unserved(source string, value *string) error {
 	return &Error{Code: "bad-value", Source: source, Token: *value, What: "this version does not serve"}
 }
 
-func (c *Choice) shape(in Input) error { return unserved("--shape", in.Flags.Shape) }
-
-func (c *Choice) numa(in Input) error {
-	if in.Flags.StrictMem != nil && *in.Flags.StrictMem {
-		yes := "yes"
-		return unserved("--strict-mem", &yes)
-	}
-	return errors.Join(unserved("--per-numa", in.Flags.PerNUMA), unserved("--numa-nodes", in.Flags.NUMANodes), unserved("--numa-list", in.Flags.NUMAList))
-}
-
-func (c *Choice) hwThreads(in Input) error { return unserved("--hw-threads", in.Flags.HWThreads) }
-
-func (c *Choice) reserve(in Input) error {
-	for i := range in.Nodes {
-		if in.Nodes[i].Reserve > 0 {
-			return unserved("reserve", &in.Nodes[i].Name)
-		}
-	}
-	return unserved("--reserve-cpus", in.Flags.ReserveCPUs)
-}
-
-func (c *Choice) memory(in Input) error { return unserved("--mem-per-rank", in.Flags.MemPerRank) }
-
 func (c *Choice) contiguous(in Input) error { return unserved("--contiguous", in.Flags.Contiguous) }
 
 // regions finds the parts of the cluster that the job may enter by their gates.
 func (c *Choice) regions(in Input) error {
-	for i := range in.Nodes {
-		if in.Nodes[i].Flavors != nil {
-			return unserved("flavors", &in.Nodes[i].Name)
-		}
-	}
-	if len(in.Rules.Regions) > 0 {
-		return unserved("region", &in.Rules.Regions[0].Name)
-	}
+	c.Regions, c.Domain = in.Rules.Regions, in.Rules.Domain
 	return nil
 }

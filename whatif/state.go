@@ -132,6 +132,9 @@ func Planned(req job.Request, snap job.Snapshot, p job.Plan, warnings []job.Note
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	choice.Layout, choice.GPUs = s.Layout, s.GPUs
+	if err == nil {
+		err = psi.Clash([]job.Share{choice.Share}, s.Layout, s.Spots != nil)
+	}
 	return job.Request{
 		User: s.User, Nodes: choice.Nodes, Turns: choice.Turns, Placing: choice.Placing, Home: s.TryOut, RankFile: s.Spots,
 		Apps: []job.App{{N: atoi(in.NP), Share: choice.Share}},

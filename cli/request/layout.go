@@ -9,6 +9,7 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/pin"
+	"remshell/psi"
 )
 
 // lay tells a request the layout, and what it means for the candidates.
@@ -34,6 +35,15 @@ func (w World) lay(req *job.Request, line option.Line) error {
 	}
 	retain(req, others)
 	return nil
+}
+
+// clash is the refusal of options that contradict one another about NUMA nodes and threads.
+func clash(req job.Request) error {
+	shares := make([]job.Share, len(req.Apps))
+	for i, app := range req.Apps {
+		shares[i] = app.Share
+	}
+	return psi.Clash(shares, req.Layout, req.RankFile != nil)
 }
 
 // excluded drops the candidates of -exclude, whatever named them.

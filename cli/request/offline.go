@@ -130,8 +130,9 @@ func unknown(req job.Request, snap job.Snapshot) (hosts []string) {
 	for i := range snap.Nodes {
 		known[snap.Nodes[i].ID] = true
 	}
+	worthy := plan.Worthy(req)
 	for _, def := range req.Nodes {
-		if !known[def.ID] && plan.Worth(req, def) {
+		if !known[def.ID] && worthy(def) {
 			hosts = append(hosts, def.Name)
 		}
 	}

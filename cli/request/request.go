@@ -52,6 +52,9 @@ func Make(line option.Line, w World) (job.Request, []job.Note, error) {
 		err = told.apply(&req, list)
 	}
 	if err == nil {
+		err = clash(req)
+	}
+	if err == nil {
 		req.Spawn, err = w.spawnHosts(line)
 	}
 	req.Queue = w.queue(req, line.Job)

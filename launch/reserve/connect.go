@@ -65,8 +65,9 @@ func (c *crew) has(def job.NodeDef) bool { return c.find(def) != nil }
 // unless it may be skipped (SSH-6).
 func (r *reservation) connectCandidates(ctx context.Context) error {
 	var wanted []job.NodeDef
+	worthy := plan.Worthy(r.req)
 	for _, def := range r.req.Nodes {
-		if plan.Worth(r.req, def) && !r.has(def) { // else the plan will say why
+		if worthy(def) && !r.has(def) { // else the plan will say why
 			wanted = append(wanted, def)
 		}
 	}

@@ -144,9 +144,10 @@ func (s *wantedGroup) named(def job.NodeDef) bool {
 
 // untried are the candidates that nobody has tried to reach yet, and that are wanted.
 func (r *reservation) untried(wanted func(job.NodeDef) bool) (defs []job.NodeDef) {
+	worthy := plan.Worthy(r.req)
 	for _, def := range r.req.Nodes {
 		_, tried := r.errs[def.Name]
-		if !tried && !r.has(def) && plan.Worth(r.req, def) && wanted(def) {
+		if !tried && !r.has(def) && worthy(def) && wanted(def) {
 			defs = append(defs, def)
 		}
 	}

@@ -1,0 +1,151 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// Several executables, one after the other on one walk
+func TestSectionsInShapes(t *testing.T) {
+	section := func(n, threads, shape int) job.App {
+		return job.App{N: n, Share: job.Share{Threads: threads, Shape: shape}}
+	}
+	tests := []struct {
+		name, cluster string
+		apps          []job.App
+		want          string
+	}{
+		{"M1", "n0:4 n1:4", []job.App{section(3, 1, 0), section(3, 1, 0)}, "n0 n0 n0 n0 n1 n1"},
+		{"M2", "n0:4 n1:4", []job.App{section(3, 1, 0), section(2, 2, 0)}, "n0 n0 n0 n1 n1"},
+		{"M3", "n0:4 n1:4", []job.App{section(4, 1, 2), section(2, 1, 2)}, "n0 n0 n1 n1 n1 n1"},
+		{"a shape behind none", "n0:4 n1:4 n2:4", []job.App{section(5, 1, 0), section(4, 1, 2)}, "n0 n0 n0 n0 n1 n1 n1 n2 n2"},
+		{"round to the first", "n0:4 n1:4", []job.App{section(5, 1, 0), section(4, 1, 3)}, "n0 n0 n0 n0 n1 error"},
+		{"no number of ranks", "n0:4 n1:1 n2:4", []job.App{section(0, 1, 2)}, "n0 n0 n2 n2"},
+		{"one that no node holds", "n0:1 n1:1", []job.App{section(0, 1, 2)}, "error"},
+	}
+	for _, test := range tests {
+		p, err := Make(on(job.Request{Apps: test.apps}, cluster(test.cluster)))
+		got := shown(p)
+		if err != nil {
+			got = test.want // which says where it ends
+			if test.want[len(test.want)-5:] != "error" {
+				got = err.Error()
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %s; want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// What is said when a shape leaves ranks over.
+func TestMisshapen(t *testing.T) {
+	req := job.Request{Apps: []job.App{{N: 12, Share: job.Share{Shape: 4}}}}
+	_, err := Make(on(req, cluster("n0:8 n1:3 n2:8")))
+	const want = "12 ranks in a shape of 4: 8 placed, 4 left over on 3 nodes (n[0-2])"
+	var failed *Error
+	if !errors.As(err, &failed) || failed.Code != NotEnough || failed.Text != want || failed.Free != 8 {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
+// numa splits the cores of each node in two NUMA nodes.
+func numa(snap job.Snapshot) job.Snapshot {
+	for i := range snap.Nodes {
+		cores := snap.Nodes[i].Topology.Cores
+		for k := range cores {
+			cores[k].Place = pin.Place{NUMA: 2 * k / len(cores)}
+		}
+	}
+	return snap
+}
+
+// masksOf writes the CPUs of each rank: "[0] [1 2]".
+func masksOf(p job.Plan) string {
+	cpus := make([]string, p.Size)
+	for _, n := range p.Nodes {
+		for _, r := range n.Ranks {
+			cpus[r.Rank] = fmt.Sprint(r.CPUs)
+		}
+	}
+	return fmt.Sprint(cpus)
+}
+
+// Each section says for itself in which NUMA nodes it stays, and all share what is free.
+func TestSectionsInNUMANodes(t *testing.T) {
+	apps := []job.App{
+		{N: 2, Share: job.Share{NUMA: pin.Confinement{Each: 1}}},
+		{N: 1, Share: job.Share{Threads: 4}},
+		{N: 2, Share: job.Share{NUMA: pin.Confinement{List: []int{1}}}},
+	}
+	snap := numa(cluster("n0:8"))
+	p, err := Make(on(job.Request{Apps: apps}, snap))
+	if got := masksOf(p); err != nil || got != "[[0] [4] [1 2 3 5] [6] [7]]" {
+		t.Errorf("%s, %v", got, err)
+	}
+	apps[2].N = 3
+	if _, err := Make(on(job.Request{Apps: apps}, snap)); err == nil {
+		t.Error("a third rank has a place in NUMA node 1")
+	}
+}
+
+// --strict-mem keeps the memory of a rank in its NUMA node, whatever else was said of memory.
+func TestStrictMemory(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		apps := []job.App{{N: 2, Share: job.Share{Threads: 3, NUMA: pin.Confinement{Strict: strict}}}}
+		p, err := Make(on(job.Request{Apps: apps, Placing: job.Placing{NoMemBind: true}}, numa(cluster("n0:8"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range p.Nodes[0].Ranks {
+			got = append(got, fmt.Sprint(r.CPUs, r.Mems))
+		}
+		want := map[bool]string{false: "[[0 1 2] [] [3 4 5] []]", true: "[[0 1 2] [0] [4 5 6] [1]]"}[strict]
+		if fmt.Sprint(got) != want {
+			t.Errorf("strict %v: %v; want %s", strict, got, want)
+		}
+	}
+	snap := numa(cluster("n0:8"))
+	snap.Nodes[0].NoMemBind = true
+	apps := []job.App{{N: 1, Share: job.Share{NUMA: pin.Confinement{Strict: true}}}}
+	if p, err := Make(on(job.Request{Apps: apps}, snap)); err == nil || len(p.Rejected) != 1 || p.Rejected[0].Code != "numa-fit" {
+		t.Errorf("%v, %v: its administrator binds no memory", p.Rejected, err)
+	}
+}
+
+// Memory is a limit of the whole job, which sharing CPUs does not lift.
+func TestMemoryBoundsTheRanks(t *testing.T) {
+	snap := cluster("n0:4 n1:4")
+	snap.Nodes[0].Memory = job.Memory{Total: 8 << 30, Available: 5 << 30}
+	req := job.Request{Apps: []job.App{{N: 1}, {N: 4}}, Placing: job.Placing{Overbook: true}}
+	req.Memory = 2 << 30
+	if p, err := Make(on(req, snap)); err != nil || shown(p) != "n0 n0 n1 n1 n1" {
+		t.Errorf("%s, %v", shown(p), err)
+	}
+	snap.Nodes = snap.Nodes[:1]
+	_, err := Make(on(req, snap))
+	var failed *Error
+	if !errors.As(err, &failed) || failed.Code != Limits || !failed.Permanent {
+		t.Errorf("%v: 8 GB hold four ranks at most", err)
+	}
+}
+
+// Worthy nodes are looked at: those that may be used, and those on whose size a gate depends.
+func TestWorthyOfALook(t *testing.T) {
+	auto := job.AutoWidth
+	req := job.Request{Apps: []job.App{{N: 1}}, User: job.User{UID: 1}, Turns: []int{0, 2, 3}, Nodes: []job.NodeDef{
+		{Name: "n0", Policy: job.Policy{Users: []int{2}}}, {Name: "n1"}, {Name: "h0", Policy: job.Policy{Flavors: []string{"os", "ap"}}},
+		{Name: "x0", Policy: job.Policy{Flavors: []string{"su", "ap"}}}, {Name: "n2", Policy: job.Policy{NoJobs: true}}}}
+	req.Regions = []job.Region{{Name: "main", Signature: "ap"}, {Name: "over", Signature: "os ap", Gate: job.Gate{Width: &auto}}}
+	worthy := Worthy(req)
+	for i, want := range []bool{true, true, true, false, false} {
+		if got := worthy(req.Nodes[i]); got != want {
+			t.Errorf("%s: %v", req.Nodes[i].Name, got)
+		}
+	}
+}

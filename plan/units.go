@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"slices"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// This file says what the slots of a node are (which-hosts.md 9.3, 9.4):
+//
+//	cores, by the node's map           0 1 2 3      busy ones and padding are found here
+//	threads of each, if they count     0 4 1 5 2 6 3 7
+//	without the last ones, in reserve  0 4 1 5 2 6
+//	by the user's map, if that holds   2 6 1 5 0 4
+
+// divide tells a candidate what the job says of its slots.
+func (s *candidate) divide(req job.Request) {
+	if len(req.Apps) > 0 && !s.CountThreads {
+		s.Threads = req.Apps[0].HWThreads
+	}
+	s.capacity = s.CPUs()
+	s.Reserve = max(s.Reserve, req.Reserve)
+}
+
+// byThreads reports whether a slot is a hardware thread.
+func (s *candidate) byThreads() bool { return s.CountThreads || s.Threads != 0 }
+
+// ordered are all units by a map, those in reserve too.
+func (s *candidate) ordered(cpuMap []int) []pin.Unit {
+	units := pin.Slots(s.Topology.List(s.CountThreads), cpuMap)
+	if s.Threads != 0 {
+		return pin.Threads(units, s.Threads)
+	}
+	return units
+}
+
+// slots are the units that ranks may have, in slot order by a map: the node's own or the user's.
+func (s *candidate) slots(cpuMap []int) []pin.Unit {
+	units := s.ordered(cpuMap)
+	if s.Reserve == 0 {
+		return units
+	}
+	reserved := s.reserved()
+	return slices.DeleteFunc(slices.Clone(units), func(u pin.Unit) bool { return reserved[u.Number] })
+}
+
+// reserved are the units that ranks never get: the last ones of the node's own order.
+func (s *candidate) reserved() pin.Busy {
+	units := s.ordered(s.CPUMap)
+	last := make(pin.Busy)
+	for _, u := range units[max(0, len(units)-s.Reserve):] {
+		last[u.Number] = true
+	}
+	return last
+}
+
+// taken are the units that processes have, of which so many are known to be on these CPUs. They
+// are found as if none were in reserve; where threads count, a core with a busy one gives none.
+func (s *candidate) taken(cpus []int, procs, seated int) pin.Busy {
+	cores := pin.Slots(s.Topology.List(s.CountThreads), s.CPUMap)
+	busy := pin.Taken(cores, cpus, procs)
+	if seated > 0 { // where they sit is known: others' CPUs need not be guessed for them
+		busy = pin.Taken(cores, cpus, 0)
+		busy = pin.Taken(cores, cpus, len(busy)+procs-seated)
+	}
+	if s.Threads == 0 || busy == nil {
+		return busy
+	}
+	cores = slices.DeleteFunc(slices.Clone(cores), func(u pin.Unit) bool { return !busy[u.Number] })
+	threads := make(pin.Busy)
+	for _, u := range pin.Threads(cores, s.Threads) {
+		threads[u.Number] = true
+	}
+	return threads
+}
+
+// lost is how many slots others have. Slots that were written down are counted as they stand,
+// those in reserve too.
+func (s *candidate) lost() int {
+	if s.Reserve == 0 || s.Slots > 0 || len(s.busy) == 0 {
+		return len(s.busy)
+	}
+	reserved := s.reserved()
+	lost := 0
+	for number := range s.busy {
+		if !reserved[number] {
+			lost++
+		}
+	}
+	return lost
+}
