@@ -25,16 +25,17 @@ func main() {
 		os.Exit(cli.Helper(os.Args[1:]))
 	}
 	resort := lastResort()
-	signals := make(chan os.Signal, 16)
+	caught, signals, pause := make(chan os.Signal, 16), make(chan os.Signal, 16), new(pause)
 	for _, s := range cli.Signals {
 		if s != syscall.SIGHUP || !signal.Ignored(s) { // nohup stays in force (SIG-3)
-			signal.Notify(signals, s)
+			signal.Notify(caught, s)
 		}
 	}
+	go pause.relay(caught, signals)
 	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals,
-		Catch:   func(s os.Signal) { signal.Notify(signals, s) },
+		Catch:   func(s os.Signal) { signal.Notify(caught, s) },
 		Lent:    resort.lend,
-		Suspend: stop, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
+		Suspend: func() { pause.during(stop) }, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))
 }

@@ -69,3 +69,24 @@ func TestSuspendWithoutAShell(t *testing.T) {
 		t.Errorf("exit code %d, want 7; stderr %q", code, errs.String())
 	}
 }
+
+// Who was told to go on before he could stop does not stop; the next time he does.
+func TestAPauseThatIsOver(t *testing.T) {
+	p, stops := new(pause), 0
+	for i, test := range []struct {
+		signals []os.Signal
+		want    int
+	}{
+		{[]os.Signal{syscall.SIGTSTP}, 1},
+		{[]os.Signal{syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGTSTP}, 2},
+		{[]os.Signal{syscall.SIGTSTP, syscall.SIGCONT}, 2},
+		{[]os.Signal{syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGTSTP}, 3},
+	} {
+		for _, s := range test.signals {
+			p.note(s)
+		}
+		if p.during(func() { stops++ }); stops != test.want {
+			t.Errorf("%d: after %v stopped %d times, want %d", i, test.signals, stops, test.want)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"sync/atomic"
+	"syscall"
+)
+
+/*
+A pause knows whether the stop that SIGTSTP has asked for is still wanted. The job around us is stopped
+first, and by then whoever asked may have let us go on already; a batch system suspends and resumes all
+processes of a job, one host after the other, and would not say so again:
+
+	batch system --- TSTP ---> mpiexec --- stop ---> ranks
+	             --- CONT --->         (not stopped itself)
+	                                   --- go on --> ranks
+*/
+type pause struct{ over atomic.Bool }
+
+// relay hands signals on, in their order, and notes which of the two came last.
+func (p *pause) relay(from <-chan os.Signal, to chan<- os.Signal) {
+	for s := range from {
+		p.note(s)
+		to <- s
+	}
+}
+
+func (p *pause) note(s os.Signal) {
+	switch s {
+	case syscall.SIGTSTP:
+		p.over.Store(false)
+	case syscall.SIGCONT:
+		p.over.Store(true)
+	}
+}
+
+// during stops us, unless we were told to go on since.
+func (p *pause) during(stop func()) {
+	if !p.over.Load() {
+		stop()
+	}
+}
