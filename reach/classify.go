@@ -84,6 +84,9 @@ func silentEnd(exit int) string {
 	if exit < 0 {
 		return "it ended without a word"
 	}
+	if killed := exitWords(exit); strings.HasPrefix(killed, "killed") {
+		return "it was " + killed
+	}
 	return fmt.Sprintf("it ended with exit code %d and without a word", exit)
 }
 

@@ -103,7 +103,15 @@ func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.within(limit) {
 		return linkEnd{exit: -1}
 	}
-	return linkEnd{exit: p.cmd.ProcessState.ExitCode(), why: p.words.why(p.status, p.stderr())}
+	return linkEnd{exit: exitCode(p.cmd.ProcessState), why: p.words.why(p.status, p.stderr())}
+}
+
+// exitCode is what a shell would say: a signal is told by a code above 128.
+func exitCode(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return state.ExitCode()
 }
 
 // withLine adds the last line of stderr, if there is one.
@@ -120,10 +128,7 @@ func howItEnded(err error) string {
 	if !errors.As(err, &exit) {
 		return exitWords(0) // also after exec.ErrWaitDelay
 	}
-	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return exitWords(128 + int(status.Signal()))
-	}
-	return exitWords(exit.ExitCode())
+	return exitWords(exitCode(exit.ProcessState))
 }
 
 // maxSignal is the largest signal of Linux (signal(7)).

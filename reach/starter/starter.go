@@ -122,6 +122,8 @@ func (s *Starter) Verdict(stderr string, exit int) Saying {
 		v.Why = line
 	case exit < 0:
 		v.Why = "it ended without a word"
+	case exit > 128: // as a shell tells it
+		v.Why = fmt.Sprintf("it was killed by signal %d", exit-128)
 	default:
 		v.Why = fmt.Sprintf("it ended with exit code %d and without a word", exit)
 	}
