@@ -48,7 +48,14 @@ func TestSlurm(t *testing.T) {
 		{"Signals", slurmSignals},
 		{"Cancel", slurmCancel},
 		{"StepCancelled", slurmStepCancelled},
+		{"Suspend", slurmSuspend},
+		{"Accounted", slurmAccounted},
 		{"Faults", slurmFaults},
+		{"Killed", slurmKilled},
+		{"DaemonKilled", slurmDaemonKilled},
+		{"NoController", slurmNoController},
+		{"Many", slurmMany},
+		{"Warns", slurmWarns},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
@@ -182,6 +189,15 @@ func (s *slurmBed) salloc(t *testing.T, options []string, command ...string) *ru
 	return s.startAs(t, job{limit: minutes}, words)
 }
 
+// terminate ends what salloc runs, and waits for that: salloc itself may wait on when it is told to end.
+func (s *slurmBed) terminate(t *testing.T, r *running) {
+	t.Helper()
+	for _, pid := range s.launchers() {
+		syscall.Kill(pid, syscall.SIGTERM)
+	}
+	r.wait(t)
+}
+
 // counted counts equal lines: "n1:2 n2:2".
 func counted(lines string) string {
 	times := make(map[string]int)
@@ -244,6 +260,5 @@ func slurmStreams(t *testing.T, s *slurmBed) {
 			}
 		}
 	}
-	run.cmd.Process.Signal(syscall.SIGTERM)
-	run.end()
+	s.terminate(t, run)
 }

@@ -1,0 +1,108 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What Slurm does to its own job, and knows of it.
+
+// A job that Slurm suspends is stopped on all hosts, its timers too, and goes on when Slurm resumes
+// it, also at once.
+func slurmSuspend(t *testing.T, s *slurmBed) {
+	j := s.batch(t, `exec $MPIEXEC --timeout 300 sh -c 'echo ready; while [ ! -e leave2 ]; do sleep 0.2; done; echo done'`, "-N2", "-n2", "-w", "n1,n2")
+	j.await(t, "ready", 2)
+	s.slurm(t, "scontrol", "suspend", j.id)
+	for _, h := range []string{"n1", "n2"} {
+		if !poll(minutes, func() bool { return s.stopped(t, h) }) {
+			t.Errorf("%s: not all is stopped: %v", h, s.processes(t, h))
+		}
+	}
+	s.slurm(t, "scontrol", "resume", j.id)
+	for range 3 {
+		s.slurm(t, "scontrol", "suspend", j.id)
+		s.slurm(t, "scontrol", "resume", j.id)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "leave2"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if state, out := j.wait(t); state != "COMPLETED" || counted(out) != "done:2 ready:2" {
+		t.Errorf("%s: %s", state, out)
+	}
+}
+
+// stopped reports whether all of a job is, on a host: but for Slurm's own part of it.
+func (s *slurmBed) stopped(t *testing.T, host string) bool {
+	t.Helper()
+	for _, p := range s.processes(t, host) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
+		if err != nil || strings.HasPrefix(p.Args[0], "slurmstepd") || strings.HasSuffix(p.Args[0], "srun") {
+			continue
+		}
+		if after := string(stat[strings.LastIndexByte(string(stat), ')')+1:]); !strings.HasPrefix(after, " T") {
+			return false
+		}
+	}
+	return true
+}
+
+// burning is a rank that takes three seconds of CPU time, and then waits for a file to be there.
+const burning = `cat >burn.sh <<'end'
+perl -e 'while ((times)[0] + (times)[1] < 3) { $x++ }'
+echo burnt
+while [ ! -e $1 ]; do sleep 0.2; done
+end
+`
+
+// Slurm counts what all ranks consume, those of every host, as we do ourselves (9.2.2); there is no
+// accounting without a database, so it is asked while they run. What ssh starts it does not see.
+func slurmAccounted(t *testing.T, s *slurmBed) {
+	j := s.batch(t, burning+`exec $MPIEXEC --usage sh burn.sh leave3`, "-N2", "-n2", "-w", "n1,n2")
+	j.await(t, "burnt", 2)
+	// It rounds down user and system time of each step, and looks every two seconds.
+	if !poll(minutes, func() bool { used := s.used(t, j.id); return used["0"] >= 2*time.Second && used["1"] >= 2*time.Second }) {
+		t.Errorf("Slurm knows of %v", s.used(t, j.id))
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "leave3"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if state, out := j.wait(t); state != "COMPLETED" || !strings.Contains(out, "resources_used.cput = 00:00:0") {
+		t.Errorf("%s: %s", state, out)
+	}
+	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "ssh"}, waiting...)...)
+	r.await(t, "ready", 2)
+	if steps, errs, _ := s.call(t, "squeue", "-h", "-s"); strings.TrimSpace(steps) != "" || errs != "" {
+		t.Errorf("by ssh Slurm knows of %s%s", steps, errs)
+	}
+	s.terminate(t, r)
+}
+
+// used is how much CPU time the steps of a job have taken that run, as Slurm has counted it.
+func (s *slurmBed) used(t *testing.T, id string) map[string]time.Duration {
+	t.Helper()
+	out, errs, code := s.call(t, "sstat", "-n", "-a", "-P", "-j", id, "-o", "JobID,AveCPU")
+	if code != 0 {
+		t.Fatalf("sstat: %s", errs)
+	}
+	used := make(map[string]time.Duration)
+	for line := range strings.Lines(out) {
+		step, clock, _ := strings.Cut(strings.TrimSpace(line), "|")
+		var seconds int
+		for part := range strings.SplitSeq(clock, ":") {
+			n, err := strconv.Atoi(part)
+			if err != nil {
+				t.Fatalf("sstat: %q", line)
+			}
+			seconds = seconds*60 + n
+		}
+		used[strings.TrimPrefix(step, id+".")] = time.Duration(seconds) * time.Second
+	}
+	return used
+}
