@@ -80,6 +80,43 @@ func TestRanksAreBound(t *testing.T) {
 	}
 }
 
+// Ranks that are offered PMIx are woken the later, the more of them share a CPU (PMIX-70).
+func TestTimersOfRanksThatShareCPUs(t *testing.T) {
+	const look = "cat /proc/self/timerslack_ns"
+	cpus := usable(t)
+	for _, test := range []struct {
+		offer job.Offer
+		hints bool
+		share bool
+		want  string
+	}{
+		{job.OfferBoth, true, true, "150000\n"}, {job.OfferPMIx, true, true, "150000\n"},
+		{job.OfferPMI1, true, true, "50000\n"}, {job.OfferBoth, false, true, "50000\n"}, {job.OfferBoth, true, false, "50000\n"},
+	} {
+		k := newTalk(t)
+		scripts := []string{look, look, look}
+		if !test.share {
+			scripts = scripts[:1]
+		}
+		k.prepareAs(func(m *wire.Prepare) {
+			m.PMI.Hints = test.hints
+			for i := range m.Ranks {
+				m.Ranks[i].CPUs, m.Apps[i].PMI = cpus[:1], test.offer
+			}
+		}, scripts...)
+		k.conn.Send(&wire.Start{})
+		for range scripts {
+			hear[*wire.Exited](k)
+		}
+		for rank := range scripts {
+			if k.out[rank] != test.want {
+				t.Errorf("%+v: rank %d has a slack of %q ns", test, rank, k.out[rank])
+			}
+		}
+		k.bye()
+	}
+}
+
 // threadMasks are the CPU masks that our own threads have, each once.
 func threadMasks(t *testing.T) string {
 	t.Helper()

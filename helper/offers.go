@@ -93,7 +93,7 @@ func (s *session) admitPMIx(g *group) {
 func (s *session) describePMIx(g *group) *rank.PMIx {
 	m := g.prepare
 	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, Dir: s.pmix.dir.Path, Secret: m.PMI.Token,
-		Universe: cmp.Or(m.PMI.Universe, m.PMI.Slots), Crowded: s.crowded(g), Apart: m.Node.Apart}
+		Universe: cmp.Or(m.PMI.Universe, m.PMI.Slots), PerCPU: s.perCPU(g), Exact: !m.PMI.Hints, Apart: m.Node.Apart}
 	for _, app := range m.Apps {
 		p.Sections = append(p.Sections, app.N)
 	}
@@ -103,9 +103,9 @@ func (s *session) describePMIx(g *group) *rank.PMIx {
 	return p
 }
 
-// crowded reports whether the ranks of the job here, with those of a group that is to start, have
-// fewer CPUs than they are.
-func (s *session) crowded(g *group) bool {
+// perCPU is how many ranks of the job there are here for each CPU that they may use, rounded up, with those of
+// a group that is to start.
+func (s *session) perCPU(g *group) int {
 	all := slices.Clone(g.ranks)
 	for _, r := range s.ranks {
 		if r.exit == nil && r.group != g {
@@ -120,7 +120,8 @@ func (s *session) crowded(g *group) bool {
 		}
 		cpus = append(cpus, r.plan.CPUs...)
 	}
-	return len(all) > len(idset.Of(cpus...))
+	have := max(1, len(idset.Of(cpus...)))
+	return (len(all) + have - 1) / have
 }
 
 // builtFor names what rank 0 is linked with that speaks to a launcher, if it has spoken to none

@@ -198,7 +198,7 @@ func (l *pmixLink) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.J
 		return jobinfo.Job{}, err
 	}
 	info := jobinfo.Job{Namespace: namespaceOf(m), Server: l.name, Of: where.Of, Apps: g.pmix.Sections, Universe: g.pmix.Universe,
-		Here: m.Node.Index, Crowded: g.pmix.Crowded, Bound: make(map[int]jobinfo.Binding), Full: jobinfo.FullRanks}
+		Here: m.Node.Index, Crowded: g.pmix.Crowded(), Bound: make(map[int]jobinfo.Binding), Full: jobinfo.FullRanks}
 	info.Nodes = nodesOf(where)
 	for _, r := range g.ranks {
 		if r.plan.CPUs != nil {

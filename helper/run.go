@@ -171,6 +171,9 @@ func (s *session) complete(r *process) {
 	c.CPUs, c.Mems, c.MemMode = r.plan.CPUs, r.plan.Mems, r.plan.MemMode
 	c.Stdin, c.Merge, c.NoPMI = r.in != nil, m.Streams.Merge, r.tcp != nil || !r.offered().PMI()
 	c.Window = unix.Winsize{Row: uint16(m.Streams.Rows), Col: uint16(m.Streams.Cols)}
+	if r.offered().PMIx() {
+		c.Slack = r.group.pmix.Slack()
+	}
 	c.Session, c.Death = s.apart, s.sys.death()
 }
 

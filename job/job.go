@@ -64,7 +64,7 @@ type Request struct {
 	Home     bool   // this machine alone, which nobody manages: its CPUs are shared rather than missed
 	Skip     bool   // --skip-unreachable: go on without lost candidates
 	Least    int    // --min-nodes: as long as so many nodes are left
-	NoHints  bool   // --no-mpi-hints: Open MPI is told nothing of networks
+	NoHints  bool   // --no-mpi-hints: Open MPI is told nothing of networks, and its timers stay exact
 	Port     bool   // -pmi-port: ranks connect to their PMI server by TCP
 	Universe int    // processes that MPI programs are told would fit; 0: nothing, SystemSize: all slots
 	Queue    Queue

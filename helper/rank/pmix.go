@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"remshell/job"
 )
@@ -22,10 +23,22 @@ type PMIx struct {
 	Secret    string // of the job
 	Universe  int    // MPI_UNIVERSE_SIZE
 	Sections  []int  // ranks of each
-	Crowded   bool   // the node has fewer CPUs for the job than ranks
+	PerCPU    int    // ranks of the job there for each CPU that it may use, rounded up
 	Iface     string // whose network Open MPI is to use: a name or a prefix; empty: as it finds
 	Apart     bool   // the machine plays other nodes, too
 	NoFabric  bool   // it need look for no fast network (PMIX-13)
+	Exact     bool   // its timers are as exact as ever, whoever shares CPUs (PMIX-70)
+}
+
+// Crowded reports whether the node has fewer CPUs for the job than ranks.
+func (p *PMIx) Crowded() bool { return p.PerCPU > 1 }
+
+// Slack is the timer slack of the ranks that are offered PMIx.
+func (p *PMIx) Slack() time.Duration {
+	if p.Exact {
+		return 0
+	}
+	return SlackOf(p.PerCPU)
 }
 
 // SectionEnv is the environment of a section with what its ranks are told in common of how they
@@ -113,7 +126,7 @@ func (p *PMIx) advise(v *variables) {
 	v.suggest("OMPI_MCA_orte_bound_at_launch", "1")
 	v.suggest("OMPI_MCA_orte_precondition_transports", transportKey(p.Secret))
 	crowded := "0"
-	if p.Crowded {
+	if p.Crowded() {
 		crowded = "1"
 	}
 	v.suggest("OMPI_MCA_mpi_oversubscribe", crowded)

@@ -15,7 +15,7 @@ func offered(o job.Offer, change func(*PMIx)) Identity {
 	id := Identity{Job: "j", Size: 6, Host: "n3", Rank: 5, Local: 1, Locals: 2, App: 1, PMIFD: 3, Spawned: true, Offer: o}
 	if o.PMIx() {
 		id.PMIx = &PMIx{Namespace: "rs-0123456789abcdef-2", Server: "srv-0123456789abcdef.0;tcp4://127.0.0.1:4711", Dir: "/tmp/rs-0-x",
-			Secret: "0123456789abcdef", Universe: 8, Sections: []int{2, 4}, Crowded: true}
+			Secret: "0123456789abcdef", Universe: 8, Sections: []int{2, 4}, PerCPU: 2}
 		if change != nil {
 			change(id.PMIx)
 		}

@@ -9,6 +9,7 @@ streams, limits and environment. It knows of no job and of no other process.
 	Starter, Binder       the thread that forks it, and takes on its CPUs and memory for that
 	SoftLimits            the launcher's limits, for the moment of the fork
 	Confinement           the limits of the job, before its program runs
+	SlackOf               how late timers may be of ranks that share CPUs
 	Command.Start    -->  Process: its number and our ends of its streams
 	Reader                what it writes, up to its last word
 	Peaks                 how much memory it had
@@ -22,6 +23,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -48,7 +50,8 @@ type Command struct {
 	Window   unix.Winsize // of the terminal
 	NoPMI    bool         // it comes to its PMI server by a port, and has no descriptor for that
 
-	Confined Confinement // what the kernel enforces
+	Confined Confinement   // what the kernel enforces
+	Slack    time.Duration // of its timers; 0: as we have it
 
 	Session bool           // lead a session of its own, and so lose our terminal, or only a group
 	Death   syscall.Signal // comes when the thread ends that forks it
@@ -81,7 +84,9 @@ func (c *Command) Start(b *Binder, limits []Lent) (Process, *Error) {
 	env := identity.environ(c.Env)
 	mems := b.bindMemory(c.Mems, c.MemMode)
 	var pid int
-	while(limits, func() { pid, err = c.exec(env, p.theirs) })
+	while(limits, func() {
+		withSlack(c.Slack, func() { pid, err = c.exec(env, p.theirs) })
+	})
 	b.releaseMemory()
 	p.close(p.theirs[:])
 	if err != nil {
