@@ -8,6 +8,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"remshell/limit"
 	"remshell/text"
 )
 
@@ -34,6 +35,30 @@ type nodeFile struct {
 }
 
 var nodeFileKeys = []string{"runJobs", "users", "user", "groups", "group", "maxproc", "processes"}
+
+// LimitsFile is where a node's own administrator says what a job may use there at most, beside what
+// it is told; it is root's alone, as NodeFile.
+const LimitsFile = "/etc/remshell/limits.toml"
+
+// LoadLimits reads that file: NAME = value, as in [limits] of a cluster file (RM-55). The error joins an
+// *Error for each fault.
+func LoadLimits(name, text string) (limit.Bounds, error) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	l := scan(text)
+	l.tables[""] = l.global
+	r := &reader{name: name, lines: l}
+	entries := make(map[string]any)
+	if err := toml.NewDecoder(strings.NewReader(text)).Decode(&entries); err != nil {
+		return nil, r.syntax(err)
+	}
+	bounds := r.limits("", entries)
+	for _, what := range bounds.Names() {
+		if !what.Host() {
+			r.fault(l.in("", string(what)), "%s: is of a job, of which this node knows a part; use hmem, hvmem or pcput", what)
+		}
+	}
+	return bounds, errors.Join(r.errs...)
+}
 
 // LoadNode reads the file of a node. The error joins an *Error for each fault.
 func LoadNode(name, text string, ids IDs) (*Rules, error) {

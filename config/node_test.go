@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"remshell/limit"
 )
 
 // The commented example in the documentation is right.
@@ -68,4 +70,42 @@ func TestNodeFaults(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
+}
+
+// The file of a node's limits, of which the commented example in the documentation is right.
+func TestLoadLimits(t *testing.T) {
+	text, err := os.ReadFile("../doc/limits.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := LoadLimits("limits.toml", string(text))
+	if err != nil || b[limit.HostMem] != 60<<30 || b[limit.NoFile] != 4096 || len(b) != 4 {
+		t.Errorf("%v, %v", b, err)
+	}
+	for text, want := range map[string]string{
+		"\nmem = \"1gb\"":          "f:2: mem: is of a job, of which this node knows a part; use hmem, hvmem or pcput",
+		"hmem = \"1xb\"":           `f:1: hmem: "1xb" is not a size`,
+		"# x\nmemory = 3":          `f:2: unknown limit "memory"`,
+		"hmem = [3]":               "f:1: hmem: [3] is neither a text nor a number",
+		"[limits]\nhmem = \"1gb\"": "f: limits: map[hmem:1gb] is neither a text nor a number",
+		"hmem = ":                  "f:1: ",
+	} {
+		if _, err := LoadLimits("f", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// No text makes the reader fail otherwise than by an error, and none gives a limit that a node cannot keep.
+func FuzzLoadLimits(f *testing.F) {
+	f.Add("hmem = \"60gb\"\nnofile = 4096\n")
+	f.Add("[a.b]\nc = 1979-05-27T07:32:00Z\n[[d]]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		bounds, err := LoadLimits("f", text)
+		for name, most := range bounds {
+			if err == nil && (!name.Host() || most < 0) {
+				t.Errorf("%q: %s=%d", text, name, most)
+			}
+		}
+	})
 }

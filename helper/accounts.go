@@ -153,7 +153,8 @@ func (s *session) sampled(e sampledEvent) {
 	}
 	ranks, host := s.book.Take(e.all, sample.Evidence{Helper: os.Getpid(), Roots: roots, Groups: s.owners.groups,
 		Foreign: func(pid int) bool { return pid == s.owners.guard || s.foreign.has(pid) }, Ask: s.rankOf})
-	if s.conn.Backlog() > maxBacklog {
+	s.confine(ranks, host)
+	if !s.prepare.Supervision.Samples || s.conn.Backlog() > maxBacklog {
 		return
 	}
 	m := &wire.Sampled{Host: host}

@@ -43,6 +43,7 @@ import (
 
 	"remshell/helper/probe"
 	"remshell/job"
+	"remshell/limit"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -57,6 +58,9 @@ type System struct {
 	// Guard is set for a helper inside mpiexec, which has no keeper: the words by which
 	// this program becomes its guard.
 	Guard []string
+	// Limits are what this node's administrator lets a job use at most (RM-55); nil: those of
+	// config.LimitsFile.
+	Limits func() (limit.Bounds, error)
 	// Now is the clock of --doctor; nil: time.Now.
 	Now func() time.Time
 	// Signals are those that this process catches (caught.go); nil: none.

@@ -215,8 +215,8 @@ func serveWhim(t *testing.T, bytes []byte) {
 	w.say(here, conn, said)
 	select {
 	case <-over:
-	case <-time.After(limit):
+	case <-time.After(patience):
 		stacks := make([]byte, 256<<10)
-		t.Fatalf("it is not over after %v:\n%s", limit, stacks[:runtime.Stack(stacks, true)])
+		t.Fatalf("it is not over after %v:\n%s", patience, stacks[:runtime.Stack(stacks, true)])
 	}
 }

@@ -33,10 +33,14 @@ func (s *session) accept(a life.Accept) {
 	if s.held == nil {
 		s.held = e.Held
 	}
+	refused := s.restrict(e.m)
 	if a.First {
 		s.begin(e.m)
 	}
-	g, refused := s.newGroup(e.m)
+	var g *group
+	if refused == nil {
+		g, refused = s.newGroup(e.m)
+	}
 	if refused != nil {
 		s.closeUnwantedPMIx(nil)
 		s.conn.Send(&wire.Refused{Group: a.Group, Code: refused.Code, Reason: refused.Reason, Hint: refused.Hint})
@@ -76,9 +80,12 @@ func (s *session) fork(a life.Fork) {
 	if s.prepare.Supervision.Peaks {
 		s.peaks.Begin(s.done)
 	}
-	if s.prepare.Supervision.Samples && a.First == 0 {
+	if s.began.IsZero() {
+		s.began = time.Now()
+	}
+	if (s.prepare.Supervision.Samples || len(s.own) > 0) && s.book == nil {
 		s.book = new(sample.Book)
-		go s.sample(s.prepare.Supervision.Often)
+		go s.sample(s.prepare.Supervision.Often || len(s.own) > 0)
 	}
 	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(), soft: rank.Without(s.prepare.Process.Soft, s.prepare.Process.Bounds), cannot: unstaged}
 	batch.limits = batch.soft.Lend(s.sys.Guard != nil)

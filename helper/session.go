@@ -51,6 +51,7 @@ type session struct {
 	services
 	accounts
 	ownSignals
+	confined
 
 	cpus     int          // of this machine: one more than the highest number
 	topology pin.Topology // does not change when it is known

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -30,14 +31,21 @@ type talk struct {
 	out  map[int]string // stdout so far, by rank; every byte of it was credited
 }
 
-// limit is for what has no reason to take long.
-const limit = 5 * time.Minute
+// patience is for what has no reason to take long.
+const patience = 5 * time.Minute
 
 func newTalk(t *testing.T) *talk {
 	t.Helper()
+	return newTalkUnder(t, nil)
+}
+
+// newTalkUnder is one with a helper whose node allows no more than some limits.
+func newTalkUnder(t *testing.T, most limit.Bounds) *talk {
+	t.Helper()
 	here, there := net.Pipe()
 	k := &talk{t: t, conn: wire.NewConn(here, wire.Launcher), said: make(chan wire.Message, 1024), over: make(chan error, 1), out: map[int]string{}}
-	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}}
+	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"},
+		Limits: func() (limit.Bounds, error) { return most, nil }}
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(context.Background())
 	t.Cleanup(k.stop)
@@ -69,8 +77,8 @@ func (k *talk) next() wire.Message {
 			k.out[d.Rank] += string(d.Bytes)
 		}
 		return m
-	case <-time.After(limit):
-		k.t.Fatalf("the helper says nothing for %v", limit)
+	case <-time.After(patience):
+		k.t.Fatalf("the helper says nothing for %v", patience)
 	}
 	return nil
 }
@@ -133,8 +141,8 @@ func (k *talk) end() error {
 			k.t.Errorf("the helper left processes behind: %v", left)
 		}
 		return err
-	case <-time.After(limit):
-		k.t.Fatalf("the helper is not over after %v", limit)
+	case <-time.After(patience):
+		k.t.Fatalf("the helper is not over after %v", patience)
 	}
 	return nil
 }
@@ -340,7 +348,7 @@ func TestASlowReaderOfALeftoverChild(t *testing.T) {
 	k.await(0, "ready\n")
 	k.conn.Send(&wire.Data{Rank: 0, Stream: wire.Stdin})
 	hear[*wire.Exited](k)
-	k.conn.Send(&wire.End{Linger: time.Millisecond, Grace: limit})
+	k.conn.Send(&wire.End{Linger: time.Millisecond, Grace: patience})
 	hear[*wire.Emptied](k)
 	k.conn.Send(&wire.Credit{Rank: 0, Stream: wire.Stdout, Bytes: 1 << 20})
 	hear[*wire.Drained](k)

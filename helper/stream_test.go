@@ -61,7 +61,7 @@ func (r *recorder) size() int {
 // await waits until ok.
 func (r *recorder) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	late := time.After(limit)
+	late := time.After(patience)
 	for {
 		r.mu.Lock()
 		done := ok()
@@ -103,7 +103,7 @@ func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(limit):
+	case <-time.After(patience):
 		t.Fatalf("waited in vain for %s", what)
 	}
 }

@@ -320,6 +320,13 @@ var conversations = []struct {
 			s.Errorf("code %d, %v", result.Code, err)
 		}
 	}},
+	{"a limit of the node's own", "Exceeded", func(s stage) {
+		r := newRun(1, "exec sleep 600", "narrow")
+		s.must(r, 124)
+		if said := r.err.String(); !strings.Contains(said, "=>> mpiexec: job killed: vmem ") || !strings.Contains(said, " exceeded limit 4096 on host narrow\n") {
+			s.Errorf("stderr %q", said)
+		}
+	}},
 	{"a batch system that ends a step", "Caught", func(s stage) {
 		// The rank does in the batch system's place what that does to all processes of its step.
 		// It dies when its helper has told, which else could come after its end.

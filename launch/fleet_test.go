@@ -32,6 +32,7 @@ import (
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
+	"remshell/limit"
 	"remshell/reach"
 	"remshell/test/pmitest"
 	"remshell/test/pmixtest"
@@ -77,6 +78,9 @@ func TestMain(m *testing.M) {
 		sys := helper.System{Root: machine{os.DirFS("/"), name}, Environ: os.Environ(), Signals: signals}
 		if name == "fast" {
 			sys.Now = func() time.Time { return time.Now().Add(fastClock) }
+		}
+		if name == "narrow" {
+			sys.Limits = func() (limit.Bounds, error) { return limit.Bounds{limit.HostVMem: 4096}, nil }
 		}
 		helper.Serve(context.Background(), conn, sys)
 		return

@@ -232,6 +232,8 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.Sampled:
 		f.account.sampled(m.Ranks)
 		return []supervise.Event{supervise.Sampled{Node: n.key, Sample: m.Host, Ranks: m.Ranks}}
+	case *wire.Exceeded:
+		return []supervise.Event{supervise.Exceeded{Node: n.key, Rank: m.Rank, What: m.Bound.Resource, Used: m.Used, Most: m.Bound.Most}}
 	case *wire.Exited:
 		f.streams.Ended(m.Exit.Rank)
 		f.env.watcher().Exited(n.Name(), m.Exit)

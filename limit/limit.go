@@ -56,18 +56,19 @@ type trait struct {
 	sampled   bool // by looking at processes now and then
 	kernel    bool // by the kernel, in each process
 	unlimited bool // may be said
+	hosts     bool // an administrator of a host may say it there: it is of what the host alone knows
 }
 
 // traits has a row for each; what is sampled also has a line in launch/supervise, what is the kernel's
 // one in helper/rank, and tests see that none is forgotten.
 var traits = map[Resource]trait{
-	WallTime: {measure: clock},
+	WallTime: {measure: clock, hosts: true},
 	CPUTime:  {measure: clock, sampled: true},
 	Mem:      {measure: size, sampled: true},
 	VMem:     {measure: size, sampled: true},
-	HostMem:  {measure: size, sampled: true},
-	HostVMem: {measure: size, sampled: true},
-	RankMem:  {measure: size, sampled: true},
+	HostMem:  {measure: size, sampled: true, hosts: true},
+	HostVMem: {measure: size, sampled: true, hosts: true},
+	RankMem:  {measure: size, sampled: true, hosts: true},
 	RankVMem: {measure: size, kernel: true},
 	RankTime: {measure: clock, kernel: true},
 	File:     {measure: size, kernel: true, unlimited: true},
@@ -89,6 +90,21 @@ func (n Resource) Sampled() bool { return traits[n].sampled }
 
 // Kernel reports whether the kernel enforces it, in each process.
 func (n Resource) Kernel() bool { return traits[n].kernel }
+
+// Host reports whether a host's administrator may limit it there: what the kernel enforces, and what the
+// helper there can know. Of what is a job's, one host knows a part.
+func (n Resource) Host() bool { return traits[n].hosts || traits[n].kernel }
+
+// Only is the limits that are such.
+func (b Bounds) Only(such func(Resource) bool) Bounds {
+	some := make(Bounds)
+	for name, value := range b {
+		if such(name) {
+			some[name] = value
+		}
+	}
+	return some
+}
 
 // Unlimited is a value of who says that there shall be no limit; most is the largest of all others.
 const (

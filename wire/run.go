@@ -21,6 +21,7 @@ Ranks that run, and their end.
 	   | Inspect --------------------------------->
 	   | <---------------------------------- States   what each rank is doing
 	   | <--------------------------------- Sampled   what all processes have now, if it is wanted
+	   | <-------------------------------- Exceeded   a limit of the node's own
 	   | <---------------------------------- Exited   per rank
 	   | <----------------------------------- Trace   if it is wanted
 	   | <------------------------------------- Log   at any time
@@ -145,6 +146,20 @@ type Sampled struct {
 func (m *Sampled) fields(c *codec) {
 	c.sample(&m.Host)
 	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankSample)
+}
+
+// Exceeded says that a rank, or all that is on the node (Rank -1), has used more than the node's own
+// administrator allows, and that the helper ends its ranks therefore (RM-55).
+type Exceeded struct {
+	Rank  int
+	Bound job.Bound
+	Used  int64 // bytes or ns
+}
+
+func (m *Exceeded) fields(c *codec) {
+	c.num(&m.Rank, orNone)
+	c.bound(&m.Bound)
+	c.num64(&m.Used, valueRange{"use", 0, maxBound})
 }
 
 // Exited reports the end of a rank, after its output was sent.

@@ -14,11 +14,30 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/config"
+	"remshell/limit"
 )
 
 // Rules reads from file what the administrator of this node says may run here; nil: nothing. A
 // file that is not root's, or has a fault, is not believed: then nothing runs.
 func Rules(file string) (*config.Rules, error) {
+	text, err := rootsOwn(file)
+	if text == nil || err != nil {
+		return nil, err
+	}
+	return config.LoadNode(file, *text, accounts)
+}
+
+// Limits reads from file what the administrator of this node lets a job use at most; the same holds of it.
+func Limits(file string) (limit.Bounds, error) {
+	text, err := rootsOwn(file)
+	if text == nil || err != nil {
+		return nil, err
+	}
+	return config.LoadLimits(file, *text)
+}
+
+// rootsOwn reads a file that nobody but root can have written; nil: it is not there.
+func rootsOwn(file string) (*string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -39,11 +58,9 @@ func Rules(file string) (*config.Rules, error) {
 	case st.Mode&0o022 != 0:
 		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", file, st.Mode&0o7777)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	return config.LoadNode(file, string(text), accounts)
+	content, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	text := string(content)
+	return &text, err
 }
 
 // Barred says why nothing of ours may run here, in words that follow the node's name, and how

@@ -58,6 +58,13 @@ func Confine(bounds []job.Bound) (Confinement, *Error) {
 	return all, nil
 }
 
+// Stricter reports whether a limit is below the hard one that our processes have anyway.
+func Stricter(b job.Bound) bool {
+	var own unix.Rlimit
+	resource, known := resources[b.Resource]
+	return known && (unix.Getrlimit(resource, &own) != nil || rlimit(b).Max < own.Max)
+}
+
 // Without takes away the soft limits that a confinement says more of.
 func Without(soft []job.SoftLimit, bounds []job.Bound) SoftLimits {
 	return slices.DeleteFunc(slices.Clone(soft), func(l job.SoftLimit) bool {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/wire"
 )
 
@@ -63,12 +64,13 @@ type linkClock struct {
 
 // A course is how far the job has come on the node.
 type course struct {
-	starts  int // groups that were let go
-	emptied int
-	drained int
-	caught  int
-	ended   time.Time // when End was said; zero: it was not
-	left    time.Time // when Bye was
+	starts   int // groups that were let go
+	emptied  int
+	drained  int
+	caught   int
+	exceeded int
+	ended    time.Time // when End was said; zero: it was not
+	left     time.Time // when Bye was
 }
 
 // A localGroup is what a node has of a group.
@@ -208,6 +210,8 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return v.started(m)
 	case *wire.Sampled:
 		return v.sampled(m)
+	case *wire.Exceeded:
+		return passed(m, v.exceeded(m))
 	case *wire.Exited:
 		return passed(m, v.exited(m))
 	case *wire.PMI:
@@ -416,6 +420,27 @@ func (v *validator) sampled(m *wire.Sampled) (wire.Message, error) {
 		seen[r.Rank] = true
 	}
 	return v.sampling.pass(v.now(), m), nil
+}
+
+// exceeded hears that more was used than the node allows: of its own ranks, and of what it can know.
+func (v *validator) exceeded(m *wire.Exceeded) error {
+	if err := v.course.over(m, &v.course.exceeded); err != nil {
+		return err
+	}
+	what, one := m.Bound.Resource, m.Bound.Resource == limit.RankMem
+	switch s := v.rank(m.Rank); {
+	case !what.Host() || what.Kernel():
+		return errValue(m, "limit", string(what))
+	case one && s == nil:
+		return errStranger(m.Rank)
+	case one && s.life.Load() == planned:
+		return errEarly(m)
+	case !one && m.Rank != -1:
+		return errValue(m, "rank", fmt.Sprint(m.Rank))
+	case m.Used <= m.Bound.Most:
+		return errValue(m, "use", fmt.Sprint(m.Used))
+	}
+	return nil
 }
 
 func groupKey(name string) string { return "group " + name }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/spawn"
 	"remshell/test/actors"
@@ -142,6 +143,7 @@ var table = []struct {
 	{"States", &wire.Inspect{},
 		"early stranger ok ok ok ok ok dropped", "unasked", "stranger"},
 	{"Caught", nil, "early early early early ok ok ok dropped", "twice", ""},
+	{"Exceeded", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
 	{"Emptied", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Drained", nil,
 		"early early early early its its twice dropped", "", "its"},
@@ -307,6 +309,10 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
 		{&wire.Name{}, "a Name that cannot be: ID 0"},
 		{samples(own, own), "a Sampled that cannot be: rank 4 twice"}, {samples(own, foreign), "it spoke for rank 0, which is not there"},
+		{exceeded(limit.HostMem, own, 2), "an Exceeded that cannot be: rank 4"}, {exceeded(limit.HostMem, -1, 1), "an Exceeded that cannot be: use 1"},
+		{exceeded(limit.Mem, -1, 2), `an Exceeded that cannot be: limit mem`}, {exceeded(limit.NoFile, -1, 2), "an Exceeded that cannot be: limit nofile"},
+		{exceeded(limit.RankMem, foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limit.RankMem, -1, 2), "it spoke for rank -1, which is not there"},
+		{exceeded("all is well", -1, 2), "an Exceeded that cannot be: limit all is well"}, {exceeded(limit.WallTime, -1, 2), "ok"},
 		{samples(own, later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
@@ -316,6 +322,11 @@ func TestAdmitValues(t *testing.T) {
 			t.Errorf("%s %+v: %s, want %s", wire.NameOf(test.m), test.m, got, test.want)
 		}
 	}
+}
+
+// exceeded says that a rank, or -1, has used so much of what may be 1.
+func exceeded(what limit.Resource, rank int, used int64) wire.Message {
+	return &wire.Exceeded{Rank: rank, Bound: job.Bound{Resource: what, Most: 1}, Used: used}
 }
 
 func samples(ranks ...int) wire.Message {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 )
 
 // What supervision is told, beside Failed.
@@ -49,6 +50,13 @@ type (
 		Node int
 		job.Sample
 		Ranks []job.RankSample
+	}
+	// Exceeded is a node on which more was used than its own administrator allows: by a rank, or
+	// (Rank -1) by all. It ends its ranks itself.
+	Exceeded struct {
+		Node, Rank int
+		What       limit.Resource
+		Used, Most int64
 	}
 	// Signaled is a signal to mpiexec.
 	Signaled struct{ job.Signal }

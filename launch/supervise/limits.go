@@ -16,11 +16,15 @@ func (r Rules) wallCounts() bool {
 // within sees that the job, the node that has told, and each rank of it use no more than they may,
 // and ends the job if one does (RM-56).
 func (s *State) within(e Sampled, now time.Time) []Action {
-	if len(s.rules.Limits) == 0 || s.Phase > Interrupted {
+	if len(s.rules.Limits) == 0 {
 		return nil
 	}
-	excess := s.excess(e)
-	if excess == "" {
+	return s.over(s.excess(e), now)
+}
+
+// over ends a job that has used more than it may; empty: it has not.
+func (s *State) over(excess string, now time.Time) []Action {
+	if excess == "" || s.Phase > Interrupted {
 		return nil
 	}
 	return append(s.cry(excess, now), s.end(now, Ending, s.rules.Grace)...)
@@ -30,6 +34,15 @@ func (s *State) within(e Sampled, now time.Time) []Action {
 func (s *State) cry(excess string, now time.Time) []Action {
 	s.blame(s.judge(Failed{Kind: OverLimit, Text: excess}, now), now)
 	return []Action{Cry{"=>> mpiexec: job killed: " + excess}}
+}
+
+// excessOn says what has exceeded a limit of a node's own.
+func (s *State) excessOn(e Exceeded) string {
+	where := " on host " + s.nodes[e.Node].name
+	if e.Rank >= 0 {
+		where = " by rank " + s.Number(e.Rank) + where
+	}
+	return limit.Exceeded(e.What, e.Used, e.Most, where)
 }
 
 // excess finds a limit that is exceeded; empty: there is none.

@@ -85,6 +85,8 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	case Sampled:
 		s.Tally.Hear(e.Node, e.Sample, now)
 		return s.within(e, now)
+	case Exceeded:
+		return s.over(s.excessOn(e), now)
 	case Failed:
 		return s.failed(e, now)
 	case Signaled:

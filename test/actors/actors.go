@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"remshell/job"
+	"remshell/limit"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
 	"remshell/reach"
@@ -208,6 +209,9 @@ var Sayings = []struct {
 	{"Fetched", func(int) wire.Message { return &wire.Fetched{ID: 1} }},
 	{"States", func(rank int) wire.Message { return &wire.States{Ranks: []job.RankState{{Rank: rank}}} }},
 	{"Caught", func(int) wire.Message { return &wire.Caught{Signal: 15} }},
+	{"Exceeded", func(rank int) wire.Message {
+		return &wire.Exceeded{Rank: rank, Bound: job.Bound{Resource: limit.RankMem, Most: 1}, Used: 2}
+	}},
 	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.Orphan{{Rank: rank}}} }},
 	{"Wanted", func(int) wire.Message { return &wire.Wanted{Parcels: []int{0}} }},

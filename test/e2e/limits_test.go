@@ -97,3 +97,45 @@ func TestLimitsOfTheKernel(t *testing.T) {
 		t.Errorf("exit %d, %q, %s", r.code, r.out, r.err)
 	}
 }
+
+// What a node's own administrator allows holds there, whoever asks for more, and the file must be root's.
+func TestLimitsOfANode(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	on := func(script, input string) {
+		t.Helper()
+		cmd := b.On(t.Context(), "n1", "sh", "-ec", script)
+		cmd.Stdin = strings.NewReader(input)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	on(`d=$(mktemp -d); cp -a /etc/. "$d"; mkdir -p "$d/remshell"; chmod 755 "$d"; mount --bind "$d" /etc`, "")
+	says := func(text string) { t.Helper(); on("cat >/etc/remshell/limits.toml", text) }
+	says("nofile = 64\ncore = 0\n")
+	r := b.run(t, "-l", "--limit", "nofile=80", "-host", "n1:1,n2:1", "-n", "2", "sh", "-c", "echo $(ulimit -n) $(ulimit -Hn)")
+	if r.code != 0 || !strings.Contains(r.out, "[0] 64 64\n") || !strings.Contains(r.out, "[1] 80 80\n") {
+		t.Errorf("exit %d, %q, %s", r.code, r.out, r.err)
+	}
+	for text, line := range map[string]string{
+		"hvmem = 4096": `vmem [0-9]+ exceeded limit 4096 on host n1`,
+		"pmem = 4096":  `pmem [0-9]+ exceeded limit 4096 by rank 0 on host n1`,
+		"walltime = 1": `walltime [0-9]+ exceeded limit 1 on host n1`,
+	} {
+		says(text + "\n")
+		r := b.run(t, "--limit", "hmem=1gb", "-host", "n1:1,n2:1", "-n", "2", "sleep", "1000")
+		if match := regexp.MustCompile(`(?m)^=>> mpiexec: job killed: ` + line + `$`).MatchString(r.err); r.code != 124 || !match {
+			t.Errorf("%s: exit %d, %s", text, r.code, r.err)
+		}
+	}
+	says("mem = 4096\n")
+	if r := b.run(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "/etc/remshell/limits.toml:1: mem: is of a job") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+	says("")
+	on("chown 12345 /etc/remshell/limits.toml", "")
+	if r := b.run(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "belongs to uid 12345, must be root's") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+}
