@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/option", "cli/record", "cli/request", "launch/stdio/pattern", "launch/supervise", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/option", "cli/record", "cli/request", "launch/stdio/pattern", "launch/supervise", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -39,6 +39,7 @@ var lower = map[string][]string{
 	"sshx":                 {},
 	"limit":                {},
 	"plan/nodeset":         {"hostlist"},
+	"plan/line":            {},
 	"plan/region":          {"job", "text"},
 	"job":                  {"gpu", "idset", "limit", "pin", "plan/nodeset"},
 	"ledger":               {"job"},
@@ -46,7 +47,7 @@ var lower = map[string][]string{
 	"psi":                  {"hostlist", "idset", "job", "pin", "plan/nodeset", "sort"},
 	"whatif":               {"gpu", "job", "pin", "plan", "plan/nodeset", "psi"},
 	"config":               {"hostlist", "job", "limit", "plan/nodeset", "sort", "text"},
-	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "plan/nodeset", "plan/region", "sort", "text"},
+	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
 	"doctor":               {"hostlist", "job", "show", "text"},
 	"alloc":                {"fault"},

@@ -25,6 +25,8 @@ type lot struct {
 	set   string // the node set; empty: none
 	turns []int  // in list order
 	ranks int    // 0: all of the job
+
+	inLine bool // the turns are in the order in which they are filled
 }
 
 // A chooser chooses for one problem.
@@ -43,7 +45,7 @@ func (p problem) choose(found *solution) *Error {
 		return !slices.ContainsFunc(found.usable, func(may []bool) bool { return may[turn] })
 	})
 	if !p.choosy() || len(c.turns) == 0 {
-		return c.try(found, []lot{{turns: c.turns}}, false)
+		return c.all(found)
 	}
 	c.survey()
 	found.sets = c.sets
@@ -51,11 +53,23 @@ func (p problem) choose(found *solution) *Error {
 	if c.passes(found, waiting) {
 		return nil
 	}
-	if failed := c.try(found, []lot{{turns: c.turns}}, false); failed != nil {
+	if failed := c.all(found); failed != nil {
 		return failed
 	}
 	found.placement = nil
 	return c.refuseSets(waiting)
+}
+
+// all tries all nodes; why neighbours do not hold the job is told if others do.
+func (c *chooser) all(found *solution) *Error {
+	lots := []lot{{turns: c.turns}}
+	if !contiguous(c.req) {
+		return c.try(found, lots, false)
+	}
+	if failed := c.fill(new(solution), lots, false); failed != nil {
+		return failed
+	}
+	return c.try(found, lots, false)
 }
 
 // choosy reports whether something was said of which nodes are to be chosen.
@@ -127,7 +141,7 @@ func (c *chooser) survey() {
 			Speed: n.Attribute(nodeset.ProcSpeed).Number, Affinity: welcome(&n.Node)}
 	}
 	holds := c.holds
-	if counted && len(c.req.Apps) == 1 && empty.layer == nil && c.req.Apps[0].Shape == 0 {
+	if counted && len(c.req.Apps) == 1 && empty.layer == nil && c.req.Apps[0].Shape == 0 && !contiguous(c.req) {
 		holds = nil // the sum of the rooms decides
 	}
 	c.sets = nodeset.NewChooser(c.req.Set, nodes, ranks, holds)
@@ -172,12 +186,12 @@ func (c *chooser) lot(set string, members []int, ranks int) lot {
 	for _, k := range members {
 		in[c.nodes[k]] = true
 	}
-	return lot{set, slices.DeleteFunc(slices.Clone(c.turns), func(turn int) bool { return !in[turn] }), ranks}
+	return lot{set: set, turns: slices.DeleteFunc(slices.Clone(c.turns), func(turn int) bool { return !in[turn] }), ranks: ranks}
 }
 
 // balanced are those of some members that differ least in speed, if that was asked for.
 func (c *chooser) balanced(members []int, ranks int) []int {
-	if !c.req.Balance {
+	if !c.req.Balance || contiguous(c.req) {
 		return members
 	}
 	return c.sets.Balance(members, ranks)
@@ -227,7 +241,7 @@ func (c *chooser) bySetShared() (choices [][]lot) {
 // span is an even span over several sets, if that was asked for and there is one.
 func (c *chooser) span() (lots []lot) {
 	s := c.req.Set
-	if !s.Plus.SpanEvenly || s.Policy == nodeset.AnyOf || s.Policy == "" || len(c.req.Apps) > 1 {
+	if !s.Plus.SpanEvenly || s.Policy == nodeset.AnyOf || s.Policy == "" || len(c.req.Apps) > 1 || contiguous(c.req) {
 		return nil
 	}
 	for _, part := range c.sets.Span() {
@@ -270,8 +284,20 @@ func (c *chooser) deserted() *chooser {
 	return idle
 }
 
-// try places the ranks on lots, each in the order of its nodes. With unshared no CPU is shared.
+// try places the ranks on lots or, if they are to be neighbours, on parts of them. With unshared no
+// CPU is shared.
 func (c *chooser) try(found *solution, lots []lot, unshared bool) *Error {
+	if contiguous(c.req) {
+		var failed *Error
+		if lots, failed = c.windows(lots); failed != nil {
+			return failed
+		}
+	}
+	return c.fill(found, lots, unshared)
+}
+
+// fill places the ranks on lots, each in the order of its nodes.
+func (c *chooser) fill(found *solution, lots []lot, unshared bool) *Error {
 	var turns []int
 	for _, l := range lots {
 		turns = append(turns, l.turns...)

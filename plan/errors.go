@@ -61,7 +61,9 @@ const (
 	BadSort   = "bad-sort"
 	NoGPU     = "not-enough-gpus"
 	NoSet     = "no-node-set"
-	Delayed   = "nodeset-delay"
+
+	NotContiguous = "no-contiguous"
+	Delayed       = "nodeset-delay"
 
 	Overbook    = "overbooked"
 	SameNode    = "same-node"

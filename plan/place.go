@@ -56,7 +56,10 @@ func newPlacement(req job.Request, candidates []candidate, of, order []int) *pla
 func (s *placement) place(lots []lot, usable [][]bool, mode sort.Mode) *Error {
 	var order []int
 	for _, l := range lots {
-		s.order, s.at, s.ranks = ordered(s.candidates, l.turns, mode), 0, l.ranks
+		s.order, s.at, s.ranks = l.turns, 0, l.ranks
+		if !l.inLine {
+			s.order = ordered(s.candidates, l.turns, mode)
+		}
 		if failed := s.all(usable); failed != nil {
 			return failed
 		}
@@ -313,7 +316,7 @@ func (s *placement) cyclic(app, n int, quota []int) {
 
 // stretch is the turns of the region at which the walk goes on.
 func (s *placement) stretch() (from, to int) {
-	if s.over {
+	if s.over || contiguous(s.req) {
 		return 0, len(s.order)
 	}
 	same := func(t int) bool { return s.candidates[s.order[t]].region == s.candidates[s.order[s.at]].region }

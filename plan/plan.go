@@ -32,9 +32,10 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	}
 	here, notes := join(req, snap)
 	here.mode = mode
+	here.straighten()
 	notes = append(notes, here.unused()...)
 	found, failed := here.solve()
-	p := job.Plan{Job: req.Job, Sort: string(mode), Exclusive: exclusive(req), Rejected: found.rejected, Notes: notes}
+	p := job.Plan{Job: req.Job, Sort: string(here.mode), Exclusive: exclusive(req), Rejected: found.rejected, Notes: notes}
 	failed = decide(req, snap, here.inUse(failed, found.rejected), func() bool { return !here.idle().mayEverFit() })
 	if failed != nil {
 		if !failed.alone {

@@ -103,6 +103,8 @@ func (s *placement) shortfall(a *eligible, n int) *Error {
 		slots = "write more slots down (HOST:N)"
 	}
 	switch {
+	case contiguous(s.req):
+		share = "leave out --contiguous and share CPUs with --overbook"
 	case s.req.Forbid && s.req.Home:
 		share = "leave out --nooversubscribe"
 	case s.req.Forbid:

@@ -144,15 +144,19 @@ func (c *Choice) nodeAlloc(in Input) error {
 	return nil
 }
 
-// unserved refuses what is not served yet.
-func unserved(source string, value *string) error {
-	if value == nil {
+// contiguous finds how neighbouring nodes are looked for.
+func (c *Choice) contiguous(in Input) error {
+	word := in.Flags.Contiguous
+	if word == nil {
 		return nil
 	}
-	return &Error{Code: "bad-value", Source: source, Token: *value, What: "this version does not serve"}
+	switch way := job.Contiguity(strip(*word)); way {
+	case job.ContiguousFirst, job.ContiguousBest:
+		c.Contiguous = way
+		return nil
+	}
+	return badValue("--contiguous", *word, string(job.ContiguousFirst), string(job.ContiguousBest))
 }
-
-func (c *Choice) contiguous(in Input) error { return unserved("--contiguous", in.Flags.Contiguous) }
 
 // regions finds the parts of the cluster that the job may enter by their gates.
 func (c *Choice) regions(in Input) error {
