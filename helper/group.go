@@ -29,6 +29,7 @@ type group struct {
 	offers  map[int]*offering // by section
 	pmix    *rank.PMIx        // nil: no rank is offered it
 	pruned  atomic.Bool       // they are killed, since one of them could not be started
+	spoken  [2]atomic.Bool    // one of them has spoken PMI, or PMIx
 
 	address    string   // that Member.Iface means, or what else peers reach the node by; empty: unknown
 	rendezvous string   // address and port where torch's ranks can meet; empty: nobody asked
@@ -198,6 +199,7 @@ func (s *session) newPMI(g *group) *pmiserver.Server {
 		switch to {
 		case pmiserver.Inited:
 			of[rank].pmiState.Store(int32(job.PMIOpen))
+			s.spoke(of[rank], wire.PMISpoke)
 		case pmiserver.Finalized:
 			of[rank].pmiState.Store(int32(job.PMIFinalized))
 		}

@@ -137,6 +137,14 @@ func (s *session) say(r *process, m wire.Message) bool {
 	return !r.ended
 }
 
+// spoke tells mpiexec by which interface a rank has introduced itself, the first one it did so by (PMIX-5):
+// of a group here once for each.
+func (s *session) spoke(r *process, by wire.PMIEvent) {
+	if r.spoken.CompareAndSwap(false, true) && r.group.spoken[by-wire.PMISpoke].CompareAndSwap(false, true) {
+		s.say(r, &wire.PMI{Rank: r.number, Event: by})
+	}
+}
+
 // awaitBirth waits until mpiexec knows that a rank runs; false: it never will.
 func (s *session) awaitBirth(r *process) bool {
 	select {

@@ -232,6 +232,7 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 			switch to {
 			case pmix.Initialized:
 				of[rank].pmiState.Store(int32(job.PMIOpen))
+				s.spoke(of[rank], wire.PMIxSpoke)
 			case pmix.Finalized:
 				of[rank].pmiState.Store(int32(job.PMIFinalized))
 			}

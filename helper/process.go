@@ -16,7 +16,7 @@ import (
 )
 
 // A process is a rank of the job on this node, from its plan to its exit. All but
-// pmiState belongs to the session's goroutine.
+// pmiState and spoken belongs to the session's goroutine.
 type process struct {
 	group   *group
 	number  int          // in the job
@@ -36,6 +36,7 @@ type process struct {
 	tcp      *tcpSession  // that is pmi, if the rank comes in by the port
 	id       int          // its PMI_ID then
 	pmiState atomic.Int32 // a job.PMIState, set by the goroutine that serves pmi
+	spoken   atomic.Bool  // it has introduced itself by one interface or the other (PMIX-5)
 
 	born  chan struct{} // closed when mpiexec was told that it runs, and its streams are there
 	talk  sync.Mutex    // guards ended

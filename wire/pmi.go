@@ -42,6 +42,8 @@ const (
 	PMIBroken                      // a barrier can never complete
 	PMIJunk                        // the rank said what no client says
 	PMILost                        // the rank's connection ended before finalize
+	PMISpoke                       // the rank is the first of its group on the node to speak PMI
+	PMIxSpoke                      // or PMIx
 )
 
 // A NameOp is what is to be done with a name.
@@ -65,7 +67,7 @@ type PMI struct {
 
 func (m *PMI) fields(c *codec) {
 	c.num(&m.Rank, orNone)
-	c.num((*int)(&m.Event), valueRange{"event", int64(PMIAborted), int64(PMILost)})
+	c.num((*int)(&m.Event), valueRange{"event", int64(PMIAborted), int64(PMIxSpoke)})
 	c.num(&m.Code, aCode)
 	c.sentence(&m.Text, "text")
 }

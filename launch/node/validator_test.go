@@ -286,7 +286,7 @@ func TestAdmitValues(t *testing.T) {
 		{exit(0, 64), "ok"}, {exit(0, 65), "an Exited that cannot be: signal 65"}, {exit(0, -9), "an Exited that cannot be: signal -9"},
 		{exit(3, 9), "an Exited that cannot be: code 3 and signal 9"},
 		{abort(255), "ok"}, {abort(256), "a PMI that cannot be: code 256"}, {abort(-1), "a PMI that cannot be: code -1"},
-		{&wire.PMI{Rank: own, Event: 5}, "a PMI that cannot be: event 5"},
+		{&wire.PMI{Rank: own, Event: 7}, "a PMI that cannot be: event 7"},
 		{&wire.PMI{Rank: -1, Event: wire.PMIBroken}, "ok"},
 		{&wire.PMI{Rank: -1, Event: wire.PMIAborted}, "it spoke for rank -1, which is not there"},
 		{&wire.Started{Rank: later}, "a Started that cannot be: PID 0"},

@@ -203,3 +203,46 @@ func TestManyPMIxRanksOnOneHost(t *testing.T) {
 		b.run(t, slices.Concat(hosts, []string{mpi(t, "hello.openmpi")})...).ran(t, b, b.helloLines([]string{"n1"}, ranks))
 	}
 }
+
+// Programs of two MPI libraries in one job wait for each other: the user is told, whether they are two
+// sections or what two hosts have (PMIX-4).
+func TestTwoMPILibrariesInOneJob(t *testing.T) {
+	t.Parallel()
+	mpich, ompi := mpi(t, "hello"), mpi(t, "hello.openmpi")
+	b := newBed(t, testbed.Options{Hosts: 2})
+	script := fmt.Sprintf(`[ $MPIEXEC_NODE_RANK = 0 ] && exec %s; exec %s`, mpich, ompi)
+	for _, test := range []struct {
+		args []string
+		told string
+	}{
+		{[]string{"-hosts", "n1:4", "-n", "1", mpich, ":", "-n", "1", ompi}, "rank 0 on n1 speaks PMI, rank 1 on n1 PMIx: they cannot be in one MPI_COMM_WORLD"},
+		{[]string{"-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", script}, "rank 0 on n1 speaks PMI, rank 1 on n2 PMIx: they cannot be in one MPI_COMM_WORLD"},
+	} {
+		r := b.start(t, job{args: test.args})
+		var told string
+		b.await(t, "word of it", func() bool {
+			told = r.err.String()
+			return strings.Contains(told, test.told)
+		}, &told)
+		r.cmd.Process.Signal(os.Interrupt)
+		if got := r.wait(t); got.code != 130 || strings.Count(got.err, "cannot be in one") != 1 {
+			t.Errorf("exit %d: %s", got.code, got.err)
+		}
+	}
+}
+
+// A user's own page of Open MPI holds on his hosts, and we leave it as it is (PMIX-9).
+func TestParametersOfAUsersPage(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	const page = ".openmpi/mca-params.conf"
+	before := b.on(t, "n1", "sh", "-c", "cd && mkdir -p .openmpi && echo 'hwloc_base_report_bindings = 1' >"+page+" && chmod 444 "+page+" && ls -l --time-style=full-iso "+page)
+	r := b.run(t, "-bind-to", "core", "-hosts", "n1:1", "-n", "1", mpi(t, "hello.openmpi"))
+	if got := sortedLines(r.out); r.code != 0 || !slices.Equal(got, b.helloLines([]string{"n1"}, 1)) || !strings.Contains(r.err, "MCW rank 0") {
+		t.Errorf("exit %d, %q, %q", r.code, got, r.err)
+	}
+	if after := b.on(t, "n1", "sh", "-c", "cd && ls -l --time-style=full-iso "+page); after != before {
+		t.Errorf("the page is %q, and was %q", after, before)
+	}
+}

@@ -1,0 +1,77 @@
+package pmix
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"remshell/pmiserver/pmix/jobinfo"
+	"remshell/pmiserver/pmix/message"
+)
+
+// What the server writes goes out at once: its clients ask one question after the other (PMIX-16).
+func TestNoAnswerIsHeldBack(t *testing.T) {
+	s, _ := newTestServer(t, 1, 1)
+	held := make(chan int, 1)
+	s.Owner = func(conn net.Conn) (uint32, error) {
+		raw, err := conn.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Error(err)
+		}
+		raw.Control(func(fd uintptr) {
+			on, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
+			if err != nil {
+				t.Error(err)
+			}
+			held <- on
+		})
+		return testUID, nil
+	}
+	uri, err := s.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(strings.TrimPrefix(uri, "tcp4://"), "tcp6://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if on := <-held; on == 0 {
+		t.Error("TCP_NODELAY is off")
+	}
+}
+
+// What ranks are told of their job is asked for and built once for all of a node, and is the same for each
+// (PMIX-50).
+func TestJobInfoIsBuiltOnce(t *testing.T) {
+	s, told := newTestServer(t, 1, 1)
+	var asked atomic.Int32
+	g := testGroup(3, 3, told)
+	g.Name, g.Namespace = "k1", "rs-0123456789abcdef-1"
+	job := g.Job
+	g.Job = func(ctx context.Context) (jobinfo.Job, error) {
+		asked.Add(1)
+		return job(ctx)
+	}
+	s.Add(g)
+	var first string
+	for rank := range uint32(3) {
+		c := come(t, s, handshake(g.Namespace, rank, nil))
+		if status := c.welcome(); status != message.Success {
+			t.Fatal(status)
+		}
+		answer := string(c.ask(body(req)))
+		if rank == 0 {
+			first = answer
+		}
+		if answer != first || answer == "" {
+			t.Errorf("rank %d is told something else than rank 0", rank)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked for %d times", n)
+	}
+}
