@@ -103,7 +103,7 @@ func reread(line option.Line, sys System, w request.World, starter request.Start
 		}
 		starter.Reaches(&req)
 		req.Job, req.Soft, req.Streams, req.Parcels = first.Job, first.Soft, first.Streams, first.Parcels
-		req.Ends.Ours = first.Ends.Ours
+		req.Ends.Ours, req.Traits = first.Ends.Ours, req.Traits || first.Traits
 		for i := range req.Apps {
 			req.Apps[i].Staged = first.Apps[i].Staged
 		}

@@ -7,15 +7,18 @@ import (
 	"strings"
 
 	"remshell/limit"
+	"remshell/plan/nodeset"
 	"remshell/sort"
 )
 
 // A Class is a kind of jobs that --class names: who may have it, and what holds for its jobs (RM-55).
 type Class struct {
-	Limits limit.Bounds // the longest time, maxtime, is among them
-	Sort   string       // PSINodesSort of its jobs; empty: the cluster's
-	Users  []int        // who may have it; nil: anybody, empty: root alone
-	Groups []int        // the same for groups
+	name   string
+	Limits limit.Bounds  // the longest time, maxtime, is among them
+	Sort   string        // PSINodesSort of its jobs; empty: the cluster's
+	Users  []int         // who may have it; nil: anybody, empty: root alone
+	Groups []int         // the same for groups
+	Sets   nodeset.Level // of its jobs
 }
 
 // Open reports whether a user may have the class: root always, others that are in both lists.
@@ -24,7 +27,14 @@ func (c Class) Open(uid int, groups []int) bool {
 	return uid == 0 || (c.Users == nil || slices.Contains(c.Users, uid)) && (c.Groups == nil || slices.ContainsFunc(c.Groups, in))
 }
 
-var classKeys = []string{"name", "limits", "sort", "maxtime", "users", "groups"}
+var classKeys = []string{"name", "limits", "sort", "maxtime", "users", "groups", "nodeset"}
+
+// classSets is what a class says of node sets, until all attributes are known.
+type classSets struct {
+	name, table, key string
+	line             int
+	value            any
+}
 
 /*
 classes reads the classes. They may be written in two ways, and are one thing: who adds what a class
@@ -75,7 +85,7 @@ func (r *reader) class(name, table string, entry any) {
 		r.fault(r.lines.in("class", name), "class %s: %v is no table; write [class.%s], with its keys in the lines below", name, quoted(entry), name)
 		return
 	}
-	c := Class{Limits: make(limit.Bounds)}
+	c := Class{name: name, Limits: make(limit.Bounds)}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		r.classKey(&c, table, key, keys[key])
 	}
@@ -104,6 +114,12 @@ func (r *reader) classKey(c *Class, table, key string, value any) {
 		c.Users = r.members(line, key, value, r.ids.User)
 	case "groups":
 		c.Groups = r.members(line, key, value, r.ids.Group)
+	case "nodeset", "default":
+		if c.name == "default" {
+			r.fault(line, "%s: the class default is for the limits of jobs without a class; their node sets are those of [nodeset]", key)
+			return
+		}
+		r.saidSets(c.name, table, key, line, value)
 	default:
 		r.fault(line, "unknown key %q in a class; there are: %s", key, strings.Join(classKeys, ", "))
 	}
@@ -122,4 +138,21 @@ func (r *reader) maxTime(line int, value any) limit.Bounds {
 func sorts(word string) bool {
 	_, err := sort.Parse(word, false)
 	return err == nil
+}
+
+// saidSets notes what a class says of node sets, under our key or, DEFAULT.NODESET, that of the scheduler.
+func (r *reader) saidSets(class, table, key string, line int, value any) {
+	if strings.EqualFold(key, "nodeset") {
+		r.classSaid = append(r.classSaid, classSets{class, table, key, line, value})
+		return
+	}
+	keys, _ := value.(map[string]any)
+	for sub, value := range keys {
+		line = r.lines.in(table, key+"."+sub)
+		if strings.EqualFold(sub, "nodeset") && len(keys) == 1 {
+			r.classSaid = append(r.classSaid, classSets{class, table, key + "." + sub, line, value})
+			return
+		}
+	}
+	r.fault(line, "%s: write %s.NODESET = \"ONEOF:...\"", key, key)
 }

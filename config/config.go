@@ -44,6 +44,7 @@ type Cluster struct {
 	Accounts string        // accounting_file: gets a line for each job that ran; empty: there is none
 	Limits   limit.Bounds  // of every job
 	Classes  map[string]Class
+	Rules    job.Rules // of which nodes a job gets
 }
 
 // IDs finds the number of a user or group by its name.
@@ -79,26 +80,43 @@ type clusterFile struct {
 	Limits        map[string]any
 	Class         any
 	Node          []nodeEntry
+
+	NodeSet, NodeAlloc, Domain, Affinity, Region                     any
+	NodeSetPolicy, NodeSetAttribute, NodeSetList, NodeSetIsOptional  any // the scheduler's names
+	NodeSetTolerance, NodeSetPriorityType, NodeSetPlus, NodeSetDelay any
+	NodeAllocationPolicy                                             any
 }
 
 // Load reads a cluster file. The error joins an *Error for each fault.
 func Load(name, text string, ids IDs) (*Cluster, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
-	r := &reader{name: name, ids: ids, lines: scan(text), cluster: &Cluster{File: name}}
+	r := &reader{name: name, ids: ids, lines: scan(text), text: text, cluster: &Cluster{File: name}}
 	var f clusterFile
 	decoder := toml.NewDecoder(strings.NewReader(text)).DisallowUnknownFields()
 	if err := decoder.Decode(&f); err != nil {
 		return nil, r.syntax(err)
 	}
+	r.entries = make(map[string]int)
 	for i := range f.Node {
 		r.entry(i, &f.Node[i])
 	}
 	r.defaults(&f)
+	r.choosing(&f)
+	slices.SortStableFunc(r.errs, byLine)
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}
 	slices.SortFunc(r.cluster.Nodes, func(a, b job.NodeDef) int { return cmp.Compare(a.ID, b.ID) })
 	return r.cluster, nil
+}
+
+// byLine puts faults in the order of the file.
+func byLine(a, b error) int {
+	var x, y *Error
+	if errors.As(a, &x) && errors.As(b, &y) {
+		return cmp.Compare(x.Line, y.Line)
+	}
+	return 0
 }
 
 // A reader turns entries into nodes and gathers faults.
@@ -112,6 +130,10 @@ type reader struct {
 	byID    map[int]string // names
 	byName  map[string]bool
 	errs    []error
+
+	text      string         // of the file
+	entries   map[string]int // the entry of each node, by its name
+	classSaid []classSets
 }
 
 func (r *reader) fault(line int, format string, args ...any) {
@@ -131,6 +153,10 @@ func (r *reader) syntax(err error) error {
 		}
 	case errors.As(err, &wrong):
 		line, _ := wrong.Position()
+		if name, is := schedulerClass(r.text, line); is {
+			r.fault(line, "CLASSCFG: write [[class]] with name = %q", name)
+			break
+		}
 		r.fault(line, "%s", untangled(strings.TrimPrefix(wrong.Error(), "toml: ")))
 	default:
 		r.fault(0, "%s", strings.TrimPrefix(err.Error(), "toml: "))

@@ -30,14 +30,18 @@ type nodeEntry struct {
 	PinProcs     any
 	BindMem      any
 	CountThreads any
+
+	ProcSpeed, Memory, Networks, Classes, Attributes, Global, Flavors, Reserve any
 }
 
 // The keys, as messages propose them.
 var (
-	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "accounting_file", "limits", "class", "node"}
-	nodeKeys   = []string{
+	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "accounting_file", "limits", "class", "node", "nodeset", "nodeAlloc", "domain", "affinity", "region", "NODESETPOLICY", "NODESETATTRIBUTE", "NODESETLIST", "NODESETISOPTIONAL",
+		"NODESETTOLERANCE", "NODESETPRIORITYTYPE", "NODESETPLUS", "NODESETDELAY", "NODEALLOCATIONPOLICY"}
+	nodeKeys = []string{
 		"id", "name", "aliases", "address", "runJobs", "users", "user", "groups", "group", "maxproc", "processes",
 		"features", "hwtype", "overbook", "exclusive", "CPUmap", "allowUserMap", "pinProcs", "bindMem", "countThreads",
+		"procspeed", "memory", "networks", "classes", "attributes", "global", "flavors", "reserve",
 	}
 )
 
@@ -60,6 +64,7 @@ func (r *reader) entry(i int, e *nodeEntry) {
 		}
 	}
 	policy := r.policy(i, e)
+	r.attributes(i, e, &policy)
 	if e.ID != nil {
 		r.next = *e.ID
 	}
@@ -97,6 +102,7 @@ func (r *reader) add(i int, def job.NodeDef) {
 		}
 		r.byName[strings.ToLower(name)] = true
 	}
+	r.entries[def.Name] = i
 	r.cluster.Nodes = append(r.cluster.Nodes, def)
 }
 

@@ -40,7 +40,7 @@ func TestClasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, b := c.Classes["a"], c.Classes["b"]
-		if fmt.Sprint(a) != "{map[mem:1073741824 walltime:50000000000] load [2000] [300]}" || fmt.Sprint(b) != "{map[walltime:7000000000]  [] []}" || b.Users != nil {
+		if fmt.Sprint(a.Limits, a.Sort, a.Users, a.Groups) != "map[mem:1073741824 walltime:50000000000]load[2000] [300]" || fmt.Sprint(b.Limits, b.Sort) != "map[walltime:7000000000]" || b.Users != nil || b.Groups != nil {
 			t.Errorf("%s: %v, %v", text, a, b)
 		}
 		if a.Open(7, []int{300}) || a.Open(2000, []int{7}) || !a.Open(2000, []int{7, 300}) || !a.Open(0, nil) || !b.Open(7, nil) || c.Accounts != "/a" {

@@ -115,3 +115,15 @@ func nearest(word string, known []string) string {
 	}
 	return best
 }
+
+// schedulerClass is the class that a line of the old scheduler's configuration is about: CLASSCFG[amd] ...
+func schedulerClass(file string, line int) (name string, is bool) {
+	for number, text := range strings.Split(file, "\n") {
+		if rest, is := strings.CutPrefix(strings.ToUpper(strings.TrimSpace(text)), "CLASSCFG["); is && number+1 == line {
+			at := strings.Index(strings.ToUpper(text), "CLASSCFG[") + len("CLASSCFG[")
+			name, _, closed := strings.Cut(text[at:], "]")
+			return name, closed && rest != ""
+		}
+	}
+	return "", false
+}

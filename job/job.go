@@ -331,6 +331,7 @@ type Policy struct {
 
 	Classes    []string           // of the jobs it serves; nil: any
 	Attributes nodeset.Attributes // local ones, and those that take the place of the probe's
+	Networks   []string           // labels beside those of the probe; "-ethernet": one that is taken away
 	Global     bool               // member of every set of FEATURE
 	Flavors    []string           // ap, os, su; nil: ap alone
 	Reserve    int                // CPUs that ranks never get

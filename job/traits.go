@@ -48,7 +48,7 @@ func (n *Node) probed(name string) nodeset.Value {
 	case nodeset.NetSpeed:
 		return nodeset.Value{Number: nodeset.Whole(int64(n.Traits.NetSpeed))}
 	case nodeset.Network:
-		return nodeset.Value{Labels: n.Traits.Networks}
+		return nodeset.Value{Labels: n.networks()}
 	case nodeset.GPUModel:
 		return nodeset.Value{Labels: n.Traits.GPUModels}
 	case nodeset.CPUModel:
@@ -57,6 +57,23 @@ func (n *Node) probed(name string) nodeset.Value {
 		return label(Machine(n.Arch))
 	}
 	return nodeset.Value{}
+}
+
+// networks are those of the probe, with what the cluster file adds and takes away.
+func (n *Node) networks() []string {
+	if n.Networks == nil {
+		return n.Traits.Networks
+	}
+	all := slices.Clone(n.Traits.Networks)
+	for _, said := range n.Networks {
+		if gone, is := strings.CutPrefix(said, "-"); is {
+			all = slices.DeleteFunc(all, func(name string) bool { return strings.EqualFold(name, gone) })
+		} else if !slices.Contains(all, said) {
+			all = append(all, said)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // label is the value of one label; empty: unknown.

@@ -156,6 +156,9 @@ func (s *scanner) option() {
 	at := s.pos
 	s.pos++
 	name, value, attached := strings.Cut(s.args[at], "=")
+	if s.extension(s.args[at]) {
+		return
+	}
 	m, known := s.find(name)
 	if !known {
 		s.unknown(name, attached)

@@ -41,6 +41,7 @@ func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry)
 		return choice.Warnings, err
 	}
 	req.Placing = choice.Placing
+	req.Traits = req.Set.Policy != "" || req.Balance
 	if err := shares(req, in, line, choice); err != nil {
 		return choice.Warnings, err
 	}
@@ -98,6 +99,7 @@ func (w World) input(line option.Line, listed bool) psi.Input {
 	}
 	if w.Cluster != nil {
 		class, _ := w.class(line.Job) // one that is refused was told by bounds
+		in.Rules = w.Cluster.Rules
 		in.Nodes, in.Sort = w.Cluster.Nodes, cmp.Or(class.Sort, w.Cluster.Sort)
 	}
 	ranks := 0

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"remshell/job"
 	"remshell/pin"
 	"remshell/plan"
+	"remshell/plan/nodeset"
 	"remshell/sort"
 	"remshell/whatif"
 )
@@ -66,6 +68,8 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outco
 		what := "CPUs"
 		if by == "-gpus-per-proc" {
 			what = "GPUs"
+		} else if req.Set.Policy != "" && by == req.Set.From {
+			what = req.Set.Attribute
 		}
 		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, what, hostlist.Fold(dark))
 		failed.Way = "add --probe"
@@ -101,6 +105,11 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outco
 func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })
+	if req.Set.Policy != "" && req.Set.Kind.Probed || req.Balance {
+		if hosts := unlabelled(req, snap); hosts != nil {
+			return cmp.Or(req.Set.From, "--node-alloc"), hosts
+		}
+	}
 	switch m := req.Layout.Map; {
 	case arch:
 		by = "-arch"
@@ -122,6 +131,24 @@ func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hos
 		}
 	}
 	return by, hosts
+}
+
+// unlabelled lists the candidates of which nobody knows what decides about their set: the cluster file does not
+// say it, and nobody has looked.
+func unlabelled(req job.Request, snap job.Snapshot) (hosts []string) {
+	seen := make(map[int]bool, len(snap.Nodes))
+	for i := range snap.Nodes {
+		seen[snap.Nodes[i].ID] = len(snap.Nodes[i].Topology.Cores) > 0
+	}
+	worthy := plan.Worthy(req)
+	for _, def := range req.Nodes {
+		n := job.Node{NodeDef: def}
+		known := (req.Set.Policy == "" || n.Attribute(req.Set.Attribute).Known()) && (!req.Balance || n.Attribute(nodeset.ProcSpeed).Known())
+		if !seen[def.ID] && !known && worthy(def) {
+			hosts = append(hosts, def.Name)
+		}
+	}
+	return hosts
 }
 
 // unknown lists the candidates that may be used and whose size nobody has written down.

@@ -129,20 +129,21 @@ func (w World) class(j option.Job) (config.Class, error) {
 	if w.Cluster != nil {
 		classes = w.Cluster.Classes
 	}
-	name := cmp.Or(j.Class, "default")
-	class, there := classes[name]
+	source, named := "--class", j.Class
+	if named == "" {
+		variable, _ := w.env("PSI_CLASS")
+		source, named = "PSI_CLASS", strings.TrimSpace(variable)
+	}
+	class, there := classes[cmp.Or(named, "default")]
 	open := class.Open(w.Local.User.UID, append(slices.Clone(w.Local.User.GIDs), w.Local.User.GID))
-	if there && open || !there && j.Class == "" {
+	if there && (open || named == "") || !there && named == "" {
 		return class, nil
 	}
-	why, known := "no such class", "there is none in a cluster file"
+	refusal := &psi.Error{Code: "bad-class", Source: source, Token: named, What: "no class", Allowed: slices.Sorted(maps.Keys(classes))}
 	if there {
-		why = "it is reserved for others"
+		refusal.What = "you may not use class"
 	}
-	if len(classes) > 0 {
-		known = "there are: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", ")
-	}
-	return config.Class{}, &fault.Error{Text: fmt.Sprintf("--class %s: %s; %s", name, why, known)}
+	return config.Class{}, refusal
 }
 
 // ends says which ends of a rank end the job, and what the job's code is.

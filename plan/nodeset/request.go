@@ -170,3 +170,12 @@ func (k Kind) number(text string) (Number, bool) {
 	}
 	return scaled(digits, each)
 }
+
+// Quantity reads a number with a unit of an attribute that every cluster has; false: it is none.
+func Quantity(name, text string) (Number, bool) {
+	kind := builtIn[name]
+	if n, ok := kind.number(text); ok && kind.Numeric {
+		return n, true
+	}
+	return 0, false
+}
