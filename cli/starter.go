@@ -44,8 +44,8 @@ func (c *call) useStarter() error {
 	s.Reaches(&c.req)
 	c.starter, c.program = s, path
 	c.env.Greet = max(c.env.Greet, s.Patience)
-	if s.Over != nil {
-		c.env.RMEnds = func() bool { return s.Over(c.ask, s.Job) }
+	if s.State != nil {
+		c.env.RMState = func() job.RMState { return s.Standing(c.ask) }
 	}
 	return nil
 }

@@ -58,6 +58,21 @@ func watchLink(sys System, silence time.Duration, s *session) *watch {
 	return w
 }
 
+// beat gives mpiexec signs of life as long as the session lasts. Where a batch system's starter carries
+// the stream nobody else would notice that it leads nowhere (RM-40).
+func (s *session) beat() {
+	tick := time.NewTicker(wire.BeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-tick.C:
+			s.conn.Send(&wire.Ping{})
+		}
+	}
+}
+
 // judge returns how long the other end has been silent, as far as is known.
 func (w *watch) judge(unanswered bool, now time.Time) time.Duration {
 	if !unanswered {

@@ -48,7 +48,12 @@ func (s *session) accept(a life.Accept) {
 	}
 	s.groups[a.Group] = g
 	s.decide(life.Ready{Group: a.Group, Ranks: len(g.ranks)})
-	s.watch.Do(func() { watchLink(s.sys, e.m.Supervision.Silence, s) })
+	s.watch.Do(func() {
+		watchLink(s.sys, e.m.Supervision.Silence, s)
+		if e.m.Supervision.Held {
+			go s.beat()
+		}
+	})
 	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.Notice, Meet: g.rendezvous})
 }
 

@@ -103,6 +103,16 @@ const (
 	Loose Grade = "loose" // those of the launching host
 )
 
+// An RMState is how a job of a batch system stands, as that says.
+type RMState int
+
+const (
+	RMUnknown   RMState = iota // it could not be found out
+	RMRuns                     // it runs
+	RMSuspended                // it is stopped, and may go on
+	RMOver                     // it is being ended, or has ended
+)
+
 // MarshalJSON is how plan and report tell it: seconds since 1970 for the end, null for what is not
 // known.
 func (r RM) MarshalJSON() ([]byte, error) {

@@ -40,8 +40,9 @@ type fleet struct {
 	spawns spawns
 	trace  *transcript.Recorder // nil: nobody wants it
 
-	account *account
-	states  *states // being asked for; nil: not now
+	account  *account
+	states   *states // being asked for; nil: not now
+	silences supervise.Silences
 
 	connects []job.Connect // in the order in which they were begun
 }

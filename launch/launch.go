@@ -57,15 +57,15 @@ func (e Env) watcher() Watcher {
 
 // An Env is the world of a launch.
 type Env struct {
-	reserve.Env                  // its inbox and listener are the launch's own
-	In          io.Reader        // of rank 0; nil: it has none
-	Out         *stdio.Printer   // closed when the job is over
-	Err         *stdio.Printer   // also, unless there is an error: the caller has that to say
-	Trace       io.Writer        // takes a transcript of what ranks say on PMI; nil: nobody wants it
-	Resized     <-chan os.Signal // the size of our terminal has changed
-	RMEnds      func() bool      // asks the batch system whether it is ending its job; nil: nobody can
-	Watch       Watcher          // is told what happens; nil: nobody wants to know
-	Interim     func(job.Result) // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
+	reserve.Env                    // its inbox and listener are the launch's own
+	In          io.Reader          // of rank 0; nil: it has none
+	Out         *stdio.Printer     // closed when the job is over
+	Err         *stdio.Printer     // also, unless there is an error: the caller has that to say
+	Trace       io.Writer          // takes a transcript of what ranks say on PMI; nil: nobody wants it
+	Resized     <-chan os.Signal   // the size of our terminal has changed
+	RMState     func() job.RMState // asks the batch system how its job stands; nil: nobody can
+	Watch       Watcher            // is told what happens; nil: nobody wants to know
+	Interim     func(job.Result)   // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
 	Every       time.Duration
 }
 

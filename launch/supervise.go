@@ -24,6 +24,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
 	}, time.Now())
 	f.state = &state
+	defer f.watchSilences()()
 	defer f.endSpawning()
 	telling := newTelling(f.env)
 	for finished := false; !finished; {
@@ -50,7 +51,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		g.bound.tell()
 	}
 	f.showStates()
-	if state.AskRM() && f.env.RMEnds != nil && f.env.RMEnds() {
+	if state.AskRM() && f.env.RMState != nil && f.env.RMState() == job.RMOver {
 		state.BlameRM(time.Now())
 	}
 	told := f.report(&state)
@@ -196,6 +197,9 @@ func (f *fleet) translate(event any) []supervise.Event {
 			f.spawns.lost(e.From)
 			return nil // it was dismissed, or is not taken in yet
 		}
+		if n.lost != nil {
+			return nil // we have given it up before
+		}
 		n.lost = e.Err
 		f.answered(n.key, nil)
 		lost := supervise.NodeLost{Node: n.key, Why: fault.Reason(e.Err)}
@@ -203,6 +207,11 @@ func (f *fleet) translate(event any) []supervise.Event {
 			return []supervise.Event{supervise.NodeCut{NodeLost: lost}}
 		}
 		return []supervise.Event{lost}
+	case lookAround:
+		f.lookAround(time.Now())
+		return nil
+	case rmSaid:
+		return f.rmSaid(e, time.Now())
 	case statesLate:
 		if e.of == f.states {
 			f.showStates()

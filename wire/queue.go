@@ -31,6 +31,9 @@ long as the connection lasts, and Ping comes.
 const (
 	PingEvery    = 5 * time.Second
 	PingPatience = 15 * time.Second
+
+	// BeatEvery is how often a helper that a batch system's starter has started says Ping to mpiexec.
+	BeatEvery = 10 * time.Second
 )
 
 // Gate asks for the gate of the queue, behind which one request at a time decides

@@ -60,6 +60,16 @@ func (s Starter) Reaches(req *job.Request) {
 	req.RM.Starter, req.RM.Grade = s.Program, job.Tight
 }
 
+// standings is what we make of a batch system's word.
+var standings = map[starter.State]job.RMState{
+	starter.Unknown: job.RMUnknown, starter.Runs: job.RMRuns, starter.Suspended: job.RMSuspended, starter.Over: job.RMOver,
+}
+
+// Standing asks how the batch system's job stands; run runs one of its programs.
+func (s Starter) Standing(run func(name string, args ...string) (string, error)) job.RMState {
+	return standings[s.State(run, s.Job)]
+}
+
 // everywhere has this machine reached like all others.
 func everywhere(req *job.Request) {
 	for _, nodes := range [][]job.NodeDef{req.Nodes, req.Queue.Spare, req.Spawn.List} {

@@ -81,6 +81,7 @@ func (n *Node) recv() (wire.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.heard.Store(int64(time.Since(epoch)))
 	return n.validator.admit(m)
 }
 

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"remshell/job"
@@ -34,10 +35,17 @@ type Node struct {
 	stream    io.ReadWriteCloser
 	conn      *wire.Conn
 	validator *validator
+	heard     atomic.Int64 // when something last came, in nanoseconds after epoch
 }
 
 // Name is what the user calls it.
 func (n *Node) Name() string { return n.Def.Name }
+
+// epoch is when this program began.
+var epoch = time.Now()
+
+// Heard is when the helper last said anything, or this program began. Any goroutine may ask.
+func (n *Node) Heard() time.Time { return epoch.Add(time.Duration(n.heard.Load())) }
 
 // Send says something to the helper. The error is that of wire.Conn.Send.
 func (n *Node) Send(m wire.Message) error {

@@ -36,8 +36,8 @@ var slurm = Starter{
 		}
 		return "srun waits for resources: this srun has no --overlap", "leave CPUs free, or use -launcher ssh"
 	},
-	Line: srunLine,
-	Over: slurmOver,
+	Line:  srunLine,
+	State: slurmState,
 }
 
 // srun has the options of the 22.05 that it was tried with; what older ones do not know is left
@@ -72,10 +72,17 @@ func srunLine(stderr string) string {
 	return lastOf(stderr, srunChatter, []string{"srun: ", "error: "})
 }
 
-// slurmOver: a job that ends is neither running nor suspended. For Slurm it is over when its script
+// slurmState: a job that ends is neither running nor suspended. For Slurm it is over when its script
 // was told so, and squeue shows it no more unless all states are wanted.
-func slurmOver(run func(name string, args ...string) (string, error), job string) bool {
+func slurmState(run func(name string, args ...string) (string, error), job string) State {
 	text, err := run("squeue", "-h", "-j", job, "-t", "all", "-o", "%T")
-	state := strings.TrimSpace(text)
-	return err == nil && state != "" && state != "RUNNING" && state != "SUSPENDED"
+	switch state := strings.TrimSpace(text); {
+	case err != nil || state == "":
+		return Unknown
+	case state == "RUNNING":
+		return Runs
+	case state == "SUSPENDED":
+		return Suspended
+	}
+	return Over
 }

@@ -53,10 +53,20 @@ type Starter struct {
 	Silent  func(help string) (why, remedy string) // why nothing came in time; nil or empty: nobody knows
 	Line    func(stderr string) string             // why it has ended, in its own words; empty: there are none (RM-42)
 
-	// Over reports whether the batch system is ending its job, or has ended it (RM-61). run runs one
-	// of its programs. What cannot be found out is not so. Nil: nobody can tell.
-	Over func(run func(name string, args ...string) (string, error), job string) bool
+	// State asks how the batch system's job stands (RM-40, RM-61); run runs one of its programs. Nil:
+	// nobody can tell.
+	State func(run func(name string, args ...string) (string, error), job string) State
 }
+
+// A State is how a job stands, as its batch system says.
+type State int
+
+const (
+	Unknown   State = iota // it could not be found out
+	Runs                   // it runs
+	Suspended              // it is stopped, and may go on
+	Over                   // it is being ended, or has ended
+)
 
 // A Call is one call of a starter.
 type Call struct {

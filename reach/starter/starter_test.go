@@ -69,22 +69,22 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Is the job over? What cannot be found out is not so.
-func TestOver(t *testing.T) {
+// How the job stands. What cannot be found out is not over.
+func TestState(t *testing.T) {
 	for _, test := range []struct {
 		system, answer string
 		failed         error
-		over           bool
+		want           State
 	}{
-		{"slurm", "RUNNING\n", nil, false},
-		{"slurm", "SUSPENDED\n", nil, false},
-		{"slurm", "COMPLETING\n", nil, true},
-		{"slurm", "", nil, false},
-		{"slurm", "", errNothing, false},
+		{"slurm", "RUNNING\n", nil, Runs},
+		{"slurm", "SUSPENDED\n", nil, Suspended},
+		{"slurm", "COMPLETING\n", nil, Over},
+		{"slurm", "", nil, Unknown},
+		{"slurm", "", errNothing, Unknown},
 	} {
 		run := func(string, ...string) (string, error) { return test.answer, test.failed }
-		if got := Of(test.system).Over(run, "7"); got != test.over {
-			t.Errorf("%s answers %q, %v: over is %t", test.system, test.answer, test.failed, got)
+		if got := Of(test.system).State(run, "7"); got != test.want {
+			t.Errorf("%s answers %q, %v: %v, want %v", test.system, test.answer, test.failed, got, test.want)
 		}
 	}
 }
