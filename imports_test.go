@@ -67,7 +67,7 @@ var lower = map[string][]string{
 	"helper/status":        {"job", "proc"},
 	"helper/rank":          {"gpu", "idset", "job", "limit", "pin", "proc"},
 	"launch/node":          {"fault", "job", "limit", "pin", "pmiserver/fence", "reach", "wire"},
-	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "limit", "pin", "plan", "pmiserver/spawn", "wire"},
+	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "wire"},
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "wire"},
 	"launch/stdio/pattern": {},
 	"launch/supervise":     {"hostlist", "idset", "job", "limit", "show", "text"},

@@ -150,7 +150,7 @@ func showPlan(line option.Line, sys System, o whatif.Outcome, route func(job.Nod
 }
 
 // A pictures says what is to be told of a job before it starts (DIAG-2, DIAG-4).
-type pictures struct{ topo, hosts, byNode, byRank bool }
+type pictures struct{ topo, hosts, byNode, byRank, choice bool }
 
 func wanted(j option.Job) pictures {
 	asked := func(word string) bool {
@@ -177,6 +177,9 @@ func (p pictures) seen(v show.View) (text string) {
 
 // planned draws what is known when the ranks have their places.
 func (p pictures) planned(v show.View) (text string) {
+	if p.choice {
+		text += show.Choice(v)
+	}
 	if p.byNode {
 		text += show.Map(v)
 	}
@@ -197,6 +200,7 @@ func (p pictures) all(v show.View) string {
 // display has the pictures drawn in a run, each as soon as it can be.
 func display(line option.Line, req job.Request, env *launch.Env) {
 	p, save := wanted(line.Job), env.Seen
+	p.choice = line.Job.Verbosity > 0
 	if p == (pictures{}) {
 		return
 	}

@@ -2,6 +2,8 @@ package job
 
 import (
 	"slices"
+	"strings"
+	"time"
 
 	"remshell/plan/nodeset"
 )
@@ -20,6 +22,7 @@ type Choosing struct {
 	Reserve    int        // CPUs of each node that stay free, beside the node's own
 	Memory     int64      // bytes for each rank; 0: nothing was said
 	Contiguous Contiguity
+	MaxDelay   time.Duration // the longest delay that the site allows: so long others may insist on a set, too
 }
 
 // A Contiguity says how neighbouring nodes are looked for; empty: they need not be neighbours.
@@ -127,6 +130,14 @@ type ChosenPart struct {
 	Set   string   // empty: none
 	Nodes []string // those with ranks, in rank order
 	Ranks int
+}
+
+// SetName is the name of the set that was chosen, of several all of them: "a+b"; empty: none was.
+func (c *Choice) SetName() string {
+	if c == nil || c.Set == nil {
+		return ""
+	}
+	return strings.Join(c.Set.Chosen, "+")
 }
 
 // Attribute is what a node has of an attribute of nodeset, by its name in upper case: what the

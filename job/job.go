@@ -426,6 +426,9 @@ type Claim struct {
 	Command   string        `json:"command"`
 	RM        string        `json:"rm,omitempty"` // RM.ID of the batch system's job it is a part of
 
+	Class   string `json:"class,omitempty"`
+	NodeSet string `json:"node_set,omitempty"` // Choice.SetName of the job, the beginning of a long one
+
 	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
 	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
 }
@@ -456,6 +459,9 @@ type Ticket struct {
 	Shares    bool   `json:"shares,omitempty"`  // CPUs, so that any number fits on an idle node
 	Nodes     string `json:"nodes,omitempty"`   // the host names of the nodes, folded; empty: not said
 	PID       int    `json:"pid,omitempty"`     // of the process that holds it
+
+	Delay int       `json:"delay,omitempty"` // seconds that it may insist on a node set at the head
+	Until time.Time `json:"until,omitzero"`  // the end of that, if it is known
 }
 
 // A Page is what the ledger of one node holds.

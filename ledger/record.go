@@ -95,7 +95,7 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	if err := checkClaim(c.Claim); err != nil {
 		return Claim{}, err
 	}
-	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command, &c.RM} {
+	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command, &c.RM, &c.Class, &c.NodeSet} {
 		*p = short(*p)
 	}
 	return c.Claim, nil
@@ -152,7 +152,7 @@ func checkClaim(c Claim) error {
 
 // checkTicket judges what the ticket says, not of its number.
 func checkTicket(t Ticket) error {
-	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("ranks on a node", t.PerNode), checkTime(t.Since))
+	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.Delay), checkTime(t.Since), checkTime(t.Until))
 }
 
 // checkSense refuses a claim of another user that says more than can be true of a node with

@@ -92,7 +92,7 @@ func (c *chooser) refuseSets(waiting bool) *Error {
 	if c.sets.Ranks > 0 {
 		ranks = text.Count(c.sets.Ranks, "rank")
 	}
-	failed := &Error{Code: NoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.largest("room for %d")), Wanted: c.sets.Ranks}
+	failed := &Error{Code: NoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.largest("room for %d")), Wanted: c.sets.Ranks, Free: c.most()}
 	if waiting {
 		failed.Code, failed.Left = Delayed, set.Delay-c.waited
 		failed.Text = fmt.Sprintf("%s; it waits for one, for %s more", failed.Text, failed.Left)
@@ -109,6 +109,14 @@ func (c *chooser) refuseSets(waiting bool) *Error {
 	}
 	failed.Way += "--node-set-optional yes leaves the sets"
 	return failed
+}
+
+// most is the room of the set that has most.
+func (c *chooser) most() (room int) {
+	for i := range c.sets.Sets {
+		room = max(room, c.sets.Sets[i].Room)
+	}
+	return room
 }
 
 // largest tells of the set with most room.

@@ -82,6 +82,7 @@ func (c *Choice) sets(in Input) error {
 			return &Error{Code: "bad-node-set", Source: "nodeset.maxDelay", Token: *text, What: "no time", Allowed: []string{"SECONDS", "1h30m"}}
 		}
 	}
+	c.MaxDelay = levels.MaxDelay
 	var err error
 	var wrong *nodeset.Refusal
 	if c.Set, err = levels.Resolve(kinds); errors.As(err, &wrong) {

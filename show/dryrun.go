@@ -41,6 +41,7 @@ func DryRun(v View) string {
 		s.verdict(v.Err)
 		return s.String()
 	}
+	s.say("choice", Choice(v))
 	s.say("order", order(v))
 	s.say("ranks", parts(v))
 	s.nodes(v)

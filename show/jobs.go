@@ -54,6 +54,9 @@ type liveJob struct {
 	Missing   int        `json:"nodes_not_seen"` // of the job, among those not asked or not reached
 	Nodes     []liveNode `json:"nodes"`
 
+	Class   string `json:"class,omitempty"`
+	NodeSet string `json:"node_set,omitempty"`
+
 	size int // nodes of the job, as far as claims tell
 }
 
@@ -76,6 +79,9 @@ type queueRow struct {
 	Ranks    int       `json:"ranks"`
 	From     string    `json:"from"`
 	Summary  string    `json:"summary"`
+
+	Delay int       `json:"delay,omitempty"` // seconds that it may insist on a node set at the head
+	Until time.Time `json:"until,omitzero"`  // the end of that, if it is known
 }
 
 // NewLedger joins the pages of several nodes. Two names of a node may show a job twice: a
@@ -101,7 +107,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			if !known {
 				i, at[key{c.Job, c.UID}] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command})
+					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class, NodeSet: c.NodeSet})
 			}
 			l.jobs[i].add(c)
 		}
@@ -164,7 +170,7 @@ func (l Ledger) Jobs() string {
 	for i := range l.jobs {
 		j := &l.jobs[i]
 		t.add(string(j.Job), user(j.User, j.UID), l.age(j.Since), strconv.Itoa(j.Ranks), hostlist.Fold(j.names())+j.more(),
-			strconv.Itoa(j.cpus()), j.idle()+j.Command)
+			strconv.Itoa(j.cpus()), j.idle()+j.set()+j.Command)
 	}
 	return t.String()
 }
@@ -175,6 +181,14 @@ func (j *liveJob) idle() string {
 		return "(idle) "
 	}
 	return ""
+}
+
+// set names the nodes among which the job has chosen, if there were sets.
+func (j *liveJob) set() string {
+	if j.NodeSet == "" {
+		return ""
+	}
+	return "(on " + Word(j.NodeSet) + ") "
 }
 
 // more says that the job has nodes which were not looked at.
@@ -197,15 +211,26 @@ func (l Ledger) Queue() string {
 		if w.Ranks > 0 {
 			ranks = strconv.Itoa(w.Ranks)
 		}
-		t.add(strconv.Itoa(w.Position), string(w.Job), user(w.User, w.UID), l.age(w.Since), ranks, w.From, w.Summary)
+		t.add(strconv.Itoa(w.Position), string(w.Job), user(w.User, w.UID), l.age(w.Since), ranks, w.From, w.delays()+w.Summary)
 	}
 	return t.String()
+}
+
+// delays says that a request waits for a better node set, and for how long.
+func (w queueRow) delays() string {
+	switch {
+	case !w.Until.IsZero():
+		return fmt.Sprintf("(for a node set until %s) ", w.Until.Format(time.TimeOnly))
+	case w.Delay > 0:
+		return fmt.Sprintf("(at the head for a node set up to %d s) ", w.Delay)
+	}
+	return ""
 }
 
 func (l Ledger) waiters() []queueRow {
 	waiters := []queueRow{}
 	for i, q := range l.queue {
-		waiters = append(waiters, queueRow{i + 1, q.Job, q.User, q.UID, q.Since, q.Size, q.From, q.Summary})
+		waiters = append(waiters, queueRow{i + 1, q.Job, q.User, q.UID, q.Since, q.Size, q.From, q.Summary, q.Delay, q.Until})
 	}
 	return waiters
 }
@@ -216,8 +241,8 @@ func (l Ledger) Status(id job.ID) (string, bool) {
 	var texts []string
 	for _, w := range l.waiters() {
 		if w.Job == id {
-			texts = append(texts, fmt.Sprintf("job      %s waits, position %d of %d\nuser     %s\nfor      %s\nfrom     %s\ncommand  %s\n",
-				Word(string(id)), w.Position, len(l.queue), user(w.User, w.UID), l.age(w.Since), Word(w.From), Clean(w.Summary)))
+			texts = append(texts, fmt.Sprintf("job      %s waits, position %d of %d\nuser     %s\nfor      %s\nfrom     %s\ncommand  %s%s\n",
+				Word(string(id)), w.Position, len(l.queue), user(w.User, w.UID), l.age(w.Since), Word(w.From), w.delays(), Clean(w.Summary)))
 		}
 	}
 	for i := range l.jobs {
@@ -278,6 +303,12 @@ func (j *liveJob) traits() string {
 	text := ""
 	if j.Exclusive {
 		text += ", nobody else on its nodes"
+	}
+	if j.Class != "" {
+		text += ", class " + Word(j.Class)
+	}
+	if j.NodeSet != "" {
+		text += ", on node set " + Word(j.NodeSet)
 	}
 	if j.Inside != "" {
 		text += ", inside of " + Word(string(j.Inside))

@@ -205,6 +205,8 @@ func (c *codec) claim(p *job.Claim) {
 	c.moment(&p.Since, "time")
 	c.sentence(&p.Command, "command")
 	c.word(&p.RM, "batch job")
+	c.word(&p.Class, "class")
+	c.word(&p.NodeSet, "node set")
 	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).claimedRank)
 	c.num(&p.PID, aPID)
 	c.flag(&p.Idle)
@@ -233,4 +235,6 @@ func (c *codec) ticket(p *job.Ticket) {
 	c.flag(&p.Shares)
 	c.text(&p.Nodes, aPath)
 	c.num(&p.PID, aPID)
+	c.num(&p.Delay, aSize)
+	c.moment(&p.Until, "time")
 }

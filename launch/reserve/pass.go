@@ -21,7 +21,8 @@ stay ahead for ever must want what he can never get, which is seen from his tick
 
 	observed of the head's nodes           verdict
 	  it could never have its room         pass that ticket
-	  room for 60 s, in all of 5 looks     pass its user
+	  room for 60 s, in all of 5 looks     pass its user (of one that waits for a set
+	                                       of nodes, when that is over, too)
 	  too few of its nodes to judge, 600 s start on nodes that it does not name
 	  else                                 wait
 
@@ -34,6 +35,8 @@ type headWatch struct {
 	looks int       // since then
 	next  time.Time // when to look again
 	pause time.Duration
+
+	patience time.Duration // with a head that waits for a set
 }
 
 // Times of passing. A head with room is looked at as often as it would try itself.
@@ -67,7 +70,7 @@ func (w headWatch) follow(head job.Ticket, now time.Time) headWatch {
 	if w.head.Number == head.Number && w.head.UID == head.UID && w.head.Job == head.Job {
 		return w
 	}
-	return headWatch{head: head, since: now, next: now}
+	return headWatch{head: head, since: now, next: now, patience: w.patience}
 }
 
 // judge says what to do about the head after one more look.
@@ -89,10 +92,16 @@ func (w headWatch) judge(o observation, now time.Time) (headWatch, verdict) {
 	}
 	w.looks++
 	w.pause, w.next = 0, now.Add(lookOften)
-	if w.looks >= looksLeast && now.Sub(w.roomy) >= roomMost {
+	if w.looks >= looksLeast && now.Sub(w.roomy) >= roomMost+w.insists() {
 		return w, passUser
 	}
 	return w, bide
+}
+
+// insists is how long the head may have room and not take it, since it wants to stay within one set of
+// nodes: for as long as the site lets jobs of ours.
+func (w headWatch) insists() time.Duration {
+	return min(time.Duration(w.head.Delay)*time.Second, w.patience)
 }
 
 // observe looks for room for a ticket on the nodes that it names, or on ours if it names
@@ -166,6 +175,7 @@ func (r *reservation) wants(t *job.Ticket) {
 		}
 	}
 	t.PerNode = max(0, perNode)
+	t.Delay = int(r.req.Set.Delay / time.Second)
 	t.Exclusive, t.Shares = r.req.Exclusive || r.req.Overbook, r.req.Overbook
 	probes := make(map[string]job.Probe)
 	for _, n := range r.reached() {
@@ -191,6 +201,7 @@ const maxNodesText = 3 << 10
 // watchHead looks at the head of the queue when that is due, and passes it if it may be.
 func (r *reservation) watchHead(ctx context.Context, now time.Time) {
 	q := &r.position
+	q.watch.patience = r.req.MaxDelay
 	q.watch = q.watch.follow(q.head, now)
 	if q.head.Job == "" || q.head.UID == r.req.User.UID && q.head.User == r.req.User.Name || now.Before(q.watch.next) {
 		return

@@ -45,6 +45,28 @@ func TestWhoIsPassed(t *testing.T) {
 	}
 }
 
+// A head that waits for a set of nodes has room and does not take it: it is passed when that time is
+// over as well, but a ticket is not believed that it may take longer than the site lets anybody.
+func TestWhoInsistsOnASet(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		says, site int // seconds
+		passed     int
+	}{{0, 3600, 60}, {120, 3600, 180}, {120, 0, 60}, {1 << 30, 300, 360}} {
+		w := headWatch{patience: time.Duration(test.site) * time.Second}.follow(job.Ticket{Number: 1, Job: "j", Delay: test.says}, start)
+		for at := 0; ; at += 12 {
+			var got verdict
+			if w, got = w.judge(observation{room: true}, start.Add(time.Duration(at)*time.Second)); got == bide && at < test.passed {
+				continue
+			}
+			if got != passUser || at < test.passed {
+				t.Errorf("%+v: %v after %d s", test, got, at)
+			}
+			break
+		}
+	}
+}
+
 // How often we look at a head depends on whether it has room; another head is another matter.
 func TestWhenToLook(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

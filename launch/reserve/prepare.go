@@ -12,9 +12,12 @@ import (
 )
 
 // base is what every rank of a node gets: later ones win (cli.md section 8).
-func base(req job.Request, def job.NodeDef) job.Env {
+func base(req job.Request, def job.NodeDef, chosen *job.Choice) job.Env {
 	env := req.Base
 	env.Set = slices.Concat(env.Set, def.Env, req.Given)
+	if name := chosen.SetName(); name != "" {
+		env.Set = append(env.Set, "MPIEXEC_NODESET="+name)
+	}
 	return env
 }
 
@@ -68,7 +71,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Apart: n.def.Apart, Name: np.Name,
 			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size(), Earlier: n.earlier},
 		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
-		Process: wire.Process{Base: base(req, n.def), Compat: req.Compat, Umask: terms.Umask},
+		Process: wire.Process{Base: base(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
 		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced, Token: terms.Token,
 			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
@@ -114,6 +117,7 @@ func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	c := job.Claim{
 		Job: p.Job, UID: req.User.UID, User: req.User.Name, From: req.Queue.From, Node: n.def.Name,
 		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(), RM: req.RM.ID(),
+		Class: req.Class, NodeSet: p.Choice.SetName(),
 	}
 	if n.def.Local {
 		c.Inside = req.Queue.Inside

@@ -118,7 +118,7 @@ func (r *reservation) enter(ctx context.Context) error {
 		return r.enter(ctx)
 	}
 	switch {
-	case r.req.Wait: // it queues there again
+	case r.req.Wait || !r.position.began.IsZero(): // it queues there again
 		failed := queueUnreachable(q.def.Name, why)
 		return &plan.Error{Code: queueGone, Text: failed.Text, Way: failed.Remedy, Position: 1}
 	case !r.req.Queue.Required:
@@ -160,7 +160,7 @@ func (r *reservation) ticketsOf(ctx context.Context, n *host) (tickets []job.Tic
 // alone reports whether the request is this machine's alone and does not wait: then it needs
 // no gate (TRUST-17).
 func (r *reservation) alone() bool {
-	return len(r.hosts) == 1 && r.queue.def.Local && !r.req.Wait && r.req.Queue.Host == nil
+	return len(r.hosts) == 1 && r.queue.def.Local && !r.req.Wait && r.req.Set.Delay == 0 && r.req.Queue.Host == nil
 }
 
 // ungate lets others decide.
@@ -203,17 +203,20 @@ func (r *reservation) keepTurn(ctx context.Context, failed error) error {
 		e.Position = 0 // there is nowhere to wait
 		return e
 	}
-	if err := r.join(ctx); err != nil && q.lost == nil {
+	if err := r.join(ctx, e); err != nil && q.lost == nil {
 		return err
 	}
 	return failed // if the queue host is lost, wait will see to that
 }
 
-// join takes a place at the end of the queue.
-func (r *reservation) join(ctx context.Context) error {
+// join takes a place at the end of the queue, for a request that failed so.
+func (r *reservation) join(ctx context.Context, failed *plan.Error) error {
 	t := job.Ticket{Job: r.req.Job, UID: r.req.User.UID, User: r.req.User.Name, From: r.req.Queue.From,
 		Since: time.Now(), Summary: r.req.Command()}
 	r.wants(&t)
+	if failed.Code == plan.Delayed {
+		t.Until = t.Since.Add(failed.Left)
+	}
 	r.position.elders = make(map[job.ID]bool)
 	for _, other := range r.queues {
 		elders, err := r.ticketsOf(ctx, other)
@@ -267,7 +270,7 @@ func (r *reservation) beat(q *host) {
 }
 
 // rejoin goes to the end of the queue when the place was lost.
-func (r *reservation) rejoin(ctx context.Context) error {
+func (r *reservation) rejoin(ctx context.Context, failed *plan.Error) error {
 	q := r.queue
 	why := r.position.lost
 	if q.lost != nil {
@@ -283,7 +286,7 @@ func (r *reservation) rejoin(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.join(ctx); err != nil && r.queue.lost == nil {
+	if err := r.join(ctx, failed); err != nil && r.queue.lost == nil {
 		return err
 	}
 	return context.Cause(ctx)

@@ -82,13 +82,14 @@ type reservation struct {
 	told    map[string]bool     // notices that were said
 	spawn   *wantedGroup        // what a rank asks for; nil: it is the job of the command line
 
-	plan     job.Plan
-	chosen   []*host // nodes of the plan, in its order
-	meet     string  // where torch's ranks meet; empty: nowhere
-	universe int     // processes that would fit; 0: unknown
-	counts   []int   // ranks of each section of the plan
-	outset   Outset
-	outran   bool // other jobs claimed what was planned, again and again
+	plan      job.Plan
+	chosen    []*host   // nodes of the plan, in its order
+	meet      string    // where torch's ranks meet; empty: nowhere
+	headSince time.Time // of the first attempt with nobody ahead; zero: there was none
+	universe  int       // processes that would fit; 0: unknown
+	counts    []int     // ranks of each section of the plan
+	outset    Outset
+	outran    bool // other jobs claimed what was planned, again and again
 }
 
 // A host is a node as one reservation knows it.
@@ -250,6 +251,7 @@ func (r *reservation) refresh() {
 	if !changed {
 		return
 	}
+	req.Choosing = r.req.Choosing // a request that waits stays what it is
 	r.req = req
 	r.connected = false // there may be other nodes
 	for _, def := range req.Nodes {
@@ -301,6 +303,12 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	}
 	if r.aside != "" { // what is ahead wants none of these nodes
 		r.snap.Ahead = 0
+	}
+	if r.headSince.IsZero() && r.snap.Ahead == 0 {
+		r.headSince = time.Now()
+	}
+	if r.snap.Waited = 0; !r.headSince.IsZero() {
+		r.snap.Waited = time.Since(r.headSince)
 	}
 	if r.env.Seen != nil {
 		r.env.Seen(r.snap)

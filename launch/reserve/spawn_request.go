@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"remshell/job"
+	"remshell/plan/nodeset"
 	"remshell/pmiserver/spawn"
 )
 
@@ -22,6 +23,7 @@ type infoValues struct {
 // Unknown keys are ignored.
 func spawnRequest(req job.Request, parent job.App, r spawn.Request, g *guide) (job.Request, []infoValues, error) {
 	req.Apps, req.RankFile, req.Wait = nil, nil, false
+	req.Set, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // it goes to what the job has chosen
 	g.candidates(&req)
 	req.Limits.Run = 0
 	var values []infoValues

@@ -97,6 +97,9 @@ func (r *reservation) wait(ctx context.Context, failed *plan.Error) error {
 	q := &r.position
 	now := time.Now()
 	retry := now.Add(tryAnyway + rand.N(tryJitter))
+	if over := now.Add(failed.Left); failed.Code == plan.Delayed && over.Before(retry) {
+		retry = over // and then it takes what there is
+	}
 	calm := now.Add(tryAgain)
 	behind := false
 	r.aside = ""
@@ -105,7 +108,7 @@ func (r *reservation) wait(ctx context.Context, failed *plan.Error) error {
 		r.tell(failed, now)
 		switch {
 		case !r.granted() && (!q.held || r.queue.lost != nil):
-			if err := r.rejoin(ctx); err != nil {
+			if err := r.rejoin(ctx, failed); err != nil {
 				return err
 			}
 		case q.ahead > 0 && !r.inside:
@@ -164,6 +167,8 @@ func (r *reservation) tell(failed *plan.Error, now time.Time) {
 	}
 	why := failed.Code
 	switch {
+	case why == plan.Delayed:
+		why += ": for a better one until " + r.headSince.Add(r.req.Set.Delay).Format(time.TimeOnly)
 	case failed.Wanted > 0:
 		why += fmt.Sprintf(": %d wanted, %d free", failed.Wanted, failed.Free)
 	case why == unreachable:

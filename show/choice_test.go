@@ -1,0 +1,42 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"remshell/job"
+)
+
+// The choice tells the sets there were, and which nodes are used.
+func TestChoice(t *testing.T) {
+	v := View{Plan: job.Plan{Size: 16, Order: []string{"n7", "n8"}, Rejected: []job.Note{{Node: "n9", Code: "cpus-full"}}}}
+	for i := range 10 {
+		v.Request.Nodes = append(v.Request.Nodes, job.NodeDef{Name: fmt.Sprint("n", i)})
+	}
+	if got := Choice(v); got != "" {
+		t.Errorf("without a choice: %q", got)
+	}
+	v.Plan.Choice = &job.Choice{Class: "amd", Regions: []string{"main"}, Set: &job.SetChoice{Request: "ONEOF:FEATURE", From: "--node-set", Priority: "BESTFIT",
+		Sets:   []job.ConsideredSet{{Name: "switchA", Nodes: 4, Room: 28, Fits: true}, {Name: "switchB", Nodes: 3, Room: 9}, {Name: "switchC", Nodes: 2, Room: 16, Fits: true}},
+		Chosen: []string{"switchC"}}}
+	want := `class amd; regions main
+node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
+  switchA  4 nodes  room 28  fits
+  switchB  3 nodes  room 9   too small
+  switchC  2 nodes  room 16  fits       <- chosen
+nodes n[7-8]; not chosen: n[0-6]
+`
+	if got := Choice(v); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	s := v.Plan.Choice.Set
+	s.Sets, s.Chosen = nil, []string{"s40"}
+	for i := range 100 {
+		s.Sets = append(s.Sets, job.ConsideredSet{Name: fmt.Sprint("s", i), Nodes: 1, Room: 1, Fits: true})
+	}
+	got := Choice(v)
+	if strings.Count(got, "room 1") != mostSets || !strings.Contains(got, "s40") || !strings.Contains(got, "and 88 other sets") {
+		t.Errorf("of a hundred sets:\n%s", got)
+	}
+}
