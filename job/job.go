@@ -289,12 +289,21 @@ type Signals struct {
 	Status  bool  // SIGUSR1 asks what the ranks are doing
 }
 
+// A Warning is a signal to all ranks, by its number on this machine, so long before the job has to end
+// (RM-58). The zero value is none.
+type Warning struct {
+	Signal int
+	Before time.Duration
+}
+
 // Limits are the times the job must keep. Zero means no limit.
 type Limits struct {
-	Run   time.Duration // -timeout: the whole run
-	Start time.Duration // --start-timeout: until every rank runs
-	Wait  time.Duration // --wait=TIME: in the queue
-	Grace time.Duration // --kill-grace: between SIGTERM and SIGKILL
+	Warn   Warning
+	Margin time.Duration // --rm-margin: to end before the batch system does it
+	Run    time.Duration // -timeout: the whole run
+	Start  time.Duration // --start-timeout: until every rank runs
+	Wait   time.Duration // --wait=TIME: in the queue
+	Grace  time.Duration // --kill-grace: between SIGTERM and SIGKILL
 }
 
 // A NodeDef is a candidate as it was named, before anybody looked at it.

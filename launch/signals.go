@@ -17,6 +17,14 @@ func onNodes(here syscall.Signal) job.Signal {
 	return job.Signal(here)
 }
 
+// warningOnNodes is the user's warning, with the number that its signal has on nodes.
+func warningOnNodes(w job.Warning) job.Warning {
+	if w.Signal != 0 {
+		w.Signal = int(onNodes(syscall.Signal(w.Signal)))
+	}
+	return w
+}
+
 // signalsOnNodes are the user's wishes about signals, with the numbers that these have on nodes.
 func signalsOnNodes(s job.Signals) job.Signals {
 	if s.Forward == nil {

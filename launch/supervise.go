@@ -22,6 +22,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
+		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin,
 	}, time.Now())
 	f.state = &state
 	defer f.watchSilences()()
@@ -71,7 +72,7 @@ func holder(rm *job.RM) supervise.RM {
 	if rm == nil {
 		return supervise.RM{}
 	}
-	return supervise.RM{System: rm.Name, Job: rm.Job}
+	return supervise.RM{System: rm.Name, Job: rm.Job, End: rm.End}
 }
 
 // signalOf is the signal that cancelled ctx: one may come between the last check of a

@@ -199,6 +199,8 @@ type Job struct {
 	Timeout       Seconds     `name:"-timeout" env:"I_MPI_JOB_TIMEOUT PSI_MAXTIME" also:"-maxtime" arg:"TIME" topic:"Life cycle" help:"end the job after TIME: 90, 1h30m, 01:30:00"`
 	Limit         []LimitList `name:"--limit" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"what the job may use at most: mem=2gb,walltime=1:30:00"`
 	Class         string      `name:"--class" read:"PSI_CLASS" arg:"NAME" topic:"" under:"Life cycle" help:"a class of jobs in the cluster file: limits, node sets"`
+	Warn          Warning     `name:"--warn" arg:"SIG@TIME" topic:"" under:"Life cycle" help:"send SIG to all ranks TIME before the job has to end: USR1@60"`
+	RMMargin      Seconds     `name:"--rm-margin" arg:"TIME" topic:"" under:"Life cycle" help:"end the job TIME before the batch system does"`
 	StartTimeout  Seconds     `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds    `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
 	KillOnBadExit string      `name:"--kill-on-bad-exit" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`

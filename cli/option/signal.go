@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -23,6 +24,12 @@ type SignalList struct {
 	Numbers []int
 }
 
+// A Warning is a signal, and how long before the end it is to come. The zero value was not given.
+type Warning struct {
+	Number int
+	Before time.Duration
+}
+
 // Signals tells the number of a signal, which differs between systems, by its full name; 0:
 // there is none of that name.
 type Signals func(name string) int
@@ -32,6 +39,11 @@ func (number Signals) mappers(into *kong.Registry) {
 	into.RegisterType(reflect.TypeFor[SignalJob](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		s, err := number.job(ctx.Scan.Pop().String())
 		target.Set(reflect.ValueOf(s))
+		return err
+	}))
+	into.RegisterType(reflect.TypeFor[Warning](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		w, err := number.warning(ctx.Scan.Pop().String())
+		target.Set(reflect.ValueOf(w))
 		return err
 	}))
 	into.RegisterType(reflect.TypeFor[SignalList](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
@@ -66,6 +78,17 @@ func (number Signals) list(text string) (SignalList, error) {
 		l.Numbers = append(l.Numbers, n)
 	}
 	return l, nil
+}
+
+func (number Signals) warning(text string) (w Warning, err error) {
+	name, before, given := strings.Cut(text, "@")
+	if !given {
+		return w, fmt.Errorf("%q is not SIGNAL@TIME, as USR1@60", text)
+	}
+	if w.Number, err = number.one(name); err == nil {
+		w.Before, err = parseSeconds(before)
+	}
+	return w, err
 }
 
 // one reads a signal: USR1, SIGTERM or 10.

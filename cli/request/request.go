@@ -42,6 +42,9 @@ func Make(line option.Line, w World) (job.Request, []job.Note, error) {
 	warnings, err := w.place(&req, line, named)
 	warnings = append(w.doubts(), warnings...)
 	if err == nil {
+		err = w.deadline(&req, line.Job)
+	}
+	if err == nil {
 		err = w.lay(&req, line)
 	}
 	if err == nil {

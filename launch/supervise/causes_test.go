@@ -34,8 +34,8 @@ var examples = []struct {
 	{OutputFailed, Rules{}, []any{diskFull}},
 	{StdoutGone, Rules{}, []any{nobodyReads}},
 	{BySignal, Rules{}, []any{sig(job.SIGTERM)}},
-	{NodeTold, Rules{RM: RM{"slurm", "4711"}}, []any{NodeCaught{1, job.SIGTERM}, after(time.Minute)}},
-	{RMEnds, Rules{RM: RM{"slurm", "4711"}}, []any{NodeLost{1, "srun: n2: task 0: Killed"}, sig(job.SIGTERM)}},
+	{NodeTold, Rules{RM: RM{System: "slurm", Job: "4711"}}, []any{NodeCaught{1, job.SIGTERM}, after(time.Minute)}},
+	{RMEnds, Rules{RM: RM{System: "slurm", Job: "4711"}}, []any{NodeLost{1, "srun: n2: task 0: Killed"}, sig(job.SIGTERM)}},
 }
 
 // Every cause has its row and its example, and the manual's table is what becomes of them. With

@@ -4,13 +4,51 @@ import (
 	"fmt"
 	"time"
 
+	"remshell/job"
 	"remshell/limit"
+	"remshell/text"
 )
 
 // wallCounts reports whether the limit of the wall time comes before -timeout.
 func (r Rules) wallCounts() bool {
 	wall := r.Limits.Time(limit.WallTime)
 	return wall > 0 && (r.Timeout == 0 || wall < r.Timeout)
+}
+
+// left is how long a job may run so that it ends by a margin before its batch system ends it: a second at
+// least; 0: nobody has asked for that.
+func (s *State) left(now time.Time) time.Duration {
+	if s.rules.Margin == 0 || s.rules.RM.End.IsZero() {
+		return 0
+	}
+	return max(time.Second, s.rules.RM.End.Add(-s.rules.Margin).Sub(now))
+}
+
+// warnAt is when the ranks are to be warned of the end that comes first; zero: never (RM-58).
+func (s *State) warnAt() time.Time {
+	ends := s.due.run
+	if end := s.rules.RM.End; !end.IsZero() && (ends.IsZero() || end.Before(ends)) {
+		ends = end
+	}
+	if s.rules.Warn.Signal == 0 || ends.IsZero() {
+		return time.Time{}
+	}
+	return ends.Add(-s.rules.Warn.Before)
+}
+
+// soon is when ranks are looked for again that have not begun when they were to be warned.
+const soon = 100 * time.Millisecond
+
+// warn tells the ranks that the end is near, once there are all that are to be told.
+func (s *State) warn(now time.Time) []Action {
+	if s.unstarted > 0 {
+		s.due.warn = now.Add(soon)
+		return nil
+	}
+	s.due.warn = time.Time{}
+	number := job.Signal(s.rules.Warn.Signal)
+	words := fmt.Sprintf("%v before the end: sent %s to %s on %s", s.rules.Warn.Before, number, text.Count(s.Left, "rank"), text.Count(s.Undone, "node"))
+	return []Action{SignalAll{number}, Say{words}}
 }
 
 // within sees that the job, the node that has told, and each rank of it use no more than they may,

@@ -72,12 +72,13 @@ type deadlines struct {
 	doubt    time.Time // a suspicion counts
 	patience time.Time // silent ranks count, or the nodes are given up
 	run      time.Time // -timeout
+	warn     time.Time // --warn
 	start    time.Time // --start-timeout; zero once every rank runs
 	stacks   time.Time // ranks have had time to tell their stacks
 }
 
 func (d *deadlines) all() []*time.Time {
-	return []*time.Time{&d.doubt, &d.patience, &d.run, &d.start, &d.stacks}
+	return []*time.Time{&d.doubt, &d.patience, &d.run, &d.warn, &d.start, &d.stacks}
 }
 
 // Rules are the user's wishes that supervision follows.
@@ -87,13 +88,18 @@ type Rules struct {
 	Timeout time.Duration // -timeout; 0: none
 	Limits  limit.Bounds  // --limit; walltime stands beside Timeout
 	StartBy time.Time     // --start-timeout; zero: none
+	Warn    job.Warning   // --warn
+	Margin  time.Duration // --rm-margin; 0: none
 	Ends    job.Ends
 	Signals job.Signals
 	RM      RM // zero: there is none
 }
 
 // An RM is the batch system (resource manager) whose job this is.
-type RM struct{ System, Job string }
+type RM struct {
+	System, Job string
+	End         time.Time // when it ends the job; zero: unknown
+}
 
 // forwarded are the signals that ranks get as mpiexec gets them (SIG-4). SIGXCPU is how batch
 // systems say that the time is over. SIGURG has to be named: our own runtime sends it to itself.
@@ -119,12 +125,17 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		}
 		s.nodes = append(s.nodes, node)
 	}
+	if left := s.left(now); left > 0 {
+		s.rules.Limits = limit.Strictest(rules.Limits, limit.Bounds{limit.WallTime: int64(left)})
+		rules = s.rules
+	}
 	if rules.Timeout > 0 {
 		s.due.run = now.Add(rules.Timeout)
 	}
 	if wall := rules.Limits.Time(limit.WallTime); rules.wallCounts() {
 		s.due.run = now.Add(wall + 1) // it may take that long, and not longer
 	}
+	s.due.warn = s.warnAt()
 	return s
 }
 
@@ -145,6 +156,9 @@ func (s *State) Shift(by time.Duration) {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
+	}
+	if !s.due.warn.IsZero() {
+		s.due.warn = s.warnAt() // the batch system's clock may go on
 	}
 }
 

@@ -268,6 +268,8 @@ func (s *State) tick(now time.Time) []Action {
 		return s.fail(*s.suspicion, now)
 	case struck(s.due.start):
 		return s.failed(Failed{Kind: StartTimeout}, now)
+	case struck(s.due.warn):
+		return s.warn(now)
 	case struck(s.due.run):
 		return s.tooLong(now)
 	case struck(s.due.stacks):

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/limit"
 )
 
 // twoNodes is a plan of four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -46,6 +47,17 @@ var (
 
 // stacks are the rules of -timeout 60 --on-timeout stacks.
 var stacks = Rules{Timeout: time.Minute, Stacks: 4 * time.Second, Ends: job.Ends{Stacks: true}}
+
+// warning is --warn USR1@10.
+var warning = job.Warning{Signal: int(job.SIGUSR1), Before: 10 * time.Second}
+
+// begun is all ranks, that run.
+var begun = []any{Started{0}, Started{1}, Started{2}, Started{3}}
+
+// ending is a batch system that ends the job so long after its start.
+func ending(after time.Duration) RM {
+	return RM{System: "slurm", Job: "4711", End: time.Unix(1_000_000, 0).Add(after)}
+}
 
 // never asserts that no Tick is due: a deadline that stays in the past would make
 // supervision run in circles.
@@ -132,6 +144,16 @@ var steps = []struct {
 	{"a start that takes too long", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{2}, after(time.Minute), Tick{}), "end(10s)", 125, "2 ranks had not started"},
 	{"a start in time", Rules{StartBy: time.Unix(1_000_060, 0)}, sequence(Started{0}, Started{1}, Started{2}, Started{3}, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
+	{"a warning before a timeout", Rules{Timeout: time.Minute, Warn: warning}, sequence(begun, after(49*time.Second), Tick{}, after(time.Second), Tick{}, Tick{}, after(10*time.Second), Tick{}),
+		"SIGUSR1 say states end(10s)", 124, "longer than -timeout 1m0s"},
+	{"a warning before a walltime", Rules{Limits: limit.Bounds{limit.WallTime: int64(time.Minute)}, Warn: warning}, sequence(begun, after(51*time.Second), Tick{}), "SIGUSR1 say", 0, ""},
+	{"a warning before the batch system's end", Rules{Timeout: time.Hour, Warn: warning, RM: ending(time.Minute)}, sequence(begun, after(50*time.Second), Tick{}), "SIGUSR1 say", 0, ""},
+	{"a warning for ranks that have not begun", Rules{Timeout: time.Second, Warn: warning}, sequence(Tick{}, begun, after(soon), Tick{}), "SIGUSR1 say", 0, ""},
+	{"no warning of a job that ends", Rules{Timeout: 12 * time.Second, Warn: warning}, sequence(begun, exits(1, 3), after(3*time.Second), Tick{}), "end(10s)", 3, "code 3"},
+	{"a margin before the batch system's end", Rules{Margin: 10 * time.Second, RM: ending(time.Minute)}, sequence(begun, after(50*time.Second+1), Tick{}),
+		"cry states end(10s)", 124, "walltime 51 exceeded limit 50"},
+	{"a margin that has begun", Rules{Margin: time.Hour, RM: ending(time.Minute)}, sequence(begun, after(time.Second+1), Tick{}), "cry states end(10s)", 124, "walltime 2 exceeded limit 1"},
+	{"no margin, no end of ours", Rules{RM: ending(time.Minute)}, sequence(begun, after(time.Hour), Tick{}), "", 0, ""},
 	{"timeout with stacks", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), after(4*time.Second+stacksGrace), Tick{}, never, dies(2, 15), dies(3, 15), drained),
 		"states SIGQUIT end(10s) finish", 124, "longer than -timeout 1m0s"},
 	{"timeout with stacks, all end by them", stacks, sequence(after(time.Minute), Tick{}, dies(0, 3), dies(1, 3), dies(2, 3), dies(3, 3), drained, never),
@@ -146,13 +168,13 @@ var steps = []struct {
 	{"SIGPIPE is ours", Rules{}, sequence(sig(job.SignalNamed("SIGPIPE"))), "", 0, ""},
 	{"^C shortens an ending", Rules{}, sequence(exits(1, 3), sig(job.SIGINT)), "end(10s) end(1s) say", 3, "code 3"},
 	{"an ending is never lengthened", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), sig(job.SIGTERM)), "SIGINT say end(1s) say end(0s)", 130, ""},
-	{"the batch system ends all nodes, of which two tell it", Rules{RM: RM{"slurm", "4711"}}, sequence(NodeCaught{0, job.SIGTERM}, exits(1, 3), NodeCaught{1, job.SIGTERM}),
+	{"the batch system ends all nodes, of which two tell it", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(NodeCaught{0, job.SIGTERM}, exits(1, 3), NodeCaught{1, job.SIGTERM}),
 		"end(10s)", 143, "slurm ends job 4711 (time limit, or cancelled)"},
-	{"the batch system ends a rank, and then us", Rules{RM: RM{"slurm", "4711"}}, sequence(dies(1, 15), sig(job.SIGTERM)),
+	{"the batch system ends a rank, and then us", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(dies(1, 15), sig(job.SIGTERM)),
 		"end(10s)", 143, "slurm ends job 4711 (time limit, or cancelled)"},
-	{"a crash that the batch system only cleans up after", Rules{RM: RM{"slurm", "4711"}}, sequence(dies(1, 11), sig(job.SIGTERM)),
+	{"a crash that the batch system only cleans up after", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(dies(1, 11), sig(job.SIGTERM)),
 		"end(10s)", 139, "rank 1 on a died"},
-	{"a node lost long before the batch system ends the job", Rules{RM: RM{"slurm", "4711"}}, sequence(NodeLost{1, "reset"}, after(6*time.Second), sig(job.SIGTERM)),
+	{"a node lost long before the batch system ends the job", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(NodeLost{1, "reset"}, after(6*time.Second), sig(job.SIGTERM)),
 		"end(10s)", 125, "lost contact with b"},
 	{"two ^C", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
 		"SIGINT say end(1s) say finish", 130, ""},
