@@ -50,7 +50,7 @@ var lower = map[string][]string{
 	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
 	"doctor":               {"hostlist", "job", "show", "text"},
-	"alloc":                {"fault"},
+	"alloc":                {"fault", "text"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
 	"reach":                {"proc", "reach/starter", "sshx"},
 	"reach/starter":        {},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"remshell/text"
 )
 
 // Limits of what is read: a list comes from an environment, which anybody may have written.
@@ -119,7 +121,7 @@ func expand(item string, most int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if names = product(names, choices); len(names[0]) > maxName {
+		if names = text.Product(names, choices); len(names[0]) > maxName {
 			return nil, hostName(names[0])
 		}
 		rest = after
@@ -128,17 +130,6 @@ func expand(item string, most int) ([]string, error) {
 		return nil, errTooMany
 	}
 	return names, nil
-}
-
-// product joins each head with each tail.
-func product(heads, tails []string) []string {
-	all := make([]string, 0, len(heads)*len(tails))
-	for _, head := range heads {
-		for _, tail := range tails {
-			all = append(all, head+tail)
-		}
-	}
-	return all
 }
 
 // ranges reads what stands between brackets, "0-2,05": numbers as wide as the first of their

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"remshell/text"
 )
 
 // maxName is the longest host name there is (RFC 1035, section 2.3.4).
@@ -53,7 +55,7 @@ func (c *cursor) expand(from, to int) ([]string, error) {
 		if len(names)*len(choices) > maxEntry {
 			return nil, c.fault(from, to, "more than %d names", maxEntry)
 		}
-		names = product(names, choices)
+		names = text.Product(names, choices)
 		pos += size + 1
 	}
 	if names[0][0] == '-' {
@@ -63,17 +65,6 @@ func (c *cursor) expand(from, to int) ([]string, error) {
 		return nil, c.fault(from, to, "the name is too long; at most %d letters", maxName)
 	}
 	return names, nil
-}
-
-// product joins each head with each tail.
-func product(heads, tails []string) []string {
-	all := make([]string, 0, len(heads)*len(tails))
-	for _, head := range heads {
-		for _, tail := range tails {
-			all = append(all, head+tail)
-		}
-	}
-	return all
 }
 
 // group returns what the inside of a pair of brackets stands for.

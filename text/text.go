@@ -24,6 +24,17 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
+// Product joins each head with each tail, the heads varying slowest.
+func Product(heads, tails []string) []string {
+	all := make([]string, 0, len(heads)*len(tails))
+	for _, head := range heads {
+		for _, tail := range tails {
+			all = append(all, head+tail)
+		}
+	}
+	return all
+}
+
 // Distance counts the letters to insert, delete, replace or swap with their
 // neighbour to make b of a (the optimal string alignment distance, in bytes).
 func Distance(a, b string) int {

@@ -79,6 +79,8 @@ type causeRule struct {
 	early  bool          // it is told at once, ahead of what was before it on its node
 	late   bool          // it counts also when all ranks are over
 	hurry  bool          // it is from outside: who reads the output is not waited for (IO-10)
+
+	byRM func(Cause) bool // it may come of what a batch system does to hosts, starters and ranks when it ends a job (RM-61); nil: it does not
 }
 
 /*
@@ -89,8 +91,8 @@ The first cause in time counts (EXIT-2), but for those that it yields to.
 */
 var causes = [...]causeRule{
 	RankExited: {name: "a rank ends with a code", reason: "exit", text: rankDid, code: told, blames: theRank, chosen: true,
-		yields: []Kind{RankDied, LostNode}},
-	RankDied:       {name: "a rank dies by a signal", reason: "signal", text: rankDid, code: told, blames: theRank, chosen: true},
+		yields: []Kind{RankDied, LostNode}, byRM: anyhow},
+	RankDied:       {name: "a rank dies by a signal", reason: "signal", text: rankDid, code: told, blames: theRank, chosen: true, byRM: endedBySignal},
 	RankNotStarted: {name: "a program cannot be executed", reason: "start", text: ofRank, code: told, blames: theRank},
 	MPIAbort: {name: "a rank calls MPI_Abort", reason: "exit", text: aborted, code: abortCode, blames: theRank, chosen: true,
 		yields: []Kind{RankExited, RankDied, LostNode}, early: true, late: true},
@@ -98,7 +100,7 @@ var causes = [...]causeRule{
 	PMILost:      {name: "a rank loses its PMI connection", reason: "exit", text: hungUp, code: always(1), blames: theRank, waits: causeGrace},
 	PMIBroken:    {name: "a barrier can never complete", reason: "exit", text: asTold, code: always(1), blames: nobody, waits: causeGrace},
 	NoFinalize:   {name: "a rank leaves without finalize", reason: "exit", text: leftOthers, code: always(1), blames: nobody, waits: silentGrace},
-	LostNode:     {name: "a node is lost", reason: "host_lost", text: lostContact, code: always(job.ExitInternal), blames: theNode},
+	LostNode:     {name: "a node is lost", reason: "host_lost", text: lostContact, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
 	CutNode:      {name: "a node says what no helper says", reason: "host_lost", text: lostContact, code: always(job.ExitInternal), blames: theNode},
 	StartTimeout: {name: "`--start-timeout` strikes", reason: "start", text: startedTooFew, code: always(job.ExitInternal), blames: nobody},
 	RunTimeout:   {name: "`-timeout` strikes", reason: "limit", text: ranTooLong, code: always(job.ExitTimeout), blames: nobody, hurry: true},
@@ -106,8 +108,8 @@ var causes = [...]causeRule{
 	StdinFailed:  {name: "our stdin cannot be read", reason: "internal", text: ofStdin, code: always(job.ExitInternal), blames: nobody},
 	OutputFailed: {name: "our stdout or a file is full", reason: "internal", text: asTold, code: always(job.ExitInternal), blames: nobody, late: true},
 	StdoutGone:   {name: "nobody reads our stdout", reason: "user", code: always(job.ExitNoStdout), blames: nobody, late: true, hurry: true},
-	BySignal:     {name: "a signal ends mpiexec", reason: "user", code: told, blames: nobody, late: true, hurry: true},
-	NodeTold:     {name: "a node alone is told to end", reason: "host_lost", text: toldToEnd, code: always(job.ExitInternal), blames: theNode},
+	BySignal:     {name: "a signal ends mpiexec", reason: "user", code: told, blames: nobody, late: true, hurry: true, byRM: anyhow},
+	NodeTold:     {name: "a node alone is told to end", reason: "host_lost", text: toldToEnd, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
 	RMEnds:       {name: "the batch system ends its job", reason: "rm", text: rmEnds, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
 }
 
@@ -163,6 +165,15 @@ func ended(exit job.Exit) Failed {
 		kind = RankDied
 	}
 	return Failed{Kind: kind, Rank: exit.Rank, Code: exit.Status(), Text: died(exit)}
+}
+
+// What a batch system may have done.
+
+func anyhow(Cause) bool { return true }
+
+// endedBySignal is of ranks that died by the signals with which jobs are ended.
+func endedBySignal(c Cause) bool {
+	return c.Code == job.SIGTERM.Status() || c.Code == job.Signal(9).Status()
 }
 
 // The exit codes of causes.

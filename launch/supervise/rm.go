@@ -3,8 +3,6 @@ package supervise
 import (
 	"slices"
 	"time"
-
-	"remshell/job"
 )
 
 // rmGrace is within how long of a cause the end of the job by its batch system takes its place: what
@@ -47,11 +45,6 @@ func (s *State) blameRM(now time.Time) {
 // mayBeRM reports whether the cause can come of what a batch system does to hosts, starters and
 // ranks when it ends a job.
 func (s *State) mayBeRM() bool {
-	switch s.Cause.Kind {
-	case NodeTold, LostNode, BySignal, RankExited:
-		return true
-	case RankDied:
-		return s.Cause.Code == job.SIGTERM.Status() || s.Cause.Code == 128+9
-	}
-	return false
+	rule := s.Cause.rule()
+	return rule.byRM != nil && rule.byRM(*s.Cause)
 }

@@ -1,0 +1,157 @@
+//go:build linux
+
+package claims
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/helper/probe"
+	"remshell/helper/status"
+	"remshell/job"
+	"remshell/ledger"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// This file is about all jobs of the node: it lists them, signals their ranks and ends who holds what nobody uses.
+
+// watch tells of every change of the claims here, until the session ends.
+func (w *Worker) watch(m *wire.Watch) {
+	dir, err := w.open(m.Ledger)
+	if err != nil {
+		return // mpiexec tries again now and then anyway
+	}
+	go func() {
+		if err := dir.Watch(w.ctx, func() { w.send(&wire.Changed{}) }); err != nil && w.ctx.Err() == nil {
+			w.inform(true, "changes of claims go unnoticed: "+err.Error())
+		}
+	}()
+}
+
+// list tells all that the ledger holds.
+func (w *Worker) list(m *wire.List) {
+	answer := &wire.Listed{}
+	claims, err := w.claims(m.Ledger)
+	answer.Claims = probe.MarkIdle(claims)
+	if w.ledger != nil {
+		answer.Where = w.ledger.Where()
+		tickets, err2 := w.ledger.Tickets()
+		answer.Tickets, err = tickets, cmp.Or(err, err2)
+	}
+	if m.Job != "" && err == nil {
+		answer.States, err = attend(claims, m.Job)
+	}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	answer.Fit()
+	w.send(answer)
+}
+
+// evict ends the holders of a job's entries.
+func (w *Worker) evict(m *wire.Evict) {
+	answer := &wire.Evicted{}
+	dir, err := w.open(m.Ledger)
+	if err == nil {
+		var done []ledger.Eviction
+		done, err = dir.Evict(w.ctx, string(m.Job))
+		for _, e := range done {
+			answer.Done = append(answer.Done, evicted(e, m.Job))
+			answer.Left = answer.Left || e.Left
+		}
+	}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	w.send(answer)
+}
+
+// evicted says what was done about an entry.
+func evicted(e ledger.Eviction, id job.ID) string {
+	text := fmt.Sprintf("the %s of job %s, of %s, is removed", e.Kind, id, e.User)
+	if e.Left {
+		text = fmt.Sprintf("the %s of job %s, of %s, is still held", e.Kind, id, e.User)
+	}
+	for i, pid := range e.PIDs {
+		text += []string{"; ended process ", ", "}[min(i, 1)] + fmt.Sprint(pid)
+	}
+	return text
+}
+
+// alert sends a signal to the ranks of a job of the same user (or of any, if we are root).
+func (w *Worker) alert(m *wire.Alert) {
+	answer := &wire.Alerted{}
+	claims, err := w.claims(m.Ledger)
+	if err == nil {
+		answer.Ranks, err = strike(claims, m.Job, unix.Signal(m.Number))
+	}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	w.send(answer)
+}
+
+// mayStrike reports whether a user's signal is for a job here. Others can make claims in the
+// name of his job as well.
+func mayStrike(claims []job.Claim, id job.ID, uid int) (here bool, err error) {
+	other := -1
+	for _, c := range claims {
+		switch {
+		case c.Job != id:
+		case c.UID == uid || uid == 0:
+			return true, nil
+		default:
+			other = c.UID
+		}
+	}
+	if other >= 0 {
+		err = fmt.Errorf("job %s belongs to another user (uid %d)", id, other)
+	}
+	return false, err
+}
+
+// strike finds the ranks of a job by what their environment says, and signals the process
+// group of each (SIG-6).
+func strike(claims []job.Claim, id job.ID, number unix.Signal) (ranks int, err error) {
+	if here, err := mayStrike(claims, id, os.Geteuid()); !here {
+		return 0, err
+	}
+	marked := proc.Marked("MPIEXEC_JOBID=" + string(id))
+	for _, pid := range marked {
+		parent, _, _ := proc.Stat(pid)
+		group, _ := unix.Getpgid(pid)
+		if group != pid || slices.Contains(marked, parent) {
+			continue // a child of a rank
+		}
+		if err = unix.Kill(-pid, number); err == nil {
+			ranks++
+		}
+	}
+	if ranks > 0 {
+		err = nil
+	}
+	return ranks, err
+}
+
+// attend asks the helpers of a job on this machine what its ranks are doing.
+func attend(claims []job.Claim, id job.ID) ([]job.RankState, error) {
+	if here, err := mayStrike(claims, id, os.Geteuid()); !here {
+		return nil, err
+	}
+	return status.Ask(owners(claims, id), id), nil
+}
+
+// owners are the users whose claims for a job we may ask about.
+func owners(claims []job.Claim, id job.ID) (uids []int) {
+	for _, c := range claims {
+		if me := os.Geteuid(); c.Job == id && (c.UID == me || me == 0) {
+			uids = append(uids, c.UID)
+		}
+	}
+	return uids[:min(len(uids), 1)]
+}
