@@ -34,6 +34,21 @@ const (
 	ContiguousBest  Contiguity = "best"
 )
 
+// Listed tells the nodes of a request that have a turn, by their names. Others are of its cluster, and
+// get no ranks: the width of a gate counts their CPUs, and a line has them between others.
+func (r Request) Listed() map[string]bool {
+	listed := make(map[string]bool)
+	if r.Turns == nil {
+		for i := range r.Nodes {
+			listed[r.Nodes[i].Name] = true
+		}
+	}
+	for _, i := range r.Turns {
+		listed[r.Nodes[i].Name] = true
+	}
+	return listed
+}
+
 // Rules are what the cluster's configuration says of which nodes a job gets, beside what it says of
 // each node. The zero value: nothing.
 type Rules struct {

@@ -63,7 +63,7 @@ func (p problem) inUse(failed *Error, rejected []job.Note) *Error {
 // tooFew is the refusal when fewer nodes can be reached than the user wants at least.
 func (p problem) tooFew() *Error {
 	up := 0
-	for i := range p.candidates {
+	for _, i := range distinct(p.turns, len(p.candidates)) {
 		if p.candidates[i].Down == "" {
 			up++
 		}

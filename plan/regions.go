@@ -82,7 +82,7 @@ var (
 func Worthy(req job.Request) func(def job.NodeDef) bool {
 	d := region.New(req.Regions, req.Domain)
 	verdicts := d.Settled(visitor(req))
-	listed := listedNames(req)
+	listed := req.Listed()
 	return func(def job.NodeDef) bool {
 		c := &candidate{Node: job.Node{NodeDef: def}}
 		if d.Divides() {
@@ -94,18 +94,6 @@ func Worthy(req job.Request) func(def job.NodeDef) bool {
 		if c.unsure {
 			c.shut = ""
 		}
-		return (listed == nil || listed[def.Name]) && allowed(req, c)
+		return listed[def.Name] && allowed(req, c)
 	}
-}
-
-// listedNames are the names of the nodes that have a turn; nil: all do.
-func listedNames(req job.Request) map[string]bool {
-	if req.Turns == nil {
-		return nil
-	}
-	listed := make(map[string]bool)
-	for _, i := range req.Turns {
-		listed[req.Nodes[i].Name] = true
-	}
-	return listed
 }

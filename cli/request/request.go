@@ -58,6 +58,9 @@ func Make(line option.Line, w World) (job.Request, []job.Note, error) {
 		err = clash(req)
 	}
 	if err == nil {
+		w.surround(&req)
+	}
+	if err == nil {
 		req.Spawn, err = w.spawnHosts(line)
 	}
 	req.Queue = w.queue(req, line.Job)

@@ -177,8 +177,9 @@ func connectOf(def job.NodeDef, c node.Connected) job.Connect {
 
 // failures are the candidates that cannot be used, in their order.
 func (r *reservation) failures() (failed []job.Failure) {
+	listed := r.req.Listed()
 	for _, def := range r.req.Nodes {
-		if err := r.errs[def.Name]; err != nil {
+		if err := r.errs[def.Name]; err != nil && listed[def.Name] {
 			failed = append(failed, job.Failure{Node: def.Name, Origin: def.Origin, Err: err})
 		}
 	}
@@ -199,10 +200,7 @@ func (r *reservation) unreached(failed []job.Failure) error {
 // reached are the hosts that were reached and may get ranks, as the queue host may not, also
 // those that are lost by now.
 func (r *reservation) reached() (hosts []*host) {
-	named := make(map[string]bool, len(r.req.Nodes))
-	for _, def := range r.req.Nodes {
-		named[def.Name] = true
-	}
+	named := r.req.Listed()
 	for _, n := range r.hosts {
 		if named[n.def.Name] {
 			hosts = append(hosts, n)

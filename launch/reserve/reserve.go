@@ -138,6 +138,7 @@ func Reserve(ctx context.Context, req job.Request, env Env) (*Reservation, error
 	}
 	r.announce()
 	r.dismiss()
+	r.keepChoice()
 	startBy, err = r.stage(ctx, startBy)
 	return r.result(startBy), err
 }

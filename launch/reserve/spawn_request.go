@@ -115,8 +115,11 @@ func universe(req job.Request, snap job.Snapshot) int {
 	if req.Universe != job.SystemSize {
 		return req.Universe
 	}
-	sum, seen := 0, make(map[string]bool)
+	sum, seen, listed := 0, make(map[string]bool), req.Listed()
 	for _, n := range snap.Nodes {
+		if !listed[n.Name] {
+			continue
+		}
 		if n.Slots > 0 || !seen[n.Identity] { // slots of two names of a machine add up (HOST-8)
 			sum += n.Size()
 		}

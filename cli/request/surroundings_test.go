@@ -1,0 +1,47 @@
+package request
+
+import (
+	"fmt"
+	"testing"
+
+	"remshell/config"
+	"remshell/job"
+)
+
+// Nodes that the list does not name are there where they matter, without a turn, and all have the
+// numbers of the cluster file.
+func TestSurroundings(t *testing.T) {
+	auto, width := job.AutoWidth, 4
+	var cluster config.Cluster
+	for i, name := range []string{"n0", "n1", "n2"} {
+		cluster.Nodes = append(cluster.Nodes, job.NodeDef{ID: 10 * i, Name: name, Host: name})
+	}
+	w := World{Cluster: &cluster, Local: Localhost{Names: []string{"n0"}}}
+	tests := []struct {
+		name   string
+		choose job.Choosing
+		spots  []job.Spot
+		want   string
+	}{
+		{"nothing asked for", job.Choosing{}, nil, "[0 n2] [1 other]; []"},
+		{"a width that is written down", job.Choosing{Regions: []job.Region{{Gate: job.Gate{Width: &width}}}}, nil, "[0 n2] [1 other]; []"},
+		{"a width that is counted", job.Choosing{Regions: []job.Region{{}, {Gate: job.Gate{Width: &auto}}}}, nil, "[20 n2] [21 other] [0 n0] [10 n1]; [0 1]"},
+		{"neighbours", job.Choosing{Contiguous: job.ContiguousBest}, nil, "[20 n2] [21 other] [0 n0] [10 n1]; [0 1]"},
+		{"a rank file", job.Choosing{Contiguous: job.ContiguousBest}, []job.Spot{{}}, "[0 n2] [1 other]; []"},
+	}
+	for _, test := range tests {
+		req := job.Request{Nodes: []job.NodeDef{{Name: "N2", Host: "n2"}, {ID: 1, Name: "other", Host: "other"}}, RankFile: test.spots}
+		req.Nodes[0].Name, req.Choosing = "n2", test.choose
+		w.surround(&req)
+		got := ""
+		for _, n := range req.Nodes {
+			got += fmt.Sprint([]any{n.ID, n.Name}, " ")
+			if n.Local != (n.Name == "n0") {
+				t.Errorf("%s: %s is here: %v", test.name, n.Name, n.Local)
+			}
+		}
+		if got = fmt.Sprintf("%s; %v", got[:len(got)-1], req.Turns); got != test.want {
+			t.Errorf("%s: %s; want %s", test.name, got, test.want)
+		}
+	}
+}
