@@ -45,7 +45,7 @@ var lower = map[string][]string{
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},
 	"psi":                  {"hostlist", "idset", "job", "pin", "plan/nodeset", "sort"},
-	"whatif":               {"gpu", "job", "pin", "plan", "plan/nodeset", "psi"},
+	"whatif":               {"gpu", "idset", "job", "pin", "plan", "plan/nodeset", "psi"},
 	"config":               {"hostlist", "job", "limit", "plan/nodeset", "sort", "text"},
 	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},

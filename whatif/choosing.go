@@ -59,11 +59,11 @@ type affinityRule struct {
 type regionRules struct {
 	Name      string          `json:"name"`
 	Signature string          `json:"signature,omitempty"`
-	Nodes     []string        `json:"nodes,omitempty"`
+	Nodes     []string        `json:"nodes,omitzero"`
 	Width     json.RawMessage `json:"gate_width,omitempty"`
-	Users     []int           `json:"gate_users,omitempty"`
-	Groups    []int           `json:"gate_groups,omitempty"`
-	Classes   []string        `json:"gate_classes,omitempty"`
+	Users     []int           `json:"gate_users,omitzero"`
+	Groups    []int           `json:"gate_groups,omitzero"`
+	Classes   []string        `json:"gate_classes,omitzero"`
 }
 
 // choosing are the options of a job.

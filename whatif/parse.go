@@ -98,8 +98,8 @@ type node struct {
 	CountThreads bool     `json:"count_threads"`
 
 	Attributes map[string]json.RawMessage `json:"attributes,omitempty"`
-	Classes    []string                   `json:"classes,omitempty"`
-	Flavors    []string                   `json:"flavors,omitempty"`
+	Classes    []string                   `json:"classes,omitzero"`
+	Flavors    []string                   `json:"flavors,omitzero"`
 	Reserve    int                        `json:"reserve,omitempty"`
 	Global     bool                       `json:"global,omitempty"`
 
