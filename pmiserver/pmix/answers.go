@@ -51,7 +51,9 @@ func (c *client) answer(q envelope, request message.Request) {
 		c.deregister(r.Codes)
 	case *message.Log:
 		c.status(q, c.print(r))
-	default: // Query, too (pmix-wire.md 6.13)
+	case *message.Query:
+		c.query(q, r)
+	default:
 		c.status(q, message.NotSupported)
 	}
 }
@@ -79,6 +81,28 @@ func (c *client) abort(q envelope, r *message.Abort) {
 		c.server.freeze(c.group)
 	}
 	c.status(q, message.Success)
+}
+
+// query answers questions about the system, if it knows all that is asked (pmix-wire.md 6.13).
+func (c *client) query(q envelope, r *message.Query) {
+	var told []bfrops.Info
+	for _, question := range r.Questions {
+		for _, key := range question.Keys {
+			value, known := systemFacts[key]
+			if !known || len(told) >= bfrops.MaxInfos {
+				c.status(q, message.NotSupported)
+				return
+			}
+			told = append(told, bfrops.Info{Key: key, Value: value})
+		}
+	}
+	c.reply(q, fmt.Sprintf("%d told", len(told)), message.AppendTold(message.NewReply(q.tag), told))
+}
+
+// systemFacts are what every rank is told who asks: there are no sets of processes but those of MPI itself.
+var systemFacts = map[string]bfrops.Value{
+	"pmix.qry.psetnum": bfrops.SizeOf(0),
+	"pmix.qry.psets":   bfrops.TextOf(""),
 }
 
 // meet takes a rank to where it meets those that it names.

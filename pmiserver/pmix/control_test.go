@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"remshell/pmiserver/pmix/bfrops"
@@ -61,5 +62,34 @@ func TestNotesOfARankAreBounded(t *testing.T) {
 	}
 	if notes != maxNotes || last != `note: "/etc/passwd" is not ours to remove; no more such notes of this rank` {
 		t.Errorf("%d notes, the last %q", notes, last)
+	}
+}
+
+// There are no sets of processes but those that MPI has of itself; about all else nobody is told anything,
+// also where it is asked for with what is known.
+func TestQueries(t *testing.T) {
+	s, _ := newTestServer(t, 1, 1)
+	c := initialized(t, s, 0)
+	const unknown = "pmix.qry.ns" // namespaces are secrets (PMIX-19)
+	for keys, want := range map[string]message.Status{
+		"pmix.qry.psetnum": message.Success, "pmix.qry.psetnum,pmix.qry.psets": message.Success,
+		unknown: message.NotSupported, "pmix.qry.psetnum," + unknown: message.NotSupported,
+	} {
+		asked := strings.Split(keys, ",")
+		r := bfrops.NewReader(c.ask(bfrops.AppendQueries(body(15), []bfrops.Question{{Keys: asked}})))
+		if got := message.Status(r.Status()); got != want {
+			t.Errorf("%s: %v, want %v", keys, got, want)
+			continue
+		}
+		if want != message.Success {
+			continue
+		}
+		infos := r.Infos()
+		if r.Err() != nil || len(infos) != len(asked) || infos[0].Key != asked[0] {
+			t.Errorf("%s: told %v, %v", keys, infos, r.Err())
+		}
+		if n, ok := infos[0].Value.Number(); !ok || n != 0 || infos[0].Value.Type != bfrops.Size {
+			t.Errorf("%s: %+v", keys, infos[0])
+		}
 	}
 }

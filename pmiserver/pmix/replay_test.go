@@ -205,6 +205,9 @@ func (r *tape) compare(t *testing.T, asked, recorded pmixtest.Message) {
 		t.Errorf("%s: %s is not answered", asked.Rank, asked.Is)
 		return
 	}
+	if asked.Is == "QUERY" { // the server of the recordings served none
+		return
+	}
 	theirs := gist(asked.Is, recorded.Body())
 	if ours := gist(asked.Is, got); !slices.Equal(ours, theirs) {
 		t.Errorf("%s, %s: %q, recorded %q", asked.Rank, asked.Is, ours, theirs)

@@ -169,6 +169,28 @@ static void late(pmix_rank_t size, char text[64], char name[64])
 	}
 }
 
+/* query asks about the system: there are no sets of processes, and what nobody knows is not served. */
+static void query(void)
+{
+	pmix_query_t q;
+	pmix_info_t *told = NULL;
+	size_t n = 0;
+	pmix_status_t status;
+
+	PMIX_QUERY_CONSTRUCT(&q);
+	PMIX_ARGV_APPEND(status, q.keys, PMIX_QUERY_NUM_PSETS);
+	must("PMIX_ARGV_APPEND", status);
+	must("PMIx_Query_info", PMIx_Query_info(&q, 1, &told, &n));
+	if (n != 1 || told[0].value.type != PMIX_SIZE || told[0].value.data.size != 0)
+		must("number of sets of processes", PMIX_ERR_BAD_PARAM);
+	PMIX_INFO_FREE(told, n);
+	PMIX_ARGV_APPEND(status, q.keys, "pmix.qry.unheard-of");
+	status = PMIx_Query_info(&q, 1, &told, &n);
+	if (status != PMIX_ERR_NOT_SUPPORTED)
+		must("PMIx_Query_info of what nobody knows", status == PMIX_SUCCESS ? PMIX_ERROR : status);
+	PMIX_QUERY_DESTRUCT(&q);
+}
+
 int main(void)
 {
 	char card[64], near[64], far[64], text[64], name[64];
@@ -178,6 +200,7 @@ int main(void)
 
 	must("PMIx_Init", PMIx_Init(&me, NULL, 0));
 	size = job_size();
+	query();
 	snprintf(card, sizeof card, "card of %u", me.rank);
 	put("card", card);
 	fence(me.rank % 2, 2, size);

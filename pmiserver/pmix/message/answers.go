@@ -44,6 +44,11 @@ func AppendSpawned(dst []byte, namespace string) []byte {
 	return bfrops.AppendText(AppendStatus(dst, Success), namespace)
 }
 
+// AppendTold adds the answer to a Query that is served (pmix-wire.md 6.13).
+func AppendTold(dst []byte, infos []bfrops.Info) []byte {
+	return bfrops.AppendInfos(AppendStatus(dst, Success), infos)
+}
+
 // AppendGroup adds the answer to a GroupConstruct in the form that clients of a major version
 // read. context is the group's number, 0 if it wants none (PMIX-46).
 func AppendGroup(dst []byte, major int, members []bfrops.Proc, context int) []byte {
