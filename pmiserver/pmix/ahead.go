@@ -12,6 +12,7 @@ import (
 const (
 	maxAhead      = 256       // ranks
 	maxAheadBytes = 128 << 10 // of the answer as a whole
+	procRoom      = 64        // bytes that go with the data of a rank, as a rule
 )
 
 // A sequence notices that a client asks for one rank after the other, as an MPI does whose ranks all

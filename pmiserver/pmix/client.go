@@ -1,11 +1,11 @@
 package pmix
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 
 	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/message"
@@ -17,7 +17,7 @@ type client struct {
 	server *Server
 	group  *group
 	rank   *localRank
-	conn   net.Conn
+	in     *bufio.Reader // from its connection
 
 	major  int      // version of its library
 	events register // belongs to itself
@@ -49,6 +49,10 @@ var errJunk = errors.New("talks junk on PMIx")
 func isJunk(err error) bool { return errors.Is(err, errJunk) }
 
 func junk(why string) error { return fmt.Errorf("%w (%s)", errJunk, why) }
+
+// readAtOnce is the room in which a client's next message is read, or the beginning of it: header and
+// body of nearly all of them come with one call to the kernel. It is held for each connection.
+const readAtOnce = 512
 
 // readHandshake reads how a client introduces itself.
 func readHandshake(conn io.Reader) (h message.Handshake, err error) {
@@ -89,14 +93,14 @@ func (c *client) run() error {
 // hear reads a message and does what it asks for. The room for it is held no longer than that.
 func (c *client) hear() error {
 	var head [message.HeaderSize]byte
-	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
+	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return err
 	}
 	h, err := message.ParseHeader(head)
 	if err != nil {
 		return junk(err.Error())
 	}
-	body, err := readBody(c.conn, h.Size)
+	body, err := readBody(c.in, h.Size)
 	if err != nil {
 		return err
 	}

@@ -84,6 +84,7 @@ func (c *client) found(q envelope, g *group, rank int, pairs []byte, ahead readA
 			reply = message.AppendKnown(reply, bfrops.Proc{Namespace: g.Namespace, Rank: bfrops.Wildcard}, info)
 		}
 	}
+	reply = slices.Grow(reply, min((1+ahead.reach)*(len(pairs)+procRoom), maxAheadBytes))
 	reply = message.AppendKnown(reply, bfrops.Proc{Namespace: g.Namespace, Rank: bfrops.Rank(rank)}, pairs)
 	reply = c.appendAhead(reply, g, rank, ahead)
 	c.reply(q, fmt.Sprintf("%d bytes", len(pairs)), reply)

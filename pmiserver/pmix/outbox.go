@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
+	"syscall"
 )
 
 // maxQueued is how many bytes may wait for a client that does not read (PMIX-24).
@@ -17,9 +19,15 @@ var errOverrun = fmt.Errorf("it does not read: %d MiB of answers wait for it", m
 var errGone = errors.New("the client has gone")
 
 // An outbox writes the messages to one client, in the order in which they were put. Who puts one
-// never waits for the client, and there is no goroutine but while something is to be written.
+// never waits for the client:
+//
+//	put --- nothing waits, and the kernel has room ---> written at once, by who puts it
+//	    \-- else ---> queue ---> a goroutine, as long as there is something in it
+//
+// An answer that had to wait for a goroutine would cost two changes of threads.
 type outbox struct {
 	conn io.WriteCloser
+	raw  syscall.RawConn // of conn; nil: it has none, and nothing is written at once
 
 	mu      sync.Mutex // guards what follows
 	queue   [][]byte   // not yet given to conn
@@ -41,6 +49,12 @@ func (o *outbox) put(message []byte) error {
 		o.conn.Close()
 		return errOverrun
 	}
+	if !o.writing {
+		message = message[o.writeNow(message):]
+	}
+	if len(message) == 0 {
+		return nil
+	}
 	o.queue = append(o.queue, message)
 	o.bytes += len(message)
 	if !o.writing {
@@ -48,6 +62,32 @@ func (o *outbox) put(message []byte) error {
 		go o.write()
 	}
 	return nil
+}
+
+// writeNow writes what the kernel takes without waiting, and returns how much that is. What has failed
+// fails again for who waits. It needs o.mu, and that nobody writes.
+func (o *outbox) writeNow(message []byte) (n int) {
+	if o.raw == nil {
+		return 0
+	}
+	o.raw.Write(func(fd uintptr) (done bool) {
+		n, _ = syscall.Write(int(fd), message)
+		return true
+	})
+	return max(n, 0)
+}
+
+// rawOf is the descriptor of a connection; nil: it has none.
+func rawOf(conn net.Conn) syscall.RawConn {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // putUnless is put unless so many bytes wait already; then, or when it is over, nothing is put.

@@ -26,6 +26,65 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// What a socket takes is written at once, by who puts it; what it has no room for waits, and comes
+// behind that, also when a message was cut in two.
+func TestOutboxOfASocket(t *testing.T) {
+	ours, theirs := sockets(t)
+	o := &outbox{conn: ours, raw: rawOf(ours)}
+	var want []byte
+	put := func(size int) {
+		message := bytes.Repeat([]byte{byte(len(want)>>16) + 1}, size)
+		want = append(want, message...)
+		if err := o.put(message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() {
+		t.Helper()
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(theirs, got); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes, as they were put: %v; %v", len(got), bytes.Equal(got, want), err)
+		}
+		want = nil
+	}
+	for range 3 {
+		if put(100); o.writing || o.bytes > 0 {
+			t.Fatal("a goroutine was to write what the socket has room for")
+		}
+	}
+	read()
+	for range 60 {
+		put(1 << 20)
+	}
+	put(1)
+	if o.mu.Lock(); !o.writing {
+		t.Error("61 MiB were written at once")
+	}
+	o.mu.Unlock()
+	read()
+	theirs.Close()
+	for o.put(make([]byte, 100)) == nil { // the kernel has to hear of it
+	}
+}
+
+// sockets are the ends of a connection over the loopback.
+func sockets(t *testing.T) (ours, theirs net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if theirs, err = net.Dial("tcp4", l.Addr().String()); err == nil {
+		ours, err = l.Accept()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close(); theirs.Close() })
+	return ours, theirs
+}
+
 // Who puts never waits for a client that does not read; one that never does is cut off.
 func TestOutboxOfAClientThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

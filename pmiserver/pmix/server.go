@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/subtle"
@@ -394,8 +395,8 @@ func (s *Server) receive(conn net.Conn, ours bool, h message.Handshake) (*client
 		g.note(r.number, fmt.Sprintf("PMIx client %q %s", h.Version, why))
 		return nil, status
 	}
-	c := &client{server: s, group: g, rank: r, conn: conn, major: h.Major()}
-	c.out.conn = conn
+	c := &client{server: s, group: g, rank: r, in: bufio.NewReaderSize(conn, readAtOnce), major: h.Major()}
+	c.out.conn, c.out.raw = conn, rawOf(conn)
 	if !s.count(c) {
 		g.note(r.number, "PMIx: too many connections")
 		return nil, message.TooMuch
