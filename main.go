@@ -32,7 +32,7 @@ func main() {
 		}
 	}
 	go pause.relay(caught, signals)
-	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System{
+	os.Exit(cli.Main(context.Background(), cli.Personality(os.Args), cli.System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals,
 		Catch:   func(s os.Signal) { signal.Notify(caught, s) },
 		Lent:    resort.lend,

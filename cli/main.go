@@ -80,6 +80,12 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 		return job.ExitOK, singleton(ctx, port, sys, ours)
 	}
 	table := option.Mpiexec(signalNumber)
+	if len(args) > 0 && args[0] == aprunArg {
+		var done bool
+		if args, done, err = asAprun(args[1:], table, sys); done || err != nil {
+			return job.ExitOK, err
+		}
+	}
 	line, err := table.Parse(args, sources(sys))
 	if err != nil {
 		return 0, err

@@ -181,6 +181,7 @@ type Placing struct {
 	NoPin     bool
 	NoMemBind bool
 	Layout    pin.Layout // --map-by, --rank-by, --bind-to
+	Separate  bool       // no two sections have a node in common (--no-share-hosts)
 	Choosing
 }
 
@@ -275,7 +276,7 @@ type Ends struct {
 	Stacks       bool   // SIGQUIT before the end when -timeout strikes
 	Children     bool   // what ranks leave behind may stay (--leave-children)
 	Codes        bool   // tell every exit code
-	Usage        string // tell what the job consumed: "hosts", "rank" or "lines"; empty: do not
+	Usage        string // tell what the job consumed: "hosts", "rank", "lines" or "application"; empty: do not
 	Samples      bool   // look at all processes now and then: somebody wants to know (RM-51)
 	Batch        bool   // a batch system has granted the hosts
 	Peaks        bool   // look for the memory of small processes, too: somebody wants to know

@@ -102,7 +102,7 @@ func TestUsageIsSummedByNode(t *testing.T) {
 	if got := rankTable(r, []int{0}); !strings.HasPrefix(got, want) || !strings.Contains(got, "  1           7.00 s  90.0 MiB    0.0 MiB  1.00 s  0\n") || !strings.HasSuffix(got, "-\n") {
 		t.Errorf("ranks: got\n%s", got)
 	}
-	if got := usageText(job.Ends{Usage: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
+	if got := usageText("j", job.Ends{Usage: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
 		t.Errorf("lines: got\n%s", got)
 	}
 }

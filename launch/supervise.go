@@ -111,7 +111,7 @@ func (f *fleet) tellMore(state *supervise.State, req job.Request, result job.Res
 		}
 	}
 	if req.Ends.Usage != "" {
-		fmt.Fprint(f.env.Err, usageText(req.Ends, result, f.firsts))
+		fmt.Fprint(f.env.Err, usageText(req.Job, req.Ends, result, f.firsts))
 	}
 }
 

@@ -99,8 +99,10 @@ func (a *account) wall(exits []job.Exit) time.Duration {
 }
 
 // usageText is what a job consumed, as --usage asks for it (RM-52).
-func usageText(wish job.Ends, r job.Result, firsts []int) (told string) {
+func usageText(id job.ID, wish job.Ends, r job.Result, firsts []int) (told string) {
 	switch wish.Usage {
+	case "application":
+		return applicationText(id, r)
 	case "lines":
 		return show.Resources(r.Used.All)
 	case "rank":

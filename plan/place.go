@@ -75,11 +75,23 @@ func (s *placement) all(usable [][]bool) *Error {
 		return s.byRankFile(usable)
 	}
 	for a := range s.req.Apps {
-		if err := s.part(a, usable[a]); err != nil {
+		if err := s.part(a, s.apart(usable[a])); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// apart are the candidates that a section may use where none shares a node with another.
+func (s *placement) apart(usable []bool) []bool {
+	if !s.req.Separate || len(s.assigned) == 0 {
+		return usable
+	}
+	usable = slices.Clone(usable)
+	for _, a := range s.assigned {
+		usable[a.candidate] = false
+	}
+	return usable
 }
 
 // part places the ranks of one app on the candidates it may use.

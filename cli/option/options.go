@@ -125,6 +125,7 @@ type Job struct {
 	SetPlus      string `name:"--node-set-plus" read:"PSI_NODESET_PLUS" arg:"LIST" topic:"" under:"Where ranks run" help:"if no set is free: SPANEVENLY, DELAY"`
 	SetDelay     string `name:"--node-set-delay" read:"PSI_NODESET_DELAY" arg:"T" topic:"" under:"Where ranks run" help:"how long to wait for a set: 90, 5m, 1:00:00"`
 	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"MAXBALANCE: hosts that differ least in speed"`
+	ShareHosts   string `name:"--share-hosts" also:"--no-share-hosts=no" implied:"yes" words:"yes,no" default:"yes" topic:"" under:"Where ranks run" help:"--no-share-hosts: each section on hosts of its own"`
 	ReserveCPUs  string `name:"--reserve-cpus" arg:"C" topic:"" under:"Where ranks run" help:"the last C CPUs of each host stay free"`
 	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"as many ranks as there is memory for: 3G each"`
 	Contiguous   string `name:"--contiguous" takes:"attached" arg:"first|best" implied:"first" words:"first,best" topic:"" under:"Where ranks run" help:"hosts with neighbouring IDs"`
@@ -214,7 +215,7 @@ type Job struct {
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	StatusSignal   bool       `name:"--status-signal" topic:"" help:"SIGUSR1 tells what each rank is doing"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
-	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines" topic:"" help:"tell at the end what the job consumed on each host"`
+	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"tell at the end what the job consumed on each host"`
 	UsageFile      string     `name:"--usage-file" arg:"FILE" topic:"" help:"write the lines of --usage=lines to FILE"`
 	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 	ReportEvery    Seconds    `name:"--report-every" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`

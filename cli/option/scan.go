@@ -350,3 +350,10 @@ func (t *Table) near(name string) string {
 	}
 	return fmt.Sprintf(" (did you mean %s?)", strings.Join(found, " or "))
 }
+
+// Takes is how many words the option at the beginning of args takes, itself included.
+func (t *Table) Takes(args []string) int {
+	s := scanner{Table: t, words: words{number: 1, first: 1, args: args}}
+	s.option()
+	return s.pos
+}

@@ -41,6 +41,7 @@ func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry)
 		return choice.Warnings, err
 	}
 	req.Placing = choice.Placing
+	req.Separate = line.Job.ShareHosts == "no"
 	req.Traits = req.Set.Policy != "" || req.Balance
 	if err := shares(req, in, line, choice); err != nil {
 		return choice.Warnings, err

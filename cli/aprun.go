@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"remshell/alloc"
+	"remshell/cli/aprun"
+	"remshell/cli/option"
+	"remshell/cli/request"
+	"remshell/job"
+	"remshell/show"
+)
+
+// This file lets the program be called as another one.
+
+// aprunArg, before all others, says that the options are those of aprun.
+const aprunArg = "--aprun"
+
+// Personality is the arguments of a program that may be called by another name: as aprun, it has the options
+// of that.
+func Personality(args []string) []string {
+	if len(args) > 0 && filepath.Base(args[0]) == "aprun" {
+		return append([]string{aprunArg}, args[1:]...)
+	}
+	return args[min(1, len(args)):]
+}
+
+// asAprun makes mpiexec's words of a line of aprun, or tells of that what was asked.
+func asAprun(args []string, table *option.Table, sys System) (words []string, done bool, err error) {
+	if slices.Equal(args, []string{"--man"}) {
+		_, err = io.WriteString(sys.Out, aprun.Man(Version))
+		return nil, true, err
+	}
+	w := world(sys)
+	system, _ := alloc.Inside(alloc.World{Env: func(name string) (string, bool) { return job.Lookup(sys.Environ, name) }, Open: w.Open})
+	line, err := aprun.Translate(args, aprun.World{Read: request.Texts(w.Open), Takes: table.Takes, Granted: system != ""})
+	if err != nil {
+		return nil, false, err
+	}
+	if line.Help {
+		_, err = io.WriteString(sys.Out, aprun.Help())
+		return nil, true, err
+	}
+	for _, text := range line.Warnings {
+		fmt.Fprintf(sys.Err, "mpiexec: warning: %s\n", show.Clean(text))
+	}
+	return line.Args, false, nil
+}

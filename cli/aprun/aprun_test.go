@@ -1,0 +1,169 @@
+package aprun
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var files = map[string]string{
+	"cpus":  "# of the first four\n0-1 :\n 4-5 # and these\n",
+	"hosts": "5\n1-2\n1\n",
+}
+
+// world knows three long options.
+var world = World{
+	Read: func(name string) (string, error) {
+		if text, there := files[name]; there {
+			return text, nil
+		}
+		return "", errors.New("no such file")
+	},
+	Takes: func(args []string) int {
+		return map[string]int{"--sort": 2, "--class": 2, "--contiguous": 1, "--share-hosts": 1, "--membind": 2}[args[0]]
+	},
+}
+
+// The options of aprun.md 2, and what they come to. All begin with --sort none --no-share-hosts, unless the line says other.
+func TestTranslate(t *testing.T) {
+	const local = "-membind local "
+	for line, want := range map[string]string{
+		"-n 20 a":                        local + "-n 20 -- a",
+		"-n20 a":                         local + "-n 20 -- a",
+		"a":                              local + "-n 1 -- a",
+		"-n 10 -N 4 a":                   local + "-n 10 --shape 4 -- a",
+		"-n 6 -d 3 -N 1 a":               local + "-n 6 --depth 3 --shape 1 -- a",
+		"-n 8 -S 3 -sn 1 a":              local + "-n 8 --per-numa 3 --numa-nodes 1 -- a",
+		"-n 2 -d 3 -ss a":                "-n 2 --depth 3 --strict-mem -- a",
+		"-sl 0,2-3 a":                    local + "--numa-list 0,2-3 -n 1 -- a",
+		"-n 4 -d 2 -S 2 -cc numa_node a": "--bind-to numa " + local + "-n 4 --depth 2 --per-numa 2 -- a",
+		"-n 2 -d 3 -cc depth a":          local + "-n 2 --depth 3 -- a",
+		"-cc none a":                     "--bind-to none " + local + "-n 1 -- a",
+		"-n 2 -cc 0,4 a":                 "--bind-to user:0,4 " + local + "-n 2 -- a",
+		"-n 2 -cc 0-1:4-5 a":             "--bind-to user:0+1,4+5 " + local + "-n 2 -- a",
+		"-n 2 -cp cpus a":                "--bind-to user:0+1,4+5 " + local + "-n 2 -- a",
+		"-n 2 -d 2 -j 2 a":               local + "-n 2 --depth 2 --hw-threads 2 -- a",
+		"-n 8 -r 1 a":                    "--reserve-cpus 1 " + local + "-n 8 -- a",
+		"-n 4 -m 3G a":                   "--mem-per-rank 3G " + local + "-n 4 -- a",
+		"-m 512 a":                       "--mem-per-rank 512M " + local + "-n 1 -- a",
+		"-m 512h a":                      "-genv MPIEXEC_HUGEPAGES=want --mem-per-rank 512M " + local + "-n 1 -- a",
+		"-L 5,1-2,1 -n 10 a":             "--nodes 1-2,5 " + local + "-n 10 -- a",
+		"-l hosts a":                     "--nodes 1-2,5 " + local + "-n 1 -- a",
+		"-L n3,n1,n3 a":                  local + "-host n3,n1 -n 1 -- a",
+		"-L 9-3 a":                       "--nodes 9-3 " + local + "-n 1 -- a",
+		"-a x86_64 a":                    local + "-arch x86_64 -n 1 -- a",
+		"-F exclusive -q -t 60 a":        "--exclusive --quiet --limit pcput=60 " + local + "-n 1 -- a",
+		"-F share -e A=b -e C=d=e a":     "--no-exclusive -genv A=b -genv C=d=e " + local + "-n 1 -- a",
+		"-D 0 a":                         local + "-n 1 -- a",
+		"-D1 a":                          "-v " + local + "-n 1 -- a",
+		"-D 7 -T -b a":                   "-vv " + local + "-n 1 -- a",
+		"-n 4 -d 2 a : -n 3 -N 1 b":      local + "-n 4 --depth 2 -- a : -n 3 --shape 1 -- b",
+		"-n 4 a -n 3 : b":                local + "-n 4 -- a -n 3 : -n 1 -- b",
+		"--contiguous --class amd a":     local + "--contiguous --class amd -n 1 -- a",
+		"--membind none a":               "--membind none -n 1 -- a",
+		"-n 2 -- a : b":                  "-separator :: --sort none --no-share-hosts " + local + "-n 2 -- a : b",
+		"--sort load a":                  "--no-share-hosts " + local + "--sort load -n 1 -- a",
+		"--share-hosts a":                "--sort none " + local + "--share-hosts -n 1 -- a",
+	} {
+		if !strings.Contains(want, "--sort ") && !strings.Contains(want, "--share-hosts") {
+			want = "--sort none --no-share-hosts " + want
+		}
+		got, err := Translate(strings.Fields(line), world)
+		got.Args = slices.DeleteFunc(got.Args, func(word string) bool { return word == "--usage=application" && !strings.Contains(line, "-q") })
+		if err != nil || strings.Join(got.Args, " ") != want || got.Warnings != nil || got.Help {
+			t.Errorf("%s:\n got %s\nwant %s\n%v %v", line, strings.Join(got.Args, " "), want, err, got.Warnings)
+		}
+	}
+}
+
+func TestTranslateFaults(t *testing.T) {
+	for line, want := range map[string]string{
+		"-n 4 : b":      `empty segment before ":"`,
+		"a : -n 2":      `empty segment behind ":"`,
+		"-x a":          `unknown option "-x"`,
+		"-host n1 a":    `unknown option "-host"`,
+		"-n":            "-n needs a value",
+		"-d 0 a":        `-d: "0" is not a number of CPUs`,
+		"-cc cpus a":    `-cc: "cpus" is none of cpu, depth, numa_node, none`,
+		"-cc 3-1 a":     `-cc: "3-1" is none of`,
+		"-cc 0-65536 a": "-cc: ",
+		"-cc 2:x a":     "-cc: x, a rank that is not bound",
+		"-cp nothing a": "-cp: no such file",
+		"-L 3,node4 a":  `-L: "3,node4" mixes numbers and names`,
+		"-L , a":        "-L: no host is named",
+		"-F some a":     `-F: "some" is not one of exclusive, share`,
+		"-t 1h a":       `-t: "1h" is not a number of seconds`,
+		"-e A a":        `-e: "A" is not NAME=VALUE`,
+		"-m 3hs a":      "-m: hs, huge pages that are required, is not served here",
+		"-B a":          "-B: no batch system has given us hosts",
+		"-D much a":     `-D: "much" is not a number`,
+	} {
+		if got, err := Translate(strings.Fields(line), world); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want %s", line, got.Args, err, want)
+		}
+	}
+	got, err := Translate(strings.Fields("-C -R 2 -p x -P y a"), world)
+	if err != nil || len(got.Warnings) != 4 || !strings.HasPrefix(got.Warnings[0], "-C has no counterpart") {
+		t.Errorf("%v, %v", got.Warnings, err)
+	}
+	granted := world
+	granted.Granted = true
+	if got, err := Translate([]string{"-B", "a"}, granted); err != nil || strings.Contains(strings.Join(got.Args, " "), "-n ") {
+		t.Errorf("-B: %v, %v", got.Args, err)
+	}
+	if got, err := Translate([]string{"--help"}, world); err != nil || !got.Help {
+		t.Errorf("--help: %+v, %v", got, err)
+	}
+}
+
+// The table of aprun.md 3.
+func TestMasks(t *testing.T) {
+	for _, test := range []struct {
+		list  string
+		depth int
+		want  string
+	}{
+		{"0,4", 1, "[[0] [4]]"},
+		{"0-1:4-5", 1, "[[0 1] [4 5]]"},
+		{"0-3", 2, "[[0 1] [2 3]]"},
+		{"0-2", 2, "[[0 1] [0 2] [1 2]]"}, // (i * d) mod k to (i * d + d - 1) mod k
+		{"3,2,1,0", 2, "[[2 3] [0 1]]"},
+		{"5", 3, "[[5]]"},
+		{"0-3", 4, "[[0 1 2 3]]"},
+	} {
+		if got, err := Masks(test.list, test.depth); err != nil || fmt.Sprint(got) != test.want {
+			t.Errorf("%s of %d: %v, %v; want %s", test.list, test.depth, got, err, test.want)
+		}
+	}
+}
+
+// Help and manual page have every letter.
+func TestHelp(t *testing.T) {
+	help, page := Help(), Man("1-2")
+	for _, r := range rows {
+		if !strings.Contains(help, "  -"+r.letters+" ") || !strings.Contains(page, `\-`+r.letters) {
+			t.Errorf("-%s is not told of", r.letters)
+		}
+	}
+	for line := range strings.Lines(help) {
+		if len(line) > 110 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+}
+
+// No line makes it fail otherwise than by an error, and no word of the program is lost.
+func FuzzTranslate(f *testing.F) {
+	for _, line := range []string{"-n 4 -d 2 a : -n 3 -N 1 b", "-cc 0-1:4-5 a", "-L 5,1-2 -n10 -- a : b", "--sort", "-", "-cp cpus"} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		words := strings.Fields(line)
+		got, err := Translate(append(words, "--", "program", "last"), world)
+		if err == nil && !got.Help && (len(got.Args) < 2 || strings.Join(got.Args[len(got.Args)-2:], " ") != "program last" && len(words) == 0) {
+			t.Errorf("%q: %q", line, got.Args)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package aprun
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// folded are numbers as ranges, ascending.
+func folded(there map[int]bool) string {
+	var parts []string
+	ids := slices.Sorted(maps.Keys(there))
+	for i := 0; i < len(ids); {
+		k := i
+		for k+1 < len(ids) && ids[k+1] == ids[k]+1 {
+			k++
+		}
+		if part := fmt.Sprint(ids[i]); k == i {
+			parts = append(parts, part)
+		} else {
+			parts = append(parts, fmt.Sprintf("%s-%d", part, ids[k]))
+		}
+		i = k + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// once are words without those that were there before, in their order.
+func once(words []string) (left []string) {
+	for _, word := range words {
+		if !slices.Contains(left, word) {
+			left = append(left, word)
+		}
+	}
+	return left
+}
+
+// Help is what aprun --help prints.
+func Help() string {
+	var b strings.Builder
+	b.WriteString("aprun [options] program [args] [ : [options] program [args] ]...\n\n")
+	for _, r := range rows {
+		name := "-" + r.letters
+		if r.arg != "" {
+			name += " " + r.arg
+		}
+		fmt.Fprintf(&b, "  %-16s  %-20s  %s\n", name, r.long, r.help)
+	}
+	b.WriteString(`
+The second column is what mpiexec calls it. A number may follow its letter at once, -n8. Long options are
+those of mpiexec: mpiexec -help all. Hosts are used in the order of their numbers (--sort), and a segment
+begins on a host that none before it uses (--share-hosts).
+`)
+	return b.String()
+}
+
+// Man is the manual page.
+func Man(version string) string {
+	var b strings.Builder
+	escape := strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace
+	fmt.Fprintf(&b, ".TH APRUN 1 \"\" \"Remshell %s\" \"User commands\"\n.nh\n.ad l\n.SH NAME\naprun \\- start parallel programs, with the options of Cray's aprun\n", escape(version))
+	b.WriteString(".SH SYNOPSIS\n.B aprun\n[options] program [args] [ : [options] program [args] ]...\n.br\n.B mpiexec \\-\\-aprun\n[options] ...\n.SH DESCRIPTION\n")
+	b.WriteString("Called as aprun, by a link of that name, or with \\-\\-aprun as its first argument, mpiexec understands the letters below.\n" +
+		"Each is another word for an option of\n.BR mpiexec (1),\nwhich says more of it. A number may follow its letter at once. Hosts are used in the order of their\n" +
+		"numbers, a segment begins on a host that none before it uses, and a segment without \\-n has one rank.\n.SH OPTIONS\n")
+	for _, r := range rows {
+		fmt.Fprintf(&b, ".TP\n.B %s\n", escape(strings.TrimSpace("-"+r.letters+" "+r.arg)))
+		text := strings.ToUpper(r.help[:1]) + r.help[1:] + "."
+		if r.long != "" {
+			text += " Of mpiexec: " + r.long + "."
+		}
+		b.WriteString(escape(text) + "\n")
+	}
+	b.WriteString(".SH SEE ALSO\n.BR mpiexec (1)\n")
+	return b.String()
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// evenNodes is a state of free nodes with so many CPUs each, in two NUMA nodes.
+func evenNodes(t *testing.T, letter string, nodes, cpus int, busy map[int]int) string {
+	t.Helper()
+	var list []map[string]any
+	for id := range nodes {
+		var cores []map[string]any
+		for cpu := range cpus {
+			cores = append(cores, map[string]any{"cpus": []int{cpu}, "numa": cpu / (cpus / 2), "package": 0})
+		}
+		var taken []int
+		for cpu := range busy[id] {
+			taken = append(taken, cpu)
+		}
+		list = append(list, map[string]any{"id": id, "name": fmt.Sprint(letter, id), "up": true, "cores": cores, "procs": len(taken), "seated": len(taken), "busy_cpus": taken,
+			"load": []float64{0, 0, 0}, "mem_total": 8 << 30, "mem_available": 8 << 30})
+	}
+	data, err := json.Marshal(map[string]any{"version": 1, "nodes": list, "env": map[string]any{}, "options": map[string]any{}, "np": 1, "uid": 1000, "gid": 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), letter+".json")
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// placed is a plan in short: NODE{CPUS} by rank, or the code of its error.
+func placed(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	Main(context.Background(), args, System{Out: &out, Err: &errs})
+	var plan struct {
+		Ranks []struct {
+			Node string
+			CPUs []int
+		}
+		Error *struct{ Code string }
+	}
+	if err := json.Unmarshal(out.Bytes(), &plan); err != nil {
+		return strings.TrimSpace(errs.String())
+	}
+	if plan.Error != nil {
+		return plan.Error.Code
+	}
+	var words []string
+	for _, r := range plan.Ranks {
+		words = append(words, r.Node+strings.ReplaceAll(fmt.Sprint(r.CPUs), " ", ","))
+	}
+	return strings.Join(words, " ")
+}
+
+// The examples of aprun.md 5 with one segment, by their numbers, through the command.
+func TestAprunExamples(t *testing.T) {
+	n, m := evenNodes(t, "n", 6, 8, nil), evenNodes(t, "m", 4, 16, nil)
+	busy := evenNodes(t, "b", 4, 8, map[int]int{1: 5})
+	full := func(node string, cpus int) string {
+		var words []string
+		for cpu := range cpus {
+			words = append(words, fmt.Sprintf("%s[%d]", node, cpu))
+		}
+		return strings.Join(words, " ")
+	}
+	for _, test := range []struct {
+		number            int
+		state, line, want string
+	}{
+		{1, n, "-n 20 a", full("n0", 8) + " " + full("n1", 8) + " " + full("n2", 4)},
+		{2, n, "-n 10 -N 4 a", full("n0", 4) + " " + full("n1", 4) + " " + full("n2", 2)},
+		{3, n, "-n 6 -d 3 a", "n0[0,1,2] n0[3,4,5] n1[0,1,2] n1[3,4,5] n2[0,1,2] n2[3,4,5]"},
+		{4, n, "-n 6 -d 3 -N 1 a", "n0[0,1,2] n1[0,1,2] n2[0,1,2] n3[0,1,2] n4[0,1,2] n5[0,1,2]"},
+		{5, busy, "-n 10 -N 4 a", full("b0", 4) + " " + full("b2", 4) + " " + full("b3", 2)},
+		{6, m, "-n 8 -S 2 a", "m0[0] m0[1] m0[8] m0[9] m1[0] m1[1] m1[8] m1[9]"},
+		{7, m, "-n 8 -S 3 -sn 1 a", "m0[0] m0[1] m0[2] m1[0] m1[1] m1[2] m2[0] m2[1]"},
+		{8, m, "-n 8 -d 3 -S 1 a", "m0[0,1,2] m0[8,9,10] m1[0,1,2] m1[8,9,10] m2[0,1,2] m2[8,9,10] m3[0,1,2] m3[8,9,10]"},
+		{9, n, "-n 2 -d 3 -cc depth a", "n0[0,1,2] n0[3,4,5]"},
+		{9, n, "-n 2 -d 3 -cc depth -ss a", "n0[0,1,2] n0[4,5,6]"},
+		{10, n, "-n 4 -d 2 -S 2 -cc numa_node a", "n0[0,1,2,3] n0[0,1,2,3] n0[4,5,6,7] n0[4,5,6,7]"},
+		{11, n, "-n 2 -cc 0,4 a", "n0[0] n0[4]"},
+		{11, n, "-n 2 -cc 0-1:4-5 a", "n0[0,1] n0[4,5]"},
+		{13, n, "-n 8 -r 1 a", full("n0", 7) + " n1[0]"},
+		{15, n, "-n 4 -m 3G a", "n0[0] n0[1] n1[0] n1[1]"},
+		{16, n, "-L 5,1-2,1 -n 10 a", full("n1", 8) + " " + full("n2", 2)},
+		{17, n, "-L 9-3 a", "bad-nodes"},
+		{17, n, "-L 77 a", "unknown-node"},
+		{18, n, "-n 4 : b", `mpiexec: empty segment before ":"; each segment has a program`},
+	} {
+		if got := placed(t, append([]string{"--aprun", "--plan", "--cluster-state", test.state}, strings.Fields(test.line)...)...); got != test.want {
+			t.Errorf("%d: %s:\n got %s\nwant %s", test.number, test.line, got, test.want)
+		}
+	}
+}
+
+// The program is called by another name, or told so by its first argument.
+func TestPersonality(t *testing.T) {
+	for line, want := range map[string]string{
+		"/usr/bin/aprun -n 2 a": "--aprun -n 2 a", "mpiexec -n 2 a": "-n 2 a", "aprun": "--aprun", "mpiexec": "", "": "", "/opt/aprun/mpiexec a": "a",
+	} {
+		if got := strings.Join(Personality(strings.Fields(line)), " "); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}

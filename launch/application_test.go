@@ -1,0 +1,23 @@
+package launch
+
+import (
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+// What aprun tells at the end.
+func TestApplicationText(t *testing.T) {
+	use := func(user, system, rss int) job.Usage {
+		return job.Usage{User: time.Duration(user) * time.Second, System: time.Duration(system) * time.Second, MaxRSS: int64(rss) << 20}
+	}
+	r := job.Result{Hosts: []job.Total{{Usage: use(60, 1, 50)}, {Usage: use(36, 1, 20)}}}
+	if got := applicationText("j1", r); got != "Application j1 resources: utime 96s, stime 2s, rss 51200kb\n" {
+		t.Error(got)
+	}
+	r.Exits = []job.Exit{{Code: 3}, {Signal: 9}, {}, {Code: 1}, {Code: 3}, {Signal: 9}}
+	if got := applicationText("j1", r); got != "exit codes: 3, 1\nexit signals: Killed\nApplication j1 resources: utime 96s, stime 2s, rss 51200kb\n" {
+		t.Error(got)
+	}
+}
