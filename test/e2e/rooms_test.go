@@ -1,0 +1,187 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"remshell/idset"
+	"remshell/tools/testbed"
+)
+
+// What ranks take of hosts, and which hosts they may take (which-hosts.md 9 to 11), seen from inside.
+
+// clusterOf writes a cluster file.
+func clusterOf(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "cluster.toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// seats runs a job and tells host and CPUs of its ranks, "n1:0 n1:1 n2:0"; what they have of CPUs and
+// memory, by the kernel's word, is what the plan gave them.
+func (b *bed) seats(t *testing.T, args ...string) string {
+	t.Helper()
+	var lines, seats []string
+	for _, p := range b.plan(t, job{args: args}) {
+		lines = append(lines, p.line(p.Node, ""))
+		seats = append(seats, p.Node+":"+idset.Text(p.CPUs))
+	}
+	r := b.run(t, append(slices.Clone(args), "sh", "-c", bound)...)
+	r.good(t)
+	told := slices.Collect(strings.Lines(r.out))
+	slices.SortFunc(told, func(a, b string) int { return rankOf(a) - rankOf(b) })
+	if !slices.Equal(told, lines) {
+		t.Errorf("%q: ranks say\n%q, the plan\n%q", args, told, lines)
+	}
+	return strings.Join(seats, " ")
+}
+
+// hosts are those of seats.
+func hosts(seats string) string {
+	var names []string
+	for _, seat := range strings.Fields(seats) {
+		name, _, _ := strings.Cut(seat, ":")
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+// Overflow hosts are for jobs that do not fit on all others, which wait rather than use them; what
+// is in reserve there stays idle.
+func TestOverflowHosts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 3})
+	b.needNamespaces(t)
+	cluster := clusterOf(t, `
+[[region]]
+name = "main"
+signature = "ap"
+[[region]]
+name = "overflow"
+signature = "os su ap"
+gateWidth = "auto"
+[[node]]
+name = "n[1-2]"
+id = 1
+[[node]]
+name = "n3"
+id = 3
+flavors = ["os", "su", "ap"]
+reserve = 1
+`)
+	cpus := b.cpus(t, cluster)
+	if cpus < 2 {
+		t.Skip("with one CPU in reserve a host of one CPU has none")
+	}
+	with := func(n int, more ...string) []string {
+		return append([]string{"--cluster", cluster, "-n", strconv.Itoa(n)}, more...)
+	}
+	other := b.hold(t, with(1, "--nodes", "1")...)
+	other.cpus(t)
+	refused := b.run(t, with(2*cpus, "hostname")...)
+	if want := fmt.Sprintf("n3: region (overflow: for jobs of more than %d CPUs; this one has %d)", 2*cpus, 2*cpus); refused.code != 125 || !strings.Contains(refused.err, want) {
+		t.Errorf("beside another job: exit %d, %s; want %s", refused.code, refused.err, want)
+	}
+	waiting := b.start(t, job{args: with(2*cpus, "--wait", "hostname")})
+	b.awaitQueue(t, "n1", 1)
+	other.end(t).good(t)
+	r := waiting.wait(t)
+	if r.code != 0 || strings.Count(r.out, "n1") != cpus || strings.Count(r.out, "n2") != cpus {
+		t.Errorf("after the other job: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	most := b.seats(t, with(3*cpus-1)...)
+	if want := times("n1", cpus) + " " + times("n2", cpus) + " " + times("n3", cpus-1); hosts(most) != want {
+		t.Errorf("all there is: %s; want %s", most, want)
+	}
+	last := b.seats(t, with(2*cpus+1)...)
+	if hosts(last) != times("n1", cpus)+" "+times("n2", cpus)+" n3" || !strings.HasPrefix(most, last) {
+		t.Errorf("one rank more than fits on the others: %s", last)
+	}
+	if r := b.run(t, with(3*cpus, "hostname")...); r.code != 125 || r.out != "" {
+		t.Errorf("the reserve: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	// The hosts that a list does not name count for the gate.
+	if r := b.run(t, with(cpus, "--nodes", "1,3", "--exclusive", "hostname")...); r.code != 0 || strings.Count(r.out, "n1") != cpus {
+		t.Errorf("a list: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	if r := b.run(t, with(cpus+1, "--nodes", "1,3", "hostname")...); r.code != 125 || !strings.Contains(r.err, "n3: region") {
+		t.Errorf("a list without n2: exit %d, %s%s", r.code, r.out, r.err)
+	}
+}
+
+// Neighbours are hosts in a row, with no busy one between them.
+func TestNeighbouringHosts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 4})
+	b.needNamespaces(t)
+	cluster := clusterOf(t, "[[node]]\nname = \"n[1-4]\"\nid = 1\n")
+	cpus := b.cpus(t, cluster)
+	with := func(n int, more ...string) []string {
+		return append([]string{"--cluster", cluster, "-n", strconv.Itoa(n)}, more...)
+	}
+	other := b.hold(t, with(cpus, "--nodes", "2")...)
+	other.await(t, "\n", cpus)
+	if got := b.seats(t, with(cpus, "--contiguous")...); hosts(got) != times("n1", cpus) {
+		t.Errorf("as many as n1 holds: %s", got)
+	}
+	if got := b.seats(t, with(cpus+1, "--contiguous=best")...); hosts(got) != times("n3", cpus)+" n4" {
+		t.Errorf("one more: %s", got)
+	}
+	if got := b.seats(t, with(cpus+1)...); hosts(got) != times("n1", cpus)+" n3" {
+		t.Errorf("no neighbours: %s", got)
+	}
+	r := b.run(t, with(2*cpus+1, "--contiguous", "hostname")...)
+	if want := fmt.Sprintf("no run of neighbours holds %d ranks (longest: %d on n[3-4]; %d free in all)", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
+		t.Errorf("too many: exit %d, %s; want %s", r.code, r.err, want)
+	}
+	// n2 and n3 are neighbours, whatever list names them, and n1 and n3 are not.
+	if r := b.run(t, with(cpus+1, "-host", "n1,n3", "--contiguous", "hostname")...); r.code != 125 || !strings.Contains(r.err, "no run of neighbours") {
+		t.Errorf("a list: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	other.end(t).good(t)
+	if got := b.seats(t, with(3, "--shape", "1")...); hosts(got) != "n1 n2 n3" {
+		t.Errorf("one on each: %s", got)
+	}
+}
+
+// What ranks take of a host: threads, NUMA nodes and memory bound it, and a reserve is left alone.
+func TestRoomOnAHost(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	cluster := clusterOf(t, "[[node]]\nname = \"n[1-2]\"\nid = 1\n")
+	cpus := b.cpus(t, cluster)
+	of := func(args ...string) []string { return append([]string{"--cluster", cluster}, args...) }
+	for _, args := range [][]string{{"--hw-threads", "0"}, {"--hw-threads", "1"}, {"--per-numa", "1", "-n", "2"}, {"--strict-mem", "-n", "2"}, {"--numa-nodes", "1", "--shape", "1", "-n", "2"}} {
+		if got := b.seats(t, of(args...)...); got == "" {
+			t.Errorf("%q: no ranks", args)
+		}
+	}
+	if cpus > 1 {
+		got := b.seats(t, of("--reserve-cpus", "1")...)
+		if want := times("n1", cpus-1) + " " + times("n2", cpus-1); hosts(got) != want {
+			t.Errorf("a CPU in reserve: %s", got)
+		}
+	}
+	for _, test := range []struct{ args, want string }{
+		{"--mem-per-rank 900000G -n 1", "memory ("},
+		{"--numa-list 60000 -n 1", "numa-fit ("},
+		{"--per-numa 1 --map-by numa -n 1", "one of both"},
+		{"--shape 3 -ppn 2 -n 3", "at most --ppn, 2"},
+	} {
+		r := b.run(t, of(append(strings.Fields(test.args), "hostname")...)...)
+		if r.code == 0 || r.out != "" || !strings.Contains(r.err, test.want) {
+			t.Errorf("%s: exit %d, %s%s; want %q", test.args, r.code, r.out, r.err, test.want)
+		}
+	}
+}
