@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -218,6 +219,11 @@ func (d *delivery) refused(line string) error {
 	case code == "never":
 		e := d.fail("deliver", KindMissing, "mpiexec is not on the node, and nothing is sent (--ship-helper never)")
 		e.Remedy = "send it with --ship-helper, or name its path there with path= in a host file"
+		return e
+	case code == "space":
+		kib, _ := strconv.Atoi(text)
+		e := d.fail("start", KindOther, "address space is limited to %d MB, the helper needs %d MB", kib>>10, addressSpace>>10)
+		e.Remedy = "raise ulimit -v there, or ask the batch system for more (Grid Engine: -l h_vmem=1G)"
 		return e
 	case code == "store" && strings.Contains(text, "noexec"):
 		e := d.fail("deliver", KindNoexec, "no folder of the node lets a program be executed: %s", text)

@@ -172,6 +172,13 @@ _rs_find() {
 	exit 1
 }
 
+# Where address space is limited the helper would die before it could say why.
+_rs_x=$(ulimit -v 2>/dev/null)
+case $_rs_x in
+'' | *[!0-9]*) ;;
+*) [ "$_rs_x" -ge @SPACE@ ] || { _rs_say fail space "$_rs_x"; exit 1; } ;;
+esac
+
 _rs_uid=
 # A program for another machine must not be tried: dash would take it for a script.
 if [ -r /proc/sys/kernel/arch ]; then

@@ -96,6 +96,18 @@ func TestSentOnceThenCached(t *testing.T) {
 	})
 }
 
+// RM-57: where the helper could not start, since address space is limited, that is what is said.
+func TestAddressSpace(t *testing.T) {
+	for _, shell := range shells() {
+		n := newNode(t, append([]string{"/bin/sh", "-c", `ulimit -v 409600; exec "$@"`, "sh"}, shell...)...)
+		_, err := n.dial(t, self(t))
+		var e *Error
+		if !errors.As(err, &e) || e.Error() != "n1: start: address space is limited to 400 MB, the helper needs 900 MB" || e.Remedy == "" {
+			t.Errorf("%q: %v", shell, err)
+		}
+	}
+}
+
 func TestNoFurtherProgramWhenCached(t *testing.T) {
 	n := newNode(t, "/bin/sh")
 	s := self(t)

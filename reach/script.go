@@ -40,9 +40,15 @@ func (s Self) script(tag string) string {
 		"@COUNT@", strconv.Itoa(len(parts)),
 		"@SYSTEM@", quoteAll(folders),
 		"@MACHINE@", machines(s.system()),
+		"@SPACE@", strconv.Itoa(addressSpace),
 	)
 	return fill.Replace(withoutComments(deliverScript))
 }
+
+// addressSpace is how much of it, in KiB, has to be allowed for the helper (RM-57). Go's runtime reserves
+// tables for all the memory that there could be, of which it uses next to nothing: 1.2 GB, or less where
+// that is not to be had. Tried: with 720 MB it never starts, with 760 MB mostly, with 800 MB always.
+const addressSpace = 900 << 10
 
 func withoutComments(script string) string {
 	var b strings.Builder

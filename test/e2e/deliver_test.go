@@ -307,3 +307,22 @@ func TestSimultaneousDeliveries(t *testing.T) {
 		j.wait(t).ran(t, b, []string{"hi"})
 	}
 }
+
+// A host that limits address space too much for the helper says so; with as much as that asks for all
+// goes well (RM-57).
+func TestAddressSpace(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	if b.Kind == testbed.InProcess {
+		t.Skip("needs ssh")
+	}
+	limited := func(kib string) result {
+		return b.run(t, "-hosts", "n1,n2", "-n", "2", "-launcher-exec", "ssh %h ulimit -v "+kib+"; exec %c", "sh", "-c", "ulimit -v")
+	}
+	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, the helper needs 900 MB; raise ulimit -v there") {
+		t.Errorf("400 MB: exit %d: %s%s", r.code, r.out, r.err)
+	}
+	if r := limited("921600"); r.code != 0 || r.err != "" || counted(r.out) != "921600:2" {
+		t.Errorf("900 MB: exit %d: %s%s", r.code, r.out, r.err)
+	}
+}
