@@ -13,9 +13,10 @@ import (
 // infoValues are what the info keys of one command of a spawn say that no request has a place
 // for.
 type infoValues struct {
-	hosts []string // names of nodes; nil: all
-	arch  string   // as in GOARCH; empty: any
-	soft  []int    // numbers of ranks that would do, descending; nil: only the one asked for
+	hosts  []string // names of nodes; nil: all
+	arch   string   // as in GOARCH; empty: any
+	soft   []int    // numbers of ranks that would do, descending; nil: only the one asked for
+	layout spawnLayout
 }
 
 // spawnRequest makes a request of a spawn: what the job asked for holds, and what the
@@ -46,6 +47,11 @@ func spawnRequest(req job.Request, parent job.App, r spawn.Request, g *guide) (j
 		}
 		req.Apps, values = append(req.Apps, app), append(values, v)
 	}
+	if len(values) > 0 {
+		if err := layOut(values, &req.Placing); err != nil {
+			return req, nil, err
+		}
+	}
 	if len(values) == 1 && values[0].hosts != nil { // in the order in which they were named
 		req.Sort, req.Turns = "", nil
 		for _, name := range values[0].hosts {
@@ -71,6 +77,13 @@ func (v *infoValues) take(p spawn.Pair, count int, app *job.App, req *job.Reques
 	case "soft":
 		if v.soft, err = soften(p.Value, count); err != nil {
 			err = fmt.Errorf("info key soft: %w", err)
+		}
+	default:
+		if isLayoutKey(p.Key) {
+			if v.layout == nil {
+				v.layout = make(spawnLayout)
+			}
+			v.layout[p.Key] = p.Value
 		}
 	}
 	return err

@@ -85,6 +85,10 @@ var spawnKeys = map[string]string{
 	"pmix.host":     "host",
 	"pmix.hostfile": "hostfile",
 	"pmix.wdir":     "wdir",
+	"pmix.mapby":    "map_by",
+	"pmix.ppr":      "ppr",
+	"pmix.rankby":   "rank_by",
+	"pmix.bindto":   "bind_to",
 }
 
 // translate adds to a command what options say of it. It is false where one wants more than a job

@@ -246,3 +246,28 @@ func TestParametersOfAUsersPage(t *testing.T) {
 		t.Errorf("the page is %q, and was %q", after, before)
 	}
 }
+
+// A spawn says how its ranks are mapped, with PMIx and with MPI, and what it may not say is refused in words
+// (pmix-wire.md 6.9).
+func TestLayoutOfASpawn(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	hosts := []string{"-hosts", "n1:4,n2:4", "--map-by", "node", "-n", "2"}
+	place := func(keys ...string) result {
+		return b.run(t, slices.Concat(hosts, []string{mpi(t, "family"), "place", "2"}, keys)...)
+	}
+	together := []string{"child 0 of 2 on n1: node rank 1", "child 1 of 2 on n1: node rank 2", "place 2: spawned"}
+	apart := []string{"child 0 of 2 on n1: node rank 1", "child 1 of 2 on n2: node rank 1", "place 2: spawned"}
+	place().ran(t, b, apart) // as the job
+	place("pmix.mapby", "slot").ran(t, b, together)
+	place("pmix.mapby", "node").ran(t, b, apart)
+	place("pmix.ppr", "1:node").ran(t, b, apart)
+	if r := place("pmix.mapby", "core:pe=2"); r.code != 0 || r.out != "place 2: refused\n" || !strings.Contains(r.err, `"core:pe=2" says what only the command line may`) {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	args := slices.Concat(shared, hosts, []string{mpi(t, "spawn.openmpi"), "try", "map_by", "slot", "2"})
+	r := b.run(t, args...)
+	if r.code != 0 || strings.Count(r.out, " on n1,") != 2 {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}

@@ -1,0 +1,72 @@
+package reserve
+
+import (
+	"encoding"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/pmiserver/spawn"
+)
+
+// A spawn is laid out as it says, in words of the options; what it may not say is refused, and what it does
+// not say is as in the job.
+func TestLayoutOfASpawn(t *testing.T) {
+	pairs := func(words ...string) (all []spawn.Pair) {
+		for i := 0; i < len(words); i += 2 {
+			all = append(all, spawn.Pair{Key: words[i], Value: words[i+1]})
+		}
+		return all
+	}
+	layout := func(mapping, ranking, binding string) (l pin.Layout) {
+		for _, part := range []struct {
+			text string
+			to   encoding.TextUnmarshaler
+		}{{mapping, &l.Map}, {ranking, &l.Rank}, {binding, &l.Bind}} {
+			if part.text == "" {
+				continue
+			}
+			if err := part.to.UnmarshalText([]byte(part.text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return l
+	}
+	asJob := job.Placing{Layout: layout("", "", "core")}
+	for name, test := range map[string]struct {
+		infos [][]spawn.Pair // of each command
+		want  job.Placing
+		err   string
+	}{
+		"nothing":           {infos: [][]spawn.Pair{nil}, want: asJob},
+		"by node":           {infos: [][]spawn.Pair{pairs("map_by", "node")}, want: job.Placing{Layout: layout("node", "", "core"), Loop: true}},
+		"so many on a node": {infos: [][]spawn.Pair{pairs("ppr", "2:node", "rank_by", "node")}, want: job.Placing{Layout: layout("ppr:2:node", "node", "core")}},
+		"all is said":       {infos: [][]spawn.Pair{pairs("map_by", "socket:span", "bind_to", "none")}, want: job.Placing{Layout: layout("socket:span", "", "none"), NoPin: true}},
+		"no sharing":        {infos: [][]spawn.Pair{pairs("map_by", "core:nooversubscribe")}, want: job.Placing{Layout: layout("core:nooversubscribe", "", "core"), Forbid: true}},
+		"two programs":      {infos: [][]spawn.Pair{pairs("map_by", "core"), pairs("map_by", "core")}, want: job.Placing{Layout: layout("core", "", "core")}},
+		"two layouts": {infos: [][]spawn.Pair{pairs("map_by", "core"), nil},
+			err: "info keys map_by, ppr, rank_by, bind_to: all programs of a spawn have one layout, and these two: map_by=core and none"},
+		"a file": {infos: [][]spawn.Pair{pairs("map_by", "rankfile:file=/etc/shadow")},
+			err: `info key map_by: "rankfile:file=/etc/shadow" says what only the command line may: a spawn names slot, node, socket, numa, a cache, core or hwthread`},
+		"CPUs": {infos: [][]spawn.Pair{pairs("bind_to", "cpu-list=0")},
+			err: `info key bind_to: "cpu-list=0" says what only the command line may: a spawn names slot, node, socket, numa, a cache, core or hwthread`},
+		"no number": {infos: [][]spawn.Pair{pairs("ppr", "many:node")}, err: `info key ppr: ppr: "many" is not a number of ranks: write ppr:N:OBJECT`},
+	} {
+		r := spawn.Request{}
+		for _, infos := range test.infos {
+			r.Commands = append(r.Commands, spawn.Command{Argv: []string{"a"}, Count: 1, Info: infos})
+		}
+		req, _, err := spawnRequest(job.Request{Placing: asJob}, job.App{}, r, &guide{})
+		if test.err != "" || err != nil {
+			if err == nil || err.Error() != test.err {
+				t.Errorf("%s: %v, want %s", name, err, test.err)
+			}
+			continue
+		}
+		got, want := req.Placing, test.want
+		if got.Layout.Map.Text != want.Layout.Map.Text || got.Layout.Rank != want.Layout.Rank || got.Layout.Bind.Text != want.Layout.Bind.Text ||
+			got.Loop != want.Loop || got.NoPin != want.NoPin || got.Forbid != want.Forbid {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
