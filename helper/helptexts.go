@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -80,10 +81,13 @@ func (h *helpTexts) close() {
 	h.mu.Unlock()
 }
 
+// wantsAll is by what a user has each rank's texts printed, as of Open MPI's own launcher.
+const wantsAll = "OMPI_MCA_orte_base_help_aggregate=0"
+
 // print puts a text behind what the rank has written to its standard output or error. Where that is
 // closed, it is lost as the rank's own words would be.
 func (h *helpTexts) print(r *process, text message.LogText) {
-	if !h.first(text.Topic) {
+	if !slices.Contains(r.group.offers[r.plan.App].env, wantsAll) && !h.first(text.Topic) {
 		return
 	}
 	terminal, merged := r.command.Terminal, r.command.Merge

@@ -193,6 +193,10 @@ func TestOpenMPIHelpTextIsToldOnce(t *testing.T) {
 	if r.code != 6 || strings.Count(r.err, "MPI_ERR_RANK: invalid rank") != 1 || !strings.Contains(r.err, ": the same from ") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
+	r = b.run(t, "-genv", "OMPI_MCA_orte_base_help_aggregate", "0", "-hosts", "n1:4", "-n", "4", mpi(t, "misc.openmpi"), "send", "all", "99")
+	if r.code != 6 || !strings.Contains(r.err, "MPI_ERR_RANK: invalid rank") || strings.Contains(r.err, ": the same from ") {
+		t.Errorf("each for itself: exit %d, %q, %q", r.code, r.out, r.err)
+	}
 }
 
 // Ranks that we bind are where we say, and Open MPI does not bind them again.
