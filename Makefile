@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags='-s -w -X remshell/cli.Version=$(VERSION)'
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests test-slurm chaos bench compat cross dist dist-check deb-check demo clean testbed testbed-down fuzz
+.PHONY: all check test tests test-slurm test-sge chaos bench compat cross dist dist-check deb-check demo clean testbed testbed-down fuzz
 
 all: bin/mpiexec
 
@@ -65,6 +65,12 @@ test-slurm:
 	testdata/install.sh
 	testdata/programs.sh
 	go test ./test/e2e -count=1 -timeout 10m -run TestSlurm -v
+
+# Against a real Grid Engine, likewise.
+test-sge:
+	testdata/install.sh
+	testdata/programs.sh
+	go test ./test/e2e -count=1 -timeout 10m -run TestSGE -v
 
 # Many jobs on which everything breaks that can be broken; it says how to repeat one.
 CHAOS ?= 1000

@@ -22,7 +22,7 @@ import (
 )
 
 // Table is the starters that we know, one for a batch system.
-var Table = []*Starter{&slurm}
+var Table = []*Starter{&slurm, &sge}
 
 // Shell is what every starter is to start: it reads the delivery script from its input (RM-31).
 const Shell = "/bin/sh"

@@ -16,6 +16,8 @@ func TestArgv(t *testing.T) {
 		{"slurm", Call{Part: -1, Help: "  --overlap  Allow"}, "P -N1 -n1 -w n1 --overlap --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec /bin/sh"},
 		{"slurm", Call{Part: -1}, "P -N1 -n1 -w n1 --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec /bin/sh"},
 		{"slurm", Call{Part: 2, More: []string{"--qos", "high"}}, "P -N1 -n1 -w n1 --het-group=2 --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec --qos high /bin/sh"},
+		{"sge", Call{Part: -1}, "P -inherit n1 /bin/sh"},
+		{"sge", Call{Part: -1, More: []string{"-verbose"}}, "P -inherit -verbose n1 /bin/sh"},
 	} {
 		test.call.Program, test.call.Host = "P", "n1"
 		if got := strings.Join(Of(test.system).Argv(test.call), " "); got != test.want {
@@ -29,6 +31,7 @@ func TestEnviron(t *testing.T) {
 	around := []string{"PATH=/bin", "SLURM_JOB_ID=7", "SLURM_STEP_NODELIST=n1", "SLURM_CPU_BIND_TYPE=mask", "SLURM_NTASKS=4", "SLURM_NTASKS_PER_NODE=2", "SLURM_EXPORT_ENV=NONE"}
 	for system, want := range map[string][]string{
 		"slurm": {"PATH=/bin", "SLURM_JOB_ID=7"},
+		"sge":   around, // qrsh reads none of them
 	} {
 		if got := Of(system).Environ(around); !slices.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", system, got, want)
@@ -45,6 +48,9 @@ func TestLine(t *testing.T) {
 		{"slurm", "srun: forcing job termination\nsrun: got SIGCONT\n", ""},
 		{"slurm", "srun: error: n2: task 0: Killed\nsrun: Terminating StepId", "n2: task 0: Killed"},
 		{"slurm", "slurmstepd-n2: error: *** STEP 1.7 ON n2 CANCELLED AT 2026-11-23T04:37:24 DUE TO TIME LIMIT ***\nsrun: error: n2: task 0: Killed\n", "STEP 1.7 ON n2 CANCELLED AT 2026-11-23T04:37:24 DUE TO TIME LIMIT"},
+		{"sge", "error: executing task of job 8 failed: failed sending task to execd@n9: can't resolve host name\n", "failed sending task to execd@n9: can't resolve host name"},
+		{"sge", "error: commlib error: got read error\n", "commlib error: got read error"},
+		{"sge", "\n", ""},
 	} {
 		if got := Of(test.system).Line(test.said); got != test.want {
 			t.Errorf("%s: the line of %q is %q, want %q", test.system, test.said, got, test.want)
@@ -61,6 +67,8 @@ func TestVerdict(t *testing.T) {
 		{"slurm", "srun: error: Unable to create step for job 1: Requested node configuration is not available", "Unable to create step for job 1: Requested node configuration is not available", false},
 		{"slurm", "srun: cluster configuration lacks support for cpu binding\n", "it ended with exit code 1 and without a word", false},
 		{"slurm", "srun: error: Unable to confirm allocation for job 1: Socket timed out on send/recv operation\n", "Unable to confirm allocation for job 1: Socket timed out on send/recv operation", true},
+		{"sge", "error: executing task of job 8 failed: execution daemon on host \"n2\" didn't accept task\n", "no slot for another task", true},
+		{"sge", "error: executing task of job 8 failed: failed sending task to execd@n9: can't resolve host name\n", "failed sending task to execd@n9: can't resolve host name", false},
 	} {
 		got := Of(test.system).Verdict(test.said, 1)
 		if got.Why != test.why || got.Busy != test.busy || got.Remedy == "" {
@@ -81,11 +89,32 @@ func TestState(t *testing.T) {
 		{"slurm", "COMPLETING\n", nil, Over},
 		{"slurm", "", nil, Unknown},
 		{"slurm", "", errNothing, Unknown},
+		{"sge", sgeJob("7", "r", ""), nil, Runs},
+		{"sge", sgeJob("7", "S", ""), nil, Suspended},
+		{"sge", sgeJob("7", "dr", ""), nil, Unknown},
+		{"sge", sgeJob("7", "r", "2"), nil, Runs},
+		{"sge", sgeJob("70", "r", ""), nil, Unknown},
+		{"sge", "no qmaster", nil, Unknown},
+		{"sge", sgeJob("7", "r", ""), errNothing, Unknown},
 	} {
 		run := func(string, ...string) (string, error) { return test.answer, test.failed }
 		if got := Of(test.system).State(run, "7"); got != test.want {
 			t.Errorf("%s answers %q, %v: %v, want %v", test.system, test.answer, test.failed, got, test.want)
 		}
+	}
+}
+
+// sgeJob is what qstat -xml prints of one job.
+func sgeJob(number, state, task string) string {
+	return "<?xml version='1.0'?>\n<job_info>\n<queue_info><job_list state=\"running\"><JB_job_number>" + number + "</JB_job_number><state>" + state +
+		"</state><tasks>" + task + "</tasks></job_list></queue_info>\n<job_info></job_info></job_info>\n"
+}
+
+// A task of an array is a job of its own.
+func TestStateInAnArray(t *testing.T) {
+	run := func(string, ...string) (string, error) { return sgeJob("7", "r", "2"), nil }
+	if state := Of("sge").State; state(run, "7.2") != Runs || state(run, "7.1") != Unknown {
+		t.Error("one task of an array is taken for another")
 	}
 }
 

@@ -42,7 +42,7 @@ const headAddr = "10.88.255.254"
 // say their pids; a link for each, all by one run of ip(8); then each host brings its
 // link and sshd up on its own.
 func (f *Field) upNamespaces(ctx context.Context, o Options) error {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // against what never comes
 	defer cancel()
 	for i := range o.Hosts {
 		addr := fmt.Sprintf("10.88.%d.%d", (i+1)>>8, (i+1)&255)
@@ -70,9 +70,12 @@ func (f *Field) upNamespaces(ctx context.Context, o Options) error {
 	}
 	f.keepLoads(o.LoadEvery)
 	if o.Slurm {
-		return f.upSlurm(ctx)
+		err = f.upSlurm(ctx)
 	}
-	return nil
+	if o.SGE && err == nil {
+		err = f.upSGE(ctx)
+	}
+	return err
 }
 
 func (f *Field) netnsFiles(o Options) error {
@@ -97,6 +100,9 @@ func (f *Field) netnsFiles(o Options) error {
 	files = append(files, f.loadFiles(o)...)
 	if o.Slurm {
 		files = append(files, f.slurmFiles()...)
+	}
+	if o.SGE {
+		files = append(files, f.sgeFiles()...)
 	}
 	files = append(files, startup("skel")...)
 	files = append(files,
@@ -184,6 +190,9 @@ func (f *Field) fstab(o Options) string {
 	}
 	if o.Slurm {
 		lines = append(lines, quote(f.path("slurm"))+" "+slurmDir+" none bind")
+	}
+	if o.SGE {
+		lines = append(lines, quote(f.path("sge"))+" "+sgeDir+" none bind")
 	}
 	lines = append(lines, "field /run tmpfs mode=755")
 	return strings.Join(lines, " 0 0\n") + " 0 0\n"

@@ -29,7 +29,7 @@ const markName = "REMSHELL_FIELD"
 func (f *Field) mark(host string) string { return f.State + ":" + host }
 
 // Processes lists what runs on a host, sessions of its sshd included, but neither its
-// process 1 and what it waits for nor the listening sshd nor slurmd nor the dead that nobody has waited for.
+// process 1 and what it waits for nor the listening sshd nor a batch system's daemon nor the dead that nobody has waited for.
 //
 // With the other kinds it is what a session of the host has started: whatever has the
 // host's mark in its environment, or an ancestor that has it. A process that has lost
@@ -53,7 +53,7 @@ func (f *Field) Processes(host string) ([]Process, error) {
 			return p.PID != h.Init && !isSitter(p, h.Init) && namespace(p.PID, "pid") == space
 		}
 	}
-	return slices.DeleteFunc(all, func(p Process) bool { return !on(p) || isListener(p) || isSlurmd(p) }), nil
+	return slices.DeleteFunc(all, func(p Process) bool { return !on(p) || isListener(p) || isBatchDaemon(p) }), nil
 }
 
 // isSitter knows the process for which process 1 of a host waits (scripts/host.sh).
@@ -66,8 +66,10 @@ func isListener(p Process) bool {
 	return len(p.Args) > 0 && strings.HasPrefix(p.Args[0], "sshd: ") && strings.Contains(p.Args[0], "[listener]")
 }
 
-// isSlurmd knows slurmd, but not what it starts for a job.
-func isSlurmd(p Process) bool { return len(p.Args) > 0 && p.Args[0] == "slurmd" }
+// isBatchDaemon knows slurmd and sge_execd, but not what they start for a job.
+func isBatchDaemon(p Process) bool {
+	return len(p.Args) > 0 && (p.Args[0] == "slurmd" || p.Args[0] == sgePrograms+"sge_execd")
+}
 
 // marked returns a test for processes that have the mark, or an ancestor that has it.
 func (f *Field) marked(all []Process, mark string) func(Process) bool {

@@ -20,6 +20,7 @@ done
 	cd "$FIELD_REPO"
 	mount --bind "$FIELD_STATE/home" "$FIELD_HOME"
 	if [ -d "$FIELD_STATE/slurm" ]; then mount --bind "$FIELD_STATE/slurm" /etc/slurm; fi
+	if [ -d "$FIELD_STATE/sge" ]; then mount --bind "$FIELD_STATE/sge" /var/lib/gridengine; fi
 	mount -t tmpfs -o mode=1777 field-head /var/tmp # not "field", or hosts would take theirs for mounted
 	if [ ! -e "$FIELD_REPO/go.mod" ]; then
 		mkdir -p "$FIELD_REPO"

@@ -1,0 +1,189 @@
+//go:build linux
+
+package testbed
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"strings"
+)
+
+/*
+A field with Grid Engine has, beside what every field has, a batch system of its own:
+
+	head   sge_qmaster; qsub, qstat and qdel are called here
+	n1..   sge_execd; a job's script and its tasks run here
+
+All files of it are below the folder sge of the state folder, which the head and the hosts see as
+/var/lib/gridengine: the cell with its configuration and accounting, spool folders and logs. The
+machine's own cell is not looked at, and none of its services is started. A host has four slots,
+whatever the machine has. The parallel environments are mpi, which lets a job start tasks on its
+hosts, and loose, which does not.
+*/
+const sgeDir = "/var/lib/gridengine"
+
+// sgePrograms is where Debian has Grid Engine's own.
+const sgePrograms = "/usr/lib/gridengine/"
+
+// SGESlots is how many slots Grid Engine gives out on each host.
+const SGESlots = 4
+
+//go:embed scripts/sge.sh
+var sgeScript string
+
+// NoSGE says why this machine cannot have a field with Grid Engine; nil: it can, as root.
+func NoSGE() error {
+	for _, name := range []string{"sge_qmaster", "sge_execd", "qsub", "spooldefaults.bin"} {
+		if _, err := os.Stat(sgePrograms + name); err != nil {
+			return fmt.Errorf("%s is not installed; as root on Debian: testdata/install.sh", name)
+		}
+	}
+	return nil
+}
+
+// sgeFiles are those of the state folder's sge.
+func (f *Field) sgeFiles() []file {
+	files := []file{
+		{"sge.sh", 0o600, sgeScript},
+		{"sge/default/common/act_qmaster", 0o644, Head + "\n"},
+		{"sge/default/common/bootstrap", 0o644, columns(sgeBootstrap)},
+		{"sge/cell/pes/.keep", 0o644, ""},
+		{"sge/cell/queue", 0o644, columns(sgeQueue + "\nhostlist " + strings.ReplaceAll(f.Names(), ",", " ") + fmt.Sprintf("\nslots %d", SGESlots))},
+		{"sge/cell/hosts/" + Head, 0o644, "hostname " + Head + "\n"},
+	}
+	for _, h := range f.Hosts {
+		files = append(files,
+			file{"sge/cell/hosts/" + h.Name, 0o644, "hostname " + h.Name + "\n"},
+			file{"sge/cell/exechosts/" + h.Name, 0o644, columns("hostname " + h.Name + sgeExecHost)})
+	}
+	return files
+}
+
+// columns ends a text that Grid Engine reads.
+func columns(text string) string { return strings.TrimSpace(text) + "\n" }
+
+const sgeBootstrap = `
+admin_user none
+default_domain none
+ignore_fqdn true
+spooling_method classic
+spooling_lib libspoolc
+spooling_params ` + sgeDir + `/default/common;` + sgeDir + `/spool/qmaster
+binary_path ` + sgeDir + `/bin
+qmaster_spool_dir ` + sgeDir + `/spool/qmaster
+security_mode none
+listener_threads 1
+worker_threads 1
+scheduler_threads 1
+jvm_threads 0`
+
+const sgeExecHost = `
+load_scaling NONE
+complex_values NONE
+user_lists NONE
+xuser_lists NONE
+projects NONE
+xprojects NONE
+usage_scaling NONE
+report_variables NONE`
+
+// sgeQueue is queue_conf(5), but for its hosts and slots. /tmp is each host's own: hosts that share
+// it would take away each other's tasks' files. Load is no reason to start nothing: all hosts are one
+// machine.
+const sgeQueue = `
+qname all.q
+seq_no 0
+load_thresholds NONE
+suspend_thresholds NONE
+nsuspend 1
+suspend_interval 00:05:00
+priority 0
+min_cpu_interval 00:05:00
+processors UNDEFINED
+qtype BATCH INTERACTIVE
+ckpt_list NONE
+pe_list mpi loose
+rerun FALSE
+tmpdir /tmp
+shell /bin/sh
+prolog NONE
+epilog NONE
+shell_start_mode unix_behavior
+starter_method NONE
+suspend_method NONE
+resume_method NONE
+terminate_method NONE
+notify 00:03:00
+owner_list NONE
+user_lists NONE
+xuser_lists NONE
+subordinate_list NONE
+complex_values NONE
+projects NONE
+xprojects NONE
+calendar NONE
+initial_state default
+s_rt INFINITY
+h_rt INFINITY
+s_cpu INFINITY
+h_cpu INFINITY
+s_fsize INFINITY
+h_fsize INFINITY
+s_data INFINITY
+h_data INFINITY
+s_stack INFINITY
+h_stack INFINITY
+s_core INFINITY
+h_core INFINITY
+s_rss INFINITY
+h_rss INFINITY
+s_vmem INFINITY
+h_vmem INFINITY`
+
+// upSGE starts the master, and a daemon on each host, and waits until all hosts are there for jobs.
+func (f *Field) upSGE(ctx context.Context) error {
+	if err := said(f.Command(ctx, nil, "/bin/sh", f.path("sge.sh"))); err != nil {
+		return err
+	}
+	if err := poll(ctx, func() (bool, error) { return f.Command(ctx, nil, "qconf", "-sh").Run() == nil, nil }); err != nil {
+		return err
+	}
+	started := make(chan error, len(f.Hosts))
+	for _, h := range f.Hosts {
+		go func() { started <- f.StartExecd(ctx, h.Name) }()
+	}
+	for range f.Hosts {
+		if err := <-started; err != nil {
+			return err
+		}
+	}
+	for _, set := range [][]string{{"-Msconf", sgeDir + "/cell/scheduler"}, {"-Aq", sgeDir + "/cell/queue"}} {
+		if err := said(f.Command(ctx, nil, "qconf", set...)); err != nil {
+			return err
+		}
+	}
+	return poll(ctx, func() (bool, error) {
+		out, _ := f.Command(ctx, nil, "qstat", "-f").Output()
+		return usable(string(out)) == len(f.Hosts), nil
+	})
+}
+
+// usable counts the queue instances of qstat -f whose host has told its load, and that are in no
+// state which keeps jobs off.
+func usable(text string) (n int) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 5 && strings.HasPrefix(words[0], "all.q@") && words[3] != "-NA-" {
+			n++
+		}
+	}
+	return n
+}
+
+// StartExecd starts the daemon of a host, also again after it was killed. It returns when the master
+// knows the host.
+func (f *Field) StartExecd(ctx context.Context, host string) error {
+	return said(f.On(ctx, host, "env", "SGE_ROOT="+sgeDir, "SGE_CELL=default", sgePrograms+"sge_execd"))
+}
