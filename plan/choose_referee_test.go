@@ -1,0 +1,465 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/plan/nodeset"
+)
+
+// A refNode is a node of a random cluster; its speed is in MHz, 0: unknown.
+type refNode struct {
+	id, cpus, procs, speed, likes int
+	features                      []string
+	global                        bool
+}
+
+func (n refNode) room() int { return max(0, n.cpus-n.procs) }
+
+// A refCase is a cluster, and what is asked of it.
+type refCase struct {
+	nodes              []refNode
+	np                 int
+	policy, attribute  string // empty policy: none
+	list               []string
+	tolerance          int // in percent
+	priority           string
+	span, best         bool
+	optional, balanced bool
+	delay, waited      int
+}
+
+// A refSet is nodes of one name.
+type refSet struct {
+	name  string
+	index int
+	nodes []refNode
+}
+
+func room(nodes []refNode) (sum int) {
+	for _, n := range nodes {
+		sum += n.room()
+	}
+	return sum
+}
+
+// referee says what has to come out: lines of "set: node*ranks ..." for each part, or a code.
+// It is written by the page alone, for one section and CPUs that nobody shares, by trying everything.
+func (c refCase) referee() string {
+	var able []refNode
+	for _, n := range c.nodes {
+		if n.room() > 0 {
+			able = append(able, n)
+		}
+	}
+	if len(able) == 0 {
+		return NoNodes
+	}
+	sets := c.sets(able)
+	waiting := false
+	var idle []refNode
+	if c.policy != "" && c.delay > c.waited {
+		for _, n := range c.nodes {
+			n.procs = 0
+			idle = append(idle, n)
+		}
+		waiting = c.one(c.sets(idle), c.np) != nil
+	}
+	if c.policy != "" {
+		chosen := c.one(sets, c.np)
+		if waiting && c.best && c.policy != "ANYOF" {
+			chosen = nil
+			for _, s := range sets {
+				if s.name == c.one(c.sets(idle), c.np).name && room(s.nodes) >= c.np {
+					chosen = c.narrow(&s)
+				}
+			}
+		}
+		if chosen != nil {
+			return c.fill(chosen.name, c.balance(chosen.nodes, c.np), c.np)
+		}
+		if !waiting && c.span && c.policy != "ANYOF" {
+			if text := c.spans(sets); text != "" {
+				return text
+			}
+		}
+	}
+	switch {
+	case room(able) < c.np:
+		return NotEnough
+	case waiting:
+		return Delayed
+	case c.policy == "" || c.optional:
+		return c.fill("", c.balance(able, c.np), c.np)
+	}
+	return NoSet
+}
+
+// sets are the sets of some nodes.
+func (c refCase) sets(nodes []refNode) (sets []refSet) {
+	names := slices.Clone(c.list)
+	if c.attribute == "PROCSPEED" {
+		if names == nil {
+			for mhz := 5000; mhz > 0; mhz-- {
+				names = append(names, fmt.Sprint(mhz))
+			}
+			names = slices.DeleteFunc(names, func(name string) bool {
+				return !slices.ContainsFunc(nodes, func(n refNode) bool { return fmt.Sprint(n.speed) == name })
+			})
+		} else if c.policy == "ANYOF" {
+			return c.distinct([]refSet{{name: "range", nodes: keep(nodes, func(n refNode) bool {
+				low, high := slices.MinFunc(names, numerically), slices.MaxFunc(names, numerically)
+				return n.speed > 0 && n.speed >= number(low) && c.tolerates(number(high), n.speed)
+			})}})
+		}
+		for _, name := range names {
+			sets = append(sets, refSet{name: name, nodes: keep(nodes, func(n refNode) bool {
+				return n.speed > 0 && n.speed >= number(name) && c.tolerates(number(name), n.speed)
+			})})
+		}
+		return c.distinct(sets)
+	}
+	if names == nil {
+		for name := 'a'; name <= 'h'; name++ {
+			names = append(names, string(name))
+		}
+	}
+	for _, name := range names {
+		if s := keep(nodes, func(n refNode) bool { return slices.Contains(n.features, name) && !n.global }); len(s) > 0 {
+			sets = append(sets, refSet{name: name, nodes: keep(nodes, func(n refNode) bool { return slices.Contains(n.features, name) || n.global })})
+		}
+	}
+	return c.distinct(sets)
+}
+
+func (c refCase) tolerates(v, x int) bool {
+	most := new(big.Rat).Mul(big.NewRat(int64(v), 1), big.NewRat(int64(100+c.tolerance), 100))
+	return big.NewRat(int64(x), 1).Cmp(most) <= 0
+}
+
+// distinct leaves out sets that are empty, or like one before.
+func (c refCase) distinct(sets []refSet) (all []refSet) {
+	for _, s := range sets {
+		like := func(other refSet) bool { return fmt.Sprint(ids(other.nodes)) == fmt.Sprint(ids(s.nodes)) }
+		if len(s.nodes) > 0 && !slices.ContainsFunc(all, like) {
+			s.index = len(all)
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// one is what the policy takes; nil: nothing fits.
+func (c refCase) one(sets []refSet, np int) *refSet {
+	if c.policy == "ANYOF" {
+		var union refSet
+		for _, s := range sets {
+			for _, n := range s.nodes {
+				if !slices.Contains(ids(union.nodes), n.id) {
+					union.nodes = append(union.nodes, n)
+				}
+			}
+		}
+		if union.name = "*"; room(union.nodes) < np {
+			return nil
+		}
+		return &union
+	}
+	fit := slices.DeleteFunc(slices.Clone(sets), func(s refSet) bool { return room(s.nodes) < np })
+	if len(fit) == 0 {
+		return nil
+	}
+	if c.policy == "FIRSTOF" {
+		return &fit[0]
+	}
+	best := slices.MinFunc(fit, func(a, b refSet) int { return slices.Compare(c.key(a), c.key(b)) })
+	return c.narrow(&best)
+}
+
+func number(text string) (n int) { fmt.Sscan(text, &n); return n }
+
+func numerically(a, b string) int { return number(a) - number(b) }
+
+func keep(nodes []refNode, which func(refNode) bool) (kept []refNode) {
+	for _, n := range nodes {
+		if which(n) {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
+func ids(nodes []refNode) (ids []int) {
+	for _, n := range nodes {
+		ids = append(ids, n.id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// key is what a set is chosen by: the least is taken.
+func (c refCase) key(s refSet) []int {
+	switch c.priority {
+	case "BESTFIT":
+		return []int{room(s.nodes), s.index}
+	case "WORSTFIT":
+		return []int{-room(s.nodes), s.index}
+	case "BESTRESOURCE":
+		slowest := slices.MinFunc(s.nodes, func(a, b refNode) int { return a.speed - b.speed })
+		return []int{-slowest.speed, room(s.nodes), s.index}
+	case "MINLOSS":
+		lost, first, _, known := c.lost(s)
+		if !known {
+			return []int{1 << 60, 0, room(s.nodes), s.index}
+		}
+		return []int{lost, -first, room(s.nodes), s.index}
+	case "AFFINITY":
+		shunned, favoured := 1, room(keep(s.nodes, func(n refNode) bool { return n.likes > 0 }))
+		if room(keep(s.nodes, func(n refNode) bool { return n.likes >= 0 })) >= c.np {
+			shunned = 0
+		}
+		return []int{shunned, -min(c.np, favoured), s.index}
+	}
+	return []int{s.index}
+}
+
+// lost counts rank by rank what is lost where all run as fast as the first.
+func (c refCase) lost(s refSet) (lost, first, last int, known bool) {
+	by := slices.Clone(s.nodes)
+	slices.SortFunc(by, func(a, b refNode) int { return cmp.Or(a.speed-b.speed, a.id-b.id) })
+	first = by[0].speed
+	rank := 0
+	for _, n := range by {
+		for range n.room() {
+			if rank++; rank <= c.np {
+				lost, last = lost+n.speed-first, n.speed
+			}
+		}
+	}
+	return lost, first, last, first > 0
+}
+
+// narrow leaves out the members that do not go on.
+func (c refCase) narrow(s *refSet) *refSet {
+	if c.policy != "ONEOF" {
+		return s
+	}
+	fewer := s.nodes
+	switch c.priority {
+	case "MINLOSS":
+		if _, _, last, known := c.lost(*s); known {
+			fewer = keep(s.nodes, func(n refNode) bool { return n.speed <= last })
+		}
+	case "AFFINITY":
+		fewer = keep(s.nodes, func(n refNode) bool { return n.likes >= 0 })
+	}
+	if room(fewer) < c.np {
+		return s
+	}
+	return &refSet{s.name, s.index, fewer}
+}
+
+// balance tries all ranges of speeds.
+func (c refCase) balance(nodes []refNode, np int) []refNode {
+	if !c.balanced {
+		return nodes
+	}
+	best, from, width := nodes, 0, 1<<60
+	for _, a := range nodes {
+		for _, b := range nodes {
+			in := keep(nodes, func(n refNode) bool { return n.speed > 0 && n.speed >= a.speed && n.speed <= b.speed })
+			if a.speed == 0 || b.speed < a.speed || room(in) < np {
+				continue
+			}
+			if w := b.speed - a.speed; w < width || w == width && a.speed > from {
+				best, from, width = in, a.speed, w
+			}
+		}
+	}
+	return best
+}
+
+// spans is the first even span, as the page words it.
+func (c refCase) spans(sets []refSet) string {
+	line := slices.Clone(sets)
+	if c.policy == "ONEOF" && slices.Contains([]string{"BESTFIT", "WORSTFIT", "BESTRESOURCE"}, c.priority) {
+		slices.SortFunc(line, func(a, b refSet) int { return slices.Compare(c.key(a), c.key(b)) })
+	}
+	for k := 2; k <= min(len(sets), c.np); k++ {
+		var parts []string
+		var taken, used []int
+		for part := range k {
+			quota := c.np / k
+			if part < c.np%k {
+				quota++
+			}
+			for _, s := range line {
+				left := keep(s.nodes, func(n refNode) bool { return !slices.Contains(taken, n.id) && !(n.global && c.attribute == "FEATURE") })
+				if slices.Contains(used, s.index) || room(left) < quota {
+					continue
+				}
+				parts = append(parts, c.fill(s.name, c.balance(left, quota), quota))
+				used, taken = append(used, s.index), append(taken, ids(left)...)
+				break
+			}
+			if len(parts) <= part {
+				break
+			}
+		}
+		if len(parts) == k {
+			return strings.Join(parts, "; ")
+		}
+	}
+	return ""
+}
+
+// fill fills nodes by PROC: fewest processes, most CPUs, least ID.
+func (c refCase) fill(set string, nodes []refNode, np int) string {
+	by := slices.Clone(nodes)
+	slices.SortFunc(by, func(a, b refNode) int { return cmp.Or(a.procs-b.procs, b.cpus-a.cpus, a.id-b.id) })
+	var b strings.Builder
+	if c.policy == "ANYOF" && set != "" {
+		set = "*"
+	}
+	b.WriteString(set + ":")
+	for _, n := range by {
+		if take := min(n.room(), np); take > 0 {
+			fmt.Fprintf(&b, " n%d*%d", n.id, take)
+			np -= take
+		}
+	}
+	return b.String()
+}
+
+// made is what Make says of the case, in the words of the referee.
+func (c refCase) made(t *testing.T) string {
+	req := job.Request{Apps: []job.App{{N: c.np}}, Placing: job.Placing{Sort: "PROC"}}
+	req.Set = nodeset.Setting{Priority: nodeset.Priority(c.priority), Optional: c.optional, Plus: nodeset.Plus{SpanEvenly: c.span, Delay: c.best},
+		Tolerance: nodeset.Tolerance(c.tolerance * 10_000), Delay: time.Duration(c.delay) * time.Second}
+	req.Balance = c.balanced
+	if c.policy != "" {
+		kinds, _ := nodeset.KindsOf(0, nil)
+		var err error
+		if req.Set.Request, err = nodeset.Compose(c.policy, c.attribute, c.list, kinds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snap := job.Snapshot{Waited: time.Duration(c.waited) * time.Second}
+	for value := -1; value <= 1; value++ {
+		a := job.Affinity{Value: value, Nodes: []string{}}
+		for _, n := range keep(c.nodes, func(n refNode) bool { return n.likes == value }) {
+			a.Nodes = append(a.Nodes, fmt.Sprint("N", n.id))
+		}
+		req.Affinity = append(req.Affinity, a)
+	}
+	for _, n := range c.nodes {
+		def := job.NodeDef{ID: n.id, Name: fmt.Sprint("n", n.id), Policy: job.Policy{Features: n.features, Global: n.global,
+			Attributes: nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(int64(n.speed))}}}}
+		var topology pin.Topology
+		for cpu := range n.cpus {
+			topology.Cores = append(topology.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Nowhere})
+		}
+		req.Nodes = append(req.Nodes, def)
+		snap.Nodes = append(snap.Nodes, job.Node{NodeDef: def, Probe: job.Probe{Topology: topology}, Use: job.Use{Procs: n.procs}})
+	}
+	p, err := Make(req, snap)
+	if err != nil {
+		return err.(*Error).Code
+	}
+	if p.Choice == nil {
+		p.Choice = &job.Choice{Parts: []job.ChosenPart{{Ranks: p.Size, Nodes: namesByRank(p)}}}
+	}
+	counts := make(map[string]int)
+	for _, n := range p.Nodes {
+		counts[n.Name] = len(n.Ranks)
+	}
+	var parts []string
+	for _, part := range p.Choice.Parts {
+		set := part.Set
+		if c.policy == "ANYOF" && set != "" {
+			set = "*"
+		}
+		text := set + ":"
+		for _, name := range part.Nodes {
+			text += fmt.Sprintf(" %s*%d", name, counts[name])
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func namesByRank(p job.Plan) (names []string) {
+	for _, n := range p.Nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// random makes a case that is small enough to be told, and has all that the page knows.
+func random(r *rand.Rand) refCase {
+	pick := func(words ...string) string { return words[r.IntN(len(words))] }
+	c := refCase{np: 1 + r.IntN(20), policy: pick("ONEOF", "ONEOF", "ONEOF", "FIRSTOF", "ANYOF", ""), attribute: pick("FEATURE", "PROCSPEED"),
+		span: r.IntN(2) == 0, best: r.IntN(3) == 0, optional: r.IntN(4) == 0, balanced: r.IntN(5) == 0}
+	if r.IntN(3) == 0 {
+		c.delay, c.waited = 60, r.IntN(3)*30
+	}
+	for id := range 1 + r.IntN(9) {
+		n := refNode{id: id, cpus: 1 + r.IntN(6), speed: r.IntN(6) * 500, likes: r.IntN(3) - 1, global: r.IntN(12) == 0}
+		if n.procs = 0; r.IntN(2) == 0 {
+			n.procs = r.IntN(n.cpus + 1)
+		}
+		for range r.IntN(3) {
+			n.features = append(n.features, string(rune('a'+r.IntN(4))))
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	c.priority = pick("FIRSTFIT", "BESTFIT", "WORSTFIT", "AFFINITY", "MINLOSS", "BESTRESOURCE")
+	if c.attribute == "PROCSPEED" {
+		c.tolerance = r.IntN(3) * 50
+	} else if c.priority == "BESTRESOURCE" {
+		c.priority = "BESTFIT"
+	}
+	for range r.IntN(4) {
+		if c.attribute == "PROCSPEED" {
+			c.list = append(c.list, fmt.Sprint(500+r.IntN(6)*500))
+		} else {
+			c.list = append(c.list, string(rune('a'+r.IntN(5))))
+		}
+	}
+	return c
+}
+
+// Of random clusters and requests the plan says what the referee says: the set, the parts and their
+// ranks, the nodes in their order, or why there is none.
+func TestChoiceAgainstAReferee(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 12))
+	kinds := make(map[string]int)
+	for i := range 4_000 {
+		c := random(r)
+		want, got := c.referee(), c.made(t)
+		if got != want {
+			t.Fatalf("case %d, %+v:\n got %s\nwant %s", i, c, got, want)
+		}
+		switch {
+		case strings.Contains(want, ";"):
+			kinds["span"]++
+		case strings.Contains(want, ": "):
+			kinds["placed"]++
+		default:
+			kinds[want]++
+		}
+	}
+	for _, kind := range []string{"span", "placed", NoNodes, NotEnough, NoSet, Delayed} {
+		if kinds[kind] < 20 {
+			t.Errorf("only %d cases of %s: the cases are too much alike", kinds[kind], kind)
+		}
+	}
+}

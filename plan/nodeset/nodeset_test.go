@@ -1,0 +1,168 @@
+package nodeset
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func resolve(l Levels) (Setting, error) {
+	kinds, _ := KindsOf(1, func(int) Attributes { return Attributes{"RACK": {Labels: []string{"r1"}}, "PRICE": {Number: unit}} })
+	if l.MaxDelay == 0 {
+		l.MaxDelay = time.Hour
+	}
+	return l.Resolve(kinds)
+}
+
+func spec(text string) Level { return Level{Source: "--node-set", Spec: &text} }
+
+// Requests as they may be written, and in their canonical form.
+func TestRequests(t *testing.T) {
+	for text, want := range map[string]string{
+		"oneof:feature:a,b":                "ONEOF:FEATURE:a,b",
+		"ANYOF:PROCSPEED:450,500,650":      "ANYOF:PROCSPEED:450,500,650",
+		"ONEOF:NETWORK:via,myrinet":        "ONEOF:NETWORK:via,myrinet",
+		" FIRSTOF : FEATURE : a :: b ,, c": "FIRSTOF:FEATURE:a,b,c",
+		"ONEOF:PROCSPEED:2.4GHz,3000mhz":   "ONEOF:PROCSPEED:2400,3000",
+		"ANYOF:MEMORY:48G-1TB":             "ANYOF:MEMORY:49152-1048576",
+		"ONEOF:MEMORY:1K":                  "ONEOF:MEMORY:0.0009765625",
+		"ONEOF:NETSPEED:10G":               "ONEOF:NETSPEED:10000",
+		"ONEOF:rack:r*":                    "ONEOF:RACK:r*",
+		"ONEOF:price:2.50":                 "ONEOF:PRICE:2.5",
+		"NONE":                             "none",
+	} {
+		s, err := resolve(Levels{Flags: spec(text)})
+		if err != nil || s.Request.String() != want {
+			t.Errorf("%q: %v, %v; want %s", text, s.Request, err, want)
+		}
+	}
+	for text, token := range map[string]string{
+		"": "", "ONEOF": "", "SOMEOF:FEATURE": "SOMEOF", "ONEOF:COLOUR": "COLOUR", "ONEOF:PROCSPEED:4G": "4G", "ONEOF:PROCSPEED:-5": "-5",
+		"ONEOF:PROCSPEED:3-2": "3-2", "ONEOF:FEATURE:a/b": "a/b", "ONEOF:PRICE:1.2345678": "1.2345678", "ONEOF:PRICE:9000000000": "9000000000",
+		"ONEOF:FEATURE:" + strings.Repeat("x", 65): strings.Repeat("x", 65), "ONEOF:PRICE:1M": "1M",
+	} {
+		var refused *Refusal
+		if _, err := resolve(Levels{Flags: spec(text)}); !errors.As(err, &refused) || refused.Token != token || len(refused.Allowed) == 0 {
+			t.Errorf("%q: %v; want a refusal of %q", text, err, token)
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0": 0, "90": 90 * time.Second, "90s": 90 * time.Second, "5m": 5 * time.Minute, "1h30m": 90 * time.Minute, "1:00": time.Minute,
+		"1:00:00": time.Hour, "2:01:00:00": 49 * time.Hour, "1h5s": time.Hour + 5*time.Second,
+	} {
+		if got, ok := ParseTime(text); !ok || got != want {
+			t.Errorf("%q: %v, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "1h 5", "5x", "m", "1:", ":1", "1:2:3:4:5", "-1", "+1:00", "1e3", "99999999999999999999", "9999999h", "10001:00:00:00", "5m1h", "1.5h"} {
+		if got, ok := ParseTime(text); ok {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+// A tolerance is exact: 500 and 750 go together at 0.5, and nothing above does.
+func TestTolerance(t *testing.T) {
+	for _, test := range []struct {
+		x, v, tolerance string
+		want            bool
+	}{
+		{"750", "500", "0.5", true}, {"750.000001", "500", "0.5", false}, {"900", "500", "50%", false}, {"500", "500", "0", true},
+		{"0.3", "0.1", "2", true}, {"0.300001", "0.1", "2", false}, {"8000000000", "8000000000", "10", true}, {"110", "100", "0.1", true},
+		{"33.333333", "11.111111", "200%", true}, {"1.000001", "1", "0.000001", true}, {"1.000002", "1", "0.000001", false},
+	} {
+		x, _ := ParseNumber(test.x)
+		v, _ := ParseNumber(test.v)
+		tolerance, ok := ParseTolerance(test.tolerance)
+		if !ok || within(x, v, tolerance) != test.want {
+			t.Errorf("%+v: %v", test, ok)
+		}
+	}
+	for _, text := range []string{"", "11", "1001%", "0.0000001", "1.5x", "%", "-1", "1e1"} {
+		if got, ok := ParseTolerance(text); ok {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+// Which level counts: the request whole, modifiers one by one.
+func TestLevels(t *testing.T) {
+	modified := func(l Level, pairs ...string) Level {
+		l.Said = make(map[string]string)
+		for i := 0; i < len(pairs); i += 2 {
+			l.Said[pairs[i]] = pairs[i+1]
+		}
+		return l
+	}
+	cluster := modified(spec("ONEOF:PROCSPEED"), KeyTolerance, "0.5", KeyPriority, "BESTRESOURCE", KeyOptional, "no", KeyDelay, "2h")
+	cluster.Source = "nodeset"
+	for name, test := range map[string]struct {
+		levels Levels
+		want   Setting
+	}{
+		"the cluster's":                 {Levels{Cluster: cluster}, Setting{From: "nodeset", Tolerance: 500_000, Priority: BestResource, Delay: 2 * time.Hour}},
+		"a user's, with what suits":     {Levels{Cluster: cluster, Flags: spec("ONEOF:FEATURE")}, Setting{From: "--node-set", Priority: FirstFit, Delay: 2 * time.Hour}},
+		"a user's delay is cut":         {Levels{Cluster: cluster, Flags: modified(Level{}, KeyDelay, "3h")}, Setting{From: "nodeset", Tolerance: 500_000, Priority: BestResource, Delay: time.Hour, Cut: 3 * time.Hour}},
+		"defaults may be left":          {Levels{Class: spec("ONEOF:FEATURE")}, Setting{From: "--node-set", Priority: FirstFit, Optional: true}},
+		"a user's may not":              {Levels{Flags: spec("ONEOF:FEATURE")}, Setting{From: "--node-set", Priority: FirstFit}},
+		"unless he says so":             {Levels{Flags: modified(spec("ONEOF:FEATURE"), KeyOptional, "TRUE")}, Setting{From: "--node-set", Priority: FirstFit, Optional: true}},
+		"none":                          {Levels{Cluster: cluster, Flags: spec("none")}, Setting{Tolerance: 500_000, Priority: BestResource, Delay: 2 * time.Hour}},
+		"listed nodes":                  {Levels{Cluster: cluster, Listed: true}, Setting{Tolerance: 500_000, Priority: BestResource, Delay: 2 * time.Hour}},
+		"what a flag hides is not read": {Levels{Variables: spec("junk"), Flags: spec("none")}, Setting{Priority: FirstFit}},
+	} {
+		s, err := resolve(test.levels)
+		if err != nil || s.From != test.want.From || s.Tolerance != test.want.Tolerance || s.Priority != test.want.Priority || s.Delay != test.want.Delay ||
+			s.Cut != test.want.Cut || s.From != "" && s.Optional != test.want.Optional {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+	for _, l := range []Levels{{Closed: true, Flags: spec("none")}, {Closed: true, Variables: modified(Level{}, KeyPlus, "DELAY")},
+		{Flags: modified(spec("ONEOF:FEATURE"), KeyTolerance, "0.5")}, {Flags: modified(spec("ONEOF:PROCSPEED"), KeyPriority, "minloss")},
+		{Cluster: modified(Level{}, KeyPriority, "QUICKEST"), Flags: spec("none")}} {
+		if s, err := resolve(l); err == nil {
+			t.Errorf("%+v: %+v", l, s)
+		}
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	for _, test := range []struct {
+		pattern, label string
+		want           bool
+	}{{"*", "", true}, {"a*", "abc", true}, {"*c", "abc", true}, {"a?c", "abc", true}, {"a?c", "ac", false}, {"*b*d", "abcd", true}, {"*b*d", "abcde", false},
+		{"a**b", "ab", true}, {"", "a", false}, {"*aab", "aaaaab", true}, {"b*", "ab", false}} {
+		if got := matches(test.pattern, test.label); got != test.want {
+			t.Errorf("%q of %q: %v", test.pattern, test.label, got)
+		}
+	}
+}
+
+// Whatever is written: it is read without a panic, and what is accepted means the same when it is
+// written again in its canonical form.
+func FuzzRequest(f *testing.F) {
+	for _, text := range []string{"ONEOF:FEATURE:a,b*", "ANYOF:PROCSPEED:450-650,2.4GHz", "FIRSTOF:MEMORY:1K,32G", "none", "ONEOF:rack"} {
+		f.Add(text, "50%", "1h30m", "SPANEVENLY DELAY")
+	}
+	kinds, _ := KindsOf(1, func(int) Attributes { return Attributes{"RACK": {Labels: []string{"r1"}}} })
+	f.Fuzz(func(t *testing.T, text, tolerance, delay, plus string) {
+		if r, err := Parse(text, kinds); err == nil {
+			canonical := r.String()
+			again, err := Parse(canonical, kinds)
+			exact := !strings.Contains(canonical, ".") // the K of a memory may have ten decimals
+			if err != nil && exact || err == nil && again.String() != canonical {
+				t.Errorf("%q is %q, which is %v (%v)", text, canonical, again, err)
+			}
+		}
+		if x, ok := ParseTolerance(tolerance); ok && (x < 0 || x > MaxTolerance) {
+			t.Errorf("tolerance %q: %d", tolerance, x)
+		}
+		if d, ok := ParseTime(delay); ok && (d < 0 || d > MaxTime) {
+			t.Errorf("time %q: %v", delay, d)
+		}
+		parsePlus(plus)
+	})
+}
