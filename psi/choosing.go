@@ -67,7 +67,7 @@ func (c *Choice) sets(in Input) error {
 	levels := nodeset.Levels{
 		Cluster:  named(in.Rules.Sets, "nodeset", func(key string) string { return "nodeset." + key }),
 		Flags:    named(in.Flags.Sets, "--node-set", func(key string) string { return "--node-set-" + key }),
-		MaxDelay: time.Hour, Closed: in.Rules.Closed, Listed: in.Listed || c.From != "",
+		MaxDelay: time.Hour, Closed: in.Rules.Closed, Listed: in.Listed || in.Placed || c.From != "",
 	}
 	levels.Variables = variables(in)
 	for _, class := range in.Rules.Classes {
@@ -91,6 +91,9 @@ func (c *Choice) sets(in Input) error {
 			what = "bad value"
 		}
 		return &Error{Code: "bad-node-set", Source: wrong.Source, Token: wrong.Token, What: what, Allowed: wrong.Allowed}
+	}
+	if in.Placed && c.Set.Policy != "" { // a user's: those of cluster and class do not count there
+		return &Error{Code: "bad-node-set", Source: c.Set.From, Token: c.Set.Request.String(), What: "every rank has its node, so that nothing is chosen", Allowed: []string{"none"}}
 	}
 	if c.Set.Cut > 0 {
 		c.warn("delay-cut", "a delay of %s is cut to %s, the longest that the cluster file allows", c.Set.Cut, c.Set.Delay)

@@ -34,6 +34,7 @@ type Input struct {
 	Flags  Flags
 	Rules  job.Rules // of the cluster, about which nodes a job gets
 	User   job.User  // who asks
+	Placed bool      // each rank has its place by a rank file, or map
 	Open   func(name string) (text string, err error)
 }
 

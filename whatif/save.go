@@ -20,7 +20,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
 	f := stateFile{
 		Version: &version, Env: map[string]*string{}, Options: optionsOf(req),
-		UID: req.User.UID, GID: req.User.GID, GIDs: req.User.GIDs, Ahead: snap.Ahead, TryOut: req.Home && !req.Forbid,
+		UID: req.User.UID, GID: req.User.GID, GIDs: req.User.GIDs, Ahead: snap.Ahead, Waited: snap.Waited.Seconds(), TryOut: req.Home && !req.Forbid,
 	}
 	f.Config.rules = rulesOf(req.Choosing)
 	jobOptions(req.Choosing, &f.Options.choosing)
@@ -103,7 +103,7 @@ func nodeOf(n job.Node, up bool) node {
 		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Up: &up, Procs: n.Procs, Seats: n.Seated, Busy: n.Busy, Taken: n.Taken,
 		RunJobs: &jobs, Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
 		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserMap, Pin: &pins, MemBind: &binds,
-		Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.Global,
+		Attributes: attributesOf(&n), Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.Global,
 		CountThreads: n.CountThreads, Slots: n.Slots, MaxSlots: n.MaxSlots, Identity: n.Identity,
 		MemTotal: n.Memory.Total, MemFree: n.Memory.Available,
 		GPUs: n.GPUs, Barred: n.Barred, BusyGPUs: n.BusyGPUs,

@@ -3,9 +3,12 @@ package whatif
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
+	"time"
 
 	"remshell/idset"
 	"remshell/job"
+	"remshell/plan/nodeset"
 )
 
 // This file writes down what was said of which nodes a job gets, and of what its ranks take of them.
@@ -28,8 +31,27 @@ func sectionOptions(s job.Share, o *choosing) {
 	}
 }
 
-// jobOptions are those of the job as a whole.
+// jobOptions are those of the job as a whole. Which request for node sets counts was found out: it is
+// the job's own there, whoever made it.
 func jobOptions(c job.Choosing, o *choosing) {
+	if c.Balance {
+		o.NodeAlloc = unlessZero("MAXBALANCE")
+	}
+	if s := c.Set; s.Policy != "" {
+		o.Set, o.Priority = unlessZero(s.Request.String()), unlessZero(string(s.Priority))
+		o.Optional, _ = json.Marshal(map[bool]string{true: "yes", false: "no"}[s.Optional])
+		o.Tolerance, _ = json.Marshal(s.Tolerance.String())
+		o.Delay = text(int((s.Delay + time.Second - 1) / time.Second))
+		var plus []string
+		if s.Plus.SpanEvenly {
+			plus = append(plus, "SPANEVENLY")
+		}
+		if s.Plus.Delay {
+			plus = append(plus, "DELAY")
+		}
+		words := strings.Join(plus, ",")
+		o.Plus = &words
+	}
 	o.Class, o.Contiguous, o.Reserve = unlessZero(c.Class), unlessZero(string(c.Contiguous)), unlessNone(c.Reserve)
 	if c.Memory > 0 {
 		o.MemPerRank, _ = json.Marshal(strconv.FormatInt(c.Memory>>10, 10) + "K")
@@ -41,6 +63,12 @@ func jobOptions(c job.Choosing, o *choosing) {
 func rulesOf(c job.Choosing) (r rules) {
 	if c.Class != "" {
 		r.Classes = []classRules{{Name: c.Class}}
+	}
+	if c.Set.Policy != "" {
+		r.Set = &setRules{MaxDelay: text(int(c.Set.Delay/time.Second) + 1)} // it was cut already
+	}
+	for _, a := range c.Affinity {
+		r.Affinity = append(r.Affinity, affinityRule{Nodes: a.Nodes, Feature: a.Feature, Value: a.Value})
 	}
 	r.Domain = c.Domain
 	for _, region := range c.Regions {
@@ -54,6 +82,32 @@ func rulesOf(c job.Choosing) (r rules) {
 		r.Regions = append(r.Regions, rule)
 	}
 	return r
+}
+
+// attributesOf are those of a node that a file of it has to tell, as they count.
+func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
+	tell := func(name string) {
+		var value json.RawMessage
+		switch v := n.Attribute(name); {
+		case v.Labels != nil:
+			value, _ = json.Marshal(v.Labels)
+		case v.Number > 0:
+			value = json.RawMessage(v.Number.String())
+		default:
+			return
+		}
+		if all == nil {
+			all = make(map[string]json.RawMessage)
+		}
+		all[name] = value
+	}
+	for _, name := range []string{nodeset.ProcSpeed, nodeset.Network, nodeset.NetSpeed, nodeset.Arch, nodeset.CPUModel, nodeset.GPUModel} {
+		tell(name)
+	}
+	for name := range n.Attributes {
+		tell(name)
+	}
+	return all
 }
 
 // unlessNone is a number, if it is one.

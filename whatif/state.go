@@ -57,7 +57,7 @@ func (s *State) Defs() []job.NodeDef {
 // the state's; np too, if it is given.
 func (s *State) Input(np string, flags psi.Flags, env func(string) (string, bool), open func(string) (string, error)) psi.Input {
 	in := psi.Input{NP: cmp.Or(np, s.NP), Nodes: s.Defs(), Sort: s.Sort, Env: env, Open: open, Flags: merge(flags, s.Flags),
-		Rules: s.Rules, User: s.User}
+		Rules: s.Rules, User: s.User, Placed: s.Spots != nil}
 	if s.Env != nil {
 		in.Env = func(name string) (string, bool) {
 			value := s.Env[name]

@@ -97,6 +97,7 @@ func (w World) input(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
 		AdHoc: w.Cluster == nil, Listed: listed, Flags: flags(line.Job, line.Sections[0]),
 		Env: w.env, Open: Texts(w.Open), User: w.Local.User,
+		Placed: line.Job.RankFile != "" || line.Job.RankMap != "" || line.Job.MapBy.Seq,
 	}
 	if w.Cluster != nil {
 		class, _ := w.class(line.Job) // one that is refused was told by bounds

@@ -44,7 +44,7 @@ func (w World) FromState(line option.Line) whatif.Outcome {
 	if err != nil {
 		return whatif.Outcome{Err: err}
 	}
-	in.Listed, in.Types = len(named) > 0, featuresOf(named)
+	in.Listed, in.Types, in.Placed = len(named) > 0, featuresOf(named), in.Placed || told.by != ""
 	req, warnings, err := s.Request(in)
 	if err == nil && in.Listed {
 		err = restrict(&req, named, source)
