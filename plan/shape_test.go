@@ -7,6 +7,7 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
+	"remshell/plan/nodeset"
 )
 
 // Several executables, one after the other on one walk
@@ -147,5 +148,73 @@ func TestWorthyOfALook(t *testing.T) {
 		if got := worthy(req.Nodes[i]); got != want {
 			t.Errorf("%s: %v", req.Nodes[i].Name, got)
 		}
+	}
+}
+
+// GPUs are in the room of a shape, and near the NUMA nodes in which ranks stay.
+func TestGPUsInShapes(t *testing.T) {
+	app := job.App{N: 3, Share: job.Share{Shape: 2, GPUs: 2}}
+	nodes := equipped("a:8/2+0011 b:8/2+01 c:8/2")
+	if p, err := Make(on(job.Request{Apps: []job.App{app}}, nodes)); err != nil || shown(p) != "a a b" {
+		t.Errorf("%s, %v", shown(p), err)
+	}
+	app.N = 4
+	if _, err := Make(on(job.Request{Apps: []job.App{app}}, nodes)); err == nil {
+		t.Error("there are GPUs for three ranks")
+	}
+	app = job.App{N: 2, Share: job.Share{NUMA: pin.Confinement{Each: 1}, GPUs: 1}}
+	p, err := Make(on(job.Request{Apps: []job.App{app}}, nodes))
+	if err != nil || masksOf(p) != "[[0] [4]]" {
+		t.Fatalf("%s, %v", masksOf(p), err)
+	}
+	for _, r := range p.Nodes[0].Ranks {
+		if want := r.CPUs[0] / 4; len(r.GPUs) != 1 || r.GPUs[0].NUMA != want {
+			t.Errorf("rank %d on CPUs %v has %v", r.Rank, r.CPUs, r.GPUs)
+		}
+	}
+}
+
+// One choice for the job: a set holds all sections, in order, or none of them.
+func TestSectionsInSets(t *testing.T) {
+	spec := "ONEOF:FEATURE:x,y"
+	kinds, _ := nodeset.KindsOf(0, nil)
+	set, err := nodeset.Levels{Flags: nodeset.Level{Spec: &spec, Source: "--node-set"}}.Resolve(kinds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := cluster("n0:4 n1:4 n2:8")
+	for i, feature := range []string{"x", "x", "y"} {
+		snap.Nodes[i].Features = []string{feature}
+	}
+	section := func(n, threads int) job.App { return job.App{N: n, Share: job.Share{Threads: threads}} }
+	for _, test := range []struct {
+		name string
+		apps []job.App
+		want string
+	}{
+		{"M4", []job.App{section(5, 1), section(3, 1)}, "n0 n0 n0 n0 n1 n1 n1 n1"},
+		{"M5", []job.App{section(5, 1), section(4, 1)}, "error no-node-set true"},
+		{"M6", []job.App{section(2, 4), section(2, 1)}, "error no-node-set true"},
+	} {
+		req := job.Request{Apps: test.apps}
+		req.Set = set
+		p, err := Make(on(req, snap))
+		got := shown(p)
+		var failed *Error
+		if errors.As(err, &failed) {
+			got = fmt.Sprint("error ", failed.Code, " ", failed.Permanent)
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+// A rank file says where each rank goes: shapes and neighbours are not looked for then.
+func TestSpotsBeatTheChoice(t *testing.T) {
+	req := wanted(job.ContiguousFirst, job.App{N: 2, Share: job.Share{Shape: 2}})
+	req.RankFile = []job.Spot{{Node: 2}, {Node: 0}}
+	if p, err := Make(on(req, cluster("a:2 b:2 c:2"))); err != nil || shown(p) != "c a" {
+		t.Errorf("%s, %v", shown(p), err)
 	}
 }
