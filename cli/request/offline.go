@@ -65,13 +65,7 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outco
 	hosts := unknown(req, snap)
 	if by, dark := blind(req, snap, hosts); dark != nil {
 		failed := sizeUnknown(dark)
-		what := "CPUs"
-		if by == "-gpus-per-proc" {
-			what = "GPUs"
-		} else if req.Set.Policy != "" && by == req.Set.From {
-			what = req.Set.Attribute
-		}
-		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, what, hostlist.Fold(dark))
+		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, matter(req, by), hostlist.Fold(dark))
 		failed.Way = "add --probe"
 		return whatif.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}
@@ -100,6 +94,21 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outco
 	return o
 }
 
+// matter is what an option needs to know of hosts.
+func matter(req job.Request, by string) string {
+	switch {
+	case by == "-gpus-per-proc":
+		return "GPUs"
+	case by == "--mem-per-rank":
+		return "memory"
+	case slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.Confines() && by == app.NUMA.Option() }):
+		return "NUMA nodes"
+	case req.Set.Policy != "" && by == req.Set.From:
+		return req.Set.Attribute
+	}
+	return "CPUs"
+}
+
 // blind lists the candidates whose CPUs or GPUs decide about the node of a rank, or were
 // written down, and which nobody has seen; by is the option that makes it so.
 func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
@@ -110,9 +119,14 @@ func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hos
 			return cmp.Or(req.Set.From, "--node-alloc"), hosts
 		}
 	}
+	numa := slices.IndexFunc(req.Apps, func(app job.App) bool { return app.NUMA.Confines() })
 	switch m := req.Layout.Map; {
 	case arch:
 		by = "-arch"
+	case numa >= 0:
+		by = req.Apps[numa].NUMA.Option()
+	case req.Memory > 0:
+		by = "--mem-per-rank"
 	case gpus:
 		by = "-gpus-per-proc"
 	case len(req.RankFile) > 0 && req.RankFile[0].Picks != nil:
@@ -140,11 +154,11 @@ func unlabelled(req job.Request, snap job.Snapshot) (hosts []string) {
 	for i := range snap.Nodes {
 		seen[snap.Nodes[i].ID] = len(snap.Nodes[i].Topology.Cores) > 0
 	}
-	worthy := plan.Worthy(req)
+	worthy, listed := plan.Worthy(req), req.Listed()
 	for _, def := range req.Nodes {
 		n := job.Node{NodeDef: def}
 		known := (req.Set.Policy == "" || n.Attribute(req.Set.Attribute).Known()) && (!req.Balance || n.Attribute(nodeset.ProcSpeed).Known())
-		if !seen[def.ID] && !known && worthy(def) {
+		if !seen[def.ID] && !known && listed[def.Name] && worthy(def) {
 			hosts = append(hosts, def.Name)
 		}
 	}
@@ -157,9 +171,9 @@ func unknown(req job.Request, snap job.Snapshot) (hosts []string) {
 	for i := range snap.Nodes {
 		known[snap.Nodes[i].ID] = true
 	}
-	worthy := plan.Worthy(req)
+	worthy, listed := plan.Worthy(req), req.Listed()
 	for _, def := range req.Nodes {
-		if !known[def.ID] && worthy(def) {
+		if !known[def.ID] && listed[def.Name] && worthy(def) {
 			hosts = append(hosts, def.Name)
 		}
 	}
