@@ -3,6 +3,7 @@ package psi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"remshell/job"
@@ -92,4 +93,28 @@ func TestClash(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
+}
+
+// Whatever is written, what is accepted is within its bounds.
+func FuzzWhatRanksTakeOfANode(f *testing.F) {
+	for _, text := range []string{"4", "0,2-3", "2-1", "3GB", "3X", "65536", "-1", "", "0-65535,7", "9223372036854775807T"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, choosing := range []Choosing{{Shape: &text}, {PerNUMA: &text}, {NUMANodes: &text}, {NUMAList: &text}, {HWThreads: &text}, {ReserveCPUs: &text}, {MemPerRank: &text}} {
+			c, err := said(Flags{Choosing: choosing})
+			var refused *Error
+			if err != nil && (!errors.As(err, &refused) || refused.Code != "bad-value" || len(refused.Allowed) == 0) {
+				t.Fatalf("%q: %v", text, err)
+			}
+			for _, n := range append([]int{c.Shape, c.NUMA.Each, c.NUMA.Lowest, max(0, c.HWThreads), c.Reserve}, c.NUMA.List...) {
+				if n < 0 || n > maxCount {
+					t.Fatalf("%q: %d", text, n)
+				}
+			}
+			if c.Memory < 0 || c.Memory > maxMemory || !slices.IsSorted(c.NUMA.List) {
+				t.Fatalf("%q: %d bytes, NUMA nodes %v", text, c.Memory, c.NUMA.List)
+			}
+		}
+	})
 }
