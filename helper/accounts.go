@@ -123,7 +123,8 @@ type sampledEvent struct{ all []sample.Process }
 
 // sample looks at all processes again and again, until the session is over (RM-51).
 func (s *session) sample(often bool) {
-	var reader sample.Reader
+	reader := sample.Reader{Helper: os.Getpid()}
+	defer reader.Close()
 	began := time.Now()
 	for {
 		now := time.Now()

@@ -2,7 +2,9 @@ package sample
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,43 +13,164 @@ import (
 	"remshell/job"
 )
 
-// A Reader reads /proc: one file of each process, which is some 5 µs.
+/*
+A Reader reads /proc: one file of each process that may be of the job, which is some 5 µs, and of
+each other once. What is not below the helper never comes there, so it is passed over as long as it
+lives; the number of its folder's inode, which the listing tells, says that it is still the same process.
+
+	/proc --list--> pid, inode --.-- known and not ours: passed over
+	                             '-- others: read --> below the helper, or the parent is gone: told
+	                                              '-> strange from now on
+*/
 type Reader struct {
-	buf [1024]byte // of stat, which is shorter
+	Helper  int           // whose descendants are looked for
+	dir     int           // /proc; 0: not open yet
+	before  map[int]sight // what was seen in the last pass
+	now     map[int]sight // and in this one
+	parents map[int]int   // of what was read in this pass
+	open    int           // files that are kept open
+	entries [32 << 10]byte
+	buf     [1024]byte // of stat, which is shorter
 }
+
+// A sight is what is kept of a process from pass to pass.
+type sight struct {
+	inode   uint64
+	strange bool // it is not below the helper
+	stat    int  // of one that is, open; 0: it is not
+}
+
+// maxOpen is how many files are kept open, since that spares half of the time: few enough for a process that
+// may have 1,024.
+const maxOpen = 256
 
 // Read looks at all processes, in the order of their numbers. So a parent is mostly read before
 // its child, and what a child has consumed that ends meanwhile is not seen of both.
 func (r *Reader) Read() []Process {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	all := make([]Process, 0, len(names))
-	for _, name := range names {
-		if name[0] < '1' || name[0] > '9' {
-			continue
+	if r.dir == 0 {
+		fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil
 		}
-		if p, there := parse(r.stat(int(dir.Fd()), name+"/stat")); there {
-			if pid, err := strconv.Atoi(name); err == nil {
-				p.PID = pid
-				all = append(all, p)
+		r.dir, r.before, r.now, r.parents = fd, make(map[int]sight), make(map[int]sight), make(map[int]int)
+	}
+	all := make([]Process, 0, len(r.before))
+	r.list(func(pid int, inode uint64) {
+		seen := sight{inode: inode}
+		if was, known := r.before[pid]; known && was.inode == inode && inode != 0 {
+			delete(r.before, pid)
+			seen = was
+		}
+		if !seen.strange {
+			p, there := parse(r.stat(pid, &seen))
+			if p.PID = pid; there {
+				all, r.parents[pid] = append(all, p), p.Parent
 			}
 		}
-	}
+		r.now[pid] = seen
+	})
+	all = slices.DeleteFunc(all, func(p Process) bool {
+		seen := r.now[p.PID]
+		if seen.strange = r.isStrange(p.PID); seen.strange {
+			r.forget(&seen)
+			r.now[p.PID] = seen
+		}
+		return seen.strange
+	})
+	r.pass()
 	return all
 }
 
-// stat reads a file below a folder; it is empty if the process is gone.
-func (r *Reader) stat(dir int, name string) []byte {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
+// pass makes what was seen in this pass the past, and lets those go that are not there any more.
+func (r *Reader) pass() {
+	for _, gone := range r.before {
+		r.forget(&gone)
 	}
-	defer unix.Close(fd)
-	n, _ := unix.Read(fd, r.buf[:])
+	r.before, r.now = r.now, r.before
+	clear(r.now)
+	clear(r.parents)
+}
+
+// forget closes what is open of a process.
+func (r *Reader) forget(s *sight) {
+	if s.stat != 0 {
+		unix.Close(s.stat)
+		s.stat = 0
+		r.open--
+	}
+}
+
+// Close lets /proc go.
+func (r *Reader) Close() {
+	r.pass()
+	r.pass()
+	if r.dir != 0 {
+		unix.Close(r.dir)
+		r.dir = 0
+	}
+}
+
+// list lists the processes that there are, with the inodes of their folders.
+func (r *Reader) list(each func(pid int, inode uint64)) {
+	unix.Seek(r.dir, 0, unix.SEEK_SET)
+	for {
+		n, err := unix.Getdents(r.dir, r.entries[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return
+		}
+		for rest := r.entries[:n]; len(rest) > direntName; {
+			size := binary.NativeEndian.Uint16(rest[direntSize:])
+			name, _, _ := bytes.Cut(rest[direntName:size], []byte{0})
+			if pid := digits(name); pid > 0 {
+				each(int(pid), binary.NativeEndian.Uint64(rest))
+			}
+			rest = rest[size:]
+		}
+	}
+}
+
+// Where getdents64(2) has the size and the name of an entry, which begins with the inode.
+const (
+	direntSize = 16
+	direntName = 19
+)
+
+// isStrange reports whether a process is certainly not below the helper: its parents are known, up to the
+// first of all. A parent that is gone may have been ours, and the child be the helper's by now.
+func (r *Reader) isStrange(pid int) bool {
+	for range len(r.parents) + 1 { // numbers that were used again could make a circle
+		parent, read := r.parents[pid]
+		known := r.now[pid].strange
+		switch {
+		case pid == r.Helper:
+			return false
+		case pid == 0 || known:
+			return true
+		case !read:
+			return false
+		}
+		pid = parent
+	}
+	return false
+}
+
+// stat reads what the kernel tells of a process; it is empty if that is gone.
+func (r *Reader) stat(pid int, s *sight) []byte {
+	if s.stat == 0 {
+		fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil
+		}
+		s.stat = fd
+		r.open++
+	}
+	n, err := unix.Pread(s.stat, r.buf[:], 0)
+	if err != nil || r.open > maxOpen {
+		r.forget(s)
+	}
 	return r.buf[:max(n, 0)]
 }
 
