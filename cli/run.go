@@ -208,6 +208,7 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	}
 	display(c.line, c.req, &c.env)
 	c.remark()
+	c.unseen()
 	recorded, err := c.record()
 	if err != nil {
 		return 0, err

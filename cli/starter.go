@@ -16,6 +16,7 @@ import (
 	"remshell/job"
 	"remshell/reach"
 	"remshell/sshx"
+	"remshell/text"
 )
 
 // This file chooses between a batch system's own starter, by which it sees all ranks, counts what
@@ -156,4 +157,27 @@ func (c *call) idle(ctx context.Context) (int, error) {
 		}
 	}
 	return job.ExitOK, nil
+}
+
+// unseen has it told with -v on how many hosts of a plan the batch system does not see the ranks: it counts, limits and ends
+// only what its own starter has started, or its job's script (RM-30).
+func (c *call) unseen() {
+	rm, planned := c.req.RM, c.env.Planned
+	if rm == nil || rm.Grade != job.Loose || rm.Job == "" {
+		return
+	}
+	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
+		if planned != nil {
+			planned(snap, p)
+		}
+		far := 0
+		for _, n := range p.Nodes {
+			if slices.ContainsFunc(c.req.Nodes, func(def job.NodeDef) bool { return def.Name == n.Name && !def.Local }) {
+				far++
+			}
+		}
+		if far > 0 {
+			c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(far, "host"), rm.Name, rm.Starter)
+		}
+	}
 }

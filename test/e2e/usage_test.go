@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,5 +86,24 @@ func TestUsageLines(t *testing.T) {
 	}
 	if r := b.run(t, "--usage=much", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "hosts, rank, lines") {
 		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+}
+
+// The seed's first and third example: what is told of a job is the time of all its ranks, wherever they ran, and
+// where they were reached by ssh, -v says that the batch system knows nothing of it.
+func TestUsageOfALooseJob(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 3})
+	// A second of CPU time each, by its own account.
+	const burn = `until read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user system _ <"/proc/$$/stat"; [ $((user + system)) -ge 100 ]; do :; done`
+	r := b.start(t, job{args: []string{"-v", "--no-pin", "-launcher", "ssh", "--usage=lines", "sh", "-c", burn},
+		env: []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[1-3]", "SLURM_TASKS_PER_NODE=2(x3)", "SLURM_NTASKS=6"}}).wait(t)
+	if r.code != 0 || !strings.Contains(r.err, "ranks on 3 hosts are not visible to slurm (started by ssh)\n") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+	_, cput, _ := strings.Cut(r.err, "resources_used.cput = ")
+	var hours, minutes, seconds int
+	if _, err := fmt.Sscanf(cput, "%d:%d:%d", &hours, &minutes, &seconds); err != nil || 3600*hours+60*minutes+seconds < 6 {
+		t.Errorf("6 ranks of a second each have used %.8q, %v", cput, err)
 	}
 }
