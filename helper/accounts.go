@@ -119,10 +119,13 @@ func (o *ownership) list(ours map[int]*process) (list []job.Orphan) {
 }
 
 // A sampledEvent is all processes that there were at one moment.
-type sampledEvent struct{ all []sample.Process }
+type sampledEvent struct {
+	all   []sample.Process
+	group int64 // what the control group has, if that counts; 0: it does not
+}
 
 // sample looks at all processes again and again, until the session is over (RM-51).
-func (s *session) sample(often bool) {
+func (s *session) sample(metric string, every time.Duration) {
 	reader := sample.Reader{Helper: os.Getpid()}
 	defer reader.Close()
 	began := time.Now()
@@ -131,8 +134,15 @@ func (s *session) sample(often bool) {
 		select {
 		case <-s.done:
 			return
-		case <-time.After(sample.Next(began, now, often).Sub(now)):
-			s.tell(sampledEvent{reader.Read()})
+		case <-time.After(sample.Next(began, now, every).Sub(now)):
+			e := sampledEvent{all: reader.Read()}
+			switch metric {
+			case "pss":
+				reader.Proportional(e.all)
+			case "cgroup":
+				e.group, _ = probe.GroupMemory(s.sys.Root)
+			}
+			s.tell(e)
 		}
 	}
 }
@@ -154,6 +164,9 @@ func (s *session) sampled(e sampledEvent) {
 	}
 	ranks, host := s.book.Take(e.all, sample.Evidence{Helper: os.Getpid(), Roots: roots, Groups: s.owners.groups,
 		Foreign: func(pid int) bool { return pid == s.owners.guard || s.foreign.has(pid) }, Ask: s.rankOf})
+	if e.group > 0 {
+		host.Mem = e.group
+	}
 	s.confine(ranks, host)
 	if !s.prepare.Supervision.Samples || s.conn.Backlog() > maxBacklog {
 		return

@@ -31,6 +31,9 @@ type confined struct {
 
 // restrict reads what is allowed here, and has a group that is to be prepared keep to it.
 func (s *session) restrict(m *wire.Prepare) *rank.Error {
+	if _, counted := probe.GroupMemory(s.sys.Root); m.Supervision.Metric == "cgroup" && !counted {
+		return &rank.Error{Code: job.ExitInternal, Reason: "--mem-metric cgroup: no control group counts the memory of this node's helper", Hint: "use rss or pss"}
+	}
 	read := s.sys.Limits
 	if read == nil {
 		read = func() (limit.Bounds, error) { return probe.Limits(config.LimitsFile) }

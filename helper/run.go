@@ -90,7 +90,8 @@ func (s *session) fork(a life.Fork) {
 	}
 	if (s.prepare.Supervision.Samples || len(s.own) > 0) && s.book == nil {
 		s.book = new(sample.Book)
-		go s.sample(s.prepare.Supervision.Often || len(s.own) > 0)
+		of := s.prepare.Supervision
+		go s.sample(of.Metric, job.SampleEvery(of.Metric, of.Often || len(s.own) > 0))
 	}
 	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(), soft: rank.Without(s.prepare.Process.Soft, s.prepare.Process.Bounds), cannot: unstaged}
 	batch.limits = batch.soft.Lend(s.sys.Guard != nil)

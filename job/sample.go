@@ -38,6 +38,18 @@ type RankSample struct {
 	Sample
 }
 
+// SampleEvery is the longest time between two samples: a second where there is a limit to be kept, but
+// where memory is counted in parts (pss) half a minute, since that takes long to find out (RM-51).
+func SampleEvery(metric string, limited bool) time.Duration {
+	switch {
+	case metric == "pss":
+		return 30 * time.Second
+	case limited:
+		return time.Second
+	}
+	return 5 * time.Second
+}
+
 // Used is what accounting tells of a rank, a host or a job (RM-51). Memory is that of all
 // processes together when they had most, in bytes; what was not sampled is at least the largest
 // process, and of its address space nothing is known.

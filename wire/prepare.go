@@ -163,6 +163,7 @@ type Supervision struct {
 	Peaks    bool          // the memory of small ranks is looked for, too
 	Samples  bool          // Sampled is wanted
 	Often    bool          // and as often as may be: there is a limit
+	Metric   string        // what counts as memory: rss (or empty), pss, cgroup
 	Leader   bool          // Signal goes to the ranks alone, not to their process groups
 	Children bool          // what ranks leave behind may stay
 	Held     bool          // the starter of a batch system has started the helper: see Caught
@@ -175,6 +176,7 @@ func (s *Supervision) fields(c *codec) {
 	c.flag(&s.Peaks)
 	c.flag(&s.Samples)
 	c.flag(&s.Often)
+	c.word(&s.Metric, "metric")
 	c.flag(&s.Leader)
 	c.flag(&s.Children)
 	c.flag(&s.Held)

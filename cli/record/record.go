@@ -10,6 +10,7 @@ It writes nothing itself.
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"time"
@@ -135,7 +136,7 @@ func usedOf(u job.Used) Used {
 func thousandths(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
 // Count adds what a job has used to its record, and what it was allowed.
-func (r *Run) Count(result job.Result, bounds limit.Bounds) {
+func (r *Run) Count(result job.Result, bounds limit.Bounds, metric string) {
 	if len(result.Used.Nodes) == 0 {
 		return
 	}
@@ -147,18 +148,10 @@ func (r *Run) Count(result job.Result, bounds limit.Bounds) {
 		u := usedOf(result.Used.Nodes[i])
 		r.Usage[i].Used = &u
 	}
-	r.All = &All{usedOf(result.Used.All), result.Used.All.Sampled, nil, "rss", bounds.Figures(), interval(bounds)}
+	r.All = &All{usedOf(result.Used.All), result.Used.All.Sampled, nil, cmp.Or(metric, "rss"), bounds.Figures(), job.SampleEvery(metric, bounds.Any(limit.Resource.Sampled)).Seconds()}
 	if r.End != nil {
 		r.All.Reason = &result.Reason
 	}
-}
-
-// interval is the longest time between two samples: who is limited is looked at more often.
-func interval(bounds limit.Bounds) float64 {
-	if bounds.Any(limit.Resource.Sampled) {
-		return 1
-	}
-	return 5
 }
 
 var pmiWords = map[job.PMIState]string{

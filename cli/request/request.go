@@ -164,6 +164,7 @@ func ends(j option.Job) job.Ends {
 		Usage:        j.Consumed,
 		Peaks:        consumption(j),
 		Samples:      consumption(j),
+		Metric:       j.MemMetric,
 	}
 }
 

@@ -44,6 +44,29 @@ func OOMKills(root fs.FS) int {
 	return -1
 }
 
+// GroupMemory reads what our control group has, in bytes; false: none counts it, as the root group does not.
+func GroupMemory(root fs.FS) (bytes int64, counted bool) {
+	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		file := path.Join("sys/fs/cgroup", fields[2], "memory.current")
+		if fields[1] == "memory" {
+			file = path.Join("sys/fs/cgroup/memory", fields[2], "memory.usage_in_bytes")
+		}
+		text, err := fs.ReadFile(root, file)
+		if fields[1] != "" && fields[1] != "memory" || err != nil || strings.Trim(fields[2], "/") == "" {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n >= 0 && n <= 1<<60 {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
 // FullShm says so if a file system for shared memory has no page left: whoever touches
 // one that was promised gets SIGBUS.
 func FullShm(dir string) string {

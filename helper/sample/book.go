@@ -182,24 +182,24 @@ func (b *Book) Reaped(pid, rank int, cpu time.Duration) {
 	b.gone[pid] = true
 }
 
-// The times between two passes: for as long as a job is young, and then. What is near a limit is
-// looked at as often as what is young.
+// The times between two passes: for as long as a job is young, and then as long as it is told.
 const (
-	first  = 100 * time.Millisecond
-	often  = time.Second
-	seldom = 5 * time.Second
-	youth  = 10 * time.Second
+	first = 100 * time.Millisecond
+	often = time.Second
+	youth = 10 * time.Second
 )
+
+// costly is from where on a pass is too much to be made more often while a job is young.
+const costly = 10 * time.Second
 
 // Next is when to look again, at a moment of a job that began at another: so that all hosts of a
 // job, as far as their clocks agree, look at the same time.
-func Next(began, now time.Time, near bool) time.Time {
+func Next(began, now time.Time, every time.Duration) time.Time {
 	if soon := began.Add(first); now.Before(soon) {
 		return soon
 	}
-	every := seldom
-	if near || now.Sub(began) < youth {
-		every = often
+	if every < costly && now.Sub(began) < youth {
+		every = min(every, often)
 	}
 	return now.Truncate(every).Add(every)
 }

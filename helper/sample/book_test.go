@@ -125,13 +125,14 @@ func TestNext(t *testing.T) {
 	at := func(s float64) time.Time { return time.Unix(1e9, 0).Add(time.Duration(s * float64(time.Second))) }
 	for _, test := range []struct {
 		began, now float64
-		near       bool
+		every      int
 		want       float64
 	}{
-		{0.3, 0.3, false, 0.4}, {0.3, 0.4, false, 1}, {0.3, 1, false, 2}, {0.3, 9.99, false, 10},
-		{0.3, 10.2, false, 11}, {0.3, 11, false, 15}, {0.3, 15.001, false, 20}, {0.3, 16, true, 17},
+		{0.3, 0.3, 5, 0.4}, {0.3, 0.4, 5, 1}, {0.3, 1, 5, 2}, {0.3, 9.99, 5, 10},
+		{0.3, 10.2, 5, 11}, {0.3, 11, 5, 15}, {0.3, 15.001, 5, 20}, {0.3, 16, 1, 17},
+		{0.3, 0.3, 30, 0.4}, {0.3, 0.4, 30, 20}, {0.3, 20.5, 30, 50},
 	} {
-		if got := Next(at(test.began), at(test.now), test.near); !got.Equal(at(test.want)) {
+		if got := Next(at(test.began), at(test.now), time.Duration(test.every)*time.Second); !got.Equal(at(test.want)) {
 			t.Errorf("began %v, now %v: %v, want %v", test.began, test.now, got.Sub(at(0)), test.want)
 		}
 	}

@@ -174,6 +174,30 @@ func (r *Reader) stat(pid int, s *sight) []byte {
 	return r.buf[:max(n, 0)]
 }
 
+// Proportional puts into the place of resident sets what counts of them if memory that is shared counts in
+// parts, as far as the kernel tells (/proc/PID/smaps_rollup).
+func (r *Reader) Proportional(all []Process) {
+	for i := range all {
+		fd, err := unix.Openat(r.dir, strconv.Itoa(all[i].PID)+"/smaps_rollup", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		n, _ := unix.Read(fd, r.buf[:])
+		unix.Close(fd)
+		if size, told := pss(r.buf[:max(n, 0)]); told {
+			all[i].Mem = size
+		}
+	}
+}
+
+// pss finds the proportional set in smaps_rollup, in bytes.
+func pss(text []byte) (size int64, told bool) {
+	_, rest, told := bytes.Cut(text, []byte("\nPss:"))
+	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" kB"))
+	kib := digits(number)
+	return kib << 10, told && len(number) > 0 && kib >= 0 && kib < 1<<50
+}
+
 // tick is the unit of times in /proc: USER_HZ, which is 100 on every Linux we run on.
 const tick = time.Second / 100
 

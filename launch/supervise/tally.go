@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"time"
 
 	"remshell/job"
@@ -23,6 +24,7 @@ type Tally struct {
 	second int64      // that is being filled
 	told   int        // how many nodes have told in it
 	most   job.Sample // of the job
+	old    int64      // for how many seconds a sample stands; 0: tooOld
 	whole  bool       // no second is being filled
 }
 
@@ -35,7 +37,7 @@ type nodeTally struct {
 }
 
 // tooOld is for how many seconds a sample stands for what came after it: three times the longest
-// time between two.
+// time between two, where memory is not counted in parts.
 const tooOld = 15
 
 // Hear takes in what the processes of a node have.
@@ -76,7 +78,7 @@ func (t *Tally) sum() {
 	var sum job.Sample
 	for _, n := range t.nodes {
 		s := n.last
-		if n.over || t.second-n.second > tooOld {
+		if n.over || t.second-n.second > cmp.Or(t.old, tooOld) {
 			s = job.Sample{CPU: s.CPU}
 		}
 		sum.Add(s)
