@@ -239,6 +239,12 @@ func (c *call) remark() {
 	if g, given := c.line.Sections[0].Origin("ppn"); given && g.Spelled == "-N" {
 		c.env.Log.Info().Msgf("-N %s is ranks on each host, as in Open MPI; srun's -N, a number of nodes, is not meant", g.Value)
 	}
+	if rm := c.req.RM; rm != nil && rm.Grade == job.Loose {
+		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", foldNodes(c.req.Nodes), rm.Name, rm.Starter)
+	}
+	if most := c.starter.Most; most > 0 && c.req.Limits.Grace == most {
+		c.env.Log.Info().Msgf("ranks have %v between SIGTERM and SIGKILL, since %s kills them 3 s later", most, c.req.RM.Name)
+	}
 	if c.req.NoPin && !c.req.NoMemBind {
 		c.env.Log.Info().Msg("--no-pin leaves memory bound to NUMA nodes; see --no-mem-bind")
 	}

@@ -42,6 +42,7 @@ func (c *call) useStarter() error {
 		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", s.Program, s.System, foldNodes(c.req.Nodes))})
 		return nil
 	}
+	s.Hasten(c.req, c.ask)
 	s.Reaches(&c.req)
 	c.starter, c.program = s, path
 	c.env.Greet = max(c.env.Greet, s.Patience)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"remshell/alloc"
 	"remshell/cli/option"
@@ -14,9 +15,10 @@ import (
 
 // A Starter is a batch system that starts our helpers on the nodes of its job (RM-30).
 type Starter struct {
-	*starter.Starter        // nil: there is none, and hosts are reached by ssh or as the user said
-	Job              string // its number
-	Asked            bool   // by name: then there is no other way
+	*starter.Starter               // nil: there is none, and hosts are reached by ssh or as the user said
+	Job              string        // its number
+	Asked            bool          // by name: then there is no other way
+	Most             time.Duration // between SIGTERM and SIGKILL, before the batch system kills; 0: as wanted
 	given            *alloc.Allocation
 }
 
@@ -43,7 +45,7 @@ func (w World) Starter(j option.Job) (Starter, error) {
 		}
 		given = &whole
 	}
-	return Starter{starter.Of(system), number, asked != nil, given}, nil
+	return Starter{Starter: starter.Of(system), Job: number, Asked: asked != nil, given: given}, nil
 }
 
 // Reaches makes a request one whose hosts are reached by the starter, if there is one.
@@ -58,6 +60,27 @@ func (s Starter) Reaches(req *job.Request) {
 		req.RM = told(s.given)
 	}
 	req.RM.Starter, req.RM.Grade = s.Program, job.Tight
+	if s.Most > 0 {
+		req.Limits.Grace = min(req.Limits.Grace, s.Most)
+	}
+}
+
+// Times of the end of a batch system's job (RM-62): it is asked for its own if more than usualGrace is
+// wanted between SIGTERM and SIGKILL, and lastMoments of that are for us, to report.
+const (
+	usualGrace  = 25 * time.Second
+	lastMoments = 3 * time.Second
+)
+
+// Hasten finds out how long ranks may take to end before the batch system kills them, and us with them,
+// if a request gives them long; run runs one of its programs.
+func (s *Starter) Hasten(req job.Request, run func(name string, args ...string) (string, error)) {
+	if s.KillWait == nil || req.Limits.Grace <= usualGrace {
+		return
+	}
+	if wait := s.KillWait(run); wait > 0 {
+		s.Most = max(wait-lastMoments, time.Second)
+	}
 }
 
 // standings is what we make of a batch system's word.

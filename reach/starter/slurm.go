@@ -37,7 +37,7 @@ var slurm = Starter{
 		return "srun waits for resources: this srun has no --overlap", "leave CPUs free, or use -launcher ssh"
 	},
 	Line:  srunLine,
-	State: slurmState,
+	State: slurmState, KillWait: slurmKillWait,
 }
 
 // srun has the options of the 22.05 that it was tried with; what older ones do not know is left
@@ -85,4 +85,21 @@ func slurmState(run func(name string, args ...string) (string, error), job strin
 		return Suspended
 	}
 	return Over
+}
+
+// slurmKillWait finds "KillWait                = 30 sec" in Slurm's configuration.
+func slurmKillWait(run func(name string, args ...string) (string, error)) time.Duration {
+	text, err := run("scontrol", "show", "config")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) == 4 && words[0] == "KillWait" && words[3] == "sec" {
+			seconds, err := strconv.ParseUint(words[2], 10, 16) // Slurm's own range
+			if err == nil {
+				return time.Duration(seconds) * time.Second
+			}
+		}
+	}
+	return 0
 }

@@ -56,6 +56,10 @@ type Starter struct {
 	// State asks how the batch system's job stands (RM-40, RM-61); run runs one of its programs. Nil:
 	// nobody can tell.
 	State func(run func(name string, args ...string) (string, error), job string) State
+
+	// KillWait asks how long the batch system waits between telling a job to end and killing it (RM-62);
+	// zero: it could not be found out. Nil: nobody can tell.
+	KillWait func(run func(name string, args ...string) (string, error)) time.Duration
 }
 
 // A State is how a job stands, as its batch system says.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What each starter is called with.
@@ -115,6 +116,27 @@ func TestStateInAnArray(t *testing.T) {
 	run := func(string, ...string) (string, error) { return sgeJob("7", "r", "2"), nil }
 	if state := Of("sge").State; state(run, "7.2") != Runs || state(run, "7.1") != Unknown {
 		t.Error("one task of an array is taken for another")
+	}
+}
+
+// How long Slurm waits before it kills; what is no such line, or no such number, is unknown.
+func TestKillWait(t *testing.T) {
+	for answer, want := range map[string]time.Duration{
+		"JobAcctGatherType       = none\nKillWait                = 30 sec\nLaunchParameters        = (null)\n": 30 * time.Second,
+		"KillWait                = 65535 sec\n": 65535 * time.Second,
+		"KillWait                = 65536 sec\n": 0,
+		"KillWait                = -1 sec\n":    0,
+		"KillWait = 30\n":                       0,
+		"NoKillWait = 30 sec\n":                 0,
+		"":                                      0,
+	} {
+		run := func(string, ...string) (string, error) { return answer, nil }
+		if got := Of("slurm").KillWait(run); got != want {
+			t.Errorf("%q: %v, want %v", answer, got, want)
+		}
+	}
+	if got := Of("slurm").KillWait(func(string, ...string) (string, error) { return "KillWait = 30 sec", errNothing }); got != 0 {
+		t.Errorf("a program that fails: %v", got)
 	}
 }
 
