@@ -29,7 +29,7 @@ type happening struct {
 
 // newTestServer serves a group of so many ranks, the first ones here, without a port. What it tells
 // comes on the channel, which has room for all.
-func newTestServer(t *testing.T, size, here int) (*Server, chan happening) {
+func newTestServer(t testing.TB, size, here int) (*Server, chan happening) {
 	t.Helper()
 	told := make(chan happening, 1<<10)
 	s := &Server{UID: testUID, Owner: func(net.Conn) (uint32, error) { return testUID, nil },
@@ -65,7 +65,7 @@ func testGroup(size, here int, told chan happening) Group {
 
 // A talker is a client as libpmix is one, by hand.
 type talker struct {
-	t    *testing.T
+	t    testing.TB
 	conn net.Conn
 	tag  uint32
 }

@@ -39,7 +39,7 @@ var exchangeCases = []exchangeCase{
 	{hydra, 8, 128, rounds{3, 3, 0}, 0.45},
 	{mpirun, 0, 64, rounds{5, 10, 10 * time.Second}, 0},
 	{mpirun, 0, 256, rounds{5, 5, 0}, 1},
-	{mpirun, 8, 32, rounds{3, 3, 0}, 0},
+	{mpirun, 8, 32, rounds{3, 3, 0}, 1},
 }
 
 func (c exchangeCase) ranks() int { return max(1, c.hosts) * c.per }
