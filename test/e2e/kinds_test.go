@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// Hosts that are alike are chosen together, by what the cluster file says of them, and those of aprun go where
+// its letters say (which-hosts.md, aprun.md).
+func TestKindsOfNodes(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 4})
+	b.needNamespaces(t)
+	cluster := filepath.Join(t.TempDir(), "cluster.toml")
+	if err := os.WriteFile(cluster, []byte(kindsOfNodes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, env, args, want string }{
+		{"the first set of the list", "", "--node-set ONEOF:FEATURE:b,a -n 2 -ppn 1", "n3 n4"},
+		{"by a variable", "PSI_NODESET=FIRSTOF:FEATURE:b,a", "-n 2 -ppn 1", "n3 n4"},
+		{"by the scheduler's word", "", "-l nodeset=ONEOF:rack:r1,nodesetisoptional=no -n 2 -ppn 1", "n1 n2"},
+		{"a set of which one is down", "", "--node-set ONEOF:FEATURE:c,a -n 2 -ppn 1", "n1 n2"},
+		{"the fastest", "", "--node-set ONEOF:PROCSPEED -n 2 -ppn 1", "n3 n4"},
+		{"speeds that differ by half", "", "--node-set ONEOF:PROCSPEED --node-set-tolerance 50% -n 4 -ppn 1", "n1 n2 n3 n4"},
+		{"a class", "", "--class slow -n 2 -ppn 1", "n1 n2"},
+		{"a class by a variable, and a set of the user's", "PSI_CLASS=slow", "--node-set ONEOF:rack:r2 -n 2 -ppn 1", "n3 n4"},
+		{"none, whatever the class says", "", "--class slow --no-node-set --nodes 2-3 -n 2 -ppn 1", "n2 n3"},
+		{"no set at all", "", "--node-set ONEOF:PROCSPEED -n 3 -ppn 1", "no ONEOF:PROCSPEED set"},
+		{"memory that all have", "", "--node-set ONEOF:MEMORY:1G-8T -n 4 -ppn 1", "n1 n2 n3 n4"},
+		{"memory that none has", "", "--node-set ONEOF:MEMORY:7000T -n 1 -ppn 1", "no ONEOF:MEMORY set"},
+	} {
+		args := append(append([]string{"--cluster", cluster, "--sort", "none"}, strings.Fields(test.args)...), "hostname")
+		env := strings.Fields(test.env)
+		r := b.start(t, job{args: args, env: env}).wait(t)
+		if got := sortedWords(r.out); got != test.want && (r.code != 125 || !strings.Contains(strings.Join(strings.Fields(r.err), " "), test.want)) {
+			t.Errorf("%s: exit %d, on %s, %q; want %s", test.name, r.code, got, r.err, test.want)
+		}
+		if r.code != 0 {
+			continue
+		}
+		planned := b.start(t, job{args: append([]string{"--plan"}, args...), env: env}).wait(t)
+		if got := sortedWords(hostsByPlan(planned.out)); got != test.want {
+			t.Errorf("%s: planned for %s, %q; want %s", test.name, got, planned.err, test.want)
+		}
+	}
+	for line, want := range map[string]string{
+		"-n 2 -N 1 hostname":                          "n1 n2",
+		"-n2 -N1 -L 3,1 hostname":                     "n1 n3",
+		"-L n4 hostname":                              "n4",
+		"-n 1 hostname : -n 1 hostname":               "n1 n2",
+		"-n 2 -N 1 --node-set ONEOF:rack:r2 hostname": "n3 n4",
+	} {
+		r := b.start(t, job{args: append([]string{"--aprun", "--cluster", cluster}, strings.Fields(line)...)}).wait(t)
+		if got := sortedWords(r.out); r.code != 0 || got != want || !strings.Contains(r.err, " resources: utime ") {
+			t.Errorf("aprun %s: exit %d, on %s, %q; want %s", line, r.code, got, r.err, want)
+		}
+	}
+}
+
+// kindsOfNodes has two sorts of hosts, and one that is down.
+const kindsOfNodes = `
+[[class]]
+name = "slow"
+nodeset = "ONEOF:rack:r1"
+
+[[node]]
+id = 1
+name = "n[1-2]"
+features = ["a"]
+procspeed = 2000
+attributes = { rack = "r1" }
+
+[[node]]
+name = "n3"
+features = ["b"]
+procspeed = 3000
+attributes = { rack = "r2" }
+
+[[node]]
+name = "n4"
+features = ["b", "c"]
+procspeed = 3000
+attributes = { rack = "r2" }
+
+[[node]]
+name = "n9"
+address = "n9.invalid"
+features = ["c"]
+`
+
+// sortedWords are the words of a text in their order.
+func sortedWords(text string) string {
+	words := strings.Fields(text)
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
