@@ -49,7 +49,7 @@ var lower = map[string][]string{
 	"config":               {"hostlist", "job", "limit", "plan/nodeset", "sort", "text"},
 	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
-	"doctor":               {"hostlist", "job", "show", "text"},
+	"doctor":               {"hostlist", "job", "plan/nodeset", "show", "text"},
 	"alloc":                {"fault", "text"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
 	"reach":                {"proc", "reach/starter", "sshx"},

@@ -29,7 +29,7 @@ const (
 
 // checks look at one host each, which was reached. Their order is that of the report.
 var checks = []func(job.Checkup) []Finding{
-	login, noise, clock, place, limits, group, shared, disk, mask, server, ledger,
+	login, noise, clock, place, limits, group, shared, disk, mask, server, ledger, labelled,
 }
 
 func login(c job.Checkup) []Finding {

@@ -10,6 +10,7 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
+	"remshell/plan/nodeset"
 )
 
 // healthy is a host without a defect.
@@ -57,6 +58,23 @@ var cases = []struct {
 	{"stack", func(c *job.Checkup) { c.Exam.Limits[3].Hard = 512 << 10 }, "warning limit: a login may have only 512 KiB of stack (ulimit -Hs)", "at least 1024"},
 	{"virtual memory", func(c *job.Checkup) { c.Exam.Limits[4].Hard = 1 << 30 }, "warning limit: a login may have only 1048576 KiB of virtual memory (ulimit -Hv)", "unlimited"},
 	{"locked memory", func(c *job.Checkup) { c.Exam.Fabric = "mlx5_0" }, "warning limit: a login may have only 64 KiB of locked memory (ulimit -Hl)", "mlx5_0"},
+	{"a speed of another machine", func(c *job.Checkup) {
+		c.Said.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(3000)}}
+		c.Exam.Traits = job.Traits{Speed: 2000, Quality: job.Nominal}
+	}, "warning label: the cluster file says procspeed 3000, the node tells 2000", "--display-topo"},
+	{"a speed that was measured proves nothing", func(c *job.Checkup) {
+		c.Said.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(3000)}}
+		c.Exam.Traits = job.Traits{Speed: 2000, Quality: job.Measured}
+	}, "", ""},
+	{"memory of another machine", func(c *job.Checkup) {
+		c.Said.Attributes = nodeset.Attributes{nodeset.Memory: {Number: nodeset.Whole(131072)}}
+	}, "warning label: the cluster file says memory 131072, the node tells 65536", "correct memory"},
+	{"about as much memory", func(c *job.Checkup) {
+		c.Said.Attributes = nodeset.Attributes{nodeset.Memory: {Number: nodeset.Whole(64000)}}
+	}, "", ""},
+	{"a network that is not there to be taken away", func(c *job.Checkup) {
+		c.Said.Networks, c.Exam.Traits.Networks = []string{"via", "-ib"}, []string{"ethernet"}
+	}, "warning label: the cluster file says networks -ib, the node tells ethernet", "networks"},
 	{"pids", func(c *job.Checkup) { c.Exam.Group.Processes = 100 }, "warning cgroup: its control group allows 100 processes only (pids.max)", "TasksMax"},
 	{"quota", func(c *job.Checkup) { c.Probe.Quota = 1 }, "warning cpu-quota: its control group may use 1 of 4 cores at a time (cpu.max); so many slots count", "--cpus"},
 	{"memory", func(c *job.Checkup) { c.Exam.Group.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory only (memory.max)", "MemoryMax"},

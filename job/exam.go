@@ -7,6 +7,7 @@ import "time"
 type Checkup struct {
 	Node    string // as the user calls it
 	Local   bool   // it is this machine
+	Said    Policy // what the cluster file says of it
 	Failure Defect // why there is no helper on it; its Text is empty if there is
 
 	Login time.Duration // until we were logged in; 0: there is no login

@@ -48,7 +48,7 @@ func (c *checkup) begin() []job.Checkup {
 	checkups := make([]job.Checkup, len(c.req.Nodes))
 	for i, def := range c.req.Nodes {
 		one := &checkups[i]
-		one.Node, one.Local = def.Name, def.Local
+		one.Node, one.Local, one.Said = def.Name, def.Local, def.Policy
 		if err := c.errs[def.Name]; err != nil {
 			one.Failure = defect(err)
 			continue
