@@ -76,7 +76,7 @@ var lower = map[string][]string{
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "reach/starter", "sort", "text", "whatif"},
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "show", "sshx", "text", "whatif"},
+	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/starter", "show", "sshx", "text", "whatif"},
 	".":                    {"cli"},
 
 	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn"},

@@ -65,6 +65,7 @@ type Host struct {
 	GPUs  string // likewise, their indices
 	Line  int    // of the file that names it first, from 1; 0: no file does
 	Group int    // of a heterogeneous job, from 0
+	Rank  int    // of the broker there (Flux), from 0
 }
 
 // Tasks are those of all hosts.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -202,4 +203,16 @@ func words(a Allocation, err error) string {
 		text += "; beside " + a.Beside
 	}
 	return text
+}
+
+// Flux's programs know a host by the rank of its broker, whatever ranks a job has.
+func TestRanksOfFlux(t *testing.T) {
+	a, err := fluxResources(`{"version":1,"execution":{"R_lite":[{"rank":"2-3,7","children":{"core":"0"}},{"rank":"5","children":{"core":"0-1"}}],"nodelist":["a,b","c","d"]}}`)
+	var ranks []int
+	for _, h := range a.Hosts {
+		ranks = append(ranks, h.Rank)
+	}
+	if err != nil || !slices.Equal(ranks, []int{2, 3, 7, 5}) {
+		t.Errorf("ranks %v, %v", ranks, err)
+	}
 }

@@ -112,11 +112,11 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 		if _, ok := setSize(gpus); gpus != "" && !ok {
 			return nil, fmt.Errorf("%s is not a set of GPUs", quoted(gpus))
 		}
-		for range ranks {
+		for i := range ranks {
 			if rank == len(names) {
 				return nil, fmt.Errorf("more ranks than the %d hosts", len(names))
 			}
-			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], GPUs: gpus}); err != nil {
+			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], GPUs: gpus, Rank: nth(row.Rank, i)}); err != nil {
 				return nil, err
 			}
 			rank++

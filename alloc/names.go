@@ -176,6 +176,18 @@ func setSize(text string) (size int, ok bool) {
 	return size, true
 }
 
+// nth is the i-th number of a set that setSize has counted, from 0.
+func nth(text string, i int) int {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, _, _ := span(part)
+		if i <= last-first {
+			return first + i
+		}
+		i -= last - first + 1
+	}
+	return -1
+}
+
 // counts reads Slurm's short form of a number for each host: "4(x2),3" is 4, 4, 3. A single
 // plain number serves all of the hosts.
 func counts(variable, text string, hosts int) ([]int, error) {

@@ -15,6 +15,7 @@ import (
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/reach"
+	"remshell/reach/starter"
 	"remshell/sshx"
 	"remshell/text"
 )
@@ -41,6 +42,9 @@ func (c *call) useStarter() error {
 	default:
 		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", s.Program, s.System, foldNodes(c.req.Nodes))})
 		return nil
+	}
+	if s.Untried {
+		c.env.Log.Info().Msgf("%s is called as the manuals of %s have it; nobody has told that it works", s.Program, s.Name)
 	}
 	s.Hasten(c.req, c.ask)
 	s.Reaches(&c.req)
@@ -86,13 +90,13 @@ func (c *call) byStarter(self reach.Self) reach.Way {
 			text, _ := exec.Command(c.program, s.Help).Output() // one that says nothing has no options we need
 			return string(text)
 		}),
-		Find: func(host reach.Host) (known string, part int, err error) {
+		Find: func(host reach.Host) (call starter.Call, err error) {
 			for _, name := range []string{host.Name, host.Alias} {
-				if known, part, held := s.Find(name); held {
-					return known, part, nil
+				if call, held := s.Find(name); held {
+					return call, nil
 				}
 			}
-			return "", -1, reach.NotInJob(host.Name, s.System, s.Job)
+			return call, reach.NotInJob(host.Name, s.System, s.Job)
 		},
 		Timeout: max(connectTimeout(j), s.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
 	}

@@ -22,14 +22,14 @@ import (
 type ByStarter struct {
 	Self    Self
 	Starter *starter.Starter
-	Program string                                        // its path
-	Args    []string                                      // -launcher-args, already split
-	Env     []string                                      // ours; the starter does not get all of it
-	Help    func() string                                 // what it tells of its options; called when the first host is dialled
-	Find    func(Host) (name string, part int, err error) // how the batch system calls a host, in which part of the job (-1: there are none); or why it is not the job's
-	Timeout time.Duration                                 // how long nothing may move before the helper speaks; 0: 10 s
-	Retries int                                           // attempts where the batch system is busy; 0: 4
-	Pacer   *sshx.Pacer                                   // says how many may be in the set-up phase at once
+	Program string                           // its path
+	Args    []string                         // -launcher-args, already split
+	Env     []string                         // ours; the starter does not get all of it
+	Help    func() string                    // what it tells of its options; called when the first host is dialled
+	Find    func(Host) (starter.Call, error) // a host in the words of the batch system; or why it is not the job's
+	Timeout time.Duration                    // how long nothing may move before the helper speaks; 0: 10 s
+	Retries int                              // attempts where the batch system is busy; 0: 4
+	Pacer   *sshx.Pacer                      // says how many may be in the set-up phase at once
 	Log     zerolog.Logger
 }
 
@@ -47,11 +47,12 @@ func (s *ByStarter) Route(host Host) (string, error) {
 }
 
 func (s *ByStarter) argv(host Host) ([]string, error) {
-	name, part, err := s.Find(host)
+	call, err := s.Find(host)
 	if err != nil {
 		return nil, err
 	}
-	return s.Starter.Argv(starter.Call{Program: s.Program, Host: name, Part: part, Help: s.Help(), More: s.Args}), nil
+	call.Program, call.Help, call.More = s.Program, s.Help(), s.Args
+	return s.Starter.Argv(call), nil
 }
 
 // dial starts the program for a host.

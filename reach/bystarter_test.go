@@ -18,7 +18,7 @@ func testStarter(t *testing.T, text string) *ByStarter {
 	t.Helper()
 	return &ByStarter{Self: self(t), Starter: starter.Of("slurm"), Program: program(t, text), Env: os.Environ(), Pacer: new(sshx.Pacer),
 		Help: func() string { return "  --overlap  Allow other steps to overlap this step" },
-		Find: func(h Host) (string, int, error) { return h.Name, -1, nil }}
+		Find: func(h Host) (starter.Call, error) { return starter.Call{Host: h.Name, Part: -1}, nil }}
 }
 
 // afterOptions lets a program in the place of srun do what srun does: run its last word.
@@ -71,7 +71,7 @@ func TestByStarterRefused(t *testing.T) {
 	check(t, err)
 	rw.Close()
 	s = testStarter(t, "exit 1\n")
-	s.Find = func(h Host) (string, int, error) { return "", -1, NotInJob(h.Name, "slurm", "12") }
+	s.Find = func(h Host) (starter.Call, error) { return starter.Call{}, NotInJob(h.Name, "slurm", "12") }
 	if _, err := dial(t, s, "n9"); err == nil || err.Error() != "n9: config: not part of slurm job 12" {
 		t.Errorf("a host of somebody else: %v", err)
 	}

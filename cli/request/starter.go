@@ -23,7 +23,7 @@ type Starter struct {
 }
 
 // Starter is that of the batch system in whose job we are, if it has one that we know and the user
-// wants no other. A launch from inside of a rank does not look (RM-2).
+// wants no other. One that nobody has tried has to be asked for. A launch from inside of a rank does not look (RM-2).
 func (w World) Starter(j option.Job) (Starter, error) {
 	asked := starter.Named(j.Launcher)
 	outer, _ := w.env("MPIEXEC_JOBID")
@@ -34,7 +34,7 @@ func (w World) Starter(j option.Job) (Starter, error) {
 	switch have := starter.Of(system); {
 	case asked != nil && asked != have:
 		return Starter{}, &fault.Error{Text: fmt.Sprintf("-launcher %s: this is no job of %s's", j.Launcher, asked.Name), Remedy: asked.Within + "; or use -launcher ssh"}
-	case have == nil:
+	case have == nil, have.Untried && asked == nil:
 		return Starter{}, nil
 	}
 	given := w.Grant
@@ -106,19 +106,20 @@ func everywhere(req *job.Request) {
 }
 
 // Find finds a host in the job, by its name or, where only one of the two has a domain, by what stands
-// before that: how the batch system spells it, and in which group of a heterogeneous job it is; -1:
-// there are no groups.
-func (s Starter) Find(host string) (name string, group int, held bool) {
+// before that: how the batch system spells it, and what it is in the job.
+func (s Starter) Find(host string) (call starter.Call, held bool) {
 	i := slices.IndexFunc(s.given.Hosts, func(have alloc.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
 		asked, _, qualified := strings.Cut(host, ".")
 		return strings.EqualFold(have.Name, host) || long != qualified && strings.EqualFold(short, asked)
 	})
-	switch {
-	case i < 0:
-		return "", -1, false
-	case !slices.ContainsFunc(s.given.Hosts, func(h alloc.Host) bool { return h.Group > 0 }):
-		return s.given.Hosts[i].Name, -1, true
+	if i < 0 {
+		return call, false
 	}
-	return s.given.Hosts[i].Name, s.given.Hosts[i].Group, true
+	found := s.given.Hosts[i]
+	call = starter.Call{Host: found.Name, Part: -1, Rank: found.Rank}
+	if slices.ContainsFunc(s.given.Hosts, func(h alloc.Host) bool { return h.Group > 0 }) {
+		call.Part = found.Group
+	}
+	return call, true
 }

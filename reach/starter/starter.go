@@ -22,7 +22,7 @@ import (
 )
 
 // Table is the starters that we know, one for a batch system.
-var Table = []*Starter{&slurm, &sge}
+var Table = []*Starter{&slurm, &sge, &lsf, &flux}
 
 // Shell is what every starter is to start: it reads the delivery script from its input (RM-31).
 const Shell = "/bin/sh"
@@ -33,6 +33,7 @@ type Starter struct {
 	Program string // looked for in the PATH; another word of -launcher
 	Name    string // of the batch system, for people
 	Within  string // how one comes into a job of it
+	Untried bool   // nobody has seen it work, it is made from manuals: only who asks for it by name has it
 
 	Argv func(Call) []string // its program with all arguments, which end in Shell
 	Help string              // the argument that makes it tell its options, for Call.Help; empty: nobody asks
@@ -77,6 +78,7 @@ type Call struct {
 	Program string   // its path
 	Host    string   // as the batch system spells it
 	Part    int      // of the job, that the host is in; -1: it has none
+	Rank    int      // of the host's broker, under Flux
 	Help    string   // what the program tells of its options
 	More    []string // -launcher-args: behind ours, so that they win
 }

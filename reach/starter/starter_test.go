@@ -19,6 +19,8 @@ func TestArgv(t *testing.T) {
 		{"slurm", Call{Part: 2, More: []string{"--qos", "high"}}, "P -N1 -n1 -w n1 --het-group=2 --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec --qos high /bin/sh"},
 		{"sge", Call{Part: -1}, "P -inherit n1 /bin/sh"},
 		{"sge", Call{Part: -1, More: []string{"-verbose"}}, "P -inherit -verbose n1 /bin/sh"},
+		{"lsf", Call{Part: -1}, "P n1 /bin/sh"},
+		{"flux", Call{Part: -1, Rank: 3}, "P exec -r 3 /bin/sh"},
 	} {
 		test.call.Program, test.call.Host = "P", "n1"
 		if got := strings.Join(Of(test.system).Argv(test.call), " "); got != test.want {
@@ -52,6 +54,8 @@ func TestLine(t *testing.T) {
 		{"sge", "error: executing task of job 8 failed: failed sending task to execd@n9: can't resolve host name\n", "failed sending task to execd@n9: can't resolve host name"},
 		{"sge", "error: commlib error: got read error\n", "commlib error: got read error"},
 		{"sge", "\n", ""},
+		{"lsf", "blaunch: n2: task 0 exited\n", "n2: task 0 exited"},
+		{"flux", "flux-exec: Error: rank 3: /bin/sh: No such file or directory\n", "rank 3: /bin/sh: No such file or directory"},
 	} {
 		if got := Of(test.system).Line(test.said); got != test.want {
 			t.Errorf("%s: the line of %q is %q, want %q", test.system, test.said, got, test.want)
@@ -96,6 +100,10 @@ func TestState(t *testing.T) {
 		{"sge", sgeJob("7", "r", "2"), nil, Runs},
 		{"sge", sgeJob("70", "r", ""), nil, Unknown},
 		{"sge", "no qmaster", nil, Unknown},
+		{"lsf", "RUN\n", nil, Runs},
+		{"lsf", "SSUSP\n", nil, Suspended},
+		{"lsf", "EXIT\n", nil, Over},
+		{"lsf", "", errNothing, Unknown},
 		{"sge", sgeJob("7", "r", ""), errNothing, Unknown},
 	} {
 		run := func(string, ...string) (string, error) { return test.answer, test.failed }

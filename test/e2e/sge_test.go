@@ -39,6 +39,7 @@ func TestSGE(t *testing.T) {
 	}{
 		{"Batch", sgeBatch},
 		{"Accounting", sgeAccounting},
+		{"Script", sgeScript},
 		{"Streams", sgeStreams},
 		{"Delivery", sgeDelivery},
 		{"NoTasks", sgeNoTasks},

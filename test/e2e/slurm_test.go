@@ -51,6 +51,7 @@ func TestSlurm(t *testing.T) {
 		{"Suspend", slurmSuspend},
 		{"Accounted", slurmAccounted},
 		{"Faults", slurmFaults},
+		{"Script", slurmScript},
 		{"Killed", slurmKilled},
 		{"DaemonKilled", slurmDaemonKilled},
 		{"NoController", slurmNoController},

@@ -1,0 +1,65 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// jobScript puts the script that the manual has for a batch system into a folder that all hosts see,
+// with the programs that it calls.
+func jobScript(t *testing.T, system, dir string) (file string) {
+	t.Helper()
+	manual, err := os.ReadFile(filepath.Join(repo, "doc/manual.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range boxes(string(manual)) {
+		if x.words == "sh job="+system {
+			file = filepath.Join(dir, "manual.sh")
+			if err := os.WriteFile(file, []byte(x.script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if file == "" {
+		t.Fatalf("doc/manual.md has no script of %s", system)
+	}
+	if err := copyProgram(mpi(t, "hello"), filepath.Join(dir, "hello")); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// jobPath is the PATH of a job that is to find mpiexec.
+func jobPath(dir string) string { return "PATH=" + dir + ":/usr/local/bin:/usr/bin:/bin" }
+
+// ran tells what is wrong with the output of the manual's script.
+func ran(t *testing.T, out, starter string) {
+	t.Helper()
+	for text, want := range map[string]int{" of 4 on ": 4, "4 tasks, 4 CPUs, starter " + starter + " (tight)": 1, "resources_used.cput = ": 1} {
+		if n := strings.Count(out, text); n != want {
+			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, out)
+		}
+	}
+}
+
+// The manual's script for Slurm runs as it stands there.
+func slurmScript(t *testing.T, s *slurmBed) {
+	file := jobScript(t, "slurm", s.dir)
+	out, errs, code := s.call(t, "sbatch", "--wait", "-D", s.dir, "-o", file+".out", "--export=ALL,"+jobPath(s.dir), file)
+	text, _ := os.ReadFile(file + ".out")
+	if code != 0 {
+		t.Fatalf("exit %d: %s%s%s", code, out, errs, text)
+	}
+	ran(t, string(text), "srun")
+}
+
+// The manual's script for Grid Engine runs as it stands there.
+func sgeScript(t *testing.T, s *sgeBed) {
+	j := s.submit(t, jobScript(t, "sge", s.dir), "-wd", s.dir, "-v", jobPath(s.dir))
+	ran(t, j.wait(t), "qrsh")
+}

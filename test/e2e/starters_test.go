@@ -1,0 +1,93 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// fakeStarter enters a host as a batch system's own starter does: what it runs there is no child of
+// an ssh. What stands before the host, or its number, and what it may say on its own, is its own.
+const fakeStarter = `#!/bin/sh
+echo "$0 $*" >>%s/calls
+case "$*" in %s esac
+echo "a starter has something to say" >&2
+while [ $# -gt 1 ]; do shift; done
+exec nsenter --target $pid --mount --net --uts --ipc --pid --wdns=/tmp -- "$@"
+`
+
+// Starters that no test here can have live, LSF's and Flux's, are called as their manuals have it, and
+// serve: ranks run on the hosts they reach, signals and ends pass, and one that is killed loses its
+// host alone.
+func TestStartersNeverTried(t *testing.T) {
+	needNamespaces(t)
+	b := newBed(t, testbed.Options{Hosts: 2})
+	const r = `{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-1"}},{"rank":"3","children":{"core":"0"}}],"nodelist":["n1","n2"]}}`
+	for _, test := range []struct {
+		name    string
+		env     []string
+		program string
+		cases   [2]string // that lead to n1 and n2
+		calls   string
+		more    string // what else the program does
+	}{
+		{"lsf", []string{"LSB_JOBID=7", "LSB_MCPU_HOSTS=n1 2 n2 1"}, "blaunch", [2]string{"'n1 '*", "'n2 '*"}, "blaunch n1 /bin/sh|blaunch n2 /bin/sh", ""},
+		{"flux", []string{"FLUX_URI=local:///gone", "FLUX_ENCLOSING_ID=f7"}, "flux", [2]string{"*'-r 0 '*", "*'-r 3 '*"}, "flux exec -r 0 /bin/sh|flux exec -r 3 /bin/sh",
+			"if [ \"$1\" = resource ]; then echo '" + r + "'; exit; fi\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Chmod(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			where := ""
+			for i, pattern := range test.cases {
+				where += fmt.Sprintf("%s) pid=%d;; ", pattern, b.Hosts[i].Init)
+			}
+			text := strings.Replace(fmt.Sprintf(fakeStarter, dir, where), "echo \"$0", test.more+"echo \"${0##*/}", 1)
+			if err := os.WriteFile(filepath.Join(dir, test.program), []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			env := append([]string{"PATH=" + dir + ":" + os.Getenv("PATH")}, test.env...)
+			res := b.start(t, job{env: env, args: []string{"-v", "-launcher", test.name, "hostname"}}).wait(t)
+			if res.code != 0 || counted(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+test.program+" (tight)") || !strings.Contains(res.err, "nobody has told that it works") {
+				t.Fatalf("exit %d: %s%s", res.code, res.out, res.err)
+			}
+			if res := b.start(t, job{env: env, args: []string{"-v", "hostname"}}).wait(t); !strings.Contains(res.err, "starter ssh (loose)") {
+				t.Errorf("it is the default, although nobody has tried it: %s", res.err)
+			}
+			calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
+			for call := range strings.SplitSeq(test.calls, "|") {
+				if n := strings.Count(string(calls), call+"\n"); n != 1 {
+					t.Errorf("%q was called %d times, want once:\n%s", call, n, calls)
+				}
+			}
+			if res := b.start(t, job{env: env, args: []string{"-launcher", test.name, "sh", "-c", "exit $((MPIEXEC_RANK + 3))"}}).wait(t); res.code < 3 || res.code > 5 {
+				t.Errorf("exit %d: %s", res.code, res.err)
+			}
+			run := b.start(t, job{env: env, args: []string{"-launcher", test.program, "sh", "-c", `trap 'echo =$MPIEXEC_RANK-USR1=' USR1; echo =ready=; while :; do sleep 1; done`}})
+			run.await(t, "=ready=", 3)
+			run.cmd.Process.Signal(syscall.SIGUSR1)
+			for _, mark := range []string{"=0-USR1=", "=1-USR1=", "=2-USR1="} {
+				run.await(t, mark, 1)
+			}
+			killed := 0
+			for _, pid := range children(run.cmd.Process.Pid) {
+				if args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(args), "nsenter") && strings.Contains(string(args), fmt.Sprint(b.Hosts[1].Init)) {
+					syscall.Kill(pid, syscall.SIGKILL)
+					killed++
+				}
+			}
+			if res := run.wait(t); killed != 1 || res.code != 125 || !strings.Contains(res.err, "lost contact with n2 ("+test.program+": ") {
+				t.Errorf("%d killed, exit %d: %s", killed, res.code, res.err)
+			}
+		})
+	}
+}
