@@ -37,7 +37,11 @@ func (c *call) dryRun() error {
 		}
 		return p, t, err
 	}
-	return showPlan(c.line, c.sys, request.Offline(c.req, c.warnings, local), routeOf(c.env.Dialer))
+	err := showPlan(c.line, c.sys, request.Offline(c.req, c.warnings, local), routeOf(c.env.Dialer))
+	if err == nil {
+		flush(c.env.Err)
+	}
+	return err
 }
 
 // plan plans for the hosts as they are now, and starts nothing.
