@@ -69,22 +69,32 @@ func TestARankIsBornWithItsLimits(t *testing.T) {
 	}
 }
 
-// What the node's own administrator allows holds against an mpiexec that wants more, and does nothing
-// about what it is told: the ranks are ended all the same.
+// What the node's own administrator allows holds against an mpiexec that wants more.
 func TestLimitsOfTheNode(t *testing.T) {
-	k := newTalkUnder(t, limit.Bounds{limit.NoFile: 50, limit.Core: 0, limit.WallTime: int64(time.Millisecond)})
+	k := newTalkUnder(t, limit.Bounds{limit.NoFile: 50, limit.Core: 0})
 	k.prepareAs(func(m *wire.Prepare) {
-		m.Streams.Stdin, m.Supervision.Grace = nil, patience
+		m.Streams.Stdin = nil
 		m.Process.Bounds = []job.Bound{{Resource: limit.NoFile, Most: 60}, {Resource: limit.Stack, Most: 4 << 20}}
-	}, "ulimit -n; ulimit -Hn; ulimit -c; ulimit -s; exec sleep 600")
+	}, "ulimit -n; ulimit -Hn; ulimit -c; ulimit -s")
+	k.conn.Send(&wire.Start{})
+	if exit := hear[*wire.Exited](k).Exit; exit.Status() != 0 || k.out[0] != "50\n50\n0\n4096\n" {
+		t.Errorf("%+v, %q", exit, k.out[0])
+	}
+	k.bye()
+}
+
+// And it holds against one that does nothing about what it is told: the ranks are ended all the same.
+func TestExcessOnTheNode(t *testing.T) {
+	k := newTalkUnder(t, limit.Bounds{limit.WallTime: int64(time.Millisecond)})
+	k.prepareAs(func(m *wire.Prepare) { m.Streams.Stdin, m.Supervision.Grace = nil, patience }, "exec sleep 600")
 	k.conn.Send(&wire.Start{})
 	told := hear[*wire.Exceeded](k)
 	if told.Rank != -1 || told.Bound != (job.Bound{Resource: limit.WallTime, Most: int64(time.Millisecond)}) || told.Used <= told.Bound.Most {
 		t.Errorf("%+v", told)
 	}
-	exit := hear[*wire.Exited](k).Exit
-	if exit.Signal != int(unix.SIGTERM) || k.out[0] != "50\n50\n0\n4096\n" {
-		t.Errorf("%+v, %q", exit, k.out[0])
+	hear[*wire.Drained](k)
+	k.conn.Send(&wire.Bye{})
+	if err := k.end(); err != nil {
+		t.Errorf("Serve: %v", err)
 	}
-	k.bye()
 }
