@@ -64,7 +64,7 @@ build/gotestsum: tools/gotestsum/go.mod
 test-slurm:
 	testdata/install.sh
 	testdata/programs.sh
-	go test ./test/e2e -count=1 -timeout 10m -run TestSlurm -v
+	go test ./test/e2e -count=1 -timeout 40m -run TestSlurm -v
 
 # Against a real Grid Engine, likewise.
 test-sge:

@@ -17,7 +17,7 @@ import (
 // A job that Slurm suspends is stopped on all hosts, its timers too, and goes on when Slurm resumes
 // it, also at once.
 func slurmSuspend(t *testing.T, s *slurmBed) {
-	j := s.batch(t, `exec $MPIEXEC --timeout 300 sh -c 'echo ready; while [ ! -e leave2 ]; do sleep 0.2; done; echo done'`, "-N2", "-n2", "-w", "n1,n2")
+	j := s.batch(t, `exec $MPIEXEC --timeout 3000 sh -c 'echo ready; while [ ! -e leave2 ]; do sleep 0.2; done; echo done'`, "-N2", "-n2", "-w", "n1,n2")
 	j.await(t, "ready", 2)
 	s.slurm(t, "scontrol", "suspend", j.id)
 	for _, h := range []string{"n1", "n2"} {

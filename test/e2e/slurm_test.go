@@ -66,7 +66,7 @@ func TestSlurm(t *testing.T) {
 }
 
 // minutes is how long is waited for what Slurm does in its own time, before that is a failure.
-const minutes = 3 * time.Minute
+const minutes = 10 * time.Minute
 
 // newSlurmBed brings Slurm up, and puts the program where jobs find it: a cluster has it on a
 // file system that all its nodes see.
@@ -122,7 +122,7 @@ func (s *slurmBed) batch(t *testing.T, script string, options ...string) *slurmJ
 	fmt.Fprintf(file, "#!/bin/sh\nMPIEXEC=%s\n%s\n", s.mpiexec, script)
 	file.Close()
 	j := &slurmJob{bed: s, output: file.Name() + ".out"}
-	args := slices.Concat([]string{"--parsable", "-D", s.dir, "-o", j.output, "-t", "10"}, options, []string{file.Name()})
+	args := slices.Concat([]string{"--parsable", "-D", s.dir, "-o", j.output, "-t", "60"}, options, []string{file.Name()})
 	out, errs, code := s.call(t, "sbatch", args...)
 	j.id = strings.TrimSpace(out)
 	if code != 0 {
@@ -186,7 +186,7 @@ func (j *slurmJob) wait(t *testing.T) (state, output string) {
 // salloc runs a command on the head, which is no node, inside of an allocation.
 func (s *slurmBed) salloc(t *testing.T, options []string, command ...string) *running {
 	t.Helper()
-	words := slices.Concat([]string{"salloc", "-Q", "-t", "10"}, options, command)
+	words := slices.Concat([]string{"salloc", "-Q", "-t", "60"}, options, command)
 	return s.startAs(t, job{limit: minutes}, words)
 }
 
@@ -246,7 +246,7 @@ func slurmStreams(t *testing.T, s *slurmBed) {
 	sent := make([]byte, size)
 	rand.NewChaCha8([32]byte{14}).Read(sent)
 	j := job{limit: minutes, stdin: bytes.NewReader(sent)}
-	words := []string{"salloc", "-Q", "-t", "10", "-N2", "-n2", "-w", "n1,n2", binary, "-genv", "TOKEN", "secret-of-rank", "-n", "1", "-host", "n2", "cat"}
+	words := []string{"salloc", "-Q", "-t", "60", "-N2", "-n2", "-w", "n1,n2", binary, "-genv", "TOKEN", "secret-of-rank", "-n", "1", "-host", "n2", "cat"}
 	r := s.startAs(t, j, words).wait(t)
 	if r.code != 0 || r.err != "" || sha256.Sum256([]byte(r.out)) != sha256.Sum256(sent) {
 		t.Errorf("exit %d, %d bytes of %d came back changed: %s", r.code, len(r.out), size, r.err)
