@@ -187,6 +187,20 @@ func (j *journal) Exited(node string, e job.Exit) {
 	j.settle(e.Rank, func(x *ending) { x.exit = event })
 }
 
+// Again tells of the time between two attempts of a job (survive.md SV-12).
+func (j *journal) Again(news job.Again) {
+	j.put(struct {
+		stamp
+		Attempt int         `json:"attempt,omitempty"`
+		Reason  job.EndKind `json:"reason,omitempty"`
+		Lost    []string    `json:"lost,omitempty"`
+		Nodes   []string    `json:"nodes,omitempty"`
+		Size    int         `json:"size,omitempty"`
+		Seconds float64     `json:"seconds,omitempty"`
+		Why     string      `json:"why,omitempty"`
+	}{stamped(news.Event), news.Attempt, news.Reason, news.Lost, news.Nodes, news.Size, news.Seconds, news.Why})
+}
+
 // settle notes something of the end of a rank, and tells its exit when both of its streams have
 // ended.
 func (j *journal) settle(rank int, note func(*ending)) {

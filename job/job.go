@@ -82,6 +82,8 @@ type Request struct {
 	RM       *RM      // the batch system whose hosts these are; nil: they are not
 	Parcels  []Parcel // files that go to the nodes (--stage); names are unique
 	Traits   bool     // Node.Traits are wanted
+	Restart  Restart
+	Attempt  int // of the job, from 0
 }
 
 // An RM is a batch system (resource manager) that has granted the hosts of a job (RM-5).
@@ -327,6 +329,8 @@ type NodeDef struct {
 	Env      []string     // NAME=VALUE for ranks here, on top of Request.Base (env=)
 	Bind     *pin.Binding // takes the place of the job's (binding=); nil: that holds
 	Helper   string       // our program there, which is not sent then (path=); empty: it is found or sent
+	Tier     int          // it is filled behind all of lower tiers, whatever the sort key
+	Out      string       // why the job does not want it any more; empty: it does
 	Policy
 }
 
@@ -690,6 +694,7 @@ type Result struct {
 	Exits    []Exit  // as they were told; orphans are counted in
 	Hosts    []Total // in the order of the plan
 	Used     Accounts
+	Attempts []Attempt // if there may have been several; the rest is about the last
 }
 
 // A Connect is how a candidate was reached.

@@ -45,6 +45,10 @@ type fleet struct {
 	silences supervise.Silences
 
 	connects []job.Connect // in the order in which they were begun
+
+	since  time.Time                   // when the job's time began, with an earlier attempt; zero: with this one
+	decide func(*supervise.State) bool // whether another attempt follows this one, which is over
+	cutOff time.Time                   // when the last of the nodes was lost; zero: none was
 }
 
 // Meeting is what ranks of different nodes have of each other by us: fences, names, values.
@@ -124,13 +128,14 @@ func (f *fleet) streamsOf(n *node.Node) func(wire.Message) (taken bool) {
 }
 
 // openStreams opens the files for the output of a plan's ranks.
-func (f *fleet) openStreams(place *reserve.Reservation) error {
-	told := stdio.Told{StdoutGone: func(err error) { f.events.Put(stdoutGone(err)) },
+// gone is told when our standard output takes no more, beside the job.
+func (f *fleet) openStreams(place *reserve.Reservation, gone func()) error {
+	told := stdio.Told{StdoutGone: func(err error) { gone(); f.events.Put(stdoutGone(err)) },
 		FileFailed: func(err error) { f.events.Put(outputFailed("output", err)) }}
 	if f.env.Watch != nil {
 		told.Output = f.env.Watch.Output
 	}
-	return f.streams.Open(place.Request.Streams, stdio.Everybody(place.Plan, 0, 0, time.Now()), told)
+	return f.streams.Open(place.Request.Streams, stdio.Everybody(place.Plan, place.Request.Attempt, 0, 0, time.Now()), told)
 }
 
 // stdoutGone is the news that our standard output takes no more.

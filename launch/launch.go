@@ -1,10 +1,12 @@
 /*
 Package launch is the life of a job, from the first connection to the result.
 
-	reserve -------> open streams --> start ----> supervise
+	reserve -------> open streams --> start ----> supervise ----> result
 	launch/reserve   launch/stdio     let ranks   events -> Step -> actions
-	a plan, and its                   go
-	nodes, ready     .--- spawn: reserve, start <---'
+	a plan, and its                   go             |       |
+	nodes, ready     .--- spawn: reserve, start <---'        | launch/restart
+	   ^                                                     v
+	   '--------------- pause <-------- fence <---- another attempt
 
 One goroutine reads each connection and sorts what comes (package node): output to the
 printers, which alone wait for the terminal; everything else as events into one inbox. One
@@ -20,14 +22,12 @@ import (
 	"context"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
-	"remshell/launch/supervise"
 )
 
 // A Watcher is told what happens in a run. Output, which no data ends, is told by the printers
@@ -37,6 +37,7 @@ type Watcher interface {
 	Started(job.Start)
 	Output(rank int, stream string, data []byte)
 	Exited(node string, exit job.Exit)
+	Again(job.Again)
 }
 
 // nobody is the Watcher of who wants to know nothing.
@@ -46,6 +47,7 @@ func (nobody) Connected(job.Connect)      {}
 func (nobody) Started(job.Start)          {}
 func (nobody) Output(int, string, []byte) {}
 func (nobody) Exited(string, job.Exit)    {}
+func (nobody) Again(job.Again)            {}
 
 // watcher is never nil.
 func (e Env) watcher() Watcher {
@@ -69,28 +71,14 @@ type Env struct {
 	Every       time.Duration
 }
 
-// Run is the whole story of a job. With an error nothing was started; all that there is
-// to say about a job that ran was said.
+// Run is the whole story of a job. With an error no ranks of it run: there was none that did, or
+// those that did have ended and could not be started again. All that there is to say about
+// attempts that ran was said.
 func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer env.Out.Close()
 	env.Pauses, env.Topologies = new(node.Pauses), new(node.Topologies)
-	signals := reserve.WatchSignals(env.Env, cancel)
-	f := newFleet(env)
-	defer f.close()
-
-	place, err := reserve.Reserve(ctx, req, f.env.Env)
-	defer place.Close()
-	if err != nil {
-		return job.Result{Connects: place.Connects}, err
-	}
-	if err := f.openStreams(place); err != nil {
-		return job.Result{}, err
-	}
-	signals.HandOver(func(number syscall.Signal) { f.events.Put(supervise.Signaled{Signal: onNodes(number)}) })
-	f.start(place)
-	if env.Resized != nil {
-		go f.resize(ctx)
-	}
-	return f.supervise(ctx, place.StartBy)
+	l := &lives{first: req, env: env, signals: reserve.WatchSignals(env.Env, cancel)}
+	return l.run(ctx)
 }

@@ -148,7 +148,7 @@ func (f *fleet) begin(s *spawning) {
 		done := spawnPlaced{s: s}
 		done.place, done.err = reserve.ForSpawn(ctx, req, env, wanted)
 		if s.place = done.place; done.err == nil {
-			done.grown, done.err = f.streams.Prepare(done.place.Request.Streams, stdio.Everybody(done.place.Plan, group, wanted.First, began))
+			done.grown, done.err = f.streams.Prepare(done.place.Request.Streams, stdio.Everybody(done.place.Plan, f.req.Attempt, group, wanted.First, began))
 			if done.err != nil {
 				done.place.Abandon()
 			}

@@ -21,7 +21,7 @@ import (
 func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
-		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
+		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
 		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin,
 	}, time.Now())
 	f.state = &state
@@ -55,7 +55,12 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	if state.AskRM() && f.env.RMState != nil && f.env.RMState() == job.RMOver {
 		state.BlameRM(time.Now())
 	}
+	again := f.decide(&state)
 	told := f.report(&state)
+	if again {
+		f.writeTrace()
+		return f.result(&state), nil
+	}
 	f.finish(ctx, &state, f.env.Out)
 	if !told { // writing the rest may have failed
 		f.report(&state)
@@ -201,7 +206,7 @@ func (f *fleet) translate(event any) []supervise.Event {
 		if n.lost != nil {
 			return nil // we have given it up before
 		}
-		n.lost = e.Err
+		n.lost, f.cutOff = e.Err, time.Now()
 		f.answered(n.key, nil)
 		lost := supervise.NodeLost{Node: n.key, Why: fault.Reason(e.Err)}
 		if node.Violates(e.Err) {

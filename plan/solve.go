@@ -81,8 +81,8 @@ func (p problem) mayBeInSet(c *candidate) bool {
 	return set.Policy != "" && set.Kind.Probed && c.absent && !c.Attribute(set.Attribute).Known()
 }
 
-// ordered are turns in the order in which their nodes are filled: region by region, and inside of one
-// by the key.
+// ordered are turns in the order in which their nodes are filled: region by region, inside of one by
+// tier, and in each of those by the key.
 func ordered(candidates []candidate, turns []int, mode sort.Mode) []int {
 	nodes := make([]job.Node, len(turns))
 	places := make([]int, len(turns))
@@ -90,6 +90,7 @@ func ordered(candidates []candidate, turns []int, mode sort.Mode) []int {
 		nodes[k], places[k] = candidates[turn].Node, k
 	}
 	order := sort.Turns(nodes, places, mode)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(nodes[a].Tier, nodes[b].Tier) })
 	for k, place := range order {
 		order[k] = turns[place]
 	}

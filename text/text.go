@@ -1,5 +1,5 @@
 /*
-Package text puts into words what is counted and compared: numbers with their nouns, reasons
+Package text puts into words what is counted and compared: numbers with their nouns, times, reasons
 that several things share, words that resemble others, tables.
 
 It knows nothing of hosts, ranks or jobs, and does not clean what it is given (show.Clean does).
@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // Count writes a number with its noun: "1 node", "2 nodes", "2 processes".
@@ -33,6 +34,22 @@ func Product(heads, tails []string) []string {
 		}
 	}
 	return all
+}
+
+// Span writes a time in whole units, from 1 s on: "55 s", "10 min", "1 h 5 min".
+func Span(d time.Duration) string {
+	seconds := int(max(d.Round(time.Second), time.Second) / time.Second)
+	var words []string
+	for _, unit := range []struct {
+		size int
+		name string
+	}{{3600, " h"}, {60, " min"}, {1, " s"}} {
+		if n := seconds / unit.size; n > 0 {
+			words = append(words, strconv.Itoa(n)+unit.name)
+		}
+		seconds %= unit.size
+	}
+	return strings.Join(words, " ")
 }
 
 // Distance counts the letters to insert, delete, replace or swap with their

@@ -70,15 +70,18 @@ func (m *Alerted) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-// Evict ends the holders of a job's claims and tickets, and removes those (TRUST-19).
+// Evict ends the holders of a job's claims and tickets, and removes those (TRUST-19). With Processes
+// it ends all that carries the job's mark as well (survive.md SV-3).
 type Evict struct {
-	Ledger string
-	Job    job.ID
+	Ledger    string
+	Job       job.ID
+	Processes bool
 }
 
 func (m *Evict) fields(c *codec) {
 	c.text(&m.Ledger, aPath)
 	c.word((*string)(&m.Job), "job")
+	c.flag(&m.Processes)
 }
 
 // Evicted answers Evict: what was done, or why nothing was. Left says that something is

@@ -211,6 +211,13 @@ type Job struct {
 	OnTimeout     string      `name:"--on-timeout" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it"`
 	Children      bool        `name:"--leave-children" topic:"" help:"what ranks leave behind goes on after the job"`
 
+	Restart      RestartCount `name:"--restart" arg:"N" default:"no" topic:"" under:"Life cycle" help:"start the job again, N times or always, if a node is lost"`
+	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"ends that count: node, signal, abort, code:LIST, start, any"`
+	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"the first pause before a restart; it doubles up to 5 min"`
+	RestartArgs  Words        `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"further arguments of the programs after a restart"`
+	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"longest wait for what may be left on lost nodes, or no"`
+	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last section, R at least"`
+
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	StatusSignal   bool       `name:"--status-signal" topic:"" help:"SIGUSR1 tells what each rank is doing"`

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -263,3 +264,96 @@ func (l *LimitList) UnmarshalText(text []byte) (err error) {
 }
 
 func (l LimitList) String() string { return l.Text }
+
+// RestartCount is how often a job is started again: a number, "always" or "no".
+type RestartCount struct {
+	Text string // as it was given; empty: it was not
+	Most int    // job.Always: as often as it takes
+}
+
+func (r *RestartCount) UnmarshalText(text []byte) (err error) {
+	*r = RestartCount{Text: strings.ToLower(string(text))}
+	switch r.Text {
+	case "no":
+	case "always":
+		r.Most = job.Always
+	default:
+		if r.Most, err = strconv.Atoi(r.Text); err != nil || r.Most < 1 || r.Most > 1<<20 {
+			err = fmt.Errorf("%q is not a number from 1 on, always or no", text)
+		}
+	}
+	return err
+}
+
+func (r RestartCount) String() string { return r.Text }
+
+// RestartEnds are the ends of a job after which it is started again: "node,code:85,100-110".
+type RestartEnds struct {
+	Text  string
+	Kinds []job.EndKind
+	Codes []int // with code; nil: all but 0
+}
+
+// UnmarshalText reads a list. A number belongs to the code: before it.
+func (r *RestartEnds) UnmarshalText(text []byte) error {
+	*r = RestartEnds{Text: string(text)}
+	numbers := false
+	for word := range strings.SplitSeq(strings.ToLower(r.Text), ",") {
+		kind, list, colon := strings.Cut(word, ":")
+		switch {
+		case numbers && !colon && strings.Trim(word, "0123456789-") == "":
+			list = word
+		case kind == "any" && !colon:
+			r.Kinds = append(r.Kinds, job.EndKinds...)
+			continue
+		case !slices.Contains(job.EndKinds, job.EndKind(kind)) || colon && kind != string(job.ByCode):
+			return fmt.Errorf("%q is not one of node, signal, abort, code, code:LIST, start, any", word)
+		default:
+			r.Kinds = append(r.Kinds, job.EndKind(kind))
+		}
+		if numbers = colon || list == word; numbers {
+			codes, err := exitCodes(list)
+			if err != nil {
+				return err
+			}
+			r.Codes = append(r.Codes, codes...)
+		}
+	}
+	return nil
+}
+
+func (r RestartEnds) String() string { return r.Text }
+
+// exitCodes reads a number or a range of codes, from 1 to 255.
+func exitCodes(text string) (codes []int, err error) {
+	first, last, isRange := strings.Cut(text, "-")
+	if !isRange {
+		last = first
+	}
+	from, err1 := strconv.Atoi(first)
+	to, err2 := strconv.Atoi(last)
+	if err1 != nil || err2 != nil || from < 1 || to > 255 || from > to {
+		return nil, fmt.Errorf("%q is no exit code, or range of them, from 1 to 255", text)
+	}
+	for code := from; code <= to; code++ {
+		codes = append(codes, code)
+	}
+	return codes, nil
+}
+
+// RestartFence is how long a restart waits at most for what may live on nodes that were lost, or "no".
+type RestartFence struct {
+	Text string // as it was given; empty: it was not
+	Most time.Duration
+}
+
+func (f *RestartFence) UnmarshalText(text []byte) (err error) {
+	*f = RestartFence{Text: strings.ToLower(string(text))}
+	if f.Text == "no" {
+		return nil
+	}
+	f.Most, err = parseSeconds(f.Text)
+	return err
+}
+
+func (f RestartFence) String() string { return f.Text }

@@ -36,7 +36,21 @@ type Run struct {
 	Starts   []Start         `json:"starts"`
 	Exits    []Exit          `json:"exits"`
 	Usage    []Total         `json:"usage"`
-	All      *All            `json:"all,omitempty"` // what the job used; a job that did not start has none
+	All      *All            `json:"all,omitempty"`      // what the job used; a job that did not start has none
+	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the rest is about the last
+}
+
+// An Attempt is one life of a job (survive.md SV-12).
+type Attempt struct {
+	Attempt int       `json:"attempt"`
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended"`
+	Reason  string    `json:"reason"`
+	Cause   string    `json:"cause,omitempty"`
+	Nodes   []string  `json:"nodes"`
+	Size    int       `json:"size"`
+	Lost    []string  `json:"lost"`
+	Exit    int       `json:"exit"`
 }
 
 // A Connect is how a candidate was reached.
@@ -179,6 +193,9 @@ func Underway(result job.Result) Run {
 	}
 	for _, e := range result.Exits {
 		r.Exits = append(r.Exits, NewExit(e))
+	}
+	for _, a := range result.Attempts {
+		r.Attempts = append(r.Attempts, Attempt{a.Number, a.Began, a.Ended, a.Reason, a.Cause, a.Nodes, a.Size, append([]string{}, a.Lost...), a.Exit})
 	}
 	for _, h := range result.Hosts {
 		r.Usage = append(r.Usage, Total{h.Node, h.Ranks, usageOf(h.Usage), nil})

@@ -87,6 +87,9 @@ func (w World) begun(j option.Job) (job.Request, error) {
 		req.Limits.Grace = j.KillGrace.Duration()
 	}
 	var err error
+	if req.Restart, err = restarts(j, req.Limits.Grace); err != nil {
+		return req, err
+	}
 	if req.Bounds, err = w.bounds(j); err != nil {
 		return req, err
 	}
@@ -99,6 +102,30 @@ func (w World) begun(j option.Job) (job.Request, error) {
 	}
 	req.Base, req.Given, err = baseEnv(w.Environ, j)
 	return req, err
+}
+
+// silence is how long a helper that was cut off lets its ranks run (doc/adr/0004), and then some.
+const silence = 50 * time.Second
+
+// restarts are what a line says of starting again (survive.md 2).
+func restarts(j option.Job, grace time.Duration) (job.Restart, error) {
+	r := job.Restart{Most: j.Restart.Most, On: j.RestartOn.Kinds, Codes: j.RestartOn.Codes, Args: j.RestartArgs, Least: j.MinRanks, Fence: silence + grace}
+	if r.Most == 0 {
+		return job.Restart{}, nil
+	}
+	if r.On == nil {
+		r.On = []job.EndKind{job.ByNode}
+	}
+	if j.RestartDelay != nil {
+		r.Delay = j.RestartDelay.Duration()
+	}
+	if j.RestartFence.Text != "" {
+		r.Fence = j.RestartFence.Most
+	}
+	if j.AutoCleanup == "no" {
+		return r, &fault.Error{Text: "--restart and -disable-auto-cleanup exclude each other"}
+	}
+	return r, nil
 }
 
 // named are the hosts that the sections name, the allocation, or else what says where each

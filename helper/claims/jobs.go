@@ -4,9 +4,11 @@ package claims
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,10 +67,31 @@ func (w *Worker) evict(m *wire.Evict) {
 			answer.Left = answer.Left || e.Left
 		}
 	}
+	if m.Processes && err == nil {
+		answer.Left = !endMarked(w.ctx, m.Job) || answer.Left
+	}
 	if err != nil {
 		answer.Err = err.Error()
 	}
 	w.send(answer)
+}
+
+// markedPatience is how long processes may take to die that were killed: one may wait for a device.
+const markedPatience = 5 * time.Second
+
+// endMarked kills the processes of a job that its helper has left, and reports whether none is left.
+func endMarked(ctx context.Context, id job.ID) bool {
+	mark := "MPIEXEC_JOBID=" + string(id)
+	for end := time.Now().Add(markedPatience); ; {
+		left := proc.Marked(mark)
+		if len(left) == 0 || ctx.Err() != nil || time.Now().After(end) {
+			return len(left) == 0
+		}
+		for _, pid := range left {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // evicted says what was done about an entry.

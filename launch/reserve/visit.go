@@ -113,6 +113,26 @@ func Evict(ctx context.Context, req job.Request, env Env, id job.ID) ([]Evicted,
 	return results, err
 }
 
+// Clean ends all that a job has left on some of its candidates, and reports for which of them nothing
+// of it lives any more: its entries in the ledger, and processes that carry its mark.
+func Clean(ctx context.Context, req job.Request, env Env, nodes []string) (clean map[string]bool) {
+	clean = make(map[string]bool)
+	req.Skip, req.Queue.Host, req.Queue.Spare = true, nil, nil
+	req.Nodes = slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return !slices.Contains(nodes, n.Name) })
+	visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		return r.ask(ctx, evictTime, r.hosts,
+			func(*host) wire.Message { return &wire.Evict{Ledger: req.Queue.Ledger, Job: req.Job, Processes: true} },
+			func(n *host, m wire.Message) bool {
+				evicted, ok := m.(*wire.Evicted)
+				if ok && !evicted.Left && evicted.Err == "" {
+					clean[n.def.Name] = true
+				}
+				return ok
+			})
+	})
+	return clean
+}
+
 // evictTime is how long a node may take to end the holders of a job's entries.
 const evictTime = 30 * time.Second
 

@@ -211,6 +211,7 @@ func (p *Printer) due() (first time.Time, any bool) {
 func (p *Printer) take(x piece) {
 	switch {
 	case x.route != nil:
+		p.finish() // what it was told to do before, which an attempt of the job may have left
 		p.terminal.mix, p.routes, p.files = x.route.terminal, x.route.routes, x.route.files
 		p.label, p.step, p.tap = x.route.label, x.route.window/4, x.route.tap
 	case x.grown != nil:
@@ -339,6 +340,7 @@ func (p *Printer) credit(batch []piece) {
 
 // finish writes all that is held back, and closes the files.
 func (p *Printer) finish() {
+	defer func() { p.files, p.owed = nil, make(map[int]int) }()
 	for _, o := range append([]*sink{p.terminal}, p.files...) {
 		if ordered, ok := o.mix.(*ordered); ok {
 			ordered.Finish()
@@ -352,6 +354,7 @@ func (p *Printer) finish() {
 		}
 		o.mix.Flush(&o.out)
 		p.pour(o)
+		delete(p.busy, o)
 		if file, ok := o.w.(*os.File); ok && o != p.terminal {
 			p.failed(o, file.Close())
 		}

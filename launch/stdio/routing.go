@@ -29,11 +29,11 @@ func Window(ranks int) int { return min(max(windowRoom/max(ranks, 1), leastWindo
 
 // Everybody is what patterns can tell of the ranks of a plan, by rank; first is the number of
 // its rank 0 in the job.
-func Everybody(p job.Plan, group, first int, began time.Time) []pattern.Rank {
+func Everybody(p job.Plan, attempt, group, first int, began time.Time) []pattern.Rank {
 	who := make([]pattern.Rank, p.Size)
 	for i, np := range p.Nodes {
 		for _, r := range np.Ranks {
-			who[r.Rank] = pattern.Rank{Number: first + r.Rank, Rank: r.Rank, Local: r.Local, Node: i, Size: p.Size, Group: group,
+			who[r.Rank] = pattern.Rank{Number: first + r.Rank, Rank: r.Rank, Local: r.Local, Node: i, Attempt: attempt, Size: p.Size, Group: group,
 				Host: np.Name, Job: string(p.Job), Began: began}
 		}
 	}

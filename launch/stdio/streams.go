@@ -192,11 +192,8 @@ func (s *Streams) Read(rank, bytes int) { s.feed.grant(rank, bytes) }
 // Drop tells that a rank reads no more.
 func (s *Streams) Drop(rank int) { s.feed.drop(rank) }
 
-// Close ends the feeding, and lets the printer of standard output write what it has and end.
-func (s *Streams) Close() {
-	s.feed.close()
-	s.out.Close()
-}
+// Close ends the feeding. The printers are their owner's.
+func (s *Streams) Close() { s.feed.close() }
 
 // keep keeps the end of what a rank writes to stderr.
 func (s *Streams) keep(rank int, text []byte) {

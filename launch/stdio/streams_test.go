@@ -31,6 +31,7 @@ func open(t *testing.T, wanted job.Streams, in io.Reader, told Told) (s *Streams
 	out = new(bytes.Buffer)
 	s = New(in, Stdout(out), Stderr(io.Discard))
 	t.Cleanup(s.err.Close)
+	t.Cleanup(s.out.Close)
 	t.Cleanup(s.Close)
 	if err := s.Open(wanted, some(2, 0, 0), told); err != nil {
 		t.Fatal(err)
@@ -156,6 +157,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v; %s", what, err, fault.Hint(err))
 		}
 		s.err.Close()
+		s.out.Close()
 		s.Close()
 	}
 }
@@ -178,7 +180,7 @@ func TestGrowth(t *testing.T) {
 	s.Grow(g)
 	s.Take(&wire.Data{Rank: 2, Stream: wire.Stdout, Bytes: []byte("hello\n")}, new(taker).send)
 	s.Ended(2)
-	s.Close()
+	s.out.Close()
 	<-s.out.Done()
 	if text, err := os.ReadFile(filepath.Join(dir, "1.0")); err != nil || string(text) != "1:0 hello\n" {
 		t.Errorf("%q, %v", text, err)

@@ -69,6 +69,7 @@ const (
 type causeRule struct {
 	name   string                                         // in doc/supervision.md
 	reason string                                         // in --report (RM-53)
+	again  job.EndKind                                    // the reason to start again that it may be (SV-1); empty: it is never one
 	text   func(s *State, e Failed, now time.Time) string // of the report; nil: there is none
 	code   func(s *State, e Failed) int                   // exit code; of what others say, any number
 	blames subject                                        // --exit-status asks the ranks if it is one's fault
@@ -90,26 +91,26 @@ TestCauses, and its line in doc/supervision.md, which that test writes.
 The first cause in time counts (EXIT-2), but for those that it yields to.
 */
 var causes = [...]causeRule{
-	RankExited: {name: "a rank ends with a code", reason: "exit", text: rankDid, code: told, blames: theRank, chosen: true,
+	RankExited: {name: "a rank ends with a code", reason: "exit", again: job.ByCode, text: rankDid, code: told, blames: theRank, chosen: true,
 		yields: []Kind{RankDied, LostNode}, byRM: anyhow},
-	RankDied:       {name: "a rank dies by a signal", reason: "signal", text: rankDid, code: told, blames: theRank, chosen: true, byRM: endedBySignal},
-	RankNotStarted: {name: "a program cannot be executed", reason: "start", text: ofRank, code: told, blames: theRank},
-	MPIAbort: {name: "a rank calls MPI_Abort", reason: "exit", text: aborted, code: abortCode, blames: theRank, chosen: true,
+	RankDied:       {name: "a rank dies by a signal", reason: "signal", again: job.BySignal, text: rankDid, code: told, blames: theRank, chosen: true, byRM: endedBySignal},
+	RankNotStarted: {name: "a program cannot be executed", reason: "start", again: job.ByStart, text: ofRank, code: told, blames: theRank},
+	MPIAbort: {name: "a rank calls MPI_Abort", reason: "exit", again: job.ByAbort, text: aborted, code: abortCode, blames: theRank, chosen: true,
 		yields: []Kind{RankExited, RankDied, LostNode}, early: true, late: true},
-	PMIJunk:      {name: "a rank talks junk on PMI", reason: "exit", text: ofRank, code: always(1), blames: theRank},
-	PMILost:      {name: "a rank loses its PMI connection", reason: "exit", text: hungUp, code: always(1), blames: theRank, waits: causeGrace},
-	PMIBroken:    {name: "a barrier can never complete", reason: "exit", text: asTold, code: always(1), blames: nobody, waits: causeGrace},
-	NoFinalize:   {name: "a rank leaves without finalize", reason: "exit", text: leftOthers, code: always(1), blames: nobody, waits: silentGrace},
-	LostNode:     {name: "a node is lost", reason: "host_lost", text: lostContact, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
-	CutNode:      {name: "a node says what no helper says", reason: "host_lost", text: lostContact, code: always(job.ExitInternal), blames: theNode},
-	StartTimeout: {name: "`--start-timeout` strikes", reason: "start", text: startedTooFew, code: always(job.ExitInternal), blames: nobody},
+	PMIJunk:      {name: "a rank talks junk on PMI", reason: "exit", again: job.ByCode, text: ofRank, code: always(1), blames: theRank},
+	PMILost:      {name: "a rank loses its PMI connection", reason: "exit", again: job.ByCode, text: hungUp, code: always(1), blames: theRank, waits: causeGrace},
+	PMIBroken:    {name: "a barrier can never complete", reason: "exit", again: job.ByCode, text: asTold, code: always(1), blames: nobody, waits: causeGrace},
+	NoFinalize:   {name: "a rank leaves without finalize", reason: "exit", again: job.ByCode, text: leftOthers, code: always(1), blames: nobody, waits: silentGrace},
+	LostNode:     {name: "a node is lost", reason: "host_lost", again: job.ByNode, text: lostContact, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
+	CutNode:      {name: "a node says what no helper says", reason: "host_lost", again: job.ByNode, text: lostContact, code: always(job.ExitInternal), blames: theNode},
+	StartTimeout: {name: "`--start-timeout` strikes", reason: "start", again: job.ByStart, text: startedTooFew, code: always(job.ExitInternal), blames: nobody},
 	RunTimeout:   {name: "`-timeout` strikes", reason: "limit", text: ranTooLong, code: always(job.ExitTimeout), blames: nobody, hurry: true},
 	OverLimit:    {name: "a limit is exceeded", reason: "limit", text: asTold, code: always(job.ExitTimeout), blames: nobody, hurry: true},
 	StdinFailed:  {name: "our stdin cannot be read", reason: "internal", text: ofStdin, code: always(job.ExitInternal), blames: nobody},
 	OutputFailed: {name: "our stdout or a file is full", reason: "internal", text: asTold, code: always(job.ExitInternal), blames: nobody, late: true},
 	StdoutGone:   {name: "nobody reads our stdout", reason: "user", code: always(job.ExitNoStdout), blames: nobody, late: true, hurry: true},
 	BySignal:     {name: "a signal ends mpiexec", reason: "user", code: told, blames: nobody, late: true, hurry: true, byRM: anyhow},
-	NodeTold:     {name: "a node alone is told to end", reason: "host_lost", text: toldToEnd, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
+	NodeTold:     {name: "a node alone is told to end", reason: "host_lost", again: job.ByNode, text: toldToEnd, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
 	RMEnds:       {name: "the batch system ends its job", reason: "rm", text: rmEnds, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
 }
 
@@ -123,6 +124,14 @@ func (c *Cause) Reason() string {
 		return "ok"
 	}
 	return c.rule().reason
+}
+
+// End is a cause as far as a restart depends on it (SV-1); empty: it is never a reason for one.
+func (c *Cause) End() job.EndKind {
+	if c == nil {
+		return ""
+	}
+	return c.rule().again
 }
 
 func (c Cause) rule() causeRule { return causes[c.Kind] }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/hostlist"
 	"remshell/job"
 	"remshell/show"
 	"remshell/text"
@@ -32,12 +33,14 @@ the code. It is empty when all went well, or when its end is nothing to tell of.
 	  also      ranks 6-7 exited with code 3
 	  then      stopped 13 other ranks on 2 nodes (12 by SIGTERM, 1 by SIGKILL)
 	  exit code 139
+
+Of an attempt that another follows, which one that is takes the place of the code.
 */
 func (s *State) Report(about func(rank int) Profile) string {
 	if s.Cause == nil || s.Cause.rule().text == nil {
 		return ""
 	}
-	text := show.Clean(strings.TrimRight(s.Cause.Text, "\n"))
+	text := show.Clean(strings.TrimRight(s.Cause.Text, "\n")) + s.Restart.then()
 	if s.Cause.Hint != "" {
 		text += "; " + show.Clean(s.Cause.Hint)
 	}
@@ -49,7 +52,32 @@ func (s *State) Report(about func(rank int) Profile) string {
 		line("program", s.program(p)), line("bound to", bound(p)), line("hint", p.Hint),
 		line("also", s.alsoFailed()), line("then", s.then()),
 	}, func(line string) bool { return line == "" })
-	return strings.Join(slices.Concat([]string{text}, below, []string{fmt.Sprintf("  exit code %d", s.ExitCode())}), "\n")
+	return strings.Join(slices.Concat([]string{text}, below, []string{s.ending()}), "\n")
+}
+
+// A Restart is that which follows an attempt.
+type Restart struct {
+	Of      string   // which one it is, "1 of 3"
+	Without []string // nodes that were lost
+}
+
+// then is what a restart adds to the cause of the end before it.
+func (r *Restart) then() string {
+	switch {
+	case r == nil:
+		return ""
+	case len(r.Without) == 0:
+		return fmt.Sprintf("; starting again (%s)", r.Of)
+	}
+	return fmt.Sprintf("; starting again (%s) without %s", r.Of, hostlist.Fold(r.Without))
+}
+
+// ending is the last line of a report.
+func (s *State) ending() string {
+	if s.Restart != nil {
+		return line("restart", s.Restart.Of)
+	}
+	return fmt.Sprintf("  exit code %d", s.ExitCode())
 }
 
 // line is a word and what there is to say about it, if anything.

@@ -30,6 +30,8 @@ type State struct {
 	Exits  []job.Exit
 	Tally  Tally // of samples
 
+	Restart *Restart // that follows, once it is decided; nil: none
+
 	stopped []job.Exit // ranks that ended after we asked them to
 	also    []job.Exit // ranks that failed within a moment of the cause
 	doubts
@@ -90,6 +92,7 @@ type Rules struct {
 	StartBy time.Time     // --start-timeout; zero: none
 	Warn    job.Warning   // --warn
 	Margin  time.Duration // --rm-margin; 0: none
+	Since   time.Time     // when Timeout began to run, with the first attempt; zero: now
 	Ends    job.Ends
 	Signals job.Signals
 	RM      RM // zero: there is none
@@ -125,15 +128,19 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		}
 		s.nodes = append(s.nodes, node)
 	}
+	since := rules.Since
+	if since.IsZero() {
+		since = now
+	}
 	if left := s.left(now); left > 0 {
-		s.rules.Limits = limit.Strictest(rules.Limits, limit.Bounds{limit.WallTime: int64(left)})
+		s.rules.Limits = limit.Strictest(rules.Limits, limit.Bounds{limit.WallTime: int64(left + now.Sub(since))})
 		rules = s.rules
 	}
 	if rules.Timeout > 0 {
-		s.due.run = now.Add(rules.Timeout)
+		s.due.run = since.Add(rules.Timeout)
 	}
 	if wall := rules.Limits.Time(limit.WallTime); rules.wallCounts() {
-		s.due.run = now.Add(wall + 1) // it may take that long, and not longer
+		s.due.run = since.Add(wall + 1) // it may take that long, and not longer
 	}
 	s.due.warn = s.warnAt()
 	s.Tally.old = 3 * int64(job.SampleEvery(rules.Ends.Metric, false).Seconds())

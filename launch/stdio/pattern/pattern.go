@@ -12,7 +12,7 @@ import (
 // A Pattern makes labels and names of files (cli.md IO-13, -prepend-pattern):
 //
 //	%r rank   %R rank, zero-padded   %l local rank   %n %p node, helper: its index
-//	%h host   %g group   %s stream   %j job   %t seconds since the start   %%
+//	%h host   %g group   %s stream   %j job   %a attempt   %t seconds since the start   %%
 //
 // and in labels only, which are made when there is something to label:
 //
@@ -29,7 +29,7 @@ type token struct {
 }
 
 const (
-	fileVerbs  = "rRlnphgsjt"
+	fileVerbs  = "rRlnphgsjat"
 	labelVerbs = fileVerbs + "TP"
 )
 
@@ -80,6 +80,7 @@ type Rank struct {
 	Rank, Size, Group int // the group of those of the command line is 0; its rank there, and its size
 	Local             int // among those of its node
 	Node              int // index of its node in the plan
+	Attempt           int // of the job
 	PID               int // 0: not known yet
 	Host, Job, Stream string
 	Began             time.Time // when the job did
@@ -115,6 +116,8 @@ func (p Pattern) Append(out []byte, w Rank, now time.Time) []byte {
 			out = append(out, w.Stream...)
 		case 'j':
 			out = append(out, w.Job...)
+		case 'a':
+			out = strconv.AppendInt(out, int64(w.Attempt), 10)
 		case 't':
 			out = strconv.AppendFloat(out, now.Sub(w.Began).Seconds(), 'f', 3, 64)
 		case 'T':

@@ -1,0 +1,70 @@
+package job
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A Restart is what was said of starting a job again (survive.md 3). The zero value: it is not.
+type Restart struct {
+	Most  int           // restarts; Always: as many as it takes
+	On    []EndKind     // ends after which there is one
+	Codes []int         // of those with a code: these alone; nil: all but 0
+	Delay time.Duration // the first pause; it doubles with each that follows
+	Fence time.Duration // how long nodes that were lost may be waited for at most; 0: not at all
+	Args  []string      // of each section, behind its own, from the second attempt on
+	Least int           // ranks of the last section with which it may go on; 0: all
+}
+
+// Always as Most stands for any number of restarts.
+const Always = math.MaxInt
+
+// An EndKind is what has ended an attempt, as far as a restart depends on it (SV-1).
+type EndKind string
+
+// The kinds. All else, such as a ^C, is never a reason to start again.
+const (
+	ByNode   EndKind = "node"   // a node was lost
+	BySignal EndKind = "signal" // a rank died
+	ByAbort  EndKind = "abort"  // MPI_Abort
+	ByCode   EndKind = "code"   // a rank ended with a code, or broke the rules of its PMI
+	ByStart  EndKind = "start"  // a rank could not be executed
+)
+
+// EndKinds are all of them.
+var EndKinds = []EndKind{ByNode, BySignal, ByAbort, ByCode, ByStart}
+
+// Counts reports whether an attempt that ended so is followed by another, if there may be more.
+func (r Restart) Counts(kind EndKind, code int) bool {
+	return slices.Contains(r.On, kind) && (kind != ByCode || r.Codes == nil || slices.Contains(r.Codes, code))
+}
+
+// An Attempt is one life of all ranks of a job, from start to drained.
+type Attempt struct {
+	Number       int // from 0
+	Began, Ended time.Time
+	Kind         EndKind // what it ended by; empty: by nothing that is ever a reason to start again
+	Reason       string  // in a word (RM-53)
+	Cause        string  // in a line; empty: it ended well
+	Nodes        []string
+	Size         int
+	Lost         []string // of its nodes, those that were lost
+	Failed       []string // those on which a rank could not be executed
+	Exit         int
+}
+
+// An Again is what is told of a job between its attempts, as they come (SV-12, events).
+type Again struct {
+	Event   string // "attempt", "fence", "pause" or "giveup"
+	Attempt int    // that begins; 0: none does
+	Reason  EndKind
+	Lost    []string
+	Nodes   []string // of the attempt
+	Size    int
+	Seconds float64 // of a pause; of a fence, at most
+	Why     string  // it is given up
+}
+
+// Ran is how long it took.
+func (a Attempt) Ran() time.Duration { return a.Ended.Sub(a.Began) }

@@ -1,0 +1,309 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"remshell/fault"
+	"remshell/hostlist"
+	"remshell/job"
+	"remshell/launch/reserve"
+	"remshell/launch/restart"
+	"remshell/launch/supervise"
+	"remshell/plan"
+	"remshell/text"
+)
+
+/*
+Lives are the attempts of one job (survive.md 3). Each has a fleet of its own, with connections,
+fences and streams of its own; what they share is the terminal, the job's name and its time.
+
+	run --> attempt ----> over
+	          ^  |
+	          |  v  restart.Next
+	          |  fence    nothing of the job lives on nodes that were lost, or may
+	          |  pause
+	          '--'
+
+Claims are given up with each attempt: another job may be faster, and then there is no room.
+*/
+type lives struct {
+	first    job.Request
+	env      Env
+	signals  *reserve.SignalWatch
+	attempts []job.Attempt // that are over
+	began    time.Time     // when the first was let go
+	cutOff   time.Time     // when the last attempt lost a node
+	origin   int64         // of standard input, if it is a file
+	read     atomic.Bool   // something of it, if it is none
+	gone     atomic.Bool   // our standard output takes no more
+}
+
+// run is one attempt after the other.
+func (l *lives) run(ctx context.Context) (job.Result, error) {
+	for {
+		result, next, err := l.attempt(ctx)
+		if l.first.Restart.Most > 0 {
+			result.Attempts = l.attempts
+		}
+		if err != nil || !next.Again {
+			return result, err
+		}
+		if err := l.between(ctx, next.Pause); err != nil {
+			return result, err
+		}
+	}
+}
+
+// attempt is one life of all ranks, from the first connection to the decision about the next.
+func (l *lives) attempt(ctx context.Context) (result job.Result, next restart.Decision, err error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	env := l.env
+	env.In = l.input()
+	f := newFleet(env)
+	defer f.close()
+	place, err := l.reserve(ctx, f.env.Env)
+	defer place.Close()
+	if err != nil {
+		return job.Result{Connects: place.Connects}, next, err
+	}
+	if err := f.openStreams(place, func() { l.gone.Store(true) }); err != nil {
+		return job.Result{}, next, err
+	}
+	l.signals.HandOver(func(number syscall.Signal) { f.events.Put(supervise.Signaled{Signal: onNodes(number)}) })
+	defer l.signals.HandOver(nil)
+	l.announce(place.Plan)
+	f.since = l.began
+	f.start(place)
+	if l.gone.Load() {
+		f.events.Put(supervise.Failed{Kind: supervise.StdoutGone})
+	}
+	if l.env.Resized != nil {
+		go f.resize(ctx)
+	}
+	f.decide = func(state *supervise.State) bool {
+		next = l.over(f, state)
+		return next.Again
+	}
+	result, err = f.supervise(ctx, place.StartBy)
+	return result, next, err
+}
+
+// over takes in how an attempt has ended, and decides whether it was the last.
+func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
+	if l.began.IsZero() {
+		l.began = state.Began()
+	}
+	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.End(), Reason: state.Cause.Reason(),
+		Nodes: nodesOf(f.plan), Size: f.plan.Size, Exit: state.ExitCode()}
+	if state.Cause != nil {
+		a.Cause = state.Cause.Text
+		if a.Kind == job.ByStart && state.Cause.Node >= 0 {
+			a.Failed = []string{f.nodes[state.Cause.Node].Name()}
+		}
+	}
+	for _, n := range f.nodes {
+		if n.lost != nil {
+			a.Lost = append(a.Lost, n.Name())
+		}
+	}
+	l.attempts, l.cutOff = append(l.attempts, a), f.cutOff
+	next := restart.Next(l.first.Restart, l.attempts, rand.Float64())
+	switch {
+	case next.Again:
+		state.Restart = &supervise.Restart{Of: restart.Of(l.first.Restart, len(l.attempts)), Without: a.Lost}
+	case next.Why != "":
+		state.Cause.Hint = strings.TrimPrefix(state.Cause.Hint+"; ", "; ") + "not starting again: " + next.Why
+		l.tell(job.Again{Event: "giveup", Why: next.Why})
+	}
+	return next
+}
+
+// reserve finds a place for the next attempt. Where there is none, one is looked for, for a while
+// (SV-5).
+func (l *lives) reserve(ctx context.Context, env reserve.Env) (*reserve.Reservation, error) {
+	ctx, done := l.within(ctx)
+	defer done()
+	last, pauses := time.Now().Add(restart.Patience), cmp.Or(l.first.Restart.Delay, restart.Delay)
+	said := ""
+	for {
+		place, err := reserve.Reserve(ctx, restart.Request(l.first, l.attempts), env)
+		if err == nil || len(l.attempts) == 0 || ctx.Err() != nil || !wantsRoom(err) {
+			return place, err
+		}
+		if time.Now().Add(pauses).After(last) {
+			why := "no room for " + text.Span(restart.Patience)
+			l.tell(job.Again{Event: "giveup", Why: why})
+			return place, &fault.Error{Text: fmt.Sprintf("not starting again: %s (%v)", why, err), Code: l.attempts[len(l.attempts)-1].Exit}
+		}
+		place.Close()
+		if why := err.Error(); why != said {
+			l.env.Say(fmt.Sprintf("no room to start again: %s; trying again for %s", why, text.Span(time.Until(last))))
+			said = why
+		}
+		if err := l.sleep(ctx, pauses); err != nil {
+			return place, err
+		}
+	}
+}
+
+// wantsRoom reports whether an attempt failed for want of nodes, or of CPUs, of which there may be more
+// later.
+func wantsRoom(err error) bool {
+	var noPlan *plan.Error
+	var noHosts *reserve.HostsError
+	return errors.As(err, &noPlan) || errors.As(err, &noHosts)
+}
+
+// announce tells where an attempt runs that is not the first.
+func (l *lives) announce(p job.Plan) {
+	if len(l.attempts) == 0 {
+		return
+	}
+	last, nodes := l.attempts[len(l.attempts)-1], nodesOf(p)
+	was := "was " + hostlist.FoldList(last.Nodes)
+	if wanted := l.attempts[0].Size; p.Size < wanted {
+		was = fmt.Sprintf("%d did not fit", wanted)
+	}
+	l.env.Say(fmt.Sprintf("attempt %d: %s on %s (%s)", len(l.attempts), text.Count(p.Size, "rank"), hostlist.FoldList(nodes), was))
+	if l.read.Load() {
+		l.env.Say("note: standard input was a pipe; from now on ranks find its end")
+		l.read.Store(false)
+	}
+	l.tell(job.Again{Event: "attempt", Attempt: len(l.attempts), Reason: last.Kind, Lost: last.Lost, Nodes: nodes, Size: p.Size})
+}
+
+// between is the time between two attempts: the fence, and the pause.
+func (l *lives) between(ctx context.Context, pause time.Duration) error {
+	ctx, done := l.within(ctx)
+	defer done()
+	if err := l.fence(ctx); err != nil {
+		return err
+	}
+	l.tell(job.Again{Event: "pause", Seconds: pause.Round(time.Millisecond).Seconds()})
+	return l.sleep(ctx, pause)
+}
+
+// quiet is how long a fence may take until somebody is told of it.
+const quiet = 3 * time.Second
+
+// fence waits until nothing of the last attempt can live on the nodes that it has lost: two lives of
+// one job must not write the same files (SV-3). Either our helper there has seen to it, or a helper
+// that was cut off has had the time to end its ranks.
+func (l *lives) fence(ctx context.Context) error {
+	last := l.attempts[len(l.attempts)-1]
+	if len(last.Lost) == 0 {
+		return nil
+	}
+	where := hostlist.FoldList(last.Lost)
+	if l.first.Restart.Fence == 0 {
+		l.env.Say(fmt.Sprintf("--restart-fence no: ranks of the job may still run on %s", where))
+		return nil
+	}
+	began, until := time.Now(), l.cutOff.Add(l.first.Restart.Fence)
+	l.tell(job.Again{Event: "fence", Lost: last.Lost, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
+	told := time.AfterFunc(quiet, func() {
+		l.env.Say(fmt.Sprintf("waiting until nothing of the job can be left on %s (at most %s)", where, text.Span(until.Sub(began))))
+	})
+	defer told.Stop()
+	for dirty := last.Lost; time.Now().Before(until); {
+		if dirty = l.clean(ctx, dirty); len(dirty) == 0 {
+			return nil
+		}
+		if err := l.sleep(ctx, min(time.Second, time.Until(until))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clean ends what a job has left on nodes, and returns those of which that is not known.
+func (l *lives) clean(ctx context.Context, nodes []string) (dirty []string) {
+	env, req := l.env.Env, l.first
+	env.Say = func(string) {}
+	signals := make(chan os.Signal)
+	close(signals) // they are ours
+	env.Signals, env.Progress, env.Reached = signals, nil, nil
+	clean := reserve.Clean(ctx, req, env, nodes)
+	for _, name := range nodes {
+		if !clean[name] {
+			dirty = append(dirty, name)
+		}
+	}
+	return dirty
+}
+
+// within ends with the time of the job (SV-11): that goes on between attempts.
+func (l *lives) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := l.first.Limits.Run
+	if limit == 0 || l.began.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return l.env.Pauses.Within(ctx, time.Until(l.began.Add(limit)), &fault.Error{
+		Text: fmt.Sprintf("the job ran longer than -timeout %v, and its ranks had ended", limit), Code: job.ExitTimeout})
+}
+
+// sleep waits, unless the job ends.
+func (l *lives) sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *lives) tell(news job.Again) { l.env.watcher().Again(news) }
+
+// input is the standard input of an attempt (SV-9): a file is read from its start again; what was
+// read of anything else is gone.
+func (l *lives) input() io.Reader {
+	if l.env.In == nil || l.first.Restart.Most == 0 {
+		return l.env.In
+	}
+	if file, ok := l.env.In.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			if len(l.attempts) == 0 {
+				l.origin, _ = file.Seek(0, io.SeekCurrent)
+			}
+			return io.NewSectionReader(file, l.origin, math.MaxInt64-l.origin)
+		}
+	}
+	if len(l.attempts) > 0 {
+		return strings.NewReader("")
+	}
+	return noting{l.env.In, &l.read}
+}
+
+// noting notes whether anything was read.
+type noting struct {
+	io.Reader
+	any *atomic.Bool
+}
+
+func (n noting) Read(p []byte) (int, error) {
+	got, err := n.Reader.Read(p)
+	if got > 0 {
+		n.any.Store(true)
+	}
+	return got, err
+}
+
+// nodesOf are the names of a plan's nodes, in its order.
+func nodesOf(p job.Plan) (names []string) {
+	for _, n := range p.Nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}

@@ -1,0 +1,176 @@
+/*
+Package restart decides whether a job whose attempt has ended is started again, when, and with
+which request (survive.md 3). All of it is pure.
+
+	attempts so far --Next--> over, or again after a pause
+	   |
+	   '--- and the first request --Request--> that of the next attempt
+
+The loop that lives by it is launch.Run.
+*/
+package restart
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"remshell/job"
+)
+
+// Times of SV-6.
+const (
+	Delay   = 5 * time.Second  // the first pause, unless another is asked for
+	longest = 5 * time.Minute  // pause
+	calm    = 10 * time.Minute // an attempt that ran so long lets the pauses begin anew
+	brief   = 10 * time.Second // an attempt that ran shorter shows that it is no use
+	briefly = 5                // so many of these in a row end a job that would be started for ever
+)
+
+// Patience is how long a job looks for room before it gives up (SV-5).
+const Patience = 10 * time.Minute
+
+// A Decision is what becomes of a job whose last attempt is over.
+type Decision struct {
+	Again bool
+	Pause time.Duration // before
+	Why   string        // it is over although its end is a reason to start again; empty: it is none
+}
+
+// Next decides after the last of a job's attempts, of which there is one at least. luck is from 0
+// to 1, and lengthens the pause by up to a fifth: jobs that fell together do not rise together.
+func Next(p job.Restart, attempts []job.Attempt, luck float64) Decision {
+	last := attempts[len(attempts)-1]
+	switch {
+	case p.Most == 0 || !p.Counts(last.Kind, last.Exit):
+		return Decision{}
+	case len(attempts) > p.Most:
+		return Decision{Why: fmt.Sprintf("no restarts left (%d)", p.Most)}
+	case p.Most == job.Always && useless(attempts):
+		return Decision{Why: fmt.Sprintf("five attempts in a row ran less than %v", brief)}
+	}
+	return Decision{Again: true, Pause: pause(p.Delay, attempts, luck)}
+}
+
+// useless reports whether the last attempts were all over at once.
+func useless(attempts []job.Attempt) bool {
+	if len(attempts) < briefly {
+		return false
+	}
+	return !slices.ContainsFunc(attempts[len(attempts)-briefly:], func(a job.Attempt) bool { return a.Ran() >= brief })
+}
+
+// pause doubles from one attempt to the next, until one runs for long.
+func pause(first time.Duration, attempts []job.Attempt, luck float64) time.Duration {
+	first = cmp.Or(first, Delay)
+	p := first
+	for _, a := range attempts[1:] {
+		if p = min(2*p, longest); a.Ran() >= calm {
+			p = first
+		}
+	}
+	if attempts[len(attempts)-1].Ran() >= calm {
+		p = first
+	}
+	return p + time.Duration(luck*float64(p)/5)
+}
+
+// Left writes how many restarts there may be after so many: a number, or "unlimited".
+func Left(p job.Restart, attempts int) string {
+	if p.Most == job.Always {
+		return "unlimited"
+	}
+	return strconv.Itoa(p.Most - attempts)
+}
+
+// Of writes which restart of how many follows: "1 of 3", "1".
+func Of(p job.Restart, attempts int) string {
+	if p.Most == job.Always {
+		return strconv.Itoa(attempts)
+	}
+	return fmt.Sprintf("%d of %d", attempts, p.Most)
+}
+
+// Request is what is asked for the attempt that follows those that there were; with none, the
+// first. Nodes that are not there are no fault any more.
+func Request(first job.Request, attempts []job.Attempt) job.Request {
+	req := first
+	if first.Restart.Most == 0 {
+		return req
+	}
+	req.Given = append(slices.Clone(first.Given), environment(first, attempts)...)
+	if len(attempts) == 0 {
+		return req
+	}
+	req.Skip = true
+	req.Nodes, req.Turns = candidates(first, attempts)
+	req.Apps = sections(first)
+	req.Streams.Out.Append, req.Streams.Err.Append = true, true
+	req.Attempt = len(attempts)
+	return req
+}
+
+// Tiers of candidates (SV-4): those that had ranks and live come first, in their order; then those
+// that had none, by the sort key; last those that were lost, and are back.
+func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef, turns []int) {
+	last := attempts[len(attempts)-1]
+	troubles := make(map[string]int)
+	for _, a := range attempts {
+		for _, name := range slices.Concat(a.Lost, a.Failed) {
+			troubles[name]++
+		}
+	}
+	nodes = slices.Clone(first.Nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		at := slices.Index(last.Nodes, n.Name)
+		switch {
+		case troubles[n.Name] > 1:
+			n.Out = "it was lost twice"
+		case troubles[n.Name] == 1:
+			n.Tier = len(last.Nodes) + 1
+		case at >= 0:
+			n.Tier = at
+		default:
+			n.Tier = len(last.Nodes)
+		}
+	}
+	return nodes, first.Turns
+}
+
+// sections get the arguments of attempts that are not the first; the last may have fewer ranks
+// (SV-5).
+func sections(first job.Request) []job.App {
+	apps := slices.Clone(first.Apps)
+	for i := range apps {
+		apps[i].Argv = slices.Concat(apps[i].Argv, first.Restart.Args)
+	}
+	last := &apps[len(apps)-1]
+	if least := first.Restart.Least; least > 0 && last.N > least && last.Soft == nil {
+		for n := last.N; n >= least; n-- {
+			last.Soft = append(last.Soft, n)
+		}
+		last.N = 0
+	}
+	return apps
+}
+
+// environment is what ranks are told of attempts (SV-10).
+func environment(first job.Request, attempts []job.Attempt) []string {
+	number := strconv.Itoa(len(attempts))
+	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + Left(first.Restart, len(attempts))}
+	for word, name := range map[string]string{"torch": "TORCHELASTIC_RESTART_COUNT", "slurm": "SLURM_RESTART_COUNT"} {
+		if slices.Contains(first.Compat, word) {
+			env = append(env, name+"="+number)
+		}
+	}
+	if len(attempts) == 0 {
+		return env
+	}
+	last := attempts[len(attempts)-1]
+	return append(env, "MPIEXEC_RESTART_REASON="+string(last.Kind), "MPIEXEC_LOST_NODES="+strings.Join(last.Lost, ","),
+		"MPIEXEC_PREVIOUS_SIZE="+strconv.Itoa(last.Size))
+}

@@ -1,0 +1,174 @@
+package restart
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/pin"
+	"remshell/plan"
+)
+
+// lives are attempts that ran so many seconds each and ended by the same.
+func lives(kind job.EndKind, code int, seconds ...int) (attempts []job.Attempt) {
+	began := time.Unix(1000, 0)
+	for i, s := range seconds {
+		attempts = append(attempts, job.Attempt{Number: i, Began: began, Ended: began.Add(time.Duration(s) * time.Second), Kind: kind, Exit: code})
+	}
+	return attempts
+}
+
+// What counts, how often, and after which pause (SV-1, SV-6).
+func TestNext(t *testing.T) {
+	node := []job.EndKind{job.ByNode}
+	always := job.Restart{Most: job.Always, On: job.EndKinds}
+	for _, test := range []struct {
+		policy   job.Restart
+		attempts []job.Attempt
+		luck     float64
+		want     string
+	}{
+		{job.Restart{}, lives(job.ByNode, 125, 60), 0, "over"},
+		{job.Restart{Most: 1, On: node}, lives(job.ByNode, 125, 60), 0, "after 5s"},
+		{job.Restart{Most: 1, On: node}, lives(job.ByNode, 125, 60), 1, "after 6s"},
+		{job.Restart{Most: 1, On: node, Delay: time.Minute}, lives(job.ByNode, 125, 60), 0, "after 1m0s"},
+		{job.Restart{Most: 1, On: node}, lives(job.ByNode, 125, 60, 60), 0, "over: no restarts left (1)"},
+		{job.Restart{Most: 2, On: node}, lives(job.ByCode, 3, 60), 0, "over"},
+		{job.Restart{Most: 2, On: node}, lives("", 130, 60), 0, "over"},
+		{job.Restart{Most: 2, On: []job.EndKind{job.ByCode}}, lives(job.ByCode, 3, 60), 0, "after 5s"},
+		{job.Restart{Most: 2, On: []job.EndKind{job.ByCode}, Codes: []int{85}}, lives(job.ByCode, 85, 60), 0, "after 5s"},
+		{job.Restart{Most: 2, On: []job.EndKind{job.ByCode}, Codes: []int{85}}, lives(job.ByCode, 3, 60), 0, "over"},
+		{job.Restart{Most: 2, On: []job.EndKind{job.ByAbort}}, lives(job.ByAbort, 3, 60), 0, "after 5s"},
+		{always, lives("", 0, 60), 0, "over"},
+		{always, lives(job.BySignal, 139, 2), 0, "after 5s"},
+		{always, lives(job.BySignal, 139, 2, 2), 0, "after 10s"},
+		{always, lives(job.BySignal, 139, 2, 2, 2), 0, "after 20s"},
+		{always, lives(job.BySignal, 139, 2, 2, 2, 2), 0, "after 40s"},
+		{always, lives(job.BySignal, 139, 2, 2, 2, 2, 2), 0, "over: five attempts in a row ran less than 10s"},
+		{always, lives(job.BySignal, 139, 2, 2, 2, 11, 2), 0, "after 1m20s"},
+		{always, lives(job.BySignal, 139, 20, 20, 20, 20, 20, 20, 20, 20), 0, "after 5m0s"},
+		{always, lives(job.BySignal, 139, 20, 20, 600), 0, "after 5s"},
+		{always, lives(job.BySignal, 139, 20, 20, 600, 20), 0, "after 10s"},
+		{job.Restart{Most: 9, On: job.EndKinds}, lives(job.BySignal, 139, 2, 2, 2, 2, 2, 2), 0, "after 2m40s"},
+	} {
+		d := Next(test.policy, test.attempts, test.luck)
+		got := strings.TrimSuffix("over: "+d.Why, ": ")
+		if d.Again {
+			got = fmt.Sprintf("after %v", d.Pause)
+		}
+		if got != test.want {
+			t.Errorf("%+v after %d attempts by %q: %s, want %s", test.policy, len(test.attempts), test.attempts[0].Kind, got, test.want)
+		}
+	}
+}
+
+// cluster has nodes a to d, of four CPUs each.
+func cluster(apps ...job.App) job.Request {
+	req := job.Request{Job: "j", Apps: apps, Restart: job.Restart{Most: 3, On: job.EndKinds}}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Host: name})
+	}
+	return req
+}
+
+// Where the next attempt runs, and with how many ranks (SV-4, SV-5): the examples of survive.md 12
+// that are about places.
+func TestRequestOfTheNext(t *testing.T) {
+	eight := job.App{N: 8, Argv: []string{"x"}}
+	ran := func(lost ...string) job.Attempt {
+		return job.Attempt{Kind: job.ByNode, Nodes: []string{"a", "b"}, Size: 8, Lost: lost, Exit: 125}
+	}
+	for _, test := range []struct {
+		name     string
+		req      job.Request
+		attempts []job.Attempt
+		up       string // the nodes that answer
+		want     string
+	}{
+		{"1", cluster(eight), []job.Attempt{ran("b")}, "acd", "a:0-3 c:4-7"},
+		{"2", cluster(eight), []job.Attempt{ran("b")}, "a", plan.NotEnough},
+		{"3", with(cluster(eight), func(r *job.Restart) { r.Least = 4 }), []job.Attempt{ran("b")}, "a", "a:0-3"},
+		{"too few", with(cluster(eight), func(r *job.Restart) { r.Least = 5 }), []job.Attempt{ran("b")}, "a", plan.NotEnough},
+		{"4", cluster(job.App{Soft: []int{8, 6, 2}, Argv: []string{"x"}}), []job.Attempt{ran("b")}, "a", "a:0-1"},
+		{"all fit, though fewer would do", with(cluster(eight), func(r *job.Restart) { r.Least = 4 }), []job.Attempt{ran("b")}, "acd", "a:0-3 c:4-7"},
+		{"10, back at once", cluster(eight), []job.Attempt{ran("b")}, "ab", "a:0-3 b:4-7"},
+		{"10, back, and last", cluster(eight), []job.Attempt{ran("b")}, "abd", "a:0-3 d:4-7"},
+		{"10, lost twice", cluster(eight), []job.Attempt{ran("b"), ran("b")}, "ab", plan.NotEnough},
+		{"it kept the first", cluster(eight), []job.Attempt{{Kind: job.ByNode, Nodes: []string{"d", "b"}, Size: 8, Lost: []string{"b"}}}, "abcd", "d:0-3 a:4-7"},
+		{"failed to start there twice", cluster(eight), []job.Attempt{{Kind: job.ByStart, Nodes: []string{"a", "b"}, Failed: []string{"a"}},
+			{Kind: job.ByStart, Nodes: []string{"b", "a"}, Failed: []string{"a"}}}, "abcd", "b:0-3 c:4-7"},
+		{"17", with(cluster(job.App{N: 4, Argv: []string{"x"}}, job.App{N: 4, Argv: []string{"y"}}), func(r *job.Restart) { r.Least = 2 }),
+			[]job.Attempt{ran("b")}, "a6", "a:0-5"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			req := Request(test.req, test.attempts)
+			p, err := plan.Make(req, snapshot(req, test.up))
+			got := ""
+			for _, n := range p.Nodes {
+				got += fmt.Sprintf(" %s:%d-%d", n.Name, n.Ranks[0].Rank, n.Ranks[len(n.Ranks)-1].Rank)
+			}
+			if failed, ok := err.(*plan.Error); ok {
+				got = " " + failed.Code
+			}
+			if got != " "+test.want {
+				t.Errorf("%s (%v), want %s", got, err, test.want)
+			}
+		})
+	}
+}
+
+func with(req job.Request, change func(*job.Restart)) job.Request {
+	change(&req.Restart)
+	return req
+}
+
+// snapshot has four CPUs on each node that is up; with a number in up that many.
+func snapshot(req job.Request, up string) job.Snapshot {
+	cpus := 4
+	if strings.HasSuffix(up, "6") {
+		cpus = 6
+	}
+	var snap job.Snapshot
+	for _, def := range req.Nodes {
+		n := job.Node{NodeDef: def, Probe: job.Probe{Hostname: def.Name, Arch: "amd64", Identity: def.Name}}
+		for c := range cpus {
+			n.Topology.Cores = append(n.Topology.Cores, pin.Core{CPUs: []int{c}})
+		}
+		if !strings.Contains(up, def.Name) {
+			n.Down = "no answer"
+		}
+		snap.Nodes = append(snap.Nodes, n)
+	}
+	return snap
+}
+
+// What ranks are told, and get (SV-10, --restart-args).
+func TestWhatRanksAreTold(t *testing.T) {
+	req := cluster(job.App{N: 1, Argv: []string{"x", "y"}})
+	req.Compat, req.Restart.Args = []string{"slurm"}, []string{"--resume"}
+	first := Request(req, nil)
+	if want := []string{"MPIEXEC_ATTEMPT=0", "MPIEXEC_RESTARTS_LEFT=3", "SLURM_RESTART_COUNT=0"}; !slices.Equal(first.Given, want) {
+		t.Errorf("%q, want %q", first.Given, want)
+	}
+	if want := []string{"x", "y"}; !slices.Equal(first.Apps[0].Argv, want) {
+		t.Errorf("%q, want %q", first.Apps[0].Argv, want)
+	}
+	second := Request(req, []job.Attempt{{Kind: job.ByNode, Lost: []string{"b", "c"}, Size: 4}})
+	want := []string{"MPIEXEC_ATTEMPT=1", "MPIEXEC_RESTARTS_LEFT=2", "SLURM_RESTART_COUNT=1",
+		"MPIEXEC_RESTART_REASON=node", "MPIEXEC_LOST_NODES=b,c", "MPIEXEC_PREVIOUS_SIZE=4"}
+	if !slices.Equal(second.Given, want) {
+		t.Errorf("%q, want %q", second.Given, want)
+	}
+	if want := []string{"x", "y", "--resume"}; !slices.Equal(second.Apps[0].Argv, want) {
+		t.Errorf("%q, want %q", second.Apps[0].Argv, want)
+	}
+	if !second.Streams.Out.Append || !second.Skip {
+		t.Error("its output is not appended, or it insists on nodes that are lost")
+	}
+	if plain := Request(job.Request{Given: []string{"A=1"}}, nil); len(plain.Given) != 1 {
+		t.Errorf("a job that is not started again is told %q", plain.Given)
+	}
+}

@@ -1,0 +1,184 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/tools/testbed"
+)
+
+// diary is what the ranks of a job write that is started again: "ATTEMPT RANK HOST TIME", again and
+// again, into a file of its host. A rank of an attempt that is not the first ends after a while.
+const diary = `i=0; while [ "$MPIEXEC_ATTEMPT" = 0 ] || [ $i -lt 5 ]; do i=$((i+1))
+echo "$MPIEXEC_ATTEMPT $MPIEXEC_RANK $(hostname) $(date +%s%N)" >> "$1"
+[ $i -gt 1 ] || echo ready; sleep 0.1; done`
+
+func diaryFile() string { return fmt.Sprintf("/tmp/diary-%d", time.Now().UnixNano()) }
+
+// An entry is a line of it.
+type diaryEntry struct {
+	attempt, rank int
+	host          string
+	at            int64
+}
+
+// readDiary reads that of all hosts.
+func (b *bed) readDiary(t *testing.T, file string) (all []diaryEntry) {
+	t.Helper()
+	var text []byte
+	for _, host := range b.Hosts {
+		part, _ := os.ReadFile(b.Root(host.Name) + file) // it may have had no rank
+		text = append(text, part...)
+	}
+	for line := range strings.Lines(string(text)) {
+		var e diaryEntry
+		if n, err := fmt.Sscan(line, &e.attempt, &e.rank, &e.host, &e.at); n != 4 {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// A job that has lost a node is started again on what is left, and never do two lives of it write at
+// once (survive.md SV-3, SV-4).
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 3, SSHConfig: impatient})
+	b.needNamespaces(t)
+	for _, test := range []struct {
+		name    string
+		options []string
+		hit     func(t *testing.T, v *victim)
+		hosts   string // of attempt 1
+		says    []string
+	}{
+		{"cut off", []string{"--restart-fence", "20"}, func(t *testing.T, v *victim) {
+			if err := b.Link("n2", false); err != nil {
+				t.Fatal(err)
+			}
+		}, "n1 n3", []string{"starting again (1 of 1) without n2", "waiting until nothing of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
+		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", second("--helper-child")), "n1 n3",
+			[]string{"starting again (1 of 1) without n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
+		{"helper and keeper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *victim) {
+			keeper := v.find(t, "n2", second("--helper"))
+			kill(t, syscall.SIGSTOP, "keeper", keeper)
+			killOn("n2", second("--helper-child"))(t, v)
+			kill(t, syscall.SIGKILL, "keeper", keeper)
+		}, "n1 n3", []string{"starting again (1 of 1) without n2"}},
+		{"rank killed", []string{"--restart-on", "node,signal"}, func(t *testing.T, v *victim) {
+			pids := v.find(t, "n2", second("-c"))
+			kill(t, syscall.SIGKILL, "rank on n2", pids[:1])
+		}, "n1 n2", []string{"died: Killed (signal 9); starting again (1 of 1)", "attempt 1: 4 ranks on n[1-2] (was n[1-2])"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := diaryFile()
+			v := &victim{bed: b, tag: file}
+			v.running = b.start(t, job{args: append(append([]string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--restart", "1", "--restart-delay", "1", "--kill-grace", "1"},
+				test.options...), "sh", "-c", diary, "sh", file)})
+			v.await(t, "ready", 4)
+			test.hit(t, v)
+			r := v.wait(t)
+			if err := b.Link("n2", true); err != nil {
+				t.Fatal(err)
+			}
+			v.vanish(t, gone)
+			if r.code != 0 {
+				t.Errorf("exit %d\n%s", r.code, r.err)
+			}
+			for _, want := range test.says {
+				if !strings.Contains(r.err, want) {
+					t.Errorf("it does not say %q:\n%s", want, r.err)
+				}
+			}
+			checkDiary(t, b.readDiary(t, file), test.hosts)
+		})
+	}
+}
+
+// checkDiary sees that the second attempt has four ranks on some hosts, and began when the first was over.
+func checkDiary(t *testing.T, all []diaryEntry, hosts string) {
+	t.Helper()
+	var last, first int64
+	ranks := make(map[int]bool)
+	for _, e := range all {
+		switch e.attempt {
+		case 0:
+			last = max(last, e.at)
+		case 1:
+			if first == 0 || e.at < first {
+				first = e.at
+			}
+			ranks[e.rank] = true
+			if !strings.Contains(hosts, e.host) {
+				t.Errorf("rank %d of attempt 1 ran on %s", e.rank, e.host)
+			}
+		}
+	}
+	if len(ranks) != 4 || last >= first {
+		t.Errorf("attempt 1 had ranks %v; it began %v after the last line of attempt 0", ranks, time.Duration(first-last))
+	}
+}
+
+// A job that is over between two attempts ends at once, and says why.
+func TestEndBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	for _, test := range []struct {
+		name    string
+		options []string
+		hit     func(r *running)
+		code    int
+		says    string
+	}{
+		{"^C in the pause", []string{"--restart-delay", "1h"}, func(r *running) { r.cmd.Process.Signal(syscall.SIGINT) }, 130, "cancelled by SIGINT"},
+		{"-timeout in the pause", []string{"--restart-delay", "1h", "-timeout", "3"}, func(*running) {}, 124, "the job ran longer than -timeout 3s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := b.start(t, job{args: append(append([]string{"-host", "n1", "-n", "1", "--restart", "1", "--restart-on", "code", "--json=" + filepath.Join(t.TempDir(), "events")},
+				test.options...), "sh", "-c", "exit 7")})
+			if !r.err.wait(t.Context(), func(all string) bool { return strings.Contains(all, "restart   1 of 1") }) {
+				t.Fatal("it is not to be started again")
+			}
+			test.hit(r)
+			if res := r.wait(t); res.code != test.code || !strings.Contains(res.err, test.says) {
+				t.Errorf("exit %d, want %d and %q\n%s", res.code, test.code, test.says, res.err)
+			}
+		})
+	}
+}
+
+// Where there is no room for another attempt, one waits for a node that comes back.
+func TestRestartWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: impatient})
+	b.needNamespaces(t)
+	file := diaryFile()
+	v := &victim{bed: b, tag: file}
+	v.running = b.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--restart", "1", "--restart-delay", "1", "--restart-fence", "5", "--kill-grace", "1",
+		"sh", "-c", diary, "sh", file}})
+	v.await(t, "ready", 4)
+	if err := b.Link("n2", false); err != nil {
+		t.Fatal(err)
+	}
+	if !v.err.wait(t.Context(), func(all string) bool { return strings.Contains(all, "no room to start again: ") }) {
+		t.Fatal("it does not miss n2")
+	}
+	if err := b.Link("n2", true); err != nil {
+		t.Fatal(err)
+	}
+	r := v.wait(t)
+	v.vanish(t, gone)
+	if r.code != 0 || strconv.Itoa(strings.Count(r.err, "no room")) != "1" {
+		t.Errorf("exit %d\n%s", r.code, r.err)
+	}
+	checkDiary(t, b.readDiary(t, file), "n1 n2")
+}
