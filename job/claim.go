@@ -1,0 +1,104 @@
+package job
+
+import (
+	"slices"
+	"time"
+
+	"remshell/idset"
+)
+
+// This file is what jobs hold of nodes, as the ledgers of those have it.
+
+// A Use is what live jobs hold of a node.
+type Use struct {
+	Procs  int   // their ranks
+	Seated int   // of those, ranks whose CPUs are all in Busy
+	Busy   []int // their CPUs, as far as they are known
+	Taken  bool  // one of them has the node for itself
+	Own    int   // of Procs, those of the job itself, which is to grow
+
+	BusyGPUs []string // the addresses of theirs
+
+	Who    string    // the user who has most of it, by his own word; empty: nobody
+	WhoUID int       // the owner of his entries
+	WhoJob ID        // one of his jobs
+	WhoPID int       // the process of his oldest claim, by his own word; 0: unknown
+	Since  time.Time // when that began
+	Idle   bool      // none of its ranks lives
+}
+
+// And is what two jobs hold together.
+func (u Use) And(v Use) Use {
+	who := u
+	if len(v.Busy) > len(u.Busy) || u.Who == "" {
+		who = v
+	}
+	return Use{u.Procs + v.Procs, u.Seated + v.Seated, idset.Of(slices.Concat(u.Busy, v.Busy)...), u.Taken || v.Taken, u.Own + v.Own,
+		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.Who, who.WhoUID, who.WhoJob, who.WhoPID, who.Since, who.Idle}
+}
+
+// A Claim is what one live job holds of one node, as the node's ledger has it
+// (placement.md 6.4, job files). All of it but UID is what the claimant says.
+type Claim struct {
+	Job       ID            `json:"job"`
+	Inside    ID            `json:"inside,omitempty"` // the job in whose rank its launcher runs
+	UID       int           `json:"uid"`              // the owner of the file
+	User      string        `json:"user"`
+	From      string        `json:"from"` // the host of its mpiexec
+	Node      string        `json:"node"` // as the job calls it
+	Nodes     int           `json:"nodes"`
+	Size      int           `json:"size"` // ranks of the whole job
+	Ranks     []ClaimedRank `json:"ranks"`
+	Exclusive bool          `json:"exclusive,omitempty"`
+	Since     time.Time     `json:"since"`
+	Command   string        `json:"command"`
+	RM        string        `json:"rm,omitempty"` // RM.ID of the batch system's job it is a part of
+
+	Class   string `json:"class,omitempty"`
+	NodeSet string `json:"node_set,omitempty"` // Choice.SetName of the job, the beginning of a long one
+
+	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
+	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
+}
+
+// A ClaimedRank is one rank of a claim with the CPUs of its slots.
+type ClaimedRank struct {
+	Rank int   `json:"rank"`
+	CPUs []int `json:"cpus"` // kernel numbers, ascending; none: not known
+
+	GPUs []string `json:"gpus,omitempty"` // the addresses of its GPUs
+}
+
+// A Ticket is a place in the queue (placement.md 6.4, tickets).
+type Ticket struct {
+	Number  int64     `json:"number"` // from 1
+	Job     ID        `json:"job"`
+	UID     int       `json:"uid"` // the owner of the file
+	User    string    `json:"user"`
+	From    string    `json:"from"` // the host of its mpiexec
+	Size    int       `json:"size"` // ranks wanted; 0: as many as there are slots
+	Since   time.Time `json:"since"`
+	Summary string    `json:"summary"`
+
+	// What it wants, so that others can see whether there is room for it (TRUST-18).
+	CPUs      int    `json:"cpus,omitempty"` // of each rank; 0: one
+	Exclusive bool   `json:"exclusive,omitempty"`
+	PerNode   int    `json:"pernode,omitempty"` // ranks at most; 0: no limit
+	Shares    bool   `json:"shares,omitempty"`  // CPUs, so that any number fits on an idle node
+	Nodes     string `json:"nodes,omitempty"`   // the host names of the nodes, folded; empty: not said
+	PID       int    `json:"pid,omitempty"`     // of the process that holds it
+
+	Delay int       `json:"delay,omitempty"` // seconds that it may insist on a node set at the head
+	Until time.Time `json:"until,omitzero"`  // the end of that, if it is known
+}
+
+// A Page is what the ledger of one node holds.
+type Page struct {
+	Where   string // the directory, and what the node's entries in it begin with
+	Node    string // as the user calls it
+	Queue   bool   // it keeps the queue, in Tickets
+	Claims  []Claim
+	Tickets []Ticket
+	States  []RankState // of the job that was asked about
+	Err     string      // why it cannot be read; empty: it was
+}

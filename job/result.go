@@ -1,0 +1,156 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/limit"
+)
+
+// This file is what came of a job and of its ranks.
+
+// Usage is what a rank and its descendants consumed: those it waited for, and orphans as
+// far as it can be told whose they were. MaxRSS is the largest resident set that any one of
+// these processes ever had, in bytes; the kernel counts what it had before its exec too, so
+// it is never below the helper's own.
+type Usage struct {
+	Wall, User, System time.Duration
+	MaxRSS             int64
+}
+
+// CPU is the time of both kinds.
+func (u Usage) CPU() time.Duration { return time.Duration(plus(int64(u.User), int64(u.System))) }
+
+// Add counts what another process consumed at the same time.
+func (u *Usage) Add(other Usage) {
+	u.User = time.Duration(plus(int64(u.User), int64(other.User)))
+	u.System = time.Duration(plus(int64(u.System), int64(other.System)))
+	u.Wall = max(u.Wall, other.Wall)
+	u.MaxRSS = max(u.MaxRSS, other.MaxRSS)
+}
+
+// An Orphan is what processes consumed that outlived their parents. Rank is -1 where
+// nobody can tell whose they were.
+type Orphan struct {
+	Rank  int
+	Usage Usage
+}
+
+// An Exit is the end of one rank.
+type Exit struct {
+	Rank   int
+	Code   int  // exit code, when Signal is 0
+	Signal int  // the signal that killed it
+	Core   bool // a core was dumped
+	Asked  bool // it had been told to end before
+	PMI    PMIState
+	Usage  Usage
+	Hint   string // what the node knows about the reason; empty: nothing
+	Built  string // the library for MPI or PMIx that the program is linked with; empty: none, or not looked
+	Offer  Offer  // by what the rank could have found us; empty: not told
+}
+
+// A PMIState is how far a rank came with its process manager interface.
+type PMIState int
+
+// The states at a rank's end.
+const (
+	PMINever     PMIState = iota // it never said init: no MPI program of ours
+	PMIOpen                      // init, and no finalize
+	PMIFinalized                 // finalize
+	PMIAborted                   // it asked for the end of the job
+)
+
+// A RankState is what a rank is doing at one moment.
+type RankState struct {
+	Rank    int
+	Life    string // "starting", "running", "over"
+	PMI     PMIState
+	Barrier int           // the barrier in which it waits, from 1; 0: none
+	Waits   string        // for what else it waits, in words; empty: for nothing that is known
+	CPU     time.Duration // of its process and the children it waited for
+	Sleep   string        // kernel wait channel; empty: it runs, or the kernel does not tell
+	Kind    string        // state letter of proc(5)
+	Stack   string        // by whom it is told, and where it is, line by line; empty: it is not told
+}
+
+// Doing says in words what a rank is doing.
+func (r RankState) Doing() string {
+	switch {
+	case r.Life != "running":
+		return r.Life
+	case r.Kind == "T":
+		return "stopped"
+	case r.Barrier > 0:
+		return fmt.Sprint("in barrier ", r.Barrier)
+	case r.Waits != "":
+		return r.Waits
+	case r.PMI == PMINever:
+		return "not yet connected"
+	case r.PMI == PMIFinalized:
+		return "finalized"
+	}
+	return "running"
+}
+
+// A SoftLimit is a soft resource limit, by its number of getrlimit(2). Below 0: no limit.
+type SoftLimit struct {
+	Resource int
+	Soft     int64
+}
+
+// A Bound is a limit that the kernel enforces in each process of a rank, in bytes, ns or a count;
+// limit.Unlimited: there shall be none.
+type Bound struct {
+	Resource limit.Resource
+	Most     int64
+}
+
+// Status is the exit code a shell would show: the code, or 128 and the signal.
+func (e Exit) Status() int {
+	if e.Signal != 0 {
+		return Signal(e.Signal).Status()
+	}
+	return e.Code
+}
+
+// A Result is what came of a job.
+type Result struct {
+	Code     int    // exit code for mpiexec (cli.md section 7)
+	Cause    string // what ended the job, in one line; empty: nothing did
+	Reason   string // the same in a word (RM-53): ok, exit, signal, limit, start, host_lost, user, internal
+	Connects []Connect
+	Starts   []Start
+	Exits    []Exit  // as they were told; orphans are counted in
+	Hosts    []Total // in the order of the plan
+	Used     Accounts
+	Attempts []Attempt // if there may have been several; the rest is about the last
+}
+
+// A Connect is how a candidate was reached.
+type Connect struct {
+	Node string
+	Host string // its own name for itself
+	Took time.Duration
+	Sent int64  // bytes of our program
+	Err  string // why it was not; empty: it was
+}
+
+// A Start is a rank that runs, or why it does not.
+type Start struct {
+	Rank, PID int
+	Node      string
+	After     time.Duration // since ranks were let go
+	CPUs      []int         // nil: not bound, or not asked for
+	Err       string
+}
+
+// A Total is what the ranks of one node consumed together. Peak is the rank that had most
+// memory; -1: none.
+type Total struct {
+	Node  string
+	Ranks int
+	Ended int // of them, those of whose end was told
+	Usage Usage
+	Peak  int
+}
