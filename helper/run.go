@@ -169,6 +169,7 @@ func (s *session) identity(r *process) rank.Identity {
 		Rank: r.plan.Rank, Local: r.plan.Local, Locals: len(m.Ranks), App: r.plan.App, Earlier: m.Node.Earlier,
 		Slots: r.plan.Slots, AllSlots: m.Node.Slots, AllCPUs: s.cpus,
 		Offer: r.offered(), PMIx: r.group.pmix, GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
+		Places: m.Process.Places,
 	}
 	if r.tcp != nil {
 		id.Port, id.ID = s.port.socket.Addr().String(), r.id

@@ -73,3 +73,11 @@ func Lookup(environ []string, name string) (value string, defined bool) {
 	}
 	return "", false
 }
+
+// Places says where the threads of OpenMP run in a rank that is bound (aprun.md 3); empty: nobody says so.
+type Places string
+
+const (
+	PlacesOfCPUs Places = "cpu"   // each on a CPU of the rank's
+	PlaceOfRank  Places = "depth" // on all of them
+)

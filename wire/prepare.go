@@ -102,6 +102,7 @@ type Process struct {
 	Umask  int             // of the launcher; negative: leave the node's
 	Soft   []job.SoftLimit // as far as the node's hard limits allow
 	Bounds []job.Bound     // which have to be set before the program runs
+	Places job.Places      // where OpenMP's threads of bound ranks run; empty: nothing is told
 }
 
 func (p *Process) fields(c *codec) {
@@ -110,6 +111,7 @@ func (p *Process) fields(c *codec) {
 	c.num(&p.Umask, valueRange{"umask", -1, 0o777})
 	list(c, &p.Soft, length{"limits", 64}, (*codec).softLimit)
 	list(c, &p.Bounds, length{"limits", 64}, (*codec).bound)
+	c.word((*string)(&p.Places), "places")
 }
 
 // Streams are those of the node's ranks.

@@ -111,6 +111,7 @@ type translator struct {
 	segments  []string
 	warnings  []string
 	help      bool
+	bound     bool            // -cc or -cp was given
 	said      map[string]bool // long options that were given
 	depth     int             // of the first segment; 0: not said
 }
@@ -130,7 +131,16 @@ func (t *translator) line() Line {
 	if !t.said["--quiet"] && !slices.Contains(t.job, "--quiet") && !t.said["--usage"] {
 		args = append(args, "--usage=application")
 	}
+	if t.ownCPUs() {
+		args = append(args, "--omp-places", "cpu")
+	}
 	return Line{Args: slices.Concat(args, t.job, t.segments), Warnings: t.warnings, Help: t.help}
+}
+
+// ownCPUs reports whether nothing was said of binding: ranks have the CPUs of their seats, and threads one each.
+func (t *translator) ownCPUs() bool {
+	says := func(name string) bool { return t.said[name] }
+	return !t.bound && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, says)
 }
 
 // A segment is one of them on its way.
@@ -261,12 +271,15 @@ func (s *segment) bind() error {
 	if s.binding == "" {
 		return nil
 	}
+	s.bound = true
+	if s.binding == "cpu" || s.binding == "depth" { // their own, as they have them anyway
+		s.job = addOnce(s.job, "--omp-places", s.binding)
+		return nil
+	}
 	word, err := Binding(s.binding, s.depth)
 	if err != nil {
 		return fmt.Errorf("-cc: %w", err)
 	}
-	if word != "" {
-		s.job = addOnce(s.job, "--bind-to", word)
-	}
+	s.job = addOnce(s.job, "--bind-to", word)
 	return nil
 }

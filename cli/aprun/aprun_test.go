@@ -22,7 +22,7 @@ var world = World{
 		return "", errors.New("no such file")
 	},
 	Takes: func(args []string) int {
-		return map[string]int{"--sort": 2, "--class": 2, "--contiguous": 1, "--share-hosts": 1, "--membind": 2}[args[0]]
+		return map[string]int{"--sort": 2, "--class": 2, "--contiguous": 1, "--share-hosts": 1, "--membind": 2, "--bind-to": 2, "--no-pin": 1, "--omp-places": 2}[args[0]]
 	},
 }
 
@@ -39,7 +39,7 @@ func TestTranslate(t *testing.T) {
 		"-n 2 -d 3 -ss a":                "-n 2 --depth 3 --strict-mem -- a",
 		"-sl 0,2-3 a":                    local + "--numa-list 0,2-3 -n 1 -- a",
 		"-n 4 -d 2 -S 2 -cc numa_node a": "--bind-to numa " + local + "-n 4 --depth 2 --per-numa 2 -- a",
-		"-n 2 -d 3 -cc depth a":          local + "-n 2 --depth 3 -- a",
+		"-n 2 -d 3 -cc depth a":          "--omp-places depth " + local + "-n 2 --depth 3 -- a",
 		"-cc none a":                     "--bind-to none " + local + "-n 1 -- a",
 		"-n 2 -cc 0,4 a":                 "--bind-to user:0,4 " + local + "-n 2 -- a",
 		"-n 2 -cc 0-1:4-5 a":             "--bind-to user:0+1,4+5 " + local + "-n 2 -- a",
@@ -71,9 +71,31 @@ func TestTranslate(t *testing.T) {
 			want = "--sort none --no-share-hosts " + want
 		}
 		got, err := Translate(strings.Fields(line), world)
+		if i := slices.Index(got.Args, "--omp-places"); i >= 0 && got.Args[i+1] == "cpu" && !strings.Contains(line, "-cc") { // what nobody said
+			got.Args = slices.Delete(got.Args, i, i+2)
+		}
 		got.Args = slices.DeleteFunc(got.Args, func(word string) bool { return word == "--usage=application" && !strings.Contains(line, "-q") })
 		if err != nil || strings.Join(got.Args, " ") != want || got.Warnings != nil || got.Help {
 			t.Errorf("%s:\n got %s\nwant %s\n%v %v", line, strings.Join(got.Args, " "), want, err, got.Warnings)
+		}
+	}
+}
+
+// Threads have CPUs of their own, unless -cc or a long option says something of binding (aprun.md 3).
+func TestPlaces(t *testing.T) {
+	for line, want := range map[string]string{
+		"a": "cpu", "-n 2 -d 2 a : b": "cpu", "-cc cpu a": "cpu", "-cc depth a": "depth", "-cc depth a : b": "depth",
+		"-cc none a": "", "-cc numa_node a": "", "-cc 0,4 a": "", "-cp cpus a": "", "--bind-to core a": "", "--no-pin a": "", "--omp-places depth a": "depth",
+	} {
+		got, err := Translate(strings.Fields(line), world)
+		said, times := "", 0
+		for i, word := range got.Args {
+			if word == "--omp-places" {
+				said, times = got.Args[i+1], times+1
+			}
+		}
+		if err != nil || said != want || times > 1 {
+			t.Errorf("%s: %q in %q, %v; want %q", line, said, got.Args, err, want)
 		}
 	}
 }

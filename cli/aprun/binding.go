@@ -22,11 +22,9 @@ const (
 	maxCPUs = 65536
 )
 
-// Binding is a spec as --bind-to has it, for ranks of so many CPUs; empty: their own, as they have them anyway.
+// Binding is a spec but for cpu and depth as --bind-to has it, for ranks of so many CPUs.
 func Binding(spec string, depth int) (string, error) {
 	switch spec {
-	case "cpu", "depth":
-		return "", nil
 	case "numa_node":
 		return "numa", nil
 	case "none":

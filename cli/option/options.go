@@ -169,6 +169,7 @@ type Job struct {
 
 	GPath     string     `name:"-gpath" arg:"DIR[:DIR]" topic:"" under:"Environment" help:"-path of the sections without it"`
 	Export    Export     `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
+	Places    string     `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
 	EnvCompat []Compat   `name:"--env-compat" arg:"LIST" topic:"" under:"Environment" help:"variables as of torch, ompi, slurm, mvapich"`
 	GWdir     string     `name:"-gwdir" under:"Environment" arg:"DIR" topic:"" help:"working directory of the sections without -wdir"`
 	GEnv      []EnvVar   `name:"-genv" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`

@@ -77,6 +77,7 @@ func (w World) begun(j option.Job) (job.Request, error) {
 		Ends:    ends(j),
 		Iface:   string(j.Iface),
 		Compat:  launchers(j.EnvCompat),
+		Places:  job.Places(j.Places),
 		Signals: job.Signals{Forward: j.ForwardSignals.Numbers, Leader: j.LeaderOnly, Status: j.StatusSignal},
 		Limits: job.Limits{
 			Run: j.Timeout.Duration(), Start: j.StartTimeout.Duration(), Wait: j.Wait.Most, Grace: defaultGrace,

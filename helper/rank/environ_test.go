@@ -185,3 +185,44 @@ func TestPinningVariables(t *testing.T) {
 		}
 	}
 }
+
+// Where the threads of OpenMP run is told to ranks that are bound, unless the user has said it; a launch from inside the rank
+// leaves it out.
+func TestPlacesOfThreads(t *testing.T) {
+	many := make([]int, 20_000)
+	for i := range many {
+		many[i] = i
+	}
+	for _, test := range []struct {
+		name         string
+		places       job.Places
+		cpus         []int
+		app          string
+		where, close string
+	}{
+		{"each its own", job.PlacesOfCPUs, []int{0, 1, 8}, "A=1", "{0},{1},{8}", "close"},
+		{"all one", job.PlaceOfRank, []int{4, 5}, "A=1", "{4,5}", "close"},
+		{"beside others that were suggested", job.PlacesOfCPUs, []int{3}, job.Suggested + "=A=00000000", "{3}", "close"},
+		{"nothing said", "", []int{0, 1}, "A=1", "", ""},
+		{"a word of another version", "sockets", []int{0, 1}, "A=1", "", ""},
+		{"not bound", job.PlacesOfCPUs, nil, "A=1", "", ""},
+		{"the user's places", job.PlacesOfCPUs, []int{0, 1}, "OMP_PLACES=threads", "threads", "close"},
+		{"the user's binding", job.PlacesOfCPUs, []int{0, 1}, "OMP_PROC_BIND=", "{0},{1}", ""},
+		{"more than a variable takes", job.PlacesOfCPUs, many, "A=1", "", ""},
+	} {
+		app := []string{test.app}
+		env := Identity{Places: test.places, CPUs: test.cpus, AllCPUs: 1}.environ(app)
+		if where, by := job.Value(env, "OMP_PLACES"), job.Value(env, "OMP_PROC_BIND"); where != test.where || by != test.close {
+			t.Errorf("%s: OMP_PLACES=%s OMP_PROC_BIND=%s, want %s and %s", test.name, where, by, test.where, test.close)
+		}
+		outer := job.OuterOf(env)
+		for _, assignment := range env {
+			if ours := assignment != test.app && strings.HasPrefix(assignment, "OMP_"); ours != (outer(assignment) && strings.HasPrefix(assignment, "OMP_")) {
+				t.Errorf("%s: a launch from inside the rank takes %s for another's", test.name, assignment)
+			}
+		}
+		if app[0] != test.app {
+			t.Errorf("%s: other ranks of the section have %s", test.name, app[0])
+		}
+	}
+}

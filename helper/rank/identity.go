@@ -40,6 +40,7 @@ type Identity struct {
 	AllCPUs             int       // of the node, one more than their highest number
 	GPUs                []gpu.GPU // the rank's own
 	NoGPUs              bool      // it is to see none
+	Places              job.Places
 }
 
 // variables lists what every rank sees of its identity (cli.md section 8, pmi-wire.md
@@ -141,7 +142,7 @@ func oneByOne(cpus []int, of int) string {
 
 // environ adds a rank's identity to the environment of its section.
 func (id Identity) environ(app []string) []string {
-	env := id.devices(app)
+	env := id.tellOpenMP(id.devices(app))
 	has := func(name string) bool {
 		return slices.ContainsFunc(app, func(a string) bool { return strings.HasPrefix(a, name+"=") })
 	}

@@ -71,7 +71,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Apart: n.def.Apart, Name: np.Name,
 			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size(), Earlier: n.earlier},
 		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
-		Process: wire.Process{Base: base(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask},
+		Process: wire.Process{Base: base(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, Places: req.Places},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
 		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced, Token: terms.Token,
 			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
