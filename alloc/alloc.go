@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"remshell/fault"
+	"remshell/pin"
 )
 
 // A World is where an allocation is looked for.
@@ -59,13 +60,15 @@ type Allocation struct {
 // A Host is one of an allocation.
 type Host struct {
 	Name  string
-	Tasks int    // 0: not said
-	CPUs  int    // at least Tasks x Width; 0: not said
-	List  string // the CPUs themselves, as far as they are told, in the words of the list
-	GPUs  string // likewise, their indices
-	Line  int    // of the file that names it first, from 1; 0: no file does
-	Group int    // of a heterogeneous job, from 0
-	Rank  int    // of the broker there (Flux), from 0
+	Tasks int         // 0: not said
+	CPUs  int         // at least Tasks x Width; 0: not said
+	List  string      // the CPUs themselves, as far as they are told, in the words of the list
+	By    pin.GrantBy // how these words count
+	Bare  bool        // of some of its tasks the CPUs are not told, so List is not all of them
+	GPUs  string      // likewise, their indices
+	Line  int         // of the file that names it first, from 1; 0: no file does
+	Group int         // of a heterogeneous job, from 0
+	Rank  int         // of the broker there (Flux), from 0
 }
 
 // Tasks are those of all hosts.

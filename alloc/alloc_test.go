@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"remshell/fault"
+	"remshell/pin"
 )
 
 // files are those that the variables of the tests name.
@@ -19,6 +20,7 @@ var files = fstest.MapFS{
 	"gpus": {Data: []byte("p1-gpu0\np1-gpu1\np2.cluster-gpu0\n")}, "badgpus": {Data: []byte("p9-gpu0\n")},
 	"pe":    {Data: []byte("n1 2 all.q@n1 UNDEFINED\nn2 4 all.q@n2 <NULL>\nn1 1 big.q@n1 0,0:0,1\n")},
 	"badpe": {Data: []byte("n1 2\nn2 x\n")}, "badpair": {Data: []byte("n1 2 q 0,0:1\n")},
+	"pairs": {Data: []byte("n1 2 q 0,0:0,1\nn1 1 q 1,0\n")}, "someaff": {Data: []byte("h1 0\nh1\n")},
 	"aff": {Data: []byte("h1 0,1\nh1 2-3 0 1\nh2 0\n")}, "ll": {Data: []byte("l1\nl2\nl1\n")},
 	"cobalt": {Data: []byte("c1 c2\nc1\n")}, "s/contact": {Data: []byte("d1\nd2 3\n")},
 	"ad": {Data: []byte("ClusterId = 12\nProcId = 3\nOwner = \"x\"\n")}, "counts": {Data: []byte("n1 4\nn2 2\n")},
@@ -90,14 +92,16 @@ func TestAllocations(t *testing.T) {
 		{"lsf, bound", "LSB_JOBID=1 LSB_AFFINITY_HOSTFILE=aff LSB_DJOB_HOSTFILE=nodes", "lsf 1 by LSB_AFFINITY_HOSTFILE: h1:2/2[0,1,2-3] h2:1/1[0]"},
 		{"lsf, not bound", "LSB_JOBID=1 LSB_AFFINITY_HOSTFILE=empty LSB_DJOB_RANKFILE=gone LSB_DJOB_HOSTFILE=nodes", "lsf 1 by LSB_DJOB_HOSTFILE: p1:2/2 p2:1/1"},
 		{"lsf, nothing", "LSB_JOBID=1", "inside lsf job 1, but its hosts cannot be read: none of LSB_AFFINITY_HOSTFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS is set"},
-		{"15 sge", "JOB_ID=2 SGE_TASK_ID=undefined PE_HOSTFILE=pe NSLOTS=8", "sge 2 by PE_HOSTFILE: n1:3/3[0,0:0,1] n2:4/4; warning: NSLOTS is 8 but PE_HOSTFILE lists 7 slots; using 7"},
+		{"lsf, bound in part", "LSB_JOBID=1 LSB_AFFINITY_HOSTFILE=someaff", "lsf 1 by LSB_AFFINITY_HOSTFILE: h1:2/2[0 of some]"},
+		{"sge, all processors told", "JOB_ID=2 SGE_TASK_ID=undefined PE_HOSTFILE=pairs", "sge 2 by PE_HOSTFILE: n1:3/3[0,0:0,1,1,0 in sockets]"},
+		{"15 sge", "JOB_ID=2 SGE_TASK_ID=undefined PE_HOSTFILE=pe NSLOTS=8", "sge 2 by PE_HOSTFILE: n1:3/3[0,0:0,1 in sockets of some] n2:4/4; warning: NSLOTS is 8 but PE_HOSTFILE lists 7 slots; using 7"},
 		{"sge, no count", "JOB_ID=2 PE_HOSTFILE=badpe", `PE_HOSTFILE line 2: "x" is not a slot count`},
 		{"sge, no pair", "JOB_ID=2 PE_HOSTFILE=badpair", `PE_HOSTFILE line 1: "1" is not SOCKET,CORE`},
 		{"sge, no environment", "JOB_ID=2 SGE_TASK_ID=3 NSLOTS=2", "sge 2.3 by NSLOTS: localhost:2/2"},
 		{"a JOB_ID of somebody", "JOB_ID=2", "none"},
 		{"16 flux, no program", "FLUX_JOB_ID=f12", "inside flux job f12, but its hosts cannot be read: flux: command not found"},
-		{"flux inside of slurm", r + "FLUX_JOB_ID=f1 SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", "flux f1 by flux job info: f1:4/4[0-3](gpu 0) f2:4/4[0-3](gpu 0) f9:2/2[0,2], ends 1700000000"},
-		{"flux, an instance", r + "FLUX_URI=local FLUX_ENCLOSING_ID=f2", "flux f2 by flux resource R: f1:4/4[0-3](gpu 0) f2:4/4[0-3](gpu 0) f9:2/2[0,2], ends 1700000000"},
+		{"flux inside of slurm", r + "FLUX_JOB_ID=f1 SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", "flux f1 by flux job info: f1:4/4[0-3 cores](gpu 0) f2:4/4[0-3 cores](gpu 0) f9:2/2[0,2 cores], ends 1700000000"},
+		{"flux, an instance", r + "FLUX_URI=local FLUX_ENCLOSING_ID=f2", "flux f2 by flux resource R: f1:4/4[0-3 cores](gpu 0) f2:4/4[0-3 cores](gpu 0) f9:2/2[0,2 cores], ends 1700000000"},
 		{"flux, another version", `RUN={"version":2} FLUX_JOB_ID=f1`, "flux job info: version 2 is not known, 1 is"},
 		{"flux: too many ranks", `RUN={"version":1,"execution":{"R_lite":[{"rank":"0-999999","children":{"core":"0"}}],"nodelist":["a"]}} FLUX_JOB_ID=f1`, "flux job info: more ranks than the 1 hosts"},
 		{"flux, no cores", `RUN={"version":1,"execution":{"R_lite":[{"rank":"0","children":{}}],"nodelist":["a"]}} FLUX_JOB_ID=f1`, "flux job info: rank 0 has no cores"},
@@ -137,7 +141,7 @@ func TestWishes(t *testing.T) {
 		{"ranks of LSF", "lsf", "LSB_JOBID=1 LSB_DJOB_RANKFILE=nodes LSB_MCPU_HOSTS=a~1", Wish{RankFile: true}, "lsf 1 by LSB_DJOB_RANKFILE: p1:2/2 p2:1/1"},
 		{"a file", "file", "", Wish{File: "nodes"}, "file  by nodes: p1:2/2 p2:1/1"},
 		{"a file with counts", "file", "", Wish{File: "counts", Form: FormCounts}, "file  by counts: n1:4/4 n2:2/2"},
-		{"a file as of Grid Engine", "file", "", Wish{File: "pe", Form: FormPE}, "file  by pe: n1:3/3[0,0:0,1] n2:4/4"},
+		{"a file as of Grid Engine", "file", "", Wish{File: "pe", Form: FormPE}, "file  by pe: n1:3/3[0,0:0,1 in sockets of some] n2:4/4"},
 		{"a file without counts", "file", "", Wish{File: "nodes", Form: FormCounts}, `--rm-file line 1: the slot count of "p1" is missing`},
 		{"no file", "file", "", Wish{}, "-rmk file needs a file"},
 		{"a file that is gone", "file", "", Wish{File: "gone"}, "--rm-file: open gone: file does not exist"},
@@ -181,7 +185,7 @@ func words(a Allocation, err error) string {
 	for _, h := range a.Hosts {
 		text += fmt.Sprintf(" %s:%d/%d", h.Name, h.Tasks, h.CPUs)
 		if h.List != "" {
-			text += "[" + h.List + "]"
+			text += "[" + h.List + map[pin.GrantBy]string{pin.CoreNumbers: " cores", pin.SocketCores: " in sockets"}[h.By] + map[bool]string{true: " of some"}[h.Bare] + "]"
 		}
 		if h.GPUs != "" {
 			text += "(gpu " + h.GPUs + ")"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remshell/fault"
+	"remshell/pin"
 )
 
 // Flux tells of its hosts by a program, which asks its broker (rm-integration.md 2.5).
@@ -116,7 +117,7 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 			if rank == len(names) {
 				return nil, fmt.Errorf("more ranks than the %d hosts", len(names))
 			}
-			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], GPUs: gpus, Rank: nth(row.Rank, i)}); err != nil {
+			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], By: pin.CoreNumbers, GPUs: gpus, Rank: nth(row.Rank, i)}); err != nil {
 				return nil, err
 			}
 			rank++

@@ -40,6 +40,7 @@ func (l *list) add(h Host) error {
 		mine := &l.hosts[i]
 		mine.Tasks, mine.CPUs = mine.Tasks+h.Tasks, mine.CPUs+h.CPUs
 		mine.List, mine.GPUs = joined(mine.List, h.List), joined(mine.GPUs, h.GPUs)
+		mine.Bare = mine.Bare || h.Bare
 		return nil
 	}
 	if len(l.hosts) == maxHosts {

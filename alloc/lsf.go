@@ -66,7 +66,7 @@ func (l *list) lsf(w World, wish Wish) (source string, err error) {
 
 // affinity is a line with a host, and a list of CPUs for one task; what follows is not for us.
 func (l *list) affinity(number int, words []string) error {
-	h := Host{Name: words[0], Tasks: 1, Line: number}
+	h := Host{Name: words[0], Tasks: 1, Line: number, Bare: len(words) == 1}
 	if len(words) > 1 {
 		h.List = words[1]
 		if _, ok := setSize(h.List); !ok {

@@ -3,6 +3,8 @@ package alloc
 import (
 	"fmt"
 	"strings"
+
+	"remshell/pin"
 )
 
 // Grid Engine writes a file for the master task of a parallel environment. A JOB_ID need not be
@@ -48,7 +50,9 @@ func (l *list) peLine(line int, words []string) error {
 	if err := l.counted(true)(line, words[:min(2, len(words))]); err != nil {
 		return err
 	}
+	h := &l.hosts[l.at[key(words[0])]]
 	if len(words) < 4 || words[3] == "UNDEFINED" || words[3] == "<NULL>" {
+		h.Bare = true
 		return nil
 	}
 	for pair := range strings.SplitSeq(words[3], ":") {
@@ -59,7 +63,6 @@ func (l *list) peLine(line int, words []string) error {
 			return fmt.Errorf("%s is not SOCKET,CORE", quoted(pair))
 		}
 	}
-	h := &l.hosts[l.at[key(words[0])]]
-	h.List = joined(h.List, words[3])
+	h.List, h.By = joined(h.List, words[3]), pin.SocketCores
 	return nil
 }

@@ -77,6 +77,24 @@ func Without(all []GPU, addresses []string) []GPU {
 	return keep(all, func(g GPU) bool { return !slices.Contains(addresses, g.Address) })
 }
 
+// Numbered keeps those GPUs whose index is in a list of numbers such as "0,2-3"; an empty list keeps all.
+func Numbered(all []GPU, list string) []GPU {
+	if list == "" {
+		return all
+	}
+	return keep(all, func(g GPU) bool {
+		return slices.ContainsFunc(strings.Split(list, ","), func(part string) bool {
+			low, high, isRange := strings.Cut(part, "-")
+			if !isRange {
+				high = low
+			}
+			first, err1 := strconv.Atoi(low)
+			last, err2 := strconv.Atoi(high)
+			return err1 == nil && err2 == nil && first <= g.Index && g.Index <= last
+		})
+	})
+}
+
 // Addresses tells GPUs from all others of their node.
 func Addresses(gpus []GPU) []string {
 	var addresses []string

@@ -242,3 +242,13 @@ func TestNear(t *testing.T) {
 		}
 	}
 }
+
+// GPUs are kept by their numbers; a list that says nothing keeps all.
+func TestNumbered(t *testing.T) {
+	all := []gpu.GPU{{Vendor: gpu.NVIDIA, Index: 0}, {Vendor: gpu.NVIDIA, Index: 1}, {Vendor: gpu.NVIDIA, Index: 2}, {Vendor: gpu.NVIDIA, Index: 10}}
+	for list, want := range map[string]string{"": "0,1,2,10 (nvidia)", "1": "1 (nvidia)", "10,0-1": "0,1,10 (nvidia)", "3-9": "", "2-1": "", "x": ""} {
+		if got := gpu.Text(gpu.Numbered(all, list)); got != want {
+			t.Errorf("%q: %s; want %s", list, got, want)
+		}
+	}
+}

@@ -331,6 +331,8 @@ type NodeDef struct {
 	Helper   string       // our program there, which is not sent then (path=); empty: it is found or sent
 	Tier     int          // it is filled behind all of lower tiers, whatever the sort key
 	Out      string       // why the job does not want it any more; empty: it does
+	Grant    pin.Grant    // which of its CPUs a batch system gave the job, where nothing else confines ranks to them
+	GrantGPU string       // likewise, the numbers of its GPUs, "0,2"; empty: nothing is said
 	Policy
 }
 
@@ -372,6 +374,7 @@ type Node struct {
 	Beyond  Use    // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
 	Down    string // why there is no valid probe now; the topology may be known all the same
 	Mine    []int  // of the busy CPUs, those that the job itself holds, which is to grow
+	Fenced  bool   // a rank that is not bound has the CPUs that may be used, not all that its helper has (RM-6)
 }
 
 // Size is S of placement.md section 0: the slots of the whole node.

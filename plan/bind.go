@@ -20,8 +20,25 @@ func (s *placement) bind(plans []job.NodePlan) (notes []job.Note, failed *Error)
 		if failed != nil {
 			return notes, failed
 		}
+		s.fence(&s.candidates[s.assigned[plans[k].Ranks[0].Rank].candidate], plans[k].Ranks)
 	}
 	return notes, nil
+}
+
+// fence keeps ranks that are not bound on the CPUs of a list that a batch system gave (RM-6): what
+// their helper may use is more.
+func (s *placement) fence(n *candidate, ranks []job.RankPlan) {
+	if !n.Fenced {
+		return
+	}
+	usable := n.Topology.Usable()
+	for i := range ranks {
+		if r := &ranks[i]; r.CPUs == nil {
+			p := *r.Portion
+			p.CPUs = usable
+			r.Portion = s.portions.common(p)
+		}
+	}
 }
 
 // bindNode does so on one node.

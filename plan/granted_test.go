@@ -3,9 +3,11 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"remshell/job"
+	"remshell/pin"
 )
 
 // Where nobody says how many ranks there are, each host gets as many as a batch system has granted
@@ -85,6 +87,39 @@ func TestGrantedAndClaimed(t *testing.T) {
 		}
 		if got != test.want || text != test.text {
 			t.Errorf("%s: %s, %q; want %s, %q", test.name, got, text, test.want, test.text)
+		}
+	}
+}
+
+// Where a batch system's list says which CPUs the job has, ranks that are not bound keep to these (RM-6).
+func TestFenced(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		fenced bool
+		req    job.Request
+		want   string
+	}{
+		{"bound", true, job.Request{Apps: []job.App{{N: 2}}}, "[0] [1]"},
+		{"not bound", true, job.Request{Apps: []job.App{{N: 2}}, Placing: job.Placing{NoPin: true}}, "[0 1] [0 1]"},
+		{"no list", false, job.Request{Apps: []job.App{{N: 2}}, Placing: job.Placing{NoPin: true}}, "[] []"},
+	} {
+		snap := cluster("a:4/4")
+		left, err := snap.Nodes[0].Topology.Within(pin.Grant{List: "0-1", From: "L"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap.Nodes[0].Topology, snap.Nodes[0].Fenced = left, test.fenced
+		p, err := Make(on(test.req, snap))
+		if err != nil || len(p.Nodes) != 1 {
+			t.Errorf("%s: %v, %v", test.name, p.Nodes, err)
+			continue
+		}
+		got := ""
+		for _, r := range p.Nodes[0].Ranks {
+			got += fmt.Sprint(r.CPUs) + " "
+		}
+		if strings.TrimSpace(got) != test.want {
+			t.Errorf("%s: %s; want %s", test.name, got, test.want)
 		}
 	}
 }

@@ -106,6 +106,7 @@ type node struct {
 	Slots    int    `json:"slots,omitempty"`     // written down for it: host:8
 	MaxSlots int    `json:"max_slots,omitempty"` // HOST-11
 	BindTo   string `json:"bind_to,omitempty"`   // in the place of the job's
+	Fenced   bool   `json:"fenced,omitempty"`    // no rank may leave the allowed CPUs, bound or not
 	Identity string `json:"identity,omitempty"`  // of the machine (HOST-8)
 	MemTotal int64  `json:"mem_total,omitempty"` // bytes
 	MemFree  int64  `json:"mem_available,omitempty"`
@@ -302,6 +303,7 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 		}
 	}
 	result := job.Node{
+		Fenced: n.Fenced,
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
 			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots), Bind: bind},
 		Use: job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken, BusyGPUs: n.BusyGPUs},

@@ -106,7 +106,7 @@ func nodeOf(n job.Node, up bool) node {
 		Attributes: attributesOf(&n), Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.Global,
 		CountThreads: n.CountThreads, Slots: n.Slots, MaxSlots: n.MaxSlots, Identity: n.Identity,
 		MemTotal: n.Memory.Total, MemFree: n.Memory.Available,
-		GPUs: n.GPUs, Barred: n.Barred, BusyGPUs: n.BusyGPUs,
+		GPUs: n.GPUs, Barred: n.Barred, BusyGPUs: n.BusyGPUs, Fenced: n.Fenced,
 	}
 	if n.Bind != nil {
 		result.BindTo = n.Bind.Text

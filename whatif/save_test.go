@@ -17,7 +17,7 @@ func TestSavedNodesComeBack(t *testing.T) {
 		{CPUs: []int{1}, Shut: []int{5}, Place: pin.Place{NUMA: 8, Package: 0, L3: 0, L2: 1, Kind: pin.Efficiency}},
 		{Shut: []int{2}, Place: pin.Nowhere},
 	}
-	want := job.Node{NodeDef: job.NodeDef{Name: "a", Host: "a"}, Probe: job.Probe{
+	want := job.Node{Fenced: true, NodeDef: job.NodeDef{Name: "a", Host: "a"}, Probe: job.Probe{
 		Topology: pin.Topology{Cores: cores}, Load: [3]float64{0.5, -1, 2}, Memory: job.Memory{Total: 1 << 40, Available: 77},
 		GPUs:   []gpu.GPU{{Vendor: gpu.Intel, Index: 1, Tiles: []int{2, 3}, Address: "0000:2a:00.0", NUMA: -1, Driver: "xe"}},
 		Barred: 1,

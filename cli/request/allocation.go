@@ -13,6 +13,7 @@ import (
 	"remshell/hostlist"
 	"remshell/idset"
 	"remshell/job"
+	"remshell/pin"
 	"remshell/text"
 )
 
@@ -262,6 +263,27 @@ func (w World) meant(req *job.Request, line option.Line) {
 	req.RM.Starter, req.RM.Grade = starterOf(line.Job), job.Loose
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
 		req.RM.Starter, req.RM.Grade = "fork", job.Tight
+	}
+}
+
+// fence tells the candidates of an allocation which CPUs and GPUs each was granted (RM-6).
+func (w World) fence(nodes []job.NodeDef) {
+	if w.Grant == nil {
+		return
+	}
+	granted := make(map[string]alloc.Host)
+	for _, h := range w.Grant.Hosts {
+		if h.Bare {
+			h.List = ""
+		}
+		if h.List != "" || h.GPUs != "" {
+			granted[h.Name] = h
+		}
+	}
+	for i := range nodes {
+		if h, listed := granted[nodes[i].Name]; listed {
+			nodes[i].Grant, nodes[i].GrantGPU = pin.Grant{By: h.By, List: h.List, From: w.Grant.Source}, h.GPUs
+		}
 	}
 }
 

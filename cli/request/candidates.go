@@ -53,6 +53,7 @@ func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry)
 	case in.Listed:
 		req.Nodes, err = w.listed(named, line.Job)
 		w.meant(req, line)
+		w.fence(req.Nodes)
 		req.Home = w.isHome(req.Nodes, line.Job.RMK)
 	case in.AdHoc && choice.From == "":
 		req.Home = true

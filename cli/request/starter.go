@@ -10,6 +10,7 @@ import (
 	"remshell/cli/option"
 	"remshell/fault"
 	"remshell/job"
+	"remshell/pin"
 	"remshell/reach/starter"
 )
 
@@ -55,6 +56,11 @@ func (s Starter) Reaches(req *job.Request) {
 	}
 	if s.Here {
 		everywhere(req)
+	}
+	for i := range req.Nodes { // what the batch system starts, it has confined
+		if n := &req.Nodes[i]; !n.Local {
+			n.Grant, n.GrantGPU = pin.Grant{}, ""
+		}
 	}
 	if req.RM == nil { // the user has named hosts of it
 		req.RM = told(s.given)

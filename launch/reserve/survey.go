@@ -35,6 +35,7 @@ func (r *reservation) survey(ctx context.Context) error {
 		r.snap.Ahead = 0
 	}
 	if err == nil {
+		r.fence()
 		err = r.lostCandidates()
 	}
 	if err == nil {
@@ -136,6 +137,10 @@ func (r *reservation) lostCandidates() error {
 
 // lostEarly is the end of a connection before the start.
 func lostEarly(why error) error {
+	var none notGranted
+	if errors.As(why, &none) {
+		return none.error
+	}
 	var v wire.Violation
 	if errors.As(why, &v) {
 		return node.Unfit{Violation: v}
@@ -153,7 +158,7 @@ func (r *reservation) takeSnapshot() {
 	for _, def := range r.req.Nodes {
 		if n := r.find(def); n != nil && !left[hostName(n.probe, def)] {
 			r.seen = append(r.seen, n)
-			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Traits: n.traits, Beyond: n.beyond, Mine: n.held.Busy})
+			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Traits: n.traits, Beyond: n.beyond, Mine: n.held.Busy, Fenced: n.def.Grant.Says()})
 		}
 	}
 	plan.Partition(r.snap.Nodes)

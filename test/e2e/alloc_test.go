@@ -3,9 +3,15 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"remshell/idset"
+	"remshell/tools/testbed"
 )
 
 // What a real Slurm grants, as mpiexec reads it: rows of TestSlurm.
@@ -73,4 +79,61 @@ func slurmNeighbours(t *testing.T, s *slurmBed) {
 			t.Errorf("%s: %s", state, out)
 		}
 	}
+}
+
+// Ranks that ssh starts keep to the CPUs that a batch system's list gives of their host, bound or not,
+// and a host of which it gives none is refused (RM-6).
+func TestGrantedCPUs(t *testing.T) {
+	needNamespaces(t)
+	cpus := ownCPUs(t)
+	if len(cpus) < 2 {
+		t.Skip("this machine has one CPU: nothing could be kept off")
+	}
+	last := fmt.Sprint(cpus[len(cpus)-1])
+	b := newBed(t, testbed.Options{Hosts: 2})
+	env := func(n2 string) []string {
+		list := filepath.Join(t.TempDir(), "affinity")
+		if err := os.WriteFile(list, []byte("n1 "+last+"\nn2 "+n2+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"LSB_JOBID=7", "LSB_AFFINITY_HOSTFILE=" + list}
+	}
+	told := fmt.Sprintf("n[1-2]: 1 of %d CPUs are granted by LSB_AFFINITY_HOSTFILE", len(cpus))
+	for _, args := range [][]string{{}, {"-bind-to", "none"}, {"--no-pin"}, {"--overbook", "-n", "4"}} {
+		r := b.start(t, job{env: env(last), args: append(append([]string{"-v"}, args...), "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*/=/p`, "/proc/self/status")}).wait(t)
+		ranks := 2
+		if len(args) > 2 {
+			ranks = 4
+		}
+		if got := strings.Fields(r.out); r.code != 0 || !slices.Equal(got, slices.Repeat([]string{"=" + last}, ranks)) || !strings.Contains(r.err, told) {
+			t.Errorf("%q: exit %d: %s%s; want CPU %s for each of %d ranks, and %q", args, r.code, r.out, r.err, last, ranks, told)
+		}
+	}
+	if r := b.start(t, job{env: env(last), args: []string{"--display-topo", "true"}}).wait(t); r.code != 0 || !strings.Contains(r.err, "not allowed: CPU") {
+		t.Errorf("--display-topo: exit %d: %s%s", r.code, r.out, r.err)
+	}
+	const none = "n2: config: LSB_AFFINITY_HOSTFILE grants 65000, and of these CPUs none may be used there"
+	if r := b.start(t, job{env: env("65000"), args: []string{"hostname"}}).wait(t); r.code == 0 || r.out != "" || !strings.Contains(r.err, none) {
+		t.Errorf("exit %d: %s%s; want %q", r.code, r.out, r.err, none)
+	}
+}
+
+// ownCPUs are those that the test may use, and so the hosts of its bed.
+func ownCPUs(t *testing.T) []int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if list, found := strings.CutPrefix(line, "Cpus_allowed_list:"); found {
+			cpus, err := idset.Parse(strings.TrimSpace(list), 1<<16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cpus
+		}
+	}
+	t.Fatal("/proc/self/status tells no CPUs")
+	return nil
 }
