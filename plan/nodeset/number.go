@@ -7,7 +7,7 @@ import (
 )
 
 // A Number is the value of an attribute, in 1/(1024*10^6) of its unit: six decimals, and the K of a
-// memory that counts in M, are exact. It is at least 0, and at most MaxNumber.
+// memory that counts in M, are exact. What is not is refused. It is at least 0, and at most MaxNumber.
 type Number int64
 
 // unit is 1 as a Number.
@@ -19,25 +19,28 @@ const MaxNumber = 8_000_000_000 * unit
 // Whole is a whole number, of which too large ones are MaxNumber, negative ones 0.
 func Whole(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/unit))) * unit }
 
-// ParseNumber reads digits, and up to six decimals behind a point.
+// ParseNumber reads digits, and behind a point up to six decimals, or so many as a Number has: what String
+// writes is always read.
 func ParseNumber(text string) (Number, bool) { return scaled(text, unit) }
 
-// scaled reads a number of things that are each so much.
+// maxDecimals are enough for each Number: a 1024th of 10^-6 has 16.
+const maxDecimals = 16
+
+// scaled reads a number of things that are each so much. It is exact, or refused.
 func scaled(text string, each Number) (Number, bool) {
 	whole, decimals, point := strings.Cut(text, ".")
-	if whole == "" || point && decimals == "" || len(decimals) > 6 || strings.Trim(whole+decimals, "0123456789") != "" {
+	if whole == "" || point && decimals == "" || len(decimals) > maxDecimals || strings.Trim(whole+decimals, "0123456789") != "" {
 		return 0, false
 	}
-	millionths, err := strconv.ParseUint(whole+decimals+strings.Repeat("0", 6-len(decimals)), 10, 64)
-	if err != nil {
+	count, err := strconv.ParseUint(whole, 10, 64)
+	high, value := bits.Mul64(count, uint64(each))
+	if err != nil || high > 0 || value > uint64(MaxNumber) {
 		return 0, false
 	}
-	high, low := bits.Mul64(millionths, uint64(each))
-	if high >= 1_000_000 {
-		return 0, false
-	}
-	value, rest := bits.Div64(high, low, 1_000_000)
-	if rest != 0 || value > uint64(MaxNumber) {
+	parts, _ := strconv.ParseUint(decimals+strings.Repeat("0", maxDecimals-len(decimals)), 10, 64) // digits, less than 10^16
+	high, low := bits.Mul64(parts, uint64(each))
+	fraction, rest := bits.Div64(high, low, 10_000_000_000_000_000)
+	if value += fraction; rest != 0 || value > uint64(MaxNumber) {
 		return 0, false
 	}
 	return Number(value), true

@@ -25,7 +25,7 @@ var policies = []string{string(OneOf), string(AnyOf), string(FirstOf)}
 //	list      = value *( 1*( "," / ":" / blank ) value )       ; empty ones are skipped
 //	value     = label / number / number "-" number
 //	label     = 1*64( letter / digit / "_" / "." / "+" / "-" / "*" / "?" )
-//	number    = digits [ "." 1*6digits ] [ unit ]
+//	number    = digits [ "." 1*16digits ] [ unit ]            ; exact as a Number
 type Request struct {
 	Policy    Policy // empty: none
 	Attribute string // in upper case
