@@ -40,6 +40,14 @@ func (t Traits) Probed() bool {
 		(t.Speed > 0) == slices.Contains(Qualities, t.Quality) && (t.Speed > 0 || t.Quality == "")
 }
 
+// SpeedQuality says how the speed that counts was found; empty: there is none.
+func (n *Node) SpeedQuality() Quality {
+	if _, said := n.Attributes[nodeset.ProcSpeed]; said {
+		return Given
+	}
+	return n.Traits.Quality
+}
+
 // probed is what the node's probe has found of an attribute, by its name in upper case.
 func (n *Node) probed(name string) nodeset.Value {
 	switch name {

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"remshell/hostlist"
 	"remshell/job"
@@ -82,6 +83,35 @@ func (p problem) unused() (notes []job.Note) {
 		notes = append(notes, job.Note{Code: "unused-value", Text: fmt.Sprintf("no node has %s %s", set.Attribute, value)})
 	}
 	return notes
+}
+
+// mixedSpeeds warns where hosts are compared by speeds that were found in different ways (which-hosts.md 2.1), with the
+// usable ones by way. What the cluster file says is taken for the speed under full load, as most probes find it.
+func (p problem) mixedSpeeds(usable [][]bool) []job.Note {
+	sets := p.req.Set.Policy != "" && p.req.Set.Attribute == nodeset.ProcSpeed
+	if !p.choosy() || !sets && !p.req.Balance {
+		return nil
+	}
+	nodes := make(map[job.Quality][]string)
+	for _, turn := range distinct(p.turns, len(p.candidates)) {
+		quality := p.candidates[turn].SpeedQuality()
+		if quality == job.Given {
+			quality = job.Nominal
+		}
+		if quality != "" && slices.ContainsFunc(usable, func(may []bool) bool { return may[turn] }) {
+			nodes[quality] = append(nodes[quality], p.candidates[turn].Name)
+		}
+	}
+	if len(nodes) < 2 {
+		return nil
+	}
+	var ways []string
+	for _, quality := range job.Qualities {
+		if of := nodes[quality]; of != nil {
+			ways = append(ways, string(quality)+" on "+hostlist.Fold(of))
+		}
+	}
+	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("speeds were found in different ways, and do not compare well: %s; procspeed in the cluster file settles it", strings.Join(ways, ", "))}}
 }
 
 // refuseSets is the refusal where all candidates hold the job, but no set does.

@@ -35,6 +35,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	here.straighten()
 	notes = append(notes, here.unused()...)
 	found, failed := here.solve()
+	notes = append(notes, here.mixedSpeeds(found.usable)...)
 	p := job.Plan{Job: req.Job, Sort: string(here.mode), Exclusive: exclusive(req), Rejected: found.rejected, Notes: notes}
 	failed = decide(req, snap, here.inUse(failed, found.rejected), func() bool { return !here.idle().mayEverFit() })
 	if failed != nil {

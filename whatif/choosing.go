@@ -304,6 +304,22 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 	return attributes, nil
 }
 
+// traits takes a speed from what is said of a node, if a probe found it.
+func (n *node) traits(policy *job.Policy) (t job.Traits, err error) {
+	if n.Quality == "" || n.Quality == job.Given {
+		return t, nil
+	}
+	each := nodeset.Whole(1)
+	speed := policy.Attributes[nodeset.ProcSpeed].Number
+	if t = (job.Traits{Speed: int(speed / each), Quality: n.Quality}); speed%each != 0 || !t.Probed() {
+		return t, fmt.Errorf("speed_quality: %q needs a PROCSPEED that is a whole number, and is one of given, nominal, max, measured", n.Quality)
+	}
+	if delete(policy.Attributes, nodeset.ProcSpeed); len(policy.Attributes) == 0 {
+		policy.Attributes = nil
+	}
+	return t, nil
+}
+
 // judgeKinds refuses an attribute that is text on one node and a number on another.
 func (s *State) judgeKinds() error {
 	_, mixed := nodeset.KindsOf(len(s.Nodes), func(i int) nodeset.Attributes { return s.Nodes[i].Attributes })

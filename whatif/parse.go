@@ -98,6 +98,7 @@ type node struct {
 	CountThreads bool     `json:"count_threads"`
 
 	Attributes map[string]json.RawMessage `json:"attributes,omitempty"`
+	Quality    job.Quality                `json:"speed_quality,omitempty"` // ours: how PROCSPEED was found; empty: it is given
 	Classes    []string                   `json:"classes,omitzero"`
 	Flavors    []string                   `json:"flavors,omitzero"`
 	Reserve    int                        `json:"reserve,omitempty"`
@@ -277,6 +278,10 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 	if err != nil {
 		return job.Node{}, err
 	}
+	traits, err := n.traits(&policy)
+	if err != nil {
+		return job.Node{}, err
+	}
 	topology, err := shapes.of(n)
 	if err != nil {
 		return job.Node{}, err
@@ -306,7 +311,8 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 		Fenced: n.Fenced,
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
 			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots), Bind: bind},
-		Use: job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken, BusyGPUs: n.BusyGPUs},
+		Traits: traits,
+		Use:    job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken, BusyGPUs: n.BusyGPUs},
 		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
 			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree}, GPUs: n.GPUs, Barred: n.Barred},
 	}

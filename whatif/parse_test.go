@@ -26,6 +26,9 @@ func TestBadStates(t *testing.T) {
 		{"overbook", `{"nodes": [{"id": 1, "name": "a", "overbook": "maybe"}]}`, "maybe"},
 		{"negative", `{"nodes": [{"id": 1, "name": "a", "procs": -1}]}`, "procs"},
 		{"np is no number", `{"nodes": [], "np": true}`, "np"},
+		{"no such quality", `{"nodes": [{"id": 1, "name": "a", "attributes": {"PROCSPEED": 2000}, "speed_quality": "good"}]}`, "speed_quality"},
+		{"a quality of nothing", `{"nodes": [{"id": 1, "name": "a", "speed_quality": "max"}]}`, "speed_quality"},
+		{"a probe that counts halves", `{"nodes": [{"id": 1, "name": "a", "attributes": {"PROCSPEED": 2000.5}, "speed_quality": "max"}]}`, "speed_quality"},
 		{"a queue of nothing", `{"nodes": [], "queue_ahead": -1}`, "queue_ahead"},
 	}
 	for _, test := range tests {

@@ -103,7 +103,7 @@ func nodeOf(n job.Node, up bool) node {
 		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Up: &up, Procs: n.Procs, Seats: n.Seated, Busy: n.Busy, Taken: n.Taken,
 		RunJobs: &jobs, Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
 		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserMap, Pin: &pins, MemBind: &binds,
-		Attributes: attributesOf(&n), Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.Global,
+		Attributes: attributesOf(&n), Quality: n.SpeedQuality(), Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.Global,
 		CountThreads: n.CountThreads, Slots: n.Slots, MaxSlots: n.MaxSlots, Identity: n.Identity,
 		MemTotal: n.Memory.Total, MemFree: n.Memory.Available,
 		GPUs: n.GPUs, Barred: n.Barred, BusyGPUs: n.BusyGPUs, Fenced: n.Fenced,

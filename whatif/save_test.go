@@ -21,7 +21,7 @@ func TestSavedNodesComeBack(t *testing.T) {
 		Topology: pin.Topology{Cores: cores}, Load: [3]float64{0.5, -1, 2}, Memory: job.Memory{Total: 1 << 40, Available: 77},
 		GPUs:   []gpu.GPU{{Vendor: gpu.Intel, Index: 1, Tiles: []int{2, 3}, Address: "0000:2a:00.0", NUMA: -1, Driver: "xe"}},
 		Barred: 1,
-	}, Use: job.Use{BusyGPUs: []string{"0000:2a:00.0"}}}
+	}, Traits: job.Traits{Speed: 3700, Quality: job.Turbo}, Use: job.Use{BusyGPUs: []string{"0000:2a:00.0"}}}
 	req := job.Request{Apps: []job.App{{N: 1, Share: job.Share{GPUs: job.NoGPUs}}}, Nodes: []job.NodeDef{want.NodeDef}}
 	var file bytes.Buffer
 	if err := Save(&file, req, job.Snapshot{Nodes: []job.Node{want}}); err != nil {
