@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"remshell/cli/request"
 	"remshell/config"
 	"remshell/job"
+	"remshell/show"
 )
 
 // cluster reads the cluster file: the one that was named, else the user's, else the
@@ -73,6 +75,24 @@ var accounts = config.IDs{
 		}
 		return strconv.Atoi(g.Gid)
 	},
+}
+
+// setsInfo is what --info tells of node sets, of which the cluster file may say as much as options do
+// (which-hosts.md 15). What cannot be used keeps nobody from the rest of --info.
+func setsInfo(line option.Line, sys System) string {
+	c := call{line: line, sys: sys}
+	_, err := c.locate()
+	if err == nil {
+		c.req.Set, err = c.world.Sets(c.line)
+	}
+	text := show.Sets(c.req.Set)
+	if err != nil {
+		text = show.CleanLines(err.Error())
+	}
+	if text == "" {
+		return ""
+	}
+	return "\nnode sets:\n" + strings.TrimSuffix(text, "\n") + "\n"
 }
 
 // While a request waits it stays what it was: flags, variables and host files are read

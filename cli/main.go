@@ -130,7 +130,7 @@ func tell(table *option.Table, line option.Line, sys System) (done bool, err err
 	case line.Job.Completion != "":
 		text = table.Completion(line.Job.Completion)
 	case line.Job.Info:
-		text = table.Info(line, sys.Environ, option.VersionText(Version, pmiVersions))
+		text = table.Info(line, sys.Environ, option.VersionText(Version, pmiVersions)) + setsInfo(line, sys)
 	default:
 		return false, nil
 	}

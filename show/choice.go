@@ -1,12 +1,14 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/plan/nodeset"
 	"remshell/text"
 )
 
@@ -50,6 +52,23 @@ func Choice(v View) string {
 	}
 	b.WriteString(chosenNodes(v))
 	return b.String()
+}
+
+// Sets tells which request for node sets counts, what modifies it, and who said each of these; empty: there is none.
+func Sets(s nodeset.Setting) string {
+	if s.Policy == "" {
+		return ""
+	}
+	values := map[string]string{
+		nodeset.KeyOptional: map[bool]string{true: "yes", false: "no"}[s.Optional], nodeset.KeyTolerance: s.Tolerance.String(),
+		nodeset.KeyPriority: string(s.Priority), nodeset.KeyPlus: cmp.Or(s.Plus.String(), "nothing"), nodeset.KeyDelay: s.Delay.String(),
+	}
+	var t table
+	t.add("request", s.Request.String(), s.From)
+	for _, key := range nodeset.Keys {
+		t.add(key, values[key], cmp.Or(s.Origins[key], "built in"))
+	}
+	return t.String()
 }
 
 // sets tells of each set; of many, of those around the first that was chosen.

@@ -3,7 +3,6 @@ package whatif
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 
 	"remshell/idset"
@@ -42,14 +41,7 @@ func jobOptions(c job.Choosing, o *choosing) {
 		o.Optional, _ = json.Marshal(map[bool]string{true: "yes", false: "no"}[s.Optional])
 		o.Tolerance, _ = json.Marshal(s.Tolerance.String())
 		o.Delay = text(int((s.Delay + time.Second - 1) / time.Second))
-		var plus []string
-		if s.Plus.SpanEvenly {
-			plus = append(plus, "SPANEVENLY")
-		}
-		if s.Plus.Delay {
-			plus = append(plus, "DELAY")
-		}
-		words := strings.Join(plus, ",")
+		words := s.Plus.String()
 		o.Plus = &words
 	}
 	o.Class, o.Contiguous, o.Reserve = unlessZero(c.Class), unlessZero(string(c.Contiguous)), unlessNone(c.Reserve)

@@ -11,6 +11,7 @@ import (
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/plan/nodeset"
 	"remshell/psi"
 )
 
@@ -66,6 +67,23 @@ func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry)
 		choice.Warnings = slices.DeleteFunc(choice.Warnings, func(n job.Note) bool { return n.Code == "overbook-implies-exclusive" })
 	}
 	return choice.Warnings, err
+}
+
+// Sets tells which request for node sets counts for a command line, and who said what of it (which-hosts.md 15). The line
+// need not have a program.
+func (w World) Sets(line option.Line) (nodeset.Setting, error) {
+	told, err := newRankPlacement(line, w.Open)
+	if err != nil {
+		return nodeset.Setting{}, err
+	}
+	named, err := w.hosts(line.Sections[0], w.Open, false)
+	if err != nil {
+		return nodeset.Setting{}, err
+	}
+	in := w.input(line, len(named) > 0 || w.Grant != nil && alloc.Known(line.Job.RMK) || line.Job.Simulate > 0)
+	in.Placed = in.Placed || told.by != ""
+	choice, err := psi.Read(in)
+	return choice.Set, err
 }
 
 // isHome reports whether hosts that were named are this machine alone, which neither a

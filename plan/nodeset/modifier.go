@@ -27,6 +27,18 @@ type Plus struct {
 	Delay      bool // it waits for the best one
 }
 
+// String is it as it is said: "SPANEVENLY,DELAY".
+func (p Plus) String() string {
+	var words []string
+	if p.SpanEvenly {
+		words = append(words, "SPANEVENLY")
+	}
+	if p.Delay {
+		words = append(words, "DELAY")
+	}
+	return strings.Join(words, ",")
+}
+
 func parseOptional(text string) (bool, error) {
 	switch strings.ToLower(text) {
 	case "yes", "true":
