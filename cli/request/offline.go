@@ -61,7 +61,7 @@ func sizeUnknown(hosts []string) *plan.Error {
 // guess plans with what is known. Hosts of unknown size are taken to be as small, and
 // then as large, as can matter.
 func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outcome {
-	warnings = append(warnings, unmeasured(req)...)
+	warnings = slices.Concat(warnings, unmeasured(req), unread(req, snap))
 	hosts := unknown(req, snap)
 	if by, dark := blind(req, snap, hosts); dark != nil {
 		failed := sizeUnknown(dark)
@@ -150,19 +150,62 @@ func blind(req job.Request, snap job.Snapshot, unknown []string) (by string, hos
 // unlabelled lists the candidates of which nobody knows what decides about their set: the cluster file does not
 // say it, and nobody has looked.
 func unlabelled(req job.Request, snap job.Snapshot) (hosts []string) {
+	for _, n := range unseen(req, snap) {
+		if req.Set.Policy != "" && !n.Attribute(req.Set.Attribute).Known() || req.Balance && !n.Attribute(nodeset.ProcSpeed).Known() {
+			hosts = append(hosts, n.Name)
+		}
+	}
+	return hosts
+}
+
+// unseen are the candidates that may be used and that nobody has looked at, with what was written down.
+func unseen(req job.Request, snap job.Snapshot) (nodes []job.Node) {
 	seen := make(map[int]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
 		seen[snap.Nodes[i].ID] = len(snap.Nodes[i].Topology.Cores) > 0
 	}
 	worthy, listed := plan.Worthy(req), req.Listed()
 	for _, def := range req.Nodes {
-		n := job.Node{NodeDef: def}
-		known := (req.Set.Policy == "" || n.Attribute(req.Set.Attribute).Known()) && (!req.Balance || n.Attribute(nodeset.ProcSpeed).Known())
-		if !seen[def.ID] && !known && listed[def.Name] && worthy(def) {
-			hosts = append(hosts, def.Name)
+		if !seen[def.ID] && listed[def.Name] && worthy(def) {
+			nodes = append(nodes, job.Node{NodeDef: def})
 		}
 	}
-	return hosts
+	return nodes
+}
+
+// unread tells a job that asks for sets which attributes of which candidates nobody knows (which-hosts.md 15): those that
+// are alike in what they lack together, as in "NETSPEED, NETWORK of n[1-2]; MEMORY of n1".
+func unread(req job.Request, snap job.Snapshot) []job.Note {
+	if req.Set.Policy == "" && !req.Balance {
+		return nil
+	}
+	nodes := unseen(req, snap)
+	lacked := make(map[string][]string) // attributes by those who lack them
+	var groups []string                 // of candidates, in the order of their first attribute
+	kinds, _ := nodeset.KindsOf(0, nil)
+	for _, name := range kinds.Names() {
+		var hosts []string
+		for i := range nodes {
+			if kinds[name].Probed && !nodes[i].Attribute(name).Known() {
+				hosts = append(hosts, nodes[i].Name)
+			}
+		}
+		if hosts == nil {
+			continue
+		}
+		group := hostlist.Fold(hosts)
+		if lacked[group] == nil {
+			groups = append(groups, group)
+		}
+		lacked[group] = append(lacked[group], name)
+	}
+	if groups == nil {
+		return nil
+	}
+	for i, group := range groups {
+		groups[i] = strings.Join(lacked[group], ", ") + " of " + group
+	}
+	return []job.Note{{Code: "unseen", Text: "attributes that are not known without a look: " + strings.Join(groups, "; ")}}
 }
 
 // unknown lists the candidates that may be used and whose size nobody has written down.
