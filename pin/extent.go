@@ -83,7 +83,13 @@ func (t Topology) Usable() []int {
 func (e *Extent) Seat(local int, mine []int) Seat {
 	switch {
 	case e.bind.Sets != nil:
-		return e.exactly(e.bind.Sets[local%len(e.bind.Sets)])
+		set := e.bind.Sets[local%len(e.bind.Sets)]
+		if len(set) > 0 {
+			return e.exactly(set)
+		}
+		seat := NewSeat(e.slots, slices.Sorted(slices.Values(mine)))
+		seat.Loose = true
+		return seat
 	case e.bind.RoundRobin && len(e.cpus) > 0:
 		return e.exactly(e.cpus[local%len(e.cpus) : local%len(e.cpus)+1])
 	case e.of != nil:
@@ -143,12 +149,12 @@ func (e *Extent) exactly(cpus []int) Seat {
 // Crowds reports whether ranks of one node are to have the same CPU of those that were
 // written down for them.
 func (b Binding) Crowds(ranks int) bool {
-	if ranks > len(b.Sets) {
-		return b.Sets != nil
+	if b.Sets == nil {
+		return false
 	}
 	seen := make(map[int]bool)
-	for _, set := range b.Sets[:ranks] {
-		for _, cpu := range idset.Of(set...) {
+	for local := range ranks {
+		for _, cpu := range idset.Of(b.Sets[local%len(b.Sets)]...) {
 			if seen[cpu] {
 				return true
 			}

@@ -213,14 +213,14 @@ func (r *Ranking) UnmarshalText(text []byte) error {
 // A Binding says what CPUs a rank may run on (--bind-to):
 //
 //	object [":" count] {":" (overload-allowed | if-supported | report)}
-//	"none" | "user:" SET {"," SET} | "cpu-list=" CPULIST | "rr"
+//	"none" | "user:" (SET | "none") {"," (SET | "none")} | "cpu-list=" CPULIST | "rr"
 type Binding struct {
 	Text       string // as written; empty: its own slots
 	None       bool
 	Level      Level   // the thing of this kind in which its slots are; BySlot: another way
 	Count      int     // neighbours that count as one; 0: 1
 	Width      int     // cores or threads for each rank; 0: not given
-	Sets       [][]int // user: the kernel's CPUs of the first rank of each node, the second, ...
+	Sets       [][]int // user: the kernel's CPUs of the first rank of each node, the second, ...; an empty one: it is not bound
 	Only       []Pick  // cpu-list: these CPUs to all
 	RoundRobin bool    // one CPU for each rank, in the kernel's order
 
@@ -329,9 +329,13 @@ func (b *Binding) qualifiers(rest, value string) error {
 	return nil
 }
 
-// sets reads Hydra's "0+2,1+4,3-5": the kernel's CPUs of each rank of a node.
+// sets reads Hydra's "0+2,1+4,3-5": the kernel's CPUs of each rank of a node; none, which is ours, is a rank that is not bound.
 func (b *Binding) sets(text string) error {
 	for set := range strings.SplitSeq(text, ",") {
+		if set == "none" {
+			b.Sets = append(b.Sets, nil)
+			continue
+		}
 		cpus, err := ParseCPUs(strings.ReplaceAll(set, "+", ","))
 		if err != nil || len(cpus) == 0 {
 			return fmt.Errorf("%q is not a set of CPUs such as 0+2 or 4-7", set)

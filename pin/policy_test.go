@@ -86,6 +86,7 @@ func TestPolicies(t *testing.T) {
 		{&Binding{}, "l3:if:rep", "Level:l3cache IfSupported:true Report:true"},
 		{&Binding{}, "none:report", "None:true Report:true"},
 		{&Binding{}, "user:0+2,1+4,3-5", "Sets:[[0 2] [1 4] [3 4 5]]"},
+		{&Binding{}, "user:2,none,0", "Sets:[[2] [] [0]]"},
 		{&Binding{}, "rr", "RoundRobin:true"},
 		{&Binding{}, "bogus", `"bogus" is not one of none, hwthread, core, l1cache, l2cache, l3cache, numa, socket, package, machine, board, user:SET, cpu-list=LIST, rr`},
 		{&Binding{}, "core:x", `"x" is not one of overload-allowed, if-supported, report`},

@@ -47,6 +47,7 @@ type Seat struct {
 	Slots []int
 	CPUs  []int // of all its slots, ascending
 	Mems  []int // the NUMA nodes of its cores, ascending; nil: not all are known
+	Loose bool  // the rank has them, and is not bound to them
 }
 
 // NewSeat joins some slots of a node (7.4, 7.5). The result shares memory with its

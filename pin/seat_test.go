@@ -71,7 +71,7 @@ func TestNewSeat(t *testing.T) {
 		mine []int
 		want string
 	}{
-		{[]int{0}, "{[0] [2 6] [1]}"}, {[]int{1, 2}, "{[1 2] [0 4 5] [0]}"}, {[]int{0, 1, 2}, "{[0 1 2] [0 2 4 5 6] [0 1]}"},
+		{[]int{0}, "{[0] [2 6] [1] false}"}, {[]int{1, 2}, "{[1 2] [0 4 5] [0] false}"}, {[]int{0, 1, 2}, "{[0 1 2] [0 2 4 5 6] [0 1] false}"},
 	} {
 		if got := fmt.Sprint(NewSeat(slots, test.mine)); got != test.want {
 			t.Errorf("slots %v: %s; want %s", test.mine, got, test.want)
@@ -94,4 +94,25 @@ func FuzzParseCPUs(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whether the sets that were written down give two ranks of a node the same CPU: they are used again when there are more ranks.
+// A rank that is not bound shares nothing.
+func TestCrowds(t *testing.T) {
+	for _, test := range []struct {
+		sets  string
+		ranks int
+		want  bool
+	}{
+		{"user:0,1", 2, false}, {"user:0,1", 3, true}, {"user:0-1,1", 2, true}, {"user:0-1,1", 1, false},
+		{"user:2,none", 2, false}, {"user:2,none", 3, true}, {"user:none", 9, false}, {"core", 9, false},
+	} {
+		var b Binding
+		if err := b.UnmarshalText([]byte(test.sets)); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Crowds(test.ranks); got != test.want {
+			t.Errorf("%s for %d ranks: %v, want %v", test.sets, test.ranks, got, test.want)
+		}
+	}
 }

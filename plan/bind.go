@@ -168,7 +168,7 @@ func (s *placement) give(n *candidate, r *job.RankPlan, assigned pin.Seat) {
 		r.Portion = s.portions.common(p)
 		return
 	}
-	if s.pins(n) {
+	if s.pins(n) && !assigned.Loose {
 		p.CPUs = assigned.CPUs
 	}
 	switch mem := s.req.Layout.Mem; {

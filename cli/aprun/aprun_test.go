@@ -43,6 +43,8 @@ func TestTranslate(t *testing.T) {
 		"-cc none a":                     "--bind-to none " + local + "-n 1 -- a",
 		"-n 2 -cc 0,4 a":                 "--bind-to user:0,4 " + local + "-n 2 -- a",
 		"-n 2 -cc 0-1:4-5 a":             "--bind-to user:0+1,4+5 " + local + "-n 2 -- a",
+		"-n 3 -cc 2:x a":                 "--bind-to user:2,none " + local + "-n 3 -- a",
+		"-cc x a":                        "--bind-to none " + local + "-n 1 -- a",
 		"-n 2 -cp cpus a":                "--bind-to user:0+1,4+5 " + local + "-n 2 -- a",
 		"-n 2 -d 2 -j 2 a":               local + "-n 2 --depth 2 --hw-threads 2 -- a",
 		"-n 8 -r 1 a":                    "--reserve-cpus 1 " + local + "-n 8 -- a",
@@ -111,7 +113,7 @@ func TestTranslateFaults(t *testing.T) {
 		"-cc cpus a":    `-cc: "cpus" is none of cpu, depth, numa_node, none`,
 		"-cc 3-1 a":     `-cc: "3-1" is none of`,
 		"-cc 0-65536 a": "-cc: ",
-		"-cc 2:x a":     "-cc: x, a rank that is not bound",
+		"-cc 2,x a":     `-cc: "2,x" is none of`,
 		"-cp nothing a": "-cp: no such file",
 		"-L 3,node4 a":  `-L: "3,node4" mixes numbers and names`,
 		"-L , a":        "-L: no host is named",
@@ -154,6 +156,8 @@ func TestMasks(t *testing.T) {
 		{"3,2,1,0", 2, "[[2 3] [0 1]]"},
 		{"5", 3, "[[5]]"},
 		{"0-3", 4, "[[0 1 2 3]]"},
+		{"2:x", 1, "[[2] []]"},
+		{"x", 2, "[[]]"},
 	} {
 		if got, err := Masks(test.list, test.depth); err != nil || fmt.Sprint(got) != test.want {
 			t.Errorf("%s of %d: %v, %v; want %s", test.list, test.depth, got, err, test.want)

@@ -1,6 +1,7 @@
 package aprun
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,12 +23,15 @@ const (
 	maxCPUs = 65536
 )
 
+// unbound is the set of a rank that is not bound.
+const unbound = "x"
+
 // Binding is a spec but for cpu and depth as --bind-to has it, for ranks of so many CPUs.
 func Binding(spec string, depth int) (string, error) {
 	switch spec {
 	case "numa_node":
 		return "numa", nil
-	case "none":
+	case "none", unbound:
 		return "none", nil
 	}
 	masks, err := Masks(spec, depth)
@@ -40,12 +44,13 @@ func Binding(spec string, depth int) (string, error) {
 		for _, cpu := range mask {
 			cpus = append(cpus, strconv.Itoa(cpu))
 		}
-		sets = append(sets, strings.Join(cpus, "+"))
+		sets = append(sets, cmp.Or(strings.Join(cpus, "+"), "none"))
 	}
 	return "user:" + strings.Join(sets, ","), nil
 }
 
 // Masks are the CPUs of the local ranks of a list, ascending, as far as they differ: rank i has mask i mod their number.
+// An empty one is of a rank that is not bound.
 func Masks(list string, depth int) (masks [][]int, err error) {
 	var sets [][]int
 	for text := range strings.SplitSeq(list, ":") {
@@ -62,6 +67,9 @@ func Masks(list string, depth int) (masks [][]int, err error) {
 		return masks, nil
 	}
 	only := sets[0]
+	if len(only) == 0 {
+		return [][]int{nil}, nil
+	}
 	k := len(only)
 	for first, seen := 0, make(map[int]bool); !seen[first]; first = (first + depth) % k {
 		seen[first] = true
@@ -81,10 +89,10 @@ func sorted(cpus []int) []int {
 	return slices.Compact(cpus)
 }
 
-// parseSet reads the CPUs of one set, in the order in which they stand.
+// parseSet reads the CPUs of one set, in the order in which they stand; none: x.
 func parseSet(text string) (cpus []int, err error) {
-	if text == "x" {
-		return nil, fmt.Errorf("x, a rank that is not bound beside others that are, is not served here; bind all, or none")
+	if text == unbound {
+		return nil, nil
 	}
 	for item := range strings.SplitSeq(text, ",") {
 		first, last, between := strings.Cut(item, "-")

@@ -29,7 +29,7 @@ var rows = []letterRow{
 	{"sn", "K", "--numa-nodes K", "only the K lowest NUMA nodes", long("--numa-nodes")},
 	{"sl", "LIST", "--numa-list LIST", "only these NUMA nodes", long("--numa-list")},
 	{"ss", "", "--strict-mem", "memory of the own NUMA node only", func(s *segment, _ string) error { s.strict = true; return s.own("", "--strict-mem") }},
-	{"cc", "SPEC", "--bind-to", "binding: cpu, depth, numa_node, none, or CPUs: 0,4 or 0-1:4-5", func(s *segment, v string) error { s.binding = v; return nil }},
+	{"cc", "SPEC", "--bind-to", "binding: cpu, depth, numa_node, none, or CPUs: 0,4 or 0-1:x", func(s *segment, v string) error { s.binding = v; return nil }},
 	{"cp", "FILE", "--bind-to", "-cc with the text of FILE", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		s.binding = withoutComments(text)
