@@ -14,8 +14,8 @@ import (
 
 // What Slurm does to its own job, and knows of it.
 
-// A job that Slurm suspends is stopped on all hosts, its timers too, and goes on when Slurm resumes
-// it, also at once.
+// A job that Slurm suspends is stopped on all hosts, its timers too, and goes on when Slurm
+// resumes it.
 func slurmSuspend(t *testing.T, s *slurmBed) {
 	j := s.batch(t, `exec $MPIEXEC --timeout 3000 sh -c 'echo ready; while [ ! -e leave2 ]; do sleep 0.2; done; echo done'`, "-N2", "-n2", "-w", "n1,n2")
 	j.await(t, "ready", 2)
@@ -26,10 +26,6 @@ func slurmSuspend(t *testing.T, s *slurmBed) {
 		}
 	}
 	s.slurm(t, "scontrol", "resume", j.id)
-	for range 3 {
-		s.slurm(t, "scontrol", "suspend", j.id)
-		s.slurm(t, "scontrol", "resume", j.id)
-	}
 	if err := os.WriteFile(filepath.Join(s.dir, "leave2"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
