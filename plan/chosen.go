@@ -114,8 +114,11 @@ func (p problem) mixedSpeeds(usable [][]bool) []job.Note {
 	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("speeds were found in different ways, and do not compare well: %s; procspeed in the cluster file settles it", strings.Join(ways, ", "))}}
 }
 
+// waiting is the first way out of a refusal, unless it is for ever.
+const waiting = "--wait waits, "
+
 // refuseSets is the refusal where all candidates hold the job, but no set does.
-func (c *chooser) refuseSets(waiting bool) *Error {
+func (c *chooser) refuseSets(delayed bool) *Error {
 	set := &c.req.Set
 	what := fmt.Sprintf("no %s:%s set", set.Policy, set.Attribute)
 	ranks := "the job"
@@ -123,7 +126,7 @@ func (c *chooser) refuseSets(waiting bool) *Error {
 		ranks = text.Count(c.sets.Ranks, "rank")
 	}
 	failed := &Error{Code: NoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.largest("room for %d")), Wanted: c.sets.Ranks, Free: c.most()}
-	if waiting {
+	if delayed {
 		failed.Code, failed.Left = Delayed, set.Delay-c.waited
 		failed.Text = fmt.Sprintf("%s; it waits for one, for %s more", failed.Text, failed.Left)
 		return failed
@@ -133,7 +136,7 @@ func (c *chooser) refuseSets(waiting bool) *Error {
 	idle.turns = slices.Clone(idle.problem.turns)
 	idle.survey()
 	failed.never = fmt.Sprintf("%s can ever hold %s%s", what, ranks, idle.largest("%d when idle"))
-	failed.Way = "--wait waits, "
+	failed.Way = waiting
 	if set.Policy != nodeset.AnyOf && len(c.req.Apps) == 1 && !set.Plus.SpanEvenly {
 		failed.Way += "--node-set-plus SPANEVENLY spreads, "
 	}

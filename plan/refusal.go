@@ -20,6 +20,7 @@ func decide(req job.Request, snap job.Snapshot, failed *Error, hopeless func() b
 	if failed != nil && hopeless() {
 		failed.Permanent = true
 		failed.Text = strings.TrimSuffix(cmp.Or(failed.never, failed.Text), " now")
+		failed.Way = strings.TrimPrefix(failed.Way, waiting)
 		return failed
 	}
 	if snap.Ahead > 0 {

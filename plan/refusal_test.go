@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"remshell/job"
 	"remshell/pin"
+	"remshell/plan/nodeset"
 )
 
 // Who is short of nodes is not told whom to ask for CPUs.
@@ -21,6 +23,40 @@ func TestTooFewNodesThatAreInUse(t *testing.T) {
 		req.Least = least
 		if _, err := Make(req, job.Snapshot{Nodes: []job.Node{n}}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("--min-nodes %d: %v, want %q", least, err, want)
+		}
+	}
+}
+
+// Who asks for what no set can ever hold is not told to wait.
+func TestNobodyWaitsForASetThatCannotBe(t *testing.T) {
+	for name, test := range map[string]struct {
+		speed     int64 // of the second node
+		busy      bool
+		permanent bool
+	}{
+		"no such set": {3000, false, true},
+		"in use":      {2000, true, false},
+	} {
+		req := job.Request{Apps: []job.App{{N: 2}}}
+		req.Set = request(t, "ONEOF:PROCSPEED")
+		var snap job.Snapshot
+		for i, speed := range []int64{2000, test.speed, 1000, 500} {
+			def := job.NodeDef{ID: i, Name: string(rune('a' + i))}
+			def.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.Whole(speed)}}
+			n := job.Node{NodeDef: def, Probe: job.Probe{Topology: pin.Topology{Cores: []pin.Core{{CPUs: []int{0}, Place: pin.Nowhere}}}}}
+			if test.busy && i == 0 {
+				n.Use = job.Use{Procs: 1, Busy: []int{0}}
+			}
+			req.Nodes, snap.Nodes = append(req.Nodes, def), append(snap.Nodes, n)
+		}
+		_, err := Make(req, snap)
+		var failed *Error
+		if !errors.As(err, &failed) || failed.Code != NoSet || failed.Permanent != test.permanent {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if strings.Contains(failed.Way, "--wait") == test.permanent || !strings.Contains(failed.Way, "--node-set-plus SPANEVENLY spreads, --node-set-optional yes") {
+			t.Errorf("%s: %s; %s", name, failed.Text, failed.Way)
 		}
 	}
 }
