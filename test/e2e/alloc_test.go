@@ -81,7 +81,7 @@ func slurmNeighbours(t *testing.T, s *slurmBed) {
 	}
 }
 
-// Ranks that ssh starts keep to the CPUs that a batch system's list gives of their host, bound or not,
+// Ranks that ssh starts, or mpiexec here, keep to the CPUs that a batch system's list gives of their host, bound or not,
 // and a host of which it gives none is refused (RM-6).
 func TestGrantedCPUs(t *testing.T) {
 	needNamespaces(t)
@@ -111,6 +111,14 @@ func TestGrantedCPUs(t *testing.T) {
 	}
 	if r := b.start(t, job{env: env(last), args: []string{"--display-topo", "true"}}).wait(t); r.code != 0 || !strings.Contains(r.err, "not allowed: CPU") {
 		t.Errorf("--display-topo: exit %d: %s%s", r.code, r.out, r.err)
+	}
+	here := filepath.Join(t.TempDir(), "affinity")
+	if err := os.WriteFile(here, []byte("localhost "+last+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := b.start(t, job{env: []string{"LSB_JOBID=7", "LSB_AFFINITY_HOSTFILE=" + here}, args: []string{"--no-pin", "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*/=/p`, "/proc/self/status"}}).wait(t)
+	if r.code != 0 || strings.TrimSpace(r.out) != "="+last {
+		t.Errorf("on this machine: exit %d: %s%s; want CPU %s", r.code, r.out, r.err, last)
 	}
 	const none = "n2: config: LSB_AFFINITY_HOSTFILE grants 65000, and of these CPUs none may be used there"
 	if r := b.start(t, job{env: env("65000"), args: []string{"hostname"}}).wait(t); r.code == 0 || r.out != "" || !strings.Contains(r.err, none) {
