@@ -54,9 +54,11 @@ func newOwnership() ownership {
 // usageOf is what wait4 tells of a process, but for how long it ran.
 func usageOf(used *unix.Rusage) job.Usage {
 	return job.Usage{
-		User:   time.Duration(used.Utime.Nano()),
-		System: time.Duration(used.Stime.Nano()),
-		MaxRSS: used.Maxrss << 10,
+		User:      time.Duration(used.Utime.Nano()),
+		System:    time.Duration(used.Stime.Nano()),
+		MaxRSS:    used.Maxrss << 10,
+		InBlocks:  used.Inblock,
+		OutBlocks: used.Oublock,
 	}
 }
 

@@ -12,10 +12,11 @@ import (
 // Usage is what a rank and its descendants consumed: those it waited for, and orphans as
 // far as it can be told whose they were. MaxRSS is the largest resident set that any one of
 // these processes ever had, in bytes; the kernel counts what it had before its exec too, so
-// it is never below the helper's own.
+// it is never below the helper's own. Blocks are of 512 bytes, read from disks and written to them (getrusage(2)).
 type Usage struct {
-	Wall, User, System time.Duration
-	MaxRSS             int64
+	Wall, User, System  time.Duration
+	MaxRSS              int64
+	InBlocks, OutBlocks int64
 }
 
 // CPU is the time of both kinds.
@@ -27,6 +28,7 @@ func (u *Usage) Add(other Usage) {
 	u.System = time.Duration(plus(int64(u.System), int64(other.System)))
 	u.Wall = max(u.Wall, other.Wall)
 	u.MaxRSS = max(u.MaxRSS, other.MaxRSS)
+	u.InBlocks, u.OutBlocks = plus(u.InBlocks, other.InBlocks), plus(u.OutBlocks, other.OutBlocks)
 }
 
 // An Orphan is what processes consumed that outlived their parents. Rank is -1 where

@@ -38,5 +38,6 @@ func applicationText(id job.ID, r job.Result) string {
 	if signals != nil {
 		text += "exit signals: " + strings.Join(signals, ", ") + "\n"
 	}
-	return text + fmt.Sprintf("Application %s resources: utime %.0fs, stime %.0fs, rss %dkb\n", id, sum.User.Seconds(), sum.System.Seconds(), sum.MaxRSS>>10)
+	return text + fmt.Sprintf("Application %s resources: utime %.0fs, stime %.0fs, rss %dkb, inblocks %d, outblocks %d\n",
+		id, sum.User.Seconds(), sum.System.Seconds(), sum.MaxRSS>>10, sum.InBlocks, sum.OutBlocks)
 }

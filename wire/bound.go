@@ -67,6 +67,7 @@ var (
 	aPackage  = valueRange{"package", -1, maxCPUs - 1}
 	aCache    = valueRange{"cache", -1, maxCPUs - 1}
 	aMemory   = valueRange{"bytes", 0, maxMemory}
+	aBlocks   = valueRange{"blocks", 0, maxMemory}
 	aLimit    = valueRange{"limit", -1, math.MaxInt64} // -1: there is none
 	aLine     = valueRange{"size of a terminal", 0, math.MaxUint16}
 )

@@ -87,6 +87,8 @@ func (c *codec) usage(u *job.Usage) {
 	c.time(&u.User, "time")
 	c.time(&u.System, "time")
 	c.num64(&u.MaxRSS, aMemory)
+	c.num64(&u.InBlocks, aBlocks)
+	c.num64(&u.OutBlocks, aBlocks)
 }
 
 func (c *codec) sample(s *job.Sample) {

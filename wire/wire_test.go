@@ -66,7 +66,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 		*p = job.Traits{Speed: 2400, Quality: job.Nominal, Networks: []string{"ethernet", "ib-hdr"}, NetSpeed: 1000, CPUModel: "m", GPUModels: []string{"g"}}
 		return
 	case *job.Exit:
-		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4}, Hint: "h", Built: "b"}
+		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4, InBlocks: 5, OutBlocks: 6}, Hint: "h", Built: "b"}
 		return
 	}
 	switch v.Kind() {
