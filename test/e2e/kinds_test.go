@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,56 @@ func TestKindsOfNodes(t *testing.T) {
 		r := b.start(t, job{args: append([]string{"--aprun", "--cluster", cluster}, strings.Fields(line)...)}).wait(t)
 		if got := sortedWords(r.out); r.code != 0 || got != want || !strings.Contains(r.err, " resources: utime ") {
 			t.Errorf("aprun %s: exit %d, on %s, %q; want %s", line, r.code, got, r.err, want)
+		}
+	}
+}
+
+// A line of aprun starts the same ranks as its translation: rank by rank on the same host, bound to the same CPUs, told
+// the same of its threads (which-hosts.md, its acceptance).
+func TestAprunStartsWhatItsTranslationStarts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 4})
+	b.needNamespaces(t)
+	cluster := filepath.Join(t.TempDir(), "cluster.toml")
+	if err := os.WriteFile(cluster, []byte(kindsOfNodes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const rank = `echo $MPIEXEC_RANK $MPIEXEC_HOST $MPIEXEC_BINDING ${OMP_NUM_THREADS--} ${OMP_PLACES--} ${OMP_PROC_BIND--} $MPIEXEC_APPNUM`
+	start := func(line string) (ranks string) {
+		args := []string{"--cluster", cluster}
+		for word := range strings.FieldsSeq(line) {
+			if word == "RANK" {
+				args = append(args, "sh", "-c", rank)
+			} else {
+				args = append(args, word)
+			}
+		}
+		if args[2] == "--aprun" {
+			args[0], args[1], args[2] = args[2], args[0], args[1]
+		}
+		r := b.start(t, job{args: args}).wait(t)
+		if r.code != 0 {
+			t.Errorf("%s: exit %d, %q", line, r.code, r.err)
+		}
+		lines := strings.Split(strings.TrimSpace(r.out), "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	all := fmt.Sprint(b.cpus(t, cluster))
+	for _, test := range []struct {
+		ranks          int
+		aprun, mpiexec string
+	}{
+		{1, "RANK", "--omp-places cpu -membind local -n 1 RANK"},
+		{4, "-n4 -N1 RANK", "--omp-places cpu -membind local -n 4 --shape 1 RANK"},
+		{2, "-n 2 -d " + all + " -cc depth RANK", "--omp-places depth -membind local -n 2 --tpp " + all + " RANK"},
+		{2, "-n 2 -N 1 -cc none -L 3,1 RANK", "--nodes 1,3 --bind-to none -membind local -n 2 --shape 1 RANK"},
+		{2, "-n 2 -N 1 -ss -L 2-3 RANK", "--omp-places cpu --nodes 2-3 -n 2 --shape 1 --strict-mem RANK"},
+		{3, "-n 2 -N 1 RANK : -n 1 RANK", "--omp-places cpu --no-share-hosts -membind local -n 2 --shape 1 RANK : -n 1 RANK"},
+	} {
+		got, want := start("--aprun "+test.aprun), start("--sort none "+test.mpiexec)
+		if got != want || strings.Count(got, "\n")+1 != test.ranks || got == "" {
+			t.Errorf("aprun %s:\n%s\nmpiexec %s:\n%s", test.aprun, got, test.mpiexec, want)
 		}
 	}
 }
