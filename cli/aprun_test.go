@@ -96,7 +96,9 @@ func TestAprunExamples(t *testing.T) {
 		{13, n, "-n 8 -r 1 a", full("n0", 7) + " n1[0]"},
 		{15, n, "-n 4 -m 3G a", "n0[0] n0[1] n1[0] n1[1]"},
 		{16, n, "-L 5,1-2,1 -n 10 a", full("n1", 8) + " " + full("n2", 2)},
+		{16, n, "-L 5,n2,1 -n 10 a", full("n1", 8) + " " + full("n2", 2)},
 		{17, n, "-L 9-3 a", "bad-nodes"},
+		{17, n, "-L 3,n9 a", "bad-nodes"},
 		{17, n, "-L 77 a", "unknown-node"},
 		{18, n, "-n 4 : b", `mpiexec: empty segment before ":"; each segment has a program`},
 	} {

@@ -93,11 +93,13 @@ func (l *listing) all() {
 	for i := range l.nodes {
 		l.turns = append(l.turns, i)
 	}
-	slices.SortFunc(l.turns, func(a, b int) int { return cmp.Compare(l.nodes[a].ID, l.nodes[b].ID) })
+	l.ascend()
 }
 
-// ids reads node IDs and ranges of them (1.4).
+// ids reads node IDs and ranges of them (1.4). The flag may have names of nodes among them: then they are taken in the order
+// of their IDs, each once (aprun.md 2).
 func (l *listing) ids() error {
+	named := false
 	for item := range strings.SplitSeq(l.value, ",") {
 		item = strip(item)
 		if item == "" {
@@ -109,7 +111,14 @@ func (l *listing) ids() error {
 		if ok && isRange {
 			last, ok = id(high)
 		}
+		i, known := l.byName[lower(item)]
 		switch {
+		case !ok && known && l.source == "--nodes":
+			named = true
+			if err := l.add(i, 1, item); err != nil {
+				return err
+			}
+			continue
 		case !ok && strings.ContainsFunc(item, letter):
 			return l.badNodes(item, "bad element (host names belong in PSI_HOSTS)")
 		case !ok:
@@ -127,7 +136,16 @@ func (l *listing) ids() error {
 			}
 		}
 	}
+	if named {
+		l.ascend()
+		l.turns = slices.Compact(l.turns)
+	}
 	return nil
+}
+
+// ascend puts the turns in the order of the nodes' IDs.
+func (l *listing) ascend() {
+	slices.SortFunc(l.turns, func(a, b int) int { return cmp.Compare(l.nodes[a].ID, l.nodes[b].ID) })
 }
 
 func (l *listing) badNodes(item, what string) error {

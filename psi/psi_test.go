@@ -103,6 +103,19 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// The flag may have names among the numbers, and then each node once, by its number; the variable may not.
+func TestNamesAmongNumbers(t *testing.T) {
+	for list, want := range map[string]string{
+		"3,N1,0": "n0 n1 n3", "n2,1-3,n2": "n1 n2 n3", "n2": "n2", "3,1": "n3 n1", "1,n9": "bad-nodes n9", "n1-n2": "bad-nodes n1-n2",
+	} {
+		in := input()
+		in.Flags.Nodes = &list
+		if got := turns(in); got != want {
+			t.Errorf("--nodes %s: %s; want %s", list, got, want)
+		}
+	}
+}
+
 func turns(in Input) string {
 	c, err := Read(in)
 	var bad *Error

@@ -35,7 +35,7 @@ var rows = []letterRow{
 		s.binding = withoutComments(text)
 		return err
 	}},
-	{"L", "LIST", "--nodes, -host", "hosts: 3,7-12 or names, in the order of their numbers", (*segment).hosts},
+	{"L", "LIST", "--nodes, -host", "hosts: 3,7-12,node40 or names, in the order of their numbers", (*segment).hosts},
 	{"l", "FILE", "--nodes, -host", "the same from a file, one on each line", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		if err != nil {
@@ -137,8 +137,8 @@ func (s *segment) hosts(list string) error {
 		s.job = addOnce(s.job, "--nodes", ascending(items))
 	case named == len(items):
 		return s.own(strings.Join(once(items), ","), "-host")
-	default:
-		return fmt.Errorf("%q mixes numbers and names; write all as one", list)
+	default: // names of the cluster file
+		s.job = addOnce(s.job, "--nodes", strings.Join(once(items), ","))
 	}
 	return nil
 }
