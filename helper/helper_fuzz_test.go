@@ -40,7 +40,7 @@ func (w *whim) group() string { return w.word("g", "g", "g", "h", "") }
 
 // message is one that a launcher may send at some time, and here does at any.
 func (w *whim) message() wire.Message {
-	switch w.next() % 28 {
+	switch w.next() % 29 {
 	case 0, 1:
 		return w.prepare()
 	case 2, 3:
@@ -89,6 +89,8 @@ func (w *whim) message() wire.Message {
 		return &wire.Notify{Group: w.group(), Rank: w.rank(), Code: -int(w.next()), To: w.word("", "k0", "k0[", "k0[0-2]"), Infos: w.bytes[:len(w.bytes)/2]}
 	case 26:
 		return &wire.Notified{ID: int(w.next() % 4)}
+	case 27:
+		return &wire.Uttered{ID: int(w.next() % 4), Known: w.next()%2 == 0}
 	case 22:
 		return &wire.Listen{Address: w.word("127.0.0.1", "", "x")}
 	}

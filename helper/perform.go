@@ -54,6 +54,7 @@ func (s *session) perform(action any) {
 		s.fences.Fail(s.fault)
 		s.fetches.Fail()
 		s.notices.Fail()
+		s.texts.Fail()
 		s.asked.Fail(s.fault)
 	case life.Note:
 		s.note(a)

@@ -38,7 +38,6 @@ type pmixLink struct {
 	name   string // of the server, as ranks know it
 	dir    *scratch.Dir
 	left   scratch.Leftovers
-	texts  *helpTexts
 }
 
 // servePMIx makes the server ready for a group, if it is not.
@@ -46,7 +45,7 @@ func (s *session) servePMIx(g *group) error {
 	if s.pmix != nil {
 		return nil
 	}
-	link := &pmixLink{dir: scratch.NewDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token, texts: newHelpTexts(s.log.warn)}
+	link := &pmixLink{dir: scratch.NewDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token}
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
 	link.server.Far, link.server.Notifier = s.fetches, s.notices
@@ -100,7 +99,6 @@ func (s *session) closePMIx() {
 
 func (l *pmixLink) close(log logger) {
 	l.server.Close()
-	l.texts.close()
 	if n := l.server.Refused(); n > 0 {
 		log.inform("pmix: %d connections refused", n)
 	}
@@ -241,11 +239,7 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 		Junk:   func(rank int, why error) { tell(rank, wire.PMIJunk, why) },
 		Note:   func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
 		Leaves: func(rank int, files []string) []string { return link.keep(first+rank, files, s.log) },
-		Print: func(rank int, text message.LogText) {
-			if s.awaitBirth(of[rank]) {
-				link.texts.print(of[rank], text)
-			}
-		},
+		Print:  func(ctx context.Context, rank int, text message.LogText) { s.utter(ctx, of[rank], text) },
 	}
 	if g.prepare.PMI.Trace {
 		events.Trace = func(rank int, line string) { s.trace(of[rank], line) }

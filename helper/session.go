@@ -73,6 +73,7 @@ type pmiLink struct {
 	fences  *uplink.Fences
 	fetches *uplink.Fetches
 	notices *uplink.Notices
+	texts   *uplink.Texts
 	asked   *uplink.Questions
 	port    *port     // nil: no rank wants it
 	pmix    *pmixLink // nil: no rank is offered PMIx
@@ -131,7 +132,7 @@ func newSession(c *wire.Conn, sys System) *session {
 			hurry:        make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiLink:    pmiLink{fences: uplink.NewFences(c.Send), fetches: uplink.NewFetches(c.Send, c.Flush), notices: uplink.NewNotices(c.Send), asked: uplink.NewQuestions(c.Send)},
+		pmiLink:    pmiLink{fences: uplink.NewFences(c.Send), fetches: uplink.NewFetches(c.Send, c.Flush), notices: uplink.NewNotices(c.Send), texts: uplink.NewTexts(c.Send), asked: uplink.NewQuestions(c.Send)},
 		accounts:   accounts{owners: newOwnership()},
 		ownSignals: newOwnSignals(),
 	}
@@ -267,6 +268,8 @@ func (s *session) frame(m wire.Message) {
 		s.tellEvent(m)
 	case *wire.Notified:
 		s.notices.Deliver(m)
+	case *wire.Uttered:
+		s.texts.Deliver(m)
 	case *wire.Fetch:
 		s.fetches.Asked(m, s.supply)
 	case *wire.Fetched:

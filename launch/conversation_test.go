@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -301,6 +302,17 @@ var conversations = []struct {
 		s.must(r, 0)
 		if r.out.String() != "status 0\n" {
 			s.Errorf("it is answered by %q", r.out.String())
+		}
+	}},
+	{"ranks whose libraries have the same to say", "Utter Uttered", func(s stage) {
+		r := newRun(1, "", "a", "b")
+		says := asked(&message.Log{Data: message.Options{{Key: "pmix.log.stderr", Value: bfrops.TextOf("it is broken\n")}},
+			Directives: message.Options{{Key: "pmix.log.key", Value: bfrops.TextOf("help.txt")}, {Key: "pmix.log.val", Value: bfrops.TextOf("broken")}}})
+		r.req.Apps = slices.Repeat([]job.App{{N: 1, Argv: []string{"/proc/self/exe", says}, Dir: "/", PMI: job.OfferPMIx}}, 2)
+		r.req.Base.Set = []string{guestMark + "=1"}
+		s.must(r, 0)
+		if said := r.err.String(); strings.Count(said, "it is broken\n") != 1 || !strings.Contains(said, "(broken: the same from 1 more rank)") {
+			s.Errorf("stderr %q", said)
 		}
 	}},
 	{"an abort", "PMI", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},

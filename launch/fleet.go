@@ -43,6 +43,7 @@ type fleet struct {
 	account  *account
 	states   *states // being asked for; nil: not now
 	silences supervise.Silences
+	repeats  supervise.Repeats
 
 	connects []job.Connect // in the order in which they were begun
 

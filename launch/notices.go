@@ -1,6 +1,9 @@
 package launch
 
 import (
+	"time"
+
+	"remshell/launch/supervise"
 	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
@@ -42,4 +45,16 @@ func (f *fleet) nodesOf(members fence.Members) []*member {
 		}
 	}
 	return all
+}
+
+// utter answers whether a text that a rank's library has to say was said by another rank.
+func (f *fleet) utter(n *member, m *wire.Utter) {
+	n.Send(&wire.Uttered{ID: m.ID, Known: f.repeats.IsKnown(supervise.Topic{File: m.File, Name: m.Name}, time.Now())})
+}
+
+// sayAll tells the user several things.
+func (f *fleet) sayAll(lines []string) {
+	for _, line := range lines {
+		f.env.Say(line)
+	}
 }

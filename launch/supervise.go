@@ -29,7 +29,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	defer f.endSpawning()
 	telling := newTelling(f.env)
 	for finished := false; !finished; {
-		events := f.events.Take(ctx, telling.sooner(state.Next()))
+		events := f.events.Take(ctx, sooner(telling.due, sooner(f.repeats.Next(), state.Next())))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -44,6 +44,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 			f.nextSpawn()
 		}
 		telling.note(f)
+		f.sayAll(f.repeats.Due(time.Now()))
 	}
 	for _, n := range f.nodes {
 		n.Send(&wire.Bye{})
@@ -52,6 +53,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		g.bound.tell()
 	}
 	f.showStates()
+	f.sayAll(f.repeats.Rest())
 	if state.AskRM() && f.env.RMState != nil && f.env.RMState() == job.RMOver {
 		state.BlameRM(time.Now())
 	}
@@ -276,6 +278,8 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		n.Send(f.peered(n, m))
 	case *wire.Notify:
 		f.notify(n, m)
+	case *wire.Utter:
+		f.utter(n, m)
 	case *wire.Fetch:
 		f.fetch(n, m)
 	case *wire.Fetched:

@@ -22,11 +22,11 @@ func newTelling(env Env) telling {
 }
 
 // sooner is the first of two moments, of which the zero time is none.
-func (p telling) sooner(next time.Time) time.Time {
-	if next.IsZero() || !p.due.IsZero() && p.due.Before(next) {
-		return p.due
+func sooner(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
 	}
-	return next
+	return b
 }
 
 // note tells, if it is time to.

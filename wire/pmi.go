@@ -27,6 +27,8 @@ What the PMI servers of the nodes need of each other, and of mpiexec.
 	   | <---------------------------------- Notify   a rank tells others of an event
 	   | Notify ---------------------------------->   one of another node does
 	   | Notified -------------------------------->
+	   | <----------------------------------- Utter   a rank's library has something to say
+	   | Uttered --------------------------------->   whether another rank has said it
 	   | <------------------------------------- PMI   a rank aborts, or breaks off
 
 Fences and questions are few, and need no credit: a node has one barrier of a group open, and so
@@ -296,3 +298,33 @@ func (m *Notify) fields(c *codec) {
 type Notified struct{ ID int }
 
 func (m *Notified) fields(c *codec) { c.num(&m.ID, aQuestion) }
+
+// MaxTopic is how long the name of a text, and that of its file, may be to be asked about.
+const MaxTopic = 511
+
+// Utter asks about a text that the library of a rank wants printed, by the file that the text is from and
+// its name there: of all ranks of the job that have it to say, one says it (PMIX-48). ID is the helper's, for
+// the answer.
+type Utter struct {
+	ID         int
+	Rank       int
+	File, Name string
+}
+
+func (m *Utter) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.num(&m.Rank, aRank)
+	c.text(&m.File, length{"file", MaxTopic})
+	c.text(&m.Name, length{"name", MaxTopic})
+}
+
+// Uttered answers Utter: Known, if the text was said, and need not be again; that it came again is counted.
+type Uttered struct {
+	ID    int
+	Known bool
+}
+
+func (m *Uttered) fields(c *codec) {
+	c.num(&m.ID, aQuestion)
+	c.flag(&m.Known)
+}

@@ -111,6 +111,8 @@ var table = [...]Kind{
 	91: {"Fetch", Either, Running, 4 << 10, blank[Fetch]},
 	93: {"Notify", Either, Running, 200 << 10, blank[Notify]},
 	94: {"Notified", Launcher, Running, 64, blank[Notified]},
+	95: {"Utter", Helper, Running, 2 << 10, blank[Utter]},
+	96: {"Uttered", Launcher, Running, 64, blank[Uttered]},
 	92: {"Fetched", Either, Running, MaxFetched + 8<<10, blank[Fetched]},
 	41: {"Resize", Launcher, Running, 64, blank[Resize]},
 	12: {"Signal", Launcher, Running, 16, blank[Signal]},

@@ -49,6 +49,7 @@ type validator struct {
 	naming     int             // bytes of their names
 	requests   rankRequests
 	notices    rankRequests // events, which are counted for themselves
+	texts      rankRequests // and texts of libraries
 	fetches    fetches
 	cargo      *cargoHold // nil: no parcels were told of
 	logs       pace
@@ -228,6 +229,8 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return v.spawn(m)
 	case *wire.Notify:
 		return v.notify(m)
+	case *wire.Utter:
+		return v.utter(m)
 	case *wire.Fetch:
 		return v.fetch(m)
 	case *wire.Fetched:

@@ -32,3 +32,23 @@ func (v *validator) notify(m *wire.Notify) (wire.Message, error) {
 	}
 	return admitted, err
 }
+
+// utter hears that the library of a rank has something to say, until nothing is left of it here: most of it
+// comes when a job ends.
+func (v *validator) utter(m *wire.Utter) (wire.Message, error) {
+	s := v.rank(m.Rank)
+	switch {
+	case s == nil:
+		return nil, errStranger(m.Rank)
+	case s.life.Load() == planned:
+		return nil, errEarly(m)
+	}
+	if err := v.texts.next(m, m.ID); err != nil {
+		return nil, err
+	}
+	admitted, err := v.unlessGone(m, nil)
+	if admitted != nil {
+		v.texts.unheard++
+	}
+	return admitted, err
+}

@@ -40,3 +40,20 @@ func TestAdmitNotices(t *testing.T) {
 		t.Errorf("one too many: %s", got)
 	}
 }
+
+// So many texts may be asked about at once, in the order of their numbers.
+func TestAdmitTexts(t *testing.T) {
+	g, _ := newStage(t, "running")
+	for id := range unanswered {
+		if got := judged(g, &wire.Utter{ID: id + 1, Rank: own}); got != "ok" {
+			t.Fatalf("text %d: %s", id, got)
+		}
+	}
+	g.tell(&wire.Uttered{ID: 1})
+	if got := judged(g, &wire.Utter{ID: unanswered + 1, Rank: own}); got != "ok" {
+		t.Errorf("one more than is answered: %s", got)
+	}
+	if got := judged(g, &wire.Utter{ID: unanswered + 2, Rank: own}); got != "it sent 65 requests at once" {
+		t.Errorf("one too many: %s", got)
+	}
+}

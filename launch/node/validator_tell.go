@@ -51,6 +51,8 @@ func (v *validator) tell(m wire.Message) {
 		v.requests.unheard--
 	case *wire.Notified:
 		v.notices.unheard--
+	case *wire.Uttered:
+		v.texts.unheard--
 	case *wire.Fetch:
 		v.fetches.asked[m.ID] = true
 	case *wire.Fetched:

@@ -139,6 +139,7 @@ var table = []struct {
 	{"Peers", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Fetch", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Notify", nil, "early stranger early early ok dropped dropped dropped", "ID 1", "stranger"},
+	{"Utter", nil, "early stranger early early ok ok dropped dropped", "ID 1", "stranger"},
 	{"Fetched", &wire.Fetch{ID: 1}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"States", &wire.Inspect{},
 		"early stranger ok ok ok ok ok dropped", "unasked", "stranger"},

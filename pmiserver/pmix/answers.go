@@ -143,7 +143,7 @@ func (c *client) print(r *message.Log) message.Status {
 	texts, all := r.Texts()
 	for _, text := range texts {
 		if c.group.Print != nil && text.Text != "" {
-			c.group.Print(c.rank.number, text)
+			c.group.Print(c.server.ctx, c.rank.number, text)
 		}
 	}
 	if !all {

@@ -62,8 +62,8 @@ type Events struct {
 	Lost    func(rank int, why error) // a connection of it ended between init and finalize
 	Junk    func(rank int, why error) // it said what no client says
 	Note    func(rank int, text string)
-	Leaves  func(rank int, files []string) (refused []string) // to be removed if they are still there behind it (PMIX-53)
-	Print   func(rank int, text message.LogText)              // help text of the library (PMIX-48)
+	Leaves  func(rank int, files []string) (refused []string)         // to be removed if they are still there behind it (PMIX-53)
+	Print   func(ctx context.Context, rank int, text message.LogText) // help text of the library (PMIX-48); it may wait
 	Trace   func(rank int, line string)
 }
 

@@ -52,10 +52,12 @@ func testGroup(size, here int, told chan happening) Group {
 				told <- happening{rank, "abort " + text}
 				return text != "unheard"
 			},
-			Lost:  func(rank int, why error) { told <- happening{rank, "lost"} },
-			Junk:  func(rank int, why error) { told <- happening{rank, "junk: " + why.Error()} },
-			Note:  func(rank int, text string) { told <- happening{rank, "note: " + text} },
-			Print: func(rank int, text message.LogText) { told <- happening{rank, "print: " + text.Text} },
+			Lost: func(rank int, why error) { told <- happening{rank, "lost"} },
+			Junk: func(rank int, why error) { told <- happening{rank, "junk: " + why.Error()} },
+			Note: func(rank int, text string) { told <- happening{rank, "note: " + text} },
+			Print: func(_ context.Context, rank int, text message.LogText) {
+				told <- happening{rank, "print: " + text.Text}
+			},
 		}}
 	for rank := range here {
 		g.Ranks = append(g.Ranks, rank)

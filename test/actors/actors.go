@@ -206,6 +206,7 @@ var Sayings = []struct {
 	{"Peers", func(int) wire.Message { return &wire.Peers{ID: 1, Group: "g"} }},
 	{"Fetch", func(int) wire.Message { return &wire.Fetch{ID: 1, Group: "g"} }},
 	{"Notify", func(rank int) wire.Message { return &wire.Notify{ID: 1, Group: "g", Rank: max(rank, 0)} }},
+	{"Utter", func(rank int) wire.Message { return &wire.Utter{ID: 1, Rank: max(rank, 0)} }},
 	{"Fetched", func(int) wire.Message { return &wire.Fetched{ID: 1} }},
 	{"States", func(rank int) wire.Message { return &wire.States{Ranks: []job.RankState{{Rank: rank}}} }},
 	{"Caught", func(int) wire.Message { return &wire.Caught{Signal: 15} }},

@@ -185,15 +185,15 @@ func TestOpenMPIFails(t *testing.T) {
 	}
 }
 
-// What Open MPI has to say to an error is said once, though all ranks have it.
+// What Open MPI has to say to an error is said once, though all ranks of both hosts have it.
 func TestOpenMPIHelpTextIsToldOnce(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 1})
-	r := b.run(t, "-hosts", "n1:4", "-n", "4", mpi(t, "misc.openmpi"), "send", "all", "99")
+	b := newBed(t, testbed.Options{Hosts: 2})
+	r := b.run(t, "-hosts", "n1:2,n2:2", "-n", "4", mpi(t, "misc.openmpi"), "send", "all", "99")
 	if r.code != 6 || strings.Count(r.err, "MPI_ERR_RANK: invalid rank") != 1 || !strings.Contains(r.err, ": the same from ") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
-	r = b.run(t, "-genv", "OMPI_MCA_orte_base_help_aggregate", "0", "-hosts", "n1:4", "-n", "4", mpi(t, "misc.openmpi"), "send", "all", "99")
+	r = b.run(t, "-genv", "OMPI_MCA_orte_base_help_aggregate", "0", "-hosts", "n1:2,n2:2", "-n", "4", mpi(t, "misc.openmpi"), "send", "all", "99")
 	if r.code != 6 || !strings.Contains(r.err, "MPI_ERR_RANK: invalid rank") || strings.Contains(r.err, ": the same from ") {
 		t.Errorf("each for itself: exit %d, %q, %q", r.code, r.out, r.err)
 	}
