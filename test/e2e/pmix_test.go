@@ -181,6 +181,8 @@ func TestOpenMPIFails(t *testing.T) {
 		args := slices.Concat(shared, []string{"-hosts", "n1:1,n2:1", "-n", "2", misc}, strings.Fields(test.mode))
 		if r := b.run(t, args...); r.code != test.code || strings.Count(r.err, test.says) != 1 {
 			t.Errorf("%s: exit %d, want %d and %q once: %s", test.mode, r.code, test.code, test.says, r.err)
+		} else if strings.HasPrefix(test.mode, "abort") && strings.Count(r.err, "MPI_ABORT was invoked on rank 1") != 1 {
+			t.Errorf("%s: what Open MPI has to say to it is not told once: %s", test.mode, r.err)
 		}
 	}
 }
