@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -115,6 +116,16 @@ func (b *bench) program(r rival) string {
 	return map[rival]string{hydra: b.hydra, mpirun: b.mpirun, ourselves: b.ours}[r]
 }
 
+// A rivalError is a rival that failed, or did not end. Its case has no figures then, and the others
+// still have theirs: Open MPI's launcher with 256 ranks on two CPUs sometimes takes minutes.
+type rivalError struct {
+	rival rival
+	err   error
+}
+
+func (e *rivalError) Error() string { return fmt.Sprintf("%s failed: %v", e.rival, e.err) }
+func (e *rivalError) Unwrap() error { return e.err }
+
 // measure runs a case: one round that is not counted, unless all is warm, and then the
 // counted ones.
 func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
@@ -142,6 +153,9 @@ func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
 	for n := first; n < c.rounds.least || n < c.rounds.most && time.Since(began) < c.rounds.time; n++ {
 		for i, words := range sides {
 			s, err := b.metered(ctx, run{words: words, onHead: c.onHead})
+			if err != nil && i == 1 && c.rival != ourselves && ctx.Err() == nil {
+				return r, &rivalError{rival: c.rival, err: err}
+			}
 			if err != nil {
 				return r, err
 			}

@@ -128,12 +128,17 @@ func (b *bench) compare(ctx context.Context, only string) error {
 	defer b.field.Down()
 	fmt.Print("\n", machine(b.field.Kind), "\n")
 	var rows []row
+	var unmeasured []string
 	for _, c := range cases(b.self, b.field.Names()) {
 		if !strings.Contains(c.name, only) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s\n", c.name)
 		r, err := b.measure(ctx, c)
+		if failed := (*rivalError)(nil); errors.As(err, &failed) {
+			unmeasured = append(unmeasured, fmt.Sprintf("- %s: not measured: %v\n", c.name, failed))
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -142,6 +147,7 @@ func (b *bench) compare(ctx context.Context, only string) error {
 	if len(rows) > 0 {
 		fmt.Print(table(rows), "\n", verdicts(rows))
 	}
+	fmt.Print(strings.Join(unmeasured, ""))
 	swaps, err := b.exchanges(ctx, only)
 	if err != nil {
 		return err

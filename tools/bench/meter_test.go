@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +18,9 @@ const metersVar = "BENCH_TEST_METER"
 func TestMain(m *testing.M) {
 	if words := os.Getenv(metersVar); words != "" {
 		os.Exit(meter(strings.Split(words, "\n"), true))
+	}
+	if len(os.Args) > 2 && os.Args[1] == meterArg {
+		os.Exit(meter(os.Args[2:], false))
 	}
 	if len(os.Args) > 1 && os.Args[1] == busyArg {
 		os.Exit(spin())
@@ -74,5 +79,23 @@ func TestMeterTellsExit(t *testing.T) {
 func TestMeterHears(t *testing.T) {
 	if s, _ := meters(t, "/bin/sh", "-c", "echo a b; echo c"); s.said != "a b\nc\n" {
 		t.Errorf("got %q", s.said)
+	}
+}
+
+// A rival that fails costs its own case and no other; that ours fails is an error of the whole.
+func TestARivalThatFails(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testCase{name: "true", rival: mpirun, rounds: rounds{1, 1, 0}}
+	var failed *rivalError
+	b := bench{ours: "/bin/true", mpirun: "/bin/false", self: self}
+	if _, err := b.measure(context.Background(), c); !errors.As(err, &failed) || failed.rival != mpirun {
+		t.Errorf("a rival that fails: got %v", err)
+	}
+	b = bench{ours: "/bin/false", mpirun: "/bin/true", self: self}
+	if _, err := b.measure(context.Background(), c); err == nil || errors.As(err, &failed) {
+		t.Errorf("ours fails: got %v", err)
 	}
 }
