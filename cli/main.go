@@ -107,7 +107,7 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 	if line.Job.ClusterState != "" {
 		return job.ExitOK, planFile(line, sys)
 	}
-	return withHosts(ctx, line, sys, ours)
+	return withHosts(ctx, args, line, sys, ours)
 }
 
 // signalNumber is option.Signals of this system.
@@ -163,6 +163,12 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
 	case j.ReportEvery > 0 && j.ReportFile == "":
 		return &fault.Error{Text: "--report-every has a meaning only with --report", Remedy: "add --report FILE, or leave it out"}
+	case j.SaveJob != "" && !starts(j):
+		return &fault.Error{Text: "--save-job has a meaning only with a run", Remedy: "leave it out"}
+	case j.Again && j.Resume == "":
+		return &fault.Error{Text: "--again has a meaning only with --resume", Remedy: "leave it out"}
+	case j.Resume != "" && (asksOfJobs(j) || j.Doctor || file):
+		return &fault.Error{Text: "--resume takes up a job, and the other option asks of something else", Remedy: "leave one of them out"}
 	case j.Probe && !j.DryRun:
 		return &fault.Error{Text: "--probe has a meaning only with --dry-run", Remedy: "leave it out"}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"math"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -39,6 +40,11 @@ func offerHere(app job.App, environ []string) string {
 		return ""
 	}
 	return offer.NewJudge(offer.Disk{}, time.Now).Verdict(path, offer.SearchOf(environ, app.Dir)).String()
+}
+
+// lockFile locks a file against all others, until it is closed everywhere; EAGAIN or EACCES: another has it.
+func lockFile(f *os.File) error {
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }
 
 // keepNewlines lets a terminal that is raw go on to put a carriage return before each

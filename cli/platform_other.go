@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"remshell/job"
 )
@@ -30,6 +31,11 @@ func traitsHere(System) job.Traits { return job.Traits{} }
 
 // offerHere knows nothing of programs: no rank can run here.
 func offerHere(job.App, []string) string { return "" }
+
+// lockFile locks a file against all others, until it is closed everywhere; EAGAIN: another has it.
+func lockFile(f *os.File) error {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
 
 // keepNewlines leaves a terminal as it is.
 func keepNewlines(int) {}

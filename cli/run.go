@@ -18,6 +18,7 @@ import (
 	"remshell/launch"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
+	"remshell/launch/restart"
 	"remshell/launch/stdio"
 	"remshell/reach"
 	"remshell/show"
@@ -35,15 +36,18 @@ type call struct {
 	env      launch.Env
 	ours     int // exit code of our own failures
 	starter  request.Starter
-	program  string // the starter's, by its path; empty: hosts are not reached by one
+	program  string   // the starter's, by its path; empty: hosts are not reached by one
+	args     []string // the words of the line
+	kept     *keptJob // nil: the job is not saved, and was not
 }
 
 // withHosts does what concerns hosts, and says what went wrong in the place of our own lines,
 // between those of the ranks.
-func withHosts(ctx context.Context, line option.Line, sys System, ours int) (code int, err error) {
+func withHosts(ctx context.Context, args []string, line option.Line, sys System, ours int) (code int, err error) {
 	out, errs := printers(line.Job, sys)
 	code, err = unpanicked(line.Job, errs, func() (int, error) {
-		c := call{sys: sys, line: line, ours: ours}
+		c := call{sys: sys, line: line, ours: ours, args: args}
+		defer func() { c.kept.close() }()
 		return c.perform(ctx, out, errs)
 	})
 	if err == nil {
@@ -76,6 +80,11 @@ func unpanicked(j option.Job, errs io.Writer, do func() (int, error)) (code int,
 
 // perform finds out what is wanted where, makes the way there ready, and answers.
 func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int, err error) {
+	if c.line.Job.Resume != "" {
+		if err := c.takeUp(); err != nil {
+			return 0, err
+		}
+	}
 	allocation, err := c.locate()
 	if err != nil {
 		return 0, err
@@ -84,7 +93,8 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 		return c.idle(ctx)
 	}
 	j := c.line.Job
-	c.req, c.warnings, err = request.Make(c.line, c.world)
+	c.env = launchEnv(c.line, c.sys, out, errs)
+	c.req, c.warnings, err = c.asked()
 	if planError(err) && (j.Plan || j.DryRun) {
 		o := whatif.Outcome{Warnings: c.warnings, Err: err, Request: c.req}
 		return job.ExitOK, showPlan(c.line, c.sys, o, routeOf(nil))
@@ -92,7 +102,6 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	if err != nil {
 		return 0, err
 	}
-	c.env = launchEnv(c.line, c.sys, out, errs)
 	if c.req.Ends.Batch = allocation != ""; allocation != "" {
 		c.env.Log.Info().Msg(allocation)
 	}
@@ -102,7 +111,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	if c.req.RM != nil {
 		c.env.Log.Info().Msg(request.Told(*c.req.RM, c.world.Grant))
 	}
-	parcels, err := shipping(c.line, c.world.Local, c.sys, &c.req, &c.env)
+	parcels, err := c.shipping()
 	if err != nil {
 		return 0, err
 	}
@@ -136,6 +145,18 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	return c.run(ctx)
 }
 
+// asked is what the line asks for, or the job that it takes up.
+func (c *call) asked() (job.Request, []job.Note, error) {
+	if c.line.Job.Resume != "" {
+		req, notes, err := c.resumed()
+		if err == nil && !starts(c.line.Job) {
+			req = restart.Request(req, c.env.Past) // what would be
+		}
+		return req, notes, err
+	}
+	return request.Make(c.line, c.world)
+}
+
 // locate finds the cluster, the hosts that stand where a program would, and those of an
 // allocation, of which note tells.
 func (c *call) locate() (note string, err error) {
@@ -167,7 +188,11 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if c.program != "" {
 		starter = c.byStarter
 	}
-	d, err := newDialer(c.line.Job, c.sys, guardOf(c.req), starter, c.env.Log)
+	guard := guardOf(c.req)
+	if c.env.Former != nil {
+		guard = nil // there is another node to look at
+	}
+	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.env.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +212,9 @@ func (c *call) prepare() {
 		c.req.Soft = softLimits()
 	}
 	c.req.Ends.Ours = c.ours
-	c.env.Reread = reread(c.line, c.sys, c.world, c.starter, c.req)
+	if c.line.Job.Resume == "" {
+		c.env.Reread = reread(c.line, c.sys, c.world, c.starter, c.req)
+	}
 }
 
 // run is the life of a job, with what is around it on this side: signals, terminal, trace
@@ -217,6 +244,10 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	kept, err := c.keep(ctx)
+	if err != nil {
+		return 0, err
+	}
 	if len(c.req.Streams.PTY) > 0 {
 		restore, err := lendTerminal(c.sys, &c.env)
 		if err != nil {
@@ -225,6 +256,7 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 		defer restore()
 	}
 	result, err := launch.Run(ctx, c.req, c.env)
+	kept(result, err)
 	recorded(result, err)
 	c.usageFile(result, err)
 	journalled(result, err)

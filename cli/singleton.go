@@ -47,7 +47,7 @@ func singletonPort(args []string) (port string, called bool) {
 func singleton(ctx context.Context, port string, sys System, ours int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {
-		code, failed := withHosts(ctx, line, sys, ours)
+		code, failed := withHosts(ctx, nil, line, sys, ours)
 		if exitCode(code, failed, ours) == job.ExitOK {
 			return nil
 		}

@@ -170,6 +170,14 @@ func (h *hold) ship(req *job.Request, dir string) error {
 	return nil
 }
 
+// shipping lets the request have the files that its line stages, or the saved job did.
+func (c *call) shipping() (*hold, error) {
+	if c.line.Job.Resume != "" {
+		return c.reship()
+	}
+	return shipping(c.line, c.world.Local, c.sys, &c.req, &c.env)
+}
+
 // shipping lets a request have the files that its line stages.
 func shipping(line option.Line, here request.Localhost, sys System, req *job.Request, env *launch.Env) (*hold, error) {
 	if len(line.Job.Stage) == 0 && len(line.Job.StageFiles) == 0 && !line.Job.StageProg {

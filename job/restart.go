@@ -15,7 +15,12 @@ type Restart struct {
 	Fence time.Duration // how long nodes that were lost may be waited for at most; 0: not at all
 	Args  []string      // of each section, behind its own, from the second attempt on
 	Least int           // ranks of the last section with which it may go on; 0: all
+	Past  int           // attempts of earlier mpiexecs, which count for none of these (--resume)
+	Kept  bool          // the job is saved, or was: attempts are told of even if there is one
 }
+
+// Several reports whether the job may have more than one attempt.
+func (r Restart) Several() bool { return r.Most > 0 || r.Kept }
 
 // Always as Most stands for any number of restarts.
 const Always = math.MaxInt
@@ -31,6 +36,9 @@ const (
 	ByCode   EndKind = "code"   // a rank ended with a code, or broke the rules of its PMI
 	ByStart  EndKind = "start"  // a rank could not be executed
 )
+
+// ByResume is the reason of an attempt that another mpiexec begins, whatever the last one ended by.
+const ByResume EndKind = "resume"
 
 // EndKinds are all of them.
 var EndKinds = []EndKind{ByNode, BySignal, ByAbort, ByCode, ByStart}

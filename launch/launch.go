@@ -22,6 +22,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"remshell/job"
@@ -69,6 +70,12 @@ type Env struct {
 	Watch       Watcher            // is told what happens; nil: nobody wants to know
 	Interim     func(job.Result)   // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
 	Every       time.Duration
+
+	// Of a job that goes on by another mpiexec, or may have to (survive.md 6):
+	Past    []job.Attempt                             // that are over already
+	Remains []string                                  // nodes on which the last of them may have left ranks
+	Former  []job.NodeDef                             // those of them that are no candidates any more
+	Began   func(past []job.Attempt, now job.Attempt) // is told of each attempt before its ranks are let go; may be nil
 }
 
 // Run is the whole story of a job. With an error no ranks of it run: there was none that did, or
@@ -79,6 +86,6 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	defer cancel(nil)
 	defer env.Out.Close()
 	env.Pauses, env.Topologies = new(node.Pauses), new(node.Topologies)
-	l := &lives{first: req, env: env, signals: reserve.WatchSignals(env.Env, cancel)}
+	l := &lives{first: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.Past), past: len(env.Past)}
 	return l.run(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -47,13 +48,17 @@ type lives struct {
 	origin   int64         // of standard input, if it is a file
 	read     atomic.Bool   // something of it, if it is none
 	gone     atomic.Bool   // our standard output takes no more
+	past     int           // attempts that were over before this mpiexec (--resume)
 }
 
 // run is one attempt after the other.
 func (l *lives) run(ctx context.Context) (job.Result, error) {
+	if err := l.fence(ctx, l.env.Remains, time.Now()); err != nil {
+		return job.Result{Attempts: l.attempts}, err
+	}
 	for {
 		result, next, err := l.attempt(ctx)
-		if l.first.Restart.Most > 0 {
+		if l.first.Restart.Several() {
 			result.Attempts = l.attempts
 		}
 		if err != nil || !next.Again {
@@ -85,6 +90,9 @@ func (l *lives) attempt(ctx context.Context) (result job.Result, next restart.De
 	defer l.signals.HandOver(nil)
 	l.announce(place.Plan)
 	f.since = l.began
+	if l.env.Began != nil {
+		l.env.Began(l.attempts, job.Attempt{Number: len(l.attempts), Began: time.Now(), Nodes: nodesOf(place.Plan), Size: place.Plan.Size})
+	}
 	f.start(place)
 	if l.gone.Load() {
 		f.events.Put(supervise.Failed{Kind: supervise.StdoutGone})
@@ -139,7 +147,7 @@ func (l *lives) reserve(ctx context.Context, env reserve.Env) (*reserve.Reservat
 	said := ""
 	for {
 		place, err := reserve.Reserve(ctx, restart.Request(l.first, l.attempts), env)
-		if err == nil || len(l.attempts) == 0 || ctx.Err() != nil || !wantsRoom(err) {
+		if err == nil || l.begins() || ctx.Err() != nil || !wantsRoom(err) {
 			return place, err
 		}
 		if time.Now().Add(pauses).After(last) {
@@ -188,7 +196,7 @@ func (l *lives) announce(p job.Plan) {
 func (l *lives) between(ctx context.Context, pause time.Duration) error {
 	ctx, done := l.within(ctx)
 	defer done()
-	if err := l.fence(ctx); err != nil {
+	if err := l.fence(ctx, l.attempts[len(l.attempts)-1].Lost, l.cutOff); err != nil {
 		return err
 	}
 	l.tell(job.Again{Event: "pause", Seconds: pause.Round(time.Millisecond).Seconds()})
@@ -198,26 +206,25 @@ func (l *lives) between(ctx context.Context, pause time.Duration) error {
 // quiet is how long a fence may take until somebody is told of it.
 const quiet = 3 * time.Second
 
-// fence waits until nothing of the last attempt can live on the nodes that it has lost: two lives of
-// one job must not write the same files (SV-3). Either our helper there has seen to it, or a helper
-// that was cut off has had the time to end its ranks.
-func (l *lives) fence(ctx context.Context) error {
-	last := l.attempts[len(l.attempts)-1]
-	if len(last.Lost) == 0 {
+// fence waits until nothing of the last attempt can live on the nodes that it has lost, or whose
+// mpiexec is gone: two lives of one job must not write the same files (SV-3). Either our helper there
+// has seen to it, or a helper that was cut off, then at the latest, has had the time to end its ranks.
+func (l *lives) fence(ctx context.Context, lost []string, cutOff time.Time) error {
+	if len(lost) == 0 {
 		return nil
 	}
-	where := hostlist.FoldList(last.Lost)
+	where := hostlist.FoldList(lost)
 	if l.first.Restart.Fence == 0 {
 		l.env.Say(fmt.Sprintf("--restart-fence no: ranks of the job may still run on %s", where))
 		return nil
 	}
-	began, until := time.Now(), l.cutOff.Add(l.first.Restart.Fence)
-	l.tell(job.Again{Event: "fence", Lost: last.Lost, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
+	began, until := time.Now(), cutOff.Add(l.first.Restart.Fence)
+	l.tell(job.Again{Event: "fence", Lost: lost, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
 	told := time.AfterFunc(quiet, func() {
 		l.env.Say(fmt.Sprintf("waiting until nothing of the job can be left on %s (at most %s)", where, text.Span(until.Sub(began))))
 	})
 	defer told.Stop()
-	for dirty := last.Lost; time.Now().Before(until); {
+	for dirty := lost; time.Now().Before(until); {
 		if dirty = l.clean(ctx, dirty); len(dirty) == 0 {
 			return nil
 		}
@@ -231,6 +238,7 @@ func (l *lives) fence(ctx context.Context) error {
 // clean ends what a job has left on nodes, and returns those of which that is not known.
 func (l *lives) clean(ctx context.Context, nodes []string) (dirty []string) {
 	env, req := l.env.Env, l.first
+	req.Nodes = append(slices.Clone(req.Nodes), l.env.Former...)
 	env.Say = func(string) {}
 	signals := make(chan os.Signal)
 	close(signals) // they are ours
@@ -264,17 +272,20 @@ func (l *lives) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// begins reports whether the attempt that is to come is the first of this mpiexec.
+func (l *lives) begins() bool { return len(l.attempts) == l.past }
+
 func (l *lives) tell(news job.Again) { l.env.watcher().Again(news) }
 
 // input is the standard input of an attempt (SV-9): a file is read from its start again; what was
 // read of anything else is gone.
 func (l *lives) input() io.Reader {
-	if l.env.In == nil || l.first.Restart.Most == 0 {
+	if l.env.In == nil || l.first.Restart.Most == 0 && l.past == 0 {
 		return l.env.In
 	}
 	if file, ok := l.env.In.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-			if len(l.attempts) == 0 {
+			if l.begins() {
 				l.origin, _ = file.Seek(0, io.SeekCurrent)
 			}
 			return io.NewSectionReader(file, l.origin, math.MaxInt64-l.origin)

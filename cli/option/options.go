@@ -47,7 +47,7 @@ func Mpiexec(signals Signals) *Table {
 //	read     variables that are read where they are used, before the user's configuration
 //	rival    a word for what it says: options with the same word hide one another (CLI-12)
 //	asks     "yes": it starts nothing, so that no program need be named; "hosts": and the
-//	         words that are no options are hosts
+//	         words that are no options are hosts; "job": the program is in a file
 //	default  what holds if nobody says anything (--info)
 //	help     one line
 //	hint     what to do about a bad value
@@ -217,6 +217,9 @@ type Job struct {
 	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"the first pause before a restart; it doubles up to 5 min"`
 	RestartArgs  Words        `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"further arguments of the programs after a restart"`
 	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"longest wait for what may be left on lost nodes, or no"`
+	SaveJob      string       `name:"--save-job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"write to FILE what another mpiexec needs to go on with the job"`
+	Resume       string       `name:"--resume" asks:"job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"go on with the job that --save-job has written to FILE"`
+	Again        bool         `name:"--again" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has ended well"`
 	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last section, R at least"`
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none"`

@@ -68,7 +68,7 @@ type Option struct {
 	takes   string   // "", "none", "pair", "attached", "any"
 	read    []string // variables that are read where they are used
 	rival   string   // what it says, if others may say it too
-	asks    string   // "", "yes", "hosts"
+	asks    string   // "", "yes", "hosts", "job"
 	peers   string   // variables of other launchers, between blanks
 	implied string
 	least   int

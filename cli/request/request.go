@@ -111,7 +111,7 @@ const silence = 50 * time.Second
 // restarts are what a line says of starting again (survive.md 2).
 func restarts(j option.Job, grace time.Duration) (job.Restart, error) {
 	r := job.Restart{Most: j.Restart.Most, On: j.RestartOn.Kinds, Codes: j.RestartOn.Codes, Args: j.RestartArgs, Least: j.MinRanks, Fence: silence + grace}
-	if r.Most == 0 {
+	if r.Kept = j.SaveJob != "" || j.Resume != ""; !r.Several() {
 		return job.Restart{}, nil
 	}
 	if r.On == nil {
@@ -123,7 +123,7 @@ func restarts(j option.Job, grace time.Duration) (job.Restart, error) {
 	if j.RestartFence.Text != "" {
 		r.Fence = j.RestartFence.Most
 	}
-	if j.AutoCleanup == "no" {
+	if j.AutoCleanup == "no" && r.Most > 0 {
 		return r, &fault.Error{Text: "--restart and -disable-auto-cleanup exclude each other"}
 	}
 	return r, nil

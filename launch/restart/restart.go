@@ -40,9 +40,10 @@ type Decision struct {
 	Why   string        // it is over although its end is a reason to start again; empty: it is none
 }
 
-// Next decides after the last of a job's attempts, of which there is one at least. luck is from 0
+// Next decides after the last of a job's attempts, of which there is one of this mpiexec at least. luck is from 0
 // to 1, and lengthens the pause by up to a fifth: jobs that fell together do not rise together.
 func Next(p job.Restart, attempts []job.Attempt, luck float64) Decision {
+	attempts = attempts[p.Past:]
 	last := attempts[len(attempts)-1]
 	switch {
 	case p.Most == 0 || !p.Counts(last.Kind, last.Exit):
@@ -83,11 +84,12 @@ func Left(p job.Restart, attempts int) string {
 	if p.Most == job.Always {
 		return "unlimited"
 	}
-	return strconv.Itoa(p.Most - attempts)
+	return strconv.Itoa(p.Most - (attempts - p.Past))
 }
 
 // Of writes which restart of how many follows: "1 of 3", "1".
 func Of(p job.Restart, attempts int) string {
+	attempts -= p.Past
 	if p.Most == job.Always {
 		return strconv.Itoa(attempts)
 	}
@@ -98,7 +100,7 @@ func Of(p job.Restart, attempts int) string {
 // first. Nodes that are not there are no fault any more.
 func Request(first job.Request, attempts []job.Attempt) job.Request {
 	req := first
-	if first.Restart.Most == 0 {
+	if !first.Restart.Several() {
 		return req
 	}
 	req.Given = append(slices.Clone(first.Given), environment(first, attempts)...)
@@ -118,7 +120,7 @@ func Request(first job.Request, attempts []job.Attempt) job.Request {
 func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef, turns []int) {
 	last := attempts[len(attempts)-1]
 	troubles := make(map[string]int)
-	for _, a := range attempts {
+	for _, a := range attempts[min(first.Restart.Past, len(attempts)-1):] {
 		for _, name := range slices.Concat(a.Lost, a.Failed) {
 			troubles[name]++
 		}

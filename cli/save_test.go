@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"remshell/cli/saved"
+	"remshell/job"
+)
+
+// A saved job is what runs in its owner's name: nobody else may have written it, and what is no plain file is
+// not waited for (SV-23, TRUST-27).
+func TestSavedJobOfOthers(t *testing.T) {
+	text := saved.New(job.Request{Job: "j", Apps: []job.App{{Argv: []string{"x"}}}}, nil).Text()
+	for _, test := range []struct {
+		name   string
+		mode   os.FileMode
+		folder os.FileMode
+		owner  int // that it is given, where we may
+		want   string
+	}{
+		{"control", 0o600, 0o755, 0, ""},
+		{"readable for a group", 0o640, 0o755, 0, "is not yours alone (mode 0640)"},
+		{"writable for everybody", 0o602, 0o755, 0, "is not yours alone (mode 0602)"},
+		{"folder for everybody", 0o600, 0o777, 0, "can be replaced by everybody"},
+		{"sticky folder", 0o600, os.ModeSticky | 0o777, 0, ""},
+		{"of another user", 0o600, 0o755, 12345, "is not yours"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "folder")
+			file := filepath.Join(folder, "job")
+			if err := os.Mkdir(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			os.Chmod(file, test.mode)
+			os.Chmod(folder, test.folder)
+			if test.owner != 0 && os.Chown(file, test.owner, -1) != nil {
+				t.Skip("only root gives files away")
+			}
+			_, err := readJob(file)
+			if got := errorText(err); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+	if _, err := readJob("/dev/zero"); !strings.Contains(errorText(err), "is no plain file") {
+		t.Errorf("/dev/zero: %v", err)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// One mpiexec at a time has a saved job; a new file takes the place of the old one, through links.
+func TestOneOwner(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "job"), filepath.Join(dir, "link")
+	if err := os.Symlink("job", link); err != nil {
+		t.Fatal(err)
+	}
+	first, err := lockJob(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.now = saved.New(job.Request{Job: "j", Apps: []job.App{{Argv: []string{"x"}}}}, nil)
+	if err := first.write(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, link} {
+		if _, err := lockJob(name); !strings.Contains(errorText(err), "still runs (mpiexec ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	first.close()
+	second, err := lockJob(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.close()
+	second.now = first.now.Over(nil, 130, first.now.Began)
+	if err := second.write(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced (%v)", err)
+	}
+	if j, err := readJob(file); err != nil || j.Exit != 130 {
+		t.Errorf("it holds %+v (%v)", j, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// Where no lock can tell, a job that has claims runs.
+func TestClaimedOn(t *testing.T) {
+	pages := []job.Page{{Node: "n1", Claims: []job.Claim{{Job: "a"}}}, {Node: "n2", Claims: []job.Claim{{Job: "a"}, {Job: "b"}}}}
+	if a, b, c := claimedOn(pages, "a"), claimedOn(pages, "b"), claimedOn(pages, "c"); a != "n1" || b != "n2" || c != "" {
+		t.Errorf("%q %q %q", a, b, c)
+	}
+}

@@ -1,0 +1,251 @@
+package saved
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// This file puts Go values into JSON and back so that nothing is lost, as encoding/json would: what
+// is no UTF-8 in arguments and variables, the difference between no list and an empty one, and
+// types that have a form of their own for others (--report, the command line).
+//
+//	string   "text"; {"base64": "..."} if it is no UTF-8
+//	struct   an object: fields by their names, or as a json tag says; those with a zero value are left out
+//	slice    an array; map: an object; time: as RFC 3339 has it; nil: null
+
+// maxList is how long a list may be, so that a few bytes cannot ask for much memory.
+const maxList = 1 << 18
+
+// timeType has a form of its own.
+var timeType = reflect.TypeFor[time.Time]()
+
+// write appends a value of a type that covers reports to be whole.
+func write(b *bytes.Buffer, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == timeType {
+			text(b, v.Interface().(time.Time).Format(time.RFC3339Nano))
+			return
+		}
+		writeStruct(b, v)
+	case reflect.Pointer:
+		if v.IsNil() {
+			b.WriteString("null")
+			return
+		}
+		write(b, v.Elem())
+	case reflect.Slice:
+		writeSlice(b, v)
+	case reflect.Map:
+		writeMap(b, v)
+	case reflect.String:
+		text(b, v.String())
+	case reflect.Bool:
+		b.WriteString(strconv.FormatBool(v.Bool()))
+	case reflect.Float64:
+		b.WriteString(strconv.FormatFloat(v.Float(), 'g', -1, 64))
+	default:
+		b.WriteString(strconv.FormatInt(v.Int(), 10))
+	}
+}
+
+func text(b *bytes.Buffer, s string) {
+	if !utf8.ValidString(s) {
+		b.WriteString(`{"base64":"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"}`)
+		return
+	}
+	quoted := json.NewEncoder(b)
+	quoted.SetEscapeHTML(false)
+	quoted.Encode(s) // a newline follows, which is white space
+}
+
+func writeStruct(b *bytes.Buffer, v reflect.Value) {
+	b.WriteByte('{')
+	separator := ""
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		_, tagged := field.Tag.Lookup("json")
+		if !field.IsExported() || v.Field(i).IsZero() && !tagged {
+			continue
+		}
+		b.WriteString(separator)
+		text(b, key(field))
+		b.WriteByte(':')
+		write(b, v.Field(i))
+		separator = ","
+	}
+	b.WriteByte('}')
+}
+
+// key is what a field is called.
+func key(field reflect.StructField) string {
+	if name := field.Tag.Get("json"); name != "" {
+		return name
+	}
+	return field.Name
+}
+
+func writeSlice(b *bytes.Buffer, v reflect.Value) {
+	if v.IsNil() {
+		b.WriteString("null")
+		return
+	}
+	b.WriteByte('[')
+	for i := range v.Len() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		write(b, v.Index(i))
+	}
+	b.WriteByte(']')
+}
+
+func writeMap(b *bytes.Buffer, v reflect.Value) {
+	if v.IsNil() {
+		b.WriteString("null")
+		return
+	}
+	values := make(map[string]reflect.Value, v.Len())
+	for name, value := range v.Seq2() {
+		values[name.String()] = value
+	}
+	b.WriteByte('{')
+	for i, name := range slices.Sorted(maps.Keys(values)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		text(b, name)
+		b.WriteByte(':')
+		write(b, values[name])
+	}
+	b.WriteByte('}')
+}
+
+// read puts what JSON says into a value. at is where it stands, for errors.
+func read(into reflect.Value, said any, at string) error {
+	if said == nil {
+		into.SetZero()
+		return nil
+	}
+	switch into.Kind() {
+	case reflect.Struct:
+		if into.Type() == timeType {
+			return readTime(into, said, at)
+		}
+		return readStruct(into, said, at)
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		return read(into.Elem(), said, at)
+	case reflect.Slice:
+		return readSlice(into, said, at)
+	case reflect.Map:
+		return readMap(into, said, at)
+	case reflect.String:
+		s, err := readText(said, at)
+		into.SetString(s)
+		return err
+	case reflect.Bool:
+		yes, ok := said.(bool)
+		into.SetBool(yes)
+		return wanted(ok, at, "true or false")
+	}
+	return readNumber(into, said, at)
+}
+
+// wanted is the error of a value that is of another kind.
+func wanted(ok bool, at, what string) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is wanted", at, what)
+}
+
+func readStruct(into reflect.Value, said any, at string) error {
+	object, ok := said.(map[string]any)
+	if !ok {
+		return wanted(false, at, "an object")
+	}
+	for i := range into.NumField() {
+		field := into.Type().Field(i)
+		value, there := object[key(field)]
+		if !there || !field.IsExported() {
+			continue
+		}
+		if err := read(into.Field(i), value, at+"."+key(field)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readSlice(into reflect.Value, said any, at string) error {
+	list, ok := said.([]any)
+	if !ok || len(list) > maxList {
+		return wanted(false, at, fmt.Sprintf("a list of at most %d", maxList))
+	}
+	into.Set(reflect.MakeSlice(into.Type(), len(list), len(list)))
+	for i, value := range list {
+		if err := read(into.Index(i), value, fmt.Sprintf("%s[%d]", at, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readMap(into reflect.Value, said any, at string) error {
+	object, ok := said.(map[string]any)
+	if !ok {
+		return wanted(false, at, "an object")
+	}
+	into.Set(reflect.MakeMapWithSize(into.Type(), len(object)))
+	for name, value := range object {
+		element := reflect.New(into.Type().Elem()).Elem()
+		if err := read(element, value, at+"."+name); err != nil {
+			return err
+		}
+		into.SetMapIndex(reflect.ValueOf(name).Convert(into.Type().Key()), element)
+	}
+	return nil
+}
+
+func readText(said any, at string) (string, error) {
+	switch said := said.(type) {
+	case string:
+		return said, nil
+	case map[string]any:
+		coded, ok := said["base64"].(string)
+		plain, err := base64.StdEncoding.DecodeString(coded)
+		return string(plain), wanted(ok && err == nil, at, "a text, or base64")
+	}
+	return "", wanted(false, at, "a text")
+}
+
+func readTime(into reflect.Value, said any, at string) error {
+	s, ok := said.(string)
+	when, err := time.Parse(time.RFC3339Nano, s)
+	into.Set(reflect.ValueOf(when))
+	return wanted(ok && err == nil, at, "a time as 2006-01-02T15:04:05Z")
+}
+
+func readNumber(into reflect.Value, said any, at string) error {
+	number, ok := said.(json.Number)
+	if into.Kind() == reflect.Float64 {
+		x, err := number.Float64()
+		into.SetFloat(x)
+		return wanted(ok && err == nil, at, "a number")
+	}
+	n, err := strconv.ParseInt(number.String(), 10, 64)
+	if fits := ok && err == nil && !into.OverflowInt(n); !fits {
+		return wanted(false, at, "a whole number")
+	}
+	into.SetInt(n)
+	return nil
+}

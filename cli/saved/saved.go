@@ -1,0 +1,286 @@
+/*
+Package saved is the form of a saved job (--save-job, --resume; survive.md 6): what was asked for, and how
+far it came, as JSON that nobody but its owner may read or write.
+
+	job.Request, attempts --New, Begun, Over--> Job --Text--> FILE
+	FILE --Read--> Job --Next--> the request of the next mpiexec, with the attempts so far
+
+It is pure: who opens, locks and writes FILE is package cli.
+*/
+package saved
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/fault"
+	"remshell/job"
+	"remshell/launch/restart"
+)
+
+// Version is that of the form.
+const Version = 1
+
+// MaxSize is how long the text of a saved job may be, in bytes: far more than an environment, and the
+// hosts of a cluster of 10,000 nodes, take.
+const MaxSize = 128 << 20
+
+// A State says what is known of the life of a job.
+type State string
+
+// The states.
+const (
+	Stopped State = "stopped" // it had not started: it waited, or hosts were missing
+	Running State = "running" // it runs, or its mpiexec was killed
+	Ended   State = "ended"
+)
+
+// A Job is a saved one.
+type Job struct {
+	Version int          `json:"version"`
+	ID      job.ID       `json:"job"`
+	State   State        `json:"state"`
+	Attempt int          `json:"attempt"`       // that runs, or ran last; -1: none did
+	Left    string       `json:"restarts_left"` // a number, or "unlimited"; for people
+	Reason  job.EndKind  `json:"reason"`        // why that attempt followed another; empty: it is the first
+	Lost    []string     `json:"lost"`          // nodes of the attempt before it
+	Host    string       `json:"host"`          // where its mpiexec runs, or ran
+	PID     int          `json:"pid"`           // of that
+	User    string       `json:"user"`
+	Dir     string       `json:"dir"`   // its working directory
+	Argv    []string     `json:"argv"`  // mpiexec's own words
+	Reach   []string     `json:"reach"` // options by which hosts are reached, wherever they were said
+	Ended   time.Time    `json:"ended"`
+	Exit    int          `json:"exit"`
+	Nodes   []string     `json:"nodes"`   // of the attempt that runs
+	Size    int          `json:"size"`    // its ranks
+	Began   time.Time    `json:"began"`   // when it did
+	History []Attempt    `json:"history"` // that are over
+	Request *job.Request `json:"request"`
+	more    map[string]json.RawMessage
+}
+
+// An Attempt is one that is over (SV-12).
+type Attempt struct {
+	Attempt int         `json:"attempt"`
+	Began   time.Time   `json:"began"`
+	Ended   time.Time   `json:"ended"`
+	Kind    job.EndKind `json:"kind"`
+	Reason  string      `json:"reason"`
+	Cause   string      `json:"cause"`
+	Nodes   []string    `json:"nodes"`
+	Size    int         `json:"size"`
+	Lost    []string    `json:"lost"`
+	Failed  []string    `json:"failed"`
+	Exit    int         `json:"exit"`
+}
+
+// New is a job that has not started.
+func New(req job.Request, past []job.Attempt) Job {
+	j := Job{Version: Version, ID: req.Job, State: Stopped, Request: &req, User: req.User.Name}
+	return j.history(past, -1)
+}
+
+// With is the job with what only an older one's file says.
+func (j Job) With(older Job) Job {
+	j.more = older.more
+	return j
+}
+
+// history takes in the attempts that are over; before one that runs, or -1.
+func (j Job) history(past []job.Attempt, running int) Job {
+	j.History = []Attempt{}
+	for _, a := range past {
+		j.History = append(j.History, Attempt{a.Number, a.Began, a.Ended, a.Kind, a.Reason, a.Cause, a.Nodes, a.Size, a.Lost, a.Failed, a.Exit})
+	}
+	j.Attempt = max(running, len(past)-1)
+	j.Left = restart.Left(j.Request.Restart, max(0, j.Attempt))
+	if j.Reason, j.Lost = "", nil; j.Attempt > 0 {
+		j.Reason, j.Lost = past[j.Attempt-1].Kind, past[j.Attempt-1].Lost
+	}
+	return j
+}
+
+// Begun is the job with an attempt that runs.
+func (j Job) Begun(past []job.Attempt, now job.Attempt) Job {
+	j = j.history(past, now.Number)
+	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began
+	return j
+}
+
+// Over is the job when mpiexec leaves, with its exit code. If no attempt of it ran it stays stopped.
+func (j Job) Over(past []job.Attempt, code int, when time.Time) Job {
+	started := j.State == Running || len(past) > len(j.History)
+	j = j.history(past, -1)
+	if j.Nodes, j.Size, j.Began = nil, 0, (time.Time{}); started {
+		j.State = Ended
+	}
+	j.Exit, j.Ended = code, when
+	return j
+}
+
+// Text is what FILE holds.
+func (j Job) Text() []byte {
+	var b, indented bytes.Buffer
+	write(&b, reflect.ValueOf(j))
+	b.Truncate(b.Len() - 1)
+	for _, name := range slices.Sorted(maps.Keys(j.more)) {
+		b.WriteByte(',')
+		text(&b, name)
+		b.WriteByte(':')
+		b.Write(j.more[name])
+	}
+	b.WriteByte('}')
+	json.Indent(&indented, b.Bytes(), "", " ")
+	indented.WriteByte('\n')
+	return indented.Bytes()
+}
+
+// Read reads what FILE holds. Fields that it does not know are kept, and come back with Text.
+func Read(file string, content []byte) (Job, error) {
+	j, err := parse(content)
+	if err == nil {
+		err = j.check()
+	}
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		line := 1 + bytes.Count(content[:min(int(syntax.Offset), len(content))], []byte("\n"))
+		return Job{}, &fault.Error{Text: fmt.Sprintf("saved job %s:%d: %v", file, line, err), Remedy: "it is no saved job, or was changed by hand"}
+	case fault.Hint(err) != "":
+		return Job{}, &fault.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: fault.Hint(err)}
+	case err != nil:
+		return Job{}, &fault.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: "it is no saved job, or was changed by hand"}
+	}
+	return j, nil
+}
+
+func parse(content []byte) (j Job, err error) {
+	if err := json.Unmarshal(content, &j.more); err != nil {
+		return j, err
+	}
+	var version int
+	if json.Unmarshal(j.more["version"], &version) != nil || version != Version {
+		return j, &fault.Error{Text: fmt.Sprintf("version %s is not known here, only %d", cmp.Or(string(j.more["version"]), "none"), Version),
+			Remedy: "resume it with the mpiexec that has saved it"}
+	}
+	into := reflect.ValueOf(&j).Elem()
+	for i := range into.NumField() {
+		field := into.Type().Field(i)
+		raw, there := j.more[key(field)]
+		if !there || !field.IsExported() {
+			continue
+		}
+		var said any
+		values := json.NewDecoder(bytes.NewReader(raw))
+		values.UseNumber()
+		if err := values.Decode(&said); err != nil {
+			return j, err
+		}
+		if err := read(into.Field(i), said, key(field)); err != nil {
+			return j, err
+		}
+		delete(j.more, key(field))
+	}
+	return j, nil
+}
+
+// most bounds what is counted in a saved job: ranks of a section, attempts.
+const most = 1 << 24
+
+// check sees that what is behind may rely on what a request always has.
+func (j Job) check() error {
+	idle := func(c rune) bool {
+		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-", c)
+	}
+	switch {
+	case j.ID == "" || len(j.ID) > 40 || strings.ContainsFunc(string(j.ID), idle):
+		return errors.New("job: a name of at most 40 letters, digits, _, . and - is wanted")
+	case !slices.Contains([]State{Stopped, Running, Ended}, j.State):
+		return errors.New("state: one of stopped, running, ended is wanted")
+	case j.Request == nil || j.Request.Job != j.ID:
+		return errors.New("request: it is not that of the job")
+	case j.Attempt < -1 || j.Attempt > most || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
+		return errors.New("attempt: it is not the one that follows the history")
+	case j.Size < 0 || j.Size > most:
+		return errors.New("size: a number of ranks is wanted")
+	}
+	return checkRequest(*j.Request)
+}
+
+func checkRequest(req job.Request) error {
+	if len(req.Apps) == 0 {
+		return errors.New("request.Apps: there is none")
+	}
+	for i, app := range req.Apps {
+		if len(app.Argv) == 0 || app.N < 0 || app.N > most || slices.ContainsFunc(app.Soft, func(n int) bool { return n < 1 || n > most }) {
+			return fmt.Errorf("request.Apps[%d]: a program and a number of ranks are wanted", i)
+		}
+	}
+	names := make(map[string]bool, len(req.Nodes))
+	for i, n := range req.Nodes {
+		if n.Name == "" || names[n.Name] {
+			return fmt.Errorf("request.Nodes[%d]: a name that no other has is wanted", i)
+		}
+		names[n.Name] = true
+	}
+	beyond := func(node int) bool { return node < 0 || node >= len(req.Nodes) }
+	switch {
+	case slices.ContainsFunc(req.Turns, beyond):
+		return errors.New("request.Turns: there is no such node")
+	case slices.ContainsFunc(req.RankFile, func(s job.Spot) bool { return beyond(s.Node) }):
+		return errors.New("request.RankFile: there is no such node")
+	case req.Restart.Past < 0 || req.Restart.Most < 0:
+		return errors.New("request.Restart: it is below 0")
+	}
+	return nil
+}
+
+// A Start is how another mpiexec goes on with a job.
+type Start struct {
+	Request job.Request
+	Past    []job.Attempt
+	Remains []string // nodes on which ranks of the last attempt may live
+}
+
+// Next is how to go on at a time.
+func (j Job) Next(now time.Time) Start {
+	s := Start{Request: *j.Request}
+	for _, a := range j.History {
+		s.Past = append(s.Past, job.Attempt{Number: a.Attempt, Began: a.Began, Ended: a.Ended, Kind: a.Kind, Reason: a.Reason, Cause: a.Cause,
+			Nodes: a.Nodes, Size: a.Size, Lost: a.Lost, Failed: a.Failed, Exit: a.Exit})
+	}
+	if j.State == Running && j.Attempt == len(j.History) {
+		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "its mpiexec was gone",
+			Nodes: j.Nodes, Size: j.Size, Exit: job.ExitInternal})
+		s.Remains = j.Nodes
+	} else if len(s.Past) > 0 {
+		s.Remains = s.Past[len(s.Past)-1].Lost
+	}
+	if len(s.Past) > 0 {
+		s.Past[len(s.Past)-1].Kind = job.ByResume
+	}
+	r := &s.Request.Restart
+	if r.Most != job.Always {
+		r.Most = max(0, r.Most-max(0, j.Attempt-r.Past))
+	}
+	r.Past, r.Kept = len(s.Past), true
+	return s
+}
+
+// Refused says why a job cannot be resumed although nothing of it runs; nil: it can. again has it start
+// although it ended well.
+func (j Job) Refused(again bool) error {
+	if j.State == Ended && j.Exit == 0 && !again {
+		return &fault.Error{Text: "ended with 0", Remedy: "--again starts it once more"}
+	}
+	return nil
+}

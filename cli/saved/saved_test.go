@@ -1,0 +1,245 @@
+package saved
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/fault"
+	"remshell/job"
+	"remshell/launch/restart"
+)
+
+// fill gives every field a value of its own that is none of the usual ones, and fails where the form has
+// none for a type.
+func fill(t *testing.T, v reflect.Value, at string, n *int64) {
+	t.Helper()
+	*n++
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == timeType {
+			v.Set(reflect.ValueOf(time.Unix(1_700_000_000+*n, 123456789).UTC()))
+			return
+		}
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if !field.IsExported() {
+				t.Errorf("%s.%s would be lost: it is not exported", at, field.Name)
+				continue
+			}
+			fill(t, v.Field(i), at+"."+field.Name, n)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), at, n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(0), at+"[0]", n)
+		fill(t, v.Index(1), at+"[1]", n)
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		name := reflect.New(v.Type().Key()).Elem()
+		name.SetString(fmt.Sprint("key ", *n))
+		value := reflect.New(v.Type().Elem()).Elem()
+		fill(t, value, at, n)
+		v.SetMapIndex(name, value)
+	case reflect.String:
+		v.SetString(fmt.Sprintf("<%d> & \xff\x00\u2028", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(float64(*n) / 3)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(*n%100 + 1)
+	default:
+		t.Errorf("%s is a %s, which the form has no way to write", at, v.Type())
+	}
+}
+
+// sample is a job that may be saved.
+func sample() job.Request {
+	return job.Request{Job: "j-1", Apps: []job.App{{N: 4, Argv: []string{"./a", "\xff"}}}, Nodes: []job.NodeDef{{Name: "n1"}, {ID: 1, Name: "n2"}},
+		Turns: []int{1, 0}, Restart: job.Restart{Most: 3, On: []job.EndKind{job.ByNode}, Kept: true}, Signals: job.Signals{Forward: []int{}}}
+}
+
+// All of a request is saved, whatever it has in it, and comes back as it was (SV-20).
+func TestWholeRequest(t *testing.T) {
+	req := new(job.Request)
+	n := int64(0)
+	fill(t, reflect.ValueOf(req).Elem(), "request", &n)
+	if n < 200 {
+		t.Errorf("only %d values filled in: this test does it wrongly", n)
+	}
+	text := New(*req, nil).Text()
+	j, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(j.Request, req) {
+		t.Errorf("it comes back as\n%+v\nand was\n%+v", j.Request, req)
+	}
+	if again := j.Text(); string(again) != string(text) {
+		t.Errorf("it is written otherwise when it was read:\n%s\n%s", again, text)
+	}
+}
+
+// No list, an empty list and a long one are three things; so is a newer field that a later version adds.
+func TestWhatIsKept(t *testing.T) {
+	text := strings.Replace(string(New(sample(), nil).Text()), "{", `{"later": {"b":1,"a":[null]},`, 1)
+	j, err := Read("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := j.Request; r.Signals.Forward == nil || len(r.Signals.Forward) != 0 || r.Streams.Show != nil || r.Apps[0].Argv[1] != "\xff" {
+		t.Errorf("it comes back as %+v", *r)
+	}
+	if again, err := Read("f", j.Text()); err != nil || string(again.more["later"]) == "" {
+		t.Errorf("a field that is not known was lost (%v)", err)
+	}
+}
+
+// attempts that are over, by their ends.
+func attempts(kinds ...job.EndKind) (all []job.Attempt) {
+	for i, kind := range kinds {
+		all = append(all, job.Attempt{Number: i, Began: time.Unix(int64(100*i), 0).UTC(), Ended: time.Unix(int64(100*i+60), 0).UTC(), Kind: kind,
+			Reason: "host_lost", Nodes: []string{"n1", "n2"}, Size: 4, Lost: []string{"n2"}, Exit: 125})
+	}
+	return all
+}
+
+// How another mpiexec goes on with a job, by the state in which the last one has left it (SV-21, SV-22).
+func TestNextOfAJob(t *testing.T) {
+	runs := job.Attempt{Number: 1, Began: time.Unix(100, 0).UTC(), Nodes: []string{"n1"}, Size: 3}
+	fresh, one, two := New(sample(), nil), attempts(job.ByNode), attempts(job.ByNode, job.ByNode)
+	for _, test := range []struct {
+		name string
+		job  Job
+		want string // state, attempt, what ranks are told, and the nodes that must be clean
+	}{
+		{"it waited", fresh, "stopped -1: attempt 0, 3 left, because of ; clean "},
+		{"^C while it waited", fresh.Over(nil, 130, time.Now()), "stopped -1: attempt 0, 3 left, because of ; clean "},
+		{"killed in the first", fresh.Begun(nil, job.Attempt{Nodes: []string{"n1", "n2"}, Size: 4}), "running 0: attempt 1, 3 left, because of resume; clean n1,n2"},
+		{"killed in the second", fresh.Begun(one, runs), "running 1: attempt 2, 2 left, because of resume; clean n1"},
+		{"given up", fresh.Begun(nil, job.Attempt{}).Over(two, 125, time.Now()), "ended 1: attempt 2, 2 left, because of resume; clean n2"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			j, err := Read("f", test.job.Text())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := j.Next(time.Unix(1000, 0))
+			given := restart.Request(s.Request, s.Past).Given
+			value := func(name string) string { return job.Value(given, "MPIEXEC_"+name) }
+			got := fmt.Sprintf("%s %d: attempt %s, %s left, because of %s; clean %s", j.State, j.Attempt, value("ATTEMPT"), value("RESTARTS_LEFT"),
+				value("RESTART_REASON"), strings.Join(s.Remains, ","))
+			if got != test.want {
+				t.Errorf("%s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+// What a resumed job does when it fails again: it has the restarts that were left, and no more.
+func TestRestartsThatAreLeft(t *testing.T) {
+	j := New(sample(), nil).Begun(attempts(job.ByNode), job.Attempt{Number: 1, Nodes: []string{"n1"}, Size: 4})
+	s := j.Next(time.Unix(1000, 0))
+	past := s.Past
+	for i, want := range []restart.Decision{{Again: true, Pause: 5 * time.Second}, {Again: true, Pause: 10 * time.Second}, {Why: "no restarts left (2)"}} {
+		past = append(past, job.Attempt{Number: len(past), Kind: job.ByNode, Ended: time.Unix(60, 0), Began: time.Unix(0, 0)})
+		if got := restart.Next(s.Request.Restart, past, 0); got != want {
+			t.Errorf("after %d attempts: %+v, want %+v", i+1, got, want)
+		}
+		if want.Again && restart.Of(s.Request.Restart, len(past)) != fmt.Sprintf("%d of 2", i+1) {
+			t.Errorf("restart %d is told as %s", i+1, restart.Of(s.Request.Restart, len(past)))
+		}
+	}
+}
+
+func TestEndedWell(t *testing.T) {
+	ended := New(sample(), nil).Begun(nil, job.Attempt{}).Over(attempts(""), 0, time.Now())
+	if err := ended.Refused(false); err == nil || err.Error() != "ended with 0" || fault.Hint(err) != "--again starts it once more" {
+		t.Errorf("%v; %s", err, fault.Hint(err))
+	}
+	if err := ended.Refused(true); err != nil {
+		t.Error(err)
+	}
+	ended.Exit = 3
+	if err := ended.Refused(false); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is no saved job is refused with the place that is wrong (SV-23).
+func TestNoSavedJob(t *testing.T) {
+	good := string(New(sample(), nil).Text())
+	for _, test := range []struct{ old, new, want string }{
+		{"{", "x", "f:1: invalid character 'x'"},
+		{"\"state\": \"stopped\",", "\"state\" \"stopped\",", "f:4: invalid character"},
+		{`"version": 1`, `"version": 2`, "version 2 is not known here, only 1"},
+		{`"version": 1`, `"version": "1"`, `version "1" is not known here`},
+		{`"version": 1,`, ``, "version none is not known here"},
+		{`"state": "stopped"`, `"state": "dead"`, "state: one of stopped, running, ended is wanted"},
+		{`"job": "j-1"`, `"job": "../j"`, "job: a name of at most 40 letters"},
+		{`"job": "j-1"`, `"job": "j-2"`, "request: it is not that of the job"},
+		{`"attempt": -1`, `"attempt": 7`, "attempt: it is not the one that follows"},
+		{`"attempt": -1`, `"attempt": 1.5`, "attempt: a whole number is wanted"},
+		{`"N": 4`, `"N": "4"`, "request.Apps[0].N: a whole number is wanted"},
+		{`"N": 4`, `"N": -4`, "request.Apps[0]: a program and a number of ranks are wanted"},
+		{`"Name": "n2"`, `"Name": "n1"`, "request.Nodes[1]: a name that no other has is wanted"},
+		{`"Name": "n2"`, `"Name": ["n1"]`, "request.Nodes[1].Name: a text is wanted"},
+		{`"Most": 3`, `"Most": 99999999999999999999`, "request.Restart.Most: a whole number is wanted"},
+		{`"base64": "/w=="`, `"base64": "?"`, "a text, or base64 is wanted"},
+	} {
+		if !strings.Contains(good, test.old) {
+			t.Fatalf("%q is not in\n%s", test.old, good)
+		}
+		_, err := Read("f", []byte(strings.Replace(good, test.old, test.new, 1)))
+		if err == nil || !strings.HasPrefix(err.Error(), "saved job f") || !strings.Contains(err.Error(), test.want) || fault.Hint(err) == "" {
+			t.Errorf("%s: %v, want %s", test.new, err, test.want)
+		}
+	}
+}
+
+// Whatever a file holds, it is refused or comes back the same from what is written of it.
+func FuzzRead(f *testing.F) {
+	f.Add(New(sample(), nil).Text())
+	f.Add(New(sample(), nil).Begun(attempts(job.ByNode), job.Attempt{Number: 1, Nodes: []string{"n1"}}).Text())
+	if text, err := os.ReadFile("testdata/job.json"); err == nil {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		j, err := Read("f", text)
+		if err != nil {
+			return
+		}
+		s := j.Next(time.Unix(1000, 0))
+		restart.Request(s.Request, s.Past)
+		again, err := Read("f", j.Text())
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, j.Text())
+		}
+		if again.more, j.more = nil, nil; !slices.Equal(again.Text(), j.Text()) {
+			t.Errorf("%s\nis written as\n%s", j.Text(), again.Text())
+		}
+	})
+}
+
+// A file that was written by the first mpiexec that could is read by all later ones of version 1 (SV-23).
+func TestOlderFile(t *testing.T) {
+	text, err := os.ReadFile("testdata/job.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := Read("testdata/job.json", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sample()
+	if !reflect.DeepEqual(*j.Request, want) || j.State != Running || j.Attempt != 1 || !slices.Equal(j.Nodes, []string{"n1"}) {
+		t.Errorf("it is read as %+v with\n%+v\nwant\n%+v", j, *j.Request, want)
+	}
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remshell/cli/saved"
+	"remshell/tools/testbed"
+)
+
+// A job whose mpiexec was killed goes on by another one, as the same job, and never do two lives of it write
+// at once: also where a helper has not noticed (survive.md SV-3, SV-21, SV-23).
+func TestResume(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 3, SSHConfig: impatient})
+	file, kept := diaryFile(), filepath.Join(t.TempDir(), "job.json")
+	v := &victim{bed: b, tag: file}
+	v.running = b.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1", "--save-job", kept, "sh", "-c", diary, "sh", file}})
+	v.await(t, "ready", 4)
+	if r := b.run(t, "--resume", kept); r.code != 125 || !strings.Contains(r.err, "still runs (mpiexec ") {
+		t.Errorf("resumed while it runs: exit %d\n%s", r.code, r.err)
+	}
+	if r := b.run(t, "--save-job", kept, "-host", "n3", "true"); r.code != 125 || !strings.Contains(r.err, "still runs (mpiexec ") {
+		t.Errorf("another job is saved there while it runs: exit %d\n%s", r.code, r.err)
+	}
+	keepers := v.find(t, "n2", second("--helper"))
+	kill(t, syscall.SIGSTOP, "keeper on n2", keepers)
+	kill(t, syscall.SIGSTOP, "helper on n2", v.find(t, "n2", second("--helper-child")))
+	kill(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})
+	v.end()
+	first := readSaved(t, kept)
+	if first.State != saved.Running || first.Attempt != 0 {
+		t.Errorf("it is saved as %s, attempt %d", first.State, first.Attempt)
+	}
+	// n3 takes the place of n2, which must be clean nevertheless.
+	r := b.run(t, "--resume", kept, "-hosts", "n1:2,n3:2", "--restart-fence", "10h")
+	if r.code != 0 || !strings.Contains(r.err, "attempt 1: 4 ranks on n[1,3] (was n[1-2])") {
+		t.Errorf("exit %d\n%s", r.code, r.err)
+	}
+	kill(t, syscall.SIGCONT, "keeper on n2", keepers)
+	v.vanish(t, gone)
+	checkDiary(t, b.readDiary(t, file), "n1 n3")
+	second := readSaved(t, kept)
+	if second.ID != first.ID || second.State != saved.Ended || second.Attempt != 1 || len(second.History) != 2 {
+		t.Errorf("it is saved as %s of %s, attempt %d; and was %s", second.State, second.ID, second.Attempt, first.ID)
+	}
+}
+
+func readSaved(t *testing.T, file string) saved.Job {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := saved.Read(file, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
