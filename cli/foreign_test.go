@@ -47,7 +47,7 @@ func (s *stranger) send(m wire.Message) {
 // sample is one message of each type that a helper may send, with a text in each field
 // that can have one.
 func samples() map[string]wire.Message {
-	claim := job.Claim{Job: "j", Inside: "i", UID: 1, User: "u", From: "f", Node: "n", Nodes: 1, Size: 1, Command: "c",
+	claim := job.Claim{Resting: "r", Job: "j", Inside: "i", UID: 1, User: "u", From: "f", Node: "n", Nodes: 1, Size: 1, Command: "c",
 		Since: time.Unix(1e9, 0), Ranks: []job.ClaimedRank{{CPUs: []int{0}, GPUs: []string{"g"}}}}
 	probe := job.Probe{Hostname: "h", Arch: "a", Kernel: "k", Model: "m", Identity: "i", Memory: job.Memory{Total: 1 << 30}}
 	probe.Topology.Cores = []pin.Core{{Place: pin.Place{L2: -1, L3: -1, Kind: "x"}, CPUs: []int{0}}}
@@ -66,7 +66,7 @@ func samples() map[string]wire.Message {
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", Built: "b"}},
 		&wire.Sampled{Host: job.Sample{Mem: 1}, Ranks: []job.RankSample{{Sample: job.Sample{Mem: 1}}}},
 		&wire.Trace{Line: "< cmd=init"}, &wire.States{Ranks: []job.RankState{{Life: "running", Waits: "w", Sleep: "s", Kind: "k", Stack: "t"}}},
-		&wire.Caught{Signal: 15}, &wire.Exceeded{Bound: job.Bound{Resource: limit.RankMem}, Used: 1}, &wire.Emptied{}, &wire.Drained{}, &wire.Log{Text: "l"}, &wire.Ping{},
+		&wire.Caught{Signal: 15}, &wire.Exceeded{Bound: job.Bound{Resource: limit.RankMem}, Used: 1}, &wire.Emptied{}, &wire.Drained{}, &wire.Renewed{}, &wire.Log{Text: "l"}, &wire.Ping{},
 		&wire.Examined{Exam: job.Exam{Address: "a", Interface: "i", OwnName: []string{"o"}, NameErr: "e", Limits: []job.Limit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
 			Shared: job.Space{Path: "p", Err: "e"}, Folders: []job.Space{{Path: "p", Err: "e"}}, Fabric: "f",
 			Dir: job.Defect{Code: "c", Text: "t", Remedy: "r"}, Program: job.Defect{Code: "c", Text: "t", Remedy: "r"}, DirName: "d", Found: "f"}},
@@ -301,6 +301,7 @@ var where = map[string]struct {
 	"Exceeded":    {"after the start", nil}, // it has no texts but the names of limits
 	"Emptied":     {"", nil},
 	"Drained":     {"", nil},
+	"Renewed":     {"", nil},
 	"Log":         {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
 	"Ping":        {"", nil},
 	"Examined":    {"Examine", []string{"--doctor a", "--doctor --json a", "--doctor -v a"}},

@@ -98,14 +98,18 @@ func (s *session) awaitSilence(noise int) {
 	}()
 }
 
-// tellDrained tells mpiexec that nothing of the job is left here.
+// tellDrained tells mpiexec that nothing of the job is left here. What it claims goes first, so that
+// the next job finds the CPUs free; or it stays, for the next attempt.
 func (s *session) tellDrained() {
-	orphans := s.owners.list(s.byRank)
+	drained := &wire.Drained{Orphans: s.owners.list(s.byRank)}
+	lasts := s.prepare.Claim.Lasts
 	go func() {
 		s.closing.Wait()
-		s.claims.ReleaseAll(func() { // first, so that the next job finds the CPUs free
-			s.conn.Send(&wire.Drained{Orphans: orphans})
-		})
+		if lasts {
+			s.conn.Send(drained)
+			return
+		}
+		s.claims.ReleaseAll(func() { s.conn.Send(drained) })
 	}()
 }
 

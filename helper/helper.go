@@ -95,7 +95,7 @@ var ErrStay = errors.New("what ranks left behind may stay")
 const StayCode = 64
 
 // Serve speaks on conn until the job is over or the other end is gone, and leaves
-// no process behind. The error says why it was not over in the regular way.
+// no process behind. Each attempt of a job (survive.md SV-2) has a session of its own. The error says why it was not over in the regular way.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	if err := proc.Adopt(); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
@@ -107,8 +107,25 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	if err := c.Announce(&wire.Hello{Version: wire.Version, Build: sys.Build, Release: sys.Release, Host: host, PID: os.Getpid()}); err != nil {
 		return err
 	}
-	s := newSession(c, sys)
+	s := newSession(c, sys, nil)
 	s.probe()
+	for {
+		err := s.serve(ctx)
+		if s.life.Anew() {
+			s = s.renew()
+			continue
+		}
+		s.rested.Release()
+		s.conn.Close()
+		if err == nil && s.life.MayStay() {
+			err = ErrStay
+		}
+		return err
+	}
+}
+
+// serve is one session from its first event to its last, with all that it has begun.
+func (s *session) serve(ctx context.Context) error {
 	go s.read()
 	err := s.run(ctx)
 	s.starter.Close()
@@ -123,10 +140,6 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.socket.Close()
 	s.marks.Remove()
 	s.guard.release()
-	c.Close()
-	if err == nil && s.life.MayStay() {
-		return ErrStay
-	}
 	return err
 }
 

@@ -48,12 +48,7 @@ func (s *session) accept(a life.Accept) {
 	}
 	s.groups[a.Group] = g
 	s.decide(life.Ready{Group: a.Group, Ranks: len(g.ranks)})
-	s.watch.Do(func() {
-		watchLink(s.sys, e.m.Supervision.Silence, s)
-		if e.m.Supervision.Held {
-			go s.beat()
-		}
-	})
+	s.watchOver(&e.m.Supervision)
 	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.Notice, Meet: g.rendezvous})
 }
 

@@ -39,6 +39,8 @@ type session struct {
 	timer *time.Timer // of life's Wake; nil: there was none
 	fault error       // why the conversation was over, when it was not a Bye
 
+	rested claims.Rested // what the session of the next attempt goes on to claim; nil: there is none
+
 	prepare *wire.Prepare // the first: what it says of the whole job holds for all
 	judge   *offer.Judge
 	groups  map[string]*group // those that are not over
@@ -88,7 +90,7 @@ type services struct {
 	staging  *stage.Staging // nil: no files are to be staged
 	socket   status.Socket
 	marks    probe.Marks
-	watch    sync.Once // begins to watch the link to mpiexec
+	watched  *wire.Supervision // how the link to mpiexec is; nil: it is not
 }
 
 // What the goroutines around a session tell it, beside events of package life.
@@ -113,7 +115,7 @@ type (
 	linkDead     struct{ silent time.Duration }
 )
 
-func newSession(c *wire.Conn, sys System) *session {
+func newSession(c *wire.Conn, sys System, rested claims.Rested) *session {
 	s := &session{
 		conn:   c,
 		sys:    sys,
@@ -136,7 +138,7 @@ func newSession(c *wire.Conn, sys System) *session {
 		accounts:   accounts{owners: newOwnership()},
 		ownSignals: newOwnSignals(),
 	}
-	s.claims = claims.New(sys.Root, sys.Environ, c.Send)
+	s.claims = claims.New(sys.Root, sys.Environ, c.Send, rested)
 	s.examiner = checkup.New(checkup.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s
 }
@@ -159,6 +161,9 @@ func (s *session) read() {
 			return
 		}
 		s.tell(frameEvent{m})
+		if _, last := m.(*wire.Renew); last {
+			return
+		}
 	}
 }
 
@@ -203,6 +208,8 @@ func (s *session) step(event any) {
 		s.sampled(e)
 	case silentEvent:
 		s.retire(e.r)
+	case restedEvent:
+		s.ceded(e)
 	case guardDue:
 		s.newGuard()
 	case unanswered:
@@ -246,7 +253,12 @@ func (s *session) frame(m wire.Message) {
 		s.examiner.Take(m)
 	case *wire.Release: // as a Prepare goes, to keep its place behind that
 		s.claims.Release(m.Group, func() { s.tell(life.Released{Group: m.Group}) })
+	case *wire.Yield:
+		s.claims.Yield()
+	case *wire.Renew:
+		s.claims.Rest(func(r claims.Rested) { s.tell(restedEvent{r}) })
 	case *wire.Start:
+		s.claims.Yield() // what the group needs is claimed
 		s.decide(life.Start{Group: m.Group, Rendezvous: m.Meet})
 	case *wire.Prune:
 		s.decide(life.Prune{Group: m.Group})

@@ -59,7 +59,18 @@ type Claim struct {
 
 	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
 	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
+
+	Resting Resting `json:"idle,omitempty"` // why none of its ranks is meant to live; empty: they are
 }
+
+// Resting is why a job holds what nobody uses, on purpose (survive.md SV-2).
+type Resting string
+
+// The reasons. What else a ledger says is none.
+const Restarting Resting = "restarting" // between two attempts
+
+// Known reports whether it is one of the reasons.
+func (r Resting) Known() bool { return r == Restarting }
 
 // A ClaimedRank is one rank of a claim with the CPUs of its slots.
 type ClaimedRank struct {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +37,8 @@ type recorder struct {
 	tape     lockedBuffer
 	scribe   sync.WaitGroup
 	prepares func() // is called before a Prepare goes; nil: it is not
+	once     string // a node that can be reached only once; empty: none
+	reached  atomic.Int32
 }
 
 func (r *recorder) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Result {
@@ -43,6 +46,9 @@ func (r *recorder) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Re
 }
 
 func (r *recorder) dial(ctx context.Context, host reach.Host) (io.ReadWriteCloser, error) {
+	if host.Name == r.once && r.reached.Add(1) > 1 {
+		return nil, errors.New("connection refused")
+	}
 	stream, err := r.local.dial(ctx, host)
 	if err != nil {
 		return nil, err
@@ -384,6 +390,28 @@ var conversations = []struct {
 		r := newRun(1, "true", "a")
 		r.req.Wait = true
 		s.must(r, 0)
+	}},
+	{"a job that is started again", "Renew Renewed", func(s stage) {
+		r := newRun(2, `echo "attempt $MPIEXEC_ATTEMPT"; [ "$MPIEXEC_ATTEMPT" = 2 ]`, "a", "b")
+		r.req.Restart = job.Restart{Most: 2, On: []job.EndKind{job.ByCode}, Delay: time.Millisecond}
+		s.must(r, 0)
+		if tape := s.rec.tape.String(); strings.Count(tape, "Hello") != 2 || strings.Count(tape, "> Renew\n") != 4 || strings.Count(tape, "> Bye") != 2 {
+			s.Errorf("it has not kept its two helpers:\n%s", tape)
+		}
+		if out := r.out.String(); strings.Count(out, "attempt 2\n") != 2 {
+			s.Errorf("stdout %q", out)
+		}
+	}},
+	{"a job that finds no room to be started again, and waits", "Yield", func(s stage) {
+		r := newRun(2, `[ $MPIEXEC_HOST = a ] || kill -9 $PPID; exec sleep 600`, "a", "b")
+		r.req.Restart, r.req.Wait = job.Restart{Most: 1, On: []job.EndKind{job.ByNode}, Delay: time.Millisecond}, true
+		s.rec.once = "b"
+		yields := s.rec.tape.shows("a > Yield\n")
+		go func() {
+			<-yields
+			r.signals <- syscall.SIGINT
+		}()
+		s.must(r, -1)
 	}},
 	{"jobs are listed, signalled and ended", "List Listed Alert Alerted Evict Evicted", func(s stage) {
 		r := s.cast(newRun(1, "true", "a"))

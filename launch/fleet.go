@@ -49,6 +49,7 @@ type fleet struct {
 
 	since  time.Time                   // when the job's time began, with an earlier attempt; zero: with this one
 	decide func(*supervise.State) bool // whether another attempt follows this one, which is over
+	kept   []reserve.Kept              // nodes that the attempt before has left, until they are the reservation's
 	cutOff time.Time                   // when the last of the nodes was lost; zero: none was
 }
 
@@ -65,6 +66,7 @@ type member struct {
 	key  int   // by which supervision and fences know it: it is the key-th that joined the job
 	lost error // why its connection ended; nil: it has not
 	had  int   // ranks of all groups, those that are over among them
+	over bool  // nothing of the job is left there
 }
 
 func newFleet(env Env) *fleet {

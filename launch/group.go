@@ -63,6 +63,7 @@ func (f *fleet) addGroup(name string, p job.Plan, apps []job.App, nodes []*membe
 // release lets the ranks of a group go; meet is where torch's can.
 func (f *fleet) release(g *group, meet string) {
 	for _, n := range g.nodes {
+		n.over = false
 		n.Send(&wire.Start{Group: g.name, Meet: meet})
 	}
 }

@@ -26,8 +26,9 @@ import (
 )
 
 /*
-Lives are the attempts of one job (survive.md 3). Each has a fleet of its own, with connections,
-fences and streams of its own; what they share is the terminal, the job's name and its time.
+Lives are the attempts of one job (survive.md 3). Each has a fleet of its own, with fences and
+streams of its own; what they share is the terminal, the job's name and its time, and the nodes
+that live (renew.go).
 
 	run --> attempt ----> over
 	          ^  |
@@ -56,29 +57,39 @@ func (l *lives) run(ctx context.Context) (job.Result, error) {
 	if err := l.fence(ctx, l.env.Remains, time.Now()); err != nil {
 		return job.Result{Attempts: l.attempts}, err
 	}
+	f := l.fleet()
 	for {
-		result, next, err := l.attempt(ctx)
+		result, next, err := l.attempt(ctx, f)
 		if l.first.Restart.Several() {
 			result.Attempts = l.attempts
 		}
 		if err != nil || !next.Again {
 			return result, err
 		}
-		if err := l.between(ctx, next.Pause); err != nil {
+		kept := f.kept
+		f = l.fleet()
+		f.takeOver(kept)
+		if err := l.between(ctx, f, next.Pause); err != nil {
+			f.letGo()
+			f.close()
 			return result, err
 		}
 	}
 }
 
-// attempt is one life of all ranks, from the first connection to the decision about the next.
-func (l *lives) attempt(ctx context.Context) (result job.Result, next restart.Decision, err error) {
-	ctx, done := context.WithCancel(ctx)
-	defer done()
+// fleet makes that of the next attempt.
+func (l *lives) fleet() *fleet {
 	env := l.env
 	env.In = l.input()
-	f := newFleet(env)
+	return newFleet(env)
+}
+
+// attempt is one life of all ranks, from the first connection to the decision about the next.
+func (l *lives) attempt(ctx context.Context, f *fleet) (result job.Result, next restart.Decision, err error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
 	defer f.close()
-	place, err := l.reserve(ctx, f.env.Env)
+	place, err := l.reserve(ctx, f)
 	defer place.Close()
 	if err != nil {
 		return job.Result{Connects: place.Connects}, next, err
@@ -140,13 +151,15 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 
 // reserve finds a place for the next attempt. Where there is none, one is looked for, for a while
 // (SV-5).
-func (l *lives) reserve(ctx context.Context, env reserve.Env) (*reserve.Reservation, error) {
+func (l *lives) reserve(ctx context.Context, f *fleet) (*reserve.Reservation, error) {
 	ctx, done := l.within(ctx)
 	defer done()
 	last, pauses := time.Now().Add(restart.Patience), cmp.Or(l.first.Restart.Delay, restart.Delay)
 	said := ""
 	for {
-		place, err := reserve.Reserve(ctx, restart.Request(l.first, l.attempts), env)
+		kept := f.stillKept()
+		f.kept = nil
+		place, err := reserve.Reserve(ctx, restart.Request(l.first, l.attempts), f.env.Env, kept...)
 		if err == nil || l.begins() || ctx.Err() != nil || !wantsRoom(err) {
 			return place, err
 		}
@@ -155,12 +168,13 @@ func (l *lives) reserve(ctx context.Context, env reserve.Env) (*reserve.Reservat
 			l.tell(job.Again{Event: "giveup", Why: why})
 			return place, &fault.Error{Text: fmt.Sprintf("not starting again: %s (%v)", why, err), Code: l.attempts[len(l.attempts)-1].Exit}
 		}
-		place.Close()
+		f.kept = place.CloseNew()
 		if why := err.Error(); why != said {
 			l.env.Say(fmt.Sprintf("no room to start again: %s; trying again for %s", why, text.Span(time.Until(last))))
 			said = why
 		}
-		if err := l.sleep(ctx, pauses); err != nil {
+		if err := l.pause(ctx, f, pauses); err != nil {
+			f.letGo()
 			return place, err
 		}
 	}
@@ -193,14 +207,27 @@ func (l *lives) announce(p job.Plan) {
 }
 
 // between is the time between two attempts: the fence, and the pause.
-func (l *lives) between(ctx context.Context, pause time.Duration) error {
+func (l *lives) between(ctx context.Context, f *fleet, pause time.Duration) error {
 	ctx, done := l.within(ctx)
 	defer done()
 	if err := l.fence(ctx, l.attempts[len(l.attempts)-1].Lost, l.cutOff); err != nil {
 		return err
 	}
 	l.tell(job.Again{Event: "pause", Seconds: pause.Round(time.Millisecond).Seconds()})
-	return l.sleep(ctx, pause)
+	return l.pause(ctx, f, pause)
+}
+
+// pause waits, unless the job ends. Nodes are kept meanwhile for as long as they may be.
+func (l *lives) pause(ctx context.Context, f *fleet, d time.Duration) error {
+	left := max(0, time.Until(l.attempts[len(l.attempts)-1].Ended.Add(restart.Keep)))
+	if len(f.kept) > 0 && left < d {
+		if err := l.sleep(ctx, left); err != nil {
+			return err
+		}
+		f.letGo()
+		d -= left
+	}
+	return l.sleep(ctx, d)
 }
 
 // quiet is how long a fence may take until somebody is told of it.

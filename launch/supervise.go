@@ -46,8 +46,9 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		telling.note(f)
 		f.sayAll(f.repeats.Due(time.Now()))
 	}
-	for _, n := range f.nodes {
-		n.Send(&wire.Bye{})
+	lasts := reserve.Lasts(req)
+	if !lasts {
+		f.tell(&wire.Bye{})
 	}
 	for _, g := range f.groups {
 		g.bound.tell()
@@ -58,6 +59,9 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		state.BlameRM(time.Now())
 	}
 	again := f.decide(&state)
+	if lasts {
+		f.renew(again)
+	}
 	told := f.report(&state)
 	if again {
 		f.writeTrace()
@@ -264,7 +268,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.Emptied:
 		return []supervise.Event{supervise.NodeEmptied{Node: n.key}}
 	case *wire.Drained:
-		f.account.orphans[n.key] = m.Orphans
+		f.account.orphans[n.key], n.over = m.Orphans, true
 		return []supervise.Event{supervise.NodeDrained{Node: n.key}}
 	case *wire.States:
 		f.answered(n.key, m.Ranks)

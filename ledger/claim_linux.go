@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/job"
 )
 
 // What a listing shows at most, of all users and of each (TRUST-4: Listed).
@@ -90,7 +92,8 @@ type Held struct {
 	// Warning is a *LimitError if not all claims of others could be read.
 	Warning error
 
-	file *ownFile
+	claim Claim
+	file  *ownFile
 }
 
 // tieTime is how long the first of two claims that were shown at the same time waits for
@@ -122,7 +125,7 @@ func (d *Dir) Take(ctx context.Context, c Claim, fits func(Others) error) (*Held
 		s.drop()
 		return nil, err
 	}
-	return &Held{first.fault, s}, nil
+	return &Held{first.fault, c, s}, nil
 }
 
 // noting makes a look note what it reads.
@@ -164,6 +167,20 @@ func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 		return nil, err
 	}
 	return s, s.present(name, text)
+}
+
+// Rest shows the claim once more, with the reason why none of its ranks lives, and gives up the old
+// one then: at no moment it is free for others. What it returns is held in any case; with an error
+// it is what was held before.
+func (h *Held) Rest(why job.Resting) (*Held, error) {
+	c := h.claim
+	c.Resting = why
+	s, err := h.file.d.showClaim(c)
+	if err != nil {
+		return h, err
+	}
+	h.Release() // a file that cannot be removed counts no more than one whose holder is dead
+	return &Held{h.Warning, c, s}, nil
 }
 
 // Release gives the claim up. It may be called again.

@@ -98,6 +98,9 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	for _, p := range []*string{&c.User, &c.From, &c.Node, &c.Command, &c.RM, &c.Class, &c.NodeSet} {
 		*p = short(*p)
 	}
+	if !c.Resting.Known() {
+		c.Resting = ""
+	}
 	return c.Claim, nil
 }
 

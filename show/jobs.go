@@ -57,6 +57,8 @@ type liveJob struct {
 	Class   string `json:"class,omitempty"`
 	NodeSet string `json:"node_set,omitempty"`
 
+	Resting job.Resting `json:"resting,omitempty"` // why, if it is so on purpose
+
 	size int // nodes of the job, as far as claims tell
 }
 
@@ -107,7 +109,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			if !known {
 				i, at[key{c.Job, c.UID}] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class, NodeSet: c.NodeSet})
+					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class, NodeSet: c.NodeSet, Resting: c.Resting})
 			}
 			l.jobs[i].add(c)
 		}
@@ -119,6 +121,9 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 
 func (j *liveJob) add(c job.Claim) {
 	j.Idle = j.Idle && c.Idle
+	if j.Resting != c.Resting {
+		j.Resting = ""
+	}
 	j.Ranks = max(j.Ranks, c.Size) // a spawn's claim counts the ranks before it
 	if c.Since.Before(j.Since) {
 		j.Since, j.Command = c.Since, c.Command
@@ -175,9 +180,12 @@ func (l Ledger) Jobs() string {
 	return t.String()
 }
 
-// idle says that a job holds what nobody uses (TRUST-16).
+// idle says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2).
 func (j *liveJob) idle() string {
-	if j.Idle {
+	switch {
+	case j.Idle && j.Resting.Known():
+		return "(" + string(j.Resting) + ") "
+	case j.Idle:
 		return "(idle) "
 	}
 	return ""

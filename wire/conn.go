@@ -35,6 +35,12 @@ func (e *GreetError) Unwrap() error { return e.Err }
 // goroutine calls Recv. There is a writer as long as there is something to write: of
 // the connections of a large job nearly all are idle.
 type Conn struct {
+	*carrier
+	renewed bool // what goes on is another Conn's; guarded by carrier.mu
+}
+
+// A carrier is the stream of a Conn, and of those that go on with it (Renew).
+type carrier struct {
 	rw        io.ReadWriteCloser
 	self      Side
 	in        *input
@@ -54,16 +60,26 @@ type Conn struct {
 // takes only what the other one may say.
 func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ inProcess() *InProcess }); ok {
-		return &Conn{rw: rw, self: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}
+		return &Conn{carrier: &carrier{rw: rw, self: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}}
 	}
-	return &Conn{rw: rw, self: self, in: newInput(rw)}
+	return &Conn{carrier: &carrier{rw: rw, self: self, in: newInput(rw)}}
+}
+
+// Renew returns a Conn that goes on with the stream of c, which sends nothing more, nor closes it:
+// who still has c is of a conversation that is over. What c was sent goes out before what the new
+// one is. One goroutine calls Recv, of either.
+func (c *Conn) Renew() *Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.renewed = true
+	return &Conn{carrier: c.carrier}
 }
 
 // Send encodes m and leaves it to the writer. The error is that of an earlier
 // write; what was sent last may be lost without one. What NewData gave is gone then.
 func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {
-		return c.inProcess.send(m)
+		return c.handOver(func() error { return c.inProcess.send(m) })
 	}
 	err := c.put(func(buf []byte) []byte { return appendFrame(buf, m) })
 	if data, ok := m.(*Data); ok {
@@ -90,7 +106,7 @@ const sharedFrom = 16 << 10
 // SendFrame is Send for an encoded message, which nobody may change any more.
 func (c *Conn) SendFrame(f Frame) error {
 	if c.inProcess != nil {
-		return c.inProcess.out.put(f)
+		return c.handOver(func() error { return c.inProcess.out.put(f) })
 	}
 	if len(f) < sharedFrom {
 		return c.put(func(buf []byte) []byte { return append(buf, f...) })
@@ -109,9 +125,19 @@ func (c *Conn) SendFrame(f Frame) error {
 	return nil
 }
 
+// handOver sends inside of one process, unless nothing is sent any more.
+func (c *Conn) handOver(send func() error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.renewed {
+		return ErrClosed
+	}
+	return send()
+}
+
 // open returns why nothing can be sent any more, or nil. It needs c.mu.
 func (c *Conn) open() error {
-	if c.err == nil && c.closed {
+	if c.err == nil && (c.closed || c.renewed) {
 		return ErrClosed
 	}
 	return c.err
@@ -358,18 +384,30 @@ func (c *Conn) atWork() chan struct{} {
 	return c.writer
 }
 
+// end lets nothing more be sent, and drops what is to be dropped; false: the stream is another
+// Conn's by now.
+func (c *Conn) end(drop func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.renewed {
+		c.closed = true
+		drop()
+	}
+	return !c.renewed
+}
+
 // closePatience is how long Close waits for an end that takes nothing any more.
 const closePatience = 2 * time.Second
 
 // Close lets the writer finish what was sent, if the other end takes it, and closes
 // the stream.
 func (c *Conn) Close() error {
+	if !c.end(func() {}) {
+		return nil
+	}
 	if c.inProcess != nil {
 		return c.rw.Close()
 	}
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
 	if writer := c.atWork(); writer != nil {
 		late := time.NewTimer(closePatience)
 		defer late.Stop()
@@ -383,13 +421,12 @@ func (c *Conn) Close() error {
 
 // Abandon closes the stream without waiting for anything that was sent.
 func (c *Conn) Abandon() error {
+	if !c.end(func() { c.first, c.out = nil, nil }) {
+		return nil
+	}
 	if c.inProcess != nil {
 		return c.rw.Close()
 	}
-	c.mu.Lock()
-	c.closed = true
-	c.first, c.out = nil, nil
-	c.mu.Unlock()
 	err := c.rw.Close()
 	c.Flush()
 	return err

@@ -212,6 +212,7 @@ func (c *codec) claim(p *job.Claim) {
 	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).claimedRank)
 	c.num(&p.PID, aPID)
 	c.flag(&p.Idle)
+	c.word((*string)(&p.Resting), "reason")
 }
 
 func (c *codec) claimedRank(p *job.ClaimedRank) {

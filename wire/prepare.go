@@ -193,6 +193,7 @@ type Claim struct {
 	Noted  string    // directory of the cluster file's ledger, if the user names another; empty: he does not
 	Most   int       // processes of all jobs that the node allows; negative: no limit
 	Shares bool      // others' CPUs are no obstacle: a try-out
+	Lasts  bool      // until Bye or Renew, also when all ranks are over: another attempt may follow
 }
 
 func (p *Claim) fields(c *codec) {
@@ -201,4 +202,5 @@ func (p *Claim) fields(c *codec) {
 	c.text(&p.Noted, aPath)
 	c.num(&p.Most, valueRange{"limit of processes", math.MinInt32, math.MaxInt32})
 	c.flag(&p.Shares)
+	c.flag(&p.Lasts)
 }

@@ -19,6 +19,7 @@ What a plan needs, and what it takes. Prepare is in prepare.go.
 	   | <--------------------------------- Refused   why not, or
 	   | <----------------------------------- Taken   that another job was faster
 	   | Release --------------------------------->   plan again
+	   | Yield ----------------------------------->   the job waits: what an earlier attempt of it claimed goes
 */
 
 // Lay asks to lay a word open where only the same machine and name spaces can see it: in the
@@ -151,3 +152,9 @@ func (m *Taken) fields(c *codec) {
 type Release struct{ Group string }
 
 func (m *Release) fields(c *codec) { c.word(&m.Group, "group") }
+
+// Yield gives up what the helper claims since Renew: the job waits for its turn, and who waits holds
+// nothing (survive.md SV-5).
+type Yield struct{}
+
+func (m *Yield) fields(*codec) {}

@@ -28,6 +28,8 @@ Ranks that run, and their end.
 	   | End ------------------------------------->   all ranks are over, or shall be
 	   | <--------------------------------- Emptied   after a second: output alone is left
 	   | <--------------------------------- Drained   nothing of ours is left
+	   | Renew ----------------------------------->   another attempt follows, or
+	   | <--------------------------------- Renewed   all begins anew, but for Hello and Node
 	   | Bye ------------------------------------->
 
 Data is the only message that flows without bound, so it alone needs leave: a sender may have
@@ -218,6 +220,19 @@ type Drained struct{ Orphans []job.Orphan }
 func (m *Drained) fields(c *codec) {
 	list(c, &m.Orphans, length{"orphans", maxOnNode}, (*codec).orphan)
 }
+
+// Renew ends the conversation of an attempt behind which another one follows (survive.md SV-2). The
+// helper, which has said Drained, forgets all of it but what it claims, which it goes on to hold for
+// no rank, until it hears Start or Yield.
+type Renew struct{}
+
+func (m *Renew) fields(*codec) {}
+
+// Renewed answers Renew. What is said behind them belongs to the next attempt: no message of
+// either side refers to anything before.
+type Renewed struct{}
+
+func (m *Renewed) fields(*codec) {}
 
 // Bye ends the conversation; the helper leaves.
 type Bye struct{}

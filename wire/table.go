@@ -128,6 +128,9 @@ var table = [...]Kind{
 	13: {"End", Launcher, Ending, 64, blank[End]},
 	52: {"Emptied", Helper, Ending, 0, blank[Emptied]},
 	16: {"Drained", Helper, Ending, 4 << 20, blank[Drained]},
+	57: {"Renew", Launcher, Ending, 0, blank[Renew]},
+	58: {"Renewed", Helper, Ending, 0, blank[Renewed]},
+	59: {"Yield", Launcher, Reserving, 0, blank[Yield]},
 	19: {"Bye", Launcher, Ending, 0, blank[Bye]},
 
 	32: {"List", Launcher, Listing, 8 << 10, blank[List]},

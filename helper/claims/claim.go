@@ -177,6 +177,9 @@ func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
 		others, _ = apart(others, mine.RM)
 	}
 	_, others.Mine = related(others.Mine, mine.Inside, mine.UID)
+	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // it goes when ours is used
+		return c.Resting != "" && c.Job == mine.Job
+	})
 	most := others.Use().Procs
 	_, others.Mine = related(others.Mine, mine.Job, mine.UID) // also of another name of this machine (alias=)
 	use := others.Use()

@@ -43,6 +43,7 @@ type Worker struct {
 	due    *time.Timer             // when the gate has been shut for too long
 	held   map[string]*ledger.Held // by group
 	noted  map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
+	rested Rested                  // what an earlier attempt of the job has claimed
 	place  *ledger.QueuePlace
 	turn   func()      // ends the wait for our turn
 	quiet  *time.Timer // runs out when nobody waits any more
@@ -54,9 +55,10 @@ type Worker struct {
 	gateMost time.Duration // how long the gate may be shut
 }
 
-// New makes one for the session that sends by send; root is "/", and environ our own environment.
-func New(root fs.FS, environ []string, send func(wire.Message) error) *Worker {
-	w := &Worker{root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
+// New makes one for the session that sends by send; root is "/", and environ our own environment. It
+// holds what the session of an earlier attempt has left.
+func New(root fs.FS, environ []string, send func(wire.Message) error, rested Rested) *Worker {
+	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
@@ -153,6 +155,7 @@ func (w *Worker) Close() {
 
 func (w *Worker) letGo() {
 	w.releaseAll()
+	w.rested.Release()
 	w.ungate()
 	w.dequeue()
 }

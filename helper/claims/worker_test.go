@@ -4,6 +4,7 @@ package claims
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -104,7 +105,7 @@ func TestTheGateOpensByItself(t *testing.T) {
 	defer said.Abandon()
 	dir := t.TempDir()
 	root := os.DirFS("/")
-	w := New(root, nil, wire.NewConn(there, wire.Helper).Send)
+	w := New(root, nil, wire.NewConn(there, wire.Helper).Send, nil)
 	defer w.Close()
 	w.gateMost = 30 * time.Millisecond
 	w.Take(&wire.Gate{Ledger: dir})
@@ -162,6 +163,8 @@ func TestConflict(t *testing.T) {
 			"GPU 0000:07:00.0 was taken by another job"},
 		{"granted by a batch system", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{two, {Job: "c", RM: "slurm 8", Exclusive: true}}, ""},
 		{"granted to both", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{RM: "slurm 7", Ranks: claimed(2)}, []job.Claim{{Job: "b", RM: "slurm 7", Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
+		{"what it had before", wire.Prepare{Claim: wire.Claim{Most: 2}}, job.Claim{Job: "b", Ranks: claimed(2, 3)}, []job.Claim{{Job: "b", Resting: job.Restarting, Ranks: claimed(2, 3)}}, ""},
+		{"what another had before", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Job: "a", Ranks: claimed(2)}, []job.Claim{{Job: "b", Resting: job.Restarting, Ranks: claimed(2, 3)}}, "CPU 2 was taken by another job"},
 		{"its own outer job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Inside: "b", Ranks: claimed(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""
@@ -172,6 +175,78 @@ func TestConflict(t *testing.T) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// What a job has claimed goes from one attempt to the next without a moment in which it is free, and
+// with the last of them (survive.md SV-2).
+func TestClaimsRest(t *testing.T) {
+	dir, root := t.TempDir(), os.DirFS("/")
+	book, err := ledger.Open(dir, probe.Identity(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	seen := func() (claims []string) {
+		all, err := book.Claims()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			claims = append(claims, fmt.Sprintf("%s %s %v", c.Job, c.Resting, c.Ranks))
+		}
+		slices.Sort(claims)
+		return claims
+	}
+	prepare := func(id job.ID, group string, rank, cpu int) *wire.Prepare {
+		return &wire.Prepare{Job: id, Group: wire.Group{Name: group, First: rank}, Ranks: []job.RankPlan{{Portion: &job.Portion{Held: []int{cpu}}}},
+			Claim: wire.Claim{Entry: job.Claim{Job: id, Since: time.Now()}, Ledger: dir, Most: -1}}
+	}
+	claim := func(w *Worker, m *wire.Prepare) Answer {
+		answer := make(chan Answer, 1)
+		w.Claim(m, func(a Answer) { answer <- a })
+		return <-answer
+	}
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if got := seen(); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	silent := func(wire.Message) error { return nil }
+	first, other := New(root, nil, silent, nil), New(root, nil, silent, nil)
+	defer other.Close()
+	claim(first, prepare("j", "j", 0, 3))
+	claim(first, prepare("j", "j.1", 1, 4))
+	expect("two groups run", "j  [{0 [3] []}]", "j  [{1 [4] []}]")
+	resting := make(chan Rested, 1)
+	first.Rest(func(r Rested) { resting <- r })
+	rested := <-resting
+	first.Close()
+	both := []string{"j restarting [{0 [3] []}]", "j restarting [{1 [4] []}]"}
+	expect("between two attempts", both...)
+	if a := claim(other, prepare("other", "other", 0, 3)); a.Taken != "CPU 3 was taken by another job" {
+		t.Errorf("another job gets %+v", a)
+	}
+	second := New(root, nil, silent, rested)
+	if a := claim(second, prepare("j", "j", 0, 3)); a.Taken != "" || a.Notice != "" {
+		t.Errorf("the next attempt gets %+v", a)
+	}
+	expect("it is planned", append([]string{"j  [{0 [3] []}]"}, both...)...)
+	released := make(chan bool)
+	second.Release("j", func() { close(released) })
+	<-released
+	expect("and planned anew", both...)
+	claim(second, prepare("j", "j", 0, 4))
+	second.Yield()
+	second.Release("nobody", func() { resting <- nil }) // behind that
+	<-resting
+	expect("it has started", "j  [{0 [4] []}]")
+	second.Rest(func(r Rested) { resting <- r })
+	third := New(root, nil, silent, <-resting)
+	second.Close()
+	expect("between the next two", "j restarting [{0 [4] []}]")
+	third.Close()
+	expect("it is over")
 }
 
 // What the file of a node's administrator says holds, whatever mpiexec sends; and a file that

@@ -11,7 +11,7 @@ Three things have a phase, and each only goes forward but for a Start, which beg
 
 	Work     Idle --> Busy --> Empty --> Quiet  --> Drained
 	Ending   Unasked --> Lingering --> Asked --> Killing
-	Talk     Open --> Over
+	Talk     Open --> Over, or Anew
 */
 package life
 
@@ -54,6 +54,7 @@ type Talk int
 const (
 	Open Talk = iota
 	Over      // mpiexec has said Bye, or is gone
+	Anew      // mpiexec begins another attempt, with a life of its own
 )
 
 // Times of an ending.
@@ -132,6 +133,8 @@ type (
 	Tick struct{}
 	// Bye is the regular end of the conversation.
 	Bye struct{}
+	// Renew is the end of an attempt behind which another follows.
+	Renew struct{}
 	// Lost says that mpiexec is gone.
 	Lost struct{}
 )
@@ -281,10 +284,13 @@ func New() *State {
 }
 
 // Done reports whether there is nothing left to do, and nobody to do it for.
-func (s *State) Done() bool { return s.talk == Over && s.work != Busy }
+func (s *State) Done() bool { return s.talk != Open && s.work != Busy }
 
 // Over reports whether there is nobody to talk to any more.
 func (s *State) Over() bool { return s.talk == Over }
+
+// Anew reports whether another life follows this one.
+func (s *State) Anew() bool { return s.talk == Anew }
 
 // IsRank reports whether a process is a rank that lives.
 func (s *State) IsRank(pid int) bool {
@@ -356,6 +362,8 @@ func (s *State) Step(event any, now time.Time) []any {
 	case Bye:
 		s.talk = Over
 		return s.end(0, s.lastGrace(), now)
+	case Renew:
+		return s.renew(now)
 	case Lost:
 		return s.lost(now)
 	}
@@ -645,6 +653,16 @@ func (s *State) tick(now time.Time) []any {
 		return []any{Kill{}, Wake{killAgain}}
 	}
 	return []any{Kill{}, Wake{killSlowly}}
+}
+
+// renew ends this life if nothing of the job is left here. Else mpiexec is as good as gone: it goes
+// on as if that were so.
+func (s *State) renew(now time.Time) []any {
+	if s.work != Drained && s.work != Idle || len(s.wanted) > 0 {
+		return s.lost(now)
+	}
+	s.talk = Anew
+	return []any{HangUp{}, CloseLink{}}
 }
 
 // lost ends the job because the other end is gone.

@@ -83,6 +83,7 @@ var happenings = []struct {
 	{"End at once", []any{End{0, time.Second}}},
 	{"End at once, twice", []any{End{0, 10 * time.Second}, End{0, 0}}},
 	{"10 s pass", []any{after(10 * time.Second), Tick{}}},
+	{"another attempt follows", []any{Renew{}}},
 	{"Bye", []any{Bye{}}},
 	{"mpiexec is gone", []any{Lost{}}},
 }
@@ -137,7 +138,10 @@ func cell(before, events []any) string {
 			did = append(did, word(action))
 		}
 	}
-	if state.Done() {
+	switch {
+	case state.Anew():
+		did = append(did, "**anew**")
+	case state.Done():
 		did = append(did, "**done**")
 	}
 	if len(did) == 0 {

@@ -33,8 +33,8 @@ type Listener struct {
 	Log     zerolog.Logger
 }
 
-// Listen sorts what a helper says until its connection ends. It never waits for anybody but
-// the connection.
+// Listen sorts what a helper says until its connection ends, or the conversation that the node is
+// of (Renew). It never waits for anybody but the connection.
 func (l Listener) Listen(n *Node) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -43,6 +43,10 @@ func (l Listener) Listen(n *Node) {
 			l.cut(n, crash)
 		}
 	}()
+	if err := n.await(); err != nil {
+		l.cut(n, err)
+		return
+	}
 	take := func(wire.Message) bool { return false }
 	if l.Streams != nil {
 		take = l.Streams(n)
@@ -55,6 +59,11 @@ func (l Listener) Listen(n *Node) {
 			return
 		case err != nil:
 			l.Inbox.Put(Disconnected{n, n.why(err)})
+			n.ended(n.why(err))
+			return
+		}
+		if _, renewed := m.(*wire.Renewed); renewed {
+			n.ended(nil)
 			return
 		}
 		l.sort(n, m, take)
@@ -89,6 +98,7 @@ func (n *Node) recv() (wire.Message, error) {
 // and its helper ends its ranks, since its input ends.
 func (l Listener) cut(n *Node, why error) {
 	l.Inbox.Put(Disconnected{n, why})
+	n.ended(why)
 	n.conn.Abandon()
 }
 

@@ -36,6 +36,7 @@ type Node struct {
 	conn      *wire.Conn
 	validator *validator
 	heard     atomic.Int64 // when something last came, in nanoseconds after epoch
+	succession
 }
 
 // Name is what the user calls it.

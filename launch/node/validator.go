@@ -71,7 +71,7 @@ type course struct {
 	caught   int
 	exceeded int
 	ended    time.Time // when End was said; zero: it was not
-	left     time.Time // when Bye was
+	left     time.Time // when Bye was, or Renew
 }
 
 // A localGroup is what a node has of a group.
@@ -147,10 +147,22 @@ func (v *validator) admit(m wire.Message) (wire.Message, error) {
 	if v.greeted < 2 || isGreeting(m) {
 		return passed(m, v.greeting(m))
 	}
+	if _, renewed := m.(*wire.Renewed); renewed {
+		return v.questions.answer(m, "Renewed")
+	}
 	if !v.course.left.IsZero() {
 		return nil, v.late(m, v.course.left)
 	}
 	return v.judge(m)
+}
+
+// renew is the validator of a conversation that begins anew: Hello and Node were heard, and nothing else.
+func (v *validator) renew() *validator {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	next := newValidator(job.NodeDef{}, v.silence)
+	next.linkClock, next.names, next.greeted, next.logs = v.linkClock, slices.Clone(v.names), v.greeted, v.logs
+	return next
 }
 
 // passed is a message, or the violation that it is.

@@ -35,7 +35,7 @@ func (v *validator) tell(m wire.Message) {
 		if v.course.ended.IsZero() {
 			v.course.ended = v.now()
 		}
-	case *wire.Bye:
+	case *wire.Bye, *wire.Renew:
 		v.course.left = v.now()
 	case *wire.Enqueue:
 		v.queue.waiting = true

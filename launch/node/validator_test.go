@@ -148,6 +148,7 @@ var table = []struct {
 	{"Emptied", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Drained", nil,
 		"early early early early its its twice dropped", "", "its"},
+	{"Renewed", &wire.Renew{}, "early ok ok ok ok ok ok ok", "unasked", ""},
 	{"Wanted", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Took", parcels, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Staged", parcels, "early ok ok ok ok ok ok dropped", "unasked", ""},

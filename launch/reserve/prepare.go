@@ -77,7 +77,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
 		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Samples: req.Ends.Samples, Often: req.Bounds.Any(limit.Resource.Sampled), Metric: req.Ends.Metric, Leader: req.Signals.Leader,
 			Children: req.Ends.Children, Held: req.RM.Holds(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
-		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares()},
+		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares(), Lasts: Lasts(req) && r.spawn == nil},
 	}
 	m.Process.Bounds = kernelBounds(req.Bounds)
 	if !n.def.Local { // here ranks inherit ours
@@ -105,6 +105,10 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 	}
 	return m
 }
+
+// Lasts reports whether what a job claims stays until its end is decided upon: another attempt may
+// follow. Where processes may stay that ranks leave behind, all is made anew.
+func Lasts(req job.Request) bool { return req.Restart.Most != 0 && !req.Ends.Children }
 
 // shares reports whether CPUs that another job has claimed since the survey are no obstacle:
 // on this machine alone, where ranks share CPUs anyway, or others were faster each time.

@@ -109,6 +109,8 @@ type host struct {
 	barred string // why its administrator lets nothing of ours run there; empty: he does
 	most   *int   // how many ranks of all jobs he lets run; nil: any number
 
+	kept *Kept // it was the job's in the attempt before, and is claimed since; nil: it was not
+
 	twin    *host // one of the nodes that were shown to be this machine; nil: none was
 	staged  bool  // it has the parcels of the job
 	watched bool  // it tells when claims change
@@ -122,9 +124,11 @@ func newReservation(req job.Request, env Env) *reservation {
 }
 
 // Reserve finds a job its place, and waits for it if it is to. The reservation is never nil:
-// with an error it has the notes of the plan, and how hosts were reached.
-func Reserve(ctx context.Context, req job.Request, env Env) (*Reservation, error) {
+// with an error it has the notes of the plan, and how hosts were reached. Nodes that an earlier
+// attempt of the job has left are the reservation's from now on.
+func Reserve(ctx context.Context, req job.Request, env Env, kept ...Kept) (*Reservation, error) {
 	r := newReservation(req, env)
+	r.takeOver(kept)
 	p, startBy, err := r.reserve(ctx)
 	for _, note := range p.Notes {
 		if note.Code == plan.Claimed {
@@ -219,6 +223,7 @@ func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy time.Tim
 			break
 		}
 		last = failed
+		r.yield()
 		if r.position.began.IsZero() {
 			r.position.began = time.Now()
 			var done context.CancelFunc
@@ -319,7 +324,7 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 		restrictArch(&r.req, r.spawn.values, r.snap)
 	}
 	p, err := makePlan(ctx, r.req, r.snap)
-	if err != nil {
+	if p, err = r.pass(ctx, p, err); err != nil {
 		return p, err
 	}
 	if err := r.claim(ctx, p); err != nil {

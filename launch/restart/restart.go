@@ -30,6 +30,9 @@ const (
 	briefly = 5                // so many of these in a row end a job that would be started for ever
 )
 
+// Keep is how long nodes and claims are kept for the next attempt (SV-2).
+const Keep = 10 * time.Minute
+
 // Patience is how long a job looks for room before it gives up (SV-5).
 const Patience = 10 * time.Minute
 

@@ -215,6 +215,7 @@ var Sayings = []struct {
 	}},
 	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.Orphan{{Rank: rank}}} }},
+	{"Renewed", func(int) wire.Message { return &wire.Renewed{} }},
 	{"Wanted", func(int) wire.Message { return &wire.Wanted{Parcels: []int{0}} }},
 	{"Took", func(int) wire.Message { return &wire.Took{} }},
 	{"Staged", func(int) wire.Message { return &wire.Staged{Reason: "full"} }},

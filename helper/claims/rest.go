@@ -1,0 +1,53 @@
+//go:build linux
+
+package claims
+
+import (
+	"remshell/job"
+	"remshell/ledger"
+)
+
+/*
+What a job claims here it keeps between two attempts, so that no other job is faster
+(survive.md SV-2). Each attempt has a session, and a Worker, of its own; the claims go from one to
+the next:
+
+	Worker of attempt 0 --Rest--> Rested --New--> Worker of attempt 1
+	   claims of ranks              claims without          '--> given up with Start, when what
+	                                ranks, "restarting"          ranks need is claimed anew,
+	                                                             with Yield, or with the session
+*/
+
+// Rested are claims between two attempts: of groups, and in the cluster's ledger.
+type Rested []*ledger.Held
+
+// Release gives them up. It may be called again.
+func (r *Rested) Release() {
+	for _, held := range *r {
+		held.Release()
+	}
+	*r = nil
+}
+
+// Rest lets all claims stay when the session ends, and gives them away. What cannot be shown as
+// resting stays as it is.
+func (w *Worker) Rest(give func(Rested)) {
+	w.do(func() {
+		all := w.rested
+		w.rested = nil
+		for _, groups := range []map[string]*ledger.Held{w.held, w.noted} {
+			for group, held := range groups {
+				resting, err := held.Rest(job.Restarting)
+				if err != nil {
+					w.inform(false, "the ledger does not tell that the job is being started again: "+err.Error())
+				}
+				all = append(all, resting)
+				delete(groups, group)
+			}
+		}
+		give(all)
+	})
+}
+
+// Yield gives up what is held from earlier attempts.
+func (w *Worker) Yield() { w.do(w.rested.Release) }

@@ -1,0 +1,93 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/plan"
+	"remshell/wire"
+)
+
+// This file is about the nodes that an attempt of a job takes over from the one before (survive.md
+// SV-2). They are connected, and their helpers hold what the job had there. To everything else they
+// are candidates like any: the plan is free to leave them.
+
+// A Kept node is one that the job has had, and still claims.
+type Kept struct {
+	*node.Node     // somebody listens to it
+	CPUs       int // that its helper claims for the job
+}
+
+// takeOver takes in nodes of the attempt before. One that is no candidate is let go: a spawn had
+// brought it.
+func (r *reservation) takeOver(kept []Kept) {
+	for _, k := range kept {
+		i := slices.IndexFunc(r.req.Nodes, func(def job.NodeDef) bool { return def.Name == k.Name() })
+		if i < 0 {
+			k.Send(&wire.Bye{})
+			go k.Close()
+			continue
+		}
+		r.add(&host{Node: k.Node, def: r.req.Nodes[i], probe: k.Probe, kept: &k})
+	}
+}
+
+// CloseNew is Close but for the nodes that were taken over, of which it returns those that are left.
+func (r *Reservation) CloseNew() (left []Kept) {
+	others := slices.Clone(r.r.hosts)
+	r.r.hosts = slices.DeleteFunc(others, func(n *host) bool {
+		keeps := n.kept != nil && n.lost == nil
+		if keeps {
+			left = append(left, *n.kept)
+		}
+		return keeps
+	})
+	r.Close()
+	return left
+}
+
+// yield gives up what an earlier attempt has claimed: who waits holds nothing (survive.md SV-5).
+func (r *reservation) yield() {
+	for _, n := range r.hosts {
+		if n.kept != nil {
+			n.kept = nil
+			n.Send(&wire.Yield{})
+		}
+	}
+}
+
+// pass lets an attempt that was refused since others wait go before them, if it goes only where the
+// one before was and takes no more there: nobody who waits could have had that, and some may wait
+// for it.
+func (r *reservation) pass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
+	var failed *plan.Error
+	if !errors.As(refused, &failed) || failed.Code != plan.QueueBusy {
+		return p, refused
+	}
+	snap := r.snap
+	snap.Ahead = 0
+	passing, err := makePlan(ctx, r.req, snap)
+	if err != nil || !r.onKept(passing) {
+		return p, refused
+	}
+	return passing, nil
+}
+
+// onKept reports whether a plan needs nothing but what the attempt before has left.
+func (r *reservation) onKept(p job.Plan) bool {
+	return !slices.ContainsFunc(p.Nodes, func(np job.NodePlan) bool {
+		kept := r.seen[np.Node].kept
+		return kept == nil || Claimed(np) > kept.CPUs
+	})
+}
+
+// Claimed is how many CPUs a part of a plan claims.
+func Claimed(np job.NodePlan) (cpus int) {
+	for _, r := range np.Ranks {
+		cpus += len(r.Held)
+	}
+	return cpus
+}
