@@ -20,7 +20,7 @@ forks.
 What is counted is the launching side: the launcher and every process it has started
 where it runs, its children and theirs. Hydra's ssh processes count; sshd and what
 it starts on the hosts do not. Only the exchange of exchange.go is timed by the ranks
-themselves, with the servers' CPU time.
+themselves, with the servers' CPU time. Inside of a batch system's job (batch.go) the floor is srun.
 
 	go run ./bench [-mpiexec PROGRAM] [-hydra PROGRAM] [-mpirun PROGRAM] [-only TEXT]
 
@@ -54,6 +54,8 @@ func main() {
 			os.Exit(writeLines(os.Args[2]))
 		case crowdArg:
 			os.Exit(launchCrowd(os.Args[2:]))
+		case roundsArg:
+			os.Exit(playRounds(os.Args[2:]))
 		case busyArg:
 			os.Exit(spin())
 		case feedArg:
@@ -109,10 +111,12 @@ func (b *bench) run(ctx context.Context, only string) error {
 	fmt.Print(crowdTable(crowds))
 	launches := slices.ContainsFunc(cases(b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) })
 	swaps := slices.ContainsFunc(exchangeCases, func(c exchangeCase) bool { return strings.Contains(c.name(), only) })
-	if !launches && !swaps {
-		return nil
+	if launches || swaps {
+		if err := b.compare(ctx, only); err != nil {
+			return err
+		}
 	}
-	return b.compare(ctx, only)
+	return b.batches(ctx, only)
 }
 
 // compare measures our launches and those of its rivals on the hosts of a field.
