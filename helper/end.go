@@ -105,6 +105,7 @@ func (s *session) tellDrained() {
 	lasts := s.prepare.Claim.Lasts
 	go func() {
 		s.closing.Wait()
+		drained.Sessions = s.stays.take()
 		if lasts {
 			s.conn.Send(drained)
 			return

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"remshell/helper/probe"
 	"remshell/helper/scratch"
@@ -38,6 +39,7 @@ type pmixLink struct {
 	name   string // of the server, as ranks know it
 	dir    *scratch.Dir
 	left   scratch.Leftovers
+	stays  *staying
 }
 
 // servePMIx makes the server ready for a group, if it is not.
@@ -45,7 +47,8 @@ func (s *session) servePMIx(g *group) error {
 	if s.pmix != nil {
 		return nil
 	}
-	link := &pmixLink{dir: scratch.NewDir(s.sys.Environ), name: "srv-" + g.prepare.PMI.Token}
+	link := &pmixLink{dir: scratch.NewDir(s.sys.Environ), stays: &s.stays, name: "srv-" + g.prepare.PMI.Token}
+	link.dir.Stays = g.prepare.Supervision.Sessions
 	link.server.UID = uint32(os.Geteuid())
 	link.server.Owner = func(conn net.Conn) (uint32, error) { return ownerOf(s.sys.Root, conn) }
 	link.server.Far, link.server.Notifier = s.fetches, s.notices
@@ -105,9 +108,32 @@ func (l *pmixLink) close(log logger) {
 	for _, err := range l.left.RemoveAll() {
 		log.inform("a file of PMIx stays: %v", err)
 	}
-	if err := l.dir.Remove(); err != nil {
+	left, err := l.dir.Remove()
+	if err != nil {
 		log.inform("the session directory of PMIx stays: %v", err)
 	}
+	l.stays.add(left)
+}
+
+// A staying is the directories of Open MPI's files that stay, of which mpiexec was not told yet (PMIX-56).
+type staying struct {
+	mu   sync.Mutex
+	dirs []string
+}
+
+func (s *staying) add(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if dir != "" && len(s.dirs) < wire.MaxSessions {
+		s.dirs = append(s.dirs, dir)
+	}
+}
+
+func (s *staying) take() (dirs []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dirs, s.dirs = s.dirs, nil
+	return dirs
 }
 
 // keep takes down what files a rank leaves, also for who has to remove them in our place.

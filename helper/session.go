@@ -81,6 +81,7 @@ type pmiLink struct {
 	pmix    *pmixLink // nil: no rank is offered PMIx
 
 	closing sync.WaitGroup // of what pmix was
+	stays   staying        // of that
 }
 
 // Services are what does its work beside the ranks, on goroutines of its own.

@@ -277,6 +277,7 @@ type Ends struct {
 	Status       string // "first" (also ""), "max", "rank0" or "or" (cli.md EXIT-3)
 	Stacks       bool   // SIGQUIT before the end when -timeout strikes
 	Children     bool   // what ranks leave behind may stay (--leave-children)
+	Sessions     bool   // and the directories of Open MPI's files (--keep-session)
 	Codes        bool   // tell every exit code
 	Usage        string // tell what the job consumed: "hosts", "rank", "lines" or "application"; empty: do not
 	Metric       string // what counts as memory: rss, pss, cgroup; empty: rss

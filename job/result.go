@@ -155,4 +155,6 @@ type Total struct {
 	Ended int // of them, those of whose end was told
 	Usage Usage
 	Peak  int
+
+	Sessions []string // directories of Open MPI's files that stay there
 }

@@ -17,6 +17,7 @@ import (
 type account struct {
 	starts  []job.Start
 	orphans map[int][]job.Orphan // by node of the plan
+	stay    map[int][]string     // likewise: directories of Open MPI's files
 	samples map[int]job.Sample   // the most that was seen of each rank
 
 	mu    sync.Mutex // guards the rest
@@ -24,7 +25,7 @@ type account struct {
 }
 
 func newAccount() *account {
-	return &account{began: time.Now(), orphans: make(map[int][]job.Orphan), samples: make(map[int]job.Sample)}
+	return &account{began: time.Now(), orphans: make(map[int][]job.Orphan), stay: make(map[int][]string), samples: make(map[int]job.Sample)}
 }
 
 // started notes a rank that runs, or does not.
@@ -62,7 +63,7 @@ func (a *account) settle(p whereabouts, exits []job.Exit) (all []job.Exit, hosts
 		byRank[all[i].Rank] = &all[i]
 	}
 	for i, name := range p.nodes {
-		total := job.Total{Node: name, Peak: -1}
+		total := job.Total{Node: name, Peak: -1, Sessions: a.stay[i]}
 		for _, o := range a.orphans[i] {
 			if o.Rank >= 0 && byRank[o.Rank] != nil {
 				byRank[o.Rank].Usage.Add(o.Usage)
@@ -177,4 +178,25 @@ func brief(text string) string {
 		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return text
+}
+
+// mostStaying is how many directories are told of at the end; the report has all.
+const mostStaying = 12
+
+// staying tells which directories of Open MPI's files stay (PMIX-56).
+func staying(hosts []job.Total) (lines []string) {
+	more := 0
+	for _, h := range hosts {
+		for _, dir := range h.Sessions {
+			if len(lines) == mostStaying {
+				more++
+				continue
+			}
+			lines = append(lines, "the session directory of Open MPI stays: "+h.Node+":"+dir)
+		}
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more stay; --report names all", more))
+	}
+	return lines
 }

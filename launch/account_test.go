@@ -119,3 +119,16 @@ func TestUsageOfALostNode(t *testing.T) {
 		t.Errorf("%+v", used)
 	}
 }
+
+// Of the directories that stay so many are told of, and how many more there are.
+func TestStaying(t *testing.T) {
+	hosts := []job.Total{{Node: "a", Sessions: []string{"/tmp/rs-1"}}, {Node: "b"}, {Node: "c", Sessions: []string{"/tmp/rs-2", "/tmp/rs-3"}}}
+	const want = "the session directory of Open MPI stays: c:/tmp/rs-3"
+	if got := staying(hosts); len(got) != 3 || got[2] != want || staying(hosts[1:2]) != nil {
+		t.Errorf("told is %q", got)
+	}
+	hosts[1].Sessions = make([]string, mostStaying)
+	if got := staying(hosts); len(got) != mostStaying+1 || got[mostStaying] != "and 3 more stay; --report names all" {
+		t.Errorf("told is %q", got)
+	}
+}

@@ -116,6 +116,7 @@ func (f *fleet) tellMore(state *supervise.State, req job.Request, result job.Res
 	if note := state.Alone(first.Argv[0]); note != "" {
 		f.env.Say(note)
 	}
+	f.sayAll(staying(result.Hosts))
 	if req.Ends.Codes {
 		for _, line := range state.ExitCodes() {
 			fmt.Fprintf(f.env.Err, "mpiexec: %s\n", line)
@@ -268,7 +269,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.Emptied:
 		return []supervise.Event{supervise.NodeEmptied{Node: n.key}}
 	case *wire.Drained:
-		f.account.orphans[n.key], n.over = m.Orphans, true
+		f.account.orphans[n.key], f.account.stay[n.key], n.over = m.Orphans, m.Sessions, true
 		return []supervise.Event{supervise.NodeDrained{Node: n.key}}
 	case *wire.States:
 		f.answered(n.key, m.Ranks)

@@ -168,6 +168,7 @@ type Supervision struct {
 	Metric   string        // what counts as memory: rss (or empty), pss, cgroup
 	Leader   bool          // Signal goes to the ranks alone, not to their process groups
 	Children bool          // what ranks leave behind may stay
+	Sessions bool          // and so may the directories of Open MPI's files
 	Held     bool          // the starter of a batch system has started the helper: see Caught
 	Grace    time.Duration // between SIGTERM and SIGKILL
 	Silence  time.Duration // how long the link may be dead before the job is
@@ -181,6 +182,7 @@ func (s *Supervision) fields(c *codec) {
 	c.word(&s.Metric, "metric")
 	c.flag(&s.Leader)
 	c.flag(&s.Children)
+	c.flag(&s.Sessions)
 	c.flag(&s.Held)
 	c.time(&s.Grace, "grace")
 	c.time(&s.Silence, "silence")

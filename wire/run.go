@@ -213,12 +213,19 @@ type Emptied struct{}
 
 func (m *Emptied) fields(*codec) {}
 
-// Drained says that no process of the job is left on the node, and what those
-// consumed that outlived their ranks.
-type Drained struct{ Orphans []job.Orphan }
+// MaxSessions is how many directories of Open MPI's files a helper tells of.
+const MaxSessions = 64
+
+// Drained says that no process of the job is left on the node, what those
+// consumed that outlived their ranks, and which directories of Open MPI's files stay, if they are to.
+type Drained struct {
+	Orphans  []job.Orphan
+	Sessions []string
+}
 
 func (m *Drained) fields(c *codec) {
 	list(c, &m.Orphans, length{"orphans", maxOnNode}, (*codec).orphan)
+	c.texts(&m.Sessions, length{"directories", MaxSessions}, aPath)
 }
 
 // Renew ends the conversation of an attempt behind which another one follows (survive.md SV-2). The

@@ -178,7 +178,7 @@ func TestRecvTellsAViolation(t *testing.T) {
 		{Launcher, frame(33, 32<<20), "a Listed of 33554432 bytes"},
 		{Launcher, frame(31, 1), "a Changed of 1 bytes"},
 		{Launcher, frame(1, 1, 2), "not a message: kind 1"},
-		{Launcher, frame(16, 2, 0, 0), "not a message: kind 16"},
+		{Launcher, frame(16, 3, 0, 0, 0), "not a message: kind 16"},
 		{Launcher, frame(10, 3, 2, 'x', 0x7e), "not a message: kind 10"},
 	}
 	for _, test := range tests {

@@ -211,6 +211,7 @@ type Job struct {
 	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"tell at the end which ranks left with which code"`
 	OnTimeout     string      `name:"--on-timeout" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it"`
 	Children      bool        `name:"--leave-children" topic:"" help:"what ranks leave behind goes on after the job"`
+	KeepSession   bool        `name:"--keep-session" topic:"" help:"the directories in which Open MPI keeps its files stay"`
 
 	Restart      RestartCount `name:"--restart" arg:"N" default:"no" topic:"" under:"Life cycle" help:"start the job again, N times or always, if a node is lost"`
 	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"ends that count: node, signal, abort, code:LIST, start, any"`

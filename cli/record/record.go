@@ -103,6 +103,7 @@ type Total struct {
 	Ranks int    `json:"ranks"`
 	Spent
 	*Used
+	Sessions []string `json:"sessions,omitempty"` // directories that stay (PMIX-56)
 }
 
 // Spent is what wait4(2) tells.
@@ -198,7 +199,7 @@ func Underway(result job.Result) Run {
 		r.Attempts = append(r.Attempts, Attempt{a.Number, a.Began, a.Ended, a.Reason, a.Cause, a.Nodes, a.Size, append([]string{}, a.Lost...), a.Exit})
 	}
 	for _, h := range result.Hosts {
-		r.Usage = append(r.Usage, Total{h.Node, h.Ranks, usageOf(h.Usage), nil})
+		r.Usage = append(r.Usage, Total{h.Node, h.Ranks, usageOf(h.Usage), nil, h.Sessions})
 	}
 	return r
 }

@@ -188,6 +188,7 @@ func ends(j option.Job) job.Ends {
 		Status:       j.ExitStatus,
 		Stacks:       j.OnTimeout == "stacks",
 		Children:     j.Children,
+		Sessions:     j.KeepSession || j.Children,
 		Codes:        j.PrintCodes,
 		Usage:        j.Consumed,
 		Peaks:        consumption(j),

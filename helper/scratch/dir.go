@@ -23,7 +23,8 @@ import (
 // A Dir is the directory of a job on this node where Open MPI keeps its files (PMIX-51).
 // Its name is known before it is made, as ranks are told of it when they start.
 type Dir struct {
-	Path string
+	Path  string
+	Stays bool // nobody of us removes it (PMIX-56)
 
 	mu   sync.Mutex // guards the rest
 	lock *os.File   // of the directory when it was made; nil: it was not
@@ -81,6 +82,9 @@ func (d *Dir) make() error {
 		return reason(err)
 	}
 	lock, err := takeLock(d.Path)
+	if err == nil && d.Stays {
+		err = os.WriteFile(filepath.Join(d.Path, staysName), nil, 0o600)
+	}
 	if err != nil {
 		os.RemoveAll(d.Path)
 		return reason(err)
@@ -106,23 +110,25 @@ func (d *Dir) Add(namespace string, ranks []int) error {
 func (d *Dir) RemoveSpace(namespace string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lock == nil {
+	if d.lock == nil || d.Stays {
 		return nil
 	}
 	return os.RemoveAll(filepath.Join(d.Path, namespace))
 }
 
-// Remove removes the directory and all that is in it, if it was made.
-func (d *Dir) Remove() error {
+// Remove removes the directory and all that is in it, if it was made and is not to stay; then, left is its path.
+func (d *Dir) Remove() (left string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lock == nil {
-		return nil
+		return "", nil
 	}
-	err := os.RemoveAll(d.Path)
+	if left = d.Path; !d.Stays {
+		left, err = "", os.RemoveAll(d.Path)
+	}
 	d.lock.Close()
 	d.lock = nil
-	return err
+	return left, err
 }
 
 // reason is why a call failed, without its file.

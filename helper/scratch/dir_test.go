@@ -33,8 +33,8 @@ func TestSessionDir(t *testing.T) {
 	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory of rank 0 is %v, %v", info, err)
 	}
-	if err := d.Remove(); err != nil {
-		t.Error(err)
+	if left, err := d.Remove(); left != "" || err != nil {
+		t.Error(left, err)
 	}
 	if left, _ := os.ReadDir(temp); len(left) > 0 {
 		t.Errorf("%v is left", left)
@@ -45,8 +45,8 @@ func TestSessionDir(t *testing.T) {
 	if err := taken.Add("rs-1-0", nil); err == nil || err.Error() != "file exists" {
 		t.Errorf("a name that somebody else has taken: %v", err)
 	}
-	if err := taken.Remove(); err != nil {
-		t.Error(err)
+	if left, err := taken.Remove(); left != "" || err != nil {
+		t.Error(left, err)
 	}
 	for why, temp := range map[string]string{"relative": "tmp", "absent": "/nowhere", "too long": "/" + strings.Repeat("x", 60), "none": ""} {
 		if d := NewDir([]string{"TMPDIR=" + temp}); filepath.Dir(d.Path) != "/tmp" {

@@ -21,11 +21,13 @@ user that wants such a directory (PMIX-55). All they need is in the directory it
 	rs-UID-RANDOM/.lock      locked as long as the helper lives; has the name of its host, as the locks
 	                         of others may not be seen here
 	rs-UID-RANDOM/.cleanup   files elsewhere that its ranks have named, a line each
+	rs-UID-RANDOM/.stays     it is the user's to remove: --keep-session
 */
 
 const (
-	lockName = ".lock"
-	listName = ".cleanup"
+	lockName  = ".lock"
+	listName  = ".cleanup"
+	staysName = ".stays"
 )
 
 // Bounds of one sweep.
@@ -134,6 +136,10 @@ func sweepDir(dir string) (removed bool) {
 		if inPlace(file) {
 			removeOwn(file)
 		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, staysName)); err == nil {
+		os.Remove(filepath.Join(dir, listName)) // the files that it names are gone
+		return false
 	}
 	return os.RemoveAll(dir) == nil
 }

@@ -61,7 +61,7 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := alive.Remove(); err != nil {
+	if _, err := alive.Remove(); err != nil {
 		t.Error(err)
 	}
 }
@@ -103,7 +103,45 @@ func TestSpaceIsRemoved(t *testing.T) {
 			t.Errorf("%s: %v", space, err)
 		}
 	}
-	if err := d.Remove(); err != nil {
+	if _, err := d.Remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A directory that is to stay does, with what is in it: when its groups end, when its helper does, and when that
+// was killed; but the files elsewhere that it lists go.
+func TestSessionDirStays(t *testing.T) {
+	temp := place(t)
+	environ := []string{"TMPDIR=" + temp}
+	segment := filepath.Join(temp, "segment")
+	if err := os.WriteFile(segment, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	killed, ended := NewDir(environ), NewDir(environ)
+	for _, d := range []*Dir{killed, ended} {
+		d.Stays = true
+		if err := d.Add("rs-1-0", []int{0}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.RemoveSpace("rs-1-0"); err != nil {
+			t.Error(err)
+		}
+	}
+	killed.Note([]string{segment})
+	killed.lock.Close() // as the kernel does
+	if left, err := ended.Remove(); left != ended.Path || err != nil {
+		t.Errorf("left is %q, %v", left, err)
+	}
+	if left, err := ended.Remove(); left != "" || err != nil {
+		t.Errorf("of one that was told of, left is %q, %v", left, err)
+	}
+	Sweep(environ)
+	for _, d := range []*Dir{killed, ended} {
+		if _, err := os.Lstat(filepath.Join(d.Path, "rs-1-0", "0")); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Lstat(segment); err == nil {
+		t.Error("the segment of a killed helper stays")
 	}
 }

@@ -54,6 +54,7 @@ type validator struct {
 	cargo      *cargoHold // nil: no parcels were told of
 	logs       pace
 	samples    bool // they were asked for
+	sessions   bool // directories are to stay
 	sampling   pace
 }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"testing"
 
+	"remshell/job"
 	"remshell/wire"
 )
 
@@ -55,5 +56,19 @@ func TestAdmitTexts(t *testing.T) {
 	}
 	if got := judged(g, &wire.Utter{ID: unanswered + 2, Rank: own}); got != "it sent 65 requests at once" {
 		t.Errorf("one too many: %s", got)
+	}
+}
+
+// Directories stay where they are to, and nowhere else.
+func TestAdmitDirectoriesThatStay(t *testing.T) {
+	g, _ := newStage(t, "ending")
+	hear := func(m wire.Message) string { return judged(g, m) }
+	hear(&wire.Exited{Exit: job.Exit{Rank: own}})
+	if got := hear(&wire.Drained{Sessions: []string{"/tmp/rs"}}); got != "unasked" {
+		t.Error(got)
+	}
+	g.sessions = true // as Prepare says
+	if got := hear(&wire.Drained{Sessions: []string{"/tmp/rs"}}); got == "unasked" {
+		t.Error(got)
 	}
 }

@@ -377,6 +377,9 @@ func (v *validator) drain(m *wire.Drained) error {
 			return violation("it sent Drained before the end of rank %d", s.rank)
 		}
 	}
+	if len(m.Sessions) > 0 && !v.sessions {
+		return errUnasked
+	}
 	for _, o := range m.Orphans {
 		if o.Rank != -1 && ranks.find(o.Rank) == nil {
 			return errStranger(o.Rank)

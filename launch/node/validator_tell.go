@@ -104,6 +104,7 @@ func (v *validator) plan(m *wire.Prepare) {
 	v.forget(m.Group.Name)
 	p := &localGroup{first: m.Group.First, size: m.Group.Size, meets: m.Group.Nodes > 1, trace: m.PMI.Trace, address: m.Node.Address, torch: slices.Contains(m.Process.Compat, "torch")}
 	v.samples = v.samples || m.Supervision.Samples
+	v.sessions = v.sessions || m.Supervision.Sessions
 	reads := make(map[int]bool, len(m.Streams.Stdin))
 	for _, rank := range m.Streams.Stdin {
 		reads[rank] = true

@@ -135,6 +135,11 @@ func TestSessionDirectoryElsewhere(t *testing.T) {
 	b.needNamespaces(t)
 	const there = "/run/field/hello.openmpi" // where this repository is may be below the /tmp that goes
 	b.on(t, "n1", "cp", hello, there)
+	kept := b.run(t, "--keep-session", "-hosts", "n1:2", "-n", "2", hello)
+	if left := b.sessions(t, "n1"); kept.code != 0 || left == "" || kept.err != "mpiexec: the session directory of Open MPI stays: n1:"+left+"\n" {
+		t.Errorf("with --keep-session: exit %d, %q; left are %q", kept.code, kept.err, left)
+	}
+	b.on(t, "n1", "sh", "-c", "rm -r /tmp/rs-*-*")
 	for _, how := range []string{
 		"mount -t tmpfs -o size=4k,mode=1777 none /tmp && (dd if=/dev/zero of=/tmp/full bs=4k 2>/dev/null || true)",
 		"mount -t tmpfs -o ro none /tmp",
