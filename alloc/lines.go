@@ -38,7 +38,7 @@ func (l *list) add(h Host) error {
 	}
 	if i, known := l.at[key(h.Name)]; known {
 		mine := &l.hosts[i]
-		mine.Tasks, mine.CPUs = mine.Tasks+h.Tasks, mine.CPUs+h.CPUs
+		mine.Tasks, mine.CPUs, mine.Bytes = mine.Tasks+h.Tasks, mine.CPUs+h.CPUs, mine.Bytes+h.Bytes
 		mine.List, mine.GPUs = joined(mine.List, h.List), joined(mine.GPUs, h.GPUs)
 		mine.Bare = mine.Bare || h.Bare
 		return nil

@@ -34,6 +34,29 @@ func (w World) deadline(req *job.Request, j option.Job) error {
 	return nil
 }
 
+// enforce has us see that the job uses no more memory on each host than the batch system gave it there
+// (RM-55). Of limits of the job's own the smaller counts.
+func (w World) enforce(req *job.Request) error {
+	if req.RM == nil {
+		return &fault.Error{Text: "--enforce-rm has a meaning only on the hosts of a batch system's job", Remedy: "use --limit hmem=, or leave it out"}
+	}
+	given := make(map[string]int64)
+	for _, h := range w.Grant.Hosts {
+		given[h.Name] = h.Bytes
+	}
+	largest := int64(0)
+	for i := range req.Nodes {
+		n := &req.Nodes[i]
+		if n.Bytes = given[n.Name]; n.Bytes == 0 {
+			return &fault.Error{Text: fmt.Sprintf("--enforce-rm: how much memory %s job %s has on %s is not known", req.RM.Name, req.RM.Job, n.Name), Remedy: "use --limit hmem="}
+		}
+		largest = max(largest, n.Bytes)
+	}
+	req.Bounds = limit.Strictest(req.Bounds, limit.Bounds{limit.HostMem: largest})
+	req.Ends.Samples = true
+	return nil
+}
+
 // endOfSlurmJob is what Slurm says of the end of a job, if anything; older versions tell it nowhere else.
 func (w World) endOfSlurmJob(id string) time.Time {
 	text, err := w.Run("squeue", "-h", "-j", id, "-o", "%e")

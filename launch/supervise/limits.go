@@ -94,7 +94,11 @@ func (s *State) excess(e Sampled) string {
 		{limit.CPUTime, int64(all.CPU), ""}, {limit.Mem, all.Mem, ""}, {limit.VMem, all.VMem, ""},
 		{limit.HostMem, e.Mem, host}, {limit.HostVMem, e.VMem, host},
 	} {
-		if most, limited := s.rules.Limits[check.what]; limited && check.used > most {
+		most, limited := s.rules.Limits[check.what]
+		if given := s.rules.Bytes[s.nodes[e.Node].name]; check.what == limit.HostMem && given > 0 {
+			most = min(most, given)
+		}
+		if limited && check.used > most {
 			return limit.Exceeded(check.what, check.used, most, check.where)
 		}
 	}
