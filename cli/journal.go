@@ -187,10 +187,11 @@ func (j *journal) Exited(node string, e job.Exit) {
 	j.settle(e.Rank, func(x *ending) { x.exit = event })
 }
 
-// Again tells of the time between two attempts of a job (survive.md SV-12).
+// Again tells of the attempts of a job and its checkpoints (survive.md SV-12).
 func (j *journal) Again(news job.Again) {
 	j.put(struct {
 		stamp
+		State   string      `json:"state,omitempty"`
 		Attempt int         `json:"attempt,omitempty"`
 		Reason  job.EndKind `json:"reason,omitempty"`
 		Lost    []string    `json:"lost,omitempty"`
@@ -198,7 +199,7 @@ func (j *journal) Again(news job.Again) {
 		Size    int         `json:"size,omitempty"`
 		Seconds float64     `json:"seconds,omitempty"`
 		Why     string      `json:"why,omitempty"`
-	}{stamped(news.Event), news.Attempt, news.Reason, news.Lost, news.Nodes, news.Size, news.Seconds, news.Why})
+	}{stamped(news.Event), news.State, news.Attempt, news.Reason, news.Lost, news.Nodes, news.Size, news.Seconds, news.Why})
 }
 
 // settle notes something of the end of a rank, and tells its exit when both of its streams have

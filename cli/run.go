@@ -244,6 +244,9 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := c.checkpointed(); err != nil {
+		return 0, err
+	}
 	kept, err := c.keep(ctx)
 	if err != nil {
 		return 0, err
@@ -284,14 +287,15 @@ func (c *call) remark() {
 
 // guardOf is how the guard of a job on one node is called; nil for more nodes, where the
 // helper here is a process of its own. So it is for a job that may wait: stopped
-// together with mpiexec, its helper would keep the place in the queue.
+// together with mpiexec, its helper would keep the place in the queue; and for one whose checkpoints a
+// command of ours writes: a helper inside takes the ends of all our children for its own.
 func guardOf(req job.Request) []string {
 	elsewhere := req.Queue.Host != nil && (len(req.Nodes) != 1 || !req.Queue.Host.Same(req.Nodes[0]))
 	beyond := func(def job.NodeDef) bool { return !def.Local }
 	if req.Spawn.Any || slices.ContainsFunc(req.Spawn.List, beyond) {
 		return nil // there may be more hosts later
 	}
-	if len(req.Nodes) != 1 || !req.Nodes[0].Local || req.Wait || elsewhere || runtime.GOOS != "linux" {
+	if len(req.Nodes) != 1 || !req.Nodes[0].Local || req.Wait || req.Ckpt.Command != "" || elsewhere || runtime.GOOS != "linux" {
 		return nil
 	}
 	return []string{guardArg, string(req.Job), strconv.FormatInt(req.Limits.Grace.Milliseconds(), 10)}

@@ -84,6 +84,7 @@ type Request struct {
 	Traits   bool     // Node.Traits are wanted
 	Restart  Restart
 	Attempt  int // of the job, from 0
+	Ckpt     Checkpoint
 }
 
 // An RM is a batch system (resource manager) that has granted the hosts of a job (RM-5).

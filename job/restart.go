@@ -62,15 +62,16 @@ type Attempt struct {
 	Exit         int
 }
 
-// An Again is what is told of a job between its attempts, as they come (SV-12, events).
+// An Again is what is told of the attempts of a job, and of its checkpoints, as they come (SV-12, events).
 type Again struct {
-	Event   string // "attempt", "fence", "pause" or "giveup"
+	Event   string // "attempt", "fence", "pause", "giveup" or "checkpoint"
+	State   string // of a checkpoint: asked, done, late, failed
 	Attempt int    // that begins; 0: none does
 	Reason  EndKind
 	Lost    []string
 	Nodes   []string // of the attempt
 	Size    int
-	Seconds float64 // of a pause; of a fence, at most
+	Seconds float64 // of a pause; of a fence, at most; of a checkpoint, since it was asked for
 	Why     string  // it is given up
 }
 

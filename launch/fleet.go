@@ -50,7 +50,8 @@ type fleet struct {
 	since  time.Time                   // when the job's time began, with an earlier attempt; zero: with this one
 	decide func(*supervise.State) bool // whether another attempt follows this one, which is over
 	kept   []reserve.Kept              // nodes that the attempt before has left, until they are the reservation's
-	cutOff time.Time                   // when the last of the nodes was lost; zero: none was
+	saves  *checkpoints
+	cutOff time.Time // when the last of the nodes was lost; zero: none was
 }
 
 // Meeting is what ranks of different nodes have of each other by us: fences, names, values.

@@ -71,6 +71,8 @@ type Env struct {
 	Interim     func(job.Result)   // is told each Every what has come of the job so far; it must not wait, nor keep what it is told; nil: nobody is
 	Every       time.Duration
 
+	Checkpoints Checkpointer // of this machine, where a job may be asked for one
+
 	// Of a job that goes on by another mpiexec, or may have to (survive.md 6):
 	Past    []job.Attempt                             // that are over already
 	Remains []string                                  // nodes on which the last of them may have left ranks

@@ -38,9 +38,11 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	f.state = &state
 	defer f.watchSilences()()
 	defer f.endSpawning()
+	f.saves = f.newCheckpoints()
+	defer f.saves.close()
 	telling := newTelling(f.env)
 	for finished := false; !finished; {
-		events := f.events.Take(ctx, sooner(telling.due, sooner(f.repeats.Next(), state.Next())))
+		events := f.events.Take(ctx, sooner(sooner(telling.due, f.saves.state.Next()), sooner(f.repeats.Next(), state.Next())))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -53,6 +55,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 				finished = f.act(&state, state.Step(news, time.Now())) || finished
 			}
 			f.nextSpawn()
+			f.saves.turn(time.Now())
 		}
 		telling.note(f)
 		f.sayAll(f.repeats.Due(time.Now()))
@@ -231,6 +234,9 @@ func (f *fleet) translate(event any) []supervise.Event {
 			return []supervise.Event{supervise.NodeCut{NodeLost: lost}}
 		}
 		return []supervise.Event{lost}
+	case commandOver:
+		f.saves.over(e)
+		return nil
 	case lookAround:
 		f.lookAround(time.Now())
 		return nil
@@ -424,6 +430,7 @@ func (f *fleet) suspend(state *supervise.State) {
 	f.flush(stopPatience)
 	stopped := f.env.Pauses.During(f.env.Suspend)
 	state.Shift(stopped)
+	f.saves.state.Shift(stopped, state.End())
 	for _, n := range f.nodes {
 		n.Shift(stopped)
 	}

@@ -222,6 +222,13 @@ type Job struct {
 	SaveJob      string       `name:"--save-job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"write to FILE what another mpiexec needs to go on with the job"`
 	Resume       string       `name:"--resume" asks:"job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"go on with the job that --save-job has written to FILE"`
 	Again        bool         `name:"--again" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has ended well"`
+	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"tells the ranks to write a checkpoint"`
+	CkptCmd      string       `name:"--ckpt-cmd" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"has them do so instead: a command for a shell, here, once"`
+	CkptEvery    Seconds      `name:"--ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint each TIME that the job runs"`
+	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"ask for one TIME before the job has to end"`
+	CkptDone     string       `name:"--ckpt-done" arg:"FILE" topic:"" under:"Life cycle" help:"one is complete when FILE, here, is newer than the request"`
+	CkptGrace    Seconds      `name:"--ckpt-grace" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"how long one may take"`
+	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"where checkpoints go, as ranks are told; made here"`
 	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last section, R at least"`
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that ranks get as mpiexec gets them, or none"`

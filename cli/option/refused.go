@@ -67,6 +67,7 @@ var refusals = []refusal{
 	{"umask gumask", 1, "is Intel MPI's option for the mask of new files; here ranks have that of mpiexec", false},
 	{"tmpdir cleanup", -1, "is Intel MPI's option for files of its own, of which there are none here", true},
 	{"disable-hostname-propagation", 0, "is Hydra's option for what ranks are told of their host; here set MPIR_CVAR_CH3_INTERFACE_HOSTNAME with -env", false},
+	{"ckpt-tool", 1, "is refused: processes of several hosts cannot be saved from outside; let the program write checkpoints: --ckpt-signal", false},
 	{"cc", 1, "is aprun's option for binding; here: --bind-to", false},
 	{"ckpoint ckpoint-interval ckpoint-prefix ckpoint-num ckpointlib ckpoint-preserve", -1, "is Hydra's option for checkpoints, which it has dropped too", false},
 	{"gdb tv xterm valgrind gtool gtoolfile", -1, "starts a tool in other launchers; here write the tool as the program: mpiexec -n 4 valgrind ./a.out, or -n 1 gdb ./a : -n 3 ./a", false},

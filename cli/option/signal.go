@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"remshell/job"
 )
 
 // A SignalJob is a signal and the job that is to get it.
@@ -102,3 +104,23 @@ func (number Signals) one(name string) (int, error) {
 	}
 	return n, nil
 }
+
+// A NodeSignal is a signal by its number on nodes, which run Linux; 0: not given.
+type NodeSignal job.Signal
+
+func (s *NodeSignal) UnmarshalText(text []byte) error {
+	number, err := strconv.Atoi(string(text))
+	if err != nil {
+		number = int(job.SignalNamed("SIG" + strings.TrimPrefix(strings.ToUpper(string(text)), "SIG")))
+	}
+	*s = NodeSignal(number)
+	switch {
+	case number < 1 || number > 64:
+		return fmt.Errorf("%q is no signal; name one (USR1, TERM) or give its number", text)
+	case number == 9 || job.Signal(number) == job.SIGSTOP:
+		return fmt.Errorf("nobody can catch %s", job.Signal(number))
+	}
+	return nil
+}
+
+func (s NodeSignal) String() string { return job.Signal(s).String() }

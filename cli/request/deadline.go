@@ -15,7 +15,7 @@ import (
 func (w World) deadline(req *job.Request, j option.Job) error {
 	req.Limits.Warn = job.Warning{Signal: j.Warn.Number, Before: j.Warn.Before}
 	req.Limits.Margin = j.RMMargin.Duration()
-	if req.Limits.Warn.Signal == 0 && req.Limits.Margin == 0 {
+	if req.Limits.Warn.Signal == 0 && req.Limits.Margin == 0 && req.Ckpt.Before == 0 {
 		return nil
 	}
 	if req.RM != nil && req.RM.End.IsZero() && req.RM.Name == "slurm" && w.Run != nil {
@@ -28,6 +28,8 @@ func (w World) deadline(req *job.Request, j option.Job) error {
 		return &fault.Error{Text: "--rm-margin has a meaning only in a job of a batch system", Remedy: "use --limit walltime=, or leave it out"}
 	case req.Limits.Margin > 0 && !ends:
 		return &fault.Error{Text: fmt.Sprintf("--rm-margin: when %s job %s ends is not known", req.RM.Name, req.RM.Job), Remedy: "use --limit walltime="}
+	case !ends && !limited && req.Limits.Run == 0 && req.Limits.Warn.Signal == 0:
+		return &fault.Error{Text: "--ckpt-before: when this job ends is not known", Remedy: "use --limit walltime= or -timeout"}
 	case !ends && !limited && req.Limits.Run == 0:
 		return &fault.Error{Text: "--warn: when this job ends is not known", Remedy: "use --limit walltime="}
 	}

@@ -94,6 +94,9 @@ func (w World) begun(j option.Job) (job.Request, error) {
 	if req.Restart, err = restarts(j, req.Limits.Grace); err != nil {
 		return req, err
 	}
+	if req.Ckpt, err = w.checkpoints(j); err != nil {
+		return req, err
+	}
 	if req.Bounds, err = w.bounds(j); err != nil {
 		return req, err
 	}
@@ -105,6 +108,7 @@ func (w World) begun(j option.Job) (job.Request, error) {
 		return req, err
 	}
 	req.Base, req.Given, err = baseEnv(w.Environ, j)
+	req.Given = append(req.Given, toldOfCheckpoints(req.Ckpt)...)
 	return req, err
 }
 

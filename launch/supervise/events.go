@@ -58,6 +58,8 @@ type (
 		What       limit.Resource
 		Used, Most int64
 	}
+	// Saving says that ranks were asked to write a checkpoint: until then they may leave with ExitCheckpointed.
+	Saving struct{ Until time.Time }
 	// Signaled is a signal to mpiexec.
 	Signaled struct{ job.Signal }
 	// Tick says that State.Next has come.

@@ -24,12 +24,18 @@ func (s *State) left(now time.Time) time.Duration {
 	return max(time.Second, s.rules.RM.End.Add(-s.rules.Margin).Sub(now))
 }
 
-// warnAt is when the ranks are to be warned of the end that comes first; zero: never (RM-58).
-func (s *State) warnAt() time.Time {
+// End is when the job has to end, by -timeout, a limit or its batch system, whichever comes first; zero: nobody knows.
+func (s *State) End() time.Time {
 	ends := s.due.run
 	if end := s.rules.RM.End; !end.IsZero() && (ends.IsZero() || end.Before(ends)) {
 		ends = end
 	}
+	return ends
+}
+
+// warnAt is when the ranks are to be warned of that end; zero: never (RM-58).
+func (s *State) warnAt() time.Time {
+	ends := s.End()
 	if s.rules.Warn.Signal == 0 || ends.IsZero() {
 		return time.Time{}
 	}

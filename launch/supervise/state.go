@@ -52,6 +52,8 @@ type doubts struct {
 	doubtful  time.Time // until then Cause may be the consequence of another
 	suspicion *Cause    // waits for a better cause
 	silent    []int     // ranks that left with 0 and without finalize
+	saving    time.Time // until then ranks may leave with ExitCheckpointed
+	saved     *Cause    // the first that did; it counts when all are over, or nothing else does
 }
 
 type nodeState struct {
@@ -77,10 +79,11 @@ type deadlines struct {
 	warn     time.Time // --warn
 	start    time.Time // --start-timeout; zero once every rank runs
 	stacks   time.Time // ranks have had time to tell their stacks
+	saving   time.Time // the others have had time to write their checkpoints, too
 }
 
 func (d *deadlines) all() []*time.Time {
-	return []*time.Time{&d.doubt, &d.patience, &d.run, &d.warn, &d.start, &d.stacks}
+	return []*time.Time{&d.doubt, &d.patience, &d.run, &d.warn, &d.start, &d.stacks, &d.saving}
 }
 
 // Rules are the user's wishes that supervision follows.
@@ -166,6 +169,9 @@ func (s *State) Shift(by time.Duration) {
 			*t = t.Add(by)
 		}
 	}
+	if !s.saving.IsZero() {
+		s.saving = s.saving.Add(by)
+	}
 	if !s.due.warn.IsZero() {
 		s.due.warn = s.warnAt() // the batch system's clock may go on
 	}
@@ -177,6 +183,14 @@ func (s *State) Hurried() bool { return s.Cause != nil && s.Cause.rule().hurry }
 
 // Patient reports whether the user waits for what is left: who presses ^C thrice waits for nothing.
 func (s *State) Patient() bool { return s.signals < 3 }
+
+// Runs reports whether all ranks run, or have, and the job does not end.
+func (s *State) Runs() bool { return s.Phase == Running && s.unstarted == 0 }
+
+// Saved reports whether all ranks are over by themselves, with 0 or since they have written a checkpoint.
+func (s *State) Saved() bool {
+	return s.Phase == Leaving && (s.Cause == nil || s.Cause.Kind == RankExited && s.Cause.Code == job.ExitCheckpointed)
+}
 
 // Began is when the ranks were let go.
 func (s *State) Began() time.Time { return s.began }

@@ -89,6 +89,9 @@ func (s *State) Step(event Event, now time.Time) []Action {
 		return s.over(s.excessOn(e), now)
 	case Failed:
 		return s.failed(e, now)
+	case Saving:
+		s.saving = e.Until
+		return nil
 	case Signaled:
 		return s.signaled(e.Signal, now)
 	case Tick:
@@ -120,6 +123,9 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 		}
 		return s.settle(now)
 	}
+	if s.leftSaved(exit, now) {
+		return s.settle(now)
+	}
 	if status := exit.Status(); status != 0 && s.Phase == Running {
 		return s.failedRank(exit, now)
 	}
@@ -133,6 +139,19 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 		}
 	}
 	return s.settle(now)
+}
+
+// leftSaved notes a rank that has written the checkpoint it was asked for, and wants to be started again: the
+// others may take their time to do so (SV-14).
+func (s *State) leftSaved(exit job.Exit, now time.Time) bool {
+	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || s.saving.IsZero() || now.After(s.saving) {
+		return false
+	}
+	if s.saved == nil {
+		c := s.judge(ended(exit), now)
+		s.saved, s.due.saving = &c, s.saving
+	}
+	return true
 }
 
 func (s *State) nodeLost(kind Kind, e NodeLost, now time.Time) []Action {
@@ -248,6 +267,9 @@ func (s *State) end(now time.Time, phase Phase, grace time.Duration) []Action {
 
 // settle looks whether anything is left to wait for.
 func (s *State) settle(now time.Time) []Action {
+	if s.Left == 0 && s.saved != nil {
+		s.blame(*s.saved, now)
+	}
 	switch {
 	case s.Left > 0:
 		return nil
@@ -264,6 +286,8 @@ func (s *State) settle(now time.Time) []Action {
 func (s *State) tick(now time.Time) []Action {
 	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
+	case struck(s.due.doubt) && s.saved != nil, struck(s.due.saving), struck(s.due.patience) && s.saved != nil && len(s.silent) > 0:
+		return s.fail(*s.saved, now) // what the others make of it is its consequence
 	case struck(s.due.doubt):
 		return s.fail(*s.suspicion, now)
 	case struck(s.due.start):

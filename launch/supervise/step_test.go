@@ -48,6 +48,9 @@ var (
 // stacks are the rules of -timeout 60 --on-timeout stacks.
 var stacks = Rules{Timeout: time.Minute, Stacks: 4 * time.Second, Ends: job.Ends{Stacks: true}}
 
+// saving says that ranks were asked for a checkpoint, which may take a minute: the clock of the tests begins at 1,000,000 s.
+var saving = Saving{Until: time.Unix(1_000_060, 0)}
+
 // warning is --warn USR1@10.
 var warning = job.Warning{Signal: int(job.SIGUSR1), Before: 10 * time.Second}
 
@@ -102,6 +105,14 @@ var steps = []struct {
 		"end(10s) finish", 139, "rank 2 on b died: Segmentation fault (signal 11)"},
 	{"-K0 lets the others go on", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(exits(1, 7), exits(0, 9), exits(2, 0), exits(3, 0), drained),
 		"linger finish", 7, "rank 1 on a"},
+	{"who has saved waits for the others", Rules{}, sequence(saving, exits(1, 85), exits(0, 85), exits(2, 85), exits(3, 85), drained), "linger finish", 85, "rank 1 on a exited with code 85"},
+	{"some of which have nothing to save", Rules{}, sequence(saving, exits(1, 85), exits(0, 0), exits(2, 0), exits(3, 0), drained), "linger finish", 85, "rank 1 on a exited with code 85"},
+	{"for as long as it may take", Rules{}, sequence(saving, exits(1, 85), after(time.Minute), Tick{}), "end(10s)", 85, "rank 1 on a exited with code 85"},
+	{"another failure wins", Rules{}, sequence(saving, exits(1, 85), exits(2, 3)), "end(10s)", 3, "rank 2 on b exited with code 3"},
+	{"and so does a node that is lost", Rules{}, sequence(saving, exits(1, 85), NodeLost{1, ""}), "end(10s)", 125, "lost contact with b"},
+	{"but not what others make of who left", Rules{}, sequence(saving, exits(1, 85), Failed{Kind: PMIBroken, Text: "rank 1 ended"}, after(time.Second), Tick{}), "end(10s)", 85, "rank 1 on a exited with code 85"},
+	{"who was not asked has failed", Rules{}, sequence(exits(1, 85)), "end(10s)", 85, "rank 1 on a exited with code 85"},
+	{"or too long ago", Rules{}, sequence(saving, after(2*time.Minute), exits(1, 85)), "end(10s)", 85, "rank 1 on a exited with code 85"},
 	{"-K0 does not hold for a crash", Rules{Ends: job.Ends{KeepOnExit: true}}, sequence(dies(1, 9)), "end(10s)", 137, "signal 9"},
 	{"-disable-auto-cleanup does", Rules{Ends: job.Ends{KeepOnExit: true, KeepOnSignal: true}}, sequence(dies(1, 9)), "", 137, "signal 9"},
 	{"--exit-status max", Rules{Ends: job.Ends{Status: "max"}}, sequence(exits(1, 3), exits(0, 4), asked(2, 15), asked(3, 9), drained),

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"remshell/fault"
+)
+
+// A ckptWorld is what checkpoints need of this machine (launch.Checkpointer).
+type ckptWorld struct {
+	environ []string
+	out     io.Writer // takes what the command says
+}
+
+// Run runs a command in a process group of its own, which ends with it or with ctx.
+func (w ckptWorld) Run(ctx context.Context, command string, vars []string) (why string) {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	cmd.Env = slices.Concat(w.environ, vars)
+	cmd.Stdout, cmd.Stderr = w.out, w.out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // what it has left may have its output
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &exit) && exit.Exited():
+		return fmt.Sprintf("failed with exit code %d", exit.ExitCode())
+	}
+	return fmt.Sprintf("failed: %v", err)
+}
+
+// Written reports whether a file has a time at or after another, to the second.
+func (w ckptWorld) Written(file string, since time.Time) bool {
+	info, err := os.Stat(file)
+	return err == nil && !info.ModTime().Truncate(time.Second).Before(since.Truncate(time.Second))
+}
+
+// checkpointed makes the directory that ranks are told of, if it is missing here.
+func (c *call) checkpointed() error {
+	c.env.Checkpoints = ckptWorld{c.sys.Environ, c.env.Err}
+	if c.req.Ckpt.Dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(c.req.Ckpt.Dir, 0o777); err != nil {
+		return &fault.Error{Text: fmt.Sprintf("--ckpt-dir: %v", err)}
+	}
+	return nil
+}
