@@ -16,6 +16,7 @@ import (
 // files are those that the variables of the tests name.
 var files = fstest.MapFS{
 	"nodes": {Data: []byte("p1\np1\np2\n")}, "empty": {}, "blank": {Data: []byte("\n \r\n")}, "dash": {Data: []byte("-oProxyCommand=x\n")},
+	"dashpe": {Data: []byte("n1 2\n-n2 4\n")}, "dashcpus": {Data: []byte("h1 0\n-h2 1\n")},
 	"nodes1": {Data: []byte("n1\r\nn1 \n\nn2\nn1\nn3\nn3")}, "nodes2": {Data: []byte("n1\nn1\nn2\nn2\n")}, "nodes3": {Data: []byte("n1 4\n")},
 	"gpus": {Data: []byte("p1-gpu0\np1-gpu1\np2.cluster-gpu0\n")}, "badgpus": {Data: []byte("p9-gpu0\n")},
 	"pe":    {Data: []byte("n1 2 all.q@n1 UNDEFINED\nn2 4 all.q@n2 <NULL>\nn1 1 big.q@n1 0,0:0,1\n")},
@@ -90,6 +91,11 @@ func TestAllocations(t *testing.T) {
 		{"11 slurm, interactive", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_STEP_ID=4294967290 SLURM_STEP_NODELIST=n1 SLURM_NTASKS=6 SLURM_TASKS_PER_NODE=4,2", "slurm 7 by SLURM_JOB_NODELIST: n1:4/4 n2:2/2"},
 		{"12 slurm, a terminal", step + " SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=6 SLURM_PTY_PORT=9", "slurm 7 by SLURM_JOB_NODELIST: n1:4/4 n2:2/2"},
 		{"12 slurm, by srun", step + " SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=6", "started 6 times by the batch system (srun -n 6?), and each would start the whole job"},
+		{"slurm, GPUs of the script's node", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURMD_NODENAME=N2 SLURM_JOB_GPUS=3,0-1 SLURM_STEP_GPUS=7", "slurm 7 by SLURM_JOB_NODELIST: n1:1/1 n2:1/1(gpu 3,0-1)"},
+		{"slurm, GPUs of the only node", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 SLURM_JOB_GPUS=1", "slurm 7 by SLURM_JOB_NODELIST: n1:1/1(gpu 1)"},
+		{"slurm, GPUs of a step", step + " SLURM_JOB_GPUS=0-3 SLURM_STEP_GPUS=2", "slurm 7 by SLURM_STEP_NODELIST: n1:1/4(gpu 2)"},
+		{"slurm, GPUs of somewhere", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_JOB_GPUS=0", "slurm 7 by SLURM_JOB_NODELIST: n1:1/1 n2:1/1"},
+		{"slurm, GPUs in other words", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 SLURM_JOB_GPUS=a100:2", `slurm 7 by SLURM_JOB_NODELIST: n1:1/1; warning: SLURM_JOB_GPUS is "a100:2", which is no list of GPUs; it is left aside`},
 		{"13 lsf, half a pair", "LSB_JOBID=1 LSB_MCPU_HOSTS=hostA~4~hostB", `LSB_MCPU_HOSTS: the slot count of "hostB" is missing`},
 		{"14 lsf, unreadable", "LSB_JOBID=7 LSB_DJOB_HOSTFILE=/gone LSB_MCPU_HOSTS=a~1", "inside lsf job 7, but its hosts cannot be read: LSB_DJOB_HOSTFILE: open /gone: file does not exist"},
 		{"lsf", "LSB_JOBID=1 LSB_JOBINDEX=4 LSB_MCPU_HOSTS=b1~1~b0~0~b2~3", "lsf 1[4] by LSB_MCPU_HOSTS: b1:1/1 b2:3/3"},
@@ -126,6 +132,42 @@ func TestAllocations(t *testing.T) {
 	} {
 		if got := told(t, world(test.env)); got != test.want {
 			t.Errorf("%s: %s\nwant %s", test.name, got, test.want)
+		}
+	}
+}
+
+// A host whose name begins as an option is refused by every reader, with where it stands: names become arguments of
+// programs that reach hosts.
+func TestNoHostIsAnOption(t *testing.T) {
+	const r = `RUN={"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["-oProxyCommand=x"]}} `
+	const het = " SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=n1 SLURM_JOB_NODELIST_HET_GROUP_1=-n2"
+	for env, where := range map[string]string{
+		"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1,-n2":                                    "SLURM_JOB_NODELIST",
+		"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=-n[1-2]":                                   "SLURM_JOB_NODELIST",
+		"SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=-n1":                      "SLURM_STEP_NODELIST",
+		"SLURM_JOB_ID=7" + het:                                                        "SLURM_JOB_NODELIST_HET_GROUP_1",
+		"JOB_ID=2 PE_HOSTFILE=dashpe":                                                 "PE_HOSTFILE line 2",
+		"PBS_JOBID=3 PBS_NODEFILE=dash":                                               "PBS_NODEFILE line 1",
+		"PBS_JOBID=3 PBS_NODEFILE=nodes PBS_GPUFILE=dash":                             "PBS_GPUFILE line 1",
+		"LSB_JOBID=1 LSB_AFFINITY_HOSTFILE=dashcpus":                                  "LSB_AFFINITY_HOSTFILE line 2",
+		"LSB_JOBID=1 LSB_DJOB_HOSTFILE=dash":                                          "LSB_DJOB_HOSTFILE line 1",
+		"LSB_JOBID=1 LSB_MCPU_HOSTS=-a~1":                                             "LSB_MCPU_HOSTS",
+		"LSB_JOBID=1 LSB_HOSTS=a~-a":                                                  "LSB_HOSTS",
+		"COBALT_JOBID=4 COBALT_NODEFILE=dash":                                         "COBALT_NODEFILE line 1",
+		"COBALT_JOBID=4 COBALT_PARTNAME=a:-b":                                         "COBALT_PARTNAME",
+		"LOADL_STEP_ID=1 LOADL_HOSTFILE=dash":                                         "LOADL_HOSTFILE line 1",
+		"LOADL_STEP_ID=1 LOADL_PROCESSOR_LIST=-a":                                     "LOADL_PROCESSOR_LIST",
+		"_CONDOR_PROCNO=0 _CONDOR_NPROCS=2 MACHINE_FILE=dash":                         "MACHINE_FILE line 1",
+		"_CONDOR_PROCNO=0 _CONDOR_NPROCS=2 MACHINE_FILE=dashpe _CONDOR_SCRATCH_DIR=s": "MACHINE_FILE line 2",
+		r + "FLUX_JOB_ID=f1":                                                          "flux job info",
+	} {
+		if got := told(t, world(env)); !strings.HasPrefix(got, where+": ") || !strings.Contains(got, `: "-`) {
+			t.Errorf("%s: %s", env, got)
+		}
+	}
+	for file, form := range map[string]string{"dash": FormNodes, "dashpe": FormCounts} {
+		if _, err := Of("file", world(""), Wish{File: file, Form: form}); err == nil || !strings.Contains(err.Error(), `: "-`) {
+			t.Errorf("--rm-file %s:%s: %v", file, form, err)
 		}
 	}
 }

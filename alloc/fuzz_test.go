@@ -3,6 +3,7 @@ package alloc
 import (
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -12,6 +13,22 @@ import (
 // than a small multiple of what it was given.
 //
 // Each is run alone: go test ./alloc -fuzz 'FuzzSlurm$' -fuzztime 60s
+
+// What reading may take, freed again or not: so much for each host that an allocation may have, and for each byte of
+// the lists. A host is a name, an index of it, and what becomes of both while they grow.
+const (
+	hostCost = 4 << 10
+	byteCost = 1 << 10
+)
+
+// allocated is how much memory work takes, freed again or not. Others that work meanwhile count, too.
+func allocated(work func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
 
 // check reads what a batch system has given, and judges it.
 func check(t *testing.T, system string, env map[string]string, files map[string]string, answer string) {
@@ -25,8 +42,25 @@ func check(t *testing.T, system string, env map[string]string, files map[string]
 		},
 		Run: func(string, ...string) (string, error) { return answer, nil },
 	}
-	a, err := Of(system, w, Wish{RankFile: true})
+	given := len(answer)
+	for _, texts := range []map[string]string{env, files} {
+		for _, text := range texts {
+			given += len(text)
+		}
+	}
+	var a Allocation
+	var err error
+	spent := allocated(func() { a, err = Of(system, w, Wish{RankFile: true, File: "f", Form: answer}) })
+	most := uint64(1<<20 + given*byteCost)
+	if system == "slurm" || system == "flux" || system == "cobalt" { // they fold names
+		most += maxHosts * hostCost
+	}
+	if spent > most {
+		t.Fatalf("%d bytes of lists took %d bytes of memory, more than %d", given, spent, most)
+	}
 	switch {
+	case err != nil && (strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 1000):
+		t.Fatalf("%q", err)
 	case err != nil && err.Error() == "":
 		t.Fatal("an error that says nothing")
 	case err != nil || a.Idle:
@@ -50,7 +84,7 @@ func FuzzSlurm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, hosts, tasks, cpus, width, groups, step string) {
 		env := map[string]string{"SLURM_JOB_ID": "1", "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": hosts, "SLURM_TASKS_PER_NODE": tasks,
 			"SLURM_JOB_CPUS_PER_NODE": cpus, "SLURM_CPUS_PER_TASK": width, "SLURM_HET_SIZE": groups,
-			"SLURM_JOB_NODELIST_HET_GROUP_0": hosts, "SLURM_TASKS_PER_NODE_HET_GROUP_0": tasks, "SLURM_JOB_NODELIST_HET_GROUP_1": step}
+			"SLURM_JOB_GPUS": cpus, "SLURM_STEP_GPUS": tasks, "SLURM_JOB_NODELIST_HET_GROUP_0": hosts, "SLURM_TASKS_PER_NODE_HET_GROUP_0": tasks, "SLURM_JOB_NODELIST_HET_GROUP_1": step}
 		check(t, "slurm", env, nil, "")
 		env["SLURM_STEP_ID"], env["SLURM_STEP_NODELIST"], env["SLURM_STEP_TASKS_PER_NODE"], env["SLURM_CPUS_ON_NODE"] = "0", step, tasks, cpus
 		check(t, "slurm", env, nil, "")
@@ -127,6 +161,11 @@ func FuzzFile(f *testing.F) {
 		if missing, wrong := w.lines("--rm-file", "f", l.form(form)); missing == nil && wrong == nil && len(l.hosts) == 0 {
 			t.Fatal("no hosts, and nothing is wrong")
 		}
+		name, of := Form("f:" + form)
+		if name+":"+of != "f:"+form && (name != "f:"+form || of != FormNodes) {
+			t.Fatalf("f:%s is %q in the form %q", form, name, of)
+		}
+		check(t, "file", nil, map[string]string{"f": text}, form)
 	})
 }
 

@@ -68,7 +68,31 @@ func slurmRead(w World, wish Wish) (Allocation, error) {
 		a, err = slurmJob(w, inStep(w))
 	}
 	a.End = w.end("SLURM_JOB_END_TIME")
+	if err == nil {
+		w.slurmGPUs(&a)
+	}
 	return a, err
+}
+
+// slurmGPUs is what Slurm tells of GPUs: those of the node on which it has started us, by the numbers of their
+// driver, in one variable for a step and another for the script of a job. Of other nodes it tells nothing.
+// What is no such list withholds nothing.
+func (w World) slurmGPUs(a *Allocation) {
+	variable := "SLURM_JOB_GPUS"
+	if a.Step != "" {
+		variable = "SLURM_STEP_GPUS"
+	}
+	here := slices.IndexFunc(a.Hosts, func(h Host) bool { return key(h.Name) == key(w.value("SLURMD_NODENAME")) })
+	if !w.set("SLURMD_NODENAME") && len(a.Hosts) == 1 {
+		here = 0
+	}
+	switch list := w.value(variable); {
+	case list == "" || here < 0:
+	case !numbered(list):
+		a.Warnings = append(a.Warnings, fmt.Sprintf("warning: %s is %s, which is no list of GPUs; it is left aside", variable, quoted(list)))
+	default:
+		a.Hosts[here].GPUs = list
+	}
 }
 
 // A slurmNames says which variables tell of hosts. Tasks or cpus may be empty; group is what those that tell of memory end in.
