@@ -52,7 +52,8 @@ var lower = map[string][]string{
 	"doctor":               {"hostlist", "job", "plan/nodeset", "show", "text"},
 	"alloc":                {"fault", "pin", "text"},
 	"wire":                 {"gpu", "job", "pin", "pmiserver/spawn"},
-	"reach":                {"proc", "reach/starter", "sshx"},
+	"reach":                {"proc", "reach/callback", "reach/starter", "sshx"},
+	"reach/callback":       {},
 	"reach/starter":        {},
 	"helper":               {"config", "helper/checkup", "helper/claims", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/sample", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "limit", "pin", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
 	"helper/checkup":       {"helper/offer", "helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
@@ -79,7 +80,7 @@ var lower = map[string][]string{
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/starter", "show", "sshx", "text", "whatif"},
+	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "show", "sshx", "text", "whatif"},
 	".":                    {"cli"},
 
 	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn"},

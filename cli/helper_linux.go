@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
@@ -15,6 +18,7 @@ import (
 	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/reach"
+	"remshell/reach/callback"
 )
 
 // Helper is the main function of the far end.
@@ -40,8 +44,12 @@ func called(args []string) bool {
 	case relayArg:
 		return len(args) == 2
 	}
-	return len(args) == 2 && reach.IsBuild(args[1]) && !isTerminal(os.Stdin)
+	return (len(args) == 2 || len(args) == callArgs) && reach.IsBuild(args[1]) && !isTerminal(os.Stdin)
 }
+
+// callArgs is how many words a helper has that is to call its mpiexec: the usual two, its host, and an address of the
+// machine where the starter runs, which may be empty.
+const callArgs = 4
 
 func serve(args []string) (int, error) {
 	switch args[0] {
@@ -53,7 +61,7 @@ func serve(args []string) (int, error) {
 		if err != nil {
 			return job.ExitInternal, err
 		}
-		return helper.Keep([]string{helperArg, self.Build})
+		return helper.Keep(append([]string{helperArg, self.Build}, args[2:]...))
 	case guardArg:
 		return job.ExitOK, helper.Guard(args[1:])
 	case relayArg:
@@ -64,15 +72,24 @@ func serve(args []string) (int, error) {
 	}
 	runtime.GOMAXPROCS(2)   // the node belongs to the ranks
 	debug.SetGCPercent(400) // short life, small heap: collecting costs more than it frees
-	conn, err := takeStreams()
+	streams, err := takeStreams()
 	if err != nil {
 		return job.ExitInternal, err
+	}
+	var conn io.ReadWriteCloser = streams
+	var link helper.Link
+	if len(args) == callArgs {
+		called, err := callBack(streams, args[2], args[3])
+		if err != nil {
+			return job.ExitInternal, nil // it was told
+		}
+		conn, link = called, helper.LinkOf(called)
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGXCPU,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT)
 	err = helper.Serve(context.Background(), conn, helper.System{
-		Build: args[1], Release: Version, Root: probe.Disk(""), Environ: os.Environ(), Signals: signals,
+		Build: args[1], Release: Version, Root: probe.Disk(""), Environ: os.Environ(), Signals: signals, Link: link,
 	})
 	if errors.Is(err, helper.ErrStay) {
 		return helper.StayCode, nil
@@ -82,6 +99,31 @@ func serve(args []string) (int, error) {
 	}
 	return job.ExitOK, nil
 }
+
+// callBack calls mpiexec as the helper of a host, with the invitation that comes by our input (package callback). What
+// keeps it from that it says on the output, as the delivery script would. When the input ends, which is when
+// the step does, so does the connection.
+func callBack(s streams, host, near string) (net.Conn, error) {
+	address, _ := netip.ParseAddr(near) // the zero value if there is none
+	invited, err := callback.ReadInvitation(s.in)
+	if err != nil {
+		return nil, err // the step has ended: nobody hears of it
+	}
+	ctx, over := context.WithCancelCause(context.Background())
+	go func() {
+		io.Copy(io.Discard, s.in)
+		over(errStepOver)
+	}()
+	conn, err := callback.Call(ctx, invited, host, address)
+	if err != nil {
+		reach.SayUncalled(s.out, host, err)
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { conn.Close() })
+	return conn, nil
+}
+
+var errStepOver = errors.New("the step is over")
 
 // A streams is our standard input and output as one.
 type streams struct{ in, out *os.File }

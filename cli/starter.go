@@ -15,6 +15,7 @@ import (
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/reach"
+	"remshell/reach/callback"
 	"remshell/reach/starter"
 	"remshell/sshx"
 	"remshell/text"
@@ -46,6 +47,7 @@ func (c *call) useStarter() error {
 	if s.Untried {
 		c.env.Log.Info().Msgf("%s is called as the manuals of %s have it; nobody has told that it works", s.Program, s.Name)
 	}
+	s.Together = s.Starter.Together(c.line.Job.Launcher, len(c.req.Nodes), c.req.Skip)
 	s.Hasten(c.req, c.ask)
 	s.Reaches(&c.req)
 	c.starter, c.program = s, path
@@ -81,7 +83,7 @@ func (c *call) byStarter(self reach.Self) reach.Way {
 	if _, given := c.line.Origin("fanout"); given {
 		fanout = j.Fanout
 	}
-	return &reach.ByStarter{
+	each := &reach.ByStarter{
 		Self: self, Starter: s.Starter, Program: c.program, Args: j.LauncherArgs, Env: c.sys.Environ,
 		Help: sync.OnceValue(func() string {
 			if s.Help == "" {
@@ -100,6 +102,10 @@ func (c *call) byStarter(self reach.Self) reach.Way {
 		},
 		Timeout: max(connectTimeout(j), s.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
 	}
+	if !s.Together {
+		return each
+	}
+	return &reach.OneStep{Each: each, Ports: callback.Ports(j.PortRange), Warn: c.env.Say}
 }
 
 // askTime is how long a batch system's program may take to answer (RM-4).

@@ -65,6 +65,8 @@ type System struct {
 	Now func() time.Time
 	// Signals are those that this process catches (caught.go); nil: none.
 	Signals <-chan os.Signal
+	// Link is the connection to mpiexec, if it is one of ours; else that of the login, if there is one.
+	Link Link
 	// Terminal says that we have a controlling terminal, which no rank may have: it
 	// would be stopped for touching it from the background.
 	Terminal bool

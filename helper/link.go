@@ -4,6 +4,7 @@ package helper
 
 import (
 	"io/fs"
+	"net"
 	"net/netip"
 	"time"
 
@@ -31,14 +32,35 @@ type watch struct {
 	heard   time.Time // when the other end was last known to answer
 }
 
+// A Link is the two ends of a connection; the zero value: none.
+type Link struct{ Local, Remote netip.AddrPort }
+
+// LinkOf is that of a TCP connection.
+func LinkOf(conn net.Conn) Link {
+	local, _ := conn.LocalAddr().(*net.TCPAddr)
+	remote, _ := conn.RemoteAddr().(*net.TCPAddr)
+	if local == nil || remote == nil {
+		return Link{}
+	}
+	plain := func(a netip.AddrPort) netip.AddrPort {
+		return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+	}
+	return Link{plain(local.AddrPort()), plain(remote.AddrPort())}
+}
+
+func (l Link) known() bool { return l.Local.IsValid() && l.Remote.IsValid() }
+
 // watchLink watches the link of a session for as long as the session lasts. It
 // returns nil when there is nothing to watch.
 func watchLink(sys System, silence time.Duration, s *session) *watch {
-	local, remote, ok := probe.SSHConnection(sys.Environ)
-	if !ok || silence <= 0 {
+	link := sys.Link
+	if !link.known() {
+		link.Local, link.Remote, _ = probe.SSHConnection(sys.Environ)
+	}
+	if !link.known() || silence <= 0 {
 		return nil
 	}
-	w := &watch{root: sys.Root, local: local, remote: remote, silence: silence, heard: time.Now()}
+	w := &watch{root: sys.Root, local: link.Local, remote: link.Remote, silence: silence, heard: time.Now()}
 	go func() {
 		tick := time.NewTicker(max(silence/3, 100*time.Millisecond))
 		defer tick.Stop()

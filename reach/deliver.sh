@@ -13,11 +13,12 @@
 #
 # When the program is in a cache below $HOME, no other program is started but ls.
 
-_rs_say() { printf '\036remshell %s\n' "$*"; }
+# Where one step starts the helpers of many hosts, each line begins with the host.
+_rs_say() { printf '\036remshell %s\n' "@WHO@$*"; }
 
 _rs_run() {
 	_rs_say run "$1"
-	exec "$2" --helper @BUILD@
+	exec "$2" --helper @BUILD@ @CALL@
 	exit 126
 }
 
@@ -190,6 +191,6 @@ fi
 case $_rs_x in
 @MACHINE@) @FIND@ ;;
 # The shell lives on, and takes the same command for another program, if there is one.
-*) _rs_say fail machine "$_rs_x" ;;
+*) _rs_say fail machine "$_rs_x"; @ALONE@ || exit 1 ;;
 esac
 }

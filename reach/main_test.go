@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -12,11 +13,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"remshell/reach/callback"
 )
 
 // The test binary stands in for mpiexec: called as a helper it says hello and then
 // repeats what it hears. What it hears first may be an order.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 5 && os.Args[1] == "--helper" {
+		fakeCaller(os.Args[3])
+	}
 	if len(os.Args) > 2 && strings.HasPrefix(os.Args[1], "--helper") {
 		fakeHelper(os.Args[1], os.Args[2])
 	}
@@ -44,6 +50,30 @@ func fakeHelper(mode, build string) {
 		fmt.Printf("%q\n", os.Environ())
 	}
 	io.Copy(os.Stdout, io.MultiReader(bytes.NewReader(order), os.Stdin))
+	syscall.Exit(0)
+}
+
+// fakeCaller is a helper that calls back, says its host and repeats what it hears, until its step is over.
+func fakeCaller(host string) {
+	invited, err := callback.ReadInvitation(os.Stdin)
+	if err != nil {
+		syscall.Exit(7)
+	}
+	if os.Getenv("UNABLE") == host {
+		SayUncalled(os.Stdout, host, syscall.ECONNREFUSED)
+		syscall.Exit(7)
+	}
+	conn, err := callback.Call(context.Background(), invited, host, netip.Addr{})
+	if err != nil {
+		SayUncalled(os.Stdout, host, err)
+		syscall.Exit(7)
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		syscall.Exit(0)
+	}()
+	fmt.Fprintf(conn, "called %s\n", host)
+	io.Copy(conn, conn)
 	syscall.Exit(0)
 }
 

@@ -7,6 +7,7 @@ stream.
 	   a set, each host    '-> There   SSH      our SSH client: one connection, one session, /bin/sh
 	   a value                         Command  any program that gives a shell: ssh, kubectl exec -i
 	                                   ByStarter  a batch system's own program, a call for each host
+	                                   OneStep    the same, one call for all: helpers connect to us
 	                                   Nowhere  a command line that goes nowhere else
 
 	Way.Dial(ctx, []Host) <-chan Result     one call for the whole set; each Result as it comes
@@ -31,12 +32,12 @@ A helper that could not be executed is therefore an error of its host. Only a Ch
 returned at once: the kernel has said already that it runs.
 
 The helper is called with two arguments, --helper BUILD, or --helper-child BUILD
-as a child of mpiexec.
+as a child of mpiexec. One that is to call us has two more (onestep.go).
 
 The Stream of a Result is a *Conn. Beside the stream it tells, in methods that an
 interface of the caller can name:
 
-	Source() string        child, shared, cache, sent or told
+	Source() string        child, shared, cache, sent or told; found, if it was one of the two
 	Why() string           why the stream ended, after Read or Write failed
 	Silence() (duration)   how long the link may be dead; 0: unknown
 	LocalAddr() net.Addr   our end of the TCP connection; nil if there is none
@@ -108,7 +109,7 @@ func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 func (c *Conn) Close() error { return c.link.Close() }
 
 // Source is from where the node has the program: shared, cache or sent, told if the user has
-// named the place, or child if it is a child of ours.
+// named the place, found if it was there and nobody knows where, or child if it is a child of ours.
 func (c *Conn) Source() string { return c.source }
 
 // Noise is what the login shell printed before it ran what it was told to.

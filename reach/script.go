@@ -30,6 +30,9 @@ func (s Self) script(tag string) string {
 	fill := strings.NewReplacer(
 		"@FIND@", find,
 		"@SHIP@", cmp.Or(s.ship, "auto"),
+		"@WHO@", s.step.who(),
+		"@CALL@", s.step.call(),
+		"@ALONE@", map[bool]string{true: "true", false: "false"}[s.step == nil],
 		"@TOLD@", quote(s.told),
 		"@BUILD@", s.Build,
 		"@SIZE@", strconv.FormatInt(s.Size, 10),
@@ -43,6 +46,22 @@ func (s Self) script(tag string) string {
 		"@SPACE@", strconv.Itoa(addressSpace),
 	)
 	return fill.Replace(withoutComments(deliverScript))
+}
+
+// who begins each line that is said, where it would not be known otherwise who says it.
+func (s *stepNames) who() string {
+	if s == nil {
+		return ""
+	}
+	return "$" + s.host + " "
+}
+
+// call is what a helper needs to know, beside the invitation, to call us (package callback).
+func (s *stepNames) call() string {
+	if s == nil {
+		return ""
+	}
+	return `"$` + s.host + `" "${` + s.near + `-}"`
 }
 
 // addressSpace is how much of it, in KiB, has to be allowed for the helper (RM-57). Go's runtime reserves

@@ -25,6 +25,19 @@ type Self struct {
 	goos, goarch string   // of the nodes that it is for; empty: as here
 	told         string   // where it is on the node; empty: it is looked for there, or sent
 	ship         string   // always: it is sent; never: it is not; else: if it is not there
+	step         *stepNames
+}
+
+// A stepNames is how a batch system's step tells its tasks where they are: the names of its variables.
+type stepNames struct {
+	host string // this host, as the batch system spells it
+	near string // the address of the machine where the starter runs; it may be missing there
+}
+
+// InStep is the program for the hosts of a step, which is never sent there: a host that does not have it says so.
+func (s Self) InStep(host, near string) Self {
+	s.ship, s.step = "never", &stepNames{host, near}
+	return s
 }
 
 // Ship says when the program is sent: always, never, or auto, if a node has none.

@@ -68,6 +68,21 @@ type Seconds time.Duration
 
 func (s Seconds) Duration() time.Duration { return time.Duration(s) }
 
+// A PortRange is a range of TCP ports; the zero value: any.
+type PortRange struct{ Low, High uint16 }
+
+// UnmarshalText takes LOW:HIGH, as MPICH has it, or LOW-HIGH.
+func (r *PortRange) UnmarshalText(text []byte) error {
+	low, high, two := strings.Cut(strings.Replace(string(text), "-", ":", 1), ":")
+	first, err := strconv.ParseUint(low, 10, 16)
+	last, err2 := strconv.ParseUint(high, 10, 16)
+	if !two || err != nil || err2 != nil || first == 0 || last < first {
+		return fmt.Errorf("%q is no range of ports such as 40000:40100", text)
+	}
+	*r = PortRange{uint16(first), uint16(last)}
+	return nil
+}
+
 func (s *Seconds) UnmarshalText(text []byte) error {
 	d, err := parseSeconds(string(text))
 	*s = Seconds(d)

@@ -20,6 +20,7 @@ type Starter struct {
 	Job              string        // its number
 	Asked            bool          // by name: then there is no other way
 	Most             time.Duration // between SIGTERM and SIGKILL, before the batch system kills; 0: as wanted
+	Together         bool          // it is called once for all hosts, or as many as go together
 	given            *alloc.Allocation
 }
 

@@ -11,11 +11,18 @@ import (
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd --- /bin/sh --- keeper --- helper --- ranks
 //	         '- srun ...... slurmctld, slurmd ...... slurmstepd --- ...
 //
-// srun carries the streams. What Slurm does to the steps of its job it does to all ranks alike,
+// srun carries the streams. Or one step is started for all hosts, which costs Slurm the same for a thousand as for
+// one (srunOnce); its outputs come back in one, and so the helpers call us (package callback):
+//
+//	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd on each --- /bin/sh --- keeper --- helper --- ranks
+//	   '==================================== TLS ====================================='
+//
+// What Slurm does to the steps of its job it does to all ranks alike,
 // those of this machine among them.
 var slurm = Starter{
 	System: "slurm", Program: "srun", Name: "Slurm", Within: "call mpiexec in a script of sbatch, or by salloc",
 	Argv: srun, Help: "--help",
+	Step: &Step{Argv: srunOnce, Host: "SLURMD_NODENAME", Near: "SLURM_LAUNCH_NODE_IPADDR", Line: srunTaskLine},
 	Drops: []string{
 		"SLURM_EXPORT_ENV", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_DISTRIBUTION", "SLURM_HINT", "SLURM_THREADS_PER_CORE",
 		"SLURM_NTASKS*", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE", "SLURM_STEP_*", "SLURM_STEPID", "SLURM_UNBUFFEREDIO", "SLURM_LABELIO",
@@ -51,6 +58,35 @@ func srun(c Call) []string {
 		argv = append(argv, "--overlap")
 	}
 	return c.words(append(argv, "--mpi=none", "--cpu-bind=none", "--export=ALL", "-u", "--input=all", "--kill-on-bad-exit=0", "--mem=0", "-J", "mpiexec")...)
+}
+
+// srunOnce is one step for many hosts, a task on each. It has no pseudoterminals (-u): what its tasks say are whole
+// lines, which srun passes on as such.
+func srunOnce(calls []Call) []string {
+	c, names := calls[0], make([]string, len(calls))
+	for i, call := range calls {
+		names[i] = call.Host
+	}
+	n := strconv.Itoa(len(calls))
+	argv := []string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}
+	if c.Part >= 0 {
+		argv = append(argv, "--het-group="+strconv.Itoa(c.Part))
+	}
+	if overlaps(c.Help) {
+		argv = append(argv, "--overlap")
+	}
+	return c.words(append(argv, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--wait=0", "--mem=0", "-J", "mpiexec")...)
+}
+
+// srunTaskLine is what srun has said of a task on a host, the last of it: "srun: error: n2: task 1: Killed".
+func srunTaskLine(stderr, host string) string {
+	said := ""
+	for line := range strings.Lines(stderr) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "srun: error: "); ok && strings.HasPrefix(rest, host+": task ") {
+			said = rest
+		}
+	}
+	return shortened(said)
 }
 
 // overlaps reports whether this srun can start a step on CPUs that others use.

@@ -36,6 +36,7 @@ type Starter struct {
 	Untried bool   // nobody has seen it work, it is made from manuals: only who asks for it by name has it
 
 	Argv func(Call) []string // its program with all arguments, which end in Shell
+	Step *Step               // how it is called once for many hosts; nil: it cannot be
 	Help string              // the argument that makes it tell its options, for Call.Help; empty: nobody asks
 
 	// Drops lists variables that it would take for options of its own: those of the step or script
@@ -61,6 +62,41 @@ type Starter struct {
 	// KillWait asks how long the batch system waits between telling a job to end and killing it (RM-62);
 	// zero: it could not be found out. Nil: nobody can tell.
 	KillWait func(run func(name string, args ...string) (string, error)) time.Duration
+}
+
+// A Step is how a starter is told to start Shell on many hosts by one call. Input goes to all of them, unchanged,
+// and what they say comes back in one, whole lines of it.
+type Step struct {
+	Argv func(calls []Call) []string      // of at least one; they are of one Part
+	Host string                           // the variable in which a task finds its host, as Call.Host spells it
+	Near string                           // that in which it finds an address of the machine where the starter runs
+	Line func(stderr, host string) string // why it says that its task on a host has ended; empty: it says nothing
+}
+
+// MaxStep is how many hosts one step has at most: a list of names has to fit on a command line.
+const MaxStep = 2048
+
+// StepFrom is the number of hosts from which one step is used where nobody has chosen: below it
+// a call for each is as fast, and opens no port.
+const StepFrom = 17
+
+// Manners are the words of -launcher that say how a starter is to be called: SYSTEM-one, for all hosts at once,
+// and SYSTEM-each.
+const (
+	one  = "-one"
+	each = "-each"
+)
+
+// Together reports whether a starter is to be called once for so many hosts, by the word of -launcher that was
+// given. A step starts on all of its hosts or on none: where some may be missing each has one of its own.
+func (s *Starter) Together(word string, hosts int, someMayMiss bool) bool {
+	switch {
+	case s.Step == nil || strings.HasSuffix(word, each):
+		return false
+	case strings.HasSuffix(word, one):
+		return true
+	}
+	return hosts >= StepFrom && !someMayMiss
 }
 
 // A State is how a job stands, as its batch system says.
@@ -103,7 +139,9 @@ func Of(system string) *Starter {
 
 // Named is the one that a word of -launcher means; nil: it means none.
 func Named(word string) *Starter {
-	return find(func(s *Starter) bool { return s.System == word || s.Program == word })
+	return find(func(s *Starter) bool {
+		return s.System == word || s.Program == word || s.Step != nil && (s.System+one == word || s.System+each == word)
+	})
 }
 
 func find(is func(*Starter) bool) *Starter {

@@ -29,6 +29,58 @@ func TestArgv(t *testing.T) {
 	}
 }
 
+// One call for several hosts of a part.
+func TestStepArgv(t *testing.T) {
+	call := func(host string, part int) Call {
+		return Call{Program: "P", Host: host, Part: part, Help: "--overlap", More: []string{"--qos", "high"}}
+	}
+	for want, calls := range map[string][]Call{
+		"P -N 2 -n 2 --ntasks-per-node=1 -w n1,n7 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --wait=0 --mem=0 -J mpiexec --qos high /bin/sh":            {call("n1", -1), call("n7", -1)},
+		"P -N 1 -n 1 --ntasks-per-node=1 -w n1 --het-group=2 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --wait=0 --mem=0 -J mpiexec --qos high /bin/sh": {call("n1", 2)},
+	} {
+		if got := strings.Join(Of("slurm").Step.Argv(calls), " "); got != want {
+			t.Errorf("%+v:\n%s\nwant\n%s", calls, got, want)
+		}
+	}
+}
+
+// By which word, and for how many hosts, a starter is called once for all (RM-37).
+func TestTogether(t *testing.T) {
+	for _, test := range []struct {
+		system, word string
+		hosts        int
+		someMayMiss  bool
+		want         bool
+	}{
+		{"slurm", "auto", 16, false, false},
+		{"slurm", "auto", 17, false, true},
+		{"slurm", "", 17, false, true},
+		{"slurm", "srun", 1000, false, true},
+		{"slurm", "slurm", 1000, true, false},
+		{"slurm", "slurm-one", 2, false, true},
+		{"slurm", "slurm-one", 2, true, true},
+		{"slurm", "slurm-each", 1000, false, false},
+		{"sge", "auto", 1000, false, false},
+	} {
+		if got := Of(test.system).Together(test.word, test.hosts, test.someMayMiss); got != test.want {
+			t.Errorf("%+v: %t", test, got)
+		}
+	}
+	if Named("slurm-one") != Of("slurm") || Named("slurm-each") != Of("slurm") || Named("sge-one") != nil {
+		t.Error("a word means another starter than its own")
+	}
+}
+
+// What srun says of one task, while the step goes on.
+func TestStepLine(t *testing.T) {
+	const said = "srun: error: n1: task 0: Killed\nsrun: error: n12: task 1: Exited with exit code 137\nsrun: error: n2: task 2: Killed"
+	for host, want := range map[string]string{"n1": "n1: task 0: Killed", "n12": "n12: task 1: Exited with exit code 137", "n2": "n2: task 2: Killed", "n": ""} {
+		if got := Of("slurm").Step.Line(said, host); got != want {
+			t.Errorf("%s: %q, want %q", host, got, want)
+		}
+	}
+}
+
 // No starter takes what is around us for options of its own, and each knows its job.
 func TestEnviron(t *testing.T) {
 	around := []string{"PATH=/bin", "SLURM_JOB_ID=7", "SLURM_STEP_NODELIST=n1", "SLURM_CPU_BIND_TYPE=mask", "SLURM_NTASKS=4", "SLURM_NTASKS_PER_NODE=2", "SLURM_EXPORT_ENV=NONE"}

@@ -41,6 +41,7 @@ func TestSlurm(t *testing.T) {
 	}{
 		{"Batch", slurmBatch},
 		{"FromOutside", slurmFromOutside},
+		{"One", slurmOne},
 		{"Streams", slurmStreams},
 		{"Groups", slurmGroups},
 		{"Steps", slurmSteps},

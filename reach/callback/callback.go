@@ -1,0 +1,104 @@
+/*
+Package callback has helpers call their mpiexec: where a batch system's starter starts all of them by one
+step, whose input all have and whose outputs come back in one (RM-37).
+
+	mpiexec                                        helper, one on each host of the step
+	   | Invitation, by the step's input ----------->   the same for all
+	   | <------------------------------- TCP, TLS 1.3   to the certificate of the Invitation, and no other
+	   | <---------------------------------- its proof   host, and what only who has the token can make of
+	   |                                                 this very connection
+	   | welcome, or why not ----------------------->
+	   | <======================================>        the helper's own stream
+
+A Desk is mpiexec's side: one port, open until all who were invited have called, or are waited for no more.
+Who else connects is a stranger until it has proved the contrary: strangers are few at a time, have a time, and
+keep nobody from coming in (doc/attacks.md, K). Call is the helper's.
+
+Neither the token nor the private key is ever on a command line, in a file or in an environment. Whoever can read the
+step's input can read the token: it goes where arguments and environment of ranks go without this package.
+*/
+package callback
+
+import (
+	"bufio"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+)
+
+// An Invitation is all that a helper needs to call.
+type Invitation struct {
+	Certificate [32]byte         // SHA-256 of mpiexec's, made for this step
+	Token       [32]byte         // random
+	Addresses   []netip.AddrPort // of mpiexec, 1 to maxAddresses
+}
+
+const (
+	head         = "remshell-invitation 1"
+	maxAddresses = 16
+	maxLine      = 128 // bytes of a line of it
+)
+
+// Text is the invitation as it is sent.
+func (i Invitation) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\ncertificate %x\ntoken %x\n", head, i.Certificate, i.Token)
+	for _, a := range i.Addresses {
+		fmt.Fprintf(&b, "address %s\n", a)
+	}
+	b.WriteString("end\n")
+	return b.String()
+}
+
+var errInvitation = errors.New("what came is no invitation of mpiexec's")
+
+// ReadInvitation reads one, and perhaps some of what comes behind it. It takes no more than an invitation
+// may be.
+func ReadInvitation(r io.Reader) (Invitation, error) {
+	var i Invitation
+	in := bufio.NewReaderSize(r, maxLine)
+	if word, _, err := invitationLine(in); err != nil || word != head {
+		return i, errors.Join(errInvitation, err)
+	}
+	for _, part := range []struct {
+		name string
+		to   *[32]byte
+	}{{"certificate", &i.Certificate}, {"token", &i.Token}} {
+		word, value, err := invitationLine(in)
+		if err != nil || word != part.name || len(value) != 64 {
+			return i, errors.Join(errInvitation, err)
+		}
+		if _, err := hex.Decode(part.to[:], []byte(value)); err != nil {
+			return i, errors.Join(errInvitation, err)
+		}
+	}
+	for len(i.Addresses) <= maxAddresses {
+		word, value, err := invitationLine(in)
+		if err == nil && word == "end" && value == "" && len(i.Addresses) > 0 {
+			return i, nil
+		}
+		address, bad := netip.ParseAddrPort(value)
+		if err != nil || word != "address" || bad != nil || address.Port() == 0 {
+			return i, errors.Join(errInvitation, err)
+		}
+		i.Addresses = append(i.Addresses, address)
+	}
+	return i, errInvitation
+}
+
+// invitationLine is the next line, with what stands before its last word.
+func invitationLine(in *bufio.Reader) (word, value string, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return "", "", err
+	}
+	text := string(line[:len(line)-1])
+	if text == head {
+		return text, "", nil
+	}
+	word, value, _ = strings.Cut(text, " ")
+	return word, value, nil
+}
