@@ -66,7 +66,7 @@ func samples() map[string]wire.Message {
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", Built: "b"}},
 		&wire.Sampled{Host: job.Sample{Mem: 1}, Ranks: []job.RankSample{{Sample: job.Sample{Mem: 1}}}},
 		&wire.Trace{Line: "< cmd=init"}, &wire.States{Ranks: []job.RankState{{Life: "running", Waits: "w", Sleep: "s", Kind: "k", Stack: "t"}}},
-		&wire.Caught{Signal: 15}, &wire.Exceeded{Bound: job.Bound{Resource: limit.RankMem}, Used: 1}, &wire.Emptied{}, &wire.Drained{}, &wire.Renewed{}, &wire.Log{Text: "l"}, &wire.Ping{},
+		&wire.Caught{Signal: 15}, &wire.Exceeded{Bound: job.Bound{Resource: limit.RankMem}, Used: 1}, &wire.Emptied{}, &wire.Cleaned{Remnants: []job.Remnant{{Kind: job.PosixShm, ID: "i", Err: "e"}}}, &wire.Drained{}, &wire.Renewed{}, &wire.Log{Text: "l"}, &wire.Ping{},
 		&wire.Examined{Exam: job.Exam{Address: "a", Interface: "i", OwnName: []string{"o"}, NameErr: "e", Limits: []job.Limit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
 			Shared: job.Space{Path: "p", Err: "e"}, Folders: []job.Space{{Path: "p", Err: "e"}}, Fabric: "f",
 			Dir: job.Defect{Code: "c", Text: "t", Remedy: "r"}, Program: job.Defect{Code: "c", Text: "t", Remedy: "r"}, DirName: "d", Found: "f"}},
@@ -300,6 +300,7 @@ var where = map[string]struct {
 	"Caught":      {"", nil},
 	"Exceeded":    {"after the start", nil}, // it has no texts but the names of limits
 	"Emptied":     {"", nil},
+	"Cleaned":     {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
 	"Drained":     {"", nil},
 	"Renewed":     {"", nil},
 	"Log":         {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},

@@ -202,6 +202,14 @@ func (j *journal) Again(news job.Again) {
 	}{stamped(news.Event), news.State, news.Attempt, news.Reason, news.Lost, news.Nodes, news.Size, news.Seconds, news.Why})
 }
 
+// Cleaned tells of shared memory that a rank has left.
+func (j *journal) Cleaned(r job.Remnant) {
+	j.put(struct {
+		stamp
+		record.Remnant
+	}{stamped("cleaned"), record.NewRemnant(r)})
+}
+
 // settle notes something of the end of a rank, and tells its exit when both of its streams have
 // ended.
 func (j *journal) settle(rank int, note func(*ending)) {

@@ -80,8 +80,9 @@ func (o *ownership) adopt(isRank func(pid int) bool) {
 	}
 }
 
-// bury counts what an orphan has consumed; ours are the ranks that were ever started here.
-func (o *ownership) bury(e life.Reaped, ours map[int]*process, book *sample.Book) {
+// bury counts what an orphan has consumed, and returns whose it was, or -1; ours are the ranks that
+// were ever started here.
+func (o *ownership) bury(e life.Reaped, ours map[int]*process, book *sample.Book) (owner int) {
 	owner, known := o.groups[e.Group]
 	if !known {
 		owner, known = book.Owner(e.PID)
@@ -89,7 +90,7 @@ func (o *ownership) bury(e life.Reaped, ours map[int]*process, book *sample.Book
 	switch {
 	case known:
 	case e.PID == o.guard:
-		return
+		return -1
 	case len(ours) == 1:
 		for owner = range ours {
 		}
@@ -101,6 +102,7 @@ func (o *ownership) bury(e life.Reaped, ours map[int]*process, book *sample.Book
 	}
 	o.orphans[owner].Add(e.Exit.Usage)
 	book.Reaped(e.PID, owner, e.Exit.Usage.CPU())
+	return owner
 }
 
 // list is what all orphans have consumed. A rank that is not ours is what an environment

@@ -39,6 +39,7 @@ func (s *session) hurryUp() {
 // ask sends SIGTERM to all that is left. A rank that is about to end by itself was not asked to.
 func (s *session) ask() {
 	s.owners.adopt(s.life.IsRank)
+	s.left.Look(s.members)
 	for _, r := range s.ranks {
 		r.dying = r.alive() && proc.Exiting(r.begun.PID)
 	}
@@ -102,9 +103,13 @@ func (s *session) awaitSilence(noise int) {
 // the next job finds the CPUs free; or it stays, for the next attempt.
 func (s *session) tellDrained() {
 	drained := &wire.Drained{Orphans: s.owners.list(s.byRank)}
+	left := s.takeLeft()
 	lasts := s.prepare.Claim.Lasts
 	go func() {
 		s.closing.Wait()
+		if m := left.free(); m != nil {
+			s.conn.Send(m)
+		}
 		drained.Sessions = s.stays.take()
 		if lasts {
 			s.conn.Send(drained)

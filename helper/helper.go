@@ -130,6 +130,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 func (s *session) serve(ctx context.Context) error {
 	go s.read()
 	err := s.run(ctx)
+	s.takeLeft().free() // if mpiexec is gone, and so was not told that nothing is left
 	s.starter.Close()
 	s.claims.Close()
 	s.staging.Close()

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/claims"
+	"remshell/helper/ipc"
 	"remshell/helper/life"
 	"remshell/helper/status"
 	"remshell/job"
@@ -59,7 +60,8 @@ func (s *session) perform(action any) {
 	case life.Note:
 		s.note(a)
 	case life.Bury:
-		s.owners.bury(a.Reaped, s.byRank, s.book)
+		owner := s.owners.bury(a.Reaped, s.byRank, s.book)
+		s.left.Ended(ipc.Process{PID: a.PID, Rank: owner, Began: a.Began}, a.At)
 	case life.Report:
 		s.report(s.ranks[a.Rank], a.Tell)
 	case life.EndGroup:

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/ipc"
 	"remshell/helper/life"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
@@ -55,6 +56,9 @@ func (s *session) accept(a life.Accept) {
 // begin takes in what the first Prepare says of the whole job.
 func (s *session) begin(m *wire.Prepare) {
 	s.prepare = m
+	if when := m.Supervision.CleanIPC; when != "no" && s.left == nil {
+		s.left = ipc.NewBook(when == "always")
+	}
 	s.oomKills = probe.OOMKills(s.sys.Root)
 	if !s.apart {
 		s.log.inform("ranks stay in the session that mpiexec has here, by which PBS finds them (PBS_JOBID)")
@@ -248,7 +252,7 @@ func reapOne() (e life.Reaped, err error) {
 	if e.PID, err = unix.Wait4(pid, &status, 0, &used); err == unix.ECHILD {
 		return e, unix.EINTR // the starter has reaped what could not exec
 	}
-	e.Group, e.Exit.Usage = look.Group, usageOf(&used)
+	e.Group, e.Began, e.Exit.Usage = look.Group, look.Born.Time(), usageOf(&used)
 	if status.Signaled() {
 		e.Exit.Signal, e.Exit.Core = int(status.Signal()), status.CoreDump()
 	} else {
@@ -262,6 +266,10 @@ func (s *session) note(a life.Note) {
 	r := s.ranks[a.Rank]
 	r.note(a.Exit, s.peaks.Forget(r.begun.PID), a.At)
 	s.book.Reaped(r.begun.PID, r.number, r.exit.Usage.CPU())
+	s.left.Ended(ipc.Process{PID: r.begun.PID, Rank: r.number, Began: a.Began, Leader: true}, a.At)
+	if r.exit.Status() != 0 {
+		s.left.Look(s.members)
+	}
 	r.exit.Asked = a.Asked && !r.dying
 	r.exit.Hint = s.hint(r.exit)
 	r.lastWords(s.hurry, func() { s.tell(life.LastWords{Rank: a.Rank}) })
@@ -273,6 +281,7 @@ func (s *session) report(r *process, tell bool) {
 	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
 		r.exit.Built, r.exit.Offer = s.builtFor(r), r.offered()
 	}
+	s.left.Judged(r.number, r.exit.Status() == 0 && !r.exit.Asked && r.exit.PMI != job.PMIOpen && r.exit.PMI != job.PMIAborted)
 	r.group.pmi.Exited(r.plan.Rank)
 	if s.pmix != nil {
 		s.pmix.server.Exited(r.group.prepare.Group.Name, r.plan.Rank)

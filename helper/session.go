@@ -13,6 +13,7 @@ import (
 
 	"remshell/helper/checkup"
 	"remshell/helper/claims"
+	"remshell/helper/ipc"
 	"remshell/helper/life"
 	"remshell/helper/offer"
 	"remshell/helper/probe"
@@ -54,6 +55,7 @@ type session struct {
 	accounts
 	ownSignals
 	confined
+	left *ipc.Book // shared memory that ranks leave; nil: nobody cares, or it was freed
 
 	cpus     int          // of this machine: one more than the highest number
 	topology pin.Topology // does not change when it is known

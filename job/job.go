@@ -279,6 +279,7 @@ type Ends struct {
 	Stacks       bool   // SIGQUIT before the end when -timeout strikes
 	Children     bool   // what ranks leave behind may stay (--leave-children)
 	Sessions     bool   // and the directories of Open MPI's files (--keep-session)
+	CleanIPC     string // whose shared memory is freed after its end: of ranks that "failed" (also ""), "always", "no" (PD-16)
 	Codes        bool   // tell every exit code
 	Usage        string // tell what the job consumed: "hosts", "rank", "lines" or "application"; empty: do not
 	Metric       string // what counts as memory: rss, pss, cgroup; empty: rss

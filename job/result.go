@@ -116,6 +116,22 @@ func (e Exit) Status() int {
 	return e.Code
 }
 
+// Kinds of a Remnant, as pmi-drafts.md 3 has them.
+const (
+	SysVShm  = "sysvshm"  // a segment of System V
+	PosixShm = "posixshm" // a file in /dev/shm
+)
+
+// A Remnant is shared memory that a rank has left which did not end well. Its node has freed it.
+type Remnant struct {
+	Node  string // as the plan has it
+	Kind  string
+	ID    string // of a segment its number, of a file its path
+	Bytes int64
+	Rank  int    // -1: some of the node's; which, nobody knows
+	Err   string // why it is still there; empty: it is not
+}
+
 // A Result is what came of a job.
 type Result struct {
 	Code     int    // exit code for mpiexec (cli.md section 7)
@@ -127,6 +143,7 @@ type Result struct {
 	Hosts    []Total // in the order of the plan
 	Used     Accounts
 	Attempts []Attempt // if there may have been several; the rest is about the last
+	Remnants []Remnant // in the order in which they were told
 }
 
 // A Connect is how a candidate was reached.

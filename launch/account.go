@@ -19,6 +19,7 @@ type account struct {
 	orphans map[int][]job.Orphan // by node of the plan
 	stay    map[int][]string     // likewise: directories of Open MPI's files
 	samples map[int]job.Sample   // the most that was seen of each rank
+	left    []job.Remnant        // by ranks that did not end well
 
 	mu    sync.Mutex // guards the rest
 	began time.Time  // when ranks were let go

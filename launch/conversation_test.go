@@ -10,14 +10,18 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"remshell/job"
 	"remshell/launch"
@@ -356,6 +360,17 @@ var conversations = []struct {
 		r := newRun(1, "trap '' TERM; kill -TERM $PPID; until test -e "+told+"; do sleep 0.05; done; kill -9 $$; sleep 600", "a")
 		r.req.RM = &job.RM{Name: "slurm", Job: "4711", Starter: "srun", Grade: job.Tight}
 		s.must(r, 143)
+	}},
+	{"a rank that leaves shared memory", "Cleaned", func(s stage) {
+		if _, err := exec.LookPath("perl"); err != nil {
+			s.Skip(err)
+		}
+		r := newRun(1, `exec perl -e '$id = shmget(0, 4096, 0600) // die $!; print "segment $id\n"; kill 9, $$'`, "a")
+		s.must(r, 137)
+		id, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(r.out.String(), "segment ")))
+		if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, new(unix.SysvShmDesc)); err == nil {
+			s.Errorf("it is still there: %q", r.out.String())
+		}
 	}},
 	{"-timeout", "Inspect States", func(s stage) {
 		r := newRun(1, "exec sleep 600", "a")

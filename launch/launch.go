@@ -39,6 +39,7 @@ type Watcher interface {
 	Output(rank int, stream string, data []byte)
 	Exited(node string, exit job.Exit)
 	Again(job.Again)
+	Cleaned(job.Remnant)
 }
 
 // nobody is the Watcher of who wants to know nothing.
@@ -49,6 +50,7 @@ func (nobody) Started(job.Start)          {}
 func (nobody) Output(int, string, []byte) {}
 func (nobody) Exited(string, job.Exit)    {}
 func (nobody) Again(job.Again)            {}
+func (nobody) Cleaned(job.Remnant)        {}
 
 // watcher is never nil.
 func (e Env) watcher() Watcher {

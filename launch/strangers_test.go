@@ -14,7 +14,7 @@ import (
 // planned, is not believed when it speaks as if it had ranks.
 func TestNewsOfNodesThatTheJobHasNot(t *testing.T) {
 	for _, m := range []wire.Message{
-		&wire.Caught{Signal: 15}, &wire.Exceeded{}, &wire.Emptied{}, &wire.Drained{Orphans: []job.Orphan{{}}}, &wire.States{}, &wire.Started{}, &wire.Exited{},
+		&wire.Caught{Signal: 15}, &wire.Exceeded{}, &wire.Emptied{}, &wire.Cleaned{}, &wire.Drained{Orphans: []job.Orphan{{}}}, &wire.States{}, &wire.Started{}, &wire.Exited{},
 		&wire.Fence{}, &wire.Spawn{}, &wire.Name{}, &wire.Trace{}, &wire.PMI{}, &wire.Prepared{},
 	} {
 		t.Run(fmt.Sprintf("%T", m), func(t *testing.T) {

@@ -157,6 +157,7 @@ func (f *fleet) gathered(tally *supervise.Tally) job.Result {
 	where := f.placement()
 	r.Exits, r.Hosts = f.account.settle(where, f.state.Exits)
 	r.Used = f.account.used(where, r, tally)
+	r.Remnants = f.account.left
 	return r
 }
 
@@ -285,6 +286,8 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		return []supervise.Event{supervise.NodeCaught{Node: n.key, Signal: job.Signal(m.Signal)}}
 	case *wire.Emptied:
 		return []supervise.Event{supervise.NodeEmptied{Node: n.key}}
+	case *wire.Cleaned:
+		f.cleaned(n, m)
 	case *wire.Drained:
 		f.account.orphans[n.key], f.account.stay[n.key], n.over = m.Orphans, m.Sessions, true
 		return []supervise.Event{supervise.NodeDrained{Node: n.key}}

@@ -23,12 +23,13 @@ type Look struct {
 	Group, Session int
 	State          byte          // a letter of proc_pid_stat(5)
 	CPU            time.Duration // its own and that of the children it waited for
+	Born           Birth
 }
 
 // LookAt looks at one process; false: it is gone.
 func LookAt(pid int) (Look, bool) {
 	fields := stat(pid)
-	if len(fields) < 15 {
+	if len(fields) < 20 {
 		return Look{}, false
 	}
 	number := func(i int) int {
@@ -36,8 +37,9 @@ func LookAt(pid int) (Look, bool) {
 		return n
 	}
 	ticks := number(11) + number(12) + number(13) + number(14)
+	born, _ := strconv.ParseUint(string(fields[19]), 10, 64)
 	return Look{PID: pid, Parent: number(1), Group: number(2), Session: number(3), State: fields[0][0],
-		CPU: time.Duration(ticks) * tick}, true
+		CPU: time.Duration(ticks) * tick, Born: Birth(born)}, true
 }
 
 // A Tree is all processes at one moment, by parent.

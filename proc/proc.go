@@ -170,6 +170,15 @@ func stat(pid int) [][]byte {
 // A Birth is when a process began, in clock ticks since the boot.
 type Birth uint64
 
+// Time is when that was by the clock as it is set now, to a hundredth of a second; zero: unknown.
+func (b Birth) Time() time.Time {
+	var now, up unix.Timespec
+	if b == 0 || unix.ClockGettime(unix.CLOCK_REALTIME, &now) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return time.Time{}
+	}
+	return time.Unix(now.Unix()).Add(time.Duration(b)*tick - time.Duration(up.Nano()))
+}
+
 // Stat reads a process's parent, state and birth. The state is 0 when the process is
 // gone (proc_pid_stat(5), fields 3, 4 and 22).
 func Stat(pid int) (parent int, state byte, born Birth) {

@@ -26,6 +26,7 @@ const (
 	maxTime     = 1 << 61 // in ns, 73 years: the sum of two is still a time
 	maxOnNode   = 1 << 16 // ranks of one node
 	maxEntries  = 4096    // of a ledger
+	maxRemnants = 4096    // that a node frees
 	maxSeats    = 1 << 16 // in all claims of a ledger
 	maxHeld     = 1 << 18 // CPUs of these
 	maxWords    = 1 << 16 // of a command

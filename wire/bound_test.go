@@ -226,6 +226,8 @@ func walked(of reflect.Type, field string) bool {
 		return field == "GPUs"
 	case reflect.TypeFor[job.Use]():
 		return field != "Own"
+	case reflect.TypeFor[job.Remnant]():
+		return field != "Node"
 	}
 	return true
 }

@@ -107,6 +107,15 @@ func (c *codec) orphan(o *job.Orphan) {
 	c.usage(&o.Usage)
 }
 
+// A remnant's node is the one that speaks of it.
+func (c *codec) remnant(r *job.Remnant) {
+	c.word(&r.Kind, "kind")
+	c.text(&r.ID, length{"ID", maxWord + len("/dev/shm/")})
+	c.num64(&r.Bytes, aMemory)
+	c.num(&r.Rank, orNone)
+	c.word(&r.Err, "error")
+}
+
 func (c *codec) rankState(s *job.RankState) {
 	c.num(&s.Rank, aRank)
 	c.word(&s.Life, "life")

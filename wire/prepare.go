@@ -169,6 +169,7 @@ type Supervision struct {
 	Leader   bool          // Signal goes to the ranks alone, not to their process groups
 	Children bool          // what ranks leave behind may stay
 	Sessions bool          // and so may the directories of Open MPI's files
+	CleanIPC string        // whose shared memory is freed: failed (or empty), always, no
 	Held     bool          // the starter of a batch system has started the helper: see Caught
 	Grace    time.Duration // between SIGTERM and SIGKILL
 	Silence  time.Duration // how long the link may be dead before the job is
@@ -183,6 +184,7 @@ func (s *Supervision) fields(c *codec) {
 	c.flag(&s.Leader)
 	c.flag(&s.Children)
 	c.flag(&s.Sessions)
+	c.word(&s.CleanIPC, "value of --clean-ipc")
 	c.flag(&s.Held)
 	c.time(&s.Grace, "grace")
 	c.time(&s.Silence, "silence")

@@ -27,6 +27,7 @@ Ranks that run, and their end.
 	   | <------------------------------------- Log   at any time
 	   | End ------------------------------------->   all ranks are over, or shall be
 	   | <--------------------------------- Emptied   after a second: output alone is left
+	   | <--------------------------------- Cleaned   if ranks have left shared memory
 	   | <--------------------------------- Drained   nothing of ours is left
 	   | Renew ----------------------------------->   another attempt follows, or
 	   | <--------------------------------- Renewed   all begins anew, but for Hello and Node
@@ -212,6 +213,18 @@ func (m *Caught) fields(c *codec) { c.num(&m.Signal, aSignal) }
 type Emptied struct{}
 
 func (m *Emptied) fields(*codec) {}
+
+// Cleaned says what shared memory ranks have left that did not end well, and how many sets of
+// semaphores the user has on the node that were made meanwhile: those stay (PD-18).
+type Cleaned struct {
+	Remnants   []job.Remnant
+	Semaphores int
+}
+
+func (m *Cleaned) fields(c *codec) {
+	list(c, &m.Remnants, length{"remnants", maxRemnants}, (*codec).remnant)
+	c.num(&m.Semaphores, aCount)
+}
 
 // MaxSessions is how many directories of Open MPI's files a helper tells of.
 const MaxSessions = 64

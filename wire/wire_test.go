@@ -65,6 +65,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *job.Traits:
 		*p = job.Traits{Speed: 2400, Quality: job.Nominal, Networks: []string{"ethernet", "ib-hdr"}, NetSpeed: 1000, CPUModel: "m", GPUModels: []string{"g"}}
 		return
+	case *job.Remnant: // of its node mpiexec knows itself
+		*p = job.Remnant{Kind: job.SysVShm, ID: "32769", Bytes: 4096, Rank: r.IntN(100), Err: "e"}
+		return
 	case *job.Exit:
 		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4, InBlocks: 5, OutBlocks: 6}, Hint: "h", Built: "b"}
 		return

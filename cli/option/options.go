@@ -214,6 +214,8 @@ type Job struct {
 	Children      bool        `name:"--leave-children" topic:"" help:"what ranks leave behind goes on after the job"`
 	KeepSession   bool        `name:"--keep-session" topic:"" help:"the directories in which Open MPI keeps its files stay"`
 
+	CleanIPC string `name:"--clean-ipc" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory ranks leave: failed, always, no"`
+
 	Restart      RestartCount `name:"--restart" arg:"N" default:"no" topic:"" under:"Life cycle" help:"start the job again, N times or always, if a node is lost"`
 	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"ends that count: node, signal, abort, code:LIST, start, any"`
 	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"the first pause before a restart; it doubles up to 5 min"`

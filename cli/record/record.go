@@ -37,7 +37,29 @@ type Run struct {
 	Exits    []Exit          `json:"exits"`
 	Usage    []Total         `json:"usage"`
 	All      *All            `json:"all,omitempty"`      // what the job used; a job that did not start has none
+	Cleaned  []Remnant       `json:"cleaned,omitempty"`  // shared memory that killed ranks have left
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the rest is about the last
+}
+
+// A Remnant is shared memory that a rank has left which did not end well (PD-17). Why is how it is known to
+// have been the rank's: left; nothing else is.
+type Remnant struct {
+	Node  string `json:"node"`
+	Kind  string `json:"kind"`
+	ID    string `json:"id"`
+	Bytes int64  `json:"bytes"`
+	Rank  *int   `json:"rank"` // null: one of the node's
+	Why   string `json:"why"`
+	Error string `json:"error,omitempty"` // it is still there
+}
+
+// NewRemnant puts a remnant into the form of its record.
+func NewRemnant(r job.Remnant) Remnant {
+	record := Remnant{Node: r.Node, Kind: r.Kind, ID: r.ID, Bytes: r.Bytes, Why: "left", Error: r.Err}
+	if r.Rank >= 0 {
+		record.Rank = &r.Rank
+	}
+	return record
 }
 
 // An Attempt is one life of a job (survive.md SV-12).
@@ -194,6 +216,9 @@ func Underway(result job.Result) Run {
 	}
 	for _, e := range result.Exits {
 		r.Exits = append(r.Exits, NewExit(e))
+	}
+	for _, left := range result.Remnants {
+		r.Cleaned = append(r.Cleaned, NewRemnant(left))
 	}
 	for _, a := range result.Attempts {
 		r.Attempts = append(r.Attempts, Attempt{a.Number, a.Began, a.Ended, a.Reason, a.Cause, a.Nodes, a.Size, append([]string{}, a.Lost...), a.Exit})

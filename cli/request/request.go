@@ -196,6 +196,7 @@ func ends(j option.Job) job.Ends {
 		Stacks:       j.OnTimeout == "stacks",
 		Children:     j.Children,
 		Sessions:     j.KeepSession || j.Children,
+		CleanIPC:     j.CleanIPC,
 		Codes:        j.PrintCodes,
 		Usage:        j.Consumed,
 		Peaks:        consumption(j),

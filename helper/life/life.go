@@ -109,8 +109,9 @@ type (
 	// Reaped is the end of a child, which may be a rank.
 	Reaped struct {
 		PID   int
-		Group int      // of processes, that it was in; 0: unknown
-		Exit  job.Exit // but for its rank
+		Group int       // of processes, that it was in; 0: unknown
+		Exit  job.Exit  // but for its rank
+		Began time.Time // zero: unknown
 		At    time.Time
 	}
 	// LastWords says that all that a rank wrote before its end was sent, or given up.

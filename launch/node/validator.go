@@ -69,6 +69,7 @@ type course struct {
 	starts   int // groups that were let go
 	emptied  int
 	drained  int
+	cleaned  int
 	caught   int
 	exceeded int
 	ended    time.Time // when End was said; zero: it was not
@@ -252,6 +253,8 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return passed(m, v.course.over(m, &v.course.caught))
 	case *wire.Emptied:
 		return passed(m, v.course.over(m, &v.course.emptied))
+	case *wire.Cleaned:
+		return passed(m, v.cleaned(m))
 	case *wire.Drained:
 		return passed(m, v.drain(m))
 	}
@@ -455,6 +458,22 @@ func (v *validator) exceeded(m *wire.Exceeded) error {
 		return errValue(m, "rank", fmt.Sprint(m.Rank))
 	case m.Used <= m.Bound.Most:
 		return errValue(m, "use", fmt.Sprint(m.Used))
+	}
+	return nil
+}
+
+// cleaned hears what ranks that are gone have left: those of the node, and what there is of the kind.
+func (v *validator) cleaned(m *wire.Cleaned) error {
+	if err := v.course.over(m, &v.course.cleaned); err != nil {
+		return err
+	}
+	for _, r := range m.Remnants {
+		switch {
+		case r.Rank != -1 && v.rank(r.Rank) == nil:
+			return errStranger(r.Rank)
+		case r.Kind != job.SysVShm && r.Kind != job.PosixShm:
+			return errValue(m, "kind", strconv.Quote(r.Kind))
+		}
 	}
 	return nil
 }

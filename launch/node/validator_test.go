@@ -146,6 +146,7 @@ var table = []struct {
 	{"Caught", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Exceeded", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
 	{"Emptied", nil, "early early early early ok ok ok dropped", "twice", ""},
+	{"Cleaned", nil, "early early early early ok ok ok dropped", "twice", "stranger"},
 	{"Drained", nil,
 		"early early early early its its twice dropped", "", "its"},
 	{"Renewed", &wire.Renew{}, "early ok ok ok ok ok ok ok", "unasked", ""},
@@ -316,6 +317,9 @@ func TestAdmitValues(t *testing.T) {
 		{exceeded(limit.RankMem, foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limit.RankMem, -1, 2), "it spoke for rank -1, which is not there"},
 		{exceeded("all is well", -1, 2), "an Exceeded that cannot be: limit all is well"}, {exceeded(limit.WallTime, -1, 2), "ok"},
 		{samples(own, later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
+		{&wire.Cleaned{Remnants: []job.Remnant{{Kind: job.PosixShm, ID: "/dev/shm/x", Rank: -1}}}, "ok"},
+		{&wire.Cleaned{Remnants: []job.Remnant{{Kind: "tree", Rank: -1}}}, `a Cleaned that cannot be: kind "tree"`},
+		{&wire.Cleaned{Remnants: []job.Remnant{{Kind: job.SysVShm, Rank: foreign}}}, "it spoke for rank 0, which is not there"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
 		g, _ := newStage(t, "running")

@@ -214,6 +214,9 @@ var Sayings = []struct {
 		return &wire.Exceeded{Rank: rank, Bound: job.Bound{Resource: limit.RankMem, Most: 1}, Used: 2}
 	}},
 	{"Emptied", func(int) wire.Message { return &wire.Emptied{} }},
+	{"Cleaned", func(rank int) wire.Message {
+		return &wire.Cleaned{Remnants: []job.Remnant{{Kind: job.SysVShm, ID: "1", Rank: rank}}}
+	}},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.Orphan{{Rank: rank}}} }},
 	{"Renewed", func(int) wire.Message { return &wire.Renewed{} }},
 	{"Wanted", func(int) wire.Message { return &wire.Wanted{Parcels: []int{0}} }},

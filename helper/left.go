@@ -1,0 +1,64 @@
+//go:build linux
+
+package helper
+
+import (
+	"os"
+
+	"remshell/helper/ipc"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// members are the processes of the job that live on the node, with the ranks they belong to: of what is
+// below a rank, that rank; of what has outlived its parent, the rank whose process group it is in.
+func (s *session) members() (all []ipc.Process) {
+	tree := proc.LookAround()
+	roots := make(map[int]int, len(s.ranks))
+	for _, r := range s.ranks {
+		if r.alive() {
+			roots[r.begun.PID] = r.number
+		}
+	}
+	var below func(pid, rank int)
+	below = func(pid, rank int) {
+		for _, p := range tree[pid] {
+			if p.PID == s.owners.guard || s.foreign.has(p.PID) {
+				continue
+			}
+			of := rank
+			root, leader := roots[p.PID]
+			if leader {
+				of = root
+			} else if owner, known := s.owners.groups[p.Group]; known && of == ipc.Nobody {
+				of = owner
+			}
+			all = append(all, ipc.Process{PID: p.PID, Rank: of, Began: p.Born.Time(), Leader: leader})
+			below(p.PID, of)
+		}
+	}
+	below(os.Getpid(), ipc.Nobody)
+	return all
+}
+
+// A remains is what is known of shared memory that is to be freed when no process of the job is left.
+type remains struct{ book *ipc.Book }
+
+// takeLeft hands over what is known of shared memory that ranks have left: it is freed once. What they
+// leave that may stay themselves is theirs.
+func (s *session) takeLeft() remains {
+	book := s.left
+	if s.left = nil; s.life.MayStay() {
+		return remains{}
+	}
+	return remains{book}
+}
+
+// free frees what ranks have left that did not end well, and says what that was; nil: nothing.
+func (r remains) free() *wire.Cleaned {
+	o := r.book.Free()
+	if len(o.Freed) == 0 && o.Semaphores == 0 {
+		return nil
+	}
+	return &wire.Cleaned{Remnants: o.Freed, Semaphores: o.Semaphores}
+}
