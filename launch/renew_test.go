@@ -1,0 +1,154 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/launch/stdio"
+	"remshell/test/actors"
+	"remshell/wire"
+)
+
+// A revival is a job whose first attempt fails, on helpers that are played, in time that does not
+// pass by itself.
+type revival struct {
+	*actors.Cast
+	ahead int    // who wait in the queue when the next attempt comes
+	loses string // a node that is lost with the first attempt; empty: rank 0 fails
+
+	mu    sync.Mutex // guards the rest
+	began time.Time
+	again bool           // the second attempt is prepared
+	ranks map[string]int // the one of each node
+	diary []string       // what nodes heard that matters here, and when
+}
+
+func (s *revival) play(c *wire.Conn, node string, m wire.Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ends := func(exit job.Exit) {
+		exit.Rank = s.ranks[node]
+		c.Send(&wire.Exited{Exit: exit})
+	}
+	switch m := m.(type) {
+	case *wire.Gate:
+		gated := &wire.Gated{}
+		if len(s.ranks) > 0 {
+			gated.Ahead = s.ahead
+		}
+		c.Send(gated)
+		return true
+	case *wire.Prepare:
+		s.again, s.ranks[node] = slices.Contains(m.Process.Base.Set, "MPIEXEC_ATTEMPT=1"), m.Ranks[0].Rank
+	case *wire.Start:
+		s.note(node, "Start")
+		if node == s.loses {
+			c.Abandon()
+			return true
+		}
+		c.Send(&wire.Started{Rank: s.ranks[node], PID: 1})
+		switch {
+		case s.again:
+			ends(job.Exit{})
+		case s.ranks[node] == 0:
+			ends(job.Exit{Code: 7})
+		}
+	case *wire.End:
+		if !s.again && s.ranks[node] == 1 {
+			ends(job.Exit{Signal: 15, Asked: true})
+		}
+		c.Send(&wire.Drained{})
+	case *wire.Renew:
+		s.note(node, "Renew")
+		c.Send(&wire.Renewed{})
+	case *wire.Bye:
+		s.note(node, "Bye")
+	}
+	return false
+}
+
+// note takes down what a node has heard; pauses are by chance a little longer.
+func (s *revival) note(node, what string) {
+	when := "later"
+	switch since := time.Since(s.began); {
+	case since < time.Second:
+		when = "at once"
+	case since.Round(time.Second) == 10*time.Minute:
+		when = "after 10 min"
+	}
+	s.diary = append(s.diary, node+" "+what+" "+when)
+}
+
+// run is the job, of two ranks on two nodes of three: what it came to, and what the user read.
+func (s *revival) run(t *testing.T, policy job.Restart) (code int, said string) {
+	t.Helper()
+	s.Cast, s.began, s.ranks = actors.New(s.play), time.Now(), make(map[string]int)
+	req := job.Request{Job: "j", Apps: []job.App{{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1}}}, Limits: job.Limits{Grace: time.Second}, Restart: policy}
+	for i := range 3 {
+		name := fmt.Sprint("n", i)
+		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Host: name, Slots: 1})
+	}
+	signals := make(chan os.Signal)
+	defer close(signals)
+	var text strings.Builder
+	errs := stdio.Stderr(&text)
+	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs}
+	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop()},
+		Terms: reserve.Terms{Umask: -1}, Signals: signals, Say: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	result, err := Run(ctx, req, env)
+	if err != nil {
+		result.Code = -1
+		fmt.Fprintln(errs, err)
+		errs.Close()
+	}
+	<-errs.Done()
+	slices.Sort(s.diary)
+	return result.Code, text.String()
+}
+
+// What is kept of an attempt, for how long, and who goes before the next (survive.md SV-2, SV-5).
+func TestWhatIsKept(t *testing.T) {
+	byCode, byNode := []job.EndKind{job.ByCode}, []job.EndKind{job.ByNode}
+	for _, test := range []struct {
+		name   string
+		policy job.Restart
+		job    revival
+		code   int
+		diary  string
+	}{
+		{"a pause", job.Restart{Most: 1, On: byCode, Delay: 8 * time.Minute}, revival{}, 0,
+			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
+		{"a long one", job.Restart{Most: 1, On: byCode, Delay: time.Hour}, revival{}, 0,
+			"n0 Bye after 10 min, n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye after 10 min, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
+		{"others wait, perhaps for what it has", job.Restart{Most: 1, On: byCode, Delay: time.Minute}, revival{ahead: 1}, 0,
+			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
+		{"a node is lost", job.Restart{Most: 1, On: byNode, Delay: time.Minute}, revival{loses: "n1"}, 0,
+			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Start at once, n2 Bye at once, n2 Bye later, n2 Start later"},
+		{"a node is lost, and others wait for the next", job.Restart{Most: 1, On: byNode, Delay: 4 * time.Minute}, revival{loses: "n1", ahead: 1}, -1,
+			"n0 Bye after 10 min, n0 Renew at once, n0 Start at once, n1 Start at once, n2 Bye at once"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &test.job
+				code, said := s.run(t, test.policy)
+				if diary := strings.Join(s.diary, ", "); code != test.code || diary != test.diary {
+					t.Errorf("code %d, want %d; nodes heard\n%s, want\n%s\n%s", code, test.code, diary, test.diary, said)
+				}
+			})
+		})
+	}
+}
