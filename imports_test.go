@@ -69,7 +69,7 @@ var lower = map[string][]string{
 	"helper/status":        {"job", "proc"},
 	"helper/rank":          {"gpu", "idset", "job", "limit", "pin", "proc"},
 	"launch/node":          {"fault", "job", "limit", "pin", "pmiserver/fence", "reach", "wire"},
-	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "wire"},
+	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/restart", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "wire"},
 	"launch/checkpoint":    {"job", "text"},
 	"launch/restart":       {"job", "pin", "plan"},
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "wire"},

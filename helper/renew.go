@@ -58,3 +58,16 @@ func (s *session) watchOver(of *wire.Supervision) {
 		go s.beat()
 	}
 }
+
+// A spareEvent is the answer of the node's ledger for a node that is to have no ranks (SV-7).
+type spareEvent struct{ claimedEvent }
+
+// spare tells mpiexec what came of it. There is nothing else to be made ready.
+func (s *session) spare(e spareEvent) {
+	if e.Barred != "" || e.Taken != "" {
+		s.refuse(e.claimedEvent)
+		return
+	}
+	s.watchOver(&e.m.Supervision)
+	s.conn.Send(&wire.Prepared{Group: e.m.Group.Name, Notice: e.Notice})
+}

@@ -213,6 +213,8 @@ func (s *session) step(event any) {
 		s.retire(e.r)
 	case restedEvent:
 		s.ceded(e)
+	case spareEvent:
+		s.spare(e)
 	case guardDue:
 		s.newGuard()
 	case unanswered:
@@ -251,6 +253,10 @@ func (s *session) frame(m wire.Message) {
 	case *wire.Gate, *wire.Ungate, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.Watch, *wire.List, *wire.Alert, *wire.Pass, *wire.Evict, *wire.Ping:
 		s.claims.Take(m)
 	case *wire.Prepare:
+		if m.Claim.Entry.Resting != "" {
+			s.claims.Claim(m, func(a claims.Answer) { s.tell(spareEvent{claimedEvent{m, a}}) })
+			return
+		}
 		s.decide(life.Prepare{Group: m.Group.Name, Needs: m})
 	case *wire.Examine, *wire.Listen, *wire.ProbePeers:
 		s.examiner.Take(m)

@@ -67,10 +67,13 @@ type Claim struct {
 type Resting string
 
 // The reasons. What else a ledger says is none.
-const Restarting Resting = "restarting" // between two attempts
+const (
+	Restarting Resting = "restarting" // between two attempts
+	Spare      Resting = "spare"      // for an attempt that may come (SV-7)
+)
 
 // Known reports whether it is one of the reasons.
-func (r Resting) Known() bool { return r == Restarting }
+func (r Resting) Known() bool { return r == Restarting || r == Spare }
 
 // A ClaimedRank is one rank of a claim with the CPUs of its slots.
 type ClaimedRank struct {

@@ -466,6 +466,14 @@ type NodePlan struct {
 	Ranks []RankPlan // ascending by rank
 }
 
+// CPUs is how many the part claims.
+func (p NodePlan) CPUs() (cpus int) {
+	for _, r := range p.Ranks {
+		cpus += len(r.Held)
+	}
+	return cpus
+}
+
 // A RankPlan is one rank of the plan.
 type RankPlan struct {
 	Rank, Local, App int

@@ -8,15 +8,16 @@ import (
 
 // A Restart is what was said of starting a job again (survive.md 3). The zero value: it is not.
 type Restart struct {
-	Most  int           // restarts; Always: as many as it takes
-	On    []EndKind     // ends after which there is one
-	Codes []int         // of those with a code: these alone; nil: all but 0
-	Delay time.Duration // the first pause; it doubles with each that follows
-	Fence time.Duration // how long nodes that were lost may be waited for at most; 0: not at all
-	Args  []string      // of each section, behind its own, from the second attempt on
-	Least int           // ranks of the last section with which it may go on; 0: all
-	Past  int           // attempts of earlier mpiexecs, which count for none of these (--resume)
-	Kept  bool          // the job is saved, or was: attempts are told of even if there is one
+	Most   int           // restarts; Always: as many as it takes
+	On     []EndKind     // ends after which there is one
+	Codes  []int         // of those with a code: these alone; nil: all but 0
+	Delay  time.Duration // the first pause; it doubles with each that follows
+	Fence  time.Duration // how long nodes that were lost may be waited for at most; 0: not at all
+	Args   []string      // of each section, behind its own, from the second attempt on
+	Spares int           // nodes to be claimed beside those that have ranks
+	Least  int           // ranks of the last section with which it may go on; 0: all
+	Past   int           // attempts of earlier mpiexecs, which count for none of these (--resume)
+	Kept   bool          // the job is saved, or was: attempts are told of even if there is one
 }
 
 // Several reports whether the job may have more than one attempt.
@@ -59,6 +60,7 @@ type Attempt struct {
 	Size         int
 	Lost         []string // of its nodes, those that were lost
 	Failed       []string // those on which a rank could not be executed
+	Spares       []string // nodes that were claimed beside them, and live
 	Exit         int
 }
 

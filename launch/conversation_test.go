@@ -417,6 +417,15 @@ var conversations = []struct {
 			s.Errorf("stdout %q", out)
 		}
 	}},
+	{"a job with a spare", "Renew Renewed", func(s stage) {
+		r := newRun(2, `echo "$MPIEXEC_ATTEMPT on $MPIEXEC_HOST"; [ $MPIEXEC_ATTEMPT = 1 ] || { [ $MPIEXEC_HOST = a ] || kill -9 $PPID; exec sleep 600; }`, "a", "b", "c", "d")
+		r.req.Restart = job.Restart{Most: 1, On: []job.EndKind{job.ByNode}, Delay: time.Millisecond, Spares: 2}
+		s.must(r, 0)
+		tape := s.rec.tape.String()
+		if out := r.out.String(); !strings.Contains(out, "1 on a\n") || !strings.Contains(out, "1 on c\n") || strings.Count(tape, "c < Hello") != 1 || !strings.Contains(tape, "c > Renew") || !strings.Contains(tape, "d > Renew") {
+			s.Errorf("its spare c was not used, or not kept: stdout %q, stderr %q\n%s", out, r.err.String(), tape)
+		}
+	}},
 	{"a job that finds no room to be started again, and waits", "Yield", func(s stage) {
 		r := newRun(2, `[ $MPIEXEC_HOST = a ] || kill -9 $PPID; exec sleep 600`, "a", "b")
 		r.req.Restart, r.req.Wait = job.Restart{Most: 1, On: []job.EndKind{job.ByNode}, Delay: time.Millisecond}, true

@@ -49,6 +49,7 @@ type fleet struct {
 
 	since  time.Time                   // when the job's time began, with an earlier attempt; zero: with this one
 	decide func(*supervise.State) bool // whether another attempt follows this one, which is over
+	spares []reserve.Kept              // nodes that are claimed for an attempt that may follow
 	kept   []reserve.Kept              // nodes that the attempt before has left, until they are the reservation's
 	saves  *checkpoints
 	cutOff time.Time // when the last of the nodes was lost; zero: none was
@@ -166,6 +167,7 @@ func (f *fleet) start(place *reserve.Reservation) {
 	for _, n := range place.Nodes {
 		f.join(n)
 	}
+	f.spares = place.Spares
 	f.streams.LetRead(f.readers())
 	f.release(f.addGroup(string(f.plan.Job), f.plan, f.req.Apps, f.nodes[:len(f.nodes):len(f.nodes)]), place.Meet)
 	f.streams.Feed(func(err error) { f.events.Put(supervise.Failed{Kind: supervise.StdinFailed, Text: err.Error()}) })

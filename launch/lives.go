@@ -137,6 +137,9 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 			a.Lost = append(a.Lost, n.Name())
 		}
 	}
+	for _, s := range f.spares {
+		a.Spares = append(a.Spares, s.Name())
+	}
 	l.attempts, l.cutOff = append(l.attempts, a), f.cutOff
 	next := restart.Next(l.first.Restart, l.attempts, rand.Float64())
 	switch {

@@ -2,9 +2,12 @@ package launch
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"remshell/fault"
+	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/wire"
@@ -20,25 +23,27 @@ Nodes go from one attempt of a job to the next, with their connections, helpers 
 
 // renew keeps the nodes that live for the next attempt, or says Bye to all.
 func (f *fleet) renew(again bool) {
+	cpus := make(map[*member]int, len(f.nodes)) // of the ranks of the command line
+	for i, n := range f.groups[0].nodes {
+		cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
+	}
 	for _, n := range f.nodes {
 		if again && n.lost == nil && n.over {
-			f.kept = append(f.kept, reserve.Kept{Node: n.Renew(), CPUs: f.claimed(n)})
+			f.kept = append(f.kept, reserve.Kept{Node: n.Renew(), CPUs: cpus[n]})
 			continue
 		}
 		n.Send(&wire.Bye{})
 	}
+	for _, s := range f.spares {
+		if again {
+			f.kept = append(f.kept, reserve.Kept{Node: s.Renew(), CPUs: s.CPUs})
+			continue
+		}
+		s.Send(&wire.Bye{})
+	}
 	if !again {
 		f.awaitLeave()
 	}
-}
-
-// claimed is how many CPUs of a node the ranks of the command line had.
-func (f *fleet) claimed(n *member) int {
-	g := f.groups[0]
-	if i := slices.Index(g.nodes, n); i >= 0 {
-		return reserve.Claimed(g.plan.Nodes[i])
-	}
-	return 0
 }
 
 // leavePatience is how long helpers may take to leave.
@@ -52,6 +57,9 @@ func (f *fleet) awaitLeave() {
 		if n.lost == nil {
 			staying[n.Node.Node] = true
 		}
+	}
+	for _, s := range f.spares {
+		staying[s.Node] = true
 	}
 	var later []any
 	for deadline := time.Now().Add(leavePatience); len(staying) > 0; {
@@ -70,6 +78,24 @@ func (f *fleet) awaitLeave() {
 	for _, event := range later {
 		f.events.Put(event)
 	}
+}
+
+// spareLost takes the news that a connection has ended, if it was that of a spare.
+func (f *fleet) spareLost(e node.Disconnected) bool {
+	i := slices.IndexFunc(f.spares, func(s reserve.Kept) bool { return s.Node == e.From })
+	if i < 0 {
+		return false
+	}
+	f.spares = slices.Delete(slices.Clone(f.spares), i, i+1)
+	f.env.Say(fmt.Sprintf("spare %s is lost (%s)", e.From.Name(), fault.Reason(e.Err)))
+	return true
+}
+
+// withoutSpares is the job's request for who shall not use them: its own spawns.
+func (f *fleet) withoutSpares() job.Request {
+	return reserve.Without(f.req, func(def job.NodeDef) bool {
+		return slices.ContainsFunc(f.spares, func(s reserve.Kept) bool { return s.Name() == def.Name })
+	})
 }
 
 // takeOver takes nodes over from the attempt before, and begins to listen to them.

@@ -126,24 +126,24 @@ func TestWhatIsKept(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		policy job.Restart
-		job    revival
+		job    *revival
 		code   int
 		diary  string
 	}{
-		{"a pause", job.Restart{Most: 1, On: byCode, Delay: 8 * time.Minute}, revival{}, 0,
+		{"a pause", job.Restart{Most: 1, On: byCode, Delay: 8 * time.Minute}, &revival{}, 0,
 			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
-		{"a long one", job.Restart{Most: 1, On: byCode, Delay: time.Hour}, revival{}, 0,
+		{"a long one", job.Restart{Most: 1, On: byCode, Delay: time.Hour}, &revival{}, 0,
 			"n0 Bye after 10 min, n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye after 10 min, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
-		{"others wait, perhaps for what it has", job.Restart{Most: 1, On: byCode, Delay: time.Minute}, revival{ahead: 1}, 0,
+		{"others wait, perhaps for what it has", job.Restart{Most: 1, On: byCode, Delay: time.Minute}, &revival{ahead: 1}, 0,
 			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
-		{"a node is lost", job.Restart{Most: 1, On: byNode, Delay: time.Minute}, revival{loses: "n1"}, 0,
+		{"a node is lost", job.Restart{Most: 1, On: byNode, Delay: time.Minute}, &revival{loses: "n1"}, 0,
 			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Start at once, n2 Bye at once, n2 Bye later, n2 Start later"},
-		{"a node is lost, and others wait for the next", job.Restart{Most: 1, On: byNode, Delay: 4 * time.Minute}, revival{loses: "n1", ahead: 1}, -1,
+		{"a node is lost, and others wait for the next", job.Restart{Most: 1, On: byNode, Delay: 4 * time.Minute}, &revival{loses: "n1", ahead: 1}, -1,
 			"n0 Bye after 10 min, n0 Renew at once, n0 Start at once, n1 Start at once, n2 Bye at once"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &test.job
+				s := test.job
 				code, said := s.run(t, test.policy)
 				if diary := strings.Join(s.diary, ", "); code != test.code || diary != test.diary {
 					t.Errorf("code %d, want %d; nodes heard\n%s, want\n%s\n%s", code, test.code, diary, test.diary, said)

@@ -142,7 +142,7 @@ func (f *fleet) begin(s *spawning) {
 	wanted := reserve.Spawn{Request: s.m.Request, App: app, From: s.from.Node.Node, Group: s.name, Number: f.spawns.count, First: f.size, Outset: f.outset, Own: f.own()}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	req, env, group, began := f.req, f.spawnEnv(s), len(f.firsts), f.state.Began()
+	req, env, group, began := f.withoutSpares(), f.spawnEnv(s), len(f.firsts), f.state.Began()
 	go func() {
 		defer close(s.over)
 		done := spawnPlaced{s: s}

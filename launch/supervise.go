@@ -221,6 +221,9 @@ func (f *fleet) translate(event any) []supervise.Event {
 	case node.Disconnected:
 		f.spawns.hear(e)
 		n := f.members[e.From]
+		if n == nil && f.spareLost(e) {
+			return nil
+		}
 		if n == nil {
 			f.spawns.lost(e.From)
 			return nil // it was dismissed, or is not taken in yet

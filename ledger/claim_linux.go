@@ -183,6 +183,9 @@ func (h *Held) Rest(why job.Resting) (*Held, error) {
 	return &Held{h.Warning, c, s}, nil
 }
 
+// Resting is why none of the claim's ranks is meant to live; empty: they are.
+func (h *Held) Resting() job.Resting { return h.claim.Resting }
+
 // Release gives the claim up. It may be called again.
 func (h *Held) Release() error {
 	if err := h.file.drop(); err != nil {

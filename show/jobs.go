@@ -57,7 +57,7 @@ type liveJob struct {
 	Class   string `json:"class,omitempty"`
 	NodeSet string `json:"node_set,omitempty"`
 
-	Resting job.Resting `json:"resting,omitempty"` // why, if it is so on purpose
+	Resting job.Resting `json:"resting,omitempty"` // why there are none on some, if it is so on purpose
 
 	size int // nodes of the job, as far as claims tell
 }
@@ -69,6 +69,8 @@ type liveNode struct {
 	CPUs  []int  `json:"cpus"` // all that the ranks hold, ascending
 
 	GPUs []string `json:"gpus,omitempty"` // their addresses
+
+	Spare bool `json:"spare,omitempty"` // it has no ranks, and is claimed for a restart
 }
 
 // A queueRow is a request in the queue, as programs read it.
@@ -109,7 +111,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			if !known {
 				i, at[key{c.Job, c.UID}] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class, NodeSet: c.NodeSet, Resting: c.Resting})
+					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class, NodeSet: c.NodeSet})
 			}
 			l.jobs[i].add(c)
 		}
@@ -121,8 +123,8 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 
 func (j *liveJob) add(c job.Claim) {
 	j.Idle = j.Idle && c.Idle
-	if j.Resting != c.Resting {
-		j.Resting = ""
+	if c.Resting == job.Restarting {
+		j.Resting = job.Restarting
 	}
 	j.Ranks = max(j.Ranks, c.Size) // a spawn's claim counts the ranks before it
 	if c.Since.Before(j.Since) {
@@ -134,13 +136,16 @@ func (j *liveJob) add(c job.Claim) {
 		j.Nodes = append(j.Nodes, liveNode{Node: c.Node})
 	}
 	j.size = max(j.size, c.Nodes)
-	j.Missing = max(0, j.size-len(j.Nodes))
 	n := &j.Nodes[i]
+	n.Spare = c.Resting == job.Spare
+	j.Missing = max(0, j.size-(len(j.Nodes)-len(j.spares())))
 	if slices.ContainsFunc(c.Ranks, func(s job.ClaimedRank) bool { return slices.Contains(n.Ranks, s.Rank) }) {
 		return // seen by another name of the node
 	}
 	for _, rank := range c.Ranks {
-		n.Ranks = append(n.Ranks, rank.Rank)
+		if !n.Spare {
+			n.Ranks = append(n.Ranks, rank.Rank)
+		}
 		n.CPUs = append(n.CPUs, rank.CPUs...)
 		n.GPUs = append(n.GPUs, rank.GPUs...)
 	}
@@ -188,7 +193,20 @@ func (j *liveJob) idle() string {
 	case j.Idle:
 		return "(idle) "
 	}
+	if spares := j.spares(); len(spares) > 0 {
+		return "(spare: " + hostlist.Fold(spares) + ") "
+	}
 	return ""
+}
+
+// spares are the nodes that the job has for a restart.
+func (j *liveJob) spares() (names []string) {
+	for _, n := range j.Nodes {
+		if n.Spare {
+			names = append(names, n.Node)
+		}
+	}
+	return names
 }
 
 // set names the nodes among which the job has chosen, if there were sets.
@@ -287,7 +305,11 @@ func (j *liveJob) status(l Ledger) string {
 		user(j.User, j.UID), l.age(j.Since), j.Since.Format(time.RFC3339), Word(j.From), Clean(j.Command))
 	t := table{indent: "  "}
 	for _, n := range j.Nodes {
-		t.add(n.Node, labelled("rank", n.Ranks), labelled("CPU", n.CPUs), addresses(n.GPUs))
+		what := labelled("rank", n.Ranks)
+		if n.Spare {
+			what = "spare"
+		}
+		t.add(n.Node, what, labelled("CPU", n.CPUs), addresses(n.GPUs))
 	}
 	b.WriteString(t.String())
 	if j.Missing > 0 {

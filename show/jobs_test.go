@@ -80,12 +80,38 @@ func TestJobsForPrograms(t *testing.T) {
 	if err := json.Unmarshal([]byte(l.JSON("")), &got); err != nil || len(got.Jobs) != 2 || len(got.Waiting) != 2 {
 		t.Fatalf("%v, %+v", err, got)
 	}
-	want := []liveNode{{"n1", []int{0, 1}, []int{0, 4}, nil}, {"n2", []int{2, 3}, []int{1, 2}, nil}}
+	want := []liveNode{{Node: "n1", Ranks: []int{0, 1}, CPUs: []int{0, 4}}, {Node: "n2", Ranks: []int{2, 3}, CPUs: []int{1, 2}}}
 	if j := got.Jobs[0]; !reflect.DeepEqual(j.Nodes, want) || j.Missing != 1 || j.Ranks != 5 {
 		t.Errorf("%+v", j)
 	}
 	if err := json.Unmarshal([]byte(l.JSON("65d-4")), &got); err != nil || len(got.Jobs) != 0 || len(got.Waiting) != 1 || got.Waiting[0].Position != 2 {
 		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+// What rests on purpose says why; spares are no ranks (survive.md SV-2, SV-7).
+func TestResting(t *testing.T) {
+	claim := func(node string, rank int, why job.Resting) job.Page {
+		c := job.Claim{Job: "j", Node: node, Nodes: 2, Size: 2, Ranks: []job.ClaimedRank{{Rank: rank, CPUs: []int{rank}}}, Command: "x", Resting: why, Idle: why != ""}
+		return job.Page{Node: node, Claims: []job.Claim{c}}
+	}
+	for _, test := range []struct {
+		pages []job.Page
+		want  string
+	}{
+		{[]job.Page{claim("n1", 0, ""), claim("n2", 1, "")}, " 2 n[1-2] 2 x"},
+		{[]job.Page{claim("n1", 0, ""), claim("n2", 1, ""), claim("n3", 2, job.Spare)}, " 2 n[1-3] 3 (spare: n3) x"},
+		{[]job.Page{claim("n1", 0, ""), claim("n3", 2, job.Spare)}, " 2 n[1,3]+1 2 (spare: n3) x"},
+		{[]job.Page{claim("n1", 0, job.Restarting), claim("n2", 1, job.Restarting), claim("n3", 2, job.Spare)}, " 2 n[1-3] 3 (restarting) x"},
+		{[]job.Page{claim("n1", 0, "lazy"), claim("n2", 1, "lazy")}, " 2 n[1-2] 2 (idle) x"},
+	} {
+		l := NewLedger(test.pages, time.Now())
+		if got := strings.Join(strings.Fields(l.Jobs()), " "); !strings.HasSuffix(got, test.want) {
+			t.Errorf("%s, want %s", got, test.want)
+		}
+		if text, _ := l.Status("j"); strings.Contains(text, "n3  spare") != strings.Contains(test.want, "3]") {
+			t.Errorf("the spare is not told:\n%s", text)
+		}
 	}
 }
 

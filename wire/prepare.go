@@ -190,7 +190,8 @@ func (s *Supervision) fields(c *codec) {
 	c.time(&s.Silence, "silence")
 }
 
-// A Claim is what is to be entered into the node's ledger, and what others may hold beside it.
+// A Claim is what is to be entered into the node's ledger, and what others may hold beside it. An entry
+// that rests is that of a spare (survive.md SV-7): it is claimed, and nothing is made ready.
 type Claim struct {
 	Entry  job.Claim // its ranks are those of Ranks
 	Ledger string    // directory of the ledger; empty: the default

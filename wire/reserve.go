@@ -153,8 +153,8 @@ type Release struct{ Group string }
 
 func (m *Release) fields(c *codec) { c.word(&m.Group, "group") }
 
-// Yield gives up what the helper claims since Renew: the job waits for its turn, and who waits holds
-// nothing (survive.md SV-5).
+// Yield gives up what the helper claims since Renew, or as a spare: the job waits for its turn, and who
+// waits holds nothing (survive.md SV-5).
 type Yield struct{}
 
 func (m *Yield) fields(*codec) {}

@@ -117,7 +117,13 @@ const silence = 50 * time.Second
 
 // restarts are what a line says of starting again (survive.md 2).
 func restarts(j option.Job, grace time.Duration) (job.Restart, error) {
-	r := job.Restart{Most: j.Restart.Most, On: j.RestartOn.Kinds, Codes: j.RestartOn.Codes, Args: j.RestartArgs, Least: j.MinRanks, Fence: silence + grace}
+	r := job.Restart{Most: j.Restart.Most, On: j.RestartOn.Kinds, Codes: j.RestartOn.Codes, Args: j.RestartArgs, Least: j.MinRanks, Spares: j.Spares, Fence: silence + grace}
+	switch {
+	case j.Spares < 0:
+		return r, &fault.Error{Text: fmt.Sprintf("--spares: %d is no number of nodes", j.Spares)}
+	case j.Spares > 0 && r.Most == 0:
+		return r, &fault.Error{Text: "--spares claims nodes for a restart, and there is to be none", Remedy: "say --restart N, or leave --spares out"}
+	}
 	if r.Kept = j.SaveJob != "" || j.Resume != ""; !r.Several() {
 		return job.Restart{}, nil
 	}

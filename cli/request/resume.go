@@ -15,7 +15,7 @@ import (
 // but for what may be said beside --resume.
 
 // restartable are the options beside --resume that change how a job survives, by their canonical names.
-var restartable = []string{"restart", "restart-on", "restart-delay", "restart-args", "restart-fence", "min-nodes", "min-ranks", "soft", "timeout", "wait"}
+var restartable = []string{"restart", "restart-on", "restart-delay", "restart-args", "restart-fence", "spares", "min-nodes", "min-ranks", "soft", "timeout", "wait"}
 
 // outputs are those of where output goes, which all go together.
 var outputs = []string{"label", "prepend-pattern", "timestamp-output", "outfile-pattern", "errfile-pattern", "output-filename", "output",
@@ -39,7 +39,7 @@ func Changeable(line option.Line, saved job.Request) error {
 				Remedy: "with --min-ranks or -soft it may shrink"}
 		default:
 			return &fault.Error{Text: fmt.Sprintf("--resume: %s cannot be changed: it is as the saved job has it", g.Spelled),
-				Remedy: "hosts may be, -timeout, --wait, --restart and its kin, --min-nodes, --min-ranks, -soft, and where output goes"}
+				Remedy: "hosts may be, -timeout, --wait, --restart and its kin, --spares, --min-nodes, --min-ranks, -soft, and where output goes"}
 		}
 	}
 	return nil
@@ -111,6 +111,7 @@ func restarted(req *job.Request, j option.Job, said map[string]bool) error {
 		"restart": func() { r.Most = fresh.Most }, "restart-on": func() { r.On, r.Codes = fresh.On, fresh.Codes },
 		"restart-delay": func() { r.Delay = fresh.Delay }, "restart-args": func() { r.Args = fresh.Args },
 		"restart-fence": func() { r.Fence = fresh.Fence }, "min-ranks": func() { r.Least = fresh.Least },
+		"spares": func() { r.Spares = fresh.Spares },
 	} {
 		if said[name] {
 			take()

@@ -139,6 +139,9 @@ func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	case held.Warning != nil:
 		notice = held.Warning.Error()
 	}
+	if claim.Resting != "" {
+		w.rested.Release() // this is in its place
+	}
 	w.held[m.Group.Name] = held
 	w.note(m, claim)
 	return nil, notice

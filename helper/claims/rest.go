@@ -37,6 +37,11 @@ func (w *Worker) Rest(give func(Rested)) {
 		w.rested = nil
 		for _, groups := range []map[string]*ledger.Held{w.held, w.noted} {
 			for group, held := range groups {
+				if held.Resting() != "" {
+					all = append(all, held)
+					delete(groups, group)
+					continue
+				}
 				resting, err := held.Rest(job.Restarting)
 				if err != nil {
 					w.inform(false, "the ledger does not tell that the job is being started again: "+err.Error())
@@ -49,5 +54,14 @@ func (w *Worker) Rest(give func(Rested)) {
 	})
 }
 
-// Yield gives up what is held from earlier attempts.
-func (w *Worker) Yield() { w.do(w.rested.Release) }
+// Yield gives up all that rests: what is held from earlier attempts, and as a spare.
+func (w *Worker) Yield() {
+	w.do(func() {
+		w.rested.Release()
+		for group, held := range w.held {
+			if held.Resting() != "" {
+				w.release(group)
+			}
+		}
+	})
+}

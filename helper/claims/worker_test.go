@@ -247,6 +247,23 @@ func TestClaimsRest(t *testing.T) {
 	expect("between the next two", "j restarting [{0 [4] []}]")
 	third.Close()
 	expect("it is over")
+	spare := prepare("j", "spare", 2, 5)
+	spare.Claim.Entry.Resting = job.Spare
+	fourth := New(root, nil, silent, nil)
+	claim(fourth, spare)
+	expect("a spare", "j spare [{2 [5] []}]")
+	fourth.Rest(func(r Rested) { resting <- r })
+	fifth := New(root, nil, silent, <-resting)
+	fourth.Close()
+	expect("a spare between two attempts", "j spare [{2 [5] []}]")
+	claim(fifth, spare)
+	expect("a spare once more", "j spare [{2 [5] []}]")
+	claim(fifth, prepare("j", "j", 0, 5))
+	fifth.Yield()
+	fifth.Release("nobody", func() { resting <- nil })
+	<-resting
+	expect("a spare that is used", "j  [{0 [5] []}]")
+	fifth.Close()
 }
 
 // What the file of a node's administrator says holds, whatever mpiexec sends; and a file that

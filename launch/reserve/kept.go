@@ -24,14 +24,19 @@ type Kept struct {
 // takeOver takes in nodes of the attempt before. One that is no candidate is let go: a spawn had
 // brought it.
 func (r *reservation) takeOver(kept []Kept) {
+	byName := make(map[string]Kept, len(kept))
 	for _, k := range kept {
-		i := slices.IndexFunc(r.req.Nodes, func(def job.NodeDef) bool { return def.Name == k.Name() })
-		if i < 0 {
-			k.Send(&wire.Bye{})
-			go k.Close()
-			continue
+		byName[k.Name()] = k
+	}
+	for _, def := range r.req.Nodes {
+		if k, had := byName[def.Name]; had {
+			delete(byName, def.Name)
+			r.add(&host{Node: k.Node, def: def, probe: k.Probe, kept: &k})
 		}
-		r.add(&host{Node: k.Node, def: r.req.Nodes[i], probe: k.Probe, kept: &k})
+	}
+	for _, k := range byName {
+		k.Send(&wire.Bye{})
+		go k.Close()
 	}
 }
 
@@ -80,14 +85,6 @@ func (r *reservation) pass(ctx context.Context, p job.Plan, refused error) (job.
 func (r *reservation) onKept(p job.Plan) bool {
 	return !slices.ContainsFunc(p.Nodes, func(np job.NodePlan) bool {
 		kept := r.seen[np.Node].kept
-		return kept == nil || Claimed(np) > kept.CPUs
+		return kept == nil || np.CPUs() > kept.CPUs
 	})
-}
-
-// Claimed is how many CPUs a part of a plan claims.
-func Claimed(np job.NodePlan) (cpus int) {
-	for _, r := range np.Ranks {
-		cpus += len(r.Held)
-	}
-	return cpus
 }

@@ -55,6 +55,7 @@ type Reservation struct {
 	Meet     string      // where torch's ranks meet; empty: nowhere
 	Universe int         // processes that would fit; 0: unknown
 	Outset   Outset
+	Spares   []Kept        // nodes that are claimed for another attempt
 	StartBy  time.Time     // until then all ranks must run
 	Connects []job.Connect // in the order in which they were begun
 
@@ -89,6 +90,7 @@ type reservation struct {
 	universe  int       // processes that would fit; 0: unknown
 	counts    []int     // ranks of each section of the plan
 	outset    Outset
+	spares    []spare
 	outran    bool // other jobs claimed what was planned, again and again
 }
 
@@ -153,6 +155,9 @@ func (r *reservation) result(startBy time.Time) *Reservation {
 	for _, n := range r.chosen {
 		result.Nodes = append(result.Nodes, Node{n.Node, n.def, n.probe})
 	}
+	for _, s := range r.spares {
+		result.Spares = append(result.Spares, Kept{s.Node, s.part.CPUs()})
+	}
 	return result
 }
 
@@ -169,6 +174,7 @@ func (r *Reservation) Close() {
 // announce tells what was planned.
 func (r *reservation) announce() {
 	r.saySkipped()
+	r.sayTooFewSpares()
 	for _, line := range plan.Folded(r.plan.Rejected) {
 		r.env.Log.Info().Msg("not used: " + line)
 	}
@@ -177,13 +183,17 @@ func (r *reservation) announce() {
 	}
 }
 
-// dismiss sends home the helpers that have no rank.
+// dismiss sends home the helpers that have no rank, and are no spares.
 func (r *reservation) dismiss() {
 	needed := make(map[*host]bool, len(r.chosen))
 	for i, np := range r.plan.Nodes {
 		n := r.chosen[i]
 		needed[n] = true
 		r.env.Log.Info().Str("node", np.Name).Str("host", n.probe.Hostname).Msg(RanksOf(np))
+	}
+	for _, s := range r.spares {
+		needed[s.host] = true
+		r.env.Log.Info().Str("node", s.Name()).Msg("spare")
 	}
 	for _, n := range r.hosts {
 		if !needed[n] {
@@ -328,6 +338,10 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 		return p, err
 	}
 	if err := r.claim(ctx, p); err != nil {
+		return p, err
+	}
+	if err := r.claimSpares(ctx); err != nil {
+		r.giveBack()
 		return p, err
 	}
 	return p, r.keptApart()

@@ -118,8 +118,8 @@ func Request(first job.Request, attempts []job.Attempt) job.Request {
 	return req
 }
 
-// Tiers of candidates (SV-4): those that had ranks and live come first, in their order; then those
-// that had none, by the sort key; last those that were lost, and are back.
+// Tiers of candidates (SV-4): those that had ranks and live come first, in their order; then spares; then
+// those that had nothing, by the sort key; last those that were lost, and are back.
 func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef, turns []int) {
 	last := attempts[len(attempts)-1]
 	troubles := make(map[string]int)
@@ -128,19 +128,23 @@ func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef,
 			troubles[name]++
 		}
 	}
+	tiers := make(map[string]int, len(last.Nodes)+len(last.Spares))
+	for i, name := range slices.Concat(last.Nodes, last.Spares) {
+		tiers[name] = i
+	}
 	nodes = slices.Clone(first.Nodes)
 	for i := range nodes {
 		n := &nodes[i]
-		at := slices.Index(last.Nodes, n.Name)
+		tier, had := tiers[n.Name]
 		switch {
 		case troubles[n.Name] > 1:
 			n.Out = "it was lost twice"
 		case troubles[n.Name] == 1:
-			n.Tier = len(last.Nodes) + 1
-		case at >= 0:
-			n.Tier = at
+			n.Tier = len(last.Nodes) + len(last.Spares) + 1
+		case had:
+			n.Tier = tier
 		default:
-			n.Tier = len(last.Nodes)
+			n.Tier = len(last.Nodes) + len(last.Spares)
 		}
 	}
 	return nodes, first.Turns

@@ -94,6 +94,9 @@ func TestRequestOfTheNext(t *testing.T) {
 		{"too few", with(cluster(eight), func(r *job.Restart) { r.Least = 5 }), []job.Attempt{ran("b")}, "a", plan.NotEnough},
 		{"4", cluster(job.App{Soft: []int{8, 6, 2}, Argv: []string{"x"}}), []job.Attempt{ran("b")}, "a", "a:0-1"},
 		{"all fit, though fewer would do", with(cluster(eight), func(r *job.Restart) { r.Least = 4 }), []job.Attempt{ran("b")}, "acd", "a:0-3 c:4-7"},
+		{"5", cluster(eight), []job.Attempt{spared(ran("b"), "c")}, "acd", "a:0-3 c:4-7"},
+		{"a spare before others", cluster(eight), []job.Attempt{spared(ran("b"), "d")}, "acd", "a:0-3 d:4-7"},
+		{"spares in their order, before others, and all before those that are back", cluster(eight), []job.Attempt{spared(ran("a", "b"), "d")}, "abcd", "d:0-3 c:4-7"},
 		{"10, back at once", cluster(eight), []job.Attempt{ran("b")}, "ab", "a:0-3 b:4-7"},
 		{"10, back, and last", cluster(eight), []job.Attempt{ran("b")}, "abd", "a:0-3 d:4-7"},
 		{"10, lost twice", cluster(eight), []job.Attempt{ran("b"), ran("b")}, "ab", plan.NotEnough},
@@ -118,6 +121,59 @@ func TestRequestOfTheNext(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Spares are behind the nodes of a plan, each with as many CPUs as the largest part has (SV-7).
+func TestSpares(t *testing.T) {
+	six := job.App{N: 6, Argv: []string{"x"}}
+	for _, test := range []struct {
+		name   string
+		req    job.Request
+		spares int
+		busy   map[string]int // CPUs that others have
+		want   string
+	}{
+		{"none wanted", cluster(six), 0, nil, ""},
+		{"one", cluster(six), 1, nil, "c:4"},
+		{"two", cluster(six), 2, nil, "c:4 d:4"},
+		{"more than there are", cluster(six), 3, nil, "c:4 d:4"},
+		{"one is too full", cluster(six), 2, map[string]int{"c": 1}, "d:4"},
+		{"as much as the largest part", cluster(job.App{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1, Threads: 2}}), 1, map[string]int{"c": 3}, "d:2"},
+		{"less is enough", cluster(job.App{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1, Threads: 2}}), 2, map[string]int{"c": 2}, "c:2 d:2"},
+		{"of two sections", cluster(job.App{N: 1, Argv: []string{"x"}}, job.App{N: 1, Argv: []string{"y"}, Share: job.Share{Threads: 2}}), 1, nil, "b:3"},
+		{"where each rank goes is written down", func() job.Request {
+			req := cluster(job.App{N: 1, Argv: []string{"x"}})
+			req.RankFile = []job.Spot{{Node: 0}}
+			return req
+		}(), 1, nil, ""},
+	} {
+		req := with(test.req, func(r *job.Restart) { r.Spares = test.spares })
+		snap := snapshot(req, "abcd")
+		for i := range snap.Nodes {
+			for cpu := range test.busy[snap.Nodes[i].Name] {
+				snap.Nodes[i].Busy, snap.Nodes[i].Procs, snap.Nodes[i].Seated = append(snap.Nodes[i].Busy, cpu), cpu+1, cpu+1
+			}
+		}
+		p, err := plan.Make(req, snap)
+		if err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		got := ""
+		if more, wants := Spares(req, p); wants {
+			p, _ := plan.Make(more, snap)
+			for _, np := range p.Nodes {
+				got += fmt.Sprintf(" %s:%d", np.Name, np.CPUs())
+			}
+		}
+		if got = strings.TrimSpace(got); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func spared(a job.Attempt, spares ...string) job.Attempt {
+	a.Spares = spares
+	return a
 }
 
 func with(req job.Request, change func(*job.Restart)) job.Request {

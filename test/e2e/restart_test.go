@@ -128,21 +128,31 @@ func checkDiary(t *testing.T, all []diaryEntry, hosts string) {
 	}
 }
 
-// What a job has of the hosts that live is its own between two attempts as well: it is told so, and
-// refused to others. It goes with a mpiexec that is killed then (survive.md SV-2).
+// What a job has of the hosts that live is its own between two attempts as well, and a spare host is all
+// the time: it is told so, and refused to others. It goes with a mpiexec that is killed (survive.md
+// SV-2, SV-7).
 func TestRestartKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
+	b := newBed(t, testbed.Options{Hosts: 3})
 	file := diaryFile()
 	v := &victim{bed: b, tag: file}
-	v.running = b.start(t, job{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--restart", "1", "--restart-on", "signal", "--restart-delay", "4m", "--kill-grace", "1",
+	v.running = b.start(t, job{args: []string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--spares", "2", "--restart", "1", "--restart-on", "signal", "--restart-delay", "4m", "--kill-grace", "1",
 		"sh", "-c", diary, "sh", file}})
 	v.await(t, "ready", 4)
+	if want := "1 of 2 spare nodes is free now\n"; !strings.Contains(v.err.String(), want) {
+		t.Errorf("it does not say %q: %s", want, &v.err)
+	}
+	if r := b.run(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (spare: n3) sh -c") {
+		t.Errorf("its spare is not told: %s", r.out)
+	}
+	if r := b.run(t, "-hosts", "n3:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
+		t.Errorf("another job gets its spare: exit %d\n%s", r.code, r.err)
+	}
 	kill(t, syscall.SIGKILL, "rank on n2", v.find(t, "n2", second("-c"))[:1])
 	seen := ""
 	b.await(t, "a claim that rests", func() bool {
-		seen = b.run(t, "--ps", "n1", "n2").out
-		return strings.Contains(seen, " n[1-2] ") && strings.Contains(seen, " (restarting) sh -c")
+		seen = b.run(t, "--ps", "n1", "n2", "n3").out
+		return strings.Contains(seen, " n[1-3] ") && strings.Contains(seen, " (restarting) sh -c")
 	}, &seen)
 	if r := b.run(t, "-hosts", "n1:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
 		t.Errorf("another job gets its CPUs: exit %d\n%s", r.code, r.err)
@@ -150,7 +160,7 @@ func TestRestartKeepsItsPlace(t *testing.T) {
 	kill(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})
 	v.wait(t)
 	v.vanish(t, gone)
-	if r := b.run(t, "-hosts", "n1:2,n2:2", "-n", "4", "true"); r.code != 0 {
+	if r := b.run(t, "-hosts", "n1:2,n2:2,n3:2", "-n", "6", "true"); r.code != 0 {
 		t.Errorf("something still claims its CPUs: exit %d\n%s", r.code, r.err)
 	}
 }
