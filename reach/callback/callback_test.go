@@ -239,13 +239,14 @@ func TestPorts(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	l.Close()
-	d, err := Open([]string{"n1"}, Ports{port, port}, bell(nil).refuse)
+	// Somebody else may take the port meanwhile, but not all of sixteen.
+	d, err := Open([]string{"n1"}, Ports{port &^ 15, port | 15}, bell(nil).refuse)
 	if err != nil {
-		t.Skipf("somebody else has taken port %d meanwhile", port)
+		t.Fatal(err)
 	}
 	defer d.Close()
-	if d.Port() != port {
-		t.Errorf("port %d, want %d", d.Port(), port)
+	if d.Port()&^15 != port&^15 {
+		t.Errorf("port %d, want one from %d to %d", d.Port(), port&^15, port|15)
 	}
 }
 
