@@ -101,10 +101,9 @@ func (g *group) shown(rank int, key string) []byte {
 		return g.known(rank, key)
 	}
 	g.mu.Lock()
-	data := near.forNode
-	g.mu.Unlock()
-	if !hasKey(data, key) {
+	defer g.mu.Unlock()
+	if !near.forNode.has(key) {
 		return nil
 	}
-	return data
+	return near.forNode.pairs
 }

@@ -39,24 +39,47 @@ type localRank struct {
 	clients []*client
 	gone    bool // its process has ended
 
-	// What it has committed: packs of one KVAL each, which only grow.
-	forNode, forOthers []byte
+	forNode, forOthers showing // what it has committed
 	committed          bool
+	kept               int // what that takes, in bytes
 	handed             int // bytes of forOthers that fences of the whole group have taken
 
-	waiting []*pendingGet // Gets of others
-	awaited []string      // names for which its clients wait
+	waiting waiters  // Gets of others
+	awaited []string // names for which its clients wait
 
 	made    map[string][]bfrops.Proc // members of groups that it has made, by their names
 	members int                      // of all of them
 
-	notes    atomic.Int32 // that were told of it
-	namings  atomic.Int32 // names for which requests of its clients are under way
-	codes    atomic.Int32 // of events that its clients have registered
-	notices  atomic.Int32 // events of its clients that are on their way to mpiexec
-	fetching atomic.Int32 // Gets of its clients that wait for other nodes
-	spawns   atomic.Int32 // that are under way
+	notes   atomic.Int32 // that were told of it
+	namings atomic.Int32 // names for which requests of its clients are under way
+	codes   atomic.Int32 // of events that its clients have registered
+	notices atomic.Int32 // events of its clients that are on their way to mpiexec
+	queued  atomic.Int64 // bytes that wait for its clients to read
+	gets    atomic.Int32 // of its clients that are not answered
+	spawns  atomic.Int32 // that are under way
 }
+
+// A showing is what a rank shows to others: packs of one KVAL each, which only grow, and their keys.
+type showing struct {
+	pairs []byte
+	keys  map[string]bool
+}
+
+// keyRoom is what a key of a showing counts for, beside its pair: they are not to cost more than they count.
+const keyRoom = 64
+
+func (s *showing) add(pairs []byte, keys []string) {
+	s.pairs = append(s.pairs, pairs...)
+	if s.keys == nil {
+		s.keys = make(map[string]bool, len(keys))
+	}
+	for _, key := range keys {
+		s.keys[key] = true
+	}
+}
+
+// has is hasKey, however much there is.
+func (s *showing) has(key string) bool { return s.keys[key] || key == "" && len(s.pairs) > 0 }
 
 func newGroup(s *Server, g Group) *group {
 	added := &group{Group: g, server: s, byRank: make(map[int]*localRank, len(g.Ranks))}
@@ -116,7 +139,7 @@ func (g *group) become(r *localRank, to State) {
 	r.state = to
 	var waiting []*pendingGet
 	if to == Finalized {
-		waiting, r.waiting = r.waiting, nil
+		waiting = r.waiting.takeAll(anybody)
 	}
 	g.mu.Unlock()
 	endAll(waiting, message.NotFound) // (PMIX-34)
@@ -151,33 +174,32 @@ func (g *group) exited(number int) {
 		return
 	}
 	r.gone = true
-	waiting := r.waiting
-	r.waiting = nil
+	waiting := r.waiting.takeAll(anybody)
 	g.mu.Unlock()
 	endAll(waiting, message.NotFound)
 }
 
 // commit keeps what a rank shows to others, as it is (PMIX-28), and answers those who wait for it.
 func (g *group) commit(r *localRank, parts []message.Part) message.Status {
-	more := 0
-	for _, p := range parts {
-		more += len(p.Pairs)
+	more, keys := 0, make([][]string, len(parts))
+	for i, p := range parts {
+		keys[i] = jobinfo.Keys(p.Pairs)
+		more += len(p.Pairs) + keyRoom*len(keys[i])
 	}
 	g.mu.Lock()
-	if len(r.forNode)+len(r.forOthers)+more > maxCommitted || g.kept+more > maxKept {
+	if r.kept+more > maxCommitted || g.kept+more > maxKept {
 		g.mu.Unlock()
 		g.note(r.number, "PMIx: it commits too much: 16 MiB of a rank, and 1 GiB of a group on a node, may be")
 		return message.TooMuch
 	}
 	g.kept += more
-	for _, p := range parts {
-		if p.Scope == message.Local {
-			r.forNode = append(r.forNode, p.Pairs...)
-		} else {
-			r.forOthers = append(r.forOthers, p.Pairs...)
-		}
+	r.kept += more
+	var served []*pendingGet
+	for i, p := range parts {
+		served = append(served, r.show(p.Scope == message.Local, p.Pairs, keys[i])...)
 	}
-	served, near, far := g.settle(r), r.forNode, r.forOthers
+	g.settle(r)
+	near, far := r.forNode.pairs, r.forOthers.pairs
 	g.mu.Unlock()
 	for _, w := range served {
 		if w.asker != nil {
@@ -187,6 +209,24 @@ func (g *group) commit(r *localRank, parts []message.Part) message.Status {
 		}
 	}
 	return message.Success
+}
+
+// show shows pairs with these keys to ranks of the node, or to those elsewhere, and takes out those who have waited
+// for one of them. It needs the group's mu.
+func (r *localRank) show(near bool, pairs []byte, keys []string) (served []*pendingGet) {
+	shown := &r.forOthers
+	if near {
+		shown = &r.forNode
+	}
+	shown.add(pairs, keys)
+	sees := func(w *pendingGet) bool { return (w.asker != nil) == near }
+	for _, key := range keys {
+		served = append(served, r.waiting.take(key, sees)...)
+	}
+	if len(shown.pairs) > 0 {
+		served = append(served, r.waiting.take("", sees)...)
+	}
+	return served
 }
 
 // hasKey reports whether a key is among pairs; none stands for any.
@@ -203,11 +243,11 @@ func hasKey(pairs []byte, key string) bool {
 func (g *group) hand(r *localRank, whole bool) (from int, data []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	size := len(r.forOthers)
+	size := len(r.forOthers.pairs)
 	if whole {
 		from, r.handed = r.handed, size
 	}
-	return from, r.forOthers[from:size:size]
+	return from, r.forOthers.pairs[from:size:size]
 }
 
 // takeBack undoes hand for a fence that was given up.

@@ -24,6 +24,7 @@ namespace that nobody can guess; then it asks, and is answered in any order.
 	answers.go    the table: what is done about each request
 	data.go       what ranks have committed, and who waits for it
 	gets.go       Gets of ranks of this node
+	waiters.go    those that wait, by the key that they want
 	ahead.go      what a client is told before it asks
 	fetches.go    those of ranks of other nodes
 	events.go     events that ranks tell others of

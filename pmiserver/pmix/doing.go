@@ -41,15 +41,11 @@ func (g *group) tellWaiting(all map[Waiter]string) {
 		case len(r.awaited) > 0:
 			all[Waiter{g.Name, r.number}] = "waits for name " + r.awaited[0]
 		}
-		for _, w := range r.waiting {
-			w.tell(all, r.number)
-		}
+		r.waiting.each(func(w *pendingGet) { w.tell(all, r.number) })
 	}
 	for of, some := range g.far.open {
 		for _, f := range some {
-			for _, w := range f.waiting {
-				w.tell(all, of.rank)
-			}
+			f.waiting.each(func(w *pendingGet) { w.tell(all, of.rank) })
 		}
 	}
 }

@@ -38,7 +38,7 @@ type farKey struct {
 // A fetch is under way to another node, for all ranks of this one that want the same.
 type fetch struct {
 	until   time.Time // when it will be given up there; zero: as PMIX-33 has it
-	waiting []*pendingGet
+	waiting waiters
 }
 
 // getRemote answers with what fences have brought of a rank of another node, or fetches it.
@@ -55,18 +55,10 @@ func (c *client) getRemote(q envelope, g *group, r *message.Get) {
 	case c.ending():
 		c.status(q, message.Failed)
 		return
-	case c.rank.fetching.Add(1) > maxWaiting:
-		c.rank.fetching.Add(-1)
-		c.status(q, message.TooMuch)
-		return
 	}
-	w := c.pending(q, g, r)
-	tell := w.answer
-	w.answer = func(data []byte, s message.Status) {
-		c.rank.fetching.Add(-1)
-		tell(data, s)
+	if w := c.pending(q, g, r); w != nil {
+		g.fetch(farKey{rank, r.Key}, w, time.Duration(most))
 	}
-	g.fetch(farKey{rank, r.Key}, w, time.Duration(most))
 }
 
 // known returns what is here of a rank of another node, if it has a key.
@@ -87,7 +79,7 @@ func (g *group) known(rank int, key string) []byte {
 func (g *group) fetch(of farKey, w *pendingGet, timeout time.Duration) {
 	g.mu.Lock()
 	f, isNew := g.far.join(of, time.Now(), timeout)
-	f.waiting = append(f.waiting, w)
+	f.waiting.add(w)
 	if timeout > 0 {
 		g.limit(&f.waiting, w, timeout)
 	}
@@ -124,8 +116,7 @@ func (x *far) join(of farKey, now time.Time, timeout time.Duration) (f *fetch, i
 // fetched keeps what has come from another node, and answers those who wait for it.
 func (g *group) fetched(of farKey, f *fetch, data []byte, s message.Status) {
 	g.mu.Lock()
-	waiting := f.waiting
-	f.waiting = nil
+	waiting := f.waiting.takeAll(anybody)
 	if rest := slices.DeleteFunc(g.far.open[of], func(x *fetch) bool { return x == f }); len(rest) > 0 {
 		g.far.open[of] = rest
 	} else {

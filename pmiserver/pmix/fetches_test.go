@@ -118,11 +118,11 @@ func TestFetchesOfARankAreBounded(t *testing.T) {
 	s, _ := newTestServer(t, 4, 1)
 	s.Far = mute{}
 	c := initialized(t, s, 0)
-	s.named("k").rank(0).fetching.Store(maxWaiting)
+	s.named("k").rank(0).gets.Store(maxWaiting)
 	if got := c.status(getBody(testSpace, 2, "card")); got != message.TooMuch {
 		t.Errorf("answered by %v", got)
 	}
-	if n := s.named("k").rank(0).fetching.Load(); n != maxWaiting {
+	if n := s.named("k").rank(0).gets.Load(); n != maxWaiting {
 		t.Errorf("%d are counted", n)
 	}
 }

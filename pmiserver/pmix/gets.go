@@ -23,7 +23,9 @@ func (c *client) get(q envelope, r *message.Get) {
 	case strings.HasPrefix(r.Key, "pmix"):
 		c.getKnown(q, g, r)
 	case g.rank(int64(r.Rank)) != nil:
-		g.await(g.rank(int64(r.Rank)), c.pending(q, g, r), patienceOf(r.Options))
+		if w := c.pending(q, g, r); w != nil {
+			g.await(g.rank(int64(r.Rank)), w, patienceOf(r.Options))
+		}
 	default:
 		c.getRemote(q, g, r)
 	}
@@ -61,12 +63,19 @@ type pendingGet struct {
 	key    string
 	answer func(data []byte, s message.Status) // is called once, with all that the rank has committed or why not
 	timer  *time.Timer                         // nil: there is no limit
+	number int                                 // in the order in which they came
 }
 
-// pending is a Get of a client's.
+// pending is a Get of a client's; nil: its rank has too many.
 func (c *client) pending(q envelope, g *group, r *message.Get) *pendingGet {
+	if c.rank.gets.Add(1) > maxWaiting {
+		c.rank.gets.Add(-1)
+		c.status(q, message.TooMuch)
+		return nil
+	}
 	rank, ahead := int(r.Rank), c.ahead(g, int(r.Rank), r.Key)
 	return &pendingGet{asker: c.group, by: c.rank.number, key: r.Key, answer: func(data []byte, s message.Status) {
+		c.rank.gets.Add(-1)
 		if s != message.Success {
 			c.status(q, s)
 			return
@@ -108,17 +117,17 @@ func patienceOf(o message.Options) gettingLimit {
 // await answers a Get with what a rank of this node has committed, or lets it wait for that (PMIX-33).
 func (g *group) await(of *localRank, w *pendingGet, most gettingLimit) {
 	g.mu.Lock()
-	data, status := of.shownTo(w), message.Success
+	shown, status := of.shownTo(w), message.Success
 	switch {
-	case hasKey(data, w.key):
+	case shown.has(w.key):
 	case most < 0, of.gone, of.state == Finalized:
 		status = message.NotFound
 	case g.isEnding():
 		status = message.Failed
-	case len(of.waiting) >= maxWaiting:
+	case w.asker == nil && of.waiting.many >= maxFromElsewhere:
 		status = message.TooMuch
 	default:
-		of.waiting = append(of.waiting, w)
+		of.waiting.add(w)
 		if most > 0 {
 			g.limit(&of.waiting, w, time.Duration(most))
 		} else if of.committed {
@@ -127,39 +136,35 @@ func (g *group) await(of *localRank, w *pendingGet, most gettingLimit) {
 		g.mu.Unlock()
 		return
 	}
+	data := shown.pairs
 	g.mu.Unlock()
 	w.answer(data, status)
 }
 
 // shownTo returns what a rank has committed for ranks of its node, or for those elsewhere.
-func (r *localRank) shownTo(w *pendingGet) []byte {
+func (r *localRank) shownTo(w *pendingGet) *showing {
 	if w.asker == nil {
-		return r.forOthers
+		return &r.forOthers
 	}
-	return r.forNode
+	return &r.forNode
 }
 
-// settle takes from those who wait for a rank, which has just committed, the ones that can be
-// answered. The others wait no longer than patience from now on, unless they have said how long.
-// It needs g.mu.
-func (g *group) settle(r *localRank) (served []*pendingGet) {
-	first := !r.committed
+// settle notes that a rank has committed: those who wait for it still do so no longer than patience from the
+// first time on, unless they have said how long. It needs g.mu.
+func (g *group) settle(r *localRank) {
+	if r.committed {
+		return
+	}
 	r.committed = true
-	r.waiting = slices.DeleteFunc(r.waiting, func(w *pendingGet) bool {
-		if hasKey(r.shownTo(w), w.key) {
-			served = append(served, w)
-			return true
-		}
-		if first && w.timer == nil {
+	r.waiting.each(func(w *pendingGet) {
+		if w.timer == nil {
 			g.limit(&r.waiting, w, patience)
 		}
-		return false
 	})
-	return served
 }
 
 // limit lets a Get that waits in a list do so no longer than a while. It needs g.mu.
-func (g *group) limit(list *[]*pendingGet, w *pendingGet, after time.Duration) {
+func (g *group) limit(list *waiters, w *pendingGet, after time.Duration) {
 	w.timer = time.AfterFunc(after, func() {
 		g.server.task(func() {
 			if g.giveUp(list, w) {
@@ -170,15 +175,10 @@ func (g *group) limit(list *[]*pendingGet, w *pendingGet, after time.Duration) {
 }
 
 // giveUp takes a Get from those who wait; false: it was answered.
-func (g *group) giveUp(list *[]*pendingGet, w *pendingGet) bool {
+func (g *group) giveUp(list *waiters, w *pendingGet) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.Index(*list, w)
-	if i < 0 {
-		return false
-	}
-	*list = slices.Delete(*list, i, i+1)
-	return true
+	return list.drop(w)
 }
 
 // end ends a wait with all that the rank has committed (PMIX-35), or without.
@@ -200,14 +200,8 @@ func endAll(waiting []*pendingGet, s message.Status) {
 func (g *group) takeWaiting(all bool, asker *group) (taken []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	from := func(list *[]*pendingGet) {
-		*list = slices.DeleteFunc(*list, func(w *pendingGet) bool {
-			out := all || w.asker == asker
-			if out {
-				taken = append(taken, w)
-			}
-			return out
-		})
+	from := func(list *waiters) {
+		taken = append(taken, list.takeAll(func(w *pendingGet) bool { return all || w.asker == asker })...)
 	}
 	for _, r := range g.byRank {
 		from(&r.waiting)

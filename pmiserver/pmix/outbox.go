@@ -6,10 +6,11 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
-// maxQueued is how many bytes may wait for a client that does not read (PMIX-24).
+// maxQueued is how many bytes may wait for the clients of a rank that do not read (PMIX-24).
 const maxQueued = 64 << 20
 
 // errOverrun is the end of a client that asks and does not read the answers.
@@ -28,6 +29,7 @@ var errGone = errors.New("the client has gone")
 type outbox struct {
 	conn io.WriteCloser
 	raw  syscall.RawConn // of conn; nil: it has none, and nothing is written at once
+	rank *atomic.Int64   // bytes not yet written to all clients of the rank
 
 	mu      sync.Mutex // guards what follows
 	queue   [][]byte   // not yet given to conn
@@ -44,7 +46,7 @@ func (o *outbox) put(message []byte) error {
 	switch {
 	case o.over != nil:
 		return o.over
-	case o.bytes+len(message) > maxQueued:
+	case o.rank.Load()+int64(len(message)) > maxQueued:
 		o.end(errOverrun)
 		o.conn.Close()
 		return errOverrun
@@ -56,7 +58,7 @@ func (o *outbox) put(message []byte) error {
 		return nil
 	}
 	o.queue = append(o.queue, message)
-	o.bytes += len(message)
+	o.count(len(message))
 	if !o.writing {
 		o.writing = true
 		go o.write()
@@ -127,7 +129,9 @@ func (o *outbox) next() []byte {
 func (o *outbox) written(bytes int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.bytes -= bytes
+	if o.over == nil {
+		o.count(-bytes)
+	}
 	if err != nil {
 		o.end(errGone)
 	}
@@ -144,8 +148,15 @@ func (o *outbox) close() {
 func (o *outbox) end(why error) {
 	if o.over == nil {
 		o.over = why
+		o.count(-o.bytes)
 	}
 	o.queue = nil
+}
+
+// count notes that more bytes wait, or fewer. It needs o.mu.
+func (o *outbox) count(more int) {
+	o.bytes += more
+	o.rank.Add(int64(more))
 }
 
 // overran reports whether the client was cut off since it does not read.

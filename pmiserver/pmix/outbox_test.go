@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -12,7 +13,7 @@ import (
 func TestOutboxKeepsTheOrder(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
-	o, want := &outbox{conn: ours}, []byte(nil)
+	o, want := &outbox{conn: ours, rank: new(atomic.Int64)}, []byte(nil)
 	for i := range 100 {
 		message := bytes.Repeat([]byte{byte(i)}, i+1)
 		want = append(want, message...)
@@ -30,7 +31,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 // behind that, also when a message was cut in two.
 func TestOutboxOfASocket(t *testing.T) {
 	ours, theirs := sockets(t)
-	o := &outbox{conn: ours, raw: rawOf(ours)}
+	o := &outbox{conn: ours, raw: rawOf(ours), rank: new(atomic.Int64)}
 	var want []byte
 	put := func(size int) {
 		message := bytes.Repeat([]byte{byte(len(want)>>16) + 1}, size)
@@ -89,7 +90,7 @@ func sockets(t *testing.T) (ours, theirs net.Conn) {
 func TestOutboxOfAClientThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		o, message, put := &outbox{conn: ours}, make([]byte, 1<<20), 0
+		o, message, put := &outbox{conn: ours, rank: new(atomic.Int64)}, make([]byte, 1<<20), 0
 		for ; o.put(message) == nil; put++ {
 		}
 		if put != maxQueued/len(message) {
@@ -109,12 +110,51 @@ func TestOutboxOfAClientThatDoesNotRead(t *testing.T) {
 func TestOutboxOfAClientThatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		o := &outbox{conn: ours}
+		o := &outbox{conn: ours, rank: new(atomic.Int64)}
 		o.put([]byte("a"))
 		theirs.Close()
 		synctest.Wait()
 		if err := o.put([]byte("b")); err != errGone {
 			t.Errorf("got %v", err)
 		}
+	})
+}
+
+// What waits for a client counts for its rank, so that more connections are not more room; and nothing counts any more
+// when it is read, or its connection is over.
+func TestOutboxesOfARank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rank atomic.Int64
+		message, put := make([]byte, 1<<20), 0
+		var all []*outbox
+		for over := false; !over; put++ {
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			o := &outbox{conn: ours, rank: &rank}
+			all = append(all, o)
+			over = o.put(message) != nil
+		}
+		if put-1 != maxQueued/len(message) {
+			t.Errorf("%d MiB wait, want %d", put-1, maxQueued>>20)
+		}
+		for _, o := range all {
+			o.close()
+			o.conn.Close()
+		}
+		synctest.Wait()
+		if n := rank.Load(); n != 0 {
+			t.Errorf("%d bytes of clients that are gone", n)
+		}
+		ours, theirs := net.Pipe()
+		o := &outbox{conn: ours, rank: &rank}
+		o.put(message)
+		if _, err := io.ReadFull(theirs, make([]byte, len(message))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := rank.Load(); n != 0 {
+			t.Errorf("%d bytes that were read", n)
+		}
+		o.close()
 	})
 }

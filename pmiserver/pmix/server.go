@@ -32,6 +32,8 @@ const (
 	maxCommitted = 16 << 20        // bytes committed by one rank
 	maxKept      = 1 << 30         // bytes of a group
 	maxWaiting   = 1 << 16         // Gets of one rank that wait
+
+	maxFromElsewhere = 1 << 16 // Gets of ranks of other nodes that wait for one
 )
 
 // A Group is what a server is told of a group of ranks. Its functions are called from the
@@ -396,7 +398,7 @@ func (s *Server) receive(conn net.Conn, ours bool, h message.Handshake) (*client
 		return nil, status
 	}
 	c := &client{server: s, group: g, rank: r, in: bufio.NewReaderSize(conn, readAtOnce), major: h.Major()}
-	c.out.conn, c.out.raw = conn, rawOf(conn)
+	c.out.conn, c.out.raw, c.out.rank = conn, rawOf(conn), &r.queued
 	if !s.count(c) {
 		g.note(r.number, "PMIx: too many connections")
 		return nil, message.TooMuch

@@ -236,6 +236,15 @@ func Has(pairs []byte, key string) bool {
 	return false
 }
 
+// Keys lists the keys of pairs, in their order.
+func Keys(pairs []byte) (keys []string) {
+	r := bfrops.NewReader(pairs)
+	for r.More() {
+		keys = append(keys, r.Pair().Key)
+	}
+	return keys
+}
+
 func join(numbers []int, separator string) string {
 	words := make([]string, len(numbers))
 	for i, n := range numbers {
