@@ -37,6 +37,7 @@ type call struct {
 	ours     int // exit code of our own failures
 	starter  request.Starter
 	program  string   // the starter's, by its path; empty: hosts are not reached by one
+	joined   *joiner  // nil: nodes are not to join a job of PBS's
 	args     []string // the words of the line
 	kept     *keptJob // nil: the job is not saved, and was not
 }
@@ -192,7 +193,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if c.env.Former != nil {
 		guard = nil // there is another node to look at
 	}
-	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.env.Log)
+	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.joined, c.env.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +237,7 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	display(c.line, c.req, &c.env)
 	c.remark()
 	c.unseen()
+	c.unjoined()
 	recorded, err := c.record()
 	if err != nil {
 		return 0, err

@@ -27,6 +27,9 @@ import (
 
 // useStarter finds the starter of the batch system, if this job's hosts are reached by one.
 func (c *call) useStarter() error {
+	if c.line.Job.Launcher == starter.PBS {
+		return c.usePBS()
+	}
 	s, err := c.world.Starter(c.line.Job)
 	if err != nil || s.Starter == nil {
 		return err

@@ -80,6 +80,13 @@ func (d *delivery) converse() error {
 			if err := d.send(); err != nil {
 				return err
 			}
+		case "apart":
+			if d.self.joins == nil { // nobody asked, or it has been said
+				d.noise = append(d.noise, marker+verb+" "+text+"\n"...)
+				continue
+			}
+			d.self.joins(d.host, text)
+			d.self.joins = nil
 		case "run":
 			d.source = text
 			return d.awaitHelper()

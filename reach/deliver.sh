@@ -3,6 +3,7 @@
 # runs it. Everything said begins with byte 0x1e (octal 036):
 #
 #	need FOLDER      send the program: @SIZE@ bytes, no more
+#	apart WHY        the session is not one of the batch system's job: missing, failed
 #	run WHERE        the program is started now; shared, cache, sent or told
 #	fail CODE TEXT   it cannot be
 #
@@ -173,6 +174,19 @@ _rs_find() {
 	exit 1
 }
 
+# A batch system that knows the processes of its job by their session is told of this one.
+# Nothing of it may read what is behind the script.
+_rs_join() {
+	if ! command -v pbs_attach >/dev/null 2>&1; then
+		_rs_say apart missing
+	elif pbs_attach -j @JOB@ -p $$ </dev/null >/dev/null 2>&1; then
+		PBS_JOBID=@JOB@
+		export PBS_JOBID
+	else
+		_rs_say apart failed
+	fi
+}
+
 # Where address space is limited the helper would die before it could say why.
 _rs_x=$(ulimit -v 2>/dev/null)
 case $_rs_x in
@@ -180,6 +194,7 @@ case $_rs_x in
 *) [ "$_rs_x" -ge @SPACE@ ] || { _rs_say fail space "$_rs_x"; exit 1; } ;;
 esac
 
+@JOIN@
 _rs_uid=
 # A program for another machine must not be tried: dash would take it for a script.
 if [ -r /proc/sys/kernel/arch ]; then

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -633,3 +634,30 @@ func TestEndlessChatter(t *testing.T) {
 		})
 	}
 }
+
+// The shell asks for its session to be one of PBS's job; where nobody can do that it is said once, and the helper starts all the same.
+func TestJoining(t *testing.T) {
+	n := newNode(t, "/bin/sh")
+	var told []string
+	s := self(t).Joining("12[3].it's", func(host, why string) { told = append(told, why) })
+	n.reach(t, s, "sent").Close()
+	if len(told) != 1 || told[0] != "missing" {
+		t.Errorf("%q", told)
+	}
+	told = nil
+	near, far := net.Pipe()
+	go io.Copy(io.Discard, far)
+	go io.WriteString(far, strings.Repeat(marker+"apart again\n", 3)+marker+"fail never x\n")
+	if _, err := s.deliver(t.Context(), "n1", pipeLink{near}, time.Minute); err == nil || len(told) != 1 || told[0] != "again" {
+		t.Errorf("%v, told %q", err, told)
+	}
+}
+
+// A pipeLink has no process behind it.
+type pipeLink struct{ net.Conn }
+
+func (pipeLink) ended(time.Duration) linkEnd { return linkEnd{exit: -1} }
+func (pipeLink) stderr() string              { return "" }
+func (pipeLink) verdict(int) Verdict         { return Verdict{} }
+func (pipeLink) localAddr() net.Addr         { return nil }
+func (pipeLink) silence() time.Duration      { return 0 }

@@ -106,7 +106,7 @@ func (s Self) For(uname string) (Self, error) {
 		if err != nil {
 			return Self{}, err
 		}
-		other.goos, other.goarch, other.folders, other.told, other.ship = goos, goarch, s.folders, s.told, s.ship
+		other.goos, other.goarch, other.folders, other.told, other.ship, other.job, other.joins = goos, goarch, s.folders, s.told, s.ship, s.job, s.joins
 		return other, nil
 	}
 	return Self{}, missing

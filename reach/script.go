@@ -27,7 +27,13 @@ func (s Self) script(tag string) string {
 	if s.told != "" {
 		find = "_rs_told"
 	}
+	join := ":"
+	if s.joins != nil {
+		join = "_rs_join"
+	}
 	fill := strings.NewReplacer(
+		"@JOIN@", join,
+		"@JOB@", quote(s.job),
 		"@FIND@", find,
 		"@SHIP@", cmp.Or(s.ship, "auto"),
 		"@WHO@", s.step.who(),

@@ -26,6 +26,8 @@ type Self struct {
 	told         string   // where it is on the node; empty: it is looked for there, or sent
 	ship         string   // always: it is sent; never: it is not; else: if it is not there
 	step         *stepNames
+	job          string // of PBS, that the sessions on nodes are to be of
+	joins        func(host, why string)
 }
 
 // A stepNames is how a batch system's step tells its tasks where they are: the names of its variables.
@@ -43,6 +45,13 @@ func (s Self) InStep(host, near string) Self {
 // Ship says when the program is sent: always, never, or auto, if a node has none.
 func (s Self) Ship(when string) Self {
 	s.ship = when
+	return s
+}
+
+// Joining has the shell on each node make its session one of a job of PBS's, by its pbs_attach, before it starts the helper. apart is
+// told of a node, from any goroutine, where it is not one, and why: missing, failed, or whatever the node says.
+func (s Self) Joining(job string, apart func(host, why string)) Self {
+	s.job, s.joins = job, apart
 	return s
 }
 

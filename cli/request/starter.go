@@ -50,6 +50,9 @@ func (w World) Starter(j option.Job) (Starter, error) {
 	return Starter{Starter: starter.Of(system), Job: number, Asked: asked != nil, given: given}, nil
 }
 
+// Inside finds the batch system in whose job we are, and its number of the job; empty: none.
+func (w World) Inside() (system, number string) { return alloc.Inside(w.batch()) }
+
 // Reaches makes a request one whose hosts are reached by the starter, if there is one.
 func (s Starter) Reaches(req *job.Request) {
 	if s.Starter == nil {
