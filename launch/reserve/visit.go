@@ -118,6 +118,7 @@ func Evict(ctx context.Context, req job.Request, env Env, id job.ID) ([]Evicted,
 func Clean(ctx context.Context, req job.Request, env Env, nodes []string) (clean map[string]bool) {
 	clean = make(map[string]bool)
 	req.Skip, req.Queue.Host, req.Queue.Spare = true, nil, nil
+	req.Turns, req.RankFile = nil, nil // they count in nodes that are left out
 	req.Nodes = slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return !slices.Contains(nodes, n.Name) })
 	visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		return r.ask(ctx, evictTime, r.hosts,
