@@ -158,8 +158,8 @@ func (s *State) begin(end, now time.Time) []Action {
 	if s.policy.Every > 0 {
 		s.due.every = now.Add(s.policy.Every)
 	}
-	if s.policy.Before > 0 && !end.IsZero() {
-		s.due.before = end.Add(-s.policy.Before)
+	if at := end.Add(-s.policy.Before); s.policy.Before > 0 && at.After(now) {
+		s.due.before = at // else it is too late: who has just begun has nothing to save, and may not expect a signal yet
 	}
 	return nil
 }

@@ -153,8 +153,10 @@ func TestManual(t *testing.T) {
 		}
 		// What mpicc.mpich of Debian 12 makes hangs in MPI_Finalize at times when the machine
 		// is busy (MPICH 4.0.2 over UCX: one rank waits for a peer that is in the barrier).
-		if err := relink(mpi(t, "hello"), filepath.Join(dir, "hello")); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{"hello", "steps"} {
+			if err := relink(mpi(t, name), filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		out, code := b.script(t, dir, x.script)
 		t.Logf("doc/manual.md:%d: %v", x.line, time.Since(began).Round(time.Millisecond))

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// threeDays is the chapter of the manual on jobs that survive.
+func threeDays(t *testing.T) string {
+	_, rest, found := strings.Cut(read(t, "doc/manual.md"), "\n## A run of three days\n")
+	chapter, _, _ := strings.Cut(rest, "\n## ")
+	if !found || len(chapter) < 1000 {
+		t.Fatal("the manual has no chapter on a run of three days")
+	}
+	return chapter
+}
+
+// What the chapter shows of mpiexec's words is what tests see it say: a pattern of stderr in a script, or a text in those
+// of hosts that are lost.
+func TestWordsOfThreeDays(t *testing.T) {
+	var patterns []*regexp.Regexp
+	for _, name := range []string{"restart", "resume", "checkpoint"} {
+		for _, m := range regexp.MustCompile(`(?m)^(?:stderr|grep) (?:-count=\d+ )?'(.{20,})'(?: \w+)?$`).FindAllStringSubmatch(read(t, "testdata/script/"+name+".txtar"), -1) {
+			patterns = append(patterns, regexp.MustCompile("(?m)"+m[1]))
+		}
+	}
+	texts, _ := filepath.Glob("test/e2e/re*_test.go")
+	for _, file := range append(texts, "launch/restart/restart.go") {
+		for _, m := range regexp.MustCompile(`"((?:[^"\\\n]|\\.){20,})"`).FindAllStringSubmatch(read(t, file), -1) {
+			patterns = append(patterns, regexp.MustCompile(regexp.QuoteMeta(m[1])))
+		}
+	}
+	shown := 0
+	for line := range strings.Lines(threeDays(t)) {
+		words, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		if !indented || !strings.HasPrefix(words, "mpiexec: ") {
+			continue
+		}
+		shown++
+		seen := false
+		for _, p := range patterns {
+			seen = seen || p.MatchString(words)
+		}
+		if !seen {
+			t.Errorf("no test sees this line of the manual:\n%s", words)
+		}
+	}
+	if shown < 8 {
+		t.Errorf("only %d lines found: this test reads the manual wrongly", shown)
+	}
+}
+
+// The program in C that the chapter shows is the one that the tests run.
+func TestProgramOfThreeDays(t *testing.T) {
+	if !strings.Contains(threeDays(t), "cat > steps.c <<'END'\n"+read(t, "testdata/mpi/steps.c")+"END\n") {
+		t.Error("the manual shows another program than testdata/mpi/steps.c")
+	}
+}
