@@ -34,7 +34,7 @@ func cluster(j option.Job, getenv func(string) string, read func(string) (string
 		}
 		return load(named.file, text)
 	}
-	places := []string{"/etc/remshell/cluster.toml"}
+	places := []string{config.ClusterFile}
 	if home := getenv("HOME"); home != "" {
 		places = append([]string{filepath.Join(home, ".config/remshell/cluster.toml")}, places...)
 	}

@@ -37,6 +37,7 @@ type stranger struct {
 	says   map[string]wire.Message // instead of what it would, by the type of the question
 	deaf   bool                    // it says who it is, and nothing more
 	ranks  []job.RankPlan
+	claims []job.Claim // that it lists
 }
 
 func (s *stranger) send(m wire.Message) {
@@ -59,6 +60,8 @@ func samples() map[string]wire.Message {
 		&wire.Prepared{Group: "g", Notice: "n", Meet: "m"}, &wire.Refused{Group: "g", Code: 125, Reason: "r", Hint: "h"}, &wire.Taken{Group: "g", Reason: "r"},
 		&wire.Listed{Claims: []job.Claim{claim}, Tickets: []job.Ticket{{Number: 1, Job: "j", UID: 1, User: "u", From: "f", Summary: "s", Since: time.Unix(1e9, 0)}}, States: []job.RankState{{Life: "running", Waits: "w", Sleep: "s", Kind: "k", Stack: "t"}}, Err: "e"},
 		&wire.Laid{Err: "e"}, &wire.Sought{Words: []string{"w"}}, &wire.Alerted{Err: "e"}, &wire.Evicted{Done: []string{"d"}, Err: "e"},
+		&wire.Ask{ID: "i", Right: "r", Ask: job.Ask{Job: "j", User: "u", Verb: job.AskEnd, Args: []string{"a"}, Since: time.Unix(1e9, 0)}},
+		&wire.Answer{State: job.AskRefused, Text: "t", Ranks: []job.PlacedState{{Node: "n", RankState: job.RankState{Life: "running", Waits: "w", Sleep: "s", Kind: "k"}}}},
 		&wire.Started{PID: 7, Code: 127, Err: "e", Hint: "h"},
 		&wire.Data{}, &wire.Credit{}, &wire.Fence{ID: "f"}, &wire.Name{Service: "s", Port: "p"}, &wire.Peers{Group: "g"}, &wire.Fetch{Group: "g", Key: "k"}, &wire.Fetched{Err: "e"}, &wire.Notify{Group: "g", To: "t"}, &wire.Utter{File: "f", Name: "n"},
 		&wire.PMI{Event: wire.PMIAborted, Code: 3, Text: "t"}, &wire.PMI{Event: wire.PMIJunk, Text: "t"}, &wire.PMI{Event: wire.PMIBroken, Text: "t"},
@@ -158,7 +161,9 @@ func (s *stranger) answer(m wire.Message) {
 	case *wire.Enqueue:
 		s.send(&wire.Queued{Total: 1})
 	case *wire.List:
-		s.send(&wire.Listed{})
+		s.send(&wire.Listed{Claims: s.claims})
+	case *wire.Ask:
+		s.send(&wire.Answer{State: job.AskDone})
 	case *wire.Alert:
 		s.send(&wire.Alerted{})
 	case *wire.Evict:
@@ -251,7 +256,8 @@ func converse(t *testing.T, args []string, says map[string]wire.Message, poison 
 		Environ: []string{"HOME=" + home, "USER=me", "PATH=/bin", "MPIEXEC_LEDGER=" + home},
 		Getwd:   func() (string, error) { return "/", nil },
 		Dialer: strangers(func(conn *wire.Conn) *stranger {
-			return &stranger{conn: conn, says: says, poison: poison}
+			claims := samples()["Listed"].(*wire.Listed).Claims
+			return &stranger{conn: conn, says: says, poison: poison, claims: claims}
 		}),
 	})
 	if ctx.Err() != nil {
@@ -278,6 +284,8 @@ var where = map[string]struct {
 	"Taken":       {"Prepare", []string{"-v -n 1 -host a true"}},
 	"Listed":      {"List", []string{"--ps a", "--ps --json a", "--queue a", "--status j a", "--ps -v a", "--doctor a"}},
 	"Alerted":     {"Alert", []string{"--signal USR1 j a", "--signal USR1 -v j a"}},
+	"Ask":         {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
+	"Answer":      {"Ask", []string{"--end j a", "--status j a", "--status j --json a"}},
 	"Evicted":     {"Evict", []string{"--evict j a", "--evict j -v a"}},
 	"Started":     {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
 	"Data":        {"", nil}, // the ranks' own

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"remshell/cli/option"
@@ -17,10 +18,10 @@ import (
 )
 
 // This file answers what people ask about jobs that run or wait: --ps, --queue,
-// --status JOB, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
+// --status JOB, --end JOB, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
 
 func asksOfJobs(j option.Job) bool {
-	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != ""
+	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != "" || j.End != ""
 }
 
 // hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
@@ -28,7 +29,7 @@ func asksOfJobs(j option.Job) bool {
 func hostsForProgram(line option.Line) (option.Line, error) {
 	section := &line.Sections[0]
 	if len(line.Sections) > 1 {
-		return line, &fault.Error{Text: "--ps, --queue, --status, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
+		return line, &fault.Error{Text: "--ps, --queue, --status, --end, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
 	}
 	if section.Program != "" && !line.NamesHosts() {
 		section.Host, section.HostFile = nil, ""
@@ -63,7 +64,10 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 	if j.Evict != "" {
 		return job.ExitOK, evictJob(ctx, req, env, j.Evict)
 	}
-	pages, err := reserve.Pages(ctx, req, env.Env, job.ID(j.Status))
+	if j.End != "" {
+		return job.ExitOK, haveAWord(ctx, req, env, job.Ask{Job: job.ID(j.End), Verb: job.AskEnd})
+	}
+	pages, err := c.pages(ctx, req, &j)
 	if err != nil {
 		return 0, err
 	}
@@ -85,6 +89,53 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 		flush(env.Err)
 	}
 	return job.ExitOK, err
+}
+
+// pages reads the ledgers. Of one job each rank tells what it is doing, if the job obeys us (SV-27); where
+// it does not, that is said, and what the ledger has is told all the same.
+func (c *call) pages(ctx context.Context, req job.Request, j *option.Job) ([]job.Page, error) {
+	if j.Status == "" {
+		return reserve.Pages(ctx, req, c.env.Env, "")
+	}
+	pages, asked, err := reserve.Status(ctx, req, c.env.Env, job.ID(j.Status))
+	if err == nil && asked.Job != "" {
+		j.Status = string(asked.Job)
+	}
+	if err == nil && asked.Answer.Text != "" {
+		c.env.Say(fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text))
+	}
+	return pages, err
+}
+
+// haveAWord asks a job for something (survive.md 7), and fails if that is not done.
+func haveAWord(ctx context.Context, req job.Request, env launch.Env, ask job.Ask) error {
+	asked, err := reserve.Ask(ctx, req, env.Env, ask)
+	switch {
+	case err != nil:
+		return err
+	case asked.Node == "" && ask.Job == job.LastJob:
+		return &fault.Error{Text: "no job of yours runs on these hosts", Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
+	case asked.Node == "":
+		return &fault.Error{Text: fmt.Sprintf("there is no job %s", ask.Job), Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
+	case asked.Answer.State != job.AskDone:
+		return &fault.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text), Remedy: remedyOf(asked)}
+	}
+	if asked.Answer.Text != "" {
+		env.Say(fmt.Sprintf("job %s: %s", asked.Job, asked.Answer.Text))
+	}
+	flush(env.Err)
+	return nil
+}
+
+// remedyOf is what to do about a job that does not do what it was asked for.
+func remedyOf(asked reserve.Asked) string {
+	switch {
+	case strings.HasPrefix(asked.Answer.Text, "not allowed"):
+		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
+	case strings.HasPrefix(asked.Answer.Text, "no answer"):
+		return fmt.Sprintf("its helper or mpiexec hangs; mpiexec --signal TERM %s still works", asked.Job)
+	}
+	return ""
 }
 
 func jobsText(l show.Ledger, j option.Job) (string, error) {

@@ -210,6 +210,16 @@ func (j *journal) Cleaned(r job.Remnant) {
 	}{stamped("cleaned"), record.NewRemnant(r)})
 }
 
+// Asked tells of a word with the job from elsewhere (survive.md SV-26).
+func (j *journal) Asked(h job.Heard) {
+	j.put(struct {
+		stamp
+		Verb  job.Verb        `json:"verb"`
+		User  string          `json:"user"`
+		State job.AnswerState `json:"state"`
+	}{stamped("ask"), h.Verb, h.User, h.State})
+}
+
 // settle notes something of the end of a rank, and tells its exit when both of its streams have
 // ended.
 func (j *journal) settle(rank int, note func(*ending)) {

@@ -45,7 +45,13 @@ type Cluster struct {
 	Limits   limit.Bounds  // of every job
 	Classes  map[string]Class
 	Rules    job.Rules // of which nodes a job gets
+
+	Administrators []string // users who may have a word with jobs of others, by name or number
 }
+
+// ClusterFile is a cluster file that holds for all, if it is there. Of administrators it counts on the
+// node whose root's it is (SV-25).
+const ClusterFile = "/etc/remshell/cluster.toml"
 
 // IDs finds the number of a user or group by its name.
 type IDs struct {
@@ -80,6 +86,8 @@ type clusterFile struct {
 	Limits        map[string]any
 	Class         any
 	Node          []nodeEntry
+
+	Administrators []string
 
 	NodeSet, NodeAlloc, Domain, Affinity, Region                     any
 	NodeSetPolicy, NodeSetAttribute, NodeSetList, NodeSetIsOptional  any // the scheduler's names
@@ -222,6 +230,7 @@ func (r *reader) defaults(f *clusterFile) {
 	if r.cluster.Accounts = f.Accounts; f.Accounts != "" && !strings.HasPrefix(f.Accounts, "/") {
 		r.fault(r.lines.global["accounting_file"], "accounting_file: %q is no absolute path", f.Accounts)
 	}
+	r.cluster.Administrators = f.Administrators
 	r.cluster.Strict = required && f.QueueRequired != nil
 	if f.Ledger != "" && !strings.HasPrefix(f.Ledger, "/") {
 		r.fault(r.lines.global["ledger"], "ledger: %q is no absolute path", f.Ledger)

@@ -79,6 +79,7 @@ overbook = "no"
 func TestFaults(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"unknown key", "[[node]]\nname = \"a\"\nmaxprocs = 3\n", `f:3: unknown key "maxprocs" (did you mean "maxproc"?)`},
+		{"administrators", "administrators = 7\n[[node]]\nname = \"a\"\n", `f:1: `},
 		{"unknown global key", "queueHots = \"a\"\n[[node]]\nname = \"a\"\n", `f:1: unknown key "queueHots" (did you mean "queueHost"?)`},
 		{"unknown and far", "[[node]]\nname = \"a\"\ncolour = 3\n", `f:3: unknown key "colour"`},
 		{"not TOML", "[[node]]\nname = a\n", "f:2: "},

@@ -148,11 +148,13 @@ func (s *session) dump() {
 	}()
 }
 
-// openSocket opens the socket at which others ask for the states, if any rank still runs.
+// openSocket opens the socket at which others ask for the states, and the job's ear for what they
+// ask by the ledger, if any rank still runs.
 func (s *session) openSocket() {
 	if s.life.Over() || !s.life.Alive() {
 		return
 	}
+	s.claims.Hear(s.prepare.Claim.Ledger, s.prepare.Job)
 	s.socket.Open(s.prepare.Job, func() (states []job.RankState, here bool) {
 		answer := make(chan []job.RankState, 1)
 		s.tell(statesWanted{answer})

@@ -111,6 +111,7 @@ type Page struct {
 	Where   string // the directory, and what the node's entries in it begin with
 	Node    string // as the user calls it
 	Queue   bool   // it keeps the queue, in Tickets
+	UID     int    // of who has looked
 	Claims  []Claim
 	Tickets []Ticket
 	States  []RankState // of the job that was asked about

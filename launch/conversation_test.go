@@ -447,6 +447,23 @@ var conversations = []struct {
 			s.Error(err)
 		}
 	}},
+	{"somebody ends a job", "Ask Answer Inspect States End", func(s stage) {
+		r := newRun(2, "echo up; exec sleep 600", "a", "b")
+		up := s.rec.tape.shows("Started")
+		go func() {
+			<-up
+			r := s.cast(newRun(1, "true", "b"))
+			asked, err := reserve.Ask(s.Context(), r.req, r.env().Env, job.Ask{Job: job.LastJob, Verb: job.AskStatus})
+			if n := len(asked.Answer.Ranks); err != nil || n != 2 {
+				s.Errorf("%d of 2 ranks are told, %+v, %v", n, asked, err)
+			}
+			asked, err = reserve.Ask(s.Context(), r.req, r.env().Env, job.Ask{Job: job.LastJob, Verb: job.AskEnd})
+			if err != nil || asked.Answer.State != job.AskDone {
+				s.Errorf("%+v, %v", asked, err)
+			}
+		}()
+		s.must(r, 143)
+	}},
 	{"--doctor", "Examine Examined Listen Listening ProbePeers PeersProbed", func(s stage) {
 		r := s.cast(newRun(1, "true", "a", "b"))
 		own := ownAddress(s.T)

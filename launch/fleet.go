@@ -41,7 +41,8 @@ type fleet struct {
 	trace  *transcript.Recorder // nil: nobody wants it
 
 	account  *account
-	states   *states // being asked for; nil: not now
+	states   *states         // being asked for; nil: not now
+	asked    map[string]bool // asks that were heard, by their names
 	silences supervise.Silences
 	repeats  supervise.Repeats
 

@@ -40,6 +40,7 @@ type Watcher interface {
 	Exited(node string, exit job.Exit)
 	Again(job.Again)
 	Cleaned(job.Remnant)
+	Asked(job.Heard)
 }
 
 // nobody is the Watcher of who wants to know nothing.
@@ -51,6 +52,7 @@ func (nobody) Output(int, string, []byte) {}
 func (nobody) Exited(string, job.Exit)    {}
 func (nobody) Again(job.Again)            {}
 func (nobody) Cleaned(job.Remnant)        {}
+func (nobody) Asked(job.Heard)            {}
 
 // watcher is never nil.
 func (e Env) watcher() Watcher {

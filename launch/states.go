@@ -15,6 +15,8 @@ import (
 type states struct {
 	waiting map[int]bool // nodes of the plan that have not answered
 	ranks   []job.RankState
+	told    bool              // our user is to be told
+	askers  []supervise.Asker // and these
 }
 
 // statesPatience is how long a node may take to tell of its ranks.

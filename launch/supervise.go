@@ -296,6 +296,8 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		return []supervise.Event{supervise.NodeDrained{Node: n.key}}
 	case *wire.States:
 		f.answered(n.key, m.Ranks)
+	case *wire.Ask:
+		return f.heard(n, m)
 	case *wire.Fence:
 		return f.fence(n, m)
 	case *wire.Name:
@@ -348,7 +350,9 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.stopSpawning()
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
 		case supervise.Inspect:
-			f.inspect(a.Stacks)
+			f.inspect(a)
+		case supervise.Reply:
+			f.reply(a)
 		case supervise.Cry:
 			fmt.Fprintln(f.env.Err, show.Clean(a.Text))
 		case supervise.Say:
@@ -370,19 +374,27 @@ func (f *fleet) tell(m wire.Message) {
 
 // inspect asks all nodes what their ranks are doing. What they answer is told when all
 // have, or patience ends.
-func (f *fleet) inspect(stacks bool) {
-	if f.states != nil {
+func (f *fleet) inspect(a supervise.Inspect) {
+	under := f.states != nil
+	if !under {
+		f.states = &states{waiting: make(map[int]bool)}
+	}
+	if a.For == nil {
+		f.states.told = true
+	} else {
+		f.states.askers = append(f.states.askers, *a.For)
+	}
+	if under {
 		return
 	}
-	f.states = &states{waiting: make(map[int]bool)}
 	for i, n := range f.nodes {
 		if n.lost == nil {
 			f.states.waiting[i] = true
 		}
 	}
-	f.tell(&wire.Inspect{Stacks: stacks})
+	f.tell(&wire.Inspect{Stacks: a.Stacks})
 	late, patience := statesLate{f.states}, statesPatience
-	if stacks {
+	if a.Stacks {
 		patience += wire.StacksTime
 	}
 	time.AfterFunc(patience, func() { f.events.Put(late) })
@@ -402,7 +414,10 @@ func (f *fleet) answered(node int, ranks []job.RankState) {
 // showStates tells what is known of the ranks, if somebody wanted to know.
 func (f *fleet) showStates() {
 	if f.states != nil {
-		fmt.Fprint(f.env.Err, f.states.table(f.placement(), f.firsts)+f.states.stacks(f.firsts))
+		if f.states.told {
+			fmt.Fprint(f.env.Err, f.states.table(f.placement(), f.firsts)+f.states.stacks(f.firsts))
+		}
+		f.tellStates()
 		for i := range f.states.waiting {
 			f.nodes[i].GiveUp(&wire.Inspect{})
 		}

@@ -56,6 +56,8 @@ type look struct {
 	notes    bool            // known is to have what is read, too
 	lowest   string          // the first of the paths that were read, by name
 	shelves  func(shelf)     // is told of each shelf before it is read; nil: nobody is
+	most     int             // of a kind that are opened of one user; 0: all
+	still    map[string]bool // gets those of known that are there; nil: nobody asks
 	dead     []entry         // leftovers
 	own      []string        // all names on our shelf
 	fault    error           // why not all was read; nil: all was
@@ -128,9 +130,17 @@ func (l *look) shelf(s shelf, kind string, use func(entry)) {
 		l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %s files", thousands(maxFiles))})
 		return
 	}
+	opened := 0
 	for _, name := range names {
-		if !strings.HasPrefix(name, kind) || l.known[s.name+"/"+name] {
+		path := s.name + "/" + name
+		if !strings.HasPrefix(name, kind) || l.known[path] {
+			if l.still != nil && l.known[path] {
+				l.still[path] = true
+			}
 			continue
+		}
+		if opened++; l.most > 0 && opened > l.most {
+			return
 		}
 		found, err := l.d.readEntry(fd, s, name, l.let)
 		switch err {
@@ -178,15 +188,18 @@ func (d *Dir) readEntry(dir int, of shelf, name string, let *limits) (entry, err
 	}
 	s.born = born(fd)
 	// Mode 0644 exactly: all see the same, and nobody but the owner can hold its lock.
-	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > d.longest(of.uid) {
+	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > d.longest(of.uid, name) {
 		return s, errForeign
 	}
 	return s, s.load(fd, int(st.Size))
 }
 
 // longest is how long an entry may be: what we write ourselves is less.
-func (d *Dir) longest(uid int) int64 {
-	if uid == os.Geteuid() {
+func (d *Dir) longest(uid int, name string) int64 {
+	switch {
+	case strings.HasPrefix(name, kindAsk):
+		return maxAsk
+	case uid == os.Geteuid() || strings.HasPrefix(name, kindAnswer): // of whom we have asked
 		return maxText
 	}
 	return min(maxText, longest(d.mostRanks()))

@@ -141,6 +141,25 @@ func (s *ownFile) link(name string) error {
 	return err
 }
 
+// replace gives the file the name of another one of ours, which loses it at that moment.
+func (s *ownFile) replace(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.name == "" {
+		hidden := kindNew + random()
+		if err := s.link(hidden); err != nil {
+			return &UnusableError{s.d.path, err}
+		}
+		s.name = hidden
+	}
+	if err := unix.Renameat(s.dir, s.name, s.dir, name); err != nil {
+		return &UnusableError{s.d.path, err}
+	}
+	s.name = name
+	s.touch = time.AfterFunc(touchEvery, s.keep)
+	return nil
+}
+
 // keep touches the file, or systemd-tmpfiles would take it for abandoned after a month.
 func (s *ownFile) keep() {
 	s.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	maxNumber  = 1 << 62   // number of a ticket
 	maxAddress = 16        // bytes of an address on the PCI bus
 	maxLine    = 4096      // bytes of a command or summary
+	maxArgs    = 64        // words of an ask
+	maxAsk     = 16 << 10  // bytes of an ask
 	maxGap     = 1e9       // between numbers of tickets that came about honestly
 	maxFirst   = 1e15      // of the head of an honest queue
 )
@@ -39,7 +42,9 @@ const (
 	kindClaim  = "claim-"
 	kindTicket = "ticket-"
 	kindGate   = "gate-" // who decides upon a request
-	kindNew    = "new-"  // not shown yet
+	kindAsk    = "ask-"  // a word with a job (SV-24)
+	kindAnswer = "answer-"
+	kindNew    = "new-" // not shown yet
 	anyBook    = "remshell-"
 )
 
@@ -68,6 +73,14 @@ type (
 	ticketText struct {
 		File string `json:"file"`
 		Ticket
+	}
+	askText struct {
+		File string `json:"file"`
+		job.Ask
+	}
+	answerText struct {
+		File string `json:"file"`
+		job.Answer
 	}
 )
 
@@ -123,6 +136,48 @@ func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 		*p = short(*p)
 	}
 	return t.Ticket, nil
+}
+
+// decodeAs reads the text of a file into t, if it says of itself that it is that file, of that owner.
+func decodeAs(name string, owner int, text []byte, t any, says func() (file string, uid int)) error {
+	if err := json.Unmarshal(text, t); err != nil {
+		return err
+	}
+	if file, uid := says(); file != name || uid != owner {
+		return fmt.Errorf("says it is %q of uid %d, is of uid %d", file, uid, owner)
+	}
+	return nil
+}
+
+// checkAsk refuses what no asker of ours writes.
+func checkAsk(a job.Ask) error {
+	if !slices.Contains(job.Verbs, a.Verb) {
+		return fmt.Errorf("verb %.60q", a.Verb)
+	}
+	size := 0
+	for _, word := range a.Args {
+		size += len(word)
+	}
+	if len(a.Args) > maxArgs || size > maxLine {
+		return fmt.Errorf("%d words of %d bytes", len(a.Args), size)
+	}
+	return errors.Join(checkID(a.Job), checkTime(a.Since))
+}
+
+// checkAnswer refuses what no helper of ours writes.
+func checkAnswer(a job.Answer) error {
+	if !a.State.Known() {
+		return fmt.Errorf("state %.60q", a.State)
+	}
+	return checkID(a.Job)
+}
+
+// checkRandom wants what random makes.
+func checkRandom(s string) error {
+	if raw, err := hex.DecodeString(s); err != nil || len(raw) != 8 || strings.ToLower(s) != s {
+		return fmt.Errorf("%.60q is no random part of a name", s)
+	}
+	return nil
 }
 
 // checkClaim refuses claims no plan can have made.

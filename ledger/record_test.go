@@ -177,6 +177,31 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// FuzzAsk is FuzzDecode for what is asked of jobs, and answered.
+func FuzzAsk(f *testing.F) {
+	const id = "00112233aabbccdd"
+	ask, answer := askName("j")+id, kindAnswer+id
+	a, _ := encode(askText{ask, job.Ask{Job: "j", UID: 1000, User: "u", Verb: job.AskEnd, Args: []string{"x"}, Since: when}})
+	b, _ := encode(answerText{answer, job.Answer{Job: "j", UID: 1000, State: job.AskDone, Text: "t", Ranks: []job.PlacedState{{Node: "n"}}}})
+	for _, text := range []string{string(a), string(b), "", "{}", "null", `{"verb":"end","args":["` + strings.Repeat("x", maxLine) + `"]}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if a, random, err := decodeAsk(ask, 1000, text); err == nil {
+			if a.UID != 1000 || a.Job != "j" || random != id || !slices.Contains(job.Verbs, a.Verb) || len(a.Args) > maxArgs {
+				t.Fatalf("%+v, %s", a, random)
+			}
+			again, err := encode(askText{ask, a})
+			if back, _, err2 := decodeAsk(ask, 1000, again); err != nil || err2 != nil || back.Verb != a.Verb || !slices.Equal(back.Args, a.Args) {
+				t.Fatalf("%+v came back as %+v, %v, %v", a, back, err, err2)
+			}
+		}
+		if a, err := decodeAnswer(answer, 1000, text); err == nil && (a.UID != 1000 || !a.State.Known() || len(a.Text) > maxLine) {
+			t.Fatalf("%+v", a)
+		}
+	})
+}
+
 func sane(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, s := range texts {

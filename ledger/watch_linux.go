@@ -34,17 +34,18 @@ type watcher struct {
 	fd    int
 	queue *os.File // of inotify; nil: we are blind
 	names map[int32]string
+	kind  string // of the names that matter
 }
 
 // news is what has happened.
 type news struct {
 	files   map[string]bool // files whose holders may have ended
-	names   bool            // claims came, or went by name
+	names   bool            // such came, or went, as matter
 	unknown bool            // anything may have
 }
 
 func newWatcher(d *Dir) *watcher {
-	w := &watcher{d: d, names: make(map[int32]string)}
+	w := &watcher{d: d, names: make(map[int32]string), kind: kindClaim}
 	if d.without.inotify {
 		return w
 	}
@@ -146,7 +147,7 @@ func (w *watcher) parse(buf []byte) news {
 			delete(w.names, wd)
 		case !known:
 		case strings.HasSuffix(file, "/"):
-			n.names = n.names || strings.HasPrefix(name, kindClaim)
+			n.names = n.names || strings.HasPrefix(name, w.kind)
 		case file != "":
 			n.files[file] = true
 		default:

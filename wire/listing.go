@@ -29,9 +29,10 @@ func (m *List) fields(c *codec) {
 }
 
 // Listed answers List. With Err the ledger cannot be read. Where is the directory and the
-// number under which this node's entries are in it (TRUST-20).
+// number under which this node's entries are in it (TRUST-20); UID is the user whose helper it is.
 type Listed struct {
 	Where   string
+	UID     int
 	Claims  []job.Claim
 	Tickets []job.Ticket
 	States  []job.RankState
@@ -40,6 +41,7 @@ type Listed struct {
 
 func (m *Listed) fields(c *codec) {
 	c.text(&m.Where, aPath)
+	c.num(&m.UID, aUID)
 	list(c, &m.Claims, length{"claims", maxEntries}, (*codec).claim)
 	list(c, &m.Tickets, length{"tickets", maxEntries - len(m.Claims)}, (*codec).ticket)
 	list(c, &m.States, length{"ranks", maxOnNode}, (*codec).rankState)

@@ -148,6 +148,9 @@ var table = [...]Kind{
 	64: {"ProbePeers", Launcher, Examining, 1 << 20, blank[ProbePeers]},
 	65: {"PeersProbed", Helper, Examining, 1 << 20, blank[PeersProbed]},
 
+	76: {"Ask", Either, Always, 8 << 10, blank[Ask]},
+	77: {"Answer", Either, Always, 1 << 20, blank[Answer]},
+
 	18: {"Ping", Either, Always, 0, blank[Ping]},
 	17: {"Log", Helper, Always, 64 << 10, blank[Log]},
 }

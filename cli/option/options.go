@@ -147,6 +147,7 @@ type Job struct {
 	PS        bool      `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
 	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`
 	Status    string    `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
+	End       string    `name:"--end" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"end a job that runs, wherever its mpiexec is"`
 	Signal    SignalJob `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
 	Evict     string    `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root"`
 

@@ -48,8 +48,10 @@ type Worker struct {
 	turn   func()      // ends the wait for our turn
 	quiet  *time.Timer // runs out when nobody waits any more
 	last   wire.Queued // what mpiexec was told
+	asks   asks
 
 	nodeFile string        // of the node's administrator
+	cluster  string        // his cluster file, which names administrators
 	heard    atomic.Int64  // when mpiexec last said that it waits, in ns since began
 	began    time.Time     // of this session
 	gateMost time.Duration // how long the gate may be shut
@@ -58,7 +60,7 @@ type Worker struct {
 // New makes one for the session that sends by send; root is "/", and environ our own environment. It
 // holds what the session of an earlier attempt has left.
 func New(root fs.FS, environ []string, send func(wire.Message) error, rested Rested) *Worker {
-	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile}
+	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile, cluster: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
@@ -104,6 +106,10 @@ func (w *Worker) Take(m wire.Message) {
 			w.pass(m)
 		case *wire.Evict:
 			w.evict(m)
+		case *wire.Ask:
+			w.show(m)
+		case *wire.Answer:
+			w.answered(m)
 		case *wire.Ping: // all that wait may have become more
 			w.tellPosition()
 		}
@@ -158,6 +164,7 @@ func (w *Worker) letGo() {
 	w.rested.Release()
 	w.ungate()
 	w.dequeue()
+	w.dropAsks()
 }
 
 // open finds the ledger, once.

@@ -36,6 +36,29 @@ func Limits(file string) (limit.Bounds, error) {
 	return config.LoadLimits(file, *text)
 }
 
+// Administrators reads from the cluster file of this node, which has to be root's, who may have a word
+// with jobs of others (SV-25). A user whom this node does not know is none.
+func Administrators(file string) (uids []int, err error) {
+	text, err := rootsOwn(file)
+	if text == nil || err != nil {
+		return nil, err
+	}
+	c, err := config.Load(file, *text, accounts)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range c.Administrators {
+		uid, err := strconv.Atoi(name)
+		if err != nil {
+			uid, err = accounts.User(name)
+		}
+		if err == nil {
+			uids = append(uids, uid)
+		}
+	}
+	return uids, nil
+}
+
 // rootsOwn reads a file that nobody but root can have written; nil: it is not there.
 func rootsOwn(file string) (*string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)

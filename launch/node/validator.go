@@ -56,6 +56,7 @@ type validator struct {
 	samples    bool // they were asked for
 	sessions   bool // directories are to stay
 	sampling   pace
+	asks       pace
 }
 
 // A linkClock knows what is late.
@@ -72,6 +73,7 @@ type course struct {
 	cleaned  int
 	caught   int
 	exceeded int
+	asking   bool      // an Ask was let through that was not answered
 	ended    time.Time // when End was said; zero: it was not
 	left     time.Time // when Bye was, or Renew
 }
@@ -130,7 +132,7 @@ const lateDefault = 45 * time.Second
 
 func newValidator(def job.NodeDef, silence time.Duration) *validator {
 	v := &validator{linkClock: linkClock{time.Now, cmp.Or(silence, lateDefault)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
-		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), lateFences: make(map[string]bool), fetches: fetches{asked: make(map[int]bool)}, logs: pace{most: 200}, sampling: pace{most: 4}}
+		questions: make(openQuestions), queue: newQueueAnswers(), groups: make(map[string]*localGroup), fences: make(map[string]bool), lateFences: make(map[string]bool), fetches: fetches{asked: make(map[int]bool)}, logs: pace{most: 200}, sampling: pace{most: 4}, asks: pace{most: maxAsks}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }
@@ -193,7 +195,7 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return m, nil
 	case *wire.Log:
 		return v.logs.pass(v.now(), m), nil
-	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed:
+	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed, *wire.Answer:
 		return v.questions.answer(m, wire.NameOf(m))
 	case *wire.Queued:
 		if v.questions["Queued"] != nil {
@@ -217,6 +219,8 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return passed(m, v.cargo.staged(m))
 	case *wire.States:
 		return v.states(m)
+	case *wire.Ask:
+		return v.asked(m)
 	case *wire.Data:
 		return v.noInput(m)
 	case *wire.Credit:

@@ -47,6 +47,8 @@ func answerTo(m wire.Message) string {
 		return "States"
 	case *wire.Renew:
 		return "Renewed"
+	case *wire.Ask:
+		return "Answer"
 	case *wire.Prepare:
 		return groupKey(m.Group.Name)
 	}
@@ -96,6 +98,29 @@ func (o openQuestions) giveUpAll(key string) {
 	if q := o[key]; q != nil {
 		q.given = q.open
 	}
+}
+
+// maxAsks is how many asks a node may bring in a second: its helper takes up one of each user who is obeyed.
+const maxAsks = 100
+
+// asked hears that somebody wants something of the job (survive.md SV-25): of a node where ranks of it
+// run, one at a time.
+func (v *validator) asked(m *wire.Ask) (wire.Message, error) {
+	switch {
+	case v.course.starts == 0:
+		return nil, errEarly(m)
+	case v.course.asking:
+		return nil, violation("it sent an Ask before the last one was answered")
+	case m.ID == "" || m.Ledger != "":
+		return nil, errValue(m, "ID", m.ID)
+	case v.asks.pass(v.now(), m) == nil:
+		return nil, violation("it sent more than %d Asks in a second", maxAsks)
+	}
+	admitted, err := v.unlessEnding(m)
+	if admitted, err = v.unlessGone(admitted, err); admitted != nil {
+		v.course.asking = true
+	}
+	return admitted, err
 }
 
 // rankRequests are Name, Spawn and their like.

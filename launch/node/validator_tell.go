@@ -3,6 +3,7 @@ package node
 import (
 	"slices"
 
+	"remshell/job"
 	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
@@ -37,6 +38,8 @@ func (v *validator) tell(m wire.Message) {
 		}
 	case *wire.Bye, *wire.Renew:
 		v.course.left = v.now()
+	case *wire.Answer:
+		v.course.asking = m.State == job.AskTaken && v.course.asking
 	case *wire.Enqueue:
 		v.queue.waiting = true
 	case *wire.Dequeue:

@@ -32,27 +32,10 @@ func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, e
 
 // Pages reads the ledgers of all candidates, in their order. Those that cannot be reached
 // are said and left out. Those with ranks of a job tell what these are doing; "": no job's.
-func Pages(ctx context.Context, req job.Request, env Env, id job.ID) ([]job.Page, error) {
-	var pages []job.Page
-	err := visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+func Pages(ctx context.Context, req job.Request, env Env, id job.ID) (pages []job.Page, err error) {
+	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
-		read := make(map[*host]job.Page)
-		err := r.ask(ctx, lookTime, r.hosts, func(*host) wire.Message { return &wire.List{Ledger: req.Queue.Ledger, Job: id} },
-			func(n *host, m wire.Message) bool {
-				listed, ok := m.(*wire.Listed)
-				if ok {
-					read[n] = job.Page{Node: n.def.Name, Queue: n == r.queue || slices.Contains(r.queues, n),
-						Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err}
-				}
-				return ok
-			})
-		for _, n := range r.hosts {
-			page, answered := read[n]
-			if !answered && n.lost != nil {
-				page = job.Page{Node: n.def.Name, Err: fault.Reason(n.lost)}
-			}
-			pages = append(pages, page)
-		}
+		pages, err = r.pages(ctx, id)
 		return err
 	})
 	return pages, err

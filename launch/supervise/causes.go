@@ -33,6 +33,7 @@ const (
 	BySignal
 	NodeTold
 	RMEnds
+	ByAsk
 )
 
 // A Failed is news of something that may end the job. Its kind says which of the rest it has.
@@ -112,6 +113,7 @@ var causes = [...]causeRule{
 	BySignal:     {name: "a signal ends mpiexec", reason: "user", code: told, blames: nobody, late: true, hurry: true, byRM: anyhow},
 	NodeTold:     {name: "a node alone is told to end", reason: "host_lost", again: job.ByNode, text: toldToEnd, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
 	RMEnds:       {name: "the batch system ends its job", reason: "rm", text: rmEnds, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
+	ByAsk:        {name: "somebody ends it with `--end`", reason: "user", text: asTold, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
 }
 
 // Late reports whether a cause counts also when all ranks are over: output is lost whenever it

@@ -62,6 +62,13 @@ type (
 	Saving struct{ Until time.Time }
 	// Signaled is a signal to mpiexec.
 	Signaled struct{ job.Signal }
+	// Asked is what somebody who may wants of the job (survive.md SV-26).
+	Asked struct {
+		Asker
+		Verb  job.Verb
+		User  string // who it is
+		Right job.Right
+	}
 	// Tick says that State.Next has come.
 	Tick struct{}
 )
@@ -72,8 +79,18 @@ type (
 	SignalAll struct{ job.Signal }
 	// EndAll ends what is left on all nodes; see wire.End.
 	EndAll struct{ Linger, Grace time.Duration }
-	// Inspect tells the user what each rank is doing, and with Stacks where.
-	Inspect struct{ Stacks bool }
+	// Inspect tells the user what each rank is doing, and with Stacks where; or who has asked, and
+	// nobody else.
+	Inspect struct {
+		Stacks bool
+		For    *Asker // nil: our user
+	}
+	// Reply tells who has asked how that stands.
+	Reply struct {
+		To    Asked
+		State job.AnswerState
+		Text  string
+	}
 	// Cry is a line of which each word counts, for batch systems (RM-56).
 	Cry struct{ Text string }
 	// Say tells the user something.
@@ -84,6 +101,12 @@ type (
 	// Finish is the end: the result stands.
 	Finish struct{}
 )
+
+// An Asker is where an ask has come from.
+type Asker struct {
+	Node int
+	ID   string
+}
 
 // An Event is Failed or one of the first structs above, an Action one of the others.
 type (

@@ -94,6 +94,8 @@ func (s *State) Step(event Event, now time.Time) []Action {
 		return nil
 	case Signaled:
 		return s.signaled(e.Signal, now)
+	case Asked:
+		return s.asked(e, now)
 	case Tick:
 		return s.tick(now)
 	}

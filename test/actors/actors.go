@@ -182,6 +182,8 @@ var Sayings = []struct {
 	{"Listed", func(int) wire.Message { return &wire.Listed{} }},
 	{"Alerted", func(int) wire.Message { return &wire.Alerted{} }},
 	{"Evicted", func(int) wire.Message { return &wire.Evicted{} }},
+	{"Ask", func(int) wire.Message { return &wire.Ask{ID: "i", Ask: job.Ask{Job: "j", Verb: job.AskStatus}} }},
+	{"Answer", func(int) wire.Message { return &wire.Answer{State: job.AskDone} }},
 	{"Laid", func(int) wire.Message { return &wire.Laid{} }},
 	{"Sought", func(int) wire.Message { return &wire.Sought{} }},
 	{"Examined", func(int) wire.Message { return &wire.Examined{} }},

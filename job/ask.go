@@ -1,0 +1,94 @@
+package job
+
+import (
+	"slices"
+	"time"
+)
+
+// A Verb is what somebody wants of a running job (survive.md SV-24).
+type Verb string
+
+// The verbs.
+const (
+	AskStatus Verb = "status" // what each rank is doing
+	AskEnd    Verb = "end"
+)
+
+// Verbs are all that a job understands.
+var Verbs = []Verb{AskStatus, AskEnd}
+
+// LastJob stands for the youngest job of who asks.
+const LastJob ID = "last"
+
+// An Ask is a word with a running job, as it stands in the ledger of one of its nodes. All of it
+// but UID is what the asker says.
+type Ask struct {
+	Job   ID        `json:"job"`
+	UID   int       `json:"uid"` // the owner of the file
+	User  string    `json:"user"`
+	Verb  Verb      `json:"verb"`
+	Args  []string  `json:"args,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// An AnswerState is how far an ask has come.
+type AnswerState string
+
+// The states. Nothing follows the last two.
+const (
+	AskTaken   AnswerState = "taken" // it is being done
+	AskDone    AnswerState = "done"
+	AskRefused AnswerState = "refused"
+)
+
+// Final reports whether nothing follows.
+func (s AnswerState) Final() bool { return s == AskDone || s == AskRefused }
+
+// Known reports whether it is one of them.
+func (s AnswerState) Known() bool { return s == AskTaken || s.Final() }
+
+// An Answer is what a job says to an ask, as it stands beside it.
+type Answer struct {
+	Job   ID            `json:"job"`
+	UID   int           `json:"uid"` // the owner of the file, and of the job
+	State AnswerState   `json:"state"`
+	Text  string        `json:"text"`
+	Ranks []PlacedState `json:"data,omitempty"` // of AskStatus
+}
+
+// A PlacedState is what a rank is doing, and where.
+type PlacedState struct {
+	Node string
+	RankState
+}
+
+// A Right is why a job obeys somebody.
+type Right string
+
+// The rights, the first that fits counts.
+const (
+	Owner         Right = "owner"
+	Root          Right = "root"
+	Administrator Right = "administrator"
+)
+
+// Obeyed judges whether the helper of an owner's job obeys somebody (survive.md SV-25): the owner
+// himself, root, and those whom the node's own file of root's names administrators.
+func Obeyed(asker, owner int, administrators []int) (Right, bool) {
+	switch {
+	case asker == owner:
+		return Owner, true
+	case asker == 0:
+		return Root, true
+	case slices.Contains(administrators, asker):
+		return Administrator, true
+	}
+	return "", false
+}
+
+// A Heard ask is one that a job has answered, as --json has it.
+type Heard struct {
+	Verb  Verb
+	User  string
+	State AnswerState
+}

@@ -1,0 +1,63 @@
+package launch
+
+import (
+	"fmt"
+
+	"remshell/job"
+	"remshell/launch/supervise"
+	"remshell/text"
+	"remshell/wire"
+)
+
+// This file is the job's end of a word with it (survive.md 7): its helpers hear who asks and know
+// whether he may, supervision decides, and the answer goes back to the helper.
+
+// heard takes in what somebody asks by a node. Two helpers on one machine hear the same, and the first
+// answers.
+func (f *fleet) heard(n *member, m *wire.Ask) []supervise.Event {
+	if f.asked[m.ID] {
+		n.Send(&wire.Answer{ID: m.ID})
+		return nil
+	}
+	if len(f.asked) == 0 || len(f.asked) >= mostHeard {
+		f.asked = make(map[string]bool)
+	}
+	f.asked[m.ID] = true
+	return []supervise.Event{supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, User: m.Ask.User, Right: m.Right}}
+}
+
+// mostHeard is of how many asks the names are kept.
+const mostHeard = 1024
+
+// reply tells who has asked how that stands.
+func (f *fleet) reply(a supervise.Reply) {
+	f.nodes[a.To.Node].Send(&wire.Answer{ID: a.To.ID, State: a.State, Text: a.Text})
+	f.env.watcher().Asked(job.Heard{Verb: a.To.Verb, User: a.To.User, State: a.State})
+}
+
+// mostTold is of how many ranks an answer tells.
+const mostTold = 4096
+
+// tellStates tells those who have asked what the ranks are doing.
+func (f *fleet) tellStates() {
+	if len(f.states.askers) == 0 {
+		return
+	}
+	where := f.placement()
+	answer := wire.Answer{State: job.AskDone}
+	for _, r := range f.states.ranks {
+		if r.Rank < len(where.of) && len(answer.Ranks) < mostTold {
+			r.Stack = ""
+			answer.Ranks = append(answer.Ranks, job.PlacedState{Node: where.nodes[where.of[r.Rank]], RankState: r})
+		}
+	}
+	answer.Fit()
+	if left := len(where.of) - len(answer.Ranks); left > 0 {
+		answer.Text = fmt.Sprintf("%s of %d not told", text.Count(left, "rank"), len(where.of))
+	}
+	for _, to := range f.states.askers {
+		one := answer
+		one.ID = to.ID
+		f.nodes[to.Node].Send(&one)
+	}
+}

@@ -1,0 +1,161 @@
+package reserve
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"remshell/fault"
+	"remshell/job"
+	"remshell/wire"
+)
+
+// This file has a word with jobs that run (survive.md 7): by a node of theirs, whichever answers first.
+
+// An Asked is what a job has said to an ask.
+type Asked struct {
+	Job    job.ID
+	Node   string // by which it was asked; empty: no node has the job
+	Answer job.Answer
+}
+
+// finalTime is how long the helper of who asks may take: a job may take its grace to end.
+const finalTime = 10 * time.Minute
+
+// Ask has a word with a job by one of its nodes.
+func Ask(ctx context.Context, req job.Request, env Env, ask job.Ask) (asked Asked, err error) {
+	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		r.saySkipped()
+		pages, err := r.pages(ctx, "")
+		if err == nil {
+			asked, err = r.askJob(ctx, pages, ask)
+		}
+		return err
+	})
+	return asked, err
+}
+
+// Status is Pages for one job: all of its ranks tell what they are doing, on whatever nodes they are, if
+// it obeys us. asked is void if nobody had to be asked.
+func Status(ctx context.Context, req job.Request, env Env, id job.ID) (pages []job.Page, asked Asked, err error) {
+	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		r.saySkipped()
+		pages, err = r.pages(ctx, id)
+		if err != nil {
+			return err
+		}
+		asked.Job = youngest(pages, id)
+		if id != asked.Job {
+			if pages, err = r.pages(ctx, asked.Job); err != nil {
+				return err
+			}
+		}
+		if told(pages) >= sizeOf(pages, asked.Job) {
+			return nil
+		}
+		asked, err = r.askJob(ctx, pages, job.Ask{Job: asked.Job, Verb: job.AskStatus})
+		var first []job.Page // the job knows more than the kernel
+		for _, s := range asked.Answer.Ranks {
+			first = append(first, job.Page{Node: s.Node, States: []job.RankState{s.RankState}})
+		}
+		pages = append(first, pages...)
+		return err
+	})
+	return pages, asked, err
+}
+
+// askJob asks by the first node that has a claim of the job; of several who say it is theirs by ours.
+func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask) (asked Asked, err error) {
+	ask.Job, ask.Since = youngest(pages, ask.Job), time.Now()
+	asked.Job = ask.Job
+	i := slices.IndexFunc(pages, func(p job.Page) bool { return holds(p, ask.Job, true) })
+	if i < 0 {
+		i = slices.IndexFunc(pages, func(p job.Page) bool { return holds(p, ask.Job, false) })
+	}
+	if i < 0 {
+		return asked, nil
+	}
+	asked.Node = pages[i].Node
+	err = r.ask(ctx, finalTime, []*host{r.hosts[i]}, func(*host) wire.Message { return &wire.Ask{Ledger: r.req.Queue.Ledger, Ask: ask} },
+		func(_ *host, m wire.Message) bool {
+			answer, ok := m.(*wire.Answer)
+			if ok {
+				asked.Answer = job.Answer{Job: ask.Job, State: answer.State, Text: answer.Text, Ranks: answer.Ranks}
+			}
+			return ok
+		})
+	if lost := r.hosts[i].lost; err == nil && asked.Answer.State == "" && lost != nil {
+		asked.Answer = job.Answer{State: job.AskRefused, Text: fault.Reason(lost)}
+	}
+	return asked, err
+}
+
+// holds reports whether a node has a claim of a job; ours: of our own user.
+func holds(p job.Page, id job.ID, ours bool) bool {
+	return slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && (!ours || c.UID == p.UID) })
+}
+
+// youngest is the job that is meant: "last" is that of ours which was started last.
+func youngest(pages []job.Page, id job.ID) job.ID {
+	if id != job.LastJob {
+		return id
+	}
+	var last job.Claim
+	for _, p := range pages {
+		for _, c := range p.Claims {
+			if c.UID == p.UID && c.Since.After(last.Since) {
+				last = c
+			}
+		}
+	}
+	return last.Job
+}
+
+// told is of how many ranks a helper has told what they are doing, and not the kernel alone.
+func told(pages []job.Page) int {
+	ranks := make(map[int]bool)
+	for _, p := range pages {
+		for _, s := range p.States {
+			ranks[s.Rank] = s.Life != "alive"
+		}
+	}
+	return len(slices.DeleteFunc(slices.Collect(maps.Keys(ranks)), func(r int) bool { return !ranks[r] }))
+}
+
+// sizeOf is how many ranks a job has, as it says; 0: it does not run.
+func sizeOf(pages []job.Page, id job.ID) (size int) {
+	for _, p := range pages {
+		for _, c := range p.Claims {
+			if c.Job == id {
+				size = max(size, c.Size)
+			}
+		}
+	}
+	return size
+}
+
+// pages reads the ledgers of all candidates, in their order.
+func (r *reservation) pages(ctx context.Context, id job.ID) (pages []job.Page, err error) {
+	if id == job.LastJob {
+		id = ""
+	}
+	read := make(map[*host]job.Page)
+	err = r.ask(ctx, lookTime, r.hosts, func(*host) wire.Message { return &wire.List{Ledger: r.req.Queue.Ledger, Job: id} },
+		func(n *host, m wire.Message) bool {
+			listed, ok := m.(*wire.Listed)
+			if ok {
+				read[n] = job.Page{Node: n.def.Name, Queue: n == r.queue || slices.Contains(r.queues, n), UID: listed.UID,
+					Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err}
+			}
+			return ok
+		})
+	for _, n := range r.hosts {
+		page, answered := read[n]
+		if !answered && n.lost != nil {
+			page = job.Page{Node: n.def.Name, Err: fault.Reason(n.lost)}
+		}
+		pages = append(pages, page)
+	}
+	return pages, err
+}

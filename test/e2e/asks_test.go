@@ -1,0 +1,59 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// etcOf runs a command with a cluster file of root's that has this text in the place of the site's.
+func etcOf(text string, words ...string) []string {
+	const script = `d=$(mktemp -d); cp -a /etc/. "$d"; chmod 755 "$d"; mkdir -p "$d/remshell"; printf %s "$1" >"$d/remshell/cluster.toml"; mount --bind "$d" /etc; shift; exec "$@"`
+	return append([]string{"unshare", "-m", "sh", "-ec", script, "sh", text}, words...)
+}
+
+// A word with a running job by one of its nodes (survive.md 7): its ranks on all nodes are told, another
+// user gets nothing but the claims, and whom the node's own administrators name ends it.
+func TestAsks(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	b.openRepo(t)
+	const cluster = "administrators = [\"54321\"]\n[[node]]\nname = \"localhost\"\n[[node]]\nname = \"n[1-2]\"\n"
+	mine := b.startAs(t, job{}, etcOf(cluster, binary, "-host", "localhost,n1,n2", "-ppn", "1", "-n", "3", "sh", "-c", "echo up; exec sleep 600"))
+	if !poll(gone, func() bool { return strings.Count(mine.out.String(), "up") == 3 }) {
+		t.Fatalf("%q, %q", mine.out.String(), mine.err.String())
+	}
+	id := b.listing(t, "localhost").Jobs[0].Job
+	one := b.run(t, "--status", "last", "--json", "localhost")
+	var told struct{ Ranks []struct{ Node string } }
+	if err := json.Unmarshal([]byte(one.out), &told); err != nil || len(told.Ranks) != 3 || told.Ranks[2].Node != "n2" {
+		t.Errorf("%v, %q, %q", err, one.out, one.err)
+	}
+	as := func(uid int, args ...string) result {
+		return b.start(t, job{args: args, env: []string{"HOME=/", "USER=somebody"}, uid: uid}).wait(t)
+	}
+	notAllowed := "localhost: not allowed: job " + id + " is of root"
+	if r := as(12345, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, notAllowed) || !strings.Contains(r.err, "root and the administrators of localhost may") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := as(12345, "--status", id, "localhost"); r.code != 0 || !strings.Contains(r.out, "job      "+id+" runs") || strings.Contains(r.out, "waits in") || !strings.Contains(r.err, notAllowed) {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	if r := as(12345, "--end", "last", "localhost"); r.code != 125 || !strings.Contains(r.err, "no job of yours runs on these hosts") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := as(54321, "--end", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "job "+id+": it has ended") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := mine.wait(t); r.code != 143 || !strings.Contains(r.err, "ended by uid 54321 (administrator) with --end") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if jobs := b.listing(t, "localhost", "n1", "n2").Jobs; len(jobs) != 0 {
+		t.Errorf("left: %+v", jobs)
+	}
+}
