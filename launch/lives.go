@@ -133,8 +133,11 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 		}
 	}
 	for _, n := range f.nodes {
-		if n.lost != nil {
+		if n.lost != nil || !n.over { // or something there cannot be killed
 			a.Lost = append(a.Lost, n.Name())
+		}
+		if n.lost == nil && !n.over {
+			f.cutOff = a.Ended
 		}
 	}
 	for _, s := range f.spares {

@@ -27,6 +27,7 @@ type revival struct {
 	*actors.Cast
 	ahead int    // who wait in the queue when the next attempt comes
 	loses string // a node that is lost with the first attempt; empty: rank 0 fails
+	stuck string // a node that cannot get rid of its rank then; empty: none
 
 	mu    sync.Mutex // guards the rest
 	began time.Time
@@ -66,10 +67,15 @@ func (s *revival) play(c *wire.Conn, node string, m wire.Message) bool {
 			ends(job.Exit{Code: 7})
 		}
 	case *wire.End:
+		if !s.again && node == s.stuck {
+			return true
+		}
 		if !s.again && s.ranks[node] == 1 {
 			ends(job.Exit{Signal: 15, Asked: true})
 		}
 		c.Send(&wire.Drained{})
+	case *wire.Evict:
+		c.Send(&wire.Evicted{Left: time.Since(s.began) < 5*time.Minute})
 	case *wire.Renew:
 		s.note(node, "Renew")
 		c.Send(&wire.Renewed{})
@@ -85,10 +91,14 @@ func (s *revival) note(node, what string) {
 	switch since := time.Since(s.began); {
 	case since < time.Second:
 		when = "at once"
+	case since < 5*time.Minute:
+		when = "soon"
 	case since.Round(time.Second) == 10*time.Minute:
 		when = "after 10 min"
 	}
-	s.diary = append(s.diary, node+" "+what+" "+when)
+	if entry := node + " " + what + " " + when; !slices.Contains(s.diary, entry) {
+		s.diary = append(s.diary, entry)
+	}
 }
 
 // run is the job, of two ranks on two nodes of three: what it came to, and what the user read.
@@ -135,9 +145,11 @@ func TestWhatIsKept(t *testing.T) {
 		{"a long one", job.Restart{Most: 1, On: byCode, Delay: time.Hour}, &revival{}, 0,
 			"n0 Bye after 10 min, n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye after 10 min, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
 		{"others wait, perhaps for what it has", job.Restart{Most: 1, On: byCode, Delay: time.Minute}, &revival{ahead: 1}, 0,
-			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Renew at once, n1 Start at once, n1 Start later, n2 Bye at once, n2 Bye later"},
+			"n0 Bye soon, n0 Renew at once, n0 Start at once, n0 Start soon, n1 Bye soon, n1 Renew at once, n1 Start at once, n1 Start soon, n2 Bye at once, n2 Bye soon"},
 		{"a node is lost", job.Restart{Most: 1, On: byNode, Delay: time.Minute}, &revival{loses: "n1"}, 0,
-			"n0 Bye later, n0 Renew at once, n0 Start at once, n0 Start later, n1 Bye later, n1 Start at once, n2 Bye at once, n2 Bye later, n2 Start later"},
+			"n0 Bye soon, n0 Renew at once, n0 Start at once, n0 Start soon, n1 Bye soon, n1 Start at once, n2 Bye at once, n2 Bye soon, n2 Start soon"},
+		{"a node with what cannot be killed", job.Restart{Most: 1, On: byCode, Delay: time.Second, Fence: time.Hour}, &revival{stuck: "n1"}, 0,
+			"n0 Bye later, n0 Renew soon, n0 Start at once, n0 Start later, n1 Bye later, n1 Bye soon, n1 Start at once, n2 Bye at once, n2 Bye later, n2 Start later"},
 		{"a node is lost, and others wait for the next", job.Restart{Most: 1, On: byNode, Delay: 4 * time.Minute}, &revival{loses: "n1", ahead: 1}, -1,
 			"n0 Bye after 10 min, n0 Renew at once, n0 Start at once, n1 Start at once, n2 Bye at once"},
 	} {
