@@ -50,19 +50,26 @@ func (r *reservation) claimSpares(ctx context.Context) error {
 		n := r.seen[np.Node]
 		parts[n], hosts = np, append(hosts, n)
 	}
-	return r.ask(ctx, r.answerTime(), hosts,
+	claimed := make(map[*host]bool, len(hosts))
+	err = r.ask(ctx, r.answerTime(), hosts,
 		func(n *host) wire.Message { return r.spareClaim(n, parts[n], p.Size) },
 		func(n *host, m wire.Message) bool {
 			switch m := m.(type) {
 			case *wire.Prepared:
 				r.notice(n, m.Notice)
-				r.spares = append(r.spares, spare{n, parts[n]})
+				claimed[n] = true
 			case *wire.Taken, *wire.Refused: // somebody was faster: it is done without
 			default:
 				return false
 			}
 			return true
 		})
+	for _, n := range hosts { // in the order of the plan, not of the answers
+		if claimed[n] && n.lost == nil {
+			r.spares = append(r.spares, spare{n, parts[n]})
+		}
+	}
+	return err
 }
 
 // spareClaim is what the helper of a spare has to know: what it claims, as ranks behind those of the
