@@ -104,8 +104,11 @@ func (w World) Resumed(saved job.Request, line option.Line) (job.Request, []job.
 
 // restarted changes how the job is started again.
 func restarted(req *job.Request, j option.Job, said map[string]bool) error {
-	fresh, err := restarts(j, req.Limits.Grace)
 	r := &req.Restart
+	if !said["restart"] {
+		j.Restart.Most = r.Most // what is said beside it is of the restarts that are left
+	}
+	fresh, err := restarts(j, req.Limits.Grace)
 	r.Kept = true
 	for name, take := range map[string]func(){
 		"restart": func() { r.Most = fresh.Most }, "restart-on": func() { r.On, r.Codes = fresh.On, fresh.Codes },

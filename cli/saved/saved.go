@@ -80,6 +80,7 @@ type Attempt struct {
 	Size    int         `json:"size"`
 	Lost    []string    `json:"lost"`
 	Failed  []string    `json:"failed"`
+	Spares  []string    `json:"spares"`
 	Exit    int         `json:"exit"`
 }
 
@@ -99,7 +100,7 @@ func (j Job) With(older Job) Job {
 func (j Job) history(past []job.Attempt, running int) Job {
 	j.History = []Attempt{}
 	for _, a := range past {
-		j.History = append(j.History, Attempt{a.Number, a.Began, a.Ended, a.Kind, a.Reason, a.Cause, a.Nodes, a.Size, a.Lost, a.Failed, a.Exit})
+		j.History = append(j.History, Attempt{a.Number, a.Began, a.Ended, a.Kind, a.Reason, a.Cause, a.Nodes, a.Size, a.Lost, a.Failed, a.Spares, a.Exit})
 	}
 	j.Attempt = max(running, len(past)-1)
 	j.Left = restart.Left(j.Request.Restart, max(0, j.Attempt))
@@ -256,7 +257,7 @@ func (j Job) Next(now time.Time) Start {
 	s := Start{Request: *j.Request}
 	for _, a := range j.History {
 		s.Past = append(s.Past, job.Attempt{Number: a.Attempt, Began: a.Began, Ended: a.Ended, Kind: a.Kind, Reason: a.Reason, Cause: a.Cause,
-			Nodes: a.Nodes, Size: a.Size, Lost: a.Lost, Failed: a.Failed, Exit: a.Exit})
+			Nodes: a.Nodes, Size: a.Size, Lost: a.Lost, Failed: a.Failed, Spares: a.Spares, Exit: a.Exit})
 	}
 	if j.State == Running && j.Attempt == len(j.History) {
 		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "its mpiexec was gone",

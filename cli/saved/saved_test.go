@@ -159,6 +159,21 @@ func TestRestartsThatAreLeft(t *testing.T) {
 	}
 }
 
+// All of an attempt is saved, too.
+func TestWholeAttempt(t *testing.T) {
+	past := make([]job.Attempt, 1)
+	n := int64(0)
+	fill(t, reflect.ValueOf(&past[0]).Elem(), "attempt", &n)
+	past[0].Number, past[0].Kind = 0, job.ByResume
+	j, err := Read("f", New(sample(), past).Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := j.Next(time.Unix(1000, 0)).Past; !reflect.DeepEqual(got, past) {
+		t.Errorf("it comes back as\n%+v\nand was\n%+v", got, past)
+	}
+}
+
 func TestEndedWell(t *testing.T) {
 	ended := New(sample(), nil).Begun(nil, job.Attempt{}).Over(attempts(""), 0, time.Now())
 	if err := ended.Refused(false); err == nil || err.Error() != "ended with 0" || fault.Hint(err) != "--again starts it once more" {
