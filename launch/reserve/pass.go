@@ -198,12 +198,18 @@ func hostName(p job.Probe, def job.NodeDef) string {
 // maxNodesText is how many bytes of names a ticket may have.
 const maxNodesText = 3 << 10
 
+// judgesHead reports whether the head of the queue is known, and is somebody else's.
+func (r *reservation) judgesHead() bool {
+	head := r.position.head
+	return head.Job != "" && (head.UID != r.req.User.UID || head.User != r.req.User.Name)
+}
+
 // watchHead looks at the head of the queue when that is due, and passes it if it may be.
 func (r *reservation) watchHead(ctx context.Context, now time.Time) {
 	q := &r.position
 	q.watch.patience = r.req.MaxDelay
 	q.watch = q.watch.follow(q.head, now)
-	if q.head.Job == "" || q.head.UID == r.req.User.UID && q.head.User == r.req.User.Name || now.Before(q.watch.next) {
+	if !r.judgesHead() || now.Before(q.watch.next) {
 		return
 	}
 	looking, done := context.WithTimeout(ctx, StartLimit(r.req))

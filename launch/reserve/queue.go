@@ -7,7 +7,6 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
-	"remshell/launch/node"
 	"remshell/plan"
 	"remshell/wire"
 )
@@ -103,6 +102,10 @@ func (r *reservation) enter(ctx context.Context) error {
 			}
 			return ok
 		})
+	if err == nil && q.lost == nil && r.position.moved != nil {
+		err = r.recount(ctx)
+		r.snap.Ahead = r.position.ahead
+	}
 	if err == nil && q.lost == nil {
 		return r.countElsewhere(ctx)
 	}
@@ -209,15 +212,10 @@ func (r *reservation) keepTurn(ctx context.Context, failed error) error {
 	return failed // if the queue host is lost, wait will see to that
 }
 
-// join takes a place at the end of the queue, for a request that failed so.
+// join takes a place at the end of the queue, for a request that failed so. Who is there already, at any
+// queue host, is ahead.
 func (r *reservation) join(ctx context.Context, failed *plan.Error) error {
-	t := job.Ticket{Job: r.req.Job, UID: r.req.User.UID, User: r.req.User.Name, From: r.req.Queue.From,
-		Since: time.Now(), Summary: r.req.Command()}
-	r.wants(&t)
-	if failed.Code == plan.Delayed {
-		t.Until = t.Since.Add(failed.Left)
-	}
-	r.position.elders = make(map[job.ID]bool)
+	r.position.elders, r.position.moved = make(map[job.ID]bool), nil
 	for _, other := range r.queues {
 		elders, err := r.ticketsOf(ctx, other)
 		if err != nil {
@@ -226,6 +224,20 @@ func (r *reservation) join(ctx context.Context, failed *plan.Error) error {
 		for _, elder := range elders {
 			r.position.elders[elder.Job] = true
 		}
+	}
+	if err := r.enqueue(ctx, failed); err != nil {
+		return err
+	}
+	return r.noteElders(ctx)
+}
+
+// enqueue takes a ticket.
+func (r *reservation) enqueue(ctx context.Context, failed *plan.Error) error {
+	t := job.Ticket{Job: r.req.Job, UID: r.req.User.UID, User: r.req.User.Name, From: r.req.Queue.From,
+		Since: time.Now(), Summary: r.req.Command()}
+	r.wants(&t)
+	if failed.Code == plan.Delayed {
+		t.Until = t.Since.Add(failed.Left)
 	}
 	err := r.ask(ctx, r.answerTime(), []*host{r.queue}, func(*host) wire.Message { return &wire.Enqueue{Ledger: r.req.Queue.Ledger, Ticket: t} },
 		func(n *host, m wire.Message) bool {
@@ -267,55 +279,6 @@ func (r *reservation) beat(q *host) {
 			}
 		}
 	}()
-}
-
-// rejoin goes to the end of the queue when the place was lost.
-func (r *reservation) rejoin(ctx context.Context, failed *plan.Error) error {
-	q := r.queue
-	why := r.position.lost
-	if q.lost != nil {
-		why = fmt.Sprintf("lost contact with %s (%s)", q.def.Name, fault.Reason(q.lost))
-	}
-	r.env.Say(fmt.Sprintf("lost the place in the queue: %s; queueing again at the end", why))
-	r.position.held, r.position.news = false, true
-	for delay := rejoinFirst; q.lost != nil; delay = min(2*delay, rejoinMost) {
-		if r.anotherQueue(ctx, q.def) {
-			break
-		}
-		if err := r.rest(ctx, delay); err != nil {
-			return err
-		}
-	}
-	if err := r.join(ctx, failed); err != nil && r.queue.lost == nil {
-		return err
-	}
-	return context.Cause(ctx)
-}
-
-// anotherQueue reaches a queue host anew, the first one that answers.
-func (r *reservation) anotherQueue(ctx context.Context, last job.NodeDef) bool {
-	keepers := r.req.Queue.Keepers()
-	if len(keepers) == 0 {
-		keepers = []job.NodeDef{last}
-	}
-	for _, host := range keepers {
-		if n := r.find(host); n != nil {
-			r.queue = n
-			return true
-		}
-		if n, err := r.env.ConnectOne(ctx, host); err == nil {
-			r.replaceQueue(host, n)
-			return true
-		}
-	}
-	return false
-}
-
-// replaceQueue takes a new helper of the queue host.
-func (r *reservation) replaceQueue(def job.NodeDef, n *node.Node) {
-	r.keep(func(old *host) bool { return old != r.queue })
-	r.queue = r.take(def, n)
-	delete(r.errs, def.Name)
 }
 
 // leaveQueue gives the place up: the job has its nodes.

@@ -33,7 +33,8 @@ type position struct {
 	began        time.Time // of waiting; zero: it has not come to that
 	told         string    // the last line the user saw
 
-	elders map[job.ID]bool // those that waited at other queue hosts when we came
+	elders map[job.ID]bool // those that waited when we came, at any queue host; nil: we did not come to wait
+	moved  *move           // from a queue host that was lost; nil: it is the first one
 
 	head  job.Ticket // the first of those ahead
 	watch headWatch  // of it
@@ -111,6 +112,10 @@ func (r *reservation) wait(ctx context.Context, failed *plan.Error) error {
 			if err := r.rejoin(ctx, failed); err != nil {
 				return err
 			}
+		case q.moved != nil && !now.Before(q.moved.next):
+			if err := r.recount(ctx); err != nil {
+				return err
+			}
 		case q.ahead > 0 && !r.inside:
 			if r.watchHead(ctx, now); r.aside != "" {
 				return nil
@@ -145,8 +150,11 @@ func (r *reservation) wake(now, retry time.Time) time.Time {
 	if r.position.told == "" {
 		earlier(r.position.began.Add(tellAfter))
 	}
-	if r.position.ahead > 0 && !r.inside {
+	if r.position.ahead > 0 && !r.inside && r.judgesHead() {
 		earlier(r.position.watch.next)
+	}
+	if r.position.moved != nil {
+		earlier(r.position.moved.next)
 	}
 	if r.position.ahead == 0 || r.inside {
 		earlier(retry)
@@ -202,7 +210,11 @@ func (r *reservation) handle(event any) {
 			r.position.news = true
 		case *wire.Queued:
 			q := &r.position
-			q.held, q.lost, q.ahead, q.total, q.head = m.Err == "", m.Err, m.Ahead, m.Total, m.Head
+			if q.held, q.lost = m.Err == "", m.Err; q.moved != nil {
+				q.moved.next = time.Time{} // numbers do not count
+				break
+			}
+			q.ahead, q.total, q.head = m.Ahead, m.Total, m.Head
 		}
 	}
 }
