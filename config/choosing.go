@@ -297,7 +297,7 @@ func (r *reader) local(i int, e *nodeEntry, p *job.Policy) {
 			text, _ := t.scalar(key)
 			n, ok := nodeset.ParseNumber(text)
 			if !ok {
-				t.fault("attributes."+key, "%s is not a number of at least 0 with at most six decimals", text)
+				t.fault("attributes."+key, "%s %s", text, nodeset.NumberFault(text))
 			}
 			p.Attributes[name] = nodeset.Value{Number: n}
 		default:

@@ -149,7 +149,7 @@ func TestBrokenFiles(t *testing.T) {
 			[]string{`f:3: procspeed: "fast" is not a number of MHz above 0`, `f:4: memory: "-3" is not a number of MB, nor a text such as "64G" above 0`, `f:5: networks: "a b" is no label`,
 				`f:6: global: 3 is not yes or no`, `f:7: flavors: "xx" is no flavor; allowed: ap, os, su`, `f:8: reserve: "all" is not a number of CPUs`,
 				`f:9: classes: there is no class "amd"; write [[class]] with name = "amd"`, `f:10: attributes.feature: cannot be a local attribute; write features`,
-				`f:10: attributes.rack: "a b" is no label: letters, digits, _ . + - only`, `f:10: attributes.w: -1 is not a number of at least 0`}},
+				`f:10: attributes.rack: "a b" is no label: letters, digits, _ . + - only`, `f:10: attributes.w: -1 is not from 0 to 8000000000`}},
 		{node + "attributes = { weight = 3 }\n[[node]]\nname = \"b\"\nattributes = { Weight = \"heavy\" }\n",
 			[]string{`f:3: attributes: WEIGHT is a number on a, and text on b; it has to be the same everywhere`}},
 		{"[class.x]\n" + node + "[[affinity]]\nnodes = \"z\"\nfeature = \"gpu\"\nvalue = \"good\"\nclasses = [\"y\"]\n[[affinity]]\nvalue = \"none\"\n",

@@ -110,10 +110,12 @@ func (r *reader) classKey(c *Class, table, key string, value any) {
 		if c.Sort = strings.TrimSpace(word); !sorts(c.Sort) {
 			r.fault(line, "sort: %v is no order; allowed: %s", quoted(value), strings.Join(sort.Words(false), ", "))
 		}
-	case "users":
-		c.Users = r.members(line, key, value, r.ids.User)
-	case "groups":
-		c.Groups = r.members(line, key, value, r.ids.Group)
+	case "users", "groups":
+		if c.name == "default" {
+			r.fault(line, "%s: the class default holds for all jobs without a class; who may run any says %s of [[node]]", key, key)
+			return
+		}
+		r.classMembers(c, key, line, value)
 	case "nodeset", "default":
 		if c.name == "default" {
 			r.fault(line, "%s: the class default is for the limits of jobs without a class; their node sets are those of [nodeset]", key)
@@ -123,6 +125,15 @@ func (r *reader) classKey(c *Class, table, key string, value any) {
 	default:
 		r.fault(line, "unknown key %q in a class; there are: %s", key, strings.Join(classKeys, ", "))
 	}
+}
+
+// classMembers reads who may have a class.
+func (r *reader) classMembers(c *Class, key string, line int, value any) {
+	if key == "users" {
+		c.Users = r.members(line, key, value, r.ids.User)
+		return
+	}
+	c.Groups = r.members(line, key, value, r.ids.Group)
 }
 
 // maxTime reads the longest time that a job of a class may take: one more way to say walltime.

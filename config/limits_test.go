@@ -56,6 +56,8 @@ func TestClasses(t *testing.T) {
 		"[class.a]\nsort = \"CPU\"\n":                             `f:2: sort: "CPU" is no order; allowed: PROC, LOAD,`,
 		"[class.a]\nmaxtime = \"x\"\n":                            `f:2: maxtime: "x" is not a time`,
 		"[class.a]\nlimits = 3\n":                                 "f:2: limits: 3 is no table",
+		"[class.default]\nusers = [\"root\"]\n":                   `f:2: users: the class default holds for all jobs without a class; who may run any says users of [[node]]`,
+		"[[class]]\nname = \"default\"\ngroups = [\"root\"]\n":    `f:3: groups: the class default holds for all jobs without a class; who may run any says groups of [[node]]`,
 		"[class.a]\nusers = [\"bob\"]\n":                          `f:2: users: nobody is called "bob"`,
 		"[class.a]\ncolour = 3\n":                                 `f:2: unknown key "colour" in a class; there are: name, limits, sort, maxtime, users, groups`,
 		"[[class]]\nname = \"a\"\n[class.limits]\n\nmemory = 3\n": `f:5: unknown limit "memory"`,

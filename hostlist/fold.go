@@ -2,6 +2,7 @@ package hostlist
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -36,6 +37,31 @@ func FoldList(names []string) string {
 	}
 	return strings.Join(words, ",")
 }
+
+// MostTold is how many entries of a list of hosts a message has (which-hosts.md 12).
+const MostTold = 12
+
+// Brief is Fold for a message: of a list that is longer than MostTold, the first names, and how many more
+// there are.
+func Brief(names []string) string {
+	all := Fold(names)
+	if entries(all) <= MostTold {
+		return all
+	}
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(names), natural))
+	told, most := 0, len(sorted)
+	for told < most {
+		if middle := (told + most + 1) / 2; entries(FoldList(sorted[:middle])) <= MostTold {
+			told = middle
+		} else {
+			most = middle - 1
+		}
+	}
+	return fmt.Sprintf("%s and %d more", FoldList(sorted[:told]), len(sorted)-told)
+}
+
+// entries is how many names and ranges a folded list has.
+func entries(folded string) int { return 1 + strings.Count(folded, ",") }
 
 // pieces cuts a name into runs of digits and what is between them. A name that
 // brackets could not stand in, such as an IPv6 address, is one piece, and so

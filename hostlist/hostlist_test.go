@@ -187,6 +187,30 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// What a message tells of many hosts is short: twelve entries, and how many more there are.
+func TestBrief(t *testing.T) {
+	var odd, even []string
+	for i := range 100 {
+		odd, even = append(odd, fmt.Sprintf("n%d", 2*i+1)), append(even, fmt.Sprintf("n%d", i))
+	}
+	for _, test := range []struct {
+		names []string
+		want  string
+	}{
+		{even, "n[0-99]"},
+		{odd[:12], "n[1,3,5,7,9,11,13,15,17,19,21,23]"},
+		{odd[:13], "n[1,3,5,7,9,11,13,15,17,19,21,23] and 1 more"},
+		{odd, "n[1,3,5,7,9,11,13,15,17,19,21,23] and 88 more"},
+		{append(odd[:20:20], even...), "n[0-99]"},
+		{[]string{"b", "a", "b"}, "a,b"},
+		{nil, ""},
+	} {
+		if got := Brief(test.names); got != test.want {
+			t.Errorf("%d names: %s, want %s", len(test.names), got, test.want)
+		}
+	}
+}
+
 func TestFold(t *testing.T) {
 	for _, row := range vectors(t, "fold.txt", 2) {
 		if got := Fold(strings.Fields(row[0])); got != row[1] {

@@ -79,7 +79,11 @@ func (p problem) unused() (notes []job.Note) {
 	for i := range p.candidates {
 		nodes[i] = nodeset.Node{Value: p.candidates[i].Attribute(set.Attribute), Global: p.candidates[i].Global}
 	}
-	for _, value := range nodeset.Unused(set, nodes) {
+	values := nodeset.Unused(set, nodes)
+	for i, value := range values {
+		if i == hostlist.MostTold {
+			return append(notes, job.Note{Code: "unused-value", Text: fmt.Sprintf("and %d more values of %s that no node has", len(values)-i, set.Attribute)})
+		}
 		notes = append(notes, job.Note{Code: "unused-value", Text: fmt.Sprintf("no node has %s %s", set.Attribute, value)})
 	}
 	return notes
@@ -108,7 +112,7 @@ func (p problem) mixedSpeeds(usable [][]bool) []job.Note {
 	var ways []string
 	for _, quality := range job.Qualities {
 		if of := nodes[quality]; of != nil {
-			ways = append(ways, string(quality)+" on "+hostlist.Fold(of))
+			ways = append(ways, string(quality)+" on "+hostlist.Brief(of))
 		}
 	}
 	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("speeds were found in different ways, and do not compare well: %s; procspeed in the cluster file settles it", strings.Join(ways, ", "))}}
@@ -167,5 +171,5 @@ func (c *chooser) largest(room string) string {
 	for _, k := range most.Members {
 		names = append(names, c.candidates[c.nodes[k]].Name)
 	}
-	return fmt.Sprintf(" (largest: %s, "+room+" on %s)", most.Name, most.Room, hostlist.Fold(names))
+	return fmt.Sprintf(" (largest: %s, "+room+" on %s)", most.Name, most.Room, hostlist.Brief(names))
 }

@@ -77,7 +77,7 @@ func Folded(rejected []job.Note) []string {
 	type reason struct{ code, words string }
 	var lines []string
 	for _, g := range text.Groups(rejected, func(r job.Note) (reason, string) { return reason{r.Code, r.Text}, r.Node }) {
-		lines = append(lines, fmt.Sprintf("%s: %s (%s)", hostlist.Fold(g.Names), g.Common.code, g.Common.words))
+		lines = append(lines, fmt.Sprintf("%s: %s (%s)", hostlist.Brief(g.Names), g.Common.code, g.Common.words))
 	}
 	return lines
 }
@@ -86,7 +86,7 @@ func Folded(rejected []job.Note) []string {
 func sameMachine(names []string) job.Note {
 	who := strings.Join(names, " and ")
 	if len(names) > 2 {
-		who = hostlist.Fold(names)
+		who = hostlist.Brief(names)
 	}
 	return job.Note{Code: SameNode, Node: names[0], Text: fmt.Sprintf("%s are one machine; it counts once, as %s", who, names[0])}
 }

@@ -77,7 +77,7 @@ func (s *placement) fewGPUs(a *eligible, n int) *Error {
 		verb = "is"
 	}
 	text := fmt.Sprintf("%s by %s: there %s %s for %s on %s (%s)", s.tooMany(a, n), option(a.app.GPUs), verb,
-		text.Count(free, "free GPU"), text.Count(room, "rank"), text.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
+		text.Count(free, "free GPU"), text.Count(room, "rank"), text.Count(len(a.candidates), "node"), hostlist.Brief(a.names))
 	way := "start fewer ranks or name more hosts"
 	if taken > 0 {
 		text += fmt.Sprintf("; %d in use", taken)
@@ -113,7 +113,7 @@ func (s *placement) without(app job.App) *Error {
 		why = "no GPU there"
 		way += ", or leave the option out"
 	}
-	return &Error{Code: NoGPU, Text: fmt.Sprintf("%s: %s: %s", hostlist.Fold(names), option(app.GPUs), why), Way: way, alone: true}
+	return &Error{Code: NoGPU, Text: fmt.Sprintf("%s: %s: %s", hostlist.Brief(names), option(app.GPUs), why), Way: way, alone: true}
 }
 
 // listed are the candidates of the list, each once.

@@ -224,7 +224,7 @@ func (s *placement) mapped(a *eligible, n int, failed *Error) *Error {
 		return failed
 	}
 	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s leaves room for %d on %s (%s)",
-		n, a.width(), by, a.unused(), text.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
+		n, a.width(), by, a.unused(), text.Count(len(a.candidates), "node"), hostlist.Brief(a.names))
 	if m.Each > 0 {
 		failed.Way = fmt.Sprintf("lower -n to %d or raise the %d of ppr, or share with --overbook", a.unused(), m.Each)
 	}

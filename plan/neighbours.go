@@ -112,7 +112,7 @@ func (c *chooser) noRun(nodes, rooms []int, need line.Need) *Error {
 	}
 	longest := "no node of the line has room"
 	if most > 0 {
-		longest = fmt.Sprintf("longest: %d on %s; %d free in all", most, hostlist.Fold(names), sum(rooms))
+		longest = fmt.Sprintf("longest: %d on %s; %d free in all", most, hostlist.Brief(names), sum(rooms))
 	}
 	return &Error{Code: NotContiguous, Wanted: need.Ranks, Free: most, Way: "without --contiguous they fit",
 		Text: fmt.Sprintf("no run of neighbours holds %s (%s)", text.Count(need.Ranks, "rank"), longest)}

@@ -49,7 +49,7 @@ func (s *placement) settle(rank, a int, usable, among []bool) *Error {
 	width := max(1, app.Threads)
 	switch limit, by := s.limit(i, app); {
 	case !among[i]:
-		return refuse(spot, NoNodes, "rank %d runs another program than %s is for: that is to run on %s only", rank, n.Name, hostlist.Fold(app.Hosts))
+		return refuse(spot, NoNodes, "rank %d runs another program than %s is for: that is to run on %s only", rank, n.Name, hostlist.Brief(app.Hosts))
 	case !usable[i]:
 		w := wishOf(s.req, app)
 		code, detail := dropped(n, &w)

@@ -83,12 +83,12 @@ func nowhere(app job.App, alone bool) *Error {
 		return &Error{Code: NoNodes, Text: "no node of the list can be used now", Way: "name other nodes, or ask less of them"}
 	}
 	return &Error{Code: NoNodes, Text: fmt.Sprintf("no node is left for %s: it is to run on %s only",
-		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.Fold(app.Hosts)), Way: "name other hosts for it"}
+		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.Brief(app.Hosts)), Way: "name other hosts for it"}
 }
 
 // shortfall is the refusal of PLACE-4, with the room there is and the ways out.
 func (s *placement) shortfall(a *eligible, n int) *Error {
-	room, where := a.unused(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.Fold(a.names))
+	room, where := a.unused(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.Brief(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.size >= n*max(1, a.app.Threads) {
 		return &Error{Code: NotEnough, Text: fmt.Sprintf("%s: -ppn %d leaves room for %d on %s",
 			s.tooMany(a, n), most, room, where), Way: "raise -ppn or name more hosts", Wanted: n, Free: room}
@@ -171,7 +171,7 @@ func (s *placement) causes(a *eligible) string {
 		}
 		return c, s.candidates[i].Name
 	}) {
-		parts = append(parts, fmt.Sprintf("%s allows %d on %s", g.Common.by, g.Common.most, hostlist.Fold(g.Names)))
+		parts = append(parts, fmt.Sprintf("%s allows %d on %s", g.Common.by, g.Common.most, hostlist.Brief(g.Names)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -203,7 +203,7 @@ func (s *placement) limited(a *eligible, n, most int) *Error {
 		verb = "allow"
 	}
 	return &Error{Code: Limits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.tooMany(a, n), strings.Join(by, " and "),
-		verb, most, text.Count(len(a.candidates), "node"), hostlist.Fold(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
+		verb, most, text.Count(len(a.candidates), "node"), hostlist.Brief(a.names)), Way: "raise the limit or name more hosts", Wanted: n, Free: most}
 }
 
 // confined tells what a CPU mask or cpuset that the helper has inherited leaves of a
@@ -234,7 +234,7 @@ func confinedOf(candidates []candidate, which []int) string {
 		return confined(candidates[i].Node), candidates[i].Name
 	}) {
 		if g.Common != "" {
-			fmt.Fprintf(&why, "; on %s %s", hostlist.Fold(g.Names), g.Common)
+			fmt.Fprintf(&why, "; on %s %s", hostlist.Brief(g.Names), g.Common)
 		}
 	}
 	return why.String()

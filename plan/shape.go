@@ -117,5 +117,5 @@ func (a *eligible) misshapen(code string, f formation, n int) *Error {
 	}
 	return &Error{Code: code, Wanted: n, Free: placed, Way: "start fewer ranks, name more hosts, or leave out --shape",
 		Text: fmt.Sprintf("%s in a shape of %d: %d placed, %d left over on %s (%s)", text.Count(n, "rank"), a.app.Shape,
-			placed, f.left, text.Count(len(a.candidates), "node"), hostlist.Fold(a.names))}
+			placed, f.left, text.Count(len(a.candidates), "node"), hostlist.Brief(a.names))}
 }

@@ -289,7 +289,7 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 		case json.Unmarshal(value, &number) == nil:
 			n, ok := nodeset.ParseNumber(number.String())
 			if !ok {
-				return nil, fmt.Errorf("attributes: %s: %s is no number from 0 to 8000000000 with at most six decimals", name, value)
+				return nil, fmt.Errorf("attributes: %s: %s %s", name, value, nodeset.NumberFault(number.String()))
 			}
 			attributes[upper] = nodeset.Value{Number: n}
 		default:

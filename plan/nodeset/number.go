@@ -23,6 +23,15 @@ func Whole(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/unit))
 // writes is always read.
 func ParseNumber(text string) (Number, bool) { return scaled(text, unit) }
 
+// NumberFault says what is wrong with a decimal number that is no Number.
+func NumberFault(text string) string {
+	whole, decimals, _ := strings.Cut(text, ".")
+	if n, ok := ParseNumber(whole); ok && n < MaxNumber && len(decimals) > 6 {
+		return "has more than six decimals"
+	}
+	return "is not from 0 to " + MaxNumber.String()
+}
+
 // maxDecimals are enough for each Number: a 1024th of 10^-6 has 16.
 const maxDecimals = 16
 

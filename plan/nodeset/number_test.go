@@ -1,0 +1,15 @@
+package nodeset
+
+import "testing"
+
+// What is wrong with a number is either how large it is or how many decimals it has.
+func TestNumberFault(t *testing.T) {
+	for text, want := range map[string]string{
+		"0.0000001": "has more than six decimals", "7999999999.1234567": "has more than six decimals",
+		"8000000001": "is not from 0 to 8000000000", "8000000000.5": "is not from 0 to 8000000000", "-1": "is not from 0 to 8000000000", "1e10": "is not from 0 to 8000000000",
+	} {
+		if _, ok := ParseNumber(text); ok || NumberFault(text) != want {
+			t.Errorf("%s %s, want %s", text, NumberFault(text), want)
+		}
+	}
+}
