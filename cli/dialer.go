@@ -33,10 +33,10 @@ type dialer struct {
 
 var _ node.Dialer = (*dialer)(nil)
 
-// newDialer chooses the ways of a command line; starter makes that of a batch system, nil: none is
-// used. With a guard there is one node, this one,
+// newDialer chooses the ways of a command line; starter makes that of a batch system, with the others at hand; nil: none
+// is used. With a guard there is one node, this one,
 // and nothing else is made ready: half of such a job's time is our own start.
-func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self) reach.Way, joined *joiner, log zerolog.Logger) (*dialer, error) {
+func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self, reach.Ways) reach.Way, joined *joiner, log zerolog.Logger) (*dialer, error) {
 	program, err := remoteShell(j, starter != nil)
 	if err != nil {
 		return nil, err
@@ -52,11 +52,12 @@ func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self
 	d := &dialer{build: self.Build}
 	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
 	self = joined.join(self.Ship(j.ShipHelper))
-	if starter != nil {
-		d.There = starter(self)
-		return d, nil
+	if starter == nil || j.Fallback != "" {
+		err = d.choose(j, sys, program, self, log)
 	}
-	err = d.choose(j, sys, program, self, log)
+	if starter != nil {
+		d.There = starter(self, d.Ways)
+	}
 	return d, err
 }
 

@@ -185,7 +185,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if c.env.Dialer != nil {
 		return func() {}, nil
 	}
-	var starter func(reach.Self) reach.Way
+	var starter func(reach.Self, reach.Ways) reach.Way
 	if c.program != "" {
 		starter = c.byStarter
 	}

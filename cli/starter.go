@@ -41,7 +41,7 @@ func (c *call) useStarter() error {
 	path, err := exec.LookPath(s.Program)
 	switch {
 	case err == nil:
-	case s.Asked:
+	case s.Asked && c.line.Job.Fallback == "":
 		return &fault.Error{Text: fmt.Sprintf("-launcher %s: %s not found in the PATH", c.line.Job.Launcher, s.Program), Remedy: "put it there, or use -launcher ssh"}
 	default:
 		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", s.Program, s.System, foldNodes(c.req.Nodes))})
@@ -79,8 +79,32 @@ func foldNodes(nodes []job.NodeDef) string {
 	return hostlist.Fold(names)
 }
 
-// byStarter is the way by the batch system's starter.
-func (c *call) byStarter(self reach.Self) reach.Way {
+// byStarter is the way by the batch system's starter, and by others if that fails and the user allows it.
+func (c *call) byStarter(self reach.Self, others reach.Ways) reach.Way {
+	way := c.starterOnly(self)
+	if c.line.Job.Fallback == "" {
+		return way
+	}
+	here := func(host reach.Host) bool {
+		return c.world.Local.Is(host.Name) || host.Alias != "" && c.world.Local.Is(host.Alias)
+	}
+	return &reach.Fallback{First: way, Second: reach.Here{Ways: others, Is: here}, Failed: c.fellBack}
+}
+
+// fellBack tells that the batch system's starter has failed on a host, and that it sees none of the ranks now (M11). No
+// host was told to be reached yet, so nobody reads meanwhile what is noted here.
+func (c *call) fellBack(host reach.Host, err error) {
+	why := err.Error()
+	var e *reach.Error
+	if errors.As(err, &e) {
+		why = e.Why
+	}
+	c.req.RM.Starter, c.req.RM.Grade = c.line.Job.Fallback, job.Loose
+	c.env.Say(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.Program, host.Name, why, c.starter.System))
+}
+
+// starterOnly is the way by the batch system's starter alone.
+func (c *call) starterOnly(self reach.Self) reach.Way {
 	j, s := c.line.Job, c.starter
 	fanout := min(j.Fanout, s.Fanout)
 	if _, given := c.line.Origin("fanout"); given {
@@ -177,7 +201,7 @@ func (c *call) idle(ctx context.Context) (int, error) {
 // only what its own starter has started, or its job's script (RM-30).
 func (c *call) unseen() {
 	rm, planned := c.req.RM, c.env.Planned
-	if rm == nil || rm.Grade != job.Loose || rm.Job == "" {
+	if rm == nil || rm.Job == "" {
 		return
 	}
 	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
@@ -190,7 +214,7 @@ func (c *call) unseen() {
 				far++
 			}
 		}
-		if far > 0 {
+		if far > 0 && rm.Grade == job.Loose { // known now: a starter may have failed
 			c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(far, "host"), rm.Name, rm.Starter)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync"
 )
 
@@ -127,6 +128,110 @@ func (w Ways) Route(host Host) (string, error) {
 		return w.Here.Route(host)
 	}
 	return w.There.Route(host)
+}
+
+// A Fallback reaches all hosts of a job by First or, where that fails on one of them, all by Second: never some by one
+// and some by the other (rm-integration.md RM-30). The first set that is dialled decides, for good: what fails later,
+// when ranks may run, is an error of its host as anywhere.
+//
+//	the first set --First--> all are reached ------------------------> First from now on
+//	                    '--> one is not: what was reached is closed --> Second from now on
+//
+// Nothing is told of the first set before all of it is known. Its fields must not change after the first Dial.
+type Fallback struct {
+	First, Second Way
+	Failed        func(host Host, err error) // called once, before Second is used; nil: nobody wants to know
+
+	deciding sync.Mutex
+	way      Way // nil: not decided
+}
+
+var _ Way = (*Fallback)(nil)
+
+// Dial is that of the way that was decided for, or decides.
+func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
+	results := make(chan Result, len(hosts))
+	go func() {
+		defer close(results)
+		way, reached := f.decided(ctx, hosts)
+		if reached == nil {
+			for r := range way.Dial(ctx, hosts) {
+				results <- r
+			}
+			return
+		}
+		for _, r := range reached {
+			results <- r
+		}
+	}()
+	return results
+}
+
+// decided is the way, and what has come of these hosts if they were dialled by it to find out. Sets that are
+// dialled meanwhile wait.
+func (f *Fallback) decided(ctx context.Context, hosts []Host) (way Way, reached []Result) {
+	f.deciding.Lock()
+	defer f.deciding.Unlock()
+	if f.way != nil {
+		return f.way, nil
+	}
+	for r := range f.First.Dial(ctx, hosts) {
+		reached = append(reached, r)
+	}
+	failed := slices.IndexFunc(reached, func(r Result) bool { return refuses(r.Err) })
+	if failed < 0 || ctx.Err() != nil {
+		f.way = f.First
+		return f.way, reached
+	}
+	hangUp(reached)
+	if f.Failed != nil {
+		f.Failed(hosts[reached[failed].At], reached[failed].Err)
+	}
+	f.way = f.Second
+	return f.way, nil
+}
+
+// refuses reports whether a way has failed that might have worked: not that a host has no business with it, or that
+// nobody waits for it any more.
+func refuses(err error) bool {
+	var e *Error
+	return err != nil && (!errors.As(err, &e) || e.Kind != KindConfig && e.Kind != KindCanceled)
+}
+
+// hangUp closes the streams of a set, side by side, since each may take its time.
+func hangUp(set []Result) {
+	var closing sync.WaitGroup
+	for _, r := range set {
+		if r.Stream != nil {
+			closing.Go(func() { r.Stream.Close() })
+		}
+	}
+	closing.Wait()
+}
+
+// Route is that of the way that was decided for, or of the first.
+func (f *Fallback) Route(host Host) (string, error) {
+	f.deciding.Lock()
+	defer f.deciding.Unlock()
+	if f.way != nil {
+		return f.way.Route(host)
+	}
+	return f.First.Route(host)
+}
+
+// Here is a way that takes hosts that Is says so of for this machine, whatever they were taken for.
+type Here struct {
+	Ways
+	Is func(Host) bool
+}
+
+// Dial asks for each host which machine it is.
+func (h Here) Dial(ctx context.Context, hosts []Host) <-chan Result {
+	hosts = slices.Clone(hosts)
+	for i := range hosts {
+		hosts[i].Local = h.Is(hosts[i])
+	}
+	return h.Ways.Dial(ctx, hosts)
 }
 
 // Nowhere is the way to hosts that a command line has none to.

@@ -1,12 +1,14 @@
 package reach
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"remshell/sshx"
@@ -105,3 +107,76 @@ func TestHostOverConfiguration(t *testing.T) {
 		t.Errorf("error %v, want that of the configuration", err)
 	}
 }
+
+// A stream that tells when it is closed.
+type held struct {
+	io.ReadWriter
+	closed *atomic.Int32
+}
+
+func (h held) Close() error { h.closed.Add(1); return nil }
+
+// What is not reached by the first way has all reached by the second, and what the first has reached is closed; but
+// what fails once hosts were reached, or has no business with that way, is the error of its host.
+func TestFallback(t *testing.T) {
+	var closed atomic.Int32
+	failing := map[string]error{}
+	tried := func(name string) Way {
+		return wayOf(func(host Host) (io.ReadWriteCloser, error) {
+			if err := failing[name+" "+host.Name]; err != nil {
+				return nil, err
+			}
+			return held{&bytes.Buffer{}, &closed}, nil
+		})
+	}
+	reach := func(f *Fallback, names ...string) string {
+		said := make([]string, len(names))
+		var hosts []Host
+		for _, name := range names {
+			hosts = append(hosts, Host{Name: name})
+		}
+		for r := range f.Dial(t.Context(), hosts) {
+			if said[r.At] += "reached"; r.Err != nil {
+				said[r.At] = r.Err.Error()
+			}
+		}
+		return strings.Join(said, ", ")
+	}
+	told := ""
+	fresh := func() *Fallback {
+		told = ""
+		closed.Store(0)
+		return &Fallback{First: tried("first"), Second: tried("second"), Failed: func(host Host, err error) { told += host.Name + ": " + err.Error() }}
+	}
+
+	f := fresh()
+	if got := reach(f, "a", "b"); got != "reached, reached" || told != "" || closed.Load() != 0 {
+		t.Errorf("%s; told %q, %d closed", got, told, closed.Load())
+	}
+	failing["first c"] = errors.New("drained")
+	if got := reach(f, "c"); got != "drained" || told != "" {
+		t.Errorf("once hosts were reached: %s; told %q", got, told)
+	}
+	f = fresh()
+	if got := reach(f, "a", "c", "b"); got != "reached, reached, reached" || told != "c: drained" || closed.Load() != 2 {
+		t.Errorf("%s; told %q, %d closed", got, told, closed.Load())
+	}
+	failing["second a"] = errors.New("down")
+	if got := reach(f, "a", "b"); got != "down, reached" || told != "c: drained" {
+		t.Errorf("later: %s; told %q", got, told)
+	}
+	f = fresh()
+	failing["first c"] = NotInJob("c", "slurm", "12")
+	if got := reach(f, "b", "c"); got != "reached, c: config: not part of slurm job 12" || told != "" {
+		t.Errorf("no host of the job: %s; told %q", got, told)
+	}
+}
+
+// wayOf reaches each host by itself.
+type wayOf func(Host) (io.ReadWriteCloser, error)
+
+func (w wayOf) Dial(ctx context.Context, hosts []Host) <-chan Result {
+	return Each(ctx, hosts, func(_ context.Context, host Host) (io.ReadWriteCloser, error) { return w(host) })
+}
+
+func (w wayOf) Route(Host) (string, error) { return "", nil }

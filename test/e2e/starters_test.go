@@ -90,4 +90,37 @@ func TestStartersNeverTried(t *testing.T) {
 			}
 		})
 	}
+	t.Run("Fallback", func(t *testing.T) { fallsBack(t, b) })
+}
+
+// A starter that fails on one host leaves the job to ssh, for all hosts, if the user has allowed it, and it is told what
+// that means; else it fails the job (RM-30, M11).
+func fallsBack(t *testing.T, b *bed) {
+	dir := t.TempDir()
+	where := fmt.Sprintf("'n1 '*) pid=%d;; *) echo 'blaunch: n2 is drained' >&2; exit 1;;", b.Hosts[0].Init)
+	err := os.Chmod(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "blaunch"), fmt.Appendf(nil, fakeStarter, dir, where), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "LSB_JOBID=7", "LSB_MCPU_HOSTS=n1 2 n2 1"}
+	if res := b.start(t, job{env: env, args: []string{"-launcher", "lsf", "hostname"}}).wait(t); res.code != 125 || res.out != "" || !strings.Contains(res.err, "n2 is drained") {
+		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
+	}
+	report := filepath.Join(t.TempDir(), "report")
+	res := b.start(t, job{env: env, args: []string{"-v", "-launcher", "lsf", "--launcher-fallback", "ssh", "--report", report, "hostname"}}).wait(t)
+	for text, want := range map[string]int{
+		"mpiexec: warning: blaunch failed on n2 (n2 is drained), using ssh for all hosts: lsf will not account for them\n": 1,
+		"ranks on 2 hosts are not visible to lsf (started by ssh)\n":                                                       1,
+	} {
+		if n := strings.Count(res.err, text); n != want {
+			t.Errorf("%d times %q in\n%s", n, text, res.err)
+		}
+	}
+	told, _ := os.ReadFile(report)
+	if res.code != 0 || counted(res.out) != "n1:2 n2:1" || !strings.Contains(string(told), `"starter": "ssh"`) || !strings.Contains(string(told), `"grade": "loose"`) {
+		t.Errorf("exit %d: %s%s%s", res.code, res.out, res.err, told)
+	}
 }
