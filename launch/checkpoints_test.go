@@ -1,0 +1,98 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/launch/supervise"
+)
+
+// A slowCommand is a Checkpointer whose command ends when it is told how, or its context ends.
+type slowCommand struct {
+	began chan string // how it was called
+	ends  chan string // why it fails
+}
+
+func (c slowCommand) Run(ctx context.Context, command string, vars []string) string {
+	c.began <- command + " " + strings.Join(vars, " ")
+	select {
+	case why := <-c.ends:
+		return why
+	case <-ctx.Done():
+		return "killed"
+	}
+}
+
+func (c slowCommand) Written(string, time.Time) bool { return false }
+
+// asking is a job of one rank that can be asked for checkpoints.
+func asking(t *testing.T) (f *fleet, world slowCommand, said *[]string) {
+	said = new([]string)
+	world = slowCommand{make(chan string, 9), make(chan string)}
+	f = &fleet{events: node.NewInbox(), env: Env{Checkpoints: world, Env: reserve.Env{Say: func(text string) { *said = append(*said, text) }}},
+		req: job.Request{Job: "j", Attempt: 2, Ckpt: job.Checkpoint{Command: "save", Dir: "/d", Grace: time.Hour}}}
+	state := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "n1", Ranks: []job.RankPlan{{}}}}}, supervise.Rules{}, time.Now())
+	f.state = &state
+	f.saves = f.newCheckpoints()
+	t.Cleanup(f.saves.close)
+	state.Step(supervise.Started{Rank: 0}, time.Now())
+	f.saves.turn(time.Now())
+	return f, world, said
+}
+
+// hear takes in what has come to a job.
+func hear(t *testing.T, f *fleet) {
+	t.Helper()
+	events := f.events.Take(t.Context(), time.Time{})
+	for _, event := range events {
+		f.translate(event)
+	}
+}
+
+// Whoever asks for a checkpoint is told what came of it; one command is for all who ask meanwhile, and the job is
+// stopped behind it if somebody wants that (SV-15, SV-16).
+func TestAsksForCheckpoints(t *testing.T) {
+	for _, test := range []struct{ name, fails, answers, says string }{
+		{"done", "", `["" ""]`, "[]"},
+		{"failed", "failed with exit code 2", `["--ckpt-cmd failed with exit code 2" "--ckpt-cmd failed with exit code 2"]`, "[--ckpt-cmd failed with exit code 2]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, world, said := asking(t)
+			var answers []string
+			stopped := 0
+			answer := func(why string) { answers = append(answers, why) }
+			f.saves.ask(answer, nil)
+			f.saves.ask(answer, func() { stopped++ })
+			if got, want := <-world.began, "save MPIEXEC_JOBID=j MPIEXEC_CKPT_DIR=/d MPIEXEC_ATTEMPT=2"; got != want {
+				t.Errorf("it is called as %q, want %q", got, want)
+			}
+			world.ends <- test.fails
+			hear(t, f)
+			if got := fmt.Sprintf("%q", answers); got != test.answers || stopped != 1 || fmt.Sprint(*said) != test.says || len(world.began) > 0 {
+				t.Errorf("answers %s, stopped %d times, says %v, %d more commands", got, stopped, *said, len(world.began))
+			}
+		})
+	}
+}
+
+// The end of the job is the end of the command, and all who have asked are told.
+func TestAskOfAJobThatEnds(t *testing.T) {
+	f, world, _ := asking(t)
+	var answers []string
+	f.saves.ask(func(why string) { answers = append(answers, why) }, func() { t.Error("a job that ends is stopped") })
+	<-world.began
+	f.state.Step(supervise.Exited{Exit: job.Exit{Rank: 0, Code: 3}}, time.Now())
+	f.saves.turn(time.Now())
+	hear(t, f) // the command was killed
+	f.saves.ask(func(why string) { answers = append(answers, why) }, nil)
+	if want := []string{"the job ended before", "the job ends"}; !slices.Equal(answers, want) {
+		t.Errorf("answers %q, want %q", answers, want)
+	}
+}
