@@ -49,6 +49,9 @@ func TestSGE(t *testing.T) {
 		{"Faults", sgeFaults},
 		{"DaemonsGone", sgeDaemonsGone},
 		{"InARow", sgeInARow},
+		{"Suspended", sgeSuspended},
+		{"MasterStopped", sgeMasterStopped},
+		{"Unplugged", sgeUnplugged},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, s)
