@@ -66,8 +66,10 @@ var inJob = rounds{least: 5, most: 5}
 // one is a rank on each of so many hosts, in turns with Hydra by the same starter.
 func one(name, starter string, hosts int) batchCase {
 	words := []string{"-launcher", starter, "-n", strconv.Itoa(hosts), "/bin/true"}
+	hydras := slices.Clone(words)
+	hydras[1], _, _ = strings.Cut(starter, "-") // which knows one way only
 	return batchCase{testCase{name: name + ", " + strconv.Itoa(hosts) + " hosts", rival: hydra, rounds: inJob,
-		ours: append([]string{"--no-pin"}, words...), theirs: words}, hosts}
+		ours: append([]string{"--no-pin"}, words...), theirs: hydras}, hosts}
 }
 
 // toSSH is the same of ours, in turns with ssh, by which the batch system does not see the ranks.
@@ -84,9 +86,11 @@ const bulk = 64 << 20
 func slurmCases(dir string) []batchCase {
 	var list []batchCase
 	for _, n := range []int{8, 32} {
-		c := one("srun", "slurm", n)
+		once := one("one srun", "slurm-one", n)
+		c := one("srun", "slurm-each", n)
 		c.floor = []string{"srun", "-N" + strconv.Itoa(n), "-n" + strconv.Itoa(n), "--overlap", "--mpi=none", "/bin/true"}
-		list = append(list, c, toSSH("srun", "slurm", n))
+		once.floor = c.floor
+		list = append(list, c, once, toSSH("srun", "slurm-each", n))
 	}
 	file := filepath.Join(dir, "bulk")
 	return append(list,

@@ -144,6 +144,8 @@ var goals = []goal{
 	// rm-integration.md 9.4
 	{row: "srun, 8 hosts, to ssh", what: "wall", of: wall, most: 1.5},
 	{row: "srun, 32 hosts, to ssh", what: "wall", of: wall, most: 1.5},
+	{row: "one srun, 8 hosts", what: "wall", of: wall, most: 1.3},
+	{row: "one srun, 32 hosts", what: "wall", of: wall, most: 1.3},
 	{row: "qrsh, 8 hosts", what: "wall", of: wall, most: 1.1},
 	{row: "srun, output to srun's", what: "wall", of: wall, most: 1 / 0.8},
 	{row: "1 host in a job of Slurm's, to outside", what: "wall", of: wall, more: 5 * time.Millisecond},
