@@ -109,6 +109,9 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	if err := c.useStarter(); err != nil {
 		return 0, err
 	}
+	if c.starter.Most, err = request.Hasten(&c.req, j.RMKillDelay.Duration(), c.ask); err != nil {
+		return 0, err
+	}
 	if c.req.RM != nil {
 		c.env.Log.Info().Msg(request.Told(*c.req.RM, c.world.Grant))
 	}

@@ -51,7 +51,6 @@ func (c *call) useStarter() error {
 		c.env.Log.Info().Msgf("%s is called as the manuals of %s have it; nobody has told that it works", s.Program, s.Name)
 	}
 	s.Together = s.Starter.Together(c.line.Job.Launcher, len(c.req.Nodes), c.req.Skip)
-	s.Hasten(c.req, c.ask)
 	s.Reaches(&c.req)
 	c.starter, c.program = s, path
 	c.env.Greet = max(c.env.Greet, s.Patience)

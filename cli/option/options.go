@@ -204,6 +204,7 @@ type Job struct {
 	Class         string      `name:"--class" read:"PSI_CLASS" arg:"NAME" topic:"" under:"Life cycle" help:"a class of jobs in the cluster file: limits, node sets"`
 	Warn          Warning     `name:"--warn" arg:"SIG@TIME" topic:"" under:"Life cycle" help:"send SIG to all ranks TIME before the job has to end: USR1@60"`
 	RMMargin      Seconds     `name:"--rm-margin" arg:"TIME" topic:"" under:"Life cycle" help:"end the job TIME before the batch system does"`
+	RMKillDelay   Seconds     `name:"--rm-kill-delay" arg:"TIME" topic:"" under:"Life cycle" help:"what the batch system leaves between SIGTERM and SIGKILL"`
 	EnforceRM     bool        `name:"--enforce-rm" topic:"" under:"Life cycle" help:"end the job when it uses more memory than its batch system gave"`
 	StartTimeout  Seconds     `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds    `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`

@@ -82,15 +82,32 @@ const (
 	lastMoments = 3 * time.Second
 )
 
-// Hasten finds out how long ranks may take to end before the batch system kills them, and us with them,
-// if a request gives them long; run runs one of its programs.
-func (s *Starter) Hasten(req job.Request, run func(name string, args ...string) (string, error)) {
-	if s.KillWait == nil || req.Limits.Grace <= usualGrace {
-		return
+// killDelays are the times between SIGTERM and SIGKILL of batch systems that cannot be asked, by their manuals.
+var killDelays = map[string]time.Duration{"pbs": 10 * time.Second, "lsf": 10 * time.Second, "flux": 5 * time.Second}
+
+// Hasten gives the ranks of a job of a batch system no longer to end than that leaves them before it kills, and us
+// with them: as the user says (--rm-kill-delay; 0: nothing), as it answers, or by its manual. It is asked only if a request gives
+// them long; run runs one of its programs. What comes of it is returned; 0: they have what was wanted.
+func Hasten(req *job.Request, told time.Duration, run func(name string, args ...string) (string, error)) (time.Duration, error) {
+	wait := told
+	switch {
+	case req.RM == nil && told > 0:
+		return 0, &fault.Error{Text: "--rm-kill-delay has a meaning only in a job of a batch system", Remedy: "use --kill-grace, or leave it out"}
+	case req.RM == nil:
+		return 0, nil
+	case told > 0:
+	default:
+		wait = killDelays[req.RM.Name]
+		if s := starter.Of(req.RM.Name); s != nil && s.KillWait != nil && req.Limits.Grace > usualGrace {
+			wait = s.KillWait(run)
+		}
 	}
-	if wait := s.KillWait(run); wait > 0 {
-		s.Most = max(wait-lastMoments, time.Second)
+	if wait == 0 {
+		return 0, nil
 	}
+	most := max(wait-lastMoments, time.Second)
+	req.Limits.Grace = min(req.Limits.Grace, most)
+	return most, nil
 }
 
 // standings is what we make of a batch system's word.
