@@ -18,10 +18,10 @@ import (
 )
 
 // This file answers what people ask about jobs that run or wait: --ps, --queue,
-// --status JOB, --end JOB, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
+// --status JOB, --end JOB and its like, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
 
 func asksOfJobs(j option.Job) bool {
-	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != "" || j.End != ""
+	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != "" || wordTo(j).Verb != ""
 }
 
 // hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
@@ -29,7 +29,7 @@ func asksOfJobs(j option.Job) bool {
 func hostsForProgram(line option.Line) (option.Line, error) {
 	section := &line.Sections[0]
 	if len(line.Sections) > 1 {
-		return line, &fault.Error{Text: "--ps, --queue, --status, --end, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
+		return line, &fault.Error{Text: "--ps, --queue, --status, --end, --suspend, --resume-job, --checkpoint, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
 	}
 	if section.Program != "" && !line.NamesHosts() {
 		section.Host, section.HostFile = nil, ""
@@ -64,8 +64,8 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 	if j.Evict != "" {
 		return job.ExitOK, evictJob(ctx, req, env, j.Evict)
 	}
-	if j.End != "" {
-		return job.ExitOK, haveAWord(ctx, req, env, job.Ask{Job: job.ID(j.End), Verb: job.AskEnd})
+	if ask := wordTo(j); ask.Verb != "" {
+		return job.ExitOK, haveAWord(ctx, req, env, ask)
 	}
 	pages, err := c.pages(ctx, req, &j)
 	if err != nil {
@@ -107,12 +107,27 @@ func (c *call) pages(ctx context.Context, req job.Request, j *option.Job) ([]job
 	return pages, err
 }
 
+// wordTo is what is to be asked of which job; without a verb: nothing.
+func wordTo(j option.Job) job.Ask {
+	for _, word := range []struct {
+		job  string
+		verb job.Verb
+	}{{j.End, job.AskEnd}, {j.Suspend, job.AskSuspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}} {
+		if word.job != "" {
+			return job.Ask{Job: job.ID(word.job), Verb: word.verb}
+		}
+	}
+	return job.Ask{}
+}
+
 // haveAWord asks a job for something (survive.md 7), and fails if that is not done.
 func haveAWord(ctx context.Context, req job.Request, env launch.Env, ask job.Ask) error {
 	asked, err := reserve.Ask(ctx, req, env.Env, ask)
 	switch {
 	case err != nil:
 		return err
+	case ask.Job == "free":
+		return &fault.Error{Text: "--suspend=free: to give the CPUs of a suspended job to others is not built yet", Remedy: "mpiexec --suspend JOB keeps them"}
 	case asked.Node == "" && ask.Job == job.LastJob:
 		return &fault.Error{Text: "no job of yours runs on these hosts", Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
 	case asked.Node == "":

@@ -12,10 +12,14 @@ type Verb string
 const (
 	AskStatus Verb = "status" // what each rank is doing
 	AskEnd    Verb = "end"
+
+	AskSuspend    Verb = "suspend" // all ranks stand still
+	AskResume     Verb = "resume"
+	AskCheckpoint Verb = "checkpoint"
 )
 
 // Verbs are all that a job understands.
-var Verbs = []Verb{AskStatus, AskEnd}
+var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskResume, AskCheckpoint}
 
 // LastJob stands for the youngest job of who asks.
 const LastJob ID = "last"

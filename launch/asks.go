@@ -61,3 +61,33 @@ func (f *fleet) tellStates() {
 		f.nodes[to.Node].Send(&one)
 	}
 }
+
+// hold has all ranks stand still, or lets them go on.
+func (f *fleet) hold(a supervise.Hold) {
+	news, signal := job.Again{Event: "resume", Seconds: a.Stood.Seconds()}, job.SIGCONT
+	if a.On {
+		news, signal = job.Again{Event: "suspend"}, job.SIGSTOP
+	}
+	f.tell(&wire.Signal{Number: int(signal)})
+	if !a.On {
+		f.saves.state.Shift(a.Stood, f.state.End())
+	}
+	f.env.watcher().Again(news)
+}
+
+// checkpoint has a checkpoint written for somebody, who is told what came of it.
+func (f *fleet) checkpoint(to supervise.Asked) {
+	f.reply(supervise.Reply{To: to, State: job.AskTaken, Text: "asked for a checkpoint"})
+	f.saves.ask(func(why string) {
+		state := job.AskDone
+		switch {
+		case why != "":
+			state = job.AskRefused
+		case f.req.Ckpt.Judged():
+			why = "its checkpoint is written"
+		default:
+			why = "its ranks are asked for a checkpoint"
+		}
+		f.reply(supervise.Reply{To: to, State: state, Text: why})
+	}, nil)
+}

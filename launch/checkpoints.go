@@ -58,7 +58,7 @@ func (c *checkpoints) ask(answer func(why string), stop func()) {
 // turn looks whether there is news of the job, or it is time for something.
 func (c *checkpoints) turn(now time.Time) {
 	life := c.fleet.state
-	switch due := c.state.Next(); {
+	switch due := c.next(); {
 	case c.state.Phase == checkpoint.Over:
 	case life.Saved():
 		c.step(checkpoint.Fulfilled{}, now)
@@ -71,6 +71,14 @@ func (c *checkpoints) turn(now time.Time) {
 	case !due.IsZero() && !now.Before(due):
 		c.step(checkpoint.Tick{}, now)
 	}
+}
+
+// next is when there is something to do; the zero time: never. It stands still with the ranks.
+func (c *checkpoints) next() time.Time {
+	if c.fleet.state.Held() {
+		return time.Time{}
+	}
+	return c.state.Next()
 }
 
 // over takes the end of a command.

@@ -42,7 +42,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	defer f.saves.close()
 	telling := newTelling(f.env)
 	for finished := false; !finished; {
-		events := f.events.Take(ctx, sooner(sooner(telling.due, f.saves.state.Next()), sooner(f.repeats.Next(), state.Next())))
+		events := f.events.Take(ctx, sooner(sooner(telling.due, f.saves.next()), sooner(f.repeats.Next(), state.Next())))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -351,6 +351,10 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
 		case supervise.Inspect:
 			f.inspect(a)
+		case supervise.Hold:
+			f.hold(a)
+		case supervise.Checkpoint:
+			f.checkpoint(a.To)
 		case supervise.Reply:
 			f.reply(a)
 		case supervise.Cry:
@@ -455,5 +459,7 @@ func (f *fleet) suspend(state *supervise.State) {
 	for _, n := range f.nodes {
 		n.Shift(stopped)
 	}
-	f.tell(&wire.Signal{Number: int(job.SIGCONT)})
+	if !state.Held() {
+		f.tell(&wire.Signal{Number: int(job.SIGCONT)})
+	}
 }

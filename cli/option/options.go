@@ -148,6 +148,9 @@ type Job struct {
 	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`
 	Status    string    `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"tell all of a job, be it running or waiting"`
 	End       string    `name:"--end" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"end a job that runs, wherever its mpiexec is"`
+	Suspend   string    `name:"--suspend" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have all ranks of a job stand still"`
+	ResumeJob string    `name:"--resume-job" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"let a suspended job go on"`
+	CkptJob   string    `name:"--checkpoint" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job write a checkpoint now"`
 	Signal    SignalJob `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
 	Evict     string    `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root"`
 

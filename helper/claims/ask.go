@@ -20,11 +20,12 @@ import (
 // This file has a word with jobs (survive.md 7): it shows what our user asks, and takes to mpiexec what
 // others ask of our job.
 
-// An asks is what others want of our job. One is with mpiexec at a time.
+// An asks is what others want of our job. Mpiexec judges one at a time; what it does may take long.
 type asks struct {
 	hearing bool
 	waiting []heard
-	open    *heard
+	open    *heard                       // has no answer yet
+	taken   map[string]*heard            // are being done, by their names
 	given   map[*ledger.Slip]*time.Timer // answers that are shown for a while yet
 }
 
@@ -49,7 +50,7 @@ func (w *Worker) Hear(name string, id job.ID) {
 		if err != nil || w.asks.hearing {
 			return // mpiexec has heard of that
 		}
-		w.asks.hearing, w.asks.given = true, make(map[*ledger.Slip]*time.Timer)
+		w.asks.hearing, w.asks.taken, w.asks.given = true, make(map[string]*heard), make(map[*ledger.Slip]*time.Timer)
 		go func() {
 			err := dir.HearAsks(w.ctx, id, func(a ledger.FoundAsk) { w.do(func() { w.asked(a) }) })
 			if w.ctx.Err() == nil {
@@ -92,17 +93,22 @@ func (w *Worker) nextAsk() {
 
 // answered shows what mpiexec says to the ask that is with it.
 func (w *Worker) answered(m *wire.Answer) {
-	a := w.asks.open
-	if a == nil || a.ID != m.ID {
+	a := w.asks.taken[m.ID]
+	switch open := w.asks.open; {
+	case a != nil:
+		delete(w.asks.taken, m.ID)
+	case open != nil && open.ID == m.ID:
+		a, w.asks.open = open, nil
+	default:
 		return
 	}
 	if m.State.Known() {
 		w.say(a, job.Answer{State: m.State, Text: m.Text, Ranks: m.Ranks})
 	}
-	if m.State != job.AskTaken {
-		w.asks.open = nil
-		w.nextAsk()
+	if m.State == job.AskTaken {
+		w.asks.taken[m.ID] = a
 	}
+	w.nextAsk()
 }
 
 // say shows an answer, in the place of the one before.
@@ -181,7 +187,7 @@ func (w *Worker) awaitAnswer(dir *ledger.Dir, a job.Ask) *wire.Answer {
 			return &wire.Answer{State: now.State, Text: now.Text, Ranks: now.Ranks}
 		case found:
 			last = now
-		case last.State == job.AskTaken, look%4 == 3 && len(ownersOf(dir, a.Job)) == 0:
+		case last.State != "", look%4 == 3 && len(ownersOf(dir, a.Job)) == 0:
 			return ended(a, last)
 		case time.Now().After(patience):
 			return refused(fmt.Sprintf("no answer from job %s for %v", a.Job, answerTime))

@@ -52,7 +52,7 @@ func next(t *testing.T, said *wire.Conn) *wire.Ask {
 	return ask
 }
 
-// One ask is with mpiexec at a time; who has died before his turn asks nothing. The answer follows what
+// Mpiexec judges one ask at a time, and what it does keeps no other waiting; who has died before his turn asks nothing. The answer follows what
 // mpiexec says.
 func TestAnAskOfTheDead(t *testing.T) {
 	w, said, dir := asked(t)
@@ -77,6 +77,7 @@ func TestAnAskOfTheDead(t *testing.T) {
 	if ask := next(t, said); ask.ID != last.ID {
 		t.Errorf("%+v", ask)
 	}
+	waiting() // what mpiexec has said before is done
 	if a, found := dir.Answer(first.ID, os.Geteuid()); !found || a.State != job.AskDone || a.Text != "now" {
 		t.Errorf("%+v, %v", a, found)
 	}

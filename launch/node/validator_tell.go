@@ -3,7 +3,6 @@ package node
 import (
 	"slices"
 
-	"remshell/job"
 	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
@@ -39,7 +38,7 @@ func (v *validator) tell(m wire.Message) {
 	case *wire.Bye, *wire.Renew:
 		v.course.left = v.now()
 	case *wire.Answer:
-		v.course.asking = m.State == job.AskTaken && v.course.asking
+		v.course.asking = false
 	case *wire.Enqueue:
 		v.queue.waiting = true
 	case *wire.Dequeue:

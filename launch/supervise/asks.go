@@ -16,7 +16,44 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 		s.blame(s.judge(Failed{Kind: ByAsk, Text: "ended by " + e.who() + " with --end"}, now), now)
 		return append([]Action{Reply{e, job.AskTaken, "the job is ended"}}, s.end(now, Ending, s.rules.Grace)...)
 	}
+	if s.Phase != Running && s.Phase != Interrupted {
+		return []Action{Reply{e, job.AskRefused, "the job ends"}}
+	}
+	switch e.Verb {
+	case job.AskSuspend:
+		if s.Held() {
+			return []Action{Reply{e, job.AskRefused, "already suspended"}}
+		}
+		s.held = now
+		return []Action{Hold{On: true}, Say{fmt.Sprintf("suspended by %s (--suspend) after %s; mpiexec --resume-job %s goes on", e.who(), job.Clock(now.Sub(s.began)), s.id)},
+			Reply{e, job.AskDone, "suspended"}}
+	case job.AskResume:
+		if !s.Held() {
+			return []Action{Reply{e, job.AskRefused, "not suspended"}}
+		}
+		stood := now.Sub(s.held)
+		return append(s.lift(now), Say{"goes on after " + job.Clock(stood)}, Reply{e, job.AskDone, "goes on"})
+	case job.AskCheckpoint:
+		if s.Held() {
+			return []Action{Reply{e, job.AskRefused, "suspended: its ranks could not write one"}}
+		}
+		return []Action{Checkpoint{e}}
+	}
 	return []Action{Reply{e, job.AskRefused, fmt.Sprintf("this mpiexec does not know what %q is", e.Verb)}}
+}
+
+// Held reports whether the ranks stand still, because somebody wants them to (survive.md SV-28).
+func (s *State) Held() bool { return !s.held.IsZero() }
+
+// lift lets the ranks go on. What time there is for anything has stood still with them; but that of an
+// ending has only begun.
+func (s *State) lift(now time.Time) []Action {
+	stood := now.Sub(s.held)
+	s.held = time.Time{}
+	if s.Phase <= Interrupted {
+		s.Shift(stood)
+	}
+	return []Action{Hold{Stood: stood}}
 }
 
 // who is the asker, and why he may if the job is not his.

@@ -102,6 +102,15 @@ type (
 	Finish struct{}
 )
 
+// Hold has all ranks stand still, or go on after they stood.
+type Hold struct {
+	On    bool
+	Stood time.Duration
+}
+
+// Checkpoint has the ranks asked for a checkpoint, for somebody.
+type Checkpoint struct{ To Asked }
+
 // An Asker is where an ask has come from.
 type Asker struct {
 	Node int

@@ -43,6 +43,8 @@ type State struct {
 	endsBy    time.Time // when those that were asked to end are killed
 	signals   int       // of those that end the job
 	began     time.Time
+	held      time.Time // since when all ranks stand still (survive.md SV-28); zero: they do not
+	id        job.ID
 	rules     Rules
 }
 
@@ -122,7 +124,7 @@ func (r Rules) forward() []int {
 
 // NewState is the state of a job whose ranks were just let go.
 func NewState(p job.Plan, rules Rules, now time.Time) State {
-	s := State{Left: p.Size, Undone: len(p.Nodes), ranks: make([]rankState, p.Size), groups: []int{0}, unstarted: p.Size,
+	s := State{id: p.Job, Left: p.Size, Undone: len(p.Nodes), ranks: make([]rankState, p.Size), groups: []int{0}, unstarted: p.Size,
 		due: deadlines{start: rules.StartBy}, began: now, rules: rules}
 	for i, n := range p.Nodes {
 		node := nodeState{name: n.Name, left: len(n.Ranks)}
@@ -154,6 +156,9 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 // Next is when Step wants a Tick; the zero time: never.
 func (s *State) Next() time.Time {
 	var next time.Time
+	if s.Held() {
+		return next
+	}
 	for _, t := range s.due.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = *t
@@ -171,6 +176,9 @@ func (s *State) Shift(by time.Duration) {
 	}
 	if !s.saving.IsZero() {
 		s.saving = s.saving.Add(by)
+	}
+	if s.Held() {
+		s.held = s.held.Add(by)
 	}
 	if !s.due.warn.IsZero() {
 		s.due.warn = s.warnAt() // the batch system's clock may go on

@@ -48,12 +48,23 @@ The code is that of the first failure in time (EXIT-2); ranks that end after we
 asked them to do not count.
 */
 func (s *State) Step(event Event, now time.Time) []Action {
+	do := s.step(event, now)
+	if s.Held() && s.Phase != Running { // what stands still takes no signal (SV-31)
+		do = append(do, s.lift(now)...)
+	}
+	return do
+}
+
+func (s *State) step(event Event, now time.Time) []Action {
 	switch e := event.(type) {
 	case Exited:
 		return s.exited(e.Exit, now)
 	case Started:
 		s.oneStarted()
 		s.notEmpty(e.Rank)
+		if s.Held() { // it was under way
+			return []Action{Hold{On: true}}
+		}
 		return nil
 	case Grown:
 		s.grow(e)
@@ -286,6 +297,9 @@ func (s *State) settle(now time.Time) []Action {
 }
 
 func (s *State) tick(now time.Time) []Action {
+	if s.Held() {
+		return nil
+	}
 	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
 	case struck(s.due.doubt) && s.saved != nil, struck(s.due.saving), struck(s.due.patience) && s.saved != nil && len(s.silent) > 0:
@@ -367,6 +381,7 @@ func (s *State) signaled(number job.Signal, now time.Time) []Action {
 	switch {
 	case number == job.SIGUSR1 && s.rules.Signals.Status:
 		return []Action{Inspect{}}
+	case s.Held() && number == job.SIGCONT: // --resume-job does that
 	case slices.Contains(s.rules.forward(), int(number)):
 		return []Action{SignalAll{number}}
 	}

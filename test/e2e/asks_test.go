@@ -37,6 +37,31 @@ func TestAsks(t *testing.T) {
 	as := func(uid int, args ...string) result {
 		return b.start(t, job{args: args, env: []string{"HOME=/", "USER=somebody"}, uid: uid}).wait(t)
 	}
+	state := func(want string) {
+		t.Helper()
+		var r result
+		if !poll(gone, func() bool {
+			r = b.run(t, "--status", id, "localhost")
+			return strings.Count(r.out, " "+want+" ") == 3
+		}) {
+			t.Errorf("not %s: %q, %q", want, r.out, r.err)
+		}
+	}
+	for range 2 {
+		if r := b.run(t, "--suspend", id, "localhost"); r.code != 0 {
+			t.Errorf("exit %d, %q", r.code, r.err)
+		}
+		state("stopped")
+		if r := b.run(t, "--resume-job", "last", "localhost"); r.code != 0 {
+			t.Errorf("exit %d, %q", r.code, r.err)
+		}
+		state("not yet connected")
+	}
+	for _, words := range [][]string{{"--resume-job", id, "not suspended"}, {"--checkpoint", id, "cannot checkpoint: it was started without"}, {"--suspend", id, ""}, {"--suspend", id, "already suspended"}} {
+		if r := b.run(t, words[0], words[1], "localhost"); (r.code == 0) != (words[2] == "") || !strings.Contains(r.err, words[2]) {
+			t.Errorf("%q: exit %d, %q", words, r.code, r.err)
+		}
+	}
 	notAllowed := "localhost: not allowed: job " + id + " is of root"
 	if r := as(12345, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, notAllowed) || !strings.Contains(r.err, "root and the administrators of localhost may") {
 		t.Errorf("exit %d, %q", r.code, r.err)
@@ -52,6 +77,18 @@ func TestAsks(t *testing.T) {
 	}
 	if r := mine.wait(t); r.code != 143 || !strings.Contains(r.err, "ended by uid 54321 (administrator) with --end") {
 		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	killed := b.start(t, job{args: []string{"-host", "localhost,n1", "-ppn", "1", "-n", "2", "sh", "-c", "echo up; exec sleep 600"}})
+	if !poll(gone, func() bool { return strings.Count(killed.out.String(), "up") == 2 }) {
+		t.Fatalf("%q, %q", killed.out.String(), killed.err.String())
+	}
+	if r := b.run(t, "--suspend", "last", "localhost"); r.code != 0 {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	killed.cmd.Process.Kill()
+	killed.wait(t)
+	if !poll(gone, func() bool { return len(b.listing(t, "localhost", "n1").Jobs) == 0 }) {
+		t.Error("a suspended job outlives its mpiexec")
 	}
 	if jobs := b.listing(t, "localhost", "n1", "n2").Jobs; len(jobs) != 0 {
 		t.Errorf("left: %+v", jobs)
