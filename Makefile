@@ -72,7 +72,8 @@ test-sge:
 	testdata/programs.sh
 	go test ./test/e2e -count=1 -timeout 10m -run TestSGE -v
 
-# Many jobs on which everything breaks that can be broken; it says how to repeat one.
+# Many jobs on which everything breaks that can be broken; it says how to repeat one. CHAOS_KIND is a part of the
+# names of the kinds that are wanted: restart, queue host.
 CHAOS ?= 1000
 chaos:
 	testdata/install.sh

@@ -1,0 +1,129 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// again runs until its first attempt is struck, and ends well in the next one.
+var again = program{"again", func(_ *testing.T, tag string) []string {
+	return []string{"sh", "-c", "setsid sleep 1000." + tag + ` & echo ready; if [ "$MPIEXEC_ATTEMPT" = 0 ]; then sleep 1000.` + tag + "; fi"}
+}, 2}
+
+// attempts is what mpiexec says between two of them.
+var attempts = []string{"attempt 1: ", "waiting until nothing of the job can be left"}
+
+// restarted is a mishap after which a job is started again, and ends well.
+func restarted(hit func(*testing.T, *victim)) mishap {
+	m := hits(again, 0, "starting again (1 of 1)", hit)
+	m.options = []string{"--restart", "1", "--restart-on", "any", "--restart-delay", "0.1", "--kill-grace", "1"}
+	m.chatter = attempts
+	return m
+}
+
+// kindsOfSurvival are the faults that a job, or a queue, survives, and the end that somebody else asks for. They
+// are thrown by make chaos alone.
+var kindsOfSurvival = []kindOfMishap{
+	{"restart, rank killed", func(d *rand.Rand) mishap {
+		host, _ := aHost(d)
+		return restarted(striking(d, host, syscall.SIGKILL, second("-c")))
+	}},
+	{"restart, helper killed", func(d *rand.Rand) mishap {
+		host, _ := aHost(d)
+		m := restarted(striking(d, host, syscall.SIGKILL, second("--helper-child")))
+		m.killed = true
+		return m
+	}},
+	{"restart, session of sshd killed", func(d *rand.Rand) mishap {
+		host, _ := aHost(d)
+		return restarted(striking(d, host, syscall.SIGKILL, isSession))
+	}},
+	{"restart, SIGTERM between attempts", func(d *rand.Rand) mishap {
+		pause := time.Duration(d.IntN(1500)) * time.Millisecond
+		m := ends(143, "", append([]string{"--restart", "always", "--restart-on", "any", "--restart-delay", "0.1", "--kill-grace", "1"},
+			sh("echo ready; sleep 0.1; exit 3")...)...)
+		m.hit = func(t *testing.T, v *victim) {
+			v.await(t, "ready", 1)
+			<-time.After(pause)
+			v.cmd.Process.Signal(syscall.SIGTERM)
+		}
+		m.codes, m.causes = []int{3}, []string{"", "cancelled by"} // it gives up after five attempts
+		m.chatter = []string{"starting again", "attempt "}
+		return m
+	}},
+	{"--end", func(d *rand.Rand) mishap {
+		pause := time.Duration(d.IntN(300)) * time.Millisecond
+		host, _ := aHost(d)
+		return hits(pick(d, shell, spin), 143, "with --end", func(t *testing.T, v *victim) {
+			<-time.After(pause)
+			if r := v.bed.run(t, "--end", "last", host); r.code != 0 {
+				t.Errorf("--end: exit %d, %s", r.code, r.err)
+			}
+		})
+	}},
+	{"queue host lost while eight wait", func(d *rand.Rand) mishap { return queueLost(d.IntN(2) == 0) }},
+}
+
+// queueLost is eight requests that wait when their queue host is cut off, or all helpers there are killed. They
+// start in their order: nobody is lost, nobody overtakes another.
+func queueLost(cutOff bool) mishap {
+	const waiters = 8
+	var blocker holder
+	var waiting []*running
+	down, up := cut("n1")
+	m := mishap{fault: fault{hit: func(t *testing.T, v *victim) {
+		if cutOff {
+			down(t, v.bed)
+		} else {
+			kill(t, syscall.SIGKILL, "helper", v.find(t, "n1", second("--helper-child")))
+		}
+		blocker.gate.Close()
+	}}}
+	m.run = func(t *testing.T, b *bed, tag string) *victim {
+		cluster := filepath.Join(t.TempDir(), "cluster.toml")
+		if err := os.WriteFile(cluster, []byte("queueHosts = [\"n1\", \"n2\"]\n[[node]]\nname = \"n[1-2]\"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		on := []string{"--cluster", cluster, "--nodes", "1", "--connect-timeout", "5", "-n", "2"}
+		blocker = b.hold(t, on...)
+		blocker.cpus(t)
+		for i := range waiters {
+			args := append(on[:len(on):len(on)], "--wait", "sh", "-c", "[ $PMI_RANK = 1 ] || echo $0 >>/tmp/order."+tag, strconv.Itoa(i))
+			waiting = append(waiting, b.start(t, job{args: args, limit: 10 * time.Minute}))
+			b.awaitQueue(t, "n1", i+1)
+		}
+		return &victim{bed: b, tag: tag, running: waiting[waiters-1]}
+	}
+	if cutOff {
+		m.mend = up
+	}
+	m.killed = true
+	m.chatter = []string{"the queue host n1 ", "waiting for resources, ", "starting now, waited "}
+	m.after = func(t *testing.T, v *victim, _ result) {
+		var want string
+		for i, w := range waiting {
+			want += fmt.Sprintln(i)
+			if i == waiters-1 {
+				break // that is the victim
+			}
+			if r := w.wait(t); r.code != 0 {
+				t.Errorf("request %d: exit %d, %s", i, r.code, r.err)
+			}
+		}
+		blocker.wait(t)
+		file := v.bed.Root("n2") + "/tmp/order." + v.tag
+		if got, err := os.ReadFile(file); string(got) != want {
+			t.Errorf("started in the order %q (%v), queued as %q", got, err, want)
+		}
+		os.Remove(file)
+	}
+	return m
+}
