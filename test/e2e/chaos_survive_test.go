@@ -69,6 +69,23 @@ var kindsOfSurvival = []kindOfMishap{
 			}
 		})
 	}},
+	{"mpiexec killed and resumed", func(d *rand.Rand) mishap {
+		pause := time.Duration(d.IntN(300)) * time.Millisecond
+		var file string
+		m := hits(again, 0, "", func(t *testing.T, v *victim) {
+			<-time.After(pause)
+			v.cmd.Process.Kill()
+			v.wait(t)
+			v.running = v.bed.start(t, job{args: []string{"--resume", file, "--restart-delay", "0.1"}})
+		})
+		m.run = func(t *testing.T, b *bed, _ string) *victim {
+			file = filepath.Join(t.TempDir(), "job.json")
+			return strike(t, b, again, false, "--save-job", file, "--kill-grace", "1")
+		}
+		m.killed = true
+		m.chatter = attempts
+		return m
+	}},
 	{"queue host lost while eight wait", func(d *rand.Rand) mishap { return queueLost(d.IntN(2) == 0) }},
 }
 
