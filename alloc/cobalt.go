@@ -38,7 +38,7 @@ func cobaltRead(w World, _ Wish) (Allocation, error) {
 			err = wrong(source, err)
 		}
 	}
-	a.Hosts = l.hosts
+	a.Hosts = l.all()
 	if a.Tasks() == len(a.Hosts) {
 		a.Uncounted = true
 		for i := range a.Hosts {

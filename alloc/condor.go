@@ -32,7 +32,7 @@ func condorRead(w World, _ Wish) (Allocation, error) {
 	}
 	var l list
 	missing, wrong := w.lines(source, file, l.counted(false))
-	a.Hosts = l.hosts
+	a.Hosts = l.all()
 	return a, gave(missing, wrong)
 }
 

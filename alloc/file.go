@@ -33,7 +33,7 @@ func ofFile(w World, wish Wish) (Allocation, error) {
 	if missing != nil {
 		return a, &fault.Error{Text: missing.Error()}
 	}
-	a.Hosts = l.hosts
+	a.Hosts = l.all()
 	for i := range a.Hosts {
 		a.Hosts[i].CPUs = a.Hosts[i].Tasks
 	}

@@ -126,5 +126,5 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 	if len(l.hosts) == 0 {
 		return nil, fmt.Errorf("no host has cores")
 	}
-	return l.hosts, nil
+	return l.all(), nil
 }

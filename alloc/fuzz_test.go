@@ -184,3 +184,12 @@ func TestHugeListsAreRefused(t *testing.T) {
 		t.Errorf("counts: %v", err)
 	}
 }
+
+// What many lines say of one host is put together once: neither time nor memory grows with the square
+// of their number.
+func TestALongFileOfOneHost(t *testing.T) {
+	const lines = 100_000
+	check(t, "sge", map[string]string{"PE_HOSTFILE": "f", "JOB_ID": "1", "NSLOTS": "1"}, map[string]string{"f": strings.Repeat("n1 1 q 0,0\n", lines)}, "")
+	check(t, "pbs", map[string]string{"PBS_NODEFILE": "f", "PBS_GPUFILE": "g", "PBS_JOBID": "1"},
+		map[string]string{"f": strings.Repeat("n1\n", lines), "g": strings.Repeat("n1-gpu0\n", lines)}, "")
+}

@@ -26,6 +26,45 @@ const (
 type list struct {
 	hosts []Host
 	at    map[string]int // index in hosts, by key
+	lists pieces         // more of the hosts' lists of CPUs
+	gpus  pieces         // and of GPUs
+}
+
+// Pieces are what is said of a host in many lines, by its index: they are put together once, so that
+// a long file costs time and memory as it is long.
+type pieces map[int][]string
+
+// add adds what may be empty.
+func (p *pieces) add(i int, piece string) {
+	if piece == "" {
+		return
+	}
+	if *p == nil {
+		*p = make(pieces)
+	}
+	(*p)[i] = append((*p)[i], piece)
+}
+
+// behind is a list with all pieces of a host behind it.
+func (p pieces) behind(first string, i int) string {
+	if len(p[i]) == 0 {
+		return first
+	}
+	more := strings.Join(p[i], ",")
+	if first == "" {
+		return more
+	}
+	return first + "," + more
+}
+
+// all are the hosts, with all that was said of each.
+func (l *list) all() []Host {
+	for i := range l.hosts {
+		h := &l.hosts[i]
+		h.List, h.GPUs = l.lists.behind(h.List, i), l.gpus.behind(h.GPUs, i)
+	}
+	l.lists, l.gpus = nil, nil
+	return l.hosts
 }
 
 // key makes names comparable: DNS does not know upper and lower case.
@@ -39,7 +78,8 @@ func (l *list) add(h Host) error {
 	if i, known := l.at[key(h.Name)]; known {
 		mine := &l.hosts[i]
 		mine.Tasks, mine.CPUs, mine.Bytes = mine.Tasks+h.Tasks, mine.CPUs+h.CPUs, mine.Bytes+h.Bytes
-		mine.List, mine.GPUs = joined(mine.List, h.List), joined(mine.GPUs, h.GPUs)
+		l.lists.add(i, h.List)
+		l.gpus.add(i, h.GPUs)
 		mine.Bare = mine.Bare || h.Bare
 		return nil
 	}
@@ -52,14 +92,6 @@ func (l *list) add(h Host) error {
 	l.at[key(h.Name)] = len(l.hosts)
 	l.hosts = append(l.hosts, h)
 	return nil
-}
-
-// joined is two lists as one.
-func joined(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "," + b
 }
 
 // words adds a host for each word, with a task each time.

@@ -27,7 +27,7 @@ func loadLevelerRead(w World, _ Wish) (Allocation, error) {
 			err = wrong(source, err)
 		}
 	}
-	if a.Hosts = l.hosts; err == nil && len(a.Hosts) == 0 {
+	if a.Hosts = l.all(); err == nil && len(a.Hosts) == 0 {
 		err = unread(source + " names no host")
 	}
 	a.Warnings = w.counted("LOADL_TOTAL_TASKS", source, a.Tasks())

@@ -24,7 +24,7 @@ var lsf = manager{
 func lsfRead(w World, wish Wish) (Allocation, error) {
 	var l list
 	source, err := l.lsf(w, wish)
-	a := Allocation{Source: source, Hosts: l.hosts}
+	a := Allocation{Source: source, Hosts: l.all()}
 	if err != nil {
 		return a, err
 	}

@@ -30,7 +30,7 @@ func pbsRead(w World, _ Wish) (Allocation, error) {
 	if err != nil {
 		return a, err
 	}
-	a.Hosts = l.hosts
+	a.Hosts = l.all()
 	if n := w.count("NCPUS"); n > 0 && n <= maxCount && !w.set("PBS_NUM_PPN") && !w.set("PBS_NP") {
 		a.Width, a.WidthFrom = max(1, n/a.Hosts[0].Tasks), "NCPUS"
 	}
@@ -47,6 +47,7 @@ func pbsGPUs(w World, hosts []Host) error {
 	for i, h := range hosts {
 		at[key(h.Name)] = i
 	}
+	var gpus pieces
 	missing, wrong := w.lines(source, w.value(source), func(_ int, words []string) error {
 		cut := strings.LastIndex(words[0], "-gpu")
 		if cut < 0 || len(words) > 1 {
@@ -64,9 +65,13 @@ func pbsGPUs(w World, hosts []Host) error {
 		if i < 0 {
 			return fmt.Errorf("%s is not a host of PBS_NODEFILE", quoted(name))
 		}
-		hosts[i].GPUs = joined(hosts[i].GPUs, gpu)
+		at[key(name)] = i
+		gpus.add(i, gpu)
 		return nil
 	})
+	for i := range hosts {
+		hosts[i].GPUs = gpus.behind(hosts[i].GPUs, i)
+	}
 	return gave(missing, wrong)
 }
 

@@ -34,7 +34,7 @@ func sgeRead(w World, _ Wish) (Allocation, error) {
 		return Allocation{Source: "NSLOTS", Hosts: []Host{{Name: "localhost", Tasks: n}}}, nil
 	}
 	l, err := w.file("PE_HOSTFILE", FormPE)
-	a := Allocation{Source: "PE_HOSTFILE", Hosts: l.hosts}
+	a := Allocation{Source: "PE_HOSTFILE", Hosts: l.all()}
 	if err != nil {
 		return a, err
 	}
@@ -50,7 +50,8 @@ func (l *list) peLine(line int, words []string) error {
 	if err := l.counted(true)(line, words[:min(2, len(words))]); err != nil {
 		return err
 	}
-	h := &l.hosts[l.at[key(words[0])]]
+	at := l.at[key(words[0])]
+	h := &l.hosts[at]
 	if len(words) < 4 || words[3] == "UNDEFINED" || words[3] == "<NULL>" {
 		h.Bare = true
 		return nil
@@ -63,6 +64,7 @@ func (l *list) peLine(line int, words []string) error {
 			return fmt.Errorf("%s is not SOCKET,CORE", quoted(pair))
 		}
 	}
-	h.List, h.By = joined(h.List, words[3]), pin.SocketCores
+	l.lists.add(at, words[3])
+	h.By = pin.SocketCores
 	return nil
 }

@@ -208,7 +208,7 @@ func (w World) slurm(names slurmNames) (a Allocation, err error) {
 		h := &l.hosts[i]
 		h.Bytes = w.slurmBytes(max(h.CPUs, h.Tasks*a.Width), names.group)
 	}
-	a.Hosts = l.hosts
+	a.Hosts = l.all()
 	return a, nil
 }
 
