@@ -126,6 +126,9 @@ func (s *revival) run(t *testing.T, policy job.Restart) (code int, said string) 
 		errs.Close()
 	}
 	<-errs.Done()
+	synctest.Wait() // all that was said is heard
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	slices.Sort(s.diary)
 	return result.Code, text.String()
 }
