@@ -53,14 +53,18 @@ func (r *resort) watch(signals <-chan os.Signal) {
 	}
 }
 
-// leave ends the process. Who still acts has a last chance to kill the ranks on the hosts.
+// leave ends the process. Who still acts has a last chance to kill the ranks on the hosts. It begins when
+// the words are on their way: on a machine that gives us nothing for a while they would come too late.
 func (r *resort) leave(code int) {
+	speaks := make(chan struct{})
 	go func() { // a terminal that takes nothing must not hold us
+		close(speaks)
 		syscall.Write(int(os.Stderr.Fd()), []byte(lastWords))
 		if restore := r.lent.Load(); restore != nil {
 			(*restore)()
 		}
 	}()
+	<-speaks
 	<-time.After(lastChance)
 	os.Exit(code)
 }
