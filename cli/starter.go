@@ -196,8 +196,9 @@ func (c *call) idle(ctx context.Context) (int, error) {
 	return job.ExitOK, nil
 }
 
-// unseen has it told with -v on how many hosts of a plan the batch system does not see the ranks: it counts, limits and ends
-// only what its own starter has started, or its job's script (RM-30).
+// unseen has it told which ranks of a plan the batch system does not see. It counts, limits and ends only what its own
+// starter has started, or its job's script: with -v how many hosts are reached otherwise (RM-30), and
+// always on which of those that it has started nothing of it is above the ranks (RM-45).
 func (c *call) unseen() {
 	rm, planned := c.req.RM, c.env.Planned
 	if rm == nil || rm.Job == "" {
@@ -207,14 +208,40 @@ func (c *call) unseen() {
 		if planned != nil {
 			planned(snap, p)
 		}
-		far := 0
-		for _, n := range p.Nodes {
-			if slices.ContainsFunc(c.req.Nodes, func(def job.NodeDef) bool { return def.Name == n.Name && !def.Local }) {
-				far++
-			}
+		if !rm.Holds() {
+			c.tellLoose(p)
+		} else if lost := unheld(rm, snap, p); len(lost) > 0 && !c.starter.Untried {
+			c.env.Say(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", rm.Name, hostlist.Fold(lost), rm.Holder()))
 		}
-		if far > 0 && rm.Grade == job.Loose { // known now: a starter may have failed
-			c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(far, "host"), rm.Name, rm.Starter)
+	}
+}
+
+// unheld are those nodes of a plan where the batch system holds nothing, although its starter has started it.
+func unheld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
+	for _, n := range p.Nodes {
+		i := slices.IndexFunc(snap.Nodes, func(s job.Node) bool { return s.Name == n.Name })
+		if i < 0 {
+			continue
 		}
+		if held := rm.Accounts(snap.Nodes[i].Holder); held != nil && !*held {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// tellLoose tells on how many hosts the batch system does not see the ranks.
+func (c *call) tellLoose(p job.Plan) {
+	rm, far := c.req.RM, 0
+	if rm.Grade != job.Loose { // known now: a starter may have failed
+		return
+	}
+	for _, n := range p.Nodes {
+		if slices.ContainsFunc(c.req.Nodes, func(def job.NodeDef) bool { return def.Name == n.Name && !def.Local }) {
+			far++
+		}
+	}
+	if far > 0 {
+		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(far, "host"), rm.Name, rm.Starter)
 	}
 }

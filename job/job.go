@@ -418,6 +418,7 @@ type Probe struct {
 	Barred   int       // GPUs that it may not
 	Fabric   bool      // it has a fast network: one that does not go by the kernel's IP
 	Quota    int       // CPUs that its control group may use at a time, at least 1; 0: no limit
+	Holder   string    // the process of a batch system that the helper descends from (RM-45); empty: none is known
 }
 
 // A Memory is that of a whole node, in bytes. Zero means unknown.

@@ -153,6 +153,8 @@ type Connect struct {
 	Took time.Duration
 	Sent int64  // bytes of our program
 	Err  string // why it was not; empty: it was
+
+	Accounted *bool // the batch system holds what runs there (RM-45); nil: nobody knows
 }
 
 // A Start is a rank that runs, or why it does not.

@@ -163,6 +163,7 @@ func (c *codec) probe(p *job.Probe) {
 	c.num(&p.Barred, valueRange{"barred GPUs", 0, maxGPUs})
 	c.flag(&p.Fabric)
 	c.num(&p.Quota, valueRange{"quota", 0, maxCPUs})
+	c.word(&p.Holder, "process")
 	c.different(p)
 }
 

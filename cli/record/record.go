@@ -82,11 +82,13 @@ type Connect struct {
 	Seconds float64 `json:"seconds"`
 	Sent    int64   `json:"sent"`
 	Error   string  `json:"error,omitempty"`
+
+	Accounted *bool `json:"rm_accounted,omitempty"` // the batch system holds what runs there (RM-45); left out: nobody knows
 }
 
 // NewConnect puts a connect into the form of its record.
 func NewConnect(c job.Connect) Connect {
-	return Connect{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err}
+	return Connect{c.Node, c.Host, c.Took.Seconds(), c.Sent, c.Err, c.Accounted}
 }
 
 // A Start is a rank that runs, or why it does not.

@@ -60,7 +60,35 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 		Barred:   barred,
 		Fabric:   fabric(root),
 		Quota:    quota(root),
+		Holder:   holder(root, environ, os.Getppid()),
 	}, nil
+}
+
+// batchJobs are the variables by which batch systems tell that something is their job's.
+var batchJobs = []string{"SLURM_JOB_ID", "JOB_ID", "LSB_JOBID", "PBS_JOBID", "FLUX_JOB_ID", "FLUX_URI"}
+
+// holder finds the process of a batch system's above one (RM-45). Nobody looks where nothing tells of a batch system.
+func holder(root fs.FS, environ []string, pid int) string {
+	if !slices.ContainsFunc(batchJobs, func(name string) bool { return job.Value(environ, name) != "" }) {
+		return ""
+	}
+	const most = 64 // ancestors
+	for range most {
+		stat := ReadLine(root, fmt.Sprintf("proc/%d/stat", pid))
+		open, shut := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
+		if open < 0 || shut < open {
+			return ""
+		}
+		if name := stat[open+1 : shut]; job.IsHolder(name) {
+			return name
+		}
+		fields := strings.Fields(stat[shut+1:])
+		if len(fields) < 2 {
+			return ""
+		}
+		pid, _ = strconv.Atoi(fields[1])
+	}
+	return ""
 }
 
 // fabric reports whether there is a network beside those of IP (PMIX-13).

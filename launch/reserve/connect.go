@@ -113,7 +113,7 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 			reached()
 		}
 		if r.env.Reached != nil {
-			r.env.Reached(connectOf(defs[i], c))
+			r.env.Reached(r.connectOf(defs[i], c))
 		}
 		answered(i)
 	}
@@ -123,7 +123,7 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 	connecting.Wait()
 	shown()
 	for i, c := range results {
-		r.connects = append(r.connects, connectOf(defs[i], c))
+		r.connects = append(r.connects, r.connectOf(defs[i], c))
 		if r.errs[defs[i].Name] = c.Err; c.Err == nil {
 			r.take(defs[i], c.Node)
 		}
@@ -168,11 +168,12 @@ func (r *reservation) saySkipped() {
 }
 
 // connectOf tells how a node was reached, or why not.
-func connectOf(def job.NodeDef, c node.Connected) job.Connect {
+func (r *reservation) connectOf(def job.NodeDef, c node.Connected) job.Connect {
 	if c.Err != nil {
 		return job.Connect{Node: def.Name, Took: c.Took, Err: c.Err.Error()}
 	}
-	return job.Connect{Node: def.Name, Took: c.Took, Host: c.Node.Probe.Hostname, Sent: c.Node.Sent()}
+	return job.Connect{Node: def.Name, Took: c.Took, Host: c.Node.Probe.Hostname, Sent: c.Node.Sent(),
+		Accounted: r.req.RM.Accounts(c.Node.Probe.Holder)}
 }
 
 // failures are the candidates that cannot be used, in their order.

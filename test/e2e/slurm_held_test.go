@@ -60,11 +60,16 @@ end
 // Slurm counts what all ranks consume, those of every host, as we do ourselves (9.2.2); there is no
 // accounting without a database, so it is asked while they run. What ssh starts it does not see.
 func slurmAccounted(t *testing.T, s *slurmBed) {
-	j := s.batch(t, burning+`exec $MPIEXEC --usage sh burn.sh leave3`, "-N2", "-n2", "-w", "n1,n2")
+	j := s.batch(t, burning+`exec $MPIEXEC --usage --report held.json sh burn.sh leave3`, "-N2", "-n2", "-w", "n1,n2")
 	j.await(t, "burnt", 2)
 	// It rounds down user and system time of each step, and looks every two seconds.
 	if !poll(minutes, func() bool { used := s.used(t, j.id); return used["0"] >= 2*time.Second && used["1"] >= 2*time.Second }) {
 		t.Errorf("Slurm knows of %v", s.used(t, j.id))
+	}
+	for _, h := range []string{"n1", "n2"} {
+		if out := s.on(t, h, "sh", "-c", `n=0; for p in $(pgrep -f "^sh burn.sh leave3"); do scontrol listpids $0 | grep -q "^$p " && n=$((n+1)); done; echo $n`, j.id); strings.TrimSpace(out) != "1" {
+			t.Errorf("%s: of its rank scontrol listpids has %s", h, out)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, "leave3"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -72,12 +77,42 @@ func slurmAccounted(t *testing.T, s *slurmBed) {
 	if state, out := j.wait(t); state != "COMPLETED" || !strings.Contains(out, "resources_used.cput = 00:00:0") {
 		t.Errorf("%s: %s", state, out)
 	}
-	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "ssh"}, waiting...)...)
+	s.reported(t, "held.json", true)
+	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "ssh", "--report", filepath.Join(s.dir, "loose.json")}, waiting...)...)
 	r.await(t, "ready", 2)
 	if steps, errs, _ := s.call(t, "squeue", "-h", "-s"); strings.TrimSpace(steps) != "" || errs != "" {
 		t.Errorf("by ssh Slurm knows of %s%s", steps, errs)
 	}
 	s.terminate(t, r)
+	s.reported(t, "loose.json", false)
+	slurmUnheld(t, s)
+}
+
+// reported checks that a report of two hosts says of both whether Slurm holds them.
+func (s *slurmBed) reported(t *testing.T, file string, held bool) {
+	t.Helper()
+	report, err := os.ReadFile(filepath.Join(s.dir, file))
+	if n := strings.Count(string(report), fmt.Sprintf(`"rm_accounted": %t`, held)); err != nil || n != 2 {
+		t.Errorf("%v: rm_accounted is %t of %d hosts, want 2: %s", err, held, n, report)
+	}
+}
+
+// A srun that starts something where Slurm does not hold it is told of (RM-45).
+func slurmUnheld(t *testing.T, s *slurmBed) {
+	const script = `
+mkdir -p aside
+cat >aside/srun <<'end'
+#!/bin/sh
+case $* in *--help*) exec /usr/bin/srun "$@";; esac
+while [ "$1" != -w ]; do shift; done
+exec ssh $2 /bin/sh
+end
+chmod +x aside/srun
+PATH=$PWD/aside:$PATH exec $MPIEXEC hostname`
+	state, out := s.batch(t, script, "-N2", "-n2", "-w", "n1,n2").wait(t)
+	if n := strings.Count(out, "mpiexec: warning: slurm does not hold the ranks on n[1-2] (no slurmstepd above them)\n"); state != "COMPLETED" || n != 1 {
+		t.Errorf("%s: %s", state, out)
+	}
 }
 
 // used is how much CPU time the steps of a job have taken that run, as Slurm has counted it.
