@@ -99,19 +99,18 @@ func (s *slurmBed) reported(t *testing.T, file string, held bool) {
 
 // A srun that starts something where Slurm does not hold it is told of (RM-45).
 func slurmUnheld(t *testing.T, s *slurmBed) {
-	const script = `
-mkdir -p aside
-cat >aside/srun <<'end'
-#!/bin/sh
-case $* in *--help*) exec /usr/bin/srun "$@";; esac
-while [ "$1" != -w ]; do shift; done
-exec ssh $2 /bin/sh
-end
-chmod +x aside/srun
-PATH=$PWD/aside:$PATH exec $MPIEXEC hostname`
-	state, out := s.batch(t, script, "-N2", "-n2", "-w", "n1,n2").wait(t)
-	if n := strings.Count(out, "mpiexec: warning: slurm does not hold the ranks on n[1-2] (no slurmstepd above them)\n"); state != "COMPLETED" || n != 1 {
-		t.Errorf("%s: %s", state, out)
+	dir, err := os.MkdirTemp(s.dir, "aside-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "#!/bin/sh\ncase $* in *--help*) exec /usr/bin/srun \"$@\";; esac\nwhile [ \"$1\" != -w ]; do shift; done\nexec ssh $2 /bin/sh\n"
+	if err := os.WriteFile(filepath.Join(dir, "srun"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, "env", "PATH="+dir+":"+os.Getenv("PATH"), binary, "hostname").wait(t)
+	const want = "mpiexec: warning: slurm does not hold the ranks on n[1-2] (no slurmstepd above them)\n"
+	if r.code != 0 || r.err != want || counted(r.out) != "n1:1 n2:1" {
+		t.Errorf("exit %d: %s%s\nwant %s", r.code, r.out, r.err, want)
 	}
 }
 

@@ -43,6 +43,7 @@ func TestSlurm(t *testing.T) {
 		{"FromOutside", slurmFromOutside},
 		{"One", slurmOne},
 		{"Streams", slurmStreams},
+		{"Terminal", slurmTerminal},
 		{"Groups", slurmGroups},
 		{"Steps", slurmSteps},
 		{"Neighbours", slurmNeighbours},
@@ -243,14 +244,20 @@ func slurmFromOutside(t *testing.T, s *slurmBed) {
 // All bytes go through srun as they are, to a rank and back, much of them as well; nothing of the
 // job is on a command line (RM-31, 9.2.11 and 13).
 func slurmStreams(t *testing.T, s *slurmBed) {
-	const size = 16 << 20
+	size := 16 << 20
+	if os.Getenv("E2E_LONG") != "" {
+		size = 100 << 20
+	}
 	sent := make([]byte, size)
 	rand.NewChaCha8([32]byte{14}).Read(sent)
-	j := job{limit: minutes, stdin: bytes.NewReader(sent)}
-	words := []string{"salloc", "-Q", "-t", "60", "-N2", "-n2", "-w", "n1,n2", binary, "-genv", "TOKEN", "secret-of-rank", "-n", "1", "-host", "n2", "cat"}
-	r := s.startAs(t, j, words).wait(t)
-	if r.code != 0 || r.err != "" || sha256.Sum256([]byte(r.out)) != sha256.Sum256(sent) {
-		t.Errorf("exit %d, %d bytes of %d came back changed: %s", r.code, len(r.out), size, r.err)
+	for _, by := range []string{"slurm-each", "slurm-one"} {
+		j := job{limit: minutes, stdin: bytes.NewReader(sent)}
+		words := []string{"salloc", "-Q", "-t", "60", "-N2", "-n2", "-w", "n1,n2", binary, "-launcher", by, "-genv", "TOKEN", "secret-of-rank", "-host", "n2,n1", "-stdin", "0", "sh", "-c", "if [ $MPIEXEC_RANK = 0 ]; then exec cat; fi"}
+		r := s.startAs(t, j, words).wait(t)
+		if r.code != 0 || r.err != "" || sha256.Sum256([]byte(r.out)) != sha256.Sum256(sent) {
+			t.Errorf("%s: exit %d, %d bytes of %d came back changed after %v: %s", by, r.code, len(r.out), size, r.took, r.err)
+		}
+		t.Logf("%s: %d bytes there and back in %v", by, size, r.took)
 	}
 	run := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, binary, "-genv", "TOKEN", "secret-of-rank", "sh", "-c", "echo ready; read gone", "an-argument")
 	run.await(t, "ready", 2)
@@ -263,4 +270,15 @@ func slurmStreams(t *testing.T, s *slurmBed) {
 		}
 	}
 	s.terminate(t, run)
+}
+
+// In the shell of srun --pty, which Slurm has started once for each task, mpiexec starts the job's ranks on all of its hosts
+// (RM-12).
+func slurmTerminal(t *testing.T, s *slurmBed) {
+	line := s.mpiexec + " sh -c 'echo =$(hostname)='; exit\n"
+	words := []string{"salloc", "-Q", "-t", "60", "-N2", "-n3", "-w", "n2,n3", "script", "-qec", "srun --pty sh", "/dev/null"}
+	r := s.startAs(t, job{limit: minutes, stdin: strings.NewReader(line)}, words).wait(t)
+	if r.code != 0 || strings.Count(r.out, "=n2=") != 2 || strings.Count(r.out, "=n3=") != 1 || strings.Contains(r.out, "mpiexec: ") {
+		t.Errorf("exit %d: %s%s\nwant n2 twice and n3 once", r.code, r.out, r.err)
+	}
 }
