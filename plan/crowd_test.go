@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,27 @@ func TestLimitsAreNotSharedAway(t *testing.T) {
 	failed, _ := err.(*Error)
 	if want := "start fewer ranks, name more hosts, or raise the limit"; failed == nil || failed.Way != want {
 		t.Errorf("%v: %+v", err, failed)
+	}
+}
+
+// What a node's own administrator says is in the snapshot alone, and holds beside what the request says.
+func TestANodesOwnRules(t *testing.T) {
+	plan := func(n int, rule func(*job.Policy)) string {
+		req, snap := on(job.Request{Apps: []job.App{{N: n}}}, cluster("a:4 b:4"))
+		snap.Nodes = slices.Clone(snap.Nodes)
+		rule(&snap.Nodes[0].Policy)
+		p, err := Make(req, snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shown(p)
+	}
+	one := 1
+	if got := plan(2, func(p *job.Policy) { p.Closed = "runs no jobs" }); got != "b b" {
+		t.Errorf("a node that is closed: %s", got)
+	}
+	if got := plan(3, func(p *job.Policy) { p.MaxProcs = &one }); got != "a b b" && got != "b b b" {
+		t.Errorf("a node that lets one process run: %s", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"remshell/fault"
@@ -22,6 +23,7 @@ type candidate struct {
 	absent  bool      // it could not be reached when it was looked at
 	entrance
 	capacity int  // CPUs for the width of a gate, whatever the job says of them
+	ownMost  bool // MaxProcs is its own administrator's word, and stricter than the cluster's
 	loose    bool // its ranks are not bound, since others claim CPUs that we were granted (RM-20)
 }
 
@@ -70,6 +72,7 @@ func asSeen(def job.NodeDef, seen map[string]int, failed map[string]error, snap 
 	if i, ok := seen[def.Name]; ok {
 		s.Node, s.source = snap.Nodes[i], i
 		s.NodeDef = def
+		s.rule(snap.Nodes[i].Policy)
 		return s
 	}
 	s.Node = job.Node{NodeDef: def, Down: "not asked"}
@@ -77,6 +80,14 @@ func asSeen(def job.NodeDef, seen map[string]int, failed map[string]error, snap 
 		s.Down = fault.Reason(err)
 	}
 	return s
+}
+
+// rule adds what the node's own administrator says, of which the request does not know.
+func (s *candidate) rule(own job.Policy) {
+	s.Closed = cmp.Or(own.Closed, s.Closed)
+	if own.MaxProcs != nil && (s.MaxProcs == nil || *own.MaxProcs < *s.MaxProcs) {
+		s.MaxProcs, s.ownMost = own.MaxProcs, true
+	}
 }
 
 // join adds another name of the same machine: the first name stays, slots and limits

@@ -230,7 +230,11 @@ func (s *placement) limit(i int, app job.App) (limit int, by string) {
 		}
 	}
 	if n.MaxProcs != nil {
-		tighten(*n.MaxProcs-n.Procs-s.mine[i], "maxproc")
+		name := "maxproc"
+		if n.ownMost {
+			name = "the node's own maxproc"
+		}
+		tighten(*n.MaxProcs-n.Procs-s.mine[i], name)
 	}
 	if n.MaxSlots > 0 {
 		tighten(n.MaxSlots-s.mine[i], "max_slots")
