@@ -119,8 +119,9 @@ func (s *session) tellDrained() {
 	}()
 }
 
-// An ownSignals is what the batch system has told us, and with us all processes that its starter has
-// started here: also the ranks.
+// An ownSignals is what the batch system has told us, and with us (Slurm) all processes that its starter has
+// started here: also the ranks. Grid Engine tells the process group of its task alone, in which we are
+// and no rank is.
 //
 //	scancel, the time limit --> slurmstepd ---- TERM ----> keeper, which ignores it
 //	                                 |--------- TERM ----> helper --- Caught ---> mpiexec
@@ -143,12 +144,12 @@ const toldTime = 5 * time.Second
 type unanswered struct{ grace time.Duration }
 
 // caught takes a signal to ourselves. One to end ends the job, as if mpiexec were gone; but where a
-// batch system holds us it means the ranks, which had it as well. They are seen to their end, with
+// batch system holds us it means the ranks, which may have had it as well. They are seen to their end, with
 // what they say and consume, as mpiexec orders, or without it after half of their grace (RM-60).
 func (s *session) caught(sig os.Signal) {
 	number, _ := sig.(unix.Signal)
 	held := s.prepare != nil && s.prepare.Supervision.Held && len(s.byRank) > 0 && os.Getppid() == s.parent
-	if held {
+	if held && s.prepare.Supervision.Twice {
 		s.at[number] = time.Now()
 	}
 	switch {

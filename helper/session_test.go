@@ -4,6 +4,7 @@ package helper
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ type talk struct {
 	said chan wire.Message // all it says; closed at the end
 	over chan error        // what Serve returned
 	stop context.CancelFunc
+	hits chan os.Signal // signals to the helper itself
 	out  map[int]string // stdout so far, by rank; every byte of it was credited
 }
 
@@ -43,8 +45,8 @@ func newTalk(t *testing.T) *talk {
 func newTalkUnder(t *testing.T, most limit.Bounds) *talk {
 	t.Helper()
 	here, there := net.Pipe()
-	k := &talk{t: t, conn: wire.NewConn(here, wire.Launcher), said: make(chan wire.Message, 1024), over: make(chan error, 1), out: map[int]string{}}
-	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"},
+	k := &talk{t: t, conn: wire.NewConn(here, wire.Launcher), said: make(chan wire.Message, 1024), over: make(chan error, 1), hits: make(chan os.Signal), out: map[int]string{}}
+	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, Signals: k.hits,
 		Limits: func() (limit.Bounds, error) { return most, nil }}
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(context.Background())
@@ -399,6 +401,32 @@ func TestSignalsReachTheGroup(t *testing.T) {
 		t.Errorf("exit %+v, want 9", exit)
 	}
 	k.bye()
+}
+
+// What Grid Engine signals to the process group of its task comes to the helper and not to the ranks, each in a group
+// of its own: the same signal of mpiexec's, which has it on its own way, is theirs. Slurm signals all at once, and
+// ranks are not told again (RM-60).
+func TestASignalToTheHelperTellsRanksOrNot(t *testing.T) {
+	for _, twice := range []bool{false, true} {
+		t.Run(fmt.Sprintf("twice %v", twice), func(t *testing.T) {
+			k := newTalk(t)
+			k.prepareAs(func(m *wire.Prepare) { m.Supervision.Held, m.Supervision.Twice = true, twice },
+				`trap "exit 9" USR2; trap "exit 8" USR1; echo ready; while :; do sleep 0.01; done`)
+			k.conn.Send(&wire.Start{})
+			k.await(0, "ready")
+			k.hits <- unix.SIGUSR2
+			k.conn.Send(&wire.Signal{Number: int(unix.SIGUSR2)})
+			want := 9
+			if twice {
+				want = 8
+				k.conn.Send(&wire.Signal{Number: int(unix.SIGUSR1)})
+			}
+			if exit := hear[*wire.Exited](k).Exit; exit.Code != want {
+				t.Errorf("exit %+v, want %d", exit, want)
+			}
+			k.bye()
+		})
+	}
 }
 
 // The starter forks on while the session hears a signal; the ranks of which it has not

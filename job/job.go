@@ -140,6 +140,11 @@ func (r RM) MarshalJSON() ([]byte, error) {
 // does to their processes it does to the ranks alike.
 func (r *RM) Holds() bool { return r != nil && r.Grade == Tight && r.Starter != "fork" }
 
+// TellsRanks reports whether a signal of the batch system's to what its starter has started goes to the ranks
+// as well. Slurm signals every process of a step; of the others it is known that they signal the process
+// group of the task (Grid Engine, but for SIGKILL), or nobody has seen it. A rank is in a group of its own.
+func (r *RM) TellsRanks() bool { return r.Holds() && r.Name == "slurm" }
+
 // ID tells what batch systems have granted apart, "slurm 4711" or "slurm 4711.2" for a step, in at
 // most 100 printable bytes; empty: nothing does.
 func (r *RM) ID() string {

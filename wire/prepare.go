@@ -171,6 +171,7 @@ type Supervision struct {
 	Sessions bool          // and so may the directories of Open MPI's files
 	CleanIPC string        // whose shared memory is freed: failed (or empty), always, no
 	Held     bool          // the starter of a batch system has started the helper: see Caught
+	Twice    bool          // its signals to the helper go to the ranks as well
 	Grace    time.Duration // between SIGTERM and SIGKILL
 	Silence  time.Duration // how long the link may be dead before the job is
 }
@@ -186,6 +187,7 @@ func (s *Supervision) fields(c *codec) {
 	c.flag(&s.Sessions)
 	c.word(&s.CleanIPC, "value of --clean-ipc")
 	c.flag(&s.Held)
+	c.flag(&s.Twice)
 	c.time(&s.Grace, "grace")
 	c.time(&s.Silence, "silence")
 }

@@ -203,7 +203,7 @@ func (m *End) fields(c *codec) {
 }
 
 // Caught says that the helper was itself told to end, by SIGTERM or its like: by the batch system
-// that holds the node's processes, and so told the ranks as well (RM-60). The helper goes on.
+// that holds the node's processes, and may have told the ranks as well (RM-60). The helper goes on.
 type Caught struct{ Signal int }
 
 func (m *Caught) fields(c *codec) { c.num(&m.Signal, aSignal) }

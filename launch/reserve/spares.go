@@ -79,7 +79,7 @@ func (r *reservation) spareClaim(n *host, np job.NodePlan, size int) *wire.Prepa
 	m := &wire.Prepare{
 		Job: r.plan.Job, Group: wire.Group{Name: spareGroup, First: r.plan.Size, Size: size, Nodes: 1}, Node: wire.Member{Name: np.Name},
 		Apps: []job.App{{Argv: req.Apps[0].Argv}}, Ranks: np.Ranks, Process: wire.Process{Umask: -1},
-		Supervision: wire.Supervision{Held: req.RM.Holds(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
+		Supervision: wire.Supervision{Held: req.RM.Holds(), Twice: req.RM.TellsRanks(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
 		Claim:       wire.Claim{Entry: claimOf(req, r.plan, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1},
 	}
 	m.Claim.Entry.Resting, m.Claim.Entry.Since = job.Spare, time.Now()
