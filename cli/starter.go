@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"remshell/fault"
@@ -140,25 +141,41 @@ const askTime = 10 * time.Second
 // maxAnswer is how much of its answer is read.
 const maxAnswer = 16 << 20
 
+// askTries is how often a program is run that a signal ends. A batch system that ends its job signals all processes of
+// its script, and with us a squeue that we ask just then.
+const askTries = 3
+
 // runProgram runs a batch system's own program without input, and returns what it prints.
-func runProgram(name string, args ...string) (string, error) {
+func runProgram(name string, args ...string) (text string, err error) {
+	for range askTries {
+		var killed bool
+		if text, killed, err = tryProgram(name, args...); !killed {
+			break
+		}
+	}
+	return text, err
+}
+
+// tryProgram is runProgram, once.
+func tryProgram(name string, args ...string) (text string, killed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	out, errs := &bounded{most: maxAnswer}, &bounded{most: 64 << 10}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, time.Second
-	err := cmd.Run()
+	err = cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("%s: command not found", name)
+		return "", false, fmt.Errorf("%s: command not found", name)
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("%s did not answer within %v", name, askTime)
+		return "", false, fmt.Errorf("%s did not answer within %v", name, askTime)
 	case err != nil:
-		return "", fmt.Errorf("%s: %s", name, lastLine(errs.String(), err.Error()))
+		killed = cmd.ProcessState != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
+		return "", killed, fmt.Errorf("%s: %s", name, lastLine(errs.String(), err.Error()))
 	case out.full:
-		return "", fmt.Errorf("%s printed more than %d MB", name, maxAnswer>>20)
+		return "", false, fmt.Errorf("%s printed more than %d MB", name, maxAnswer>>20)
 	}
-	return out.String(), nil
+	return out.String(), false, nil
 }
 
 // lastLine is the last line of a text that is not blank, if there is one.
@@ -210,7 +227,7 @@ func (c *call) unseen() {
 		}
 		if !rm.Holds() {
 			c.tellLoose(p)
-		} else if lost := unheld(rm, snap, p); len(lost) > 0 && !c.starter.Untried {
+		} else if lost := unheld(rm, snap, p); len(lost) > 0 && c.starter.Starter != nil && !c.starter.Untried {
 			c.env.Say(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", rm.Name, hostlist.Fold(lost), rm.Holder()))
 		}
 	}

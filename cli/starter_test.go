@@ -4,6 +4,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,6 +22,24 @@ func TestLauncherWords(t *testing.T) {
 			if want := fmt.Sprintf("mpiexec: -launcher %s: this is no job of %s's; %s", word, s.Name, s.Within); !strings.HasPrefix(printed, want) || code != 125 {
 				t.Errorf("exit %d: %s\nwant 125: %s", code, printed, want)
 			}
+		}
+	}
+}
+
+// A batch system that ends its job also signals the program that we ask of it just then; another call is answered. Whoever
+// is killed each time is asked no more than three times.
+func TestAProgramThatASignalEndsIsAskedAgain(t *testing.T) {
+	for kills, want := range map[int]string{0: "CANCELLED\n", 1: "CANCELLED\n", 2: "CANCELLED\n", 3: ""} {
+		dir := t.TempDir()
+		program := filepath.Join(dir, "squeue")
+		script := fmt.Sprintf("#!/bin/sh\necho >>%[1]s/calls\n[ $(wc -l <%[1]s/calls) -gt %[2]d ] || kill -TERM $$\necho CANCELLED\n", dir, kills)
+		if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text, err := runProgram(program)
+		calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
+		if text != want || (err != nil) != (want == "") || len(calls) != min(kills+1, askTries) {
+			t.Errorf("killed %d times: %q, %v, after %d calls; want %q", kills, text, err, len(calls), want)
 		}
 	}
 }
