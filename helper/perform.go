@@ -78,6 +78,12 @@ func (s *session) performEnd(action any) {
 	switch a := action.(type) {
 	case life.PassSignal:
 		s.pass(s.ranks[a.Rank], unix.Signal(a.Number))
+	case life.Stop:
+		s.stop()
+	case life.StopRank:
+		unix.Kill(-s.ranks[a.Rank].begun.PID, unix.SIGSTOP)
+	case life.Continue:
+		s.goOn()
 	case life.Hurry:
 		s.hurryUp()
 	case life.Ask:

@@ -315,6 +315,8 @@ func (s *session) frame(m wire.Message) {
 		if !s.had(unix.Signal(m.Number)) {
 			s.decide(life.Signal{Number: m.Number})
 		}
+	case *wire.Hold:
+		s.decide(life.Hold{Why: m.Why, On: m.On})
 	case *wire.Lay:
 		s.conn.Send(&wire.Laid{Err: s.marks.Lay(m.Tag, m.Word)})
 	case *wire.Seek:

@@ -66,6 +66,18 @@ type PlacedState struct {
 	RankState
 }
 
+// A Hold is a reason why the ranks of a job stand still. They run when there is none (survive.md SV-28).
+type Hold string
+
+// The reasons.
+const (
+	HoldAsked   Hold = "suspend" // somebody has asked for it
+	HoldStopped Hold = "stopped" // mpiexec itself is: by ^Z, or by a batch system
+)
+
+// Known reports whether it is one of them.
+func (h Hold) Known() bool { return h == HoldAsked || h == HoldStopped }
+
 // A Right is why a job obeys somebody.
 type Right string
 

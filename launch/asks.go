@@ -64,11 +64,11 @@ func (f *fleet) tellStates() {
 
 // hold has all ranks stand still, or lets them go on.
 func (f *fleet) hold(a supervise.Hold) {
-	news, signal := job.Again{Event: "resume", Seconds: a.Stood.Seconds()}, job.SIGCONT
+	news := job.Again{Event: "resume", Seconds: a.Stood.Seconds()}
 	if a.On {
-		news, signal = job.Again{Event: "suspend"}, job.SIGSTOP
+		news = job.Again{Event: "suspend"}
 	}
-	f.tell(&wire.Signal{Number: int(signal)})
+	f.tell(&wire.Hold{Why: job.HoldAsked, On: a.On})
 	if !a.On {
 		f.saves.state.Shift(a.Stood, f.state.End())
 	}

@@ -60,10 +60,14 @@ func (f *fleet) addGroup(name string, p job.Plan, apps []job.App, nodes []*membe
 	return g
 }
 
-// release lets the ranks of a group go; meet is where torch's can.
+// release lets the ranks of a group go; meet is where torch's can. If the job stands still, so do they: a
+// node that is new hears of that here.
 func (f *fleet) release(g *group, meet string) {
 	for _, n := range g.nodes {
 		n.over = false
+		if f.state != nil && f.state.Held() {
+			n.Send(&wire.Hold{Why: job.HoldAsked, On: true})
+		}
 		n.Send(&wire.Start{Group: g.name, Meet: meet})
 	}
 }

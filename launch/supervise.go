@@ -451,7 +451,7 @@ func (f *fleet) flush(patience time.Duration) {
 
 // suspend stops the whole job until somebody continues it (SIG-5).
 func (f *fleet) suspend(state *supervise.State) {
-	f.tell(&wire.Signal{Number: int(job.SIGSTOP)})
+	f.tell(&wire.Hold{Why: job.HoldStopped, On: true})
 	f.flush(stopPatience)
 	stopped := f.env.Pauses.During(f.env.Suspend)
 	state.Shift(stopped)
@@ -459,7 +459,5 @@ func (f *fleet) suspend(state *supervise.State) {
 	for _, n := range f.nodes {
 		n.Shift(stopped)
 	}
-	if !state.Held() {
-		f.tell(&wire.Signal{Number: int(job.SIGCONT)})
-	}
+	f.tell(&wire.Hold{Why: job.HoldStopped})
 }

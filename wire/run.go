@@ -17,6 +17,7 @@ Ranks that run, and their end.
 	   | <---------------- Credit ---------------->   leave for more
 	   | Resize ---------------------------------->   of the terminal
 	   | Signal ---------------------------------->
+	   | Hold ------------------------------------>   the ranks stand still, or one reason for that is gone
 	   | <---------------------------------- Caught   a signal that was not mpiexec's
 	   | Inspect --------------------------------->
 	   | <---------------------------------- States   what each rank is doing
@@ -127,6 +128,18 @@ func (m *Resize) fields(c *codec) {
 type Signal struct{ Number int }
 
 func (m *Signal) fields(c *codec) { c.num(&m.Number, aSignal) }
+
+// Hold gives a reason why no rank of the node is to run, also none that is started later, or takes it back. They
+// run when there is none, and when the job is ended.
+type Hold struct {
+	Why job.Hold
+	On  bool
+}
+
+func (m *Hold) fields(c *codec) {
+	c.word((*string)(&m.Why), "reason")
+	c.flag(&m.On)
+}
 
 // Inspect asks what each rank of the node is doing, with Stacks also where it is; then the
 // answer may take StacksTime longer.

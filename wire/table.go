@@ -116,6 +116,7 @@ var table = [...]Kind{
 	92: {"Fetched", Either, Running, MaxFetched + 8<<10, blank[Fetched]},
 	41: {"Resize", Launcher, Running, 64, blank[Resize]},
 	12: {"Signal", Launcher, Running, 16, blank[Signal]},
+	82: {"Hold", Launcher, Running, 256, blank[Hold]},
 	50: {"Inspect", Launcher, Running, 64, blank[Inspect]},
 	51: {"States", Helper, Running, 8 << 20, blank[States]},
 	14: {"PMI", Helper, Running, 8 << 10, blank[PMI]},

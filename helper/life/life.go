@@ -12,6 +12,9 @@ Three things have a phase, and each only goes forward but for a Start, which beg
 	Work     Idle --> Busy --> Empty --> Quiet  --> Drained
 	Ending   Unasked --> Lingering --> Asked --> Killing
 	Talk     Open --> Over, or Anew
+
+Beside these there are holds, reasons why no rank is to run. An ending lifts them all: what stands still
+takes no SIGTERM.
 */
 package life
 
@@ -124,6 +127,11 @@ type (
 	Slow struct{ Noise int }
 	// Signal is one for all ranks.
 	Signal struct{ Number int }
+	// Hold gives a reason why no rank is to run, or takes it back.
+	Hold struct {
+		Why job.Hold
+		On  bool
+	}
 	// Dump asks for the stacks of the ranks.
 	Dump struct{}
 	// Dumped says that they have been told.
@@ -177,6 +185,12 @@ type (
 	Hurry struct{}
 	// PassSignal sends a signal to a rank, in the way of signals of the user.
 	PassSignal struct{ Rank, Number int }
+	// Stop has all that runs here stand still.
+	Stop struct{}
+	// StopRank has one rank stand still that was just forked.
+	StopRank struct{ Rank int }
+	// Continue lets all go on.
+	Continue struct{}
 	// Ask sends SIGTERM to all that is left.
 	Ask struct{}
 	// Kill sends it SIGKILL.
@@ -259,6 +273,7 @@ type State struct {
 	ending Ending
 	talk   Talk
 	stacks stacks
+	holds  map[job.Hold]bool // reasons why no rank runs
 
 	rules   *Rules            // nil: no Prepare was accepted
 	wanted  map[string]int    // groups that are, or will be, prepared and not started, and how often
@@ -281,7 +296,7 @@ type State struct {
 
 // New is a life that has not begun.
 func New() *State {
-	return &State{wanted: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int)}
+	return &State{wanted: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int), holds: make(map[job.Hold]bool)}
 }
 
 // Done reports whether there is nothing left to do, and nobody to do it for.
@@ -349,6 +364,8 @@ func (s *State) Step(event any, now time.Time) []any {
 		}
 	case Signal:
 		return s.signal(e.Number)
+	case Hold:
+		return s.hold(e)
 	case Dump:
 		if s.stacks == notGathered {
 			s.stacks = gathering
@@ -448,6 +465,9 @@ func (s *State) forked(e Forked) []any {
 	do := []any{Announce{e.Rank}}
 	for _, number := range s.missed {
 		do = append(do, PassSignal{e.Rank, number})
+	}
+	if len(s.holds) > 0 {
+		do = append(do, StopRank{e.Rank})
 	}
 	if s.ending == Asked {
 		do = append(do, AskRank{e.Rank})
@@ -581,11 +601,48 @@ func (s *State) drained() []any {
 	return []any{TellDrained{}}
 }
 
-// sigquit is SIGQUIT, which has this number on every machine.
-const sigquit = 3
+// hold takes a reason to stand still, or takes it back. What is to end does not stand still any more.
+func (s *State) hold(e Hold) []any {
+	if s.ending != Unasked || s.talk != Open || !e.Why.Known() {
+		return nil
+	}
+	held := len(s.holds) > 0
+	if !e.On {
+		delete(s.holds, e.Why)
+		if held && len(s.holds) == 0 && s.Alive() {
+			return []any{Continue{}}
+		}
+		return nil
+	}
+	s.holds[e.Why] = true
+	if !held && s.Alive() {
+		return []any{Stop{}}
+	}
+	return nil
+}
 
-// signal passes on a signal; SIGQUIT waits for stacks, since it kills who does not catch it.
+// lift takes all reasons back.
+func (s *State) lift() []any {
+	held := len(s.holds) > 0
+	clear(s.holds)
+	if held && s.Alive() {
+		return []any{Continue{}}
+	}
+	return nil
+}
+
+// Signals that have these numbers on every machine on which we run.
+const (
+	sigquit = 3
+	sigcont = 18
+)
+
+// signal passes on a signal; SIGQUIT waits for stacks, since it kills who does not catch it, and SIGCONT
+// lets nobody go on who is held.
 func (s *State) signal(number int) (do []any) {
+	if number == sigcont && len(s.holds) > 0 {
+		return nil
+	}
 	if s.stacks != notGathered && number == sigquit {
 		s.stacks = quitWaits
 		return nil
@@ -615,6 +672,7 @@ func (s *State) end(linger, grace time.Duration, now time.Time) (do []any) {
 	if linger == 0 {
 		do = []any{Hurry{}}
 	}
+	do = append(do, s.lift()...)
 	switch {
 	case s.work != Busy:
 		return append(do, s.drained()...)

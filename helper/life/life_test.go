@@ -28,6 +28,7 @@ var (
 	isReady   = []any{Prepare{Group: "g"}, Claimed{Group: "g", Rules: Rules{Grace: 10 * time.Second}}, Ready{"g", 2}}
 	isForking = with(isReady, Start{Group: "g"}, Forked{0, 70, began})
 	isRunning = with(isForking, Forked{1, 71, began}, ForkingEnded{})
+	isHeld    = with(isRunning, Hold{job.HoldAsked, true})
 	isEmpty   = with(isRunning, exits(70, 0), LastWords{0}, exits(71, 0), LastWords{1}, NoChildren{})
 )
 
@@ -38,6 +39,7 @@ var stages = []stage{
 	{"Prepared", isReady},
 	{"Forking", isForking},
 	{"Running", isRunning},
+	{"Held", isHeld},
 	{"Lingering", with(isRunning, End{2 * time.Second, time.Second})},
 	{"Asked", with(isRunning, End{0, 10 * time.Second})},
 	{"Killing", with(isRunning, End{0, 0}, Tick{})},
@@ -77,6 +79,12 @@ var happenings = []struct {
 	{"both have ended, no child is left and nobody can write", []any{exits(70, 0), LastWords{0}, exits(71, 0), LastWords{1}, NoChildren{}, Silence{1}}},
 	{"nobody takes the output for 1 s", []any{Slow{1}}},
 	{"SIGUSR1 for the ranks", []any{Signal{10}}},
+	{"a hold", []any{Hold{job.HoldAsked, true}}},
+	{"the same, and rank 1 is forked", []any{Hold{job.HoldAsked, true}, Forked{1, 71, began}}},
+	{"another hold, and the first is lifted", []any{Hold{job.HoldStopped, true}, Hold{job.HoldAsked, false}}},
+	{"the first hold is lifted", []any{Hold{job.HoldAsked, false}}},
+	{"a hold of which nobody knows", []any{Hold{"fuzz", true}}},
+	{"SIGCONT for the ranks", []any{Signal{18}}},
 	{"stacks are asked for, SIGQUIT comes, they are told", []any{Dump{}, Signal{3}, Dumped{}}},
 	{"End, after a linger", []any{End{time.Second, time.Second}}},
 	{"the same, and it passes, and its grace", []any{End{time.Second, time.Second}, after(time.Second), Tick{}, after(time.Second), Tick{}}},

@@ -80,9 +80,6 @@ func TestTimeStandsStillWhileSuspended(t *testing.T) {
 	if do := s.Step(Signaled{job.SIGCONT}, began.Add(9*time.Hour)); len(do) > 0 {
 		t.Errorf("a SIGCONT lets it go on: %v", do)
 	}
-	if do := s.Step(Started{3}, began.Add(9*time.Hour)); len(do) != 1 || do[0] != (Hold{On: true}) {
-		t.Errorf("a rank that was under way runs: %v", do)
-	}
 	s.Shift(time.Hour) // and mpiexec was stopped for an hour of it
 	s.Step(Asked{Verb: job.AskResume}, began.Add(10*time.Hour+10*time.Minute))
 	if got, want := s.Next(), due.Add(10*time.Hour); !got.Equal(want) {

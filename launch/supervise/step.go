@@ -62,9 +62,6 @@ func (s *State) step(event Event, now time.Time) []Action {
 	case Started:
 		s.oneStarted()
 		s.notEmpty(e.Rank)
-		if s.Held() { // it was under way
-			return []Action{Hold{On: true}}
-		}
 		return nil
 	case Grown:
 		s.grow(e)

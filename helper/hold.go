@@ -1,0 +1,87 @@
+//go:build linux
+
+package helper
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/proc"
+)
+
+/*
+This file has the ranks of a node stand still, and go on (survive.md SV-28):
+
+	Hold "suspend" ----.
+	                    >--- any ---> SIGSTOP  the process group of each rank, then what has left these
+	Hold "stopped" ----'--- none ---> SIGCONT  the same, in the other order
+
+Which holds there are, and that an ending lifts them, is for package life.
+*/
+
+// stopRounds is how often to look for processes that have left the group of their rank: one that still
+// runs may fork between the look and the stop.
+const stopRounds = 3
+
+// stop has all ranks stand still, and what they have started.
+func (s *session) stop() {
+	s.signalGroups(unix.SIGSTOP)
+	for range stopRounds {
+		running := 0
+		for _, p := range s.strays() {
+			if p.State != 'T' && p.State != 't' && p.State != 'Z' {
+				running++
+				unix.Kill(p.PID, unix.SIGSTOP)
+			}
+		}
+		if running == 0 {
+			return
+		}
+	}
+}
+
+// goOn lets all ranks go on, and what they have started.
+func (s *session) goOn() {
+	for _, p := range s.strays() {
+		unix.Kill(p.PID, unix.SIGCONT)
+	}
+	s.signalGroups(unix.SIGCONT)
+}
+
+// signalGroups sends a signal to the process group of each rank.
+func (s *session) signalGroups(sig unix.Signal) {
+	for _, r := range s.ranks {
+		if r.alive() {
+			unix.Kill(-r.begun.PID, sig)
+		}
+	}
+}
+
+// strays are the processes that ranks have started and that are not in the process group of one: of what
+// has lost its parent those alone that can be nobody else's. The helper inside mpiexec has children
+// that are not the job's, and what may stay is none of our business.
+func (s *session) strays() (strays []proc.Look) {
+	tree, orphans := proc.LookAround(), s.sys.Guard == nil && !s.life.MayStay()
+	ranks := make(map[int]bool, len(s.ranks))
+	for _, r := range s.ranks {
+		if r.alive() {
+			ranks[r.begun.PID] = true
+		}
+	}
+	var below func(pid int, ours bool)
+	below = func(pid int, ours bool) {
+		for _, p := range tree[pid] {
+			if p.PID == s.owners.guard || s.foreign.has(p.PID) {
+				continue
+			}
+			ours := ours || ranks[p.PID]
+			if ours && !ranks[p.Group] {
+				strays = append(strays, p)
+			}
+			below(p.PID, ours)
+		}
+	}
+	below(os.Getpid(), orphans)
+	return strays
+}

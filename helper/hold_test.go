@@ -1,0 +1,110 @@
+//go:build linux
+
+package helper
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+// numbers are those that a rank has told with a word before each.
+func (k *talk) numbers(rank int, word string) (numbers []int) {
+	for line := range strings.Lines(k.out[rank]) {
+		if n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, word))); err == nil && strings.HasPrefix(line, word) {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
+// become waits until processes are in one of some states.
+func become(t *testing.T, states string, pids ...int) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		odd := ""
+		for _, pid := range pids {
+			if look, _ := proc.LookAt(pid); !strings.ContainsRune(states, rune(look.State)) {
+				odd = fmt.Sprintf("process %d is in state %c, not in one of %s", pid, look.State, states)
+			}
+		}
+		if odd == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(odd)
+		}
+	}
+}
+
+// What a hold has stand still: each rank, what it has started, also in a session of its own, and ranks that come
+// up later. They go on when the last reason is gone.
+func TestHolds(t *testing.T) {
+	k := newTalk(t)
+	const busy = `setsid sh -c 'echo child $$; while :; do :; done' & echo rank $$; while :; do :; done`
+	k.start(busy)
+	k.await(0, "child")
+	k.await(0, "rank")
+	pids := append(k.numbers(0, "rank "), k.numbers(0, "child ")...)
+	k.conn.Send(&wire.Hold{Why: job.HoldAsked, On: true})
+	become(t, "T", pids...)
+
+	k.conn.Send(&wire.Prepare{Job: "test", Group: wire.Group{Name: "later", First: 1, Size: 1, Nodes: 1}, Node: wire.Member{Name: "here"}, Process: wire.Process{Umask: -1},
+		Apps: []job.App{{Argv: []string{"/bin/sh", "-c", "while :; do :; done"}, Dir: "/"}}, Ranks: []job.RankPlan{{Portion: new(job.Portion)}}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1}})
+	hear[*wire.Prepared](k)
+	k.conn.Send(&wire.Start{Group: "later"})
+	started := hear[*wire.Started](k)
+	pids = append(pids, started.PID)
+	become(t, "T", pids...)
+
+	k.conn.Send(&wire.Hold{Why: job.HoldStopped, On: true})
+	k.conn.Send(&wire.Hold{Why: job.HoldAsked})
+	k.conn.Send(&wire.Signal{Number: int(unix.SIGCONT)})
+	k.conn.Send(&wire.Inspect{})
+	hear[*wire.States](k) // so all of these have been taken
+	become(t, "T", pids...)
+	k.conn.Send(&wire.Hold{Why: job.HoldStopped})
+	become(t, "RS", pids...)
+	k.conn.Send(&wire.End{Grace: 0})
+	hear[*wire.Drained](k)
+	k.conn.Send(&wire.Bye{})
+	if err := k.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A held job is ended as any: its ranks are continued, and take their SIGTERM.
+func TestEndOfAHeldJob(t *testing.T) {
+	const script = `trap 'exit 9' TERM; echo rank $$; while :; do :; done`
+	end := map[string]func(k *talk){
+		"mpiexec ends it": func(k *talk) { k.conn.Send(&wire.End{Grace: patience}) },
+		"mpiexec is gone": func(k *talk) { k.conn.Close() },
+	}
+	for name, end := range end {
+		t.Run(name, func(t *testing.T) {
+			k := newTalk(t)
+			k.prepareAs(func(m *wire.Prepare) { m.Supervision.Grace = patience }, script)
+			k.conn.Send(&wire.Start{})
+			k.await(0, "rank")
+			pid := k.numbers(0, "rank ")
+			k.conn.Send(&wire.Hold{Why: job.HoldAsked, On: true})
+			become(t, "T", pid...)
+			if end(k); name == "mpiexec ends it" {
+				if e := hear[*wire.Exited](k).Exit; e.Code != 9 {
+					t.Errorf("it has ended so: %+v", e)
+				}
+				hear[*wire.Drained](k)
+				k.conn.Send(&wire.Bye{})
+			}
+			k.end()
+		})
+	}
+}
