@@ -21,6 +21,7 @@ type Choosing struct {
 	Domain     []string   // names of those in which jobs run, in their order; nil: all
 	Reserve    int        // CPUs of each node that stay free, beside the node's own
 	Memory     int64      // bytes for each rank; 0: nothing was said
+	Huge       HugeWish   // whether they shall be of huge pages
 	Contiguous Contiguity
 	MaxDelay   time.Duration // the longest delay that the site allows: so long others may insist on a set, too
 }
@@ -33,6 +34,39 @@ const (
 	ContiguousFirst Contiguity = "first"
 	ContiguousBest  Contiguity = "best"
 )
+
+// A HugeWish says what ranks want of huge pages (aprun.md 4); empty: nothing was said.
+type HugeWish string
+
+// The wishes. They are what ranks find in MPIEXEC_HUGEPAGES.
+const (
+	HugeWanted HugeWish = "want" // where there are some; no node is judged by it
+	HugeNeeded HugeWish = "need" // for all of their memory
+)
+
+// HugePages are those of a node, of the size that its kernel has them in unless it is told.
+type HugePages struct {
+	Known bool  // somebody has looked; if not, all else is 0
+	Size  int64 // bytes of each; 0: the kernel has none
+	Total int64 // pages that are set apart
+	Free  int64 // of these, pages that nobody has
+}
+
+// Needs is how many pages a rank takes that has so many bytes in them. Without a size there is no such number: 0.
+func (h HugePages) Needs(bytes int64) int64 {
+	if h.Size <= 0 {
+		return 0
+	}
+	return (bytes + h.Size - 1) / h.Size
+}
+
+// Room is how many ranks find so many bytes in free pages.
+func (h HugePages) Room(bytes int64) int64 {
+	if pages := h.Needs(bytes); pages > 0 {
+		return h.Free / pages
+	}
+	return 0
+}
 
 // Listed tells the nodes of a request that have a turn, by their names. Others are of its cluster, and
 // get no ranks: the width of a gate counts their CPUs, and a line has them between others.

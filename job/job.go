@@ -430,6 +430,8 @@ type Probe struct {
 type Memory struct {
 	Total     int64 // what the kernel manages, less than what is built in
 	Available int64 // what new processes can have without swapping
+
+	Huge HugePages
 }
 
 // A Failure is a candidate that could not be used, with the reason in words

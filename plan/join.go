@@ -158,6 +158,7 @@ func (s candidate) ideal() candidate {
 	s.Down, s.Use, s.Beyond, s.busy = "", job.Use{}, job.Use{}, nil
 	s.free = s.Size()
 	s.Memory.Available = s.Memory.Total
+	s.Memory.Huge.Free = s.Memory.Huge.Total
 	s.gpus = s.offered()
 	return s
 }

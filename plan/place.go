@@ -242,6 +242,9 @@ func (s *placement) limit(i int, app job.App) (limit int, by string) {
 	if size := s.req.Memory; size > 0 && n.Memory.Available > 0 {
 		tighten(int(n.Memory.Available/size)-s.mine[i], "--mem-per-rank")
 	}
+	if s.req.Huge == job.HugeNeeded && n.Memory.Huge.Known {
+		tighten(int(n.Memory.Huge.Room(s.req.Memory))-s.mine[i], "--mem-per-rank, in huge pages,")
+	}
 	if app.NUMA.Confines() && s.layer != nil && s.layer.pools[i] != nil {
 		tighten(s.layer.pools[i].Room(max(1, app.Threads), 1), app.NUMA.Option())
 	}

@@ -25,6 +25,7 @@ type requirement struct {
 	class     string
 	numa      pin.Confinement
 	memory    int64 // bytes for each rank
+	huge      bool  // in huge pages
 }
 
 func wishOf(req job.Request, app job.App) requirement {
@@ -32,7 +33,7 @@ func wishOf(req job.Request, app job.App) requirement {
 		app.Threads = 1 // the CPUs that were written down count
 	}
 	home := req.Home && !req.Forbid
-	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app), req.Class, app.NUMA, req.Memory}
+	return requirement{req.User, app.Types, app.Arch, max(1, app.Threads), app.ThreadsFrom, exclusive(req), home, home && !req.Wait, req.Layout, wantedGPUs(app), req.Class, app.NUMA, req.Memory, req.Huge == job.HugeNeeded}
 }
 
 // A check returns why a node is dropped, in words, or nothing.

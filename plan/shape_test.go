@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"remshell/job"
@@ -133,6 +134,55 @@ func TestMemoryBoundsTheRanks(t *testing.T) {
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Code != Limits || !failed.Permanent {
 		t.Errorf("%v: 8 GB hold four ranks at most", err)
+	}
+}
+
+// Memory of huge pages alone is as many ranks as there are pages for, whole ones for each; what is not known is no limit.
+func TestHugePagesBoundTheRanks(t *testing.T) {
+	pages := func(size, total, free int64) job.HugePages {
+		return job.HugePages{Known: true, Size: size, Total: total, Free: free}
+	}
+	for _, test := range []struct {
+		name string
+		huge job.HugePages
+		wish job.HugeWish
+		want string
+	}{
+		{"not asked for", pages(2<<20, 0, 0), "", "n0 n0 n0 n0"},
+		{"a wish", pages(2<<20, 0, 0), job.HugeWanted, "n0 n0 n0 n0"},
+		{"not known", job.HugePages{}, job.HugeNeeded, "n0 n0 n0 n0"},
+		{"enough", pages(2<<20, 8, 8), job.HugeNeeded, "n0 n0 n0 n0"},
+		{"two pages for each", pages(2<<20, 8, 7), job.HugeNeeded, "n0 n0 n0 n1"},
+		{"a page for each", pages(1<<30, 3, 2), job.HugeNeeded, "n0 n0 n1 n1"},
+		{"one page, and two are needed", pages(2<<20, 8, 1), job.HugeNeeded, "n1 n1 n1 n1; n0 memory 1 huge page of 2048 kB free, a process needs 2"},
+		{"none", pages(2<<20, 0, 0), job.HugeNeeded, "n1 n1 n1 n1; n0 memory 0 huge pages of 2048 kB free"},
+		{"no such kernel", pages(0, 0, 0), job.HugeNeeded, "n1 n1 n1 n1; n0 memory its kernel has no huge pages"},
+	} {
+		snap := cluster("n0:4 n1:4")
+		snap.Nodes[0].Memory.Huge = test.huge
+		req := job.Request{Apps: []job.App{{N: 4}}, Placing: job.Placing{Choosing: job.Choosing{Memory: 3 << 20, Huge: test.wish}}}
+		p, err := Make(on(req, snap))
+		got := shown(p)
+		for _, note := range p.Rejected {
+			got += fmt.Sprintf("; %s %s %s", note.Node, note.Code, note.Text)
+		}
+		if err != nil || !strings.HasPrefix(got, test.want) || !strings.Contains(test.want, ";") && got != test.want {
+			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+// Whether waiting may help depends on how many huge pages there are, not on how many are free.
+func TestHugePagesOfAnIdleNode(t *testing.T) {
+	for total, permanent := range map[int64]bool{8: false, 4: false, 3: true} {
+		snap := cluster("n0:4")
+		snap.Nodes[0].Memory = job.Memory{Total: 1 << 30, Available: 1 << 30, Huge: job.HugePages{Known: true, Size: 2 << 20, Total: total, Free: 3}}
+		req := job.Request{Apps: []job.App{{N: 4}}, Placing: job.Placing{Choosing: job.Choosing{Memory: 2 << 20, Huge: job.HugeNeeded}}}
+		_, err := Make(on(req, snap))
+		var failed *Error
+		if !errors.As(err, &failed) || failed.Permanent != permanent || !strings.Contains(failed.Text, "--mem-per-rank, in huge pages, allows 3 on n0") && !permanent {
+			t.Errorf("%d pages in all: %v", total, err)
+		}
 	}
 }
 

@@ -119,12 +119,20 @@ func (s *candidate) seats(c pin.Confinement, width int) int {
 	return pool.Room(width, 1)
 }
 
-// memoryFit is the check whether there is memory for a rank. What is not known is no limit.
+// memoryFit is the check whether there is memory for a rank, and enough of it in huge pages. What is not known is no limit.
 var memoryFit = check{"memory", func(s *candidate, w *requirement) string {
-	if w.memory == 0 || s.Memory.Available == 0 || s.Memory.Available >= w.memory {
+	huge := s.Memory.Huge
+	switch {
+	case w.memory == 0:
 		return ""
+	case s.Memory.Available > 0 && s.Memory.Available < w.memory:
+		return fmt.Sprintf("%d MB available, a process needs %d by --mem-per-rank", s.Memory.Available>>20, w.memory>>20)
+	case !w.huge || !huge.Known || huge.Room(w.memory) > 0:
+		return ""
+	case huge.Size == 0:
+		return "its kernel has no huge pages, which a process needs by --mem-per-rank"
 	}
-	return fmt.Sprintf("%d MB available, a process needs %d by --mem-per-rank", s.Memory.Available>>20, w.memory>>20)
+	return fmt.Sprintf("%s of %d kB free, a process needs %d by --mem-per-rank", text.Count(int(huge.Free), "huge page"), huge.Size>>10, huge.Needs(w.memory))
 }}
 
 // pool sorts the free slots of a candidate as a layout or, where ranks stay inside of NUMA nodes,

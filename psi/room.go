@@ -110,17 +110,32 @@ func (c *Choice) reserve(in Input) error {
 	return counted("--reserve-cpus", in.Flags.ReserveCPUs, 0, &c.Reserve)
 }
 
-// memory reads how much memory each rank needs: a number of MB, or with a unit, of powers of 1024.
+// memory reads how much memory each rank needs: a number of MB, or with a unit, of powers of 1024; and what is said behind it of
+// huge pages (aprun.md 4).
 func (c *Choice) memory(in Input) error {
 	value := in.Flags.MemPerRank
 	if value == nil {
 		return nil
 	}
+	size, wish := hugeWish(strip(*value))
 	var ok bool
-	if c.Memory, ok = bytes(strip(*value)); !ok {
+	if c.Memory, ok = bytes(size); !ok {
 		return badValue("--mem-per-rank", *value, "a number of MB, or with K, M, G, T")
 	}
+	c.Huge = wish
 	return nil
+}
+
+// hugeWish takes the word about huge pages from the end of a size.
+func hugeWish(text string) (size string, wish job.HugeWish) {
+	size = strings.TrimRight(text, "hHsS")
+	switch strings.ToLower(text[len(size):]) {
+	case "h":
+		return size, job.HugeWanted
+	case "hs":
+		return size, job.HugeNeeded
+	}
+	return text, ""
 }
 
 // memoryUnits are the units of memory; without one it is MB.

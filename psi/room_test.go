@@ -30,6 +30,9 @@ func TestWhatRanksTakeOfANode(t *testing.T) {
 		{Choosing{MemPerRank: new("3")}, fmt.Sprint("0 {0 0 [] false} 0 0 ", 3<<20)},
 		{Choosing{MemPerRank: new("3gb")}, fmt.Sprint("0 {0 0 [] false} 0 0 ", 3<<30)},
 		{Choosing{MemPerRank: new(" 2T ")}, fmt.Sprint("0 {0 0 [] false} 0 0 ", 2<<40)},
+		{Choosing{MemPerRank: new("3Gh")}, fmt.Sprint("0 {0 0 [] false} 0 0 ", 3<<30, "want")},
+		{Choosing{MemPerRank: new("512HS")}, fmt.Sprint("0 {0 0 [] false} 0 0 ", 512<<20, "need")},
+		{Choosing{MemPerRank: new("3gbhs")}, fmt.Sprint("0 {0 0 [] false} 0 0 ", 3<<30, "need")},
 		{Choosing{Shape: new("0")}, "--shape 0"},
 		{Choosing{Shape: new("65536")}, "--shape 65536"},
 		{Choosing{PerNUMA: new("x")}, "--per-numa x"},
@@ -47,10 +50,14 @@ func TestWhatRanksTakeOfANode(t *testing.T) {
 		{Choosing{MemPerRank: new("3KK")}, "--mem-per-rank 3KK"},
 		{Choosing{MemPerRank: new("9999999999T")}, "--mem-per-rank 9999999999T"},
 		{Choosing{MemPerRank: new("+3")}, "--mem-per-rank +3"},
+		{Choosing{MemPerRank: new("hs")}, "--mem-per-rank hs"},
+		{Choosing{MemPerRank: new("3s")}, "--mem-per-rank 3s"},
+		{Choosing{MemPerRank: new("3hhs")}, "--mem-per-rank 3hhs"},
+		{Choosing{MemPerRank: new("3hsM")}, "--mem-per-rank 3hsM"},
 	}
 	for _, test := range tests {
 		c, err := said(Flags{Choosing: test.Choosing})
-		got := fmt.Sprint(c.Shape, c.NUMA, c.HWThreads, c.Reserve, c.Memory)
+		got := fmt.Sprint(c.Shape, c.NUMA, c.HWThreads, c.Reserve, c.Memory) + string(c.Huge)
 		var refused *Error
 		if errors.As(err, &refused) {
 			got = refused.Source + " " + refused.Token
@@ -97,7 +104,7 @@ func TestClash(t *testing.T) {
 
 // Whatever is written, what is accepted is within its bounds.
 func FuzzWhatRanksTakeOfANode(f *testing.F) {
-	for _, text := range []string{"4", "0,2-3", "2-1", "3GB", "3X", "65536", "-1", "", "0-65535,7", "9223372036854775807T"} {
+	for _, text := range []string{"4", "0,2-3", "2-1", "3GB", "3Ghs", "3X", "65536", "-1", "", "0-65535,7", "9223372036854775807T"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -111,6 +118,9 @@ func FuzzWhatRanksTakeOfANode(f *testing.F) {
 				if n < 0 || n > maxCount {
 					t.Fatalf("%q: %d", text, n)
 				}
+			}
+			if c.Huge != "" && (c.Memory == 0 || c.Huge != job.HugeWanted && c.Huge != job.HugeNeeded) {
+				t.Fatalf("%q: huge pages %q for %d bytes", text, c.Huge, c.Memory)
 			}
 			if c.Memory < 0 || c.Memory > maxMemory || !slices.IsSorted(c.NUMA.List) {
 				t.Fatalf("%q: %d bytes, NUMA nodes %v", text, c.Memory, c.NUMA.List)

@@ -112,9 +112,18 @@ type node struct {
 	MemTotal int64  `json:"mem_total,omitempty"` // bytes
 	MemFree  int64  `json:"mem_available,omitempty"`
 
+	Huge *hugePages `json:"huge_pages,omitempty"` // ours; nil: not known
+
 	GPUs     []gpu.GPU `json:"gpus,omitempty"` // that may be used
 	Barred   int       `json:"barred_gpus,omitempty"`
 	BusyGPUs []string  `json:"busy_gpus,omitempty"` // addresses of those that live jobs have
+}
+
+// hugePages are those of a node; of no size: there are none.
+type hugePages struct {
+	Size  int64 `json:"size"` // bytes
+	Total int64 `json:"total"`
+	Free  int64 `json:"free"`
 }
 
 // Parse reads a cluster state. The error is a *psi.Error.
@@ -307,6 +316,10 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 			return job.Node{}, fmt.Errorf("cpu_map names core %d, which the node lacks", number)
 		}
 	}
+	huge, err := n.hugePages()
+	if err != nil {
+		return job.Node{}, err
+	}
 	result := job.Node{
 		Fenced: n.Fenced,
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
@@ -314,7 +327,7 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 		Traits: traits,
 		Use:    job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken, BusyGPUs: n.BusyGPUs},
 		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
-			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree}, GPUs: n.GPUs, Barred: n.Barred},
+			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree, Huge: huge}, GPUs: n.GPUs, Barred: n.Barred},
 	}
 	if !yes(n.Up) {
 		result.Down = "no answer to the probe"
@@ -325,6 +338,18 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 		}
 	}
 	return result, nil
+}
+
+// hugePages takes those of a node.
+func (n *node) hugePages() (h job.HugePages, err error) {
+	if n.Huge == nil {
+		return h, nil
+	}
+	h = job.HugePages{Known: true, Size: n.Huge.Size, Total: n.Huge.Total, Free: n.Huge.Free}
+	if h.Size < 0 || h.Size > 1<<60 || h.Free < 0 || h.Free > h.Total || h.Size == 0 && h.Total > 0 {
+		return h, fmt.Errorf("huge_pages: %d free of %d, of %d bytes each", h.Free, h.Total, h.Size)
+	}
+	return h, nil
 }
 
 // checkGPUs refuses GPUs that cannot be told apart, or of vendors we know no variable of.

@@ -3,8 +3,10 @@ package whatif
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -33,6 +35,14 @@ type wNode struct {
 	Flavors []string `json:"flavors,omitempty"`
 	Free    int64    `json:"mem_available,omitempty"`
 	Total   int64    `json:"mem_total,omitempty"`
+	Huge    *wHuge   `json:"huge_pages,omitempty"`
+}
+
+// wHuge are huge pages of a node.
+type wHuge struct {
+	Size  int64 `json:"size"`
+	Total int64 `json:"total"`
+	Free  int64 `json:"free"`
 }
 
 type wOptions struct {
@@ -40,7 +50,8 @@ type wOptions struct {
 	Shape      int    `json:"shape,omitempty"`
 	PerNUMA    int    `json:"per_numa,omitempty"`
 	Reserve    int    `json:"reserve_cpus,omitempty"`
-	Memory     int    `json:"mem_per_rank,omitempty"`
+	Memory     int    `json:"-"`                      // MB
+	Size       string `json:"mem_per_rank,omitempty"` // the same, with hs where they are to be of huge pages
 	Contiguous string `json:"contiguous,omitempty"`
 	Overbook   bool   `json:"overbook"`
 	Loop       bool   `json:"loop_nodes_first"`
@@ -58,6 +69,9 @@ func randomRooms(r *rand.Rand) *wRequest {
 	w := &wRequest{NP: 1 + r.IntN(14), UID: 1000, Env: map[string]string{}, Options: wOptions{
 		TPP: 1 + r.IntN(6)/4, Shape: oneIn(r, 3, 4), PerNUMA: oneIn(r, 4, 3), Reserve: oneIn(r, 4, 2), Memory: oneIn(r, 4, 3),
 		Overbook: r.IntN(4) == 0, Loop: r.IntN(3) == 0}}
+	if o := &w.Options; o.Memory > 0 {
+		o.Size = fmt.Sprint(o.Memory, []string{"", "h", "hs"}[r.IntN(3)])
+	}
 	if k := oneIn(r, 2, 2); k > 0 {
 		w.Options.Contiguous = []string{"first", "best"}[k-1]
 	}
@@ -68,6 +82,9 @@ func randomRooms(r *rand.Rand) *wRequest {
 		n.Flavors = [][]string{nil, nil, {"os", "su", "ap"}, {"ap", "su"}, {"os"}}[r.IntN(5)]
 		if r.IntN(3) == 0 {
 			n.Free, n.Total = int64(1+r.IntN(6))<<20, 16<<20
+		}
+		if r.IntN(2) == 0 {
+			n.Huge = &wHuge{Size: int64(1+r.IntN(3)) << 19, Total: 12, Free: int64(r.IntN(12))}
 		}
 		w.Nodes = append(w.Nodes, n)
 	}
@@ -128,11 +145,22 @@ func (w *wRequest) room(n *wNode) int {
 	if m := int64(w.Options.Memory) << 20; m > 0 && n.Free > 0 {
 		room = min(room, int(n.Free/m))
 	}
+	if w.needsHuge() && n.Huge != nil {
+		pages := 0 // of the ranks that there is room for
+		for room > 0 {
+			if pages = room * int(math.Ceil(float64(w.Options.Memory<<20)/float64(n.Huge.Size))); pages <= int(n.Huge.Free) {
+				break
+			}
+			room--
+		}
+	}
 	if w.Options.Overbook && n.Procs > 0 || !w.may(n) { // overbooking is exclusive
 		return 0
 	}
 	return room
 }
+
+func (w *wRequest) needsHuge() bool { return strings.HasSuffix(w.Options.Size, "hs") }
 
 // A wTrial is a request with its plan.
 type wTrial struct {
@@ -170,6 +198,9 @@ func (w *wTrial) within() string {
 		}
 		if m := int64(w.Options.Memory) << 20; m > 0 && n.Free > 0 && int64(w.ranks[n.Name])*m > n.Free {
 			return n.Name + " has too little memory"
+		}
+		if w.needsHuge() && n.Huge != nil && int64(w.ranks[n.Name])*int64(w.Options.Memory)<<20 > n.Huge.Free*n.Huge.Size {
+			return n.Name + " has too few huge pages"
 		}
 	}
 	return ""

@@ -108,6 +108,9 @@ func nodeOf(n job.Node, up bool) node {
 		MemTotal: n.Memory.Total, MemFree: n.Memory.Available,
 		GPUs: n.GPUs, Barred: n.Barred, BusyGPUs: n.BusyGPUs, Fenced: n.Fenced,
 	}
+	if h := n.Memory.Huge; h.Known {
+		result.Huge = &hugePages{h.Size, h.Total, h.Free}
+	}
 	if n.Bind != nil {
 		result.BindTo = n.Bind.Text
 	}

@@ -18,7 +18,8 @@ func TestSavedNodesComeBack(t *testing.T) {
 		{Shut: []int{2}, Place: pin.Nowhere},
 	}
 	want := job.Node{Fenced: true, NodeDef: job.NodeDef{Name: "a", Host: "a"}, Probe: job.Probe{
-		Topology: pin.Topology{Cores: cores}, Load: [3]float64{0.5, -1, 2}, Memory: job.Memory{Total: 1 << 40, Available: 77},
+		Topology: pin.Topology{Cores: cores}, Load: [3]float64{0.5, -1, 2}, Memory: job.Memory{Total: 1 << 40, Available: 77,
+			Huge: job.HugePages{Known: true, Size: 2 << 20, Total: 9, Free: 4}},
 		GPUs:   []gpu.GPU{{Vendor: gpu.Intel, Index: 1, Tiles: []int{2, 3}, Address: "0000:2a:00.0", NUMA: -1, Driver: "xe"}},
 		Barred: 1,
 	}, Traits: job.Traits{Speed: 3700, Quality: job.Turbo}, Use: job.Use{BusyGPUs: []string{"0000:2a:00.0"}}}

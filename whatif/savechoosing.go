@@ -30,6 +30,9 @@ func sectionOptions(s job.Share, o *choosing) {
 	}
 }
 
+// hugeWords are what a size says of huge pages.
+var hugeWords = map[job.HugeWish]string{job.HugeWanted: "h", job.HugeNeeded: "hs"}
+
 // jobOptions are those of the job as a whole. Which request for node sets counts was found out: it is
 // the job's own there, whoever made it.
 func jobOptions(c job.Choosing, o *choosing) {
@@ -46,7 +49,7 @@ func jobOptions(c job.Choosing, o *choosing) {
 	}
 	o.Class, o.Contiguous, o.Reserve = unlessZero(c.Class), unlessZero(string(c.Contiguous)), unlessNone(c.Reserve)
 	if c.Memory > 0 {
-		o.MemPerRank, _ = json.Marshal(strconv.FormatInt(c.Memory>>10, 10) + "K")
+		o.MemPerRank, _ = json.Marshal(strconv.FormatInt(c.Memory>>10, 10) + "K" + hugeWords[c.Huge])
 	}
 }
 

@@ -46,6 +46,9 @@ func TestBounds(t *testing.T) {
 	}
 	load := func(x float64) Message { return probe(func(p *job.Probe) { p.Load[1] = x }) }
 	memory := func(n int) Message { return probe(func(p *job.Probe) { p.Memory.Total = int64(n) }) }
+	huge := func(size, pages int64) Message {
+		return probe(func(p *job.Probe) { p.Memory.Huge = job.HugePages{Known: true, Size: size, Total: pages, Free: pages} })
+	}
 	card := func(set func(g *gpu.GPU)) Message {
 		return probe(func(p *job.Probe) {
 			p.GPUs = []gpu.GPU{{Vendor: gpu.AMD, NUMA: -1}}
@@ -73,6 +76,7 @@ func TestBounds(t *testing.T) {
 			at(place(func(p *pin.Place, n int) { p.L3 = n })(-2), place(func(p *pin.Place, n int) { p.L2 = n })(65536)), "cache "},
 		{at(load(-1), load(0), load(1e6)), at(load(math.NaN()), load(math.Inf(1)), load(-1.1), load(1e6+1)), "load "},
 		{at(memory(0), memory(1<<60)), at(memory(-1), memory(1<<60+1)), "bytes "},
+		{at(huge(1<<60, 1<<60)), at(huge(-1, 0), huge(0, -1), huge(1<<60+1, 0), huge(0, 1<<60+1)), " that cannot be: "},
 		{at(card(func(g *gpu.GPU) { g.Index = 255 }), card(func(g *gpu.GPU) { g.Address = strings.Repeat("a", 64) })),
 			at(card(func(g *gpu.GPU) { g.Index = 256 }), card(func(g *gpu.GPU) { g.Index = -1 })), "GPU "},
 		{nil, at(card(func(g *gpu.GPU) { g.Address = strings.Repeat("a", 65) })), "address of 65 bytes"},

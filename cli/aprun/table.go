@@ -45,7 +45,7 @@ var rows = []letterRow{
 	}},
 	{"j", "K", "--hw-threads K", "hardware threads of each core; 1 by default", long("--hw-threads")},
 	{"r", "C", "--reserve-cpus C", "the last C CPUs of each host stay free", whole("--reserve-cpus")},
-	{"m", "SIZE[h]", "--mem-per-rank SIZE", "memory of each rank; h wishes for huge pages", (*segment).perRank},
+	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h wishes for huge pages, hs needs them", whole("--mem-per-rank")},
 	{"a", "ARCH", "-arch ARCH", "hosts of this architecture", func(s *segment, v string) error { return s.own(v, "-arch") }},
 	{"F", "WORD", "--exclusive", "exclusive or share", func(s *segment, v string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[v]
@@ -163,23 +163,6 @@ func ascending(items []string) string {
 		}
 	}
 	return folded(there)
-}
-
-// perRank reads a size in MB, or with a unit, and what it says of huge pages.
-func (s *segment) perRank(value string) error {
-	size := strings.ToLower(value)
-	if strings.HasSuffix(size, "hs") {
-		return errors.New("hs, huge pages that are required, is not served here; h wishes for them")
-	}
-	if rest, is := strings.CutSuffix(size, "h"); is {
-		size = rest
-		s.job = addOnce(s.job, "-genv", "MPIEXEC_HUGEPAGES=want")
-	}
-	if strings.Trim(size, "0123456789") == "" && size != "" {
-		size += "M"
-	}
-	s.job = addOnce(s.job, "--mem-per-rank", strings.ToUpper(size))
-	return nil
 }
 
 // ofBatch leaves to the allocation how many ranks there are, and on which hosts.

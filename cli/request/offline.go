@@ -99,6 +99,8 @@ func matter(req job.Request, by string) string {
 	switch {
 	case by == "-gpus-per-proc":
 		return "GPUs"
+	case by == "--mem-per-rank" && req.Huge == job.HugeNeeded:
+		return "memory and huge pages"
 	case by == "--mem-per-rank":
 		return "memory"
 	case slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.Confines() && by == app.NUMA.Option() }):

@@ -187,24 +187,32 @@ func loads(line string) [3]float64 {
 	return result
 }
 
-// memory reads the first lines of /proc/meminfo; what is not there is 0, unknown.
-// MemAvailable is there since Linux 3.14.
+// memory reads /proc/meminfo; what is not there is 0, unknown. MemAvailable is there since Linux 3.14. A kernel that was built
+// without huge pages has no line of them: it has none.
 func memory(root fs.FS) (m job.Memory) {
 	text, _ := fs.ReadFile(root, "proc/meminfo")
 	for line := range strings.Lines(string(text)) {
 		name, rest, _ := strings.Cut(line, ":")
 		number, unit, _ := strings.Cut(strings.TrimSpace(rest), " ")
-		kib, err := strconv.ParseInt(number, 10, 53)
-		if err != nil || kib < 0 || unit != "kB" {
+		n, err := strconv.ParseInt(number, 10, 50)
+		if err != nil || n < 0 {
 			continue
 		}
-		switch name {
-		case "MemTotal":
-			m.Total = kib << 10
-		case "MemAvailable":
-			m.Available = kib << 10
-			return m // it is the third line of fifty
+		switch name + " " + strings.TrimSpace(unit) {
+		case "MemTotal kB":
+			m.Total, m.Huge.Known = n<<10, true
+		case "MemAvailable kB":
+			m.Available = n << 10
+		case "HugePages_Total ":
+			m.Huge.Total = n
+		case "HugePages_Free ":
+			m.Huge.Free = n
+		case "Hugepagesize kB":
+			m.Huge.Size = n << 10
 		}
+	}
+	if m.Huge.Size == 0 {
+		m.Huge.Total, m.Huge.Free = 0, 0
 	}
 	return m
 }

@@ -81,11 +81,15 @@ func TestAllowedCPUs(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
+	none := job.HugePages{Known: true} // the kernel has told of itself, and not of huge pages
 	for text, want := range map[string]job.Memory{
-		"MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   23774960 kB\n": {Total: 24684092 << 10, Available: 23774960 << 10},
-		"MemTotal: 7 kB\nMemFree: 5 kB\n":                                            {Total: 7 << 10},
+		"MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   23774960 kB\n": {Total: 24684092 << 10, Available: 23774960 << 10, Huge: none},
+		"MemTotal: 7 kB\nMemFree: 5 kB\n":                                            {Total: 7 << 10, Huge: none},
 		"MemTotal: x kB\nMemAvailable: 7\n":                                          {},
 		"":                                                                           {},
+		"MemTotal: 9 kB\nAnonHugePages: 4 kB\nHugePages_Total:     512\nHugePages_Free:      100\nHugePages_Rsvd:        3\nHugepagesize:       2048 kB\nHugetlb: 1048576 kB\n": {
+			Total: 9 << 10, Huge: job.HugePages{Known: true, Size: 2 << 20, Total: 512, Free: 100}},
+		"MemTotal: 9 kB\nHugePages_Total: 5\nHugePages_Free: 5\nHugepagesize: -1 kB\n": {Total: 9 << 10, Huge: none},
 	} {
 		if got := memory(fstest.MapFS{"proc/meminfo": {Data: []byte(text)}}); got != want {
 			t.Errorf("memory(%q) = %v, want %v", text, got, want)

@@ -15,6 +15,7 @@ func TestSpawnsKeepTheChoice(t *testing.T) {
 		req.Nodes = append(req.Nodes, job.NodeDef{Name: name})
 	}
 	req.Class, req.Contiguous, req.Regions, req.Memory = "wide", job.ContiguousFirst, []job.Region{{Name: "main"}}, 7
+	req.Huge = job.HugeNeeded
 	r := &reservation{req: req, plan: job.Plan{Rejected: []job.Note{{Code: "cpus-full", Node: "full"}, {Code: "region", Node: "gated"}}}}
 	r.keepChoice()
 	var names []string
@@ -24,7 +25,7 @@ func TestSpawnsKeepTheChoice(t *testing.T) {
 	if got := strings.Join(names, " "); got != "a full" || len(r.req.Nodes) != 2 {
 		t.Errorf("candidates %s of %d nodes", got, len(r.req.Nodes))
 	}
-	if r.req.Class != "wide" || r.req.Memory != 7 || r.req.Contiguous != "" || r.req.Regions != nil {
+	if r.req.Class != "wide" || r.req.Memory != 7 || r.req.Huge != job.HugeNeeded || r.req.Contiguous != "" || r.req.Regions != nil {
 		t.Errorf("%+v", r.req.Choosing)
 	}
 	r.req.RankFile, r.plan.Rejected = []job.Spot{{Node: 1}}, []job.Note{{Code: "region", Node: "full"}}

@@ -18,6 +18,9 @@ func base(req job.Request, def job.NodeDef, chosen *job.Choice) job.Env {
 	if name := chosen.SetName(); name != "" {
 		env.Set = append(env.Set, "MPIEXEC_NODESET="+name)
 	}
+	if req.Huge != "" {
+		env.Set = append(env.Set, "MPIEXEC_HUGEPAGES="+string(req.Huge))
+	}
 	return env
 }
 

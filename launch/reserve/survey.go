@@ -192,5 +192,5 @@ func (r *reservation) keepChoice() {
 		keepNodes(&r.req, func(def job.NodeDef) bool { return listed[def.Name] && !closed[def.Name] })
 	}
 	of := r.req.Choosing
-	r.req.Choosing = job.Choosing{Class: of.Class, Reserve: of.Reserve, Memory: of.Memory}
+	r.req.Choosing = job.Choosing{Class: of.Class, Reserve: of.Reserve, Memory: of.Memory, Huge: of.Huge}
 }

@@ -38,6 +38,6 @@ func Spares(req job.Request, p job.Plan) (job.Request, bool) {
 		}
 	}
 	req.Wait, req.Loop, req.Least, req.Layout, req.Map, req.Separate = false, false, 0, pin.Layout{}, nil, false
-	req.Choosing = job.Choosing{Class: req.Class, Reserve: req.Reserve, Memory: req.Memory}
+	req.Choosing = job.Choosing{Class: req.Class, Reserve: req.Reserve, Memory: req.Memory, Huge: req.Huge}
 	return req, true
 }

@@ -154,6 +154,36 @@ func TestNeighbouringHosts(t *testing.T) {
 	}
 }
 
+// A host has as many ranks as there are huge pages for, and none without; ranks are told what was said of that, and how much
+// memory is theirs. (The files of the hosts are made up: no kernel sets pages apart for it.)
+func TestHugePages(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	const made = `printf 'MemTotal: 8388608 kB\nMemFree: 1 kB\nMemAvailable: 8388608 kB\nHugePages_Total: 9\nHugePages_Free: %d\nHugepagesize: 2048 kB\n' "$1" >/run/meminfo
+mount --bind /run/meminfo /proc/meminfo`
+	b.on(t, "n1", "sh", "-ec", made, "sh", "1")
+	b.on(t, "n2", "sh", "-ec", made, "sh", "5")
+	said := []string{"sh", "-c", "echo $MPIEXEC_HOST ${MPIEXEC_HUGEPAGES-no}"}
+	for _, test := range []struct{ args, want string }{
+		{"-host n1:4,n2:4 -n 2 --mem-per-rank 3hs", "n2 need;n2 need"},
+		{"-host n1:4,n2:4 -n 3 --mem-per-rank 2hs", "n1 need;n2 need;n2 need"},
+		{"-host n1:4,n2:4 -n 2 --mem-per-rank 3h", "n1 want;n1 want"},
+		{"--aprun -q --shape 1 -L n1,n2 -n 2 -m 2hs", "n1 need;n2 need"},
+		{"-host n1:4 -n 1", "n1 no"},
+	} {
+		r := b.run(t, append(strings.Fields(test.args), said...)...)
+		r.good(t)
+		if got := strings.Join(sortedLines(r.out), ";"); got != test.want {
+			t.Errorf("%s: %s; want %s", test.args, got, test.want)
+		}
+	}
+	r := b.run(t, append(strings.Fields("-host n1:4,n2:4 -n 3 --mem-per-rank 3hs"), said...)...)
+	if r.code == 0 || r.out != "" || !strings.Contains(r.err, "in huge pages, allows 2 on n2") || !strings.Contains(r.err, "n1: memory (1 huge page of 2048 kB free, a process needs 2") {
+		t.Errorf("three ranks of two pages: exit %d, %s%s", r.code, r.out, r.err)
+	}
+}
+
 // What ranks take of a host: threads, NUMA nodes and memory bound it, and a reserve is left alone.
 func TestRoomOnAHost(t *testing.T) {
 	t.Parallel()
