@@ -25,6 +25,13 @@ var Told = []string{
 	"PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "MPIEXEC_SUGGESTED", "GFORTRAN_UNBUFFERED_PRECONNECTED",
 }
 
+// ToldOfJob lists those by which ranks are told of their job, where there is something to tell. To an mpiexec inside of one they
+// are no options, though some have the name of one.
+var ToldOfJob = []string{
+	"MPIEXEC_MEM_PER_RANK", "MPIEXEC_HUGEPAGES", "MPIEXEC_NODESET", "MPIEXEC_STAGE_DIR", "MPIEXEC_CKPT_DIR", "MPIEXEC_CKPT_SIGNAL",
+	"MPIEXEC_ATTEMPT", "MPIEXEC_RESTARTS_LEFT", "MPIEXEC_RESTART_REASON", "MPIEXEC_PREVIOUS_SIZE", "MPIEXEC_LOST_NODES",
+}
+
 // DryRun explains a plan to people: the candidates, who was dropped and why, the order
 // and its key, which rank gets which CPUs of which node, and the variables of the ranks
 // (DIAG-1). Without a plan it says why there is none.
