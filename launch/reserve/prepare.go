@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,10 +19,23 @@ func base(req job.Request, def job.NodeDef, chosen *job.Choice) job.Env {
 	if name := chosen.SetName(); name != "" {
 		env.Set = append(env.Set, "MPIEXEC_NODESET="+name)
 	}
-	if req.Huge != "" {
-		env.Set = append(env.Set, "MPIEXEC_HUGEPAGES="+string(req.Huge))
-	}
 	return env
+}
+
+// memoryTold are the variables that tell the ranks of a node what memory is theirs (aprun.md 4): in MB, what was asked for each or,
+// where nothing was, what the node has by the number of ranks; and what was said of huge pages.
+func memoryTold(req job.Request, total int64, ranks int) (set []string) {
+	each := req.Memory
+	if each == 0 && ranks > 0 {
+		each = total / int64(ranks)
+	}
+	if each > 0 {
+		set = append(set, fmt.Sprintf("MPIEXEC_MEM_PER_RANK=%d", each>>20))
+	}
+	if req.Huge != "" {
+		set = append(set, "MPIEXEC_HUGEPAGES="+string(req.Huge))
+	}
+	return set
 }
 
 // An Outset is what the nodes with which a job began are together. It holds for the whole job:
@@ -82,6 +96,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 			Children: req.Ends.Children, Sessions: req.Ends.Sessions, CleanIPC: req.Ends.CleanIPC, Held: req.RM.Holds(), Twice: req.RM.TellsRanks(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
 		Claim: wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1, Shares: r.shares(), Lasts: Lasts(req) && r.spawn == nil},
 	}
+	m.Process.Base.Set = append(m.Process.Base.Set, memoryTold(req, n.probe.Memory.Total, n.earlier+len(np.Ranks))...)
 	m.Process.Bounds = kernelBounds(req.Bounds)
 	if !n.def.Local { // here ranks inherit ours
 		m.Process.Soft = req.Soft

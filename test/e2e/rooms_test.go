@@ -164,13 +164,13 @@ func TestHugePages(t *testing.T) {
 mount --bind /run/meminfo /proc/meminfo`
 	b.on(t, "n1", "sh", "-ec", made, "sh", "1")
 	b.on(t, "n2", "sh", "-ec", made, "sh", "5")
-	said := []string{"sh", "-c", "echo $MPIEXEC_HOST ${MPIEXEC_HUGEPAGES-no}"}
+	said := []string{"sh", "-c", "echo $MPIEXEC_HOST $MPIEXEC_MEM_PER_RANK ${MPIEXEC_HUGEPAGES-no}"}
 	for _, test := range []struct{ args, want string }{
-		{"-host n1:4,n2:4 -n 2 --mem-per-rank 3hs", "n2 need;n2 need"},
-		{"-host n1:4,n2:4 -n 3 --mem-per-rank 2hs", "n1 need;n2 need;n2 need"},
-		{"-host n1:4,n2:4 -n 2 --mem-per-rank 3h", "n1 want;n1 want"},
-		{"--aprun -q --shape 1 -L n1,n2 -n 2 -m 2hs", "n1 need;n2 need"},
-		{"-host n1:4 -n 1", "n1 no"},
+		{"-host n1:4,n2:4 -n 2 --mem-per-rank 3hs", "n2 3 need;n2 3 need"},
+		{"-host n1:4,n2:4 -n 3 --mem-per-rank 2hs", "n1 2 need;n2 2 need;n2 2 need"},
+		{"-host n1:4,n2:4 -n 2 --mem-per-rank 3h", "n1 3 want;n1 3 want"},
+		{"--aprun -q --shape 1 -L n1,n2 -n 2 -m 2hs", "n1 2 need;n2 2 need"},
+		{"-host n1:2,n2:4 -n 3", "n1 4096 no;n1 4096 no;n2 8192 no"},
 	} {
 		r := b.run(t, append(strings.Fields(test.args), said...)...)
 		r.good(t)
