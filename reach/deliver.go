@@ -38,16 +38,19 @@ func (s Self) deliver(ctx context.Context, host string, l link, timeout time.Dur
 	unhook := context.AfterFunc(ctx, func() { l.Close() })
 	d := &delivery{self: s, host: host, Conn: newConn(l), timeout: timeout, moved: func() { patience.Reset(timeout) }}
 	d.build = s.Build
+	d.step("shell")
 	err := d.converse()
 	if !unhook() && err == nil {
 		err = d.fail("deliver", KindCanceled, "given up")
 	}
 	if err == nil {
+		d.ended(nil)
 		return d.Conn, nil
 	}
 	if ctx.Err() != nil {
 		err = d.givenUp(context.Cause(ctx))
 	}
+	d.ended(err)
 	l.Close()
 	return nil, err
 }
@@ -58,9 +61,18 @@ type delivery struct {
 	self    Self
 	host    string
 	timeout time.Duration
-	moved   func() // the far side has said or taken something
-	stuck   error  // an error of a write, which may have its reason in what is still to be read
-	heard   bool   // /bin/sh has spoken
+	moved   func()      // the far side has said or taken something
+	stuck   error       // an error of a write, which may have its reason in what is still to be read
+	heard   bool        // /bin/sh has spoken
+	ended   func(error) // of the step that is under way; nil: none is
+}
+
+// step tells the watch of the way that a step has begun, and that the one before it has ended well.
+func (d *delivery) step(name string) {
+	if d.ended != nil {
+		d.ended(nil)
+	}
+	d.ended = d.self.watch.begin(d.host, name)
 }
 
 func (d *delivery) converse() error {
@@ -77,6 +89,7 @@ func (d *delivery) converse() error {
 			if needs++; needs > maxNeeds {
 				return d.fail("deliver", KindOther, "the node asks for the program again and again")
 			}
+			d.step("delivery")
 			if err := d.send(); err != nil {
 				return err
 			}
@@ -89,6 +102,7 @@ func (d *delivery) converse() error {
 			d.self.joins = nil
 		case "run":
 			d.source = text
+			d.step("helper")
 			return d.awaitHelper()
 		case "fail":
 			if again, err := d.instead(text); !again {

@@ -48,7 +48,9 @@ const defaultRetries = 4
 // tried again, but never after the helper was started (cli.md SSH-7, SSH-8).
 func (r remoteShell) dial(ctx context.Context, host Host, argv []string) (io.ReadWriteCloser, error) {
 	for tries := 0; ; {
+		entered := r.self.watch.begin(host.Name, "turn")
 		pass, err := r.pacer.Enter(ctx, sshx.UnknownServer)
+		entered(err)
 		if err != nil {
 			return nil, &Error{Host: host.Name, Step: "connect", Kind: KindCanceled, Why: fmt.Sprintf("given up: %v", err), Err: err}
 		}
@@ -66,7 +68,9 @@ func (r remoteShell) dial(ctx context.Context, host Host, argv []string) (io.Rea
 			return nil, err
 		}
 		r.log.Debug().Str("host", host.Name).Str("said", e.Raw).Msg("server is busy, trying again")
+		paused := r.self.watch.begin(host.Name, "pause")
 		pause(ctx, sshx.Backoff(tries, rand.Float64()))
+		paused(ctx.Err())
 	}
 }
 

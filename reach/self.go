@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"remshell/sshx"
 )
 
 // A Self is the program that helpers run, which is the one that runs here.
@@ -28,6 +30,33 @@ type Self struct {
 	step         *stepNames
 	job          string // of PBS, that the sessions on nodes are to be of
 	joins        func(host, why string)
+	watch        Watch // of the way there
+}
+
+// A Watch is told that a step toward a host begins, from any goroutine, and returns who is to be told of
+// its end: nil, or what went wrong. Steps of one host come one after the other: those of sshx.Watch, session,
+// shell (until /bin/sh there has answered), delivery, helper (until its first byte). A nil Watch is nobody.
+type Watch func(host, step string) (end func(error))
+
+func (w Watch) begin(host, step string) (end func(error)) {
+	if w == nil {
+		return func(error) {}
+	}
+	return w(host, step)
+}
+
+// of is what a connection to a host is watched by.
+func (w Watch) of(host string) sshx.Watch {
+	if w == nil {
+		return nil
+	}
+	return func(step string) func(error) { return w(host, step) }
+}
+
+// Watched is the program whose way to hosts is watched.
+func (s Self) Watched(w Watch) Self {
+	s.watch = w
+	return s
 }
 
 // A stepNames is how a batch system's step tells its tasks where they are: the names of its variables.

@@ -71,6 +71,7 @@ func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	target.Watch = s.Self.watch.of(host.Name)
 	began := time.Now()
 	client, err := s.Dialer.Dial(ctx, target)
 	if err != nil {
@@ -78,7 +79,9 @@ func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	}
 	login := time.Since(began)
 	timeout := cmp.Or(target.ConnectTimeout, s.Dialer.Timeout, defaultTimeout)
+	started := s.Self.watch.begin(host.Name, "session")
 	session, err := startShell(ctx, client, timeout)
+	started(err)
 	if err != nil {
 		client.Close()
 		return nil, err

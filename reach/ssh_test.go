@@ -266,3 +266,46 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	*c.wrote += len(p)
 	return c.Conn.Write(p)
 }
+
+// Who watches is told of each step toward a host, from its name to the helper's first byte, and what has failed.
+func TestWatched(t *testing.T) {
+	var mu sync.Mutex
+	var steps []string
+	s := newSite(t, sshtest.Options{})
+	s.Self = s.Self.Watched(func(host, step string) func(error) {
+		return func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				step += "!"
+			}
+			steps = append(steps, host+" "+step)
+		}
+	})
+	taken := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		text := strings.Join(steps, ", ")
+		steps = nil
+		return text
+	}
+	const login = "n1 resolve, n1 turn, n1 connect, n1 key exchange, n1 authentication, n1 session, "
+	s.reach(t)
+	if got, want := taken(), login+"n1 shell, n1 delivery, n1 helper"; got != want {
+		t.Errorf("the first time the steps are %q, want %q", got, want)
+	}
+	s.reach(t)
+	if got, want := taken(), login+"n1 shell, n1 helper"; got != want {
+		t.Errorf("the second time the steps are %q, want %q", got, want)
+	}
+	host := s.host("n1")
+	host.Helper = "/no/such/program"
+	for r := range s.Dial(deadline(t), []Host{host}) {
+		if r.Err == nil {
+			t.Error("a program that is not there was started")
+		}
+	}
+	if got, want := taken(), login+"n1 shell!"; got != want {
+		t.Errorf("of what is refused the steps are %q, want %q", got, want)
+	}
+}

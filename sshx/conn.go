@@ -84,7 +84,9 @@ func (w *wire) greeting() string {
 }
 
 // lookup finds the addresses of a name. A literal address is its own.
-func (d *Dialer) lookup(ctx context.Context, t Target) ([]netip.Addr, *DialError) {
+func (d *Dialer) lookup(ctx context.Context, t Target) (addrs []netip.Addr, failed *DialError) {
+	resolved := t.Watch.begin("resolve")
+	defer func() { resolved(asError(failed)) }()
 	if a, err := netip.ParseAddr(t.HostName); err == nil {
 		return []netip.Addr{a}, nil
 	}

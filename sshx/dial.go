@@ -79,10 +79,14 @@ func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 			}
 			return nil, err
 		}
+		paused := t.Watch.begin("pause")
 		select {
 		case <-time.After(Backoff(n, rand.Float64())):
+			paused(nil)
 		case <-ctx.Done():
-			return nil, d.timeout(ctx, t, err.Step, "")
+			late := d.timeout(ctx, t, err.Step, "")
+			paused(late)
+			return nil, late
 		}
 	}
 }
@@ -142,7 +146,9 @@ func (t Target) proxyKey() string {
 func (d *Dialer) place(ctx context.Context, b *budget, t Target, server string) (*Pass, *DialError) {
 	resume := b.pause()
 	defer resume()
+	entered := t.Watch.begin("turn")
 	pass, err := d.thePacer().Enter(ctx, server)
+	entered(err)
 	var other *DialError
 	switch {
 	case err == nil:
@@ -185,14 +191,16 @@ func conclusion(err *DialError, direct bool) Outcome {
 
 // setUp makes the connection and logs in, within the budget.
 func (d *Dialer) setUp(b *budget, t Target, way *hop, addrs []netip.Addr) (*Client, *DialError) {
+	connected := t.Watch.begin("connect")
 	conn, err := d.open(b, t, way, addrs)
+	connected(asError(err))
 	if err != nil {
 		return nil, err
 	}
 	w := newWire(conn)
 	// Closing is what unblocks every step of the handshake, on any transport.
 	unhook := context.AfterFunc(b.ctx, func() { conn.Close() })
-	s := &setup{d: d, b: b, t: t, wire: w, step: "handshake"}
+	s := &setup{d: d, b: b, t: t, wire: w, step: "handshake", ended: t.Watch.begin("key exchange")}
 	c, chans, reqs, fault := s.handshake()
 	if !unhook() && fault == nil { // out of time just as it was done
 		c.Close()
@@ -204,8 +212,10 @@ func (d *Dialer) setUp(b *budget, t Target, way *hop, addrs []netip.Addr) (*Clie
 			err = p.explain(t, err)
 		}
 		conn.Close()
+		s.ended(err)
 		return nil, err
 	}
+	s.ended(nil)
 	return newClient(d, t, c, w, chans, reqs, way), nil
 }
 

@@ -325,3 +325,80 @@ func TestManyAliasesOfOneServer(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// taped is a watch, and what it was told: the steps with their errors, in the order in which they ended.
+func taped(t *testing.T) (watch Watch, steps func() string) {
+	var mu sync.Mutex
+	var all []string
+	under := 0
+	watch = func(step string) func(error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if under++; under > 1 {
+			t.Errorf("%s begins before the step before it has ended", step)
+		}
+		return func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			under--
+			if err != nil {
+				step += "!"
+			}
+			all = append(all, step)
+		}
+	}
+	return watch, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		if under != 0 {
+			t.Errorf("%d steps have not ended", under)
+		}
+		return strings.Join(all, " ")
+	}
+}
+
+// Who watches is told of each step, once, and which of them has failed.
+func TestWatch(t *testing.T) {
+	noLeak(t)
+	for _, test := range []struct {
+		name string
+		opts sshtest.Options
+		edit func(*Target)
+		want string
+	}{
+		{"all well", sshtest.Options{}, func(*Target) {}, "resolve turn connect key exchange authentication"},
+		{"a key that is not known", sshtest.Options{}, func(t *Target) { t.UserKnownHosts = nil }, "resolve turn connect key exchange!"},
+		{"a login that is refused", sshtest.Options{RefuseAll: true}, func(*Target) {}, "resolve turn connect key exchange authentication!"},
+		{"busy once", sshtest.Options{DropFirst: 1}, func(*Target) {}, "resolve turn connect key exchange! pause resolve turn connect key exchange authentication"},
+		{"no server", sshtest.Options{}, func(t *Target) { t.Port = 1 }, "resolve turn connect!"},
+	} {
+		p := newPlace(t)
+		target := p.target(p.server(test.opts).Addr())
+		watch, steps := taped(t)
+		target.Watch = watch
+		test.edit(&target)
+		if c, err := p.d.Dial(t.Context(), target); err == nil {
+			c.Close()
+		}
+		if got := steps(); got != test.want {
+			t.Errorf("%s: the steps are %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// Who goes through a jump host waits for that, and is told nothing of its steps.
+func TestWatchBehindAJumpHost(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	hop := p.target(p.server(sshtest.Options{Forward: true}).Addr())
+	target := p.target(p.server(sshtest.Options{}).Addr())
+	target.Via = []Target{hop}
+	watch, steps := taped(t)
+	target.Watch = watch
+	c, err := p.d.Dial(t.Context(), target)
+	check(t, err)
+	c.Close()
+	if got, want := steps(), "jump turn connect key exchange authentication"; got != want {
+		t.Errorf("the steps are %q, want %q", got, want)
+	}
+}

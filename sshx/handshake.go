@@ -20,7 +20,8 @@ type setup struct {
 	b     *budget
 	t     Target
 	wire  *wire
-	step  string // handshake, host key, login; how far it came
+	step  string      // handshake, host key, login; how far it came
+	ended func(error) // of the step, as the target's Watch has it
 	login *login
 	keys  *keys
 	said  Tail // the server's banner
@@ -43,7 +44,10 @@ func (s *setup) handshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Reques
 				return err
 			}
 			s.step = "login"
-			s.wire.trusted.Store(true)
+			if !s.wire.trusted.Swap(true) { // or keys are exchanged anew, as they are after some data
+				s.ended(nil)
+				s.ended = s.t.Watch.begin("authentication")
+			}
 			return nil
 		},
 		BannerCallback: func(message string) error {

@@ -30,11 +30,15 @@ func (d *Dialer) way(ctx context.Context, t Target) (*hop, *DialError) {
 		return nil, nil
 	}
 	h := d.share(t.hop())
+	jumped := t.Watch.begin("jump")
 	select {
 	case <-h.ready:
+		jumped(h.err)
 	case <-ctx.Done():
 		h.release()
-		return nil, d.timeout(ctx, t, "jump", "")
+		late := d.timeout(ctx, t, "jump", "")
+		jumped(late)
+		return nil, late
 	}
 	if h.err == nil {
 		return h, nil

@@ -94,6 +94,20 @@ type Target struct {
 	MACs              []string
 	PubkeyAlgorithms  []string
 	CAAlgorithms      []string // CASignatureAlgorithms: with which authorities may sign
+
+	Watch Watch
+}
+
+// A Watch is told that a step toward a host begins, from any goroutine, and returns who is to be told
+// of its end: nil, or what went wrong. Steps come one after the other: jump, resolve, turn, connect,
+// key exchange, authentication; pause between two attempts. A nil Watch is nobody.
+type Watch func(step string) (end func(error))
+
+func (w Watch) begin(step string) (end func(error)) {
+	if w == nil {
+		return func(error) {}
+	}
+	return w(step)
 }
 
 // addr is what is dialled and shown: host:port.
