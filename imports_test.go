@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/restart", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -24,6 +24,7 @@ var lower = map[string][]string{
 	"fault":                {},
 	"hostlist":             {"text"},
 	"text":                 {},
+	"timeline":             {},
 	"gpu":                  {},
 	"idset":                {},
 	"pin":                  {"idset"},
@@ -68,20 +69,20 @@ var lower = map[string][]string{
 	"helper/stage":         {"helper/rank", "job", "wire"},
 	"helper/status":        {"job", "proc"},
 	"helper/rank":          {"gpu", "idset", "job", "limit", "pin", "proc"},
-	"launch/node":          {"fault", "job", "limit", "pin", "pmiserver/fence", "reach", "wire"},
-	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/restart", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "wire"},
+	"launch/node":          {"fault", "job", "limit", "pin", "pmiserver/fence", "reach", "timeline", "wire"},
+	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/restart", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "timeline", "wire"},
 	"launch/checkpoint":    {"job", "text"},
 	"launch/restart":       {"job", "pin", "plan"},
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "wire"},
 	"launch/stdio/pattern": {},
 	"launch/supervise":     {"hostlist", "idset", "job", "limit", "show", "text"},
-	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "wire"},
+	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "limit", "launch/stdio/pattern", "pin", "show", "text"},
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "reach/starter", "sort", "text", "whatif"},
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "show", "sshx", "text", "whatif"},
+	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "show", "sshx", "text", "timeline", "whatif"},
 	".":                    {"cli"},
 
 	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn"},

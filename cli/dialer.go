@@ -22,6 +22,7 @@ import (
 	"remshell/launch/node"
 	"remshell/reach"
 	"remshell/sshx"
+	"remshell/timeline"
 )
 
 // A dialer is the ways to the hosts of one command line.
@@ -36,7 +37,7 @@ var _ node.Dialer = (*dialer)(nil)
 // newDialer chooses the ways of a command line; starter makes that of a batch system, with the others at hand; nil: none
 // is used. With a guard there is one node, this one,
 // and nothing else is made ready: half of such a job's time is our own start.
-func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self, reach.Ways) reach.Way, joined *joiner, log zerolog.Logger) (*dialer, error) {
+func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self, reach.Ways) reach.Way, joined *joiner, steps *timeline.Recorder, log zerolog.Logger) (*dialer, error) {
 	program, err := remoteShell(j, starter != nil)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self
 	}
 	d := &dialer{build: self.Build}
 	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
-	self = joined.join(self.Ship(j.ShipHelper))
+	self = joined.join(self.Ship(j.ShipHelper)).Watched(watching(steps))
 	if starter == nil || j.Fallback != "" {
 		err = d.choose(j, sys, program, self, log)
 	}
@@ -79,6 +80,14 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys)}
 	}
 	return nil
+}
+
+// watching has the steps of the way to hosts noted; nil: nobody wants to know.
+func watching(steps *timeline.Recorder) reach.Watch {
+	if steps == nil {
+		return nil
+	}
+	return func(host, step string) func(error) { return steps.Begin(timeline.Row{Host: host}, step).End }
 }
 
 func (d *dialer) close() {

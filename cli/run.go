@@ -22,6 +22,7 @@ import (
 	"remshell/launch/stdio"
 	"remshell/reach"
 	"remshell/show"
+	"remshell/timeline"
 	"remshell/whatif"
 )
 
@@ -36,10 +37,11 @@ type call struct {
 	env      launch.Env
 	ours     int // exit code of our own failures
 	starter  request.Starter
-	program  string   // the starter's, by its path; empty: hosts are not reached by one
-	joined   *joiner  // nil: nodes are not to join a job of PBS's
-	args     []string // the words of the line
-	kept     *keptJob // nil: the job is not saved, and was not
+	program  string        // the starter's, by its path; empty: hosts are not reached by one
+	joined   *joiner       // nil: nodes are not to join a job of PBS's
+	args     []string      // the words of the line
+	kept     *keptJob      // nil: the job is not saved, and was not
+	asking   timeline.Step // until it is known what is asked for
 }
 
 // withHosts does what concerns hosts, and says what went wrong in the place of our own lines,
@@ -95,6 +97,11 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	}
 	j := c.line.Job
 	c.env = launchEnv(c.line, c.sys, out, errs)
+	traced, err := c.trace()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { traced(err) }()
 	c.req, c.warnings, err = c.asked()
 	if planError(err) && (j.Plan || j.DryRun) {
 		o := whatif.Outcome{Warnings: c.warnings, Err: err, Request: c.req}
@@ -196,7 +203,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if c.env.Former != nil {
 		guard = nil // there is another node to look at
 	}
-	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.joined, c.env.Log)
+	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.joined, c.env.Timeline, c.env.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +270,7 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 		}
 		defer restore()
 	}
+	c.asking.End(nil)
 	result, err := launch.Run(ctx, c.req, c.env)
 	kept(result, err)
 	recorded(result, err)
@@ -318,6 +326,9 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	}
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}
+	}
+	if j := line.Job; j.TraceFile != "" || j.Verbosity > 0 {
+		env.Timeline = timeline.New(time.Now)
 	}
 	return env
 }

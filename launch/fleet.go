@@ -54,6 +54,7 @@ type fleet struct {
 	kept   []reserve.Kept              // nodes that the attempt before has left, until they are the reservation's
 	saves  *checkpoints
 	cutOff time.Time // when the last of the nodes was lost; zero: none was
+	quiet  time.Time // when the last rank of a group had ended, for the timeline; zero: none has
 }
 
 // Meeting is what ranks of different nodes have of each other by us: fences, names, values.
@@ -70,6 +71,8 @@ type member struct {
 	lost error // why its connection ended; nil: it has not
 	had  int   // ranks of all groups, those that are over among them
 	over bool  // nothing of the job is left there
+
+	ended time.Time // when the last of its ranks did, of the last group; zero: none has, or there is no timeline
 }
 
 func newFleet(env Env) *fleet {

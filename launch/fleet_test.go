@@ -36,6 +36,7 @@ import (
 	"remshell/reach"
 	"remshell/test/pmitest"
 	"remshell/test/pmixtest"
+	"remshell/timeline"
 	"remshell/wire"
 )
 
@@ -210,6 +211,8 @@ type run struct {
 	over  node.Dialer   // in the place of dialer, if set
 	limit time.Duration // for a helper's words; 0: 10 s
 	here  string        // the node that is the launching machine in disguise
+
+	steps *timeline.Recorder // nil: nobody wants to know
 }
 
 // suspend stands in for a stop: it returns when the test lets the job go on.
@@ -254,7 +257,7 @@ func (r *run) env() launch.Env {
 		dialer = r.over
 	}
 	return launch.Env{In: r.in, Out: out, Err: errs, Trace: r.trace, Env: reserve.Env{
-		Connector: node.Connector{Dialer: dialer, Greet: cmp.Or(r.limit, 5*time.Minute)}, Terms: reserve.Terms{Umask: -1},
+		Connector: node.Connector{Dialer: dialer, Greet: cmp.Or(r.limit, 5*time.Minute), Timeline: r.steps}, Terms: reserve.Terms{Umask: -1},
 		Find: r.find, Localhost: r.identity, Cargo: r.cargo, Probe: r.limit, Signals: r.signals, Suspend: r.suspend,
 		Say: func(text string) { fmt.Fprintln(errs, text) }}}
 }

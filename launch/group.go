@@ -33,6 +33,7 @@ type group struct {
 	bound    *bindings             // nil: nobody wants to know
 	failed   bool                  // one of its ranks ended in a way that may have to be told of
 	speakers map[wire.PMIEvent]int // by the interface, the first rank of the job that spoke it
+	life     *groupTimes           // in the timeline; nil: there is none
 }
 
 // addGroup takes in a group that is prepared, and returns it.
@@ -63,6 +64,7 @@ func (f *fleet) addGroup(name string, p job.Plan, apps []job.App, nodes []*membe
 // release lets the ranks of a group go; meet is where torch's can. If the job stands still, so do they: a
 // node that is new hears of that here.
 func (f *fleet) release(g *group, meet string) {
+	g.life = f.live(g)
 	for _, n := range g.nodes {
 		n.over = false
 		if f.state != nil && f.state.Held() {
@@ -129,10 +131,10 @@ func (f *fleet) fence(n *member, m *wire.Fence) []supervise.Event {
 	if err != nil {
 		return broken(err)
 	}
+	if id.Kind == fence.Barrier || id.Kind == fence.Collective {
+		f.noteFence(n, id.Members, done != nil)
+	}
 	if done != nil {
-		if id.Kind == fence.Barrier || id.Kind == fence.Collective {
-			f.noteFence(id.Members)
-		}
 		fenced := wire.Fenced{ID: m.ID, Blobs: done.Blobs}
 		frame := fenced.FrameFor(len(done.Nodes))
 		for _, i := range done.Nodes {
@@ -159,10 +161,11 @@ func broken(err error) []supervise.Event {
 	return []supervise.Event{supervise.Failed{Kind: supervise.PMIBroken, Text: err.Error()}}
 }
 
-// noteFence notes that all nodes of a group have met at a fence, if its members are one.
-func (f *fleet) noteFence(members fence.Members) {
+// noteFence notes that a node has come to a fence whose members are a group, and whether all of the group have met so.
+func (f *fleet) noteFence(n *member, members fence.Members, all bool) {
 	if g := f.groupNamed(members.Group()); g != nil {
-		g.fenced = true
+		g.fenced = g.fenced || all
+		g.life.arrived(n, all)
 	}
 }
 
@@ -178,6 +181,7 @@ func (f *fleet) rankGone(n *member, rank int) []supervise.Event {
 	if g.pruned {
 		if len(g.alive) == 0 {
 			g.tellOver()
+			g.life.end(errPruned)
 			f.forget(g)
 		}
 		return nil
@@ -186,6 +190,7 @@ func (f *fleet) rankGone(n *member, rank int) []supervise.Event {
 	if len(g.alive) == 0 {
 		f.hub.Remove(g.name)
 		g.tellOver()
+		g.life.end(nil)
 		f.forget(g)
 	}
 	if err != nil && errors.As(err, new(*fence.StuckError)) {
@@ -220,6 +225,7 @@ func (f *fleet) started(n *member, m *wire.Started) []supervise.Event {
 		return nil
 	}
 	g.bound.note(n, number, m)
+	g.life.started(n, m.Rank, f.state.Number(m.Rank), m.Err)
 	if m.Err == "" {
 		if g.starting--; g.starting == 0 && g.waits != nil {
 			f.answerSpawn(g)

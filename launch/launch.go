@@ -93,5 +93,9 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	defer env.Out.Close()
 	env.Pauses, env.Topologies = new(node.Pauses), new(node.Topologies)
 	l := &lives{first: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.Past), past: len(env.Past)}
-	return l.run(ctx)
+	result, err := l.run(ctx)
+	if err != nil { // or it was said before the end of what we say
+		env.tellSlowest()
+	}
+	return result, err
 }

@@ -23,6 +23,7 @@ import (
 	"remshell/launch/supervise"
 	"remshell/plan"
 	"remshell/text"
+	"remshell/timeline"
 )
 
 /*
@@ -89,6 +90,8 @@ func (l *lives) attempt(ctx context.Context, f *fleet) (result job.Result, next 
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	defer f.close()
+	life := l.life()
+	defer func() { life.End(cause(f, err)) }()
 	place, err := l.reserve(ctx, f)
 	defer place.Close()
 	if err != nil {
@@ -216,11 +219,11 @@ func (l *lives) announce(p job.Plan) {
 func (l *lives) between(ctx context.Context, f *fleet, pause time.Duration) error {
 	ctx, done := l.within(ctx)
 	defer done()
-	if err := l.fence(ctx, l.attempts[len(l.attempts)-1].Lost, l.cutOff); err != nil {
+	if err := l.timed(timeline.Fence, func() error { return l.fence(ctx, l.attempts[len(l.attempts)-1].Lost, l.cutOff) }); err != nil {
 		return err
 	}
 	l.tell(job.Again{Event: "pause", Seconds: pause.Round(time.Millisecond).Seconds()})
-	return l.pause(ctx, f, pause)
+	return l.timed(timeline.Pause, func() error { return l.pause(ctx, f, pause) })
 }
 
 // pause waits, unless the job ends. Nodes are kept meanwhile for as long as they may be.

@@ -163,6 +163,7 @@ func (f *fleet) spawnEnv(s *spawning) reserve.Env {
 	env := f.env.Env
 	env.Inbox = s.inbox
 	env.Seen, env.Reread, env.Progress, env.Input = nil, nil, nil, false
+	env.Row = groupRow(len(f.firsts))
 	return env
 }
 

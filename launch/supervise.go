@@ -14,6 +14,7 @@ import (
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
 	"remshell/show"
+	"remshell/timeline"
 	"remshell/wire"
 )
 
@@ -60,6 +61,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		telling.note(f)
 		f.sayAll(f.repeats.Due(time.Now()))
 	}
+	f.settleTimes()
 	lasts := reserve.Lasts(req)
 	if !lasts {
 		f.tell(&wire.Bye{})
@@ -81,13 +83,14 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		f.writeTrace()
 		return f.result(&state), nil
 	}
-	f.finish(ctx, &state, f.env.Out)
+	f.writeOut(ctx, &state)
 	if !told { // writing the rest may have failed
 		f.report(&state)
 	}
 	result := f.result(&state)
 	f.writeTrace()
 	f.tellMore(&state, req, result)
+	f.env.tellSlowest()
 	f.finish(ctx, &state, f.env.Err)
 	return result, nil
 }
@@ -203,6 +206,13 @@ func (f *fleet) finish(ctx context.Context, state *supervise.State, p *stdio.Pri
 	}
 }
 
+// writeOut waits until standard output has all that ranks have written.
+func (f *fleet) writeOut(ctx context.Context, state *supervise.State) {
+	writing := f.env.Timeline.Begin(timeline.Row{}, timeline.Output)
+	f.finish(ctx, state, f.env.Out)
+	writing.End(nil)
+}
+
 // translate turns what a node said into what supervision has to judge, if anything.
 func (f *fleet) translate(event any) []supervise.Event {
 	switch e := event.(type) {
@@ -233,6 +243,7 @@ func (f *fleet) translate(event any) []supervise.Event {
 		}
 		n.lost, f.cutOff = e.Err, time.Now()
 		f.answered(n.key, nil)
+		f.cut(n)
 		lost := supervise.NodeLost{Node: n.key, Why: fault.Reason(e.Err)}
 		if node.Violates(e.Err) {
 			return []supervise.Event{supervise.NodeCut{NodeLost: lost}}
@@ -281,7 +292,11 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		f.streams.Ended(m.Exit.Rank)
 		f.env.watcher().Exited(n.Name(), m.Exit)
 		news := []supervise.Event{supervise.Exited{Exit: m.Exit}}
-		if g, _ := f.groupOf(m.Exit.Rank); g != nil && (m.Exit.Status() != 0 || m.Exit.PMI == job.PMIOpen || m.Exit.PMI == job.PMIAborted) {
+		g, _ := f.groupOf(m.Exit.Rank)
+		if g != nil {
+			g.life.exited(n, m.Exit)
+		}
+		if g != nil && (m.Exit.Status() != 0 || m.Exit.PMI == job.PMIOpen || m.Exit.PMI == job.PMIAborted) {
 			g.failed = true
 		}
 		return append(news, f.rankGone(n, m.Exit.Rank)...)
@@ -293,6 +308,9 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		f.cleaned(n, m)
 	case *wire.Drained:
 		f.account.orphans[n.key], f.account.stay[n.key], n.over = m.Orphans, m.Sessions, true
+		if !n.ended.IsZero() {
+			f.env.Timeline.Add(timeline.Row{Host: n.Name()}, timeline.End, n.ended)
+		}
 		return []supervise.Event{supervise.NodeDrained{Node: n.key}}
 	case *wire.States:
 		f.answered(n.key, m.Ranks)

@@ -37,7 +37,7 @@ func TestOptionTable(t *testing.T) {
 				t.Errorf("%s and %s are both written %s", o.Dashed, other.Dashed, s.Dashed)
 			}
 			spellings[name] = o
-			if _, no := table.refused(name); no {
+			if _, no := table.refused(s.Dashed); no {
 				t.Errorf("%s is an option and refused", s.Dashed)
 			}
 			if _, err := table.decode(o, s.Value); s.Preset && err != nil {

@@ -2,6 +2,7 @@ package option
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -75,7 +76,8 @@ var refusals = []refusal{
 	{"nameserver", 1, "is Hydra's option for its name server; here names published with MPI_Publish_name live as long as the job", false},
 	{"topolib demux pmi-connect branch-count", 1, "is an internal knob of another launcher", true},
 	{"pmi-aggregate pmi-noaggregate", 0, "is an internal knob of another launcher", true},
-	{"trace aps mps t-collect", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv", false},
+	{"aps mps t-collect", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv", false},
+	{"trace", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv; --trace FILE, with two dashes, tells what took how long", false},
 	{"exitinfo exitcode ecfn", -1, "is an option of old launchers for exit codes; here: -print-all-exitcodes, --report FILE", false},
 	{"stdoutbuf stderrbuf", 1, "is MPICH's option for buffers; here lines go on as they are complete, and bytes as they come with --unbuffered", true},
 	{"channel phrase smpdfile port", 1, "is an option of an old MPICH or of MS-MPI and has no meaning here", true},
@@ -101,8 +103,16 @@ func launcherAnswer(key string) string {
 	return "is Open MPI's option for parameters of its launcher; for those of its library: --mca KEY VALUE"
 }
 
-// refused finds our word for an option, given by its normalized name.
-func (t *Table) refused(name string) (refusal, bool) {
+// single are options of other launchers that are refused with one dash only: with two they are ours, and mean something
+// else. Who writes -trace ./app as with Intel MPI must not have his program overwritten by a trace.
+var single = []string{"trace"}
+
+// refused finds our word for an option, as it is written.
+func (t *Table) refused(dashed string) (refusal, bool) {
+	name := normalize(dashed)
+	if strings.HasPrefix(dashed, "--") && slices.Contains(single, name) {
+		return refusal{}, false
+	}
 	for _, r := range t.refusals {
 		for known := range strings.FieldsSeq(r.names) {
 			if known == name {

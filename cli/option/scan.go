@@ -286,7 +286,7 @@ func (s *scanner) askHelp(value string, attached bool) {
 func (s *scanner) unknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1
-	if r, ok := s.refused(name); ok {
+	if r, ok := s.refused(dashed); ok {
 		values = r.values
 		s.refuse(dashed, r)
 	} else {

@@ -245,5 +245,8 @@ func normalize(dashed string) string {
 // find looks a word such as "-np" or "--hostFile" up.
 func (t *Table) find(dashed string) (meaning, bool) {
 	m, ok := t.names[normalize(dashed)]
+	if _, refused := t.refused(dashed); refused {
+		return m, false
+	}
 	return m, ok && strings.HasPrefix(dashed, "-")
 }

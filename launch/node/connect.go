@@ -10,6 +10,7 @@ import (
 
 	"remshell/job"
 	"remshell/reach"
+	"remshell/timeline"
 	"remshell/wire"
 )
 
@@ -28,8 +29,9 @@ type Connector struct {
 	Greet      time.Duration // for a helper's first words, once its host is reached
 	Silence    time.Duration // how long a link may be dead
 	Log        zerolog.Logger
-	Pauses     *Pauses     // when we were stopped
-	Topologies *Topologies // what nodes have; nil: each its own
+	Pauses     *Pauses            // when we were stopped
+	Topologies *Topologies        // what nodes have; nil: each its own
+	Timeline   *timeline.Recorder // notes what takes how long; nil: nobody does
 }
 
 // A Connected is what came of one node of a set.
@@ -46,6 +48,7 @@ type Connected struct {
 func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan Connected {
 	connected := make(chan Connected, len(defs))
 	began, slept := time.Now(), c.Pauses.Sum()
+	reaching := c.reaching(defs)
 	dialled := c.Dialer.Dial(ctx, hostsOf(defs))
 	go func() {
 		defer close(connected)
@@ -57,12 +60,22 @@ func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan Conn
 				if err != nil && ctx.Err() == nil && c.Pauses.Sum() > slept {
 					n, err = c.ConnectOne(ctx, def)
 				}
+				reaching[r.At].End(err)
 				connected <- Connected{r.At, n, err, time.Since(began)}
 			})
 		}
 		greeting.Wait()
 	}()
 	return connected
+}
+
+// reaching notes, of all nodes of a set, that they are being connected to.
+func (c *Connector) reaching(defs []job.NodeDef) []timeline.Step {
+	steps := make([]timeline.Step, len(defs))
+	for i, def := range defs {
+		steps[i] = c.Timeline.Begin(timeline.Row{Host: def.Name}, timeline.Reach)
+	}
+	return steps
 }
 
 // ConnectOne connects to one node. Connect, too, does so for one that failed when we were
@@ -106,7 +119,9 @@ func (c *Connector) greet(ctx context.Context, def job.NodeDef, dialled reach.Re
 	late := c.Pauses.After(c.Greet, made.Abandon)
 	stop := context.AfterFunc(ctx, made.Abandon)
 	defer stop()
+	greeting := c.Timeline.Begin(timeline.Row{Host: def.Name}, timeline.Greeting)
 	err = n.handshake(c)
+	greeting.End(err)
 	if !late.Stop() {
 		n.Abandon()
 		return nil, Silence{c.Greet}

@@ -3,10 +3,12 @@ package reserve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"remshell/launch/node"
+	"remshell/timeline"
 	"remshell/wire"
 )
 
@@ -77,16 +79,18 @@ func (r *reservation) ask(ctx context.Context, limit time.Duration, nodes []*hos
 // inquire is ask without a limit of its own. It returns those that have not answered when
 // ctx ended, and why it did.
 func (r *reservation) inquire(ctx context.Context, nodes []*host, question func(*host) wire.Message, heard func(*host, wire.Message) bool) (map[*host]wire.Message, error) {
-	waiting := make(map[*host]wire.Message)
+	waiting, steps := make(map[*host]wire.Message), make(asking)
 	for _, n := range nodes {
 		if n.lost == nil {
 			waiting[n] = question(n)
+			steps.begin(r.env.Timeline, n, waiting[n])
 			n.Send(waiting[n])
 		}
 	}
 	defer func() {
 		for n, question := range waiting {
 			n.GiveUp(question)
+			steps[n].End(context.Cause(ctx))
 		}
 	}()
 	for len(waiting) > 0 {
@@ -97,13 +101,52 @@ func (r *reservation) inquire(ctx context.Context, nodes []*host, question func(
 		for _, event := range events {
 			if e, ok := event.(message); ok && waiting[e.from] != nil && heard(e.from, e.m) {
 				delete(waiting, e.from)
+				steps[e.from].End(declined(e.m))
 				continue
 			}
 			r.handle(event)
 			if e, ok := event.(disconnected); ok {
 				delete(waiting, e.from)
+				steps[e.from].End(e.err)
 			}
 		}
 	}
 	return nil, nil
+}
+
+// Asking is the questions under way that a timeline has a word for.
+type asking map[*host]timeline.Step
+
+func (a asking) begin(r *timeline.Recorder, n *host, question wire.Message) {
+	word := ""
+	switch question.(type) {
+	case *wire.Gate:
+		word = timeline.Gate
+	case *wire.Survey:
+		word = timeline.Survey
+	case *wire.Prepare:
+		word = timeline.Claim
+	}
+	if r != nil && word != "" {
+		a[n] = r.Begin(timeline.Row{Host: n.def.Name}, word)
+	}
+}
+
+// declined is why a host does not do what it was asked for, as its answer says; nil: it does.
+func declined(answer wire.Message) error {
+	switch m := answer.(type) {
+	case *wire.Refused:
+		return errors.New(m.Reason)
+	case *wire.Taken:
+		return errors.New(m.Reason)
+	}
+	return nil
+}
+
+// timed does something that the timeline has as a step of mpiexec.
+func (r *reservation) timed(step string, do func() error) error {
+	s := r.env.Timeline.Begin(r.env.Row, step)
+	err := do()
+	s.End(err)
+	return err
 }

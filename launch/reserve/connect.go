@@ -14,6 +14,7 @@ import (
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/plan"
+	"remshell/timeline"
 )
 
 // A crew is the helpers that a reservation is connected to.
@@ -117,10 +118,12 @@ func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.
 		}
 		answered(i)
 	}
+	connects := r.env.Timeline.Begin(r.env.Row, timeline.Connect)
 	var connecting sync.WaitGroup
 	connecting.Go(func() { r.connectSet(ctx, candidates, 0, note) })
 	connecting.Go(func() { r.connectSet(spare, keepers, len(candidates), note) })
 	connecting.Wait()
+	connects.End(ctx.Err())
 	shown()
 	for i, c := range results {
 		r.connects = append(r.connects, r.connectOf(defs[i], c))

@@ -14,6 +14,7 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/node"
+	"remshell/timeline"
 )
 
 // An Env is the world of a reservation.
@@ -32,6 +33,7 @@ type Env struct {
 	Cargo     []Cargo                      // of the request's parcels
 	Find      Find                         // nil: ranks cannot name hosts when they spawn others
 	Localhost func() string                // the identity of this machine (job.Probe); nil: unknown
+	Row       timeline.Row                 // of mpiexec, where the Timeline has what concerns no host alone
 
 	// Reread asks whether the request has changed while it waits, and how; nil: it cannot.
 	Reread func() (req job.Request, changed bool, err error)

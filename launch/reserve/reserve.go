@@ -43,6 +43,7 @@ import (
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/plan"
+	"remshell/timeline"
 	"remshell/wire"
 )
 
@@ -240,7 +241,7 @@ func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy time.Tim
 			ctx, done = r.patience(ctx)
 			defer done()
 		}
-		if err = r.wait(ctx, last); err != nil {
+		if err = r.timed(timeline.Queue, func() error { return r.wait(ctx, last) }); err != nil {
 			break
 		}
 	}
@@ -288,7 +289,7 @@ func (r *reservation) tryOnce(ctx context.Context, startBy time.Time) (job.Plan,
 		}
 		r.connected = true
 	}
-	if err := r.enter(ctx); err != nil {
+	if err := r.timed(timeline.Gate, func() error { return r.enter(ctx) }); err != nil {
 		return job.Plan{}, err
 	}
 	defer r.ungate()
@@ -314,7 +315,7 @@ func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
 
 // planAndClaimOnce plans with what the nodes say now, and lets them claim it: all, or none.
 func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
-	if err := r.survey(ctx); err != nil {
+	if err := r.timed(timeline.Survey, func() error { return r.survey(ctx) }); err != nil {
 		return job.Plan{}, err
 	}
 	if r.aside != "" { // what is ahead wants none of these nodes
@@ -333,11 +334,13 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	if r.spawn != nil {
 		restrictArch(&r.req, r.spawn.values, r.snap)
 	}
+	planning := r.env.Timeline.Begin(r.env.Row, timeline.Plan)
 	p, err := makePlan(ctx, r.req, r.snap)
+	planning.End(err)
 	if p, err = r.pass(ctx, p, err); err != nil {
 		return p, err
 	}
-	if err := r.claim(ctx, p); err != nil {
+	if err := r.timed(timeline.Claim, func() error { return r.claim(ctx, p) }); err != nil {
 		return p, err
 	}
 	if err := r.claimSpares(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/timeline"
 	"remshell/wire"
 )
 
@@ -68,7 +69,7 @@ type staging struct {
 
 // stage brings the parcels to the nodes of the plan that have none yet. A slow link that
 // moves is waited for; until startBy everything must have come if the user said so.
-func (r *reservation) stage(ctx context.Context, startBy time.Time) (time.Time, error) {
+func (r *reservation) stage(ctx context.Context, startBy time.Time) (until time.Time, err error) {
 	nodes := slices.DeleteFunc(slices.Clone(r.chosen), func(n *host) bool { return n.staged })
 	if len(r.req.Parcels) == 0 || len(nodes) == 0 {
 		return startBy, nil
@@ -77,6 +78,8 @@ func (r *reservation) stage(ctx context.Context, startBy time.Time) (time.Time, 
 	s.porter = &porter{parcels: r.req.Parcels, cargo: r.env.Cargo, lanes: make(map[*host]*lane)}
 	s.porter.more.L = &s.porter.mu
 	defer s.porter.end()
+	staging := r.env.Timeline.Begin(r.env.Row, timeline.Stage)
+	defer func() { staging.End(err) }()
 	far := s.begin(nodes)
 	stop := s.show(len(far))
 	defer stop()

@@ -27,6 +27,7 @@ import (
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
 	"remshell/reach"
+	"remshell/timeline"
 	"remshell/wire"
 )
 
@@ -49,6 +50,8 @@ type Crowd struct {
 	// which each ends at once. Spawned is told of each, in between; nil: it is not.
 	Spawns  int
 	Spawned func(n int)
+
+	Timeline *timeline.Recorder // of the launch; nil: it has none
 }
 
 // patience is for everything that a launch waits for: it may take its time.
@@ -68,7 +71,7 @@ func (c *Crowd) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) er
 		req.Apps[0].PerNode = ranks
 	}
 	result, err := launch.Run(ctx, req, launch.Env{Out: stdio.Stdout(io.Discard), Err: printer, Env: reserve.Env{
-		Connector: node.Connector{Dialer: c, Greet: patience}, Terms: reserve.Terms{Umask: -1},
+		Connector: node.Connector{Dialer: c, Greet: patience, Timeline: c.Timeline}, Terms: reserve.Terms{Umask: -1},
 		Signals: signals, Probe: patience, Say: func(text string) { fmt.Fprintln(printer, text) },
 	}})
 	if err == nil && (result.Code != 0 || c.Spawns == 0 && len(result.Exits) != hosts*ranks) {

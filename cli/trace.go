@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/fault"
+	"remshell/timeline"
+)
+
+// This file writes what a run did when: --trace.
+
+// trace begins the timeline of a run, if there is one, and returns who writes it when the run is over, also where it
+// has failed before it began.
+func (c *call) trace() (ended func(error), err error) {
+	j := c.line.Job
+	if err := mayBeWritten(j.TraceFile); j.TraceFile != "" && err != nil {
+		return nil, &fault.Error{Text: fmt.Sprintf("--trace: %v", err), Remedy: "name a file that can be written"}
+	}
+	c.asking = c.env.Timeline.Begin(timeline.Row{}, timeline.Request)
+	return func(err error) {
+		c.asking.End(err)
+		t := c.env.Timeline.Trace()
+		t.Title = c.req.Command()
+		c.writeTimeline("--trace", j.TraceFile, t, timeline.Chrome)
+	}, nil
+}
+
+// writeTimeline writes a trace to a file of its own, and says what cannot be written: the run's own printer is closed
+// by now.
+func (c *call) writeTimeline(option, name string, t timeline.Trace, write func(io.Writer, timeline.Trace) error) {
+	if name == "" {
+		return
+	}
+	if err := wholeFile(name, func(w io.Writer) error { return write(w, t) }); err != nil {
+		report(c.sys.Err, fmt.Errorf("%s: %w", option, err))
+	}
+}
+
+// mayBeWritten says why a file could not be written later; nil: it looks as if it could.
+func mayBeWritten(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return &os.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe, a device
+	}
+	if err := unix.Access(filepath.Dir(name), unix.W_OK); err != nil {
+		return &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return nil
+}
+
+// wholeFile writes a file that who reads it has whole or not at all; what is no plain file is written as it is.
+func wholeFile(name string, write func(io.Writer) error) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return writeFile(name, write)
+	}
+	return replaceFile(name, write)
+}

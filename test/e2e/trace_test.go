@@ -1,0 +1,174 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// A step is one of a trace, as a viewer shows it: times are microseconds since the run's begin.
+type step struct {
+	name         string
+	began, ended float64
+	failed       string
+}
+
+// traced reads what --trace has written: the steps of each row, by host and row: "n1/n1", "n1/rank 0", "mpiexec/mpiexec".
+func traced(t *testing.T, file string) map[string][]step {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace struct {
+		TraceEvents []struct {
+			Ph, Name string
+			Pid, Tid int
+			Ts, Dur  float64
+			Args     struct{ Name, Error string }
+		}
+	}
+	if err := json.Unmarshal(text, &trace); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	processes, rows := make(map[int]string), make(map[int]string)
+	all := make(map[string][]step)
+	for _, e := range trace.TraceEvents {
+		switch {
+		case e.Name == "process_name":
+			processes[e.Pid] = e.Args.Name
+		case e.Name == "thread_name":
+			rows[e.Tid] = processes[e.Pid] + "/" + e.Args.Name
+		case e.Ph == "X":
+			all[rows[e.Tid]] = append(all[rows[e.Tid]], step{e.Name, e.Ts, e.Ts + e.Dur, e.Args.Error})
+		}
+	}
+	return all
+}
+
+// find finds the first step of a name in a row; the test fails if there is none.
+func find(t *testing.T, all map[string][]step, row, name string) step {
+	t.Helper()
+	i := slices.IndexFunc(all[row], func(s step) bool { return s.name == name })
+	if i < 0 {
+		t.Errorf("%s has no step %s: %v", row, name, all[row])
+		return step{}
+	}
+	return all[row][i]
+}
+
+// Issue 17, done when 2: of six hosts, of which one is slow, one needs the program, and one refuses, a trace shows
+// which it is and why. With E2E_LONG they are 64.
+func TestTrace(t *testing.T) {
+	hosts := 5
+	if os.Getenv("E2E_LONG") != "" {
+		hosts = 63
+	}
+	b := newBed(t, testbed.Options{Hosts: hosts})
+	b.needNamespaces(t)
+	hello := mpi(t, "hello")
+	const slow, bare, closed = "n2", "n3", "shut"
+	b.sshConfig(t, fmt.Sprintf("Host shut\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
+	var all, warm []string
+	for _, h := range b.Hosts {
+		if all = append(all, h.Name); h.Name != bare {
+			warm = append(warm, h.Name)
+		}
+	}
+	b.run(t, "-hosts", strings.Join(warm, ","), "-n", fmt.Sprint(len(warm)), "true").good(t)
+	all = append(all, closed)
+	file := filepath.Join(t.TempDir(), "trace.json")
+
+	b.signalSSHD(t, slow, syscall.SIGSTOP)
+	r := b.start(t, job{args: []string{"-v", "--skip-unreachable", "--trace", file, "-hosts", strings.Join(all, ","),
+		"-ppn", "1", "-n", fmt.Sprint(hosts), hello}})
+	reached := func(all string) bool { return strings.Count(all, " reached ") == hosts-1 }
+	if !r.err.wait(t.Context(), reached) {
+		t.Fatalf("the others were not reached: %s", &r.err)
+	}
+	b.signalSSHD(t, slow, syscall.SIGCONT)
+	if res := r.wait(t); res.code != 0 || strings.Count(res.err, "slowest hosts: ") != 1 {
+		t.Errorf("code %d, stderr %s", res.code, res.err)
+	}
+	steps := traced(t, file)
+	rank := 0
+	for _, h := range all {
+		row := h + "/" + h
+		if h == closed {
+			if why := find(t, steps, row, "connect").failed; !strings.Contains(why, "connection refused") {
+				t.Errorf("%s did not connect because of %q", h, why)
+			}
+			continue
+		}
+		for _, name := range []string{"reach", "resolve", "turn", "connect", "key exchange", "authentication", "session", "shell", "helper", "greeting",
+			"survey", "claim", "start", "first fence", "end"} {
+			if s := find(t, steps, row, name); s.failed != "" {
+				t.Errorf("%s: %s failed: %s", h, name, s.failed)
+			}
+		}
+		if s := find(t, steps, fmt.Sprintf("%s/rank %d", h, rank), "run"); s.failed != "" {
+			t.Errorf("rank %d failed: %s", rank, s.failed)
+		}
+		rank++
+		sent := slices.ContainsFunc(steps[row], func(s step) bool { return s.name == "delivery" })
+		if sent != (h == bare) {
+			t.Errorf("the program was sent to %s: %v", h, sent)
+		}
+		// The slow one could not answer before the others were there.
+		if end := find(t, steps, "n2/n2", "key exchange").ended; h != slow && end < find(t, steps, row, "greeting").ended {
+			t.Errorf("the key exchange of the slow host was over before %s had greeted", h)
+		}
+	}
+	for _, name := range []string{"request", "job", "connect", "gate", "survey", "plan", "claim", "run", "start", "first fence", "end", "output"} {
+		find(t, steps, "mpiexec/mpiexec", name)
+	}
+}
+
+// A trace is written, too, if nothing starts: because of a host that is not there, or of a ^C.
+func TestTraceOfAStartThatFails(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	file := filepath.Join(t.TempDir(), "trace.json")
+	b.signalSSHD(t, "n2", syscall.SIGSTOP)
+	r := b.start(t, job{args: []string{"-v", "--trace", file, "-hosts", "n1,n2", "-n", "2", "true"}})
+	if !r.err.wait(t.Context(), func(all string) bool { return strings.Contains(all, " reached ") }) {
+		t.Fatalf("n1 was not reached: %s", &r.err)
+	}
+	if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.wait(t); res.code != 128+int(syscall.SIGINT) {
+		t.Errorf("code %d, stderr %s", res.code, res.err)
+	}
+	steps := traced(t, file)
+	if s := find(t, steps, "n2/n2", "key exchange"); s.failed == "" {
+		t.Errorf("the key exchange has not failed: %v", s)
+	}
+	if s := find(t, steps, "mpiexec/mpiexec", "job"); !strings.Contains(s.failed, "SIGINT") {
+		t.Errorf("the job ended because of %q", s.failed)
+	}
+	b.signalSSHD(t, "n2", syscall.SIGCONT)
+
+	b.sshConfig(t, fmt.Sprintf("Host shut\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
+	if res := b.run(t, "--trace", file, "-hosts", "n1,shut", "-n", "2", "true"); res.code != 125 {
+		t.Errorf("code %d, stderr %s", res.code, res.err)
+	}
+	steps = traced(t, file)
+	for row, name := range map[string]string{"shut/shut": "connect", "mpiexec/mpiexec": "job"} {
+		if s := find(t, steps, row, name); !strings.Contains(s.failed, "connection refused") {
+			t.Errorf("%s: %s failed because of %q", row, name, s.failed)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}

@@ -1,0 +1,209 @@
+/*
+Package timeline keeps what a run did when, and shows it.
+
+	sshx, reach, launch/... --Begin, End--> Recorder --Trace--> Chrome    JSON for Perfetto and chrome://tracing
+	                                                      '---> Slowest   a line for people
+	                                                      '---> SVG       a picture
+
+All times are of one clock, that of mpiexec: what a host has done is noted when the news of it
+arrive. Clocks of two hosts are never compared.
+
+A nil Recorder records nothing, and costs nothing.
+*/
+package timeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Row is whose a step is: mpiexec's, a host's, or that of a rank there.
+type Row struct {
+	Host  string // as the user calls it; empty: mpiexec
+	Part  string // of the host, or of mpiexec: "rank 3"; empty: the whole of it
+	Order int    // among the parts of one host; the whole of it has 0
+}
+
+// A Span is a step and the time that it took.
+type Span struct {
+	Row
+	Step  string        // one of the words below, or "attempt 1"
+	Began time.Duration // since the recorder was made
+	Ended time.Duration // likewise
+	Open  bool          // it had not ended when the recorder was asked
+	Why   string        // it failed; empty: it did not. What others say may be in it
+	Note  string        // what else there is to tell; empty: nothing
+}
+
+// Took is how long it lasted.
+func (s Span) Took() time.Duration { return s.Ended - s.Began }
+
+// The steps of a start, and what comes after it. sshx and reach, which import nothing of ours,
+// have their words of their own; a test holds them together.
+const (
+	Request = "request" // mpiexec reads what is wanted: arguments, files, variables
+
+	Reach          = "reach" // all of the way to one host, with the greeting
+	Pause          = "pause" // a server was busy, or another attempt of the job waits
+	Turn           = "turn"  // for a place among the connections that are set up at once
+	Jump           = "jump"  // until the jump host is there
+	Resolve        = "resolve"
+	Connect        = "connect" // of one host: TCP; of mpiexec: all hosts
+	KeyExchange    = "key exchange"
+	Authentication = "authentication"
+	Session        = "session"
+	Shell          = "shell" // until /bin/sh there has answered; by a program: with all that is before
+	Delivery       = "delivery"
+	Helper         = "helper" // until its first byte
+	Greeting       = "greeting"
+
+	Queue  = "queue" // waiting for room
+	Gate   = "gate"
+	Survey = "survey"
+	Plan   = "plan"
+	Claim  = "claim"
+	Stage  = "stage"
+
+	Start      = "start"       // from the word to start until all ranks run
+	FirstFence = "first fence" // from there until the host, or all of them, has come to it
+	Run        = "run"         // from the word to start until the last rank has ended; of a rank: its life
+	End        = "end"         // from there until all is drained
+	Output     = "output"      // until our standard output has taken the rest
+
+	Job     = "job"     // all of it, from the first connection on
+	Attempt = "attempt" // likewise, of one that may be started again; its number follows
+	Fence   = "fence"   // until nothing of the last attempt can live
+)
+
+// Most spans that a recorder keeps; what comes later is counted, and left out. A span takes some 120 bytes.
+const Most = 250_000
+
+// mostText is how much of an error is kept, in bytes.
+const mostText = 500
+
+// A Recorder keeps spans. Its methods may be called from any goroutine.
+type Recorder struct {
+	now   func() time.Time
+	began time.Time
+
+	mu    sync.Mutex // guards the rest
+	spans []Span
+	left  int
+	said  []string // remarks
+}
+
+// New makes a recorder that has its times from a clock.
+func New(now func() time.Time) *Recorder { return &Recorder{now: now, began: now()} }
+
+// A Step is a span that has not ended. The zero value is none.
+type Step struct {
+	of *Recorder
+	at int
+}
+
+// Begin notes that a step begins.
+func (r *Recorder) Begin(row Row, step string) Step {
+	if r == nil {
+		return Step{}
+	}
+	return r.add(Span{Row: row, Step: step, Began: r.now().Sub(r.began), Open: true})
+}
+
+// Add notes a step of which it is only known now that it was one, from began until now.
+func (r *Recorder) Add(row Row, step string, began time.Time) {
+	if r != nil {
+		r.add(Span{Row: row, Step: step, Began: max(0, began.Sub(r.began)), Ended: r.now().Sub(r.began)})
+	}
+}
+
+func (r *Recorder) add(s Span) Step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.spans) >= Most {
+		r.left++
+		return Step{}
+	}
+	r.spans = append(r.spans, s)
+	return Step{r, len(r.spans) - 1}
+}
+
+// End notes that a step has ended, well or with an error. Only the first end counts.
+func (s Step) End(err error) {
+	if s.of == nil {
+		return
+	}
+	why := ""
+	if err != nil {
+		why = brief(err.Error())
+	}
+	ended := s.of.now().Sub(s.of.began)
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if span := &s.of.spans[s.at]; span.Open {
+		span.Open, span.Ended, span.Why = false, ended, why
+	}
+}
+
+// Note adds what is worth telling of a step.
+func (s Step) Note(text string) {
+	if s.of == nil {
+		return
+	}
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.of.spans[s.at].Note = brief(text)
+}
+
+// mostRemarks is how many different remarks a recorder keeps.
+const mostRemarks = 16
+
+// Remark notes, once, what is worth telling of the whole trace.
+func (r *Recorder) Remark(text string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.said) < mostRemarks && !slices.Contains(r.said, text) {
+		r.said = append(r.said, text)
+	}
+}
+
+// brief shortens what others have said.
+func brief(text string) string {
+	if len(text) > mostText {
+		text = strings.ToValidUTF8(text[:mostText], "") + "..."
+	}
+	return text
+}
+
+// A Trace is what was recorded, as a value.
+type Trace struct {
+	Title string    // what the run was; empty: unknown
+	Begun time.Time // when the recorder was made
+	Took  time.Duration
+	Spans []Span   // in the order in which they began
+	Notes []string // what is worth telling of all of it
+}
+
+// Trace is what was recorded until now. Steps that have not ended end now.
+func (r *Recorder) Trace() Trace {
+	if r == nil {
+		return Trace{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := Trace{Begun: r.began, Took: r.now().Sub(r.began), Spans: slices.Clone(r.spans), Notes: slices.Clone(r.said)}
+	if r.left > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%d steps are missing behind the first %d", r.left, Most))
+	}
+	for i := range t.Spans {
+		if t.Spans[i].Open {
+			t.Spans[i].Ended = t.Took
+		}
+	}
+	return t
+}
