@@ -72,7 +72,7 @@ var lower = map[string][]string{
 	"launch/node":          {"fault", "job", "limit", "pin", "pmiserver/fence", "reach", "timeline", "wire"},
 	"launch/reserve":       {"fault", "gpu", "hostlist", "idset", "job", "launch/node", "launch/restart", "limit", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "timeline", "wire"},
 	"launch/checkpoint":    {"job", "text"},
-	"launch/restart":       {"job", "pin", "plan"},
+	"launch/restart":       {"gpu", "hostlist", "job", "pin", "plan"},
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "wire"},
 	"launch/stdio/pattern": {},
 	"launch/supervise":     {"hostlist", "idset", "job", "limit", "show", "text"},

@@ -27,7 +27,7 @@ func TestWordsOfThreeDays(t *testing.T) {
 		}
 	}
 	texts, _ := filepath.Glob("test/e2e/re*_test.go")
-	for _, file := range append(texts, "launch/restart/restart.go") {
+	for _, file := range append(texts, "launch/restart/restart.go", "launch/restart/move.go", "test/e2e/migrate_test.go") {
 		for _, m := range regexp.MustCompile(`"((?:[^"\\\n]|\\.){20,})"`).FindAllStringSubmatch(read(t, file), -1) {
 			patterns = append(patterns, regexp.MustCompile(regexp.QuoteMeta(m[1])))
 		}

@@ -14,6 +14,7 @@ import (
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/reserve"
+	"remshell/launch/restart"
 	"remshell/show"
 )
 
@@ -29,7 +30,7 @@ func asksOfJobs(j option.Job) bool {
 func hostsForProgram(line option.Line) (option.Line, error) {
 	section := &line.Sections[0]
 	if len(line.Sections) > 1 {
-		return line, &fault.Error{Text: "--ps, --queue, --status, --end, --suspend, --resume-job, --checkpoint, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
+		return line, &fault.Error{Text: "--ps, --queue, --status, --end, --suspend, --resume-job, --checkpoint, --migrate, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
 	}
 	if section.Program != "" && !line.NamesHosts() {
 		section.Host, section.HostFile = nil, ""
@@ -65,6 +66,9 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 		return job.ExitOK, evictJob(ctx, req, env, j.Evict)
 	}
 	if ask := wordTo(j); ask.Verb != "" {
+		if ask.Args, err = (restart.Move{From: j.From, To: j.To}).Words(); err != nil {
+			return 0, &fault.Error{Text: err.Error(), Remedy: "name fewer hosts, or move the job twice"}
+		}
 		return job.ExitOK, haveAWord(ctx, req, env, ask)
 	}
 	pages, err := c.pages(ctx, req, &j)
@@ -112,7 +116,7 @@ func wordTo(j option.Job) job.Ask {
 	for _, word := range []struct {
 		job  string
 		verb job.Verb
-	}{{j.End, job.AskEnd}, {j.Suspend, job.AskSuspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}} {
+	}{{j.End, job.AskEnd}, {j.Suspend, job.AskSuspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}, {j.Migrate, job.AskMigrate}} {
 		if word.job != "" {
 			return job.Ask{Job: job.ID(word.job), Verb: word.verb}
 		}

@@ -16,10 +16,11 @@ const (
 	AskSuspend    Verb = "suspend" // all ranks stand still
 	AskResume     Verb = "resume"
 	AskCheckpoint Verb = "checkpoint"
+	AskMigrate    Verb = "migrate" // elsewhere; Args say where from and to
 )
 
 // Verbs are all that a job understands.
-var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskResume, AskCheckpoint}
+var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskResume, AskCheckpoint, AskMigrate}
 
 // LastJob stands for the youngest job of who asks.
 const LastJob ID = "last"

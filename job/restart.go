@@ -41,6 +41,10 @@ const (
 // ByResume is the reason of an attempt that another mpiexec begins, whatever the last one ended by.
 const ByResume EndKind = "resume"
 
+// ByMove is the end of an attempt that somebody has moved (SV-17): another follows, whatever --restart says of ends,
+// and counts for none of its restarts.
+const ByMove EndKind = "move"
+
 // EndKinds are all of them.
 var EndKinds = []EndKind{ByNode, BySignal, ByAbort, ByCode, ByStart}
 
@@ -62,6 +66,10 @@ type Attempt struct {
 	Failed       []string // those on which a rank could not be executed
 	Spares       []string // nodes that were claimed beside them, and live
 	Exit         int
+
+	// Of one that was moved (SV-17):
+	Leaves []string // nodes that are out for the job from then on
+	Goes   []string // the nodes of the next attempt, in the order of its plan; nil: nobody knows, or they were not to be had
 }
 
 // An Again is what is told of the attempts of a job, and of its checkpoints, as they come (SV-12, events).

@@ -23,7 +23,7 @@ func (f *fleet) heard(n *member, m *wire.Ask) []supervise.Event {
 		f.asked = make(map[string]bool)
 	}
 	f.asked[m.ID] = true
-	return []supervise.Event{supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, User: m.Ask.User, Right: m.Right}}
+	return []supervise.Event{supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, Right: m.Right}}
 }
 
 // mostHeard is of how many asks the names are kept.

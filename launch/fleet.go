@@ -12,6 +12,7 @@ import (
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
+	"remshell/launch/restart"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
 	"remshell/pmiserver/fence"
@@ -38,6 +39,7 @@ type fleet struct {
 	firsts []int // number of the rank 0 of each group
 	size   int   // ranks of all groups
 	spawns spawns
+	moving *moving              // nil: nobody wants the job elsewhere
 	trace  *transcript.Recorder // nil: nobody wants it
 
 	account  *account
@@ -48,10 +50,11 @@ type fleet struct {
 
 	connects []job.Connect // in the order in which they were begun
 
-	since  time.Time                   // when the job's time began, with an earlier attempt; zero: with this one
-	decide func(*supervise.State) bool // whether another attempt follows this one, which is over
-	spares []reserve.Kept              // nodes that are claimed for an attempt that may follow
-	kept   []reserve.Kept              // nodes that the attempt before has left, until they are the reservation's
+	since  time.Time                                          // when the job's time began, with an earlier attempt; zero: with this one
+	decide func(*supervise.State) bool                        // whether another attempt follows this one, which is over
+	moved  func(restart.Move) (job.Request, []string, string) // the request for a place to which it is moved; see restart.Moved
+	spares []reserve.Kept                                     // nodes that are claimed for an attempt that may follow
+	kept   []reserve.Kept                                     // nodes that the attempt before has left, until they are the reservation's
 	saves  *checkpoints
 	cutOff time.Time // when the last of the nodes was lost; zero: none was
 	quiet  time.Time // when the last rank of a group had ended, for the timeline; zero: none has

@@ -118,6 +118,9 @@ func (l *lives) attempt(ctx context.Context, f *fleet) (result job.Result, next 
 		next = l.over(f, state)
 		return next.Again
 	}
+	f.moved = func(m restart.Move) (job.Request, []string, string) {
+		return restart.Moved(l.first, l.attempts, job.Attempt{Nodes: nodesOf(f.plan), Size: f.plan.Size, Spares: spareNames(f.spares)}, m)
+	}
 	result, err = f.supervise(ctx, place.StartBy)
 	return result, next, err
 }
@@ -143,14 +146,15 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 			f.cutOff = a.Ended
 		}
 	}
-	for _, s := range f.spares {
-		a.Spares = append(a.Spares, s.Name())
-	}
+	a.Spares = spareNames(f.spares)
+	f.into(&a)
 	l.attempts, l.cutOff = append(l.attempts, a), f.cutOff
 	next := restart.Next(l.first.Restart, l.attempts, rand.Float64())
 	switch {
+	case next.Again && state.IsMoved():
+		state.Restart = &supervise.Restart{}
 	case next.Again:
-		state.Restart = &supervise.Restart{Of: restart.Of(l.first.Restart, len(l.attempts)), Without: a.Lost}
+		state.Restart = &supervise.Restart{Of: restart.Of(l.first.Restart, l.attempts), Without: a.Lost}
 	case next.Why != "":
 		state.Cause.Hint = strings.TrimPrefix(state.Cause.Hint+"; ", "; ") + "not starting again: " + next.Why
 		l.tell(job.Again{Event: "giveup", Why: next.Why})
@@ -171,6 +175,10 @@ func (l *lives) reserve(ctx context.Context, f *fleet) (*reserve.Reservation, er
 		place, err := reserve.Reserve(ctx, restart.Request(l.first, l.attempts), f.env.Env, kept...)
 		if err == nil || l.begins() || ctx.Err() != nil || !wantsRoom(err) {
 			return place, err
+		}
+		if last := &l.attempts[len(l.attempts)-1]; last.Goes != nil { // what it was moved to was lost since
+			last.Goes, f.kept = nil, place.CloseNew()
+			continue
 		}
 		if time.Now().Add(pauses).After(last) {
 			why := "no room for " + text.Span(restart.Patience)
@@ -345,6 +353,14 @@ func (n noting) Read(p []byte) (int, error) {
 		n.any.Store(true)
 	}
 	return got, err
+}
+
+// spareNames are the names of spares.
+func spareNames(spares []reserve.Kept) (names []string) {
+	for _, s := range spares {
+		names = append(names, s.Name())
+	}
+	return names
 }
 
 // nodesOf are the names of a plan's nodes, in its order.

@@ -29,14 +29,14 @@ func (f *fleet) renew(again bool) {
 	}
 	for _, n := range f.nodes {
 		if again && n.lost == nil && n.over {
-			f.kept = append(f.kept, reserve.Kept{Node: n.Renew(), CPUs: cpus[n]})
+			f.kept = append(f.kept, reserve.Kept{Node: n.Renew(), CPUs: max(cpus[n], f.takenAlong(n.Name()))})
 			continue
 		}
 		n.Send(&wire.Bye{})
 	}
 	for _, s := range f.spares {
 		if again {
-			f.kept = append(f.kept, reserve.Kept{Node: s.Renew(), CPUs: s.CPUs})
+			f.kept = append(f.kept, reserve.Kept{Node: s.Renew(), CPUs: max(s.CPUs, f.takenAlong(s.Name()))})
 			continue
 		}
 		s.Send(&wire.Bye{})

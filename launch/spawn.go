@@ -122,6 +122,9 @@ func (f *fleet) mayAsk(s *spawning) error {
 // nextSpawn begins with the next request, if none is under way.
 func (f *fleet) nextSpawn() {
 	q := &f.spawns
+	if f.moving != nil && f.moving.stop != nil { // a Start gives up all that rests
+		return
+	}
 	for q.now == nil && len(q.queue) > 0 {
 		s := q.queue[0]
 		q.queue = q.queue[1:]

@@ -56,12 +56,14 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 				finished = f.act(&state, state.Step(news, time.Now())) || finished
 			}
 			f.nextSpawn()
+			f.nextMove()
 			f.saves.turn(time.Now())
 		}
 		telling.note(f)
 		f.sayAll(f.repeats.Due(time.Now()))
 	}
 	f.settleTimes()
+	f.endMoving()
 	lasts := reserve.Lasts(req)
 	if !lasts {
 		f.tell(&wire.Bye{})
@@ -218,7 +220,7 @@ func (f *fleet) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.Message:
 		if answersReservation(e.M) {
-			f.spawns.hear(e)
+			f.hear(e)
 			return nil
 		}
 		n := f.members[e.From]
@@ -228,14 +230,18 @@ func (f *fleet) translate(event any) []supervise.Event {
 		return f.translateMessage(n, e.M)
 	case spawnPlaced:
 		return f.spawnPlaced(e)
+	case moveFound:
+		f.moveFound(e)
+		return nil
 	case node.Disconnected:
-		f.spawns.hear(e)
+		f.hear(e)
 		n := f.members[e.From]
 		if n == nil && f.spareLost(e) {
 			return nil
 		}
 		if n == nil {
 			f.spawns.lost(e.From)
+			f.moving.lost(e.From)
 			return nil // it was dismissed, or is not taken in yet
 		}
 		if n.lost != nil {
@@ -366,6 +372,7 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 		case supervise.EndAll:
 			f.hub.Fail(errEnding)
 			f.stopSpawning()
+			f.stopMoving()
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
 		case supervise.Inspect:
 			f.inspect(a)
@@ -373,6 +380,8 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.hold(a)
 		case supervise.Checkpoint:
 			f.checkpoint(a.To)
+		case supervise.Move:
+			f.migrate(a.By)
 		case supervise.Reply:
 			f.reply(a)
 		case supervise.Cry:

@@ -39,7 +39,7 @@ func (o *Option) kind() string {
 		return "file"
 	case strings.HasPrefix(o.Arg, "DIR"):
 		return "folder"
-	case o.list && strings.Contains(o.field.Type.String(), "HostExpr"):
+	case o.list && strings.Contains(o.field.Type.String(), "HostExpr"), strings.HasSuffix(o.field.Type.String(), "HostNames"):
 		return "host"
 	}
 	return "other"

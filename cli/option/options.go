@@ -151,6 +151,9 @@ type Job struct {
 	Suspend   string    `name:"--suspend" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have all ranks of a job stand still"`
 	ResumeJob string    `name:"--resume-job" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"let a suspended job go on"`
 	CkptJob   string    `name:"--checkpoint" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job write a checkpoint now"`
+	Migrate   string    `name:"--migrate" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"have a job go on elsewhere, behind a checkpoint"`
+	From      HostNames `name:"--from" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: the job leaves these for good"`
+	To        HostNames `name:"--to" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: it goes to some of these"`
 	Signal    SignalJob `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
 	Evict     string    `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root"`
 

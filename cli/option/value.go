@@ -236,6 +236,15 @@ func (h *HostExpr) UnmarshalText(text []byte) error {
 	return err
 }
 
+// HostNames are hosts of which nothing but their names is said.
+type HostNames []string
+
+func (h *HostNames) UnmarshalText(text []byte) error {
+	names, err := hostlist.Expand(string(text))
+	*h = names
+	return err
+}
+
 // An SSHOption is KEY=VALUE of --ssh-option, as -o of ssh has it.
 type SSHOption string
 

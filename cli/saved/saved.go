@@ -82,6 +82,8 @@ type Attempt struct {
 	Failed  []string    `json:"failed"`
 	Spares  []string    `json:"spares"`
 	Exit    int         `json:"exit"`
+	Leaves  []string    `json:"leaves"`
+	Goes    []string    `json:"goes"`
 }
 
 // New is a job that has not started.
@@ -100,10 +102,10 @@ func (j Job) With(older Job) Job {
 func (j Job) history(past []job.Attempt, running int) Job {
 	j.History = []Attempt{}
 	for _, a := range past {
-		j.History = append(j.History, Attempt{a.Number, a.Began, a.Ended, a.Kind, a.Reason, a.Cause, a.Nodes, a.Size, a.Lost, a.Failed, a.Spares, a.Exit})
+		j.History = append(j.History, Attempt{a.Number, a.Began, a.Ended, a.Kind, a.Reason, a.Cause, a.Nodes, a.Size, a.Lost, a.Failed, a.Spares, a.Exit, a.Leaves, a.Goes})
 	}
 	j.Attempt = max(running, len(past)-1)
-	j.Left = restart.Left(j.Request.Restart, max(0, j.Attempt))
+	j.Left = restart.Left(j.Request.Restart, past[:max(0, min(j.Attempt, len(past)))])
 	if j.Reason, j.Lost = "", nil; j.Attempt > 0 {
 		j.Reason, j.Lost = past[j.Attempt-1].Kind, past[j.Attempt-1].Lost
 	}
@@ -257,7 +259,7 @@ func (j Job) Next(now time.Time) Start {
 	s := Start{Request: *j.Request}
 	for _, a := range j.History {
 		s.Past = append(s.Past, job.Attempt{Number: a.Attempt, Began: a.Began, Ended: a.Ended, Kind: a.Kind, Reason: a.Reason, Cause: a.Cause,
-			Nodes: a.Nodes, Size: a.Size, Lost: a.Lost, Failed: a.Failed, Spares: a.Spares, Exit: a.Exit})
+			Nodes: a.Nodes, Size: a.Size, Lost: a.Lost, Failed: a.Failed, Spares: a.Spares, Exit: a.Exit, Leaves: a.Leaves, Goes: a.Goes})
 	}
 	if j.State == Running && j.Attempt == len(j.History) {
 		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "its mpiexec was gone",
@@ -266,12 +268,12 @@ func (j Job) Next(now time.Time) Start {
 	} else if len(s.Past) > 0 {
 		s.Remains = s.Past[len(s.Past)-1].Lost
 	}
-	if len(s.Past) > 0 {
-		s.Past[len(s.Past)-1].Kind = job.ByResume
-	}
 	r := &s.Request.Restart
 	if r.Most != job.Always {
-		r.Most = max(0, r.Most-max(0, j.Attempt-r.Past))
+		r.Most = max(0, r.Most-restart.Used(*r, s.Past[:max(0, j.Attempt)]))
+	}
+	if len(s.Past) > 0 {
+		s.Past[len(s.Past)-1].Kind = job.ByResume
 	}
 	r.Past, r.Kept = len(s.Past), true
 	return s

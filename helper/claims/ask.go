@@ -27,6 +27,7 @@ type asks struct {
 	open    *heard                       // has no answer yet
 	taken   map[string]*heard            // are being done, by their names
 	given   map[*ledger.Slip]*time.Timer // answers that are shown for a while yet
+	last    []heard                      // whose last word was given: they may not have seen it yet
 }
 
 // A heard ask is one of somebody who is obeyed.
@@ -41,6 +42,7 @@ const (
 	answerLook  = 50 * time.Millisecond // between two looks for an answer
 	answerTime  = 10 * time.Second      // for the first word
 	answerStays = 10 * time.Second      // behind the last one
+	answerSeen  = time.Second           // at the end of the session, for who has not seen the last one yet
 )
 
 // Hear begins to hear what is asked of our job, until the session ends.
@@ -127,6 +129,7 @@ func (w *Worker) say(a *heard, answer job.Answer) {
 	if slip := a.answer; slip != nil {
 		w.asks.keep(slip)
 		if answer.State.Final() {
+			w.asks.last = append(slices.DeleteFunc(w.asks.last, func(a heard) bool { return !w.ledger.Waits(a.FoundAsk) }), *a)
 			w.asks.given[slip] = time.AfterFunc(answerStays, func() {
 				w.do(func() { slip.Drop(); delete(w.asks.given, slip) })
 			})
@@ -138,6 +141,14 @@ func (w *Worker) say(a *heard, answer job.Answer) {
 func (a *asks) keep(slip *ledger.Slip) {
 	if _, known := a.given[slip]; !known {
 		a.given[slip] = nil
+	}
+}
+
+// awaitSeen gives who waits for an answer a moment to see the last word: what ends the session may be what was asked for.
+func (w *Worker) awaitSeen() {
+	waits := func(a heard) bool { return w.ledger.Waits(a.FoundAsk) }
+	for end := time.Now().Add(answerSeen); slices.ContainsFunc(w.asks.last, waits) && time.Now().Before(end); {
+		time.Sleep(answerLook / 5)
 	}
 }
 

@@ -181,7 +181,7 @@ func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
 	}
 	_, others.Mine = related(others.Mine, mine.Inside, mine.UID)
 	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // it goes when ours is used
-		return c.Resting != "" && c.Job == mine.Job
+		return c.Job == mine.Job && (c.Resting != "" || mine.Resting != "")
 	})
 	most := others.Use().Procs
 	_, others.Mine = related(others.Mine, mine.Job, mine.UID) // also of another name of this machine (alias=)

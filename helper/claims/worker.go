@@ -164,6 +164,7 @@ func (w *Worker) letGo() {
 	w.rested.Release()
 	w.ungate()
 	w.dequeue()
+	w.awaitSeen()
 	w.dropAsks()
 }
 

@@ -45,6 +45,8 @@ type (
 	Fulfilled struct{}
 	// Failed says why the command has failed.
 	Failed struct{ Why string }
+	// Stays says that the job was to be stopped, and is not.
+	Stays struct{}
 	// Ended says that the attempt ends.
 	Ended struct{}
 )
@@ -80,8 +82,9 @@ type State struct {
 	Since time.Time // when the one that is under way, or was last, was asked for; zero: none was
 
 	policy job.Checkpoint
-	stops  bool // somebody wants the job to be stopped behind the one that is under way
-	asked  bool // somebody waits for it
+	stops  bool      // somebody wants the job to be stopped behind the one that is under way
+	asked  bool      // somebody waits for it
+	end    time.Time // of the job; zero: nobody knows
 	due    timers
 }
 
@@ -116,6 +119,9 @@ func (s *State) Shift(by time.Duration, end time.Time) {
 			*t = t.Add(by)
 		}
 	}
+	if !end.IsZero() {
+		s.end = end
+	}
 	if !s.due.before.IsZero() && !end.IsZero() {
 		s.due.before = end.Add(-s.policy.Before)
 	}
@@ -139,7 +145,13 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	}
 	switch e := event.(type) {
 	case Began:
-		return s.begin(e.End, now)
+		s.end = e.End
+		s.begin(now)
+	case Stays:
+		if s.Phase == Stopping {
+			s.Phase, s.stops = Idle, false
+			s.begin(now)
+		}
 	case Ask:
 		return s.wanted(e, now)
 	case Fulfilled:
@@ -147,21 +159,21 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	case Failed:
 		return s.complete("failed", e.Why, now)
 	case Ended:
-		return s.end()
+		return s.ended()
 	case Tick:
 		return s.tick(now)
 	}
 	return nil
 }
 
-func (s *State) begin(end, now time.Time) []Action {
+// begin sets the timers of a job that runs.
+func (s *State) begin(now time.Time) {
 	if s.policy.Every > 0 {
 		s.due.every = now.Add(s.policy.Every)
 	}
-	if at := end.Add(-s.policy.Before); s.policy.Before > 0 && at.After(now) {
+	if at := s.end.Add(-s.policy.Before); s.policy.Before > 0 && at.After(now) {
 		s.due.before = at // else it is too late: who has just begun has nothing to save, and may not expect a signal yet
 	}
-	return nil
 }
 
 // wanted is for somebody who asks: one at a time, whose result all share who ask meanwhile (SV-16).
@@ -257,8 +269,8 @@ func (s *State) over(do []Action, why string) []Action {
 	return do
 }
 
-// end is the end of the attempt, which wins over all.
-func (s *State) end() (do []Action) {
+// ended is the end of the attempt, which wins over all.
+func (s *State) ended() (do []Action) {
 	if s.asked {
 		do = append(do, Answer{"the job ended before"})
 	}

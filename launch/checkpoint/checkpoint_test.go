@@ -93,6 +93,7 @@ func TestTableOfCheckpoints(t *testing.T) {
 		{"the command ends with 0, the file is there, or all ranks left with 0 or 85", []at{{2, Fulfilled{}}}},
 		{"the command fails", []at{{2, Failed{"why"}}}},
 		{"`--ckpt-grace` is over", []at{{30, Tick{}}}},
+		{"it stays after all", []at{{2, Stays{}}}},
 		{"the job fails, or ends otherwise", []at{{2, Ended{}}}},
 	}
 	var b strings.Builder
@@ -175,5 +176,15 @@ func TestStoppedJob(t *testing.T) {
 	}
 	if due := s.due.before; !due.Equal(zero.Add(85 * time.Minute)) {
 		t.Errorf("it is asked %v before the end", zero.Add(90*time.Minute).Sub(due))
+	}
+}
+
+// A job that was to be stopped and goes on has its timers again, and may be stopped later.
+func TestJobThatStays(t *testing.T) {
+	s := New(judged)
+	got := play(&s, at{0, Began{zero.Add(time.Hour)}}, at{10, Ask{Stop: true}}, at{11, Fulfilled{}}, at{12, Stays{}}, at{72, Tick{}}, at{73, Fulfilled{}},
+		at{3300, Tick{}}, at{3301, Fulfilled{}}, at{3310, Ask{Stop: true}}, at{3311, Fulfilled{}})
+	if want := "request asked done yes stop request asked done request asked done request asked done yes stop"; strings.Join(got, " ") != want {
+		t.Errorf("%q", got)
 	}
 }

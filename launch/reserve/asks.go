@@ -20,8 +20,11 @@ type Asked struct {
 	Answer job.Answer
 }
 
-// finalTime is how long the helper of who asks may take: a job may take its grace to end.
-const finalTime = 10 * time.Minute
+// How long the helper of who asks may take: a job may take its grace to end, and one that is moved that of its checkpoint.
+const (
+	finalTime = 10 * time.Minute
+	moveTime  = 24 * time.Hour
+)
 
 // Ask has a word with a job by one of its nodes.
 func Ask(ctx context.Context, req job.Request, env Env, ask job.Ask) (asked Asked, err error) {
@@ -77,7 +80,11 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask)
 		return asked, nil
 	}
 	asked.Node = pages[i].Node
-	err = r.ask(ctx, finalTime, []*host{r.hosts[i]}, func(*host) wire.Message { return &wire.Ask{Ledger: r.req.Queue.Ledger, Ask: ask} },
+	patience := finalTime
+	if ask.Verb == job.AskMigrate {
+		patience = moveTime
+	}
+	err = r.ask(ctx, patience, []*host{r.hosts[i]}, func(*host) wire.Message { return &wire.Ask{Ledger: r.req.Queue.Ledger, Ask: ask} },
 		func(_ *host, m wire.Message) bool {
 			answer, ok := m.(*wire.Answer)
 			if ok {

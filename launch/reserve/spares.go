@@ -52,7 +52,9 @@ func (r *reservation) claimSpares(ctx context.Context) error {
 	}
 	claimed := make(map[*host]bool, len(hosts))
 	err = r.ask(ctx, r.answerTime(), hosts,
-		func(n *host) wire.Message { return r.spareClaim(n, parts[n], p.Size) },
+		func(n *host) wire.Message {
+			return r.restingClaim(n, parts[n], wire.Group{Name: spareGroup, First: r.plan.Size, Size: p.Size, Nodes: 1})
+		},
 		func(n *host, m wire.Message) bool {
 			switch m := m.(type) {
 			case *wire.Prepared:
@@ -72,15 +74,17 @@ func (r *reservation) claimSpares(ctx context.Context) error {
 	return err
 }
 
-// spareClaim is what the helper of a spare has to know: what it claims, as ranks behind those of the
-// plan, and how long it waits for us.
-func (r *reservation) spareClaim(n *host, np job.NodePlan, size int) *wire.Prepare {
+// restingClaim is what the helper of a node has to know that is claimed for an attempt that may follow: what it claims, as
+// ranks behind those that there are, and how long it waits for us.
+func (r *reservation) restingClaim(n *host, np job.NodePlan, group wire.Group) *wire.Prepare {
 	req := r.req
 	m := &wire.Prepare{
-		Job: r.plan.Job, Group: wire.Group{Name: spareGroup, First: r.plan.Size, Size: size, Nodes: 1}, Node: wire.Member{Name: np.Name},
-		Apps: []job.App{{Argv: req.Apps[0].Argv}}, Ranks: np.Ranks, Process: wire.Process{Umask: -1},
+		Job: r.plan.Job, Group: group, Node: wire.Member{Name: np.Name}, Ranks: np.Ranks, Process: wire.Process{Umask: -1},
 		Supervision: wire.Supervision{Held: req.RM.Holds(), Twice: req.RM.TellsRanks(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},
 		Claim:       wire.Claim{Entry: claimOf(req, r.plan, n), Ledger: req.Queue.Ledger, Noted: req.Queue.Noted, Most: -1},
+	}
+	for _, app := range req.Apps {
+		m.Apps = append(m.Apps, job.App{Argv: app.Argv})
 	}
 	m.Claim.Entry.Resting, m.Claim.Entry.Since = job.Spare, time.Now()
 	if n.def.MaxProcs != nil {

@@ -115,7 +115,7 @@ func decided(req job.Request, attempts []job.Attempt, up string) string {
 	if !d.Again {
 		return strings.TrimSuffix("over: "+d.Why, ": ")
 	}
-	text := fmt.Sprintf("after %v, %s left", d.Pause, Left(req.Restart, len(attempts)))
+	text := fmt.Sprintf("after %v, %s left", d.Pause, Left(req.Restart, attempts))
 	for i, nodes := range strings.Fields(up) {
 		text += []string{":", ","}[min(i, 1)] + planned(Request(req, attempts), nodes)
 	}

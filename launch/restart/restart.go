@@ -48,6 +48,10 @@ type Decision struct {
 func Next(p job.Restart, attempts []job.Attempt, luck float64) Decision {
 	attempts = attempts[p.Past:]
 	last := attempts[len(attempts)-1]
+	if last.Kind == job.ByMove {
+		return Decision{Again: true}
+	}
+	attempts = unmoved(attempts)
 	switch {
 	case p.Most == 0 || !p.Counts(last.Kind, last.Exit):
 		return Decision{}
@@ -82,21 +86,30 @@ func pause(first time.Duration, attempts []job.Attempt, luck float64) time.Durat
 	return p + time.Duration(luck*float64(p)/5)
 }
 
-// Left writes how many restarts there may be after so many: a number, or "unlimited".
-func Left(p job.Restart, attempts int) string {
+// unmoved are the attempts that were not ended to be moved: a move is no failure, and counts for nothing.
+func unmoved(attempts []job.Attempt) []job.Attempt {
+	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return a.Kind == job.ByMove })
+}
+
+// Used is how many restarts attempts have taken that are over, the one behind the last of them included.
+func Used(p job.Restart, attempts []job.Attempt) int {
+	return len(unmoved(attempts[min(p.Past, len(attempts)):]))
+}
+
+// Left writes how many restarts there may be after these attempts and the one that follows: a number, or "unlimited".
+func Left(p job.Restart, attempts []job.Attempt) string {
 	if p.Most == job.Always {
 		return "unlimited"
 	}
-	return strconv.Itoa(p.Most - (attempts - p.Past))
+	return strconv.Itoa(p.Most - Used(p, attempts))
 }
 
-// Of writes which restart of how many follows: "1 of 3", "1".
-func Of(p job.Restart, attempts int) string {
-	attempts -= p.Past
+// Of writes which restart of how many follows these attempts: "1 of 3", "1".
+func Of(p job.Restart, attempts []job.Attempt) string {
 	if p.Most == job.Always {
-		return strconv.Itoa(attempts)
+		return strconv.Itoa(Used(p, attempts))
 	}
-	return fmt.Sprintf("%d of %d", attempts, p.Most)
+	return fmt.Sprintf("%d of %d", Used(p, attempts), p.Most)
 }
 
 // Request is what is asked for the attempt that follows those that there were; with none, the
@@ -119,7 +132,8 @@ func Request(first job.Request, attempts []job.Attempt) job.Request {
 }
 
 // Tiers of candidates (SV-4): those that had ranks and live come first, in their order; then spares; then
-// those that had nothing, by the sort key; last those that were lost, and are back.
+// those that had nothing, by the sort key; last those that were lost, and are back. A job that is moved goes where
+// it was planned to go, and nowhere else.
 func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef, turns []int) {
 	last := attempts[len(attempts)-1]
 	troubles := make(map[string]int)
@@ -132,11 +146,18 @@ func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef,
 	for i, name := range slices.Concat(last.Nodes, last.Spares) {
 		tiers[name] = i
 	}
+	leaves := left(attempts)
 	nodes = slices.Clone(first.Nodes)
 	for i := range nodes {
 		n := &nodes[i]
 		tier, had := tiers[n.Name]
 		switch {
+		case leaves[n.Name]:
+			n.Out = "the job was moved away from it"
+		case last.Goes != nil:
+			if n.Tier = slices.Index(last.Goes, n.Name); n.Tier < 0 {
+				n.Tier, n.Out = 0, "the job is moved to others"
+			}
 		case troubles[n.Name] > 1:
 			n.Out = "it was lost twice"
 		case troubles[n.Name] == 1:
@@ -170,7 +191,7 @@ func sections(first job.Request) []job.App {
 // environment is what ranks are told of attempts (SV-10).
 func environment(first job.Request, attempts []job.Attempt) []string {
 	number := strconv.Itoa(len(attempts))
-	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + Left(first.Restart, len(attempts))}
+	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + Left(first.Restart, attempts)}
 	for word, name := range map[string]string{"torch": "TORCHELASTIC_RESTART_COUNT", "slurm": "SLURM_RESTART_COUNT"} {
 		if slices.Contains(first.Compat, word) {
 			env = append(env, name+"="+number)

@@ -13,7 +13,7 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 	case job.AskStatus:
 		return []Action{Inspect{For: &e.Asker}}
 	case job.AskEnd:
-		s.blame(s.judge(Failed{Kind: ByAsk, Text: "ended by " + e.who() + " with --end"}, now), now)
+		s.blame(s.judge(Failed{Kind: ByAsk, Text: "ended by " + e.Who() + " with --end"}, now), now)
 		return append([]Action{Reply{e, job.AskTaken, "the job is ended"}}, s.end(now, Ending, s.rules.Grace)...)
 	}
 	if s.Phase != Running && s.Phase != Interrupted {
@@ -25,7 +25,7 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 			return []Action{Reply{e, job.AskRefused, "already suspended"}}
 		}
 		s.held = now
-		return []Action{Hold{On: true}, Say{fmt.Sprintf("suspended by %s (--suspend) after %s; mpiexec --resume-job %s goes on", e.who(), job.Clock(now.Sub(s.began)), s.id)},
+		return []Action{Hold{On: true}, Say{fmt.Sprintf("suspended by %s (--suspend) after %s; mpiexec --resume-job %s goes on", e.Who(), job.Clock(now.Sub(s.began)), s.id)},
 			Reply{e, job.AskDone, "suspended"}}
 	case job.AskResume:
 		if !s.Held() {
@@ -38,9 +38,32 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 			return []Action{Reply{e, job.AskRefused, "suspended: its ranks could not write one"}}
 		}
 		return []Action{Checkpoint{e}}
+	case job.AskMigrate:
+		if s.Held() {
+			return []Action{Reply{e, job.AskRefused, "suspended: its ranks could not write a checkpoint"}}
+		}
+		return []Action{Move{e}}
 	}
 	return []Action{Reply{e, job.AskRefused, fmt.Sprintf("this mpiexec does not know what %q is", e.Verb)}}
 }
+
+// moved ends the attempt, for the next one to begin elsewhere (survive.md SV-17). Where all ranks have left by themselves,
+// it is moved if one of them wants to be started again; else it is over.
+func (s *State) moved(e Moved, now time.Time) []Action {
+	c := s.judge(Failed{Kind: ByMove, Text: fmt.Sprintf("moved to %s by %s with --migrate", e.To, e.By.Who())}, now)
+	if s.Phase == Leaving && s.Cause != nil && s.Saved() {
+		s.Cause = &c
+		return s.settle(now)
+	}
+	if s.Phase != Running {
+		return s.settle(now)
+	}
+	s.blame(c, now)
+	return s.end(now, Ending, s.rules.Grace)
+}
+
+// IsMoved reports whether the attempt ends to be moved.
+func (s *State) IsMoved() bool { return s.Cause != nil && s.Cause.Kind == ByMove }
 
 // Held reports whether the ranks stand still, because somebody wants them to (survive.md SV-28).
 func (s *State) Held() bool { return !s.held.IsZero() }
@@ -56,8 +79,8 @@ func (s *State) lift(now time.Time) []Action {
 	return []Action{Hold{Stood: stood}}
 }
 
-// who is the asker, and why he may if the job is not his.
-func (e Asked) who() string {
+// Who is the asker, and why he may if the job is not his.
+func (e Asked) Who() string {
 	if e.Right == job.Administrator {
 		return e.User + " (administrator)"
 	}

@@ -17,6 +17,8 @@ func did(s *State, actions []Action) string {
 		switch a := action.(type) {
 		case Checkpoint:
 			return "asked for"
+		case Move:
+			return "a place is looked for"
 		case Reply:
 			if text, _, _ := strings.Cut(a.Text, ":"); a.State == job.AskRefused {
 				return "refused: " + text
@@ -38,9 +40,9 @@ func did(s *State, actions []Action) string {
 // The table of survive.md 8 is what Step does.
 func TestTableOfAsks(t *testing.T) {
 	ask := func(verb job.Verb) Asked { return Asked{Verb: verb, User: "alice", Right: job.Owner} }
-	verbs := [][]Event{{ask(job.AskSuspend)}, {ask(job.AskResume)}, {ask(job.AskCheckpoint)}, {ask(job.AskEnd), exits(2, 3), NodeLost{1, "gone"}, sig(job.SIGINT), sig(job.SIGTERM)}}
+	verbs := [][]Event{{ask(job.AskSuspend)}, {ask(job.AskResume)}, {ask(job.AskCheckpoint)}, {ask(job.AskMigrate)}, {ask(job.AskEnd), exits(2, 3), NodeLost{1, "gone"}, sig(job.SIGINT), sig(job.SIGTERM)}}
 	var table strings.Builder
-	table.WriteString("| state | suspend | resume-job | checkpoint | end, failure, ^C |\n|---|---|---|---|---|\n")
+	table.WriteString("| state | suspend | resume-job | checkpoint | migrate | end, failure, ^C |\n|---|---|---|---|---|---|\n")
 	for _, before := range []struct {
 		state  string
 		events []any
@@ -84,5 +86,41 @@ func TestTimeStandsStillWhileSuspended(t *testing.T) {
 	s.Step(Asked{Verb: job.AskResume}, began.Add(10*time.Hour+10*time.Minute))
 	if got, want := s.Next(), due.Add(10*time.Hour); !got.Equal(want) {
 		t.Errorf("due at %v, want %v", got, want)
+	}
+}
+
+// A job whose ranks have all left with 85, as they were asked to save, goes on elsewhere; one that has ended well, or
+// otherwise, does not (survive.md SV-17).
+func TestMovedWhenItsRanksHaveLeft(t *testing.T) {
+	leave := func(code int) (events []any) {
+		for rank := range 4 {
+			events = append(events, exits(rank, code))
+		}
+		return events
+	}
+	saving := []any{Started{0}, Started{1}, Started{2}, Started{3}, Saving{Until: time.Unix(1_000_900, 0)}}
+	for _, test := range []struct {
+		name   string
+		events []any
+		moved  bool
+		code   int
+	}{
+		{"they run", saving, true, 85},
+		{"they have saved", append(slices.Clone(saving), leave(85)...), true, 85},
+		{"they have ended well", append(slices.Clone(saving), leave(0)...), false, 0},
+		{"one has failed", append(slices.Clone(saving), exits(2, 3)), false, 3},
+		{"it was ended", append(slices.Clone(saving), Asked{Verb: job.AskEnd, User: "bob"}), false, 143},
+		{"^C", append(slices.Clone(saving), sig(job.SIGINT)), false, 130},
+	} {
+		s := play(Rules{Grace: time.Minute}, test.events)
+		do := s.Step(Moved{By: Asked{User: "alice", Right: job.Owner}, To: "n3"}, time.Unix(1_000_100, 0))
+		ends := slices.ContainsFunc(do, func(a Action) bool { _, is := a.(EndAll); return is })
+		if s.IsMoved() != test.moved || s.ExitCode() != test.code || ends != (test.name == "they run") {
+			t.Errorf("%s: moved %v, code %d, %v", test.name, s.IsMoved(), s.ExitCode(), do)
+		}
+		s.Restart = &Restart{}
+		if report := s.Report(func(int) Profile { return Profile{} }); test.moved && (!strings.HasPrefix(report, "moved to n3 by alice with --migrate") || strings.Contains(report, "restart")) {
+			t.Errorf("%s: %q", test.name, report)
+		}
 	}
 }

@@ -34,6 +34,7 @@ const (
 	NodeTold
 	RMEnds
 	ByAsk
+	ByMove
 )
 
 // A Failed is news of something that may end the job. Its kind says which of the rest it has.
@@ -114,6 +115,7 @@ var causes = [...]causeRule{
 	NodeTold:     {name: "a node alone is told to end", reason: "host_lost", again: job.ByNode, text: toldToEnd, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
 	RMEnds:       {name: "the batch system ends its job", reason: "rm", text: rmEnds, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
 	ByAsk:        {name: "somebody ends it with `--end`", reason: "user", text: asTold, code: always(job.SIGTERM.Status()), blames: nobody, late: true, hurry: true},
+	ByMove:       {name: "somebody moves it with `--migrate`", reason: "move", again: job.ByMove, text: asTold, code: always(job.ExitCheckpointed), blames: nobody},
 }
 
 // Late reports whether a cause counts also when all ranks are over: output is lost whenever it

@@ -37,6 +37,7 @@ var examples = []struct {
 	{NodeTold, Rules{RM: RM{System: "slurm", Job: "4711"}}, []any{NodeCaught{1, job.SIGTERM}, after(time.Minute)}},
 	{RMEnds, Rules{RM: RM{System: "slurm", Job: "4711"}}, []any{NodeLost{1, "srun: n2: task 0: Killed"}, sig(job.SIGTERM)}},
 	{ByAsk, Rules{}, []any{Asked{Verb: job.AskEnd, User: "bob", Right: job.Administrator}}},
+	{ByMove, Rules{}, []any{Moved{By: Asked{User: "bob", Right: job.Administrator}, To: "n[4-5]"}}},
 }
 
 // Every cause has its row and its example, and the manual's table is what becomes of them. With

@@ -66,8 +66,14 @@ type (
 	Asked struct {
 		Asker
 		Verb  job.Verb
+		Args  []string
 		User  string // who it is
 		Right job.Right
+	}
+	// Moved says that the job has a place elsewhere, and a checkpoint as far as that could be: the attempt is to end.
+	Moved struct {
+		By Asked
+		To string // the nodes, folded
 	}
 	// Tick says that State.Next has come.
 	Tick struct{}
@@ -110,6 +116,9 @@ type Hold struct {
 
 // Checkpoint has the ranks asked for a checkpoint, for somebody.
 type Checkpoint struct{ To Asked }
+
+// Move has a place looked for to which the job can be moved, for somebody.
+type Move struct{ By Asked }
 
 // An Asker is where an ask has come from.
 type Asker struct {

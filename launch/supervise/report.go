@@ -50,21 +50,21 @@ func (s *State) Report(about func(rank int) Profile) string {
 	}
 	below := slices.DeleteFunc([]string{
 		line("program", s.program(p)), line("bound to", bound(p)), line("hint", p.Hint),
-		line("also", s.alsoFailed()), line("then", s.then()),
+		line("also", s.alsoFailed()), line("then", s.then()), s.ending(),
 	}, func(line string) bool { return line == "" })
-	return strings.Join(slices.Concat([]string{text}, below, []string{s.ending()}), "\n")
+	return strings.Join(slices.Concat([]string{text}, below), "\n")
 }
 
 // A Restart is that which follows an attempt.
 type Restart struct {
-	Of      string   // which one it is, "1 of 3"
+	Of      string   // which one it is, "1 of 3"; empty: none that counts, it is moved
 	Without []string // nodes that were lost
 }
 
 // then is what a restart adds to the cause of the end before it.
 func (r *Restart) then() string {
 	switch {
-	case r == nil:
+	case r == nil, r.Of == "":
 		return ""
 	case len(r.Without) == 0:
 		return fmt.Sprintf("; starting again (%s)", r.Of)

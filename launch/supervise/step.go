@@ -104,6 +104,8 @@ func (s *State) step(event Event, now time.Time) []Action {
 		return s.signaled(e.Signal, now)
 	case Asked:
 		return s.asked(e, now)
+	case Moved:
+		return s.moved(e, now)
 	case Tick:
 		return s.tick(now)
 	}

@@ -68,7 +68,7 @@ func TestAsks(t *testing.T) {
 		}
 		state("not yet connected")
 	}
-	for _, words := range [][]string{{"--resume-job", id, "not suspended"}, {"--checkpoint", id, "cannot checkpoint: it was started without"}, {"--suspend", id, ""}, {"--suspend", id, "already suspended"}} {
+	for _, words := range [][]string{{"--resume-job", id, "not suspended"}, {"--checkpoint", id, "cannot checkpoint: it was started without"}, {"--migrate", id, "cannot be moved: it was started without --restart"}, {"--suspend", id, ""}, {"--suspend", id, "already suspended"}} {
 		if r := say(words[0], words[1], "localhost"); (r.code == 0) != (words[2] == "") || !strings.Contains(r.err, words[2]) {
 			t.Errorf("%q: exit %d, %q", words, r.code, r.err)
 		}

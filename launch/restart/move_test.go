@@ -1,0 +1,174 @@
+package restart
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/gpu"
+	"remshell/job"
+	"remshell/plan"
+)
+
+// Whether a job may be moved at all, and where: the old claims do not count, nodes that are left are out, and where nothing is
+// said it goes where it would start now (SV-17). Each node has four CPUs; it runs on b and c.
+func TestMoved(t *testing.T) {
+	now := job.Attempt{Nodes: []string{"b", "c"}, Size: 8}
+	away := job.Attempt{Kind: job.ByMove, Nodes: []string{"a", "b"}, Size: 8, Leaves: []string{"a"}, Goes: []string{"b", "c"}}
+	for _, test := range []struct {
+		name     string
+		attempts []job.Attempt
+		move     Move
+		up       string
+		want     string
+	}{
+		{"from one", nil, Move{From: []string{"b"}}, "abcd", "c:0-3 a:4-7, leaves b"},
+		{"from one, to another", nil, Move{From: []string{"b"}, To: []string{"c", "d"}}, "abcd", "c:0-3 d:4-7, leaves b"},
+		{"to others", nil, Move{To: []string{"a", "d"}}, "abcd", "a:0-3 d:4-7"},
+		{"to some of its own", nil, Move{To: []string{"d", "c"}}, "abcd", "c:0-3 d:4-7"},
+		{"anywhere", nil, Move{}, "abcd", "a:0-3 b:4-7"},
+		{"anywhere, and there is nothing else", nil, Move{}, "bc", "b:0-3 c:4-7, where it is"},
+		{"to too few", nil, Move{To: []string{"a"}}, "abcd", plan.NotEnough},
+		{"to who does not answer", nil, Move{To: []string{"a", "d"}}, "abc", plan.NotEnough},
+		{"from all", nil, Move{From: []string{"a", "b", "c", "d"}}, "abcd", plan.NoNodes + ", leaves a,b,c,d"},
+		{"from and to the same", nil, Move{From: []string{"a"}, To: []string{"a"}}, "abcd", plan.NoNodes + ", leaves a"},
+		{"what it has left before stays out", []job.Attempt{away}, Move{}, "abcd", "b:0-3 c:4-7, where it is"},
+		{"by another name, in capitals", nil, Move{From: []string{"B.EXAMPLE"}}, "abcd", "c:0-3 a:4-7, leaves b"},
+		{"from a stranger", nil, Move{From: []string{"b", "x"}}, "abcd", "cannot be moved so: x is not among the hosts that it was started with"},
+		{"to a stranger", nil, Move{To: []string{"x"}}, "abcd", "cannot be moved so: x is not among the hosts that it was started with"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			first := cluster(eight...)
+			first.Nodes[1].Aliases = []string{"b.example"}
+			req, leaves, got := Moved(first, test.attempts, now, test.move)
+			if got == "" {
+				got = strings.TrimSpace(planned(req, test.up))
+				old := job.Plan{Nodes: []job.NodePlan{{Name: "b", Ranks: make([]job.RankPlan, 4)}, {Name: "c", Ranks: make([]job.RankPlan, 4)}}}
+				if p, err := plan.Make(req, snapshot(req, test.up)); err == nil && Stays(old, p) {
+					got += ", where it is"
+				}
+			}
+			if len(leaves) > 0 {
+				got += ", leaves " + strings.Join(leaves, ",")
+			}
+			if got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// Jobs that cannot be moved, each with the reason that who asks is told (T9).
+func TestUnmovable(t *testing.T) {
+	saves := job.Checkpoint{Command: "save"}
+	for _, test := range []struct {
+		req  job.Request
+		want string
+	}{
+		{job.Request{Restart: job.Restart{Most: 1}, Ckpt: saves}, ""},
+		{job.Request{Restart: job.Restart{Most: job.Always}, Ckpt: job.Checkpoint{Signal: job.SIGUSR1}}, ""},
+		{job.Request{Ckpt: saves}, "was started without --restart"},
+		{job.Request{Restart: job.Restart{Most: 1}, Ckpt: job.Checkpoint{Done: "f"}}, "was started without --ckpt-signal and --ckpt-cmd"},
+		{job.Request{Restart: job.Restart{Most: 1}, Ckpt: saves, Ends: job.Ends{Children: true}}, "--leave-children"},
+	} {
+		if got := Unmovable(test.req); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%+v: %q, want %q", test.req, got, test.want)
+		}
+	}
+}
+
+// The attempt behind a move begins at once, on the nodes that were claimed for it and on no other; it counts for none of the
+// restarts, and ranks are told so.
+func TestMovesCountForNothing(t *testing.T) {
+	once := job.Restart{Most: 1, On: []job.EndKind{job.ByNode}}
+	attempts := lives(job.ByMove, job.ExitCheckpointed, 2, 2, 2)
+	if got := Next(once, attempts, 1); got != (Decision{Again: true}) {
+		t.Errorf("%+v", got)
+	}
+	failed := append(attempts, lives(job.ByNode, 125, 60)...)
+	if got := Next(once, failed, 0); got != (Decision{Again: true, Pause: 5 * time.Second}) || Left(once, failed) != "0" || Of(once, failed) != "1 of 1" {
+		t.Errorf("%+v, %s left, %s", got, Left(once, failed), Of(once, failed))
+	}
+	if got := Next(once, append(failed, lives(job.ByNode, 125, 60)...), 0); got.Why != "no restarts left (1)" {
+		t.Errorf("%+v", got)
+	}
+	req := cluster(eight...)
+	last := job.Attempt{Kind: job.ByMove, Nodes: []string{"a", "b"}, Size: 8, Leaves: []string{"a"}, Goes: []string{"d", "b"}}
+	next := Request(req, []job.Attempt{last})
+	if got := planned(next, "abcd"); got != " d:0-3 b:4-7" {
+		t.Errorf("it goes to%s", got)
+	}
+	if got := job.Value(next.Given, "MPIEXEC_RESTART_REASON") + " " + job.Value(next.Given, "MPIEXEC_RESTARTS_LEFT"); got != "move 3" {
+		t.Errorf("ranks are told %q", got)
+	}
+	last.Goes = nil // what it was to have was lost
+	if got := planned(Request(req, []job.Attempt{last}), "abcd"); got != " b:0-3 c:4-7" {
+		t.Errorf("it goes to%s", got)
+	}
+}
+
+// Where a node's part is in what the job has there, nothing is claimed.
+func TestCovers(t *testing.T) {
+	part := func(gpuAt string, ranks ...[]int) (np job.NodePlan) {
+		for _, cpus := range ranks {
+			np.Ranks = append(np.Ranks, job.RankPlan{Portion: &job.Portion{Held: cpus}})
+		}
+		if gpuAt != "" {
+			np.Ranks[0].GPUs = []gpu.GPU{{Address: gpuAt}}
+		}
+		return np
+	}
+	for i, test := range []struct {
+		old, part job.NodePlan
+		want      bool
+	}{
+		{part("", []int{0}, []int{1}), part("", []int{1}), true},
+		{part("", []int{0}, []int{1}), part("", []int{0, 1}), true},
+		{part("", []int{0}, []int{1}), part("", []int{2}), false},
+		{part("", []int{0, 1}), part("", []int{0}, []int{1}), false}, // more ranks than are counted
+		{part("g", []int{0}), part("g", []int{0}), true},
+		{part("", []int{0}), part("g", []int{0}), false},
+		{job.NodePlan{}, part("", []int{0}), false},
+	} {
+		if got := Covers(test.old, test.part); got != test.want {
+			t.Errorf("%d: %v", i, got)
+		}
+	}
+}
+
+// What an asker writes is what the job reads; what else an ask may have is refused.
+func TestWordsOfAMove(t *testing.T) {
+	m := Move{From: []string{"n1", "n2", "n3"}, To: []string{"gpu7"}}
+	words, err := m.Words()
+	if got, err2 := ReadMove(words); err != nil || err2 != nil || !reflect.DeepEqual(got, m) || !slices.Equal(words, []string{"from=n[1-3]", "to=gpu7"}) {
+		t.Errorf("%q, %+v, %v, %v", words, got, err, err2)
+	}
+	many := make(map[string]bool)
+	for i := range 1000 {
+		many[fmt.Sprintf("n%dx%d", i*7919%1000, i)] = true
+	}
+	if _, err := (Move{To: slices.Collect(maps.Keys(many))}).Words(); err == nil || !strings.Contains(err.Error(), "behind --to") {
+		t.Errorf("%v", err)
+	}
+	for _, words := range [][]string{{"n1"}, {"from=n1", "from=n2"}, {"to="}, {"to=n1:4"}, {"from=n[1-"}, {"to=" + strings.Repeat("n", longestMove+1)}} {
+		if m, err := ReadMove(words); err == nil {
+			t.Errorf("%q is %+v", words, m)
+		}
+	}
+}
+
+// Whatever somebody who is obeyed puts into an ask, it is read or refused, and a job can be planned with it.
+func FuzzReadMove(f *testing.F) {
+	f.Add("from=b", "to=c,d")
+	f.Add("to=n[1-9999999]", "")
+	f.Add("from=[a-b]", "x")
+	f.Fuzz(func(t *testing.T, one, two string) {
+		if m, err := ReadMove([]string{one, two}); err == nil {
+			Moved(cluster(eight...), nil, job.Attempt{Nodes: []string{"a", "b"}, Size: 8}, m)
+		}
+	})
+}
