@@ -119,16 +119,20 @@ func (f *fleet) moveFound(e moveFound) {
 	m.inbox = nil
 	m.stop()
 	switch lost := slices.IndexFunc(e.goal.New, func(k reserve.Kept) bool { return m.gone[k.Node] }); {
+	case f.moving != m || f.state.Phase != supervise.Running:
+		e.goal.Abandon()
+		f.stay("the job ends")
+		return
+	case f.state.Held():
+		e.goal.Abandon()
+		f.stay("suspended meanwhile: its ranks could not write a checkpoint")
+		return
 	case e.err != nil:
 		f.stay(e.err.Error())
 		return
 	case lost >= 0:
 		e.goal.Abandon()
 		f.stay(fmt.Sprintf("cannot be moved: lost contact with %s", e.goal.New[lost].Name()))
-		return
-	case f.moving != m || f.state.Phase != supervise.Running || f.state.Held():
-		e.goal.Abandon()
-		f.stay("the job ends, or is suspended")
 		return
 	}
 	m.goal = e.goal

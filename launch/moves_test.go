@@ -1,0 +1,219 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/launch/stdio"
+	"remshell/test/actors"
+	"remshell/wire"
+)
+
+// A removal is a job that somebody wants to have elsewhere, on helpers that are played. It has a rank on n0 and one on n1;
+// there is n2 besides. Who has asked and is refused has the ranks end well.
+type removal struct {
+	*actors.Cast
+	args   []string // of the ask
+	on     string   // "claim", "checkpoint" or "look": when trouble comes
+	strike func(s *removal, c *wire.Conn, group string)
+	fails  string // why the checkpoint fails
+
+	mu    sync.Mutex // guards the rest
+	conns map[string]*wire.Conn
+	ranks map[string]int
+	next  map[string]bool // nodes of the second attempt
+	begun int
+	diary []string
+}
+
+func (s *removal) note(format string, words ...any) {
+	s.diary = append(s.diary, fmt.Sprintf(format, words...))
+}
+
+// ends ends the rank of a node, unless it has ended.
+func (s *removal) ends(on string, exit job.Exit) {
+	if exit.Rank = s.ranks[on]; exit.Rank >= 0 {
+		s.conns[on].Send(&wire.Exited{Exit: exit})
+	}
+	s.ranks[on] = -1
+}
+
+func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns[node] = c
+	switch m := m.(type) {
+	case *wire.Survey:
+		if s.on == "look" && s.begun == 2 && node == "n2" {
+			s.ends("n1", job.Exit{Code: 7})
+		}
+	case *wire.Prepare:
+		if m.Claim.Entry.Resting != "" {
+			s.note("%s claims %d of %s", node, len(m.Ranks), m.Group.Name)
+			if s.on == "claim" {
+				s.strike(s, c, m.Group.Name)
+				return true
+			}
+			break
+		}
+		s.ranks[node] = m.Ranks[0].Rank
+		for _, assignment := range m.Process.Base.Set {
+			s.next[node] = s.next[node] || assignment == "MPIEXEC_RESTART_REASON=move"
+		}
+	case *wire.Start:
+		c.Send(&wire.Started{Rank: s.ranks[node], PID: 1})
+		if s.next[node] {
+			s.note("%s starts", node)
+			s.ends(node, job.Exit{})
+			break
+		}
+		if s.begun++; s.begun == 2 {
+			ask := &wire.Ask{ID: "1", Right: job.Owner, Ask: job.Ask{Job: "j", User: "alice", Verb: job.AskMigrate, Args: s.args, Since: time.Now()}}
+			n0 := s.conns["n0"]
+			time.AfterFunc(time.Second, func() { n0.Send(ask) }) // when all run
+		}
+	case *wire.Answer:
+		s.note("%s: %s", m.State, m.Text)
+		if m.State == job.AskRefused {
+			s.ends("n0", job.Exit{})
+			s.ends("n1", job.Exit{})
+		}
+	case *wire.End:
+		if m.Linger == 0 {
+			s.note("%s ends", node)
+			s.ends(node, job.Exit{Signal: 15, Asked: true})
+		}
+		c.Send(&wire.Drained{})
+	case *wire.Renew:
+		c.Send(&wire.Renewed{})
+	case *wire.Release:
+		s.note("%s releases %s", node, m.Group)
+	}
+	return false
+}
+
+// Run is that of a Checkpointer: it takes a second, in which trouble may come.
+func (s *removal) Run(ctx context.Context, _ string, _ []string) string {
+	s.mu.Lock()
+	s.note("saves")
+	if s.on == "checkpoint" {
+		s.strike(s, nil, "")
+	}
+	s.mu.Unlock()
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	return s.fails
+}
+
+func (s *removal) Written(string, time.Time) bool { return false }
+
+// run is the job: its code, and what the user read.
+func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said string) {
+	t.Helper()
+	s.Cast, s.conns, s.ranks, s.next = actors.New(s.play), make(map[string]*wire.Conn), make(map[string]int), make(map[string]bool)
+	req := job.Request{Job: "j", Apps: []job.App{{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1}}}, Limits: job.Limits{Grace: time.Second},
+		Restart: job.Restart{Most: 1, On: []job.EndKind{job.ByNode}}, Ckpt: job.Checkpoint{Command: "save", Grace: time.Hour}}
+	for i := range 3 {
+		name := fmt.Sprint("n", i)
+		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Host: name, Slots: 1})
+	}
+	change(&req)
+	signals := make(chan os.Signal)
+	defer close(signals)
+	var text strings.Builder
+	errs := stdio.Stderr(&text)
+	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs, Checkpoints: s}
+	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop()},
+		Terms: reserve.Terms{Umask: -1}, Signals: signals, Say: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
+	result, err := Run(t.Context(), req, env)
+	if err != nil {
+		t.Errorf("%v", err)
+		errs.Close()
+	}
+	<-errs.Done()
+	synctest.Wait() // all that was said is heard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return result.Code, text.String()
+}
+
+// What comes of a job that is to be moved, whatever happens meanwhile (survive.md SV-17): the place is claimed before the
+// checkpoint, and where it is not to be had, or is lost, the job goes on as it was.
+func TestMoves(t *testing.T) {
+	lose := func(s *removal, _ *wire.Conn, _ string) { s.conns["n2"].Abandon() }
+	for _, test := range []struct {
+		name   string
+		job    *removal
+		change func(*job.Request)
+		code   int
+		diary  string // what nodes were told
+		says   string
+	}{
+		{"it goes", &removal{args: []string{"from=n1"}}, nil, 0,
+			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
+		{"its checkpoint fails", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, nil, 0,
+			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "--ckpt-cmd failed with exit code 2"},
+		{"others are faster", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
+			c.Send(&wire.Taken{Group: group, Reason: "CPU 0 was taken"})
+		}}, nil, 0,
+			strings.Repeat("n2 claims 1 of move|n2 releases move|", 5) + "refused: n2: CPU 0 was taken; others were faster 5 times", ""},
+		{"the node refuses", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
+			c.Send(&wire.Refused{Group: group, Reason: "it is closed", Code: 125})
+		}}, nil, 0, "n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
+		{"its place is lost while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: lose}, nil, 0,
+			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|refused: cannot be moved: lost contact with n2", "spare n2 is lost"},
+		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "look"}, nil, 7, "n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
+		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
+			s.ends("n1", job.Exit{Code: 7})
+		}}, nil, 7, "n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
+		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.Restart{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
+		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is no word of a move`, ""},
+		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: lost (it is not among those of --to)", ""},
+		{"not at all", &removal{}, nil, 0, "refused: cannot be moved: what is free now is no other place than the one that it has", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if test.change == nil {
+					test.change = func(*job.Request) {}
+				}
+				code, said := test.job.run(t, test.change)
+				if code != test.code || !tells(test.job.diary, test.diary) || !strings.Contains(said, test.says) {
+					t.Errorf("code %d, want %d\n%s, want\n%s\n%s", code, test.code, strings.Join(test.job.diary, "|"), test.diary, said)
+				}
+			})
+		})
+	}
+}
+
+// tells reports whether a diary has certain entries, whichever node was faster, and what has an order has it: what is
+// claimed, saved, ended, started.
+func tells(diary []string, want string) bool {
+	wanted := strings.Split(want, "|")
+	last := 0
+	for _, entry := range diary {
+		for step, word := range []string{" claims ", "saves", " ends", " starts"} {
+			if strings.Contains(" "+entry, word) {
+				if step < last {
+					return false
+				}
+				last = step
+			}
+		}
+	}
+	slices.Sort(wanted)
+	return slices.Equal(slices.Sorted(slices.Values(diary)), wanted)
+}
