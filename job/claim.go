@@ -57,6 +57,9 @@ type Claim struct {
 	Class   string `json:"class,omitempty"`
 	NodeSet string `json:"node_set,omitempty"` // Choice.SetName of the job, the beginning of a long one
 
+	Depth int `json:"depth,omitempty"` // CPUs of each rank; 0: one; of several sections the most
+	Shape int `json:"shape,omitempty"` // ranks on each node, exactly, likewise; 0: nothing was said
+
 	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
 	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
 
@@ -101,6 +104,9 @@ type Ticket struct {
 	Shares    bool   `json:"shares,omitempty"`  // CPUs, so that any number fits on an idle node
 	Nodes     string `json:"nodes,omitempty"`   // the host names of the nodes, folded; empty: not said
 	PID       int    `json:"pid,omitempty"`     // of the process that holds it
+
+	Shape   int    `json:"shape,omitempty"`    // as a claim has it
+	NodeSet string `json:"node_set,omitempty"` // the sets it asks for, in their canonical form
 
 	Delay int       `json:"delay,omitempty"` // seconds that it may insist on a node set at the head
 	Until time.Time `json:"until,omitzero"`  // the end of that, if it is known

@@ -426,6 +426,17 @@ type Probe struct {
 	Holder   string    // the process of a batch system that the helper descends from (RM-45); empty: none is known
 }
 
+// Extent is how wide the ranks of some sections are, and how many are on each node, as far as that was said (aprun.md 7):
+// of several sections the largest. One CPU is no depth.
+func Extent(apps []App) (depth, shape int) {
+	for _, app := range apps {
+		if shape = max(shape, app.Shape); app.Threads > 1 {
+			depth = max(depth, app.Threads)
+		}
+	}
+	return depth, shape
+}
+
 // A Memory is that of a whole node, in bytes. Zero means unknown.
 type Memory struct {
 	Total     int64 // what the kernel manages, less than what is built in

@@ -132,7 +132,7 @@ func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	if t.Number < 1 || t.Number > maxNumber || !strings.HasPrefix(name, ticketName(t.Number, "")) {
 		return Ticket{}, fmt.Errorf("number %d", t.Number)
 	}
-	for _, p := range []*string{&t.User, &t.From, &t.Summary, &t.Nodes} {
+	for _, p := range []*string{&t.User, &t.From, &t.Summary, &t.Nodes, &t.NodeSet} {
 		*p = short(*p)
 	}
 	return t.Ticket, nil
@@ -182,7 +182,7 @@ func checkRandom(s string) error {
 
 // checkClaim refuses claims no plan can have made.
 func checkClaim(c Claim) error {
-	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkTime(c.Since)); err != nil {
+	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkCount("depth", c.Depth), checkCount("shape", c.Shape), checkTime(c.Since)); err != nil {
 		return err
 	}
 	if c.Inside != "" {
@@ -210,7 +210,7 @@ func checkClaim(c Claim) error {
 
 // checkTicket judges what the ticket says, not of its number.
 func checkTicket(t Ticket) error {
-	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.Delay), checkTime(t.Since), checkTime(t.Until))
+	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.Shape), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.Delay), checkTime(t.Since), checkTime(t.Until))
 }
 
 // checkSense refuses a claim of another user that says more than can be true of a node with

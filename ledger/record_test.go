@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"remshell/job"
@@ -50,6 +49,25 @@ func TestClaimsWithAndWithoutGPUs(t *testing.T) {
 	}
 }
 
+// A claim or ticket of a release that knew neither depth nor shape has none, and is written as it was then; what a later release
+// says beside them is passed over.
+func TestEntriesOfOtherReleases(t *testing.T) {
+	want, name := sample(), ticketName(17, "x")
+	wanted := Ticket{Number: 17, Job: "j", UID: 1, User: "u", From: "f", Size: 3, Since: when, Summary: "s"}
+	for _, further := range []string{`}`, `,"depth":3,"shape":4,"node_set":"a+b"}`, `,"later":{"width":[1]}}`} {
+		text, _ := encode(claimText{"name", want})
+		got, err := decodeClaim("name", 1000, []byte(strings.TrimSuffix(string(text), "}")+further))
+		if said := strings.Contains(further, "depth"); err != nil || got.Job != want.Job || (got.Depth == 3 && got.Shape == 4 && got.NodeSet == "a+b") != said || strings.Contains(string(text), "depth") {
+			t.Errorf("claim with %s: %+v, %v", further, got, err)
+		}
+		text, _ = encode(ticketText{name, wanted})
+		ticket, err := decodeTicket(name, 1, []byte(strings.TrimSuffix(string(text), "}")+further))
+		if said := strings.Contains(further, "depth"); err != nil || (ticket.Shape == 4 && ticket.NodeSet == "a+b") != said || !said && ticket != wanted {
+			t.Errorf("ticket with %s: %+v, %v", further, ticket, err)
+		}
+	}
+}
+
 // Each change makes of a good claim one that nobody believes.
 func TestClaimRefused(t *testing.T) {
 	for what, spoil := range map[string]func(*claimText){
@@ -60,6 +78,8 @@ func TestClaimRefused(t *testing.T) {
 		"path":     func(c *claimText) { c.Job = "../j" },
 		"inside":   func(c *claimText) { c.Inside = "a b" },
 		"size":     func(c *claimText) { c.Size = -1 },
+		"depth":    func(c *claimText) { c.Depth = -1 },
+		"shape":    func(c *claimText) { c.Shape = maxCount + 1 },
 		"nodes":    func(c *claimText) { c.Nodes = -1 },
 		"rank":     func(c *claimText) { c.Ranks[0].Rank = -1 },
 		"CPU":      func(c *claimText) { c.Ranks[1].CPUs[1] = -1 },
@@ -88,6 +108,14 @@ func TestTicketText(t *testing.T) {
 	}
 	if got, err := decodeTicket(name, 1, text); err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, shape := range []int{-1, maxCount + 1} {
+		spoilt := want
+		spoilt.Shape = shape
+		text, _ := encode(ticketText{name, spoilt})
+		if got, err := decodeTicket(name, 1, text); err == nil {
+			t.Errorf("believed %+v", got)
+		}
 	}
 	want.Number = 16 // under the name of 17
 	text, _ = encode(ticketText{name, want})
@@ -150,7 +178,7 @@ func TestErrors(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	c, _ := encode(claimText{"name", sample()})
 	k, _ := encode(ticketText{ticketName(1, "x"), Ticket{Number: 1, Job: "j", UID: 1000, Since: when}})
-	for _, text := range []string{string(c), string(k), "", "{}", "null", `{"file":"name","uid":1000,"job":"j"}`, `{"ranks":[{"cpus":[1e9]}]}`} {
+	for _, text := range []string{string(c), string(k), "", "{}", "null", `{"file":"name","uid":1000,"job":"j"}`, `{"file":"name","uid":1000,"job":"j","depth":2,"shape":4,"node_set":"\u001b[2J"}`, `{"ranks":[{"cpus":[1e9]}]}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -163,16 +191,19 @@ func FuzzDecode(f *testing.F) {
 			if err != nil || !back.Since.Equal(c.Since) || back.Job != c.Job || len(back.Ranks) != len(c.Ranks) {
 				t.Fatalf("%+v came back as %+v, %v", c, back, err)
 			}
-			sane(t, c.User, c.From, c.Node, c.Command)
+			sane(t, c.User, c.From, c.Node, c.Command, c.Class, c.NodeSet)
+			if min(c.Depth, c.Shape) < 0 || max(c.Depth, c.Shape) > maxCount {
+				t.Fatalf("%+v", c)
+			}
 			if u := Use([]Claim{c}, nil); u.Procs != len(c.Ranks) || slices.ContainsFunc(u.Busy, func(cpu int) bool { return cpu < 0 || cpu >= maxCPU }) {
 				t.Fatalf("%+v", u)
 			}
 		}
 		if k, err := decodeTicket(ticketName(1, "x"), 1000, text); err == nil {
-			if k.Number != 1 || k.UID != 1000 || checkID(k.Job) != nil {
+			if k.Number != 1 || k.UID != 1000 || checkID(k.Job) != nil || k.Shape < 0 || k.Shape > maxCount {
 				t.Fatalf("%+v", k)
 			}
-			sane(t, k.User, k.From, k.Summary)
+			sane(t, k.User, k.From, k.Summary, k.Nodes, k.NodeSet)
 		}
 	})
 }
@@ -202,10 +233,11 @@ func FuzzAsk(f *testing.F) {
 	})
 }
 
+// sane wants text to be bounded; what it may do to a terminal is seen to where it is printed (TRUST-28).
 func sane(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, s := range texts {
-		if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		if !utf8.ValidString(s) || len(s) > maxLine {
 			t.Fatalf("%q", s)
 		}
 	}

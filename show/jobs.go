@@ -46,7 +46,7 @@ type liveJob struct {
 	User      string     `json:"user"`
 	UID       int        `json:"uid"`
 	Since     time.Time  `json:"since"`
-	Ranks     int        `json:"ranks"`
+	Ranks     int        `json:"ranks"` // the width
 	Exclusive bool       `json:"exclusive"`
 	Idle      bool       `json:"idle"` // none of its ranks lives on any of the nodes seen
 	From      string     `json:"from"`
@@ -54,12 +54,47 @@ type liveJob struct {
 	Missing   int        `json:"nodes_not_seen"` // of the job, among those not asked or not reached
 	Nodes     []liveNode `json:"nodes"`
 
-	Class   string `json:"class,omitempty"`
-	NodeSet string `json:"node_set,omitempty"`
+	Class string `json:"class,omitempty"`
+	extent
 
 	Resting job.Resting `json:"resting,omitempty"` // why there are none on some, if it is so on purpose
 
-	size int // nodes of the job, as far as claims tell
+	size     int       // nodes of the job, as far as claims tell
+	extended time.Time // since when there is the claim that has told its extent
+}
+
+// An extent is what is known, beside its width, of how a job lies on its nodes (aprun.md 7): what nobody said is not shown.
+type extent struct {
+	Depth   int    `json:"depth,omitempty"`    // CPUs of each rank, more than one
+	Shape   int    `json:"shape,omitempty"`    // ranks on each node, exactly
+	NodeSet string `json:"node_set,omitempty"` // what was chosen; of a request that waits, what it asks for
+}
+
+// cells are those of the columns of extents.
+func (e extent) cells() []string {
+	return []string{numeral(e.Depth), numeral(e.Shape), Word(e.NodeSet)}
+}
+
+// extents are those columns. A table has them if some row has something there.
+var extents = []string{"DEPTH", "SHAPE", "SET"}
+
+// words tells depth and shape behind a width.
+func (e extent) words() (text string) {
+	if e.Depth > 0 {
+		text += fmt.Sprintf(", depth %d", e.Depth)
+	}
+	if e.Shape > 0 {
+		text += fmt.Sprintf(", shape %d", e.Shape)
+	}
+	return text
+}
+
+// numeral is a number, if it is one.
+func numeral(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // A liveNode is a node of it.
@@ -83,6 +118,8 @@ type queueRow struct {
 	Ranks    int       `json:"ranks"`
 	From     string    `json:"from"`
 	Summary  string    `json:"summary"`
+
+	extent
 
 	Delay int       `json:"delay,omitempty"` // seconds that it may insist on a node set at the head
 	Until time.Time `json:"until,omitzero"`  // the end of that, if it is known
@@ -111,7 +148,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			if !known {
 				i, at[key{c.Job, c.UID}] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class, NodeSet: c.NodeSet})
+					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class})
 			}
 			l.jobs[i].add(c)
 		}
@@ -130,6 +167,7 @@ func (j *liveJob) add(c job.Claim) {
 	if c.Since.Before(j.Since) {
 		j.Since, j.Command = c.Since, c.Command
 	}
+	j.extend(c)
 	i := slices.IndexFunc(j.Nodes, func(n liveNode) bool { return n.Node == c.Node })
 	if i < 0 {
 		i = len(j.Nodes)
@@ -151,6 +189,13 @@ func (j *liveJob) add(c job.Claim) {
 	}
 	slices.Sort(n.Ranks)
 	n.CPUs = idset.Of(n.CPUs...)
+}
+
+// extend takes the extent of a job from its oldest claim: what was spawned came later. Spares are claimed in a shape of their own.
+func (j *liveJob) extend(c job.Claim) {
+	if c.Resting != job.Spare && (j.extended.IsZero() || c.Since.Before(j.extended)) {
+		j.extended, j.extent = c.Since, extent{c.Depth, c.Shape, c.NodeSet}
+	}
 }
 
 func (j *liveJob) names() []string {
@@ -176,12 +221,16 @@ func (l Ledger) Jobs() string {
 		return "no jobs\n"
 	}
 	t := table{}
-	t.add("JOB", "USER", "FOR", "RANKS", "NODES", "CPUS", "COMMAND")
+	row := func(id, user, since, ranks string, extent []string, nodes, cpus, command string) {
+		t.add(slices.Concat([]string{id, user, since, ranks}, extent, []string{nodes, cpus, command})...)
+	}
+	row("JOB", "USER", "FOR", "RANKS", extents, "NODES", "CPUS", "COMMAND")
 	for i := range l.jobs {
 		j := &l.jobs[i]
-		t.add(string(j.Job), user(j.User, j.UID), l.age(j.Since), strconv.Itoa(j.Ranks), hostlist.Fold(j.names())+j.more(),
-			strconv.Itoa(j.cpus()), j.idle()+j.set()+j.Command)
+		row(string(j.Job), user(j.User, j.UID), l.age(j.Since), strconv.Itoa(j.Ranks), j.cells(), hostlist.Fold(j.names())+j.more(),
+			strconv.Itoa(j.cpus()), j.idle()+j.Command)
 	}
+	t.leaveOut(extents)
 	return t.String()
 }
 
@@ -209,14 +258,6 @@ func (j *liveJob) spares() (names []string) {
 	return names
 }
 
-// set names the nodes among which the job has chosen, if there were sets.
-func (j *liveJob) set() string {
-	if j.NodeSet == "" {
-		return ""
-	}
-	return "(on " + Word(j.NodeSet) + ") "
-}
-
 // more says that the job has nodes which were not looked at.
 func (j *liveJob) more() string {
 	if j.Missing == 0 {
@@ -231,16 +272,19 @@ func (l Ledger) Queue() string {
 		return "nobody waits\n"
 	}
 	t := table{}
-	t.add("POSITION", "JOB", "USER", "FOR", "RANKS", "FROM", "COMMAND")
-	for _, w := range l.waiters() {
-		ranks := "all"
-		if w.Ranks > 0 {
-			ranks = strconv.Itoa(w.Ranks)
-		}
-		t.add(strconv.Itoa(w.Position), string(w.Job), user(w.User, w.UID), l.age(w.Since), ranks, w.From, w.delays()+w.Summary)
+	row := func(position, id, user, since, ranks string, extent []string, from, command string) {
+		t.add(slices.Concat([]string{position, id, user, since, ranks}, extent, []string{from, command})...)
 	}
+	row("POSITION", "JOB", "USER", "FOR", "RANKS", extents, "FROM", "COMMAND")
+	for _, w := range l.waiters() {
+		row(strconv.Itoa(w.Position), string(w.Job), user(w.User, w.UID), l.age(w.Since), w.width(), w.cells(), w.From, w.delays()+w.Summary)
+	}
+	t.leaveOut(extents)
 	return t.String()
 }
+
+// width is how many ranks a request wants.
+func (w queueRow) width() string { return cmp.Or(numeral(w.Ranks), "all") }
 
 // delays says that a request waits for a better node set, and for how long.
 func (w queueRow) delays() string {
@@ -256,9 +300,26 @@ func (w queueRow) delays() string {
 func (l Ledger) waiters() []queueRow {
 	waiters := []queueRow{}
 	for i, q := range l.queue {
-		waiters = append(waiters, queueRow{i + 1, q.Job, q.User, q.UID, q.Since, q.Size, q.From, q.Summary, q.Delay, q.Until})
+		waiters = append(waiters, queueRow{i + 1, q.Job, q.User, q.UID, q.Since, q.Size, q.From, q.Summary, wantedExtent(q), q.Delay, q.Until})
 	}
 	return waiters
+}
+
+// set names the node sets that a request asks for.
+func (w queueRow) set() string {
+	if w.NodeSet == "" {
+		return ""
+	}
+	return ", for node set " + Word(w.NodeSet)
+}
+
+// wantedExtent is that of a ticket.
+func wantedExtent(t job.Ticket) extent {
+	e := extent{Shape: t.Shape, NodeSet: t.NodeSet}
+	if t.CPUs > 1 {
+		e.Depth = t.CPUs
+	}
+	return e
 }
 
 // Status tells all of one job, be it running or waiting; false if there is none. Another
@@ -267,8 +328,8 @@ func (l Ledger) Status(id job.ID) (string, bool) {
 	var texts []string
 	for _, w := range l.waiters() {
 		if w.Job == id {
-			texts = append(texts, fmt.Sprintf("job      %s waits, position %d of %d\nuser     %s\nfor      %s\nfrom     %s\ncommand  %s%s\n",
-				Word(string(id)), w.Position, len(l.queue), user(w.User, w.UID), l.age(w.Since), Word(w.From), w.delays(), Clean(w.Summary)))
+			texts = append(texts, fmt.Sprintf("job      %s waits, position %d of %d%s\nuser     %s\nranks    %s%s\nfor      %s\nfrom     %s\ncommand  %s%s\n",
+				Word(string(id)), w.Position, len(l.queue), w.set(), user(w.User, w.UID), w.width(), w.words(), l.age(w.Since), Word(w.From), w.delays(), Clean(w.Summary)))
 		}
 	}
 	for i := range l.jobs {
@@ -301,8 +362,8 @@ func (l Ledger) rankStatus() (all []rankStatus) {
 
 func (j *liveJob) status(l Ledger) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job      %s runs%s\nuser     %s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", Word(string(j.Job)), j.traits(),
-		user(j.User, j.UID), l.age(j.Since), j.Since.Format(time.RFC3339), Word(j.From), Clean(j.Command))
+	fmt.Fprintf(&b, "job      %s runs%s\nuser     %s\nranks    %d%s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", Word(string(j.Job)), j.traits(),
+		user(j.User, j.UID), j.Ranks, j.words(), l.age(j.Since), j.Since.Format(time.RFC3339), Word(j.From), Clean(j.Command))
 	t := table{indent: "  "}
 	for _, n := range j.Nodes {
 		what := labelled("rank", n.Ranks)

@@ -115,6 +115,35 @@ func TestResting(t *testing.T) {
 	}
 }
 
+// Depth, shape and set have columns where some job has them (aprun.md 7): of the job, not of what it has spawned or holds in spare.
+func TestExtents(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	wide := job.Claim{Job: "a", User: "u", From: "f", Node: "n1", Nodes: 1, Size: 4, Depth: 2, Shape: 4, NodeSet: "x\x1b[2J+y", Since: now.Add(-time.Hour), Command: "./wide"}
+	spawned, spare := wide, wide
+	spawned.Depth, spawned.Shape, spawned.NodeSet, spawned.Since, spawned.Size = 0, 1, "", now, 5
+	spare.Node, spare.Depth, spare.Shape, spare.Resting, spare.Since = "n2", 0, 9, job.Spare, now.Add(-2*time.Hour)
+	plain := job.Claim{Job: "b", User: "u", Node: "n3", Nodes: 1, Size: 1, Since: now, Command: "./plain"}
+	tickets := []job.Ticket{{Number: 1, Job: "c", User: "u", From: "f", Size: 2, CPUs: 3, Since: now, Summary: "./waits", NodeSet: "ONEOF:rack"}, {Number: 2, Job: "d", User: "u", CPUs: 1, Since: now}}
+	l := NewLedger([]job.Page{{Node: "n1", Queue: true, Claims: []job.Claim{spawned, wide}, Tickets: tickets}, {Node: "n3", Claims: []job.Claim{plain}}}, now)
+	golden(t, "jobs-extents", l.Jobs())
+	golden(t, "queue-extents", l.Queue())
+	runs, _ := l.Status("a")
+	waits, _ := l.Status("c")
+	golden(t, "status-extents", runs+waits)
+	for want, there := range map[string]bool{`"ranks":5,`: true, `"depth":2,"shape":4,"node_set":"x`: true, `"depth":3,"node_set":"ONEOF:rack"`: true, `"depth":1`: false, `"shape":1`: false, "\x1b": false} {
+		if got := l.JSON(""); strings.Contains(got, want) != there {
+			t.Errorf("%s: %v, of %s", want, !there, got)
+		}
+	}
+	alone, behind := job.Page{Node: "n2", Claims: []job.Claim{spare}}, job.Page{Node: "n1", Claims: []job.Claim{wide}}
+	if l := NewLedger([]job.Page{alone}, now); strings.Contains(l.Jobs(), "SHAPE") || strings.Contains(l.JSON(""), "shape") {
+		t.Errorf("a spare is in the shape of the job:\n%s", l.Jobs())
+	}
+	if l := NewLedger([]job.Page{alone, behind}, now); !strings.Contains(l.JSON(""), `"shape":4`) {
+		t.Errorf("the shape of the job is that of a spare:\n%s", l.JSON(""))
+	}
+}
+
 // What ranks have spawned is a part of the job, with claims of its own.
 func TestSpawnedRanksAreListed(t *testing.T) {
 	all, now := pages()

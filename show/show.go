@@ -67,6 +67,19 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
+// leaveOut takes columns away in which no row but the first has a word.
+func (t *table) leaveOut(names []string) {
+	for _, name := range names {
+		i := slices.Index(t.rows[0], name)
+		if slices.ContainsFunc(t.rows[1:], func(row []string) bool { return row[i] != "" }) {
+			continue
+		}
+		for k := range t.rows {
+			t.rows[k] = slices.Delete(t.rows[k], i, i+1)
+		}
+	}
+}
+
 func (t *table) String() string { return text.Columns(t.indent, t.rows) }
 
 // labelled is a word and numbers, and nothing without numbers.

@@ -111,6 +111,7 @@ func TestBounds(t *testing.T) {
 		{nil, at(&Spawn{Request: spawn.Request{Commands: []spawn.Command{{Count: 1}}}}), "command without a program"},
 		{at(&Listed{Claims: make([]job.Claim, 4000), Tickets: make([]job.Ticket, 96)}),
 			at(&Listed{Claims: make([]job.Claim, 4000), Tickets: make([]job.Ticket, 97)}), "97 tickets"},
+		{nil, at(&Listed{Claims: []job.Claim{{Depth: -1}}}, &Listed{Claims: []job.Claim{{Shape: -1}}}, &Listed{Tickets: []job.Ticket{{Shape: -1}}}), "size -1"},
 		{at(prepare(2, 0, 1)), at(prepare(2, 2, 0)), "rank 2 of 2"},
 		{nil, at(prepare(2, 0, 2)), "section 2"},
 		{nil, at(&Prepare{Apps: []job.App{{}}}), "section 0 without a program"},

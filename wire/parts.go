@@ -223,6 +223,8 @@ func (c *codec) claim(p *job.Claim) {
 	c.word(&p.RM, "batch job")
 	c.word(&p.Class, "class")
 	c.word(&p.NodeSet, "node set")
+	c.num(&p.Depth, aSize)
+	c.num(&p.Shape, aSize)
 	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).claimedRank)
 	c.num(&p.PID, aPID)
 	c.flag(&p.Idle)
@@ -252,6 +254,8 @@ func (c *codec) ticket(p *job.Ticket) {
 	c.flag(&p.Shares)
 	c.text(&p.Nodes, aPath)
 	c.num(&p.PID, aPID)
+	c.num(&p.Shape, aSize)
+	c.word(&p.NodeSet, "node set")
 	c.num(&p.Delay, aSize)
 	c.moment(&p.Until, "time")
 }

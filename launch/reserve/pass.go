@@ -175,6 +175,9 @@ func (r *reservation) wants(t *job.Ticket) {
 		}
 	}
 	t.PerNode = max(0, perNode)
+	if _, t.Shape = job.Extent(r.req.Apps); r.req.Set.Policy != "" {
+		t.NodeSet = r.req.Set.Request.String()
+	}
 	t.Delay = int(r.req.Set.Delay / time.Second)
 	t.Exclusive, t.Shares = r.req.Exclusive || r.req.Overbook, r.req.Overbook
 	probes := make(map[string]job.Probe)

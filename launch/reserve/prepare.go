@@ -141,6 +141,7 @@ func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(), RM: req.RM.ID(),
 		Class: req.Class, NodeSet: p.Choice.SetName(),
 	}
+	c.Depth, c.Shape = job.Extent(req.Apps)
 	if n.def.Local {
 		c.Inside = req.Queue.Inside
 	}

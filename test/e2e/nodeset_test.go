@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,10 +74,24 @@ func TestNodeSetsOfACluster(t *testing.T) {
 	b.refuses(t, job{args: []string{"--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", two, "true"}}, 125,
 		"no ONEOF:FEATURE set holds", "(largest: b, room for", "--wait waits")
 	blocker.end(t)
-	on := b.hold(t, "--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", "1")
-	on.cpus(t)
-	if r := b.run(t, "--ps", "--json", "n3"); !strings.Contains(r.out, `"node_set":"b"`) && !strings.Contains(r.out, `"node_set": "b"`) {
-		t.Errorf("--ps tells no set: %s", r.out)
+	depth := min(2, cpus)
+	on := b.hold(t, "--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", "2", "--shape", "1", "--depth", fmt.Sprint(depth))
+	on.await(t, "\n", 2)
+	var told struct {
+		Jobs []struct {
+			Ranks, Depth, Shape int
+			Set                 string `json:"node_set"`
+		}
+	}
+	r := b.run(t, "--ps", "--json", "n3")
+	if err := json.Unmarshal([]byte(r.out), &told); err != nil || len(told.Jobs) != 1 {
+		t.Fatalf("%v: %s%s", err, r.out, r.err)
+	}
+	if j := told.Jobs[0]; j.Ranks != 2 || j.Shape != 1 || max(1, j.Depth) != depth || j.Set != "b" {
+		t.Errorf("--ps --json: %+v of %s", j, r.out)
+	}
+	if r := b.run(t, "--ps", "n3"); !strings.Contains(r.out, "SHAPE  SET  NODES") || strings.Contains(r.out, "DEPTH") != (depth > 1) {
+		t.Errorf("--ps: %s", r.out)
 	}
 	on.end(t)
 }
@@ -107,7 +122,7 @@ func TestDelayForANodeSet(t *testing.T) {
 	if !poll(gone, func() bool { return strings.Contains(patient.err.String(), "nodeset-delay: for a better one until ") }) {
 		t.Errorf("it says %q", patient.err.String())
 	}
-	if r := b.run(t, "--queue", "n1"); !strings.Contains(r.out, "for a node set until") {
+	if r := b.run(t, "--queue", "n1"); !strings.Contains(r.out, "for a node set until") || !strings.Contains(r.out, " ONEOF:FEATURE:b,a ") {
 		t.Errorf("--queue: %q", r.out)
 	}
 	blocker.end(t)
