@@ -48,7 +48,7 @@ func Translate(args []string, w World) (Line, error) {
 		}
 		t.segments = append(t.segments, s.translated()...)
 	}
-	return t.line(), nil
+	return t.line(), t.clash()
 }
 
 // split cuts a line at lone colons; behind -- there are none.
@@ -114,6 +114,19 @@ type translator struct {
 	bound     bool            // -cc or -cp was given
 	said      map[string]bool // long options that were given
 	depth     int             // of the first segment; 0: not said
+	batch     bool            // -B was said
+	sized     string          // the first of the letters that -B stands for; empty: none was said
+}
+
+// granted are those letters: n, d, N and m are the allocation's.
+var granted = []string{"n", "d", "N", "m"}
+
+// clash is the refusal of a line that says what -B leaves to the batch system.
+func (t *translator) clash() error {
+	if !t.batch || t.sized == "" {
+		return nil
+	}
+	return &fault.Error{Text: fmt.Sprintf("-B: -%s beside it, which the batch system has said", t.sized), Remedy: "leave one of them out"}
 }
 
 // line puts the whole together. What aprun does by default and mpiexec does not is said, unless the line does.
@@ -151,9 +164,9 @@ type segment struct {
 	args    []string // of mpiexec
 	program []string
 
-	counted, strict, memory, batch bool // -n, -ss, a policy of memory, -B were said
-	depth                          int
-	binding                        string // of -cc
+	counted, strict, memory bool // -n, -ss, a policy of memory were said
+	depth                   int
+	binding                 string // of -cc
 }
 
 // read reads the options up to the program.
@@ -211,6 +224,9 @@ func (s *segment) letter(word string) error {
 		}
 		value = s.words[s.pos]
 		s.pos++
+	}
+	if s.sized == "" && slices.Contains(granted, r.letters) {
+		s.sized = r.letters
 	}
 	if err := r.translate(s, value); err != nil {
 		return fmt.Errorf("-%s: %w", r.letters, err)

@@ -137,6 +137,11 @@ func TestTranslateFaults(t *testing.T) {
 	if got, err := Translate([]string{"-B", "a"}, granted); err != nil || strings.Contains(strings.Join(got.Args, " "), "-n ") {
 		t.Errorf("-B: %v, %v", got.Args, err)
 	}
+	for _, line := range []string{"-B -n 4 a", "-m 3G -B a", "-d 2 a : -B b", "-B -N1 a"} {
+		if got, err := Translate(strings.Fields(line), granted); err == nil || !strings.Contains(err.Error(), "which the batch system has said") {
+			t.Errorf("%s: %v, %v", line, got.Args, err)
+		}
+	}
 	if got, err := Translate([]string{"--help"}, world); err != nil || !got.Help {
 		t.Errorf("--help: %+v, %v", got, err)
 	}
@@ -182,7 +187,7 @@ func TestHelp(t *testing.T) {
 
 // No line makes it fail otherwise than by an error, and no word of the program is lost.
 func FuzzTranslate(f *testing.F) {
-	for _, line := range []string{"-n 4 -d 2 a : -n 3 -N 1 b", "-cc 0-1:4-5 a", "-L 5,1-2 -n10 -- a : b", "--sort", "-", "-cp cpus"} {
+	for _, line := range []string{"-n 4 -d 2 a : -n 3 -N 1 b", "-cc 0-1:4-5 a", "-B -m 3Ghs a", "-L 5,1-2 -n10 -- a : b", "--sort", "-", "-cp cpus"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
