@@ -108,6 +108,42 @@ func TestAprunExamples(t *testing.T) {
 	}
 }
 
+// Example 12: of four cores with threads c and c + 4 each, -j 2 makes eight CPUs.
+func TestAprunThreads(t *testing.T) {
+	const state = `{"version":1,"np":1,"uid":1000,"gid":100,"env":{},"options":{},"nodes":[{"id":0,"name":"t0","up":true,"cores":[
+{"cpus":[0,4]},{"cpus":[1,5]},{"cpus":[2,6]},{"cpus":[3,7]}]}]}`
+	name := filepath.Join(t.TempDir(), "threads.json")
+	if err := os.WriteFile(name, []byte(state), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for threads, want := range map[string]string{"2": "t0[0,4] t0[1,5]", "1": "t0[0,1,4,5] t0[2,3,6,7]"} {
+		if got := placed(t, "--aprun", "--plan", "--cluster-state", name, "-n", "2", "-d", "2", "-j", threads, "a"); got != want {
+			t.Errorf("-j %s: %s, want %s", threads, got, want)
+		}
+	}
+}
+
+// Each attribute of which-hosts.md 2 makes sets, by its name in any case: only b has the value.
+func TestEveryAttributeMakesSets(t *testing.T) {
+	const state = `{"version":1,"np":1,"uid":1000,"gid":100,"env":{},"options":{},
+"config":{"classes":[{"name":"big"}]},"nodes":[
+{"id":0,"name":"a","up":true,"cpus":2,"mem_total":1073741824,"mem_available":1073741824,"features":["x"],
+ "attributes":{"PROCSPEED":1000,"NETWORK":["ethernet"],"ARCH":"x86_64","CPUMODEL":"m1","NETSPEED":100,"GPUMODEL":["g1"],"rack":"r1","weight":1.5}},
+{"id":1,"name":"b","up":true,"cpus":4,"mem_total":8589934592,"mem_available":8589934592,"features":["y"],"classes":["big"],
+ "gpus":[{"vendor":"nvidia","index":0,"address":"0000:01:00.0"}],
+ "attributes":{"PROCSPEED":2000,"NETWORK":["via"],"ARCH":"aarch64","CPUMODEL":"m2","NETSPEED":1000,"GPUMODEL":["g2"],"rack":"r2","weight":2.5}}]}`
+	name := filepath.Join(t.TempDir(), "kinds.json")
+	if err := os.WriteFile(name, []byte(state), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []string{"FEATURE:y", "PROCSPEED:2GHz", "MEMORY:8G", "NETWORK:VIA", "CLASS:big", "ARCH:aarch64", "CPUMODEL:M2", "NETSPEED:1G", "CPUS:4",
+		"GPUS:1", "GPUMODEL:g2", "rack:r2", "weight:2.5", "Weight:2-3", "PROCSPEED:1500-3000", "cpus:3-8"} {
+		if got := placed(t, "--plan", "--cluster-state", name, "--class", "big", "--node-set", "ONEOF:"+request, "--no-pin", "-n", "1", "x"); !strings.HasPrefix(got, "b") {
+			t.Errorf("ONEOF:%s: %s", request, got)
+		}
+	}
+}
+
 // The program is called by another name, or told so by its first argument.
 func TestPersonality(t *testing.T) {
 	for line, want := range map[string]string{

@@ -69,6 +69,7 @@ signature = "ap"
 name = "overflow"
 nodes = ["head", "n[0-1]"]
 gateWidth = "auto"
+gateUsers = ["alice"]
 gateGroups = ["chem"]
 gateClasses = "any"
 `
@@ -91,7 +92,7 @@ func TestChoosing(t *testing.T) {
 		{*r.Classes[1].Sets.Pieces, "{FIRSTOF rack []}"}, {r.Classes[1].Sets.Said, "map[delay:60]"}, {*r.Classes[2].Sets.Spec, "ANYOF:PROCSPEED:450,500,650"},
 		{r.Affinity[0].Nodes, "[n6 n7]"}, {r.Affinity[0].Value, "-1"}, {r.Affinity[1].Feature, "gpu"}, {r.Affinity[1].Users, "[2000]"}, {r.Affinity[1].Classes, "[own]"},
 		{r.Affinity[1].Value, "1"}, {r.Regions[0].Signature, "ap"}, {r.Regions[0].Gate.Width == nil, "true"}, {r.Regions[1].Nodes, "[head n0 n1]"},
-		{*r.Regions[1].Gate.Width == job.AutoWidth, "true"}, {r.Regions[1].Gate.Groups, "[300]"}, {r.Regions[1].Gate.Classes == nil, "true"},
+		{*r.Regions[1].Gate.Width == job.AutoWidth, "true"}, {r.Regions[1].Gate.Users, "[2000]"}, {r.Regions[1].Gate.Groups, "[300]"}, {r.Regions[1].Gate.Classes == nil, "true"},
 	} {
 		if fmt.Sprint(test.got) != test.want {
 			t.Errorf("%v, want %v", test.got, test.want)

@@ -3,6 +3,7 @@ package psi
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"remshell/job"
 	"remshell/plan/nodeset"
@@ -20,6 +21,32 @@ func TestSetsBesideARankFile(t *testing.T) {
 	var refused *Error
 	if _, err := Read(in); !errors.As(err, &refused) || refused.Code != "bad-node-set" || refused.Source != "--node-set" || refused.Token != spec {
 		t.Errorf("the user's: %v", err)
+	}
+}
+
+// Each word about sets has a variable of its own, which a flag beats.
+func TestVariablesOfSets(t *testing.T) {
+	env := map[string]string{"PSI_NODESET": "ONEOF:PROCSPEED", "PSI_NODESET_OPTIONAL": "yes", "PSI_NODESET_TOLERANCE": "50%", "PSI_NODESET_PRIORITY": "BESTRESOURCE",
+		"PSI_NODESET_PLUS": "SPANEVENLY DELAY", "PSI_NODESET_DELAY": "5m"}
+	in := Input{Nodes: []job.NodeDef{{Name: "a"}}, Env: func(name string) (string, bool) { text, defined := env[name]; return text, defined }}
+	c, err := Read(in)
+	s := c.Set
+	if err != nil || s.Request.String() != "ONEOF:PROCSPEED" || s.From != "PSI_NODESET" || !s.Optional || s.Tolerance.String() != "0.5" || s.Priority != "BESTRESOURCE" ||
+		!s.Plus.SpanEvenly || !s.Plus.Delay || s.Delay != 5*time.Minute {
+		t.Errorf("%+v, %v", s, err)
+	}
+	spec := "ONEOF:FEATURE"
+	in.Flags.Sets = nodeset.Level{Spec: &spec, Said: map[string]string{nodeset.KeyTolerance: "0", nodeset.KeyPriority: "WORSTFIT", nodeset.KeyOptional: "no", nodeset.KeyDelay: "1"}}
+	if c, err = Read(in); err != nil || c.Set.Request.String() != spec || c.Set.Priority != "WORSTFIT" || c.Set.Optional || c.Set.Delay != time.Second || !c.Set.Plus.SpanEvenly {
+		t.Errorf("%+v, %v", c.Set, err)
+	}
+	for name := range env {
+		env := map[string]string{name: "wrong"}
+		wrong := Input{Nodes: in.Nodes, Env: func(name string) (string, bool) { text, defined := env[name]; return text, defined }}
+		var refused *Error
+		if _, err := Read(wrong); !errors.As(err, &refused) || refused.Code != "bad-node-set" || refused.Source != name {
+			t.Errorf("%s=wrong: %v", name, err)
+		}
 	}
 }
 
