@@ -163,8 +163,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
 	case j.ReportEvery > 0 && j.ReportFile == "":
 		return &fault.Error{Text: "--report-every has a meaning only with --report", Remedy: "add --report FILE, or leave it out"}
-	case j.TraceFile != "" && !starts(j):
-		return &fault.Error{Text: "--trace has a meaning only with a run", Remedy: "leave it out"}
+	case (j.TraceFile != "" || j.TracePicture != "") && !starts(j):
+		return &fault.Error{Text: "--trace and --trace-svg have a meaning only with a run", Remedy: "leave them out"}
 	case j.SaveJob != "" && !starts(j):
 		return &fault.Error{Text: "--save-job has a meaning only with a run", Remedy: "leave it out"}
 	case (j.From != nil || j.To != nil) && j.Migrate == "":

@@ -327,7 +327,7 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	if line.Job.Verbosity < 0 {
 		env.Say = func(string) {}
 	}
-	if j := line.Job; j.TraceFile != "" || j.Verbosity > 0 {
+	if j := line.Job; j.TraceFile != "" || j.TracePicture != "" || j.Verbosity > 0 {
 		env.Timeline = timeline.New(time.Now)
 	}
 	return env

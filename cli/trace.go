@@ -10,24 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/fault"
+	"remshell/show"
 	"remshell/timeline"
 )
 
-// This file writes what a run did when: --trace.
+// This file writes what a run did when: --trace and --trace-svg.
 
 // trace begins the timeline of a run, if there is one, and returns who writes it when the run is over, also where it
 // has failed before it began.
 func (c *call) trace() (ended func(error), err error) {
 	j := c.line.Job
-	if err := mayBeWritten(j.TraceFile); j.TraceFile != "" && err != nil {
-		return nil, &fault.Error{Text: fmt.Sprintf("--trace: %v", err), Remedy: "name a file that can be written"}
+	for _, f := range []struct{ option, name string }{{"--trace", j.TraceFile}, {"--trace-svg", j.TracePicture}} {
+		if err := mayBeWritten(f.name); f.name != "" && err != nil {
+			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: "name a file that can be written"}
+		}
 	}
 	c.asking = c.env.Timeline.Begin(timeline.Row{}, timeline.Request)
 	return func(err error) {
 		c.asking.End(err)
 		t := c.env.Timeline.Trace()
 		t.Title = c.req.Command()
-		c.writeTimeline("--trace", j.TraceFile, t, timeline.Chrome)
+		c.writeTimeline("--trace", j.TraceFile, t, func(w io.Writer, t timeline.Trace) error {
+			return timeline.Chrome(w, t, show.JSON)
+		})
+		c.writeTimeline("--trace-svg", j.TracePicture, t, timeline.SVG)
 	}, nil
 }
 

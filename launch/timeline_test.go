@@ -61,6 +61,16 @@ func TestTimeline(t *testing.T) {
 	has(t, steps, "a: survey", "a: survey", "b: claim", "b: claim", "b: start", "b: start") // of the job and of the spawn
 }
 
+// So it has the files that a job brings along.
+func TestTimelineOfStaging(t *testing.T) {
+	r := traced(newRun(2, "", "a", "b"))
+	r.newBale("one", []byte("x"))
+	if result, err := r.do(t); err != nil || result.Code != 0 {
+		t.Errorf("code %d, %v, stderr %q", result.Code, err, r.err.String())
+	}
+	has(t, stepsOf(t, r), ": stage", "a: stage", "b: stage")
+}
+
 // It tells of each host why a job has not begun, or has failed.
 func TestTimelineOfFailures(t *testing.T) {
 	r := traced(newRun(2, "", "a", "nowhere"))

@@ -22,6 +22,7 @@ import (
 
 	"remshell/sshx"
 	"remshell/test/sshtest"
+	"remshell/timeline"
 )
 
 // A site is an SSH server and what connects to it.
@@ -276,6 +277,9 @@ func TestWatched(t *testing.T) {
 		return func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
+			if !timeline.Knows(step) {
+				t.Errorf("no timeline knows %s", step)
+			}
 			if err != nil {
 				step += "!"
 			}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"remshell/test/sshtest"
+	"remshell/timeline"
 )
 
 func TestDialRunsACommand(t *testing.T) {
@@ -334,6 +335,9 @@ func taped(t *testing.T) (watch Watch, steps func() string) {
 	watch = func(step string) func(error) {
 		mu.Lock()
 		defer mu.Unlock()
+		if !timeline.Knows(step) {
+			t.Errorf("no timeline knows %s", step)
+		}
 		if under++; under > 1 {
 			t.Errorf("%s begins before the step before it has ended", step)
 		}

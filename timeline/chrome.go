@@ -21,16 +21,16 @@ open it: one JSON object.
 	]}
 
 ts and dur are microseconds, ts since the begin of the run. args has error of a step that failed,
-note, and open: true of one that had not ended.
+note, and open: true of one that had not ended. clean is show.JSON: what it returns moves no terminal.
 */
-func Chrome(w io.Writer, t Trace) error {
+func Chrome(w io.Writer, t Trace, clean func([]byte) []byte) error {
 	out := bufio.NewWriter(w)
 	head, err := json.Marshal(about(t))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `{"displayTimeUnit":"ms","otherData":%s,"traceEvents":[`, head)
-	c := chrome{out: out}
+	fmt.Fprintf(out, `{"displayTimeUnit":"ms","otherData":%s,"traceEvents":[`, clean(head))
+	c := chrome{out: out, clean: clean}
 	for i, o := range owners(t.Spans) {
 		c.owner(i, o)
 	}
@@ -55,10 +55,11 @@ func about(t Trace) map[string]string {
 
 // A chrome writes events, one line each.
 type chrome struct {
-	out  *bufio.Writer
-	err  error
-	any  bool
-	last int // thread
+	out   *bufio.Writer
+	clean func([]byte) []byte
+	err   error
+	any   bool
+	last  int // thread
 }
 
 // An event is one of the format. Its args have what JSON has words for.
@@ -140,5 +141,5 @@ func (c *chrome) write(e event) {
 	}
 	c.any = true
 	c.out.WriteByte('\n')
-	c.out.Write(text) // an error of it comes back with Flush
+	c.out.Write(c.clean(text)) // an error of it comes back with Flush
 }

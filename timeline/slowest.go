@@ -13,10 +13,6 @@ type Slow struct {
 	Step Span          // the longest of them
 }
 
-// begins are the steps that make a start slow, and that are a host's own: not the wait for its turn.
-var begins = []string{Reach, Jump, Resolve, Connect, KeyExchange, Authentication, Session, Shell, Delivery, Helper, Greeting,
-	Gate, Survey, Claim, Stage, Start, FirstFence}
-
 // Slowest are the n hosts that took longest to start, the slowest first. hosts is how many there are.
 func Slowest(t Trace, n int) (slow []Slow, hosts int) {
 	for _, o := range owners(t.Spans) {
@@ -40,7 +36,7 @@ func (o owner) slow() Slow {
 			continue
 		}
 		for _, leaf := range l.leaves() {
-			if !slices.Contains(begins, leaf.Step) {
+			if w := find(leaf.Step); w == nil || !w.begins {
 				continue
 			}
 			if s.Took += leaf.Took(); leaf.Took() > s.Step.Took() {

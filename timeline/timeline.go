@@ -13,6 +13,7 @@ A nil Recorder records nothing, and costs nothing.
 package timeline
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,43 +41,6 @@ type Span struct {
 
 // Took is how long it lasted.
 func (s Span) Took() time.Duration { return s.Ended - s.Began }
-
-// The steps of a start, and what comes after it. sshx and reach, which import nothing of ours,
-// have their words of their own; a test holds them together.
-const (
-	Request = "request" // mpiexec reads what is wanted: arguments, files, variables
-
-	Reach          = "reach" // all of the way to one host, with the greeting
-	Pause          = "pause" // a server was busy, or another attempt of the job waits
-	Turn           = "turn"  // for a place among the connections that are set up at once
-	Jump           = "jump"  // until the jump host is there
-	Resolve        = "resolve"
-	Connect        = "connect" // of one host: TCP; of mpiexec: all hosts
-	KeyExchange    = "key exchange"
-	Authentication = "authentication"
-	Session        = "session"
-	Shell          = "shell" // until /bin/sh there has answered; by a program: with all that is before
-	Delivery       = "delivery"
-	Helper         = "helper" // until its first byte
-	Greeting       = "greeting"
-
-	Queue  = "queue" // waiting for room
-	Gate   = "gate"
-	Survey = "survey"
-	Plan   = "plan"
-	Claim  = "claim"
-	Stage  = "stage"
-
-	Start      = "start"       // from the word to start until all ranks run
-	FirstFence = "first fence" // from there until the host, or all of them, has come to it
-	Run        = "run"         // from the word to start until the last rank has ended; of a rank: its life
-	End        = "end"         // from there until all is drained
-	Output     = "output"      // until our standard output has taken the rest
-
-	Job     = "job"     // all of it, from the first connection on
-	Attempt = "attempt" // likewise, of one that may be started again; its number follows
-	Fence   = "fence"   // until nothing of the last attempt can live
-)
 
 // Most spans that a recorder keeps; what comes later is counted, and left out. A span takes some 120 bytes.
 const Most = 250_000
@@ -135,16 +99,24 @@ func (s Step) End(err error) {
 	if s.of == nil {
 		return
 	}
-	why := ""
-	if err != nil {
-		why = brief(err.Error())
-	}
 	ended := s.of.now().Sub(s.of.began)
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	if span := &s.of.spans[s.at]; span.Open {
-		span.Open, span.Ended, span.Why = false, ended, why
+		span.Open, span.Ended, span.Why = false, ended, why(err, span.Host)
 	}
+}
+
+// why is an error's text; of a step of one host the reason alone, where the error can tell it without the host's name.
+func why(err error, host string) string {
+	var short interface{ Reason() string }
+	switch {
+	case err == nil:
+		return ""
+	case host != "" && errors.As(err, &short):
+		return brief(short.Reason())
+	}
+	return brief(err.Error())
 }
 
 // Note adds what is worth telling of a step.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/show"
 	"remshell/timeline"
 )
 
@@ -34,7 +35,7 @@ func example() timeline.Trace {
 	reach1, reach2 := r.Begin(n1, timeline.Reach), r.Begin(n2, timeline.Reach)
 	connect2 := r.Begin(n2, timeline.Connect)
 	c.pass(500 * time.Nanosecond)
-	connect2.End(errors.New("connection refused\x1b[2J<script>"))
+	connect2.End(errors.New("connection refused\x1b[2J\u009b2J\u202e<script>"))
 	reach2.End(errors.New("connection refused"))
 	login := r.Begin(n1, timeline.Authentication)
 	c.pass(2 * time.Second)
@@ -65,7 +66,7 @@ type file struct {
 func written(t *testing.T, trace timeline.Trace) (f file, steps []string) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := timeline.Chrome(&b, trace); err != nil {
+	if err := timeline.Chrome(&b, trace, show.JSON); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(b.Bytes(), &f); err != nil {
@@ -101,7 +102,7 @@ func TestChrome(t *testing.T) {
 		"n1 | n1 | authentication 1000.5-2001000.5",
 		"n1 | rank 0 | run 2001000.5-3001000.5 note=alone open=true",
 		"n2 | n2 | reach 1000.0-1000.5 error=connection refused",
-		"n2 | n2 | connect 1000.0-1000.5 error=connection refused\x1b[2J<script>",
+		"n2 | n2 | connect 1000.0-1000.5 error=connection refused\x1b[2J\u009b2J\u202e<script>",
 	}
 	if !slices.Equal(steps, want) {
 		t.Errorf("steps are\n%s\nwant\n%s", strings.Join(steps, "\n"), strings.Join(want, "\n"))
@@ -114,8 +115,8 @@ func TestChrome(t *testing.T) {
 // What others say cannot leave the string that it stands in, nor reach a terminal.
 func TestChromeHostileText(t *testing.T) {
 	var b bytes.Buffer
-	timeline.Chrome(&b, example())
-	for _, bad := range []string{"\x1b", "<", ">"} {
+	timeline.Chrome(&b, example(), show.JSON)
+	for _, bad := range []string{"\x1b", "\u009b", "\u202e", "<", ">"} {
 		if strings.Contains(b.String(), bad) {
 			t.Errorf("%q is in the file", bad)
 		}

@@ -252,6 +252,7 @@ type Job struct {
 	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 	ReportEvery    Seconds    `name:"--report-every" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
 	TraceFile      string     `name:"--trace" arg:"FILE" topic:"" under:"Telling" help:"write what took how long, for ui.perfetto.dev"`
+	TracePicture   string     `name:"--trace-svg" arg:"FILE" topic:"" under:"Telling" help:"write a picture of what took how long"`
 
 	Launcher        string      `name:"-launcher" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,slurm,srun,slurm-one,slurm-each,sge,qrsh,lsf,blaunch,flux,pbs,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), slurm, sge, lsf, flux, pbs, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    Words       `name:"-launcher-exec" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`

@@ -62,8 +62,9 @@ type staging struct {
 	asked   map[*host]bool // they have not said what they want
 	waiting map[*host]bool // they do not have everything
 	failed  []job.Failure
-	summing bool  // the files are being read, which takes as long as they are large
-	err     error // of this machine
+	steps   map[*host]timeline.Step // of those, and of those that had everything
+	summing bool                    // the files are being read, which takes as long as they are large
+	err     error                   // of this machine
 	moved   time.Time
 }
 
@@ -79,7 +80,12 @@ func (r *reservation) stage(ctx context.Context, startBy time.Time) (until time.
 	s.porter.more.L = &s.porter.mu
 	defer s.porter.end()
 	staging := r.env.Timeline.Begin(r.env.Row, timeline.Stage)
-	defer func() { staging.End(err) }()
+	defer func() {
+		staging.End(err)
+		for _, step := range s.steps {
+			step.End(err)
+		}
+	}()
 	far := s.begin(nodes)
 	stop := s.show(len(far))
 	defer stop()
@@ -118,8 +124,10 @@ func (s *staging) deadline(startBy time.Time) time.Time {
 // begin tells this machine's own nodes that all is there, and has the hashes made for the
 // others, which it returns.
 func (s *staging) begin(nodes []*host) (far []*host) {
+	s.steps = make(map[*host]timeline.Step, len(nodes))
 	for _, n := range nodes {
 		s.waiting[n] = true
+		s.steps[n] = s.env.Timeline.Begin(timeline.Row{Host: n.def.Name}, timeline.Stage)
 		if n.def.Local {
 			n.Send(&wire.Stage{Parcels: s.req.Parcels, Here: true})
 			continue
@@ -175,7 +183,9 @@ func (s *staging) message(n *host, m wire.Message) bool {
 		s.porter.grant(n, m.Bytes)
 	case *wire.Staged:
 		delete(s.waiting, n)
-		if m.Reason != "" {
+		if m.Reason == "" {
+			s.steps[n].End(nil)
+		} else {
 			s.fail(n, &fault.Error{Text: m.Reason, Remedy: m.Hint, Code: m.Code})
 		}
 	default:
@@ -185,6 +195,7 @@ func (s *staging) message(n *host, m wire.Message) bool {
 }
 
 func (s *staging) fail(n *host, err error) {
+	s.steps[n].End(err)
 	s.failed = append(s.failed, job.Failure{Node: n.Name(), Origin: n.def.Origin, Err: err})
 }
 

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"remshell/timeline"
 	"remshell/tools/testbed"
 )
 
@@ -67,7 +69,7 @@ func find(t *testing.T, all map[string][]step, row, name string) step {
 }
 
 // Issue 17, done when 2: of six hosts, of which one is slow, one needs the program, and one refuses, a trace shows
-// which it is and why. With E2E_LONG they are 64.
+// which it is and why. With E2E_LONG they are 64. E2E_PICTURE=FILE keeps the picture of it: that of the manual is made so.
 func TestTrace(t *testing.T) {
 	hosts := 5
 	if os.Getenv("E2E_LONG") != "" {
@@ -86,11 +88,11 @@ func TestTrace(t *testing.T) {
 	}
 	b.run(t, "-hosts", strings.Join(warm, ","), "-n", fmt.Sprint(len(warm)), "true").good(t)
 	all = append(all, closed)
-	file := filepath.Join(t.TempDir(), "trace.json")
+	file, picture := filepath.Join(t.TempDir(), "trace.json"), cmp.Or(os.Getenv("E2E_PICTURE"), filepath.Join(t.TempDir(), "trace.svg"))
 
 	b.signalSSHD(t, slow, syscall.SIGSTOP)
-	r := b.start(t, job{args: []string{"-v", "--skip-unreachable", "--trace", file, "-hosts", strings.Join(all, ","),
-		"-ppn", "1", "-n", fmt.Sprint(hosts), hello}})
+	r := b.start(t, job{args: []string{"-v", "--skip-unreachable", "--trace", file, "--trace-svg", picture, "-hosts", strings.Join(all, ","),
+		"-ppn", "1", "-n", fmt.Sprint(hosts), "-path", filepath.Dir(hello), "hello"}})
 	reached := func(all string) bool { return strings.Count(all, " reached ") == hosts-1 }
 	if !r.err.wait(t.Context(), reached) {
 		t.Fatalf("the others were not reached: %s", &r.err)
@@ -130,6 +132,19 @@ func TestTrace(t *testing.T) {
 	}
 	for _, name := range []string{"request", "job", "connect", "gate", "survey", "plan", "claim", "run", "start", "first fence", "end", "output"} {
 		find(t, steps, "mpiexec/mpiexec", name)
+	}
+	for row, inside := range steps {
+		for _, s := range inside {
+			if !timeline.Knows(s.name) {
+				t.Errorf("%s has a step that no table has: %s", row, s.name)
+			}
+		}
+	}
+	drawn, err := os.ReadFile(picture)
+	for _, want := range []string{">n2: key exchange ", ">n3: delivery ", ">shut: connect ", "failed: ", "connection refused"} {
+		if err != nil || !strings.Contains(string(drawn), want) {
+			t.Errorf("%v: the picture lacks %q", err, want)
+		}
 	}
 }
 

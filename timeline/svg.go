@@ -1,0 +1,288 @@
+package timeline
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+/*
+SVG writes a picture of a trace: a row for mpiexec and for each host, with a bar for each step, in its color.
+
+	                 0.0 s          0.5 s          1.0 s
+	mpiexec          |==request=|====connect=====|==start==|
+	n1               |=connect=|=login=|
+	                           -------------------------------   its ranks
+	n2               |=connect=|  connection refused
+
+Steps that failed are red, with why. Of more than mostHosts hosts it has those that failed or took longest. Where the job
+took much longer than its start, it ends some time after the start. It is text alone, without scripts or links, and what
+others have said is escaped.
+*/
+func SVG(w io.Writer, t Trace) error {
+	out := bufio.NewWriter(w)
+	shown, more := chosen(owners(t.Spans))
+	d := drawing{out: out, until: horizon(t), used: make(map[string]bool)}
+	d.lay(shown)
+	d.head(t, more)
+	for _, r := range d.rows {
+		d.row(r)
+	}
+	d.legend()
+	fmt.Fprint(out, "</svg>\n")
+	return out.Flush()
+}
+
+// mostHosts is how many hosts a picture has.
+const mostHosts = 40
+
+// Sizes of a picture, in its units.
+const (
+	width   = 1000.0
+	left    = 120.0 // where time begins
+	right   = 20.0
+	top     = 56.0
+	rowStep = 22.0
+	barSize = 13.0
+	letter  = 6.0 // width of one, about
+)
+
+// chosen are mpiexec and the hosts that a picture has, and how many it has not.
+func chosen(all []owner) (shown []owner, more int) {
+	worst := slices.Clone(all)
+	slices.SortStableFunc(worst, func(a, b owner) int {
+		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(b.slow().Took, a.slow().Took))
+	})
+	in := make(map[string]bool)
+	for _, o := range worst[:min(len(worst), mostHosts+1)] { // and mpiexec
+		in[o.name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(o owner) bool { return !in[o.name] }), len(all) - len(in)
+}
+
+// weight puts mpiexec before all hosts, and hosts where something failed before the others.
+func (o owner) weight() int {
+	failed := func(s Span) bool { return s.Why != "" }
+	switch {
+	case o.name == "":
+		return 2
+	case slices.ContainsFunc(o.rows, func(t track) bool { return slices.ContainsFunc(t.spans, failed) }):
+		return 1
+	}
+	return 0
+}
+
+// horizon is the time that a picture shows: all, or the start and some more.
+func horizon(t Trace) time.Duration {
+	var started time.Duration
+	for _, s := range t.Spans {
+		if w := find(s.Step); w != nil && w.begins {
+			started = max(started, s.Ended)
+		}
+	}
+	const whole = 3 // times the start
+	if started > 0 && t.Took > whole*started {
+		return started * 3 / 2
+	}
+	return max(t.Took, time.Microsecond)
+}
+
+// A drawing is a picture under way.
+type drawing struct {
+	out   *bufio.Writer
+	until time.Duration
+	rows  []drawn
+	used  map[string]bool // steps that have a bar
+}
+
+// A drawn is one row of a picture.
+type drawn struct {
+	name  string
+	y     float64
+	steps track
+	ranks []Span
+}
+
+// lay gives each row its place. Ranks of a host have none of their own: they are in the first of the host.
+func (d *drawing) lay(shown []owner) {
+	for _, o := range shown {
+		first := len(d.rows)
+		var ranks []Span
+		for _, t := range o.rows {
+			if o.name != "" && t.Part != "" {
+				ranks = append(ranks, t.spans...)
+				continue
+			}
+			name := title(t.Row)
+			if t.again > 0 {
+				name = ""
+			}
+			d.rows = append(d.rows, drawn{name: name, y: top + rowStep*float64(len(d.rows)), steps: t})
+		}
+		if first < len(d.rows) {
+			d.rows[first].ranks = ranks
+		}
+	}
+}
+
+// head writes the frame, what the picture shows, and the axis.
+func (d *drawing) head(t Trace, more int) {
+	bottom := top + rowStep*float64(len(d.rows))
+	height := bottom + 3*rowStep
+	fmt.Fprintf(d.out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" font-family="sans-serif" font-size="11">`+"\n", width, height)
+	fmt.Fprintf(d.out, `<rect width="%.0f" height="%.0f" fill="#ffffff"/>`+"\n", width, height)
+	about := strings.TrimSpace("mpiexec "+t.Title) + " · " + seconds(t.Took)
+	if d.until < t.Took {
+		about += ", of which the first " + seconds(d.until)
+	}
+	if more > 0 {
+		about += fmt.Sprintf(" · %d more hosts were faster", more)
+	}
+	for _, note := range t.Notes {
+		about += " · " + note
+	}
+	d.text(8, 18, "#000000", about, width-16)
+	step := tick(d.until)
+	for at := time.Duration(0); at <= d.until; at += step {
+		fmt.Fprintf(d.out, `<path d="M%.1f %.1fV%.1f" stroke="#dddddd"/>`+"\n", d.x(at), top-12, bottom)
+		d.text(d.x(at)+3, top-16, "#666666", seconds(at), width)
+	}
+}
+
+// tick is the distance of two marks of the axis: at most nine of them.
+func tick(until time.Duration) time.Duration {
+	for step := time.Microsecond; ; step *= 10 {
+		for _, n := range []time.Duration{1, 2, 5} {
+			if until/(step*n) < 9 {
+				return step * n
+			}
+		}
+	}
+}
+
+// x is where a moment is.
+func (d *drawing) x(at time.Duration) float64 {
+	return left + (width-left-right)*float64(min(at, d.until))/float64(d.until)
+}
+
+// row draws a row: what encloses other steps is pale and behind them.
+func (d *drawing) row(r drawn) {
+	d.text(8, r.y+barSize-2, "#000000", r.name, left-12)
+	leaves := make(map[Span]bool)
+	for _, s := range r.steps.leaves() {
+		leaves[s] = true
+	}
+	for i, s := range r.steps.spans {
+		free := width // until the next step
+		if i+1 < len(r.steps.spans) {
+			free = d.x(r.steps.spans[i+1].Began)
+		}
+		d.bar(r, s, leaves[s], free)
+	}
+	for _, s := range r.ranks {
+		if s.Began < d.until {
+			d.used[Run] = true
+			fmt.Fprintf(d.out, `<rect x="%.1f" y="%.1f" width="%.1f" height="3" fill="%s"/>`+"\n", d.x(s.Began), r.y+barSize+1, d.wide(s), fill(s, true))
+		}
+	}
+}
+
+// bar draws a step, and writes into it, or behind it, what it is; up to free there is nothing else.
+func (d *drawing) bar(r drawn, s Span, leaf bool, free float64) {
+	if s.Began >= d.until {
+		return
+	}
+	x, wide := d.x(s.Began), d.wide(s)
+	d.used[s.Step] = d.used[s.Step] || leaf
+	fmt.Fprintf(d.out, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.0f" fill="%s"><title>`, x, r.y, wide, barSize, fill(s, leaf))
+	d.escape(fmt.Sprintf("%s: %s %s", r.name, s.Step, seconds(s.Took())))
+	if s.Why != "" {
+		d.escape(" failed: " + s.Why)
+	}
+	if s.Note != "" {
+		d.escape(" (" + s.Note + ")")
+	}
+	fmt.Fprint(d.out, "</title></rect>\n")
+	switch {
+	case !leaf:
+	case s.Why != "":
+		why := s.Step + ": " + strings.TrimPrefix(s.Why, s.Step+": ")
+		d.text(x+wide+3, r.y+barSize-3, failed, why, free-x-wide-8)
+	case wide > letter*float64(len(s.Step))+4:
+		d.text(x+3, r.y+barSize-3, "#ffffff", s.Step, wide)
+	}
+}
+
+// wide is how wide a step is; the shortest can still be seen.
+func (d *drawing) wide(s Span) float64 { return max(0.5, d.x(s.Ended)-d.x(s.Began)) }
+
+// failed is the color of a step that has failed.
+const failed = "#c62828"
+
+// fill is the color of a bar. Who encloses others is pale, also if it has failed.
+func fill(s Span, leaf bool) string {
+	w := find(s.Step)
+	switch {
+	case leaf && s.Why != "":
+		return failed
+	case w == nil:
+		return "#888888"
+	case !leaf && s.Step != Run:
+		return "#ececec"
+	}
+	return w.color
+}
+
+// legend tells what the colors are.
+func (d *drawing) legend() {
+	x, y := left, top+rowStep*float64(len(d.rows))+12
+	for _, w := range words {
+		if !d.used[w.step] {
+			continue
+		}
+		wide := 24 + letter*float64(len(w.step))
+		if x+wide > width-right {
+			x, y = left, y+18
+		}
+		fmt.Fprintf(d.out, `<rect x="%.1f" y="%.1f" width="10" height="10" fill="%s"/>`+"\n", x, y, w.color)
+		d.text(x+14, y+9, "#333333", w.step, width)
+		x += wide
+	}
+}
+
+// text writes a line of text that is cut where it would be wider than room.
+func (d *drawing) text(x, y float64, color, text string, room float64) {
+	if most := max(0, int(room/letter)); len([]rune(text)) > most {
+		text = string([]rune(text)[:max(0, most-1)]) + "…"
+	}
+	if text == "" || room < 2*letter {
+		return
+	}
+	fmt.Fprintf(d.out, `<text x="%.1f" y="%.1f" fill="%s">`, x, y, color)
+	d.escape(text)
+	fmt.Fprint(d.out, "</text>\n")
+}
+
+// escape writes what may come from others: as text of XML, and without what would not be seen.
+func (d *drawing) escape(text string) {
+	xml.EscapeText(d.out, []byte(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text))) // an error of the writer comes back with Flush
+}
+
+// seconds writes a time for people: 1.25 s, 380 ms.
+func seconds(d time.Duration) string {
+	if d < time.Second && d > 0 {
+		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("%.4g s", d.Seconds())
+}
