@@ -22,7 +22,7 @@ import (
 // --status JOB, --end JOB and its like, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
 
 func asksOfJobs(j option.Job) bool {
-	return j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != "" || wordTo(j).Verb != ""
+	return j.Suspend != (option.SuspendJob{}) || j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != "" || wordTo(j).Verb != ""
 }
 
 // hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.
@@ -37,6 +37,11 @@ func hostsForProgram(line option.Line) (option.Line, error) {
 		line.Job.Nodes, line.Job.RMK, line.Job.Simulate = "", "none", 0
 	}
 	words := append([]string{section.Program}, section.Args...)
+	if s := &line.Job.Suspend; s.Free { // --suspend=free JOB
+		if s.Job, words = words[0], words[1:]; s.Job == "" {
+			return line, &fault.Error{Text: "--suspend=free names no job", Remedy: "mpiexec --suspend=free JOB [HOSTS]; mpiexec --ps lists them"}
+		}
+	}
 	for _, word := range words {
 		var hosts option.HostExpr
 		if word == "" {
@@ -113,10 +118,14 @@ func (c *call) pages(ctx context.Context, req job.Request, j *option.Job) ([]job
 
 // wordTo is what is to be asked of which job; without a verb: nothing.
 func wordTo(j option.Job) job.Ask {
+	suspend := job.AskSuspend
+	if j.Suspend.Free {
+		suspend = job.AskSuspendFree
+	}
 	for _, word := range []struct {
 		job  string
 		verb job.Verb
-	}{{j.End, job.AskEnd}, {j.Suspend, job.AskSuspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}, {j.Migrate, job.AskMigrate}} {
+	}{{j.End, job.AskEnd}, {j.Suspend.Job, suspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}, {j.Migrate, job.AskMigrate}} {
 		if word.job != "" {
 			return job.Ask{Job: job.ID(word.job), Verb: word.verb}
 		}
@@ -130,8 +139,6 @@ func haveAWord(ctx context.Context, req job.Request, env launch.Env, ask job.Ask
 	switch {
 	case err != nil:
 		return err
-	case ask.Job == "free":
-		return &fault.Error{Text: "--suspend=free: to give the CPUs of a suspended job to others is not built yet", Remedy: "mpiexec --suspend JOB keeps them"}
 	case asked.Node == "" && ask.Job == job.LastJob:
 		return &fault.Error{Text: "no job of yours runs on these hosts", Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
 	case asked.Node == "":
@@ -149,6 +156,8 @@ func haveAWord(ctx context.Context, req job.Request, env launch.Env, ask job.Ask
 // remedyOf is what to do about a job that does not do what it was asked for.
 func remedyOf(asked reserve.Asked) string {
 	switch {
+	case asked.Answer.Later:
+		return "mpiexec --resume-job " + string(asked.Job) + " --wait waits for them"
 	case strings.HasPrefix(asked.Answer.Text, "not allowed"):
 		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
 	case strings.HasPrefix(asked.Answer.Text, "no answer"):

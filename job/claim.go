@@ -64,6 +64,8 @@ type Claim struct {
 	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
 
 	Resting Resting `json:"idle,omitempty"` // why none of its ranks is meant to live; empty: they are
+
+	Suspended bool `json:"suspended,omitempty"` // its ranks stand still, and others may have their CPUs (SV-29)
 }
 
 // Resting is why a job holds what nobody uses, on purpose (survive.md SV-2).
@@ -77,6 +79,16 @@ const (
 
 // Known reports whether it is one of the reasons.
 func (r Resting) Known() bool { return r == Restarting || r == Spare }
+
+// WithoutCPUs is the claim of a suspended job that has given its CPUs to others: of the node it has the GPUs.
+func (c Claim) WithoutCPUs() Claim {
+	c.Ranks = slices.Clone(c.Ranks)
+	for i := range c.Ranks {
+		c.Ranks[i].CPUs = nil
+	}
+	c.Exclusive, c.Suspended = false, true
+	return c
+}
 
 // A ClaimedRank is one rank of a claim with the CPUs of its slots.
 type ClaimedRank struct {

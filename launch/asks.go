@@ -31,7 +31,7 @@ const mostHeard = 1024
 
 // reply tells who has asked how that stands.
 func (f *fleet) reply(a supervise.Reply) {
-	f.nodes[a.To.Node].Send(&wire.Answer{ID: a.To.ID, State: a.State, Text: a.Text})
+	f.nodes[a.To.Node].Send(&wire.Answer{ID: a.To.ID, State: a.State, Text: a.Text, Later: a.Later})
 	f.env.watcher().Asked(job.Heard{Verb: a.To.Verb, User: a.To.User, State: a.State})
 }
 
@@ -73,6 +73,13 @@ func (f *fleet) hold(a supervise.Hold) {
 		f.saves.state.Shift(a.Stood, f.state.End())
 	}
 	f.env.watcher().Again(news)
+}
+
+// vacate has nodes do something about the CPUs that they claim.
+func (f *fleet) vacate(a supervise.Vacate) {
+	for _, n := range a.Nodes {
+		f.nodes[n].Send(&wire.Vacate{What: a.What})
+	}
 }
 
 // checkpoint has a checkpoint written for somebody, who is told what came of it.

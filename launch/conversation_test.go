@@ -447,7 +447,7 @@ var conversations = []struct {
 			s.Error(err)
 		}
 	}},
-	{"somebody suspends a job, and ends it", "Ask Answer Inspect States Hold End", func(s stage) {
+	{"somebody suspends a job, and ends it", "Ask Answer Inspect States Hold Vacate Vacated End", func(s stage) {
 		r := newRun(2, "echo up; exec sleep 600", "a", "b")
 		up := s.rec.tape.shows("Started")
 		go func() {
@@ -466,8 +466,10 @@ var conversations = []struct {
 			if n := len(asked.Answer.Ranks); err != nil || n != 2 {
 				s.Errorf("%d of 2 ranks are told, %+v, %v", n, asked, err)
 			}
-			if asked, err = ask(job.AskSuspend); err != nil || asked.Answer.State != job.AskDone {
-				s.Errorf("%+v, %v", asked, err)
+			for _, verb := range []job.Verb{job.AskSuspendFree, job.AskResume, job.AskSuspend} {
+				if asked, err = ask(verb); err != nil || asked.Answer.State != job.AskDone {
+					s.Errorf("%s: %+v, %v", verb, asked, err)
+				}
 			}
 			asked, err = ask(job.AskEnd)
 			if err != nil || asked.Answer.State != job.AskDone {

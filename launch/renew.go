@@ -25,7 +25,9 @@ Nodes go from one attempt of a job to the next, with their connections, helpers 
 func (f *fleet) renew(again bool) {
 	cpus := make(map[*member]int, len(f.nodes)) // of the ranks of the command line
 	for i, n := range f.groups[0].nodes {
-		cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
+		if !f.state.Ceded() {
+			cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
+		}
 	}
 	for _, n := range f.nodes {
 		if again && n.lost == nil && n.over {

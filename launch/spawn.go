@@ -68,6 +68,8 @@ type spawns struct {
 	refused int       // of those that were, as far as the user has been told
 	crowded bool      // he was told that ranks share CPUs
 
+	parked *spawnPlaced // that of now, until the job has its own CPUs again; nil: none
+
 	gone map[*node.Node]bool // of those that the job has not: lost while a place was looked for
 }
 
@@ -119,11 +121,19 @@ func (f *fleet) mayAsk(s *spawning) error {
 	return nil
 }
 
-// nextSpawn begins with the next request, if none is under way.
+// nextSpawn begins with the next request, if none is under way. A job that has given its CPUs to others
+// grows when it has them again.
 func (f *fleet) nextSpawn() {
 	q := &f.spawns
 	if f.moving != nil && f.moving.stop != nil { // a Start gives up all that rests
 		return
+	}
+	if f.state.Vacant() {
+		return
+	}
+	if q.parked != nil {
+		f.events.Put(*q.parked)
+		q.parked = nil
 	}
 	for q.now == nil && len(q.queue) > 0 {
 		s := q.queue[0]

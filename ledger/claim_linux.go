@@ -69,9 +69,10 @@ func (l *look) others(without func(Claim) bool) (o Others, count int, err error)
 		case c.UID == me:
 			o.Mine = append(o.Mine, c)
 		default:
-			t.add(c)
-			o.One = cmp.Or(o.One, c.Job)
-			o.Jobs++
+			if t.add(c); !c.Suspended {
+				o.One = cmp.Or(o.One, c.Job)
+				o.Jobs++
+			}
 		}
 		count++
 	})
@@ -175,6 +176,14 @@ func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 func (h *Held) Rest(why job.Resting) (*Held, error) {
 	c := h.claim
 	c.Resting = why
+	return h.instead(c)
+}
+
+// Vacate is Rest for a claim whose CPUs others may have (survive.md SV-29).
+func (h *Held) Vacate() (*Held, error) { return h.instead(h.claim.WithoutCPUs()) }
+
+// instead shows another claim in the place of this one.
+func (h *Held) instead(c Claim) (*Held, error) {
 	s, err := h.file.d.showClaim(c)
 	if err != nil {
 		return h, err
@@ -185,6 +194,9 @@ func (h *Held) Rest(why job.Resting) (*Held, error) {
 
 // Resting is why none of the claim's ranks is meant to live; empty: they are.
 func (h *Held) Resting() job.Resting { return h.claim.Resting }
+
+// Suspended reports whether others may have its CPUs.
+func (h *Held) Suspended() bool { return h.claim.Suspended }
 
 // Release gives the claim up. It may be called again.
 func (h *Held) Release() error {

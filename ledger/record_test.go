@@ -133,6 +133,12 @@ func TestUse(t *testing.T) {
 	if want := (job.Use{Procs: 4, Seated: 3, Busy: []int{0, 1, 2, 4, 5}, Who: "ann", WhoUID: 1000, WhoJob: "b", Since: when}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	if c.Ranks[0].GPUs = []string{"0000:c7:00.0"}; !reflect.DeepEqual(Use([]Claim{c.WithoutCPUs()}, nil).BusyGPUs, c.Ranks[0].GPUs) {
+		t.Error("a suspended job has lost its GPUs")
+	}
+	if use := Use([]Claim{c.WithoutCPUs()}, nil); use.Taken || use.Procs > 0 || len(use.Busy) > 0 || c.Ranks[0].CPUs == nil {
+		t.Errorf("a suspended job still holds more than GPUs: %+v", use)
+	}
 	if !Use([]Claim{a, c}, nil).Taken {
 		t.Error("an exclusive claim does not count")
 	}
@@ -195,7 +201,7 @@ func FuzzDecode(f *testing.F) {
 			if min(c.Depth, c.Shape) < 0 || max(c.Depth, c.Shape) > maxCount {
 				t.Fatalf("%+v", c)
 			}
-			if u := Use([]Claim{c}, nil); u.Procs != len(c.Ranks) || slices.ContainsFunc(u.Busy, func(cpu int) bool { return cpu < 0 || cpu >= maxCPU }) {
+			if u := Use([]Claim{c}, nil); !c.Suspended && u.Procs != len(c.Ranks) || slices.ContainsFunc(u.Busy, func(cpu int) bool { return cpu < 0 || cpu >= maxCPU }) {
 				t.Fatalf("%+v", u)
 			}
 		}

@@ -57,7 +57,8 @@ type liveJob struct {
 	Class string `json:"class,omitempty"`
 	extent
 
-	Resting job.Resting `json:"resting,omitempty"` // why there are none on some, if it is so on purpose
+	Suspended bool        `json:"suspended,omitempty"` // others may have the CPUs of its ranks, which stand still
+	Resting   job.Resting `json:"resting,omitempty"`   // why there are none on some, if it is so on purpose
 
 	size     int       // nodes of the job, as far as claims tell
 	extended time.Time // since when there is the claim that has told its extent
@@ -160,6 +161,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 
 func (j *liveJob) add(c job.Claim) {
 	j.Idle = j.Idle && c.Idle
+	j.Suspended = j.Suspended || c.Suspended
 	if c.Resting == job.Restarting {
 		j.Resting = job.Restarting
 	}
@@ -234,9 +236,12 @@ func (l Ledger) Jobs() string {
 	return t.String()
 }
 
-// idle says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2).
+// idle says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2); or that its
+// CPUs are for others (SV-29).
 func (j *liveJob) idle() string {
 	switch {
+	case j.Suspended:
+		return "(suspended) "
 	case j.Idle && j.Resting.Known():
 		return "(" + string(j.Resting) + ") "
 	case j.Idle:

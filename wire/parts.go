@@ -229,6 +229,7 @@ func (c *codec) claim(p *job.Claim) {
 	c.num(&p.PID, aPID)
 	c.flag(&p.Idle)
 	c.word((*string)(&p.Resting), "reason")
+	c.flag(&p.Suspended)
 }
 
 func (c *codec) claimedRank(p *job.ClaimedRank) {

@@ -105,7 +105,7 @@ func (w *Worker) answered(m *wire.Answer) {
 		return
 	}
 	if m.State.Known() {
-		w.say(a, job.Answer{State: m.State, Text: m.Text, Ranks: m.Ranks})
+		w.say(a, job.Answer{State: m.State, Text: m.Text, Later: m.Later, Ranks: m.Ranks})
 	}
 	if m.State == job.AskTaken {
 		w.asks.taken[m.ID] = a
@@ -195,7 +195,7 @@ func (w *Worker) awaitAnswer(dir *ledger.Dir, a job.Ask) *wire.Answer {
 		now, found := dir.FirstAnswer(slip.ID, owners)
 		switch {
 		case found && now.State.Final():
-			return &wire.Answer{State: now.State, Text: now.Text, Ranks: now.Ranks}
+			return &wire.Answer{State: now.State, Text: now.Text, Later: now.Later, Ranks: now.Ranks}
 		case found:
 			last = now
 		case last.State != "", look%4 == 3 && len(ownersOf(dir, a.Job)) == 0:

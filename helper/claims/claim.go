@@ -143,7 +143,11 @@ func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
 		w.rested.Release() // this is in its place
 	}
 	w.held[m.Group.Name] = held
+	w.holdings[m.Group.Name] = &holding{claim: claim, terms: wire.Prepare{Claim: m.Claim}}
 	w.note(m, claim)
+	if w.vacant && claim.Resting == "" {
+		notice = cmp.Or(notice, w.giveUp(m.Group.Name))
+	}
 	return nil, notice
 }
 
@@ -181,16 +185,17 @@ func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
 	}
 	_, others.Mine = related(others.Mine, mine.Inside, mine.UID)
 	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // it goes when ours is used
-		return c.Job == mine.Job && (c.Resting != "" || mine.Resting != "")
+		return c.Job == mine.Job && (c.Resting != "" || mine.Resting != "" || c.Suspended)
 	})
 	most := others.Use().Procs
 	_, others.Mine = related(others.Mine, mine.Job, mine.UID) // also of another name of this machine (alias=)
 	use := others.Use()
+	running := slices.IndexFunc(others.Mine, func(c job.Claim) bool { return !c.Suspended })
 	switch {
 	case use.Taken:
 		return &takenError{"used exclusively by another job"}
-	case mine.Exclusive && len(others.Mine) > 0:
-		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.Mine[0].Job)}
+	case mine.Exclusive && running >= 0:
+		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.Mine[running].Job)}
 	case mine.Exclusive && others.Jobs > 0:
 		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.One)}
 	case m.Claim.Most >= 0 && most+len(mine.Ranks) > m.Claim.Most:
@@ -230,6 +235,7 @@ func (w *Worker) release(group string) {
 		held.Release()
 		delete(w.noted, group)
 	}
+	delete(w.holdings, group)
 }
 
 func (w *Worker) releaseAll() {

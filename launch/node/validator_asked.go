@@ -45,6 +45,8 @@ func answerTo(m wire.Message) string {
 		return "PeersProbed"
 	case *wire.Inspect:
 		return "States"
+	case *wire.Vacate:
+		return "Vacated"
 	case *wire.Renew:
 		return "Renewed"
 	case *wire.Ask:

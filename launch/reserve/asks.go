@@ -1,7 +1,9 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -26,17 +28,87 @@ const (
 	moveTime  = 24 * time.Hour
 )
 
+// waitTime is how long who asks waits for CPUs that others have, if he says no time.
+const waitTime = 365 * 24 * time.Hour
+
 // Ask has a word with a job by one of its nodes.
 func Ask(ctx context.Context, req job.Request, env Env, ask job.Ask) (asked Asked, err error) {
+	req.Limits.Start = finalTime // what is asked for takes longer than a start
+	if req.Wait && ask.Verb == job.AskResume {
+		req.Limits.Start = finalTime + cmp.Or(req.Limits.Wait, waitTime)
+	}
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
 		pages, err := r.pages(ctx, "")
-		if err == nil {
+		switch {
+		case err != nil:
+		case ask.Verb == job.AskResume:
+			asked, err = r.askToResume(ctx, pages, ask)
+		default:
 			asked, err = r.askJob(ctx, pages, ask)
 		}
 		return err
 	})
 	return asked, err
+}
+
+// askToResume lets a job go on that may have to claim its CPUs again. That is decided behind the gate, which
+// the asker shuts, so that no request is decided upon meanwhile; with --wait it is asked again after each change,
+// as long as it is for what others claim that it cannot go on (survive.md SV-30).
+func (r *reservation) askToResume(ctx context.Context, pages []job.Page, ask job.Ask) (asked Asked, err error) {
+	ctx, done := r.patience(ctx)
+	defer done()
+	for told := ""; ; {
+		err = r.behindGate(ctx, func() (err error) {
+			asked, err = r.askJob(ctx, pages, ask)
+			return err
+		})
+		if err != nil || !asked.Answer.Later || !r.req.Wait {
+			return asked, err
+		}
+		if text := fmt.Sprintf("waiting until job %s can go on: %s", asked.Job, asked.Answer.Text); text != told {
+			r.env.Say(text)
+			told = text
+		}
+		ask.Job = asked.Job
+		if err := r.awaitChange(ctx); err != nil {
+			return asked, err
+		}
+	}
+}
+
+// behindGate does something while the gate of the queue is shut. Where it cannot be shut, that is done all the
+// same: claims are exclusive without it.
+func (r *reservation) behindGate(ctx context.Context, do func() error) error {
+	if q := r.queue; q != nil && q.lost == nil {
+		err := r.ask(ctx, gateTime, []*host{q}, func(*host) wire.Message { return &wire.Gate{Ledger: r.req.Queue.Ledger} },
+			func(_ *host, m wire.Message) bool { _, ok := m.(*wire.Gated); return ok })
+		if err != nil {
+			return err
+		}
+		defer r.ungate()
+	}
+	return do()
+}
+
+// awaitChange returns when a claim has come or gone on one of the hosts, or when it was quiet for long.
+func (r *reservation) awaitChange(ctx context.Context) error {
+	for _, n := range r.hosts {
+		if !n.watched && n.lost == nil {
+			n.watched = true
+			n.Send(&wire.Watch{Ledger: r.req.Queue.Ledger})
+		}
+	}
+	if err := r.rest(ctx, tryAgain); err != nil {
+		return err
+	}
+	for anyway := time.Now().Add(tryAnyway); !r.position.news && time.Now().Before(anyway) && ctx.Err() == nil; {
+		for _, event := range r.events(ctx, anyway) {
+			r.handle(event)
+		}
+	}
+	r.position.news = false
+	return context.Cause(ctx)
 }
 
 // Status is Pages for one job: all of its ranks tell what they are doing, on whatever nodes they are, if
@@ -88,7 +160,7 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask)
 		func(_ *host, m wire.Message) bool {
 			answer, ok := m.(*wire.Answer)
 			if ok {
-				asked.Answer = job.Answer{Job: ask.Job, State: answer.State, Text: answer.Text, Ranks: answer.Ranks}
+				asked.Answer = job.Answer{Job: ask.Job, State: answer.State, Text: answer.Text, Later: answer.Later, Ranks: answer.Ranks}
 			}
 			return ok
 		})

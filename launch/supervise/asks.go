@@ -14,37 +14,31 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 		return []Action{Inspect{For: &e.Asker}}
 	case job.AskEnd:
 		s.blame(s.judge(Failed{Kind: ByAsk, Text: "ended by " + e.Who() + " with --end"}, now), now)
-		return append([]Action{Reply{e, job.AskTaken, "the job is ended"}}, s.end(now, Ending, s.rules.Grace)...)
+		return append([]Action{Reply{To: e, State: job.AskTaken, Text: "the job is ended"}}, s.end(now, Ending, s.rules.Grace)...)
 	}
 	if s.Phase != Running && s.Phase != Interrupted {
-		return []Action{Reply{e, job.AskRefused, "the job ends"}}
+		return []Action{Reply{To: e, State: job.AskRefused, Text: "the job ends"}}
 	}
 	switch e.Verb {
-	case job.AskSuspend:
-		if s.Held() {
-			return []Action{Reply{e, job.AskRefused, "already suspended"}}
-		}
-		s.held = now
-		return []Action{Hold{On: true}, Say{fmt.Sprintf("suspended by %s (--suspend) after %s; mpiexec --resume-job %s goes on", e.Who(), job.Clock(now.Sub(s.began)), s.id)},
-			Reply{e, job.AskDone, "suspended"}}
+	case job.AskSuspend, job.AskSuspendFree:
+		return s.suspend(e, e.Verb == job.AskSuspendFree, now)
 	case job.AskResume:
 		if !s.Held() {
-			return []Action{Reply{e, job.AskRefused, "not suspended"}}
+			return []Action{Reply{To: e, State: job.AskRefused, Text: "not suspended"}}
 		}
-		stood := now.Sub(s.held)
-		return append(s.lift(now), Say{"goes on after " + job.Clock(stood)}, Reply{e, job.AskDone, "goes on"})
+		return s.resume(e, now)
 	case job.AskCheckpoint:
 		if s.Held() {
-			return []Action{Reply{e, job.AskRefused, "suspended: its ranks could not write one"}}
+			return []Action{Reply{To: e, State: job.AskRefused, Text: "suspended: its ranks could not write one"}}
 		}
 		return []Action{Checkpoint{e}}
 	case job.AskMigrate:
 		if s.Held() {
-			return []Action{Reply{e, job.AskRefused, "suspended: its ranks could not write a checkpoint"}}
+			return []Action{Reply{To: e, State: job.AskRefused, Text: "suspended: its ranks could not write a checkpoint"}}
 		}
 		return []Action{Move{e}}
 	}
-	return []Action{Reply{e, job.AskRefused, fmt.Sprintf("this mpiexec does not know what %q is", e.Verb)}}
+	return []Action{Reply{To: e, State: job.AskRefused, Text: fmt.Sprintf("this mpiexec does not know what %q is", e.Verb)}}
 }
 
 // moved ends the attempt, for the next one to begin elsewhere (survive.md SV-17). Where all ranks have left by themselves,

@@ -44,6 +44,9 @@ type State struct {
 	signals   int       // of those that end the job
 	began     time.Time
 	held      time.Time // since when all ranks stand still (survive.md SV-28); zero: they do not
+	vacancy   vacancy
+	ceded     bool // the job has ended in one
+	gpus      int  // that the ranks of the command line have
 	id        job.ID
 	rules     Rules
 }
@@ -130,6 +133,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		node := nodeState{name: n.Name, left: len(n.Ranks)}
 		for _, r := range n.Ranks {
 			s.ranks[r.Rank].node = i
+			s.gpus += len(r.GPUs)
 			node.ranks = append(node.ranks, r.Rank)
 		}
 		s.nodes = append(s.nodes, node)

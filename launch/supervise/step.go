@@ -50,7 +50,7 @@ asked them to do not count.
 func (s *State) Step(event Event, now time.Time) []Action {
 	do := s.step(event, now)
 	if s.Held() && s.Phase != Running { // what stands still takes no signal (SV-31)
-		do = append(do, s.lift(now)...)
+		do = append(append(do, s.lift(now)...), s.unvacate()...)
 	}
 	return do
 }
@@ -79,9 +79,9 @@ func (s *State) step(event Event, now time.Time) []Action {
 		}
 		return s.failed(Failed{Kind: RankNotStarted, Rank: e.Rank, Code: e.Code, Text: e.Reason, Hint: e.Hint}, now)
 	case NodeLost:
-		return s.nodeLost(LostNode, e, now)
+		return append(s.nodeLost(LostNode, e, now), s.vacated(Vacated{Node: e.Node}, now)...)
 	case NodeCut:
-		return s.nodeLost(CutNode, e.NodeLost, now)
+		return append(s.nodeLost(CutNode, e.NodeLost, now), s.vacated(Vacated{Node: e.Node}, now)...)
 	case NodeCaught:
 		return s.caught(e, now)
 	case NodeEmptied:
@@ -106,6 +106,8 @@ func (s *State) step(event Event, now time.Time) []Action {
 		return s.asked(e, now)
 	case Moved:
 		return s.moved(e, now)
+	case Vacated:
+		return s.vacated(e, now)
 	case Tick:
 		return s.tick(now)
 	}

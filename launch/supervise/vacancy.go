@@ -1,0 +1,198 @@
+package supervise
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+	"remshell/text"
+)
+
+/*
+A vacancy is how far a suspended job is in giving its CPUs to others, and in taking exactly these back: on all
+nodes, or on none (survive.md SV-29, SV-30).
+
+	          --suspend=free           all have answered
+	taken ---------------------> giving ----------------> vacant <-------------------.
+	  ^                                                     | --resume-job           | all have answered
+	  |                                                     v                        |
+	  |                               somebody has one   looking                 returning
+	  |                             (refused, to vacant) <--' '--> nobody has        ^
+	  |                                                            |                 | somebody was faster on one
+	  '------------------ all have them, the ranks go on <----- taking --------------'
+
+A look changes nothing: where somebody has a CPU, no node claims any.
+*/
+type vacancy struct {
+	phase   vacancyPhase
+	open    map[int]bool // nodes that have not answered
+	back    []int        // nodes that have their CPUs again
+	refused []string     // who has which
+	notices []string
+	asker   Asked
+}
+
+type vacancyPhase int
+
+const (
+	taken vacancyPhase = iota
+	giving
+	vacant
+	looking
+	taking
+	returning
+)
+
+// Vacant reports whether others may have the CPUs of the job, or soon may.
+func (s *State) Vacant() bool { return s.vacancy.phase != taken }
+
+// suspend has all ranks stand still, and with free gives their CPUs to others.
+func (s *State) suspend(e Asked, free bool, now time.Time) (do []Action) {
+	if s.Held() && (!free || s.Vacant()) {
+		return []Action{Reply{To: e, State: job.AskRefused, Text: "already suspended"}}
+	}
+	if !s.Held() {
+		s.held = now
+		option := "--suspend"
+		if free {
+			option += "=free"
+		}
+		do = []Action{Hold{On: true}, Say{fmt.Sprintf("suspended by %s (%s) after %s; mpiexec --resume-job %s goes on", e.Who(), option, job.Clock(now.Sub(s.began)), s.id)}}
+	}
+	if !free {
+		return append(do, Reply{To: e, State: job.AskDone, Text: "suspended"})
+	}
+	do = append(do, Reply{To: e, State: job.AskTaken, Text: "suspended"})
+	return append(do, s.vacate(e, giving, job.GiveUp, s.occupied())...)
+}
+
+// resume lets the ranks go on, when they have their CPUs.
+func (s *State) resume(e Asked, now time.Time) []Action {
+	switch s.vacancy.phase {
+	case taken:
+		return s.goOn(e, now)
+	case vacant:
+		do := []Action{Reply{To: e, State: job.AskTaken, Text: "its CPUs are claimed again"}}
+		return append(do, s.vacate(e, looking, job.Look, s.occupied())...)
+	}
+	return []Action{Reply{To: e, State: job.AskRefused, Text: "its CPUs are just being claimed, or given up, for somebody else who has asked", Later: true}}
+}
+
+func (s *State) goOn(e Asked, now time.Time) []Action {
+	stood := now.Sub(s.held)
+	return append(s.lift(now), Say{"goes on after " + job.Clock(stood)}, Reply{To: e, State: job.AskDone, Text: "goes on" + s.vacancy.told()})
+}
+
+// occupied are the nodes on which something is left of the job.
+func (s *State) occupied() (nodes []int) {
+	for i, n := range s.nodes {
+		if !n.done {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
+}
+
+// vacate has nodes do something about their CPUs.
+func (s *State) vacate(e Asked, phase vacancyPhase, what job.Vacancy, nodes []int) []Action {
+	v := &s.vacancy
+	v.phase, v.asker, v.open = phase, e, make(map[int]bool)
+	if phase != returning {
+		v.back, v.refused, v.notices = nil, nil, nil
+	}
+	for _, n := range nodes {
+		v.open[n] = true
+	}
+	return []Action{Vacate{What: what, Nodes: nodes}}
+}
+
+// vacated takes the answer of a node, and goes on when all have answered.
+func (s *State) vacated(e Vacated, now time.Time) []Action {
+	v := &s.vacancy
+	if !v.open[e.Node] {
+		return nil
+	}
+	delete(v.open, e.Node)
+	name := s.nodes[e.Node].name
+	if e.Notice != "" {
+		v.notices = append(v.notices, name+": "+e.Notice)
+	}
+	switch {
+	case e.Taken != "":
+		v.refused = append(v.refused, name+": "+e.Taken)
+	case v.phase == taking && !s.nodes[e.Node].done:
+		v.back = append(v.back, e.Node)
+	}
+	if len(v.open) > 0 {
+		return nil
+	}
+	return s.allVacated(now)
+}
+
+func (s *State) allVacated(now time.Time) []Action {
+	v := &s.vacancy
+	switch {
+	case v.phase == giving:
+		v.phase = vacant
+		return []Action{Reply{To: v.asker, State: job.AskDone, Text: s.given() + v.told()}}
+	case v.phase == looking && len(v.refused) == 0:
+		return s.vacate(v.asker, taking, job.TakeBack, s.occupied())
+	case v.phase == taking && len(v.refused) == 0:
+		v.phase = taken
+		return s.goOn(v.asker, now)
+	case v.phase == taking && len(v.back) > 0:
+		return s.vacate(v.asker, returning, job.GiveUp, v.back)
+	}
+	v.phase = vacant
+	slices.Sort(v.refused)
+	return []Action{Reply{To: v.asker, State: job.AskRefused, Text: "its CPUs are not free: " + strings.Join(v.refused, "; ") + v.told(), Later: true}}
+}
+
+// given says what others may have now, and what not.
+func (s *State) given() string {
+	memory := "memory"
+	if bytes := s.Tally.now(); bytes > 0 {
+		memory = fmt.Sprintf("%d MiB of memory", max(1, bytes>>20))
+		if bytes >= 10<<30 {
+			memory = fmt.Sprintf("%d GiB of memory", bytes>>30)
+		}
+	}
+	if s.gpus > 0 {
+		return fmt.Sprintf("suspended; its CPUs are free for others, its %s and %s are not", memory, text.Count(s.gpus, "GPU"))
+	}
+	return fmt.Sprintf("suspended; its CPUs are free for others, its %s is not", memory)
+}
+
+// told is what ledgers did not take.
+func (v *vacancy) told() string {
+	if len(v.notices) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(slices.Compact(slices.Sorted(slices.Values(v.notices))), "; ") + ")"
+}
+
+// unvacate forgets about all that, as the job is being ended: who has asked hears of that.
+func (s *State) unvacate() (do []Action) {
+	switch s.vacancy.phase {
+	case giving, looking, taking, returning:
+		do = []Action{Reply{To: s.vacancy.asker, State: job.AskRefused, Text: "the job ends"}}
+	}
+	s.ceded, s.vacancy = s.ceded || s.Vacant(), vacancy{}
+	return do
+}
+
+// Ceded reports whether the job has ended while others might have its CPUs.
+func (s *State) Ceded() bool { return s.ceded }
+
+// now is the memory that the job has, in bytes; 0: unknown.
+func (t *Tally) now() (bytes int64) {
+	for n := range maps.Values(t.nodes) {
+		if !n.over {
+			bytes += n.last.Mem
+		}
+	}
+	return bytes
+}
