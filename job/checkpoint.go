@@ -12,6 +12,8 @@ type Checkpoint struct {
 	Done    string        // the file that is newer than the request when it is complete; empty: there is none
 	Grace   time.Duration // one may take
 	Dir     string        // that ranks are told of; empty: none
+
+	Required bool // what needs one before it is refused without
 }
 
 // DefaultCheckpointGrace is how long a checkpoint may take if nothing is said (--ckpt-grace).

@@ -167,6 +167,8 @@ func TestMoves(t *testing.T) {
 			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"its checkpoint fails", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, nil, 0,
 			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "--ckpt-cmd failed with exit code 2"},
+		{"its checkpoint fails, and is required", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, func(req *job.Request) { req.Ckpt.Required = true }, 0,
+			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: --ckpt-cmd failed with exit code 2", "--ckpt-cmd failed with exit code 2"},
 		{"others are faster", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
 			c.Send(&wire.Taken{Group: group, Reason: "CPU 0 was taken"})
 		}}, nil, 0,

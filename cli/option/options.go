@@ -238,6 +238,7 @@ type Job struct {
 	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"ask for one TIME before the job has to end"`
 	CkptDone     string       `name:"--ckpt-done" arg:"FILE" topic:"" under:"Life cycle" help:"one is complete when FILE, here, is newer than the request"`
 	CkptGrace    Seconds      `name:"--ckpt-grace" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"how long one may take"`
+	CkptRequired bool         `name:"--ckpt-required" topic:"" under:"Life cycle" help:"what needs one first, as --migrate, is refused without"`
 	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"where checkpoints go, as ranks are told; made here"`
 	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K more nodes, for a restart"`
 	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last section, R at least"`

@@ -12,7 +12,7 @@ import (
 // checkpoints are what a line says of the checkpoints that its program writes (survive.md 2, 4).
 func (w World) checkpoints(j option.Job) (job.Checkpoint, error) {
 	c := job.Checkpoint{Signal: job.Signal(j.CkptSignal), Command: j.CkptCmd, Every: j.CkptEvery.Duration(), Before: j.CkptBefore.Duration(),
-		Done: w.fromHere(j.CkptDone), Grace: job.DefaultCheckpointGrace, Dir: w.fromHere(j.CkptDir)}
+		Done: w.fromHere(j.CkptDone), Grace: job.DefaultCheckpointGrace, Dir: w.fromHere(j.CkptDir), Required: j.CkptRequired}
 	if j.CkptGrace > 0 {
 		c.Grace = j.CkptGrace.Duration()
 	}
@@ -24,6 +24,8 @@ func (w World) checkpoints(j option.Job) (job.Checkpoint, error) {
 		c.Signal = job.SIGUSR1
 	case !c.Asks() && c.Done != "":
 		return c, &fault.Error{Text: "--ckpt-done has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
+	case !c.Asks() && c.Required:
+		return c, &fault.Error{Text: "--ckpt-required has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
 	case !c.Asks() && c.Dir == "":
 		return job.Checkpoint{}, nil
 	}

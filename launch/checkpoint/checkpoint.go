@@ -228,19 +228,20 @@ func (s *State) tick(now time.Time) (do []Action) {
 	if timer {
 		s.due.every = now.Add(s.policy.Every)
 	}
-	if (timer || before) && (s.Phase == Idle || s.Phase == Asked && !s.policy.Judged()) {
+	if (timer || before) && !s.stops && (s.Phase == Idle || s.Phase == Asked && !s.policy.Judged()) {
 		do = append(do, s.request(now)...)
 	}
 	return do
 }
 
 // late is when the time is over that a checkpoint may take. Where nothing can tell of it, it was asked for, and
-// that is all.
+// that is all, unless the job is to be stopped only behind one.
 func (s *State) late(now time.Time) []Action {
-	if !s.policy.Judged() {
+	required := s.stops && s.policy.Required
+	if !s.policy.Judged() && !required {
 		return s.over(nil, "")
 	}
-	words := fmt.Sprintf("checkpoint not complete after %s; going on without", text.Span(s.policy.Grace))
+	words := fmt.Sprintf("checkpoint not complete after %s; going on ", text.Span(s.policy.Grace)) + map[bool]string{true: "as before (--ckpt-required)", false: "without"}[required]
 	return s.over([]Action{Say{words}, Tell{"late", now.Sub(s.Since)}}, words)
 }
 
@@ -256,12 +257,14 @@ func (s *State) complete(state, why string, now time.Time) []Action {
 	return s.over(append(do, Tell{state, now.Sub(s.Since)}), why)
 }
 
-// over is where a checkpoint leads to, however it ended (SV-15): answers, and the stop that was to follow.
+// over is where a checkpoint leads to, however it ended (SV-15): answers, and the stop that was to follow, if not only behind
+// one that is complete.
 func (s *State) over(do []Action, why string) []Action {
 	if s.asked {
 		do = append(do, Answer{why})
 	}
 	s.Phase, s.asked, s.due.grace, s.due.look = Idle, false, time.Time{}, time.Time{}
+	s.stops = s.stops && !(why != "" && s.policy.Required)
 	if s.stops {
 		s.Phase, s.due = Stopping, timers{}
 		do = append(do, Stop{})

@@ -18,6 +18,7 @@ var zero = time.Unix(1_000_000, 0)
 // policies under which the machine is looked at: judged by a file, and asked for by a signal alone.
 var (
 	judged   = job.Checkpoint{Signal: job.SIGUSR1, Every: time.Minute, Before: 5 * time.Minute, Done: "done", Grace: 30 * time.Second}
+	required = job.Checkpoint{Signal: job.SIGUSR1, Every: time.Minute, Before: 5 * time.Minute, Done: "done", Grace: 30 * time.Second, Required: true}
 	unjudged = job.Checkpoint{Signal: job.SIGUSR1, Every: time.Minute, Before: 5 * time.Minute, Grace: 30 * time.Second}
 )
 
@@ -64,6 +65,7 @@ var phases = []struct {
 	{"idle", judged, []at{{0, Began{zero.Add(time.Hour)}}}},
 	{"asked", judged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Tick{}}}},
 	{"asked, to stop", judged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Ask{Stop: true}}}},
+	{"the same, `--ckpt-required`", required, []at{{0, Began{zero.Add(time.Hour)}}, {60, Ask{Stop: true}}}},
 	{"unjudged", unjudged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Tick{}}}},
 	{"stopping", judged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Ask{Stop: true}}, {61, Fulfilled{}}}},
 	{"over", judged, []at{{0, Began{zero.Add(time.Hour)}}, {60, Ended{}}}},
@@ -186,5 +188,44 @@ func TestJobThatStays(t *testing.T) {
 		at{3300, Tick{}}, at{3301, Fulfilled{}}, at{3310, Ask{Stop: true}}, at{3311, Fulfilled{}})
 	if want := "request asked done yes stop request asked done request asked done request asked done yes stop"; strings.Join(got, " ") != want {
 		t.Errorf("%q", got)
+	}
+}
+
+// Timers that strike more often than a checkpoint may take do not keep a job from being stopped.
+func TestTimersBeforeAStop(t *testing.T) {
+	often := job.Checkpoint{Signal: job.SIGUSR1, Every: time.Minute, Grace: 5 * time.Minute}
+	s := New(often)
+	events := []at{{0, Began{}}, {30, Ask{Stop: true}}}
+	for minute := 1; minute <= 6; minute++ {
+		events = append(events, at{60 * minute, Tick{}})
+	}
+	if got := strings.Join(play(&s, events...), " "); got != "request asked yes stop" {
+		t.Errorf("%q", got)
+	}
+}
+
+// With --ckpt-required the job is stopped behind a checkpoint that is complete, and no other: where nothing but the ends of its
+// ranks tells of one, behind those.
+func TestRequiredCheckpoint(t *testing.T) {
+	alone := unjudged
+	alone.Required, alone.Every, alone.Before = true, 0, 0
+	for _, test := range []struct {
+		name   string
+		policy job.Checkpoint
+		events []at
+		want   string
+		phase  Phase
+	}{
+		{"late", required, []at{{1, Ask{Stop: true}}, {31, Tick{}}, {32, Ask{Stop: true}}, {33, Fulfilled{}}}, "request asked say late no request asked done yes stop", Stopping},
+		{"failed", required, []at{{1, Ask{Stop: true}}, {2, Failed{"why"}}}, "request asked say failed no", Idle},
+		{"nothing tells", alone, []at{{1, Ask{Stop: true}}, {31, Tick{}}}, "request asked say late no", Idle},
+		{"the ranks have left", alone, []at{{1, Ask{Stop: true}}, {9, Fulfilled{}}, {9, Ended{}}}, "request asked done yes stop", Over},
+		{"a timed one", alone, []at{{1, Ask{}}, {31, Tick{}}}, "request asked yes", Idle},
+	} {
+		s := New(test.policy)
+		got := strings.Join(play(&s, append([]at{{0, Began{}}}, test.events...)...), " ")
+		if got != test.want || s.Phase != test.phase {
+			t.Errorf("%s: %q in phase %d, want %q in %d", test.name, got, s.Phase, test.want, test.phase)
+		}
 	}
 }
