@@ -111,6 +111,9 @@ func (f *fleet) close() {
 	for _, n := range f.nodes {
 		closing.Go(n.Close)
 	}
+	for _, s := range f.spares {
+		closing.Go(s.Close)
+	}
 	closing.Wait()
 	f.streams.Close()
 }

@@ -130,6 +130,7 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 	if l.began.IsZero() {
 		l.began = state.Began()
 	}
+	told := state.ToldToEnd()
 	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.End(), Reason: state.Cause.Reason(),
 		Nodes: nodesOf(f.plan), Size: f.plan.Size, Exit: state.ExitCode()}
 	if state.Cause != nil {
@@ -150,6 +151,9 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 	f.into(&a)
 	l.attempts, l.cutOff = append(l.attempts, a), f.cutOff
 	next := restart.Next(l.first.Restart, l.attempts, rand.Float64())
+	if next.Again && told {
+		next = restart.Decision{Why: "told to end"}
+	}
 	switch {
 	case next.Again && state.IsMoved():
 		state.Restart = &supervise.Restart{}

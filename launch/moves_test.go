@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,13 +27,15 @@ import (
 type removal struct {
 	*actors.Cast
 	args   []string // of the ask
-	on     string   // "claim", "checkpoint" or "look": when trouble comes
+	on     string   // "claim", "checkpoint", "look" or "end": when trouble comes
 	strike func(s *removal, c *wire.Conn, group string)
 	fails  string // why the checkpoint fails
 
+	signals chan os.Signal // that mpiexec gets
+
 	mu    sync.Mutex // guards the rest
 	conns map[string]*wire.Conn
-	ranks map[string]int
+	ranks map[string]int  // of each node; -1: it has ended
 	next  map[string]bool // nodes of the second attempt
 	begun int
 	diary []string
@@ -91,9 +94,17 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 			s.ends("n1", job.Exit{})
 		}
 	case *wire.End:
+		if s.on == "end" && s.ranks[node] < 0 {
+			break // once more, in a hurry
+		}
 		if m.Linger == 0 {
 			s.note("%s ends", node)
 			s.ends(node, job.Exit{Signal: 15, Asked: true})
+		}
+		if s.on == "end" {
+			s.strike(s, nil, "")
+			time.AfterFunc(time.Second, func() { c.Send(&wire.Drained{}) })
+			break
 		}
 		c.Send(&wire.Drained{})
 	case *wire.Renew:
@@ -132,13 +143,13 @@ func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said s
 		req.Nodes = append(req.Nodes, job.NodeDef{ID: i, Name: name, Host: name, Slots: 1})
 	}
 	change(&req)
-	signals := make(chan os.Signal)
-	defer close(signals)
+	s.signals = make(chan os.Signal, 9)
+	defer close(s.signals)
 	var text strings.Builder
 	errs := stdio.Stderr(&text)
 	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs, Checkpoints: s}
 	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop()},
-		Terms: reserve.Terms{Umask: -1}, Signals: signals, Say: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
+		Terms: reserve.Terms{Umask: -1}, Signals: s.signals, Say: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
 	result, err := Run(t.Context(), req, env)
 	if err != nil {
 		t.Errorf("%v", err)
@@ -182,6 +193,8 @@ func TestMoves(t *testing.T) {
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})
 		}}, nil, 7, "n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
+		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
+			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
 		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.Restart{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
 		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is no word of a move`, ""},
 		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: lost (it is not among those of --to)", ""},

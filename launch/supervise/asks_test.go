@@ -151,3 +151,33 @@ func TestMovedWhenItsRanksHaveLeft(t *testing.T) {
 		}
 	}
 }
+
+// Who tells a job to end that ends already is heard: no other attempt follows. The first failure is its cause all the same
+// (EXIT-2), but not that it was to be moved.
+func TestToldToEndWhileItEnds(t *testing.T) {
+	fails := []any{exits(2, 3)}
+	moves := []any{Started{0}, Started{1}, Started{2}, Started{3}, Moved{By: Asked{User: "alice"}, To: "n3"}}
+	for _, test := range []struct {
+		name   string
+		before []any
+		then   Event
+		told   bool
+		code   int
+	}{
+		{"^C", fails, sig(job.SIGINT), true, 3},
+		{"SIGTERM", fails, sig(job.SIGTERM), true, 3},
+		{"--end", fails, Asked{Verb: job.AskEnd, User: "bob"}, true, 3},
+		{"another failure", fails, exits(1, 4), false, 3},
+		{"a signal for the ranks", fails, sig(job.SIGUSR1), false, 3},
+		{"^C in a move", moves, sig(job.SIGINT), true, 130},
+		{"--end in a move", moves, Asked{Verb: job.AskEnd, User: "bob"}, true, 143},
+		{"a rank that fails in a move", moves, exits(2, 3), false, 85},
+		{"^C first", []any{sig(job.SIGINT)}, sig(job.SIGINT), true, 130},
+	} {
+		s := play(Rules{Grace: time.Minute}, test.before)
+		s.Step(test.then, time.Unix(1_000_100, 0))
+		if got := s.ToldToEnd(); got != test.told || s.ExitCode() != test.code {
+			t.Errorf("%s: %v, code %d", test.name, got, s.ExitCode())
+		}
+	}
+}

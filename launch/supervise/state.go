@@ -58,6 +58,7 @@ type doubts struct {
 	suspicion *Cause    // waits for a better cause
 	silent    []int     // ranks that left with 0 and without finalize
 	saving    time.Time // until then ranks may leave with ExitCheckpointed
+	told      *Cause    // from outside to end, when it ended already; nil: it was not
 	saved     *Cause    // the first that did; it counts when all are over, or nothing else does
 }
 

@@ -200,12 +200,27 @@ func (s *State) failsAlso(exit job.Exit, now time.Time) bool {
 // blame makes c the cause, if it is the first.
 func (s *State) blame(c Cause, now time.Time) {
 	if s.Cause != nil {
+		if s.told == nil && slices.Contains(fromOutside, c.Kind) {
+			s.told = &c
+		}
 		return
 	}
 	s.Cause, s.blamed = &c, now
 	if c.rule().yields != nil {
 		s.doubtful = now.Add(causeGrace)
 	}
+}
+
+// fromOutside are the causes by which somebody wants no other attempt, also of a job that ends already.
+var fromOutside = []Kind{BySignal, RMEnds, ByAsk}
+
+// ToldToEnd reports whether somebody has told the job to end when it ended already, so that no other attempt may follow. If
+// that was to be elsewhere, his word is the cause: a move is no failure.
+func (s *State) ToldToEnd() bool {
+	if s.told != nil && s.IsMoved() {
+		s.Cause = s.told
+	}
+	return s.told != nil
 }
 
 // blameInstead takes another cause for one that was told first but may be its consequence.
