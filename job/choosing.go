@@ -150,6 +150,7 @@ const AllThreads = -1
 type Choice struct {
 	Class      string   // empty: none
 	Regions    []string // that the job may enter; nil: there are none
+	Closed     []Note   // what it may not, as Node, and why, as Text
 	Contiguous Contiguity
 	Shape      int        // 0: none
 	Set        *SetChoice // nil: no set was asked for

@@ -19,7 +19,7 @@ func (p problem) told(found *solution) *job.Choice {
 	if !p.chooses() {
 		return nil
 	}
-	choice := &job.Choice{Class: req.Class, Regions: p.regions, Contiguous: req.Contiguous, Shape: req.Apps[0].Shape, Set: p.toldSet(found)}
+	choice := &job.Choice{Class: req.Class, Regions: p.regions, Closed: p.closed, Contiguous: req.Contiguous, Shape: req.Apps[0].Shape, Set: p.toldSet(found)}
 	assigned := found.placement.assigned
 	for _, l := range found.lots {
 		ranks := l.ranks

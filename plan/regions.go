@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"strings"
+
 	"remshell/job"
 	"remshell/plan/region"
 )
@@ -65,7 +67,9 @@ func (p *problem) enter() {
 	for i, v := range verdicts {
 		if v.Closed == "" {
 			p.regions = append(p.regions, names[i])
+			continue
 		}
+		p.closed = append(p.closed, job.Note{Code: "region", Node: names[i], Text: strings.TrimPrefix(v.Closed, names[i]+": ")})
 	}
 }
 

@@ -224,6 +224,32 @@ func TestGPUsInShapes(t *testing.T) {
 	}
 }
 
+// Each part of a span is in the shape (which-hosts.md 9.1), and what is left over goes behind its last full node.
+func TestShapesInASpan(t *testing.T) {
+	spec := "ONEOF:FEATURE"
+	kinds, _ := nodeset.KindsOf(0, nil)
+	set, err := nodeset.Levels{Flags: nodeset.Level{Spec: &spec, Source: "--node-set", Said: map[string]string{nodeset.KeyPlus: "SPANEVENLY"}}}.Resolve(kinds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := cluster("a0:4 a1:4 b0:4 b1:4")
+	for i, feature := range []string{"x", "x", "y", "y"} {
+		snap.Nodes[i].Features = []string{feature}
+	}
+	for n, want := range map[int]string{8: "a0 a0 a1 a1 b0 b0 b1 b1", 6: "a0 a0 a1 b0 b0 b1", 4: "a0 a0 a1 a1", 9: "error"} {
+		req := job.Request{Apps: []job.App{{N: n, Share: job.Share{Shape: 2}}}}
+		req.Set = set
+		p, err := Make(on(req, snap))
+		got := shown(p)
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%d ranks: %s, %v; want %s", n, got, err, want)
+		}
+	}
+}
+
 // One choice for the job: a set holds all sections, in order, or none of them.
 func TestSectionsInSets(t *testing.T) {
 	spec := "ONEOF:FEATURE:x,y"

@@ -19,6 +19,7 @@ type problem struct {
 	mode       sort.Mode
 	waited     time.Duration // since the first attempt at the head of the queue
 	regions    []string      // those that the job may enter; nil: there are none
+	closed     []job.Note    // the others of the domain
 }
 
 // A solution is what the stages made of a problem, as far as they came.

@@ -17,7 +17,7 @@ const mostSets = 12
 
 // Choice tells which nodes were chosen, and among which sets; empty: nothing was said of that.
 //
-//	class amd; regions main
+//	class amd; regions main, not overflow (for jobs of more than 32 CPUs)
 //	node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
 //	  switchA  4 nodes  room 28  fits
 //	  switchC  2 nodes  room 16  fits  <- chosen
@@ -33,7 +33,7 @@ func Choice(v View) string {
 		heads = append(heads, "class "+Word(c.Class))
 	}
 	if c.Regions != nil {
-		heads = append(heads, "regions "+Clean(strings.Join(c.Regions, ", ")))
+		heads = append(heads, regions(c))
 	}
 	if c.Shape > 0 {
 		heads = append(heads, fmt.Sprintf("%s on each node", text.Count(c.Shape, "rank")))
@@ -52,6 +52,19 @@ func Choice(v View) string {
 	}
 	b.WriteString(chosenNodes(v))
 	return b.String()
+}
+
+// regions names those that the job may enter, and why it may not enter the others of the domain.
+func regions(c *job.Choice) string {
+	said := slices.Clone(c.Regions)
+	if len(said) == 0 {
+		said = append(said, "none")
+	}
+	for _, closed := range c.Closed {
+		why, _, _ := strings.Cut(closed.Text, "; ") // what this job has stands beside it
+		said = append(said, fmt.Sprintf("not %s (%s)", closed.Node, why))
+	}
+	return "regions " + Clean(strings.Join(said, ", "))
 }
 
 // Sets tells which request for node sets counts, what modifies it, and who said each of these; empty: there is none.

@@ -17,10 +17,10 @@ func TestChoice(t *testing.T) {
 	if got := Choice(v); got != "" {
 		t.Errorf("without a choice: %q", got)
 	}
-	v.Plan.Choice = &job.Choice{Class: "amd", Regions: []string{"main"}, Set: &job.SetChoice{Request: "ONEOF:FEATURE", From: "--node-set", Priority: "BESTFIT",
+	v.Plan.Choice = &job.Choice{Class: "amd", Regions: []string{"main"}, Closed: []job.Note{{Node: "overflow", Text: "for jobs of more than 32 CPUs; this one has 16"}}, Set: &job.SetChoice{Request: "ONEOF:FEATURE", From: "--node-set", Priority: "BESTFIT",
 		Sets:   []job.ConsideredSet{{Name: "switchA", Nodes: 4, Room: 28, Fits: true}, {Name: "switchB", Nodes: 3, Room: 9}, {Name: "switchC", Nodes: 2, Room: 16, Fits: true}},
 		Chosen: []string{"switchC"}}}
-	want := `class amd; regions main
+	want := `class amd; regions main, not overflow (for jobs of more than 32 CPUs)
 node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
   switchA  4 nodes  room 28  fits
   switchB  3 nodes  room 9   too small
