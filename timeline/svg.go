@@ -55,13 +55,21 @@ const (
 
 // chosen are mpiexec and the hosts that a picture has, and how many it has not.
 func chosen(all []owner) (shown []owner, more int) {
-	worst := slices.Clone(all)
-	slices.SortStableFunc(worst, func(a, b owner) int {
-		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(b.slow().Took, a.slow().Took))
+	type weighed struct {
+		name   string
+		weight int
+		took   time.Duration
+	}
+	var worst []weighed
+	for _, o := range all {
+		worst = append(worst, weighed{o.name, o.weight(), o.slow().Took})
+	}
+	slices.SortStableFunc(worst, func(a, b weighed) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.took, a.took))
 	})
 	in := make(map[string]bool)
-	for _, o := range worst[:min(len(worst), mostHosts+1)] { // and mpiexec
-		in[o.name] = true
+	for _, w := range worst[:min(len(worst), mostHosts+1)] { // and mpiexec
+		in[w.name] = true
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(o owner) bool { return !in[o.name] }), len(all) - len(in)
 }
@@ -151,7 +159,9 @@ func (d *drawing) head(t Trace, more int) {
 	step := tick(d.until)
 	for at := time.Duration(0); at <= d.until; at += step {
 		fmt.Fprintf(d.out, `<path d="M%.1f %.1fV%.1f" stroke="#dddddd"/>`+"\n", d.x(at), top-12, bottom)
-		d.text(d.x(at)+3, top-16, "#666666", seconds(at), width)
+		if d.x(at) < width-right-letter*4 { // or it would not fit
+			d.text(d.x(at)+3, top-16, "#666666", seconds(at), width)
+		}
 	}
 }
 
