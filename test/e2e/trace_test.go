@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -68,6 +69,20 @@ func find(t *testing.T, all map[string][]step, row, name string) step {
 	return all[row][i]
 }
 
+// awaitReached waits until -v has told of so many hosts that they were reached.
+func (r *running) awaitReached(t *testing.T, hosts int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() { // so that an early end is not waited for
+		r.end()
+		cancel()
+	}()
+	if !r.err.wait(ctx, func(all string) bool { return strings.Count(all, " reached ") >= hosts }) {
+		t.Fatalf("%d hosts were not reached: %s", hosts, &r.err)
+	}
+}
+
 // Issue 17, done when 2: of six hosts, of which one is slow, one needs the program, and one refuses, a trace shows
 // which it is and why. With E2E_LONG they are 64. E2E_PICTURE=FILE keeps the picture of it: that of the manual is made so.
 func TestTrace(t *testing.T) {
@@ -93,10 +108,7 @@ func TestTrace(t *testing.T) {
 	b.signalSSHD(t, slow, syscall.SIGSTOP)
 	r := b.start(t, job{args: []string{"-v", "--skip-unreachable", "--trace", file, "--trace-svg", picture, "-hosts", strings.Join(all, ","),
 		"-ppn", "1", "-n", fmt.Sprint(hosts), "-path", filepath.Dir(hello), "hello"}})
-	reached := func(all string) bool { return strings.Count(all, " reached ") == hosts-1 }
-	if !r.err.wait(t.Context(), reached) {
-		t.Fatalf("the others were not reached: %s", &r.err)
-	}
+	r.awaitReached(t, hosts-1)
 	b.signalSSHD(t, slow, syscall.SIGCONT)
 	if res := r.wait(t); res.code != 0 || strings.Count(res.err, "slowest hosts: ") != 1 {
 		t.Errorf("code %d, stderr %s", res.code, res.err)
@@ -155,9 +167,7 @@ func TestTraceOfAStartThatFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.json")
 	b.signalSSHD(t, "n2", syscall.SIGSTOP)
 	r := b.start(t, job{args: []string{"-v", "--trace", file, "-hosts", "n1,n2", "-n", "2", "true"}})
-	if !r.err.wait(t.Context(), func(all string) bool { return strings.Contains(all, " reached ") }) {
-		t.Fatalf("n1 was not reached: %s", &r.err)
-	}
+	r.awaitReached(t, 1)
 	if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
