@@ -18,7 +18,9 @@ one: of the session before nothing is left but the connection, and what it has c
 	   | <--------------------------------- Drained   nothing of the attempt lives here
 	   | Renew ----------------------------------->   the claims rest; the session ends
 	   | <--------------------------------- Renewed   that of the next attempt has begun
-	   |      fence, pause                            it watches the link, as the one before did
+	   |      fence, pause                            it watches the link, as the one before did, and hears what
+	   | <------------------------------------- Ask   is asked of the job
+	   | Answer ---------------------------------->
 	   | Survey, Prepare ------------------------->
 	   | Start ----------------------------------->   what has rested is given up
 */
@@ -44,6 +46,9 @@ func (s *session) renew() *session {
 		next.watchOver(s.watched)
 	}
 	next.conn.Send(&wire.Renewed{})
+	if s.prepare != nil { // what is asked between two attempts is answered then
+		next.claims.Hear(s.prepare.Claim.Ledger, s.prepare.Job)
+	}
 	return next
 }
 

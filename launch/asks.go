@@ -3,7 +3,9 @@ package launch
 import (
 	"fmt"
 
+	"remshell/fault"
 	"remshell/job"
+	"remshell/launch/node"
 	"remshell/launch/supervise"
 	"remshell/text"
 	"remshell/wire"
@@ -24,6 +26,43 @@ func (f *fleet) heard(n *member, m *wire.Ask) []supervise.Event {
 	}
 	f.asked[m.ID] = true
 	return []supervise.Event{supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, Right: m.Right}}
+}
+
+/*
+A gap is the time between two attempts of a job, until the ranks of the next one are let go. What is asked in it is
+answered at once, by whoever reads what the node says: nobody else waits for news of nodes all that time.
+
+	helper --Ask--> Listen --> gap.answer --Answer--> helper
+	                            '-- end: the context of all attempts ends
+*/
+type gap struct {
+	attempt int         // that is to come
+	end     func(error) // ends the job
+}
+
+// answer judges what somebody wants who may.
+func (g *gap) answer(m *wire.Ask) *wire.Answer {
+	switch m.Ask.Verb {
+	case job.AskStatus:
+		return &wire.Answer{ID: m.ID, State: job.AskDone, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin", g.attempt)}
+	case job.AskEnd:
+		by := supervise.Asked{User: m.Ask.User, Right: m.Right}
+		g.end(&fault.Error{Text: "ended by " + by.Who() + " with --end", Code: job.SIGTERM.Status()})
+		return &wire.Answer{ID: m.ID, State: job.AskTaken, Text: "the job is ended"}
+	}
+	return &wire.Answer{ID: m.ID, State: job.AskRefused, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin; ask then", g.attempt)}
+}
+
+// inGap answers what is asked of a node between two attempts, and reports whether it is that time.
+func (f *fleet) inGap(n *node.Node, m *wire.Ask) bool {
+	g := f.gap.Load()
+	if g == nil {
+		return false
+	}
+	answer := g.answer(m)
+	n.Send(answer)
+	f.env.watcher().Asked(job.Heard{Verb: m.Ask.Verb, User: m.Ask.User, State: answer.State})
+	return true
 }
 
 // mostHeard is of how many asks the names are kept.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,8 +44,9 @@ type fleet struct {
 	trace  *transcript.Recorder // nil: nobody wants it
 
 	account  *account
-	states   *states         // being asked for; nil: not now
-	asked    map[string]bool // asks that were heard, by their names
+	states   *states             // being asked for; nil: not now
+	asked    map[string]bool     // asks that were heard, by their names
+	gap      atomic.Pointer[gap] // nil: the attempt has begun, or is the first
 	silences supervise.Silences
 	repeats  supervise.Repeats
 
@@ -130,6 +132,8 @@ func (f *fleet) streamsOf(n *node.Node) func(wire.Message) (taken bool) {
 		case *wire.Credit:
 			f.streams.Read(m.Rank, m.Bytes)
 			return true
+		case *wire.Ask:
+			return f.inGap(n, m)
 		case *wire.Started:
 			if f.env.Watch != nil { // before any output
 				f.env.Watch.Started(f.account.start(n.Name(), m))
@@ -168,6 +172,7 @@ func outputFailed(what string, err error) supervise.Event {
 
 // start lets the prepared ranks go.
 func (f *fleet) start(place *reserve.Reservation) {
+	f.gap.Store(nil)
 	f.req, f.plan, f.usize, f.outset, f.connects = place.Request, place.Plan, place.Universe, place.Outset, place.Connects
 	f.account.begin(f.plan.Size)
 	f.hub = fence.NewHub()

@@ -58,6 +58,8 @@ func (l *lives) run(ctx context.Context) (job.Result, error) {
 	if err := l.fence(ctx, l.env.Remains, time.Now()); err != nil {
 		return job.Result{Attempts: l.attempts}, err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	f := l.fleet()
 	for {
 		result, next, err := l.attempt(ctx, f)
@@ -69,6 +71,7 @@ func (l *lives) run(ctx context.Context) (job.Result, error) {
 		}
 		kept := f.kept
 		f = l.fleet()
+		f.gap.Store(&gap{len(l.attempts), end})
 		f.takeOver(kept)
 		if err := l.between(ctx, f, next.Pause); err != nil {
 			f.letGo()

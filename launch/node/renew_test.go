@@ -88,6 +88,16 @@ func TestRenewedHelpersKnowNothing(t *testing.T) {
 		}
 	}
 	g, _ := newStage(t, "running")
+	ask := func() wire.Message {
+		return &wire.Ask{ID: "0123456789abcdef", Ask: job.Ask{Job: "j", Verb: job.AskEnd}}
+	}
+	next := g.renew()
+	if got := judged(next, ask()); got != "ok" {
+		t.Errorf("what is asked of the job between two attempts: %s", got)
+	}
+	if got := judged(next, ask()); got != "it sent an Ask before the last one was answered" {
+		t.Errorf("the same, twice: %s", got)
+	}
 	if got := judged(g, &wire.Renewed{}); got != "unasked" {
 		t.Errorf("while ranks run: %s", got)
 	}

@@ -73,6 +73,7 @@ type course struct {
 	cleaned  int
 	caught   int
 	exceeded int
+	again    bool      // an attempt was before this one
 	asking   bool      // an Ask was let through that was not answered
 	ended    time.Time // when End was said; zero: it was not
 	left     time.Time // when Bye was, or Renew
@@ -165,6 +166,7 @@ func (v *validator) renew() *validator {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	next := newValidator(job.NodeDef{}, v.silence)
+	next.course.again = true
 	next.linkClock, next.names, next.greeted, next.logs = v.linkClock, slices.Clone(v.names), v.greeted, v.logs
 	return next
 }

@@ -106,10 +106,10 @@ func (o openQuestions) giveUpAll(key string) {
 const maxAsks = 100
 
 // asked hears that somebody wants something of the job (survive.md SV-25): of a node where ranks of it
-// run, one at a time.
+// run, or did in the attempt before, one at a time.
 func (v *validator) asked(m *wire.Ask) (wire.Message, error) {
 	switch {
-	case v.course.starts == 0:
+	case v.course.starts == 0 && !v.course.again:
 		return nil, errEarly(m)
 	case v.course.asking:
 		return nil, violation("it sent an Ask before the last one was answered")
@@ -119,7 +119,10 @@ func (v *validator) asked(m *wire.Ask) (wire.Message, error) {
 		return nil, violation("it sent more than %d Asks in a second", maxAsks)
 	}
 	admitted, err := v.unlessEnding(m)
-	if admitted, err = v.unlessGone(admitted, err); admitted != nil {
+	if v.course.starts > 0 {
+		admitted, err = v.unlessGone(admitted, err)
+	}
+	if admitted != nil {
 		v.course.asking = true
 	}
 	return admitted, err

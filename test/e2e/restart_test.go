@@ -177,6 +177,17 @@ func TestEndBetweenAttempts(t *testing.T) {
 		says    string
 	}{
 		{"^C in the pause", []string{"--restart-delay", "1h"}, func(r *running) { r.cmd.Process.Signal(syscall.SIGINT) }, 130, "cancelled by SIGINT"},
+		{"--end in the pause", []string{"--restart-delay", "1h"}, func(*running) {
+			for _, ask := range []struct {
+				verb, says string
+				code       int
+			}{{"--status", "no rank of it runs: attempt 1 is to begin", 0}, {"--suspend", "no rank of it runs: attempt 1 is to begin; ask then", 125},
+				{"--resume-job", "; ask then", 125}, {"--end", "it has ended", 0}} {
+				if r := b.ask(t, ask.verb, "last", "n1"); r.code != ask.code || !strings.Contains(r.err, ask.says) {
+					t.Errorf("%s: exit %d, %q", ask.verb, r.code, r.err)
+				}
+			}
+		}, 143, "ended by root with --end"},
 		{"-timeout in the pause", []string{"--restart-delay", "1h", "-timeout", "3"}, func(*running) {}, 124, "the job ran longer than -timeout 3s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
