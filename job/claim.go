@@ -25,6 +25,8 @@ type Use struct {
 	WhoPID int       // the process of his oldest claim, by his own word; 0: unknown
 	Since  time.Time // when that began
 	Idle   bool      // none of its ranks lives
+
+	Movable bool // WhoJob can be moved, as it says
 }
 
 // And is what two jobs hold together.
@@ -34,7 +36,7 @@ func (u Use) And(v Use) Use {
 		who = v
 	}
 	return Use{u.Procs + v.Procs, u.Seated + v.Seated, idset.Of(slices.Concat(u.Busy, v.Busy)...), u.Taken || v.Taken, u.Own + v.Own,
-		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.Who, who.WhoUID, who.WhoJob, who.WhoPID, who.Since, who.Idle}
+		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.Who, who.WhoUID, who.WhoJob, who.WhoPID, who.Since, who.Idle, who.Movable}
 }
 
 // A Claim is what one live job holds of one node, as the node's ledger has it
@@ -62,6 +64,8 @@ type Claim struct {
 
 	PID  int  `json:"pid,omitempty"` // of the process that has the ranks; 0: unknown
 	Idle bool `json:"-"`             // none of its ranks lives (TRUST-16)
+
+	Movable bool `json:"movable,omitempty"` // it can be moved, by whom it obeys (survive.md SV-17)
 
 	Resting Resting `json:"idle,omitempty"` // why none of its ranks is meant to live; empty: they are
 

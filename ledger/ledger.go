@@ -163,6 +163,7 @@ func (t *tally) use() job.Use {
 	}
 	first := most.first
 	u.Who, u.WhoUID, u.WhoJob, u.WhoPID, u.Since = first.User, first.UID, first.Job, first.PID, first.Since
+	u.Movable = first.Movable
 	return u
 }
 

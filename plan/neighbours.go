@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"remshell/hostlist"
 	"remshell/job"
@@ -114,6 +115,43 @@ func (c *chooser) noRun(nodes, rooms []int, need line.Need) *Error {
 	if most > 0 {
 		longest = fmt.Sprintf("longest: %d on %s; %d free in all", most, hostlist.Brief(names), sum(rooms))
 	}
-	return &Error{Code: NotContiguous, Wanted: need.Ranks, Free: most, Way: "without --contiguous they fit",
+	failed := &Error{Code: NotContiguous, Wanted: need.Ranks, Free: most, Way: "without --contiguous they fit",
 		Text: fmt.Sprintf("no run of neighbours holds %s (%s)", text.Count(need.Ranks, "rank"), longest)}
+	if jobs, movable := c.inTheWay(nodes); jobs != "" {
+		failed.Text += "; in the way: " + jobs
+		if movable != "" {
+			failed.Way += fmt.Sprintf("; its user or an administrator can move a job: mpiexec --migrate %s", movable)
+		}
+	}
+	return failed
+}
+
+// mostInTheWay is how many jobs a refusal names.
+const mostInTheWay = 8
+
+// inTheWay names the jobs that have most of the nodes of a line, and tells of each whether it can be moved (survive.md SV-18);
+// movable is the first that can.
+func (c *chooser) inTheWay(nodes []int) (jobs string, movable job.ID) {
+	type holder struct {
+		id      job.ID
+		user    string
+		movable bool
+	}
+	var parts []string
+	held := slices.DeleteFunc(slices.Clone(nodes), func(i int) bool { return c.candidates[i].WhoJob == "" })
+	groups := text.Groups(held, func(i int) (holder, string) {
+		n := &c.candidates[i]
+		return holder{n.WhoJob, n.Who, n.Movable}, n.Name
+	})
+	for _, g := range groups[:min(len(groups), mostInTheWay)] {
+		can := "cannot be moved"
+		if g.Common.movable {
+			can, movable = "can be moved", cmp.Or(movable, g.Common.id)
+		}
+		parts = append(parts, fmt.Sprintf("job %s of %s on %s (%s)", g.Common.id, g.Common.user, hostlist.Brief(g.Names), can))
+	}
+	if more := len(groups) - len(parts); more > 0 {
+		parts = append(parts, text.Count(more, "other"))
+	}
+	return strings.Join(parts, ", "), movable
 }

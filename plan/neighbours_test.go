@@ -85,6 +85,27 @@ func TestNoRun(t *testing.T) {
 	}
 }
 
+// A job that finds no neighbours is told whose jobs are in its way, and which of them can be moved (survive.md SV-18).
+func TestJobsInTheWay(t *testing.T) {
+	snap := busy(cluster("c0:4 c1:4 c2:4 c3:4 c4:4 c5:4 c6:4 c7:4"), "c1:4 c5:4 c6:1")
+	for i, who := range map[int]job.Use{1: {Who: "alice", WhoJob: "j1", Movable: true}, 5: {Who: "bob", WhoJob: "j2"}, 6: {Who: "bob", WhoJob: "j2"}} {
+		n := &snap.Nodes[i]
+		n.Who, n.WhoJob, n.Movable = who.Who, who.WhoJob, who.Movable
+	}
+	_, err := Make(on(wanted("first", job.App{N: 16}), snap))
+	const text, way = "; in the way: job j1 of alice on c1 (can be moved), job j2 of bob on c[5-6] (cannot be moved)", "its user or an administrator can move a job: mpiexec --migrate j1"
+	var failed *Error
+	if !errors.As(err, &failed) || !strings.HasSuffix(failed.Text, text) || !strings.Contains(failed.Way, way) {
+		t.Errorf("%v; %s", err, failed.Way)
+	}
+	for i := range snap.Nodes {
+		snap.Nodes[i].Who, snap.Nodes[i].WhoJob = "eve", job.ID(fmt.Sprint("e", i))
+	}
+	if _, err = Make(on(wanted("first", job.App{N: 16}), busy(snap, "c1:4 c5:4"))); !strings.Contains(err.Error(), "job e7 of eve on c7 (cannot be moved)") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Nodes that are not listed are of the line.
 func TestTheLineIsNotTheList(t *testing.T) {
 	req, snap := on(wanted("first", job.App{N: 4}), cluster("a:2 b:2 c:2"))

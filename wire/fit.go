@@ -57,6 +57,7 @@ func fitUse(u *job.Use) {
 	u.BusyGPUs = u.BusyGPUs[:min(len(u.BusyGPUs), maxGPUs)]
 	if !aUID.has(int64(u.WhoUID)) || !aPID.has(int64(u.WhoPID)) || u.Since.UnixNano() < 0 && !u.Since.IsZero() {
 		u.Who, u.WhoUID, u.WhoJob, u.WhoPID, u.Since = "", 0, "", 0, time.Time{}
+		u.Movable = false
 	}
 }
 

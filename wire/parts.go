@@ -228,6 +228,7 @@ func (c *codec) claim(p *job.Claim) {
 	list(c, &p.Ranks, length{"seats", maxSeats - c.seats}, (*codec).claimedRank)
 	c.num(&p.PID, aPID)
 	c.flag(&p.Idle)
+	c.flag(&p.Movable)
 	c.word((*string)(&p.Resting), "reason")
 	c.flag(&p.Suspended)
 }

@@ -110,6 +110,7 @@ func (c *codec) use(u *job.Use) {
 	c.num(&u.WhoPID, aPID)
 	c.moment(&u.Since, "time")
 	c.flag(&u.Idle)
+	c.flag(&u.Movable)
 }
 
 // Prepared says that everything that can fail before a start is done. With Notice there

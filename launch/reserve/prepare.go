@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/restart"
 	"remshell/limit"
 	"remshell/wire"
 )
@@ -142,6 +143,7 @@ func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 		Class: req.Class, NodeSet: p.Choice.SetName(),
 	}
 	c.Depth, c.Shape = job.Extent(req.Apps)
+	c.Movable = restart.Unmovable(req) == ""
 	if n.def.Local {
 		c.Inside = req.Queue.Inside
 	}

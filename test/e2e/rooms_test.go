@@ -129,7 +129,7 @@ func TestNeighbouringHosts(t *testing.T) {
 	with := func(n int, more ...string) []string {
 		return append([]string{"--cluster", cluster, "-n", strconv.Itoa(n)}, more...)
 	}
-	other := b.hold(t, with(cpus, "--nodes", "2")...)
+	other := b.hold(t, with(cpus, "--nodes", "2", "--restart", "1", "--ckpt-signal", "USR1")...)
 	other.await(t, "\n", cpus)
 	if got := b.seats(t, with(cpus, "--contiguous")...); hosts(got) != times("n1", cpus) {
 		t.Errorf("as many as n1 holds: %s", got)
@@ -143,6 +143,9 @@ func TestNeighbouringHosts(t *testing.T) {
 	r := b.run(t, with(2*cpus+1, "--contiguous", "hostname")...)
 	if want := fmt.Sprintf("no run of neighbours holds %d ranks (longest: %d on n[3-4]; %d free in all)", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
 		t.Errorf("too many: exit %d, %s; want %s", r.code, r.err, want)
+	}
+	if want := " of root on n2 (can be moved)"; !strings.Contains(r.err, want) || !strings.Contains(r.err, "mpiexec --migrate ") {
+		t.Errorf("who is in the way: %s; want %s", r.err, want)
 	}
 	// n2 and n3 are neighbours, whatever list names them, and n1 and n3 are not.
 	if r := b.run(t, with(cpus+1, "-host", "n1,n3", "--contiguous", "hostname")...); r.code != 125 || !strings.Contains(r.err, "no run of neighbours") {
