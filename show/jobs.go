@@ -161,7 +161,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 
 func (j *liveJob) add(c job.Claim) {
 	j.Idle = j.Idle && c.Idle
-	j.Suspended = j.Suspended || c.Suspended
+	j.Suspended = j.Suspended || c.Suspended && c.Resting == ""
 	if c.Resting == job.Restarting {
 		j.Resting = job.Restarting
 	}
