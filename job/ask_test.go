@@ -1,6 +1,15 @@
 package job
 
-import "testing"
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"remshell/test/doctable"
+)
+
+var update = flag.Bool("update", false, "write doc/supervision.md anew")
 
 // Who is obeyed (survive.md SV-25): nobody is by what he says of himself.
 func TestWhoIsObeyed(t *testing.T) {
@@ -24,4 +33,27 @@ func TestWhoIsObeyed(t *testing.T) {
 			t.Errorf("%d by the job of %d, with administrators %v: %q, %v", test.asker, test.owner, test.administrators, got, ok)
 		}
 	}
+}
+
+// doc/supervision.md has the table that this makes; with -update it is written anew.
+func TestTableOfWhoIsObeyed(t *testing.T) {
+	const root, alice, bob = 0, 1000, 1001
+	var table strings.Builder
+	table.WriteString("| who asks | no administrators | `administrators = [\"bob\"]` |\n|---|---|---|\n")
+	for _, who := range []struct {
+		name string
+		uid  int
+	}{{"alice", alice}, {"root", root}, {"bob", bob}, {"eve, whatever she says of herself", 1002}} {
+		fmt.Fprintf(&table, "| %s |", who.name)
+		for _, named := range [][]int{nil, {bob}} {
+			word := "not allowed"
+			if right, ok := Obeyed(who.uid, alice, named); ok {
+				word = "obeyed, as " + string(right)
+			}
+			fmt.Fprintf(&table, " %s |", word)
+		}
+		table.WriteString("\n")
+	}
+	doctable.Check(t, "../doc/supervision.md", "<!-- begin of the table of who is obeyed -->\n", "<!-- end of the table of who is obeyed -->\n", table.String(), *update,
+		"go test ./job -run TestTableOfWhoIsObeyed -update")
 }

@@ -13,7 +13,7 @@ import (
 	"remshell/test/doctable"
 )
 
-var update = flag.Bool("update", false, "write doc/spec/survive.md anew")
+var update = flag.Bool("update", false, "write the tables of doc/spec/survive.md and doc/supervision.md anew")
 
 var (
 	eight   = []job.App{{N: 8, Argv: []string{"x"}}}

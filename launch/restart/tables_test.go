@@ -1,0 +1,108 @@
+package restart
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/test/doctable"
+)
+
+// What counts (SV-1): after which end, with which --restart-on, another attempt follows. doc/supervision.md has the table that
+// this makes; with -update it is written anew.
+func TestTableOfWhatCounts(t *testing.T) {
+	ends := []struct {
+		name string
+		kind job.EndKind
+		code int
+	}{
+		{"a node is lost", job.ByNode, job.ExitInternal},
+		{"a rank dies by a signal", job.BySignal, 139},
+		{"a rank calls MPI_Abort", job.ByAbort, 3},
+		{"a rank ends with 3", job.ByCode, 3},
+		{"ranks end with 85", job.ByCode, job.ExitCheckpointed},
+		{"a program cannot be executed, or not in time", job.ByStart, job.ExitNotFound},
+		{"somebody moves it with `--migrate`", job.ByMove, job.ExitCheckpointed},
+		{"0, ^C, SIGTERM, `--end`, `-timeout`, a limit, our own faults", "", 130},
+	}
+	policies := []struct {
+		name  string
+		used  int
+		which job.Restart
+	}{
+		{"no `--restart`", 0, job.Restart{}},
+		{"`node`", 0, job.Restart{Most: 1, On: onNode}},
+		{"`code`", 0, job.Restart{Most: 1, On: []job.EndKind{job.ByCode}}},
+		{"`code:85`", 0, job.Restart{Most: 1, On: []job.EndKind{job.ByCode}, Codes: []int{85}}},
+		{"`any`", 0, job.Restart{Most: 1, On: job.EndKinds}},
+		{"`any`, and none is left", 1, job.Restart{Most: 1, On: job.EndKinds}},
+	}
+	var table strings.Builder
+	table.WriteString("| the attempt ends, since |")
+	for _, p := range policies {
+		fmt.Fprintf(&table, " %s |", p.name)
+	}
+	table.WriteString("\n|---" + strings.Repeat("|---", len(policies)) + "|\n")
+	for _, end := range ends {
+		fmt.Fprintf(&table, "| %s |", end.name)
+		for _, p := range policies {
+			cell := "-" // there is none that could be moved
+			if end.kind != job.ByMove || p.which.Most > 0 {
+				d := Next(p.which, append(lives(job.ByNode, 125, make([]int, p.used)...), lives(end.kind, end.code, 60)...), 0)
+				cell = strings.TrimSuffix("over: "+d.Why, ": ")
+				if d.Again {
+					cell = strings.Replace(fmt.Sprintf("again after %v", d.Pause), "after 0s", "at once", 1)
+				}
+			}
+			fmt.Fprintf(&table, " %s |", cell)
+		}
+		table.WriteString("\n")
+	}
+	doctable.Check(t, "../../doc/supervision.md", "<!-- begin of the table of what counts -->\n", "<!-- end of the table of what counts -->\n", table.String(), *update,
+		"go test ./launch/restart -run TestTableOfWhatCounts -update")
+}
+
+// Where again, and how many (SV-4, SV-5, SV-17): of a job of eight ranks on a and b, where c and d are, too, with four CPUs each.
+// doc/supervision.md has the table that this makes; with -update it is written anew.
+func TestTableOfWhereAgain(t *testing.T) {
+	lost := func(names ...string) job.Attempt { return ran(job.ByNode, 125, names...) }
+	two, away := job.Attempt{Kind: job.ByStart, Nodes: []string{"a", "b"}, Failed: []string{"a"}}, ran(job.ByMove, 85)
+	away.Leaves, away.Goes = []string{"b"}, []string{"d", "a"}
+	back := ran(job.BySignal, 139)
+	back.Nodes = []string{"d", "a"}
+	var table strings.Builder
+	table.WriteString("| what was | who answers | the next attempt |\n|---|---|---|\n")
+	for _, test := range []struct {
+		name     string
+		attempts []job.Attempt
+		up       string
+		apps     []job.App
+		least    int
+	}{
+		{"a rank has failed", []job.Attempt{ran(job.ByCode, 3)}, "abcd", eight, 0},
+		{"a was lost", []job.Attempt{lost("a")}, "bcd", eight, 0},
+		{"a was lost, and is back", []job.Attempt{lost("a")}, "abcd", eight, 0},
+		{"a was lost, d is a spare", []job.Attempt{spared(lost("a"), "d")}, "bcd", eight, 0},
+		{"a was lost and is back, and there is no other", []job.Attempt{lost("a")}, "ab", eight, 0},
+		{"a was lost twice", []job.Attempt{lost("a"), lost("a")}, "ab", eight, 0},
+		{"a program did not start on a, twice", []job.Attempt{two, two}, "abcd", eight, 0},
+		{"a was lost", []job.Attempt{lost("a")}, "b", eight, 0},
+		{"the same, `--min-ranks 3`", []job.Attempt{lost("a")}, "b", eight, 3},
+		{"the same, `--min-ranks 5`", []job.Attempt{lost("a")}, "b", eight, 5},
+		{"the same, `-soft 2,6,8`", []job.Attempt{lost("a")}, "b", []job.App{{Soft: []int{8, 6, 2}, Argv: []string{"x"}}}, 0},
+		{"it was moved from b, to d and a", []job.Attempt{away}, "abcd", eight, 0},
+		{"and a rank has failed there", []job.Attempt{away, back}, "abcd", eight, 0},
+		{"and d was lost since", []job.Attempt{away, func() job.Attempt { a := back; a.Lost = []string{"d"}; return a }()}, "abc", eight, 0},
+	} {
+		goes := strings.TrimSpace(planned(Request(with(cluster(test.apps...), func(r *job.Restart) { r.Least = test.least }), test.attempts), test.up))
+		if strings.Contains(goes, ":") {
+			goes = strings.ReplaceAll(goes, " ", ", ")
+		} else {
+			goes = "none: `" + goes + "`"
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", test.name, strings.Join(strings.Split(test.up, ""), ", "), goes)
+	}
+	doctable.Check(t, "../../doc/supervision.md", "<!-- begin of the table of where again -->\n", "<!-- end of the table of where again -->\n", table.String(), *update,
+		"go test ./launch/restart -run TestTableOfWhereAgain -update")
+}
