@@ -42,7 +42,7 @@ func Ask(ctx context.Context, req job.Request, env Env, ask job.Ask) (asked Aske
 		pages, err := r.pages(ctx, "")
 		switch {
 		case err != nil:
-		case ask.Verb == job.AskResume:
+		case ask.Verb == job.AskResume && vacant(pages, youngest(pages, ask.Job)):
 			asked, err = r.askToResume(ctx, pages, ask)
 		default:
 			asked, err = r.askJob(ctx, pages, ask)
@@ -52,7 +52,7 @@ func Ask(ctx context.Context, req job.Request, env Env, ask job.Ask) (asked Aske
 	return asked, err
 }
 
-// askToResume lets a job go on that may have to claim its CPUs again. That is decided behind the gate, which
+// askToResume lets a job go on that has to claim its CPUs again. That is decided behind the gate, which
 // the asker shuts, so that no request is decided upon meanwhile; with --wait it is asked again after each change,
 // as long as it is for what others claim that it cannot go on (survive.md SV-30).
 func (r *reservation) askToResume(ctx context.Context, pages []job.Page, ask job.Ask) (asked Asked, err error) {
@@ -75,6 +75,13 @@ func (r *reservation) askToResume(ctx context.Context, pages []job.Page, ask job
 			return asked, err
 		}
 	}
+}
+
+// vacant reports whether others may have the CPUs of a job, as far as nodes tell.
+func vacant(pages []job.Page, id job.ID) bool {
+	return slices.ContainsFunc(pages, func(p job.Page) bool {
+		return slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && c.Suspended })
+	})
 }
 
 // behindGate does something while the gate of the queue is shut. Where it cannot be shut, that is done all the
