@@ -273,7 +273,8 @@ func (j Job) Next(now time.Time) Start {
 		r.Most = max(0, r.Most-restart.Used(*r, s.Past[:max(0, j.Attempt)]))
 	}
 	if len(s.Past) > 0 {
-		s.Past[len(s.Past)-1].Kind = job.ByResume
+		last := &s.Past[len(s.Past)-1]
+		last.Kind, last.Goes = job.ByResume, nil // nobody claims any more where it was to go
 	}
 	r.Past, r.Kept = len(s.Past), true
 	return s

@@ -159,12 +159,29 @@ func TestRestartsThatAreLeft(t *testing.T) {
 	}
 }
 
+// A job that was ended between a move and the attempt behind it may go anywhere when it is resumed, but for what it was to
+// leave: nobody has kept its place for it.
+func TestNextOfAMovedJob(t *testing.T) {
+	past := attempts(job.ByMove)
+	past[0].Leaves, past[0].Goes = []string{"n1"}, []string{"n3"}
+	j, err := Read("f", New(sample(), past).Over(past, 130, time.Now()).Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := j.Next(time.Unix(1000, 0))
+	for _, n := range restart.Request(s.Request, s.Past).Nodes {
+		if want := map[string]string{"n1": "the job was moved away from it"}[n.Name]; n.Out != want {
+			t.Errorf("%s: %q, want %q", n.Name, n.Out, want)
+		}
+	}
+}
+
 // All of an attempt is saved, too.
 func TestWholeAttempt(t *testing.T) {
 	past := make([]job.Attempt, 1)
 	n := int64(0)
 	fill(t, reflect.ValueOf(&past[0]).Elem(), "attempt", &n)
-	past[0].Number, past[0].Kind = 0, job.ByResume
+	past[0].Number, past[0].Kind, past[0].Goes = 0, job.ByResume, nil
 	j, err := Read("f", New(sample(), past).Text())
 	if err != nil {
 		t.Fatal(err)
