@@ -147,12 +147,18 @@ func (f *fleet) moveFound(e moveFound) {
 	}, f.leave)
 }
 
-// leave ends the attempt that is to be moved, unless its place is lost meanwhile.
+// leave ends the attempt that is to be moved, unless its place is lost meanwhile, or somebody wants the job to stand still:
+// the next attempt would not, and what it takes along may be claimed by others by then.
 func (f *fleet) leave() {
-	m := f.moving
+	m, why := f.moving, ""
 	if lost := f.lostOf(m.goal); lost != "" {
+		why = "cannot be moved: lost contact with " + lost
+	} else if f.state.Held() {
+		why = "suspended meanwhile"
+	}
+	if why != "" {
 		f.saves.step(checkpoint.Stays{}, time.Now())
-		f.stay(fmt.Sprintf("cannot be moved: lost contact with %s", lost))
+		f.stay(why)
 		return
 	}
 	f.act(f.state, f.state.Step(supervise.Moved{By: m.by, To: m.goal.Text()}, time.Now()))

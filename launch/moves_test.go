@@ -193,6 +193,9 @@ func TestMoves(t *testing.T) {
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})
 		}}, nil, 7, "n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
+		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
+			s.conns["n0"].Send(&wire.Ask{ID: "2", Right: job.Owner, Ask: job.Ask{Job: "j", User: "alice", Verb: job.AskSuspend, Since: time.Now()}})
+		}}, nil, 0, "n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: suspended|n2 releases move|refused: suspended meanwhile", ""},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
 			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
 		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.Restart{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
