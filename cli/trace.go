@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,9 @@ func (c *call) trace() (ended func(error), err error) {
 			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: "name a file that can be written"}
 		}
 	}
+	if err := twice(j.TraceFile, "--trace", j.TracePicture, "--trace-svg", j.ReportFile, "--report", j.SaveJob, "--save-job", j.JSON, "--json"); err != nil {
+		return nil, err
+	}
 	c.asking = c.env.Timeline.Begin(timeline.Row{}, timeline.Request)
 	return func(err error) {
 		c.asking.End(err)
@@ -35,6 +39,30 @@ func (c *call) trace() (ended func(error), err error) {
 		})
 		c.writeTimeline("--trace-svg", j.TracePicture, t, timeline.SVG)
 	}, nil
+}
+
+// twice refuses files that two options would write, of which one would replace what the other has written. It takes files
+// and their options in turns.
+func twice(words ...string) error {
+	of := make(map[string]string)
+	for pair := range slices.Chunk(words, 2) {
+		name, option := pair[0], pair[1]
+		if info, err := os.Stat(name); name == "" || name == "-" && option == "--json" || err == nil && !info.Mode().IsRegular() {
+			continue // nothing is replaced there
+		}
+		if target, err := filepath.EvalSymlinks(name); err == nil {
+			name = target
+		}
+		name, err := filepath.Abs(name)
+		if err != nil {
+			return err
+		}
+		if other := of[name]; other != "" {
+			return &fault.Error{Text: fmt.Sprintf("%s and %s would both write %s", other, option, pair[0]), Remedy: "give each a file of its own"}
+		}
+		of[name] = option
+	}
+	return nil
 }
 
 // writeTimeline writes a trace to a file of its own, and says what cannot be written: the run's own printer is closed
