@@ -1,0 +1,70 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// With a list of queue hosts the death of the first stops nobody: those who wait move to the next, and a newcomer, who queues at
+// the first when that is back, comes behind them (survive.md SV-35 to SV-39). That they keep their order if they are fast enough,
+// reserve.TestEightMoveToTheNextQueueHost shows, in time that does not pass by itself.
+func TestQueueHosts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 3})
+	b.needNamespaces(t)
+	cluster := filepath.Join(t.TempDir(), "cluster.toml")
+	if err := os.WriteFile(cluster, []byte("queueHosts = [\"n1\", \"n2\"]\n[[node]]\nname = \"n[1-3]\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	on := func(args ...string) []string { return append([]string{"--cluster", cluster, "--nodes", "2"}, args...) }
+	waits := func(word string) *running {
+		return b.start(t, job{args: on("-n", "2", "--wait", "--exclusive", "sh", "-c", "echo "+word+" $(date +%s%N)")})
+	}
+	blocker := b.hold(t, on("-n", "2")...)
+	blocker.cpus(t)
+	first := waits("first")
+	b.awaitQueue(t, "n1", 1)
+	second := waits("second")
+	b.awaitQueue(t, "n1", 2)
+	if err := b.Block("n1", 1); err != nil { // who is connected stays so, nobody else comes
+		t.Fatal(err)
+	}
+	for _, h := range b.helpers(t, "n1") {
+		syscall.Kill(h.PID, syscall.SIGKILL)
+	}
+	b.awaitQueue(t, "n2", 2)
+	if err := b.Unblock("n1"); err != nil {
+		t.Fatal(err)
+	}
+	third := waits("third")
+	b.awaitQueue(t, "n1", 1)
+	blocker.gate.Close()
+	began := func(r *running) int64 {
+		res := r.wait(t)
+		words := strings.Fields(res.out)
+		if res.code != 0 || len(words) != 4 {
+			t.Fatalf("exit %d, %q, %q", res.code, res.out, res.err)
+		}
+		at, err := strconv.ParseInt(words[1], 10, 64)
+		if err != nil {
+			t.Error(err)
+		}
+		return at
+	}
+	if last := began(third); began(first) > last || began(second) > last {
+		t.Errorf("the newcomer has overtaken one of them: %s%s%s", &first.out, &second.out, &third.out)
+	}
+	for _, r := range []*running{first, second} {
+		if text := r.err.String(); !strings.Contains(text, "the queue host n1 is lost (") || !strings.Contains(text, "queueing on n2") {
+			t.Errorf("it says %q", text)
+		}
+	}
+}
