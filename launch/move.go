@@ -61,6 +61,7 @@ func (f *fleet) migrate(by supervise.Asked) {
 		refuse("it is being moved already")
 	default:
 		f.moving = &moving{by: by, move: move, gone: make(map[*node.Node]bool)}
+		f.reply(supervise.Reply{To: by, State: job.AskTaken, Text: "a place is looked for"})
 	}
 }
 

@@ -175,33 +175,33 @@ func TestMoves(t *testing.T) {
 		says   string
 	}{
 		{"it goes", &removal{args: []string{"from=n1"}}, nil, 0,
-			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
+			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"its checkpoint fails", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, nil, 0,
-			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "--ckpt-cmd failed with exit code 2"},
+			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "--ckpt-cmd failed with exit code 2"},
 		{"its checkpoint fails, and is required", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, func(req *job.Request) { req.Ckpt.Required = true }, 0,
-			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: --ckpt-cmd failed with exit code 2", "--ckpt-cmd failed with exit code 2"},
+			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: --ckpt-cmd failed with exit code 2", "--ckpt-cmd failed with exit code 2"},
 		{"others are faster", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
 			c.Send(&wire.Taken{Group: group, Reason: "CPU 0 was taken"})
 		}}, nil, 0,
-			strings.Repeat("n2 claims 1 of move|n2 releases move|", 5) + "refused: n2: CPU 0 was taken; others were faster 5 times", ""},
+			"taken: a place is looked for|" + strings.Repeat("n2 claims 1 of move|n2 releases move|", 5) + "refused: n2: CPU 0 was taken; others were faster 5 times", ""},
 		{"the node refuses", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
 			c.Send(&wire.Refused{Group: group, Reason: "it is closed", Code: 125})
-		}}, nil, 0, "n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
+		}}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
 		{"its place is lost while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: lose}, nil, 0,
-			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|refused: cannot be moved: lost contact with n2", "spare n2 is lost"},
-		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "look"}, nil, 7, "n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
+			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|refused: cannot be moved: lost contact with n2", "spare n2 is lost"},
+		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "look"}, nil, 7, "taken: a place is looked for|n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})
-		}}, nil, 7, "n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
+		}}, nil, 7, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
 		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.conns["n0"].Send(&wire.Ask{ID: "2", Right: job.Owner, Ask: job.Ask{Job: "j", User: "alice", Verb: job.AskSuspend, Since: time.Now()}})
-		}}, nil, 0, "n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: suspended|n2 releases move|refused: suspended meanwhile", ""},
+		}}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: suspended|n2 releases move|refused: suspended meanwhile", ""},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
-			"n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
+			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
 		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.Restart{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
 		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is no word of a move`, ""},
-		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: lost (it is not among those of --to)", ""},
-		{"not at all", &removal{}, nil, 0, "refused: cannot be moved: what is free now is no other place than the one that it has", ""},
+		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: a place is looked for|refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: lost (it is not among those of --to)", ""},
+		{"not at all", &removal{}, nil, 0, "taken: a place is looked for|refused: cannot be moved: what is free now is no other place than the one that it has", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
