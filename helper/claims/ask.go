@@ -42,7 +42,7 @@ const (
 	answerLook  = 50 * time.Millisecond // between two looks for an answer
 	answerTime  = 10 * time.Second      // for the first word
 	answerStays = 10 * time.Second      // behind the last one
-	answerSeen  = time.Second           // at the end of the session, for who has not seen the last one yet
+	answerSeen  = 5 * time.Second       // at the end of the session, for who has not seen the last one yet
 )
 
 // Hear begins to hear what is asked of our job, until the session ends.
