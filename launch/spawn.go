@@ -125,7 +125,7 @@ func (f *fleet) mayAsk(s *spawning) error {
 // grows when it has them again.
 func (f *fleet) nextSpawn() {
 	q := &f.spawns
-	if f.moving != nil && f.moving.stop != nil { // a Start gives up all that rests
+	if f.moving != nil { // a Start gives up all that rests, and the move waits for the one that is under way
 		return
 	}
 	if f.state.Vacant() {
