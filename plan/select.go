@@ -44,7 +44,7 @@ type check struct {
 
 // asked are the checks that need no connection (section 3, 1 to 5), in order.
 var asked = []check{
-	{"lost", func(s *candidate, w *requirement) string { return s.Out }},
+	{"out", func(s *candidate, w *requirement) string { return s.Out }},
 	{"administrator", func(s *candidate, w *requirement) string { return s.Closed }},
 	{"runjobs-off", func(s *candidate, w *requirement) string {
 		return unless(!s.NoJobs, "runJobs is no")
