@@ -147,18 +147,18 @@ func Status(ctx context.Context, req job.Request, env Env, id job.ID) (pages []j
 	return pages, asked, err
 }
 
-// askJob asks by the first node that has a claim of the job; of several who say it is theirs by ours.
+// askJob asks by a node of the job.
 func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask) (asked Asked, err error) {
 	ask.Job, ask.Since = youngest(pages, ask.Job), time.Now()
 	asked.Job = ask.Job
-	i := slices.IndexFunc(pages, func(p job.Page) bool { return holds(p, ask.Job, true) })
-	if i < 0 {
-		i = slices.IndexFunc(pages, func(p job.Page) bool { return holds(p, ask.Job, false) })
-	}
+	i, hears := byWhom(pages, ask.Job)
 	if i < 0 {
 		return asked, nil
 	}
-	asked.Node = pages[i].Node
+	if asked.Node = pages[i].Node; !hears {
+		asked.Answer = job.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has no rank there, it holds it in reserve; name a host of its ranks", ask.Job)}
+		return asked, nil
+	}
 	patience := finalTime
 	if ask.Verb == job.AskMigrate {
 		patience = moveTime
@@ -177,9 +177,21 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask)
 	return asked, err
 }
 
-// holds reports whether a node has a claim of a job; ours: of our own user.
-func holds(p job.Page, id job.ID, ours bool) bool {
-	return slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && (!ours || c.UID == p.UID) })
+// byWhom is the page of the node by which a job is asked, the first that has a claim of it; of several who say it is
+// theirs one of ours. What it only holds for an attempt that may follow hears nothing, and counts where there is nothing
+// else. -1: there is none.
+func byWhom(pages []job.Page, id job.ID) (i int, hears bool) {
+	for _, kind := range []struct{ ours, hears bool }{{true, true}, {false, true}, {true, false}, {false, false}} {
+		i = slices.IndexFunc(pages, func(p job.Page) bool {
+			return slices.ContainsFunc(p.Claims, func(c job.Claim) bool {
+				return c.Job == id && (!kind.ours || c.UID == p.UID) && (!kind.hears || c.Resting != job.Spare)
+			})
+		})
+		if i >= 0 {
+			return i, kind.hears
+		}
+	}
+	return -1, false
 }
 
 // youngest is the job that is meant: "last" is that of ours which was started last.

@@ -23,3 +23,28 @@ func TestWhichJobIsMeant(t *testing.T) {
 		}
 	}
 }
+
+// A word with a job goes to a node on which it has ranks: on one that it holds in reserve nobody hears it.
+func TestByWhomAJobIsAsked(t *testing.T) {
+	claim := func(uid int, why job.Resting) job.Claim { return job.Claim{Job: "j", UID: uid, Resting: why} }
+	page := func(claims ...job.Claim) job.Page { return job.Page{UID: 1, Claims: claims} }
+	for _, test := range []struct {
+		name  string
+		pages []job.Page
+		at    int
+		hears bool
+	}{
+		{"nowhere", []job.Page{page(job.Claim{Job: "other", UID: 1})}, -1, false},
+		{"the first", []job.Page{page(), page(claim(1, "")), page(claim(1, ""))}, 1, true},
+		{"ours", []job.Page{page(claim(2, "")), page(claim(1, ""))}, 1, true},
+		{"another user's", []job.Page{page(claim(2, job.Spare)), page(claim(2, ""))}, 1, true},
+		{"a spare is the first", []job.Page{page(claim(1, job.Spare)), page(claim(1, ""))}, 1, true},
+		{"between two attempts", []job.Page{page(claim(1, job.Spare)), page(claim(1, job.Restarting))}, 1, true},
+		{"being moved", []job.Page{page(claim(1, job.Spare), claim(1, ""))}, 0, true},
+		{"spares alone", []job.Page{page(), page(claim(1, job.Spare))}, 1, false},
+	} {
+		if at, hears := byWhom(test.pages, "j"); at != test.at || hears != test.hears {
+			t.Errorf("%s: %d, %v, want %d, %v", test.name, at, hears, test.at, test.hears)
+		}
+	}
+}
