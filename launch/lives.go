@@ -94,7 +94,7 @@ func (l *lives) attempt(ctx context.Context, f *fleet) (result job.Result, next 
 	defer done()
 	defer f.close()
 	life := l.life()
-	defer func() { life.End(cause(f, err)) }()
+	defer func() { endLife(life, f, err) }()
 	place, err := l.reserve(ctx, f)
 	defer place.Close()
 	if err != nil {

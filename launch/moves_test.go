@@ -19,6 +19,7 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/test/actors"
+	"remshell/timeline"
 	"remshell/wire"
 )
 
@@ -32,6 +33,7 @@ type removal struct {
 	fails  string // why the checkpoint fails
 
 	signals chan os.Signal // that mpiexec gets
+	times   *timeline.Recorder
 
 	mu    sync.Mutex // guards the rest
 	conns map[string]*wire.Conn
@@ -148,7 +150,7 @@ func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said s
 	var text strings.Builder
 	errs := stdio.Stderr(&text)
 	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs, Checkpoints: s}
-	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop()},
+	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop(), Timeline: s.times},
 		Terms: reserve.Terms{Umask: -1}, Signals: s.signals, Say: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
 	result, err := Run(t.Context(), req, env)
 	if err != nil {
@@ -234,4 +236,29 @@ func tells(diary []string, want string) bool {
 	}
 	slices.Sort(wanted)
 	return slices.Equal(slices.Sorted(slices.Values(diary)), wanted)
+}
+
+// In a timeline an attempt that was moved has not failed: where it went is a note.
+func TestTimesOfAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &removal{args: []string{"from=n1"}, times: timeline.New(time.Now)}
+		if code, said := s.run(t, func(*job.Request) {}); code != 0 {
+			t.Fatalf("code %d\n%s", code, said)
+		}
+		attempts := 0
+		for _, span := range s.times.Trace().Spans {
+			if !strings.HasPrefix(span.Step, timeline.Attempt) {
+				continue
+			}
+			if attempts++; span.Why != "" || span.Open {
+				t.Errorf("%s failed: %q, open: %v", span.Step, span.Why, span.Open)
+			}
+			if want := map[string]string{"attempt 0": "moved to n[0,2] by alice with --migrate"}[span.Step]; span.Note != want {
+				t.Errorf("%s: %q, want %q", span.Step, span.Note, want)
+			}
+		}
+		if attempts != 2 {
+			t.Errorf("%d attempts", attempts)
+		}
+	})
 }

@@ -231,12 +231,15 @@ func (l *lives) life() timeline.Step {
 	return l.env.Timeline.Begin(timeline.Row{}, fmt.Sprintf("%s %d", timeline.Attempt, len(l.attempts)))
 }
 
-// cause is why an attempt has ended, if it was not well.
-func cause(f *fleet, err error) error {
-	if err != nil || f.state == nil || f.state.Cause == nil {
-		return err
+// endLife ends the step of an attempt, and tells why it has ended if it was not well. A move is no failure.
+func endLife(life timeline.Step, f *fleet, err error) {
+	if err == nil && f.state != nil && f.state.Cause != nil {
+		if err = errors.New(f.state.Cause.Text); f.state.IsMoved() {
+			life.Note(f.state.Cause.Text)
+			err = nil
+		}
 	}
-	return errors.New(f.state.Cause.Text)
+	life.End(err)
 }
 
 // timed does something that the timeline has as a step of mpiexec.
