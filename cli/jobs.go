@@ -116,6 +116,20 @@ func (c *call) pages(ctx context.Context, req job.Request, j *option.Job) ([]job
 	return pages, err
 }
 
+// questions are the options of a line of which each is about one job.
+func questions(j option.Job) (options []string) {
+	for _, q := range []struct {
+		option string
+		given  bool
+	}{{"--status", j.Status != ""}, {"--end", j.End != ""}, {"--suspend", j.Suspend != (option.SuspendJob{})}, {"--resume-job", j.ResumeJob != ""},
+		{"--checkpoint", j.CkptJob != ""}, {"--migrate", j.Migrate != ""}, {"--signal", j.Signal.Number != 0}, {"--evict", j.Evict != ""}} {
+		if q.given {
+			options = append(options, q.option)
+		}
+	}
+	return options
+}
+
 // wordTo is what is to be asked of which job; without a verb: nothing.
 func wordTo(j option.Job) job.Ask {
 	suspend := job.AskSuspend

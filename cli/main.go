@@ -21,6 +21,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -161,6 +162,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--json-output has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
 	case j.Doctor && (j.Plan || j.DryRun || asksOfJobs(j)):
 		return &fault.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
+	case len(questions(j)) > 1:
+		return &fault.Error{Text: strings.Join(questions(j), " and ") + " cannot be asked together", Remedy: "ask one at a time"}
 	case j.ReportEvery > 0 && j.ReportFile == "":
 		return &fault.Error{Text: "--report-every has a meaning only with --report", Remedy: "add --report FILE, or leave it out"}
 	case (j.TraceFile != "" || j.TracePicture != "") && !starts(j):
