@@ -208,9 +208,10 @@ type run struct {
 	trace     io.Writer // takes a transcript; may be nil
 	stuck     io.Writer // stands in for stdout, if set
 
-	over  node.Dialer   // in the place of dialer, if set
-	limit time.Duration // for a helper's words; 0: 10 s
-	here  string        // the node that is the launching machine in disguise
+	over    node.Dialer   // in the place of dialer, if set
+	planned func()        // called with the plan; nil: nothing is
+	limit   time.Duration // for a helper's words; 0: 10 s
+	here    string        // the node that is the launching machine in disguise
 
 	steps *timeline.Recorder // nil: nobody wants to know
 }
@@ -259,6 +260,11 @@ func (r *run) env() launch.Env {
 	return launch.Env{In: r.in, Out: out, Err: errs, Trace: r.trace, Env: reserve.Env{
 		Connector: node.Connector{Dialer: dialer, Greet: cmp.Or(r.limit, 5*time.Minute), Timeline: r.steps}, Terms: reserve.Terms{Umask: -1},
 		Find: r.find, Localhost: r.identity, Cargo: r.cargo, Probe: r.limit, Signals: r.signals, Suspend: r.suspend,
+		Planned: func(job.Snapshot, job.Plan) {
+			if r.planned != nil {
+				r.planned()
+			}
+		},
 		Say: func(text string) { fmt.Fprintln(errs, text) }}}
 }
 

@@ -124,7 +124,7 @@ func (l *lives) attempt(ctx context.Context, f *fleet) (result job.Result, next 
 	f.moved = func(m restart.Move) (job.Request, []string, string) {
 		return restart.Moved(l.first, l.attempts, job.Attempt{Nodes: nodesOf(f.plan), Size: f.plan.Size, Spares: spareNames(f.spares)}, m)
 	}
-	result, err = f.supervise(ctx, place.StartBy)
+	result, err = f.supervise(ctx, place.StartBy.Time())
 	return result, next, err
 }
 

@@ -74,12 +74,12 @@ func (c *stoppingConn) Write(p []byte) (int, error) {
 // ^Z at any stage of a start shifts all of its deadlines (SIG-5, TRUST-34): the job starts when
 // it goes on.
 func TestStoppedAtEachStageOfAStart(t *testing.T) {
-	for _, stage := range []string{"dial", "greeting", "write 1", "write 2", "write 3", "write 4"} {
+	for _, stage := range []string{"dial", "greeting", "planned", "write 1", "write 2", "write 3", "write 4"} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(2, `echo hello`, "a", "b")
 			s := &stopping{r: r, stage: stage}
-			r.over = s
+			r.over, r.planned = s, func() { s.at("planned") }
 			r.limit = 12 * time.Second
 			r.req.Limits.Start = 12 * time.Second
 			result, err := r.do(t)

@@ -77,6 +77,19 @@ func (a *Alarm) due() {
 	a.ring()
 }
 
+// A Due is a moment by which something has to have come. What we are stopped until then counts for nothing.
+type Due struct {
+	pauses *Pauses
+	at     time.Time
+	slept  time.Duration // what it has allowed for
+}
+
+// Due is the moment at which we will have run for d.
+func (p *Pauses) Due(d time.Duration) Due { return Due{p, time.Now().Add(d), p.Sum()} }
+
+// Time is the moment, as far as it can be known. During a stop it waits for its end.
+func (d Due) Time() time.Time { return d.at.Add(d.pauses.Sum() - d.slept) }
+
 // Stop keeps it from ringing, and reports whether it had not rung.
 func (a *Alarm) Stop() bool {
 	a.mu.Lock()

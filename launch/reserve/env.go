@@ -90,7 +90,7 @@ func lateError(req job.Request) *fault.Error {
 // A SignalWatch cancels a start by the first signal that means it, until the job
 // runs and takes its signals itself.
 type SignalWatch struct {
-	mu   sync.Mutex // guards take
+	mu   sync.Mutex // held while a signal is handled, and we are stopped; guards take
 	take func(syscall.Signal)
 }
 
@@ -101,22 +101,22 @@ func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
 		for sig := range env.Signals {
 			number, _ := sig.(syscall.Signal)
 			w.mu.Lock()
-			take := w.take
-			w.mu.Unlock()
 			switch {
-			case take != nil:
-				take(number)
+			case w.take != nil:
+				w.take(number)
 			case number == syscall.SIGTSTP:
 				env.Pauses.During(env.Suspend)
 			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP || number == syscall.SIGQUIT:
 				cancel(&Cancelled{number})
 			}
+			w.mu.Unlock()
 		}
 	}()
 	return w
 }
 
-// HandOver has all further signals taken by somebody else, who must not wait.
+// HandOver has all further signals taken by somebody else, who must not wait. If we are stopped it waits: whoever
+// reckons with deadlines from then on knows of each stop before.
 func (w *SignalWatch) HandOver(take func(syscall.Signal)) {
 	w.mu.Lock()
 	w.take = take

@@ -57,7 +57,7 @@ type Reservation struct {
 	Universe int         // processes that would fit; 0: unknown
 	Outset   Outset
 	Spares   []Kept        // nodes that are claimed for another attempt
-	StartBy  time.Time     // until then all ranks must run
+	StartBy  node.Due      // until then all ranks must run
 	Connects []job.Connect // in the order in which they were begun
 
 	r *reservation
@@ -151,7 +151,7 @@ func Reserve(ctx context.Context, req job.Request, env Env, kept ...Kept) (*Rese
 }
 
 // result is what others get to know of the reservation.
-func (r *reservation) result(startBy time.Time) *Reservation {
+func (r *reservation) result(startBy node.Due) *Reservation {
 	result := &Reservation{Plan: r.plan, Request: r.req, Meet: r.meet, Universe: r.universe, Outset: r.outset, StartBy: startBy, Connects: r.connects, r: r}
 	for _, n := range r.chosen {
 		result.Nodes = append(result.Nodes, Node{n.Node, n.def, n.probe})
@@ -220,15 +220,13 @@ const conflicts = 5
 
 // reserve finds the job its place, and waits for it if it is to. The nodes of the plan are
 // prepared then, and have claimed what it gives them. Until startBy all ranks must run.
-func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy time.Time, err error) {
+func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy node.Due, err error) {
 	defer close(r.settled)
 	var last *plan.Error // why the last attempt failed, of a request that waits
 	for {
 		r.refresh()
-		slept := r.env.Pauses.Sum()
-		startBy = time.Now().Add(StartLimit(r.req))
-		p, err = r.tryOnce(ctx, startBy)
-		startBy = startBy.Add(r.env.Pauses.Sum() - slept)
+		startBy = r.env.Pauses.Due(StartLimit(r.req))
+		p, err = r.tryOnce(ctx)
 		var failed *plan.Error
 		if !errors.As(err, &failed) || failed.Position == 0 {
 			break
@@ -279,8 +277,8 @@ func (r *reservation) refresh() {
 }
 
 // tryOnce is one decision, alone behind the gate.
-func (r *reservation) tryOnce(ctx context.Context, startBy time.Time) (job.Plan, error) {
-	ctx, done := r.env.Pauses.Within(ctx, time.Until(startBy), lateError(r.req))
+func (r *reservation) tryOnce(ctx context.Context) (job.Plan, error) {
+	ctx, done := r.env.Pauses.Within(ctx, StartLimit(r.req), lateError(r.req))
 	defer done()
 	defer r.tellNotices()
 	if !r.connected {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"remshell/job"
 	"remshell/launch/node"
@@ -42,8 +41,8 @@ type wantedGroup struct {
 // for one. The gate of the queue is not asked for: a running job does not wait behind others,
 // and claims are exclusive without it. The reservation is never nil.
 func ForSpawn(ctx context.Context, req job.Request, env Env, s Spawn) (*Reservation, error) {
-	startBy := time.Now().Add(StartLimit(req))
-	timed, late := context.WithDeadlineCause(ctx, startBy, lateError(req))
+	startBy := env.Pauses.Due(StartLimit(req))
+	timed, late := env.Pauses.Within(ctx, StartLimit(req), lateError(req))
 	defer late()
 	r := newSpawn(req, env, s)
 	err := r.placeSpawn(timed)

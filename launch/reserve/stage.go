@@ -13,6 +13,7 @@ import (
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/launch/node"
 	"remshell/timeline"
 	"remshell/wire"
 )
@@ -65,17 +66,17 @@ type staging struct {
 	steps   map[*host]timeline.Step // of those, and of those that had everything
 	summing bool                    // the files are being read, which takes as long as they are large
 	err     error                   // of this machine
-	moved   time.Time
+	stuck   node.Due                // when patience ends, if nothing moves
 }
 
 // stage brings the parcels to the nodes of the plan that have none yet. A slow link that
 // moves is waited for; until startBy everything must have come if the user said so.
-func (r *reservation) stage(ctx context.Context, startBy time.Time) (until time.Time, err error) {
+func (r *reservation) stage(ctx context.Context, startBy node.Due) (until node.Due, err error) {
 	nodes := slices.DeleteFunc(slices.Clone(r.chosen), func(n *host) bool { return n.staged })
 	if len(r.req.Parcels) == 0 || len(nodes) == 0 {
 		return startBy, nil
 	}
-	s := &staging{reservation: r, asked: make(map[*host]bool), waiting: make(map[*host]bool), moved: time.Now()}
+	s := &staging{reservation: r, asked: make(map[*host]bool), waiting: make(map[*host]bool), stuck: r.env.Pauses.Due(StartLimit(r.req))}
 	s.porter = &porter{parcels: r.req.Parcels, cargo: r.env.Cargo, lanes: make(map[*host]*lane)}
 	s.porter.more.L = &s.porter.mu
 	defer s.porter.end()
@@ -91,6 +92,9 @@ func (r *reservation) stage(ctx context.Context, startBy time.Time) (until time.
 	defer stop()
 	for len(s.waiting) > 0 && len(s.failed) == 0 && s.err == nil {
 		events := r.events(ctx, s.deadline(startBy))
+		if len(events) == 0 && ctx.Err() == nil && time.Now().Before(s.deadline(startBy)) {
+			continue // we were stopped
+		}
 		if len(events) == 0 {
 			return startBy, cmp.Or(context.Cause(ctx), error(s.late()))
 		}
@@ -105,20 +109,20 @@ func (r *reservation) stage(ctx context.Context, startBy time.Time) (until time.
 		n.staged = true
 	}
 	if r.req.Limits.Start == 0 {
-		startBy = time.Now().Add(StartLimit(r.req))
+		startBy = r.env.Pauses.Due(StartLimit(r.req))
 	}
 	return startBy, nil
 }
 
-// deadline is when patience ends, if nothing moves.
-func (s *staging) deadline(startBy time.Time) time.Time {
+// deadline is when patience ends, if nothing moves; zero: it does not.
+func (s *staging) deadline(startBy node.Due) time.Time {
 	switch {
 	case s.req.Limits.Start > 0:
-		return startBy
+		return startBy.Time()
 	case s.summing:
 		return time.Time{}
 	}
-	return s.moved.Add(StartLimit(s.req))
+	return s.stuck.Time()
 }
 
 // begin tells this machine's own nodes that all is there, and has the hashes made for the
@@ -148,12 +152,12 @@ func (s *staging) handle(event any, far []*host) {
 	switch e := event.(type) {
 	case message:
 		if s.waiting[e.from] && s.message(e.from, e.m) {
-			s.moved = time.Now()
+			s.stuck = s.env.Pauses.Due(StartLimit(s.req))
 			return
 		}
 	case summed:
 		if s.err = e.err; s.err == nil {
-			s.moved, s.summing = time.Now(), false
+			s.stuck, s.summing = s.env.Pauses.Due(StartLimit(s.req)), false
 			for _, n := range far {
 				n.Send(&wire.Stage{Parcels: s.req.Parcels, Sums: e.sums})
 			}

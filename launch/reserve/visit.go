@@ -157,7 +157,7 @@ func newVisit(ctx context.Context, req job.Request, env Env) (context.Context, *
 	starting, done := env.Pauses.Within(ctx, StartLimit(req), lateError(req))
 	r := newReservation(req, env)
 	return starting, r, func() {
-		r.result(time.Time{}).Close()
+		r.result(node.Due{}).Close()
 		done()
 		cancel(nil)
 	}
