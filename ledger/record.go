@@ -99,11 +99,8 @@ func encode(v any) ([]byte, error) {
 // that no launcher of ours writes.
 func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	var c claimText
-	if err := json.Unmarshal(text, &c); err != nil {
+	if err := decodeAs(name, owner, text, &c, func() (string, int) { return c.File, c.UID }); err != nil {
 		return Claim{}, err
-	}
-	if c.File != name || c.UID != owner {
-		return Claim{}, fmt.Errorf("says it is %q of uid %d, is of uid %d", c.File, c.UID, owner)
 	}
 	if err := checkClaim(c.Claim); err != nil {
 		return Claim{}, err
@@ -120,11 +117,8 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 // decodeTicket is decodeClaim for tickets; the name tells the number once more.
 func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	var t ticketText
-	if err := json.Unmarshal(text, &t); err != nil {
+	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {
 		return Ticket{}, err
-	}
-	if t.File != name || t.UID != owner {
-		return Ticket{}, fmt.Errorf("says it is %q of uid %d, is of uid %d", t.File, t.UID, owner)
 	}
 	if err := checkTicket(t.Ticket); err != nil {
 		return Ticket{}, err
