@@ -56,11 +56,7 @@ func (s *session) strike(sig unix.Signal) {
 		proc.Signal(sig)
 		return
 	}
-	for _, r := range s.ranks {
-		if r.alive() {
-			unix.Kill(-r.begun.PID, sig)
-		}
-	}
+	s.signalGroups(sig)
 }
 
 // awaitSilence waits until the pipes of all ranks have ended: nobody is left who could

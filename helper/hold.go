@@ -3,11 +3,10 @@
 package helper
 
 import (
-	"os"
-
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/claims"
+	"remshell/helper/ipc"
 	"remshell/ledger"
 	"remshell/proc"
 	"remshell/wire"
@@ -65,27 +64,16 @@ func (s *session) signalGroups(sig unix.Signal) {
 // has lost its parent those alone that can be nobody else's. The helper inside mpiexec has children
 // that are not the job's, and what may stay is none of our business.
 func (s *session) strays() (strays []proc.Look) {
-	tree, orphans := proc.LookAround(), s.sys.Guard == nil && !s.life.MayStay()
-	ranks := make(map[int]bool, len(s.ranks))
-	for _, r := range s.ranks {
-		if r.alive() {
-			ranks[r.begun.PID] = true
+	roots, orphans := s.roots(), s.sys.Guard == nil && !s.life.MayStay()
+	s.eachBelow(func(p proc.Look, of int) int {
+		if root, is := roots[p.PID]; is {
+			of = root
 		}
-	}
-	var below func(pid int, ours bool)
-	below = func(pid int, ours bool) {
-		for _, p := range tree[pid] {
-			if p.PID == s.owners.guard || s.foreign.has(p.PID) {
-				continue
-			}
-			ours := ours || ranks[p.PID]
-			if ours && !ranks[p.Group] {
-				strays = append(strays, p)
-			}
-			below(p.PID, ours)
+		if _, together := roots[p.Group]; !together && (orphans || of != ipc.Nobody) {
+			strays = append(strays, p)
 		}
-	}
-	below(os.Getpid(), orphans)
+		return of
+	})
 	return strays
 }
 

@@ -13,32 +13,44 @@ import (
 // members are the processes of the job that live on the node, with the ranks they belong to: of what is
 // below a rank, that rank; of what has outlived its parent, the rank whose process group it is in.
 func (s *session) members() (all []ipc.Process) {
-	tree := proc.LookAround()
+	roots := s.roots()
+	s.eachBelow(func(p proc.Look, of int) int {
+		root, leader := roots[p.PID]
+		if leader {
+			of = root
+		} else if owner, known := s.owners.groups[p.Group]; known && of == ipc.Nobody {
+			of = owner
+		}
+		all = append(all, ipc.Process{PID: p.PID, Rank: of, Began: p.Born.Time(), Leader: leader})
+		return of
+	})
+	return all
+}
+
+// roots are the ranks that live, by their processes.
+func (s *session) roots() map[int]int {
 	roots := make(map[int]int, len(s.ranks))
 	for _, r := range s.ranks {
 		if r.alive() {
 			roots[r.begun.PID] = r.number
 		}
 	}
+	return roots
+}
+
+// eachBelow visits the processes below the helper that are not its own, parents first, and tells of each to which rank
+// its parent belongs; visit says to which it does itself.
+func (s *session) eachBelow(visit func(p proc.Look, of int) int) {
+	tree := proc.LookAround()
 	var below func(pid, rank int)
 	below = func(pid, rank int) {
 		for _, p := range tree[pid] {
-			if p.PID == s.owners.guard || s.foreign.has(p.PID) {
-				continue
+			if p.PID != s.owners.guard && !s.foreign.has(p.PID) {
+				below(p.PID, visit(p, rank))
 			}
-			of := rank
-			root, leader := roots[p.PID]
-			if leader {
-				of = root
-			} else if owner, known := s.owners.groups[p.Group]; known && of == ipc.Nobody {
-				of = owner
-			}
-			all = append(all, ipc.Process{PID: p.PID, Rank: of, Began: p.Born.Time(), Leader: leader})
-			below(p.PID, of)
 		}
 	}
 	below(os.Getpid(), ipc.Nobody)
-	return all
 }
 
 // A remains is what is known of shared memory that is to be freed when no process of the job is left.
