@@ -130,7 +130,7 @@ func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	for _, r := range m.Ranks {
 		claim.Ranks = append(claim.Ranks, job.ClaimedRank{Rank: m.Group.First + r.Rank, CPUs: r.Held, GPUs: gpu.Addresses(r.GPUs)})
 	}
-	held, err := dir.Take(w.ctx, claim, func(others ledger.Others) error { return conflict(m, claim, others) })
+	held, err := dir.Take(w.ctx, claim, func(others ledger.Others) error { return conflict(m.Claim, claim, others) })
 	switch {
 	case errors.As(err, &taken):
 		return taken, ""
@@ -143,7 +143,9 @@ func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
 		w.rested.Release() // this is in its place
 	}
 	w.held[m.Group.Name] = held
-	w.holdings[m.Group.Name] = &holding{claim: claim, terms: wire.Prepare{Claim: m.Claim}}
+	terms := m.Claim
+	terms.Entry = claim
+	w.holdings[m.Group.Name] = terms
 	w.note(m, claim)
 	if w.vacant && claim.Resting == "" {
 		notice = cmp.Or(notice, w.giveUp(m.Group.Name))
@@ -179,7 +181,7 @@ func (w *Worker) note(m *wire.Prepare, claim job.Claim) {
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to
 // 11), against what they hold now. What the job itself has already, mpiexec has planned
 // round; it counts where the node has a limit for all.
-func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
+func conflict(terms wire.Claim, mine job.Claim, others ledger.Others) error {
 	if mine.RM != "" { // what the batch system has granted, others do not take
 		others, _ = apart(others, mine.RM)
 	}
@@ -198,8 +200,8 @@ func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
 		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.Mine[running].Job)}
 	case mine.Exclusive && others.Jobs > 0:
 		return &takenError{fmt.Sprintf("not idle: job %s runs there", others.One)}
-	case m.Claim.Most >= 0 && most+len(mine.Ranks) > m.Claim.Most:
-		return &takenError{fmt.Sprintf("%d of at most %d processes running", most, m.Claim.Most)}
+	case terms.Most >= 0 && most+len(mine.Ranks) > terms.Most:
+		return &takenError{fmt.Sprintf("%d of at most %d processes running", most, terms.Most)}
 	}
 	for _, r := range mine.Ranks {
 		for _, address := range r.GPUs {
@@ -208,7 +210,7 @@ func conflict(m *wire.Prepare, mine job.Claim, others ledger.Others) error {
 			}
 		}
 	}
-	if m.Claim.Shares { // CPUs, no more
+	if terms.Shares { // CPUs, no more
 		return nil
 	}
 	busy := make(map[int]bool, len(use.Busy))

@@ -37,16 +37,13 @@ func (w *Worker) Rest(give func(Rested)) {
 		w.rested = nil
 		for _, groups := range []map[string]*ledger.Held{w.held, w.noted} {
 			for group, held := range groups {
-				if held.Resting() != "" {
-					all = append(all, held)
-					delete(groups, group)
-					continue
+				if held.Resting() == "" {
+					var err error
+					if held, err = held.Rest(job.Restarting); err != nil {
+						w.inform(false, "the ledger does not tell that the job is being started again: "+err.Error())
+					}
 				}
-				resting, err := held.Rest(job.Restarting)
-				if err != nil {
-					w.inform(false, "the ledger does not tell that the job is being started again: "+err.Error())
-				}
-				all = append(all, resting)
+				all = append(all, held)
 				delete(groups, group)
 			}
 		}

@@ -23,14 +23,8 @@ SV-30). Of each group there is one claim at every moment, since the new one is s
 	                                 '-- Look: who has them? nobody, or -- Taken: nothing is changed
 */
 type vacancies struct {
-	vacant   bool                // what is claimed has no CPUs
-	holdings map[string]*holding // what the groups in held have claimed
-}
-
-// A holding is what a group has claimed, and on which terms.
-type holding struct {
-	claim job.Claim
-	terms wire.Prepare // its Claim
+	vacant   bool                  // what is claimed has no CPUs
+	holdings map[string]wire.Claim // what the groups in held have claimed, and on which terms
 }
 
 // A Vacated is what came of a Vacancy.
@@ -51,7 +45,10 @@ func (w *Worker) Vacate(what job.Vacancy, group string, give func(Vacated)) {
 }
 
 func (w *Worker) vacate(what job.Vacancy) (v Vacated) {
-	groups := slices.DeleteFunc(slices.Sorted(maps.Keys(w.held)), func(group string) bool { return w.holdings[group] == nil || w.held[group].Resting() != "" })
+	groups := slices.DeleteFunc(slices.Sorted(maps.Keys(w.held)), func(group string) bool {
+		_, has := w.holdings[group]
+		return !has || w.held[group].Resting() != ""
+	})
 	switch what {
 	case job.GiveUp:
 		w.vacant = true
@@ -96,13 +93,13 @@ func (w *Worker) giveUp(group string) (notice string) {
 }
 
 // whoHas looks who has CPUs that a group is to claim again.
-func (w *Worker) whoHas(t *holding) (taken string) {
+func (w *Worker) whoHas(t wire.Claim) (taken string) {
 	others, err := w.ledger.Others(nil)
 	if err != nil { // then takeBack tells that
 		return ""
 	}
-	if err := conflict(&t.terms, t.claim, others); err != nil {
-		return err.Error() + holder(t.claim, others)
+	if err := conflict(t, t.Entry, others); err != nil {
+		return err.Error() + holder(t.Entry, others)
 	}
 	return ""
 }
@@ -115,10 +112,10 @@ func (w *Worker) takeBack(group string) (taken, notice string) {
 		return "", ""
 	}
 	var faster *takenError
-	whole, err := w.ledger.Take(w.ctx, t.claim, func(others ledger.Others) error {
-		err := conflict(&t.terms, t.claim, others)
+	whole, err := w.ledger.Take(w.ctx, t.Entry, func(others ledger.Others) error {
+		err := conflict(t, t.Entry, others)
 		if errors.As(err, &faster) {
-			err = &takenError{faster.reason + holder(t.claim, others)}
+			err = &takenError{faster.reason + holder(t.Entry, others)}
 		}
 		return err
 	})

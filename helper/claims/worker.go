@@ -61,7 +61,7 @@ type Worker struct {
 // New makes one for the session that sends by send; root is "/", and environ our own environment. It
 // holds what the session of an earlier attempt has left.
 func New(root fs.FS, environ []string, send func(wire.Message) error, rested Rested) *Worker {
-	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), vacancies: vacancies{holdings: make(map[string]*holding)}, noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile, cluster: config.ClusterFile}
+	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), vacancies: vacancies{holdings: make(map[string]wire.Claim)}, noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile, cluster: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)

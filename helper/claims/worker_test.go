@@ -172,7 +172,7 @@ func TestConflict(t *testing.T) {
 		{"its own outer job", wire.Prepare{Claim: wire.Claim{Most: -1}}, job.Claim{Inside: "b", Ranks: claimed(2)}, []job.Claim{two}, ""},
 	} {
 		got := ""
-		if err := conflict(&test.m, test.mine, ledger.Others{Mine: slices.Clone(test.others)}); err != nil {
+		if err := conflict(test.m.Claim, test.mine, ledger.Others{Mine: slices.Clone(test.others)}); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {
