@@ -19,7 +19,6 @@ takes no SIGTERM.
 package life
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -599,71 +598,6 @@ func (s *State) drained() []any {
 	}
 	s.work = Drained
 	return []any{TellDrained{}}
-}
-
-// hold takes a reason to stand still, or takes it back. What is to end does not stand still any more.
-func (s *State) hold(e Hold) []any {
-	if s.ending != Unasked || s.talk != Open || !e.Why.Known() {
-		return nil
-	}
-	held := len(s.holds) > 0
-	if !e.On {
-		delete(s.holds, e.Why)
-		if held && len(s.holds) == 0 && s.Alive() {
-			return []any{Continue{}}
-		}
-		return nil
-	}
-	s.holds[e.Why] = true
-	if !held && s.Alive() {
-		return []any{Stop{}}
-	}
-	return nil
-}
-
-// lift takes all reasons back.
-func (s *State) lift() []any {
-	held := len(s.holds) > 0
-	clear(s.holds)
-	if held && s.Alive() {
-		return []any{Continue{}}
-	}
-	return nil
-}
-
-// Signals that have these numbers on every machine on which we run.
-const (
-	sigquit = 3
-	sigcont = 18
-)
-
-// signal passes on a signal; SIGQUIT waits for stacks, since it kills who does not catch it, and SIGCONT
-// lets nobody go on who is held.
-func (s *State) signal(number int) (do []any) {
-	if number == sigcont && len(s.holds) > 0 {
-		return nil
-	}
-	if s.stacks != notGathered && number == sigquit {
-		s.stacks = quitWaits
-		return nil
-	}
-	if s.forking > 0 {
-		s.missed = append(s.missed, number)
-	}
-	for _, i := range slices.Sorted(maps.Keys(s.ranks)) {
-		if s.ranks[i].phase == running {
-			do = append(do, PassSignal{i, number})
-		}
-	}
-	return do
-}
-
-func (s *State) dumped() []any {
-	quit := s.stacks == quitWaits
-	if s.stacks = notGathered; quit {
-		return s.signal(sigquit)
-	}
-	return nil
 }
 
 // end begins to end what is left, or hurries an ending under way: deadlines only ever move
