@@ -485,6 +485,14 @@ type NodePlan struct {
 	Ranks []RankPlan // ascending by rank
 }
 
+// Names are those of the nodes, in their order.
+func (p Plan) Names() (names []string) {
+	for _, n := range p.Nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
 // CPUs is how many the part claims.
 func (p NodePlan) CPUs() (cpus int) {
 	for _, r := range p.Ranks {

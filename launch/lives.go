@@ -108,7 +108,7 @@ func (l *lives) attempt(ctx context.Context, f *fleet) (result job.Result, next 
 	l.announce(place.Plan)
 	f.since = l.began
 	if l.env.Began != nil {
-		l.env.Began(l.attempts, job.Attempt{Number: len(l.attempts), Began: time.Now(), Nodes: nodesOf(place.Plan), Size: place.Plan.Size})
+		l.env.Began(l.attempts, job.Attempt{Number: len(l.attempts), Began: time.Now(), Nodes: place.Plan.Names(), Size: place.Plan.Size})
 	}
 	f.start(place)
 	if l.gone.Load() {
@@ -122,7 +122,7 @@ func (l *lives) attempt(ctx context.Context, f *fleet) (result job.Result, next 
 		return next.Again
 	}
 	f.moved = func(m restart.Move) (job.Request, []string, string) {
-		return restart.Moved(l.first, l.attempts, job.Attempt{Nodes: nodesOf(f.plan), Size: f.plan.Size, Spares: spareNames(f.spares)}, m)
+		return restart.Moved(l.first, l.attempts, job.Attempt{Nodes: f.plan.Names(), Size: f.plan.Size, Spares: spareNames(f.spares)}, m)
 	}
 	result, err = f.supervise(ctx, place.StartBy.Time())
 	return result, next, err
@@ -135,7 +135,7 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 	}
 	told := state.ToldToEnd()
 	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.End(), Reason: state.Cause.Reason(),
-		Nodes: nodesOf(f.plan), Size: f.plan.Size, Exit: state.ExitCode()}
+		Nodes: f.plan.Names(), Size: f.plan.Size, Exit: state.ExitCode()}
 	if state.Cause != nil {
 		a.Cause = state.Cause.Text
 		if a.Kind == job.ByStart && state.Cause.Node >= 0 {
@@ -143,10 +143,11 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 		}
 	}
 	for _, n := range f.nodes {
-		if n.lost != nil || !n.over { // or something there cannot be killed
-			a.Lost = append(a.Lost, n.Name())
+		if n.lost == nil && n.over {
+			continue
 		}
-		if n.lost == nil && !n.over {
+		a.Lost = append(a.Lost, n.Name())
+		if n.lost == nil { // something there cannot be killed
 			f.cutOff = a.Ended
 		}
 	}
@@ -217,7 +218,7 @@ func (l *lives) announce(p job.Plan) {
 	if len(l.attempts) == 0 {
 		return
 	}
-	last, nodes := l.attempts[len(l.attempts)-1], nodesOf(p)
+	last, nodes := l.attempts[len(l.attempts)-1], p.Names()
 	was := "was " + hostlist.FoldList(last.Nodes)
 	if wanted := l.attempts[0].Size; p.Size < wanted {
 		was = fmt.Sprintf("%d did not fit", wanted)
@@ -366,14 +367,6 @@ func (n noting) Read(p []byte) (int, error) {
 func spareNames(spares []reserve.Kept) (names []string) {
 	for _, s := range spares {
 		names = append(names, s.Name())
-	}
-	return names
-}
-
-// nodesOf are the names of a plan's nodes, in its order.
-func nodesOf(p job.Plan) (names []string) {
-	for _, n := range p.Nodes {
-		names = append(names, n.Name)
 	}
 	return names
 }

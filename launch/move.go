@@ -119,21 +119,20 @@ func (f *fleet) moveFound(e moveFound) {
 	m := e.m
 	m.inbox = nil
 	m.stop()
+	why := ""
 	switch lost := slices.IndexFunc(e.goal.New, func(k reserve.Kept) bool { return m.gone[k.Node] }); {
 	case f.moving != m || f.state.Phase != supervise.Running:
-		e.goal.Abandon()
-		f.stay("the job ends")
-		return
+		why = "the job ends"
 	case f.state.Held():
-		e.goal.Abandon()
-		f.stay("suspended meanwhile: its ranks could not write a checkpoint")
-		return
+		why = "suspended meanwhile: its ranks could not write a checkpoint"
 	case e.err != nil:
-		f.stay(e.err.Error())
-		return
+		why = e.err.Error()
 	case lost >= 0:
+		why = "cannot be moved: lost contact with " + e.goal.New[lost].Name()
+	}
+	if why != "" {
 		e.goal.Abandon()
-		f.stay(fmt.Sprintf("cannot be moved: lost contact with %s", e.goal.New[lost].Name()))
+		f.stay(why)
 		return
 	}
 	m.goal = e.goal
@@ -227,22 +226,21 @@ func (f *fleet) endMoving() {
 	f.stay("the job ends")
 }
 
-// takenAlong is how many CPUs the job claims on a node for the attempt to which it is moved.
-func (f *fleet) takenAlong(name string) int {
+// takenAlong is how many CPUs the job claims on which nodes for the attempt to which it is moved; nil: it is not.
+func (f *fleet) takenAlong() map[string]int {
 	if f.moving == nil || !f.moving.ends {
-		return 0
+		return nil
 	}
+	cpus := make(map[string]int)
 	for _, np := range f.moving.goal.Plan.Nodes {
-		if np.Name == name {
-			return np.CPUs()
-		}
+		cpus[np.Name] = np.CPUs()
 	}
-	return 0
+	return cpus
 }
 
 // into writes into an attempt that is over where the job goes, if it is moved.
 func (f *fleet) into(a *job.Attempt) {
 	if f.moving != nil && f.moving.ends {
-		a.Leaves, a.Goes = f.moving.leaves, nodesOf(f.moving.goal.Plan)
+		a.Leaves, a.Goes = f.moving.leaves, f.moving.goal.Plan.Names()
 	}
 }

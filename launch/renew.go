@@ -29,16 +29,17 @@ func (f *fleet) renew(again bool) {
 			cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
 		}
 	}
+	along := f.takenAlong()
 	for _, n := range f.nodes {
 		if again && n.lost == nil && n.over {
-			f.kept = append(f.kept, reserve.Kept{Node: n.Renew(), CPUs: max(cpus[n], f.takenAlong(n.Name()))})
+			f.kept = append(f.kept, reserve.Kept{Node: n.Renew(), CPUs: max(cpus[n], along[n.Name()])})
 			continue
 		}
 		n.Send(&wire.Bye{})
 	}
 	for _, s := range f.spares {
 		if again {
-			f.kept = append(f.kept, reserve.Kept{Node: s.Renew(), CPUs: max(s.CPUs, f.takenAlong(s.Name()))})
+			f.kept = append(f.kept, reserve.Kept{Node: s.Renew(), CPUs: max(s.CPUs, along[s.Name()])})
 			continue
 		}
 		s.Send(&wire.Bye{})

@@ -100,12 +100,7 @@ func (r *reservation) behindGate(ctx context.Context, do func() error) error {
 
 // awaitChange returns when a claim has come or gone on one of the hosts, or when it was quiet for long.
 func (r *reservation) awaitChange(ctx context.Context) error {
-	for _, n := range r.hosts {
-		if !n.watched && n.lost == nil {
-			n.watched = true
-			n.Send(&wire.Watch{Ledger: r.req.Queue.Ledger})
-		}
-	}
+	r.watchClaims()
 	if err := r.rest(ctx, tryAgain); err != nil {
 		return err
 	}

@@ -19,10 +19,7 @@ type claimLost struct{ node, reason string }
 // claim hands every node of a plan its part and waits until all are ready. If one cannot,
 // the others give up what they have claimed.
 func (r *reservation) claim(ctx context.Context, p job.Plan) error {
-	r.plan, r.chosen = p, nil
-	for _, np := range p.Nodes {
-		r.chosen = append(r.chosen, r.seen[np.Node])
-	}
+	r.choose(p)
 	r.counts = PerSection(p, len(r.req.Apps))
 	if r.outset = newOutset(r.chosen); r.spawn != nil {
 		r.outset = r.spawn.Outset
@@ -33,6 +30,14 @@ func (r *reservation) claim(ctx context.Context, p job.Plan) error {
 		r.giveBack()
 	}
 	return err
+}
+
+// choose makes a plan that which is to be carried out.
+func (r *reservation) choose(p job.Plan) {
+	r.plan, r.chosen = p, nil
+	for _, np := range p.Nodes {
+		r.chosen = append(r.chosen, r.seen[np.Node])
+	}
 }
 
 // giveBack has the nodes of the plan forget their part.

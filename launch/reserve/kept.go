@@ -72,13 +72,18 @@ func (r *reservation) pass(ctx context.Context, p job.Plan, refused error) (job.
 	if !errors.As(refused, &failed) || failed.Code != plan.QueueBusy {
 		return p, refused
 	}
-	snap := r.snap
-	snap.Ahead = 0
-	passing, err := makePlan(ctx, r.req, snap)
+	passing, err := r.planAhead(ctx, r.req)
 	if err != nil || !r.onKept(passing) {
 		return p, refused
 	}
 	return passing, nil
+}
+
+// planAhead plans a request as if nobody waited before it.
+func (r *reservation) planAhead(ctx context.Context, req job.Request) (job.Plan, error) {
+	snap := r.snap
+	snap.Ahead = 0
+	return makePlan(ctx, req, snap)
 }
 
 // onKept reports whether a plan needs nothing but what the attempt before has left.

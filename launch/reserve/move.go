@@ -103,18 +103,15 @@ func (g *Goal) findOnce(ctx context.Context, m Move) error {
 	if err := r.survey(ctx); err != nil {
 		return err
 	}
-	r.snap.Ahead = 0
-	p, err := makePlan(ctx, r.req, r.snap)
+	p, err := r.planAhead(ctx, r.req)
 	if err != nil {
 		return noGoal(err)
 	}
 	if restart.Stays(m.Old, p) {
 		return errors.New("cannot be moved: what is free now is no other place than the one that it has")
 	}
-	r.plan, g.Plan, r.chosen = p, p, nil
-	for _, np := range p.Nodes {
-		r.chosen = append(r.chosen, r.seen[np.Node])
-	}
+	g.Plan = p
+	r.choose(p)
 	return g.claim(ctx, m)
 }
 
@@ -202,10 +199,4 @@ func (g *Goal) Abandon() {
 }
 
 // Text is where it is: the nodes of the plan, folded.
-func (g *Goal) Text() string {
-	var names []string
-	for _, np := range g.Plan.Nodes {
-		names = append(names, np.Name)
-	}
-	return hostlist.FoldList(names)
-}
+func (g *Goal) Text() string { return hostlist.FoldList(g.Plan.Names()) }

@@ -38,9 +38,7 @@ func (r *reservation) claimSpares(ctx context.Context) error {
 	if !wants || r.spawn != nil {
 		return nil
 	}
-	snap := r.snap
-	snap.Ahead = 0
-	p, err := makePlan(ctx, req, snap)
+	p, err := r.planAhead(ctx, req)
 	if err != nil {
 		return ctx.Err()
 	}

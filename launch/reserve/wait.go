@@ -238,12 +238,7 @@ func (r *reservation) scatter() {
 
 // watch has the nodes tell of changes, and tries those again that are down.
 func (r *reservation) watch(ctx context.Context, now time.Time) {
-	for _, n := range r.hosts {
-		if !n.watched && n.lost == nil {
-			n.watched = true
-			n.Send(&wire.Watch{Ledger: r.req.Queue.Ledger})
-		}
-	}
+	r.watchClaims()
 	if due := r.due(now); len(due) > 0 {
 		env := &r.env
 		go func() {
@@ -251,6 +246,16 @@ func (r *reservation) watch(ctx context.Context, now time.Time) {
 				env.Inbox.Put(reconnected{due[c.At], c.Node, c.Err})
 			}
 		}()
+	}
+}
+
+// watchClaims has those nodes tell of changes that do not yet.
+func (r *reservation) watchClaims() {
+	for _, n := range r.hosts {
+		if !n.watched && n.lost == nil {
+			n.watched = true
+			n.Send(&wire.Watch{Ledger: r.req.Queue.Ledger})
+		}
 	}
 }
 

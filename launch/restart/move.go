@@ -161,8 +161,8 @@ func Covers(old, part job.NodePlan) bool {
 	return len(part.Ranks) <= len(old.Ranks)
 }
 
-// left are the nodes that a job has been moved away from.
-func left(attempts []job.Attempt) map[string]bool {
+// departed are the nodes that a job has been moved away from.
+func departed(attempts []job.Attempt) map[string]bool {
 	names := make(map[string]bool)
 	for _, a := range attempts {
 		for _, name := range a.Leaves {

@@ -124,7 +124,7 @@ func Request(first job.Request, attempts []job.Attempt) job.Request {
 		return req
 	}
 	req.Skip = true
-	req.Nodes, req.Turns = candidates(first, attempts)
+	req.Nodes = candidates(first, attempts)
 	req.Apps = sections(first)
 	req.Streams.Out.Append, req.Streams.Err.Append = true, true
 	req.Attempt = len(attempts)
@@ -134,7 +134,7 @@ func Request(first job.Request, attempts []job.Attempt) job.Request {
 // Tiers of candidates (SV-4): those that had ranks and live come first, in their order; then spares; then
 // those that had nothing, by the sort key; last those that were lost, and are back. A job that is moved goes where
 // it was planned to go, and nowhere else.
-func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef, turns []int) {
+func candidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	last := attempts[len(attempts)-1]
 	troubles := make(map[string]int)
 	for _, a := range attempts[min(first.Restart.Past, len(attempts)-1):] {
@@ -146,8 +146,8 @@ func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef,
 	for i, name := range slices.Concat(last.Nodes, last.Spares) {
 		tiers[name] = i
 	}
-	leaves := left(attempts)
-	nodes = slices.Clone(first.Nodes)
+	leaves := departed(attempts)
+	nodes := slices.Clone(first.Nodes)
 	for i := range nodes {
 		n := &nodes[i]
 		tier, had := tiers[n.Name]
@@ -168,7 +168,7 @@ func candidates(first job.Request, attempts []job.Attempt) (nodes []job.NodeDef,
 			n.Tier = len(last.Nodes) + len(last.Spares)
 		}
 	}
-	return nodes, first.Turns
+	return nodes
 }
 
 // sections get the arguments of attempts that are not the first; the last may have fewer ranks
