@@ -235,11 +235,11 @@ func (l *lives) announce(p job.Plan) {
 func (l *lives) between(ctx context.Context, f *fleet, pause time.Duration) error {
 	ctx, done := l.within(ctx)
 	defer done()
-	if err := l.timed(timeline.Fence, func() error { return l.fence(ctx, l.attempts[len(l.attempts)-1].Lost, l.cutOff) }); err != nil {
+	if err := l.env.Timeline.Do(timeline.Row{}, timeline.Fence, func() error { return l.fence(ctx, l.attempts[len(l.attempts)-1].Lost, l.cutOff) }); err != nil {
 		return err
 	}
 	l.tell(job.Again{Event: "pause", Seconds: pause.Round(time.Millisecond).Seconds()})
-	return l.timed(timeline.Pause, func() error { return l.pause(ctx, f, pause) })
+	return l.env.Timeline.Do(timeline.Row{}, timeline.Pause, func() error { return l.pause(ctx, f, pause) })
 }
 
 // pause waits, unless the job ends. Nodes are kept meanwhile for as long as they may be.

@@ -242,14 +242,6 @@ func endLife(life timeline.Step, f *fleet, err error) {
 	life.End(err)
 }
 
-// timed does something that the timeline has as a step of mpiexec.
-func (l *lives) timed(step string, do func() error) error {
-	s := l.env.Timeline.Begin(timeline.Row{}, step)
-	err := do()
-	s.End(err)
-	return err
-}
-
 // tellSlowest says, for -v, which hosts took longest to start.
 func (e Env) tellSlowest() {
 	if said := e.Log.Info(); said.Enabled() {

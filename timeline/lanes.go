@@ -79,12 +79,7 @@ func stillOpen(ends []time.Duration, at time.Duration) []time.Duration {
 	return ends
 }
 
-// leaves are the spans of a track that no other one is inside of.
-func (l track) leaves() (leaves []Span) {
-	for i, s := range l.spans {
-		if i+1 == len(l.spans) || l.spans[i+1].Began >= s.Ended {
-			leaves = append(leaves, s)
-		}
-	}
-	return leaves
+// leaf reports whether no other span of a track is inside of the i-th.
+func (l track) leaf(i int) bool {
+	return i+1 == len(l.spans) || l.spans[i+1].Began >= l.spans[i].Ended
 }

@@ -35,12 +35,12 @@ func (o owner) slow() Slow {
 		if l.Part != "" {
 			continue
 		}
-		for _, leaf := range l.leaves() {
-			if w := find(leaf.Step); w == nil || !w.begins {
+		for i, span := range l.spans {
+			if w := find(span.Step); w == nil || !w.begins || !l.leaf(i) {
 				continue
 			}
-			if s.Took += leaf.Took(); leaf.Took() > s.Step.Took() {
-				s.Step = leaf
+			if s.Took += span.Took(); span.Took() > s.Step.Took() {
+				s.Step = span
 			}
 		}
 	}

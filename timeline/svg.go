@@ -184,16 +184,12 @@ func (d *drawing) x(at time.Duration) float64 {
 // row draws a row: what encloses other steps is pale and behind them.
 func (d *drawing) row(r drawn) {
 	d.text(8, r.y+barSize-2, "#000000", r.name, left-12)
-	leaves := make(map[Span]bool)
-	for _, s := range r.steps.leaves() {
-		leaves[s] = true
-	}
 	for i, s := range r.steps.spans {
 		free := width // until the next step
 		if i+1 < len(r.steps.spans) {
 			free = d.x(r.steps.spans[i+1].Began)
 		}
-		d.bar(r, s, leaves[s], free)
+		d.bar(r, s, r.steps.leaf(i), free)
 	}
 	for _, s := range r.ranks {
 		if s.Began < d.until {

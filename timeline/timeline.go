@@ -83,6 +83,14 @@ func (r *Recorder) Add(row Row, step string, began time.Time) {
 	}
 }
 
+// Do does something that is a step, and returns its error.
+func (r *Recorder) Do(row Row, step string, do func() error) error {
+	s := r.Begin(row, step)
+	err := do()
+	s.End(err)
+	return err
+}
+
 func (r *Recorder) add(s Span) Step {
 	r.mu.Lock()
 	defer r.mu.Unlock()

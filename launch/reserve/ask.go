@@ -145,8 +145,5 @@ func declined(answer wire.Message) error {
 
 // timed does something that the timeline has as a step of mpiexec.
 func (r *reservation) timed(step string, do func() error) error {
-	s := r.env.Timeline.Begin(r.env.Row, step)
-	err := do()
-	s.End(err)
-	return err
+	return r.env.Timeline.Do(r.env.Row, step, do)
 }
