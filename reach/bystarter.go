@@ -46,12 +46,20 @@ func (s *ByStarter) Route(host Host) (string, error) {
 	return "by " + strings.Join(argv, " "), err
 }
 
-func (s *ByStarter) argv(host Host) ([]string, error) {
+// call is the call for a host by itself.
+func (s *ByStarter) call(host Host) (starter.Call, error) {
 	call, err := s.Find(host)
+	if err == nil {
+		call.Program, call.Help, call.More = s.Program, s.Help(), s.Args
+	}
+	return call, err
+}
+
+func (s *ByStarter) argv(host Host) ([]string, error) {
+	call, err := s.call(host)
 	if err != nil {
 		return nil, err
 	}
-	call.Program, call.Help, call.More = s.Program, s.Help(), s.Args
 	return s.Starter.Argv(call), nil
 }
 

@@ -52,17 +52,11 @@ const maxStrangers = 8
 
 // Route is that of a host by itself, but for how many are called together.
 func (o *OneStep) Route(host Host) (string, error) {
-	call, err := o.call(host)
+	call, err := o.Each.call(host)
 	if err != nil {
 		return "", err
 	}
 	return "by one step, " + strings.Join(o.Each.Starter.Step.Argv([]starter.Call{call}), " "), nil
-}
-
-func (o *OneStep) call(host Host) (starter.Call, error) {
-	call, err := o.Each.Find(host)
-	call.Program, call.Help, call.More = o.Each.Program, o.Each.Help(), o.Each.Args
-	return call, err
 }
 
 // A mate is one host of a step.
@@ -101,7 +95,7 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 func (o *OneStep) deal(hosts []Host, results chan<- Result) (steps [][]mate, single []mate) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
-		call, err := o.call(host)
+		call, err := o.Each.call(host)
 		m := mate{at, host, call}
 		switch i, known := parts[call.Part]; {
 		case err != nil:
@@ -209,7 +203,8 @@ func (s *step) attempt(ctx context.Context) (busy *Verdict) {
 		defer desk.Close()
 		var p *localCommand
 		if p, err = s.start(hosts); err == nil {
-			line := &common{p: p, users: 1}
+			line := &common{p: p}
+			line.users.Store(1)
 			defer line.leave()
 			return s.converse(ctx, desk, line)
 		}
@@ -282,7 +277,7 @@ func (s *step) arrived(a callback.Arrival, line *common) {
 	}
 	s.forget(a.Host)
 	s.reached.Add(1)
-	line.enter()
+	line.users.Add(1)
 	conn := newConn(&stepLink{Conn: a.Stream, line: line, why: func(stderr string) string { return s.Each.Starter.Step.Line(stderr, a.Host) }, program: s.Each.Starter.Program})
 	conn.build, conn.source = s.self.Build, "found"
 	s.results <- Result{At: m.at, Stream: conn}
@@ -409,22 +404,11 @@ func ownAddresses() (found []netip.Addr) {
 // A common is the process of a step, which ends with the last who uses it: its helpers do, when its input ends.
 type common struct {
 	p     *localCommand
-	mu    sync.Mutex // guards users
-	users int
-}
-
-func (c *common) enter() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.users++
+	users atomic.Int32
 }
 
 func (c *common) leave() {
-	c.mu.Lock()
-	c.users--
-	last := c.users == 0
-	c.mu.Unlock()
-	if last {
+	if c.users.Add(-1) == 0 {
 		c.p.Close()
 	}
 }
