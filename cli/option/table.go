@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"iter"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -244,9 +245,7 @@ func normalize(dashed string) string {
 
 // find looks a word such as "-np" or "--hostFile" up.
 func (t *Table) find(dashed string) (meaning, bool) {
-	m, ok := t.names[normalize(dashed)]
-	if _, refused := t.refused(dashed); refused {
-		return m, false
-	}
-	return m, ok && strings.HasPrefix(dashed, "-")
+	name := normalize(dashed)
+	m, ok := t.names[name]
+	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || !slices.Contains(single, name))
 }
