@@ -22,7 +22,7 @@ import (
 // --status JOB, --end JOB and its like, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
 
 func asksOfJobs(j option.Job) bool {
-	return j.Suspend != (option.SuspendJob{}) || j.PS || j.ShowQueue || j.Status != "" || j.Signal.Number != 0 || j.Evict != "" || wordTo(j).Verb != ""
+	return j.PS || j.ShowQueue || len(questions(j)) > 0
 }
 
 // hostsForProgram takes the words where a program would stand for hosts: mpiexec --ps n1 n2.

@@ -276,16 +276,13 @@ func (c *call) journal() (ended func(job.Result, error), err error) {
 		w = file
 	}
 	j := newJournal(w, c.line.Job.JSONOutput)
-	began, planned := time.Now(), c.env.Planned
-	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
-		if planned != nil {
-			planned(snap, p)
-		}
+	began := time.Now()
+	c.whenPlanned(func(snap job.Snapshot, p job.Plan) {
 		var b bytes.Buffer
 		if whatif.Write(&b, whatif.Planned(c.req, snap, p, c.warnings)) == nil {
 			j.plan(c.req.Job, b.Bytes())
 		}
-	}
+	})
 	c.env.Watch = j
 	return func(result job.Result, err error) {
 		r := record.New(result, err, exitCode(result.Code, err, c.ours))

@@ -79,11 +79,7 @@ func (c *call) unjoined() {
 	if c.joined == nil {
 		return
 	}
-	planned := c.env.Planned
-	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
-		if planned != nil {
-			planned(snap, p)
-		}
+	c.whenPlanned(func(_ job.Snapshot, p job.Plan) {
 		text := c.joined.warning(p.Nodes)
 		if text == "" {
 			return
@@ -92,5 +88,5 @@ func (c *call) unjoined() {
 			rm.Grade = job.Loose
 		}
 		c.env.Say(text)
-	}
+	})
 }

@@ -48,17 +48,14 @@ type recorder struct {
 // the run is over (--report, accounting_file).
 func (c *call) record() (ended func(job.Result, error), err error) {
 	r := &recorder{call: c, began: time.Now()}
-	planned, j := c.env.Planned, c.line.Job
+	j := c.line.Job
 	if j.ReportFile != "" {
-		c.env.Planned = func(snap job.Snapshot, p job.Plan) {
-			if planned != nil {
-				planned(snap, p)
-			}
+		c.whenPlanned(func(snap job.Snapshot, p job.Plan) {
 			var b bytes.Buffer
 			if whatif.Write(&b, whatif.Planned(c.req, snap, p, c.warnings)) == nil {
 				r.plan = b.Bytes()
 			}
-		}
+		})
 	}
 	if every := j.ReportEvery.Duration(); every > 0 {
 		if info, err := os.Stat(j.ReportFile); err == nil && !info.Mode().IsRegular() {

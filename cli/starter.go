@@ -217,30 +217,37 @@ func (c *call) idle(ctx context.Context) (int, error) {
 // starter has started, or its job's script: with -v how many hosts are reached otherwise (RM-30), and
 // always on which of those that it has started nothing of it is above the ranks (RM-45).
 func (c *call) unseen() {
-	rm, planned := c.req.RM, c.env.Planned
+	rm := c.req.RM
 	if rm == nil || rm.Job == "" {
 		return
 	}
-	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
-		if planned != nil {
-			planned(snap, p)
-		}
+	c.whenPlanned(func(snap job.Snapshot, p job.Plan) {
 		if !rm.Holds() {
 			c.tellLoose(p)
 		} else if lost := unheld(rm, snap, p); len(lost) > 0 && c.starter.Starter != nil && !c.starter.Untried {
 			c.env.Say(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", rm.Name, hostlist.Fold(lost), rm.Holder()))
 		}
+	})
+}
+
+// whenPlanned has something more done as soon as there is a plan.
+func (c *call) whenPlanned(do func(job.Snapshot, job.Plan)) {
+	before := c.env.Planned
+	c.env.Planned = func(snap job.Snapshot, p job.Plan) {
+		if before != nil {
+			before(snap, p)
+		}
+		do(snap, p)
 	}
 }
 
 // unheld are those nodes of a plan where the batch system holds nothing, although its starter has started it.
 func unheld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	for _, n := range p.Nodes {
-		i := slices.IndexFunc(snap.Nodes, func(s job.Node) bool { return s.Name == n.Name })
-		if i < 0 {
+		if n.Node < 0 || n.Node >= len(snap.Nodes) { // nobody has looked there
 			continue
 		}
-		if held := rm.Accounts(snap.Nodes[i].Holder); held != nil && !*held {
+		if held := rm.Accounts(snap.Nodes[n.Node].Holder); held != nil && !*held {
 			names = append(names, n.Name)
 		}
 	}

@@ -22,7 +22,10 @@ import (
 func (c *call) trace() (ended func(error), err error) {
 	j := c.line.Job
 	for _, f := range []struct{ option, name string }{{"--trace", j.TraceFile}, {"--trace-svg", j.TracePicture}} {
-		if err := mayBeWritten(f.name); f.name != "" && err != nil {
+		if f.name == "" {
+			continue
+		}
+		if err := mayBeWritten(f.name); err != nil {
 			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: "name a file that can be written"}
 		}
 	}
@@ -32,6 +35,9 @@ func (c *call) trace() (ended func(error), err error) {
 	c.asking = c.env.Timeline.Begin(timeline.Row{}, timeline.Request)
 	return func(err error) {
 		c.asking.End(err)
+		if j.TraceFile == "" && j.TracePicture == "" {
+			return
+		}
 		t := c.env.Timeline.Trace()
 		t.Title = c.req.Command()
 		c.writeTimeline("--trace", j.TraceFile, t, func(w io.Writer, t timeline.Trace) error {
@@ -47,7 +53,10 @@ func twice(words ...string) error {
 	of := make(map[string]string)
 	for pair := range slices.Chunk(words, 2) {
 		name, option := pair[0], pair[1]
-		if info, err := os.Stat(name); name == "" || name == "-" && option == "--json" || err == nil && !info.Mode().IsRegular() {
+		if name == "" || name == "-" && option == "--json" {
+			continue
+		}
+		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 			continue // nothing is replaced there
 		}
 		if target, err := filepath.EvalSymlinks(name); err == nil {

@@ -70,20 +70,20 @@ type Job struct {
 
 // An Attempt is one that is over (SV-12).
 type Attempt struct {
-	Attempt int         `json:"attempt"`
-	Began   time.Time   `json:"began"`
-	Ended   time.Time   `json:"ended"`
-	Kind    job.EndKind `json:"kind"`
-	Reason  string      `json:"reason"`
-	Cause   string      `json:"cause"`
-	Nodes   []string    `json:"nodes"`
-	Size    int         `json:"size"`
-	Lost    []string    `json:"lost"`
-	Failed  []string    `json:"failed"`
-	Spares  []string    `json:"spares"`
-	Exit    int         `json:"exit"`
-	Leaves  []string    `json:"leaves"`
-	Goes    []string    `json:"goes"`
+	Number int         `json:"attempt"` // the fields are those of job.Attempt
+	Began  time.Time   `json:"began"`
+	Ended  time.Time   `json:"ended"`
+	Kind   job.EndKind `json:"kind"`
+	Reason string      `json:"reason"`
+	Cause  string      `json:"cause"`
+	Nodes  []string    `json:"nodes"`
+	Size   int         `json:"size"`
+	Lost   []string    `json:"lost"`
+	Failed []string    `json:"failed"`
+	Spares []string    `json:"spares"`
+	Exit   int         `json:"exit"`
+	Leaves []string    `json:"leaves"`
+	Goes   []string    `json:"goes"`
 }
 
 // New is a job that has not started.
@@ -102,7 +102,7 @@ func (j Job) With(older Job) Job {
 func (j Job) history(past []job.Attempt, running int) Job {
 	j.History = []Attempt{}
 	for _, a := range past {
-		j.History = append(j.History, Attempt{a.Number, a.Began, a.Ended, a.Kind, a.Reason, a.Cause, a.Nodes, a.Size, a.Lost, a.Failed, a.Spares, a.Exit, a.Leaves, a.Goes})
+		j.History = append(j.History, Attempt(a))
 	}
 	j.Attempt = max(running, len(past)-1)
 	j.Left = restart.Left(j.Request.Restart, past[:max(0, min(j.Attempt, len(past)))])
@@ -258,8 +258,7 @@ type Start struct {
 func (j Job) Next(now time.Time) Start {
 	s := Start{Request: *j.Request}
 	for _, a := range j.History {
-		s.Past = append(s.Past, job.Attempt{Number: a.Attempt, Began: a.Began, Ended: a.Ended, Kind: a.Kind, Reason: a.Reason, Cause: a.Cause,
-			Nodes: a.Nodes, Size: a.Size, Lost: a.Lost, Failed: a.Failed, Spares: a.Spares, Exit: a.Exit, Leaves: a.Leaves, Goes: a.Goes})
+		s.Past = append(s.Past, job.Attempt(a))
 	}
 	if j.State == Running && j.Attempt == len(j.History) {
 		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "its mpiexec was gone",
