@@ -21,18 +21,27 @@ var waiting = []string{"sh", "-c", "echo ready; exec sleep 1000"}
 // Whatever is killed between mpiexec and a rank, one cause is told, if anybody is left to tell it,
 // and nothing stays behind (9.3; what TestSlurm looks for after each of its parts).
 func slurmFaults(t *testing.T, s *slurmBed) {
-	for _, test := range []struct {
-		name string
-		hit  func(args []string) bool
-		on   string // a host, or the head for srun
-		want string // in what is told
-	}{
+	s.faults(t, []slurmFault{
 		{"srun", srunTo("n2"), testbed.Head, "lost contact with n2 (srun: killed by signal 9)"},
 		{"helper", second("--helper-child"), "n2", "lost contact with n2"},
 		{"keeper", second("--helper"), "n2", " n2 "}, // its helper is told to end when it dies,
-	} {
+	})
+}
+
+// A slurmFault is something that is killed.
+type slurmFault struct {
+	name string
+	hit  func(args []string) bool
+	on   string // a host, or the head for srun
+	want string // in what is told
+}
+
+// faults kills each of them under a job on n1 and n2 of its own; options are mpiexec's.
+func (s *slurmBed) faults(t *testing.T, faults []slurmFault, options ...string) {
+	t.Helper()
+	for _, test := range faults {
 		t.Run(test.name, func(t *testing.T) {
-			r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary}, waiting...)...)
+			r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, slices.Concat([]string{binary}, options, waiting)...)
 			r.await(t, "ready", 2)
 			if pids := s.kill(t, test.on, test.hit); len(pids) == 0 {
 				t.Fatal("nothing to kill")

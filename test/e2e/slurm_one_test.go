@@ -74,29 +74,11 @@ func slurmOneStep(t *testing.T, s *slurmBed) {
 
 // What is killed is told once, by its own words, and nothing stays behind.
 func slurmOneFaults(t *testing.T, s *slurmBed) {
-	for _, test := range []struct {
-		name string
-		hit  func(args []string) bool
-		on   string // a host, or the head
-		want string // in what is told
-	}{
+	s.faults(t, []slurmFault{
 		{"srun", srunTo("n1,n2"), testbed.Head, " (srun: killed by signal 9)"},
 		{"helper", second("--helper-child"), "n2", "lost contact with n2"},
 		{"keeper", second("--helper"), "n2", " n2 "},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "slurm-one"}, waiting...)...)
-			r.await(t, "ready", 2)
-			if pids := s.kill(t, test.on, test.hit); len(pids) == 0 {
-				t.Fatal("nothing to kill")
-			}
-			res := r.wait(t)
-			if res.code != 125 || strings.Count(res.err, "mpiexec: ") != 1 || !strings.Contains(res.err, test.want) {
-				t.Errorf("exit %d: %s\nwant 125, %s", res.code, res.err, test.want)
-			}
-			s.clean(t, minutes)
-		})
-	}
+	}, "-launcher", "slurm-one")
 	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "slurm-one"}, waiting...)...)
 	r.await(t, "ready", 2)
 	for _, pid := range s.launchers() {
