@@ -104,7 +104,7 @@ func (l *lives) attempt(ctx context.Context, f *fleet) (result job.Result, next 
 		return job.Result{}, next, err
 	}
 	l.signals.HandOver(func(number syscall.Signal) { f.events.Put(supervise.Signaled{Signal: onNodes(number)}) })
-	defer l.signals.HandOver(nil)
+	defer l.signals.TakeBack(f.unheard)
 	l.announce(place.Plan)
 	f.since = l.began
 	if l.env.Began != nil {

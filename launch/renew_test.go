@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,9 +26,10 @@ import (
 // pass by itself.
 type revival struct {
 	*actors.Cast
-	ahead int    // who wait in the queue when the next attempt comes
-	loses string // a node that is lost with the first attempt; empty: rank 0 fails
-	stuck string // a node that cannot get rid of its rank then; empty: none
+	ahead int            // who wait in the queue when the next attempt comes
+	loses string         // a node that is lost with the first attempt; empty: rank 0 fails
+	stuck string         // a node that cannot get rid of its rank then; empty: none
+	late  syscall.Signal // comes when the first attempt was judged; 0: none
 
 	mu    sync.Mutex // guards the rest
 	began time.Time
@@ -115,6 +117,9 @@ func (s *revival) run(t *testing.T, policy job.Restart) (code int, said string) 
 	var text strings.Builder
 	errs := stdio.Stderr(&text)
 	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs}
+	if s.late != 0 {
+		env.Trace = &afterwards{signals: signals, number: s.late}
+	}
 	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, Greet: 10 * time.Second, Log: zerolog.Nop()},
 		Terms: reserve.Terms{Umask: -1}, Signals: signals, Say: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -131,6 +136,34 @@ func (s *revival) run(t *testing.T, policy job.Restart) (code int, said string) 
 	defer s.mu.Unlock()
 	slices.Sort(s.diary)
 	return result.Code, text.String()
+}
+
+// afterwards stands in for the file of a transcript: what is written when an attempt was judged. A signal comes
+// at that moment, and was taken when the next is.
+type afterwards struct {
+	once    sync.Once
+	signals chan<- os.Signal
+	number  syscall.Signal
+}
+
+func (a *afterwards) Write(p []byte) (int, error) {
+	a.once.Do(func() {
+		a.signals <- a.number
+		a.signals <- syscall.SIGWINCH
+	})
+	return len(p), nil
+}
+
+// A ^C that comes when an attempt was judged, and nobody takes signals for it any more, ends the pause
+// before the next; the job does not sit it out.
+func TestASignalBehindAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &revival{late: syscall.SIGINT}
+		code, said := s.run(t, job.Restart{Most: 1, On: []job.EndKind{job.ByCode}, Delay: time.Hour})
+		if took := time.Since(s.began); code != -1 || !strings.Contains(said, "cancelled by SIGINT") || took >= time.Hour {
+			t.Errorf("code %d after %v: %s", code, took, said)
+		}
+	})
 }
 
 // What is kept of an attempt, for how long, and who goes before the next (survive.md SV-2, SV-5).

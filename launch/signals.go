@@ -1,11 +1,14 @@
 package launch
 
 import (
+	"context"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
+	"remshell/launch/supervise"
 )
 
 // onNodes is a signal to mpiexec by the number that it has on nodes, where this machine is of
@@ -15,6 +18,24 @@ func onNodes(here syscall.Signal) job.Signal {
 		return s
 	}
 	return job.Signal(here)
+}
+
+// here is what onNodes has made of a signal to mpiexec.
+func here(onNodes job.Signal) syscall.Signal {
+	if number := unix.SignalNum(onNodes.String()); number != 0 {
+		return number
+	}
+	return syscall.Signal(onNodes)
+}
+
+// unheard takes the signals that came when an attempt was over, but not yet told so.
+func (f *fleet) unheard() (left []syscall.Signal) {
+	for _, event := range f.events.Take(context.Background(), time.Now()) {
+		if s, is := event.(supervise.Signaled); is {
+			left = append(left, here(s.Signal))
+		}
+	}
+	return left
 }
 
 // warningOnNodes is the user's warning, with the number that its signal has on nodes.

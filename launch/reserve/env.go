@@ -90,29 +90,36 @@ func lateError(req job.Request) *fault.Error {
 // A SignalWatch cancels a start by the first signal that means it, until the job
 // runs and takes its signals itself.
 type SignalWatch struct {
-	mu   sync.Mutex // held while a signal is handled, and we are stopped; guards take
-	take func(syscall.Signal)
+	env    Env
+	cancel context.CancelCauseFunc
+	mu     sync.Mutex // held while a signal is handled, and we are stopped; guards take
+	take   func(syscall.Signal)
 }
 
 // WatchSignals begins to watch the signals of a world.
 func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
-	w := &SignalWatch{}
+	w := &SignalWatch{env: env, cancel: cancel}
 	go func() {
 		for sig := range env.Signals {
 			number, _ := sig.(syscall.Signal)
 			w.mu.Lock()
-			switch {
-			case w.take != nil:
-				w.take(number)
-			case number == syscall.SIGTSTP:
-				env.Pauses.During(env.Suspend)
-			case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP || number == syscall.SIGQUIT:
-				cancel(&Cancelled{number})
-			}
+			w.hear(number)
 			w.mu.Unlock()
 		}
 	}()
 	return w
+}
+
+// hear does what a signal means at the moment.
+func (w *SignalWatch) hear(number syscall.Signal) {
+	switch {
+	case w.take != nil:
+		w.take(number)
+	case number == syscall.SIGTSTP:
+		w.env.Pauses.During(w.env.Suspend)
+	case number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP || number == syscall.SIGQUIT:
+		w.cancel(&Cancelled{number})
+	}
 }
 
 // HandOver has all further signals taken by somebody else, who must not wait. If we are stopped it waits: whoever
@@ -121,4 +128,15 @@ func (w *SignalWatch) HandOver(take func(syscall.Signal)) {
 	w.mu.Lock()
 	w.take = take
 	w.mu.Unlock()
+}
+
+// TakeBack ends what HandOver began. Signals that were taken, and then came to nobody, are in left, which
+// is called when no more are taken: they are heard as any that comes from now on.
+func (w *SignalWatch) TakeBack(left func() []syscall.Signal) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.take = nil
+	for _, number := range left() {
+		w.hear(number)
+	}
 }
