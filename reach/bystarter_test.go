@@ -36,7 +36,7 @@ func TestByStarterCallsIt(t *testing.T) {
 	conn := guarded(t, rw)
 	hello(t, conn, s.Self.Build)
 	echoes(t, conn)
-	want := "-N1 -n1 -w n1 --overlap --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec --qos=high /bin/sh\n"
+	want := "-N1 -n1 -w n1 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 -u -J mpiexec --qos=high /bin/sh\n"
 	if got := string(must(os.ReadFile(filepath.Join(dir, "args")))); got != want {
 		t.Errorf("called with %q\nwant %q", got, want)
 	}

@@ -50,14 +50,7 @@ var slurm = Starter{
 // srun has the options of the 22.05 that it was tried with; what older ones do not know is left
 // out (RM-30, RM-32).
 func srun(c Call) []string {
-	argv := []string{"-N1", "-n1", "-w", c.Host}
-	if c.Part >= 0 {
-		argv = append(argv, "--het-group="+strconv.Itoa(c.Part))
-	}
-	if overlaps(c.Help) {
-		argv = append(argv, "--overlap")
-	}
-	return c.words(append(argv, "--mpi=none", "--cpu-bind=none", "--export=ALL", "-u", "--input=all", "--kill-on-bad-exit=0", "--mem=0", "-J", "mpiexec")...)
+	return c.step([]string{"-N1", "-n1", "-w", c.Host}, "-u")
 }
 
 // srunOnce is one step for many hosts, a task on each. It has no pseudoterminals (-u): what its tasks say are whole
@@ -68,14 +61,18 @@ func srunOnce(calls []Call) []string {
 		names[i] = call.Host
 	}
 	n := strconv.Itoa(len(calls))
-	argv := []string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}
+	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
+}
+
+// step is a call that says where its tasks are, what all steps of ours are told, and what belongs to their number.
+func (c Call) step(where []string, number string) []string {
 	if c.Part >= 0 {
-		argv = append(argv, "--het-group="+strconv.Itoa(c.Part))
+		where = append(where, "--het-group="+strconv.Itoa(c.Part))
 	}
 	if overlaps(c.Help) {
-		argv = append(argv, "--overlap")
+		where = append(where, "--overlap")
 	}
-	return c.words(append(argv, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--wait=0", "--mem=0", "-J", "mpiexec")...)
+	return c.words(append(where, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
 }
 
 // srunTaskLine is what srun has said of a task on a host, the last of it: "srun: error: n2: task 1: Killed".

@@ -14,9 +14,9 @@ func TestArgv(t *testing.T) {
 		call   Call
 		want   string
 	}{
-		{"slurm", Call{Part: -1, Help: "  --overlap  Allow"}, "P -N1 -n1 -w n1 --overlap --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec /bin/sh"},
-		{"slurm", Call{Part: -1}, "P -N1 -n1 -w n1 --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec /bin/sh"},
-		{"slurm", Call{Part: 2, More: []string{"--qos", "high"}}, "P -N1 -n1 -w n1 --het-group=2 --mpi=none --cpu-bind=none --export=ALL -u --input=all --kill-on-bad-exit=0 --mem=0 -J mpiexec --qos high /bin/sh"},
+		{"slurm", Call{Part: -1, Help: "  --overlap  Allow"}, "P -N1 -n1 -w n1 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 -u -J mpiexec /bin/sh"},
+		{"slurm", Call{Part: -1}, "P -N1 -n1 -w n1 --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 -u -J mpiexec /bin/sh"},
+		{"slurm", Call{Part: 2, More: []string{"--qos", "high"}}, "P -N1 -n1 -w n1 --het-group=2 --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 -u -J mpiexec --qos high /bin/sh"},
 		{"sge", Call{Part: -1}, "P -inherit n1 /bin/sh"},
 		{"sge", Call{Part: -1, More: []string{"-verbose"}}, "P -inherit -verbose n1 /bin/sh"},
 		{"lsf", Call{Part: -1}, "P n1 /bin/sh"},
@@ -35,8 +35,8 @@ func TestStepArgv(t *testing.T) {
 		return Call{Program: "P", Host: host, Part: part, Help: "--overlap", More: []string{"--qos", "high"}}
 	}
 	for want, calls := range map[string][]Call{
-		"P -N 2 -n 2 --ntasks-per-node=1 -w n1,n7 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --wait=0 --mem=0 -J mpiexec --qos high /bin/sh":            {call("n1", -1), call("n7", -1)},
-		"P -N 1 -n 1 --ntasks-per-node=1 -w n1 --het-group=2 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --wait=0 --mem=0 -J mpiexec --qos high /bin/sh": {call("n1", 2)},
+		"P -N 2 -n 2 --ntasks-per-node=1 -w n1,n7 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 --wait=0 -J mpiexec --qos high /bin/sh":            {call("n1", -1), call("n7", -1)},
+		"P -N 1 -n 1 --ntasks-per-node=1 -w n1 --het-group=2 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 --wait=0 -J mpiexec --qos high /bin/sh": {call("n1", 2)},
 	} {
 		if got := strings.Join(Of("slurm").Step.Argv(calls), " "); got != want {
 			t.Errorf("%+v:\n%s\nwant\n%s", calls, got, want)
