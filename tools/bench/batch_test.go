@@ -30,7 +30,7 @@ func TestRoundsInAJob(t *testing.T) {
 // Each goal is that of a case there is, so that none is ever left out in silence.
 func TestGoalsOfBatchSystems(t *testing.T) {
 	names := make(map[string]bool)
-	for _, c := range cases("bench", strings.Repeat("n,", manyHosts)) {
+	for _, c := range cases("", "bench", strings.Repeat("n,", manyHosts)) {
 		names[c.name] = true
 	}
 	for _, system := range batchSystems {

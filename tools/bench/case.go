@@ -37,6 +37,8 @@ type testCase struct {
 	floor  []string // arguments of our floor; nil: there is none
 	busy   int      // so many loops of ours want the CPUs meanwhile
 	warm   bool     // cases before it have filled all caches
+	fresh  []string // hosts that lose what a run has left there before the next
+	rate   int64    // of the links to these, in bits per second; 0: as fast as they are
 	rounds rounds
 }
 
@@ -47,8 +49,8 @@ type rounds struct {
 }
 
 // cases are all comparisons on hosts of that list, the most important ones with the
-// most time. Together they take some four minutes on two cores, and those of exchange.go five.
-func cases(self, names string) []testCase {
+// most time. Together they take some five minutes on two cores, and those of exchange.go five.
+func cases(ours, self, names string) []testCase {
 	all := strings.Split(names, ",")
 	var list []testCase
 	for _, n := range []int{1, 8, manyHosts} {
@@ -72,7 +74,7 @@ func cases(self, names string) []testCase {
 		here("true", "/bin/true", 256, rounds{7, 20, 12 * time.Second}),
 		here("hello", hello, 8, rounds{5, 20, 10 * time.Second}),
 		besideLoops(here("hello", hello, 8, rounds{5, 15, 20 * time.Second})))
-	return slices.Concat(list, streamCases(self, names), openMPICases(all))
+	return slices.Concat(list, deliveryCases(ours, all), streamCases(self, names), openMPICases(all))
 }
 
 // onHosts is one rank on each host, over SSH. Ours are not bound: all hosts are this
@@ -113,7 +115,7 @@ func besideLoops(c testCase) testCase {
 
 // program is what a rival is called here.
 func (b *bench) program(r rival) string {
-	return map[rival]string{hydra: b.hydra, mpirun: b.mpirun, ourselves: b.ours}[r]
+	return map[rival]string{hydra: b.hydra, mpirun: b.mpirun, ourselves: b.ours, copies: "/bin/sh"}[r]
 }
 
 // A rivalError is a rival that failed, or did not end. Its case has no figures then, and the others
@@ -135,6 +137,10 @@ func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
 		return r, err
 	}
 	defer quiet()
+	defer b.shape(c, 0)
+	if err := b.shape(c, c.rate); err != nil {
+		return r, err
+	}
 	sides := [][]string{
 		append([]string{b.ours}, c.ours...),
 		append([]string{b.program(c.rival)}, c.theirs...),
@@ -152,6 +158,9 @@ func (b *bench) measure(ctx context.Context, c testCase) (row, error) {
 	}
 	for n := first; n < c.rounds.least || n < c.rounds.most && time.Since(began) < c.rounds.time; n++ {
 		for i, words := range sides {
+			if err := b.forget(c); err != nil {
+				return r, err
+			}
 			s, err := b.metered(ctx, run{words: words, onHead: c.onHead})
 			if err != nil && i == 1 && c.rival != ourselves && ctx.Err() == nil {
 				return r, &rivalError{rival: c.rival, err: err}

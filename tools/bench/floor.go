@@ -20,6 +20,7 @@ import (
 // floorArg makes this program the least that could start the ranks:
 //
 //	--floor ssh PROGRAM HOST,HOST...   our SSH client alone, one session per host
+//	--floor send FILE HOST,HOST...     the same, with the file as its input
 //	--floor fork PROGRAM N             fork and exec, N times
 const floorArg = "--floor"
 
@@ -28,7 +29,7 @@ func floor(words []string) int {
 		fmt.Fprintln(os.Stderr, "floor: three words are needed")
 		return 1
 	}
-	way := map[string]func(program, where string) error{"ssh": floorSSH, "fork": floorFork}[words[0]]
+	way := map[string]func(program, where string) error{"ssh": floorSSH, "send": floorSend, "fork": floorFork}[words[0]]
 	if err := way(words[1], words[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		return 1
@@ -38,6 +39,17 @@ func floor(words []string) int {
 
 // floorSSH runs the program on all hosts at once, without helper and protocol.
 func floorSSH(program, hosts string) error {
+	return onEach(hosts, func(client *sshx.Client) error {
+		session, err := client.Start(context.Background(), program)
+		if err != nil {
+			return err
+		}
+		return session.Wait()
+	})
+}
+
+// onEach logs in to all hosts at once, and does on each the same.
+func onEach(hosts string, do func(*sshx.Client) error) error {
 	user := sshx.User{Name: os.Getenv("USER"), Home: os.Getenv("HOME"), UID: os.Getuid(), Getenv: os.Getenv}
 	if user.Name == "" {
 		user.Name = "root"
@@ -52,27 +64,26 @@ func floorSSH(program, hosts string) error {
 	errs := make([]error, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
-		all.Go(func() { errs[i] = runOn(&dialer, config, user, name, program) })
+		all.Go(func() {
+			target, err := config.Resolve(name, user)
+			if err == nil {
+				errs[i] = onHost(&dialer, target, do)
+			} else {
+				errs[i] = err
+			}
+		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
-func runOn(d *sshx.Dialer, config *sshx.Config, user sshx.User, name, program string) error {
-	target, err := config.Resolve(name, user)
-	if err != nil {
-		return err
-	}
+func onHost(d *sshx.Dialer, target sshx.Target, do func(*sshx.Client) error) error {
 	client, err := d.Dial(context.Background(), target)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	session, err := client.Start(context.Background(), program)
-	if err != nil {
-		return err
-	}
-	return session.Wait()
+	return do(client)
 }
 
 // floorFork starts all processes, and then waits for them.

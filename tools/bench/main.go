@@ -15,7 +15,7 @@ Both start the same ranks on the same hosts, in turns, so that whatever else the
 machine does meets both. A round before the first is not counted: it fills the page
 cache and, with ours, the hosts' program cache. The floor is the least that could do
 the work: over SSH, our client without anything above it; on this machine, a loop of
-forks.
+forks. Where our program is delivered first, it is compared with scp (delivery.go), the floor then sends it, too.
 
 What is counted is the launching side: the launcher and every process it has started
 where it runs, its children and theirs. Hydra's ssh processes count; sshd and what
@@ -109,7 +109,7 @@ func (b *bench) run(ctx context.Context, only string) error {
 		return err
 	}
 	fmt.Print(crowdTable(crowds))
-	launches := slices.ContainsFunc(cases(b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) })
+	launches := slices.ContainsFunc(cases(b.ours, b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) })
 	swaps := slices.ContainsFunc(exchangeCases, func(c exchangeCase) bool { return strings.Contains(c.name(), only) })
 	if launches || swaps {
 		if err := b.compare(ctx, only); err != nil {
@@ -133,7 +133,7 @@ func (b *bench) compare(ctx context.Context, only string) error {
 	fmt.Print("\n", machine(b.field.Kind), "\n")
 	var rows []row
 	var unmeasured []string
-	for _, c := range cases(b.self, b.field.Names()) {
+	for _, c := range cases(b.ours, b.self, b.field.Names()) {
 		if !strings.Contains(c.name, only) {
 			continue
 		}

@@ -50,12 +50,21 @@ func (r row) ratio(of func(sample) time.Duration) float64 {
 	return median(list)
 }
 
-// table shows medians, in milliseconds, as Markdown: those beside mpirun in a table of their
-// own. Where ours runs with other options, it stands in Hydra's columns.
+// columns is the rival in whose columns a row stands. Where ours runs with other options, these are Hydra's.
+func (r row) columns() rival {
+	if r.rival == ourselves {
+		return hydra
+	}
+	return r.rival
+}
+
+// table shows medians, in milliseconds, as Markdown: a table for each rival.
 func table(rows []row) string {
-	beside := func(r row) bool { return r.rival == mpirun }
-	return tableOf(hydra, slices.DeleteFunc(slices.Clone(rows), beside)) +
-		tableOf(mpirun, slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !beside(r) }))
+	var text string
+	for _, other := range []rival{hydra, copies, mpirun} {
+		text += tableOf(other, slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.columns() != other }))
+	}
+	return text
 }
 
 func tableOf(other rival, rows []row) string {
@@ -134,6 +143,8 @@ var goals = []goal{
 	{row: "output, 4 local ranks", what: "wall", of: wall, most: 2},
 	{row: "output -l, 4 local ranks", what: "wall", of: wall, most: 0.3},
 	{row: "output -l, 8 hosts", what: "wall", of: wall, most: 0.6},
+	{row: "first start, 8 hosts", what: "wall", of: wall, most: 1.3},
+	{row: "first start, 8 hosts, each 100 Mbit/s", what: "wall", of: wall, most: 1.3},
 	{row: "Open MPI hello, 8 hosts", what: "wall", of: wall, most: 0.5},
 	{row: "Open MPI hello, 8 hosts", what: "CPU", of: cpu, most: 0.2},
 	{row: "Open MPI hello, local, 2 ranks", what: "wall", of: wall, most: 0.5},

@@ -43,6 +43,7 @@ func TestTable(t *testing.T) {
 	rows := []row{
 		{"true, 64 hosts", hydra, [3][]sample{samples(1200, 1000), samples(4000, 4000), samples(700, 900)}},
 		{"hello, 8 hosts", hydra, [3][]sample{samples(50), samples(40), nil}},
+		{"first start, 8 hosts", copies, [3][]sample{samples(90), samples(100), samples(80)}},
 		{"Open MPI hello, 8 hosts", mpirun, [3][]sample{samples(50), samples(200), nil}},
 	}
 	got := table(rows) + verdicts(rows)
@@ -50,6 +51,8 @@ func TestTable(t *testing.T) {
 		"| true, 64 hosts | 2 | 1100 (1000) | 4000 (4000) | 0.275 | 800 (700) | 110 (100) | 400 (400) | 0.275 | 80.0 (70.0) |\n",
 		"| hello, 8 hosts | 1 | 50.0 (50.0) | 40.0 (40.0) | 1.250 | - | 5.0 (5.0) | 4.0 (4.0) | 1.250 | - |\n",
 		"| ms, medians | rounds | wall: ours | mpirun | ratio | floor | CPU: ours | mpirun | ratio | floor |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n| Open MPI hello, 8 hosts | 1 | 50.0 (50.0) | 200 (200) | 0.250 | - |",
+		"| ms, medians | rounds | wall: ours | scp | ratio | floor | CPU: ours | scp | ratio | floor |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n| first start, 8 hosts | 1 | 90.0 (90.0) | 100 (100) | 0.900 |",
+		"- first start, 8 hosts, wall: 0.900 of the other's; goal at most 1.300: reached\n",
 		"- true, 64 hosts, CPU: 0.275 of the other's; goal at most 0.033: MISSED\n",
 		"- true, 64 hosts, wall: 0.275 of the other's; goal at most 0.300: reached\n",
 	} {

@@ -22,7 +22,7 @@ import (
 func (f *Field) Environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
-		env = with(env, "HOME="+homeDir())
+		env = with(env, "HOME="+HomeDir())
 	} else {
 		env = with(env, "HOME="+f.Home, "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
 	}
@@ -145,9 +145,9 @@ func (f *Field) On(ctx context.Context, host, name string, args ...string) *exec
 		return cmd
 	}
 	enter := []string{"--target", strconv.Itoa(h.Init),
-		"--mount", "--net", "--uts", "--ipc", "--pid", "--wdns=" + homeDir(), "--", name}
+		"--mount", "--net", "--uts", "--ipc", "--pid", "--wdns=" + HomeDir(), "--", name}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
-	cmd.Env = []string{"HOME=" + homeDir(), "USER=root", "LOGNAME=root", "SHELL=/bin/sh",
+	cmd.Env = []string{"HOME=" + HomeDir(), "USER=root", "LOGNAME=root", "SHELL=/bin/sh",
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	return cmd
 }

@@ -150,8 +150,8 @@ func TestOfOurFilesOnlyBuildIsThere(t *testing.T) {
 		if _, err := os.Stat(f.Root("n1") + filepath.Join(repo, "go.mod")); err != nil {
 			t.Errorf("shared home %v: the repository is not visible: %v", shared, err)
 		}
-		output(t, f.Command(limited(t), nil, "touch", homeDir()+"/from-head"))
-		_, err = os.Stat(f.Root("n1") + homeDir() + "/from-head")
+		output(t, f.Command(limited(t), nil, "touch", HomeDir()+"/from-head"))
+		_, err = os.Stat(f.Root("n1") + HomeDir() + "/from-head")
 		if there := err == nil; there != shared {
 			t.Errorf("shared home %v: home of the head visible %v", shared, there)
 		}
@@ -247,6 +247,31 @@ func TestLink(t *testing.T) {
 	// The kernel reports a carrier at most once a second (linkwatch).
 	if err := poll(limited(t), func() (bool, error) { return reach("n1") == nil, nil }); err != nil {
 		t.Errorf("n1 is not reached after its link came back: %v", err)
+	}
+}
+
+// The kernel is asked, and no clock: how fast bytes pass depends on the machine.
+func TestRate(t *testing.T) {
+	needNamespaces(t)
+	f := New(t, Options{Hosts: 2})
+	shaped := func() string {
+		return output(t, f.Command(limited(t), nil, "tc", "qdisc", "show", "dev", "n1"))
+	}
+	if err := f.Rate("n1", 100_000_000); err != nil {
+		t.Fatal(err)
+	}
+	if got := shaped(); !strings.Contains(got, "tbf") || !strings.Contains(got, "rate 100Mbit") {
+		t.Errorf("a limited link is %q", got)
+	}
+	output(t, f.Command(limited(t), nil, "ssh", "n1", "true"))
+	if err := f.Rate("n1", 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := shaped(); strings.Contains(got, "tbf") {
+		t.Errorf("a link without a limit is %q", got)
+	}
+	if err := f.Rate("n3", 1); err == nil {
+		t.Error("the link of a host that is not there has a rate")
 	}
 }
 

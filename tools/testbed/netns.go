@@ -176,7 +176,7 @@ func setColumn(text, user string, column int, value string) string {
 func (f *Field) fstab(o Options) string {
 	// fstab(5): blanks in a path are written in octal.
 	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace
-	home := quote(homeDir())
+	home := quote(HomeDir())
 	lines := []string{
 		"field /proc proc nosuid,nodev,noexec",
 		"field /dev/shm tmpfs mode=1777",
@@ -198,8 +198,8 @@ func (f *Field) fstab(o Options) string {
 	return strings.Join(lines, " 0 0\n") + " 0 0\n"
 }
 
-// homeDir is root's home as ssh and sshd take it: from the user database.
-func homeDir() string {
+// HomeDir is root's home as ssh and sshd take it: from the user database.
+func HomeDir() string {
 	passwd, _ := os.ReadFile("/etc/passwd")
 	for line := range strings.Lines(string(passwd)) {
 		if cells := strings.Split(line, ":"); cells[0] == "root" && len(cells) > 5 {
@@ -263,7 +263,7 @@ func (f *Field) keeperEnv(o Options) []string {
 	flag := map[bool]string{true: "yes"}
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"FIELD_STATE=" + f.State, "FIELD_REPO=" + f.Repo, "FIELD_HOME=" + homeDir(),
+		"FIELD_STATE=" + f.State, "FIELD_REPO=" + f.Repo, "FIELD_HOME=" + HomeDir(),
 		"FIELD_HOSTS=" + strings.ReplaceAll(f.Names(), ",", " "),
 		"FIELD_KEEP=" + flag[o.Keep], "FIELD_SHARED=" + flag[o.SharedHome],
 		"FIELD_SSHD=" + sshdPath(), "FIELD_OUTSIDE=" + namespace(os.Getpid(), "net"),
