@@ -57,8 +57,9 @@ type liveJob struct {
 	Class string `json:"class,omitempty"`
 	extent
 
-	Suspended bool        `json:"suspended,omitempty"` // others may have the CPUs of its ranks, which stand still
-	Resting   job.Resting `json:"resting,omitempty"`   // why there are none on some, if it is so on purpose
+	Suspended bool         `json:"suspended,omitempty"`   // others may have the CPUs of its ranks, which stand still
+	Yields    job.Yielding `json:"preemptible,omitempty"` // it gives its CPUs to others who ask, and how
+	Resting   job.Resting  `json:"resting,omitempty"`     // why there are none on some, if it is so on purpose
 
 	size     int       // nodes of the job, as far as claims tell
 	extended time.Time // since when there is the claim that has told its extent
@@ -162,6 +163,7 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 func (j *liveJob) add(c job.Claim) {
 	j.Idle = j.Idle && c.Idle
 	j.Suspended = j.Suspended || c.Suspended && c.Resting == ""
+	j.Yields = cmp.Or(j.Yields, c.Preemptible)
 	if c.Resting == job.Restarting {
 		j.Resting = job.Restarting
 	}
@@ -237,7 +239,7 @@ func (l Ledger) Jobs() string {
 }
 
 // idle says that a job holds what nobody uses (TRUST-16), and why if it says so (survive.md SV-2); or that its
-// CPUs are for others (SV-29).
+// CPUs are for others (SV-29), or will be if somebody asks (SV-33).
 func (j *liveJob) idle() string {
 	switch {
 	case j.Suspended:
@@ -249,6 +251,9 @@ func (j *liveJob) idle() string {
 	}
 	if spares := j.spares(); len(spares) > 0 {
 		return "(spare: " + hostlist.Fold(spares) + ") "
+	}
+	if j.Yields != "" {
+		return "(preemptible) "
 	}
 	return ""
 }
@@ -405,6 +410,9 @@ func (j *liveJob) traits() string {
 	}
 	if j.NodeSet != "" {
 		text += ", on node set " + Word(j.NodeSet)
+	}
+	if j.Yields != "" {
+		text += ", preemptible (" + Word(string(j.Yields)) + ")"
 	}
 	if j.Inside != "" {
 		text += ", inside of " + Word(string(j.Inside))

@@ -48,6 +48,13 @@ func fit[T any](list []T, each func(*codec, *T), left, entries *int) (fitting []
 func (m *Surveyed) Fit() {
 	fitUse(&m.Use)
 	fitUse(&m.Beyond)
+	fitUse(&m.Firm)
+	left, entries := kindOf(m).Most/2, job.MaxWilling
+	if all := len(m.Willing); all > 0 {
+		if m.Willing = fit(m.Willing, (*codec).willing, &left, &entries); len(m.Willing) < all { // what is left out would seem to be free
+			m.Firm, m.Willing = job.Use{}, nil
+		}
+	}
 }
 
 func fitUse(u *job.Use) {

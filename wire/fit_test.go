@@ -56,6 +56,17 @@ func TestASurveyIsMadeToFit(t *testing.T) {
 		t.Errorf("left: %+v", m.Use)
 	}
 	arrives(t, m)
+	some := &Surveyed{Firm: job.Use{Procs: 1}, Willing: []job.Willing{{Job: "a", Busy: []int{3}}, {Job: "b"}}}
+	some.Fit()
+	if len(some.Willing) != 2 || some.Firm.Procs != 1 {
+		t.Errorf("left: %+v", some)
+	}
+	arrives(t, some)
+	some.Willing[1].UID = -1 // the CPUs of one that is left out would seem to be free
+	some.Fit()
+	if len(some.Willing) != 0 || some.Firm.Procs != 0 {
+		t.Errorf("left: %+v", some)
+	}
 }
 
 func arrives(t *testing.T, m Message) {

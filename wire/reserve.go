@@ -84,6 +84,8 @@ type Surveyed struct {
 	Load    [3]float64
 	Notice  string
 	Traits  job.Traits
+	Firm    job.Use       // of Use, what is not of the Willing; void if there are none
+	Willing []job.Willing // jobs that give way to who asks (survive.md SV-33)
 }
 
 func (m *Surveyed) fields(c *codec) {
@@ -96,6 +98,22 @@ func (m *Surveyed) fields(c *codec) {
 	c.load(&m.Load)
 	c.sentence(&m.Notice, "notice")
 	c.traits(&m.Traits)
+	c.use(&m.Firm)
+	list(c, &m.Willing, length{"jobs", job.MaxWilling}, (*codec).willing)
+}
+
+func (c *codec) willing(w *job.Willing) {
+	c.word((*string)(&w.Job), "job")
+	c.num(&w.UID, aUID)
+	c.word(&w.User, "user")
+	c.word((*string)(&w.How), "way to yield")
+	c.moment(&w.Since, "time")
+	c.num(&w.Procs, aCount)
+	c.num(&w.Seated, aCount)
+	c.cpus(&w.Busy)
+	c.held += len(w.Busy)
+	c.sure(c.held <= maxHeld, "%d CPUs in claims", c.held)
+	c.texts(&w.GPUs, length{"addresses", maxGPUs}, aBusAddress)
 }
 
 func (c *codec) use(u *job.Use) {

@@ -197,6 +197,7 @@ func (w *Worker) survey(m *wire.Survey) {
 		answer.Beyond = beyond.Use()
 	}
 	answer.Use = others.Use()
+	answer.Firm, answer.Willing = others.Yielding()
 	cpus, err := rank.Affinity()
 	if err == nil && len(outer) > 0 {
 		answer.Inside = hold(outer, cpus)

@@ -143,7 +143,7 @@ func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 		Class: req.Class, NodeSet: p.Choice.SetName(),
 	}
 	c.Depth, c.Shape = job.Extent(req.Apps)
-	c.Movable = restart.Unmovable(req) == ""
+	c.Movable, c.Preemptible = restart.Unmovable(req) == "", req.Preemptible
 	if n.def.Local {
 		c.Inside = req.Queue.Inside
 	}

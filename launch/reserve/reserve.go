@@ -98,12 +98,14 @@ type reservation struct {
 // A host is a node as one reservation knows it.
 type host struct {
 	*node.Node
-	def    job.NodeDef // may change while a request waits
-	probe  job.Probe
-	use    job.Use // what other jobs had of it when it was last asked
-	beyond job.Use // what jobs outside of our batch system's job had (RM-20)
-	traits job.Traits
-	lost   error // why it cannot be used any more; nil: it can
+	def     job.NodeDef // may change while a request waits
+	probe   job.Probe
+	use     job.Use // what other jobs had of it when it was last asked
+	beyond  job.Use // what jobs outside of our batch system's job had (RM-20)
+	traits  job.Traits
+	firm    job.Use // of use, what is not of jobs that would give way
+	willing []job.Willing
+	lost    error // why it cannot be used any more; nil: it can
 
 	own     bool    // the job has it already, and it is not ours to give up
 	held    job.Use // what the job has of it already
