@@ -18,10 +18,6 @@ import (
 // lookTime is how long a host may take to answer who only wants to know something.
 const lookTime = 5 * time.Second
 
-// gateTime is how long the queue host may take to open the gate: as long as a helper lets
-// another one hold it, and then some.
-const gateTime = 40 * time.Second
-
 // A message is what a host says.
 type message struct {
 	from *host

@@ -56,10 +56,10 @@ func Ask(ctx context.Context, req job.Request, env Env, ask job.Ask) (asked Aske
 // the asker shuts, so that no request is decided upon meanwhile; with --wait it is asked again after each change,
 // as long as it is for what others claim that it cannot go on (survive.md SV-30).
 func (r *reservation) askToResume(ctx context.Context, pages []job.Page, ask job.Ask) (asked Asked, err error) {
-	ctx, done := r.patience(ctx)
+	ctx, done := r.queue.Patience(ctx)
 	defer done()
 	for told := ""; ; {
-		err = r.behindGate(ctx, func() (err error) {
+		err = r.queue.BehindGate(ctx, func() (err error) {
 			asked, err = r.askJob(ctx, pages, ask)
 			return err
 		})
@@ -71,7 +71,8 @@ func (r *reservation) askToResume(ctx context.Context, pages []job.Page, ask job
 			told = text
 		}
 		ask.Job = asked.Job
-		if err := r.awaitChange(ctx); err != nil {
+		r.watchClaims()
+		if err := r.queue.AwaitChange(ctx); err != nil {
 			return asked, err
 		}
 	}
@@ -82,35 +83,6 @@ func vacant(pages []job.Page, id job.ID) bool {
 	return slices.ContainsFunc(pages, func(p job.Page) bool {
 		return slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && c.Suspended })
 	})
-}
-
-// behindGate does something while the gate of the queue is shut. Where it cannot be shut, that is done all the
-// same: claims are exclusive without it.
-func (r *reservation) behindGate(ctx context.Context, do func() error) error {
-	if q := r.queue; q != nil && q.lost == nil {
-		err := r.ask(ctx, gateTime, []*host{q}, func(*host) wire.Message { return &wire.Gate{Ledger: r.req.Queue.Ledger} },
-			func(_ *host, m wire.Message) bool { _, ok := m.(*wire.Gated); return ok })
-		if err != nil {
-			return err
-		}
-		defer r.ungate()
-	}
-	return do()
-}
-
-// awaitChange returns when a claim has come or gone on one of the hosts, or when it was quiet for long.
-func (r *reservation) awaitChange(ctx context.Context) error {
-	r.watchClaims()
-	if err := r.rest(ctx, tryAgain); err != nil {
-		return err
-	}
-	for anyway := time.Now().Add(tryAnyway); !r.position.news && time.Now().Before(anyway) && ctx.Err() == nil; {
-		for _, event := range r.events(ctx, anyway) {
-			r.handle(event)
-		}
-	}
-	r.position.news = false
-	return context.Cause(ctx)
 }
 
 // Status is Pages for one job: all of its ranks tell what they are doing, on whatever nodes they are, if
@@ -238,7 +210,7 @@ func (r *reservation) pages(ctx context.Context, id job.ID) (pages []job.Page, e
 		func(n *host, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {
-				read[n] = job.Page{Node: n.def.Name, Queue: n == r.queue || slices.Contains(r.queues, n), UID: listed.UID,
+				read[n] = job.Page{Node: n.def.Name, Queue: r.queue.Keeps(n), UID: listed.UID,
 					Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err}
 			}
 			return ok

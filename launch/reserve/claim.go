@@ -107,7 +107,7 @@ func (r *reservation) keptApart() error {
 			if r.notices[text].has[n.def.Name] {
 				r.giveBack()
 				clear(r.notices)
-				r.gateNotice = ""
+				r.queue.TakeNotice()
 				return &fault.Error{Text: notApart(n.def.Name, text), Code: job.ExitInternal}
 			}
 		}

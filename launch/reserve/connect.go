@@ -13,6 +13,7 @@ import (
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch/node"
+	"remshell/launch/queue"
 	"remshell/plan"
 	"remshell/timeline"
 )
@@ -86,7 +87,7 @@ func (r *reservation) connectCandidates(ctx context.Context) error {
 	if len(failed) > 0 && (!r.req.Skip || len(r.reached()) == 0) {
 		return r.unreached(failed)
 	}
-	return r.chooseQueue()
+	return r.queue.Choose()
 }
 
 // spareTime is how long a queue host may be silent when another node has answered, where
@@ -194,10 +195,10 @@ func (r *reservation) failures() (failed []job.Failure) {
 // anyway waits for them to come back, too.
 func (r *reservation) unreached(failed []job.Failure) error {
 	hosts := &HostsError{failed, len(r.hosts) > 0}
-	if r.position.began.IsZero() {
+	if !r.queue.Waits() {
 		return hosts
 	}
-	return &plan.Error{Code: unreachable, Text: strings.ReplaceAll(hosts.Error(), "\n", ", "), Position: r.position.ahead + 1,
+	return &plan.Error{Code: queue.Unreachable, Text: strings.ReplaceAll(hosts.Error(), "\n", ", "), Position: r.queue.Turn(),
 		Way: "or start on the others: --skip-unreachable"}
 }
 
@@ -226,4 +227,29 @@ func whyUnconnected(ctx context.Context, failed []job.Failure) error {
 		hosts = append(hosts, f.Node)
 	}
 	return &fault.Error{Text: late.Text + ": no answer yet from " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
+}
+
+// reach connects to those of some hosts that are not connected, at once, and drops those that are lost. The dead cost no more
+// than spareTime behind the first that answers (SV-36).
+func (r *reservation) reach(ctx context.Context, hosts []job.NodeDef) {
+	r.keep(func(h *host) bool { return h.lost == nil })
+	var wanted []job.NodeDef
+	for _, host := range hosts {
+		if !r.has(host) {
+			wanted = append(wanted, host)
+		}
+	}
+	spare, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	late := func() *time.Timer { return time.AfterFunc(spareTime, func() { give(errSilent) }) }
+	if len(wanted) < len(hosts) {
+		defer late().Stop()
+	}
+	r.connectSet(spare, wanted, 0, func(i int, c node.Connected) {
+		if r.errs[wanted[i].Name] = c.Err; c.Err == nil {
+			late()
+			delete(r.errs, wanted[i].Name)
+			r.take(wanted[i], c.Node)
+		}
+	})
 }

@@ -37,11 +37,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"remshell/idset"
 	"remshell/job"
 	"remshell/launch/node"
+	"remshell/launch/queue"
 	"remshell/plan"
 	"remshell/timeline"
 	"remshell/wire"
@@ -75,24 +75,22 @@ type reservation struct {
 	env Env
 	req job.Request
 	crew
-	queueTalk
+	queue   *queue.Queue
 	snap    job.Snapshot
 	seen    []*host             // those of snap.Nodes
-	inside  bool                // of another job, all of whose nodes are ours: it passes the queue
 	without []int               // users whose claims do not count for now
 	notices map[string]*nameSet // nodes without a usable ledger, by what is wrong with it
 	told    map[string]bool     // notices that were said
 	spawn   *wantedGroup        // what a rank asks for; nil: it is the job of the command line
 
-	plan      job.Plan
-	chosen    []*host   // nodes of the plan, in its order
-	meet      string    // where torch's ranks meet; empty: nowhere
-	headSince time.Time // of the first attempt with nobody ahead; zero: there was none
-	universe  int       // processes that would fit; 0: unknown
-	counts    []int     // ranks of each section of the plan
-	outset    Outset
-	spares    []spare
-	outran    bool // other jobs claimed what was planned, again and again
+	plan     job.Plan
+	chosen   []*host // nodes of the plan, in its order
+	meet     string  // where torch's ranks meet; empty: nowhere
+	universe int     // processes that would fit; 0: unknown
+	counts   []int   // ranks of each section of the plan
+	outset   Outset
+	spares   []spare
+	outran   bool // other jobs claimed what was planned, again and again
 }
 
 // A host is a node as one reservation knows it.
@@ -120,12 +118,12 @@ type host struct {
 	staged  bool  // it has the parcels of the job
 	watched bool  // it tells when claims change
 	inside  bool  // as it said when it was last asked, our own job has all that we could use
-	beating bool  // it is told, now and then, that we are here
 }
 
 func newReservation(req job.Request, env Env) *reservation {
-	return &reservation{req: req, env: env, crew: newCrew(), queueTalk: queueTalk{settled: make(chan struct{})},
-		told: make(map[string]bool), notices: make(map[string]*nameSet)}
+	r := &reservation{req: req, env: env, crew: newCrew(), told: make(map[string]bool), notices: make(map[string]*nameSet)}
+	r.queue = r.newQueue()
+	return r
 }
 
 // Reserve finds a job its place, and waits for it if it is to. The reservation is never nil:
@@ -223,7 +221,7 @@ const conflicts = 5
 // reserve finds the job its place, and waits for it if it is to. The nodes of the plan are
 // prepared then, and have claimed what it gives them. Until startBy all ranks must run.
 func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy node.Due, err error) {
-	defer close(r.settled)
+	defer r.queue.Settle()
 	var last *plan.Error // why the last attempt failed, of a request that waits
 	for {
 		r.refresh()
@@ -235,21 +233,20 @@ func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy node.Due
 		}
 		last = failed
 		r.yield()
-		if r.position.began.IsZero() {
-			r.position.began = time.Now()
+		if !r.queue.Waits() {
 			var done context.CancelFunc
-			ctx, done = r.patience(ctx)
+			ctx, done = r.queue.Begin(ctx)
 			defer done()
 		}
-		if err = r.timed(timeline.Queue, func() error { return r.wait(ctx, last) }); err != nil {
+		if err = r.timed(timeline.Queue, func() error { return r.queue.Wait(ctx, last) }); err != nil {
 			break
 		}
 	}
 	switch {
 	case err == nil:
-		r.leaveQueue()
-	case errors.Is(err, errWaited):
-		last.Position, last.Text = 0, fmt.Sprintf("%s; waited %s", last.Text, job.Clock(time.Since(r.position.began)))
+		r.queue.Leave()
+	case errors.Is(err, queue.ErrWaited):
+		last.Position, last.Text = 0, fmt.Sprintf("%s; waited %s", last.Text, job.Clock(r.queue.Waited()))
 		err = last
 	}
 	return p, startBy, err
@@ -258,7 +255,7 @@ func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy node.Due
 // refresh takes in how the request has changed while it waits. What cannot be read
 // changes nothing.
 func (r *reservation) refresh() {
-	if r.env.Reread == nil || r.position.began.IsZero() {
+	if r.env.Reread == nil || !r.queue.Waits() {
 		return
 	}
 	req, changed, err := r.env.Reread()
@@ -292,9 +289,15 @@ func (r *reservation) tryOnce(ctx context.Context) (job.Plan, error) {
 	if err := r.timed(timeline.Gate, func() error { return r.enter(ctx) }); err != nil {
 		return job.Plan{}, err
 	}
-	defer r.ungate()
+	defer r.queue.Ungate()
 	p, err := r.planAndClaim(ctx)
-	return p, r.keepTurn(ctx, err)
+	return p, r.queue.KeepTurn(ctx, err)
+}
+
+// enter waits for the gate, and takes in how many requests are ahead.
+func (r *reservation) enter(ctx context.Context) (err error) {
+	r.snap.Ahead, err = r.queue.Enter(ctx)
+	return err
 }
 
 // planAndClaim decides until no other job has been faster.
@@ -318,15 +321,7 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	if err := r.timed(timeline.Survey, func() error { return r.survey(ctx) }); err != nil {
 		return job.Plan{}, err
 	}
-	if r.aside != "" { // what is ahead wants none of these nodes
-		r.snap.Ahead = 0
-	}
-	if r.headSince.IsZero() && r.snap.Ahead == 0 {
-		r.headSince = time.Now()
-	}
-	if r.snap.Waited = 0; !r.headSince.IsZero() {
-		r.snap.Waited = time.Since(r.headSince)
-	}
+	r.snap.Ahead, r.snap.Waited = r.queue.Standing(r.snap.Ahead)
 	if r.env.Seen != nil {
 		r.env.Seen(r.snap)
 	}

@@ -13,6 +13,7 @@ import (
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/launch/node"
+	"remshell/launch/queue"
 	"remshell/plan"
 	"remshell/wire"
 )
@@ -31,7 +32,7 @@ func (r *reservation) survey(ctx context.Context) error {
 			go n.Close()
 		}
 	}
-	if r.inside = len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *host) bool { return !n.inside }); r.inside {
+	if r.queue.Passes = len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *host) bool { return !n.inside }); r.queue.Passes {
 		r.snap.Ahead = 0
 	}
 	if err == nil {
@@ -113,12 +114,11 @@ func (r *reservation) tellNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.notices)) {
 		r.sayOnce(notApart(hostlist.Fold(r.notices[text].names), text))
 	}
-	told := r.notices[r.gateNotice]
-	if q, text := r.queue, r.gateNotice; q != nil && text != "" && (told == nil || !told.has[q.def.Name]) {
-		r.sayOnce(q.def.Name + ": " + text)
+	keeper, text := r.queue.TakeNotice()
+	if told := r.notices[text]; text != "" && (told == nil || !told.has[keeper]) {
+		r.sayOnce(keeper + ": " + text)
 	}
 	clear(r.notices)
-	r.gateNotice = ""
 }
 
 // lostCandidates judges helpers that went away since they were reached.
@@ -154,9 +154,9 @@ func lostEarly(why error) error {
 // takeSnapshot makes the snapshot of what is known now.
 func (r *reservation) takeSnapshot() {
 	r.snap.Nodes, r.seen = nil, nil
-	left := namesOf(job.Ticket{Nodes: r.aside}) // to the head of the queue
+	left := r.queue.Left() // to the head of the queue
 	for _, def := range r.req.Nodes {
-		if n := r.find(def); n != nil && !left[hostName(n.probe, def)] {
+		if n := r.find(def); n != nil && !left[queue.HostName(n.probe.Hostname, def)] {
 			r.seen = append(r.seen, n)
 			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.ruled(), Probe: n.probe, Use: n.use.And(n.held), Traits: n.traits, Beyond: n.beyond, Mine: n.held.Busy, Firm: n.firm, Willing: n.willing, Fenced: n.def.Grant.Says()})
 		}

@@ -19,7 +19,8 @@ func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, e
 		if err := r.survey(ctx); err != nil {
 			return err
 		}
-		err := r.countWaiting(ctx)
+		ahead, err := r.queue.Count(ctx, lookTime)
+		r.snap.Ahead = ahead
 		snap = r.snap
 		r.saySkipped()
 		return err

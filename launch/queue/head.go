@@ -1,4 +1,4 @@
-package reserve
+package queue
 
 import (
 	"cmp"
@@ -111,7 +111,7 @@ func observe(t job.Ticket, nodes []job.Node) observation {
 	room, most, seen := 0, 0, 0
 	for i := range nodes {
 		n := &nodes[i]
-		if named != nil && !named[hostName(n.Probe, n.NodeDef)] {
+		if named != nil && !named[HostName(n.Hostname, n.NodeDef)] {
 			continue
 		}
 		seen++
@@ -164,9 +164,9 @@ func namesOf(t job.Ticket) map[string]bool {
 }
 
 // wants says on the ticket what the request wants (TRUST-18).
-func (r *reservation) wants(t *job.Ticket) {
+func (q *Queue) wants(t *job.Ticket) {
 	perNode := 0
-	for _, app := range r.req.Apps {
+	for _, app := range q.req.Apps {
 		t.Size += app.N
 		t.CPUs = max(t.CPUs, app.Threads)
 		perNode += app.PerNode
@@ -175,109 +175,73 @@ func (r *reservation) wants(t *job.Ticket) {
 		}
 	}
 	t.PerNode = max(0, perNode)
-	if _, t.Shape = job.Extent(r.req.Apps); r.req.Set.Policy != "" {
-		t.NodeSet = r.req.Set.Request.String()
+	if _, t.Shape = job.Extent(q.req.Apps); q.req.Set.Policy != "" {
+		t.NodeSet = q.req.Set.Request.String()
 	}
-	t.Delay = int(r.req.Set.Delay / time.Second)
-	t.Exclusive, t.Shares = r.req.Exclusive || r.req.Overbook, r.req.Overbook
-	probes := make(map[string]job.Probe)
-	for _, n := range r.reached() {
-		probes[n.def.Name] = n.probe
-	}
+	t.Delay = int(q.req.Set.Delay / time.Second)
+	t.Exclusive, t.Shares = q.req.Exclusive || q.req.Overbook, q.req.Overbook
 	var names []string
-	for _, def := range r.req.Nodes {
-		names = append(names, hostName(probes[def.Name], def))
+	for _, def := range q.req.Nodes {
+		names = append(names, HostName(q.crew.Hostname(def.Name), def))
 	}
 	if text := hostlist.Fold(names); len(text) <= maxNodesText {
 		t.Nodes = text
 	}
 }
 
-// hostName is what tickets call a node: its own name, or ours if it was not reached.
-func hostName(p job.Probe, def job.NodeDef) string {
-	return strings.ToLower(cmp.Or(p.Hostname, def.Name))
+// HostName is what tickets call a node: its own name (Probe.Hostname), or ours if it was not reached.
+func HostName(hostname string, def job.NodeDef) string {
+	return strings.ToLower(cmp.Or(hostname, def.Name))
 }
 
 // maxNodesText is how many bytes of names a ticket may have.
 const maxNodesText = 3 << 10
 
 // judgesHead reports whether the head of the queue is known, and is somebody else's.
-func (r *reservation) judgesHead() bool {
-	head := r.position.head
-	return head.Job != "" && (head.UID != r.req.User.UID || head.User != r.req.User.Name)
+func (q *Queue) judgesHead() bool {
+	head := q.position.head
+	return head.Job != "" && (head.UID != q.req.User.UID || head.User != q.req.User.Name)
 }
 
 // watchHead looks at the head of the queue when that is due, and passes it if it may be.
-func (r *reservation) watchHead(ctx context.Context, now time.Time) {
-	q := &r.position
-	q.watch.patience = r.req.MaxDelay
-	q.watch = q.watch.follow(q.head, now)
-	if !r.judgesHead() || now.Before(q.watch.next) {
+func (q *Queue) watchHead(ctx context.Context, now time.Time) {
+	at := &q.position
+	at.watch.patience = q.req.MaxDelay
+	at.watch = at.watch.follow(at.head, now)
+	if !q.judgesHead() || now.Before(at.watch.next) {
 		return
 	}
-	looking, done := context.WithTimeout(ctx, StartLimit(r.req))
-	defer done()
-	nodes, err := r.surveyOthers(looking, q.head.UID)
+	nodes, err := q.crew.Others(ctx, at.head.UID)
 	if err != nil {
-		r.env.Log.Info().Err(err).Msg("the head of the queue could not be judged")
+		q.env.Log.Info().Err(err).Msg("the head of the queue could not be judged")
 		nodes = nil
 	}
-	seen := observe(q.head, nodes)
+	seen := observe(at.head, nodes)
 	if len(nodes) == 0 {
 		seen = observation{blind: true}
 	}
 	var v verdict
-	q.watch, v = q.watch.judge(seen, time.Now())
-	r.actOn(ctx, v)
-}
-
-// surveyOthers asks all nodes what everybody but a user holds of them.
-func (r *reservation) surveyOthers(ctx context.Context, uid int) ([]job.Node, error) {
-	if !r.connected {
-		if err := r.connectCandidates(ctx); err != nil {
-			return nil, err
-		}
-		r.connected = true
-	}
-	r.without = []int{uid}
-	defer func() { r.without = nil }()
-	silent, err := r.probe(ctx, r.candidates(), r.probeTime())
-	r.takeSnapshot()
-	unseen := make(map[string]bool, len(silent))
-	for _, n := range silent {
-		unseen[n.def.Name] = true
-	}
-	return slices.DeleteFunc(slices.Clone(r.snap.Nodes), func(n job.Node) bool { return unseen[n.Name] }), err
-}
-
-// candidates are the nodes that may get ranks, as far as they are connected.
-func (r *reservation) candidates() []*host {
-	return slices.DeleteFunc(r.reached(), func(n *host) bool { return n.lost != nil })
+	at.watch, v = at.watch.judge(seen, time.Now())
+	q.actOn(ctx, v)
 }
 
 // actOn carries a verdict out.
-func (r *reservation) actOn(ctx context.Context, v verdict) {
-	q := &r.position
+func (q *Queue) actOn(ctx context.Context, v verdict) {
+	at := &q.position
 	switch {
 	case v == bide:
-	case v == elsewhere && q.ahead == 1:
-		r.aside = q.head.Nodes
+	case v == elsewhere && at.ahead == 1:
+		q.aside = at.head.Nodes
 	case v == elsewhere: // honest ones may be between
 	default:
-		m := &wire.Pass{UID: q.head.UID}
+		m := &wire.Pass{UID: at.head.UID}
 		if v == passIt {
-			m.Number = q.head.Number
+			m.Number = at.head.Number
 		} else {
-			r.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) has had room for 1 minute and did not start; going ahead of it",
-				who(q.head), q.head.Job, q.head.PID, r.queue.def.Name))
+			q.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) has had room for 1 minute and did not start; going ahead of it",
+				who(at.head), at.head.Job, at.head.PID, q.keeper.Name()))
 		}
-		r.ask(ctx, r.answerTime(), []*host{r.queue}, func(*host) wire.Message { return m }, func(n *host, m wire.Message) bool {
-			_, is := m.(*wire.Queued)
-			if is {
-				r.handle(message{n, m})
-			}
-			return is
-		})
+		q.crew.Ask(ctx, q.env.Answer, q.keeper, m, q.answered)
 	}
 }
 

@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// A head is passed when it has had room for a minute without a break, in five looks, and not
+// before; one without room never; one that can have none at once.
+func TestWhoIsPassed(t *testing.T) {
+	room, none, never, blind := observation{room: true}, observation{}, observation{never: true}, observation{blind: true}
+	type look struct {
+		at   int // seconds
+		s    observation
+		want verdict
+	}
+	for _, test := range []struct {
+		name  string
+		looks []look
+	}{
+		{"room for a minute", []look{{0, room, bide}, {12, room, bide}, {24, room, bide}, {36, room, bide}, {48, room, bide}, {59, room, bide}, {60, room, passUser}}},
+		{"a minute, but four looks", []look{{0, room, bide}, {20, room, bide}, {40, room, bide}, {60, room, bide}, {61, room, passUser}}},
+		{"a break", []look{{0, room, bide}, {30, room, bide}, {40, none, bide}, {52, room, bide}, {64, room, bide}, {76, room, bide}, {88, room, bide}, {111, room, bide}, {112, room, passUser}}},
+		{"never room", []look{{0, none, bide}, {60, none, bide}, {3600, none, bide}, {86400, none, bide}}},
+		{"can have none", []look{{0, never, passIt}}},
+		{"too few of its nodes", []look{{0, blind, bide}, {599, blind, bide}, {600, blind, elsewhere}}},
+	} {
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		r := headWatch{}.follow(job.Ticket{Number: 1, Job: "j"}, start)
+		for _, l := range test.looks {
+			var got verdict
+			if r, got = r.judge(l.s, start.Add(time.Duration(l.at)*time.Second)); got != l.want {
+				t.Errorf("%s: after %d s %v, want %v", test.name, l.at, got, l.want)
+			}
+		}
+	}
+}
+
+// A head that waits for a set of nodes has room and does not take it: it is passed when that time is
+// over as well, but a ticket is not believed that it may take longer than the site lets anybody.
+func TestWhoInsistsOnASet(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		says, site int // seconds
+		passed     int
+	}{{0, 3600, 60}, {120, 3600, 180}, {120, 0, 60}, {1 << 30, 300, 360}} {
+		w := headWatch{patience: time.Duration(test.site) * time.Second}.follow(job.Ticket{Number: 1, Job: "j", Delay: test.says}, start)
+		for at := 0; ; at += 12 {
+			var got verdict
+			if w, got = w.judge(observation{room: true}, start.Add(time.Duration(at)*time.Second)); got == bide && at < test.passed {
+				continue
+			}
+			if got != passUser || at < test.passed {
+				t.Errorf("%+v: %v after %d s", test, got, at)
+			}
+			break
+		}
+	}
+}
+
+// How often we look at a head depends on whether it has room; another head is another matter.
+func TestWhenToLook(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := headWatch{}.follow(job.Ticket{Number: 1}, now)
+	for _, want := range []time.Duration{12, 24, 48, 96, 192, 300, 300} {
+		r, _ = r.judge(observation{}, now)
+		if got := r.next.Sub(now); got != want*time.Second {
+			t.Errorf("next look after %v, want %d s", got, want)
+		}
+	}
+	r, _ = r.judge(observation{room: true}, now)
+	if got := r.next.Sub(now); got != lookOften {
+		t.Errorf("with room after %v", got)
+	}
+	if r = r.follow(job.Ticket{Number: 2}, now.Add(time.Hour)); r.looks != 0 || !r.next.Equal(now.Add(time.Hour)) {
+		t.Errorf("another head: %+v", r)
+	}
+}
+
+func TestSightOf(t *testing.T) {
+	cores := func(n int) (topology pin.Topology) {
+		for cpu := range n {
+			topology.Cores = append(topology.Cores, pin.Core{CPUs: []int{cpu, cpu + n}})
+		}
+		return topology
+	}
+	node := func(name string, busy ...int) job.Node {
+		return job.Node{Probe: job.Probe{Hostname: name, Topology: cores(4)}, Use: job.Use{Busy: busy, Procs: len(busy)}}
+	}
+	taken := node("b")
+	taken.Taken = true
+	for _, test := range []struct {
+		name  string
+		t     job.Ticket
+		nodes []job.Node
+		want  observation
+	}{
+		{"room", job.Ticket{Size: 4}, []job.Node{node("a")}, observation{room: true}},
+		{"as many as there are", job.Ticket{}, []job.Node{node("a", 0, 1, 2)}, observation{room: true}},
+		{"a thread of a core is busy", job.Ticket{Size: 4}, []job.Node{node("a", 5)}, observation{}},
+		{"more than there is", job.Ticket{Size: 5}, []job.Node{node("a")}, observation{never: true}},
+		{"more than there is, of named ones", job.Ticket{Size: 5, Nodes: "A"}, []job.Node{node("a"), node("b")}, observation{never: true}},
+		{"on both", job.Ticket{Size: 8, Nodes: "a,b"}, []job.Node{node("a"), node("b")}, observation{room: true}},
+		{"one is full", job.Ticket{Size: 8, Nodes: "a,b"}, []job.Node{node("a"), node("b", 1)}, observation{}},
+		{"one is not ours", job.Ticket{Size: 8, Nodes: "a,c"}, []job.Node{node("a"), node("b")}, observation{blind: true}},
+		{"one is not ours, nor needed", job.Ticket{Size: 4, Nodes: "a,c"}, []job.Node{node("a"), node("b")}, observation{room: true}},
+		{"none is ours", job.Ticket{Size: 1, Nodes: "c[1-9]"}, []job.Node{node("a")}, observation{blind: true}},
+		{"nonsense", job.Ticket{Size: 1 << 30, Nodes: "c[1-"}, []job.Node{node("a")}, observation{never: true}},
+		{"two CPUs each", job.Ticket{Size: 2, CPUs: 2}, []job.Node{node("a", 3)}, observation{}},
+		{"wide ranks", job.Ticket{Size: 1, CPUs: 5}, []job.Node{node("a")}, observation{never: true}},
+		{"one on a node", job.Ticket{Size: 2, PerNode: 1}, []job.Node{node("a"), node("b", 0)}, observation{room: true}},
+		{"alone, beside somebody", job.Ticket{Size: 1, Exclusive: true}, []job.Node{node("a", 0)}, observation{}},
+		{"alone", job.Ticket{Size: 4, Exclusive: true}, []job.Node{node("a")}, observation{room: true}},
+		{"taken by another", job.Ticket{Size: 1, Nodes: "b"}, []job.Node{taken}, observation{}},
+		{"overbooked", job.Ticket{Size: 99, Exclusive: true, Shares: true}, []job.Node{node("a")}, observation{room: true}},
+	} {
+		if got := observe(test.t, test.nodes); got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}
