@@ -553,7 +553,7 @@ func TestChaos(t *testing.T) {
 	lanes := number(t, "CHAOS_LANES", 1)
 	kinds := slices.Clone(kindsOfMishap)
 	if os.Getenv("CHAOS") != "" { // some take a minute
-		kinds = append(kinds, kindsOfSurvival...)
+		kinds = slices.Concat(kinds, kindsOfSurvival, kindsOfAsks)
 	}
 	kinds = slices.DeleteFunc(kinds, func(k kindOfMishap) bool { return !strings.Contains(k.name, os.Getenv("CHAOS_KIND")) })
 	if len(kinds) == 0 {
