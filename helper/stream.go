@@ -147,7 +147,7 @@ func newStdinWriter(rank int, send func(wire.Message) error) *stdinWriter {
 // push takes a piece; an empty one is the end of the stream.
 func (s *stdinWriter) push(piece *wire.Data) {
 	s.mu.Lock()
-	if len(piece.Bytes) == 0 {
+	if piece.Len() == 0 {
 		s.ended = true
 	} else if !s.ended {
 		s.queue = append(s.queue, piece)
@@ -169,8 +169,7 @@ func (s *stdinWriter) run(file *os.File) {
 			file.WriteString(s.last)
 			return
 		}
-		n, err := file.Write(piece.Bytes)
-		piece.Release()
+		n, err := piece.Pour(file)
 		if err != nil {
 			s.push(&wire.Data{})
 			s.send(&wire.Data{Rank: s.rank, Stream: wire.Stdin})

@@ -81,6 +81,9 @@ func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {
 		return c.handOver(func() error { return c.inProcess.send(m) })
 	}
+	if data, ok := m.(*Data); ok && data.tank != nil {
+		return errTank // without its bytes it would say that the stream has ended
+	}
 	err := c.put(func(buf []byte) []byte { return appendFrame(buf, m) })
 	if data, ok := m.(*Data); ok {
 		data.Release()
@@ -124,6 +127,9 @@ func (c *Conn) SendFrame(f Frame) error {
 	c.begin()
 	return nil
 }
+
+// InProcess reports whether the other end is inside of this process.
+func (c *Conn) InProcess() bool { return c.inProcess != nil }
 
 // handOver sends inside of one process, unless nothing is sent any more.
 func (c *Conn) handOver(send func() error) error {

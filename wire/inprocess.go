@@ -96,7 +96,7 @@ func (j *InProcess) send(m Message) error {
 	if !ok {
 		return j.out.put(Encode(m))
 	}
-	if data.pooled == nil { // the sender may use its bytes again
+	if data.pooled == nil && data.tank == nil { // the sender may use its bytes again
 		own := NewData(len(data.Bytes))
 		own.Rank, own.Stream = data.Rank, data.Stream
 		copy(own.Bytes, data.Bytes)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"remshell/pipe"
 )
 
 // inside stands in for what a dialer makes of an InProcess.
@@ -89,5 +91,28 @@ func TestAJointTellsWhyItEnded(t *testing.T) {
 	far.Close()
 	if _, _, err := NewConn(near, Launcher).Greet(); !errors.Is(err, why) {
 		t.Errorf("greeted with %v", err)
+	}
+}
+
+// A tank goes from hand to hand; to another process it is refused, not sent as an end.
+func TestATankStaysInItsProcess(t *testing.T) {
+	near, far := NewInProcess()
+	left, right := NewConn(near, Launcher), NewConn(far, Helper)
+	if err := left.Send(InTank(1, new(pipe.Tank), 5)); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := right.Recv(); err != nil || m.(*Data).Len() != 5 || m.(*Data).Rank != 1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	var out bytes.Buffer
+	other := NewConn(struct {
+		io.Reader
+		io.Writer
+		io.Closer
+	}{nil, &out, io.NopCloser(nil)}, Launcher)
+	err := other.Send(InTank(1, new(pipe.Tank), 5))
+	other.Flush()
+	if err == nil || out.Len() > 0 {
+		t.Errorf("%v, and %d bytes were sent", err, out.Len())
 	}
 }

@@ -1,6 +1,12 @@
 package wire
 
-import "sync"
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"remshell/pipe"
+)
 
 // A buffer holds the bytes of one Data, and the frame around them.
 type buffer [Window + 64]byte
@@ -21,6 +27,27 @@ func NewData(size int) *Data {
 	}
 	b := buffers.Get().(*buffer)
 	return &Data{Bytes: b[:size], pooled: b}
+}
+
+// InTank returns a piece of a rank's input, n bytes that lie in a tank: all that it holds. It can be
+// sent inside of one process only, and the tank is its sender's again with the credit for all n.
+func InTank(rank int, tank *pipe.Tank, n int) *Data {
+	return &Data{Rank: rank, Stream: Stdin, tank: tank, held: n}
+}
+
+// errTank is what Send returns for a tank that cannot be handed over.
+var errTank = errors.New("a tank cannot go to another process")
+
+// Len is how many bytes it has; 0 is the end of the stream.
+func (m *Data) Len() int { return len(m.Bytes) + m.held }
+
+// Pour writes the piece to a file, releases it, and tells how many bytes were written.
+func (m *Data) Pour(to *os.File) (n int, err error) {
+	if m.tank != nil {
+		return m.tank.Pour(to, m.held)
+	}
+	defer m.Release()
+	return to.Write(m.Bytes)
 }
 
 // Release gives back the bytes of Data, sent or received, that nobody looks at any more.

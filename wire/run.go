@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/pipe"
 )
 
 /*
@@ -97,6 +98,9 @@ type Data struct {
 	Stream Stream
 	Bytes  []byte
 	pooled *buffer // where Bytes are, if that is to be used again
+
+	tank *pipe.Tank // holds the piece in the place of Bytes, so many; see InTank
+	held int
 }
 
 func (m *Data) fields(c *codec) {

@@ -79,6 +79,9 @@ func (n *Node) Shift(by time.Duration) { n.validator.shift(by) }
 // Backlog is how many bytes were sent and are not written.
 func (n *Node) Backlog() int { return n.conn.Backlog() }
 
+// InProcess reports whether the helper is inside of this process.
+func (n *Node) InProcess() bool { return n.conn.InProcess() }
+
 // Flush waits until what was sent has been written.
 func (n *Node) Flush() { n.conn.Flush() }
 

@@ -47,7 +47,7 @@ func (v *validator) tell(m wire.Message) {
 		v.queue.watched = true
 	case *wire.Data:
 		if s := v.rank(m.Rank); s != nil {
-			s.fed += len(m.Bytes)
+			s.fed += m.Len()
 		}
 	case *wire.Named, *wire.Spawned, *wire.Peered:
 		v.requests.unheard--

@@ -21,9 +21,18 @@ type feeder struct {
 
 // A Reader is a rank that gets our standard input.
 type Reader struct {
-	Rank   int
-	To     Send // to its helper
-	credit int  // how many bytes it may be sent
+	Rank      int
+	To        Send // to its helper
+	InProcess bool // where that is
+	unread    int  // bytes that it was sent and has not read
+}
+
+// An intake reads up to so many bytes of our standard input, and sends them on.
+type intake interface {
+	// bounds are how many bytes may be under way to a reader at most, and how many more at least
+	// before any are read.
+	bounds() (most, least int)
+	take(allowed int) error
 }
 
 func newFeeder(in io.Reader) *feeder {
@@ -32,30 +41,25 @@ func newFeeder(in io.Reader) *feeder {
 	return f
 }
 
-// let lets ranks read, each with a window to begin with.
+// let lets ranks read.
 func (f *feeder) let(readers []Reader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.readers = readers
-	for i := range readers {
-		readers[i].credit = wire.Window
-	}
 }
 
 // run reads until the input ends or nobody wants it. A read that is under way when the
 // job ends stays so until the program leaves. failed is told why there is no more to read,
 // unless it is the end.
 func (f *feeder) run(failed func(error)) {
-	buf := make([]byte, wire.Window)
+	from, done := f.intake()
+	defer done()
 	for {
-		allowed := f.wait()
+		allowed := f.wait(from.bounds())
 		if allowed == 0 {
 			return
 		}
-		n, err := f.in.Read(buf[:allowed])
-		if n > 0 {
-			f.send(buf[:n])
-		}
+		err := from.take(allowed)
 		switch {
 		case err == nil:
 		case err != io.EOF && f.wanted():
@@ -68,6 +72,37 @@ func (f *feeder) run(failed func(error)) {
 	}
 }
 
+// intake is how our input gets to its readers: without being copied, if it can.
+func (f *feeder) intake() (from intake, done func()) {
+	if p := f.passage(); p != nil {
+		return p, p.close
+	}
+	return &copying{f, make([]byte, wire.Window)}, func() {}
+}
+
+// reading are those who still read.
+func (f *feeder) reading() []Reader {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.readers)
+}
+
+// copying is the intake of any input, for readers that may be anywhere.
+type copying struct {
+	f   *feeder
+	buf []byte
+}
+
+func (c *copying) bounds() (most, least int) { return len(c.buf), 1 }
+
+func (c *copying) take(allowed int) error {
+	n, err := c.f.in.Read(c.buf[:allowed])
+	if n > 0 {
+		c.f.send(c.buf[:n])
+	}
+	return err
+}
+
 // wanted reports whether any rank still reads.
 func (f *feeder) wanted() bool {
 	f.mu.Lock()
@@ -75,20 +110,21 @@ func (f *feeder) wanted() bool {
 	return !f.closed && len(f.readers) > 0
 }
 
-// wait returns how much may be read; 0 when nobody wants more.
-func (f *feeder) wait() int {
+// wait returns how many bytes may be read, of most that may be under way to each reader: as soon
+// as they are at least so many, or 0 when nobody wants more.
+func (f *feeder) wait(most, least int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
 		if f.closed || len(f.readers) == 0 {
 			return 0
 		}
-		least := wire.Window
+		unread := 0
 		for _, r := range f.readers {
-			least = min(least, r.credit)
+			unread = max(unread, r.unread)
 		}
-		if least > 0 {
-			return least
+		if most-unread >= least {
+			return most - unread
 		}
 		f.more.Wait()
 	}
@@ -100,7 +136,7 @@ func (f *feeder) send(piece []byte) {
 	defer f.mu.Unlock()
 	for i := range f.readers {
 		r := &f.readers[i]
-		r.credit -= len(piece)
+		r.unread += len(piece)
 		r.To(&wire.Data{Rank: r.Rank, Stream: wire.Stdin, Bytes: piece})
 	}
 }
@@ -110,7 +146,7 @@ func (f *feeder) grant(rank, n int) {
 	f.change(func() {
 		for i := range f.readers {
 			if r := &f.readers[i]; r.Rank == rank {
-				r.credit += n
+				r.unread -= n
 			}
 		}
 	})

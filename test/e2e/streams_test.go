@@ -3,6 +3,8 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -165,6 +167,27 @@ func TestInputForAll(t *testing.T) {
 		if got := strings.Join(sortedLines(r.out), " "); r.code != 0 || got != "0 1000000 1000000" {
 			t.Errorf("%s: exit %d, %q: %s", hosts, r.code, r.out, r.err)
 		}
+	}
+}
+
+// At home a pipe's pages are handed on: every reader gets what was written, byte for byte, also one
+// with a terminal, and who stops reading, or never begins, holds up nobody.
+func TestInputForAllAtHome(t *testing.T) {
+	b := newBed(t, testbed.Options{Hosts: 1})
+	var text strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintln(&text, i)
+	}
+	sum := sha256.Sum256([]byte(text.String()))
+	want := hex.EncodeToString(sum[:])
+	r := b.start(t, job{stdin: strings.NewReader(text.String()), args: []string{"-stdin", "all", "-hosts", "localhost:5", "-n", "5", "sh", "-c",
+		`case $PMI_RANK in 0|3) sha256sum;; 1) head -c 3 >/dev/null;; 2) exec 0<&-;; 4) sleep 0.3; sha256sum;; esac`}}).wait(t)
+	if got := strings.Fields(r.out); r.code != 0 || strings.Count(r.out, want) != 3 || len(got) != 6 {
+		t.Errorf("exit %d, %q, want three times %s: %s", r.code, r.out, want, r.err)
+	}
+	r = b.start(t, job{stdin: strings.NewReader("one\ntwo\n"), args: []string{"-stdin", "all", "--pty=1", "-hosts", "localhost:2", "-n", "2", "cat"}}).wait(t)
+	if r.code != 0 || strings.Count(r.out, "one") < 2 || strings.Count(r.out, "two") < 2 {
+		t.Errorf("beside a terminal: exit %d, %q: %s", r.code, r.out, r.err)
 	}
 }
 

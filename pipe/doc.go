@@ -1,0 +1,13 @@
+/*
+Package pipe passes what is in a pipe on to other pipes without copying it: the kernel hands
+over the pages it lies in, to several as well (splice(2) and tee(2)).
+
+	from ---Fill---> Tank ---Pour---> to         a tank is a pipe of ours
+	                   '---Share---> Tank ---Pour---> to
+
+Only Linux does so. Elsewhere New fails with errors.ErrUnsupported.
+*/
+package pipe
+
+// Ordinary is how many bytes a pipe holds unless it is said otherwise.
+const Ordinary = 64 << 10
