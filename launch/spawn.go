@@ -10,6 +10,7 @@ import (
 	"remshell/fault"
 	"remshell/gpu"
 	"remshell/job"
+	"remshell/launch/info"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
@@ -110,9 +111,9 @@ func (f *fleet) mayAsk(s *spawning) error {
 	case !f.state.Open(s.rank):
 		return errEnding
 	case f.req.Spawn.None:
-		return &reserve.NotDone{Text: fmt.Sprintf("wants to spawn; not done (%s)", f.req.Spawn.Text)}
+		return &info.NotDone{Text: fmt.Sprintf("wants to spawn; not done (%s)", f.req.Spawn.Text)}
 	case len(s.parent.nodes) > 1 && !s.parent.fenced: // a node alone could say so of them all
-		return &reserve.NotDone{Text: "wants to spawn before the group's first barrier; not done"}
+		return &info.NotDone{Text: "wants to spawn before the group's first barrier; not done"}
 	case s.m.Fault != "":
 		return errors.New(s.m.Fault)
 	case len(f.spawns.queue) >= mostWaiting:
@@ -323,7 +324,7 @@ func (f *fleet) welcome(s *spawning, def job.NodeDef) {
 	if slices.ContainsFunc(f.req.Nodes, def.Same) {
 		return
 	}
-	reserve.AddCandidate(&f.req, def)
+	f.req.AddNode(def)
 	f.env.Say(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.Who(s.rank), f.req.Spawn.Text))
 }
 
@@ -365,7 +366,7 @@ func (f *fleet) refuse(s *spawning, err error) {
 // may ask without end, and what it asks for may be as long as a frame.
 func (f *fleet) tellRefused(s *spawning, err error) {
 	text := fmt.Sprintf("%s: spawn %s: %s", f.state.Who(s.rank), s.m.Request, inOneLine(err))
-	var no *reserve.NotDone
+	var no *info.NotDone
 	if errors.As(err, &no) {
 		text = f.state.Who(s.rank) + " " + no.Text
 	}

@@ -13,6 +13,7 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
+	"remshell/launch/info"
 	"remshell/launch/node"
 	"remshell/timeline"
 )
@@ -31,7 +32,7 @@ type Env struct {
 	Planned   func(job.Snapshot, job.Plan) // takes the plan before it is carried out; may be nil
 	Reached   func(job.Connect)            // takes how each host was reached, from any goroutine; may be nil
 	Cargo     []Cargo                      // of the request's parcels
-	Find      Find                         // nil: ranks cannot name hosts when they spawn others
+	Find      info.Find                    // nil: ranks cannot name hosts when they spawn others
 	Localhost func() string                // the identity of this machine (job.Probe); nil: unknown
 	Row       timeline.Row                 // of mpiexec, where the Timeline has what concerns no host alone
 

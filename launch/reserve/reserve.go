@@ -327,7 +327,7 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	}
 	r.universe = universe(r.req, r.snap)
 	if r.spawn != nil {
-		restrictArch(&r.req, r.spawn.values, r.snap)
+		r.spawn.wishes.Restrict(&r.req, r.snap)
 	}
 	planning := r.env.Timeline.Begin(r.env.Row, timeline.Plan)
 	p, err := makePlan(ctx, r.req, r.snap)

@@ -94,7 +94,7 @@ func (r *reservation) restingClaim(n *host, np job.NodePlan, group wire.Group) *
 // Without is a request without some of its candidates.
 func Without(req job.Request, out func(job.NodeDef) bool) job.Request {
 	if slices.ContainsFunc(req.Nodes, out) {
-		keepNodes(&req, func(def job.NodeDef) bool { return !out(def) })
+		req.KeepNodes(func(def job.NodeDef) bool { return !out(def) })
 	}
 	return req
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"remshell/job"
+	"remshell/launch/info"
 	"remshell/launch/node"
 	"remshell/plan"
 	"remshell/pmiserver/spawn"
@@ -34,7 +35,7 @@ type Own struct {
 // A wantedGroup is what a spawn that is being given its place wants.
 type wantedGroup struct {
 	Spawn
-	values []infoValues // of each of its commands
+	wishes info.Wishes
 }
 
 // ForSpawn finds the ranks of a spawn their place, beside the job that runs, and never waits
@@ -77,10 +78,10 @@ func (r *reservation) ownHosts() []*host {
 func (r *reservation) placeSpawn(ctx context.Context) error {
 	s := r.spawn
 	var err error
-	if r.req, s.values, err = spawnRequest(r.req, s.App, s.Request, r.guide()); err != nil {
+	if r.req, s.wishes, err = info.Read(r.req, s.App, s.Request, r.guide()); err != nil {
 		return err
 	}
-	if err := r.tooLarge(s.values); err != nil {
+	if err := s.wishes.Bound(r.req.Apps, r.largest()); err != nil {
 		return err
 	}
 	r.req.Skip = true
@@ -92,7 +93,7 @@ func (r *reservation) placeSpawn(ctx context.Context) error {
 		r.connectAll(ctx, more, nil)
 		_, err = r.planAndClaim(ctx)
 	}
-	for LacksRoom(err) && tryFewer(r.req.Apps, s.values, roomIn(err)) {
+	for LacksRoom(err) && s.wishes.TryFewer(r.req.Apps, roomIn(err)) {
 		_, err = r.planAndClaim(ctx)
 	}
 	if lost := r.namedFailures(); LacksRoom(err) && len(lost) > 0 {
@@ -107,7 +108,7 @@ func (r *reservation) placeSpawn(ctx context.Context) error {
 
 // connectNamed connects to the hosts that a spawn names.
 func (r *reservation) connectNamed(ctx context.Context) error {
-	named := r.untried(r.spawn.named)
+	named := r.untried(r.spawn.wishes.Name)
 	if len(named) == 0 {
 		return nil
 	}
@@ -126,7 +127,7 @@ func LacksRoom(err error) bool {
 
 // namedFailures are the hosts that a spawn names and that cannot be used.
 func (r *reservation) namedFailures() []job.Failure {
-	return slices.DeleteFunc(r.failures(), func(f job.Failure) bool { return !r.spawn.named(job.NodeDef{Name: f.Node}) })
+	return slices.DeleteFunc(r.failures(), func(f job.Failure) bool { return !r.spawn.wishes.Name(job.NodeDef{Name: f.Node}) })
 }
 
 // roomIn is how many ranks would have found room.
@@ -134,11 +135,6 @@ func roomIn(err error) int {
 	var failed *plan.Error
 	errors.As(err, &failed)
 	return failed.Free
-}
-
-// named reports whether a spawn names a host.
-func (s *wantedGroup) named(def job.NodeDef) bool {
-	return slices.ContainsFunc(s.values, func(v infoValues) bool { return slices.Contains(v.hosts, def.Name) })
 }
 
 // untried are the candidates that nobody has tried to reach yet, and that are wanted.
@@ -195,4 +191,67 @@ func (r *reservation) group() string {
 		return r.spawn.Group
 	}
 	return string(r.plan.Job)
+}
+
+// guide knows the hosts to which the job may spawn.
+func (r *reservation) guide() *info.Guide {
+	g := &info.Guide{Find: r.env.Find, Allow: r.req.Spawn, All: r.req.Nodes}
+	for _, n := range r.hosts {
+		g.Seen = append(g.Seen, info.Seen{Def: n.def, Hostname: n.probe.Hostname})
+	}
+	return g
+}
+
+// disguised finds that a host which no option named is the launching machine by another
+// name (an alias of SSH, an address).
+func (r *reservation) disguised() error {
+	local := func(def job.NodeDef) bool { return def.Local }
+	if !r.req.Spawn.Any || r.env.Localhost == nil || slices.ContainsFunc(r.req.Nodes, local) {
+		return nil
+	}
+	wanted := &info.Guide{Allow: r.req.Spawn}
+	here := ""
+	for _, n := range r.hosts {
+		if n.own || n.def.Local || slices.ContainsFunc(r.req.Spawn.List, n.def.Same) {
+			continue
+		}
+		if here == "" {
+			here = r.env.Localhost()
+		}
+		if n.probe.Identity == here {
+			return wanted.Refusal([]job.NodeDef{n.def})
+		}
+	}
+	return nil
+}
+
+// share is by how much spawned ranks may outnumber slots, and leastShared how many there
+// may be in any case (TRUST-12).
+const (
+	share       = 16
+	leastShared = 4096
+)
+
+// largest is how many ranks a spawn may have on its candidates at all. A host that nobody
+// has looked at may be as large as it takes.
+func (r *reservation) largest() int {
+	seen := make(map[string]*host, len(r.hosts))
+	for _, n := range r.hosts {
+		seen[n.def.Name] = n
+	}
+	slots := 0
+	for _, def := range r.req.Nodes {
+		switch n := seen[def.Name]; {
+		case n != nil:
+			slots += n.size()
+		case def.Slots > 0:
+			slots += def.Slots
+		default:
+			return info.MostRanks
+		}
+	}
+	if !r.req.Forbid {
+		slots = max(share*slots, leastShared)
+	}
+	return min(slots, info.MostRanks)
 }

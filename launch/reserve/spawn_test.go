@@ -1,8 +1,6 @@
 package reserve
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"remshell/gpu"
@@ -35,37 +33,6 @@ func TestSpawnLooksFurtherWhateverIsShort(t *testing.T) {
 		_, err := plan.Make(req, job.Snapshot{Nodes: []job.Node{test.node}})
 		if got := LacksRoom(err); err == nil || got != test.want {
 			t.Errorf("%s: %v: narrow: %v, want %v", name, err, got, test.want)
-		}
-	}
-}
-
-// The numbers of ranks that would do: MPI's own, descending, and not more than there may be
-// (TRUST-11).
-func TestSoften(t *testing.T) {
-	for text, want := range map[string]string{
-		"3":              "[3]",
-		"1:4":            "[4 3 2 1]",
-		"1:9:2":          "[9 7 5 3 1]",
-		"9:1:-2":         "[9 7 5 3 1]",
-		"8:1:-3,1":       "[8 5 2 1]",
-		"-5:6:4":         "[3]",
-		"4:1":            "[]",
-		"1:2:-2":         "[]",
-		"7,2,7":          "[7 2]",
-		"1:2147483647":   "[10 9 8 7 6 5 4 3 2 1]",
-		"1:2:0":          `"1:2:0" is no set of numbers`,
-		"a":              `"a" is no set of numbers`,
-		"1:2:3:4":        `"1:2:3:4" is no set of numbers`,
-		"99999999999999": `"99999999999999" is no set of numbers`,
-		strings.Repeat("1:2147483647,", 1<<13) + "1": "more than 65536 numbers",
-	} {
-		numbers, err := soften(text, 10)
-		got := fmt.Sprint(numbers)
-		if err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%.40s: %s, want %s", text, got, want)
 		}
 	}
 }

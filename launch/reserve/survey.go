@@ -168,6 +168,24 @@ func (r *reservation) takeSnapshot() {
 	r.snap.Failed = r.failures()
 }
 
+// universe is the number of processes that would fit (-usize); 0: nothing is said of it.
+func universe(req job.Request, snap job.Snapshot) int {
+	if req.Universe != job.SystemSize {
+		return req.Universe
+	}
+	sum, seen, listed := 0, make(map[string]bool), req.Listed()
+	for _, n := range snap.Nodes {
+		if !listed[n.Name] {
+			continue
+		}
+		if n.Slots > 0 || !seen[n.Identity] { // slots of two names of a machine add up (HOST-8)
+			sum += n.Size()
+		}
+		seen[n.Identity] = n.Identity != ""
+	}
+	return sum
+}
+
 // ruled is the node as its cluster file has it, and as its own administrator lets it be used.
 func (n *host) ruled() job.NodeDef {
 	def := n.def
@@ -189,7 +207,7 @@ func (r *reservation) keepChoice() {
 				closed[note.Node] = true
 			}
 		}
-		keepNodes(&r.req, func(def job.NodeDef) bool { return listed[def.Name] && !closed[def.Name] })
+		r.req.KeepNodes(func(def job.NodeDef) bool { return listed[def.Name] && !closed[def.Name] })
 	}
 	of := r.req.Choosing
 	r.req.Choosing = job.Choosing{Class: of.Class, Reserve: of.Reserve, Memory: of.Memory, Huge: of.Huge}

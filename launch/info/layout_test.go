@@ -1,4 +1,4 @@
-package reserve
+package info
 
 import (
 	"encoding"
@@ -56,7 +56,7 @@ func TestLayoutOfASpawn(t *testing.T) {
 		for _, infos := range test.infos {
 			r.Commands = append(r.Commands, spawn.Command{Argv: []string{"a"}, Count: 1, Info: infos})
 		}
-		req, _, err := spawnRequest(job.Request{Placing: asJob}, job.App{}, r, &guide{})
+		req, _, err := Read(job.Request{Placing: asJob}, job.App{}, r, &Guide{})
 		if test.err != "" || err != nil {
 			if err == nil || err.Error() != test.err {
 				t.Errorf("%s: %v, want %s", name, err, test.err)

@@ -1,0 +1,183 @@
+/*
+Package info makes a request of what a rank wants to spawn: what the info keys say (MPI-4.1, 11.8.4), how many ranks there
+may be (TRUST-11, TRUST-12), and to which hosts they may go (TRUST-9).
+
+	spawn.Request --Read--> job.Request, and Wishes: what no request has a place for
+	                |
+	              Guide: the candidates of the job, and --spawn-hosts
+*/
+package info
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"remshell/job"
+	"remshell/plan/nodeset"
+	"remshell/pmiserver/spawn"
+)
+
+// MostRanks is how many ranks one spawn may have (TRUST-12).
+const MostRanks = 1 << 20
+
+// values are what the info keys of one command of a spawn say that no request has a place
+// for.
+type values struct {
+	hosts  []string // names of nodes; nil: all
+	arch   string   // as in GOARCH; empty: any
+	soft   []int    // numbers of ranks that would do, descending; nil: only the one asked for
+	layout layout
+}
+
+// Wishes are what the info keys of a spawn say that no request has a place for, of each of its commands.
+type Wishes []values
+
+// Read makes a request of a spawn: what the job asked for holds, and what the
+// section of the rank that asks has, but for what the info keys say (MPI-4.1, 11.8.4).
+// Unknown keys are ignored.
+func Read(req job.Request, parent job.App, r spawn.Request, g *Guide) (job.Request, Wishes, error) {
+	req.Apps, req.RankFile, req.Wait = nil, nil, false
+	req.Set, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // it goes to what the job has chosen
+	g.candidates(&req)
+	req.Limits.Run = 0
+	var wishes Wishes
+	for _, c := range r.Commands {
+		app := job.App{N: c.Count, Argv: c.Argv, Dir: parent.Dir, Path: parent.Path, Env: parent.Env, PMI: parent.PMI, Told: parent.Told, Share: parent.Share}
+		app.Env.Set = slices.Concat(app.Env.Set, c.Env)
+		if r.PMIx {
+			app.PMI = job.OfferPMIx
+		}
+		v := values{}
+		for _, p := range c.Info {
+			if err := v.take(p, c.Count, &app, &req, g); err != nil {
+				return req, nil, err
+			}
+		}
+		app.Hosts = v.hosts
+		if len(app.Argv) > 0 {
+			staged, _ := job.StagedAs(app.Argv[0], req.Parcels, app.Dir, parent.Dir)
+			app.Staged = staged.Name
+		}
+		req.Apps, wishes = append(req.Apps, app), append(wishes, v)
+	}
+	if len(wishes) > 0 {
+		if err := layOut(wishes, &req.Placing); err != nil {
+			return req, nil, err
+		}
+	}
+	if len(wishes) == 1 && wishes[0].hosts != nil { // in the order in which they were named
+		req.Sort, req.Turns = "", nil
+		for _, name := range wishes[0].hosts {
+			req.Turns = append(req.Turns, slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return n.Name == name }))
+		}
+	}
+	return req, wishes, nil
+}
+
+// take takes in one info key.
+func (v *values) take(p spawn.Pair, count int, app *job.App, req *job.Request, g *Guide) (err error) {
+	switch p.Key {
+	case "host", "hosts", "add-host":
+		return v.name(req, p.Value, g)
+	case "file", "hostfile": // what they say, the helper of the rank says in other keys
+		return fmt.Errorf("info key %s: such files are read where the rank runs, and not here", p.Key)
+	case "wdir":
+		app.Dir = within(app.Dir, p.Value)
+	case "path":
+		app.Path = filepath.SplitList(p.Value)
+	case "arch":
+		v.arch = archName(p.Value)
+	case "soft":
+		if v.soft, err = soften(p.Value, count); err != nil {
+			err = fmt.Errorf("info key soft: %w", err)
+		}
+	default:
+		if isLayoutKey(p.Key) {
+			if v.layout == nil {
+				v.layout = make(layout)
+			}
+			v.layout[p.Key] = p.Value
+		}
+	}
+	return err
+}
+
+// within is a path that may be relative to a directory.
+func within(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// archName is the name by which probes call an architecture that uname(1) calls otherwise.
+func archName(name string) string {
+	switch name {
+	case "x86_64", "x86-64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	}
+	return name
+}
+
+// Restrict confines the sections of a spawn to nodes of the architecture they want.
+func (w Wishes) Restrict(req *job.Request, snap job.Snapshot) {
+	for i, v := range w {
+		if v.arch == "" {
+			continue
+		}
+		req.Apps[i].Hosts = []string{}
+		for _, n := range snap.Nodes {
+			if n.Arch == v.arch && (v.hosts == nil || slices.Contains(v.hosts, n.Name)) {
+				req.Apps[i].Hosts = append(req.Apps[i].Hosts, n.Name)
+			}
+		}
+	}
+}
+
+// TryFewer lowers the largest number of ranks that may be lower; of a single command at once
+// to what there is room for. It reports whether there was one.
+func (w Wishes) TryFewer(apps []job.App, room int) bool {
+	if len(apps) > 1 {
+		room = MostRanks // whose it is, nobody says
+	}
+	best, to := -1, 0
+	for i, v := range w {
+		next := slices.IndexFunc(v.soft, func(n int) bool { return n < apps[i].N && n <= room })
+		if next >= 0 && (best < 0 || apps[i].N > apps[best].N) {
+			best, to = i, v.soft[next]
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	apps[best].N = to
+	return true
+}
+
+// Name reports whether a spawn names a host.
+func (w Wishes) Name(def job.NodeDef) bool {
+	return slices.ContainsFunc(w, func(v values) bool { return slices.Contains(v.hosts, def.Name) })
+}
+
+// Bound bounds the sections of a spawn before it is planned, which may have so many ranks in all: numbers of ranks that
+// will do and are too large are not tried.
+func (w Wishes) Bound(apps []job.App, most int) error {
+	for {
+		size := 0
+		for _, app := range apps {
+			if app.N < 1 || app.N > MostRanks {
+				return fmt.Errorf("%d ranks; a spawn has from 1 to %d", app.N, MostRanks)
+			}
+			size += app.N
+		}
+		if size <= most {
+			return nil
+		}
+		if !w.TryFewer(apps, most) {
+			return fmt.Errorf("%d ranks do not fit: there may be %d on these hosts", size, most)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package info
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// mostSoft is how many numbers of ranks a spawn may leave to choose from (TRUST-11).
+const mostSoft = 1 << 16
+
+// soften reads the info key "soft": numbers of ranks that would do, as A, A:B or A:B:STEP
+// with commas between (MPI-4.1, 11.8.2). Those from 1 to most are returned, the largest
+// first.
+func soften(text string, most int) (would []int, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		first, last, step, ok := softRange(item)
+		if !ok {
+			return nil, fmt.Errorf("%q is no set of numbers", item)
+		}
+		if step < 0 {
+			if first < last {
+				continue
+			}
+			first, last, step = first-(first-last)/-step*-step, first, -step
+		}
+		for i := first + max(0, (step-first)/step)*step; i <= min(most, last); i += step {
+			if len(would) == mostSoft {
+				return nil, fmt.Errorf("more than %d numbers", mostSoft)
+			}
+			would = append(would, i)
+		}
+	}
+	slices.Sort(would)
+	would = slices.Compact(would)
+	slices.Reverse(would)
+	return would, nil
+}
+
+// softRange reads one item of such a set. The numbers have 32 bits.
+func softRange(item string) (first, last, step int, ok bool) {
+	var n []int
+	for field := range strings.SplitSeq(item, ":") {
+		number, err := strconv.ParseInt(strings.TrimSpace(field), 10, 32)
+		if err != nil || len(n) == 3 {
+			return 0, 0, 0, false
+		}
+		n = append(n, int(number))
+	}
+	switch len(n) {
+	case 1:
+		return n[0], n[0], 1, true
+	case 2:
+		return n[0], n[1], 1, true
+	}
+	return n[0], n[1], n[2], n[2] != 0
+}
