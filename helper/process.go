@@ -137,10 +137,11 @@ func (r *process) awaitSilence(done func()) {
 // state tells what the rank is doing, of the processes around it.
 func (r *process) state(around proc.Tree) job.RankState {
 	state := job.RankState{Rank: r.number, Life: "starting", PMI: job.PMIState(r.pmiState.Load())}
-	switch look, there := proc.LookAt(r.begun.PID); {
-	case r.exit != nil:
+	if r.exit != nil { // its number may be another process's by now
 		state.Life, state.CPU = "over", r.exit.Usage.User+r.exit.Usage.System
-	case r.begun.PID != 0 && there:
+		return state
+	}
+	if look, there := proc.LookAt(r.begun.PID); r.begun.PID != 0 && there {
 		worker := around.Worker(r.begun.PID)
 		state.Life, state.CPU = "running", look.CPU+around.CPU(r.begun.PID)
 		state.Barrier = r.group.pmi.Barrier(r.plan.Rank)

@@ -66,9 +66,9 @@ func Value(environ []string, name string) string {
 
 // Lookup is Value for variables that may be there and empty. Of several the last counts.
 func Lookup(environ []string, name string) (value string, defined bool) {
-	for _, assignment := range slices.Backward(environ) {
-		if value, ok := strings.CutPrefix(assignment, name+"="); ok {
-			return value, true
+	for _, assignment := range slices.Backward(environ) { // no text is put together: ranks are asked of by the thousand
+		if end := len(name); len(assignment) > end && assignment[end] == '=' && assignment[:end] == name {
+			return assignment[end+1:], true
 		}
 	}
 	return "", false

@@ -87,7 +87,8 @@ func Sleep(pid int) string {
 // PeakMemory is the largest resident set that a process has had, in bytes; 0: it is gone, or
 // the kernel does not tell.
 func PeakMemory(pid int) int64 {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	var room [4 << 10]byte // VmHWM stands in the first kilobyte
+	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", room[:])
 	_, rest, _ := bytes.Cut(text, []byte("\nVmHWM:"))
 	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" "))
 	kib, _ := strconv.ParseInt(string(number), 10, 53)

@@ -144,7 +144,8 @@ func oneByOne(cpus []int, of int) string {
 func (id Identity) environ(app []string) []string {
 	env := id.tellOpenMP(id.devices(app))
 	has := func(name string) bool {
-		return slices.ContainsFunc(app, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+		_, there := job.Lookup(app, name)
+		return there
 	}
 	if !has("GFORTRAN_UNBUFFERED_PRECONNECTED") {
 		env = append(env, "GFORTRAN_UNBUFFERED_PRECONNECTED=y")

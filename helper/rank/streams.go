@@ -40,7 +40,8 @@ func opened(streams func(*Pipes) error) (p Pipes, err error) {
 	p.ours[3], p.theirs[3] = pair[0], pair[1]
 	for _, fd := range p.ours {
 		if fd >= 0 {
-			if err = unix.SetNonblock(fd, true); err != nil {
+			// Of its flags, none but this can be set: it is new. unix.SetNonblock would ask for them first.
+			if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 				return p, err
 			}
 		}
