@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -59,6 +60,7 @@ var kindsOfSurvival = []kindOfMishap{
 		m.chatter = []string{"starting again", "attempt "}
 		return m
 	}},
+	{"restart 3, struck again and again", struckAgain},
 	{"--end", func(d *rand.Rand) mishap {
 		pause := time.Duration(d.IntN(300)) * time.Millisecond
 		host, _ := aHost(d)
@@ -87,6 +89,45 @@ var kindsOfSurvival = []kindOfMishap{
 		return m
 	}},
 	{"queue host lost while eight wait", func(d *rand.Rand) mishap { return queueLost(d.IntN(2) == 0) }},
+}
+
+// struckAgain is a job whose first attempts are struck, one after the other; its code is that of the last one (survive.md SV-12).
+func struckAgain(d *rand.Rand) mishap {
+	const restarts = 3
+	strikes, code := 1+d.IntN(restarts+1), d.IntN(3)
+	var all []func(*testing.T, *victim)
+	ended, cause := code, ""
+	if code > 0 {
+		cause = fmt.Sprint("exited with code ", code)
+	}
+	nodes := []string{"n1", "n2"} // that were not lost yet: who is lost twice is out for good
+	killed := false
+	for range strikes {
+		host, sig, is := pick(d, "n1", "n2"), pick(d, syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGTERM), second("-c")
+		last, why := 128+int(sig), "rank "
+		if i := slices.Index(nodes, host); i >= 0 && d.IntN(2) == 0 {
+			nodes = slices.Delete(nodes, i, i+1)
+			sig, is = syscall.SIGKILL, second(pick(d, "--helper", "--helper-child"))
+			last, why, killed = 125, "lost contact with "+host, true
+		}
+		if all = append(all, striking(d, host, sig, is)); len(all) > restarts {
+			ended, cause = last, why
+		}
+	}
+	m := hits(program{}, ended, cause, func(t *testing.T, v *victim) {
+		for i, strike := range all {
+			v.await(t, fmt.Sprintln("ready", i), 4)
+			strike(t, v)
+		}
+	})
+	m.run = func(t *testing.T, b *bed, tag string) *victim {
+		script := fmt.Sprintf(`setsid sleep 1000.%s & echo ready $MPIEXEC_ATTEMPT; [ $MPIEXEC_ATTEMPT = %d ] || sleep 1000.%s; exit %d`, tag, strikes, tag, code)
+		return b.launch(t, tag, "-hosts", "n1:2,n2:2", "-n", "4", "--restart", strconv.Itoa(restarts), "--restart-on", "node,signal", "--restart-delay", "0.1",
+			"--kill-grace", "1", "sh", "-c", script)
+	}
+	m.killed = killed
+	m.chatter = []string{"starting again (", "attempt ", "waiting until nothing of the job can be left"}
+	return m
 }
 
 // queueLost is eight requests that wait when their queue host is cut off, or all helpers there are killed. They
