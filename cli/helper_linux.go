@@ -80,10 +80,12 @@ func serve(args []string) (int, error) {
 	var link helper.Link
 	if len(args) == callArgs {
 		called, err := callBack(streams, args[2], args[3])
-		if err != nil {
+		switch {
+		case err != nil:
 			return job.ExitInternal, nil // it was told
+		case called != nil:
+			conn, link = called, helper.LinkOf(called)
 		}
-		conn, link = called, helper.LinkOf(called)
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGXCPU,
@@ -102,7 +104,7 @@ func serve(args []string) (int, error) {
 
 // callBack calls mpiexec as the helper of a host, with the invitation that comes by our input (package callback). What
 // keeps it from that it says on the output, as the delivery script would. When the input ends, which is when
-// the step does, so does the connection.
+// the step does, so does the connection. Without an error there is none where the streams that we have are ours to speak over.
 func callBack(s streams, host, near string) (net.Conn, error) {
 	address, _ := netip.ParseAddr(near) // the zero value if there is none
 	invited, err := callback.ReadInvitation(s.in)
@@ -110,14 +112,23 @@ func callBack(s streams, host, near string) (net.Conn, error) {
 		return nil, err // the step has ended: nobody hears of it
 	}
 	ctx, over := context.WithCancelCause(context.Background())
-	go func() {
+	listen := func() {
 		io.Copy(io.Discard, s.in)
 		over(errStepOver)
-	}()
+	}
+	if !invited.Streams { // else what follows may be for us
+		go listen()
+	}
 	conn, err := callback.Call(ctx, invited, host, address)
-	if err != nil {
+	switch {
+	case err != nil && invited.Streams:
+		reach.SayStays(s.out, err)
+		return nil, nil
+	case err != nil:
 		reach.SayUncalled(s.out, host, err)
 		return nil, err
+	case invited.Streams:
+		go listen()
 	}
 	context.AfterFunc(ctx, func() { conn.Close() })
 	return conn, nil

@@ -128,11 +128,12 @@ func (c *call) starterOnly(self reach.Self) reach.Way {
 			return call, reach.NotInJob(host.Name, s.System, s.Job)
 		},
 		Timeout: max(connectTimeout(j), s.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
+		Calls: s.Starter.Calls(j.Launcher), Ports: callback.Ports(j.PortRange), Warn: c.env.Say,
 	}
 	if !s.Together {
 		return each
 	}
-	return &reach.OneStep{Each: each, Ports: callback.Ports(j.PortRange), Warn: c.env.Say}
+	return &reach.OneStep{Each: each}
 }
 
 // askTime is how long a batch system's program may take to answer (RM-4).

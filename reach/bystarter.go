@@ -6,12 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"remshell/reach/callback"
 	"remshell/reach/starter"
 	"remshell/sshx"
 )
@@ -31,13 +37,23 @@ type ByStarter struct {
 	Retries int                              // attempts where the batch system is busy; 0: 4
 	Pacer   *sshx.Pacer                      // says how many may be in the set-up phase at once
 	Log     zerolog.Logger
+	Calls   bool           // the helpers call us, if they can
+	Ports   callback.Ports // that may be opened for helpers that call; the zero value: any
+	Warn    func(string)   // tells of strangers, and of helpers that cannot call
 }
 
 var _ Way = (*ByStarter)(nil)
 
 // Dial starts a shell on each host of a set.
 func (s *ByStarter) Dial(ctx context.Context, hosts []Host) <-chan Result {
-	return Each(ctx, hosts, s.dial)
+	if !s.Calls {
+		return Each(ctx, hosts, s.dial)
+	}
+	c := s.expect(hosts)
+	return Each(ctx, hosts, func(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
+		defer c.leave()
+		return s.dialTo(ctx, host, c)
+	})
 }
 
 // Route is the command that would be run.
@@ -63,15 +79,22 @@ func (s *ByStarter) argv(host Host) ([]string, error) {
 	return s.Starter.Argv(call), nil
 }
 
-// dial starts the program for a host.
+// dial starts the program for a host whose helper speaks over its streams.
 func (s *ByStarter) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
-	argv, err := s.argv(host)
+	return s.dialTo(ctx, host, new(callers))
+}
+
+// dialTo starts the program for a host, whose helper calls if it is one of the callers.
+func (s *ByStarter) dialTo(ctx context.Context, host Host, c *callers) (io.ReadWriteCloser, error) {
+	call, err := s.call(host)
 	if err != nil {
 		return nil, err
 	}
+	argv := s.Starter.Argv(call)
 	r := remoteShell{self: s.Self, env: s.Starter.Environ(s.Env), timeout: cmp.Or(max(s.Timeout, 0), defaultTimeout), retries: s.Retries,
-		pacer: s.Pacer, log: s.Log, missing: "use -launcher ssh", stop: s.end, words: lastWordsOf{s.verdict, s.why}}
+		pacer: s.Pacer, log: s.Log, missing: "use -launcher ssh", stop: s.end, words: lastWordsOf{s.verdict, s.why}, back: c.take(call.Host)}
 	conn, err := r.dial(ctx, host, argv)
+	r.back.excuse()
 	if err == nil {
 		return conn, nil // not a nil *Conn in an interface
 	}
@@ -123,4 +146,125 @@ func (s *ByStarter) why(status error, stderr string) string {
 func NotInJob(host, system, number string) error {
 	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("not part of %s job %s", system, number),
 		Remedy: "add it to the allocation, or use -launcher ssh"}
+}
+
+// callers are the helpers of a set, each started by a call of its own, that are to call us (RM-36):
+//
+//	mpiexec                                    helper
+//	   | <---------------- run WHERE            by the starter's streams, as ever
+//	   | invitation ----------------------->
+//	   | <== TLS ==========================>    or
+//	   | <---------------- stay WHY             it cannot call: what follows is its own stream
+//
+// The zero value is nobody.
+type callers struct {
+	way        *ByStarter
+	desk       *callback.Desk
+	invitation string
+	strangers  strangers
+	left       atomic.Int32 // hosts that nothing has come of yet
+	over       chan struct{}
+	unable     atomic.Bool // one could not call, and that was told
+
+	mu       sync.Mutex               // guards arrivals
+	arrivals map[string]chan net.Conn // of whom nobody has asked for yet, by the batch system's name; there is room for one in each
+}
+
+// expect opens a port for the helpers of hosts. If none can be opened, nobody calls.
+func (s *ByStarter) expect(hosts []Host) *callers {
+	c := &callers{way: s, arrivals: make(map[string]chan net.Conn), over: make(chan struct{}), strangers: strangers{warn: s.Warn}}
+	c.left.Store(int32(len(hosts)))
+	var names []string
+	for _, host := range hosts {
+		if call, err := s.call(host); err == nil && !slices.Contains(names, call.Host) { // a second name of a host has its streams
+			names = append(names, call.Host)
+		}
+	}
+	if len(names) == 0 {
+		return c
+	}
+	desk, err := callback.Open(names, s.Ports, c.strangers.tell)
+	if err != nil {
+		s.Warn(fmt.Sprintf("warning: helpers cannot call this host (%v): their streams go through %s", err, s.Starter.Program))
+		return c
+	}
+	for _, name := range names {
+		c.arrivals[name] = make(chan net.Conn, 1)
+	}
+	invitation := desk.Invitation(ownAddresses())
+	invitation.Streams = true
+	c.desk, c.invitation = desk, invitation.Text()
+	s.Log.Info().Msgf("listening on port %d until %s have called", desk.Port(), strings.Join(names, ","))
+	go c.deal(maps.Clone(c.arrivals))
+	return c
+}
+
+// deal hands each helper that has called to whom it is wanted by.
+func (c *callers) deal(to map[string]chan net.Conn) {
+	for {
+		select {
+		case a := <-c.desk.Arrivals():
+			to[a.Host] <- a.Stream
+		case <-c.over:
+			return
+		}
+	}
+}
+
+// leave says that something has come of one host. With the last the port is closed.
+func (c *callers) leave() {
+	if c.left.Add(-1) == 0 && c.desk != nil {
+		c.desk.Close()
+		close(c.over)
+	}
+}
+
+// take is how the helper of a host calls; nil: it does not. Nobody else has it then.
+func (c *callers) take(host string) *callBack {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	arrival, is := c.arrivals[host]
+	if !is {
+		return nil
+	}
+	delete(c.arrivals, host)
+	return &callBack{host, arrival, c}
+}
+
+// A callBack is how the helper of one host calls us, if it can. Nil: it does not.
+type callBack struct {
+	host    string // as the batch system spells it
+	arrival <-chan net.Conn
+	from    *callers
+}
+
+// stays tells that the helper cannot call: of the first of them, and in the log of all.
+func (b *callBack) stays(why string) {
+	s := b.from.way
+	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its streams go through %s", b.host, b.from.desk.Port(), why, s.Starter.Program)
+	if b.from.unable.CompareAndSwap(false, true) {
+		s.Warn("warning: " + text + "; --port-range LOW:HIGH names ports that are open, -launcher " + s.Starter.Streams() + " opens none")
+		return
+	}
+	s.Log.Info().Msg(text)
+}
+
+// excuse says that the helper has called, or does not. One that comes too late finds nobody.
+func (b *callBack) excuse() {
+	if b == nil {
+		return
+	}
+	b.from.desk.Excuse(b.host)
+	select {
+	case late := <-b.arrival:
+		late.Close()
+	default:
+	}
+}
+
+// link is the connection of the helper that has called, with the program that has started it.
+func (b *callBack) link(conn net.Conn, p *localCommand) link {
+	line := &common{p: p}
+	line.users.Store(1)
+	return &stepLink{Conn: conn, line: line, program: b.from.way.Starter.Program, why: func(string) string { return "" }}
 }

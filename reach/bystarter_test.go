@@ -1,14 +1,21 @@
 package reach
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"remshell/reach/callback"
 	"remshell/reach/starter"
 	"remshell/sshx"
 )
@@ -87,4 +94,119 @@ func TestByStarterSilent(t *testing.T) {
 	if !errors.As(err, &e) || e.Why != "srun waits for resources: this srun has no --overlap" {
 		t.Error(err)
 	}
+}
+
+// testCallers is a way whose helpers call, by a program of ours in the place of qrsh: of all hosts on this machine, with a home of their own.
+func testCallers(t *testing.T, text string) *ByStarter {
+	t.Helper()
+	s := testStarter(t, "HOME="+t.TempDir()+"\n"+text+"\n"+afterOptions)
+	s.Starter, s.Calls, s.Warn = starter.Of("sge"), true, func(text string) { t.Error(text) }
+	return s
+}
+
+// A helper that is started by a call of its own calls back (RM-36): what it says goes by that connection, the port is closed, and the end of
+// its starter is why it ended. A second name of a host has the streams.
+func TestCallers(t *testing.T) {
+	s := testCallers(t, "")
+	s.Find = func(h Host) (starter.Call, error) { return starter.Call{Host: h.Name[:2], Part: -1}, nil }
+	results := reached(t, s, Host{Name: "n1"}, Host{Name: "n2"}, Host{Name: "n2.domain"})
+	called := 0
+	for _, r := range results {
+		check(t, r.Err)
+		conn := r.Stream.(*Conn)
+		in := bufio.NewReader(conn)
+		line, err := in.ReadString('\n')
+		check(t, err)
+		if conn.Source() != "sent" && conn.Source() != "cache" || conn.Build() != s.Self.Build {
+			t.Errorf("source %s, build %s", conn.Source(), conn.Build())
+		}
+		if strings.HasPrefix(line, "called n") {
+			called++
+		} else if line != "hello --helper "+s.Self.Build+"\n" || conn.LocalAddr() != nil {
+			t.Errorf("it says %q, over %v", line, conn.LocalAddr())
+		}
+		echoes(t, struct {
+			io.Reader
+			io.Writer
+		}{in, conn})
+		if link, is := conn.link.(*stepLink); is && called == 1 {
+			check(t, link.line.p.cmd.Process.Kill())
+			io.Copy(io.Discard, conn)
+			if got := conn.Why(); got != "qrsh: killed by signal 9" {
+				t.Errorf("it ended: %q", got)
+			}
+		}
+	}
+	if called != 2 {
+		t.Errorf("%d have called, want 2", called)
+	}
+}
+
+// A helper that cannot call has the streams of its starter, which is told once for all of them; so have those for whom no port is free.
+func TestCallersThatCannot(t *testing.T) {
+	s := testCallers(t, "export UNABLE=$2")
+	var said []string
+	var mu sync.Mutex
+	s.Warn = func(text string) { mu.Lock(); said = append(said, text); mu.Unlock() }
+	for _, r := range reached(t, s, Host{Name: "n1"}, Host{Name: "n2"}) {
+		check(t, r.Err)
+		hello(t, r.Stream, s.Self.Build)
+		echoes(t, r.Stream)
+	}
+	if len(said) != 1 || !regexp.MustCompile(`^warning: n[12] cannot connect to this host on port \d+ \(connection refused\): its streams go through qrsh; --port-range LOW:HIGH names ports that are open, -launcher sge-streams opens none$`).MatchString(said[0]) {
+		t.Errorf("told: %q", said)
+	}
+	taken := must(net.Listen("tcp", ":0"))
+	defer taken.Close()
+	port := uint16(taken.Addr().(*net.TCPAddr).Port)
+	s.Ports, said = callback.Ports{Low: port, High: port}, nil
+	for _, r := range reached(t, s, Host{Name: "n1"}) {
+		check(t, r.Err)
+		hello(t, r.Stream, s.Self.Build)
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], fmt.Sprintf("warning: helpers cannot call this host (no port from %d to %d is free: ", port, port)) {
+		t.Errorf("told: %q", said)
+	}
+}
+
+// What is wrong with a starter is the error of its host, whoever else calls.
+func TestCallersRefused(t *testing.T) {
+	s := testCallers(t, `[ "$2" != n2 ] || { echo 'error: executing task of job 8 failed: it rains' >&2; exit 1; }`)
+	results := reached(t, s, Host{Name: "n1"}, Host{Name: "n2"})
+	check(t, results[0].Err)
+	if want := "n2: qrsh: it rains"; results[1].Err == nil || results[1].Err.Error() != want {
+		t.Errorf("%v, want %s", results[1].Err, want)
+	}
+}
+
+// What is read of a stream until a helper says that it stays, and what is left for who comes after.
+func TestReadStay(t *testing.T) {
+	for said, want := range map[string]struct{ why, rest string }{
+		"\x1eremshell stay no route\r\nfrom now on":             {"no route", "from now on"},
+		"rain\n\x1eremshell stay a\n\x1eb":                      {"a", "\x1eb"},
+		strings.Repeat("x", 5000) + "\n\x1eremshell stay b\n":   {"b", ""},
+		strings.Repeat("x", 4096) + "\x1eremshell stay c\nrest": {},
+		"\x1eremshell run cache\n":                              {},
+	} {
+		in := bufio.NewReaderSize(strings.NewReader(said), 4096)
+		s := readStay(in)
+		if rest, _ := io.ReadAll(in); s.why != want.why || (s.err != nil) != (want.why == "") || string(rest) != want.rest {
+			t.Errorf("%.40q: %+v, then %q; want %+v", said, s, rest, want)
+		}
+	}
+}
+
+// What a far end says that is to say whether it stays may be anything: only that line counts, and what is behind it is left.
+func FuzzReadStay(f *testing.F) {
+	f.Add("\x1eremshell stay no route\nhello")
+	f.Add("\x1eremshell stay")
+	f.Fuzz(func(t *testing.T, said string) {
+		in := bufio.NewReaderSize(strings.NewReader(said), 64)
+		s := readStay(in)
+		rest, _ := io.ReadAll(in)
+		switch before, is := strings.CutSuffix(said, string(rest)); {
+		case s.err != nil && len(rest) > 0, s.err == nil && (!is || !strings.HasSuffix(before, "\n") || strings.Contains(s.why, "\n")):
+			t.Fatalf("%+v, and then %q", s, rest)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -51,7 +52,7 @@ func (s Self) deliver(ctx context.Context, host string, l link, timeout time.Dur
 		err = d.givenUp(context.Cause(ctx))
 	}
 	d.ended(err)
-	l.Close()
+	d.Conn.Close()
 	return nil, err
 }
 
@@ -103,6 +104,9 @@ func (d *delivery) converse() error {
 		case "run":
 			d.source = text
 			d.step("helper")
+			if d.self.invited != nil {
+				return d.awaitCall()
+			}
 			return d.awaitHelper()
 		case "fail":
 			if again, err := d.instead(text); !again {
@@ -222,6 +226,56 @@ func (d *delivery) awaitHelper() error {
 		return d.broken(err)
 	}
 	return nil
+}
+
+// awaitCall invites the helper to call us, and takes its call for the stream; or, where it cannot call, stays with
+// the one that there is.
+func (d *delivery) awaitCall() error {
+	if _, err := io.WriteString(d.link, d.self.invited.from.invitation); err != nil {
+		d.stuck = err
+	}
+	stays := make(chan stay, 1)
+	go func(in *bufio.Reader) { stays <- readStay(in) }(d.in) // of one that calls: all that it says until its end
+	select {
+	case conn := <-d.self.invited.arrival:
+		called := newConn(d.self.invited.link(conn, d.self.invited.by))
+		called.source, called.noise, called.sent, called.build = d.source, d.noise, d.sent, d.build
+		d.Conn = called
+		return nil
+	case s := <-stays:
+		if s.err != nil {
+			return d.broken(s.err)
+		}
+		d.self.invited.stays(s.why)
+		return d.awaitHelper()
+	}
+}
+
+// A stay is what a helper says that cannot call us: why; or that its stream has ended before it said so.
+type stay struct {
+	why string
+	err error
+}
+
+// stayVerb begins it.
+const stayVerb = "stay "
+
+// SayStays is how a helper says that it cannot call, and why, before it speaks over the stream that it was invited by.
+func SayStays(out io.Writer, why error) { fmt.Fprintf(out, "%s%s%s\n", marker, stayVerb, why) }
+
+// readStay reads that, and not a byte more. Whatever else is said it drops, until the end.
+func readStay(in *bufio.Reader) stay {
+	for whole := true; ; {
+		line, err := in.ReadSlice('\n')
+		why, ours := strings.CutPrefix(string(line), marker+stayVerb)
+		switch {
+		case err == nil && ours && whole:
+			return stay{why: strings.TrimRight(why, "\r\n")}
+		case err != nil && err != bufio.ErrBufferFull:
+			return stay{err: err}
+		}
+		whole = err == nil
+	}
 }
 
 // refused is the error for a fail line: a code, and text.

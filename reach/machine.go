@@ -107,7 +107,7 @@ func (s Self) For(uname string) (Self, error) {
 			return Self{}, err
 		}
 		other.goos, other.goarch, other.folders, other.told, other.ship, other.job, other.joins = goos, goarch, s.folders, s.told, s.ship, s.job, s.joins
-		other.watch = s.watch
+		other.watch, other.invited = s.watch, s.invited
 		return other, nil
 	}
 	return Self{}, missing

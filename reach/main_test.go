@@ -59,6 +59,10 @@ func fakeCaller(host string) {
 	if err != nil {
 		syscall.Exit(7)
 	}
+	if invited.Streams && os.Getenv("UNABLE") == host {
+		SayStays(os.Stdout, syscall.ECONNREFUSED)
+		fakeHelper("--helper", os.Args[2])
+	}
 	if os.Getenv("UNABLE") == host {
 		SayUncalled(os.Stdout, host, syscall.ECONNREFUSED)
 		syscall.Exit(7)

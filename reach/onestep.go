@@ -37,9 +37,7 @@ Nothing but the script is sent before all shells have said what they run, since 
 when its input does, which is when the last of the streams is closed; and when it is ended, so do all helpers.
 */
 type OneStep struct {
-	Each  *ByStarter     // the way to a host by itself
-	Ports callback.Ports // that may be opened; the zero value: any
-	Warn  func(string)   // tells of strangers
+	Each *ByStarter // the way to a host by itself
 }
 
 var _ Way = (*OneStep)(nil)
@@ -47,7 +45,7 @@ var _ Way = (*OneStep)(nil)
 // leastPatience is how long nothing may move, at least, until all hosts of a step have called.
 const leastPatience = time.Minute
 
-// maxStrangers is how many strangers are told of, for each step.
+// maxStrangers is how many strangers are told of, for each port.
 const maxStrangers = 8
 
 // Route is that of a host by itself, but for how many are called together.
@@ -132,7 +130,6 @@ type step struct {
 	ready   map[string]bool // shells that have told what they run
 	invited bool
 	reached atomic.Int32 // hosts
-	told    atomic.Int32 // strangers
 }
 
 func newStep(o *OneStep, members []mate, results chan<- Result, alone func(mate)) *step {
@@ -198,7 +195,8 @@ func (s *step) givenUp(err error) {
 // the batch system is busy.
 func (s *step) attempt(ctx context.Context) (busy *Verdict) {
 	hosts := slices.Sorted(maps.Keys(s.pending))
-	desk, err := callback.Open(hosts, s.Ports, s.stranger)
+	refused := strangers{warn: s.Each.Warn}
+	desk, err := callback.Open(hosts, s.Each.Ports, refused.tell)
 	if err == nil {
 		defer desk.Close()
 		var p *localCommand
@@ -337,13 +335,19 @@ func (s *step) over(p *localCommand) (busy *Verdict) {
 	return nil
 }
 
-// stranger tells of who was refused, but not of any number.
-func (s *step) stranger(from netip.Addr, why string) {
+// strangers are those who were refused at a port.
+type strangers struct {
+	warn func(string)
+	told atomic.Int32
+}
+
+// tell tells of one, but not of any number.
+func (s *strangers) tell(from netip.Addr, why string) {
 	switch n := s.told.Add(1); {
 	case n <= maxStrangers:
-		s.Warn(fmt.Sprintf("warning: refused a connection from %s: %s", from, why))
+		s.warn(fmt.Sprintf("warning: refused a connection from %s: %s", from, why))
 	case n == maxStrangers+1:
-		s.Warn("warning: refused more connections, which are not told of")
+		s.warn("warning: refused more connections, which are not told of")
 	}
 }
 
@@ -413,7 +417,7 @@ func (c *common) leave() {
 	}
 }
 
-// A stepLink is the connection of a helper that has called, and the step that it is of.
+// A stepLink is the connection of a helper that has called, and the step that it is of, be it of one host.
 type stepLink struct {
 	net.Conn
 	line    *common

@@ -39,8 +39,8 @@ func testStep(t *testing.T) (*OneStep, string) {
 	t.Helper()
 	dir := t.TempDir()
 	each := testStarter(t, "T="+dir+"\n"+fakeStep)
-	each.Pacer = new(sshx.Pacer)
-	return &OneStep{Each: each, Warn: func(text string) { t.Error(text) }}, dir
+	each.Pacer, each.Warn = new(sshx.Pacer), func(text string) { t.Error(text) }
+	return &OneStep{Each: each}, dir
 }
 
 // reached dials hosts and returns what came of each, in their order; what was reached is closed with the test.

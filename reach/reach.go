@@ -6,7 +6,7 @@ stream.
 	hosts --> Ways --------+
 	   a set, each host    '-> There   SSH      our SSH client: one connection, one session, /bin/sh
 	   a value                         Command  any program that gives a shell: ssh, kubectl exec -i
-	                                   ByStarter  a batch system's own program, a call for each host
+	                                   ByStarter  a batch system's own program, a call for each host; helpers may connect to us
 	                                   OneStep    the same, one call for all: helpers connect to us
 	                                   Nowhere  a command line that goes nowhere else
 
@@ -32,7 +32,7 @@ A helper that could not be executed is therefore an error of its host. Only a Ch
 returned at once: the kernel has said already that it runs.
 
 The helper is called with two arguments, --helper BUILD, or --helper-child BUILD
-as a child of mpiexec. One that is to call us has two more (onestep.go).
+as a child of mpiexec. One that is to call us has two more (onestep.go, bystarter.go).
 
 The Stream of a Result is a *Conn. Beside the stream it tells, in methods that an
 interface of the caller can name:

@@ -30,6 +30,7 @@ type remoteShell struct {
 	missing string // what to do where there is no such program
 	stop    func(p *localCommand, spoken bool)
 	words   lastWordsOf
+	back    *callBack // how the helper calls us; nil: it speaks over the program's streams
 }
 
 // lastWordsOf reads what a program has said on its standard error when it has ended.
@@ -111,7 +112,11 @@ func (r remoteShell) attempt(ctx context.Context, host Host, argv []string) (*Co
 		return nil, e
 	}
 	p.words = r.words
-	conn, err := r.self.At(host.Helper).deliver(ctx, host.Name, p, r.timeout)
+	self := r.self.At(host.Helper)
+	if r.back != nil {
+		self.invited = &invited{r.back, p}
+	}
+	conn, err := self.deliver(ctx, host.Name, p, r.timeout)
 	spoken.Store(err == nil)
 	return conn, err
 }

@@ -37,7 +37,7 @@ func (s Self) script(tag string) string {
 		"@FIND@", find,
 		"@SHIP@", cmp.Or(s.ship, "auto"),
 		"@WHO@", s.step.who(),
-		"@CALL@", s.step.call(),
+		"@CALL@", s.call(),
 		"@ALONE@", map[bool]string{true: "true", false: "false"}[s.step == nil],
 		"@TOLD@", quote(s.told),
 		"@BUILD@", s.Build,
@@ -62,12 +62,16 @@ func (s *stepNames) who() string {
 	return "$" + s.host + " "
 }
 
-// call is what a helper needs to know, beside the invitation, to call us (package callback).
-func (s *stepNames) call() string {
-	if s == nil {
-		return ""
+// call is what a helper needs to know, beside the invitation, to call us (package callback): its host, and
+// an address that is tried first, if one is known.
+func (s Self) call() string {
+	switch {
+	case s.invited != nil:
+		return quote(s.invited.host) + " ''"
+	case s.step != nil:
+		return `"$` + s.step.host + `" "${` + s.step.near + `-}"`
 	}
-	return `"$` + s.host + `" "${` + s.near + `-}"`
+	return ""
 }
 
 // addressSpace is how much of it, in KiB, has to be allowed for the helper (RM-57). Go's runtime reserves

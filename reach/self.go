@@ -28,7 +28,8 @@ type Self struct {
 	told         string   // where it is on the node; empty: it is looked for there, or sent
 	ship         string   // always: it is sent; never: it is not; else: if it is not there
 	step         *stepNames
-	job          string // of PBS, that the sessions on nodes are to be of
+	invited      *invited // to call us; nil: it is not, or by a step
+	job          string   // of PBS, that the sessions on nodes are to be of
 	joins        func(host, why string)
 	watch        Watch // of the way there
 }
@@ -69,6 +70,12 @@ type stepNames struct {
 func (s Self) InStep(host, near string) Self {
 	s.ship, s.step = "never", &stepNames{host, near}
 	return s
+}
+
+// An invited is a helper that calls us, if it can, and the program by which it is started.
+type invited struct {
+	*callBack
+	by *localCommand
 }
 
 // Ship says when the program is sent: always, never, or auto, if a node has none.

@@ -255,13 +255,13 @@ type Job struct {
 	TraceFile      string     `name:"--trace" arg:"FILE" topic:"" under:"Telling" help:"write what took how long, for ui.perfetto.dev"`
 	TracePicture   string     `name:"--trace-svg" arg:"FILE" topic:"" under:"Telling" help:"write a picture of what took how long"`
 
-	Launcher        string      `name:"-launcher" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,slurm,srun,slurm-one,slurm-each,sge,qrsh,lsf,blaunch,flux,pbs,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), slurm, sge, lsf, flux, pbs, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
+	Launcher        string      `name:"-launcher" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,slurm,srun,slurm-one,slurm-each,sge,qrsh,sge-streams,lsf,blaunch,flux,pbs,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), slurm, sge, lsf, flux, pbs, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    Words       `name:"-launcher-exec" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
 	LauncherArgs    Words       `name:"-launcher-args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program"`
 	Fallback        string      `name:"--launcher-fallback" arg:"WAY" words:"ssh" topic:"" under:"Reaching hosts" help:"ssh: for all hosts, if a batch system's starter fails"`
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"an option of ssh_config for all hosts; may be repeated"`
 	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"send our program to the hosts: auto, always, never"`
-	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports that slurm-one may open (default any)"`
+	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports that slurm-one and sge may open (default any)"`
 	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"time to reach a host (default 10)"`
 	Retries         int         `name:"--retries" default:"4" arg:"N" topic:"" help:"attempts for each host (default 4)"`
 	Fanout          int         `name:"--fanout" default:"64" arg:"N" topic:"" help:"connections being set up at once (default 64)"`

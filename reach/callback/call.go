@@ -31,7 +31,11 @@ func (r *Refusal) Error() string { return "refused: " + r.Why }
 // the batch system has told of the machine where its starter runs: it is tried first; the zero value: none.
 func Call(ctx context.Context, i Invitation, host string, near netip.Addr) (net.Conn, error) {
 	var last error
-	for round := range rounds {
+	times := rounds
+	if i.Streams { // there is something else to try
+		times = 1
+	}
+	for round := range times {
 		if round > 0 {
 			select {
 			case <-time.After(roundPause):

@@ -1,9 +1,10 @@
 /*
 Package callback has helpers call their mpiexec: where a batch system's starter starts all of them by one
-step, whose input all have and whose outputs come back in one (RM-37).
+step, whose input all have and whose outputs come back in one (RM-37), or each by a program that is better not trusted with all
+the bytes of a job (RM-36).
 
-	mpiexec                                        helper, one on each host of the step
-	   | Invitation, by the step's input ----------->   the same for all
+	mpiexec                                        helper, one on each host
+	   | Invitation, by the starter's input -------->   the same for all
 	   | <------------------------------- TCP, TLS 1.3   to the certificate of the Invitation, and no other
 	   | <---------------------------------- its proof   host, and what only who has the token can make of
 	   |                                                 this very connection
@@ -13,6 +14,9 @@ step, whose input all have and whose outputs come back in one (RM-37).
 A Desk is mpiexec's side: one port, open until all who were invited have called, or are waited for no more.
 Who else connects is a stranger until it has proved the contrary: strangers are few at a time, have a time, and
 keep nobody from coming in (doc/attacks.md, K). Call is the helper's.
+
+Who cannot call says so by the stream that the Invitation came by, and ends, or goes on there if that is his alone
+(Invitation.Streams).
 
 Neither the token nor the private key is ever on a command line, in a file or in an environment. Whoever can read the
 step's input can read the token: it goes where arguments and environment of ranks go without this package.
@@ -34,10 +38,11 @@ type Invitation struct {
 	Certificate [32]byte         // SHA-256 of mpiexec's, made for this step
 	Token       [32]byte         // random
 	Addresses   []netip.AddrPort // of mpiexec, 1 to maxAddresses
+	Streams     bool             // who cannot call speaks over the streams by which this came; else he ends
 }
 
 const (
-	head         = "remshell-invitation 1"
+	head         = "remshell-invitation 2"
 	maxAddresses = 16
 	maxLine      = 128 // bytes of a line of it
 )
@@ -49,9 +54,12 @@ func (i Invitation) Text() string {
 	for _, a := range i.Addresses {
 		fmt.Fprintf(&b, "address %s\n", a)
 	}
-	b.WriteString("end\n")
+	b.WriteString(last[i.Streams] + "\n")
 	return b.String()
 }
+
+// last is the last line of an invitation, by Streams.
+var last = map[bool]string{false: "end", true: "streams"}
 
 var errInvitation = errors.New("what came is no invitation of mpiexec's")
 
@@ -77,7 +85,7 @@ func ReadInvitation(r io.Reader) (Invitation, error) {
 	}
 	for len(i.Addresses) <= maxAddresses {
 		word, value, err := invitationLine(in)
-		if err == nil && word == "end" && value == "" && len(i.Addresses) > 0 {
+		if i.Streams = word == last[true]; err == nil && (i.Streams || word == last[false]) && value == "" && len(i.Addresses) > 0 {
 			return i, nil
 		}
 		address, bad := netip.ParseAddrPort(value)

@@ -255,11 +255,13 @@ func TestInvitation(t *testing.T) {
 	_, i, _ := open(t, "n1")
 	i.Addresses = append(i.Addresses, netip.MustParseAddrPort("[fd00::1]:40112"))
 	good := i.Text()
-	if got, err := ReadInvitation(strings.NewReader(good + "more")); err != nil || fmt.Sprint(got) != fmt.Sprint(i) {
-		t.Errorf("%v: %+v, want %+v", err, got, i)
+	for _, i.Streams = range []bool{true, false} {
+		if got, err := ReadInvitation(strings.NewReader(i.Text() + "more")); err != nil || fmt.Sprint(got) != fmt.Sprint(i) {
+			t.Errorf("%v: %+v, want %+v", err, got, i)
+		}
 	}
 	lines := strings.SplitAfter(good, "\n")
-	for _, bad := range []string{"", "x", good[:len(good)-1], strings.Replace(good, "1\n", "2\n", 1), strings.Replace(good, "token ", "token 0", 1),
+	for _, bad := range []string{"", "x", good[:len(good)-1], strings.Replace(good, "2\n", "3\n", 1), strings.Replace(good, "token ", "token 0", 1),
 		strings.Replace(good, "certificate", "token", 1), strings.Replace(good, "127.0.0.1", "localhost", 1),
 		strings.Join(lines[:3], "") + "end\n", strings.Join(lines[:3], "") + strings.Repeat(lines[3], 17) + "end\n", strings.Repeat("x", 1<<20)} {
 		if got, err := ReadInvitation(strings.NewReader(bad)); err == nil {
@@ -272,6 +274,7 @@ func TestInvitation(t *testing.T) {
 // bounded.
 func FuzzReadInvitation(f *testing.F) {
 	f.Add(Invitation{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7"), netip.MustParseAddrPort("[fd00::1%eth0]:40112")}}.Text())
+	f.Add(Invitation{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7")}, Streams: true}.Text())
 	f.Add(head + "\ncertificate zz\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		i, err := ReadInvitation(strings.NewReader(text))

@@ -10,10 +10,11 @@ import (
 // sge starts a task of its job on each host but this one (tried with Grid Engine 8.1.9):
 //
 //	mpiexec --- qrsh ...... sge_execd --- sge_shepherd --- qrsh_starter --- a shell --- /bin/sh --- keeper --- helper --- ranks
-//	         '- qrsh ...... sge_execd --- sge_shepherd --- ...
-//	         '- helper --- ranks                       here: below the sge_shepherd of the script
+//	 |  |    '- qrsh ...... sge_execd --- sge_shepherd --- ...                                                       |
+//	 |  '================================================ TLS ======================================================='
+//	 '- helper --- ranks                               here: below the sge_shepherd of the script
 //
-// qrsh carries the streams as they are. One that is sent more than 64 KiB before its shell has
+// The helpers call us (package callback); where one cannot, qrsh carries its streams as they are. One that is sent more than 64 KiB before its shell has
 // spoken hangs for good, and asking it to end does nothing; once the shell has spoken, any number of
 // bytes passes in both directions. The delivery script is what is sent before (RM-36).
 //
@@ -21,7 +22,7 @@ import (
 // too, and also because it saw that a task was killed, which is then the cause.
 var sge = Starter{
 	System: "sge", Program: "qrsh", Name: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
-	Argv:   qrsh,
+	Argv: qrsh, Back: true,
 	Fanout: 16, Patience: 60 * time.Second,
 	Grace: 700 * time.Millisecond,
 	Sayings: []Saying{

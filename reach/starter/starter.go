@@ -37,6 +37,7 @@ type Starter struct {
 
 	Argv func(Call) []string // its program with all arguments, which end in Shell
 	Step *Step               // how it is called once for many hosts; nil: it cannot be
+	Back bool                // the helpers that it has started call us, if they can, and need its streams no longer (RM-36)
 	Help string              // the argument that makes it tell its options, for Call.Help; empty: nobody asks
 
 	// Drops lists variables that it would take for options of its own: those of the step or script
@@ -81,11 +82,18 @@ const MaxStep = 2048
 const StepFrom = 17
 
 // Manners are the words of -launcher that say how a starter is to be called: SYSTEM-one, for all hosts at once,
-// and SYSTEM-each.
+// and SYSTEM-each; or that nobody is to call back: SYSTEM-streams.
 const (
-	one  = "-one"
-	each = "-each"
+	one     = "-one"
+	each    = "-each"
+	streams = "-streams"
 )
+
+// Calls reports whether the helpers that a starter has started call us, by the word of -launcher that was given.
+func (s *Starter) Calls(word string) bool { return s.Back && word != s.Streams() }
+
+// Streams is the word of -launcher by which nobody calls back.
+func (s *Starter) Streams() string { return s.System + streams }
 
 // Together reports whether a starter is to be called once for so many hosts, by the word of -launcher that was
 // given. A step starts on all of its hosts or on none: where some may be missing each has one of its own.
@@ -140,7 +148,8 @@ func Of(system string) *Starter {
 // Named is the one that a word of -launcher means; nil: it means none.
 func Named(word string) *Starter {
 	return find(func(s *Starter) bool {
-		return s.System == word || s.Program == word || s.Step != nil && (s.System+one == word || s.System+each == word)
+		return s.System == word || s.Program == word || s.Step != nil && (s.System+one == word || s.System+each == word) ||
+			s.Back && s.Streams() == word
 	})
 }
 

@@ -71,6 +71,21 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// By which words helpers call back (RM-36).
+func TestCalls(t *testing.T) {
+	for word, want := range map[string]bool{"": true, "auto": true, "sge": true, "qrsh": true, "sge-streams": false} {
+		if got := Of("sge").Calls(word); got != want {
+			t.Errorf("%q: %t", word, got)
+		}
+		if Of("slurm").Calls(word) {
+			t.Errorf("slurm, %q: those of a step for each host call", word)
+		}
+	}
+	if Named("sge-streams") != Of("sge") || Named("slurm-streams") != nil {
+		t.Error("a word means another starter than its own")
+	}
+}
+
 // What srun says of one task, while the step goes on.
 func TestStepLine(t *testing.T) {
 	const said = "srun: error: n1: task 0: Killed\nsrun: error: n12: task 1: Exited with exit code 137\nsrun: error: n2: task 2: Killed"

@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -109,7 +111,8 @@ func (s *sgeBed) masters(t *testing.T) (pids []int) {
 }
 
 // A host whose cable is cut is lost, by silence, since Grid Engine goes on to call the job running; when it is there again nothing
-// of the job stays on it (RM-40). That takes the time of the silence.
+// of the job stays on it (RM-40). That takes the time of the silence, which is that after which the kernel gives up the helper's
+// connection: either may be first.
 func sgeUnplugged(t *testing.T, s *sgeBed) {
 	if os.Getenv("E2E_LONG") == "" {
 		t.Skip("45 s of silence: with E2E_LONG=1")
@@ -120,11 +123,63 @@ func sgeUnplugged(t *testing.T, s *sgeBed) {
 	}
 	j.await(t, "=125=", 1)
 	out := j.text()
-	if want := "lost contact with " + far + " (silent for "; strings.Count(out, "mpiexec: ") != 1 || !strings.Contains(out, want) || !strings.Contains(out, "; sge says the job runs)") {
+	if want := regexp.MustCompile("lost contact with " + far + ` \((silent for .*; sge says the job runs|.*: connection timed out)\)`); strings.Count(out, "mpiexec: ") != 1 || !want.MatchString(out) {
 		t.Errorf("%s\nwant %s", out, want)
 	}
 	if err := s.Link(far, true); err != nil {
 		t.Fatal(err)
 	}
 	j.wait(t)
+}
+
+// The helpers of other hosts call mpiexec: it listens on a port until they have, and nobody sees a secret (RM-36).
+func sgeCalled(t *testing.T, s *sgeBed) {
+	j, near, far := s.held(t, "called", "-v")
+	port := regexp.MustCompile(`listening on port (\d+) until ` + far + ` have called`).FindStringSubmatch(j.text())
+	if port == nil {
+		t.Fatalf("it is not told that a port was open for %s:\n%s", far, j.text())
+	}
+	if open := s.on(t, near, "ss", "-Hltn", "sport = :"+port[1]); open != "" {
+		t.Errorf("the port is still open: %s", open)
+	}
+	secret := regexp.MustCompile(`[0-9a-f]{64}`)
+	for _, h := range []string{near, far} {
+		if call := s.on(t, h, "ss", "-Htn", "state", "established", "( sport = :"+port[1]+" or dport = :"+port[1]+" )"); call == "" {
+			t.Errorf("%s has no connection by port %s", h, port[1])
+		}
+		for _, p := range s.processes(t, h) {
+			environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+			if secret.MatchString(strings.Join(p.Args, " ")) || secret.Match(environ) {
+				t.Errorf("%s: ps shows %q, %q", h, p.Args, environ)
+			}
+		}
+	}
+	s.let(t, "called")
+	if out := j.wait(t); strings.Count(out, "=went on=") != 2 || !strings.Contains(out, "=0=") {
+		t.Error(out)
+	}
+}
+
+// Where a firewall is in the way of a call the streams go through qrsh, which is told once; nobody listens where nobody wants it.
+func sgeUnable(t *testing.T, s *sgeBed) {
+	const rules = "add table ip back\nadd chain ip back out { type filter hook output priority 0; }\nadd rule ip back out tcp dport 40112 reject with tcp reset\n"
+	for _, h := range s.hosts() {
+		cmd := s.On(t.Context(), h, "nft", "-f", "-")
+		cmd.Stdin = strings.NewReader(rules)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		defer s.on(t, h, "nft", "delete", "table", "ip", "back")
+	}
+	out := s.batch(t, "$MPIEXEC --port-range 40112:40112 hostname; echo =$?=\n$MPIEXEC -launcher sge-streams -v hostname; echo =$?=", "-pe", "mpi", "4").wait(t)
+	for text, want := range map[string]int{"=0=": 2, "cannot connect to this host on port 40112 (": 1, ": connection refused): its streams go through qrsh; ": 1, "listening": 0, "warning": 1} {
+		if n := strings.Count(out, text); n != want {
+			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, out)
+		}
+	}
+	for _, h := range s.hosts() {
+		if n := alike(out, h); n != 2 {
+			t.Errorf("%d ranks on %s, want 2:\n%s", n, h, out)
+		}
+	}
 }

@@ -41,6 +41,8 @@ func TestSGE(t *testing.T) {
 		{"Accounting", sgeAccounting},
 		{"Script", sgeScript},
 		{"Streams", sgeStreams},
+		{"Called", sgeCalled},
+		{"Unable", sgeUnable},
 		{"Delivery", sgeDelivery},
 		{"NoTasks", sgeNoTasks},
 		{"ByName", sgeByName},
@@ -210,7 +212,7 @@ while time.process_time() < %d: pass'`, burn), "-pe", "mpi", "4")
 	}
 }
 
-// All bytes go through qrsh as they are, to a rank and back, however many; nothing of the job is on
+// All bytes go as they are, to a rank and back, however many, over a helper's call and through qrsh; nothing of the job is on
 // a command line (9.2.11 and 13).
 func sgeStreams(t *testing.T, s *sgeBed) {
 	const size = 16 << 20
@@ -219,12 +221,14 @@ func sgeStreams(t *testing.T, s *sgeBed) {
 	if err := os.WriteFile(filepath.Join(s.dir, "sent"), sent, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	j := s.batch(t, "host=$(tail -n 1 $PE_HOSTFILE | cut -d ' ' -f 1)\n$MPIEXEC -n 1 -host $host -s 0 cat <sent >back && echo $host came back\n"+
+	j := s.batch(t, "host=$(tail -n 1 $PE_HOSTFILE | cut -d ' ' -f 1)\nfor way in sge sge-streams; do\n$MPIEXEC -launcher $way -n 1 -host $host -s 0 cat <sent >back.$way && echo $host came back\ndone\n"+
 		`exec $MPIEXEC -genv TOKEN secret-of-rank sh -c 'echo =ready=; read gone; while :; do sleep 1; done' an-argument`, "-pe", "mpi", "2")
 	j.await(t, "=ready=", 2)
-	back, err := os.ReadFile(filepath.Join(s.dir, "back"))
-	if err != nil || !bytes.Equal(back, sent) || !strings.Contains(j.text(), "came back") {
-		t.Errorf("%d bytes of %d came back changed: %v %s", len(back), size, err, j.text())
+	for _, way := range []string{"sge", "sge-streams"} {
+		back, err := os.ReadFile(filepath.Join(s.dir, "back."+way))
+		if err != nil || !bytes.Equal(back, sent) || strings.Count(j.text(), "came back") != 2 {
+			t.Errorf("%s: %d bytes of %d came back changed: %v %s", way, len(back), size, err, j.text())
+		}
 	}
 	for _, h := range s.hosts() {
 		for _, p := range s.processes(t, h) {
