@@ -1,0 +1,160 @@
+/*
+Package preempt decides about jobs that give way (survive.md 9): whom a request asks to, and how long one that did
+waits for what it was asked for. All of it is pure.
+
+	request --Asks--> may it? --Choose--> whom? --- ask "yield" ---> job: Grudges.Holds? suspended, or queued again
+	                                                                  |
+	                     goes on <--- nobody has what it gave up, ----'
+	                                  or did not take it in Patience
+
+There are no priorities: who asks is next in any case, and only jobs whose users allow it give way.
+*/
+package preempt
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/plan"
+)
+
+// A Standing is where a request stands that has no place.
+type Standing struct {
+	Ahead   int  // requests that wait before it
+	Passes  bool // it goes round those who wait: inside of a job, or past a head that wants none of its nodes
+	Granted bool // a batch system has decided whose its hosts are
+	Gives   bool // its own job gives way to others
+}
+
+// Asks reports whether a request that failed so may ask others to give way (SV-33): the one whose turn it is, for room that
+// there can be. A job that gives way itself asks nobody: of two such jobs each would have the other end, for ever.
+func Asks(s Standing, failed *plan.Error) bool {
+	return failed != nil && !failed.Permanent && failed.Code != plan.QueueBusy && failed.Code != plan.Delayed &&
+		s.Ahead == 0 && !s.Passes && !s.Granted && !s.Gives
+}
+
+// A Victim is a job that is asked to give way.
+type Victim struct {
+	Job   job.ID
+	UID   int
+	User  string
+	How   job.Yielding
+	Since time.Time
+	Nodes []int // indices into Snapshot.Nodes, where it holds something
+}
+
+// most bounds how many jobs are thought about, the youngest ones.
+const most = 256
+
+// Choose is which jobs have to give way for a request to have a plan: the youngest ones, and none without which
+// there is one as well; nil: there is none even so. fits reports whether a plan can be made with what a snapshot has free. Who is
+// spared is not asked.
+func Choose(snap job.Snapshot, fits func(job.Snapshot) bool, spared func(Victim) bool) []Victim {
+	willing := slices.DeleteFunc(victims(snap), spared)
+	willing = willing[:min(len(willing), most)]
+	if len(willing) == 0 || !fits(Without(snap, willing)) {
+		return nil
+	}
+	low, high := 1, len(willing) // so many of the youngest are enough; more never are too many
+	for low < high {
+		if middle := (low + high) / 2; fits(Without(snap, willing[:middle])) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	chosen := slices.Clone(willing[:high])
+	for i := len(chosen) - 2; i >= 0; i-- { // the last one is needed
+		if fewer := slices.Delete(slices.Clone(chosen), i, i+1); fits(Without(snap, fewer)) {
+			chosen = fewer
+		}
+	}
+	return chosen
+}
+
+// victims are the jobs that would give way, youngest first.
+func victims(snap job.Snapshot) (all []Victim) {
+	type key struct {
+		id  job.ID
+		uid int
+	}
+	at := make(map[key]int)
+	for n := range snap.Nodes {
+		for _, w := range snap.Nodes[n].Willing {
+			if !w.How.Known() {
+				continue
+			}
+			i, known := at[key{w.Job, w.UID}]
+			if !known {
+				i, at[key{w.Job, w.UID}] = len(all), len(all)
+				all = append(all, Victim{Job: w.Job, UID: w.UID, User: w.User, How: w.How, Since: w.Since})
+			}
+			v := &all[i]
+			if v.Nodes = append(v.Nodes, n); w.Since.Before(v.Since) {
+				v.Since = w.Since
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Victim) int {
+		return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(b.Job, a.Job), cmp.Compare(a.UID, b.UID))
+	})
+	return all
+}
+
+// Without is a snapshot as it would be if these had given way.
+func Without(snap job.Snapshot, gone []Victim) job.Snapshot {
+	gives := func(w job.Willing) bool {
+		return slices.ContainsFunc(gone, func(v Victim) bool { return v.Job == w.Job && v.UID == w.UID })
+	}
+	snap.Nodes = slices.Clone(snap.Nodes)
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if !slices.ContainsFunc(n.Willing, gives) {
+			continue
+		}
+		own := n.Own
+		n.Use = n.Firm
+		n.Own = own
+		for _, w := range n.Willing {
+			if gives(w) {
+				n.Use = n.Use.And(w.Keeps())
+			} else {
+				n.Use = n.Use.And(w.Holds())
+			}
+		}
+	}
+	return snap
+}
+
+// Times of SV-33.
+const (
+	Patience = 30 * time.Second // how long a job waits for its CPUs to be claimed by who wanted them
+	sulking  = 10 * time.Minute // how long a user is refused who did not
+)
+
+// Grudges are the users who have had a job give way for nothing, and until when it does not again. The zero value is
+// that of a job that has never done so.
+type Grudges struct{ until map[int]time.Time }
+
+// Note remembers a user who has not taken what he asked for.
+func (g *Grudges) Note(uid int, now time.Time) {
+	if g.until == nil {
+		g.until = make(map[int]time.Time)
+	}
+	for old, until := range g.until {
+		if !now.Before(until) {
+			delete(g.until, old)
+		}
+	}
+	g.until[uid] = now.Add(sulking)
+}
+
+// Holds is until when a user is refused; zero: he is not.
+func (g *Grudges) Holds(uid int, now time.Time) time.Time {
+	if until := g.until[uid]; now.Before(until) {
+		return until
+	}
+	return time.Time{}
+}
