@@ -93,7 +93,7 @@ func (s *session) vacated(e vacatedEvent) {
 	if e.Held != s.held {
 		s.keep(e.Held)
 	}
-	s.conn.Send(&wire.Vacated{Taken: e.Taken, Notice: e.Notice})
+	s.conn.Send(&wire.Vacated{Taken: e.Taken, Notice: e.Notice, Had: e.Had})
 }
 
 // keep has the guard keep another claim: a new one takes over, since it has a descriptor of that from its

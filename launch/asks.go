@@ -25,7 +25,7 @@ func (f *fleet) heard(n *member, m *wire.Ask) []supervise.Event {
 		f.asked = make(map[string]bool)
 	}
 	f.asked[m.ID] = true
-	return []supervise.Event{supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, Right: m.Right}}
+	return []supervise.Event{supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, UID: m.Ask.UID, Right: m.Right}}
 }
 
 /*
@@ -118,6 +118,16 @@ func (f *fleet) hold(a supervise.Hold) {
 func (f *fleet) vacate(a supervise.Vacate) {
 	for _, n := range a.Nodes {
 		f.nodes[n].Send(&wire.Vacate{What: a.What})
+	}
+}
+
+// watchClaims has those nodes tell of changes that do not yet.
+func (f *fleet) watchClaims() {
+	for _, n := range f.nodes {
+		if !n.watched {
+			n.watched = true
+			n.Send(&wire.Watch{Ledger: f.req.Queue.Ledger})
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch/node"
+	"remshell/launch/preempt"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/stdio"
@@ -52,14 +53,15 @@ type fleet struct {
 
 	connects []job.Connect // in the order in which they were begun
 
-	since  time.Time                                          // when the job's time began, with an earlier attempt; zero: with this one
-	decide func(*supervise.State) bool                        // whether another attempt follows this one, which is over
-	moved  func(restart.Move) (job.Request, []string, string) // the request for a place to which it is moved; see restart.Moved
-	spares []reserve.Kept                                     // nodes that are claimed for an attempt that may follow
-	kept   []reserve.Kept                                     // nodes that the attempt before has left, until they are the reservation's
-	saves  *checkpoints
-	cutOff time.Time // when the last of the nodes was lost; zero: none was
-	quiet  time.Time // when the last rank of a group had ended, for the timeline; zero: none has
+	since   time.Time                                          // when the job's time began, with an earlier attempt; zero: with this one
+	decide  func(*supervise.State) bool                        // whether another attempt follows this one, which is over
+	moved   func(restart.Move) (job.Request, []string, string) // the request for a place to which it is moved; see restart.Moved
+	spares  []reserve.Kept                                     // nodes that are claimed for an attempt that may follow
+	kept    []reserve.Kept                                     // nodes that the attempt before has left, until they are the reservation's
+	saves   *checkpoints
+	grudges *preempt.Grudges // those of the job; nil: it has only this attempt
+	cutOff  time.Time        // when the last of the nodes was lost; zero: none was
+	quiet   time.Time        // when the last rank of a group had ended, for the timeline; zero: none has
 }
 
 // Meeting is what ranks of different nodes have of each other by us: fences, names, values.
@@ -77,7 +79,8 @@ type member struct {
 	had  int   // ranks of all groups, those that are over among them
 	over bool  // nothing of the job is left there
 
-	ended time.Time // when the last of its ranks did, of the last group; zero: none has, or there is no timeline
+	watched bool      // it tells when claims change
+	ended   time.Time // when the last of its ranks did, of the last group; zero: none has, or there is no timeline
 }
 
 func newFleet(env Env) *fleet {

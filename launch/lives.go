@@ -18,6 +18,7 @@ import (
 	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/launch/preempt"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/supervise"
@@ -51,6 +52,7 @@ type lives struct {
 	read     atomic.Bool   // something of it, if it is none
 	gone     atomic.Bool   // our standard output takes no more
 	past     int           // attempts that were over before this mpiexec (--resume)
+	grudges  preempt.Grudges
 }
 
 // run is one attempt after the other.
@@ -85,7 +87,9 @@ func (l *lives) run(ctx context.Context) (job.Result, error) {
 func (l *lives) fleet() *fleet {
 	env := l.env
 	env.In = l.input()
-	return newFleet(env)
+	f := newFleet(env)
+	f.grudges = &l.grudges
+	return f
 }
 
 // attempt is one life of all ranks, from the first connection to the decision about the next.

@@ -34,7 +34,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
-		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes),
+		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Yields: req.Preemptible, Grudges: f.grudges,
 	}, time.Now())
 	f.state = &state
 	defer f.watchSilences()()
@@ -325,7 +325,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.States:
 		f.answered(n.key, m.Ranks)
 	case *wire.Vacated:
-		return []supervise.Event{supervise.Vacated{Node: n.key, Taken: m.Taken, Notice: m.Notice}}
+		return []supervise.Event{supervise.Vacated{Node: n.key, Taken: m.Taken, Notice: m.Notice, Had: m.Had}}
 	case *wire.Ask:
 		return f.heard(n, m)
 	case *wire.Fence:
@@ -354,7 +354,9 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		if g, _ := f.groupOf(m.Rank); g == nil || !g.pruned {
 			return []supervise.Event{supervise.Failed{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}
 		}
-	case *wire.Changed, *wire.Queued: // late news for a request that waited
+	case *wire.Changed:
+		return []supervise.Event{supervise.Changed{}}
+	case *wire.Queued: // late news for a request that waited
 	default:
 		f.env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", m)
 	}
@@ -388,6 +390,8 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.vacate(a)
 		case supervise.Checkpoint:
 			f.checkpoint(a.To)
+		case supervise.Watch:
+			f.watchClaims()
 		case supervise.Move:
 			f.migrate(a.By)
 		case supervise.Reply:

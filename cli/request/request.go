@@ -66,6 +66,9 @@ func Make(line option.Line, w World) (job.Request, []job.Note, error) {
 	if err == nil {
 		req.Spawn, err = w.spawnHosts(line)
 	}
+	if err == nil {
+		err = preemptible(req)
+	}
 	req.Queue = w.queue(req, line.Job)
 	return req, warnings, err
 }
@@ -96,6 +99,9 @@ func (w World) begun(j option.Job) (job.Request, error) {
 	}
 	if req.Ckpt, err = w.checkpoints(j); err != nil {
 		return req, err
+	}
+	if j.Preemptible != "" && j.Preemptible != "no" {
+		req.Preemptible = job.Yielding(j.Preemptible)
 	}
 	if req.Bounds, err = w.bounds(j); err != nil {
 		return req, err

@@ -64,13 +64,14 @@ func (w *Worker) Hear(name string, id job.ID) {
 
 // asked judges who asks, and has mpiexec do it in its turn.
 func (w *Worker) asked(a ledger.FoundAsk) {
-	right, obeyed := job.Obeyed(a.UID, os.Geteuid(), nil)
+	yields := w.yields()
+	right, obeyed := job.MayAsk(a.Verb, yields, a.UID, os.Geteuid(), nil)
 	if !obeyed {
 		named, err := probe.Administrators(w.cluster)
 		if err != nil {
 			w.inform(false, "nobody is an administrator here: "+err.Error())
 		}
-		right, obeyed = job.Obeyed(a.UID, os.Geteuid(), named)
+		right, obeyed = job.MayAsk(a.Verb, yields, a.UID, os.Geteuid(), named)
 	}
 	if !obeyed {
 		w.say(&heard{FoundAsk: a}, job.Answer{State: job.AskRefused, Text: "not allowed: job " + string(a.Job) + " is of " + w.ledger.UserName(os.Geteuid())})
@@ -78,6 +79,16 @@ func (w *Worker) asked(a ledger.FoundAsk) {
 	}
 	w.asks.waiting = append(w.asks.waiting, heard{FoundAsk: a, right: right})
 	w.nextAsk()
+}
+
+// yields reports whether our job gives way to who asks, as its claims say.
+func (w *Worker) yields() bool {
+	for _, terms := range w.holdings {
+		if terms.Entry.Preemptible.Known() {
+			return true
+		}
+	}
+	return false
 }
 
 // nextAsk takes the next ask to mpiexec, unless one is there. Who was killed asks nothing any more.

@@ -29,7 +29,7 @@ func (w *Worker) watch(m *wire.Watch) {
 		return // mpiexec tries again now and then anyway
 	}
 	go func() {
-		if err := dir.Watch(w.ctx, func() { w.send(&wire.Changed{}) }); err != nil && w.ctx.Err() == nil {
+		if err := dir.Watch(w.ctx, func() { w.do(w.noteOthers); w.send(&wire.Changed{}) }); err != nil && w.ctx.Err() == nil {
 			w.inform(true, "changes of claims go unnoticed: "+err.Error())
 		}
 	}()

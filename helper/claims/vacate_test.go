@@ -129,3 +129,44 @@ func TestTakeBackWhereNothingCanBeWritten(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Who has had the CPUs that a job has given up is known when he is done, also if nobody has looked meanwhile (survive.md SV-33).
+func TestWhoHasHadThem(t *testing.T) {
+	d := newDesk(t)
+	changed := make(chan bool, 1000)
+	a := New(os.DirFS("/"), nil, func(m wire.Message) error {
+		if _, is := m.(*wire.Changed); is {
+			changed <- true
+		}
+		return nil
+	}, nil)
+	t.Cleanup(a.Close)
+	b := d.helper()
+	had := func() bool {
+		answer := make(chan Vacated, 1)
+		a.Vacate(job.Look, "a", func(v Vacated) { answer <- v })
+		return (<-answer).Had
+	}
+	d.claims(a, "a", "a", 0, 3)
+	a.Take(&wire.Watch{Ledger: d.dir})
+	<-changed
+	for range 2 {
+		d.vacate(a, job.GiveUp)
+		d.claims(b, "c", "c", 0, 5)
+		if had() {
+			t.Error("another CPU than ours was claimed")
+		}
+		d.claims(b, "b", "b", 0, 3)
+		noted := make(chan bool, 1)
+		for noted <- false; !<-noted; {
+			<-changed // of what came before, too
+			a.do(func() { noted <- a.had })
+		}
+		d.release(b, "b")
+		d.release(b, "c")
+		if got := d.vacate(a, job.Look); got != "" || !had() {
+			t.Errorf("%q, had %v", got, had())
+		}
+		d.vacate(a, job.TakeBack)
+	}
+}

@@ -14,6 +14,7 @@ package preempt
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"remshell/job"
@@ -126,6 +127,24 @@ func Without(snap job.Snapshot, gone []Victim) job.Snapshot {
 		}
 	}
 	return snap
+}
+
+// forWord begins the word of an ask that says for which job another is to give way.
+const forWord = "for="
+
+// Words are those of an ask for a job.
+func Words(id job.ID) []string { return []string{forWord + string(id)} }
+
+// For is the job for which somebody asks, as he says; empty: he says nonsense.
+func For(words []string) job.ID {
+	if len(words) != 1 {
+		return ""
+	}
+	id, is := strings.CutPrefix(words[0], forWord)
+	if !is || len(id) > 40 || strings.Trim(strings.ToLower(id), "abcdefghijklmnopqrstuvwxyz0123456789_.-") != "" {
+		return ""
+	}
+	return job.ID(id)
 }
 
 // Times of SV-33.

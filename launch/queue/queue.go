@@ -153,5 +153,8 @@ func (q *Queue) Standing(ahead int) (before int, alone time.Duration) {
 	return ahead, alone
 }
 
+// Orders reports whether the queue says whose turn it is, and the request does not go round it.
+func (q *Queue) Orders() bool { return q.keeper != nil && q.aside == "" && !q.Passes }
+
 // Left are the host names of the nodes that are left to the head of the queue.
 func (q *Queue) Left() map[string]bool { return namesOf(job.Ticket{Nodes: q.aside}) }

@@ -33,6 +33,7 @@ One goroutine, that of the caller, takes the events out of the inbox and owns al
 package reserve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,7 @@ type reservation struct {
 	counts   []int   // ranks of each section of the plan
 	outset   Outset
 	spares   []spare
+	yielders yielders
 	outran   bool // other jobs claimed what was planned, again and again
 }
 
@@ -228,15 +230,24 @@ func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy node.Due
 		startBy = r.env.Pauses.Due(StartLimit(r.req))
 		p, err = r.tryOnce(ctx)
 		var failed *plan.Error
-		if !errors.As(err, &failed) || failed.Position == 0 {
+		if !errors.As(err, &failed) {
 			break
 		}
-		last = failed
-		r.yield()
-		if !r.queue.Waits() {
+		if failed.Position > 0 {
+			last = failed
+			r.yield()
+		}
+		if failed.Position > 0 && !r.queue.Waits() {
 			var done context.CancelFunc
 			ctx, done = r.queue.Begin(ctx)
 			defer done()
+		}
+		again, ended := r.makeRoom(ctx, failed)
+		if again {
+			continue
+		}
+		if err = cmp.Or(ended, err); ended != nil || failed.Position == 0 {
+			break
 		}
 		if err = r.timed(timeline.Queue, func() error { return r.queue.Wait(ctx, last) }); err != nil {
 			break

@@ -20,6 +20,8 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "the job ends"}}
 	}
 	switch e.Verb {
+	case job.AskYield:
+		return s.giveWay(e, now)
 	case job.AskSuspend, job.AskSuspendFree:
 		return s.suspend(e, e.Verb == job.AskSuspendFree, now)
 	case job.AskResume:

@@ -67,7 +67,8 @@ type (
 		Asker
 		Verb  job.Verb
 		Args  []string
-		User  string // who it is
+		User  string // who it is, and his number on the node by which he asks
+		UID   int
 		Right job.Right
 	}
 	// Moved says that the job has a place elsewhere, and a checkpoint as far as that could be: the attempt is to end.
@@ -80,7 +81,10 @@ type (
 	Vacated struct {
 		Node          int
 		Taken, Notice string
+		Had           bool // another job has had a CPU since they were given up
 	}
+	// Changed says that claims of others have come or gone.
+	Changed struct{}
 	// Tick says that State.Next has come.
 	Tick struct{}
 )
@@ -129,6 +133,12 @@ type Vacate struct {
 
 // Checkpoint has the ranks asked for a checkpoint, for somebody.
 type Checkpoint struct{ To Asked }
+
+// Watch has nodes tell of claims that come and go, from then on.
+type Watch struct{}
+
+// Requeue has the job end, behind a checkpoint if it can write one, and queued again, for somebody.
+type Requeue struct{ By Asked }
 
 // Move has a place looked for to which the job can be moved, for somebody.
 type Move struct{ By Asked }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/preempt"
 	"remshell/limit"
 )
 
@@ -106,6 +107,9 @@ type Rules struct {
 	Ends    job.Ends
 	Signals job.Signals
 	RM      RM // zero: there is none
+
+	Yields  job.Yielding     // --preemptible; empty: it gives way to nobody
+	Grudges *preempt.Grudges // those of all attempts of the job; nil: there are none yet
 }
 
 // An RM is the batch system (resource manager) whose job this is.
@@ -139,6 +143,9 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		}
 		s.nodes = append(s.nodes, node)
 	}
+	if rules.Grudges == nil {
+		s.rules.Grudges = new(preempt.Grudges)
+	}
 	since := rules.Since
 	if since.IsZero() {
 		since = now
@@ -162,7 +169,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 func (s *State) Next() time.Time {
 	var next time.Time
 	if s.Held() {
-		return next
+		return s.watches()
 	}
 	for _, t := range s.due.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
@@ -184,6 +191,9 @@ func (s *State) Shift(by time.Duration) {
 	}
 	if s.Held() {
 		s.held = s.held.Add(by)
+	}
+	if p := s.vacancy.gave; p != nil {
+		p.since, p.next = p.since.Add(by), p.next.Add(by)
 	}
 	if !s.due.warn.IsZero() {
 		s.due.warn = s.warnAt() // the batch system's clock may go on

@@ -108,6 +108,8 @@ func (s *State) step(event Event, now time.Time) []Action {
 		return s.moved(e, now)
 	case Vacated:
 		return s.vacated(e, now)
+	case Changed:
+		return s.claimsChanged(now)
 	case Tick:
 		return s.tick(now)
 	}
@@ -314,7 +316,7 @@ func (s *State) settle(now time.Time) []Action {
 
 func (s *State) tick(now time.Time) []Action {
 	if s.Held() {
-		return nil
+		return s.lookAgain(now)
 	}
 	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {

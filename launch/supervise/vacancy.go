@@ -32,7 +32,8 @@ type vacancy struct {
 	back    []int        // nodes that have their CPUs again
 	refused []string     // who has which
 	notices []string
-	asker   Asked
+	asker   Asked       // void: the job itself looks
+	gave    *preemption // nil: it has given way to nobody
 }
 
 type vacancyPhase int
@@ -83,7 +84,8 @@ func (s *State) resume(e Asked, now time.Time) []Action {
 
 func (s *State) goOn(e Asked, now time.Time) []Action {
 	stood := now.Sub(s.held)
-	return append(s.lift(now), Say{"goes on after " + job.Clock(stood)}, Reply{To: e, State: job.AskDone, Text: "goes on" + s.vacancy.told()})
+	s.vacancy.gave = nil
+	return append(append(s.lift(now), Say{"goes on after " + job.Clock(stood)}), s.vacancy.reply(e, job.AskDone, "goes on", false)...)
 }
 
 // occupied are the nodes on which something is left of the job.
@@ -120,6 +122,9 @@ func (s *State) vacated(e Vacated, now time.Time) []Action {
 	if e.Notice != "" {
 		v.notices = append(v.notices, name+": "+e.Notice)
 	}
+	if e.Had || e.Taken != "" {
+		v.gave.had()
+	}
 	switch {
 	case e.Taken != "":
 		v.refused = append(v.refused, name+": "+e.Taken)
@@ -137,7 +142,9 @@ func (s *State) allVacated(now time.Time) []Action {
 	switch {
 	case v.phase == giving:
 		v.phase = vacant
-		return []Action{Reply{To: v.asker, State: job.AskDone, Text: s.given() + v.told()}}
+		return append(v.reply(v.asker, job.AskDone, s.given(), false), v.gave.given(now)...)
+	case v.phase == looking && len(v.refused) == 0 && v.asker.Verb == "":
+		return s.allFree(now)
 	case v.phase == looking && len(v.refused) == 0:
 		return s.vacate(v.asker, taking, job.TakeBack, s.occupied())
 	case v.phase == taking && len(v.refused) == 0:
@@ -148,7 +155,15 @@ func (s *State) allVacated(now time.Time) []Action {
 	}
 	v.phase = vacant
 	slices.Sort(v.refused)
-	return []Action{Reply{To: v.asker, State: job.AskRefused, Text: "its CPUs are not free: " + strings.Join(v.refused, "; ") + v.told(), Later: true}}
+	return v.reply(v.asker, job.AskRefused, "its CPUs are not free: "+strings.Join(v.refused, "; "), true)
+}
+
+// reply is an answer, with what ledgers did not take; nobody waits for that to a look of the job's own.
+func (v *vacancy) reply(to Asked, state job.AnswerState, text string, later bool) []Action {
+	if to.Verb == "" {
+		return nil
+	}
+	return []Action{Reply{To: to, State: state, Text: text + v.told(), Later: later}}
 }
 
 // given says what others may have now, and what not.
@@ -178,7 +193,9 @@ func (v *vacancy) told() string {
 func (s *State) unvacate() (do []Action) {
 	switch s.vacancy.phase {
 	case giving, looking, taking, returning:
-		do = []Action{Reply{To: s.vacancy.asker, State: job.AskRefused, Text: "the job ends"}}
+		if s.vacancy.asker.Verb != "" {
+			do = []Action{Reply{To: s.vacancy.asker, State: job.AskRefused, Text: "the job ends"}}
+		}
 	}
 	s.ceded, s.vacancy = s.ceded || s.Vacant(), vacancy{}
 	return do

@@ -1,0 +1,98 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// alice is another user on the hosts than whose jobs give way: her helpers run there with a number of their own.
+func (b *bed) alice(t *testing.T, hosts ...string) (launcher []string) {
+	t.Helper()
+	for _, host := range hosts {
+		b.on(t, host, "install", "-d", "-o", "12345", "-g", "12345", "/var/tmp/alice")
+	}
+	return []string{"-launcher-exec", "ssh -q %h setpriv --reuid=12345 --regid=12345 --clear-groups env HOME=/var/tmp/alice USER=alice %c"}
+}
+
+// A job gives way to another user's that has no room without (survive.md SV-33): it stands still, its CPUs are his, and it goes on
+// by itself when he is done, also if his mpiexec is killed. Nobody else gets anything of it, and nothing is left.
+func TestPreemptibleJob(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	file := diaryFile()
+	both := []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1"}
+	his := append(both[:len(both):len(both)], b.alice(t, "n1", "n2")...)
+	bob := b.start(t, job{args: append(slices.Clone(both), "--preemptible", "sh", "-c", counting, "sh", file)})
+	bob.await(t, "Cpus_allowed_list:", 4)
+	if r := b.run(t, "--ps", "n1", "n2"); !strings.Contains(r.out, "(preemptible) ") {
+		t.Errorf("it is not told: %q", r.out)
+	}
+	moves := func(when string) {
+		t.Helper()
+		for _, host := range []string{"n1", "n2"} {
+			was := b.counted(host, file)
+			if !poll(gone, func() bool { return b.counted(host, file) > was }) {
+				t.Fatalf("%s nothing goes on on %s: %q", when, host, bob.err.String())
+			}
+		}
+	}
+	told := func(text string, times int) {
+		t.Helper()
+		if !poll(gone, func() bool { return strings.Count(bob.err.String(), text) == times }) {
+			t.Errorf("not %d times %q: %q", times, text, bob.err.String())
+		}
+	}
+	moves("at first")
+
+	alice := b.start(t, job{args: append(slices.Clone(his), "sh", "-c", looking, "sh", file, file+"-go")})
+	alice.await(t, "still\n", 4)
+	if one, two := masks(bob.out.String()), masks(alice.out.String()); one != two {
+		t.Errorf("they had CPUs %s and %s", one, two)
+	}
+	told("preempted by job ", 1)
+	for _, host := range []string{"n1", "n2"} {
+		if err := os.WriteFile(b.Root(host)+file+"-go", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := alice.wait(t); r.code != 0 || !strings.Contains(r.err, "asking job ") || !strings.Contains(r.err, "(suspend) to give way") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	told("goes on after ", 1)
+	moves("after alice")
+
+	killed := b.start(t, job{args: append(slices.Clone(his), "--wait", "sh", "-c", "echo up; exec sleep 600")})
+	killed.await(t, "up\n", 4)
+	told("preempted by job ", 2)
+	killed.cmd.Process.Kill()
+	killed.end()
+	told("goes on after ", 2)
+	moves("after a killed mpiexec")
+
+	brief := b.run(t, append(slices.Clone(his), "true")...)
+	if brief.code != 0 {
+		t.Errorf("exit %d, %q", brief.code, brief.err)
+	}
+	told("goes on after ", 3)
+	moves("after a brief job")
+
+	last := b.start(t, job{args: append(slices.Clone(his), "sh", "-c", "echo up; exec sleep 600")})
+	last.await(t, "up\n", 4)
+	told("preempted by job ", 4)
+	bob.cmd.Process.Kill()
+	bob.end()
+	if jobs := b.listing(t, "n1", "n2").Jobs; len(jobs) != 1 || !strings.Contains(jobs[0].Command, "echo up") {
+		t.Errorf("with bob's mpiexec killed: %+v", jobs)
+	}
+	last.cmd.Process.Signal(syscall.SIGTERM)
+	last.end()
+	b.nothingIsLeft(t, "n1", "n2")
+}
