@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/helper/scratch"
 	"remshell/helper/stage"
 	"remshell/ledger"
 	"remshell/proc"
@@ -132,10 +131,7 @@ func Guard(args []string) error {
 		return fmt.Errorf("grace %q: %w", args[1], err)
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	defer func() {
-		stage.Sweep(os.Environ())
-		scratch.Sweep(os.Environ())
-	}()
+	defer sweep()
 	mark := "MPIEXEC_JOBID=" + args[0]
 	if signalMarked(mark, unix.SIGTERM) == 0 {
 		return nil

@@ -14,6 +14,7 @@ import (
 
 	"remshell/helper/scratch"
 	"remshell/helper/stage"
+	"remshell/helper/status"
 	"remshell/job"
 	"remshell/proc"
 )
@@ -57,22 +58,28 @@ func Keep(args []string) (int, error) {
 		return job.ExitInternal, fmt.Errorf("start the helper: %w", err)
 	}
 	letGoOfStreams()
-	var status unix.WaitStatus
+	var ended unix.WaitStatus
 	for err = unix.EINTR; err == unix.EINTR; {
-		_, err = unix.Wait4(pid, &status, 0, nil)
+		_, err = unix.Wait4(pid, &ended, 0, nil)
 	}
-	if err == nil && status.ExitStatus() == StayCode {
+	if err == nil && ended.ExitStatus() == StayCode {
 		return 0, nil
 	}
 	proc.End(keeperGrace, keeperPatience)
-	if status.ExitStatus() != 0 { // it may have been killed with files of --stage, or of Open MPI
-		stage.Sweep(os.Environ())
-		scratch.Sweep(os.Environ())
+	if ended.ExitStatus() != 0 {
+		sweep()
 	}
 	if err != nil {
 		return job.ExitInternal, fmt.Errorf("wait for the helper: %w", err)
 	}
-	return shellCode(status), nil
+	return shellCode(ended), nil
+}
+
+// sweep takes away what a killed helper may have left: its socket, files of --stage, and of Open MPI.
+func sweep() {
+	stage.Sweep(os.Environ())
+	scratch.Sweep(os.Environ())
+	status.Sweep()
 }
 
 // letGoOfStreams puts /dev/null in the place of our standard streams: their ends

@@ -91,7 +91,17 @@ func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here boo
 	}
 }
 
-// sweep takes away what killed helpers have left.
+// Sweep takes away the sockets that killed helpers of our user have left.
+func Sweep() {
+	uid := os.Geteuid()
+	for _, dir := range socketDirs(uid) {
+		if private(dir, uid) {
+			sweep(dir)
+		}
+	}
+}
+
+// sweep takes away what killed helpers have left in a directory.
 func sweep(dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, socketName("*", "*")))
 	for _, file := range files {

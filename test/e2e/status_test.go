@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +52,41 @@ func TestStatusOfRanks(t *testing.T) {
 	r.wait(t)
 	if left, _ := filepath.Glob("/tmp/remshell-*/" + id + ".*"); len(left) > 0 {
 		t.Errorf("left behind: %s", left)
+	}
+}
+
+// Whoever sees to what a killed helper has left, a keeper or a guard, takes its socket away, too.
+func TestSocketOfAKilledHelper(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	for _, test := range []struct {
+		host, root string
+		kill       func(r *running)
+	}{
+		{"n1", b.Root("n1"), func(*running) {
+			for _, p := range b.processes(t, "n1") {
+				if second("--helper-child")(p.Args) {
+					kill(t, syscall.SIGKILL, "helper on n1", []int{p.PID})
+				}
+			}
+		}},
+		{"localhost", "", func(r *running) { r.cmd.Process.Kill() }},
+	} {
+		r := b.start(t, job{args: []string{"-host", test.host, "-n", "1", "sh", "-c", "echo $MPIEXEC_JOBID; exec sleep 600"}})
+		if !r.out.wait(t.Context(), func(all string) bool { return strings.HasSuffix(all, "\n") }) {
+			t.Fatal("it does not start")
+		}
+		sockets := test.root + "/tmp/remshell-*/" + strings.TrimSpace(r.out.String()) + ".*"
+		there := func() bool { files, _ := filepath.Glob(sockets); return len(files) > 0 }
+		if !poll(gone, there) {
+			t.Errorf("%s: no socket", test.host)
+		}
+		test.kill(r)
+		r.wait(t)
+		if !poll(gone, func() bool { return !there() }) {
+			t.Errorf("%s: its socket is left", test.host)
+		}
 	}
 }
 
