@@ -54,11 +54,11 @@ func (s *State) giveWay(e Asked, now time.Time) []Action {
 	}
 	do := []Action{Reply{To: e, State: job.AskTaken, Text: "it is being suspended"}}
 	if s.Held() { // by somebody who lets it go on
-		return append(do, s.vacate(e, giving, job.GiveUp, s.occupied())...)
+		return append(do, s.vacate(e, giving, job.GiveUp, s.occupied(), now)...)
 	}
 	s.held = now
 	do = append(do, Hold{On: true}, Say{fmt.Sprintf("preempted by %s: suspended", e.Beneficiary())})
-	do = append(do, s.vacate(e, giving, job.GiveUp, s.occupied())...)
+	do = append(do, s.vacate(e, giving, job.GiveUp, s.occupied(), now)...)
 	s.vacancy.gave = &preemption{by: e}
 	return do
 }
@@ -108,7 +108,7 @@ func (s *State) lookAgain(now time.Time) []Action {
 		return nil
 	}
 	p.looked, p.next = now, now.Add(lookAnyway)
-	return s.vacate(Asked{}, looking, job.Look, s.occupied())
+	return s.vacate(Asked{}, looking, job.Look, s.occupied(), now)
 }
 
 // allFree is what a job does whose CPUs nobody has: it takes them back when somebody has had them, or nobody wanted them.
@@ -126,7 +126,7 @@ func (s *State) allFree(now time.Time) (do []Action) {
 			preempt.Patience, p.by.User, s.rules.Grudges.Holds(p.by.UID, now).Format(time.TimeOnly))})
 		p.taken = true // that is told once
 	}
-	return append(do, s.vacate(Asked{}, taking, job.TakeBack, s.occupied())...)
+	return append(do, s.vacate(Asked{}, taking, job.TakeBack, s.occupied(), now)...)
 }
 
 // watches is when to look again; zero: never.

@@ -169,6 +169,9 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 func (s *State) Next() time.Time {
 	var next time.Time
 	if s.Held() {
+		if !s.vacancy.until.IsZero() {
+			return s.vacancy.until
+		}
 		return s.watches()
 	}
 	for _, t := range s.due.all() {
@@ -194,6 +197,9 @@ func (s *State) Shift(by time.Duration) {
 	}
 	if p := s.vacancy.gave; p != nil {
 		p.since, p.next = p.since.Add(by), p.next.Add(by)
+	}
+	if !s.vacancy.until.IsZero() {
+		s.vacancy.until = s.vacancy.until.Add(by)
 	}
 	if !s.due.warn.IsZero() {
 		s.due.warn = s.warnAt() // the batch system's clock may go on

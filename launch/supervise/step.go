@@ -30,6 +30,7 @@ const (
 	interrupt2   = time.Second            // between SIGTERM and SIGKILL after a second ^C
 	stacksGrace  = 2 * time.Second        // for ranks to write what SIGQUIT asks for
 	killPatience = 10 * time.Second       // for a node to get rid of killed processes
+	cpusPatience = 30 * time.Second       // for a node to give its CPUs to others, to look at them, or to take them back
 )
 
 /*
@@ -316,7 +317,7 @@ func (s *State) settle(now time.Time) []Action {
 
 func (s *State) tick(now time.Time) []Action {
 	if s.Held() {
-		return s.lookAgain(now)
+		return append(s.silentAbout(now), s.lookAgain(now)...)
 	}
 	struck := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {

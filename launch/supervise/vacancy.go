@@ -24,11 +24,16 @@ nodes, or on none (survive.md SV-29, SV-30).
 	  |                                                            |                 | somebody was faster on one
 	  '------------------ all have them, the ranks go on <----- taking --------------'
 
-A look changes nothing: where somebody has a CPU, no node claims any.
+A look changes nothing: where somebody has a CPU, no node claims any. A node that says nothing for half a minute is
+waited for no more: what was asked for is refused, or, when CPUs are given up, done but there. It may have done what it was
+told all the same, and is told to give up again. Its answers come in the order of the questions, so that a late one
+is known by how many it owes.
 */
 type vacancy struct {
 	phase   vacancyPhase
 	open    map[int]bool // nodes that have not answered
+	owed    map[int]int  // answers of nodes that nobody waits for any more
+	until   time.Time    // how long those in open are waited for; zero: there are none
 	back    []int        // nodes that have their CPUs again
 	refused []string     // who has which
 	notices []string
@@ -67,7 +72,7 @@ func (s *State) suspend(e Asked, free bool, now time.Time) (do []Action) {
 		return append(do, Reply{To: e, State: job.AskDone, Text: "suspended"})
 	}
 	do = append(do, Reply{To: e, State: job.AskTaken, Text: "suspended"})
-	return append(do, s.vacate(e, giving, job.GiveUp, s.occupied())...)
+	return append(do, s.vacate(e, giving, job.GiveUp, s.occupied(), now)...)
 }
 
 // resume lets the ranks go on, when they have their CPUs.
@@ -77,7 +82,7 @@ func (s *State) resume(e Asked, now time.Time) []Action {
 		return s.goOn(e, now)
 	case vacant:
 		do := []Action{Reply{To: e, State: job.AskTaken, Text: "its CPUs are claimed again"}}
-		return append(do, s.vacate(e, looking, job.Look, s.occupied())...)
+		return append(do, s.vacate(e, looking, job.Look, s.occupied(), now)...)
 	}
 	return []Action{Reply{To: e, State: job.AskRefused, Text: "its CPUs are just being claimed, or given up, for somebody else who has asked", Later: true}}
 }
@@ -99,9 +104,9 @@ func (s *State) occupied() (nodes []int) {
 }
 
 // vacate has nodes do something about their CPUs.
-func (s *State) vacate(e Asked, phase vacancyPhase, what job.Vacancy, nodes []int) []Action {
+func (s *State) vacate(e Asked, phase vacancyPhase, what job.Vacancy, nodes []int, now time.Time) []Action {
 	v := &s.vacancy
-	v.phase, v.asker, v.open = phase, e, make(map[int]bool)
+	v.phase, v.asker, v.open, v.until = phase, e, make(map[int]bool), now.Add(cpusPatience)
 	if phase != returning {
 		v.back, v.refused, v.notices = nil, nil, nil
 	}
@@ -114,6 +119,10 @@ func (s *State) vacate(e Asked, phase vacancyPhase, what job.Vacancy, nodes []in
 // vacated takes the answer of a node, and goes on when all have answered.
 func (s *State) vacated(e Vacated, now time.Time) []Action {
 	v := &s.vacancy
+	if v.owed[e.Node] > 0 && !s.nodes[e.Node].done {
+		v.owed[e.Node]--
+		return nil
+	}
 	if !v.open[e.Node] {
 		return nil
 	}
@@ -137,8 +146,36 @@ func (s *State) vacated(e Vacated, now time.Time) []Action {
 	return s.allVacated(now)
 }
 
+// silentAbout goes on without the nodes that have not answered, when that takes too long.
+func (s *State) silentAbout(now time.Time) []Action {
+	v := &s.vacancy
+	if v.until.IsZero() || now.Before(v.until) {
+		return nil
+	}
+	if v.owed == nil {
+		v.owed = make(map[int]int)
+	}
+	for n := range v.open {
+		v.owed[n]++
+		text := fmt.Sprintf("%s: no answer for %v", s.nodes[n].name, cpusPatience)
+		switch v.phase {
+		case taking: // it may have them when it answers
+			v.back = append(v.back, n)
+			v.refused = append(v.refused, text)
+		case looking:
+			v.refused = append(v.refused, text)
+		default:
+			v.notices = append(v.notices, text+", it may claim its CPUs still")
+		}
+	}
+	clear(v.open)
+	slices.Sort(v.back)
+	return s.allVacated(now)
+}
+
 func (s *State) allVacated(now time.Time) []Action {
 	v := &s.vacancy
+	v.until = time.Time{}
 	switch {
 	case v.phase == giving:
 		v.phase = vacant
@@ -146,12 +183,12 @@ func (s *State) allVacated(now time.Time) []Action {
 	case v.phase == looking && len(v.refused) == 0 && v.asker.Verb == "":
 		return s.allFree(now)
 	case v.phase == looking && len(v.refused) == 0:
-		return s.vacate(v.asker, taking, job.TakeBack, s.occupied())
+		return s.vacate(v.asker, taking, job.TakeBack, s.occupied(), now)
 	case v.phase == taking && len(v.refused) == 0:
 		v.phase = taken
 		return s.goOn(v.asker, now)
 	case v.phase == taking && len(v.back) > 0:
-		return s.vacate(v.asker, returning, job.GiveUp, v.back)
+		return s.vacate(v.asker, returning, job.GiveUp, v.back, now)
 	}
 	v.phase = vacant
 	slices.Sort(v.refused)
@@ -197,7 +234,7 @@ func (s *State) unvacate() (do []Action) {
 			do = []Action{Reply{To: s.vacancy.asker, State: job.AskRefused, Text: "the job ends"}}
 		}
 	}
-	s.ceded, s.vacancy = s.ceded || s.Vacant(), vacancy{}
+	s.ceded, s.vacancy = s.ceded || s.Vacant(), vacancy{owed: s.vacancy.owed}
 	return do
 }
 

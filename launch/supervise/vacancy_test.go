@@ -28,6 +28,33 @@ func words(actions []Action) string {
 	return strings.Join(all, ", ")
 }
 
+// late is the moment at which a node is waited for no more.
+type late struct{}
+
+// A node that never says that it has given up its CPUs keeps nobody from asking for anything else.
+func TestANodeIsSilentAboutItsCPUs(t *testing.T) {
+	ask := func(verb job.Verb) Asked { return Asked{Verb: verb, User: "ann", Right: job.Owner} }
+	s := play(Rules{Grace: time.Minute}, nil)
+	now := time.Unix(1_000_010, 0)
+	s.Step(ask(job.AskSuspendFree), now)
+	s.Step(Vacated{Node: 0}, now)
+	if got := s.Step(Tick{}, now.Add(cpusPatience-1)); got != nil {
+		t.Errorf("before its time is over: %q", words(got))
+	}
+	s.Shift(time.Hour) // mpiexec was stopped
+	now = now.Add(time.Hour)
+	if s.Next() != now.Add(cpusPatience) {
+		t.Errorf("it is waited for until %v, not %v", s.Next(), now.Add(cpusPatience))
+	}
+	const want = "done of ann: suspended; its CPUs are free for others, its memory is not (b: no answer for 30s, it may claim its CPUs still)"
+	if got := words(s.Step(Tick{}, s.Next())); got != want || !s.Next().IsZero() {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := words(s.Step(ask(job.AskResume), now)); got != "taken of ann: its CPUs are claimed again, look [0 1]" {
+		t.Errorf("--resume-job: %q", got)
+	}
+}
+
 // CPUs are given to others, and taken back on all nodes or on none: each line is an event, and what comes of it.
 func TestVacancy(t *testing.T) {
 	ask := func(verb job.Verb, user string) Asked { return Asked{Verb: verb, User: user, Right: job.Owner} }
@@ -60,12 +87,24 @@ func TestVacancy(t *testing.T) {
 		"it is ended meanwhile": {looks, {Vacated{Node: 0}, ""}, {ask(job.AskEnd, "eve"), "taken of eve: the job is ended, end, continue, refused of ann: the job ends"},
 			{Vacated{Node: 1}, ""}},
 		"a node is lost meanwhile": {looks, {NodeLost{1, "gone"}, "end, continue, refused of ann: the job ends"}, {Vacated{Node: 0}, ""}},
-		"it is ended":              {{sig(job.SIGTERM), "end, continue"}, {resume, "refused of ann: the job ends"}},
+		"one is silent when it is to look": {looks, {Vacated{Node: 0}, ""}, {late{}, "refused of ann: its CPUs are not free: b: no answer for 30s (later)"},
+			looks, {Vacated{Node: 0}, ""}, {Vacated{Node: 1}, ""}, {Vacated{Node: 1}, "take back [0 1]"}},
+		"one is silent when it is to take them": {looks, {Vacated{Node: 0}, ""}, {Vacated{Node: 1}, "take back [0 1]"}, {Vacated{Node: 0}, ""},
+			{late{}, "give up [0 1]"}, {Vacated{Node: 0}, ""}, {Vacated{Node: 1}, ""},
+			{Vacated{Node: 1}, "refused of ann: its CPUs are not free: b: no answer for 30s (later)"}},
+		"one is silent for ever": {looks, {Vacated{Node: 0}, ""}, {Vacated{Node: 1}, "take back [0 1]"}, {Vacated{Node: 0}, ""},
+			{late{}, "give up [0 1]"}, {Vacated{Node: 0}, ""},
+			{late{}, "refused of ann: its CPUs are not free: b: no answer for 30s (b: no answer for 30s, it may claim its CPUs still) (later)"}, looks},
+		"it is ended": {{sig(job.SIGTERM), "end, continue"}, {resume, "refused of ann: the job ends"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := play(Rules{Grace: time.Minute}, nil)
 			for _, l := range append(vacant[:len(vacant):len(vacant)], lines...) {
-				if got := words(s.Step(l.event, time.Unix(1_000_010, 0))); got != l.want {
+				now := time.Unix(1_000_010, 0)
+				if _, is := l.event.(late); is {
+					l.event, now = Tick{}, s.Next()
+				}
+				if got := words(s.Step(l.event, now)); got != l.want {
 					t.Errorf("%+v: %q, want %q", l.event, got, l.want)
 				}
 			}
