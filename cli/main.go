@@ -172,6 +172,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--save-job has a meaning only with a run", Remedy: "leave it out"}
 	case (j.From != nil || j.To != nil) && j.Migrate == "":
 		return &fault.Error{Text: "--from and --to have a meaning only with --migrate JOB", Remedy: "leave them out; -host names hosts, -exclude leaves some out"}
+	case asksOfJobs(j) && j.ResumeJob == "" && onLine(line, "wait"):
+		return &fault.Error{Text: "--wait has a meaning only with --resume-job, of all that is asked of jobs", Remedy: "leave it out"}
 	case j.Again && j.Resume == "":
 		return &fault.Error{Text: "--again has a meaning only with --resume", Remedy: "leave it out"}
 	case j.Resume != "" && (asksOfJobs(j) || j.Doctor || file):
@@ -180,6 +182,12 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--probe has a meaning only with --dry-run", Remedy: "leave it out"}
 	}
 	return nil
+}
+
+// onLine reports whether an option that holds for the whole job was said for this run alone.
+func onLine(line option.Line, name string) bool {
+	g, given := line.Origin(name)
+	return given && g.OnLine()
 }
 
 // starts reports whether a command line starts ranks, and does not only ask for something.

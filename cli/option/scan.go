@@ -29,6 +29,9 @@ type Given struct {
 	from    string // where it was said: "F:3", "HYDRA_IFACE"; empty: on the line
 }
 
+// OnLine reports whether it was said by a word of the command line itself, and so for this run alone.
+func (g Given) OnLine() bool { return g.from == "" }
+
 func (g Given) String() string {
 	if g.level == environment {
 		return g.from + "=" + Quote(g.Value)
