@@ -22,18 +22,25 @@ type Asked struct {
 	Answer job.Answer
 }
 
-// How long the helper of who asks may take: a job may take its grace to end, and one that is moved that of its checkpoint.
+// How long the helper of who asks may take for the last word.
 const (
 	finalTime = 10 * time.Minute
-	moveTime  = 24 * time.Hour
+	waitTime  = 365 * 24 * time.Hour // where the job says for how long: its grace, or CPUs that others have
 )
 
-// waitTime is how long who asks waits for CPUs that others have, if he says no time.
-const waitTime = 365 * 24 * time.Hour
+// patienceWith is how long who asks for something waits for the last word of the job. That there is a first one, his helper sees
+// to (survive.md SV-26); then a job takes its own time to write a checkpoint, and so does one that is moved or ended.
+func patienceWith(verb job.Verb) time.Duration {
+	switch verb {
+	case job.AskCheckpoint, job.AskMigrate, job.AskEnd:
+		return waitTime
+	}
+	return finalTime
+}
 
 // Ask has a word with a job by one of its nodes.
 func Ask(ctx context.Context, req job.Request, env Env, ask job.Ask) (asked Asked, err error) {
-	req.Limits.Start = finalTime // what is asked for takes longer than a start
+	req.Limits.Start = patienceWith(ask.Verb) // what is asked for takes longer than a start
 	if req.Wait && ask.Verb == job.AskResume {
 		req.Limits.Start = finalTime + cmp.Or(req.Limits.Wait, waitTime)
 	}
@@ -126,11 +133,7 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask)
 		asked.Answer = job.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has no rank there, it holds it in reserve; name a host of its ranks", ask.Job)}
 		return asked, nil
 	}
-	patience := finalTime
-	if ask.Verb == job.AskMigrate {
-		patience = moveTime
-	}
-	err = r.ask(ctx, patience, []*host{r.hosts[i]}, func(*host) wire.Message { return &wire.Ask{Ledger: r.req.Queue.Ledger, Ask: ask} },
+	err = r.ask(ctx, patienceWith(ask.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return &wire.Ask{Ledger: r.req.Queue.Ledger, Ask: ask} },
 		func(_ *host, m wire.Message) bool {
 			answer, ok := m.(*wire.Answer)
 			if ok {

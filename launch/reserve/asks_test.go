@@ -1,10 +1,13 @@
 package reserve
 
 import (
+	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"remshell/job"
+	"remshell/wire"
 )
 
 // Only a job that has to claim its CPUs again goes on behind the gate, and of several of ours the last is the youngest.
@@ -46,5 +49,36 @@ func TestByWhomAJobIsAsked(t *testing.T) {
 		if at, hears := byWhom(test.pages, "j"); at != test.at || hears != test.hears {
 			t.Errorf("%s: %d, %v, want %d, %v", test.name, at, hears, test.at, test.hears)
 		}
+	}
+}
+
+// Who asks a job for what takes the job's own time waits that long: a checkpoint may be written after more than ten minutes. Of
+// a helper that says nothing to what needs no time we hear the end.
+func TestAnAskWaitsAsLongAsTheJobTakes(t *testing.T) {
+	for verb, waits := range map[job.Verb]bool{job.AskCheckpoint: true, job.AskMigrate: true, job.AskEnd: true, job.AskSuspend: false} {
+		synctest.Test(t, func(t *testing.T) {
+			const late = 3 * time.Hour // --ckpt-grace 4h, say
+			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+				switch m.(type) {
+				case *wire.List:
+					c.Send(&wire.Listed{UID: 5, Claims: []job.Claim{{Job: "j", UID: 5}}})
+				case *wire.Ask:
+					time.AfterFunc(late, func() { c.Send(&wire.Answer{State: job.AskDone, Text: "it is written"}) })
+				default:
+					return false
+				}
+				return true
+			})
+			r := s.request(func(*job.Request) {}, "a")
+			signals := make(chan os.Signal)
+			defer close(signals)
+			r.env.Signals = signals
+			asked, err := Ask(t.Context(), r.req, r.env, job.Ask{Job: "j", Verb: verb})
+			if done := asked.Answer.State == job.AskDone; done != waits || err != nil && waits {
+				t.Errorf("%s: %+v, %v", verb, asked, err)
+			}
+			time.Sleep(late)
+			synctest.Wait()
+		})
 	}
 }
