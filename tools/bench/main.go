@@ -109,6 +109,11 @@ func (b *bench) run(ctx context.Context, only string) error {
 		return err
 	}
 	fmt.Print(crowdTable(crowds))
+	scales, err := b.scales(ctx, only)
+	if err != nil {
+		return err
+	}
+	fmt.Print(scaleTable(scales))
 	launches := slices.ContainsFunc(cases(b.ours, b.self, strings.Repeat("n,", manyHosts)), func(c testCase) bool { return strings.Contains(c.name, only) })
 	swaps := slices.ContainsFunc(exchangeCases, func(c exchangeCase) bool { return strings.Contains(c.name(), only) })
 	if launches || swaps {

@@ -61,3 +61,18 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// Memory is that of mpiexec alone, so it is divided by the hosts; the median of the rounds counts.
+func TestScaleTable(t *testing.T) {
+	r := scaleRow{scaleCase: scaleCase{hosts: 100}, samples: samples(1000, 3000, 2000)}
+	for i, peak := range []int64{20 << 20, 90 << 20, 25 << 20} {
+		r.samples[i].peak = peak
+	}
+	want := "| scale, 100 hosts | 2000 (1000) | 200 (100) | 25.0 | 2.00 | 256 |\n"
+	if got := scaleTable([]scaleRow{r}); !strings.HasSuffix(got, want) {
+		t.Errorf("got %s want %s", got, want)
+	}
+	if got := scaleTable(nil); got != "" {
+		t.Errorf("no rows: %q", got)
+	}
+}

@@ -51,8 +51,8 @@ const (
 // Head is the name of the head where a host's name is asked for.
 const Head = "head"
 
-// MaxHosts is the largest field: hosts have addresses 10.88.0.1 to 10.88.1.0.
-const MaxHosts = 256
+// MaxHosts is the largest field: hosts have addresses 10.88.0.1 to 10.88.3.232. A bridge of Linux's has 1,023 ports.
+const MaxHosts = 1000
 
 // Options say what a field is like. The zero value of each is the usual thing.
 type Options struct {
