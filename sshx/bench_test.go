@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -119,6 +121,49 @@ func BenchmarkDial(b *testing.B) {
 			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "cpu-µs/dial")
 		})
 	}
+}
+
+// BenchmarkHeld is what a connection costs that stands and is silent, with a session on which a command runs: live heap and
+// stacks in KiB, and goroutines, beside the CPU time of its making. Flat means that they do not grow with the number.
+func BenchmarkHeld(b *testing.B) {
+	for _, hosts := range []int{64, 250, 500, 1000} {
+		b.Run(strconv.Itoa(hosts), func(b *testing.B) {
+			for b.Loop() {
+				p := newPlace(b)
+				target := p.serverProcess()
+				p.d.Pacer = &Pacer{PerServer: 32}
+				p.dial(target).Close() // what is read once is read
+				before, cpu := held(), cpuTime()
+				var all sync.WaitGroup
+				for range hosts {
+					all.Go(func() {
+						c, err := p.d.Dial(context.Background(), target)
+						if err == nil {
+							b.Cleanup(func() { c.Close() })
+							_, err = c.Start(context.Background(), "cat")
+						}
+						if err != nil {
+							b.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				used := cpuTime() - cpu
+				after, each := held(), 1/float64(hosts)
+				b.ReportMetric(each*float64(after.HeapAlloc-before.HeapAlloc)/1024, "heap-KiB/host")
+				b.ReportMetric(each*float64(after.StackInuse-before.StackInuse)/1024, "stack-KiB/host")
+				b.ReportMetric(each*float64(used.Microseconds()), "cpu-µs/host")
+			}
+		})
+	}
+}
+
+// held is what memory is in use, when the collector has been here twice: it shrinks stacks, too.
+func held() (m runtime.MemStats) {
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m
 }
 
 // cpuTime is what this process has used so far, in user and kernel mode.

@@ -33,8 +33,12 @@ type wire struct {
 	greet []byte     // first bytes read, until the library has its version
 }
 
+// versionBuffer is how much is read ahead, in bytes, while the library takes the version. From then on it asks for
+// more than that at once, which passes by this buffer.
+const versionBuffer = 512
+
 func newWire(c net.Conn) *wire {
-	return &wire{Conn: c, r: bufio.NewReaderSize(c, 4096), born: time.Now()}
+	return &wire{Conn: c, r: bufio.NewReaderSize(c, versionBuffer), born: time.Now()}
 }
 
 const greetMax = 256

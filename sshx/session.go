@@ -43,11 +43,15 @@ func (e *ExitError) Error() string {
 // command ended.
 var ErrNoStatus = errors.New("the server did not say how the command ended")
 
+// stderrBuffer is what is read of stderr at once, in bytes. Each session has it as long as it lives, and next to
+// nothing ever comes; io.Copy takes 32 KiB.
+const stderrBuffer = 1 << 10
+
 func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {
 	s := &Session{client: c, ch: ch, done: make(chan struct{})}
 	var stderr sync.WaitGroup
 	// Unread stderr would use up the window that stdout needs as well.
-	stderr.Go(func() { io.Copy(&s.stderr, ch.Stderr()) })
+	stderr.Go(func() { io.CopyBuffer(&s.stderr, ch.Stderr(), make([]byte, stderrBuffer)) })
 	go s.watch(reqs, stderr.Wait)
 	return s
 }
