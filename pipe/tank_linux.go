@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -93,7 +94,7 @@ func (t *Tank) Pour(to *os.File, n int) (poured int, err error) {
 		return failed != unix.EAGAIN
 	})
 	switch {
-	case failed == unix.EINVAL:
+	case Refused(failed):
 		more, err := t.copy(to, n-poured)
 		return poured + more, err
 	case err == nil:
@@ -102,12 +103,21 @@ func (t *Tank) Pour(to *os.File, n int) (poured int, err error) {
 	return poured, err
 }
 
+// Read takes bytes out, by way of our memory. It waits for some.
+func (t *Tank) Read(buf []byte) (int, error) { return t.out.Read(buf) }
+
+// Refused reports whether an error says that the kernel, or what confines us, does not do this with
+// such files, and that nothing was done.
+func Refused(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP)
+}
+
 // copy is Pour by way of our memory.
 func (t *Tank) copy(to *os.File, n int) (copied int, err error) {
 	buf := make([]byte, min(n, Ordinary))
 	for copied < n && err == nil {
 		var got, put int
-		if got, err = t.out.Read(buf[:min(n-copied, len(buf))]); err == nil {
+		if got, err = t.Read(buf[:min(n-copied, len(buf))]); err == nil {
 			put, err = to.Write(buf[:got])
 			copied += put
 		}

@@ -20,6 +20,11 @@ func (*Tank) Fill(*os.File) (int, error)      { return 0, errors.ErrUnsupported 
 func (*Tank) Share(*Tank, int) error          { return errors.ErrUnsupported }
 func (*Tank) Pour(*os.File, int) (int, error) { return 0, errors.ErrUnsupported }
 
+func (*Tank) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// Refused reports nothing: nothing is asked for.
+func Refused(error) bool { return false }
+
 // Is reports that nothing is a pipe with which anything could be done.
 func Is(*os.File) bool { return false }
 

@@ -54,6 +54,11 @@ func (f *feeder) let(readers []Reader) {
 func (f *feeder) run(failed func(error)) {
 	from, done := f.intake()
 	defer done()
+	f.feed(from, failed)
+}
+
+// feed is run from one intake, or from where it says that another one is needed.
+func (f *feeder) feed(from intake, failed func(error)) {
 	for {
 		allowed := f.wait(from.bounds())
 		if allowed == 0 {
@@ -62,6 +67,8 @@ func (f *feeder) run(failed func(error)) {
 		err := from.take(allowed)
 		switch {
 		case err == nil:
+		case err == errNoPassage:
+			from = f.copying()
 		case err != io.EOF && f.wanted():
 			failed(err) // no rank may take it for the end of its input, and end well
 			return
@@ -77,8 +84,10 @@ func (f *feeder) intake() (from intake, done func()) {
 	if p := f.passage(); p != nil {
 		return p, p.close
 	}
-	return &copying{f, make([]byte, wire.Window)}, func() {}
+	return f.copying(), func() {}
 }
+
+func (f *feeder) copying() intake { return &copying{f, make([]byte, wire.Window)} }
 
 // reading are those who still read.
 func (f *feeder) reading() []Reader {

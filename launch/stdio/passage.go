@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -65,13 +66,35 @@ func (p *passage) take(int) error {
 	least := slices.MinFunc(readers, func(a, b Reader) int { return cmp.Compare(p.tanks[a.Rank].Size(), p.tanks[b.Rank].Size()) }).Rank
 	n, err := p.tanks[least].Fill(p.in)
 	switch {
+	case pipe.Refused(err):
+		return errNoPassage
 	case err != nil:
 		return err
 	case n == 0:
 		return io.EOF
 	}
 	p.taken += n
-	return p.send(least, n)
+	if !p.send(least, n) {
+		return p.copyOut(p.tanks[least], n)
+	}
+	return nil
+}
+
+// errNoPassage says that pages cannot be handed on here: what comes next is to be copied.
+var errNoPassage = errors.New("no passage")
+
+// copyOut sends what a tank holds as a copy.
+func (p *passage) copyOut(t *pipe.Tank, n int) error {
+	buf := make([]byte, wire.Window)
+	for n > 0 {
+		got, err := t.Read(buf[:min(n, len(buf))])
+		if err != nil {
+			return err
+		}
+		p.f.send(buf[:got])
+		n -= got
+	}
+	return errNoPassage
 }
 
 // widen lets all pipes hold more, the one that we read from and the ranks' own among them, so that
@@ -85,16 +108,14 @@ func (p *passage) widen(each int) {
 	}
 }
 
-// send gives all who still read the n bytes that one tank holds.
-func (p *passage) send(full, n int) error {
+// send gives all who still read the n bytes that one tank holds; false: nobody has got them, since
+// the others cannot be given the same.
+func (p *passage) send(full, n int) bool {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
 	for _, r := range p.f.readers {
-		if r.Rank == full {
-			continue
-		}
-		if err := p.tanks[full].Share(p.tanks[r.Rank], n); err != nil {
-			return err
+		if r.Rank != full && p.tanks[full].Share(p.tanks[r.Rank], n) != nil {
+			return false
 		}
 	}
 	for i := range p.f.readers {
@@ -102,5 +123,5 @@ func (p *passage) send(full, n int) error {
 		r.unread += n
 		r.To(wire.InTank(r.Rank, p.tanks[r.Rank], n))
 	}
-	return nil
+	return true
 }

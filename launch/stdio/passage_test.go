@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"remshell/job"
 	"remshell/pipe"
 	"remshell/wire"
@@ -94,6 +96,76 @@ func TestAPipeIsHandedOn(t *testing.T) {
 	}
 	if !bytes.Equal(got[1], whole) || !bytes.HasPrefix(whole, got[2]) {
 		t.Errorf("%d and %d of %d bytes, or not these", len(got[1]), len(got[2]), len(whole))
+	}
+}
+
+// Where pages cannot be handed on, from what we read or to all who read, everything is copied instead,
+// and nothing is lost.
+func TestNoPassage(t *testing.T) {
+	for _, what := range []string{"not from there", "not to all"} {
+		in := counter(t)
+		f := newFeeder(in)
+		var a, b taker
+		f.let([]Reader{{Rank: 0, To: a.send, InProcess: true}, {Rank: 1, To: func(m wire.Message) error {
+			in.Close() // the end of a counter, which has none
+			return b.send(m)
+		}, InProcess: true}})
+		p := &passage{f: f, in: in, tanks: make(map[int]*pipe.Tank)}
+		for rank := range 2 {
+			tank, err := pipe.New(pipe.Ordinary)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.tanks[rank] = tank
+		}
+		defer p.close()
+		if what == "not to all" {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			w.WriteString("8 bytes.")
+			w.Close()
+			f.in, p.in = r, r
+			full(t, p.tanks[1])
+		}
+		ended := make(chan error, 1)
+		f.feed(p, func(err error) { ended <- err })
+		if close(ended); (<-ended == nil) != (what == "not to all") {
+			t.Errorf("%s: the input ended otherwise", what)
+		}
+		for _, to := range []taker{a, b} {
+			if len(to.got) == 0 || len(to.got[0].(*wire.Data).Bytes) != 8 {
+				t.Errorf("%s: %v", what, to.got)
+			}
+		}
+	}
+}
+
+// counter is a file from which no pages come, and 8 bytes can be read.
+func counter(t *testing.T) *os.File {
+	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "eventfd")
+
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+// full fills a tank up.
+func full(t *testing.T, tank *pipe.Tank) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w.Write(make([]byte, tank.Size()))
+	w.Close()
+	if n, err := tank.Fill(r); n != tank.Size() || err != nil {
+		t.Fatal(n, err)
 	}
 }
 
