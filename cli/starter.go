@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func (c *call) useStarter() error {
 	if len(c.req.Nodes) == 1 && !far || c.line.Job.Simulate > 0 {
 		return nil
 	}
-	path, err := exec.LookPath(s.Program)
+	path, err := c.programOf(s.Starter)
 	switch {
 	case err == nil:
 	case s.Asked && c.line.Job.Fallback == "":
@@ -59,6 +60,17 @@ func (c *call) useStarter() error {
 		c.env.RMState = func() job.RMState { return s.Standing(c.ask) }
 	}
 	return nil
+}
+
+// programOf finds the program of a starter: where the batch system says that its own are, and else in the PATH. What a
+// site has in the PATH may be a script that finds that out anew for each call: that of Debian's Grid Engine runs a compiler.
+func (c *call) programOf(s *starter.Starter) (path string, err error) {
+	if folder := c.sys.getenv(s.Folder); filepath.IsAbs(folder) {
+		if path, err = exec.LookPath(filepath.Join(folder, s.Program)); err == nil {
+			return path, nil
+		}
+	}
+	return exec.LookPath(s.Program)
 }
 
 // ask runs a program of the batch system's.

@@ -21,7 +21,7 @@ import (
 // That Grid Engine ends the job is not its own word to tell: it does so by SIGKILL of everything, mpiexec
 // too, and also because it saw that a task was killed, which is then the cause.
 var sge = Starter{
-	System: "sge", Program: "qrsh", Name: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
+	System: "sge", Program: "qrsh", Folder: "SGE_BINARY_PATH", Name: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
 	Argv: qrsh, Back: true,
 	Fanout: 16, Patience: 60 * time.Second,
 	Grace: 700 * time.Millisecond,

@@ -30,7 +30,8 @@ const Shell = "/bin/sh"
 // A Starter is a row: how one batch system is told to start Shell on one host.
 type Starter struct {
 	System  string // as package alloc calls it; a word of -launcher
-	Program string // looked for in the PATH; another word of -launcher
+	Program string // looked for in Folder, then in the PATH; another word of -launcher
+	Folder  string // variable by which the batch system tells its job where its own programs are; empty: none
 	Name    string // of the batch system, for people
 	Within  string // how one comes into a job of it
 	Untried bool   // nobody has seen it work, it is made from manuals: only who asks for it by name has it

@@ -101,8 +101,13 @@ func slurmCases(dir string) []batchCase {
 			ours: []string{"-n", "1", "/bin/true"}, theirs: []string{"-rmk", "none", "-n", "1", "/bin/true"}}, 1})
 }
 
-func sgeCases(string) []batchCase {
-	return []batchCase{one("qrsh", "sge", 8), toSSH("qrsh", "sge", 8)}
+func sgeCases(dir string) []batchCase {
+	calls, streams := one("qrsh", "sge", 8), one("qrsh", "sge-streams", 8)
+	return []batchCase{calls, toSSH("qrsh", "sge", 8),
+		{testCase{name: "qrsh, 8 hosts, to its streams", rival: ourselves, rounds: inJob, ours: calls.ours, theirs: streams.ours}, 8},
+		{testCase{name: "qrsh, output to its streams", rival: ourselves, rounds: inJob,
+			ours:   []string{"--no-pin", "-launcher", "sge", "-n", "2", "-ppn", "1", "cat", filepath.Join(dir, "bulk")},
+			theirs: []string{"--no-pin", "-launcher", "sge-streams", "-n", "2", "-ppn", "1", "cat", filepath.Join(dir, "bulk")}}, 2}}
 }
 
 // batches measures the cases inside of batch systems whose names contain only. Each system has a field
