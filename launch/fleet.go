@@ -41,6 +41,7 @@ type fleet struct {
 	firsts []int // number of the rank 0 of each group
 	size   int   // ranks of all groups
 	spawns spawns
+	ceding *ceding              // nil: it gives way to nobody, or by being suspended
 	moving *moving              // nil: nobody wants the job elsewhere
 	trace  *transcript.Recorder // nil: nobody wants it
 

@@ -71,11 +71,15 @@ func (l *lives) run(ctx context.Context) (job.Result, error) {
 		if err != nil || !next.Again {
 			return result, err
 		}
-		kept := f.kept
+		old := f
 		f = l.fleet()
 		f.gap.Store(&gap{len(l.attempts), end})
-		f.takeOver(kept)
-		if err := l.between(ctx, f, next.Pause); err != nil {
+		f.takeOver(old.kept)
+		err = l.between(ctx, f, next.Pause)
+		if err == nil && l.attempts[len(l.attempts)-1].Kind == job.ByPreemption {
+			err = l.giveUp(ctx, old, f)
+		}
+		if err != nil {
 			f.letGo()
 			f.close()
 			return result, err
@@ -163,7 +167,7 @@ func (l *lives) over(f *fleet, state *supervise.State) restart.Decision {
 		next = restart.Decision{Why: "told to end"}
 	}
 	switch {
-	case next.Again && state.IsMoved():
+	case next.Again && state.Resettles():
 		state.Restart = &supervise.Restart{}
 	case next.Again:
 		state.Restart = &supervise.Restart{Of: restart.Of(l.first.Restart, l.attempts), Without: a.Lost}
@@ -336,7 +340,7 @@ func (l *lives) tell(news job.Again) { l.env.watcher().Again(news) }
 // input is the standard input of an attempt (SV-9): a file is read from its start again; what was
 // read of anything else is gone.
 func (l *lives) input() io.Reader {
-	if l.env.In == nil || l.first.Restart.Most == 0 && l.past == 0 {
+	if l.env.In == nil || l.first.Restart.Most == 0 && !l.first.Restart.Yields && l.past == 0 {
 		return l.env.In
 	}
 	if file, ok := l.env.In.(*os.File); ok {

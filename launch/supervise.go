@@ -392,6 +392,8 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.checkpoint(a.To)
 		case supervise.Watch:
 			f.watchClaims()
+		case supervise.Requeue:
+			f.requeue(a.By)
 		case supervise.Move:
 			f.migrate(a.By)
 		case supervise.Reply:

@@ -130,6 +130,7 @@ func restarts(j option.Job, grace time.Duration) (job.Restart, error) {
 	case j.Spares > 0 && r.Most == 0:
 		return r, &fault.Error{Text: "--spares claims nodes for a restart, and there is to be none", Remedy: "say --restart N, or leave --spares out"}
 	}
+	r.Yields = j.Preemptible == string(job.YieldByRequeueing)
 	if r.Kept = j.SaveJob != "" || j.Resume != ""; !r.Several() {
 		return job.Restart{}, nil
 	}

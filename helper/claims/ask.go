@@ -225,8 +225,11 @@ func (w *Worker) awaitAnswer(dir *ledger.Dir, a job.Ask) *wire.Answer {
 // ended is what is told of a job that has gone while it was asked: of one that was to end it is the
 // last word.
 func ended(a job.Ask, last job.Answer) *wire.Answer {
-	if a.Verb == job.AskEnd {
+	switch a.Verb {
+	case job.AskEnd:
 		return &wire.Answer{State: job.AskDone, Text: "it has ended"}
+	case job.AskYield:
+		return &wire.Answer{State: job.AskDone, Text: "it has given way"}
 	}
 	return &wire.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has ended meanwhile", a.Job)}
 }

@@ -127,7 +127,9 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 
 // Lasts reports whether what a job claims stays until its end is decided upon: another attempt may
 // follow. Where processes may stay that ranks leave behind, all is made anew.
-func Lasts(req job.Request) bool { return req.Restart.Most != 0 && !req.Ends.Children }
+func Lasts(req job.Request) bool {
+	return (req.Restart.Most != 0 || req.Restart.Yields) && !req.Ends.Children
+}
 
 // shares reports whether CPUs that another job has claimed since the survey are no obstacle:
 // on this machine alone, where ranks share CPUs anyway, or others were faster each time.

@@ -48,7 +48,7 @@ type Decision struct {
 func Next(p job.Restart, attempts []job.Attempt, luck float64) Decision {
 	attempts = attempts[p.Past:]
 	last := attempts[len(attempts)-1]
-	if last.Kind == job.ByMove {
+	if !last.Kind.Failure() {
 		return Decision{Again: true}
 	}
 	attempts = unmoved(attempts)
@@ -86,9 +86,9 @@ func pause(first time.Duration, attempts []job.Attempt, luck float64) time.Durat
 	return p + time.Duration(luck*float64(p)/5)
 }
 
-// unmoved are the attempts that were not ended to be moved: a move is no failure, and counts for nothing.
+// unmoved are the attempts that were not ended to be moved, or since they gave way: that is no failure, and counts for nothing.
 func unmoved(attempts []job.Attempt) []job.Attempt {
-	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return a.Kind == job.ByMove })
+	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.Failure() })
 }
 
 // Used is how many restarts attempts have taken that are over, the one behind the last of them included.
@@ -127,7 +127,9 @@ func Request(first job.Request, attempts []job.Attempt) job.Request {
 	req.Nodes = candidates(first, attempts)
 	req.Apps = sections(first)
 	req.Streams.Out.Append, req.Streams.Err.Append = true, true
-	req.Attempt = len(attempts)
+	if req.Attempt = len(attempts); attempts[len(attempts)-1].Kind == job.ByPreemption {
+		req.Wait, req.Limits.Wait = true, 0
+	}
 	return req
 }
 

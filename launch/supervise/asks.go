@@ -46,7 +46,12 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 // moved ends the attempt, for the next one to begin elsewhere (survive.md SV-17). Where all ranks have left by themselves,
 // it is moved if one of them wants to be started again; else it is over.
 func (s *State) moved(e Moved, now time.Time) []Action {
-	c := s.judge(Failed{Kind: ByMove, Text: fmt.Sprintf("moved to %s by %s with --migrate", e.To, e.By.Who())}, now)
+	return s.resettle(Failed{Kind: ByMove, Text: fmt.Sprintf("moved to %s by %s with --migrate", e.To, e.By.Who())}, now)
+}
+
+// resettle ends the attempt for another one that follows in any case.
+func (s *State) resettle(e Failed, now time.Time) []Action {
+	c := s.judge(e, now)
 	if s.Phase == Leaving && s.Cause != nil && s.Saved() {
 		s.Cause = &c
 		return s.settle(now)
@@ -57,6 +62,9 @@ func (s *State) moved(e Moved, now time.Time) []Action {
 	s.blame(c, now)
 	return s.end(now, Ending, s.rules.Grace)
 }
+
+// Resettles reports whether the attempt ends to begin elsewhere, or later, and not since it has failed.
+func (s *State) Resettles() bool { return s.Cause != nil && !s.Cause.rule().again.Failure() }
 
 // IsMoved reports whether the attempt ends to be moved.
 func (s *State) IsMoved() bool { return s.Cause != nil && s.Cause.Kind == ByMove }

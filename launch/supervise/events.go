@@ -76,6 +76,8 @@ type (
 		By Asked
 		To string // the nodes, folded
 	}
+	// Preempted says that the job is to give way, and has a checkpoint as far as that could be: the attempt is to end.
+	Preempted struct{ By Asked }
 	// Vacated is what came of a Vacate on one node: with Taken another job has a CPU that is wanted, and nothing
 	// is changed there.
 	Vacated struct {

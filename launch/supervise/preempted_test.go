@@ -117,6 +117,32 @@ func TestGivingWayWhileStopped(t *testing.T) {
 	}
 }
 
+// A job that gives way by being queued again is ended by whoever has seen to its checkpoint; who tells it to end then has no other attempt.
+func TestQueuedAgain(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	bob := Asked{Verb: job.AskYield, User: "bob", UID: 7, Right: job.Anybody}
+	running := []any{Started{0}, Started{1}, Started{2}, Started{3}}
+	s := play(Rules{Grace: time.Minute, Yields: job.YieldByRequeueing}, running)
+	if got := said(s.Step(bob, now)); got != "requeue for bob" {
+		t.Errorf("%q", got)
+	}
+	if got := said(s.Step(Preempted{bob}, now)); got != "end" || !s.Resettles() || s.IsMoved() || s.Cause.End() != job.ByPreemption || s.ToldToEnd() {
+		t.Errorf("%q, %+v", got, s.Cause)
+	}
+	if s.Step(Asked{Verb: job.AskEnd, User: "ann"}, now); !s.ToldToEnd() || s.ExitCode() != 143 {
+		t.Errorf("told to end: %+v", s.Cause)
+	}
+	s = play(Rules{Grace: time.Minute, Yields: job.YieldByRequeueing}, running)
+	s.rules.Grudges.Note(7, now)
+	if got := said(s.Step(bob, now)); !strings.HasPrefix(got, "refused of bob: it gave way to bob, who did not take its CPUs") {
+		t.Errorf("%q", got)
+	}
+	s = play(Rules{Grace: time.Minute, Yields: job.YieldByRequeueing}, []any{exits(2, 3)})
+	if s.Step(Preempted{bob}, now); s.Resettles() || s.ExitCode() != 3 {
+		t.Errorf("a failed job gives way: %+v", s.Cause)
+	}
+}
+
 // Who asks may say anything of the job for which he does.
 func TestForWhom(t *testing.T) {
 	for word, want := range map[string]string{"for=j-2": "job j-2 (bob)", "for=": "a job of bob", "j-2": "a job of bob", "for=\x1b[2J": "a job of bob", "for=" + strings.Repeat("a", 41): "a job of bob"} {

@@ -107,6 +107,8 @@ func (s *State) step(event Event, now time.Time) []Action {
 		return s.asked(e, now)
 	case Moved:
 		return s.moved(e, now)
+	case Preempted:
+		return s.resettle(Failed{Kind: ByPreemption, Text: fmt.Sprintf("preempted by %s: queued again", e.By.Beneficiary())}, now)
 	case Vacated:
 		return s.vacated(e, now)
 	case Changed:
@@ -220,7 +222,7 @@ var fromOutside = []Kind{BySignal, RMEnds, ByAsk}
 // ToldToEnd reports whether somebody has told the job to end when it ended already, so that no other attempt may follow. If
 // that was to be elsewhere, his word is the cause: a move is no failure.
 func (s *State) ToldToEnd() bool {
-	if s.told != nil && s.IsMoved() {
+	if s.told != nil && s.Resettles() {
 		s.Cause = s.told
 	}
 	return s.told != nil

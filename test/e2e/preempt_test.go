@@ -96,3 +96,65 @@ func TestPreemptibleJob(t *testing.T) {
 	last.end()
 	b.nothingIsLeft(t, "n1", "n2")
 }
+
+// saving is a rank that counts where the attempt before has stopped, alone as long as it lives, and writes a checkpoint when it is asked to.
+const saving = `f=$1.$MPIEXEC_RANK; n=$(cat "$f" 2>/dev/null || echo 0); mkdir "$f.lives" || echo two lives
+trap 'echo "$n" >"$f"; rmdir "$f.lives"; exit 85' USR1; echo "up $MPIEXEC_ATTEMPT $MPIEXEC_RESTART_REASON from $((n > 0))"; while :; do n=$((n + 1)); sleep 0.05; done`
+
+// nosy is a rank of another job: it says whether one of saving lives on its host, and ends when a file tells it to.
+const nosy = `ls -d "$1".*.lives 2>/dev/null; echo here; until [ -e "$2" ]; do sleep 0.05; done`
+
+// A job gives way by being queued again: behind a checkpoint it ends before the other one begins, stands in the queue, and goes on where it was. Never
+// do two lives of it, or it and the other, run at once; nobody has to be there for it.
+func TestRequeuedJob(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	file := diaryFile()
+	both := []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1"}
+	his := append(both[:len(both):len(both)], b.alice(t, "n1", "n2")...)
+	bob := b.start(t, job{args: append(slices.Clone(both), "--preemptible=requeue", "--ckpt-signal", "USR1", "sh", "-c", saving, "sh", file)})
+	bob.await(t, "up 0  from 0\n", 4)
+
+	alice := b.start(t, job{args: append(slices.Clone(his), "sh", "-c", nosy, "sh", file, file+"-go")})
+	alice.await(t, "here\n", 4)
+	if out := alice.out.String(); strings.Contains(out, "lives") {
+		t.Errorf("it runs beside the other: %q", out)
+	}
+	waits := func() bool { return strings.Contains(b.run(t, "--queue", "n1", "n2").out, "sh -c") }
+	if !poll(gone, waits) {
+		t.Errorf("it does not queue: %q", bob.err.String())
+	}
+	for _, host := range []string{"n1", "n2"} {
+		if err := os.WriteFile(b.Root(host)+file+"-go", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := alice.wait(t); r.code != 0 || !strings.Contains(r.err, "(requeue) to give way") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	bob.await(t, "up 1 preempt from 1\n", 4)
+
+	killed := b.start(t, job{args: append(slices.Clone(his), "--wait", "sh", "-c", "echo up; exec sleep 600")})
+	killed.await(t, "up\n", 4)
+	killed.cmd.Process.Kill()
+	killed.end()
+	bob.await(t, "up 2 preempt from 1\n", 4)
+
+	last := b.start(t, job{args: append(slices.Clone(his), "sh", "-c", "echo up; exec sleep 600")})
+	last.await(t, "up\n", 4)
+	if !poll(gone, waits) {
+		t.Errorf("it does not queue: %q", bob.err.String())
+	}
+	bob.cmd.Process.Kill()
+	bob.end()
+	if out, err := bob.out.String(), bob.err.String(); strings.Contains(out, "two lives") || strings.Count(err, "it is being queued again") != 3 {
+		t.Errorf("%q, %q", out, err)
+	}
+	if jobs := b.listing(t, "n1", "n2").Jobs; len(jobs) != 1 || !strings.Contains(jobs[0].Command, "echo up") {
+		t.Errorf("with bob's mpiexec killed: %+v", jobs)
+	}
+	last.cmd.Process.Signal(syscall.SIGTERM)
+	last.end()
+	b.nothingIsLeft(t, "n1", "n2")
+}
