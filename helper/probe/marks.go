@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
 /*
@@ -15,11 +17,16 @@ that only mpiexec and it know, as the name of an empty file, and the other one h
 	n1: /dev/shm/remshell-TAG-WORD1      n2 says WORD1 and WORD2: so it sees what n1 sees
 	n2: /dev/shm/remshell-TAG-WORD2      n1 says them, too
 
-What is in the directory of shared memory, only processes see whose ranks can share memory.
+What is in the directory of shared memory, only processes see whose ranks can share memory. A helper takes its words away when
+it ends. Those of one that was killed are taken by the next of the same user that lays some, an hour later: a word is looked for
+as soon as it lies, and never again.
 */
 type Marks []string // files
 
 const marksDir = "/dev/shm"
+
+// markAge is how old a word is that nobody looks for any more.
+const markAge = time.Hour
 
 func markName(tag, word string) string {
 	return filepath.Join(marksDir, "remshell-"+tag+"-"+word)
@@ -30,6 +37,7 @@ func (m *Marks) Lay(tag, word string) string {
 	if !isMark(tag) || !isMark(word) {
 		return "no word"
 	}
+	sweepMarks(time.Now().Add(-markAge))
 	name := markName(tag, word)
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -38,6 +46,21 @@ func (m *Marks) Lay(tag, word string) string {
 	file.Close()
 	*m = append(*m, name)
 	return ""
+}
+
+// sweepMarks removes the words of our user that were laid before a time: empty files of a mark's name, and nothing else.
+func sweepMarks(before time.Time) {
+	names, _ := filepath.Glob(markName("*", "*"))
+	for _, name := range names {
+		tag, word, _ := strings.Cut(strings.TrimPrefix(name, marksDir+"/remshell-"), "-")
+		info, err := os.Lstat(name)
+		if err != nil || !isMark(tag) || !isMark(word) || !info.Mode().IsRegular() || info.Size() != 0 || !info.ModTime().Before(before) {
+			continue
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == os.Getuid() {
+			os.Remove(name)
+		}
+	}
 }
 
 // SeekMarks lists the words under a tag, at most so many.
