@@ -5,6 +5,7 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
+	"remshell/launch/checkpoint"
 	"remshell/launch/node"
 	"remshell/launch/supervise"
 	"remshell/text"
@@ -25,7 +26,24 @@ func (f *fleet) heard(n *member, m *wire.Ask) []supervise.Event {
 		f.asked = make(map[string]bool)
 	}
 	f.asked[m.ID] = true
-	return []supervise.Event{supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, UID: m.Ask.UID, Right: m.Right}}
+	asked := supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, UID: m.Ask.UID, Right: m.Right}
+	if f.standsBehind(asked) {
+		f.reply(supervise.Reply{To: asked, State: job.AskTaken, Text: "a checkpoint is being written; suspended then"})
+		return nil
+	}
+	return []supervise.Event{asked}
+}
+
+// standsBehind has an ask to suspend the job wait for the checkpoint that is under way: ranks that stand still would write
+// none, and whoever waits for it would hear that it is late (survive.md SV-16). One that only a signal has asked for may be complete,
+// and nobody could tell.
+func (f *fleet) standsBehind(asked supervise.Asked) bool {
+	suspends := asked.Verb == job.AskSuspend || asked.Verb == job.AskSuspendFree
+	if !suspends || f.saves.state.Phase != checkpoint.Asked || !f.req.Ckpt.Judged() {
+		return false
+	}
+	f.saves.ask(func(string) { f.events.Put(asked) }, nil)
+	return true
 }
 
 /*

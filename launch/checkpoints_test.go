@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/checkpoint"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/supervise"
@@ -94,5 +95,41 @@ func TestAskOfAJobThatEnds(t *testing.T) {
 	f.saves.ask(func(why string) { answers = append(answers, why) }, nil)
 	if want := []string{"the job ended before", "the job ends"}; !slices.Equal(answers, want) {
 		t.Errorf("answers %q, want %q", answers, want)
+	}
+}
+
+// A job is not suspended in the midst of a checkpoint, but behind it, whatever came of it. Where none is under way, or nothing
+// can tell when it is complete, that is done at once.
+func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
+	suspend := supervise.Asked{Verb: job.AskSuspend, User: "ann"}
+	f, world, _ := asking(t)
+	if f.standsBehind(suspend) {
+		t.Error("there is no checkpoint to wait for")
+	}
+	var order []string
+	f.saves.ask(func(why string) { order = append(order, "answered "+why) }, nil)
+	<-world.began
+	if f.standsBehind(supervise.Asked{Verb: job.AskEnd}) || f.standsBehind(supervise.Asked{Verb: job.AskStatus}) {
+		t.Error("an end, or a question, waits for a checkpoint")
+	}
+	if !f.standsBehind(suspend) || f.state.Held() {
+		t.Error("it does not wait for the checkpoint")
+	}
+	world.ends <- "failed"
+	hear(t, f)
+	for _, event := range f.events.Take(t.Context(), time.Time{}) {
+		for _, e := range f.translate(event) {
+			f.state.Step(e, time.Now())
+			order = append(order, fmt.Sprintf("%s %v", e.(supervise.Asked).Verb, f.state.Held()))
+		}
+	}
+	if want := []string{"answered --ckpt-cmd failed", "suspend true"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	f.req.Ckpt = job.Checkpoint{Signal: job.SIGUSR1, Grace: time.Hour}
+	f.saves.state = checkpoint.New(f.req.Ckpt)
+	f.saves.state.Step(checkpoint.Ask{}, time.Now())
+	if f.standsBehind(suspend) {
+		t.Error("it waits for what nobody can tell")
 	}
 }

@@ -259,6 +259,8 @@ func (f *fleet) translate(event any) []supervise.Event {
 			return []supervise.Event{supervise.NodeCut{NodeLost: lost}}
 		}
 		return []supervise.Event{lost}
+	case supervise.Asked: // it has waited for a checkpoint
+		return []supervise.Event{e}
 	case commandOver:
 		f.saves.over(e)
 		return nil

@@ -29,10 +29,11 @@ const (
 )
 
 // patienceWith is how long who asks for something waits for the last word of the job. That there is a first one, his helper sees
-// to (survive.md SV-26); then a job takes its own time to write a checkpoint, and so does one that is moved or ended.
+// to (survive.md SV-26); then a job takes its own time to write a checkpoint, and so does one that is moved,
+// suspended behind one, or ended.
 func patienceWith(verb job.Verb) time.Duration {
 	switch verb {
-	case job.AskCheckpoint, job.AskMigrate, job.AskEnd:
+	case job.AskCheckpoint, job.AskMigrate, job.AskEnd, job.AskSuspend, job.AskSuspendFree:
 		return waitTime
 	}
 	return finalTime

@@ -55,7 +55,7 @@ func TestByWhomAJobIsAsked(t *testing.T) {
 // Who asks a job for what takes the job's own time waits that long: a checkpoint may be written after more than ten minutes. Of
 // a helper that says nothing to what needs no time we hear the end.
 func TestAnAskWaitsAsLongAsTheJobTakes(t *testing.T) {
-	for verb, waits := range map[job.Verb]bool{job.AskCheckpoint: true, job.AskMigrate: true, job.AskEnd: true, job.AskSuspend: false} {
+	for verb, waits := range map[job.Verb]bool{job.AskCheckpoint: true, job.AskMigrate: true, job.AskEnd: true, job.AskSuspend: true, job.AskStatus: false} {
 		synctest.Test(t, func(t *testing.T) {
 			const late = 3 * time.Hour // --ckpt-grace 4h, say
 			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
