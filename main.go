@@ -24,17 +24,25 @@ func main() {
 	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) {
 		os.Exit(cli.Helper(os.Args[1:]))
 	}
-	resort := lastResort()
+	resort := new(resort)
 	caught, signals, pause := make(chan os.Signal, 16), make(chan os.Signal, 16), new(pause)
-	for _, s := range cli.Signals {
-		if s != syscall.SIGHUP || !signal.Ignored(s) { // nohup stays in force (SIG-3)
-			signal.Notify(caught, s)
+	// Go has a thread of its own enable each signal: two dozen changes of threads, which take as long as it
+	// takes to read the command line, and so go on beside that.
+	catching := make(chan struct{})
+	go func() {
+		defer close(catching)
+		resort.begin()
+		for _, s := range cli.Signals {
+			if s != syscall.SIGHUP || !signal.Ignored(s) { // nohup stays in force (SIG-3)
+				signal.Notify(caught, s)
+			}
 		}
-	}
-	go pause.relay(caught, signals)
+		go pause.relay(caught, signals)
+	}()
 	os.Exit(cli.Main(context.Background(), cli.Personality(os.Args), cli.System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals,
 		Catch:   func(s os.Signal) { signal.Notify(caught, s) },
+		Ready:   func() { <-catching },
 		Lent:    resort.lend,
 		Suspend: func() { pause.during(stop) }, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))

@@ -72,14 +72,13 @@ func (r *resort) leave(code int) {
 // lend notes how the terminal is given back.
 func (r *resort) lend(restore func()) { r.lent.Store(&restore) }
 
-// lastResort starts it.
-func lastResort() *resort {
-	r, signals := &resort{}, make(chan os.Signal, 16)
+// begin has it watch from now on.
+func (r *resort) begin() {
+	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if s != syscall.SIGHUP || !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}
 	}
 	go r.watch(signals)
-	return r
 }

@@ -51,6 +51,7 @@ type System struct {
 	Out, Err io.Writer
 	Signals  <-chan os.Signal
 	Catch    func(os.Signal) // has one more signal come on Signals
+	Ready    func()          // returns when signals come on Signals, before which nothing is begun; nil: they do
 	Lent     func(func())    // told how to give the terminal back, if we must leave at once; may be nil
 	Suspend  func()          // stops this process as ^Z does, and returns when it goes on
 	Environ  []string
@@ -62,6 +63,13 @@ type System struct {
 func (s System) getenv(name string) string {
 	value, _ := job.Lookup(s.Environ, name)
 	return value
+}
+
+// ready waits until a signal would not end us any more, as one may before anything has begun.
+func (s System) ready() {
+	if s.Ready != nil {
+		s.Ready()
+	}
 }
 
 // Main runs the program and returns its exit code.
@@ -78,16 +86,19 @@ func Main(ctx context.Context, args []string, sys System) int {
 // answer does what a command line asks for. ours is the code of our own failures.
 func answer(ctx context.Context, args []string, sys System, ours int) (code int, err error) {
 	if port, called := singletonPort(args); called {
+		sys.ready()
 		return job.ExitOK, singleton(ctx, port, sys, ours)
 	}
 	table := option.Mpiexec(signalNumber)
 	if len(args) > 0 && args[0] == aprunArg {
 		var done bool
+		sys.ready()
 		if args, done, err = asAprun(args[1:], table, sys); done || err != nil {
 			return job.ExitOK, err
 		}
 	}
 	line, err := table.Parse(args, sources(sys))
+	sys.ready()
 	if err != nil {
 		return 0, err
 	}
