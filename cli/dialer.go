@@ -19,6 +19,7 @@ import (
 	"remshell/cli/option"
 	"remshell/cli/request"
 	"remshell/fault"
+	"remshell/job"
 	"remshell/launch/node"
 	"remshell/reach"
 	"remshell/sshx"
@@ -43,7 +44,7 @@ func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self
 		return nil, err
 	}
 	if guard != nil {
-		here := &inside{request.HelperEnv(sys.Environ), guard}
+		here := &inside{request.HelperEnv(sys.Environ), guard, sys.ahead}
 		return &dialer{Ways: reach.Ways{Here: here, There: reach.Nowhere{Why: "is not this machine, the only one of the job"}}}, nil
 	}
 	self, err := reach.This()
@@ -97,7 +98,10 @@ func (d *dialer) close() {
 }
 
 // inside is the way to the helper in this process.
-type inside struct{ environ, guard []string }
+type inside struct {
+	environ, guard []string
+	probed         func() (job.Probe, error) // nil: nobody has looked at this machine yet
+}
 
 var _ reach.Way = (*inside)(nil)
 
@@ -107,7 +111,7 @@ func (w *inside) Dial(ctx context.Context, hosts []reach.Host) <-chan reach.Resu
 		if err := reach.SameHere(host); err != nil {
 			return nil, err
 		}
-		return newInside(w.environ, w.guard), nil
+		return newInside(w.environ, w.guard, w.probed), nil
 	})
 }
 

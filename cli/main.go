@@ -58,6 +58,8 @@ type System struct {
 	Getwd    func() (string, error)
 	FS       fs.FS       // "/"
 	Dialer   node.Dialer // nil: chosen from package reach, by host
+
+	ahead func() (job.Probe, error) // a look at this machine, before it is known that the job runs here alone; nil: nobody looks
 }
 
 func (s System) getenv(name string) string {

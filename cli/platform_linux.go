@@ -7,10 +7,12 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"remshell/cli/request"
 	"remshell/helper"
 	"remshell/helper/offer"
 	"remshell/helper/probe"
@@ -21,9 +23,23 @@ import (
 // This file has what only Linux can do for a launcher.
 
 // newInside starts the helper of a job on this machine alone, in this process.
-func newInside(environ, guard []string) io.ReadWriteCloser {
+func newInside(environ, guard []string, probed func() (job.Probe, error)) io.ReadWriteCloser {
 	return helper.NewInside(helper.System{
-		Root: probe.Disk(""), Environ: environ, Guard: guard, Terminal: hasTerminal(),
+		Root: probe.Disk(""), Environ: environ, Guard: guard, Probed: probed, Terminal: hasTerminal(),
+	})
+}
+
+// lookAhead begins to look at this machine as the helper of a job here alone will ask for it.
+func lookAhead(environ []string) func() (job.Probe, error) {
+	probed, looked := job.Probe{}, make(chan error, 1)
+	go func() {
+		var err error
+		probed, err = probe.Node(probe.Disk(""), request.HelperEnv(environ))
+		looked <- err
+	}()
+	return sync.OnceValues(func() (job.Probe, error) {
+		err := <-looked
+		return probed, err
 	})
 }
 

@@ -21,7 +21,10 @@ func Helper([]string) int {
 }
 
 // newInside would start ranks here, which only Linux can.
-func newInside([]string, []string) io.ReadWriteCloser { return nil }
+func newInside([]string, []string, func() (job.Probe, error)) io.ReadWriteCloser { return nil }
+
+// lookAhead does not look.
+func lookAhead([]string) func() (job.Probe, error) { return nil }
 
 // probeHere says that this build cannot look at its machine: no rank can run here.
 func probeHere(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }

@@ -96,6 +96,9 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 		return c.idle(ctx)
 	}
 	j := c.line.Job
+	if c.likelyHere() {
+		c.sys.ahead = lookAhead(c.sys.Environ)
+	}
 	c.env = launchEnv(c.line, c.sys, out, errs)
 	traced, err := c.trace()
 	if err != nil {
@@ -154,6 +157,13 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	}
 	go parcels.read(c.req.Nodes)
 	return c.run(ctx)
+}
+
+// likelyHere reports whether nothing has said so far that the job runs on other machines: a look at this one, which is half
+// a millisecond, then goes on beside the making of the request.
+func (c *call) likelyHere() bool {
+	elsewhere := func(s option.Section) bool { return len(s.Host) > 0 || s.HostFile != "" }
+	return starts(c.line.Job) && c.line.Job.Resume == "" && c.sys.Dialer == nil && c.world.Cluster == nil && !slices.ContainsFunc(c.line.Sections, elsewhere)
 }
 
 // asked is what the line asks for, or the job that it takes up.

@@ -1,0 +1,39 @@
+//go:build linux
+
+package helper
+
+import (
+	"context"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+// A look at the machine that has begun before the helper is what the helper tells, by the clock of when it tells it.
+func TestALookThatHasBegunIsTaken(t *testing.T) {
+	near, far := wire.NewInProcess()
+	defer near.Close()
+	began := time.Now()
+	old := began.Add(-time.Hour)
+	go Serve(context.Background(), far, System{Root: fstest.MapFS{}, Probed: func() (job.Probe, error) {
+		return job.Probe{Hostname: "seen", Clock: old}, nil
+	}})
+	conn := wire.NewConn(near, wire.Launcher)
+	for {
+		m, err := conn.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		node, ok := m.(*wire.Node)
+		if !ok {
+			continue
+		}
+		if node.Probe.Hostname != "seen" || node.Probe.Clock.Before(began) {
+			t.Errorf("the helper tells of %q at %v, not of what was seen, now", node.Probe.Hostname, node.Probe.Clock)
+		}
+		return
+	}
+}
