@@ -132,6 +132,7 @@ func TestCallers(t *testing.T) {
 		if link, is := conn.link.(*stepLink); is && called == 1 {
 			check(t, link.line.p.cmd.Process.Kill())
 			io.Copy(io.Discard, conn)
+			<-link.line.p.done // Why waits for it, too, but not for long
 			if got := conn.Why(); got != "qrsh: killed by signal 9" {
 				t.Errorf("it ended: %q", got)
 			}

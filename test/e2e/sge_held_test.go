@@ -162,7 +162,7 @@ func sgeCalled(t *testing.T, s *sgeBed) {
 
 // Where a firewall is in the way of a call the streams go through qrsh, which is told once; nobody listens where nobody wants it.
 func sgeUnable(t *testing.T, s *sgeBed) {
-	const rules = "add table ip back\nadd chain ip back out { type filter hook output priority 0; }\nadd rule ip back out tcp dport 40112 reject with tcp reset\n"
+	const rules = "add table ip back\nadd chain ip back out { type filter hook output priority 0; }\nadd rule ip back out tcp dport 20112 reject with tcp reset\n"
 	for _, h := range s.hosts() {
 		cmd := s.On(t.Context(), h, "nft", "-f", "-")
 		cmd.Stdin = strings.NewReader(rules)
@@ -171,8 +171,8 @@ func sgeUnable(t *testing.T, s *sgeBed) {
 		}
 		defer s.on(t, h, "nft", "delete", "table", "ip", "back")
 	}
-	out := s.batch(t, "$MPIEXEC --port-range 40112:40112 hostname; echo =$?=\n$MPIEXEC -launcher sge-streams -v hostname; echo =$?=", "-pe", "mpi", "4").wait(t)
-	for text, want := range map[string]int{"=0=": 2, "cannot connect to this host on port 40112 (": 1, ": connection refused): its streams go through qrsh; ": 1, "listening": 0, "warning": 1} {
+	out := s.batch(t, "$MPIEXEC --port-range 20112:20112 hostname; echo =$?=\n$MPIEXEC -launcher sge-streams -v hostname; echo =$?=", "-pe", "mpi", "4").wait(t)
+	for text, want := range map[string]int{"=0=": 2, "cannot connect to this host on port 20112 (": 1, ": connection refused): its streams go through qrsh; ": 1, "listening": 0, "warning": 1} {
 		if n := strings.Count(out, text); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, out)
 		}
