@@ -51,6 +51,9 @@ func (r *process) attach(window int, send func(wire.Message) error) {
 	}
 	r.out = newSource(r.number, wire.Stdout, p.Stdout(), window, send)
 	r.err = newSource(r.number, wire.Stderr, p.Stderr(), window, send)
+	if r.command.Terminal {
+		r.out.owner = make(chan struct{})
+	}
 	go r.out.run()
 	go r.err.run()
 	switch {

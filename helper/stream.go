@@ -27,6 +27,7 @@ type source struct {
 	discard bool // nobody listens any more: read and forget
 	more    sync.Cond
 
+	owner   chan struct{} // closed when the rank was reaped; nil: nobody waits for that
 	drained chan struct{} // closed when the rank's last word was sent, or the pipe ended
 	ended   chan struct{} // closed when run returns: the pipe has no writer any more
 }
@@ -60,10 +61,27 @@ func (s *source) forget() {
 	s.more.Signal()
 }
 
+// OwnerEnded tells that the rank was reaped, once.
+func (s *source) OwnerEnded() {
+	s.Reader.OwnerEnded()
+	if s.owner != nil {
+		close(s.owner)
+	}
+}
+
+// close closes our end. The rank of a terminal, who leads its session, would be hung up by that: he may have closed his
+// streams before he exits.
+func (s *source) close() {
+	if s.owner != nil {
+		<-s.owner
+	}
+	s.File.Close()
+}
+
 // run reads until the pipe ends. It closes drained at the latest then.
 func (s *source) run() {
 	defer close(s.ended)
-	defer s.File.Close()
+	defer s.close()
 	told := false
 	tell := func() {
 		if !told {
