@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/preempt", "launch/restart", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/preempt", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -80,7 +80,8 @@ var lower = map[string][]string{
 	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "pipe", "wire"},
 	"launch/stdio/pattern": {},
 	"launch/supervise":     {"hostlist", "idset", "job", "launch/preempt", "limit", "show", "text"},
-	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/preempt", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
+	"launch/words":         {"idset", "job", "launch/supervise", "pin", "show", "text"},
+	"launch":               {"fault", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/info", "launch/node", "launch/preempt", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/words", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "show", "text", "timeline", "wire"},
 	"cli/option":           {"fault", "gpu", "hostlist", "job", "limit", "launch/stdio/pattern", "pin", "show", "text"},
 	"cli/request":          {"alloc", "cli/option", "config", "fault", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limit", "pin", "plan", "plan/nodeset", "psi", "reach/starter", "sort", "text", "whatif"},
 	"cli/record":           {"hostlist", "job", "limit"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/text"
 )
 
 // Bounds below which something is worth a warning. They leave room for what MPICH and
@@ -135,7 +136,7 @@ func group(c job.Checkup) (found []Finding) {
 			"raise CPUQuota of the user's slice, or --cpus of the container"))
 	}
 	if g.Memory >= 0 && g.Memory < smallMemory {
-		found = append(found, of(c, Warning, "cgroup", fmt.Sprintf("its control group allows %s of memory only (memory.max)", bytes(g.Memory)),
+		found = append(found, of(c, Warning, "cgroup", fmt.Sprintf("its control group allows %s of memory only (memory.max)", text.Size(g.Memory)),
 			"raise MemoryMax of the user's slice, or --memory of the container"))
 	}
 	return found
@@ -150,9 +151,9 @@ func shared(c job.Checkup) []Finding {
 	case s.Err != "":
 		return []Finding{of(c, Failure, "dev-shm", "/dev/shm: "+s.Err, "mount a tmpfs there: ranks of one node talk through it")}
 	case s.Total <= smallShared:
-		return []Finding{of(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s in all; ranks of one node talk through it", bytes(s.Total)), remedy)}
+		return []Finding{of(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s in all; ranks of one node talk through it", text.Size(s.Total)), remedy)}
 	case s.Free < max(need, smallShared):
-		return []Finding{of(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s left", bytes(s.Free)), "remove what dead programs left there: ls -l /dev/shm; or "+remedy)}
+		return []Finding{of(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s left", text.Size(s.Free)), "remove what dead programs left there: ls -l /dev/shm; or "+remedy)}
 	}
 	return nil
 }
@@ -162,7 +163,7 @@ func disk(c job.Checkup) (found []Finding) {
 		if s.Err != "" || s.Free >= smallTemp || s.Total == 0 {
 			continue
 		}
-		found = append(found, of(c, Warning, "disk-full", fmt.Sprintf("%s has %s left", s.Path, bytes(s.Free)), "make room there"))
+		found = append(found, of(c, Warning, "disk-full", fmt.Sprintf("%s has %s left", s.Path, text.Size(s.Free)), "make room there"))
 	}
 	return found
 }
@@ -223,17 +224,4 @@ func names(c job.Checkup) []Finding {
 func loopback(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && a.IsLoopback()
-}
-
-// bytes writes a size in the largest unit that leaves a number of its own.
-func bytes(n int64) string {
-	for _, unit := range []struct {
-		name  string
-		shift int
-	}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
-		if n >= 1<<unit.shift {
-			return fmt.Sprintf("%d %s", n>>unit.shift, unit.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

@@ -78,7 +78,7 @@ func about(c job.Checkup) string {
 	}
 	parts := []string{cpus(c)}
 	if c.Probe.Memory.Total > 0 {
-		parts = append(parts, bytes(c.Probe.Memory.Total)+" of memory")
+		parts = append(parts, text.Size(c.Probe.Memory.Total)+" of memory")
 	}
 	// A speed that was measured is another one each time, and hosts that are alike are told together.
 	if t := c.Exam.Traits; t.Speed > 0 && t.Quality != job.Measured {
@@ -88,7 +88,7 @@ func about(c job.Checkup) string {
 		parts = append(parts, "networks "+show.Clean(strings.Join(t.Networks, " ")))
 	}
 	if c.Exam.Shared.Total > 0 {
-		parts = append(parts, bytes(c.Exam.Shared.Total)+" in /dev/shm")
+		parts = append(parts, text.Size(c.Exam.Shared.Total)+" in /dev/shm")
 	}
 	if c.Exam.Offer != "" {
 		parts = append(parts, "pmi  "+show.Clean(c.Exam.Offer))

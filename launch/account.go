@@ -180,24 +180,3 @@ func brief(text string) string {
 	}
 	return text
 }
-
-// mostStaying is how many directories are told of at the end; the report has all.
-const mostStaying = 12
-
-// staying tells which directories of Open MPI's files stay (PMIX-56).
-func staying(hosts []job.Total) (lines []string) {
-	more := 0
-	for _, h := range hosts {
-		for _, dir := range h.Sessions {
-			if len(lines) == mostStaying {
-				more++
-				continue
-			}
-			lines = append(lines, "the session directory of Open MPI stays: "+h.Node+":"+dir)
-		}
-	}
-	if more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more stay; --report names all", more))
-	}
-	return lines
-}

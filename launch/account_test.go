@@ -9,6 +9,7 @@ import (
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/supervise"
+	"remshell/launch/words"
 )
 
 // twoNodes has four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -47,22 +48,6 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
-func TestStatesTable(t *testing.T) {
-	s := &states{ranks: []job.RankState{
-		{Rank: 1, Life: "running", PMI: job.PMIOpen, Barrier: 2, CPU: 1500 * time.Millisecond, Sleep: "do_poll", Kind: "S"},
-		{Rank: 0, Life: "running", PMI: job.PMINever, Kind: "R"},
-		{Rank: 2, Life: "over", CPU: time.Second},
-	}}
-	want := "  rank  node  state              CPU     waits in\n" +
-		"  0     a     not yet connected  0.00 s\n" +
-		"  1     a     in barrier 2       1.50 s  do_poll\n" +
-		"  2     b     over               1.00 s\n" +
-		"  3     b     no answer\n"
-	if got := s.table(twoNodes, []int{0}); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
-
 // What orphans consumed counts for their rank, and where nobody knows whose they were,
 // for the node.
 func TestUsageIsSummedByNode(t *testing.T) {
@@ -84,7 +69,7 @@ func TestUsageIsSummedByNode(t *testing.T) {
 			"  all    4      1.00 s  111.00 s  0.00 s  " + all + "\n"
 	}
 	r.Used = a.used(twoNodes, r, &tally)
-	if got, want := usageTable(r), table(">= 64.0 MiB", ">= 9.0 MiB", ">= 64.0 MiB"); got != want {
+	if got, want := tables(r, ""), table(">= 64.0 MiB", ">= 9.0 MiB", ">= 64.0 MiB"); got != want {
 		t.Errorf("not sampled: got\n%swant\n%s", got, want)
 	}
 	if all := r.Used.All; all.Mem != (7+64+9)<<20 || all.CPU != 111*time.Second || all.Wall != time.Second || all.Sampled {
@@ -95,14 +80,14 @@ func TestUsageIsSummedByNode(t *testing.T) {
 	tally.Hear(1, job.Sample{Mem: 5 << 20, VMem: 2 << 30}, at)
 	a.sampled([]job.RankSample{{Rank: 1, Sample: job.Sample{Mem: 90 << 20, VMem: 7}}})
 	r.Used = a.used(twoNodes, r, &tally)
-	if got, want := usageTable(r), table("100.0 MiB", "9.0 MiB", "105.0 MiB"); got != want {
+	if got, want := tables(r, ""), table("100.0 MiB", "9.0 MiB", "105.0 MiB"); got != want {
 		t.Errorf("sampled: got\n%swant\n%s", got, want)
 	}
 	want := "  rank  host  cput    mem         vmem     wall    exit\n"
-	if got := rankTable(r, []int{0}); !strings.HasPrefix(got, want) || !strings.Contains(got, "  1           7.00 s  90.0 MiB    0.0 MiB  1.00 s  0\n") || !strings.HasSuffix(got, "-\n") {
+	if got := tables(r, "rank"); !strings.Contains(got, want) || !strings.Contains(got, "  1           7.00 s  90.0 MiB    0.0 MiB  1.00 s  0\n") || !strings.HasSuffix(got, "-\n") {
 		t.Errorf("ranks: got\n%s", got)
 	}
-	if got := usageText("j", job.Ends{Usage: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
+	if got := words.Usage("j", job.Ends{Usage: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
 		t.Errorf("lines: got\n%s", got)
 	}
 }
@@ -120,15 +105,8 @@ func TestUsageOfALostNode(t *testing.T) {
 	}
 }
 
-// Of the directories that stay so many are told of, and how many more there are.
-func TestStaying(t *testing.T) {
-	hosts := []job.Total{{Node: "a", Sessions: []string{"/tmp/rs-1"}}, {Node: "b"}, {Node: "c", Sessions: []string{"/tmp/rs-2", "/tmp/rs-3"}}}
-	const want = "the session directory of Open MPI stays: c:/tmp/rs-3"
-	if got := staying(hosts); len(got) != 3 || got[2] != want || staying(hosts[1:2]) != nil {
-		t.Errorf("told is %q", got)
-	}
-	hosts[1].Sessions = make([]string, mostStaying)
-	if got := staying(hosts); len(got) != mostStaying+1 || got[mostStaying] != "and 3 more stay; --report names all" {
-		t.Errorf("told is %q", got)
-	}
+// tables are those that --usage shows, without the lines behind them.
+func tables(r job.Result, usage string) string {
+	all, _, _ := strings.Cut(words.Usage("j", job.Ends{Usage: usage}, r, []int{0}), "resources_used")
+	return all
 }

@@ -1,12 +1,10 @@
 package launch
 
 import (
-	"fmt"
 	"io"
 
-	"remshell/idset"
 	"remshell/launch/supervise"
-	"remshell/pin"
+	"remshell/launch/words"
 	"remshell/wire"
 )
 
@@ -29,7 +27,7 @@ func (b *bindings) note(n *member, rank int, m *wire.Started) {
 		return
 	}
 	if m.Err == "" {
-		b.lines[rank] = bindingLine(supervise.Numbered(b.group, rank), n.Name(), n.Probe.Topology, m.CPUs, m.Mems)
+		b.lines[rank] = words.Binding(supervise.Numbered(b.group, rank), n.Name(), n.Probe.Topology, m.CPUs, m.Mems)
 	}
 	if b.left--; b.left == 0 {
 		b.tell()
@@ -47,19 +45,4 @@ func (b *bindings) tell() {
 		}
 	}
 	b.lines = nil
-}
-
-// bindingLine says to what a rank is bound: "rank 3 node01 package 0 core 3 [...B|....]".
-// Memory is told where the node has a choice of it.
-func bindingLine(rank, node string, t pin.Topology, cpus, mems []int) string {
-	text := fmt.Sprintf("rank %s %s", rank, node)
-	if cpus == nil {
-		text += " not bound"
-	} else {
-		text += " " + t.Describe(cpus)
-	}
-	if len(mems) > 0 && t.Memories() > 1 {
-		text += " memory " + idset.Text(mems)
-	}
-	return text + "\n"
 }

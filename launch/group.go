@@ -107,6 +107,15 @@ type whereabouts struct {
 	of    []int // the node of each rank
 }
 
+// names are the nodes of ranks.
+func (p whereabouts) names() []string {
+	names := make([]string, len(p.of))
+	for rank, node := range p.of {
+		names[rank] = p.nodes[node]
+	}
+	return names
+}
+
 // placement is that of all groups together, also of those that are over.
 func (f *fleet) placement() whereabouts {
 	p := whereabouts{of: f.state.Nodes()}

@@ -13,6 +13,7 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
+	"remshell/launch/words"
 	"remshell/show"
 	"remshell/timeline"
 	"remshell/wire"
@@ -135,14 +136,14 @@ func (f *fleet) tellMore(state *supervise.State, req job.Request, result job.Res
 	if note := state.Alone(first.Argv[0]); note != "" {
 		f.env.Say(note)
 	}
-	f.sayAll(staying(result.Hosts))
+	f.sayAll(words.Staying(result.Hosts))
 	if req.Ends.Codes {
 		for _, line := range state.ExitCodes() {
 			fmt.Fprintf(f.env.Err, "mpiexec: %s\n", line)
 		}
 	}
 	if req.Ends.Usage != "" {
-		fmt.Fprint(f.env.Err, usageText(req.Job, req.Ends, result, f.firsts))
+		fmt.Fprint(f.env.Err, words.Usage(req.Job, req.Ends, result, f.firsts))
 	}
 }
 
@@ -462,7 +463,7 @@ func (f *fleet) answered(node int, ranks []job.RankState) {
 func (f *fleet) showStates() {
 	if f.states != nil {
 		if f.states.told {
-			fmt.Fprint(f.env.Err, f.states.table(f.placement(), f.firsts)+f.states.stacks(f.firsts))
+			fmt.Fprint(f.env.Err, words.States(f.placement().names(), f.states.ranks, f.firsts)+words.Stacks(f.states.ranks, f.firsts))
 		}
 		f.tellStates()
 		for i := range f.states.waiting {

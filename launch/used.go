@@ -1,14 +1,10 @@
 package launch
 
 import (
-	"cmp"
-	"fmt"
 	"time"
 
 	"remshell/job"
 	"remshell/launch/supervise"
-	"remshell/show"
-	"remshell/text"
 )
 
 // sampled notes what ranks have, if it is more than before.
@@ -96,92 +92,4 @@ func (a *account) wall(exits []job.Exit) time.Duration {
 		last = max(last, start+e.Usage.Wall)
 	}
 	return max(0, last-first)
-}
-
-// usageText is what a job consumed, as --usage asks for it (RM-52).
-func usageText(id job.ID, wish job.Ends, r job.Result, firsts []int) (told string) {
-	switch wish.Usage {
-	case "application":
-		return applicationText(id, r)
-	case "lines":
-		return show.Resources(r.Used.All)
-	case "rank":
-		told = usageTable(r) + rankTable(r, firsts)
-	default:
-		told = usageTable(r)
-	}
-	if len(r.Used.Ranks) > 1 || wish.Batch {
-		told += show.Resources(r.Used.All)
-	}
-	return told
-}
-
-// usageTable is what a job consumed, by node.
-func usageTable(r job.Result) string {
-	var sum job.Total
-	rows := [][]string{{"usage", "ranks", "wall", "user", "system", "peak memory"}}
-	row := func(name string, t job.Total, memory string) {
-		rows = append(rows, []string{name, fmt.Sprint(t.Ranks), seconds(t.Usage.Wall), seconds(t.Usage.User), seconds(t.Usage.System), memory})
-	}
-	for i, h := range r.Hosts {
-		memory := peak(r.Used.Nodes[i], h.Usage.MaxRSS)
-		if h.Peak >= 0 {
-			memory += fmt.Sprintf(" (rank %d)", h.Peak)
-		}
-		row(h.Node, h, memory)
-		sum.Ranks += h.Ranks
-		sum.Usage.Add(h.Usage)
-	}
-	if len(r.Hosts) > 1 {
-		row("all", sum, peak(r.Used.All, sum.Usage.MaxRSS))
-	}
-	return columns(rows)
-}
-
-// rankTable is what each rank consumed.
-func rankTable(r job.Result, firsts []int) string {
-	rows := [][]string{{"rank", "host", "cput", "mem", "vmem", "wall", "exit"}}
-	ends := make([]string, len(r.Used.Ranks))
-	for _, e := range r.Exits {
-		if ends[e.Rank] = fmt.Sprint(e.Code); e.Signal != 0 {
-			ends[e.Rank] = fmt.Sprintf("sig%d", e.Signal)
-		}
-	}
-	nodes := make([]string, len(ends))
-	for _, s := range r.Starts {
-		nodes[s.Rank] = s.Node
-	}
-	for rank, u := range r.Used.Ranks {
-		group, number := supervise.Split(firsts, rank)
-		rows = append(rows, []string{supervise.Numbered(group, number), nodes[rank], seconds(u.CPU), peak(u, u.Mem), memory(u.VMem), seconds(u.Wall), cmp.Or(ends[rank], "-")})
-	}
-	return columns(rows)
-}
-
-// peak is the most memory in words. Of what was not sampled only the largest process is known.
-func peak(u job.Used, largest int64) string {
-	if u.Sampled || largest == 0 {
-		return memory(max(u.Mem, largest))
-	}
-	return ">= " + memory(largest)
-}
-
-// memory is a size in words; of a process that was gone before one could look, it is not known.
-func memory(bytes int64) string {
-	if bytes == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-}
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-
-// columns writes rows, whose cells others may have worded, under each other.
-func columns(rows [][]string) string {
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = show.Word(cell)
-		}
-	}
-	return text.Columns("  ", rows)
 }

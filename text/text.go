@@ -7,6 +7,7 @@ It knows nothing of hosts, ranks or jobs, and does not clean what it is given (s
 package text
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -129,4 +130,17 @@ func indented(indent, lines string) string {
 		b.WriteString(strings.TrimRight(indent+line, " \n") + "\n")
 	}
 	return b.String()
+}
+
+// Size writes a size in the largest unit of which there is one, without a rest: "3 GiB", "1 byte".
+func Size(bytes int64) string {
+	for _, unit := range []struct {
+		name  string
+		shift int
+	}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if bytes >= 1<<unit.shift {
+			return fmt.Sprintf("%d %s", bytes>>unit.shift, unit.name)
+		}
+	}
+	return Count(int(bytes), "byte")
 }
