@@ -87,8 +87,12 @@ func Sleep(pid int) string {
 // PeakMemory is the largest resident set that a process has had, in bytes; 0: it is gone, or
 // the kernel does not tell.
 func PeakMemory(pid int) int64 {
-	var room [4 << 10]byte // VmHWM stands in the first kilobyte
-	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", room[:])
+	var room [4 << 10]byte // enough for all of it, unless the process is in hundreds of groups
+	name := "/proc/" + strconv.Itoa(pid) + "/status"
+	text, _ := readSmall(name, room[:])
+	if len(text) == len(room) {
+		text, _ = os.ReadFile(name)
+	}
 	_, rest, _ := bytes.Cut(text, []byte("\nVmHWM:"))
 	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" "))
 	kib, _ := strconv.ParseInt(string(number), 10, 53)

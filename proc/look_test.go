@@ -62,3 +62,21 @@ func TestLookAtAShellAndItsChild(t *testing.T) {
 		t.Error("it is still there after it was reaped")
 	}
 }
+
+// The groups of a process stand before its memory, and may be tens of thousands.
+func TestPeakMemoryOfOneInManyGroups(t *testing.T) {
+	groups := make([]uint32, 2000)
+	for i := range groups {
+		groups[i] = 4_000_000_000 + uint32(i)
+	}
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid()), Groups: groups}}
+	if err := cmd.Start(); err != nil {
+		t.Skip("only root puts a process in groups: ", err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if got := proc.PeakMemory(cmd.Process.Pid); got <= 0 {
+		t.Errorf("its peak is %d bytes", got)
+	}
+}
