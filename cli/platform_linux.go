@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,18 +28,26 @@ func newInside(environ, guard []string, probed func() (job.Probe, error)) io.Rea
 	})
 }
 
-// lookAhead begins to look at this machine as the helper of a job here alone will ask for it.
+// lookAhead begins to look at this machine as the helper of a job here alone will ask for it. What was seen
+// is told once: each later life of the job has a helper of its own, for which it may be days old.
 func lookAhead(environ []string) func() (job.Probe, error) {
-	probed, looked := job.Probe{}, make(chan error, 1)
+	look := func() (job.Probe, error) { return probe.Node(probe.Disk(""), request.HelperEnv(environ)) }
+	type seen struct {
+		probe job.Probe
+		err   error
+	}
+	ahead := make(chan seen, 1)
 	go func() {
-		var err error
-		probed, err = probe.Node(probe.Disk(""), request.HelperEnv(environ))
-		looked <- err
+		defer close(ahead)
+		probed, err := look()
+		ahead <- seen{probed, err}
 	}()
-	return sync.OnceValues(func() (job.Probe, error) {
-		err := <-looked
-		return probed, err
-	})
+	return func() (job.Probe, error) {
+		if first, untold := <-ahead; untold {
+			return first.probe, first.err
+		}
+		return look()
+	}
 }
 
 // probeHere looks at this machine.
