@@ -33,7 +33,7 @@ func (t *Tank) Size() int { return t.size }
 // Widen lets a tank hold size bytes, if the kernel allows it.
 func (t *Tank) Widen(size int) { t.size = Widen(t.in, size) }
 
-// Close gives the tank back. Who still pours it out may do so.
+// Close gives the tank back. What it holds is lost: who still pours it out is told that it is closed.
 func (t *Tank) Close() {
 	t.in.Close()
 	t.out.Close()

@@ -61,7 +61,7 @@ func (p *passage) take(int) error {
 		return nil
 	}
 	if p.taken >= flowsFrom && !p.wide {
-		p.widen(wideAll / len(readers))
+		p.widen(readers)
 	}
 	least := slices.MinFunc(readers, func(a, b Reader) int { return cmp.Compare(p.tanks[a.Rank].Size(), p.tanks[b.Rank].Size()) }).Rank
 	n, err := p.tanks[least].Fill(p.in)
@@ -98,13 +98,13 @@ func (p *passage) copyOut(t *pipe.Tank, n int) error {
 }
 
 // widen lets all pipes hold more, the one that we read from and the ranks' own among them, so that
-// nobody is woken for little.
-func (p *passage) widen(each int) {
+// nobody is woken for little. The tank of one who reads no more may be being poured out still, and is left alone.
+func (p *passage) widen(readers []Reader) {
 	p.wide = true
-	size := min(each, wideMost)
+	size := min(wideAll/len(readers), wideMost)
 	pipe.Widen(p.in, size)
-	for _, t := range p.tanks {
-		t.Widen(size)
+	for _, r := range readers {
+		p.tanks[r.Rank].Widen(size)
 	}
 }
 

@@ -143,6 +143,37 @@ func TestNoPassage(t *testing.T) {
 	}
 }
 
+// The tank of a rank that reads no more is nobody's to change: its helper may still look at it.
+func TestTheTankOfWhoReadsNoMoreIsLeftAlone(t *testing.T) {
+	in, feed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer feed.Close()
+	f := newFeeder(in)
+	var reads taker
+	f.let([]Reader{{Rank: 0, To: reads.send, InProcess: true}, {Rank: 1, To: reads.send, InProcess: true}})
+	p := f.passage()
+	if p == nil {
+		t.Fatal("a pipe for ranks here is copied")
+	}
+	defer p.close()
+	f.drop(1)
+	p.taken = flowsFrom
+	before := [2]int{p.tanks[0].Size(), p.tanks[1].Size()}
+	feed.WriteString("text")
+	if err := p.take(wideMost); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.tanks[1].Size(); got != before[1] {
+		t.Errorf("it holds %d bytes, %d before", got, before[1])
+	}
+	if p.tanks[0].Size() == before[0] {
+		t.Log("this user has as many pages in pipes as he may: this shows nothing")
+	}
+}
+
 // counter is a file from which no pages come, and 8 bytes can be read.
 func counter(t *testing.T) *os.File {
 	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
