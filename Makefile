@@ -77,7 +77,7 @@ test-sge:
 	go test ./test/e2e -count=1 -timeout 10m -run TestSGE -v
 
 # Many jobs on which everything breaks that can be broken; it says how to repeat one. CHAOS_KIND is a part of the
-# names of the kinds that are wanted: restart, queue host, moved, suspend.
+# names of the kinds that are wanted: restart, queue host, moved, suspend, preempted.
 CHAOS ?= 1000
 chaos:
 	testdata/install.sh
