@@ -59,6 +59,7 @@ func (s *State) resettle(e Failed, now time.Time) []Action {
 	if s.Phase != Running {
 		return s.settle(now)
 	}
+	s.Cause = nil // a rank that failed was let be, and begins anew with the others
 	s.blame(c, now)
 	return s.end(now, Ending, s.rules.Grace)
 }

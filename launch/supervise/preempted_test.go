@@ -143,6 +143,21 @@ func TestQueuedAgain(t *testing.T) {
 	}
 }
 
+// A rank that failed and was let be (-disable-auto-cleanup) is no cause for a job that is ended later for another attempt: that one follows.
+func TestSettledAnewBesideAFailedRank(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	bob := Asked{Verb: job.AskYield, User: "bob", Right: job.Anybody}
+	for want, event := range map[job.EndKind]Event{job.ByPreemption: Preempted{bob}, job.ByMove: Moved{By: bob, To: "n3"}} {
+		s := play(Rules{Grace: time.Minute, Ends: job.Ends{KeepOnExit: true}}, []any{Started{0}, Started{1}, Started{2}, Started{3}, exits(2, 3)})
+		if !s.Runs() || s.Cause == nil {
+			t.Fatalf("the others do not go on: %+v", s.Cause)
+		}
+		if got := said(s.Step(event, now)); got != "end" || !s.Resettles() || s.Cause.End() != want {
+			t.Errorf("%T: %q, %+v", event, got, s.Cause)
+		}
+	}
+}
+
 // Who asks may say anything of the job for which he does.
 func TestForWhom(t *testing.T) {
 	for word, want := range map[string]string{"for=j-2": "job j-2 (bob)", "for=": "a job of bob", "j-2": "a job of bob", "for=\x1b[2J": "a job of bob", "for=" + strings.Repeat("a", 41): "a job of bob"} {
