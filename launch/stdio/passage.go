@@ -31,13 +31,15 @@ const (
 // passage is nil where there can be none.
 func (f *feeder) passage() *passage {
 	in, ok := f.in.(*os.File)
-	if !ok || !pipe.Is(in) {
+	readers := f.reading()
+	elsewhere := func(r Reader) bool { return !r.InProcess }
+	if !ok || !pipe.Is(in) || len(readers) > tanksMost || slices.ContainsFunc(readers, elsewhere) {
 		return nil
 	}
 	p := &passage{f: f, in: in, tanks: make(map[int]*pipe.Tank)}
-	for _, r := range f.reading() {
+	for _, r := range readers {
 		t, err := pipe.New(pipe.Ordinary)
-		if err != nil || !r.InProcess || len(p.tanks) == tanksMost {
+		if err != nil {
 			p.close()
 			return nil
 		}

@@ -227,14 +227,27 @@ func TestWhatIsCopied(t *testing.T) {
 	} {
 		f := newFeeder(test.in)
 		f.let(test.readers)
+		before := openFiles(t)
 		p := f.passage()
 		if p != nil {
 			p.close()
+		}
+		if now := openFiles(t); now > before {
+			t.Errorf("%s: %d files are open, %d before", what, now, before)
 		}
 		if (p != nil) != test.handed {
 			t.Errorf("%s: handed on: %v", what, p != nil)
 		}
 	}
+}
+
+// openFiles is how many files this process has open.
+func openFiles(t *testing.T) int {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
 }
 
 func manyReaders(n int) (all []Reader) {
