@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -229,4 +230,38 @@ func TestRestartWaitsForRoom(t *testing.T) {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
 	checkDiary(t, b.readDiary(t, file), "n1 n2")
+}
+
+// A job of Open MPI survives what one of MPICH does, each time with a server of PMIx anew: a rank that crashes, a connection that is
+// lost, a helper that is killed. The last of its lives meets all ranks (survive.md SV-2, SV-3).
+func TestRestartOpenMPI(t *testing.T) {
+	t.Parallel()
+	spinning, hello := mpi(t, "misc.openmpi"), mpi(t, "hello.openmpi")
+	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: impatient})
+	b.needNamespaces(t)
+	file := diaryFile()
+	v := &victim{bed: b, tag: file}
+	v.running = b.start(t, job{args: slices.Concat(shared, []string{"-hosts", "n1:2,n2:2", "-n", "4", "--restart", "3", "--restart-on", "any", "--restart-delay", "0.1", "--kill-grace", "1",
+		"sh", "-c", `[ $MPIEXEC_ATTEMPT = 3 ] && exec "$1"; exec "$2" spin $0.$MPIEXEC_ATTEMPT`, file, hello, spinning})})
+	for i, blow := range []struct {
+		host string
+		sig  syscall.Signal
+		is   func([]string) bool
+	}{
+		{"n1", syscall.SIGSEGV, second("spin")}, {"n1", syscall.SIGKILL, isSession}, {"n2", syscall.SIGKILL, second("--helper-child")},
+	} {
+		v.await(t, "ready ", 4*(i+1))
+		kill(t, blow.sig, "process on "+blow.host, v.find(t, blow.host, blow.is)[:1])
+	}
+	r := v.wait(t)
+	v.vanish(t, gone)
+	_, last, _ := strings.Cut(r.err, "starting again (3 of 3)")
+	if r.code != 0 || strings.Count(r.err, "starting again (") != 3 || strings.Count(r.out, " of 4 on ") != 4 || !strings.Contains(r.out, "allreduce ok") {
+		t.Errorf("exit %d, %q\n%s\nat last: %s", r.code, r.out, r.err, last)
+	}
+	for _, host := range []string{"n1", "n2"} {
+		if left := b.sessions(t, host); left != "" {
+			t.Errorf("left on %s: %s", host, left)
+		}
+	}
 }
