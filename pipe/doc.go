@@ -6,7 +6,7 @@ over the pages it lies in, to several as well (splice(2) and tee(2)).
 	                   '---Share---> Tank ---Pour---> to
 
 What is handed over are the pages of who wrote it: should he have lent them to the pipe (vmsplice(2)) and write to them again before they
-are read, the new contents are read, as with a cat between two pipes that does the same.
+are read, the new contents are what is read.
 
 Only Linux does so. Elsewhere New fails with errors.ErrUnsupported.
 */
