@@ -63,6 +63,15 @@ func (s *State) giveWay(e Asked, now time.Time) []Action {
 	return do
 }
 
+// staySuspended has a job that gives way to somebody stand still until it is told to go on: it does not go on by itself.
+func (s *State) staySuspended(e Asked, now time.Time) []Action {
+	if phase := s.vacancy.phase; phase != giving && phase != vacant {
+		return []Action{Reply{To: e, State: job.AskRefused, Text: "its CPUs are just being claimed, or given up", Later: true}}
+	}
+	s.vacancy.gave = nil
+	return []Action{s.suspendedBy(e, now), Reply{To: e, State: job.AskDone, Text: "suspended; its CPUs are free for others"}}
+}
+
 // Beneficiary names the job for which somebody asks another to give way, by his word, and him, by that of the node.
 func (e Asked) Beneficiary() string {
 	if id := preempt.For(e.Args); id != "" {

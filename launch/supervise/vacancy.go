@@ -57,22 +57,30 @@ func (s *State) Vacant() bool { return s.vacancy.phase != taken }
 
 // suspend has all ranks stand still, and with free gives their CPUs to others.
 func (s *State) suspend(e Asked, free bool, now time.Time) (do []Action) {
+	if s.vacancy.gave != nil {
+		return s.staySuspended(e, now)
+	}
 	if s.Held() && (!free || s.Vacant()) {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "already suspended"}}
 	}
 	if !s.Held() {
 		s.held = now
-		option := "--suspend"
-		if free {
-			option += "=free"
-		}
-		do = []Action{Hold{On: true}, Say{fmt.Sprintf("suspended by %s (%s) after %s; mpiexec --resume-job %s goes on", e.Who(), option, job.Clock(now.Sub(s.began)), s.id)}}
+		do = []Action{Hold{On: true}, s.suspendedBy(e, now)}
 	}
 	if !free {
 		return append(do, Reply{To: e, State: job.AskDone, Text: "suspended"})
 	}
 	do = append(do, Reply{To: e, State: job.AskTaken, Text: "suspended"})
 	return append(do, s.vacate(e, giving, job.GiveUp, s.occupied(), now)...)
+}
+
+// suspendedBy tells the user who has suspended his job (T14).
+func (s *State) suspendedBy(e Asked, now time.Time) Say {
+	option := "--suspend"
+	if e.Verb == job.AskSuspendFree {
+		option += "=free"
+	}
+	return Say{fmt.Sprintf("suspended by %s (%s) after %s; mpiexec --resume-job %s goes on", e.Who(), option, job.Clock(now.Sub(s.began)), s.id)}
 }
 
 // resume lets the ranks go on, when they have their CPUs.
