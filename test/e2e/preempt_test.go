@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,13 +14,14 @@ import (
 	"remshell/tools/testbed"
 )
 
-// alice is another user on the hosts than whose jobs give way: her helpers run there with a number of their own.
-func (b *bed) alice(t *testing.T, hosts ...string) (launcher []string) {
+// somebody is another user on the hosts than whose jobs give way: his helpers run there with a number of their own.
+func (b *bed) somebody(t *testing.T, name string, uid int, hosts ...string) (launcher []string) {
 	t.Helper()
+	home, number := "/var/tmp/"+name, strconv.Itoa(uid)
 	for _, host := range hosts {
-		b.on(t, host, "install", "-d", "-o", "12345", "-g", "12345", "/var/tmp/alice")
+		b.on(t, host, "install", "-d", "-o", number, "-g", number, home)
 	}
-	return []string{"-launcher-exec", "ssh -q %h setpriv --reuid=12345 --regid=12345 --clear-groups env HOME=/var/tmp/alice USER=alice %c"}
+	return []string{"-launcher-exec", fmt.Sprintf("ssh -q %%h setpriv --reuid=%[1]s --regid=%[1]s --clear-groups env HOME=%s USER=%s %%c", number, home, name)}
 }
 
 // A job gives way to another user's that has no room without (survive.md SV-33): it stands still, its CPUs are his, and it goes on
@@ -29,7 +32,7 @@ func TestPreemptibleJob(t *testing.T) {
 	b.needNamespaces(t)
 	file := diaryFile()
 	both := []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1"}
-	his := append(both[:len(both):len(both)], b.alice(t, "n1", "n2")...)
+	his := append(both[:len(both):len(both)], b.somebody(t, "alice", 12345, "n1", "n2")...)
 	bob := b.start(t, job{args: append(slices.Clone(both), "--preemptible", "sh", "-c", counting, "sh", file)})
 	bob.await(t, "Cpus_allowed_list:", 4)
 	if r := b.run(t, "--ps", "n1", "n2"); !strings.Contains(r.out, "(preemptible) ") {
@@ -84,7 +87,8 @@ func TestPreemptibleJob(t *testing.T) {
 	told("goes on after ", 3)
 	moves("after a brief job")
 
-	last := b.start(t, job{args: append(slices.Clone(his), "sh", "-c", "echo up; exec sleep 600")})
+	// Somebody else, as alice may be refused for a while: on a machine that is slow enough nobody has seen her brief job.
+	last := b.start(t, job{args: append(append(both[:len(both):len(both)], b.somebody(t, "carol", 12346, "n1", "n2")...), "sh", "-c", "echo up; exec sleep 600")})
 	last.await(t, "up\n", 4)
 	told("preempted by job ", 4)
 	bob.cmd.Process.Kill()
@@ -112,7 +116,7 @@ func TestRequeuedJob(t *testing.T) {
 	b.needNamespaces(t)
 	file := diaryFile()
 	both := []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1"}
-	his := append(both[:len(both):len(both)], b.alice(t, "n1", "n2")...)
+	his := append(both[:len(both):len(both)], b.somebody(t, "alice", 12345, "n1", "n2")...)
 	bob := b.start(t, job{args: append(slices.Clone(both), "--preemptible=requeue", "--ckpt-signal", "USR1", "sh", "-c", saving, "sh", file)})
 	bob.await(t, "up 0  from 0\n", 4)
 
@@ -141,7 +145,8 @@ func TestRequeuedJob(t *testing.T) {
 	killed.end()
 	bob.await(t, "up 2 preempt from 1\n", 4)
 
-	last := b.start(t, job{args: append(slices.Clone(his), "sh", "-c", "echo up; exec sleep 600")})
+	// Somebody else, as alice may be refused for a while: on a machine that is slow enough nobody has seen her brief job.
+	last := b.start(t, job{args: append(append(both[:len(both):len(both)], b.somebody(t, "carol", 12346, "n1", "n2")...), "sh", "-c", "echo up; exec sleep 600")})
 	last.await(t, "up\n", 4)
 	if !poll(gone, waits) {
 		t.Errorf("it does not queue: %q", bob.err.String())
