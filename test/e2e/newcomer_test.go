@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"remshell/tools/testbed"
 )
@@ -82,13 +83,13 @@ func (n newcomer) follow(t *testing.T, boxes []box, version string) result {
 	t.Helper()
 	var script strings.Builder
 	for _, x := range boxes {
-		fmt.Fprintf(&script, "echo '== doc/manual.md:%d'\n%s", x.line, x.script)
+		fmt.Fprintf(&script, "%secho '== doc/manual.md:%d'\n%s", pauses, x.line, x.script)
 	}
 	text := strings.NewReplacer("VERSION", version, "linux-amd64", "linux-"+runtime.GOARCH).Replace(script.String())
 	t.Chdir(n.dir)
 	login := []string{"env", "-i", "HOME=" + n.home, "USER=newcomer", "LOGNAME=newcomer", "SHELL=/bin/sh", "PATH=/usr/bin:/bin",
-		"timeout", "-k", "20", "50", "/bin/sh", "-ec", pauses + text}
-	r := n.startAs(t, job{uid: n.uid}, login).wait(t)
+		"timeout", "-k", "20", "300", "/bin/sh", "-ec", text}
+	r := n.startAs(t, job{uid: n.uid, limit: 6 * time.Minute}, login).wait(t)
 	if r.code != 0 {
 		t.Errorf("exit %d\n%s\nsays\n%s%s", r.code, text, r.out, r.err)
 	}
