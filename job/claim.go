@@ -104,6 +104,15 @@ func (c Claim) Willing() bool {
 	return c.Preemptible.Known() && c.Resting == "" && c.RM == "" && !c.Exclusive && !c.Suspended
 }
 
+// A Whose tells jobs apart: others can make claims in the name of one.
+type Whose struct {
+	Job ID
+	UID int // the owner of the entry
+}
+
+// Whose is the job whose claim it is.
+func (c Claim) Whose() Whose { return Whose{c.Job, c.UID} }
+
 // MaxWilling is of how many of them a node tells.
 const MaxWilling = 256
 
@@ -120,6 +129,9 @@ type Willing struct {
 	Busy   []int
 	GPUs   []string // the addresses of its GPUs
 }
+
+// Whose is the job that holds it.
+func (w Willing) Whose() Whose { return Whose{w.Job, w.UID} }
 
 // Keeps is what it has of the node when it has given way, and Holds before that.
 func (w Willing) Keeps() Use {

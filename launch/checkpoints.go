@@ -55,6 +55,15 @@ func (c *checkpoints) ask(answer func(why string), stop func()) {
 	c.step(checkpoint.Ask{Stop: stop != nil}, time.Now())
 }
 
+// askToStop is ask for who wants the attempt to end behind its checkpoint: stop ends it, or it goes on, and stays is told why.
+func (c *checkpoints) askToStop(stop func(), stays func(why string)) {
+	c.ask(func(why string) {
+		if c.state.Phase != checkpoint.Stopping { // no end of the attempt follows
+			stays(why)
+		}
+	}, stop)
+}
+
 // turn looks whether there is news of the job, or it is time for something.
 func (c *checkpoints) turn(now time.Time) {
 	life := c.fleet.state

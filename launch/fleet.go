@@ -60,9 +60,9 @@ type fleet struct {
 	spares  []reserve.Kept                                     // nodes that are claimed for an attempt that may follow
 	kept    []reserve.Kept                                     // nodes that the attempt before has left, until they are the reservation's
 	saves   *checkpoints
-	grudges *preempt.Grudges // those of the job; nil: it has only this attempt
-	cutOff  time.Time        // when the last of the nodes was lost; zero: none was
-	quiet   time.Time        // when the last rank of a group had ended, for the timeline; zero: none has
+	grudges *preempt.Grudges[int] // those of the job; nil: it has only this attempt
+	cutOff  time.Time             // when the last of the nodes was lost; zero: none was
+	quiet   time.Time             // when the last rank of a group had ended, for the timeline; zero: none has
 }
 
 // Meeting is what ranks of different nodes have of each other by us: fences, names, values.

@@ -45,14 +45,14 @@ type lives struct {
 	first    job.Request
 	env      Env
 	signals  *reserve.SignalWatch
-	attempts []job.Attempt // that are over
-	began    time.Time     // when the first was let go
-	cutOff   time.Time     // when the last attempt lost a node
-	origin   int64         // of standard input, if it is a file
-	read     atomic.Bool   // something of it, if it is none
-	gone     atomic.Bool   // our standard output takes no more
-	past     int           // attempts that were over before this mpiexec (--resume)
-	grudges  preempt.Grudges
+	attempts []job.Attempt        // that are over
+	began    time.Time            // when the first was let go
+	cutOff   time.Time            // when the last attempt lost a node
+	origin   int64                // of standard input, if it is a file
+	read     atomic.Bool          // something of it, if it is none
+	gone     atomic.Bool          // our standard output takes no more
+	past     int                  // attempts that were over before this mpiexec (--resume)
+	grudges  preempt.Grudges[int] // by user
 }
 
 // run is one attempt after the other.

@@ -142,11 +142,7 @@ func (f *fleet) moveFound(e moveFound) {
 	text := fmt.Sprintf("moving to %s: checkpoint asked for", m.goal.Text())
 	f.env.Say(fmt.Sprintf("%s (%s, --migrate)", text, m.by.Who()))
 	f.reply(supervise.Reply{To: m.by, State: job.AskTaken, Text: text})
-	f.saves.ask(func(why string) {
-		if f.saves.state.Phase != checkpoint.Stopping { // no end of the attempt follows
-			f.stay(why)
-		}
-	}, f.leave)
+	f.saves.askToStop(f.leave, f.stay)
 }
 
 // leave ends the attempt that is to be moved, unless its place is lost meanwhile, or somebody wants the job to stand still:

@@ -45,11 +45,7 @@ func (f *fleet) requeue(by supervise.Asked) {
 		return
 	}
 	f.reply(supervise.Reply{To: by, State: job.AskTaken, Text: "checkpoint asked for"})
-	f.saves.ask(func(why string) {
-		if f.saves.state.Phase != checkpoint.Stopping { // no end of the attempt follows
-			f.keepOn(why)
-		}
-	}, f.cede)
+	f.saves.askToStop(f.cede, f.keepOn)
 }
 
 // cede ends the attempt, unless somebody wants the job to stand still by now.

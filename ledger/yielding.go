@@ -16,14 +16,8 @@ const mostWillingEach = 8
 // A yielding adds up claims as a tally does, those of each job that gives way by itself.
 type yielding struct {
 	firm tally
-	jobs map[willingJob]*willingClaims
+	jobs map[job.Whose]*willingClaims
 	each map[int]int // jobs of a user
-}
-
-// A willingJob is whose claims they are: others can make claims in its name.
-type willingJob struct {
-	id  job.ID
-	uid int
 }
 
 type willingClaims struct {
@@ -36,7 +30,7 @@ func (y *yielding) add(c Claim) {
 		y.firm.add(c)
 		return
 	}
-	key := willingJob{c.Job, c.UID}
+	key := c.Whose()
 	w := y.jobs[key]
 	if w == nil {
 		if y.each[c.UID] == mostWillingEach || len(y.jobs) == job.MaxWilling {
@@ -44,7 +38,7 @@ func (y *yielding) add(c Claim) {
 			return
 		}
 		if y.jobs == nil {
-			y.jobs, y.each = make(map[willingJob]*willingClaims), make(map[int]int)
+			y.jobs, y.each = make(map[job.Whose]*willingClaims), make(map[int]int)
 		}
 		w = &willingClaims{oldest: c}
 		y.jobs[key] = w

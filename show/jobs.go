@@ -131,11 +131,7 @@ type queueRow struct {
 // node's claim counts once.
 func NewLedger(pages []job.Page, now time.Time) Ledger {
 	l := Ledger{now: now}
-	type key struct { // others can make claims in the name of a job
-		id  job.ID
-		uid int
-	}
-	at := make(map[key]int)
+	at := make(map[job.Whose]int)
 	for _, p := range pages {
 		if p.Queue {
 			l.queue = append(l.queue, p.Tickets...) // of each queue host
@@ -146,9 +142,9 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			}
 		}
 		for _, c := range p.Claims {
-			i, known := at[key{c.Job, c.UID}]
+			i, known := at[c.Whose()]
 			if !known {
-				i, at[key{c.Job, c.UID}] = len(l.jobs), len(l.jobs)
+				i, at[c.Whose()] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
 					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class})
 			}

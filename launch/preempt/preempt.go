@@ -46,6 +46,9 @@ type Victim struct {
 	Nodes []int // indices into Snapshot.Nodes, where it holds something
 }
 
+// Whose is the job it is.
+func (v Victim) Whose() job.Whose { return job.Whose{Job: v.Job, UID: v.UID} }
+
 // most bounds how many jobs are thought about, the youngest ones.
 const most = 256
 
@@ -77,19 +80,15 @@ func Choose(snap job.Snapshot, fits func(job.Snapshot) bool, spared func(Victim)
 
 // victims are the jobs that would give way, youngest first.
 func victims(snap job.Snapshot) (all []Victim) {
-	type key struct {
-		id  job.ID
-		uid int
-	}
-	at := make(map[key]int)
+	at := make(map[job.Whose]int)
 	for n := range snap.Nodes {
 		for _, w := range snap.Nodes[n].Willing {
 			if !w.How.Known() {
 				continue
 			}
-			i, known := at[key{w.Job, w.UID}]
+			i, known := at[w.Whose()]
 			if !known {
-				i, at[key{w.Job, w.UID}] = len(all), len(all)
+				i, at[w.Whose()] = len(all), len(all)
 				all = append(all, Victim{Job: w.Job, UID: w.UID, User: w.User, How: w.How, Since: w.Since})
 			}
 			v := &all[i]
@@ -107,7 +106,7 @@ func victims(snap job.Snapshot) (all []Victim) {
 // Without is a snapshot as it would be if these had given way.
 func Without(snap job.Snapshot, gone []Victim) job.Snapshot {
 	gives := func(w job.Willing) bool {
-		return slices.ContainsFunc(gone, func(v Victim) bool { return v.Job == w.Job && v.UID == w.UID })
+		return slices.ContainsFunc(gone, func(v Victim) bool { return v.Whose() == w.Whose() })
 	}
 	snap.Nodes = slices.Clone(snap.Nodes)
 	for i := range snap.Nodes {
@@ -150,29 +149,29 @@ func For(words []string) job.ID {
 // Times of SV-33.
 const (
 	Patience = 30 * time.Second // how long a job waits for its CPUs to be claimed by who wanted them
-	sulking  = 10 * time.Minute // how long a user is refused who did not
+	sulking  = 10 * time.Minute // how long a user is refused who did not, and a job is not asked that did not give way
 )
 
-// Grudges are the users who have had a job give way for nothing, and until when it does not again. The zero value is
-// that of a job that has never done so.
-type Grudges struct{ until map[int]time.Time }
+// Grudges are with whom nobody has to do for a while: a job, with the users for whom it has given way for nothing; a request, with
+// the jobs that it has asked. The zero value is of nobody.
+type Grudges[K comparable] struct{ until map[K]time.Time }
 
-// Note remembers a user who has not taken what he asked for.
-func (g *Grudges) Note(uid int, now time.Time) {
+// Note remembers one from now on.
+func (g *Grudges[K]) Note(who K, now time.Time) {
 	if g.until == nil {
-		g.until = make(map[int]time.Time)
+		g.until = make(map[K]time.Time)
 	}
 	for old, until := range g.until {
 		if !now.Before(until) {
 			delete(g.until, old)
 		}
 	}
-	g.until[uid] = now.Add(sulking)
+	g.until[who] = now.Add(sulking)
 }
 
-// Holds is until when a user is refused; zero: he is not.
-func (g *Grudges) Holds(uid int, now time.Time) time.Time {
-	if until := g.until[uid]; now.Before(until) {
+// Holds is until when one is remembered; zero: he is not.
+func (g *Grudges[K]) Holds(who K, now time.Time) time.Time {
+	if until := g.until[who]; now.Before(until) {
 		return until
 	}
 	return time.Time{}

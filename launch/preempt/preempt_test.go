@@ -209,7 +209,7 @@ func TestWhoMayAsk(t *testing.T) {
 
 // Who asks and does not come is refused for a while, and nobody else is.
 func TestGrudges(t *testing.T) {
-	var g Grudges
+	var g Grudges[int]
 	if !g.Holds(7, born).IsZero() {
 		t.Error("held against who has done nothing")
 	}

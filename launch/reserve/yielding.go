@@ -24,22 +24,12 @@ Where a request has no plan whose turn it is, jobs may give way to it whose user
 The gate is open meanwhile, since that may take as long as a checkpoint; who waits keeps his place, so that nobody passes.
 */
 type yielders struct {
-	spared map[victimKey]time.Time // jobs that are not asked, and until when
-	rounds int                     // how often somebody was asked
+	spared preempt.Grudges[job.Whose] // jobs of which nothing is wanted, as they have refused, or not done what they said
+	rounds int                        // how often somebody was asked
 }
 
-// A victimKey is whose job it is: others can make claims in the name of a job.
-type victimKey struct {
-	id  job.ID
-	uid int
-}
-
-// Of somebody who has refused, or has not done what he said, nothing is wanted for a while; and who does not wait gives up
-// after some rounds, as jobs come and go.
-const (
-	sparedFor  = 10 * time.Minute
-	mostRounds = 10
-)
+// mostRounds is after how many somebody gives up who does not wait, as jobs come and go.
+const mostRounds = 10
 
 // makeRoom has jobs give way to a request that failed so, and reports whether another attempt is worth while. An error
 // ends the request.
@@ -53,7 +43,7 @@ func (r *reservation) makeRoom(ctx context.Context, failed *plan.Error) (again b
 		_, err := makePlan(ctx, r.req, snap)
 		return err == nil
 	}
-	victims := preempt.Choose(r.snap, fits, func(v preempt.Victim) bool { return now.Before(r.yielders.spared[victimKey{v.Job, v.UID}]) })
+	victims := preempt.Choose(r.snap, fits, func(v preempt.Victim) bool { return !r.yielders.spared.Holds(v.Whose(), now).IsZero() })
 	if len(victims) == 0 || ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
@@ -116,22 +106,15 @@ func (r *reservation) askAll(ctx context.Context, victims []preempt.Victim, limi
 		left = later
 	}
 	for _, v := range victims { // of those that have done so nothing is wanted either, if it was for nothing
-		r.yielders.spare(v)
+		r.yielders.spared.Note(v.Whose(), time.Now())
 	}
 	return gone, nil
-}
-
-func (y *yielders) spare(v preempt.Victim) {
-	if y.spared == nil {
-		y.spared = make(map[victimKey]time.Time)
-	}
-	y.spared[victimKey{v.Job, v.UID}] = time.Now().Add(sparedFor)
 }
 
 // awaitGone waits until nothing is claimed any more for jobs that give way, for as long as that may take.
 func (r *reservation) awaitGone(ctx context.Context, gone []preempt.Victim, until time.Time) error {
 	holds := func(c job.Claim) bool {
-		return !c.Suspended && slices.ContainsFunc(gone, func(v preempt.Victim) bool { return v.Job == c.Job && v.UID == c.UID })
+		return !c.Suspended && slices.ContainsFunc(gone, func(v preempt.Victim) bool { return v.Whose() == c.Whose() })
 	}
 	for len(gone) > 0 && time.Now().Before(until) {
 		r.watchClaims()

@@ -108,8 +108,8 @@ type Rules struct {
 	Signals job.Signals
 	RM      RM // zero: there is none
 
-	Yields  job.Yielding     // --preemptible; empty: it gives way to nobody
-	Grudges *preempt.Grudges // those of all attempts of the job; nil: there are none yet
+	Yields  job.Yielding          // --preemptible; empty: it gives way to nobody
+	Grudges *preempt.Grudges[int] // by user, those of all attempts of the job; nil: there are none yet
 }
 
 // An RM is the batch system (resource manager) whose job this is.
@@ -144,7 +144,7 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 		s.nodes = append(s.nodes, node)
 	}
 	if rules.Grudges == nil {
-		s.rules.Grudges = new(preempt.Grudges)
+		s.rules.Grudges = new(preempt.Grudges[int])
 	}
 	since := rules.Since
 	if since.IsZero() {
