@@ -54,17 +54,11 @@ func (b *bench) crowds(ctx context.Context, only string) ([]crowdRow, error) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s\n", c.name())
-		r := crowdRow{crowdCase: c}
-		for n := range c.rounds + 1 {
-			s, err := b.metered(ctx, run{words: []string{b.self, crowdArg, strconv.Itoa(c.hosts)}})
-			if err != nil {
-				return nil, err
-			}
-			if n > 0 {
-				r.samples = append(r.samples, s)
-			}
+		samples, err := b.repeated(ctx, c.rounds, run{words: []string{b.self, crowdArg, strconv.Itoa(c.hosts)}})
+		if err != nil {
+			return nil, err
 		}
-		rows = append(rows, r)
+		rows = append(rows, crowdRow{c, samples})
 	}
 	return rows, nil
 }

@@ -81,17 +81,11 @@ func (b *bench) plans(ctx context.Context, cases []planCase) ([]planRow, error) 
 		if err := c.writeState(name); err != nil {
 			return nil, err
 		}
-		r := planRow{planCase: c}
-		for n := range c.rounds() + 1 {
-			s, err := b.metered(ctx, run{words: []string{b.ours, "--plan", "--cluster-state", name, "-n", strconv.Itoa(c.ranks)}})
-			if err != nil {
-				return nil, err
-			}
-			if n > 0 {
-				r.samples = append(r.samples, s)
-			}
+		samples, err := b.repeated(ctx, c.rounds(), run{words: []string{b.ours, "--plan", "--cluster-state", name, "-n", strconv.Itoa(c.ranks)}})
+		if err != nil {
+			return nil, err
 		}
-		rows = append(rows, r)
+		rows = append(rows, planRow{c, samples})
 	}
 	return rows, nil
 }

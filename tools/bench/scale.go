@@ -63,16 +63,8 @@ func (b *bench) scale(ctx context.Context, c scaleCase) (r scaleRow, err error) 
 	on.field = field
 	// All hosts share this machine: a login may take longer than on a machine of its own.
 	words := []string{b.ours, "--no-pin", "--connect-timeout", "300", "-hosts", field.Names(), "-n", strconv.Itoa(c.hosts), "/bin/true"}
-	for n := range c.rounds + 1 {
-		s, err := on.metered(ctx, run{words: words, onHead: true})
-		if err != nil {
-			return r, err
-		}
-		if n > 0 {
-			r.samples = append(r.samples, s)
-		}
-	}
-	return r, nil
+	r.samples, err = on.repeated(ctx, c.rounds, run{words: words, onHead: true})
+	return r, err
 }
 
 // peak is the median of the most memory that mpiexec had.
