@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/stage"
+	"remshell/helper/status"
+	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
 )
@@ -131,7 +133,10 @@ func Guard(args []string) error {
 		return fmt.Errorf("grace %q: %w", args[1], err)
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	defer sweep()
+	defer func() {
+		sweep()
+		status.Forget(job.ID(args[0])) // its mpiexec may not have ended whole yet
+	}()
 	mark := "MPIEXEC_JOBID=" + args[0]
 	if signalMarked(mark, unix.SIGTERM) == 0 {
 		return nil

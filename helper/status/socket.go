@@ -101,12 +101,29 @@ func Sweep() {
 	}
 }
 
+// Forget takes away the socket of a job whose helper was killed, also while the kernel is still about to close it: then
+// somebody seems to serve it.
+func Forget(id job.ID) {
+	if !plainID(id) {
+		return
+	}
+	uid := os.Geteuid()
+	for _, dir := range socketDirs(uid) {
+		if private(dir, uid) {
+			files, _ := filepath.Glob(filepath.Join(dir, socketName(id, "*")))
+			for _, file := range files {
+				os.Remove(file)
+			}
+		}
+	}
+}
+
 // sweep takes away what killed helpers have left in a directory.
 func sweep(dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, socketName("*", "*")))
 	for _, file := range files {
 		pid, err := strconv.Atoi(filepath.Ext(file)[1:])
-		if err != nil || unix.Kill(pid, 0) == nil {
+		if err != nil || lives(pid) {
 			continue
 		}
 		if conn, err := net.DialTimeout("unix", file, askTime); err == nil {
@@ -115,6 +132,12 @@ func sweep(dir string) {
 			os.Remove(file)
 		}
 	}
+}
+
+// lives reports whether there is a process that has not ended: one that has keeps its number until its parent looks.
+func lives(pid int) bool {
+	look, seen := proc.LookAt(pid)
+	return unix.Kill(pid, 0) == nil && !(seen && look.State == 'Z')
 }
 
 // plainID reports whether a job's ID can be part of a file's name.

@@ -105,28 +105,53 @@ func TestAskWithoutASocket(t *testing.T) {
 // Sockets of killed helpers go with the next one that opens, and with who asks; those that
 // somebody serves stay.
 func TestSocketsOfTheDeadAreSwept(t *testing.T) {
-	s := opened(t, func() ([]job.RankState, bool) { return []job.RankState{{Rank: 1}}, true })
-	alive := s.listener.Addr().String()
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)
 	}
-	dead := strings.TrimSuffix(alive, strconv.Itoa(os.Getpid())) + strconv.Itoa(gone.Process.Pid)
-	for _, sweeper := range []func(){func() { sweep(filepath.Dir(alive)) }, func() { Ask(us, jobOf(t)) }} {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
+	unseen := exec.Command("true") // by its parent, that it has ended
+	if err := unseen.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer unseen.Wait()
+	if err := unix.Waitid(unix.P_PID, unseen.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := opened(t, func() ([]job.RankState, bool) { return []job.RankState{{Rank: 1}}, true })
+	alive := s.listener.Addr().String()
+	for _, pid := range []int{gone.Process.Pid, unseen.Process.Pid} {
+		dead := strings.TrimSuffix(alive, strconv.Itoa(os.Getpid())) + strconv.Itoa(pid)
+		for _, sweeper := range []func(){func() { sweep(filepath.Dir(alive)) }, func() { Ask(us, jobOf(t)) }} {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.SetUnlinkOnClose(false)
+			l.Close()
+			sweeper()
+			if _, err := os.Lstat(dead); err == nil {
+				t.Errorf("%s is still there", dead)
+				os.Remove(dead)
+			}
+			if _, err := os.Lstat(alive); err != nil {
+				t.Error(err)
+			}
 		}
-		l.SetUnlinkOnClose(false)
-		l.Close()
-		sweeper()
-		if _, err := os.Lstat(dead); err == nil {
-			t.Errorf("%s is still there", dead)
-			os.Remove(dead)
-		}
-		if _, err := os.Lstat(alive); err != nil {
-			t.Error(err)
-		}
+	}
+}
+
+// The socket of a job whose helper is known to be dead goes, though it seems to be served; those of others stay.
+func TestForget(t *testing.T) {
+	s := opened(t, func() ([]job.RankState, bool) { return nil, true })
+	name := s.listener.Addr().String()
+	Forget(jobOf(t) + "0")
+	Forget("*")
+	if _, err := os.Lstat(name); err != nil {
+		t.Error(err)
+	}
+	Forget(jobOf(t))
+	if _, err := os.Lstat(name); err == nil {
+		t.Errorf("%s is still there", name)
 	}
 }
 
