@@ -37,13 +37,14 @@ type fleet struct {
 	usize  int // processes that would fit; 0: unknown
 	state  *supervise.State
 	meeting
-	groups []*group
-	firsts []int // number of the rank 0 of each group
-	size   int   // ranks of all groups
-	spawns spawns
-	ceding *ceding              // nil: it gives way to nobody, or by being suspended
-	moving *moving              // nil: nobody wants the job elsewhere
-	trace  *transcript.Recorder // nil: nobody wants it
+	groups  []*group
+	firsts  []int // number of the rank 0 of each group
+	size    int   // ranks of all groups
+	spawns  spawns
+	seeking *seeking             // for the place of a spawn or a move; nil: none is under way
+	ceding  *ceding              // nil: it gives way to nobody, or by being suspended
+	moving  *moving              // nil: nobody wants the job elsewhere
+	trace   *transcript.Recorder // nil: nobody wants it
 
 	account  *account
 	states   *states             // being asked for; nil: not now

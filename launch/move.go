@@ -8,7 +8,6 @@ import (
 
 	"remshell/job"
 	"remshell/launch/checkpoint"
-	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/supervise"
@@ -23,20 +22,14 @@ before anything is ended:
 	   |          | ranks         |          |
 	   '----------'---------------'----------'--> refused: all is as it was
 
-The place is looked for on a goroutine of its own, as that of a spawn; of both one is under way at a time. Until a move
-is over its claims rest on nodes of the job, and a Start there would give them up: spawns wait.
+Until a move is over its claims rest on nodes of the job, and a Start there would give them up: spawns wait.
 */
 type moving struct {
 	by     supervise.Asked
 	move   restart.Move
-	leaves []string // nodes that are out for the job from then on
-	stop   context.CancelFunc
-	inbox  *node.Inbox   // of what looks for the place; nil: that has not begun, or is over
-	over   chan struct{} // closed when it is; then found may be read
-	found  *reserve.Goal
-	goal   *reserve.Goal       // that was found in time, and is claimed
-	gone   map[*node.Node]bool // lost while it was looked for, and not the job's
-	ends   bool                // the attempt was ended for it
+	leaves []string      // nodes that are out for the job from then on
+	goal   *reserve.Goal // that was found, and is claimed
+	ends   bool          // the attempt was ended for it
 }
 
 // moveFound is the end of looking for the place of a move.
@@ -62,7 +55,7 @@ func (f *fleet) migrate(by supervise.Asked) {
 	case f.ceding != nil:
 		refuse("it gives way to another job")
 	default:
-		f.moving = &moving{by: by, move: move, gone: make(map[*node.Node]bool)}
+		f.moving = &moving{by: by, move: move}
 		f.reply(supervise.Reply{To: by, State: job.AskTaken, Text: "a place is looked for"})
 	}
 }
@@ -70,7 +63,7 @@ func (f *fleet) migrate(by supervise.Asked) {
 // nextMove begins to look for the place of a move, once no spawn is under way.
 func (f *fleet) nextMove() {
 	m := f.moving
-	if m == nil || m.stop != nil || f.spawns.now != nil {
+	if m == nil || m.goal != nil || f.seeking != nil {
 		return
 	}
 	req, leaves, why := f.moved(m.move)
@@ -78,51 +71,19 @@ func (f *fleet) nextMove() {
 		f.stay(why)
 		return
 	}
-	m.leaves, m.inbox, m.over = leaves, node.NewInbox(), make(chan struct{})
-	ctx, stop := context.WithCancel(context.Background())
-	m.stop = stop
-	env := f.env.Env
-	env.Inbox, env.Seen, env.Reread, env.Progress, env.Input = m.inbox, nil, nil, nil, false
+	m.leaves = leaves
 	wanted := reserve.Move{Request: req, Old: f.plan, First: f.size, Own: f.own(), Spares: slices.Clone(f.spares)}
-	go func() {
-		defer close(m.over)
+	f.seek(reserve.MoveGroup, f.env.Row, func(ctx context.Context, env reserve.Env) (any, func()) {
 		goal, err := reserve.ForMove(ctx, env, wanted)
-		if m.found = goal; ctx.Err() != nil { // nobody may look at it any more
-			goal.Abandon()
-		}
-		f.events.Put(moveFound{m, goal, err})
-	}()
-}
-
-// hear passes on what is meant for whoever looks for a place, a spawn or a move.
-func (f *fleet) hear(event any) {
-	m := f.moving
-	if m == nil || m.inbox == nil {
-		f.spawns.hear(event)
-		return
-	}
-	if e, ok := event.(node.Message); ok {
-		if group, is := groupMeant(e.M); is && group != reserve.MoveGroup {
-			return // a late answer to a spawn
-		}
-	}
-	m.inbox.Put(event)
-}
-
-// lost notes that a node is gone which the job has not, while a place is looked for.
-func (m *moving) lost(n *node.Node) {
-	if m != nil && m.inbox != nil {
-		m.gone[n] = true
-	}
+		return moveFound{m, goal, err}, goal.Abandon
+	})
 }
 
 // moveFound takes in the place that was found, and has a checkpoint written before the job goes there.
 func (f *fleet) moveFound(e moveFound) {
-	m := e.m
-	m.inbox = nil
-	m.stop()
+	m, gone := e.m, f.found().gone
 	why := ""
-	switch lost := slices.IndexFunc(e.goal.New, func(k reserve.Kept) bool { return m.gone[k.Node] }); {
+	switch lost := slices.IndexFunc(e.goal.New, func(k reserve.Kept) bool { return gone[k.Node] }); {
 	case f.moving != m || f.state.Phase != supervise.Running:
 		why = "the job ends"
 	case f.state.Held():
@@ -200,28 +161,11 @@ func (f *fleet) stay(why string) {
 	f.reply(supervise.Reply{To: m.by, State: job.AskRefused, Text: why})
 }
 
-// stopMoving gives up what is looked for.
-func (f *fleet) stopMoving() {
-	if m := f.moving; m != nil && m.stop != nil {
-		m.stop()
-	}
-}
-
-// endMoving gives what is looked for a moment to be given up, at the end of the attempt.
+// endMoving is the end of a move that has not ended the attempt, at the end of that.
 func (f *fleet) endMoving() {
-	m := f.moving
-	if m == nil || m.ends {
-		return
+	if m := f.moving; m != nil && !m.ends {
+		f.stay("the job ends")
 	}
-	f.stopMoving()
-	if m.inbox != nil {
-		select {
-		case <-m.over:
-			m.found.Abandon()
-		case <-time.After(time.Second): // what is found later is abandoned there
-		}
-	}
-	f.stay("the job ends")
 }
 
 // takenAlong is how many CPUs the job claims on which nodes for the attempt to which it is moved; nil: it is not.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"remshell/fault"
 	"remshell/gpu"
@@ -39,9 +38,7 @@ selected, placed, claimed and supervised like those of the command line:
 All are started, or none: if one exec fails the others are killed, and the rank that
 asked is told. It goes on, as MPI says.
 
-One spawn at a time is given its place, on a goroutine of its own with a reservation of its
-own, so that the job is supervised meanwhile: whatever takes time, be it a plan, a
-connection or a file, is done there, and given up when the job ends. That reservation is
+One spawn at a time is given its place, by a seeking with a reservation of its own. That is
 told which nodes the job has; what these answer to it, supervision passes on. The gate of
 the queue is not asked for: a running job does not wait behind others, and claims are
 exclusive without it.
@@ -53,25 +50,17 @@ type spawning struct {
 	m      *wire.Spawn
 	parent *group // of that rank; nil: there is no such group
 	rank   int    // that asks, in the job
-
-	name  string      // of the group that is to be
-	inbox *node.Inbox // of its reservation
-	stop  context.CancelFunc
-	over  chan struct{}        // closed when the reservation is made, or will not be
-	place *reserve.Reservation // may be read then
+	name   string // of the group that is to be, once a place is looked for
 }
 
 // spawns are those that have been asked for.
 type spawns struct {
 	queue   []*spawning
-	now     *spawning // whose place is being looked for; nil: nobody's
-	count   int       // of those that began, for their names
-	refused int       // of those that were, as far as the user has been told
-	crowded bool      // he was told that ranks share CPUs
+	count   int  // of those that began, for their names
+	refused int  // of those that were, as far as the user has been told
+	crowded bool // he was told that ranks share CPUs
 
-	parked *spawnPlaced // that of now, until the job has its own CPUs again; nil: none
-
-	gone map[*node.Node]bool // of those that the job has not: lost while a place was looked for
+	parked *spawnPlaced // found, until the job has its own CPUs again; nil: none
 }
 
 // Bounds of TRUST-12.
@@ -136,7 +125,7 @@ func (f *fleet) nextSpawn() {
 		f.events.Put(*q.parked)
 		q.parked = nil
 	}
-	for q.now == nil && len(q.queue) > 0 {
+	for f.seeking == nil && len(q.queue) > 0 {
 		s := q.queue[0]
 		q.queue = q.queue[1:]
 		if !f.state.Open(s.rank) {
@@ -147,38 +136,31 @@ func (f *fleet) nextSpawn() {
 	}
 }
 
-// begin has a place looked for.
+// begin has a place looked for. What new nodes say is looked for in the job's inbox first.
 func (f *fleet) begin(s *spawning) {
 	f.spawns.count++
-	f.spawns.now = s
-	s.name, s.inbox, s.over = f.req.Job.Group(f.spawns.count), node.NewInbox(), make(chan struct{})
+	s.name = f.req.Job.Group(f.spawns.count)
 	_, _, app := f.rankPlan(s.rank)
 	wanted := reserve.Spawn{Request: s.m.Request, App: app, From: s.from.Node.Node, Group: s.name, Number: f.spawns.count, First: f.size, Outset: f.outset, Own: f.own()}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	req, env, group, began := f.withoutSpares(), f.spawnEnv(s), len(f.firsts), f.state.Began()
-	go func() {
-		defer close(s.over)
+	req, group, began := f.withoutSpares(), len(f.firsts), f.state.Began()
+	f.seek(s.name, groupRow(group), func(ctx context.Context, env reserve.Env) (any, func()) {
 		done := spawnPlaced{s: s}
-		done.place, done.err = reserve.ForSpawn(ctx, req, env, wanted)
-		if s.place = done.place; done.err == nil {
+		if done.place, done.err = reserve.ForSpawn(ctx, req, env, wanted); done.err == nil {
 			done.grown, done.err = f.streams.Prepare(done.place.Request.Streams, stdio.Everybody(done.place.Plan, f.req.Attempt, group, wanted.First, began))
 			if done.err != nil {
 				done.place.Abandon()
 			}
 		}
-		f.events.Put(done)
-	}()
+		return done, done.abandon
+	})
 }
 
-// spawnEnv is the world of a spawn's reservation. What new nodes say is looked for in the
-// job's inbox first.
-func (f *fleet) spawnEnv(s *spawning) reserve.Env {
-	env := f.env.Env
-	env.Inbox = s.inbox
-	env.Seen, env.Reread, env.Progress, env.Input = nil, nil, nil, false
-	env.Row = groupRow(len(f.firsts))
-	return env
+// abandon gives up what was found.
+func (e spawnPlaced) abandon() {
+	e.place.Abandon()
+	if e.grown != nil {
+		e.grown.Close()
+	}
 }
 
 // own are the nodes of the job that are not lost, with what it has of them.
@@ -215,62 +197,21 @@ func addUse(u *job.Use, ranks []job.RankPlan) {
 	}
 }
 
-// hear passes on what is meant for the reservation that is under way.
-func (q *spawns) hear(event any) {
-	if q.now == nil {
-		return
-	}
-	if e, ok := event.(node.Message); ok {
-		if group, is := groupMeant(e.M); is && group != q.now.name {
-			return // a late answer to another one
-		}
-	}
-	q.now.inbox.Put(event)
-}
-
-// lost keeps the news that a node is gone which the job has not: its reservation may have
-// looked for the last time.
-func (q *spawns) lost(n *node.Node) {
-	if q.now == nil {
-		return
-	}
-	if q.gone == nil {
-		q.gone = make(map[*node.Node]bool)
-	}
-	q.gone[n] = true
-}
-
-// groupMeant is the group that an answer to Prepare is about.
-func groupMeant(m wire.Message) (name string, is bool) {
-	switch m := m.(type) {
-	case *wire.Prepared:
-		return m.Group, true
-	case *wire.Refused:
-		return m.Group, true
-	case *wire.Taken:
-		return m.Group, true
-	}
-	return "", false
-}
-
 // spawnPlaced takes in a spawn that a place was found for, and lets it go.
 func (f *fleet) spawnPlaced(e spawnPlaced) []supervise.Event {
 	s, place := e.s, e.place
-	f.spawns.now = nil
-	defer clear(f.spawns.gone)
-	s.stop()
+	gone := f.found().gone
 	f.connects = append(f.connects, place.Connects...)
 	err := e.err
 	if err == nil {
-		switch gone := f.lostSince(place); {
+		switch lost := f.lostSince(place, gone); {
 		case !f.state.Open(s.rank):
 			err = errEnding
-		case gone != "":
-			err = fmt.Errorf("%s: lost contact before the start", gone)
+		case lost != "":
+			err = fmt.Errorf("%s: lost contact before the start", lost)
 		}
 		if err != nil {
-			place.Abandon()
-			e.grown.Close()
+			e.abandon()
 		}
 	}
 	if err != nil {
@@ -294,10 +235,10 @@ func (f *fleet) spawnPlaced(e spawnPlaced) []supervise.Event {
 	return []supervise.Event{grown}
 }
 
-// lostSince is a node that was lost after its reservation had last looked; empty: none was.
-func (f *fleet) lostSince(place *reserve.Reservation) (name string) {
+// lostSince is a node that was lost after its reservation had last looked, gone if the job has it not; empty: none was.
+func (f *fleet) lostSince(place *reserve.Reservation, gone map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {
-		if m := f.members[n.Node]; m != nil && m.lost != nil || f.spawns.gone[n.Node] {
+		if m := f.members[n.Node]; m != nil && m.lost != nil || gone[n.Node] {
 			return n.Name()
 		}
 	}
@@ -391,29 +332,6 @@ func inOneLine(err error) string {
 		text += "; " + hint
 	}
 	return text
-}
-
-// stopSpawning gives up what is under way.
-func (f *fleet) stopSpawning() {
-	f.spawns.queue = nil
-	if s := f.spawns.now; s != nil {
-		s.stop()
-	}
-}
-
-// endSpawning gives what is under way a moment to be given up. A look-up that never ends,
-// or a plan, is not waited for: it ends with this process.
-func (f *fleet) endSpawning() {
-	f.stopSpawning()
-	s := f.spawns.now
-	if s == nil {
-		return
-	}
-	select {
-	case <-s.over:
-		s.place.Abandon()
-	case <-time.After(time.Second):
-	}
 }
 
 // codes are those of a spawn: 0 for each process that runs, 1 for one that was left out;

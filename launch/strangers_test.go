@@ -36,18 +36,17 @@ func TestNewsOfNodesThatTheJobHasNot(t *testing.T) {
 func TestANewNodeIsLostBetweenPlaceAndJob(t *testing.T) {
 	z := &node.Node{Def: job.NodeDef{Name: "z"}}
 	place := &reserve.Reservation{Nodes: []reserve.Node{{Node: z}}}
-	f := &fleet{}
-	f.spawns.now = &spawning{inbox: node.NewInbox()}
-	if gone := f.lostSince(place); gone != "" {
+	f := &fleet{seeking: &seeking{inbox: node.NewInbox(), gone: make(map[*node.Node]bool)}}
+	if gone := f.lostSince(place, f.seeking.gone); gone != "" {
 		t.Errorf("%s is lost before it is", gone)
 	}
 	f.translate(node.Disconnected{From: z})
-	if gone := f.lostSince(place); gone != "z" {
+	if gone := f.lostSince(place, f.seeking.gone); gone != "z" {
 		t.Errorf("lost: %q, want z", gone)
 	}
 	own := &member{Node: place.Nodes[0], lost: errEnding}
 	f = &fleet{members: map[*node.Node]*member{z: own}}
-	if gone := f.lostSince(place); gone != "z" {
+	if gone := f.lostSince(place, nil); gone != "z" {
 		t.Errorf("a lost node of the job: %q, want z", gone)
 	}
 }

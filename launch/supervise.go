@@ -39,7 +39,6 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	}, time.Now())
 	f.state = &state
 	defer f.watchSilences()()
-	defer f.endSpawning()
 	f.saves = f.newCheckpoints()
 	defer f.saves.close()
 	telling := newTelling(f.env)
@@ -64,6 +63,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 		f.sayAll(f.repeats.Due(time.Now()))
 	}
 	f.settleTimes()
+	f.endSeeking()
 	f.endMoving()
 	lasts := reserve.Lasts(req)
 	if !lasts {
@@ -221,7 +221,7 @@ func (f *fleet) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.Message:
 		if answersReservation(e.M) {
-			f.hear(e)
+			f.seeking.hear(e)
 			return nil
 		}
 		n := f.members[e.From]
@@ -239,14 +239,13 @@ func (f *fleet) translate(event any) []supervise.Event {
 		f.moveFound(e)
 		return nil
 	case node.Disconnected:
-		f.hear(e)
+		f.seeking.hear(e)
 		n := f.members[e.From]
 		if n == nil && f.spareLost(e) {
 			return nil
 		}
 		if n == nil {
-			f.spawns.lost(e.From)
-			f.moving.lost(e.From)
+			f.seeking.lost(e.From)
 			return nil // it was dismissed, or is not taken in yet
 		}
 		if n.lost != nil {
@@ -382,8 +381,7 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 			f.tell(&wire.Signal{Number: int(a.Signal)})
 		case supervise.EndAll:
 			f.hub.Fail(errEnding)
-			f.stopSpawning()
-			f.stopMoving()
+			f.stopSeeking()
 			f.tell(&wire.End{Linger: a.Linger, Grace: a.Grace})
 		case supervise.Inspect:
 			f.inspect(a)
