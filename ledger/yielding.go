@@ -63,15 +63,20 @@ func (y *yielding) willing() (all []job.Willing) {
 }
 
 // Yielding is what of all these claims is of jobs that give way to who asks, and what the others hold; void if
-// there are none.
+// there are none. Those beyond job.MaxWilling count like any.
 func (o Others) Yielding() (firm job.Use, willing []job.Willing) {
 	var mine yielding
 	for _, c := range o.Mine {
 		mine.add(c)
 	}
 	willing = slices.Concat(mine.willing(), o.Willing)
-	if len(willing) == 0 || len(willing) > job.MaxWilling {
+	if len(willing) == 0 {
 		return job.Use{}, nil
 	}
-	return mine.firm.use().And(o.Firm), willing
+	firm = mine.firm.use().And(o.Firm)
+	told := min(len(willing), job.MaxWilling)
+	for _, beyond := range willing[told:] {
+		firm = firm.And(beyond.Holds())
+	}
+	return firm, willing[:told]
 }

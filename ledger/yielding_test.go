@@ -59,3 +59,17 @@ func TestYielding(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// Of more jobs that give way than a node tells the first ones do, and the others count like any: nobody's flood keeps a node from
+// being given up (SV-33).
+func TestMoreThanANodeTells(t *testing.T) {
+	mine := Claim{Job: "mine", UID: 1, Preemptible: job.YieldBySuspending, Ranks: []job.ClaimedRank{{CPUs: []int{0}}}}
+	o := Others{Mine: []Claim{mine}}
+	for i := range job.MaxWilling {
+		o.Willing = append(o.Willing, job.Willing{Job: job.ID(fmt.Sprint("j", i)), UID: 2 + i, Procs: 1, Seated: 1, Busy: []int{1 + i}})
+	}
+	firm, willing := o.Yielding()
+	if len(willing) != job.MaxWilling || willing[0].Job != "mine" || firm.Procs != 1 || !slices.Equal(firm.Busy, []int{job.MaxWilling}) {
+		t.Errorf("%d are told, firm is %+v", len(willing), firm)
+	}
+}
