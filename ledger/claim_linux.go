@@ -179,14 +179,15 @@ func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 func (h *Held) Rest(why job.Resting) (*Held, error) {
 	c := h.claim
 	c.Resting = why
-	return h.instead(c)
+	return h.Instead(c)
 }
 
 // Vacate is Rest for a claim whose CPUs others may have (survive.md SV-29).
-func (h *Held) Vacate() (*Held, error) { return h.instead(h.claim.WithoutCPUs()) }
+func (h *Held) Vacate() (*Held, error) { return h.Instead(h.claim.WithoutCPUs()) }
 
-// instead shows another claim in the place of this one.
-func (h *Held) instead(c Claim) (*Held, error) {
+// Instead shows another claim of the job in the place of this one, without a look at those of others. What it returns is held in
+// any case; with an error it is what was held before.
+func (h *Held) Instead(c Claim) (*Held, error) {
 	s, err := h.file.d.showClaim(c)
 	if err != nil {
 		return h, err

@@ -146,7 +146,7 @@ func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
 	terms := m.Claim
 	terms.Entry = claim
 	w.holdings[m.Group.Name] = terms
-	w.note(m, claim)
+	w.note(m.Group.Name, terms)
 	if w.vacant && claim.Resting == "" {
 		notice = cmp.Or(notice, w.giveUp(m.Group.Name))
 	}
@@ -154,28 +154,50 @@ func (w *Worker) claim(m *wire.Prepare) (taken *takenError, notice string) {
 }
 
 // note tells in the ledger of the cluster file that a job has another one, since who looks
-// there would take this node for idle (TRUST-20): its ranks are entered, without their CPUs.
-func (w *Worker) note(m *wire.Prepare, claim job.Claim) {
-	if m.Claim.Noted == "" || claim.UID == 0 {
+// there would take this node for idle (TRUST-20).
+func (w *Worker) note(group string, t wire.Claim) {
+	if t.Noted == "" || t.Entry.UID == 0 {
 		return
 	}
-	dir, err := ledger.Open(m.Claim.Noted, probe.Identity(w.root))
+	dir, err := ledger.Open(t.Noted, probe.Identity(w.root))
 	if err != nil {
 		w.inform(false, "not noted in the ledger of the cluster: "+err.Error())
 		return
 	}
-	claim.Ranks = slices.Clone(claim.Ranks)
-	for i := range claim.Ranks {
-		claim.Ranks[i].CPUs, claim.Ranks[i].GPUs = nil, nil
-	}
-	claim.Command = fmt.Sprintf("(--ledger %s) %s", cmp.Or(m.Claim.Ledger, ledger.Default), claim.Command)
-	held, err := dir.Take(w.ctx, claim, func(ledger.Others) error { return nil })
+	held, err := dir.Take(w.ctx, noteOf(t), func(ledger.Others) error { return nil })
 	if err != nil {
 		dir.Close()
 		w.inform(false, "not noted in the ledger of the cluster: "+err.Error())
 		return
 	}
-	w.noted[m.Group.Name] = held
+	w.noted[group] = held
+}
+
+// noteOf is what is noted of a claim: its ranks, without their CPUs.
+func noteOf(t wire.Claim) job.Claim {
+	note := t.Entry
+	note.Ranks = slices.Clone(note.Ranks)
+	for i := range note.Ranks {
+		note.Ranks[i].CPUs, note.Ranks[i].GPUs = nil, nil
+	}
+	note.Command = fmt.Sprintf("(--ledger %s) %s", cmp.Or(t.Ledger, ledger.Default), note.Command)
+	return note
+}
+
+// renote has the note of a group say whether others may have the CPUs of the job, and the node with them.
+func (w *Worker) renote(group string) {
+	held := w.noted[group]
+	if held == nil {
+		return
+	}
+	note := noteOf(w.holdings[group])
+	if w.held[group].Suspended() {
+		note = note.WithoutCPUs()
+	}
+	held, err := held.Instead(note)
+	if w.noted[group] = held; err != nil {
+		w.inform(false, "not noted in the ledger of the cluster: "+err.Error())
+	}
 }
 
 // conflict repeats the checks of a plan that live jobs can upset (placement.md 3, 7 to

@@ -101,6 +101,7 @@ func (w *Worker) giveUp(group string) (notice string) {
 	if err != nil {
 		return "its CPUs are still claimed: " + err.Error()
 	}
+	w.renote(group)
 	return ""
 }
 
@@ -139,6 +140,7 @@ func (w *Worker) takeBack(group string) (taken, notice string) {
 	}
 	held.Release()
 	w.held[group] = whole
+	w.renote(group)
 	return "", ""
 }
 

@@ -113,6 +113,53 @@ func TestVacate(t *testing.T) {
 	expect("the helper is gone", d.shows(), "")
 }
 
+// What the cluster's ledger notes of a job that has one of its own says who may have the node, too: a job that has it alone gives it
+// to others with its CPUs, and has it again with them (survive.md SV-29).
+func TestTheNoteGivesTheNodeAway(t *testing.T) {
+	d, cluster := newDesk(t), newDesk(t)
+	a := d.helper()
+	alone := func() string {
+		others, err := cluster.book.Others(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use := others.Use()
+		return fmt.Sprintf("taken %v, %d ranks, %d entries", use.Taken, use.Procs, len(others.Mine))
+	}
+	noted := make(chan bool)
+	a.Claim(&wire.Prepare{Job: "a", Group: wire.Group{Name: "a"}, Ranks: []job.RankPlan{{Portion: &job.Portion{Held: []int{3}}}},
+		Claim: wire.Claim{Entry: job.Claim{Job: "a", User: "ann", Since: time.Now(), Exclusive: true}, Ledger: d.dir, Most: -1}}, func(Answer) {
+		terms := a.holdings["a"]
+		terms.Noted = cluster.dir // of root nothing is noted
+		held, err := cluster.book.Take(t.Context(), noteOf(terms), func(ledger.Others) error { return nil })
+		if err != nil {
+			t.Error(err)
+		}
+		a.noted["a"] = held
+		close(noted)
+	})
+	<-noted
+	for _, step := range []struct {
+		what job.Vacancy
+		want string
+	}{
+		{job.Look, "taken true, 1 ranks, 1 entries"},
+		{job.GiveUp, "taken false, 0 ranks, 1 entries"},
+		{job.TakeBack, "taken true, 1 ranks, 1 entries"},
+	} {
+		if got := d.vacate(a, step.what); got != "" {
+			t.Errorf("%s: %q", step.what, got)
+		}
+		if got := alone(); got != step.want {
+			t.Errorf("%s: %s, want %s", step.what, got, step.want)
+		}
+	}
+	d.release(a, "a")
+	if got := alone(); got != "taken false, 0 ranks, 0 entries" {
+		t.Errorf("released: %s", got)
+	}
+}
+
 // Where the ledger takes no claims any more, nobody else has any either: the job goes on, and says so.
 func TestTakeBackWhereNothingCanBeWritten(t *testing.T) {
 	if os.Geteuid() != 0 {
