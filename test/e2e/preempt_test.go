@@ -24,15 +24,19 @@ func (b *bed) somebody(t *testing.T, name string, uid int, hosts ...string) (lau
 	return []string{"-launcher-exec", fmt.Sprintf("ssh -q %%h setpriv --reuid=%[1]s --regid=%[1]s --clear-groups env HOME=%s USER=%s %%c", number, home, name)}
 }
 
+// twoUsers are two full hosts, for us and for alice, and a file that ranks may write on each.
+func twoUsers(t *testing.T) (b *bed, file string, both, hers []string) {
+	t.Parallel()
+	b = newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	both = []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1"}
+	return b, diaryFile(), both, append(both[:len(both):len(both)], b.somebody(t, "alice", 12345, "n1", "n2")...)
+}
+
 // A job gives way to another user's that has no room without (survive.md SV-33): it stands still, its CPUs are his, and it goes on
 // by itself when he is done, also if his mpiexec is killed. Nobody else gets anything of it, and nothing is left.
 func TestPreemptibleJob(t *testing.T) {
-	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	file := diaryFile()
-	both := []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1"}
-	his := append(both[:len(both):len(both)], b.somebody(t, "alice", 12345, "n1", "n2")...)
+	b, file, both, hers := twoUsers(t)
 	bob := b.start(t, job{args: append(slices.Clone(both), "--preemptible", "sh", "-c", counting, "sh", file)})
 	bob.await(t, "Cpus_allowed_list:", 4)
 	if r := b.run(t, "--ps", "n1", "n2"); !strings.Contains(r.out, "(preemptible) ") {
@@ -55,7 +59,7 @@ func TestPreemptibleJob(t *testing.T) {
 	}
 	moves("at first")
 
-	alice := b.start(t, job{args: append(slices.Clone(his), "sh", "-c", looking, "sh", file, file+"-go")})
+	alice := b.start(t, job{args: append(slices.Clone(hers), "sh", "-c", looking, "sh", file, file+"-go")})
 	alice.await(t, "still\n", 4)
 	if one, two := masks(bob.out.String()), masks(alice.out.String()); one != two {
 		t.Errorf("they had CPUs %s and %s", one, two)
@@ -72,7 +76,7 @@ func TestPreemptibleJob(t *testing.T) {
 	told("goes on after ", 1)
 	moves("after alice")
 
-	killed := b.start(t, job{args: append(slices.Clone(his), "--wait", "sh", "-c", "echo up; exec sleep 600")})
+	killed := b.start(t, job{args: append(slices.Clone(hers), "--wait", "sh", "-c", "echo up; exec sleep 600")})
 	killed.await(t, "up\n", 4)
 	told("preempted by job ", 2)
 	killed.cmd.Process.Kill()
@@ -80,7 +84,7 @@ func TestPreemptibleJob(t *testing.T) {
 	told("goes on after ", 2)
 	moves("after a killed mpiexec")
 
-	brief := b.run(t, append(slices.Clone(his), "true")...)
+	brief := b.run(t, append(slices.Clone(hers), "true")...)
 	if brief.code != 0 {
 		t.Errorf("exit %d, %q", brief.code, brief.err)
 	}
@@ -111,16 +115,11 @@ const nosy = `ls -d "$1".*.lives 2>/dev/null; echo here; until [ -e "$2" ]; do s
 // A job gives way by being queued again: behind a checkpoint it ends before the other one begins, stands in the queue, and goes on where it was. Never
 // do two lives of it, or it and the other, run at once; nobody has to be there for it.
 func TestRequeuedJob(t *testing.T) {
-	t.Parallel()
-	b := newBed(t, testbed.Options{Hosts: 2})
-	b.needNamespaces(t)
-	file := diaryFile()
-	both := []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1"}
-	his := append(both[:len(both):len(both)], b.somebody(t, "alice", 12345, "n1", "n2")...)
+	b, file, both, hers := twoUsers(t)
 	bob := b.start(t, job{args: append(slices.Clone(both), "--preemptible=requeue", "--ckpt-signal", "USR1", "sh", "-c", saving, "sh", file)})
 	bob.await(t, "up 0  from 0\n", 4)
 
-	alice := b.start(t, job{args: append(slices.Clone(his), "sh", "-c", nosy, "sh", file, file+"-go")})
+	alice := b.start(t, job{args: append(slices.Clone(hers), "sh", "-c", nosy, "sh", file, file+"-go")})
 	alice.await(t, "here\n", 4)
 	if out := alice.out.String(); strings.Contains(out, "lives") {
 		t.Errorf("it runs beside the other: %q", out)
@@ -139,7 +138,7 @@ func TestRequeuedJob(t *testing.T) {
 	}
 	bob.await(t, "up 1 preempt from 1\n", 4)
 
-	killed := b.start(t, job{args: append(slices.Clone(his), "--wait", "sh", "-c", "echo up; exec sleep 600")})
+	killed := b.start(t, job{args: append(slices.Clone(hers), "--wait", "sh", "-c", "echo up; exec sleep 600")})
 	killed.await(t, "up\n", 4)
 	killed.cmd.Process.Kill()
 	killed.end()
