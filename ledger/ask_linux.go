@@ -126,25 +126,23 @@ func (d *Dir) answer(id string, a job.Answer) (s *ownFile, name string, err erro
 
 // Answer reads how an ask is answered by the owner of its job; false: it is not, or no longer.
 func (d *Dir) Answer(id string, owner int) (a job.Answer, found bool) {
-	all, err := d.shelves(time.Now().Add(d.ReadTime))
-	if err != nil && len(all) == 0 {
-		return a, false
-	}
-	for _, s := range all {
-		if s.uid == owner {
-			if a, found = d.answerOn(s, kindAnswer+id); found {
-				return a, true
-			}
-		}
-	}
-	return a, false
+	return d.FirstAnswer(id, []int{owner})
 }
 
 // FirstAnswer is the answer of the first of several who say that the job is theirs.
 func (d *Dir) FirstAnswer(id string, owners []int) (a job.Answer, found bool) {
+	all, err := d.shelves(time.Now().Add(d.ReadTime))
+	if err != nil && len(all) == 0 {
+		return a, false
+	}
 	for _, uid := range owners {
-		if a, found = d.Answer(id, uid); found {
-			return a, true
+		for _, s := range all {
+			if s.uid != uid {
+				continue
+			}
+			if a, found = d.answerOn(s, kindAnswer+id); found {
+				return a, true
+			}
 		}
 	}
 	return a, false
