@@ -2,7 +2,6 @@ package callback
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,12 +11,8 @@ import (
 	"time"
 )
 
-// How long a helper tries to call: each address, one after the other, several times over.
-const (
-	rounds      = 3
-	connectTime = 3 * time.Second
-	roundPause  = time.Second
-)
+// rounds is how often a helper tries all addresses.
+const rounds = 3
 
 // errStranger is that something else answers at an address of mpiexec's.
 var errStranger = errors.New("somebody else answers there")
@@ -30,27 +25,57 @@ func (r *Refusal) Error() string { return "refused: " + r.Why }
 // Call calls mpiexec as the helper of a host, and returns the stream when it is welcome. Near is the address that
 // the batch system has told of the machine where its starter runs: it is tried first; the zero value: none.
 func Call(ctx context.Context, i Invitation, host string, near netip.Addr) (net.Conn, error) {
-	var last error
+	return caller{i, host, usual}.call(ctx, inOrder(i.Addresses, near))
+}
+
+// A caller is the helper of a host that calls.
+type caller struct {
+	i        Invitation
+	host     string
+	patience patience
+}
+
+// call tries addresses in so many rounds.
+func (c caller) call(ctx context.Context, addresses []netip.AddrPort) (conn net.Conn, err error) {
 	times := rounds
-	if i.Streams { // there is something else to try
+	if c.i.Streams { // there is something else to try
 		times = 1
 	}
 	for round := range times {
 		if round > 0 {
 			select {
-			case <-time.After(roundPause):
+			case <-time.After(c.patience.pause):
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
 		}
-		for _, address := range inOrder(i.Addresses, near) {
-			conn, err := callAt(ctx, i, address, host)
-			var refused *Refusal
-			if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
-				return conn, err
-			}
-			last = fmt.Errorf("%s: %w", address, err)
+		var refused *Refusal
+		if conn, err = c.round(ctx, slices.Clone(addresses)); err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+			return conn, err
 		}
+	}
+	return nil, err
+}
+
+// round tries all addresses, side by side. One that leads to mpiexec, and then nowhere, is left out.
+func (c caller) round(ctx context.Context, addresses []netip.AddrPort) (net.Conn, error) {
+	ctx, over := context.WithTimeoutCause(ctx, c.patience.round, errSilent)
+	defer over()
+	var last error
+	for len(addresses) > 0 {
+		at, stream, err := c.race(ctx, addresses)
+		if err != nil {
+			return nil, err
+		}
+		if err = c.prove(ctx, stream); err == nil {
+			return stream, nil
+		}
+		var refused *Refusal
+		if errors.As(err, &refused) {
+			return nil, err
+		}
+		last = fmt.Errorf("%s: %w", addresses[at], err)
+		addresses = slices.Delete(addresses, at, at+1)
 	}
 	return nil, last
 }
@@ -65,58 +90,36 @@ func inOrder(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPort {
 	return slices.Insert(others, 0, first)
 }
 
-// callAt tries one address.
-func callAt(ctx context.Context, i Invitation, address netip.AddrPort, host string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: connectTime, KeepAliveConfig: keepAlive}
-	conn, err := dialer.DialContext(ctx, "tcp", address.String())
-	if err != nil {
-		return nil, innermost(err)
+// prove says who we are and hears whether that is welcome. If not, the connection is closed.
+func (c caller) prove(ctx context.Context, stream *tls.Conn) (err error) {
+	defer func() {
+		if err != nil {
+			stream.NetConn().Close()
+		}
+	}()
+	stop := context.AfterFunc(ctx, func() { stream.NetConn().Close() })
+	why, err := c.exchange(stream)
+	switch ended := !stop(); {
+	case ended:
+		return context.Cause(ctx)
+	case err != nil:
+		return innermost(err)
+	case why != "":
+		return &Refusal{why}
 	}
-	conn.SetDeadline(time.Now().Add(greetTime))
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	stream, err := introduce(conn, i, host)
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return stream, conn.SetDeadline(time.Time{})
+	return nil
 }
 
-// introduce makes sure that mpiexec is at the other end, and says whose helper we are.
-func introduce(conn net.Conn, i Invitation, host string) (*tls.Conn, error) {
-	stream := tls.Client(conn, &tls.Config{
-		MinVersion:         tls.VersionTLS13,
-		InsecureSkipVerify: true, // it is no authority that we ask: there is one certificate, and we know its hash
-		VerifyConnection: func(state tls.ConnectionState) error {
-			if sha256.Sum256(state.PeerCertificates[0].Raw) != i.Certificate {
-				return errStranger
-			}
-			return nil
-		},
-	})
-	if err := stream.Handshake(); err != nil {
-		if errors.Is(err, errStranger) {
-			return nil, errStranger
-		}
-		return nil, innermost(err)
-	}
-	mac, err := macOf(i.Token, stream.ConnectionState(), host)
+// exchange sends the proof and returns the answer to it.
+func (c caller) exchange(stream *tls.Conn) (why string, err error) {
+	mac, err := macOf(c.i.Token, stream.ConnectionState(), c.host)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if _, err := stream.Write(proof{host, mac}.bytes()); err != nil {
-		return nil, innermost(err)
+	if _, err := stream.Write(proof{c.host, mac}.bytes()); err != nil {
+		return "", err
 	}
-	switch why, err := readAnswer(stream); {
-	case err != nil:
-		return nil, innermost(err)
-	case why != "":
-		return nil, &Refusal{why}
-	}
-	return stream, nil
+	return readAnswer(stream)
 }
 
 // innermost is the system's own word.

@@ -8,19 +8,22 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	mathrand "math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
 // Bounds of who has connected and not proved anything.
 const (
-	newcomers = 64               // beside one for each host that has not called; then the oldest goes
+	newcomers = 64               // beside two for each host that has not called, which may try two addresses; then the oldest goes
 	greetTime = 60 * time.Second // for TLS and proof
 )
 
@@ -188,7 +191,7 @@ func (d *Desk) enter(conn net.Conn) bool {
 		conn.Close()
 		return false
 	}
-	if len(d.strangers) >= newcomers+d.waited {
+	if len(d.strangers) >= newcomers+2*d.waited {
 		d.strangers[0].Close()
 		d.strangers = slices.Delete(d.strangers, 0, 1)
 	}
@@ -212,7 +215,7 @@ func (d *Desk) greet(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(greetTime))
 	stream := tls.Server(conn, d.config)
 	host, why := d.hear(stream)
-	if !d.leave(conn) { // it was shown out, and that is no news
+	if !d.leave(conn) || why == gone { // it was shown out, or has left, and that is no news
 		conn.Close()
 		return
 	}
@@ -231,11 +234,11 @@ func (d *Desk) greet(conn net.Conn) {
 // hear takes the proof of a stranger, and says what is wrong with it.
 func (d *Desk) hear(stream *tls.Conn) (host, why string) {
 	if err := stream.Handshake(); err != nil {
-		return "", "it does not speak as our helpers do"
+		return "", unproved(err)
 	}
 	p, err := readProof(stream)
 	if err != nil {
-		return "", "it does not speak as our helpers do"
+		return "", unproved(err)
 	}
 	want, err := macOf(d.token, stream.ConnectionState(), p.host)
 	if err != nil || !hmac.Equal(want[:], p.mac[:]) {
@@ -256,4 +259,18 @@ func (d *Desk) admit(host string) (why string) {
 		return host + " has called already, or is waited for no more"
 	}
 	return ""
+}
+
+// gone is that a stranger has left before he has proved anything, as a helper does at one address that has reached us by
+// another one.
+const gone = "gone"
+
+// unproved is why there is no proof.
+func unproved(err error) string {
+	for _, left := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, left) {
+			return gone
+		}
+	}
+	return "it does not speak as our helpers do"
 }

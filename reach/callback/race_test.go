@@ -1,0 +1,100 @@
+package callback
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A mute accepts all connections and says nothing; it tells of each that has ended.
+func mute(t *testing.T) (at netip.AddrPort, ended chan error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	ended = make(chan error, 100)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for buffer := make([]byte, 1<<16); err == nil; {
+					_, err = conn.Read(buffer)
+				}
+				conn.Close()
+				ended <- err
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).AddrPort(), ended
+}
+
+// hasty goes on at once, but would wait for a single address as long as a test lasts.
+var hasty = patience{unheard: time.Millisecond, silent: time.Millisecond, accept: 10 * time.Minute, round: 10 * time.Minute, pause: time.Millisecond}
+
+// Fifteen addresses that accept and say nothing keep no helper from that of mpiexec behind them (K9), and their connections are closed then.
+func TestSilentAddressesKeepNobody(t *testing.T) {
+	d, i, refused := open(t, "n1")
+	silent, ended := mute(t)
+	addresses := append(slices.Repeat([]netip.AddrPort{silent}, maxAddresses-1), i.Addresses...)
+	conn, err := caller{i, "n1", hasty}.call(t.Context(), addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	echoed(t, conn, <-d.Arrivals())
+	for range maxAddresses - 1 {
+		<-ended
+	}
+	if len(refused) > 0 {
+		t.Errorf("mpiexec was told of a stranger: %s", <-refused)
+	}
+}
+
+// All addresses are mpiexec's own, and all are tried at once: it is called once, and tells of no stranger.
+func TestAllAddressesAreMpiexecs(t *testing.T) {
+	var hosts []string
+	for n := range 20 {
+		hosts = append(hosts, fmt.Sprintf("n%d", n))
+	}
+	d, i, refused := open(t, hosts...)
+	at := patience{accept: hasty.accept, round: hasty.round}
+	for _, host := range hosts {
+		conn, err := caller{i, host, at}.call(t.Context(), slices.Repeat(i.Addresses, maxAddresses))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if a := <-d.Arrivals(); a.Host != host {
+			t.Errorf("%s arrived, want %s", a.Host, host)
+		}
+	}
+	if len(refused) > 0 {
+		t.Errorf("strangers are told of: %s", <-refused)
+	}
+}
+
+// Where all are silent the round ends by its own time, and it is told of the last. A refusal is believed at once.
+func TestCallsInVain(t *testing.T) {
+	_, i, _ := open(t, "n1")
+	silent, _ := mute(t)
+	i.Streams = true
+	short := hasty
+	short.round = 50 * time.Millisecond
+	_, err := caller{i, "n1", short}.call(t.Context(), []netip.AddrPort{silent, silent})
+	if want := silent.String() + ": no answer"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	var refusal *Refusal
+	if _, err := (caller{i, "n9", hasty}).call(t.Context(), []netip.AddrPort{silent, i.Addresses[0]}); !errors.As(err, &refusal) {
+		t.Errorf("%v, want a refusal", err)
+	}
+}
