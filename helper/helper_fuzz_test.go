@@ -40,7 +40,7 @@ func (w *whim) group() string { return w.word("g", "g", "g", "h", "") }
 
 // message is one that a launcher may send at some time, and here does at any.
 func (w *whim) message() wire.Message {
-	switch w.next() % 31 {
+	switch w.next() % 32 {
 	case 0, 1:
 		return w.prepare()
 	case 2, 3:
@@ -95,6 +95,8 @@ func (w *whim) message() wire.Message {
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}
 	case 29:
 		return &wire.Vacate{What: job.Vacancy(w.word("give up", "look", "take back", ""))}
+	case 30:
+		return &wire.Feed{Ranks: []int{w.rank(), w.rank(), w.rank()}, Bytes: w.bytes[:min(len(w.bytes), int(w.next()%4))]}
 	case 22:
 		return &wire.Listen{Address: w.word("127.0.0.1", "", "x")}
 	}

@@ -281,6 +281,8 @@ func (s *session) frame(m wire.Message) {
 		if r := s.byRank[m.Rank]; r != nil && r.in != nil {
 			r.in.push(m)
 		}
+	case *wire.Feed:
+		s.feed(m)
 	case *wire.Credit:
 		s.credit(m)
 	case *wire.Fenced:
@@ -337,6 +339,15 @@ func (s *session) frame(m wire.Message) {
 		s.decide(life.Bye{})
 	default:
 		s.log.warn("mpiexec sent %s: ignored", wire.NameOf(m))
+	}
+}
+
+// feed gives several ranks the same piece of their input, which none of them changes.
+func (s *session) feed(m *wire.Feed) {
+	for _, rank := range m.Ranks {
+		if r := s.byRank[rank]; r != nil && r.in != nil {
+			r.in.push(&wire.Data{Rank: rank, Stream: wire.Stdin, Bytes: m.Bytes})
+		}
 	}
 }
 

@@ -231,6 +231,11 @@ var conversations = []struct {
 		r.in, r.trace = strings.NewReader("input\n"), io.Discard
 		s.must(r, 0)
 	}},
+	{"ranks of one node that read", "Feed Credit", func(s stage) {
+		r := newRun(2, "read line; test $line = input", "a:2")
+		r.req.Streams.Stdin, r.in = job.AllRanks, strings.NewReader("input\n")
+		s.must(r, 0)
+	}},
 	{"two names of one machine", "Lay Laid Seek Sought", func(s stage) { s.must(newRun(2, "true", "c~1", "c~2"), 0) }},
 	{"a variable whose directory is not there", "Log", func(s stage) {
 		r := newRun(1, "true", "a")

@@ -198,7 +198,7 @@ func (f *fleet) readers() (all []stdio.Reader) {
 	for i, np := range f.plan.Nodes {
 		for _, r := range np.Ranks {
 			if f.req.Streams.Reads(r.Rank) {
-				all = append(all, stdio.Reader{Rank: r.Rank, To: f.nodes[i].Send, InProcess: f.nodes[i].InProcess()})
+				all = append(all, stdio.Reader{Rank: r.Rank, Node: i, To: f.nodes[i].Send, InProcess: f.nodes[i].InProcess()})
 			}
 		}
 	}

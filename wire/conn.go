@@ -287,11 +287,11 @@ func (c *Conn) Recv() (Message, error) {
 
 // body reads what m is to be decoded from.
 func (c *Conn) body(m Message, size int) ([]byte, error) {
-	data, flows := m.(*Data)
-	if flows {
+	data, pooled := m.(*Data)
+	if _, shared := m.(*Feed); pooled || shared {
 		c.in.flows()
 	}
-	if flows && size >= poolFrom {
+	if pooled && size >= poolFrom {
 		data.pooled = buffers.Get().(*buffer)
 		_, err := io.ReadFull(c.in, data.pooled[:size])
 		return data.pooled[:size], err

@@ -15,6 +15,7 @@ Ranks that run, and their end.
 	   | <--------------------------------- Started   per rank: its pid, or why exec failed
 	   | Prune ----------------------------------->   one could not be started
 	   | <----------------- Data ----------------->   stdin; stdout, stderr
+	   | Feed ------------------------------------>   stdin of several ranks at once
 	   | <---------------- Credit ---------------->   leave for more
 	   | Resize ---------------------------------->   of the terminal
 	   | Signal ---------------------------------->
@@ -37,9 +38,10 @@ Ranks that run, and their end.
 	   | <--------------------------------- Renewed   all begins anew, but for Hello and Node
 	   | Bye ------------------------------------->
 
-Data is the only message that flows without bound, so it alone needs leave: a sender may have
+Data and Feed are the only messages that flow without bound, so they alone need leave: a sender may have
 Window bytes of a stream under way (of an output stream as many as Prepare says), and gets more
-by Credit when the receiver has passed bytes on. Empty Data is the end of a stream, or, against
+by Credit when the receiver has passed bytes on. A Feed counts in full for each of its ranks, who give
+credit one by one. Empty Data is the end of a stream, or, against
 the stream's direction, the news that nobody reads it any more.
 */
 
@@ -106,6 +108,18 @@ type Data struct {
 func (m *Data) fields(c *codec) {
 	c.num(&m.Rank, aRank)
 	c.num((*int)(&m.Stream), aStream)
+	c.bytes(&m.Bytes, length{"data", Window})
+}
+
+// Feed is a piece of our standard input for several ranks of the node, at most Window bytes: what
+// as many Data would say, once. An empty one is the end of the input.
+type Feed struct {
+	Ranks []int
+	Bytes []byte
+}
+
+func (m *Feed) fields(c *codec) {
+	c.nums(&m.Ranks, length{"ranks", maxOnNode}, aRank)
 	c.bytes(&m.Bytes, length{"data", Window})
 }
 

@@ -97,6 +97,7 @@ var table = [...]Kind{
 	7:  {"Started", Helper, Running, 256 << 10, blank[Started]},
 	40: {"Prune", Launcher, Running, 4 << 10, blank[Prune]},
 	8:  {"Data", Either, Running, len(buffer{}), blank[Data]},
+	88: {"Feed", Launcher, Running, 1 << 20, blank[Feed]},
 	9:  {"Credit", Either, Running, 64, blank[Credit]},
 	10: {"Fence", Helper, Running, vast, blank[Fence]},
 	11: {"Fenced", Launcher, Running, vast, blank[Fenced]},

@@ -46,8 +46,10 @@ func (v *validator) tell(m wire.Message) {
 	case *wire.Watch:
 		v.queue.watched = true
 	case *wire.Data:
-		if s := v.rank(m.Rank); s != nil {
-			s.fed += m.Len()
+		v.feed(m.Rank, m.Len())
+	case *wire.Feed:
+		for _, rank := range m.Ranks {
+			v.feed(rank, len(m.Bytes))
 		}
 	case *wire.Named, *wire.Spawned, *wire.Peered:
 		v.requests.unheard--
@@ -59,6 +61,13 @@ func (v *validator) tell(m wire.Message) {
 		v.fetches.asked[m.ID] = true
 	case *wire.Fetched:
 		v.fetches.unheard--
+	}
+}
+
+// feed notes that a rank is sent so many bytes of our standard input.
+func (v *validator) feed(rank, bytes int) {
+	if s := v.rank(rank); s != nil {
+		s.fed += bytes
 	}
 }
 

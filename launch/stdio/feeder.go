@@ -22,6 +22,7 @@ type feeder struct {
 // A Reader is a rank that gets our standard input.
 type Reader struct {
 	Rank      int
+	Node      int  // where it is, as its launch counts: those of one node follow each other
 	To        Send // to its helper
 	InProcess bool // where that is
 	unread    int  // bytes that it was sent and has not read
@@ -139,15 +140,39 @@ func (f *feeder) wait(most, least int) int {
 	}
 }
 
-// send passes a piece on to all who still read; an empty one is the end.
+// send passes a piece on to all who still read, once to each node; an empty one is the end.
 func (f *feeder) send(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.readers {
-		r := &f.readers[i]
-		r.unread += len(piece)
-		r.To(&wire.Data{Rank: r.Rank, Stream: wire.Stdin, Bytes: piece})
+		f.readers[i].unread += len(piece)
 	}
+	for rest := f.readers; len(rest) > 0; {
+		together := neighbours(rest)
+		rest[0].To(forAll(rest[:together], piece))
+		rest = rest[together:]
+	}
+}
+
+// neighbours is how many readers, from the first on, are on the node of the first.
+func neighbours(readers []Reader) int {
+	other := slices.IndexFunc(readers, func(r Reader) bool { return r.Node != readers[0].Node })
+	if other < 0 {
+		return len(readers)
+	}
+	return other
+}
+
+// forAll is the message that gives readers of one node a piece.
+func forAll(readers []Reader, piece []byte) wire.Message {
+	if len(readers) == 1 {
+		return &wire.Data{Rank: readers[0].Rank, Stream: wire.Stdin, Bytes: piece}
+	}
+	ranks := make([]int, len(readers))
+	for i, r := range readers {
+		ranks[i] = r.Rank
+	}
+	return &wire.Feed{Ranks: ranks, Bytes: piece}
 }
 
 // grant notes that a rank has read.

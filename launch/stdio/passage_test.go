@@ -106,7 +106,7 @@ func TestNoPassage(t *testing.T) {
 		in := counter(t)
 		f := newFeeder(in)
 		var a, b taker
-		f.let([]Reader{{Rank: 0, To: a.send, InProcess: true}, {Rank: 1, To: func(m wire.Message) error {
+		f.let([]Reader{{Rank: 0, To: a.send, InProcess: true}, {Rank: 1, Node: 1, To: func(m wire.Message) error {
 			in.Close() // the end of a counter, which has none
 			return b.send(m)
 		}, InProcess: true}})

@@ -6,7 +6,7 @@ of what ranks write, with labels, patterns and files, and the feeder of what the
 	   ^                     '-------> printer of stderr ---> terminal, files
 	   |                                     |
 	   '---- Credit -------------------------'
-	   '---- Data ------- feeder <--- our standard input
+	   '-- Data, Feed ---- feeder <--- our standard input
 	           Credit -------^
 
 A rank writes when it has credit, and gets more when its bytes have been written here; we read

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,7 +77,7 @@ func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
 		in := bytes.NewReader(make([]byte, 3*wire.Window))
 		s, _ := open(t, job.Streams{}, in, Told{})
 		var a, b taker
-		s.LetRead([]Reader{{Rank: 0, To: a.send}, {Rank: 1, To: b.send}})
+		s.LetRead([]Reader{{Rank: 0, To: a.send}, {Rank: 1, Node: 1, To: b.send}})
 		s.Feed(func(err error) { t.Error(err) })
 		for _, step := range []struct {
 			what string
@@ -100,6 +101,31 @@ func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
 			t.Errorf("the end of the input is %d bytes", len(last.Bytes))
 		}
 	})
+}
+
+// What several ranks of a node read goes there once, for those of them who still read: to one alone
+// as before.
+func TestInputGoesToANodeOnce(t *testing.T) {
+	var a, b taker
+	f := newFeeder(nil)
+	f.let([]Reader{{Rank: 0, To: a.send}, {Rank: 1, To: a.send}, {Rank: 2, Node: 1, To: b.send}, {Rank: 3, To: b.send, Node: 1}, {Rank: 5, To: b.send, Node: 1}})
+	f.send([]byte("all"))
+	f.drop(0)
+	f.drop(3)
+	f.send([]byte("some"))
+	f.send(nil)
+	want := [][]wire.Message{
+		{&wire.Feed{Ranks: []int{0, 1}, Bytes: []byte("all")}, &wire.Data{Rank: 1, Bytes: []byte("some")}, &wire.Data{Rank: 1}},
+		{&wire.Feed{Ranks: []int{2, 3, 5}, Bytes: []byte("all")}, &wire.Feed{Ranks: []int{2, 5}, Bytes: []byte("some")}, &wire.Feed{Ranks: []int{2, 5}}},
+	}
+	if got := [][]wire.Message{a.got, b.got}; !reflect.DeepEqual(got, want) {
+		t.Errorf("sent %v", got)
+	}
+	for _, r := range f.reading() {
+		if r.unread != 7 {
+			t.Errorf("rank %d has %d bytes to read, want 7", r.Rank, r.unread)
+		}
+	}
 }
 
 // An input that fails is not its end; when nobody wants the rest that is nobody's trouble.

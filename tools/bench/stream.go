@@ -46,12 +46,15 @@ func streamCases(self, names string) []testCase {
 			ours: append(append([]string{"-q", "--no-pin"}, options...), "wc", "-c"), theirs: []string{"wc", "-c"}}
 	}
 	eight := strings.Join(strings.Split(names, ",")[:8], ",")
+	far := input("input to all of 32 on 8 hosts, to wc", "-stdin", "all", "-hosts", strings.ReplaceAll(eight, ",", ":4,")+":4", "-n", "32")
+	far.onHead, far.feed = true, 20_000_000
 	return []testCase{
 		output("output, 4 local ranks", ""),
 		output("output -l, 4 local ranks", "", "-l"),
 		output("output -l, 8 hosts", eight, "-l"),
 		input("input to 1 rank, to wc", "-n", "1"),
 		input("input to all of 4, to wc", "-stdin", "all", "-n", "4"),
+		far,
 	}
 }
 

@@ -1,0 +1,47 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/job"
+)
+
+// Ranks of eight nodes read the same input, which goes to each node once. One reads nothing, and holds all others up
+// until it ends; one closes its input, and lives on; one has ended before; one stops in the middle.
+func TestInputOfAllRanksGoesToANodeOnce(t *testing.T) {
+	var nodes []string
+	for name := range strings.SplitSeq("a b c d e f g h", " ") {
+		nodes = append(nodes, name+":4")
+	}
+	read, over := filepath.Join(t.TempDir(), "read"), filepath.Join(t.TempDir(), "over")
+	r := newRun(32, `await() { until test -e $1; do sleep 0.01; done; }
+case $PMI_RANK in
+5) await `+read+`;;
+6) head -c 65536 >/dev/null; >`+read+`; wc -c; >`+over+`;;
+9) exec 0<&-; await `+over+`;;
+10) ;;
+13) head -c 3;;
+*) wc -c
+esac`, nodes...)
+	const size = 2_000_000
+	r.req.Streams.Stdin, r.in = job.AllRanks, strings.NewReader(strings.Repeat("0123456\n", size/8))
+	s := stage{t, &recorder{}, t.TempDir()}
+	if result, err := s.cast(r).do(t); err != nil || result.Code != 0 {
+		t.Fatalf("code %d, %v: %s", result.Code, err, r.err.String())
+	}
+	s.rec.scribe.Wait()
+	got := strings.Fields(strings.ReplaceAll(r.out.String(), "012", ""))
+	rest := slices.DeleteFunc(slices.Clone(got), func(n string) bool { return n == "2000000" })
+	if len(got) != 28 || !slices.Equal(rest, []string{"1934464"}) || !strings.Contains(r.out.String(), "012") {
+		t.Errorf("ranks have read %v", got)
+	}
+	tape := s.rec.tape.String()
+	if data, feeds := strings.Count(tape, "a > Data\n"), strings.Count(tape, "a > Feed\n"); data > 0 || feeds < size>>16 {
+		t.Errorf("the input of 4 ranks came to node a as %d Data and %d Feed", data, feeds)
+	}
+}
