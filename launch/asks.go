@@ -34,11 +34,12 @@ func (f *fleet) heard(n *member, m *wire.Ask) []supervise.Event {
 	return []supervise.Event{asked}
 }
 
-// standsBehind has an ask to suspend the job wait for the checkpoint that is under way: ranks that stand still would write
-// none, and whoever waits for it would hear that it is late (survive.md SV-16). One that only a signal has asked for may be complete,
-// and nobody could tell.
+// standsBehind has an ask by which the job is suspended wait for the checkpoint that is under way: ranks that stand still would
+// write none, and whoever waits for it would hear that it is late (survive.md SV-16). One that only a signal has asked for may be
+// complete, and nobody could tell. A job that gives way by being queued again shares the checkpoint anyway (requeue.go).
 func (f *fleet) standsBehind(asked supervise.Asked) bool {
-	suspends := asked.Verb == job.AskSuspend || asked.Verb == job.AskSuspendFree
+	suspends := asked.Verb == job.AskSuspend || asked.Verb == job.AskSuspendFree ||
+		asked.Verb == job.AskYield && f.req.Preemptible == job.YieldBySuspending
 	if !suspends || f.saves.state.Phase != checkpoint.Asked || !f.req.Ckpt.Judged() {
 		return false
 	}

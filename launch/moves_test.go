@@ -62,7 +62,7 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 	switch m := m.(type) {
 	case *wire.Survey:
 		if s.on == "look" && s.begun == 2 && node == "n2" {
-			s.ends("n1", job.Exit{Code: 7})
+			s.strike(s, c, "")
 		}
 	case *wire.Prepare:
 		if m.Claim.Entry.Resting != "" {
@@ -168,6 +168,11 @@ func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said s
 // checkpoint, and where it is not to be had, or is lost, the job goes on as it was.
 func TestMoves(t *testing.T) {
 	lose := func(s *removal, _ *wire.Conn, _ string) { s.conns["n2"].Abandon() }
+	asks := func(verb job.Verb) func(s *removal, _ *wire.Conn, _ string) {
+		return func(s *removal, _ *wire.Conn, _ string) {
+			s.conns["n0"].Send(&wire.Ask{ID: "2", Right: job.Owner, Ask: job.Ask{Job: "j", User: "alice", Verb: verb, Since: time.Now()}})
+		}
+	}
 	for _, test := range []struct {
 		name   string
 		job    *removal
@@ -191,13 +196,13 @@ func TestMoves(t *testing.T) {
 		}}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
 		{"its place is lost while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: lose}, nil, 0,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|refused: cannot be moved: lost contact with n2", "spare n2 is lost"},
-		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "look"}, nil, 7, "taken: a place is looked for|n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
+		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: func(s *removal, _ *wire.Conn, _ string) { s.ends("n1", job.Exit{Code: 7}) }}, nil, 7, "taken: a place is looked for|n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})
 		}}, nil, 7, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
-		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
-			s.conns["n0"].Send(&wire.Ask{ID: "2", Right: job.Owner, Ask: job.Ask{Job: "j", User: "alice", Verb: job.AskSuspend, Since: time.Now()}})
-		}}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|taken: a checkpoint is being written; suspended then|done: it moves to n[0,2]|n0 ends|n1 ends|refused: the job ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
+		{"suspended while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.AskSuspend)}, nil, 0,
+			"taken: a place is looked for|done: suspended|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: its ranks could not write a checkpoint", "suspended by alice (--suspend)"},
+		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.AskSuspend)}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|taken: a checkpoint is being written; suspended then|done: it moves to n[0,2]|n0 ends|n1 ends|refused: the job ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
 		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.Restart{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
