@@ -163,7 +163,7 @@ func (s *stranger) answer(m wire.Message) {
 	case *wire.List:
 		s.send(&wire.Listed{Claims: s.claims})
 	case *wire.Ask:
-		s.send(&wire.Answer{State: job.AskDone})
+		s.send(&wire.Answer{ID: m.ID, State: job.AskDone})
 	case *wire.Alert:
 		s.send(&wire.Alerted{})
 	case *wire.Evict:

@@ -17,8 +17,8 @@ that shows the ask in the ledger, where the helper of the job finds it.
 	   | Answer ---------------------------------->   taken; done, or refused
 */
 
-// Ask is of mpiexec one that its helper shows, and of a helper one that it has found: then it has an
-// ID, and the right that the asker has. A helper has one open at a time.
+// Ask is of mpiexec one that its helper shows, and of a helper one that it has found: then it has
+// the right that the asker has, and a helper has one open at a time. Its ID is that of the Answer.
 type Ask struct {
 	Ledger string
 	ID     string

@@ -178,11 +178,12 @@ func (w *Worker) dropAsks() {
 func (w *Worker) show(m *wire.Ask) {
 	dir, err := w.open(m.Ledger)
 	if err != nil {
-		w.send(&wire.Answer{State: job.AskRefused, Text: err.Error()})
+		w.send(&wire.Answer{ID: m.ID, State: job.AskRefused, Text: err.Error()})
 		return
 	}
 	go func() {
 		answer := w.awaitAnswer(dir, m.Ask)
+		answer.ID = m.ID
 		answer.Fit()
 		w.send(answer)
 	}()

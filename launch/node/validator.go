@@ -197,8 +197,10 @@ func (v *validator) judge(m wire.Message) (wire.Message, error) {
 		return m, nil
 	case *wire.Log:
 		return v.logs.pass(v.now(), m), nil
-	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed, *wire.Answer, *wire.Vacated:
+	case *wire.Gated, *wire.Surveyed, *wire.Listed, *wire.Alerted, *wire.Evicted, *wire.Laid, *wire.Sought, *wire.Examined, *wire.Listening, *wire.PeersProbed, *wire.Vacated:
 		return v.questions.answer(m, wire.NameOf(m))
+	case *wire.Answer:
+		return v.questions.answer(m, answerKey(m.ID))
 	case *wire.Queued:
 		if v.questions["Queued"] != nil {
 			return v.questions.answer(m, "Queued")

@@ -15,7 +15,7 @@ type questions struct {
 	given int // of these, those that nobody waits for any more
 }
 
-// openQuestions are ours, by the kind of the answer, and the group where it names one.
+// openQuestions are ours, by the kind of the answer, and the group or the question where it names one.
 type openQuestions map[string]*questions
 
 // answerTo is what a question is answered by; empty: it is no question.
@@ -50,12 +50,15 @@ func answerTo(m wire.Message) string {
 	case *wire.Renew:
 		return "Renewed"
 	case *wire.Ask:
-		return "Answer"
+		return answerKey(m.ID)
 	case *wire.Prepare:
 		return groupKey(m.Group.Name)
 	}
 	return ""
 }
+
+// answerKey is the key of what is asked of jobs: several may be asked at a time, and one takes as long as it likes.
+func answerKey(id string) string { return "Answer " + id }
 
 // ask notes a question.
 func (o openQuestions) ask(key string) {

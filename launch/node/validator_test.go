@@ -569,6 +569,23 @@ func TestAnswersThatWereGivenUp(t *testing.T) {
 	}
 }
 
+// Of what is asked of jobs each answer is that of its own question: a late one, of a job that was asked before and given up, is not that of
+// the job that is asked now (survive.md SV-33).
+func TestALateAnswerIsOfItsOwnQuestion(t *testing.T) {
+	g, _ := newStage(t, "greeted")
+	slow, next := &wire.Ask{ID: "1"}, &wire.Ask{ID: "2"}
+	g.tell(slow)
+	g.giveUp(slow)
+	g.tell(next)
+	var got []string
+	for _, id := range []string{"1", "2", "2", "1", "3"} {
+		got = append(got, judged(g, &wire.Answer{ID: id, State: job.AskDone}))
+	}
+	if want := "dropped ok unasked unasked unasked"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+}
+
 // What is late is dropped for as long as a link may be silent, but for the time for which we
 // were stopped; then it is a violation.
 func TestLateForSoLong(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"remshell/fault"
@@ -134,10 +135,11 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask)
 		asked.Answer = job.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has no rank there, it holds it in reserve; name a host of its ranks", ask.Job)}
 		return asked, nil
 	}
-	err = r.ask(ctx, patienceWith(ask.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return &wire.Ask{Ledger: r.req.Queue.Ledger, Ask: ask} },
+	question := r.question(ask)
+	err = r.ask(ctx, patienceWith(ask.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return question },
 		func(_ *host, m wire.Message) bool {
 			answer, ok := m.(*wire.Answer)
-			if ok {
+			if ok = ok && answer.ID == question.ID; ok {
 				asked.Answer = job.Answer{Job: ask.Job, State: answer.State, Text: answer.Text, Later: answer.Later, Ranks: answer.Ranks}
 			}
 			return ok
@@ -146,6 +148,12 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask)
 		asked.Answer = job.Answer{State: job.AskRefused, Text: fault.Reason(lost)}
 	}
 	return asked, err
+}
+
+// question is an ask with a name of its own, by which its answer is known.
+func (r *reservation) question(ask job.Ask) *wire.Ask {
+	r.questions++
+	return &wire.Ask{ID: strconv.Itoa(r.questions), Ledger: r.req.Queue.Ledger, Ask: ask}
 }
 
 // byWhom is the page of the node by which a job is asked, the first that has a claim of it; of several who say it is

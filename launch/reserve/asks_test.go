@@ -59,11 +59,11 @@ func TestAnAskWaitsAsLongAsTheJobTakes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const late = 3 * time.Hour // --ckpt-grace 4h, say
 			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
-				switch m.(type) {
+				switch m := m.(type) {
 				case *wire.List:
 					c.Send(&wire.Listed{UID: 5, Claims: []job.Claim{{Job: "j", UID: 5}}})
 				case *wire.Ask:
-					time.AfterFunc(late, func() { c.Send(&wire.Answer{State: job.AskDone, Text: "it is written"}) })
+					time.AfterFunc(late, func() { c.Send(&wire.Answer{ID: m.ID, State: job.AskDone, Text: "it is written"}) })
 				default:
 					return false
 				}

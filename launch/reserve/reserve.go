@@ -84,15 +84,16 @@ type reservation struct {
 	told    map[string]bool     // notices that were said
 	spawn   *wantedGroup        // what a rank asks for; nil: it is the job of the command line
 
-	plan     job.Plan
-	chosen   []*host // nodes of the plan, in its order
-	meet     string  // where torch's ranks meet; empty: nowhere
-	universe int     // processes that would fit; 0: unknown
-	counts   []int   // ranks of each section of the plan
-	outset   Outset
-	spares   []spare
-	yielders yielders
-	outran   bool // other jobs claimed what was planned, again and again
+	plan      job.Plan
+	chosen    []*host // nodes of the plan, in its order
+	meet      string  // where torch's ranks meet; empty: nowhere
+	universe  int     // processes that would fit; 0: unknown
+	counts    []int   // ranks of each section of the plan
+	outset    Outset
+	spares    []spare
+	yielders  yielders
+	questions int  // that were put to jobs
+	outran    bool // other jobs claimed what was planned, again and again
 }
 
 // A host is a node as one reservation knows it.

@@ -89,11 +89,14 @@ func (r *reservation) askAll(ctx context.Context, victims []preempt.Victim, limi
 				later = append(later, v)
 			}
 		}
+		ids := make(map[*host]string)
 		_, err := r.inquire(patient, hosts, func(n *host) wire.Message {
-			return &wire.Ask{Ledger: r.req.Queue.Ledger, Ask: job.Ask{Job: by[n].Job, Verb: job.AskYield, Args: preempt.Words(r.req.Job), Since: time.Now()}}
+			question := r.question(job.Ask{Job: by[n].Job, Verb: job.AskYield, Args: preempt.Words(r.req.Job), Since: time.Now()})
+			ids[n] = question.ID
+			return question
 		}, func(n *host, m wire.Message) bool {
 			answer, is := m.(*wire.Answer)
-			if is && answer.State == job.AskDone {
+			if is = is && answer.ID == ids[n]; is && answer.State == job.AskDone {
 				gone = append(gone, by[n])
 			} else if is {
 				r.env.Say(fmt.Sprintf("job %s does not give way: %s", by[n].Job, answer.Text))
