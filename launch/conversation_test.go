@@ -173,10 +173,16 @@ func (s stage) hears(conn *wire.Conn, kind string) {
 // occupies claims a whole node for another job, until the connection ends.
 func (s stage) occupies(node string) *wire.Conn {
 	s.Helper()
+	return s.claims(node, job.Claim{Job: "other", Exclusive: true})
+}
+
+// claims claims CPUs of a node for another job, until the connection ends.
+func (s stage) claims(node string, claim job.Claim, cpus ...int) *wire.Conn {
+	s.Helper()
 	conn := s.other(node)
-	conn.Send(&wire.Prepare{Job: "other", Group: wire.Group{Name: "other", Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1},
-		Claim: wire.Claim{Entry: job.Claim{Job: "other", Exclusive: true}, Ledger: s.ledger, Most: -1},
-		Apps:  []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{}}})
+	conn.Send(&wire.Prepare{Job: claim.Job, Group: wire.Group{Name: string(claim.Job), Size: 1, Nodes: 1}, Process: wire.Process{Umask: -1},
+		Claim: wire.Claim{Entry: claim, Ledger: s.ledger, Most: -1},
+		Apps:  []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Portion: &job.Portion{Held: cpus}}}})
 	s.hears(conn, "Prepared")
 	return conn
 }
@@ -482,6 +488,25 @@ var conversations = []struct {
 			}
 		}()
 		s.must(r, 143)
+	}},
+	{"a request that finds room while another job is asked to give way", "Unask", func(s stage) {
+		all := make([]int, 4096)
+		for cpu := range all {
+			all[cpu] = cpu
+		}
+		s.claims("b", job.Claim{Job: "willing", Preemptible: job.YieldBySuspending, Since: time.Now()}, all...)
+		for range 20 { // on a slow machine its helper has given it up before, after 10 s
+			job, r := s.occupies("a"), newRun(1, "true", "a", "b")
+			asked := s.rec.tape.shows(" Ask\n")
+			go func() {
+				<-asked
+				job.Close()
+			}()
+			s.must(r, 0)
+			if strings.Contains(s.rec.tape.String(), "b > Unask\n") {
+				break
+			}
+		}
 	}},
 	{"--doctor", "Examine Examined Listen Listening ProbePeers PeersProbed", func(s stage) {
 		r := s.cast(newRun(1, "true", "a", "b"))

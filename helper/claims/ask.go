@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,7 @@ type asks struct {
 	taken   map[string]*heard            // are being done, by their names
 	given   map[*ledger.Slip]*time.Timer // answers that are shown for a while yet
 	last    []heard                      // whose last word was given: they may not have seen it yet
+	shown   map[string]func()            // our own that wait for an answer, by their names: takes one back
 }
 
 // A heard ask is one of somebody who is obeyed.
@@ -181,16 +183,34 @@ func (w *Worker) show(m *wire.Ask) {
 		w.send(&wire.Answer{ID: m.ID, State: job.AskRefused, Text: err.Error()})
 		return
 	}
+	if w.asks.shown[m.ID] != nil {
+		w.send(&wire.Answer{ID: m.ID, State: job.AskRefused, Text: "that is asked already"})
+		return
+	}
+	ctx, back := context.WithCancel(w.ctx)
+	if w.asks.shown == nil {
+		w.asks.shown = make(map[string]func())
+	}
+	w.asks.shown[m.ID] = back
 	go func() {
-		answer := w.awaitAnswer(dir, m.Ask)
+		defer w.do(func() { w.asks.takeBack(m.ID) })
+		answer := awaitAnswer(ctx, dir, m.Ask)
 		answer.ID = m.ID
 		answer.Fit()
 		w.send(answer)
 	}()
 }
 
+// takeBack has nobody wait for the answer to an ask of ours any more, which goes from the ledger.
+func (a *asks) takeBack(id string) {
+	if back := a.shown[id]; back != nil {
+		back()
+		delete(a.shown, id)
+	}
+}
+
 // awaitAnswer asks, and waits for the last word of the job.
-func (w *Worker) awaitAnswer(dir *ledger.Dir, a job.Ask) *wire.Answer {
+func awaitAnswer(ctx context.Context, dir *ledger.Dir, a job.Ask) *wire.Answer {
 	refused := func(text string) *wire.Answer { return &wire.Answer{State: job.AskRefused, Text: text} }
 	owners := ownersOf(dir, a.Job)
 	if len(owners) == 0 {
@@ -216,7 +236,7 @@ func (w *Worker) awaitAnswer(dir *ledger.Dir, a job.Ask) *wire.Answer {
 			return refused(fmt.Sprintf("no answer from job %s for %v", a.Job, answerTime))
 		}
 		select {
-		case <-w.ctx.Done():
+		case <-ctx.Done():
 			return refused("interrupted")
 		case <-time.After(answerLook):
 		}

@@ -110,6 +110,8 @@ func (w *Worker) Take(m wire.Message) {
 			w.evict(m)
 		case *wire.Ask:
 			w.show(m)
+		case *wire.Unask:
+			w.asks.takeBack(m.ID)
 		case *wire.Answer:
 			w.answered(m)
 		case *wire.Ping: // all that wait may have become more

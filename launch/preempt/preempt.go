@@ -13,6 +13,7 @@ package preempt
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,9 @@ type Victim struct {
 
 // Whose is the job it is.
 func (v Victim) Whose() job.Whose { return job.Whose{Job: v.Job, UID: v.UID} }
+
+// String names it, with its user and the way in which it gives way.
+func (v Victim) String() string { return fmt.Sprintf("job %s of %s (%s)", v.Job, v.User, v.How) }
 
 // most bounds how many jobs are thought about, the youngest ones.
 const most = 256

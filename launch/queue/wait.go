@@ -222,11 +222,19 @@ func (q *Queue) BehindGate(ctx context.Context, do func() error) error {
 
 // AwaitChange returns when a claim has come or gone on one of the hosts, which tell of it, or when it was quiet for long.
 func (q *Queue) AwaitChange(ctx context.Context) error {
-	if err := q.rest(ctx, tryAgain); err != nil {
+	return q.AwaitChangeUntil(ctx, time.Now().Add(tryAgain+tryAnyway))
+}
+
+// AwaitChangeUntil is AwaitChange that returns at some moment at the latest, or at once behind it.
+func (q *Queue) AwaitChangeUntil(ctx context.Context, until time.Time) error {
+	if err := q.rest(ctx, min(tryAgain, time.Until(until))); err != nil {
 		return err
 	}
-	for anyway := time.Now().Add(tryAnyway); !q.position.news && time.Now().Before(anyway) && ctx.Err() == nil; {
-		q.crew.Hear(ctx, anyway)
+	if anyway := time.Now().Add(tryAnyway); anyway.Before(until) {
+		until = anyway
+	}
+	for !q.position.news && time.Now().Before(until) && ctx.Err() == nil {
+		q.crew.Hear(ctx, until)
 	}
 	q.position.news = false
 	return context.Cause(ctx)

@@ -225,6 +225,7 @@ const conflicts = 5
 // prepared then, and have claimed what it gives them. Until startBy all ranks must run.
 func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy node.Due, err error) {
 	defer r.queue.Settle()
+	defer r.takeAllBack()
 	var last *plan.Error // why the last attempt failed, of a request that waits
 	for {
 		r.refresh()
