@@ -1,7 +1,7 @@
 # Remshell. "make" builds, "make check" is fast and offline, "make test" is everything.
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-FLAGS   := -trimpath -ldflags='-s -w -X remshell/cli.Version=$(VERSION)'
+FLAGS   := -trimpath -ldflags="$$(tools/ldflags.sh $(VERSION))"
 export CGO_ENABLED := 0
 
 .PHONY: all check test tests test-slurm test-sge chaos bench compat cross dist dist-check deb-check demo clean testbed testbed-down fuzz
@@ -20,9 +20,9 @@ bin/mpiexec:
 
 cross:
 	@mkdir -p build/cross
-	GOOS=linux GOARCH=arm64 go build $(FLAGS) -o build/cross/mpiexec-linux-arm64 .
-	GOOS=linux GOARCH=riscv64 go build $(FLAGS) -o build/cross/mpiexec-linux-riscv64 .
-	GOOS=darwin GOARCH=arm64 go build $(FLAGS) -o build/cross/mpiexec-darwin-arm64 .
+	export GOOS=linux GOARCH=arm64; go build $(FLAGS) -o build/cross/mpiexec-linux-arm64 .
+	export GOOS=linux GOARCH=riscv64; go build $(FLAGS) -o build/cross/mpiexec-linux-riscv64 .
+	export GOOS=darwin GOARCH=arm64; go build $(FLAGS) -o build/cross/mpiexec-darwin-arm64 .
 
 # The race detector needs a C compiler.
 RACE := $(shell command -v gcc >/dev/null && echo -race)

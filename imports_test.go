@@ -61,6 +61,7 @@ var lower = map[string][]string{
 	"helper/checkup":       {"helper/offer", "helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/ipc":           {"job"},
+	"helper/keeper":        {},
 	"helper/life":          {"job"},
 	"helper/offer":         {"job"},
 	"helper/probe":         {"config", "gpu", "job", "limit", "pin", "plan/nodeset", "proc"},
@@ -87,7 +88,7 @@ var lower = map[string][]string{
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "show", "sshx", "text", "timeline", "whatif"},
+	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "show", "sshx", "text", "timeline", "whatif"},
 	".":                    {"cli"},
 
 	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn"},

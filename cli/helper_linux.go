@@ -15,6 +15,7 @@ import (
 
 	"remshell/fault"
 	"remshell/helper"
+	"remshell/helper/keeper"
 	"remshell/helper/probe"
 	"remshell/job"
 	"remshell/reach"
@@ -39,6 +40,8 @@ func Helper(args []string) int {
 // as they are.
 func called(args []string) bool {
 	switch args[0] {
+	case keptArg:
+		return keeper.Part() == keeper.Keeper
 	case guardArg:
 		return len(args) == 3
 	case relayArg:
@@ -61,7 +64,12 @@ func serve(args []string) (int, error) {
 		if err != nil {
 			return job.ExitInternal, err
 		}
-		return helper.Keep(append([]string{helperArg, self.Build}, args[2:]...))
+		args = append([]string{helperArg, self.Build}, args[2:]...)
+		if keeper.Part() == keeper.None {
+			return helper.Keep(args)
+		}
+	case keptArg:
+		return helper.Outlive(keeper.Ended())
 	case guardArg:
 		return job.ExitOK, helper.Guard(args[1:])
 	case relayArg:

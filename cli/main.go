@@ -211,12 +211,13 @@ func starts(j option.Job) bool {
 // The words by which this program is started on a node, before any parsing. They are
 // for nobody but us: no user's program can begin with them, since options do.
 const (
-	keeperArg = "--helper"       // on another host: the keeper, which starts the helper
+	keeperArg = "--helper"       // on another host: the helper and its keeper (package helper/keeper)
+	keptArg   = "--keeper"       // what such a keeper calls itself
 	helperArg = "--helper-child" // the helper itself; on this host mpiexec is its keeper
 	guardArg  = "--helper-guard" // who ends the ranks of an mpiexec that was killed
 )
 
 // IsHelper reports whether the first argument starts a helper or its keeper.
 func IsHelper(arg string) bool {
-	return arg == keeperArg || arg == helperArg || arg == guardArg || arg == relayArg
+	return arg == keeperArg || arg == keptArg || arg == helperArg || arg == guardArg || arg == relayArg
 }

@@ -62,6 +62,12 @@ func Keep(args []string) (int, error) {
 	for err = unix.EINTR; err == unix.EINTR; {
 		_, err = unix.Wait4(pid, &ended, 0, nil)
 	}
+	return Outlive(ended, err)
+}
+
+// Outlive ends what a helper has left to its keeper, which is this process, and returns the exit code of the keeper. The
+// arguments are what wait4(2) has told of the helper.
+func Outlive(ended unix.WaitStatus, err error) (int, error) {
 	if err == nil && ended.ExitStatus() == StayCode {
 		return 0, nil
 	}

@@ -328,11 +328,11 @@ func (b *bed) processes(t *testing.T, host string) []testbed.Process {
 	return all
 }
 
-// helpers lists our own processes on a host.
+// helpers lists our own processes on a host: helpers and their keepers.
 func (b *bed) helpers(t *testing.T, host string) []testbed.Process {
 	t.Helper()
 	return slices.DeleteFunc(b.processes(t, host), func(p testbed.Process) bool {
-		return len(p.Args) < 2 || p.Args[1] != "--helper"
+		return !aHelper(p.Args) && !aKeeper(p.Args)
 	})
 }
 

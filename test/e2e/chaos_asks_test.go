@@ -29,8 +29,8 @@ type blow struct {
 var blows = []blow{
 	{sent(syscall.SIGTERM), 143, "", false},
 	{sent(syscall.SIGKILL), 137, "", true},
-	{on(syscall.SIGKILL, second("--helper-child")), 125, "lost contact with HOST", true},
-	{on(syscall.SIGKILL, second("--helper")), 125, "lost contact with HOST", true},
+	{on(syscall.SIGKILL, aHelper), 125, "lost contact with HOST", true},
+	{on(syscall.SIGKILL, aKeeper), 125, "lost contact with HOST", true},
 	{on(syscall.SIGKILL, isSession), 125, "lost contact with HOST", true},
 	{on(syscall.SIGKILL, aRank), 137, "rank ", false},
 }
@@ -154,7 +154,7 @@ var kindsOfAsks = []kindOfMishap{
 	}},
 	{"moved, a helper killed", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
-		m := moving(func(t *testing.T, v *victim) { v.tryTo(striking(d, host, syscall.SIGKILL, second("--helper-child"))) })
+		m := moving(func(t *testing.T, v *victim) { v.tryTo(striking(d, host, syscall.SIGKILL, aHelper)) })
 		m.causes = []string{"starting again (1 of 1)"} // the move came to nothing, the loss is what counts
 		m.codes = []int{0}
 		return m

@@ -39,7 +39,7 @@ var kindsOfSurvival = []kindOfMishap{
 	}},
 	{"restart, helper killed", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
-		m := restarted(striking(d, host, syscall.SIGKILL, second("--helper-child")))
+		m := restarted(striking(d, host, syscall.SIGKILL, aHelper))
 		m.killed = true
 		return m
 	}},
@@ -107,7 +107,7 @@ func struckAgain(d *rand.Rand) mishap {
 		last, why := 128+int(sig), "rank "
 		if i := slices.Index(nodes, host); i >= 0 && d.IntN(2) == 0 {
 			nodes = slices.Delete(nodes, i, i+1)
-			sig, is = syscall.SIGKILL, second(pick(d, "--helper", "--helper-child"))
+			sig, is = syscall.SIGKILL, pick(d, aKeeper, aHelper)
 			last, why, killed = 125, "lost contact with "+host, true
 		}
 		if all = append(all, striking(d, host, sig, is)); len(all) > restarts {
@@ -141,7 +141,7 @@ func queueLost(cutOff bool) mishap {
 		if cutOff {
 			down(t, v.bed)
 		} else {
-			kill(t, syscall.SIGKILL, "helper", v.find(t, "n1", second("--helper-child")))
+			kill(t, syscall.SIGKILL, "helper", v.find(t, "n1", aHelper))
 		}
 		blocker.gate.Close()
 	}}}

@@ -186,13 +186,13 @@ var kindsOfMishap = []kindOfMishap{
 	}},
 	{"helper killed", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
-		m := hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGKILL, second("--helper-child")))
+		m := hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGKILL, aHelper))
 		m.killed = true
 		return m
 	}},
 	{"keeper killed", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
-		m := hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGKILL, second("--helper")))
+		m := hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGKILL, aKeeper))
 		m.killed = true
 		return m
 	}},
@@ -203,11 +203,11 @@ var kindsOfMishap = []kindOfMishap{
 	}},
 	{"helper told to end", func(d *rand.Rand) mishap {
 		host, _ := aHost(d)
-		return hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGTERM, second("--helper-child")))
+		return hits(pick(d, shell, spin), 125, "lost contact with "+host, striking(d, host, syscall.SIGTERM, aHelper))
 	}},
 	{"a rank and a helper killed", func(d *rand.Rand) mishap {
 		host, other := aHost(d)
-		first, next := striking(d, host, syscall.SIGKILL, aRank), striking(d, other, syscall.SIGKILL, second("--helper-child"))
+		first, next := striking(d, host, syscall.SIGKILL, aRank), striking(d, other, syscall.SIGKILL, aHelper)
 		m := hits(shell, 137, "rank ", func(t *testing.T, v *victim) {
 			var both sync.WaitGroup
 			both.Go(func() { v.tryTo(first) })
@@ -327,7 +327,7 @@ var kindsOfMishap = []kindOfMishap{
 		host, _ := aHost(d)
 		pause := time.Duration(d.IntN(4000)) * time.Millisecond
 		return hits(brief, 0, "", func(t *testing.T, v *victim) {
-			pids := v.find(t, host, second("--helper-child"))
+			pids := v.find(t, host, aHelper)
 			kill(t, syscall.SIGSTOP, "helper", pids)
 			<-time.After(pause)
 			kill(t, syscall.SIGCONT, "helper", pids)
@@ -337,7 +337,7 @@ var kindsOfMishap = []kindOfMishap{
 		host, _ := aHost(d)
 		var pids []int
 		m := hits(shell, 124, "the job ran longer than -timeout 10s", func(t *testing.T, v *victim) {
-			pids = v.find(t, host, second("--helper-child"))
+			pids = v.find(t, host, aHelper)
 			kill(t, syscall.SIGSTOP, "helper", pids)
 		})
 		m.options = []string{"-timeout", "10", "--kill-grace", "1"}

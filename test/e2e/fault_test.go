@@ -166,6 +166,10 @@ func second(word string) func([]string) bool {
 	return func(args []string) bool { return len(args) > 1 && args[1] == word }
 }
 
+// aHelper and aKeeper know ours on a host by what they are called; a helper without a keeper of its own is a child.
+func aHelper(args []string) bool { return second("--helper")(args) || second("--helper-child")(args) }
+func aKeeper(args []string) bool { return second("--keeper")(args) }
+
 // guards lists the guards of the job's mpiexec: children of it that are no ranks.
 func (v *victim) guards() (pids []int) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -224,16 +228,16 @@ var faults = []fault{
 	{name: "mpiexec killed", program: spin, local: true, hit: signals(syscall.SIGKILL), code: 137},
 	{name: "mpiexec stopped and killed", program: shell, hit: signals(syscall.SIGSTOP, syscall.SIGKILL), code: 137},
 
-	{name: "helper killed", program: shell, hit: killOn("n2", second("--helper-child")), code: 125, cause: "lost contact with n2"},
-	{name: "helper killed", program: spin, hit: killOn("n2", second("--helper-child")), code: 125, cause: "lost contact with n2"},
-	{name: "helper killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: killOn("n2", second("--helper-child")), code: 125, cause: "lost contact with n2"},
+	{name: "helper killed", program: shell, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2"},
+	{name: "helper killed", program: spin, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2"},
+	{name: "helper killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2"},
 	{name: "guard killed, then SIGTERM", program: shell, local: true, hit: func(t *testing.T, v *victim) {
 		kill(t, syscall.SIGKILL, "guard", v.guards())
 		v.cmd.Process.Signal(syscall.SIGTERM)
 	}, code: 143},
 	{name: "mpiexec killed", program: deaf, local: true, options: []string{"--kill-grace", "1"}, hit: signals(syscall.SIGKILL), code: 137},
-	{name: "keeper killed", program: shell, hit: killOn("n2", second("--helper")), code: 125, cause: "lost contact with n2"},
-	{name: "keeper killed", program: spin, hit: killOn("n2", second("--helper")), code: 125, cause: "lost contact with n2"},
+	{name: "keeper killed", program: shell, hit: killOn("n2", aKeeper), code: 125, cause: "lost contact with n2"},
+	{name: "keeper killed", program: spin, hit: killOn("n2", aKeeper), code: 125, cause: "lost contact with n2"},
 	{name: "sshd's session killed", program: shell, hit: killOn("n2", isSession), code: 125, cause: "lost contact with n2"},
 	{name: "sshd's session killed", program: spin, hit: killOn("n1", isSession), code: 125, cause: "lost contact with n1"},
 

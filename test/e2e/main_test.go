@@ -22,6 +22,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -94,9 +95,18 @@ func withBinary(run func() int) (code int, err error) {
 	return run(), nil
 }
 
-// build compiles a program of ours as make does.
+// build compiles a program of ours, mpiexec as make does.
 func build(output, pkg string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", output, pkg)
+	flags := []byte("-s -w")
+	if pkg == "." {
+		var err error
+		ask := exec.Command("tools/ldflags.sh", "development")
+		ask.Dir = repo
+		if flags, err = ask.Output(); err != nil {
+			return fmt.Errorf("tools/ldflags.sh: %w", err)
+		}
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", strings.TrimSpace(string(flags)), "-o", output, pkg)
 	cmd.Dir = repo
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -100,8 +100,8 @@ func on2(is func(p testbed.Process) bool, signals ...syscall.Signal) func(*testi
 }
 
 func isSpawned(p testbed.Process) bool { return strings.HasSuffix(p.Args[0], "/spawn.openmpi") }
-func isHelper(p testbed.Process) bool  { return p.Args[1] == "--helper-child" }
-func isKeeper(p testbed.Process) bool  { return p.Args[1] == "--helper" }
+func isHelper(p testbed.Process) bool  { return aHelper(p.Args) }
+func isKeeper(p testbed.Process) bool  { return aKeeper(p.Args) }
 
 // Whatever ends a job of Open MPI that has spawned on another host leaves nothing there: no process, no
 // session directory, no segment of shared memory (acceptance 13).

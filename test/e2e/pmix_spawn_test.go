@@ -113,7 +113,7 @@ func TestNothingIsLeftOfAKilledHelper(t *testing.T) {
 	}
 	killed := 0
 	for _, p := range b.processes(t, "n1") {
-		if len(p.Args) > 1 && p.Args[1] == "--helper-child" {
+		if aHelper(p.Args) {
 			kill(t, syscall.SIGKILL, "helper", []int{p.PID})
 			killed++
 		}

@@ -67,12 +67,12 @@ func TestRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "n1 n3", []string{"starting again (1 of 1) without n2", "waiting until nothing of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
-		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", second("--helper-child")), "n1 n3",
+		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", aHelper), "n1 n3",
 			[]string{"starting again (1 of 1) without n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
 		{"helper and keeper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *victim) {
-			keeper := v.find(t, "n2", second("--helper"))
+			keeper := v.find(t, "n2", aKeeper)
 			kill(t, syscall.SIGSTOP, "keeper", keeper)
-			killOn("n2", second("--helper-child"))(t, v)
+			killOn("n2", aHelper)(t, v)
 			kill(t, syscall.SIGKILL, "keeper", keeper)
 		}, "n1 n3", []string{"starting again (1 of 1) without n2"}},
 		{"rank killed", []string{"--restart-on", "node,signal"}, func(t *testing.T, v *victim) {
@@ -248,7 +248,7 @@ func TestRestartOpenMPI(t *testing.T) {
 		sig  syscall.Signal
 		is   func([]string) bool
 	}{
-		{"n1", syscall.SIGSEGV, second("spin")}, {"n1", syscall.SIGKILL, isSession}, {"n2", syscall.SIGKILL, second("--helper-child")},
+		{"n1", syscall.SIGSEGV, second("spin")}, {"n1", syscall.SIGKILL, isSession}, {"n2", syscall.SIGKILL, aHelper},
 	} {
 		v.await(t, "ready ", 4*(i+1))
 		kill(t, blow.sig, "process on "+blow.host, v.find(t, blow.host, blow.is)[:1])

@@ -28,9 +28,9 @@ func TestResume(t *testing.T) {
 	if r := b.run(t, "--save-job", kept, "-host", "n3", "true"); r.code != 125 || !strings.Contains(r.err, "still runs (mpiexec ") {
 		t.Errorf("another job is saved there while it runs: exit %d\n%s", r.code, r.err)
 	}
-	keepers := v.find(t, "n2", second("--helper"))
+	keepers := v.find(t, "n2", aKeeper)
 	kill(t, syscall.SIGSTOP, "keeper on n2", keepers)
-	kill(t, syscall.SIGSTOP, "helper on n2", v.find(t, "n2", second("--helper-child")))
+	kill(t, syscall.SIGSTOP, "helper on n2", v.find(t, "n2", aHelper))
 	kill(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})
 	v.end()
 	first := readSaved(t, kept)

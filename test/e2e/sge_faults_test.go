@@ -22,8 +22,8 @@ func sgeFaults(t *testing.T, s *sgeBed) {
 	}{
 		{"qrsh", named("qrsh"), false, "(qrsh: killed by signal 9)"},
 		{"shepherd", named("sge_shepherd"), true, "lost contact with n"},
-		{"helper", second("--helper-child"), true, "lost contact with n"},
-		{"keeper", second("--helper"), true, " n"},
+		{"helper", aHelper, true, "lost contact with n"},
+		{"keeper", aKeeper, true, " n"},
 		{"mpiexec", func(args []string) bool {
 			return strings.HasSuffix(args[0], "/mpiexec") && len(args) > 1 && args[1] == "-n"
 		}, false, ""},

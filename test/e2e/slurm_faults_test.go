@@ -23,8 +23,8 @@ var waiting = []string{"sh", "-c", "echo ready; exec sleep 1000"}
 func slurmFaults(t *testing.T, s *slurmBed) {
 	s.faults(t, []slurmFault{
 		{"srun", srunTo("n2"), testbed.Head, "lost contact with n2 (srun: killed by signal 9)"},
-		{"helper", second("--helper-child"), "n2", "lost contact with n2"},
-		{"keeper", second("--helper"), "n2", " n2 "}, // its helper is told to end when it dies,
+		{"helper", aHelper, "n2", "lost contact with n2"},
+		{"keeper", aKeeper, "n2", " n2 "}, // its helper is told to end when it dies,
 	})
 }
 

@@ -76,8 +76,8 @@ func slurmOneStep(t *testing.T, s *slurmBed) {
 func slurmOneFaults(t *testing.T, s *slurmBed) {
 	s.faults(t, []slurmFault{
 		{"srun", srunTo("n1,n2"), testbed.Head, " (srun: killed by signal 9)"},
-		{"helper", second("--helper-child"), "n2", "lost contact with n2"},
-		{"keeper", second("--helper"), "n2", " n2 "},
+		{"helper", aHelper, "n2", "lost contact with n2"},
+		{"keeper", aKeeper, "n2", " n2 "},
 	}, "-launcher", "slurm-one")
 	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, append([]string{binary, "-launcher", "slurm-one"}, waiting...)...)
 	r.await(t, "ready", 2)

@@ -179,7 +179,7 @@ func TestStageLeavesNothingWhenKilled(t *testing.T) {
 			"mpiexec": func(r *running) { r.cmd.Process.Kill() },
 			"helpers": func(r *running) {
 				for _, pid := range b.ours(t) {
-					if name := cmdline(pid); strings.Contains(name, "--helper-child") {
+					if aHelper(strings.Split(cmdline(pid), "\x00")) {
 						syscall.Kill(pid, syscall.SIGKILL)
 					}
 				}
@@ -189,7 +189,7 @@ func TestStageLeavesNothingWhenKilled(t *testing.T) {
 			},
 			"both": func(r *running) {
 				for _, pid := range b.ours(t) {
-					if name := cmdline(pid); !strings.Contains(name, "--helper\x00") {
+					if !aKeeper(strings.Split(cmdline(pid), "\x00")) {
 						syscall.Kill(pid, syscall.SIGKILL)
 					}
 				}

@@ -66,7 +66,7 @@ func TestSocketOfAKilledHelper(t *testing.T) {
 	}{
 		{"n1", b.Root("n1"), func(*running) {
 			for _, p := range b.processes(t, "n1") {
-				if second("--helper-child")(p.Args) {
+				if aHelper(p.Args) {
 					kill(t, syscall.SIGKILL, "helper on n1", []int{p.PID})
 				}
 			}

@@ -25,7 +25,7 @@ func (b *bed) ours(t *testing.T) []int {
 	pids := b.launchers()
 	for _, h := range b.Hosts {
 		for _, p := range b.processes(t, h.Name) {
-			if len(p.Args) > 1 && strings.HasPrefix(p.Args[1], "--helper") {
+			if aHelper(p.Args) || aKeeper(p.Args) {
 				pids = append(pids, p.PID)
 			}
 		}

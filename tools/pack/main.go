@@ -111,10 +111,15 @@ func run(r release, targets []target, out string) error {
 
 // build compiles mpiexec for a target.
 func (r release) build(t target, file string) ([]byte, error) {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags=-s -w -X remshell/cli.Version="+r.version, "-o", file, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
-	cmd.Dir, cmd.Stderr = root, os.Stderr
+	environ := append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
+	ask := exec.Command("tools/ldflags.sh", r.version)
+	ask.Env, ask.Dir, ask.Stderr = environ, root, os.Stderr
+	flags, err := ask.Output()
+	if err != nil {
+		return nil, fmt.Errorf("tools/ldflags.sh for %s: %w", t, err)
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+strings.TrimSpace(string(flags)), "-o", file, ".")
+	cmd.Env, cmd.Dir, cmd.Stderr = environ, root, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("go build for %s: %w", t, err)
 	}

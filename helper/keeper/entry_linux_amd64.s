@@ -1,0 +1,120 @@
+#include "textflag.h"
+
+// The drawing of package keeper, from its top to its bottom; entry_linux_arm64.s is the same.
+
+// A system call of linux/amd64 has its number in AX and its arguments in DI, SI, DX, R10 and R8. It leaves its result
+// in AX, or an error as a number below 0, and changes nothing else but CX and R11.
+#define SYS_close 3
+#define SYS_rt_sigaction 13
+#define SYS_rt_sigprocmask 14
+#define SYS_getpid 39
+#define SYS_clone 56
+#define SYS_wait4 61
+#define SYS_getppid 110
+#define SYS_prctl 157
+#define SYS_exit_group 231
+#define CALL(number) MOVL $number, AX; SYSCALL
+
+#define SIGACTION(signal, action) \
+	MOVL $signal, DI; LEAQ action(SB), SI; XORL DX, DX; MOVL $8, R10; CALL(SYS_rt_sigaction)
+#define CLOSE(fd) \
+	MOVL $fd, DI; CALL(SYS_close)
+
+// func entry()
+TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
+	// At SP: argc, argv[0], argv[1] ... Is the second "--helper"?
+	CMPQ 0(SP), $2
+	JLT  runtime
+	MOVQ 16(SP), BX
+	MOVQ $0x7265706c65682d2d, AX
+	CMPQ 0(BX), AX
+	JNE  runtime
+	CMPB 8(BX), $0
+	JNE  runtime
+
+	MOVL  $36, DI // PR_SET_CHILD_SUBREAPER
+	MOVL  $1, SI
+	XORL  DX, DX
+	XORL  R10, R10
+	XORL  R8, R8
+	CALL(SYS_prctl)
+	TESTQ AX, AX
+	JNE   runtime
+	SIGACTION(1, ·ignored)   // SIGHUP
+	SIGACTION(2, ·ignored)   // SIGINT
+	SIGACTION(15, ·ignored)  // SIGTERM
+	SIGACTION(17, ·standard) // SIGCHLD: who ignores it waits for nobody
+
+	CALL(SYS_getpid)
+	MOVQ  AX, R12
+	MOVL  $17, DI // SIGCHLD: a fork
+	XORL  SI, SI
+	XORL  DX, DX
+	XORL  R10, R10
+	XORL  R8, R8
+	CALL(SYS_clone)
+	TESTQ AX, AX
+	JLT   runtime
+	JEQ   helper
+
+	MOVQ AX, R13
+	MOVL $2, ·part(SB)
+	MOVL $0x7065656b, 2(BX) // "keep"
+	MOVL $0, DI             // SIG_BLOCK
+	LEAQ ·all(SB), SI
+	XORL DX, DX
+	MOVL $8, R10
+	CALL(SYS_rt_sigprocmask)
+	CLOSE(0)
+	CLOSE(1)
+	CLOSE(2)
+
+wait:
+	MOVQ  R13, DI
+	LEAQ  ·status(SB), SI
+	XORL  DX, DX
+	XORL  R10, R10
+	CALL(SYS_wait4)
+	CMPQ  AX, $-4 // EINTR
+	JEQ   wait
+	TESTQ AX, AX
+	JLT   failed
+	CMPL  ·status(SB), $0
+	JNE   runtime
+
+	MOVQ $-1, DI
+	XORL SI, SI
+	MOVL $1, DX // WNOHANG
+	XORL R10, R10
+	CALL(SYS_wait4)
+	CMPQ AX, $-10 // ECHILD
+	JNE  runtime
+	XORL DI, DI
+	CALL(SYS_exit_group)
+
+failed:
+	NEGL AX
+	MOVL AX, ·errno(SB)
+	JMP  runtime
+
+helper:
+	MOVL $1, ·part(SB)
+	MOVL $1, DI  // PR_SET_PDEATHSIG
+	MOVL $15, SI // SIGTERM
+	CALL(SYS_prctl)
+	CALL(SYS_getppid)
+	CMPQ AX, R12
+	JEQ  runtime
+	MOVL $143, DI // the keeper was killed before we had said that
+	CALL(SYS_exit_group)
+
+runtime:
+	JMP _rt0_amd64_linux(SB)
+
+// A struct kernel_sigaction begins with the handler: SIG_IGN, SIG_DFL.
+DATA ·ignored+0(SB)/8, $1
+GLOBL ·ignored(SB), RODATA|NOPTR, $32
+DATA ·standard+0(SB)/8, $0
+GLOBL ·standard(SB), RODATA|NOPTR, $32
+DATA ·all+0(SB)/8, $-1
+GLOBL ·all(SB), RODATA|NOPTR, $8

@@ -1,0 +1,124 @@
+#include "textflag.h"
+
+// The drawing of package keeper, from its top to its bottom; entry_linux_amd64.s is the same.
+
+// A system call of linux/arm64 has its number in R8 and its arguments in R0 to R4. It leaves its result in R0, or an
+// error as a number below 0, and changes nothing else.
+#define SYS_close 57
+#define SYS_exit_group 94
+#define SYS_rt_sigaction 134
+#define SYS_rt_sigprocmask 135
+#define SYS_prctl 167
+#define SYS_getpid 172
+#define SYS_getppid 173
+#define SYS_clone 220
+#define SYS_wait4 260
+#define CALL(number) MOVD $number, R8; SVC
+
+#define SIGACTION(signal, action) \
+	MOVD $signal, R0; MOVD $action(SB), R1; MOVD ZR, R2; MOVD $8, R3; CALL(SYS_rt_sigaction)
+#define CLOSE(fd) \
+	MOVD $fd, R0; CALL(SYS_close)
+
+// func entry()
+TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
+	// At RSP: argc, argv[0], argv[1] ... Is the second "--helper"?
+	MOVD 0(RSP), R9
+	CMP  $2, R9
+	BLT  runtime
+	MOVD 16(RSP), R19
+	MOVD 0(R19), R9
+	MOVD $0x7265706c65682d2d, R10
+	CMP  R10, R9
+	BNE  runtime
+	MOVBU 8(R19), R9
+	CBNZ R9, runtime
+
+	MOVD $36, R0 // PR_SET_CHILD_SUBREAPER
+	MOVD $1, R1
+	MOVD ZR, R2
+	MOVD ZR, R3
+	MOVD ZR, R4
+	CALL(SYS_prctl)
+	CBNZ R0, runtime
+	SIGACTION(1, ·ignored)   // SIGHUP
+	SIGACTION(2, ·ignored)   // SIGINT
+	SIGACTION(15, ·ignored)  // SIGTERM
+	SIGACTION(17, ·standard) // SIGCHLD: who ignores it waits for nobody
+
+	CALL(SYS_getpid)
+	MOVD R0, R20
+	MOVD $17, R0 // SIGCHLD: a fork
+	MOVD ZR, R1
+	MOVD ZR, R2
+	MOVD ZR, R3
+	MOVD ZR, R4
+	CALL(SYS_clone)
+	CMP  $0, R0
+	BLT  runtime
+	BEQ  helper
+
+	MOVD R0, R21
+	MOVW $2, R9
+	MOVW R9, ·part(SB)
+	MOVW $0x7065656b, R9 // "keep"
+	MOVW R9, 2(R19)
+	MOVD ZR, R0          // SIG_BLOCK
+	MOVD $·all(SB), R1
+	MOVD ZR, R2
+	MOVD $8, R3
+	CALL(SYS_rt_sigprocmask)
+	CLOSE(0)
+	CLOSE(1)
+	CLOSE(2)
+
+wait:
+	MOVD R21, R0
+	MOVD $·status(SB), R1
+	MOVD ZR, R2
+	MOVD ZR, R3
+	CALL(SYS_wait4)
+	CMN  $4, R0 // EINTR
+	BEQ  wait
+	CMP  $0, R0
+	BLT  failed
+	MOVWU ·status(SB), R9
+	CBNZ R9, runtime
+
+	MOVD $-1, R0
+	MOVD ZR, R1
+	MOVD $1, R2 // WNOHANG
+	MOVD ZR, R3
+	CALL(SYS_wait4)
+	CMN  $10, R0 // ECHILD
+	BNE  runtime
+	MOVD ZR, R0
+	CALL(SYS_exit_group)
+
+failed:
+	NEG  R0, R0
+	MOVW R0, ·errno(SB)
+	B    runtime
+
+helper:
+	MOVW $1, R9
+	MOVW R9, ·part(SB)
+	MOVD $1, R0  // PR_SET_PDEATHSIG
+	MOVD $15, R1 // SIGTERM
+	CALL(SYS_prctl)
+	CALL(SYS_getppid)
+	CMP  R20, R0
+	BEQ  runtime
+	MOVD $143, R0 // the keeper was killed before we had said that
+	CALL(SYS_exit_group)
+
+runtime:
+	B _rt0_arm64_linux(SB)
+
+// A struct kernel_sigaction begins with the handler: SIG_IGN, SIG_DFL.
+DATA ·ignored+0(SB)/8, $1
+GLOBL ·ignored(SB), RODATA|NOPTR, $32
+DATA ·standard+0(SB)/8, $0
+GLOBL ·standard(SB), RODATA|NOPTR, $32
+DATA ·all+0(SB)/8, $-1
+GLOBL ·all(SB), RODATA|NOPTR, $8

@@ -1,0 +1,68 @@
+//go:build linux
+
+/*
+Package keeper is what of a helper's keeper is no Go: an entry of the program, before Go's runtime begins, where
+the helper is forked off and waited for. Why there is a keeper: adr 3; why it waits there: adr 14.
+
+	the kernel
+	    |
+	  entry: is this a helper, "--helper ..."? ---- no ----------------------.
+	    |                                                                    |
+	  become a subreaper; ignore SIGHUP, SIGINT, SIGTERM; the usual SIGCHLD   |
+	    |                                                                    |
+	  fork -------------------------------.                                  |
+	    |                                 |                                  |
+	  the keeper, part 2:                 the helper, part 1:                |
+	  is "--keeper" for ps                SIGTERM when the keeper ends;      |
+	  blocks every signal                 has it ended? then so do we        |
+	  lets go of descriptors 0 to 2       |                                  |
+	  waits for the helper                |                                  |
+	    |                                 |                                  |
+	  ended with 0, no child is left?     |                                  |
+	    |        |                        |                                  |
+	   yes       no                       |                                  |
+	    |        |                        |                                  |
+	 exit 0      '--> Go's runtime <------'<------- part 0 -----------------'
+	                  |
+	                  main: looks at Part
+
+The entry decides nothing else, and holds no state but its three words: what a killed helper has left is ended by
+Go, in the same process, so that nothing has to be found and executed for it. When a call fails before there is a
+helper, part is 0, and Go does all of it and says what failed. A pending signal stays blocked in the keeper.
+
+The linker has to be told (-E, tools/ldflags.sh). A program that was linked without, or for a kind of CPU that has no entry
+here, is in part 0, and a keeper in Go starts the helper (helper.Keep).
+*/
+package keeper
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// What entry says, before there is a runtime; Go only reads it.
+var (
+	part   int32 // a Role
+	status uint32
+	errno  int32
+)
+
+// A Role is what this process is to the entry.
+type Role int32
+
+// The roles of a process.
+const (
+	None   Role = iota // whatever its arguments say; nothing was forked
+	Helper             // a helper, whose parent is its keeper
+	Keeper             // a keeper whose helper has ended, and perhaps left something
+)
+
+// Part tells the role of this process.
+func Part() Role { return Role(part) }
+
+// Ended tells a Keeper how its helper has ended. The error is that of the call that waited for it.
+func Ended() (unix.WaitStatus, error) {
+	if errno != 0 {
+		return 0, unix.Errno(errno)
+	}
+	return unix.WaitStatus(status), nil
+}

@@ -1,0 +1,293 @@
+//go:build linux
+
+package keeper_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/helper"
+	"remshell/proc"
+)
+
+// patience is for a machine on which nothing else gets done.
+const patience = 5 * time.Minute
+
+// Each test is for a keeper that waits before Go's runtime, and for one in Go.
+func each(t *testing.T, test func(t *testing.T, program string)) {
+	for name, program := range programs(t) {
+		t.Run(name, func(t *testing.T) { test(t, program) })
+	}
+}
+
+// dir is where the programs lie that all tests start.
+var dir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if dir, err = os.MkdirTemp("", "keeper"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// programs are testdata/kept, linked as make links mpiexec, and without.
+func programs(t *testing.T) map[string]string {
+	t.Helper()
+	list := map[string]string{"plain": ""}
+	if flags := linkerFlags(t, runtime.GOARCH); strings.Contains(flags, "-E ") {
+		list["entry"] = flags
+	}
+	for name, flags := range list {
+		list[name] = filepath.Join(dir, name)
+		if _, err := os.Stat(list[name]); err != nil {
+			build(t, list[name], flags)
+		}
+	}
+	return list
+}
+
+func linkerFlags(t *testing.T, arch string) string {
+	t.Helper()
+	cmd := exec.Command("../../tools/ldflags.sh", "test")
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func build(t *testing.T, output, flags string, environ ...string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-ldflags", flags, "-o", output, "./testdata/kept")
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), environ...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// A kept is a helper that runs below its keeper.
+type kept struct {
+	*exec.Cmd
+	in             io.WriteCloser
+	out            *bufio.Reader
+	helper, orphan int
+}
+
+// start starts a keeper by a shell, which first does what is said; ranks begin with it as with sshd.
+func start(t *testing.T, first, program, what string) *kept {
+	t.Helper()
+	k := &kept{Cmd: exec.Command("/bin/sh", "-c", first+`exec "$0" --helper "$1"`, program, what)}
+	k.Stderr = os.Stderr
+	var err error
+	if k.in, err = k.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := k.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.out = bufio.NewReader(out)
+	if err := k.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, pid := range []int{k.helper, k.orphan} {
+			if pid > 0 {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		k.in.Close()
+	})
+	var parent int
+	if _, err := fmt.Fscan(k.out, &k.helper, &parent, &k.orphan); err != nil {
+		t.Fatal(err)
+	}
+	if parent != k.Process.Pid || k.helper == parent {
+		t.Fatalf("helper %d has parent %d, started was %d", k.helper, parent, k.Process.Pid)
+	}
+	k.out.ReadString('\n')
+	return k
+}
+
+// code waits for the end of the keeper.
+func (k *kept) code(t *testing.T) int {
+	t.Helper()
+	err := k.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if status := k.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		return -int(status.Signal())
+	}
+	return k.ProcessState.ExitCode()
+}
+
+// alive reports whether a process is there, and no zombie that its new parent has yet to notice.
+func alive(pid int) bool {
+	look, there := proc.LookAt(pid)
+	return there && look.State != 'Z'
+}
+
+// until waits for something to be so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not so after %v", what, patience)
+		}
+	}
+}
+
+// The keeper ends as its helper does. That holds where the keeper's parent ignored the end of children.
+func TestTheKeeperEndsAsItsHelper(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		for _, first := range []string{"", "trap '' CHLD HUP; "} {
+			for _, want := range []int{0, 1, 125} {
+				k := start(t, first, program, "")
+				fmt.Fprintln(k.in, want)
+				if got := k.code(t); got != want {
+					t.Errorf("%sthe helper ended with %d, the keeper with %d", first, want, got)
+				}
+			}
+		}
+	})
+}
+
+// What a killed helper has left is ended, and its keeper tells the signal as a shell does.
+func TestTheKeeperEndsOrphans(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := start(t, "", program, "orphan")
+		syscall.Kill(k.helper, syscall.SIGKILL)
+		if got := k.code(t); got != 137 {
+			t.Errorf("the keeper ended with %d", got)
+		}
+		if alive(k.orphan) {
+			t.Error("the orphan lives")
+		}
+	})
+}
+
+// A helper that ends well and has left somebody is no other case; but one that stays so on purpose is (helper.StayCode).
+func TestTheKeeperEndsWhatIsLeft(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		for what, code := range map[string]int{"orphan": 0, "stay": helper.StayCode} {
+			k := start(t, "", program, what)
+			fmt.Fprintln(k.in, code)
+			if got := k.code(t); got != 0 || alive(k.orphan) != (what == "stay") {
+				t.Errorf("%s: exit %d, the orphan lives: %v", what, got, alive(k.orphan))
+			}
+		}
+	})
+}
+
+// A helper whose keeper is killed is told to end.
+func TestTheHelperOfAKilledKeeper(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := start(t, "", program, "")
+		syscall.Kill(k.Process.Pid, syscall.SIGKILL)
+		if line, err := k.out.ReadString('\n'); line != "told to end\n" {
+			t.Errorf("it says %q, %v", line, err)
+		}
+		if got := k.code(t); got != -int(syscall.SIGKILL) {
+			t.Errorf("the keeper ended with %d", got)
+		}
+		until(t, "the helper has ended", func() bool { return !alive(k.helper) })
+	})
+}
+
+// A batch system signals every process of a job, the keeper among them: it stays (RM-60), and does its work afterwards.
+func TestTheKeeperIsDeaf(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := start(t, "", program, "orphan")
+		for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+			syscall.SIGCONT, syscall.SIGXCPU, syscall.SIGPIPE} {
+			if err := syscall.Kill(k.Process.Pid, s); err != nil {
+				t.Fatal(s, err)
+			}
+		}
+		syscall.Kill(k.helper, syscall.SIGKILL)
+		if got := k.code(t); got != 137 || alive(k.orphan) {
+			t.Errorf("exit %d, the orphan lives: %v", got, alive(k.orphan))
+		}
+	})
+}
+
+// The streams are the helper's alone: whoever reads sees their end with it, while the keeper still works.
+func TestTheKeeperHoldsNoStream(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := start(t, "", program, "")
+		until(t, "the keeper has let go", func() bool {
+			for fd := range 3 {
+				to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", k.Process.Pid, fd))
+				if err == nil && to != os.DevNull {
+					return false
+				}
+			}
+			return true
+		})
+		fmt.Fprintln(k.in, 0)
+		if rest, err := io.ReadAll(k.out); err != nil || len(rest) > 0 {
+			t.Errorf("it says %q, %v", rest, err)
+		}
+		if got := k.code(t); got != 0 {
+			t.Errorf("exit %d", got)
+		}
+	})
+}
+
+// A keeper that has nothing to clean up never becomes a Go program, and is small.
+func TestTheEntryWaitsBeforeTheRuntime(t *testing.T) {
+	program, there := programs(t)["entry"]
+	if !there {
+		t.Skip("no entry for this kind of CPU: the keeper is in Go")
+	}
+	k := start(t, "", program, "")
+	until(t, "it is called --keeper", func() bool {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.Process.Pid))
+		return strings.HasPrefix(string(line), program+"\x00--keeper\x00")
+	})
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", k.Process.Pid))
+	if err != nil || len(tasks) != 1 {
+		t.Errorf("it has %d threads, %v", len(tasks), err)
+	}
+	until(t, "it blocks all signals", func() bool {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.Process.Pid))
+		_, line, _ := strings.Cut(string(text), "SigBlk:\t")
+		line, _, _ = strings.Cut(line, "\n")
+		blocked, _ := strconv.ParseUint(line, 16, 64)
+		return ^blocked == 1<<(unix.SIGKILL-1)|1<<(unix.SIGSTOP-1)
+	})
+	fmt.Fprintln(k.in, 0)
+	if got := k.code(t); got != 0 {
+		t.Errorf("exit %d", got)
+	}
+}
+
+// Every kind of CPU for which the linker is told of an entry has one, and links with it.
+func TestEveryEntryLinks(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64", "riscv64"} {
+		flags := linkerFlags(t, arch)
+		if found, _ := filepath.Glob("entry_linux_" + arch + ".s"); strings.Contains(flags, "-E ") != (len(found) == 1) {
+			t.Errorf("%s has %q; the linker is told %q", arch, found, flags)
+		}
+		build(t, filepath.Join(t.TempDir(), arch), flags, "GOOS=linux", "GOARCH="+arch)
+	}
+}

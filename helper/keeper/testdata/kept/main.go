@@ -1,0 +1,59 @@
+// Kept is a helper that does what its third argument says, and its keeper, which is the real one.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"remshell/helper"
+	"remshell/helper/keeper"
+)
+
+func main() {
+	switch {
+	case os.Args[1] == "--helper" && keeper.Part() == keeper.None:
+		exit(helper.Keep(append([]string{"--helper-child"}, os.Args[2:]...)))
+	case os.Args[1] == "--keeper" && keeper.Part() == keeper.Keeper:
+		exit(helper.Outlive(keeper.Ended()))
+	case os.Args[1] == "--helper" || os.Args[1] == "--helper-child":
+		help(os.Args[2])
+	}
+	exit(100, fmt.Errorf("this is no part of it: %q", os.Args))
+}
+
+func exit(code int, err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// help says who it is, and of the orphan that it has left, if it is to leave one; then it waits until it is told to
+// end, or gets SIGTERM. The orphan has a session and an environment of its own.
+func help(what string) {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	orphan := 0
+	if what == "orphan" || what == "stay" {
+		cmd := exec.Command("/bin/sleep", "100000")
+		cmd.SysProcAttr, cmd.Env = &syscall.SysProcAttr{Setsid: true}, []string{"A=B"}
+		if err := cmd.Start(); err != nil {
+			exit(100, err)
+		}
+		orphan = cmd.Process.Pid
+	}
+	fmt.Println(os.Getpid(), os.Getppid(), orphan)
+	go func() {
+		<-told
+		fmt.Println("told to end")
+		os.Exit(0)
+	}()
+	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	code, _ := strconv.Atoi(line[:max(0, len(line)-1)])
+	os.Exit(code)
+}
