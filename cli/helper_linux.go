@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"remshell/fault"
 	"remshell/helper"
@@ -112,7 +113,7 @@ func serve(args []string) (int, error) {
 
 // callBack calls mpiexec as the helper of a host, with the invitation that comes by our input (package callback). What
 // keeps it from that it says on the output, as the delivery script would. When the input ends, which is when
-// the step does, so does the connection. Without an error there is none where the streams that we have are ours to speak over.
+// the step does, so does the connection, a moment later. Without an error there is none where the streams that we have are ours to speak over.
 func callBack(s streams, host, near string) (net.Conn, error) {
 	address, _ := netip.ParseAddr(near) // the zero value if there is none
 	invited, err := callback.ReadInvitation(s.in)
@@ -138,8 +139,16 @@ func callBack(s streams, host, near string) (net.Conn, error) {
 	case invited.Streams:
 		go listen()
 	}
-	context.AfterFunc(ctx, func() { conn.Close() })
+	endWith(ctx, conn, lastWords)
 	return conn, nil
+}
+
+// lastWords is how long mpiexec is heard when the step's input has ended: its Bye comes by another way, and may come later.
+const lastWords = time.Second
+
+// endWith has nothing be heard of mpiexec any more some time after its step is over.
+func endWith(step context.Context, conn net.Conn, later time.Duration) {
+	context.AfterFunc(step, func() { conn.SetReadDeadline(time.Now().Add(later)) })
 }
 
 var errStepOver = errors.New("the step is over")
