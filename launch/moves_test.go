@@ -62,6 +62,7 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 	switch m := m.(type) {
 	case *wire.Survey:
 		if s.on == "look" && s.begun == 2 && node == "n2" {
+			s.on = "" // once
 			s.strike(s, c, "")
 		}
 	case *wire.Prepare:
@@ -71,7 +72,8 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 				s.strike(s, c, m.Group.Name)
 				return true
 			}
-			break
+			time.AfterFunc(time.Second, func() { c.Send(&wire.Prepared{Group: m.Group.Name}) }) // what was asked meanwhile is done by then
+			return true
 		}
 		s.ranks[node] = m.Ranks[0].Rank
 		for _, assignment := range m.Process.Base.Set {
@@ -109,6 +111,10 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 			break
 		}
 		c.Send(&wire.Drained{})
+	case *wire.Hold:
+		s.note("%s %s", node, map[bool]string{true: "stands", false: "goes on"}[m.On])
+	case *wire.Vacate:
+		c.Send(&wire.Vacated{})
 	case *wire.Renew:
 		c.Send(&wire.Renewed{})
 	case *wire.Release:
@@ -201,7 +207,9 @@ func TestMoves(t *testing.T) {
 			s.ends("n1", job.Exit{Code: 7})
 		}}, nil, 7, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
 		{"suspended while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.AskSuspend)}, nil, 0,
-			"taken: a place is looked for|done: suspended|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: its ranks could not write a checkpoint", "suspended by alice (--suspend)"},
+			"taken: a place is looked for|n0 stands|n1 stands|done: suspended|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|n0 goes on|n1 goes on|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n0 stands|n2 starts|n2 stands|n0 goes on|n2 goes on", "goes on for a checkpoint, and stands still again then"},
+		{"suspended while it is looked for, and others may have its CPUs", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.AskSuspendFree)}, nil, 0,
+			"taken: a place is looked for|n0 stands|n1 stands|taken: suspended|done: suspended; its CPUs are free for others, its memory is not|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: others may have its CPUs, so that it cannot write a checkpoint|n0 goes on|n1 goes on", "suspended by alice (--suspend=free)"},
 		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.AskSuspend)}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|taken: a checkpoint is being written; suspended then|done: it moves to n[0,2]|n0 ends|n1 ends|refused: the job ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},

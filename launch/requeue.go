@@ -30,8 +30,8 @@ func (f *fleet) requeue(by supervise.Asked) {
 	case !f.state.Runs():
 		refuse("its ranks do not all run yet", true)
 		return
-	case f.state.Held():
-		refuse("suspended: its ranks could not write a checkpoint", true)
+	case f.state.Vacant():
+		refuse("suspended: others may have its CPUs", true)
 		return
 	case f.moving != nil || f.ceding != nil:
 		refuse("it is being moved, or gives way already", true)
@@ -48,9 +48,9 @@ func (f *fleet) requeue(by supervise.Asked) {
 	f.saves.askToStop(f.cede, f.keepOn)
 }
 
-// cede ends the attempt, unless somebody wants the job to stand still by now.
+// cede ends the attempt, unless others may have its CPUs by now.
 func (f *fleet) cede() {
-	if f.state.Held() {
+	if f.state.Vacant() {
 		f.saves.step(checkpoint.Stays{}, time.Now())
 		f.keepOn("suspended meanwhile")
 		return

@@ -45,6 +45,9 @@ func (s *State) giveWay(e Asked, now time.Time) []Action {
 	if s.rules.Yields == job.YieldByRequeueing {
 		return []Action{Requeue{e}}
 	}
+	if s.Respite() {
+		return s.inRespite(e)
+	}
 	switch s.vacancy.phase {
 	case vacant:
 		return []Action{Reply{To: e, State: job.AskDone, Text: "its CPUs are free for others"}}
@@ -68,7 +71,7 @@ func (s *State) staySuspended(e Asked, now time.Time) []Action {
 	if phase := s.vacancy.phase; phase != giving && phase != vacant {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "its CPUs are just being claimed, or given up", Later: true}}
 	}
-	s.vacancy.gave = nil
+	s.vacancy.gave, s.by = nil, e
 	return []Action{s.suspendedBy(e, now), Reply{To: e, State: job.AskDone, Text: "suspended; its CPUs are free for others"}}
 }
 
