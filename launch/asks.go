@@ -140,13 +140,10 @@ func (f *fleet) vacate(a supervise.Vacate) {
 	}
 }
 
-// watchClaims has those nodes tell of changes that do not yet.
-func (f *fleet) watchClaims() {
+// watchClaims has nodes tell of changes, and note what a job claims.
+func (f *fleet) watchClaims(of job.Whose) {
 	for _, n := range f.nodes {
-		if !n.watched {
-			n.watched = true
-			n.Send(&wire.Watch{Ledger: f.req.Queue.Ledger})
-		}
+		n.Send(&wire.Watch{Ledger: f.req.Queue.Ledger, For: of.Job, UID: of.UID})
 	}
 }
 

@@ -82,8 +82,7 @@ type member struct {
 	had  int   // ranks of all groups, those that are over among them
 	over bool  // nothing of the job is left there
 
-	watched bool      // it tells when claims change
-	ended   time.Time // when the last of its ranks did, of the last group; zero: none has, or there is no timeline
+	ended time.Time // when the last of its ranks did, of the last group; zero: none has, or there is no timeline
 }
 
 func newFleet(env Env) *fleet {

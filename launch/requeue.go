@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"remshell/job"
@@ -74,13 +75,18 @@ func (f *fleet) keepOn(why string) {
 func (l *lives) giveUp(ctx context.Context, old, f *fleet) error {
 	ctx, done := l.within(ctx)
 	defer done()
-	left, claimed, err := reserve.GiveUp(ctx, l.first, f.env.Env, f.kept, old.plan, preempt.Patience)
-	if f.kept = left; err != nil || claimed {
+	by := old.ceding.by
+	given, err := reserve.GiveUp(ctx, l.first, f.env.Env, f.kept, old.plan, job.Whose{Job: preempt.For(by.Args), UID: by.UID}, preempt.Patience)
+	if f.kept = given.Left; err != nil || given.Claimed {
 		return err
 	}
-	by, now := old.ceding.by, time.Now()
+	unread := ""
+	if len(given.Unread) > 0 {
+		unread = ", as far as that can be read (" + strings.Join(given.Unread, "; ") + ")"
+	}
+	now := time.Now()
 	l.grudges.Note(by.UID, now)
-	l.env.Say(fmt.Sprintf("its CPUs were not claimed for %v: it queues, and does not give way to %s again until %s",
-		preempt.Patience, by.User, l.grudges.Holds(by.UID, now).Format(time.TimeOnly)))
+	l.env.Say(fmt.Sprintf("its CPUs were not claimed for %v%s: it queues, and does not give way to %s again until %s",
+		preempt.Patience, unread, by.User, l.grudges.Holds(by.UID, now).Format(time.TimeOnly)))
 	return nil
 }

@@ -395,7 +395,7 @@ func (f *fleet) act(state *supervise.State, actions []supervise.Action) (finishe
 		case supervise.Checkpoint:
 			f.checkpoint(a.To)
 		case supervise.Watch:
-			f.watchClaims()
+			f.watchClaims(a.For)
 		case supervise.Requeue:
 			f.requeue(a.By)
 		case supervise.Move:

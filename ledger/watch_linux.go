@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/job"
 )
 
 // nap is how often to look where the kernel does not tell: it has 128 inotify instances
@@ -34,8 +36,12 @@ type watcher struct {
 	fd    int
 	queue *os.File // of inotify; nil: we are blind
 	names map[int32]string
-	kind  string // of the names that matter
+	kind  string          // of the names that matter
+	came  map[string]bool // paths of such that came since the last look, and may be gone
 }
+
+// mostCame bounds how many are told of that came between two looks.
+const mostCame = 256
 
 // news is what has happened.
 type news struct {
@@ -45,7 +51,7 @@ type news struct {
 }
 
 func newWatcher(d *Dir) *watcher {
-	w := &watcher{d: d, names: make(map[int32]string), kind: kindClaim}
+	w := &watcher{d: d, names: make(map[int32]string), kind: kindClaim, came: make(map[string]bool)}
 	if d.without.inotify {
 		return w
 	}
@@ -147,7 +153,12 @@ func (w *watcher) parse(buf []byte) news {
 			delete(w.names, wd)
 		case !known:
 		case strings.HasSuffix(file, "/"):
-			n.names = n.names || strings.HasPrefix(name, w.kind)
+			if !strings.HasPrefix(name, w.kind) {
+				break
+			}
+			if n.names = true; mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 && len(w.came) < mostCame {
+				w.came[file+name] = true
+			}
 		case file != "":
 			n.files[file] = true
 		default:
@@ -169,9 +180,10 @@ func (d *Dir) settle(ctx context.Context, s entry) {
 }
 
 // Watch calls changed when it has begun to watch, and then each time claims came or went
-// on this node, within milliseconds, also when their holder was killed. It returns when
+// on this node, within milliseconds, also when their holder was killed. Before that it tells came of
+// those that came, however short they stood, by what their names say. It returns when
 // ctx ends, with its error, or when the directory cannot be read any more.
-func (d *Dir) Watch(ctx context.Context, changed func()) error {
+func (d *Dir) Watch(ctx context.Context, came func([]job.Whose), changed func()) error {
 	w := newWatcher(d)
 	defer w.close()
 	w.dir()
@@ -181,6 +193,9 @@ func (d *Dir) Watch(ctx context.Context, changed func()) error {
 		if err != nil {
 			return err
 		}
+		if fresh := w.fresh(known, now); len(fresh) > 0 && known != nil {
+			came(fresh)
+		}
 		if known == nil || !maps.EqualFunc(known, now, entry.same) {
 			changed()
 		}
@@ -189,6 +204,25 @@ func (d *Dir) Watch(ctx context.Context, changed func()) error {
 			return err
 		}
 	}
+}
+
+// fresh are the claims that came since the last look: those of which the kernel has told, and those that
+// were found.
+func (w *watcher) fresh(known, now map[string]entry) (came []job.Whose) {
+	for path, s := range now {
+		if !s.same(known[path]) && len(w.came) < mostCame {
+			w.came[path] = true
+		}
+	}
+	for path := range w.came {
+		shelf, name, _ := strings.Cut(path, "/")
+		_, id, named := strings.Cut(strings.TrimPrefix(name, kindClaim), "-")
+		if s, is := w.d.shelfOf(shelf); is && named {
+			came = append(came, job.Whose{Job: job.ID(id), UID: s.uid})
+		}
+	}
+	clear(w.came)
+	return came
 }
 
 // watchAll lists the living claims after all of them are watched.

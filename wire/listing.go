@@ -37,6 +37,7 @@ type Listed struct {
 	Tickets []job.Ticket
 	States  []job.RankState
 	Err     string
+	Had     bool // the job for which Watch has given something up has claimed something since
 }
 
 func (m *Listed) fields(c *codec) {
@@ -46,6 +47,7 @@ func (m *Listed) fields(c *codec) {
 	list(c, &m.Tickets, length{"tickets", maxEntries - len(m.Claims)}, (*codec).ticket)
 	list(c, &m.States, length{"ranks", maxOnNode}, (*codec).rankState)
 	c.sentence(&m.Err, "error")
+	c.flag(&m.Had)
 }
 
 // Alert sends a signal to the ranks of another job on the node, if the user may.

@@ -25,6 +25,8 @@ SV-30). Of each group there is one claim at every moment, since the new one is s
 type vacancies struct {
 	vacant   bool                  // what is claimed has no CPUs
 	had      bool                  // others have had them since
+	awaited  job.Whose             // for whom they were given up; void: for anybody
+	watching chan struct{}         // closed when changes are noticed; nil: they are not to be
 	holdings map[string]wire.Claim // what the groups in held have claimed, and on which terms
 }
 
@@ -53,13 +55,15 @@ func (w *Worker) vacate(what job.Vacancy) (v Vacated) {
 	})
 	switch what {
 	case job.GiveUp:
+		w.awaitWatch()
 		w.vacant, w.had = true, false
 		for _, group := range groups {
 			v.Notice = cmp.Or(w.giveUp(group), v.Notice)
 		}
 	case job.Look:
 		for _, group := range groups {
-			v.Taken = cmp.Or(v.Taken, w.whoHas(w.holdings[group]))
+			taken, notice := w.whoHas(w.holdings[group])
+			v.Taken, v.Notice = cmp.Or(v.Taken, taken), cmp.Or(v.Notice, notice)
 		}
 		w.had = w.had || v.Taken != ""
 		v.Had = w.had
@@ -105,16 +109,16 @@ func (w *Worker) giveUp(group string) (notice string) {
 	return ""
 }
 
-// whoHas looks who has CPUs that a group is to claim again.
-func (w *Worker) whoHas(t wire.Claim) (taken string) {
+// whoHas looks who has CPUs that a group is to claim again, as far as that can be read.
+func (w *Worker) whoHas(t wire.Claim) (taken, notice string) {
 	others, err := w.ledger.Others(nil)
-	if err != nil { // then takeBack tells that
-		return ""
+	if err != nil {
+		notice = "who claims what cannot be read: " + err.Error()
 	}
 	if err := conflict(t, t.Entry, others); err != nil {
-		return err.Error() + holder(t.Entry, others)
+		return err.Error() + holder(t.Entry, others), ""
 	}
-	return ""
+	return "", notice
 }
 
 // takeBack claims the CPUs of a group again. Where the ledger takes no claims others have none either: the

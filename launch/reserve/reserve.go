@@ -120,6 +120,7 @@ type host struct {
 	twin    *host // one of the nodes that were shown to be this machine; nil: none was
 	staged  bool  // it has the parcels of the job
 	watched bool  // it tells when claims change
+	had     bool  // as it said when it was last asked, somebody has had what was given up for him
 	inside  bool  // as it said when it was last asked, our own job has all that we could use
 }
 

@@ -142,8 +142,8 @@ type Vacate struct {
 // Checkpoint has the ranks asked for a checkpoint, for somebody.
 type Checkpoint struct{ To Asked }
 
-// Watch has nodes tell of claims that come and go, from then on.
-type Watch struct{}
+// Watch has nodes tell of claims that come and go, from then on, and note what a job claims for which CPUs are given up.
+type Watch struct{ For job.Whose }
 
 // Requeue has the job end, behind a checkpoint if it can write one, and queued again, for somebody.
 type Requeue struct{ By Asked }

@@ -60,7 +60,7 @@ func (s *State) giveWay(e Asked, now time.Time) []Action {
 		return append(do, s.vacate(e, giving, job.GiveUp, s.occupied(), now)...)
 	}
 	s.held = now
-	do = append(do, Hold{On: true}, Say{fmt.Sprintf("preempted by %s: suspended", e.Beneficiary())})
+	do = append(do, Watch{e.benefits()}, Hold{On: true}, Say{fmt.Sprintf("preempted by %s: suspended", e.Beneficiary())})
 	do = append(do, s.vacate(e, giving, job.GiveUp, s.occupied(), now)...)
 	s.vacancy.gave = &preemption{by: e}
 	return do
@@ -75,6 +75,9 @@ func (s *State) staySuspended(e Asked, now time.Time) []Action {
 	return []Action{s.suspendedBy(e, now), Reply{To: e, State: job.AskDone, Text: "suspended; its CPUs are free for others"}}
 }
 
+// benefits is the job for which somebody asks another to give way: its name is his word, its user the node's.
+func (e Asked) benefits() job.Whose { return job.Whose{Job: preempt.For(e.Args), UID: e.UID} }
+
 // Beneficiary names the job for which somebody asks another to give way, by his word, and him, by that of the node.
 func (e Asked) Beneficiary() string {
 	if id := preempt.For(e.Args); id != "" {
@@ -84,12 +87,11 @@ func (e Asked) Beneficiary() string {
 }
 
 // given notes that all CPUs are free.
-func (p *preemption) given(now time.Time) []Action {
+func (p *preemption) given(now time.Time) {
 	if p == nil {
-		return nil
+		return
 	}
 	p.since, p.next = now, now.Add(preempt.Patience)
-	return []Action{Watch{}}
 }
 
 // had notes that somebody has one, or has had one.
@@ -134,8 +136,8 @@ func (s *State) allFree(now time.Time) (do []Action) {
 	}
 	if !p.taken {
 		s.rules.Grudges.Note(p.by.UID, now)
-		do = append(do, Say{fmt.Sprintf("its CPUs were not claimed for %v: it goes on, and does not give way to %s again until %s",
-			preempt.Patience, p.by.User, s.rules.Grudges.Holds(p.by.UID, now).Format(time.TimeOnly))})
+		do = append(do, Say{fmt.Sprintf("its CPUs were not claimed for %v%s: it goes on, and does not give way to %s again until %s",
+			preempt.Patience, s.vacancy.told(), p.by.User, s.rules.Grudges.Holds(p.by.UID, now).Format(time.TimeOnly))})
 		p.taken = true // that is told once
 	}
 	return append(do, s.vacate(Asked{}, taking, job.TakeBack, s.occupied(), now)...)

@@ -21,9 +21,9 @@ func TestGivingWay(t *testing.T) {
 		event Event
 		want  string
 	}
-	const given = "done of bob: suspended; its CPUs are free for others, its memory is not, watch"
+	const given = "done of bob: suspended; its CPUs are free for others, its memory is not"
 	gives := []line{
-		{0, bob, "taken of bob: it is being suspended, stop, preempted by job j-2 (bob): suspended, give up [0 1]"},
+		{0, bob, "taken of bob: it is being suspended, watch, stop, preempted by job j-2 (bob): suspended, give up [0 1]"},
 		{0, Vacated{Node: 0}, ""},
 		{0, Changed{}, ""}, // not all are free yet
 		{0, Vacated{Node: 1}, given},
@@ -41,7 +41,7 @@ func TestGivingWay(t *testing.T) {
 	const nobody = "its CPUs were not claimed for 30s: it goes on, and does not give way to bob again until "
 	until := time.Unix(1_000_000+30+600, 0).Format(time.TimeOnly)
 	for name, lines := range map[string][]line{
-		"they are free again":   then(asked, []line{{9, Changed{}, "look [0 1]"}}, back(9), []line{{9, bob, "taken of bob: it is being suspended, stop, preempted by job j-2 (bob): suspended, give up [0 1]"}}),
+		"they are free again":   then(asked, []line{{9, Changed{}, "look [0 1]"}}, back(9), []line{{9, bob, "taken of bob: it is being suspended, watch, stop, preempted by job j-2 (bob): suspended, give up [0 1]"}}),
 		"nothing is told of it": then(asked, []line{{10.9, Tick{}, ""}, {11, Tick{}, "look [0 1]"}}, back(11)),
 		"many changes":          then(asked, []line{{1.5, Changed{}, ""}, {1.9, Tick{}, ""}, {2, Tick{}, "look [0 1]"}}, back(2)),
 		"a change while it looks": then(gives, []line{{1, Changed{}, "look [0 1]"}, {1, Vacated{Node: 0}, ""}, {1.01, Changed{}, ""}, {1.02, Vacated{Node: 1}, ""}, {1.04, Tick{}, ""},
@@ -52,7 +52,9 @@ func TestGivingWay(t *testing.T) {
 			{22, Tick{}, "look [0 1]"}, {22, Vacated{Node: 0}, ""}, {22, Vacated{Node: 1}, ""}, {29.9, Tick{}, ""}, {30, Tick{}, "look [0 1]"}, {30, Vacated{Node: 0}, ""},
 			{30, Vacated{Node: 1}, nobody + until + ", take back [0 1]"}, {30, Vacated{Node: 0}, ""}, {30, Vacated{Node: 1}, "continue, goes on after 00:00:30"},
 			{31, bob, "refused of bob: it gave way to bob, who did not take its CPUs: not again until " + until},
-			{31, eve, "taken of eve: it is being suspended, stop, preempted by a job of eve: suspended, give up [0 1]"}}),
+			{31, eve, "taken of eve: it is being suspended, watch, stop, preempted by a job of eve: suspended, give up [0 1]"}}),
+		"nobody comes, and a ledger cannot be read": then(gives, []line{{30, Tick{}, "look [0 1]"}, {30, Vacated{Node: 0}, ""},
+			{30, Vacated{Node: 1, Notice: "unreadable"}, strings.Replace(nobody, "30s", "30s (b: unreadable)", 1) + until + ", take back [0 1]"}}),
 		"somebody else asks, too":       then(gives, []line{{1, eve, "done of eve: its CPUs are free for others"}}),
 		"somebody else asks in between": then(gives[:2], []line{{0, eve, "refused of eve: its CPUs are just being claimed, or given up (later)"}}),
 		"its user lets it go on": then(asked, []line{{5, ann(job.AskResume), "taken of ann: its CPUs are claimed again, look [0 1]"}, {5, Vacated{Node: 0, Taken: "bob", Had: true}, ""},
@@ -60,10 +62,10 @@ func TestGivingWay(t *testing.T) {
 		"its user suspends it, and it does not go on by itself": then(asked, []line{{5, ann(job.AskSuspend), "suspended by ann (--suspend) after 00:00:15; mpiexec --resume-job  goes on, done of ann: suspended; its CPUs are free for others"},
 			{6, ann(job.AskSuspend), "refused of ann: already suspended"}, {11, Changed{}, ""}, {99, Tick{}, ""}, {100, ann(job.AskResume), "taken of ann: its CPUs are claimed again, look [0 1]"}}),
 		"its user suspends it at once": then(gives[:2], []line{{0, ann(job.AskSuspend), "suspended by ann (--suspend) after 00:00:10; mpiexec --resume-job  goes on, done of ann: suspended; its CPUs are free for others"},
-			{1, Vacated{Node: 1}, strings.TrimSuffix(given, ", watch")}, {99, Tick{}, ""}}),
+			{1, Vacated{Node: 1}, given}, {99, Tick{}, ""}}),
 		"its user suspends it while it looks": then(asked[:len(asked)-2], []line{{5, ann(job.AskSuspend), "refused of ann: its CPUs are just being claimed, or given up (later)"}}),
 		"its user has suspended it": {{0, ann(job.AskSuspend), "stop, suspended by ann (--suspend) after 00:00:10; mpiexec --resume-job  goes on, done of ann: suspended"},
-			{1, bob, "taken of bob: it is being suspended, give up [0 1]"}, {1, Vacated{Node: 0}, ""}, {1, Vacated{Node: 1}, strings.TrimSuffix(given, ", watch")}, {99, Changed{}, ""}, {99, Tick{}, ""}},
+			{1, bob, "taken of bob: it is being suspended, give up [0 1]"}, {1, Vacated{Node: 0}, ""}, {1, Vacated{Node: 1}, given}, {99, Changed{}, ""}, {99, Tick{}, ""}},
 		"it is ended":            then(asked, []line{{5, ann(job.AskEnd), "taken of ann: the job is ended, end, continue"}, {6, Changed{}, ""}, {6, bob, "refused of bob: the job ends"}}),
 		"a node is lost":         then(asked, []line{{5, NodeLost{1, "gone"}, "end, continue"}, {6, Changed{}, ""}}),
 		"it ends while it looks": then(asked, []line{{9, Changed{}, "look [0 1]"}, {9, sig(job.SIGTERM), "end, continue"}, {9, Vacated{Node: 0}, ""}, {9, Vacated{Node: 1}, ""}}),

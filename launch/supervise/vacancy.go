@@ -188,7 +188,8 @@ func (s *State) allVacated(now time.Time) []Action {
 	switch {
 	case v.phase == giving:
 		v.phase = vacant
-		return append(v.reply(v.asker, job.AskDone, s.given(), false), v.gave.given(now)...)
+		v.gave.given(now)
+		return v.reply(v.asker, job.AskDone, s.given(), false)
 	case v.phase == looking && len(v.refused) == 0 && v.asker.Verb == "":
 		return s.allFree(now)
 	case v.phase == looking && len(v.refused) == 0:
