@@ -51,11 +51,17 @@ _rs_cached() {
 }
 
 # The launcher's own path, if the same program is there and nobody but us and root
-# can change that. It is never run to find out what it is: the linker wrote the
-# build ID into its first 4096 bytes, where there are few line ends.
+# can change that. It is never run to find out what it is: it is the launcher's very file, by number,
+# size and time, or the linker wrote the build ID into its first 4096 bytes, where there are few line
+# ends. Those a shell reads one by one, which takes longer than all the rest.
 _rs_shared() {
 	[ -f @PATH@ ] && [ -x @PATH@ ] || return 1
-	ls -ldn @PARTS@ 2>/dev/null | _rs_safe && _rs_built @PATH@
+	_rs_m=$(TZ=UTC0 ls -ldin --full-time @PARTS@ 2>/dev/null) || _rs_m=$(ls -ldin @PARTS@ 2>/dev/null)
+	set -f
+	_rs_safe
+	_rs_n=$?
+	set +f
+	[ $_rs_n = 0 ] && { [ "$_rs_x" = @SAME@ ] || _rs_built @PATH@; }
 }
 
 _rs_built() {
@@ -83,19 +89,26 @@ _rs_told() {
 	exit 1
 }
 
-# Reads ls -ldn of a file and of all folders above it: mode, links, owner. In a
-# folder with the sticky bit others cannot replace what is not theirs. Who is in a
+# Looks at ls -ldin of a file and of all folders above it: number, mode, links, owner, and of the last
+# number, size and time. In a folder with the sticky bit others cannot replace what is not theirs. Who is in a
 # group that may write to a folder of root's, root has decided.
 _rs_safe() {
 	_rs_n=0
-	while read -r _rs_m _rs_x _rs_u _rs_x; do
+	while [ "$_rs_m" ]; do
+		_rs_x=${_rs_m%%"
+"*}
+		_rs_m=${_rs_m#"$_rs_x"}
+		_rs_m=${_rs_m#"
+"}
+		set -- $_rs_x
 		_rs_n=$((_rs_n + 1))
-		case $_rs_m in
+		_rs_x="$1 $6 $7 $8 $9"
+		case $2 in
 		d????????[tT]*) ;;
 		l* | ????????w*) return 1 ;;
-		?????w*) [ "$_rs_u" = 0 ] || return 1 ;;
+		?????w*) [ "$4" = 0 ] || return 1 ;;
 		esac
-		[ "$_rs_u" = 0 ] || [ "$_rs_u" = "${_rs_uid:=$(id -u)}" ] || return 1
+		[ "$4" = 0 ] || [ "$4" = "${_rs_uid:=$(id -u)}" ] || return 1
 	done
 	[ $_rs_n -eq @COUNT@ ]
 }

@@ -127,6 +127,39 @@ func TestSharedPath(t *testing.T) {
 	})
 }
 
+// The launcher's very file is known without being read, by number, size and time; a file that differs in one of these is read.
+func TestSharedPathIsTheSameFile(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		path := installed(t, n.home).Path
+		set := func(when time.Time) Self {
+			t.Helper()
+			if err := os.Chtimes(path, when, when); err != nil {
+				t.Fatal(err)
+			}
+			s, err := selfOf(path, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Build = strings.Repeat("x", len(s.Build)) // which is not in the file: reading finds nothing
+			return s.Ship("never")
+		}
+		s := set(time.Date(2026, 2, 3, 4, 5, 6, 70_000, time.UTC))
+		n.reach(t, s, "shared").Close()
+		for why, other := range map[string]string{"number": "1 " + s.same, "time": strings.Replace(s.same, "04:05", "04:06", 1), "size": strings.Replace(s.same, " ", " 1", 1)} {
+			s := s
+			s.same = other
+			if _, err := n.dial(t, s); err == nil {
+				t.Errorf("it is taken for the same with another %s", why)
+			}
+		}
+		if s := set(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)); s.same != "none" {
+			t.Errorf("%q has a time that many files may have", s.same)
+		} else if _, err := n.dial(t, s); err == nil {
+			t.Error("it is taken for the same by such a time")
+		}
+	})
+}
+
 // installed is self as it would be installed in a folder that all nodes see.
 func installed(t testing.TB, dir string) Self {
 	t.Helper()

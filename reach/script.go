@@ -46,6 +46,7 @@ func (s Self) script(tag string) string {
 		"@PATH@", quote(file),
 		"@PARTS@", quoteAll(parts),
 		"@LINE@", strconv.Itoa(s.line),
+		"@SAME@", quote(s.same),
 		"@COUNT@", strconv.Itoa(len(parts)),
 		"@SYSTEM@", quoteAll(folders),
 		"@MACHINE@", machines(s.system()),

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"remshell/sshx"
 )
@@ -23,6 +24,7 @@ type Self struct {
 	Open  func() (io.ReadCloser, error)
 
 	line         int      // of Build in the file, counting from 1; 0: not within its head
+	same         string   // the file at Path as ls -i --full-time has it, in UTC: number, size, time; "none": it does not tell
 	folders      []string // for everybody on a node; nil: /tmp and /dev/shm
 	goos, goarch string   // of the nodes that it is for; empty: as here
 	told         string   // where it is on the node; empty: it is looked for there, or sent
@@ -147,7 +149,7 @@ func selfOf(path, file string) (Self, error) {
 	if err != nil {
 		return Self{}, fmt.Errorf("read own program: %w", err)
 	}
-	s.Size = info.Size()
+	s.Size, s.same = info.Size(), sameFile(info)
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -165,6 +167,16 @@ func selfOf(path, file string) (Self, error) {
 	}
 	s.Build = hex.EncodeToString(sum.Sum(nil))[:40]
 	return s, nil
+}
+
+// sameFile is what no two files on one path have in common, on whatever hosts: number, size and a time to the nanosecond. A
+// time without a fraction may have been given to all files of a system, whose numbers are given in their order then.
+func sameFile(info os.FileInfo) string {
+	about, ok := info.Sys().(*syscall.Stat_t)
+	if when := info.ModTime().UTC(); ok && when.Nanosecond() != 0 {
+		return fmt.Sprintf("%d %d %s", about.Ino, info.Size(), when.Format("2006-01-02 15:04:05.000000000 -0700"))
+	}
+	return "none"
 }
 
 // IsBuild reports whether a word can be the identity of a program: a hash of that length.
