@@ -38,6 +38,7 @@ type call struct {
 	ours     int // exit code of our own failures
 	starter  request.Starter
 	program  string        // the starter's, by its path; empty: hosts are not reached by one
+	options  func() string // what that tells of its options
 	joined   *joiner       // nil: nodes are not to join a job of PBS's
 	args     []string      // the words of the line
 	kept     *keptJob      // nil: the job is not saved, and was not

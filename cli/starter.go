@@ -55,6 +55,16 @@ func (c *call) useStarter() error {
 	s.Together = s.Starter.Together(c.line.Job.Launcher, len(c.req.Nodes), c.req.Skip)
 	s.Reaches(&c.req)
 	c.starter, c.program = s, path
+	c.options = sync.OnceValue(func() string {
+		if s.Help == "" {
+			return ""
+		}
+		text, _ := exec.Command(path, s.Help).Output() // one that says nothing has no options we need
+		return string(text)
+	})
+	if starts(c.line.Job) {
+		go c.options() // it takes as long as all that is done here until it is wanted
+	}
 	c.env.Greet = max(c.env.Greet, s.Patience)
 	if s.State != nil {
 		c.env.RMState = func() job.RMState { return s.Standing(c.ask) }
@@ -124,13 +134,7 @@ func (c *call) starterOnly(self reach.Self) reach.Way {
 	}
 	each := &reach.ByStarter{
 		Self: self, Starter: s.Starter, Program: c.program, Args: j.LauncherArgs, Env: c.sys.Environ,
-		Help: sync.OnceValue(func() string {
-			if s.Help == "" {
-				return ""
-			}
-			text, _ := exec.Command(c.program, s.Help).Output() // one that says nothing has no options we need
-			return string(text)
-		}),
+		Help: c.options,
 		Find: func(host reach.Host) (call starter.Call, err error) {
 			for _, name := range []string{host.Name, host.Alias} {
 				if call, held := s.Find(name); held {
