@@ -249,6 +249,13 @@ func (b *callBack) stays(why string) {
 	s.Log.Info().Msg(text)
 }
 
+// sends tells that the program goes by the starter's streams: nothing that could call is on the host before (RM-36).
+func (b *callBack) sends(size int64) {
+	s := b.from.way
+	s.Log.Info().Msgf("%s has no copy of the program: %d MB go through %s, once, since a shell cannot call; a path that all hosts share saves that",
+		b.host, (size+1<<20-1)>>20, s.Starter.Program)
+}
+
 // excuse says that the helper has called, or does not. One that comes too late finds nobody.
 func (b *callBack) excuse() {
 	if b == nil {

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"remshell/reach/callback"
 	"remshell/reach/starter"
@@ -108,6 +111,8 @@ func testCallers(t *testing.T, text string) *ByStarter {
 // its starter is why it ended. A second name of a host has the streams.
 func TestCallers(t *testing.T) {
 	s := testCallers(t, "")
+	var told bytes.Buffer
+	s.Log = zerolog.New(zerolog.SyncWriter(&told))
 	s.Find = func(h Host) (starter.Call, error) { return starter.Call{Host: h.Name[:2], Part: -1}, nil }
 	results := reached(t, s, Host{Name: "n1"}, Host{Name: "n2"}, Host{Name: "n2.domain"})
 	called := 0
@@ -140,6 +145,9 @@ func TestCallers(t *testing.T) {
 	}
 	if called != 2 {
 		t.Errorf("%d have called, want 2", called)
+	}
+	if want := "go through qrsh, once, since a shell cannot call"; !strings.Contains(told.String(), want) {
+		t.Errorf("that the program was sent is not told:\n%s\nwant %q", told.String(), want)
 	}
 }
 

@@ -91,6 +91,9 @@ func (d *delivery) converse() error {
 				return d.fail("deliver", KindOther, "the node asks for the program again and again")
 			}
 			d.step("delivery")
+			if d.self.invited != nil {
+				d.self.invited.sends(d.self.Size)
+			}
 			if err := d.send(); err != nil {
 				return err
 			}

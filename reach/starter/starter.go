@@ -78,8 +78,8 @@ type Step struct {
 // MaxStep is how many hosts one step has at most: a list of names has to fit on a command line.
 const MaxStep = 2048
 
-// StepFrom is the number of hosts from which one step is used where nobody has chosen: below it
-// a call for each is as fast, and opens no port.
+// StepFrom is the number of hosts from which one step is used where nobody has chosen. It is faster from 2 on (doc/performance.md), but
+// a call for each opens no port, to which hosts may not be able to connect.
 const StepFrom = 17
 
 // Manners are the words of -launcher that say how a starter is to be called: SYSTEM-one, for all hosts at once,
