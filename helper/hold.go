@@ -3,6 +3,11 @@
 package helper
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/claims"
@@ -26,8 +31,25 @@ Which holds there are, and that an ending lifts them, is for package life.
 // runs may fork between the look and the stop.
 const stopRounds = 3
 
-// stop has all ranks stand still, and what they have started.
+// stopTime is how long what is stopped may take to stand still (survive.md SV-28).
+const stopTime = time.Second
+
+// A heldTurns is how often ranks were to stand still, or to go on.
+type heldTurns struct{ turns int }
+
+// standDue says that what was stopped should stand still by now.
+type standDue struct{ turn int }
+
+// stop has all ranks stand still, and what they have started. What does not is told of a little later, and let be.
 func (s *session) stop() {
+	s.turns++
+	due := standDue{s.turns}
+	time.AfterFunc(stopTime, func() { s.tell(due) })
+	s.halt()
+}
+
+// halt stops what runs.
+func (s *session) halt() {
 	s.signalGroups(unix.SIGSTOP)
 	for range stopRounds {
 		running := 0
@@ -45,10 +67,54 @@ func (s *session) stop() {
 
 // goOn lets all ranks go on, and what they have started.
 func (s *session) goOn() {
+	s.turns++
 	for _, p := range s.strays() {
 		unix.Kill(p.PID, unix.SIGCONT)
 	}
 	s.signalGroups(unix.SIGCONT)
+}
+
+// tellRestless tells of what was to stand still and cannot be stopped, unless the ranks go on already.
+func (s *session) tellRestless(due standDue) {
+	if due.turn != s.turns {
+		return
+	}
+	s.halt() // what was forked, or left its group, in the meantime
+	var names []string
+	count, roots := 0, s.roots()
+	s.eachBelow(func(p proc.Look, of int) int {
+		if root, is := roots[p.PID]; is {
+			of = root
+		}
+		if why := unstoppable(p); why != "" && of != ipc.Nobody {
+			if count++; count <= mostRestless {
+				names = append(names, fmt.Sprintf("process %d of rank %d %s", p.PID, of, why))
+			}
+		}
+		return of
+	})
+	if more := count - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	if count > 0 {
+		s.log.warn("does not stand still: %s; it is let be", strings.Join(names, ", "))
+	}
+}
+
+// mostRestless is how many processes are named that cannot be stopped.
+const mostRestless = 4
+
+// unstoppable says why a process runs on that was stopped; empty: it does not, or stops as soon as it runs.
+func unstoppable(p proc.Look) string {
+	switch {
+	case p.State == 'T' || p.State == 't' || p.State == 'Z' || p.State == 'X':
+		return ""
+	case errors.Is(unix.Kill(p.PID, 0), unix.EPERM):
+		return "is another user's"
+	case p.State == 'D':
+		return "sleeps in the kernel (state D)"
+	}
+	return ""
 }
 
 // signalGroups sends a signal to the process group of each rank.

@@ -4,6 +4,8 @@ package helper
 
 import (
 	"fmt"
+	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,6 +80,64 @@ func TestHolds(t *testing.T) {
 	k.conn.Send(&wire.Bye{})
 	if err := k.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What cannot be stopped is told of once, and nothing waits for it: a process that waits in the kernel for a child to let its
+// memory go (vfork), and one that has become another user's.
+func TestAProcessThatCannotBeStopped(t *testing.T) {
+	const vforks = `exec perl -e '$| = 1; print "rank $$\n"; if (syscall($ARGV[0], 0x4011, 0, 0, 0, 0) == 0) { sleep 600 }' `
+	k := newTalk(t)
+	k.start(vforks+strconv.Itoa(unix.SYS_CLONE), `echo rank $$; while :; do :; done`)
+	k.await(0, "rank")
+	k.await(1, "rank")
+	waits, spins := k.numbers(0, "rank ")[0], k.numbers(1, "rank ")[0]
+	become(t, "D", waits)
+	for range 2 {
+		k.conn.Send(&wire.Hold{Why: job.HoldAsked, On: true})
+		become(t, "T", spins)
+		want := fmt.Sprintf("does not stand still: process %d of rank 0 sleeps in the kernel (state D); it is let be", waits)
+		got := hear[*wire.Log](k)
+		for !strings.Contains(got.Text, "stand still") {
+			got = hear[*wire.Log](k)
+		}
+		if got.Text != want || !got.Warning {
+			t.Errorf("told: %q, want %q", got.Text, want)
+		}
+		k.conn.Send(&wire.Hold{Why: job.HoldAsked})
+		become(t, "RS", spins)
+	}
+	k.conn.Send(&wire.End{Grace: 0})
+	hear[*wire.Drained](k)
+	k.conn.Send(&wire.Bye{})
+	if err := k.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of what runs on, that is told which will not stop.
+func TestUnstoppable(t *testing.T) {
+	own := os.Getpid()
+	for _, test := range []struct {
+		look proc.Look
+		want string
+	}{
+		{proc.Look{PID: own, State: 'T'}, ""}, {proc.Look{PID: own, State: 't'}, ""}, {proc.Look{PID: own, State: 'Z'}, ""},
+		{proc.Look{PID: own, State: 'R'}, ""}, {proc.Look{PID: own, State: 'S'}, ""},
+		{proc.Look{PID: own, State: 'D'}, "sleeps in the kernel (state D)"},
+	} {
+		if got := unstoppable(test.look); got != test.want {
+			t.Errorf("in state %c: %q, want %q", test.look.State, got, test.want)
+		}
+	}
+	told := make(chan string)
+	go func() {
+		runtime.LockOSThread() // and never unlock it: this thread is nobody's any more
+		unix.RawSyscall(unix.SYS_SETRESUID, 54321, 54321, 54321)
+		told <- unstoppable(proc.Look{PID: os.Getppid(), State: 'S'}) + "; " + unstoppable(proc.Look{PID: os.Getppid(), State: 'T'})
+	}()
+	if got := <-told; os.Geteuid() == 0 && got != "is another user's; " {
+		t.Errorf("a process of another user: %q", got)
 	}
 }
 

@@ -55,6 +55,7 @@ type session struct {
 	accounts
 	ownSignals
 	confined
+	heldTurns
 	left *ipc.Book // shared memory that ranks leave; nil: nobody cares, or it was freed
 
 	cpus     int          // of this machine: one more than the highest number
@@ -217,6 +218,8 @@ func (s *session) step(event any) {
 		s.ceded(e)
 	case spareEvent:
 		s.spare(e)
+	case standDue:
+		s.tellRestless(e)
 	case guardDue:
 		s.newGuard()
 	case unanswered:
