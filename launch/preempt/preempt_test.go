@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/gpu"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/plan"
@@ -138,6 +139,26 @@ func TestWhatIsFreeThen(t *testing.T) {
 		}
 		if got := Without(snap, []Victim{{Job: "young", UID: 6}}).Nodes[0].Use; got.Procs != 2 {
 			t.Errorf("a job of that name, but of another user, is taken for it: %+v", got)
+		}
+	}
+}
+
+// A job that would only stand still is not asked for its GPUs, which it keeps; one that ends gives them.
+func TestWhoIsAskedForAGPU(t *testing.T) {
+	for how, want := range map[job.Yielding]int{job.YieldBySuspending: 0, job.YieldByRequeueing: 1} {
+		const address = "0000:01:00.0"
+		snap := cluster(1, holding{"young", time.Minute, how, "a:0"})
+		n := &snap.Nodes[0]
+		n.GPUs, n.BusyGPUs = []gpu.GPU{{Vendor: gpu.NVIDIA, Address: address}}, []string{address}
+		n.Willing[0].GPUs = []string{address}
+		req := request(1, snap)
+		req.Apps[0].GPUs = 1
+		fits := func(snap job.Snapshot) bool {
+			_, err := plan.Make(req, snap)
+			return err == nil
+		}
+		if got := Choose(snap, fits, func(Victim) bool { return false }); fits(snap) || len(got) != want {
+			t.Errorf("%s: %d are asked", how, len(got))
 		}
 	}
 }
