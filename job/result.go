@@ -53,7 +53,7 @@ type Exit struct {
 }
 
 // A PMIState is how far a rank came with its process manager interface.
-type PMIState int
+type PMIState int8
 
 // The states at a rank's end.
 const (

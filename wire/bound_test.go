@@ -176,7 +176,7 @@ func TestEveryFieldHasABound(t *testing.T) {
 			old.Set(v)
 			defer v.Set(old)
 			switch v.Kind() {
-			case reflect.Int, reflect.Int64:
+			case reflect.Int, reflect.Int8, reflect.Int64:
 				refusesNumbers(t, m, where, v, !slices.Contains(unbounded, name) || kind.Name == "Alert")
 			case reflect.Float64:
 				v.SetFloat(math.Inf(1))
@@ -251,10 +251,11 @@ func refuses(t *testing.T, m Message, where string) {
 }
 
 func refusesNumbers(t *testing.T, m Message, where string, v reflect.Value, both bool) {
-	v.SetInt(math.MinInt64)
+	beyond := 64 - v.Type().Bits()
+	v.SetInt(math.MinInt64 >> beyond)
 	refuses(t, m, where)
 	if both {
-		v.SetInt(math.MaxInt64)
+		v.SetInt(math.MaxInt64 >> beyond)
 		refuses(t, m, where)
 	}
 }

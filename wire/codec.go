@@ -71,6 +71,15 @@ func (c *codec) num(p *int, s valueRange) {
 	}
 }
 
+// small is a num whose values all fit.
+func (c *codec) small(p *int8, s valueRange) {
+	n := int64(*p)
+	c.num64(&n, s)
+	if c.reading {
+		*p = int8(n)
+	}
+}
+
 func (c *codec) num64(p *int64, s valueRange) {
 	c.varint(p)
 	if c.reading && c.err == nil && !s.has(*p) {

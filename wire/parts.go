@@ -74,7 +74,7 @@ func (c *codec) exit(e *job.Exit) {
 	c.num(&e.Signal, aSignal)
 	c.flag(&e.Core)
 	c.flag(&e.Asked)
-	c.num((*int)(&e.PMI), aState)
+	c.small((*int8)(&e.PMI), aState)
 	c.usage(&e.Usage)
 	c.sentence(&e.Hint, "hint")
 	c.word(&e.Built, "library")
@@ -119,7 +119,7 @@ func (c *codec) remnant(r *job.Remnant) {
 func (c *codec) rankState(s *job.RankState) {
 	c.num(&s.Rank, aRank)
 	c.word(&s.Life, "life")
-	c.num((*int)(&s.PMI), aState)
+	c.small((*int8)(&s.PMI), aState)
 	c.num(&s.Barrier, valueRange{"barrier", 0, 1 << 53})
 	c.word(&s.Waits, "wait")
 	c.time(&s.CPU, "time")

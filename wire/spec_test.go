@@ -252,7 +252,7 @@ func (s *spec) field(call *ast.CallExpr) (name, what string) {
 // value tells what a method of the codec lets a field be.
 func (s *spec) value(method string, args []ast.Expr) string {
 	switch method {
-	case "num", "num64":
+	case "num", "num64", "small":
 		return "number, " + s.span(args[0])
 	case "flag":
 		return "0 or 1"

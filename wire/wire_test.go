@@ -95,7 +95,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetString(strings.Repeat("é\n\x00a", r.IntN(8)))
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 1)
-	case reflect.Int, reflect.Int64: // with 1 and 2 no enumeration ends
+	case reflect.Int, reflect.Int8, reflect.Int64: // with 1 and 2 no enumeration ends
 		v.SetInt(1 + r.Int64N(2))
 	case reflect.Uint8:
 		v.SetUint(uint64(r.IntN(256)))

@@ -149,7 +149,7 @@ func (s *State) then() string {
 	}
 	nodes, ways := make(map[int]bool), make(map[int]int)
 	for _, e := range s.stopped {
-		nodes[s.ranks[e.Rank].node] = true
+		nodes[s.nodeOf(e.Rank)] = true
 		ways[e.Signal]++
 	}
 	var how []string

@@ -76,7 +76,7 @@ type nodeState struct {
 }
 
 type rankState struct {
-	node         int
+	node         int32 // of 10,000 hosts with 64 ranks each this list is 5 MB
 	over, pruned bool
 }
 
@@ -138,9 +138,9 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 	s := State{id: p.Job, Left: p.Size, Undone: len(p.Nodes), ranks: make([]rankState, p.Size), groups: []int{0}, unstarted: p.Size,
 		due: deadlines{start: rules.StartBy}, began: now, rules: rules}
 	for i, n := range p.Nodes {
-		node := nodeState{name: n.Name, left: len(n.Ranks)}
+		node := nodeState{name: n.Name, left: len(n.Ranks), ranks: make([]int, 0, len(n.Ranks))}
 		for _, r := range n.Ranks {
-			s.ranks[r.Rank].node = i
+			s.ranks[r.Rank].node = int32(i)
 			s.gpus += len(r.GPUs)
 			node.ranks = append(node.ranks, r.Rank)
 		}
@@ -231,7 +231,7 @@ func (s *State) Began() time.Time { return s.began }
 func (s *State) Nodes() []int {
 	nodes := make([]int, len(s.ranks))
 	for i, r := range s.ranks {
-		nodes[i] = r.node
+		nodes[i] = int(r.node)
 	}
 	return nodes
 }
@@ -249,7 +249,7 @@ func (s *State) grow(e Grown) {
 	s.groups = append(s.groups, len(s.ranks))
 	for _, n := range e.Nodes {
 		s.nodes[n].gain(len(s.ranks), s.ranks)
-		s.ranks = append(s.ranks, rankState{node: n})
+		s.ranks = append(s.ranks, rankState{node: int32(n)})
 		if s.nodes[n].done {
 			s.nodes[n].done = false
 			s.Undone++
@@ -329,7 +329,7 @@ func (s *State) nodeOf(rank int) int {
 	if rank < 0 || rank >= len(s.ranks) {
 		return -1
 	}
-	return s.ranks[rank].node
+	return int(s.ranks[rank].node)
 }
 
 // Number writes the number of a rank of the job.
