@@ -259,7 +259,7 @@ func slurmStreams(t *testing.T, s *slurmBed) {
 		}
 		t.Logf("%s: %d bytes there and back in %v", by, size, r.took)
 	}
-	run := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, binary, "-genv", "TOKEN", "secret-of-rank", "sh", "-c", "echo ready; read gone", "an-argument")
+	run := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, binary, "-genv", "TOKEN", "secret-of-rank", "sh", "-c", "echo ready; sleep 1000; :", "an-argument")
 	run.await(t, "ready", 2)
 	for _, h := range []string{"n1", "n2"} {
 		for _, p := range s.processes(t, h) {
