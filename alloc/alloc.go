@@ -124,6 +124,9 @@ func Inside(w World) (system, job string) {
 	return "", ""
 }
 
+// elsewhere is how to go on where the list of a batch system is of no use (RM-3).
+const elsewhere = "name hosts with -host, or run here with -rmk none"
+
 // Of is what the batch system of that name, which is Known, has given us.
 func Of(system string, w World, wish Wish) (Allocation, error) {
 	if system == fileSystem {
@@ -147,8 +150,11 @@ func Of(system string, w World, wish Wish) (Allocation, error) {
 	if errors.As(err, &why) {
 		err = &fault.Error{
 			Text:   fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(m.name, m.job(w)), string(why)),
-			Remedy: "name hosts with -host, or run here with -rmk none",
+			Remedy: elsewhere,
 		}
+	}
+	if err != nil && fault.Hint(err) == "" { // what the list says is wrong
+		err = &fault.Error{Text: err.Error(), Remedy: elsewhere}
 	}
 	if err != nil {
 		return a, err

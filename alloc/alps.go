@@ -10,6 +10,6 @@ var alps = manager{
 	inside: func(w World) bool { return w.set("ALPS_APP_ID") || w.set("BASIL_RESERVATION_ID") },
 	job:    func(World) string { return "" },
 	read: func(World, Wish) (Allocation, error) {
-		return Allocation{}, &fault.Error{Text: "inside alps, which has no host list", Remedy: "name hosts with -host, or run here with -rmk none"}
+		return Allocation{}, &fault.Error{Text: "inside alps, which has no host list", Remedy: elsewhere}
 	},
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"remshell/text"
 )
 
 // LSF tells of its hosts in several ways, of which the first counts that is there
@@ -102,7 +104,7 @@ func (l *list) pairs(words []string) error {
 // counted is M9: a variable counts otherwise than the list does.
 func (w World) counted(variable, source string, slots int) []string {
 	if n := w.count(variable); n > 0 && n != slots {
-		return []string{fmt.Sprintf("warning: %s is %d but %s lists %d slots; using %d", variable, n, source, slots, slots)}
+		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
 	}
 	for _, group := range which {
 		if group >= groups {
-			return all, &fault.Error{Text: fmt.Sprintf("--het-group %d: slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups)}
+			return all, &fault.Error{Text: fmt.Sprintf("--het-group %d: slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "leave it out for all of them"}
 		}
 	}
 	all.Hosts = hosts.hosts
