@@ -45,6 +45,12 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
 	SIGACTION(15, ·ignored)  // SIGTERM
 	SIGACTION(17, ·standard) // SIGCHLD: who ignores it waits for nobody
 
+	MOVL  $0, DI // SIG_BLOCK
+	LEAQ  ·all(SB), SI
+	LEAQ  ·mask(SB), DX
+	MOVL  $8, R10
+	CALL(SYS_rt_sigprocmask)
+
 	CALL(SYS_getpid)
 	MOVQ  AX, R12
 	MOVL  $17, DI // SIGCHLD: a fork
@@ -53,18 +59,12 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
 	XORL  R10, R10
 	XORL  R8, R8
 	CALL(SYS_clone)
+	MOVQ  AX, R13
 	TESTQ AX, AX
-	JLT   runtime
-	JEQ   helper
+	JLE   helper
 
-	MOVQ AX, R13
 	MOVL $2, ·part(SB)
 	MOVL $0x7065656b, 2(BX) // "keep"
-	MOVL $0, DI             // SIG_BLOCK
-	LEAQ ·all(SB), SI
-	XORL DX, DX
-	MOVL $8, R10
-	CALL(SYS_rt_sigprocmask)
 	CLOSE(0)
 	CLOSE(1)
 	CLOSE(2)
@@ -97,7 +97,15 @@ failed:
 	MOVL AX, ·errno(SB)
 	JMP  runtime
 
-helper:
+helper: // or who could not fork
+	MOVL  $2, DI // SIG_SETMASK
+	LEAQ  ·mask(SB), SI
+	XORL  DX, DX
+	MOVL  $8, R10
+	CALL(SYS_rt_sigprocmask)
+	TESTQ R13, R13
+	JNE   runtime
+
 	MOVL $1, ·part(SB)
 	MOVL $1, DI  // PR_SET_PDEATHSIG
 	MOVL $15, SI // SIGTERM

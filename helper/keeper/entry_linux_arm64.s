@@ -46,6 +46,12 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
 	SIGACTION(15, ·ignored)  // SIGTERM
 	SIGACTION(17, ·standard) // SIGCHLD: who ignores it waits for nobody
 
+	MOVD ZR, R0 // SIG_BLOCK
+	MOVD $·all(SB), R1
+	MOVD $·mask(SB), R2
+	MOVD $8, R3
+	CALL(SYS_rt_sigprocmask)
+
 	CALL(SYS_getpid)
 	MOVD R0, R20
 	MOVD $17, R0 // SIGCHLD: a fork
@@ -54,20 +60,14 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
 	MOVD ZR, R3
 	MOVD ZR, R4
 	CALL(SYS_clone)
-	CMP  $0, R0
-	BLT  runtime
-	BEQ  helper
-
 	MOVD R0, R21
+	CMP  $0, R0
+	BLE  helper
+
 	MOVW $2, R9
 	MOVW R9, ·part(SB)
 	MOVW $0x7065656b, R9 // "keep"
 	MOVW R9, 2(R19)
-	MOVD ZR, R0          // SIG_BLOCK
-	MOVD $·all(SB), R1
-	MOVD ZR, R2
-	MOVD $8, R3
-	CALL(SYS_rt_sigprocmask)
 	CLOSE(0)
 	CLOSE(1)
 	CLOSE(2)
@@ -100,7 +100,14 @@ failed:
 	MOVW R0, ·errno(SB)
 	B    runtime
 
-helper:
+helper: // or who could not fork
+	MOVD $2, R0 // SIG_SETMASK
+	MOVD $·mask(SB), R1
+	MOVD ZR, R2
+	MOVD $8, R3
+	CALL(SYS_rt_sigprocmask)
+	CBNZ R21, runtime
+
 	MOVW $1, R9
 	MOVW R9, ·part(SB)
 	MOVD $1, R0  // PR_SET_PDEATHSIG

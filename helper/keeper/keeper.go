@@ -8,14 +8,15 @@ the helper is forked off and waited for. Why there is a keeper: adr 3; why it wa
 	    |
 	  entry: is this a helper, "--helper ..."? ---- no ----------------------.
 	    |                                                                    |
-	  become a subreaper; ignore SIGHUP, SIGINT, SIGTERM; the usual SIGCHLD   |
+	  become a subreaper; ignore SIGHUP, SIGINT, SIGTERM; the usual          |
+	  SIGCHLD; block every signal                                            |
 	    |                                                                    |
 	  fork -------------------------------.                                  |
 	    |                                 |                                  |
 	  the keeper, part 2:                 the helper, part 1:                |
-	  is "--keeper" for ps                SIGTERM when the keeper ends;      |
-	  blocks every signal                 has it ended? then so do we        |
-	  lets go of descriptors 0 to 2       |                                  |
+	  is "--keeper" for ps                blocks what was blocked before;    |
+	  lets go of descriptors 0 to 2       SIGTERM when the keeper ends;      |
+	    |                                 has it ended? then so do we        |
 	  waits for the helper                |                                  |
 	    |                                 |                                  |
 	  ended with 0, no child is left?     |                                  |
@@ -44,6 +45,7 @@ var (
 	part   int32 // a Role
 	status uint32
 	errno  int32
+	mask   uint64 // the signals that were blocked before; entry reads it, too
 )
 
 // A Role is what this process is to the entry.

@@ -8,11 +8,20 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"remshell/helper"
 	"remshell/helper/keeper"
 )
+
+// blocked are the signals that the first thread blocks, on which variables are made, before Go has changed that.
+var blocked = func() string {
+	text, _ := os.ReadFile("/proc/thread-self/status")
+	_, line, _ := strings.Cut(string(text), "SigBlk:\t")
+	line, _, _ = strings.Cut(line, "\n")
+	return line
+}()
 
 func main() {
 	switch {
@@ -47,7 +56,7 @@ func help(what string) {
 		}
 		orphan = cmd.Process.Pid
 	}
-	fmt.Println(os.Getpid(), os.Getppid(), orphan)
+	fmt.Println(os.Getpid(), os.Getppid(), orphan, blocked)
 	go func() {
 		<-told
 		fmt.Println("told to end")
