@@ -142,7 +142,7 @@ func (s *State) alsoFailed() string {
 	return strings.Join(order, "; ")
 }
 
-// then says what became of the ranks that we ended.
+// then says what became of the ranks that we ended: others than whose fault it is, if it is anybody's.
 func (s *State) then() string {
 	if len(s.stopped) == 0 {
 		return ""
@@ -161,7 +161,11 @@ func (s *State) then() string {
 	if ways[0] > 0 {
 		how = append(how, fmt.Sprintf("%d by exit", ways[0]))
 	}
-	return fmt.Sprintf("stopped %s on %s (%s)", text.Count(len(s.stopped), "other rank"), text.Count(len(nodes), "node"), strings.Join(how, ", "))
+	ranks := "other rank"
+	if s.Cause.rule().blames == nobody {
+		ranks = "rank"
+	}
+	return fmt.Sprintf("stopped %s on %s (%s)", text.Count(len(s.stopped), ranks), text.Count(len(nodes), "node"), strings.Join(how, ", "))
 }
 
 // ExitCodes tells each distinct exit code and who had it, a line each.

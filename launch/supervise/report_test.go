@@ -64,6 +64,10 @@ rank 3 on b: program ./x: permission denied; chmod +x ./x
 lost contact with b (ssh: Connection reset by peer) after 00:12:09, where ranks 2-3 ran
   then      stopped 2 other ranks on 1 node (2 by SIGTERM)
   exit code 125`},
+	{"nobody's fault", Rules{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, asked(0, 15), asked(1, 15), asked(2, 15), asked(3, 9)), Profile{}, `
+the job ran longer than -timeout 1m0s
+  then      stopped 4 ranks on 2 nodes (1 by SIGKILL, 3 by SIGTERM)
+  exit code 124`},
 	{"a long story", Rules{}, sequence(aborts(0, 1, strings.Repeat("line\n", 40)), exits(0, 1)), Profile{Program: "x", PID: 1, Bound: "core 1", Hint: "h"},
 		"\nrank 0 on a called MPI_Abort with code 1: " + strings.TrimRight(strings.Repeat("line ", 40), " ") +
 			"\n  program   x   pid 1   ran 00:00:00\n  bound to  core 1\n  hint      h\n  exit code 1"},
