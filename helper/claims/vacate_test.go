@@ -35,9 +35,21 @@ func newDesk(t *testing.T) desk {
 }
 
 func (d desk) helper() *Worker {
-	w := New(os.DirFS("/"), nil, func(wire.Message) error { return nil }, nil)
-	d.Cleanup(w.Close)
+	w, _ := d.watcher()
 	return w
+}
+
+// watcher is a helper, and the changes of which it tells.
+func (d desk) watcher() (w *Worker, changed chan bool) {
+	changed = make(chan bool, 1000)
+	w = New(os.DirFS("/"), nil, func(m wire.Message) error {
+		if _, is := m.(*wire.Changed); is {
+			changed <- true
+		}
+		return nil
+	}, nil)
+	d.Cleanup(w.Close)
+	return w, changed
 }
 
 // claims has a group claim a CPU, and returns who was faster.
@@ -50,10 +62,17 @@ func (d desk) claims(w *Worker, id job.ID, group string, rank, cpu int) string {
 }
 
 func (d desk) vacate(w *Worker, what job.Vacancy) string {
+	v := d.vacated(w, what)
+	return v.Taken + v.Notice
+}
+
+// look has a helper look who has what it has given up.
+func (d desk) look(w *Worker) Vacated { return d.vacated(w, job.Look) }
+
+func (d desk) vacated(w *Worker, what job.Vacancy) Vacated {
 	answer := make(chan Vacated, 1)
 	w.Vacate(what, "a", func(v Vacated) { answer <- v })
-	v := <-answer
-	return v.Taken + v.Notice
+	return <-answer
 }
 
 func (d desk) release(w *Worker, group string) {
@@ -182,14 +201,7 @@ func TestTakeBackWhereNothingCanBeWritten(t *testing.T) {
 // look: then it is not held against him (survive.md SV-33). Anybody else counts if he has one of them.
 func TestABriefClaimCounts(t *testing.T) {
 	d := newDesk(t)
-	changed := make(chan bool, 1000)
-	a := New(os.DirFS("/"), nil, func(m wire.Message) error {
-		if _, is := m.(*wire.Changed); is {
-			changed <- true
-		}
-		return nil
-	}, nil)
-	t.Cleanup(a.Close)
+	a, changed := d.watcher()
 	b := d.helper()
 	brief := func(id job.ID) {
 		if got := d.claims(b, id, string(id), 0, 5); got != "" {
@@ -197,21 +209,16 @@ func TestABriefClaimCounts(t *testing.T) {
 		}
 		d.release(b, string(id))
 	}
-	look := func() bool {
-		answer := make(chan Vacated, 1)
-		a.Vacate(job.Look, "a", func(v Vacated) { answer <- v })
-		return (<-answer).Had
-	}
 	d.claims(a, "a", "a", 0, 3)
 	for _, id := range []job.ID{"b", "e"} {
 		a.Take(&wire.Watch{Ledger: d.dir, For: id, UID: os.Geteuid()})
 		d.vacate(a, job.GiveUp)
 		brief("c")
-		if look() {
+		if d.look(a).Had {
 			t.Error("another job has claimed another CPU")
 		}
 		brief(id)
-		for !look() {
+		for !d.look(a).Had {
 			<-changed
 		}
 		d.vacate(a, job.TakeBack)
@@ -238,27 +245,15 @@ func TestALookSaysWhatItCannotRead(t *testing.T) {
 // Who has had the CPUs that a job has given up is known when he is done, also if nobody has looked meanwhile (survive.md SV-33).
 func TestWhoHasHadThem(t *testing.T) {
 	d := newDesk(t)
-	changed := make(chan bool, 1000)
-	a := New(os.DirFS("/"), nil, func(m wire.Message) error {
-		if _, is := m.(*wire.Changed); is {
-			changed <- true
-		}
-		return nil
-	}, nil)
-	t.Cleanup(a.Close)
+	a, changed := d.watcher()
 	b := d.helper()
-	had := func() bool {
-		answer := make(chan Vacated, 1)
-		a.Vacate(job.Look, "a", func(v Vacated) { answer <- v })
-		return (<-answer).Had
-	}
 	d.claims(a, "a", "a", 0, 3)
 	a.Take(&wire.Watch{Ledger: d.dir})
 	<-changed
 	for range 2 {
 		d.vacate(a, job.GiveUp)
 		d.claims(b, "c", "c", 0, 5)
-		if had() {
+		if d.look(a).Had {
 			t.Error("another CPU than ours was claimed")
 		}
 		d.claims(b, "b", "b", 0, 3)
@@ -269,8 +264,8 @@ func TestWhoHasHadThem(t *testing.T) {
 		}
 		d.release(b, "b")
 		d.release(b, "c")
-		if got := d.vacate(a, job.Look); got != "" || !had() {
-			t.Errorf("%q, had %v", got, had())
+		if v := d.look(a); v.Taken+v.Notice != "" || !v.Had {
+			t.Errorf("%+v", v)
 		}
 		d.vacate(a, job.TakeBack)
 	}
