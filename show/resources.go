@@ -8,14 +8,18 @@ import (
 )
 
 // Resources are the four lines in which a batch system's accounting has what a job used: times
-// rounded down to seconds, sizes up to KiB (RM-52). What was not sampled has no vmem.
+// rounded down to seconds, sizes up to KiB (RM-52). What was not sampled has no vmem, and no mem where no process lived
+// until somebody could look.
 func Resources(u job.Used) string {
-	vmem := "unknown"
+	mem, vmem := kib(u.Mem), "unknown"
+	if u.Mem == 0 {
+		mem = "unknown"
+	}
 	if u.Sampled {
 		vmem = kib(u.VMem)
 	}
 	return fmt.Sprintf("resources_used.cput = %s\nresources_used.mem = %s\nresources_used.vmem = %s\nresources_used.walltime = %s\n",
-		wholeSeconds(u.CPU), kib(u.Mem), vmem, wholeSeconds(u.Wall))
+		wholeSeconds(u.CPU), mem, vmem, wholeSeconds(u.Wall))
 }
 
 func wholeSeconds(d time.Duration) string { return job.Clock(d.Truncate(time.Second)) }

@@ -17,6 +17,7 @@ func TestResources(t *testing.T) {
 			"resources_used.cput = 02:41:38\nresources_used.mem = 138520kb\nresources_used.vmem = 250304kb\nresources_used.walltime = 00:11:54\n"},
 		{job.Used{Sample: job.Sample{CPU: 999 * time.Millisecond, Mem: 1}, Wall: 100 * time.Hour},
 			"resources_used.cput = 00:00:00\nresources_used.mem = 1kb\nresources_used.vmem = unknown\nresources_used.walltime = 100:00:00\n"},
+		{job.Used{}, "resources_used.cput = 00:00:00\nresources_used.mem = unknown\nresources_used.vmem = unknown\nresources_used.walltime = 00:00:00\n"},
 	} {
 		if got := Resources(test.used); got != test.want {
 			t.Errorf("got\n%swant\n%s", got, test.want)
