@@ -115,15 +115,15 @@ func (f *fleet) mayAsk(s *spawning) error {
 // grows when it has them again.
 func (f *fleet) nextSpawn() {
 	q := &f.spawns
-	if f.moving != nil { // a Start gives up all that rests, and the move waits for the one that is under way
-		return
-	}
 	if f.state.Vacant() {
 		return
 	}
-	if q.parked != nil {
+	if q.parked != nil { // a move that is wanted waits for it
 		f.events.Put(*q.parked)
 		q.parked = nil
+	}
+	if f.moving != nil { // a Start gives up all that rests
+		return
 	}
 	for f.seeking == nil && len(q.queue) > 0 {
 		s := q.queue[0]
