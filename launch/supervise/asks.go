@@ -30,7 +30,7 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 		}
 		return []Action{Move{e}}
 	case job.AskSuspend, job.AskSuspendFree:
-		if s.Respite() {
+		if s.Respite() && s.vacancy.gave == nil {
 			return s.inRespite(e)
 		}
 		return s.suspend(e, e.Verb == job.AskSuspendFree, now)

@@ -34,6 +34,7 @@ func TestRespite(t *testing.T) {
 		{0, Vacated{Node: 0}, ""}, {0, Vacated{Node: 1}, "done of ann: " + given}}
 	saves := []line{{10, ann(job.AskCheckpoint), goesOn + ", checkpoint"}}
 	looks := []line{{10, ann(job.AskCheckpoint), "taken of ann: its CPUs are claimed for a checkpoint, look [0 1]"}, {10, Vacated{Node: 0}, ""}}
+	gave := []line{{0, bob, "taken of bob: it is being suspended, watch, stop, preempted by a job of bob: suspended, give up [0 1]"}, {0, Vacated{Node: 0}, ""}, {0, Vacated{Node: 1}, "done of bob: " + given}}
 	takes := append(looks[:2:2], line{10, Vacated{Node: 1}, "take back [0 1]"}, line{10, Vacated{Node: 0}, ""}, line{10, Vacated{Node: 1}, goesOn + ", checkpoint"})
 	for name, lines := range map[string][]line{
 		"and again":                {{0, ann(job.AskCheckpoint), "checkpoint"}, {1, Relieved{}, ""}},
@@ -48,8 +49,11 @@ func TestRespite(t *testing.T) {
 		"it has its CPUs again":    then(vacant, takes, []line{{12, Relieved{}, stands + ", give up [0 1]"}, {12, Vacated{Node: 0}, ""}, {12, Vacated{Node: 1}, ""}, {13, ann(job.AskSuspendFree), "refused of ann: already suspended"}}),
 		"others have them":         then(vacant, looks, []line{{10, Vacated{Node: 1, Taken: "eve"}, "refused of ann: its CPUs are not free: b: eve (later)"}}),
 		"it looks for somebody":    then(vacant, looks, []line{{10, ann(job.AskCheckpoint), "refused of ann: its CPUs are just being claimed, or given up, for somebody else who has asked (later)"}}),
-		"it is to be moved":        then(vacant, []line{{10, ann(job.AskMigrate), "refused of ann: suspended: others may have its CPUs, so that it cannot write a checkpoint; --resume-job first"}, {10, Relieve{}, ""}}),
-		"it is about to be moved":  then(held, []line{{10, ann(job.AskMigrate), "move"}, {11, Relieve{}, goesOn}, {12, Relieved{}, stands}}),
+		"it gave way":              then(gave, takes, []line{{12, Relieved{}, stands + ", give up [0 1]"}, {12, Vacated{Node: 0}, ""}, {12, Vacated{Node: 1}, ""}, {42, Tick{}, "look [0 1]"}}),
+		"it gave way, and is to be suspended": then(gave, takes, []line{{11, ann(job.AskSuspend), "suspended by ann (--suspend) after 00:00:11; mpiexec --resume-job  goes on, done of ann: suspended again behind its checkpoint; then its CPUs are free for others"},
+			{11, ann(job.AskSuspend), "refused of ann: already suspended: it goes on for a checkpoint alone"}, {12, Relieved{}, stands + ", give up [0 1]"}, {12, Vacated{Node: 0}, ""}, {12, Vacated{Node: 1}, ""}, {42, Tick{}, ""}}),
+		"it is to be moved":       then(vacant, []line{{10, ann(job.AskMigrate), "refused of ann: suspended: others may have its CPUs, so that it cannot write a checkpoint; --resume-job first"}, {10, Relieve{}, ""}}),
+		"it is about to be moved": then(held, []line{{10, ann(job.AskMigrate), "move"}, {11, Relieve{}, goesOn}, {12, Relieved{}, stands}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := play(Rules{Grace: time.Minute, Yields: job.YieldBySuspending}, nil)
