@@ -187,11 +187,13 @@ func (r *reservation) reckon(ctx context.Context, now time.Time) (given bool, er
 	return given, nil
 }
 
-// holds reports whether a job has CPUs of some node still, as far as these could be read; unread is what could not.
+// holds reports whether a job has CPUs of some node still, but for those in reserve, which nobody asks for, as far as that could
+// be read; unread is what could not.
 func (a *askedOne) holds(pages []job.Page) (holds bool, unread string) {
+	has := func(c job.Claim) bool { return !c.Suspended && c.Resting != job.Spare && c.Whose() == a.Whose() }
 	for _, p := range pages {
 		switch {
-		case slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return !c.Suspended && c.Whose() == a.Whose() }):
+		case slices.ContainsFunc(p.Claims, has):
 			return true, ""
 		case p.Err != "" && slices.Contains(a.nodes, p.Node):
 			unread = p.Node + ": " + p.Err

@@ -18,13 +18,14 @@ type tenancy struct {
 	mu      sync.Mutex // guards the rest
 	willing map[string]job.Willing
 	firm    map[string]bool // nodes that others have
+	taken   map[string]bool // those that others have as soon as their job leaves them
 	conns   map[string]*wire.Conn
 	claims  map[string]job.Claim // what is claimed of a node by a job that gives way, by the node
 	asked   func(s *tenancy, node string, m *wire.Ask)
 }
 
 func newTenancy(asked func(s *tenancy, node string, m *wire.Ask)) *tenancy {
-	s := &tenancy{willing: make(map[string]job.Willing), firm: make(map[string]bool), conns: make(map[string]*wire.Conn), claims: make(map[string]job.Claim), asked: asked}
+	s := &tenancy{willing: make(map[string]job.Willing), firm: make(map[string]bool), taken: make(map[string]bool), conns: make(map[string]*wire.Conn), claims: make(map[string]job.Claim), asked: asked}
 	s.cast = newCast(s.play)
 	return s
 }
@@ -35,13 +36,13 @@ func (s *tenancy) has(node string, id job.ID, how job.Yielding, age time.Duratio
 	s.willing[node], s.claims[node] = w, job.Claim{Job: id, UID: 7, User: "bob", Preemptible: how}
 }
 
-// leaves takes a node from all who have it, and tells of that.
+// leaves takes a node from all who have it, and tells of that. Others may be there at once.
 func (s *tenancy) leaves(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.willing, node)
 	delete(s.claims, node)
-	delete(s.firm, node)
+	s.firm[node] = s.taken[node]
 	s.conns[node].Send(&wire.Changed{})
 }
 
@@ -150,6 +151,30 @@ func TestTheNextOneIsAsked(t *testing.T) {
 		}
 		if said := r.lines(); !strings.Contains(said, "asking job young of bob (suspend) to give way\njob young does not give way: not now\nasking job older of bob (suspend)") {
 			t.Errorf("%q", said)
+		}
+	})
+}
+
+// What a job that gives way holds in reserve is not asked for, and it has given way all the same: where somebody else was faster, the next one is
+// asked at once.
+func TestAJobThatGivesWayKeepsItsSpare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTenancy(func(s *tenancy, node string, m *wire.Ask) {
+			time.AfterFunc(time.Second, func() {
+				s.leaves(node)
+				s.conns[node].Send(&wire.Answer{ID: m.ID, State: job.AskDone})
+			})
+		})
+		s.firm["a"] = true
+		s.claims["a"] = job.Claim{Job: "young", UID: 7, User: "bob", Resting: job.Spare}
+		s.has("b", "young", job.YieldBySuspending, 0)
+		s.has("c", "older", job.YieldBySuspending, time.Hour)
+		s.taken["b"] = true
+		began := time.Now()
+		r := s.request(one(func(*job.Request) {}), "a", "b", "c")
+		p, err := r.book(t.Context())
+		if took := time.Since(began); err != nil || p.Nodes[0].Name != "c" || took > time.Minute {
+			t.Errorf("on %+v after %v, %v; said %q", p.Nodes, took, err, r.lines())
 		}
 	})
 }
