@@ -17,7 +17,17 @@
 # Where one step starts the helpers of many hosts, each line begins with the host.
 _rs_say() { printf '\036remshell %s\n' "@WHO@$*"; }
 
+# Where address space is limited the helper would die before it could say why. What ulimit has said ends with a dot.
+_rs_space() {
+	[ "$_rs_v" ] || _rs_v=$(ulimit -v 2>/dev/null).
+	case ${_rs_v%.} in
+	'' | *[!0-9]*) ;;
+	*) [ "${_rs_v%.}" -ge @SPACE@ ] || { _rs_say fail space "${_rs_v%.}"; exit 1; } ;;
+	esac
+}
+
 _rs_run() {
+	_rs_space
 	_rs_say run "$1"
 	exec "$2" --helper @BUILD@ @CALL@
 	exit 126
@@ -28,10 +38,19 @@ _rs_ours() { [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }
 
 # Nobody else can write to any of these, nor put something else in its place: ls -ldn tells
 # the mode of each, one to a line. Where there is no ls, the program that is started looks at
-# itself.
+# itself. The first call also asks how much address space there is, so that a cached program is
+# started after one fork.
 _rs_alone() {
 	command -v ls >/dev/null || return 0
-	_rs_m=$(ls -ldn "$@" 2>/dev/null) || return 1
+	if [ "$_rs_v" ]; then
+		_rs_m=$(ls -ldn "$@" 2>/dev/null) || return 1
+	else
+		_rs_m=$(ulimit -v 2>/dev/null || echo; exec ls -ldn "$@" 2>/dev/null) || return 1
+		_rs_v=${_rs_m%%"
+"*}.
+		_rs_m=${_rs_m#*"
+"}
+	fi
 	case "
 $_rs_m" in
 	*"
@@ -169,6 +188,7 @@ _rs_find() {
 		_rs_say fail never "$*"
 		exit 1
 	fi
+	_rs_space
 	_rs_why=
 	for _rs_x; do
 		_rs_take "$_rs_x" 2>/dev/null
@@ -200,15 +220,9 @@ _rs_join() {
 	fi
 }
 
-# Where address space is limited the helper would die before it could say why.
-_rs_x=$(ulimit -v 2>/dev/null)
-case $_rs_x in
-'' | *[!0-9]*) ;;
-*) [ "$_rs_x" -ge @SPACE@ ] || { _rs_say fail space "$_rs_x"; exit 1; } ;;
-esac
-
 @JOIN@
 _rs_uid=
+_rs_v=
 # A program for another machine must not be tried: dash would take it for a script.
 if [ -r /proc/sys/kernel/arch ]; then
 	read -r _rs_x </proc/sys/kernel/arch

@@ -99,14 +99,33 @@ func TestSentOnceThenCached(t *testing.T) {
 
 // RM-57: where the helper could not start, since address space is limited, that is what is said.
 func TestAddressSpace(t *testing.T) {
-	for _, shell := range shells() {
-		n := newNode(t, append([]string{"/bin/sh", "-c", `ulimit -v 409600; exec "$@"`, "sh"}, shell...)...)
-		_, err := n.dial(t, self(t))
-		var e *Error
-		if !errors.As(err, &e) || e.Error() != "n1: start: address space is limited to 400 MB, the helper needs 900 MB" || e.Remedy == "" {
-			t.Errorf("%q: %v", shell, err)
+	eachShell(t, func(t *testing.T, n *node) {
+		limited := func(kib string) *node {
+			return &node{shell: append([]string{"/bin/sh", "-c", "ulimit -v " + kib + `; exec "$@"`, "sh"}, n.shell...), home: n.home}
 		}
-	}
+		refused := func(what string, s Self) {
+			_, err := limited("409600").dial(t, s)
+			var e *Error
+			if !errors.As(err, &e) || e.Error() != "n1: start: address space is limited to 400 MB, the helper needs 900 MB" || e.Remedy == "" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		s := self(t)
+		refused("not there yet", s)
+		if _, err := os.Stat(n.home + "/.cache"); err == nil {
+			t.Error("something was sent for nothing")
+		}
+		limited("1048576").reach(t, s, "sent").Close()
+		refused("in the cache", s)
+		limited("1048576").reach(t, s, "cache").Close()
+		if err := os.Chmod(n.cache(s), 0o770); err != nil {
+			t.Fatal(err)
+		}
+		s.folders = []string{t.TempDir()} // where it goes instead
+		limited("1048576").reach(t, s, "sent").Close()
+		refused("open to others", s)
+		refused("on a shared path", installed(t, n.home))
+	})
 }
 
 func TestNoFurtherProgramWhenCached(t *testing.T) {
