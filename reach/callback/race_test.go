@@ -3,38 +3,38 @@ package callback
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
 
-// A mute accepts all connections and says nothing; it tells of each that has ended.
-func mute(t *testing.T) (at netip.AddrPort, ended chan error) {
+// A mute accepts all connections and says nothing. Its end waits for that of all who have come: who was begun last may have been given
+// up before he had.
+func mute(t *testing.T) (at netip.AddrPort, end func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	ended = make(chan error, 100)
-	go func() {
+	var open sync.WaitGroup
+	open.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
-				for buffer := make([]byte, 1<<16); err == nil; {
-					_, err = conn.Read(buffer)
-				}
+			open.Go(func() {
+				io.Copy(io.Discard, conn)
 				conn.Close()
-				ended <- err
-			}()
+			})
 		}
-	}()
-	return l.Addr().(*net.TCPAddr).AddrPort(), ended
+	})
+	return l.Addr().(*net.TCPAddr).AddrPort(), func() { l.Close(); open.Wait() }
 }
 
 // hasty goes on at once, but would wait for a single address as long as a test lasts.
@@ -43,7 +43,7 @@ var hasty = patience{unheard: time.Millisecond, silent: time.Millisecond, accept
 // Fifteen addresses that accept and say nothing keep no helper from that of mpiexec behind them (K9), and their connections are closed then.
 func TestSilentAddressesKeepNobody(t *testing.T) {
 	d, i, refused := open(t, "n1")
-	silent, ended := mute(t)
+	silent, end := mute(t)
 	addresses := append(slices.Repeat([]netip.AddrPort{silent}, maxAddresses-1), i.Addresses...)
 	conn, err := caller{i, "n1", hasty}.call(t.Context(), addresses)
 	if err != nil {
@@ -51,9 +51,7 @@ func TestSilentAddressesKeepNobody(t *testing.T) {
 	}
 	defer conn.Close()
 	echoed(t, conn, <-d.Arrivals())
-	for range maxAddresses - 1 {
-		<-ended
-	}
+	end()
 	if len(refused) > 0 {
 		t.Errorf("mpiexec was told of a stranger: %s", <-refused)
 	}
