@@ -88,8 +88,8 @@ type kept struct {
 	*exec.Cmd
 	in             io.WriteCloser
 	out            *bufio.Reader
-	helper, orphan int
-	blocked        string // signals, as the helper found them
+	helper, orphan proc.Look // orphan is void if there is none
+	blocked        string    // signals, as the helper found them
 }
 
 // start starts a keeper by a shell, which first does what is said; ranks begin with it as with sshd.
@@ -110,19 +110,21 @@ func start(t *testing.T, first, program, what string) *kept {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, pid := range []int{k.helper, k.orphan} {
-			if pid > 0 {
-				syscall.Kill(pid, syscall.SIGKILL)
+		for _, p := range []proc.Look{k.helper, k.orphan} {
+			if alive(p) {
+				syscall.Kill(p.PID, syscall.SIGKILL)
 			}
 		}
 		k.in.Close()
 	})
-	var parent int
-	if _, err := fmt.Fscan(k.out, &k.helper, &parent, &k.orphan, &k.blocked); err != nil {
+	var helper, parent, orphan int
+	if _, err := fmt.Fscan(k.out, &helper, &parent, &orphan, &k.blocked); err != nil {
 		t.Fatal(err)
 	}
-	if parent != k.Process.Pid || k.helper == parent {
-		t.Fatalf("helper %d has parent %d, started was %d", k.helper, parent, k.Process.Pid)
+	k.helper, _ = proc.LookAt(helper)
+	k.orphan, _ = proc.LookAt(orphan)
+	if parent != k.Process.Pid || k.helper.Parent != parent || (k.orphan.Parent == helper) != (orphan > 0) {
+		t.Fatalf("helper %+v says that its parent is %d, started was %d; orphan %d: %+v", k.helper, parent, k.Process.Pid, orphan, k.orphan)
 	}
 	k.out.ReadString('\n')
 	return k
@@ -141,10 +143,11 @@ func (k *kept) code(t *testing.T) int {
 	return k.ProcessState.ExitCode()
 }
 
-// alive reports whether a process is there, and no zombie that its new parent has yet to notice.
-func alive(pid int) bool {
-	look, there := proc.LookAt(pid)
-	return there && look.State != 'Z'
+// alive reports whether a process is there, no other one that has its number by now, and no zombie that its new parent has
+// yet to notice.
+func alive(p proc.Look) bool {
+	now, there := proc.LookAt(p.PID)
+	return there && p.PID > 0 && now.Born == p.Born && now.State != 'Z'
 }
 
 // until waits for something to be so.
@@ -176,7 +179,7 @@ func TestTheKeeperEndsAsItsHelper(t *testing.T) {
 func TestTheKeeperEndsOrphans(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "", program, "orphan")
-		syscall.Kill(k.helper, syscall.SIGKILL)
+		syscall.Kill(k.helper.PID, syscall.SIGKILL)
 		if got := k.code(t); got != 137 {
 			t.Errorf("the keeper ended with %d", got)
 		}
@@ -224,7 +227,7 @@ func TestTheKeeperIsDeaf(t *testing.T) {
 				t.Fatal(s, err)
 			}
 		}
-		syscall.Kill(k.helper, syscall.SIGKILL)
+		syscall.Kill(k.helper.PID, syscall.SIGKILL)
 		if got := k.code(t); got != 137 || alive(k.orphan) {
 			t.Errorf("exit %d, the orphan lives: %v", got, alive(k.orphan))
 		}
