@@ -16,7 +16,7 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 		s.blame(s.judge(Failed{Kind: ByAsk, Text: "ended by " + e.Who() + " with --end"}, now), now)
 		return append([]Action{Reply{To: e, State: job.AskTaken, Text: "the job is ended"}}, s.end(now, Ending, s.rules.Grace)...)
 	}
-	if s.Phase != Running && s.Phase != Interrupted {
+	if s.Phase != Running {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "the job ends"}}
 	}
 	switch e.Verb {

@@ -188,3 +188,14 @@ func TestToldToEndWhileItEnds(t *testing.T) {
 		}
 	}
 }
+
+// Behind a ^C nobody is told that the job stands still: an ending lifts what would hold it (SV-31).
+func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
+	for _, verb := range []job.Verb{job.AskSuspend, job.AskSuspendFree, job.AskYield, job.AskCheckpoint, job.AskMigrate, job.AskResume} {
+		s := play(Rules{Grace: time.Minute, Yields: job.YieldBySuspending}, []any{sig(job.SIGINT)})
+		actions := s.Step(Asked{Verb: verb, User: "ann", Right: job.Owner}, s.Began())
+		if got, want := said(actions), "refused of ann: the job ends"; got != want || s.Stands().Verb != "" {
+			t.Errorf("%s: %q, want %q", verb, got, want)
+		}
+	}
+}
