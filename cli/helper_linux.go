@@ -146,9 +146,9 @@ func callBack(s streams, host, near string) (net.Conn, error) {
 // lastWords is how long mpiexec is heard when the step's input has ended: its Bye comes by another way, and may come later.
 const lastWords = time.Second
 
-// endWith has nothing be heard of mpiexec any more some time after its step is over.
+// endWith ends a connection some time after its step is over. mpiexec hears of that at once, not when the ranks here have ended.
 func endWith(step context.Context, conn net.Conn, later time.Duration) {
-	context.AfterFunc(step, func() { conn.SetReadDeadline(time.Now().Add(later)) })
+	context.AfterFunc(step, func() { time.AfterFunc(later, func() { conn.Close() }) })
 }
 
 var errStepOver = errors.New("the step is over")

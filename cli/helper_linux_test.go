@@ -2,9 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"io"
 	"net"
-	"os"
 	"testing"
 	"time"
 )
@@ -20,9 +19,19 @@ func TestLastWordsAfterTheStep(t *testing.T) {
 	if n, err := here.Read(said); err != nil || string(said[:n]) != "bye" {
 		t.Errorf("%q, %v", said[:n], err)
 	}
-	here, _ = net.Pipe()
+}
+
+// When they are due no more both sides hear that it is over: mpiexec shall not wait for ranks that take their time to end.
+func TestTheConnectionEndsAfterTheStep(t *testing.T) {
+	here, there := net.Pipe()
+	step, over := context.WithCancel(t.Context())
 	endWith(step, here, time.Millisecond)
-	if _, err := here.Read(said); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("mpiexec is heard for ever: %v", err)
+	over()
+	there.SetDeadline(time.Now().Add(5 * time.Minute))
+	if _, err := there.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("mpiexec hears %v", err)
+	}
+	if _, err := here.Read(make([]byte, 1)); err == nil {
+		t.Error("mpiexec is heard for ever")
 	}
 }

@@ -68,6 +68,10 @@ lost contact with b (ssh: Connection reset by peer) after 00:12:09, where ranks 
 the job ran longer than -timeout 1m0s
   then      stopped 4 ranks on 2 nodes (1 by SIGKILL, 3 by SIGTERM)
   exit code 124`},
+	{"a step that the batch system has killed", Rules{RM: slurmJob}, sequence(dies(2, 9), dies(0, 9), NodeLost{1, "srun: STEP 4711.0 ON a CANCELLED"}, NodeLost{0, "srun: STEP 4711.0 ON a CANCELLED"}), Profile{}, `
+lost contact with b (srun: STEP 4711.0 ON a CANCELLED) after 00:00:00, where ranks 2-3 ran
+  also      rank 0 died: Killed (signal 9)
+  exit code 125`},
 	{"a long story", Rules{}, sequence(aborts(0, 1, strings.Repeat("line\n", 40)), exits(0, 1)), Profile{Program: "x", PID: 1, Bound: "core 1", Hint: "h"},
 		"\nrank 0 on a called MPI_Abort with code 1: " + strings.TrimRight(strings.Repeat("line ", 40), " ") +
 			"\n  program   x   pid 1   ran 00:00:00\n  bound to  core 1\n  hint      h\n  exit code 1"},
@@ -128,6 +132,29 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 		state := play(Rules{}, test.events)
 		if got := state.Alone("./a.out"); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// RM-61: whether the batch system has ended its job is asked where that may be what a cause comes of, and nowhere else.
+func TestAskRM(t *testing.T) {
+	for name, test := range map[string]struct {
+		rm     RM
+		events []any
+		want   bool
+	}{
+		"a lost node":                     {slurmJob, []any{NodeLost{1, "reset"}}, true},
+		"a killed rank":                   {slurmJob, []any{dies(2, 9)}, true},
+		"a node that was told to end":     {slurmJob, []any{NodeCaught{1, job.SIGTERM}}, true},
+		"the same, and it is known":       {slurmJob, []any{NodeCaught{1, job.SIGTERM}, NodeCaught{0, job.SIGTERM}}, false},
+		"a crash":                         {slurmJob, []any{dies(2, 11)}, false},
+		"an exit":                         {slurmJob, []any{exits(2, 3)}, false},
+		"all well":                        {slurmJob, sequence(well, drained), false},
+		"a killed rank and nobody to ask": {RM{}, []any{dies(2, 9)}, false},
+	} {
+		state := play(Rules{RM: test.rm}, test.events)
+		if got := state.AskRM(); got != test.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

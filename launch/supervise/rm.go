@@ -3,6 +3,8 @@ package supervise
 import (
 	"slices"
 	"time"
+
+	"remshell/job"
 )
 
 // rmGrace is within how long of a cause the end of the job by its batch system takes its place: what
@@ -14,18 +16,51 @@ const rmGrace = 5 * time.Second
 // somebody has to see that they obey.
 func (s *State) caught(e NodeCaught, now time.Time) []Action {
 	s.nodes[e.Node].told = true
-	actions := s.fail(s.judge(Failed{Kind: NodeTold, Node: e.Node, Code: int(e.Signal)}, now), now)
+	c := s.judge(Failed{Kind: NodeTold, Node: e.Node, Code: int(e.Signal)}, now)
+	if s.Cause != nil && s.Cause.Rank >= 0 && s.Cause.Node == e.Node && now.Sub(s.blamed) <= causeGrace && s.mayBeRM() {
+		s.replace(c) // its ranks were told with it, and one was faster
+	}
+	actions := s.fail(c, now)
 	if !slices.ContainsFunc(s.nodes, func(n nodeState) bool { return !n.told && !n.done }) {
 		s.blameRM(now)
 	}
 	return actions
 }
 
+// killedByRM reports whether the cause is a rank that was killed a moment ago, inside of a batch system. That kills the processes of
+// a step one after the other, Slurm the youngest first: a helper may still tell of its rank's end, and nothing of its own. Who knows of another
+// reason, as that memory was short, has a cause.
+func (s *State) killedByRM(now time.Time) bool {
+	if s.rules.RM == (RM{}) || s.Cause == nil || s.Cause.Kind != RankDied || !s.mayBeRM() || now.Sub(s.blamed) > rmGrace {
+		return false
+	}
+	exit := s.Exit(s.Cause.Rank)
+	return exit != nil && exit.Hint == ""
+}
+
+// withKilled adds to the ranks of a node that are over by its loss those that were killed a moment before. What was killed on other
+// nodes failed also.
+func (s *State) withKilled(lost []int, node int) []int {
+	s.also = append([]job.Exit{*s.Exit(s.Cause.Rank)}, s.also...)
+	s.also = slices.DeleteFunc(s.also, func(e job.Exit) bool {
+		here := s.nodeOf(e.Rank) == node
+		if here {
+			lost = append(lost, e.Rank)
+		}
+		return here
+	})
+	slices.Sort(lost)
+	return lost
+}
+
 // AskRM reports whether only the batch system knows if it has ended the job: what was blamed may be
 // its doing, and not all nodes have told that they were to end.
 func (s *State) AskRM() bool {
+	if s.rules.RM == (RM{}) || s.Cause == nil || !s.mayBeRM() {
+		return false
+	}
 	told := slices.ContainsFunc(s.nodes, func(n nodeState) bool { return n.told })
-	return s.rules.RM != (RM{}) && s.Cause != nil && s.Cause.Kind != RMEnds && (told || s.Cause.Kind == LostNode) && s.mayBeRM()
+	return told || s.Cause.Kind == LostNode || s.Cause.Kind == RankDied
 }
 
 // BlameRM makes it the batch system that has ended the job, since it says so.

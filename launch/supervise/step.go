@@ -26,6 +26,7 @@ const (
 	linger       = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
 	lingerGrace  = 500 * time.Millisecond // between SIGTERM and SIGKILL for them
 	causeGrace   = time.Second            // for a better cause to show (pmi-wire.md 6.2)
+	lossTold     = time.Second            // longest between the loss of a node and its event: so long its connection is asked for the reason (reach)
 	silentGrace  = 5 * time.Second        // for the others, when a rank left without finalize
 	interrupt2   = time.Second            // between SIGTERM and SIGKILL after a second ^C
 	stacksGrace  = 2 * time.Second        // for ranks to write what SIGQUIT asks for
@@ -191,8 +192,15 @@ func (s *State) nodeLost(kind Kind, e NodeLost, now time.Time) []Action {
 	if done && len(lost) == 0 {
 		return nil // it had nothing left to lose
 	}
+	killed := kind == LostNode && s.killedByRM(now)
+	if killed {
+		lost = s.withKilled(lost, e.Node)
+	}
 	c := s.judge(Failed{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}, now)
-	if len(lost) > 0 {
+	switch {
+	case killed:
+		s.replace(c)
+	case len(lost) > 0:
 		s.blameInstead(c, now)
 	}
 	return s.fail(c, now)
@@ -242,10 +250,17 @@ func (s *State) ToldToEnd() bool {
 
 // blameInstead takes another cause for one that was told first but may be its consequence.
 func (s *State) blameInstead(c Cause, now time.Time) {
-	if s.Cause != nil && !now.After(s.doubtful) && s.Cause.yieldsTo(c) {
-		s.Cause, s.doubtful = &c, time.Time{}
+	until := s.doubtful
+	if c.Kind == LostNode && !until.IsZero() {
+		until = until.Add(lossTold)
+	}
+	if s.Cause != nil && !now.After(until) && s.Cause.yieldsTo(c) {
+		s.replace(c)
 	}
 }
+
+// replace takes c for what was told first.
+func (s *State) replace(c Cause) { s.Cause, s.doubtful = &c, time.Time{} }
 
 // othersRun reports whether any rank but one is not over.
 func (s *State) othersRun(rank int) bool {

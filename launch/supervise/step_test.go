@@ -62,6 +62,9 @@ func ending(after time.Duration) RM {
 	return RM{System: "slurm", Job: "4711", End: time.Unix(1_000_000, 0).Add(after)}
 }
 
+// slurmJob is the batch system's job in which this one runs.
+var slurmJob = RM{System: "slurm", Job: "4711"}
+
 // never asserts that no Tick is due: a deadline that stays in the past would make
 // supervision run in circles.
 type noTick struct{}
@@ -132,6 +135,7 @@ var steps = []struct {
 		"end(10s) finish", 139, "rank 2 on b died"},
 	{"a crash is the cause of an abort beside it", Rules{}, sequence(aborts(0, 101, ""), dies(1, 9)), "end(10s)", 137, "rank 1 on a died"},
 	{"a crash is the cause of an exit elsewhere", Rules{}, sequence(exits(0, 1), dies(2, 11)), "end(10s)", 139, "rank 2 on b died"},
+	{"a lost node whose connection was asked for the reason", Rules{}, sequence(exits(0, 1), after(1900*time.Millisecond), NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
 	{"a lost node is the cause of an abort elsewhere", Rules{}, sequence(aborts(0, 101, ""), NodeLost{1, "reset"}), "end(10s)", 125, "lost contact with b"},
 	{"an exit is the cause of an abort elsewhere", Rules{}, sequence(aborts(0, 101, ""), exits(2, 3), asked(1, 15), asked(3, 15), drained),
 		"end(10s) finish", 3, "rank 2 on b exited with code 3"},
@@ -185,6 +189,19 @@ var steps = []struct {
 		"end(10s)", 143, "slurm ends job 4711 (time limit, or cancelled)"},
 	{"a crash that the batch system only cleans up after", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(dies(1, 11), sig(job.SIGTERM)),
 		"end(10s)", 139, "rank 1 on a died"},
+	{"the batch system kills a step, a rank before its helper", Rules{RM: slurmJob}, sequence(dies(2, 9), after(900*time.Millisecond), NodeLost{1, "srun: STEP 4711.0 ON b CANCELLED"}),
+		"end(10s)", 125, "lost contact with b (srun: STEP 4711.0 ON b CANCELLED) after 00:00:01, where ranks 2-3 ran"},
+	{"the batch system kills a step, a rank before another node", Rules{RM: slurmJob}, sequence(dies(0, 9), NodeLost{1, "reset"}, NodeLost{0, "reset"}),
+		"end(10s) finish", 125, "lost contact with b (reset) after 00:00:00, where ranks 2-3 ran"},
+	{"the batch system kills a step, one rank after the other", Rules{RM: slurmJob}, sequence(dies(2, 9), dies(3, 9), NodeLost{1, "reset"}),
+		"end(10s)", 125, "lost contact with b (reset) after 00:00:00, where ranks 2-3 ran"},
+	{"a rank killed long before its node is lost", Rules{RM: slurmJob}, sequence(dies(2, 9), after(6*time.Second), NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
+	{"a rank that crashed before its node is lost", Rules{RM: slurmJob}, sequence(dies(2, 11), NodeLost{1, "reset"}), "end(10s)", 139, "rank 2 on b died"},
+	{"a rank of which it is known why it was killed", Rules{RM: slurmJob}, sequence(Exited{job.Exit{Rank: 2, Signal: 9, Hint: "out of memory"}}, NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
+	{"a killed rank, and nobody who kills steps", Rules{}, sequence(dies(2, 9), NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
+	{"a rank that ends faster than its node tells who told both", Rules{RM: slurmJob}, sequence(exits(2, 3), NodeCaught{1, job.SIGTERM}), "end(10s)", 125, "b was told to end (SIGTERM)"},
+	{"a rank that failed before a node was told to end", Rules{RM: slurmJob}, sequence(exits(2, 3), after(2*time.Second), NodeCaught{1, job.SIGTERM}), "end(10s)", 3, "rank 2 on b"},
+	{"a rank that failed, and another node that was told to end", Rules{RM: slurmJob}, sequence(exits(2, 3), NodeCaught{0, job.SIGTERM}), "end(10s)", 3, "rank 2 on b"},
 	{"a node lost long before the batch system ends the job", Rules{RM: RM{System: "slurm", Job: "4711"}}, sequence(NodeLost{1, "reset"}, after(6*time.Second), sig(job.SIGTERM)),
 		"end(10s)", 125, "lost contact with b"},
 	{"two ^C", Rules{}, sequence(sig(job.SIGINT), sig(job.SIGINT), dies(0, 9), dies(1, 9), dies(2, 9), dies(3, 9), drained),
