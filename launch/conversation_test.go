@@ -497,7 +497,7 @@ var conversations = []struct {
 		s.claims("b", job.Claim{Job: "willing", Preemptible: job.YieldBySuspending, Since: time.Now()}, all...)
 		for range 20 { // on a slow machine its helper has given it up before, after 10 s
 			job, r := s.occupies("a"), newRun(1, "true", "a", "b")
-			asked := s.rec.tape.shows(" Ask\n")
+			asked := s.rec.tape.showsAgain(" Ask\n")
 			go func() {
 				<-asked
 				job.Close()
