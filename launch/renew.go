@@ -2,12 +2,9 @@ package launch
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"remshell/fault"
-	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/wire"
@@ -81,24 +78,6 @@ func (f *fleet) awaitLeave() {
 	for _, event := range later {
 		f.events.Put(event)
 	}
-}
-
-// spareLost takes the news that a connection has ended, if it was that of a spare.
-func (f *fleet) spareLost(e node.Disconnected) bool {
-	i := slices.IndexFunc(f.spares, func(s reserve.Kept) bool { return s.Node == e.From })
-	if i < 0 {
-		return false
-	}
-	f.spares = slices.Delete(slices.Clone(f.spares), i, i+1)
-	f.env.Say(fmt.Sprintf("spare %s is lost (%s)", e.From.Name(), fault.Reason(e.Err)))
-	return true
-}
-
-// withoutSpares is the job's request for who shall not use them: its own spawns.
-func (f *fleet) withoutSpares() job.Request {
-	return reserve.Without(f.req, func(def job.NodeDef) bool {
-		return slices.ContainsFunc(f.spares, func(s reserve.Kept) bool { return s.Name() == def.Name })
-	})
 }
 
 // takeOver takes nodes over from the attempt before, and begins to listen to them.
