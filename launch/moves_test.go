@@ -28,7 +28,7 @@ import (
 type removal struct {
 	*actors.Cast
 	args   []string // of the ask
-	on     string   // "claim", "checkpoint", "look" or "end": when trouble comes
+	on     string   // "claim", "checkpoint", "look", "unanswered look" or "end": when trouble comes
 	strike func(s *removal, c *wire.Conn, group string)
 	fails  string // why the checkpoint fails
 
@@ -61,9 +61,11 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 	s.conns[node] = c
 	switch m := m.(type) {
 	case *wire.Survey:
-		if s.on == "look" && s.begun == 2 && node == "n2" {
+		if (s.on == "look" || s.on == "unanswered look") && s.begun == 2 && node == "n2" {
+			silent := s.on != "look"
 			s.on = "" // once
 			s.strike(s, c, "")
+			return silent
 		}
 	case *wire.Prepare:
 		if m.Claim.Entry.Resting != "" {
@@ -202,7 +204,7 @@ func TestMoves(t *testing.T) {
 		}}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
 		{"its place is lost while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: lose}, nil, 0,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|refused: cannot be moved: lost contact with n2", "spare n2 is lost"},
-		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: func(s *removal, _ *wire.Conn, _ string) { s.ends("n1", job.Exit{Code: 7}) }}, nil, 7, "taken: a place is looked for|n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
+		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "unanswered look", strike: func(s *removal, _ *wire.Conn, _ string) { s.ends("n1", job.Exit{Code: 7}) }}, nil, 7, "taken: a place is looked for|n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})
 		}}, nil, 7, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
