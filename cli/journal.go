@@ -179,7 +179,7 @@ func (j *journal) Exited(node string, e job.Exit) {
 		stamp
 		Node string `json:"node"`
 		record.Exit
-	}{stamped("exit"), node, record.NewExit(e)}
+	}{stamped("exit"), node, record.NewExit(&e)}
 	if j.pending == nil {
 		j.put(event)
 		return

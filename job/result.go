@@ -139,7 +139,7 @@ type Result struct {
 	Reason   string // the same in a word (RM-53): ok, exit, signal, limit, start, host_lost, user, internal
 	Connects []Connect
 	Starts   []Start
-	Exits    []Exit  // as they were told; orphans are counted in
+	Exits    []*Exit // as they were told; orphans are counted in
 	Hosts    []Total // in the order of the plan
 	Used     Accounts
 	Attempts []Attempt // if there may have been several; the rest is about the last

@@ -51,24 +51,16 @@ func (a *account) begin(ranks int) {
 }
 
 // settle counts in the exits what orphans have consumed, and sums up by node.
-func (a *account) settle(p whereabouts, exits []job.Exit) (all []job.Exit, hosts []job.Total) {
-	all = exits
-	for _, left := range a.orphans {
-		if len(left) > 0 {
-			all = slices.Clone(exits) // supervision's own do not change
-			break
-		}
-	}
+func (a *account) settle(p whereabouts, exits []*job.Exit) (all []*job.Exit, hosts []job.Total) {
+	all = a.withOrphans(exits)
 	byRank := make([]*job.Exit, len(p.of))
-	for i := range all {
-		byRank[all[i].Rank] = &all[i]
+	for _, e := range all {
+		byRank[e.Rank] = e
 	}
 	for i, name := range p.nodes {
 		total := job.Total{Node: name, Peak: -1, Sessions: a.stay[i]}
 		for _, o := range a.orphans[i] {
-			if o.Rank >= 0 && byRank[o.Rank] != nil {
-				byRank[o.Rank].Usage.Add(o.Usage)
-			} else {
+			if o.Rank < 0 || byRank[o.Rank] == nil { // nobody knows whose
 				total.Usage.Add(o.Usage)
 			}
 		}
@@ -89,6 +81,30 @@ func (a *account) settle(p whereabouts, exits []job.Exit) (all []job.Exit, hosts
 	return all, hosts
 }
 
+// withOrphans are exits in which that is counted what orphans of the ranks have consumed.
+func (a *account) withOrphans(exits []*job.Exit) []*job.Exit {
+	used := make(map[int]job.Usage)
+	for _, left := range a.orphans {
+		for _, o := range left {
+			sum := used[o.Rank]
+			sum.Add(o.Usage)
+			used[o.Rank] = sum
+		}
+	}
+	if len(used) == 0 {
+		return exits
+	}
+	all := slices.Clone(exits)
+	for i, e := range all {
+		if more, has := used[e.Rank]; has {
+			with := *e // supervision's own does not change
+			with.Usage.Add(more)
+			all[i] = &with
+		}
+	}
+	return all
+}
+
 // profile gathers what is known of a rank for the report.
 func (f *fleet) profile(state *supervise.State, rank int) supervise.Profile {
 	var p supervise.Profile
@@ -106,7 +122,7 @@ func (f *fleet) profile(state *supervise.State, rank int) supervise.Profile {
 	words := f.streams.LastWords(rank)
 	p.LastWords = lastLine(words)
 	if exit := state.Exit(rank); exit != nil {
-		p.Hint = f.hint(*exit, n, words)
+		p.Hint = f.hint(exit, n, words)
 	}
 	return p
 }
@@ -129,7 +145,7 @@ func (f *fleet) rankPlan(rank int) (*member, job.RankPlan, job.App) {
 }
 
 // hint is the evidence for the reason of an end, of which there may be none (REP-3).
-func (f *fleet) hint(exit job.Exit, n *member, words string) string {
+func (f *fleet) hint(exit *job.Exit, n *member, words string) string {
 	switch {
 	case exit.Hint != "":
 		return exit.Hint

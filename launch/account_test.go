@@ -58,7 +58,7 @@ func TestUsageIsSummedByNode(t *testing.T) {
 	a.orphans[0] = []job.Orphan{{Rank: 1, Usage: use(5, 64)}, {Rank: -1, Usage: use(100, 3)}}
 	var r job.Result
 	var tally supervise.Tally
-	r.Exits, r.Hosts = a.settle(twoNodes, []job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
+	r.Exits, r.Hosts = a.settle(twoNodes, []*job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
 	if exits := r.Exits; exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
 		t.Errorf("rank 1: %+v", exits[1].Usage)
 	}
@@ -99,7 +99,7 @@ func TestUsageOfALostNode(t *testing.T) {
 	tally.Hear(1, job.Sample{CPU: 9 * time.Second, Mem: 3}, time.Unix(1e9, 0))
 	a.sampled([]job.RankSample{{Rank: 3, Sample: job.Sample{CPU: 8 * time.Second}}})
 	var r job.Result
-	r.Exits, r.Hosts = a.settle(twoNodes, []job.Exit{{Rank: 0, Usage: job.Usage{User: time.Second}}})
+	r.Exits, r.Hosts = a.settle(twoNodes, []*job.Exit{{Rank: 0, Usage: job.Usage{User: time.Second}}})
 	if used := a.used(twoNodes, r, &tally); used.Nodes[1].CPU != 9*time.Second || used.All.CPU != 10*time.Second || used.Ranks[3].CPU != 8*time.Second {
 		t.Errorf("%+v", used)
 	}

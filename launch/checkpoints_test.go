@@ -89,7 +89,7 @@ func TestAskOfAJobThatEnds(t *testing.T) {
 	var answers []string
 	f.saves.ask(func(why string) { answers = append(answers, why) }, func() { t.Error("a job that ends is stopped") })
 	<-world.began
-	f.state.Step(supervise.Exited{Exit: job.Exit{Rank: 0, Code: 3}}, time.Now())
+	f.state.Step(supervise.Exited{Exit: &job.Exit{Rank: 0, Code: 3}}, time.Now())
 	f.saves.turn(time.Now())
 	hear(t, f) // the command was killed
 	f.saves.ask(func(why string) { answers = append(answers, why) }, nil)

@@ -306,7 +306,7 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	case *wire.Exited:
 		f.streams.Ended(m.Exit.Rank)
 		f.env.watcher().Exited(n.Name(), m.Exit)
-		news := []supervise.Event{supervise.Exited{Exit: m.Exit}}
+		news := []supervise.Event{supervise.Exited{Exit: &m.Exit}}
 		g, _ := f.groupOf(m.Exit.Rank)
 		if g != nil {
 			g.life.exited(n, m.Exit)

@@ -78,7 +78,7 @@ func (a *account) inAll(all *job.Accounts, r job.Result, tally *supervise.Tally)
 }
 
 // wall is the time from the first start of a rank to the last end.
-func (a *account) wall(exits []job.Exit) time.Duration {
+func (a *account) wall(exits []*job.Exit) time.Duration {
 	began := make(map[int]time.Duration, len(a.starts))
 	for _, s := range a.starts {
 		began[s.Rank] = s.After

@@ -117,7 +117,7 @@ type Exit struct {
 }
 
 // NewExit puts an end into the form of its record.
-func NewExit(e job.Exit) Exit {
+func NewExit(e *job.Exit) Exit {
 	return Exit{e.Rank, e.Status(), e.Signal, e.Core, e.Asked, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
 }
 

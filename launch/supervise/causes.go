@@ -174,7 +174,7 @@ func (s *State) judge(e Failed, now time.Time) Cause {
 }
 
 // ended is the news of a rank that failed by itself.
-func ended(exit job.Exit) Failed {
+func ended(exit *job.Exit) Failed {
 	kind := RankExited
 	if exit.Signal != 0 {
 		kind = RankDied

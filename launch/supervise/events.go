@@ -9,8 +9,9 @@ import (
 
 // What supervision is told, beside Failed.
 type (
-	// Exited is the end of a rank.
-	Exited struct{ job.Exit }
+	// Exited is the end of a rank. It is the one that the rank's node has told, which is kept: a job of
+	// 640,000 ranks has no room for several of each.
+	Exited struct{ *job.Exit }
 	// Started is a rank that runs.
 	Started struct{ Rank int }
 	// Grown is a group that was spawned, and let go. Its ranks are numbered behind those

@@ -54,4 +54,4 @@ func (s *State) ofRank0() (code int, success bool) {
 }
 
 // stoppedByUs reports whether a rank ended because we told it to.
-func (s *State) stoppedByUs(e job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }
+func (s *State) stoppedByUs(e *job.Exit) bool { return e.Asked && e.Rank != s.Cause.Rank }

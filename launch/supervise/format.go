@@ -10,7 +10,7 @@ import (
 )
 
 // died says how a rank ended, as the end of "rank 5 on node02 ...".
-func died(e job.Exit) string {
+func died(e *job.Exit) string {
 	if e.Signal == 0 {
 		return fmt.Sprintf("exited with code %d", e.Code)
 	}

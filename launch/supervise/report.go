@@ -115,8 +115,8 @@ func bound(p Profile) string {
 
 // Exit is the end of a rank; nil if nobody has told of it.
 func (s *State) Exit(rank int) *job.Exit {
-	if i := slices.IndexFunc(s.Exits, func(e job.Exit) bool { return e.Rank == rank }); i >= 0 {
-		return &s.Exits[i]
+	if i := slices.IndexFunc(s.Exits, func(e *job.Exit) bool { return e.Rank == rank }); i >= 0 {
+		return s.Exits[i]
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (s *State) Alone(program string) string {
 	if len(s.ranks) < 2 || len(s.Exits) == 0 {
 		return ""
 	}
-	var first job.Exit // only what rank 0 runs was looked at
+	var first *job.Exit // only what rank 0 runs was looked at
 	for _, e := range s.Exits {
 		if e.PMI != job.PMINever {
 			return ""
@@ -205,7 +205,7 @@ func (s *State) Alone(program string) string {
 			first = e
 		}
 	}
-	if first.Built == "" {
+	if first == nil {
 		return ""
 	}
 	offered, try := inWords(first.Offer)

@@ -27,13 +27,13 @@ var reports = []struct {
 }{
 	{"all well", Rules{}, sequence(well, drained), Profile{}, ""},
 	{"^C", Rules{}, sequence(sig(2), dies(0, 2), dies(1, 2), dies(2, 2), dies(3, 2), drained), Profile{}, ""},
-	{"a crash", Rules{}, sequence(ran(Exited{job.Exit{Rank: 2, Signal: 11, Core: true}}), after(time.Second), asked(0, 15), asked(1, 15), asked(3, 9), drained), solver, `
+	{"a crash", Rules{}, sequence(ran(Exited{&job.Exit{Rank: 2, Signal: 11, Core: true}}), after(time.Second), asked(0, 15), asked(1, 15), asked(3, 9), drained), solver, `
 rank 2 on b died: Segmentation fault (signal 11), core dumped
   program   ./solver -i case7   pid 40213   ran 00:03:12
   bound to  package 1 core 8-11   last stderr "ERROR: negative volume in cell 41"
   then      stopped 3 other ranks on 2 nodes (1 by SIGKILL, 2 by SIGTERM)
   exit code 139`},
-	{"not bound, silent", Rules{}, sequence(ran(exits(1, 3)), after(time.Second), Exited{job.Exit{Rank: 0, Asked: true}}, asked(2, 15), asked(3, 15), drained),
+	{"not bound, silent", Rules{}, sequence(ran(exits(1, 3)), after(time.Second), Exited{&job.Exit{Rank: 0, Asked: true}}, asked(2, 15), asked(3, 15), drained),
 		Profile{Program: "./a.out", PID: 7}, `
 rank 1 on a exited with code 3
   program   ./a.out   pid 7   ran 00:03:12
@@ -114,7 +114,7 @@ func TestExitCodes(t *testing.T) {
 
 // REP-5: the note has to stay silent as soon as one rank has found us.
 func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
-	alone := func(o job.Offer) Exited { return Exited{job.Exit{Rank: 0, Built: "libmpi.so.40", Offer: o}} }
+	alone := func(o job.Offer) Exited { return Exited{&job.Exit{Rank: 0, Built: "libmpi.so.40", Offer: o}} }
 	const note = "note: no rank connected to this launcher; it offered "
 	for _, test := range []struct {
 		name   string
@@ -126,7 +126,7 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 		{"PMIx", sequence(alone(job.OfferPMIx), well[1:]), note + "PMIx (libmpi.so.40 found in ./a.out); try --pmi both"},
 		{"both", sequence(alone(job.OfferBoth), well[1:]), note + "PMI-1 and PMIx (libmpi.so.40 found in ./a.out)"},
 		{"nothing", sequence(alone(job.OfferNone), well[1:]), note + "nothing (libmpi.so.40 found in ./a.out); try --pmi auto"},
-		{"one connected", sequence(alone(job.OfferPMI1), well[1:3], Exited{job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
+		{"one connected", sequence(alone(job.OfferPMI1), well[1:3], Exited{&job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
 		{"no MPI program", well, ""},
 	} {
 		state := play(Rules{}, test.events)

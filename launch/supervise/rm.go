@@ -41,8 +41,8 @@ func (s *State) killedByRM(now time.Time) bool {
 // withKilled adds to the ranks of a node that are over by its loss those that were killed a moment before. What was killed on other
 // nodes failed also.
 func (s *State) withKilled(lost []int, node int) []int {
-	s.also = append([]job.Exit{*s.Exit(s.Cause.Rank)}, s.also...)
-	s.also = slices.DeleteFunc(s.also, func(e job.Exit) bool {
+	s.also = append([]*job.Exit{s.Exit(s.Cause.Rank)}, s.also...)
+	s.also = slices.DeleteFunc(s.also, func(e *job.Exit) bool {
 		here := s.nodeOf(e.Rank) == node
 		if here {
 			lost = append(lost, e.Rank)

@@ -25,16 +25,16 @@ const (
 // A State is all that supervision knows. The zero value is no state; see NewState.
 type State struct {
 	Phase  Phase
-	Left   int    // ranks not yet over
-	Undone int    // nodes not yet drained
-	Cause  *Cause // nil: all has gone well so far
-	Exits  []job.Exit
-	Tally  Tally // of samples
+	Left   int         // ranks not yet over
+	Undone int         // nodes not yet drained
+	Cause  *Cause      // nil: all has gone well so far
+	Exits  []*job.Exit // as they were told; nobody changes what it points to
+	Tally  Tally       // of samples
 
 	Restart *Restart // that follows, once it is decided; nil: none
 
-	stopped []job.Exit // ranks that ended after we asked them to
-	also    []job.Exit // ranks that failed within a moment of the cause
+	stopped []*job.Exit // ranks that ended after we asked them to
+	also    []*job.Exit // ranks that failed within a moment of the cause
 	doubts
 	nodes     []nodeState
 	ranks     []rankState

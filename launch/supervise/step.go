@@ -134,7 +134,7 @@ func (s *State) step(event Event, now time.Time) []Action {
 	return nil
 }
 
-func (s *State) exited(exit job.Exit, now time.Time) []Action {
+func (s *State) exited(exit *job.Exit, now time.Time) []Action {
 	if !s.rankOver(exit.Rank) {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 		return s.settle(now)
 	}
 	if s.Exits == nil {
-		s.Exits = make([]job.Exit, 0, s.Left+1)
+		s.Exits = make([]*job.Exit, 0, s.Left+1)
 	}
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
@@ -177,7 +177,7 @@ func (s *State) exited(exit job.Exit, now time.Time) []Action {
 
 // leftSaved notes a rank that has written the checkpoint it was asked for, and wants to be started again: the
 // others may take their time to do so (SV-14).
-func (s *State) leftSaved(exit job.Exit, now time.Time) bool {
+func (s *State) leftSaved(exit *job.Exit, now time.Time) bool {
 	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || s.saving.IsZero() || now.After(s.saving) {
 		return false
 	}
@@ -210,13 +210,13 @@ func (s *State) nodeLost(kind Kind, e NodeLost, now time.Time) []Action {
 
 // failedItself reports whether a rank that ended while the job did may be the cause of
 // that: it crashed, or exited with a code. One that aborted followed another.
-func failedItself(exit job.Exit) bool {
+func failedItself(exit *job.Exit) bool {
 	return !exit.Asked && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }
 
 // failsAlso notes a rank that failed by itself within a moment of the cause, and reports
 // whether it is one (REP-2).
-func (s *State) failsAlso(exit job.Exit, now time.Time) bool {
+func (s *State) failsAlso(exit *job.Exit, now time.Time) bool {
 	if s.Cause == nil || s.Cause.Rank < 0 || exit.Asked || exit.Status() == 0 || now.Sub(s.blamed) > moment {
 		return false
 	}
@@ -270,7 +270,7 @@ func (s *State) othersRun(rank int) bool {
 }
 
 // failedRank judges a rank that failed by itself.
-func (s *State) failedRank(exit job.Exit, now time.Time) []Action {
+func (s *State) failedRank(exit *job.Exit, now time.Time) []Action {
 	c := s.judge(ended(exit), now)
 	keep := s.rules.Ends.KeepOnExit
 	if exit.Signal != 0 {

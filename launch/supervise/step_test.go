@@ -17,20 +17,20 @@ var twoNodes = job.Plan{Size: 4, Nodes: []job.NodePlan{
 }}
 
 // A few words for the rows below.
-func exits(rank, code int) Exited { return Exited{job.Exit{Rank: rank, Code: code}} }
+func exits(rank, code int) Exited { return Exited{&job.Exit{Rank: rank, Code: code}} }
 func dies(rank, signal int) Exited {
-	return Exited{job.Exit{Rank: rank, Signal: signal}}
+	return Exited{&job.Exit{Rank: rank, Signal: signal}}
 }
 func asked(rank, signal int) Exited {
-	return Exited{job.Exit{Rank: rank, Signal: signal, Asked: true}}
+	return Exited{&job.Exit{Rank: rank, Signal: signal, Asked: true}}
 }
-func leaves(rank int) Exited { return Exited{job.Exit{Rank: rank, PMI: job.PMIOpen}} }
+func leaves(rank int) Exited { return Exited{&job.Exit{Rank: rank, PMI: job.PMIOpen}} }
 func sig(s job.Signal) Signaled {
 	return Signaled{s}
 }
 
 func abortsToo(rank, code int) Exited {
-	return Exited{job.Exit{Rank: rank, Code: code, PMI: job.PMIAborted}}
+	return Exited{&job.Exit{Rank: rank, Code: code, PMI: job.PMIAborted}}
 }
 
 func aborts(rank, code int, text string) Failed {
@@ -197,7 +197,7 @@ var steps = []struct {
 		"end(10s)", 125, "lost contact with b (reset) after 00:00:00, where ranks 2-3 ran"},
 	{"a rank killed long before its node is lost", Rules{RM: slurmJob}, sequence(dies(2, 9), after(6*time.Second), NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
 	{"a rank that crashed before its node is lost", Rules{RM: slurmJob}, sequence(dies(2, 11), NodeLost{1, "reset"}), "end(10s)", 139, "rank 2 on b died"},
-	{"a rank of which it is known why it was killed", Rules{RM: slurmJob}, sequence(Exited{job.Exit{Rank: 2, Signal: 9, Hint: "out of memory"}}, NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
+	{"a rank of which it is known why it was killed", Rules{RM: slurmJob}, sequence(Exited{&job.Exit{Rank: 2, Signal: 9, Hint: "out of memory"}}, NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
 	{"a killed rank, and nobody who kills steps", Rules{}, sequence(dies(2, 9), NodeLost{1, "reset"}), "end(10s)", 137, "rank 2 on b died"},
 	{"a rank that ends faster than its node tells who told both", Rules{RM: slurmJob}, sequence(exits(2, 3), NodeCaught{1, job.SIGTERM}), "end(10s)", 125, "b was told to end (SIGTERM)"},
 	{"a rank that failed before a node was told to end", Rules{RM: slurmJob}, sequence(exits(2, 3), after(2*time.Second), NodeCaught{1, job.SIGTERM}), "end(10s)", 3, "rank 2 on b"},

@@ -18,7 +18,7 @@ func TestApplication(t *testing.T) {
 	if got := application("j1", r); got != "Application j1 resources: utime 96s, stime 2s, rss 51200kb, inblocks 7, outblocks 130\n" {
 		t.Error(got)
 	}
-	r.Exits = []job.Exit{{Code: 3}, {Signal: 9}, {}, {Code: 1}, {Code: 3}, {Signal: 9}}
+	r.Exits = []*job.Exit{{Code: 3}, {Signal: 9}, {}, {Code: 1}, {Code: 3}, {Signal: 9}}
 	if got := application("j1", r); got != "exit codes: 3, 1\nexit signals: Killed\nApplication j1 resources: utime 96s, stime 2s, rss 51200kb, inblocks 7, outblocks 130\n" {
 		t.Error(got)
 	}
