@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"remshell/limit"
@@ -138,9 +139,9 @@ type Result struct {
 	Cause    string // what ended the job, in one line; empty: nothing did
 	Reason   string // the same in a word (RM-53): ok, exit, signal, limit, start, host_lost, user, internal
 	Connects []Connect
-	Starts   []Start
-	Exits    []*Exit // as they were told; orphans are counted in
-	Hosts    []Total // in the order of the plan
+	Starts   iter.Seq[Start] // in the order in which they were told; nil: none was
+	Exits    []*Exit         // as they were told; orphans are counted in
+	Hosts    []Total         // in the order of the plan
 	Used     Accounts
 	Attempts []Attempt // if there may have been several; the rest is about the last
 	Remnants []Remnant // in the order in which they were told
@@ -162,7 +163,6 @@ type Start struct {
 	Rank, PID int
 	Node      string
 	After     time.Duration // since ranks were let go
-	CPUs      []int         // nil: not bound, or not asked for
 	Err       string
 }
 

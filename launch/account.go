@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,8 @@ import (
 
 // An account is the book of a run: who was started when, and who consumed what.
 type account struct {
-	starts  []job.Start
+	starts  []rankStart          // in the order in which they were told
+	failed  map[int]string       // why ranks could not be started
 	orphans map[int][]job.Orphan // by node of the plan
 	stay    map[int][]string     // likewise: directories of Open MPI's files
 	samples map[int]job.Sample   // the most that was seen of each rank
@@ -25,13 +27,36 @@ type account struct {
 	began time.Time  // when ranks were let go
 }
 
+// A rankStart is what an account keeps of a start. There are as many as a job has ranks, so it is
+// without what others know: the plan has the rank's node.
+type rankStart struct {
+	after     time.Duration // since ranks were let go
+	rank, pid int32
+}
+
 func newAccount() *account {
-	return &account{began: time.Now(), orphans: make(map[int][]job.Orphan), stay: make(map[int][]string), samples: make(map[int]job.Sample)}
+	return &account{began: time.Now(), failed: make(map[int]string), orphans: make(map[int][]job.Orphan), stay: make(map[int][]string), samples: make(map[int]job.Sample)}
 }
 
 // started notes a rank that runs, or does not.
 func (a *account) started(n *member, m *wire.Started) {
-	a.starts = append(a.starts, a.start(n.Name(), m))
+	s := a.start(n.Name(), m)
+	a.starts = append(a.starts, rankStart{s.After, int32(s.Rank), int32(s.PID)})
+	if s.Err != "" {
+		a.failed[s.Rank] = s.Err
+	}
+}
+
+// told are the starts that were told, in their order.
+func (a *account) told(p whereabouts) iter.Seq[job.Start] {
+	return func(yield func(job.Start) bool) {
+		for _, s := range a.starts {
+			rank := int(s.rank)
+			if !yield(job.Start{Rank: rank, PID: int(s.pid), Node: p.nodes[p.of[rank]], After: s.after, Err: a.failed[rank]}) {
+				return
+			}
+		}
+	}
 }
 
 // start is what is known of a rank that has just been started. The readers of the connections
@@ -39,12 +64,12 @@ func (a *account) started(n *member, m *wire.Started) {
 func (a *account) start(node string, m *wire.Started) job.Start {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return job.Start{Rank: m.Rank, PID: m.PID, Node: node, After: time.Since(a.began), CPUs: m.CPUs, Err: m.Err}
+	return job.Start{Rank: m.Rank, PID: m.PID, Node: node, After: time.Since(a.began), Err: m.Err}
 }
 
 // begin notes that so many ranks are let go.
 func (a *account) begin(ranks int) {
-	a.starts = make([]job.Start, 0, ranks)
+	a.starts = make([]rankStart, 0, ranks)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.began = time.Now()
@@ -108,8 +133,8 @@ func (a *account) withOrphans(exits []*job.Exit) []*job.Exit {
 // profile gathers what is known of a rank for the report.
 func (f *fleet) profile(state *supervise.State, rank int) supervise.Profile {
 	var p supervise.Profile
-	if i := slices.IndexFunc(f.account.starts, func(s job.Start) bool { return s.Rank == rank }); i >= 0 {
-		p.PID = f.account.starts[i].PID
+	if i := slices.IndexFunc(f.account.starts, func(s rankStart) bool { return int(s.rank) == rank }); i >= 0 {
+		p.PID = int(f.account.starts[i].pid)
 	}
 	n, plan, app := f.rankPlan(rank)
 	if n == nil {

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/supervise"
 	"remshell/launch/words"
+	"remshell/wire"
 )
 
 // twoNodes has four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -89,6 +91,36 @@ func TestUsageIsSummedByNode(t *testing.T) {
 	}
 	if got := words.Usage("j", job.Ends{Usage: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
 		t.Errorf("lines: got\n%s", got)
+	}
+}
+
+// An account keeps little of a start, and tells all of it.
+func TestStartsAreToldInTheirOrder(t *testing.T) {
+	a := newAccount()
+	a.begin(4)
+	on := func(name string) *member {
+		return &member{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}}}
+	}
+	a.started(on("b"), &wire.Started{Rank: 2, PID: 1 << 22})
+	a.started(on("a"), &wire.Started{Rank: 1, Code: 127, Err: "no such file"})
+	a.started(on("a"), &wire.Started{Rank: 0, PID: 7})
+	var got []job.Start
+	for s := range a.told(twoNodes) {
+		if s.After < 0 {
+			t.Errorf("rank %d started %v after it was let go", s.Rank, s.After)
+		}
+		s.After = 0
+		got = append(got, s)
+	}
+	want := []job.Start{{Rank: 2, PID: 1 << 22, Node: "b"}, {Rank: 1, Node: "a", Err: "no such file"}, {Rank: 0, PID: 7, Node: "a"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for s := range a.told(twoNodes) { // who has heard enough may go
+		if s.Rank != 2 {
+			t.Errorf("got %+v first", s)
+		}
+		break
 	}
 }
 

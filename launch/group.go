@@ -233,6 +233,7 @@ func (f *fleet) started(n *member, m *wire.Started) []supervise.Event {
 	if g == nil {
 		return nil
 	}
+	f.account.started(n, m)
 	g.bound.note(n, number, m)
 	g.life.started(n, m.Rank, f.state.Number(m.Rank), m.Err)
 	if m.Err == "" {

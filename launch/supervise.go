@@ -162,8 +162,8 @@ func (f *fleet) result(state *supervise.State) job.Result {
 
 // gathered is what is known of ranks and nodes.
 func (f *fleet) gathered(tally *supervise.Tally) job.Result {
-	r := job.Result{Starts: f.account.starts, Connects: f.connects}
 	where := f.placement()
+	r := job.Result{Starts: f.account.told(where), Connects: f.connects}
 	r.Exits, r.Hosts = f.account.settle(where, f.state.Exits)
 	r.Used = f.account.used(where, r, tally)
 	r.Remnants = f.account.left
@@ -296,7 +296,6 @@ func answersReservation(m wire.Message) bool {
 func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 	switch m := m.(type) {
 	case *wire.Started:
-		f.account.started(n, m)
 		return f.started(n, m)
 	case *wire.Sampled:
 		f.account.sampled(m.Ranks)

@@ -74,14 +74,14 @@ func (a *account) inAll(all *job.Accounts, r job.Result, tally *supervise.Tally)
 	if all.All.CPU = sum.CPU; !all.All.Sampled {
 		all.All.Mem = max(all.All.Mem, sum.Mem)
 	}
-	all.All.Wall = a.wall(r.Exits)
+	all.All.Wall = a.wall(r.Exits, len(all.Ranks))
 }
 
-// wall is the time from the first start of a rank to the last end.
-func (a *account) wall(exits []*job.Exit) time.Duration {
-	began := make(map[int]time.Duration, len(a.starts))
+// wall is the time from the first start of one of so many ranks to the last end.
+func (a *account) wall(exits []*job.Exit, ranks int) time.Duration {
+	began := make([]time.Duration, ranks)
 	for _, s := range a.starts {
-		began[s.Rank] = s.After
+		began[s.rank] = s.after
 	}
 	var first, last time.Duration
 	for i, e := range exits {

@@ -213,8 +213,10 @@ func Underway(result job.Result) Run {
 	for _, c := range result.Connects {
 		r.Connects = append(r.Connects, NewConnect(c))
 	}
-	for _, s := range result.Starts {
-		r.Starts = append(r.Starts, NewStart(s))
+	if result.Starts != nil {
+		for s := range result.Starts {
+			r.Starts = append(r.Starts, NewStart(s))
+		}
 	}
 	for _, e := range result.Exits {
 		r.Exits = append(r.Exits, NewExit(e))

@@ -67,8 +67,10 @@ func byRank(r job.Result, firsts []int) string {
 		}
 	}
 	nodes := make([]string, len(ends))
-	for _, s := range r.Starts {
-		nodes[s.Rank] = s.Node
+	if r.Starts != nil {
+		for s := range r.Starts {
+			nodes[s.Rank] = s.Node
+		}
 	}
 	for rank, u := range r.Used.Ranks {
 		group, number := supervise.Split(firsts, rank)
