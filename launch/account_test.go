@@ -31,7 +31,7 @@ func TestMissingLibrary(t *testing.T) {
 
 func TestForeignCPU(t *testing.T) {
 	n := func(name, model string) *member {
-		return &member{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}, Probe: job.Probe{Model: model}}}
+		return &member{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}, Probe: &job.Probe{Model: model}}}
 	}
 	old, young, unknown := n("a", "Old 1"), n("b", "Young 2"), n("c", "")
 	if got := foreignCPU(old, []*member{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {

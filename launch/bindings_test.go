@@ -13,7 +13,7 @@ import (
 
 // twoMemories is a node of four cores in two NUMA nodes of one package.
 func twoMemories() *member {
-	n := &member{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: "n1"}}}}
+	n := &member{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: "n1"}}, Probe: new(job.Probe)}}
 	for cpu := range 4 {
 		n.Probe.Topology.Cores = append(n.Probe.Topology.Cores, pin.Core{CPUs: []int{cpu}, Place: pin.Place{NUMA: cpu / 2}})
 	}

@@ -253,7 +253,7 @@ func (f *fleet) adopt(s *spawning, place *reserve.Reservation, grown *supervise.
 		if m == nil {
 			m = f.join(n)
 			grown.NewNodes = append(grown.NewNodes, n.Name())
-			f.welcome(s, n.Def)
+			f.welcome(s, *n.Def)
 		}
 		nodes = append(nodes, m)
 	}

@@ -60,7 +60,7 @@ func ForMove(ctx context.Context, env Env, m Move) (*Goal, error) {
 	r := newReservation(m.Request, env)
 	r.connected, r.req.Skip = true, true
 	for _, n := range m.Own {
-		r.add(&host{Node: n.Node.Node, def: n.Def, probe: n.Probe, own: true})
+		r.add(&host{Node: n.Node.Node, def: *n.Def, probe: *n.Probe, own: true})
 	}
 	for _, k := range m.Spares {
 		if i := slices.IndexFunc(r.req.Nodes, func(def job.NodeDef) bool { return def.Name == k.Name() }); i >= 0 {

@@ -67,8 +67,8 @@ type Reservation struct {
 // A Node is a node of a plan.
 type Node struct {
 	*node.Node
-	Def   job.NodeDef // as the plan had it
-	Probe job.Probe
+	Def   *job.NodeDef // as the plan had it; it and Probe are the reservation's, and do not change any more
+	Probe *job.Probe
 }
 
 // A reservation is a request on its way to its place.
@@ -154,11 +154,13 @@ func Reserve(ctx context.Context, req job.Request, env Env, kept ...Kept) (*Rese
 	return r.result(startBy), err
 }
 
-// result is what others get to know of the reservation.
+// result is what others get to know of the reservation. What it has decided by is not kept for
+// as long as the job runs.
 func (r *reservation) result(startBy node.Due) *Reservation {
 	result := &Reservation{Plan: r.plan, Request: r.req, Meet: r.meet, Universe: r.universe, Outset: r.outset, StartBy: startBy, Connects: r.connects, r: r}
+	r.snap, r.seen = job.Snapshot{}, nil
 	for _, n := range r.chosen {
-		result.Nodes = append(result.Nodes, Node{n.Node, n.def, n.probe})
+		result.Nodes = append(result.Nodes, Node{n.Node, &n.def, &n.probe})
 	}
 	for _, s := range r.spares {
 		result.Spares = append(result.Spares, Kept{s.Node, s.part.CPUs()})

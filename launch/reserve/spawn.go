@@ -63,7 +63,7 @@ func newSpawn(req job.Request, env Env, s Spawn) *reservation {
 	r := newReservation(req, env)
 	r.spawn, r.connected = &wantedGroup{Spawn: s}, true
 	for _, n := range s.Own {
-		r.add(&host{Node: n.Node.Node, def: n.Def, probe: n.Probe, own: true, held: n.Use, earlier: n.Had, staged: true})
+		r.add(&host{Node: n.Node.Node, def: *n.Def, probe: *n.Probe, own: true, held: n.Use, earlier: n.Had, staged: true})
 	}
 	return r
 }
