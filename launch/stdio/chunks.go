@@ -42,6 +42,9 @@ func (c *chunks) cut() {
 
 func (c *chunks) empty() bool { return len(c.list) == 0 && len(c.own) == c.from }
 
+// copied is how many of them stand here, not where they were.
+func (c *chunks) copied() int { return len(c.own) }
+
 // bytes are all of them in one.
 func (c *chunks) bytes() []byte {
 	c.cut()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -230,13 +231,22 @@ func (p *Printer) take(x piece) {
 	}
 }
 
+// mixedAtOnce is how much output of a rank is put together before a sink that has much is written to, in bytes: labels
+// make ten times as much of short lines, and a window of it is not to be laid out for each rank (IO-11).
+const mixedAtOnce = 64 << 10
+
 // add hands output of a rank to its sinks.
 func (p *Printer) add(rank int, data []byte) {
 	if p.tap != nil && len(data) > 0 {
 		p.tap(rank, data)
 	}
 	p.each(rank, false, func(o *sink) {
-		o.mix.Add(&o.out, rank, data)
+		for part := range slices.Chunk(data, mixedAtOnce) {
+			o.mix.Add(&o.out, rank, part)
+			if o.out.copied() >= mixedAtOnce {
+				p.pour(o)
+			}
+		}
 		p.busy[o] = time.Time{}
 	})
 }

@@ -1,8 +1,10 @@
 package stdio
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
+	"time"
 
 	"remshell/wire"
 )
@@ -25,4 +27,24 @@ func TestEndsInARowWaitAsOnePiece(t *testing.T) {
 	if !reflect.DeepEqual(p.queue, want) {
 		t.Errorf("%d pieces wait: %+v", len(p.queue), p.queue)
 	}
+}
+
+// Labels make much of short lines: they are written part by part, not laid out for all that has come (IO-11).
+func TestLabelsAreWrittenPartByPart(t *testing.T) {
+	const label, parts = "2026-11-23 12:00:00.000 ", 4
+	var w longest
+	p := &Printer{busy: make(map[*sink]time.Time), terminal: &sink{w: &w, mix: newLines(func(int) []byte { return []byte(label) })}}
+	p.add(0, bytes.Repeat([]byte("\n"), parts*mixedAtOnce))
+	p.pour(p.terminal)
+	if each := (len(label) + 1) * mixedAtOnce; w.all != parts*each || w.most != each {
+		t.Errorf("%d bytes at once, of %d; want %d of %d", w.most, w.all, each, parts*each)
+	}
+}
+
+// A longest counts what is written, and the longest write.
+type longest struct{ all, most int }
+
+func (w *longest) Write(b []byte) (int, error) {
+	w.all, w.most = w.all+len(b), max(w.most, len(b))
+	return len(b), nil
 }
