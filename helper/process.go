@@ -11,6 +11,7 @@ import (
 
 	"remshell/helper/rank"
 	"remshell/job"
+	"remshell/pipe"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -44,13 +45,15 @@ type process struct {
 }
 
 // attach puts goroutines on our ends of the rank's pipes.
-func (r *process) attach(window int, send func(wire.Message) error) {
+func (r *process) attach(window int, pool *pipe.Pool, send func(wire.Message) error) {
 	p := &r.begun.Pipes
 	if r.in != nil {
 		go r.in.run(p.Stdin())
 	}
 	r.out = newSource(r.number, wire.Stdout, p.Stdout(), window, send)
 	r.err = newSource(r.number, wire.Stderr, p.Stderr(), window, send)
+	r.out.width = width{pool: pool, wanted: window}
+	r.err.width = r.out.width
 	if r.command.Terminal {
 		r.out.owner = make(chan struct{})
 	}

@@ -210,7 +210,7 @@ func (s *session) announce(r *process) {
 		news.CPUs, news.Mems = r.begun.CPUs, r.begun.Mems
 	}
 	s.conn.Send(&news)
-	r.attach(r.group.window(), s.conn.Send)
+	r.attach(r.group.window(), s.pipes, s.conn.Send)
 	close(r.born)
 	if conn, ok := r.pmi.(*pmiConn); ok {
 		go s.servePMI(r, conn)

@@ -24,6 +24,7 @@ import (
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/pin"
+	"remshell/pipe"
 	"remshell/wire"
 )
 
@@ -95,6 +96,7 @@ type services struct {
 	socket   status.Socket
 	marks    probe.Marks
 	watched  *wire.Supervision // how the link to mpiexec is; nil: it is not
+	pipes    *pipe.Pool        // what those of ranks may hold that write much
 }
 
 // What the goroutines around a session tell it, beside events of package life.
@@ -142,6 +144,7 @@ func newSession(c *wire.Conn, sys System, rested claims.Rested) *session {
 		accounts:   accounts{owners: newOwnership()},
 		ownSignals: newOwnSignals(),
 	}
+	s.pipes = pipe.NewPool(widthAll)
 	s.claims = claims.New(sys.Root, sys.Environ, c.Send, rested)
 	s.examiner = checkup.New(checkup.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/helper/rank"
+	"remshell/pipe"
 	"remshell/wire"
 )
 
@@ -21,6 +22,7 @@ type source struct {
 	send   func(wire.Message) error
 	limit  int        // of the next read; belongs to run
 	data   *wire.Data // what it reads
+	width  width
 
 	mu      sync.Mutex // guards the next two
 	credit  int
@@ -81,6 +83,7 @@ func (s *source) close() {
 // run reads until the pipe ends. It closes drained at the latest then.
 func (s *source) run() {
 	defer close(s.ended)
+	defer s.width.giveBack()
 	defer s.close()
 	told := false
 	tell := func() {
@@ -102,6 +105,7 @@ func (s *source) run() {
 			data.Release()
 		default:
 			s.spend(len(data.Bytes))
+			s.width.passed(s.File, len(data.Bytes))
 			data.Rank, data.Stream = s.number, s.stream
 			s.send(data)
 		}
@@ -140,6 +144,38 @@ func (s *source) spend(bytes int) {
 	s.mu.Lock()
 	s.credit -= bytes
 	s.mu.Unlock()
+}
+
+// A width is how much the pipe of a source is to hold once much flows through it, so that a rank that writes much is
+// not stopped by each piece: as much as may be under way of it. It belongs to run.
+type width struct {
+	pool   *pipe.Pool // nil: pipes stay as they are
+	wanted int        // bytes; 0: it has been asked for
+	flowed int        // bytes, until then
+	taken  int        // of the pool
+}
+
+// Bytes that widen pipes, and that they hold in all.
+const (
+	flowsFrom = 4 * pipe.Ordinary
+	widthAll  = 8 << 20 // the kernel lets a user have 64 MiB in all his pipes
+)
+
+// passed notes that so many bytes have come through a pipe.
+func (w *width) passed(file *os.File, bytes int) {
+	if w.pool == nil || w.wanted <= pipe.Ordinary {
+		return
+	}
+	if w.flowed += bytes; w.flowed >= flowsFrom {
+		w.taken, w.wanted = w.pool.Widen(file, w.wanted), 0
+	}
+}
+
+// giveBack leaves to others what the pipe was given.
+func (w *width) giveBack() {
+	if w.taken > 0 {
+		w.pool.Give(w.taken)
+	}
 }
 
 // A stdinWriter carries Data from mpiexec to the stdin of one rank. It takes what comes

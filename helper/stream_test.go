@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/pipe"
 	"remshell/wire"
 )
 
@@ -77,8 +78,8 @@ func (r *recorder) await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// pipe returns both ends of a pipe: ours does not block in the kernel.
-func pipe(t *testing.T, ours int) (r, w *os.File) {
+// testPipe returns both ends of a pipe: ours does not block in the kernel.
+func testPipe(t *testing.T, ours int) (r, w *os.File) {
 	t.Helper()
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -109,7 +110,7 @@ func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
 }
 
 func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
-	r, w := pipe(t, 0)
+	r, w := testPipe(t, 0)
 	rec := newRecorder()
 	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
 	const total = 5*wire.Window + 12345
@@ -138,7 +139,7 @@ func TestASourceIsNeverMoreThanAWindowAhead(t *testing.T) {
 // It waits without reading ahead: what has no credit stays in the pipe, where it
 // stops the rank.
 func TestASourceWithoutCreditReadsNothing(t *testing.T) {
-	r, w := pipe(t, 0)
+	r, w := testPipe(t, 0)
 	rec := newRecorder()
 	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
 	go s.run()
@@ -155,8 +156,39 @@ func TestASourceWithoutCreditReadsNothing(t *testing.T) {
 	s.forget()
 }
 
+// A pipe through which much has flowed holds as much as may be under way of it, as long as there is
+// enough for all, and leaves that to others when it is over.
+func TestAPipeWithMuchOutputHoldsMore(t *testing.T) {
+	const window = 4 * wire.Window
+	pool := pipe.NewPool(window)
+	for _, c := range []struct {
+		what  string
+		bytes int
+		wide  bool
+	}{{"little", flowsFrom - 2, false}, {"much", flowsFrom, true}, {"much, behind one that is over", flowsFrom, true}} {
+		r, w := testPipe(t, 0)
+		rec := newRecorder()
+		s := newSource(0, wire.Stdout, r, window, rec.send)
+		s.width = width{pool: pool, wanted: window}
+		go s.run()
+		w.Write(make([]byte, c.bytes))
+		rec.await(t, c.what, func() bool { return len(rec.bytes) == c.bytes })
+		w.Write([]byte("x"))
+		s.grant(window)
+		rec.await(t, c.what, func() bool { return len(rec.bytes) == c.bytes+1 })
+		if holds := pipe.Widen(w, 0); (holds == window) != c.wide {
+			if c.wide && pipe.Widen(w, window) < window {
+				t.Skip("this user has as many pages in pipes as he may")
+			}
+			t.Errorf("%s: the pipe holds %d bytes", c.what, holds)
+		}
+		w.Close()
+		awaitClosed(t, "the end", s.ended)
+	}
+}
+
 func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
-	r, w := pipe(t, 0) // w stays open, as if a child held it
+	r, w := testPipe(t, 0) // w stays open, as if a child held it
 	rec := newRecorder()
 	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
 	go s.run()
@@ -176,7 +208,7 @@ func TestTheLastWordDoesNotWaitForALeftoverChild(t *testing.T) {
 }
 
 func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
-	r, w := pipe(t, 0)
+	r, w := testPipe(t, 0)
 	rec := newRecorder()
 	s := newSource(0, wire.Stdout, r, wire.Window, rec.send)
 	ended := make(chan struct{})
@@ -193,7 +225,7 @@ func TestAForgottenSourceReadsIntoNothing(t *testing.T) {
 }
 
 func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
-	r, w := pipe(t, 1)
+	r, w := testPipe(t, 1)
 	rec := newRecorder()
 	s := newStdinWriter(0, rec.send)
 	s.push(&wire.Data{Bytes: []byte("early ")})
@@ -209,7 +241,7 @@ func TestASinkPassesOnWhatCameBeforeTheRank(t *testing.T) {
 }
 
 func TestASinkTellsThatNobodyReads(t *testing.T) {
-	r, w := pipe(t, 1)
+	r, w := testPipe(t, 1)
 	rec := newRecorder()
 	s := newStdinWriter(0, rec.send)
 	r.Close()
@@ -221,7 +253,7 @@ func TestASinkTellsThatNobodyReads(t *testing.T) {
 }
 
 func TestASinkOfADeadRankDoesNotWaitForItsChild(t *testing.T) {
-	_, w := pipe(t, 1) // the read end is held by the child, which does not read
+	_, w := testPipe(t, 1) // the read end is held by the child, which does not read
 	s := newStdinWriter(0, newRecorder().send)
 	ended := make(chan struct{})
 	go func() { s.run(w); close(ended) }()

@@ -185,3 +185,29 @@ func TestOnlyAPipeIsOne(t *testing.T) {
 		t.Errorf("a pipe: %v, %s: %v", Is(r), os.DevNull, Is(null))
 	}
 }
+
+// What a pool has is shared by all who ask; what it has not, or what is no pipe, takes nothing of it.
+func TestAPoolBoundsPipes(t *testing.T) {
+	pool := NewPool(5 * Ordinary)
+	first, _ := opened(t)
+	if pool.Widen(first, 4*Ordinary) == 0 {
+		t.Skip("this user has as many pages in pipes as he may")
+	}
+	second, _ := opened(t)
+	held := Widen(second, 0)
+	if taken := pool.Widen(second, 2*Ordinary); taken != 0 || Widen(second, 0) != held {
+		t.Errorf("%d bytes taken of an empty pool, the pipe holds %d", taken, Widen(second, 0))
+	}
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if taken := pool.Widen(file, Ordinary); taken != 0 {
+		t.Errorf("%d bytes taken for no pipe", taken)
+	}
+	pool.Give(4 * Ordinary)
+	if left := pool.left.Load(); left != 5*Ordinary {
+		t.Errorf("the pool has %d bytes in the end", left)
+	}
+}
