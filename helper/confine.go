@@ -29,9 +29,15 @@ type confined struct {
 	over  bool         // mpiexec was told
 }
 
+// counted reports whether a control group counts what memory we have.
+func (s *session) counted() bool {
+	_, counted := probe.GroupMemory(s.sys.Root)
+	return counted
+}
+
 // restrict reads what is allowed here, and has a group that is to be prepared keep to it.
 func (s *session) restrict(m *wire.Prepare) *rank.Error {
-	if _, counted := probe.GroupMemory(s.sys.Root); m.Supervision.Metric == "cgroup" && !counted {
+	if m.Supervision.Metric == "cgroup" && !s.counted() {
 		return &rank.Error{Code: job.ExitInternal, Reason: "--mem-metric cgroup: no control group counts the memory of this node's helper", Hint: "use rss or pss"}
 	}
 	read := s.sys.Limits

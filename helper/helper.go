@@ -157,6 +157,7 @@ func (s *session) probe() {
 	node, err := look()
 	node.Clock = time.Now() // what it is compared with is when the answer comes
 	s.cpus, s.topology = node.Topology.Numbers(), node.Topology
+	s.claims.On(node.Identity)
 	answer := &wire.Node{Probe: node}
 	if err != nil {
 		answer.Err = err.Error()

@@ -38,11 +38,12 @@ type Worker struct {
 	tasks   backlog
 	done    chan struct{} // closed when it has let everything go
 
-	ledger *ledger.Dir // nil: not opened yet
-	gate   *ledger.Gate
-	due    *time.Timer             // when the gate has been shut for too long
-	held   map[string]*ledger.Held // by group
-	noted  map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
+	machine string      // empty: not looked up yet
+	ledger  *ledger.Dir // nil: not opened yet
+	gate    *ledger.Gate
+	due     *time.Timer             // when the gate has been shut for too long
+	held    map[string]*ledger.Held // by group
+	noted   map[string]*ledger.Held // the same in the cluster's ledger, where the user names another
 	vacancies
 	rested Rested // what an earlier attempt of the job has claimed
 	place  *ledger.QueuePlace
@@ -66,7 +67,6 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, rested Res
 	go func() {
 		defer close(w.done)
 		defer w.letGo()
-		ledger.WarmUp()
 		for {
 			select {
 			case <-w.tasks.some:
@@ -172,12 +172,18 @@ func (w *Worker) letGo() {
 	w.dropAsks()
 }
 
+// On tells what machine this is (job.Probe.Identity), ahead of all that needs it; else that is looked up.
+func (w *Worker) On(machine string) { w.do(func() { w.machine = machine }) }
+
 // open finds the ledger, once.
 func (w *Worker) open(name string) (*ledger.Dir, error) {
 	if w.ledger != nil {
 		return w.ledger, nil
 	}
-	dir, err := ledger.Open(name, probe.Identity(w.root))
+	if w.machine == "" {
+		w.machine = probe.Identity(w.root)
+	}
+	dir, err := ledger.Open(name, w.machine)
 	w.ledger = dir
 	return dir, err
 }

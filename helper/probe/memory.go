@@ -49,7 +49,7 @@ func GroupMemory(root fs.FS) (bytes int64, counted bool) {
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(groups)) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(fields) != 3 {
+		if len(fields) != 3 || fields[1] != "" && fields[1] != "memory" || strings.Trim(fields[2], "/") == "" {
 			continue
 		}
 		file := path.Join("sys/fs/cgroup", fields[2], "memory.current")
@@ -57,7 +57,7 @@ func GroupMemory(root fs.FS) (bytes int64, counted bool) {
 			file = path.Join("sys/fs/cgroup/memory", fields[2], "memory.usage_in_bytes")
 		}
 		text, err := fs.ReadFile(root, file)
-		if fields[1] != "" && fields[1] != "memory" || err != nil || strings.Trim(fields[2], "/") == "" {
+		if err != nil {
 			continue
 		}
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n >= 0 && n <= 1<<60 {
