@@ -45,10 +45,7 @@ func Keep(args []string) (int, error) {
 	if err := proc.Adopt(); err != nil {
 		return job.ExitInternal, fmt.Errorf("become a subreaper: %w", err)
 	}
-	// What is told to the keeper is meant for the helper, which hears of it by the
-	// end of its input. The helper inherits that these are ignored, but catches them
-	// itself, so that its ranks do not.
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	signal.Ignore(unheard...)
 	runtime.LockOSThread() // the parent-death signal comes with the end of this thread
 	// Below os/exec, which first starts a process to try out what the kernel can.
 	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{os.Args[0]}, args...), &syscall.ProcAttr{
@@ -65,9 +62,15 @@ func Keep(args []string) (int, error) {
 	return Outlive(ended, err)
 }
 
+// unheard are the signals by which others would end a keeper. What is told to it is meant for the helper, which hears of it
+// by the end of its input. The helper inherits that these are ignored, but catches them itself, or has
+// Go do so, so that its ranks do not.
+var unheard = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM}
+
 // Outlive ends what a helper has left to its keeper, which is this process, and returns the exit code of the keeper. The
 // arguments are what wait4(2) has told of the helper.
 func Outlive(ended unix.WaitStatus, err error) (int, error) {
+	signal.Ignore(unheard...) // the entry did, and Go has taken that back for some of them
 	if err == nil && ended.ExitStatus() == StayCode {
 		return 0, nil
 	}

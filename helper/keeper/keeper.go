@@ -15,8 +15,9 @@ the helper is forked off and waited for. Why there is a keeper: adr 3; why it wa
 	    |                                 |                                  |
 	  the keeper, part 2:                 the helper, part 1:                |
 	  is "--keeper" for ps                blocks what was blocked before;    |
-	  lets go of descriptors 0 to 2       SIGTERM when the keeper ends;      |
-	    |                                 has it ended? then so do we        |
+	  lets go of descriptors 0 to 2;      SIGTERM when the keeper ends;      |
+	  ignores every signal but SIGCHLD    has it ended? then so do we        |
+	    |                                 |                                  |
 	  waits for the helper                |                                  |
 	    |                                 |                                  |
 	  ended with 0, no child is left?     |                                  |
@@ -27,9 +28,12 @@ the helper is forked off and waited for. Why there is a keeper: adr 3; why it wa
 	                  |
 	                  main: looks at Part
 
-The entry decides nothing else, and holds no state but its three words: what a killed helper has left is ended by
+The entry decides nothing else, and holds no state but its four words: what a killed helper has left is ended by
 Go, in the same process, so that nothing has to be found and executed for it. When a call fails before there is a
-helper, part is 0, and Go does all of it and says what failed. A pending signal stays blocked in the keeper.
+helper, part is 0, and Go does all of it and says what failed.
+
+Signals are blocked, so that none ends a keeper that is not one yet, and then ignored, which drops what is pending: Go's runtime
+lets some of them in, SIGQUIT for one, before it handles any. What it handles then itself is ignored again by helper.Outlive.
 
 The linker has to be told (-E, tools/ldflags.sh). A program that was linked without, or for a kind of CPU that has no entry
 here, is in part 0, and a keeper in Go starts the helper (helper.Keep).
@@ -40,7 +44,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What entry says, before there is a runtime; Go only reads it.
+// What entry says, before there is a runtime; nobody else writes it.
 var (
 	part   int32 // a Role
 	status uint32

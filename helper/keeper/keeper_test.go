@@ -221,17 +221,38 @@ func TestTheHelperOfAKilledKeeper(t *testing.T) {
 func TestTheKeeperIsDeaf(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		k := start(t, "", program, "orphan")
-		for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
-			syscall.SIGCONT, syscall.SIGXCPU, syscall.SIGPIPE} {
-			if err := syscall.Kill(k.Process.Pid, s); err != nil {
-				t.Fatal(s, err)
-			}
-		}
+		k.pester(t)
 		syscall.Kill(k.helper.PID, syscall.SIGKILL)
 		if got := k.code(t); got != 137 || alive(k.orphan) {
 			t.Errorf("exit %d, the orphan lives: %v", got, alive(k.orphan))
 		}
 	})
+}
+
+// Nor does it hear while it cleans up, which here takes all of its grace: who asks all of a job to end asks the keeper again.
+func TestTheKeeperIsDeafWhileItCleansUp(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := start(t, "", program, "stubborn")
+		syscall.Kill(k.helper.PID, syscall.SIGKILL)
+		if line, err := k.out.ReadString('\n'); line != "asked to end\n" {
+			t.Fatalf("the orphan says %q, %v", line, err)
+		}
+		k.pester(t)
+		if got := k.code(t); got != 137 || alive(k.orphan) {
+			t.Errorf("exit %d, the orphan lives: %v", got, alive(k.orphan))
+		}
+	})
+}
+
+// pester sends the keeper what a batch system or a user may send all processes of a job.
+func (k *kept) pester(t *testing.T) {
+	t.Helper()
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGALRM, syscall.SIGCONT, syscall.SIGXCPU, syscall.SIGPIPE} {
+		if err := syscall.Kill(k.Process.Pid, s); err != nil {
+			t.Fatal(s, err)
+		}
+	}
 }
 
 // The streams are the helper's alone: whoever reads sees their end with it, while the keeper still works.

@@ -42,19 +42,33 @@ func exit(code int, err error) {
 	os.Exit(code)
 }
 
+// leave starts somebody who is to be left, with a session and an environment of its own.
+func leave(cmd *exec.Cmd) (pid int) {
+	cmd.SysProcAttr, cmd.Env = &syscall.SysProcAttr{Setsid: true}, []string{"A=B", "PATH=/usr/bin:/bin"}
+	if err := cmd.Start(); err != nil {
+		exit(100, err)
+	}
+	return cmd.Process.Pid
+}
+
 // help says who it is, and of the orphan that it has left, if it is to leave one; then it waits until it is told to
-// end, or gets SIGTERM. The orphan has a session and an environment of its own.
+// end, or gets SIGTERM.
 func help(what string) {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM)
 	orphan := 0
-	if what == "orphan" || what == "stay" {
-		cmd := exec.Command("/bin/sleep", "100000")
-		cmd.SysProcAttr, cmd.Env = &syscall.SysProcAttr{Setsid: true}, []string{"A=B"}
-		if err := cmd.Start(); err != nil {
+	switch what {
+	case "orphan", "stay":
+		orphan = leave(exec.Command("/bin/sleep", "100000"))
+	case "stubborn": // it says when it is asked to end, and does not
+		cmd := exec.Command("/bin/sh", "-c", `exec 3>&2 2>/dev/null; trap 'echo asked to end >&3' TERM; echo ready; while :; do sleep 1; done`)
+		cmd.Stderr = os.Stdout
+		out, err := cmd.StdoutPipe()
+		if err != nil {
 			exit(100, err)
 		}
-		orphan = cmd.Process.Pid
+		orphan = leave(cmd)
+		bufio.NewReader(out).ReadString('\n')
 	}
 	fmt.Println(os.Getpid(), os.Getppid(), orphan, blocked)
 	go func() {
