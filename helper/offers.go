@@ -61,6 +61,12 @@ func (s *session) judgeProgram(r *process) offer.Verdict {
 	return s.judge.Verdict(r.command.Path, offer.SearchOf(r.command.Env, r.command.Dir))
 }
 
+// speaks reports whether the program of a rank is known to say init to its helper, by what it is linked with or by the user's word.
+func (r *process) speaks() bool {
+	o := r.group.offers[r.plan.App]
+	return o != nil && o.Offer != job.OfferNone && o.Speaks()
+}
+
 // offered is what a rank is offered: nothing, while its program is still to be staged.
 func (r *process) offered() job.Offer {
 	if o := r.group.offers[r.plan.App]; o != nil {

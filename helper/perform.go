@@ -131,6 +131,9 @@ func (s *session) states() []job.RankState {
 	for _, r := range s.ranks {
 		state := r.state(around)
 		state.Waits = waiting[pmix.Waiter{Group: r.group.prepare.Group.Name, Rank: r.plan.Rank}]
+		if state.Waits == "" && state.PMI == job.PMINever && r.speaks() {
+			state.Waits = job.Unconnected
+		}
 		all = append(all, state)
 	}
 	slices.SortFunc(all, func(a, b job.RankState) int { return a.Rank - b.Rank })

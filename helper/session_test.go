@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/offer"
 	"remshell/job"
 	"remshell/limit"
 	"remshell/proc"
@@ -577,5 +578,26 @@ func TestSessionAndLedgerWorkerDoNotWaitForEachOther(t *testing.T) {
 	k.conn.Send(&wire.Bye{})
 	if err := k.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a plain program nobody expects that it speaks to its helper: what it is linked with decides, or the user's word.
+func TestWhoIsToConnect(t *testing.T) {
+	for _, test := range []struct {
+		offer.Verdict
+		want bool
+	}{
+		{offer.Verdict{Offer: job.OfferBoth}, false},
+		{offer.Verdict{Offer: job.OfferBoth, Library: "libmpich.so.12"}, true},
+		{offer.Verdict{Offer: job.OfferPMI1}, true},
+		{offer.Verdict{Offer: job.OfferNone}, false},
+	} {
+		r := &process{group: &group{offers: map[int]*offering{0: {Verdict: test.Verdict}}}}
+		if got := r.speaks(); got != test.want {
+			t.Errorf("%+v: %v", test.Verdict, got)
+		}
+	}
+	if (&process{group: new(group)}).speaks() {
+		t.Error("a program that is still to be staged")
 	}
 }

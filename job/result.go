@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"remshell/limit"
@@ -77,8 +78,16 @@ type RankState struct {
 	Stack   string        // by whom it is told, and where it is, line by line; empty: it is not told
 }
 
-// Doing says in words what a rank is doing.
-func (r RankState) Doing() string {
+// Connected reports whether any of some ranks has come to its helper: the job is no plain program.
+func Connected(all []RankState) bool {
+	return slices.ContainsFunc(all, func(r RankState) bool { return r.PMI != PMINever })
+}
+
+// Unconnected is what a rank is doing that is to say init, and has not.
+const Unconnected = "not yet connected"
+
+// Doing says in words what a rank is doing, of a job of which some rank has come to its helper, or none.
+func (r RankState) Doing(connected bool) string {
 	switch {
 	case r.Life != "running":
 		return r.Life
@@ -88,8 +97,8 @@ func (r RankState) Doing() string {
 		return fmt.Sprint("in barrier ", r.Barrier)
 	case r.Waits != "":
 		return r.Waits
-	case r.PMI == PMINever:
-		return "not yet connected"
+	case r.PMI == PMINever && connected:
+		return Unconnected
 	case r.PMI == PMIFinalized:
 		return "finalized"
 	}

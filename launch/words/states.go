@@ -14,7 +14,7 @@ import (
 // ranks 0 of the job's groups.
 func States(names []string, states []job.RankState, firsts []int) string {
 	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
-	known := make(map[int]job.RankState)
+	known, connected := make(map[int]job.RankState), job.Connected(states)
 	for _, r := range states {
 		known[r.Rank] = r
 	}
@@ -22,7 +22,7 @@ func States(names []string, states []job.RankState, firsts []int) string {
 		r, heard := known[rank]
 		row := []string{supervise.Numbered(supervise.Split(firsts, rank)), node, "no answer", "", ""}
 		if heard {
-			row[2], row[3], row[4] = r.Doing(), seconds(r.CPU), r.Sleep
+			row[2], row[3], row[4] = r.Doing(connected), seconds(r.CPU), r.Sleep
 		}
 		rows = append(rows, row)
 	}

@@ -39,6 +39,13 @@ func TestStates(t *testing.T) {
 	if got := States([]string{"a", "a", "b", "b"}, states, []int{0}); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
+	// Of a plain program nothing is said about connections, but of one that is linked with MPI.
+	want = "  rank  node  state              CPU     waits in\n" +
+		"  0     a     running            0.00 s\n" +
+		"  1     a     not yet connected  0.00 s\n"
+	if got := States([]string{"a", "a"}, []job.RankState{states[1], {Rank: 1, Life: "running", Kind: "S", Waits: job.Unconnected}}, []int{0}); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
 }
 
 // Of the directories that stay so many are told of, and how many more there are.

@@ -66,7 +66,7 @@ func TestAsks(t *testing.T) {
 		if r := say("--resume-job", "last", "localhost"); r.code != 0 {
 			t.Errorf("exit %d, %q", r.code, r.err)
 		}
-		state("not yet connected")
+		state("running")
 	}
 	for _, words := range [][]string{{"--resume-job", id, "not suspended"}, {"--checkpoint", id, "cannot checkpoint: it was started without"}, {"--migrate", id, "cannot be moved: it was started without --restart"}, {"--suspend", id, ""}, {"--suspend", id, "already suspended"}} {
 		if r := say(words[0], words[1], "localhost"); (r.code == 0) != (words[2] == "") || !strings.Contains(r.err, words[2]) {
