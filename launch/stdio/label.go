@@ -20,24 +20,24 @@ type labels struct {
 	own     []byte
 }
 
-func newLabels(text, stream string, who []pattern.Rank) (*labels, error) {
+func newLabels(text, stream string, who Ranks) (*labels, error) {
 	p, err := pattern.ParseLabel(text)
 	l := &labels{pattern: p, stream: stream, moving: p.Has("tTP"), pids: make(map[int]int)}
-	l.grow(slices.Clip(who))
+	l.grow(who)
 	return l, err
 }
 
 // grow takes in further ranks.
-func (l *labels) grow(who []pattern.Rank) {
+func (l *labels) grow(who Ranks) {
 	switch {
 	case len(l.pattern) == 0: // a large job need not keep what it never tells
 		return
 	case l.who == nil:
-		l.who = who
+		l.who = slices.Clip(who.Who())
 	default:
-		l.who = append(l.who, who...)
+		l.who = append(l.who, who.Who()...)
 	}
-	l.made = append(l.made, make([][]byte, len(who))...)
+	l.made = append(l.made, make([][]byte, who.Size)...)
 }
 
 // of returns what makes the label of a rank; nil: there are none.

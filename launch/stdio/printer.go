@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/launch/stdio/pattern"
 	"remshell/wire"
 )
 
@@ -83,8 +82,8 @@ type routing struct {
 	tap      func(rank int, data []byte)
 
 	label *labels
-	who   []pattern.Rank // of ranks that come later
-	shown []int          // those of them whose stream goes to the terminal
+	who   Ranks // those that come later
+	shown []int // those of them whose stream goes to the terminal
 
 	wanted job.Output
 	stream string

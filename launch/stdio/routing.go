@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"remshell/fault"
@@ -27,9 +28,19 @@ const (
 // that mpiexec stays small.
 func Window(ranks int) int { return min(max(windowRoom/max(ranks, 1), leastWindow), mostWindow) }
 
-// Everybody is what patterns can tell of the ranks of a plan, by rank; first is the number of
-// its rank 0 in the job.
-func Everybody(p job.Plan, attempt, group, first int, began time.Time) []pattern.Rank {
+// Ranks are those of one group.
+type Ranks struct {
+	First, Size int                   // the number of its rank 0 in the job, and how many there are
+	Who         func() []pattern.Rank // what patterns can tell of them, by rank; made when one has to be told
+}
+
+// Everybody are the ranks of a plan; first is the number of its rank 0 in the job. Of a large job the
+// list of all ranks is large, and mostly there is neither a label nor a file.
+func Everybody(p job.Plan, attempt, group, first int, began time.Time) Ranks {
+	return Ranks{first, p.Size, sync.OnceValue(func() []pattern.Rank { return everybody(p, attempt, group, first, began) })}
+}
+
+func everybody(p job.Plan, attempt, group, first int, began time.Time) []pattern.Rank {
 	who := make([]pattern.Rank, p.Size)
 	for i, np := range p.Nodes {
 		for _, r := range np.Ranks {
@@ -41,7 +52,7 @@ func Everybody(p job.Plan, attempt, group, first int, began time.Time) []pattern
 }
 
 // route makes the routing of one stream.
-func route(s job.Streams, wanted job.Output, who []pattern.Rank, stream string) (*routing, error) {
+func route(s job.Streams, wanted job.Output, who Ranks, stream string) (*routing, error) {
 	label, err := newLabels(wanted.Label, stream, who)
 	if err != nil {
 		return nil, err
@@ -52,15 +63,15 @@ func route(s job.Streams, wanted job.Output, who []pattern.Rank, stream string) 
 		l.Raw = s.Raw
 		return l
 	}
-	r := &routing{terminal: mixer(), label: label, lines: mixer, wanted: wanted, stream: stream, named: make(map[string]*sink), window: Window(len(who))}
-	shown := visible(s, wanted, 0, len(who))
+	r := &routing{terminal: mixer(), label: label, lines: mixer, wanted: wanted, stream: stream, named: make(map[string]*sink), window: Window(who.Size)}
+	shown := visible(s, wanted, who)
 	switch {
 	case s.Collapse:
 		r.terminal = newCollapse(shown)
 	case s.Ordered:
 		r.terminal = newOrdered(mixer(), shown)
 	}
-	if wanted.File == "" && len(shown) == len(who) {
+	if wanted.File == "" && len(shown) == who.Size {
 		return r, nil
 	}
 	return r, r.direct(who, shown)
@@ -68,12 +79,12 @@ func route(s job.Streams, wanted job.Output, who []pattern.Rank, stream string) 
 
 // direct says where the output of each of some ranks goes; shown are those of which it
 // goes to our own stream.
-func (r *routing) direct(who []pattern.Rank, shown []int) error {
+func (r *routing) direct(who Ranks, shown []int) error {
 	if r.routes == nil {
-		r.routes = make(map[int][]*sink, len(who))
+		r.routes = make(map[int][]*sink, who.Size)
 	}
-	for _, w := range who {
-		r.routes[w.Number] = nil
+	for rank := range who.Size {
+		r.routes[who.First+rank] = nil
 	}
 	for _, rank := range shown {
 		r.routes[rank] = []*sink{nil}
@@ -81,29 +92,32 @@ func (r *routing) direct(who []pattern.Rank, shown []int) error {
 	if r.wanted.File == "" {
 		return nil
 	}
-	return r.open(who)
+	return r.open(who.Who())
 }
 
 // grow makes a routing for ranks that come later. What is shared with the first one
 // belongs to the printer, but for the names of files.
-func (r *routing) grow(s job.Streams, who []pattern.Rank) (*routing, error) {
-	first := who[0].Number
-	shown := visible(s, r.wanted, first, first+len(who))
-	more := &routing{window: Window(len(who)), lines: r.lines, wanted: r.wanted, stream: r.stream, named: r.named, who: who, shown: shown}
-	if r.wanted.File == "" && len(shown) == len(who) {
+func (r *routing) grow(s job.Streams, who Ranks) (*routing, error) {
+	shown := visible(s, r.wanted, who)
+	more := &routing{window: Window(who.Size), lines: r.lines, wanted: r.wanted, stream: r.stream, named: r.named, who: who, shown: shown}
+	if r.wanted.File == "" && len(shown) == who.Size {
 		return more, nil
 	}
 	return more, more.direct(who, shown)
 }
 
-// visible lists the ranks, from first to before behind, whose stream goes to our own.
-func visible(s job.Streams, wanted job.Output, first, behind int) (ranks []int) {
-	for rank := first; rank < behind; rank++ {
-		if !wanted.Quiet && (s.Show == nil || s.Show.Has(rank)) {
-			ranks = append(ranks, rank)
+// visible lists the ranks whose stream goes to our own.
+func visible(s job.Streams, wanted job.Output, who Ranks) (shown []int) {
+	if wanted.Quiet {
+		return nil
+	}
+	shown = make([]int, 0, who.Size)
+	for rank := who.First; rank < who.First+who.Size; rank++ {
+		if s.Show == nil || s.Show.Has(rank) {
+			shown = append(shown, rank)
 		}
 	}
-	return ranks
+	return shown
 }
 
 // open opens the file of each rank. Ranks may share one.

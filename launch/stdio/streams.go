@@ -27,7 +27,6 @@ import (
 
 	"remshell/fault"
 	"remshell/job"
-	"remshell/launch/stdio/pattern"
 	"remshell/wire"
 )
 
@@ -64,8 +63,8 @@ func New(in io.Reader, out, err *Printer) *Streams {
 
 // Open opens the files for the output of a job's ranks, and tells the printers where what
 // goes. Nothing has been started yet (IO-13). The error is a *fault.Error.
-func (s *Streams) Open(wanted job.Streams, who []pattern.Rank, told Told) error {
-	if err := tooHigh(wanted, len(who)); err != nil {
+func (s *Streams) Open(wanted job.Streams, who Ranks, told Told) error {
+	if err := tooHigh(wanted, who.Size); err != nil {
 		return err
 	}
 	out, err := route(wanted, wanted.Out, who, "stdout")
@@ -119,7 +118,7 @@ type Growth struct{ out, err *routing }
 
 // Prepare opens the files for the output of a group, of which nobody has been started yet.
 // One group at a time is prepared. The error is a *fault.Error.
-func (s *Streams) Prepare(wanted job.Streams, who []pattern.Rank) (*Growth, error) {
+func (s *Streams) Prepare(wanted job.Streams, who Ranks) (*Growth, error) {
 	out, err := s.routes[0].grow(wanted, who)
 	if err != nil {
 		return nil, err

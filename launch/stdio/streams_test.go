@@ -18,12 +18,13 @@ import (
 )
 
 // some are as many ranks of one group, the first of which has a number in the job.
-func some(n, group, first int) []pattern.Rank {
-	who := make([]pattern.Rank, n)
-	for i := range who {
-		who[i] = pattern.Rank{Number: first + i, Rank: i, Size: n, Group: group, Host: "n"}
-	}
-	return who
+func some(n, group, first int) Ranks {
+	return Ranks{first, n, func() (who []pattern.Rank) {
+		for i := range n {
+			who = append(who, pattern.Rank{Number: first + i, Rank: i, Size: n, Group: group, Host: "n"})
+		}
+		return who
+	}}
 }
 
 // open makes streams of two ranks in a test that has its own time; what they write goes to out.
