@@ -67,6 +67,7 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, rested Res
 	go func() {
 		defer close(w.done)
 		defer w.letGo()
+		ledger.WarmUp()
 		for {
 			select {
 			case <-w.tasks.some:
