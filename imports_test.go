@@ -64,7 +64,7 @@ var lower = map[string][]string{
 	"helper/keeper":        {},
 	"helper/life":          {"job"},
 	"helper/offer":         {"job"},
-	"helper/probe":         {"config", "gpu", "job", "limit", "pin", "plan/nodeset", "proc"},
+	"helper/probe":         {"config", "gpu", "idset", "job", "limit", "pin", "plan/nodeset", "proc"},
 	"helper/sample":        {"job"},
 	"helper/scratch":       {"job"},
 	"helper/uplink":        {"helper/rank", "hostlist", "job", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/gpu"
+	"remshell/idset"
 	"remshell/job"
 	"remshell/pin"
 )
@@ -124,13 +125,20 @@ func model(root fs.FS) string {
 }
 
 // AllowedCPUs reads the mask of this process as text: no machine has too many CPUs
-// for that, while the fixed set of the system call ends at 1,024.
+// for that, while the fixed set of the system call ends at 1,024. Unlike that call the text
+// names CPUs that there are not, too: a virtual machine may have room for many more than it has.
 func AllowedCPUs(root fs.FS) ([]int, error) {
 	list, err := statusLine(root, "Cpus_allowed_list:")
 	if err != nil {
 		return nil, fmt.Errorf("CPU mask: %w", err)
 	}
-	return pin.ParseCPUs(list)
+	allowed, err := pin.ParseCPUs(list)
+	online, _ := pin.ParseCPUs(ReadLine(root, "sys/devices/system/cpu/online"))
+	there := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return !idset.Set(online).Has(cpu) })
+	if len(there) == 0 { // online tells of another machine, or nothing
+		return allowed, err
+	}
+	return there, nil
 }
 
 // AllowedMemory lists the NUMA nodes from which this process may have memory; nil if

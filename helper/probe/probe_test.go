@@ -71,6 +71,13 @@ func TestAllowedCPUs(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", line, got, err, want)
 		}
 	}
+	for online, want := range map[string][]int{"0-1\n": {0, 1}, "0-7,9\n": {0, 1, 2, 3}, "5\n": {0, 1, 2, 3}, "x\n": {0, 1, 2, 3}} {
+		root := status("Cpus_allowed_list:\t0-3\n")
+		root["sys/devices/system/cpu/online"] = &fstest.MapFile{Data: []byte(online)}
+		if got, err := AllowedCPUs(root); err != nil || !slices.Equal(got, want) {
+			t.Errorf("of 0-3, online %q: %v, %v, want %v", online, got, err, want)
+		}
+	}
 	for name, root := range map[string]fstest.MapFS{
 		"no line": status(""), "junk": status("Cpus_allowed_list:\tx-y\n"), "no /proc": {},
 	} {
