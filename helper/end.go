@@ -96,23 +96,18 @@ func (s *session) awaitSilence(noise int) {
 }
 
 // tellDrained tells mpiexec that nothing of the job is left here. What it claims goes first, so that
-// the next job finds the CPUs free; or it stays, for the next attempt.
+// the next job finds the CPUs free; or it stays, for the next attempt. A group that is prepared meanwhile waits for
+// it: mpiexec lets it go when it is told that the group is, and must not hear then that nothing is left.
 func (s *session) tellDrained() {
 	drained := &wire.Drained{Orphans: s.owners.list(s.byRank)}
 	left := s.takeLeft()
-	lasts := s.prepare.Claim.Lasts
-	go func() {
+	s.claims.Drain(s.prepare.Claim.Lasts, func() {
 		s.closing.Wait()
 		if m := left.free(); m != nil {
 			s.conn.Send(m)
 		}
 		drained.Sessions = s.stays.take()
-		if lasts {
-			s.conn.Send(drained)
-			return
-		}
-		s.claims.ReleaseAll(func() { s.conn.Send(drained) })
-	}()
+	}, func() { s.conn.Send(drained) })
 }
 
 // An ownSignals is what the batch system has told us, and with us (Slurm) all processes that its starter has

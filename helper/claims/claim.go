@@ -109,9 +109,16 @@ func (w *Worker) Release(group string, done func()) {
 	w.do(func() { w.release(group); done() })
 }
 
-// ReleaseAll gives up all claims, and then calls done.
-func (w *Worker) ReleaseAll(done func()) {
-	w.do(func() { w.releaseAll(); done() })
+// Drain calls clear, gives up all claims, unless they are kept, and calls done: in one turn, so that a group that is
+// claimed for while clear takes its time is claimed for behind done, and keeps what it has.
+func (w *Worker) Drain(keep bool, clear, done func()) {
+	w.do(func() {
+		clear()
+		if !keep {
+			w.releaseAll()
+		}
+		done()
+	})
 }
 
 // claim enters a group of the job in the ledger. Each has a claim of its own: its CPUs

@@ -298,3 +298,17 @@ func TestWhoHasHadThem(t *testing.T) {
 		d.vacate(a, job.TakeBack)
 	}
 }
+
+// A group that is claimed for while what another has left is cleared away waits for that, and keeps its claim.
+func TestDrainTakesItsTurn(t *testing.T) {
+	d := newDesk(t)
+	w := d.helper()
+	d.claims(w, "job", "old", 0, 0)
+	clear, drained := make(chan bool), false
+	w.Drain(false, func() { <-clear }, func() { drained = true })
+	go close(clear)
+	d.claims(w, "job", "new", 1, 1)
+	if got := d.shows(); !drained || got != "job[1]" {
+		t.Errorf("drained %v before the answer to the new group, and the ledger shows %q", drained, got)
+	}
+}
