@@ -140,7 +140,7 @@ func TestRestartKeepsItsPlace(t *testing.T) {
 	v.running = b.start(t, job{args: []string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--spares", "2", "--restart", "1", "--restart-on", "signal", "--restart-delay", "4m", "--kill-grace", "1",
 		"sh", "-c", diary, "sh", file}})
 	v.await(t, "ready", 4)
-	if want := "1 of 2 spare nodes is free now\n"; !strings.Contains(v.err.String(), want) {
+	if want := "1 of 2 spare nodes is free now\n"; !poll(gone, func() bool { return strings.Contains(v.err.String(), want) }) {
 		t.Errorf("it does not say %q: %s", want, &v.err)
 	}
 	if r := b.run(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (spare: n3) sh -c") {
