@@ -31,7 +31,7 @@ func (s *State) caught(e NodeCaught, now time.Time) []Action {
 // a step one after the other, Slurm the youngest first: a helper may still tell of its rank's end, and nothing of its own. Who knows of another
 // reason, as that memory was short, has a cause.
 func (s *State) killedByRM(now time.Time) bool {
-	if s.rules.RM == (RM{}) || s.Cause == nil || s.Cause.Kind != RankDied || !s.mayBeRM() || now.Sub(s.blamed) > rmGrace {
+	if !s.suspectsRM() || s.Cause.Kind != RankDied || now.Sub(s.blamed) > rmGrace {
 		return false
 	}
 	exit := s.Exit(s.Cause.Rank)
@@ -56,7 +56,7 @@ func (s *State) withKilled(lost []int, node int) []int {
 // AskRM reports whether only the batch system knows if it has ended the job: what was blamed may be
 // its doing, and not all nodes have told that they were to end.
 func (s *State) AskRM() bool {
-	if s.rules.RM == (RM{}) || s.Cause == nil || !s.mayBeRM() {
+	if !s.suspectsRM() {
 		return false
 	}
 	told := slices.ContainsFunc(s.nodes, func(n nodeState) bool { return n.told })
@@ -72,10 +72,13 @@ func (s *State) BlameRM(now time.Time) {
 // blameRM makes it the batch system that ends the job, if there is one, and what was blamed a
 // moment ago can be its doing.
 func (s *State) blameRM(now time.Time) {
-	if s.rules.RM != (RM{}) && s.Cause != nil && now.Sub(s.blamed) <= rmGrace && s.mayBeRM() {
+	if s.suspectsRM() && now.Sub(s.blamed) <= rmGrace {
 		s.BlameRM(now)
 	}
 }
+
+// suspectsRM reports whether there is a batch system, and a cause that may be its doing.
+func (s *State) suspectsRM() bool { return s.rules.RM != (RM{}) && s.Cause != nil && s.mayBeRM() }
 
 // mayBeRM reports whether the cause can come of what a batch system does to hosts, starters and
 // ranks when it ends a job.
