@@ -131,7 +131,7 @@ func (s *session) states() []job.RankState {
 	for _, r := range s.ranks {
 		state := r.state(around)
 		state.Waits = waiting[pmix.Waiter{Group: r.group.prepare.Group.Name, Rank: r.plan.Rank}]
-		if state.Waits == "" && state.PMI == job.PMINever && r.speaks() {
+		if state.Waits == "" && !state.Connected() && r.speaks() {
 			state.Waits = job.Unconnected
 		}
 		all = append(all, state)

@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"remshell/limit"
@@ -78,10 +77,8 @@ type RankState struct {
 	Stack   string        // by whom it is told, and where it is, line by line; empty: it is not told
 }
 
-// Connected reports whether any of some ranks has come to its helper: the job is no plain program.
-func Connected(all []RankState) bool {
-	return slices.ContainsFunc(all, func(r RankState) bool { return r.PMI != PMINever })
-}
+// Connected reports whether a rank has come to its helper. If any of a job has, that is no plain program.
+func (r RankState) Connected() bool { return r.PMI != PMINever }
 
 // Unconnected is what a rank is doing that is to say init, and has not.
 const Unconnected = "not yet connected"
@@ -97,7 +94,7 @@ func (r RankState) Doing(connected bool) string {
 		return fmt.Sprint("in barrier ", r.Barrier)
 	case r.Waits != "":
 		return r.Waits
-	case r.PMI == PMINever && connected:
+	case connected && !r.Connected():
 		return Unconnected
 	case r.PMI == PMIFinalized:
 		return "finalized"

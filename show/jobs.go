@@ -353,20 +353,15 @@ func (l Ledger) Status(id job.ID) (string, bool) {
 func (l Ledger) doing() string {
 	var t table
 	t.add("rank", "node", "state", "CPU", "waits in")
-	connected := l.connected()
+	connected := slices.ContainsFunc(l.states, placedState.Connected)
 	for _, s := range l.states {
 		t.add(strconv.Itoa(s.Rank), s.node, Word(s.Doing(connected)), fmt.Sprintf("%.2f s", s.CPU.Seconds()), Word(s.Sleep))
 	}
 	return t.String()
 }
 
-// connected reports whether any rank has come to its helper.
-func (l Ledger) connected() bool {
-	return slices.ContainsFunc(l.states, func(s placedState) bool { return s.PMI != job.PMINever })
-}
-
 func (l Ledger) rankStatus() (all []rankStatus) {
-	connected := l.connected()
+	connected := slices.ContainsFunc(l.states, placedState.Connected)
 	for _, s := range l.states {
 		all = append(all, rankStatus{s.Rank, s.node, s.Doing(connected), s.CPU.Seconds(), s.Sleep})
 	}

@@ -14,7 +14,7 @@ import (
 // ranks 0 of the job's groups.
 func States(names []string, states []job.RankState, firsts []int) string {
 	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
-	known, connected := make(map[int]job.RankState), job.Connected(states)
+	known, connected := make(map[int]job.RankState), slices.ContainsFunc(states, job.RankState.Connected)
 	for _, r := range states {
 		known[r.Rank] = r
 	}
