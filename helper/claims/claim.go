@@ -109,11 +109,11 @@ func (w *Worker) Release(group string, done func()) {
 	w.do(func() { w.release(group); done() })
 }
 
-// Drain calls clear, gives up all claims, unless they are kept, and calls done: in one turn, so that a group that is
-// claimed for while clear takes its time is claimed for behind done, and keeps what it has.
-func (w *Worker) Drain(keep bool, clear, done func()) {
+// Drain calls tidy, gives up all claims, unless they are kept, and calls done: in one turn, so that a group that is
+// claimed for while tidy takes its time is claimed for behind done, and keeps what it has.
+func (w *Worker) Drain(keep bool, tidy, done func()) {
 	w.do(func() {
-		clear()
+		tidy()
 		if !keep {
 			w.releaseAll()
 		}

@@ -304,9 +304,9 @@ func TestDrainTakesItsTurn(t *testing.T) {
 	d := newDesk(t)
 	w := d.helper()
 	d.claims(w, "job", "old", 0, 0)
-	clear, drained := make(chan bool), false
-	w.Drain(false, func() { <-clear }, func() { drained = true })
-	go close(clear)
+	tidy, drained := make(chan bool), false
+	w.Drain(false, func() { <-tidy }, func() { drained = true })
+	go close(tidy)
 	d.claims(w, "job", "new", 1, 1)
 	if got := d.shows(); !drained || got != "job[1]" {
 		t.Errorf("drained %v before the answer to the new group, and the ledger shows %q", drained, got)
