@@ -76,6 +76,17 @@ func held(n int, file string, nodes ...string) *run {
 	return newRun(n, "echo up; until test -e "+file+"; do sleep 0.05; done", nodes...)
 }
 
+// goesOn has a job that was held by a file go on, and awaits its good end.
+func (n neighbour) goesOn(s stage, file string) {
+	s.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		s.Fatal(err)
+	}
+	if code := <-n.over; code != 0 {
+		s.Errorf("job %s: code %d, %q", n.req.Job, code, n.err.String())
+	}
+}
+
 // Several jobs of one node give way to one request, by one helper of its, and both go on.
 func TestSeveralJobsOfANodeGiveWay(t *testing.T) {
 	if runtime.NumCPU() < 2 {
@@ -96,12 +107,7 @@ func TestSeveralJobsOfANodeGiveWay(t *testing.T) {
 			t.Errorf("%s: %q", n.req.Job, said)
 		}
 	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code := <-asker.over; code != 0 {
-		t.Errorf("code %d, %q", code, asker.err.String())
-	}
+	asker.goesOn(s, file)
 	for i, n := range []neighbour{first, second} {
 		n.await(s, again[i], "goes on")
 		n.end(s)
@@ -127,12 +133,7 @@ func TestAJobThatStandsStillKeepsItsSpare(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go")
 	asker := s.neighbour("asker", held(1, file, "a"))
 	spareIsKept("meanwhile")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code := <-asker.over; code != 0 {
-		t.Errorf("code %d, %q", code, asker.err.String())
-	}
+	asker.goesOn(s, file)
 	first.await(s, again, "goes on")
 	spareIsKept("behind that")
 	first.end(s)
@@ -152,12 +153,7 @@ func TestAJobThatQueuesAgainUsesItsSpare(t *testing.T) {
 	if said := first.err.String(); !strings.Contains(said, "attempt 1: 1 rank on b (was a)") {
 		t.Errorf("%q", said)
 	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code := <-asker.over; code != 0 {
-		t.Errorf("code %d, %q", code, asker.err.String())
-	}
+	asker.goesOn(s, file)
 	first.end(s)
 }
 
@@ -196,12 +192,7 @@ func TestASuspendedJobLendsItsSpare(t *testing.T) {
 	if said := first.err.String(); !strings.Contains(said, " was taken by another job (job tenant of ") {
 		t.Errorf("%q", said)
 	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code := <-tenant.over; code != 0 {
-		t.Errorf("code %d, %q", code, tenant.err.String())
-	}
+	tenant.goesOn(s, file)
 	first.end(s)
 }
 
@@ -223,12 +214,7 @@ func TestASpareThatIsLentIsNoPlace(t *testing.T) {
 	again := first.out.shows("up 1 on c")
 	syscall.Kill(helper, syscall.SIGKILL)
 	first.await(s, again, "starts on c")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code := <-tenant.over; code != 0 {
-		t.Errorf("code %d, %q", code, tenant.err.String())
-	}
+	tenant.goesOn(s, file)
 	first.end(s)
 }
 
