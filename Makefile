@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags="$$(tools/ldflags.sh $(VERSION))"
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests test-slurm test-sge chaos bench compat cross dist dist-check deb-check demo clean testbed testbed-down fuzz
+.PHONY: all check test tests test-slurm test-sge chaos bench compat cross dist dist-check deb-check demo clean outdated testbed testbed-down fuzz
 
 all: bin/mpiexec
 
@@ -90,6 +90,12 @@ bench: bin/mpiexec
 	@mkdir -p build
 	go build -o build/bench ./tools/bench
 	build/bench
+
+# Modules that have a newer version, of mpiexec and of each tool (doc/adr/0002-modules.md). Needs network.
+outdated:
+	@for mod in go.mod tools/*/go.mod; do \
+		go list -C $${mod%go.mod}. -m -u -f '{{if and .Update (not .Indirect)}}'$$mod': {{.Path}} {{.Version}} -> {{.Update.Version}}{{end}}' all || exit; \
+	done
 
 # What is handed out: an archive for each system, and packages (.deb, .rpm). The second makes
 # them twice, the second time from another folder and without the cache, and compares.

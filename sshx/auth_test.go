@@ -216,9 +216,9 @@ func TestCandidateOrder(t *testing.T) {
 	}
 	file := func(i int) *keyFile { return &keyFile{path: "f" + string(rune('A'+i)), pub: pubs[i]} }
 	ca := sshtest.NewKey()
-	cert := &ssh.Certificate{Key: pubs[2], CertType: ssh.UserCert, KeyId: "id", ValidBefore: ssh.CertTimeInfinity}
+	cert := &ssh.Certificate{Key: pubs[2], CertType: ssh.UserCert, KeyId: "id", ValidPrincipals: []string{"alice"}, ValidBefore: ssh.CertTimeInfinity}
 	check(t, cert.SignCert(bytes.NewReader(make([]byte, 64)), ca))
-	expired := &ssh.Certificate{Key: pubs[1], CertType: ssh.UserCert, KeyId: "old", ValidBefore: 1}
+	expired := &ssh.Certificate{Key: pubs[1], CertType: ssh.UserCert, KeyId: "old", ValidPrincipals: []string{"alice"}, ValidBefore: 1}
 	check(t, expired.SignCert(bytes.NewReader(make([]byte, 64)), ca))
 	unreadable := file(4)
 	unreadable.err = errors.New("no private key in it")

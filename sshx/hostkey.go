@@ -81,11 +81,17 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 	return void
 }
 
+// errNoPrincipals refuses a certificate that would be good for any host. OpenSSH takes it, before version 10.3.
+var errNoPrincipals = errors.New("it names no host")
+
 // checkHostCert checks type, name, time and signature. The name may match a
 // wildcard in the certificate, which the library does not know.
 func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error {
 	if cert.CertType != ssh.HostCert {
 		return errors.New("a user's certificate, not a host's")
+	}
+	if len(cert.ValidPrincipals) == 0 {
+		return errNoPrincipals
 	}
 	for _, p := range cert.ValidPrincipals {
 		if matchPatterns([]string{p}, principal) {
@@ -205,8 +211,12 @@ func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
 		return h.revoked(where)
 	}
 	if v.err != nil {
-		return fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
+		e := fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
 			at("authority at %s", where).because(v.err)
+		if errors.Is(v.err, errNoPrincipals) {
+			e.hint("have it signed with the host's names (ssh-keygen -h -n NAMES), or record its key with --accept-new-host-keys")
+		}
+		return e
 	}
 	return fail(h.t, "host key", KindUnknownKey, "the host key is unknown").
 		at("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)

@@ -49,7 +49,6 @@ type Options struct {
 	NoSession  bool   // open no sessions
 	NoAnswer   bool   // leave keep-alives unanswered
 	RefuseAll  bool   // let nobody in
-	MaxTries   int    // keys a client may try; 0: 6, as sshd's MaxAuthTries
 	NoExitCode bool   // close sessions without an exit status
 
 	Silent      Silence       // stop talking at this point
@@ -151,7 +150,7 @@ func (s *Server) serverConfig() *ssh.ServerConfig {
 		},
 	}
 	c := &ssh.ServerConfig{
-		MaxAuthTries: s.opts.MaxTries,
+		MaxAuthTries: 3, // and as many rejected keys before they count: 6, as sshd's
 		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			s.count(func(st *Stats) { st.Tried = append(st.Tried, ssh.FingerprintSHA256(key)) })
 			select {
