@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/owndir"
 	"remshell/job"
 )
 
@@ -27,7 +28,8 @@ type Dir struct {
 	Stays bool // nobody of us removes it (PMIX-56)
 
 	mu   sync.Mutex // guards the rest
-	lock *os.File   // of the directory when it was made; nil: it was not
+	root *os.Root   // the directory when it was made; nil: it was not
+	lock *os.File   // in it
 }
 
 // maxDir is how long its path may be: Open MPI puts sockets below it, whose names have 108
@@ -72,34 +74,40 @@ func usable(places []string) string {
 // make makes the directory, unless it is there: for us alone, and where nobody has put anything
 // else. What killed helpers have left goes first.
 func (d *Dir) make() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lock != nil {
+	if d.root != nil {
 		return nil
 	}
 	sweep([]string{filepath.Dir(d.Path)})
 	if err := os.Mkdir(d.Path, 0o700); err != nil {
 		return reason(err)
 	}
-	lock, err := takeLock(d.Path)
-	if err == nil && d.Stays {
-		err = os.WriteFile(filepath.Join(d.Path, staysName), nil, 0o600)
-	}
+	root, err := owndir.Open(d.Path)
 	if err != nil {
-		os.RemoveAll(d.Path)
 		return reason(err)
 	}
-	d.lock = lock
+	lock, err := takeLock(root)
+	if err == nil && d.Stays {
+		err = root.WriteFile(staysName, nil, 0o600)
+	}
+	if err != nil {
+		owndir.Remove(root, d.Path)
+		lock.Close()
+		root.Close()
+		return reason(err)
+	}
+	d.root, d.lock = root, lock
 	return nil
 }
 
 // Add makes the directories of a namespace and of its ranks below.
 func (d *Dir) Add(namespace string, ranks []int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.make(); err != nil {
 		return err
 	}
 	for _, rank := range ranks {
-		if err := os.MkdirAll(filepath.Join(d.Path, namespace, strconv.Itoa(rank)), 0o700); err != nil {
+		if err := d.root.MkdirAll(filepath.Join(namespace, strconv.Itoa(rank)), 0o700); err != nil {
 			return reason(err)
 		}
 	}
@@ -110,24 +118,25 @@ func (d *Dir) Add(namespace string, ranks []int) error {
 func (d *Dir) RemoveSpace(namespace string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lock == nil || d.Stays {
+	if d.root == nil || d.Stays {
 		return nil
 	}
-	return os.RemoveAll(filepath.Join(d.Path, namespace))
+	return d.root.RemoveAll(namespace)
 }
 
 // Remove removes the directory and all that is in it, if it was made and is not to stay; then, left is its path.
 func (d *Dir) Remove() (left string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lock == nil {
+	if d.root == nil {
 		return "", nil
 	}
 	if left = d.Path; !d.Stays {
-		left, err = "", os.RemoveAll(d.Path)
+		left, err = "", owndir.Remove(d.root, d.Path)
 	}
 	d.lock.Close()
-	d.lock = nil
+	d.root.Close()
+	d.root, d.lock = nil, nil
 	return left, err
 }
 

@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/helper/owndir"
 )
 
 /*
@@ -39,8 +40,8 @@ const (
 )
 
 // takeLock takes the lock of a directory that was just made, and writes whose it is.
-func takeLock(dir string) (lock *os.File, err error) {
-	lock, err = os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func takeLock(dir *os.Root) (lock *os.File, err error) {
+	lock, err = dir.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +64,10 @@ func hostName() string {
 func (d *Dir) Note(files []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lock == nil || len(files) == 0 {
+	if d.root == nil || len(files) == 0 {
 		return nil
 	}
-	list, err := os.OpenFile(filepath.Join(d.Path, listName), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	list, err := d.root.OpenFile(listName, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return reason(err)
 	}
@@ -79,14 +80,13 @@ func (d *Dir) Note(files []string) error {
 func (d *Dir) List(files []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lock == nil {
+	if d.root == nil {
 		return nil
 	}
-	name := filepath.Join(d.Path, listName)
-	if err := os.WriteFile(name+".new", []byte(strings.Join(append(files, ""), "\n")), 0o600); err != nil {
+	if err := d.root.WriteFile(listName+".new", []byte(strings.Join(append(files, ""), "\n")), 0o600); err != nil {
 		return reason(err)
 	}
-	return os.Rename(name+".new", name)
+	return d.root.Rename(listName+".new", listName)
 }
 
 // Sweep removes what killed helpers have left where an environment lets ours be.
@@ -118,35 +118,40 @@ func namesIn(place string) []string {
 
 // sweepDir removes a directory of ours whose helper is gone, and what it lists. Nobody else can have put
 // anything there.
-func sweepDir(dir string) (removed bool) {
-	info, err := os.Lstat(dir)
-	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+func sweepDir(path string) (removed bool) {
+	dir, err := owndir.Open(path)
+	if err != nil {
 		return false
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	defer dir.Close()
+	info, err := dir.Stat(".")
+	if err != nil || info.Mode().Perm() != 0o700 {
+		return false
+	}
+	lock, err := dir.OpenFile(lockName, os.O_RDWR|unix.O_NONBLOCK, 0)
 	if err != nil { // killed before it was made, or being made
-		return os.IsNotExist(err) && time.Since(info.ModTime()) > minAge && os.RemoveAll(dir) == nil
+		return os.IsNotExist(err) && time.Since(info.ModTime()) > minAge && owndir.Remove(dir, path) == nil
 	}
 	defer lock.Close()
 	host, err := io.ReadAll(io.LimitReader(lock, 1<<10))
 	if err != nil || !bytes.Equal(host, []byte(hostName())) || unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}
-	for _, file := range listed(filepath.Join(dir, listName)) {
+	for _, file := range listed(dir) {
 		if inPlace(file) {
 			removeOwn(file)
 		}
 	}
-	if _, err := os.Lstat(filepath.Join(dir, staysName)); err == nil {
-		os.Remove(filepath.Join(dir, listName)) // the files that it names are gone
+	if _, err := dir.Lstat(staysName); err == nil {
+		dir.Remove(listName) // the files that it names are gone
 		return false
 	}
-	return os.RemoveAll(dir) == nil
+	return owndir.Remove(dir, path) == nil
 }
 
 // listed reads what List has written.
-func listed(name string) []string {
-	list, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func listed(dir *os.Root) []string {
+	list, err := dir.OpenFile(listName, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}

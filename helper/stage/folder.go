@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/owndir"
 	"remshell/helper/rank"
 	"remshell/job"
 )
@@ -34,9 +34,13 @@ Who finds a lock that nobody holds, of a helper on the same host, removes the fo
 next helper that stages, and the keeper of one that was killed.
 */
 type Folder struct {
-	dir  string // HOST.RANDOM
-	lock *os.File
+	dir   string   // the path of HOST.RANDOM
+	above *os.Root // remshell-1000
+	stage *os.Root // stage in it
+	lock  *os.File
 }
+
+func (f *Folder) name() string { return filepath.Base(f.dir) }
 
 func (f *Folder) files() string { return filepath.Join(f.dir, "files") }
 
@@ -113,31 +117,38 @@ func makeIn(root, name string, parcels []job.Parcel) (*Folder, error) {
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, err
 	}
-	if err := ourFolder(root); err != nil {
+	if err := replaceable(above); err != nil {
 		return nil, err
 	}
-	if err := suitable(root, parcels); err != nil {
+	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	f, err := newStageFolder(filepath.Join(root, "stage"), name)
+	own, err := owndir.Open(root)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.makeRoom(parcels); err != nil {
+	if err := suitable(root, parcels); err != nil {
+		own.Close()
+		return nil, err
+	}
+	f := &Folder{dir: filepath.Join(root, "stage", name), above: own}
+	if err = f.make(); err == nil {
+		err = f.makeRoom(parcels)
+	}
+	if err != nil {
 		f.remove()
 		return nil, err
 	}
 	return f, nil
 }
 
-// ourFolder makes a folder that is ours alone, or sees that it is: no link, and neither it
-// nor what leads to it can be changed by others (TRUST-27).
-func ourFolder(dir string) error {
-	above, err := filepath.EvalSymlinks(filepath.Dir(dir))
+// replaceable says why everybody could put another folder in the place of one; nil: nobody can (TRUST-27).
+func replaceable(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return err
 	}
-	for up := above; ; up = filepath.Dir(up) {
+	for up := dir; ; up = filepath.Dir(up) {
 		info, err := os.Lstat(up)
 		if err != nil {
 			return err
@@ -146,22 +157,9 @@ func ourFolder(dir string) error {
 			return fmt.Errorf("everybody may change %s", up)
 		}
 		if up == "/" {
-			break
+			return nil
 		}
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	info, err := os.Lstat(dir)
-	switch {
-	case err != nil:
-		return err
-	case !info.IsDir() || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
-		return errors.New("belongs to somebody else")
-	case info.Mode()&0o022 != 0:
-		return errors.New("others may write there")
-	}
-	return nil
 }
 
 // suitable looks whether a file system has room for files, and lets programs run.
@@ -183,45 +181,48 @@ func suitable(dir string, parcels []job.Parcel) error {
 	return nil
 }
 
-// newStageFolder makes a folder with its lock, which comes first: a folder without one is
-// nobody's. Who removes an empty one beside us may take away the place for it.
-func newStageFolder(stage, name string) (*Folder, error) {
-	var err error
+// make makes the folder with its lock, which comes first: a folder without one is nobody's. Who
+// removes an empty one beside us may take away the place for it.
+func (f *Folder) make() (err error) {
 	for range 10 {
-		if err = ourFolder(stage); err != nil {
-			return nil, err
+		if err = f.makeLock(); err == nil {
+			return f.stage.MkdirAll(filepath.Join(f.name(), "files"), 0o700)
 		}
-		if err = os.Chmod(stage, 0o700); err != nil {
-			continue
-		}
-		f := &Folder{dir: filepath.Join(stage, name)}
-		if f.lock, err = os.OpenFile(f.dir+".lock", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-			continue
-		}
-		if unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !f.locked() {
-			f.lock.Close() // somebody took it for one that is left over
-			err = unix.EAGAIN
-			continue
-		}
-		if err = os.Mkdir(f.dir, 0o700); err == nil {
-			err = os.Mkdir(f.files(), 0o700)
-		}
-		if err != nil {
-			f.remove()
-			return nil, err
-		}
-		return f, nil
+		f.close()
 	}
-	return nil, err
+	return err
 }
 
-// locked reports whether the lock that we hold is still the one that others see.
-func (f *Folder) locked() bool {
+// makeLock opens the folder around ours, and makes and takes our lock in it.
+func (f *Folder) makeLock() (err error) {
+	if err = f.above.Mkdir("stage", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if f.stage, err = owndir.OpenIn(f.above, "stage"); err != nil {
+		return err
+	}
+	if err = f.stage.Chmod(".", 0o700); err != nil {
+		return err
+	}
+	if f.lock, err = f.stage.OpenFile(f.name()+".lock", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return err
+	}
+	if !f.takeLock() {
+		return unix.EAGAIN // somebody took it for one that is left over
+	}
+	return nil
+}
+
+// takeLock takes the lock, if nobody has it and it still is the one that others see.
+func (f *Folder) takeLock() bool {
+	if unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return false
+	}
 	ours, err := f.lock.Stat()
 	if err != nil {
 		return false
 	}
-	seen, err := os.Lstat(f.lock.Name())
+	seen, err := f.stage.Lstat(f.name() + ".lock")
 	return err == nil && os.SameFile(ours, seen)
 }
 
@@ -229,7 +230,7 @@ func (f *Folder) locked() bool {
 // promise that, nothing is promised.
 func (f *Folder) makeRoom(parcels []job.Parcel) error {
 	for _, p := range parcels {
-		file, err := os.OpenFile(filepath.Join(f.files(), p.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		file, err := f.stage.OpenFile(filepath.Join(f.name(), "files", p.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return err
 		}
@@ -246,31 +247,65 @@ func (f *Folder) makeRoom(parcels []job.Parcel) error {
 
 // remove removes the folder, and the one around it if that is empty then.
 func (f *Folder) remove() {
-	removeStage(f.dir)
-	f.lock.Close()
+	if f.stage != nil {
+		f.clear()
+	}
+	f.close()
+	f.above.Close()
 }
 
-func removeStage(dir string) {
-	os.RemoveAll(dir)
-	os.Remove(dir + ".lock")
-	os.Remove(filepath.Dir(dir)) // what is above it belongs to package reach as well
+// clear removes the folder from the disk. What is above belongs to package reach as well.
+func (f *Folder) clear() {
+	f.stage.RemoveAll(f.name())
+	f.stage.Remove(f.name() + ".lock")
+	f.above.Remove("stage")
+}
+
+// close gives up the lock and the folder around ours.
+func (f *Folder) close() {
+	if f.lock != nil {
+		f.lock.Close()
+	}
+	if f.stage != nil {
+		f.stage.Close()
+	}
+	f.lock, f.stage = nil, nil
 }
 
 // sweep removes what killed helpers of this host have left.
 func sweep(roots []string) {
 	for _, root := range roots {
-		locks, _ := filepath.Glob(filepath.Join(root, "stage", hostName()+".*.lock"))
-		for _, path := range locks {
-			lock, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		eachStaged(root, func(above, stage *os.Root, file string) {
+			name, locked := strings.CutSuffix(file, ".lock")
+			if !locked || !strings.HasPrefix(name, hostName()+".") {
+				return
+			}
+			lock, err := stage.OpenFile(file, os.O_RDWR|unix.O_NONBLOCK, 0)
 			if err != nil {
-				continue
+				return
 			}
-			left := &Folder{dir: strings.TrimSuffix(path, ".lock"), lock: lock}
-			if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && left.locked() {
-				left.remove()
-				continue
+			defer lock.Close()
+			if left := (&Folder{dir: name, above: above, stage: stage, lock: lock}); left.takeLock() {
+				left.clear()
 			}
-			lock.Close()
-		}
+		})
+	}
+}
+
+// eachStaged calls do with each name in the stage folder of a root, if both folders are ours.
+func eachStaged(root string, do func(above, stage *os.Root, name string)) {
+	above, err := owndir.Open(root)
+	if err != nil {
+		return
+	}
+	defer above.Close()
+	stage, err := owndir.OpenIn(above, "stage")
+	if err != nil {
+		return
+	}
+	defer stage.Close()
+	names, _ := owndir.Names(stage)
+	for _, name := range names {
+		do(above, stage, name)
 	}
 }

@@ -235,8 +235,12 @@ func (s *stager) sources(i int) []string {
 		sources = append(sources, s.parcels[i].Path)
 	}
 	for _, root := range s.roots {
-		staged, _ := filepath.Glob(filepath.Join(root, "stage", "*", "sha256-"+s.sums[i]))
-		sources = append(sources, staged...)
+		eachStaged(root, func(_, stage *os.Root, name string) {
+			file := filepath.Join(name, "sha256-"+s.sums[i])
+			if _, err := stage.Lstat(file); err == nil {
+				sources = append(sources, filepath.Join(root, "stage", file))
+			}
+		})
 	}
 	return sources
 }

@@ -5,6 +5,7 @@ package stage
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -168,4 +169,65 @@ func TestSweepStages(t *testing.T) {
 		}
 	}
 	lives.remove()
+}
+
+// Another user can make folders where ours would be, and links in them: nothing of that is looked through or removed.
+func TestSweepLeavesWhatOthersHaveMade(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	const stranger = 12345
+	victim := t.TempDir()
+	for what, spoil := range map[string]func(root string) error{
+		"the folder is of another user": func(root string) error { return os.Chown(root, stranger, stranger) },
+		"others may write to it":        func(root string) error { return os.Chmod(root, 0o777) },
+		"what is in it is of another":   func(root string) error { return os.Chown(root+"/stage", stranger, stranger) },
+		"the folder is a link": func(root string) error {
+			return errors.Join(os.Rename(root, root+".real"), os.Symlink(root+".real", root))
+		},
+		"a link is in it": func(root string) error {
+			return errors.Join(os.Rename(root+"/stage", victim+"/stage"), os.Symlink(victim+"/stage", root+"/stage"))
+		},
+	} {
+		root := filepath.Join(t.TempDir(), "x")
+		f, err := makeFolder([]string{root}, newName(), []job.Parcel{{Name: "p", Size: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.lock.Close() // as the kernel does
+		if err := spoil(root); err != nil {
+			t.Fatal(err)
+		}
+		sweep([]string{root})
+		if _, err := os.Stat(filepath.Join(f.files(), "p")); err != nil {
+			t.Errorf("%s: what is there was removed: %v", what, err)
+		}
+	}
+}
+
+// What another user stages nobody copies from: he may have made files without end, and each would be opened.
+func TestNothingIsCopiedFromOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	p := newParcelling(t, "four")
+	p.wants(t, 0)
+	theirs := filepath.Join(t.TempDir(), "x")
+	other := filepath.Join(theirs, "stage", "other")
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(other, "sha256-"+p.sums[0]), []byte("four"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.roots = append(p.roots, theirs)
+	if found := p.sources(0); len(found) != 2 {
+		t.Errorf("control: %q", found)
+	}
+	if err := os.Chown(theirs, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if found := p.sources(0); len(found) != 1 {
+		t.Errorf("files of another user are among %q", found)
+	}
 }
