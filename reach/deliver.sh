@@ -220,6 +220,13 @@ _rs_join() {
 	fi
 }
 
+# A start-up file may have left out where ls and its like are.
+for _rs_x in /usr/bin /bin; do
+	case :${PATH-}: in
+	*:$_rs_x:*) ;;
+	*) PATH=${PATH:+$PATH:}$_rs_x && export PATH ;;
+	esac
+done
 @JOIN@
 _rs_uid=
 _rs_v=

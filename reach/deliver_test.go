@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -133,8 +134,41 @@ func TestNoFurtherProgramWhenCached(t *testing.T) {
 	n := newNode(t, "/bin/sh")
 	s := self(t)
 	n.reach(t, s, "sent").Close()
-	n.env = []string{"PATH=/nonexistent"}
+	dir := t.TempDir() // before the system's folders
+	for _, name := range strings.Fields("cat chmod cmp dd find head id ln mkdir mv pbs_attach printf rm uname wc") {
+		if err := os.WriteFile(dir+"/"+name, []byte("#!/bin/sh\n: >\"${0%/*}/called-${0##*/}\"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.env = []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
 	n.reach(t, s, "cache")
+	if called, _ := filepath.Glob(dir + "/called-*"); len(called) > 0 {
+		t.Errorf("called: %v", called)
+	}
+}
+
+// A start-up file may leave the system's folders out of the PATH. They are appended, so that what it chose comes first.
+func TestPathWithoutSystemFolders(t *testing.T) {
+	eachShell(t, func(t *testing.T, n *node) {
+		shell, err := exec.LookPath(n.shell[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.shell = append([]string{shell}, n.shell[1:]...)
+		own := t.TempDir()
+		for given, want := range map[string]string{
+			own: own + ":/usr/bin:/bin", "": "/usr/bin:/bin", "/bin:" + own: "/bin:" + own + ":/usr/bin", "/usr/bin:/bin:" + own: "/usr/bin:/bin:" + own,
+		} {
+			n.env = []string{"PATH=" + given}
+			conn := n.reach(t, self(t).Ship("always"), "sent")
+			fmt.Fprint(conn, "environ\n")
+			environ, err := bufio.NewReader(conn).ReadString('\n')
+			if want := fmt.Sprintf("%q", "PATH="+want); err != nil || !strings.Contains(environ, want) {
+				t.Errorf("PATH=%s: the helper has %s, want %s (%v)", given, environ, want, err)
+			}
+			conn.Close()
+		}
+	})
 }
 
 func TestSharedPath(t *testing.T) {

@@ -235,6 +235,17 @@ func TestStartupFileInTheWay(t *testing.T) {
 	}
 }
 
+// A start-up file that leaves the system's folders out of the PATH. ssh starts a program by its path there.
+func TestStartupFileThatSetsPath(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1, Shell: "/bin/bash"})
+	b.needNamespaces(t)
+	if err := os.WriteFile(b.Root("n1")+"/root/.bashrc", []byte("export PATH=/opt/tool/bin\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.run(t, "-hosts", "n1:1", "-hybrid-hosts", "-n", "1", "sh", "-c", "echo $PATH").ran(t, b, []string{"/opt/tool/bin:/usr/bin:/bin"})
+}
+
 // stuckAfter makes connections to n1 pass so many pieces of at most 64 KiB, as they come,
 // and no more; a login needs about ten. bash has a TCP client.
 func stuckAfter(pieces int) string {
