@@ -49,7 +49,7 @@ var lower = map[string][]string{
 	"psi":                  {"hostlist", "idset", "job", "pin", "plan/nodeset", "sort"},
 	"whatif":               {"gpu", "idset", "job", "pin", "plan", "plan/nodeset", "psi"},
 	"config":               {"hostlist", "job", "limit", "plan/nodeset", "sort", "text"},
-	"plan":                 {"fault", "gpu", "hostlist", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
+	"plan":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
 	"show":                 {"fault", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
 	"doctor":               {"hostlist", "job", "plan/nodeset", "show", "text"},
 	"alloc":                {"fault", "pin", "text"},

@@ -14,6 +14,7 @@ type Use struct {
 	Procs  int   // their ranks
 	Seated int   // of those, ranks whose CPUs are all in Busy
 	Busy   []int // their CPUs, as far as they are known
+	Shared []int // of Busy, CPUs that are held only by jobs which share CPUs (Claim.Shares)
 	Taken  bool  // one of them has the node for itself
 	Own    int   // of Procs, those of the job itself, which is to grow
 
@@ -35,8 +36,19 @@ func (u Use) And(v Use) Use {
 	if len(v.Busy) > len(u.Busy) || u.Who == "" {
 		who = v
 	}
-	return Use{u.Procs + v.Procs, u.Seated + v.Seated, idset.Of(slices.Concat(u.Busy, v.Busy)...), u.Taken || v.Taken, u.Own + v.Own,
+	return Use{u.Procs + v.Procs, u.Seated + v.Seated, idset.Of(slices.Concat(u.Busy, v.Busy)...), sharedBy(u, v), u.Taken || v.Taken, u.Own + v.Own,
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), who.Who, who.WhoUID, who.WhoJob, who.WhoPID, who.Since, who.Idle, who.Movable}
+}
+
+// sharedBy returns the CPUs that one of u and v shares and the other does not hold alone.
+func sharedBy(u, v Use) (shared []int) {
+	alone := func(u Use, cpu int) bool { return idset.Set(u.Busy).Has(cpu) && !idset.Set(u.Shared).Has(cpu) }
+	for _, cpu := range idset.Of(slices.Concat(u.Shared, v.Shared)...) {
+		if !alone(u, cpu) && !alone(v, cpu) {
+			shared = append(shared, cpu)
+		}
+	}
+	return shared
 }
 
 // A Claim is what one live job holds of one node, as the node's ledger has it
@@ -55,6 +67,8 @@ type Claim struct {
 	Since     time.Time     `json:"since"`
 	Command   string        `json:"command"`
 	RM        string        `json:"rm,omitempty"` // RM.ID of the batch system's job it is a part of
+
+	Shares bool `json:"shares,omitempty"` // other jobs with Shares may use its CPUs (--oversubscribe)
 
 	Class   string `json:"class,omitempty"`
 	NodeSet string `json:"node_set,omitempty"` // Choice.SetName of the job, the beginning of a long one
@@ -179,7 +193,7 @@ type Ticket struct {
 	CPUs      int    `json:"cpus,omitempty"` // of each rank; 0: one
 	Exclusive bool   `json:"exclusive,omitempty"`
 	PerNode   int    `json:"pernode,omitempty"` // ranks at most; 0: no limit
-	Shares    bool   `json:"shares,omitempty"`  // CPUs, so that any number fits on an idle node
+	Shares    bool   `json:"shares,omitempty"`  // CPUs, so that any number fits where one does
 	Nodes     string `json:"nodes,omitempty"`   // the host names of the nodes, folded; empty: not said
 	PID       int    `json:"pid,omitempty"`     // of the process that holds it
 

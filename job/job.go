@@ -179,19 +179,20 @@ const SystemSize = -1
 // A Placing is what was said of the job as a whole about where its ranks go
 // (placement.md 1.3).
 type Placing struct {
-	Sort      string // sort.Mode; empty: the order of Turns
-	Overbook  bool   // more ranks than slots are welcome; implies Exclusive, but at home
-	Forbid    bool   // --nooversubscribe: no overbooking, whatever the default
-	Crowd     bool   // of a spawn: what the job itself holds may be shared
-	Exclusive bool   // idle nodes only, and nobody else on them
-	Loop      bool   // consecutive ranks on different nodes
-	Wait      bool   // queue for what is not there now
-	Map       []int  // the user's CPU map; nil: the nodes' own
-	MapFrom   string // the flag or variable it came from
-	NoPin     bool
-	NoMemBind bool
-	Layout    pin.Layout // --map-by, --rank-by, --bind-to
-	Separate  bool       // no two sections have a node in common (--no-share-hosts)
+	Sort          string // sort.Mode; empty: the order of Turns
+	Overbook      bool   // more ranks than slots are welcome; implies Exclusive, but at home
+	Oversubscribe bool   // more ranks than free slots are welcome, also on CPUs of jobs that share too (--oversubscribe)
+	Forbid        bool   // --nooversubscribe: no overbooking, whatever the default
+	Crowd         bool   // of a spawn: what the job itself holds may be shared
+	Exclusive     bool   // idle nodes only, and nobody else on them
+	Loop          bool   // consecutive ranks on different nodes
+	Wait          bool   // queue for what is not there now
+	Map           []int  // the user's CPU map; nil: the nodes' own
+	MapFrom       string // the flag or variable it came from
+	NoPin         bool
+	NoMemBind     bool
+	Layout        pin.Layout // --map-by, --rank-by, --bind-to
+	Separate      bool       // no two sections have a node in common (--no-share-hosts)
 	Choosing
 }
 
@@ -384,7 +385,7 @@ type Node struct {
 	Threads int       // of each core that count as CPUs, where not all do by the cluster file; 0: a core is one CPU, AllThreads
 	Beyond  Use       // what jobs outside of our batch system's job hold, which refuses nothing (RM-20)
 	Down    string    // why there is no valid probe now; the topology may be known all the same
-	Mine    []int     // of the busy CPUs, those that the job itself holds, which is to grow
+	Mine    []int     // of the busy CPUs, those that the job may share: its own, if it is to grow
 	Firm    Use       // of Use, what is not of the Willing; void if there are none of these
 	Willing []Willing // jobs that would give way
 	Fenced  bool      // a rank that is not bound has the CPUs that may be used, not all that its helper has (RM-6)

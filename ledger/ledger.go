@@ -31,6 +31,7 @@ package ledger
 
 import (
 	"cmp"
+	mathbits "math/bits"
 	"slices"
 
 	"remshell/job"
@@ -78,6 +79,7 @@ type tally struct {
 	procs, bound int
 	taken        bool
 	busy         []uint64 // a bit for each CPU
+	alone        []uint64 // likewise, of jobs that do not share
 	gpus         map[string]bool
 	holders      map[int]holder // who holds how much, by uid
 }
@@ -105,7 +107,10 @@ func (t *tally) add(c Claim) {
 			t.bound++
 		}
 		for _, cpu := range rank.CPUs {
-			cpus += t.mark(cpu)
+			cpus += mark(&t.busy, cpu)
+			if !c.Shares {
+				mark(&t.alone, cpu)
+			}
 		}
 		for _, address := range rank.GPUs {
 			t.gpu(address)
@@ -123,17 +128,27 @@ func (t *tally) add(c Claim) {
 	t.holders[c.UID] = h
 }
 
-// mark notes a CPU, and returns 1 if it was not busy before.
-func (t *tally) mark(cpu int) int {
+// mark sets the bit of a CPU, and returns 1 if it was not set before.
+func mark(bits *[]uint64, cpu int) int {
 	word, bit := cpu/64, uint64(1)<<(cpu%64)
-	if word >= len(t.busy) {
-		t.busy = append(t.busy, make([]uint64, word+1-len(t.busy))...)
+	if word >= len(*bits) {
+		*bits = append(*bits, make([]uint64, word+1-len(*bits))...)
 	}
-	if t.busy[word]&bit != 0 {
+	if (*bits)[word]&bit != 0 {
 		return 0
 	}
-	t.busy[word] |= bit
+	(*bits)[word] |= bit
 	return 1
+}
+
+// bitNumbers lists the bits that are set.
+func bitNumbers(bits []uint64) (set []int) {
+	for word, left := range bits {
+		for ; left != 0; left &= left - 1 {
+			set = append(set, word*64+mathbits.TrailingZeros64(left))
+		}
+	}
+	return set
 }
 
 func (t *tally) gpu(address string) {
@@ -147,13 +162,12 @@ func (t *tally) gpu(address string) {
 
 func (t *tally) use() job.Use {
 	u := job.Use{Procs: t.procs, Seated: t.bound, Taken: t.taken}
-	for word, bits := range t.busy {
-		for bit := range 64 {
-			if bits&(1<<bit) != 0 {
-				u.Busy = append(u.Busy, word*64+bit)
-			}
-		}
+	u.Busy = bitNumbers(t.busy)
+	shared := slices.Clone(t.busy)
+	for word, held := range t.alone {
+		shared[word] &^= held
 	}
+	u.Shared = bitNumbers(shared)
 	for address := range t.gpus {
 		u.BusyGPUs = append(u.BusyGPUs, address)
 	}

@@ -133,6 +133,13 @@ func TestUse(t *testing.T) {
 	if want := (job.Use{Procs: 4, Seated: 3, Busy: []int{0, 1, 2, 4, 5}, Who: "ann", WhoUID: 1000, WhoJob: "b", Since: when}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	b.Shares = true
+	if got := Use([]Claim{a, b}, nil); !slices.Equal(got.Shared, []int{2}) {
+		t.Errorf("shared are %v of %v", got.Shared, got.Busy)
+	}
+	if got := Use([]Claim{b}, nil).And(job.Use{Busy: []int{4, 9}, Shared: []int{9}}); !slices.Equal(got.Shared, []int{2, 9}) {
+		t.Errorf("together, shared are %v of %v", got.Shared, got.Busy)
+	}
 	if c.Ranks[0].GPUs = []string{"0000:c7:00.0"}; !reflect.DeepEqual(Use([]Claim{c.WithoutCPUs()}, nil).BusyGPUs, c.Ranks[0].GPUs) {
 		t.Error("a suspended job has lost its GPUs")
 	}

@@ -165,7 +165,7 @@ func TestTooFewGPUs(t *testing.T) {
 		{"others have all", equipped("n1:8+00-01"), job.Request{Apps: each(1, 1)},
 			"no node of the list can be used now", "name other nodes, or ask less of them; waiting could help: --wait", false},
 		{"CPUs are what is short", few, job.Request{Apps: each(4, 1)},
-			"4 ranks do not fit: there are free slots for 2 on 1 node (n1)", "start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --overbook", true},
+			"4 ranks do not fit: there are free slots for 2 on 1 node (n1)", "start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe", true},
 	} {
 		_, err := Make(on(test.req, test.snap))
 		var failed *Error

@@ -18,7 +18,7 @@ type candidate struct {
 	names   []string // its own, and those joined to it (HOST-8)
 	busy    pin.Busy
 	free    int       // F: slots that nobody has
-	crowded bool      // what the job itself holds there counts as free
+	crowded bool      // CPUs in Mine count as free
 	gpus    []gpu.GPU // that nobody has
 	absent  bool      // it could not be reached when it was looked at
 	entrance

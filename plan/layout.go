@@ -226,7 +226,7 @@ func (s *placement) mapped(a *eligible, n int, failed *Error) *Error {
 	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s leaves room for %d on %s (%s)",
 		n, a.width(), by, a.unused(), text.Count(len(a.candidates), "node"), hostlist.Brief(a.names))
 	if m.Each > 0 {
-		failed.Way = fmt.Sprintf("lower -n to %d or raise the %d of ppr, or share with --overbook", a.unused(), m.Each)
+		failed.Way = fmt.Sprintf("lower -n to %d or raise the %d of ppr, or share CPUs with --oversubscribe", a.unused(), m.Each)
 	}
 	return failed
 }
@@ -240,7 +240,7 @@ func (s *placement) bindTakes(i int, ranks []job.RankPlan) *Error {
 	}
 	extent := pin.NewExtent(n.Topology, l.slots[i], pin.Free(l.slots[i], barred(n, layout, s.others())), layout, n.byThreads())
 	if layout.Bind.Crowds(len(ranks)) && !s.req.Overbook && !s.req.Crowd {
-		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --overbook",
+		return &Error{Code: NotEnough, Permanent: true, Way: "name a set for each rank of a node, or share CPUs with --oversubscribe",
 			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingBy(n, l.Layout), len(ranks), n.Name)}
 	}
 	for k := range ranks {

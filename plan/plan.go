@@ -35,6 +35,10 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	here.straighten()
 	notes = append(notes, here.unused()...)
 	found, failed := here.solve()
+	if failed != nil && here.req.Oversubscribe && !here.req.Forbid {
+		here = here.sharing()
+		found, failed = here.solve()
+	}
 	notes = append(notes, here.mixedSpeeds(found.usable)...)
 	p := job.Plan{Job: req.Job, Sort: string(here.mode), Exclusive: exclusive(req), Rejected: found.rejected, Notes: notes}
 	failed = decide(req, snap, here.inUse(failed, found.rejected), func() bool { return !here.idle().mayEverFit() })
@@ -58,7 +62,9 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 		return job.Plan{Rejected: found.rejected, Notes: p.Notes}, failed
 	}
 	if p.Overbooked = s.over; s.over && req.Home {
-		p.Notes = append(p.Notes, s.shared())
+		if note := s.shared(); note.Code != "" {
+			p.Notes = append(p.Notes, note)
+		}
 	}
 	p.Mapping = Mapping(s.places())
 	p.Choice = here.told(&found)
@@ -106,6 +112,9 @@ func (s *placement) shared() job.Note {
 		why = " (" + why + ")"
 	}
 	cpus := here.CPUs()
+	if s.req.Oversubscribe && len(here.busy) == 0 && len(s.candidates) == 1 {
+		return job.Note{} // it was asked for, and shares with nobody else
+	}
 	notice := fmt.Sprintf("%s the %s of this machine%s", n, text.Count(cpus, "CPU"), why)
 	switch left := cpus - len(here.busy); {
 	case len(s.candidates) > 1:

@@ -77,10 +77,10 @@ func (s *placement) settle(rank, a int, usable, among []bool) *Error {
 
 // share lets ranks have the same CPUs if that is welcome.
 func (s *placement) share(spot *job.Spot, n *candidate, what string) *Error {
-	welcome := s.req.Overbook || s.req.Home && spot.Picks == nil && n.Slots == 0
+	welcome := s.req.Overbook || s.req.Crowd || s.req.Home && spot.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.Forbid || !welcome {
 		e := refuse(spot, NotEnough, "%s", what)
-		e.Way = "give it another place, or share CPUs with --overbook"
+		e.Way = "give it another place, or share CPUs with --oversubscribe"
 		if n.NoOverbook {
 			e.Way = "give it another place; this node may not be overbooked"
 		}

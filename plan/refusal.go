@@ -99,17 +99,17 @@ func (s *placement) shortfall(a *eligible, n int) *Error {
 		text += ", where " + causes
 	}
 	text += confinedOf(s.candidates, a.candidates)
-	slots, share := "give slots (HOST:N)", "share CPUs with --overbook"
+	slots, share := "give slots (HOST:N)", "share CPUs with --oversubscribe"
 	if slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots > 0 }) {
 		slots = "write more slots down (HOST:N)"
 	}
 	switch {
 	case contiguous(s.req):
-		share = "leave out --contiguous and share CPUs with --overbook"
+		share = "leave out --contiguous and share CPUs with --oversubscribe"
 	case s.req.Forbid && s.req.Home:
 		share = "leave out --nooversubscribe"
 	case s.req.Forbid:
-		share = "take --overbook in place of --nooversubscribe"
+		share = "take --oversubscribe in place of --nooversubscribe"
 	}
 	way := "start fewer ranks, name more hosts, " + slots + ", or " + share
 	switch {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"remshell/idset"
 	"remshell/job"
 	"remshell/plan/nodeset"
 	"remshell/sort"
@@ -41,6 +42,21 @@ func (p problem) solve() (solution, *Error) {
 	}
 	failed := p.choose(&found)
 	return found, failed
+}
+
+// sharing is the problem in which ranks may share CPUs with each other and with jobs that share
+// too (--oversubscribe). CPUs that nobody holds are given first.
+func (p problem) sharing() problem {
+	p.req.Crowd = true
+	p.candidates = slices.Clone(p.candidates)
+	for i := range p.candidates {
+		if s := &p.candidates[i]; !s.NoOverbook {
+			s.crowded = true
+			s.Mine = idset.Of(slices.Concat(s.Mine, s.Shared)...)
+			s.count()
+		}
+	}
+	return p
 }
 
 // fits reports whether a problem has a solution.

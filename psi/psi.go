@@ -42,6 +42,7 @@ type Input struct {
 type Flags struct {
 	Nodes, Sort, Types, Map, TPP, PPN                     *string
 	Unique, Exclusive, Overbook, Loop, Wait, Pin, MemBind *bool
+	Share                                                 bool // --oversubscribe; it wins over PSI_OVERBOOK
 
 	Choosing
 }

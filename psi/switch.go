@@ -46,7 +46,8 @@ func Unique(in Input) bool { return on(in, "PSI_HOSTS_UNIQUE") }
 
 // switches reads them all, and warns of what they may not mean.
 func (c *Choice) switches(in Input) {
-	c.Overbook = on(in, "PSI_OVERBOOK")
+	c.Oversubscribe = in.Flags.Share
+	c.Overbook = on(in, "PSI_OVERBOOK") && !c.Oversubscribe
 	c.Exclusive = on(in, "PSI_EXCLUSIVE")
 	c.Forbid = in.Flags.Overbook != nil && !*in.Flags.Overbook
 	c.Loop = on(in, "PSI_LOOP_NODES_FIRST")

@@ -59,6 +59,7 @@ type options struct {
 	Unique    *bool           `json:"hosts_unique"`
 	Exclusive *bool           `json:"exclusive"`
 	Overbook  *bool           `json:"overbook"`
+	Share     bool            `json:"oversubscribe,omitempty"`
 	Loop      *bool           `json:"loop_nodes_first"`
 	Wait      *bool           `json:"wait"`
 	Pin       *bool           `json:"pin"`
@@ -81,6 +82,7 @@ type node struct {
 	Procs int        `json:"procs"`
 	Seats int        `json:"seated,omitempty"` // ours: of procs, those whose CPUs are all in busy_cpus
 	Busy  []int      `json:"busy_cpus"`
+	Share []int      `json:"shared_cpus,omitempty"` // ours: of busy_cpus, those of jobs that share CPUs
 	Taken bool       `json:"exclusive_job"`
 	Load  []*float64 `json:"load"`
 
@@ -217,7 +219,7 @@ func (s *State) readNumbers(f *stateFile) error {
 	o := f.Options
 	s.Flags = psi.Flags{
 		Nodes: o.Nodes, Sort: o.Sort, Types: o.Nodetype, Map: o.Map, Unique: o.Unique, Exclusive: o.Exclusive,
-		Overbook: o.Overbook, Loop: o.Loop, Wait: o.Wait, Pin: o.Pin, MemBind: o.MemBind,
+		Overbook: o.Overbook, Share: o.Share, Loop: o.Loop, Wait: o.Wait, Pin: o.Pin, MemBind: o.MemBind,
 	}
 	np, err := scalar("np", f.NP)
 	if err != nil {
@@ -325,7 +327,7 @@ func (n *node) read(shapes shapes) (job.Node, error) {
 		NodeDef: job.NodeDef{ID: *n.ID, Name: *n.Name, Host: *n.Name, Aliases: n.Aliases, Policy: policy,
 			Slots: max(0, n.Slots), MaxSlots: max(0, n.MaxSlots), Bind: bind},
 		Traits: traits,
-		Use:    job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Taken: n.Taken, BusyGPUs: n.BusyGPUs},
+		Use:    job.Use{Procs: n.Procs, Seated: n.Seats, Busy: n.Busy, Shared: n.Share, Taken: n.Taken, BusyGPUs: n.BusyGPUs},
 		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
 			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree, Huge: huge}, GPUs: n.GPUs, Barred: n.Barred},
 	}

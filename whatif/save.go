@@ -66,7 +66,8 @@ func optionsOf(req job.Request) options {
 	pin, bind, app := !req.NoPin, !req.NoMemBind, req.Apps[0]
 	o := options{
 		TPP: text(max(1, app.Threads)), PPN: text(app.PerNode), Exclusive: &req.Exclusive, Overbook: &req.Overbook,
-		Loop: &req.Loop, Wait: &req.Wait, Pin: &pin, MemBind: &bind,
+		Share: req.Oversubscribe,
+		Loop:  &req.Loop, Wait: &req.Wait, Pin: &pin, MemBind: &bind,
 	}
 	if req.Overbook && !req.Exclusive {
 		o.Exclusive = nil // "no" would be warned of
@@ -100,7 +101,7 @@ func nodeOf(n job.Node, up bool) node {
 		overbook = "no"
 	}
 	result := node{
-		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Up: &up, Procs: n.Procs, Seats: n.Seated, Busy: n.Busy, Taken: n.Taken,
+		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Up: &up, Procs: n.Procs, Seats: n.Seated, Busy: n.Busy, Share: n.Shared, Taken: n.Taken,
 		RunJobs: &jobs, Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
 		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserMap, Pin: &pins, MemBind: &binds,
 		Attributes: attributesOf(&n), Quality: n.SpeedQuality(), Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.Global,

@@ -85,7 +85,7 @@ func merge(a, b psi.Flags) psi.Flags {
 		Nodes: cmp.Or(a.Nodes, b.Nodes), Sort: cmp.Or(a.Sort, b.Sort), Types: cmp.Or(a.Types, b.Types),
 		Map: cmp.Or(a.Map, b.Map), TPP: cmp.Or(a.TPP, b.TPP), PPN: cmp.Or(a.PPN, b.PPN),
 		Unique: cmp.Or(a.Unique, b.Unique), Exclusive: cmp.Or(a.Exclusive, b.Exclusive),
-		Overbook: cmp.Or(a.Overbook, b.Overbook), Loop: cmp.Or(a.Loop, b.Loop), Wait: cmp.Or(a.Wait, b.Wait),
+		Overbook: cmp.Or(a.Overbook, b.Overbook), Share: a.Share || b.Share, Loop: cmp.Or(a.Loop, b.Loop), Wait: cmp.Or(a.Wait, b.Wait),
 		Pin: cmp.Or(a.Pin, b.Pin), MemBind: cmp.Or(a.MemBind, b.MemBind),
 		Choosing: a.Choosing.Over(b.Choosing),
 	}

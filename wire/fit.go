@@ -71,6 +71,7 @@ func (m *Surveyed) fitWilling() {
 func fitUse(u *job.Use) {
 	u.Procs, u.Seated = min(u.Procs, int(aCount.high)), min(u.Seated, int(aCount.high))
 	u.Busy = fitting(u.Busy, func(cpu int) bool { return aCPU.has(int64(cpu)) })
+	u.Shared = fitting(u.Shared, func(cpu int) bool { return aCPU.has(int64(cpu)) })
 	u.BusyGPUs = fitting(u.BusyGPUs, func(address string) bool { return len(address) <= aBusAddress.most })
 	u.BusyGPUs = u.BusyGPUs[:min(len(u.BusyGPUs), maxGPUs)]
 	if !aUID.has(int64(u.WhoUID)) || !aPID.has(int64(u.WhoPID)) || u.Since.UnixNano() < 0 && !u.Since.IsZero() {

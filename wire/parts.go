@@ -231,6 +231,7 @@ func (c *codec) claim(p *job.Claim) {
 	c.flag(&p.Movable)
 	c.word((*string)(&p.Resting), "reason")
 	c.flag(&p.Suspended)
+	c.flag(&p.Shares)
 	c.word((*string)(&p.Preemptible), "way to yield")
 }
 

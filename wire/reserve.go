@@ -120,6 +120,7 @@ func (c *codec) use(u *job.Use) {
 	c.num(&u.Procs, aCount)
 	c.num(&u.Seated, aCount)
 	c.cpus(&u.Busy)
+	c.cpus(&u.Shared)
 	c.flag(&u.Taken)
 	c.texts(&u.BusyGPUs, length{"addresses", maxGPUs}, aBusAddress)
 	c.word(&u.Who, "user")

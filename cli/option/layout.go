@@ -94,7 +94,7 @@ func (s *layoutMerger) mapping() {
 		s.say(&j.Loop, "yes", "loop-nodes-first", by)
 	}
 	if m.Share {
-		s.say(&j.Overbook, "yes", "overbook", by)
+		s.say(&j.Overbook, "share", "overbook", by)
 	}
 	if m.NoShare {
 		s.say(&j.Overbook, "no", "overbook", by)

@@ -94,7 +94,7 @@ type Job struct {
 	Nodes       string `name:"--nodes" read:"PSI_NODES PSI_HOSTS PSI_HOSTFILE PSI_PEFILE" rival:"hosts" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7"`
 	Sort        string `name:"--sort" read:"PSI_NODES_SORT" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys"`
 	OrderNodes  string `name:"-order-nodes" arg:"UP|DOWN" words:"up,down" topic:"" help:"Hydra's: hosts with few, or many, slots first"`
-	Overbook    string `name:"--overbook" read:"PSI_OVERBOOK" default:"no" also:"--overcommit --oversubscribe --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"allow more ranks than slots (--nooversubscribe)"`
+	Overbook    string `name:"--overbook" read:"PSI_OVERBOOK" default:"no" also:"--oversubscribe=share --overcommit=share --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no,share" topic:"Where ranks run" help:"allow more ranks than slots (--oversubscribe)"`
 	Exclusive   string `name:"--exclusive" read:"PSI_EXCLUSIVE" default:"no" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and nobody else on them"`
 	Loop        string `name:"--loop-nodes-first" read:"PSI_LOOP_NODES_FIRST" rival:"mapping" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
 	Wait        Wait   `name:"--wait" read:"PSI_WAIT" default:"no" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"queue for nodes that are busy; --wait=TIME at most"`

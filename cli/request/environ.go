@@ -159,7 +159,7 @@ func tellShare(req *job.Request, app *job.App, given bool) {
 		tell("OMP_NUM_THREADS", strconv.Itoa(app.Threads))
 		app.Env.Set = append(app.Env.Set, "PSI_TPP="+strconv.Itoa(app.Threads))
 	}
-	if req.Overbook {
+	if req.Overbook || req.Oversubscribe {
 		tell("PSP_SCHED_YIELD", "1")
 	}
 }

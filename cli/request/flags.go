@@ -14,7 +14,11 @@ func flags(j option.Job, s option.Section) psi.Flags {
 	f := psi.Flags{
 		Nodes: said(j.Nodes), Sort: said(j.Sort), Map: said(j.CPUMap), TPP: said(s.TPP), Types: said(s.NodeType),
 		Unique: toggled(j.HostsUnique), Exclusive: toggled(j.Exclusive), Overbook: toggled(j.Overbook),
-		Loop: toggled(j.Loop), Wait: toggled(j.Wait.Text), Pin: toggled(j.Pin), MemBind: toggled(j.MemBind),
+		Share: j.Overbook == "share",
+		Loop:  toggled(j.Loop), Wait: toggled(j.Wait.Text), Pin: toggled(j.Pin), MemBind: toggled(j.MemBind),
+	}
+	if f.Share {
+		f.Overbook = nil
 	}
 	f.Choosing = choosing(j, s)
 	if _, ok := s.Origin("ppn"); ok {

@@ -246,6 +246,11 @@ func conflict(terms wire.Claim, mine job.Claim, others ledger.Others) error {
 	for _, cpu := range use.Busy {
 		busy[cpu] = true
 	}
+	if mine.Shares {
+		for _, cpu := range use.Shared {
+			delete(busy, cpu)
+		}
+	}
 	for _, r := range mine.Ranks {
 		for _, cpu := range r.CPUs {
 			if busy[cpu] {

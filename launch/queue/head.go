@@ -131,15 +131,20 @@ func observe(t job.Ticket, nodes []job.Node) observation {
 func roomOn(t job.Ticket, n *job.Node) (free, all int) {
 	each := max(1, t.CPUs)
 	cores, idle := len(n.Topology.Cores), n.Procs == 0 && !n.Taken
-	unused := cores
+	unused, shareable := cores, cores
 	for _, core := range n.Topology.Cores {
 		if slices.ContainsFunc(core.CPUs, func(cpu int) bool { return slices.Contains(n.Busy, cpu) }) {
 			unused--
 		}
+		if slices.ContainsFunc(core.CPUs, func(cpu int) bool { return slices.Contains(n.Busy, cpu) && !slices.Contains(n.Shared, cpu) }) {
+			shareable--
+		}
 	}
 	free, all = unused/each, cores/each
-	if t.Shares { // any number fits, on a node that is idle
-		free, all = max(1, t.Size), max(1, t.Size)
+	if t.Shares { // any number fits where one does
+		if all = max(1, t.Size); shareable >= each || idle {
+			free = all
+		}
 	}
 	if t.PerNode > 0 {
 		free, all = min(free, t.PerNode), min(all, t.PerNode)
@@ -179,7 +184,7 @@ func (q *Queue) wants(t *job.Ticket) {
 		t.NodeSet = q.req.Set.Request.String()
 	}
 	t.Delay = int(q.req.Set.Delay / time.Second)
-	t.Exclusive, t.Shares = q.req.Exclusive || q.req.Overbook, q.req.Overbook
+	t.Exclusive, t.Shares = q.req.Exclusive || q.req.Overbook, q.req.Overbook || q.req.Oversubscribe
 	var names []string
 	for _, def := range q.req.Nodes {
 		names = append(names, HostName(q.crew.Hostname(def.Name), def))

@@ -142,7 +142,7 @@ func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	c := job.Claim{
 		Job: p.Job, UID: req.User.UID, User: req.User.Name, From: req.Queue.From, Node: n.def.Name,
 		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(), RM: req.RM.ID(),
-		Class: req.Class, NodeSet: p.Choice.SetName(),
+		Class: req.Class, NodeSet: p.Choice.SetName(), Shares: req.Oversubscribe && !p.Exclusive,
 	}
 	c.Depth, c.Shape = job.Extent(req.Apps)
 	c.Movable, c.Preemptible = restart.Unmovable(req) == "", req.Preemptible

@@ -1,0 +1,40 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// Jobs with --oversubscribe share CPUs with each other on a host that is not idle, and never with
+// a job without it; --overbook still wants idle hosts, as ParaStation says.
+func TestOversubscribedJobsShareAHost(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	all := fmt.Sprint(runtime.NumCPU())
+	refused := func(args ...string) {
+		t.Helper()
+		if r := b.run(t, append(args, "true")...); r.code != 125 || !strings.Contains(r.err, "n1") {
+			t.Errorf("%v: exit %d, %q, want it refused", args, r.code, r.err)
+		}
+	}
+	first := b.hold(t, "-host", "n1", "-n", all, "--oversubscribe")
+	first.cpus(t)
+	if r := b.run(t, "-host", "n1", "-n", "3", "--map-by", "slot:oversubscribe", "sh", "-c", "echo runs"); r.code != 0 || strings.Count(r.out, "runs") != 3 {
+		t.Errorf("beside a job that shares: exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	refused("-host", "n1", "-n", "1")
+	refused("-host", "n1", "-n", "1", "--overbook")
+	if r := first.end(t); r.code != 0 {
+		t.Errorf("the first job: exit %d, %q", r.code, r.err)
+	}
+	second := b.hold(t, "-host", "n1", "-n", all)
+	second.cpus(t)
+	refused("-host", "n1", "-n", "1", "--oversubscribe")
+	second.end(t)
+}
