@@ -61,6 +61,7 @@ type Request struct {
 	Placing
 	RankFile []Spot // where each rank goes, if that was written down; nil: it was not
 	Home     bool   // this machine alone, which nobody manages: its CPUs are shared rather than missed
+	AllHosts bool   // no -n, and the user named the hosts: each gets ranks, unless Skip is set
 	Skip     bool   // --skip-unreachable: go on without lost candidates
 	Least    int    // --min-nodes: as long as so many nodes are left
 	NoHints  bool   // --no-mpi-hints: Open MPI is told nothing of networks, and its timers stay exact

@@ -1,11 +1,47 @@
 package plan
 
 import (
+	"errors"
 	"testing"
 
 	"remshell/idset"
 	"remshell/job"
 )
+
+// Without -n each host that the user named gets ranks, or the job is refused. A busy one was left
+// out without a word.
+func TestNamedHostsAllRun(t *testing.T) {
+	refusal := "without -n each named host gets ranks, and b can take none now"
+	for name, test := range map[string]struct {
+		app    job.App
+		change func(*job.Request)
+		want   string
+	}{
+		"no -n":           {job.App{}, func(*job.Request) {}, refusal},
+		"-ppn 1":          {job.App{Share: job.Share{PerNode: 1}}, func(*job.Request) {}, refusal},
+		"-n 2":            {job.App{N: 2}, func(*job.Request) {}, "a0 a1"},
+		"candidates":      {job.App{}, func(r *job.Request) { r.AllHosts = false }, "a0 a1"},
+		"skip":            {job.App{}, func(r *job.Request) { r.Skip = true }, "a0 a1"},
+		"waits":           {job.App{}, func(r *job.Request) { r.Wait = true }, refusal},
+		"--oversubscribe": {job.App{Share: job.Share{PerNode: 1}}, func(r *job.Request) { r.Oversubscribe = true }, "a0 b0"},
+	} {
+		req, snap := on(job.Request{Apps: []job.App{test.app}, AllHosts: true}, cluster("a:2 b:2"))
+		test.change(&req)
+		snap.Nodes[1].Use = job.Use{Procs: 2, Seated: 2, Busy: []int{0, 1}, Shared: []int{0, 1}}
+		p, err := Make(req, snap)
+		got := held(p)
+		var failed *Error
+		if errors.As(err, &failed) {
+			got = failed.Text
+			if failed.Permanent {
+				t.Errorf("%s: refused for ever: %v", name, err)
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
 
 // With --oversubscribe ranks take free CPUs first, then CPUs of jobs that share too, and never
 // those of a job that does not. They need no idle node and keep nobody away.

@@ -2,9 +2,11 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
+	"remshell/hostlist"
 	"remshell/idset"
 	"remshell/job"
 	"remshell/plan/nodeset"
@@ -40,8 +42,30 @@ func (p problem) solve() (solution, *Error) {
 	if failed := p.tooFew(); failed != nil {
 		return found, failed
 	}
+	if failed := p.missing(found.rejected); failed != nil {
+		return found, failed
+	}
 	failed := p.choose(&found)
 	return found, failed
+}
+
+// missing is the refusal if a host that the user named for a job without -n can take no rank
+// (PLACE-1). Otherwise the job would run on the others, and nobody would notice.
+func (p problem) missing(rejected []job.Note) *Error {
+	if !p.req.AllHosts || p.req.Skip || len(p.req.Apps) > 1 || p.req.Apps[0].N > 0 || p.req.Apps[0].Soft != nil || p.req.RankFile != nil {
+		return nil
+	}
+	var names []string
+	for _, note := range rejected {
+		if note.Code != "out" {
+			names = append(names, note.Node)
+		}
+	}
+	if len(names) == 0 || len(names) == len(distinct(p.turns, len(p.candidates))) {
+		return nil // if no host can take ranks, that is what the refusal says
+	}
+	return &Error{Code: NoNodes, Text: fmt.Sprintf("without -n each named host gets ranks, and %s can take none now", hostlist.Brief(names)),
+		Way: "say how many ranks (-n), leave out these hosts, or share CPUs with --oversubscribe"}
 }
 
 // sharing is the problem in which ranks may share CPUs with each other and with jobs that share

@@ -56,6 +56,7 @@ func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry)
 		w.meant(req, line)
 		w.fence(req.Nodes)
 		req.Home = w.isHome(req.Nodes, line.Job.RMK)
+		req.AllHosts = !req.Home && req.RM == nil && req.Set.Policy == ""
 	case in.AdHoc && choice.From == "":
 		req.Home = true
 		req.Nodes = []job.NodeDef{{Name: w.Local.Names[0], Host: "localhost", Local: true, Slots: line.Job.Slots, Origin: "no host named"}}

@@ -38,3 +38,22 @@ func TestOversubscribedJobsShareAHost(t *testing.T) {
 	refused("-host", "n1", "-n", "1", "--oversubscribe")
 	second.end(t)
 }
+
+// mpiexec -host n1,n2 -ppn 1 without -n refuses if n2 is busy. It ran on n1 alone and exited with 0.
+func TestABusyNamedHostIsNotLeftOut(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	busy := b.hold(t, "-host", "n2", "-n", fmt.Sprint(runtime.NumCPU()))
+	busy.cpus(t)
+	line := []string{"-host", "n1,n2", "-ppn", "1", "sh", "-c", "echo runs"}
+	if r := b.run(t, line...); r.code != 125 || !strings.Contains(r.err, "and n2 can take none now") {
+		t.Errorf("a busy host: exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	if r := b.run(t, append([]string{"--skip-unreachable"}, line...)...); r.code != 0 || strings.Count(r.out, "runs") != 1 {
+		t.Errorf("--skip-unreachable: exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	busy.end(t)
+	if r := b.run(t, line...); r.code != 0 || strings.Count(r.out, "runs") != 2 {
+		t.Errorf("no busy host: exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}
