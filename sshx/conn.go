@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"remshell/deadline"
 )
 
 // A wire is the connection below SSH. It reads ahead, because the library
@@ -125,7 +127,7 @@ func (d *Dialer) lookup(ctx context.Context, t Target) (addrs []netip.Addr, fail
 
 // connect tries the addresses one after the other, as ssh does, each with its
 // share of the time that is left.
-func (d *Dialer) connect(b *budget, t Target, addrs []netip.Addr) (net.Conn, *DialError) {
+func (d *Dialer) connect(b *deadline.Deadline, t Target, addrs []netip.Addr) (net.Conn, *DialError) {
 	dialer := net.Dialer{}
 	if t.BindAddress != "" {
 		a, err := netip.ParseAddr(t.BindAddress)
@@ -140,15 +142,15 @@ func (d *Dialer) connect(b *budget, t Target, addrs []netip.Addr) (net.Conn, *Di
 	}
 	var last *DialError
 	for i, a := range addrs {
-		one, cancel := context.WithTimeout(b.ctx, b.remaining()/time.Duration(len(addrs)-i))
+		one, cancel := context.WithTimeout(b.Context(), b.Left()/time.Duration(len(addrs)-i))
 		conn, err := dial(one, "tcp", netip.AddrPortFrom(a.Unmap(), uint16(t.Port)).String())
 		late := one.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) // net may be a moment ahead of ctx
 		cancel()
 		if err == nil {
 			return conn, nil
 		}
-		last = d.unreachable(b.ctx, t, a, err, late)
-		if b.ctx.Err() != nil {
+		last = d.unreachable(b.Context(), t, a, err, late)
+		if b.Context().Err() != nil {
 			break
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/crypto/ssh"
+
+	"remshell/deadline"
 )
 
 // A Dialer connects to the hosts of one run. Its fields must not change after
@@ -102,12 +104,12 @@ func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 	if err != nil {
 		return nil, err
 	}
-	b := d.budget(ctx, t)
-	defer b.stop()
+	b := deadline.New(ctx, d.timeoutOf(t), errDeadline, nil)
+	defer b.Stop()
 	server := "via " + t.proxyKey()
 	var addrs []netip.Addr
 	if way == nil && t.ProxyCommand == "" {
-		if addrs, err = d.lookup(b.ctx, t); err != nil {
+		if addrs, err = d.lookup(b.Context(), t); err != nil {
 			return nil, err
 		}
 		server = netip.AddrPortFrom(addrs[0], uint16(t.Port)).String()
@@ -143,8 +145,8 @@ func (t Target) proxyKey() string {
 }
 
 // place waits for the pacer, off the clock.
-func (d *Dialer) place(ctx context.Context, b *budget, t Target, server string) (*Pass, *DialError) {
-	resume := b.pause()
+func (d *Dialer) place(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Pass, *DialError) {
+	resume := b.Pause()
 	defer resume()
 	entered := t.Watch.begin("turn")
 	pass, err := d.thePacer().Enter(ctx, server)
@@ -190,7 +192,7 @@ func conclusion(err *DialError, direct bool) Outcome {
 }
 
 // setUp makes the connection and logs in, within the budget.
-func (d *Dialer) setUp(b *budget, t Target, way *hop, addrs []netip.Addr) (*Client, *DialError) {
+func (d *Dialer) setUp(b *deadline.Deadline, t Target, way *hop, addrs []netip.Addr) (*Client, *DialError) {
 	connected := t.Watch.begin("connect")
 	conn, err := d.open(b, t, way, addrs)
 	connected(asError(err))
@@ -199,12 +201,12 @@ func (d *Dialer) setUp(b *budget, t Target, way *hop, addrs []netip.Addr) (*Clie
 	}
 	w := newWire(conn)
 	// Closing is what unblocks every step of the handshake, on any transport.
-	unhook := context.AfterFunc(b.ctx, func() { conn.Close() })
+	unhook := context.AfterFunc(b.Context(), func() { conn.Close() })
 	s := &setup{d: d, b: b, t: t, wire: w, step: "handshake", ended: t.Watch.begin("key exchange")}
 	c, chans, reqs, fault := s.handshake()
 	if !unhook() && fault == nil { // out of time just as it was done
 		c.Close()
-		fault = context.Cause(b.ctx)
+		fault = context.Cause(b.Context())
 	}
 	if fault != nil {
 		err := s.explain(fault)
@@ -221,10 +223,10 @@ func (d *Dialer) setUp(b *budget, t Target, way *hop, addrs []netip.Addr) (*Clie
 
 // open makes the transport: through the last jump host, a proxy command, or
 // TCP.
-func (d *Dialer) open(b *budget, t Target, way *hop, addrs []netip.Addr) (net.Conn, *DialError) {
+func (d *Dialer) open(b *deadline.Deadline, t Target, way *hop, addrs []netip.Addr) (net.Conn, *DialError) {
 	switch {
 	case way != nil:
-		return way.open(b.ctx, d, t)
+		return way.open(b.Context(), d, t)
 	case t.ProxyCommand != "":
 		command, err := t.proxyCommand()
 		if err != nil {
@@ -264,55 +266,6 @@ func short(d time.Duration) string {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
-}
-
-// A budget is the time one attempt may take. It can be stopped while the user
-// or the pacer is waited for.
-type budget struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	mu     sync.Mutex // guards what follows
-	timer  *time.Timer
-	left   time.Duration
-	since  time.Time
-	paused int
-}
-
-func (d *Dialer) budget(parent context.Context, t Target) *budget {
-	b := &budget{left: d.timeoutOf(t), since: time.Now()}
-	b.ctx, b.cancel = context.WithCancelCause(parent)
-	b.timer = time.AfterFunc(b.left, func() { b.cancel(errDeadline) })
-	return b
-}
-
-func (b *budget) stop() {
-	b.timer.Stop()
-	b.cancel(nil)
-}
-
-func (b *budget) pause() (resume func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.paused++; b.paused == 1 {
-		b.timer.Stop()
-		b.left -= time.Since(b.since)
-	}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.paused--; b.paused == 0 && b.ctx.Err() == nil {
-			b.since = time.Now()
-			b.timer.Reset(max(b.left, 0))
-		}
-	}
-}
-
-// remaining is how much of the budget is left.
-func (b *budget) remaining() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.left - time.Since(b.since)
 }
 
 // cached reads a file at most once, however many goroutines ask for it.

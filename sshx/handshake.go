@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"remshell/deadline"
 )
 
 // A setup is one connection on its way to being logged in.
 type setup struct {
 	d     *Dialer
-	b     *budget
+	b     *deadline.Deadline
 	t     Target
 	wire  *wire
 	step  string      // handshake, host key, login; how far it came
@@ -80,11 +82,11 @@ func (s *setup) prepareLogin() {
 			k.certs = append(k.certs, cert)
 		}
 	}
-	s.login = &login{ctx: s.b.ctx, pause: s.b.pause, allowed: t.PubkeyAlgorithms}
+	s.login = &login{ctx: s.b.Context(), pause: s.b.Pause, allowed: t.PubkeyAlgorithms}
 	if t.Agent != "" {
 		k.agent = s.d.agent(t.Agent)
 		var err error
-		if k.listed, err = k.agent.list(s.b.ctx); err != nil {
+		if k.listed, err = k.agent.list(s.b.Context()); err != nil {
 			s.d.Log.Debug().Err(err).Str("socket", t.Agent).Msg("agent")
 			s.login.failed = err
 		}
@@ -101,7 +103,7 @@ func (s *setup) explain(err error) *DialError {
 	switch text := err.Error(); {
 	case errors.As(err, &own): // the host key check's
 		return own
-	case s.b.ctx.Err() != nil:
+	case s.b.Context().Err() != nil:
 		return s.late()
 	case errors.As(err, &algos):
 		return fail(s.t, "handshake", KindMismatch, "no %s in common: we offer %s; %s", algos.What,
@@ -153,7 +155,7 @@ func (s *setup) late() *DialError {
 	case s.wire.greeting() != "":
 		why = "the key exchange was not finished"
 	}
-	return s.d.timeout(s.b.ctx, s.t, s.step, why).at("%s", s.t.addr())
+	return s.d.timeout(s.b.Context(), s.t, s.step, why).at("%s", s.t.addr())
 }
 
 // broken explains a connection that the server has ended. Before it has asked

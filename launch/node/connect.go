@@ -116,15 +116,16 @@ func (c *Connector) greet(ctx context.Context, def job.NodeDef, dialled reach.Re
 	}
 	made := &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: newValidator(def, c.Silence)}
 	n = made // which a return forgets, while what abandons it may still run
-	late := c.Pauses.After(c.Greet, made.Abandon)
-	stop := context.AfterFunc(ctx, made.Abandon)
-	defer stop()
+	limit := c.Pauses.Limit(ctx, c.Greet, Silence{c.Greet})
+	defer limit.Stop()
+	inTime := context.AfterFunc(limit.Context(), made.Abandon)
+	defer inTime()
 	greeting := c.Timeline.Begin(timeline.Row{Host: def.Name}, timeline.Greeting)
 	err = n.handshake(c)
 	greeting.End(err)
-	if !late.Stop() {
+	if !inTime() {
 		n.Abandon()
-		return nil, Silence{c.Greet}
+		return nil, context.Cause(limit.Context())
 	}
 	if err != nil {
 		n.Abandon()

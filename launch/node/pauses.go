@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"remshell/deadline"
 )
 
 // Pauses are the times in which mpiexec was stopped (^Z): no deadline of a start runs on
@@ -39,44 +41,6 @@ func (p *Pauses) Sum() time.Duration {
 	return p.total
 }
 
-// An Alarm is a time.AfterFunc that does not run while we are stopped.
-type Alarm struct {
-	pauses *Pauses
-	ring   func()
-
-	mu    sync.Mutex // guards the rest
-	timer *time.Timer
-	slept time.Duration // what it has allowed for
-	over  bool          // it was stopped, or has rung
-}
-
-// After has ring called when we have run for d.
-func (p *Pauses) After(d time.Duration, ring func()) *Alarm {
-	a := &Alarm{pauses: p, ring: ring, slept: p.Sum()}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.timer = time.AfterFunc(d, a.due)
-	return a
-}
-
-func (a *Alarm) due() {
-	slept := a.pauses.Sum()
-	a.mu.Lock()
-	if a.over {
-		a.mu.Unlock()
-		return
-	}
-	if more := slept - a.slept; more > 0 {
-		a.slept = slept
-		a.timer.Reset(more)
-		a.mu.Unlock()
-		return
-	}
-	a.over = true
-	a.mu.Unlock()
-	a.ring()
-}
-
 // A Due is a moment by which something has to have come. What we are stopped until then counts for nothing.
 type Due struct {
 	pauses *Pauses
@@ -90,22 +54,13 @@ func (p *Pauses) Due(d time.Duration) Due { return Due{p, time.Now().Add(d), p.S
 // Time is the moment, as far as it can be known. During a stop it waits for its end.
 func (d Due) Time() time.Time { return d.at.Add(d.pauses.Sum() - d.slept) }
 
-// Stop keeps it from ringing, and reports whether it had not rung.
-func (a *Alarm) Stop() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	rung := a.over
-	a.over = true
-	a.timer.Stop()
-	return !rung
+// Limit is a deadline that does not run while we are stopped.
+func (p *Pauses) Limit(ctx context.Context, limit time.Duration, cause error) *deadline.Deadline {
+	return deadline.New(ctx, limit, cause, p.Sum)
 }
 
 // Within is a context that ends, for that cause, when we have run for d.
 func (p *Pauses) Within(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	late := p.After(d, func() { cancel(cause) })
-	return ctx, func() {
-		late.Stop()
-		cancel(nil)
-	}
+	limit := p.Limit(ctx, d, cause)
+	return limit.Context(), limit.Stop
 }
