@@ -1,14 +1,18 @@
 package sshx
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/kevinburke/ssh_config"
 )
 
 // A Config is what the user's and the system's configuration files say, read
@@ -148,42 +152,64 @@ func (r configReader) checkOwner(name string) error {
 	return nil
 }
 
-// parse makes blocks of the lines of a file (readconf.c, process_config_line_depth).
+// parse lets the library find blocks and lines. Two directives are hidden from
+// it, because it refuses most of Match and reads the files of an Include
+// without saying which one was wrong; values are split here, because it ends
+// them at any '#' and loses quotes between words.
 func (r configReader) parse(name string, data []byte, depth int) (*configFile, error) {
-	file := &configFile{blocks: []configBlock{{file: name, line: 1, always: true}}}
-	n := 0
-	for line := range strings.Lines(string(data)) {
-		n++
-		keyword, text := splitKeyword(line)
-		if keyword == "" || keyword[0] == '#' {
-			continue
-		}
-		s := setting{file: name, line: n, keyword: keyword, text: text}
-		args, err := s.args()
+	lines := strings.Split(string(data), "\n")
+	parsed, err := ssh_config.DecodeBytes(hideDirectives(lines))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	file := &configFile{}
+	for i, h := range parsed.Hosts {
+		b, err := newBlock(name, lines, h, i == 0)
 		if err != nil {
 			return nil, err
 		}
-		switch strings.ToLower(keyword) {
-		case "host":
-			file.blocks = append(file.blocks, configBlock{file: name, line: n, hosts: args})
-			continue
-		case "match":
-			file.blocks = append(file.blocks, configBlock{file: name, line: n, criteria: args})
-			continue
-		case "include":
-			if s.include, err = r.includes(s, args, depth); err != nil {
+		for _, node := range h.Nodes {
+			kv, ok := node.(*ssh_config.KV)
+			if !ok {
+				continue // blank, or a comment
+			}
+			s, err := r.setting(name, lines, kv, depth)
+			if err != nil {
 				return nil, err
 			}
+			b.settings = append(b.settings, s)
 		}
-		last := &file.blocks[len(file.blocks)-1]
-		last.settings = append(last.settings, s)
+		file.blocks = append(file.blocks, b)
 	}
 	return file, nil
 }
 
+const (
+	hiddenMatch   = "match@" // followed by the line number
+	hiddenInclude = "X-Include"
+)
+
+// hideDirectives replaces Match and Include by directives without meaning to
+// the library, on the same lines.
+func hideDirectives(lines []string) []byte {
+	var out bytes.Buffer
+	for i, line := range lines {
+		keyword, rest := splitKeyword(line)
+		switch strings.ToLower(keyword) {
+		case "match":
+			line = "Host " + hiddenMatch + strconv.Itoa(i+1)
+		case "include":
+			line = hiddenInclude + " " + rest
+		}
+		out.WriteString(line)
+		out.WriteByte('\n')
+	}
+	return out.Bytes()
+}
+
 // splitKeyword splits "Keyword value", "Keyword=value" and "Keyword = value".
 func splitKeyword(line string) (keyword, rest string) {
-	line = strings.Trim(line, " \t\r\f\n")
+	line = strings.Trim(line, " \t\r\f")
 	i := strings.IndexAny(line, " \t=")
 	if i < 0 {
 		return line, ""
@@ -193,18 +219,75 @@ func splitKeyword(line string) (keyword, rest string) {
 	return keyword, strings.TrimLeft(rest, " \t")
 }
 
-// args splits the value into words, of which there has to be one.
-func (s setting) args() ([]string, error) {
-	args, ok := splitArgs(s.text)
-	switch {
-	case !ok && rawValue(s.keyword):
-		return nil, nil
-	case !ok:
-		return nil, s.fail("unbalanced quote")
-	case len(args) == 0 || args[0] == "":
-		return nil, s.fail("value missing")
+func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (configBlock, error) {
+	b := configBlock{file: name, line: 1, always: first}
+	if first {
+		return b, nil
 	}
-	return args, nil
+	var words []string
+	for _, p := range h.Patterns {
+		words = append(words, p.String())
+	}
+	patterns, ok := splitArgs(strings.Join(words, " "))
+	if !ok || len(patterns) == 0 {
+		return b, &ConfigError{File: name, Line: lineOfHost(lines, words), Keyword: "Host", Why: "no pattern, or an unbalanced quote"}
+	}
+	if n, found := strings.CutPrefix(patterns[0], hiddenMatch); found {
+		if line, err := strconv.Atoi(n); err == nil && line <= len(lines) {
+			return newMatch(name, line, lines[line-1])
+		}
+	}
+	b.hosts = patterns
+	return b, nil
+}
+
+// lineOfHost finds the line a Host block came from, which the library does not
+// keep: the first Host line with these words.
+func lineOfHost(lines []string, words []string) int {
+	for i, line := range lines {
+		keyword, rest := splitKeyword(line)
+		if strings.EqualFold(keyword, "host") && slices.Equal(strings.Fields(rest), words) {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+func newMatch(name string, line int, text string) (configBlock, error) {
+	_, rest := splitKeyword(text)
+	words, ok := splitArgs(rest)
+	b := configBlock{file: name, line: line, criteria: words}
+	if !ok || len(words) == 0 {
+		return b, &ConfigError{File: name, Line: line, Keyword: "Match", Why: "no criterion, or an unbalanced quote"}
+	}
+	return b, nil
+}
+
+func (r configReader) setting(name string, lines []string, kv *ssh_config.KV, depth int) (setting, error) {
+	line := kv.Pos().Line
+	keyword, text := splitKeyword(lines[line-1])
+	s := setting{file: name, line: line, keyword: keyword, text: text}
+	args, ok := splitArgs(text)
+	if !ok && !rawValue(keyword) {
+		return s, s.fail("unbalanced quote")
+	}
+	if ok && (len(args) == 0 || args[0] == "") {
+		return s, s.fail("value missing")
+	}
+	if kv.Key != hiddenInclude {
+		return s, nil
+	}
+	for _, arg := range args {
+		files, err := r.include(s, arg, depth)
+		if err != nil {
+			return s, err
+		}
+		s.include = append(s.include, files...)
+	}
+	if s.include == nil {
+		s.include = []*configFile{}
+	}
+	return s, nil
 }
 
 // rawValue names the keywords whose value is the rest of the line, meant for a
@@ -215,19 +298,6 @@ func rawValue(keyword string) bool {
 		return true
 	}
 	return false
-}
-
-// includes reads the files of an Include line. The result is not nil, also if there are none.
-func (r configReader) includes(s setting, patterns []string, depth int) ([]*configFile, error) {
-	all := []*configFile{}
-	for _, pattern := range patterns {
-		files, err := r.include(s, pattern, depth)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, files...)
-	}
-	return all, nil
 }
 
 // include reads the files a pattern names; no file is no error.

@@ -282,8 +282,8 @@ func TestReadConfigErrors(t *testing.T) {
 	p.write(".ssh/loop.inc", "Include loop.inc\n")
 	for text, want := range map[string]string{
 		"Host a\n  User \"bob\n":       ".ssh/config:2: User: unbalanced quote",
-		"\nHost\n":                     ".ssh/config:2: Host: value missing",
-		"Match\n":                      ".ssh/config:1: Match: value missing",
+		"\nHost\n":                     ".ssh/config:2: Host: no pattern",
+		"Match\n":                      ".ssh/config:1: Match: no criterion",
 		"Host a\n\nInclude bad.inc\n":  ".ssh/bad.inc:2: Port: value missing",
 		"Include loop.inc\n":           "Include: nested too deeply",
 		"IdentityFile\n":               ".ssh/config:1: IdentityFile: value missing",
