@@ -138,11 +138,6 @@ func Children() (pids []int) {
 // Variable is the value that a variable had when the program of a process began; empty
 // if it was not set or cannot be seen.
 func Variable(pid int, name string) string {
-	env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	for variable := range bytes.SplitSeq(env, []byte{0}) {
-		if value, ok := bytes.CutPrefix(variable, []byte(name+"=")); ok {
-			return string(value)
-		}
-	}
-	return ""
+	value, _ := variable(pid, name)
+	return value
 }

@@ -14,9 +14,12 @@ The tree is read from /proc. The package knows nothing of ranks.
 package proc
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -127,16 +130,51 @@ func Marked(assignment string) []int {
 }
 
 func hasVariable(pid int, assignment string) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	name, want, _ := strings.Cut(assignment, "=")
+	value, set := variable(pid, name)
+	return set && value == want
+}
+
+// The kernel lets a program begin with 6 MiB of arguments and environment (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c). But a
+// process may say later that its environment is larger (PR_SET_MM_MAP in prctl(2)): as large as its memory.
+const (
+	maxEnviron  = 6 << 20
+	maxVariable = 4 << 10 // bytes of one that we look for
+)
+
+// variable returns the value of a variable in the environment of a process, in bounded memory.
+func variable(pid int, name string) (value string, set bool) {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
-		return false
+		return "", false
 	}
-	for variable := range bytes.SplitSeq(env, []byte{0}) {
-		if string(variable) == assignment {
-			return true
+	defer f.Close()
+	r := bufio.NewReaderSize(io.LimitReader(f, maxEnviron), maxVariable)
+	for err == nil {
+		var text []byte
+		text, err = r.ReadSlice(0)
+		for tooLong := err == bufio.ErrBufferFull; tooLong; tooLong = err == bufio.ErrBufferFull {
+			text = nil
+			_, err = r.ReadSlice(0)
+		}
+		if rest, is := bytes.CutPrefix(text, []byte(name)); is && len(rest) > 0 && rest[0] == '=' {
+			return string(bytes.TrimSuffix(rest[1:], []byte{0})), true
 		}
 	}
-	return false
+	return "", false
+}
+
+// OwnedBy reports whether a process is a user's, by its real user ID.
+func OwnedBy(pid, uid int) bool {
+	var room [1 << 10]byte
+	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", room[:])
+	_, rest, _ := bytes.Cut(text, []byte("\nUid:"))
+	fields := bytes.Fields(rest[:min(len(rest), 64)])
+	if len(fields) == 0 {
+		return false
+	}
+	owner, err := strconv.Atoi(string(fields[0]))
+	return err == nil && owner == uid
 }
 
 // all lists the numbers of all processes that /proc shows.

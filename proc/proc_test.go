@@ -19,6 +19,10 @@ func TestMain(m *testing.M) {
 		parent(script)
 		return
 	}
+	if os.Getenv(largeEnviron) != "" {
+		growEnviron()
+		return
+	}
 	os.Exit(m.Run())
 }
 
