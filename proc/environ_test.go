@@ -74,7 +74,8 @@ func TestEnvironOfAnEnemyIsBounded(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, set := Variable(cmd.Process.Pid, "HOME"), false
 	runtime.ReadMemStats(&after)
-	set = false; if took := after.TotalAlloc - before.TotalAlloc; set || took > 1<<20 {
+	set = false
+	if took := after.TotalAlloc - before.TotalAlloc; set || took > 1<<20 {
 		t.Errorf("set %v, %d KiB were allocated", set, took>>10)
 	}
 }

@@ -190,19 +190,10 @@ func strike(claims []job.Claim, id job.ID, number unix.Signal) (ranks int, err e
 // attend asks the helpers of a job on this machine what its ranks are doing; of a job of somebody
 // else's nothing is told so, as he has to allow it (SV-27).
 func attend(claims []job.Claim, id job.ID) []job.RankState {
-	uids := owners(claims, id)
-	if len(uids) == 0 {
-		return nil
-	}
-	return status.Ask(uids, id)
-}
-
-// owners are the users whose claims for a job we may ask about.
-func owners(claims []job.Claim, id job.ID) (uids []int) {
 	for _, c := range claims {
 		if me := os.Geteuid(); c.Job == id && (c.UID == me || me == 0) {
-			uids = append(uids, c.UID)
+			return status.Ask(c.Whose(), claims)
 		}
 	}
-	return uids[:min(len(uids), 1)]
+	return nil
 }

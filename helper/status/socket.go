@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -39,9 +38,8 @@ type Socket struct {
 }
 
 const (
-	Delay     = time.Second // from the first rank until a socket is worth its while
-	askTime   = time.Second // for one who asks, and for the one who answers
-	maxStates = 8 << 20     // bytes that an asker reads
+	Delay   = time.Second // from the first rank until a socket is worth its while
+	askTime = time.Second // for one socket, at either end
 )
 
 // socketDirs are the directories of a user in which a socket may be; the first that can
@@ -168,7 +166,7 @@ func (s *Socket) answer(conn *net.UnixConn) {
 	}
 }
 
-// peer is the user at the other end.
+// peer returns the user at the other end.
 func peer(conn *net.UnixConn) (uid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -191,74 +189,4 @@ func (s *Socket) Close() {
 		s.listener.Close()
 		s.listener = nil
 	}
-}
-
-// Ask asks the helpers of a job on this machine, of some users, what its ranks are doing. Where
-// none answers /proc does, which knows nothing of PMI.
-func Ask(uids []int, id job.ID) (states []job.RankState) {
-	if !plainID(id) {
-		return nil
-	}
-	for _, uid := range uids {
-		for _, dir := range socketDirs(uid) {
-			if !private(dir, uid) {
-				continue
-			}
-			files, _ := filepath.Glob(filepath.Join(dir, socketName(id, "*")))
-			for _, file := range files {
-				told, err := ask(file, uid)
-				if err != nil {
-					continue // it has just gone, or hangs
-				}
-				states = append(states, told...)
-			}
-		}
-	}
-	return seen(states, id)
-}
-
-// ask asks at one socket. One that nobody serves any more is taken away.
-func ask(file string, uid int) (states []job.RankState, err error) {
-	conn, err := net.DialTimeout("unix", file, askTime)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		os.Remove(file)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(2 * askTime))
-	if other, err := peer(conn.(*net.UnixConn)); err != nil || other != uid {
-		return nil, fmt.Errorf("%s: it is not the user's", file)
-	}
-	err = json.NewDecoder(io.LimitReader(conn, maxStates)).Decode(&states)
-	return states, err
-}
-
-// seen adds the ranks of which no helper has told: all that /proc says of them.
-func seen(states []job.RankState, id job.ID) []job.RankState {
-	known := make(map[int]bool)
-	for _, s := range states {
-		known[s.Rank] = true
-	}
-	if len(states) > 0 {
-		return states
-	}
-	tree := proc.LookAround()
-	for _, pid := range proc.Marked("MPIEXEC_JOBID=" + string(id)) {
-		rank, err := strconv.Atoi(proc.Variable(pid, "MPIEXEC_RANK"))
-		look, there := proc.LookAt(pid)
-		if err != nil || !there || known[rank] || look.Group != pid {
-			continue // a child of a rank
-		}
-		known[rank] = true
-		state := job.RankState{Rank: rank, Life: "alive", CPU: look.CPU + tree.CPU(pid)}
-		worker := tree.Worker(pid)
-		state.Sleep = proc.Sleep(worker)
-		if look, there := proc.LookAt(worker); there {
-			state.Kind = string(look.State)
-		}
-		states = append(states, state)
-	}
-	return states
 }

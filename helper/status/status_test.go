@@ -22,11 +22,26 @@ import (
 	"remshell/job"
 )
 
-// us is who asks in these tests.
-var us = []int{os.Geteuid()}
-
 // jobOf is a job that only one test knows.
-func jobOf(t *testing.T) job.ID { return job.ID(fmt.Sprintf("%s-%d", t.Name(), os.Getpid())) }
+func jobOf(t *testing.T) job.ID {
+	name := t.Name()
+	return job.ID(fmt.Sprintf("%s-%d", name[strings.LastIndex(name, "/")+1:], os.Getpid()))
+}
+
+// claimsOf is the claim of a user's job by a process.
+func claimsOf(of job.Whose, pid int, ranks ...int) []job.Claim {
+	c := job.Claim{Job: of.Job, UID: of.UID, PID: pid}
+	for _, rank := range ranks {
+		c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank})
+	}
+	return []job.Claim{c}
+}
+
+// askOurs asks for the states of ranks of our own job, whose helper is this process.
+func askOurs(id job.ID, ranks ...int) []job.RankState {
+	of := job.Whose{Job: id, UID: os.Geteuid()}
+	return Ask(of, claimsOf(of, os.Getpid(), ranks...))
+}
 
 // opened is a socket at which a job's states are told.
 func opened(t *testing.T, states func() ([]job.RankState, bool)) *Socket {
@@ -69,17 +84,17 @@ func TestAsk(t *testing.T) {
 	s := opened(t, func() ([]job.RankState, bool) { return want, true })
 	s.Open(jobOf(t), func() ([]job.RankState, bool) { return nil, true }) // it is open already
 	for range 2 {
-		if got := Ask(us, jobOf(t)); !reflect.DeepEqual(got, want) {
+		if got := askOurs(jobOf(t), 3, 4); !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
 	for _, id := range []job.ID{jobOf(t) + "0", "*", "", "../" + jobOf(t)} {
-		if got := Ask(us, id); got != nil {
+		if got := askOurs(id, 3, 4); got != nil {
 			t.Errorf("job %q: %+v", id, got)
 		}
 	}
 	s.Close()
-	if got := Ask(us, jobOf(t)); got != nil {
+	if got := askOurs(jobOf(t), 3, 4); got != nil {
 		t.Errorf("after Close: %+v", got)
 	}
 }
@@ -87,7 +102,7 @@ func TestAsk(t *testing.T) {
 // A helper that is leaving says nothing, and that is no state of a rank.
 func TestAskWhoIsLeaving(t *testing.T) {
 	opened(t, func() ([]job.RankState, bool) { return nil, false })
-	if got := Ask(us, jobOf(t)); got != nil {
+	if got := askOurs(jobOf(t), 3, 4); got != nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -96,7 +111,7 @@ func TestAskWhoIsLeaving(t *testing.T) {
 func TestAskWithoutASocket(t *testing.T) {
 	id := jobOf(t)
 	child(t, "sleep 1000 & echo ready; wait", "MPIEXEC_JOBID="+string(id), "MPIEXEC_RANK=7")
-	got := Ask(us, id)
+	got := askOurs(id, 7)
 	if len(got) != 1 || got[0].Rank != 7 || got[0].Life != "alive" || got[0].Kind == "" {
 		t.Errorf("%+v", got)
 	}
@@ -121,7 +136,10 @@ func TestSocketsOfTheDeadAreSwept(t *testing.T) {
 	alive := s.listener.Addr().String()
 	for _, pid := range []int{gone.Process.Pid, unseen.Process.Pid} {
 		dead := strings.TrimSuffix(alive, strconv.Itoa(os.Getpid())) + strconv.Itoa(pid)
-		for _, sweeper := range []func(){func() { sweep(filepath.Dir(alive)) }, func() { Ask(us, jobOf(t)) }} {
+		for _, sweeper := range []func(){func() { sweep(filepath.Dir(alive)) }, func() {
+			of := job.Whose{Job: jobOf(t), UID: os.Geteuid()}
+			Ask(of, claimsOf(of, pid, 1))
+		}} {
 			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,210 @@
+//go:build linux
+
+package status
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/job"
+)
+
+const enemyEnv = "STATUS_TEST_ENEMY"
+
+// enemy is a user without a name, as whom this test binary serves status sockets.
+const enemy = 60124
+
+func TestMain(m *testing.M) {
+	if words := strings.Fields(os.Getenv(enemyEnv)); len(words) == 3 {
+		var sockets int
+		fmt.Sscan(words[2], &sockets)
+		fmt.Println(serveAsEnemy(job.ID(words[0]), words[1], sockets))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveAsEnemy serves so many sockets of a job, as if processes 1, 2, ... were its helpers, until standard input ends.
+func serveAsEnemy(id job.ID, attack string, sockets int) error {
+	dir := socketDirs(os.Geteuid())[1]
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	for pid := 1; pid <= sockets; pid++ {
+		l, err := net.Listen("unix", filepath.Join(dir, socketName(id, fmt.Sprint(pid))))
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go harm(conn, attack)
+			}
+		}()
+	}
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin)
+	return nil
+}
+
+func harm(conn net.Conn, attack string) {
+	var err error
+	write := func(text string) {
+		if err == nil {
+			_, err = io.WriteString(conn, text)
+		}
+	}
+	switch attack {
+	case "silent":
+	case "objects":
+		write("[" + strings.Repeat("{},", 2_700_000) + "{}]\n")
+		conn.Close()
+	case "ranks": // none of which the job has, but for 0
+		write("[")
+		for rank := 0; err == nil; rank++ {
+			write(fmt.Sprintf(`{"Rank":%d,"Life":"running"},`, rank))
+		}
+	case "repeats":
+		for write("["); err == nil; {
+			write(strings.Repeat(`{"Rank":0,"Life":"running"},`, 1000))
+		}
+	case "word":
+		for write(`[{"Rank":0,"Life":"`); err == nil; {
+			write(strings.Repeat("x", 1<<20))
+		}
+	case "depth":
+		for write(`[{"Rank":`); err == nil; {
+			write(strings.Repeat("[", 1<<20))
+		}
+	case "drip":
+		for write("["); err == nil; time.Sleep(50 * time.Millisecond) {
+			write(" ")
+		}
+	}
+}
+
+// startEnemy serves as serveAsEnemy does, as another user.
+func startEnemy(t *testing.T, id job.ID, attack string, sockets int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be two users")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", enemyEnv, id, attack, sockets))
+	cmd.Dir, cmd.Stderr = "/", os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: enemy, Gid: enemy}, Pdeathsig: syscall.SIGKILL}
+	to, err1 := cmd.StdinPipe()
+	from, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { to.Close(); cmd.Wait() })
+	if line, err := bufio.NewReader(from).ReadString('\n'); line != "ready\n" {
+		t.Fatal(line, err)
+	}
+}
+
+// cost is what f allocates, and how long it takes.
+func cost(f func()) (bytes uint64, took time.Duration) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	f()
+	took = time.Since(began)
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, took
+}
+
+// What another user serves at his sockets costs bounded memory, and all of them together the time of one request. Nothing is
+// told of ranks that he has not claimed.
+func TestSocketsOfAnotherUser(t *testing.T) {
+	for _, test := range []struct {
+		attack string
+		want   int // states that are told
+	}{{"objects", 1}, {"ranks", 5000}, {"repeats", 1}, {"word", 0}, {"depth", 0}, {"silent", 0}, {"drip", 0}} {
+		t.Run(test.attack, func(t *testing.T) {
+			const sockets = 30
+			of := job.Whose{Job: jobOf(t), UID: enemy}
+			startEnemy(t, of.Job, test.attack, sockets)
+			ranks := make([]int, 5000)
+			for i := range ranks {
+				ranks[i] = i
+			}
+			claims := claimsOf(of, 1, ranks...)
+			for pid := 2; pid <= sockets; pid++ {
+				claims = append(claims, claimsOf(of, pid)...)
+			}
+			var got []job.RankState
+			bytes, took := cost(func() { got = Ask(of, claims) })
+			if len(got) != test.want || bytes > 64<<20 || took > askAll+10*time.Second {
+				t.Errorf("%d states, want %d; %d MiB were allocated in %v", len(got), test.want, bytes>>20, took)
+			}
+			t.Logf("%d MiB were allocated in %v", bytes>>20, took)
+		})
+	}
+}
+
+// A socket that leads elsewhere is not asked, and nothing of another user is removed.
+func TestSocketsThatLeadElsewhere(t *testing.T) {
+	of := job.Whose{Job: jobOf(t), UID: enemy}
+	startEnemy(t, of.Job, "silent", 0)
+	asked := false
+	other := opened(t, func() ([]job.RankState, bool) { asked = true; return []job.RankState{{Rank: 1}}, true })
+	dir := socketDirs(enemy)[1]
+	name := filepath.Join(dir, socketName(of.Job, "1"))
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, socketName(of.Job, "2")), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+	defer os.Remove(dead.Addr().String())
+	if err := os.Symlink(other.listener.Addr().String(), name); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(name)
+	if got := Ask(of, append(claimsOf(of, 1, 1), claimsOf(of, 2, 2)...)); len(got) > 0 || asked {
+		t.Errorf("%+v, the other socket was asked: %v", got, asked)
+	}
+	if _, err := os.Lstat(dead.Addr().String()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a helper says is read within the bounds of the claims, whatever it is.
+func FuzzStates(f *testing.F) {
+	for _, text := range []string{"", "[", "[]", "null", "{}", `[{"Rank":1,"Life":"running"},{"Rank":1},{"Rank":99}]`, `[{"Rank":1e9}]`, `[{"Rank":2,"Stack":"x","Waits":"` + strings.Repeat("é", 300) + `"}]`} {
+		f.Add(text)
+	}
+	of := job.Whose{Job: "j", UID: 1}
+	f.Fuzz(func(t *testing.T, text string) {
+		a := newAsker(of, claimsOf(of, 1, 1, 2))
+		before := a.left
+		a.read(strings.NewReader(text))
+		seen := make(map[int]bool)
+		for _, s := range a.states {
+			if seen[s.Rank] || s.Rank != 1 && s.Rank != 2 || max(len(s.Life), len(s.Waits), len(s.Sleep), len(s.Kind)) > maxWord || s.Stack != "" {
+				t.Errorf("%+v of %q", s, text)
+			}
+			seen[s.Rank] = true
+		}
+		if a.left > before || a.left < 0 {
+			t.Errorf("%d bytes are left of %d", a.left, before)
+		}
+	})
+}
