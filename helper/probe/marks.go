@@ -25,8 +25,11 @@ type Marks []string // files
 
 const marksDir = "/dev/shm"
 
-// markAge is how old a word is that nobody looks for any more.
-const markAge = time.Hour
+// markAge is how old a word is that nobody looks for any more, and markTime for how long the directory is read.
+const (
+	markAge  = time.Hour
+	markTime = time.Second
+)
 
 func markName(tag, word string) string {
 	return filepath.Join(marksDir, "remshell-"+tag+"-"+word)
@@ -50,31 +53,51 @@ func (m *Marks) Lay(tag, word string) string {
 
 // sweepMarks removes the words of our user that were laid before a time: empty files of a mark's name, and nothing else.
 func sweepMarks(before time.Time) {
-	names, _ := filepath.Glob(markName("*", "*"))
-	for _, name := range names {
-		tag, word, _ := strings.Cut(strings.TrimPrefix(name, marksDir+"/remshell-"), "-")
+	eachMark(time.Now().Add(markTime), func(tag, word string) bool {
+		name := markName(tag, word)
 		info, err := os.Lstat(name)
-		if err != nil || !isMark(tag) || !isMark(word) || !info.Mode().IsRegular() || info.Size() != 0 || !info.ModTime().Before(before) {
-			continue
+		if err != nil || !info.Mode().IsRegular() || info.Size() != 0 || !info.ModTime().Before(before) {
+			return true
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == os.Getuid() {
 			os.Remove(name)
 		}
-	}
+		return true
+	})
 }
 
 // SeekMarks lists the words under a tag, at most so many.
 func SeekMarks(tag string, most int) (words []string) {
-	if !isMark(tag) {
-		return nil
-	}
-	names, _ := filepath.Glob(markName(tag, "*"))
-	for _, name := range names {
-		if word := strings.TrimPrefix(name, markName(tag, "")); isMark(word) && len(words) < most {
+	eachMark(time.Now().Add(markTime), func(of, word string) bool {
+		if of == tag {
 			words = append(words, word)
 		}
-	}
+		return len(words) < most
+	})
 	return words
+}
+
+// eachMark calls do with the tag and the word of each mark, until it returns false or a deadline is over: any user can
+// make files in that directory.
+func eachMark(deadline time.Time, do func(tag, word string) bool) {
+	dir, err := os.Open(marksDir)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for time.Now().Before(deadline) {
+		names, err := dir.Readdirnames(1000)
+		for _, name := range names {
+			rest, ours := strings.CutPrefix(name, "remshell-")
+			tag, word, _ := strings.Cut(rest, "-")
+			if ours && isMark(tag) && isMark(word) && !do(tag, word) {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // isMark reports whether a word can be a part of a name of a mark.

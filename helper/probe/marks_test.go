@@ -53,3 +53,25 @@ func TestMarksOfAKilledHelper(t *testing.T) {
 		}
 	}
 }
+
+// Whoever fills the directory of shared memory keeps nobody reading for longer than the time for it.
+func TestMarksAmongManyFiles(t *testing.T) {
+	tag := "many" + rand.Text()
+	var m Marks
+	for _, word := range []string{"one", "two", "three"} {
+		if why := m.Lay(tag, word); why != "" {
+			t.Fatal(why)
+		}
+	}
+	defer m.Remove()
+	if found := SeekMarks(tag, 10); len(found) != 3 {
+		t.Errorf("found are %q", found)
+	}
+	if found := SeekMarks(tag, 2); len(found) != 2 {
+		t.Errorf("found are %q, of at most 2", found)
+	}
+	eachMark(time.Now().Add(-time.Second), func(tag, word string) bool {
+		t.Errorf("%s-%s is read behind the deadline", tag, word)
+		return false
+	})
+}
