@@ -22,6 +22,7 @@ var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys
 // layers are drawn in doc/design.md.
 var lower = map[string][]string{
 	"fault":                {},
+	"userfile":             {},
 	"hostlist":             {"text"},
 	"text":                 {},
 	"timeline":             {},
@@ -80,7 +81,7 @@ var lower = map[string][]string{
 	"launch/checkpoint":    {"job", "text"},
 	"launch/preempt":       {"job", "plan"},
 	"launch/restart":       {"gpu", "hostlist", "job", "pin", "plan"},
-	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "pipe", "wire"},
+	"launch/stdio":         {"fault", "idset", "job", "launch/stdio/pattern", "pipe", "userfile", "wire"},
 	"launch/stdio/pattern": {},
 	"launch/supervise":     {"hostlist", "idset", "job", "launch/preempt", "limit", "show", "text"},
 	"launch/words":         {"idset", "job", "launch/supervise", "pin", "show", "text"},
@@ -90,7 +91,7 @@ var lower = map[string][]string{
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "show", "sshx", "text", "timeline", "whatif"},
+	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "show", "sshx", "text", "timeline", "userfile", "whatif"},
 	".":                    {"cli"},
 
 	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn"},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"remshell/fault"
+	"remshell/userfile"
 )
 
 // A ckptWorld is what checkpoints need of this machine (launch.Checkpointer).
@@ -51,8 +52,12 @@ func (c *call) checkpointed() error {
 	if c.req.Ckpt.Dir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(c.req.Ckpt.Dir, 0o777); err != nil {
-		return &fault.Error{Text: fmt.Sprintf("--ckpt-dir: %v", err)}
+	dir, err := userfile.Resolve(c.req.Ckpt.Dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o777)
+	}
+	if err != nil {
+		return &fault.Error{Text: fmt.Sprintf("--ckpt-dir: %v", err), Remedy: fault.Hint(err)}
 	}
 	return nil
 }

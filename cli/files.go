@@ -12,6 +12,7 @@ import (
 
 	"remshell/cli/option"
 	"remshell/cli/request"
+	"remshell/userfile"
 )
 
 // This file finds code that everybody could have written (TRUST-27): a cluster file, and a
@@ -131,7 +132,7 @@ func remembering(open func(string) (io.ReadCloser, error)) func(string) (io.Read
 
 // writeFile makes a file.
 func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
+	f, err := userfile.Create(name)
 	if err == nil {
 		err = write(f)
 	}

@@ -14,6 +14,7 @@ import (
 	"remshell/cli/record"
 	"remshell/fault"
 	"remshell/job"
+	"remshell/userfile"
 	"remshell/whatif"
 )
 
@@ -270,8 +271,8 @@ func (c *call) journal() (ended func(job.Result, error), err error) {
 	}
 	var file *os.File
 	if name != "-" {
-		if file, err = os.Create(name); err != nil {
-			return nil, &fault.Error{Text: "--json: " + err.Error()}
+		if file, err = userfile.Create(name); err != nil {
+			return nil, &fault.Error{Text: "--json: " + err.Error(), Remedy: fault.Hint(err)}
 		}
 		w = file
 	}

@@ -79,7 +79,7 @@ func planError(err error) bool { return errors.As(err, new(*psi.Error)) }
 // save writes what the hosts are like into a file.
 func save(name string, req job.Request, snap job.Snapshot, say func(string)) {
 	if err := writeFile(name, func(w io.Writer) error { return whatif.Save(w, req, snap) }); err != nil {
-		say(fmt.Sprintf("--save-cluster-state: %v", err))
+		say(explain(fmt.Errorf("--save-cluster-state: %w", err)))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/show"
+	"remshell/userfile"
 	"remshell/whatif"
 )
 
@@ -128,8 +129,9 @@ func (i *interim) wait() error {
 
 // replaceFile puts a new file into the place of one, so that who reads it has the one or the other.
 func replaceFile(name string, write func(io.Writer) error) error {
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
+	name, err := userfile.Target(name)
+	if err != nil {
+		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
@@ -155,7 +157,7 @@ const lockPatience = 2 * time.Second
 
 // appendLine adds a line to a file of lines, with one write.
 func appendLine(name string, line []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
+	f, err := userfile.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"remshell/reach"
 	"remshell/show"
 	"remshell/timeline"
+	"remshell/userfile"
 	"remshell/whatif"
 )
 
@@ -248,7 +248,7 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 		c.sys.Catch(syscall.Signal(number))
 	}
 	if j.PMITrace != "" {
-		file, err := os.Create(j.PMITrace)
+		file, err := userfile.Create(j.PMITrace)
 		if err != nil {
 			return 0, fmt.Errorf("--pmi-trace: %w", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/reserve"
+	"remshell/userfile"
 )
 
 /*
@@ -46,14 +47,15 @@ func refusedJob(name string, err error) error {
 
 // lockJob makes FILE ours.
 func lockJob(name string) (*keptJob, error) {
-	k := &keptJob{name: name}
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		k.name = target
+	target, err := userfile.Target(name)
+	if err != nil {
+		return nil, refusedJob(name, err)
 	}
-	if openToAll(filepath.Dir(k.name), 0) {
+	if openToAll(filepath.Dir(target), 0) {
 		return nil, refusedJob(name, errors.New("its directory can be written by everybody"))
 	}
-	lock, err := os.OpenFile(k.name+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	k := &keptJob{name: target}
+	lock, err := openLock(target + ".lock")
 	if err != nil {
 		return nil, refusedJob(name, err)
 	}
@@ -72,6 +74,20 @@ func lockJob(name string) (*keptJob, error) {
 	return k, nil
 }
 
+// openLock opens a file to be locked, if it is ours: what another user has locked, or written there, says nothing of our job.
+func openLock(name string) (*os.File, error) {
+	lock, err := userfile.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	info, missing := os.Lstat(name)
+	if err == nil {
+		info, missing = lock.Stat()
+	}
+	if missing == nil && userfile.Owner(info) != os.Geteuid() {
+		lock.Close() // nil has nothing to close
+		err = &fault.Error{Text: fmt.Sprintf("%s belongs to %s", name, userfile.UserName(userfile.Owner(info))), Remedy: "name a file in a directory of your own"}
+	}
+	return lock, err
+}
+
 // close gives FILE up.
 func (k *keptJob) close() {
 	for ; k != nil; k = k.from {
@@ -83,7 +99,7 @@ func (k *keptJob) close() {
 
 // readJob reads what FILE holds, if it is the user's alone.
 func readJob(name string) (saved.Job, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := userfile.Open(name)
 	if err != nil {
 		return saved.Job{}, fmt.Errorf("--resume: %w", err)
 	}
@@ -226,7 +242,7 @@ func (c *call) keep(ctx context.Context) (over func(job.Result, error), err erro
 	c.env.Began = func(past []job.Attempt, now job.Attempt) {
 		k.now, k.begun = k.now.Begun(past, now), true
 		if err := k.write(); err != nil {
-			c.env.Say(fmt.Sprintf("--save-job: %v", err))
+			c.env.Say(explain(fmt.Errorf("--save-job: %w", err)))
 		}
 	}
 	return func(result job.Result, err error) {

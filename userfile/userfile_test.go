@@ -1,0 +1,146 @@
+package userfile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// stranger is another user.
+const stranger = 12345
+
+// sticky makes a directory as /tmp is.
+func sticky(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(dir, "sticky")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, os.ModeSticky|0o777)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// give makes what has a name another user's, if we may.
+func give(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Lchown(name, stranger, stranger); err != nil {
+		t.Skip("only root gives files away")
+	}
+}
+
+// A link that another user has put into a directory for everybody is not followed, wherever on the way it is, and all
+// others are.
+func TestLinksOfOthers(t *testing.T) {
+	dir := sticky(t)
+	t.Chdir(dir)
+	victim := filepath.Join(t.TempDir(), "victim")
+	for _, err := range []error{
+		os.MkdirAll("own/below", 0o700), os.MkdirAll("theirs", 0o755), os.WriteFile(victim, []byte("kept"), 0o600),
+		os.Symlink(victim, "link"), os.Symlink("../link", "own/tolink"), os.Symlink("own", "mine"), os.Symlink(filepath.Dir(victim), "folder"),
+		os.Symlink(victim, "theirs/link"), os.Symlink("loop", "loop"), os.Symlink("own/new", "dangling"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	give(t, "link")
+	give(t, "folder")
+	give(t, "theirs")
+	give(t, "theirs/link")
+	for name, foreign := range map[string]string{
+		"link": "link", dir + "/link": dir + "/link", "own/tolink": "link", "folder/new": "folder", "./mine/../folder/victim": "folder",
+		"mine/new": "", "mine/below/../other": "", "dangling": "", "theirs/link": "", "/dev/null": "", "own/below/x": "",
+	} {
+		f, err := OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+		if err == nil {
+			f.Close()
+		}
+		var wrong *ForeignError
+		if errors.As(err, &wrong); (wrong != nil) != (foreign != "") || wrong != nil && (wrong.Path != foreign || wrong.UID != stranger || !wrong.Link) || wrong == nil && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Create("loop"); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("loop: %v", err)
+	}
+	if _, err := Create("none/x"); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "none/x") {
+		t.Errorf("none/x: %v", err)
+	}
+	if text, err := os.ReadFile(victim); string(text) != "kept" {
+		t.Errorf("the file behind the links is %q, %v", text, err)
+	}
+	if _, err := os.Stat("own/new"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file or a pipe that another user has made in a directory for everybody is not written, and the pipe not waited for.
+func TestFilesOfOthers(t *testing.T) {
+	dir := sticky(t)
+	file, pipe, own := filepath.Join(dir, "file"), filepath.Join(dir, "pipe"), filepath.Join(dir, "own")
+	for _, err := range []error{os.WriteFile(file, []byte("theirs"), 0o666), syscall.Mkfifo(pipe, 0o666), os.WriteFile(own, []byte("ours"), 0o666)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	give(t, file)
+	give(t, pipe)
+	for _, name := range []string{file, pipe} {
+		if path, err := Target(name); err == nil {
+			t.Errorf("%s would be replaced", path)
+		}
+		var wrong *ForeignError
+		if _, err := Create(name); !errors.As(err, &wrong) || wrong.Path != name || wrong.Link || wrong.Hint() == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if text, err := os.ReadFile(file); string(text) != "theirs" {
+		t.Errorf("it is %q, %v", text, err)
+	}
+	for _, name := range []string{file, own} { // they may be read
+		f, err := Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	f, err := Create(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := os.Chmod(dir, 0o777); err != nil { // then they could have done anything else as well
+		t.Fatal(err)
+	}
+	if f, err = Create(file); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+}
+
+// What is open already can be named.
+func TestOpenDescriptors(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f, err := Create("/dev/fd/" + strconv.Itoa(int(w.Fd())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(f, "text")
+	f.Close()
+	w.Close()
+	if text, _ := io.ReadAll(r); string(text) != "text" {
+		t.Errorf("%q", text)
+	}
+}
