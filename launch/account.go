@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"remshell/job"
 	"remshell/launch/supervise"
@@ -207,10 +208,17 @@ func missingLibrary(words string) string {
 	return ""
 }
 
-// lastLine is the last line of a text that says anything.
+// lastLine returns the last line of a text that contains a letter, for a report. Frames such as
+// "=====" and "***" say nothing. If no line has a letter, it returns the last one that is not blank.
 func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return brief(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
+	last := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.ContainsFunc(line, unicode.IsLetter) || line != "" && !strings.ContainsFunc(last, unicode.IsLetter) {
+			last = line
+		}
+	}
+	return brief(last)
 }
 
 // brief shortens a text for a line of a report.

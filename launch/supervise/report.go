@@ -190,6 +190,10 @@ func (s *State) ExitCodes() (lines []string) {
 	return lines
 }
 
+// loaderFailed is the exit code of glibc's and musl's loader if a shared library is missing, and of a
+// shell that does not find a command. The MPI program has not begun then.
+const loaderFailed = 127
+
 // Alone is the note about an MPI program none of whose ranks has found us (REP-5, PMIX-6); empty:
 // one has, or it is none. program is that of rank 0.
 func (s *State) Alone(program string) string {
@@ -198,7 +202,7 @@ func (s *State) Alone(program string) string {
 	}
 	var first *job.Exit // only what rank 0 runs was looked at
 	for _, e := range s.Exits {
-		if e.PMI != job.PMINever {
+		if e.PMI != job.PMINever || e.Signal == 0 && e.Code == loaderFailed {
 			return ""
 		}
 		if e.Built != "" {

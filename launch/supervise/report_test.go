@@ -128,6 +128,7 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 		{"nothing", sequence(alone(job.OfferNone), well[1:]), note + "nothing (libmpi.so.40 found in ./a.out); try --pmi auto"},
 		{"one connected", sequence(alone(job.OfferPMI1), well[1:3], Exited{&job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
 		{"no MPI program", well, ""},
+		{"its library is missing", sequence(Exited{&job.Exit{Rank: 0, Code: 127, Built: "libmpi.so.40", Offer: job.OfferPMI1}}, well[1:]), ""},
 	} {
 		state := play(Rules{}, test.events)
 		if got := state.Alone("./a.out"); got != test.want {
