@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"slices"
 
+	"remshell/fault"
 	"remshell/hostlist"
 	"remshell/job"
 )
@@ -42,6 +43,8 @@ type Finding struct {
 	Hosts  []string `json:"hosts"`
 	Text   string   `json:"text"`
 	Remedy string   `json:"remedy"`
+
+	detail fault.Details // what the text leaves out, as it differs between the hosts
 }
 
 // A Report is all there is to say.
@@ -56,7 +59,9 @@ func Judge(checkups []job.Checkup) Report {
 	for _, c := range checkups {
 		if c.Failure.Text != "" {
 			f := c.Failure
-			found = append(found, of(c, Failure, f.Code, f.Text, cmp.Or(f.Remedy, remedies[f.Code], otherwise)))
+			failure := of(c, Failure, f.Code, f.Text, cmp.Or(f.Remedy, remedies[f.Code], otherwise))
+			failure.detail.Add(c.Node, c.Detail)
+			found = append(found, failure)
 			continue
 		}
 		for _, check := range checks {
@@ -90,7 +95,7 @@ const otherwise = "see with -vv how far it came"
 
 // of is a finding of one host.
 func of(c job.Checkup, level Level, code, text, remedy string) Finding {
-	return Finding{level, code, []string{c.Node}, text, remedy}
+	return Finding{Level: level, Code: code, Hosts: []string{c.Node}, Text: text, Remedy: remedy}
 }
 
 // fold says equal things once. The remedy is that of the first host.
@@ -103,6 +108,7 @@ func fold(found []Finding) []Finding {
 			folded = append(folded, f)
 			continue
 		}
+		folded[i].detail.Merge(f.detail)
 		for _, host := range f.Hosts {
 			if !slices.Contains(folded[i].Hosts, host) {
 				folded[i].Hosts = append(folded[i].Hosts, host)

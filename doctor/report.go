@@ -24,7 +24,7 @@ func (r Report) Text() string {
 	}
 	b.WriteString(text.Columns("", table))
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "\n%s  %s: %s\n", f.Level, hosts(f.Hosts), show.Clean(f.Text))
+		fmt.Fprintf(&b, "\n%s  %s: %s\n", f.Level, hosts(f.Hosts), show.Clean(f.Text+f.detail.String()))
 		if f.Remedy != "" {
 			fmt.Fprintf(&b, "         %s\n", show.Clean(f.Remedy))
 		}

@@ -35,6 +35,50 @@ func Reason(err error) string {
 	return err.Error()
 }
 
+// Detail is what an error's Reason leaves out, as it differs between hosts that fail alike: an address, a fingerprint,
+// a program's last words. It is empty if there is nothing more.
+func Detail(err error) string {
+	var d interface{ Detail() string }
+	if errors.As(err, &d) {
+		return d.Detail()
+	}
+	return ""
+}
+
+// Details are those of hosts that fail alike. The zero value has none.
+type Details struct {
+	host, first string
+	differ      bool
+}
+
+// Add counts a host's detail in; an empty one is ignored.
+func (d *Details) Add(host, detail string) {
+	switch {
+	case detail == "":
+	case d.first == "":
+		d.host, d.first = host, detail
+	case detail != d.first:
+		d.differ = true
+	}
+}
+
+// Merge counts the details of others in.
+func (d *Details) Merge(others Details) {
+	d.Add(others.host, others.first)
+	d.differ = d.differ || others.differ
+}
+
+// String is " (detail)" if there is one, with the host that it is of where others have another.
+func (d Details) String() string {
+	switch {
+	case d.first == "":
+		return ""
+	case d.differ:
+		return " (" + d.host + ": " + d.first + ")"
+	}
+	return " (" + d.first + ")"
+}
+
 // Code is the exit code of the first fault in a tree of errors that has one; 0: none has.
 func Code(err error) int {
 	if e, ok := err.(*Error); ok && e.Code != 0 {

@@ -9,6 +9,7 @@ type Checkup struct {
 	Local   bool   // it is this machine
 	Said    Policy // what the cluster file says of it
 	Failure Defect // why there is no helper on it; its Text is empty if there is
+	Detail  string // of the failure, as it differs between hosts that fail alike; may be empty
 
 	Login time.Duration // until we were logged in; 0: there is no login
 	Noise string        // what the login shell printed on standard output

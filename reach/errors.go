@@ -33,16 +33,26 @@ type Error struct {
 	Step   string // config, start, resolve, connect, host key, login, session, deliver, helper
 	Kind   Kind
 	Why    string // one clause, the same for hosts that fail alike
+	At     string // what differs between such hosts: the last words of a program; may be empty
 	Remedy string // what the user can do; empty: nothing to say
 	Raw    string // what the far side said, for -v
 	Err    error
 }
 
-func (e *Error) Error() string { return e.Host + ": " + e.Reason() }
+func (e *Error) Error() string {
+	if e.At != "" {
+		return e.Host + ": " + e.Reason() + " (" + e.At + ")"
+	}
+	return e.Host + ": " + e.Reason()
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // Reason is the message without the host's name.
 func (e *Error) Reason() string { return e.Step + ": " + e.Why }
+
+// Detail is what differs between hosts that fail alike.
+func (e *Error) Detail() string { return e.At }
 
 // Hint is what the user can do about it; empty when there is nothing to say.
 func (e *Error) Hint() string { return e.Remedy }

@@ -59,6 +59,9 @@ func (e *DialError) Reason() string {
 	return e.Step + ": " + e.Why
 }
 
+// Detail is what differs between hosts that fail alike; it may be empty.
+func (e *DialError) Detail() string { return e.At }
+
 // Code is the kind, for programs.
 func (e *DialError) Code() string { return string(e.Kind) }
 

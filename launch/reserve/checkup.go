@@ -50,7 +50,7 @@ func (c *checkup) begin() []job.Checkup {
 		one := &checkups[i]
 		one.Node, one.Local, one.Said = def.Name, def.Local, def.Policy
 		if err := c.errs[def.Name]; err != nil {
-			one.Failure = defect(err)
+			one.Failure, one.Detail = defect(err), fault.Detail(err)
 			continue
 		}
 		if n := c.byName[def.Name]; n != nil {

@@ -33,17 +33,18 @@ func (e *HostsError) Unwrap() []error {
 }
 
 // A foldedFailure is one reason and all hosts that have it: equal reasons are said
-// once, "node[03-42]: connect: connection refused".
+// once, with the detail of the first host: "node[03-42]: connect: connection refused (node03: 10.1.0.3:22)".
 type foldedFailure struct {
 	reason string
 	hosts  []string
+	detail fault.Details
 	places []string // where the hosts were named, if in a file
 	hint   string
 	err    error // of the first of them
 }
 
 func (f *foldedFailure) Error() string {
-	text := hostlist.Fold(f.hosts) + ": " + f.reason
+	text := hostlist.Fold(f.hosts) + ": " + f.reason + f.detail.String()
 	switch more := len(f.places) - 1; {
 	case more == 0:
 		text += " (" + f.places[0] + ")"
@@ -59,6 +60,7 @@ func (f *foldedFailure) Unwrap() error { return f.err }
 // add counts a failure in.
 func (f *foldedFailure) add(failure job.Failure) {
 	f.hosts = append(f.hosts, failure.Node)
+	f.detail.Add(failure.Node, fault.Detail(failure.Err))
 	if failure.Origin != "" && !strings.HasPrefix(failure.Origin, "-") && !node.Violates(failure.Err) {
 		f.places = append(f.places, failure.Origin)
 	}
