@@ -71,6 +71,14 @@ type PlacedState struct {
 	RankState
 }
 
+// MaxStates is of how many ranks an answer tells.
+const MaxStates = 4096
+
+// Bounded returns the state as RankState.Bounded does.
+func (s PlacedState) Bounded() PlacedState {
+	return PlacedState{bounded(s.Node), s.RankState.Bounded()}
+}
+
 // A Hold is a reason why the ranks of a job stand still. They run when there is none (survive.md SV-28).
 type Hold string
 

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"remshell/limit"
@@ -75,6 +76,23 @@ type RankState struct {
 	Sleep   string        // kernel wait channel; empty: it runs, or the kernel does not tell
 	Kind    string        // state letter of proc(5)
 	Stack   string        // by whom it is told, and where it is, line by line; empty: it is not told
+}
+
+// Bounded returns the state without its stack and with words of 256 bytes at most, as what another user has written is read.
+func (r RankState) Bounded() RankState {
+	r.Stack = ""
+	for _, word := range []*string{&r.Life, &r.Waits, &r.Sleep, &r.Kind} {
+		*word = bounded(*word)
+	}
+	return r
+}
+
+func bounded(word string) string {
+	const most = 256
+	if len(word) <= most {
+		return word
+	}
+	return strings.Clone(word[:most]) // the whole is not kept
 }
 
 // Connected reports whether a rank has come to its helper. If any of a job has, that is no plain program.

@@ -93,9 +93,6 @@ func (f *fleet) reply(a supervise.Reply) {
 	f.env.watcher().Asked(job.Heard{Verb: a.To.Verb, User: a.To.User, State: a.State})
 }
 
-// mostTold is of how many ranks an answer tells.
-const mostTold = 4096
-
 // tellStates tells those who have asked what the ranks are doing.
 func (f *fleet) tellStates() {
 	if len(f.states.askers) == 0 {
@@ -104,7 +101,7 @@ func (f *fleet) tellStates() {
 	where := f.placement()
 	answer := wire.Answer{State: job.AskDone}
 	for _, r := range f.states.ranks {
-		if r.Rank < len(where.of) && len(answer.Ranks) < mostTold {
+		if r.Rank < len(where.of) && len(answer.Ranks) < job.MaxStates {
 			r.Stack = ""
 			answer.Ranks = append(answer.Ranks, job.PlacedState{Node: where.nodes[where.of[r.Rank]], RankState: r})
 		}

@@ -107,7 +107,7 @@ func (d *Dir) answer(id string, a job.Answer) (s *ownFile, name string, err erro
 	if err := errors.Join(checkRandom(id), checkAnswer(a), checkOwner(a.UID)); err != nil {
 		return nil, "", fmt.Errorf("answer: %w", err)
 	}
-	text, err := encode(answerText{name, a})
+	text, err := encode(answerText{name, a, a.Ranks})
 	if err != nil {
 		return nil, "", fmt.Errorf("answer: %w", err)
 	}
@@ -284,6 +284,7 @@ func decodeAnswer(name string, owner int, text []byte) (a job.Answer, err error)
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {
 		return a, err
 	}
-	t.Text = short(t.Text)
-	return t.Answer, checkAnswer(t.Answer)
+	a = t.Answer
+	a.Text, a.Ranks = short(a.Text), t.Ranks
+	return a, checkAnswer(a)
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -81,8 +82,32 @@ type (
 	answerText struct {
 		File string `json:"file"`
 		job.Answer
+		Ranks states `json:"data,omitempty"`
 	}
 )
+
+// states are those of an answer. They are read one after the other, as many as an honest answer has: a list that fills a file
+// would take fifty times the memory of the file.
+type states []job.PlacedState
+
+func (s *states) UnmarshalJSON(text []byte) error {
+	if len(*s) == job.MaxStates {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if start, err := d.Token(); err != nil || start == nil {
+		return err // null
+	} else if start != json.Delim('[') {
+		return errors.New("states that are no list")
+	}
+	for one := new(job.PlacedState); len(*s) < job.MaxStates && d.More(); *s = append(*s, one.Bounded()) {
+		*one = job.PlacedState{}
+		if err := d.Decode(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // opening is how a file of this name begins, in all versions.
 func opening(name string) []byte { return []byte(`{"file":"` + name + `"`) }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -226,8 +227,9 @@ func FuzzAsk(f *testing.F) {
 	const id = "00112233aabbccdd"
 	ask, answer := askName("j")+id, kindAnswer+id
 	a, _ := encode(askText{ask, job.Ask{Job: "j", UID: 1000, User: "u", Verb: job.AskEnd, Args: []string{"x"}, Since: when}})
-	b, _ := encode(answerText{answer, job.Answer{Job: "j", UID: 1000, State: job.AskDone, Text: "t", Ranks: []job.PlacedState{{Node: "n"}}}})
-	for _, text := range []string{string(a), string(b), "", "{}", "null", `{"verb":"end","args":["` + strings.Repeat("x", maxLine) + `"]}`} {
+	b, _ := encode(answerText{answer, job.Answer{Job: "j", UID: 1000, State: job.AskDone, Text: "t"}, states{{Node: "n"}}})
+	for _, text := range []string{string(a), string(b), "", "{}", "null", `{"verb":"end","args":["` + strings.Repeat("x", maxLine) + `"]}`,
+		`{"file":"` + answer + `","uid":1000,"job":"j","state":"done","data":[{},{"Rank":1,"Stack":"x"},null],"data":null,"data":[{}]}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -240,10 +242,29 @@ func FuzzAsk(f *testing.F) {
 				t.Fatalf("%+v came back as %+v, %v, %v", a, back, err, err2)
 			}
 		}
-		if a, err := decodeAnswer(answer, 1000, text); err == nil && (a.UID != 1000 || !a.State.Known() || len(a.Text) > maxLine) {
+		if a, err := decodeAnswer(answer, 1000, text); err == nil && (a.UID != 1000 || !a.State.Known() || len(a.Text) > maxLine || len(a.Ranks) > job.MaxStates) {
 			t.Fatalf("%+v", a)
 		}
 	})
+}
+
+// An answer that fills a file with states takes no more memory than the file, and tells of no more ranks than an honest one.
+func TestAnswerOfAnEnemyIsBounded(t *testing.T) {
+	name := kindAnswer + "00112233aabbccdd"
+	for _, list := range []string{`"data":[` + strings.Repeat("{},", 1_390_000) + `{}]`, strings.Repeat(`"data":[{},{}],`, 270_000) + `"later":false`,
+		`"data":[` + strings.Repeat(`{"Waits":"`+strings.Repeat("x", 1<<10)+`"},`, 4000) + `{}]`} {
+		text := []byte(`{"file":"` + name + `","job":"j","uid":1000,"state":"done","text":"",` + list + "}")
+		if len(text) > maxText {
+			t.Fatal(len(text))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		a, err := decodeAnswer(name, 1000, text)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; err != nil || len(a.Ranks) > job.MaxStates || took > 64<<20 {
+			t.Errorf("%.80s: %d states, %v, %d MiB were allocated", list, len(a.Ranks), err, took>>20)
+		}
+	}
 }
 
 // sane wants text to be bounded; what it may do to a terminal is seen to where it is printed (TRUST-28).

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -33,7 +32,6 @@ const (
 	askAll    = 2 * askTime
 	maxStates = 8 << 20
 	maxState  = 2 << 10 // an honest helper needs less for a rank
-	maxWord   = 256     // bytes of a word of a state
 )
 
 // Ask returns what the ranks of a user's job are doing on this machine. The claims name the helpers to ask and the ranks that
@@ -87,11 +85,7 @@ func (a *asker) add(s job.RankState) {
 		return
 	}
 	delete(a.claimed, s.Rank)
-	s.Stack = ""
-	for _, word := range []*string{&s.Life, &s.Waits, &s.Sleep, &s.Kind} {
-		*word = strings.Clone((*word)[:min(len(*word), maxWord)])
-	}
-	a.states = append(a.states, s)
+	a.states = append(a.states, s.Bounded())
 }
 
 // late reports whether the time for the whole question is over.
