@@ -15,13 +15,20 @@ import (
 	"remshell/cli/option"
 	"remshell/cli/request"
 	"remshell/config"
+	"remshell/fault"
 	"remshell/job"
 	"remshell/show"
 )
 
 // cluster reads the cluster file: the one that was named, else the user's, else the
 // site's; nil if there is none.
-func cluster(j option.Job, getenv func(string) string, read func(string) (string, error)) (*config.Cluster, error) {
+func cluster(j option.Job, getenv func(string) string, read func(string) (string, error), trust func(string) error) (*config.Cluster, error) {
+	load := func(file, text string) (*config.Cluster, error) {
+		if err := trust(file); err != nil { // it is code (TRUST-27)
+			return nil, &fault.Error{Text: fmt.Sprintf("%v, so it is not used", err), Remedy: fault.Hint(err)}
+		}
+		return config.Load(file, text, accounts)
+	}
 	for _, named := range []struct{ by, file string }{
 		{"--cluster", j.Cluster}, {"MPIEXEC_CLUSTER", getenv("MPIEXEC_CLUSTER")},
 	} {
@@ -51,12 +58,10 @@ func cluster(j option.Job, getenv func(string) string, read func(string) (string
 	return nil, nil
 }
 
-// load reads the text of a cluster file, unless everybody could have written it.
-func load(file, text string) (*config.Cluster, error) {
-	if openToAll(file, 0) {
-		return nil, fmt.Errorf("%s can be written by everybody; it is not used", file)
-	}
-	return config.Load(file, text, accounts)
+// readCluster reads the cluster file from the disk.
+func readCluster(j option.Job, sys System) (*config.Cluster, error) {
+	files := newUserFiles(sys)
+	return cluster(j, sys.getenv, request.Texts(files.open), files.trust)
 }
 
 // accounts knows the users and groups of this machine.
@@ -112,7 +117,7 @@ func reread(line option.Line, sys System, w request.World, starter request.Start
 			return first, false, nil
 		}
 		read = now
-		site, err := cluster(line.Job, sys.getenv, reader(sys))
+		site, err := readCluster(line.Job, sys)
 		if err != nil {
 			return first, false, err
 		}

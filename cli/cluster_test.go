@@ -52,7 +52,7 @@ func TestClusterPlaces(t *testing.T) {
 		getenv := func(name string) string {
 			return map[string]string{"HOME": test.home, "MPIEXEC_CLUSTER": test.variable}[name]
 		}
-		site, err := cluster(option.Job{Cluster: test.flag}, getenv, read)
+		site, err := cluster(option.Job{Cluster: test.flag}, getenv, read, func(string) error { return nil })
 		got := ""
 		switch {
 		case err != nil:

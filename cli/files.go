@@ -12,12 +12,14 @@ import (
 
 	"remshell/cli/option"
 	"remshell/cli/request"
+	"remshell/fault"
+	"remshell/job"
 	"remshell/userfile"
 )
 
-// This file finds code that everybody could have written (TRUST-27): a cluster file, and a
-// host file that says which program runs on a host or what is in its environment. What a
-// group may write is no fault, and names of hosts are data wherever they are.
+// This file opens the user's files, and finds code that somebody else could have written (TRUST-27): a cluster file, and a
+// host file that says which program runs on a host or what is in its environment. What a group may write is no fault, and
+// names of hosts are data wherever they are.
 
 // maxLinks is how many links in a row are followed, as by the kernel.
 const maxLinks = 40
@@ -57,22 +59,81 @@ func openToAll(name string, links int) bool {
 // than a cluster of 10,000 nodes takes.
 const maxText = 128 << 20
 
-// opener opens the user's files; "-" is standard input (cli.md -hostfile). What has no end,
-// as /dev/zero, is not read for ever.
-func opener(sys System) func(name string) (io.ReadCloser, error) {
-	return func(name string) (io.ReadCloser, error) {
-		if name == "-" {
-			return io.NopCloser(&limited{in: sys.In, room: maxText}), nil
+// userFiles opens files that the user names, and judges each as it is opened: a name may lead elsewhere later.
+type userFiles struct {
+	in      io.Reader        // standard input, which has the name "-"
+	environ []string         // says where a copy of a file would be the user's own
+	faults  map[string]error // by name, why what a file says may not be obeyed as code; nil: it may
+}
+
+func newUserFiles(sys System) *userFiles {
+	return &userFiles{in: sys.In, environ: sys.Environ, faults: make(map[string]error)}
+}
+
+// open opens a file. What has no end, as /dev/zero, is not read for ever.
+func (u *userFiles) open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		if file, is := u.in.(*os.File); is {
+			if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+				u.faults[name] = u.judge(name, info)
+			}
 		}
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		return struct {
-			io.Reader
-			io.Closer
-		}{&limited{in: f, room: maxText}, f}, nil
+		return io.NopCloser(&limited{in: u.in, room: maxText}), nil
 	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	u.faults[name] = u.judge(name, info)
+	return struct {
+		io.Reader
+		io.Closer
+	}{&limited{in: f, room: maxText}, f}, nil
+}
+
+// trust says why what a file says that was opened may not be obeyed as code; nil: it may.
+func (u *userFiles) trust(name string) error { return u.faults[name] }
+
+// judge says who else decides what is in a file that was opened; nil: nobody does.
+func (u *userFiles) judge(name string, info os.FileInfo) error {
+	foreign := new(userfile.ForeignError)
+	text := ""
+	switch _, err := userfile.Resolve(name); {
+	case userfile.Owner(info) != os.Geteuid() && userfile.Owner(info) != 0:
+		text = fmt.Sprintf("%s belongs to %s", name, userfile.UserName(userfile.Owner(info)))
+	case errors.As(err, &foreign):
+		text = fmt.Sprintf("%s is a link of %s", foreign.Path, userfile.UserName(foreign.UID))
+	case name != "-" && openToAll(name, 0) || name == "-" && info.Mode().Perm()&0o002 != 0:
+		text = name + " can be written by everybody"
+	default:
+		return nil
+	}
+	return &fault.Error{Text: text, Remedy: u.copyOf(name, info)}
+}
+
+// copyOf is how the user gets a copy of a file that is his own.
+func (u *userFiles) copyOf(name string, info os.FileInfo) string {
+	dir := job.Value(u.environ, "HOME")
+	if !filepath.IsAbs(dir) || openToAll(dir, 0) || name == "-" {
+		return "copy it to a directory that only you can write to, and name the copy"
+	}
+	file := filepath.Join(dir, filepath.Base(name))
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(file); err != nil {
+			break
+		}
+		file = fmt.Sprintf("%s-%d", filepath.Join(dir, filepath.Base(name)), n)
+	}
+	words := "cp " + option.Quote(name) + " " + option.Quote(file)
+	if info.Mode().Perm()&^os.FileMode(umask())&0o002 != 0 {
+		words += " && chmod 600 " + option.Quote(file)
+	}
+	return fmt.Sprintf("read it, and if it is right: %s, and name the copy", words)
 }
 
 // A limited reads so many bytes, and fails where there are more.
@@ -90,7 +151,9 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // reader reads the user's files as a whole.
-func reader(sys System) func(name string) (string, error) { return request.Texts(opener(sys)) }
+func reader(sys System) func(name string) (string, error) {
+	return request.Texts(newUserFiles(sys).open)
+}
 
 // sources are where options may stand beside the command line.
 func sources(sys System) option.Sources {

@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,16 +59,16 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 				if name == including {
 					name = file
 				}
-				refused := fmt.Sprintf("mpiexec: %s can be written by everybody; %s in it is not used\n", name, test.key)
-				if test.key == "" && code != 0 || test.key != "" && (said != refused || code != 125) {
+				refused := fmt.Sprintf("mpiexec: %s can be written by everybody, so %s in it is not used; ", name, test.key)
+				if test.key == "" && code != 0 || test.key != "" && (!strings.HasPrefix(said, refused) || code != 125) {
 					t.Errorf("%s: code %d, %q", name, code, said)
 				}
 			}
 			write("[[node]]\nname = \"n1\"\n")
 			for _, name := range []string{file, link} {
 				said, code := rehearsed("--cluster", name)
-				refused := fmt.Sprintf("mpiexec: %s can be written by everybody; it is not used\n", name)
-				if open := test.file&0o002 != 0 || test.folder == 0o777; open != (said == refused && code == 125) {
+				refused := fmt.Sprintf("mpiexec: %s can be written by everybody, so it is not used; ", name)
+				if open := test.file&0o002 != 0 || test.folder == 0o777; open != (strings.HasPrefix(said, refused) && code == 125) {
 					t.Errorf("cluster file %s: code %d, %q", name, code, said)
 				}
 			}
@@ -74,11 +76,113 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 	}
 }
 
+// A file of another user is not obeyed, nor one to which a link of another user leads; what the message says to do about it works.
+func TestCodeOfAnotherUser(t *testing.T) {
+	const stranger = 12345
+	const code, names, cluster = "n1 path=/opt/mpiexec\n", "n1 slots=2\n", "[[node]]\nname = \"n1\"\n"
+	for _, test := range []struct {
+		name, option, text string
+		mode               os.FileMode
+		spoil              func(file string) (named string, err error)
+		want               string // FILE stands for what is named; empty: it is used
+	}{
+		{"names of hosts", "-hostfile", names, 0o644, foreignFile, ""},
+		{"a host file", "-hostfile", code, 0o644, foreignFile, "FILE belongs to uid 12345, so path= in it is not used; "},
+		{"a cluster file", "--cluster", cluster, 0o644, foreignFile, "FILE belongs to uid 12345, so it is not used; "},
+		{"an included file", "-hostfile", code, 0o644, func(file string) (string, error) {
+			including := file + ".all"
+			return including, errors.Join(os.Chown(file, stranger, -1), os.WriteFile(including, []byte("!include "+file+"\n"), 0o600))
+		}, "FILE belongs to uid 12345, so path= in it is not used; "},
+		{"a link", "-hostfile", code, 0o644, foreignLink, "FILE.link is a link of uid 12345, so path= in it is not used; "},
+		{"a link to a cluster file", "--cluster", cluster, 0o644, foreignLink, "FILE.link is a link of uid 12345, so it is not used; "},
+		{"one that everybody can write", "--cluster", cluster, 0o666, func(file string) (string, error) { return file, nil }, "FILE can be written by everybody, so it is not used; "},
+		{"of a name that a shell has to have quoted", "-hostfile", code, 0o644, func(file string) (string, error) {
+			odd := file + " $(odd)'s"
+			return odd, errors.Join(os.Rename(file, odd), os.Chown(odd, stranger, -1))
+		}, "FILE $(odd)'s belongs to uid 12345, so path= in it is not used; "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			folder, home := filepath.Join(t.TempDir(), "sticky"), t.TempDir()
+			file := filepath.Join(folder, "file")
+			for _, err := range []error{os.Mkdir(folder, 0o700), os.Chmod(folder, os.ModeSticky|0o777),
+				os.WriteFile(file, []byte(test.text), 0o600), os.Chmod(file, test.mode), os.WriteFile(filepath.Join(home, "file"), []byte("kept"), 0o600)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			named, err := test.spoil(file)
+			if errors.Is(err, os.ErrPermission) {
+				t.Skip("only root gives files away")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, exit := rehearsedAt(home, test.option, named)
+			want := ""
+			if test.want != "" {
+				want = "mpiexec: " + strings.ReplaceAll(test.want, "FILE", file) + "read it, and if it is right: "
+			}
+			if !strings.HasPrefix(said, want) || (exit == 0) != (want == "") {
+				t.Fatalf("exit %d, %q, want %q", exit, said, want)
+			}
+			if want == "" {
+				return
+			}
+			command, _, _ := strings.Cut(strings.TrimPrefix(said, want), ", and name the copy")
+			if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", command, err, out)
+			}
+			copies, _ := filepath.Glob(filepath.Join(home, "file?*"))
+			if text, _ := os.ReadFile(filepath.Join(home, "file")); len(copies) != 1 || string(text) != "kept" {
+				t.Fatalf("%s: copies are %q, and what was there is %q", command, copies, text)
+			}
+			if said, exit := rehearsedAt(home, test.option, copies[0]); exit != 0 {
+				t.Errorf("the copy: exit %d, %q", exit, said)
+			}
+		})
+	}
+}
+
+func foreignFile(file string) (string, error) { return file, os.Chown(file, 12345, -1) }
+
+func foreignLink(file string) (string, error) {
+	link := file + ".link"
+	return link, errors.Join(os.Symlink(file, link), os.Lchown(link, 12345, -1))
+}
+
+// A file is judged as it is opened: another one may have its name when it is obeyed.
+func TestFilesAreJudgedAsTheyAreOpened(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(file, 12345, -1); err != nil {
+		t.Skip("only root gives files away")
+	}
+	files := newUserFiles(System{In: strings.NewReader("")})
+	f, err := files.open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	for _, err := range []error{os.Remove(file), os.WriteFile(file, nil, 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files.trust(file) == nil {
+		t.Error("what another user wrote is obeyed, since the name leads to a file of ours now")
+	}
+}
+
 // rehearsed runs --dry-run and returns what it said on standard error, and its exit code.
-func rehearsed(args ...string) (string, int) {
+func rehearsed(args ...string) (string, int) { return rehearsedAt("/nowhere", args...) }
+
+// rehearsedAt is rehearsed with a home.
+func rehearsedAt(home string, args ...string) (string, int) {
 	var out, errs bytes.Buffer
 	args = append(append([]string{"--dry-run", "-n", "1"}, args...), "true")
-	code := Main(context.Background(), args, System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: os.DirFS("/"), Environ: []string{"HOME=/nowhere", "USER=me"}})
+	code := Main(context.Background(), args, System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: os.DirFS("/"), Environ: []string{"HOME=" + home, "USER=me"}})
 	return errs.String(), code
 }
 

@@ -183,7 +183,7 @@ func (c *call) asked() (job.Request, []job.Note, error) {
 // allocation, of which note tells.
 func (c *call) locate() (note string, err error) {
 	c.world = world(c.sys)
-	if c.world.Cluster, err = cluster(c.line.Job, c.sys.getenv, reader(c.sys)); err != nil {
+	if c.world.Cluster, err = readCluster(c.line.Job, c.sys); err != nil {
 		return "", err
 	}
 	switch {

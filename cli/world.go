@@ -19,10 +19,8 @@ import (
 
 // world is what a request may know, beside this machine and its cluster.
 func world(sys System) request.World {
-	return request.World{
-		Environ: sys.Environ, Open: remembering(opener(sys)), Stat: os.Stat, Run: runProgram,
-		OpenToAll: func(name string) bool { return openToAll(name, 0) },
-	}
+	files := newUserFiles(sys)
+	return request.World{Environ: sys.Environ, Open: remembering(files.open), Trust: files.trust, Stat: os.Stat, Run: runProgram}
 }
 
 // thisMachine finds out under which names and addresses hosts of a list may mean

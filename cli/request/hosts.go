@@ -57,10 +57,10 @@ func (w World) hosts(s option.Section, open func(string) (io.ReadCloser, error),
 	return hostlist.Filter(file, list)
 }
 
-// trusted refuses what entries of a host file say of programs and variables if everybody can
-// write it: that is code (TRUST-27).
+// trusted refuses what entries of a host file say of programs and variables if another user may have
+// written it: that is code (TRUST-27).
 func (w World) trusted(entries []hostlist.Entry) error {
-	looked := make(map[string]bool) // files that are fine
+	looked := make(map[string]bool) // files that may be obeyed
 	for _, e := range entries {
 		key := ""
 		switch {
@@ -73,8 +73,8 @@ func (w World) trusted(entries []hostlist.Entry) error {
 		if key == "" {
 			continue
 		}
-		if w.OpenToAll(e.File) {
-			return fmt.Errorf("%s can be written by everybody; %s in it is not used", e.File, key)
+		if err := w.Trust(e.File); err != nil {
+			return &fault.Error{Text: fmt.Sprintf("%v, so %s in it is not used", err, key), Remedy: fault.Hint(err)}
 		}
 		looked[e.File] = true
 	}

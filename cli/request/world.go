@@ -33,14 +33,14 @@ import (
 
 // A World is what a request is made from, beside its command line.
 type World struct {
-	Job       job.ID // that the request is to have
-	Environ   []string
-	Local     Localhost
-	Cluster   *config.Cluster // nil: there is no cluster file
-	Open      func(name string) (io.ReadCloser, error)
-	Stat      func(name string) (fs.FileInfo, error)
-	Run       func(name string, args ...string) (string, error) // a batch system's program; nil: none is run
-	OpenToAll func(name string) bool                            // everybody can write to a file, or put another in its place
+	Job     job.ID // that the request is to have
+	Environ []string
+	Local   Localhost
+	Cluster *config.Cluster // nil: there is no cluster file
+	Open    func(name string) (io.ReadCloser, error)
+	Stat    func(name string) (fs.FileInfo, error)
+	Run     func(name string, args ...string) (string, error) // a batch system's program; nil: none is run
+	Trust   func(name string) error                           // why a file that was opened may not be obeyed as code; nil: it may
 
 	Grant *alloc.Allocation // what a batch system gave, if its hosts are used; see Allocated
 }
