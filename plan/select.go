@@ -141,6 +141,12 @@ func dropped(s *candidate, w *requirement) (code, detail string) {
 	return "", ""
 }
 
+// Forbids reports whether the code of a note on a rejected node says that the job may never use it, whoever else runs there and
+// whatever program it starts.
+func Forbids(code string) bool {
+	return code != "hardware" && slices.ContainsFunc(asked, func(c check) bool { return c.code == code })
+}
+
 // allowed reports whether nothing that is known without a connection excludes a candidate from
 // every part of the job.
 func allowed(req job.Request, s *candidate) bool {

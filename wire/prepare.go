@@ -136,7 +136,7 @@ func (s *Streams) fields(c *codec) {
 type PMISetup struct {
 	Mapping  string       // which rank is on which node
 	Universe int          // processes that would fit; 0: unknown
-	Slots    int          // of the nodes with which the job began
+	Slots    int          // of all hosts that ranks of the job may be on
 	Hints    bool         // Open MPI is told of networks, and has slow timers where it shares CPUs
 	NoFabric bool         // that no node with which the job began has a fast one, nor a GPU
 	Told     bool         // why a section is offered what it is

@@ -28,9 +28,9 @@ type Seen struct {
 	Hostname string
 }
 
-// candidates makes those of a spawn of those of the job. The request is a copy, and so are
+// Candidates makes those of a spawn of those of the job. The request is a copy, and so are
 // its lists then.
-func (g *Guide) candidates(req *job.Request) {
+func (g *Guide) Candidates(req *job.Request) {
 	req.Nodes, req.Turns = slices.Clone(req.Nodes), slices.Clone(req.Turns)
 	if g.Allow.Job {
 		seen := make(map[string]bool, len(g.Seen))

@@ -39,7 +39,7 @@ type Wishes []values
 func Read(req job.Request, parent job.App, r spawn.Request, g *Guide) (job.Request, Wishes, error) {
 	req.Apps, req.RankFile, req.Wait = nil, nil, false
 	req.Set, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // it goes to what the job has chosen
-	g.candidates(&req)
+	g.Candidates(&req)
 	req.Limits.Run = 0
 	var wishes Wishes
 	for _, c := range r.Commands {

@@ -21,7 +21,7 @@ type claimLost struct{ node, reason string }
 func (r *reservation) claim(ctx context.Context, p job.Plan) error {
 	r.choose(p)
 	r.counts = PerSection(p, len(r.req.Apps))
-	if r.outset = newOutset(r.chosen); r.spawn != nil {
+	if r.outset = newOutset(slots(r.req, r.snap.Nodes, p), r.chosen); r.spawn != nil {
 		r.outset = r.spawn.Outset
 	}
 	byID := slices.SortedFunc(slices.Values(r.chosen), func(x, y *host) int { return x.def.ID - y.def.ID })

@@ -39,16 +39,15 @@ func memoryTold(req job.Request, total int64, ranks int) (set []string) {
 	return set
 }
 
-// An Outset is what the nodes with which a job began are together. It holds for the whole job:
-// worlds that meet must have chosen the same network.
+// An Outset is what is decided when a job begins, and holds for what it spawns, too.
 type Outset struct {
-	Slots  int  // of the whole nodes
-	Fabric bool // one of them has a fast network, or a GPU
+	Slots  int  // of all hosts that ranks of the job may be on
+	Fabric bool // a host of the command line's ranks has a fast network, or a GPU; worlds that meet must have chosen the same network
 }
 
-func newOutset(nodes []*host) (o Outset) {
+func newOutset(slots int, nodes []*host) Outset {
+	o := Outset{Slots: slots}
 	for _, n := range nodes {
-		o.Slots += n.size()
 		o.Fabric = o.Fabric || n.probe.Fabric || len(n.probe.GPUs) > 0 || n.probe.Barred > 0
 	}
 	return o
@@ -91,7 +90,7 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
 		Process: wire.Process{Base: base(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, Places: req.Places},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
-		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: r.universe, Port: req.Port, Trace: terms.Traced, Token: terms.Token,
+		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universe(req, r.outset), Port: req.Port, Trace: terms.Traced, Token: terms.Token,
 			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
 		Supervision: wire.Supervision{Report: terms.Report, Peaks: req.Ends.Peaks, Samples: req.Ends.Samples, Often: req.Bounds.Any(limit.Resource.Sampled), Metric: req.Ends.Metric, Leader: req.Signals.Leader,
 			Children: req.Ends.Children, Sessions: req.Ends.Sessions, CleanIPC: req.Ends.CleanIPC, Held: req.RM.Holds(), Twice: req.RM.TellsRanks(), Grace: req.Limits.Grace, Silence: n.Silence(r.env.Silence)},

@@ -55,7 +55,7 @@ type Reservation struct {
 	Nodes    []Node      // of the plan, in its order
 	Request  job.Request // as it was placed: it may have changed while it waited
 	Meet     string      // where torch's ranks meet; empty: nowhere
-	Universe int         // processes that would fit; 0: unknown
+	Universe int         // MPI_UNIVERSE_SIZE by PMI; 0: it is not told
 	Outset   Outset
 	Spares   []Kept        // nodes that are claimed for another attempt
 	StartBy  node.Due      // until then all ranks must run
@@ -87,7 +87,6 @@ type reservation struct {
 	plan      job.Plan
 	chosen    []*host // nodes of the plan, in its order
 	meet      string  // where torch's ranks meet; empty: nowhere
-	universe  int     // processes that would fit; 0: unknown
 	counts    []int   // ranks of each section of the plan
 	outset    Outset
 	spares    []spare
@@ -157,7 +156,7 @@ func Reserve(ctx context.Context, req job.Request, env Env, kept ...Kept) (*Rese
 // result is what others get to know of the reservation. What it has decided by is not kept for
 // as long as the job runs.
 func (r *reservation) result(startBy node.Due) *Reservation {
-	result := &Reservation{Plan: r.plan, Request: r.req, Meet: r.meet, Universe: r.universe, Outset: r.outset, StartBy: startBy, Connects: r.connects, r: r}
+	result := &Reservation{Plan: r.plan, Request: r.req, Meet: r.meet, Universe: universe(r.req, r.outset), Outset: r.outset, StartBy: startBy, Connects: r.connects, r: r}
 	r.snap, r.seen = job.Snapshot{}, nil
 	for _, n := range r.chosen {
 		result.Nodes = append(result.Nodes, Node{n.Node, &n.def, &n.probe})
@@ -341,7 +340,6 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	if r.env.Seen != nil {
 		r.env.Seen(r.snap)
 	}
-	r.universe = universe(r.req, r.snap)
 	if r.spawn != nil {
 		r.spawn.wishes.Restrict(&r.req, r.snap)
 	}

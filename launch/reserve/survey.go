@@ -168,24 +168,6 @@ func (r *reservation) takeSnapshot() {
 	r.snap.Failed = r.failures()
 }
 
-// universe is the number of processes that would fit (-usize); 0: nothing is said of it.
-func universe(req job.Request, snap job.Snapshot) int {
-	if req.Universe != job.SystemSize {
-		return req.Universe
-	}
-	sum, seen, listed := 0, make(map[string]bool), req.Listed()
-	for _, n := range snap.Nodes {
-		if !listed[n.Name] {
-			continue
-		}
-		if n.Slots > 0 || !seen[n.Identity] { // slots of two names of a machine add up (HOST-8)
-			sum += n.Size()
-		}
-		seen[n.Identity] = n.Identity != ""
-	}
-	return sum
-}
-
 // ruled is the node as its cluster file has it, and as its own administrator lets it be used.
 func (n *host) ruled() job.NodeDef {
 	def := n.def

@@ -70,6 +70,40 @@ func TestOpenMPISpawnsOverHosts(t *testing.T) {
 	spawn("n1:1,n2:1,n3:1", "-n", "1", program, "nested", "2").ran(t, b, sortedLines(strings.Join(nested, "\n")+"\n"))
 }
 
+// Programs that ask MPI_UNIVERSE_SIZE before they spawn are told the slots of all hosts, wherever their first ranks are, and so are
+// their children: programs of both families, as -usize says it for those of MPICH.
+func TestTheUniverseOfASpawn(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 3})
+	for _, library := range []struct {
+		program string
+		options []string
+	}{{mpi(t, "spawn.openmpi"), shared}, {mpi(t, "spawn"), []string{"-usize", "SYSTEM"}}} {
+		for _, test := range []struct {
+			args     string
+			universe int
+			want     []string
+		}{
+			{"-hosts n1:2,n2:1 -n 1 PROGRAM asks 2", 3, family(1, "n1", "n2")},
+			{"-hosts n1:1,n2:2 -n 1 PROGRAM asks 2", 3, family(1, "n2", "n2")},
+			{"-hosts n1:1,n2:1,n3:1 -n 2 PROGRAM asks 1", 3, family(2, "n3")},
+			{"-hosts n1:1,n2:4 -n 2 PROGRAM asks 3", 5, family(2, "n2", "n2", "n2")},
+			{"-hosts n1:1,n2:3 --spawn-hosts job -n 1 PROGRAM asks 2", 1, nil},
+			{"-hosts n1:1,n2:3 --no-spawn -n 1 PROGRAM asks 2", 1, nil},
+			{"-hosts n1:1 --quiet --spawn-hosts n3:3 -n 1 PROGRAM asks 2", 4, family(1, "n3", "n3")},
+			{"-usize 7 -hosts n1:2,n2:1 -n 1 PROGRAM asks 2", 7, family(1, "n1", "n2")},
+		} {
+			words := strings.Fields(strings.Replace(test.args, "PROGRAM", library.program, 1))
+			options := library.options
+			if words[0] == "-usize" {
+				options = nil
+			}
+			r := b.run(t, slices.Concat(options, words)...)
+			r.ran(t, b, sortedLines(strings.Join(append(test.want, fmt.Sprintf("universe %d", test.universe)), "\n")+"\n"))
+		}
+	}
+}
+
 // Another name of a node that the job has, such as its address, is found to be that node, and not waited for
 // in vain; for programs of both families.
 func TestSpawnOntoAnotherName(t *testing.T) {

@@ -2,6 +2,8 @@
  * spawn MODE ARGS: processes that are started by processes, or meet by name.
  *
  *	spawn one N             all spawn N children with MPI_Comm_spawn
+ *	spawn asks N            the same, if MPI_UNIVERSE_SIZE says that others can be spawned
+ *	spawn again N           all spawn N children, part from them, and spawn N others
  *	spawn many N M          all spawn N and M children with MPI_Comm_spawn_multiple
  *	spawn nested DEPTH      all spawn one child, which does the same, DEPTH times
  *	spawn host NAMES N      as one, with NAMES for the info key "host"
@@ -17,10 +19,10 @@
  *	parents: 2 and 3 children, sum 7
  *	children: 3 of 2 parents, appnum 0 on n1, sum 7
  *
- * one line per parent group (its rank 0), and one per child. With missing, and
+ * one line per parent group (its rank 0), and one per child. With asks, rank 0 says "universe 3" before. With missing, and
  * with a try in vain, rank 0 says "spawn: refused"; with cousins, rank 0 of the second group says
  * "cousins: 2 and 2, sum 6" for those of both; with names, ranks 0 and 1 say "accepted 17", "connected 42".
- * A wrong result goes to stderr and ends the job with MPI_Abort(2). What is spawned is
+ * Children are told the same MPI_UNIVERSE_SIZE as their parents. A wrong result goes to stderr and ends the job with MPI_Abort(2). What is spawned is
  * this program, or what the variable SPAWN_PROGRAM names.
  */
 #include <mpi.h>
@@ -37,6 +39,24 @@ static void check(int good, const char *what)
 		return;
 	fprintf(stderr, "spawn: rank %d: %s\n", rank, what);
 	MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+/* How many processes there may be; -1: nothing is said of it. */
+static int universe(void)
+{
+	int *most, found;
+
+	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &most, &found);
+	return found ? *most : -1;
+}
+
+/* Parents, of which root is one, and children compare what they know. */
+static void compare(MPI_Comm inter, int root)
+{
+	int most = universe();
+
+	MPI_Bcast(&most, 1, MPI_INT, root, inter);
+	check(most == universe(), "another universe than the parents'");
 }
 
 /* The ranks of both groups, merged, add up to what they should. */
@@ -68,6 +88,7 @@ static void parent(MPI_Comm inter)
 	MPI_Comm_remote_size(inter, &children);
 	sum = meet(inter, 0);
 	check(sum == size * (size + 1) / 2 + children * (children + 1) / 2, "wrong sum");
+	compare(inter, rank == 0 ? MPI_ROOT : MPI_PROC_NULL);
 	if (rank == 0)
 		printf("parents: %d and %d children, sum %d\n", size, children, sum);
 	part(inter);
@@ -83,6 +104,7 @@ static void child(MPI_Comm inter)
 	MPI_Comm_remote_size(inter, &parents);
 	sum = meet(inter, 1);
 	check(sum == size * (size + 1) / 2 + parents * (parents + 1) / 2, "wrong sum");
+	compare(inter, 0);
 	printf("children: %d of %d parents, appnum %d on %s, sum %d\n", size, parents,
 	       found ? *appnum : -1, name, sum);
 	fflush(stdout);
@@ -117,6 +139,17 @@ static void many(char *program, int n, int m)
 				MPI_ERRCODES_IGNORE);
 	MPI_Info_free(&infos[0]);
 	parent(inter);
+}
+
+/* Programs that ask give up where there is room for no more, and so would their children. */
+static void ask(char *program, int n)
+{
+	char *args[] = {"asks", NULL};
+
+	if (rank == 0)
+		printf("universe %d\n", universe());
+	if (universe() > size)
+		spawn(program, args, n, MPI_INFO_NULL);
 }
 
 /* Alone, because MPICH 3.4.1 tells only the root that it failed; the others wait for ever. */
@@ -260,6 +293,11 @@ static int begin(int argc, char **argv)
 
 	if (strcmp(mode, "one") == 0 && n > 0) {
 		spawn(argv[0], plain, n, info);
+	} else if (strcmp(mode, "asks") == 0 && n > 0) {
+		ask(argv[0], n);
+	} else if (strcmp(mode, "again") == 0 && n > 0) {
+		spawn(argv[0], plain, n, info);
+		spawn(argv[0], plain, n, info);
 	} else if (strcmp(mode, "many") == 0 && argc == 4) {
 		many(argv[0], atoi(argv[2]), n);
 	} else if (strcmp(mode, "nested") == 0) {
@@ -312,6 +350,7 @@ int main(int argc, char **argv)
 	} else if (inter != MPI_COMM_NULL && strcmp(argv[1], "hold") == 0) {
 		hold();
 	} else if (inter != MPI_COMM_NULL) {
+		check(strcmp(argv[1], "asks") != 0 || universe() > size, "nothing can be spawned");
 		child(inter);
 		if (strcmp(argv[1], "nested") == 0)
 			nested(argv[0], atoi(argv[2]));
