@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/launch"
+	"remshell/test/ptytest"
 )
 
 // TestMain also plays the two parts of TestBackgroundReadDoesNotStop.
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // not be stopped there again for its read, and has its input when it is in the foreground
 // (IO-5).
 func TestBackgroundReadDoesNotStop(t *testing.T) {
-	master, slave := openTerminal(t)
+	master, slave := ptytest.Open(t)
 	cmd := partOf("shell", slave, os.Stderr)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	said, err := cmd.StdoutPipe()
@@ -142,31 +142,9 @@ func must(err error) {
 	}
 }
 
-// openTerminal makes a pseudo-terminal.
-func openTerminal(t *testing.T) (master, slave *os.File) {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { master.Close() })
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { slave.Close() })
-	return master, slave
-}
-
 // With --pty the rank gets every key, and we give the terminal back as it was.
 func TestTheTerminalIsLent(t *testing.T) {
-	_, slave := openTerminal(t)
+	_, slave := ptytest.Open(t)
 	fd := int(slave.Fd())
 	unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77})
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)

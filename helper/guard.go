@@ -33,6 +33,10 @@ but their environment does: MPIEXEC_JOBID is the job's alone. A process that has
 up its environment and its session escapes. What is left of the job still has its CPUs, so
 the guard keeps the claim until it has ended that: it holds a descriptor of the claim's file.
 
+Whoever kills mpiexec may kill its process group or its session (timeout -s KILL, a CI system, pkill -s). So
+the guard leads a session, as each rank does; under PBS, which finds the processes of a job by
+their session, it leads a process group only.
+
 The guard starts guardDelay behind the first rank, so that a job that is over by then
 does not pay for it, and is killed when the last has ended. Until it is needed it is a
 shell that waits, which starts in a third of the time of a Go program; at the end of the
@@ -52,8 +56,8 @@ const guardDelay = 2 * time.Millisecond
 const sleeper = `trap '' HUP INT TERM QUIT; read _ || exec /proc/self/fd/3 "$@" </dev/null`
 
 // startGuard starts a guard; words are what Guard will be called by. It keeps a claim, if
-// there is one, as long as it lives.
-func startGuard(words []string, held *ledger.Held) (guard, error) {
+// there is one, as long as it lives. Apart, it leads a session, as ranks do then.
+func startGuard(words []string, held *ledger.Held, apart bool) (guard, error) {
 	program, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return guard{}, err
@@ -77,7 +81,8 @@ func startGuard(words []string, held *ledger.Held) (guard, error) {
 		}
 	}
 	argv := append([]string{"/bin/sh", "-c", sleeper, "mpiexec"}, words...)
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: stage.Environ(), Files: files})
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: stage.Environ(), Files: files,
+		Sys: &syscall.SysProcAttr{Setsid: apart, Setpgid: !apart}})
 	if err != nil {
 		unix.Close(fds[1])
 		return guard{}, err
@@ -100,7 +105,7 @@ func (s *session) newGuard() {
 	if s.guard.pid != 0 || !s.life.MayLive() {
 		return
 	}
-	g, err := startGuard(s.sys.Guard, s.held)
+	g, err := startGuard(s.sys.Guard, s.held, s.apart)
 	if err != nil {
 		s.log.warn("no guard: if mpiexec is killed, ranks may survive it: %v", err)
 	}

@@ -106,10 +106,11 @@ func kind() testbed.Kind { return testbed.Kind(os.Getenv("E2E_KIND")) }
 // A job is one call of mpiexec on the head.
 type job struct {
 	args  []string
-	env   []string      // beside that of the test
-	stdin io.Reader     // nil: /dev/null
-	limit time.Duration // 0: five minutes; then it is killed and the test fails
-	uid   int           // whose job it is; 0: root's
+	env   []string             // beside that of the test
+	stdin io.Reader            // nil: /dev/null
+	limit time.Duration        // 0: five minutes; then it is killed and the test fails
+	uid   int                  // whose job it is; 0: root's
+	attr  *syscall.SysProcAttr // nil: in the session of the test
 }
 
 // A result is what came of a job.
@@ -156,6 +157,7 @@ func (b *bed) startAs(t *testing.T, j job, words []string) *running {
 	}
 	r := &running{cmd: b.Command(ctx, append(patient, j.env...), words[0], words[1:]...), began: time.Now()}
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = j.stdin, &r.out, &r.err
+	r.cmd.SysProcAttr = j.attr
 	r.cmd.WaitDelay = 3 * time.Second // for what still holds our pipes
 	if err := r.cmd.Start(); err != nil {
 		cancel()

@@ -69,12 +69,17 @@ func strike(t *testing.T, b *bed, p program, local bool, options ...string) *vic
 	}
 	args := slices.Concat(options, []string{"-hosts", hosts, "-n", "4"}, p.args(t, v.tag))
 	v.running = b.start(t, job{args: args})
-	v.await(t, "ready", 4)
-	// A shell that is just starting a program (vfork) loses the signals that come then.
-	if want := 4 * p.sleeps; !poll(gone, func() bool { return v.sleeping() == want }) {
+	v.runs(t, p, 4)
+	return v
+}
+
+// runs waits until all ranks run. A shell that is just starting a program (vfork) loses the signals that come then.
+func (v *victim) runs(t *testing.T, p program, ranks int) {
+	t.Helper()
+	v.await(t, "ready", ranks)
+	if want := ranks * p.sleeps; !poll(gone, func() bool { return v.sleeping() == want }) {
 		t.Fatalf("%d processes sleep, want %d", v.sleeping(), want)
 	}
-	return v
 }
 
 // sleeping is how many processes of sleep(1) the job has.

@@ -1,0 +1,160 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/proc"
+	"remshell/test/ptytest"
+	"remshell/tools/testbed"
+)
+
+// leaving is a wrapper with children in the background: one as it comes, one in a session of its own, and one that
+// ignores SIGTERM.
+var leaving = program{"wrapper", func(_ *testing.T, tag string) []string {
+	return []string{"sh", "-c", `sleep 1000.` + tag + ` & setsid sleep 1000.` + tag + ` & (trap "" HUP TERM; exec sleep 1000.` + tag + `) & echo ready; wait`}
+}, 3}
+
+// A killing is a way in which a user, a shell or a CI system ends a launcher.
+type killing struct {
+	name     string
+	before   []string // the program that starts mpiexec; empty: the test does
+	terminal bool     // it all has a controlling terminal
+	hit      func(t *testing.T, v *victim, master *os.File)
+	code     int // of what the test has started
+}
+
+// killings are run with a session of their own each, which the process that the test starts leads.
+var killings = []killing{
+	{name: "SIGKILL to the process", hit: toPID(syscall.SIGKILL), code: 137},
+	{name: "SIGKILL to the group", hit: toGroup(syscall.SIGKILL), code: 137},
+	{name: "SIGKILL to the session", hit: toSession(syscall.SIGKILL), code: 137},
+	{name: "SIGTERM to the process", hit: toPID(syscall.SIGTERM), code: 143},
+	{name: "SIGTERM to the group", hit: toGroup(syscall.SIGTERM), code: 143},
+	{name: "SIGTERM to the session", hit: toSession(syscall.SIGTERM), code: 143},
+	{name: "SIGHUP to the process", hit: toPID(syscall.SIGHUP), code: 129},
+	{name: "SIGHUP to the group", hit: toGroup(syscall.SIGHUP), code: 129},
+	{name: "SIGHUP to the session", hit: toSession(syscall.SIGHUP), code: 129},
+	{name: "timeout -s KILL", before: []string{"timeout", "-s", "KILL", "1000"}, hit: toPID(syscall.SIGALRM), code: 137},
+	{name: "terminal closed", terminal: true, hit: closeTerminal, code: 129},
+	{name: "terminal of a shell closed", before: parentShell, terminal: true, hit: closeTerminal, code: 129},
+	{name: "parent shell killed", before: parentShell, terminal: true, hit: toPID(syscall.SIGKILL), code: 137},
+}
+
+// parentShell does not become mpiexec, as a shell may with its last command.
+var parentShell = []string{"sh", "-c", `"$@"; exit $?`, "sh"}
+
+func toPID(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
+	return func(t *testing.T, v *victim, _ *os.File) { kill(t, sig, "launcher", []int{v.cmd.Process.Pid}) }
+}
+
+func toGroup(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
+	return func(t *testing.T, v *victim, _ *os.File) { kill(t, sig, "process group", []int{-v.cmd.Process.Pid}) }
+}
+
+// toSession signals one process of the session after the other, as pkill -s does.
+func toSession(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
+	return func(t *testing.T, v *victim, _ *os.File) {
+		var all []int
+		for _, looks := range proc.LookAround() {
+			for _, p := range looks {
+				if p.Session == v.cmd.Process.Pid {
+					all = append(all, p.PID)
+				}
+			}
+		}
+		if len(all) == 0 {
+			t.Fatal("the session is empty")
+		}
+		for _, pid := range all {
+			syscall.Kill(pid, sig) // it may have ended with the one before
+		}
+	}
+}
+
+func closeTerminal(_ *testing.T, _ *victim, master *os.File) { master.Close() }
+
+// However a launcher is killed, nothing of its job is left, and nothing is started again.
+func TestNothingIsLeftHoweverTheLauncherIsKilled(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t) // ours on the head are told from those of other tests
+	for _, k := range killings {
+		for where, hosts := range map[string]string{"local": "localhost:3", "hosts": "localhost:1,n1:1,n2:1"} {
+			for _, restart := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/restart %v", k.name, where, restart), func(t *testing.T) {
+					b.killed(t, k, hosts, restart)
+				})
+			}
+		}
+	}
+}
+
+func (b *bed) killed(t *testing.T, k killing, hosts string, restart bool) {
+	j := job{attr: &syscall.SysProcAttr{Setsid: true, Setctty: k.terminal}}
+	var master *os.File
+	if k.terminal {
+		master, j.stdin = ptytest.Open(t)
+	}
+	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
+	words := append(slices.Clone(k.before), binary, "--kill-grace", "2", "-hosts", hosts, "-n", "3")
+	if restart {
+		words = append(words, "--restart", "1", "--restart-on", "any", "--restart-delay", "0.1")
+	}
+	v.running = b.startAs(t, j, append(words, leaving.args(t, v.tag)...))
+	t.Cleanup(func() {
+		for _, pid := range v.processes() { // of a test that has failed
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	v.runs(t, leaving, 3)
+	k.hit(t, v, master)
+	r := v.wait(t)
+	v.vanish(t, gone)
+	if r.code != k.code || strings.Count(r.out, "ready") != 3 {
+		t.Errorf("exit %d, want %d, and three ranks\nstdout: %s\nstderr: %s", r.code, k.code, r.out, r.err)
+	}
+	if jobs := b.listing(t, "localhost", "n1", "n2").Jobs; len(jobs) > 0 {
+		t.Errorf("claims are left: %+v", jobs)
+	}
+}
+
+// The guard is in no process group of mpiexec's, and in its session only where a batch system looks for it there.
+func TestTheGuardLeavesTheSessionButUnderPBS(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	nodes := filepath.Join(t.TempDir(), "nodes")
+	if err := os.WriteFile(nodes, []byte("localhost\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, pbs := range []bool{false, true} {
+		v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
+		j := job{args: append([]string{"-host", "localhost", "-n", "1"}, shell.args(t, v.tag)...)}
+		if pbs {
+			j.env = []string{"PBS_JOBID=1", "PBS_NODEFILE=" + nodes}
+		}
+		v.running = b.start(t, j)
+		v.runs(t, shell, 1)
+		var guards []int
+		if !poll(gone, func() bool { guards = v.guards(); return len(guards) == 1 }) {
+			t.Fatalf("PBS %v: guards %v", pbs, guards)
+		}
+		guard, _ := proc.LookAt(guards[0])
+		launcher, _ := proc.LookAt(v.cmd.Process.Pid)
+		if guard.Group != guard.PID || (guard.Session == launcher.Session) != pbs {
+			t.Errorf("PBS %v: guard %+v, mpiexec %+v", pbs, guard, launcher)
+		}
+		v.cmd.Process.Signal(syscall.SIGTERM)
+		v.wait(t)
+		v.vanish(t, gone)
+	}
+}
