@@ -31,6 +31,7 @@ type dialer struct {
 	reach.Ways
 	build  string       // that helpers have to be; empty: ours, since nothing else is started
 	client *sshx.Dialer // nil: another way
+	local  *sshx.Local  // what the configuration of client asks this machine
 }
 
 var _ node.Dialer = (*dialer)(nil)
@@ -78,7 +79,8 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 	default:
 		d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
 			Pacer: pacer, AcceptNew: j.AcceptNewKeys, Ask: asker()}
-		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys)}
+		d.local = sshx.NewLocal(cmp.Or(sys.getenv("SHELL"), "/bin/sh"), j.Fanout)
+		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys, d.local)}
 	}
 	return nil
 }
@@ -94,6 +96,7 @@ func watching(steps *timeline.Recorder) reach.Watch {
 func (d *dialer) close() {
 	if d.client != nil {
 		d.client.Close()
+		d.local.Close()
 	}
 }
 
@@ -154,15 +157,15 @@ func programArgs(j option.Job, program []string) ([]string, error) {
 
 // resolver looks hosts up in the user's configuration, which is read when the first one needs
 // it, once. Options win over it (CLI-12).
-func resolver(j option.Job, sys System) func(alias string) (sshx.Target, error) {
+func resolver(j option.Job, sys System, local *sshx.Local) func(ctx context.Context, alias string) (sshx.Target, error) {
 	me := userOf(sys)
 	config := sync.OnceValues(func() (*sshx.Config, error) { return readConfig(me, j.SSHOptions) })
-	return func(alias string) (sshx.Target, error) {
+	return func(ctx context.Context, alias string) (sshx.Target, error) {
 		config, err := config()
 		if err != nil {
 			return sshx.Target{}, err
 		}
-		t, err := config.Resolve(alias, me)
+		t, err := config.Resolve(ctx, alias, me, local)
 		if err == nil && j.ConnectTimeout > 0 {
 			t.ConnectTimeout = 0
 		}

@@ -17,7 +17,7 @@ import (
 type SSH struct {
 	Self    Self
 	Dialer  *sshx.Dialer
-	Resolve func(alias string) (sshx.Target, error) // as the user's configuration has it
+	Resolve func(ctx context.Context, alias string) (sshx.Target, error) // as the user's configuration has it
 }
 
 var _ Way = (*SSH)(nil)
@@ -28,7 +28,7 @@ func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result { return Eac
 // Route names address, port and user, and what lies between. The address is left out where it is
 // the host's name, so that equal routes are equal (DIAG-1).
 func (s *SSH) Route(host Host) (string, error) {
-	t, err := s.target(host)
+	t, err := s.target(context.Background(), host)
 	if err != nil {
 		return "", err
 	}
@@ -56,8 +56,8 @@ func hops(t sshx.Target) string {
 
 // target looks a host up in the user's configuration under the name the user wrote
 // (SSH-1). What the host list says of it wins.
-func (s *SSH) target(host Host) (sshx.Target, error) {
-	t, err := s.Resolve(host.alias())
+func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
+	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {
 		return t, err
 	}
@@ -67,7 +67,7 @@ func (s *SSH) target(host Host) (sshx.Target, error) {
 // dial connects, logs in and starts the helper. The client paces and tries again
 // until it is logged in; from then on nothing is tried twice (cli.md SSH-8).
 func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
-	target, err := s.target(host)
+	target, err := s.target(ctx, host)
 	if err != nil {
 		return nil, err
 	}

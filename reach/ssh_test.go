@@ -60,7 +60,7 @@ func newSite(t testing.TB, opts sshtest.Options) *site {
 		Identities: []string{s.key}, UserKnownHosts: []string{s.known}}
 	dialer := &sshx.Dialer{Timeout: 10 * time.Second}
 	t.Cleanup(func() { dialer.Close() })
-	s.SSH = &SSH{Self: self(t), Dialer: dialer, Resolve: func(alias string) (sshx.Target, error) {
+	s.SSH = &SSH{Self: self(t), Dialer: dialer, Resolve: func(_ context.Context, alias string) (sshx.Target, error) {
 		target := s.target
 		target.Alias = alias
 		return target, nil

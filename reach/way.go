@@ -19,7 +19,7 @@ type Way interface {
 	// have not been reached fail, and nothing is done to the others.
 	Dial(ctx context.Context, hosts []Host) <-chan Result
 
-	// Route tells people how a host would be reached, in a few words. It contacts nobody.
+	// Route tells people how a host would be reached, in a few words. It connects to nobody.
 	Route(host Host) (string, error)
 }
 

@@ -84,7 +84,7 @@ func TestAPanicIsOneHosts(t *testing.T) {
 // What the host list says of a host wins over the user's configuration, which is asked for the
 // name that the user wrote (SSH-1).
 func TestHostOverConfiguration(t *testing.T) {
-	way := &SSH{Resolve: func(alias string) (sshx.Target, error) {
+	way := &SSH{Resolve: func(_ context.Context, alias string) (sshx.Target, error) {
 		if alias == "wrong" {
 			return sshx.Target{}, errors.New("config:3: Port: none")
 		}

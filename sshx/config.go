@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 // once. It never changes, so that many goroutines may resolve from it.
 type Config struct {
 	files []*configFile // in the order in which the first value wins
+	final bool          // a Match line asks for a second pass
 }
 
 type configFile struct{ blocks []configBlock }
@@ -56,8 +58,8 @@ const maxInclude = 16
 // (OpenSSH ssh.c, process_config_files). A line that cannot be understood is a
 // *ConfigError.
 func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
-	user := configReader{home: me.Home, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID, private: true}
-	system := configReader{home: me.Home, dir: filepath.Dir(systemFile)}
+	user := configReader{home: me.Home, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID}
+	system := configReader{home: me.Home, dir: filepath.Dir(systemFile), uid: me.UID, main: systemFile}
 	c := &Config{}
 	for _, f := range []struct {
 		configReader
@@ -74,6 +76,7 @@ func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
 			return nil, err
 		}
 		c.files = append(c.files, file)
+		c.final = c.final || file.wantsFinal()
 	}
 	return c, nil
 }
@@ -93,18 +96,17 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 		case key == "include":
 			return nil, s.fail("only for a file")
 		case !slices.Contains(effective, key) && !slices.Contains(idle, key):
-			err := s.fail("the built-in client does not know it")
-			err.unsupported = true
-			return nil, err
+			return nil, s.fail("the built-in client does not know it").hint(useSSH)
 		}
 	}
-	return &Config{files: append([]*configFile{file}, c.files...)}, nil
+	return &Config{files: append([]*configFile{file}, c.files...), final: c.final}, nil
 }
 
 // effective are the keywords that Resolve looks at, and idle those that change nothing here,
 // as what they say holds anyway or is never done.
 var (
-	effective = strings.Fields(`addressfamily bindaddress canonicalizehostname casignaturealgorithms certificatefile ciphers connectionattempts
+	effective = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
+		canonicalizepermittedcnames casignaturealgorithms certificatefile ciphers connectionattempts
 		connecttimeout globalknownhostsfile hashknownhosts hostkeyalgorithms hostkeyalias hostname identitiesonly identityagent identityfile
 		kexalgorithms knownhostscommand macs nohostauthenticationforlocalhost pkcs11provider port preferredauthentications proxycommand
 		proxyjump proxyusefdpass pubkeyacceptedalgorithms pubkeyacceptedkeytypes pubkeyauthentication revokedhostkeys serveralivecountmax
@@ -118,36 +120,50 @@ var (
 type configReader struct {
 	home, dir string
 	uid       int
-	private   bool // refuse files that others can write, as readconf.c does for the user's
+	main      string // the system's file, whose owner and mode count for less; empty: the user's is read
 }
 
 func (r configReader) read(name string, depth int) (*configFile, error) {
 	if depth > maxInclude {
 		return nil, &ConfigError{File: name, Line: 1, Keyword: "Include", Why: "nested too deeply"}
 	}
-	if err := r.checkOwner(name); err != nil {
+	f, err := os.Open(name)
+	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(name)
+	defer f.Close()
+	if err := r.checkOwner(f); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
 	if err != nil {
 		return nil, err
 	}
 	return r.parse(name, data, depth)
 }
 
-// checkOwner keeps to readconf.c: whoever can write the user's configuration
-// can run a ProxyCommand as the user.
-func (r configReader) checkOwner(name string) error {
-	if !r.private {
-		return nil
-	}
-	info, err := os.Stat(name)
+// checkOwner keeps to readconf.c: whoever can write the user's configuration, or what any file includes,
+// can run commands as the user. ssh does not ask this of the system's own file. Here a group may write it, but not everybody (TRUST-27).
+func (r configReader) checkOwner(f *os.File) error {
+	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	if ok && int(st.Uid) != 0 && int(st.Uid) != r.uid || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s: bad owner or permissions: others can write it; run: chmod go-w %s", name, name)
+	foreign, writable := ok && int(st.Uid) != 0 && int(st.Uid) != r.uid, fs.FileMode(0o022)
+	if f.Name() == r.main {
+		foreign, writable = false, 0o002
+		if !info.Mode().IsRegular() { // /dev/null
+			writable = 0
+		}
+	}
+	switch wrong := (&ConfigError{File: f.Name()}); {
+	case foreign:
+		wrong.Why = "it belongs to another user, who could run programs as you by it"
+		return wrong.hint("have it belong to you or to root")
+	case info.Mode().Perm()&writable != 0:
+		wrong.Why = "others can write it, and so run programs as you"
+		return wrong.hint("run: chmod go-w %s", f.Name())
 	}
 	return nil
 }

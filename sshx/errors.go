@@ -118,27 +118,33 @@ func (e *DialError) hint(format string, args ...any) *DialError {
 // for what this package cannot do.
 type ConfigError struct {
 	File    string
-	Line    int
+	Line    int    // 0: the file as a whole
 	Keyword string // empty: the line as a whole
 	Why     string
 
-	unsupported bool
+	remedy string
 }
 
 func (e *ConfigError) Error() string {
-	where := fmt.Sprintf("%s:%d: ", e.File, e.Line)
+	where := e.File + ": "
+	if e.Line > 0 {
+		where = fmt.Sprintf("%s:%d: ", e.File, e.Line)
+	}
 	if e.Keyword != "" {
 		where += e.Keyword + ": "
 	}
 	return where + e.Why
 }
 
-// Hint names the way out: OpenSSH itself can do what we cannot.
-func (e *ConfigError) Hint() string {
-	if e.unsupported {
-		return "use -launcher-exec ssh"
-	}
-	return ""
+// useSSH is the way out where OpenSSH itself can do what we cannot.
+const useSSH = "use -launcher-exec ssh"
+
+// Hint is what the user can do about it; empty when there is nothing to say.
+func (e *ConfigError) Hint() string { return e.remedy }
+
+func (e *ConfigError) hint(format string, args ...any) *ConfigError {
+	e.remedy = fmt.Sprintf(format, args...)
+	return e
 }
 
 // tilde shortens a path below home for a message.

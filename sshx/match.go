@@ -1,19 +1,26 @@
 package sshx
 
 import (
+	"cmp"
+	"context"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // A scope collects what applies to one host: the first value of each keyword,
 // in the order of the files (ssh_config(5)).
 type scope struct {
-	alias string // as given on the command line, without user
-	me    User
-	user  string // user given with the alias; empty: none
+	ctx     context.Context
+	machine Machine
+	alias   string // as given on the command line, without user
+	me      User
+	user    string // user given with the alias; empty: none
+	port    int    // given with the alias; 0: none
 
-	final     bool // second pass, in which Match final applies
-	wantFinal bool // a Match final was met
+	// final is the canonical name, in the second pass, in which Match final and canonical apply;
+	// empty in the first.
+	final string
 
 	first map[string]setting   // lower-case keyword -> setting
 	lists map[string][]setting // the same, for keywords that add up
@@ -24,22 +31,28 @@ func adds(keyword string) bool {
 	return keyword == "identityfile" || keyword == "certificatefile"
 }
 
-// evaluate walks through all files once, and once more if they want a final
-// pass (readconf.c: Match final).
-func (c *Config) evaluate(alias, user string, me User) (*scope, error) {
-	s := &scope{alias: alias, user: user, me: me, first: map[string]setting{}, lists: map[string][]setting{}}
-	for range 2 {
-		for _, f := range c.files {
-			if err := s.walk(f); err != nil {
-				return nil, err
-			}
-		}
-		if !s.wantFinal {
-			break
-		}
-		s.final = true
+// evaluate walks through all files once, and once more, with the canonical name of the host, if that was looked for or
+// if a Match line asks for it (ssh.c, main).
+func (c *Config) evaluate(s *scope) (hostName string, err error) {
+	s.first, s.lists = map[string]setting{}, map[string][]setting{}
+	if err := s.pass(c); err != nil {
+		return "", err
 	}
-	return s, nil
+	hostName, again, err := s.canonical()
+	if err != nil || !again && !c.final {
+		return hostName, err
+	}
+	s.final = hostName
+	return hostName, s.pass(c)
+}
+
+func (s *scope) pass(c *Config) error {
+	for _, f := range c.files {
+		if err := s.walk(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *scope) walk(f *configFile) error {
@@ -53,10 +66,7 @@ func (s *scope) walk(f *configFile) error {
 			continue
 		}
 		for _, set := range b.settings {
-			if set.include == nil {
-				s.take(set)
-				continue
-			}
+			s.take(set)
 			for _, f := range set.include {
 				if err := s.walk(f); err != nil {
 					return err
@@ -101,6 +111,9 @@ func (s *scope) word(key string) string {
 
 // hostname is the name as far as it is known while the files are read.
 func (s *scope) hostname() string {
+	if s.final != "" {
+		return s.final
+	}
 	if name := s.word("hostname"); name != "" {
 		return strings.NewReplacer("%%", "%", "%h", s.alias).Replace(name)
 	}
@@ -117,75 +130,115 @@ func (s *scope) username() string {
 	return s.me.Name
 }
 
+// active reports whether the settings of a block apply. Of a block without settings nothing is asked.
 func (s *scope) active(b *configBlock) (bool, error) {
 	switch {
 	case b.always:
 		return true, nil
-	case b.criteria == nil:
-		host := s.alias
-		if s.final { // the second pass sees the name found by the first
-			host = s.hostname()
-		}
-		return matchPatterns(b.hosts, host), nil
+	case len(b.settings) == 0:
+		return false, nil
+	case b.criteria != nil:
+		return s.matches(b)
 	}
-	return s.matches(b)
+	return matchPatterns(b.hosts, cmp.Or(s.final, s.alias)), nil
 }
 
 // matches takes the criteria of a Match line from left to right and stops at
-// the first one that does not hold, so that what we cannot do matters only for
-// hosts it would decide about.
+// the first one that does not hold, so that no command is run, and what we cannot do
+// matters, only for hosts it would decide about.
 func (s *scope) matches(b *configBlock) (bool, error) {
-	for i := 0; i < len(b.criteria); i++ {
-		word, arg, joined := strings.Cut(b.criteria[i], "=")
-		name, negated := strings.CutPrefix(strings.ToLower(word), "!")
-		if !joined && takesValue(name) {
-			i++
-			if i == len(b.criteria) {
-				return false, b.fail("Match %s: value missing", name)
-			}
-			arg = b.criteria[i]
-		}
-		holds, err := s.criterion(b, name, arg)
-		if err != nil {
+	criteria, err := b.parsed()
+	if err != nil {
+		return false, err
+	}
+	for _, c := range criteria {
+		holds, err := s.holds(b, c)
+		if err != nil || holds == c.negated {
 			return false, err
-		}
-		if holds == negated {
-			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// A criterion is one condition of a Match line.
+type criterion struct {
+	name, arg string
+	negated   bool
+}
+
+func (b *configBlock) parsed() (list []criterion, err error) {
+	for i := 0; i < len(b.criteria); i++ {
+		word, arg, joined := strings.Cut(b.criteria[i], "=")
+		c := criterion{arg: arg}
+		c.name, c.negated = strings.CutPrefix(strings.ToLower(word), "!")
+		if !joined && takesValue(c.name) {
+			i++
+			if i == len(b.criteria) {
+				return nil, b.fail("Match %s: value missing", c.name)
+			}
+			c.arg = b.criteria[i]
+		}
+		list = append(list, c)
+	}
+	return list, nil
 }
 
 func takesValue(criterion string) bool {
 	return criterion != "all" && criterion != "canonical" && criterion != "final"
 }
 
-func (s *scope) criterion(b *configBlock, name, arg string) (bool, error) {
-	list := strings.Split(arg, ",")
-	switch name {
+// wantsFinal reports whether a Match line of a file, or of one that it includes, asks for the second pass. ssh heeds that
+// wherever it stands, also where it cannot apply (readconf.c, match_cfg_line).
+func (f *configFile) wantsFinal() bool {
+	return slices.ContainsFunc(f.blocks, func(b configBlock) bool {
+		criteria, _ := b.parsed() // what is wrong with them is told where they matter
+		return slices.ContainsFunc(criteria, func(c criterion) bool { return c.name == "final" }) ||
+			slices.ContainsFunc(b.settings, func(set setting) bool { return slices.ContainsFunc(set.include, (*configFile).wantsFinal) })
+	})
+}
+
+func (s *scope) holds(b *configBlock, c criterion) (bool, error) {
+	switch c.name {
 	case "all":
 		return true, nil
-	case "canonical": // needs CanonicalizeHostname, which Resolve refuses
-		return s.final, nil
-	case "final":
-		s.wantFinal = true
-		return s.final, nil
+	case "canonical", "final":
+		return s.final != "", nil
 	case "host":
-		return matchPatterns(list, strings.ToLower(s.hostname())), nil
+		return matchHost(c.arg, s.hostname()), nil
 	case "originalhost":
-		return matchPatterns(list, strings.ToLower(s.alias)), nil
+		return matchHost(c.arg, s.alias), nil
 	case "user":
-		return matchPatterns(list, s.username()), nil
+		return matchList(c.arg, s.username()), nil
 	case "localuser":
-		return matchPatterns(list, s.me.Name), nil
+		return matchList(c.arg, s.me.Name), nil
 	case "tagged":
-		return matchPatterns(list, s.word("tag")), nil
-	case "exec", "localnetwork", "command", "sessiontype", "version":
-		err := b.fail("Match %s is not supported by the built-in client", name)
-		err.unsupported = true
-		return false, err
+		return matchList(c.arg, s.word("tag")), nil
+	case "exec":
+		return s.exec(b, c.arg)
+	case "localnetwork", "command", "sessiontype", "version":
+		return false, b.fail("Match %s is not supported by the built-in client", c.name).hint(useSSH)
 	}
-	return false, b.fail("unknown criterion %q; known: all final host originalhost user localuser tagged", name)
+	return false, b.fail("unknown criterion %q; known: all canonical final exec host originalhost user localuser tagged", c.name)
+}
+
+// exec runs a command of Match exec, with the tokens as far as they are known (readconf.c, match_cfg_line).
+func (s *scope) exec(b *configBlock, template string) (bool, error) {
+	t := Target{Alias: s.alias, HostName: s.hostname(), User: s.username(), HostKeyAlias: cmp.Or(s.word("hostkeyalias"), s.hostname())}
+	if t.Port = s.port; t.Port == 0 {
+		t.Port, _ = strconv.Atoi(cmp.Or(s.word("port"), "22"))
+	}
+	if err := t.checkNames(); err != nil {
+		return false, b.fail("Match exec: %v", err)
+	}
+	command, err := expandTokens(template, nil, s.tokens(t))
+	if err != nil {
+		return false, b.fail("Match exec: %v", err)
+	}
+	ok, err := s.machine.Exec(s.ctx, command)
+	if err != nil {
+		return false, b.fail("Match exec: %q: %v", template, err).hint("run it by hand: %s", command)
+	}
+	return ok, nil
 }
 
 func (b *configBlock) fail(format string, args ...any) *ConfigError {

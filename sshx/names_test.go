@@ -29,9 +29,9 @@ func TestNamesAreNoCommands(t *testing.T) {
 	for _, name := range []string{
 		"$(id)", "-oX", "a b", "x#y", "a;b", "a&b", "a|b", "`id`", "a'b", `a"b`, `a\b`, "a>b", "a\nb", "a\tb", "a\x1b[2Jb", "a\u202eb", "a\xff", "~root", "a*", "{a,b}", "!x",
 	} {
-		_, err := config.Resolve(name, me)
+		_, err := config.Resolve(context.Background(), name, me, nowhere)
 		refused(err, "alias", name)
-		_, err = config.Resolve(name+"@n1", me)
+		_, err = config.Resolve(context.Background(), name+"@n1", me, nowhere)
 		refused(err, "user before the alias", name)
 		for what, target := range map[string]Target{
 			"alias": {Alias: name, HostName: "n1"}, "host": {Alias: "n1", HostName: name}, "user": {Alias: "n1", User: name},
@@ -47,7 +47,7 @@ func TestNamesAreNoCommands(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	target, err := config.Resolve("n1", me)
+	target, err := config.Resolve(context.Background(), "n1", me, nowhere)
 	check(t, err)
 	if _, err := p.d.Dial(context.Background(), target); err == nil {
 		t.Error("connected")

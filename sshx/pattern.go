@@ -42,6 +42,14 @@ func matchPatterns(patterns []string, s string) bool {
 	return found
 }
 
+// matchList is matchPatterns with patterns that commas separate.
+func matchList(list, s string) bool { return matchPatterns(strings.Split(list, ","), s) }
+
+// matchHost is matchList for names of hosts: case does not count.
+func matchHost(list, name string) bool {
+	return matchList(strings.ToLower(list), strings.ToLower(name))
+}
+
 // splitArgs splits a configuration value like OpenSSH's argv_split: at white
 // space, with '...' and "..." for words that contain some, backslash before a
 // quote or itself, and # at the start of a word for the rest being comment.

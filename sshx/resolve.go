@@ -1,6 +1,8 @@
 package sshx
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
@@ -19,16 +21,20 @@ import (
 // maxHops bounds a chain of jump hosts, as a loop would have no end.
 const maxHops = 16
 
-// Resolve finds out how to connect to alias, which may be user@host. It is
-// pure: the same configuration and user give the same Target. What the
+// Resolve finds out how to connect to alias, which may be user@host. The same configuration, user
+// and answers of the machine give the same Target. What the
 // built-in client cannot do is a *DialError of KindConfig that wraps a
 // *ConfigError with file, line and keyword.
-func (c *Config) Resolve(alias string, me User) (Target, error) {
-	t, err := c.resolve(hopSpec{host: alias, own: true}.splitUser(), me, nil)
-	if err != nil {
-		return Target{}, configFailure(alias, err)
+func (c *Config) Resolve(ctx context.Context, alias string, me User, machine Machine) (Target, error) {
+	t, err := c.resolve(scope{ctx: ctx, machine: machine, me: me}, hopSpec{host: alias, own: true}.splitUser(), nil)
+	switch {
+	case err == nil:
+		return t, nil
+	case ctx.Err() != nil:
+		end := context.Cause(ctx)
+		return Target{}, fail(Target{Alias: alias}, "config", KindCanceled, "given up: %v", end).because(end)
 	}
-	return t, nil
+	return Target{}, configFailure(alias, err)
 }
 
 func configFailure(alias string, err error) *DialError {
@@ -54,23 +60,24 @@ func (h hopSpec) splitUser() hopSpec {
 	return h
 }
 
-func (c *Config) resolve(spec hopSpec, me User, seen []string) (Target, error) {
+// resolve finds out about one host; s says who asks.
+func (c *Config) resolve(s scope, spec hopSpec, seen []string) (Target, error) {
 	if err := (Target{Alias: spec.host, User: spec.user}).checkNames(); err != nil {
 		return Target{}, err
 	}
-	s, err := c.evaluate(spec.host, spec.user, me)
+	s.alias, s.user, s.port = spec.host, spec.user, spec.port
+	hostName, err := c.evaluate(&s)
 	if err != nil {
 		return Target{}, err
 	}
-	r := resolver{scope: s, seen: append(slices.Clip(seen), spec.host)}
+	r := resolver{scope: &s, seen: append(slices.Clip(seen), spec.host)}
 	r.refuse()
-	r.t = Target{Alias: spec.host, Home: me.Home, User: s.username()}
+	r.t = Target{Alias: spec.host, HostName: hostName, Home: s.me.Home, User: s.username()}
 	r.t.Port = spec.port
 	if r.t.Port == 0 {
 		r.t.Port = r.number("port", 22, 1, math.MaxUint16)
 	}
-	r.t.HostName = strings.ToLower(s.hostname())
-	r.t.HostKeyAlias = r.word("hostkeyalias")
+	r.t.HostKeyAlias = strings.ToLower(r.word("hostkeyalias"))
 	if r.err == nil {
 		r.err = r.t.checkNames()
 	}
@@ -101,24 +108,18 @@ func (r *resolver) fail(set setting, format string, args ...any) {
 
 func (r *resolver) unsupported(set setting, format string, args ...any) {
 	if r.err == nil {
-		err := set.fail(format, args...)
-		err.unsupported = true
-		r.err = err
+		r.err = set.fail(format, args...).hint(useSSH)
 	}
 }
 
 // refuse stops at keywords that decide whether the login works and that we
 // cannot honour.
 func (r *resolver) refuse() {
-	for _, key := range []string{"pkcs11provider", "knownhostscommand"} {
-		if set, ok := r.first[key]; ok && !strings.EqualFold(r.word(key), "none") {
-			r.unsupported(set, "not supported by the built-in client")
-		}
+	if set := r.first["pkcs11provider"]; !none(set.text) {
+		r.unsupported(set, "not supported by the built-in client")
 	}
-	for _, key := range []string{"proxyusefdpass", "canonicalizehostname"} {
-		if set, ok := r.first[key]; ok && !strings.EqualFold(r.word(key), "no") {
-			r.unsupported(set, "not supported by the built-in client")
-		}
+	if set, ok := r.first["proxyusefdpass"]; ok && !strings.EqualFold(r.word("proxyusefdpass"), "no") {
+		r.unsupported(set, "not supported by the built-in client")
 	}
 	if set, ok := r.first["pubkeyauthentication"]; ok && strings.EqualFold(r.word("pubkeyauthentication"), "no") {
 		r.unsupported(set, "the built-in client logs in with keys only, and they are switched off")
@@ -222,7 +223,12 @@ func (r *resolver) proxy(c *Config) {
 	if !ok || strings.EqualFold(r.word("proxyjump"), "none") {
 		return
 	}
-	for i, text := range strings.Split(r.expand(set, r.word("proxyjump"), "hnpr"), ",") {
+	jumps, err := expandTokens(r.word("proxyjump"), nil, r.t.token)
+	if err != nil {
+		r.fail(set, "%v", err)
+		return
+	}
+	for i, text := range strings.Split(jumps, ",") {
 		spec, err := parseHop(strings.TrimSpace(text))
 		if err != nil {
 			r.fail(set, "%v", err)
@@ -236,7 +242,7 @@ func (r *resolver) proxy(c *Config) {
 			r.fail(set, "jump hosts in a circle: %s", strings.Join(append(r.seen, spec.host), " > "))
 			return
 		}
-		hop, err := c.resolve(spec, r.me, r.seen)
+		hop, err := c.resolve(scope{ctx: r.ctx, machine: r.machine, me: r.me}, spec, r.seen)
 		if err != nil {
 			if r.err == nil {
 				r.err = err
@@ -359,127 +365,121 @@ func (r *resolver) paths(key string, defaults ...string) []string {
 	return list
 }
 
-// path expands tokens, environment and ~ of one file name; "none" gives "".
+// path expands ~, environment and tokens of one file name; "none" gives "".
 func (r *resolver) path(set setting, name string) string {
 	if strings.EqualFold(name, "none") {
 		return ""
 	}
-	name = r.expand(set, r.environment(set, name), "CdhijkLlnpru")
-	switch {
-	case name == "~" || strings.HasPrefix(name, "~/"):
-		return filepath.Join(r.me.Home, name[1:])
-	case strings.HasPrefix(name, "~"):
-		r.fail(set, "home directories of other users are not looked up: %s", name)
+	home, rest := "", name
+	if strings.HasPrefix(name, "~") {
+		user, below, _ := strings.Cut(name[1:], "/")
+		home, rest = r.homeOf(set, user)+"/", below
 	}
-	return name
+	rest = r.expand(set, rest)
+	if home != "" {
+		return filepath.Join(home, rest)
+	}
+	return rest
 }
 
-// environment replaces ${NAME}; a variable that is not set is an error, as in
-// OpenSSH.
-func (r *resolver) environment(set setting, text string) string {
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, "${")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		name, after, closed := strings.Cut(rest, "}")
-		value := r.me.getenv(name)
-		if !closed || value == "" {
-			r.fail(set, "environment variable ${%s is not set", strings.TrimSuffix(name, "}")+"}")
-			return ""
-		}
-		b.WriteString(value)
-		text = after
+// homeOf is the home directory of a user; empty: our own.
+func (r *resolver) homeOf(set setting, user string) string {
+	if user == "" {
+		return r.me.Home
 	}
+	home, err := r.machine.HomeOf(r.ctx, user)
+	if err != nil {
+		r.fail(set, "the home of %s is not known: %v", user, err)
+	}
+	return home
 }
 
-// expand replaces the tokens named in allowed (ssh_config(5), TOKENS).
-func (r *resolver) expand(set setting, text, allowed string) string {
-	out, err := expandTokens(text, func(c byte) (string, bool) {
-		if !strings.ContainsRune(allowed, rune(c)) {
-			return "", false
-		}
-		return r.token(c), true
-	})
+// expand replaces tokens, and ${NAME}.
+func (r *resolver) expand(set setting, text string) string {
+	out, err := expandTokens(text, r.me.getenv, r.tokens(r.t))
 	if err != nil {
 		r.fail(set, "%v", err)
 	}
 	return out
 }
 
-func (r *resolver) token(c byte) string {
-	short, _, _ := strings.Cut(r.me.Host, ".")
-	switch c {
-	case 'd':
-		return r.me.Home
-	case 'h':
-		return r.t.HostName
-	case 'i':
-		return strconv.Itoa(r.me.UID)
-	case 'j':
-		return r.word("proxyjump")
-	case 'k':
-		if r.t.HostKeyAlias != "" {
-			return r.t.HostKeyAlias
+// tokens tells what each token stands for on the way to t (ssh_config(5), TOKENS).
+func (s *scope) tokens(t Target) func(c byte) (text string, ok bool) {
+	short, _, _ := strings.Cut(s.me.Host, ".")
+	jump := s.word("proxyjump")
+	return func(c byte) (string, bool) {
+		switch c {
+		case 'C':
+			sum := sha1.Sum([]byte(s.me.Host + t.HostName + strconv.Itoa(t.Port) + t.User + jump))
+			return hex.EncodeToString(sum[:]), true
+		case 'd':
+			return s.me.Home, true
+		case 'i':
+			return strconv.Itoa(s.me.UID), true
+		case 'j':
+			return jump, true
+		case 'L':
+			return short, true
+		case 'l':
+			return s.me.Host, true
+		case 'u':
+			return s.me.Name, true
 		}
-		return r.t.Alias
-	case 'L':
-		return short
-	case 'l':
-		return r.me.Host
-	case 'n':
-		return r.t.Alias
-	case 'p':
-		return strconv.Itoa(r.t.Port)
-	case 'r':
-		return r.t.User
-	case 'u':
-		return r.me.Name
+		return t.token(c)
 	}
-	sum := sha1.Sum([]byte(r.me.Host + r.t.HostName + strconv.Itoa(r.t.Port) + r.t.User + r.word("proxyjump"))) // %C
-	return hex.EncodeToString(sum[:])
 }
 
-// expandTokens replaces %x by what value says, and %% by a percent sign.
-func expandTokens(text string, value func(byte) (string, bool)) (string, error) {
+// token tells what a token stands for of those that belong to the host alone, which ProxyCommand and ProxyJump know.
+func (t Target) token(c byte) (text string, ok bool) {
+	switch c {
+	case 'h':
+		return t.HostName, true
+	case 'k':
+		return cmp.Or(t.HostKeyAlias, t.Alias), true
+	case 'n':
+		return t.Alias, true
+	case 'p':
+		return strconv.Itoa(t.Port), true
+	case 'r':
+		return t.User, true
+	}
+	return "", false
+}
+
+// expandTokens replaces %x by what value says, %% by a percent sign, and ${NAME} by the variable if getenv is not nil. A
+// variable that is not set is an error, as in OpenSSH.
+func expandTokens(text string, getenv func(name string) string, value func(byte) (string, bool)) (string, error) {
 	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			b.WriteByte(text[i])
-			continue
-		}
-		i++
-		if i == len(text) {
-			return "", fmt.Errorf("%q ends in a single %%", text)
-		}
-		if text[i] == '%' {
+	for text != "" {
+		name, after, closed := "", "", false
+		switch {
+		case getenv != nil && strings.HasPrefix(text, "${"):
+			name, after, closed = strings.Cut(text[2:], "}")
+			v := getenv(name)
+			if !closed || v == "" {
+				return "", fmt.Errorf("environment variable ${%s} is not set", name)
+			}
+			b.WriteString(v)
+			text = after
+		case text[0] != '%':
+			b.WriteByte(text[0])
+			text = text[1:]
+		case len(text) == 1:
+			return "", errors.New("it ends in a single %")
+		case text[1] == '%':
 			b.WriteByte('%')
-			continue
+			text = text[2:]
+		default:
+			v, ok := value(text[1])
+			if !ok {
+				return "", fmt.Errorf("unknown token %%%c", text[1])
+			}
+			b.WriteString(v)
+			text = text[2:]
 		}
-		v, ok := value(text[i])
-		if !ok {
-			return "", fmt.Errorf("unknown token %%%c in %q", text[i], text)
-		}
-		b.WriteString(v)
 	}
 	return b.String(), nil
 }
 
 // proxyCommand is the command line for sh, with tokens replaced.
-func (t Target) proxyCommand() (string, error) {
-	return expandTokens(t.ProxyCommand, func(c byte) (string, bool) {
-		switch c {
-		case 'h':
-			return t.HostName, true
-		case 'n':
-			return t.Alias, true
-		case 'p':
-			return strconv.Itoa(t.Port), true
-		case 'r':
-			return t.User, true
-		}
-		return "", false
-	})
-}
+func (t Target) proxyCommand() (string, error) { return expandTokens(t.ProxyCommand, nil, t.token) }

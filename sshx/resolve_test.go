@@ -1,13 +1,11 @@
 package sshx
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,99 +17,6 @@ func (p *place) config(text string) *Config {
 	c, err := ReadConfig(p.write(".ssh/config", text), "", p.me())
 	check(p.t, err)
 	return c
-}
-
-// TestResolveAsOpenSSH has ssh -G read the same files, and compares.
-func TestResolveAsOpenSSH(t *testing.T) {
-	ssh := tool(t, "ssh")
-	account, err := user.Current()
-	check(t, err)
-	me := User{Name: account.Username, Home: account.HomeDir, UID: os.Getuid(), Host: "here"}
-	files, _ := filepath.Glob("testdata/config/*.conf")
-	if len(files) < 4 {
-		t.Fatalf("found %v only", files)
-	}
-	for _, file := range files {
-		dir, err := filepath.Abs(filepath.Dir(file))
-		check(t, err)
-		data, err := os.ReadFile(file)
-		check(t, err)
-		text := strings.ReplaceAll(string(data), "DIR", dir)
-		path := filepath.Join(t.TempDir(), "config")
-		check(t, os.WriteFile(path, []byte(text), 0o600))
-		config, err := ReadConfig(path, "", me)
-		check(t, err)
-		first, _, _ := strings.Cut(text, "\n")
-		for _, alias := range strings.Fields(strings.TrimPrefix(first, "# aliases:")) {
-			out, err := exec.Command(ssh, "-G", "-F", path, alias).CombinedOutput()
-			if err != nil {
-				t.Fatalf("ssh -G: %v: %s", err, out)
-			}
-			got, err := config.Resolve(alias, me)
-			check(t, err)
-			compare(t, filepath.Base(file)+" "+alias, got, options(string(out)), me)
-		}
-	}
-}
-
-// options reads what ssh -G prints: keyword and value, some several times.
-func options(out string) map[string][]string {
-	m := map[string][]string{}
-	for line := range strings.Lines(out) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		m[key] = append(m[key], value)
-	}
-	return m
-}
-
-func compare(t *testing.T, what string, got Target, want map[string][]string, me User) {
-	t.Helper()
-	yes := map[bool]string{true: "yes", false: "no"}
-	strict := map[string]string{"yes": "true", "no": "false"}[got.Strict]
-	if strict == "" {
-		strict = got.Strict
-	}
-	var jumps []string
-	for _, h := range got.Via {
-		jumps = append(jumps, h.Alias)
-	}
-	ours := map[string]string{
-		"hostname":              got.HostName,
-		"port":                  fmt.Sprint(got.Port),
-		"user":                  got.User,
-		"hostkeyalias":          got.HostKeyAlias,
-		"connectionattempts":    fmt.Sprint(got.Attempts),
-		"serveralivecountmax":   fmt.Sprint(got.AliveCountMax),
-		"serveraliveinterval":   fmt.Sprint(int(got.AliveInterval / time.Second)),
-		"identitiesonly":        yes[got.IdentitiesOnly],
-		"hashknownhosts":        yes[got.HashKnownHosts],
-		"stricthostkeychecking": strict,
-		"proxycommand":          got.ProxyCommand,
-		"bindaddress":           got.BindAddress,
-		"userknownhostsfile":    strings.Join(got.UserKnownHosts, " "),
-	}
-	if got.ConnectTimeout > 0 {
-		ours["connecttimeout"] = fmt.Sprint(int(got.ConnectTimeout / time.Second))
-	}
-	for key, v := range ours {
-		theirs := strings.ReplaceAll(strings.Join(want[key], " "), "~/", me.Home+"/")
-		if v != theirs {
-			t.Errorf("%s: %s %q, ssh says %q", what, key, v, theirs)
-		}
-	}
-	for key, list := range map[string][]string{"identityfile": got.Identities, "certificatefile": got.Certificates} {
-		var theirs []string
-		for _, v := range want[key] {
-			v = strings.NewReplacer("~/", me.Home+"/", "%r", got.User, "%u", me.Name).Replace(v)
-			theirs = append(theirs, v)
-		}
-		if list != nil && !slices.Equal(list, theirs) {
-			t.Errorf("%s: %s %q, ssh says %q", what, key, list, theirs)
-		}
-	}
-	if theirs := strings.Join(want["proxyjump"], ""); (theirs != "" && theirs != "none") != (len(jumps) > 0) {
-		t.Errorf("%s: jumps %v, ssh says %q", what, jumps, theirs)
-	}
 }
 
 func TestResolveJumps(t *testing.T) {
@@ -143,7 +48,7 @@ Host *.all
 		{"x", "error: .ssh/config:12: ProxyJump: jump hosts in a circle: x > y > x"},
 	}
 	for _, tt := range tests {
-		target, err := c.Resolve(tt.alias, p.me())
+		target, err := c.Resolve(context.Background(), tt.alias, p.me(), nowhere)
 		var got []string
 		for _, h := range target.Via {
 			s := fmt.Sprintf("%s:%d", h.HostName, h.Port)
@@ -191,7 +96,7 @@ Match tagged red,blue
 	me := p.me("KEYS=mine", "SSH_AUTH_SOCK=/run/sock", "OTHER_SOCK=/run/other")
 	get := func(alias string) Target {
 		t.Helper()
-		target, err := c.Resolve(alias, me)
+		target, err := c.Resolve(context.Background(), alias, me, nowhere)
 		check(t, err)
 		return target
 	}
@@ -212,7 +117,7 @@ Match tagged red,blue
 		t.Errorf("n6: agent %q", got)
 	}
 	for alias, want := range map[string]string{"n4": "unknown token %Q", "n5": "${NOT_SET} is not set"} {
-		if _, err := c.Resolve(alias, me); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(context.Background(), alias, me, nowhere); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", alias, err, want)
 		}
 	}
@@ -230,8 +135,8 @@ Host gss
 Host nokey
     PubkeyAuthentication no
 Host canon
-    CanonicalizeHostname yes
-Match originalhost exec exec "test -f /nonexistent"
+    CanonicalizeHostname sometimes
+Match originalhost exec exec "signal"
     User bob
 Match originalhost net localnetwork 10.0.0.0/8
     User bob
@@ -251,8 +156,8 @@ Host fine
 		{"fdpass", ":4: ProxyUseFdpass: not supported", "-launcher-exec ssh"},
 		{"gss", ":6: PreferredAuthentications: ", "-launcher-exec ssh"},
 		{"nokey", ":8: PubkeyAuthentication: ", "-launcher-exec ssh"},
-		{"canon", ":10: CanonicalizeHostname: ", "-launcher-exec ssh"},
-		{"exec", ":11: Match exec is not supported", "-launcher-exec ssh"},
+		{"canon", ":10: CanonicalizeHostname: ", ""},
+		{"exec", `:11: Match exec: "signal": killed by signal KILL`, "run it by hand: signal"},
 		{"net", ":13: Match localnetwork is not supported", "-launcher-exec ssh"},
 		{"port", `:16: Port: "http" is not a number from 1 to 65535`, ""},
 		{"kex", ":18: KexAlgorithms: the built-in client knows none of these", "-launcher-exec ssh"},
@@ -260,7 +165,7 @@ Host fine
 		{"fine", "", ""},
 	}
 	for _, tt := range tests {
-		_, err := c.Resolve(tt.alias, p.me())
+		_, err := c.Resolve(context.Background(), tt.alias, p.me(), &answers{exec: map[string]error{"signal": &ExitError{Signal: "KILL"}}})
 		var e *DialError
 		switch {
 		case tt.where == "" && err == nil:
@@ -295,10 +200,30 @@ func TestReadConfigErrors(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
-	path := p.write(".ssh/config", "User bob\n")
-	check(t, os.Chmod(path, 0o622))
-	if _, err := ReadConfig(path, "", p.me()); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
-		t.Errorf("writable by others: %v", err)
+}
+
+// A file that others can write is not obeyed, also if the system's includes it.
+func TestReadConfigOfOthers(t *testing.T) {
+	p := newPlace(t)
+	user, system := p.write(".ssh/config", "User bob\nInclude more\n"), p.write("etc/ssh_config", "Include d/*\n")
+	more, included := p.write(".ssh/more", "Port 1\n"), p.write("etc/d/04-ipa.conf", "Port 2\n")
+	for _, tt := range []struct {
+		file    string
+		mode    os.FileMode
+		refused bool
+	}{
+		{user, 0o622, true}, {user, 0o644, false}, {more, 0o620, true}, {included, 0o664, true}, {included, 0o646, true}, {included, 0o644, false},
+		{system, 0o664, false}, {system, 0o646, true},
+	} {
+		check(t, os.Chmod(tt.file, tt.mode))
+		_, err := ReadConfig(user, system, p.me())
+		check(t, os.Chmod(tt.file, 0o600))
+		var e *ConfigError
+		if !tt.refused {
+			check(t, err)
+		} else if !errors.As(err, &e) || e.File != tt.file || e.Hint() != "run: chmod go-w "+tt.file {
+			t.Errorf("%s %o: %v", tt.file, tt.mode, err)
+		}
 	}
 }
 
@@ -311,7 +236,7 @@ func TestReadConfigOrder(t *testing.T) {
 	c, err := ReadConfig(userFile, system, p.me())
 	check(t, err)
 	for alias, want := range map[string]string{"n1": "mine:7", "n2": "theirs:7", "bob@n2": "bob:7"} {
-		got, err := c.Resolve(alias, p.me())
+		got, err := c.Resolve(context.Background(), alias, p.me(), nowhere)
 		check(t, err)
 		if s := fmt.Sprintf("%s:%d", got.User, got.Port); s != want {
 			t.Errorf("%s: %s, want %s", alias, s, want)
@@ -319,7 +244,7 @@ func TestReadConfigOrder(t *testing.T) {
 	}
 	c, err = ReadConfig(p.home+"/none", "", p.me())
 	check(t, err)
-	got, err := c.Resolve("n1", p.me())
+	got, err := c.Resolve(context.Background(), "n1", p.me(), nowhere)
 	check(t, err)
 	if got.HostName != "n1" || got.User != "alice" || got.Port != 22 || got.Strict != "ask" {
 		t.Errorf("without files: %+v", got)

@@ -3,8 +3,8 @@ Package sshx connects to a host the way the user's ssh command would: with
 ~/.ssh/config, the agent, keys, certificates, known hosts, jump hosts and proxy
 commands, but without a process per host.
 
-	ReadConfig    files, Includes          -> Config     once per run
-	Config.Resolve  alias, user            -> Target     pure, once per host
+	ReadConfig      files, Includes        -> Config     once per run
+	Config.Resolve  alias, user, Machine   -> Target     once per host; a Machine runs commands and looks names up
 	Dialer.Dial     Target                 -> Client     paced, retried, deadlined
 	Client.Start    command                -> Session    stdin and stdout as one stream
 
@@ -20,8 +20,7 @@ Every failure is a *DialError with a Kind for programs, a Reason that is equal
 for hosts that fail alike, and a Hint that says what to do.
 
 It does not do passwords, keyboard-interactive, GSSAPI, host-based logins,
-PKCS#11 or forwarding, and it never runs a command to find out which part of
-the configuration applies (Match exec). Where the configuration of a host
+PKCS#11 or forwarding. Where the configuration of a host
 depends on one of these, Resolve says so with file, line and keyword.
 */
 package sshx

@@ -1,6 +1,7 @@
 package sshx
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -125,7 +126,7 @@ func (trial trial) run(p *place, s *sshd) {
 	me := User{Name: p.real(s).User, Home: p.home, Getenv: func(string) string { return "" }}
 	c, err := ReadConfig(p.write(".ssh/config", config), "/dev/null", me)
 	check(p.t, err)
-	target, err := c.Resolve("127.0.0.1", me)
+	target, err := c.Resolve(context.Background(), "127.0.0.1", me, nowhere)
 	check(p.t, err)
 	target.Port, target.GlobalKnownHosts = p.real(s).Port, nil
 	if trial.want == "" {

@@ -60,12 +60,14 @@ func onEach(hosts string, do func(*sshx.Client) error) error {
 	}
 	var dialer sshx.Dialer
 	defer dialer.Close()
+	local := sshx.NewLocal("/bin/sh", 64)
+	defer local.Close()
 	names := strings.Split(hosts, ",")
 	errs := make([]error, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() {
-			target, err := config.Resolve(name, user)
+			target, err := config.Resolve(context.Background(), name, user, local)
 			if err == nil {
 				errs[i] = onHost(&dialer, target, do)
 			} else {

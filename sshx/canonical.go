@@ -1,0 +1,186 @@
+package sshx
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// canonical returns the name to connect to, as it is known after the first pass: HostName or the alias, an address in its
+// usual form, or the name that was looked up where CanonicalizeHostname says so (ssh.c, main and resolve_canonicalize).
+// again is true if the files are read a second time for it.
+func (s *scope) canonical() (name string, again bool, err error) {
+	name = s.hostname()
+	when := strings.ToLower(s.word("canonicalizehostname"))
+	switch when {
+	case "yes", "true", "always":
+		again = true
+	case "", "no", "false":
+	default:
+		return "", false, s.first["canonicalizehostname"].fail("%q is none of yes no always", when)
+	}
+	switch a, isAddress := parseAddress(name); {
+	case isAddress && !strings.EqualFold(a.String(), name):
+		return a.String(), again, nil
+	case isAddress, looksLikeAddress(name):
+		return name, again, nil
+	}
+	name = strings.ToLower(name)
+	if again && (when == "always" || s.direct()) {
+		name, err = s.inDomains(name)
+	}
+	return name, again, err
+}
+
+// direct reports whether neither a program nor another host takes the connection to the host.
+func (s *scope) direct() bool {
+	return none(s.first["proxycommand"].text) && none(s.word("proxyjump"))
+}
+
+// none reports whether a value is not set, or set to none.
+func none(value string) bool {
+	value = strings.TrimSpace(value)
+	return value == "" || strings.EqualFold(value, "none")
+}
+
+// inDomains returns the name of a host in the first of CanonicalDomains that has it.
+func (s *scope) inDomains(name string) (string, error) {
+	full, err := s.fullNames(name)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range full {
+		target, found, err := s.lookup(f)
+		if err != nil {
+			return "", err
+		}
+		if found {
+			return s.follow(strings.TrimSuffix(f, "."), target)
+		}
+	}
+	local := strings.ToLower(s.word("canonicalizefallbacklocal"))
+	if full != nil && (local == "no" || local == "false") {
+		return "", s.first["canonicalizefallbacklocal"].fail("the host has no address in CanonicalDomains, and is not to be looked up as it stands")
+	}
+	if none(s.word("canonicalizepermittedcnames")) {
+		return name, nil
+	}
+	target, _, err := s.lookup(name)
+	if err != nil {
+		return "", err
+	}
+	return s.follow(name, target)
+}
+
+// fullNames are the names to look up, each of which ends in a dot, so that it is looked up as it stands. A name with more
+// than CanonicalizeMaxDots is not looked up: nil.
+func (s *scope) fullNames(name string) (names []string, err error) {
+	if strings.HasSuffix(name, ".") {
+		return []string{name}, nil
+	}
+	most := 1
+	if set, ok := s.first["canonicalizemaxdots"]; ok {
+		if most, err = strconv.Atoi(s.word("canonicalizemaxdots")); err != nil {
+			return nil, set.fail("%q is not a number", s.word("canonicalizemaxdots"))
+		}
+	}
+	if strings.Count(name, ".") > most {
+		return nil, nil
+	}
+	domains, _ := splitArgs(s.first["canonicaldomains"].text)
+	names = []string{}
+	for _, domain := range domains {
+		if !none(domain) {
+			names = append(names, name+"."+strings.ToLower(strings.TrimSuffix(domain, "."))+".")
+		}
+	}
+	return names, nil
+}
+
+// lookup finds a name, and what it is an alias of, if it is one.
+func (s *scope) lookup(name string) (target string, found bool, err error) {
+	if err := checkName(name); err != nil {
+		return "", false, err
+	}
+	target, found, err = s.machine.Canonical(s.ctx, strings.ToLower(s.word("addressfamily")), name)
+	if err != nil {
+		err = s.first["canonicalizehostname"].fail("%v", err)
+	}
+	return target, found, err
+}
+
+// follow returns target in place of name if a rule of CanonicalizePermittedCNAMEs allows it (ssh.c, check_follow_cname).
+func (s *scope) follow(name, target string) (string, error) {
+	set := s.first["canonicalizepermittedcnames"]
+	rules, _ := splitArgs(set.text)
+	if target == "" || target == name || !validDomain(target) {
+		return name, nil
+	}
+	for _, rule := range rules {
+		from, to, ok := strings.Cut(rule, ":")
+		switch {
+		case rule == "*":
+			to = "*"
+		case none(rule):
+			continue
+		case !ok || to == "":
+			return "", set.fail("%q is no pair of patterns with a colon between them", rule)
+		}
+		if matchHost(from, name) && matchList(strings.ToLower(to), target) {
+			return target, nil
+		}
+	}
+	return name, nil
+}
+
+// validDomain refuses what a name server may say and cannot be the name of a host (misc.c, valid_domain).
+func validDomain(name string) bool {
+	const also = ".-_"
+	bad := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(also, r)
+	}
+	return name != "" && !strings.Contains(also, name[:1]) && !strings.Contains(name, "..") && !strings.ContainsFunc(name, bad)
+}
+
+// looksLikeAddress reports whether a name cannot be a host's, even if it is no valid address (ssh.c, is_addr_fast).
+func looksLikeAddress(name string) bool {
+	return strings.ContainsAny(name, "%:") || strings.Trim(name, "0123456789.") == ""
+}
+
+// parseAddress reads an address in all forms that getaddrinfo(3) takes for one: of IPv4 also one to four numbers, decimal,
+// octal or hexadecimal, of which the last fills the remaining bytes (inet_aton(3)).
+func parseAddress(name string) (netip.Addr, bool) {
+	if a, err := netip.ParseAddr(name); err == nil {
+		return a, true
+	}
+	parts := strings.Split(name, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	value := uint64(0)
+	for i, part := range parts {
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 8 * (5 - len(parts))
+		}
+		n, ok := parseNumber(part)
+		if !ok || n>>bits != 0 {
+			return netip.Addr{}, false
+		}
+		value = value<<bits | n
+	}
+	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), true
+}
+
+// parseNumber reads a number in C's notation.
+func parseNumber(s string) (uint64, bool) {
+	base := 10
+	switch lower := strings.ToLower(s); {
+	case strings.HasPrefix(lower, "0x"):
+		s, base = s[2:], 16
+	case len(s) > 1 && s[0] == '0':
+		base = 8
+	}
+	n, err := strconv.ParseUint(s, base, 32)
+	return n, err == nil
+}

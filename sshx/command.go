@@ -1,0 +1,51 @@
+package sshx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// commandLimit is how long a command of the configuration may take that has to answer before a host is connected to. The
+// user's ssh would wait for ever.
+const commandLimit = 10 * time.Second
+
+// runCommand runs a command to its end, without input, in a session of its own, so that ^C on our terminal does not reach
+// it. It is killed with all that it has started when ctx ends or the limit is over, and alone if we are killed.
+// A command that does not exit with 0 is an *ExitError, with what it said last.
+func runCommand(ctx context.Context, limit time.Duration, out io.Writer, words ...string) error {
+	late := fmt.Errorf("no answer in %s", short(limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	var stderr Tail
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr = out, &stderr
+	cmd.SysProcAttr = ownSession()
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // for a child that goes on with its output
+	runtime.LockOSThread()      // it lives as long as the thread that has started it
+	defer runtime.UnlockOSThread()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !errors.As(err, &exit):
+		return fmt.Errorf("it cannot be started: %w", cause(err))
+	}
+	failed := &ExitError{Code: max(exit.ExitCode(), 0), Message: stderr.Line()}
+	if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
+		failed.Signal = strings.TrimPrefix(unix.SignalName(status.Signal()), "SIG")
+	}
+	return failed
+}

@@ -1,0 +1,195 @@
+package sshx
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os/exec"
+	"os/user"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Machine answers what a configuration asks and its files do not tell. Its methods may be called by many goroutines.
+type Machine interface {
+	// Exec runs a command with the user's shell and reports whether it exits with 0 (Match exec).
+	Exec(ctx context.Context, command string) (bool, error)
+	// Canonical looks a host up as getaddrinfo(3) does with AI_CANONNAME, for addresses of a family (inet, inet6, else any).
+	// found is false if it has none. canonical may be empty.
+	Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error)
+	// HomeOf returns the home directory of a user.
+	HomeOf(ctx context.Context, user string) (string, error)
+}
+
+// Local is the Machine on which this process runs. It runs each command, and looks each name up, once.
+type Local struct {
+	shell string
+	limit time.Duration // for one command or look-up
+	slots chan struct{} // one for each of those that may run at a time
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	asking sync.WaitGroup // those that run
+
+	mu      sync.Mutex // guards answers, and that nothing begins after Close
+	answers map[string]*answer
+}
+
+var _ Machine = (*Local)(nil)
+
+// An answer is what a command or a look-up has given.
+type answer struct {
+	done chan struct{} // closed when what follows is set
+	text string
+	ok   bool
+	err  error
+}
+
+// NewLocal makes a Local that runs commands with a shell, at most so many at a time.
+func NewLocal(shell string, most int) *Local {
+	l := &Local{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(most, 1)), answers: map[string]*answer{}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// Close ends the commands that still run, and waits for their end.
+func (l *Local) Close() {
+	l.mu.Lock()
+	l.cancel()
+	l.mu.Unlock()
+	l.asking.Wait()
+}
+
+// Exec is that of Machine.
+func (l *Local) Exec(ctx context.Context, command string) (bool, error) {
+	_, ok, err := l.ask(ctx, "exec "+command, func(ctx context.Context) (string, bool, error) {
+		err := runCommand(ctx, l.limit, nil, l.shell, "-c", command)
+		var exit *ExitError
+		if errors.As(err, &exit) && exit.Signal == "" {
+			return "", false, nil
+		}
+		return "", err == nil, err
+	})
+	return ok, err
+}
+
+// Canonical is that of Machine. The C library is asked, as ssh does: it knows more than /etc/hosts and name servers, and
+// looks for no name in /etc/hosts that ends in a dot.
+func (l *Local) Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
+	return l.ask(ctx, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
+		database := map[string]string{"inet": "ahostsv4", "inet6": "ahostsv6"}[family]
+		text, err := l.getent(ctx, cmp.Or(database, "ahosts"), host)
+		if errors.Is(err, exec.ErrNotFound) {
+			return lookupCanonical(ctx, family, host)
+		}
+		canonical, found := parseHosts(text)
+		return canonical, found, err
+	})
+}
+
+// getent asks the C library, which knows all of nsswitch.conf, for an entry of a database. It is empty if there is none.
+func (l *Local) getent(ctx context.Context, database, key string) (entry string, err error) {
+	program, err := exec.LookPath("getent")
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	err = runCommand(ctx, l.limit, &out, program, database, key)
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		return "", nil
+	}
+	return out.String(), err
+}
+
+// parseHosts reads what getent prints: an address in each line, and behind the first the canonical name. An address of IPv4
+// in the form of IPv6 stands for none of IPv6.
+func parseHosts(text string) (canonical string, found bool) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) > 2 && canonical == "" {
+			canonical = words[2]
+		}
+		if len(words) > 0 {
+			a, err := netip.ParseAddr(words[0])
+			found = found || err == nil && !a.Is4In6()
+		}
+	}
+	return canonical, found
+}
+
+// lookupCanonical is for machines without getent.
+func lookupCanonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
+	network := map[string]string{"inet": "ip4", "inet6": "ip6"}[family]
+	if network == "" {
+		network = "ip"
+	}
+	var dns *net.DNSError
+	if _, err := net.DefaultResolver.LookupNetIP(ctx, network, host); err != nil {
+		if errors.As(err, &dns) {
+			err = nil
+		}
+		return "", false, err
+	}
+	canonical, _ = net.DefaultResolver.LookupCNAME(ctx, host)
+	return strings.TrimSuffix(canonical, "."), true, nil
+}
+
+// HomeOf is that of Machine.
+func (l *Local) HomeOf(ctx context.Context, name string) (string, error) {
+	if u, err := user.Lookup(name); err == nil {
+		return u.HomeDir, nil
+	}
+	home, found, err := l.ask(ctx, "user "+name, func(ctx context.Context) (string, bool, error) {
+		text, err := l.getent(ctx, "passwd", name)
+		if fields := strings.Split(text, ":"); len(fields) > 5 {
+			return fields[5], true, err
+		}
+		return "", false, err
+	})
+	if err == nil && !found {
+		err = user.UnknownUserError(name)
+	}
+	return home, err
+}
+
+// ask finds an answer once, and waits for it.
+func (l *Local) ask(ctx context.Context, what string, find func(context.Context) (string, bool, error)) (string, bool, error) {
+	a, err := l.answer(what, find)
+	if err != nil {
+		return "", false, err
+	}
+	select {
+	case <-a.done:
+		return a.text, a.ok, a.err
+	case <-ctx.Done():
+		return "", false, context.Cause(ctx)
+	}
+}
+
+func (l *Local) answer(what string, find func(context.Context) (string, bool, error)) (*answer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.answers[what]; a != nil {
+		return a, nil
+	}
+	if err := l.ctx.Err(); err != nil {
+		return nil, err
+	}
+	a := &answer{done: make(chan struct{})}
+	l.answers[what] = a
+	l.asking.Go(func() {
+		defer close(a.done)
+		select {
+		case l.slots <- struct{}{}:
+			a.text, a.ok, a.err = find(l.ctx)
+			<-l.slots
+		case <-l.ctx.Done():
+			a.err = l.ctx.Err()
+		}
+	})
+	return a, nil
+}
