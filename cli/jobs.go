@@ -82,6 +82,9 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 	}
 	unread := 0
 	for _, p := range pages {
+		if p.Notice != "" {
+			env.Say(fmt.Sprintf("%s: %s", p.Node, p.Notice))
+		}
 		if p.Err != "" {
 			unread++
 			env.Say(fmt.Sprintf("%s: %s", p.Node, p.Err))

@@ -196,11 +196,14 @@ func server(c job.Checkup) (found []Finding) {
 }
 
 func ledger(c job.Checkup) []Finding {
-	if c.Page.Err == "" {
-		return nil
+	switch {
+	case c.Page.Err != "":
+		return []Finding{of(c, Warning, "ledger", "not kept apart from other jobs: "+c.Page.Err,
+			"make the directory sticky, writable for all and root's, or name another: --ledger DIR")}
+	case c.Page.Notice != "":
+		return []Finding{of(c, Warning, "ledger", c.Page.Notice, "remove that, or ask its user to: until then other jobs may use the CPUs of his")}
 	}
-	return []Finding{of(c, Warning, "ledger", "not kept apart from other jobs: "+c.Page.Err,
-		"make the directory sticky, writable for all and root's, or name another: --ledger DIR")}
+	return nil
 }
 
 // names is about the host's own name and address, which matter to other hosts.

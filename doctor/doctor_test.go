@@ -86,6 +86,7 @@ var cases = []struct {
 	{"MaxStartups", func(c *job.Checkup) { c.Exam.MaxStartups = 1 }, "warning max-startups: its sshd drops logins when 1 are under way (MaxStartups)", "raise MaxStartups"},
 	{"MaxSessions", func(c *job.Checkup) { c.Exam.MaxSessions = 1 }, "warning max-sessions: its sshd allows 1 session in a connection (MaxSessions)", "ControlMaster"},
 	{"ledger", func(c *job.Checkup) { c.Page.Err = "not sticky" }, "warning ledger: not kept apart from other jobs: not sticky", "--ledger"},
+	{"a user's ledger is full", func(c *job.Checkup) { c.Page.Notice = "not all jobs are listed: too much" }, "warning ledger: not all jobs are listed: too much", "ask its user"},
 	{"own name", func(c *job.Checkup) { c.Exam.OwnName = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "10.0.0.1 b"},
 	{"own name, among others", func(c *job.Checkup) { c.Exam.OwnName = []string{"127.0.1.1", "10.0.0.1"} }, "", ""},
 	{"no own name", func(c *job.Checkup) { c.Exam.OwnName, c.Exam.NameErr = nil, "nowhere" }, "warning own-name: its own name leads nowhere there: nowhere", "10.0.0.1 b"},

@@ -214,4 +214,5 @@ type Page struct {
 	Tickets []Ticket
 	States  []RankState // of the job that was asked about
 	Err     string      // why it cannot be read; empty: it was
+	Notice  string      // whose entries are left out, and why; empty: nobody's
 }

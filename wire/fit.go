@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -10,13 +11,70 @@ import (
 // What a ledger holds was written by any user of the node, and what is told of it has to be
 // what a helper may say.
 
-// Fit leaves out the entries that cannot be, and those for which there is no room.
-func (m *Listed) Fit() {
-	left, entries := kindOf(m).Most-2*maxSentence, maxEntries
-	m.Claims = fit(m.Claims, (*codec).claim, &left, &entries)
-	m.Tickets = fit(m.Tickets, (*codec).ticket, &left, &entries)
-	ranks := maxOnNode
+// Fit leaves out the entries that cannot be sent. If there is no room for all, each user has the same share of it, and Fit returns
+// the users who would need more. The states, which are of one job, may take half of the room.
+func (m *Listed) Fit() (cut []int) {
+	left, ranks := (kindOf(m).Most-3*maxSentence)/2, maxOnNode
+	room := left
 	m.States = fit(m.States, (*codec).rankState, &left, &ranks)
+	var all []entry
+	for i := range m.Claims {
+		all = append(all, measure(&m.Claims[i], (*codec).claim, m.Claims[i].UID))
+	}
+	for i := range m.Tickets {
+		all = append(all, measure(&m.Tickets[i], (*codec).ticket, m.Tickets[i].UID))
+	}
+	fits, cut := share(all, room+left)
+	next := 0
+	leftOut := func() bool { next++; return !fits[next-1] }
+	m.Claims = slices.DeleteFunc(m.Claims, func(job.Claim) bool { return leftOut() })
+	m.Tickets = slices.DeleteFunc(m.Tickets, func(job.Ticket) bool { return leftOut() })
+	return cut
+}
+
+// An entry is a claim or ticket as it would be sent.
+type entry struct {
+	uid         int
+	size        int // in bytes; 0: it cannot be sent
+	seats, held int
+}
+
+func measure[T any](p *T, each func(*codec, *T), uid int) entry {
+	out := codec{}
+	each(&out, p)
+	in := codec{reading: true, buf: out.buf}
+	each(&in, new(T))
+	if in.err != nil {
+		return entry{uid: uid}
+	}
+	return entry{uid, len(out.buf), in.seats, in.held}
+}
+
+// share reports which entries fit into so many bytes, and which users have some that do not. An entry comes the later, the
+// more its user has before it: so nobody takes the room of others by many entries or large ones.
+func share(all []entry, left int) (fits []bool, cut []int) {
+	fits = make([]bool, len(all))
+	sum, before := make(map[int]int), make([]int, len(all)) // by user, by entry
+	var order []int
+	for i, e := range all {
+		if e.size > 0 {
+			sum[e.uid] += e.size
+			before[i] = sum[e.uid]
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(before[i], before[j]) })
+	entries, seats, held := maxEntries, maxSeats, maxHeld
+	for _, i := range order {
+		e := all[i]
+		if fits[i] = e.size <= left && entries > 0 && e.seats <= seats && e.held <= held; !fits[i] {
+			cut = append(cut, e.uid)
+			continue
+		}
+		left, entries, seats, held = left-e.size, entries-1, seats-e.seats, held-e.held
+	}
+	slices.Sort(cut)
+	return fits, slices.Compact(cut)
 }
 
 // Fit leaves out the ticket at the head if it cannot be.

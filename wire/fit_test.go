@@ -48,6 +48,42 @@ func TestWhatOthersWroteIsMadeToFit(t *testing.T) {
 	arrives(t, m)
 }
 
+// One user's entries, many or large, do not keep those of others out of a listing.
+func TestOneUserDoesNotFillAListing(t *testing.T) {
+	const honest, enemy = 1000, 2000
+	hisClaim := func(c job.Claim) job.Claim {
+		c.Job, c.UID, c.Nodes, c.Size, c.Since = "his", enemy, 1, 1, time.Unix(1, 0)
+		return c
+	}
+	long := strings.Repeat("x", maxSentence)
+	cpus := make([]int, 4096)
+	for i := range cpus {
+		cpus[i] = i
+	}
+	for what, his := range map[string][]job.Claim{
+		"many":         slices.Repeat([]job.Claim{hisClaim(job.Claim{})}, 4500),
+		"long words":   slices.Repeat([]job.Claim{hisClaim(job.Claim{Command: long})}, 1100),
+		"many ranks":   slices.Repeat([]job.Claim{hisClaim(job.Claim{Ranks: make([]job.ClaimedRank, 4000)})}, 20),
+		"many CPUs":    slices.Repeat([]job.Claim{hisClaim(job.Claim{Ranks: []job.ClaimedRank{{CPUs: cpus}}})}, 100),
+		"nothing more": nil,
+	} {
+		m := &Listed{Claims: his, States: slices.Repeat([]job.RankState{{Life: "running"}}, 5000)}
+		for i := range 100 {
+			m.Claims = append(m.Claims, job.Claim{Job: "ours", UID: honest, Nodes: 1, Size: 1, Since: time.Unix(2, 0), Ranks: []job.ClaimedRank{{Rank: i, CPUs: []int{i}}}})
+			m.Tickets = append(m.Tickets, job.Ticket{Job: "ours", UID: honest, Number: int64(i + 1), Since: time.Unix(2, 0)})
+		}
+		cut := m.Fit()
+		claims := slices.IndexFunc(m.Claims, func(c job.Claim) bool { return c.UID == honest })
+		if left := len(m.Claims) - claims; left != 100 || len(m.Tickets) != 100 || len(m.States) != 5000 || his != nil && claims == 0 {
+			t.Errorf("%s: %d claims, %d tickets, %d states are left of the honest user, %d of the other", what, left, len(m.Tickets), len(m.States), claims)
+		}
+		if want := []int{enemy}; !slices.Equal(cut, want) && his != nil || his == nil && cut != nil {
+			t.Errorf("%s: entries of %v are left out", what, cut)
+		}
+		arrives(t, m)
+	}
+}
+
 func TestASurveyIsMadeToFit(t *testing.T) {
 	m := &Surveyed{Use: job.Use{Procs: 1 << 40, Seated: 1 << 40, Busy: []int{-3, 5, 5, 65535, 65536, 1 << 50},
 		BusyGPUs: []string{"a", "a", strings.Repeat("x", 65)}}}

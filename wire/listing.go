@@ -28,7 +28,7 @@ func (m *List) fields(c *codec) {
 	c.word((*string)(&m.Job), "job")
 }
 
-// Listed answers List. With Err the ledger cannot be read. Where is the directory and the
+// Listed answers List. With Err the ledger cannot be read; with Notice entries of some user are left out. Where is the directory and the
 // number under which this node's entries are in it (TRUST-20); UID is the user whose helper it is.
 type Listed struct {
 	Where   string
@@ -37,6 +37,7 @@ type Listed struct {
 	Tickets []job.Ticket
 	States  []job.RankState
 	Err     string
+	Notice  string
 	Had     bool // the job for which Watch has given something up has claimed something since
 }
 
@@ -47,6 +48,7 @@ func (m *Listed) fields(c *codec) {
 	list(c, &m.Tickets, length{"tickets", maxEntries - len(m.Claims)}, (*codec).ticket)
 	list(c, &m.States, length{"ranks", maxOnNode}, (*codec).rankState)
 	c.sentence(&m.Err, "error")
+	c.sentence(&m.Notice, "notice")
 	c.flag(&m.Had)
 }
 

@@ -5,6 +5,7 @@ package claims
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -71,14 +72,27 @@ func (w *Worker) list(m *wire.List) {
 		tickets, err2 := w.ledger.Tickets()
 		answer.Tickets, err = tickets, cmp.Or(err, err2)
 	}
+	notice, err := leftOut(err)
 	if m.Job != "" && err == nil {
 		answer.States = attend(claims, m.Job)
 	}
 	if err != nil {
 		answer.Err = err.Error()
 	}
-	answer.Fit()
+	if cut := answer.Fit(); len(cut) > 0 && notice == "" {
+		notice = fmt.Sprintf("not all jobs of %s are listed: there is no room for more of them", w.ledger.UserName(cut[0]))
+	}
+	answer.Notice = notice
 	w.send(answer)
+}
+
+// leftOut tells an error that leaves out entries of some user, of which it makes a notice, from one by which none could be read.
+func leftOut(err error) (notice string, other error) {
+	var limit *ledger.LimitError
+	if errors.As(err, &limit) {
+		return "not all jobs are listed: " + limit.Error(), nil
+	}
+	return "", err
 }
 
 // evict ends the holders of a job's entries.
@@ -136,7 +150,7 @@ func evicted(e ledger.Eviction, id job.ID) string {
 func (w *Worker) alert(m *wire.Alert) {
 	answer := &wire.Alerted{}
 	claims, err := w.claims(m.Ledger)
-	if err == nil {
+	if _, err = leftOut(err); err == nil {
 		answer.Ranks, err = strike(claims, m.Job, unix.Signal(m.Number))
 	}
 	if err != nil {

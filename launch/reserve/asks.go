@@ -224,7 +224,7 @@ func (r *reservation) pages(ctx context.Context, id job.ID) (pages []job.Page, e
 			if ok {
 				n.had = listed.Had
 				read[n] = job.Page{Node: n.def.Name, Queue: r.queue.Keeps(n), UID: listed.UID,
-					Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err}
+					Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err, Notice: listed.Notice}
 			}
 			return ok
 		})

@@ -98,7 +98,7 @@ func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
 		func(n *host, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {
-				c.byHost[n].Page = job.Page{Node: n.def.Name, Where: listed.Where, Claims: listed.Claims, Err: listed.Err}
+				c.byHost[n].Page = job.Page{Node: n.def.Name, Where: listed.Where, Claims: listed.Claims, Err: listed.Err, Notice: listed.Notice}
 			}
 			return ok
 		})
