@@ -282,20 +282,20 @@ type Env struct {
 
 // Ends says what the end of a rank means for the others, and for our exit code.
 type Ends struct {
-	KeepOnExit   bool   // a rank that exits with a code other than 0 does not end the job
-	KeepOnSignal bool   // nor does one that dies by a signal
-	Status       string // "first" (also ""), "max", "rank0" or "or" (cli.md EXIT-3)
-	Stacks       bool   // SIGQUIT before the end when -timeout strikes
-	Children     bool   // what ranks leave behind may stay (--leave-children)
-	Sessions     bool   // and the directories of Open MPI's files (--keep-session)
-	CleanIPC     string // whose shared memory is freed after its end: of ranks that "failed" (also ""), "always", "no" (PD-16)
-	Codes        bool   // tell every exit code
-	Usage        string // tell what the job consumed: "hosts", "rank", "lines" or "application"; empty: do not
-	Metric       string // what counts as memory: rss, pss, cgroup; empty: rss
-	Samples      bool   // look at all processes now and then: somebody wants to know (RM-51)
-	Batch        bool   // a batch system has granted the hosts
-	Peaks        bool   // look for the memory of small processes, too: somebody wants to know
-	Ours         int    // exit code of our own failures; 0: 125
+	KeepOnExit bool   // a rank that exits with a code other than 0 does not end the job
+	KeepAll    bool   // nothing that happens to a rank ends the others, but MPI_Abort (-disable-auto-cleanup)
+	Status     string // "first" (also ""), "max", "rank0" or "or" (cli.md EXIT-3)
+	Stacks     bool   // SIGQUIT before the end when -timeout strikes
+	Children   bool   // what ranks leave behind may stay (--leave-children)
+	Sessions   bool   // and the directories of Open MPI's files (--keep-session)
+	CleanIPC   string // whose shared memory is freed after its end: of ranks that "failed" (also ""), "always", "no" (PD-16)
+	Codes      bool   // tell every exit code
+	Usage      string // tell what the job consumed: "hosts", "rank", "lines" or "application"; empty: do not
+	Metric     string // what counts as memory: rss, pss, cgroup; empty: rss
+	Samples    bool   // look at all processes now and then: somebody wants to know (RM-51)
+	Batch      bool   // a batch system has granted the hosts
+	Peaks      bool   // look for the memory of small processes, too: somebody wants to know
+	Ours       int    // exit code of our own failures; 0: 125
 }
 
 // Signals says what becomes of those that mpiexec gets and that do not end the job.

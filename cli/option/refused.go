@@ -42,7 +42,7 @@ var refusals = []refusal{
 	{"launch-agent", 1, "is Open MPI's option for its daemon; here it is mpiexec itself, sent along where it is missing", true},
 	{"leave-session-attached debug-daemons debug-daemons-file debug-devel no-ready-msg", 0, "is Open MPI's option for its daemons, of which there are none here; -vv tells what goes on", true},
 	{"personality", 1, "is Open MPI's option for kinds of jobs; there is one kind here", true},
-	{"enable-recovery disable-recovery continuous", 0, "is Open MPI's option for lost ranks; here -disable-auto-cleanup lets the others go on", false},
+	{"continuous", 0, "is Open MPI's option for lost ranks; here -disable-auto-cleanup lets the others go on", false},
 	{"max-restarts with-ft", 1, "is Open MPI's option for lost ranks, which are not started again here one by one; --restart starts the whole job again, -disable-auto-cleanup lets the others go on", false},
 	{"xml parseable parsable", 0, "is Open MPI's option for output for programs; here --json, with --dry-run, --doctor or --ps", false},
 	{"get-stack-traces report-state-on-timeout", 0, "is Open MPI's option for what -timeout tells; here it always tells what each rank was doing, and --on-timeout stacks tells where they are", false},

@@ -203,18 +203,18 @@ func (w World) class(j option.Job) (config.Class, error) {
 // ends says which ends of a rank end the job, and what the job's code is.
 func ends(j option.Job) job.Ends {
 	return job.Ends{
-		KeepOnExit:   j.KillOnBadExit == "0" || j.AutoCleanup == "no",
-		KeepOnSignal: j.AutoCleanup == "no",
-		Status:       j.ExitStatus,
-		Stacks:       j.OnTimeout == "stacks",
-		Children:     j.Children,
-		Sessions:     j.KeepSession || j.Children,
-		CleanIPC:     j.CleanIPC,
-		Codes:        j.PrintCodes,
-		Usage:        j.Consumed,
-		Peaks:        consumption(j),
-		Samples:      consumption(j),
-		Metric:       j.MemMetric,
+		KeepOnExit: j.KillOnBadExit == "0",
+		KeepAll:    j.AutoCleanup == "no",
+		Status:     j.ExitStatus,
+		Stacks:     j.OnTimeout == "stacks",
+		Children:   j.Children,
+		Sessions:   j.KeepSession || j.Children,
+		CleanIPC:   j.CleanIPC,
+		Codes:      j.PrintCodes,
+		Usage:      j.Consumed,
+		Peaks:      consumption(j),
+		Samples:    consumption(j),
+		Metric:     j.MemMetric,
 	}
 }
 

@@ -123,7 +123,7 @@ func restarted(req *job.Request, j option.Job, said map[string]bool) error {
 	if r.Most > 0 && r.On == nil {
 		r.On = fresh.On
 	}
-	if r.Most > 0 && req.Ends.KeepOnSignal {
+	if r.Most > 0 && req.Ends.KeepAll {
 		return &fault.Error{Text: "--restart and -disable-auto-cleanup exclude each other"}
 	}
 	return err

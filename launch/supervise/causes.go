@@ -82,6 +82,7 @@ type causeRule struct {
 	yields []Kind        // of what it may be the consequence: if told within causeGrace, they take its place
 	early  bool          // it is told at once, ahead of what was before it on its node
 	late   bool          // it counts also when all ranks are over
+	mild   bool          // with KeepAll the others go on
 	hurry  bool          // it is from outside: who reads the output is not waited for (IO-10)
 
 	byRM func(Cause) bool // it may come of what a batch system does to hosts, starters and ranks when it ends a job (RM-61); nil: it does not
@@ -100,10 +101,10 @@ var causes = [...]causeRule{
 	RankNotStarted: {name: "a program cannot be executed", reason: "start", again: job.ByStart, text: ofRank, code: told, blames: theRank},
 	MPIAbort: {name: "a rank calls MPI_Abort", reason: "exit", again: job.ByAbort, text: aborted, code: abortCode, blames: theRank, chosen: true,
 		yields: []Kind{RankExited, RankDied, LostNode}, early: true, late: true},
-	PMIJunk:      {name: "a rank talks junk on PMI", reason: "exit", again: job.ByCode, text: ofRank, code: always(1), blames: theRank},
-	PMILost:      {name: "a rank loses its PMI connection", reason: "exit", again: job.ByCode, text: hungUp, code: always(1), blames: theRank, waits: causeGrace},
-	PMIBroken:    {name: "a barrier can never complete", reason: "exit", again: job.ByCode, text: asTold, code: always(1), blames: nobody, waits: causeGrace},
-	NoFinalize:   {name: "a rank leaves without finalize", reason: "exit", again: job.ByCode, text: leftOthers, code: always(1), blames: nobody, waits: silentGrace},
+	PMIJunk:      {name: "a rank talks junk on PMI", reason: "exit", again: job.ByCode, text: ofRank, code: always(1), blames: theRank, mild: true},
+	PMILost:      {name: "a rank loses its PMI connection", reason: "exit", again: job.ByCode, text: hungUp, code: always(1), blames: theRank, waits: causeGrace, mild: true},
+	PMIBroken:    {name: "a barrier can never complete", reason: "exit", again: job.ByCode, text: asTold, code: always(1), blames: nobody, waits: causeGrace, mild: true},
+	NoFinalize:   {name: "a rank leaves without finalize", reason: "exit", again: job.ByCode, text: leftOthers, code: always(1), blames: nobody, waits: silentGrace, mild: true},
 	LostNode:     {name: "a node is lost", reason: "host_lost", again: job.ByNode, text: lostContact, code: always(job.ExitInternal), blames: theNode, byRM: anyhow},
 	CutNode:      {name: "a node says what no helper says", reason: "host_lost", again: job.ByNode, text: lostContact, code: always(job.ExitInternal), blames: theNode},
 	StartTimeout: {name: "`--start-timeout` strikes", reason: "start", again: job.ByStart, text: startedTooFew, code: always(job.ExitInternal), blames: nobody},

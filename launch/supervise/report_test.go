@@ -106,7 +106,7 @@ func play(rules Rules, events []any) State {
 }
 
 func TestExitCodes(t *testing.T) {
-	state := play(Rules{Ends: job.Ends{KeepOnExit: true, KeepOnSignal: true}}, sequence(exits(1, 3), dies(0, 9), exits(2, 3), NodeLost{1, ""}))
+	state := play(Rules{Ends: job.Ends{KeepAll: true}}, sequence(exits(1, 3), dies(0, 9), exits(2, 3), NodeLost{1, ""}))
 	if got, want := strings.Join(state.ExitCodes(), "\n"), "exit code 3: ranks 1-2\nexit code 137: rank 0\nno exit code: rank 3"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

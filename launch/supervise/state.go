@@ -49,6 +49,7 @@ type State struct {
 	respite   *respite  // nil: it does not go on for a checkpoint
 	vacancy   vacancy
 	ceded     bool // the job has ended in one
+	noted     bool // that a barrier cannot complete was reported
 	gpus      int  // that the ranks of the command line have
 	id        job.ID
 	rules     Rules

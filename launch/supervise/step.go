@@ -163,7 +163,7 @@ func (s *State) exited(exit *job.Exit, now time.Time) []Action {
 	if status := exit.Status(); status != 0 && s.Phase == Running {
 		return s.failedRank(exit, now)
 	}
-	if exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.ranks) > 1 {
+	if exit.Status() == 0 && exit.PMI == job.PMIOpen && s.Phase == Running && len(s.ranks) > 1 && !s.rules.Ends.KeepAll {
 		s.silent = append(s.silent, exit.Rank)
 		if s.suspicion != nil && s.suspicion.Rank == exit.Rank {
 			s.suspicion, s.due.doubt = nil, time.Time{}
@@ -272,28 +272,42 @@ func (s *State) othersRun(rank int) bool {
 // failedRank judges a rank that failed by itself.
 func (s *State) failedRank(exit *job.Exit, now time.Time) []Action {
 	c := s.judge(ended(exit), now)
-	keep := s.rules.Ends.KeepOnExit
-	if exit.Signal != 0 {
-		keep = s.rules.Ends.KeepOnSignal
-	}
-	if !keep {
+	keepAll := s.rules.Ends.KeepAll
+	if !keepAll && (exit.Signal != 0 || !s.rules.Ends.KeepOnExit) {
 		return s.fail(c, now)
 	}
 	if s.Cause != nil {
 		s.failsAlso(exit, now)
 	}
 	s.blame(c, now)
-	return s.settle(now)
+	var do []Action
+	if keepAll && s.Left > 0 {
+		do = append(do, Say{fmt.Sprintf("%s; the others go on (%s)", c.Text, text.Count(s.Left, "rank"))})
+	}
+	return append(do, s.settle(now)...)
 }
 
 // failed judges news of what may end the job: at once, or when nothing better has come of it.
 func (s *State) failed(e Failed, now time.Time) []Action {
 	c := s.judge(e, now)
+	if s.rules.Ends.KeepAll && c.rule().mild {
+		return s.tolerate(c)
+	}
 	if wait := c.rule().waits; wait > 0 {
 		s.suspect(c, now.Add(wait))
 		return nil
 	}
 	return s.fail(c, now)
+}
+
+// tolerate lets the others go on. A lost connection is not reported: the end of its rank is. A barrier
+// that can never complete is reported once, since every later one is its consequence.
+func (s *State) tolerate(c Cause) []Action {
+	if c.Kind == PMILost || c.Kind == PMIBroken && s.noted {
+		return nil
+	}
+	s.noted = s.noted || c.Kind == PMIBroken
+	return []Action{Say{"note: " + c.Text}}
 }
 
 // suspect notes a sign that the job cannot go on, of which an exit that is under way may be the

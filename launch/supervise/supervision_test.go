@@ -38,6 +38,7 @@ var happenings = []struct {
 	{"a rank ends with 3", Rules{}, []any{exits(2, 3)}},
 	{"the same with `-K0`", Rules{Ends: job.Ends{KeepOnExit: true}}, []any{exits(2, 3)}},
 	{"a rank dies by signal 11", Rules{}, []any{dies(2, 11)}},
+	{"a rank ends or dies in any way, with `-disable-auto-cleanup`", Rules{Ends: job.Ends{KeepAll: true}}, []any{dies(2, 11), hangsUp(2), stuck, after(5 * time.Second), Tick{}}},
 	{"all ranks end with 0", Rules{}, well},
 	{"a program cannot be executed", Rules{}, []any{NotStarted{2, 126, "program x: permission denied", ""}}},
 	{"a rank calls MPI_Abort(5)", Rules{}, []any{aborts(2, 5, "")}},
