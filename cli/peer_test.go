@@ -184,7 +184,7 @@ var hostilePeers = []struct {
 	serve func(*peer, net.Conn)
 	says  string // what mpiexec says, among other things
 }{
-	{"identification of no server", func(_ *peer, c net.Conn) { io.WriteString(c, evil+"\r\n") }, `n1 says "\x1b]0;mine`},
+	{"identification of no server", func(_ *peer, c net.Conn) { io.WriteString(c, evil+"\r\n") }, `it says "\x1b]0;mine`},
 	{"lines before the identification", func(_ *peer, c net.Conn) {
 		for range 20 {
 			io.WriteString(c, evil+"\r\n")
@@ -199,7 +199,7 @@ var hostilePeers = []struct {
 			Reason         uint32
 			Text, Language string
 		}{2, evil, ""})...))
-	}, `the server refuses: n1 says "\x1b]0;mine`},
+	}, `the server refuses: it says "\x1b]0;mine`},
 	{"a flood before the key", func(_ *peer, c net.Conn) {
 		greet(c, "SSH-2.0-x")
 		junk := append([]byte{2}, ssh.Marshal(struct{ Text string }{strings.Repeat(evil, 500)})...)

@@ -134,7 +134,7 @@ func (s *ByStarter) verdict(stderr string, exit int) Verdict {
 	if v.Busy {
 		kind = KindBusy
 	}
-	return Verdict{kind, s.Starter.Program, v.Why, v.Remedy}
+	return Verdict{Kind: kind, Step: s.Starter.Program, Why: v.Why, Hint: v.Remedy}
 }
 
 // why says that after that.

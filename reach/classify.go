@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -11,38 +12,45 @@ type Verdict struct {
 	Step string
 	Why  string
 	Hint string
+	Said string // the line that tells it; empty: Why has it, or there is none
 }
 
 // A saying is a text that tells what happened, as OpenSSH 9.2 and the shells spell
 // it. The first that matches decides, so what explains more stands above.
 type saying struct {
-	text    string // part of stderr, in lower case; several are divided by |
-	exit    int    // only with this exit code; 0: any
-	verdict Verdict
+	text string // part of stderr, in lower case; several are divided by |
+	exit int    // only with this exit code; 0: any
+	kind Kind
+	step string
+	why  string
+	hint string
+	more string // part of a line that tells more than the one with text, in lower case; empty: none does
 }
 
 var sayings = []saying{
-	{"could not resolve hostname|unknown host", 0, Verdict{KindName, "resolve", "host name unknown",
-		"check the spelling, or give it a HostName in ~/.ssh/config"}},
-	{"remote host identification has changed", 0, Verdict{KindChangedKey, "host key", "the host key has changed",
-		"ask who runs the host; if it is right, remove the old key with ssh-keygen -R"}},
-	{"host key verification failed", 0, Verdict{KindUnknownKey, "host key", "not in known_hosts",
-		"check the key, then log in once with ssh"}},
-	{"too many authentication failures", 0, Verdict{KindTooMany, "login", "the server lost patience with the keys offered",
-		"set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config"}},
-	{"permission denied (", 0, Verdict{KindLogin, "login", "login refused",
-		"install a key on the host; is the agent running? try: ssh -v HOST true"}},
-	{"banner exchange: connection timed out|timed out during banner exchange", 0, Verdict{KindReach, "connect", "the server does not answer", ""}},
-	{"connection refused", 255, Verdict{KindRefused, "connect", "connection refused: no ssh server on that port", ""}},
-	{"no route to host|connection timed out|operation timed out|network is unreachable|host is down", 0, Verdict{KindReach, "connect", "cannot reach", ""}},
-	{"unable to negotiate", 0, Verdict{KindMismatch, "handshake", "no algorithm in common", ""}},
-	{"bad configuration option|bad owner or permissions|terminating, ", 0, Verdict{KindConfig, "config", "the configuration of ssh is wrong", ""}},
-	{"session open refused by peer|open failed: administratively prohibited", 0, Verdict{KindSession, "session", "the server opens no session",
-		"MaxSessions in its sshd_config may be too low for a shared connection (ControlMaster)"}},
-	{"kex_exchange_identification|ssh_exchange_identification|connection reset by|connection closed by|exceeded maxstartups|not allowed at this time", 255, Verdict{KindBusy, "connect", "the server is busy: it dropped the connection before the login",
-		"lower --fanout, or raise MaxStartups in the server's sshd_config"}},
-	{"broken pipe|timeout, server|closed by remote host", 255, Verdict{KindLost, "connection", "the connection broke", ""}},
-	{"this account is currently not available", 0, Verdict{KindSession, "session", "the account on the node may not log in", ""}},
+	{"could not resolve hostname|unknown host", 0, KindName, "resolve", "host name unknown",
+		"check the spelling, or give it a HostName in ~/.ssh/config", ""},
+	{"remote host identification has changed", 0, KindChangedKey, "host key", "the host key has changed",
+		"ask who runs the host; if it is right, remove the old key with ssh-keygen -R HOST", "offending "},
+	{"host key verification failed", 0, KindUnknownKey, "host key", "not in known_hosts",
+		"check the key, then log in once with ssh", "host key is known for"},
+	{"too many authentication failures", 0, KindTooMany, "login", "the server lost patience with the keys offered",
+		"set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config", ""},
+	{"permission denied (", 0, KindLogin, "login", "login refused",
+		"install a key on the host; is the agent running? try: ssh -v HOST true", ""},
+	{"banner exchange: connection timed out|timed out during banner exchange", 0, KindReach, "connect", "the server does not answer", "", ""},
+	{"connection refused", 255, KindRefused, "connect", "connection refused: no ssh server on that port", "", ""},
+	{"no route to host|connection timed out|operation timed out|network is unreachable|host is down", 0, KindReach, "connect", "cannot reach", "", ""},
+	{"unable to negotiate", 0, KindMismatch, "handshake", "no algorithm in common", "", ""},
+	{"bad configuration option|bad owner or permissions|terminating, ", 0, KindConfig, "config", "the configuration of ssh is wrong", "", ""},
+	{"session open refused by peer|open failed: administratively prohibited", 0, KindSession, "session", "the server opens no session",
+		"MaxSessions in its sshd_config may be too low for a shared connection (ControlMaster)", ""},
+	{"exceeded maxstartups", 255, KindBusy, "connect", "the server is busy: too many connections are not logged in (MaxStartups)",
+		"lower --fanout, or raise MaxStartups in the server's sshd_config", ""},
+	{"kex_exchange_identification|ssh_exchange_identification|connection reset by|connection closed by|not allowed at this time", 255, KindClosed, "connect", "the server closed the connection before the login",
+		"the log of its sshd says why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config", ""},
+	{"broken pipe|timeout, server|closed by remote host", 255, KindLost, "connection", "the connection broke", "", ""},
+	{"this account is currently not available", 0, KindSession, "session", "the account on the node may not log in", "", ""},
 }
 
 /*
@@ -58,26 +66,36 @@ func Classify(stderr string, exit int) Verdict {
 		}
 		for text := range strings.SplitSeq(s.text, "|") {
 			if strings.Contains(lower, text) {
-				return s.verdict
+				return Verdict{s.kind, s.step, s.why, s.hint, cmp.Or(lineWith(stderr, s.more), lineWith(stderr, text))}
 			}
 		}
 	}
 	switch exit {
 	case 255:
 		if lastLine(stderr) == "" { // seen of OpenSSH 9.2 where a server sheds many logins at once
-			return Verdict{KindBusy, "connect", "the server dropped the connection without a word",
-				"lower --fanout, or raise MaxStartups in the server's sshd_config"}
+			return Verdict{KindClosed, "connect", "it ended with exit code 255 and without a word",
+				"see why: ssh -v HOST true; if many log in at once, lower --fanout, or raise MaxStartups in the server's sshd_config", ""}
 		}
 	case 0:
 		return Verdict{KindSession, "session", said(stderr, "it ended without running "+shell),
-			"does a start-up file of the account there end the shell?"}
+			"does a start-up file of the account there end the shell?", ""}
 	case 126:
 		return Verdict{KindNoexec, "helper", "the helper cannot be executed: " + said(stderr, "exit code 126"),
-			"is its file system mounted noexec? set XDG_CACHE_HOME on the node to a folder where programs may run"}
+			"is its file system mounted noexec? set XDG_CACHE_HOME on the node to a folder where programs may run", ""}
 	case 127:
-		return Verdict{KindMissing, "start", "not found: " + said(stderr, "exit code 127"), ""}
+		return Verdict{KindMissing, "start", "not found: " + said(stderr, "exit code 127"), "", ""}
 	}
-	return Verdict{KindOther, "start", said(stderr, silentEnd(exit)), ""}
+	return Verdict{KindOther, "start", said(stderr, silentEnd(exit)), "", ""}
+}
+
+// lineWith is the first line that has a part, which is in lower case and not empty.
+func lineWith(text, part string) string {
+	for line := range strings.Lines(text) {
+		if part != "" && strings.Contains(strings.ToLower(line), part) {
+			return lastLine(line)
+		}
+	}
+	return ""
 }
 
 func silentEnd(exit int) string {

@@ -9,6 +9,16 @@ import (
 	"testing"
 )
 
+// showsALine reports whether a text shows a whole line of another.
+func showsALine(shown, text string) bool {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && strings.Contains(shown, line) {
+			return true
+		}
+	}
+	return false
+}
+
 // testdata/classify.txt: kind, exit code, and what a program said, with \n and \t.
 func TestClassify(t *testing.T) {
 	file, err := os.Open("testdata/classify.txt")
@@ -32,6 +42,12 @@ func TestClassify(t *testing.T) {
 		}
 		if v.Step == "" || v.Why == "" || strings.Contains(v.Why, "\n") {
 			t.Errorf("%q: verdict %+v is not a line", text, v)
+		}
+		if shown := v.Why + " " + v.Said; lastLine(text) != "" && !showsALine(shown, text) {
+			t.Errorf("%q: verdict %+v shows no line of it", text, v)
+		}
+		if strings.Contains(v.Why+v.Hint, "MaxStartups") && kind != KindBusy && !strings.Contains(v.Hint, "if many log in at once") {
+			t.Errorf("%q: verdict %+v blames MaxStartups", text, v)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestCommandRetries(t *testing.T) {
 		kind       Kind // empty: reached
 	}{
 		{"busy twice", count + "if [ $n -lt 2 ]; then " + busy + "fi\n" + remote(t.TempDir()), "3", ""},
-		{"always busy", count + busy, "3", KindBusy},
+		{"always busy", count + busy, "3", KindClosed},
 		{"helper started", count + "printf '\\036remshell run cache\\n'; " + busy, "1", KindHelper},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,8 +188,8 @@ func TestOpenSSHFailures(t *testing.T) {
 		{"black hole", sshtest.Options{Silent: sshtest.BeforeVersion}, "127.0.0.1", nil, KindReach},
 		{"unknown key", sshtest.Options{}, "127.0.0.1", []string{"-o", "UserKnownHostsFile=/dev/null"}, KindUnknownKey},
 		{"login refused", sshtest.Options{RefuseAll: true}, "127.0.0.1", nil, KindLogin},
-		{"dropped", sshtest.Options{DropFirst: 100, DropText: "Exceeded MaxStartups\r\n"}, "127.0.0.1", nil, KindBusy},
-		{"dropped silently", sshtest.Options{DropFirst: 100}, "127.0.0.1", nil, KindBusy},
+		{"dropped", sshtest.Options{DropFirst: 100, DropText: "Exceeded MaxStartups\r\n"}, "127.0.0.1", nil, KindClosed},
+		{"dropped silently", sshtest.Options{DropFirst: 100}, "127.0.0.1", nil, KindClosed},
 		{"bad option", sshtest.Options{}, "127.0.0.1", []string{"-o", "Nonsense=1"}, KindConfig},
 		{"no algorithm", sshtest.Options{}, "127.0.0.1", []string{"-o", "Ciphers=3des-cbc"}, KindMismatch},
 	} {
@@ -204,6 +204,9 @@ func TestOpenSSHFailures(t *testing.T) {
 			if !errors.As(err, &e) || e.Kind != c.kind {
 				t.Errorf("error %v, want one of kind %s (%+v)", err, c.kind, e)
 			}
+			if strings.TrimSpace(e.Raw) != "" && !showsALine(err.Error(), e.Raw) {
+				t.Errorf("error %v does not show what ssh said: %q", err, e.Raw)
+			}
 		})
 	}
 	t.Run("changed key", func(t *testing.T) {
@@ -214,7 +217,10 @@ func TestOpenSSHFailures(t *testing.T) {
 		_, err := dialHost(t, openssh(t, s), s.host("127.0.0.1"))
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != KindChangedKey {
-			t.Errorf("error %v, want one of kind %s", err, KindChangedKey)
+			t.Fatalf("error %v, want one of kind %s", err, KindChangedKey)
+		}
+		if want := "Offending ED25519 key in " + s.known + ":1"; e.At != want {
+			t.Errorf("error %v shows %q, want %q", err, e.At, want)
 		}
 	})
 }

@@ -49,7 +49,9 @@ func (s Self) deliver(ctx context.Context, host string, l link, timeout time.Dur
 		return d.Conn, nil
 	}
 	if ctx.Err() != nil {
-		err = d.givenUp(context.Cause(ctx))
+		late := d.givenUp(context.Cause(ctx))
+		late.At = lastLine(late.Raw)
+		err = late
 	}
 	d.ended(err)
 	d.Conn.Close()
@@ -343,7 +345,7 @@ func (d *delivery) broken(err error) error {
 	}
 	v := d.link.verdict(end.exit)
 	e := d.fail(v.Step, v.Kind, "%s", v.Why).because(err)
-	e.Remedy = v.Hint
+	e.At, e.Remedy = v.Said, strings.ReplaceAll(v.Hint, "HOST", d.host)
 	if len(d.noise) > 0 && (v.Kind == KindOther || v.Kind == KindSession) {
 		e.Why += fmt.Sprintf("; it printed %q", lastLine(string(d.noise)))
 	}
@@ -351,7 +353,7 @@ func (d *delivery) broken(err error) error {
 }
 
 // givenUp is the error when ctx ended the conversation.
-func (d *delivery) givenUp(cause error) error {
+func (d *delivery) givenUp(cause error) *Error {
 	switch {
 	case !errors.Is(cause, errSilent) && !errors.Is(cause, context.DeadlineExceeded):
 		return d.fail("connect", KindCanceled, "given up: %v", cause).because(cause)

@@ -12,7 +12,8 @@ const (
 	KindChangedKey Kind = "changed-key"   // another one is known
 	KindLogin      Kind = "login"         // no key was accepted
 	KindTooMany    Kind = "too-many-keys" // the server lost patience with our keys
-	KindBusy       Kind = "busy"          // dropped before the login: worth another try
+	KindBusy       Kind = "busy"          // the far side says that it has too much to do: worth another try
+	KindClosed     Kind = "closed"        // closed before the login, and nobody knows why: worth another try
 	KindMismatch   Kind = "mismatch"      // no common algorithm
 	KindSession    Kind = "session"       // logged in, but nothing could be started
 	KindLost       Kind = "lost"          // the connection broke
@@ -26,6 +27,9 @@ const (
 	KindHelper  Kind = "helper"  // the helper ended before it spoke
 	KindOther   Kind = "other"
 )
+
+// dropped reports whether the far side ended the connection before the login, as one does that has too many.
+func (k Kind) dropped() bool { return k == KindBusy || k == KindClosed }
 
 // An Error says which step toward which host failed.
 type Error struct {

@@ -57,7 +57,7 @@ func (r remoteShell) dial(ctx context.Context, host Host, argv []string) (io.Rea
 		}
 		conn, err := r.attempt(ctx, host, argv)
 		var e *Error
-		busy := errors.As(err, &e) && e.Kind == KindBusy
+		busy := errors.As(err, &e) && e.Kind.dropped()
 		pass.Leave(outcomeOf(err, busy), nil)
 		if !pass.Crowded() {
 			tries++

@@ -166,7 +166,7 @@ func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err er
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e = fail(t, "connect", KindRefused, "connection refused: no ssh server on port %s", port)
 	case errors.Is(err, syscall.ECONNRESET):
-		e = fail(t, "connect", KindBusy, "the server is busy: it dropped the connection at once")
+		e = fail(t, "connect", KindClosed, "the server closed the connection at once")
 	default:
 		e = fail(t, "connect", KindReach, "cannot reach port %s: %v", port, cause(err))
 	}

@@ -76,7 +76,7 @@ func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 		d.Log.Debug().Str("host", t.Alias).Int("attempt", n).Err(err).AnErr("raw", err.Err).Msg("connect")
 		again := err.Retryable() && n < retries || unanswered(err) && n < t.Attempts
 		if !again {
-			if n > 1 && err.Kind == KindBusy {
+			if n > 1 && err.Kind.Dropped() {
 				err.Why += fmt.Sprintf(", %d attempts", n)
 			}
 			return nil, err
@@ -182,7 +182,7 @@ func conclusion(err *DialError, direct bool) Outcome {
 	switch {
 	case err == nil:
 		return LoggedIn
-	case err.Kind == KindBusy:
+	case err.Kind.Dropped():
 		return Dropped
 	case direct && err.Step == "connect" && (err.Kind == KindReach || err.Kind == KindRefused),
 		direct && err.Step == "handshake" && err.Kind == KindReach:
@@ -210,7 +210,7 @@ func (d *Dialer) setUp(b *deadline.Deadline, t Target, way *hop, addrs []netip.A
 	}
 	if fault != nil {
 		err := s.explain(fault)
-		if p, ok := conn.(*proxyConn); ok && err.Kind == KindBusy {
+		if p, ok := conn.(*proxyConn); ok && err.Kind.Dropped() {
 			err = p.explain(t, err)
 		}
 		conn.Close()

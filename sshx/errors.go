@@ -20,7 +20,8 @@ const (
 	KindHostCert   Kind = "host-cert"     // signed by a known authority, but not valid
 	KindLogin      Kind = "login"         // none of the keys was accepted
 	KindTooMany    Kind = "too-many-keys" // the server lost patience with our keys
-	KindBusy       Kind = "busy"          // closed before the login: MaxStartups; worth another try
+	KindBusy       Kind = "busy"          // the server says that it takes no more connections now; worth another try
+	KindClosed     Kind = "closed"        // closed before the login, and nobody knows why; worth another try
 	KindMismatch   Kind = "mismatch"      // no common algorithm, or no SSH server at all
 	KindSession    Kind = "session"       // logged in, but the server starts nothing
 	KindLost       Kind = "lost"          // an established connection broke
@@ -67,8 +68,11 @@ func (e *DialError) Code() string { return string(e.Kind) }
 
 func (e *DialError) Unwrap() error { return e.Err }
 
+// Dropped reports whether the server ended the connection before the login, as one does that has too many.
+func (k Kind) Dropped() bool { return k == KindBusy || k == KindClosed }
+
 // Retryable says that the same attempt may succeed a moment later.
-func (e *DialError) Retryable() bool { return e.Kind == KindBusy && e.Step != "jump" }
+func (e *DialError) Retryable() bool { return e.Kind.Dropped() && e.Step != "jump" }
 
 // Hint is what the user can do about it; empty when there is nothing to say.
 func (e *DialError) Hint() string {
@@ -86,6 +90,8 @@ func (e *DialError) Hint() string {
 		return "set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config"
 	case KindBusy:
 		return "lower --fanout, or raise MaxStartups in the server's sshd_config"
+	case KindClosed:
+		return "the log of its sshd says why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config"
 	case KindHostCert:
 		return "ask who runs the host"
 	case KindRevokedKey:

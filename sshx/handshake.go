@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,9 +107,9 @@ func (s *setup) explain(err error) *DialError {
 	case s.b.Context().Err() != nil:
 		return s.late()
 	case errors.As(err, &algos):
-		return fail(s.t, "handshake", KindMismatch, "no %s in common: we offer %s; %s", algos.What,
-			strings.Join(algos.SupportedAlgorithms, ","), s.says(strings.Join(algos.RequestedAlgorithms, ","))).
-			because(err).hint("set %s for this host in ~/.ssh/config", keywordFor(algos.What))
+		return fail(s.t, "handshake", KindMismatch, "%s: accepted are %s; it says %s", unmatched(algos.What),
+			strings.Join(realAlgos(algos.SupportedAlgorithms), ","), quoteStranger(strings.Join(realAlgos(algos.RequestedAlgorithms), ","))).
+			because(err).hint("%s", adviceFor(algos))
 	case strings.Contains(strings.ToLower(text), "too many authentication"): // failures, or our library's 64 attempts
 		return fail(s.t, "login", KindTooMany, "too many authentication failures%s", s.tried()).because(err)
 	case errors.Is(err, errNoMoreKeys):
@@ -118,7 +119,7 @@ func (s *setup) explain(err error) *DialError {
 	case broken(err) || strings.Contains(text, disconnected):
 		return s.broken(err)
 	case s.step == "handshake" && !strings.HasPrefix(s.wire.greeting(), "SSH-"):
-		return s.noServer(err)
+		return noServer(s.wire.greeting(), s.t).at("%s", s.t.addr()).because(err)
 	}
 	return fail(s.t, s.step, KindMismatch, "%s", strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")).because(err)
 }
@@ -127,18 +128,44 @@ func (s *setup) explain(err error) *DialError {
 // for which it has no public type.
 const disconnected = "ssh: disconnect, reason "
 
-func keywordFor(what string) string {
+// unmatched says what the library's name of a choice without a common algorithm means.
+func unmatched(what string) string {
+	if what == "host key" {
+		return "the server has no host key of an accepted type"
+	}
+	return "no " + what + " in common"
+}
+
+// realAlgos leaves out the names in a list for key exchange that are no algorithms but announce extensions (RFC 8308).
+func realAlgos(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return strings.HasPrefix(name, "ext-info-") || strings.HasPrefix(name, "kex-strict-")
+	})
+}
+
+// adviceFor names the line of ssh_config by which the client takes an algorithm that the server has, if it knows one.
+func adviceFor(e *ssh.AlgorithmNegotiationError) string {
+	keyword, known := choice(e.What)
+	for _, name := range e.RequestedAlgorithms {
+		if slices.Contains(known, name) {
+			return fmt.Sprintf("update the server, or set for this host in ~/.ssh/config: %s +%s", keyword, name)
+		}
+	}
+	return "update the server, or use -launcher-exec ssh"
+}
+
+// choice is the keyword of ssh_config for what the library negotiates, and all algorithms that it knows for it.
+func choice(what string) (keyword string, known []string) {
+	good, old := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 	switch {
 	case strings.Contains(what, "key exchange"):
-		return "KexAlgorithms"
+		return "KexAlgorithms", slices.Concat(good.KeyExchanges, old.KeyExchanges)
 	case strings.Contains(what, "host key"):
-		return "HostKeyAlgorithms"
+		return "HostKeyAlgorithms", slices.Concat(good.HostKeys, old.HostKeys)
 	case strings.Contains(what, "cipher"):
-		return "Ciphers"
-	case strings.Contains(what, "public key"):
-		return "PubkeyAcceptedAlgorithms"
+		return "Ciphers", slices.Concat(good.Ciphers, old.Ciphers)
 	}
-	return "MACs"
+	return "MACs", slices.Concat(good.MACs, old.MACs)
 }
 
 // broken says that the connection ended under us.
@@ -158,9 +185,9 @@ func (s *setup) late() *DialError {
 	return s.d.timeout(s.b.Context(), s.t, s.step, why).at("%s", s.t.addr())
 }
 
-// broken explains a connection that the server has ended. Before it has asked
-// for a key, it had too many others; OpenSSH may say so instead of its version
-// ("Exceeded MaxStartups", "Not allowed at this time").
+// broken explains a connection that the server has ended. If it has too many, OpenSSH says so instead of its version
+// ("Exceeded MaxStartups", and "Not allowed at this time" under PerSourcePenalties), or closes it in silence. One that
+// closes it behind its version has another reason, such as no host key that it may use.
 func (s *setup) broken(err error) *DialError {
 	_, word, found := strings.Cut(err.Error(), disconnected)
 	if found { // 2: "text"
@@ -178,28 +205,41 @@ func (s *setup) broken(err error) *DialError {
 		}
 		return fail(s.t, "login", KindLogin, "%s%s", why, s.tried()).at("%s", s.said.Line()).because(err)
 	case word != "":
-		return fail(s.t, s.step, KindMismatch, "the server refuses: %s", s.says(word)).because(err)
-	case said != "" && !strings.HasPrefix(said, "SSH-") && !strings.Contains(said, "MaxStartups") && !strings.Contains(said, "Not allowed"):
-		return s.noServer(err)
+		return fail(s.t, s.step, KindMismatch, "the server refuses: it says %s", quoteStranger(word)).because(err)
 	}
-	return fail(s.t, s.step, KindBusy, "the server is busy: it closed the connection before the login (MaxStartups)").
-		at("%s", s.t.addr()).because(err)
+	return closed(said, s.t, s.step).at("%s", s.t.addr()).because(err)
 }
 
-func (s *setup) noServer(err error) *DialError {
-	said, _, _ := strings.Cut(s.wire.greeting(), "\n")
-	return fail(s.t, "handshake", KindMismatch, "not an ssh server: %s", s.says(strings.TrimSpace(said))).
-		at("%s", s.t.addr()).because(err)
+// closed is the error of a connection that the server has ended before it asked for a key, by what it had said.
+func closed(said string, t Target, step string) *DialError {
+	switch {
+	case said == "":
+		return fail(t, step, KindClosed, "the server closed the connection before the login")
+	case strings.HasPrefix(said, "SSH-"):
+		return fail(t, step, KindClosed, "the server closed the connection during the key exchange").
+			hint("the log of its sshd says why; has it a host key that its HostKeyAlgorithms allow?")
+	case strings.Contains(said, "MaxStartups"):
+		return fail(t, step, KindBusy, "the server is busy: too many connections are not logged in (MaxStartups)")
+	case strings.Contains(said, "Not allowed at this time"):
+		return fail(t, step, KindBusy, "the server takes no connections from here for some time (PerSourcePenalties)").
+			hint("wait a minute; how long it takes stands in PerSourcePenalties of its sshd_config")
+	}
+	return noServer(said, t)
 }
 
-// says tells what a peer has said whose key was not accepted, which may be anybody
+func noServer(said string, t Target) *DialError {
+	said, _, _ = strings.Cut(said, "\n")
+	return fail(t, "handshake", KindMismatch, "not an ssh server: it says %s", quoteStranger(strings.TrimSpace(said)))
+}
+
+// quoteStranger quotes what a peer has said whose key was not accepted, which may be anybody
 // (TRUST-22).
-func (s *setup) says(text string) string {
+func quoteStranger(text string) string {
 	const most = 256
 	if len(text) > most {
 		text = text[:most] + "..."
 	}
-	return fmt.Sprintf("%s says %q (not authenticated)", s.t.Alias, text)
+	return fmt.Sprintf("%q (not authenticated)", text)
 }
 
 // refused explains that no key was good enough.

@@ -164,7 +164,7 @@ func TestProxyCommand(t *testing.T) {
 		{"says why", "sh -c 'echo cannot open the door >&2; exit 1'", KindReach, "n1: connect: ProxyCommand failed: cannot open the door"},
 		{"not found", "/nonexistent/proxy", KindReach, "ProxyCommand failed: "},
 		{"killed", "sh -c 'kill -9 $$'", KindReach, "ProxyCommand failed: signal: killed"},
-		{"ends in silence", "true", KindBusy, "busy"},
+		{"ends in silence", "true", KindClosed, "the server closed the connection before the login"},
 		{"never speaks, and does not end", "sh -c 'trap \"\" TERM; exec sleep 1000'", KindReach, "does not speak in 300 ms"},
 		{"bad token", "nc %Z", KindConfig, "unknown token %Z"},
 	} {

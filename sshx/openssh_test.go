@@ -272,6 +272,32 @@ func (s *sshd) reconfigure(t testing.TB) {
 	check(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
 }
 
+// A server without a host key that the client accepts is not busy. What the message advises helps.
+func TestOpenSSHWithoutAcceptedHostKey(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	p.d.Retries = 1
+	none := p.sshd([]string{"rsa"}, "HostKeyAlgorithms ssh-ed25519")
+	p.want(p.refusal(p.real(none)), KindClosed, "n1: handshake: the server closed the connection during the key exchange", "has it a host key that its HostKeyAlgorithms allow?")
+
+	old := p.sshd([]string{"rsa"}, "HostKeyAlgorithms ssh-rsa")
+	p.write(".ssh/known_hosts", old.known(t, "rsa"))
+	p.d = &Dialer{}
+	e := p.refusal(p.real(old))
+	p.want(e, KindMismatch, "n1: handshake: the server has no host key of an accepted type: accepted are rsa-sha2-512,", "")
+	if !strings.Contains(e.Why, `; it says "ssh-rsa" (not authenticated)`) {
+		t.Error(e)
+	}
+	advice := e.Hint()[strings.LastIndex(e.Hint(), ": ")+2:]
+	me := User{Name: p.real(old).User, Home: p.home}
+	config, err := ReadConfig(p.write(".ssh/config", advice+"\n"), "/dev/null", me)
+	check(t, err)
+	target, err := config.Resolve(t.Context(), "127.0.0.1", me, nowhere)
+	check(t, err)
+	target.Port, target.GlobalKnownHosts = p.real(old).Port, nil
+	p.dial(target)
+}
+
 func TestOpenSSHUserCertificate(t *testing.T) {
 	noLeak(t)
 	p := newPlace(t)
