@@ -128,9 +128,13 @@ type stage struct {
 func (s *stage) play(what string, args []string) any {
 	ctx := context.Background()
 	switch what {
-	case "take": // JOB CPU,CPU
+	case "take": // JOB CPU,CPU [USER]
 		var err error
-		s.held, err = s.b.Take(ctx, claimOf(args[0], numbers(args[1])...), apart(numbers(args[1])))
+		c := claimOf(args[0], numbers(args[1])...)
+		if len(args) > 2 {
+			c.User = args[2]
+		}
+		s.held, err = s.b.Take(ctx, c, apart(numbers(args[1])))
 		if err == nil {
 			err = s.held.Warning
 		}
@@ -146,9 +150,13 @@ func (s *stage) play(what string, args []string) any {
 			return err
 		}
 		return strings.Join(jobs(claims), " ")
-	case "enqueue": // JOB
+	case "enqueue": // JOB [USER]
 		var err error
-		if s.place, err = s.b.Enqueue(ticketOf(args[0])); err != nil {
+		ticket := ticketOf(args[0])
+		if len(args) > 1 {
+			ticket.User = args[1]
+		}
+		if s.place, err = s.b.Enqueue(ticket); err != nil {
 			return err
 		}
 		return s.place.Ticket.Number

@@ -43,6 +43,7 @@ func (l *look) claims(use func(Claim)) error {
 		c, err := decodeClaim(s.base, s.uid, s.text)
 		if err == nil && s.uid != os.Geteuid() {
 			err = checkSense(c, len(s.text), l.d.cpus(), l.d.mostRanks())
+			c.User = l.d.accountName(s.uid)
 		}
 		if err == nil {
 			use(c)

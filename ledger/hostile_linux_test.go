@@ -129,6 +129,31 @@ func TestStrangerCannotForge(t *testing.T) {
 	}
 }
 
+// The name of a user is that of his account, whatever his claims and tickets say.
+func TestNobodyTakesTheNameOfAnother(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	b.etc = etc(t, fmt.Sprintf("root:x:0:0::/:/bin/sh\nevil:x:%d:5::/:/bin/sh\n", stranger), "", "")
+	for uid, name := range map[uint32]string{stranger: "evil", stranger + 1: ""} {
+		evil := newActor(t, dir, uid)
+		evil.want("ok", "take", "root", "0", "root") // as a job of that name, and as that user
+		evil.want("1", "enqueue", "j", "root")
+		claims, err := b.Claims()
+		if err != nil || len(claims) != 1 || claims[0].User != name {
+			t.Errorf("%+v, %v", claims, err)
+		}
+		tickets, err := b.Tickets()
+		if err != nil || len(tickets) != 1 || tickets[0].User != name {
+			t.Errorf("%+v, %v", tickets, err)
+		}
+		if o, err := b.Others(nil); err != nil || o.Rest.Who != nameOr(name, int(uid)) {
+			t.Errorf("in the way is %q, %v", o.Rest.Who, err)
+		}
+		evil.kill()
+	}
+}
+
 // Whatever others lock of what they can open, nobody waits for it: the gate is no lock
 // (TRUST-17).
 func TestStrangerHoldsLocks(t *testing.T) {

@@ -31,6 +31,7 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	mathbits "math/bits"
 	"slices"
 
@@ -122,7 +123,7 @@ func (t *tally) add(c Claim) {
 	}
 	if !known || oldest(c, h.first) < 0 {
 		h.first = c
-		h.first.Ranks = nil
+		h.first.User, h.first.Ranks = nameOr(c.User, c.UID), nil
 	}
 	h.cpus += cpus
 	t.holders[c.UID] = h
@@ -183,6 +184,9 @@ func (t *tally) use() job.Use {
 	u.Movable = first.Movable
 	return u
 }
+
+// nameOr is what to call a user whose name may not be known.
+func nameOr(name string, uid int) string { return cmp.Or(name, fmt.Sprint("uid ", uid)) }
 
 // oldest sorts claims by age, and equally old ones by name.
 func oldest(a, d Claim) int {

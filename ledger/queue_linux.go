@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -56,6 +57,9 @@ func (l *look) tickets() (all []waiter, err error) {
 		if t, err := decodeTicket(s.base, s.uid, s.text); err == nil && each[s.uid] < mostListedEach {
 			each[s.uid]++
 			s.text = nil
+			if s.uid != os.Geteuid() {
+				t.User = l.d.accountName(s.uid)
+			}
 			all = append(all, waiter{s, t})
 		}
 	})

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -88,13 +87,12 @@ func (d database) whose(uid int) int {
 	return nobody
 }
 
+// accountName is the name of a user in /etc/passwd; empty: he has none there. What entries of other users say about that is
+// not believed: they could name anybody.
+func (d *Dir) accountName(uid int) string { return d.database().names[uid] }
+
 // userName is what to call a user.
-func (d *Dir) userName(uid int) string {
-	if name := d.database().names[uid]; name != "" {
-		return name
-	}
-	return fmt.Sprint("uid ", uid)
-}
+func (d *Dir) userName(uid int) string { return nameOr(d.accountName(uid), uid) }
 
 // limits counts what each user has brought. As long as all together stay below what one
 // may have, nobody needs to know who is who.

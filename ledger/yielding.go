@@ -53,7 +53,7 @@ func (y *yielding) add(c Claim) {
 func (y *yielding) willing() (all []job.Willing) {
 	for _, w := range y.jobs {
 		c, use := w.oldest, w.use()
-		all = append(all, job.Willing{Job: c.Job, UID: c.UID, User: c.User, How: c.Preemptible, Since: c.Since,
+		all = append(all, job.Willing{Job: c.Job, UID: c.UID, User: nameOr(c.User, c.UID), How: c.Preemptible, Since: c.Since,
 			Procs: use.Procs, Seated: use.Seated, Busy: use.Busy, GPUs: use.BusyGPUs})
 	}
 	slices.SortFunc(all, func(a, b job.Willing) int {

@@ -64,3 +64,31 @@ func TestOneUserDoesNotHideTheJobsOfOthers(t *testing.T) {
 		t.Errorf("a signal: %q", alerted.Err)
 	}
 }
+
+// A user without an account in /etc/passwd has the name that the node's directory service gives him, and not what he says.
+func TestUsersOfADirectoryServiceHaveNames(t *testing.T) {
+	dir := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\necho asked >>%s/asked\necho ann:x:%d:1::/:/bin/sh\n", dir, enemy)
+	if err := os.WriteFile(dir+"/getent", []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	w := New(os.DirFS("/"), nil, func(wire.Message) error { return nil }, nil)
+	defer w.Close()
+	for range 2 {
+		listed := &wire.Listed{Claims: []job.Claim{{UID: enemy}, {UID: 5, User: "eve"}}, Tickets: []job.Ticket{{UID: enemy}, {UID: enemy + 1}}}
+		surveyed := &wire.Surveyed{Use: job.Use{Who: fmt.Sprint("uid ", enemy), WhoUID: enemy}, Willing: []job.Willing{{UID: enemy + 1, User: fmt.Sprint("uid ", enemy+1)}}}
+		done := make(chan bool)
+		w.do(func() { w.nameListed(listed); w.nameSurveyed(surveyed, true); close(done) })
+		<-done
+		if listed.Claims[0].User != "ann" || listed.Claims[1].User != "eve" || listed.Tickets[0].User != "ann" || listed.Tickets[1].User != "" {
+			t.Errorf("%+v", listed)
+		}
+		if surveyed.Use.Who != "ann" || surveyed.Willing[0].User != fmt.Sprint("uid ", enemy+1) {
+			t.Errorf("%+v", surveyed)
+		}
+	}
+	if text, _ := os.ReadFile(dir + "/asked"); string(text) != "asked\n" {
+		t.Errorf("getent: %q", text)
+	}
+}

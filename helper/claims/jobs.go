@@ -72,6 +72,7 @@ func (w *Worker) list(m *wire.List) {
 		tickets, err2 := w.ledger.Tickets()
 		answer.Tickets, err = tickets, cmp.Or(err, err2)
 	}
+	w.nameListed(answer)
 	notice, err := leftOut(err)
 	if m.Job != "" && err == nil {
 		answer.States = attend(claims, m.Job)

@@ -47,9 +47,10 @@ type Worker struct {
 	vacancies
 	rested Rested // what an earlier attempt of the job has claimed
 	place  *ledger.QueuePlace
-	turn   func()      // ends the wait for our turn
-	quiet  *time.Timer // runs out when nobody waits any more
-	last   wire.Queued // what mpiexec was told
+	turn   func()         // ends the wait for our turn
+	quiet  *time.Timer    // runs out when nobody waits any more
+	last   wire.Queued    // what mpiexec was told
+	names  map[int]string // of users that were looked up; empty: there is none
 	asks   asks
 
 	nodeFile string        // of the node's administrator
@@ -62,7 +63,7 @@ type Worker struct {
 // New makes one for the session that sends by send; root is "/", and environ our own environment. It
 // holds what the session of an earlier attempt has left.
 func New(root fs.FS, environ []string, send func(wire.Message) error, rested Rested) *Worker {
-	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), vacancies: vacancies{holdings: make(map[string]wire.Claim)}, noted: make(map[string]*ledger.Held), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile, cluster: config.ClusterFile}
+	w := &Worker{rested: rested, root: root, environ: environ, send: send, tasks: backlog{some: make(chan struct{}, 1)}, held: make(map[string]*ledger.Held), vacancies: vacancies{holdings: make(map[string]wire.Claim)}, noted: make(map[string]*ledger.Held), names: make(map[int]string), done: make(chan struct{}), began: time.Now(), gateMost: gateMost, nodeFile: config.NodeFile, cluster: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
@@ -212,9 +213,11 @@ func (w *Worker) survey(m *wire.Survey) {
 	if err == nil && len(outer) > 0 {
 		answer.Inside = hold(outer, cpus)
 	}
-	if err == nil && len(answer.Use.Busy) > 0 && idset.Set(answer.Use.Busy).HasAll(cpus) { // then people ask why
+	full := err == nil && len(answer.Use.Busy) > 0 && idset.Set(answer.Use.Busy).HasAll(cpus)
+	if full { // then people ask why
 		answer.Use.Idle = probe.Idle(answer.Use.WhoUID, answer.Use.WhoPID, answer.Use.Since)
 	}
+	w.nameSurveyed(answer, full)
 	if m.Traits {
 		answer.Traits = probe.Traits(w.root, w.environ)
 	}

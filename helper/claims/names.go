@@ -1,0 +1,71 @@
+//go:build linux
+
+package claims
+
+import (
+	"fmt"
+
+	"remshell/helper/probe"
+	"remshell/wire"
+)
+
+// This file names the users whose entries are in the ledger. What another user's entry says about that is not believed: the ledger
+// takes the name from /etc/passwd, by the owner of the file. Users of a directory service have no name there.
+
+// A nameless user is one whose name the ledger did not find.
+type nameless struct {
+	uid  int
+	name *string
+}
+
+// nameListed names the users of all that is listed.
+func (w *Worker) nameListed(m *wire.Listed) {
+	var all []nameless
+	for i, c := range m.Claims {
+		if c.User == "" {
+			all = append(all, nameless{c.UID, &m.Claims[i].User})
+		}
+	}
+	for i, t := range m.Tickets {
+		if t.User == "" {
+			all = append(all, nameless{t.UID, &m.Tickets[i].User})
+		}
+	}
+	w.nameUsers(all)
+}
+
+// nameSurveyed names the user who has most of a node that is full, and those whose jobs give way.
+func (w *Worker) nameSurveyed(m *wire.Surveyed, full bool) {
+	var all []nameless
+	byNumber := func(uid int, name *string) {
+		if *name == fmt.Sprint("uid ", uid) {
+			all = append(all, nameless{uid, name})
+		}
+	}
+	if full {
+		byNumber(m.Use.WhoUID, &m.Use.Who)
+	}
+	for i := range m.Willing {
+		byNumber(m.Willing[i].UID, &m.Willing[i].User)
+	}
+	w.nameUsers(all)
+}
+
+// nameUsers gives users their names, as far as there are any. Each user is looked up once.
+func (w *Worker) nameUsers(all []nameless) {
+	var unknown []int
+	for _, one := range all {
+		if _, known := w.names[one.uid]; !known {
+			w.names[one.uid] = ""
+			unknown = append(unknown, one.uid)
+		}
+	}
+	for uid, name := range probe.UserNames(w.ctx, unknown) {
+		w.names[uid] = name
+	}
+	for _, one := range all {
+		if name := w.names[one.uid]; name != "" {
+			*one.name = name
+		}
+	}
+}
