@@ -4,6 +4,7 @@ import (
 	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 /*
@@ -17,11 +18,14 @@ processes of a job, one host after the other, and would not say so again:
 */
 type pause struct{ over atomic.Bool }
 
-// relay hands signals on, in their order, and notes which of the two came last.
+// relay hands signals on that are news, in their order, and notes which of the two came last.
 func (p *pause) relay(from <-chan os.Signal, to chan<- os.Signal) {
+	var ends endings
 	for s := range from {
 		p.note(s)
-		to <- s
+		if !ends.repeats(s, time.Now()) {
+			to <- s
+		}
 	}
 }
 

@@ -39,10 +39,14 @@ func (r *resort) count(s syscall.Signal) (patience time.Duration, leave bool) {
 // watch counts until it is time to leave.
 func (r *resort) watch(signals <-chan os.Signal) {
 	var due <-chan time.Time
+	var ends endings
 	code := 0
 	for {
 		select {
 		case s := <-signals:
+			if ends.repeats(s, time.Now()) {
+				continue
+			}
 			number := s.(syscall.Signal)
 			if patience, leave := r.count(number); leave {
 				code, due = 128+int(number), time.After(patience)

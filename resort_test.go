@@ -30,7 +30,13 @@ type stuck struct {
 // startStuck starts mpiexec as a process group of its own, as a shell does.
 func startStuck(t *testing.T, env []string, args ...string) *stuck {
 	t.Helper()
-	s := &stuck{cmd: exec.Command("/proc/self/exe", args...), gone: make(chan struct{})}
+	return start(t, exec.Command("/proc/self/exe", args...), env)
+}
+
+// start is that for a command that is, or starts, mpiexec.
+func start(t *testing.T, cmd *exec.Cmd, env []string) *stuck {
+	t.Helper()
+	s := &stuck{cmd: cmd, gone: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), "MPIEXEC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0", "MPIEXEC_LEDGER="+t.TempDir())
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -267,11 +267,25 @@ var hears = program{"deaf", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", `trap "echo heard" TERM; setsid sleep 1000.` + tag + ` & echo ready; while :; do sleep 0.1; : ` + tag + `; done`}
 }, 1}
 
-// hurry sends SIGTERM again when all ranks have heard the first one.
+// hurry sends SIGTERM again and again when all ranks have heard the first one: two at once count as one.
 func hurry(t *testing.T, v *victim) {
 	v.cmd.Process.Signal(syscall.SIGTERM)
 	v.await(t, "heard", 4)
-	v.cmd.Process.Signal(syscall.SIGTERM)
+	over := make(chan struct{})
+	go func() {
+		v.end()
+		close(over)
+	}()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			v.cmd.Process.Signal(syscall.SIGTERM)
+		case <-over:
+			return
+		}
+	}
 }
 
 // intDeaf ignores both ^C and SIGTERM.
