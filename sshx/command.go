@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -20,14 +19,17 @@ const commandLimit = 10 * time.Second
 
 // runCommand runs a command to its end, without input, in a session of its own, so that ^C on our terminal does not reach
 // it. It is killed with all that it has started when ctx ends or the limit is over, and alone if we are killed.
-// A command that does not exit with 0 is an *ExitError, with what it said last.
-func runCommand(ctx context.Context, limit time.Duration, out io.Writer, words ...string) error {
+// A command that does not exit with 0 is an *ExitError, with what it said last. If out is nil, the output is dropped.
+func runCommand(ctx context.Context, limit time.Duration, out *capture, words ...string) error {
 	late := fmt.Errorf("no answer in %s", short(limit))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
 	var stderr Tail
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Stdout, cmd.Stderr = out, &stderr
+	cmd.Stderr = &stderr
+	if out != nil {
+		cmd.Stdout = out
+	}
 	cmd.SysProcAttr = ownSession()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // for a child that goes on with its output
@@ -48,4 +50,19 @@ func runCommand(ctx context.Context, limit time.Duration, out io.Writer, words .
 		failed.Signal = strings.TrimPrefix(unix.SignalName(status.Signal()), "SIG")
 	}
 	return failed
+}
+
+// A capture keeps what a command prints, up to captureMax bytes.
+type capture struct {
+	strings.Builder
+	cut bool // there was more
+}
+
+const captureMax = 1 << 20
+
+func (c *capture) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), captureMax-c.Len())]
+	c.cut = c.cut || len(kept) < len(p)
+	c.Builder.Write(kept)
+	return len(p), nil
 }

@@ -46,6 +46,8 @@ type setting struct {
 	include []*configFile
 }
 
+func (s setting) where() string { return fmt.Sprintf("%s:%d", s.file, s.line) }
+
 func (s setting) fail(format string, args ...any) *ConfigError {
 	return &ConfigError{File: s.file, Line: s.line, Keyword: s.keyword, Why: fmt.Sprintf(format, args...)}
 }
@@ -110,7 +112,7 @@ var (
 		connecttimeout globalknownhostsfile hashknownhosts hostkeyalgorithms hostkeyalias hostname identitiesonly identityagent identityfile
 		kexalgorithms knownhostscommand macs nohostauthenticationforlocalhost pkcs11provider port preferredauthentications proxycommand
 		proxyjump proxyusefdpass pubkeyacceptedalgorithms pubkeyacceptedkeytypes pubkeyauthentication revokedhostkeys serveralivecountmax
-		serveraliveinterval stricthostkeychecking tag user userknownhostsfile`)
+		serveraliveinterval stricthostkeychecking tag user userknownhostsfile verifyhostkeydns`)
 	idle = strings.Fields(`batchmode checkhostip clearallforwardings controlmaster controlpath controlpersist forwardagent forwardx11
 		forwardx11trusted gssapiauthentication kbdinteractiveauthentication loglevel numberofpasswordprompts passwordauthentication requesttty
 		tcpkeepalive updatehostkeys visualhostkey`)

@@ -74,6 +74,9 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// await returns when the peer has said something, or never will. A server speaks first (RFC 4253, 4.2).
+func (w *wire) await() { w.r.Peek(1) }
+
 // quiet is for how long nothing has been heard.
 func (w *wire) quiet() time.Duration {
 	return time.Since(w.born) - time.Duration(w.heard.Load())

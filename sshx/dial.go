@@ -1,6 +1,7 @@
 package sshx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,8 @@ type Dialer struct {
 	keys   map[string]func() *keyFile
 	agents map[string]*keyAgent
 	hops   map[string]*hop
+
+	commandLimit time.Duration // of KnownHostsCommand; 0: the usual
 }
 
 const (
@@ -250,6 +253,8 @@ func (d *Dialer) timeout(ctx context.Context, t Target, step, why string) *DialE
 	return fail(t, step, KindReach, "%s in %s", why, short(d.timeoutOf(t))).because(errDeadline)
 }
 
+func (d *Dialer) limit() time.Duration { return cmp.Or(d.commandLimit, commandLimit) }
+
 func (d *Dialer) timeoutOf(t Target) time.Duration {
 	switch {
 	case t.ConnectTimeout > 0:
@@ -291,6 +296,13 @@ func (d *Dialer) knownFile(path string) *knownFile {
 		}
 		return f
 	})
+}
+
+// forget has a known_hosts file read again by whoever needs it next.
+func (d *Dialer) forget(path string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, path)
 }
 
 func (d *Dialer) keyFile(path string) *keyFile {

@@ -32,7 +32,14 @@ type setup struct {
 
 // handshake runs the library's client to the end of the login.
 func (s *setup) handshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
-	hk := s.d.hostKeys(s.t)
+	if s.t.ProxyCommand != "" {
+		s.wire.await() // what the command writes to known_hosts it has written when it is connected
+	}
+	hk := s.d.hostKeys(s.t, s.b)
+	algorithms, err := hk.algorithms()
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	config := &ssh.ClientConfig{
 		Config: ssh.Config{
 			KeyExchanges: s.t.Kex,
@@ -40,7 +47,7 @@ func (s *setup) handshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Reques
 			MACs:         s.t.MACs,
 		},
 		User:              s.t.User,
-		HostKeyAlgorithms: hk.algorithms(),
+		HostKeyAlgorithms: algorithms,
 		HostKeyCallback: func(name string, remote net.Addr, key ssh.PublicKey) error {
 			s.step = "host key"
 			if err := hk.check(name, remote, key); err != nil {

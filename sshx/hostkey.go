@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"remshell/deadline"
 )
 
 // A keyVerdict is what known_hosts says about a key that a server has shown.
@@ -108,22 +110,36 @@ func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error
 type hostKeys struct {
 	d        *Dialer
 	t        Target
+	clock    *deadline.Deadline
 	files    []*knownFile
+	answer   hostsAnswer // of KnownHostsCommand
+	missing  string      // why that was not run
 	known    *knownKeys
 	fallback *knownKeys // nil: none
 }
 
-func (d *Dialer) hostKeys(t Target) *hostKeys {
-	h := &hostKeys{d: d, t: t}
-	for _, path := range append(t.UserKnownHosts[:len(t.UserKnownHosts):len(t.UserKnownHosts)], t.GlobalKnownHosts...) {
-		h.files = append(h.files, d.knownFile(path))
+func (d *Dialer) hostKeys(t Target, clock *deadline.Deadline) *hostKeys {
+	h := &hostKeys{d: d, t: t, clock: clock}
+	for _, path := range slices.Concat(t.UserKnownHosts, t.GlobalKnownHosts) {
+		f := d.knownFile(path)
+		if t.ProxyCommand != "" && f.changed() { // by the command, as sss_ssh_knownhostsproxy does
+			d.forget(path)
+			f = d.knownFile(path)
+		}
+		h.files = append(h.files, f)
 	}
 	h.look()
 	return h
 }
 
+// look looks the host up in all lines. What KnownHostsCommand prints comes last, and is not asked for the name without
+// port.
 func (h *hostKeys) look() {
-	h.known = lookup(h.files, h.t.knownName())
+	files := h.files
+	if h.answer.file != nil {
+		files = append(slices.Clip(files), h.answer.file)
+	}
+	h.known = lookup(files, h.t.knownName())
 	h.fallback = nil
 	if h.t.HostKeyAlias == "" && h.t.Port != 22 && !h.known.any("") && !h.known.any(markerAuthority) {
 		h.fallback = lookup(h.files, h.t.certName())
@@ -131,19 +147,22 @@ func (h *hostKeys) look() {
 }
 
 // algorithms is the list to offer, in the order that fits what is known.
-func (h *hostKeys) algorithms() []string {
+func (h *hostKeys) algorithms() ([]string, error) {
 	algos := h.t.HostKeyAlgorithms
 	if len(algos) == 0 {
 		algos = defaultHostKeyAlgos()
 	}
 	if h.t.HostKeyOrderFixed {
-		return algos
+		return algos, nil
+	}
+	if err := h.ask("ORDER", nil); err != nil {
+		return nil, err
 	}
 	k := h.known
 	if h.fallback != nil {
 		k = h.fallback
 	}
-	return orderHostKeyAlgos(algos, k.hasType, k.any(markerAuthority))
+	return orderHostKeyAlgos(algos, k.hasType, k.any(markerAuthority)), nil
 }
 
 // check is an ssh.HostKeyCallback. What is revoked is refused also where no key is asked
@@ -154,6 +173,12 @@ func (h *hostKeys) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 			return err
 		}
 	}
+	loopback := h.t.TrustLoopback && isLoopback(remote)
+	if !loopback {
+		if err := h.ask("HOSTNAME", key); err != nil {
+			return err
+		}
+	}
 	v := judge(h.known, h.fallback, h.t.certName(), key, time.Now())
 	if v.kind != KindRevokedKey {
 		if err := h.checkSignature(key); err != nil {
@@ -161,7 +186,7 @@ func (h *hostKeys) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 		}
 	}
 	switch {
-	case v.kind != KindRevokedKey && h.t.TrustLoopback && isLoopback(remote):
+	case v.kind != KindRevokedKey && loopback:
 		return nil
 	case v.kind == KindUnknownKey && (h.d.AcceptNew || h.t.Strict == "accept-new" || h.t.Strict == "no"):
 		return h.record(key)
@@ -204,22 +229,33 @@ func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
 	shown := ssh.FingerprintSHA256(plainKey(key))
 	switch v.kind {
 	case KindChangedKey:
-		return fail(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
-			at("%s of %s, another one at %s", shown, h.t.knownName(), where).
-			hint("if you know why, forget the old key with: ssh-keygen -R '%s'", h.t.knownName())
+		e := fail(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
+			at("%s of %s, another one at %s", shown, h.t.knownName(), where)
+		if h.answer.file != nil && v.line.file == h.answer.file.path {
+			return e.hint("ask who keeps the keys that KnownHostsCommand prints (%s)", tilde(h.t.Home, h.t.KnownHostsCommand.Origin))
+		}
+		return e.hint("if you know why, forget the old key with: ssh-keygen -R '%s'", h.t.knownName())
 	case KindRevokedKey:
 		return h.revoked(where)
 	}
 	if v.err != nil {
-		e := fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
+		return fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
 			at("authority at %s", where).because(v.err)
-		if errors.Is(v.err, errNoPrincipals) {
-			e.hint("have it signed with the host's names (ssh-keygen -h -n NAMES), or record its key with --accept-new-host-keys")
-		}
-		return e
 	}
-	return fail(h.t, "host key", KindUnknownKey, "the host key is unknown").
-		at("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
+	return h.unknown().at("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
+}
+
+// unknown is the error of a key that is in no line, with what was not asked.
+func (h *hostKeys) unknown() *DialError {
+	e := fail(h.t, "host key", KindUnknownKey, "the host key is unknown")
+	switch {
+	case h.missing != "":
+		e.Why += fmt.Sprintf("; KnownHostsCommand of %s was not run: %s", tilde(h.t.Home, h.t.KnownHostsCommand.Origin), h.missing)
+	case h.t.VerifyDNS != "":
+		e.hint("use -launcher-exec ssh, which looks for keys in DNS (VerifyHostKeyDNS at %s), or record unknown keys with --accept-new-host-keys",
+			tilde(h.t.Home, h.t.VerifyDNS))
+	}
+	return e
 }
 
 // revoked is the error of a key that the file and line says never to accept.

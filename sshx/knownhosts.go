@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/base64"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ type hashedLine struct {
 // found in a map; patterns and hashes have to be gone through.
 type knownFile struct {
 	path string
+	info fs.FileInfo // when it was read; nil: it was not there
 
 	mu       sync.RWMutex // guards what follows; accept-new adds lines
 	names    map[string][]*knownLine
@@ -49,10 +51,20 @@ type knownFile struct {
 }
 
 func readKnownFile(path string) (*knownFile, error) {
-	data, err := os.ReadFile(path)
 	f := &knownFile{path: path, names: map[string][]*knownLine{}}
+	f.info, _ = os.Stat(path) // before it is read: what comes between counts as a change
+	data, err := os.ReadFile(path)
 	f.parse(string(data))
 	return f, err
+}
+
+// changed reports whether the file is another one than when it was read.
+func (f *knownFile) changed() bool {
+	now, _ := os.Stat(f.path)
+	if now == nil || f.info == nil {
+		return now != f.info
+	}
+	return !os.SameFile(now, f.info) || !now.ModTime().Equal(f.info.ModTime()) || now.Size() != f.info.Size()
 }
 
 func (f *knownFile) parse(data string) {

@@ -96,7 +96,7 @@ func (l *Local) getent(ctx context.Context, database, key string) (entry string,
 	if err != nil {
 		return "", err
 	}
-	var out strings.Builder
+	var out capture
 	err = runCommand(ctx, l.limit, &out, program, database, key)
 	var exit *ExitError
 	if errors.As(err, &exit) {

@@ -54,13 +54,16 @@ func matchHost(list, name string) bool {
 // space, with '...' and "..." for words that contain some, backslash before a
 // quote or itself, and # at the start of a word for the rest being comment.
 // Unbalanced quotes give ok false.
-func splitArgs(s string) (args []string, ok bool) {
+func splitArgs(s string) (args []string, ok bool) { return splitWords(s, true) }
+
+// splitWords is splitArgs; in the words of a command there are no comments.
+func splitWords(s string, comments bool) (args []string, ok bool) {
 	for i := 0; i < len(s); {
 		if s[i] == ' ' || s[i] == '\t' {
 			i++
 			continue
 		}
-		if s[i] == '#' {
+		if comments && s[i] == '#' {
 			break
 		}
 		word, n, closed := oneArg(s[i:])

@@ -169,6 +169,10 @@ func (r *resolver) hostKeys() {
 	r.t.UserKnownHosts = r.paths("userknownhostsfile", "~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 	r.t.GlobalKnownHosts = r.paths("globalknownhostsfile", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 	r.t.RevokedKeys = r.paths("revokedhostkeys")
+	r.t.KnownHostsCommand = r.hostsCommand(r.first["knownhostscommand"])
+	if set, ok := r.first["verifyhostkeydns"]; ok && !strings.EqualFold(r.word("verifyhostkeydns"), "no") {
+		r.t.VerifyDNS = set.where()
+	}
 	r.t.HashKnownHosts = r.flag("hashknownhosts")
 	r.t.TrustLoopback = r.flag("nohostauthenticationforlocalhost")
 	switch strict := r.choice("stricthostkeychecking", "ask", "yes", "true", "no", "false", "off", "accept-new"); strict {

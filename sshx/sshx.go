@@ -73,9 +73,13 @@ type Target struct {
 	GlobalKnownHosts []string
 	RevokedKeys      []string // RevokedHostKeys: lists of keys never to accept
 	HostKeyAlias     string
-	Strict           string // yes, ask (refuses too), accept-new, no; empty: ask
-	HashKnownHosts   bool
-	TrustLoopback    bool // NoHostAuthenticationForLocalhost
+
+	KnownHostsCommand HostsCommand
+	VerifyDNS         string // FILE:LINE that wants keys looked up in DNS, which we do not; empty: none
+
+	Strict         string // yes, ask (refuses too), accept-new, no; empty: ask
+	HashKnownHosts bool
+	TrustLoopback  bool // NoHostAuthenticationForLocalhost
 
 	ConnectTimeout time.Duration // zero: the Dialer's
 	Attempts       int           // ConnectionAttempts; zero: 1
