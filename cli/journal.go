@@ -215,10 +215,11 @@ func (j *journal) Cleaned(r job.Remnant) {
 func (j *journal) Asked(h job.Heard) {
 	j.put(struct {
 		stamp
+		Node  string          `json:"node"`
 		Verb  job.Verb        `json:"verb"`
 		User  string          `json:"user"`
 		State job.AnswerState `json:"state"`
-	}{stamped("ask"), h.Verb, h.User, h.State})
+	}{stamped("ask"), h.Node, h.Verb, h.User, h.State})
 }
 
 // settle notes something of the end of a rank, and tells its exit when both of its streams have

@@ -138,6 +138,7 @@ func MayAsk(verb Verb, yields bool, asker, owner int, administrators []int) (Rig
 
 // A Heard ask is one that a job has answered, as --json has it.
 type Heard struct {
+	Node  string // by which somebody has asked, and which says who that is
 	Verb  Verb
 	User  string
 	State AnswerState

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"time"
 
 	"remshell/fault"
 	"remshell/job"
@@ -26,12 +27,26 @@ func (f *fleet) heard(n *member, m *wire.Ask) []supervise.Event {
 		f.asked = make(map[string]bool)
 	}
 	f.asked[m.ID] = true
-	asked := supervise.Asked{Asker: supervise.Asker{Node: n.key, ID: m.ID}, Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, UID: m.Ask.UID, Right: m.Right}
+	asked := askedBy(n.Node.Node, m)
+	asked.Asker = supervise.Asker{Node: n.key, ID: m.ID}
+	if why := f.state.TooSoon(asked, time.Now()); why != "" {
+		f.reply(supervise.Reply{To: asked, State: job.AskRefused, Text: why})
+		return nil
+	}
 	if f.standsBehind(asked) {
 		f.reply(supervise.Reply{To: asked, State: job.AskTaken, Text: "a checkpoint is being written; suspended then"})
 		return nil
 	}
 	return []supervise.Event{asked}
+}
+
+// askedBy is what somebody wants. Who that is, a node of another host says.
+func askedBy(n *node.Node, m *wire.Ask) supervise.Asked {
+	asked := supervise.Asked{Verb: m.Ask.Verb, Args: m.Ask.Args, User: m.Ask.User, UID: m.Ask.UID, Right: m.Right}
+	if !n.Def.Local {
+		asked.Says = n.Name()
+	}
+	return asked
 }
 
 // standsBehind has an ask by which the job is suspended wait for the checkpoint that is under way: ranks that stand still would
@@ -60,13 +75,13 @@ type gap struct {
 }
 
 // answer judges what somebody wants who may.
-func (g *gap) answer(m *wire.Ask) *wire.Answer {
+func (g *gap) answer(n *node.Node, m *wire.Ask) *wire.Answer {
 	switch m.Ask.Verb {
 	case job.AskStatus:
 		return &wire.Answer{ID: m.ID, State: job.AskDone, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin", g.attempt)}
 	case job.AskEnd:
-		by := supervise.Asked{User: m.Ask.User, Right: m.Right}
-		g.end(&fault.Error{Text: "ended by " + by.Who() + " with --end", Code: job.SIGTERM.Status()})
+		by := askedBy(n, m)
+		g.end(&fault.Error{Text: by.Told("ended by " + by.Who() + " with --end"), Code: job.SIGTERM.Status()})
 		return &wire.Answer{ID: m.ID, State: job.AskTaken, Text: "the job is ended"}
 	}
 	return &wire.Answer{ID: m.ID, State: job.AskRefused, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin; ask then", g.attempt)}
@@ -78,9 +93,9 @@ func (f *fleet) inGap(n *node.Node, m *wire.Ask) bool {
 	if g == nil {
 		return false
 	}
-	answer := g.answer(m)
+	answer := g.answer(n, m)
 	n.Send(answer)
-	f.env.watcher().Asked(job.Heard{Verb: m.Ask.Verb, User: m.Ask.User, State: answer.State})
+	f.env.watcher().Asked(job.Heard{Node: n.Name(), Verb: m.Ask.Verb, User: m.Ask.User, State: answer.State})
 	return true
 }
 
@@ -90,7 +105,7 @@ const mostHeard = 1024
 // reply tells who has asked how that stands.
 func (f *fleet) reply(a supervise.Reply) {
 	f.nodes[a.To.Node].Send(&wire.Answer{ID: a.To.ID, State: a.State, Text: a.Text, Later: a.Later})
-	f.env.watcher().Asked(job.Heard{Verb: a.To.Verb, User: a.To.User, State: a.State})
+	f.env.watcher().Asked(job.Heard{Node: f.nodes[a.To.Node].Name(), Verb: a.To.Verb, User: a.To.User, State: a.State})
 }
 
 // tellStates tells those who have asked what the ranks are doing.

@@ -65,6 +65,7 @@ type fleet struct {
 	kept    []reserve.Kept                                     // nodes that the attempt before has left, until they are the reservation's
 	saves   *checkpoints
 	grudges *preempt.Grudges[int] // those of the job; nil: it has only this attempt
+	paces   supervise.Paces       // of what is asked of the job; nil: it has only this attempt
 	cutOff  time.Time             // when the last of the nodes was lost; zero: none was
 	quiet   time.Time             // when the last rank of a group had ended, for the timeline; zero: none has
 }

@@ -29,6 +29,7 @@ import (
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
+	"remshell/launch/supervise"
 )
 
 // A Watcher is told what happens in a run. Output, which no data ends, is told by the printers
@@ -92,7 +93,7 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	defer cancel(nil)
 	defer env.Out.Close()
 	env.Pauses, env.Topologies = new(node.Pauses), new(node.Topologies)
-	l := &lives{first: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.Past), past: len(env.Past)}
+	l := &lives{first: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.Past), past: len(env.Past), paces: make(supervise.Paces)}
 	result, err := l.run(ctx)
 	if err != nil { // or it was said before the end of what we say
 		env.tellSlowest()

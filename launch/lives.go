@@ -53,6 +53,7 @@ type lives struct {
 	gone     atomic.Bool          // our standard output takes no more
 	past     int                  // attempts that were over before this mpiexec (--resume)
 	grudges  preempt.Grudges[int] // by user
+	paces    supervise.Paces
 }
 
 // run is one attempt after the other.
@@ -93,7 +94,7 @@ func (l *lives) fleet() *fleet {
 	env := l.env
 	env.In = l.input()
 	f := newFleet(env)
-	f.grudges = &l.grudges
+	f.grudges, f.paces = &l.grudges, l.paces
 	return f
 }
 

@@ -102,7 +102,7 @@ func (f *fleet) moveFound(e moveFound) {
 	m.goal = e.goal
 	f.spares = append(slices.Clone(f.spares), e.goal.New...)
 	text := fmt.Sprintf("moving to %s: checkpoint asked for", m.goal.Text())
-	f.env.Say(fmt.Sprintf("%s (%s, --migrate)", text, m.by.Who()))
+	f.env.Say(m.by.Told(fmt.Sprintf("%s (%s, --migrate)", text, m.by.Who())))
 	f.reply(supervise.Reply{To: m.by, State: job.AskTaken, Text: text})
 	f.saves.askToStop(f.leave, f.stay)
 }

@@ -211,7 +211,7 @@ func TestMoves(t *testing.T) {
 		{"suspended while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.AskSuspend)}, nil, 0,
 			"taken: a place is looked for|n0 stands|n1 stands|done: suspended|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|n0 goes on|n1 goes on|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n0 stands|n2 starts|n2 stands|n0 goes on|n2 goes on", "goes on for a checkpoint, and stands still again then"},
 		{"suspended while it is looked for, and others may have its CPUs", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.AskSuspendFree)}, nil, 0,
-			"taken: a place is looked for|n0 stands|n1 stands|taken: suspended|done: suspended; its CPUs are free for others, its memory is not|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: others may have its CPUs, so that it cannot write a checkpoint|n0 goes on|n1 goes on", "suspended by alice (--suspend=free)"},
+			"taken: a place is looked for|n0 stands|n1 stands|taken: suspended|done: suspended; its CPUs are free for others, its memory is not|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: others may have its CPUs, so that it cannot write a checkpoint|n0 goes on|n1 goes on", "n0 says: suspended by alice (--suspend=free)"},
 		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.AskSuspend)}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|taken: a checkpoint is being written; suspended then|done: it moves to n[0,2]|n0 ends|n1 ends|refused: the job ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
@@ -268,7 +268,7 @@ func TestTimesOfAMove(t *testing.T) {
 			if attempts++; span.Why != "" || span.Open {
 				t.Errorf("%s failed: %q, open: %v", span.Step, span.Why, span.Open)
 			}
-			if want := map[string]string{"attempt 0": "moved to n[0,2] by alice with --migrate"}[span.Step]; span.Note != want {
+			if want := map[string]string{"attempt 0": "n0 says: moved to n[0,2] by alice with --migrate"}[span.Step]; span.Note != want {
 				t.Errorf("%s: %q, want %q", span.Step, span.Note, want)
 			}
 		}

@@ -39,7 +39,7 @@ func (f *fleet) requeue(by supervise.Asked) {
 		return
 	}
 	f.ceding = &ceding{by}
-	f.env.Say(fmt.Sprintf("preempted by %s: it is being queued again", by.Beneficiary()))
+	f.env.Say(by.Told(fmt.Sprintf("preempted by %s: it is being queued again", by.Beneficiary())))
 	if !f.req.Ckpt.Asks() {
 		f.reply(supervise.Reply{To: by, State: job.AskTaken, Text: "it ends"})
 		f.cede()

@@ -35,7 +35,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
-		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Unsaved: !req.Ckpt.Asks(), Spares: req.Restart.Spares > 0, Yields: req.Preemptible, Grudges: f.grudges,
+		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Unsaved: !req.Ckpt.Asks(), Spares: req.Restart.Spares > 0, Yields: req.Preemptible, Grudges: f.grudges, Paces: f.paces,
 	}, time.Now())
 	f.state = &state
 	defer f.watchSilences()()

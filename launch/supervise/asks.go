@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/text"
 )
 
 // asked does what somebody wants who may (survive.md SV-26).
@@ -13,7 +14,7 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 	case job.AskStatus:
 		return []Action{Inspect{For: &e.Asker}}
 	case job.AskEnd:
-		s.blame(s.judge(Failed{Kind: ByAsk, Text: "ended by " + e.Who() + " with --end"}, now), now)
+		s.blame(s.judge(Failed{Kind: ByAsk, Text: e.Told("ended by " + e.Who() + " with --end")}, now), now)
 		return append([]Action{Reply{To: e, State: job.AskTaken, Text: "the job is ended"}}, s.end(now, Ending, s.rules.Grace)...)
 	}
 	if s.Phase != Running {
@@ -49,7 +50,7 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 // moved ends the attempt, for the next one to begin elsewhere (survive.md SV-17). Where all ranks have left by themselves,
 // it is moved if one of them wants to be started again; else it is over.
 func (s *State) moved(e Moved, now time.Time) []Action {
-	return s.resettle(Failed{Kind: ByMove, Text: fmt.Sprintf("moved to %s by %s with --migrate", e.To, e.By.Who())}, now)
+	return s.resettle(Failed{Kind: ByMove, Text: e.By.Told(fmt.Sprintf("moved to %s by %s with --migrate", e.To, e.By.Who()))}, now)
 }
 
 // resettle ends the attempt for another one that follows in any case.
@@ -93,4 +94,49 @@ func (e Asked) Who() string {
 		return e.User + " (administrator)"
 	}
 	return e.User
+}
+
+// Told is what users read of an ask: what only another host knows, that host says.
+func (e Asked) Told(text string) string {
+	if e.Says == "" {
+		return text
+	}
+	return e.Says + " says: " + text
+}
+
+// Paces bound how often each node brings asks that change something: a host may say whatever it likes of who asks. A value is
+// when all askBurst of them may come at once again.
+type Paces map[pace]time.Time
+
+type pace struct {
+	node   string
+	status bool // that of questions, which change nothing
+}
+
+// askBurst asks may come by a node at once, and another one each askPause, or statusPause for questions.
+const (
+	askBurst    = 8
+	askPause    = 10 * time.Second
+	statusPause = time.Second
+)
+
+// TooSoon counts what is asked by another host, and says why it is refused; empty: it is not. A host may end the job in any case.
+func (s *State) TooSoon(e Asked, now time.Time) string {
+	if e.Says == "" || e.Verb == job.AskEnd {
+		return ""
+	}
+	p, pause := pace{e.Says, e.Verb == job.AskStatus}, askPause
+	if p.status {
+		pause = statusPause
+	}
+	full := s.rules.Paces[p]
+	if full.Before(now) {
+		full = now
+	}
+	full = full.Add(pause)
+	if wait := full.Sub(now) - askBurst*pause; wait > 0 {
+		return fmt.Sprintf("too many requests have come by %s; ask again in %s", e.Says, text.Span((wait + time.Second - 1).Truncate(time.Second)))
+	}
+	s.rules.Paces[p] = full
+	return ""
 }

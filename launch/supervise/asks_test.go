@@ -199,3 +199,64 @@ func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
 		}
 	}
 }
+
+// A node that says without end that somebody asks is heard a few times at once, then once in a while; other nodes, this machine's own
+// helper, and the end of the job are not held up by that. It is the same in the next attempt.
+func TestAsksOfANodeArePaced(t *testing.T) {
+	began := time.Unix(1_000_000, 0)
+	s := play(Rules{}, nil)
+	passed := func(verb job.Verb, node string, after time.Duration) (n int) {
+		for range 1000 {
+			if s.TooSoon(Asked{Verb: verb, Says: node}, began.Add(after)) == "" {
+				n++
+			}
+		}
+		return n
+	}
+	for _, step := range []struct {
+		verb  job.Verb
+		node  string
+		after time.Duration
+		want  int
+	}{
+		{job.AskCheckpoint, "n1", 0, 8}, {job.AskSuspend, "n1", 9 * time.Second, 0}, {job.AskCheckpoint, "n1", 10 * time.Second, 1},
+		{job.AskMigrate, "n1", 40 * time.Second, 3}, {job.AskYield, "n1", time.Hour, 8}, {job.AskCheckpoint, "n2", 0, 8},
+		{job.AskStatus, "n1", 0, 8}, {job.AskStatus, "n1", 5 * time.Second, 5}, {job.AskEnd, "n1", 0, 1000}, {job.AskCheckpoint, "", 0, 1000},
+	} {
+		if got := passed(step.verb, step.node, step.after); got != step.want {
+			t.Errorf("%s of %s after %v: %d pass, want %d", step.verb, step.node, step.after, got, step.want)
+		}
+	}
+	next := play(Rules{Paces: s.rules.Paces}, nil)
+	if why := next.TooSoon(Asked{Verb: job.AskSuspend, Says: "n1"}, began.Add(time.Hour)); why != "too many requests have come by n1; ask again in 10 s" {
+		t.Error(why)
+	}
+}
+
+// What is asked by another host, that host says.
+func TestWhoSaysWhoAsks(t *testing.T) {
+	for _, says := range []string{"", "n3"} {
+		prefix := map[string]string{"": "", "n3": "n3 says: "}[says]
+		by := Asked{User: "bob", Right: job.Administrator, Says: says, Args: []string{"for=j-2"}}
+		for want, event := range map[string]Event{
+			"ended by bob (administrator) with --end":           Asked{User: "bob", Right: job.Administrator, Says: says, Verb: job.AskEnd},
+			"moved to n4 by bob (administrator) with --migrate": Moved{By: by, To: "n4"},
+			"preempted by job j-2 (bob): queued again":          Preempted{by},
+		} {
+			s := play(Rules{}, nil)
+			if s.Step(event, time.Unix(1_000_100, 0)); s.Cause == nil || s.Cause.Text != prefix+want {
+				t.Errorf("%+v, want %s%s", s.Cause, prefix, want)
+			}
+		}
+		for verb, want := range map[job.Verb]string{
+			job.AskSuspend: "suspended by bob (administrator) (--suspend) after 00:01:40; mpiexec --resume-job  goes on",
+			job.AskYield:   "preempted by job j-2 (bob): suspended",
+		} {
+			s := play(Rules{Yields: job.YieldBySuspending}, nil)
+			by.Verb = verb
+			if do := s.Step(by, time.Unix(1_000_100, 0)); !slices.Contains(do, Action(Say{prefix + want})) {
+				t.Errorf("%+v, want %s%s", do, prefix, want)
+			}
+		}
+	}
+}

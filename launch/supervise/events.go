@@ -70,6 +70,7 @@ type (
 		Args  []string
 		User  string // who it is, and his number on the node by which he asks
 		UID   int
+		Says  string // the node whose word alone this is; empty: this machine's own helper has seen who asks
 		Right job.Right
 	}
 	// Moved says that the job has a place elsewhere, and a checkpoint as far as that could be: the attempt is to end.

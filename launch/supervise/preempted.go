@@ -60,7 +60,7 @@ func (s *State) giveWay(e Asked, now time.Time) []Action {
 		return append(do, s.vacate(e, giving, job.GiveUp, s.occupied(), now)...)
 	}
 	s.held = now
-	do = append(do, Watch{e.benefits()}, Hold{On: true}, Say{fmt.Sprintf("preempted by %s: suspended", e.Beneficiary())})
+	do = append(do, Watch{e.benefits()}, Hold{On: true}, Say{e.Told(fmt.Sprintf("preempted by %s: suspended", e.Beneficiary()))})
 	do = append(do, s.vacate(e, giving, job.GiveUp, s.occupied(), now)...)
 	s.vacancy.gave = &preemption{by: e}
 	return do

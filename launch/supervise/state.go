@@ -115,6 +115,7 @@ type Rules struct {
 	Spares  bool                  // it holds nodes in reserve (--spares)
 	Yields  job.Yielding          // --preemptible; empty: it gives way to nobody
 	Grudges *preempt.Grudges[int] // by user, those of all attempts of the job; nil: there are none yet
+	Paces   Paces                 // of asks, of all attempts; nil: nobody has asked yet
 }
 
 // An RM is the batch system (resource manager) whose job this is.
@@ -150,6 +151,9 @@ func NewState(p job.Plan, rules Rules, now time.Time) State {
 	}
 	if rules.Grudges == nil {
 		s.rules.Grudges = new(preempt.Grudges[int])
+	}
+	if rules.Paces == nil {
+		s.rules.Paces = make(Paces)
 	}
 	since := rules.Since
 	if since.IsZero() {

@@ -112,7 +112,7 @@ func (s *State) step(event Event, now time.Time) []Action {
 	case Moved:
 		return s.moved(e, now)
 	case Preempted:
-		return s.resettle(Failed{Kind: ByPreemption, Text: fmt.Sprintf("preempted by %s: queued again", e.By.Beneficiary())}, now)
+		return s.resettle(Failed{Kind: ByPreemption, Text: e.By.Told(fmt.Sprintf("preempted by %s: queued again", e.By.Beneficiary()))}, now)
 	case Relieve:
 		if s.vacancy.phase != taken {
 			return nil

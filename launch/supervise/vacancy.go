@@ -88,7 +88,7 @@ func (s *State) suspendedBy(e Asked, now time.Time) Say {
 	if e.Verb == job.AskSuspendFree {
 		option += "=free"
 	}
-	return Say{fmt.Sprintf("suspended by %s (%s) after %s; mpiexec --resume-job %s goes on", e.Who(), option, job.Clock(now.Sub(s.began)), s.id)}
+	return Say{e.Told(fmt.Sprintf("suspended by %s (%s) after %s; mpiexec --resume-job %s goes on", e.Who(), option, job.Clock(now.Sub(s.began)), s.id))}
 }
 
 // resume lets the ranks go on, when they have their CPUs.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"remshell/tools/testbed"
 )
@@ -145,6 +146,24 @@ func TestLyingHelpers(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(l.dir, "forged")); err == nil || strings.Contains(r.out, "forged") {
 			t.Errorf("%s: it had an effect: %q", test.lie, r.out)
 		}
+	}
+}
+
+// A host can say that root asks for something: mpiexec, which runs the command for checkpoints on its own machine, does so
+// a few times, and says by whose word alone it ends the job.
+func TestForgedAsks(t *testing.T) {
+	t.Parallel()
+	l := newLiars(t)
+	ran := filepath.Join(t.TempDir(), "ran")
+	began := time.Now()
+	r := l.tell(t, "root asks", "", "--ckpt-cmd", "echo x >>"+ran, "--kill-grace", "1")
+	most := 8 + int(time.Since(began)/(10*time.Second))
+	text, err := os.ReadFile(ran)
+	if n := strings.Count(string(text), "x"); err != nil || n == 0 || n > most {
+		t.Errorf("the command ran %d times in %v (%v)", n, time.Since(began), err)
+	}
+	if r.code != 143 || !strings.Contains(r.err, "mpiexec: n2 says: ended by root with --end") {
+		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
 }
 

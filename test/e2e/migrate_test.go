@@ -110,7 +110,7 @@ func TestMigrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := r.wait(t)
-	for _, want := range []string{"moving to n[1,3]: checkpoint asked for (root, --migrate)", "moved to n[1,3] by root with --migrate", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"} {
+	for _, want := range []string{"n1 says: moving to n[1,3]: checkpoint asked for (root, --migrate)", "n1 says: moved to n[1,3] by root with --migrate", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"} {
 		if !strings.Contains(res.err, want) {
 			t.Errorf("it does not say %q:\n%s", want, res.err)
 		}

@@ -188,7 +188,7 @@ func TestEndBetweenAttempts(t *testing.T) {
 					t.Errorf("%s: exit %d, %q", ask.verb, r.code, r.err)
 				}
 			}
-		}, 143, "ended by root with --end"},
+		}, 143, "n1 says: ended by root with --end"},
 		{"-timeout in the pause", []string{"--restart-delay", "1h", "-timeout", "3"}, func(*running) {}, 124, "the job ran longer than -timeout 3s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

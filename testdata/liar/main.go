@@ -17,6 +17,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 
 	"remshell/job"
@@ -37,8 +38,9 @@ const (
 
 // A lie is what is said, and when. group is that of the job.
 type lie struct {
-	when moment
-	say  func(group string) []wire.Frame
+	when   moment
+	say    func(group string) []wire.Frame
+	answer func(*wire.Answer) []wire.Frame // what follows when mpiexec answers what the lie has asked; nil: it asks nothing
 }
 
 func frames(messages ...wire.Message) (all []wire.Frame) {
@@ -50,18 +52,18 @@ func frames(messages ...wire.Message) (all []wire.Frame) {
 
 // always is a lie that needs to know nothing.
 func always(when moment, messages ...wire.Message) lie {
-	return lie{when, func(string) []wire.Frame { return frames(messages...) }}
+	return lie{when: when, say: func(string) []wire.Frame { return frames(messages...) }}
 }
 
 // raw is a frame that is none.
 func raw(kind byte, size uint64, body ...byte) lie {
 	frame := append(binary.AppendUvarint([]byte{kind}, size), body...)
-	return lie{atGo, func(string) []wire.Frame { return []wire.Frame{frame} }}
+	return lie{when: atGo, say: func(string) []wire.Frame { return []wire.Frame{frame} }}
 }
 
 // grouped is a lie with the name of the group.
 func grouped(when moment, make func(group string) wire.Message) lie {
-	return lie{when, func(group string) []wire.Frame { return frames(make(group)) }}
+	return lie{when: when, say: func(group string) []wire.Frame { return frames(make(group)) }}
 }
 
 func exited(e job.Exit) wire.Message { return &wire.Exited{Exit: e} }
@@ -119,7 +121,30 @@ var lies = map[string]lie{
 	"CPU -1":                  always(atNode, node(-1)),
 	"second Hello":            always(atNode, &wire.Hello{}),
 	"exit at the end":         always(atEnd, exited(job.Exit{Rank: 0})),
-	"identity":                {atNode, nil}, // see decode
+	"identity":                {when: atNode}, // see up
+	"root asks":               rootAsks(),
+}
+
+// asks is how often root is said to ask for a checkpoint, before it is said to end the job.
+const asks = 40
+
+// rootAsks is a lie that is told again as soon as mpiexec has answered it.
+func rootAsks() lie {
+	n := 0
+	ask := func() []wire.Frame {
+		n++
+		verb := job.AskCheckpoint
+		if n > asks {
+			verb = job.AskEnd
+		}
+		return frames(&wire.Ask{ID: fmt.Sprint("forged", n), Right: job.Root, Ask: job.Ask{User: "root", Verb: verb}})
+	}
+	return lie{when: atGo, say: func(string) []wire.Frame { return ask() }, answer: func(m *wire.Answer) []wire.Frame {
+		if m.State == job.AskTaken || n > asks {
+			return nil
+		}
+		return ask()
+	}}
 }
 
 func main() {
@@ -170,6 +195,7 @@ const (
 	kindPrepared = 4
 	kindData     = 8
 	kindEnd      = 13
+	kindAnswer   = 77
 )
 
 // down passes on what mpiexec says.
@@ -186,6 +212,11 @@ func (l *liar) down(in *bufio.Reader, helper io.Writer) {
 			l.mu.Unlock()
 		case kindEnd:
 			l.at(atEnd)
+		case kindAnswer:
+			if m := decode(frame, wire.Helper).(*wire.Answer); strings.HasPrefix(m.ID, "forged") {
+				l.answered(m)
+				continue
+			}
 		}
 		if _, err := helper.Write(frame); err != nil {
 			return
@@ -236,6 +267,15 @@ func (l *liar) at(m moment) bool {
 		os.Stdout.Write(frame)
 	}
 	return true
+}
+
+// answered goes on with a lie that mpiexec has answered; the helper has not asked.
+func (l *liar) answered(m *wire.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, frame := range l.lie.answer(m) {
+		os.Stdout.Write(frame)
+	}
 }
 
 // read reads a frame.
