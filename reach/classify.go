@@ -28,6 +28,8 @@ type saying struct {
 }
 
 var sayings = []saying{
+	{"temporary failure in name resolution", 0, KindName, "resolve", "names cannot be looked up",
+		"see /etc/resolv.conf; a host with an address as HostName in ~/.ssh/config needs no name server", ""},
 	{"could not resolve hostname|unknown host", 0, KindName, "resolve", "host name unknown",
 		"check the spelling, or give it a HostName in ~/.ssh/config", ""},
 	{"remote host identification has changed", 0, KindChangedKey, "host key", "the host key has changed",

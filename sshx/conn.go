@@ -92,42 +92,6 @@ func (w *wire) greeting() string {
 	return strings.TrimSpace(string(w.greet))
 }
 
-// lookup finds the addresses of a name. A literal address is its own.
-func (d *Dialer) lookup(ctx context.Context, t Target) (addrs []netip.Addr, failed *DialError) {
-	resolved := t.Watch.begin("resolve")
-	defer func() { resolved(asError(failed)) }()
-	if a, err := netip.ParseAddr(t.HostName); err == nil {
-		return []netip.Addr{a}, nil
-	}
-	network := "ip"
-	switch t.AddressFamily {
-	case "inet":
-		network = "ip4"
-	case "inet6":
-		network = "ip6"
-	}
-	find := d.Lookup
-	if find == nil {
-		find = net.DefaultResolver.LookupNetIP
-	}
-	addrs, err := find(ctx, network, t.HostName)
-	if err == nil && len(addrs) > 0 {
-		return addrs, nil
-	}
-	at := ""
-	if t.HostName != t.Alias {
-		at = t.HostName
-	}
-	var dns *net.DNSError
-	switch {
-	case ctx.Err() != nil:
-		return nil, d.timeout(ctx, t, "resolve", "no answer from the name server").at("%s", at)
-	case errors.As(err, &dns) && !dns.IsNotFound:
-		return nil, fail(t, "resolve", KindName, "the host name cannot be looked up: %s", dns.Err).at("%s", at).because(err)
-	}
-	return nil, fail(t, "resolve", KindName, "host name unknown").at("%s", at).because(err)
-}
-
 // connect tries the addresses one after the other, as ssh does, each with its
 // share of the time that is left.
 func (d *Dialer) connect(b *deadline.Deadline, t Target, addrs []netip.Addr) (net.Conn, *DialError) {

@@ -231,6 +231,32 @@ func TestUnreachable(t *testing.T) {
 		defer func() { p.d.Lookup = nil }()
 		p.want(p.refusal(target), KindName, "nodee: resolve: host name unknown", "~/.ssh/config")
 	})
+	t.Run("no name server", func(t *testing.T) {
+		defer func() { p.d.Lookup = nil }()
+		for i, c := range []struct {
+			err  error
+			want string
+		}{
+			{&net.DNSError{Err: "read udp 127.0.0.1:%d->127.0.0.1:53: read: connection refused", Server: "127.0.0.1:53", IsTemporary: true}, "connection refused (name server 127.0.0.1:53)"},
+			{&net.DNSError{Err: "dial udp 10.0.0.53:53: connect: network is unreachable"}, "network is unreachable"},
+			{&net.DNSError{Err: "server misbehaving", Server: "10.0.0.53:53"}, "server misbehaving (name server 10.0.0.53:53)"},
+			{&net.DNSError{Err: "read udp 10.0.0.1:%d->10.0.0.53:53: i/o timeout", Server: "10.0.0.53:53", IsTimeout: true}, "no answer (name server 10.0.0.53:53)"},
+			{nil, "no answer"}, // until we give up
+		} {
+			p.d.Lookup = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+				if c.err == nil {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				dns := *c.err.(*net.DNSError)
+				dns.Err = strings.ReplaceAll(dns.Err, "%d", fmt.Sprint(40000+i))
+				return nil, &dns
+			}
+			target := p.target("127.0.0.1:22")
+			target.Alias, target.HostName, target.ConnectTimeout = "nodee", "nodee.example", 100*time.Millisecond
+			p.want(p.refusal(target), KindName, "nodee: resolve: names cannot be looked up: "+c.want, "/etc/resolv.conf")
+		}
+	})
 	t.Run("black hole", func(t *testing.T) {
 		p := &place{t: t, home: p.home, d: &Dialer{Connect: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()

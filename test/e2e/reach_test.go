@@ -192,6 +192,51 @@ func TestSeveralHostsThatCannotBeReached(t *testing.T) {
 	b.refuses(t, job{args: []string{"--skip-unreachable", "-hosts", "shut1", "-n", "1", "true"}}, 125, "shut1")
 }
 
+// hostNames says where the head's C library looks host names up, as nsswitch.conf(5) has it.
+func (b *bed) hostNames(t *testing.T, sources string) {
+	t.Helper()
+	b.on(t, testbed.Head, "sh", "-c", "echo 'passwd: files\ngroup: files\nshadow: files\nhosts: "+sources+"' >/etc/nsswitch.conf")
+}
+
+// Without a name server one line says so, for however many hosts.
+func TestNameServerOutage(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	b.hostNames(t, "files dns")
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	set := func(server string) {
+		if err := os.WriteFile(file, []byte("nameserver "+server+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("127.0.0.1")
+	b.on(t, testbed.Head, "mount", "--bind", file, "/etc/resolv.conf")
+	for _, outage := range []struct{ name, server, says string }{
+		{"nobody listens", "127.0.0.1", "connection refused"},
+		{"it is silent", b.Hosts[0].Addr, "no answer"},
+	} {
+		t.Run(outage.name, func(t *testing.T) {
+			set(outage.server)
+			if outage.says == "no answer" {
+				if err := b.Block("n1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, way := range ways() {
+				r := b.run(t, append(way, "--connect-timeout", "20", "-hosts", "lost[01-64]:1", "-n", "1", "true")...)
+				want := "mpiexec: lost[01-64]: resolve: names cannot be looked up"
+				if way == nil {
+					want += ": " + outage.says
+				}
+				if r.code != 125 || strings.Count(r.err, "\n") != 1 || !strings.HasPrefix(r.err, want) || !strings.Contains(r.err, "; see /etc/resolv.conf") {
+					t.Errorf("%v: exit %d, want one line that begins with %q:\n%s", way, r.code, want, r.err)
+				}
+			}
+		})
+	}
+}
+
 // An unknown name from a file is easier to find with its line.
 func TestUnknownNameInHostFile(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 1})
