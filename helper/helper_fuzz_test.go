@@ -87,6 +87,8 @@ func (w *whim) message() wire.Message {
 		return &wire.Fetched{ID: int(w.next() % 4), Found: w.next()%2 == 0, Data: w.bytes[:len(w.bytes)/2], Err: w.word("", "no")}
 	case 25:
 		return &wire.Notify{Group: w.group(), Rank: w.rank(), Code: -int(w.next()), To: w.word("", "k0", "k0[", "k0[0-2]"), Infos: w.bytes[:len(w.bytes)/2]}
+	case 31:
+		return &wire.Dead{Group: w.group(), Ranks: []int{w.rank(), w.rank()}}
 	case 26:
 		return &wire.Notified{ID: int(w.next() % 4)}
 	case 27:

@@ -12,6 +12,7 @@ import (
 
 	"remshell/helper/claims"
 	"remshell/helper/ipc"
+	"remshell/idset"
 	"remshell/ledger"
 	"remshell/proc"
 	"remshell/wire"
@@ -122,6 +123,21 @@ func (s *session) signalGroups(sig unix.Signal) {
 	for _, r := range s.ranks {
 		if r.alive() {
 			unix.Kill(-r.begun.PID, sig)
+		}
+	}
+}
+
+// tellDead lets the ranks of a group know which others have died, while these go on. MPICH 3.x looks again at
+// SIGUSR1; a rank that neither handles nor ignores the signal would die of it.
+func (s *session) tellDead(m *wire.Dead) {
+	g := s.groups[m.Group]
+	if g == nil {
+		return
+	}
+	g.pmi.SetDead(idset.Text(m.Ranks))
+	for _, r := range g.ranks {
+		if r.alive() && proc.Handles(r.begun.PID, unix.SIGUSR1) {
+			unix.Kill(r.begun.PID, unix.SIGUSR1)
 		}
 	}
 }

@@ -54,6 +54,7 @@ func (s *session) servePMIx(g *group) error {
 	link.server.Far, link.server.Notifier = s.fetches, s.notices
 	link.server.Elsewhere = &elsewhere{asked: s.asked, of: g.prepare, server: link.name}
 	link.server.Others, link.server.Names = s.fences, uplink.PMIxNames{Names: uplink.Names{Questions: s.asked}}
+	link.server.Lenient = g.prepare.Supervision.KeepAll
 	link.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMI{Rank: -1, Event: wire.PMIBroken, Text: err.Error()})
 	}

@@ -313,6 +313,8 @@ func (s *session) frame(m wire.Message) {
 		s.asked.Deliver(m.ID, m)
 	case *wire.Peered:
 		s.asked.Deliver(m.ID, m)
+	case *wire.Dead:
+		s.tellDead(m)
 	case *wire.Over:
 		if s.pmix != nil {
 			s.pmix.server.Remove(m.Group)

@@ -141,6 +141,10 @@ func (e Exit) Status() int {
 	return e.Code
 }
 
+// Failed reports whether a rank ended in a way from which others may suffer: by a code, by a signal, or
+// without having left MPI.
+func (e Exit) Failed() bool { return e.Status() != 0 || e.PMI == PMIOpen || e.PMI == PMIAborted }
+
 // Kinds of a Remnant, as pmi-drafts.md 3 has them.
 const (
 	SysVShm  = "sysvshm"  // a segment of System V

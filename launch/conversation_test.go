@@ -336,6 +336,7 @@ var conversations = []struct {
 			s.Errorf("stderr %q", said)
 		}
 	}},
+	{"ranks that outlive one", "Dead", func(s stage) { s.must(outliving("a:2", "b"), 5) }},
 	{"an abort", "PMI", func(s stage) { s.must(newTalk(1, "abort 5", nil, "a"), 5) }},
 	{"a signal, and a terminal of another size", "Signal Resize", func(s stage) {
 		r := s.cast(newRun(1, "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done", "a"))

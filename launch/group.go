@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"remshell/fault"
+	"remshell/idset"
 	"remshell/job"
 	"remshell/launch/reserve"
 	"remshell/launch/supervise"
@@ -31,6 +33,8 @@ type group struct {
 	fenced   bool                  // all its nodes have met
 	asked    []*member             // that have none of its ranks, and have asked where they are
 	bound    *bindings             // nil: nobody wants to know
+	dead     []int                 // ranks that have failed while the others go on (job.Ends.KeepAll)
+	told     int                   // how many of dead its nodes know
 	failed   bool                  // one of its ranks ended in a way that may have to be told of
 	speakers map[wire.PMIEvent]int // by the interface, the first rank of the job that spoke it
 	life     *groupTimes           // in the timeline; nil: there is none
@@ -138,7 +142,7 @@ func (f *fleet) fence(n *member, m *wire.Fence) []supervise.Event {
 	}
 	done, err := f.hub.Join(n.key, id, m.Blob)
 	if err != nil {
-		return broken(err)
+		return f.stuck(err)
 	}
 	if id.Kind == fence.Barrier || id.Kind == fence.Collective {
 		f.noteFence(n, id.Members, done != nil)
@@ -159,10 +163,26 @@ func (f *fleet) giveUp(n *member, id fence.ID, joined bool) {
 	if err != nil { // one of its groups is over
 		tell = []int{n.key}
 	}
+	f.tellLate(id, tell)
+}
+
+// tellLate tells nodes that a fence was given up.
+func (f *fleet) tellLate(id fence.ID, nodes []int) {
 	frame := wire.Encode(&wire.Fenced{ID: id.String(), Late: true})
-	for _, i := range tell {
+	for _, i := range nodes {
 		f.nodes[i].SendFenced(id, frame)
 	}
+}
+
+// stuck is the news that a fence can never be complete. If the job goes on without the ranks that have
+// left (job.Ends.KeepAll), those that wait are let out.
+func (f *fleet) stuck(err error) []supervise.Event {
+	if f.state.KeepsAll() {
+		for id, nodes := range f.hub.Abandon() {
+			f.tellLate(id, nodes)
+		}
+	}
+	return broken(err)
 }
 
 // broken is the news that a fence can never be complete.
@@ -175,6 +195,33 @@ func (f *fleet) noteFence(n *member, members fence.Members, all bool) {
 	if g := f.groupNamed(members.Group()); g != nil {
 		g.fenced = g.fenced || all
 		g.life.arrived(n, all)
+	}
+}
+
+// A deadNews is due when ranks of a group have died and the others are to know.
+type deadNews struct{ *group }
+
+// deadDelay is how long deaths are collected before nodes are told, so that those of many ranks are one
+// message.
+const deadDelay = 100 * time.Millisecond
+
+// noteDead notes a rank of a group that has failed, if the others go on.
+func (f *fleet) noteDead(g *group, rank int) {
+	if !f.state.KeepsAll() {
+		return
+	}
+	if g.told == len(g.dead) {
+		time.AfterFunc(deadDelay, func() { f.events.Put(deadNews{g}) })
+	}
+	g.dead = append(g.dead, rank)
+}
+
+// tellDead tells the nodes of a group which of its ranks have failed so far.
+func (g *group) tellDead() {
+	dead := idset.Of(g.dead...)
+	g.told = len(g.dead)
+	for n := range g.alive {
+		n.Send(&wire.Dead{Group: g.name, Ranks: dead})
 	}
 }
 
@@ -203,7 +250,7 @@ func (f *fleet) rankGone(n *member, rank int) []supervise.Event {
 		f.forget(g)
 	}
 	if err != nil && errors.As(err, new(*fence.StuckError)) {
-		return broken(err)
+		return f.stuck(err)
 	}
 	return nil
 }

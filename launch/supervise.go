@@ -267,6 +267,9 @@ func (f *fleet) translate(event any) []supervise.Event {
 	case commandOver:
 		f.saves.over(e)
 		return nil
+	case deadNews:
+		e.tellDead()
+		return nil
 	case lookAround:
 		f.lookAround(time.Now())
 		return nil
@@ -310,8 +313,9 @@ func (f *fleet) translateMessage(n *member, m wire.Message) []supervise.Event {
 		if g != nil {
 			g.life.exited(n, m.Exit)
 		}
-		if g != nil && (m.Exit.Status() != 0 || m.Exit.PMI == job.PMIOpen || m.Exit.PMI == job.PMIAborted) {
+		if g != nil && m.Exit.Failed() {
 			g.failed = true
+			f.noteDead(g, m.Exit.Rank-g.first)
 		}
 		return append(news, f.rankGone(n, m.Exit.Rank)...)
 	case *wire.Caught:

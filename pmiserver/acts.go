@@ -33,6 +33,9 @@ func (c *rankSession) Flush() { c.flush() }
 // Tell sends an answer. Any goroutine may call it.
 func (c *rankSession) Tell(answer []byte) { c.tell(answer) }
 
+// Dead lists the ranks that ended by failing.
+func (c *rankSession) Dead() string { return c.s.Dead() }
+
 // Fence takes the rank into the fence of its group. The answers so far are due before the one
 // that this may bring about.
 func (c *rankSession) Fence(release func() []byte) {

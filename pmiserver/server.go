@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/kvs"
+	"remshell/pmiserver/pmi1"
 	"remshell/pmiserver/pmi2"
 	"remshell/pmiserver/spawn"
 )
@@ -76,8 +78,9 @@ type Server struct {
 	mapping []byte      // info.Mapping
 	keys    *kvs.Store
 	attrs   pmi2.Attrs
-	fence   fence.Local // of the whole group
-	frozen  atomic.Bool // answer nothing, release nobody
+	fence   fence.Local            // of the whole group
+	dead    atomic.Pointer[string] // as SetDead said; nil: nothing yet
+	frozen  atomic.Bool            // answer nothing, release nobody
 
 	mu      sync.Mutex // guards what follows
 	states  []State    // by local index
@@ -236,6 +239,24 @@ func (s *Server) aborting(rank int) {
 	if s.Aborting != nil {
 		s.Aborting(rank)
 	}
+}
+
+// SetDead says which ranks of the group ended by failing while the others go on: "1,3-5", numbers in the
+// group. MPICH asks for them as PMI_dead_processes, in MPIX_Comm_get_failed. Of more ranks than fit into a
+// value of PMI-1 the first are told.
+func (s *Server) SetDead(ranks string) {
+	if len(ranks) >= pmi1.MaxValue {
+		ranks = ranks[:strings.LastIndexByte(ranks[:pmi1.MaxValue], ',')]
+	}
+	s.dead.Store(&ranks)
+}
+
+// Dead returns what SetDead said; empty: none has.
+func (s *Server) Dead() string {
+	if dead := s.dead.Load(); dead != nil {
+		return *dead
+	}
+	return ""
 }
 
 // Barrier returns the number of the barrier, from 1, in which a rank of this node waits;

@@ -84,6 +84,28 @@ func Sleep(pid int) string {
 	return name
 }
 
+// Handles reports whether a process has a handler for a signal, or ignores it. If the process cannot be
+// looked at, it does not.
+func Handles(pid int, signal unix.Signal) bool {
+	caught, ignored := signalMask(pid, "SigCgt"), signalMask(pid, "SigIgn")
+	return (caught|ignored)&(1<<(signal-1)) != 0
+}
+
+// Catches reports whether a process has a handler for a signal.
+func Catches(pid int, signal unix.Signal) bool {
+	return signalMask(pid, "SigCgt")&(1<<(signal-1)) != 0
+}
+
+// signalMask reads a set of signals from /proc/PID/status: signal N is bit N-1.
+func signalMask(pid int, name string) uint64 {
+	var room [4 << 10]byte
+	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", room[:])
+	_, rest, _ := bytes.Cut(text, []byte("\n"+name+":"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	mask, _ := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
+	return mask
+}
+
 // PeakMemory is the largest resident set that a process has had, in bytes; 0: it is gone, or
 // the kernel does not tell.
 func PeakMemory(pid int) int64 {

@@ -27,6 +27,7 @@ What the PMI servers of the nodes need of each other, and of mpiexec.
 	   | <---------------------------------- Notify   a rank tells others of an event
 	   | Notify ---------------------------------->   one of another node does
 	   | Notified -------------------------------->
+	   | Dead ------------------------------------>   ranks of a group ended by failing, and the others go on
 	   | <----------------------------------- Utter   a rank's library has something to say
 	   | Uttered --------------------------------->   whether another rank has said it
 	   | <------------------------------------- PMI   a rank aborts, or breaks off
@@ -292,6 +293,17 @@ func (m *Notify) fields(c *codec) {
 	c.num(&m.Code, valueRange{"code", math.MinInt32, math.MaxInt32})
 	c.text(&m.To, length{"members", 128 << 10})
 	c.bytes(&m.Infos, length{"infos", 64 << 10})
+}
+
+// Dead has all ranks of a group that ended by failing so far, while the others go on (job.Ends.KeepAll).
+type Dead struct {
+	Group string
+	Ranks []int // in the group, ascending
+}
+
+func (m *Dead) fields(c *codec) {
+	c.word(&m.Group, "group")
+	c.nums(&m.Ranks, length{"ranks", many}, aRank)
 }
 
 // Notified answers Notify.

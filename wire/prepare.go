@@ -167,6 +167,7 @@ type Supervision struct {
 	Often    bool          // and as often as may be: there is a limit
 	Metric   string        // what counts as memory: rss (or empty), pss, cgroup
 	Leader   bool          // Signal goes to the ranks alone, not to their process groups
+	KeepAll  bool          // nothing that happens to a rank ends the others (job.Ends)
 	Children bool          // what ranks leave behind may stay
 	Sessions bool          // and so may the directories of Open MPI's files
 	CleanIPC string        // whose shared memory is freed: failed (or empty), always, no
@@ -183,6 +184,7 @@ func (s *Supervision) fields(c *codec) {
 	c.flag(&s.Often)
 	c.word(&s.Metric, "metric")
 	c.flag(&s.Leader)
+	c.flag(&s.KeepAll)
 	c.flag(&s.Children)
 	c.flag(&s.Sessions)
 	c.word(&s.CleanIPC, "value of --clean-ipc")

@@ -111,6 +111,7 @@ var table = [...]Kind{
 	67: {"Over", Launcher, Running, 4 << 10, blank[Over]},
 	91: {"Fetch", Either, Running, 4 << 10, blank[Fetch]},
 	93: {"Notify", Either, Running, 200 << 10, blank[Notify]},
+	97: {"Dead", Launcher, Running, vast, blank[Dead]},
 	94: {"Notified", Launcher, Running, 64, blank[Notified]},
 	95: {"Utter", Helper, Running, 2 << 10, blank[Utter]},
 	96: {"Uttered", Launcher, Running, 64, blank[Uttered]},

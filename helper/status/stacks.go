@@ -47,22 +47,13 @@ func Stacks(pids []int, time time.Duration, environ []string, foreign func(pid i
 	tools, tree := debuggers(environ), proc.LookAround()
 	texts, left := make([]string, len(pids)), maxStacks
 	for i, pid := range pids {
-		if pid != 0 && !catches(tree.Worker(pid), unix.SIGQUIT) && left > 0 {
+		if pid != 0 && !proc.Catches(tree.Worker(pid), unix.SIGQUIT) && left > 0 {
 			text := stackOf(ctx, tree.Worker(pid), tools, foreign)
 			texts[i] = text[:min(len(text), maxStack, left)]
 			left -= len(texts[i])
 		}
 	}
 	return texts
-}
-
-// catches reports whether a process has a handler for a signal.
-func catches(pid int, number unix.Signal) bool {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	_, after, _ := strings.Cut(string(text), "\nSigCgt:")
-	line, _, _ := strings.Cut(after, "\n")
-	mask, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
-	return err == nil && mask&(1<<(number-1)) != 0
 }
 
 // A debugger is a program that writes the stacks of a process.

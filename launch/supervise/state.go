@@ -222,6 +222,9 @@ func (s *State) Hurried() bool { return s.Cause != nil && s.Cause.rule().hurry }
 // Patient reports whether the user waits for what is left: who presses ^C thrice waits for nothing.
 func (s *State) Patient() bool { return s.signals < 3 }
 
+// KeepsAll reports whether the others go on whatever happens to a rank.
+func (s *State) KeepsAll() bool { return s.rules.Ends.KeepAll }
+
 // Runs reports whether all ranks run, or have, and the job does not end.
 func (s *State) Runs() bool { return s.Phase == Running && s.unstarted == 0 }
 

@@ -62,6 +62,9 @@ type Server interface {
 	Lookup(service []byte) (port string, found bool, err error)
 	Unpublish(service []byte) (removed bool, err error)
 
+	// Dead lists the ranks of the group that ended by failing, while the others go on: "1,3-5"; empty: none.
+	Dead() string
+
 	// Hosts returns the names of the group's nodes, and of each rank the number of its node
 	// among them.
 	Hosts() (nodes []string, of []int, err error)

@@ -19,7 +19,8 @@ import (
 //	                            send to each that it is over
 //	a rank of i has left:       err := h.Leave(group, i, rank)
 //	the group is over:          h.Remove(group)
-//	any err:                    nobody is ever released; end the job
+//	any err:                    nobody is ever released; end the job, or
+//	                            h.Abandon() and send to each node that it is over
 //
 // No method waits. They may be called from any goroutine.
 type Hub struct {
@@ -178,9 +179,7 @@ func (h *Hub) GiveUp(node int, id ID, joined bool) (tell []int, err error) {
 		}
 	}
 	first := !f.late
-	h.held -= f.bytes
-	f.late, f.bytes = true, 0
-	clear(f.blobs)
+	h.drop(f)
 	if f.count == len(f.nodes) {
 		h.forget(id, f)
 	}
@@ -188,6 +187,28 @@ func (h *Hub) GiveUp(node int, id ID, joined bool) (tell []int, err error) {
 		tell = f.nodes
 	}
 	return tell, nil
+}
+
+// Abandon gives up all open fences of PMIx that a member has left for good, and returns the nodes that
+// are to be told of each. As with GiveUp, a node that has not joined one then calls GiveUp.
+func (h *Hub) Abandon() map[ID][]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tell := make(map[ID][]int)
+	for id, f := range h.open {
+		if id.Kind != Barrier && h.stuck(f) != nil {
+			h.drop(f)
+			tell[id] = f.nodes
+		}
+	}
+	return tell
+}
+
+// drop empties a fence that is given up. h.mu is held.
+func (h *Hub) drop(f *fence) {
+	h.held -= f.bytes
+	f.late, f.bytes = true, 0
+	clear(f.blobs)
 }
 
 // keep notes that somebody waits at a fence, for which so many bytes have come.

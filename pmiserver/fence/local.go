@@ -39,6 +39,10 @@ type Local struct {
 	// Open reads what a fence has spread, and returns what makes it visible.
 	Open func(all [][]byte) (show func(), err error)
 
+	// Lenient gives a fence up that a member has left for good, instead of holding the others for ever:
+	// they are let out late, after a call of Broken, and the next fence can be entered.
+	Lenient bool
+
 	// Broken is called once, when a fence can never complete: err is a *StuckError, or says
 	// why the exchange failed. Nobody is released after.
 	Broken func(err error)
@@ -282,7 +286,7 @@ func (l *Local) stuck() error {
 	var waiting, gone []int
 	for i, e := range l.entries {
 		switch {
-		case e.gone:
+		case e.gone && (!l.Lenient || e.release == nil):
 			gone = append(gone, l.Ranks[i])
 		case e.release != nil:
 			waiting = append(waiting, l.Ranks[i])
@@ -294,12 +298,18 @@ func (l *Local) stuck() error {
 	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone)}
 }
 
-// report tells once that nobody will be released any more.
+// report tells once that nobody will be released any more, or gives the fence up.
 func (l *Local) report(err error) {
 	if err == nil {
 		return
 	}
 	l.mu.Lock()
+	if number := l.number; l.Lenient && errors.As(err, new(*StuckError)) {
+		l.mu.Unlock()
+		l.Broken(err)
+		l.GiveUp(number)
+		return
+	}
 	first := !l.over
 	l.over = true
 	l.mu.Unlock()

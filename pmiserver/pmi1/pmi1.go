@@ -22,6 +22,9 @@ type Conversation struct {
 	keys   []string       // what getbyidx counts through
 }
 
+// MaxValue is how long a value is that clients are told to expect, in bytes.
+const MaxValue = 1024
+
 // New returns the conversation of a rank that has said nothing yet.
 func New(r *dialect.Rank) *Conversation { return &Conversation{Rank: r} }
 
@@ -138,7 +141,7 @@ func (c *Conversation) init() {
 // maxes announces even numbers, and a sum that MPICH 3.4 to 4.0 can split; other
 // ones crash clients (pmi-wire.md 5).
 func (c *Conversation) maxes() {
-	c.Say("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n")
+	c.Say("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=" + strconv.Itoa(MaxValue) + "\n")
 }
 
 func (c *Conversation) appnum() {
@@ -191,6 +194,10 @@ func (c *Conversation) get() {
 		return
 	}
 	key := c.fields.Text("key")
+	if string(key) == "PMI_dead_processes" { // which may be none, as Hydra answers
+		c.Say("cmd=get_result rc=0 value=" + c.Server.Dead() + "\n")
+		return
+	}
 	value, _ := c.Keys.Get(key)
 	if string(key) == "PMI_process_mapping" {
 		value = c.Mapping

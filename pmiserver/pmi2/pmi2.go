@@ -163,13 +163,20 @@ func (c *Conversation) refuse(rc int, reason string) {
 // value answers with a value, or that there is none. Only this form of a miss
 // is none of an error to all clients.
 func (c *Conversation) value(value []byte) {
-	c.open(0)
-	if len(value) == 0 {
-		c.Say("found=FALSE;")
-	} else {
-		c.Say("found=TRUE;")
-		c.with("value", value)
+	if len(value) > 0 {
+		c.found(value)
+		return
 	}
+	c.open(0)
+	c.Say("found=FALSE;")
+	c.shut()
+}
+
+// found answers with a value, which may be empty.
+func (c *Conversation) found(value []byte) {
+	c.open(0)
+	c.Say("found=TRUE;")
+	c.with("value", value)
 	c.shut()
 }
 
@@ -231,6 +238,8 @@ func (c *Conversation) jobAttr() {
 	switch key := c.fields.Text("key"); {
 	case string(key) == "PMI_process_mapping":
 		c.value(c.Mapping)
+	case string(key) == "PMI_dead_processes":
+		c.found([]byte(c.Server.Dead()))
 	case string(key) == "universeSize" && c.Universe > 0:
 		c.value(strconv.AppendInt(nil, int64(c.Universe), 10))
 	default:

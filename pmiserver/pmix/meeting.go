@@ -97,7 +97,7 @@ func (s *Server) newMeeting(key meetingKey, members set) *meeting {
 	if len(m.members) < members.count() || key.kind.Base() == fence.Construct { // whose number mpiexec has
 		m.local.Others = s.Others
 	}
-	m.local.Open, m.local.Broken = m.open, s.broken
+	m.local.Open, m.local.Broken, m.local.Lenient = m.open, s.broken, s.Lenient
 	m.local.Missed(s.late[key])
 	delete(s.late, key)
 	for i := range m.members {

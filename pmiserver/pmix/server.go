@@ -91,6 +91,9 @@ type Server struct {
 
 	Links
 
+	// Lenient lets the other members of a fence out, with an error, when one of them has left for good.
+	Lenient bool
+
 	// Broken is told that a fence can never complete.
 	Broken func(err error)
 

@@ -219,13 +219,24 @@ func (r *running) wait(t *testing.T) result {
 // await waits until text has come on stdout, at least n times.
 func (r *running) await(t *testing.T, text string, n int) {
 	t.Helper()
+	r.awaitOn(t, &r.out, text, n)
+}
+
+// awaitErr is await for what mpiexec reports.
+func (r *running) awaitErr(t *testing.T, text string, n int) {
+	t.Helper()
+	r.awaitOn(t, &r.err, text, n)
+}
+
+func (r *running) awaitOn(t *testing.T, stream *tape, text string, n int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	go func() { // so that an early end is not waited for
 		r.end()
 		cancel()
 	}()
-	if !r.out.wait(ctx, func(all string) bool { return strings.Count(all, text) >= n }) {
+	if !stream.wait(ctx, func(all string) bool { return strings.Count(all, text) >= n }) {
 		t.Fatalf("waited for %d times %q\nstdout: %s\nstderr: %s", n, text, &r.out, &r.err)
 	}
 }

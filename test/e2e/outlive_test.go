@@ -1,0 +1,47 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"remshell/tools/testbed"
+)
+
+// -disable-auto-cleanup, or --enable-recovery: a rank that ends after MPI_Init ends no other, with MPICH and
+// with Open MPI, whose MPI_Finalize then goes on without it.
+func TestRanksOutliveADeadOne(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 2})
+	dir, err := os.MkdirTemp(filepath.Join(repo, "build"), "outlive-") // the hosts see it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for _, test := range []struct{ program, option, end, finalize, report string }{
+		{"outlive", "-disable-auto-cleanup", "exit", "", "exited with code 5"},
+		{"outlive", "-disable-auto-cleanup", "kill", "", "died: Killed (signal 9)"},
+		{"outlive.openmpi", "--enable-recovery", "exit", "finalize", "exited with code 5"},
+		{"outlive.openmpi", "--enable-recovery", "kill", "finalize", "died: Killed (signal 9)"},
+	} {
+		t.Run(test.program+" "+test.end, func(t *testing.T) {
+			proceed := filepath.Join(dir, test.program+test.end)
+			line := []string{"-host", "n1:2,n2:1", test.option, mpi(t, test.program), test.end, proceed}
+			if test.finalize != "" {
+				line = append(line, test.finalize)
+			}
+			r := b.start(t, job{args: line})
+			r.awaitErr(t, test.report+"; the others go on (2 ranks)", 1)
+			if err := os.WriteFile(proceed, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			done := r.wait(t)
+			if done.code == 0 || strings.Count(done.out, "lives") != 2 {
+				t.Errorf("exit %d, %q, %q", done.code, done.out, done.err)
+			}
+		})
+	}
+}
