@@ -167,7 +167,7 @@ func (s *session) sampled(e sampledEvent) {
 		}
 	}
 	ranks, host := s.book.Take(e.all, sample.Evidence{Helper: os.Getpid(), Roots: roots, Groups: s.owners.groups,
-		Foreign: func(pid int) bool { return pid == s.owners.guard || s.foreign.has(pid) }, Ask: s.rankOf})
+		Foreign: func(pid int) bool { return !s.ofJob(pid) }, Ask: s.rankOf})
 	if e.group > 0 {
 		host.Mem = e.group
 	}

@@ -49,14 +49,18 @@ func (s *session) ask() {
 	s.strike(unix.SIGCONT) // a stopped process takes no SIGTERM
 }
 
-// strike sends a signal to all that is left of the job; but for ranks and what they have
-// in their process groups, if the rest may stay.
+// strike sends a signal to all that is left of the job, which the guard is no part of; but for ranks and what they
+// have in their process groups, if the rest may stay.
 func (s *session) strike(sig unix.Signal) {
-	if !s.life.MayStay() {
-		proc.Signal(sig)
+	if s.life.MayStay() {
+		s.signalGroups(sig)
 		return
 	}
-	s.signalGroups(sig)
+	for _, p := range proc.Below(os.Getpid()) {
+		if p.PID != s.owners.guard {
+			unix.Kill(p.PID, sig)
+		}
+	}
 }
 
 // awaitSilence waits until the pipes of all ranks have ended: nobody is left who could

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -38,7 +39,7 @@ the guard leads a session, as each rank does; under PBS, which finds the process
 their session, it leads a process group only.
 
 The guard starts guardDelay behind the first rank, so that a job that is over by then
-does not pay for it, and is killed when the last has ended. Until it is needed it is a
+does not pay for it, and is killed when the last has ended and left nothing. Until it is needed it is a
 shell that waits, which starts in a third of the time of a Go program; at the end of the
 pipe the shell becomes Guard, by a descriptor of our program, since its file may have
 been replaced meanwhile.
@@ -94,9 +95,14 @@ func startGuard(words []string, held *ledger.Held, apart bool) (guard, error) {
 func (g *guard) release() {
 	if g.pid != 0 {
 		unix.Kill(g.pid, unix.SIGKILL)
-		unix.Close(g.pipe)
-		*g = guard{}
+		g.forget()
 	}
+}
+
+// forget lets go of a guard that has ended. Its number may be that of another process then.
+func (g *guard) forget() {
+	unix.Close(g.pipe)
+	*g = guard{}
 }
 
 // newGuard starts the guard of a helper inside mpiexec, if there still is anything to
@@ -112,14 +118,18 @@ func (s *session) newGuard() {
 	s.guard, s.owners.guard = g, g.pid
 }
 
-// dismissGuard lets the guard go. It is a child of ours, and the job is over only when there is
-// none.
+// dismissGuard lets the guard go if it is the only process left, or the others may stay. It is a child of ours,
+// and the job is over only when there is none.
 func (s *session) dismissGuard() {
-	if s.guard.pid != 0 {
-		s.staging.Unlink()
+	if s.guard.pid == 0 || !s.life.MayStay() && slices.ContainsFunc(proc.Orphans(), s.ofJob) {
+		return
 	}
+	s.staging.Unlink()
 	s.guard.release()
 }
+
+// ofJob reports whether a child is part of the job.
+func (s *session) ofJob(pid int) bool { return pid != s.owners.guard && !s.foreign.has(pid) }
 
 // A guard tries for so long to kill what cannot die, and waits so long between two looks.
 const (

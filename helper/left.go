@@ -45,7 +45,7 @@ func (s *session) eachBelow(visit func(p proc.Look, of int) int) {
 	var below func(pid, rank int)
 	below = func(pid, rank int) {
 		for _, p := range tree[pid] {
-			if p.PID != s.owners.guard && !s.foreign.has(p.PID) {
+			if s.ofJob(p.PID) {
 				below(p.PID, visit(p, rank))
 			}
 		}

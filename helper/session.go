@@ -235,6 +235,9 @@ func (s *session) step(event any) {
 	case statesWanted:
 		e.answer <- s.states()
 	case life.Reaped:
+		if e.PID == s.guard.pid { // somebody has killed it
+			s.guard.forget()
+		}
 		if s.life.IsRank(e.PID) || !s.foreign.gone(e.PID) {
 			s.decide(e)
 		}

@@ -148,13 +148,28 @@ func Children() (pids []int) {
 	files, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
-		for word := range strings.FieldsSeq(string(text)) {
-			if pid, err := strconv.Atoi(word); err == nil {
-				pids = append(pids, pid)
-			}
-		}
+		pids = append(pids, numbers(text)...)
 	}
 	return pids
+}
+
+// Orphans lists what our descendants have left to us: the children of our first thread, to which the kernel gives them
+// (find_new_reaper in kernel/exit.c, Linux 3.19), with those that this thread has started. It takes a tenth of the
+// time of Children. None if the kernel does not tell (CONFIG_PROC_CHILDREN).
+func Orphans() []int {
+	var room [1 << 10]byte
+	text, _ := readSmall("/proc/self/task/"+strconv.Itoa(os.Getpid())+"/children", room[:])
+	return numbers(text)
+}
+
+// numbers reads the words of a file of /proc that are numbers.
+func numbers(text []byte) (list []int) {
+	for word := range bytes.FieldsSeq(text) {
+		if number, err := strconv.Atoi(string(word)); err == nil {
+			list = append(list, number)
+		}
+	}
+	return list
 }
 
 // Variable is the value that a variable had when the program of a process began; empty

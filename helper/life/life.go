@@ -218,7 +218,7 @@ type (
 	// EndGroup lets go what the group of a rank has, since all its ranks are over. No later
 	// action names one of them.
 	EndGroup struct{ Rank int }
-	// DismissGuard lets the guard go: there is nothing left to guard.
+	// DismissGuard lets the guard go if there is nothing else left: no rank lives.
 	DismissGuard struct{}
 	// AwaitSilence waits for the end of all pipes.
 	AwaitSilence struct{ Noise int }
@@ -505,7 +505,7 @@ func (s *State) forkingEnded() (do []any) {
 	return append(do, LookForChildren{})
 }
 
-// rankGone lets the guard go after the last rank, and waits for nobody any more if what ranks
+// rankGone lets the guard go after the last rank, if that has left nothing, and waits for nobody any more if what ranks
 // left behind may stay.
 func (s *State) rankGone() (do []any) {
 	if s.MayLive() {
@@ -526,6 +526,8 @@ func (s *State) reaped(e Reaped) []any {
 	case !is && s.forking > 0: // it may be a rank
 		s.early = append(s.early, e)
 		return nil
+	case !is && s.work == Busy && !s.MayLive():
+		return []any{Bury{e}, DismissGuard{}}
 	case !is:
 		return []any{Bury{e}}
 	}

@@ -75,6 +75,7 @@ var happenings = []struct {
 	{"rank 0 ends with 0 and has said all", []any{exits(70, 0), LastWords{0}}},
 	{"both end with 3, and rank 1 has said all first", []any{exits(70, 3), exits(71, 3), LastWords{1}, LastWords{0}}},
 	{"another child ends", []any{exits(99, 0)}},
+	{"both ranks end, and then what they have left", []any{exits(70, 0), exits(71, 0), exits(99, 0)}},
 	{"there is no child any more", []any{NoChildren{}}},
 	{"both have ended, no child is left and nobody can write", []any{exits(70, 0), LastWords{0}, exits(71, 0), LastWords{1}, NoChildren{}, Silence{1}}},
 	{"nobody takes the output for 1 s", []any{Slow{1}}},

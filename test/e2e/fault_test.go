@@ -77,16 +77,16 @@ func strike(t *testing.T, b *bed, p program, local bool, options ...string) *vic
 func (v *victim) runs(t *testing.T, p program, ranks int) {
 	t.Helper()
 	v.await(t, "ready", ranks)
-	if want := ranks * p.sleeps; !poll(gone, func() bool { return v.sleeping() == want }) {
-		t.Fatalf("%d processes sleep, want %d", v.sleeping(), want)
+	if want := ranks * p.sleeps; !poll(gone, func() bool { return v.named("sleep") == want }) {
+		t.Fatalf("%d processes sleep, want %d", v.named("sleep"), want)
 	}
 }
 
-// sleeping is how many processes of sleep(1) the job has.
-func (v *victim) sleeping() (n int) {
+// named is how many processes of a program the job has.
+func (v *victim) named(program string) (n int) {
 	for _, pid := range v.processes() {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.HasPrefix(string(text), "sleep\x00") {
+		if strings.HasPrefix(string(text), program+"\x00") {
 			n++
 		}
 	}

@@ -30,6 +30,7 @@ type killing struct {
 	before   []string // the program that starts mpiexec; empty: the test does
 	terminal bool     // it all has a controlling terminal
 	hit      func(t *testing.T, v *victim, master *os.File)
+	grace    int // s of the ranks; 0: one
 	code     int // of what the test has started
 }
 
@@ -45,6 +46,8 @@ var killings = []killing{
 	{name: "SIGHUP to the group", hit: toGroup(syscall.SIGHUP), code: 129},
 	{name: "SIGHUP to the session", hit: toSession(syscall.SIGHUP), code: 129},
 	{name: "timeout -s KILL", before: []string{"timeout", "-s", "KILL", "1000"}, hit: toPID(syscall.SIGALRM), code: 137},
+	{name: "timeout -k: SIGTERM, then SIGKILL", before: []string{"timeout", "-k", "1", "1000"}, hit: toPID(syscall.SIGALRM), grace: 5, code: 137},
+	{name: "SIGTERM, then SIGKILL when the ranks have ended", hit: afterRanks(syscall.SIGKILL), grace: 5, code: 137},
 	{name: "terminal closed", terminal: true, hit: closeTerminal, code: 129},
 	{name: "terminal of a shell closed", before: parentShell, terminal: true, hit: closeTerminal, code: 129},
 	{name: "parent shell killed", before: parentShell, terminal: true, hit: toPID(syscall.SIGKILL), code: 137},
@@ -81,6 +84,17 @@ func toSession(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
 	}
 }
 
+// afterRanks asks for the end of the job, and signals the group when only what the ranks have left is waited for.
+func afterRanks(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
+	return func(t *testing.T, v *victim, _ *os.File) {
+		kill(t, syscall.SIGTERM, "launcher", []int{v.cmd.Process.Pid})
+		if !poll(gone, func() bool { return v.named("sh") == 0 && v.named("sleep") == 3 }) {
+			t.Fatalf("%d ranks and %d children", v.named("sh"), v.named("sleep"))
+		}
+		kill(t, sig, "process group", []int{-v.cmd.Process.Pid})
+	}
+}
+
 func closeTerminal(_ *testing.T, _ *victim, master *os.File) { master.Close() }
 
 // However a launcher is killed, nothing of its job is left, and nothing is started again.
@@ -106,7 +120,7 @@ func (b *bed) killed(t *testing.T, k killing, hosts string, restart bool) {
 		master, j.stdin = ptytest.Open(t)
 	}
 	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
-	words := append(slices.Clone(k.before), binary, "--kill-grace", "2", "-hosts", hosts, "-n", "3")
+	words := append(slices.Clone(k.before), binary, "--kill-grace", strconv.Itoa(max(1, k.grace)), "-hosts", hosts, "-n", "3")
 	if restart {
 		words = append(words, "--restart", "1", "--restart-on", "any", "--restart-delay", "0.1")
 	}
