@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -211,8 +212,8 @@ func (c *call) withDialer() (hangUp func(), err error) {
 		starter = c.byStarter
 	}
 	guard := guardOf(c.req)
-	if c.env.Former != nil {
-		guard = nil // there is another node to look at
+	if c.env.Former != nil || hasTerminal() && overbooks(c.req, runtime.NumCPU()) {
+		guard = nil // there is another node to look at, or the ranks need a session that is not the terminal's
 	}
 	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.joined, c.env.Timeline, c.env.Log)
 	if err != nil {
@@ -307,6 +308,16 @@ func (c *call) remark() {
 	if c.req.NoPin && !c.req.NoMemBind {
 		c.env.Log.Info().Msg("--no-pin leaves memory bound to NUMA nodes; see --no-mem-bind")
 	}
+}
+
+// overbooks reports whether a job is to have more ranks on its first node than this machine has CPUs. Ranks of Open
+// MPI then need a session in common, which the helper in mpiexec cannot give them at a terminal.
+func overbooks(req job.Request, cpus int) bool {
+	ranks := 0
+	for _, app := range req.Apps {
+		ranks += cmp.Or(app.N, req.Nodes[0].Slots)
+	}
+	return ranks > cpus
 }
 
 // guardOf is how the guard of a job on one node is called; nil for more nodes, where the

@@ -187,7 +187,7 @@ func (s *session) complete(r *process) {
 	if r.offered().PMIx() {
 		c.Slack = r.group.pmix.Slack()
 	}
-	c.Session, c.Death = s.apart, s.sys.death()
+	c.Session, c.Death = s.apart && !s.together(r), s.sys.death()
 }
 
 // forked takes in what came of a fork.

@@ -74,7 +74,7 @@ func cases(ours, self, names string) []testCase {
 		here("true", "/bin/true", 256, rounds{7, 20, 12 * time.Second}),
 		here("hello", hello, 8, rounds{5, 20, 10 * time.Second}),
 		besideLoops(here("hello", hello, 8, rounds{5, 15, 20 * time.Second})))
-	return slices.Concat(list, deliveryCases(ours, all), streamCases(self, names), openMPICases(all))
+	return slices.Concat(list, deliveryCases(ours, all), streamCases(self, names), openMPICases(all), waitingCases())
 }
 
 // onHosts is one rank on each host, over SSH. Ours are not bound: all hosts are this
