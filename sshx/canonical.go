@@ -19,8 +19,10 @@ func (s *scope) canonical() (name string, again bool, err error) {
 	default:
 		return "", false, s.first["canonicalizehostname"].fail("%q is none of yes no always", when)
 	}
-	switch a, isAddress := parseAddress(name); {
-	case isAddress && !strings.EqualFold(a.String(), name):
+	a, isAddress := parseAddress(name)
+	other := map[string]bool{"inet": !a.Is4(), "inet6": a.Is4()}[s.family()]
+	switch {
+	case isAddress && !other && !strings.EqualFold(a.String(), name):
 		return a.String(), again, nil
 	case isAddress, looksLikeAddress(name):
 		return name, again, nil
@@ -31,6 +33,8 @@ func (s *scope) canonical() (name string, again bool, err error) {
 	}
 	return name, again, err
 }
+
+func (s *scope) family() string { return strings.ToLower(s.word("addressfamily")) }
 
 // direct reports whether neither a program nor another host takes the connection to the host.
 func (s *scope) direct() bool {
@@ -102,7 +106,7 @@ func (s *scope) lookup(name string) (target string, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return "", false, err
 	}
-	target, found, err = s.machine.Canonical(s.ctx, strings.ToLower(s.word("addressfamily")), name)
+	target, found, err = s.machine.Canonical(s.ctx, s.family(), name)
 	if err != nil {
 		err = s.first["canonicalizehostname"].fail("%v", err)
 	}

@@ -51,8 +51,9 @@ func (a *answers) HomeOf(_ context.Context, user string) (string, error) {
 func TestResolveAsks(t *testing.T) {
 	p := newPlace(t)
 	machine := answers{
-		exec:  map[string]error{"yes": nil, "slow": errors.New("no answer in 10 s")},
-		hosts: map[string]string{"n1.a.example.": "n1.a.example", "www.b.example.": "web.c.example", "bare": "web.c.example"},
+		exec: map[string]error{"yes": nil, "slow": errors.New("no answer in 10 s")},
+		hosts: map[string]string{"n1.a.example.": "n1.a.example", "www.b.example.": "web.c.example", "bare": "web.c.example",
+			"evil.b.example.": "$(x).c.example"},
 	}
 	tests := []struct{ name, config, alias, asked, want string }{
 		{"exec once for each line", "Match exec yes\nUser a\nMatch exec no\nPort 1\nMatch exec yes\nPort 2", "n1", "yes no yes", "n1:2"},
@@ -75,6 +76,8 @@ func TestResolveAsks(t *testing.T) {
 		{"always", "CanonicalizeHostname always\nCanonicalDomains a.example\nProxyCommand nc %h %p", "n1", "n1.a.example.", "n1.a.example:22"},
 		{"alias allowed", "CanonicalizeHostname yes\nCanonicalDomains b.example\nCanonicalizePermittedCNAMEs *.b.example:*.c.example", "www", "www.b.example.", "web.c.example:22"},
 		{"alias not allowed", "CanonicalizeHostname yes\nCanonicalDomains b.example\nCanonicalizePermittedCNAMEs *:*.b.example", "www", "www.b.example.", "www.b.example:22"},
+		{"alias that is no name", "CanonicalizeHostname yes\nCanonicalDomains b.example\nCanonicalizePermittedCNAMEs *:*", "evil", "evil.b.example.", "evil.b.example:22"},
+		{"address of another family", "AddressFamily inet6\nCanonicalizeHostname yes", "127.1", "", "127.1:22"},
 		{"alias of a bare name", "CanonicalizeHostname yes\nCanonicalDomains d.example\nCanonicalizePermittedCNAMEs *:*", "bare", "bare.d.example. bare", "web.c.example:22"},
 		{"bad rule", "CanonicalizeHostname yes\nCanonicalDomains b.example\nCanonicalizePermittedCNAMEs b.example", "www", "www.b.example.", "config:3: CanonicalizePermittedCNAMEs: "},
 		{"settings for the canonical name", "CanonicalizeHostname yes\nCanonicalDomains a.example\nHost n1.a.example\nPort 7", "n1", "n1.a.example.", "n1.a.example:7"},

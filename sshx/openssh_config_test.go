@@ -122,9 +122,12 @@ func compare(t *testing.T, what string, got Target, want map[string][]string, me
 	}
 }
 
-// homes puts the home directories of users for ~ and ~NAME, which ssh -G leaves in most values.
+// homes puts the home directories of users for ~ and ~NAME, which ssh -G leaves in most values, and leaves none out.
 func homes(paths []string, me User) (list []string) {
 	for _, path := range paths {
+		if path == "none" {
+			continue
+		}
 		if strings.HasPrefix(path, "~") {
 			name, rest, _ := strings.Cut(path[1:], "/")
 			home := me.Home
