@@ -248,6 +248,7 @@ type App struct {
 	Argv   []string // the program as the user wrote it, and its arguments
 	Dir    string   // working directory on the node; a relative one begins in its home
 	Path   []string // folders in which the program is looked for before PATH
+	Behind []string // the same behind PATH; relative ones begin in Dir
 	Env    Env      // on top of Request.Base
 	Staged string   // the name of the parcel that is the program; empty: none is
 	PMI    Offer    // by which its ranks find their helper

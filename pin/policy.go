@@ -95,6 +95,9 @@ func (m *Mapping) perResource(rest string) error {
 	if !ok {
 		return fmt.Errorf("ppr: %q is not a number of ranks: write ppr:N:OBJECT", number)
 	}
+	if thing, qualifiers, _ := strings.Cut(object, ":"); strings.EqualFold(thing, "n") { // Open MPI's own library writes node so
+		object = strings.TrimSuffix("node:"+qualifiers, ":")
+	}
 	if err := m.object(object); err != nil {
 		return fmt.Errorf("ppr: %w", err)
 	}

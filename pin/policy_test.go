@@ -41,6 +41,8 @@ func TestPolicies(t *testing.T) {
 		{&Mapping{}, "core:corecpus", "Level:core NoThread:true"},
 		{&Mapping{}, "hwthread", "Level:hwthread Threads:true"},
 		{&Mapping{}, "ppr:2:socket:pe=3", "Level:package Each:2 Width:3"},
+		{&Mapping{}, "ppr:2:N", "Level:node Each:2"},
+		{&Mapping{}, "ppr:2:n:pe=3", "Level:node Each:2 Width:3"},
 		{&Mapping{}, "seq", "Seq:true"},
 		{&Mapping{}, "seq:file=Hosts", "Seq:true File:Hosts"},
 		{&Mapping{}, "rankfile:file=a:b=c", "File:a:b=c"},

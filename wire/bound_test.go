@@ -229,7 +229,7 @@ func leaves(v reflect.Value, f func(name string, v reflect.Value)) {
 func walked(of reflect.Type, field string) bool {
 	switch of {
 	case reflect.TypeFor[job.App]():
-		return slices.Contains([]string{"Argv", "Dir", "Path", "Env", "Share", "GPUs"}, field)
+		return slices.Contains([]string{"Argv", "Dir", "Path", "Behind", "Env", "Share", "GPUs"}, field)
 	case reflect.TypeFor[job.Share]():
 		return field == "GPUs"
 	case reflect.TypeFor[job.Use]():

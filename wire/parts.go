@@ -24,6 +24,7 @@ func (c *codec) app(a *job.App) {
 	c.texts(&a.Argv, length{"texts", many}, anyText)
 	c.text(&a.Dir, anyText)
 	c.texts(&a.Path, length{"texts", many}, anyText)
+	c.texts(&a.Behind, length{"texts", many}, anyText)
 	c.env(&a.Env)
 	c.num(&a.GPUs, valueRange{"GPUs", -1, math.MaxInt32}) // -1: they are hidden
 	c.text(&a.Staged, aFileName)

@@ -46,8 +46,8 @@ func Enterable(dir string) *Error {
 }
 
 // Locate finds the program on this node: as given if there is a slash in it,
-// relative to dir, else in the folders of -path and then of PATH (ARG-2).
-func Locate(program, dir string, first []string, path string) (string, *Error) {
+// relative to dir, else in the folders of -path, then of PATH, and then in the last ones (ARG-2).
+func Locate(program, dir string, first []string, path string, last ...string) (string, *Error) {
 	if strings.Contains(program, "/") {
 		file := program
 		if !filepath.IsAbs(file) {
@@ -56,7 +56,7 @@ func Locate(program, dir string, first []string, path string) (string, *Error) {
 		return file, runnable(file, program)
 	}
 	var denied *Error
-	for _, folder := range append(slices.Clone(first), filepath.SplitList(path)...) {
+	for _, folder := range slices.Concat(first, filepath.SplitList(path), last) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(dir, folder)
 		}
@@ -77,6 +77,9 @@ func Locate(program, dir string, first []string, path string) (string, *Error) {
 	where := "PATH"
 	if len(first) > 0 {
 		where = strings.Join(first, ":") + " and in PATH"
+	}
+	if len(last) > 0 {
+		where += " and in " + strings.Join(last, ":")
 	}
 	missing := &Error{job.ExitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
 	if runnable(filepath.Join(dir, program), "") == nil {

@@ -59,6 +59,17 @@ func TestLocate(t *testing.T) {
 	if err != nil || file != filepath.Join(dir, "good/prog") {
 		t.Errorf("-path good: %s, %+v", file, err)
 	}
+	for _, last := range []string{".", dir} {
+		if file, err := Locate("here", filepath.Join(dir, "good"), nil, filepath.Join(dir, "none"), last, dir); err != nil || file != filepath.Join(dir, "here") {
+			t.Errorf("in the last folders: %s, %+v", file, err)
+		}
+	}
+	if file, err := Locate("prog", dir, nil, filepath.Join(dir, "good"), filepath.Join(dir, "plain")); err != nil || file != filepath.Join(dir, "good/prog") {
+		t.Errorf("PATH comes before the last folders: %s, %+v", file, err)
+	}
+	if _, err := Locate("x", dir, nil, "", "/a", "/b"); err == nil || !strings.Contains(err.Reason, "not found in PATH and in /a:/b") {
+		t.Errorf("in none of the last folders: %+v", err)
+	}
 	if _, err := Locate("x", dir, []string{"good"}, ""); err == nil || !strings.Contains(err.Reason, "not found in good and in PATH") {
 		t.Errorf("-path without the program: %+v", err)
 	}

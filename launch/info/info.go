@@ -54,7 +54,7 @@ func Read(req job.Request, parent job.App, r spawn.Request, g *Guide) (job.Reque
 				return req, nil, err
 			}
 		}
-		app.Hosts = v.hosts
+		app.Hosts, app.Behind = v.hosts, programFolders(app.Dir, parent.Dir)
 		if len(app.Argv) > 0 {
 			staged, _ := job.StagedAs(app.Argv[0], req.Parcels, app.Dir, parent.Dir)
 			app.Staged = staged.Name
@@ -73,6 +73,17 @@ func Read(req job.Request, parent job.App, r spawn.Request, g *Guide) (job.Reque
 		}
 	}
 	return req, wishes, nil
+}
+
+// programFolders are those in which a program without a slash is looked for behind PATH: its working directory, as mpirun does, and
+// that of the rank that asks. An info key "path" of a program of Open MPI comes no further than its library.
+func programFolders(dirs ...string) (folders []string) {
+	for _, dir := range dirs {
+		if filepath.IsAbs(dir) && !slices.Contains(folders, dir) { // what begins in a home, only the node knows
+			folders = append(folders, dir)
+		}
+	}
+	return folders
 }
 
 // take takes in one info key.
@@ -160,6 +171,12 @@ func (w Wishes) TryFewer(apps []job.App, room int) bool {
 // Name reports whether a spawn names a host.
 func (w Wishes) Name(def job.NodeDef) bool {
 	return slices.ContainsFunc(w, func(v values) bool { return slices.Contains(v.hosts, def.Name) })
+}
+
+// Spread reports whether the ranks of a spawn go to one node after the other, and so to all that there are.
+func (w Wishes) Spread(req job.Request) bool {
+	_, said := w[0].layout["map_by"]
+	return said && req.Loop && w[0].hosts == nil
 }
 
 // Bound bounds the sections of a spawn before it is planned, which may have so many ranks in all: numbers of ranks that

@@ -88,6 +88,10 @@ func (r *reservation) placeSpawn(ctx context.Context) error {
 	if err := r.connectNamed(ctx); err != nil {
 		return err
 	}
+	if s.wishes.Spread(r.req) {
+		more := r.untried(func(job.NodeDef) bool { return true })
+		r.connectAll(ctx, more[:min(len(more), s.Request.Size())], nil)
+	}
 	_, err = r.planAndClaim(ctx)
 	if more := r.untried(func(job.NodeDef) bool { return true }); LacksRoom(err) && len(more) > 0 {
 		r.connectAll(ctx, more, nil)

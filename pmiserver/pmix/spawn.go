@@ -68,9 +68,7 @@ func spawnRequest(r *message.Spawn) (spawn.Request, message.Status) {
 			command.Info = append(command.Info, spawn.Pair{Key: "wdir", Value: p.Dir})
 		}
 		for _, options := range []message.Options{r.Options, p.Options} {
-			if !translate(&command, options) {
-				return request, message.NotSupported
-			}
+			translate(&command, options)
 		}
 		request.Commands = append(request.Commands, command)
 	}
@@ -82,31 +80,29 @@ func spawnRequest(r *message.Spawn) (spawn.Request, message.Status) {
 
 // spawnKeys are the options that say what an info key of MPI says, too (pmix-wire.md 6.9).
 var spawnKeys = map[string]string{
-	"pmix.host":     "host",
-	"pmix.hostfile": "hostfile",
-	"pmix.wdir":     "wdir",
-	"pmix.mapby":    "map_by",
-	"pmix.ppr":      "ppr",
-	"pmix.rankby":   "rank_by",
-	"pmix.bindto":   "bind_to",
+	"pmix.host":        "host",
+	"pmix.hostfile":    "hostfile",
+	"pmix.addhost":     "host",
+	"pmix.addhostfile": "hostfile",
+	"pmix.wdir":        "wdir",
+	"pmix.mapby":       "map_by",
+	"pmix.ppr":         "ppr",
+	"pmix.rankby":      "rank_by",
+	"pmix.bindto":      "bind_to",
 }
 
-// translate adds to a command what options say of it. It is false where one wants more than a job
-// may have: hosts of no candidate (TRUST-9). What nobody knows is ignored.
-func translate(command *spawn.Command, options message.Options) bool {
+// translate adds to a command what options say of it. What nobody knows is ignored.
+func translate(command *spawn.Command, options message.Options) {
 	for _, o := range options {
 		text, isText := o.Value.Text()
 		variable, isVariable := o.Value.Variable()
 		switch key := spawnKeys[o.Key]; {
-		case o.Key == "pmix.addhost", o.Key == "pmix.addhostfile":
-			return false
 		case key != "" && isText:
 			command.Info = append(command.Info, spawn.Pair{Key: key, Value: text})
 		case isVariable && setsVariable(o.Key) && variable.Name != "":
 			command.Env = append(command.Env, variable.Name+"="+variable.Value)
 		}
 	}
-	return true
 }
 
 // setsVariable reports whether an option gives a variable its value. Those that join it to another

@@ -103,7 +103,8 @@ func TestSpawnRequest(t *testing.T) {
 		{name: "variables", own: message.Options{variable("pmix.envar.set", "B", "2"), variable("pmix.envar.prepnd", "PATH", "/x"), variable("pmix.envar.add", "", "3")},
 			info: []spawn.Pair{{Key: "wdir", Value: "/home"}}, env: []string{"A=1", "B=2"}},
 		{name: "unknown", job: message.Options{text("pmix.pers", "ompi"), text("color", "blue")}, info: []spawn.Pair{{Key: "wdir", Value: "/home"}}, env: []string{"A=1"}},
-		{name: "more hosts", own: message.Options{text("pmix.addhost", "n9")}, want: message.NotSupported},
+		{name: "more hosts", own: message.Options{text("pmix.addhost", "n9"), text("pmix.addhostfile", "f")},
+			info: []spawn.Pair{{Key: "wdir", Value: "/home"}, {Key: "host", Value: "n9"}, {Key: "hostfile", Value: "f"}}, env: []string{"A=1"}},
 		{name: "hosts that are none", own: message.Options{{Key: "pmix.host", Value: bfrops.Uint32Of(7)}}, info: []spawn.Pair{{Key: "wdir", Value: "/home"}}, env: []string{"A=1"}},
 	} {
 		p := program

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -42,7 +43,7 @@ func TestOpenMPISpawns(t *testing.T) {
 	for _, test := range []struct{ args, told string }{
 		{program + " missing", "program /nowhere/at/all: no such file or directory"},
 		{program + " try host n9 1", "rank 0 on n1 wants to spawn on n9, which the job does not have; not done (--spawn-hosts n9 allows it)"},
-		{program + " try add-host n1 1", ""},
+		{program + " try add-host n9 1", "rank 0 on n1 wants to spawn on n9, which the job does not have; not done (--spawn-hosts n9 allows it)"},
 		{"-genv SPAWN_PROGRAM " + mpi(t, "spawn.mpich4") + " " + program + " try color blue 1", "it is built for MPICH, its parent speaks PMIx"},
 		{"--no-spawn " + program + " try color blue 1", "rank 0 on n1 wants to spawn; not done (--no-spawn)"},
 		{"--nooversubscribe " + program + " try color blue 8", "8 ranks do not fit: there are free slots for 7 on 1 node (n1)"},
@@ -101,6 +102,49 @@ func TestTheUniverseOfASpawn(t *testing.T) {
 			r := b.run(t, slices.Concat(options, words)...)
 			r.ran(t, b, sortedLines(strings.Join(append(test.want, fmt.Sprintf("universe %d", test.universe)), "\n")+"\n"))
 		}
+	}
+}
+
+// Info keys say what mpirun takes them for.
+func TestInfoKeysOfOpenMPI(t *testing.T) {
+	t.Parallel()
+	program := mpi(t, "spawn.openmpi")
+	b := newBed(t, testbed.Options{Hosts: 3})
+	b.needNamespaces(t)
+	const hosts = "/tmp/hosts" // of n1
+	b.on(t, "n1", "sh", "-c", "echo n3 slots=2 >"+hosts)
+	n1, n3, both := family(1, "n1", "n1"), family(1, "n3", "n3"), family(1, "n1", "n2")
+	for _, test := range []struct {
+		key, value string
+		want       []string
+	}{
+		{"host", "n3", n3}, {"add-host", "n3", n3}, {"hostfile", hosts, n3}, {"add-hostfile", hosts, n3},
+		{"npernode", "1", both}, {"pernode", "true", both}, {"ppr", "1:node", both}, {"map_by", "ppr:1:node", both},
+		{"map_by", "node", both}, {"map_by", "slot", n1}, {"wdir", filepath.Dir(program), n1},
+		{"ompi_prefix", "/usr", n1}, {"ompi_param", "OMPI_MCA_mpi_param_check=1", n1}, {"ompi_stdin_target", "all", n1},
+		{"ompi_preload_binary", "true", n1}, {"ompi_preload_files", "/nowhere", n1}, {"personality", "ompi", n1}, {"env", "A=1", n1},
+		{"path", "/nowhere", n1}, {"soft", "1", n1}, {"arch", "any", n1}, {"display_map", "true", n1}, {"mapper", "round_robin", n1},
+	} {
+		args := slices.Concat(shared, []string{"-hosts", "n1:3,n2:3,n3:3", "-n", "1", program, "try", test.key, test.value, "2"})
+		if r := b.run(t, args...); r.code != 0 || r.err != "" || !slices.Equal(sortedLines(r.out), test.want) {
+			t.Errorf("%s=%s: exit %d, %q, %q; want %q", test.key, test.value, r.code, r.out, r.err, test.want)
+		}
+	}
+}
+
+// A program that is named without a folder is looked for behind PATH in its working directory, as mpirun does, and in that of the
+// rank that asks: what an info key "path" says, Open MPI keeps to itself.
+func TestOpenMPISpawnsFromItsDirectory(t *testing.T) {
+	t.Parallel()
+	dir, name := filepath.Split(mpi(t, "spawn.openmpi"))
+	b := newBed(t, testbed.Options{Hosts: 2})
+	for _, test := range []struct{ from, wdir string }{{dir, "/tmp"}, {"/tmp", dir}, {dir, dir}} {
+		r := b.run(t, slices.Concat(shared, []string{"-hosts", "n1:1,n2:2", "-wdir", test.from, "-genv", "SPAWN_PROGRAM", name, "-n", "1", dir + name, "try", "wdir", test.wdir, "2"})...)
+		r.ran(t, b, family(1, "n2", "n2"))
+	}
+	r := b.run(t, slices.Concat(shared, []string{"-hosts", "n1:2", "-wdir", "/tmp", "-genv", "SPAWN_PROGRAM", name, "-n", "1", dir + name, "try", "wdir", "/var", "2"})...)
+	if r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, "program "+name+": not found in PATH and in /var:/tmp") {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 }
 
