@@ -14,7 +14,7 @@ import (
 )
 
 // pure packages turn values into values; they may not reach the world, nor what reaches it.
-var pure = []string{"helper/life", "timeline", "limit", "fault", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/preempt", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var pure = []string{"helper/life", "timeline", "limit", "fault", "nsswitch", "hostlist", "idset", "alloc", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "whatif", "config", "show", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/checkpoint", "launch/preempt", "launch/restart", "launch/words", "reach/starter", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var world = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -40,7 +40,8 @@ var lower = map[string][]string{
 	"pipe":                 {},
 	"proc":                 {},
 	"deadline":             {},
-	"sshx":                 {"deadline"},
+	"nsswitch":             {},
+	"sshx":                 {"deadline", "nsswitch"},
 	"limit":                {},
 	"plan/nodeset":         {"hostlist"},
 	"plan/line":            {},
@@ -60,7 +61,7 @@ var lower = map[string][]string{
 	"reach/callback":       {},
 	"reach/starter":        {},
 	"helper":               {"config", "helper/checkup", "helper/claims", "helper/ipc", "helper/life", "helper/offer", "helper/probe", "helper/rank", "helper/sample", "helper/scratch", "helper/stage", "helper/status", "helper/uplink", "idset", "job", "ledger", "limit", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
-	"helper/checkup":       {"helper/offer", "helper/probe", "helper/rank", "job", "pin", "proc", "wire"},
+	"helper/checkup":       {"helper/offer", "helper/probe", "helper/rank", "job", "nsswitch", "pin", "proc", "wire"},
 	"helper/claims":        {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/ipc":           {"job"},
 	"helper/keeper":        {},

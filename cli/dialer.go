@@ -80,6 +80,7 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 		d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
 			Pacer: pacer, AcceptNew: j.AcceptNewKeys, Ask: asker()}
 		d.local = sshx.NewLocal(cmp.Or(sys.getenv("SHELL"), "/bin/sh"), j.Fanout)
+		d.client.System = d.local.Addresses
 		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys, d.local)}
 	}
 	return nil

@@ -34,6 +34,9 @@ type Dialer struct {
 	// is one call at a time, and one for each key.
 	Ask func(prompt string) ([]byte, error)
 
+	// System looks a name up that Lookup does not find or is slow to find; nil: nothing does. Its family is inet, inet6 or any.
+	System func(ctx context.Context, family, host string) ([]netip.Addr, error)
+
 	// Lookup and Connect replace the resolver and TCP in tests.
 	Lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Connect func(ctx context.Context, network, address string) (net.Conn, error)
@@ -112,7 +115,7 @@ func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 	server := "via " + t.proxyKey()
 	var addrs []netip.Addr
 	if way == nil && t.ProxyCommand == "" {
-		if addrs, err = d.lookup(b.Context(), t); err != nil {
+		if addrs, err = d.lookup(b, t); err != nil {
 			return nil, err
 		}
 		server = netip.AddrPortFrom(addrs[0], uint16(t.Port)).String()

@@ -1,34 +1,29 @@
 package sshx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
+	"time"
+
+	"remshell/deadline"
 )
 
 // lookup finds the addresses of a name. A literal address is its own.
-func (d *Dialer) lookup(ctx context.Context, t Target) (addrs []netip.Addr, failed *DialError) {
+func (d *Dialer) lookup(b *deadline.Deadline, t Target) (addrs []netip.Addr, failed *DialError) {
 	resolved := t.Watch.begin("resolve")
 	defer func() { resolved(asError(failed)) }()
 	if a, err := netip.ParseAddr(t.HostName); err == nil {
 		return []netip.Addr{a}, nil
 	}
-	network := "ip"
-	switch t.AddressFamily {
-	case "inet":
-		network = "ip4"
-	case "inet6":
-		network = "ip6"
-	}
-	find := d.Lookup
-	if find == nil {
-		find = net.DefaultResolver.LookupNetIP
-	}
-	addrs, err := find(ctx, network, t.HostName)
+	ctx := b.Context()
+	addrs, err := d.find(ctx, b.Left()/2, t)
 	switch {
-	case err == nil && len(addrs) > 0:
+	case err == nil:
 		return addrs, nil
 	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDeadline):
 		return nil, d.timeout(ctx, t, "resolve", "")
@@ -36,24 +31,86 @@ func (d *Dialer) lookup(ctx context.Context, t Target) (addrs []netip.Addr, fail
 	return nil, notFound(t, err, ctx.Err() != nil)
 }
 
-// notFound is the error of a name without an address. Where no name server can be asked, all hosts have the same reason.
+// found is what a look-up has given.
+type found struct {
+	addrs []netip.Addr
+	err   error // not nil if there are none
+}
+
+// find looks a name up as Go does, by files and name servers. The system is asked if these do not know it, and beside them if
+// they have not answered in time, since name servers may be silent about names that are not theirs, as *.local. The first who
+// knows the name is believed. The error is that of Go's look-up.
+func (d *Dialer) find(ctx context.Context, patience time.Duration, t Target) ([]netip.Addr, error) {
+	own, system := make(chan found, 1), make(chan found, 1)
+	go func() { own <- d.findOurselves(ctx, t) }()
+	ask := sync.OnceFunc(func() { go func() { system <- d.askSystem(ctx, t) }() })
+	late := time.AfterFunc(patience, ask)
+	defer late.Stop()
+	var failed error
+	for range 2 {
+		select {
+		case f := <-own:
+			if f.err == nil {
+				return f.addrs, nil
+			}
+			failed = f.err
+			ask()
+		case f := <-system:
+			if f.err == nil {
+				return f.addrs, nil
+			}
+		}
+	}
+	return nil, failed
+}
+
+// findOurselves looks a name up as Go does.
+func (d *Dialer) findOurselves(ctx context.Context, t Target) found {
+	network := map[string]string{"inet": "ip4", "inet6": "ip6"}[t.AddressFamily]
+	find := d.Lookup
+	if find == nil {
+		find = net.DefaultResolver.LookupNetIP
+	}
+	return orNone(find(ctx, cmp.Or(network, "ip"), t.HostName))
+}
+
+// askSystem looks a name up as the C library does.
+func (d *Dialer) askSystem(ctx context.Context, t Target) found {
+	if d.System == nil {
+		return found{err: errNone}
+	}
+	return orNone(d.System(ctx, t.AddressFamily, t.HostName))
+}
+
+var errNone = errors.New("no address")
+
+func orNone(addrs []netip.Addr, err error) found {
+	if err == nil && len(addrs) == 0 {
+		err = errNone
+	}
+	return found{addrs, err}
+}
+
+// notFound is the error of a name without an address, from that of Go's look-up. If no name server can be asked, all hosts
+// have the same reason.
 func notFound(t Target, err error, late bool) *DialError {
 	var dns *net.DNSError
-	e := fail(t, "resolve", KindName, "host name unknown").because(err)
-	switch errors.As(err, &dns); {
-	case late, dns != nil && dns.IsTimeout:
-		e.Why = "names cannot be looked up: no answer"
-	case dns != nil && !dns.IsNotFound:
-		// The text of the library names the ports of a connection, if there was one, and they differ.
-		e.Why = "names cannot be looked up: " + strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
-	default:
+	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNone) {
+		e := fail(t, "resolve", KindName, "host name unknown").because(err)
 		if t.HostName != t.Alias {
 			e.At = t.HostName
 		}
 		return e
 	}
+	why := "no answer"
+	if dns != nil && !dns.IsTimeout && !late {
+		// The text of the library names the ports of a connection, if there was one, and they differ.
+		why = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
+	}
+	e := fail(t, "resolve", KindName, "names cannot be looked up: %s", why).because(err).
+		hint("see /etc/resolv.conf; a host with an address as HostName in ~/.ssh/config needs no name server")
 	if dns != nil && dns.Server != "" {
 		e.At = "name server " + dns.Server
 	}
-	return e.hint("see /etc/resolv.conf; a host with an address as HostName in ~/.ssh/config needs no name server")
+	return e
 }

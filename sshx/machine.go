@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"remshell/nsswitch"
 )
 
 // A Machine answers what a configuration asks and its files do not tell. Its methods may be called by many goroutines.
@@ -29,6 +31,7 @@ type Local struct {
 	shell string
 	limit time.Duration // for one command or look-up
 	slots chan struct{} // one for each of those that may run at a time
+	names chan struct{} // the same of look-ups of addresses
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -48,9 +51,12 @@ type answer struct {
 	err  error
 }
 
+// maxNames is how many addresses are looked up at a time. Behind the C library there may be a daemon for all.
+const maxNames = 8
+
 // NewLocal makes a Local that runs commands with a shell, at most so many at a time.
 func NewLocal(shell string, most int) *Local {
-	l := &Local{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(most, 1)), answers: map[string]*answer{}}
+	l := &Local{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(most, 1)), names: make(chan struct{}, maxNames), answers: map[string]*answer{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -65,7 +71,7 @@ func (l *Local) Close() {
 
 // Exec is that of Machine.
 func (l *Local) Exec(ctx context.Context, command string) (bool, error) {
-	_, ok, err := l.ask(ctx, "exec "+command, func(ctx context.Context) (string, bool, error) {
+	_, ok, err := l.ask(ctx, l.slots, "exec "+command, func(ctx context.Context) (string, bool, error) {
 		err := runCommand(ctx, l.limit, nil, l.shell, "-c", command)
 		var exit *ExitError
 		if errors.As(err, &exit) && exit.Signal == "" {
@@ -79,15 +85,29 @@ func (l *Local) Exec(ctx context.Context, command string) (bool, error) {
 // Canonical is that of Machine. The C library is asked, as ssh does: it knows more than /etc/hosts and name servers, and
 // looks for no name in /etc/hosts that ends in a dot.
 func (l *Local) Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
-	return l.ask(ctx, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
-		database := map[string]string{"inet": "ahostsv4", "inet6": "ahostsv6"}[family]
-		text, err := l.getent(ctx, cmp.Or(database, "ahosts"), host)
+	return l.ask(ctx, l.slots, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
+		text, err := l.getent(ctx, hostDatabase(family), host)
 		if errors.Is(err, exec.ErrNotFound) {
 			return lookupCanonical(ctx, family, host)
 		}
-		canonical, found := parseHosts(text)
-		return canonical, found, err
+		addrs, canonical := nsswitch.Hosts(text)
+		return canonical, len(addrs) > 0, err
 	})
+}
+
+// Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, else any). There are none on a
+// machine without getent, as macOS, where Go itself asks the C library.
+func (l *Local) Addresses(ctx context.Context, family, host string) ([]netip.Addr, error) {
+	text, _, err := l.ask(ctx, l.names, "addresses "+family+" "+host, func(ctx context.Context) (string, bool, error) {
+		text, err := l.getent(ctx, hostDatabase(family), host)
+		return text, text != "", err
+	})
+	addrs, _ := nsswitch.Hosts(text)
+	return addrs, err
+}
+
+func hostDatabase(family string) string {
+	return cmp.Or(map[string]string{"inet": "ahostsv4", "inet6": "ahostsv6"}[family], "ahosts")
 }
 
 // getent asks the C library, which knows all of nsswitch.conf, for an entry of a database. It is empty if there is none.
@@ -103,22 +123,6 @@ func (l *Local) getent(ctx context.Context, database, key string) (entry string,
 		return "", nil
 	}
 	return out.String(), err
-}
-
-// parseHosts reads what getent prints: an address in each line, and behind the first the canonical name. An address of IPv4
-// in the form of IPv6 stands for none of IPv6.
-func parseHosts(text string) (canonical string, found bool) {
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		if len(words) > 2 && canonical == "" {
-			canonical = words[2]
-		}
-		if len(words) > 0 {
-			a, err := netip.ParseAddr(words[0])
-			found = found || err == nil && !a.Is4In6()
-		}
-	}
-	return canonical, found
 }
 
 // lookupCanonical is for machines without getent.
@@ -143,7 +147,7 @@ func (l *Local) HomeOf(ctx context.Context, name string) (string, error) {
 	if u, err := user.Lookup(name); err == nil {
 		return u.HomeDir, nil
 	}
-	home, found, err := l.ask(ctx, "user "+name, func(ctx context.Context) (string, bool, error) {
+	home, found, err := l.ask(ctx, l.slots, "user "+name, func(ctx context.Context) (string, bool, error) {
 		text, err := l.getent(ctx, "passwd", name)
 		if fields := strings.Split(text, ":"); len(fields) > 5 {
 			return fields[5], true, err
@@ -156,9 +160,9 @@ func (l *Local) HomeOf(ctx context.Context, name string) (string, error) {
 	return home, err
 }
 
-// ask finds an answer once, and waits for it.
-func (l *Local) ask(ctx context.Context, what string, find func(context.Context) (string, bool, error)) (string, bool, error) {
-	a, err := l.answer(what, find)
+// ask finds an answer once, when there is a slot, and waits for it.
+func (l *Local) ask(ctx context.Context, slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (string, bool, error) {
+	a, err := l.answer(slots, what, find)
 	if err != nil {
 		return "", false, err
 	}
@@ -170,7 +174,7 @@ func (l *Local) ask(ctx context.Context, what string, find func(context.Context)
 	}
 }
 
-func (l *Local) answer(what string, find func(context.Context) (string, bool, error)) (*answer, error) {
+func (l *Local) answer(slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (*answer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.answers[what]; a != nil {
@@ -184,9 +188,9 @@ func (l *Local) answer(what string, find func(context.Context) (string, bool, er
 	l.asking.Go(func() {
 		defer close(a.done)
 		select {
-		case l.slots <- struct{}{}:
+		case slots <- struct{}{}:
 			a.text, a.ok, a.err = find(l.ctx)
-			<-l.slots
+			<-slots
 		case <-l.ctx.Done():
 			a.err = l.ctx.Err()
 		}

@@ -206,18 +206,3 @@ func TestLocalHomeOf(t *testing.T) {
 		t.Error(home, err)
 	}
 }
-
-func TestParseHosts(t *testing.T) {
-	for text, want := range map[string]string{
-		"": " false",
-		"10.0.0.1  STREAM n1.example\n10.0.0.1  DGRAM  \n": "n1.example true",
-		"fd00::1 STREAM n1.example\n":                      "n1.example true",
-		"::ffff:10.0.0.1 STREAM n1.example\n":              "n1.example false",
-		"what? no address\n":                               "address false",
-	} {
-		canonical, found := parseHosts(text)
-		if got := fmt.Sprint(canonical, " ", found); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
