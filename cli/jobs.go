@@ -60,31 +60,33 @@ func hostsForProgram(line option.Line) (option.Line, error) {
 func (c *call) jobs(ctx context.Context) (code int, err error) {
 	j, req, env := c.line.Job, c.req, c.env
 	req.Skip, req.Queue.Required = true, false // those that answer are worth telling
+	ref, verb, err := jobRequest(j)
+	if err != nil {
+		return 0, err
+	}
 	if j.Signal.Number != 0 {
-		err := signalJob(ctx, req, env, j.Signal)
+		err := signalJob(ctx, req, env, ref, j.Signal.Number)
 		if err == nil {
 			flush(env.Err)
 		}
 		return job.ExitOK, err
 	}
 	if j.Evict != "" {
-		return job.ExitOK, evictJob(ctx, req, env, j.Evict)
+		return job.ExitOK, evictJob(ctx, req, env, ref)
 	}
-	if ask := wordTo(j); ask.Verb != "" {
+	if verb != "" {
+		ask := job.Ask{Verb: verb}
 		if ask.Args, err = (restart.Move{From: j.From, To: j.To}).Words(); err != nil {
 			return 0, &fault.Error{Text: err.Error(), Remedy: "name fewer hosts, or move the job twice"}
 		}
-		return job.ExitOK, haveAWord(ctx, req, env, ask)
+		return job.ExitOK, haveAWord(ctx, req, env, ref, ask)
 	}
-	pages, err := c.pages(ctx, req, &j)
+	pages, err := c.pages(ctx, req, &ref)
 	if err != nil {
 		return 0, err
 	}
 	unread := 0
 	for _, p := range pages {
-		if p.Notice != "" {
-			env.Say(fmt.Sprintf("%s: %s", p.Node, p.Notice))
-		}
 		if p.Err != "" {
 			unread++
 			env.Say(fmt.Sprintf("%s: %s", p.Node, p.Err))
@@ -93,7 +95,7 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 	if unread > 0 && unread == len(pages) { // "no jobs" would be a guess
 		return 0, told{errors.New("no ledger was read")}
 	}
-	text, err := jobsText(show.NewLedger(pages, time.Now()), j)
+	text, err := jobsText(show.NewLedger(pages, time.Now()), j, ref)
 	if err == nil {
 		_, err = io.WriteString(c.sys.Out, text)
 	}
@@ -105,13 +107,13 @@ func (c *call) jobs(ctx context.Context) (code int, err error) {
 
 // pages reads the ledgers. Of one job each rank tells what it is doing, if the job obeys us (SV-27); where
 // it does not, that is said, and what the ledger has is told all the same.
-func (c *call) pages(ctx context.Context, req job.Request, j *option.Job) ([]job.Page, error) {
-	if j.Status == "" {
-		return reserve.Pages(ctx, req, c.env.Env, "")
+func (c *call) pages(ctx context.Context, req job.Request, ref *job.Ref) ([]job.Page, error) {
+	if ref.Job == "" {
+		return reserve.Pages(ctx, req, c.env.Env)
 	}
-	pages, asked, err := reserve.Status(ctx, req, c.env.Env, job.ID(j.Status))
+	pages, asked, err := reserve.Status(ctx, req, c.env.Env, *ref)
 	if err == nil && asked.Job != "" {
-		j.Status = string(asked.Job)
+		ref.Job = asked.Job
 	}
 	if err == nil && asked.Answer.Text != "" {
 		c.env.Say(fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text))
@@ -133,35 +135,40 @@ func questions(j option.Job) (options []string) {
 	return options
 }
 
-// wordTo is what is to be asked of which job; without a verb: nothing.
-func wordTo(j option.Job) job.Ask {
+// jobRequest is the job that a request is about, and what it is asked for; empty: nothing.
+func jobRequest(j option.Job) (ref job.Ref, verb job.Verb, err error) {
 	suspend := job.AskSuspend
 	if j.Suspend.Free {
 		suspend = job.AskSuspendFree
 	}
-	for _, word := range []struct {
+	for _, one := range []struct {
 		job  string
 		verb job.Verb
-	}{{j.End, job.AskEnd}, {j.Suspend.Job, suspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}, {j.Migrate, job.AskMigrate}} {
-		if word.job != "" {
-			return job.Ask{Job: job.ID(word.job), Verb: word.verb}
+	}{{j.End, job.AskEnd}, {j.Suspend.Job, suspend}, {j.ResumeJob, job.AskResume}, {j.CkptJob, job.AskCheckpoint}, {j.Migrate, job.AskMigrate},
+		{j.Status, ""}, {j.Evict, ""}, {j.Signal.Job, ""}} {
+		if one.job != "" {
+			ref, err = job.ParseRef(one.job)
+			if err != nil {
+				err = &fault.Error{Text: err.Error(), Remedy: "mpiexec --ps lists jobs and users"}
+			}
+			return ref, one.verb, err
 		}
 	}
-	return job.Ask{}
+	return ref, "", nil
 }
 
 // haveAWord asks a job for something (survive.md 7), and fails if that is not done.
-func haveAWord(ctx context.Context, req job.Request, env launch.Env, ask job.Ask) error {
-	asked, err := reserve.Ask(ctx, req, env.Env, ask)
+func haveAWord(ctx context.Context, req job.Request, env launch.Env, ref job.Ref, ask job.Ask) error {
+	asked, err := reserve.Ask(ctx, req, env.Env, ref, ask)
 	switch {
 	case err != nil:
 		return err
-	case asked.Node == "" && ask.Job == job.LastJob:
+	case asked.Node == "" && ref == job.Ref{Job: job.LastJob}:
 		return &fault.Error{Text: "no job of yours runs on these hosts", Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
 	case asked.Node == "":
-		return &fault.Error{Text: fmt.Sprintf("there is no job %s", ask.Job), Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
+		return &fault.Error{Text: fmt.Sprintf("there is no job %s", ref), Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
 	case asked.Answer.State != job.AskDone:
-		return &fault.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text), Remedy: remedyOf(asked)}
+		return &fault.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text), Remedy: remedyOf(asked, job.Ref{Job: asked.Job, User: ref.User})}
 	}
 	if asked.Answer.Text != "" {
 		env.Say(fmt.Sprintf("job %s: %s", asked.Job, asked.Answer.Text))
@@ -171,25 +178,27 @@ func haveAWord(ctx context.Context, req job.Request, env launch.Env, ask job.Ask
 }
 
 // remedyOf is what to do about a job that does not do what it was asked for.
-func remedyOf(asked reserve.Asked) string {
+func remedyOf(asked reserve.Asked, ref job.Ref) string {
 	switch {
 	case asked.Answer.Later:
-		return "mpiexec --resume-job " + string(asked.Job) + " --wait waits for them"
+		return "mpiexec --resume-job " + ref.String() + " --wait waits for them"
+	case asked.Keeps:
+		return fmt.Sprintf("as root, or as its user: mpiexec --evict %s %s", ref, asked.Node)
 	case strings.HasPrefix(asked.Answer.Text, "not allowed"):
 		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
 	case strings.HasPrefix(asked.Answer.Text, "no answer"):
-		return fmt.Sprintf("its helper or mpiexec hangs; mpiexec --signal TERM %s still works", asked.Job)
+		return fmt.Sprintf("its helper or mpiexec hangs; mpiexec --signal TERM %s still works", ref)
 	}
 	return ""
 }
 
-func jobsText(l show.Ledger, j option.Job) (string, error) {
-	status, found := l.Status(job.ID(j.Status))
+func jobsText(l show.Ledger, j option.Job, ref job.Ref) (string, error) {
+	status, found := l.Status(ref)
 	switch {
 	case j.Status != "" && !found:
-		return "", &fault.Error{Text: fmt.Sprintf("there is no job %s", j.Status), Remedy: "mpiexec --ps lists the jobs; name their hosts"}
+		return "", &fault.Error{Text: fmt.Sprintf("there is no job %s", ref), Remedy: "mpiexec --ps lists the jobs; name their hosts"}
 	case j.JSON != "":
-		return l.JSON(job.ID(j.Status)), nil
+		return l.JSON(ref), nil
 	case j.Status != "":
 		return status, nil
 	case j.ShowQueue:
@@ -199,8 +208,8 @@ func jobsText(l show.Ledger, j option.Job) (string, error) {
 }
 
 // signalJob sends a signal to all ranks of a job; it fails if none got it.
-func signalJob(ctx context.Context, req job.Request, env launch.Env, s option.SignalJob) error {
-	results, err := reserve.Alert(ctx, req, env.Env, job.ID(s.Job), s.Number)
+func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.Ref, number int) error {
+	results, err := reserve.Alert(ctx, req, env.Env, ref, number)
 	if err != nil {
 		return err
 	}
@@ -213,14 +222,14 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, s option.Si
 		}
 	}
 	if ranks == 0 && len(errs) == 0 {
-		errs = append(errs, &fault.Error{Text: fmt.Sprintf("no rank of job %s was found", s.Job), Remedy: "mpiexec --ps lists the jobs; name its hosts"})
+		errs = append(errs, &fault.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: "mpiexec --ps lists the jobs; name its hosts"})
 	}
 	return errors.Join(errs...)
 }
 
 // evictJob ends who holds a job's entries, and says what it did (TRUST-19).
-func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) error {
-	results, err := reserve.Evict(ctx, req, env.Env, job.ID(id))
+func evictJob(ctx context.Context, req job.Request, env launch.Env, ref job.Ref) error {
+	results, err := reserve.Evict(ctx, req, env.Env, ref)
 	if err != nil {
 		return err
 	}
@@ -238,7 +247,7 @@ func evictJob(ctx context.Context, req job.Request, env launch.Env, id string) e
 		}
 	}
 	if !done && !left {
-		return &fault.Error{Text: fmt.Sprintf("there is no job %s", id), Remedy: "mpiexec --ps and --queue list the jobs; name their hosts"}
+		return &fault.Error{Text: fmt.Sprintf("there is no job %s", ref), Remedy: "mpiexec --ps and --queue list the jobs; name their hosts"}
 	}
 	if left {
 		return told{errors.New("something is left")}

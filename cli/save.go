@@ -275,7 +275,7 @@ func (c *call) portable() job.Request {
 func (c *call) unclaimed(ctx context.Context) error {
 	req := c.req
 	req.Skip, req.Queue.Required = true, false
-	pages, err := reserve.Pages(ctx, req, c.env.Env, "")
+	pages, err := reserve.Pages(ctx, req, c.env.Env)
 	if err != nil {
 		return err
 	}
@@ -285,10 +285,10 @@ func (c *call) unclaimed(ctx context.Context) error {
 	return nil
 }
 
-// claimedOn is a node on which a job holds something; empty: there is none.
+// claimedOn is a node on which a job of our user holds something; empty: there is none. What others claim under its ID is another job.
 func claimedOn(pages []job.Page, id job.ID) string {
 	for _, p := range pages {
-		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id }) {
+		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && c.UID == p.UID }) {
 			return p.Node
 		}
 	}

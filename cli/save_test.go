@@ -129,9 +129,9 @@ func TestLockFileOfAnotherUser(t *testing.T) {
 	}
 }
 
-// Where no lock can tell, a job that has claims runs.
+// Where no lock can tell, a job that has claims runs. Those of other users under its ID say nothing.
 func TestClaimedOn(t *testing.T) {
-	pages := []job.Page{{Node: "n1", Claims: []job.Claim{{Job: "a"}}}, {Node: "n2", Claims: []job.Claim{{Job: "a"}, {Job: "b"}}}}
+	pages := []job.Page{{Node: "n1", Claims: []job.Claim{{Job: "a"}}}, {Node: "n2", UID: 5, Claims: []job.Claim{{Job: "a", UID: 5}, {Job: "b", UID: 5}, {Job: "c", UID: 6}}}}
 	if a, b, c := claimedOn(pages, "a"), claimedOn(pages, "b"), claimedOn(pages, "c"); a != "n1" || b != "n2" || c != "" {
 		t.Errorf("%q %q %q", a, b, c)
 	}

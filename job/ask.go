@@ -1,7 +1,10 @@
 package job
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,11 +31,42 @@ var Verbs = []Verb{AskStatus, AskEnd, AskSuspend, AskSuspendFree, AskResume, Ask
 // LastJob stands for the youngest job of who asks.
 const LastJob ID = "last"
 
+// A Ref is how people name a job: by its ID, or as ID@USER if several users claim that ID.
+type Ref struct {
+	Job  ID
+	User string // name or number; empty: not said
+}
+
+// ParseRef reads JOB or JOB@USER.
+func ParseRef(text string) (Ref, error) {
+	id, user, named := strings.Cut(text, "@")
+	if id == "" || named && user == "" {
+		return Ref{}, fmt.Errorf("%q is neither JOB nor JOB@USER", text)
+	}
+	return Ref{ID(id), user}, nil
+}
+
+func (r Ref) String() string {
+	if r.User == "" {
+		return string(r.Job)
+	}
+	return string(r.Job) + "@" + r.User
+}
+
+// Of reports whether the user is the one that is named. If none is named, everybody is.
+func (r Ref) Of(user string, uid int) bool {
+	return r.User == "" || r.User == user || r.User == strconv.Itoa(uid)
+}
+
+// AnyOwner is the Owner of an Ask that was written by a version that does not name one.
+const AnyOwner = -1
+
 // An Ask is a word with a running job, as it stands in the ledger of one of its nodes. All of it
 // but UID is what the asker says.
 type Ask struct {
 	Job   ID        `json:"job"`
-	UID   int       `json:"uid"` // the owner of the file
+	Owner int       `json:"owner"` // the user whose job is meant: others may claim the same ID
+	UID   int       `json:"uid"`   // the owner of the file
 	User  string    `json:"user"`
 	Verb  Verb      `json:"verb"`
 	Args  []string  `json:"args,omitempty"`

@@ -452,9 +452,9 @@ var conversations = []struct {
 	{"jobs are listed, signalled and ended", "List Listed Alert Alerted Evict Evicted", func(s stage) {
 		r := s.cast(newRun(1, "true", "a"))
 		s.occupies("a")
-		_, listed := reserve.Pages(s.Context(), r.req, r.env().Env, "other")
-		_, alerted := reserve.Alert(s.Context(), r.req, r.env().Env, "other", int(syscall.SIGUSR1))
-		_, evicted := reserve.Evict(s.Context(), r.req, r.env().Env, "nobody's")
+		_, listed := reserve.Pages(s.Context(), r.req, r.env().Env)
+		_, alerted := reserve.Alert(s.Context(), r.req, r.env().Env, job.Ref{Job: "other"}, int(syscall.SIGUSR1))
+		_, evicted := reserve.Evict(s.Context(), r.req, r.env().Env, job.Ref{Job: "other"})
 		if err := errors.Join(listed, alerted, evicted); err != nil {
 			s.Error(err)
 		}
@@ -467,7 +467,7 @@ var conversations = []struct {
 			r := s.cast(newRun(1, "true", "b"))
 			ask := func(verb job.Verb) (asked reserve.Asked, err error) {
 				for range 20 { // a slow machine has not answered in 10 s yet
-					asked, err = reserve.Ask(s.Context(), r.req, r.env().Env, job.Ask{Job: job.LastJob, Verb: verb})
+					asked, err = reserve.Ask(s.Context(), r.req, r.env().Env, job.Ref{Job: job.LastJob}, job.Ask{Verb: verb})
 					if !strings.HasPrefix(asked.Answer.Text, "no answer") {
 						break
 					}

@@ -225,7 +225,7 @@ func (s stage) wants(id job.ID, verb job.Verb) string {
 	var asked reserve.Asked
 	var err error
 	for range 20 { // a slow machine has not answered in 10 s yet
-		if asked, err = reserve.Ask(s.Context(), r.req, r.env().Env, job.Ask{Job: id, Verb: verb}); !strings.HasPrefix(asked.Answer.Text, "no answer") {
+		if asked, err = reserve.Ask(s.Context(), r.req, r.env().Env, job.Ref{Job: id}, job.Ask{Verb: verb}); !strings.HasPrefix(asked.Answer.Text, "no answer") {
 			break
 		}
 	}

@@ -215,8 +215,8 @@ func (s *stage) play(what string, args []string) any {
 			return err
 		}
 		return child.Process.Pid
-	case "evict": // JOB
-		_, err := s.b.Evict(ctx, args[0])
+	case "evict": // JOB UID
+		_, err := s.b.Evict(ctx, job.Whose{Job: job.ID(args[0]), UID: numbers(args[1])[0]})
 		return outcome(err)
 	case "evict-child": // JOB: of a process of our own user
 		a := exec.Command("/proc/self/exe")
@@ -228,7 +228,7 @@ func (s *stage) play(what string, args []string) any {
 		}
 		fmt.Fprintln(to, "take", args[0], "5")
 		bufio.NewReader(from).ReadString('\n')
-		done, err := s.b.Evict(ctx, args[0])
+		done, err := s.b.Evict(ctx, job.Whose{Job: job.ID(args[0]), UID: os.Geteuid()})
 		if err == nil && (len(done) != 1 || !slices.Equal(done[0].PIDs, []int{a.Process.Pid})) {
 			err = fmt.Errorf("%+v", done)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -126,26 +127,13 @@ func (d *Dir) answer(id string, a job.Answer) (s *ownFile, name string, err erro
 
 // Answer reads how an ask is answered by the owner of its job; false: it is not, or no longer.
 func (d *Dir) Answer(id string, owner int) (a job.Answer, found bool) {
-	return d.FirstAnswer(id, []int{owner})
-}
-
-// FirstAnswer is the answer of the first of several who say that the job is theirs.
-func (d *Dir) FirstAnswer(id string, owners []int) (a job.Answer, found bool) {
-	all, err := d.shelves(time.Now().Add(d.ReadTime))
-	if err != nil && len(all) == 0 {
-		return a, false
-	}
-	for _, uid := range owners {
-		for _, s := range all {
-			if s.uid != uid {
-				continue
-			}
-			if a, found = d.answerOn(s, kindAnswer+id); found {
-				return a, true
-			}
+	all, _ := d.shelves(time.Now().Add(d.ReadTime)) // what was read counts
+	for _, s := range all {
+		if s.uid == owner && !found {
+			a, found = d.answerOn(s, kindAnswer+id)
 		}
 	}
-	return a, false
+	return a, found
 }
 
 // UserName is what to call a user of this node.
@@ -176,7 +164,7 @@ const (
 	askBreath = 100 * time.Millisecond
 )
 
-// HearAsks hands each new ask of a job to take, until ctx ends, with its error, or the directory cannot
+// HearAsks hands each new ask of a job of our user to take, until ctx ends, with its error, or the directory cannot
 // be read any more.
 func (d *Dir) HearAsks(ctx context.Context, id job.ID, take func(FoundAsk)) error {
 	w := newWatcher(d)
@@ -212,7 +200,7 @@ func (d *Dir) asks(w *watcher, id job.ID, taken map[string]bool) (found []FoundA
 		l.shelves = func(s shelf) { fresh = w.shelf(s) || fresh }
 		err = l.read(askName(id), func(s entry) {
 			a, random, err := decodeAsk(s.base, s.uid, s.text)
-			if err != nil || a.Job != id {
+			if err != nil || a.Job != id || a.Owner != os.Geteuid() && a.Owner != job.AnyOwner {
 				return
 			}
 			s.text = nil
@@ -263,7 +251,7 @@ func (w *watcher) nextNames(ctx context.Context, pause time.Duration) error {
 
 // decodeAsk reads the ask in a file of this name and owner, and by what it is answered.
 func decodeAsk(name string, owner int, text []byte) (a job.Ask, random string, err error) {
-	var t askText
+	t := askText{Ask: job.Ask{Owner: job.AnyOwner}}
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {
 		return a, "", err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func askOf(id job.ID, verb job.Verb) job.Ask {
-	return job.Ask{Job: id, UID: os.Geteuid(), Verb: verb, Since: time.Now()}
+	return job.Ask{Job: id, Owner: os.Geteuid(), UID: os.Geteuid(), Verb: verb, Since: time.Now()}
 }
 
 // hearing hears the asks of a job until the test ends.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/job"
 )
 
 // An Eviction is what was done about one entry of a job (TRUST-19).
@@ -35,13 +37,13 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("only root or %s may", e.User)
 }
 
-// Evict ends the holders of a job's claims and tickets, and removes those. Root may do so
-// with all, others with their own; it says *OwnerError if there are only those of others.
-func (d *Dir) Evict(ctx context.Context, job string) (done []Eviction, err error) {
+// Evict ends the holders of the claims and tickets of a user's job, and removes those. Root may do so
+// with all, others with their own; it says *OwnerError if there are some of another user.
+func (d *Dir) Evict(ctx context.Context, of job.Whose) (done []Eviction, err error) {
 	var found []entry
-	collect := func(id string, s entry) {
+	collect := func(id job.ID, s entry) {
 		switch {
-		case id != job:
+		case of != job.Whose{Job: id, UID: s.uid}:
 		case mine(s.uid):
 			s.text = nil
 			found = append(found, s)
@@ -52,12 +54,12 @@ func (d *Dir) Evict(ctx context.Context, job string) (done []Eviction, err error
 	l := d.look(nil)
 	err1 := l.read(kindClaim, func(s entry) {
 		if c, err := decodeClaim(s.base, s.uid, s.text); err == nil {
-			collect(string(c.Job), s)
+			collect(c.Job, s)
 		}
 	})
 	err2 := d.look(nil).read(kindTicket, func(s entry) {
 		if t, err := decodeTicket(s.base, s.uid, s.text); err == nil {
-			collect(string(t.Job), s)
+			collect(t.Job, s)
 		}
 	})
 	if err := errors.Join(err1, err2); err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/job"
 )
 
 // A hundred tickets of a user whom we pass are ahead of us no more, and of our next requests
@@ -100,13 +102,13 @@ func TestEvict(t *testing.T) {
 	holder.want("ok", "take", "j", "1")
 	holder.want("1", "enqueue", "j")
 	other.want("ok", "take", "k", "2")
-	if got := other.ask("evict", "j"); got != fmt.Sprintf("only root or uid %d may", stranger) {
+	if got := other.ask("evict", "j", stranger); got != fmt.Sprintf("only root or uid %d may", stranger) {
 		t.Errorf("another user: %q", got)
 	}
 	wantClaims(t, b, "j", "k")
 	bystander := newActor(t, dir, stranger) // of the same user, which has the file open without its lock
 	bystander.want("ok", "keep", files(t, b, kindClaim)[0])
-	done, err := b.Evict(t.Context(), "j")
+	done, err := b.Evict(t.Context(), job.Whose{Job: "j", UID: stranger})
 	if err != nil || len(done) != 2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -126,7 +128,7 @@ func TestEvict(t *testing.T) {
 	if left := append(files(t, b, kindTicket), files(t, b, kindClaim)...); len(left) != 1 {
 		t.Errorf("left: %q", left)
 	}
-	if done, err := b.Evict(t.Context(), "nobody"); err != nil || done != nil {
+	if done, err := b.Evict(t.Context(), job.Whose{Job: "j", UID: stranger + 1}); err != nil || done != nil {
 		t.Errorf("%+v, %v", done, err)
 	}
 	other.want("ok", "evict-child", "k2")
@@ -166,7 +168,7 @@ func TestEvictTheDeaf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := b.Evict(t.Context(), "j")
+	done, err := b.Evict(t.Context(), job.Whose{Job: "j", UID: stranger})
 	if err != nil || len(done) != 1 || done[0].Left || !slices.Contains(done[0].PIDs, child) || done[0].PIDs[0] != holder.cmd.Process.Pid {
 		t.Errorf("%+v, %v; the heir is %d", done, err, child)
 	}

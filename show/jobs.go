@@ -329,17 +329,17 @@ func wantedExtent(t job.Ticket) extent {
 }
 
 // Status tells all of one job, be it running or waiting; false if there is none. Another
-// user may have given his the same name; then both are told.
-func (l Ledger) Status(id job.ID) (string, bool) {
+// user may have given his the same name; then both are told, unless a user is named.
+func (l Ledger) Status(ref job.Ref) (string, bool) {
 	var texts []string
 	for _, w := range l.waiters() {
-		if w.Job == id {
+		if w.Job == ref.Job && ref.Of(w.User, w.UID) {
 			texts = append(texts, fmt.Sprintf("job      %s waits, position %d of %d%s\nuser     %s\nranks    %s%s\nfor      %s\nfrom     %s\ncommand  %s%s\n",
-				Word(string(id)), w.Position, len(l.queue), w.set(), user(w.User, w.UID), w.width(), w.words(), l.age(w.Since), Word(w.From), w.delays(), Clean(w.Summary)))
+				Word(string(w.Job)), w.Position, len(l.queue), w.set(), user(w.User, w.UID), w.width(), w.words(), l.age(w.Since), Word(w.From), w.delays(), Clean(w.Summary)))
 		}
 	}
 	for i := range l.jobs {
-		if l.jobs[i].Job == id {
+		if l.jobs[i].Job == ref.Job && ref.Of(l.jobs[i].User, l.jobs[i].UID) {
 			texts = append(texts, l.jobs[i].status(l))
 		}
 	}
@@ -419,11 +419,11 @@ func (j *liveJob) traits() string {
 }
 
 // JSON is all of the ledger, or what concerns one job, for programs.
-func (l Ledger) JSON(only job.ID) string {
+func (l Ledger) JSON(only job.Ref) string {
 	jobs, waiting := l.jobs, l.waiters()
-	if only != "" {
-		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j liveJob) bool { return j.Job != only })
-		waiting = slices.DeleteFunc(waiting, func(w queueRow) bool { return w.Job != only })
+	if only.Job != "" {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j liveJob) bool { return j.Job != only.Job || !only.Of(j.User, j.UID) })
+		waiting = slices.DeleteFunc(waiting, func(w queueRow) bool { return w.Job != only.Job || !only.Of(w.User, w.UID) })
 	}
 	text, err := json.Marshal(struct {
 		Version int        `json:"version"`

@@ -38,13 +38,13 @@ func TestJobs(t *testing.T) {
 	golden(t, "jobs", l.Jobs())
 	golden(t, "queue", l.Queue())
 	for id, file := range map[job.ID]string{"65a-1": "status-runs", "65b-2": "status-inside", "65c-3": "status-waits"} {
-		text, found := l.Status(id)
+		text, found := l.Status(job.Ref{Job: id})
 		if !found {
 			t.Errorf("no job %s", id)
 		}
 		golden(t, file, text)
 	}
-	if text, found := l.Status("65a"); found {
+	if text, found := l.Status(job.Ref{Job: "65a"}); found {
 		t.Errorf("a part of a name is no name: %q", text)
 	}
 }
@@ -54,9 +54,16 @@ func TestTheSameNameOfTwoUsers(t *testing.T) {
 	all, now := pages()
 	all[2].Claims = append(all[2].Claims, job.Claim{Job: "65a-1", UID: 1002, User: "ann", Node: "n1", Nodes: 1, Size: 1,
 		Since: now.Add(-2 * time.Hour), Command: "forged"})
-	text, _ := NewLedger(all, now).Status("65a-1")
+	text, _ := NewLedger(all, now).Status(job.Ref{Job: "65a-1"})
 	if !strings.Contains(text, "user     ann(1002)") || !strings.Contains(text, "command  ./solver -i case7\n  n1  ranks 0-1") {
 		t.Errorf("%s", text)
+	}
+	of := job.Ref{Job: "65a-1", User: "1002"}
+	if text, _ = NewLedger(all, now).Status(of); !strings.HasPrefix(text, "job      65a-1 runs\nuser     ann(1002)") || strings.Count(text, "user ") != 1 {
+		t.Errorf("of one user: %s", text)
+	}
+	if text := NewLedger(all, now).JSON(of); strings.Count(text, `"uid"`) != 1 || !strings.Contains(text, "forged") {
+		t.Errorf("of one user: %s", text)
 	}
 }
 
@@ -65,7 +72,7 @@ func TestNoJobs(t *testing.T) {
 	if l.Jobs() != "no jobs\n" || l.Queue() != "nobody waits\n" {
 		t.Errorf("%q, %q", l.Jobs(), l.Queue())
 	}
-	if got, want := l.JSON(""), `{"version":1,"jobs":[],"waiting":[]}`+"\n"; got != want {
+	if got, want := l.JSON(job.Ref{}), `{"version":1,"jobs":[],"waiting":[]}`+"\n"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -77,14 +84,14 @@ func TestJobsForPrograms(t *testing.T) {
 		Jobs    []liveJob
 		Waiting []queueRow
 	}
-	if err := json.Unmarshal([]byte(l.JSON("")), &got); err != nil || len(got.Jobs) != 2 || len(got.Waiting) != 2 {
+	if err := json.Unmarshal([]byte(l.JSON(job.Ref{})), &got); err != nil || len(got.Jobs) != 2 || len(got.Waiting) != 2 {
 		t.Fatalf("%v, %+v", err, got)
 	}
 	want := []liveNode{{Node: "n1", Ranks: []int{0, 1}, CPUs: []int{0, 4}}, {Node: "n2", Ranks: []int{2, 3}, CPUs: []int{1, 2}}}
 	if j := got.Jobs[0]; !reflect.DeepEqual(j.Nodes, want) || j.Missing != 1 || j.Ranks != 5 {
 		t.Errorf("%+v", j)
 	}
-	if err := json.Unmarshal([]byte(l.JSON("65d-4")), &got); err != nil || len(got.Jobs) != 0 || len(got.Waiting) != 1 || got.Waiting[0].Position != 2 {
+	if err := json.Unmarshal([]byte(l.JSON(job.Ref{Job: "65d-4"})), &got); err != nil || len(got.Jobs) != 0 || len(got.Waiting) != 1 || got.Waiting[0].Position != 2 {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
@@ -118,7 +125,7 @@ func TestResting(t *testing.T) {
 		if got := strings.Join(strings.Fields(l.Jobs()), " "); !strings.HasSuffix(got, test.want) {
 			t.Errorf("%s, want %s", got, test.want)
 		}
-		if text, _ := l.Status("j"); strings.Contains(text, "n3  spare") != strings.Contains(test.want, "3]") {
+		if text, _ := l.Status(job.Ref{Job: "j"}); strings.Contains(text, "n3  spare") != strings.Contains(test.want, "3]") {
 			t.Errorf("the spare is not told:\n%s", text)
 		} else if strings.Contains(text, "preemptible (requeue)") != strings.Contains(test.want, "preemptible") {
 			t.Errorf("that it gives way is not told:\n%s", text)
@@ -138,20 +145,20 @@ func TestExtents(t *testing.T) {
 	l := NewLedger([]job.Page{{Node: "n1", Queue: true, Claims: []job.Claim{spawned, wide}, Tickets: tickets}, {Node: "n3", Claims: []job.Claim{plain}}}, now)
 	golden(t, "jobs-extents", l.Jobs())
 	golden(t, "queue-extents", l.Queue())
-	runs, _ := l.Status("a")
-	waits, _ := l.Status("c")
+	runs, _ := l.Status(job.Ref{Job: "a"})
+	waits, _ := l.Status(job.Ref{Job: "c"})
 	golden(t, "status-extents", runs+waits)
 	for want, there := range map[string]bool{`"ranks":5,`: true, `"depth":2,"shape":4,"node_set":"x`: true, `"depth":3,"node_set":"ONEOF:rack"`: true, `"depth":1`: false, `"shape":1`: false, "\x1b": false} {
-		if got := l.JSON(""); strings.Contains(got, want) != there {
+		if got := l.JSON(job.Ref{}); strings.Contains(got, want) != there {
 			t.Errorf("%s: %v, of %s", want, !there, got)
 		}
 	}
 	alone, behind := job.Page{Node: "n2", Claims: []job.Claim{spare}}, job.Page{Node: "n1", Claims: []job.Claim{wide}}
-	if l := NewLedger([]job.Page{alone}, now); strings.Contains(l.Jobs(), "SHAPE") || strings.Contains(l.JSON(""), "shape") {
+	if l := NewLedger([]job.Page{alone}, now); strings.Contains(l.Jobs(), "SHAPE") || strings.Contains(l.JSON(job.Ref{}), "shape") {
 		t.Errorf("a spare is in the shape of the job:\n%s", l.Jobs())
 	}
-	if l := NewLedger([]job.Page{alone, behind}, now); !strings.Contains(l.JSON(""), `"shape":4`) {
-		t.Errorf("the shape of the job is that of a spare:\n%s", l.JSON(""))
+	if l := NewLedger([]job.Page{alone, behind}, now); !strings.Contains(l.JSON(job.Ref{}), `"shape":4`) {
+		t.Errorf("the shape of the job is that of a spare:\n%s", l.JSON(job.Ref{}))
 	}
 }
 
@@ -164,7 +171,7 @@ func TestSpawnedRanksAreListed(t *testing.T) {
 		c.Node, c.Ranks = []string{"n2", "n1"}[i], []job.ClaimedRank{{Rank: rank, CPUs: []int{6 + i}}}
 		all[2-2*i].Claims = append([]job.Claim{c}, all[2-2*i].Claims...)
 	}
-	text, _ := NewLedger(all, now).Status("65a-1")
+	text, _ := NewLedger(all, now).Status(job.Ref{Job: "65a-1"})
 	for _, want := range []string{"command  ./solver -i case7\n", "n1  ranks 0-1,6", "n2  ranks 2-3,5", "7"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -32,6 +32,7 @@ func (m *Ask) fields(c *codec) {
 	c.text(&m.ID, aMark)
 	c.word((*string)(&m.Right), "right")
 	c.word((*string)(&m.Ask.Job), "job")
+	c.num(&m.Ask.Owner, aUIDOrAny)
 	c.num(&m.Ask.UID, aUID)
 	c.word(&m.Ask.User, "user")
 	c.word((*string)(&m.Ask.Verb), "verb")

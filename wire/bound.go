@@ -61,6 +61,7 @@ var (
 	aPID      = valueRange{"pid", 0, 1 << 22} // PID_MAX_LIMIT of the kernel
 	aTicket   = valueRange{"ticket", 0, math.MaxInt64}
 	aUID      = valueRange{"uid", 0, math.MaxUint32}
+	aUIDOrAny = valueRange{"uid", job.AnyOwner, math.MaxUint32}
 	aSlot     = valueRange{"slot", 0, math.MaxInt32}
 	aCPU      = valueRange{"CPU", 0, maxCPUs - 1}
 	aMem      = valueRange{"NUMA node", 0, maxCPUs - 1}

@@ -17,15 +17,17 @@ What is asked about other jobs: by --jobs, --kill and their like, of a helper th
 */
 
 // List asks for all that the ledger holds.
-// With Job also what the ranks of that job on the node are doing.
+// With Job also what the ranks of that job, of the user UID, are doing on the node.
 type List struct {
 	Ledger string
 	Job    job.ID
+	UID    int
 }
 
 func (m *List) fields(c *codec) {
 	c.text(&m.Ledger, aPath)
 	c.word((*string)(&m.Job), "job")
+	c.num(&m.UID, aUID)
 }
 
 // Listed answers List. With Err the ledger cannot be read; with Notice entries of some user are left out. Where is the directory and the
@@ -52,16 +54,18 @@ func (m *Listed) fields(c *codec) {
 	c.flag(&m.Had)
 }
 
-// Alert sends a signal to the ranks of another job on the node, if the user may.
+// Alert sends a signal to the ranks that a job of the user UID has on the node, if the sender may.
 type Alert struct {
 	Ledger string
 	Job    job.ID
+	UID    int
 	Number int
 }
 
 func (m *Alert) fields(c *codec) {
 	c.text(&m.Ledger, aPath)
 	c.word((*string)(&m.Job), "job")
+	c.num(&m.UID, aUID)
 	c.num(&m.Number, aSignal)
 }
 
@@ -76,17 +80,19 @@ func (m *Alerted) fields(c *codec) {
 	c.sentence(&m.Err, "error")
 }
 
-// Evict ends the holders of a job's claims and tickets, and removes those (TRUST-19). With Processes
-// it ends all that carries the job's mark as well (survive.md SV-3).
+// Evict ends the holders of the claims and tickets that a job of the user UID has, and removes those (TRUST-19). With Processes
+// it is a job of the helper's own user, and all that carries its mark is ended as well (survive.md SV-3).
 type Evict struct {
 	Ledger    string
 	Job       job.ID
+	UID       int
 	Processes bool
 }
 
 func (m *Evict) fields(c *codec) {
 	c.text(&m.Ledger, aPath)
 	c.word((*string)(&m.Job), "job")
+	c.num(&m.UID, aUID)
 	c.flag(&m.Processes)
 }
 

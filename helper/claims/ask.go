@@ -209,11 +209,11 @@ func (a *asks) takeBack(id string) {
 	}
 }
 
-// awaitAnswer asks, and waits for the last word of the job.
+// awaitAnswer asks, and waits for the last word of the job's owner. What others answer who claim the same job ID does not count.
 func awaitAnswer(ctx context.Context, dir *ledger.Dir, a job.Ask) *wire.Answer {
 	refused := func(text string) *wire.Answer { return &wire.Answer{State: job.AskRefused, Text: text} }
-	owners := ownersOf(dir, a.Job)
-	if len(owners) == 0 {
+	of := job.Whose{Job: a.Job, UID: a.Owner}
+	if !claimed(dir, of) {
 		return refused(fmt.Sprintf("there is no job %s on this node", a.Job))
 	}
 	a.UID, a.User = os.Geteuid(), dir.UserName(os.Geteuid())
@@ -224,13 +224,13 @@ func awaitAnswer(ctx context.Context, dir *ledger.Dir, a job.Ask) *wire.Answer {
 	defer slip.Drop()
 	last, patience := job.Answer{}, time.Now().Add(answerTime)
 	for look := 0; ; look++ {
-		now, found := dir.FirstAnswer(slip.ID, owners)
+		now, found := dir.Answer(slip.ID, a.Owner)
 		switch {
 		case found && now.State.Final():
 			return &wire.Answer{State: now.State, Text: now.Text, Later: now.Later, Ranks: now.Ranks}
 		case found:
 			last = now
-		case last.State != "", look%4 == 3 && len(ownersOf(dir, a.Job)) == 0:
+		case last.State != "", look%4 == 3 && !claimed(dir, of):
 			return ended(a, last)
 		case time.Now().After(patience):
 			return refused(fmt.Sprintf("no answer from job %s for %v", a.Job, answerTime))
@@ -255,16 +255,8 @@ func ended(a job.Ask, last job.Answer) *wire.Answer {
 	return &wire.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has ended meanwhile", a.Job)}
 }
 
-// ownersOf are the users who say that a job is theirs: if we do, it is.
-func ownersOf(dir *ledger.Dir, id job.ID) (uids []int) {
+// claimed reports whether a job has a claim on this node.
+func claimed(dir *ledger.Dir, of job.Whose) bool {
 	claims, _ := dir.Claims()
-	for _, c := range claims {
-		if c.Job == id && c.UID == os.Geteuid() {
-			return []int{c.UID}
-		}
-		if c.Job == id && !slices.Contains(uids, c.UID) {
-			uids = append(uids, c.UID)
-		}
-	}
-	return uids
+	return slices.ContainsFunc(claims, func(c job.Claim) bool { return c.Whose() == of })
 }

@@ -36,7 +36,7 @@ func asked(t *testing.T) (w *Worker, said *wire.Conn, dir *ledger.Dir) {
 
 func show(t *testing.T, dir *ledger.Dir) *ledger.Slip {
 	t.Helper()
-	slip, err := dir.Ask(job.Ask{Job: "j", UID: os.Geteuid(), Verb: job.AskEnd, Since: time.Now()})
+	slip, err := dir.Ask(job.Ask{Job: "j", Owner: os.Geteuid(), UID: os.Geteuid(), Verb: job.AskEnd, Since: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestAnAskIsTakenBack(t *testing.T) {
 	found := make(chan ledger.FoundAsk, 9)
 	go d.book.HearAsks(ctx, "a", func(a ledger.FoundAsk) { found <- a })
 	ask := func(id string) {
-		asker.Take(&wire.Ask{ID: id, Ledger: d.dir, Ask: job.Ask{Job: "a", Verb: job.AskYield, Since: time.Now()}})
+		asker.Take(&wire.Ask{ID: id, Ledger: d.dir, Ask: job.Ask{Job: "a", Owner: os.Geteuid(), Verb: job.AskYield, Since: time.Now()}})
 	}
 	ask("1")
 	first := <-found

@@ -3,32 +3,139 @@
 package claims
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
+	"remshell/ledger"
 	"remshell/wire"
 )
 
 // enemy is a user who wants to harm others. He has no name.
 const enemy = 60125
 
-// shelf makes the directory of the enemy in the ledger.
-func (d desk) shelf() string {
+// shelf makes the directory of another user in the ledger.
+func (d desk) shelf(uid int) string {
 	d.Helper()
 	if os.Geteuid() != 0 {
 		d.Skip("needs root, to be two users")
 	}
-	name := fmt.Sprintf("%s-%d", d.book.Where(), enemy)
-	if err := errors.Join(os.Mkdir(name, 0o755), os.Chown(name, enemy, enemy)); err != nil {
+	name := fmt.Sprintf("%s-%d", d.book.Where(), uid)
+	if err := os.Mkdir(name, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		d.Fatal(err)
+	}
+	if err := os.Chown(name, uid, uid); err != nil {
 		d.Fatal(err)
 	}
 	return name
+}
+
+// plant writes an entry of another user and locks it until the test ends.
+func (d desk) plant(uid int, name string, entry any) {
+	d.Helper()
+	text, err := json.Marshal(entry)
+	if err != nil {
+		d.Fatal(err)
+	}
+	text = append([]byte(`{"file":"`+name+`",`), text[1:]...)
+	f, err := os.Create(d.shelf(uid) + "/" + name)
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.Cleanup(func() { f.Close() })
+	_, err = f.Write(text)
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := errors.Join(err, f.Chown(uid, uid), f.Chmod(0o644), unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock)); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// runs starts a process of a user that is marked as a rank of a job.
+func (d desk) runs(uid int, id job.ID) *exec.Cmd {
+	d.Helper()
+	cmd := exec.Command("/bin/sleep", "1000")
+	cmd.Env = []string{"MPIEXEC_JOBID=" + string(id)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		d.Fatal(err)
+	}
+	d.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd
+}
+
+// A signal goes to the ranks of the user whose job is meant, and not to processes of others that look like them.
+func TestASignalIsForTheRanksOfOneUser(t *testing.T) {
+	d := newDesk(t)
+	const ann = 60126
+	id := job.ID(fmt.Sprint("signalled-", os.Getpid()))
+	for _, uid := range []int{ann, enemy} {
+		d.plant(uid, "claim-0000000000000000-"+string(id), job.Claim{Job: id, UID: uid, Since: time.Now()})
+	}
+	hers, his := d.runs(ann, id), d.runs(enemy, id)
+	alert := func(uid int, number unix.Signal) *wire.Alerted {
+		return d.asks(&wire.Alert{Ledger: d.dir, Job: id, UID: uid, Number: int(number)}).(*wire.Alerted)
+	}
+	if a := alert(ann, unix.SIGTERM); a.Ranks != 1 || a.Err != "" {
+		t.Errorf("%+v", a)
+	}
+	hers.Wait()
+	if a := alert(enemy+9, unix.SIGTERM); a.Ranks != 0 {
+		t.Errorf("a user without a claim: %+v", a)
+	}
+	if err := his.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("another user's process: %v", err)
+	}
+	if a := alert(enemy, unix.SIGTERM); a.Ranks != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// An answer of another user than the one whose job is asked does not count, and nobody but that user's job hears it.
+func TestAnAnswerOfAnotherUser(t *testing.T) {
+	d := newDesk(t)
+	const ann = 60126
+	for _, uid := range []int{ann, enemy} {
+		d.plant(uid, "claim-0000000000000000-j", job.Claim{Job: "j", UID: uid, Since: time.Now()})
+	}
+	ours, over := context.WithCancel(t.Context())
+	defer over()
+	heard := make(chan ledger.FoundAsk, 9)
+	go d.book.HearAsks(ours, "j", func(a ledger.FoundAsk) { heard <- a })
+	answered := make(chan *wire.Answer, 1)
+	go func() {
+		answered <- awaitAnswer(t.Context(), d.book, job.Ask{Job: "j", Owner: ann, Verb: job.AskSuspend, Since: time.Now()})
+	}()
+	var id string
+	for ; id == ""; <-time.After(5 * time.Millisecond) {
+		found, _ := filepath.Glob(fmt.Sprintf("%s-%d*/ask-j-*", d.book.Where(), os.Geteuid()))
+		for _, name := range found {
+			id = name[strings.LastIndex(name, "-")+1:]
+		}
+	}
+	answer := func(uid int, text string) {
+		d.plant(uid, "answer-"+id, job.Answer{Job: "j", UID: uid, State: job.AskDone, Text: text})
+	}
+	answer(enemy, "I did it")
+	answer(ann, "she did it")
+	if a := <-answered; a.State != job.AskDone || a.Text != "she did it" {
+		t.Errorf("%+v", a)
+	}
+	if slip, err := d.book.Ask(job.Ask{Job: "j", Owner: os.Geteuid(), Verb: job.AskEnd, Since: time.Now()}); err != nil {
+		t.Error(err)
+	} else if a := <-heard; a.ID != slip.ID {
+		t.Errorf("what is for another user's job was heard: %+v", a)
+	}
 }
 
 // asks gives a message to a helper of our user and returns its answer.
@@ -43,7 +150,7 @@ func (d desk) asks(m wire.Message) wire.Message {
 // Of a user who has too many files nothing is listed, and that is said. All other jobs are listed, and can be signalled.
 func TestOneUserDoesNotHideTheJobsOfOthers(t *testing.T) {
 	d := newDesk(t)
-	shelf := d.shelf()
+	shelf := d.shelf(enemy)
 	id := job.ID(fmt.Sprint("hidden-", os.Getpid()))
 	d.claims(d.helper(), id, "a", 0, 3)
 	first := shelf + "/claim-0"

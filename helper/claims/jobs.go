@@ -74,8 +74,8 @@ func (w *Worker) list(m *wire.List) {
 	}
 	w.nameListed(answer)
 	notice, err := leftOut(err)
-	if m.Job != "" && err == nil {
-		answer.States = attend(claims, m.Job)
+	if of := (job.Whose{Job: m.Job, UID: m.UID}); m.Job != "" && err == nil && mayReach(of) {
+		answer.States = status.Ask(of, claims)
 	}
 	if err != nil {
 		answer.Err = err.Error()
@@ -102,7 +102,11 @@ func (w *Worker) evict(m *wire.Evict) {
 	dir, err := w.open(m.Ledger)
 	if err == nil {
 		var done []ledger.Eviction
-		done, err = dir.Evict(w.ctx, string(m.Job))
+		of := job.Whose{Job: m.Job, UID: m.UID}
+		if m.Processes {
+			of.UID = os.Geteuid()
+		}
+		done, err = dir.Evict(w.ctx, of)
 		for _, e := range done {
 			answer.Done = append(answer.Done, evicted(e, m.Job))
 			answer.Left = answer.Left || e.Left
@@ -147,12 +151,16 @@ func evicted(e ledger.Eviction, id job.ID) string {
 	return text
 }
 
+// mayReach reports whether the processes of a user's job are ours to look at and to signal: the job is our user's, or we are root.
+func mayReach(of job.Whose) bool { return os.Geteuid() == 0 || os.Geteuid() == of.UID }
+
 // alert sends a signal to the ranks of a job of the same user (or of any, if we are root).
 func (w *Worker) alert(m *wire.Alert) {
 	answer := &wire.Alerted{}
 	claims, err := w.claims(m.Ledger)
-	if _, err = leftOut(err); err == nil {
-		answer.Ranks, err = strike(claims, m.Job, unix.Signal(m.Number))
+	of := job.Whose{Job: m.Job, UID: m.UID}
+	if _, err = leftOut(err); err == nil && slices.ContainsFunc(claims, func(c job.Claim) bool { return c.Whose() == of }) {
+		answer.Ranks, err = strike(of, unix.Signal(m.Number))
 	}
 	if err != nil {
 		answer.Err = err.Error()
@@ -160,37 +168,19 @@ func (w *Worker) alert(m *wire.Alert) {
 	w.send(answer)
 }
 
-// mayStrike reports whether a user's signal is for a job here. Others can make claims in the
-// name of his job as well.
-func mayStrike(claims []job.Claim, id job.ID, uid int) (here bool, err error) {
-	other := -1
-	for _, c := range claims {
-		switch {
-		case c.Job != id:
-		case c.UID == uid || uid == 0:
-			return true, nil
-		default:
-			other = c.UID
-		}
-	}
-	if other >= 0 {
-		err = fmt.Errorf("job %s belongs to another user (uid %d)", id, other)
-	}
-	return false, err
-}
-
 // strike finds the ranks of a job by what their environment says, and signals the process
-// group of each (SIG-6).
-func strike(claims []job.Claim, id job.ID, number unix.Signal) (ranks int, err error) {
-	if here, err := mayStrike(claims, id, os.Geteuid()); !here {
-		return 0, err
+// group of each (SIG-6). Another user can give his processes the same environment: they are no ranks of this job. Root's
+// ranks may have become those of another user.
+func strike(of job.Whose, number unix.Signal) (ranks int, err error) {
+	if !mayReach(of) {
+		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", of.Job, of.UID)
 	}
-	marked := proc.Marked("MPIEXEC_JOBID=" + string(id))
+	marked := proc.Marked("MPIEXEC_JOBID=" + string(of.Job))
 	for _, pid := range marked {
 		parent, _, _ := proc.Stat(pid)
 		group, _ := unix.Getpgid(pid)
-		if group != pid || slices.Contains(marked, parent) {
-			continue // a child of a rank
+		if pid == 1 || group != pid || slices.Contains(marked, parent) || of.UID != 0 && !proc.OwnedBy(pid, of.UID) {
+			continue // a child of a rank, or no rank; to signal the group of 1 would signal everybody
 		}
 		if err = unix.Kill(-pid, number); err == nil {
 			ranks++
@@ -200,15 +190,4 @@ func strike(claims []job.Claim, id job.ID, number unix.Signal) (ranks int, err e
 		err = nil
 	}
 	return ranks, err
-}
-
-// attend asks the helpers of a job on this machine what its ranks are doing; of a job of somebody
-// else's nothing is told so, as he has to allow it (SV-27).
-func attend(claims []job.Claim, id job.ID) []job.RankState {
-	for _, c := range claims {
-		if me := os.Geteuid(); c.Job == id && (c.UID == me || me == 0) {
-			return status.Ask(c.Whose(), claims)
-		}
-	}
-	return nil
 }

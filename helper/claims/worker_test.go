@@ -77,27 +77,6 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// Nobody can keep a user from his own job by a claim in its name.
-func TestMayStrike(t *testing.T) {
-	claims := []job.Claim{{Job: "a", UID: 7}, {Job: "a", UID: 5}, {Job: "b", UID: 7}}
-	for _, test := range []struct {
-		id   job.ID
-		uid  int
-		here bool
-		err  string
-	}{
-		{"a", 5, true, ""},
-		{"b", 0, true, ""},
-		{"b", 5, false, "job b belongs to another user (uid 7)"},
-		{"c", 5, false, ""},
-	} {
-		here, err := mayStrike(claims, test.id, test.uid)
-		if here != test.here || (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
-			t.Errorf("%s by %d: %v, %v", test.id, test.uid, here, err)
-		}
-	}
-}
-
 // An mpiexec that was stopped while the gate was shut keeps nobody else waiting for long.
 func TestTheGateOpensByItself(t *testing.T) {
 	here, there := net.Pipe()

@@ -3,6 +3,7 @@ package reserve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,7 @@ type Asked struct {
 	Job    job.ID
 	Node   string // by which it was asked; empty: no node has the job
 	Answer job.Answer
+	Keeps  bool // it says that it has ended, and has a claim on that node
 }
 
 // How long the helper of who asks may take for the last word.
@@ -41,35 +43,47 @@ func patienceWith(verb job.Verb) time.Duration {
 }
 
 // Ask has a word with a job by one of its nodes.
-func Ask(ctx context.Context, req job.Request, env Env, ask job.Ask) (asked Asked, err error) {
+func Ask(ctx context.Context, req job.Request, env Env, ref job.Ref, ask job.Ask) (asked Asked, err error) {
 	req.Limits.Start = patienceWith(ask.Verb) // what is asked for takes longer than a start
 	if req.Wait && ask.Verb == job.AskResume {
 		req.Limits.Start = finalTime + cmp.Or(req.Limits.Wait, waitTime)
 	}
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
-		pages, err := r.pages(ctx, "")
+		pages, t, err := r.seek(ctx, ref, false)
 		switch {
 		case err != nil:
-		case ask.Verb == job.AskResume && vacant(pages, youngest(pages, ask.Job)):
-			asked, err = r.askToResume(ctx, pages, ask)
+		case ask.Verb == job.AskResume && vacant(pages, t):
+			asked, err = r.askToResume(ctx, pages, t, ask)
 		default:
-			asked, err = r.askJob(ctx, pages, ask)
+			asked, err = r.askJob(ctx, pages, t, ask)
+		}
+		if err == nil && ask.Verb == job.AskEnd && asked.Answer.State == job.AskDone {
+			err = r.awaitGone(ctx, t, &asked)
 		}
 		return err
 	})
 	return asked, err
 }
 
+// seek finds a job in the ledgers of all candidates.
+func (r *reservation) seek(ctx context.Context, ref job.Ref, tickets bool) (pages []job.Page, t target, err error) {
+	if pages, err = r.pages(ctx, nil); err == nil {
+		r.sayNotices(pages)
+		t, err = find(pages, ref, tickets)
+	}
+	return pages, t, err
+}
+
 // askToResume lets a job go on that has to claim its CPUs again. That is decided behind the gate, which
 // the asker shuts, so that no request is decided upon meanwhile; with --wait it is asked again after each change,
 // as long as it is for what others claim that it cannot go on (survive.md SV-30).
-func (r *reservation) askToResume(ctx context.Context, pages []job.Page, ask job.Ask) (asked Asked, err error) {
+func (r *reservation) askToResume(ctx context.Context, pages []job.Page, t target, ask job.Ask) (asked Asked, err error) {
 	ctx, done := r.queue.Patience(ctx)
 	defer done()
 	for told := ""; ; {
 		err = r.queue.BehindGate(ctx, func() (err error) {
-			asked, err = r.askJob(ctx, pages, ask)
+			asked, err = r.askJob(ctx, pages, t, ask)
 			return err
 		})
 		if err != nil || !asked.Answer.Later || !r.req.Wait {
@@ -79,7 +93,6 @@ func (r *reservation) askToResume(ctx context.Context, pages []job.Page, ask job
 			r.env.Say(text)
 			told = text
 		}
-		ask.Job = asked.Job
 		r.watchClaims()
 		if err := r.queue.AwaitChange(ctx); err != nil {
 			return asked, err
@@ -88,31 +101,75 @@ func (r *reservation) askToResume(ctx context.Context, pages []job.Page, ask job
 }
 
 // vacant reports whether others may have the CPUs of a job, as far as nodes tell.
-func vacant(pages []job.Page, id job.ID) bool {
-	return slices.ContainsFunc(pages, func(p job.Page) bool {
-		return slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && c.Suspended })
-	})
+func vacant(pages []job.Page, t target) bool {
+	for i, p := range pages {
+		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.has(i, c) && c.Suspended }) {
+			return true
+		}
+	}
+	return false
 }
 
-// Status is Pages for one job: all of its ranks tell what they are doing, on whatever nodes they are, if
-// it obeys us. asked is void if nobody had to be asked.
-func Status(ctx context.Context, req job.Request, env Env, id job.ID) (pages []job.Page, asked Asked, err error) {
-	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
-		r.saySkipped()
-		pages, err = r.pages(ctx, id)
+// goneTime is how long a job that has ended by its own word may have claims. Its helpers give them up one after the other.
+const goneTime = time.Minute
+
+// awaitGone waits until a job that says it has ended has no claim any more. If it keeps one it has not ended, and asked says so.
+func (r *reservation) awaitGone(ctx context.Context, t target, asked *Asked) error {
+	r.watchClaims()
+	for until := time.Now().Add(goneTime); ; {
+		pages, err := r.pages(ctx, nil)
 		if err != nil {
 			return err
 		}
-		asked.Job = youngest(pages, id)
-		if id != asked.Job {
-			if pages, err = r.pages(ctx, asked.Job); err != nil {
-				return err
-			}
-		}
-		if told(pages) >= sizeOf(pages, asked.Job) {
+		node, why := remains(pages, t)
+		if node == "" {
 			return nil
 		}
-		asked, err = r.askJob(ctx, pages, job.Ask{Job: asked.Job, Verb: job.AskStatus})
+		if !time.Now().Before(until) {
+			asked.Node, asked.Keeps = node, true
+			asked.Answer = job.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s says that it has ended, but %s", t, why)}
+			return nil
+		}
+		if err := r.queue.AwaitChangeUntil(ctx, until); err != nil {
+			return err
+		}
+	}
+}
+
+// remains returns a node on which a job has a claim, or may have one since its ledger cannot be read; empty: there is none.
+func remains(pages []job.Page, t target) (node, why string) {
+	for i, p := range pages {
+		switch {
+		case t.uids[i] < 0:
+		case p.Err != "":
+			return p.Node, "that cannot be seen: " + p.Err
+		case slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.has(i, c) }):
+			return p.Node, "it still has CPUs there"
+		}
+	}
+	return "", ""
+}
+
+// Status is Pages for one job: all of its ranks tell what they are doing, on whatever nodes they are, if
+// it obeys us. asked is void if nobody had to be asked. If several users claim the job's ID, none is asked.
+func Status(ctx context.Context, req job.Request, env Env, ref job.Ref) (pages []job.Page, asked Asked, err error) {
+	req.Limits.Start = patienceWith(job.AskStatus)
+	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+		r.saySkipped()
+		var t target
+		pages, t, err = r.seek(ctx, ref, true)
+		asked.Job = t.Job
+		if several := new(fault.Error); errors.As(err, &several) {
+			r.env.Say(several.Text + "; " + several.Remedy)
+			return nil
+		}
+		if err != nil || !t.anywhere() {
+			return err
+		}
+		if pages, err = r.pages(ctx, &t); err != nil || told(pages) >= sizeOf(pages, t) {
+			return err
+		}
+		asked, err = r.askJob(ctx, pages, t, job.Ask{Verb: job.AskStatus})
 		var first []job.Page // the job knows more than the kernel
 		for _, s := range asked.Answer.Ranks {
 			first = append(first, job.Page{Node: s.Node, States: []job.RankState{s.RankState}})
@@ -124,10 +181,10 @@ func Status(ctx context.Context, req job.Request, env Env, id job.ID) (pages []j
 }
 
 // askJob asks by a node of the job.
-func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask) (asked Asked, err error) {
-	ask.Job, ask.Since = youngest(pages, ask.Job), time.Now()
-	asked.Job = ask.Job
-	i, hears := byWhom(pages, ask.Job)
+func (r *reservation) askJob(ctx context.Context, pages []job.Page, t target, ask job.Ask) (asked Asked, err error) {
+	ask.Job, ask.Since = t.Job, time.Now()
+	asked.Job = t.Job
+	i, hears := byWhom(pages, t)
 	if i < 0 {
 		return asked, nil
 	}
@@ -135,6 +192,7 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, ask job.Ask)
 		asked.Answer = job.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has no rank there, it holds it in reserve; name a host of its ranks", ask.Job)}
 		return asked, nil
 	}
+	ask.Owner = t.uids[i]
 	question := r.question(ask)
 	err = r.ask(ctx, patienceWith(ask.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return question },
 		func(_ *host, m wire.Message) bool {
@@ -156,37 +214,17 @@ func (r *reservation) question(ask job.Ask) *wire.Ask {
 	return &wire.Ask{ID: strconv.Itoa(r.questions), Ledger: r.req.Queue.Ledger, Ask: ask}
 }
 
-// byWhom is the page of the node by which a job is asked, the first that has a claim of it; of several who say it is
-// theirs one of ours. What it only holds for an attempt that may follow hears nothing, and counts where there is nothing
-// else. -1: there is none.
-func byWhom(pages []job.Page, id job.ID) (i int, hears bool) {
-	for _, kind := range []struct{ ours, hears bool }{{true, true}, {false, true}, {true, false}, {false, false}} {
-		i = slices.IndexFunc(pages, func(p job.Page) bool {
-			return slices.ContainsFunc(p.Claims, func(c job.Claim) bool {
-				return c.Job == id && (!kind.ours || c.UID == p.UID) && (!kind.hears || c.Resting != job.Spare)
-			})
-		})
-		if i >= 0 {
-			return i, kind.hears
-		}
-	}
-	return -1, false
-}
-
-// youngest is the job that is meant: "last" is that of ours which was started last.
-func youngest(pages []job.Page, id job.ID) job.ID {
-	if id != job.LastJob {
-		return id
-	}
-	var last job.Claim
-	for _, p := range pages {
-		for _, c := range p.Claims {
-			if c.UID == p.UID && c.Since.After(last.Since) {
-				last = c
+// byWhom is the page of the node by which a job is asked, the first that has a claim of it. What it only holds for an
+// attempt that may follow hears nothing, and counts where there is nothing else. -1: there is none.
+func byWhom(pages []job.Page, t target) (i int, hears bool) {
+	for _, hears := range []bool{true, false} {
+		for i, p := range pages {
+			if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.has(i, c) && (!hears || c.Resting != job.Spare) }) {
+				return i, hears
 			}
 		}
 	}
-	return last.Job
+	return -1, false
 }
 
 // told is of how many ranks a helper has told what they are doing, and not the kernel alone.
@@ -201,10 +239,10 @@ func told(pages []job.Page) int {
 }
 
 // sizeOf is how many ranks a job has, as it says; 0: it does not run.
-func sizeOf(pages []job.Page, id job.ID) (size int) {
-	for _, p := range pages {
+func sizeOf(pages []job.Page, t target) (size int) {
+	for i, p := range pages {
 		for _, c := range p.Claims {
-			if c.Job == id {
+			if t.has(i, c) {
 				size = max(size, c.Size)
 			}
 		}
@@ -212,13 +250,25 @@ func sizeOf(pages []job.Page, id job.ID) (size int) {
 	return size
 }
 
-// pages reads the ledgers of all candidates, in their order.
-func (r *reservation) pages(ctx context.Context, id job.ID) (pages []job.Page, err error) {
-	if id == job.LastJob {
-		id = ""
+// sayNotices says whose entries are left out of ledgers.
+func (r *reservation) sayNotices(pages []job.Page) {
+	for _, p := range pages {
+		if p.Notice != "" {
+			r.env.Say(p.Node + ": " + p.Notice)
+		}
 	}
-	read := make(map[*host]job.Page)
-	err = r.ask(ctx, lookTime, r.hosts, func(*host) wire.Message { return &wire.List{Ledger: r.req.Queue.Ledger, Job: id} },
+}
+
+// pages reads the ledgers of all candidates, in their order. If of is not nil, ranks of that job tell what they are doing.
+func (r *reservation) pages(ctx context.Context, of *target) (pages []job.Page, err error) {
+	read, lists := make(map[*host]job.Page), make(map[*host]*wire.List)
+	for i, n := range r.hosts {
+		lists[n] = &wire.List{Ledger: r.req.Queue.Ledger}
+		if of != nil && of.uids[i] >= 0 {
+			lists[n].Job, lists[n].UID = of.Job, of.uids[i]
+		}
+	}
+	err = r.ask(ctx, lookTime, r.hosts, func(n *host) wire.Message { return lists[n] },
 		func(n *host, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {

@@ -1,29 +1,88 @@
 package reserve
 
 import (
+	"errors"
 	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"remshell/fault"
 	"remshell/job"
 	"remshell/wire"
 )
 
-// Only a job that has to claim its CPUs again goes on behind the gate, and of several of ours the last is the youngest.
+// A job is found by its ID, or by ID and user; only a job that has to claim its CPUs again goes on behind the gate. What others
+// claim under the ID of a job is not that job, and if nobody can tell whose is meant, none is.
 func TestWhichJobIsMeant(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	pages := []job.Page{
-		{Node: "n1", UID: 5, Claims: []job.Claim{{Job: "old", UID: 5, Since: at(1)}, {Job: "his", UID: 7, Since: at(9), Suspended: true}}},
-		{Node: "n2", UID: 5, Claims: []job.Claim{{Job: "old", UID: 5, Since: at(1), Suspended: true}, {Job: "new", UID: 5, Since: at(2)}}},
+		{Node: "n1", UID: 5, Claims: []job.Claim{{Job: "old", UID: 5, User: "me", Since: at(1)}, {Job: "his", UID: 7, User: "ben", Since: at(9), Suspended: true},
+			{Job: "new", UID: 8, User: "evil", Since: at(99)}, {Job: "two", UID: 7, User: "ben", Since: at(1)}, {Job: "two", UID: 8, User: "evil", Since: at(1), Suspended: true}}},
+		{Node: "n2", UID: 6, Claims: []job.Claim{{Job: "old", UID: 6, User: "me2", Since: at(1), Suspended: true}, {Job: "new", UID: 6, User: "me2", Since: at(2)},
+			{Job: "far", UID: 9, Since: at(1)}}},
+		{Node: "n3", UID: 5, Claims: []job.Claim{{Job: "his", UID: 7, User: "ben", Since: at(9)}, {Job: "far", UID: 8, User: "evil", Since: at(1)}},
+			Tickets: []job.Ticket{{Job: "his", UID: 8, User: "evil"}, {Job: "waits", UID: 7, User: "ben"}}},
 	}
-	for id, want := range map[job.ID]struct {
-		id     job.ID
-		vacant bool
-	}{job.LastJob: {"new", false}, "old": {"old", true}, "new": {"new", false}, "his": {"his", true}, "none": {"none", false}} {
-		if got := youngest(pages, id); got != want.id || vacant(pages, got) != want.vacant {
-			t.Errorf("%s is %s, vacant %v; want %+v", id, got, vacant(pages, got), want)
+	for _, test := range []struct {
+		ref     string
+		tickets bool
+		id      job.ID
+		uids    []int
+		vacant  bool
+		err     string
+	}{
+		{"last", false, "new", []int{-1, 6, -1}, false, ""},
+		{"last@evil", false, "new", []int{8, -1, -1}, false, ""},
+		{"last@nobody", false, "", []int{-1, -1, -1}, false, ""},
+		{"old", false, "old", []int{5, 6, -1}, true, ""},
+		{"new", true, "new", []int{-1, 6, -1}, false, ""},
+		{"new@8", false, "new", []int{8, -1, -1}, false, ""},
+		{"his", false, "his", []int{7, -1, 7}, true, ""},
+		{"his", true, "", nil, false, "2 users claim job his, so that no answer counts: ben on n1,n3; evil on n3; name the user, too: his@ben or his@evil"},
+		{"his@ben", true, "his", []int{7, -1, 7}, true, ""},
+		{"two", false, "", nil, false, "2 users claim job two, so that no answer counts: ben on n1; evil on n1; name the user, too: two@ben or two@evil"},
+		{"two@ben", false, "two", []int{7, -1, -1}, false, ""},
+		{"two@8", false, "two", []int{8, -1, -1}, true, ""},
+		{"two@me", false, "two", []int{-1, -1, -1}, false, ""},
+		{"far", false, "", nil, false, "2 users claim job far, so that no answer counts: 9 on n2; evil on n3; name the user, too: far@9 or far@evil"},
+		{"waits", true, "waits", []int{-1, -1, 7}, false, ""},
+		{"waits", false, "waits", []int{-1, -1, -1}, false, ""},
+		{"none", true, "none", []int{-1, -1, -1}, false, ""},
+	} {
+		ref, err := job.ParseRef(test.ref)
+		if err != nil {
+			t.Fatal(err)
 		}
+		got, err := find(pages, ref, test.tickets)
+		switch {
+		case err != nil || test.err != "":
+			if several := new(fault.Error); !errors.As(err, &several) || several.Text+"; "+several.Remedy != test.err {
+				t.Errorf("%s: %v, want %s", test.ref, err, test.err)
+			}
+		case got.Job != test.id || !slices.Equal(got.uids, test.uids) || vacant(pages, got) != test.vacant:
+			t.Errorf("%s is %+v, vacant %v; want %+v", test.ref, got, vacant(pages, got), test)
+		}
+	}
+	for _, text := range []string{"", "@ann", "j@"} {
+		if ref, err := job.ParseRef(text); err == nil {
+			t.Errorf("%q is %v", text, ref)
+		}
+	}
+}
+
+// Of many users who claim one ID a few are named.
+func TestManyUsersClaimOneJob(t *testing.T) {
+	page := job.Page{Node: "n1", UID: 0}
+	for uid := range 300 {
+		page.Claims = append(page.Claims, job.Claim{Job: "j", UID: 1000 + uid}, job.Claim{Job: "j", UID: 1000 + uid})
+	}
+	_, err := find([]job.Page{page}, job.Ref{Job: "j"}, false)
+	if want := "300 users claim job j, so that no answer counts: 1000 on n1; 1001 on n1; 1002 on n1; 1003 on n1; 296 more"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
@@ -46,8 +105,30 @@ func TestByWhomAJobIsAsked(t *testing.T) {
 		{"being moved", []job.Page{page(claim(1, job.Spare), claim(1, ""))}, 0, true},
 		{"spares alone", []job.Page{page(), page(claim(1, job.Spare))}, 1, false},
 	} {
-		if at, hears := byWhom(test.pages, "j"); at != test.at || hears != test.hears {
-			t.Errorf("%s: %d, %v, want %d, %v", test.name, at, hears, test.at, test.hears)
+		of, err := find(test.pages, job.Ref{Job: "j"}, false)
+		if at, hears := byWhom(test.pages, of); err != nil || at != test.at || hears != test.hears {
+			t.Errorf("%s: %d, %v, want %d, %v; %v", test.name, at, hears, test.at, test.hears, err)
+		}
+	}
+}
+
+// A job has ended when none of its claims is left; those of others do not count.
+func TestWhatRemainsOfAJob(t *testing.T) {
+	mine, other := job.Claim{Job: "j", UID: 7}, job.Claim{Job: "j", UID: 8}
+	of := target{job.Ref{Job: "j"}, []int{7, -1, 7}}
+	for _, test := range []struct {
+		name  string
+		pages []job.Page
+		node  string
+		why   string
+	}{
+		{"nothing", []job.Page{{Node: "a", Claims: []job.Claim{other}}, {Node: "b", Claims: []job.Claim{mine}}, {Node: "c"}}, "", ""},
+		{"a claim", []job.Page{{Node: "a"}, {Node: "b"}, {Node: "c", Claims: []job.Claim{other, mine}}}, "c", "it still has CPUs there"},
+		{"nobody can tell", []job.Page{{Node: "a", Err: "broken"}, {Node: "b"}, {Node: "c"}}, "a", "that cannot be seen: broken"},
+		{"nobody needs to tell", []job.Page{{Node: "a"}, {Node: "b", Err: "broken"}, {Node: "c"}}, "", ""},
+	} {
+		if node, why := remains(test.pages, of); node != test.node || why != test.why {
+			t.Errorf("%s: %q, %q; want %q, %q", test.name, node, why, test.node, test.why)
 		}
 	}
 }
@@ -58,12 +139,21 @@ func TestAnAskWaitsAsLongAsTheJobTakes(t *testing.T) {
 	for verb, waits := range map[job.Verb]bool{job.AskCheckpoint: true, job.AskMigrate: true, job.AskEnd: true, job.AskSuspend: true, job.AskStatus: false} {
 		synctest.Test(t, func(t *testing.T) {
 			const late = 3 * time.Hour // --ckpt-grace 4h, say
+			var over atomic.Bool
 			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
 				switch m := m.(type) {
 				case *wire.List:
-					c.Send(&wire.Listed{UID: 5, Claims: []job.Claim{{Job: "j", UID: 5}}})
+					listed := &wire.Listed{UID: 5}
+					if !over.Load() {
+						listed.Claims = []job.Claim{{Job: "j", UID: 5}}
+					}
+					c.Send(listed)
+				case *wire.Watch:
 				case *wire.Ask:
-					time.AfterFunc(late, func() { c.Send(&wire.Answer{ID: m.ID, State: job.AskDone, Text: "it is written"}) })
+					time.AfterFunc(late, func() {
+						over.Store(true)
+						c.Send(&wire.Answer{ID: m.ID, State: job.AskDone, Text: "it is written"})
+					})
 				default:
 					return false
 				}
@@ -73,11 +163,49 @@ func TestAnAskWaitsAsLongAsTheJobTakes(t *testing.T) {
 			signals := make(chan os.Signal)
 			defer close(signals)
 			r.env.Signals = signals
-			asked, err := Ask(t.Context(), r.req, r.env, job.Ask{Job: "j", Verb: verb})
+			asked, err := Ask(t.Context(), r.req, r.env, job.Ref{Job: "j"}, job.Ask{Verb: verb})
 			if done := asked.Answer.State == job.AskDone; done != waits || err != nil && waits {
 				t.Errorf("%s: %+v, %v", verb, asked, err)
 			}
 			time.Sleep(late)
+			synctest.Wait()
+		})
+	}
+}
+
+// A job that says it has ended and keeps its claim has not: whoever has ended it reads that, and not "done". Claims that go a
+// moment later are waited for.
+func TestAJobThatKeepsItsClaimHasNotEnded(t *testing.T) {
+	for keeps, want := range map[time.Duration]job.AnswerState{time.Hour: job.AskRefused, 20 * time.Second: job.AskDone} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+				switch m := m.(type) {
+				case *wire.List:
+					listed := &wire.Listed{UID: 0, Claims: []job.Claim{{Job: "j", UID: 6}, {Job: "j", UID: 5, User: "ann"}}}
+					if time.Since(began) > keeps {
+						listed.Claims = listed.Claims[:1]
+					}
+					c.Send(listed)
+				case *wire.Watch:
+				case *wire.Ask:
+					if m.Ask.Owner != 5 {
+						t.Errorf("the job of uid %d is asked", m.Ask.Owner)
+					}
+					c.Send(&wire.Answer{ID: m.ID, State: job.AskDone})
+				default:
+					return false
+				}
+				return true
+			})
+			r := s.request(func(*job.Request) {}, "a")
+			signals := make(chan os.Signal)
+			defer close(signals)
+			r.env.Signals = signals
+			asked, err := Ask(t.Context(), r.req, r.env, job.Ref{Job: "j", User: "ann"}, job.Ask{Verb: job.AskEnd})
+			if err != nil || asked.Answer.State != want || want == job.AskRefused && asked.Answer.Text != "job j@ann says that it has ended, but it still has CPUs there" {
+				t.Errorf("%+v, %v; want %s", asked, err, want)
+			}
 			synctest.Wait()
 		})
 	}

@@ -34,7 +34,7 @@ func GiveUp(ctx context.Context, req job.Request, env Env, kept []Kept, old job.
 	}
 	cpus := heldBy(old)
 	for ctx.Err() == nil && !given.Claimed {
-		pages, err := r.pages(ctx, "")
+		pages, err := r.pages(ctx, nil)
 		if err != nil {
 			break
 		}

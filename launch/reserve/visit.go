@@ -32,11 +32,12 @@ func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, e
 }
 
 // Pages reads the ledgers of all candidates, in their order. Those that cannot be reached
-// are said and left out. Those with ranks of a job tell what these are doing; "": no job's.
-func Pages(ctx context.Context, req job.Request, env Env, id job.ID) (pages []job.Page, err error) {
+// are said and left out.
+func Pages(ctx context.Context, req job.Request, env Env) (pages []job.Page, err error) {
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
-		pages, err = r.pages(ctx, id)
+		pages, err = r.pages(ctx, nil)
+		r.sayNotices(pages)
 		return err
 	})
 	return pages, err
@@ -50,22 +51,22 @@ type Alerted struct {
 }
 
 // Alert sends a signal to the ranks of a running job on all candidates.
-func Alert(ctx context.Context, req job.Request, env Env, id job.ID, signal int) ([]Alerted, error) {
+func Alert(ctx context.Context, req job.Request, env Env, ref job.Ref, signal int) ([]Alerted, error) {
 	var results []Alerted
-	err := visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
-		r.saySkipped()
-		err := r.ask(ctx, lookTime, r.hosts,
-			func(*host) wire.Message { return &wire.Alert{Ledger: req.Queue.Ledger, Job: id, Number: signal} },
-			func(n *host, m wire.Message) bool {
-				alerted, ok := m.(*wire.Alerted)
-				if ok {
-					results = append(results, Alerted{n.def.Name, alerted.Ranks, alerted.Err})
-				}
-				return ok
-			})
-		r.sayLost()
-		return err
-	})
+	unread, err := askEach(ctx, req, env, ref, false, lookTime,
+		func(t target, uid int) wire.Message {
+			return &wire.Alert{Ledger: req.Queue.Ledger, Job: t.Job, UID: uid, Number: signal}
+		},
+		func(node string, m wire.Message) bool {
+			alerted, ok := m.(*wire.Alerted)
+			if ok {
+				results = append(results, Alerted{node, alerted.Ranks, alerted.Err})
+			}
+			return ok
+		})
+	for _, p := range unread {
+		results = append(results, Alerted{Node: p.Node, Err: p.Err})
+	}
 	return results, err
 }
 
@@ -78,23 +79,50 @@ type Evicted struct {
 }
 
 // Evict ends the holders of a job's claims and tickets on all candidates (TRUST-19).
-func Evict(ctx context.Context, req job.Request, env Env, id job.ID) ([]Evicted, error) {
+func Evict(ctx context.Context, req job.Request, env Env, ref job.Ref) ([]Evicted, error) {
 	var results []Evicted
-	err := visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
+	unread, err := askEach(ctx, req, env, ref, true, evictTime,
+		func(t target, uid int) wire.Message {
+			return &wire.Evict{Ledger: req.Queue.Ledger, Job: t.Job, UID: uid}
+		},
+		func(node string, m wire.Message) bool {
+			evicted, ok := m.(*wire.Evicted)
+			if ok {
+				results = append(results, Evicted{node, evicted.Done, evicted.Left, evicted.Err})
+			}
+			return ok
+		})
+	for _, p := range unread {
+		results = append(results, Evicted{Node: p.Node, Err: p.Err})
+	}
+	return results, err
+}
+
+// askEach finds a job, puts a question to each node that has it, and returns the pages of the nodes whose ledger cannot be read.
+func askEach(ctx context.Context, req job.Request, env Env, ref job.Ref, tickets bool, limit time.Duration,
+	question func(t target, uid int) wire.Message, heard func(node string, m wire.Message) bool) (unread []job.Page, err error) {
+	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
-		err := r.ask(ctx, evictTime, r.hosts,
-			func(*host) wire.Message { return &wire.Evict{Ledger: req.Queue.Ledger, Job: id} },
-			func(n *host, m wire.Message) bool {
-				evicted, ok := m.(*wire.Evicted)
-				if ok {
-					results = append(results, Evicted{n.def.Name, evicted.Done, evicted.Left, evicted.Err})
-				}
-				return ok
-			})
+		pages, t, err := r.seek(ctx, ref, tickets)
+		if err != nil {
+			return err
+		}
+		uids := make(map[*host]int)
+		var nodes []*host
+		for i, n := range r.hosts {
+			if t.uids[i] >= 0 {
+				uids[n] = t.uids[i]
+				nodes = append(nodes, n)
+			} else if pages[i].Err != "" && n.lost == nil {
+				unread = append(unread, pages[i])
+			}
+		}
+		err = r.ask(ctx, limit, nodes, func(n *host) wire.Message { return question(t, uids[n]) },
+			func(n *host, m wire.Message) bool { return heard(n.def.Name, m) })
 		r.sayLost()
 		return err
 	})
-	return results, err
+	return unread, err
 }
 
 // Clean ends all that a job has left on some of its candidates, and reports for which of them nothing

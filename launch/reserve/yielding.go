@@ -126,7 +126,7 @@ func (r *reservation) askOne(v preempt.Victim, now, until time.Time) {
 		y.stays(a, "none of its nodes answers")
 		return
 	}
-	a.question = r.question(job.Ask{Job: v.Job, Verb: job.AskYield, Args: preempt.Words(r.req.Job), Since: now})
+	a.question = r.question(job.Ask{Job: v.Job, Owner: v.UID, Verb: job.AskYield, Args: preempt.Words(r.req.Job), Since: now})
 	a.host.Send(a.question)
 	y.asked = append(y.asked, a)
 }
@@ -158,7 +158,7 @@ func (r *reservation) reckon(ctx context.Context, now time.Time) (given bool, er
 	if len(y.asked) == 0 {
 		return false, nil
 	}
-	pages, err := r.pages(ctx, "")
+	pages, err := r.pages(ctx, nil)
 	if err != nil {
 		return false, err
 	}

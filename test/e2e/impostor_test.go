@@ -1,0 +1,89 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/tools/testbed"
+)
+
+// A user who claims CPUs under the ID of another user's job, and answers for it, has nobody believe that something was done. Requests
+// that name the job fail until they name its user, too; then they are for that user's job alone. The user himself needs no name.
+func TestImpostor(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	b.openRepo(t)
+	const ann, evil = 12345, 12346
+	impostor := filepath.Join(filepath.Dir(binary), "impostor")
+	if err := build(impostor, "./testdata/impostor"); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"HOME=/", "USER=somebody"}
+	hers := b.start(t, job{args: []string{"-host", "localhost", "-n", "2", "sh", "-c", "trap 'echo got it' USR1; echo up; while :; do sleep 0.1; done"}, env: env, uid: ann})
+	hers.await(t, "up", 2)
+	id := b.listing(t, "localhost").Jobs[0].Job
+	in, out := pipe(t)
+	his := b.startAs(t, job{uid: evil, env: env, stdin: in}, []string{impostor, id})
+	his.await(t, "ready", 1)
+	patient := func(j job) (r result) { // a job of a slow machine has not answered in 10 s yet
+		for range 20 {
+			if r = b.start(t, j).wait(t); !strings.Contains(r.err, "no answer from job") {
+				break
+			}
+		}
+		return r
+	}
+	for _, words := range [][]string{{"--end"}, {"--suspend"}, {"--resume-job"}, {"--checkpoint"}, {"--migrate"}, {"--signal", "USR1"}, {"--evict"}} {
+		r := b.run(t, append(words, id, "localhost")...)
+		if r.code != 125 || !strings.Contains(r.err, fmt.Sprintf("2 users claim job %s, so that no answer counts: %d on localhost; %d on localhost", id, ann, evil)) ||
+			!strings.Contains(r.err, fmt.Sprintf("name the user, too: %s@%d or %s@%d", id, ann, id, evil)) {
+			t.Errorf("%s: exit %d, %q", words, r.code, r.err)
+		}
+	}
+	both := b.run(t, "--status", id, "localhost")
+	if both.code != 0 || strings.Count(both.out, "job      "+id+" runs") != 2 || strings.Contains(both.out, "waits in") || !strings.Contains(both.err, "2 users claim job "+id) {
+		t.Errorf("exit %d, %q, %q", both.code, both.out, both.err)
+	}
+	at := func(uid int) string { return fmt.Sprintf("%s@%d", id, uid) }
+	if r := patient(job{args: []string{"--status", at(ann), "localhost"}}); r.code != 0 || r.err != "" || strings.Count(r.out, "job      "+id+" runs") != 1 || !strings.Contains(r.out, "user     "+fmt.Sprint(ann)) {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+	began := time.Now()
+	if r := b.run(t, "--status", at(evil), "localhost"); r.code != 0 || !strings.Contains(r.out, "user     "+fmt.Sprint(evil)) || r.memory > 256<<20 || time.Since(began) > time.Minute {
+		t.Errorf("the status of the impostor: exit %d after %v, %d MiB, %.500q, %q", r.code, time.Since(began), r.memory>>20, r.out, r.err)
+	} else {
+		t.Logf("the status of the impostor took %v and %d MiB", r.took, r.memory>>20)
+	}
+	if r := b.run(t, "--signal", "USR1", at(ann), "localhost"); r.code != 0 {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	hers.await(t, "got it", 2)
+	if r := patient(job{args: []string{"--suspend", id, "localhost"}, env: env, uid: ann}); r.code != 0 { // the user herself
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := patient(job{args: []string{"--resume-job", at(ann), "localhost"}}); r.code != 0 {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := patient(job{args: []string{"--end", at(ann), "localhost"}}); r.code != 0 || !strings.Contains(r.err, "it has ended") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := hers.wait(t); r.code != 143 || !strings.Contains(r.err, "ended by root") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	// The impostor says that his job has ended, and keeps it.
+	if r := b.run(t, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, "says that it has ended, but it still has CPUs there") || !strings.Contains(r.err, "mpiexec --evict "+id+" localhost") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := b.run(t, "--evict", id, "localhost"); r.code != 0 {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	out.Close()
+	his.wait(t)
+	b.noClaims(t, "localhost")
+}
