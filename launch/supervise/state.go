@@ -193,13 +193,10 @@ func (s *State) Next() time.Time {
 
 // Shift moves all deadlines: they do not run while mpiexec is stopped (SIG-5).
 func (s *State) Shift(by time.Duration) {
-	for _, t := range s.due.all() {
+	for _, t := range append(s.due.all(), &s.saving, &s.blamed, &s.doubtful, &s.endsBy) {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
-	}
-	if !s.saving.IsZero() {
-		s.saving = s.saving.Add(by)
 	}
 	if s.Held() {
 		s.held = s.held.Add(by)

@@ -290,7 +290,7 @@ func (s *State) failedRank(exit *job.Exit, now time.Time) []Action {
 // failed judges news of what may end the job: at once, or when nothing better has come of it.
 func (s *State) failed(e Failed, now time.Time) []Action {
 	c := s.judge(e, now)
-	if s.rules.Ends.KeepAll && c.rule().mild {
+	if s.rules.Ends.KeepAll && c.rule().mild && s.Phase == Running {
 		return s.tolerate(c)
 	}
 	if wait := c.rule().waits; wait > 0 {
@@ -455,6 +455,9 @@ func (s *State) signaled(number job.Signal, now time.Time) []Action {
 // interrupted is ^C: once for the ranks, twice for us, thrice at once.
 func (s *State) interrupted(now time.Time) []Action {
 	s.signals++
+	if s.signals == 1 && s.Phase != Running {
+		s.signals++ // the job ends already: the next one leaves
+	}
 	s.Blame(job.SIGINT, now)
 	switch {
 	case s.signals == 1 && s.Phase == Running:

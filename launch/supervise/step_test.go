@@ -311,6 +311,22 @@ func TestDeadlinesDoNotRunWhileStopped(t *testing.T) {
 	}
 }
 
+// A crash that comes a second after an exit is the cause, also if mpiexec was stopped in between: the
+// abort that followed the crash was blamed.
+func TestACauseIsFoundAcrossAStop(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	state := NewState(twoNodes, Rules{Grace: 10 * time.Second}, now)
+	state.Step(aborts(2, 5, ""), now)
+	state.Shift(time.Hour)
+	state.Step(dies(0, 11), now.Add(time.Hour+100*time.Millisecond))
+	if state.ExitCode() != 139 {
+		t.Errorf("exit code %d, cause %+v", state.ExitCode(), state.Cause)
+	}
+	if do := state.Step(sig(job.SIGTERM), now.Add(time.Hour)); len(do) > 0 {
+		t.Errorf("ranks are asked to end once more: %+v", do)
+	}
+}
+
 // A group that is spawned is a part of the job: its ranks end it, and it waits for them.
 func TestSpawnedGroups(t *testing.T) {
 	onA := Grown{Nodes: []int{0, 0}}
