@@ -3,7 +3,8 @@
 #
 #	programs/hello           MPICH 3.4.1, unpacked into DIR/mpich341: for runs across hosts
 #	programs/hello.mpich4    this machine's MPICH (Debian 12: 4.0.2): for one host
-#	programs/hello.openmpi   this machine's Open MPI
+#	programs/hello.openmpi   this machine's Open MPI (Debian 12: 4.1.4)
+#	programs/hello.openmpi5  Open MPI 5.0, unpacked into DIR/openmpi5; what it wants in its environment, openmpi5.sh says
 #
 # and the same for the other sources of testdata/mpi. Of testdata/pmi2 and pmix:
 #
@@ -43,6 +44,8 @@ build() {
 
 have341=
 if "$here/mpich341.sh" "$dir/mpich341"; then have341=yes; fi
+have5=
+if "$here/openmpi5.sh" "$dir/openmpi5"; then have5=yes; fi
 # shellcheck disable=SC2016
 for src in "$here"/mpi/*.c; do
 	name=$(basename "$src" .c)
@@ -50,6 +53,12 @@ for src in "$here"/mpi/*.c; do
 		lib=usr/lib/$multiarch
 		libs="-L$dir/mpich341/$lib -lmpich -Wl,-rpath,\$ORIGIN/../mpich341/$lib"
 		build "$name" "$src" gcc -I"$dir/mpich341/usr/include/$multiarch/mpich"
+	fi
+	if [ "$have5" ]; then
+		lib=usr/lib/$multiarch
+		libs="-L$dir/openmpi5/$lib -lmpi -Wl,--allow-shlib-undefined -Wl,--dynamic-linker=$(echo "$dir"/openmpi5/usr/lib*/ld-linux*)"
+		libs="$libs -Wl,--disable-new-dtags,-rpath,\$ORIGIN/../openmpi5/$lib"
+		build "$name.openmpi5" "$src" gcc -I"$dir/openmpi5/$lib/openmpi/include"
 	fi
 	libs=
 	if command -v mpicc.mpich >/dev/null; then build "$name.mpich4" "$src" mpicc.mpich; fi
