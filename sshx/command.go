@@ -43,13 +43,25 @@ func runCommand(ctx context.Context, limit time.Duration, out *capture, words ..
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case !errors.As(err, &exit):
-		return fmt.Errorf("it cannot be started: %w", cause(err))
+		return fmt.Errorf("%s cannot be started: %w", words[0], cause(err))
 	}
 	failed := &ExitError{Code: max(exit.ExitCode(), 0), Message: stderr.Line()}
 	if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
 		failed.Signal = strings.TrimPrefix(unix.SignalName(status.Signal()), "SIG")
 	}
 	return failed
+}
+
+// quoted is a command as one types it in a shell.
+func quoted(words []string) string {
+	var list []string
+	for _, word := range words {
+		if word == "" || strings.ContainsAny(word, " \t\n'\"\\$`;&|<>(){}[]*?!~^#") {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		list = append(list, word)
+	}
+	return strings.Join(list, " ")
 }
 
 // A capture keeps what a command prints, up to captureMax bytes.

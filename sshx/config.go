@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -320,9 +321,16 @@ func rawValue(keyword string) bool {
 
 // include reads the files a pattern names; no file is no error.
 func (r configReader) include(s setting, pattern string, depth int) ([]*configFile, error) {
+	name, below, _ := strings.Cut(pattern, "/")
 	switch {
-	case strings.HasPrefix(pattern, "~/"):
-		pattern = filepath.Join(r.home, pattern[2:])
+	case name == "~":
+		pattern = filepath.Join(r.home, below)
+	case strings.HasPrefix(name, "~"):
+		u, err := user.Lookup(name[1:])
+		if err != nil {
+			return nil, s.fail("the home of %s is not known: %v", name[1:], err)
+		}
+		pattern = filepath.Join(u.HomeDir, below)
 	case !filepath.IsAbs(pattern):
 		pattern = filepath.Join(r.dir, pattern)
 	}

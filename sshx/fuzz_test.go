@@ -56,8 +56,7 @@ func FuzzKnownLines(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		file := &knownFile{path: "output", names: map[string][]*knownLine{}}
-		file.parse(strings.ReplaceAll(text, "KEY", keyText(key)))
+		file := newKnownFile("output", strings.ReplaceAll(text, "KEY", keyText(key)))
 		v := judge(lookup([]*knownFile{file}, "n1"), nil, "n1", key, time.Now())
 		if v.kind == "" && !strings.Contains(text, "KEY") {
 			t.Errorf("a key that is in no line is good by %+v", v.line)

@@ -93,8 +93,7 @@ func (h *hostKeys) ask(reason string, key ssh.PublicKey) error {
 	if err != nil {
 		return h.commandFailed(words, err)
 	}
-	h.answer = hostsAnswer{words, &knownFile{path: "output of " + words[0], names: map[string][]*knownLine{}}}
-	h.answer.file.parse(out.String())
+	h.answer = hostsAnswer{words, newKnownFile("output of "+words[0], out.String())}
 	h.look()
 	return nil
 }
@@ -117,7 +116,7 @@ func (h *hostKeys) commandFailed(words []string, err error) error {
 		return h.d.timeout(ctx, h.t, "host key", "")
 	}
 	e := fail(h.t, "host key", KindConfig, "KnownHostsCommand of %s failed: %v", tilde(h.t.Home, h.t.KnownHostsCommand.Origin), err).because(err).
-		hint("run it by hand: %s; to do without it: --ssh-option KnownHostsCommand=none", strings.Join(words, " "))
+		hint("run it by hand: %s; to do without it: --ssh-option KnownHostsCommand=none", quoted(words))
 	var exit *ExitError
 	if errors.As(err, &exit) {
 		e.at("%s", exit.Message)

@@ -48,7 +48,7 @@ var hostsTrials = []hostsTrial{
 		says: "host key: KnownHostsCommand of ~/.ssh/config:1 failed: exit code 3 (sssd is not running)"},
 	{name: "fails only with the key", value: "KEYS %I", script: `test "$1" = ORDER`, known: "NAME KEY", want: KindConfig, says: "failed: exit code 1"},
 	{name: "is killed", value: "KEYS", script: "kill -9 $$", known: "NAME KEY", want: KindConfig, says: "killed by signal KILL"},
-	{name: "cannot be started", value: "DIR/lines", known: "NAME KEY", want: KindConfig, says: "it cannot be started: permission denied"},
+	{name: "cannot be started", value: "DIR/lines", known: "NAME KEY", want: KindConfig, says: "DIR/lines cannot be started: permission denied"},
 	{name: "is not there", value: "/no/such/command %H", known: "NAME KEY"},
 	{name: "is not there, and is needed", value: "/no/such/command %H", want: KindUnknownKey,
 		says: "the host key is unknown; KnownHostsCommand of ~/.ssh/config:1 was not run: /no/such/command: no such file"},

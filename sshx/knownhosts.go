@@ -51,11 +51,17 @@ type knownFile struct {
 }
 
 func readKnownFile(path string) (*knownFile, error) {
-	f := &knownFile{path: path, names: map[string][]*knownLine{}}
-	f.info, _ = os.Stat(path) // before it is read: what comes between counts as a change
+	info, _ := os.Stat(path) // before it is read: what comes between counts as a change
 	data, err := os.ReadFile(path)
-	f.parse(string(data))
+	f := newKnownFile(path, string(data))
+	f.info = info
 	return f, err
+}
+
+func newKnownFile(path, text string) *knownFile {
+	f := &knownFile{path: path, names: map[string][]*knownLine{}}
+	f.parse(text)
+	return f
 }
 
 // changed reports whether the file is another one than when it was read.

@@ -21,9 +21,7 @@ func knownFrom(text string, keys []ssh.PublicKey, rsa ssh.PublicKey) []*knownFil
 		text = strings.ReplaceAll(text, fmt.Sprintf("KEY%d", i+1), k.Type()+" "+keyText(k))
 	}
 	text = strings.ReplaceAll(text, "RSA", rsa.Type()+" "+keyText(rsa))
-	f := &knownFile{path: "known", names: map[string][]*knownLine{}}
-	f.parse(text)
-	return []*knownFile{f}
+	return []*knownFile{newKnownFile("known", text)}
 }
 
 func TestJudge(t *testing.T) {
@@ -190,12 +188,10 @@ func BenchmarkKnownHosts(b *testing.B) {
 		text := manyLines(10000, hashed)
 		b.Run(fmt.Sprintf("parse/hashed=%v", hashed), func(b *testing.B) {
 			for b.Loop() {
-				f := &knownFile{names: map[string][]*knownLine{}}
-				f.parse(text)
+				newKnownFile("", text)
 			}
 		})
-		f := &knownFile{names: map[string][]*knownLine{}}
-		f.parse(text)
+		f := newKnownFile("", text)
 		b.Run(fmt.Sprintf("lookup/hashed=%v", hashed), func(b *testing.B) {
 			for b.Loop() {
 				if !lookup([]*knownFile{f}, "node09999").any("") {

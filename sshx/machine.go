@@ -26,10 +26,11 @@ type Machine interface {
 	HomeOf(ctx context.Context, user string) (string, error)
 }
 
-// Local is the Machine on which this process runs. It runs each command, and looks each name up, once.
+// Local is the Machine on which this process runs. It runs each command, and looks each name up, once, or again after an
+// error.
 type Local struct {
 	shell string
-	limit time.Duration // for one command or look-up
+	limit time.Duration // for one command
 	slots chan struct{} // one for each of those that may run at a time
 	names chan struct{} // the same of look-ups of addresses
 
@@ -42,6 +43,10 @@ type Local struct {
 }
 
 var _ Machine = (*Local)(nil)
+
+// lookupLimit is how long the C library may look for a name. It tries silent name servers for ten seconds or more, and ssh
+// then takes the name for unknown.
+const lookupLimit = time.Minute
 
 // An answer is what a command or a look-up has given.
 type answer struct {
@@ -117,7 +122,7 @@ func (l *Local) getent(ctx context.Context, database, key string) (entry string,
 		return "", err
 	}
 	var out capture
-	err = runCommand(ctx, l.limit, &out, program, database, key)
+	err = runCommand(ctx, lookupLimit, &out, program, database, key)
 	var exit *ExitError
 	if errors.As(err, &exit) {
 		return "", nil
@@ -193,6 +198,11 @@ func (l *Local) answer(slots chan struct{}, what string, find func(context.Conte
 			<-slots
 		case <-l.ctx.Done():
 			a.err = l.ctx.Err()
+		}
+		if a.err != nil {
+			l.mu.Lock()
+			delete(l.answers, what)
+			l.mu.Unlock()
 		}
 	})
 	return a, nil

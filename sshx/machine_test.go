@@ -157,7 +157,7 @@ func TestLocalExec(t *testing.T) {
 	}
 	none := NewLocal("/no/such/shell", 1)
 	defer none.Close()
-	if _, err := none.Exec(context.Background(), "true"); err == nil || !strings.Contains(err.Error(), "cannot be started: no such file") {
+	if _, err := none.Exec(context.Background(), "true"); err == nil || !strings.Contains(err.Error(), "/no/such/shell cannot be started: no such file") {
 		t.Error(err)
 	}
 }
@@ -167,6 +167,18 @@ func TestLocalExecEnds(t *testing.T) {
 	noLeak(t)
 	if _, err := local(t, 1, 300*time.Millisecond).Exec(context.Background(), "sleep 1000"); err == nil || err.Error() != "no answer in 300 ms" {
 		t.Error(err)
+	}
+	// After an error it is run again.
+	once := local(t, 1, 300*time.Millisecond)
+	mark := t.TempDir() + "/mark"
+	script := "test -e " + mark + " || exec sleep 1000"
+	if _, err := once.Exec(context.Background(), script); err == nil {
+		t.Error("no error")
+	}
+	check(t, os.WriteFile(mark, nil, 0o600))
+	once.limit = time.Hour
+	if ok, err := once.Exec(context.Background(), script); err != nil || !ok {
+		t.Error(ok, err)
 	}
 	fifo := t.TempDir() + "/fifo"
 	check(t, syscall.Mkfifo(fifo, 0o600))
