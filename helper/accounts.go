@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/helper/ipc"
 	"remshell/helper/life"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
@@ -126,11 +127,13 @@ func (o *ownership) list(ours map[int]*process) (list []job.Orphan) {
 type sampledEvent struct {
 	all   []sample.Process
 	group int64 // what the control group has, if that counts; 0: it does not
+	mem   int64 // what counts for the node's own limit of memory; 0: there is none
 }
 
-// sample looks at all processes again and again, until the session is over (RM-51).
-func (s *session) sample(metric string, every time.Duration) {
-	reader := sample.Reader{Helper: os.Getpid()}
+// sample looks at all processes again and again, until the session is over (RM-51). most is how much memory this node
+// allows a job; 0: any.
+func (s *session) sample(metric string, every time.Duration, most int64) {
+	reader, shares := sample.Reader{Helper: os.Getpid()}, ipc.Shares{}
 	defer reader.Close()
 	began := time.Now()
 	for {
@@ -146,9 +149,22 @@ func (s *session) sample(metric string, every time.Duration) {
 			case "cgroup":
 				e.group, _ = probe.GroupMemory(s.sys.Root)
 			}
+			if most > 0 {
+				e.mem = s.memory(&reader, &shares, e.all, most)
+			}
 			s.tell(e)
 		}
 	}
+}
+
+// memory is how much memory the job has here, where it counts for the node's own limit.
+func (s *session) memory(reader *sample.Reader, shares *ipc.Shares, all []sample.Process, most int64) int64 {
+	of := slices.DeleteFunc(reader.Below(all), func(p sample.Process) bool { return s.foreign.has(p.PID) })
+	pids := make([]int, len(of))
+	for i, p := range of {
+		pids[i] = p.PID
+	}
+	return reader.Memory(of, shares.Size(pids), most)
 }
 
 // maxBacklog is how much may wait to be written to an mpiexec that shall have samples, too, in
@@ -168,10 +184,12 @@ func (s *session) sampled(e sampledEvent) {
 	}
 	ranks, host := s.book.Take(e.all, sample.Evidence{Helper: os.Getpid(), Roots: roots, Groups: s.owners.groups,
 		Foreign: func(pid int) bool { return !s.ofJob(pid) }, Ask: s.rankOf})
+	limited := host
+	limited.Mem = max(e.mem, e.group)
 	if e.group > 0 {
 		host.Mem = e.group
 	}
-	s.confine(ranks, host)
+	s.confine(ranks, limited)
 	if !s.prepare.Supervision.Samples || s.conn.Backlog() > maxBacklog {
 		return
 	}

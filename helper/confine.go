@@ -3,12 +3,14 @@
 package helper
 
 import (
+	"fmt"
 	"time"
 
 	"remshell/config"
 	"remshell/helper/life"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
+	"remshell/helper/sample"
 	"remshell/job"
 	"remshell/limit"
 	"remshell/wire"
@@ -63,6 +65,9 @@ func (s *session) restrict(m *wire.Prepare) *rank.Error {
 		m.Process.Bounds = append(m.Process.Bounds, job.Bound{Resource: name, Most: kernel[name]})
 	}
 	s.own = limit.Strictest(s.own, here.Only(func(r limit.Resource) bool { return !r.Kernel() }))
+	if len(s.own) > 0 && m.Supervision.Children {
+		return &rank.Error{Code: job.ExitInternal, Reason: fmt.Sprintf("--leave-children: nobody would hold what stays to the limits of this node (%s)", config.LimitsFile), Hint: "leave it out, or name other hosts"}
+	}
 	return nil
 }
 
@@ -88,9 +93,21 @@ func (s *session) excess(ranks map[int]job.Sample, host job.Sample) *wire.Exceed
 		}
 	}
 	most, limited := s.own[limit.RankMem]
-	for number, sample := range ranks {
-		if _, ours := s.byRank[number]; ours && limited && sample.Mem > most {
-			return &wire.Exceeded{Rank: number, Bound: job.Bound{Resource: limit.RankMem, Most: most}, Used: sample.Mem}
+	if !limited {
+		return nil
+	}
+	for number, of := range ranks {
+		used := of.Mem
+		switch _, ours := s.byRank[number]; {
+		case number == sample.Nobody && len(s.byRank) == 1: // it is the only rank's
+			continue
+		case ours && len(s.byRank) == 1:
+			used += ranks[sample.Nobody].Mem
+		case !ours && number != sample.Nobody:
+			continue
+		}
+		if used > most {
+			return &wire.Exceeded{Rank: number, Bound: job.Bound{Resource: limit.RankMem, Most: most}, Used: used}
 		}
 	}
 	return nil

@@ -3,8 +3,11 @@
 package helper
 
 import (
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,5 +99,112 @@ func TestExcessOnTheNode(t *testing.T) {
 	k.conn.Send(&wire.Bye{})
 	if err := k.end(); err != nil {
 		t.Errorf("Serve: %v", err)
+	}
+}
+
+// hog builds a program that takes memory in ways that a limit can miss.
+func hog(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "hog")
+	if out, err := exec.Command("go", "build", "-o", program, "./testdata/hog").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+// What stays when the helper is gone nobody holds to the node's own limits: nothing may.
+func TestNothingStaysUnderLimitsOfTheNode(t *testing.T) {
+	for _, test := range []struct {
+		most    limit.Bounds
+		refused bool
+	}{{limit.Bounds{limit.HostMem: 1 << 30}, true}, {limit.Bounds{limit.NoFile: 50}, false}, {nil, false}} {
+		k := newTalkUnder(t, test.most)
+		k.conn.Send(&wire.Prepare{Job: "test", Group: wire.Group{Size: 1, Nodes: 1}, Node: wire.Member{Name: "here"}, Process: wire.Process{Umask: -1},
+			Supervision: wire.Supervision{Children: true}, Claim: wire.Claim{Ledger: t.TempDir(), Most: -1},
+			Apps: []job.App{{Argv: []string{"/bin/true"}, Dir: "/"}}, Ranks: []job.RankPlan{{Portion: new(job.Portion)}}})
+		for {
+			m := k.next()
+			refused, is := m.(*wire.Refused)
+			if _, prepared := m.(*wire.Prepared); !is && !prepared {
+				continue
+			}
+			if is != test.refused || is && !strings.HasPrefix(refused.Reason, "--leave-children: nobody would hold what stays to the limits of this node") {
+				t.Errorf("%v: %+v", test.most, m)
+			}
+			break
+		}
+		k.conn.Abandon()
+		<-k.over
+	}
+}
+
+// excess waits for what is exceeded; nil: nothing is, in some samples after so many processes have said "ready".
+func (k *talk) excess(ready int) *wire.Exceeded {
+	k.t.Helper()
+	for samples := 0; samples < 4; {
+		switch m := k.next().(type) {
+		case *wire.Exceeded:
+			return m
+		case *wire.Sampled:
+			said := 0
+			for _, text := range k.out {
+				said += strings.Count(text, "ready\n")
+			}
+			if said >= ready {
+				samples++
+			}
+		case nil:
+			k.t.Fatal("the helper ended")
+		}
+	}
+	return nil
+}
+
+// What a node's administrator allows holds for memory in files of memory, mapped or not, and for what no rank is known to have
+// started; memory that several processes share counts once.
+func TestLimitsOfMemory(t *testing.T) {
+	program := hog(t)
+	const limits = 96 << 20
+	for _, test := range []struct {
+		name  string
+		what  limit.Resource
+		ranks []string // what the program does in each
+		ready int      // processes that say so
+		over  bool
+		rank  int // that exceeds
+	}{
+		{"memory of its own", limit.HostMem, []string{"heap 128"}, 1, true, -1},
+		{"a memfd", limit.HostMem, []string{"memfd 128"}, 1, true, -1},
+		{"a file of shared memory that nobody has open", limit.HostMem, []string{"shm 128"}, 1, true, -1},
+		{"half each", limit.HostMem, []string{"heap 64", "memfd 64"}, 2, true, -1},
+		{"shared by four processes", limit.HostMem, []string{"window 64 4"}, 4, false, 0},
+		{"shared by four processes, too much", limit.HostMem, []string{"window 128 4"}, 4, true, -1},
+		{"a rank", limit.RankMem, []string{"heap 128", "heap 1"}, 2, true, 0},
+		{"a daemon of the only rank", limit.RankMem, []string{"daemon 128; exec sleep 1000"}, 1, true, 0},
+		{"a daemon that takes what its rank has left", limit.RankMem, []string{"daemon 64; exec PROGRAM heap 64"}, 2, true, 0},
+		{"a daemon of one of two ranks", limit.RankMem, []string{"daemon 128; exec PROGRAM heap 1", "heap 1"}, 3, true, -1},
+		{"small daemons", limit.RankMem, []string{"daemon 8; exec PROGRAM heap 1", "heap 1"}, 3, false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			k := newTalkUnder(t, limit.Bounds{test.what: limits})
+			scripts := make([]string, len(test.ranks))
+			for i, does := range test.ranks {
+				scripts[i] = strings.ReplaceAll("PROGRAM "+does, "PROGRAM", program)
+			}
+			k.prepareAs(func(m *wire.Prepare) {
+				m.Streams.Stdin, m.Supervision.Samples, m.Supervision.Grace = nil, true, patience
+			}, scripts...)
+			k.conn.Send(&wire.Start{})
+			told := k.excess(test.ready)
+			if (told != nil) != test.over || told != nil && (told.Rank != test.rank || told.Bound != (job.Bound{Resource: test.what, Most: limits}) || told.Used <= limits) {
+				t.Errorf("%+v", told)
+			}
+			k.conn.Send(&wire.End{})
+			hear[*wire.Drained](k)
+			k.conn.Send(&wire.Bye{})
+			if err := k.end(); err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		})
 	}
 }

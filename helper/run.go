@@ -14,6 +14,7 @@ import (
 	"remshell/helper/sample"
 	"remshell/helper/status"
 	"remshell/job"
+	"remshell/limit"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -90,7 +91,7 @@ func (s *session) fork(a life.Fork) {
 	if (s.prepare.Supervision.Samples || len(s.own) > 0) && s.book == nil {
 		s.book = new(sample.Book)
 		of := s.prepare.Supervision
-		go s.sample(of.Metric, job.SampleEvery(of.Metric, of.Often || len(s.own) > 0))
+		go s.sample(of.Metric, job.SampleEvery(of.Metric, of.Often || len(s.own) > 0), s.own[limit.HostMem])
 	}
 	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(), soft: rank.Without(s.prepare.Process.Soft, s.prepare.Process.Bounds), cannot: unstaged}
 	batch.limits = batch.soft.Lend(s.sys.Guard != nil)

@@ -202,7 +202,7 @@ func (m *Sampled) fields(c *codec) {
 	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankSample)
 }
 
-// Exceeded says that a rank, or all that is on the node (Rank -1), has used more than the node's own
+// Exceeded says that a rank, or all that is on the node (Rank -1; of pmem: all that belongs to no rank), has used more than the node's own
 // administrator allows, and that the helper ends its ranks therefore (RM-55).
 type Exceeded struct {
 	Rank  int

@@ -169,6 +169,7 @@ type file struct {
 	plain bool
 	born  time.Time // zero: the file system does not tell
 	size  int64
+	taken int64 // of memory, in bytes
 }
 
 // fresh reports whether a file may be one of the job's at all: a plain one of ours, made while it ran.

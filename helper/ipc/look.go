@@ -64,20 +64,36 @@ func nameSpace(pid string) string {
 
 // held finds the files that a process has mapped, and those of the folder that it has open.
 func held(pid int, deadline time.Time, found func(fileNumber)) {
-	dir := "/proc/" + strconv.Itoa(pid)
-	if maps, err := os.Open(dir + "/maps"); err == nil {
-		lines := bufio.NewScanner(io.LimitReader(maps, maxMaps))
-		for n := 0; lines.Scan(); n++ {
-			if i, ok := parseMapping(lines.Bytes()); ok {
-				found(i)
-			}
-			if n%256 == 0 && time.Now().After(deadline) {
-				break
-			}
+	mappings(pid, deadline, found)
+	descriptors(pid, deadline, func(to string, is *unix.Stat_t) {
+		if strings.HasPrefix(to, Folder+"/") {
+			found(fileNumber{is.Dev, is.Ino})
 		}
-		maps.Close()
+	})
+}
+
+// mappings finds the files that a process has mapped.
+func mappings(pid int, deadline time.Time, found func(fileNumber)) {
+	maps, err := os.Open("/proc/" + strconv.Itoa(pid) + "/maps")
+	if err != nil {
+		return
 	}
-	fds, err := os.Open(dir + "/fd")
+	defer maps.Close()
+	lines := bufio.NewScanner(io.LimitReader(maps, maxMaps))
+	for n := 0; lines.Scan(); n++ {
+		if i, ok := parseMapping(lines.Bytes()); ok {
+			found(i)
+		}
+		if n%256 == 0 && time.Now().After(deadline) {
+			return
+		}
+	}
+}
+
+// descriptors finds the files of memory that a process has open, and where its descriptors lead to.
+func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Stat_t)) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	fds, err := os.Open(dir)
 	if err != nil {
 		return
 	}
@@ -85,14 +101,15 @@ func held(pid int, deadline time.Time, found func(fileNumber)) {
 	for time.Now().Before(deadline) {
 		names, err := fds.Readdirnames(256)
 		for _, name := range names {
-			path := dir + "/fd/" + name
+			path := dir + "/" + name
 			// What is behind other descriptors may be a file on a server that does not answer.
-			if to, _ := os.Readlink(path); !strings.HasPrefix(to, Folder+"/") {
+			to, _ := os.Readlink(path)
+			if !strings.HasPrefix(to, Folder+"/") && !strings.HasPrefix(to, "/memfd:") {
 				continue
 			}
 			var is unix.Stat_t
 			if unix.Stat(path, &is) == nil {
-				found(fileNumber{is.Dev, is.Ino})
+				found(to, &is)
 			}
 		}
 		if err != nil || len(names) == 0 {
@@ -130,12 +147,15 @@ func lookAt(dir int, path string) (file, bool) {
 	if err := unix.Statx(dir, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH, want, &is); err != nil {
 		return file{}, false
 	}
-	f := file{fileNumber: fileNumber{makeDev(is.Dev_major, is.Dev_minor), is.Ino}, uid: int(is.Uid), plain: is.Mode&unix.S_IFMT == unix.S_IFREG, size: int64(is.Size)}
+	f := file{fileNumber: fileNumber{makeDev(is.Dev_major, is.Dev_minor), is.Ino}, uid: int(is.Uid), plain: is.Mode&unix.S_IFMT == unix.S_IFREG, size: int64(is.Size), taken: int64(is.Blocks) * blockSize}
 	if is.Mask&unix.STATX_BTIME != 0 {
 		f.born = time.Unix(is.Btime.Sec, int64(is.Btime.Nsec))
 	}
 	return f, true
 }
+
+// blockSize is the unit of stat(2).
+const blockSize = 512
 
 func makeDev(major, minor uint32) uint64 { return unix.Mkdev(major, minor) }
 

@@ -62,8 +62,8 @@ const (
 	looking = -4
 )
 
-// Take makes samples of all processes that there are: of each rank that has or had some, and of
-// the host.
+// Take makes samples of all processes that there are: of each rank that has or had some, of those of no rank as
+// those of Nobody, and of the host.
 func (b *Book) Take(all []Process, e Evidence) (ranks map[int]job.Sample, host job.Sample) {
 	b.open()
 	b.pass++
@@ -88,7 +88,6 @@ func (b *Book) Take(all []Process, e Evidence) (ranks map[int]job.Sample, host j
 	for _, s := range ranks {
 		host.Add(s)
 	}
-	delete(ranks, Nobody)
 	return ranks, host
 }
 

@@ -40,15 +40,15 @@ func TestWhoBelongsToWhichRank(t *testing.T) {
 		{"an orphan, by its group", [][]Process{around(of(71, helper, 80, 1, 3))}, map[int]int{80: 1}, nobody, map[int]int64{1: 3}, 3},
 		{"an orphan that had been seen", [][]Process{around(of(70, helper, 70, 1, 10), of(71, 70, 71, 1, 3)), around(of(71, helper, 71, 1, 4))}, nil, nobody, map[int]int64{0: 4}, 4},
 		{"another with the number of one that had been seen", [][]Process{around(of(70, helper, 70, 1, 10), of(71, 70, 71, 1, 3)),
-			around(Process{PID: 71, Parent: helper, Group: 71, Born: 1000, Sample: job.Sample{Mem: 4}})}, nil, nobody, map[int]int64{0: 0}, 4},
+			around(Process{PID: 71, Parent: helper, Group: 71, Born: 1000, Sample: job.Sample{Mem: 4}})}, nil, nobody, map[int]int64{0: 0, Nobody: 4}, 4},
 		{"an orphan, by its environment", [][]Process{around(of(71, helper, 71, 1, 3), of(72, 71, 71, 1, 4))}, nil, func(pid int) int {
 			if pid == 71 {
 				return 1
 			}
 			return Nobody
 		}, map[int]int64{1: 7}, 7},
-		{"nobody's", [][]Process{around(of(71, helper, 71, 1, 3), of(72, 71, 71, 1, 4))}, nil, nobody, nil, 7},
-		{"nobody's child that has joined a rank's group", [][]Process{around(of(71, helper, 71, 1, 3), of(72, 71, 80, 1, 4))}, map[int]int{80: 1}, nobody, map[int]int64{1: 4}, 7},
+		{"nobody's", [][]Process{around(of(71, helper, 71, 1, 3), of(72, 71, 71, 1, 4))}, nil, nobody, map[int]int64{Nobody: 7}, 7},
+		{"nobody's child that has joined a rank's group", [][]Process{around(of(71, helper, 71, 1, 3), of(72, 71, 80, 1, 4))}, map[int]int{80: 1}, nobody, map[int]int64{1: 4, Nobody: 3}, 7},
 		{"ssh, and what is below it", [][]Process{around(of(90, helper, 90, 1, 50), of(91, 90, 90, 1, 50), of(70, helper, 70, 1, 1))}, nil, nobody, map[int]int64{0: 1}, 1},
 		{"parents in a circle", [][]Process{around(of(100, 101, 100, 1, 3), of(101, 100, 100, 1, 3), of(102, 102, 102, 1, 3))}, nil, nobody, nil, 0},
 		{"a parent that is gone", [][]Process{around(of(100, 99, 100, 1, 3))}, nil, nobody, nil, 0},

@@ -178,24 +178,80 @@ func (r *Reader) stat(pid int, s *sight) []byte {
 // parts, as far as the kernel tells (/proc/PID/smaps_rollup).
 func (r *Reader) Proportional(all []Process) {
 	for i := range all {
-		fd, err := unix.Openat(r.dir, strconv.Itoa(all[i].PID)+"/smaps_rollup", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		n, _ := unix.Read(fd, r.buf[:])
-		unix.Close(fd)
-		if size, told := pss(r.buf[:max(n, 0)]); told {
+		if size, _, told := r.rollup(all[i].PID); told {
 			all[i].Mem = size
 		}
 	}
 }
 
-// pss finds the proportional set in smaps_rollup, in bytes.
-func pss(text []byte) (size int64, told bool) {
-	_, rest, told := bytes.Cut(text, []byte("\nPss:"))
+// Below are the processes below the helper.
+func (r *Reader) Below(all []Process) (below []Process) {
+	parents := make(map[int]int, len(all))
+	for _, p := range all {
+		parents[p.PID] = p.Parent
+	}
+	for _, p := range all {
+		pid := p.Parent
+		for range all { // numbers that were used again could make a circle
+			if pid == r.Helper || pid == 0 {
+				break
+			}
+			pid = parents[pid]
+		}
+		if pid == r.Helper && p.PID != r.Helper {
+			below = append(below, p)
+		}
+	}
+	return below
+}
+
+// Memory is what processes have, in bytes, where memory that several of them share counts once. inFiles is what is known of
+// memory in files, which may be mapped or not. Where all together is not more than most, shared memory may be counted more than
+// once: to look closer takes milliseconds for each GiB.
+func (r *Reader) Memory(of []Process, inFiles, most int64) int64 {
+	resident := inFiles
+	for _, p := range of {
+		resident += p.Mem
+	}
+	if resident <= most {
+		return resident
+	}
+	var own, shared int64
+	for _, p := range of {
+		if size, mapped, told := r.rollup(p.PID); told {
+			own, shared = own+size-mapped, shared+mapped
+		} else {
+			own += p.Mem
+		}
+	}
+	return own + max(shared, inFiles)
+}
+
+// rollup is the proportional set of a process, and how much of it is in files of memory.
+func (r *Reader) rollup(pid int) (size, shared int64, told bool) {
+	fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/smaps_rollup", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, false
+	}
+	n, _ := unix.Read(fd, r.buf[:])
+	unix.Close(fd)
+	text := r.buf[:max(n, 0)]
+	size, told = part(text, "Pss")
+	shared, known := part(text, "Pss_Shmem")
+	if !known { // before Linux 5.4
+		shared = size
+	}
+	return size, shared, told
+}
+
+// part finds a size in smaps_rollup, in bytes.
+func part(text []byte, name string) (size int64, told bool) {
+	_, rest, told := bytes.Cut(text, []byte("\n"+name+":"))
 	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" kB"))
-	kib := digits(number)
-	return kib << 10, told && len(number) > 0 && kib >= 0 && kib < 1<<50
+	if kib := digits(number); told && len(number) > 0 && kib >= 0 && kib < 1<<50 {
+		return kib << 10, true
+	}
+	return 0, false
 }
 
 // tick is the unit of times in /proc: USER_HZ, which is 100 on every Linux we run on.

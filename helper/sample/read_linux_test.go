@@ -103,7 +103,7 @@ func TestProportional(t *testing.T) {
 		"55a-7ff ---p 0 00:00 0 [rollup]\nRss:                 900 kB\nPss:                 100 kB\nPss_Anon: 3 kB\n": 100 << 10,
 		"": -1, "[rollup]\nPss:  kB\n": -1, "[rollup]\nPss: x kB\n": -1, "[rollup]\nRss: 7 kB\n": -1,
 	} {
-		if got, told := pss([]byte(text)); told != (want >= 0) || told && got != want {
+		if got, told := part([]byte(text), "Pss"); told != (want >= 0) || told && got != want {
 			t.Errorf("%q: %d, %v", text, got, told)
 		}
 	}
@@ -116,6 +116,48 @@ func TestProportional(t *testing.T) {
 		if all[i].PID == os.Getpid() && (all[i].Mem <= 0 || all[i].Mem > 2*resident[i].Mem) {
 			t.Errorf("%d of %d resident bytes", all[i].Mem, resident[i].Mem)
 		}
+	}
+}
+
+// Below the helper is what has it above, itself left out; a parent that is not known leads nowhere.
+func TestBelow(t *testing.T) {
+	r := Reader{Helper: 50}
+	var found []int
+	for _, p := range r.Below([]Process{of(1, 0, 1, 0, 0), of(50, 1, 50, 0, 0), of(70, 50, 70, 0, 0), of(71, 70, 71, 0, 0), of(60, 1, 60, 0, 0), of(61, 99, 61, 0, 0), of(90, 91, 90, 0, 0), of(91, 90, 91, 0, 0)}) {
+		found = append(found, p.PID)
+	}
+	if !slices.Equal(found, []int{70, 71}) {
+		t.Errorf("%v", found)
+	}
+}
+
+// What is mapped and known as a file counts once where it matters, and what is not mapped counts.
+func TestMemory(t *testing.T) {
+	const size = 32 << 20
+	shared, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(shared)
+	for i := 0; i < size; i += int(pageSize) {
+		shared[i] = 1
+	}
+	r := Reader{Helper: os.Getppid()}
+	defer r.Close()
+	of := slices.DeleteFunc(r.Read(), func(p Process) bool { return p.PID != os.Getpid() })
+	if len(of) != 1 {
+		t.Fatalf("%+v", of)
+	}
+	at := of[0].Mem
+	if got := r.Memory(of, size, at+size); got != at+size {
+		t.Errorf("where that does not matter: %d, want %d", got, at+size)
+	}
+	once, twice := r.Memory(of, size, 0), r.Memory(of, 2*size, 0)
+	if once > at+size/2 || once < size || twice-once < size/2 || twice-once > size {
+		t.Errorf("%d resident, %d of them shared: %d, and %d if there is as much again", at, size, once, twice)
+	}
+	if gone := []Process{{PID: 1 << 30, Sample: job.Sample{Mem: 7}}}; r.Memory(gone, 2, 1) != 9 {
+		t.Error("a process of which nothing more is known does not count")
 	}
 }
 

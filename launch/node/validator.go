@@ -458,6 +458,7 @@ func (v *validator) exceeded(m *wire.Exceeded) error {
 	switch s := v.rank(m.Rank); {
 	case !what.Host() || what.Kernel():
 		return errValue(m, "limit", string(what))
+	case one && m.Rank == -1: // processes of no rank
 	case one && s == nil:
 		return errStranger(m.Rank)
 	case one && s.life.Load() == planned:

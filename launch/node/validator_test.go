@@ -317,7 +317,7 @@ func TestAdmitValues(t *testing.T) {
 		{samples(own, own), "a Sampled that cannot be: rank 4 twice"}, {samples(own, foreign), "it spoke for rank 0, which is not there"},
 		{exceeded(limit.HostMem, own, 2), "an Exceeded that cannot be: rank 4"}, {exceeded(limit.HostMem, -1, 1), "an Exceeded that cannot be: use 1"},
 		{exceeded(limit.Mem, -1, 2), `an Exceeded that cannot be: limit mem`}, {exceeded(limit.NoFile, -1, 2), "an Exceeded that cannot be: limit nofile"},
-		{exceeded(limit.RankMem, foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limit.RankMem, -1, 2), "it spoke for rank -1, which is not there"},
+		{exceeded(limit.RankMem, foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limit.RankMem, -1, 2), "ok"}, {exceeded(limit.RankMem, 99, 2), "it spoke for rank 99, which is not there"},
 		{exceeded("all is well", -1, 2), "an Exceeded that cannot be: limit all is well"}, {exceeded(limit.WallTime, -1, 2), "ok"},
 		{samples(own, later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
 		{&wire.Cleaned{Remnants: []job.Remnant{{Kind: job.PosixShm, ID: "/dev/shm/x", Rank: -1}}}, "ok"},

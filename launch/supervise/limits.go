@@ -83,8 +83,11 @@ func (s *State) cry(excess string, now time.Time) []Action {
 // excessOn says what has exceeded a limit of a node's own.
 func (s *State) excessOn(e Exceeded) string {
 	where := " on host " + s.nodes[e.Node].name
-	if e.Rank >= 0 {
+	switch {
+	case e.Rank >= 0:
 		where = " by rank " + s.Number(e.Rank) + where
+	case e.What == limit.RankMem:
+		where = " by processes of no rank" + where
 	}
 	return limit.Exceeded(e.What, e.Used, e.Most, where)
 }

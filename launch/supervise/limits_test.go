@@ -124,3 +124,18 @@ func TestEverySampledLimitCounts(t *testing.T) {
 		}
 	}
 }
+
+// What exceeds a limit of a node's own is told with whose it is.
+func TestLimitsOfTheNodeAreTold(t *testing.T) {
+	for want, e := range map[string]Exceeded{
+		"mem 101 exceeded limit 100 on host b":                          {Node: 1, Rank: -1, What: limit.HostMem, Used: 101, Most: 100},
+		"pmem 101 exceeded limit 100 by rank 3 on host b":               {Node: 1, Rank: 3, What: limit.RankMem, Used: 101, Most: 100},
+		"pmem 101 exceeded limit 100 by processes of no rank on host b": {Node: 1, Rank: -1, What: limit.RankMem, Used: 101, Most: 100},
+	} {
+		now := time.Unix(1_000_000, 0)
+		state := NewState(twoNodes, Rules{}, now)
+		if state.Step(e, now); state.Cause == nil || state.Cause.Text != want {
+			t.Errorf("%+v, want %s", state.Cause, want)
+		}
+	}
+}
