@@ -162,6 +162,10 @@ func TestInfoKeysOfOpenMPI(t *testing.T) {
 				t.Errorf("%s=%s: exit %d, %q, %q; want %q", test.key, test.value, r.code, r.out, r.err, test.want)
 			}
 		}
+		args := slices.Concat(options, []string{"-hosts", "n1:1,n2:2", "-genv", "SPAWN_PROGRAM", "echo", "-n", "1", program("spawn"), "try", "ompi_non_mpi", "true", "2"})
+		if r := b.run(t, args...); r.code != 0 || !slices.Equal(sortedLines(r.out), []string{"child", "child", "spawn: no MPI"}) {
+			t.Errorf("ompi_non_mpi: exit %d, %q, %q", r.code, r.out, r.err)
+		}
 	})
 }
 

@@ -20,7 +20,7 @@
  *	children: 3 of 2 parents, appnum 0 on n1, sum 7
  *
  * one line per parent group (its rank 0), and one per child. With asks, rank 0 says "universe 3" before. With missing, and
- * with a try in vain, rank 0 says "spawn: refused"; with cousins, rank 0 of the second group says
+ * with a try in vain, rank 0 says "spawn: refused", with one of children without MPI "spawn: no MPI"; with cousins, rank 0 of the second group says
  * "cousins: 2 and 2, sum 6" for those of both; with names, ranks 0 and 1 say "accepted 17", "connected 42".
  * Children are told the same MPI_UNIVERSE_SIZE as their parents. A wrong result goes to stderr and ends the job with MPI_Abort(2). What is spawned is
  * this program, or what the variable SPAWN_PROGRAM names.
@@ -180,7 +180,10 @@ static void try(char *program, char *key, char *value, int n)
 	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 	if (MPI_Comm_spawn(program, args, n, info, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE) == MPI_SUCCESS) {
 		size = 1; /* of the group that spawns */
-		parent(inter);
+		if (inter == MPI_COMM_NULL) /* ompi_non_mpi */
+			puts("spawn: no MPI");
+		else
+			parent(inter);
 	} else {
 		puts("spawn: refused");
 	}
