@@ -198,5 +198,5 @@ func wrap(text string, width int) string {
 // VersionText is what -version prints (DIAG-11): our name and version, then the
 // PMI versions served. Scripts tell launchers apart by words in the first line.
 func VersionText(version string, pmi []string) string {
-	return fmt.Sprintf("mpiexec (Remshell) %s\nPMI versions served: %s\n", version, strings.Join(pmi, ", "))
+	return fmt.Sprintf("mpiexec (Remshell) %s\nPMI versions served: %s\nCopyright the Remshell authors. License: Apache-2.0\n", version, strings.Join(pmi, ", "))
 }

@@ -159,7 +159,7 @@ func TestExplain(t *testing.T) {
 func TestVersionText(t *testing.T) {
 	text := VersionText("1.2", []string{"1.1", "2.0"})
 	first, rest, _ := strings.Cut(text, "\n")
-	if first != "mpiexec (Remshell) 1.2" || rest != "PMI versions served: 1.1, 2.0\n" {
+	if first != "mpiexec (Remshell) 1.2" || rest != "PMI versions served: 1.1, 2.0\nCopyright the Remshell authors. License: Apache-2.0\n" {
 		t.Errorf("got %q", text)
 	}
 	for _, word := range []string{"HYDRA", "Open MPI", "Intel"} {

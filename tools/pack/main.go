@@ -93,6 +93,9 @@ func run(r release, targets []target, out string) error {
 	if err != nil {
 		return err
 	}
+	if texts[noticesFile], err = notices(filepath.Join(work, "here")); err != nil {
+		return err
+	}
 	made := make(map[string][]byte)
 	for _, t := range targets {
 		top := fmt.Sprintf("remshell-%s-%s", r.version, t)

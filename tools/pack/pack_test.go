@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -163,9 +164,27 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"README.md", "CHANGELOG.md", "doc/design.md", "doc/cluster.toml"} {
+	for _, name := range []string{"README.md", "CHANGELOG.md", "LICENSE", "doc/design.md", "doc/cluster.toml"} {
 		if len(texts[name]) == 0 {
 			t.Errorf("no %s", name)
+		}
+	}
+}
+
+// A package has the licenses of Go and of every module that the program contains.
+func TestNotices(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "mpiexec")
+	if _, err := (release{"test", at}).build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {
+		t.Fatal(err)
+	}
+	all, err := notices(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"==== Go go1.", "==== golang.org/x/crypto v", "==== github.com/kevinburke/ssh_config v", "==== github.com/alecthomas/kong v",
+		"==== github.com/rs/zerolog v", "Copyright (c) 2017 Olivier Poitrey"} {
+		if !strings.Contains(string(all), want) {
+			t.Errorf("no %q in the notices", want)
 		}
 	}
 }

@@ -41,12 +41,10 @@ func documents(root string) (map[string][]byte, error) {
 	texts := make(map[string][]byte)
 	for _, name := range []string{"README.md", "CHANGELOG.md", "LICENSE"} {
 		data, err := os.ReadFile(filepath.Join(root, name))
-		switch {
-		case err == nil:
-			texts[name] = data
-		case name != "LICENSE" || !os.IsNotExist(err):
+		if err != nil {
 			return nil, err
 		}
+		texts[name] = data
 	}
 	doc := os.DirFS(root)
 	err := fs.WalkDir(doc, "doc", func(path string, d fs.DirEntry, err error) error {
@@ -84,6 +82,9 @@ func helpers(files tree, prefix string, own target, programs map[target][]byte) 
 	}
 }
 
+// owner is the head of a package's file of copyrights.
+const owner = "Remshell is copyright the Remshell authors, under the Apache License, version 2.0.\n\n"
+
 // installed is the tree of a package. The names that mpich and openmpi-bin have as well come
 // and go by update-alternatives (linux.go).
 func installed(kind string, t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
@@ -95,11 +96,7 @@ func installed(kind string, t target, programs map[target][]byte, texts, generat
 	for name, data := range texts {
 		files["usr/share/doc/remshell/"+strings.TrimPrefix(name, "doc/")] = plain(data)
 	}
-	if _, told := texts["LICENSE"]; !told {
-		files["usr/share/doc/remshell/copyright"] = plain([]byte("Remshell. The sources name no licence.\n"))
-	} else {
-		files["usr/share/doc/remshell/copyright"] = plain(texts["LICENSE"])
-	}
+	files["usr/share/doc/remshell/copyright"] = plain(slices.Concat([]byte(owner), texts["LICENSE"], texts[noticesFile]))
 	for name, data := range generated {
 		if strings.HasPrefix(name, "man/") {
 			files["usr/share/man/man1/mpiexec.remshell.1.gz"] = plain(gzipped(data))
