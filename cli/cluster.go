@@ -25,7 +25,7 @@ import (
 func cluster(j option.Job, getenv func(string) string, read func(string) (string, error), trust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
 		if err := trust(file); err != nil { // it is code (TRUST-27)
-			return nil, &fault.Error{Text: fmt.Sprintf("%v, so it is not used", err), Remedy: fault.Hint(err)}
+			return nil, &fault.Error{Text: fmt.Sprintf("%v, so it is not used", err), Remedy: fault.Hint(err) + " with --cluster"}
 		}
 		return config.Load(file, text, accounts)
 	}

@@ -17,8 +17,8 @@ import (
 	"remshell/userfile"
 )
 
-// This file opens the user's files, and finds code that somebody else could have written (TRUST-27): a cluster file, and a
-// host file that says which program runs on a host or what is in its environment. What a group may write is no fault, and
+// This file opens the user's files, and finds code that somebody else could have written (TRUST-27): a cluster file, the user's
+// configuration, and a host file that says which program runs on a host or what is in its environment. What a group may write is no fault, and
 // names of hosts are data wherever they are.
 
 // maxLinks is how many links in a row are followed, as by the kernel.
@@ -150,15 +150,11 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// reader reads the user's files as a whole.
-func reader(sys System) func(name string) (string, error) {
-	return request.Texts(newUserFiles(sys).open)
-}
-
 // sources are where options may stand beside the command line.
 func sources(sys System) option.Sources {
-	read := reader(sys)
-	return option.Sources{Environ: sys.Environ, Read: func(name string) (string, error) {
+	files := newUserFiles(sys)
+	read := request.Texts(files.open)
+	return option.Sources{Environ: sys.Environ, Trust: files.trust, Read: func(name string) (string, error) {
 		text, err := read(name)
 		if errors.Is(err, syscall.ENOTDIR) { // HOME=/dev/null
 			err = absent{err}

@@ -150,6 +150,28 @@ func foreignLink(file string) (string, error) {
 	return link, errors.Join(os.Symlink(file, link), os.Lchown(link, 12345, -1))
 }
 
+// The user's configuration is code as well, wherever it is.
+func TestConfigurationOfAnotherUser(t *testing.T) {
+	home := t.TempDir()
+	file := filepath.Join(home, ".config/mpiexec/config")
+	for _, err := range []error{os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("launcher-exec /tmp/evil\n"), 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said, exit := rehearsedAt(home, "-host", "n1"); exit != 0 {
+		t.Fatalf("control: exit %d, %q", exit, said)
+	}
+	if err := os.Chown(file, 12345, -1); err != nil {
+		t.Skip("only root gives files away")
+	}
+	want := "mpiexec: " + file + " belongs to uid 12345, so it is not used; read it, and if it is right: cp " + file + " " + home + "/config, and name the copy with MPIEXEC_CONFIG\n"
+	said, exit := rehearsedAt(home, "-host", "n1")
+	if exit != 125 || said != want {
+		t.Errorf("exit %d, %q, want %q", exit, said, want)
+	}
+}
+
 // A file is judged as it is opened: another one may have its name when it is obeyed.
 func TestFilesAreJudgedAsTheyAreOpened(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hosts")

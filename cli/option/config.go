@@ -45,6 +45,12 @@ func (b *defaults) readConfig(from Sources) {
 		b.errs = append(b.errs, fmt.Errorf("configuration: %w", err))
 		return
 	}
+	if from.Trust != nil {
+		if err := from.Trust(file); err != nil { // it is code (TRUST-27)
+			b.errs = append(b.errs, &fault.Error{Text: fmt.Sprintf("%v, so it is not used", err), Remedy: fault.Hint(err) + " with MPIEXEC_CONFIG"})
+			return
+		}
+	}
 	for line, err := range logicalLines(text) {
 		where := fmt.Sprintf("%s:%d", file, line.number)
 		if err != nil {

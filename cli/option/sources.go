@@ -31,6 +31,7 @@ const (
 type Sources struct {
 	Environ []string
 	Read    func(name string) (string, error) // a file as a whole; fs.ErrNotExist: there is none
+	Trust   func(name string) error           // why a file that was read may not be obeyed without being named on the line; nil: all may
 }
 
 // expand puts the lines of a -configfile in the place of the section that names it. What
