@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"remshell/tools/testbed"
@@ -147,5 +150,36 @@ func TestCanonicalNamesAndMatchExec(t *testing.T) {
 		"Match exec \"test %h = n1\"\n\tServerAliveInterval 60\nMatch exec \"test -e /no/such/network\"\n\tProxyJump gate\nMatch all\n")
 	for _, way := range ways() {
 		b.run(t, append(way, "-hosts", "n1:1,n2:1", "-n", "2", "echo", "ran")...).ran(t, b, []string{"ran", "ran"})
+	}
+}
+
+// A command of Match exec does not outlive mpiexec.
+func TestMatchExecEndsWithMpiexec(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			b := newBed(t, testbed.Options{Hosts: 1})
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b.sshConfig(t, fmt.Sprintf("Match exec \"exec >%s; echo begun; exec sleep 1000\"\n\tPort 1\nMatch all\n", fifo))
+			r := b.start(t, job{args: []string{"-hosts", "n1:1", "-n", "1", "true"}})
+			f, err := os.Open(fifo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			out := bufio.NewReader(f)
+			if line, err := out.ReadString('\n'); line != "begun\n" {
+				t.Fatal(line, err)
+			}
+			r.cmd.Process.Signal(signal)
+			if _, err := out.ReadByte(); err != io.EOF { // the command has the other end
+				t.Error(err)
+			}
+			if res := r.wait(t); res.code != 128+int(signal) {
+				t.Errorf("exit %d: %s", res.code, res.err)
+			}
+		})
 	}
 }
