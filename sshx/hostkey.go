@@ -132,8 +132,8 @@ func (d *Dialer) hostKeys(t Target, clock *deadline.Deadline) *hostKeys {
 	return h
 }
 
-// look looks the host up in all lines. What KnownHostsCommand prints comes last, and is not asked for the name without
-// port.
+// look looks the host up in all lines. What KnownHostsCommand prints comes last. The name without port is looked up in the
+// files alone.
 func (h *hostKeys) look() {
 	files := h.files
 	if h.answer.file != nil {
@@ -242,11 +242,11 @@ func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
 		return fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
 			at("authority at %s", where).because(v.err)
 	}
-	return h.unknown().at("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
+	return h.unknownKey().at("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
 }
 
-// unknown is the error of a key that is in no line, with what was not asked.
-func (h *hostKeys) unknown() *DialError {
+// unknownKey is the error of a key that is in no line, with what was not asked.
+func (h *hostKeys) unknownKey() *DialError {
 	e := fail(h.t, "host key", KindUnknownKey, "the host key is unknown")
 	switch {
 	case h.missing != "":

@@ -13,14 +13,14 @@ import (
 
 // A HostsCommand prints lines of known_hosts for a host (KnownHostsCommand).
 type HostsCommand struct {
-	// Words are program and arguments. In arguments, unknown and a letter stand for a token that is known only when the
+	// Words are program and arguments. In arguments, late and a letter stand for a token that is known only when the
 	// command is run.
 	Words  []string
 	Origin string // FILE:LINE
 }
 
-// unknown cannot stand in an argument.
-const unknown = "\x00"
+// late is what no argument of a program can contain.
+const late = "\x00"
 
 // hostsCommand splits the value into words, and replaces all tokens that are known already.
 func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
@@ -28,8 +28,8 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 		return c
 	}
 	words, ok := splitWords(set.text, false)
-	if !ok || strings.Contains(set.text, unknown) {
-		r.fail(set, "unbalanced quote")
+	if !ok || strings.Contains(set.text, late) {
+		r.fail(set, "unbalanced quote, or a NUL")
 		return c
 	}
 	known := r.tokens(r.t)
@@ -38,7 +38,7 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 			var err error
 			words[i], err = expandTokens(word, r.me.getenv, func(token byte) (string, bool) {
 				if strings.IndexByte("HIKft", token) >= 0 {
-					return unknown + string(token), true
+					return late + string(token), true
 				}
 				return known(token)
 			})
@@ -56,10 +56,10 @@ func (c HostsCommand) words(reason, name string, key ssh.PublicKey) []string {
 	if key != nil {
 		kind, print, text = key.Type(), ssh.FingerprintSHA256(plainKey(key)), keyText(key)
 	}
-	late := strings.NewReplacer(unknown+"H", name, unknown+"I", reason, unknown+"K", text, unknown+"f", print, unknown+"t", kind)
+	tokens := strings.NewReplacer(late+"H", name, late+"I", reason, late+"K", text, late+"f", print, late+"t", kind)
 	words := slices.Clone(c.Words)
 	for i := range words {
-		words[i] = late.Replace(words[i])
+		words[i] = tokens.Replace(words[i])
 	}
 	return words
 }

@@ -23,6 +23,7 @@ type hostsTrial struct {
 	config string // more lines of ssh_config
 	want   Kind
 	says   string
+	hint   string
 	alone  bool // ssh does something else
 }
 
@@ -40,12 +41,14 @@ var hostsTrials = []hostsTrial{
 	{name: "only for the name without port", value: "KEYS", prints: "127.0.0.1 KEY", want: KindUnknownKey, says: "unknown"},
 	{name: "under an alias", value: "KEYS %k", prints: "farm KEY", config: "HostKeyAlias Farm"},
 	{name: "none", value: "none", known: "NAME KEY"},
+	{name: "key in DNS", value: "none", config: "VerifyHostKeyDNS yes", want: KindUnknownKey, says: "the host key is unknown (", hint: "VerifyHostKeyDNS at ~/.ssh/config:2"},
 	{name: "words", value: `KEYS "%h %n" '%p' %r\ %u %i %L.%l ${HOME} 100%% # %k`, prints: "NAME KEY"},
 	{name: "what the server shows", value: "KEYS %I %t %f %K", prints: "NAME KEY", config: "HostKeyAlgorithms -*cert*"},
 	{name: "the order is the user's", value: "KEYS %I", prints: "NAME KEY", config: "HostKeyAlgorithms ssh-ed25519"},
 
-	{name: "fails", value: "KEYS", script: "echo >&2 sssd is not running; exit 3", known: "NAME KEY", want: KindConfig,
-		says: "host key: KnownHostsCommand of ~/.ssh/config:1 failed: exit code 3 (sssd is not running)"},
+	{name: "fails", value: `KEYS "a b"`, script: "echo >&2 sssd is not running; exit 3", known: "NAME KEY", want: KindConfig,
+		says: "host key: KnownHostsCommand of ~/.ssh/config:1 failed: exit code 3 (sssd is not running)",
+		hint: "run it by hand: KEYS 'a b'; to do without it: --ssh-option KnownHostsCommand=none"},
 	{name: "fails only with the key", value: "KEYS %I", script: `test "$1" = ORDER`, known: "NAME KEY", want: KindConfig, says: "failed: exit code 1"},
 	{name: "is killed", value: "KEYS", script: "kill -9 $$", known: "NAME KEY", want: KindConfig, says: "killed by signal KILL"},
 	{name: "cannot be started", value: "DIR/lines", known: "NAME KEY", want: KindConfig, says: "DIR/lines cannot be started: permission denied"},
@@ -85,13 +88,13 @@ func (trial hostsTrial) run(p *place, s *sshd) {
 		text = strings.NewReplacer("KEYS", p.home+"/keys", "DIR", p.home).Replace(text)
 		text = strings.ReplaceAll(text, "RSA", strings.Join(strings.Fields(p.read(strings.TrimPrefix(s.dir, p.home) + "/rsa.pub"))[:2], " "))
 		text = strings.ReplaceAll(text, "OTHER", strings.Join(strings.Fields(p.read("OTHER.pub"))[:2], " "))
-		return trials[0].fill(p, s, text)
+		return strings.TrimSpace(trials[0].fill(p, s, text))
 	}
-	p.write("lines", fill(trial.prints))
+	p.write("lines", fill(trial.prints)+"\n")
 	p.write("keys", fmt.Sprintf("#!/bin/sh\nprintf '[%%s]' \"$@\" >>%[1]s/log; echo >>%[1]s/log\n%[2]s\n[ $? = 0 ] && cat %[1]s/lines\n", p.home, trial.script))
 	check(p.t, os.Chmod(p.home+"/keys", 0o700))
-	p.write(".ssh/known_hosts", fill(trial.known))
-	path := p.write(".ssh/config", "KnownHostsCommand "+strings.TrimSpace(fill(trial.value))+"\n"+trial.config+
+	p.write(".ssh/known_hosts", fill(trial.known)+"\n")
+	path := p.write(".ssh/config", "KnownHostsCommand "+fill(trial.value)+"\n"+trial.config+
 		"\nPort "+port+"\nGlobalKnownHostsFile none\nBatchMode yes\nUserKnownHostsFile ~/.ssh/known_hosts\nIdentityFile "+p.home+"/.ssh/id_ed25519\n")
 	p.d.commandLimit = 5 * time.Minute
 	if trial.alone {
@@ -108,7 +111,7 @@ func (trial hostsTrial) run(p *place, s *sshd) {
 	if trial.want == "" {
 		p.dial(target)
 	} else {
-		p.want(p.refusal(target), trial.want, fill(trial.says)[:len(fill(trial.says))-1], "")
+		p.want(p.refusal(target), trial.want, fill(trial.says), fill(trial.hint))
 	}
 	ours := p.calls()
 	if trial.alone {

@@ -95,7 +95,7 @@ func compare(t *testing.T, what string, got Target, want map[string][]string, me
 		"userknownhostsfile":               strings.Join(got.UserKnownHosts, " "),
 		"globalknownhostsfile":             strings.Join(got.GlobalKnownHosts, " "),
 		"revokedhostkeys":                  strings.Join(got.RevokedKeys, " "),
-		"knownhostscommand":                strings.ReplaceAll(strings.Join(got.KnownHostsCommand.Words, " "), unknown, "%"),
+		"knownhostscommand":                strings.ReplaceAll(strings.Join(got.KnownHostsCommand.Words, " "), late, "%"),
 	}
 	if got.ConnectTimeout > 0 {
 		ours["connecttimeout"] = fmt.Sprint(int(got.ConnectTimeout / time.Second))

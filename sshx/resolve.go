@@ -170,8 +170,8 @@ func (r *resolver) hostKeys() {
 	r.t.GlobalKnownHosts = r.paths("globalknownhostsfile", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 	r.t.RevokedKeys = r.paths("revokedhostkeys")
 	r.t.KnownHostsCommand = r.hostsCommand(r.first["knownhostscommand"])
-	if set, ok := r.first["verifyhostkeydns"]; ok && !strings.EqualFold(r.word("verifyhostkeydns"), "no") {
-		r.t.VerifyDNS = set.where()
+	if r.choice("verifyhostkeydns", "no", "false", "yes", "true", "ask") == "yes" {
+		r.t.VerifyDNS = r.first["verifyhostkeydns"].where()
 	}
 	r.t.HashKnownHosts = r.flag("hashknownhosts")
 	r.t.TrustLoopback = r.flag("nohostauthenticationforlocalhost")

@@ -13,7 +13,8 @@ commands, but without a process per host.
 	                                    +----- one place, given back after the login --+
 
 A Dialer is made for a fan-out: it reads each key and each known_hosts file
-once, opens the agent once, connects to a jump host once, and paces what one
+once (again if a ProxyCommand may have changed it), opens the agent once,
+connects to a jump host once, and paces what one
 server gets at a time, so that sshd's MaxStartups is lived with.
 
 Every failure is a *DialError with a Kind for programs, a Reason that is equal
