@@ -144,3 +144,41 @@ func TestOpenDescriptors(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// Where the kernel comes to a file, so does Resolve, and there are no links in the name of it.
+func FuzzResolve(f *testing.F) {
+	dir, err := filepath.EvalSymlinks(f.TempDir())
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(dir, "a/b/c"), 0o700), os.WriteFile(filepath.Join(dir, "a/b/f"), nil, 0o600),
+		os.Symlink("../b/c", filepath.Join(dir, "a/b/l")), os.Symlink(dir, filepath.Join(dir, "a/r")), os.Symlink("r/a/b", filepath.Join(dir, "a/d")),
+		os.Symlink("../..", filepath.Join(dir, "a/b/u")), os.Symlink("a//b/./f", filepath.Join(dir, "g")), os.Symlink("o", filepath.Join(dir, "o")),
+	} {
+		if err != nil {
+			f.Fatal(err)
+		}
+	}
+	for _, name := range []string{"a/d/l/../f", "g", "a/b/u/a/r/g", "o", "a/r/../a", "./a/.//b/c/../../b/f", "", "/", "a/none/../b", "a/b/f/", "a/b/f/.."} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		name = filepath.Clean(dir) + "/" + name
+		there, err := os.Stat(name)
+		got, failed := Resolve(name)
+		if err != nil {
+			return
+		}
+		if failed != nil {
+			t.Fatalf("%q: %v", name, failed)
+		}
+		at, err := os.Lstat(got)
+		if err != nil || !os.SameFile(at, there) {
+			t.Errorf("%q leads to %q: %v", name, got, err)
+		}
+		if plain, err := filepath.EvalSymlinks(got); err != nil || plain != got && !strings.HasPrefix(got, "/proc") {
+			t.Errorf("%q: links are in %q (%v)", name, got, err)
+		}
+	})
+}
