@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"remshell/cli/option"
@@ -108,6 +109,8 @@ func (u *userFiles) judge(name string, info os.FileInfo) error {
 		text = fmt.Sprintf("%s belongs to %s", name, userfile.UserName(userfile.Owner(info)))
 	case errors.As(err, &foreign):
 		text = fmt.Sprintf("%s is a link of %s", foreign.Path, userfile.UserName(foreign.UID))
+	case info.Mode()&fs.ModeDevice != 0: // /dev/null
+		return nil
 	case name != "-" && openToAll(name, 0) || name == "-" && info.Mode().Perm()&0o002 != 0:
 		text = name + " can be written by everybody"
 	default:
@@ -128,6 +131,9 @@ func (u *userFiles) copyOf(name string, info os.FileInfo) string {
 			break
 		}
 		file = fmt.Sprintf("%s-%d", filepath.Join(dir, filepath.Base(name)), n)
+	}
+	if strings.HasPrefix(name, "-") {
+		name = "./" + name
 	}
 	words := "cp " + option.Quote(name) + " " + option.Quote(file)
 	if info.Mode().Perm()&^os.FileMode(umask())&0o002 != 0 {

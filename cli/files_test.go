@@ -162,6 +162,12 @@ func TestConfigurationOfAnotherUser(t *testing.T) {
 	if said, exit := rehearsedAt(home, "-host", "n1"); exit != 0 {
 		t.Fatalf("control: exit %d, %q", exit, said)
 	}
+	none := newUserFiles(System{})
+	if f, err := none.open("/dev/null"); err != nil || none.trust("/dev/null") != nil {
+		t.Errorf("no configuration: %v, %v", err, none.trust("/dev/null"))
+	} else {
+		f.Close()
+	}
 	if err := os.Chown(file, 12345, -1); err != nil {
 		t.Skip("only root gives files away")
 	}
