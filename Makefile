@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags="$$(tools/ldflags.sh $(VERSION))"
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests test-slurm test-sge chaos bench compat cross dist dist-check deb-check demo clean outdated testbed testbed-down fuzz
+.PHONY: all check test tests test-slurm test-sge test-condor chaos bench compat cross dist dist-check deb-check demo clean outdated testbed testbed-down fuzz
 
 all: bin/mpiexec
 
@@ -44,6 +44,7 @@ check:
 test: bin/mpiexec
 	testdata/install.sh
 	testdata/programs.sh
+	testdata/condor.sh build/condor
 	$(MAKE) --no-print-directory tests cross
 
 # A make of its own, since only now there may be a compiler. What fails beside all others is run once
@@ -75,6 +76,13 @@ test-sge:
 	testdata/install.sh
 	testdata/programs.sh
 	go test ./test/e2e -count=1 -timeout 10m -run TestSGE -v
+
+# Against a real HTCondor, likewise.
+test-condor:
+	testdata/install.sh
+	testdata/programs.sh
+	testdata/condor.sh build/condor
+	go test ./test/e2e -count=1 -timeout 10m -run TestHTCondor -v
 
 # Many jobs on which everything breaks that can be broken; it says how to repeat one. CHAOS_KIND is a part of the
 # names of the kinds that are wanted: restart, queue host, moved, suspend, preempted.

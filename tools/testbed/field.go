@@ -67,8 +67,9 @@ type Options struct {
 	Shell       string // login shell of root on the hosts (Namespaces only); "": unchanged
 	HashKnown   bool   // host names in known_hosts are hashed
 
-	Slurm bool // a batch system of the field's own (slurm.go); Namespaces only, see NoSlurm
-	SGE   bool // likewise Grid Engine (sge.go), see NoSGE
+	Slurm  bool // a batch system of the field's own (slurm.go); Namespaces only, see NoSlurm
+	SGE    bool // likewise Grid Engine (sge.go), see NoSGE
+	Condor bool // likewise HTCondor (condor.go), see NoCondor
 
 	// LoadEvery gives each host a /proc/loadavg of its own, renewed so often (load.go; the
 	// kernel: 5 s). 0: hosts show the load of the machine. Namespaces only, not with Keep.
@@ -112,7 +113,7 @@ func Up(ctx context.Context, o Options) (*Field, error) {
 	if o.LoadEvery != 0 && (kind != Namespaces || o.Keep) {
 		return nil, fmt.Errorf("field: loads of the hosts' own: only with namespaces, while the maker of the field is there")
 	}
-	if (o.Slurm || o.SGE) && kind != Namespaces {
+	if (o.Slurm || o.SGE || o.Condor) && kind != Namespaces {
 		return nil, fmt.Errorf("field: a batch system: only with namespaces, and so as root")
 	}
 	f, err := create(o, kind)

@@ -75,6 +75,9 @@ func (f *Field) upNamespaces(ctx context.Context, o Options) error {
 	if o.SGE && err == nil {
 		err = f.upSGE(ctx)
 	}
+	if o.Condor && err == nil {
+		err = f.upCondor(ctx)
+	}
 	return err
 }
 
@@ -103,6 +106,9 @@ func (f *Field) netnsFiles(o Options) error {
 	}
 	if o.SGE {
 		files = append(files, f.sgeFiles()...)
+	}
+	if o.Condor {
+		files = append(files, f.condorFiles()...)
 	}
 	files = append(files, startup("skel")...)
 	files = append(files,
@@ -142,6 +148,9 @@ func (f *Field) etcFiles(o Options) ([]file, error) {
 	users := string(passwd)
 	if o.Shell != "" {
 		users = setColumn(users, "root", 6, o.Shell)
+	}
+	if o.Condor {
+		users += condorPasswd()
 	}
 	return []file{
 		{"etc/hosts", 0o644, hosts.String()},

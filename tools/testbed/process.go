@@ -66,9 +66,9 @@ func isListener(p Process) bool {
 	return len(p.Args) > 0 && strings.HasPrefix(p.Args[0], "sshd: ") && strings.Contains(p.Args[0], "[listener]")
 }
 
-// isBatchDaemon knows slurmd and sge_execd, but not what they start for a job.
+// isBatchDaemon knows slurmd, sge_execd and HTCondor's daemons, but not what they start for a job.
 func isBatchDaemon(p Process) bool {
-	return len(p.Args) > 0 && (p.Args[0] == "slurmd" || p.Args[0] == sgePrograms+"sge_execd")
+	return len(p.Args) > 0 && (p.Args[0] == "slurmd" || p.Args[0] == sgePrograms+"sge_execd" || isCondorDaemon(p.Args[0]))
 }
 
 // marked returns a test for processes that have the mark, or an ancestor that has it.

@@ -21,6 +21,11 @@ done
 	mount --bind "$FIELD_STATE/home" "$FIELD_HOME"
 	if [ -d "$FIELD_STATE/slurm" ]; then mount --bind "$FIELD_STATE/slurm" /etc/slurm; fi
 	if [ -d "$FIELD_STATE/sge" ]; then mount --bind "$FIELD_STATE/sge" /var/lib/gridengine; fi
+	if [ -d "$FIELD_STATE/condor" ]; then
+		find "$FIELD_STATE/condor" -type d -exec chmod 755 {} +
+		mount -t overlay -o "lowerdir=$FIELD_STATE/condor/usr:build/condor/usr:/usr" condor /usr
+		mount --bind "$FIELD_STATE/condor" /usr/local/condor
+	fi
 	mount -t tmpfs -o mode=1777 field-head /var/tmp # not "field", or hosts would take theirs for mounted
 	if [ ! -e "$FIELD_REPO/go.mod" ]; then
 		mkdir -p "$FIELD_REPO"

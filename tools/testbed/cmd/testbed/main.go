@@ -45,13 +45,14 @@ type upCmd struct {
 	Shell       string `help:"Login shell of root on the hosts."`
 	Slurm       bool   `help:"A batch system of the field's own, for sbatch, salloc and srun on the head."`
 	SGE         bool   `help:"A Grid Engine of the field's own, for qsub on its first host."`
+	Condor      bool   `help:"An HTCondor of the field's own, for condor_submit on the head as the user somebody."`
 	Serve       bool   `hidden:"" help:"Stay; for the kind that is served by the process that made it."`
 }
 
 func (c *upCmd) Run(o *options) error {
 	opts := testbed.Options{
 		Name: o.Name, Hosts: c.Hosts, Kind: testbed.Kind(c.Kind), Keep: !c.Serve,
-		SharedHome: c.SharedHome, MaxStartups: c.MaxStartups, Shell: c.Shell, Slurm: c.Slurm, SGE: c.SGE,
+		SharedHome: c.SharedHome, MaxStartups: c.MaxStartups, Shell: c.Shell, Slurm: c.Slurm, SGE: c.SGE, Condor: c.Condor,
 	}
 	if c.Serve {
 		return serve(opts)

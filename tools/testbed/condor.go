@@ -1,0 +1,97 @@
+//go:build linux
+
+package testbed
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+/*
+A field with HTCondor has, beside what every field has, a batch system of its own:
+
+	head   condor_master with collector, negotiator and schedd; condor_submit and condor_rm are called here
+	n1..   condor_master with startd; it starts a condor_starter for each job, and that the job's script
+
+testdata/condor.sh has unpacked the programs into build/condor. The head and the hosts see them in /usr, with the libc
+that they need: an overlay lays build/condor/usr, and the configuration as /usr/local/etc/condor_config, over the
+machine's own /usr. All other files of the pool are below the folder condor of the state folder, which the head and the
+hosts see as CondorDir. HTCondor takes no jobs from root: the daemons and all jobs run as CondorUser. A host claims
+four CPUs, whatever the machine has.
+*/
+const CondorDir = "/usr/local/condor"
+
+// CondorJobs is a folder of CondorUser's that the head and all hosts see.
+const CondorJobs = CondorDir + "/jobs"
+
+// CondorCPUs is how many CPUs HTCondor gives out on each host.
+const CondorCPUs = 4
+
+// CondorUser is the user whose pool it is, CondorUID its number.
+const (
+	CondorUser = "somebody"
+	CondorUID  = 64123
+)
+
+var (
+	//go:embed scripts/condor_config
+	condorConfig string
+	//go:embed scripts/condor.sh
+	condorScript string
+)
+
+// condorUsr is where testdata/condor.sh unpacks to, below the root of the repository.
+const condorUsr = "build/condor/usr"
+
+// NoCondor says why this machine cannot have a field with HTCondor; nil: it can, as root.
+func NoCondor() error {
+	repo, err := Repo()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(repo, condorUsr, "sbin/condor_master")); err != nil {
+		return fmt.Errorf("HTCondor is not unpacked; on Debian: testdata/condor.sh build/condor")
+	}
+	return nil
+}
+
+// condorFiles are those of the state folder's condor.
+func (f *Field) condorFiles() []file {
+	return []file{
+		{"condor/start.sh", 0o644, condorScript},
+		{"condor/usr/local/etc/condor_config", 0o644, condorConfig},
+		{"condor/usr/local/condor/README", 0o644, "The field's folder condor is mounted here.\n"},
+	}
+}
+
+// condorPasswd is the line of CondorUser in /etc/passwd.
+func condorPasswd() string {
+	return fmt.Sprintf("%s:x:%[2]d:%[2]d::%s/home:/bin/sh\n", CondorUser, CondorUID, CondorDir)
+}
+
+// upCondor starts the daemons, and waits until all hosts are there for jobs.
+func (f *Field) upCondor(ctx context.Context) error {
+	for _, host := range append(strings.Split(f.Names(), ","), Head) {
+		if err := said(f.On(ctx, host, "/bin/sh", CondorDir+"/start.sh")); err != nil {
+			return err
+		}
+	}
+	return poll(ctx, func() (bool, error) {
+		slots, err := f.Command(ctx, nil, "condor_status", "-af", "Name").Output()
+		if err != nil || strings.Count(string(slots), "\n") != len(f.Hosts) {
+			return false, nil
+		}
+		schedd, err := f.Command(ctx, nil, "condor_status", "-schedd", "-af", "Name").Output()
+		return err == nil && len(schedd) > 0, nil
+	})
+}
+
+// isCondorDaemon knows HTCondor's daemons of a host by the names under which they run.
+func isCondorDaemon(name string) bool {
+	return slices.Contains([]string{"condor_master", "condor_procd", "condor_shared_port", "condor_startd"}, name)
+}
