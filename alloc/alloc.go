@@ -12,6 +12,7 @@ common is in names.go (host lists, counts) and lines.go (files, hosts that are n
 package alloc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,7 @@ type Allocation struct {
 	Warnings  []string // of what does not fit together
 	Beside    string   // another batch system that names other hosts; empty: none does
 	Uncounted bool     // nobody said how many tasks there are: hosts have as many as CPUs
+	Folder    string   // of the job on this host; empty: there is none
 	Idle      bool     // another copy of us starts the job: there is nothing to do (RM-10, HTCondor)
 }
 
@@ -70,7 +72,20 @@ type Host struct {
 	Line  int         // of the file that names it first, from 1; 0: no file does
 	Group int         // of a heterogeneous job, from 0
 	Rank  int         // of the broker there (Flux), from 0
+	Login Login       // of the SSH server that was started there for this job (HTCondor)
+
+	Folder string // of the job there, which has different names on the hosts (HTCondor); empty: there is none
 }
+
+// A Login is how an SSH server that was started for one job lets its user in. The zero value is none.
+type Login struct {
+	User string
+	Port int
+	Key  string // file of the private key
+}
+
+// LetsIn reports whether a host has an SSH server of this job's.
+func (h Host) LetsIn() bool { return h.Login != Login{} }
 
 // Tasks are those of all hosts.
 func (a Allocation) Tasks() (n int) {
@@ -146,12 +161,9 @@ func Of(system string, w World, wish Wish) (Allocation, error) {
 		return Allocation{}, err
 	}
 	a, err := m.read(w, wish)
-	var why unread
+	var why unreadError
 	if errors.As(err, &why) {
-		err = &fault.Error{
-			Text:   fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(m.name, m.job(w)), string(why)),
-			Remedy: elsewhere,
-		}
+		err = &fault.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(m.name, m.job(w)), why.text), Remedy: cmp.Or(why.remedy, elsewhere)}
 	}
 	if err != nil && fault.Hint(err) == "" { // what the list says is wrong
 		err = &fault.Error{Text: err.Error(), Remedy: elsewhere}
@@ -211,10 +223,15 @@ func sameHosts(a, b []Host) bool {
 	return slices.Equal(names(a), names(b))
 }
 
-// unread says why we do not know the hosts of a job that we are inside of (M2).
-type unread string
+// unreadError says why we do not know the hosts of a job that we are inside of (M2).
+type unreadError struct {
+	text   string
+	remedy string // empty: elsewhere
+}
 
-func (e unread) Error() string { return string(e) }
+func (e unreadError) Error() string { return e.text }
+
+func unread(text string) error { return unreadError{text: text} }
 
 // spoken is a job of a batch system in words.
 func spoken(system, job string) string {

@@ -23,8 +23,8 @@ var files = fstest.MapFS{
 	"badpe": {Data: []byte("n1 2\nn2 x\n")}, "badpair": {Data: []byte("n1 2 q 0,0:1\n")},
 	"pairs": {Data: []byte("n1 2 q 0,0:0,1\nn1 1 q 1,0\n")}, "someaff": {Data: []byte("h1 0\nh1\n")},
 	"aff": {Data: []byte("h1 0,1\nh1 2-3 0 1\nh2 0\n")}, "ll": {Data: []byte("l1\nl2\nl1\n")},
-	"cobalt": {Data: []byte("c1 c2\nc1\n")}, "s/contact": {Data: []byte("d1\nd2 3\n")},
-	"ad": {Data: []byte("ClusterId = 12\nProcId = 3\nOwner = \"x\"\n")}, "counts": {Data: []byte("n1 4\nn2 2\n")},
+	"cobalt": {Data: []byte("c1 c2\nc1\n")},
+	"counts": {Data: []byte("n1 4\nn2 2\n")},
 }
 
 // world has variables written as "A=1 B=2"; an underscore with a tilde is a blank.
@@ -123,9 +123,6 @@ func TestAllocations(t *testing.T) {
 		{"cobalt, nothing", "COBALT_JOBID=4", "inside cobalt job 4, but its hosts cannot be read: neither COBALT_NODEFILE nor COBALT_PARTNAME is set"},
 		{"loadleveler", "LOADL_STEP_ID=a.1 LOADL_HOSTFILE=ll LOADL_TOTAL_TASKS=4", "ll a.1 by LOADL_HOSTFILE: l1:2/2 l2:1/1; warning: LOADL_TOTAL_TASKS is 4 but LOADL_HOSTFILE lists 3 slots; using 3"},
 		{"loadleveler, words", "LOADL_STEP_ID=a.1 LOADL_PROCESSOR_LIST=l1~l2", "ll a.1 by LOADL_PROCESSOR_LIST: l1:1/1 l2:1/1"},
-		{"condor", "_CONDOR_PROCNO=0 _CONDOR_NPROCS=2 _CONDOR_SCRATCH_DIR=s _CONDOR_JOB_AD=ad", "condor 12.3 by _CONDOR_SCRATCH_DIR: d1:1/1 d2:3/3"},
-		{"condor, another node", "_CONDOR_PROCNO=1 _CONDOR_NPROCS=2", "idle"},
-		{"condor, one node", "_CONDOR_JOB_AD=ad _CONDOR_SCRATCH_DIR=gone", "inside condor job 12.3, but its hosts cannot be read: _CONDOR_SCRATCH_DIR: open gone/contact: file does not exist"},
 		{"alps", "ALPS_APP_ID=1", "inside alps, which has no host list"},
 		{"two systems", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=p[1-3] PBS_JOBID=3 PBS_NODEFILE=nodes", "slurm 7 by SLURM_JOB_NODELIST: p1:1/1 p2:1/1 p3:1/1; beside pbs"},
 		{"one as another", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=p[1-2] PBS_JOBID=3 PBS_NODEFILE=nodes", "slurm 7 by SLURM_JOB_NODELIST: p1:1/1 p2:1/1"},
@@ -236,6 +233,9 @@ func words(a Allocation, err error) string {
 		}
 		if h.GPUs != "" {
 			text += "(gpu " + h.GPUs + ")"
+		}
+		if h.Login != (Login{}) {
+			text += fmt.Sprintf("(%s %d %s in %s)", h.Login.User, h.Login.Port, h.Login.Key, h.Folder)
 		}
 		if h.Bytes > 0 {
 			text += fmt.Sprintf("(%d MB)", h.Bytes>>20)

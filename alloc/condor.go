@@ -2,13 +2,20 @@ package alloc
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
+
+	"remshell/text"
 )
 
-// HTCondor starts a job of its parallel universe once for each of its nodes; they tell each other
-// where they are by a file (rm-integration.md 2.8).
+// Condor is what HTCondor is called here.
+const Condor = "condor"
+
+// HTCondor starts a job of its parallel universe once for each of its nodes; their script sshd.sh starts an SSH server on
+// each, and tells the first of them by a file where they are. A job of any other universe has one host (rm-integration.md 2.8).
 var condor = manager{
-	name:  "condor",
+	name:  Condor,
 	needs: "_CONDOR_PROCNO",
 	inside: func(w World) bool {
 		return w.set("_CONDOR_PROCNO") && w.set("_CONDOR_NPROCS") || w.set("_CONDOR_JOB_AD")
@@ -17,41 +24,159 @@ var condor = manager{
 	read: condorRead,
 }
 
-// condorRead reads the contact file on the node that starts the job, the first of them.
+// condorRead reads what the node that starts the job has been told, the first of them.
 func condorRead(w World, _ Wish) (Allocation, error) {
-	if node, ok := number(w.value("_CONDOR_PROCNO")); ok && node > 0 && w.count("_CONDOR_NPROCS") > 1 {
+	nodes := 1
+	if w.set("_CONDOR_PROCNO") {
+		nodes = w.count("_CONDOR_NPROCS")
+	}
+	node, _ := number(w.value("_CONDOR_PROCNO"))
+	switch {
+	case nodes < 2:
+		return condorHere(w)
+	case node > 0:
 		return Allocation{Source: "_CONDOR_PROCNO", Idle: true}, nil
+	case w.set("MACHINE_FILE"):
+		a := Allocation{Source: "MACHINE_FILE"}
+		var l list
+		missing, wrong := w.lines(a.Source, w.value(a.Source), l.counted(false))
+		a.Hosts = l.all()
+		return a, gave(missing, wrong)
+	case !w.set("_CONDOR_SCRATCH_DIR"):
+		return Allocation{}, unread("neither MACHINE_FILE nor _CONDOR_SCRATCH_DIR is set")
 	}
-	source, file := w.first("MACHINE_FILE", "_CONDOR_SCRATCH_DIR")
-	if source == "_CONDOR_SCRATCH_DIR" {
-		file += "/contact"
+	return condorContact(w, nodes)
+}
+
+// condorHere is this host alone, with the CPUs of its slot.
+func condorHere(w World) (Allocation, error) {
+	source := "_CONDOR_MACHINE_AD"
+	slot, err := w.ad(source, ".machine.ad", "cpus")
+	cpus := slot["cpus"]
+	if cpus == 0 {
+		source, cpus = "_CONDOR_JOB_AD", condorRequest(w)
 	}
-	a := Allocation{Source: source}
-	if !w.set(source) {
-		return a, unread("neither MACHINE_FILE nor _CONDOR_SCRATCH_DIR is set")
+	switch {
+	case cpus > 0 && cpus <= maxCount:
+		return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
+	case err != nil:
+		return Allocation{}, unread(err.Error())
+	}
+	return Allocation{}, unread("neither .machine.ad nor .job.ad has its number of CPUs")
+}
+
+// condorRequest is how many CPUs the job has asked for on each node; 0: no number is said.
+func condorRequest(w World) int {
+	asked, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "requestcpus")
+	return min(asked["requestcpus"], maxCount)
+}
+
+// ad reads numbers of a description (ClassAd) that HTCondor has put into a file for the job. A variable names the file;
+// else it has its usual name in the job's folder.
+func (w World) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
+	numbers = make(map[string]int)
+	file := cmp.Or(w.value(variable), w.value("_CONDOR_SCRATCH_DIR")+"/"+name)
+	missing, wrong := w.lines(variable, file, func(_ int, words []string) error {
+		attribute := strings.ToLower(words[0])
+		if len(words) == 3 && words[1] == "=" && slices.Contains(attributes, attribute) {
+			if n, ok := number(words[2]); ok {
+				numbers[attribute] = n
+			}
+		}
+		return nil
+	})
+	return numbers, cmp.Or(missing, wrong)
+}
+
+// startServers is what a script of the parallel universe has to do first.
+const startServers = `start the SSH servers of the job first: . "$(condor_config_val LIBEXEC)/sshd.sh" $_CONDOR_PROCNO $_CONDOR_NPROCS`
+
+// A contact is a line of the contact file: where a node's SSH server is.
+type contact struct {
+	node, port, run int
+	host, user, dir string
+	line            int
+}
+
+// condorContact reads the contact file. Lines are appended to it also when the job is started again: those of its newest run
+// count.
+func condorContact(w World, nodes int) (Allocation, error) {
+	folder := w.value("_CONDOR_SCRATCH_DIR")
+	a := Allocation{Source: "contact"}
+	var all []contact
+	missing, wrong := w.lines(a.Source, folder+"/contact", func(line int, words []string) error {
+		c, err := contactOf(words)
+		c.line = line
+		switch {
+		case err != nil:
+			return err
+		case len(all) > 0 && c.run < all[0].run:
+			return nil
+		case len(all) > 0 && c.run > all[0].run:
+			all = all[:0]
+		}
+		all = append(all, c)
+		return nil
+	})
+	switch {
+	case missing != nil:
+		return a, unreadError{missing.Error(), startServers}
+	case wrong != nil:
+		return a, wrong
+	}
+	slices.SortStableFunc(all, func(a, b contact) int { return cmp.Compare(a.node, b.node) })
+	for i, c := range all {
+		if c.node != i || len(all) != nodes {
+			return a, unread(fmt.Sprintf("%s/contact has %s of the newest run, not one for each of %d nodes", folder, text.Count(len(all), "line"), nodes))
+		}
 	}
 	var l list
-	missing, wrong := w.lines(source, file, l.counted(false))
-	a.Hosts = l.all()
-	return a, gave(missing, wrong)
+	for _, c := range all {
+		key := fmt.Sprintf("%s/tmp/%d.key", folder, c.node)
+		if err := l.add(Host{Name: c.host, Tasks: max(1, condorRequest(w)), Folder: c.dir, Login: Login{User: c.user, Port: c.port, Key: key}}); err != nil {
+			return a, fmt.Errorf("contact line %d: %w", c.line, err)
+		}
+	}
+	a.Hosts, a.Folder = l.all(), all[0].dir
+	return a, nil
+}
+
+// maxFolder is Linux's PATH_MAX.
+const maxFolder = 4096
+
+// contactOf reads the words PROCNO HOST PORT USER DIR RUN. Older versions have no RUN.
+func contactOf(words []string) (c contact, err error) {
+	if len(words) != 5 && len(words) != 6 {
+		return c, fmt.Errorf("%s, not PROCNO HOST PORT USER DIR RUN", text.Count(len(words), "word"))
+	}
+	ok := true
+	digits := func(word string, most int) int {
+		n, isNumber := number(word)
+		ok = ok && isNumber && n <= most
+		return n
+	}
+	c = contact{node: digits(words[0], maxHosts), host: words[1], port: digits(words[2], 65535), user: words[3], dir: words[4]}
+	if len(words) == 6 {
+		c.run = digits(words[5], maxNumber)
+	}
+	if !ok || c.port == 0 {
+		return c, fmt.Errorf("not PROCNO HOST PORT USER DIR RUN, with numbers for PROCNO, PORT and RUN")
+	}
+	if hostName(c.user) != nil {
+		return c, fmt.Errorf("%s is not the name of a user", quoted(c.user))
+	}
+	if c.dir[0] != '/' || len(c.dir) > maxFolder {
+		return c, fmt.Errorf("%s is not a folder", quoted(c.dir))
+	}
+	return c, nil
 }
 
 // condorJob is ClusterId.ProcId of the description of the job.
 func condorJob(w World) string {
-	ids := make(map[string]string)
-	if file := w.value("_CONDOR_JOB_AD"); file != "" {
-		w.lines("_CONDOR_JOB_AD", file, func(_ int, words []string) error {
-			name := strings.ToLower(words[0])
-			if (name == "clusterid" || name == "procid") && len(words) == 3 && words[1] == "=" {
-				if _, ok := number(words[2]); ok {
-					ids[name] = words[2]
-				}
-			}
-			return nil
-		})
-	}
-	if ids["clusterid"] == "" {
+	ids, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "clusterid", "procid")
+	cluster, known := ids["clusterid"]
+	if !known {
 		return ""
 	}
-	return ids["clusterid"] + "." + cmp.Or(ids["procid"], "0")
+	return fmt.Sprintf("%d.%d", cluster, ids["procid"])
 }

@@ -144,10 +144,15 @@ func FuzzLoadLeveler(f *testing.F) {
 }
 
 func FuzzCondor(f *testing.F) {
-	f.Add("a\nb 3\n", "ClusterId = 12\nProcId = 0\n", "0", "2")
-	f.Fuzz(func(t *testing.T, contact, ad, node, nodes string) {
-		env := map[string]string{"_CONDOR_PROCNO": node, "_CONDOR_NPROCS": nodes, "_CONDOR_JOB_AD": "ad", "MACHINE_FILE": "m"}
-		check(t, "condor", env, map[string]string{"m": contact, "ad": ad}, "")
+	f.Add("0 n1 4444 u /s 7\n1 n2 4445 u /s 7\n", "ClusterId = 12\nProcId = 0\nRequestCpus = 2\n", "Cpus = 4\n", "0", "2")
+	f.Add("a\nb 3\n", "", "", "0", "1")
+	f.Fuzz(func(t *testing.T, contact, ad, machine, node, nodes string) {
+		env := map[string]string{"_CONDOR_PROCNO": node, "_CONDOR_NPROCS": nodes, "_CONDOR_SCRATCH_DIR": "s"}
+		texts := map[string]string{"s/contact": contact, "s/.job.ad": ad, "s/.machine.ad": machine, "m": contact}
+		check(t, "condor", env, texts, "")
+		env["MACHINE_FILE"] = "m"
+		check(t, "condor", env, texts, "")
+		check(t, "condor", map[string]string{"_CONDOR_JOB_AD": "s/.job.ad", "_CONDOR_SCRATCH_DIR": "s"}, texts, "")
 	})
 }
 
