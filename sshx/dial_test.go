@@ -156,6 +156,12 @@ func TestFailures(t *testing.T) {
 			KindSession, "n1: session: the server opens no session", "MaxSessions"},
 		{"wrong host key of the same type", sshtest.Options{HostKeys: []ssh.Signer{other}}, false, nil,
 			KindChangedKey, "the host key has changed", "ssh-keygen -R '["},
+		{"wrong host key, another file", sshtest.Options{HostKeys: []ssh.Signer{other}}, false, func(t *Target) {
+			file := t.Home + "/my hosts"
+			if err := os.Rename(t.UserKnownHosts[0], file); err == nil {
+				t.UserKnownHosts = []string{file}
+			}
+		}, KindChangedKey, "another one at ~/my hosts:1", "/my hosts' -R '["},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -234,7 +234,7 @@ func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
 		if h.answer.file != nil && v.line.file == h.answer.file.path {
 			return e.hint("ask who keeps the keys that KnownHostsCommand prints (%s)", tilde(h.t.Home, h.t.KnownHostsCommand.Origin))
 		}
-		return e.hint("if you know why, forget the old key with: ssh-keygen -R '%s'", h.t.knownName())
+		return e.hint("if you know why, forget the old key with: %s", h.forget(v.line))
 	case KindRevokedKey:
 		return h.revoked(where)
 	}
@@ -256,6 +256,15 @@ func (h *hostKeys) unknownKey() *DialError {
 			tilde(h.t.Home, h.t.VerifyDNS))
 	}
 	return e
+}
+
+// forget is the command that takes a host out of the file with a line.
+func (h *hostKeys) forget(l *knownLine) string {
+	words := []string{"ssh-keygen", "-R", h.t.knownName()}
+	if l.file != filepath.Join(h.t.Home, ".ssh/known_hosts") { // the usual one
+		words = slices.Insert(words, 1, "-f", l.file)
+	}
+	return quoted(words)
 }
 
 // revoked is the error of a key that the file and line says never to accept.
