@@ -36,10 +36,13 @@ type dialer struct {
 
 var _ node.Dialer = (*dialer)(nil)
 
+// logins finds out how the SSH server of a host lets us in that was started there for this job; nil: there is none.
+type logins func(host string) (reach.Login, bool)
+
 // newDialer chooses the ways of a command line; starter makes that of a batch system, with the others at hand; nil: none
 // is used. With a guard there is one node, this one,
 // and nothing else is made ready: half of such a job's time is our own start.
-func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self, reach.Ways) reach.Way, joined *joiner, steps *timeline.Recorder, log zerolog.Logger) (*dialer, error) {
+func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self, reach.Ways) reach.Way, logins logins, joined *joiner, steps *timeline.Recorder, log zerolog.Logger) (*dialer, error) {
 	program, err := remoteShell(j, starter != nil)
 	if err != nil {
 		return nil, err
@@ -56,7 +59,7 @@ func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self
 	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
 	self = joined.join(self.Ship(j.ShipHelper)).Watched(watching(steps))
 	if starter == nil || j.Fallback != "" {
-		err = d.choose(j, sys, program, self, log)
+		err = d.choose(j, sys, program, self, logins, log)
 	}
 	if starter != nil {
 		d.There = starter(self, d.Ways)
@@ -65,7 +68,7 @@ func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self
 }
 
 // choose chooses the way to other hosts: none, a program, or our SSH client.
-func (d *dialer) choose(j option.Job, sys System, program []string, self reach.Self, log zerolog.Logger) error {
+func (d *dialer) choose(j option.Job, sys System, program []string, self reach.Self, logins logins, log zerolog.Logger) error {
 	pacer := &sshx.Pacer{Fanout: j.Fanout} // of all connections, whichever way they go
 	args, err := programArgs(j, program)
 	switch {
@@ -81,7 +84,7 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 			Pacer: pacer, AcceptNew: j.AcceptNewKeys, Ask: asker()}
 		d.local = sshx.NewLocal(cmp.Or(sys.getenv("SHELL"), "/bin/sh"), j.Fanout)
 		d.client.System = d.local.Addresses
-		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys, d.local)}
+		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys, d.local), Logins: logins}
 	}
 	return nil
 }

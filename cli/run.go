@@ -215,7 +215,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 	if c.env.Former != nil || hasTerminal() && overbooks(c.req, runtime.NumCPU()) {
 		guard = nil // there is another node to look at, or the ranks need a session that is not the terminal's
 	}
-	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.joined, c.env.Timeline, c.env.Log)
+	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.logins(), c.joined, c.env.Timeline, c.env.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,18 @@ func (c *call) useStarter() error {
 	return nil
 }
 
+// logins are those of the batch system's job.
+func (c *call) logins() logins {
+	find := c.world.Logins(c.line.Job)
+	if find == nil {
+		return nil
+	}
+	return func(host string) (reach.Login, bool) {
+		login, held := find(host)
+		return reach.Login(login), held
+	}
+}
+
 // programOf finds the program of a starter: where the batch system says that its own are, and else in the PATH. What a
 // site has in the PATH may be a script that finds that out anew for each call: that of Debian's Grid Engine runs a compiler.
 func (c *call) programOf(s *starter.Starter) (path string, err error) {

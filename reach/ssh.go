@@ -18,6 +18,7 @@ type SSH struct {
 	Self    Self
 	Dialer  *sshx.Dialer
 	Resolve func(ctx context.Context, alias string) (sshx.Target, error) // as the user's configuration has it
+	Logins  func(name string) (Login, bool)                              // of hosts with a server of this job's; nil: there is none
 }
 
 var _ Way = (*SSH)(nil)
@@ -55,11 +56,16 @@ func hops(t sshx.Target) string {
 }
 
 // target looks a host up in the user's configuration under the name the user wrote
-// (SSH-1). What the host list says of it wins.
+// (SSH-1). What the host list says of it wins; if it says nothing, a server of this job's does.
 func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {
 		return t, err
+	}
+	if s.Logins != nil && host.User == "" && host.Port == 0 && host.Address == "" {
+		if login, held := s.Logins(host.Name); held {
+			return login.onto(t), nil
+		}
 	}
 	return host.onto(t), nil
 }

@@ -252,17 +252,20 @@ func (w World) meant(req *job.Request, line option.Line) {
 	if w.Grant == nil || !alloc.Known(line.Job.RMK) {
 		return
 	}
-	tasks := make(map[string]int)
+	granted := make(map[string]alloc.Host)
 	for _, h := range w.Grant.Hosts {
-		tasks[h.Name] = h.Tasks
+		granted[h.Name] = h
 	}
 	for i := range req.Nodes {
-		req.Nodes[i].Tasks = tasks[req.Nodes[i].Name]
+		req.Nodes[i].Tasks = granted[req.Nodes[i].Name].Tasks
 	}
 	req.RM = told(w.Grant)
 	req.RM.Starter, req.RM.Grade = starterOf(line.Job), job.Loose
-	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
+	switch far := slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return n.Local }); {
+	case len(far) == 0:
 		req.RM.Starter, req.RM.Grade = "fork", job.Tight
+	case req.RM.Starter == "ssh" && !slices.ContainsFunc(far, func(n job.NodeDef) bool { return !granted[n.Name].LetsIn() }):
+		req.RM.Grade = job.Tight // servers of the job, below what watches it there
 	}
 }
 

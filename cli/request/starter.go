@@ -132,21 +132,59 @@ func everywhere(req *job.Request) {
 	}
 }
 
-// Find finds a host in the job, by its name or, where only one of the two has a domain, by what stands
-// before that: how the batch system spells it, and what it is in the job.
+// Find finds a host in the job: how the batch system spells it, and what it is in the job.
 func (s Starter) Find(host string) (call starter.Call, held bool) {
-	i := slices.IndexFunc(s.given.Hosts, func(have alloc.Host) bool {
+	found, held := find(s.given, host)
+	call = starter.Call{Host: found.Name, Part: -1, Rank: found.Rank}
+	if slices.ContainsFunc(s.given.Hosts, func(h alloc.Host) bool { return h.Group > 0 }) {
+		call.Part = found.Group
+	}
+	return call, held
+}
+
+// find finds a host in an allocation, by its name or, where only one of the two has a domain, by what stands before that.
+func find(given *alloc.Allocation, host string) (alloc.Host, bool) {
+	i := slices.IndexFunc(given.Hosts, func(have alloc.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
 		asked, _, qualified := strings.Cut(host, ".")
 		return strings.EqualFold(have.Name, host) || long != qualified && strings.EqualFold(short, asked)
 	})
 	if i < 0 {
-		return call, false
+		return alloc.Host{}, false
 	}
-	found := s.given.Hosts[i]
-	call = starter.Call{Host: found.Name, Part: -1, Rank: found.Rank}
-	if slices.ContainsFunc(s.given.Hosts, func(h alloc.Host) bool { return h.Group > 0 }) {
-		call.Part = found.Group
+	return given.Hosts[i], true
+}
+
+// Logins finds out how a host lets us in, by the SSH server that was started there for this job; nil: none was.
+func (w World) Logins(j option.Job) func(host string) (login alloc.Login, held bool) {
+	given := w.contacts(j.RMK)
+	if given == nil {
+		return nil
 	}
-	return call, true
+	return func(host string) (alloc.Login, bool) {
+		found, held := find(given, host)
+		return found.Login, held
+	}
+}
+
+// contacts are the hosts on which SSH servers were started for the job that we are inside of, also if the user names some
+// of them; nil: there are none. What cannot be read then does not matter. A launch from inside of a rank does not look (RM-2).
+func (w World) contacts(rmk string) *alloc.Allocation {
+	given := w.Grant
+	if given == nil {
+		system, _ := alloc.Inside(w.batch())
+		outer, _ := w.env("MPIEXEC_JOBID")
+		if system != alloc.Condor || outer != "" || rmk == "none" || rmk == "user" {
+			return nil
+		}
+		all, err := alloc.Of(system, w.batch(), alloc.Wish{})
+		if err != nil {
+			return nil
+		}
+		given = &all
+	}
+	if !slices.ContainsFunc(given.Hosts, alloc.Host.LetsIn) {
+		return nil
+	}
+	return given
 }
