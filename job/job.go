@@ -347,6 +347,7 @@ type NodeDef struct {
 	Grant    pin.Grant    // which of its CPUs a batch system gave the job, where nothing else confines ranks to them
 	GrantGPU string       // likewise, the numbers of its GPUs, "0,2"; empty: nothing is said
 	Bytes    int64        // of memory that it gave us here, if we are to see to that (--enforce-rm); 0: nothing
+	Folder   Folder       // the job's own, which it made here
 	Policy
 }
 

@@ -140,9 +140,15 @@ func (w World) listed(named []hostlist.Entry, j option.Job) ([]job.NodeDef, erro
 		}
 	}
 	cluster := w.byName()
+	given := w.contacts(j.RMK)
 	nodes := make([]job.NodeDef, len(all))
 	for i, e := range all {
 		nodes[i] = candidate(i, e, w.Local, j.NoAutofork)
+		if given != nil && !nodes[i].Local {
+			if host, held := find(given, e.Host); held {
+				nodes[i].Folder = job.Folder{Here: given.Folder, There: host.Folder}
+			}
+		}
 		if e.Slots == 0 && j.Slots > 0 {
 			nodes[i].Slots = j.Slots
 			if e.MaxSlots > 0 {

@@ -77,7 +77,8 @@ func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
 	asked := make(map[*host]time.Time)
 	err := c.ask(ctx, lookTime, c.hosts, func(n *host) wire.Message {
 		asked[n] = time.Now()
-		m := &wire.Examine{Dir: wanted.Dir, Program: wanted.Program, Path: wanted.Path, Libraries: wanted.Libraries}
+		in := n.def.Folder
+		m := &wire.Examine{Dir: in.Rename(wanted.Dir), Program: in.Rename(wanted.Program), Path: in.Rename(wanted.Path), Libraries: in.Rename(wanted.Libraries)}
 		if n.def.Local {
 			m.Address = local
 		}

@@ -20,7 +20,7 @@ func base(req job.Request, def job.NodeDef, chosen *job.Choice) job.Env {
 	if name := chosen.SetName(); name != "" {
 		env.Set = append(env.Set, "MPIEXEC_NODESET="+name)
 	}
-	return env
+	return def.Folder.Env(env)
 }
 
 // memoryTold are the variables that tell the ranks of a node what memory is theirs (aprun.md 4): in MB, what was asked for each or,
@@ -75,6 +75,7 @@ func programs(apps []job.App, counts []int, def job.NodeDef) []job.App {
 			return slices.ContainsFunc(def.Env, func(a string) bool { return strings.HasPrefix(a, name+"=") })
 		})
 		apps[i].Env.Set = slices.Concat(apps[i].Env.Set, told)
+		apps[i] = def.Folder.App(apps[i])
 	}
 	return apps
 }

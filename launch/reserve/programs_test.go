@@ -27,3 +27,22 @@ func TestWordsOfAHostStandAgainstOurs(t *testing.T) {
 		t.Errorf("the request has changed: %v", apps)
 	}
 }
+
+// Ranks of a node have their folder of the job there, in all that they get, and the request stays as it is.
+func TestRanksGetTheFolderOfTheirNode(t *testing.T) {
+	def := job.NodeDef{Folder: job.Folder{Here: "/x/dir_9", There: "/x/dir_4"}}
+	req := job.Request{
+		Base: job.Env{Dirs: []string{"TMPDIR=/x/dir_9"}, Set: []string{"A=1", "_CONDOR_SCRATCH_DIR=/x/dir_9"}},
+		Apps: []job.App{{Argv: []string{"/x/dir_9/prog", "-in", "/x/dir_9/in"}, Dir: "/x/dir_9/work", Path: []string{"/x/dir_9"}, Behind: []string{"/x/dir_9/b"}, Env: job.Env{Set: []string{"B=/x/dir_9"}}}},
+	}
+	app := programs(req.Apps, []int{1}, def)[0]
+	env := base(req, def, nil)
+	got := slices.Concat(app.Argv, []string{app.Dir}, app.Path, app.Behind, app.Env.Set, env.Dirs, env.Set)
+	want := []string{"/x/dir_4/prog", "-in", "/x/dir_4/in", "/x/dir_4/work", "/x/dir_4", "/x/dir_4/b", "B=/x/dir_4", "TMPDIR=/x/dir_4", "A=1", "_CONDOR_SCRATCH_DIR=/x/dir_4"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	if !slices.Equal(req.Apps[0].Argv, []string{"/x/dir_9/prog", "-in", "/x/dir_9/in"}) || req.Base.Set[1] != "_CONDOR_SCRATCH_DIR=/x/dir_9" {
+		t.Errorf("the request has changed: %v", req)
+	}
+}
