@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,19 +51,36 @@ func condorRead(w World, _ Wish) (Allocation, error) {
 
 // condorHere is this host alone, with the CPUs of its slot.
 func condorHere(w World) (Allocation, error) {
-	source := "_CONDOR_MACHINE_AD"
+	cpus, source, err := condorSlot(w)
+	if err != nil {
+		return Allocation{}, unread(err.Error())
+	}
+	return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
+}
+
+// SlotCPUs is how many CPUs HTCondor has given to its job on this host; 0: it is not known, or this is no job of HTCondor's.
+func SlotCPUs(w World) int {
+	if !condor.inside(w) {
+		return 0
+	}
+	cpus, _, _ := condorSlot(w)
+	return cpus
+}
+
+// condorSlot is how many CPUs the slot on this host has, and what says so.
+func condorSlot(w World) (cpus int, source string, err error) {
+	source = "_CONDOR_MACHINE_AD"
 	slot, err := w.ad(source, ".machine.ad", "cpus")
-	cpus := slot["cpus"]
-	if cpus == 0 {
+	if cpus = slot["cpus"]; cpus == 0 {
 		source, cpus = "_CONDOR_JOB_AD", condorRequest(w)
 	}
 	switch {
 	case cpus > 0 && cpus <= maxCount:
-		return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
-	case err != nil:
-		return Allocation{}, unread(err.Error())
+		return cpus, source, nil
+	case err == nil:
+		err = errors.New("neither .machine.ad nor .job.ad has its number of CPUs")
 	}
-	return Allocation{}, unread("neither .machine.ad nor .job.ad has its number of CPUs")
+	return 0, "", err
 }
 
 // condorRequest is how many CPUs the job has asked for on each node; 0: no number is said.

@@ -44,7 +44,7 @@ func (w World) place(req *job.Request, line option.Line, named []hostlist.Entry)
 	req.Placing = choice.Placing
 	req.Separate = line.Job.ShareHosts == "no"
 	req.Traits = req.Set.Policy != "" || req.Balance
-	if err := shares(req, in, line, choice); err != nil {
+	if err := w.shares(req, in, line, choice); err != nil {
 		return choice.Warnings, err
 	}
 	switch {
@@ -116,7 +116,7 @@ func simulated(count int) (nodes []job.NodeDef) {
 func (w World) input(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
 		AdHoc: w.Cluster == nil, Listed: listed, Flags: flags(line.Job, line.Sections[0]),
-		Env: w.env, Open: Texts(w.Open), User: w.Local.User,
+		Env: w.userEnv, Open: Texts(w.Open), User: w.Local.User,
 		Placed: line.Job.RankFile != "" || line.Job.RankMap != "" || line.Job.MapBy.Seq,
 	}
 	if w.Cluster != nil {
@@ -135,7 +135,7 @@ func (w World) input(line option.Line, listed bool) psi.Input {
 }
 
 // shares tells each section what its ranks need of a node (5.7).
-func shares(req *job.Request, in psi.Input, line option.Line, choice psi.Choice) error {
+func (w World) shares(req *job.Request, in psi.Input, line option.Line, choice psi.Choice) error {
 	for i := range req.Apps {
 		app := &req.Apps[i]
 		app.Share = choice.Share
@@ -150,7 +150,7 @@ func shares(req *job.Request, in psi.Input, line option.Line, choice psi.Choice)
 		}
 		app.GPUs = int(line.Sections[i].GPUs)
 		given := app.ThreadsFrom != "" && app.ThreadsFrom != "OMP_NUM_THREADS"
-		tellShare(req, app, given)
+		tellShare(req, app, given, w.slotThreads())
 	}
 	return nil
 }

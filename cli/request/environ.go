@@ -147,10 +147,12 @@ func assign(env *job.Env, environ []string, name string, vars []option.EnvVar) e
 
 // tellShare adds what ranks are told of their CPUs (placement.md 7.6): the TPP if it was
 // said on purpose, and that busy waiting must give way where CPUs are shared. What the
-// user has set stays, also where the entry of a host does.
-func tellShare(req *job.Request, app *job.App, given bool) {
+// user has set stays, also where the entry of a host does; foreign is an assignment of somebody else's.
+func tellShare(req *job.Request, app *job.App, given bool, foreign string) {
 	tell := func(name, value string) {
-		set := func(assignment string) bool { return strings.HasPrefix(assignment, name+"=") }
+		set := func(assignment string) bool {
+			return strings.HasPrefix(assignment, name+"=") && assignment != foreign
+		}
 		if !slices.ContainsFunc(req.Base.Set, set) && !slices.ContainsFunc(req.Given, set) && !slices.ContainsFunc(app.Env.Set, set) {
 			app.Told = append(app.Told, name+"="+value)
 		}

@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"remshell/alloc"
@@ -47,6 +48,26 @@ type World struct {
 
 // env is a variable; it may be defined and empty.
 func (w World) env(name string) (value string, defined bool) { return job.Lookup(w.Environ, name) }
+
+// userEnv is env, without what a batch system has set on its own that means something else than if the user had set it.
+func (w World) userEnv(name string) (value string, defined bool) {
+	if name == ompThreads && w.slotThreads() != "" {
+		return "", false
+	}
+	return w.env(name)
+}
+
+const ompThreads = "OMP_NUM_THREADS"
+
+// slotThreads is the assignment of OMP_NUM_THREADS, if it is that of HTCondor: the CPUs of the slot, which is what all ranks
+// have together here, and not the width of each. Empty: it is not.
+func (w World) slotThreads() string {
+	value, _ := w.env(ompThreads)
+	if n := alloc.SlotCPUs(w.batch()); n == 0 || value != strconv.Itoa(n) {
+		return ""
+	}
+	return ompThreads + "=" + value
+}
 
 // A Localhost is this machine as a request must know it.
 type Localhost struct {
