@@ -58,7 +58,7 @@ func traitsHere(sys System) job.Traits { return probe.Traits(sys.FS, sys.Environ
 
 // offerHere is what a program would be offered on this machine, and why; empty: it is not found.
 func offerHere(app job.App, environ []string) string {
-	path, missing := rank.Locate(app.Argv[0], app.Dir, app.Path, job.Value(environ, "PATH"))
+	path, missing := rank.Locate(app.Argv[0], app.Dir, app.Path, rank.SearchPath(environ))
 	if missing != nil {
 		return ""
 	}

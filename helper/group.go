@@ -102,7 +102,7 @@ func (s *session) locate(g *group, r *process, base job.Env, app job.App) *rank.
 	if r.staged = app.Staged; r.staged != "" {
 		return nil // it is looked for when it has come
 	}
-	path, refused := rank.Locate(r.command.Argv[0], r.command.Dir, app.Path, job.Value(r.command.Env, "PATH"), app.Behind...)
+	path, refused := rank.Locate(r.command.Argv[0], r.command.Dir, app.Path, rank.SearchPath(r.command.Env), app.Behind...)
 	r.command.Path = path
 	return refused
 }

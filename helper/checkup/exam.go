@@ -125,7 +125,7 @@ func inspect(exam *job.Exam, environ []string, m *wire.Examine) {
 	}
 	path := m.Path
 	if path == "" {
-		path = job.Value(environ, "PATH")
+		path = rank.SearchPath(environ)
 	}
 	var failed *rank.Error
 	if exam.Found, failed = rank.Locate(m.Program, exam.DirName, nil, path); failed != nil {

@@ -45,6 +45,14 @@ func Enterable(dir string) *Error {
 		"choose another one with -wdir"}
 }
 
+// SearchPath is the PATH of an environment; if it has none, the folders in which execvp(3) looks then.
+func SearchPath(environ []string) string {
+	if path, defined := job.Lookup(environ, "PATH"); defined {
+		return path
+	}
+	return "/bin:/usr/bin"
+}
+
 // Locate finds the program on this node: as given if there is a slash in it,
 // relative to dir, else in the folders of -path, then of PATH, and then in the last ones (ARG-2).
 func Locate(program, dir string, first []string, path string, last ...string) (string, *Error) {
