@@ -36,7 +36,7 @@ func TestAtHome(t *testing.T) {
 		want          string // CPUs of the ranks, "-" for one that is not bound; or the code of an error
 		text          string // end of the notice, or part of the error
 	}{
-		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share the 2 CPUs of this machine; name hosts with slots (localhost:3) to say so yourself"},
+		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
 		{"two jobs", "a:2", []int{0, 1}, 2, 1, none, "- -", all},
 		{"two jobs, one CPU is free", "a:2", []int{0}, 2, 1, none, "1 1", rest},
 		{"what is free is enough", "a:2", []int{0}, 1, 1, none, "1", ""},
@@ -54,9 +54,9 @@ func TestAtHome(t *testing.T) {
 		{"waits for all", "a:2", []int{0, 1}, 1, 1, wait, NoNodes, "no node of the list can be used now"},
 		{"waits for enough", "a:2", []int{0}, 2, 1, wait, NotEnough, "2 ranks do not fit"},
 		{"waits for enough that was counted", "a:2/2", []int{0}, 2, 1, wait, NotEnough, "2 ranks do not fit"},
-		{"waits not for what will never be", "a:2", nil, 3, 1, wait, "0 1 0", "name hosts with slots (localhost:3) to say so yourself"},
+		{"waits not for what will never be", "a:2", nil, 3, 1, wait, "0 1 0", "To silence this: -host localhost:3"},
 		{"by a layout", "a:2", []int{0, 1}, 2, 1, layout("core"), "- -", all},
-		{"one on each core", "a:2", nil, 3, 1, layout("ppr:1:core"), "0 1 0", "3 ranks share the 2 CPUs of this machine; name hosts with slots (localhost:3) to say so yourself"},
+		{"one on each core", "a:2", nil, 3, 1, layout("ppr:1:core"), "0 1 0", "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
 		{"one on each core, counted", "a:2/3", nil, 3, 1, layout("ppr:1:core"), NotEnough, "leaves room for 2"},
 		{"CPUs by their numbers", "a:2", []int{0}, 1, 1, bound("user:0"), "0", "1 rank shares the 2 CPUs of this machine with other jobs"},
 	} {

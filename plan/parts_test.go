@@ -115,7 +115,7 @@ func TestTryOutBesideOtherJobs(t *testing.T) {
 		busy  []int
 		want  string
 	}{
-		{3, nil, "3 ranks share the 2 CPUs of this machine; name hosts with slots (localhost:3) to say so yourself"},
+		{3, nil, "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
 		{3, []int{0}, "3 ranks share the 1 CPU that other jobs leave of this machine"},
 		{1, []int{0, 1}, "1 rank shares the 2 CPUs of this machine with other jobs, which have all of them"},
 		{1, []int{0}, ""},

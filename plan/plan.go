@@ -120,7 +120,7 @@ func (s *placement) shared() job.Note {
 	case len(s.candidates) > 1:
 		notice = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
 	case len(here.busy) == 0 && !s.req.Overbook:
-		notice += fmt.Sprintf("; name hosts with slots (localhost:%d) to say so yourself", ranks)
+		notice = fmt.Sprintf("%s %s%s. To silence this: -host localhost:%d", n, text.Count(cpus, "CPU"), why, ranks)
 	case len(here.busy) == 0:
 	case s.picked() || s.req.Layout.Names():
 		notice += " with other jobs"
