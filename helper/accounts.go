@@ -27,7 +27,7 @@ import (
 type accounts struct {
 	owners   ownership
 	peaks    rank.Peaks
-	foreign  foreigners   // debuggers
+	foreign  foreigners   // debuggers, and the guard
 	oomKills int          // of our control group, before the job; -1: unknown
 	book     *sample.Book // nil: nobody wants to know
 }
@@ -45,7 +45,6 @@ What can be told by neither, nor by samples, belongs to the node; of a node with
 type ownership struct {
 	groups  map[int]int // rank by process group
 	orphans map[int]*job.Usage
-	guard   int // a child that belongs to nobody; 0: none
 }
 
 func newOwnership() ownership {
@@ -90,8 +89,6 @@ func (o *ownership) bury(e life.Reaped, ours map[int]*process, book *sample.Book
 	}
 	switch {
 	case known:
-	case e.PID == o.guard:
-		return -1
 	case len(ours) == 1:
 		for owner = range ours {
 		}
@@ -183,7 +180,7 @@ func (s *session) sampled(e sampledEvent) {
 		}
 	}
 	ranks, host := s.book.Take(e.all, sample.Evidence{Helper: os.Getpid(), Roots: roots, Groups: s.owners.groups,
-		Foreign: func(pid int) bool { return !s.ofJob(pid) }, Ask: s.rankOf})
+		Foreign: s.foreign.has, Ask: s.rankOf})
 	limited := host
 	limited.Mem = max(e.mem, e.group)
 	if e.group > 0 {

@@ -57,7 +57,7 @@ func (s *session) strike(sig unix.Signal) {
 		return
 	}
 	for _, p := range proc.Below(os.Getpid()) {
-		if p.PID != s.owners.guard {
+		if p.PID != s.guard.pid {
 			unix.Kill(p.PID, sig)
 		}
 	}

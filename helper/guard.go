@@ -4,6 +4,7 @@ package helper
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -31,39 +32,31 @@ children that called setsid, the guard ends:
 
 Orphans of a dead mpiexec fall to process 1, so the tree does not tell them any more,
 but their environment does: MPIEXEC_JOBID is the job's alone. A process that has given
-up its environment and its session escapes. What is left of the job still has its CPUs, so
+up its environment escapes. What is left of the job still has its CPUs, so
 the guard keeps the claim until it has ended that: it holds a descriptor of the claim's file.
 
-Whoever kills mpiexec may kill its process group or its session (timeout -s KILL, a CI system, pkill -s). So
-the guard leads a session, as each rank does; under PBS, which finds the processes of a job by
-their session, it leads a process group only.
+Whoever kills mpiexec may kill its process group, its session (timeout -s KILL, a CI system, pkill -s) or all that has its
+name (pkill -f). So the guard leads a session, as each rank does, and is not called mpiexec; under PBS, which finds
+the processes of a job by their session, it leads a process group only.
 
-The guard starts guardDelay behind the first rank, so that a job that is over by then
-does not pay for it, and is killed when the last has ended and left nothing. Until it is needed it is a
-shell that waits, which starts in a third of the time of a Go program; at the end of the
-pipe the shell becomes Guard, by a descriptor of our program, since its file may have
-been replaced meanwhile.
+The guard starts guardDelay behind the first rank, so that a job that is over by then does not pay for it, and is killed when
+the last has ended and left nothing. It is this program, which waits before Go's runtime begins (package keeper).
 */
 type guard struct {
 	pid  int
 	pipe int // write end; its close, by our death, wakes the guard
 }
 
-// guardDelay is the time in which a killed mpiexec may leave behind what a rank has
-// already put into a session of its own.
+// guardDelay is the time in which a killed mpiexec may leave behind what a rank has already left or put into a session of
+// its own. Without it, one rank of /bin/true takes a twentieth longer (adr 7).
 const guardDelay = 2 * time.Millisecond
 
-// sleeper waits for the end of its input and becomes the program behind descriptor 3.
-const sleeper = `trap '' HUP INT TERM QUIT; read _ || exec /proc/self/fd/3 "$@" </dev/null`
+// guardName is what a guard is called for ps, and for whoever kills all that is called mpiexec.
+const guardName = "remshell"
 
-// startGuard starts a guard; words are what Guard will be called by. It keeps a claim, if
-// there is one, as long as it lives. Apart, it leads a session, as ranks do then.
-func startGuard(words []string, held *ledger.Held, apart bool) (guard, error) {
-	program, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return guard{}, err
-	}
-	defer program.Close()
+// startGuard starts a guard, in a session of its own if ranks have one. It keeps a claim, if there is one, as long as it
+// lives.
+func (s *session) startGuard(held *ledger.Held) (guard, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return guard{}, err
@@ -71,23 +64,25 @@ func startGuard(words []string, held *ledger.Held, apart bool) (guard, error) {
 	defer unix.Close(fds[0])
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
+		unix.Close(fds[1])
 		return guard{}, err
 	}
 	defer unix.Close(null)
-	files := []uintptr{uintptr(fds[0]), uintptr(null), uintptr(null), program.Fd()}
+	files := []uintptr{uintptr(fds[0]), uintptr(null), uintptr(null)}
 	if held != nil {
 		if claim, err := held.Dup(); err == nil { // else it was released meanwhile
 			defer unix.Close(claim)
 			files = append(files, uintptr(claim))
 		}
 	}
-	argv := append([]string{"/bin/sh", "-c", sleeper, "mpiexec"}, words...)
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: stage.Environ(), Files: files,
-		Sys: &syscall.SysProcAttr{Setsid: apart, Setpgid: !apart}})
+	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{guardName}, s.sys.Guard...), &syscall.ProcAttr{
+		Env: stage.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setsid: s.apart, Setpgid: !s.apart},
+	})
 	if err != nil {
 		unix.Close(fds[1])
 		return guard{}, err
 	}
+	s.foreign.add(pid)
 	return guard{pid, fds[1]}, nil
 }
 
@@ -105,31 +100,46 @@ func (g *guard) forget() {
 	*g = guard{}
 }
 
-// newGuard starts the guard of a helper inside mpiexec, if there still is anything to
-// guard.
-func (s *session) newGuard() {
-	if s.guard.pid != 0 || !s.life.MayLive() {
+// mindGuard starts the guard of a helper inside mpiexec if something of the job lives, and lets it go if nothing does: it
+// is a child of ours, and the job is over only when there is none.
+func (s *session) mindGuard() {
+	switch {
+	case s.sys.Guard == nil:
+	case s.life.MayLive():
+		s.newGuard()
+	case s.life.Busy() && s.orphaned():
+		s.newGuard()
+		s.mindGuardIn(guardPause) // the end of a child may be told to nobody but who has started it
+	default:
+		s.staging.Unlink()
+		s.guard.release()
+	}
+}
+
+// mindGuardIn has it looked after in a while.
+func (s *session) mindGuardIn(while time.Duration) {
+	if s.minding == nil {
+		s.minding = time.AfterFunc(while, func() { s.tell(guardDue{}) })
 		return
 	}
-	g, err := startGuard(s.sys.Guard, s.held, s.apart)
-	if err != nil {
+	s.minding.Reset(while)
+}
+
+// orphaned reports whether ranks have left processes.
+func (s *session) orphaned() bool {
+	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.foreign.has(pid) })
+}
+
+// newGuard starts a guard if there is none.
+func (s *session) newGuard() {
+	if s.guard.pid != 0 {
+		return
+	}
+	var err error
+	if s.guard, err = s.startGuard(s.held); err != nil {
 		s.log.warn("no guard: if mpiexec is killed, ranks may survive it: %v", err)
 	}
-	s.guard, s.owners.guard = g, g.pid
 }
-
-// dismissGuard lets the guard go if it is the only process left, or the others may stay. It is a child of ours,
-// and the job is over only when there is none.
-func (s *session) dismissGuard() {
-	if s.guard.pid == 0 || !s.life.MayStay() && slices.ContainsFunc(proc.Orphans(), s.ofJob) {
-		return
-	}
-	s.staging.Unlink()
-	s.guard.release()
-}
-
-// ofJob reports whether a child is part of the job.
-func (s *session) ofJob(pid int) bool { return pid != s.owners.guard && !s.foreign.has(pid) }
 
 // A guard tries for so long to kill what cannot die, and waits so long between two looks.
 const (
@@ -137,7 +147,7 @@ const (
 	guardPause    = 20 * time.Millisecond
 )
 
-// Guard is the main function of a guard whose mpiexec is dead: it ends what is left of
+// Guard is the main function of a guard. When mpiexec is dead, which is when the input ends, it ends what is left of
 // a job. The arguments are the job and its grace in milliseconds.
 func Guard(args []string) error {
 	if len(args) != 2 {
@@ -147,7 +157,8 @@ func Guard(args []string) error {
 	if err != nil {
 		return fmt.Errorf("grace %q: %w", args[1], err)
 	}
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	signal.Ignore(unheard...)
+	io.Copy(io.Discard, os.Stdin) // it has ended already, but in a program without our entry
 	defer func() {
 		sweep()
 		status.Forget(job.ID(args[0])) // its mpiexec may not have ended whole yet

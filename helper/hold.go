@@ -185,7 +185,6 @@ func (s *session) keep(held *ledger.Held) {
 	if s.held = held; old.pid == 0 {
 		return
 	}
-	s.foreign.add(old.pid)
 	s.guard = guard{}
 	s.newGuard()
 	old.release()

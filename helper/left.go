@@ -45,7 +45,7 @@ func (s *session) eachBelow(visit func(p proc.Look, of int) int) {
 	var below func(pid, rank int)
 	below = func(pid, rank int) {
 		for _, p := range tree[pid] {
-			if s.ofJob(p.PID) {
+			if !s.foreign.has(p.PID) {
 				below(p.PID, visit(p, rank))
 			}
 		}

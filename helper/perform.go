@@ -99,7 +99,7 @@ func (s *session) performEnd(action any) {
 	case life.Wake:
 		s.wake(a.After)
 	case life.DismissGuard:
-		s.dismissGuard()
+		s.mindGuard()
 	case life.AwaitSilence:
 		s.awaitSilence(a.Noise)
 	case life.TellEmptied:

@@ -101,7 +101,7 @@ func (s *session) fork(a life.Fork) {
 	}()
 	time.AfterFunc(status.Delay, func() { s.tell(socketDue{}) })
 	if s.sys.Guard != nil {
-		time.AfterFunc(guardDelay, func() { s.tell(guardDue{}) })
+		s.mindGuardIn(guardDelay)
 	}
 }
 

@@ -70,7 +70,8 @@ type forks struct {
 	stopForking  *atomic.Bool  // the starter shall start no more
 	hurry        chan struct{} // closed when the job is being ended
 	moreChildren chan struct{} // the reaper may find children again
-	guard        guard         // of a helper inside mpiexec, while ranks run
+	guard        guard         // of a helper inside mpiexec, while something of the job lives
+	minding      *time.Timer   // of the next look after it; nil: there was none
 	held         *ledger.Held  // the claim that the guard is to keep; nil: none
 }
 
@@ -224,7 +225,7 @@ func (s *session) step(event any) {
 	case standDue:
 		s.tellRestless(e)
 	case guardDue:
-		s.newGuard()
+		s.mindGuard()
 	case unanswered:
 		s.decide(life.End{Grace: e.grace})
 	case stacksDone:

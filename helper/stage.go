@@ -50,7 +50,7 @@ func (s *session) staged(e stagedEvent) {
 }
 
 // settleStage lets ranks that are about to start find the files. A helper inside mpiexec makes
-// links to them when there is a guard, which removes these if it is killed.
+// links to them, which its guard removes if it is killed.
 func (s *session) settleStage(g *group) *rank.Error {
 	if s.staging == nil {
 		return nil

@@ -5,6 +5,7 @@
 // A system call of linux/arm64 has its number in R8 and its arguments in R0 to R4. It leaves its result in R0, or an
 // error as a number below 0, and changes nothing else.
 #define SYS_close 57
+#define SYS_ppoll 73
 #define SYS_exit_group 94
 #define SYS_rt_sigaction 134
 #define SYS_rt_sigprocmask 135
@@ -22,7 +23,7 @@
 
 // func entry()
 TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
-	// At RSP: argc, argv[0], argv[1] ... Is the second "--helper"?
+	// At RSP: argc, argv[0], argv[1] ... Is the second "--helper" or "--helper-guard"?
 	MOVD 0(RSP), R9
 	CMP  $2, R9
 	BLT  runtime
@@ -32,8 +33,19 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
 	CMP  R10, R9
 	BNE  runtime
 	MOVBU 8(R19), R9
-	CBNZ R9, runtime
+	CBZ  R9, keeper
+	MOVWU 8(R19), R9
+	MOVD $0x6175672d, R10 // "-gua"
+	CMP  R10, R9
+	BNE  runtime
+	MOVWU 11(R19), R9
+	MOVD $0x00647261, R10 // "ard", and its end
+	CMP  R10, R9
+	BNE  runtime
+	MOVD ZR, R21 // it has no helper
+	B    ignore
 
+keeper:
 	MOVD $36, R0 // PR_SET_CHILD_SUBREAPER
 	MOVD $1, R1
 	MOVD ZR, R2
@@ -72,8 +84,9 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
 	CLOSE(1)
 	CLOSE(2)
 
+ignore:
 	MOVD $64, R22
-ignore: // what is pending, too: Go lets signals in before it handles them
+each: // what is pending, too: Go lets signals in before it handles them
 	CMP  $17, R22
 	BEQ  next
 	MOVD R22, R0
@@ -83,7 +96,8 @@ ignore: // what is pending, too: Go lets signals in before it handles them
 	CALL(SYS_rt_sigaction) // not for SIGKILL and SIGSTOP
 next:
 	SUB  $1, R22
-	CBNZ R22, ignore
+	CBNZ R22, each
+	CBZ  R21, guard
 
 wait:
 	MOVD R21, R0
@@ -107,6 +121,17 @@ wait:
 	BNE  runtime
 	MOVD ZR, R0
 	CALL(SYS_exit_group)
+
+guard:
+	MOVD $·pipe(SB), R0
+	MOVD $1, R1
+	MOVD ZR, R2 // for ever
+	MOVD ZR, R3
+	MOVD $8, R4
+	CALL(SYS_ppoll)
+	CMN  $4, R0 // EINTR
+	BEQ  guard
+	B    runtime
 
 failed:
 	NEG  R0, R0

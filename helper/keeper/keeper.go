@@ -1,42 +1,50 @@
 //go:build linux
 
 /*
-Package keeper is what of a helper's keeper is no Go: an entry of the program, before Go's runtime begins, where
-the helper is forked off and waited for. Why there is a keeper: adr 3; why it waits there: adr 14.
+Package keeper is what of a helper's keeper, and of the guard of a helper inside mpiexec, is no Go: an entry of the program,
+before Go's runtime begins, where the helper is forked off and waited for, or the end of mpiexec is. Why there is a
+keeper: adr 3; a guard: adr 7; why they wait there: adr 14.
 
 	the kernel
 	    |
-	  entry: is this a helper, "--helper ..."? ---- no ----------------------.
-	    |                                                                    |
-	  become a subreaper; ignore SIGHUP, SIGINT, SIGTERM; the usual          |
-	  SIGCHLD; block every signal                                            |
-	    |                                                                    |
-	  fork -------------------------------.                                  |
-	    |                                 |                                  |
-	  the keeper, part 2:                 the helper, part 1:                |
-	  is "--keeper" for ps                blocks what was blocked before;    |
-	  lets go of descriptors 0 to 2;      SIGTERM when the keeper ends;      |
-	  ignores every signal but SIGCHLD    has it ended? then so do we        |
-	    |                                 |                                  |
-	  waits for the helper                |                                  |
-	    |                                 |                                  |
-	  ended with 0, no child is left?     |                                  |
-	    |        |                        |                                  |
-	   yes       no                       |                                  |
-	    |        |                        |                                  |
-	 exit 0      '--> Go's runtime <------'<------- part 0 -----------------'
+	  entry: is this a helper, "--helper ..."? ---- no ---> "--helper-guard"? -- no --.
+	    |                                                         |                   |
+	  become a subreaper; ignore SIGHUP, SIGINT, SIGTERM; the   yes                   |
+	  usual SIGCHLD; block every signal                           |                   |
+	    |                                                         |                   |
+	  fork -------------------------------.                       |                   |
+	    |                                 |                       |                   |
+	  the keeper, part 2:                 the helper, part 1:     |                   |
+	  is "--keeper" for ps                blocks what was         |                   |
+	  lets go of descriptors 0 to 2       blocked before;         |                   |
+	    |                                 SIGTERM when the        |                   |
+	    |                                 keeper ends; has        |                   |
+	    |                                 it ended? then so       |                   |
+	    |                                 do we                   |                   |
+	    |                                 |                       |                   |
+	  ignores every signal but SIGCHLD <--)-----------------------'                   |
+	    |                    |            |                                           |
+	  waits for the helper   waits for    |                                           |
+	    |                    the end of   |                                           |
+	  ended with 0, no       the pipe,    |                                           |
+	  child is left?         part 0       |                                           |
+	    |        |           |            |                                           |
+	   yes       no          |            |                                           |
+	    |        |           |            |                                           |
+	 exit 0      '--> Go's runtime <------'<------------------ part 0 ----------------'
 	                  |
-	                  main: looks at Part
+	                  main: looks at its arguments, and at Part
 
-The entry decides nothing else, and holds no state but its four words: what a killed helper has left is ended by
+The entry decides nothing else, and holds no state but its five words: what a killed helper has left is ended by
 Go, in the same process, so that nothing has to be found and executed for it. When a call fails before there is a
-helper, part is 0, and Go does all of it and says what failed.
+helper, part is 0, and Go does all of it and says what failed; so it is with a guard that cannot wait.
 
 Signals are blocked, so that none ends a keeper that is not one yet, and then ignored, which drops what is pending: Go's runtime
-lets some of them in, SIGQUIT for one, before it handles any. What it handles then itself is ignored again by helper.Outlive.
+lets some of them in, SIGQUIT for one, before it handles any. What it handles then itself is ignored again by helper.Outlive
+and helper.Guard.
 
 The linker has to be told (-E, tools/ldflags.sh). A program that was linked without, or for a kind of CPU that has no entry
-here, is in part 0, and a keeper in Go starts the helper (helper.Keep).
+here, is in part 0; a keeper in Go starts the helper (helper.Keep), and a guard waits in Go.
 */
 package keeper
 
@@ -49,7 +57,8 @@ var (
 	part   int32 // a Role
 	status uint32
 	errno  int32
-	mask   uint64 // the signals that were blocked before; entry reads it, too
+	pipe   [2]int32 // struct pollfd of poll(2): descriptor 0, of which only the end counts
+	mask   uint64   // the signals that were blocked before; entry reads it, too
 )
 
 // A Role is what this process is to the entry.

@@ -305,10 +305,64 @@ func TestTheEntryWaitsBeforeTheRuntime(t *testing.T) {
 	}
 }
 
+// A guard waits until the pipe to mpiexec ends, whatever else happens, and then ends the job. With our entry it does not
+// become a Go program for that.
+func TestTheGuardWaits(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := guard(t, program, "keeper.test."+strconv.Itoa(os.Getpid()))
+		until(t, "it ignores signals", func() bool { return signals(k.Process.Pid, "SigIgn")&(1<<(unix.SIGTERM-1)) != 0 })
+		k.pester(t)
+		syscall.Kill(k.Process.Pid, syscall.SIGSTOP)
+		until(t, "it is stopped", func() bool { look, _ := proc.LookAt(k.Process.Pid); return look.State == 'T' })
+		syscall.Kill(k.Process.Pid, syscall.SIGCONT)
+		until(t, "it waits", func() bool { look, _ := proc.LookAt(k.Process.Pid); return look.State == 'S' })
+		if tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", k.Process.Pid)); err != nil || filepath.Base(program) == "entry" && len(tasks) != 1 {
+			t.Errorf("it has %d threads, %v", len(tasks), err)
+		}
+		if !alive(k.orphan) {
+			t.Error("a process of the job has ended before mpiexec")
+		}
+		k.in.Close()
+		if got := k.code(t); got != 0 {
+			t.Errorf("exit %d", got)
+		}
+		until(t, "the job has ended", func() bool { return !alive(k.orphan) })
+	})
+}
+
+// guard starts a guard, and a process of its job, which is told as the orphan.
+func guard(t *testing.T, program, job string) *kept {
+	t.Helper()
+	k := &kept{Cmd: exec.Command(program, "--helper-guard", job, "0")}
+	k.Env, k.Stderr = append(os.Environ(), "TMPDIR="+t.TempDir(), "HOME="+t.TempDir()), os.Stderr
+	var err error
+	if k.in, err = k.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Start(); err != nil {
+		t.Fatal(err)
+	}
+	left := exec.Command("sleep", "100000")
+	left.Env = append(os.Environ(), "MPIEXEC_JOBID="+job)
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go left.Wait()
+	t.Cleanup(func() {
+		k.in.Close()
+		left.Process.Kill()
+	})
+	k.orphan, _ = proc.LookAt(left.Process.Pid)
+	return k
+}
+
 // blocked are the signals that a process blocks.
-func blocked(pid int) uint64 {
+func blocked(pid int) uint64 { return signals(pid, "SigBlk") }
+
+// signals are those of one kind that a process has (proc_pid_status(5)).
+func signals(pid int, kind string) uint64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, line, _ := strings.Cut(string(text), "SigBlk:\t")
+	_, line, _ := strings.Cut(string(text), kind+":\t")
 	line, _, _ = strings.Cut(line, "\n")
 	set, _ := strconv.ParseUint(line, 16, 64)
 	return set

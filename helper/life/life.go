@@ -316,6 +316,9 @@ func (s *State) IsRank(pid int) bool {
 // Alive reports whether a rank lives.
 func (s *State) Alive() bool { return len(s.byPID) > 0 }
 
+// Busy reports whether there are processes, or may be.
+func (s *State) Busy() bool { return s.work == Busy }
+
 // MayLive reports whether a rank lives, or is about to.
 func (s *State) MayLive() bool { return s.forking > 0 || s.Alive() }
 

@@ -142,6 +142,21 @@ func (b *bed) killed(t *testing.T, k killing, hosts string, restart bool) {
 	}
 }
 
+// A rank that ends at once, before there is a guard, may have left somebody.
+func TestWhatARankLeavesAtOnceIsGuarded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
+	v.running = b.start(t, job{args: []string{"-host", "localhost", "-n", "1", "sh", "-c", "sleep 1000." + v.tag + " >/dev/null 2>&1 &"}})
+	if !poll(gone, func() bool { return len(v.guards()) == 1 }) {
+		t.Fatal("there is no guard")
+	}
+	v.cmd.Process.Kill()
+	v.wait(t)
+	v.vanish(t, gone)
+}
+
 // The guard is in no process group of mpiexec's, and in its session only where a batch system looks for it there.
 func TestTheGuardLeavesTheSessionButUnderPBS(t *testing.T) {
 	t.Parallel()

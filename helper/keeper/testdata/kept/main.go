@@ -1,4 +1,4 @@
-// Kept is a helper that does what its third argument says, and its keeper, which is the real one.
+// Kept is a helper that does what its third argument says, and its keeper, which is the real one; or a guard, the real one.
 package main
 
 import (
@@ -29,6 +29,8 @@ func main() {
 		exit(helper.Keep(append([]string{"--helper-child"}, os.Args[2:]...)))
 	case os.Args[1] == "--keeper" && keeper.Part() == keeper.Keeper:
 		exit(helper.Outlive(keeper.Ended()))
+	case os.Args[1] == "--helper-guard":
+		exit(0, helper.Guard(os.Args[2:]))
 	case os.Args[1] == "--helper" || os.Args[1] == "--helper-child":
 		help(os.Args[2])
 	}
