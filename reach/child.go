@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -79,7 +78,7 @@ func (c *Child) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error)
 		return fail(err)
 	}
 	cmd := exec.Command(program, "--helper-child", c.Self.Build)
-	cmd.Args[0] = os.Args[0]
+	cmd.Args[0] = "remshell" // who kills all that is called mpiexec leaves it to clean up
 	cmd.Env = c.Env
 	if c.Stay {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -45,6 +45,7 @@ var killings = []killing{
 	{name: "SIGHUP to the process", hit: toPID(syscall.SIGHUP), code: 129},
 	{name: "SIGHUP to the group", hit: toGroup(syscall.SIGHUP), code: 129},
 	{name: "SIGHUP to the session", hit: toSession(syscall.SIGHUP), code: 129},
+	{name: "SIGKILL to all of that name", hit: toName(syscall.SIGKILL), code: 137},
 	{name: "timeout -s KILL", before: []string{"timeout", "-s", "KILL", "1000"}, hit: toPID(syscall.SIGALRM), code: 137},
 	{name: "timeout -k: SIGTERM, then SIGKILL", before: []string{"timeout", "-k", "1", "1000"}, hit: toPID(syscall.SIGALRM), grace: 5, code: 137},
 	{name: "SIGTERM, then SIGKILL when the ranks have ended", hit: afterRanks(syscall.SIGKILL), grace: 5, code: 137},
@@ -81,6 +82,19 @@ func toSession(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
 		for _, pid := range all {
 			syscall.Kill(pid, sig) // it may have ended with the one before
 		}
+	}
+}
+
+// toName signals all that is called mpiexec, as pkill -f does, but on the head of this test alone.
+func toName(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
+	return func(t *testing.T, v *victim, _ *os.File) {
+		var called []int
+		for _, pid := range v.bed.launchers() {
+			if strings.Contains(cmdline(pid), "mpiexec") {
+				called = append(called, pid)
+			}
+		}
+		kill(t, sig, "process of that name", called)
 	}
 }
 
