@@ -63,7 +63,7 @@ func help(what string) {
 	case "orphan", "stay":
 		orphan = leave(exec.Command("/bin/sleep", "100000"))
 	case "stubborn": // it says when it is asked to end, and does not
-		cmd := exec.Command("/bin/sh", "-c", `exec 3>&2 2>/dev/null; trap 'echo asked to end >&3' TERM; echo ready; while :; do sleep 1; done`)
+		cmd := exec.Command("/bin/sh", "-c", `exec 3>&2 2>/dev/null; trap 'echo asked to end >&3' TERM; echo ready; while :; do sleep 1 & wait; done`)
 		cmd.Stderr = os.Stdout
 		out, err := cmd.StdoutPipe()
 		if err != nil {
