@@ -284,6 +284,29 @@ func TestFilesThatAHelperNames(t *testing.T) {
 	}
 }
 
+// A helper that wants nothing spawned is told so: no program is there of which an info key could speak.
+func TestASpawnOfNothing(t *testing.T) {
+	answers := make(chan *wire.Spawned, 1)
+	r := newRun(1, "", "z")
+	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
+		switch m := m.(type) {
+		case *wire.Start:
+			c.Send(&wire.Started{Rank: 0, PID: 1})
+			c.Send(&wire.Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
+		case *wire.Spawned:
+			answers <- m
+			c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
+		default:
+			return false
+		}
+		return true
+	})}
+	result, err := r.do(t)
+	if answer := <-answers; err != nil || result.Code != 0 || answer.Err != "no program to spawn" {
+		t.Errorf("code %d, %v, answer %q, stderr %q", result.Code, err, answer.Err, r.err.String())
+	}
+}
+
 // How much may be spawned is bounded before anything is planned (TRUST-12), and so is what
 // the user is told of it.
 func TestHowMuchIsSpawned(t *testing.T) {

@@ -9,6 +9,7 @@ may be (TRUST-11, TRUST-12), and to which hosts they may go (TRUST-9).
 package info
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,9 @@ type Wishes []values
 // section of the rank that asks has, but for what the info keys say (MPI-4.1, 11.8.4).
 // Unknown keys are ignored.
 func Read(req job.Request, parent job.App, r spawn.Request, g *Guide) (job.Request, Wishes, error) {
+	if len(r.Commands) == 0 { // a node may say so
+		return req, nil, errors.New("no program to spawn")
+	}
 	req.Apps, req.RankFile, req.Wait = nil, nil, false
 	req.Set, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // it goes to what the job has chosen
 	g.Candidates(&req)
@@ -61,10 +65,8 @@ func Read(req job.Request, parent job.App, r spawn.Request, g *Guide) (job.Reque
 		}
 		req.Apps, wishes = append(req.Apps, app), append(wishes, v)
 	}
-	if len(wishes) > 0 {
-		if err := layOut(wishes, &req.Placing); err != nil {
-			return req, nil, err
-		}
+	if err := layOut(wishes, &req.Placing); err != nil {
+		return req, nil, err
 	}
 	if len(wishes) == 1 && wishes[0].hosts != nil { // in the order in which they were named
 		req.Sort, req.Turns = "", nil

@@ -21,8 +21,10 @@ type claimLost struct{ node, reason string }
 func (r *reservation) claim(ctx context.Context, p job.Plan) error {
 	r.choose(p)
 	r.counts = PerSection(p, len(r.req.Apps))
-	if r.outset = newOutset(slots(r.req, r.snap.Nodes, p), r.chosen); r.spawn != nil {
+	if r.spawn != nil {
 		r.outset = r.spawn.Outset
+	} else {
+		r.outset = newOutset(slots(r.req, r.snap.Nodes, p), r.chosen)
 	}
 	byID := slices.SortedFunc(slices.Values(r.chosen), func(x, y *host) int { return x.def.ID - y.def.ID })
 	err := r.prepare(ctx, byID[:1], byID[1:])

@@ -20,37 +20,42 @@ func slots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	if req.Spawn.None {
 		return p.Size
 	}
-	reached, listed := make(map[string]*job.Node, len(nodes)), req.Listed()
+	reached, machines := make(map[string]*job.Node, len(nodes)), make(map[string]bool)
 	for i := range nodes {
 		reached[nodes[i].Name] = &nodes[i]
 	}
+	for _, def := range spawnHosts(req, reached, p) {
+		n := reached[def.Name]
+		if n == nil { // of --spawn-hosts; it may have more, but nobody has looked
+			sum += max(1, def.Slots)
+			continue
+		}
+		size := n.Size()
+		if n.MaxProcs != nil {
+			size = min(size, *n.MaxProcs)
+		}
+		if n.Slots > 0 || !machines[n.Identity] { // slots of two names of a machine add up (HOST-8)
+			sum += size
+		}
+		machines[n.Identity] = n.Identity != ""
+	}
+	return sum
+}
+
+// spawnHosts are those that ranks of the job may be on: candidates that were reached and are not closed to it, and those of
+// --spawn-hosts.
+func spawnHosts(req job.Request, reached map[string]*job.Node, p job.Plan) []job.NodeDef {
+	listed := req.Listed()
 	for _, note := range p.Rejected {
 		if plan.Forbids(note.Code) {
 			delete(listed, note.Node)
 		}
 	}
+	req.KeepNodes(func(def job.NodeDef) bool { return listed[def.Name] && reached[def.Name] != nil })
 	guide := &info.Guide{Allow: req.Spawn}
 	for _, np := range p.Nodes {
 		guide.Seen = append(guide.Seen, info.Seen{Def: job.NodeDef{Name: np.Name}})
 	}
-	req.KeepNodes(func(def job.NodeDef) bool { return listed[def.Name] && reached[def.Name] != nil })
 	guide.Candidates(&req)
-	machines := make(map[string]bool)
-	for _, def := range req.Nodes {
-		n := reached[def.Name]
-		switch {
-		case n == nil: // of --spawn-hosts; it may have more, but nobody has looked
-			sum += max(1, def.Slots)
-		case n.Slots > 0 || !machines[n.Identity]: // slots of two names of a machine add up (HOST-8)
-			size := n.Size()
-			if n.MaxProcs != nil {
-				size = min(size, *n.MaxProcs)
-			}
-			sum += size
-		}
-		if n != nil && n.Identity != "" {
-			machines[n.Identity] = true
-		}
-	}
-	return sum
+	return req.Nodes
 }
