@@ -8,10 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
-	"syscall"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
@@ -31,7 +27,7 @@ type dialer struct {
 	reach.Ways
 	build  string       // that helpers have to be; empty: ours, since nothing else is started
 	client *sshx.Dialer // nil: another way
-	local  *sshx.Local  // what the configuration of client asks this machine
+	local  *sshx.Local  // what client and its configuration ask this machine
 }
 
 var _ node.Dialer = (*dialer)(nil)
@@ -77,7 +73,7 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 	case j.Launcher == "fork":
 		d.There = reach.Nowhere{Why: "is not this machine, and -launcher fork starts nowhere else", Words: "out of reach of -launcher fork"}
 	case len(program) > 0:
-		d.There = &reach.Command{Self: self, Template: program, Args: args, Me: userOf(sys).Name,
+		d.There = &reach.Command{Self: self, Template: program, Args: args, Me: userOf(sys, accountInFile(sys)).Name,
 			Timeout: connectTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}
 	default:
 		d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
@@ -147,77 +143,27 @@ func remoteShell(j option.Job, starter bool) ([]string, error) {
 // programArgs are what stands before our own arguments of a program that reaches hosts.
 func programArgs(j option.Job, program []string) ([]string, error) {
 	args := j.LauncherArgs[:len(j.LauncherArgs):len(j.LauncherArgs)]
-	if len(j.SSHOptions) == 0 || len(program) == 0 {
+	said := ""
+	switch {
+	case len(program) == 0:
+	case j.SSHConfig != "":
+		said = "--ssh-config"
+	case len(j.SSHOptions) > 0:
+		said = "--ssh-option"
+	}
+	if said == "" {
 		return args, nil
 	}
 	if name := filepath.Base(program[0]); name != "ssh" {
-		return nil, &fault.Error{Text: fmt.Sprintf("--ssh-option is for ssh, and %s is another program", name), Remedy: "give it arguments of its own with -launcher-args"}
+		return nil, &fault.Error{Text: fmt.Sprintf("%s is for ssh, and %s is another program", said, name), Remedy: "give it arguments of its own with -launcher-args"}
+	}
+	if j.SSHConfig != "" {
+		args = append(args, "-F", j.SSHConfig)
 	}
 	for _, o := range j.SSHOptions {
 		args = append(args, "-o", string(o))
 	}
 	return args, nil
-}
-
-// resolver looks hosts up in the user's configuration, which is read when the first one needs
-// it, once. Options win over it (CLI-12).
-func resolver(j option.Job, sys System, local *sshx.Local) func(ctx context.Context, alias string) (sshx.Target, error) {
-	me := userOf(sys)
-	config := sync.OnceValues(func() (*sshx.Config, error) { return readConfig(me, j.SSHOptions) })
-	return func(ctx context.Context, alias string) (sshx.Target, error) {
-		config, err := config()
-		if err != nil {
-			return sshx.Target{}, err
-		}
-		t, err := config.Resolve(ctx, alias, me, local)
-		if err == nil && j.ConnectTimeout > 0 {
-			t.ConnectTimeout = 0
-		}
-		return t, err
-	}
-}
-
-func readConfig(me sshx.User, set []option.SSHOption) (*sshx.Config, error) {
-	config, err := sshx.ReadConfig(me.Home+"/.ssh/config", "/etc/ssh/ssh_config", me)
-	if err != nil || len(set) == 0 {
-		return config, err
-	}
-	var options []string
-	for _, o := range set {
-		options = append(options, string(o))
-	}
-	return config.With("--ssh-option", options)
-}
-
-// userOf is who connects. A static program cannot ask LDAP or sss, so the environment
-// speaks first; without it root's home is known, as everywhere.
-func userOf(sys System) sshx.User {
-	host, _ := os.Hostname()
-	u := sshx.User{Name: sys.getenv("USER"), Home: sys.getenv("HOME"), UID: syscall.Getuid(), Host: host, Getenv: sys.getenv}
-	u.Name = cmp.Or(u.Name, sys.getenv("LOGNAME"))
-	if u.Name == "" || u.Home == "" {
-		entry := passwdEntry(sys, u.UID)
-		u.Name, u.Home = cmp.Or(u.Name, entry[0]), cmp.Or(u.Home, entry[1])
-	}
-	return u
-}
-
-// passwdEntry finds name and home of a user in /etc/passwd; empty if they are not
-// there.
-func passwdEntry(sys System, uid int) (entry [2]string) {
-	f, err := sys.FS.Open("etc/passwd")
-	if err != nil {
-		return entry
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(f)
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Split(strings.TrimSpace(line), ":")
-		if len(fields) > 5 && fields[2] == strconv.Itoa(uid) {
-			return [2]string{fields[0], fields[5]}
-		}
-	}
-	return entry
 }
 
 // hasTerminal reports whether we have a controlling terminal.

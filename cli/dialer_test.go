@@ -13,6 +13,71 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
+// ssh's files are those of the account, as for ssh, whatever HOME is, and messages name those that were read.
+func TestHomeOfTheAccount(t *testing.T) {
+	p := newPeer(t, func(p *peer, c net.Conn) {
+		p.login(c, false, nil)
+	})
+	home := t.TempDir()
+	run := func(env []string, args ...string) (string, int) {
+		return p.visitAs(append([]string{"USER=other"}, env...), args...)
+	}
+	config, known := filepath.Join(p.home, ".ssh/config"), filepath.Join(p.home, ".ssh/known_hosts")
+	job := []string{"-n", "1", "-host", "n1", "true"}
+	p.write("config", fmt.Sprintf("Host n1\nHostName 127.0.0.1\nPort %d\nGlobalKnownHostsFile none\n", p.port))
+
+	if said, code := run([]string{"HOME=" + home}, job...); code != 125 || !strings.Contains(said, "login refused for user me; tried "+p.home+"/.ssh/") {
+		t.Errorf("exit %d, %s", code, said)
+	}
+	if said, _ := run([]string{"HOME=" + p.home}, job...); !strings.Contains(said, "login refused for user me; tried ~/.ssh/") {
+		t.Error(said)
+	}
+	p.write("known_hosts", "")
+	if said, _ := run([]string{"HOME=" + home}, job...); !strings.Contains(said, "not in "+known) {
+		t.Error(said)
+	}
+	if said, _ := run([]string{"HOME=" + home}, "-n", "1", "-host", "none.invalid", "true"); !strings.Contains(said, " HostName in "+config) {
+		t.Error(said)
+	}
+	p.write("config", "Host n1\nHostName\n")
+	if said, _ := run([]string{"HOME=" + home}, job...); !strings.Contains(said, config+":2: HostName: ") {
+		t.Error(said)
+	}
+}
+
+// --ssh-config is ssh's -F.
+func TestSSHConfig(t *testing.T) {
+	p := newPeer(t, func(p *peer, c net.Conn) {
+		p.login(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, "none today") })
+	})
+	other := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(other, fmt.Appendf(nil, "Host far\nHostName 127.0.0.1\nPort %d\n", p.port), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ config, host, says string }{
+		{other, "far", "far: session: "},
+		{other, "far.invalid", "far.invalid: resolve: "},
+		{"none", "n1.invalid", "n1.invalid: resolve: "},
+		{"/no/such/file", "far", "--ssh-config: stat /no/such/file: no such file or directory"},
+	} {
+		said, code := p.visit("--ssh-config", test.config, "--retries", "1", "-n", "1", "-host", test.host, "true")
+		if code != 125 || !strings.Contains(said, test.says) {
+			t.Errorf("%s, %s: exit %d, %s", test.config, test.host, code, said)
+		}
+	}
+	program := filepath.Join(p.home, "ssh")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"called $*\" >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	said, _ := p.visit("-launcher-exec", program, "--ssh-config", other, "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true")
+	if !strings.Contains(said, "called -F "+other+" -o Port=7 -x -T") {
+		t.Errorf("the program was not called so: %s", said)
+	}
+	if said, code := p.visit("-launcher-exec", "kubectl exec %h --", "--ssh-config", other, "-n", "1", "-host", "n1", "true"); code != 125 || !strings.Contains(said, "--ssh-config is for ssh") {
+		t.Errorf("exit %d, %s", code, said)
+	}
+}
+
 // --ssh-option beats ~/.ssh/config for the built-in ssh, and stands before our own
 // arguments of a program of that name.
 func TestSSHOption(t *testing.T) {

@@ -13,11 +13,13 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -90,15 +92,36 @@ func (p *peer) newKey(name string) ssh.Signer {
 	return signer
 }
 
+// withAccount is the disk, with an /etc/passwd in which our account is "me" and has a home of the test.
+func withAccount(home string) fs.FS {
+	line := fmt.Sprintf("me:x:%d:%d::%s:/bin/sh\n", os.Getuid(), os.Getgid(), home)
+	return accountFS{os.DirFS("/"), fstest.MapFS{"etc/passwd": {Data: []byte(line)}}}
+}
+
+type accountFS struct{ disk, passwd fs.FS }
+
+func (f accountFS) Open(name string) (fs.File, error) {
+	if name == "etc/passwd" {
+		return f.passwd.Open(name)
+	}
+	return f.disk.Open(name)
+}
+
 // visit runs mpiexec on n1, and returns all that it said and its exit code.
 func (p *peer) visit(args ...string) (string, int) {
+	p.t.Helper()
+	return p.visitAs([]string{"HOME=" + p.home, "USER=me"}, args...)
+}
+
+// visitAs is visit with variables beside the PATH.
+func (p *peer) visitAs(environ []string, args ...string) (string, int) {
 	p.t.Helper()
 	ctx, done := context.WithTimeout(p.t.Context(), 5*time.Minute)
 	defer done()
 	var printed sheet
 	code := Main(ctx, args, System{
-		In: strings.NewReader(""), Out: &printed, Err: &printed, FS: os.DirFS("/"), Suspend: func() {}, Catch: func(os.Signal) {},
-		Environ: []string{"HOME=" + p.home, "USER=me", "PATH=/bin"}, Getwd: func() (string, error) { return "/", nil },
+		In: strings.NewReader(""), Out: &printed, Err: &printed, FS: withAccount(p.home), Suspend: func() {}, Catch: func(os.Signal) {},
+		Environ: append([]string{"PATH=/bin"}, environ...), Getwd: func() (string, error) { return "/", nil },
 	})
 	if ctx.Err() != nil {
 		p.t.Errorf("mpiexec %v waits for ever; it said %q", args, printed.String())

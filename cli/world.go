@@ -58,7 +58,7 @@ func named(name string, here request.Localhost) request.Localhost {
 func userName(sys System) string {
 	name := cmp.Or(sys.getenv("USER"), sys.getenv("LOGNAME"))
 	if name == "" && sys.FS != nil {
-		name = passwdEntry(sys, os.Getuid())[0]
+		name = accountInFile(sys).Name
 	}
 	return name
 }

@@ -86,7 +86,7 @@ var remedies = map[string]string{
 	"mismatch":     "see what its sshd offers: ssh -vv HOST true; update the older side",
 	"session":      "see what its login shell does: ssh HOST /bin/sh -c true",
 	"lost":         "try again with -vv; its sshd writes to the system log why it ends connections",
-	"config":       "correct ~/.ssh/config, or use -launcher-exec ssh",
+	"config":       "correct that line, or use -launcher-exec ssh",
 	"missing":      "install it there, or name it by its full path",
 }
 

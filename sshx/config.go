@@ -22,6 +22,8 @@ import (
 type Config struct {
 	files []*configFile // in the order in which the first value wins
 	final bool          // a Match line asks for a second pass
+
+	userFile string // the first file that was read, or that may be there to be read; may be empty
 }
 
 type configFile struct{ blocks []configBlock }
@@ -63,7 +65,7 @@ const maxInclude = 16
 func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
 	user := configReader{home: me.Home, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID}
 	system := configReader{home: me.Home, dir: filepath.Dir(systemFile), uid: me.UID, main: systemFile}
-	c := &Config{}
+	c := &Config{userFile: userFile}
 	for _, f := range []struct {
 		configReader
 		name string
@@ -102,7 +104,7 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 			return nil, s.fail("the built-in client does not know it").hint(useSSH)
 		}
 	}
-	return &Config{files: append([]*configFile{file}, c.files...), final: c.final}, nil
+	return &Config{files: append([]*configFile{file}, c.files...), final: c.final, userFile: c.userFile}, nil
 }
 
 // effective are the keywords that Resolve looks at, and idle those that change nothing here,

@@ -1,6 +1,7 @@
 package sshx
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,8 @@ type DialError struct {
 	Err  error  // what the system or the library said; may be nil
 
 	remedy string
-	whole  bool // Why is a sentence that needs no step in front
+	config string // the configuration file, for hints
+	whole  bool   // Why is a sentence that needs no step in front
 }
 
 // Error is host, step, reason and detail on one line.
@@ -81,13 +83,15 @@ func (e *DialError) Hint() string {
 	}
 	switch e.Kind {
 	case KindName:
-		return "check the spelling, or give it a HostName in ~/.ssh/config"
+		return "check the spelling, or give it a HostName in " + cmp.Or(e.config, "~/.ssh/config")
+	case KindRefused:
+		return "start sshd there, or set Port for this host in " + cmp.Or(e.config, "~/.ssh/config")
 	case KindUnknownKey:
 		return "check the key with: ssh " + e.Host + " true, or record unknown keys with --accept-new-host-keys"
 	case KindLogin:
 		return "install a key on the host; is the agent running? try: ssh -v " + e.Host + " true"
 	case KindTooMany:
-		return "set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config"
+		return "set IdentitiesOnly yes and one IdentityFile for this host in " + cmp.Or(e.config, "~/.ssh/config")
 	case KindBusy:
 		return "lower --fanout, or raise MaxStartups in the server's sshd_config"
 	case KindClosed:
@@ -102,7 +106,7 @@ func (e *DialError) Hint() string {
 
 // fail makes an error of t without cause.
 func fail(t Target, step string, kind Kind, why string, args ...any) *DialError {
-	return &DialError{Host: t.Alias, Step: step, Kind: kind, Why: fmt.Sprintf(why, args...)}
+	return &DialError{Host: t.Alias, Step: step, Kind: kind, Why: fmt.Sprintf(why, args...), config: t.configName()}
 }
 
 func (e *DialError) at(format string, args ...any) *DialError {

@@ -81,7 +81,7 @@ func (s *setup) prepareLogin() {
 	if names == nil {
 		names = defaultIdentities(t.Home)
 	}
-	k := &keys{only: t.IdentitiesOnly, home: t.Home, ask: s.d.asker(), now: time.Now()}
+	k := &keys{only: t.IdentitiesOnly, home: t.Tilde, ask: s.d.asker(), now: time.Now()}
 	for _, name := range names {
 		k.files = append(k.files, s.d.keyFile(name))
 	}
@@ -116,7 +116,7 @@ func (s *setup) explain(err error) *DialError {
 	case errors.As(err, &algos):
 		return fail(s.t, "handshake", KindMismatch, "%s: accepted are %s; it says %s", unmatched(algos.What),
 			strings.Join(realAlgos(algos.SupportedAlgorithms), ","), quoteStranger(strings.Join(realAlgos(algos.RequestedAlgorithms), ","))).
-			because(err).hint("%s", adviceFor(algos))
+			because(err).hint("%s", adviceFor(algos, s.t.configName()))
 	case strings.Contains(strings.ToLower(text), "too many authentication"): // failures, or our library's 64 attempts
 		return fail(s.t, "login", KindTooMany, "too many authentication failures%s", s.tried()).because(err)
 	case errors.Is(err, errNoMoreKeys):
@@ -151,11 +151,11 @@ func realAlgos(names []string) []string {
 }
 
 // adviceFor names the line of ssh_config by which the client takes an algorithm that the server has, if it knows one.
-func adviceFor(e *ssh.AlgorithmNegotiationError) string {
+func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	keyword, known := choice(e.What)
 	for _, name := range e.RequestedAlgorithms {
 		if slices.Contains(known, name) {
-			return fmt.Sprintf("update the server, or set for this host in ~/.ssh/config: %s +%s", keyword, name)
+			return fmt.Sprintf("update the server, or set for this host in %s: %s +%s", config, keyword, name)
 		}
 	}
 	return "update the server, or use -launcher-exec ssh"

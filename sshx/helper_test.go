@@ -139,7 +139,7 @@ func (p *place) target(addr string) Target {
 	n, err := strconv.Atoi(port)
 	check(p.t, err)
 	return Target{
-		Alias: "n1", HostName: host, Port: n, User: "alice", Home: p.home,
+		Alias: "n1", HostName: host, Port: n, User: "alice", Home: p.home, Tilde: p.home,
 		UserKnownHosts: []string{filepath.Join(p.home, ".ssh/known_hosts")},
 	}
 }

@@ -221,10 +221,10 @@ func (l *knownLine) where() string { return fmt.Sprintf("%s:%d", l.file, l.line)
 func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
 	where := "no file to look in"
 	if len(h.t.UserKnownHosts) > 0 {
-		where = "not in " + tilde(h.t.Home, h.t.UserKnownHosts[0])
+		where = "not in " + tilde(h.t.Tilde, h.t.UserKnownHosts[0])
 	}
 	if v.line != nil {
-		where = tilde(h.t.Home, v.line.where())
+		where = tilde(h.t.Tilde, v.line.where())
 	}
 	shown := ssh.FingerprintSHA256(plainKey(key))
 	switch v.kind {
@@ -232,15 +232,19 @@ func (h *hostKeys) refusal(v keyVerdict, key ssh.PublicKey) error {
 		e := fail(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
 			at("%s of %s, another one at %s", shown, h.t.knownName(), where)
 		if h.answer.file != nil && v.line.file == h.answer.file.path {
-			return e.hint("ask who keeps the keys that KnownHostsCommand prints (%s)", tilde(h.t.Home, h.t.KnownHostsCommand.Origin))
+			return e.hint("ask who keeps the keys that KnownHostsCommand prints (%s)", tilde(h.t.Tilde, h.t.KnownHostsCommand.Origin))
 		}
 		return e.hint("if you know why, forget the old key with: %s", h.forget(v.line))
 	case KindRevokedKey:
 		return h.revoked(where)
 	}
 	if v.err != nil {
-		return fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
+		e := fail(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
 			at("authority at %s", where).because(v.err)
+		if errors.Is(v.err, errNoPrincipals) {
+			e.hint("have it signed with the host's names (ssh-keygen -h -n NAMES), or record its key with --accept-new-host-keys")
+		}
+		return e
 	}
 	return h.unknownKey().at("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
 }
@@ -250,10 +254,10 @@ func (h *hostKeys) unknownKey() *DialError {
 	e := fail(h.t, "host key", KindUnknownKey, "the host key is unknown")
 	switch {
 	case h.missing != "":
-		e.Why += fmt.Sprintf("; KnownHostsCommand of %s was not run: %s", tilde(h.t.Home, h.t.KnownHostsCommand.Origin), h.missing)
+		e.Why += fmt.Sprintf("; KnownHostsCommand of %s was not run: %s", tilde(h.t.Tilde, h.t.KnownHostsCommand.Origin), h.missing)
 	case h.t.VerifyDNS != "":
 		e.hint("use -launcher-exec ssh, which looks for keys in DNS (VerifyHostKeyDNS at %s), or record unknown keys with --accept-new-host-keys",
-			tilde(h.t.Home, h.t.VerifyDNS))
+			tilde(h.t.Tilde, h.t.VerifyDNS))
 	}
 	return e
 }
@@ -285,7 +289,7 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 // list of public keys. The binary kind (KRL) is not read: then no host can be trusted, nor
 // where a line is no key.
 func (h *hostKeys) checkRevokedFile(path string, key ssh.PublicKey) error {
-	name := tilde(h.t.Home, path)
+	name := tilde(h.t.Tilde, path)
 	unusable := func(err error) error {
 		return fail(h.t, "host key", KindConfig, "RevokedHostKeys %s: %v", name, err).because(err).hint("use -launcher-exec ssh")
 	}

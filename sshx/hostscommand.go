@@ -115,7 +115,7 @@ func (h *hostKeys) commandFailed(words []string, err error) error {
 	if ctx.Err() != nil {
 		return h.d.timeout(ctx, h.t, "host key", "")
 	}
-	e := fail(h.t, "host key", KindConfig, "KnownHostsCommand of %s failed: %v", tilde(h.t.Home, h.t.KnownHostsCommand.Origin), err).because(err).
+	e := fail(h.t, "host key", KindConfig, "KnownHostsCommand of %s failed: %v", tilde(h.t.Tilde, h.t.KnownHostsCommand.Origin), err).because(err).
 		hint("run it by hand: %s; to do without it: --ssh-option KnownHostsCommand=none", quoted(words))
 	var exit *ExitError
 	if errors.As(err, &exit) {

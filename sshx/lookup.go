@@ -108,7 +108,7 @@ func notFound(t Target, err error, late bool) *DialError {
 		why = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
 	}
 	e := fail(t, "resolve", KindName, "names cannot be looked up: %s", why).because(err).
-		hint("see /etc/resolv.conf; a host with an address as HostName in ~/.ssh/config needs no name server")
+		hint("see /etc/resolv.conf; a host with an address as HostName in %s needs no name server", t.configName())
 	if dns != nil && dns.Server != "" {
 		e.At = "name server " + dns.Server
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"os/user"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -163,6 +164,15 @@ func (l *Local) HomeOf(ctx context.Context, name string) (string, error) {
 		err = user.UnknownUserError(name)
 	}
 	return home, err
+}
+
+// Account finds the account of a user ID. It is empty if there is none. The error is that of ctx.
+func (l *Local) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
+	text, _, _ := l.ask(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
+		text, err := l.getent(ctx, "passwd", strconv.Itoa(uid))
+		return text, text != "", err
+	})
+	return nsswitch.AccountOf(text, uid), context.Cause(ctx)
 }
 
 // ask finds an answer once, when there is a slot, and waits for it.

@@ -72,7 +72,7 @@ func (c *Config) resolve(s scope, spec hopSpec, seen []string) (Target, error) {
 	}
 	r := resolver{scope: &s, seen: append(slices.Clip(seen), spec.host)}
 	r.refuse()
-	r.t = Target{Alias: spec.host, HostName: hostName, Home: s.me.Home, User: s.username()}
+	r.t = Target{Alias: spec.host, HostName: hostName, Home: s.me.Home, Tilde: s.me.tilde(), ConfigFile: c.userFile, User: s.username()}
 	r.t.Port = spec.port
 	if r.t.Port == 0 {
 		r.t.Port = r.number("port", 22, 1, math.MaxUint16)

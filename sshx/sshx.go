@@ -27,6 +27,7 @@ depends on one of these, Resolve says so with file, line and keyword.
 package sshx
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -40,10 +41,18 @@ import (
 // Match criteria may refer to.
 type User struct {
 	Name   string                   // local login name, %u
-	Home   string                   // home directory, %d and ~
+	Home   string                   // home directory of the account, %d and ~
 	UID    int                      // %i
 	Host   string                   // name of this machine, %l
 	Getenv func(name string) string // ${NAME} and SSH_AUTH_SOCK; nil: empty environment
+}
+
+// tilde is what ~ means to the user's shell, if that is Home; else it is empty.
+func (u User) tilde() string {
+	if home := u.getenv("HOME"); home != "" && home != u.Home {
+		return ""
+	}
+	return u.Home
 }
 
 func (u User) getenv(name string) string {
@@ -68,7 +77,9 @@ type Target struct {
 	Certificates   []string // besides the -cert.pub files next to keys
 	IdentitiesOnly bool     // offer no agent keys that are not in Identities
 	Agent          string   // socket of the agent; empty: none
-	Home           string   // where default keys are, and what ~ stands for in messages
+	Home           string   // the folder of the account, where default keys are
+	Tilde          string   // what ~ stands for in messages: Home; empty: nothing, since $HOME is another folder
+	ConfigFile     string   // where the user can change what is said of the host, for messages; empty: ~/.ssh/config
 
 	UserKnownHosts   []string // the first one gets new keys
 	GlobalKnownHosts []string
@@ -112,6 +123,11 @@ func (w Watch) begin(step string) (end func(error)) {
 		return func(error) {}
 	}
 	return w(step)
+}
+
+// configName is how messages call the configuration file.
+func (t Target) configName() string {
+	return cmp.Or(tilde(t.Tilde, t.ConfigFile), "~/.ssh/config")
 }
 
 // addr is what is dialled and shown: host:port.

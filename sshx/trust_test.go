@@ -133,7 +133,11 @@ func (trial trial) run(p *place, s *sshd) {
 		p.dial(target)
 		return
 	}
-	p.want(p.refusal(target), trial.want, trial.says, "")
+	hint := ""
+	if trial.says == "names no host" {
+		hint = "ssh-keygen -h -n NAMES"
+	}
+	p.want(p.refusal(target), trial.want, trial.says, hint)
 }
 
 // fill puts names and keys into the text of a file.

@@ -183,3 +183,22 @@ func TestMatchExecEndsWithMpiexec(t *testing.T) {
 		})
 	}
 }
+
+// A job container of GitHub's: HOME is a folder of the workflow, and the keys are those of the account. ssh takes these.
+func TestHomeOfAContainer(t *testing.T) {
+	t.Parallel()
+	hello := mpi(t, "hello")
+	b := newBed(t, testbed.Options{Hosts: 2})
+	b.needNamespaces(t)
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "USER=runner"}
+	for _, way := range ways() {
+		args := append(way, "-hosts", spread(b, 1), "-n", "2", hello)
+		b.start(t, job{args: args, env: env}).wait(t).ran(t, b, b.helloLines([]string{"n1", "n2"}, 1))
+	}
+	b.forget(t, b.knownAs(t, "n1"), "")
+	b.refuses(t, job{args: []string{"-host", "n1", "-n", "1", "true"}, env: env}, 125, "not in "+testbed.HomeDir()+"/.ssh/known_hosts")
+	if left, err := os.ReadDir(filepath.Join(home, ".ssh")); err == nil {
+		t.Errorf("made in HOME: %v", left)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,7 +25,8 @@ func (f *Field) Environ(more ...string) []string {
 	if f.Kind == Namespaces {
 		env = with(env, "HOME="+HomeDir())
 	} else {
-		env = with(env, "HOME="+f.Home, "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
+		// The configuration of ssh would be that of the account, whatever HOME says.
+		env = with(env, "HOME="+f.Home, "MPIEXEC_SSH_CONFIG="+filepath.Join(f.Home, ".ssh", "config"), "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
 	}
 	return with(env, more...)
 }

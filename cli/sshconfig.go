@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+
+	"remshell/cli/option"
+	"remshell/fault"
+	"remshell/nsswitch"
+	"remshell/sshx"
+)
+
+// resolver looks hosts up in the user's configuration, which is read when the first one needs
+// it, once. Options win over it (CLI-12).
+func resolver(j option.Job, sys System, local *sshx.Local) func(ctx context.Context, alias string) (sshx.Target, error) {
+	account := accountOf(sys, local)
+	var once sync.Once
+	var config *sshx.Config
+	var failed error
+	return func(ctx context.Context, alias string) (sshx.Target, error) {
+		who, err := account(ctx)
+		if err != nil {
+			return sshx.Target{}, &sshx.DialError{Host: alias, Step: "config", Kind: sshx.KindCanceled, Why: "given up: " + err.Error(), Err: err}
+		}
+		me := userOf(sys, who)
+		if once.Do(func() { config, failed = readConfig(me, j) }); failed != nil {
+			return sshx.Target{}, failed
+		}
+		t, err := config.Resolve(ctx, alias, me, local)
+		if err == nil && j.ConnectTimeout > 0 {
+			t.ConnectTimeout = 0
+		}
+		return t, err
+	}
+}
+
+// readConfig reads the files that ssh would read, or the one that the user names as with its -F.
+func readConfig(me sshx.User, j option.Job) (*sshx.Config, error) {
+	user, system := me.Home+"/.ssh/config", "/etc/ssh/ssh_config"
+	switch j.SSHConfig {
+	case "":
+	case "none":
+		user, system = "", ""
+	default:
+		user, system = j.SSHConfig, ""
+		if _, err := os.Stat(user); err != nil {
+			return nil, &fault.Error{Text: "--ssh-config: " + err.Error()}
+		}
+	}
+	config, err := sshx.ReadConfig(user, system, me)
+	if err != nil || len(j.SSHOptions) == 0 {
+		return config, err
+	}
+	var options []string
+	for _, o := range j.SSHOptions {
+		options = append(options, string(o))
+	}
+	return config.With("--ssh-option", options)
+}
+
+// userOf is who connects: an account, as ssh takes it, whatever the environment says. In a container HOME may be another
+// folder than that of the account. The environment counts if there is no such account.
+func userOf(sys System, account nsswitch.Account) sshx.User {
+	host, _ := os.Hostname()
+	return sshx.User{
+		Name: cmp.Or(account.Name, sys.getenv("USER"), sys.getenv("LOGNAME")),
+		Home: cmp.Or(account.Home, sys.getenv("HOME")),
+		UID:  syscall.Getuid(), Host: host, Getenv: sys.getenv,
+	}
+}
+
+// accountOf returns what finds our account: in /etc/passwd, or else, once, where nsswitch.conf says. The account is empty if
+// nobody knows it. The error is that of the context.
+func accountOf(sys System, local *sshx.Local) func(context.Context) (nsswitch.Account, error) {
+	inFile := sync.OnceValue(func() nsswitch.Account { return accountInFile(sys) })
+	return func(ctx context.Context) (nsswitch.Account, error) {
+		if a := inFile(); a != (nsswitch.Account{}) {
+			return a, nil
+		}
+		return local.Account(ctx, syscall.Getuid())
+	}
+}
+
+// accountInFile is our account, as far as /etc/passwd has it.
+func accountInFile(sys System) nsswitch.Account {
+	text, _ := fs.ReadFile(sys.FS, "etc/passwd")
+	return nsswitch.AccountOf(string(text), syscall.Getuid())
+}
