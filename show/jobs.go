@@ -61,8 +61,9 @@ type liveJob struct {
 	Yields    job.Yielding `json:"preemptible,omitempty"` // it gives its CPUs to others who ask, and how
 	Resting   job.Resting  `json:"resting,omitempty"`     // why there are none on some, if it is so on purpose
 
-	size     int       // nodes of the job, as far as claims tell
-	extended time.Time // since when there is the claim that has told its extent
+	at       map[string]int // the index of each node in Nodes
+	size     int            // nodes of the job, as far as claims tell
+	extended time.Time      // since when there is the claim that has told its extent
 }
 
 // An extent is what is known, beside its width, of how a job lies on its nodes (aprun.md 7): what nobody said is not shown.
@@ -108,6 +109,8 @@ type liveNode struct {
 	GPUs []string `json:"gpus,omitempty"` // their addresses
 
 	Spare bool `json:"spare,omitempty"` // it has no ranks, and is claimed for a restart
+
+	seen map[int]bool // ranks
 }
 
 // A queueRow is a request in the queue, as programs read it.
@@ -131,13 +134,14 @@ type queueRow struct {
 // node's claim counts once.
 func NewLedger(pages []job.Page, now time.Time) Ledger {
 	l := Ledger{now: now}
-	at := make(map[job.Whose]int)
+	at, told := make(map[job.Whose]int), make(map[int]bool)
 	for _, p := range pages {
 		if p.Queue {
 			l.queue = append(l.queue, p.Tickets...) // of each queue host
 		}
 		for _, s := range p.States {
-			if !slices.ContainsFunc(l.states, func(known placedState) bool { return known.Rank == s.Rank }) {
+			if !told[s.Rank] {
+				told[s.Rank] = true
 				l.states = append(l.states, placedState{p.Node, s})
 			}
 		}
@@ -146,10 +150,13 @@ func NewLedger(pages []job.Page, now time.Time) Ledger {
 			if !known {
 				i, at[c.Whose()] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, Inside: c.Inside, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class})
+					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, From: c.From, Command: c.Command, Class: c.Class, at: make(map[string]int)})
 			}
 			l.jobs[i].add(c)
 		}
+	}
+	for i := range l.jobs {
+		l.jobs[i].finish()
 	}
 	slices.SortStableFunc(l.states, func(a, b placedState) int { return cmp.Compare(a.Rank, b.Rank) })
 	slices.SortStableFunc(l.jobs, func(a, b liveJob) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job)) })
@@ -168,27 +175,35 @@ func (j *liveJob) add(c job.Claim) {
 		j.Since, j.Command = c.Since, c.Command
 	}
 	j.extend(c)
-	i := slices.IndexFunc(j.Nodes, func(n liveNode) bool { return n.Node == c.Node })
-	if i < 0 {
+	i, known := j.at[c.Node]
+	if !known {
 		i = len(j.Nodes)
-		j.Nodes = append(j.Nodes, liveNode{Node: c.Node})
+		j.at[c.Node] = i
+		j.Nodes = append(j.Nodes, liveNode{Node: c.Node, seen: make(map[int]bool)})
 	}
 	j.size = max(j.size, c.Nodes)
 	n := &j.Nodes[i]
 	n.Spare = c.Resting == job.Spare
-	j.Missing = max(0, j.size-(len(j.Nodes)-len(j.spares())))
-	if slices.ContainsFunc(c.Ranks, func(s job.ClaimedRank) bool { return slices.Contains(n.Ranks, s.Rank) }) {
+	if slices.ContainsFunc(c.Ranks, func(s job.ClaimedRank) bool { return n.seen[s.Rank] }) {
 		return // seen by another name of the node
 	}
 	for _, rank := range c.Ranks {
 		if !n.Spare {
+			n.seen[rank.Rank] = true
 			n.Ranks = append(n.Ranks, rank.Rank)
 		}
 		n.CPUs = append(n.CPUs, rank.CPUs...)
 		n.GPUs = append(n.GPUs, rank.GPUs...)
 	}
-	slices.Sort(n.Ranks)
-	n.CPUs = idset.Of(n.CPUs...)
+}
+
+// finish sorts what was added. Adding takes constant time for each rank: another user may have made the claims.
+func (j *liveJob) finish() {
+	for i := range j.Nodes {
+		slices.Sort(j.Nodes[i].Ranks)
+		j.Nodes[i].CPUs = idset.Of(j.Nodes[i].CPUs...)
+	}
+	j.Missing = max(0, j.size-(len(j.Nodes)-len(j.spares())))
 }
 
 // extend takes the extent of a job from its oldest claim: what was spawned came later. Spares are claimed in a shape of their own.

@@ -3,6 +3,7 @@ package show
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,33 @@ func TestJobs(t *testing.T) {
 	}
 	if text, found := l.Status(job.Ref{Job: "65a"}); found {
 		t.Errorf("a part of a name is no name: %q", text)
+	}
+}
+
+// One user's claims of one node, as many as ledgers can have, are put together in no time to speak of: it grew with the square.
+func TestManyClaimsOfOneJob(t *testing.T) {
+	var all []job.Page
+	rank := 0
+	for range 4 {
+		p := job.Page{Node: "n1"}
+		for range 4096 {
+			c := job.Claim{Job: "j", UID: 7, Node: "n1", Nodes: 1, Size: 1}
+			for range 16 {
+				c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank, CPUs: []int{rank % 64}})
+				p.States = append(p.States, job.RankState{Rank: rank, Life: "running"})
+				rank++
+			}
+			p.Claims = append(p.Claims, c)
+		}
+		all = append(all, p)
+	}
+	began := time.Now()
+	l := NewLedger(all, began)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if n := l.jobs[0].Nodes[0]; len(n.Ranks) != rank || len(n.CPUs) != 64 || len(l.states) != rank || !slices.IsSorted(n.Ranks) {
+		t.Errorf("%d ranks, %d CPUs, %d states", len(n.Ranks), len(n.CPUs), len(l.states))
 	}
 }
 
