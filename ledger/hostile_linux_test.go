@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/job"
 )
 
 // needRoot is for what takes two users. The tests without it show the rest.
@@ -484,5 +487,39 @@ func TestDatabase(t *testing.T) {
 		if got := d.whose(165_536) == 165_536; got != remote {
 			t.Errorf("%s: a number without a name counts as a user: %v", sources, got)
 		}
+	}
+}
+
+// A user who closes many claims that stay locked, or shows thousands, has nobody miss or wait for what others do.
+func TestManyClaimsKeepNoWatcherBusy(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	evil := newActor(t, dir, stranger)
+	const many = 40
+	for i := range many {
+		evil.want("ok", "take", "evil", fmt.Sprint(i))
+	}
+	var all []entry
+	if err := b.look(nil).read(kindClaim, func(s entry) { all = append(all, s) }); err != nil || len(all) != many {
+		t.Fatal(len(all), err)
+	}
+	began := time.Now()
+	b.settle(t.Context(), all)
+	if took := time.Since(began); took > 20*time.Second { // it was a second for each
+		t.Errorf("%d claims that stay locked were waited for %v", many, took)
+	}
+	w := newWatcher(b)
+	defer w.close()
+	now := make(map[string]entry)
+	for i := range 5000 {
+		s := entry{shelf: shelf{fmt.Sprint(b.prefix, stranger), stranger}, base: fmt.Sprintf("claim-%d-evil", i), file: inode{1, uint64(i)}}
+		now[s.path()] = s
+	}
+	honest := entry{shelf: shelf{fmt.Sprint(b.prefix, stranger+1), stranger + 1}, base: "claim-0-good", file: inode{2, 1}}
+	now[honest.path()] = honest
+	came := w.fresh(make(map[string]entry), now)
+	if !slices.Contains(came, job.Whose{Job: "good", UID: stranger + 1}) || len(came) > mostCame+1 {
+		t.Errorf("%d came", len(came))
 	}
 }

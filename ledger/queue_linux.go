@@ -258,11 +258,13 @@ func (p *QueuePlace) suspects(ctx context.Context, ended news) func(entry) bool 
 		return func(entry) bool { return true }
 	}
 	ahead := p.waitingFor()
+	var closed []entry
 	for _, s := range ahead {
 		if ended.files[s.path()] {
-			p.d.settle(ctx, s.entry)
+			closed = append(closed, s.entry)
 		}
 	}
+	p.d.settle(ctx, closed)
 	if n := len(ahead); n > 0 && len(ended.files) == 0 {
 		return func(s entry) bool { return s.path() == ahead[n-1].path() }
 	}

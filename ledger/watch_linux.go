@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,8 +20,16 @@ import (
 // for a user by default.
 const nap = 250 * time.Millisecond
 
-// breath is the least time between two looks.
-const breath = 2 * time.Millisecond
+// breath is the least time between two looks; after one that took long there are restsFor times as much. A user who has much to
+// read, and changes it all the time, does not have a CPU for himself by that.
+const (
+	breath   = 2 * time.Millisecond
+	restsFor = 4
+)
+
+// mostWatched is how many claims of a user are watched one by one: a user may watch only some thousands of files himself
+// (fs.inotify.max_user_watches). The end of others is seen when their names go, or at the next look.
+const mostWatched = 256
 
 // fileEvents come when a file's holder ends: its only descriptor that may write is closed,
 // or its last name and descriptor go. dirEvents come when names do.
@@ -38,10 +47,12 @@ type watcher struct {
 	names map[int32]string
 	kind  string          // of the names that matter
 	came  map[string]bool // paths of such that came since the last look, and may be gone
+	each  map[string]int  // how many of these are on a shelf
+	took  time.Duration   // the last look at all claims
 }
 
-// mostCame bounds how many are told of that came between two looks.
-const mostCame = 256
+// mostCame is of how many of one user is told that came between two looks.
+const mostCame = 64
 
 // news is what has happened.
 type news struct {
@@ -51,7 +62,7 @@ type news struct {
 }
 
 func newWatcher(d *Dir) *watcher {
-	w := &watcher{d: d, names: make(map[int32]string), kind: kindClaim, came: make(map[string]bool)}
+	w := &watcher{d: d, names: make(map[int32]string), kind: kindClaim, came: make(map[string]bool), each: make(map[string]int)}
 	if d.without.inotify {
 		return w
 	}
@@ -156,8 +167,8 @@ func (w *watcher) parse(buf []byte) news {
 			if !strings.HasPrefix(name, w.kind) {
 				break
 			}
-			if n.names = true; mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 && len(w.came) < mostCame {
-				w.came[file+name] = true
+			if n.names = true; mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
+				w.noteCame(file + name)
 			}
 		case file != "":
 			n.files[file] = true
@@ -168,12 +179,13 @@ func (w *watcher) parse(buf []byte) news {
 	return n
 }
 
-// settle waits until a file whose holder has closed it is unlocked too. The kernel tells
-// of the close a little before it drops the lock (__fput in fs/file_table.c). If it stays
-// locked, somebody else has closed it.
-func (d *Dir) settle(ctx context.Context, s entry) {
+// settle waits until files whose holders have closed them are unlocked too. The kernel tells
+// of the close a little before it drops the lock (__fput in fs/file_table.c). What stays
+// locked, somebody else has closed. All files together have a second: one user can close a thousand.
+func (d *Dir) settle(ctx context.Context, all []entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
-		if !d.lives(s) || sleep(ctx, pause) != nil {
+		all = slices.DeleteFunc(all, func(s entry) bool { return !d.lives(s) })
+		if len(all) == 0 || sleep(ctx, pause) != nil {
 			return
 		}
 	}
@@ -210,8 +222,8 @@ func (d *Dir) Watch(ctx context.Context, came func([]job.Whose), changed func())
 // were found.
 func (w *watcher) fresh(known, now map[string]entry) (came []job.Whose) {
 	for path, s := range now {
-		if !s.same(known[path]) && len(w.came) < mostCame {
-			w.came[path] = true
+		if !s.same(known[path]) {
+			w.noteCame(path)
 		}
 	}
 	for path := range w.came {
@@ -222,13 +234,21 @@ func (w *watcher) fresh(known, now map[string]entry) (came []job.Whose) {
 		}
 	}
 	clear(w.came)
+	clear(w.each)
 	return came
+}
+
+func (w *watcher) noteCame(path string) {
+	if shelf, _, _ := strings.Cut(path, "/"); !w.came[path] && w.each[shelf] < mostCame {
+		w.came[path] = true
+		w.each[shelf]++
+	}
 }
 
 // watchAll lists the living claims after all of them are watched.
 func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, error) {
-	for {
-		found, fresh := make(map[string]entry), false
+	for began := time.Now(); ; {
+		found, fresh, each := make(map[string]entry), false, make(map[int]int)
 		l := d.look(nil)
 		l.shelves = func(s shelf) { fresh = w.shelf(s) || fresh }
 		err := l.read(kindClaim, func(s entry) {
@@ -237,7 +257,7 @@ func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, 
 			}
 			s.text = nil
 			found[s.path()] = s
-			if !s.same(watched[s.path()]) {
+			if each[s.uid]++; !s.same(watched[s.path()]) && each[s.uid] <= mostWatched {
 				w.file(s)
 				fresh = true
 			}
@@ -246,6 +266,7 @@ func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, 
 			return nil, err
 		}
 		if !fresh {
+			w.took = time.Since(began)
 			return found, nil
 		}
 		watched = found // one may have ended before it was watched: look once more
@@ -259,13 +280,15 @@ func (w *watcher) next(ctx context.Context, known map[string]entry) error {
 		if err != nil {
 			return err
 		}
+		var closed []entry
 		for name := range n.files {
 			if s, ok := known[name]; ok {
-				w.d.settle(ctx, s)
+				closed = append(closed, s)
 			}
 		}
+		w.d.settle(ctx, closed)
 		// Who fills the directory does not keep us busy.
-		if err := sleep(ctx, breath); err != nil {
+		if err := sleep(ctx, max(breath, restsFor*w.took)); err != nil {
 			return err
 		}
 		if n.unknown || n.names || len(n.files) > 0 || n.files == nil {
