@@ -58,9 +58,11 @@ type look struct {
 	shelves  func(shelf)     // is told of each shelf before it is read; nil: nobody is
 	most     int             // of a kind that are opened of one user; 0: all
 	still    map[string]bool // gets those of known that are there; nil: nobody asks
-	dead     []entry         // leftovers
-	own      []string        // all names on our shelf
-	fault    error           // why not all was read; nil: all was
+	each     time.Duration   // for one other user
+	spent    map[int]time.Duration
+	dead     []entry  // leftovers
+	own      []string // all names on our shelf
+	fault    error    // why not all was read; nil: all was
 }
 
 func (d *Dir) look(known map[string]bool) *look {
@@ -68,7 +70,7 @@ func (d *Dir) look(known map[string]bool) *look {
 	if d.slow.Load() {
 		limit /= 10
 	}
-	return &look{d: d, deadline: time.Now().Add(limit), let: d.limits(), known: known}
+	return &look{d: d, deadline: time.Now().Add(limit), each: limit / 4, spent: make(map[int]time.Duration), let: d.limits(), known: known}
 }
 
 // read hands all believable entries of a kind to use. What cannot be believed is passed
@@ -130,7 +132,8 @@ func (l *look) shelf(s shelf, kind string, use func(entry)) {
 		l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %s files", thousands(maxFiles))})
 		return
 	}
-	opened := 0
+	opened, user, began := 0, l.let.whose(s.uid), time.Now()
+	defer func() { l.spent[user] += time.Since(began) }()
 	for _, name := range names {
 		path := s.name + "/" + name
 		if !strings.HasPrefix(name, kind) || l.known[path] {
@@ -153,8 +156,12 @@ func (l *look) shelf(s shelf, kind string, use func(entry)) {
 			l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %d MiB", maxBytes>>20)})
 			return
 		}
-		if time.Now().After(l.deadline) {
+		switch now := time.Now(); {
+		case now.After(l.deadline):
 			return // the next shelf tells
+		case s.uid != os.Geteuid() && l.spent[user]+now.Sub(began) > l.each:
+			l.fail(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than can be read in %v", l.each)})
+			return
 		}
 	}
 }

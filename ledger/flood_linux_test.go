@@ -188,6 +188,43 @@ func TestLargestClaims(t *testing.T) {
 	}
 }
 
+// A user whose entries take as long to read as all together may is cut short; those of others are read.
+func TestEntriesThatTakeLongToRead(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	b.ReadTime = time.Second
+	theirs := filepath.Join(dir, fmt.Sprint(b.prefix, stranger))
+	s := &stage{b: b}
+	defer s.close()
+	if err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, stranger, stranger)); err != nil {
+		t.Fatal(err)
+	}
+	size := int(longest(b.mostRanks())) - 100
+	for i := range (maxBytes - 1<<20) / size {
+		name := fmt.Sprintf("%s%d-evil", kindClaim, i)
+		text := fmt.Sprintf(`{"file":%q,"job":"evil","uid":%d,"ranks":[`, name, stranger)
+		text += strings.Repeat("{},", (size-len(text))/3-1) + "{}]}"
+		path := filepath.Join(theirs, name)
+		if err := errors.Join(s.evil("write", []string{path, text}), os.Chown(path, stranger, stranger)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newActor(t, dir, stranger+1).want("ok", "take", "honest", "1")
+	var claims []Claim
+	var err error
+	for range 20 { // a machine that is busy may need more than a second for anything
+		b.slow.Store(false)
+		if claims, err = b.Claims(); len(claims) == 1 {
+			break
+		}
+	}
+	var limit *LimitError
+	if len(claims) != 1 || !errors.As(err, &limit) || limit.User != fmt.Sprint("uid ", stranger) || limit.Many != "more than can be read in 250ms" {
+		t.Errorf("%d claims, %v", len(claims), err)
+	}
+}
+
 // peak is the largest resident set that an actor ever had, in KiB.
 func (a *actor) peak() (kib int) {
 	a.t.Helper()
