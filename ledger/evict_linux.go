@@ -24,8 +24,11 @@ type Eviction struct {
 	Left bool   // it is still held
 }
 
-// evictGrace is how long a holder has to end itself after SIGTERM.
-const evictGrace = 3 * time.Second
+// evictGrace is how long a holder has to end itself after SIGTERM, and evictTime how long all of a job have.
+const (
+	evictGrace = 3 * time.Second
+	evictTime  = 20 * time.Second
+)
 
 // An OwnerError says whose entries only their owner or root may evict.
 type OwnerError struct{ User string }
@@ -65,6 +68,8 @@ func (d *Dir) Evict(ctx context.Context, of job.Whose) (done []Eviction, err err
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
+	ctx, stop := context.WithTimeout(ctx, evictTime)
+	defer stop()
 	for _, s := range found {
 		done = append(done, d.evict(ctx, s))
 	}
@@ -85,7 +90,7 @@ func (d *Dir) evict(ctx context.Context, s entry) Eviction {
 			signal = unix.SIGKILL
 			clear(told)
 		}
-		for _, pid := range d.holders(s) {
+		for _, pid := range d.holders(s, end) {
 			if !told[pid] && d.strike(pid, s, signal) {
 				told[pid] = true
 				e.note(pid)
@@ -119,15 +124,15 @@ func (d *Dir) strike(pid int, s entry, signal unix.Signal) bool {
 	defer unix.Close(fd)
 	// Whoever the descriptor is of was there before we looked, and is there after: then it
 	// is him whom we looked at.
-	return d.holds(pid, s) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
+	return d.holds(pid, s, time.Now().Add(evictGrace)) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
-// holders are the processes of the entry's owner that hold its lock.
-func (d *Dir) holders(s entry) (pids []int) {
+// holders are the processes of the entry's owner that hold its lock, as far as they are found in time.
+func (d *Dir) holders(s entry, end time.Time) (pids []int) {
 	names, _ := os.ReadDir(d.proc)
 	for _, name := range names {
 		pid, err := strconv.Atoi(name.Name())
-		if err == nil && pid != os.Getpid() && d.holds(pid, s) {
+		if err == nil && pid != os.Getpid() && d.holds(pid, s, end) {
 			pids = append(pids, pid)
 		}
 	}
@@ -135,20 +140,40 @@ func (d *Dir) holders(s entry) (pids []int) {
 }
 
 // holds reports whether a process is of the entry's owner and has a descriptor by which its
-// lock is held.
-func (d *Dir) holds(pid int, s entry) bool {
+// lock is held. A process may have a million descriptors, and its user a thousand such processes: nothing is found at the end.
+func (d *Dir) holds(pid int, s entry, end time.Time) bool {
 	var st unix.Stat_t
 	root := filepath.Join(d.proc, strconv.Itoa(pid))
 	if unix.Stat(root, &st) != nil || int(st.Uid) != s.uid {
 		return false
 	}
-	fds, _ := os.ReadDir(root + "/fd")
-	for _, fd := range fds {
-		if unix.Stat(root+"/fd/"+fd.Name(), &st) == nil && inodeOf(&st) == s.file && locksBy(root+"/fdinfo/"+fd.Name()) {
-			return true
+	dir, err := os.Open(root + "/fd")
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	for time.Now().Before(end) {
+		fds, err := dir.Readdirnames(256)
+		if err != nil {
+			return false
+		}
+		for _, fd := range fds {
+			if locksBy(root+"/fdinfo/"+fd) && opened(root+"/fd/"+fd) == s.file {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// opened is the file that a descriptor is of. The file system is not asked again what it has told before: one of a user's own
+// could keep us waiting for ever.
+func opened(fd string) inode {
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, fd, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st) != nil {
+		return inode{}
+	}
+	return inode{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}
 }
 
 // locksBy reports whether a descriptor holds a write lock of an open file

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -197,5 +199,30 @@ func TestUsersOfADirectoryServiceHaveNames(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(dir + "/asked"); string(text) != "asked\n" {
 		t.Errorf("getent: %q", text)
+	}
+}
+
+// However many entries a job has, and however many processes hold them, what is told of their end is a message that can be sent.
+func TestManyEvictionsCanBeTold(t *testing.T) {
+	done := make([]ledger.Eviction, 10_000)
+	for i := range done {
+		done[i] = ledger.Eviction{Kind: "claim", User: strings.Repeat("u", 256), PIDs: make([]int, 5000)}
+	}
+	done[9000].Left = true
+	texts, left := deeds(done, job.ID(strings.Repeat("j", 40)))
+	if len(texts) != mostEvicted+1 || !left || !strings.HasSuffix(texts[0], ", 0 and 4984 more") || !strings.HasPrefix(texts[mostEvicted], "and 9000 more entries") {
+		t.Errorf("%d texts, left %v: %q ... %q", len(texts), left, texts[0], texts[len(texts)-1])
+	}
+	here, there := net.Pipe()
+	launcher, helper := wire.NewConn(here, wire.Launcher), wire.NewConn(there, wire.Helper)
+	defer launcher.Abandon()
+	if err := helper.Send(&wire.Evicted{Done: texts, Left: left}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := launcher.Recv(); err != nil || len(m.(*wire.Evicted).Done) != len(texts) {
+		t.Errorf("%.100v, %v", m, err)
+	}
+	if texts, left := deeds([]ledger.Eviction{{Kind: "ticket", User: "ann", PIDs: []int{4, 5}}}, "j"); left || !slices.Equal(texts, []string{"the ticket of job j, of ann, is removed; ended process 4, 5"}) {
+		t.Errorf("%q, %v", texts, left)
 	}
 }

@@ -107,10 +107,7 @@ func (w *Worker) evict(m *wire.Evict) {
 			of.UID = os.Geteuid()
 		}
 		done, err = dir.Evict(w.ctx, of)
-		for _, e := range done {
-			answer.Done = append(answer.Done, evicted(e, m.Job))
-			answer.Left = answer.Left || e.Left
-		}
+		answer.Done, answer.Left = deeds(done, m.Job)
 	}
 	if m.Processes && err == nil {
 		answer.Left = !endMarked(w.ctx, m.Job) || answer.Left
@@ -139,14 +136,36 @@ func endMarked(ctx context.Context, id job.ID) bool {
 	}
 }
 
+// Of so many entries, and processes of each, it is told what was done about them.
+const (
+	mostEvicted = 1000
+	mostPIDs    = 16
+)
+
+// deeds says what was done about the entries of a job, and whether some are left.
+func deeds(done []ledger.Eviction, id job.ID) (texts []string, left bool) {
+	for i, e := range done {
+		if left = left || e.Left; i < mostEvicted {
+			texts = append(texts, evicted(e, id))
+		}
+	}
+	if more := len(done) - mostEvicted; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more entries of job %s", more, id))
+	}
+	return texts, left
+}
+
 // evicted says what was done about an entry.
 func evicted(e ledger.Eviction, id job.ID) string {
 	text := fmt.Sprintf("the %s of job %s, of %s, is removed", e.Kind, id, e.User)
 	if e.Left {
 		text = fmt.Sprintf("the %s of job %s, of %s, is still held", e.Kind, id, e.User)
 	}
-	for i, pid := range e.PIDs {
+	for i, pid := range e.PIDs[:min(len(e.PIDs), mostPIDs)] {
 		text += []string{"; ended process ", ", "}[min(i, 1)] + fmt.Sprint(pid)
+	}
+	if more := len(e.PIDs) - mostPIDs; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
