@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,13 +20,15 @@ entries, each on a shelf of his own.
 
 	asker                                              helper of the job
 	   | ask-JOB-RANDOM, shown and locked -------------->   inotify: HearAsks
-	   | <------------------- answer-RANDOM, of the job's owner, shown anew as it goes on
+	   | <--------------- answer-UID-RANDOM, of the job's owner, shown anew as it goes on
+
+UID is the asker's: everybody sees RANDOM, and could ask something under the same name.
 	   | dropped ---------------------------------------->  nobody waits any more
 */
 
 // A Slip is an ask or an answer of ours that others see, until Drop or the death of this process.
 type Slip struct {
-	ID   string // the random part of an ask's name, by which it is answered
+	ID   string // by which an ask is answered
 	file *ownFile
 }
 
@@ -48,8 +51,8 @@ func (d *Dir) Ask(a job.Ask) (*Slip, error) {
 		return nil, fmt.Errorf("ask: %w", err)
 	}
 	d.sweepAsks()
-	id := random()
-	name := askName(a.Job) + id
+	number := random()
+	name := askName(a.Job) + number
 	text, err := encode(askText{name, a})
 	if err != nil {
 		return nil, fmt.Errorf("ask: %w", err)
@@ -61,7 +64,27 @@ func (d *Dir) Ask(a job.Ask) (*Slip, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Slip{id, s}, nil
+	return &Slip{answerID(a, number), s}, nil
+}
+
+// answerID is the name by which an ask is answered. A version that names no owner waits for an answer under the random part alone.
+func answerID(a job.Ask, random string) string {
+	if a.Owner == job.AnyOwner {
+		return random
+	}
+	return fmt.Sprintf("%d-%s", a.UID, random)
+}
+
+// checkAnswerID refuses what answerID does not make.
+func checkAnswerID(id string) error {
+	uid, random, both := strings.Cut(id, "-")
+	if !both {
+		return checkRandom(id)
+	}
+	if n, err := strconv.ParseUint(uid, 10, 32); err != nil || strconv.FormatUint(n, 10) != uid {
+		return fmt.Errorf("%.60q is no number of a user", uid)
+	}
+	return checkRandom(random)
 }
 
 // sweepAsks removes what askers of ours, or helpers, that were killed have left.
@@ -105,7 +128,7 @@ func (d *Dir) Rewrite(old *Slip, a job.Answer) (*Slip, error) {
 // answer writes and locks an answer that nobody sees yet.
 func (d *Dir) answer(id string, a job.Answer) (s *ownFile, name string, err error) {
 	name = kindAnswer + id
-	if err := errors.Join(checkRandom(id), checkAnswer(a), checkOwner(a.UID)); err != nil {
+	if err := errors.Join(checkAnswerID(id), checkAnswer(a), checkOwner(a.UID)); err != nil {
 		return nil, "", fmt.Errorf("answer: %w", err)
 	}
 	text, err := encode(answerText{name, a, a.Ranks})
@@ -125,28 +148,34 @@ func (d *Dir) answer(id string, a job.Answer) (s *ownFile, name string, err erro
 	return s, name, nil
 }
 
-// Answer reads how an ask is answered by the owner of its job; false: it is not, or no longer.
-func (d *Dir) Answer(id string, owner int) (a job.Answer, found bool) {
+// Answer reads how an ask is answered by the owner of its job, in so many bytes at most; false: it is not, or no longer.
+func (d *Dir) Answer(id string, owner, most int) (a job.Answer, found bool) {
 	all, _ := d.shelves(time.Now().Add(d.ReadTime)) // what was read counts
+	_, random, _ := strings.Cut(id, "-")
 	for _, s := range all {
-		if s.uid == owner && !found {
-			a, found = d.answerOn(s, kindAnswer+id)
+		if s.uid != owner {
+			continue
+		}
+		for _, name := range []string{id, random} { // a job of an older version answers by the random part
+			if a, found = d.answerOn(s, kindAnswer+name, most); found {
+				return a, true
+			}
 		}
 	}
-	return a, found
+	return a, false
 }
 
 // UserName is what to call a user of this node.
 func (d *Dir) UserName(uid int) string { return d.userName(uid) }
 
-func (d *Dir) answerOn(s shelf, name string) (a job.Answer, found bool) {
+func (d *Dir) answerOn(s shelf, name string, most int) (a job.Answer, found bool) {
 	dir, err := d.openShelf(s)
 	if err != nil {
 		return a, false
 	}
 	defer unix.Close(dir)
 	e, err := d.readEntry(dir, s, name, nil)
-	if err != nil {
+	if err != nil || len(e.text) > most {
 		return a, false
 	}
 	a, err = decodeAnswer(name, s.uid, e.text)
@@ -178,7 +207,7 @@ func (d *Dir) HearAsks(ctx context.Context, id job.ID, take func(FoundAsk)) erro
 			return err
 		}
 		taken = still
-		chosen, pause := nextAsks(asks, last, time.Now())
+		chosen, pause := nextAsks(asks, d.whose(asks), last, time.Now())
 		for _, a := range chosen {
 			taken[a.entry.path()] = true
 			take(a)
@@ -205,7 +234,7 @@ func (d *Dir) asks(w *watcher, id job.ID, taken map[string]bool) (found []FoundA
 			}
 			s.text = nil
 			a.User = d.userName(s.uid)
-			found = append(found, FoundAsk{a, random, s})
+			found = append(found, FoundAsk{a, answerID(a, random), s})
 		})
 		if err != nil || !fresh {
 			return found, still, err
@@ -213,17 +242,29 @@ func (d *Dir) asks(w *watcher, id job.ID, taken map[string]bool) (found []FoundA
 	}
 }
 
+// whose are the users that askers count as: those without an account are one together, as somebody can have 65,536 such numbers.
+func (d *Dir) whose(asks []FoundAsk) (users []int) {
+	for _, a := range asks {
+		user := a.UID
+		if user != os.Geteuid() {
+			user = d.database().whose(user)
+		}
+		users = append(users, user)
+	}
+	return users
+}
+
 // nextAsks are those to take up now: of each user one in a second; and after how long the next one may
 // be, 0: there is none.
-func nextAsks(asks []FoundAsk, last map[int]time.Time, now time.Time) (chosen []FoundAsk, pause time.Duration) {
-	for _, a := range asks {
-		if before, any := last[a.UID]; any && now.Sub(before) < askPause {
+func nextAsks(asks []FoundAsk, users []int, last map[int]time.Time, now time.Time) (chosen []FoundAsk, pause time.Duration) {
+	for i, a := range asks {
+		if before, any := last[users[i]]; any && now.Sub(before) < askPause {
 			if left := askPause - now.Sub(before); pause == 0 || left < pause {
 				pause = left
 			}
 			continue
 		}
-		last[a.UID] = now
+		last[users[i]] = now
 		chosen = append(chosen, a)
 	}
 	return chosen, pause

@@ -49,7 +49,7 @@ func TestAsk(t *testing.T) {
 		if a.Job != "j" || a.Verb != job.AskEnd || a.ID != slip.ID || a.UID != os.Geteuid() || !b.Waits(a) {
 			t.Errorf("%+v", a)
 		}
-		if _, found := b.Answer(slip.ID, os.Geteuid()); found {
+		if _, found := b.Answer(slip.ID, os.Geteuid(), maxText); found {
 			t.Error("answered already")
 		}
 		answer := job.Answer{Job: "j", UID: os.Geteuid(), State: job.AskTaken, Text: "one"}
@@ -65,7 +65,7 @@ func TestAsk(t *testing.T) {
 			if given, err = b.Rewrite(given, answer); err != nil {
 				t.Fatal(err)
 			}
-			if got, found := b.Answer(slip.ID, os.Geteuid()); !found || got.Text != text {
+			if got, found := b.Answer(slip.ID, os.Geteuid(), maxText); !found || got.Text != text {
 				t.Errorf("%+v, %v; want %s", got, found, text)
 			}
 		}
@@ -93,9 +93,14 @@ func TestWhoseAskIsNext(t *testing.T) {
 		{300 * time.Millisecond, []FoundAsk{ask(1, "b"), ask(3, "d")}, "d", 700 * time.Millisecond},
 		{600 * time.Millisecond, []FoundAsk{ask(1, "b")}, "", 100 * time.Millisecond},
 		{100 * time.Millisecond, []FoundAsk{ask(1, "b"), ask(2, "e")}, "b e", 0},
+		{2 * time.Second, []FoundAsk{ask(101, "f"), ask(201, "g"), ask(2, "h")}, "f h", time.Second},
 	} {
 		now = now.Add(test.after)
-		chosen, pause := nextAsks(test.asks, last, now)
+		var users []int
+		for _, a := range test.asks {
+			users = append(users, a.UID%100) // 101 and 201 count as user 1
+		}
+		chosen, pause := nextAsks(test.asks, users, last, now)
 		var names []string
 		for _, a := range chosen {
 			names = append(names, a.ID)
@@ -183,5 +188,53 @@ func TestHostileAsks(t *testing.T) {
 			}
 		}
 		slip.Drop()
+	}
+}
+
+// Whoever copies the name of another user's ask has an answer of his own, and nothing to do with the other's.
+func TestTwoAsksOfOneName(t *testing.T) {
+	needRoot(t)
+	dir := shared(t)
+	b := open(t, dir)
+	heard := hearing(t, b, "j")
+	slip, err := b.Ask(askOf("j", job.AskEnd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slip.Drop()
+	theirs := filepath.Join(dir, fmt.Sprint(b.prefix, stranger))
+	s := &stage{b: b}
+	defer s.close()
+	a := askOf("j", job.AskEnd)
+	a.UID = stranger
+	name := filepath.Base(files(t, b, kindAsk)[0])
+	text, _ := encode(askText{name, a})
+	path := filepath.Join(theirs, name)
+	if err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, stranger, stranger), s.evil("write", []string{path, string(text)}), os.Chown(path, stranger, stranger)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		a := <-heard
+		answer, err := b.Respond(a.ID, job.Answer{Job: "j", UID: os.Geteuid(), State: job.AskRefused, Text: fmt.Sprint("to ", a.UID)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Drop()
+	}
+	if got, found := b.Answer(slip.ID, os.Geteuid(), 1<<10); !found || got.Text != "to 0" {
+		t.Errorf("root reads %q, %v", got.Text, found)
+	}
+	if _, found := b.Answer(slip.ID, os.Geteuid(), 10); found {
+		t.Error("an answer is read that is longer than wanted")
+	}
+}
+
+// Askers without an account count as one, however many numbers somebody has.
+func TestAskersWithoutAnAccount(t *testing.T) {
+	b := open(t, shared(t))
+	b.etc = etc(t, "root:x:0:0::/:/bin/sh\nann:x:5:5::/:/bin/sh\n", "ann:100000:65536\n", "passwd: files")
+	asks := []FoundAsk{{Ask: job.Ask{UID: 5}}, {Ask: job.Ask{UID: 100_001}}, {Ask: job.Ask{UID: 100_002}}, {Ask: job.Ask{UID: os.Geteuid()}}}
+	if got := b.whose(asks); !slices.Equal(got, []int{5, nobody, nobody, os.Geteuid()}) {
+		t.Errorf("%d", got)
 	}
 }

@@ -37,6 +37,14 @@ func (d *Dir) Claims() (claims []Claim, err error) {
 	return claims, cmp.Or(err, l.fault)
 }
 
+// Claimed reports whether a user's job has a claim. It reads that user's entries alone.
+func (d *Dir) Claimed(of job.Whose) (claimed bool) {
+	l := d.look(nil)
+	l.only = of.UID
+	l.claims(func(c Claim) { claimed = claimed || c.Whose() == of })
+	return claimed
+}
+
 // claims hands all believable claims to use.
 func (l *look) claims(use func(Claim)) error {
 	return l.read(kindClaim, func(s entry) {

@@ -55,6 +55,7 @@ type look struct {
 	known    map[string]bool // paths that need not be read again; nil: none
 	notes    bool            // known is to have what is read, too
 	lowest   string          // the first of the paths that were read, by name
+	only     int             // the user whose entries are read; -1: all users
 	shelves  func(shelf)     // is told of each shelf before it is read; nil: nobody is
 	most     int             // of a kind that are opened of one user; 0: all
 	still    map[string]bool // gets those of known that are there; nil: nobody asks
@@ -70,7 +71,7 @@ func (d *Dir) look(known map[string]bool) *look {
 	if d.slow.Load() {
 		limit /= 10
 	}
-	return &look{d: d, deadline: time.Now().Add(limit), each: limit / 4, spent: make(map[int]time.Duration), let: d.limits(), known: known}
+	return &look{d: d, only: -1, deadline: time.Now().Add(limit), each: limit / 4, spent: make(map[int]time.Duration), let: d.limits(), known: known}
 }
 
 // read hands all believable entries of a kind to use. What cannot be believed is passed
@@ -88,6 +89,9 @@ func (l *look) read(kind string, use func(entry)) error {
 	}
 	users := make(map[int]bool)
 	for _, s := range shelves {
+		if l.only >= 0 && s.uid != l.only {
+			continue
+		}
 		users[l.let.whose(s.uid)] = true
 		switch {
 		case len(users) > maxUsers:

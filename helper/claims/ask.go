@@ -47,6 +47,16 @@ const (
 	answerSeen  = 5 * time.Second       // at the end of the session, for who has not seen the last one yet
 )
 
+// What is read of an answer, in bytes, each time that somebody looks.
+const (
+	maxAnswer = 64 << 10
+	maxStatus = 4 << 20
+)
+
+// mostGiven is how many answers may be shown while those who are not obeyed are answered: the answers are files of our own user,
+// of whom no more than 10,000 count.
+const mostGiven = 256
+
 // Hear begins to hear what is asked of our job, until the session ends.
 func (w *Worker) Hear(name string, id job.ID) {
 	w.do(func() {
@@ -74,6 +84,9 @@ func (w *Worker) asked(a ledger.FoundAsk) {
 			w.inform(false, "nobody is an administrator here: "+err.Error())
 		}
 		right, obeyed = job.MayAsk(a.Verb, yields, a.UID, os.Geteuid(), named)
+	}
+	if !obeyed && len(w.asks.given) >= mostGiven {
+		return // other users ask faster than answers go
 	}
 	if !obeyed {
 		w.say(&heard{FoundAsk: a}, job.Answer{State: job.AskRefused, Text: "not allowed: job " + string(a.Job) + " is of " + w.ledger.UserName(os.Geteuid())})
@@ -142,7 +155,9 @@ func (w *Worker) say(a *heard, answer job.Answer) {
 	if slip := a.answer; slip != nil {
 		w.asks.keep(slip)
 		if answer.State.Final() {
-			w.asks.last = append(slices.DeleteFunc(w.asks.last, func(a heard) bool { return !w.ledger.Waits(a.FoundAsk) }), *a)
+			if a.right != "" { // whoever is refused has nobody wait for him at the end of the session
+				w.asks.last = append(slices.DeleteFunc(w.asks.last, func(a heard) bool { return !w.ledger.Waits(a.FoundAsk) }), *a)
+			}
 			w.asks.given[slip] = time.AfterFunc(answerStays, func() {
 				w.do(func() { slip.Drop(); delete(w.asks.given, slip) })
 			})
@@ -213,7 +228,7 @@ func (a *asks) takeBack(id string) {
 func awaitAnswer(ctx context.Context, dir *ledger.Dir, a job.Ask) *wire.Answer {
 	refused := func(text string) *wire.Answer { return &wire.Answer{State: job.AskRefused, Text: text} }
 	of := job.Whose{Job: a.Job, UID: a.Owner}
-	if !claimed(dir, of) {
+	if !dir.Claimed(of) {
 		return refused(fmt.Sprintf("there is no job %s on this node", a.Job))
 	}
 	a.UID, a.User = os.Geteuid(), dir.UserName(os.Geteuid())
@@ -222,15 +237,19 @@ func awaitAnswer(ctx context.Context, dir *ledger.Dir, a job.Ask) *wire.Answer {
 		return refused(err.Error())
 	}
 	defer slip.Drop()
+	most := maxAnswer
+	if a.Verb == job.AskStatus {
+		most = maxStatus
+	}
 	last, patience := job.Answer{}, time.Now().Add(answerTime)
 	for look := 0; ; look++ {
-		now, found := dir.Answer(slip.ID, a.Owner)
+		now, found := dir.Answer(slip.ID, a.Owner, most)
 		switch {
 		case found && now.State.Final():
 			return &wire.Answer{State: now.State, Text: now.Text, Later: now.Later, Ranks: now.Ranks}
-		case found:
+		case found && a.Verb != job.AskStatus: // that has no first word
 			last = now
-		case last.State != "", look%4 == 3 && !claimed(dir, of):
+		case last.State != "", look%4 == 3 && !dir.Claimed(of):
 			return ended(a, last)
 		case time.Now().After(patience):
 			return refused(fmt.Sprintf("no answer from job %s for %v", a.Job, answerTime))
@@ -253,10 +272,4 @@ func ended(a job.Ask, last job.Answer) *wire.Answer {
 		return &wire.Answer{State: job.AskDone, Text: "it has given way"}
 	}
 	return &wire.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has ended meanwhile", a.Job)}
-}
-
-// claimed reports whether a job has a claim on this node.
-func claimed(dir *ledger.Dir, of job.Whose) bool {
-	claims, _ := dir.Claims()
-	return slices.ContainsFunc(claims, func(c job.Claim) bool { return c.Whose() == of })
 }

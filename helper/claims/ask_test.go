@@ -79,11 +79,11 @@ func TestAnAskOfTheDead(t *testing.T) {
 		t.Errorf("%+v", ask)
 	}
 	waiting() // what mpiexec has said before is done
-	if a, found := dir.Answer(first.ID, os.Geteuid()); !found || a.State != job.AskDone || a.Text != "now" {
+	if a, found := dir.Answer(first.ID, os.Geteuid(), maxAnswer); !found || a.State != job.AskDone || a.Text != "now" {
 		t.Errorf("%+v, %v", a, found)
 	}
 	w.Close()
-	if _, found := dir.Answer(first.ID, os.Geteuid()); found {
+	if _, found := dir.Answer(first.ID, os.Geteuid(), maxAnswer); found {
 		t.Error("an answer outlives the job")
 	}
 }

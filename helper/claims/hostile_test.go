@@ -226,3 +226,24 @@ func TestManyEvictionsCanBeTold(t *testing.T) {
 		t.Errorf("%q, %v", texts, left)
 	}
 }
+
+// Whoever is not obeyed has at most a few hundred answers of ours in the ledger, and nobody waits for him at the end.
+func TestTheRefusedCostLittle(t *testing.T) {
+	w, _, dir := asked(t)
+	found := ledger.FoundAsk{Ask: job.Ask{Job: "j", UID: enemy, Verb: job.AskEnd}}
+	var last int
+	done := make(chan bool)
+	w.do(func() {
+		for i := range 2 * mostGiven {
+			found.ID = fmt.Sprintf("%d-%016x", enemy, i)
+			w.asked(found)
+		}
+		last = len(w.asks.last)
+		close(done)
+	})
+	<-done
+	answers, err := filepath.Glob(dir.Where() + "-*/answer-*")
+	if err != nil || len(answers) != mostGiven || last != 0 {
+		t.Errorf("%d answers, %d are waited for, %v", len(answers), last, err)
+	}
+}
