@@ -11,10 +11,13 @@ import (
 // What a ledger holds was written by any user of the node, and what is told of it has to be
 // what a helper may say.
 
-// Fit leaves out the entries that cannot be sent. If there is no room for all, each user has the same share of it, and Fit returns
+// Fit leaves out the entries that cannot be sent in so many bytes; 0: in as many as there may be. If there is no room for all, each user has the same share of it, and Fit returns
 // the users who would need more. The states, which are of one job, may take half of the room.
-func (m *Listed) Fit() (cut []int) {
-	left, ranks := (kindOf(m).Most-3*maxSentence)/2, maxOnNode
+func (m *Listed) Fit(most int) (cut []int) {
+	if full := kindOf(m).Most; most <= 0 || most > full {
+		most = full
+	}
+	left, ranks := max(0, most-3*maxSentence)/2, maxOnNode
 	room := left
 	m.States = fit(m.States, (*codec).rankState, &left, &ranks)
 	var all []entry

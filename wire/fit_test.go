@@ -28,20 +28,20 @@ func TestWhatOthersWroteIsMadeToFit(t *testing.T) {
 		change(func(c *job.Claim) { c.Ranks = make([]job.ClaimedRank, maxSeats+1) }),
 		change(func(c *job.Claim) { c.Command = strings.Repeat("\xff", 1<<20) }), // is cut
 	}}
-	m.Fit()
+	m.Fit(0)
 	if len(m.Claims) != 2 || len(m.Tickets) != 1 {
 		t.Errorf("%d claims and %d tickets are left", len(m.Claims), len(m.Tickets))
 	}
 	arrives(t, m)
 
 	m = &Listed{Claims: slices.Repeat([]job.Claim{change(func(c *job.Claim) { c.Command = strings.Repeat("x", 3000) })}, 3000)}
-	m.Fit()
+	m.Fit(0)
 	if len(m.Claims) < 1000 {
 		t.Errorf("%d claims are left", len(m.Claims))
 	}
 	arrives(t, m)
 	m = &Listed{Claims: slices.Repeat([]job.Claim{good}, 3000), Tickets: make([]job.Ticket, 3000)}
-	m.Fit()
+	m.Fit(0)
 	if len(m.Claims)+len(m.Tickets) != maxEntries {
 		t.Errorf("%d claims and %d tickets are left", len(m.Claims), len(m.Tickets))
 	}
@@ -72,13 +72,19 @@ func TestOneUserDoesNotFillAListing(t *testing.T) {
 			m.Claims = append(m.Claims, job.Claim{Job: "ours", UID: honest, Nodes: 1, Size: 1, Since: time.Unix(2, 0), Ranks: []job.ClaimedRank{{Rank: i, CPUs: []int{i}}}})
 			m.Tickets = append(m.Tickets, job.Ticket{Job: "ours", UID: honest, Number: int64(i + 1), Since: time.Unix(2, 0)})
 		}
-		cut := m.Fit()
+		cut := m.Fit(0)
 		claims := slices.IndexFunc(m.Claims, func(c job.Claim) bool { return c.UID == honest })
 		if left := len(m.Claims) - claims; left != 100 || len(m.Tickets) != 100 || len(m.States) != 5000 || his != nil && claims == 0 {
 			t.Errorf("%s: %d claims, %d tickets, %d states are left of the honest user, %d of the other", what, left, len(m.Tickets), len(m.States), claims)
 		}
 		if want := []int{enemy}; !slices.Equal(cut, want) && his != nil || his == nil && cut != nil {
 			t.Errorf("%s: entries of %v are left out", what, cut)
+		}
+		arrives(t, m)
+		m.Fit(64 << 10)
+		claims = slices.IndexFunc(m.Claims, func(c job.Claim) bool { return c.UID == honest })
+		if size, left := len(Encode(m)), len(m.Claims)-claims; size > 64<<10 || left != 100 || len(m.Tickets) != 100 {
+			t.Errorf("%s: %d bytes for 64 KiB; %d claims and %d tickets are left of the honest user", what, size, left, len(m.Tickets))
 		}
 		arrives(t, m)
 	}

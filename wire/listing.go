@@ -17,17 +17,19 @@ What is asked about other jobs: by --jobs, --kill and their like, of a helper th
 */
 
 // List asks for all that the ledger holds.
-// With Job also what the ranks of that job, of the user UID, are doing on the node.
+// With Job also what the ranks of that job, of the user UID, are doing on the node. Listed has Most bytes at most; 0: as many as it may.
 type List struct {
 	Ledger string
 	Job    job.ID
 	UID    int
+	Most   int
 }
 
 func (m *List) fields(c *codec) {
 	c.text(&m.Ledger, aPath)
 	c.word((*string)(&m.Job), "job")
 	c.num(&m.UID, aUID)
+	c.num(&m.Most, aSize)
 }
 
 // Listed answers List. With Err the ledger cannot be read; with Notice entries of some user are left out. Where is the directory and the

@@ -80,7 +80,7 @@ func (w *Worker) list(m *wire.List) {
 	if err != nil {
 		answer.Err = err.Error()
 	}
-	if cut := answer.Fit(); len(cut) > 0 && notice == "" {
+	if cut := answer.Fit(m.Most); len(cut) > 0 && notice == "" {
 		notice = fmt.Sprintf("not all jobs of %s are listed: there is no room for more of them", w.ledger.UserName(cut[0]))
 	}
 	answer.Notice = notice

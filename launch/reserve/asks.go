@@ -250,6 +250,13 @@ func sizeOf(pages []job.Page, t target) (size int) {
 	return size
 }
 
+// listRoom is how many bytes each of so many hosts may send of its ledger: what one user has written on all of them would
+// fill the memory of whoever lists his jobs.
+func listRoom(hosts int) int {
+	const all, least = 256 << 20, 64 << 10
+	return max(all/max(hosts, 1), least)
+}
+
 // sayNotices says whose entries are left out of ledgers.
 func (r *reservation) sayNotices(pages []job.Page) {
 	for _, p := range pages {
@@ -263,7 +270,7 @@ func (r *reservation) sayNotices(pages []job.Page) {
 func (r *reservation) pages(ctx context.Context, of *target) (pages []job.Page, err error) {
 	read, lists := make(map[*host]job.Page), make(map[*host]*wire.List)
 	for i, n := range r.hosts {
-		lists[n] = &wire.List{Ledger: r.req.Queue.Ledger}
+		lists[n] = &wire.List{Ledger: r.req.Queue.Ledger, Most: listRoom(len(r.hosts))}
 		if of != nil && of.uids[i] >= 0 {
 			lists[n].Job, lists[n].UID = of.Job, of.uids[i]
 		}

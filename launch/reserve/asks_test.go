@@ -210,3 +210,12 @@ func TestAJobThatKeepsItsClaimHasNotEnded(t *testing.T) {
 		})
 	}
 }
+
+// What all hosts together send of their ledgers has an end, however many they are.
+func TestLedgersOfManyHostsHaveRoomTogether(t *testing.T) {
+	for hosts, want := range map[int]int{0: 256 << 20, 1: 256 << 20, 64: 4 << 20, 1024: 256 << 10, 4096: 64 << 10, 100_000: 64 << 10} {
+		if got := listRoom(hosts); got != want {
+			t.Errorf("%d hosts: %d bytes each, want %d", hosts, got, want)
+		}
+	}
+}

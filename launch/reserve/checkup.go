@@ -95,7 +95,7 @@ func (c *checkup) examine(ctx context.Context, wanted Wanted) error {
 	if err != nil {
 		return err
 	}
-	return c.ask(ctx, lookTime, c.hosts, func(*host) wire.Message { return &wire.List{Ledger: c.req.Queue.Ledger} },
+	return c.ask(ctx, lookTime, c.hosts, func(*host) wire.Message { return &wire.List{Ledger: c.req.Queue.Ledger, Most: listRoom(len(c.hosts))} },
 		func(n *host, m wire.Message) bool {
 			listed, ok := m.(*wire.Listed)
 			if ok {
