@@ -54,10 +54,9 @@ type Goal struct {
 // ForMove looks for another place for a job that runs. The goal is never nil; with an error nothing is claimed, nor connected
 // that was not before.
 func ForMove(ctx context.Context, env Env, m Move) (*Goal, error) {
-	limit := StartLimit(m.Request)
-	ctx, late := env.Pauses.Within(ctx, limit, &fault.Error{Text: fmt.Sprintf("cannot be moved: no place was found within %v", limit)})
-	defer late()
 	r := newReservation(m.Request, env)
+	ctx, done := r.within(ctx, &fault.Error{Text: fmt.Sprintf("cannot be moved: no place was found within %v", StartLimit(m.Request))})
+	defer done()
 	r.connected, r.req.Skip = true, true
 	for _, n := range m.Own {
 		r.add(&host{Node: n.Node.Node, def: *n.Def, probe: *n.Probe, own: true})

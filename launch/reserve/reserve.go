@@ -39,6 +39,7 @@ import (
 	"fmt"
 	"sync"
 
+	"remshell/deadline"
 	"remshell/idset"
 	"remshell/job"
 	"remshell/launch/node"
@@ -83,6 +84,7 @@ type reservation struct {
 	notices map[string]*nameSet // nodes without a usable ledger, by what is wrong with it
 	told    map[string]bool     // notices that were said
 	spawn   *wantedGroup        // what a rank asks for; nil: it is the job of the command line
+	limit   *deadline.Deadline  // of this attempt, or of all that is asked; nil: there is none
 
 	plan      job.Plan
 	chosen    []*host // nodes of the plan, in its order
@@ -231,8 +233,7 @@ func (r *reservation) reserve(ctx context.Context) (p job.Plan, startBy node.Due
 	var last *plan.Error // why the last attempt failed, of a request that waits
 	for {
 		r.refresh()
-		startBy = r.env.Pauses.Due(StartLimit(r.req))
-		p, err = r.tryOnce(ctx)
+		p, startBy, err = r.tryOnce(ctx)
 		var failed *plan.Error
 		if !errors.As(err, &failed) {
 			break
@@ -290,23 +291,43 @@ func (r *reservation) refresh() {
 	}
 }
 
-// tryOnce is one decision, alone behind the gate.
-func (r *reservation) tryOnce(ctx context.Context) (job.Plan, error) {
-	ctx, done := r.env.Pauses.Within(ctx, StartLimit(r.req), lateError(r.req))
+// tryOnce is one decision, alone behind the gate. Until startBy all ranks of the plan must run.
+func (r *reservation) tryOnce(ctx context.Context) (p job.Plan, startBy node.Due, err error) {
+	ctx, done := r.within(ctx, lateError(r.req))
 	defer done()
 	defer r.tellNotices()
 	if !r.connected {
 		if err := r.connectCandidates(ctx); err != nil {
-			return job.Plan{}, err
+			return p, startBy, err
 		}
 		r.connected = true
 	}
+	startBy = r.env.Pauses.Due(r.limit.Left())
 	if err := r.timed(timeline.Gate, func() error { return r.enter(ctx) }); err != nil {
-		return job.Plan{}, err
+		return p, startBy, err
 	}
 	defer r.queue.Ungate()
-	p, err := r.planAndClaim(ctx)
-	return p, r.queue.KeepTurn(ctx, err)
+	p, err = r.planAndClaim(ctx)
+	return p, startBy, r.queue.KeepTurn(ctx, err)
+}
+
+// within is a context that ends with late when all that is wanted has taken longer than a start may.
+func (r *reservation) within(ctx context.Context, late error) (context.Context, context.CancelFunc) {
+	outer, limit := r.limit, r.env.Pauses.Limit(ctx, StartLimit(r.req), late)
+	r.limit = limit
+	return limit.Context(), func() {
+		limit.Stop()
+		r.limit = outer
+	}
+}
+
+// whileReaching lets the time for a start stand still while hosts are reached, since each of them has a time of its own for
+// each step, unless the user has said how long all of it may take. It goes on with resume.
+func (r *reservation) whileReaching() (resume func()) {
+	if r.limit == nil || r.req.Limits.Start > 0 {
+		return func() {}
+	}
+	return r.limit.Pause()
 }
 
 // enter waits for the gate, and takes in how many requests are ahead.

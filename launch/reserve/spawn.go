@@ -42,11 +42,11 @@ type wantedGroup struct {
 // for one. The gate of the queue is not asked for: a running job does not wait behind others,
 // and claims are exclusive without it. The reservation is never nil.
 func ForSpawn(ctx context.Context, req job.Request, env Env, s Spawn) (*Reservation, error) {
-	startBy := env.Pauses.Due(StartLimit(req))
-	timed, late := env.Pauses.Within(ctx, StartLimit(req), lateError(req))
-	defer late()
 	r := newSpawn(req, env, s)
+	timed, done := r.within(ctx, lateError(req))
+	defer done()
 	err := r.placeSpawn(timed)
+	startBy := env.Pauses.Due(r.limit.Left())
 	if err == nil {
 		_, err = r.stage(ctx, startBy)
 	}

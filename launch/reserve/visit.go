@@ -183,8 +183,8 @@ func newVisit(ctx context.Context, req job.Request, env Env) (context.Context, *
 	env.Listener = node.Listener{Inbox: env.Inbox, Log: env.Log}
 	env.Greet = min(env.Greet, lookTime)
 	WatchSignals(env, cancel)
-	starting, done := env.Pauses.Within(ctx, StartLimit(req), lateError(req))
 	r := newReservation(req, env)
+	starting, done := r.within(ctx, lateError(req))
 	return starting, r, func() {
 		r.result(node.Due{}).Close()
 		done()

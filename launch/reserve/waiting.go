@@ -108,7 +108,7 @@ func (c queueCrew) Scatter(keeper queue.Host) {
 
 func (c queueCrew) Others(ctx context.Context, uid int) ([]job.Node, error) {
 	r := c.r
-	ctx, done := context.WithTimeout(ctx, StartLimit(r.req))
+	ctx, done := r.within(ctx, lateError(r.req))
 	defer done()
 	if !r.connected {
 		if err := r.connectCandidates(ctx); err != nil {
