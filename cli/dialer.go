@@ -53,7 +53,7 @@ func newDialer(j option.Job, sys System, guard []string, starter func(reach.Self
 	}
 	d := &dialer{build: self.Build}
 	d.Here = &reach.Child{Self: self, Env: request.HelperEnv(sys.Environ), Stay: sys.getenv("PBS_JOBID") != "" && !hasTerminal()}
-	self = joined.join(self.Ship(j.ShipHelper)).Watched(watching(steps))
+	self = joined.join(self.Ship(j.ShipHelper)).Watched(watching(steps)).LoginShell(sys.getenv("SHELL"))
 	if starter == nil || j.Fallback != "" {
 		err = d.choose(j, sys, program, self, logins, log)
 	}
@@ -74,13 +74,13 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 		d.There = reach.Nowhere{Why: "is not this machine, and -launcher fork starts nowhere else", Words: "out of reach of -launcher fork"}
 	case len(program) > 0:
 		d.There = &reach.Command{Self: self, Template: program, Args: args, Me: userOf(sys, accountInFile(sys)).Name,
-			Timeout: connectTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}
+			Timeout: connectTimeout(j), Shell: shellTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}
 	default:
 		d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
 			Pacer: pacer, AcceptNew: j.AcceptNewKeys, Ask: asker()}
 		d.local = sshx.NewLocal(cmp.Or(sys.getenv("SHELL"), "/bin/sh"), j.Fanout)
 		d.client.System = d.local.Addresses
-		d.There = &reach.SSH{Self: self, Dialer: d.client, Resolve: resolver(j, sys, d.local), Logins: logins}
+		d.There = &reach.SSH{Self: self, Dialer: d.client, Shell: shellTimeout(j), Resolve: resolver(j, sys, d.local), Logins: logins}
 	}
 	return nil
 }

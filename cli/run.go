@@ -340,7 +340,7 @@ func guardOf(req job.Request) []string {
 func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
 	env := launch.Env{Out: out, Err: errs}
 	env.Env = reserve.Env{
-		Connector: node.Connector{Dialer: sys.Dialer, Greet: connectTimeout(line.Job), Silence: silence,
+		Connector: node.Connector{Dialer: sys.Dialer, Greet: shellTimeout(line.Job), Silence: silence,
 			Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err)))},
 		Terms:   reserve.Terms{Umask: umask(), Report: line.Job.ReportBindings, Explain: line.Job.Verbosity > 0},
 		Signals: sys.Signals, Suspend: sys.Suspend,
@@ -358,13 +358,15 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 // silence is how long a link may be dead before its node is lost (SIG-7).
 const silence = 45 * time.Second
 
-// connectTimeout is how long one host may take until it is logged in to, and its
-// helper to say its first words.
+// connectTimeout is how long one host may take until we are logged in to it.
 func connectTimeout(j option.Job) time.Duration {
-	if j.ConnectTimeout > 0 {
-		return j.ConnectTimeout.Duration()
-	}
-	return 10 * time.Second
+	return cmp.Or(j.ConnectTimeout.Duration(), 10*time.Second)
+}
+
+// shellTimeout is how long one host may take for each step from the login on: until its login shell has run /bin/sh, until
+// its helper speaks, and for each answer of the helper before the start.
+func shellTimeout(j option.Job) time.Duration {
+	return cmp.Or(j.ShellTimeout.Duration(), time.Minute)
 }
 
 // umask is ours, which the ranks get too (ENV-8). It can only be read by setting it.

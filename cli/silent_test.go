@@ -69,7 +69,7 @@ func TestSilentHosts(t *testing.T) {
 			defer done()
 			var printed sheet
 			began := time.Now()
-			code := Main(ctx, strings.Fields("--connect-timeout 1 "+test.line), System{
+			code := Main(ctx, strings.Fields("--shell-timeout 1 "+test.line), System{
 				In: strings.NewReader(""), Out: &printed, Err: &printed, FS: os.DirFS("/"), Suspend: func() {}, Catch: func(os.Signal) {},
 				Environ: []string{"HOME=" + t.TempDir(), "USER=me", "PATH=/bin"}, Getwd: func() (string, error) { return "/", nil },
 				Dialer: partly{map[string]wire.Message{"List": listed, "Alert": &wire.Alerted{Ranks: 2}}},

@@ -155,7 +155,7 @@ func (c *call) starterOnly(self reach.Self) reach.Way {
 			}
 			return call, reach.NotInJob(host.Name, s.System, s.Job)
 		},
-		Timeout: max(connectTimeout(j), s.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
+		Timeout: max(connectTimeout(j), s.Patience), Shell: max(shellTimeout(j), s.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
 		Calls: s.Starter.Calls(j.Launcher), Ports: callback.Ports(j.PortRange), Warn: c.env.Say,
 	}
 	if !s.Together {

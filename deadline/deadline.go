@@ -3,7 +3,8 @@ Package deadline bounds how long another host may keep us waiting.
 
 Every step toward a host has a time of its own: connection and login, the first word of the shell, the delivery of our
 program, the greeting, each answer. What the host sends does not extend it, so a host that sends a byte each second gains nothing.
-Two things do extend it: bytes of ours that the host has taken, and pauses for which the host is not to blame.
+Two things do: bytes of ours that the host has taken give back the time that they need at Rate, and pauses for which the host is
+not to blame do not count.
 
 	d := deadline.New(ctx, limit, cause, stopped)
 	defer d.Stop()
@@ -23,6 +24,9 @@ import (
 // Rate is how many bytes per second a host has to take of what is delivered to it.
 const Rate = 10_000
 
+// TimeFor is how long a host may need to take n bytes.
+func TimeFor(n int) time.Duration { return time.Duration(n) * (time.Second / Rate) }
+
 // A Deadline ends a context when a step has taken too long.
 type Deadline struct {
 	ctx     context.Context
@@ -32,6 +36,7 @@ type Deadline struct {
 
 	mu     sync.Mutex // guards the rest
 	timer  *time.Timer
+	limit  time.Duration // of the step
 	left   time.Duration // at since
 	since  time.Time
 	slept  time.Duration // how much of stopped is part of left
@@ -45,7 +50,7 @@ func New(parent context.Context, limit time.Duration, cause error, stopped func(
 	if stopped == nil {
 		stopped = func() time.Duration { return 0 }
 	}
-	d := &Deadline{cause: cause, stopped: stopped, left: limit, slept: stopped()}
+	d := &Deadline{cause: cause, stopped: stopped, limit: limit, left: limit, slept: stopped()}
 	d.ctx, d.cancel = context.WithCancelCause(parent)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,15 +94,16 @@ func (d *Deadline) Next(limit time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.remaining()
-	d.left = limit
+	d.limit, d.left = limit, limit
 	d.run(limit)
 }
 
-// Took extends the step by the time for n bytes that the host has taken.
+// Took gives back the time for n bytes that the host has taken, but there is never more of it than when the step began:
+// a host that takes no more bytes has that time from then on.
 func (d *Deadline) Took(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.left += time.Duration(n) * time.Second / Rate
+	d.left = min(d.remaining()+TimeFor(n), d.limit)
 }
 
 // Pause lets no time pass until resume is called. Pauses may overlap.

@@ -25,6 +25,7 @@ var steps = []struct {
 			d.Took(1)
 		}
 	}, 11 * time.Second},
+	{"more bytes are taken than there was time for", func(d *Deadline, _ func(time.Duration)) { wait(5); d.Took(100 * Rate) }, 15 * time.Second},
 	{"a longer step follows", func(d *Deadline, _ func(time.Duration)) { wait(5); d.Next(20 * time.Second) }, 25 * time.Second},
 	{"a shorter step follows", func(d *Deadline, _ func(time.Duration)) { wait(5); d.Next(time.Second) }, 6 * time.Second},
 	{"bytes of the step before", func(d *Deadline, _ func(time.Duration)) { d.Took(100 * Rate); wait(5); d.Next(time.Second) }, 6 * time.Second},
@@ -54,7 +55,7 @@ var steps = []struct {
 		wait(20)
 		d.Took(Rate)
 		resume()
-	}, 31 * time.Second},
+	}, 30 * time.Second},
 	{"this process is stopped", func(_ *Deadline, stop func(time.Duration)) { wait(1); stop(60 * time.Second) }, 70 * time.Second},
 	{"this process is stopped in a pause", func(d *Deadline, stop func(time.Duration)) {
 		resume := d.Pause()

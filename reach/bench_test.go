@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 )
 
 // What finding the program costs on a node: a start through /bin/sh, against the
@@ -13,7 +14,7 @@ func BenchmarkStart(b *testing.B) {
 	run := func(b *testing.B, n *node, s Self) {
 		for b.Loop() {
 			p := n.start(b)
-			conn, err := s.deliver(b.Context(), "n1", p, defaultTimeout)
+			conn, err := s.deliverIn(b.Context(), p, time.Minute)
 			if err != nil {
 				b.Fatal(err)
 			}

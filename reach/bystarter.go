@@ -33,7 +33,8 @@ type ByStarter struct {
 	Env     []string                         // ours; the starter does not get all of it
 	Help    func() string                    // what it tells of its options; called when the first host is dialled
 	Find    func(Host) (starter.Call, error) // a host in the words of the batch system; or why it is not the job's
-	Timeout time.Duration                    // how long nothing may move before the helper speaks; 0: 10 s
+	Timeout time.Duration                    // for a login, which the starter does not tell of; 0: 10 s
+	Shell   time.Duration                    // for each step from the login on; 0: 60 s
 	Retries int                              // attempts where the batch system is busy; 0: 4
 	Pacer   *sshx.Pacer                      // says how many may be in the set-up phase at once
 	Log     zerolog.Logger
@@ -91,7 +92,7 @@ func (s *ByStarter) dialTo(ctx context.Context, host Host, c *callers) (io.ReadW
 		return nil, err
 	}
 	argv := s.Starter.Argv(call)
-	r := remoteShell{self: s.Self, env: s.Starter.Environ(s.Env), timeout: cmp.Or(max(s.Timeout, 0), defaultTimeout), retries: s.Retries,
+	r := remoteShell{self: s.Self, env: s.Starter.Environ(s.Env), times: programTimes(s.Timeout, s.Shell), retries: s.Retries,
 		pacer: s.Pacer, log: s.Log, missing: "use -launcher ssh", stop: s.end, words: lastWordsOf{s.verdict, s.why}, back: c.take(call.Host)}
 	conn, err := r.dial(ctx, host, argv)
 	r.back.excuse()

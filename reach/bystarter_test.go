@@ -91,7 +91,7 @@ func TestByStarterRefused(t *testing.T) {
 // than --overlap may have to wait for CPUs.
 func TestByStarterSilent(t *testing.T) {
 	s := testStarter(t, "echo 'srun: Job 1 step creation temporarily disabled, retrying' >&2; exec sleep 1000\n")
-	s.Help, s.Timeout = func() string { return "" }, 100*time.Millisecond
+	s.Help, s.Timeout, s.Shell = func() string { return "" }, 100*time.Millisecond, 100*time.Millisecond
 	_, err := dial(t, s, "n1")
 	var e *Error
 	if !errors.As(err, &e) || e.Why != "srun waits for resources: this srun has no --overlap" {

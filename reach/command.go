@@ -1,7 +1,6 @@
 package reach
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -19,7 +18,8 @@ type Command struct {
 	Template []string      // -launcher-exec, split into words: a program, or words with %h
 	Args     []string      // -launcher-args, already split; before ours
 	Me       string        // the user here, for %u
-	Timeout  time.Duration // how long nothing may move before the helper speaks; 0: 10 s
+	Timeout  time.Duration // for a login, which the program does not tell of; 0: 10 s
+	Shell    time.Duration // for each step from the login on; 0: 60 s
 	Retries  int           // attempts where a server is busy; 0: 4
 	Pacer    *sshx.Pacer   // says how many may be in the set-up phase at once
 	Log      zerolog.Logger
@@ -42,7 +42,7 @@ func (c *Command) argv(host Host) ([]string, error) {
 	return Argv(c.Template, c.Args, host, c.Me, c.timeout())
 }
 
-func (c *Command) timeout() time.Duration { return cmp.Or(max(c.Timeout, 0), defaultTimeout) }
+func (c *Command) timeout() time.Duration { return loginTime(c.Timeout) }
 
 // dial starts the program for a host.
 func (c *Command) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
@@ -50,7 +50,11 @@ func (c *Command) dial(ctx context.Context, host Host) (io.ReadWriteCloser, erro
 	if err != nil {
 		return nil, &Error{Host: host.Name, Step: "config", Kind: KindConfig, Why: err.Error(), Err: err}
 	}
-	p := remoteShell{self: c.Self, timeout: c.timeout(), retries: c.Retries, pacer: c.Pacer, log: c.Log, missing: "check -launcher-exec",
+	times := programTimes(c.Timeout, c.Shell)
+	if isSSH(c.Template) { // it gives up by itself what it cannot reach
+		times.suspect = "ssh or the login shell"
+	}
+	p := remoteShell{self: c.Self, times: times, retries: c.Retries, pacer: c.Pacer, log: c.Log, missing: "check -launcher-exec",
 		stop: func(p *localCommand, _ bool) { endGroup(p) }, words: anyProgram}
 	return p.dial(ctx, host, argv)
 }

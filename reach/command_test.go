@@ -92,12 +92,12 @@ func TestCommandFailures(t *testing.T) {
 		{"template", "rsh %u", KindConfig, "%u: not known"},
 		{"no shell there", program(t, "echo sh: not found >&2; exit 127"), KindMissing, "not found: sh: not found"},
 		{"says why", program(t, "echo Error: pod n1 is asleep >&2; exit 1"), KindOther, "Error: pod n1 is asleep"},
-		{"silent", program(t, "sleep 1000"), KindReach, "cannot reach: no answer in 300ms"},
+		{"silent", program(t, "sleep 1000"), KindReach, "cannot reach: no answer in 0.6 s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: strings.Fields(c.template), Timeout: 10 * time.Second}
 			if c.name == "silent" {
-				d.Timeout = 300 * time.Millisecond
+				d.Timeout, d.Shell = 300*time.Millisecond, 300*time.Millisecond
 			}
 			_, err := dial(t, d, "n1")
 			var e *Error

@@ -3,6 +3,7 @@ package reach
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,48 +11,61 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"remshell/deadline"
 )
 
 const (
 	marker   = "\x1eremshell " // begins each line of the far end
 	maxNoise = 1 << 20         // of a login shell, before the first line
 	maxLine  = 8 << 10
-	maxNeeds = 16 // folders that are tried; there are four
+	maxNeeds = 4 // folders that are tried (script.go)
+
+	// maxUnderWay is how much of the program may be on its way when all of it has been written: an SSH channel
+	// holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
+	maxUnderWay = 4 << 20
 )
 
 // errChatter is what a far end that talks without end is told by.
 var errChatter = errors.New("too much text before /bin/sh answered; the login shell prints it")
 
-// errSilent is the cause of a context that ended because nothing moved for too long.
-var errSilent = errors.New("no answer in time")
+// errLate is the cause of a context that ended because a step took too long.
+var errLate = errors.New("no answer in time")
+
+// stepTimes are how long the steps of a delivery may take.
+type stepTimes struct {
+	shell time.Duration // until /bin/sh has answered
+	rest  time.Duration // each step after that; the delivery has the time for its bytes as well
+
+	// What waits if there is no answer in the first step. Empty: perhaps nothing, since nobody knows whether the host was reached.
+	suspect string
+}
+
+// programTimes are those of a program that logs in, and does not tell when it has.
+func programTimes(login, shell time.Duration) stepTimes {
+	return stepTimes{shell: loginTime(login) + shellTime(shell), rest: shellTime(shell)}
+}
 
 // deliver holds the conversation at the top of this package over l, until the
-// helper has spoken. On failure l is closed. timeout is how long nothing may move;
-// a slow line that moves is waited for.
-func (s Self) deliver(ctx context.Context, host string, l link, timeout time.Duration) (*Conn, error) {
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	patience := time.AfterFunc(timeout, func() { cancel(errSilent) })
-	defer patience.Stop()
-	unhook := context.AfterFunc(ctx, func() { l.Close() })
-	d := &delivery{self: s, host: host, Conn: newConn(l), timeout: timeout, moved: func() { patience.Reset(timeout) }}
+// helper has spoken. On failure l is closed. The first step, that of the shell, has begun with limit.
+func (s Self) deliver(limit *deadline.Deadline, host string, l link, times stepTimes) (*Conn, error) {
+	defer limit.Stop()
+	ctx := limit.Context()
+	said := make(chan string, 1) // on standard error before l was closed: a shell may complain of that
+	unhook := context.AfterFunc(ctx, func() {
+		said <- l.stderr()
+		l.Close()
+	})
+	d := &delivery{self: s, host: host, Conn: newConn(l), limit: limit, times: times}
 	d.build = s.Build
 	d.step("shell")
 	err := d.converse()
-	if !unhook() && err == nil {
-		err = d.fail("deliver", KindCanceled, "given up")
-	}
-	if err == nil {
+	switch inTime := unhook(); {
+	case !inTime:
+		err = d.givenUp(context.Cause(ctx), lastLine(<-said))
+	case err == nil:
 		d.ended(nil)
 		return d.Conn, nil
-	}
-	if ctx.Err() != nil {
-		late := d.givenUp(context.Cause(ctx))
-		late.At = lastLine(late.Raw)
-		err = late
 	}
 	d.ended(err)
 	d.Conn.Close()
@@ -63,11 +77,18 @@ type delivery struct {
 	*Conn
 	self    Self
 	host    string
-	timeout time.Duration
-	moved   func()      // the far side has said or taken something
+	limit   *deadline.Deadline
+	times   stepTimes
 	stuck   error       // an error of a write, which may have its reason in what is still to be read
 	heard   bool        // /bin/sh has spoken
+	sending bool        // the program was asked for
 	ended   func(error) // of the step that is under way; nil: none is
+}
+
+// next begins a step that has a time of its own.
+func (d *delivery) next(name string) {
+	d.limit.Next(d.times.rest)
+	d.step(name)
 }
 
 // step tells the watch of the way that a step has begun, and that the one before it has ended well.
@@ -88,11 +109,13 @@ func (d *delivery) converse() error {
 			return d.broken(err)
 		}
 		switch verb {
+		case "shell":
 		case "need":
 			if needs++; needs > maxNeeds {
 				return d.fail("deliver", KindOther, "the node asks for the program again and again")
 			}
-			d.step("delivery")
+			d.sending = true
+			d.next("delivery")
 			if d.self.invited != nil {
 				d.self.invited.sends(d.self.Size)
 			}
@@ -108,7 +131,7 @@ func (d *delivery) converse() error {
 			d.self.joins = nil
 		case "run":
 			d.source = text
-			d.step("helper")
+			d.next("helper")
 			if d.self.invited != nil {
 				return d.awaitCall()
 			}
@@ -166,7 +189,10 @@ func (d *delivery) line() (verb, text string, err error) {
 			return "", "", err
 		}
 		if rest, ok := strings.CutPrefix(marker[:1]+string(line), marker); ok {
-			d.heard = true
+			if !d.heard { // what it says more does not give it more time
+				d.heard = true
+				d.limit.Next(d.times.rest)
+			}
 			verb, text, _ = strings.Cut(rest, " ")
 			return verb, text, nil
 		}
@@ -182,7 +208,6 @@ func (d *delivery) until(end byte, limit int) ([]byte, error) {
 		if _, err := d.in.Peek(1); err != nil {
 			return got, err
 		}
-		d.moved()
 		ready, _ := d.in.Peek(d.in.Buffered())
 		i := bytes.IndexByte(ready, end)
 		if i >= 0 {
@@ -216,12 +241,13 @@ func (d *delivery) send() error {
 		n, err = d.link.Write(chunk[:n])
 		left -= int64(n)
 		d.sent += int64(n)
+		d.limit.Took(n)
 		if err != nil {
 			d.stuck = err
 			return nil
 		}
-		d.moved()
 	}
+	d.limit.Next(d.times.rest + deadline.TimeFor(int(min(d.self.Size, maxUnderWay))))
 	return nil
 }
 
@@ -352,19 +378,40 @@ func (d *delivery) broken(err error) error {
 	return e
 }
 
-// givenUp is the error when ctx ended the conversation.
-func (d *delivery) givenUp(cause error) *Error {
-	switch {
-	case !errors.Is(cause, errSilent) && !errors.Is(cause, context.DeadlineExceeded):
-		return d.fail("connect", KindCanceled, "given up: %v", cause).because(cause)
-	case d.source != "":
-		return d.fail("helper", KindReach, "the helper did not answer in %v", d.timeout).because(cause)
-	case d.heard:
-		return d.fail("deliver", KindReach, "nothing moved for %v while the program was sent", d.timeout).because(cause)
-	case len(d.noise) > 0:
-		return d.fail("connect", KindReach, "no answer from /bin/sh in %v; the login shell printed %q", d.timeout, lastLine(string(d.noise))).because(cause)
+// givenUp is the error when a context ended the conversation; said is the last line on standard error until then.
+func (d *delivery) givenUp(cause error, said string) *Error {
+	late := func(step string, kind Kind, remedy, why string, args ...any) *Error {
+		e := d.fail(step, kind, why, args...).because(cause)
+		e.At, e.Remedy = said, remedy
+		return e
 	}
-	return d.fail("connect", KindReach, "cannot reach: no answer in %v", d.timeout).because(cause)
+	switch {
+	case !errors.Is(cause, errLate) && !errors.Is(cause, context.DeadlineExceeded):
+		return late("connect", KindCanceled, "", "given up: %v", cause)
+	case d.source != "":
+		return late("helper", KindReach, "", "the helper did not answer in %s", seconds(d.times.rest))
+	case d.sending:
+		return late("deliver", KindReach, "install mpiexec there, and name its path with path= in a host file; or raise --shell-timeout",
+			"it takes our program at less than %d KB/s", deadline.Rate/1000)
+	case d.heard:
+		return late("deliver", KindReach, "does a file system hang there? try: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
+			"/bin/sh did not find in %s whether our program is there", seconds(d.times.rest))
+	case d.times.suspect == "" && len(d.noise) == 0:
+		return late("connect", KindReach, "", "cannot reach: no answer in %s", seconds(d.times.shell))
+	}
+	// The login shell waits for something in a start-up file, or that runs another program for ever.
+	e := late("shell", KindShell, fmt.Sprintf("see what %s does there: ssh %s true; or raise --shell-timeout", StartupFile(d.self.login), d.host),
+		"%s did not run /bin/sh in %s; it printed ", cmp.Or(d.times.suspect, "the login shell"), seconds(d.times.shell))
+	switch noise := lastLine(string(d.noise)); {
+	case noise != "":
+		e.Why += strconv.Quote(noise)
+	case said != "":
+		e.Why += strconv.Quote(said)
+		e.At = "" // it is told
+	default:
+		e.Why += "nothing"
+	}
+	return e
 }
 
 func (d *delivery) fail(step string, kind Kind, why string, args ...any) *Error {
@@ -375,6 +422,9 @@ func (e *Error) because(err error) *Error {
 	e.Err = err
 	return e
 }
+
+// seconds writes 60 s or 0.3 s.
+func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // lastLine is the last line that says something, shortened.
 func lastLine(text string) string {

@@ -2,6 +2,7 @@
 # Finds the helper of one build on this node, or takes it from standard input, and
 # runs it. Everything said begins with byte 0x1e (octal 036):
 #
+#	shell            this shell runs
 #	need FOLDER      send the program: @SIZE@ bytes, no more
 #	apart WHY        the session is not one of the batch system's job: missing, failed
 #	run WHERE        the program is started now; shared, cache, sent or told
@@ -220,6 +221,7 @@ _rs_join() {
 	fi
 }
 
+_rs_say shell
 # A start-up file may have left out where ls and its like are.
 for _rs_x in /usr/bin /bin; do
 	case :${PATH-}: in

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"remshell/deadline"
 )
 
 // shells are those the script is written for, as far as they are here.
@@ -51,9 +54,14 @@ func (n *node) start(t testing.TB) *localCommand {
 	return p
 }
 
+// deliverIn delivers to n1, and each step may take so long.
+func (s Self) deliverIn(ctx context.Context, l link, each time.Duration) (*Conn, error) {
+	return s.deliver(deadline.New(ctx, each, errLate, nil), "n1", l, stepTimes{shell: each, rest: each})
+}
+
 func (n *node) dial(t testing.TB, s Self) (*Conn, error) {
 	t.Helper()
-	return s.deliver(deadline(t), "n1", n.start(t), 5*time.Minute)
+	return s.deliverIn(longContext(t), n.start(t), 5*time.Minute)
 }
 
 // reach dials and expects the helper to be reached that way.
@@ -519,7 +527,7 @@ func TestDeliveriesAtTheSameMoment(t *testing.T) {
 	for range both {
 		p := n.start(t)
 		go func() {
-			conn, err := s.deliver(deadline(t), "n1", p, time.Minute)
+			conn, err := s.deliverIn(longContext(t), p, time.Minute)
 			if err == nil && conn.Source() != "sent" {
 				err = errors.New("way " + conn.Source())
 			}
@@ -556,7 +564,7 @@ func TestHalfSent(t *testing.T) {
 				program, err := open()
 				return &stopAfter{ReadCloser: program, left: 1 << 20, then: func() { kill(p) }}, err
 			}
-			if _, err := s.deliver(deadline(t), "n1", p, time.Minute); err == nil {
+			if _, err := s.deliverIn(longContext(t), p, time.Minute); err == nil {
 				t.Fatal("no error")
 			}
 			if _, err := os.Lstat(n.cache(s)); err == nil {
@@ -628,7 +636,10 @@ func TestOtherMachine(t *testing.T) {
 	p := n.start(t)
 	script := strings.Replace(s.script("t"), machines("linux", "amd64"), `Linux\ vax`, 1)
 	io.WriteString(p, script)
-	d := &delivery{self: s, host: "n1", Conn: newConn(p), moved: func() {}}
+	d := &delivery{self: s, host: "n1", Conn: newConn(p), heard: true}
+	if verb, text, err := d.line(); verb != "shell" || text != "" || err != nil {
+		t.Fatalf("%s %s %v", verb, text, err)
+	}
 	verb, text, err := d.line()
 	if verb != "fail" || text != "machine Linux x86_64" || err != nil {
 		t.Fatalf("%s %s %v", verb, text, err)
@@ -668,21 +679,36 @@ func TestDamagedProgramInCache(t *testing.T) {
 	n.reach(t, s, "cache").Close()
 }
 
-// Nothing answers: the deadline holds, and the program is gone.
+// A host that is silent, or sends a byte now and then, is given up when the time of its step is over: what it sends does not give it
+// more. The message names the step, quotes what was printed and says what to look at, and the program is gone.
 func TestSilence(t *testing.T) {
-	for _, c := range []struct{ name, script, why string }{
-		{"silent", "exec sleep 1000", "cannot reach: no answer in 300ms"},
-		{"noise only", "echo Please wait; exec sleep 1000", `printed "Please wait"`},
-		{"deaf after need", "printf '\\036remshell need /x\\n'; exec sleep 1000", "nothing moved for 300ms"},
-		{"helper silent", "printf '\\036remshell run cache\\n'; exec sleep 1000", "the helper did not answer"},
+	const drip = "while printf x; do sleep 0.05; done"
+	for _, c := range []struct {
+		name, script string
+		kind         Kind
+		why, remedy  string
+	}{
+		{"silent", "exec sleep 1000", KindReach, "n1: connect: cannot reach: no answer in 0.5 s", ""},
+		{"noise only", "echo Please wait; exec sleep 1000", KindShell, `n1: shell: the login shell did not run /bin/sh in 0.5 s; it printed "Please wait"`, "~/.cshrc (of csh)"},
+		{"drips in the shell", "printf 'Loading '; " + drip, KindShell, `n1: shell: the login shell did not run /bin/sh in 0.5 s; it printed "Loading xx`, "--shell-timeout"},
+		{"drips lines that are ours", `while printf '\036remshell shell\n'; do sleep 0.05; done`, KindReach, "n1: deliver: /bin/sh did not find in 0.5 s whether our program is there", "ssh n1 ls"},
+		{"deaf after need", `printf '\036remshell need /x\n'; exec sleep 1000`, KindReach, "n1: deliver: it takes our program at less than 10 KB/s", "path="},
+		{"drips after need", `printf '\036remshell need /x\n'; ` + drip, KindReach, "n1: deliver: it takes our program at less than 10 KB/s", "path="},
+		{"needs it for ever", `while printf '\036remshell need /x\n'; do head -c 100000000 >/dev/null; done`, KindReach, "n1: deliver: it takes our program at less than 10 KB/s", "path="},
+		{"helper silent", `printf '\036remshell run cache\n'; exec sleep 1000`, KindReach, "n1: helper: the helper did not answer in 0.5 s", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newNode(t, "/bin/sh", "-c", c.script).start(t)
 			begin := time.Now()
-			_, err := self(t).deliver(deadline(t), "n1", p, 300*time.Millisecond)
+			s := self(t).LoginShell("/bin/csh")
+			s.Size, s.Open = 1<<20, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(make([]byte, 1<<20))), nil }
+			if c.name == "needs it for ever" {
+				s.Size = 10
+			}
+			_, err := s.deliverIn(longContext(t), p, 500*time.Millisecond)
 			var e *Error
-			if !errors.As(err, &e) || e.Kind != KindReach || !strings.Contains(e.Why, c.why) {
-				t.Errorf("error %v, want %q", err, c.why)
+			if !errors.As(err, &e) || e.Kind != c.kind || !strings.HasPrefix(e.Error(), c.why) || !strings.Contains(e.Remedy, c.remedy) {
+				t.Errorf("error %v (%+v), want %q", err, e, c.why)
 			}
 			if took := time.Since(begin); took > 5*time.Minute {
 				t.Errorf("took %v", took)
@@ -698,7 +724,7 @@ func TestCanceled(t *testing.T) {
 	p := newNode(t, "/bin/sh", "-c", "exec sleep 1000").start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := self(t).deliver(ctx, "n1", p, time.Minute)
+	_, err := self(t).deliverIn(ctx, p, time.Minute)
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != KindCanceled {
 		t.Errorf("error %v, want one of kind %s", err, KindCanceled)
@@ -713,7 +739,7 @@ func TestEndlessChatter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newNode(t, "/bin/sh", "-c", script).start(t)
-			_, err := self(t).deliver(deadline(t), "n1", p, time.Minute)
+			_, err := self(t).deliverIn(longContext(t), p, time.Minute)
 			var e *Error
 			if !errors.As(err, &e) || e.Kind != KindSession || !strings.Contains(e.Why, "too much text") {
 				t.Errorf("error %v, want one of kind %s", err, KindSession)
@@ -735,7 +761,7 @@ func TestJoining(t *testing.T) {
 	near, far := net.Pipe()
 	go io.Copy(io.Discard, far)
 	go io.WriteString(far, strings.Repeat(marker+"apart again\n", 3)+marker+"fail never x\n")
-	if _, err := s.deliver(t.Context(), "n1", pipeLink{near}, time.Minute); err == nil || len(told) != 1 || told[0] != "again" {
+	if _, err := s.deliverIn(t.Context(), pipeLink{near}, time.Minute); err == nil || len(told) != 1 || told[0] != "again" {
 		t.Errorf("%v, told %q", err, told)
 	}
 }

@@ -16,6 +16,7 @@ const (
 	KindClosed     Kind = "closed"        // closed before the login, and nobody knows why: worth another try
 	KindMismatch   Kind = "mismatch"      // no common algorithm
 	KindSession    Kind = "session"       // logged in, but nothing could be started
+	KindShell      Kind = "shell"         // logged in, but the login shell does not come to run /bin/sh
 	KindLost       Kind = "lost"          // the connection broke
 	KindCanceled   Kind = "canceled"      // the caller's context ended
 	KindConfig     Kind = "config"        // a command or configuration that cannot work
@@ -34,7 +35,7 @@ func (k Kind) dropped() bool { return k == KindBusy || k == KindClosed }
 // An Error says which step toward which host failed.
 type Error struct {
 	Host   string
-	Step   string // config, start, resolve, connect, host key, login, session, deliver, helper
+	Step   string // config, start, resolve, connect, host key, login, session, shell, deliver, helper
 	Kind   Kind
 	Why    string // one clause, the same for hosts that fail alike
 	At     string // what differs between such hosts: the last words of a program; may be empty

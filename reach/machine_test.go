@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSystemOf(t *testing.T) {
@@ -85,7 +86,7 @@ func TestNodeOfAnotherKind(t *testing.T) {
 	eachShell(t, func(t *testing.T, n *node) {
 		for _, beside := range []string{"libexec/remshell", "bin/libexec/remshell"} {
 			s := foreign(t, beside)
-			conn, err := s.deliver(deadline(t), "n1", &hostIsAnother{link: n.start(t)}, 0)
+			conn, err := s.deliverIn(longContext(t), &hostIsAnother{link: n.start(t)}, time.Minute)
 			check(t, err)
 			hello(t, conn, self(t).Build)
 			echoes(t, conn)
@@ -110,7 +111,7 @@ func TestProgramOfAnotherKindIsSentAsSaid(t *testing.T) {
 // Without it, the message names the file that was looked for.
 func TestNodeOfAnotherKindWithoutItsProgram(t *testing.T) {
 	s := foreign(t, "")
-	_, err := s.deliver(deadline(t), "n1", &hostIsAnother{link: newNode(t, "/bin/sh").start(t)}, 0)
+	_, err := s.deliverIn(longContext(t), &hostIsAnother{link: newNode(t, "/bin/sh").start(t)}, time.Minute)
 	file := filepath.Join(filepath.Dir(filepath.Dir(s.Path)), "libexec/remshell/mpiexec-"+runtime.GOOS+"-"+runtime.GOARCH)
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != KindMachine || !strings.Contains(e.Why, "and there is no "+file) || !strings.Contains(e.Remedy, "archive") {
@@ -123,7 +124,7 @@ func TestNodeOfAnotherKindWithoutItsProgram(t *testing.T) {
 func TestNodeThatIsNeverContent(t *testing.T) {
 	s := foreign(t, "libexec/remshell")
 	p := newNode(t, "/bin/sh", "-c", `while read -r line; do case $line in "}") printf '\036remshell fail machine Linux x86_64\n'; esac; done`).start(t)
-	_, err := s.deliver(deadline(t), "n1", p, 0)
+	_, err := s.deliverIn(longContext(t), p, time.Minute)
 	var e *Error
 	if runtime.GOARCH == "amd64" && (!errors.As(err, &e) || e.Kind != KindMachine || strings.Contains(e.Why, "there is no")) {
 		t.Errorf("error %v, want one of kind %s", err, KindMachine)

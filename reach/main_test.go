@@ -111,8 +111,8 @@ func self(t testing.TB) Self {
 	return s
 }
 
-// deadline ends a test that hangs, long before go test does.
-func deadline(t testing.TB) context.Context {
+// longContext ends a test that hangs, long before go test does.
+func longContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
@@ -126,7 +126,7 @@ func dial(t testing.TB, way Way, name string) (io.ReadWriteCloser, error) {
 // dialHost reaches a set of one.
 func dialHost(t testing.TB, way Way, host Host) (io.ReadWriteCloser, error) {
 	t.Helper()
-	results := way.Dial(deadline(t), []Host{host})
+	results := way.Dial(longContext(t), []Host{host})
 	r := <-results
 	if more, open := <-results; r.At != 0 || open {
 		t.Fatalf("of one host there is a result %d, and then %+v", r.At, more)
@@ -136,7 +136,7 @@ func dialHost(t testing.TB, way Way, host Host) (io.ReadWriteCloser, error) {
 
 // guarded closes a stream with the test, or when it hangs.
 func guarded(t testing.TB, rw io.ReadWriteCloser) *Conn {
-	context.AfterFunc(deadline(t), func() { rw.Close() })
+	context.AfterFunc(longContext(t), func() { rw.Close() })
 	return rw.(*Conn)
 }
 

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"remshell/deadline"
 	"remshell/reach/callback"
 	"remshell/reach/starter"
 	"remshell/sshx"
@@ -42,8 +43,12 @@ type OneStep struct {
 
 var _ Way = (*OneStep)(nil)
 
-// leastPatience is how long nothing may move, at least, until all hosts of a step have called.
-const leastPatience = time.Minute
+// How long the hosts of a step may take together, at least: first until each shell has said what it runs, then until each helper
+// has called.
+const (
+	leastStep = time.Minute
+	eachHost  = 100 * time.Millisecond // and for each host more
+)
 
 // maxStrangers is how many strangers are told of, for each port.
 const maxStrangers = 8
@@ -122,7 +127,7 @@ func (o *OneStep) deal(hosts []Host, results chan<- Result) (steps [][]mate, sin
 type step struct {
 	*OneStep
 	self    Self
-	timeout time.Duration
+	times   stepTimes
 	results chan<- Result
 	alone   func(mate)
 
@@ -134,7 +139,7 @@ type step struct {
 
 func newStep(o *OneStep, members []mate, results chan<- Result, alone func(mate)) *step {
 	how := o.Each.Starter.Step
-	s := &step{OneStep: o, self: o.Each.Self.InStep(how.Host, how.Near), timeout: max(o.Each.Timeout, leastPatience), results: results, alone: alone,
+	s := &step{OneStep: o, self: o.Each.Self.InStep(how.Host, how.Near), times: o.times(len(members)), results: results, alone: alone,
 		pending: make(map[string]mate), ready: make(map[string]bool)}
 	for _, m := range members {
 		if _, twice := s.pending[m.call.Host]; twice { // two names of one host
@@ -144,6 +149,13 @@ func newStep(o *OneStep, members []mate, results chan<- Result, alone func(mate)
 		s.pending[m.call.Host] = m
 	}
 	return s
+}
+
+// times are how long the shells of so many hosts may take, and then their helpers.
+func (o *OneStep) times(hosts int) stepTimes {
+	t, more := programTimes(o.Each.Timeout, o.Each.Shell), time.Duration(hosts)*eachHost
+	t.shell, t.rest = max(t.shell, leastStep)+more, max(t.rest, leastStep)+more
+	return t
 }
 
 // dial calls the starter until it has something better to do than to be busy.
@@ -241,11 +253,13 @@ func (s *step) converse(ctx context.Context, desk *callback.Desk, line *common) 
 	said, enough := make(chan saidInStep), make(chan struct{})
 	defer close(enough)
 	go hear(line.p, said, enough)
-	patience := time.NewTimer(s.timeout)
-	defer patience.Stop()
+	limit := deadline.New(ctx, s.times.shell, errLate, nil)
+	defer func() { limit.Stop() }()
 	for len(s.pending) > 0 {
 		if !s.invited && len(s.ready) == len(s.pending) {
 			s.invited = true
+			limit.Stop()
+			limit = deadline.New(ctx, s.times.rest, errLate, nil)
 			io.WriteString(line.p, desk.Invitation(ownAddresses()).Text())
 		}
 		select {
@@ -256,12 +270,13 @@ func (s *step) converse(ctx context.Context, desk *callback.Desk, line *common) 
 				return s.over(line.p)
 			}
 			s.take(l, desk)
-		case <-patience.C:
-			s.late(desk)
-		case <-ctx.Done():
-			s.givenUp(context.Cause(ctx))
+		case <-limit.Context().Done():
+			if cause := context.Cause(limit.Context()); cause != errLate {
+				s.givenUp(cause)
+			} else {
+				s.late(desk)
+			}
 		}
-		patience.Reset(s.timeout)
 	}
 	return nil
 }
@@ -311,9 +326,9 @@ func (s *step) late(desk *callback.Desk) {
 		if !s.invited && s.ready[host] {
 			continue
 		}
-		e := hostError(m, "connect", KindReach, fmt.Sprintf("cannot reach: no answer in %v", s.timeout), "")
+		e := hostError(m, "connect", KindReach, "cannot reach: no answer in "+seconds(s.times.shell), "")
 		if s.invited {
-			e = hostError(m, "helper", KindReach, fmt.Sprintf("it did not call this host on port %d within %v", desk.Port(), s.timeout), "use -launcher "+s.each())
+			e = hostError(m, "helper", KindReach, fmt.Sprintf("it did not call this host on port %d within %s", desk.Port(), seconds(s.times.rest)), "use -launcher "+s.each())
 		}
 		s.forget(host)
 		desk.Excuse(host)

@@ -47,7 +47,7 @@ func testStep(t *testing.T) (*OneStep, string) {
 func reached(t *testing.T, way Way, hosts ...Host) []Result {
 	t.Helper()
 	results := make([]Result, len(hosts))
-	for r := range way.Dial(deadline(t), hosts) {
+	for r := range way.Dial(longContext(t), hosts) {
 		results[r.At] = r
 		if r.Err == nil {
 			guarded(t, r.Stream)

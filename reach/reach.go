@@ -17,6 +17,7 @@ login shell. It is sent one compound command (deliver.sh), and answers:
 
 	mpiexec                                   /bin/sh
 	   | script -------------------------------->
+	   | <-------------------------------- shell   the login shell has run /bin/sh
 	   | <----------------------------- need DIR   no program of this build here
 	   | the program, Self.Size bytes ---------->  once per need
 	   | <--------------------------- run WHERE   shared, cache, sent or told; or fail
@@ -57,13 +58,23 @@ package reach
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net"
 	"time"
 )
 
-// defaultTimeout is the connect timeout where the user gave none (cli.md section 2).
-const defaultTimeout = 10 * time.Second
+// What the user has not said (cli.md section 2).
+const (
+	defaultTimeout = 10 * time.Second
+	defaultShell   = 60 * time.Second
+)
+
+// loginTime is how long a login may take.
+func loginTime(given time.Duration) time.Duration { return cmp.Or(max(given, 0), defaultTimeout) }
+
+// shellTime is how long each step from the login on may take.
+func shellTime(given time.Duration) time.Duration { return cmp.Or(max(given, 0), defaultShell) }
 
 // A link is what a dialer has made: the stdin and stdout of a process out there.
 type link interface {

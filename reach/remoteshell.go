@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"remshell/deadline"
 	"remshell/sshx"
 )
 
@@ -22,9 +23,9 @@ import (
 // what Command and ByStarter have in common.
 type remoteShell struct {
 	self    Self
-	env     []string      // of the program; nil: ours
-	timeout time.Duration // how long nothing may move before the helper speaks
-	retries int           // attempts where a server is busy; 0: 4
+	env     []string // of the program; nil: ours
+	times   stepTimes
+	retries int // attempts where a server is busy; 0: 4
 	pacer   *sshx.Pacer
 	log     zerolog.Logger
 	missing string // what to do where there is no such program
@@ -116,7 +117,7 @@ func (r remoteShell) attempt(ctx context.Context, host Host, argv []string) (*Co
 	if r.back != nil {
 		self.invited = &invited{r.back, p}
 	}
-	conn, err := self.deliver(ctx, host.Name, p, r.timeout)
+	conn, err := self.deliver(deadline.New(ctx, r.times.shell, errLate, nil), host.Name, p, r.times)
 	spoken.Store(err == nil)
 	return conn, err
 }

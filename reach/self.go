@@ -33,7 +33,8 @@ type Self struct {
 	invited      *invited // to call us; nil: it is not, or by a step
 	job          string   // of PBS, that the sessions on nodes are to be of
 	joins        func(host, why string)
-	watch        Watch // of the way there
+	watch        Watch  // of the way there
+	login        string // the user's login shell here; empty: unknown
 }
 
 // A Watch is told that a step toward a host begins, from any goroutine, and returns who is to be told of
@@ -59,6 +60,12 @@ func (w Watch) of(host string) sshx.Watch {
 // Watched is the program whose way to hosts is watched.
 func (s Self) Watched(w Watch) Self {
 	s.watch = w
+	return s
+}
+
+// LoginShell says which login shell the user has here, and so probably on the hosts.
+func (s Self) LoginShell(shell string) Self {
+	s.login = shell
 	return s
 }
 

@@ -1,7 +1,6 @@
 package reach
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"remshell/deadline"
 	"remshell/sshx"
 )
 
@@ -17,6 +17,7 @@ import (
 type SSH struct {
 	Self    Self
 	Dialer  *sshx.Dialer
+	Shell   time.Duration                                                // for each step from the login on; 0: 60 s
 	Resolve func(ctx context.Context, alias string) (sshx.Target, error) // as the user's configuration has it
 	Logins  func(name string) (Login, bool)                              // of hosts with a server of this job's; nil: there is none
 }
@@ -84,15 +85,17 @@ func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 		return nil, err
 	}
 	login := time.Since(began)
-	timeout := cmp.Or(target.ConnectTimeout, s.Dialer.Timeout, defaultTimeout)
+	times := stepTimes{shell: shellTime(s.Shell), rest: shellTime(s.Shell), suspect: "the login shell"}
+	limit := deadline.New(ctx, times.shell, errLate, nil)
+	defer limit.Stop()
 	started := s.Self.watch.begin(host.Name, "session")
-	session, err := startShell(ctx, client, timeout)
+	session, err := startShell(limit.Context(), client, times.shell)
 	started(err)
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
-	conn, err := s.Self.At(host.Helper).deliver(ctx, host.Name, &sshLink{session, client}, timeout)
+	conn, err := s.Self.At(host.Helper).deliver(limit, host.Name, &sshLink{session, client}, times)
 	if err != nil {
 		return nil, err
 	}
@@ -101,14 +104,12 @@ func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 }
 
 func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration) (*sshx.Session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errSilent)
-	defer cancel()
 	session, err := client.Start(ctx, shell)
-	if err == nil || !errors.Is(err, errSilent) {
+	if err == nil || !errors.Is(err, errLate) {
 		return session, err
 	}
-	return nil, &Error{Host: client.Target().Alias, Step: "session", Kind: KindReach,
-		Why: fmt.Sprintf("the server starts no session in %v", timeout), Err: errSilent}
+	return nil, &Error{Host: client.Target().Alias, Step: "session", Kind: KindShell,
+		Why: fmt.Sprintf("the server starts no session in %s", seconds(timeout)), Remedy: "does PAM there, or a file system, hang? see the system log of its sshd", Err: errLate}
 }
 
 // An sshLink is a session and the connection that serves it alone.

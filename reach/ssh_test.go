@@ -158,15 +158,15 @@ func TestSSHCloseEndsTheNode(t *testing.T) {
 // The network takes no more bytes in the middle of the delivery.
 func TestSSHStuck(t *testing.T) {
 	s := newSite(t, sshtest.Options{})
-	dialer := &sshx.Dialer{Timeout: time.Second, Connect: func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := &sshx.Dialer{Timeout: time.Minute, Connect: func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		return &stuckConn{Conn: c, left: 1 << 20, closed: make(chan struct{})}, err
+		return &stuckConn{Conn: c, left: 64 << 10, closed: make(chan struct{})}, err
 	}}
 	defer dialer.Close()
 	begin := time.Now()
-	_, err := dial(t, &SSH{Self: s.Self, Dialer: dialer, Resolve: s.Resolve}, "n1")
+	_, err := dial(t, &SSH{Self: s.Self, Dialer: dialer, Shell: time.Second, Resolve: s.Resolve}, "n1")
 	var e *Error
-	if !errors.As(err, &e) || e.Kind != KindReach || !strings.Contains(e.Why, "nothing moved for 1s") {
+	if !errors.As(err, &e) || e.Kind != KindReach || !strings.Contains(e.Why, "it takes our program at less than 10 KB/s") {
 		t.Errorf("error %v, want one of kind %s", err, KindReach)
 	}
 	if took := time.Since(begin); took > 5*time.Minute {
@@ -245,7 +245,7 @@ func TestLoginShells(t *testing.T) {
 // An account whose start-up file ends the shell can run nothing at all.
 func TestLoginShellThatExits(t *testing.T) {
 	p := newNode(t, "/bin/sh", "-c", "echo Go away; exit").start(t)
-	_, err := self(t).deliver(deadline(t), "n1", p, time.Minute)
+	_, err := self(t).deliverIn(longContext(t), p, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), `"Go away"`) {
 		t.Errorf("error %v, want what was printed", err)
 	}
@@ -304,7 +304,7 @@ func TestWatched(t *testing.T) {
 	}
 	host := s.host("n1")
 	host.Helper = "/no/such/program"
-	for r := range s.Dial(deadline(t), []Host{host}) {
+	for r := range s.Dial(longContext(t), []Host{host}) {
 		if r.Err == nil {
 			t.Error("a program that is not there was started")
 		}

@@ -40,7 +40,7 @@ func Argv(template, args []string, host Host, me string, timeout time.Duration) 
 		ended = ended || commands
 		argv = append(argv, expanded)
 	}
-	if filepath.Base(template[0]) == "ssh" && !ended && !slices.Contains(argv, "--") {
+	if isSSH(template) && !ended && !slices.Contains(argv, "--") {
 		argv = append(argv, sshOptions(host, templated, timeout)...)
 	}
 	if !templated {
@@ -51,6 +51,9 @@ func Argv(template, args []string, host Host, me string, timeout time.Duration) 
 	}
 	return argv, nil
 }
+
+// isSSH reports whether the program is ssh(1).
+func isSSH(template []string) bool { return filepath.Base(template[0]) == "ssh" }
 
 // sshOptions are no X11, no terminal, no question, and an end to waiting. A template
 // says user and port itself.

@@ -264,7 +264,8 @@ type Job struct {
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"an option of ssh_config for all hosts; may be repeated"`
 	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"send our program to the hosts: auto, always, never"`
 	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports that slurm-one and sge may open (default any)"`
-	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"time to reach a host (default 10)"`
+	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"time to connect and log in to a host (default 10)"`
+	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"time for each step from the login on (default 60)"`
 	Retries         int         `name:"--retries" default:"4" arg:"N" topic:"" help:"attempts for each host (default 4)"`
 	Fanout          int         `name:"--fanout" default:"64" arg:"N" topic:"" help:"connections being set up at once (default 64)"`
 	AcceptNewKeys   bool        `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"record unknown host keys; never changed ones"`

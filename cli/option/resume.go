@@ -6,7 +6,7 @@ import "slices"
 
 // Reaching are the options that say how hosts are reached, by their canonical names: no request has
 // them, so a saved job has their words.
-var Reaching = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "retries",
+var Reaching = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "shell-timeout", "retries",
 	"fanout", "accept-new-host-keys", "no-autofork", "propagate", "localhost", "lenient"}
 
 // Words are the options of the job, of these, that are in effect, whoever said them, as Parse reads them.

@@ -137,7 +137,7 @@ type running struct {
 }
 
 // patient is how long a job may take to reach hosts and to start where that is not what is tested.
-var patient = []string{"MPIEXEC_CONNECT_TIMEOUT=120", "MPIEXEC_START_TIMEOUT=240"}
+var patient = []string{"MPIEXEC_CONNECT_TIMEOUT=120", "MPIEXEC_SHELL_TIMEOUT=120", "MPIEXEC_START_TIMEOUT=240"}
 
 // start calls mpiexec. A test that does not wait has it killed at its end.
 func (b *bed) start(t *testing.T, j job) *running {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"remshell/tools/testbed"
 )
@@ -206,31 +207,49 @@ func TestLoginShells(t *testing.T) {
 	}
 }
 
-// Startup files that are in the way: the usual early return does no harm; one that ends
-// the shell or never ends is named.
+// Startup files that are in the way: the usual early return does no harm, nor that it takes longer than a login may; one that
+// ends the shell or never ends is named, with what it printed. doctor says the same.
 func TestStartupFileInTheWay(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 2, Shell: "/bin/bash"})
 	b.needNamespaces(t)
-	bashrc := func(text string) {
-		if err := os.WriteFile(b.Root("n1")+"/root/.bashrc", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+	args := []string{"-hosts", spread(b, 1), "-n", "2", "true"}
+	b.startup(t, "n1", "case $- in *i*) ;; *) return ;; esac\n")
+	b.run(t, args...).good(t)
+	b.startup(t, "n1", "sleep 12\n")
+	for _, way := range ways() {
+		b.run(t, slices.Concat(way, []string{"--connect-timeout", "10"}, args)...).good(t)
+	}
+	b.startup(t, "n1", "echo closed for maintenance\nexit 0\n")
+	b.refuses(t, job{args: args}, 125, "n1: ", "closed for maintenance")
+	const advice = "see what ~/.bashrc (of bash) does there: ssh n1 true; or raise --shell-timeout"
+	for _, test := range []struct{ text, printed string }{
+		{"echo one moment please\nsleep infinity\n", `"one moment please"`},
+		{"exec fish\n", ""}, // what fish says of its home differs
+	} {
+		b.startup(t, "n1", test.text)
+		late := func(args ...string) *running {
+			return b.start(t, job{args: append([]string{"--shell-timeout", "20"}, args...), env: []string{"SHELL=/bin/bash"}})
+		}
+		start, doctor := late(args...), late("--doctor", "n1", "n2")
+		says := "n1: shell: the login shell did not run /bin/sh in 20 s; it printed " + test.printed
+		if r := start.wait(t); r.code != 125 || !strings.HasPrefix(r.err, "mpiexec: "+says) || !strings.Contains(r.err, "; "+advice) || r.took > 20*time.Second+gone {
+			t.Errorf("exit %d after %v: %q, want %q", r.code, r.took, r.err, says)
+		}
+		if r := doctor.wait(t); r.code != 125 || !strings.Contains(r.out, "failure  "+says) || !strings.Contains(r.out, "\n         "+advice+"\n") {
+			t.Errorf("doctor: exit %d, %q, want %q", r.code, r.out, says)
+		}
+		// Nobody but the user can end what the user's own shell waits for.
+		for _, p := range b.processes(t, "n1") {
+			if slices.Equal(p.Args, []string{"sleep", "infinity"}) {
+				syscall.Kill(p.PID, syscall.SIGKILL)
+			}
 		}
 	}
-	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "10", "-n", "2", "true"}
-	bashrc("case $- in *i*) ;; *) return ;; esac\n")
-	b.run(t, args...).good(t)
-	bashrc("echo closed for maintenance\nexit 0\n")
-	b.refuses(t, job{args: args}, 125, "n1: ", "closed for maintenance")
-	bashrc("echo one moment please\nsleep 1000\n")
-	r := b.refuses(t, job{args: args}, 125, "n1: ", "in 10s", "one moment please")
-	if r.took > gone {
-		t.Errorf("it took %v", r.took)
-	}
-	// Nobody but the user can end what the user's own shell waits for.
-	for _, p := range b.processes(t, "n1") {
-		if slices.Equal(p.Args, []string{"sleep", "1000"}) {
-			syscall.Kill(p.PID, syscall.SIGKILL)
+	if len(ways()) > 1 { // ssh itself does not tell that it has logged in
+		r := b.start(t, job{args: append([]string{"-launcher-exec", "ssh", "--connect-timeout", "20", "--shell-timeout", "5"}, args...)}).wait(t)
+		if want := "mpiexec: n1: shell: ssh or the login shell did not run /bin/sh in 25 s; it printed "; r.code != 125 || !strings.HasPrefix(r.err, want) {
+			t.Errorf("exit %d: %q, want %q", r.code, r.err, want)
 		}
 	}
 }
@@ -240,9 +259,7 @@ func TestStartupFileThatSetsPath(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 1, Shell: "/bin/bash"})
 	b.needNamespaces(t)
-	if err := os.WriteFile(b.Root("n1")+"/root/.bashrc", []byte("export PATH=/opt/tool/bin\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	b.startup(t, "n1", "export PATH=/opt/tool/bin\n")
 	b.run(t, "-hosts", "n1:1", "-hybrid-hosts", "-n", "1", "sh", "-c", "echo $PATH").ran(t, b, []string{"/opt/tool/bin:/usr/bin:/bin"})
 }
 
@@ -259,8 +276,8 @@ func TestHalfDelivered(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 2, SSHConfig: stuckAfter(60)})
 	b.needNamespaces(t)
-	args := []string{"-hosts", spread(b, 1), "--connect-timeout", "10", "-n", "2", "true"}
-	b.refuses(t, job{args: args}, 125, "n1: ", "program", "10s")
+	args := []string{"-hosts", spread(b, 1), "--shell-timeout", "20", "-n", "2", "true"}
+	b.refuses(t, job{args: args}, 125, "n1: ", "it takes our program at less than 10 KB/s")
 	b.clean(t, gone)
 	for _, kill := range []string{"-KILL", "-TERM"} {
 		j := b.start(t, job{args: args})
