@@ -37,8 +37,8 @@ func report(w io.Writer, err error) {
 	}
 }
 
-// explain is the text of a fault and the hint of the first error in its chain that
-// has one. Only what is said of a line of a file, which it shows, has lines of its own:
+// explain is the text of a fault, the hint of the first error in its chain that
+// has one, and its list of reasons, one to a line. Only what is said of a line of a file, which it shows, has lines of its own:
 // all others are on one, whatever a host has put into them (TRUST-28).
 func explain(err error) string {
 	text := strings.TrimPrefix(err.Error(), "mpiexec: ")
@@ -49,6 +49,9 @@ func explain(err error) string {
 	}
 	if hint := fault.Hint(err); hint != "" {
 		text += "; " + show.Clean(hint)
+	}
+	for _, reason := range fault.Reasons(err) {
+		text += "\n  " + show.Clean(reason)
 	}
 	return text
 }

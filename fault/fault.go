@@ -25,6 +25,15 @@ func Hint(err error) string {
 	return ""
 }
 
+// Reasons are those of the first error in a chain that has a list of them, a line each; nil: none has.
+func Reasons(err error) []string {
+	var r interface{ Reasons() []string }
+	if errors.As(err, &r) {
+		return r.Reasons()
+	}
+	return nil
+}
+
 // Reason is an error's text without the name of its host, so that equal reasons are equal
 // texts.
 func Reason(err error) string {

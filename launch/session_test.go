@@ -124,7 +124,7 @@ func TestSpawnRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, reason := range map[string]string{
-		"1 leaf arch=pdp11":                 "no node of the list can be used",
+		"1 leaf arch=pdp11":                 "no host can take this job",
 		"1 x program=/no/where":             "a: program /no/where: no such file",
 		"2 x host=b program=" + script:      "b: program " + script + ": its interpreter or loader is missing",
 		"1 leaf + 1 leaf program=/no/where": "a: program /no/where: no such file",

@@ -24,8 +24,8 @@ func TestCrowd(t *testing.T) {
 		"another's":            {"a:2", []int{1}, 3, false, false, "a0 a0 a0"},
 		"free ones first":      {"a:3/1", nil, 3, false, false, "a1 a2 a0"},
 		"all nodes":            {"a:1 b:1", nil, 4, false, false, "a0 a0 b0 b0"},
-		"--nooversubscribe":    {"a:1", nil, 1, true, false, "no node of the list can be used now"},
-		"the administrator's":  {"a:1", nil, 1, false, true, "no node of the list can be used now"},
+		"--nooversubscribe":    {"a:1", nil, 1, true, false, "no host can take this job now"},
+		"the administrator's":  {"a:1", nil, 1, false, true, "no host can take this job now"},
 		"nothing of ours left": {"b:1 a:1", []int{0}, 1, false, false, "a0"},
 	} {
 		snap := cluster(test.nodes)

@@ -40,16 +40,20 @@ func (e *Error) Error() string {
 	return at.Error()
 }
 
-// Hint is what to do about it, and which nodes were left out of account.
+// Hint is what to do about it.
 func (e *Error) Hint() string {
 	if e.At != nil {
 		return "" // told with the line
 	}
-	hint := e.Way
-	for _, line := range Folded(e.Rejected) {
-		hint += "\n  not used: " + line
+	return e.Way
+}
+
+// Reasons tells why nodes were not used, a line for each reason.
+func (e *Error) Reasons() []string {
+	if e.At != nil {
+		return nil
 	}
-	return hint
+	return Folded(e.Rejected)
 }
 
 // Codes of errors and notes.
@@ -72,15 +76,17 @@ const (
 	Claimed     = "granted-and-claimed" // by jobs outside of our batch system's job
 )
 
-// Folded says equal reasons once: "n[3-42]: cpus-full (0 of 4 CPUs free)".
+// Folded says equal reasons once: "n[3-42]: all 4 CPUs are in use".
 func Folded(rejected []job.Note) []string {
-	type reason struct{ code, words string }
 	var lines []string
-	for _, g := range text.Groups(rejected, func(r job.Note) (reason, string) { return reason{r.Code, r.Text}, r.Node }) {
-		lines = append(lines, fmt.Sprintf("%s: %s (%s)", hostlist.Brief(g.Names), g.Common.code, g.Common.words))
+	for _, g := range text.Groups(rejected, func(r job.Note) (reason, node string) { return inWords[r.Code] + r.Text, r.Node }) {
+		lines = append(lines, hostlist.Brief(g.Names)+": "+g.Common)
 	}
 	return lines
 }
+
+// inWords are the codes that a reason needs in front of its text to be understood.
+var inWords = map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: "}
 
 // sameMachine is the notice of HOST-8.
 func sameMachine(names []string) job.Note {

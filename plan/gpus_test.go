@@ -163,7 +163,7 @@ func TestTooFewGPUs(t *testing.T) {
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1); 3 in use",
 			"start fewer ranks or name more hosts; waiting could help: --wait", false},
 		{"others have all", equipped("n1:8+00-01"), job.Request{Apps: each(1, 1)},
-			"no node of the list can be used now", "name other nodes, or ask less of them; waiting could help: --wait", false},
+			"no host can take this job now", "name other hosts, or ask less of them; waiting could help: --wait", false},
 		{"CPUs are what is short", few, job.Request{Apps: each(4, 1)},
 			"4 ranks do not fit: there are free slots for 2 on 1 node (n1)", "start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe", true},
 	} {

@@ -58,7 +58,7 @@ func TestOversubscribe(t *testing.T) {
 		"only those of sharing":     {"a:3", []int{0}, []int{1, 2}, 2, "a1 a2"},
 		"never the others":          {"a:2", []int{0}, []int{1}, 3, "a1 a1 a1"},
 		"no free CPU":               {"a:2", nil, []int{0, 1}, 3, "a0 a1 a0"},
-		"nothing is shared":         {"a:2", []int{0, 1}, nil, 1, "no node of the list can be used now"},
+		"nothing is shared":         {"a:2", []int{0, 1}, nil, 1, "no host can take this job now"},
 		"nothing is shared on one":  {"a:2 b:2", []int{0, 1}, nil, 3, "b0 b1 b0"},
 		"more ranks than CPUs":      {"a:2", nil, nil, 3, "a0 a1 a0"},
 		"another node's free CPUs":  {"a:2 b:2", nil, []int{0, 1}, 2, "b0 b1"},

@@ -80,7 +80,7 @@ func (p problem) tooFew() *Error {
 // it is the only part.
 func nowhere(app job.App, alone bool) *Error {
 	if app.Hosts == nil || alone {
-		return &Error{Code: NoNodes, Text: "no node of the list can be used now", Way: "name other nodes, or ask less of them"}
+		return &Error{Code: NoNodes, Text: "no host can take this job now", Way: "name other hosts, or ask less of them"}
 	}
 	return &Error{Code: NoNodes, Text: fmt.Sprintf("no node is left for %s: it is to run on %s only",
 		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.Brief(app.Hosts)), Way: "name other hosts for it"}

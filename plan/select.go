@@ -101,7 +101,10 @@ var probed = []check{
 		if s.free >= 1 || w.others {
 			return ""
 		}
-		return fmt.Sprintf("0 of %s free", text.Count(s.Size(), "CPU"))
+		if s.Size() == 1 {
+			return "its CPU is in use"
+		}
+		return fmt.Sprintf("all %s are in use", text.Count(s.Size(), "CPU"))
 	}},
 	{"tpp-fit", func(s *candidate, w *requirement) string {
 		if s.free >= w.threads || w.others || w.home && s.Slots == 0 && w.threads > s.Size() {

@@ -19,7 +19,7 @@ func TestGPUsInAFile(t *testing.T) {
 		{`"np": 1, "gpus_per_proc": 0`, `"mems": [0]}`},
 		{`"np": 1`, `"mems": [0]}`},
 		{`"np": 3, "gpus_per_proc": 1`, `"error": {"code": "not-enough-gpus", "message": "3 ranks do not fit by -gpus-per-proc 1: there are 2 free GPUs for 2 ranks on 2 nodes (a,b); 1 in use", "permanent": false`},
-		{`"np": 1, "gpus_per_proc": 3`, `"error": {"code": "no-candidates", "message": "no node of the list can be used", "permanent": true`},
+		{`"np": 1, "gpus_per_proc": 3`, `"error": {"code": "no-candidates", "message": "no host can take this job", "permanent": true`},
 		{`"np": 1, "gpus_per_proc": -1`, `gpus_per_proc is negative`},
 	} {
 		s, err := Parse([]byte(`{"version": 1, ` + nodes + `, "env": {}, "options": {"nodes": "0,1", "sort": "NONE"}, ` + test.rest + `}`))

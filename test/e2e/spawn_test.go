@@ -159,7 +159,7 @@ func TestSpawnSharesCPUs(t *testing.T) {
 	const notice = "mpiexec: rank 0 on n1 spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)\n"
 	b.tries(t, program, []string{"-hosts", "n1:1"},
 		try{key: "color", value: "blue", count: 3, on: "n1", told: notice},
-		try{options: "--nooversubscribe", key: "color", value: "blue", told: "cpus-full (0 of 1 CPU free)"})
+		try{options: "--nooversubscribe", key: "color", value: "blue", told: "its CPU is in use"})
 	home := b.run(t, "-n", "1", program, "one", strconv.Itoa(runtime.NumCPU()+1))
 	if want := "; they share those of this machine (--nooversubscribe refuses that)\n"; home.code != 0 || !strings.HasSuffix(home.err, want) {
 		t.Errorf("on this machine alone: exit %d, %q, want %q", home.code, home.err, want)

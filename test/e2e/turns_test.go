@@ -82,7 +82,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%s: exit %d, %q, want %q", what, r.code, r.err, want)
 		}
 	}
-	refused("while the first runs", "cpus-full (0 of 2 CPUs free)", append(slices.Clone(both), "true")...)
+	refused("while the first runs", "all 2 CPUs are in use", append(slices.Clone(both), "true")...)
 	done("suspended", "suspended", "--suspend=free", "last", "n1")
 	if r := b.run(t, "--ps", "n1", "n2"); !strings.Contains(r.out, "(suspended) ") {
 		t.Errorf("it is not told: %q", r.out)
