@@ -21,6 +21,10 @@ func (t *Table) Reference() string {
 			o.reference(&b)
 		}
 	}
+	fmt.Fprintf(&b, "\n## Variables that are not taken along\n\n`-genvall`, the default, takes all variables of mpiexec along, and exported "+
+		"shell functions, but not these, of which a rank keeps the values of its own host: `%s`. What another launcher has set for mpiexec, such as `PMI_*`, "+
+		"is not taken along either, and `TMPDIR` only to hosts that have that folder. A name that `-genvlist`, `-genv`, `-env` or `-x` gives is "+
+		"taken along all the same.\n", strings.Join(Private, "`, `"))
 	b.WriteString("\n## Options of other launchers\n\nThese are refused with our word for them; with `--lenient` those marked * are only warned of.\n\n")
 	for _, r := range t.refusals {
 		star, answer := "", r.answer

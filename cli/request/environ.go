@@ -11,26 +11,13 @@ import (
 	"remshell/job"
 )
 
-// private lists variables that belong to this host, session or terminal; a rank
-// keeps its own node's values, if there are any (cli.md ENV-4). The PSI_* switches are
-// for this job, not for those that its ranks may start (placement.md 7.6).
-var private = []string{
-	"SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_VTNR",
-	"XDG_SEAT", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "MAIL", "LOGNAME",
-	"USER", "HOME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_", "TTY", "GPG_TTY", "WINDOWID", "STY", "TMUX*",
-	"TERM_PROGRAM*", "KONSOLE_*", "VTE_VERSION", "COLUMNS", "LINES", "LS_COLORS", "PROMPT_COMMAND", "PS1",
-	"BASH_ENV", "ENV", "BASH_FUNC_*", "KRB5CCNAME", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET",
-	"LISTEN_*", "MAINPID", "GNOME_*", "GTK_*", "QT_*", "SUDO_*",
-	"PSI_EXCLUSIVE", "PSI_OVERBOOK", "PSI_LOOP_NODES_FIRST", "PSI_WAIT",
-}
-
 // belongsHere tells which variables of an environment are not to be taken along: they are private,
 // or another launcher set them for us (ENV-2): we are its rank, ours are not.
 func belongsHere(environ []string) func(assignment string) bool {
 	outer := job.OuterOf(environ)
 	return func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
-		return job.Matches(private, name) || outer(assignment)
+		return job.Matches(option.Private, name) || outer(assignment)
 	}
 }
 

@@ -84,6 +84,17 @@ func TestEnvironmentAtHomeAndElsewhere(t *testing.T) {
 	}
 }
 
+// A batch script calls module, which is a shell function that the login has exported.
+func TestExportedShellFunctions(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	const script = `module() { echo "module $*"; }; export -f module; exec "$0" -hosts "$1" -n 1 bash -c 'module load gcc'`
+	for _, host := range []string{"localhost", "n1"} {
+		r := b.startAs(t, job{}, []string{"bash", "-c", script, binary, host}).wait(t)
+		r.ran(t, b, []string{"module load gcc"})
+	}
+}
+
 // Line 24: without a network, and with a name that nobody knows.
 func TestNoNetworkAndNoName(t *testing.T) {
 	t.Parallel()
