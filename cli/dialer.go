@@ -76,6 +76,11 @@ func (d *dialer) choose(j option.Job, sys System, program []string, self reach.S
 		d.There = &reach.Command{Self: self, Template: program, Args: args, Me: userOf(sys, accountInFile(sys)).Name,
 			Timeout: connectTimeout(j), Shell: shellTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}
 	default:
+		said, err := sshOptions(j.LauncherArgs)
+		if err != nil {
+			return err
+		}
+		j.SSHOptions = append(said, j.SSHOptions...) // the first of a key holds
 		d.client = &sshx.Dialer{Log: log, Timeout: j.ConnectTimeout.Duration(), Retries: j.Retries,
 			Pacer: pacer, AcceptNew: j.AcceptNewKeys, Ask: asker()}
 		d.local = sshx.NewLocal(cmp.Or(sys.getenv("SHELL"), "/bin/sh"), j.Fanout)
@@ -133,9 +138,6 @@ func remoteShell(j option.Job, starter bool) ([]string, error) {
 		return []string{"rsh"}, nil
 	case j.Launcher == "exec":
 		return nil, &fault.Error{Text: "-launcher exec needs a command", Remedy: "give it with -launcher-exec 'COMMAND %h'"}
-	case len(j.LauncherArgs) > 0:
-		return nil, &fault.Error{Text: "-launcher-args are for a program; the built-in ssh has none",
-			Remedy: "use --ssh-option, or -launcher-exec ssh"}
 	}
 	return nil, nil
 }

@@ -32,7 +32,7 @@ func (c *call) useStarter() error {
 	if c.line.Job.Launcher == starter.PBS {
 		return c.usePBS()
 	}
-	s, err := c.world.Starter(c.line.Job)
+	s, err := c.world.Starter(c.line.WithoutRemoteShell())
 	if err != nil || s.Starter == nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *call) starterOnly(self reach.Self) reach.Way {
 		fanout = j.Fanout
 	}
 	each := &reach.ByStarter{
-		Self: self, Starter: s.Starter, Program: c.program, Args: j.LauncherArgs, Env: c.sys.Environ,
+		Self: self, Starter: s.Starter, Program: c.program, Args: c.line.WithoutRemoteShell().LauncherArgs, Env: c.sys.Environ,
 		Help: c.options,
 		Find: func(host reach.Host) (call starter.Call, err error) {
 			for _, name := range []string{host.Name, host.Alias} {

@@ -84,6 +84,9 @@ func (b *defaults) configLine(where string, args []string) {
 	for _, err := range s.errs {
 		b.errs = append(b.errs, located(where, err))
 	}
+	for _, text := range s.notes {
+		b.warnings = append(b.warnings, where+": "+text)
+	}
 	for _, g := range s.given {
 		if !b.said[g.Name] {
 			b.given = append(b.given, g)

@@ -122,6 +122,9 @@ func (t *Table) Explain(name string) (string, error) {
 	if variables := o.variables(); len(variables) > 0 {
 		b.WriteString(wrap("Variables: "+strings.Join(variables, " "), 78))
 	}
+	if o.mca != nil {
+		b.WriteString(wrap("Parameters of Open MPI's launcher: "+strings.Join(o.mca, " "), 78))
+	}
 	if o.BuiltIn() != "" {
 		fmt.Fprintf(&b, "Built in: %s\n", o.BuiltIn())
 	}

@@ -18,7 +18,7 @@ func TestOptionTable(t *testing.T) {
 			t.Errorf("texts/options.txt tells of %s, which is no option so written", name)
 		}
 	}
-	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "read", "rival", "asks", "default", "help", "hint"}
+	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "asks", "default", "help", "hint"}
 	for _, o := range table.options {
 		for key, value := range pairs(o.field.Tag) {
 			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {
@@ -77,10 +77,7 @@ func TestOptionVariables(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	table := Mpiexec(signals)
 	seen := make(map[string]bool)
-	answers := []string{launcherAnswer("")}
-	for _, answer := range mcaWords {
-		answers = append(answers, answer)
-	}
+	var answers []string
 	for _, r := range refusals {
 		answers = append(answers, r.answer)
 		for name := range strings.FieldsSeq(r.names) {

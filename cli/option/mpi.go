@@ -180,9 +180,6 @@ type MCAParam struct{ Name, Value string }
 
 func (p *MCAParam) UnmarshalText(text []byte) error {
 	p.Name, p.Value, _ = strings.Cut(string(text), "=")
-	if _, ours := mcaWords[p.Name]; ours {
-		return errors.New(launcherAnswer(p.Name))
-	}
 	if p.Name == "" || strings.ContainsAny(p.Name, "* \t\n") {
 		return fmt.Errorf("%q is not the name of a parameter", p.Name)
 	}

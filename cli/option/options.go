@@ -44,6 +44,7 @@ func Mpiexec(signals Signals) *Table {
 //	topic    where help lists it; "" only in -help TOPIC, with what stands before it
 //	under    the topic of such an option, if it is another
 //	env      variables of other launchers that mean the same; "-": not even ours does
+//	mca      parameters of Open MPI's launcher that mean the same
 //	read     variables that are read where they are used, before the user's configuration
 //	rival    a word for what it says: options with the same word hide one another (CLI-12)
 //	asks     "yes": it starts nothing, so that no program need be named; "hosts": and the
@@ -72,13 +73,13 @@ type Own struct {
 // Shared of the first section hold in every section that does not give
 // the option itself (scope F).
 type Shared struct {
-	Host      []HostExpr `name:"-host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]"`
-	HostFile  string     `name:"-hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input"`
+	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]"`
+	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input"`
 	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-gppn -N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
-	TPP       string     `name:"--tpp" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"-gtpp --threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
+	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"-gtpp --threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
 	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"-gnodetype --node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
 	PMI       Offer      `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"how ranks find us: auto, pmi1, pmi2, pmix, both, none"`
-	MCA       []MCAParam `name:"--mca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
+	MCA       []MCAParam `name:"--mca" also:"--prtemca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of Open MPI: OMPI_MCA_KEY"`
 	PMIxMCA   []MCAParam `name:"--pmixmca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"a parameter of its PMIx library: PMIX_MCA_KEY"`
 	Shape     string     `name:"--shape" arg:"N" topic:"" under:"Where ranks run" help:"exactly N ranks on each host that is used"`
 	EachNUMA  string     `name:"--per-numa" arg:"K" topic:"" under:"Where ranks run" help:"at most K ranks in each NUMA node"`
@@ -94,29 +95,29 @@ type Job struct {
 	Nodes       string `name:"--nodes" read:"PSI_NODES PSI_HOSTS PSI_HOSTFILE PSI_PEFILE" rival:"hosts" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7"`
 	Sort        string `name:"--sort" read:"PSI_NODES_SORT" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys"`
 	OrderNodes  string `name:"-order-nodes" arg:"UP|DOWN" words:"up,down" topic:"" help:"Hydra's: hosts with few, or many, slots first"`
-	Overbook    string `name:"--overbook" read:"PSI_OVERBOOK" default:"no" also:"--oversubscribe=share --overcommit=share --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no,share" topic:"Where ranks run" help:"allow more ranks than slots (--oversubscribe)"`
+	Overbook    string `name:"--overbook" mca:"rmaps_base_oversubscribe rmaps_base_no_oversubscribe" read:"PSI_OVERBOOK" default:"no" also:"--oversubscribe=share --overcommit=share --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no,share" topic:"Where ranks run" help:"allow more ranks than slots (--oversubscribe)"`
 	Exclusive   string `name:"--exclusive" read:"PSI_EXCLUSIVE" default:"no" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and nobody else on them"`
 	Loop        string `name:"--loop-nodes-first" read:"PSI_LOOP_NODES_FIRST" rival:"mapping" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
 	Wait        Wait   `name:"--wait" read:"PSI_WAIT" default:"no" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"queue for nodes that are busy; --wait=TIME at most"`
 	Ledger      string `name:"--ledger" read:"MPIEXEC_LEDGER" arg:"DIR" topic:"" help:"directory in which jobs on a node learn of one another"`
 	CPUMap      string `name:"--cpu-map" read:"__PSI_CPUMAP" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4"`
-	Pin         string `name:"--pin" read:"__PSI_NO_PINPROC" rival:"binding" default:"yes" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)"`
+	Pin         string `name:"--pin" env:"I_MPI_PIN" read:"__PSI_NO_PINPROC" rival:"binding" default:"yes" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)"`
 	MemBind     string `name:"--mem-bind" read:"__PSI_NO_BINDMEM __PSI_NO_MEMBIND" rival:"memory" default:"yes" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory of its NUMA nodes only (--no-mem-bind)"`
 	HostsUnique string `name:"--hosts-unique" read:"PSI_HOSTS_UNIQUE" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again in a host list or file is not another slot"`
-	Slots       int    `name:"--default-slots" arg:"N" topic:"" help:"slots of each host for which none were counted"`
-	RankFile    string `name:"-rankfile" rival:"mapping" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank"`
+	Slots       int    `name:"--default-slots" mca:"orte_set_default_slots prte_set_default_slots" arg:"N" topic:"" help:"slots of each host for which none were counted"`
+	RankFile    string `name:"-rankfile" mca:"orte_rankfile prte_rankfile rmaps_rank_file_path" rival:"mapping" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank"`
 	RankMap     string `name:"-rankmap" rival:"mapping" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)"`
 	Cluster     string `name:"--cluster" read:"MPIEXEC_CLUSTER" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes"`
 
-	MapBy     pin.Mapping `name:"--map-by" rival:"mapping" default:"slot" env:"HYDRA_MAPPING" also:"--mapby -byslot=slot -bysocket=socket -bycore=core" arg:"POLICY" topic:"Where ranks run" help:"deal ranks to node, socket, numa, core, or seq"`
-	RankBy    pin.Ranking `name:"--rank-by" also:"--rankby" arg:"ORDER" topic:"" help:"number ranks by slot, node, fill, span or object"`
-	BindTo    pin.Binding `name:"--bind-to" rival:"binding" env:"HYDRA_BINDING" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa, none or more"`
+	MapBy     pin.Mapping `name:"--map-by" mca:"rmaps_base_mapping_policy rmaps_default_mapping_policy" rival:"mapping" default:"slot" env:"HYDRA_MAPPING" also:"--mapby -byslot=slot -bysocket=socket -bycore=core" arg:"POLICY" topic:"Where ranks run" help:"deal ranks to node, socket, numa, core, or seq"`
+	RankBy    pin.Ranking `name:"--rank-by" mca:"rmaps_base_ranking_policy rmaps_default_ranking_policy" also:"--rankby" arg:"ORDER" topic:"" help:"number ranks by slot, node, fill, span or object"`
+	BindTo    pin.Binding `name:"--bind-to" mca:"hwloc_base_binding_policy hwloc_default_binding_policy" rival:"binding" env:"HYDRA_BINDING I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa, none or more"`
 	Memory    pin.Memory  `name:"-membind" rival:"memory" env:"HYDRA_MEMBIND" arg:"POLICY" topic:"" help:"memory: none, local, interleave or bind:LIST"`
 	CPUBind   string      `name:"--cpu-bind" rival:"binding" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"srun's word for --bind-to"`
 	PerSocket int         `name:"-npersocket" rival:"mapping" also:"--ntasks-per-socket" arg:"K" topic:"" help:"K ranks on each socket: --map-by ppr:K:socket"`
 	PerNUMA   int         `name:"-npernuma" rival:"mapping" arg:"K" topic:"" help:"K ranks on each NUMA node: --map-by ppr:K:numa"`
-	Threads   bool        `name:"-use-hwthread-cpus" topic:"" help:"hardware threads count as CPUs: --map-by :hwtcpus"`
-	NoLocal   bool        `name:"-nolocal" also:"-skip-launch-node" topic:"" help:"do not use the host that runs mpiexec"`
+	Threads   bool        `name:"-use-hwthread-cpus" mca:"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus" topic:"" help:"hardware threads count as CPUs: --map-by :hwtcpus"`
+	NoLocal   bool        `name:"-nolocal" mca:"rmaps_base_no_schedule_local" also:"-skip-launch-node" topic:"" help:"do not use the host that runs mpiexec"`
 
 	NodeSet      string `name:"--node-set" read:"PSI_NODESET" also:"--nodeset --no-node-set=none" arg:"SPEC" topic:"" under:"Where ranks run" help:"hosts that are alike: ONEOF:FEATURE, ONEOF:PROCSPEED"`
 	SetOptional  string `name:"--node-set-optional" read:"PSI_NODESET_OPTIONAL" arg:"YES" topic:"" under:"Where ranks run" help:"without such a set: any hosts, yes or no"`
@@ -137,11 +138,11 @@ type Job struct {
 	JSONOutput     bool   `name:"--json-output" topic:"" help:"with --json: what the ranks write, too"`
 	ClusterState   string `name:"--cluster-state" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
 	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write what the hosts are like to FILE"`
-	ReportBindings bool   `name:"--report-bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them"`
+	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them"`
 
-	DisplayMap   string    `name:"--display-map" also:"--display-devel-map=full -print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo"`
+	DisplayMap   string    `name:"--display-map" mca:"rmaps_base_display_map" also:"--display-devel-map=full -print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo"`
 	DisplayTopo  bool      `name:"--display-topo" topic:"" help:"draw each kind of node before the start"`
-	DisplayAlloc bool      `name:"--display-allocation" topic:"" help:"tell hosts, slots and where they were named"`
+	DisplayAlloc bool      `name:"--display-allocation" mca:"ras_base_display_alloc" topic:"" help:"tell hosts, slots and where they were named"`
 	Display      []Picture `name:"--display" arg:"LIST" topic:"" help:"map, topo, allocation: as --display-map and so on"`
 
 	PS        bool       `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
@@ -183,12 +184,12 @@ type Job struct {
 	GMCA      []MCAParam `name:"-gmca" arg:"KEY VALUE" takes:"pair" topic:"" under:"Environment" help:"--mca for all ranks"`
 	GEnvList  EnvTake    `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
 
-	Label      string       `name:"-label" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
+	Label      string       `name:"-label" mca:"orte_tag_output prte_tag_output" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
 	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with what PATTERN makes"`
-	Timestamp  bool         `name:"--timestamp-output" also:"-T" topic:"" help:"begin each line with the time, before any label"`
+	Timestamp  bool         `name:"--timestamp-output" mca:"orte_timestamp_output prte_timestamp_output" also:"-T" topic:"" help:"begin each line with the time, before any label"`
 	OutFile    FilePattern  `name:"-outfile-pattern" also:"-outfile" arg:"PATTERN" topic:"" help:"standard output to files: out.%r"`
 	ErrFile    FilePattern  `name:"-errfile-pattern" also:"-errfile" arg:"PATTERN" topic:"" help:"standard error to files; see -outfile-pattern"`
-	OutputDir  string       `name:"--output-filename" arg:"DIR[:nocopy]" topic:"" help:"output also to DIR/1/rank.N/stdout and stderr"`
+	OutputDir  string       `name:"--output-filename" mca:"orte_output_filename" arg:"DIR[:nocopy]" topic:"" help:"output also to DIR/1/rank.N/stdout and stderr"`
 	Output     []Output     `name:"--output" arg:"LIST" topic:"" help:"tag, tag-detailed, timestamp, merge, dir=D, file=F"`
 	OutputFrom Ranks        `name:"-output-from" arg:"RANKS" topic:"" help:"show the output of these ranks only: 0,3-5"`
 	Ordered    bool         `name:"-ordered-output" topic:"" help:"all output of rank 0, then all of rank 1, and so on"`
@@ -214,8 +215,8 @@ type Job struct {
 	EnforceRM     bool        `name:"--enforce-rm" topic:"" under:"Life cycle" help:"end the job when it uses more memory than its batch system gave"`
 	StartTimeout  Seconds     `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds    `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
-	KillOnBadExit string      `name:"--kill-on-bad-exit" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
-	AutoCleanup   string      `name:"-disable-auto-cleanup" also:"--enable-recovery -enable-auto-cleanup=yes --disable-recovery=yes" implied:"no" words:"yes,no" topic:"Life cycle" help:"let the others go on whatever ends a rank"`
+	KillOnBadExit string      `name:"--kill-on-bad-exit" mca:"orte_abort_on_non_zero_status prte_abort_on_non_zero_status" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
+	AutoCleanup   string      `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=yes --disable-recovery=yes" implied:"no" words:"yes,no" topic:"Life cycle" help:"let the others go on whatever ends a rank"`
 	ExitStatus    string      `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or"`
 	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"tell at the end which ranks left with which code"`
 	OnTimeout     string      `name:"--on-timeout" arg:"WHAT" words:"kill,stacks" topic:"" help:"when -timeout strikes: kill, or stacks before it"`
@@ -256,9 +257,9 @@ type Job struct {
 	TraceFile      string     `name:"--trace" arg:"FILE" topic:"" under:"Telling" help:"write what took how long, for ui.perfetto.dev"`
 	TracePicture   string     `name:"--trace-svg" arg:"FILE" topic:"" under:"Telling" help:"write a picture of what took how long"`
 
-	Launcher        string      `name:"-launcher" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,slurm,srun,slurm-one,slurm-each,sge,qrsh,sge-streams,lsf,blaunch,flux,pbs,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), slurm, sge, lsf, flux, pbs, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
-	LauncherExec    Words       `name:"-launcher-exec" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
-	LauncherArgs    Words       `name:"-launcher-args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program"`
+	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,slurm,srun,slurm-one,slurm-each,sge,qrsh,sge-streams,lsf,blaunch,flux,pbs,rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), slurm, sge, lsf, flux, pbs, fork, exec" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
+	LauncherExec    Words       `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
+	LauncherArgs    Words       `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program"`
 	Fallback        string      `name:"--launcher-fallback" arg:"WAY" words:"ssh" topic:"" under:"Reaching hosts" help:"ssh: for all hosts, if a batch system's starter fails"`
 	SSHConfig       string      `name:"--ssh-config" arg:"FILE" topic:"" help:"ssh_config to read instead of ~/.ssh/config; none: none"`
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"an option of ssh_config for all hosts; may be repeated"`
@@ -267,7 +268,7 @@ type Job struct {
 	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"time to connect and log in to a host (default 10)"`
 	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"time for each step from the login on (default 60)"`
 	Retries         int         `name:"--retries" default:"4" arg:"N" topic:"" help:"attempts for each host (default 4)"`
-	Fanout          int         `name:"--fanout" default:"64" arg:"N" topic:"" help:"connections being set up at once (default 64)"`
+	Fanout          int         `name:"--fanout" mca:"plm_rsh_num_concurrent plm_ssh_num_concurrent" default:"64" arg:"N" topic:"" help:"connections being set up at once (default 64)"`
 	AcceptNewKeys   bool        `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"record unknown host keys; never changed ones"`
 	SkipUnreachable bool        `name:"--skip-unreachable" topic:"Reaching hosts" help:"start without hosts that cannot be reached"`
 	MinNodes        int         `name:"--min-nodes" arg:"N" topic:"" under:"Reaching hosts" help:"the same, as long as N nodes are left"`

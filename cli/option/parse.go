@@ -185,6 +185,9 @@ func mistakes(sections []scanned, rest defaults) (all []error, line Line) {
 		} else if len(sections) > 1 {
 			place = fmt.Sprintf("section %d: ", i+1)
 		}
+		for _, text := range s.notes {
+			line.Warnings = append(line.Warnings, place+text)
+		}
 		for _, err := range s.errs {
 			var syntax *hostlist.SyntaxError
 			if s.from != "" && errors.As(err, &syntax) {

@@ -27,16 +27,13 @@ func (t *Table) Reference() string {
 		"taken along all the same.\n", strings.Join(Private, "`, `"))
 	b.WriteString("\n## Options of other launchers\n\nThese are refused with our word for them; with `--lenient` those marked * are only warned of.\n\n")
 	for _, r := range t.refusals {
-		star, answer := "", r.answer
+		star := ""
 		if r.ignorable {
 			star = "\\*"
 		}
-		if answer == "" {
-			answer = launcherAnswer("")
-		}
 		names := strings.Fields(r.names)
 		slices.Sort(names)
-		fmt.Fprintf(&b, "- `-%s`%s %s\n", strings.Join(names, "`, `-"), star, markdown(answer))
+		fmt.Fprintf(&b, "- `-%s`%s %s\n", strings.Join(names, "`, `-"), star, markdown(r.answer))
 	}
 	return b.String()
 }
@@ -60,6 +57,9 @@ func (o *Option) reference(b *strings.Builder) {
 	fmt.Fprintf(b, "%s", wrap(o.reach(), 1000))
 	if names := o.variables(); len(names) > 1 {
 		fmt.Fprintf(b, "Variables: `%s`.\n", strings.Join(names[1:], "`, `"))
+	}
+	if o.mca != nil {
+		fmt.Fprintf(b, "Parameters of Open MPI's launcher: `%s`.\n", strings.Join(o.mca, "`, `"))
 	}
 	if o.BuiltIn() != "" {
 		fmt.Fprintf(b, "Built in: %s.\n", markdown(o.BuiltIn()))

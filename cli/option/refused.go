@@ -1,7 +1,6 @@
 package option
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -19,7 +18,6 @@ type refusal struct {
 // refusals are mpiexec's, sorted as the table in cli.md. The answers name only options that
 // there are; a test sees to that.
 var refusals = []refusal{
-	{"prtemca", 2, "", false}, // see launcherAnswer
 	{"tune", 1, "sets parameters of Open MPI, or Intel MPI's library; here use -genv NAME VALUE", false},
 	{"am", 1, "is Open MPI's option for files of library parameters; here use -genv NAME VALUE", false},
 	{"prefix", 1, "is Open MPI's option for its installation; here nothing depends on one; for libraries use -genv LD_LIBRARY_PATH PATH, for the program -path", true},
@@ -84,23 +82,6 @@ var refusals = []refusal{
 	{"noprompt localroot", 0, "is an option of an old MPICH or of MS-MPI and has no meaning here", true},
 	{"enable-x", 0, "is Hydra's option for X11 forwarding, which is not available; use -x DISPLAY where hosts reach your display", false},
 	{"disable-x", 0, "is Hydra's option for X11 forwarding, which there is none of here", true},
-}
-
-// mcaWords is what the launcher's own MCA parameters are called here.
-var mcaWords = map[string]string{
-	"plm_rsh_agent": "-launcher-exec COMMAND", "plm_ssh_agent": "-launcher-exec COMMAND",
-	"plm_rsh_args": "-launcher-args WORDS", "plm_ssh_args": "-launcher-args WORDS",
-	"plm_rsh_num_concurrent": "--fanout N", "plm_ssh_num_concurrent": "--fanout N",
-	"plm_rsh_no_tree_spawn": "nothing, as hosts are always reached directly", "plm_ssh_no_tree_spawn": "nothing, as hosts are always reached directly",
-	"rmaps_base_oversubscribe": "--oversubscribe", "orte_abort_on_non_zero_status": "-K0 or -K1",
-}
-
-// launcherAnswer is our word for a parameter of Open MPI's launcher.
-func launcherAnswer(key string) string {
-	if word, ok := mcaWords[key]; ok {
-		return fmt.Sprintf("%s is Open MPI's parameter for its launcher; here: %s", key, word)
-	}
-	return "is Open MPI's option for parameters of its launcher; for those of its library: --mca KEY VALUE"
 }
 
 // single are options of other launchers that are refused with one dash only: with two they are ours, and mean something

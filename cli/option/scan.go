@@ -105,7 +105,8 @@ type scanned struct {
 	offers  bool // --mpi=list
 	help    *Topic
 	errs    []error
-	from    string // "F:3"; empty: the command line
+	notes   []string // of what was said and has no effect
+	from    string   // "F:3"; empty: the command line
 }
 
 // A Topic is what help was asked about: an option, a heading, or "" for neither.
@@ -252,6 +253,13 @@ func (s *scanner) keep(g Given) {
 		s.offers = true
 		return
 	}
+	g, there, note := s.parameter(g)
+	if note != "" {
+		s.notes = append(s.notes, note)
+	}
+	if !there {
+		return
+	}
 	var err error
 	g.decoded, err = s.decode(g.Option, g.Value)
 	var hosts hostlist.Errors
@@ -314,9 +322,6 @@ func (e ignorable) Error() string { return e.of.Error() }
 // refuse answers an option of another launcher.
 func (s *scanner) refuse(dashed string, r refusal) {
 	answer := r.answer
-	if answer == "" {
-		answer = launcherAnswer(strings.Join(s.args[s.pos:min(s.pos+1, len(s.args))], ""))
-	}
 	if !r.ignorable {
 		s.fail(dashed+" "+answer, "")
 		return

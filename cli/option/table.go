@@ -71,6 +71,7 @@ type Option struct {
 	rival   string   // what it says, if others may say it too
 	asks    string   // "", "yes", "hosts", "job"
 	peers   string   // variables of other launchers, between blanks
+	mca     []string // parameters of Open MPI's launcher
 	implied string
 	least   int
 	zero    bool
@@ -186,6 +187,8 @@ func option(f reflect.StructField, scope Scope) *Option {
 			o.takes = value
 		case "env":
 			o.peers = value
+		case "mca":
+			o.mca = strings.Fields(value)
 		case "read":
 			o.read = strings.Fields(value)
 		case "rival":

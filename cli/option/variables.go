@@ -24,7 +24,8 @@ type defaults struct {
 	warnings []string
 
 	*Table
-	said map[string]bool // options of which a higher place has spoken
+	said    map[string]bool // options of which a higher place has spoken
+	unheard []string        // variables of other launchers that have no equivalent
 }
 
 // others are variables of ours that are no options.
@@ -43,6 +44,7 @@ func (t *Table) defaults(sections []scanned, from Sources) defaults {
 	b.readOwn(own)
 	if len(peers) > 0 {
 		b.readPeers(peers)
+		b.readRest(peers)
 	}
 	for _, o := range t.options {
 		b.readElsewhere(append(peers, own...), o.Name)
@@ -71,11 +73,39 @@ func spoken(sections []scanned) map[string]bool {
 	return said
 }
 
+// readRest reports variables of other launchers that would change where or how ranks run, and for which there is
+// no option.
+func (b *defaults) readRest(peers []variable) {
+	for _, v := range peers {
+		switch key := parameterKey(v.name); {
+		case key != "":
+			if _, known := b.byParameter(key); known || !affectsRanks(key) {
+				continue
+			}
+		case strings.HasPrefix(v.name, "I_MPI_PIN_RESPECT_"): // we always do
+			if on, _ := truth(v.value); on {
+				continue
+			}
+		case !strings.HasPrefix(v.name, "I_MPI_PIN_"), b.isPeer(v.name):
+			continue
+		}
+		if v.value != "" {
+			b.unheard = append(b.unheard, v.name+"="+v.value)
+		}
+	}
+	if len(b.unheard) > 0 {
+		b.warnings = append(b.warnings, noEquivalent(b.unheard))
+	}
+}
+
 // A variable is one of the environment that may mean an option.
 type variable struct{ name, value string }
 
-// variables finds those of ours and of other launchers, the last of each name.
+// variables finds those of ours and of other launchers, the last of each name. In a rank the parameters of Open MPI are
+// those of its own launcher.
 func variables(environ []string) (own, peers []variable) {
+	var parameters []variable
+	inside := false
 	for _, assignment := range environ {
 		if c := assignment[:min(1, len(assignment))]; c != "M" && c != "H" && c != "I" && c != "P" && c != "W" && c != "O" && c != "_" {
 			continue
@@ -92,7 +122,14 @@ func variables(environ []string) (own, peers []variable) {
 		case strings.HasPrefix(name, "HYDRA_"), strings.HasPrefix(name, "I_MPI_"), strings.HasPrefix(name, "PSI_"),
 			strings.HasPrefix(name, "__PSI_"), name == "WCOLL", name == "OMP_NUM_THREADS":
 			peers = append(peers, v)
+		case parameterKey(name) != "":
+			parameters = append(parameters, v)
+		case name == "OMPI_COMM_WORLD_RANK":
+			inside = true
 		}
+	}
+	if !inside {
+		peers = append(peers, parameters...)
 	}
 	return own, peers
 }
@@ -150,17 +187,23 @@ func (b *defaults) isPeer(name string) bool {
 // readPeers reads the variables of other launchers, the first of each option.
 func (b *defaults) readPeers(peers []variable) {
 	for _, o := range b.options {
-		if o.peers == "" || o.peers == "-" || b.said[o.Name] {
+		if o.peers == "" && o.mca == nil || o.peers == "-" || b.said[o.Name] {
 			continue
 		}
-		for name := range strings.FieldsSeq(o.peers) {
+		for _, name := range o.peerNames() {
 			i := slices.IndexFunc(peers, func(v variable) bool { return v.name == name })
 			if i < 0 || peers[i].value == "" {
 				continue
 			}
 			text, err := inOurWords(peers[i])
-			if err != nil {
+			switch {
+			case errors.Is(err, errNoEquivalent):
+				b.unheard = append(b.unheard, name+"="+peers[i].value)
+				continue
+			case err != nil:
 				b.errs = append(b.errs, err)
+			case text == "" && (parameterKey(name) != "" || strings.HasPrefix(name, "I_MPI_PIN")):
+				continue // it says nothing, and others may
 			}
 			b.take(meaning{o, Spelling{Dashed: o.Dashed}}, peers[i], text)
 			b.speak(o.Name)
@@ -169,9 +212,26 @@ func (b *defaults) readPeers(peers []variable) {
 	}
 }
 
+// peerNames lists the variables of other launchers that mean the option, the first that is there first.
+func (o *Option) peerNames() []string {
+	names := strings.Fields(o.peers)
+	for _, key := range o.mca {
+		for _, prefix := range parameterPrefixes {
+			names = append(names, prefix+key)
+		}
+	}
+	return names
+}
+
 // inOurWords is the value of another launcher's variable as the option has it; empty if
 // it says nothing.
 func inOurWords(v variable) (string, error) {
+	if key := parameterKey(v.name); key != "" {
+		return parameterValue(key, v.value)
+	}
+	if strings.HasPrefix(v.name, "I_MPI_PIN") {
+		return pinValue(v.name, v.value)
+	}
 	switch v.name {
 	case "HYDRA_ENV":
 		if word, known := map[string]string{"all": "*", "none": nothing}[strings.ToLower(v.value)]; known {
@@ -226,6 +286,13 @@ func (b *defaults) take(m meaning, v variable, text string) {
 
 // keep reads a value and keeps it.
 func (b *defaults) keep(g Given) {
+	g, there, note := b.parameter(g)
+	if note != "" {
+		b.warnings = append(b.warnings, note)
+	}
+	if !there {
+		return
+	}
 	var err error
 	g.decoded, err = b.decode(g.Option, g.Value)
 	if err == nil {

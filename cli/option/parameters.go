@@ -1,0 +1,190 @@
+package option
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remshell/pin"
+)
+
+// This file reads parameters of other launchers: those of Open MPI's (mca in the table), as variables OMPI_MCA_KEY and
+// PRTE_MCA_KEY and as --mca KEY VALUE and --prtemca KEY VALUE, and Intel MPI's I_MPI_PIN_*. One with an equivalent acts
+// as that; one without that would change where or how ranks run is reported.
+
+// errNoEquivalent is returned for a value that no option of ours has.
+var errNoEquivalent = errors.New("no equivalent")
+
+// parameterPrefixes begin the variables by which Open MPI's launcher takes its parameters: ORTE's and PRRTE's.
+var parameterPrefixes = []string{"OMPI_MCA_", "PRTE_MCA_"}
+
+// parameterKey is the key of a variable that gives a parameter; empty: it gives none.
+func parameterKey(variable string) string {
+	for _, prefix := range parameterPrefixes {
+		if key, is := strings.CutPrefix(variable, prefix); is {
+			return key
+		}
+	}
+	return ""
+}
+
+// byParameter finds the option that a parameter means.
+func (t *Table) byParameter(key string) (meaning, bool) {
+	for _, o := range t.options {
+		if slices.Contains(o.mca, key) {
+			return meaning{o, Spelling{Dashed: o.Dashed}}, true
+		}
+	}
+	return meaning{}, false
+}
+
+// starters are our words for the components by which Open MPI's launcher starts its daemons.
+var starters = map[string]string{"rsh": "ssh", "ssh": "ssh", "slurm": "slurm", "lsf": "lsf", "tm": "pbs", "isolated": "fork"}
+
+// parameterValue is the value of a parameter as its option has it; empty: it says nothing.
+func parameterValue(key, value string) (string, error) {
+	if word, is := parameterWords[key]; is {
+		if on, _ := truth(value); on {
+			return word, nil
+		}
+		return "", nil
+	}
+	switch key {
+	case "plm_rsh_agent", "plm_ssh_agent": // programs with colons between, of which the first that there is counts
+		first, _, _ := strings.Cut(value, ":")
+		return strings.TrimSpace(first), nil
+	case "plm":
+		if word, known := starters[value]; known {
+			return word, nil
+		}
+		return "", errNoEquivalent
+	case "orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status":
+		if on, known := truth(value); known && !on {
+			return "0", nil
+		}
+		return "1", nil
+	case "orte_set_default_slots", "prte_set_default_slots": // a number, or objects of the host
+		if _, err := strconv.Atoi(value); err != nil {
+			return "", errNoEquivalent
+		}
+	}
+	return value, nil
+}
+
+// parameterWords are what switches among the parameters mean if they are on.
+var parameterWords = map[string]string{
+	"rmaps_base_oversubscribe": "share", "rmaps_base_no_oversubscribe": "no", "orte_tag_output": "tag", "prte_tag_output": "tag",
+	"orte_enable_recovery": "no", "prte_enable_recovery": "no",
+}
+
+// affectsRanks reports whether a parameter without an equivalent would change where or how ranks run. Those that
+// concern Open MPI's daemons alone do not.
+func affectsRanks(key string) bool {
+	hasOne := func(has func(s, part string) bool, parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return has(key, part) })
+	}
+	switch {
+	case hasOne(strings.HasSuffix, "_verbose", "_tree_spawn", "_priority", "_delay", "_pass_libpath", "_pass_environ_mca_params", "_debug"):
+		return false
+	case slices.Contains([]string{"rmaps", "ras", "orte_max_restarts", "prte_max_restarts", "orte_xml_output", "prte_xml_output"}, key):
+		return true
+	}
+	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
+}
+
+// parameter is what an option comes to that gives a parameter of Open MPI: itself if that is one of the library, the
+// option that one of the launcher means, or nothing. note is not empty if it has to be reported.
+func (t *Table) parameter(g Given) (as Given, there bool, note string) {
+	if g.Name != "mca" && g.Name != "gmca" {
+		return g, true, ""
+	}
+	key, value, _ := strings.Cut(g.Value, "=")
+	ofLauncher := strings.HasSuffix(g.Spelled, "prtemca")
+	m, known := t.byParameter(key)
+	if !known {
+		if affectsRanks(key) {
+			note = noEquivalent([]string{g.Spelled + " " + key + " " + value})
+		}
+		return g, note == "" && !ofLauncher, note
+	}
+	text, err := parameterValue(key, value)
+	if err != nil {
+		return g, false, noEquivalent([]string{g.Spelled + " " + key + " " + value})
+	}
+	on := text != ""
+	if on && m.implied != "" {
+		text, on = m.switched(text)
+	}
+	as = Given{Option: m.Option, Spelled: g.Spelled + " " + key, Value: text, Section: g.Section, Word: g.Word, level: g.level, from: g.from}
+	return as, on, ""
+}
+
+// WithoutRemoteShell is the job as the starter of a batch system has it: what Open MPI's plm_rsh_agent and plm_rsh_args
+// say is for ssh alone.
+func (l Line) WithoutRemoteShell() Job {
+	j := l.Job
+	ofShell := func(name string) bool {
+		g, given := l.Origin(name)
+		return given && (strings.Contains(g.Spelled, "plm_rsh_") || strings.Contains(g.Spelled, "plm_ssh_"))
+	}
+	if ofShell("launcher-exec") {
+		j.LauncherExec = nil
+	}
+	if ofShell("launcher-args") {
+		j.LauncherArgs = nil
+	}
+	return j
+}
+
+// noEquivalent reports what other launchers would have obeyed.
+func noEquivalent(assignments []string) string {
+	return "another launcher would obey " + strings.Join(assignments, ", ") + "; there is no equivalent here; ignored"
+}
+
+// pinWords are our words for Intel MPI's domains, in which it pins ranks.
+var pinWords = map[string]string{
+	"core": "core", "sock": "socket", "socket": "socket", "numa": "numa", "node": "machine",
+	"cache": "l3cache", "cache1": "core", "cache2": "l2cache", "cache3": "l3cache",
+}
+
+// pinValue is the value of a variable I_MPI_PIN* as its option has it; empty: it says nothing.
+func pinValue(name, value string) (string, error) {
+	word := strings.ToLower(value)
+	switch name {
+	case "I_MPI_PIN":
+		if on, known := truth(value); known && !on {
+			return "no", nil
+		}
+		return "", nil // it is the default
+	case "I_MPI_PIN_DOMAIN":
+		if n, err := strconv.Atoi(word); err == nil && n > 0 { // so many of the kernel's CPUs
+			return "hwthread:" + word, nil
+		}
+		if word == "omp" { // as many CPUs as OMP_NUM_THREADS says, which we read
+			return "", nil
+		}
+		if ours, known := pinWords[word]; known {
+			return ours, nil
+		}
+	case "I_MPI_PIN_PROCESSOR_LIST":
+		switch word {
+		case "allcores":
+			return "core", nil
+		case "all":
+			return "hwthread", nil
+		}
+		var each []string // a CPU for each rank, in the order of the list
+		for part := range strings.SplitSeq(value, ",") {
+			cpus, err := pin.ParseCPUs(part)
+			if err != nil || len(cpus) == 0 {
+				return "", errNoEquivalent
+			}
+			for _, cpu := range cpus {
+				each = append(each, strconv.Itoa(cpu))
+			}
+		}
+		return "user:" + strings.Join(each, ","), nil
+	}
+	return "", errNoEquivalent
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"remshell/cli/option"
+	"remshell/fault"
+)
+
+// sshOptions reads -launcher-args, which are written for ssh's program, as options of ssh_config for our own client.
+// Flags that ask for what it does anyway, or never does, are dropped.
+func sshOptions(args []string) (options []option.SSHOption, err error) {
+	for len(args) > 0 {
+		word := args[0]
+		args = args[1:]
+		if len(word) < 2 || word[0] != '-' {
+			return nil, notForUs(word)
+		}
+		flag, value := word[:2], word[2:]
+		keyword, valued := sshFlags[flag]
+		switch {
+		case !valued && strings.Trim(word[1:], "qxXYaAkTnNfC") == "":
+			continue
+		case word == "-4":
+			options = append(options, "AddressFamily=inet")
+			continue
+		case word == "-6":
+			options = append(options, "AddressFamily=inet6")
+			continue
+		case !valued:
+			return nil, notForUs(word)
+		case value == "" && len(args) == 0:
+			return nil, &fault.Error{Text: fmt.Sprintf("-launcher-args: %s needs a value", flag)}
+		case value == "":
+			value, args = args[0], args[1:]
+		}
+		if keyword != "" {
+			value = keyword + "=" + value
+		} else if i := strings.IndexAny(value, " \t="); i > 0 && value[i] != '=' { // -o "Port 22"
+			value = value[:i] + "=" + strings.TrimLeft(value[i:], " \t=")
+		}
+		var one option.SSHOption
+		if err := one.UnmarshalText([]byte(value)); err != nil {
+			return nil, &fault.Error{Text: fmt.Sprintf("-launcher-args: %s %s: %v", flag, value, err)}
+		}
+		options = append(options, one)
+	}
+	return options, nil
+}
+
+// sshFlags are the flags of ssh with a value that our client knows, and their keywords in ssh_config.
+var sshFlags = map[string]string{"-o": "", "-p": "Port", "-l": "User", "-i": "IdentityFile", "-J": "ProxyJump"}
+
+func notForUs(word string) error {
+	return &fault.Error{Text: fmt.Sprintf("-launcher-args: %s is not for the built-in ssh", option.Quote(word)), Remedy: "use --ssh-option or --ssh-config, or -launcher-exec ssh"}
+}

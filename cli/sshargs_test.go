@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Arguments for ssh's program, which Open MPI's and Hydra's variables have, made every job fail that the built-in
+// client starts.
+func TestArgumentsOfSSHAreOptionsOfOurs(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "[] <nil>"},
+		{[]string{"-o", "ConnectionAttempts=10"}, "[ConnectionAttempts=10] <nil>"},
+		{[]string{"-oPort=22", "-o", "StrictHostKeyChecking no"}, "[Port=22 StrictHostKeyChecking=no] <nil>"},
+		{[]string{"-p2222", "-l", "pi", "-i", "~/.ssh/k", "-J", "gate"}, "[Port=2222 User=pi IdentityFile=~/.ssh/k ProxyJump=gate] <nil>"},
+		{[]string{"-q", "-xT", "-4"}, "[AddressFamily=inet] <nil>"},
+		{[]string{"-p"}, "[] -launcher-args: -p needs a value"},
+		{[]string{"-o", "x"}, "[] -launcher-args: -o x: not KEY=VALUE, as Port=2222"},
+		{[]string{"-D", "1080"}, "[] -launcher-args: -D is not for the built-in ssh"},
+		{[]string{"host"}, "[] -launcher-args: host is not for the built-in ssh"},
+		{[]string{""}, "[] -launcher-args: '' is not for the built-in ssh"},
+	} {
+		options, err := sshOptions(c.args)
+		if got := fmt.Sprint(options, " ", err); got != c.want {
+			t.Errorf("%q: %s; want %s", c.args, got, c.want)
+		}
+	}
+}
