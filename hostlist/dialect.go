@@ -36,7 +36,7 @@ func (p *parser) line(c cursor) {
 // hosts reads a line with one host or more, and what holds for all of them; or a whole list. After an
 // error in one word it goes on with the next, so that one run shows them all.
 func (p *parser) hosts(c cursor) {
-	if p.names > maxNames {
+	if p.names > p.most {
 		return
 	}
 	var hosts []mention
@@ -85,8 +85,8 @@ func (p *parser) mention(c *cursor, from int, hosts []mention) (_ []mention, few
 		p.add(err)
 		return hosts, true
 	}
-	if p.names += len(m.names); p.names > maxNames {
-		p.add(m.fault("more than %d hosts in all", maxNames))
+	if p.names += len(m.names); p.names > p.most {
+		p.add(m.fault("more than %d hosts in all", p.most))
 		return hosts, false
 	}
 	return append(hosts, m), true
@@ -123,7 +123,7 @@ func isGridEngine(c cursor) bool {
 // gridEngine reads such a line: the words after the slot count mean nothing to us. Attributes
 // that we know still count, so that nobody's max_slots gets lost.
 func (p *parser) gridEngine(c cursor) {
-	if p.names > maxNames {
+	if p.names > p.most {
 		return
 	}
 	from := c.pos

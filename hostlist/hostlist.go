@@ -81,11 +81,11 @@ func (e Entry) Label() string {
 // commas. Errors are SyntaxErrors that give origin for the file and count
 // characters of expr; see Errors. A list without a host is an error.
 func Parse(origin, expr string) ([]Entry, error) {
-	return parse(cursor{inclusion: inclusion{file: origin, text: expr}, list: true})
+	return parse(cursor{inclusion: inclusion{file: origin, text: expr}, list: true}, maxNames)
 }
 
-func parse(c cursor) ([]Entry, error) {
-	p := new(parser)
+func parse(c cursor, most int) ([]Entry, error) {
+	p := &parser{most: most}
 	p.hosts(c)
 	if len(p.entries) == 0 && p.none() {
 		p.add(errors.New(c.file + ": no host is named"))
@@ -99,7 +99,7 @@ func parse(c cursor) ([]Entry, error) {
 // ten at most; see Errors (HOST-12). A file without hosts is an error (HOST-7). The
 // attributes that go into Attrs are shown to judge, unless it is nil.
 func ReadFile(name string, open func(name string) (io.ReadCloser, error), judge Judge) ([]Entry, error) {
-	p := &parser{open: open, judge: judge, dialects: dialects()}
+	p := &parser{open: open, judge: judge, dialects: dialects(), most: maxNames}
 	text, err := p.read(name)
 	if err != nil {
 		return nil, errors.New("host file " + name + ": " + reason(err))
@@ -114,8 +114,11 @@ func ReadFile(name string, open func(name string) (io.ReadCloser, error), judge 
 // Expand returns the names of a bracket expression or a list of them, such as
 // "node[01-03],gpu1" or the value of SLURM_JOB_NODELIST. Names alone are
 // allowed: no slots, users or exclusions.
-func Expand(expr string) ([]string, error) {
-	entries, err := Parse("host list", expr)
+func Expand(expr string) ([]string, error) { return ExpandUpTo(maxNames, expr) }
+
+// ExpandUpTo is Expand for so many names at most: a few bytes of somebody else may stand for a million.
+func ExpandUpTo(most int, expr string) ([]string, error) {
+	entries, err := parse(cursor{inclusion: inclusion{file: "host list", text: expr}, list: true}, most)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +141,7 @@ type parser struct {
 	dialects []dialect
 	includes int
 	names    int // counted before they are kept: one line may name them all
+	most     int // of these
 }
 
 func (p *parser) result() ([]Entry, error) {

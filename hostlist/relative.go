@@ -15,7 +15,7 @@ import (
 // ParseRelative is Parse for a list that may name hosts so. They have to be resolved before
 // anything else is done with them: see Resolve.
 func ParseRelative(origin, expr string) ([]Entry, error) {
-	return parse(cursor{inclusion: inclusion{file: origin, text: expr}, list: true, relative: true})
+	return parse(cursor{inclusion: inclusion{file: origin, text: expr}, list: true, relative: true}, maxNames)
 }
 
 // Relative reports whether an entry names a place in another list.

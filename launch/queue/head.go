@@ -155,9 +155,12 @@ func roomOn(t job.Ticket, n *job.Node) (free, all int) {
 	return free, all
 }
 
-// namesOf are the host names of a ticket's nodes; nil: it says none, or nonsense.
+// mostNamed is how many nodes a ticket may name. One that names more names none.
+const mostNamed = 1 << 16
+
+// namesOf are the host names of a ticket's nodes; nil: it says none, too many, or nonsense.
 func namesOf(t job.Ticket) map[string]bool {
-	names, err := hostlist.Expand(t.Nodes)
+	names, err := hostlist.ExpandUpTo(mostNamed, t.Nodes)
 	if t.Nodes == "" || err != nil {
 		return nil
 	}

@@ -1,6 +1,9 @@
 package queue
 
 import (
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +123,23 @@ func TestSightOf(t *testing.T) {
 		if got := observe(test.t, test.nodes); got != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
 		}
+	}
+}
+
+// A ticket is a few bytes of another user's, and may name more hosts than there is memory for.
+func TestTicketThatNamesAMillionHosts(t *testing.T) {
+	var nodes []string
+	for i := range 16 {
+		nodes = append(nodes, fmt.Sprintf("n%d[1-65536]", i))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	named := namesOf(job.Ticket{Nodes: strings.Join(nodes, ",")})
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; named != nil || took > 100<<20 {
+		t.Errorf("%d names, %d MiB were allocated", len(named), took>>20)
+	}
+	if named := namesOf(job.Ticket{Nodes: "N[1-10000]"}); len(named) != 10000 || !named["n7"] {
+		t.Errorf("%d names", len(named))
 	}
 }
