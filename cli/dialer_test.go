@@ -58,7 +58,7 @@ func TestSSHConfig(t *testing.T) {
 		{other, "far", "far: session: "},
 		{other, "far.invalid", "far.invalid: resolve: "},
 		{"none", "n1.invalid", "n1.invalid: resolve: "},
-		{"/no/such/file", "far", "--ssh-config: stat /no/such/file: no such file or directory"},
+		{"/no/such/file", "far", "--ssh-config /no/such/file: no such file or directory; correct the path"},
 	} {
 		said, code := p.visit("--ssh-config", test.config, "--retries", "1", "-n", "1", "-host", test.host, "true")
 		if code != 125 || !strings.Contains(said, test.says) {

@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"sync"
@@ -19,6 +21,7 @@ import (
 func resolver(j option.Job, sys System, local *sshx.Local) func(ctx context.Context, alias string) (sshx.Target, error) {
 	account := accountOf(sys, local)
 	var once sync.Once
+	var me sshx.User
 	var config *sshx.Config
 	var failed error
 	return func(ctx context.Context, alias string) (sshx.Target, error) {
@@ -26,8 +29,11 @@ func resolver(j option.Job, sys System, local *sshx.Local) func(ctx context.Cont
 		if err != nil {
 			return sshx.Target{}, &sshx.DialError{Host: alias, Step: "config", Kind: sshx.KindCanceled, Why: "given up: " + err.Error(), Err: err}
 		}
-		me := userOf(sys, who)
-		if once.Do(func() { config, failed = readConfig(me, j) }); failed != nil {
+		once.Do(func() {
+			me = userOf(sys, who)
+			config, failed = readConfig(me, j)
+		})
+		if failed != nil {
 			return sshx.Target{}, failed
 		}
 		t, err := config.Resolve(ctx, alias, me, local)
@@ -47,8 +53,9 @@ func readConfig(me sshx.User, j option.Job) (*sshx.Config, error) {
 		user, system = "", ""
 	default:
 		user, system = j.SSHConfig, ""
-		if _, err := os.Stat(user); err != nil {
-			return nil, &fault.Error{Text: "--ssh-config: " + err.Error()}
+		var at *fs.PathError
+		if _, err := os.Stat(user); errors.As(err, &at) {
+			return nil, &fault.Error{Text: fmt.Sprintf("--ssh-config %s: %v", user, at.Err), Remedy: "correct the path"}
 		}
 	}
 	config, err := sshx.ReadConfig(user, system, me)

@@ -215,7 +215,7 @@ func names(c job.Checkup) []Finding {
 	switch {
 	case loopback(c.Exam.Address) && !c.Local:
 		return []Finding{of(c, Warning, "loopback", "the name leads to the loopback address "+c.Exam.Address+" here, which other hosts do not reach",
-			"give it its address on the network, in /etc/hosts or as HostName in ~/.ssh/config")}
+			"give it its address on the network, in /etc/hosts or as HostName in the configuration of ssh")}
 	case c.Exam.NameErr != "":
 		return []Finding{of(c, Warning, "own-name", "its own name leads nowhere there: "+c.Exam.NameErr, remedy)}
 	case len(c.Exam.OwnName) > 0 && !slices.ContainsFunc(c.Exam.OwnName, func(a string) bool { return !loopback(a) }):

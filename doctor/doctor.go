@@ -79,9 +79,9 @@ func Judge(checkups []job.Checkup) Report {
 
 // remedies are for failures that bring none, by the codes of packages reach and sshx.
 var remedies = map[string]string{
-	"unknown-name": "check the spelling, or give it a HostName in ~/.ssh/config, or a line in /etc/hosts",
+	"unknown-name": "check the spelling, or give it a HostName in the configuration of ssh, or a line in /etc/hosts",
 	"unreachable":  "is it switched on? see ping and ip route, and whether a firewall drops what goes to its ssh port",
-	"refused":      "start sshd there, or give its port in ~/.ssh/config: Port N",
+	"refused":      "start sshd there, or give its port in the configuration of ssh: Port N",
 	"busy":         "raise MaxStartups in its sshd_config, or lower --fanout",
 	"mismatch":     "see what its sshd offers: ssh -vv HOST true; update the older side",
 	"session":      "see what its login shell does: ssh HOST /bin/sh -c true",

@@ -137,7 +137,7 @@ const wholeReport = `n[1-3]  4 cores with 8 threads, 64 GiB of memory, 32 GiB in
 n4      cannot be used
 
 failure  n4: connect: refused
-         start sshd there, or give its port in ~/.ssh/config: Port N
+         start sshd there, or give its port in the configuration of ssh: Port N
 
 warning  n[1-2]: a login may use 8 of 64 CPUs
          see what narrows it: taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd
