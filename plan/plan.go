@@ -56,6 +56,9 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	if req.RM != nil {
 		p.Notes = append(p.Notes, s.overgranted()...)
 	}
+	if note, there := s.unranked(); there {
+		p.Notes = append(p.Notes, note)
+	}
 	p.Nodes = s.assign()
 	more, failed := s.bind(p.Nodes)
 	if p.Notes = append(p.Notes, more...); failed != nil {
