@@ -121,6 +121,11 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	if err := c.useStarter(); err != nil {
 		return 0, err
 	}
+	if c.program == "" && !asksOfJobs(j) && !j.Doctor {
+		if err := c.world.Outside(c.req, j); err != nil {
+			return 0, err
+		}
+	}
 	if c.starter.Most, err = request.Hasten(&c.req, j.RMKillDelay.Duration(), c.ask); err != nil {
 		return 0, err
 	}

@@ -146,7 +146,7 @@ func (s *ByStarter) why(status error, stderr string) string {
 // NotInJob is why a host is not reached by a batch system's starter (M7).
 func NotInJob(host, system, number string) error {
 	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("not part of %s job %s", system, number),
-		Remedy: "add it to the allocation, or use -launcher ssh"}
+		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 
 // callers are the helpers of a set, each started by a call of its own, that are to call us (RM-36):

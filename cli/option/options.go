@@ -160,20 +160,21 @@ type Job struct {
 
 	Doctor bool `name:"--doctor" asks:"yes" env:"-" topic:"Telling" help:"find what is wrong with hosts, and what to do"`
 
-	Exclude     []HostExpr `name:"-exclude" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
-	Stage       []string   `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
-	StageFiles  []string   `name:"--preload-files" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
-	StageProg   bool       `name:"--stage-program" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each section"`
-	LocalHost   string     `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
-	HybridHosts bool       `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
-	Simulate    int        `name:"--simulate-nodes" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
-	RMK         string     `name:"-rmk" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,flux,slurm,lsf,sge,cobalt,pbs,ll,condor,alps,file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
-	RMScope     string     `name:"--rm-scope" arg:"WHAT" words:"step,job" topic:"" under:"Where ranks run" default:"step" help:"inside of a step of Slurm: its hosts, or the job's"`
-	RMFile      string     `name:"--rm-file" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
-	RMRankFile  bool       `name:"--rm-lsf-rankfile" topic:"" under:"Where ranks run" help:"take LSF's LSB_DJOB_RANKFILE for its list"`
-	Iface       Iface      `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"whose address ranks are told to use: ib0, 10.1.0.0/16"`
-	GN          int        `name:"-gn" also:"-gnp" arg:"N" topic:"" under:"Where ranks run" help:"number of ranks of each section without -n"`
-	GArch       Arch       `name:"-garch" arg:"NAME" topic:"" under:"Where ranks run" help:"-arch of the sections without it"`
+	Exclude      []HostExpr `name:"-exclude" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
+	Stage        []string   `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
+	StageFiles   []string   `name:"--preload-files" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
+	StageProg    bool       `name:"--stage-program" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each section"`
+	LocalHost    string     `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
+	HybridHosts  bool       `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
+	Simulate     int        `name:"--simulate-nodes" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"this machine plays K nodes: sim0, sim1 and so on"`
+	RMK          string     `name:"-rmk" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,flux,slurm,lsf,sge,cobalt,pbs,ll,condor,alps,file" topic:"" under:"Where ranks run" default:"auto" help:"take the hosts that a batch system gave"`
+	RMScope      string     `name:"--rm-scope" arg:"WHAT" words:"step,job" topic:"" under:"Where ranks run" default:"step" help:"inside of a step of Slurm: its hosts, or the job's"`
+	RMFile       string     `name:"--rm-file" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"an allocation in a file; FORM: nodes, counts or pe"`
+	RMRankFile   bool       `name:"--rm-lsf-rankfile" topic:"" under:"Where ranks run" help:"take LSF's LSB_DJOB_RANKFILE for its list"`
+	AllowOutside bool       `name:"--allow-outside" topic:"" under:"Where ranks run" help:"hosts that are not those of the batch system's job, too"`
+	Iface        Iface      `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"whose address ranks are told to use: ib0, 10.1.0.0/16"`
+	GN           int        `name:"-gn" also:"-gnp" arg:"N" topic:"" under:"Where ranks run" help:"number of ranks of each section without -n"`
+	GArch        Arch       `name:"-garch" arg:"NAME" topic:"" under:"Where ranks run" help:"-arch of the sections without it"`
 
 	GPath     string     `name:"-gpath" arg:"DIR[:DIR]" topic:"" under:"Environment" help:"-path of the sections without it"`
 	Export    Export     `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`

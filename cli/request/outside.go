@@ -1,0 +1,66 @@
+package request
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"remshell/alloc"
+	"remshell/cli/option"
+	"remshell/fault"
+	"remshell/hostlist"
+	"remshell/job"
+)
+
+// Outside refuses candidates that are not hosts of the batch system's job in which we are, where ssh would reach them
+// all the same: the job was not given them. This machine is no such host, and in a rank or with -rmk none nobody looks. HTCondor's jobs
+// have slots on hosts, whose list is read only to start the job. A list that cannot be read refuses nobody.
+func (w World) Outside(req job.Request, j option.Job) error {
+	outer, _ := w.env("MPIEXEC_JOBID")
+	if j.AllowOutside || j.RMK == "none" || j.RMK == "user" || outer != "" {
+		return nil
+	}
+	system, number := alloc.Inside(w.batch())
+	if system == "" || system == alloc.Condor {
+		return nil
+	}
+	given := w.Grant
+	if given == nil || given.System != system {
+		whole, err := alloc.Of(system, w.batch(), alloc.Wish{Job: true})
+		if err != nil {
+			return nil
+		}
+		given = &whole
+	}
+	names := outsiders(slices.Concat(req.Nodes, req.Spawn.List), Starter{given: given})
+	if names == nil {
+		return nil
+	}
+	are := "is not a host"
+	if len(names) > 1 {
+		are = "are not hosts"
+	}
+	whose := system
+	if number != "" {
+		whose += " job " + number
+	}
+	return &fault.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.Brief(names), are, whose), Remedy: "name hosts of the job, or let it use others with --allow-outside"}
+}
+
+// outsiders are the nodes that the job of a batch system does not have, by any of their names. Of one that is known by
+// an address alone nobody can tell.
+func outsiders(nodes []job.NodeDef, s Starter) (names []string) {
+	for _, n := range nodes {
+		known := func(name string) bool {
+			_, held := s.Find(name)
+			return held
+		}
+		if _, err := netip.ParseAddr(n.Host); err == nil || n.Local || known(n.Name) || known(n.Host) || slices.ContainsFunc(n.Aliases, known) {
+			continue
+		}
+		if !slices.Contains(names, n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
