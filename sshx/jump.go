@@ -3,8 +3,8 @@ package sshx
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -143,7 +143,7 @@ func (h *hop) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *DialErr
 		return nil, h.explain(t, o.err)
 	}
 	go ssh.DiscardRequests(o.reqs)
-	return &chanConn{Channel: o.ch}, nil
+	return piped(o.ch), nil
 }
 
 func (h *hop) explain(t Target, err error) *DialError {
@@ -158,19 +158,21 @@ func (h *hop) explain(t Target, err error) *DialError {
 	return fail(t, "connect", KindReach, "%s cannot reach it: %s", h.target.Alias, open.Message).at("%s", t.addr()).because(err)
 }
 
-// A chanConn makes a forwarded channel a net.Conn. It has no deadlines; those
-// who need one close it.
-type chanConn struct{ ssh.Channel }
+// pipeBuffer is how much of a forwarded connection is copied at once, in each direction.
+const pipeBuffer = 16 << 10
 
-var _ net.Conn = (*chanConn)(nil)
-
-func (*chanConn) LocalAddr() net.Addr              { return hopAddr{} }
-func (*chanConn) RemoteAddr() net.Addr             { return hopAddr{} }
-func (*chanConn) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
-func (*chanConn) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
-func (*chanConn) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
-
-type hopAddr struct{}
-
-func (hopAddr) Network() string { return "ssh" }
-func (hopAddr) String() string  { return "jump host" }
+// piped makes a forwarded channel a net.Conn. Closing it ends reads and writes at once, also where the jump host takes nothing
+// any more and answers nothing; what copies then waits on for the end of the connection to the jump host. A channel alone
+// ends when the other side has agreed.
+func piped(ch ssh.Channel) net.Conn {
+	near, far := net.Pipe()
+	go func() {
+		io.CopyBuffer(far, ch, make([]byte, pipeBuffer))
+		far.Close()
+	}()
+	go func() {
+		io.CopyBuffer(ch, far, make([]byte, pipeBuffer))
+		ch.Close()
+	}()
+	return near
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -77,6 +78,92 @@ func TestJumpHostBreaks(t *testing.T) {
 	p.dial(target) // a new connection to the jump host is made
 	if n := gate.Stats().Accepted; n != 2 {
 		t.Errorf("%d connections to the jump host, want 2", n)
+	}
+}
+
+// A frozen conn passes nothing on any more, in either direction, until it is closed.
+type freezing struct {
+	net.Conn
+	freeze, closed chan struct{}
+	once           sync.Once
+}
+
+func (c *freezing) wait(n int, err error) (int, error) {
+	select {
+	case <-c.freeze:
+		<-c.closed
+		return 0, net.ErrClosed
+	default:
+		return n, err
+	}
+}
+
+func (c *freezing) Read(p []byte) (int, error) { return c.wait(c.Conn.Read(p)) }
+
+func (c *freezing) Write(p []byte) (int, error) {
+	if n, err := c.wait(0, nil); err != nil {
+		return n, err
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *freezing) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// Behind a jump host that says nothing any more a client can be closed at once, and who writes and reads hears of it: what
+// is behind a jump host that others need, too, does not wait for it.
+func TestJumpHostThatFreezes(t *testing.T) {
+	noLeak(t)
+	p := newPlace(t)
+	freeze := make(chan struct{})
+	p.d.Connect = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &freezing{Conn: c, freeze: freeze, closed: make(chan struct{})}, err
+	}
+	gate, last := p.server(sshtest.Options{Forward: true}), p.server(sshtest.Options{})
+	hop := p.target(gate.Addr())
+	hop.AliveInterval = time.Hour
+	target := p.target(last.Addr())
+	target.Via = []Target{hop}
+	c, other := p.dial(target), p.dial(target)
+	defer func() {
+		other.Close()
+		gate.Hangup()
+	}()
+	s, err := c.Start(t.Context(), "cat >/dev/null")
+	check(t, err)
+	ended := make(chan error, 3)
+	go func() {
+		_, err := s.Read(make([]byte, 1))
+		ended <- err
+	}()
+	go func() {
+		for i := 0; ; i++ {
+			if _, err = s.Write(make([]byte, 64<<10)); err != nil {
+				ended <- err
+				return
+			}
+			if i == 10 {
+				close(freeze)
+			}
+		}
+	}()
+	<-freeze
+	go func() {
+		c.Close()
+		ended <- c.Err()
+	}()
+	for range 3 {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("no error after the end")
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("somebody waits for ever")
+		}
 	}
 }
 
