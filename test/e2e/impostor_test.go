@@ -87,3 +87,34 @@ func TestImpostor(t *testing.T) {
 	his.wait(t)
 	b.noClaims(t, "localhost")
 }
+
+// 10,050 empty files of one user in the ledger hide his jobs and nobody else's: others are listed and get signals, and the user is named.
+func TestOneUserDoesNotBlindOthers(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	b.openRepo(t)
+	const evil = 12347
+	env := []string{"HOME=/", "USER=somebody"}
+	if r := b.start(t, job{args: []string{"-host", "localhost", "-n", "1", "true"}, env: env, uid: evil}).wait(t); r.code != 0 { // makes his directory
+		t.Fatalf("exit %d, %q", r.code, r.err)
+	}
+	const flood = `set -- /var/tmp/remshell-*-12347; for i in $(seq 10050); do : >"$1/claim-$i"; done`
+	if r := b.startAs(t, job{uid: evil}, []string{"sh", "-ec", flood}).wait(t); r.code != 0 {
+		t.Fatalf("exit %d, %q", r.code, r.err)
+	}
+	mine := b.start(t, job{args: []string{"-host", "localhost", "-n", "1", "sh", "-c", "trap 'echo got it; exit 0' USR1; echo up; while :; do sleep 0.1; done"}})
+	mine.await(t, "up", 1)
+	notice := "localhost: not all jobs are listed: /var/tmp has too much of uid 12347 (more than 10,000 files); an administrator can remove it"
+	ps := b.run(t, "--ps", "localhost")
+	if ps.code != 0 || !strings.Contains(ps.out, "sh -c trap") || !strings.Contains(ps.err, notice) {
+		t.Errorf("exit %d, %q, %q", ps.code, ps.out, ps.err)
+	}
+	id := b.listing(t, "localhost").Jobs[0].Job
+	if r := b.run(t, "--signal", "USR1", id, "localhost"); r.code != 0 || !strings.Contains(r.err, notice) {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if r := mine.wait(t); r.code != 0 || !strings.Contains(r.out, "got it") {
+		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
+	}
+}
