@@ -207,7 +207,7 @@ func (d *Dir) HearAsks(ctx context.Context, id job.ID, take func(FoundAsk)) erro
 			return err
 		}
 		taken = still
-		chosen, pause := nextAsks(asks, d.whose(asks), last, time.Now())
+		chosen, pause := nextAsks(asks, d.askingUsers(asks), last, time.Now())
 		for _, a := range chosen {
 			taken[a.entry.path()] = true
 			take(a)
@@ -242,8 +242,8 @@ func (d *Dir) asks(w *watcher, id job.ID, taken map[string]bool) (found []FoundA
 	}
 }
 
-// whose are the users that askers count as: those without an account are one together, as somebody can have 65,536 such numbers.
-func (d *Dir) whose(asks []FoundAsk) (users []int) {
+// askingUsers are the users that askers count as: those without an account are one together, as somebody can have 65,536 such numbers.
+func (d *Dir) askingUsers(asks []FoundAsk) (users []int) {
 	for _, a := range asks {
 		user := a.UID
 		if user != os.Geteuid() {

@@ -234,7 +234,7 @@ func TestAskersWithoutAnAccount(t *testing.T) {
 	b := open(t, shared(t))
 	b.etc = etc(t, "root:x:0:0::/:/bin/sh\nann:x:5:5::/:/bin/sh\n", "ann:100000:65536\n", "passwd: files")
 	asks := []FoundAsk{{Ask: job.Ask{UID: 5}}, {Ask: job.Ask{UID: 100_001}}, {Ask: job.Ask{UID: 100_002}}, {Ask: job.Ask{UID: os.Geteuid()}}}
-	if got := b.whose(asks); !slices.Equal(got, []int{5, nobody, nobody, os.Geteuid()}) {
+	if got := b.askingUsers(asks); !slices.Equal(got, []int{5, nobody, nobody, os.Geteuid()}) {
 		t.Errorf("%d", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // This file names the users whose entries are in the ledger. What another user's entry says about that is not believed: the ledger
 // takes the name from /etc/passwd, by the owner of the file. Users of a directory service have no name there.
 
-// A nameless user is one whose name the ledger did not find.
+// A nameless is a user whose name the ledger did not find.
 type nameless struct {
 	uid  int
 	name *string

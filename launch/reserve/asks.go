@@ -3,7 +3,6 @@ package reserve
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,11 +67,15 @@ func Ask(ctx context.Context, req job.Request, env Env, ref job.Ref, ask job.Ask
 
 // seek finds a job in the ledgers of all candidates.
 func (r *reservation) seek(ctx context.Context, ref job.Ref, tickets bool) (pages []job.Page, t target, err error) {
-	if pages, err = r.pages(ctx, nil); err == nil {
-		r.sayNotices(pages)
-		t, err = find(pages, ref, tickets)
+	if pages, err = r.pages(ctx, nil); err != nil {
+		return nil, t, err
 	}
-	return pages, t, err
+	r.sayNotices(pages)
+	t, several := findJob(pages, ref, tickets)
+	if several != nil {
+		return nil, t, several
+	}
+	return pages, t, nil
 }
 
 // askToResume lets a job go on that has to claim its CPUs again. That is decided behind the gate, which
@@ -140,7 +143,7 @@ func (r *reservation) awaitGone(ctx context.Context, t target, asked *Asked) err
 func remains(pages []job.Page, t target) (node, why string) {
 	for i, p := range pages {
 		switch {
-		case t.uids[i] < 0:
+		case t.uid(i) < 0:
 		case p.Err != "":
 			return p.Node, "that cannot be seen: " + p.Err
 		case slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.has(i, c) }):
@@ -156,15 +159,17 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.Ref) (pages [
 	req.Limits.Start = patienceWith(job.AskStatus)
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
-		var t target
-		pages, t, err = r.seek(ctx, ref, true)
-		asked.Job = t.Job
-		if several := new(fault.Error); errors.As(err, &several) {
-			r.env.Say(several.Text + "; " + several.Remedy)
-			return nil
-		}
-		if err != nil || !t.anywhere() {
+		if pages, err = r.pages(ctx, nil); err != nil {
 			return err
+		}
+		r.sayNotices(pages)
+		t, several := findJob(pages, ref, true)
+		asked.Job = t.Job
+		if several != nil {
+			r.env.Say(several.Text + "; " + several.Remedy)
+		}
+		if several != nil || !t.anywhere() {
+			return nil
 		}
 		if pages, err = r.pages(ctx, &t); err != nil || told(pages) >= sizeOf(pages, t) {
 			return err
@@ -192,7 +197,7 @@ func (r *reservation) askJob(ctx context.Context, pages []job.Page, t target, as
 		asked.Answer = job.Answer{State: job.AskRefused, Text: fmt.Sprintf("job %s has no rank there, it holds it in reserve; name a host of its ranks", ask.Job)}
 		return asked, nil
 	}
-	ask.Owner = t.uids[i]
+	ask.Owner = t.uid(i)
 	question := r.question(ask)
 	err = r.ask(ctx, patienceWith(ask.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return question },
 		func(_ *host, m wire.Message) bool {
@@ -271,8 +276,8 @@ func (r *reservation) pages(ctx context.Context, of *target) (pages []job.Page, 
 	read, lists := make(map[*host]job.Page), make(map[*host]*wire.List)
 	for i, n := range r.hosts {
 		lists[n] = &wire.List{Ledger: r.req.Queue.Ledger, Most: listRoom(len(r.hosts))}
-		if of != nil && of.uids[i] >= 0 {
-			lists[n].Job, lists[n].UID = of.Job, of.uids[i]
+		if of != nil && of.uid(i) >= 0 {
+			lists[n].Job, lists[n].UID = of.Job, of.uid(i)
 		}
 	}
 	err = r.ask(ctx, lookTime, r.hosts, func(n *host) wire.Message { return lists[n] },

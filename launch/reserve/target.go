@@ -18,8 +18,16 @@ type target struct {
 	uids []int // of the claims, by page; -1: the job has none there
 }
 
+// uid is the user of the job's claims on a page; -1: the job has none there, or the page came later.
+func (t target) uid(page int) int {
+	if page >= len(t.uids) {
+		return -1
+	}
+	return t.uids[page]
+}
+
 // has reports whether a claim on a page is one of the job.
-func (t target) has(page int, c job.Claim) bool { return c.Job == t.Job && c.UID == t.uids[page] }
+func (t target) has(page int, c job.Claim) bool { return c.Job == t.Job && c.UID == t.uid(page) }
 
 // anywhere reports whether the job is on some page.
 func (t target) anywhere() bool {
@@ -55,17 +63,17 @@ func entries(pages []job.Page, ref job.Ref, tickets bool) (all []entry) {
 	return all
 }
 
-// find finds the job that a user has named. If no user is named, a job of our own is meant, or else that of the only user who
-// claims the ID. If there are several, none is: the error says so.
-func find(pages []job.Page, ref job.Ref, tickets bool) (target, error) {
+// findJob finds the job that a user has named. If no user is named, a job of our own is meant, or else that of the only user who
+// claims the ID. If there are several, none is.
+func findJob(pages []job.Page, ref job.Ref, tickets bool) (t target, several *fault.Error) {
 	ref.Job = youngest(pages, ref)
-	t := target{ref, slices.Repeat([]int{-1}, len(pages))}
+	t = target{ref, slices.Repeat([]int{-1}, len(pages))}
 	all := entries(pages, ref, tickets)
 	if ref.User == "" {
 		if ours := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !e.ours }); len(ours) > 0 {
 			all = ours
-		} else if err := severalUsers(ref.Job, all); err != nil {
-			return t, err
+		} else if several = severalUsers(ref.Job, all); several != nil {
+			return t, several
 		}
 	}
 	for _, e := range all {
@@ -74,8 +82,8 @@ func find(pages []job.Page, ref job.Ref, tickets bool) (target, error) {
 	return t, nil
 }
 
-// severalUsers is the error if entries of one ID are of several users.
-func severalUsers(id job.ID, all []entry) error {
+// severalUsers is the error if entries of one ID are of several users; nil: they are not.
+func severalUsers(id job.ID, all []entry) *fault.Error {
 	nodes := make(map[string][]string)
 	var users []string
 	for _, e := range all {

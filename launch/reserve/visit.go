@@ -110,8 +110,8 @@ func askEach(ctx context.Context, req job.Request, env Env, ref job.Ref, tickets
 		uids := make(map[*host]int)
 		var nodes []*host
 		for i, n := range r.hosts {
-			if t.uids[i] >= 0 {
-				uids[n] = t.uids[i]
+			if t.uid(i) >= 0 {
+				uids[n] = t.uid(i)
 				nodes = append(nodes, n)
 			} else if pages[i].Err != "" && n.lost == nil {
 				unread = append(unread, pages[i])
