@@ -145,21 +145,14 @@ func remoteShell(j option.Job, starter bool) ([]string, error) {
 // programArgs are what stands before our own arguments of a program that reaches hosts.
 func programArgs(j option.Job, program []string) ([]string, error) {
 	args := j.LauncherArgs[:len(j.LauncherArgs):len(j.LauncherArgs)]
-	said := ""
-	switch {
-	case len(program) == 0:
-	case j.SSHConfig != "":
-		said = "--ssh-config"
-	case len(j.SSHOptions) > 0:
-		said = "--ssh-option"
-	}
-	if said == "" {
+	if len(program) == 0 {
 		return args, nil
 	}
-	if name := filepath.Base(program[0]); name != "ssh" {
-		return nil, &fault.Error{Text: fmt.Sprintf("%s is for ssh, and %s is another program", said, name), Remedy: "give it arguments of its own with -launcher-args"}
+	name := filepath.Base(program[0])
+	if len(j.SSHOptions) > 0 && name != "ssh" {
+		return nil, &fault.Error{Text: fmt.Sprintf("--ssh-option is for ssh, and %s is another program", name), Remedy: "give it arguments of its own with -launcher-args"}
 	}
-	if j.SSHConfig != "" {
+	if j.SSHConfig != "" && name == "ssh" {
 		args = append(args, "-F", j.SSHConfig)
 	}
 	for _, o := range j.SSHOptions {

@@ -73,8 +73,11 @@ func TestSSHConfig(t *testing.T) {
 	if !strings.Contains(said, "called -F "+other+" -o Port=7 -x -T") {
 		t.Errorf("the program was not called so: %s", said)
 	}
-	if said, code := p.visit("-launcher-exec", "kubectl exec %h --", "--ssh-config", other, "-n", "1", "-host", "n1", "true"); code != 125 || !strings.Contains(said, "--ssh-config is for ssh") {
-		t.Errorf("exit %d, %s", code, said)
+	if err := os.Rename(program, program+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := p.visit("-launcher-exec", program+"2", "--ssh-config", other, "-n", "1", "-host", "n1", "true"); !strings.Contains(said, "called n1 ") {
+		t.Errorf("a program that is not ssh was not called so: %s", said)
 	}
 }
 
