@@ -3,20 +3,14 @@
 package helper
 
 import (
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
+	"encoding/binary"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/stage"
-	"remshell/helper/status"
-	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
 )
@@ -27,12 +21,12 @@ SIGKILL. Its ranks then get SIGTERM, the parent-death signal; what lives on, and
 children that called setsid, the guard ends:
 
 	mpiexec with helper ---pipe---> guard
-	    |                             '--- when the pipe ends: SIGTERM, grace, SIGKILL
-	    '--- rank --- child                to all that carry the mark of the job
+	    |        ranks: pid, end      '--- when the pipe ends: SIGTERM, grace, SIGKILL
+	    '--- rank --- child                to all of the job
 
 Orphans of a dead mpiexec fall to process 1, so the tree does not tell them any more,
-but their environment does: MPIEXEC_JOBID is the job's alone. A process that has given
-up its environment escapes. What is left of the job still has its CPUs, so
+but their environment does: MPIEXEC_JOBID is the job's alone. What has given up its environment (env -i, a
+container) is found by the session or the process group of its rank. A process that has given up both escapes. What is left of the job still has its CPUs, so
 the guard keeps the claim until it has ended that: it holds a descriptor of the claim's file.
 
 Whoever kills mpiexec may kill its process group, its session (timeout -s KILL, a CI system, pkill -s) or all that has its
@@ -51,6 +45,9 @@ type guard struct {
 // its own. Without it, one rank of /bin/true takes a twentieth longer (adr 7).
 const guardDelay = 2 * time.Millisecond
 
+// guardAgain is how often a look is taken at what ranks have left.
+const guardAgain = 100 * time.Millisecond
+
 // guardName is what a guard is called for ps, and for whoever kills all that is called mpiexec.
 const guardName = "remshell"
 
@@ -62,6 +59,7 @@ func (s *session) startGuard(held *ledger.Held) (guard, error) {
 		return guard{}, err
 	}
 	defer unix.Close(fds[0])
+	unix.SetNonblock(fds[1], true)
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		unix.Close(fds[1])
@@ -109,7 +107,7 @@ func (s *session) mindGuard() {
 		s.newGuard()
 	case s.life.Busy() && s.orphaned():
 		s.newGuard()
-		s.mindGuardIn(guardPause) // the end of a child may be told to nobody but who has started it
+		s.mindGuardIn(guardAgain) // the end of a child may be told to nobody but who has started it
 	default:
 		s.staging.Unlink()
 		s.guard.release()
@@ -139,51 +137,47 @@ func (s *session) newGuard() {
 	if s.guard, err = s.startGuard(s.held); err != nil {
 		s.log.warn("no guard: if mpiexec is killed, ranks may survive it: %v", err)
 	}
+	s.guard.tell(s.living()...)
 }
 
-// A guard tries for so long to kill what cannot die, and waits so long between two looks.
+// An ofRank tells the guard of a rank: that it runs, or when it has ended.
+type ofRank struct {
+	PID   uint32
+	Ended uint64 // a proc.Birth; 0: it runs
+}
+
+// ofRankSize is that of one in the pipe, and atOnce how many the kernel writes as one (PIPE_BUF of pipe(7)): there is no
+// part of one.
 const (
-	guardPatience = 10 * time.Second
-	guardPause    = 20 * time.Millisecond
+	ofRankSize = 12
+	atOnce     = 4096 / ofRankSize
 )
 
-// Guard is the main function of a guard. When mpiexec is dead, which is when the input ends, it ends what is left of
-// a job. The arguments are the job and its grace in milliseconds.
-func Guard(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("a guard takes a job and its grace, not %q", args)
+// tell writes to the pipe, which the guard reads when it has ended; false: it is full.
+func (g *guard) tell(ranks ...ofRank) bool {
+	if g.pid == 0 {
+		return true
 	}
-	grace, err := strconv.Atoi(args[1])
-	if err != nil {
-		return fmt.Errorf("grace %q: %w", args[1], err)
+	for some := range slices.Chunk(ranks, atOnce) {
+		text, _ := binary.Append(nil, binary.NativeEndian, some)
+		if _, err := unix.Write(g.pipe, text); err != nil {
+			return false
+		}
 	}
-	signal.Ignore(unheard...)
-	io.Copy(io.Discard, os.Stdin) // it has ended already, but in a program without our entry
-	defer func() {
-		sweep()
-		status.Forget(job.ID(args[0])) // its mpiexec may not have ended whole yet
-	}()
-	mark := "MPIEXEC_JOBID=" + args[0]
-	if signalMarked(mark, unix.SIGTERM) == 0 {
-		return nil
-	}
-	signalMarked(mark, unix.SIGCONT) // a stopped process takes no SIGTERM
-	deadline := time.Now().Add(time.Duration(grace) * time.Millisecond)
-	for time.Now().Before(deadline) && len(proc.Marked(mark)) > 0 {
-		time.Sleep(guardPause)
-	}
-	deadline = time.Now().Add(guardPatience)
-	for time.Now().Before(deadline) && signalMarked(mark, unix.SIGKILL) > 0 {
-		time.Sleep(guardPause)
-	}
-	return nil
+	return true
 }
 
-// signalMarked signals every process with the mark and returns how many there are.
-func signalMarked(mark string, sig unix.Signal) int {
-	pids := proc.Marked(mark)
-	for _, pid := range pids {
-		unix.Kill(pid, sig)
+// tellGuard tells the guard of a rank. One whose pipe is full is replaced by one that is told of those that live.
+func (s *session) tellGuard(of ofRank) {
+	if !s.guard.tell(of) {
+		s.keep(s.held)
 	}
-	return len(pids)
+}
+
+// living are the ranks that run.
+func (s *session) living() (list []ofRank) {
+	for pid := range s.roots() {
+		list = append(list, ofRank{PID: uint32(pid)})
+	}
+	return list
 }

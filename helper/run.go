@@ -206,6 +206,7 @@ func (s *session) forked(e forkedEvent) {
 // announce tells mpiexec that a rank runs, and carries its streams.
 func (s *session) announce(r *process) {
 	s.owners.groups[r.begun.PID] = r.number
+	s.tellGuard(ofRank{PID: uint32(r.begun.PID)})
 	news := wire.Started{Rank: r.number, PID: r.begun.PID}
 	if s.prepare.Supervision.Report {
 		news.CPUs, news.Mems = r.begun.CPUs, r.begun.Mems
@@ -266,6 +267,7 @@ func reapOne() (e life.Reaped, err error) {
 func (s *session) note(a life.Note) {
 	r := s.ranks[a.Rank]
 	r.note(a.Exit, s.peaks.Forget(r.begun.PID), a.At)
+	s.tellGuard(ofRank{PID: uint32(r.begun.PID), Ended: uint64(proc.Now())})
 	s.book.Reaped(r.begun.PID, r.number, r.exit.Usage.CPU())
 	s.left.Ended(ipc.Process{PID: r.begun.PID, Rank: r.number, Began: a.Began, Leader: true}, a.At)
 	if r.exit.Status() != 0 {

@@ -45,13 +45,21 @@ func LookAt(pid int) (Look, bool) {
 // A Tree is all processes at one moment, by parent.
 type Tree map[int][]Look
 
+// All looks at all processes.
+func All() (looks []Look) {
+	for _, pid := range all() {
+		if look, there := LookAt(pid); there {
+			looks = append(looks, look)
+		}
+	}
+	return looks
+}
+
 // LookAround looks at all processes.
 func LookAround() Tree {
 	tree := make(Tree)
-	for _, pid := range all() {
-		if look, there := LookAt(pid); there {
-			tree[look.Parent] = append(tree[look.Parent], look)
-		}
+	for _, look := range All() {
+		tree[look.Parent] = append(tree[look.Parent], look)
 	}
 	return tree
 }

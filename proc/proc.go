@@ -247,6 +247,13 @@ func (b Birth) Time() time.Time {
 	return time.Unix(now.Unix()).Add(time.Duration(b)*tick - time.Duration(up.Nano()))
 }
 
+// Now is the birth of a process that begins now.
+func Now() Birth {
+	var up unix.Timespec
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)
+	return Birth(time.Duration(up.Nano()) / tick)
+}
+
 // Stat reads a process's parent, state and birth. The state is 0 when the process is
 // gone (proc_pid_stat(5), fields 3, 4 and 22).
 func Stat(pid int) (parent int, state byte, born Birth) {

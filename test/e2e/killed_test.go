@@ -18,11 +18,11 @@ import (
 	"remshell/tools/testbed"
 )
 
-// leaving is a wrapper with children in the background: one as it comes, one in a session of its own, and one that
-// ignores SIGTERM.
+// leaving is a wrapper with children in the background: one as it comes, one in a session of its own, one that ignores
+// SIGTERM, and one without its environment, as in a container (apptainer --cleanenv).
 var leaving = program{"wrapper", func(_ *testing.T, tag string) []string {
-	return []string{"sh", "-c", `sleep 1000.` + tag + ` & setsid sleep 1000.` + tag + ` & (trap "" HUP TERM; exec sleep 1000.` + tag + `) & echo ready; wait`}
-}, 3}
+	return []string{"sh", "-c", `sleep 1000.` + tag + ` & setsid sleep 1000.` + tag + ` & (trap "" HUP TERM; exec sleep 1000.` + tag + `) & env -i PATH=/bin sleep 1000.` + tag + ` & echo ready; wait`}
+}, 4}
 
 // A killing is a way in which a user, a shell or a CI system ends a launcher.
 type killing struct {
