@@ -21,8 +21,9 @@ import (
 const python = "/usr/bin/python3"
 
 // shared is for ranks of Open MPI on hosts that are one machine: no host has more ranks than
-// CPUs, and all hosts together do.
-var shared = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1"}
+// CPUs, and all hosts together do. Each host binds its ranks to the same cores, where those that poll
+// keep one of another host waiting for half a minute (Linux 6.18).
+var shared = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1", "-bind-to", "none"}
 
 // collLines are the lines of coll, sorted, for sections of so many ranks.
 func collLines(universe int, sections ...int) []string {
