@@ -44,6 +44,6 @@ func main() {
 		Catch:   func(s os.Signal) { signal.Notify(caught, s) },
 		Ready:   func() { <-catching },
 		Lent:    resort.lend,
-		Suspend: func() { pause.during(stop) }, Environ: os.Environ(), Getwd: os.Getwd, FS: os.DirFS("/"),
+		Suspend: func() { pause.during(stop) }, Environ: cli.Environ(os.Args, os.Environ()), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))
 }

@@ -28,6 +28,17 @@ func Personality(args []string) []string {
 	return args[min(1, len(args)):]
 }
 
+// Environ is the environment of a program that may be called by another name: as mpirun, --lenient is the default.
+func Environ(args, environ []string) []string {
+	if len(args) == 0 || !slices.Contains([]string{"mpirun", "mpirun.remshell"}, filepath.Base(args[0])) {
+		return environ
+	}
+	if _, said := job.Lookup(environ, "MPIEXEC_LENIENT"); said {
+		return environ
+	}
+	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks get no MPIEXEC_* of ours
+}
+
 // asAprun makes mpiexec's words of a line of aprun, or tells of that what was asked.
 func asAprun(args []string, table *option.Table, sys System) (words []string, done bool, err error) {
 	if slices.Equal(args, []string{"--man"}) {

@@ -160,10 +160,10 @@ func wanted(j option.Job) pictures {
 	asked := func(word string) bool {
 		return slices.ContainsFunc(j.Display, func(p option.Picture) bool { return slices.Contains(p, word) })
 	}
-	mapped := j.DisplayMap != "" || asked("map")
-	full := j.DisplayMap == "full" || j.Verbosity > 1
+	mapped := j.DisplayMap != "" || asked("map") || asked("map-devel")
+	full := j.DisplayMap == "full" || asked("map-devel") || j.Verbosity > 1
 	return pictures{
-		topo: j.DisplayTopo || asked("topo"), hosts: j.DisplayAlloc || asked("allocation"),
+		topo: j.DisplayTopo || asked("topo"), hosts: j.DisplayAlloc || asked("allocation") || asked("alloc"),
 		byNode: mapped && !full, byRank: mapped && full,
 	}
 }

@@ -73,8 +73,8 @@ type Own struct {
 // Shared of the first section hold in every section that does not give
 // the option itself (scope F).
 type Shared struct {
-	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]"`
-	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input"`
+	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist -hosts-group" arg:"LIST" topic:"Where ranks run" help:"hosts: n1,n2:4,user@node[01-16]"`
+	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"file with hosts; - is standard input"`
 	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-gppn -N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"at most K ranks on each host, in blocks" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
 	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"-gtpp --threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"CPUs for each rank"`
 	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"-gnodetype --node-type" arg:"LIST" topic:"" help:"nodes with all these features only"`
@@ -143,7 +143,7 @@ type Job struct {
 	DisplayMap   string    `name:"--display-map" mca:"rmaps_base_display_map" also:"--display-devel-map=full -print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo"`
 	DisplayTopo  bool      `name:"--display-topo" topic:"" help:"draw each kind of node before the start"`
 	DisplayAlloc bool      `name:"--display-allocation" mca:"ras_base_display_alloc" topic:"" help:"tell hosts, slots and where they were named"`
-	Display      []Picture `name:"--display" arg:"LIST" topic:"" help:"map, topo, allocation: as --display-map and so on"`
+	Display      []Picture `name:"--display" arg:"LIST" topic:"" help:"map, map-devel, topo, allocation, bind: see --display-map"`
 
 	PS        bool       `name:"--ps" asks:"hosts" env:"-" topic:"Telling" help:"list live jobs; --queue: those that wait"`
 	ShowQueue bool       `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list the requests that wait, first come first"`

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"remshell/fault"
 	"remshell/hostlist"
+	"remshell/job"
 )
 
 // A Line is a command line, understood.
@@ -109,7 +111,27 @@ func mpiexecLine(t *Table, sections []scanned, from Sources) (Line, error) {
 	}
 	line.given = job
 	line.fill(sections, each)
+	if from.Environ != nil {
+		line.Warnings = append(line.Warnings, unset(line.Sections, from.Environ)...)
+	}
 	return line, nil
+}
+
+// unset warns of variables that -x is to take along and that are not there.
+func unset(sections []Section, environ []string) (warnings []string) {
+	for _, s := range sections {
+		for _, v := range s.X {
+			there := slices.ContainsFunc(environ, func(assignment string) bool {
+				name, _, _ := strings.Cut(assignment, "=")
+				return job.Matches([]string{v.Name}, name)
+			})
+			text := fmt.Sprintf("-x %s: no such variable here; ranks get none", v.Name)
+			if v.Copy && !there && !slices.Contains(warnings, text) {
+				warnings = append(warnings, text)
+			}
+		}
+	}
+	return warnings
 }
 
 // fill puts the values of all options into the line.

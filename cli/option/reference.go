@@ -25,11 +25,14 @@ func (t *Table) Reference() string {
 		"shell functions, but not these, of which a rank keeps the values of its own host: `%s`. What another launcher has set for mpiexec, such as `PMI_*`, "+
 		"is not taken along either, and `TMPDIR` only to hosts that have that folder. A name that `-genvlist`, `-genv`, `-env` or `-x` gives is "+
 		"taken along all the same.\n", strings.Join(Private, "`, `"))
-	b.WriteString("\n## Options of other launchers\n\nThese are refused with our word for them; with `--lenient` those marked * are only warned of.\n\n")
+	b.WriteString("\n## Options of other launchers\n\nThese are refused with our word for them; with `--lenient` those marked * are only warned of. Those marked + are not needed, and only noted.\n\n")
 	for _, r := range t.refusals {
 		star := ""
-		if r.ignorable {
+		switch r.grade {
+		case lenient:
 			star = "\\*"
+		case unneeded:
+			star = " +"
 		}
 		names := strings.Fields(r.names)
 		slices.Sort(names)

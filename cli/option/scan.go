@@ -321,12 +321,15 @@ func (e ignorable) Error() string { return e.of.Error() }
 
 // refuse answers an option of another launcher.
 func (s *scanner) refuse(dashed string, r refusal) {
-	answer := r.answer
-	if !r.ignorable {
-		s.fail(dashed+" "+answer, "")
-		return
+	answer := dashed + " " + r.answer
+	switch r.grade {
+	case refused:
+		s.fail(answer, "")
+	case lenient:
+		s.errs = append(s.errs, ignorable{&fault.Error{Text: answer, Remedy: "leave it out, or add --lenient"}})
+	case unneeded:
+		s.notes = append(s.notes, answer+"; not needed")
 	}
-	s.errs = append(s.errs, ignorable{&fault.Error{Text: dashed + " " + answer, Remedy: "leave it out, or add --lenient"}})
 }
 
 // near names the options a wrong one resembles: those at the smallest edit

@@ -220,12 +220,15 @@ type Picture []string
 func (p *Picture) UnmarshalText(text []byte) error {
 	*p = strings.Split(strings.ToLower(string(text)), ",")
 	for _, word := range *p {
-		if word != "map" && word != "topo" && word != "allocation" {
-			return fmt.Errorf("%q is not one of map, topo, allocation", word)
+		if !slices.Contains(pictures, word) {
+			return fmt.Errorf("%q is not one of %s", word, strings.Join(pictures, ", "))
 		}
 	}
 	return nil
 }
+
+// pictures are their words. Open MPI also says alloc, and bind for --report-bindings.
+var pictures = []string{"map", "map-devel", "topo", "allocation", "alloc", "bind"}
 
 // A HostExpr is what one -host names.
 type HostExpr []hostlist.Entry

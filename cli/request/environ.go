@@ -124,7 +124,7 @@ func assign(env *job.Env, environ []string, name string, vars []option.EnvVar) e
 				found = true
 			}
 		}
-		if !found {
+		if !found && name != "-x" { // that is a warning (option.Line)
 			return &fault.Error{Text: fmt.Sprintf("%s %s: no such variable here", name, v.Name),
 				Remedy: fmt.Sprintf("give it a value: %s %s=VALUE", name, v.Name)}
 		}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+
+	"remshell/cli/option"
+)
+
+// As mpirun the program was as strict as under its own name.
+func TestMpirunIsLenient(t *testing.T) {
+	for _, test := range []struct {
+		called  string
+		environ []string
+		want    []string
+	}{
+		{"/usr/bin/mpirun", []string{"A=1"}, []string{"A=1", "MPIEXEC_LENIENT=1"}},
+		{"mpirun.remshell", nil, []string{"MPIEXEC_LENIENT=1"}},
+		{"mpirun", []string{"MPIEXEC_LENIENT=0"}, []string{"MPIEXEC_LENIENT=0"}},
+		{"mpiexec", []string{"A=1"}, []string{"A=1"}},
+	} {
+		environ := Environ([]string{test.called, "-n", "1", "a"}, test.environ)
+		if !slices.Equal(environ, test.want) {
+			t.Errorf("%s %q: %q", test.called, test.environ, environ)
+		}
+		_, err := option.Mpiexec(signalNumber).Parse([]string{"-topolib", "x", "a"}, option.Sources{Environ: environ})
+		if lenient := slices.Contains(environ, "MPIEXEC_LENIENT=1"); (err == nil) != lenient {
+			t.Errorf("%s: lenient %v, and got %v", test.called, lenient, err)
+		}
+	}
+}
+
+// Words of Open MPI's --display were unknown.
+func TestDisplayKnowsOpenMPIsWords(t *testing.T) {
+	line, err := option.Mpiexec(signalNumber).Parse([]string{"--display", "map-devel,alloc,bind", "a"}, option.Sources{})
+	if err == nil {
+		err = line.MergeLayout()
+	}
+	if p := wanted(line.Job); err != nil || !p.byRank || !p.hosts || !line.Job.ReportBindings {
+		t.Errorf("%+v, bindings %v, %v", p, line.Job.ReportBindings, err)
+	}
+}
