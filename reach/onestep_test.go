@@ -165,6 +165,30 @@ func TestOneStepFails(t *testing.T) {
 	}
 }
 
+// What a step prints gives it no more time: neither its shells, nor its helpers, which do not call.
+func TestOneStepDrips(t *testing.T) {
+	const drip = `while printf '\036remshell n1 run x\n'; do sleep 0.05; done`
+	for what, test := range map[string]struct{ program, says string }{
+		"shells":  {"printf '\\036remshell n2 run x\\n'; " + strings.ReplaceAll(drip, "n1", "n9"), "connect: cannot reach: no answer in 0.5 s"},
+		"helpers": {"printf '\\036remshell n2 run x\\n'; " + drip, "helper: it did not call this host on port "},
+	} {
+		o := &OneStep{Each: testStarter(t, test.program)}
+		o.Each.Pacer = new(sshx.Pacer)
+		steps, _ := o.deal([]Host{{Name: "n1"}, {Name: "n2"}}, nil)
+		results := make(chan Result, 2)
+		s := newStep(o, steps[0], results, func(mate) { t.Error(what, "a host is reached by itself") })
+		s.times = stepTimes{shell: 500 * time.Millisecond, rest: 500 * time.Millisecond}
+		if what == "helpers" {
+			s.times.shell = 5 * time.Minute
+		}
+		s.dial(longContext(t))
+		var e *Error
+		if r := <-results; !errors.As(r.Err, &e) || !strings.HasPrefix(e.Reason(), test.says) {
+			t.Errorf("%s: %v, want %s", what, r.Err, test.says)
+		}
+	}
+}
+
 // When the step is killed, its own words are why each of its streams ended.
 func TestOneStepIsKilled(t *testing.T) {
 	o, dir := testStep(t)
