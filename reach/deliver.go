@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,6 +100,9 @@ func (d *delivery) step(name string) {
 	d.ended = d.self.watch.begin(d.host, name)
 }
 
+// sources are where a node may have the program from.
+var sources = []string{"shared", "cache", "sent", "told"}
+
 func (d *delivery) converse() error {
 	if _, err := io.WriteString(d.link, d.self.script(newTag())); err != nil {
 		d.stuck = err
@@ -108,9 +112,9 @@ func (d *delivery) converse() error {
 		if err != nil {
 			return d.broken(err)
 		}
-		switch verb {
-		case "shell":
-		case "need":
+		switch {
+		case verb == "shell":
+		case verb == "need":
 			if needs++; needs > maxNeeds {
 				return d.fail("deliver", KindOther, "the node asks for the program again and again")
 			}
@@ -122,21 +126,17 @@ func (d *delivery) converse() error {
 			if err := d.send(); err != nil {
 				return err
 			}
-		case "apart":
-			if d.self.joins == nil { // nobody asked, or it has been said
-				d.noise = append(d.noise, marker+verb+" "+text+"\n"...)
-				continue
-			}
+		case verb == "apart" && d.self.joins != nil: // else nobody asked, or it has been said
 			d.self.joins(d.host, text)
 			d.self.joins = nil
-		case "run":
+		case verb == "run" && slices.Contains(sources, text):
 			d.source = text
 			d.next("helper")
 			if d.self.invited != nil {
 				return d.awaitCall()
 			}
 			return d.awaitHelper()
-		case "fail":
+		case verb == "fail":
 			if again, err := d.instead(text); !again {
 				return err
 			}
