@@ -1,7 +1,7 @@
 #!/bin/sh
 # compat.sh [DIR [SUITE...]]: run MPI programs built with each of Debian's MPICHs and Open MPIs, and
-# print what came of it as two tables (doc/compatibility.md). DIR is build; with SUITE, only the rows of
-# these.
+# print what came of it as tables (doc/compatibility.md). DIR is build; with SUITE, only the rows of
+# these; htcondor is the table of jobs of HTCondor's.
 #
 #	          MPICH   Open MPI
 #	bullseye  3.4.1   4.1.0      unpacked into DIR/mpich341; in a system of its own
@@ -154,4 +154,9 @@ head 'Open MPI' '--pmi pmix'
 rows openmpi '--pmi pmix' libopenmpi-dev bullseye
 if wanted bookworm && [ -e "$dir/programs/hello.openmpi" ]; then row '--pmi pmix' "4.1.4 (bookworm)" "$dir/programs/" .openmpi; fi
 rows openmpi '--pmi pmix' libopenmpi-dev trixie sid
+
+if wanted htcondor; then
+	echo
+	"$here/compat-condor.sh" "$dir"
+fi
 cat "$dir/compat/failures" >&2

@@ -5,6 +5,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,25 +14,29 @@ import (
 // with the programs that it calls.
 func jobScript(t *testing.T, system, dir string) (file string) {
 	t.Helper()
-	manual, err := os.ReadFile(filepath.Join(repo, "doc/manual.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range boxes(string(manual)) {
-		if x.words == "sh job="+system {
-			file = filepath.Join(dir, "manual.sh")
-			if err := os.WriteFile(file, []byte(x.script), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if file == "" {
-		t.Fatalf("doc/manual.md has no script of %s", system)
-	}
+	file = filepath.Join(dir, "manual.sh")
+	putBox(t, system, file)
 	if err := copyProgram(mpi(t, "hello"), filepath.Join(dir, "hello")); err != nil {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// putBox puts what the manual has for a job into a file.
+func putBox(t *testing.T, job, file string) {
+	t.Helper()
+	manual, err := os.ReadFile(filepath.Join(repo, "doc/manual.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := boxes(string(manual))
+	i := slices.IndexFunc(all, func(b box) bool { return b.words == "sh job="+job })
+	if i < 0 {
+		t.Fatalf("doc/manual.md has nothing for %s", job)
+	}
+	if err := os.WriteFile(file, []byte(all[i].script), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // jobPath is the PATH of a job that is to find mpiexec.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,7 +70,7 @@ func (b box) how() (run bool, code int, err error) {
 	case language == "sh" && key == "needs":
 		_, missing := exec.LookPath(value)
 		return missing == nil, 0, nil
-	case language == "sh" && key == "job" && (value == "slurm" || value == "sge"):
+	case language == "sh" && key == "job" && slices.Contains([]string{"slurm", "sge", "condor", "condor.sub"}, value):
 		return false, 0, nil
 	case language == "sh" && (rest == "newcomer" || strings.HasPrefix(rest, "not run: ")):
 		return false, 0, nil

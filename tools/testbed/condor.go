@@ -22,17 +22,14 @@ testdata/condor.sh has unpacked the programs into build/condor. The head and the
 that they need: an overlay lays build/condor/usr, and the configuration as /usr/local/etc/condor_config, over the
 machine's own /usr. All other files of the pool are below the folder condor of the state folder, which the head and the
 hosts see as CondorDir. HTCondor takes no jobs from root: the daemons and all jobs run as CondorUser. A host claims
-four CPUs, whatever the machine has.
+two CPUs, whatever the machine has.
 */
 const CondorDir = "/usr/local/condor"
 
 // CondorJobs is a folder of CondorUser's that the head and all hosts see.
 const CondorJobs = CondorDir + "/jobs"
 
-// CondorCPUs is how many CPUs HTCondor gives out on each host.
-const CondorCPUs = 4
-
-// CondorUser is the user whose pool it is, CondorUID its number.
+// CondorUser is the user whose pool it is, CondorUID their number.
 const (
 	CondorUser = "somebody"
 	CondorUID  = 64123
