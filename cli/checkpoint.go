@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -21,14 +22,17 @@ type ckptWorld struct {
 	out     io.Writer // takes what the command says
 }
 
-// Run runs a command in a process group of its own, which ends with it or with ctx.
+// Run runs a command in a process group of its own, which ends with it or with ctx; if we are killed, the command alone
+// gets SIGTERM.
 func (w ckptWorld) Run(ctx context.Context, command string, vars []string) (why string) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = slices.Concat(w.environ, vars)
 	cmd.Stdout, cmd.Stderr = w.out, w.out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = ownGroup()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // what it has left may have its output
+	runtime.LockOSThread()      // it lives as long as the thread that has started it
+	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {

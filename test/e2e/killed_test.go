@@ -171,6 +171,23 @@ func TestWhatARankLeavesAtOnceIsGuarded(t *testing.T) {
 	v.vanish(t, gone)
 }
 
+// A command that writes checkpoints is a process of the launching machine, with a process group of its own.
+func TestACheckpointCommandEndsWithAKilledLauncher(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	b.needNamespaces(t)
+	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
+	begun := filepath.Join(t.TempDir(), "begun")
+	v.running = b.start(t, job{attr: &syscall.SysProcAttr{Setsid: true}, args: append([]string{"-hosts", "localhost:1,n1:1", "-n", "2", "--ckpt-every", "0.1",
+		"--ckpt-cmd", "echo >" + begun + "; exec sleep 1000." + v.tag}, shell.args(t, v.tag)...)})
+	if !poll(gone, func() bool { _, err := os.Stat(begun); return err == nil }) {
+		t.Fatal("no checkpoint has begun")
+	}
+	kill(t, syscall.SIGKILL, "process group", []int{-v.cmd.Process.Pid})
+	v.wait(t)
+	v.vanish(t, gone)
+}
+
 // The guard is in no process group of mpiexec's, and in its session only where a batch system looks for it there.
 func TestTheGuardLeavesTheSessionButUnderPBS(t *testing.T) {
 	t.Parallel()
