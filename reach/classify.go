@@ -33,7 +33,7 @@ var sayings = []saying{
 	{"could not resolve hostname|unknown host", 0, KindName, "resolve", "host name unknown",
 		"check the spelling, or give it a HostName in ~/.ssh/config", ""},
 	{"remote host identification has changed", 0, KindChangedKey, "host key", "the host key has changed",
-		"ask who runs the host; if it is right, remove the old key with ssh-keygen -R HOST", "offending "},
+		"ask who runs the host; if it is right, remove that line", "offending "},
 	{"host key verification failed", 0, KindUnknownKey, "host key", "not in known_hosts",
 		"check the key, then log in once with ssh", "host key is known for"},
 	{"too many authentication failures", 0, KindTooMany, "login", "the server lost patience with the keys offered",
