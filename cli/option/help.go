@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/fault"
 	"remshell/show"
+	"remshell/text"
 )
 
 // helpColumn is where the explanations of the help text begin.
@@ -42,8 +44,11 @@ func (t *Table) topicWords() []string {
 // HelpOn is the help text about a topic, all of them, or an option.
 func (t *Table) HelpOn(word string) (string, error) {
 	wanted, ok := t.topicOf(word)
-	if !ok && word != "all" {
-		return t.Explain(word)
+	if _, option := t.names[normalize(word)]; !ok && word != "all" {
+		if option || strings.HasPrefix(word, "-") {
+			return t.Explain(word)
+		}
+		return t.search(word)
 	}
 	var b strings.Builder
 	under := t.byTopic()
@@ -60,6 +65,44 @@ func (t *Table) HelpOn(word string) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// search lists the options whose names, texts or variables have a word in them.
+func (t *Table) search(word string) (string, error) {
+	var b strings.Builder
+	nearest, best := []string(nil), min(2, len(word)/2)+1
+	for _, o := range t.options {
+		all := strings.ToLower(strings.Join(append(o.variables(), o.everything()), " "))
+		if strings.Contains(all, strings.ToLower(word)) {
+			b.WriteString(o.line())
+		}
+		for _, other := range strings.FieldsFunc(all, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789_", r) }) {
+			switch d := text.Distance(strings.ToLower(word), other); {
+			case len(other) < 3 || d > best || slices.Contains(nearest, other):
+			case d < best:
+				nearest, best = []string{other}, d
+			case nearest != nil:
+				nearest = append(nearest, other)
+			}
+		}
+	}
+	if b.Len() > 0 {
+		return b.String(), nil
+	}
+	remedy := t.name + " -help all lists the options"
+	if nearest != nil {
+		remedy = t.name + " -help " + strings.Join(nearest[:min(3, len(nearest))], ", or -help ")
+	}
+	return "", &fault.Error{Text: fmt.Sprintf("no option's help has %q", word), Remedy: remedy}
+}
+
+// everything is all that help has of an option but its variables.
+func (o *Option) everything() string {
+	words := append([]string{o.Dashed, o.Help(), o.More(), o.Arg}, o.mca...)
+	for _, s := range o.Also {
+		words = append(words, s.Dashed)
+	}
+	return strings.Join(append(words, o.Words...), " ")
 }
 
 // line is an option's line in the help text: its name, its one-letter ones, and

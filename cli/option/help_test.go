@@ -152,6 +152,24 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// -help torch printed the whole help, as if nothing had been asked.
+func TestHelpSearches(t *testing.T) {
+	table := Mpiexec(signals)
+	for word, option := range map[string]string{"torch": "--env-compat", "MASTER_ADDR": "--env-compat", "gpu": "-gpus-per-proc", "orte_default_hostfile": "-hostfile", "WCOLL": "-hostfile"} {
+		text, err := table.HelpOn(word)
+		if err != nil || !strings.Contains(text, "  "+option) || strings.Count(text, "\n") > 12 {
+			t.Errorf("-help %s: %v\n%s", word, err, text)
+		}
+	}
+	_, err := table.HelpOn("checkpiont")
+	if want := "no option's help has \"checkpiont\""; err == nil || err.Error() != want || !strings.Contains(fault.Hint(err), "-help checkpoint") {
+		t.Errorf("%v; %s", err, fault.Hint(err))
+	}
+	if _, err := table.HelpOn("qqqqqqqqq"); fault.Hint(err) != "mpiexec -help all lists the options" {
+		t.Errorf("%v; %s", err, fault.Hint(err))
+	}
+}
+
 // DIAG-11: scripts tell launchers apart by words in the first line.
 func TestVersionText(t *testing.T) {
 	text := VersionText("1.2", []string{"1.1", "2.0"})

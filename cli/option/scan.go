@@ -278,13 +278,14 @@ func (s *scanner) fail(text, remedy string) {
 }
 
 // askHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A bare
-// word after it counts if it names an option.
+// word after it counts if it names an option, or can be searched for.
 func (s *scanner) askHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
 		_, known := s.names[normalize(word)]
 		_, topic := s.topicOf(word)
-		if known || topic || word == "all" || strings.HasPrefix(word, "-") {
+		searched := strings.Trim(word, letters+"_-") == "" && len(word) > 2
+		if known || topic || searched || strings.HasPrefix(word, "-") {
 			value = word
 			s.pos++
 		}
