@@ -58,6 +58,19 @@ func (c *call) plan(ctx context.Context) error {
 	return err
 }
 
+// topology draws the hosts as they are now (--display-topo without a program).
+func (c *call) topology(ctx context.Context) error {
+	snap, err := reserve.Survey(ctx, c.req, c.env.Env)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.sys.Out, wanted(c.line.Job).seen(show.View{Request: c.req, Snapshot: snap}))
+	if err == nil {
+		flush(c.env.Err)
+	}
+	return err
+}
+
 // routeOf tells how a dialer would reach a node, as far as it tells (DIAG-1).
 func routeOf(d node.Dialer) func(job.NodeDef) string {
 	way, tells := d.(reach.Way)

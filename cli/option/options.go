@@ -141,7 +141,7 @@ type Job struct {
 	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Telling" help:"tell the CPUs of each rank, as the kernel has them"`
 
 	DisplayMap   string    `name:"--display-map" mca:"rmaps_base_display_map" also:"--display-devel-map=full -print-rank-map" takes:"attached" arg:"full" implied:"yes" words:"yes,full" topic:"Telling" help:"which ranks run where; also --display-topo"`
-	DisplayTopo  bool      `name:"--display-topo" topic:"" help:"draw each kind of node before the start"`
+	DisplayTopo  bool      `name:"--display-topo" topic:"" help:"draw each kind of node before the start, or alone"`
 	DisplayAlloc bool      `name:"--display-allocation" mca:"ras_base_display_alloc" topic:"" help:"tell hosts, slots and where they were named"`
 	Display      []Picture `name:"--display" arg:"LIST" topic:"" help:"map, map-devel, topo, allocation, bind: see --display-map"`
 

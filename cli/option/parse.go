@@ -217,7 +217,9 @@ func mistakes(sections []scanned, rest defaults) (all []error, line Line) {
 			}
 			note(place, err)
 		}
-		if len(s.program) == 0 && !s.lost && !planning(sections) {
+		_, topo := origin(s.given, "display-topo")
+		alone := topo && len(sections) == 1 // the hosts are drawn, and nothing is started
+		if len(s.program) == 0 && !s.lost && !planning(sections) && !alone {
 			note(place, noProgram(len(sections), s.from))
 		} else if !s.lost && len(s.program) > 0 && s.program[0] == "" {
 			note(place, &fault.Error{Text: "the name of the program is empty"})
