@@ -113,7 +113,11 @@ func startEnemy(t *testing.T, id job.ID, attack string, sockets int) {
 	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { to.Close(); cmd.Wait() })
+	t.Cleanup(func() {
+		to.Close()
+		cmd.Wait()
+		os.Remove(socketDirs(enemy)[1])
+	})
 	if line, err := bufio.NewReader(from).ReadString('\n'); line != "ready\n" {
 		t.Fatal(line, err)
 	}
