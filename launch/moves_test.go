@@ -217,7 +217,7 @@ func TestMoves(t *testing.T) {
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
 		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.Restart{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
 		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is no word of a move`, ""},
-		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: a place is looked for|refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: out (it is not among those of --to)", ""},
+		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: a place is looked for|refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: it is not among those of --to", ""},
 		{"not at all", &removal{}, nil, 0, "taken: a place is looked for|refused: cannot be moved: what is free now is no other place than the one that it has", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -86,7 +86,7 @@ func Folded(rejected []job.Note) []string {
 }
 
 // inWords are the codes that a reason needs in front of its text to be understood.
-var inWords = map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: "}
+var inWords = map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: ", "region": "region "}
 
 // sameMachine is the notice of HOST-8.
 func sameMachine(names []string) job.Note {

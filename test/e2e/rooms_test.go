@@ -89,7 +89,7 @@ reserve = 1
 	other := b.hold(t, with(1, "--nodes", "1")...)
 	other.cpus(t)
 	refused := b.run(t, with(2*cpus, "hostname")...)
-	if want := fmt.Sprintf("n3: region (overflow: for jobs of more than %d CPUs; this one has %d)", 2*cpus, 2*cpus); refused.code != 125 || !strings.Contains(refused.err, want) {
+	if want := fmt.Sprintf("n3: region overflow: for jobs of more than %d CPUs; this one has %d", 2*cpus, 2*cpus); refused.code != 125 || !strings.Contains(refused.err, want) {
 		t.Errorf("beside another job: exit %d, %s; want %s", refused.code, refused.err, want)
 	}
 	waiting := b.start(t, job{args: with(2*cpus, "--wait", "hostname")})
@@ -182,7 +182,7 @@ mount --bind /run/meminfo /proc/meminfo`
 		}
 	}
 	r := b.run(t, append(strings.Fields("-host n1:4,n2:4 -n 3 --mem-per-rank 3hs"), said...)...)
-	if r.code == 0 || r.out != "" || !strings.Contains(r.err, "in huge pages, allows 2 on n2") || !strings.Contains(r.err, "n1: memory (1 huge page of 2048 kB free, a process needs 2") {
+	if r.code == 0 || r.out != "" || !strings.Contains(r.err, "in huge pages, allows 2 on n2") || !strings.Contains(r.err, "n1: 1 huge page of 2048 kB free, a process needs 2") {
 		t.Errorf("three ranks of two pages: exit %d, %s%s", r.code, r.out, r.err)
 	}
 }
@@ -207,8 +207,8 @@ func TestRoomOnAHost(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ args, want string }{
-		{"--mem-per-rank 900000G -n 1", "memory ("},
-		{"--numa-list 60000 -n 1", "numa-fit ("},
+		{"--mem-per-rank 900000G -n 1", " available, a process needs "},
+		{"--numa-list 60000 -n 1", "leaves no 1 CPU together"},
 		{"--per-numa 1 --map-by numa -n 1", "one of both"},
 		{"--shape 3 -ppn 2 -n 3", "at most --ppn, 2"},
 	} {

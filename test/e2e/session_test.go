@@ -182,7 +182,7 @@ func TestSpawnedRanksHaveClaimsWhileTheyLive(t *testing.T) {
 	if r := b.run(t, "--ps", "n2"); !strings.Contains(r.out, "  3      n2+1 ") {
 		t.Errorf("a job of three ranks, one of them on n1, is shown as %s", r.out)
 	}
-	if r := b.run(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname"); r.code != 125 || !strings.Contains(r.err, "not-idle") {
+	if r := b.run(t, "-hosts", "n2", "--exclusive", "-n", "1", "hostname"); r.code != 125 || !strings.Contains(r.err, "not idle") {
 		t.Errorf("beside what was spawned: exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	fmt.Fprintln(w, "go")

@@ -138,7 +138,7 @@ func TestJobsShareNoCore(t *testing.T) {
 			t.Fatalf("no core was free: exit %d, %q, %q", r.code, r.out, r.err)
 		}
 		r = b.run(t, "-host", "n1", "--exclusive", "-n", "1", "hostname")
-		if r.code != 125 || !strings.Contains(r.err, "not-idle") {
+		if r.code != 125 || !strings.Contains(r.err, "not idle") {
 			t.Fatalf("the node was not idle: exit %d, %q, %q", r.code, r.out, r.err)
 		}
 		next := b.start(t, job{args: []string{"-host", "n1", "--wait", "-n", "1", "hostname"}})
@@ -505,7 +505,7 @@ func TestClusterFileChangesWhileWaiting(t *testing.T) {
 	one := b.hold(t, "--cluster", cluster, "-n", "1")
 	one.cpus(t)
 	two := b.hold(t, "--cluster", cluster, "-n", "1") // at once, and refused
-	if r := two.end(t); r.code != 125 || !strings.Contains(r.err, "maxproc (1 of at most 1 processes running)") {
+	if r := two.end(t); r.code != 125 || !strings.Contains(r.err, "1 of at most 1 processes running") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	w := b.start(t, job{args: []string{"--cluster", cluster, "-n", "1", "--wait", "hostname"}})
