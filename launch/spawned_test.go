@@ -247,6 +247,26 @@ func TestAMuteJobDoesNotSpawn(t *testing.T) {
 	}
 }
 
+// asking is a job of one rank, whose helper asks for a spawn, and has the rank exit when that is answered.
+func asking(m *wire.Spawn) (r *run, answers chan *wire.Spawned) {
+	answers = make(chan *wire.Spawned, 1)
+	r = newRun(1, "", "z")
+	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, got wire.Message) bool {
+		switch got := got.(type) {
+		case *wire.Start:
+			c.Send(&wire.Started{Rank: 0, PID: 1})
+			c.Send(m)
+		case *wire.Spawned:
+			answers <- got
+			c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
+		default:
+			return false
+		}
+		return true
+	})}
+	return r, answers
+}
+
 // What a helper writes in the keys "file" and "hostfile" nobody opens on the launching
 // machine, be it a pipe that would hang us or a file that no node may see (TRUST-11).
 func TestFilesThatAHelperNames(t *testing.T) {
@@ -260,21 +280,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 	}
 	for _, file := range []string{pipe, secret, "/dev/zero", "-"} {
 		for _, key := range []string{"file", "hostfile"} {
-			answers := make(chan *wire.Spawned, 1)
-			r := newRun(1, "", "z")
-			r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
-				switch m := m.(type) {
-				case *wire.Start:
-					c.Send(&wire.Started{Rank: 0, PID: 1})
-					c.Send(asks(1, 1, "test", 0, spawn.Pair{Key: key, Value: file}))
-				case *wire.Spawned:
-					answers <- m
-					c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
-				default:
-					return false
-				}
-				return true
-			})}
+			r, answers := asking(asks(1, 1, "test", 0, spawn.Pair{Key: key, Value: file}))
 			result, err := r.do(t)
 			answer := <-answers
 			if want := fmt.Sprintf("info key %s: such files are read where the rank runs, and not here", key); err != nil || result.Code != 0 || answer.Err != want {
@@ -286,21 +292,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 
 // A helper that wants nothing spawned is told so: no program is there of which an info key could speak.
 func TestASpawnOfNothing(t *testing.T) {
-	answers := make(chan *wire.Spawned, 1)
-	r := newRun(1, "", "z")
-	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
-		switch m := m.(type) {
-		case *wire.Start:
-			c.Send(&wire.Started{Rank: 0, PID: 1})
-			c.Send(&wire.Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
-		case *wire.Spawned:
-			answers <- m
-			c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
-		default:
-			return false
-		}
-		return true
-	})}
+	r, answers := asking(&wire.Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
 	result, err := r.do(t)
 	if answer := <-answers; err != nil || result.Code != 0 || answer.Err != "no program to spawn" {
 		t.Errorf("code %d, %v, answer %q, stderr %q", result.Code, err, answer.Err, r.err.String())
