@@ -100,7 +100,7 @@ var errSilent = fmt.Errorf("no answer %v after others", spareTime)
 // came of each is noted by name. Of the queue hosts one that is dead does not keep us waiting
 // if there are others.
 func (r *reservation) connectAll(ctx context.Context, candidates, keepers []job.NodeDef) {
-	defer r.whileReaching()()
+	defer r.pauseLimit()() // each host has a time of its own for each step
 	spare, give := context.WithCancelCause(ctx)
 	defer give(nil)
 	if len(r.req.Queue.Spare) == 0 {

@@ -321,9 +321,8 @@ func (r *reservation) within(ctx context.Context, late error) (context.Context, 
 	}
 }
 
-// whileReaching lets the time for a start stand still while hosts are reached, since each of them has a time of its own for
-// each step, unless the user has said how long all of it may take. It goes on with resume.
-func (r *reservation) whileReaching() (resume func()) {
+// pauseLimit lets the time for a start stand still until resume is called, unless the user has said how long all of it may take.
+func (r *reservation) pauseLimit() (resume func()) {
 	if r.limit == nil || r.req.Limits.Start > 0 {
 		return func() {}
 	}

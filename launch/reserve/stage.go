@@ -3,6 +3,7 @@ package reserve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -64,19 +65,26 @@ type staging struct {
 	waiting map[*host]bool // they do not have everything
 	failed  []job.Failure
 	steps   map[*host]timeline.Step // of those, and of those that had everything
-	summing bool                    // the files are being read, which takes as long as they are large
+	resume  func()                  // to be called when the files have been read, which takes as long as they are large
 	err     error                   // of this machine
-	stuck   node.Due                // when patience ends, if nothing moves
 }
 
-// stage brings the parcels to the nodes of the plan that have none yet. A slow link that
-// moves is waited for; until startBy everything must have come if the user said so.
+// errStaging is the cause of the end of a staging that took too long.
+var errStaging = errors.New("files were not staged in time")
+
+// stage brings the parcels to the nodes of the plan that have none yet. The nodes may take as long as a start, and longer if
+// they take the files at deadline.Rate; until startBy everything must have come if the user said so.
 func (r *reservation) stage(ctx context.Context, startBy node.Due) (until node.Due, err error) {
 	nodes := slices.DeleteFunc(slices.Clone(r.chosen), func(n *host) bool { return n.staged })
 	if len(r.req.Parcels) == 0 || len(nodes) == 0 {
 		return startBy, nil
 	}
-	s := &staging{reservation: r, asked: make(map[*host]bool), waiting: make(map[*host]bool), stuck: r.env.Pauses.Due(StartLimit(r.req))}
+	s := &staging{reservation: r, asked: make(map[*host]bool), waiting: make(map[*host]bool)}
+	timed, done := r.within(ctx, errStaging)
+	defer done()
+	if r.req.Limits.Start > 0 {
+		r.limit.Next(time.Until(startBy.Time()))
+	}
 	s.porter = &porter{parcels: r.req.Parcels, cargo: r.env.Cargo, lanes: make(map[*host]*lane)}
 	s.porter.more.L = &s.porter.mu
 	defer s.porter.end()
@@ -91,10 +99,7 @@ func (r *reservation) stage(ctx context.Context, startBy node.Due) (until node.D
 	stop := s.show(len(far))
 	defer stop()
 	for len(s.waiting) > 0 && len(s.failed) == 0 && s.err == nil {
-		events := r.events(ctx, s.deadline(startBy))
-		if len(events) == 0 && ctx.Err() == nil && time.Now().Before(s.deadline(startBy)) {
-			continue // we were stopped
-		}
+		events := r.events(timed, time.Time{})
 		if len(events) == 0 {
 			return startBy, cmp.Or(context.Cause(ctx), error(s.late()))
 		}
@@ -114,15 +119,11 @@ func (r *reservation) stage(ctx context.Context, startBy node.Due) (until node.D
 	return startBy, nil
 }
 
-// deadline is when patience ends, if nothing moves; zero: it does not.
-func (s *staging) deadline(startBy node.Due) time.Time {
-	switch {
-	case s.req.Limits.Start > 0:
-		return startBy.Time()
-	case s.summing:
-		return time.Time{}
+// next gives the nodes the time for the next step, unless the user has said how long all of it may take.
+func (s *staging) next() {
+	if s.req.Limits.Start == 0 {
+		s.limit.Next(StartLimit(s.req))
 	}
-	return s.stuck.Time()
 }
 
 // begin tells this machine's own nodes that all is there, and has the hashes made for the
@@ -140,7 +141,7 @@ func (s *staging) begin(nodes []*host) (far []*host) {
 		far = append(far, n)
 	}
 	if len(far) > 0 {
-		s.summing = true
+		s.resume = s.pauseLimit()
 		inbox, porter := s.env.Inbox, s.porter
 		go func() { inbox.Put(porter.sum()) }()
 	}
@@ -152,12 +153,12 @@ func (s *staging) handle(event any, far []*host) {
 	switch e := event.(type) {
 	case message:
 		if s.waiting[e.from] && s.message(e.from, e.m) {
-			s.stuck = s.env.Pauses.Due(StartLimit(s.req))
 			return
 		}
 	case summed:
 		if s.err = e.err; s.err == nil {
-			s.stuck, s.summing = s.env.Pauses.Due(StartLimit(s.req)), false
+			s.resume()
+			s.next()
 			for _, n := range far {
 				n.Send(&wire.Stage{Parcels: s.req.Parcels, Sums: e.sums})
 			}
@@ -177,7 +178,8 @@ func (s *staging) handle(event any, far []*host) {
 // message takes in what a node says, and reports whether it is about parcels.
 func (s *staging) message(n *host, m wire.Message) bool {
 	switch m := m.(type) {
-	case *wire.Wanted:
+	case *wire.Wanted: // once of each node
+		s.next()
 		s.porter.lead(n, m.Parcels)
 		if delete(s.asked, n); len(s.asked) == 0 {
 			inbox, porter := s.env.Inbox, s.porter
@@ -185,7 +187,11 @@ func (s *staging) message(n *host, m wire.Message) bool {
 		}
 	case *wire.Took:
 		s.porter.grant(n, m.Bytes)
-	case *wire.Staged:
+		if s.req.Limits.Start == 0 {
+			s.limit.Took(m.Bytes)
+		}
+	case *wire.Staged: // once of each node
+		s.next()
 		delete(s.waiting, n)
 		if m.Reason == "" {
 			s.steps[n].End(nil)
@@ -219,11 +225,18 @@ func (s *staging) outcome() error {
 	return nil
 }
 
-// late is what is said when nothing moves any more.
+// late is what is said when it took too long: of the nodes that have not taken what was sent to them, since the others wait for
+// these; or, if there are none, of all that are not ready.
 func (s *staging) late() *fault.Error {
-	var names []string
+	var names, owing []string
 	for n := range s.waiting {
 		names = append(names, n.Name())
+		if s.porter.owes(n) {
+			owing = append(owing, n.Name())
+		}
+	}
+	if len(owing) > 0 {
+		names = owing
 	}
 	slices.Sort(names)
 	return &fault.Error{Text: fmt.Sprintf("%s: files were not staged within %v", hostlist.Fold(names), StartLimit(s.req)),
@@ -282,6 +295,14 @@ func (p *porter) grant(n *host, bytes int) {
 		l.credit = min(l.credit+bytes, wire.StageWindow)
 	}
 	p.more.Signal()
+}
+
+// owes reports whether a node has not taken so much that it may have no further piece.
+func (p *porter) owes(n *host) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lanes[n]
+	return l != nil && l.credit < wire.PieceSize
 }
 
 // end ends the work.
