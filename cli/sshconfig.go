@@ -31,6 +31,10 @@ func resolver(j option.Job, sys System, local *sshx.Local) func(ctx context.Cont
 		}
 		once.Do(func() {
 			me = userOf(sys, who)
+			me.HomeOf = func(user string) string {
+				home, _ := local.HomeOf(ctx, user)
+				return home
+			}
 			config, failed = readConfig(me, j)
 		})
 		if failed != nil {

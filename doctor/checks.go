@@ -209,7 +209,7 @@ func ledger(c job.Checkup) []Finding {
 // names is about the host's own name and address, which matter to other hosts.
 func names(c job.Checkup) []Finding {
 	remedy := "give its name its address on the network, in its /etc/hosts"
-	if c.Exam.Address != "" {
+	if c.Exam.Address != "" && !loopback(c.Exam.Address) {
 		remedy = fmt.Sprintf("give it in its /etc/hosts: %s %s", c.Exam.Address, c.Probe.Hostname)
 	}
 	switch {

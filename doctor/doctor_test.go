@@ -90,6 +90,10 @@ var cases = []struct {
 	{"own name", func(c *job.Checkup) { c.Exam.OwnName = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "10.0.0.1 b"},
 	{"own name, among others", func(c *job.Checkup) { c.Exam.OwnName = []string{"127.0.1.1", "10.0.0.1"} }, "", ""},
 	{"no own name", func(c *job.Checkup) { c.Exam.OwnName, c.Exam.NameErr = nil, "nowhere" }, "warning own-name: its own name leads nowhere there: nowhere", "10.0.0.1 b"},
+	{"own name, reached at the loopback", func(c *job.Checkup) {
+		c.Local, c.Exam.Address, c.Exam.OwnName = true, "127.0.0.1", []string{"127.0.1.1"}
+	},
+		"warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "give its name its address on the network"},
 	{"reached at the loopback", func(c *job.Checkup) { c.Exam.Address = "127.0.1.1" }, "warning loopback: the name leads to the loopback address 127.0.1.1 here, which other hosts do not reach", "HostName"},
 	{"MTU", func(c *job.Checkup) { c.Exam.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, that of most hosts 1500", "ip link set eth0 mtu 1500"},
 	{"no route", func(c *job.Checkup) {

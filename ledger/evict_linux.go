@@ -91,7 +91,7 @@ func (d *Dir) evict(ctx context.Context, s entry) Eviction {
 			clear(told)
 		}
 		for _, pid := range d.holders(s, end) {
-			if !told[pid] && d.strike(pid, s, signal) {
+			if !told[pid] && d.strike(pid, s, signal, end) {
 				told[pid] = true
 				e.note(pid)
 			}
@@ -116,7 +116,7 @@ func (e *Eviction) note(pid int) {
 
 // strike signals a process by a descriptor of it, if that still holds the entry: a bare
 // number may be another process's by now.
-func (d *Dir) strike(pid int, s entry, signal unix.Signal) bool {
+func (d *Dir) strike(pid int, s entry, signal unix.Signal, end time.Time) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
@@ -124,7 +124,7 @@ func (d *Dir) strike(pid int, s entry, signal unix.Signal) bool {
 	defer unix.Close(fd)
 	// Whoever the descriptor is of was there before we looked, and is there after: then it
 	// is him whom we looked at.
-	return d.holds(pid, s, time.Now().Add(evictGrace)) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
+	return d.holds(pid, s, end) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
 // holders are the processes of the entry's owner that hold its lock, as far as they are found in time.

@@ -145,12 +145,12 @@ func TestEvictStrikesNoStranger(t *testing.T) {
 	if err := b.look(nil).read(kindClaim, func(found entry) { s = found }); err != nil {
 		t.Fatal(err)
 	}
-	if b.strike(innocent.cmd.Process.Pid, s, unix.SIGKILL) {
+	if b.strike(innocent.cmd.Process.Pid, s, unix.SIGKILL, time.Now().Add(time.Minute)) {
 		t.Error("a process that holds nothing was signalled")
 	}
 	holder.kill()
 	for _, pid := range []int{holder.cmd.Process.Pid, innocent.cmd.Process.Pid, 1 << 22} {
-		if b.strike(pid, s, unix.SIGKILL) {
+		if b.strike(pid, s, unix.SIGKILL, time.Now().Add(time.Minute)) {
 			t.Errorf("%d was signalled", pid)
 		}
 	}

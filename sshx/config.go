@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -63,8 +62,8 @@ const maxInclude = 16
 // (OpenSSH ssh.c, process_config_files). A line that cannot be understood is a
 // *ConfigError.
 func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
-	user := configReader{home: me.Home, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID}
-	system := configReader{home: me.Home, dir: filepath.Dir(systemFile), uid: me.UID, main: systemFile}
+	user := configReader{home: me.Home, homeOf: me.HomeOf, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID}
+	system := configReader{home: me.Home, homeOf: me.HomeOf, dir: filepath.Dir(systemFile), uid: me.UID, main: systemFile}
 	c := &Config{userFile: userFile}
 	for _, f := range []struct {
 		configReader
@@ -124,6 +123,7 @@ var (
 // A configReader knows where the relative names of an Include begin.
 type configReader struct {
 	home, dir string
+	homeOf    func(user string) string
 	uid       int
 	main      string // the system's file, whose owner and mode count for less; empty: the user's is read
 }
@@ -328,11 +328,14 @@ func (r configReader) include(s setting, pattern string, depth int) ([]*configFi
 	case name == "~":
 		pattern = filepath.Join(r.home, below)
 	case strings.HasPrefix(name, "~"):
-		u, err := user.Lookup(name[1:])
-		if err != nil {
-			return nil, s.fail("the home of %s is not known: %v", name[1:], err)
+		home := ""
+		if r.homeOf != nil {
+			home = r.homeOf(name[1:])
 		}
-		pattern = filepath.Join(u.HomeDir, below)
+		if home == "" {
+			return nil, nil // as glob(3) with GLOB_TILDE, which then matches nothing
+		}
+		pattern = filepath.Join(home, below)
 	case !filepath.IsAbs(pattern):
 		pattern = filepath.Join(r.dir, pattern)
 	}

@@ -45,6 +45,10 @@ type User struct {
 	UID    int                      // %i
 	Host   string                   // name of this machine, %l
 	Getenv func(name string) string // ${NAME} and SSH_AUTH_SOCK; nil: empty environment
+
+	// HomeOf returns the home directory of another user, for Include ~USER/...; empty: nobody knows that user.
+	// If it is nil, no other user is known.
+	HomeOf func(user string) string
 }
 
 // tilde is what ~ means to the user's shell, if that is Home; else it is empty.
