@@ -15,6 +15,7 @@ import (
 // Open MPI need on a node of ordinary size.
 const (
 	slowLogin   = 3 * time.Second
+	slowShell   = 3 * time.Second
 	clockOff    = 2 * time.Second // make and rsync go wrong from here on
 	fewFiles    = 1024
 	fewProcs    = 512
@@ -30,7 +31,7 @@ const (
 
 // checks look at one host each, which was reached. Their order is that of the report.
 var checks = []func(job.Checkup) []Finding{
-	login, noise, clock, place, limits, group, shared, disk, mask, server, ledger, labelled,
+	login, shell, noise, clock, place, limits, group, shared, disk, mask, server, ledger, labelled,
 }
 
 func login(c job.Checkup) []Finding {
@@ -39,6 +40,14 @@ func login(c job.Checkup) []Finding {
 	}
 	return []Finding{of(c, Warning, "slow-login", fmt.Sprintf("the login takes longer than %v", slowLogin),
 		"see where it waits: ssh -v "+c.Node+" true; often UseDNS in its sshd_config, or a slow home or user database")}
+}
+
+func shell(c job.Checkup) []Finding {
+	if c.Login == 0 || c.Shell < slowShell { // or it has the login in it
+		return nil
+	}
+	return []Finding{of(c, Warning, "slow-shell", fmt.Sprintf("the login shell takes longer than %v to run a command", slowShell),
+		"see what its start-up file does there (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv): time ssh "+c.Node+" true")}
 }
 
 func noise(c job.Checkup) []Finding {

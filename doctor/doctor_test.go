@@ -44,6 +44,7 @@ var cases = []struct {
 	}, "failure unknown-key: host key: unknown", "check it"},
 	{"no remedy of its own", func(c *job.Checkup) { c.Failure = job.Defect{Code: "refused", Text: "connect: refused"} }, "failure refused: connect: refused", "start sshd"},
 	{"slow login", func(c *job.Checkup) { c.Login = 4 * time.Second }, "warning slow-login: the login takes longer than 3s", "UseDNS"},
+	{"slow shell", func(c *job.Checkup) { c.Shell = 12 * time.Second }, "warning slow-shell: the login shell takes longer than 3s to run a command", "ssh b true"},
 	{"noise", func(c *job.Checkup) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec drops it, scp and rsync fail`, "$-"},
 	{"long noise", func(c *job.Checkup) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec drops it, scp and rsync fail`, ""},
 	{"clock ahead", func(c *job.Checkup) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: its clock is 1m30s ahead of ours", "NTP"},

@@ -12,6 +12,7 @@ type Checkup struct {
 	Detail  string // of the failure, as it differs between hosts that fail alike; may be empty
 
 	Login time.Duration // until we were logged in; 0: there is no login
+	Shell time.Duration // from then on until the login shell had run /bin/sh; with the login if Login is 0
 	Noise string        // what the login shell printed on standard output
 	Skew  time.Duration // of its clock against ours; positive: it is ahead
 	Blur  time.Duration // by how much Skew may be wrong

@@ -190,7 +190,7 @@ func (d *delivery) line() (verb, text string, err error) {
 		}
 		if rest, ok := strings.CutPrefix(marker[:1]+string(line), marker); ok {
 			if !d.heard { // what it says more does not give it more time
-				d.heard = true
+				d.heard, d.shell = true, d.times.shell-d.limit.Left()
 				d.limit.Next(d.times.rest)
 			}
 			verb, text, _ = strings.Cut(rest, " ")

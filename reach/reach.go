@@ -46,6 +46,7 @@ interface of the caller can name:
 	Sent() int64           bytes of the program that were sent
 	Build() string         identity of the program that was started; empty: ours
 	Login() (duration)     until we were logged in; 0: unknown
+	Shell() (duration)     from then on until /bin/sh answered
 	Stderr() string        the last that the far end wrote to stderr
 
 Every error of a Result has Error(), Reason() (the same for hosts that fail alike) and
@@ -103,6 +104,7 @@ type Conn struct {
 	noise  []byte
 	sent   int64
 	login  time.Duration
+	shell  time.Duration
 	build  string
 }
 
@@ -136,6 +138,9 @@ func (c *Conn) Build() string { return c.build }
 // Login is how long it took until we were logged in, with all that was tried; 0 if that
 // is another program's business.
 func (c *Conn) Login() time.Duration { return c.login }
+
+// Shell is how long it took from the login until /bin/sh answered; with the login where that is another program's business.
+func (c *Conn) Shell() time.Duration { return c.shell }
 
 // Stderr is the end of what the far side wrote to stderr, 4 KiB at most.
 func (c *Conn) Stderr() string { return c.link.stderr() }

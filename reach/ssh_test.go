@@ -96,6 +96,9 @@ func TestSSH(t *testing.T) {
 		if got := string(conn.Noise()); got != "Welcome!\nno new line" {
 			t.Errorf("noise %q", got)
 		}
+		if conn.Login() <= 0 || conn.Shell() <= 0 {
+			t.Errorf("the login took %v, the shell %v", conn.Login(), conn.Shell())
+		}
 		echoes(t, conn)
 		if tcp, ok := conn.LocalAddr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 			t.Errorf("local address %v", tcp)

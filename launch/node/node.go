@@ -118,6 +118,15 @@ func (n *Node) Login() time.Duration {
 	return 0
 }
 
+// Shell is how long the login shell took from the login until it had run /bin/sh, or from the start if that is not known; 0:
+// there is no login shell.
+func (n *Node) Shell() time.Duration {
+	if s, ok := n.stream.(interface{ Shell() time.Duration }); ok {
+		return s.Shell()
+	}
+	return 0
+}
+
 // Silence is how long the link to a node may be dead before its helper ends the job there:
 // as long as the link's own keep-alives allow, if it knows. On this machine there is no link,
 // and what the helper would look at is that of the user's login.

@@ -55,7 +55,7 @@ func (c *checkup) begin() []job.Checkup {
 		}
 		if n := c.byName[def.Name]; n != nil {
 			c.byHost[n] = one
-			one.Probe, one.Noise, one.Login = n.probe, string(n.Noise()), n.Login()
+			one.Probe, one.Noise, one.Login, one.Shell = n.probe, string(n.Noise()), n.Login(), n.Shell()
 		}
 	}
 	return checkups

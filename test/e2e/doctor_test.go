@@ -43,6 +43,11 @@ var defects = []defect{
 				t.Fatal(err)
 			}
 		}},
+	{name: "slow login shell", code: "slow-shell", level: "warning", text: "the login shell takes longer than 3s to run a command", remedy: "time ssh n1 true",
+		build: func(t *testing.T, b *bed) { b.startup(t, "n1", "sleep 4\n") }},
+	{name: "login shell that does not come", code: "shell", level: "failure", text: "the login shell did not run /bin/sh in 20 s", remedy: "~/.bashrc",
+		args:  []string{"--shell-timeout", "20", "n1", "n2"},
+		build: func(t *testing.T, b *bed) { b.startup(t, "n1", "while sleep 1; do echo waiting; done\n") }},
 	{name: "noisy login shell", code: "login-noise", level: "warning", text: `"Welcome to n1"`, remedy: "case $- in *i*)",
 		build: func(t *testing.T, b *bed) { b.on(t, "n1", "sh", "-c", "echo 'echo Welcome to n1' >>/root/.bashrc") }},
 	{name: "nothing can be executed", code: "noexec", level: "failure", text: "no folder of the node lets a program be executed", remedy: "XDG_CACHE_HOME",
