@@ -26,8 +26,9 @@ type Asked struct {
 
 // How long the helper of who asks may take for the last word.
 const (
-	finalTime = 10 * time.Minute
-	waitTime  = 365 * 24 * time.Hour // where the job says for how long: its grace, or CPUs that others have
+	statusTime = 30 * time.Second // it gives up the job after 10 s
+	finalTime  = 10 * time.Minute
+	waitTime   = 365 * 24 * time.Hour // where the job says for how long: its grace, or CPUs that others have
 )
 
 // patienceWith is how long who asks for something waits for the last word of the job. That there is a first one, his helper sees
@@ -37,6 +38,8 @@ func patienceWith(verb job.Verb) time.Duration {
 	switch verb {
 	case job.AskCheckpoint, job.AskMigrate, job.AskEnd, job.AskSuspend, job.AskSuspendFree:
 		return waitTime
+	case job.AskStatus:
+		return statusTime
 	}
 	return finalTime
 }
@@ -156,7 +159,6 @@ func remains(pages []job.Page, t target) (node, why string) {
 // Status is Pages for one job: all of its ranks tell what they are doing, on whatever nodes they are, if
 // it obeys us. asked is void if nobody had to be asked. If several users claim the job's ID, none is asked.
 func Status(ctx context.Context, req job.Request, env Env, ref job.Ref) (pages []job.Page, asked Asked, err error) {
-	req.Limits.Start = patienceWith(job.AskStatus)
 	err = visit(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.saySkipped()
 		if pages, err = r.pages(ctx, nil); err != nil {

@@ -218,3 +218,34 @@ func TestLedgersOfManyHostsHaveRoomTogether(t *testing.T) {
 		}
 	}
 }
+
+// A helper that takes a question about a job, and says nothing or something else, does not hold back what the nodes have told.
+func TestAStatusWithoutAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCast(func(c *wire.Conn, _ string, m wire.Message) bool {
+			switch m.(type) {
+			case *wire.List:
+				c.Send(&wire.Listed{UID: 5, Claims: []job.Claim{{Job: "j", UID: 5, Size: 2}}})
+			case *wire.Ask:
+				go func() {
+					for c.Send(&wire.Ping{}) == nil {
+						<-time.After(time.Second)
+					}
+				}()
+			default:
+				return false
+			}
+			return true
+		})
+		r := s.request(func(*job.Request) {}, "a")
+		signals := make(chan os.Signal)
+		defer close(signals)
+		r.env.Signals = signals
+		began := time.Now()
+		pages, asked, err := Status(t.Context(), r.req, r.env, job.Ref{Job: "j"})
+		if took := time.Since(began); err != nil || took > time.Minute || len(pages) != 1 || len(pages[0].Claims) != 1 || asked.Answer.Text != "connected, and then silent for 30 s" {
+			t.Errorf("after %v: %v, pages %+v, answer %+v", took, err, pages, asked.Answer)
+		}
+		<-time.After(2 * time.Second) // the last Ping
+	})
+}
