@@ -13,8 +13,9 @@ import (
 // Condor is what HTCondor is called here.
 const Condor = "condor"
 
-// HTCondor starts a job of its parallel universe once for each of its nodes; their script sshd.sh starts an SSH server on
-// each, and tells the first of them by a file where they are. A job of any other universe has one host (rm-integration.md 2.8).
+// HTCondor starts a job of its parallel universe once for each of its nodes. HTCondor's sshd.sh, which the job's script calls,
+// starts an SSH server on each node, and writes where they are into a file on the first. A job of any other universe has one
+// host (rm-integration.md 2.8).
 var condor = manager{
 	name:  Condor,
 	needs: "_CONDOR_PROCNO",
@@ -25,7 +26,7 @@ var condor = manager{
 	read: condorRead,
 }
 
-// condorRead reads what the node that starts the job has been told, the first of them.
+// condorRead reads on the first node what HTCondor has given to the job. The other nodes have nothing to do.
 func condorRead(w World, _ Wish) (Allocation, error) {
 	nodes := 1
 	if w.set("_CONDOR_PROCNO") {
@@ -149,9 +150,10 @@ func condorContact(w World, nodes int) (Allocation, error) {
 		}
 	}
 	var l list
+	cpus := max(1, condorRequest(w))
 	for _, c := range all {
 		key := fmt.Sprintf("%s/tmp/%d.key", folder, c.node)
-		if err := l.add(Host{Name: c.host, Tasks: max(1, condorRequest(w)), Folder: c.dir, Login: Login{User: c.user, Port: c.port, Key: key}}); err != nil {
+		if err := l.add(Host{Name: c.host, Tasks: cpus, Folder: c.dir, Login: Login{User: c.user, Port: c.port, Key: key}}); err != nil {
 			return a, fmt.Errorf("contact line %d: %w", c.line, err)
 		}
 	}
