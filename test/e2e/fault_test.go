@@ -55,8 +55,9 @@ var (
 // A victim is a job whose ranks all run, and its processes.
 type victim struct {
 	*running
-	bed *bed
-	tag string
+	bed   *bed
+	tag   string
+	ranks int // 0: not told
 }
 
 // strike starts four ranks on n1 and n2, or on the head, and returns when they run.

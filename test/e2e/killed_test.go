@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,7 +103,7 @@ func toName(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
 func afterRanks(sig syscall.Signal) func(*testing.T, *victim, *os.File) {
 	return func(t *testing.T, v *victim, _ *os.File) {
 		kill(t, syscall.SIGTERM, "launcher", []int{v.cmd.Process.Pid})
-		if !poll(gone, func() bool { return v.named("sh") == 0 && v.named("sleep") == 3 }) {
+		if !poll(gone, func() bool { return v.named("sh") == 0 && v.named("sleep") == v.ranks }) {
 			t.Fatalf("%d ranks and %d children", v.named("sh"), v.named("sleep"))
 		}
 		kill(t, sig, "process group", []int{-v.cmd.Process.Pid})
@@ -117,24 +118,32 @@ func TestNothingIsLeftHoweverTheLauncherIsKilled(t *testing.T) {
 	b := newBed(t, testbed.Options{Hosts: 2})
 	b.needNamespaces(t) // ours on the head are told from those of other tests
 	for _, k := range killings {
-		for where, hosts := range map[string]string{"local": "localhost:3", "hosts": "localhost:1,n1:1,n2:1"} {
-			for _, restart := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%s/restart %v", k.name, where, restart), func(t *testing.T) {
-					b.killed(t, k, hosts, restart)
-				})
-			}
+		for _, at := range []struct {
+			where, hosts string
+			ranks        int
+			restart      bool
+		}{
+			{"local", "localhost:1", 1, false}, // the helper is inside mpiexec
+			{"local", "localhost:1", 1, true},
+			{"overbooked", fmt.Sprint("localhost:", runtime.NumCPU()+1), runtime.NumCPU() + 1, false}, // it is a process
+			{"hosts", "localhost:1,n1:1,n2:1", 3, false},
+			{"hosts", "localhost:1,n1:1,n2:1", 3, true},
+		} {
+			t.Run(fmt.Sprintf("%s/%s/restart %v", k.name, at.where, at.restart), func(t *testing.T) {
+				b.killed(t, k, at.hosts, at.ranks, at.restart)
+			})
 		}
 	}
 }
 
-func (b *bed) killed(t *testing.T, k killing, hosts string, restart bool) {
+func (b *bed) killed(t *testing.T, k killing, hosts string, ranks int, restart bool) {
 	j := job{attr: &syscall.SysProcAttr{Setsid: true, Setctty: k.terminal}}
 	var master *os.File
 	if k.terminal {
 		master, j.stdin = ptytest.Open(t)
 	}
-	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
-	words := append(slices.Clone(k.before), binary, "--kill-grace", strconv.Itoa(max(1, k.grace)), "-hosts", hosts, "-n", "3")
+	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10), ranks: ranks}
+	words := append(slices.Clone(k.before), binary, "--kill-grace", strconv.Itoa(max(1, k.grace)), "-hosts", hosts, "-n", strconv.Itoa(ranks))
 	if restart {
 		words = append(words, "--restart", "1", "--restart-on", "any", "--restart-delay", "0.1")
 	}
@@ -144,12 +153,12 @@ func (b *bed) killed(t *testing.T, k killing, hosts string, restart bool) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	v.runs(t, leaving, 3)
+	v.runs(t, leaving, ranks)
 	k.hit(t, v, master)
 	r := v.wait(t)
 	v.vanish(t, gone)
-	if r.code != k.code || strings.Count(r.out, "ready") != 3 {
-		t.Errorf("exit %d, want %d, and three ranks\nstdout: %s\nstderr: %s", r.code, k.code, r.out, r.err)
+	if r.code != k.code || strings.Count(r.out, "ready") != ranks {
+		t.Errorf("exit %d, want %d, and %d ranks\nstdout: %s\nstderr: %s", r.code, k.code, ranks, r.out, r.err)
 	}
 	if jobs := b.listing(t, "localhost", "n1", "n2").Jobs; len(jobs) > 0 {
 		t.Errorf("claims are left: %+v", jobs)
