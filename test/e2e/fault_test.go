@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,17 +61,19 @@ type victim struct {
 	ranks int // 0: not told
 }
 
-// strike starts four ranks on n1 and n2, or on the head, and returns when they run.
+// strike starts four ranks on n1 and n2, or as many on the head as its mpiexec has inside (cli.overbooks), and
+// returns when they run.
 func strike(t *testing.T, b *bed, p program, local bool, options ...string) *victim {
 	t.Helper()
-	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10)}
-	hosts := "n1:2,n2:2"
+	hosts, ranks := "n1:2,n2:2", 4
 	if local {
-		hosts = "localhost:4"
+		ranks = min(4, runtime.NumCPU())
+		hosts = fmt.Sprint("localhost:", ranks)
 	}
-	args := slices.Concat(options, []string{"-hosts", hosts, "-n", "4"}, p.args(t, v.tag))
+	v := &victim{bed: b, tag: strconv.FormatInt(time.Now().UnixNano(), 10), ranks: ranks}
+	args := slices.Concat(options, []string{"-hosts", hosts, "-n", strconv.Itoa(ranks)}, p.args(t, v.tag))
 	v.running = b.start(t, job{args: args})
-	v.runs(t, p, 4)
+	v.runs(t, p, ranks)
 	return v
 }
 
