@@ -119,12 +119,12 @@ func (s *ByStarter) explained(err error) error {
 // any more.
 func (s *ByStarter) end(p *localCommand, spoken bool) {
 	if !spoken && s.Starter.Asked {
-		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+		p.strike(syscall.SIGTERM)
 	}
 	if p.within(s.Starter.Grace) {
 		return
 	}
-	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.strike(syscall.SIGKILL)
 	p.within(killGrace)
 }
 

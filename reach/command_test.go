@@ -81,6 +81,21 @@ func TestCommandIsEndedWithItsGroup(t *testing.T) {
 	}
 }
 
+// How a program ends that we have told to end is no reason for anything: ssh says then that signal 15 has killed it.
+func TestHowWeEndAProgramIsNoReason(t *testing.T) {
+	c := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: []string{program(t,
+		"trap 'echo Killed by signal 15. >&2; exit 255' TERM\nshift; HOME="+t.TempDir()+" \"$@\"; while :; do sleep 1000 & wait; done\n")}}
+	rw, err := dial(t, c, "n1")
+	check(t, err)
+	conn := guarded(t, rw)
+	hello(t, conn, c.Self.Build)
+	conn.Close()
+	<-conn.link.(*localCommand).done
+	if why := conn.Why(); why != "" {
+		t.Errorf("why %q", why)
+	}
+}
+
 func TestCommandFailures(t *testing.T) {
 	for _, c := range []struct {
 		name, template string

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ type localCommand struct {
 	words   lastWordsOf
 	stop    func(*localCommand) // ends it, or waits for it, when the streams are closed
 	once    sync.Once
+	struck  atomic.Bool   // we have told it to end
 	done    chan struct{} // closed when it has ended and been cleaned up behind
 	status  error         // of cmd.Wait; read it after done
 }
@@ -99,11 +101,23 @@ func (p *localCommand) within(limit time.Duration) bool {
 	}
 }
 
+// ended tells how the program ended. If we have told it to, that is no reason, nor is what it says of it: ssh ends with 255 then, and
+// "Killed by signal 15."
 func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.within(limit) {
 		return linkEnd{exit: -1}
 	}
-	return linkEnd{exit: exitCode(p.cmd.ProcessState), why: p.words.why(p.status, p.stderr())}
+	end := linkEnd{exit: exitCode(p.cmd.ProcessState)}
+	if !p.struck.Load() {
+		end.why = p.words.why(p.status, p.stderr())
+	}
+	return end
+}
+
+// strike tells the program to end, with all that it has started in its process group.
+func (p *localCommand) strike(sig syscall.Signal) {
+	p.struck.Store(true)
+	syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
 // exitCode is what a shell would say: a signal is told by a code above 128.

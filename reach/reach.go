@@ -152,8 +152,9 @@ func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
 // program's business.
 func (c *Conn) Silence() time.Duration { return c.link.silence() }
 
-// lastWords is how long Why waits for an exit code after the stream has ended.
-const lastWords = time.Second
+// lastWords is how long Why waits for an exit code after the stream has ended. The keeper of a killed helper gives what that has
+// left a second to end (helper.keeperGrace), and then tells how it ended.
+const lastWords = 2 * time.Second
 
 // Why says why the stream ended. Call it after Read or Write has failed; it waits a
 // moment for the exit code. Empty: the helper has ended its output and lives.

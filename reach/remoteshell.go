@@ -146,11 +146,11 @@ func endGroup(p *localCommand) {
 	if p.within(streamGrace) {
 		return
 	}
-	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+	p.strike(syscall.SIGTERM)
 	if p.within(termGrace) {
 		return
 	}
-	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.strike(syscall.SIGKILL)
 	p.within(killGrace)
 }
 

@@ -58,8 +58,9 @@ func (l Listener) Listen(n *Node) {
 			l.cut(n, err)
 			return
 		case err != nil:
-			l.Inbox.Put(Disconnected{n, n.why(err)})
-			n.ended(n.why(err))
+			why := n.why(err)
+			l.Inbox.Put(Disconnected{n, why})
+			n.ended(why)
 			return
 		}
 		if _, renewed := m.(*wire.Renewed); renewed {

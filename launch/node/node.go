@@ -157,5 +157,11 @@ func (n *Node) why(err error) error {
 			return errors.New(reason)
 		}
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errClosed
+	}
 	return err
 }
+
+// errClosed is all that is known of a helper whose output has ended.
+var errClosed = errors.New("its helper has closed the connection")

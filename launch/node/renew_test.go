@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
@@ -67,7 +66,7 @@ func TestRenew(t *testing.T) {
 		t.Errorf("the first attempt hears %v", events)
 	}
 	second.Close()
-	if got := heard(t, after); got != io.EOF.Error() {
+	if got := heard(t, after); got != errClosed.Error() {
 		t.Errorf("at the end it hears %s", got)
 	}
 }
@@ -119,7 +118,7 @@ func TestRenewalThatFails(t *testing.T) {
 		case "lies":
 			helper.Send(&wire.Hello{})
 		}
-		if got, want := heard(t, after), map[string]string{"lies": "it sent Hello twice"}[when]; got != want && (want != "" || got != io.EOF.Error()) {
+		if got, want := heard(t, after), map[string]string{"lies": "it sent Hello twice"}[when]; got != want && (want != "" || got != errClosed.Error()) {
 			t.Errorf("%s: the next attempt hears %s", when, got)
 		}
 		if when == "lies" {
@@ -128,6 +127,33 @@ func TestRenewalThatFails(t *testing.T) {
 		}
 		if err := next.Send(&wire.Ping{}); err == nil {
 			t.Error(fmt.Sprint(when, ": the connection is still there"))
+		}
+	}
+}
+
+// asked tells another reason each time it is asked for one, as a program does that we have ended meanwhile.
+type asked struct {
+	*wire.InProcess
+	reasons []string
+}
+
+func (a *asked) Why() string {
+	defer func() { a.reasons = a.reasons[1:] }()
+	return a.reasons[0]
+}
+
+// The next attempt hears the same reason as this one.
+func TestAConnectionIsAskedOnceWhyItEnded(t *testing.T) {
+	near, far := wire.NewInProcess()
+	g, _ := newStage(t, "left")
+	n := &Node{Def: job.NodeDef{Name: "n1"}, stream: &asked{near, []string{"out of memory", "killed by signal 15"}}, conn: wire.NewConn(near, wire.Launcher), validator: g}
+	far.Close()
+	before, after := NewInbox(), NewInbox()
+	Listener{Inbox: before, Log: zerolog.Nop()}.Listen(n)
+	Listener{Inbox: after, Log: zerolog.Nop()}.Listen(n.Renew())
+	for _, inbox := range []*Inbox{before, after} {
+		if got := heard(t, inbox); got != "out of memory" {
+			t.Errorf("it hears %q", got)
 		}
 	}
 }

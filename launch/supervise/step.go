@@ -26,7 +26,7 @@ const (
 	linger       = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
 	lingerGrace  = 500 * time.Millisecond // between SIGTERM and SIGKILL for them
 	causeGrace   = time.Second            // for a better cause to show (pmi-wire.md 6.2)
-	lossTold     = time.Second            // longest between the loss of a node and its event: so long its connection is asked for the reason (reach)
+	lossTold     = 2 * time.Second        // longest between the loss of a node and its event: so long its connection is asked for the reason (reach)
 	silentGrace  = 5 * time.Second        // for the others, when a rank left without finalize
 	interrupt2   = time.Second            // between SIGTERM and SIGKILL after a second ^C
 	stacksGrace  = 2 * time.Second        // for ranks to write what SIGQUIT asks for

@@ -237,9 +237,9 @@ var faults = []fault{
 	{name: "mpiexec killed", program: spin, local: true, hit: signals(syscall.SIGKILL), code: 137},
 	{name: "mpiexec stopped and killed", program: shell, hit: signals(syscall.SIGSTOP, syscall.SIGKILL), code: 137},
 
-	{name: "helper killed", program: shell, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2"},
-	{name: "helper killed", program: spin, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2"},
-	{name: "helper killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2"},
+	{name: "helper killed", program: shell, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
+	{name: "helper killed", program: spin, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
+	{name: "helper killed", program: deaf, options: []string{"--kill-grace", "1"}, hit: killOn("n2", aHelper), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
 	{name: "guard killed, then SIGTERM", program: shell, local: true, hit: func(t *testing.T, v *victim) {
 		kill(t, syscall.SIGKILL, "guard", v.guards())
 		v.cmd.Process.Signal(syscall.SIGTERM)
