@@ -390,9 +390,6 @@ func (d *delivery) givenUp(cause error, said string) *Error {
 		return late("connect", KindCanceled, "", "given up: %v", cause)
 	case d.source != "":
 		return late("helper", KindReach, "", "the helper did not answer in %s", seconds(d.times.rest))
-	case d.sending && d.sent >= d.self.Size:
-		return late("deliver", KindReach, "does a file system hang there? try: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
-			"it has our program, and did not start it in %s", seconds(d.times.rest))
 	case d.sending:
 		return late("deliver", KindReach, "install mpiexec there, and name its path with path= in a host file; or raise --shell-timeout",
 			"it takes our program at less than %d KB/s", deadline.Rate/1000)
