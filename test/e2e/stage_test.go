@@ -189,7 +189,7 @@ func TestStageLeavesNothingWhenKilled(t *testing.T) {
 			},
 			"both": func(r *running) {
 				for _, pid := range b.ours(t) {
-					if !aKeeper(strings.Split(cmdline(pid), "\x00")) {
+					if args := strings.Split(cmdline(pid), "\x00"); !aKeeper(args) && !second("--helper-guard")(args) {
 						syscall.Kill(pid, syscall.SIGKILL)
 					}
 				}
