@@ -49,6 +49,9 @@ func (p problem) solve() (solution, *Error) {
 	return found, failed
 }
 
+// busyCodes are why a host cannot be used now that the user has not asked to leave out, as --nodetype does.
+var busyCodes = []string{"unreachable", "exclusive-by-other", "not-idle", "maxproc", "cpus-full", "tpp-fit", "memory", "gpus-taken"}
+
 // missing is the refusal if a host that the user named for a job without -n can take no rank
 // (PLACE-1). Otherwise the job would run on the others, and nobody would notice.
 func (p problem) missing(rejected []job.Note) *Error {
@@ -57,7 +60,7 @@ func (p problem) missing(rejected []job.Note) *Error {
 	}
 	var names []string
 	for _, note := range rejected {
-		if note.Code != "out" {
+		if slices.Contains(busyCodes, note.Code) {
 			names = append(names, note.Node)
 		}
 	}

@@ -46,8 +46,8 @@ func TestInterruptIsTheRealOne(t *testing.T) {
 func TestCatEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 2})
-	b.run(t, "-hosts", "n1,n2", "-n", "2", "cat").good(t)
-	r := b.start(t, job{args: []string{"-hosts", "n1,n2", "-n", "2", "cat"}, stdin: strings.NewReader("text\n")}).wait(t)
+	b.run(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "cat").good(t)
+	r := b.start(t, job{args: []string{"-hosts", "n1,n2", "-ppn", "1", "-n", "2", "cat"}, stdin: strings.NewReader("text\n")}).wait(t)
 	if r.good(t); r.out != "text\n" {
 		t.Errorf("%q", r.out)
 	}

@@ -345,7 +345,7 @@ func TestAddressSpace(t *testing.T) {
 		t.Skip("needs ssh")
 	}
 	limited := func(kib string) result {
-		return b.run(t, "-hosts", "n1,n2", "-n", "2", "-launcher-exec", "ssh %h ulimit -v "+kib+"; exec %c", "sh", "-c", "ulimit -v")
+		return b.run(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "-launcher-exec", "ssh %h ulimit -v "+kib+"; exec %c", "sh", "-c", "ulimit -v")
 	}
 	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, the helper needs 900 MB; raise ulimit -v there") {
 		t.Errorf("400 MB: exit %d: %s%s", r.code, r.out, r.err)

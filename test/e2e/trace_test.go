@@ -101,7 +101,7 @@ func TestTrace(t *testing.T) {
 			warm = append(warm, h.Name)
 		}
 	}
-	b.run(t, "-hosts", strings.Join(warm, ","), "-n", fmt.Sprint(len(warm)), "true").good(t)
+	b.run(t, "-hosts", strings.Join(warm, ","), "-ppn", "1", "-n", fmt.Sprint(len(warm)), "true").good(t)
 	all = append(all, closed)
 	file, picture := filepath.Join(t.TempDir(), "trace.json"), cmp.Or(os.Getenv("E2E_PICTURE"), filepath.Join(t.TempDir(), "trace.svg"))
 
