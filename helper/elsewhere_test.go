@@ -23,13 +23,13 @@ func TestGroupElsewhere(t *testing.T) {
 		"too many sections":       {wire.Peered{Nodes: []string{"a"}, Of: []int{0}, Apps: []int{1, 1}}, false},
 		"no sections":             {wire.Peered{Nodes: []string{"a"}, Of: []int{0}}, false},
 	} {
-		info, err := e.describe("rs-0-1", &test.where)
+		info, err := e.describe("rs-0@1", &test.where)
 		if (err == nil) != test.good || test.good && (info.Universe != 8 || info.Here != -1) {
 			t.Errorf("%s: %+v, %v", what, info, err)
 		}
 	}
 	e.of = &wire.Prepare{Job: "j", PMI: wire.PMISetup{Token: "0123456789abcdef"}}
-	for _, space := range []string{"", "x", "rs-0123456789abcdef-", "rs-0123456789abcdef-01", "rs-0123456789abcdef--1", "rs-0123456789abcdee-1", "rs-0123456789abcdef-99999999999999999999"} {
+	for _, space := range []string{"", "x", "rs-0123456789abcdef@", "rs-0123456789abcdef@01", "rs-0123456789abcdef@-1", "rs-0123456789abcdee@1", "rs-0123456789abcdef@99999999999999999999"} {
 		if _, err := e.Find(t.Context(), space); err != errNoGroup {
 			t.Errorf("%q: %v", space, err)
 		}

@@ -164,9 +164,10 @@ func (l *pmixLink) clear(g *group, log logger) {
 // namespaceOf is by what ranks know a group; it has the secret of the job (PMIX-19).
 func namespaceOf(m *wire.Prepare) string { return spaceOf(m, m.Group.Name) }
 
-// spaceOf is the namespace of any group of a job, of which m is about one.
+// spaceOf is the namespace of any group of a job, of which m is about one. Behind the @ stands the number of the group, since Open MPI 5.0
+// makes a hash of 16 bits of the rest, which all groups share.
 func spaceOf(m *wire.Prepare, group string) string {
-	return "rs-" + m.PMI.Token + "-" + strconv.Itoa(m.Job.GroupNumber(group))
+	return "rs-" + m.PMI.Token + "@" + strconv.Itoa(m.Job.GroupNumber(group))
 }
 
 // addPMIx lets the ranks of a group come to the PMIx server.
@@ -335,7 +336,7 @@ var errNoGroup = errors.New("there is no such group in the job")
 
 // Find is that of pmix.Elsewhere. Nobody is asked for what is no namespace of the job.
 func (e *elsewhere) Find(ctx context.Context, namespace string) (pmix.Group, error) {
-	digits := namespace[strings.LastIndexByte(namespace, '-')+1:]
+	digits := namespace[strings.LastIndexByte(namespace, '@')+1:]
 	number, err := strconv.Atoi(digits)
 	if err != nil || number < 0 {
 		return pmix.Group{}, errNoGroup

@@ -177,7 +177,7 @@ func TestStatesOfSpawnedPMIxRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"1:0< GET rs-..-1:2 card\n", "1:1< LOOKUP sea wait\n", "1:2< FENCE [rs-..-1:*]\n"} {
+	for _, line := range []string{"1:0< GET rs-..@1:2 card\n", "1:1< LOOKUP sea wait\n", "1:2< FENCE [rs-..@1:*]\n"} {
 		if !strings.Contains(string(text), line) {
 			t.Errorf("--pmi-trace lacks %q:\n%s", line, text)
 		}

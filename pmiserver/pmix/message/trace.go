@@ -13,7 +13,7 @@ import (
 
 // Trace shows a request to people, on one line (PMIX-25):
 //
-//	FENCE [rs-..-1:*] collect
+//	FENCE [rs-..@1:*] collect
 //	COMMIT remote btl.tcp.4.1=0x0a0000010000... (60 bytes)
 //
 // Values are cut after 32 bytes, and namespaces have no random digits. What is not a plain word
@@ -39,10 +39,10 @@ var names = func() map[reflect.Type]string {
 func NameOf(r Request) string { return names[reflect.TypeOf(r)] }
 
 // digits are those in the name of a namespace, which let others in. Most jobs trace nothing.
-var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}-`) })
+var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}([@-])`) })
 
-// Hide takes the random digits out of all namespaces that a text names: rs-..-1.
-func Hide(text string) string { return digits().ReplaceAllString(text, "rs-..-") }
+// Hide takes the random digits out of all namespaces that a text names: rs-..@1.
+func Hide(text string) string { return digits().ReplaceAllString(text, "rs-..$1") }
 
 // Limits of what a trace shows.
 const (
