@@ -219,7 +219,7 @@ func (c *call) withDialer() (hangUp func(), err error) {
 		starter = c.byStarter
 	}
 	guard := guardOf(c.req)
-	if c.env.Former != nil || overbooks(c.req, runtime.NumCPU()) {
+	if guard != nil && (c.env.Former != nil || overbooks(c.req, runtime.NumCPU())) {
 		guard = nil // there is another node to look at, or the ranks need a session that is not ours
 	}
 	d, err := newDialer(c.line.Job, c.sys, guard, starter, c.logins(), c.joined, c.env.Timeline, c.env.Log)
@@ -317,7 +317,7 @@ func (c *call) remark() {
 	}
 }
 
-// overbooks reports whether a job is to have more ranks on its first node than this machine has CPUs. Ranks of Open
+// overbooks reports whether a job on this machine alone is to have more ranks than there are CPUs. Ranks of Open
 // MPI then need a session in common. That of mpiexec may have a terminal, which no rank may touch, and all else in
 // it would get the CPU between ranks that do nothing but yield: a job beside one took 100 ms to start, and up to
 // 28 s, which take 20 ms beside one in another session.
