@@ -317,16 +317,17 @@ func (c *call) remark() {
 	}
 }
 
-// overbooks reports whether a job on this machine alone is to have more ranks than there are CPUs. Ranks of Open
-// MPI then need a session in common. That of mpiexec may have a terminal, which no rank may touch, and all else in
-// it would get the CPU between ranks that do nothing but yield: a job beside one took 100 ms to start, and up to
-// 28 s, which take 20 ms beside one in another session.
+// overbooks reports whether a job on this machine alone has more ranks than there are CPUs, and any of them may be
+// of Open MPI. Such ranks need a session in common. It cannot be that of mpiexec: this one may have a terminal,
+// which no rank may touch, and every other process in it would wait behind ranks that yield without end. A job
+// beside them took 100 ms to start, and up to 28 s; beside ranks of another session it takes 20 ms.
 func overbooks(req job.Request, cpus int) bool {
-	ranks := 0
+	ranks, pmix := 0, false
 	for _, app := range req.Apps {
 		ranks += cmp.Or(app.N, req.Nodes[0].Slots)
+		pmix = pmix || app.PMI == "" || app.PMI == job.OfferAuto || app.PMI.PMIx()
 	}
-	return ranks > cpus
+	return ranks > cpus && pmix
 }
 
 // guardOf is how the guard of a job on one node is called; nil for more nodes, where the
