@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write testdata/vectors.txt again")
 
 // Each kind has a vector: its name, its frame in hex, and the fields as JSON.
 func TestVectors(t *testing.T) {

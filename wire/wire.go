@@ -23,8 +23,7 @@ helper, inside an SSH session or, on the local host, a pair of pipes.
 
 That is the shortest job. Each phase is drawn in a file of its own, which has its messages, each with
 its fields and what these may be: greet.go, queue.go, reserve.go and prepare.go, stage.go, run.go,
-pmi.go; and for what is no job listing.go and exam.go. The table of all is in table.go, and
-doc/spec/wire.md is made from them.
+pmi.go; and for what is no job listing.go and exam.go. All are listed in table.go.
 
 A helper whose input ends before Bye ends its ranks: that is how a job dies with its launcher.
 
