@@ -13,7 +13,7 @@ the bytes of a job (RM-36).
 
 A Desk is mpiexec's side: one port, open until all who were invited have called, or are waited for no more.
 Who else connects is a stranger until it has proved the contrary: strangers are few at a time, have a time, and
-keep nobody from coming in (doc/attacks.md, K). Call is the helper's.
+keep nobody from coming in. Call is the helper's.
 
 Who cannot call says so by the stream that the Invitation came by, and ends, or goes on there if that is his alone
 (Invitation.Streams).

@@ -12,8 +12,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// These are lines of the first acceptance list (cli.md section 11) that no other test has;
-// doc/rules.md tells where the others are.
+// These are lines of the first acceptance list (cli.md section 11) that no other test has.
 
 // Line 6: the code of the first to exit, the highest if that is asked for.
 func TestFirstToExit(t *testing.T) {

@@ -5,7 +5,7 @@
 //	                 ^-- forged ones
 //
 // It is called as "liar LIE MPIEXEC --helper BUILD", by a script that stands where the
-// program is (path= of a host file). The lies are those of doc/attacks.md.
+// program is (path= of a host file).
 package main
 
 import (
