@@ -12,7 +12,7 @@ import (
 // A Fenced goes to all nodes alike, so deflating it costs mpiexec once, some 5 ns for each
 // byte, and the nodes 3 to 8 ns, all at the same time, while what is saved is saved as often as
 // there are nodes: 3 ns of encrypting for each byte, and 8 ns on a link of 1 Gbit/s. Cards of
-// MPI libraries shrink to 0.12 to 0.42 (doc/performance.md, Large jobs).
+// MPI libraries shrink to 0.12 to 0.42.
 const (
 	deflateFrom  = 64 << 10 // bytes of all blobs; what is smaller takes no time
 	deflateNodes = 16
