@@ -150,9 +150,6 @@ func (f *fleet) vacate(a supervise.Vacate) {
 	for _, n := range a.Nodes {
 		f.nodes[n].Send(&wire.Vacate{What: a.What})
 	}
-	if a.Spares {
-		f.vacateSpares(a.What)
-	}
 }
 
 // watchClaims has nodes tell of changes, and note what a job claims.

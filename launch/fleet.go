@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -61,7 +60,6 @@ type fleet struct {
 	decide  func(*supervise.State) bool                        // whether another attempt follows this one, which is over
 	moved   func(restart.Move) (job.Request, []string, string) // the request for a place to which it is moved; see restart.Moved
 	spares  []reserve.Kept                                     // nodes that are claimed for an attempt that may follow
-	lent    map[*node.Node]*lent                               // spares whose CPUs others may have, or have had
 	kept    []reserve.Kept                                     // nodes that the attempt before has left, until they are the reservation's
 	saves   *checkpoints
 	grudges *preempt.Grudges[int] // those of the job; nil: it has only this attempt
@@ -90,7 +88,7 @@ type member struct {
 
 func newFleet(env Env) *fleet {
 	f := &fleet{env: env, events: node.NewInbox(), streams: stdio.New(env.In, env.Out, env.Err),
-		members: make(map[*node.Node]*member), lent: make(map[*node.Node]*lent), account: newAccount()}
+		members: make(map[*node.Node]*member), account: newAccount()}
 	f.env.Inbox = f.events
 	f.env.Listener = node.Listener{Inbox: f.events, Streams: f.streamsOf, Log: env.Log}
 	f.env.Reached = env.watcher().Connected
@@ -190,7 +188,7 @@ func (f *fleet) start(place *reserve.Reservation) {
 	for _, n := range place.Nodes {
 		f.join(n)
 	}
-	f.spares = slices.Clone(place.Spares)
+	f.spares = place.Spares
 	f.streams.LetRead(f.readers())
 	f.release(f.addGroup(string(f.plan.Job), f.plan, f.req.Apps, f.nodes[:len(f.nodes):len(f.nodes)]), place.Meet)
 	f.streams.Feed(func(err error) { f.events.Put(supervise.Failed{Kind: supervise.StdinFailed, Text: err.Error()}) })

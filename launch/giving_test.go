@@ -3,7 +3,6 @@
 package launch_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
-	"remshell/launch/reserve"
 )
 
 // A neighbour is a job beside those that a test runs, on helpers of the same stage.
@@ -155,82 +153,4 @@ func TestAJobThatQueuesAgainUsesItsSpare(t *testing.T) {
 	}
 	asker.goesOn(s, file)
 	first.end(s)
-}
-
-// What a job holds in reserve is for others with the rest of its CPUs, if somebody suspends it so (survive.md SV-29): it has it again
-// when it goes on, or does without what another job has then.
-func TestASuspendedJobLendsItsSpare(t *testing.T) {
-	t.Parallel()
-	s := stage{t, &recorder{}, t.TempDir()}
-	r := newRun(1, `echo "up $MPIEXEC_ATTEMPT on $MPIEXEC_HOST $PPID"; exec sleep 600`, "a", "b")
-	r.req.Restart = job.Restart{Most: 1, On: []job.EndKind{job.ByNode}, Delay: time.Millisecond, Spares: 1}
-	first := s.neighbour("first", r)
-	spareIsFree := func(when string, want bool) {
-		t.Helper()
-		other := s.cast(newRun(1, "true", "b"))
-		if _, err := launch.Run(t.Context(), other.req, other.env()); (err == nil) != want {
-			t.Errorf("%s: its spare is free: %v, not %v; %v, %q", when, !want, want, err, other.err.String())
-		}
-	}
-	spareIsFree("before", false)
-	s.wants("first", job.AskSuspendFree)
-	spareIsFree("suspended", true)
-	s.wants("first", job.AskResume)
-	for answers := 0; answers < 2; { // of b: it has given them up, and has them again
-		more := s.rec.tape.shows("b < Vacated\n")
-		if answers = strings.Count(s.rec.tape.String(), "b < Vacated\n"); answers < 2 {
-			first.await(s, more, "has its spare again")
-		}
-	}
-	spareIsFree("behind that", false)
-	s.wants("first", job.AskSuspendFree)
-	file := filepath.Join(t.TempDir(), "go")
-	tenant := s.neighbour("tenant", held(1, file, "b"))
-	lost := first.err.shows("spare b is lost (")
-	s.wants("first", job.AskResume)
-	first.await(s, lost, "loses its spare")
-	if said := first.err.String(); !strings.Contains(said, " was taken by another job (job tenant of ") {
-		t.Errorf("%q", said)
-	}
-	tenant.goesOn(s, file)
-	first.end(s)
-}
-
-// What others have of a spare when its job is started again they keep: it goes where there is room.
-func TestASpareThatIsLentIsNoPlace(t *testing.T) {
-	t.Parallel()
-	s := stage{t, &recorder{}, t.TempDir()}
-	r := newRun(1, `echo "up $MPIEXEC_ATTEMPT on $MPIEXEC_HOST $PPID"; exec sleep 600`, "a", "b", "c")
-	r.req.Restart = job.Restart{Most: 1, On: []job.EndKind{job.ByNode}, Delay: time.Millisecond, Spares: 1}
-	first := s.neighbour("first", r)
-	var attempt, helper int
-	var host string
-	if _, err := fmt.Sscanf(first.out.String(), "up %d on %s %d", &attempt, &host, &helper); err != nil || helper <= 1 {
-		t.Fatalf("%q: %v", first.out.String(), err)
-	}
-	s.wants("first", job.AskSuspendFree)
-	file := filepath.Join(t.TempDir(), "go")
-	tenant := s.neighbour("tenant", held(1, file, "b"))
-	again := first.out.shows("up 1 on c")
-	syscall.Kill(helper, syscall.SIGKILL)
-	first.await(s, again, "starts on c")
-	tenant.goesOn(s, file)
-	first.end(s)
-}
-
-// wants asks a job for something on node a until it is done, and returns the answer.
-func (s stage) wants(id job.ID, verb job.Verb) string {
-	s.Helper()
-	r := s.cast(newRun(1, "true", "a"))
-	var asked reserve.Asked
-	var err error
-	for range 20 { // a slow machine has not answered in 10 s yet
-		if asked, err = reserve.Ask(s.Context(), r.req, r.env().Env, job.Ref{Job: id}, job.Ask{Verb: verb}); !strings.HasPrefix(asked.Answer.Text, "no answer") {
-			break
-		}
-	}
-	if err != nil || asked.Answer.State != job.AskDone {
-		s.Errorf("%s: %+v, %v", verb, asked, err)
-	}
-	return asked.Answer.Text
 }

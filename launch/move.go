@@ -8,7 +8,6 @@ import (
 
 	"remshell/job"
 	"remshell/launch/checkpoint"
-	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/supervise"
@@ -160,11 +159,6 @@ func (f *fleet) stay(why string) {
 		m.goal.Abandon()
 	}
 	f.reply(supervise.Reply{To: m.by, State: job.AskRefused, Text: why})
-}
-
-// claims reports whether a node that the job had not is claimed for its move.
-func (m *moving) claims(n *node.Node) bool {
-	return m != nil && m.goal != nil && slices.ContainsFunc(m.goal.New, func(k reserve.Kept) bool { return k.Node == n })
 }
 
 // endMoving is the end of a move that has not ended the attempt, at the end of that.

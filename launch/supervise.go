@@ -35,7 +35,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
-		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Unsaved: !req.Ckpt.Asks(), Spares: req.Restart.Spares > 0, Yields: req.Preemptible, Grudges: f.grudges, Paces: f.paces,
+		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Unsaved: !req.Ckpt.Asks(), Yields: req.Preemptible, Grudges: f.grudges, Paces: f.paces,
 	}, time.Now())
 	f.state = &state
 	defer f.watchSilences()()
@@ -228,8 +228,8 @@ func (f *fleet) translate(event any) []supervise.Event {
 			return nil
 		}
 		n := f.members[e.From]
-		if n == nil { // it was dismissed, is not taken in yet, or holds CPUs in reserve
-			return f.spareSaid(e.From, e.M)
+		if n == nil {
+			return nil // it has no part in the job: it was dismissed, or is not taken in yet
 		}
 		return f.translateMessage(n, e.M)
 	case spawnPlaced:
@@ -245,7 +245,7 @@ func (f *fleet) translate(event any) []supervise.Event {
 		f.seeking.hear(e)
 		n := f.members[e.From]
 		if n == nil && f.spareLost(e) {
-			return f.sparesAnswered()
+			return nil
 		}
 		if n == nil {
 			f.seeking.lost(e.From)

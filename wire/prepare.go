@@ -194,9 +194,6 @@ func (s *Supervision) fields(c *codec) {
 	c.time(&s.Silence, "silence")
 }
 
-// SpareGroup names the claims of spares: they belong to no group.
-const SpareGroup = "spare"
-
 // A Claim is what is to be entered into the node's ledger, and what others may hold beside it. An entry
 // that rests is that of a spare (survive.md SV-7): it is claimed, and nothing is made ready.
 type Claim struct {

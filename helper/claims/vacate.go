@@ -51,7 +51,7 @@ func (w *Worker) Vacate(what job.Vacancy, group string, give func(Vacated)) {
 func (w *Worker) vacate(what job.Vacancy) (v Vacated) {
 	groups := slices.DeleteFunc(slices.Sorted(maps.Keys(w.held)), func(group string) bool {
 		_, has := w.holdings[group]
-		return !has || w.held[group].Resting() != "" && group != wire.SpareGroup // a place to move to is not given away
+		return !has || w.held[group].Resting() != ""
 	})
 	switch what {
 	case job.GiveUp:

@@ -54,14 +54,9 @@ func (d desk) watcher() (w *Worker, changed chan bool) {
 
 // claims has a group claim a CPU, and returns who was faster.
 func (d desk) claims(w *Worker, id job.ID, group string, rank, cpu int) string {
-	return d.enters(w, job.Claim{Job: id}, group, rank, cpu)
-}
-
-func (d desk) enters(w *Worker, c job.Claim, group string, rank, cpu int) string {
-	c.User, c.Since = "ann", time.Now()
 	answer := make(chan Answer, 1)
-	w.Claim(&wire.Prepare{Job: c.Job, Group: wire.Group{Name: group, First: rank}, Ranks: []job.RankPlan{{Portion: &job.Portion{Held: []int{cpu}}}},
-		Claim: wire.Claim{Entry: c, Ledger: d.dir, Most: -1}}, func(a Answer) { answer <- a })
+	w.Claim(&wire.Prepare{Job: id, Group: wire.Group{Name: group, First: rank}, Ranks: []job.RankPlan{{Portion: &job.Portion{Held: []int{cpu}}}},
+		Claim: wire.Claim{Entry: job.Claim{Job: id, User: "ann", Since: time.Now()}, Ledger: d.dir, Most: -1}}, func(a Answer) { answer <- a })
 	a := <-answer
 	return a.Taken + a.Notice
 }
@@ -135,29 +130,6 @@ func TestVacate(t *testing.T) {
 	expect("then the ledger", d.shows(), "a[5]")
 	a.Close()
 	expect("the helper is gone", d.shows(), "")
-}
-
-// A spare gives its CPUs away and takes them back as ranks do; a place to which the job is being moved stays claimed
-// (survive.md SV-29).
-func TestASpareVacates(t *testing.T) {
-	d := newDesk(t)
-	a, b := d.helper(), d.helper()
-	spare := job.Claim{Job: "a", Resting: job.Spare}
-	if got := d.enters(a, spare, wire.SpareGroup, 0, 3) + d.enters(a, spare, "move", 1, 4); got != "" {
-		t.Fatal(got)
-	}
-	expect := func(what, got, want, shows string) {
-		t.Helper()
-		if there := d.shows(); got != want || there != shows {
-			t.Errorf("%s: %q, want %q; the ledger shows %s, want %s", what, got, want, there, shows)
-		}
-	}
-	const taken = "CPU 3 was taken by another job (job b of ann)"
-	expect("given up", d.vacate(a, job.GiveUp), "", "a[4], a[] suspended")
-	expect("another job has one", d.claims(b, "b", "b", 0, 3), "", "a[4], a[] suspended, b[3]")
-	expect("taken back", d.vacate(a, job.TakeBack), taken, "a[4], a[] suspended, b[3]")
-	d.release(b, "b")
-	expect("free again", d.vacate(a, job.TakeBack), "", "a[3], a[4]")
 }
 
 // What the cluster's ledger notes of a job that has one of its own says who may have the node, too: a job that has it alone gives it

@@ -22,6 +22,9 @@ now is done without.
 	   | <-------------------------------- Prepared   or Taken, Refused
 */
 
+// spareGroup names the claims of spares: they belong to no group.
+const spareGroup = "spare"
+
 // A spare is a node with its claim.
 type spare struct {
 	*host
@@ -48,7 +51,7 @@ func (r *reservation) claimSpares(ctx context.Context) error {
 	claimed := make(map[*host]bool, len(hosts))
 	err = r.ask(ctx, r.answerTime(), hosts,
 		func(n *host) wire.Message {
-			return r.restingClaim(n, parts[n], wire.Group{Name: wire.SpareGroup, First: r.plan.Size, Size: p.Size, Nodes: 1})
+			return r.restingClaim(n, parts[n], wire.Group{Name: spareGroup, First: r.plan.Size, Size: p.Size, Nodes: 1})
 		},
 		func(n *host, m wire.Message) bool {
 			switch m := m.(type) {

@@ -93,10 +93,6 @@ type (
 		Taken, Notice string
 		Had           bool // another job has had a CPU since they were given up
 	}
-	// SparesVacated says that no spare has still to give its CPUs up, or to take them back.
-	SparesVacated struct {
-		Notices []string // what of that ledgers did not take, by spare
-	}
 	// Changed says that claims of others have come or gone.
 	Changed struct{}
 	// Tick says that State.Next has come.
@@ -141,9 +137,8 @@ type Hold struct {
 
 // Vacate does something about the CPUs that the job claims on nodes.
 type Vacate struct {
-	What   job.Vacancy
-	Nodes  []int
-	Spares bool // and on those that it holds in reserve
+	What  job.Vacancy
+	Nodes []int
 }
 
 // Checkpoint has the ranks asked for a checkpoint, for somebody.

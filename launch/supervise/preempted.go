@@ -76,12 +76,7 @@ func (s *State) staySuspended(e Asked, now time.Time) []Action {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "its CPUs are just being claimed, or given up", Later: true}}
 	}
 	s.vacancy.gave, s.by = nil, e
-	do := []Action{s.suspendedBy(e, now), Reply{To: e, State: job.AskDone, Text: text}}
-	if !s.Respite() && s.givesSpares(e) {
-		s.vacancy.spares = true
-		do = append(do, Vacate{What: job.GiveUp, Spares: true})
-	}
-	return do
+	return []Action{s.suspendedBy(e, now), Reply{To: e, State: job.AskDone, Text: text}}
 }
 
 // benefits is the job for which somebody asks another to give way: its name is his word, its user the node's.

@@ -89,7 +89,7 @@ func (s *State) inRespite(e Asked) []Action {
 func (s *State) stayRunning(e Asked) []Action {
 	r := s.respite
 	s.respite, s.by, s.vacancy.gave = nil, Asked{}, nil
-	do := append([]Action{Say{"goes on"}, Reply{To: e, State: job.AskDone, Text: "goes on"}}, s.takeSpares()...)
+	do := []Action{Say{"goes on"}, Reply{To: e, State: job.AskDone, Text: "goes on"}}
 	if r.asker.Verb != "" {
 		do = append(do, Reply{To: r.asker, State: job.AskRefused, Text: "it goes on: somebody wants it to", Later: true})
 	}

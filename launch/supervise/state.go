@@ -112,7 +112,6 @@ type Rules struct {
 	RM      RM // zero: there is none
 
 	Unsaved bool                  // the job cannot be asked for a checkpoint
-	Spares  bool                  // it holds nodes in reserve (--spares)
 	Yields  job.Yielding          // --preemptible; empty: it gives way to nobody
 	Grudges *preempt.Grudges[int] // by user, those of all attempts of the job; nil: there are none yet
 	Paces   Paces                 // of asks, of all attempts; nil: nobody has asked yet

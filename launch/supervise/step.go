@@ -124,8 +124,6 @@ func (s *State) step(event Event, now time.Time) []Action {
 		return s.suspendAnew(e.By, now)
 	case Vacated:
 		return s.vacated(e, now)
-	case SparesVacated:
-		return s.sparesVacated(e, now)
 	case Changed:
 		return s.claimsChanged(now)
 	case Tick:

@@ -28,9 +28,6 @@ A look changes nothing: where somebody has a CPU, no node claims any. A node tha
 waited for no more: what was asked for is refused, or, when CPUs are given up, done but there. It may have done what it was
 told all the same, and is told to give up again. Its answers come in the order of the questions, so that a late one
 is known by how many it owes.
-
-What the job holds in reserve it gives away with the rest, if somebody has asked for that (--suspend=free), but not to give way.
-It is taken back when the job goes on for good, as far as it is still to be had: the job does not wait for it.
 */
 type vacancy struct {
 	phase   vacancyPhase
@@ -42,11 +39,7 @@ type vacancy struct {
 	notices []string
 	asker   Asked       // void: the job itself looks
 	gave    *preemption // nil: it has given way to nobody
-	spares  bool        // others may have the CPUs of the spares as well
 }
-
-// spareNodes stands in vacancy.open for all spares: they are no nodes that supervision knows.
-const spareNodes = -1
 
 type vacancyPhase int
 
@@ -106,22 +99,7 @@ func (s *State) resume(e Asked, now time.Time) []Action {
 func (s *State) goOn(e Asked, now time.Time) []Action {
 	stood := now.Sub(s.held)
 	s.by, s.vacancy.gave = Asked{}, nil
-	do := append(append(s.lift(now), Say{"goes on after " + job.Clock(stood)}), s.vacancy.reply(e, job.AskDone, "goes on", false)...)
-	return append(do, s.takeSpares()...)
-}
-
-// givesSpares reports whether the CPUs of spares are for others, too, if he who asks gets those of the job.
-func (s *State) givesSpares(e Asked) bool {
-	return s.rules.Spares && (e.Verb == job.AskSuspendFree || s.by.Verb == job.AskSuspendFree)
-}
-
-// takeSpares has spares take back what they have given up.
-func (s *State) takeSpares() []Action {
-	if !s.vacancy.spares {
-		return nil
-	}
-	s.vacancy.spares = false
-	return []Action{Vacate{What: job.TakeBack, Spares: true}}
+	return append(append(s.lift(now), Say{"goes on after " + job.Clock(stood)}), s.vacancy.reply(e, job.AskDone, "goes on", false)...)
 }
 
 // occupied are the nodes on which something is left of the job.
@@ -144,11 +122,7 @@ func (s *State) vacate(e Asked, phase vacancyPhase, what job.Vacancy, nodes []in
 	for _, n := range nodes {
 		v.open[n] = true
 	}
-	spares := phase == giving && s.givesSpares(e)
-	if spares {
-		v.open[spareNodes], v.spares = true, true
-	}
-	return []Action{Vacate{What: what, Nodes: nodes, Spares: spares}}
+	return []Action{Vacate{What: what, Nodes: nodes}}
 }
 
 // vacated takes the answer of a node, and goes on when all have answered.
@@ -181,20 +155,6 @@ func (s *State) vacated(e Vacated, now time.Time) []Action {
 	return s.allVacated(now)
 }
 
-// sparesVacated is vacated for all spares.
-func (s *State) sparesVacated(e SparesVacated, now time.Time) []Action {
-	v := &s.vacancy
-	if !v.open[spareNodes] {
-		return nil
-	}
-	delete(v.open, spareNodes)
-	v.notices = append(v.notices, e.Notices...)
-	if len(v.open) > 0 {
-		return nil
-	}
-	return s.allVacated(now)
-}
-
 // silentAbout goes on without the nodes that have not answered, when that takes too long.
 func (s *State) silentAbout(now time.Time) []Action {
 	v := &s.vacancy
@@ -205,12 +165,8 @@ func (s *State) silentAbout(now time.Time) []Action {
 		v.owed = make(map[int]int)
 	}
 	for n := range v.open {
-		name := "its spares"
-		if n != spareNodes {
-			name = s.nodes[n].name
-			v.owed[n]++
-		}
-		text := fmt.Sprintf("%s: no answer for %v", name, cpusPatience)
+		v.owed[n]++
+		text := fmt.Sprintf("%s: no answer for %v", s.nodes[n].name, cpusPatience)
 		switch v.phase {
 		case taking: // it may have them when it answers
 			v.back = append(v.back, n)

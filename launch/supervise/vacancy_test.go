@@ -2,13 +2,11 @@ package supervise
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"remshell/job"
-	"remshell/launch/preempt"
 )
 
 // words are actions as TestVacancy has them: what nodes are told, and what the asker is.
@@ -17,7 +15,7 @@ func words(actions []Action) string {
 	for _, action := range actions {
 		switch a := action.(type) {
 		case Vacate:
-			all = append(all, fmt.Sprintf("%s %v%s", a.What, a.Nodes, map[bool]string{true: " and spares"}[a.Spares]))
+			all = append(all, fmt.Sprintf("%s %v", a.What, a.Nodes))
 		case Hold:
 			all = append(all, map[bool]string{true: "stop", false: "continue"}[a.On])
 		case Reply:
@@ -123,53 +121,5 @@ func TestVacancy(t *testing.T) {
 	}
 	if s.Step(sig(job.SIGTERM), time.Unix(1_000_010, 0)); !s.Ceded() || s.Vacant() {
 		t.Error("a job that has ended without its CPUs is taken for one that had them")
-	}
-}
-
-// What a job holds in reserve it gives away with the rest if somebody has asked for that, and takes back when it goes on for good.
-func TestVacancyOfSpares(t *testing.T) {
-	ask := func(verb job.Verb) Asked { return Asked{Verb: verb, User: "ann", Right: job.Owner} }
-	free, resume, yield := ask(job.AskSuspendFree), ask(job.AskResume), ask(job.AskYield)
-	type line struct {
-		event Event
-		want  string
-	}
-	const given = "done of ann: suspended; its CPUs are free for others, its memory is not"
-	vacated := []line{{Vacated{Node: 0}, ""}, {Vacated{Node: 1}, ""}}
-	vacant := append([]line{{free, "stop, taken of ann: suspended, give up [0 1] and spares"}}, vacated...)
-	looks := []line{{Vacated{Node: 0}, ""}, {Vacated{Node: 1}, "take back [0 1]"}}
-	for name, lines := range map[string][]line{
-		"back again": slices.Concat(vacant, []line{{SparesVacated{}, given}, {resume, "taken of ann: its CPUs are claimed again, look [0 1]"}}, looks,
-			[]line{{Vacated{Node: 0}, ""}, {Vacated{Node: 1}, "continue, done of ann: goes on, take back [] and spares"}, {SparesVacated{}, ""},
-				{ask(job.AskSuspend), "stop, done of ann: suspended"}, {resume, "continue, done of ann: goes on"}}),
-		"spares are first": {vacant[0], {SparesVacated{[]string{"c: full"}}, ""}, vacated[0], {Vacated{Node: 1}, given + " (c: full)"}},
-		"they are silent":  append(vacant, line{late{}, given + " (its spares: no answer for 30s, it may claim its CPUs still)"}, line{SparesVacated{}, ""}),
-		"it is ended":      append(vacant, line{sig(job.SIGTERM), "end, continue, refused of ann: the job ends"}, line{SparesVacated{}, ""}),
-		"a checkpoint, and it goes on": slices.Concat(vacant, []line{{SparesVacated{}, given}, {ask(job.AskCheckpoint), "taken of ann: its CPUs are claimed for a checkpoint, look [0 1]"}}, looks,
-			[]line{{Vacated{Node: 0}, ""}, {Vacated{Node: 1}, "continue"}, {Relieved{}, "stop, give up [0 1] and spares"}}, vacated,
-			[]line{{SparesVacated{}, ""}, {ask(job.AskCheckpoint), "taken of ann: its CPUs are claimed for a checkpoint, look [0 1]"}}, looks,
-			[]line{{Vacated{Node: 0}, ""}, {Vacated{Node: 1}, "continue"}, {resume, "done of ann: goes on, take back [] and spares"}}),
-		"it gives way": {{yield, "taken of ann: it is being suspended, stop, give up [0 1]"}, vacated[0], {Vacated{Node: 1}, given},
-			{free, "done of ann: suspended; its CPUs are free for others, give up [] and spares"}},
-		"it gives way, and stands": {{yield, "taken of ann: it is being suspended, stop, give up [0 1]"}, vacated[0], {Vacated{Node: 1}, given},
-			{ask(job.AskSuspend), "done of ann: suspended; its CPUs are free for others"}},
-		"it gives way, and is to stand behind a checkpoint": slices.Concat([]line{{yield, "taken of ann: it is being suspended, stop, give up [0 1]"}, vacated[0], {Vacated{Node: 1}, given},
-			{ask(job.AskCheckpoint), "taken of ann: its CPUs are claimed for a checkpoint, look [0 1]"}}, looks, []line{{Vacated{Node: 0}, ""}, {Vacated{Node: 1}, "continue"},
-			{free, "done of ann: suspended again behind its checkpoint; then its CPUs are free for others"}, {Relieved{}, "stop, give up [0 1] and spares"}}),
-		"it stands, and gives way": {{ask(job.AskSuspend), "stop, done of ann: suspended"}, {yield, "taken of ann: it is being suspended, give up [0 1]"}},
-		"it stands from its start": {{Suspended{free}, "stop, give up [0 1] and spares"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := play(Rules{Grace: time.Minute, Spares: true, Yields: job.YieldBySuspending, Grudges: new(preempt.Grudges[int])}, nil)
-			for _, l := range lines {
-				now := time.Unix(1_000_010, 0)
-				if _, is := l.event.(late); is {
-					l.event, now = Tick{}, s.Next()
-				}
-				if got := words(s.Step(l.event, now)); got != l.want {
-					t.Errorf("%+v: %q, want %q", l.event, got, l.want)
-				}
-			}
-		})
 	}
 }
