@@ -30,9 +30,8 @@ func (s Streams) Reads(rank int) bool {
 type Output struct {
 	Label  string // pattern of what each line begins with
 	Color  bool   // labels have the color of their rank
-	File   string // pattern of the names of files; empty: none
+	File   string // pattern of the names of files, whose folders are made; empty: none
 	Append bool   // to what the files hold
-	Dirs   bool   // make the directories of the files
 	Quiet  bool   // the files alone, and not our own stream
 }
 

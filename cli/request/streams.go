@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -125,36 +124,46 @@ func (w World) outputFiles(s *job.Streams, j option.Job, words option.Output) er
 		return &fault.Error{Text: "output goes to files in two ways", Remedy: "keep one of -outfile-pattern, --output-filename and --output"}
 	case words.Dir != "":
 		where := literal(words.Dir) + "/1/rank.%R/"
-		s.Out = job.Output{Label: s.Out.Label, File: where + "stdout", Dirs: true, Quiet: words.NoCopy}
-		s.Err = job.Output{Label: s.Err.Label, File: where + "stderr", Dirs: true, Quiet: words.NoCopy}
+		s.Out = job.Output{Label: s.Out.Label, File: where + "stdout", Quiet: words.NoCopy}
+		s.Err = job.Output{Label: s.Err.Label, File: where + "stderr", Quiet: words.NoCopy}
 	case words.File != "":
 		s.Out.File, s.Err.File = literal(words.File)+".%R", literal(words.File)+".%R"
 		s.Out.Quiet, s.Err.Quiet = words.NoCopy, words.NoCopy
 	default:
-		return errors.Join(w.filePattern(&s.Out, j.OutFile), w.filePattern(&s.Err, j.ErrFile))
+		filePattern(&s.Out, j.OutFile)
+		filePattern(&s.Err, j.ErrFile)
 	}
-	return nil
+	err := w.folderOf(s.Out.File)
+	if err == nil {
+		err = w.folderOf(s.Err.File)
+	}
+	return err
 }
 
-// filePattern takes -outfile-pattern or -errfile-pattern. A directory that is known, and
-// is not there, is an error at once, and not only when the job has found its place.
-func (w World) filePattern(s *job.Output, pattern option.FilePattern) error {
-	if pattern.Name == "" {
-		return nil
+// filePattern takes -outfile-pattern or -errfile-pattern.
+func filePattern(s *job.Output, pattern option.FilePattern) {
+	if pattern.Name != "" {
+		s.File, s.Append, s.Quiet = pattern.Name, pattern.Append, true
 	}
-	s.File, s.Append, s.Quiet = pattern.Name, pattern.Append, true
-	dir := filepath.Dir(s.File)
-	if strings.Contains(dir, "%") {
-		return nil
-	}
-	info, err := w.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &fault.Error{Text: fmt.Sprintf("%s: there is no directory %s", s.File, dir), Remedy: "make it first"}
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return &fault.Error{Text: fmt.Sprintf("%s: %s is no directory", s.File, dir)}
+}
+
+// folderOf returns an error if the folder of an output file cannot be made since a file is in its place. Without this
+// check the user would read about it only when the job has hosts. What stands behind the first % is not known yet.
+func (w World) folderOf(pattern string) error {
+	known, _, _ := strings.Cut(pattern, "%")
+	for end, letter := range known {
+		if letter != '/' || end == 0 {
+			continue
+		}
+		info, err := w.Stat(known[:end])
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // it and what is below it will be made
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return &fault.Error{Text: fmt.Sprintf("%s: %s is a file, and no folder", pattern, known[:end]), Remedy: "name a folder, or remove the file"}
+		}
 	}
 	return nil
 }

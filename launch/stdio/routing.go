@@ -147,16 +147,14 @@ func (r *routing) open(who []pattern.Rank) error {
 	return nil
 }
 
-// create opens a file to write to its end: two streams may go to one.
+// create makes the folder of a file, and opens the file to write to its end: two streams may go to one.
 func create(name string, wanted job.Output) (*os.File, error) {
-	if wanted.Dirs {
-		dir, err := userfile.Resolve(filepath.Dir(name))
-		if err == nil {
-			err = os.MkdirAll(dir, 0o777)
-		}
-		if err != nil {
-			return nil, err
-		}
+	dir, err := userfile.Resolve(filepath.Dir(name))
+	if err == nil {
+		err = os.MkdirAll(dir, 0o777)
+	}
+	if err != nil {
+		return nil, err
 	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	if !wanted.Append {
@@ -167,13 +165,13 @@ func create(name string, wanted job.Output) (*os.File, error) {
 
 // wayOut is what to do about a file that cannot be opened.
 func wayOut(err error) string {
-	switch {
-	case os.IsNotExist(err):
-		return "make the directory first"
+	switch hint := fault.Hint(err); {
+	case hint != "":
+		return hint
 	case strings.Contains(err.Error(), "too many open files"):
 		return "raise ulimit -n, or let several ranks share a file"
 	}
-	return fault.Hint(err)
+	return "name a folder that you can write to"
 }
 
 // close closes the files that were opened, and forgets them.

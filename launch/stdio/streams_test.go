@@ -170,13 +170,16 @@ func TestAFileThatTakesNoMore(t *testing.T) {
 
 // What cannot be is told before anything is started, with what to do.
 func TestStreamsThatCannotBe(t *testing.T) {
-	gone := filepath.Join(t.TempDir(), "gone")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for what, test := range map[string]struct {
 		wanted     job.Streams
 		text, hint string
 	}{
 		"a rank that is not": {job.Streams{Stdin: job.Ranks{{First: 2, Last: 2}}}, "-stdin: there is no rank 2", "ranks are 0 to 1"},
-		"no directory":       {job.Streams{Out: job.Output{File: gone + "/%r"}}, "output of rank 0: open " + gone + "/0: no such file or directory", "make the directory first"},
+		"no folder":          {job.Streams{Out: job.Output{File: file + "/%r/out"}}, "output of rank 0: mkdir " + file + ": not a directory", "name a folder that you can write to"},
 	} {
 		s := New(nil, Stdout(io.Discard), Stderr(io.Discard))
 		err := s.Open(test.wanted, some(2, 0, 0), Told{})
