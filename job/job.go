@@ -262,6 +262,7 @@ type Share struct {
 	PerNode     int      // most ranks of this section per node; 0: no limit
 	Threads     int      // CPUs per rank; 0: 1
 	ThreadsFrom string   // the flag or variable that said so; empty: none
+	AllCPUs     bool     // the ranks on a node have all of its free CPUs, each an even part and at least Threads
 	Types       []string // features every node must have
 	Arch        string   // of every node, as in GOARCH; empty: any
 	GPUs        int      // for each rank; 0: nothing was said, NoGPUs: it is to see none

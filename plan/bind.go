@@ -65,11 +65,12 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	}
 	mapped := len(s.req.Map) > 0 && (note.Code == "" || note.Code == Claimed) // by the user, who means this order
 	shared := s.over || s.demand(ranks) > len(pin.Free(slots, n.busy))
+	widths := s.widths(n, ranks, slots)
 	if s.demandGPUs(ranks) > 0 && !mapped && !shared {
-		s.bindNear(n, ranks, slots)
+		s.bindNear(n, ranks, slots, widths)
 		return note, nil
 	}
-	s.bindRound(n, ranks, slots)
+	s.bindRound(n, ranks, slots, widths)
 	s.equip(n, ranks)
 	return note, nil
 }
@@ -121,8 +122,8 @@ func (s *placement) mapOf(n *candidate) (cpuMap []int, note job.Note) {
 
 // bindRound hands out the free slots of a node in rank order. Ranks that share hand
 // round the slots again and again (7.2); so do those for which more slots were
-// written down than the node has.
-func (s *placement) bindRound(n *candidate, ranks []job.RankPlan, slots []pin.Unit) {
+// written down than the node has. widths are those of the ranks, in slots.
+func (s *placement) bindRound(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	free := n.unsharedFirst(slots, pin.Free(slots, n.busy))
 	if len(free) == 0 {
 		return
@@ -132,7 +133,7 @@ func (s *placement) bindRound(n *candidate, ranks []job.RankPlan, slots []pin.Un
 	next := 0
 	for i := range ranks {
 		r := &ranks[i]
-		width := min(s.threads(r), len(free))
+		width := min(widths[i], len(free))
 		if shared {
 			next = r.Local % (len(free) / width) * width
 		}

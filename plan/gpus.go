@@ -130,7 +130,7 @@ func (s *placement) listed() []int {
 
 // bindNear binds the ranks of a node, some of which get GPUs, on CPUs near these. Who gets no
 // GPU, or finds no room near his, has the lowest slots that are left.
-func (s *placement) bindNear(n *candidate, ranks []job.RankPlan, slots []pin.Unit) {
+func (s *placement) bindNear(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	left, gpus := pin.Free(slots, n.busy), slices.Clone(n.gpus)
 	near := func(numa int) (mine []int) {
 		for _, slot := range left {
@@ -140,18 +140,18 @@ func (s *placement) bindNear(n *candidate, ranks []job.RankPlan, slots []pin.Uni
 		}
 		return mine
 	}
-	sit := func(r *job.RankPlan, from []int) {
-		mine := slices.Sorted(slices.Values(from[:s.threads(r)]))
+	sit := func(i int, from []int) {
+		mine := slices.Sorted(slices.Values(from[:widths[i]]))
 		left = slices.DeleteFunc(left, func(slot int) bool { return slices.Contains(mine, slot) })
-		s.give(n, r, pin.NewSeat(slots, mine))
+		s.give(n, &ranks[i], pin.NewSeat(slots, mine))
 	}
 	for i := range ranks {
-		r, width := &ranks[i], s.threads(&ranks[i])
+		r, width := &ranks[i], widths[i]
 		if want := wantedGPUs(s.req.Apps[r.App]); want > 0 {
 			r.GPUs = gpu.Pick(gpus, want, func(numa int) bool { return len(near(numa)) >= width })
 			gpus = gpu.Without(gpus, gpu.Addresses(r.GPUs))
 			if beside := besides(r.GPUs, near); len(beside) >= width {
-				sit(r, beside)
+				sit(i, beside)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (s *placement) bindNear(n *candidate, ranks []job.RankPlan, slots []pin.Uni
 		if r.Held == nil {
 			some := besides(r.GPUs, near)
 			rest := slices.DeleteFunc(slices.Clone(left), func(slot int) bool { return slices.Contains(some, slot) })
-			sit(r, append(some, rest...))
+			sit(i, append(some, rest...))
 		}
 	}
 }

@@ -64,6 +64,9 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	if p.Notes = append(p.Notes, more...); failed != nil {
 		return job.Plan{Rejected: found.rejected, Notes: p.Notes}, failed
 	}
+	if req.Attempt == 0 {
+		p.Notes = append(p.Notes, s.evenParts(p.Nodes)...)
+	}
 	if p.Overbooked = s.over; s.over && req.Home {
 		if note := s.shared(); note.Code != "" {
 			p.Notes = append(p.Notes, note)

@@ -142,6 +142,9 @@ func parts(v View) string {
 		if app.ThreadsFrom != "" {
 			need += " by " + app.ThreadsFrom
 		}
+		if app.AllCPUs {
+			need = "all free CPUs in even parts"
+		}
 		if app.GPUs > 0 {
 			need += ", " + text.Count(app.GPUs, "GPU") + " each"
 		}

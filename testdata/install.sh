@@ -13,7 +13,7 @@ set -eu
 
 wanted="openssh-server openssh-client mpich libmpich-dev openmpi-bin libopenmpi-dev
 	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish zsh man-db groff nftables hwloc libpmi2-0-dev rpm
-	libpmix-dev python3-mpi4py numactl slurm-wlm munge
+	libpmix-dev python3-mpi4py python3-torch numactl slurm-wlm munge
 	gridengine-master gridengine-exec gridengine-client esmtp-run"
 
 missing() {

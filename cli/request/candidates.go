@@ -149,7 +149,7 @@ func (w World) shares(req *job.Request, in psi.Input, line option.Line, choice p
 			app.Arch = string(line.Sections[i].Arch)
 		}
 		app.GPUs = int(line.Sections[i].GPUs)
-		given := app.ThreadsFrom != "" && app.ThreadsFrom != "OMP_NUM_THREADS"
+		given := app.ThreadsFrom != "" && app.ThreadsFrom != ompThreads
 		tellShare(req, app, given, w.slotThreads())
 	}
 	return nil

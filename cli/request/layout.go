@@ -76,8 +76,11 @@ func excluded(req *job.Request, j option.Job) error {
 // on all nodes, if that was said.
 func counted(req *job.Request, line option.Line) {
 	j := line.Job
+	torch := slices.Contains(launchers(j.EnvCompat), "torch") && !req.NoPin && req.Layout.Bind.Text == ""
 	for i := range req.Apps {
-		req.Apps[i].ThreadsFrom = cmp.Or(line.WidthFrom, req.Apps[i].ThreadsFrom)
+		app := &req.Apps[i]
+		app.ThreadsFrom = cmp.Or(line.WidthFrom, app.ThreadsFrom)
+		app.AllCPUs = torch && (app.ThreadsFrom == "" || app.ThreadsFrom == ompThreads) // placement.md 5.8
 	}
 	for i := range req.Nodes {
 		if j.Threads {

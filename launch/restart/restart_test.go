@@ -120,6 +120,7 @@ func TestSpares(t *testing.T) {
 		{"one is too full", cluster(six), 2, map[string]int{"c": 1}, "d:4"},
 		{"as much as the largest part", cluster(job.App{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1, Threads: 2}}), 1, map[string]int{"c": 3}, "d:2"},
 		{"less is enough", cluster(job.App{N: 2, Argv: []string{"x"}, Share: job.Share{PerNode: 1, Threads: 2}}), 2, map[string]int{"c": 2}, "c:2 d:2"},
+		{"ranks that share out their nodes", cluster(job.App{N: 4, Argv: []string{"x"}, Share: job.Share{PerNode: 2, AllCPUs: true}}), 1, map[string]int{"c": 1}, "c:2"},
 		{"of two sections", cluster(job.App{N: 1, Argv: []string{"x"}}, job.App{N: 1, Argv: []string{"y"}, Share: job.Share{Threads: 2}}), 1, nil, "b:3"},
 		{"where each rank goes is written down", func() job.Request {
 			req := cluster(job.App{N: 1, Argv: []string{"x"}})

@@ -20,7 +20,7 @@ func Spares(req job.Request, p job.Plan) (job.Request, bool) {
 	})
 	app := req.Apps[most.Ranks[0].App]
 	each := len(most.Ranks)
-	if threads := max(1, app.Threads); app.GPUs <= 0 && most.CPUs() > 0 {
+	if threads := max(1, app.Threads); app.GPUs <= 0 && !app.AllCPUs && most.CPUs() > 0 {
 		each = (most.CPUs() + threads - 1) / threads
 	}
 	app.N, app.Soft, app.PerNode, app.Shape, app.NUMA = 0, nil, 0, each, pin.Confinement{}

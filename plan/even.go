@@ -1,0 +1,69 @@
+package plan
+
+import (
+	"fmt"
+
+	"remshell/gpu"
+	"remshell/job"
+	"remshell/pin"
+	"remshell/text"
+)
+
+// This file gives ranks all CPUs of their node that nobody has, to each an even part (job.Share.AllCPUs). Which node a rank
+// goes to is decided as if it needed no more than its Threads.
+
+// widths are the numbers of slots that the ranks of a node get. Where ranks share CPUs or are not bound, and where there is
+// no more for each, these are their Threads.
+func (s *placement) widths(n *candidate, ranks []job.RankPlan, slots []pin.Unit) []int {
+	widths := make([]int, len(ranks))
+	left, parts := min(len(pin.Free(slots, n.busy)), n.CPUs()-n.lost()), 0
+	for i := range ranks {
+		widths[i] = s.threads(&ranks[i])
+		if s.req.Apps[ranks[i].App].AllCPUs {
+			parts++
+		} else {
+			left -= widths[i]
+		}
+	}
+	if parts == 0 || s.over || n.crowded || n.loose || !s.pins(n) {
+		return widths
+	}
+	for i := range ranks {
+		if s.req.Apps[ranks[i].App].AllCPUs {
+			widths[i] = max(widths[i], left/parts)
+		}
+	}
+	return widths
+}
+
+// evenParts says how CPUs and GPUs are shared where ranks have even parts of their nodes.
+func (s *placement) evenParts(plans []job.NodePlan) (notes []job.Note) {
+	least, most, more, seen := 0, 0, false, false
+	for _, p := range plans {
+		for i := range p.Ranks {
+			r := &p.Ranks[i]
+			app := s.req.Apps[r.App]
+			if !app.AllCPUs {
+				continue
+			}
+			if width := len(r.Slots); r.CPUs != nil {
+				more = more || width > s.threads(r)
+				if most = max(most, width); least == 0 || width < least {
+					least = width
+				}
+			}
+			seen = seen || app.GPUs == 0 && len(p.Ranks) > 1 && len(gpu.Offered(s.candidates[s.assigned[r.Rank].candidate].GPUs)) > 0
+		}
+	}
+	if more {
+		number := text.Count(most, "CPU")
+		if least < most {
+			number = fmt.Sprintf("%d to %s", least, number)
+		}
+		notes = append(notes, job.Note{Code: "even-parts", Text: fmt.Sprintf("each rank has %s, its part of its host; for fewer: --tpp N", number)})
+	}
+	if seen {
+		notes = append(notes, job.Note{Code: "all-gpus", Text: "each rank sees all GPUs of its host; for one of its own: -gpus-per-proc 1"})
+	}
+	return notes
+}

@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/pin"
+)
+
+// A rank of a torch program was bound to one core, on which its loader threads ran as well: the ranks on a node have all of its
+// free CPUs, each an even part, and the job claims all of these.
+func TestEvenParts(t *testing.T) {
+	all := func(n, gpus, threads int) job.App {
+		return job.App{N: n, Argv: []string{"a"}, Share: job.Share{AllCPUs: true, GPUs: gpus, Threads: threads}}
+	}
+	own := job.App{N: 1, Argv: []string{"b"}, Share: job.Share{Threads: 3}}
+	one := func(apps ...job.App) job.Request { return job.Request{Apps: apps} }
+	busy := func(nodes string, cpus ...int) job.Snapshot {
+		snap := equipped(nodes)
+		snap.Nodes[0].Use = job.Use{Busy: cpus}
+		return snap
+	}
+	with := func(snap job.Snapshot, change func(*job.Node)) job.Snapshot {
+		change(&snap.Nodes[0])
+		return snap
+	}
+	core, home := one(all(2, 0, 0)), one(all(3, 0, 0))
+	core.Layout.Bind = pin.Binding{Level: pin.ByCore, Text: "core"}
+	home.Home = true
+	unpinned, again := one(all(2, 0, 0)), one(all(2, 0, 0))
+	unpinned.NoPin, again.Attempt = true, 1
+	for _, test := range []struct {
+		name string
+		snap job.Snapshot
+		req  job.Request
+		want string // CPUs and GPUs of each rank
+		note string
+	}{
+		{"one rank", equipped("n1:8"), one(all(1, 0, 0)), "n1:0-7/", "each rank has 8 CPUs, its part of its host; for fewer: --tpp N"},
+		{"two ranks", equipped("n1:8"), one(all(2, 0, 0)), "n1:0-3/ n1:4-7/", "each rank has 4 CPUs, its part of its host; for fewer: --tpp N"},
+		{"what is left over is left free", equipped("n1:8"), one(all(3, 0, 0)), "n1:0-1/ n1:2-3/ n1:4-5/", "each rank has 2 CPUs, its part of its host; for fewer: --tpp N"},
+		{"nodes of two sizes", equipped("n1:2 n2:6"), one(all(4, 0, 0)), "n1:0/ n1:1/ n2:0-2/ n2:3-5/", "each rank has 1 to 3 CPUs, its part of its host; for fewer: --tpp N"},
+		{"no more than one for each", equipped("n1:2"), one(all(2, 0, 0)), "n1:0/ n1:1/", ""},
+		{"other jobs keep theirs", busy("n1:8", 0, 5), one(all(2, 0, 0)), "n1:1-3/ n1:4,6-7/", "each rank has 3 CPUs, its part of its host; for fewer: --tpp N"},
+		{"OMP_NUM_THREADS is the least", equipped("n1:8"), one(all(1, 0, 4)), "n1:0-7/", "each rank has 8 CPUs, its part of its host; for fewer: --tpp N"},
+		{"beside a section with --tpp", equipped("n1:8"), one(own, all(2, 0, 0)), "n1:0-2/ n1:3-4/ n1:5-6/", "each rank has 2 CPUs, its part of its host; for fewer: --tpp N"},
+		{"each near its GPU", equipped("n1:8/2+10"), one(all(2, 1, 0)), "n1:4-7/0 n1:0-3/1", "each rank has 4 CPUs, its part of its host; for fewer: --tpp N"},
+		{"GPUs of one memory node", equipped("n1:8/2+00"), one(all(2, 1, 0)), "n1:0-3/0 n1:4-7/1", "each rank has 4 CPUs, its part of its host; for fewer: --tpp N"},
+		{"all see all GPUs", equipped("n1:4/2+01"), one(all(2, 0, 0)), "n1:0-1/ n1:2-3/",
+			"each rank has 2 CPUs, its part of its host; for fewer: --tpp N | each rank sees all GPUs of its host; for one of its own: -gpus-per-proc 1"},
+		{"a quota of CPU time", with(equipped("n1:8"), func(n *job.Node) { n.Quota = 4 }), one(all(2, 0, 0)), "n1:0-1/ n1:2-3/", "each rank has 2 CPUs, its part of its host; for fewer: --tpp N"},
+		{"slots count ranks", with(equipped("n1:8"), func(n *job.Node) { n.Slots = 2 }), one(all(2, 0, 0)), "n1:0-3/ n1:4-7/", "each rank has 4 CPUs, its part of its host; for fewer: --tpp N"},
+		{"a CPU in reserve", with(equipped("n1:8"), func(n *job.Node) { n.Reserve = 2 }), one(all(1, 0, 0)), "n1:0-5/", "each rank has 6 CPUs, its part of its host; for fewer: --tpp N"},
+		{"a binding that was asked for", equipped("n1:8"), core, "n1:0/ n1:1/", ""},
+		{"not bound", equipped("n1:8"), unpinned, "n1:/ n1:/", ""},
+		{"ranks share CPUs", equipped("n1:2"), home, "n1:0/ n1:1/ n1:0/", "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
+		{"a restart does not repeat it", equipped("n1:8"), again, "n1:0-3/ n1:4-7/", ""},
+	} {
+		p, err := Make(on(test.req, test.snap))
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if got := told(p); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+		var notes []string
+		for _, note := range p.Notes {
+			notes = append(notes, note.Text)
+		}
+		if got := strings.Join(notes, " | "); got != test.note {
+			t.Errorf("%s: says %q, want %q", test.name, got, test.note)
+		}
+		bound := 0
+		for _, n := range p.Nodes {
+			for _, r := range n.Ranks {
+				bound += len(r.CPUs)
+			}
+		}
+		if claimed := p.Nodes[0].CPUs(); !test.req.NoPin && len(p.Nodes) == 1 && claimed != bound {
+			t.Errorf("%s: bound to %d CPUs, and claims %d", test.name, bound, claimed)
+		}
+	}
+}
