@@ -163,7 +163,7 @@ func TestNewcomer(t *testing.T) {
 	}
 	r := n.follow(t, first, version)
 	t.Logf("first run on two hosts: %d commands, %v", commands(first[0].script), r.took)
-	for _, place := range []string{"rank 0 of 2 on n1, local 0 of 1", "rank 1 of 2 on n2, local 0 of 1"} {
+	for _, place := range []string{"[0] n1\n", "[1] n2\n"} {
 		if !strings.Contains(r.out, place) {
 			t.Errorf("no %s: %s%s", place, r.out, r.err)
 		}

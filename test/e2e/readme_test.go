@@ -56,7 +56,7 @@ func TestReadmeAsAnOrdinaryUser(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s\nsays\n%s", err, script, said.String())
 	}
-	want := []string{"== make\n", "== bin/mpiexec -n 4 ./hello\n", "rank 3 of 4", "order     n[1-2], as listed", "== make demo\n", "three hosts", "[5] ",
+	want := []string{"== make\n", "== bin/mpiexec -n 4 -l hostname\n", "[3] ", "== bin/mpiexec -n 4 ./hello\n", "rank 3 of 4", "order     n[1-2], as listed", "== make demo\n", "three hosts", "[5] ",
 		"rank 1 on n2 exited with code 3", "demo done", "== done\n"}
 	if word := inOrder(said.String(), want...); word != "" {
 		t.Errorf("no %q at its place:\n%s", word, said.String())
@@ -109,9 +109,9 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// readme is a script of the commands that the README shows. Where they name hosts, of which
-// there are none, they say what they would do; those that take a job need one; "make dist"
-// and "make test" build for other systems, and install.
+// readme is a script of the commands that the README shows, in their order. Where they name hosts, of which
+// there are none, they say what they would do; "make test" installs. mpicc makes a program only where there is
+// one, and the program is then replaced: what Debian 12's MPICH makes hangs at times.
 func readme(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repo, "README.md"))
@@ -131,12 +131,14 @@ func readme(t *testing.T) string {
 		command = strings.TrimSpace(command)
 		name, rest, _ := strings.Cut(command, " ")
 		switch {
-		case !indented || command == "make dist" || command == "make test" || strings.Contains(command, " JOB "):
+		case !indented || command == "make test":
 		case name == "make":
 			do(command)
-			if command == "make" { // the user's own programs
-				script.WriteString("go build -o hello ./testdata/programs/pmihello; cp hello master; cp hello worker\n")
+		case name == "mpicc":
+			if _, missing := exec.LookPath(name); missing == nil {
+				do(command)
 			}
+			script.WriteString("go build -o hello ./testdata/programs/pmihello; cp hello master; cp hello worker\n")
 		case !strings.HasSuffix(name, "mpiexec"):
 		case strings.HasPrefix(rest, "--ps "):
 			do(name + " --ps")
