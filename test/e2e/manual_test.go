@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,9 +165,60 @@ func TestManual(t *testing.T) {
 		if code != want {
 			t.Errorf("doc/manual.md:%d: exit %d, want %d\n%s\n%s", x.line, code, want, x.script, out)
 		}
+		if missing := notContinued(x.script, out); missing != "" {
+			t.Errorf("doc/manual.md:%d: %s\n%s\n%s", x.line, missing, x.script, out)
+		}
 	}
 	if ran < 20 {
 		t.Errorf("only %d boxes were run", ran)
+	}
+}
+
+// secondAttempts are jobs of the manual that are started again, and what their second attempts write, in this order.
+var secondAttempts = map[string][]string{
+	" ./steps ":            {`(?m)^(\d+) [0-9.e+-]+$`, `(?m)^goes on behind step (\d+)$`, `(?m)^all 80 steps are done$`},
+	" python3 sweep.py ":   {`(?m)^it left with 85$`, `(?m)^rank 0 of 2 is through; attempt 1$`},
+	" --restart-delay 1 .": {`(?m)^attempt 1 is at 10$`},
+	" job.json ./count":    {`(?m)^it ended with code 85$`, `(?m)^attempt 1 is at 10$`},
+	" train.py 30 ":        {`(?m)^goes on behind epoch (\d+)$`, `(?m)^epoch 30: `},
+}
+
+// notContinued says what a box does not show of a job that goes on where its first attempt was. It is empty if all is shown, or
+// if no job of the box is started again. What a pattern has in parentheses is the step that was reached: it never goes down.
+func notContinued(script, out string) string {
+	for command, patterns := range secondAttempts {
+		step := 1
+		for rest := out; strings.Contains(script, command) && len(patterns) > 0; patterns = patterns[1:] {
+			at := regexp.MustCompile(patterns[0]).FindStringSubmatchIndex(rest)
+			if at == nil {
+				return "the second attempt does not write " + patterns[0]
+			}
+			if len(at) > 2 {
+				reached, _ := strconv.Atoi(rest[at[2]:at[3]])
+				if reached < step {
+					return fmt.Sprintf("the second attempt begins at step %d, and the checkpoint was of step %d", reached, step)
+				}
+				step = reached
+			}
+			rest = rest[at[1]:]
+		}
+	}
+	return ""
+}
+
+func TestContinuationOfTheManual(t *testing.T) {
+	const script = "mpiexec -n 2 ./steps 80\n"
+	for out, want := range map[string]string{
+		"20 6.79\ngoes on behind step 20\nall 80 steps are done\n": "",
+		"20 6.79\ngoes on behind step 19\nall 80 steps are done\n": "the second attempt begins at step 19, and the checkpoint was of step 20",
+		"20 6.79\nall 80 steps are done\n":                         "the second attempt does not write (?m)^goes on behind step (\\d+)$",
+	} {
+		if got := notContinued(script, out); got != want {
+			t.Errorf("%q: %q, want %q", out, got, want)
+		}
+	}
+	if got := notContinued("mpiexec -n 2 true\n", ""); got != "" {
+		t.Error(got)
 	}
 }
 
@@ -177,9 +229,10 @@ func relink(file, name string) error {
 }
 
 // pauses lets the shell wait, where the manual gives people a pause to look, for what there
-// is to be seen: first a job that runs, then one that waits.
+// is to be seen: first a job that runs, then one that waits. A pause of less than a second is none of these.
 const pauses = `look=--ps
 sleep() {
+	case $1 in *.*) command sleep "$1"; return ;; esac
 	tries=0
 	until mpiexec $look | grep -q COMMAND || test $((tries=tries+1)) -gt 200; do command sleep 0.1; done
 	look=--queue
