@@ -1,9 +1,11 @@
+#include "go_asm.h"
 #include "textflag.h"
 
 // The drawing of package keeper, from its top to its bottom; entry_linux_arm64.s is the same.
 
 // A system call of linux/amd64 has its number in AX and its arguments in DI, SI, DX, R10 and R8. It leaves its result
 // in AX, or an error as a number below 0, and changes nothing else but CX and R11.
+#define SYS_write 1
 #define SYS_close 3
 #define SYS_rt_sigaction 13
 #define SYS_rt_sigprocmask 14
@@ -14,6 +16,7 @@
 #define SYS_prctl 157
 #define SYS_exit_group 231
 #define SYS_ppoll 271
+#define SYS_prlimit64 302
 #define CALL(number) MOVL $number, AX; SYSCALL
 
 #define SIGACTION(signal, action) \
@@ -23,6 +26,37 @@
 
 // func entry()
 TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
+	XORL  DI, DI // of this process
+	MOVL  $9, SI // RLIMIT_AS
+	XORL  DX, DX
+	LEAQ  ·space(SB), R10
+	CALL(SYS_prlimit64)
+	TESTQ AX, AX
+	JNE   arguments
+	MOVQ  ·space(SB), AX
+	MOVQ  $const_plenty, BX
+	CMPQ  AX, BX
+	JCC   arguments
+	CMPQ  AX, $const_leastSpace
+	JCS   refuse
+	CMPQ  AX, $const_modest
+	JLS   arguments
+	MOVQ  ·space+8(SB), AX
+	MOVQ  AX, ·lowered+8(SB)
+	LEAQ  ·lowered(SB), DX
+	XORL  R10, R10
+	CALL(SYS_prlimit64)
+	JMP   arguments
+
+refuse:
+	MOVL  $2, DI
+	MOVQ  ·tooLittle(SB), SI
+	MOVQ  ·tooLittle+8(SB), DX
+	CALL(SYS_write)
+	MOVL  $const_exitCode, DI
+	CALL(SYS_exit_group)
+
+arguments:
 	// At SP: argc, argv[0], argv[1] ... Is the second "--helper" or "--helper-guard"?
 	CMPQ 0(SP), $2
 	JLT  runtime

@@ -1,3 +1,4 @@
+#include "go_asm.h"
 #include "textflag.h"
 
 // The drawing of package keeper, from its top to its bottom; entry_linux_amd64.s is the same.
@@ -5,6 +6,7 @@
 // A system call of linux/arm64 has its number in R8 and its arguments in R0 to R4. It leaves its result in R0, or an
 // error as a number below 0, and changes nothing else.
 #define SYS_close 57
+#define SYS_write 64
 #define SYS_ppoll 73
 #define SYS_exit_group 94
 #define SYS_rt_sigaction 134
@@ -14,6 +16,7 @@
 #define SYS_getppid 173
 #define SYS_clone 220
 #define SYS_wait4 260
+#define SYS_prlimit64 261
 #define CALL(number) MOVD $number, R8; SVC
 
 #define SIGACTION(signal, action) \
@@ -23,6 +26,39 @@
 
 // func entry()
 TEXT ·entry(SB), NOSPLIT|NOFRAME, $0
+	MOVD ZR, R0 // of this process
+	MOVD $9, R1 // RLIMIT_AS
+	MOVD ZR, R2
+	MOVD $·space(SB), R3
+	CALL(SYS_prlimit64)
+	CBNZ R0, arguments
+	MOVD ·space(SB), R9
+	MOVD $const_plenty, R10
+	CMP  R10, R9
+	BHS  arguments
+	MOVD $const_leastSpace, R10
+	CMP  R10, R9
+	BLO  refuse
+	MOVD $const_modest, R10
+	CMP  R10, R9
+	BLS  arguments
+	MOVD ·space+8(SB), R9
+	MOVD R9, ·lowered+8(SB)
+	MOVD ZR, R0
+	MOVD $·lowered(SB), R2
+	MOVD ZR, R3
+	CALL(SYS_prlimit64)
+	B    arguments
+
+refuse:
+	MOVD $2, R0
+	MOVD ·tooLittle(SB), R1
+	MOVD ·tooLittle+8(SB), R2
+	CALL(SYS_write)
+	MOVD $const_exitCode, R0
+	CALL(SYS_exit_group)
+
+arguments:
 	// At RSP: argc, argv[0], argv[1] ... Is the second "--helper" or "--helper-guard"?
 	MOVD 0(RSP), R9
 	CMP  $2, R9

@@ -7,7 +7,9 @@ keeper: adr 3; a guard: adr 7; why they wait there: adr 14.
 
 	the kernel
 	    |
-	  entry: is this a helper, "--helper ..."? ---- no ---> "--helper-guard"? -- no --.
+	  entry: may the process have the address space that Go's runtime reserves? -- no --> a line on stderr, exit 125
+	    |
+	  is this a helper, "--helper ..."? ---- no ---> "--helper-guard"? -- no --.
 	    |                                                         |                   |
 	  become a subreaper; ignore SIGHUP, SIGINT, SIGTERM; the   yes                   |
 	  usual SIGCHLD; block every signal                           |                   |

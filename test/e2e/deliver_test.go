@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -336,6 +338,26 @@ func TestSimultaneousDeliveries(t *testing.T) {
 	}
 }
 
+// On the machine that launches, whatever the limit: a job whose ranks have that limit, or two lines that say what is missing. Below 64 MB the kernel may not even
+// execute the program.
+func TestTooLittleAddressSpaceHere(t *testing.T) {
+	t.Parallel()
+	ledger := t.TempDir()
+	for mb := 64; mb <= 2112; mb += 32 {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", fmt.Sprintf(`ulimit -v %d; exec "$0" -n 2 sh -c "ulimit -v"`, mb<<10), binary)
+		cmd.Env = append(os.Environ(), "MPIEXEC_LEDGER="+ledger)
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		cmd.Run()
+		code, lines := cmd.ProcessState.ExitCode(), strings.Count(errs.String(), "\n")
+		refused := code == 125 && lines == 2 && strings.HasPrefix(errs.String(), "mpiexec: start: address space is limited to less than the 900 MB that mpiexec needs (ulimit -v); type: ulimit -v unlimited\n")
+		ran := code == 0 && out.String() == strings.Repeat(fmt.Sprintln(mb<<10), 2)
+		if refused != (mb < 900) || ran != (mb >= 900) {
+			t.Errorf("%d MB: exit %d: %s%.300s", mb, code, out.String(), errs.String())
+		}
+	}
+}
+
 // A host that limits address space too much for the helper says so; with as much as that asks for all
 // goes well (RM-57).
 func TestAddressSpace(t *testing.T) {
@@ -350,7 +372,9 @@ func TestAddressSpace(t *testing.T) {
 	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, the helper needs 900 MB; raise ulimit -v there") {
 		t.Errorf("400 MB: exit %d: %s%s", r.code, r.out, r.err)
 	}
-	if r := limited("921600"); r.code != 0 || r.err != "" || counted(r.out) != "921600:2" {
-		t.Errorf("900 MB: exit %d: %s%s", r.code, r.out, r.err)
+	for _, enough := range []string{"921600", "1228800"} {
+		if r := limited(enough); r.code != 0 || r.err != "" || counted(r.out) != enough+":2" {
+			t.Errorf("%s kB: exit %d: %s%s", enough, r.code, r.out, r.err)
+		}
 	}
 }
