@@ -25,8 +25,11 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	hear()
-	testscript.Main(m, map[string]func(){"mpiexec": main})
+	testscript.Main(m, commands)
 }
+
+// commands are the programs of the scripts.
+var commands = map[string]func(){"mpiexec": main}
 
 // hear keeps mpiexec from ignoring what we were started to ignore, by nohup: what is caught is
 // no more ignored behind an exec.

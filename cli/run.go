@@ -352,7 +352,7 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	env.Env = reserve.Env{
 		Connector: node.Connector{Dialer: sys.Dialer, Greet: shellTimeout(line.Job), Silence: silence,
 			Log: logger(errs, line.Job.Verbosity, coloured(line.Job.Color, sys.getenv, isTerminal(sys.Err)))},
-		Terms:   reserve.Terms{Umask: umask(), Report: line.Job.ReportBindings, Explain: line.Job.Verbosity > 0},
+		Terms:   reserve.Terms{Umask: umask(), Report: line.Job.ReportBindings, Pin: line.Job.Pin == "yes", Explain: line.Job.Verbosity > 0},
 		Signals: sys.Signals, Suspend: sys.Suspend,
 		Say: func(text string) { fmt.Fprintf(errs, "mpiexec: %s\n", show.Clean(text)) },
 	}

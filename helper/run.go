@@ -93,7 +93,7 @@ func (s *session) fork(a life.Fork) {
 		of := s.prepare.Supervision
 		go s.sample(of.Metric, job.SampleEvery(of.Metric, of.Often || len(s.own) > 0), s.own[limit.HostMem])
 	}
-	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(), soft: rank.Without(s.prepare.Process.Soft, s.prepare.Process.Bounds), cannot: unstaged}
+	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.Without(s.prepare.Process.Soft, s.prepare.Process.Bounds), cannot: unstaged}
 	batch.limits = batch.soft.Lend(s.sys.Guard != nil)
 	go func() {
 		s.starter.Do(func() { s.forkAll(batch) })
@@ -140,9 +140,9 @@ func (s *session) forkAll(b forkBatch) {
 	}
 }
 
-// newBinder makes what binds the ranks.
-func (s *session) newBinder() *rank.Binder {
-	return rank.NewBinder(func(text string) { s.log.warn("%s", text) },
+// newBinder makes what binds the ranks of a group.
+func (s *session) newBinder(g *group) *rank.Binder {
+	return rank.NewBinder(g.prepare.Process.Bound, func(text string) { s.log.warn("%s", text) },
 		func() []int { return probe.AllowedMemory(s.sys.Root) })
 }
 

@@ -103,6 +103,7 @@ type Process struct {
 	Soft   []job.SoftLimit // as far as the node's hard limits allow
 	Bounds []job.Bound     // which have to be set before the program runs
 	Places job.Places      // where OpenMP's threads of bound ranks run; empty: nothing is told
+	Bound  bool            // a binding to CPUs was asked for: a rank that cannot have it does not start
 }
 
 func (p *Process) fields(c *codec) {
@@ -112,6 +113,7 @@ func (p *Process) fields(c *codec) {
 	list(c, &p.Soft, length{"limits", 64}, (*codec).softLimit)
 	list(c, &p.Bounds, length{"limits", 64}, (*codec).bound)
 	c.word((*string)(&p.Places), "places")
+	c.flag(&p.Bound)
 }
 
 // Streams are those of the node's ranks.

@@ -26,6 +26,7 @@ to it has from the helper.
 */
 type Binder struct {
 	kernel
+	required   bool // a rank that cannot be bound does not start
 	warn       func(text string)
 	everywhere func() []int
 
@@ -35,19 +36,23 @@ type Binder struct {
 	mems  policy
 	asked bool // mems is the helper's policy
 
+	denied            bool // no rank is bound: the kernel does not let us, and nobody has asked for it
 	narrowed, unbound bool // was warned of
 }
 
-// NewBinder makes one that belongs to a starter. It calls warn at most once for CPUs and once for
-// memory; everywhere lists the NUMA nodes from which this process itself has memory.
-func NewBinder(warn func(text string), everywhere func() []int) *Binder {
-	return &Binder{kernel: thisKernel(), warn: warn, everywhere: everywhere}
+// NewBinder makes one that belongs to a starter. If a binding is required, a kernel that denies it is an error, else a warning. It calls
+// warn at most once for CPUs and once for memory; everywhere lists the NUMA nodes from which this process itself has memory.
+func NewBinder(required bool, warn func(text string), everywhere func() []int) *Binder {
+	return &Binder{kernel: thisKernel(), required: required, warn: warn, everywhere: everywhere}
 }
 
 // bindCPUs binds the thread to the CPUs of a rank, nil for none, and returns those that
 // the kernel then says it has. No system call is made if they are those of the rank
 // before.
 func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
+	if b.denied {
+		return nil, nil
+	}
 	if slices.Equal(cpus, b.cpus) {
 		return b.got, nil
 	}
@@ -60,7 +65,13 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	if len(cpus) > 0 {
 		mask = setOf(cpus)
 	}
-	if err := b.setCPUs(mask); err != nil {
+	err = b.setCPUs(mask)
+	if isDenied(err) && !b.required {
+		b.denied = true
+		b.warn(fmt.Sprintf("ranks are bound to no CPUs and no memory: sched_setaffinity: %v, as where a container has a seccomp filter. To silence this: --bind-to none", err))
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err // the thread has the mask it had
 	}
 	if b.cpus, b.got = cpus, nil; len(cpus) == 0 {
@@ -79,11 +90,16 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	return b.got, nil
 }
 
+// isDenied reports whether it is the kind of call that the kernel denies, and not these CPUs: seccomp filters answer so.
+func isDenied(err error) bool {
+	return err == unix.EPERM || err == unix.EACCES || err == unix.ENOSYS
+}
+
 // bindMemory lets what is forked until releaseMemory allocate from some NUMA nodes only,
 // or in another mode, and returns those that the kernel then says it may. A kernel that refuses, as in many
 // containers, is no reason not to start (placement.md 7.7).
 func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
-	if len(mems) == 0 && mode != pin.Local || b.unbound {
+	if len(mems) == 0 && mode != pin.Local || b.unbound || b.denied {
 		return nil
 	}
 	err := b.askPolicy()

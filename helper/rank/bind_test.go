@@ -51,6 +51,8 @@ type calls struct {
 	cpus unix.CPUSetDynamic
 	mems policy
 	no   error // of a memory policy
+
+	denied error // of CPUs; nil: they are bound
 }
 
 func (c *calls) kernel() kernel {
@@ -58,6 +60,9 @@ func (c *calls) kernel() kernel {
 	return kernel{
 		setCPUs: func(s unix.CPUSetDynamic) error {
 			note("cpus %s", idset.Text(numbersOf(s)))
+			if c.denied != nil {
+				return c.denied
+			}
 			if slices.Contains(numbersOf(s), 99) {
 				return unix.EINVAL
 			}
@@ -104,6 +109,37 @@ func TestBinderBindsCPUs(t *testing.T) {
 		b.Restore()
 		if got := strings.Join(c.log, "; "); got != test.log {
 			t.Errorf("%s: %s; want %s", test.name, got, test.log)
+		}
+	}
+}
+
+// A kernel that denies the call is one warning where nobody has asked for a binding, and memory is left alone then, too; else an error.
+func TestBinderIsDenied(t *testing.T) {
+	for _, test := range []struct {
+		err      error
+		required bool
+		log      string
+		warns    int
+		fails    bool
+	}{
+		{unix.EPERM, false, "cpus 1", 1, false}, {unix.EACCES, false, "cpus 1", 1, false}, {unix.ENOSYS, false, "cpus 1", 1, false},
+		{unix.EPERM, true, "cpus 1; cpus 2", 0, true}, {unix.EINVAL, false, "cpus 1; cpus 2", 0, true},
+	} {
+		c := &calls{cpus: setOf([]int{0, 1}), denied: test.err}
+		warns := 0
+		b := &Binder{kernel: c.kernel(), required: test.required, warn: func(string) { warns++ }, everywhere: func() []int { return nil }}
+		for _, cpu := range []int{1, 2} {
+			got, err := b.bindCPUs([]int{cpu})
+			if (err != nil) != test.fails || got != nil {
+				t.Errorf("%v, required %v: %v, %v", test.err, test.required, got, err)
+			}
+			if !test.fails && b.bindMemory([]int{0}, "") != nil {
+				t.Errorf("%v: memory is bound", test.err)
+			}
+		}
+		b.Restore()
+		if log := strings.Join(c.log, "; "); log != test.log || warns != test.warns {
+			t.Errorf("%v, required %v: %d warnings, %s", test.err, test.required, warns, log)
 		}
 	}
 }

@@ -103,8 +103,11 @@ func (c *Command) Start(b *Binder, limits []Lent) (Process, *Error) {
 // unbindable is the failure of a rank that would not have its CPUs for itself: to go on
 // would share cores (placement.md 7.7).
 func unbindable(cpus []int, err error) *Error {
-	return &Error{job.ExitInternal, fmt.Sprintf("cannot be bound to CPUs %s: %v", idset.Text(cpus), err),
-		"see that they are online and in the CPU set there, or use --no-pin"}
+	hint := "see that they are online and in the CPU set there, or use --no-pin"
+	if isDenied(err) {
+		hint = "sched_setaffinity is denied there, as by the seccomp filter of a container: allow it, or ask for no binding"
+	}
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot be bound to CPUs %s: %v", idset.Text(cpus), err), hint}
 }
 
 // openStreams opens the streams and the PMI connection.

@@ -49,6 +49,7 @@ type Env struct {
 type Terms struct {
 	Input   bool                    // there is something to read for them
 	Umask   int                     // negative: leave the nodes' own
+	Pin     bool                    // a binding was asked for as such (--pin)
 	Report  bool                    // they tell to which CPUs each rank is bound
 	Explain bool                    // they tell why a section is offered PMI, PMIx or both
 	Traced  bool                    // they tell what ranks say on PMI

@@ -89,7 +89,8 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		Node: wire.Member{Index: i, Alone: len(r.chosen) == 1, Apart: n.def.Apart, Name: np.Name,
 			Iface: cmp.Or(n.def.Iface, req.Iface), Slots: n.size(), Earlier: n.earlier},
 		Apps: programs(req.Apps, r.counts, n.def), Ranks: np.Ranks,
-		Process: wire.Process{Base: base(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, Places: req.Places},
+		Process: wire.Process{Base: base(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, Places: req.Places,
+			Bound: terms.Pin || asksToBind(req, n.def)},
 		Streams: wire.Streams{Window: terms.Window(p.Size), Merge: req.Streams.Merge},
 		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universe(req, r.outset), Port: req.Port, Trace: terms.Traced, Token: terms.Token,
 			Slots: r.outset.Slots, Hints: !req.NoHints, NoFabric: !r.outset.Fabric, Told: terms.Explain},
@@ -123,6 +124,16 @@ func (r *reservation) preparation(i int, local string) *wire.Prepare {
 		m.Streams.Rows, m.Streams.Cols = terms.Size()
 	}
 	return m
+}
+
+// asksToBind reports whether a request, or the entry of a host, says how its ranks are bound.
+func asksToBind(req job.Request, def job.NodeDef) bool {
+	bind := req.Layout.Bind
+	if def.Bind != nil {
+		bind = *def.Bind
+	}
+	picked := slices.ContainsFunc(req.RankFile, func(s job.Spot) bool { return s.Picks != nil })
+	return bind.Text != "" && !bind.None && !bind.IfSupported || picked || req.Layout.Map.Only != nil
 }
 
 // Lasts reports whether what a job claims stays until its end is decided upon: another attempt may
