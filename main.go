@@ -21,6 +21,8 @@ import (
 var stop = suspend
 
 func main() {
+	environ := os.Environ()
+	cli.SetPath()
 	if len(os.Args) > 1 && cli.IsHelper(os.Args[1]) {
 		os.Exit(cli.Helper(os.Args[1:]))
 	}
@@ -44,6 +46,6 @@ func main() {
 		Catch:   func(s os.Signal) { signal.Notify(caught, s) },
 		Ready:   func() { <-catching },
 		Lent:    resort.lend,
-		Suspend: func() { pause.during(stop) }, Environ: cli.Environ(os.Args, os.Environ()), Getwd: os.Getwd, FS: os.DirFS("/"),
+		Suspend: func() { pause.during(stop) }, Environ: cli.Environ(os.Args, environ), Getwd: os.Getwd, FS: os.DirFS("/"),
 	}))
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -183,7 +184,7 @@ func shipping(line option.Line, here request.Localhost, sys System, req *job.Req
 	if len(line.Job.Stage) == 0 && len(line.Job.StageFiles) == 0 && !line.Job.StageProg {
 		return &hold{}, nil
 	}
-	h, err := stowed(line, here, sys.getenv("PATH"))
+	h, err := stowed(line, here, cmp.Or(sys.getenv("PATH"), job.DefaultPath))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -9,12 +10,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"remshell/cli/request"
 	"remshell/job"
+	"remshell/sshx"
 )
 
 // world is what a request may know, beside this machine and its cluster.
@@ -53,14 +56,27 @@ func named(name string, here request.Localhost) request.Localhost {
 	return here
 }
 
+// SetPath gives this process a PATH if it has none (env -i), by which it finds the programs that it starts. Call it after the
+// environment of the ranks was read: their nodes may have a PATH.
+func SetPath() {
+	if _, defined := os.LookupEnv("PATH"); !defined {
+		os.Setenv("PATH", job.DefaultPath)
+	}
+}
+
 // userName is what the user is called: the environment speaks first, as a static program
-// cannot ask LDAP (see doc/design.md).
+// cannot ask LDAP (see doc/design.md). A user whom nothing names is called by the user ID.
 func userName(sys System) string {
 	name := cmp.Or(sys.getenv("USER"), sys.getenv("LOGNAME"))
-	if name == "" && sys.FS != nil {
-		name = accountInFile(sys).Name
+	if name != "" || sys.FS == nil {
+		return name
 	}
-	return name
+	local := sshx.NewLocal("/bin/sh", 1)
+	defer local.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	account, _ := accountOf(sys, local)(ctx)
+	return cmp.Or(account.Name, strconv.Itoa(os.Getuid()))
 }
 
 func interfaceAddrs() (addrs []netip.Addr) {

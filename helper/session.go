@@ -123,6 +123,7 @@ type (
 )
 
 func newSession(c *wire.Conn, sys System, rested claims.Rested) *session {
+	sys.Environ = rank.WithPath(sys.Environ)
 	s := &session{
 		conn:   c,
 		sys:    sys,

@@ -74,6 +74,9 @@ func Lookup(environ []string, name string) (value string, defined bool) {
 	return "", false
 }
 
+// DefaultPath is the PATH of a process whose environment has none, as sshd(8) sets it for a login.
+const DefaultPath = "/usr/local/bin:/usr/bin:/bin"
+
 // Places says where the threads of OpenMP run in a rank that is bound (aprun.md 3); empty: nobody says so.
 type Places string
 

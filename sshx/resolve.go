@@ -28,6 +28,9 @@ const maxHops = 16
 func (c *Config) Resolve(ctx context.Context, alias string, me User, machine Machine) (Target, error) {
 	t, err := c.resolve(scope{ctx: ctx, machine: machine, me: me}, hopSpec{host: alias, own: true}.splitUser(), nil)
 	switch {
+	case err == nil && slices.ContainsFunc(append(t.Via[:len(t.Via):len(t.Via)], t), func(hop Target) bool { return hop.User == "" }):
+		return Target{}, fail(t, "config", KindConfig, "no user name to log in with: user ID %d has no account here", me.UID).
+			hint("write USER@HOST in the host list, or User NAME for the host in %s", t.configName())
 	case err == nil:
 		return t, nil
 	case ctx.Err() != nil:

@@ -101,6 +101,14 @@ func AppEnv(own []string, base, app job.Env, dir string) []string {
 	return v.list()
 }
 
+// WithPath is a node's environment with the default PATH if it has none.
+func WithPath(environ []string) []string {
+	if _, defined := job.Lookup(environ, "PATH"); defined {
+		return environ
+	}
+	return append(slices.Clip(environ), "PATH="+job.DefaultPath)
+}
+
 // Existing leaves out of an environment the directories that this node does not have
 // (ENV-5), and tells of each.
 func Existing(env job.Env, tell func(text string)) job.Env {

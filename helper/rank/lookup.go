@@ -45,12 +45,12 @@ func Enterable(dir string) *Error {
 		"choose another one with -wdir"}
 }
 
-// SearchPath is the PATH of an environment; if it has none, the folders in which execvp(3) looks then.
+// SearchPath is the PATH of an environment, or the default one.
 func SearchPath(environ []string) string {
 	if path, defined := job.Lookup(environ, "PATH"); defined {
 		return path
 	}
-	return "/bin:/usr/bin"
+	return job.DefaultPath
 }
 
 // Locate finds the program on this node: as given if there is a slash in it,

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/job"
 	"remshell/proc"
 )
 
@@ -65,7 +66,7 @@ type debugger struct {
 
 // debuggers are those that the node has, in the PATH of the helper.
 func debuggers(environ []string) (found []debugger) {
-	path := "/usr/local/bin:/usr/bin:/bin"
+	path := job.DefaultPath
 	for _, assignment := range environ {
 		if value, is := strings.CutPrefix(assignment, "PATH="); is {
 			path = value
@@ -140,7 +141,7 @@ func (d debugger) start(pid int, foreign func(pid int)) (r *os.File, child int, 
 	defer w.Close()
 	argv := slices.Concat([]string{d.name}, d.args, []string{strconv.Itoa(pid)}, d.more)
 	number, err := syscall.ForkExec(d.path, argv, &syscall.ProcAttr{
-		Env:   []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "DEBUGINFOD_URLS="},
+		Env:   []string{"PATH=" + job.DefaultPath, "LC_ALL=C", "DEBUGINFOD_URLS="},
 		Files: []uintptr{null.Fd(), w.Fd(), w.Fd()}, Sys: &syscall.SysProcAttr{PidFD: &child, Setpgid: true},
 	})
 	if err != nil {
