@@ -35,6 +35,7 @@ var lower = map[string][]string{
 	"pmiserver/dialect":    {"pmiserver/kvs", "pmiserver/spawn", "pmiserver/transcript"},
 	"pmiserver/spawn":      {"pmiserver/kvs", "pmiserver/transcript"},
 	"pmiserver/kvs":        {},
+	"pmiserver/client":     {},
 	"pmiserver/fence":      {},
 	"pmiserver/transcript": {},
 	"pipe":                 {},
@@ -92,7 +93,8 @@ var lower = map[string][]string{
 	"cli/record":           {"hostlist", "job", "limit"},
 	"cli/saved":            {"fault", "job", "launch/restart"},
 	"cli/aprun":            {"fault"},
-	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "show", "sshx", "text", "timeline", "userfile", "whatif"},
+	"cli":                  {"alloc", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "fault", "helper", "helper/keeper", "helper/offer", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limit", "nsswitch", "plan", "pmiserver", "psi", "reach", "reach/callback", "reach/starter", "selftest", "show", "sshx", "text", "timeline", "userfile", "whatif"},
+	"selftest":             {"pmiserver/client", "text"},
 	".":                    {"cli"},
 
 	"pmiserver/pmix":         {"idset", "pmiserver/fence", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/spawn"},

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"remshell/job"
 	"remshell/reach"
 	"remshell/reach/callback"
+	"remshell/selftest"
 )
 
 // Helper is the main function of the far end.
@@ -47,6 +49,8 @@ func called(args []string) bool {
 		return len(args) == 3
 	case relayArg:
 		return len(args) == 2
+	case selfTestArg:
+		return len(args) == 1 && os.Getenv("PMI_FD") != ""
 	}
 	return (len(args) == 2 || len(args) == callArgs) && reach.IsBuild(args[1]) && !isTerminal(os.Stdin)
 }
@@ -75,6 +79,11 @@ func serve(args []string) (int, error) {
 		return job.ExitOK, helper.Guard(args[1:])
 	case relayArg:
 		if err := relay(args[1:]); err != nil {
+			return job.ExitInternal, err
+		}
+		return job.ExitOK, nil
+	case selfTestArg:
+		if err := selfTestRank(); err != nil {
 			return job.ExitInternal, err
 		}
 		return job.ExitOK, nil
@@ -109,6 +118,17 @@ func serve(args []string) (int, error) {
 		return job.ExitInternal, nil // mpiexec is gone, or was told: nobody reads it here
 	}
 	return job.ExitOK, nil
+}
+
+// selfTestRank is a rank of --selftest.
+func selfTestRank() error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
+	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
+	if err != nil {
+		return fmt.Errorf("PMI_FD: %w", err)
+	}
+	return selftest.Run(os.Getenv, os.NewFile(uintptr(fd), "PMI_FD"), os.Stdin, os.Stdout, signals)
 }
 
 // callBack calls mpiexec as the helper of a host, with the invitation that comes by our input (package callback). What

@@ -112,6 +112,9 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 	if done, err := tell(table, line, sys); done {
 		return job.ExitOK, err
 	}
+	if line.Job.SelfTest {
+		return selfTest(ctx, args, table, sys, ours)
+	}
 	if err := line.MergeLayout(); err != nil {
 		return 0, err
 	}
@@ -175,6 +178,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--json-output has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
 	case j.Doctor && (j.Plan || j.DryRun || asksOfJobs(j)):
 		return &fault.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
+	case j.SelfTest && (j.Plan || j.DryRun || j.Doctor || asksOfJobs(j) || j.Resume != "" || j.JSON != ""):
+		return &fault.Error{Text: "--selftest is a question of its own", Remedy: "ask one at a time"}
 	case len(questions(j)) > 1:
 		return &fault.Error{Text: strings.Join(questions(j), " and ") + " cannot be asked together", Remedy: "ask one at a time"}
 	case j.ReportEvery > 0 && j.ReportFile == "":
@@ -219,5 +224,5 @@ const (
 
 // IsHelper reports whether the first argument starts a helper or its keeper.
 func IsHelper(arg string) bool {
-	return arg == keeperArg || arg == keptArg || arg == helperArg || arg == guardArg || arg == relayArg
+	return arg == keeperArg || arg == keptArg || arg == helperArg || arg == guardArg || arg == relayArg || arg == selfTestArg
 }

@@ -158,7 +158,8 @@ type Job struct {
 	Signal    SignalJob  `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
 	Evict     string     `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end who holds a job's claims and tickets, as root"`
 
-	Doctor bool `name:"--doctor" asks:"yes" env:"-" topic:"Telling" help:"find what is wrong with hosts, and what to do"`
+	Doctor   bool `name:"--doctor" asks:"yes" env:"-" topic:"Telling" help:"find what is wrong with hosts; or try --selftest"`
+	SelfTest bool `name:"--selftest" asks:"hosts" env:"-" topic:"" help:"try hosts with ranks of our own: no MPI needed"`
 
 	Exclude      []HostExpr `name:"-exclude" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
 	Stage        []string   `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`

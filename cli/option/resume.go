@@ -41,6 +41,14 @@ func (l Line) Said() (all []Given) {
 	return all
 }
 
+// Without is the line without the options of the job under a heading of help.
+func (l Line) Without(topic string) Line {
+	l.given = slices.DeleteFunc(slices.Clone(l.given), func(g Given) bool { return slices.Contains(g.table.byTopic()[topic], g.Option) })
+	l.Job = Job{}
+	fill(l.given, map[Scope]any{PerJob: &l.Job})
+	return l
+}
+
 // Over is the line with the options of the job that another one has and it does not say itself. What variables
 // and the user's configuration say now counts for neither.
 func (l Line) Over(saved Line) Line {

@@ -54,6 +54,7 @@ func Talk(script string, getenv func(string) string, out io.Writer) error {
 type talk struct {
 	Place
 	c      *Client
+	conn   io.ReadWriter
 	getenv func(string) string
 	out    io.Writer
 	over   bool // finalize was said
@@ -62,7 +63,8 @@ type talk struct {
 // connect finds the server as MPI libraries do (pmi-wire.md 1.1).
 func (t *talk) connect() (err error) {
 	if fd, err := strconv.Atoi(t.getenv("PMI_FD")); err == nil {
-		t.c = NewClient(os.NewFile(uintptr(fd), "PMI_FD"))
+		t.conn = os.NewFile(uintptr(fd), "PMI_FD")
+		t.c = NewClient(t.conn)
 		t.Rank, err = strconv.Atoi(t.getenv("PMI_RANK"))
 		size, errSize := strconv.Atoi(t.getenv("PMI_SIZE"))
 		t.Size = size
@@ -76,7 +78,7 @@ func (t *talk) connect() (err error) {
 	if err != nil {
 		return err
 	}
-	t.c = NewClient(conn)
+	t.conn, t.c = conn, NewClient(conn)
 	t.Place, err = t.c.Acknowledge(id)
 	return err
 }
@@ -171,7 +173,7 @@ func (t *talk) do(command string) error {
 
 // hang waits for what never comes.
 func (t *talk) hang() error {
-	_, err := t.c.in.ReadByte()
+	_, err := io.ReadFull(t.conn, make([]byte, 1))
 	return err
 }
 

@@ -1,0 +1,305 @@
+/*
+Package client is the other end of package pmiserver: a PMI-1 client in Go, for --selftest, for tests and for load.
+
+	c := client.New(conn)
+	c.Init()
+	c.Put("card-0", "10.0.0.7:4711")
+	c.Barrier()
+	card, found, err := c.Get("card-1")
+	c.Barrier()
+	c.Finalize()
+
+The client is as strict as the strictest real one: it takes an answer only if it
+begins with the command it waits for. It has no timeouts, and it serves one
+goroutine.
+*/
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// A Client speaks PMI-1 as an MPI library does.
+type Client struct {
+	// Name is the group's key-value space, once Init has asked for it.
+	Name string
+
+	conn io.Writer
+	in   *bufio.Reader
+	line []byte // the request, built anew each time
+}
+
+// New returns a client that has said nothing yet.
+func New(conn io.ReadWriter) *Client {
+	return &Client{conn: conn, in: bufio.NewReader(conn)}
+}
+
+// Ask sends a line and returns the line that comes back, without its end. The
+// result is good until the next call.
+func (c *Client) Ask(line string) ([]byte, error) {
+	c.line = append(append(c.line[:0], line...), '\n')
+	return c.exchange()
+}
+
+// exchange sends c.line and waits for a line.
+func (c *Client) exchange() ([]byte, error) {
+	if err := c.send(); err != nil {
+		return nil, err
+	}
+	return c.receive()
+}
+
+func (c *Client) send() error {
+	if _, err := c.conn.Write(c.line); err != nil {
+		return fmt.Errorf("pmi: ask: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) receive() ([]byte, error) {
+	reply, err := c.in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		head, rest := bytes.Clone(reply), []byte(nil) // the buffer is filled again
+		rest, err = c.in.ReadBytes('\n')
+		reply = append(head, rest...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pmi: wait for the answer to %q: %w", c.line, err)
+	}
+	return reply[:len(reply)-1], nil
+}
+
+// call asks, and checks that the answer is the one expected, and good.
+func (c *Client) call(request, answer string) (string, error) {
+	reply, err := c.Ask(request)
+	if err != nil {
+		return "", err
+	}
+	rest, ok := strings.CutPrefix(string(reply), "cmd="+answer)
+	if !ok || rest != "" && rest[0] != ' ' {
+		return "", fmt.Errorf("pmi: %q was answered by %q", request, reply)
+	}
+	if rc := field(rest, "rc"); rc != "0" && rc != "" {
+		return "", fmt.Errorf("pmi: %q failed: %q", request, reply)
+	}
+	return rest, nil
+}
+
+// field returns the value of a field of an answer, up to the next space.
+func field(answer, key string) string {
+	for token := range strings.SplitSeq(answer, " ") {
+		if k, v, _ := strings.Cut(token, "="); k == key {
+			return v
+		}
+	}
+	return ""
+}
+
+// number calls, and returns a number of the answer.
+func (c *Client) number(request, answer, key string) (int, error) {
+	rest, err := c.call(request, answer)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(field(rest, key))
+}
+
+// A Place is where a rank is in its group.
+type Place struct{ Rank, Size int }
+
+// Acknowledge tells the server who the client is, which is needed before Init
+// where it came in by PMI_PORT; id is its PMI_ID.
+func (c *Client) Acknowledge(id int) (p Place, err error) {
+	if _, err := c.call("cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
+		return p, err
+	}
+	for _, what := range []string{"size", "rank", "debug"} {
+		line, err := c.receive()
+		if err != nil {
+			return p, err
+		}
+		n, err := strconv.Atoi(strings.TrimPrefix(string(line), "cmd=set "+what+"="))
+		switch {
+		case err != nil:
+			return p, fmt.Errorf("pmi: %q where %s should be set", line, what)
+		case what == "size":
+			p.Size = n
+		case what == "rank":
+			p.Rank = n
+		}
+	}
+	return p, nil
+}
+
+// Init opens the conversation, in the order of a real client.
+func (c *Client) Init() error {
+	if _, err := c.call("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
+		return err
+	}
+	if _, err := c.call("cmd=get_maxes", "maxes"); err != nil {
+		return err
+	}
+	rest, err := c.call("cmd=get_my_kvsname", "my_kvsname")
+	c.Name = field(rest, "kvsname")
+	return err
+}
+
+// AppNum returns which section of the command line the rank belongs to.
+func (c *Client) AppNum() (int, error) { return c.number("cmd=get_appnum", "appnum", "appnum") }
+
+// Universe returns how many processes there might be; -1 if nobody knows.
+func (c *Client) Universe() (int, error) {
+	return c.number("cmd=get_universe_size", "universe_size", "size")
+}
+
+// Put stores a pair; all ranks can get it after the next barrier.
+func (c *Client) Put(key, value string) error {
+	_, err := c.call("cmd=put kvsname="+c.Name+" key="+key+" value="+value, "put_result")
+	return err
+}
+
+// Get returns the value of a key.
+func (c *Client) Get(key string) (value string, found bool, err error) {
+	raw, err := c.GetBytes(key)
+	return string(raw), raw != nil, err
+}
+
+// GetBytes is Get without allocations: the value is good until the next call,
+// and nil if there is none.
+func (c *Client) GetBytes(key string) ([]byte, error) {
+	c.line = append(append(c.line[:0], "cmd=get kvsname="...), c.Name...)
+	c.line = append(append(c.line, " key="...), key...)
+	c.line = append(c.line, '\n')
+	reply, err := c.exchange()
+	if err != nil {
+		return nil, err
+	}
+	head, value, found := bytes.Cut(reply, []byte(" value="))
+	switch {
+	case !bytes.HasPrefix(head, []byte("cmd=get_result rc=")):
+		return nil, fmt.Errorf("pmi: %q was answered by %q", c.line, reply)
+	case !found || !bytes.HasPrefix(head, []byte("cmd=get_result rc=0")):
+		return nil, nil
+	}
+	return value, nil
+}
+
+// Barrier waits for all ranks of the group.
+func (c *Client) Barrier() error {
+	_, err := c.call("cmd=barrier_in", "barrier_out")
+	return err
+}
+
+// Exchange is what an MPI_Init asks of a server: a key of every rank goes to all,
+// and nobody goes on before all have them. Each rank of the group calls it, with
+// values of equal length.
+func (c *Client) Exchange(rank, size int, card string) error {
+	if err := c.Put("card-"+strconv.Itoa(rank), card); err != nil {
+		return err
+	}
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	var key []byte
+	for other := range size {
+		key = strconv.AppendInt(append(key[:0], "card-"...), int64(other), 10)
+		got, err := c.GetBytes(string(key))
+		if err != nil || len(got) != len(card) {
+			return fmt.Errorf("pmi: %s: %q: %v", key, got, err)
+		}
+	}
+	return c.Barrier()
+}
+
+// A Program is what Spawn starts, and how often.
+type Program struct {
+	Argv  []string // the program first
+	Count int
+	Info  [][2]string // key and value
+}
+
+// Spawn has programs started, which find the preputs in a key-value space of their
+// own. The error says why they were not.
+func (c *Client) Spawn(preputs [][2]string, programs ...Program) error {
+	var b strings.Builder
+	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }
+	for i, p := range programs {
+		line("mcmd", "spawn")
+		line("nprocs", p.Count)
+		line("execname", p.Argv[0])
+		line("totspawns", len(programs))
+		line("spawnssofar", i+1)
+		line("argcnt", len(p.Argv)-1)
+		for n, arg := range p.Argv[1:] {
+			line("arg"+strconv.Itoa(n+1), arg)
+		}
+		if i == 0 {
+			pairs(line, "preput_num", "preput_key_", "preput_val_", preputs)
+		}
+		pairs(line, "info_num", "info_key_", "info_val_", p.Info)
+		b.WriteString("endcmd\n")
+	}
+	_, err := c.call(strings.TrimSuffix(b.String(), "\n"), "spawn_result")
+	return err
+}
+
+func pairs(line func(string, any), count, key, value string, list [][2]string) {
+	line(count, len(list))
+	for i, p := range list {
+		line(key+strconv.Itoa(i), p[0])
+		line(value+strconv.Itoa(i), p[1])
+	}
+}
+
+// Publish makes a port known under a name.
+func (c *Client) Publish(service, port string) error {
+	_, err := c.call("cmd=publish_name service="+service+" port="+port, "publish_result")
+	return err
+}
+
+// Lookup returns the port published under a name.
+func (c *Client) Lookup(service string) (port string, err error) {
+	rest, err := c.call("cmd=lookup_name service="+service, "lookup_result")
+	_, port, _ = strings.Cut(rest, " port=")
+	return port, err
+}
+
+// Unpublish withdraws a name.
+func (c *Client) Unpublish(service string) error {
+	_, err := c.call("cmd=unpublish_name service="+service, "unpublish_result")
+	return err
+}
+
+// Hosts asks which ranks are where, as old clients do, and returns the two lines of the
+// answer as one (pmi-wire.md 2.9).
+func (c *Client) Hosts() (string, error) {
+	head, err := c.Ask("cmd=get_ranks2hosts")
+	if err != nil || !bytes.HasPrefix(head, []byte("put_ranks2hosts ")) {
+		return "", errors.Join(err, fmt.Errorf("pmi: %q", head))
+	}
+	first := string(head)
+	table, err := c.receive()
+	return first + " | " + string(table), err
+}
+
+// Finalize ends the conversation; the connection may be closed then.
+func (c *Client) Finalize() error {
+	_, err := c.call("cmd=finalize", "finalize_ack")
+	return err
+}
+
+// Abort asks for the end of the job. There is no answer.
+func (c *Client) Abort(code int, message string) error {
+	c.line = append(c.line[:0], "cmd=abort exitcode="+strconv.Itoa(code)...)
+	if message != "" {
+		c.line = append(c.line, " message="+message...)
+	}
+	c.line = append(c.line, '\n')
+	return c.send()
+}

@@ -1,0 +1,288 @@
+/*
+Package selftest is the program whose ranks mpiexec --selftest starts, and what mpiexec makes of their reports. The ranks need no MPI
+library: they speak PMI-1, and TCP with each other.
+
+	mpiexec                                  rank                             next rank
+	   | a line of input, to rank 0 -------->  |                                  |
+	   |                                       | PMI: put my address, fence, get the next rank's
+	   | <-- started                           |                                  |
+	   |                                       | TCP: its secret ---------------> |
+	   |                                       | <------------------------ a byte |
+	   |                                       | 64 KiB, as large packets ------> |
+	   |                                       | <------------------------ a byte |
+	   | <-- linked, or why not                |                                  |
+	   | SIGUSR1 when all are linked --------> |                                  |
+	   |                                       | token, from rank 0 on ---------> |
+	   | <-- done                              |                                  |
+
+If a rank cannot reach the next one, mpiexec sends SIGUSR2 and the ranks exit.
+*/
+package selftest
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"remshell/pmiserver/client"
+)
+
+const (
+	dialTime = 10 * time.Second // for each step of a connection to the next rank
+	ringTime = 2 * time.Minute  // for the token to come
+	bulk     = 64 << 10         // bytes, more than a network lets through in one packet
+)
+
+// Run is the program of a rank. signals has SIGUSR1 and SIGUSR2. getenv is that of package os.
+func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Writer, signals <-chan os.Signal) error {
+	me := member{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
+	var err error
+	if me.rank, err = strconv.Atoi(getenv("PMI_RANK")); err == nil {
+		me.size, err = strconv.Atoi(getenv("PMI_SIZE"))
+	}
+	if err != nil || me.size < 1 {
+		return errors.New("no PMI_RANK and PMI_SIZE in the environment")
+	}
+	if me.address == "" && getenv("MPIEXEC_NNODES") == "1" {
+		me.address = "127.0.0.1"
+	}
+	if me.address == "" { // what an MPI library would take
+		me.address, _ = os.Hostname()
+	}
+	input := ""
+	if me.rank == 0 {
+		input, _ = bufio.NewReader(in).ReadString('\n')
+	}
+	return me.run(strings.TrimSuffix(input, "\n"), signals)
+}
+
+// A member is one rank of the ring.
+type member struct {
+	client     *client.Client
+	out        io.Writer
+	rank, size int
+	host       string // as the user wrote it
+	address    string // at which it listens
+}
+
+func (m *member) run(input string, signals <-chan os.Signal) error {
+	if err := m.client.Init(); err != nil {
+		return err
+	}
+	secret := newSecret()
+	ln, failed := net.Listen("tcp", net.JoinHostPort(m.address, "0"))
+	mine := card{Host: m.host, Secret: secret}
+	if failed == nil {
+		defer ln.Close()
+		mine.Address = ln.Addr().String()
+	}
+	next, fence, err := m.exchange(mine)
+	if err != nil {
+		return err
+	}
+	if err := m.report(Report{Step: Started, Took: fence, Input: input}); err != nil {
+		return err
+	}
+	prev := make(chan net.Conn, 1)
+	link := Report{Step: Linked, Address: m.address, Err: wordsOf(bare(failed))} // it cannot listen
+	var conn net.Conn
+	if failed == nil {
+		go admit(ln, secret, prev)
+		conn, err = dial(next)
+		link = Report{Step: Linked, Peer: next.Host, Address: next.Address, Err: wordsOf(err)}
+	}
+	if err := m.report(link); err != nil {
+		return err
+	}
+	if conn != nil {
+		defer conn.Close()
+	}
+	if <-signals == syscall.SIGUSR1 && conn != nil {
+		took, err := m.ring(conn, prev)
+		if err := m.report(Report{Step: Done, Took: took, Err: wordsOf(err)}); err != nil {
+			return err
+		}
+	}
+	return m.client.Finalize()
+}
+
+func newSecret() string {
+	b := make([]byte, 16)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+func wordsOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// report writes a line to standard output.
+func (m *member) report(r Report) error {
+	r.Rank, r.Size, r.Host = m.rank, m.size, m.host
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, err = fmt.Fprintf(m.out, "%s%s\n", mark, line)
+	}
+	return err
+}
+
+// A card is what a rank tells all others by PMI.
+type card struct {
+	Address string // empty: it does not listen
+	Secret  string // without which it talks to nobody
+	Host    string
+}
+
+// exchange gets the card of the next rank, and tells how long that took from the fence on.
+func (m *member) exchange(mine card) (next card, took time.Duration, err error) {
+	key := func(rank int) string { return fmt.Sprintf("selftest-%d", rank%m.size) }
+	value, err := json.Marshal(mine)
+	if err == nil {
+		err = m.client.Put(key(m.rank), hex.EncodeToString(value)) // a value of PMI-1 has no blanks
+	}
+	if err != nil {
+		return next, 0, err
+	}
+	began := time.Now()
+	if err := m.client.Barrier(); err != nil {
+		return next, 0, err
+	}
+	got, found, err := m.client.Get(key(m.rank + 1))
+	if err == nil && !found {
+		err = fmt.Errorf("pmi: rank %d has put no address", (m.rank+1)%m.size)
+	}
+	took = time.Since(began)
+	if err == nil {
+		value, err = hex.DecodeString(got)
+	}
+	if err == nil {
+		err = json.Unmarshal(value, &next)
+	}
+	return next, took, err
+}
+
+// dial connects to the next rank and shows its secret.
+func dial(next card) (net.Conn, error) {
+	if next.Address == "" {
+		return nil, errors.New("it does not listen")
+	}
+	conn, err := net.DialTimeout("tcp", next.Address, dialTime)
+	if err != nil {
+		return nil, bare(err)
+	}
+	answered := func(data []byte) error {
+		conn.SetDeadline(time.Now().Add(dialTime))
+		_, err := conn.Write(data)
+		if err == nil {
+			_, err = io.ReadFull(conn, make([]byte, 1))
+		}
+		return bare(err)
+	}
+	if err = answered([]byte(next.Secret)); err == nil {
+		if err = answered(make([]byte, bulk)); err != nil {
+			err = fmt.Errorf("small packets arrive, large ones do not: %w", err)
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// bare is an error of package net without addresses.
+func bare(err error) error {
+	var no syscall.Errno
+	var timeout net.Error
+	switch {
+	case errors.As(err, &no):
+		return no
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("no answer in %v", dialTime)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the other end closed the connection")
+	}
+	return err
+}
+
+// admit sends the connection of the first caller who knows the secret, until the listener is closed.
+func admit(ln net.Listener, secret string, to chan<- net.Conn) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		if welcome(conn, secret) == nil {
+			to <- conn
+			return
+		}
+		conn.Close()
+	}
+}
+
+// welcome is the other end of dial.
+func welcome(conn net.Conn, secret string) error {
+	conn.SetDeadline(time.Now().Add(2 * dialTime))
+	said := make([]byte, len(secret))
+	if _, err := io.ReadFull(conn, said); err != nil || string(said) != secret {
+		return errors.New("a stranger")
+	}
+	if _, err := conn.Write([]byte{1}); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, conn, bulk); err != nil {
+		return err
+	}
+	_, err := conn.Write([]byte{1})
+	return err
+}
+
+// ring passes a token on, to which each rank adds one. Rank 0 begins it, and tells how long it took to come back.
+func (m *member) ring(next net.Conn, from <-chan net.Conn) (time.Duration, error) {
+	var prev net.Conn
+	select {
+	case prev = <-from:
+	case <-time.After(ringTime):
+		return 0, errors.New("nobody has connected")
+	}
+	defer prev.Close()
+	for _, conn := range []net.Conn{next, prev} {
+		conn.SetDeadline(time.Now().Add(ringTime))
+	}
+	began := time.Now()
+	token := make([]byte, 8)
+	send := func(n uint64) error {
+		_, err := next.Write(binary.BigEndian.AppendUint64(nil, n))
+		return err
+	}
+	if m.rank == 0 {
+		if err := send(0); err != nil {
+			return 0, bare(err)
+		}
+	}
+	if _, err := io.ReadFull(prev, token); err != nil {
+		return 0, bare(err)
+	}
+	n := binary.BigEndian.Uint64(token)
+	switch {
+	case m.rank > 0:
+		return 0, send(n + 1)
+	case n != uint64(m.size-1):
+		return 0, fmt.Errorf("the token passed %d ranks, not %d", n+1, m.size)
+	}
+	return time.Since(began), nil
+}
