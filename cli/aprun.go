@@ -45,6 +45,9 @@ func asAprun(args []string, table *option.Table, sys System) (words []string, do
 		_, err = io.WriteString(sys.Out, aprun.Man(Version))
 		return nil, true, err
 	}
+	if words, asked := completing(args); asked {
+		return nil, true, completeAprun(words, sys)
+	}
 	w := world(sys)
 	system, _ := alloc.Inside(alloc.World{Env: func(name string) (string, bool) { return job.Lookup(sys.Environ, name) }, Open: w.Open})
 	line, err := aprun.Translate(args, aprun.World{Read: request.Texts(w.Open), Takes: table.Takes, Granted: system != ""})

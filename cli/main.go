@@ -92,6 +92,10 @@ func answer(ctx context.Context, args []string, sys System, ours int) (code int,
 		return job.ExitOK, singleton(ctx, port, sys, ours)
 	}
 	table := option.Mpiexec(signalNumber)
+	if words, asked := completing(args); asked {
+		sys.ready()
+		return job.ExitOK, complete(ctx, words, table, sys)
+	}
 	if len(args) > 0 && args[0] == aprunArg {
 		var done bool
 		sys.ready()

@@ -55,6 +55,9 @@ type Qualifiers struct {
 var mapWords = []string{"slot", "node", "machine", "socket", "package", "numa", "l3cache", "l2cache", "l1cache", "core", "hwthread",
 	"ppr:N:OBJECT", "seq", "rankfile:file=FILE", "pe-list=LIST"}
 
+// Choices are the words that a mapping may begin with; capitals stand for what the user knows.
+func (Mapping) Choices() []string { return mapWords }
+
 // UnmarshalText reads the value of --map-by.
 func (m *Mapping) UnmarshalText(text []byte) error {
 	value := string(text)
@@ -196,10 +199,12 @@ type Ranking struct {
 	Level Level  // of "object"
 }
 
+// Choices are the words of a ranking.
+func (Ranking) Choices() []string { return append([]string{"fill", "span"}, mapWords[:11]...) }
+
 // UnmarshalText reads the value of --rank-by.
 func (r *Ranking) UnmarshalText(text []byte) error {
-	words := append([]string{"fill", "span"}, mapWords[:11]...)
-	word, err := choose(string(text), words)
+	word, err := choose(string(text), r.Choices())
 	*r = Ranking{Text: string(text), Order: word}
 	if err != nil {
 		return err
@@ -252,6 +257,11 @@ const (
 	Interleave MemMode = "interleave" // from all in turns
 )
 
+// Choices are the words that a memory policy may begin with.
+func (Memory) Choices() []string {
+	return []string{"none", "local", "firsttouch", "interleave", "bind:LIST"}
+}
+
 // UnmarshalText reads the value of -membind. Hydra's firsttouch is local.
 func (m *Memory) UnmarshalText(text []byte) error {
 	value := string(text)
@@ -263,7 +273,7 @@ func (m *Memory) UnmarshalText(text []byte) error {
 		}
 		return nil
 	}
-	word, err := choose(value, []string{"none", "local", "firsttouch", "interleave", "bind:LIST"})
+	word, err := choose(value, m.Choices())
 	switch word {
 	case "bind:LIST":
 		err = fmt.Errorf("%q: write bind:LIST", value)
@@ -276,6 +286,9 @@ func (m *Memory) UnmarshalText(text []byte) error {
 
 var bindWords = []string{"none", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package", "machine", "board",
 	"user:SET", "cpu-list=LIST", "rr"}
+
+// Choices are the words that a binding may begin with.
+func (Binding) Choices() []string { return bindWords }
 
 // UnmarshalText reads the value of --bind-to.
 func (b *Binding) UnmarshalText(text []byte) (err error) {

@@ -83,7 +83,7 @@ in_root dpkg -i /remshell.deb >/dev/null
 in_root mpiexec.remshell -n 2 true || fail 'mpiexec.remshell'
 in_root update-alternatives --set mpirun /usr/bin/mpirun.remshell >/dev/null
 look 'beside the others'
-for text in man/man1/mpiexec.1.gz bash-completion/completions/mpiexec zsh/vendor-completions/_mpiexec fish/vendor_completions.d/mpiexec.fish; do
+for text in man/man1/mpiexec.1.gz bash-completion/completions/mpiexec bash-completion/completions/mpirun zsh/vendor-completions/_mpiexec fish/vendor_completions.d/mpirun.fish; do
 	case $(in_root readlink -f "/usr/share/$text") in *remshell*) ;; *) fail "$text is not ours" ;; esac
 done
 if [ -x "$program/hello" ]; then

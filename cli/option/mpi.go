@@ -160,6 +160,9 @@ var offers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
 // srunOffers are srun's words for some of them.
 var srunOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
 
+// Choices are its words.
+func (Offer) Choices() []string { return append(offers[:len(offers):len(offers)], "list") }
+
 func (o *Offer) UnmarshalText(text []byte) error {
 	word := strings.ToLower(string(text))
 	if ours, known := srunOffers[word]; known {
@@ -191,6 +194,9 @@ type Compat []string
 
 // compatible are the launchers whose variables we know.
 var compatible = []string{"torch", "ompi", "slurm", "mvapich"}
+
+// Choices are its words.
+func (Compat) Choices() []string { return compatible }
 
 func (c *Compat) UnmarshalText(text []byte) error {
 	*c = strings.Split(strings.ToLower(string(text)), ",")

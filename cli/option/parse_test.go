@@ -181,5 +181,5 @@ func lineText(value any) string {
 
 // signals are those of Linux that the vectors name.
 func signals(name string) int {
-	return map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGKILL": 9, "SIGUSR1": 10, "SIGUSR2": 12, "SIGTERM": 15, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23, "SIGWINCH": 28}[name]
+	return map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGKILL": 9, "SIGUSR1": 10, "SIGUSR2": 12, "SIGALRM": 14, "SIGTERM": 15, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23, "SIGXCPU": 24, "SIGWINCH": 28}[name]
 }

@@ -32,6 +32,26 @@ type Warning struct {
 	Before time.Duration
 }
 
+// caught are the signals that programs handle as they please.
+var caught = []string{"USR1", "USR2", "TERM", "INT", "HUP", "QUIT", "ALRM", "CONT", "XCPU", "WINCH"}
+
+// Choices are the names of signals that one may want to send.
+func (SignalJob) Choices() []string { return append(caught[:len(caught):len(caught)], "KILL", "STOP") }
+
+// Choices are those that can be passed on.
+func (SignalList) Choices() []string { return append(caught[:len(caught):len(caught)], "none") }
+
+// Choices are those that may be sent in time.
+func (Warning) Choices() (words []string) {
+	for _, name := range caught {
+		words = append(words, name+"@")
+	}
+	return words
+}
+
+// Choices are those that may tell ranks to write a checkpoint.
+func (NodeSignal) Choices() []string { return caught }
+
 // Signals tells the number of a signal, which differs between systems, by its full name; 0:
 // there is none of that name.
 type Signals func(name string) int

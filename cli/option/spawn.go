@@ -15,6 +15,9 @@ type Universe struct {
 	Size int    // 0: nothing is told; job.SystemSize: the slots of all hosts
 }
 
+// Choices are the words that it may be.
+func (Universe) Choices() []string { return []string{"SYSTEM", "INFINITE"} }
+
 func (u *Universe) UnmarshalText(text []byte) error {
 	*u = Universe{Text: strings.ToUpper(string(text))}
 	switch u.Text {
@@ -45,6 +48,9 @@ type SpawnHosts struct {
 	Any   bool
 	Hosts []hostlist.Entry
 }
+
+// Choices are the words that it may be.
+func (SpawnHosts) Choices() []string { return []string{"candidates", "job", "any", "none"} }
 
 func (h *SpawnHosts) UnmarshalText(text []byte) error {
 	*h = SpawnHosts{Text: string(text)}

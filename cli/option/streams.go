@@ -89,6 +89,9 @@ type StdinTo struct {
 	File  string    // what is read instead of our standard input; may be empty
 }
 
+// Choices are the words that it may be.
+func (StdinTo) Choices() []string { return []string{"all", "none", "file=NAME"} }
+
 func (s *StdinTo) UnmarshalText(text []byte) error {
 	*s = StdinTo{Text: string(text)}
 	file, is := strings.CutPrefix(s.Text, "file=")
@@ -127,6 +130,11 @@ func (o Output) And(more Output) Output {
 		Tag: cmp.Or(more.Tag, o.Tag), Dir: cmp.Or(more.Dir, o.Dir), File: cmp.Or(more.File, o.File),
 		Timestamp: o.Timestamp || more.Timestamp, Merge: o.Merge || more.Merge, NoCopy: o.NoCopy || more.NoCopy, Raw: o.Raw || more.Raw,
 	}
+}
+
+// Choices are its words.
+func (Output) Choices() []string {
+	return []string{"tag", "tag-detailed", "timestamp", "merge", "dir=DIR", "file=FILE"}
 }
 
 // UnmarshalText reads words with commas between, the last of which may be followed by

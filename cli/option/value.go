@@ -217,6 +217,9 @@ func (e *EnvTake) UnmarshalText(text []byte) error {
 // A Picture names some of what can be told before the start, with commas between.
 type Picture []string
 
+// Choices are its words.
+func (Picture) Choices() []string { return pictures }
+
 func (p *Picture) UnmarshalText(text []byte) error {
 	*p = strings.Split(strings.ToLower(string(text)), ",")
 	for _, word := range *p {
@@ -298,6 +301,9 @@ type RestartCount struct {
 	Most int    // job.Always: as often as it takes
 }
 
+// Choices are the words that it may be.
+func (RestartCount) Choices() []string { return []string{"always", "no"} }
+
 func (r *RestartCount) UnmarshalText(text []byte) (err error) {
 	*r = RestartCount{Text: strings.ToLower(string(text))}
 	switch r.Text {
@@ -319,6 +325,15 @@ type RestartEnds struct {
 	Text  string
 	Kinds []job.EndKind
 	Codes []int // with code; nil: all but 0
+}
+
+// Choices are its words.
+func (RestartEnds) Choices() []string {
+	words := []string{"any"}
+	for _, kind := range job.EndKinds {
+		words = append(words, string(kind))
+	}
+	return words
 }
 
 // UnmarshalText reads a list. A number belongs to the code: before it.

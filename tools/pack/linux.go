@@ -184,8 +184,10 @@ func slaves(kind string, files tree) (found [][3]string) {
 		{"/usr/share/man/man1/mpiexec.1.gz", "mpiexec.1.gz", "usr/share/man/man1/mpiexec.remshell.1.gz"},
 		{"/usr/share/man/man1/mpirun.1.gz", "mpirun.1.gz", "usr/share/man/man1/mpirun.remshell.1.gz"},
 		{"/usr/share/bash-completion/completions/mpiexec", "mpiexec.bash", completion("bash-completion/completions/mpiexec")},
+		{"/usr/share/bash-completion/completions/mpirun", "mpirun.bash", completion("bash-completion/completions/mpiexec")}, // bash looks for a file of the name
 		{zsh, "mpiexec.zsh", completion("zsh/site-functions/_mpiexec")},
 		{"/usr/share/fish/vendor_completions.d/mpiexec.fish", "mpiexec.fish", completion("fish/vendor_completions.d/mpiexec.fish")},
+		{"/usr/share/fish/vendor_completions.d/mpirun.fish", "mpirun.fish", completion("fish/vendor_completions.d/mpiexec.fish")},
 	} {
 		if _, there := files[s[2]]; there {
 			s[2] = "/" + s[2]

@@ -106,6 +106,7 @@ func TestDebian(t *testing.T) {
 		"--slave /usr/bin/mpiexec mpiexec /usr/bin/mpiexec.remshell",
 		"--slave /usr/share/man/man1/mpiexec.1.gz mpiexec.1.gz /usr/share/man/man1/mpiexec.remshell.1.gz",
 		"--slave /usr/share/bash-completion/completions/mpiexec mpiexec.bash /usr/share/remshell/bash-completion.completions.mpiexec",
+		"--slave /usr/share/bash-completion/completions/mpirun mpirun.bash /usr/share/remshell/bash-completion.completions.mpiexec",
 	} {
 		if !strings.Contains(script, want) {
 			t.Errorf("no %q in\n%s", want, script)

@@ -1,49 +1,24 @@
-# Completes the options of mpiexec. Made by mpiexec --completion bash.
-
-# Completes the value of an option, named without dashes; fails if it takes none.
-_mpiexec_value() {
-	case $1 in
-%s	*) return 1 ;;
-	esac
-}
+# Completes command lines of mpiexec and of its other names: mpiexec itself says what there is. Made by mpiexec --completion bash.
 
 _mpiexec() {
-	local line=${COMP_LINE:0:COMP_POINT} state=options cur word dashes i
+	local line=${COMP_LINE:0:COMP_POINT} IFS=$' \t\n' kind from word help cur strip
 	local -a words
 	read -ra words <<<"$line"
 	[[ $line == *[[:blank:]] ]] && words+=("")
-	for ((i = 1; i < ${#words[@]} - 1; i++)); do
-		word=${words[i]}
-		if [[ $word == : ]]; then
-			state=options
-		elif [[ $state != options ]]; then
-			state=arguments
-		elif [[ $word == -- ]]; then
-			state=program
-		elif [[ $word != -* ]]; then
-			state=arguments
-		elif [[ $word != *=* ]]; then
-			word=${word#-} cur=${words[i + 1]}
-			if _mpiexec_value "${word#-}"; then
-				((++i == ${#words[@]} - 1)) && return
-			fi
-		fi
-	done
 	cur=${words[${#words[@]} - 1]}
+	strip=${cur%"$2"} # the part of the word in front of the last = or :, which bash keeps
 	COMPREPLY=()
-	if [[ $state == arguments ]]; then
-		compopt -o default 2>/dev/null
-	elif [[ $state == program || $cur != -* ]]; then
-		COMPREPLY=($(compgen -c -- "$cur"; compgen -f -- "$cur"))
-		compopt -o filenames 2>/dev/null
-	elif [[ $cur == *=* ]]; then
-		word=${cur%%%%=*} cur=${cur#*=} word=${word#-}
-		_mpiexec_value "${word#-}"
-	elif [[ $cur == - || $cur == -- ]]; then
-		COMPREPLY=($(compgen -W %s -- "$cur"))
-	else
-		dashes=${cur%%%%[!-]*}
-		COMPREPLY=($(compgen -P "$dashes" -W %s -- "${cur#"$dashes"}"))
-	fi
+	{
+		read -r kind from
+		while IFS=$'\t' read -r word help; do COMPREPLY+=("${word#"$strip"}"); done
+	} < <("${1/#\~/$HOME}" --__complete "${words[@]:1}" 2>/dev/null)
+	IFS=$'\n'
+	case $kind in
+	words) [[ ${#COMPREPLY[@]} == 1 && $COMPREPLY == *[=:@] ]] && compopt -o nospace 2>/dev/null ;;
+	files) COMPREPLY=($(compgen -f -- "${cur:from}")); compopt -o filenames 2>/dev/null ;;
+	folders) COMPREPLY=($(compgen -d -- "${cur:from}")); compopt -o filenames 2>/dev/null ;;
+	program) COMPREPLY=($(compgen -c -- "$cur"; compgen -f -- "$cur")); compopt -o filenames 2>/dev/null ;;
+	arguments) compopt -o default 2>/dev/null ;;
+	esac
 }
-complete -F _mpiexec mpiexec
+complete -F _mpiexec mpiexec mpirun mpiexec.remshell mpirun.remshell aprun

@@ -1,41 +1,29 @@
-# Completes the options of mpiexec. Made by mpiexec --completion fish.
+# Completes command lines of mpiexec and of its other names: mpiexec itself says what there is. Made by mpiexec --completion fish.
 
-# Tells where the cursor is: options, value, program, or the words of the program so far.
-function __mpiexec_place
-    set -l valued %s
-    set -l place options
-    set -l program
-    for word in (commandline -opc)[2..-1]
-        if test "$word" = :
-            set place options
-            set program
-        else if test $place = arguments; or test $place = program
-            set place arguments
-            set -a program $word
-        else if test $place = value
-            set place options
-        else if test "$word" = --
-            set place program
-        else if not string match -q -- '-*' $word
-            set place arguments
-            set -a program $word
-        else if contains -- (string replace -r -- '^--?' '' $word) $valued
-            set place value
-        end
+function __mpiexec_complete
+    set -l words (commandline -opc)
+    set -l word (commandline -ct)
+    set -l program (string replace -r '^~/' "$HOME/" -- $words[1])
+    set -l lines ($program --__complete $words[2..-1] "$word" 2>/dev/null)
+    set -l answer (string split ' ' -- $lines[1])
+    set -l from (math 0$answer[2] + 1)
+    switch "$answer[1]"
+        case words
+            string join \n -- $lines[2..-1]
+        case files folders
+            set -l before (string sub -l (math $from - 1) -- "$word")
+            set -l ask __fish_complete_path
+            test $answer[1] = folders; and set ask __fish_complete_directories
+            for found in ($ask (string sub -s $from -- "$word"))
+                echo $before$found
+            end
+        case program
+            __fish_complete_command
+        case arguments
+            complete -C (string join ' ' -- (string escape -- $words[(math $from + 1)..-1]) "$word")
     end
-    echo $place
-    string join \n -- $program
 end
 
-function __mpiexec_at
-    contains -- (__mpiexec_place)[1] $argv
+for name in mpiexec mpirun mpiexec.remshell mpirun.remshell aprun
+    complete -c $name -f -a '(__mpiexec_complete)'
 end
-
-function __mpiexec_arguments
-    set -l program (__mpiexec_place)[2..-1]
-    complete -C (string join ' ' -- (string escape -- $program) (commandline -ct))
-end
-
-complete -c mpiexec -f
-complete -c mpiexec -n '__mpiexec_at options program' -a '(__fish_complete_command)'
-complete -c mpiexec -n '__mpiexec_at arguments' -a '(__mpiexec_arguments)'

@@ -1,50 +1,33 @@
-#compdef mpiexec
-# Completes the options of mpiexec. Made by mpiexec --completion zsh.
-
-# Completes the value of an option, named without dashes.
-_mpiexec_value() {
-	case $1 in
-%s	esac
-}
+#compdef mpiexec mpirun mpiexec.remshell mpirun.remshell aprun
+# Completes command lines of mpiexec and of its other names: mpiexec itself says what there is. Made by mpiexec --completion zsh.
 
 _mpiexec() {
-	local state=options word name i from
-	local -a options
-	for ((i = 2; i < CURRENT; i++)); do
-		word=${words[i]} name=${${words[i]#-}#-}
-		if [[ $word == : ]]; then
-			state=options
-		elif [[ $state == program || $state == options && $word != -* ]]; then
-			state=arguments from=$i
-		elif [[ $state == options && $word == -- ]]; then
-			state=program
-		elif [[ $state == options && $name == (%s) ]]; then
-			if ((++i == CURRENT)); then
-				_mpiexec_value $name
-				return
-			fi
-		fi
-	done
-	if [[ $state == arguments ]]; then
-		words=("${(@)words[from,-1]}")
-		((CURRENT -= from - 1))
+	local kind from line
+	local -a lines offers open
+	lines=("${(@f)$(${~words[1]} --__complete "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
+	kind=${lines[1]%% *} from=${lines[1]##* }
+	case $kind in
+	files) compset -p $from; _files ;;
+	folders) compset -p $from; _files -/ ;;
+	program) _alternative 'commands:program:_command_names -e' 'files:program:_files' ;;
+	arguments)
+		words=("${(@)words[from+2,-1]}")
+		((CURRENT -= from + 1))
 		_normal
-	elif [[ $state == options && $PREFIX == -*=* ]]; then
-		name=${${${PREFIX%%%%=*}#-}#-}
-		compset -P '*='
-		_mpiexec_value $name
-	elif [[ $state == options && $PREFIX == -* ]]; then
-		options=(
-%s		)
-		[[ $PREFIX == --* ]] && options=("--"${^${(@)${(@)options#-}#-}})
-		_describe -o option options
-	else
-		_alternative 'commands:program:_command_names -e' 'files:program:_files'
-	fi
+		;;
+	words)
+		for line in "${(@)lines[2,-1]}"; do
+			line=${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}
+			line=${line%:}
+			if [[ ${line%%:*} == *[=@] || $line == *\\: ]]; then open+=("$line"); else offers+=("$line"); fi
+		done
+		_describe -t words word offers -- open -S ''
+		;;
+	esac
 }
 
 if [[ ${funcstack[1]} == _mpiexec ]]; then
 	_mpiexec "$@"
 else
-	compdef _mpiexec mpiexec
+	compdef _mpiexec mpiexec mpirun mpiexec.remshell mpirun.remshell aprun
 fi

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"remshell/cli/aprun"
+	"remshell/cli/option"
+	"remshell/sshx"
+)
+
+// This file answers a shell that completes a command line of ours (package option).
+
+// completing is the words that a shell asks about, if args are its request.
+func completing(args []string) (words []string, asked bool) {
+	if len(args) < 2 || args[0] != option.Request {
+		return nil, false
+	}
+	return args[1:], true
+}
+
+// complete answers with what may stand in the place of the last word.
+func complete(ctx context.Context, words []string, table *option.Table, sys System) error {
+	lists := option.Lists{Hosts: func() []string { return hostNames(sys) }, Jobs: func() []string { return jobsHere(ctx, sys) }}
+	_, err := io.WriteString(sys.Out, table.Complete(words, lists).String())
+	return err
+}
+
+// completeAprun is complete for a line of aprun's.
+func completeAprun(words []string, sys System) error {
+	kind, from, offers := aprun.Complete(words)
+	_, err := io.WriteString(sys.Out, option.Completion{Kind: option.Kind(kind), From: from, Offers: offers}.String())
+	return err
+}
+
+// hostNames lists the hosts that ssh knows by name here.
+func hostNames(sys System) []string {
+	home := sys.getenv("HOME")
+	names := []string{"localhost"}
+	config, err := sshx.ReadConfig(home+"/.ssh/config", "/etc/ssh/ssh_config", sshx.User{Home: home, UID: syscall.Getuid(), Getenv: sys.getenv})
+	if err == nil {
+		names = append(names, config.Names()...)
+	}
+	for _, file := range []string{home + "/.ssh/known_hosts", home + "/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts"} {
+		names = append(names, sshx.KnownNames(file)...)
+	}
+	names = slices.DeleteFunc(names, unfit)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// unfit reports whether a name has letters that mean something to a shell.
+func unfit(name string) bool {
+	return name == "" || strings.HasPrefix(name, "-") || strings.ContainsFunc(name, func(r rune) bool {
+		return r > 0x7e || !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:@", r)
+	})
+}
+
+// jobsHere lists the jobs on this machine, as --ps tells them; "last" is the user's last one.
+func jobsHere(ctx context.Context, sys System) (jobs []string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var text bytes.Buffer
+	sys.In, sys.Out, sys.Err = strings.NewReader(""), &text, io.Discard
+	Main(ctx, []string{"--ps", "--json", "-q", "-host", "localhost"}, sys)
+	var page struct {
+		Jobs []struct {
+			Job string `json:"job"`
+		} `json:"jobs"`
+	}
+	json.Unmarshal(text.Bytes(), &page) // if nothing came, there are no jobs to offer
+	for _, j := range page.Jobs {
+		jobs = append(jobs, j.Job)
+	}
+	return slices.DeleteFunc(append(jobs, "last"), unfit)
+}

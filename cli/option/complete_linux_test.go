@@ -1,0 +1,93 @@
+package option
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/test/ptytest"
+)
+
+// A user types the beginning of a word and a tab, and reads the whole word: also where bash itself ends a word, at = and :.
+func TestCompletionInAnInteractiveBash(t *testing.T) {
+	script := programs(t, "bash")
+	file := filepath.Join(t.TempDir(), "rc")
+	if err := os.WriteFile(file, []byte(script+"\nPS1='READY> '\nbind 'set enable-bracketed-paste off'\nbind 'set bell-style none'\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	master, slave := ptytest.Open(t)
+	cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--rcfile", file, "-i")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.Env = append(os.Environ(), "TERM=dumb", "HOME="+t.TempDir(), "INPUTRC=/dev/null")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	screen := newScreen(master)
+	screen.until(t, "READY> ")
+	for _, test := range []struct{ typed, becomes string }{
+		{"mpiexec --bind-to hw\t", "mpiexec --bind-to hwthread "},
+		{"mpirun --bind-to hw\t", "mpirun --bind-to hwthread "},
+		{"mpiexec --map-by=nu\t", "mpiexec --map-by=numa "},
+		{"mpiexec --map-by pp\t2", "mpiexec --map-by ppr:2"},
+		{"mpiexec --end 1\t", "mpiexec --end 17-a "},
+		{"mpiexec -host n1,loc\t", "mpiexec -host n1,localhost "},
+		{"mpiexec --acc\t", "mpiexec --accept-new-host-keys "},
+	} {
+		fmt.Fprint(master, test.typed+"END")
+		screen.until(t, test.becomes+"END")
+		fmt.Fprint(master, "\x15\n") // leave the line
+		screen.until(t, "READY> ")
+	}
+	fmt.Fprint(master, "exit\n")
+	cmd.Wait()
+}
+
+// A screen is what a terminal shows, as it comes.
+type screen struct {
+	pieces chan string
+	text   string
+}
+
+func newScreen(from io.Reader) *screen {
+	s := &screen{pieces: make(chan string, 64)}
+	go func() {
+		defer close(s.pieces)
+		for buffer := make([]byte, 4096); ; {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			s.pieces <- string(buffer[:n])
+		}
+	}()
+	return s
+}
+
+// until waits for a text, and forgets what was shown up to its end.
+func (s *screen) until(t *testing.T, text string) {
+	t.Helper()
+	late := time.After(5 * time.Minute)
+	for {
+		if _, rest, shown := strings.Cut(s.text, text); shown {
+			s.text = rest
+			return
+		}
+		select {
+		case piece, more := <-s.pieces:
+			if !more {
+				t.Fatalf("bash ended; %q was to come after %q", text, s.text)
+			}
+			s.text += piece
+		case <-late:
+			t.Fatalf("%q does not come: %q", text, s.text)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package option
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestMain is the program that shells ask, in the tests below.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == Request {
+		fmt.Print(Mpiexec(signals).Complete(os.Args[2:], known))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// known are the hosts and jobs of these tests.
+var known = Lists{
+	Hosts: func() []string { return []string{"localhost", "n1", "n2"} },
+	Jobs:  func() []string { return []string{"17-a", "last"} },
+}
+
+// What may stand where the cursor is, as a value.
+func TestComplete(t *testing.T) {
+	for _, test := range []struct {
+		words []string
+		kind  Kind
+		from  int
+		has   string // words that are offered, among others
+		not   string
+	}{
+		{[]string{""}, Program, 0, "", "-n"},
+		{[]string{"hel"}, Program, 0, "", ""},
+		{[]string{"--bind-to", "co"}, OnlyWords, 0, "core", "socket none"},
+		{[]string{"--bind-to", ""}, OnlyWords, 0, "core none user: cpu-list= rr", "user:SET"},
+		{[]string{"--bind-to=nu"}, OnlyWords, 0, "--bind-to=numa", "numa"},
+		{[]string{"--bindto", "CO"}, OnlyWords, 0, "core", ""},
+		{[]string{"--map-by", "pp"}, OnlyWords, 0, "ppr:", "slot"},
+		{[]string{"--rank-by", ""}, OnlyWords, 0, "fill span slot", ""},
+		{[]string{"-membind", ""}, OnlyWords, 0, "local interleave bind:", ""},
+		{[]string{"-launcher", "s"}, OnlyWords, 0, "ssh slurm", "fork"},
+		{[]string{"--env-compat", "torch,"}, OnlyWords, 0, "torch,ompi", "torch,torch ompi"},
+		{[]string{"--pmi", "pmi"}, OnlyWords, 0, "pmi1 pmi2 pmix", "both"},
+		{[]string{"-usize", ""}, OnlyWords, 0, "SYSTEM INFINITE", ""},
+		{[]string{"--output", "tag,time"}, OnlyWords, 0, "tag,timestamp", ""},
+		{[]string{"-hostfile", "ho"}, Files, 0, "", ""},
+		{[]string{"-hostfile=ho"}, Files, 10, "", ""},
+		{[]string{"-wdir", ""}, Folders, 0, "", ""},
+		{[]string{"-host", "n"}, OnlyWords, 0, "n1 n2", "localhost"},
+		{[]string{"-host", "n1,"}, OnlyWords, 0, "n1,n2 n1,localhost", "n1,n1 n2"},
+		{[]string{"--spawn-hosts", ""}, OnlyWords, 0, "n1 none candidates", ""},
+		{[]string{"--ps", "n"}, OnlyWords, 0, "n1 n2", ""},
+		{[]string{"--selftest", "n1", "n"}, OnlyWords, 0, "n2", ""},
+		{[]string{"--doctor", "n"}, OnlyWords, 0, "n1", ""},
+		{[]string{"--doctor", "-host", "n1", "hel"}, Program, 0, "", ""},
+		{[]string{"--end", ""}, OnlyWords, 0, "17-a last", "n1"},
+		{[]string{"--end", "17-a", ""}, OnlyWords, 0, "n1", "17-a"},
+		{[]string{"--end=1"}, OnlyWords, 0, "--end=17-a", ""},
+		{[]string{"--evict", "17-a", ""}, OnlyWords, 0, "n1", ""},
+		{[]string{"--signal", ""}, OnlyWords, 0, "USR1 TERM KILL", "17-a"},
+		{[]string{"--signal", "TERM", ""}, OnlyWords, 0, "17-a last", "n1"},
+		{[]string{"--signal", "TERM", "last", "n"}, OnlyWords, 0, "n1", ""},
+		{[]string{"-genv", "A=1", "hel"}, Program, 0, "", ""},
+		{[]string{"-genv", "A", "1", "hel"}, Program, 0, "", ""},
+		{[]string{"--display", ""}, OnlyWords, 0, "map topo bind", ""},
+		{[]string{"-help", "rea"}, OnlyWords, 0, "reaching", ""},
+		{[]string{"-help", "-hostf"}, OnlyWords, 0, "-hostfile", ""},
+		{[]string{"-"}, OnlyWords, 0, "-n --fanout -host", ""},
+		{[]string{"--"}, OnlyWords, 0, "--fanout", "-host"},
+		{[]string{"--hostf"}, OnlyWords, 0, "--hostfile", "-hostfile"},
+		{[]string{"-n", "2", "./a", "-n"}, Arguments, 2, "", "-np"},
+		{[]string{"-n", "2", "--", "./a", "x"}, Arguments, 3, "", ""},
+		{[]string{"-n", "2", "--", "./a"}, Program, 0, "", ""},
+		{[]string{"-n", "1", "./a", "-x", ":", "-perh"}, OnlyWords, 0, "-perhost", ""},
+		{[]string{"-n", "1", "./a", ":", "-n", "1", "./b", "x"}, Arguments, 6, "", ""},
+		{[]string{"--unknown", "x"}, Program, 0, "", ""},
+		{[]string{"-npernode", ""}, OnlyWords, 0, "", "n1"},
+		{[]string{"--no-such=va"}, OnlyWords, 0, "", ""},
+	} {
+		got := Mpiexec(signals).Complete(test.words, known)
+		var offered []string
+		for _, o := range got.Offers {
+			offered = append(offered, o[0])
+		}
+		for _, word := range strings.Fields(test.has) {
+			if !slices.Contains(offered, word) {
+				t.Errorf("%q: no %q in %q", test.words, word, offered)
+			}
+		}
+		for _, word := range strings.Fields(test.not) {
+			if slices.Contains(offered, word) {
+				t.Errorf("%q: %q is offered", test.words, word)
+			}
+		}
+		if got.Kind != test.kind || got.From != test.from {
+			t.Errorf("%q: %s from %d, want %s from %d", test.words, got.Kind, got.From, test.kind, test.from)
+		}
+	}
+}
+
+// Every option with a fixed list of words offers it, and each word that a type names is one that it reads.
+func TestEveryListedWordIsOffered(t *testing.T) {
+	table, lists := Mpiexec(signals), 0
+	for _, o := range table.options {
+		words := o.choices()
+		if words == nil {
+			continue
+		}
+		lists++
+		before := []string{o.Dashed, ""}
+		if o.takes == "attached" || o.Arg == "" {
+			if o.Arg == "" {
+				continue // its other spellings say them
+			}
+			before = []string{o.Dashed + "="}
+		}
+		got := table.Complete(before, known).String()
+		for _, word := range words {
+			if !strings.Contains(got, strings.TrimPrefix(before[len(before)-1]+word, " ")+"\t") {
+				t.Errorf("%s: %q is not offered: %q", o.Dashed, word, got)
+			}
+			value := word
+			if strings.HasSuffix(word, "@") {
+				value += "60"
+			}
+			if strings.HasSuffix(value, ":") || strings.HasSuffix(value, "=") || o.Arg == "SIG JOB" || word == "list" {
+				continue // more has to follow
+			}
+			if _, err := table.decode(o, value); err != nil {
+				t.Errorf("%s %s: %v", o.Dashed, value, err)
+			}
+		}
+	}
+	if lists < 30 {
+		t.Errorf("only %d options have words", lists)
+	}
+}
+
+// completions are beginnings of lines, and words that must, or must not, be offered for
+// the last of them.
+var completions = []struct{ line, has, not string }{
+	{"mpiexec -hostf", "-hostfile", "-host"},
+	{"mpiexec --hostf", "--hostfile", "-hostfile"},
+	{"mpiexec --", "--fanout", ""},
+	{"mpiexec -n 2 -launcher ", "rsh", "-n"},
+	{"mpiexec -n 2 -launcher r", "rsh", "ssh"},
+	{"mpiexec --exit-status ", "rank0", ""},
+	{"mpiexec --bind-to co", "core", "socket"},
+	{"mpirun --map-by nu", "numa", "slot"},
+	{"mpiexec.remshell --rank-by sp", "span", ""},
+	{"mpiexec --map-by=nu", "--map-by=numa", "--map-by=slot"},
+	{"mpiexec --map-by pp", "ppr:", ""},
+	{"mpiexec --end 1", "17-a", "last"},
+	{"mpiexec -host n", "n2", "localhost"},
+	{"mpiexec -host n1,n", "n1,n2", ""},
+	{"mpiexec --ps n1 n", "n2", ""},
+	{"mpiexec -hostfile mp", "mpihosts", ""},
+	{"mpiexec -wdir fol", "folder", ""},
+	{"mpiexec -n 2 ./a.out -n", "", "-np"},
+	{"mpiexec -n 2 ./a.out mp", "mpihosts", ""},
+	{"mpiexec -n 2 -- ./a.out mp", "mpihosts", ""},
+	{"mpiexec -n 1 ./a.out -x : -perh", "-perhost", ""},
+	{"mpiexec -n 2 rmd", "rmdir", ""},
+}
+
+// programs makes a folder with this test by the names of the program, puts it into the PATH, and returns the script of a shell.
+func programs(t *testing.T, shell string) (script string) {
+	t.Helper()
+	requires(t, shell)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"mpiexec", "mpirun", "mpiexec.remshell"} {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return Mpiexec(signals).Completion(shell)
+}
+
+func TestCompletionBash(t *testing.T) {
+	script := programs(t, "bash") + `
+cd "$1"
+while IFS= read -r line; do
+	COMP_LINE=$line COMP_POINT=${#line}
+	read -ra COMP_WORDS <<<"$line"
+	[[ $line == *' ' ]] && COMP_WORDS+=("")
+	COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+	COMPREPLY=() rest=
+	compopt() { [[ $2 == default ]] && rest=1; }
+	_mpiexec "${COMP_WORDS[0]}" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+	[[ $rest ]] && COMPREPLY=($(compgen -f -- "${COMP_WORDS[-1]}"))
+	echo "${COMPREPLY[@]}"
+done
+`
+	checkCompletion(t, func(dir, lines string) string {
+		out, _ := runs(t, lines, "bash", "--norc", "-c", script, "bash", dir)
+		return out
+	})
+	registered, _ := runs(t, "", "bash", "--norc", "-c", Mpiexec(signals).Completion("bash")+"complete -p mpiexec mpirun aprun")
+	if registered != "complete -F _mpiexec mpiexec\ncomplete -F _mpiexec mpirun\ncomplete -F _mpiexec aprun\n" {
+		t.Errorf("bash says %q", registered)
+	}
+}
+
+// fish completes on demand.
+func TestCompletionFish(t *testing.T) {
+	script := programs(t, "fish")
+	file := filepath.Join(t.TempDir(), "mpiexec.fish")
+	if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ask := `source $argv[1]; cd $argv[2]
+while read -l line
+    echo (complete -C "$line" | string replace -r '\t.*' '')
+end`
+	checkCompletion(t, func(dir, lines string) string {
+		out, problems := runs(t, lines, "fish", "--no-config", "-c", ask, file, dir)
+		if problems != "" {
+			t.Errorf("fish: %s", problems)
+		}
+		return out
+	})
+}
+
+// zsh completes only for somebody at a terminal: it makes one itself. What it would offer
+// is caught where it offers it.
+func TestCompletionZsh(t *testing.T) {
+	completion := programs(t, "zsh")
+	home := t.TempDir()
+	file := filepath.Join(home, "mpiexec.zsh")
+	if err := os.WriteFile(file, []byte(completion), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	script := `zmodload zsh/zpty
+zpty z zsh -f -i
+read_until() { local text; REPLY=; while zpty -r z text; do REPLY+=$text; [[ $REPLY == *$1* ]] && return; done; exit 3 }
+zpty -w z "PROMPT=; unsetopt zle_bracketed_paste auto_list; stty -echo; autoload -U compinit; compinit -u -d $1/dump; source $2; cd $3; TRAPEXIT() { }"
+zpty -w z 'compadd() { if [[ ${@[(I)-O*|-A*|-D*]} -gt 0 ]]; then builtin compadd "$@"; return; fi; local -a hits; builtin compadd -O hits "$@"; print -r -- "$hits" >>$OFFERED; builtin compadd "$@" }'
+zpty -w z "OFFERED=$1/offered; zstyle ':completion:*' insert-tab false; caught() { : >\$OFFERED; zle complete-word; { cat \$OFFERED | tr '\\n' ' '; echo; } >>$1/all; BUFFER=; print; print ANSWER\\ED }; zle -N caught; bindkey '^I' caught; print REA\\DY"
+read_until READY
+while IFS= read -r line; do
+	zpty -w -n z "$line"$'\t'
+	read_until ANSWERED
+done
+cat $1/all`
+	checkCompletion(t, func(dir, lines string) string {
+		out, _ := runs(t, lines, "zsh", "-f", "-c", script, "zsh", home, file, dir)
+		return out
+	})
+}
+
+// checkCompletion has a shell complete all lines at once, in a folder with a few files. It
+// writes a line for each, with what it offers.
+func checkCompletion(t *testing.T, complete func(dir, lines string) string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"mpihosts", "folder/x", "a.out"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines strings.Builder
+	for _, c := range completions {
+		lines.WriteString(c.line + "\n")
+	}
+	answers := strings.Split(strings.TrimSuffix(complete(dir, lines.String()), "\n"), "\n")
+	if len(answers) != len(completions) {
+		t.Fatalf("%d answers to %d lines: %q", len(answers), len(completions), answers)
+	}
+	for i, c := range completions {
+		offered := " " + strings.ReplaceAll(answers[i], "/", "") + " "
+		if c.has != "" && !strings.Contains(offered, " "+c.has+" ") || c.not != "" && strings.Contains(offered, " "+c.not+" ") {
+			t.Errorf("%q: offered %q; want %q and not %q", c.line, answers[i], c.has, c.not)
+		}
+	}
+}
