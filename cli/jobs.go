@@ -182,6 +182,8 @@ func remedyOf(asked reserve.Asked, ref job.Ref) string {
 	switch {
 	case asked.Answer.Later:
 		return "mpiexec --resume-job " + ref.String() + " --wait waits for them"
+	case strings.HasPrefix(asked.Answer.Text, "suspended: "):
+		return "mpiexec --resume-job " + ref.String() + " lets it go on"
 	case asked.Keeps:
 		return fmt.Sprintf("as root, or as its user: mpiexec --evict %s %s", ref, asked.Node)
 	case strings.HasPrefix(asked.Answer.Text, "not allowed"):

@@ -55,7 +55,7 @@ func askedBy(n *node.Node, m *wire.Ask) supervise.Asked {
 func (f *fleet) standsBehind(asked supervise.Asked) bool {
 	suspends := asked.Verb == job.AskSuspend || asked.Verb == job.AskSuspendFree ||
 		asked.Verb == job.AskYield && f.req.Preemptible == job.YieldBySuspending
-	if !suspends || f.state.Respite() || f.saves.state.Phase != checkpoint.Asked || !f.req.Ckpt.Judged() {
+	if !suspends || f.saves.state.Phase != checkpoint.Asked || !f.req.Ckpt.Judged() {
 		return false
 	}
 	f.saves.ask(func(string) { f.events.Put(asked) }, nil)

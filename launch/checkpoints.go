@@ -52,13 +52,11 @@ func (c *checkpoints) ask(answer func(why string), stop func()) {
 	if stop != nil {
 		c.stop = stop
 	}
-	c.step(checkpoint.Ask{Stop: stop != nil, Brief: c.fleet.state.Respite()}, time.Now())
+	c.step(checkpoint.Ask{Stop: stop != nil}, time.Now())
 }
 
 // askToStop is ask for who wants the attempt to end behind its checkpoint: stop ends it, or it goes on, and stays is told why.
-// A job that is suspended goes on for it.
 func (c *checkpoints) askToStop(stop func(), stays func(why string)) {
-	c.fleet.act(c.fleet.state, c.fleet.state.Step(supervise.Relieve{}, time.Now()))
 	c.ask(func(why string) {
 		if c.state.Phase != checkpoint.Stopping { // no end of the attempt follows
 			stays(why)
@@ -81,9 +79,6 @@ func (c *checkpoints) turn(now time.Time) {
 		c.step(checkpoint.Began{End: life.End()}, now)
 	case !due.IsZero() && !now.Before(due):
 		c.step(checkpoint.Tick{}, now)
-	}
-	if pending := c.state.Phase == checkpoint.Asked || c.state.Phase == checkpoint.Stopping; life.Respite() && !pending {
-		c.fleet.act(life, life.Step(supervise.Relieved{}, now))
 	}
 }
 

@@ -98,27 +98,6 @@ func TestAskOfAJobThatEnds(t *testing.T) {
 	}
 }
 
-// A suspended job goes on for a checkpoint, and stands still again when that is over; timers of checkpoints, which stand still
-// with it, run meanwhile.
-func TestASuspendedJobGoesOnForItsCheckpoint(t *testing.T) {
-	f, world, _ := asking(t)
-	f.state.Step(supervise.Asked{Verb: job.AskSuspend, User: "ann"}, time.Now())
-	var answers []string
-	f.act(f.state, f.state.Step(supervise.Relieve{}, time.Now()))
-	f.saves.ask(func(why string) { answers = append(answers, why) }, nil)
-	<-world.began
-	f.saves.turn(time.Now())
-	if f.state.Held() || !f.state.Respite() || f.saves.next().IsZero() || f.standsBehind(supervise.Asked{Verb: job.AskSuspend}) {
-		t.Errorf("held: %v, in a respite: %v, its checkpoint is late at %v", f.state.Held(), f.state.Respite(), f.saves.next())
-	}
-	world.ends <- "failed"
-	hear(t, f)
-	f.saves.turn(time.Now())
-	if !f.state.Held() || f.state.Respite() || !f.saves.next().IsZero() || len(answers) != 1 {
-		t.Errorf("held: %v, in a respite: %v, the next at %v, answers %q", f.state.Held(), f.state.Respite(), f.saves.next(), answers)
-	}
-}
-
 // A job is not suspended in the midst of a checkpoint, but behind it, whatever came of it. Where none is under way, or nothing
 // can tell when it is complete, that is done at once.
 func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {

@@ -49,7 +49,6 @@ type fleet struct {
 	account  *account
 	states   *states             // being asked for; nil: not now
 	asked    map[string]bool     // asks that were heard, by their names
-	stands   supervise.Asked     // who has the job stand still from the start on; void: nobody
 	gap      atomic.Pointer[gap] // nil: the attempt has begun, or is the first
 	silences supervise.Silences
 	repeats  supervise.Repeats

@@ -74,7 +74,6 @@ func (l *lives) run(ctx context.Context) (job.Result, error) {
 		}
 		old := f
 		f = l.fleet()
-		f.stands = old.state.Stands()
 		f.gap.Store(&gap{len(l.attempts), end})
 		f.takeOver(old.kept)
 		err = l.between(ctx, f, next.Pause)

@@ -86,8 +86,8 @@ func (f *fleet) moveFound(e moveFound) {
 	switch lost := slices.IndexFunc(e.goal.New, func(k reserve.Kept) bool { return gone[k.Node] }); {
 	case f.moving != m || f.state.Phase != supervise.Running:
 		why = "the job ends"
-	case f.state.Vacant():
-		why = "suspended meanwhile: others may have its CPUs, so that it cannot write a checkpoint"
+	case f.state.Held():
+		why = "suspended meanwhile: its ranks cannot write a checkpoint"
 	case e.err != nil:
 		why = e.err.Error()
 	case lost >= 0:
@@ -106,18 +106,12 @@ func (f *fleet) moveFound(e moveFound) {
 	f.saves.askToStop(f.leave, f.stay)
 }
 
-// leave ends the attempt that is to be moved, unless its place is lost meanwhile, or others may have its CPUs: what it takes
-// along may be claimed by them by then.
+// leave ends the attempt that is to be moved, unless its place was lost meanwhile.
 func (f *fleet) leave() {
-	m, why := f.moving, ""
+	m := f.moving
 	if lost := f.lostOf(m.goal); lost != "" {
-		why = "cannot be moved: lost contact with " + lost
-	} else if f.state.Vacant() {
-		why = "suspended meanwhile"
-	}
-	if why != "" {
 		f.saves.step(checkpoint.Stays{}, time.Now())
-		f.stay(why)
+		f.stay("cannot be moved: lost contact with " + lost)
 		return
 	}
 	f.act(f.state, f.state.Step(supervise.Moved{By: m.by, To: m.goal.Text()}, time.Now()))

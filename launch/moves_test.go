@@ -115,8 +115,6 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 		c.Send(&wire.Drained{})
 	case *wire.Hold:
 		s.note("%s %s", node, map[bool]string{true: "stands", false: "goes on"}[m.On])
-	case *wire.Vacate:
-		c.Send(&wire.Vacated{})
 	case *wire.Renew:
 		c.Send(&wire.Renewed{})
 	case *wire.Release:
@@ -209,9 +207,7 @@ func TestMoves(t *testing.T) {
 			s.ends("n1", job.Exit{Code: 7})
 		}}, nil, 7, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
 		{"suspended while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.AskSuspend)}, nil, 0,
-			"taken: a place is looked for|n0 stands|n1 stands|done: suspended|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|n0 goes on|n1 goes on|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n0 stands|n2 starts|n2 stands|n0 goes on|n2 goes on", "goes on for a checkpoint, and stands still again then"},
-		{"suspended while it is looked for, and others may have its CPUs", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.AskSuspendFree)}, nil, 0,
-			"taken: a place is looked for|n0 stands|n1 stands|taken: suspended|done: suspended; its CPUs are free for others, its memory is not|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: others may have its CPUs, so that it cannot write a checkpoint|n0 goes on|n1 goes on", "n0 says: suspended by alice (--suspend=free)"},
+			"taken: a place is looked for|n0 stands|n1 stands|done: suspended|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: its ranks cannot write a checkpoint|n0 goes on|n1 goes on", "n0 says: suspended by alice (--suspend)"},
 		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.AskSuspend)}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|taken: a checkpoint is being written; suspended then|done: it moves to n[0,2]|n0 ends|n1 ends|refused: the job ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},

@@ -31,8 +31,8 @@ func (f *fleet) requeue(by supervise.Asked) {
 	case !f.state.Runs():
 		refuse("its ranks do not all run yet", true)
 		return
-	case f.state.Vacant():
-		refuse("suspended: others may have its CPUs", true)
+	case f.state.Held():
+		refuse("suspended: its ranks could not write a checkpoint", true)
 		return
 	case f.moving != nil || f.ceding != nil:
 		refuse("it is being moved, or gives way already", true)
@@ -49,9 +49,9 @@ func (f *fleet) requeue(by supervise.Asked) {
 	f.saves.askToStop(f.cede, f.keepOn)
 }
 
-// cede ends the attempt, unless others may have its CPUs by now.
+// cede ends the attempt, unless somebody wants the job to stand still by now.
 func (f *fleet) cede() {
-	if f.state.Vacant() {
+	if f.state.Held() {
 		f.saves.step(checkpoint.Stays{}, time.Now())
 		f.keepOn("suspended meanwhile")
 		return

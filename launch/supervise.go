@@ -35,15 +35,12 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	req := f.req
 	state := supervise.NewState(f.plan, supervise.Rules{
 		Grace: req.Limits.Grace, Stacks: wire.StacksTime, Timeout: req.Limits.Run, Limits: req.Bounds, Ends: req.Ends, StartBy: startBy, Since: f.since, Signals: signalsOnNodes(req.Signals), RM: holder(req.RM),
-		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Unsaved: !req.Ckpt.Asks(), Yields: req.Preemptible, Grudges: f.grudges, Paces: f.paces,
+		Warn: warningOnNodes(req.Limits.Warn), Margin: req.Limits.Margin, Bytes: given(req.Nodes), Yields: req.Preemptible, Grudges: f.grudges, Paces: f.paces,
 	}, time.Now())
 	f.state = &state
 	defer f.watchSilences()()
 	f.saves = f.newCheckpoints()
 	defer f.saves.close()
-	if f.stands.Verb != "" {
-		f.act(&state, state.Step(supervise.Suspended{By: f.stands}, time.Now()))
-	}
 	telling := newTelling(f.env)
 	for finished := false; !finished; {
 		events := f.events.Take(ctx, sooner(sooner(telling.due, f.saves.next()), sooner(f.repeats.Next(), state.Next())))

@@ -39,9 +39,8 @@ type (
 	Began struct{ End time.Time }
 	// Tick says that State.Next has come.
 	Tick struct{}
-	// Ask is somebody who wants one, perhaps since the job is to be stopped then. With Brief a suspended job goes on for it
-	// alone, and no longer: timers ask for no other meanwhile.
-	Ask struct{ Stop, Brief bool }
+	// Ask is somebody who wants one, perhaps since the job is to be stopped then.
+	Ask struct{ Stop bool }
 	// Fulfilled says that the command ended with 0, or that the file is there.
 	Fulfilled struct{}
 	// Failed says why the command has failed.
@@ -84,7 +83,6 @@ type State struct {
 
 	policy job.Checkpoint
 	stops  bool      // somebody wants the job to be stopped behind the one that is under way
-	brief  bool      // the job goes on for it alone
 	asked  bool      // somebody waits for it
 	end    time.Time // of the job; zero: nobody knows
 	due    timers
@@ -186,7 +184,7 @@ func (s *State) wanted(e Ask, now time.Time) []Action {
 	if s.Phase == Stopping {
 		return []Action{Answer{"the job is being stopped"}}
 	}
-	s.stops, s.brief = s.stops || e.Stop, s.brief || e.Brief
+	s.stops = s.stops || e.Stop
 	if s.Phase == Asked && s.asked {
 		return nil
 	}
@@ -230,7 +228,7 @@ func (s *State) tick(now time.Time) (do []Action) {
 	if timer {
 		s.due.every = now.Add(s.policy.Every)
 	}
-	if (timer || before) && !s.stops && !s.brief && (s.Phase == Idle || s.Phase == Asked && !s.policy.Judged()) {
+	if (timer || before) && !s.stops && (s.Phase == Idle || s.Phase == Asked && !s.policy.Judged()) {
 		do = append(do, s.request(now)...)
 	}
 	return do
@@ -265,7 +263,7 @@ func (s *State) over(do []Action, why string) []Action {
 	if s.asked {
 		do = append(do, Answer{why})
 	}
-	s.Phase, s.asked, s.brief, s.due.grace, s.due.look = Idle, false, false, time.Time{}, time.Time{}
+	s.Phase, s.asked, s.due.grace, s.due.look = Idle, false, time.Time{}, time.Time{}
 	s.stops = s.stops && !(why != "" && s.policy.Required)
 	if s.stops {
 		s.Phase, s.due = Stopping, timers{}

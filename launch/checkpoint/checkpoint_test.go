@@ -148,7 +148,6 @@ func TestCheckpoints(t *testing.T) {
 		{"also that it failed", judged, []at{{0, Began{}}, {60, Ask{}}, {61, Failed{"x"}}}, "request asked say failed no", 60},
 		{"a stop goes on with what was saved before", judged, []at{{0, Began{}}, {50, Ask{Stop: true}}, {80, Tick{}}}, "request asked say late no stop", 0},
 		{"a signal alone is asked for, and that is all", unjudged, []at{{0, Began{}}, {10, Ask{}}}, "request asked yes", 40},
-		{"a suspended job goes on for it alone, whatever timers say", unjudged, []at{{0, Began{}}, {50, Ask{Brief: true}}, {60, Tick{}}, {80, Tick{}}}, "request asked yes", 120},
 		{"so a stop waits its time", unjudged, []at{{0, Began{}}, {10, Ask{Stop: true}}, {40, Tick{}}}, "request asked yes stop", 0},
 		{"no way to ask", job.Checkpoint{Dir: "d"}, []at{{0, Began{}}, {10, Ask{}}}, "no", 0},
 		{"the failure wins", judged, []at{{0, Began{}}, {50, Ask{Stop: true}}, {51, Ended{}}, {52, Fulfilled{}}, {53, Ask{}}}, "request asked no no", 0},

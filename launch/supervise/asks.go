@@ -23,26 +23,21 @@ func (s *State) asked(e Asked, now time.Time) []Action {
 	switch e.Verb {
 	case job.AskYield:
 		return s.giveWay(e, now)
-	case job.AskCheckpoint:
-		return s.save(e, now)
-	case job.AskMigrate:
-		if s.Vacant() {
-			return []Action{Reply{To: e, State: job.AskRefused, Text: "suspended: others may have its CPUs, so that it cannot write a checkpoint; --resume-job first"}}
-		}
-		return []Action{Move{e}}
 	case job.AskSuspend, job.AskSuspendFree:
-		if s.Respite() && s.vacancy.gave == nil {
-			return s.inRespite(e)
-		}
 		return s.suspend(e, e.Verb == job.AskSuspendFree, now)
 	case job.AskResume:
-		if s.Respite() {
-			return s.inRespite(e)
-		}
 		if !s.Held() {
 			return []Action{Reply{To: e, State: job.AskRefused, Text: "not suspended"}}
 		}
 		return s.resume(e, now)
+	case job.AskCheckpoint, job.AskMigrate:
+		if s.Held() {
+			return []Action{Reply{To: e, State: job.AskRefused, Text: "suspended: its ranks cannot write a checkpoint"}}
+		}
+		if e.Verb == job.AskMigrate {
+			return []Action{Move{e}}
+		}
+		return []Action{Checkpoint{e}}
 	}
 	return []Action{Reply{To: e, State: job.AskRefused, Text: fmt.Sprintf("this mpiexec does not know what %q is", e.Verb)}}
 }

@@ -16,9 +16,6 @@ func did(s *State, actions []Action) string {
 	for _, action := range actions {
 		switch a := action.(type) {
 		case Checkpoint:
-			if s.Respite() {
-				return "goes on for one"
-			}
 			return "asked for"
 		case Move:
 			return "a place is looked for"
@@ -33,8 +30,6 @@ func did(s *State, actions []Action) string {
 	}
 	continued := slices.ContainsFunc(actions, func(a Action) bool { h, is := a.(Hold); return is && !h.On })
 	switch {
-	case s.Respite():
-		return map[bool]string{false: "the same, then held", true: "the same, then held, CPUs free"}[s.respite.free]
 	case s.Phase == Running && s.Held() && s.Vacant():
 		return "held, CPUs free"
 	case s.Phase != Running && continued:
@@ -73,15 +68,13 @@ func refuses(v Vacate, node int) (e Vacated) {
 // The table of survive.md 8 is what Step does.
 func TestTableOfAsks(t *testing.T) {
 	ask := func(verb job.Verb) Asked { return Asked{Verb: verb, User: "alice", Right: job.Owner} }
-	gives := []any{ask(job.AskSuspendFree), Vacated{Node: 0}, Vacated{Node: 1}}
-	verbs := [][]Event{{ask(job.AskSuspend)}, {ask(job.AskSuspendFree)}, {ask(job.AskResume)}, {ask(job.AskCheckpoint)}, {ask(job.AskMigrate)}, {Relieved{}}, {ask(job.AskEnd), exits(2, 3), NodeLost{1, "gone"}, sig(job.SIGINT), sig(job.SIGTERM)}}
+	verbs := [][]Event{{ask(job.AskSuspend)}, {ask(job.AskSuspendFree)}, {ask(job.AskResume)}, {ask(job.AskCheckpoint)}, {ask(job.AskMigrate)}, {ask(job.AskEnd), exits(2, 3), NodeLost{1, "gone"}, sig(job.SIGINT), sig(job.SIGTERM)}}
 	var table strings.Builder
-	table.WriteString("| state | suspend | suspend=free | resume-job | checkpoint | migrate | its checkpoint is over | end, failure, ^C |\n|---|---|---|---|---|---|---|---|\n")
+	table.WriteString("| state | suspend | suspend=free | resume-job | checkpoint | migrate | end, failure, ^C |\n|---|---|---|---|---|---|---|\n")
 	for _, before := range []struct {
 		state  string
 		events []any
-	}{{"running", nil}, {"held", []any{ask(job.AskSuspend)}}, {"held, CPUs free", gives}, {"held, goes on for a checkpoint", []any{ask(job.AskSuspend), ask(job.AskCheckpoint)}},
-		{"held, CPUs free, the same", append(gives[:3:3], ask(job.AskCheckpoint), Vacated{Node: 0}, Vacated{Node: 1}, Vacated{Node: 0}, Vacated{Node: 1})}, {"ending", []any{ask(job.AskEnd)}}} {
+	}{{"running", nil}, {"held", []any{ask(job.AskSuspend)}}, {"held, CPUs free", []any{ask(job.AskSuspendFree), Vacated{Node: 0}, Vacated{Node: 1}}}, {"ending", []any{ask(job.AskEnd)}}} {
 		fmt.Fprintf(&table, "| %s |", before.state)
 		for _, events := range verbs {
 			var words []string
@@ -194,7 +187,7 @@ func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
 	for _, verb := range []job.Verb{job.AskSuspend, job.AskSuspendFree, job.AskYield, job.AskCheckpoint, job.AskMigrate, job.AskResume} {
 		s := play(Rules{Grace: time.Minute, Yields: job.YieldBySuspending}, []any{sig(job.SIGINT)})
 		actions := s.Step(Asked{Verb: verb, User: "ann", Right: job.Owner}, s.Began())
-		if got, want := said(actions), "refused of ann: the job ends"; got != want || s.Stands().Verb != "" {
+		if got, want := said(actions), "refused of ann: the job ends"; got != want {
 			t.Errorf("%s: %q, want %q", verb, got, want)
 		}
 	}

@@ -80,12 +80,6 @@ type (
 	}
 	// Preempted says that the job is to give way, and has a checkpoint as far as that could be: the attempt is to end.
 	Preempted struct{ By Asked }
-	// Relieve says that a checkpoint is about to be asked for: a suspended job goes on for it.
-	Relieve struct{}
-	// Relieved says that this checkpoint is over: such a job stands still again.
-	Relieved struct{}
-	// Suspended says that the job stood still when its last attempt ended to begin here: so does this one.
-	Suspended struct{ By Asked }
 	// Vacated is what came of a Vacate on one node: with Taken another job has a CPU that is wanted, and nothing
 	// is changed there.
 	Vacated struct {

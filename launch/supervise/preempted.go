@@ -45,9 +45,6 @@ func (s *State) giveWay(e Asked, now time.Time) []Action {
 	if s.rules.Yields == job.YieldByRequeueing {
 		return []Action{Requeue{e}}
 	}
-	if s.Respite() {
-		return s.inRespite(e)
-	}
 	switch s.vacancy.phase {
 	case vacant:
 		return []Action{Reply{To: e, State: job.AskDone, Text: "its CPUs are free for others"}}
@@ -68,15 +65,11 @@ func (s *State) giveWay(e Asked, now time.Time) []Action {
 
 // staySuspended has a job that gives way to somebody stand still until it is told to go on: it does not go on by itself.
 func (s *State) staySuspended(e Asked, now time.Time) []Action {
-	text := "suspended; its CPUs are free for others"
-	switch phase := s.vacancy.phase; {
-	case s.Respite():
-		text = "suspended again behind its checkpoint; then its CPUs are free for others"
-	case phase != giving && phase != vacant:
+	if phase := s.vacancy.phase; phase != giving && phase != vacant {
 		return []Action{Reply{To: e, State: job.AskRefused, Text: "its CPUs are just being claimed, or given up", Later: true}}
 	}
-	s.vacancy.gave, s.by = nil, e
-	return []Action{s.suspendedBy(e, now), Reply{To: e, State: job.AskDone, Text: text}}
+	s.vacancy.gave = nil
+	return []Action{s.suspendedBy(e, now), Reply{To: e, State: job.AskDone, Text: "suspended; its CPUs are free for others"}}
 }
 
 // benefits is the job for which somebody asks another to give way: its name is his word, its user the node's.

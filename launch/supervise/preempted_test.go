@@ -92,10 +92,6 @@ func said(actions []Action) string {
 			all = append(all, a.Text)
 		case Watch:
 			all = append(all, "watch")
-		case Checkpoint:
-			all = append(all, "checkpoint")
-		case Move:
-			all = append(all, "move")
 		case Requeue:
 			all = append(all, "requeue for "+a.By.User)
 		default:

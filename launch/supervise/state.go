@@ -45,8 +45,6 @@ type State struct {
 	signals   int       // of those that end the job
 	began     time.Time
 	held      time.Time // since when all ranks stand still (survive.md SV-28); zero: they do not
-	by        Asked     // who has suspended the job, and lets it go on; void: nobody has
-	respite   *respite  // nil: it does not go on for a checkpoint
 	vacancy   vacancy
 	ceded     bool // the job has ended in one
 	noted     bool // that a barrier cannot complete was reported
@@ -111,7 +109,6 @@ type Rules struct {
 	Signals job.Signals
 	RM      RM // zero: there is none
 
-	Unsaved bool                  // the job cannot be asked for a checkpoint
 	Yields  job.Yielding          // --preemptible; empty: it gives way to nobody
 	Grudges *preempt.Grudges[int] // by user, those of all attempts of the job; nil: there are none yet
 	Paces   Paces                 // of asks, of all attempts; nil: nobody has asked yet

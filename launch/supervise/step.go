@@ -54,9 +54,6 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	if s.Held() && s.Phase != Running { // what stands still takes no signal (SV-31)
 		do = append(append(do, s.lift(now)...), s.unvacate()...)
 	}
-	if s.Respite() && s.Phase != Running {
-		do = append(do, s.endRespite()...)
-	}
 	return do
 }
 
@@ -113,15 +110,6 @@ func (s *State) step(event Event, now time.Time) []Action {
 		return s.moved(e, now)
 	case Preempted:
 		return s.resettle(Failed{Kind: ByPreemption, Text: e.By.Told(fmt.Sprintf("preempted by %s: queued again", e.By.Beneficiary()))}, now)
-	case Relieve:
-		if s.vacancy.phase != taken {
-			return nil
-		}
-		return s.relieve(false, now)
-	case Relieved:
-		return s.standAgain(now)
-	case Suspended:
-		return s.suspendAnew(e.By, now)
 	case Vacated:
 		return s.vacated(e, now)
 	case Changed:

@@ -67,7 +67,6 @@ func (s *State) suspend(e Asked, free bool, now time.Time) (do []Action) {
 		s.held = now
 		do = []Action{Hold{On: true}, s.suspendedBy(e, now)}
 	}
-	s.by = e
 	if !free {
 		return append(do, Reply{To: e, State: job.AskDone, Text: "suspended"})
 	}
@@ -98,7 +97,7 @@ func (s *State) resume(e Asked, now time.Time) []Action {
 
 func (s *State) goOn(e Asked, now time.Time) []Action {
 	stood := now.Sub(s.held)
-	s.by, s.vacancy.gave = Asked{}, nil
+	s.vacancy.gave = nil
 	return append(append(s.lift(now), Say{"goes on after " + job.Clock(stood)}), s.vacancy.reply(e, job.AskDone, "goes on", false)...)
 }
 
@@ -196,9 +195,6 @@ func (s *State) allVacated(now time.Time) []Action {
 		return s.vacate(v.asker, taking, job.TakeBack, s.occupied(), now)
 	case v.phase == taking && len(v.refused) == 0:
 		v.phase = taken
-		if v.asker.Verb == job.AskCheckpoint {
-			return append(s.relieve(true, now), Checkpoint{v.asker})
-		}
 		return s.goOn(v.asker, now)
 	case v.phase == taking && len(v.back) > 0:
 		return s.vacate(v.asker, returning, job.GiveUp, v.back, now)

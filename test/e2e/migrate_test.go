@@ -53,7 +53,7 @@ func (b *bed) readCounts(t *testing.T) (all []count) {
 }
 
 // A job that counts is moved from n2 to n3 while it runs: it goes on from its checkpoint, and never do two lives of it count at
-// once. Where there is no room nothing of it is ended (survive.md SV-17). It is suspended while that is done, and stays so.
+// once. Where there is no room nothing of it is ended (survive.md SV-17). Nor is it moved while it is suspended.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, testbed.Options{Hosts: 3, SharedHome: true})
@@ -91,18 +91,16 @@ func TestMigrate(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(b.Home, "saved.0")); err == nil || strings.Contains(r.err.String(), "attempt 1") {
 		t.Errorf("a checkpoint was asked for: %s", &r.err)
 	}
-	if res := b.ask(t, "--suspend", id, "n1"); res.code != 0 { // it goes on for its checkpoint, and stands still in its new place, too
+	if res := b.ask(t, "--suspend", id, "n1"); res.code != 0 {
 		t.Errorf("suspended: exit %d\n%s", res.code, res.err)
+	}
+	refused("suspended: its ranks cannot write a checkpoint; mpiexec --resume-job "+id+" lets it go on", "--from", "n2")
+	if res := b.ask(t, "--resume-job", id, "n1"); res.code != 0 {
+		t.Errorf("let go on: exit %d\n%s", res.code, res.err)
 	}
 	if res := b.run(t, "--migrate", id, "--from", "n2", "n1"); !strings.Contains(res.err, "no answer from job") && // else it is done all the same
 		(res.code != 0 || !strings.Contains(res.err, "job "+id+": it moves to n[1,3]")) {
 		t.Errorf("exit %d\n%s", res.code, res.err)
-	}
-	if !poll(gone, func() bool { return strings.Count(b.run(t, "--status", id, "n3").out, " stopped ") == 4 }) {
-		t.Errorf("it does not stand still: %s\n%s", b.run(t, "--status", id, "n3").out, &r.err)
-	}
-	if res := b.ask(t, "--resume-job", id, "n3"); res.code != 0 {
-		t.Errorf("let go on: exit %d\n%s", res.code, res.err)
 	}
 	r.await(t, "ready 1\n", 4)
 	refused("cannot be moved: 4 ranks do not fit", "--to", "n1,n2")

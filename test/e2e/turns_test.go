@@ -140,21 +140,9 @@ func TestTurns(t *testing.T) {
 	}
 	b.nothingIsLeft(t, "n1", "n2")
 
-	save := fmt.Sprintf(`size() { cat '%s'.* | wc -c; }; a=$(size); until [ "$(size)" -gt "$a" ]; do sleep 0.05; done`, b.Root("n1")+file) // is over when ranks go on
-	last := b.start(t, job{args: append(slices.Clone(both), "--ckpt-cmd", save, "sh", "-c", counting, "sh", file)})
+	last := b.start(t, job{args: append(slices.Clone(both), "sh", "-c", counting, "sh", file)})
 	last.await(t, "Cpus_allowed_list:", 4)
-	id = b.listing(t, "n1").Jobs[0].Job
 	done("the last one is suspended", "suspended", "--suspend=free", "last", "n2")
-	done("it goes on for its checkpoint", "its checkpoint is written", "--checkpoint", id, "n2")
-	fourth := b.start(t, job{args: append(slices.Clone(both), "--wait", "sh", "-c", looking, "sh", file, file+"-end")})
-	fourth.await(t, "still\n", 4) // and stands still again, behind it
-	refused("while the fourth has its CPUs", "its CPUs are not free: n", "--checkpoint", id, "n2")
-	for _, host := range []string{"n1", "n2"} {
-		if err := os.WriteFile(b.Root(host)+file+"-end", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fourth.wait(t).good(t)
 	last.cmd.Process.Kill()
 	last.end()
 	b.nothingIsLeft(t, "n1", "n2")
