@@ -12,7 +12,6 @@ import (
 
 	"remshell/helper/claims"
 	"remshell/helper/ipc"
-	"remshell/idset"
 	"remshell/ledger"
 	"remshell/proc"
 	"remshell/wire"
@@ -134,7 +133,7 @@ func (s *session) tellDead(m *wire.Dead) {
 	if g == nil {
 		return
 	}
-	g.pmi.SetDead(idset.Text(m.Ranks))
+	g.pmi.SetDead(m.Ranks)
 	for _, r := range g.ranks {
 		if r.alive() && proc.Handles(r.begun.PID, unix.SIGUSR1) {
 			unix.Kill(r.begun.PID, unix.SIGUSR1)

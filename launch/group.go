@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"remshell/fault"
-	"remshell/idset"
 	"remshell/job"
 	"remshell/launch/reserve"
 	"remshell/launch/supervise"
@@ -218,7 +217,7 @@ func (f *fleet) noteDead(g *group, rank int) {
 
 // tellDead tells the nodes of a group which of its ranks have failed so far.
 func (g *group) tellDead() {
-	dead := idset.Of(g.dead...)
+	dead := slices.Clone(g.dead)
 	g.told = len(g.dead)
 	for n := range g.alive {
 		n.Send(&wire.Dead{Group: g.name, Ranks: dead})

@@ -157,3 +157,33 @@ func (patient) Spawn(ctx context.Context, _ spawn.Request) (string, []int, error
 	<-ctx.Done()
 	return "", nil, ctx.Err()
 }
+
+// Both versions of PMI list the ranks that have failed with commas, in the order in which they ended: MPICH crashes
+// on a range and goes by the order. PMI-2 has the list as a key, by which MPICH asks, and as an attribute.
+func TestDeadRanksAreListedInTheOrderOfTheirDeath(t *testing.T) {
+	many := make([]int, 1000)
+	for i := range many {
+		many[i] = 999 - i
+	}
+	for _, test := range []struct {
+		ask  string
+		dead []int
+		want string
+	}{
+		{"cmd=get key=PMI_dead_processes", nil, "cmd=get_result rc=0 value=\n"},
+		{"cmd=get key=PMI_dead_processes", []int{3, 1, 2}, "cmd=get_result rc=0 value=3,1,2\n"},
+		{"cmd=kvs-get;key=PMI_dead_processes;", []int{3, 1, 2}, "found=TRUE;value=3,1,2;"},
+		{"cmd=kvs-get;key=PMI_dead_processes;", nil, "found=TRUE;value=;"},
+		{"cmd=info-getjobattr;key=PMI_dead_processes;", []int{2}, "found=TRUE;value=2;"},
+		{"cmd=get key=PMI_dead_processes", many, "value=999,998,"},
+	} {
+		c := loaded(t)
+		c.in.framed = strings.HasSuffix(test.ask, ";")
+		c.s.SetDead(test.dead)
+		c.hear([]byte(test.ask))
+		got := string(c.Answers)
+		if !strings.Contains(got, test.want) || len(got) > 1023 || strings.Contains(got, ",\n") {
+			t.Errorf("%s of %d dead: %q, want %q, at most 1,023 bytes", test.ask, len(test.dead), got, test.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -241,17 +242,28 @@ func (s *Server) aborting(rank int) {
 	}
 }
 
-// SetDead says which ranks of the group ended by failing while the others go on: "1,3-5", numbers in the
-// group. MPICH asks for them as PMI_dead_processes, in MPIX_Comm_get_failed. Of more ranks than fit into a
-// value of PMI-1 the first are told.
-func (s *Server) SetDead(ranks string) {
-	if len(ranks) >= pmi1.MaxValue {
-		ranks = ranks[:strings.LastIndexByte(ranks[:pmi1.MaxValue], ',')]
+// SetDead says which ranks of the group ended by failing while the others go on, in the order in which they ended.
+// MPICH asks for them as PMI_dead_processes, in MPIX_Comm_get_failed and MPIX_Comm_failure_ack. It takes numbers with
+// commas, no ranges, and its failure_ack goes by their order, as Hydra's does. If not all fit into a line of PMI-1, the
+// first are reported.
+func (s *Server) SetDead(ranks []int) {
+	var text []byte
+	for _, rank := range ranks {
+		longer := strconv.AppendInt(text, int64(rank), 10)
+		if len(longer) > maxDead {
+			break
+		}
+		text = append(longer, ',')
 	}
-	s.dead.Store(&ranks)
+	dead := strings.TrimSuffix(string(text), ",")
+	s.dead.Store(&dead)
 }
 
-// Dead returns what SetDead said; empty: none has.
+// maxDead is how long the list of dead ranks may be, in bytes. libpmi reads lines of at most 1,024 bytes, of which 64
+// are enough for the rest of the answer.
+const maxDead = pmi1.MaxValue - 64
+
+// Dead returns the ranks that SetDead was given, with commas: "3,1". It is empty if no rank has failed.
 func (s *Server) Dead() string {
 	if dead := s.dead.Load(); dead != nil {
 		return *dead

@@ -106,27 +106,29 @@ func Catches(pid int, signal unix.Signal) bool {
 
 // signalMask reads a set of signals from /proc/PID/status: signal N is bit N-1.
 func signalMask(pid int, name string) uint64 {
-	var room [4 << 10]byte
-	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", room[:])
-	_, rest, _ := bytes.Cut(text, []byte("\n"+name+":"))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	mask, _ := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
+	mask, _ := strconv.ParseUint(string(statusField(pid, name)), 16, 64)
 	return mask
 }
 
 // PeakMemory is the largest resident set that a process has had, in bytes; 0: it is gone, or
 // the kernel does not tell.
 func PeakMemory(pid int) int64 {
-	var room [4 << 10]byte // enough for all of it, unless the process is in hundreds of groups
-	name := "/proc/" + strconv.Itoa(pid) + "/status"
-	text, _ := readSmall(name, room[:])
-	if len(text) == len(room) {
-		text, _ = os.ReadFile(name)
-	}
-	_, rest, _ := bytes.Cut(text, []byte("\nVmHWM:"))
-	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" "))
+	number, _, _ := bytes.Cut(statusField(pid, "VmHWM"), []byte(" "))
 	kib, _ := strconv.ParseInt(string(number), 10, 53)
 	return kib << 10
+}
+
+// statusField returns the value of a line of /proc/PID/status; nil: there is no such line, or no such process.
+func statusField(pid int, name string) []byte {
+	var room [4 << 10]byte // enough for all of it, unless the process is in hundreds of groups
+	file := "/proc/" + strconv.Itoa(pid) + "/status"
+	text, _ := readSmall(file, room[:])
+	if len(text) == len(room) {
+		text, _ = os.ReadFile(file)
+	}
+	_, rest, _ := bytes.Cut(text, []byte("\n"+name+":"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return bytes.TrimSpace(line)
 }
 
 // AwaitEnd waits until a child has ended, and returns its number without reaping it, so

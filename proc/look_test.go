@@ -63,20 +63,28 @@ func TestLookAtAShellAndItsChild(t *testing.T) {
 	}
 }
 
-// The groups of a process stand before its memory, and may be tens of thousands.
-func TestPeakMemoryOfOneInManyGroups(t *testing.T) {
+// The groups of a process stand before its memory and its signals, and may be tens of thousands.
+func TestStatusOfOneInManyGroups(t *testing.T) {
 	groups := make([]uint32, 2000)
 	for i := range groups {
 		groups[i] = 4_000_000_000 + uint32(i)
 	}
-	cmd := exec.Command("sleep", "1000")
+	cmd := exec.Command("sh", "-c", "trap '' USR1; echo; exec sleep 1000") // exec keeps what is ignored
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid()), Groups: groups}}
+	ready, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Skip("only root puts a process in groups: ", err)
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
+	ready.Read(make([]byte, 1))
 	if got := proc.PeakMemory(cmd.Process.Pid); got <= 0 {
 		t.Errorf("its peak is %d bytes", got)
+	}
+	if !proc.Handles(cmd.Process.Pid, syscall.SIGUSR1) {
+		t.Error("it ignores SIGUSR1, and Handles does not see it")
 	}
 }

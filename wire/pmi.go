@@ -298,7 +298,7 @@ func (m *Notify) fields(c *codec) {
 // Dead has all ranks of a group that ended by failing so far, while the others go on (job.Ends.KeepAll).
 type Dead struct {
 	Group string
-	Ranks []int // in the group, ascending
+	Ranks []int // in the group, in the order in which they ended
 }
 
 func (m *Dead) fields(c *codec) {

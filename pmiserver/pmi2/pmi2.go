@@ -234,11 +234,14 @@ func (c *Conversation) jobConnect() {
 
 func (c *Conversation) jobDisconnect() { c.done() }
 
+// deadKey is the key of the ranks that have failed while the others go on.
+const deadKey = "PMI_dead_processes"
+
 func (c *Conversation) jobAttr() {
 	switch key := c.fields.Text("key"); {
 	case string(key) == "PMI_process_mapping":
 		c.value(c.Mapping)
-	case string(key) == "PMI_dead_processes":
+	case string(key) == deadKey:
 		c.found([]byte(c.Server.Dead()))
 	case string(key) == "universeSize" && c.Universe > 0:
 		c.value(strconv.AppendInt(nil, int64(c.Universe), 10))
@@ -287,7 +290,12 @@ func (c *Conversation) get() {
 		c.refuse(rcArgument, "unknown_jobid")
 		return
 	}
-	value, _ := c.Keys.Get(c.fields.Text("key"))
+	key := c.fields.Text("key")
+	if string(key) == deadKey { // MPICH asks for it as a key, newer Hydra answers to both
+		c.found([]byte(c.Server.Dead()))
+		return
+	}
+	value, _ := c.Keys.Get(key)
 	c.value(value)
 }
 
