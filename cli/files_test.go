@@ -203,13 +203,13 @@ func TestFilesAreJudgedAsTheyAreOpened(t *testing.T) {
 	}
 }
 
-// rehearsed runs --dry-run and returns what it said on standard error, and its exit code.
+// rehearsed runs --dry-run --no-probe and returns what it said on standard error, and its exit code.
 func rehearsed(args ...string) (string, int) { return rehearsedAt("/nowhere", args...) }
 
 // rehearsedAt is rehearsed with a home.
 func rehearsedAt(home string, args ...string) (string, int) {
 	var out, errs bytes.Buffer
-	args = append(append([]string{"--dry-run", "-n", "1"}, args...), "true")
+	args = append(append([]string{"--dry-run", "--no-probe", "-n", "1"}, args...), "true")
 	code := Main(context.Background(), args, System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: os.DirFS("/"), Environ: []string{"HOME=" + home, "USER=me"}})
 	return errs.String(), code
 }

@@ -174,8 +174,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "-exclude, -rmk, -soft, -arch and --simulate-nodes have no meaning with --cluster-state", Remedy: "leave them out, and name nodes with --nodes"}
 	case file && several, j.SaveState != "" && several:
 		return &fault.Error{Text: "a cluster state covers a single executable", Remedy: "take each section on its own"}
-	case j.SaveState != "" && j.DryRun && !j.Probe:
-		return &fault.Error{Text: "--save-cluster-state needs a look at the hosts", Remedy: "add --probe"}
+	case j.SaveState != "" && (file || j.Probe == "no"):
+		return &fault.Error{Text: "--save-cluster-state needs a look at the hosts", Remedy: "leave --cluster-state and --no-probe out"}
 	case j.JSON != "" && j.Plan && !j.DryRun:
 		return &fault.Error{Text: "--json has no meaning with --plan, which writes JSON as it is", Remedy: "leave it out"}
 	case j.JSONOutput && (j.JSON == "" || !starts(j)):
@@ -200,8 +200,8 @@ func oneQuestion(line option.Line) error {
 		return &fault.Error{Text: "--again has a meaning only with --resume", Remedy: "leave it out"}
 	case j.Resume != "" && (asksOfJobs(j) || j.Doctor || file):
 		return &fault.Error{Text: "--resume takes up a job, and the other option asks of something else", Remedy: "leave one of them out"}
-	case j.Probe && !j.DryRun:
-		return &fault.Error{Text: "--probe has a meaning only with --dry-run", Remedy: "leave it out"}
+	case j.Probe != "" && !j.DryRun:
+		return &fault.Error{Text: "--probe and --no-probe have a meaning only with --dry-run", Remedy: "leave them out"}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func planFile(line option.Line, sys System) error {
 	return showPlan(line, sys, world(sys).FromState(line), nil)
 }
 
-// dryRun plans with what was written down of the hosts.
+// dryRun plans with what was written down of the hosts (--no-probe).
 func (c *call) dryRun() error {
 	local := func() (p job.Probe, t job.Traits, err error) {
 		if p, err = probeHere(c.sys); err == nil && c.req.Traits {

@@ -15,7 +15,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // Signals are enabled while the command line is read. What is said or begun before that is over could be ended
 // by one of them in its midst.
 func TestSignalsAreCaughtBeforeAWordIsSaid(t *testing.T) {
-	for _, args := range [][]string{{"--version"}, {"--no-such-option"}, {"--help"}, {"--dry-run", "-n", "1", "true"}} {
+	for _, args := range [][]string{{"--version"}, {"--no-such-option"}, {"--help"}, {"--dry-run", "--no-probe", "-n", "1", "true"}} {
 		ready := false
 		out := writerFunc(func(p []byte) (int, error) {
 			if !ready {

@@ -157,7 +157,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 		return c.jobs(ctx)
 	case j.Doctor:
 		return c.doctor(ctx)
-	case j.DryRun && !j.Probe && !j.Plan:
+	case j.DryRun && j.Probe == "no" && !j.Plan:
 		return job.ExitOK, c.dryRun()
 	case j.Plan || j.DryRun:
 		return job.ExitOK, c.plan(ctx)

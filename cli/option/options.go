@@ -133,7 +133,7 @@ type Job struct {
 
 	Plan           bool   `name:"--plan" asks:"yes" topic:"" help:"tell where ranks would run, as JSON; start nothing"`
 	DryRun         bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Telling" help:"explain where ranks would run; start nothing"`
-	Probe          bool   `name:"--probe" env:"-" topic:"" help:"for --dry-run: reach the hosts and look at them"`
+	Probe          string `name:"--probe" env:"-" also:"--no-probe=no" default:"yes" implied:"yes" words:"yes,no" topic:"" help:"for --dry-run: look at the hosts (default; --no-probe)"`
 	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or what --dry-run, --ps, ... tell, as JSON"`
 	JSONOutput     bool   `name:"--json-output" topic:"" help:"with --json: what the ranks write, too"`
 	ClusterState   string `name:"--cluster-state" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`

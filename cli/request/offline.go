@@ -16,7 +16,7 @@ import (
 	"remshell/whatif"
 )
 
-// This file plans without a look at the hosts (DIAG-1: a dry run contacts nobody). What
+// This file plans without a look at the hosts (DIAG-1: --dry-run --no-probe). What
 // was written down is known, and this machine, which may be looked at. A host without
 // slots has an unknown size: the plan is told if that makes no difference.
 
@@ -54,7 +54,7 @@ func sizeUnknown(hosts []string) *plan.Error {
 	}
 	return &plan.Error{
 		Code: "unseen", Text: fmt.Sprintf("how many CPUs %s %s is not known without a look", hostlist.Fold(hosts), has),
-		Way: fmt.Sprintf("add --probe, or write slots down (%s:N)", hosts[0]),
+		Way: fmt.Sprintf("leave --no-probe out, or write slots down (%s:N)", hosts[0]),
 	}
 }
 
@@ -66,7 +66,7 @@ func guess(req job.Request, snap job.Snapshot, warnings []job.Note) whatif.Outco
 	if by, dark := blind(req, snap, hosts); dark != nil {
 		failed := sizeUnknown(dark)
 		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, matter(req, by), hostlist.Fold(dark))
-		failed.Way = "add --probe"
+		failed.Way = "leave --no-probe out"
 		return whatif.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}
 	if hosts == nil {
@@ -266,7 +266,7 @@ func unmeasured(req job.Request) []job.Note {
 	if !remote {
 		return nil
 	}
-	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: who answers, and which CPUs are there, is not known; --probe looks"}}
+	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: who answers, and which CPUs are there, is not known (--no-probe)"}}
 	if mode, err := sort.Parse(req.Sort, true); err == nil && len(req.Nodes) > 1 && sort.Value(&job.Node{}, mode) != "" {
 		notes = append(notes, job.Note{Code: "unseen", Text: "the order is by " + strings.ToLower(string(mode)) + ", which nobody has measured"})
 	}

@@ -85,7 +85,7 @@ func TestAChoiceIsToldAlike(t *testing.T) {
 		dir := t.TempDir()
 		state, report := filepath.Join(dir, "state.json"), filepath.Join(dir, "report.json")
 		args := append([]string{"--cluster", cluster, "--sort", "none"}, strings.Fields(line)...)
-		dry := b.run(t, append([]string{"--dry-run", "--probe", "--json"}, append(args, "true")...)...)
+		dry := b.run(t, append([]string{"--dry-run", "--json"}, append(args, "true")...)...)
 		ran := b.run(t, append([]string{"--save-cluster-state", state, "--report", report}, append(args, "true")...)...)
 		again := b.run(t, "--plan", "--cluster-state", state)
 		if dry.code != 0 || ran.code != 0 || again.code != 0 {

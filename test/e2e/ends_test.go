@@ -97,7 +97,7 @@ func TestReportHoldsThePlanOfADryRun(t *testing.T) {
 	if r.code != 5 {
 		t.Fatalf("exit %d: %s", r.code, r.err)
 	}
-	dry := b.run(t, append([]string{"--dry-run", "--probe", "--json"}, args...)...)
+	dry := b.run(t, append([]string{"--dry-run", "--json"}, args...)...)
 	var told struct {
 		Code     int
 		Cause    string
