@@ -163,10 +163,8 @@ func haveAWord(ctx context.Context, req job.Request, env launch.Env, ref job.Ref
 	switch {
 	case err != nil:
 		return err
-	case asked.Node == "" && ref == job.Ref{Job: job.LastJob}:
-		return &fault.Error{Text: "no job of yours runs on these hosts", Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
 	case asked.Node == "":
-		return &fault.Error{Text: fmt.Sprintf("there is no job %s", ref), Remedy: "mpiexec --ps lists the jobs; name a host of the job"}
+		return noJob(ref)
 	case asked.Answer.State != job.AskDone:
 		return &fault.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Answer.Text), Remedy: remedyOf(asked, job.Ref{Job: asked.Job, User: ref.User})}
 	}
@@ -175,6 +173,15 @@ func haveAWord(ctx context.Context, req job.Request, env launch.Env, ref job.Ref
 	}
 	flush(env.Err)
 	return nil
+}
+
+// noJob is the error that nobody knows a job.
+func noJob(ref job.Ref) error {
+	text := fmt.Sprintf("there is no job %s", ref)
+	if ref == (job.Ref{Job: job.LastJob}) {
+		text = "no job of yours runs on these hosts"
+	}
+	return &fault.Error{Text: text, Remedy: "mpiexec --ps and --queue list the jobs; name a host of the job"}
 }
 
 // remedyOf is what to do about a job that does not do what it was asked for.
@@ -198,7 +205,7 @@ func jobsText(l show.Ledger, j option.Job, ref job.Ref) (string, error) {
 	status, found := l.Status(ref)
 	switch {
 	case j.Status != "" && !found:
-		return "", &fault.Error{Text: fmt.Sprintf("there is no job %s", ref), Remedy: "mpiexec --ps lists the jobs; name their hosts"}
+		return "", noJob(ref)
 	case j.JSON != "":
 		return l.JSON(ref), nil
 	case j.Status != "":
@@ -214,6 +221,9 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.Ref
 	results, err := reserve.Alert(ctx, req, env.Env, ref, number)
 	if err != nil {
 		return err
+	}
+	if len(results) == 0 {
+		return noJob(ref)
 	}
 	ranks := 0
 	var errs []error
@@ -249,7 +259,7 @@ func evictJob(ctx context.Context, req job.Request, env launch.Env, ref job.Ref)
 		}
 	}
 	if !done && !left {
-		return &fault.Error{Text: fmt.Sprintf("there is no job %s", ref), Remedy: "mpiexec --ps and --queue list the jobs; name their hosts"}
+		return noJob(ref)
 	}
 	if left {
 		return told{errors.New("something is left")}

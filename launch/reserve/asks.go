@@ -74,6 +74,9 @@ func (r *reservation) seek(ctx context.Context, ref job.Ref, tickets bool) (page
 		return nil, t, err
 	}
 	r.sayNotices(pages)
+	if ref, err = resolve(pages, ref, tickets); err != nil {
+		return nil, t, err
+	}
 	t, several := findJob(pages, ref, tickets)
 	if several != nil {
 		return nil, t, several
@@ -165,6 +168,9 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.Ref) (pages [
 			return err
 		}
 		r.sayNotices(pages)
+		if ref, err = resolve(pages, ref, true); err != nil {
+			return err
+		}
 		t, several := findJob(pages, ref, true)
 		asked.Job = t.Job
 		if several != nil {

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"remshell/fault"
 	"remshell/job"
 	"remshell/wire"
 )
@@ -53,6 +55,9 @@ func TestWhichJobIsMeant(t *testing.T) {
 	} {
 		ref, err := job.ParseRef(test.ref)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if ref, err = resolve(pages, ref, test.tickets); err != nil {
 			t.Fatal(err)
 		}
 		got, several := findJob(pages, ref, test.tickets)
@@ -248,4 +253,61 @@ func TestAStatusWithoutAnswer(t *testing.T) {
 		}
 		<-time.After(2 * time.Second) // the last Ping
 	})
+}
+
+// The front of a job's name was no name of it.
+func TestTheFrontOfAName(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	pages := []job.Page{
+		{Node: "n1", UID: 5, Claims: []job.Claim{
+			{Job: "65a-1-aa", UID: 5, User: "me", Since: at(1), Command: "./solver"}, {Job: "65a-1-aa", UID: 5, User: "me", Since: at(50)},
+			{Job: "65a-2-bb", UID: 5, User: "me", Since: at(2), Command: "./other"}, {Job: "65b-1-cc", UID: 7, User: "ben", Since: at(3)},
+			{Job: "65a-1-a", UID: 7, User: "ben", Since: at(4)}, {Job: "65a-2", UID: 8, User: "evil", Since: at(5)}, {Job: "last", UID: 8, User: "evil", Since: at(6)}}},
+		{Node: "n2", UID: 5, Claims: []job.Claim{{Job: "65a-2-bb", UID: 5, User: "me", Since: at(2)}, {Job: "65b-9", UID: 8, User: "evil", Since: at(7)}},
+			Tickets: []job.Ticket{{Job: "65c-1-dd", UID: 5, User: "me", Since: at(9), Summary: "4 ranks"}}},
+	}
+	for _, test := range []struct {
+		name    string
+		tickets bool
+		want    job.ID
+		err     string
+	}{
+		{"65a-1-aa", false, "65a-1-aa", ""},
+		{"65a-1", false, "65a-1-aa", ""},
+		{"65a-1-a", false, "65a-1-aa", ""}, // ours, before another user's whole ID
+		{"65a-2", false, "65a-2-bb", ""},
+		{"65a-2@evil", false, "65a-2", ""},
+		{"65a-1@ben", false, "65a-1-a", ""},
+		{"65b-1", false, "65b-1-cc", ""},
+		{"65c", false, "65c", ""},
+		{"65c", true, "65c-1-dd", ""},
+		{"last", false, "65a-2-bb", ""}, // what the older one has spawned later is no job
+		{"last", true, "65c-1-dd", ""},
+		{"last@ben", true, "65a-1-a", ""},
+		{"las", false, "last", ""}, // another user's, who is asked under his own name
+		{"none", true, "none", ""},
+		{"65a", false, "", "2 jobs begin with 65a; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other"},
+		{"65", true, "", "3 jobs begin with 65; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other|65c-1-dd  me  4 ranks"},
+		{"65b", false, "", "2 jobs begin with 65b; 65b-1-cc  ben  |65b-9  evil  "},
+	} {
+		ref, err := job.ParseRef(test.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := resolve(pages, ref, test.tickets)
+		said := ""
+		if err != nil {
+			said = err.Error() + "; " + strings.Join(fault.Reasons(err), "|")
+		}
+		if said != test.err || err == nil && got.Job != test.want {
+			t.Errorf("%s: %q, %q, want %q, %q", test.name, got.Job, said, test.want, test.err)
+		}
+	}
+	page := job.Page{UID: 5}
+	for i := range 100 {
+		page.Claims = append(page.Claims, job.Claim{Job: job.ID(fmt.Sprintf("j%02d", i)), UID: 5})
+	}
+	if _, err := resolve([]job.Page{page}, job.Ref{Job: "j"}, false); len(fault.Reasons(err)) != mostNamed+1 || fault.Reasons(err)[mostNamed] != "and 92 more" {
+		t.Errorf("of 100 jobs it lists %q", fault.Reasons(err))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"remshell/fault"
 	"remshell/job"
@@ -36,41 +37,135 @@ func (t target) anywhere() bool {
 
 // An entry is one of a job in the ledger of a node.
 type entry struct {
-	page int
-	node string
-	uid  int
-	user string // by name, or by number
-	ours bool
+	page  int
+	node  string
+	job   job.ID
+	since time.Time
+	what  string // its command
+	uid   int
+	user  string // by name, or by number
+	ours  bool
 }
 
-// entries are those of an ID in the ledgers; with tickets also of a job that waits.
+// entries are those in the ledgers, if a user is named only his; with tickets also of jobs that wait.
 func entries(pages []job.Page, ref job.Ref, tickets bool) (all []entry) {
 	for i, p := range pages {
-		add := func(id job.ID, uid int, user string) {
-			if id == ref.Job && ref.Of(user, uid) {
-				all = append(all, entry{i, p.Node, uid, cmp.Or(user, strconv.Itoa(uid)), uid == p.UID})
+		add := func(id job.ID, uid int, user, what string, since time.Time) {
+			if ref.Of(user, uid) {
+				all = append(all, entry{i, p.Node, id, since, what, uid, cmp.Or(user, strconv.Itoa(uid)), uid == p.UID})
 			}
 		}
 		for _, c := range p.Claims {
-			add(c.Job, c.UID, c.User)
+			add(c.Job, c.UID, c.User, c.Command, c.Since)
 		}
 		if tickets {
 			for _, t := range p.Tickets {
-				add(t.Job, t.UID, t.User)
+				add(t.Job, t.UID, t.User, t.Summary, t.Since)
 			}
 		}
 	}
 	return all
 }
 
-// findJob finds the job that a user has named. If no user is named, a job of our own is meant, or else that of the only user who
+// ourOwn are those of the user who asks.
+func ourOwn(all []entry) []entry {
+	return slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !e.ours })
+}
+
+// resolve finds the ID that the name of a job stands for: an ID stands for itself, LastJob for the youngest, and the front of an
+// ID for that. If no user is named, jobs of our own are meant, or else those of all users, but by LastJob. The ID is empty if
+// there is no last job, and the name itself if it is none of these. The error is that it is the front of several IDs.
+func resolve(pages []job.Page, ref job.Ref, tickets bool) (job.Ref, error) {
+	all := entries(pages, ref, tickets)
+	first := all
+	if ref.User == "" {
+		first = ourOwn(all)
+	}
+	if ref.Job == job.LastJob {
+		ref.Job = youngest(first)
+		return ref, nil
+	}
+	for _, among := range [][]entry{first, all} {
+		named := called(among, ref.Job)
+		switch {
+		case len(named) == 1:
+			ref.Job = named[0].job
+			return ref, nil
+		case len(named) > 1:
+			return ref, newAmbiguous(ref, named)
+		}
+	}
+	return ref, nil
+}
+
+// called returns an entry of each job with this name, which is an ID or the front of one. A whole ID is not the front of others.
+func called(among []entry, name job.ID) (jobs []entry) {
+	seen := make(map[job.ID]bool)
+	for _, e := range among {
+		if e.job == name {
+			return []entry{e}
+		}
+		if strings.HasPrefix(string(e.job), string(name)) && !seen[e.job] {
+			seen[e.job] = true
+			jobs = append(jobs, e)
+		}
+	}
+	return jobs
+}
+
+// youngest is the ID of the job that began last; empty: there is none. A job began with the first of its entries: what it has spawned
+// came later.
+func youngest(among []entry) (last job.ID) {
+	began := make(map[job.ID]time.Time)
+	for _, e := range among {
+		if t, known := began[e.job]; !known || e.since.Before(t) {
+			began[e.job] = e.since
+		}
+	}
+	for _, e := range among {
+		if last == "" || began[e.job].After(began[last]) {
+			last = e.job
+		}
+	}
+	return last
+}
+
+// ambiguous is the error that a name of a job is the front of several IDs.
+type ambiguous struct {
+	text string
+	jobs []string // a line for each
+}
+
+func (a *ambiguous) Error() string { return a.text }
+
+// Hint is what to do about it.
+func (a *ambiguous) Hint() string { return "write more of the name" }
+
+// Reasons are the jobs, for a list.
+func (a *ambiguous) Reasons() []string { return a.jobs }
+
+// mostNamed is how many jobs are listed, of those that a name may mean.
+const mostNamed = 8
+
+func newAmbiguous(ref job.Ref, named []entry) *ambiguous {
+	a := &ambiguous{text: fmt.Sprintf("%d jobs begin with %s", len(named), ref)}
+	slices.SortFunc(named, func(x, y entry) int { return cmp.Or(x.since.Compare(y.since), cmp.Compare(x.job, y.job)) })
+	for _, e := range named[:min(len(named), mostNamed)] {
+		a.jobs = append(a.jobs, fmt.Sprintf("%s  %s  %s", e.job, e.user, e.what))
+	}
+	if more := len(named) - mostNamed; more > 0 {
+		a.jobs = append(a.jobs, fmt.Sprintf("and %d more", more))
+	}
+	return a
+}
+
+// findJob finds the job with an ID on all nodes. If no user is named, a job of our own is meant, or else that of the only user who
 // claims the ID. If there are several, none is.
 func findJob(pages []job.Page, ref job.Ref, tickets bool) (t target, several *fault.Error) {
-	ref.Job = youngest(pages, ref)
 	t = target{ref, slices.Repeat([]int{-1}, len(pages))}
-	all := entries(pages, ref, tickets)
+	all := slices.DeleteFunc(entries(pages, ref, tickets), func(e entry) bool { return e.job != ref.Job })
 	if ref.User == "" {
-		if ours := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !e.ours }); len(ours) > 0 {
+		if ours := ourOwn(all); len(ours) > 0 {
 			all = ours
 		} else if several = severalUsers(ref.Job, all); several != nil {
 			return t, several
@@ -109,20 +204,4 @@ func severalUsers(id job.ID, all []entry) *fault.Error {
 	}
 	return &fault.Error{Text: fmt.Sprintf("%d users claim job %s, so that no answer counts: %s", len(users), id, strings.Join(claims, "; ")),
 		Remedy: "name the user, too: " + strings.Join(refs, " or ")}
-}
-
-// youngest is the ID that is meant: "last" is the job that was started last, of the user who is named or else of ours.
-func youngest(pages []job.Page, ref job.Ref) job.ID {
-	if ref.Job != job.LastJob {
-		return ref.Job
-	}
-	var last job.Claim
-	for _, p := range pages {
-		for _, c := range p.Claims {
-			if whose := ref.User == "" && c.UID == p.UID || ref.User != "" && ref.Of(c.User, c.UID); whose && c.Since.After(last.Since) {
-				last = c
-			}
-		}
-	}
-	return last.Job
 }

@@ -441,7 +441,7 @@ func TestJobsAreListedAndSignalled(t *testing.T) {
 	b.run(t, "--signal", "USR1", id, "n1,n2").good(t)
 	one.await(t, "got USR1", 3)
 	for args, want := range map[string]string{
-		"--signal USR1 nojob n1": "no rank of job nojob was found",
+		"--signal USR1 nojob n1": "there is no job nojob",
 		"--status nojob n1":      "there is no job nojob",
 		"--signal FOO " + id:     `"FOO" is no signal`,
 	} {
