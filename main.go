@@ -42,7 +42,7 @@ func main() {
 		go pause.relay(caught, signals)
 	}()
 	os.Exit(cli.Main(context.Background(), cli.Personality(os.Args), cli.System{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals,
+		In: os.Stdin, Out: cli.Stdout(), Err: os.Stderr, Signals: signals,
 		Catch:   func(s os.Signal) { signal.Notify(caught, s) },
 		Ready:   func() { <-catching },
 		Lent:    resort.lend,

@@ -40,7 +40,9 @@ func (c *call) doctor(ctx context.Context) (int, error) {
 	} else {
 		err = write(c.sys.Out)
 	}
-	flush(c.env.Err)
+	if err == nil {
+		flush(c.env.Err)
+	}
 	return report.Code(c.ours), err
 }
 

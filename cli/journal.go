@@ -263,12 +263,12 @@ func (j *journal) plan(id job.ID, plan json.RawMessage) {
 	}{stamped("plan"), id, plan})
 }
 
-// journal has a run told by a journal, and returns who ends that when the run is over (--json). On
-// standard output the ranks' own goes out of its way: see printers.
-func (c *call) journal() (ended func(job.Result, error), err error) {
+// journal has a run told by a journal, and returns who ends that when the run is over (--json), with an error, which was reported, if
+// something of standard output is lost. On standard output the ranks' own goes out of its way: see printers.
+func (c *call) journal() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {
-		return func(job.Result, error) {}, nil
+		return func(job.Result, error) error { return nil }, nil
 	}
 	var file *os.File
 	if name != "-" {
@@ -286,7 +286,7 @@ func (c *call) journal() (ended func(job.Result, error), err error) {
 		}
 	})
 	c.env.Watch = j
-	return func(result job.Result, err error) {
+	return func(result job.Result, err error) error {
 		r := record.New(result, err, exitCode(result.Code, err, c.ours))
 		r.Seconds = time.Since(began).Seconds()
 		j.summary(c.req.Job, r)
@@ -294,8 +294,13 @@ func (c *call) journal() (ended func(job.Result, error), err error) {
 		if file != nil {
 			failed = errors.Join(failed, file.Close())
 		}
-		if failed != nil {
-			report(c.sys.Err, fmt.Errorf("--json: %w", failed)) // the run's own printer is closed by now
+		if failed == nil {
+			return nil
 		}
+		report(c.sys.Err, fmt.Errorf("--json: %v", failed)) // the run's own printer is closed by now
+		if file != nil || readerGone(failed) {
+			return nil // the run is what was wanted
+		}
+		return told{failed}
 	}, nil
 }

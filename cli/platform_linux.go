@@ -13,7 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/cli/request"
+	"remshell/fault"
 	"remshell/helper"
+	"remshell/helper/keeper"
 	"remshell/helper/offer"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
@@ -27,6 +29,22 @@ func newInside(environ, guard []string, probed func() (job.Probe, error)) io.Rea
 	return helper.NewInside(helper.System{
 		Root: probe.Disk(""), Environ: environ, Guard: guard, Probed: probed, Terminal: hasTerminal(),
 	})
+}
+
+// Stdout is our standard output, or what fails in its place if it was closed before we began. Go's runtime
+// would have us write to /dev/null then.
+func Stdout() io.Writer {
+	if keeper.StdoutClosed() {
+		return closedStdout{}
+	}
+	return os.Stdout
+}
+
+// closedStdout takes nothing.
+type closedStdout struct{}
+
+func (closedStdout) Write([]byte) (int, error) {
+	return 0, &fault.Error{Text: "write /dev/stdout: it is closed", Remedy: ">/dev/null throws output away"}
 }
 
 // lookAhead begins to look at this machine as the helper of a job here alone will ask for it. What was seen

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,7 +32,7 @@ func (e told) Unwrap() error { return e.error }
 // about it. A fault may have several lines; those that follow are part of it. Lists
 // of faults are as long as whoever made them thinks fit (CLI-10: ten).
 func report(w io.Writer, err error) {
-	if _, known := err.(told); known || err == nil {
+	if _, known := err.(told); known || err == nil || readerGone(err) {
 		return
 	}
 	for _, e := range fault.Each(err) {
@@ -102,6 +105,13 @@ func logger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }
 
+// readerGone reports whether an error is that nobody reads our standard output any more, of which nothing is
+// said (IO-12).
+func readerGone(err error) bool {
+	var failed *fs.PathError
+	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && failed.Err == syscall.EPIPE
+}
+
 // exitCode is the code that mpiexec leaves with, whoever wants to know: the shell, --report and
 // --json (TRUST-33). code is that of the ranks, as the screen has it, or what was found; it counts
 // unless there is an error. ours stands for our own failures; 0: as ever.
@@ -110,6 +120,8 @@ func exitCode(code int, err error, ours int) int {
 	switch {
 	case err == nil:
 		return job.Clamp(code, code == job.ExitOK, ours)
+	case readerGone(err):
+		return job.ExitNoStdout
 	case errors.As(err, &cancelled):
 		return job.Signal(cancelled.Signal).Status()
 	}

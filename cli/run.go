@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -55,12 +56,24 @@ func withHosts(ctx context.Context, args []string, line option.Line, sys System,
 		defer func() { c.kept.close() }()
 		return c.perform(ctx, out, errs)
 	})
+	report(errs, err)
+	flush(errs)
+	if err == nil && code == job.ExitOK {
+		err = stderrLost(errs)
+	}
 	if err == nil {
 		return code, nil
 	}
-	report(errs, err)
-	flush(errs)
 	return 0, told{err}
+}
+
+// stderrLost returns why something of what was to be read on standard error is lost. It is nil if nothing is, or if whoever
+// has read it has closed it.
+func stderrLost(errs *stdio.Printer) error {
+	if lost := errs.Lost(); lost != nil && !errors.Is(lost, syscall.EPIPE) {
+		return lost
+	}
+	return nil
 }
 
 // A mishap is a fault of our own that nobody has foreseen.
@@ -294,7 +307,9 @@ func (c *call) run(ctx context.Context) (code int, err error) {
 	kept(result, err)
 	recorded(result, err)
 	c.usageFile(result, err)
-	journalled(result, err)
+	if failed := journalled(result, err); err == nil && result.Code == job.ExitOK {
+		err = failed
+	}
 	return result.Code, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"remshell/fault"
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/preempt"
@@ -172,7 +173,11 @@ func stdoutGone(err error) supervise.Event {
 
 // outputFailed is the news that standard output, or a file, takes no more of what ranks write.
 func outputFailed(what string, err error) supervise.Event {
-	return supervise.Failed{Kind: supervise.OutputFailed, Text: what + ": " + err.Error()}
+	text := what + ": " + err.Error()
+	if hint := fault.Hint(err); hint != "" {
+		text += "; " + hint
+	}
+	return supervise.Failed{Kind: supervise.OutputFailed, Text: text}
 }
 
 // start lets the prepared ranks go.

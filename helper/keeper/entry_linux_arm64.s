@@ -5,6 +5,7 @@
 
 // A system call of linux/arm64 has its number in R8 and its arguments in R0 to R4. It leaves its result in R0, or an
 // error as a number below 0, and changes nothing else.
+#define SYS_fcntl 25
 #define SYS_close 57
 #define SYS_write 64
 #define SYS_ppoll 73
@@ -193,8 +194,12 @@ helper: // or who could not fork
 	MOVD $143, R0 // the keeper was killed before we had said that
 	CALL(SYS_exit_group)
 
-runtime:
-	B _rt0_arm64_linux(SB)
+runtime: // which opens /dev/null where a descriptor of 0 to 2 is closed
+	MOVD $1, R0
+	MOVD $1, R1 // F_GETFD
+	CALL(SYS_fcntl)
+	MOVW R0, ·stdout(SB)
+	B    _rt0_arm64_linux(SB)
 
 // A struct kernel_sigaction begins with the handler: SIG_IGN, SIG_DFL.
 DATA ·ignored+0(SB)/8, $1

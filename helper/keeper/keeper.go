@@ -37,8 +37,9 @@ keeper: adr 3; a guard: adr 7; why they wait there: adr 14.
 	                  |
 	                  main: looks at its arguments, and at Part
 
-The entry decides nothing else, and holds no state but its five words: what a killed helper has left is ended by
-Go, in the same process, so that nothing has to be found and executed for it. When a call fails before there is a
+The entry decides nothing else, and holds no state but its words: what a killed helper has left is ended by
+Go, in the same process, so that nothing has to be found and executed for it. One more word says of every process whether
+its standard output was closed, which Go's runtime hides by opening /dev/null. When a call fails before there is a
 helper, part is 0, and Go does all of it and says what failed; so it is with a guard that cannot wait.
 
 Signals are blocked, so that none ends a keeper that is not one yet, and then ignored, which drops what is pending: Go's runtime
@@ -61,7 +62,11 @@ var (
 	errno  int32
 	pipe   [2]int32 // struct pollfd of poll(2): descriptor 0, of which only the end counts
 	mask   uint64   // the signals that were blocked before; entry reads it, too
+	stdout int32    // flags of descriptor 1, or the error of asking for them as a number below 0
 )
+
+// StdoutClosed reports whether this process was started without a standard output. It is false if the program has no entry of ours.
+func StdoutClosed() bool { return stdout == -int32(unix.EBADF) }
 
 // A Role is what this process is to the entry.
 type Role int32

@@ -24,10 +24,11 @@ import (
 type Printer struct {
 	stream wire.Stream
 
-	mu     sync.Mutex // guards the next three
+	mu     sync.Mutex // guards the next four
 	queue  []piece
 	closed bool
 	gone   func(err error, file bool) // told when w, or a file, takes no more; may be nil
+	lost   error                      // why w takes no more; nil: it does
 
 	filled chan struct{}
 	done   chan struct{} // closed when all is written
@@ -122,6 +123,13 @@ func (p *Printer) Close() {
 
 // Done returns a channel that closes when everything has been written after Close.
 func (p *Printer) Done() <-chan struct{} { return p.done }
+
+// Lost returns why nothing more can be written, but for files of ranks; nil: it can.
+func (p *Printer) Lost() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost
+}
 
 // onGone says who is to be told when nothing can be written any more.
 func (p *Printer) onGone(tell func(err error, file bool)) {
@@ -324,6 +332,9 @@ func (p *Printer) failed(o *sink, err error) {
 	}
 	o.broken = true
 	p.mu.Lock()
+	if o == p.terminal {
+		p.lost = err
+	}
 	tell := p.gone
 	p.mu.Unlock()
 	if tell != nil {

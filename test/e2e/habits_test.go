@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -144,4 +145,67 @@ func TestJobsAreNamedByLastAndByTheFront(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	running[0].wait(t)
+}
+
+// What could not be written was no failure where standard output was closed, and nowhere on standard error.
+func TestLostOutputIsAFailure(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	file := filepath.Join(t.TempDir(), "code")
+	const closed, full = "/dev/stdout: it is closed; >/dev/null throws output away\n", "/dev/stdout: no space left on device\n"
+	for _, test := range []struct {
+		line string
+		code int
+		says string // a line on standard error ends so; empty: there is none
+	}{
+		{"-n 1 echo x >&-", 125, closed},
+		{"-host n1 -n 2 echo x >&-", 125, closed},
+		{"-l -n 1 echo x >&-", 125, closed},
+		{"-n 1 true >&-", 0, ""},
+		{"-n 1 sh -c 'echo x >&2' >&-", 0, "x\n"},
+		{"-n 1 sh -c 'exit 3' >&-", 3, "exit code 3\n"},
+		{"--version >&-", 125, closed},
+		{"--help >&-", 125, closed},
+		{"--man >&-", 125, closed},
+		{"--completion bash >&-", 125, closed},
+		{"--info >&-", 125, closed},
+		{"--ps >&-", 125, closed},
+		{"--ps --json >&-", 125, closed},
+		{"--queue n1 >&-", 125, closed},
+		{"--doctor >&-", 125, closed},
+		{"--dry-run -n 1 true >&-", 125, closed},
+		{"--dry-run --no-probe -n 1 true >&-", 125, closed},
+		{"--plan -n 1 true >&-", 125, closed},
+		{"--display-topo >&-", 125, closed},
+		{"--json -n 1 true >&-", 125, closed},
+		{"--aprun --help >&-", 125, closed},
+		{"-n 1 echo x >/dev/full", 125, full},
+		{"--ps >/dev/full", 125, full},
+		{"--json -n 1 true >/dev/full", 125, full},
+		{"--version >/dev/full", 125, full},
+		{"--doctor >/dev/full", 125, full},
+		// Nobody can be told of these but by the code.
+		{"-n 1 sh -c 'echo x >&2' 2>/dev/full", 125, ""},
+		{"-v -n 1 true 2>/dev/full", 125, ""},
+		{"-n 1 true 2>/dev/full", 0, ""},
+		{"-n 1 sh -c 'echo x >&2; exit 3' 2>/dev/full", 3, ""},
+		{"-n 1 sh -c 'echo x >&2' 2>&-", 0, ""}, // whoever closes it wants to read nothing
+		// A reader that has gone is no fault, and is not spoken of.
+		{"--man | true", 141, ""}, // it is longer than a pipe
+		{"-n 1 yes | head -1 >/dev/null", 141, ""},
+	} {
+		command, reader, piped := strings.Cut(test.line, " | ")
+		script := `"$0" ` + command + `; echo $? >"$1"`
+		if piped {
+			script = "{ " + script + "; } | " + reader
+		}
+		out, said, _ := b.call(t, "sh", "-c", script, binary, file)
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(code) != fmt.Sprintln(test.code) || !strings.Contains(said, test.says) || (test.says == "") != (said == "") {
+			t.Errorf("%s: code %s, want %d; stderr %q, want %q; stdout %q", test.line, code, test.code, said, test.says, out)
+		}
+	}
 }
