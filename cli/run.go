@@ -155,6 +155,7 @@ func (c *call) perform(ctx context.Context, out, errs *stdio.Printer) (code int,
 	if c.env.In, err = input(c.line, c.req.Streams, c.sys.In); err != nil {
 		return 0, err
 	}
+	c.noteUnread()
 	hangUp, err := c.withDialer()
 	if err != nil {
 		return 0, err

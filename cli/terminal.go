@@ -17,6 +17,7 @@ import (
 	"remshell/launch"
 	"remshell/launch/stdio"
 	"remshell/show"
+	"remshell/text"
 )
 
 // foregroundPoll is how often a job in the background looks whether it was brought to
@@ -166,6 +167,17 @@ func input(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, error) 
 		return nil, nil
 	}
 	return foreground(stdin), nil
+}
+
+// noteUnread has somebody at a terminal read of input that is lost: in a loop of a shell over lines that come by a pipe, the first
+// job takes those of the others. What is left of a file is given back.
+func (c *call) noteUnread() {
+	if !isTerminal(c.sys.Err) || isTerminal(c.sys.In) || c.req.Streams.From != "" {
+		return
+	}
+	c.env.Unread = func(bytes int64) {
+		c.env.Say(fmt.Sprintf("note: mpiexec has taken %s of standard input, and no rank has read any; -stdin none leaves them to other commands", text.Count(int(bytes), "byte")))
+	}
 }
 
 // printers write what the ranks write, and our own lines. Where events have the place of standard

@@ -112,7 +112,11 @@ func (r *process) lastWords(hurry <-chan struct{}, done func()) {
 	}
 	go func() {
 		var late <-chan time.Time
-		for _, said := range []<-chan struct{}{r.pmi.lastAnswer(), r.out.drained, r.err.drained} {
+		awaited := []<-chan struct{}{r.pmi.lastAnswer(), r.out.drained, r.err.drained}
+		if r.in != nil {
+			awaited = append(awaited, r.in.over)
+		}
+		for _, said := range awaited {
 			for waiting := true; waiting; {
 				select {
 				case <-said:

@@ -281,6 +281,9 @@ func (s *session) note(a life.Note) {
 // report ends a rank, and tells mpiexec if it is to hear of it.
 func (s *session) report(r *process, tell bool) {
 	r.exit.PMI = job.PMIState(r.pmiState.Load())
+	if r.in != nil {
+		r.exit.Input = r.in.consumed()
+	}
 	if r.exit.PMI == job.PMINever && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
 		r.exit.Built, r.exit.Offer = s.builtFor(r), r.offered()
 	}

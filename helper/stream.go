@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"remshell/helper/rank"
 	"remshell/pipe"
 	"remshell/wire"
@@ -185,6 +187,11 @@ type stdinWriter struct {
 	rank int
 	send func(wire.Message) error
 
+	written int64         // bytes; belongs to run until over is closed, as the next does
+	left    int           // a read end of the pipe, where ours was closed with all written; -1: there is none
+	unread  int64         // bytes in the pipe when the rank read no more
+	over    chan struct{} // closed when run returns
+
 	mu    sync.Mutex   // guards the rest
 	file  *os.File     // our end of the pipe; nil: the rank does not run yet
 	queue []*wire.Data // bounded by the credit mpiexec has
@@ -193,7 +200,7 @@ type stdinWriter struct {
 }
 
 func newStdinWriter(rank int, send func(wire.Message) error) *stdinWriter {
-	s := &stdinWriter{rank: rank, send: send}
+	s := &stdinWriter{rank: rank, send: send, left: -1, over: make(chan struct{})}
 	s.more.L = &s.mu
 	return s
 }
@@ -213,6 +220,7 @@ func (s *stdinWriter) push(piece *wire.Data) {
 // run writes to file what is pushed until the end of the stream, or until the rank
 // reads no more, which it tells mpiexec.
 func (s *stdinWriter) run(file *os.File) {
+	defer close(s.over)
 	defer file.Close()
 	s.mu.Lock()
 	s.file = file
@@ -221,16 +229,46 @@ func (s *stdinWriter) run(file *os.File) {
 		piece := s.next()
 		if piece == nil {
 			file.WriteString(s.last)
+			if s.last == "" {
+				s.left, _ = rank.ReadEnd(file)
+			}
 			return
 		}
 		n, err := piece.Pour(file)
+		s.written += int64(n)
 		if err != nil {
+			s.unread = unreadIn(file)
 			s.push(&wire.Data{})
 			s.send(&wire.Data{Rank: s.rank, Stream: wire.Stdin})
 			return
 		}
 		s.send(&wire.Credit{Rank: s.rank, Stream: wire.Stdin, Bytes: n})
 	}
+}
+
+// unreadIn is how many bytes are in a pipe.
+func unreadIn(file *os.File) (n int64) {
+	if raw, err := file.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { n = int64(rank.Unread(int(fd))) })
+	}
+	return n
+}
+
+// consumed returns, once, how many bytes a rank that is over has read of its input; -1: that is not known.
+func (s *stdinWriter) consumed() int64 {
+	select {
+	case <-s.over:
+	default:
+		return -1
+	}
+	switch {
+	case s.last != "":
+		return -1 // a terminal does not tell
+	case s.left >= 0:
+		s.unread = int64(rank.Unread(s.left))
+		unix.Close(s.left)
+	}
+	return max(0, s.written-s.unread)
 }
 
 // next waits for a piece; it is nil at the end of the stream.

@@ -299,3 +299,56 @@ func TestPMIIsAnsweredWhenTheRankIsGone(t *testing.T) {
 	theirs.Close()
 	<-read
 }
+
+// What a rank has read of its input is known when it is over, whether it has read all, a part, or has closed it before.
+func TestHowMuchARankHasRead(t *testing.T) {
+	const size = 1000
+	for _, test := range []struct {
+		name        string
+		reads       int
+		early, ends bool // it closes its input while more comes; the input ends
+		terminal    string
+		want        int64
+	}{
+		{"nothing", 0, false, true, "", 0},
+		{"a part", 10, false, true, "", 10},
+		{"all", size, false, true, "", size},
+		{"nothing, and more could come", 0, false, false, "", 0},
+		{"a part, and more could come", 10, false, false, "", 10},
+		{"closed at once", 0, true, false, "", 0},
+		{"closed behind a part", 10, true, false, "", 10},
+		{"a terminal", 10, false, true, "\x04", -1},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := newRecorder()
+		s := newStdinWriter(0, sent.send)
+		s.last = test.terminal
+		go s.run(w)
+		s.push(&wire.Data{Stream: wire.Stdin, Bytes: make([]byte, size)})
+		sent.await(t, test.name, func() bool { return sent.given == size })
+		if _, err := io.ReadFull(r, make([]byte, test.reads)); err != nil {
+			t.Fatal(err)
+		}
+		if test.early {
+			r.Close()
+			s.push(&wire.Data{Stream: wire.Stdin, Bytes: make([]byte, size)})
+			<-s.over
+		}
+		if test.ends {
+			s.push(&wire.Data{Stream: wire.Stdin})
+			<-s.over
+		}
+		s.close()
+		<-s.over
+		if got := s.consumed(); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+		r.Close()
+	}
+	if got := newStdinWriter(0, nil).consumed(); got != -1 {
+		t.Errorf("of a rank that nobody has written to: %d", got)
+	}
+}

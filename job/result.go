@@ -52,6 +52,7 @@ type Exit struct {
 	Hint   string // what the node knows about the reason; empty: nothing
 	Built  string // the library for MPI or PMIx that the program is linked with; empty: none, or not looked
 	Offer  Offer  // by what the rank could have found us; empty: not told
+	Input  int64  // how many bytes of its standard input it has read, if we have written that; -1: unknown
 }
 
 // A PMIState is how far a rank came with its process manager interface.

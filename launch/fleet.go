@@ -146,7 +146,7 @@ func (f *fleet) streamsOf(n *node.Node) func(wire.Message) (taken bool) {
 			}
 			f.streams.Started(m.Rank, m.PID)
 		case *wire.Exited:
-			f.streams.Drop(m.Exit.Rank)
+			f.streams.Over(m.Exit.Rank, m.Exit.Input)
 		}
 		return false
 	}

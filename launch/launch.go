@@ -69,6 +69,7 @@ type Env struct {
 	In          io.Reader          // of rank 0; nil: it has none
 	Out         *stdio.Printer     // closed when the job is over
 	Err         *stdio.Printer     // also, unless there is an error: the caller has that to say
+	Unread      func(bytes int64)  // is told at the end of input that was taken, and of which no rank has read any; nil: nobody wants to know
 	Trace       io.Writer          // takes a transcript of what ranks say on PMI; nil: nobody wants it
 	Resized     <-chan os.Signal   // the size of our terminal has changed
 	RMState     func() job.RMState // asks the batch system how its job stands; nil: nobody can

@@ -77,6 +77,7 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	if state.AskRM() && f.env.RMState != nil && f.env.RMState() == job.RMOver {
 		state.BlameRM(time.Now())
 	}
+	unread := f.streams.GiveBack()
 	again := f.decide(&state)
 	if lasts {
 		f.renew(again)
@@ -93,6 +94,9 @@ func (f *fleet) supervise(ctx context.Context, startBy time.Time) (job.Result, e
 	result := f.result(&state)
 	f.writeTrace()
 	f.tellMore(&state, req, result)
+	if unread > 0 && result.Code == job.ExitOK && f.env.Unread != nil {
+		f.env.Unread(unread)
+	}
 	f.env.tellSlowest()
 	f.finish(ctx, &state, f.env.Err)
 	return result, nil

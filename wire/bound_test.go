@@ -99,6 +99,7 @@ func TestBounds(t *testing.T) {
 		{at(exit(0, 0), exit(255, 0), exit(0, 64)), at(exit(256, 0), exit(-1, 0), exit(1<<32, 0), exit(3, 9)), "code "},
 		{nil, at(exit(0, 65), exit(0, -1)), "signal "},
 		{at(&Exited{job.Exit{Usage: job.Usage{Wall: maxTime}}}), at(&Exited{job.Exit{Usage: job.Usage{Wall: maxTime + 1}}}, &Exited{job.Exit{Usage: job.Usage{User: -1}}}), "time "},
+		{at(&Exited{job.Exit{Input: -1}}, &Exited{job.Exit{Input: 1 << 60}}), at(&Exited{job.Exit{Input: -2}}, &Exited{job.Exit{Input: 1<<60 + 1}}), "input "},
 		{at(&Exited{job.Exit{Usage: job.Usage{InBlocks: 1 << 60}}}), at(&Exited{job.Exit{Usage: job.Usage{InBlocks: 1<<60 + 1}}}, &Exited{job.Exit{Usage: job.Usage{OutBlocks: -1}}}), "blocks "},
 		{at(&Sampled{Host: job.Sample{CPU: maxTime, Mem: 1 << 60, VMem: 1 << 60}}), at(&Sampled{Host: job.Sample{Mem: 1<<60 + 1}}, &Sampled{Host: job.Sample{VMem: -1}},
 			&Sampled{Ranks: []job.RankSample{{Sample: job.Sample{Mem: -1}}}}), "bytes "},

@@ -80,6 +80,7 @@ func (c *codec) exit(e *job.Exit) {
 	c.sentence(&e.Hint, "hint")
 	c.word(&e.Built, "library")
 	c.word((*string)(&e.Offer), "offer")
+	c.num64(&e.Input, valueRange{"input", -1, maxMemory})
 	c.sure(e.Code == 0 || e.Signal == 0, "code %d and signal %d", e.Code, e.Signal)
 }
 

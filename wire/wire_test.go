@@ -69,7 +69,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 		*p = job.Remnant{Kind: job.SysVShm, ID: "32769", Bytes: 4096, Rank: r.IntN(100), Err: "e"}
 		return
 	case *job.Exit:
-		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4, InBlocks: 5, OutBlocks: 6}, Hint: "h", Built: "b"}
+		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4, InBlocks: 5, OutBlocks: 6}, Hint: "h", Built: "b", Input: 7}
 		return
 	}
 	switch v.Kind() {

@@ -4,6 +4,7 @@ package rank
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -98,6 +99,20 @@ func (r *Reader) try(fd uintptr) bool {
 func Unread(fd int) int {
 	n, _ := unix.IoctlGetInt(fd, unix.TIOCINQ) // FIONREAD
 	return n
+}
+
+// ReadEnd opens a pipe to read from, of which file is the other end. Whoever reads from it already is not disturbed.
+func ReadEnd(file *os.File) (end int, err error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	if failed := raw.Control(func(fd uintptr) {
+		end, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	}); failed != nil {
+		return -1, failed
+	}
+	return end, err
 }
 
 // SaidAll reports whether the owner is gone and all it wrote was read.

@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"io"
+	"os"
 	"slices"
 	"sync"
 
@@ -13,10 +14,15 @@ import (
 type feeder struct {
 	in io.Reader
 
+	ended chan struct{} // closed when run returns; nil: it was not called
+
 	mu      sync.Mutex // guards the rest
 	readers []Reader
 	closed  bool
 	more    sync.Cond
+	taken   int64        // bytes that were read
+	read    int64        // bytes of those that were read by the rank that has read most
+	unknown map[int]bool // ranks that may have read more: they run, or nobody has told
 }
 
 // A Reader is a rank that gets our standard input.
@@ -46,13 +52,17 @@ func newFeeder(in io.Reader) *feeder {
 func (f *feeder) let(readers []Reader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.readers = readers
+	f.readers, f.unknown = readers, make(map[int]bool)
+	for _, r := range readers {
+		f.unknown[r.Rank] = true
+	}
 }
 
 // run reads until the input ends or nobody wants it. A read that is under way when the
 // job ends stays so until the program leaves. failed is told why there is no more to read,
 // unless it is the end.
 func (f *feeder) run(failed func(error)) {
+	defer close(f.ended)
 	from, done := f.intake()
 	defer done()
 	f.feed(from, failed)
@@ -144,6 +154,7 @@ func (f *feeder) wait(most, least int) int {
 func (f *feeder) send(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.taken += int64(len(piece))
 	for i := range f.readers {
 		f.readers[i].unread += len(piece)
 	}
@@ -192,6 +203,53 @@ func (f *feeder) drop(rank int) {
 	f.change(func() {
 		f.readers = slices.DeleteFunc(f.readers, func(r Reader) bool { return r.Rank == rank })
 	})
+}
+
+// over notes that a rank is over, which has read so many bytes; below 0: that is not known.
+func (f *feeder) over(rank int, read int64) {
+	f.drop(rank)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unknown[rank] && read >= 0 {
+		delete(f.unknown, rank)
+		f.read = max(f.read, min(read, f.taken))
+	}
+}
+
+// giveBack ends the feeding, and seeks our input back over what no rank has read, if it is a file: whatever reads it
+// next finds that there, as behind every program that reads a part of its input (POSIX, XCU 1.4, INPUT FILES). It returns
+// how many bytes are lost, if no rank has read anything at all.
+func (f *feeder) giveBack() (lost int64) {
+	f.close()
+	file := f.file()
+	if file != nil && f.ended != nil {
+		<-f.ended // it may be reading, which waits for nobody
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rest := f.taken - f.read
+	if rest == 0 || len(f.unknown) > 0 {
+		return 0
+	}
+	if file != nil {
+		if _, err := file.Seek(-rest, io.SeekCurrent); err == nil {
+			return 0
+		}
+	}
+	if f.read > 0 {
+		return 0
+	}
+	return rest
+}
+
+// file is our input, if that is a file in which one can seek.
+func (f *feeder) file() *os.File {
+	if file, ok := f.in.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			return file
+		}
+	}
+	return nil
 }
 
 // close ends the feeding.

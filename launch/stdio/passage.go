@@ -120,6 +120,7 @@ func (p *passage) send(full, n int) bool {
 			return false
 		}
 	}
+	p.f.taken += int64(n)
 	for i := range p.f.readers {
 		r := &p.f.readers[i]
 		r.unread += n

@@ -69,7 +69,7 @@ func TestAPipeIsHandedOn(t *testing.T) {
 		feed.Write(whole)
 		feed.Close()
 	}()
-	s.Drop(0) // perhaps while its tank is being filled
+	s.Over(0, -1) // perhaps while its tank is being filled
 	var got [3][]byte
 	for round := 0; ; round++ {
 		slow, fast := <-ranks[1].sent, (*wire.Data)(nil)
@@ -85,7 +85,7 @@ func TestAPipeIsHandedOn(t *testing.T) {
 			got[2] = append(got[2], ranks[2].read(t, fast)...)
 			s.Read(2, fast.Len())
 			if len(got[2]) >= 2*pipe.Ordinary {
-				s.Drop(2)
+				s.Over(2, -1)
 			}
 		}
 		if len(ranks[1].sent)+len(ranks[2].sent) > 0 {

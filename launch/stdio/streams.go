@@ -181,6 +181,7 @@ func (s *Streams) LetRead(readers []Reader) { s.feed.let(readers) }
 // is no more, unless it is the end of the input, if any rank wants more.
 func (s *Streams) Feed(failed func(error)) {
 	if s.feed.in != nil {
+		s.feed.ended = make(chan struct{})
 		go s.feed.run(failed)
 	}
 }
@@ -188,8 +189,12 @@ func (s *Streams) Feed(failed func(error)) {
 // Read tells that a rank has read so many bytes of our standard input.
 func (s *Streams) Read(rank, bytes int) { s.feed.grant(rank, bytes) }
 
-// Drop tells that a rank reads no more.
-func (s *Streams) Drop(rank int) { s.feed.drop(rank) }
+// Over tells that a rank is over, and how many bytes of our standard input it has read; below 0: that is not known.
+func (s *Streams) Over(rank int, read int64) { s.feed.over(rank, read) }
+
+// GiveBack ends the feeding, when all ranks are over. Input that no rank has read is there again for whatever reads it next, if
+// it is a file. Otherwise it returns how many bytes are lost, if no rank has read any.
+func (s *Streams) GiveBack() (lost int64) { return s.feed.giveBack() }
 
 // Close ends the feeding. The printers are their owner's.
 func (s *Streams) Close() { s.feed.close() }

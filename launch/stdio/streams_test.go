@@ -141,7 +141,7 @@ func TestInputThatCannotBeRead(t *testing.T) {
 			s.Feed(func(err error) { failed = err })
 			synctest.Wait()
 			if !wanted {
-				s.Drop(0)
+				s.Over(0, -1)
 			}
 			w.CloseWithError(errors.New("broken"))
 			if synctest.Wait(); (failed != nil) != wanted || len(a.got) > 0 {
@@ -214,5 +214,75 @@ func TestGrowth(t *testing.T) {
 	<-s.out.Done()
 	if text, err := os.ReadFile(filepath.Join(dir, "1.0")); err != nil || string(text) != "1:0 hello\n" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A loop of a shell over the lines of a file lost them to the first job, whose rank read none of them.
+func TestInputThatNoRankReadIsGivenBack(t *testing.T) {
+	const size = 100
+	type over struct {
+		rank int
+		read int64
+	}
+	for _, test := range []struct {
+		name        string
+		over        []over
+		left, lost  int64 // bytes left of a file; lost of a pipe
+		nobodyElses bool  // the reader has closed its input before
+	}{
+		{"nothing was read", []over{{0, 0}, {1, 0}}, size, size, false},
+		{"nothing was read, and it was closed", []over{{0, 0}, {1, 0}}, size, size, true},
+		{"some was read", []over{{0, 10}, {1, 30}}, size - 30, 0, false},
+		{"all was read", []over{{0, size}, {1, 0}}, 0, 0, false},
+		{"one has not told", []over{{0, 10}, {1, -1}}, 0, 0, false},
+		{"one is lost", []over{{0, 10}}, 0, 0, false},
+		{"more than there was", []over{{0, size + 1}, {1, 0}}, 0, 0, false},
+		{"others do not count", []over{{0, 10}, {1, 0}, {2, size}}, size - 10, 0, false},
+	} {
+		for _, piped := range []bool{false, true} {
+			in, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !piped {
+				in.Close()
+				w.Close()
+				if in, err = os.CreateTemp(t.TempDir(), ""); err != nil {
+					t.Fatal(err)
+				}
+				w = in
+			}
+			w.Write(make([]byte, size))
+			if piped {
+				w.Close()
+			} else {
+				in.Seek(0, io.SeekStart)
+			}
+			s, _ := open(t, job.Streams{}, in, Told{})
+			ended := make(chan struct{}, 2)
+			send := func(m wire.Message) error {
+				if m.(*wire.Feed).Bytes == nil {
+					ended <- struct{}{}
+				}
+				return nil
+			}
+			s.LetRead([]Reader{{Rank: 0, To: send}, {Rank: 1, To: send}})
+			s.Feed(func(err error) { t.Error(err) })
+			<-ended
+			if test.nobodyElses {
+				s.Take(&wire.Data{Rank: 0, Stream: wire.Stdin}, nil)
+			}
+			for _, o := range test.over {
+				s.Over(o.rank, o.read)
+			}
+			lost := s.GiveBack()
+			if rest, err := io.ReadAll(in); piped && lost != test.lost || !piped && (lost != 0 || int64(len(rest)) != test.left) || err != nil {
+				t.Errorf("%s, a pipe: %v: %d bytes lost, %d left, %v; want %d and %d", test.name, piped, lost, len(rest), err, test.lost, test.left)
+			}
+			in.Close()
+		}
+	}
+	if lost := New(nil, nil, nil).GiveBack(); lost != 0 {
+		t.Errorf("of no input %d bytes are lost", lost)
 	}
 }

@@ -209,3 +209,49 @@ func TestLostOutputIsAFailure(t *testing.T) {
 		}
 	}
 }
+
+// A loop of a shell over the lines of a file goes on behind the first job, since what its rank has not read is given back. Where lines come
+// by a pipe that cannot be, which somebody at a terminal reads.
+func TestALoopOverLinesKeepsItsLines(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, testbed.Options{Hosts: 1})
+	list := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(list, []byte("1\n2\n3\n4\n5\n6\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ line, want string }{
+		{"-n 1 true", "1 2 3 4 5 6"},
+		{"-host n1 -n 1 true", "1 2 3 4 5 6"},
+		{"-host n1 -n 2 -stdin all true", "1 2 3 4 5 6"},
+		{"-n 1 sh -c 'exec <&-; exit 3'", "1 2 3 4 5 6"},
+		{"-n 1 sh -c 'read a'", "1 3 5"}, // who reads one line takes one
+		{"-host n1 -n 1 sh -c 'read a'", "1 3 5"},
+		{"-n 1 cat", "1"},
+		{"-host n1 -n 1 cat", "1"},
+	} {
+		out, errs, _ := b.call(t, "sh", "-c", `while read i; do echo "$i" >&3; "$0" `+test.line+` >/dev/null 2>/dev/null; done 3>&1 <"$1"`, binary, list)
+		if got := strings.Join(strings.Fields(out), " "); got != test.want {
+			t.Errorf("%s: the loop saw %q, want %q; %s", test.line, got, test.want, errs)
+		}
+	}
+	const note = "note: mpiexec has taken 12 bytes of standard input, and no rank has read any; -stdin none leaves them to other commands"
+	for _, test := range []struct {
+		line string
+		note bool
+	}{
+		{`cat "$1" | "$0" -n 1 true`, true},
+		{`cat "$1" | "$0" -host n1 -n 1 true`, true},
+		{`cat "$1" | "$0" -q -n 1 true`, false},
+		{`cat "$1" | "$0" -stdin none -n 1 true`, false},
+		{`cat "$1" | "$0" -n 1 head -1`, false},
+		{`cat "$1" | "$0" -n 1 false`, false},
+		{`"$0" -n 1 true <"$1"`, false},
+		{`"$0" -n 1 true </dev/null`, false},
+	} {
+		// Standard error is a terminal; what is left in a pipe when a job has ended is nobody's.
+		out, errs, _ := b.call(t, "script", "-qec", `sh -c '`+test.line+`' `+binary+" "+list, "/dev/null")
+		if strings.Contains(out, note) != test.note {
+			t.Errorf("%s: %q %q, want a note: %v", test.line, out, errs, test.note)
+		}
+	}
+}
