@@ -12,25 +12,24 @@ import (
 // This file gives ranks all CPUs of their node that nobody has, to each an even part (job.Share.AllCPUs). Which node a rank
 // goes to is decided as if it needed no more than its Threads.
 
-// widths are the numbers of slots that the ranks of a node get. Where ranks share CPUs or are not bound, and where there is
-// no more for each, these are their Threads.
+// widths are the numbers of slots that the ranks of a node get: their Threads, and an even part of what is left. Ranks that
+// share CPUs or are not bound get no such part.
 func (s *placement) widths(n *candidate, ranks []job.RankPlan, slots []pin.Unit) []int {
 	widths := make([]int, len(ranks))
 	left, parts := min(len(pin.Free(slots, n.busy)), n.CPUs()-n.lost()), 0
 	for i := range ranks {
 		widths[i] = s.threads(&ranks[i])
+		left -= widths[i]
 		if s.req.Apps[ranks[i].App].AllCPUs {
 			parts++
-		} else {
-			left -= widths[i]
 		}
 	}
-	if parts == 0 || s.over || n.crowded || n.loose || !s.pins(n) {
+	if parts == 0 || left < parts || s.over || n.crowded || n.loose || !s.pins(n) {
 		return widths
 	}
 	for i := range ranks {
 		if s.req.Apps[ranks[i].App].AllCPUs {
-			widths[i] = max(widths[i], left/parts)
+			widths[i] += left / parts
 		}
 	}
 	return widths

@@ -45,6 +45,7 @@ func TestEvenParts(t *testing.T) {
 		{"other jobs keep theirs", busy("n1:8", 0, 5), one(all(2, 0, 0)), "n1:1-3/ n1:4,6-7/", "each rank has 3 CPUs, its part of its host; for fewer: --tpp N"},
 		{"OMP_NUM_THREADS is the least", equipped("n1:8"), one(all(1, 0, 4)), "n1:0-7/", "each rank has 8 CPUs, its part of its host; for fewer: --tpp N"},
 		{"beside a section with --tpp", equipped("n1:8"), one(own, all(2, 0, 0)), "n1:0-2/ n1:3-4/ n1:5-6/", "each rank has 2 CPUs, its part of its host; for fewer: --tpp N"},
+		{"sections of two widths", equipped("n1:8"), one(all(1, 0, 6), all(2, 0, 0)), "n1:0-5/ n1:6/ n1:7/", ""},
 		{"each near its GPU", equipped("n1:8/2+10"), one(all(2, 1, 0)), "n1:4-7/0 n1:0-3/1", "each rank has 4 CPUs, its part of its host; for fewer: --tpp N"},
 		{"GPUs of one memory node", equipped("n1:8/2+00"), one(all(2, 1, 0)), "n1:0-3/0 n1:4-7/1", "each rank has 4 CPUs, its part of its host; for fewer: --tpp N"},
 		{"all see all GPUs", equipped("n1:4/2+01"), one(all(2, 0, 0)), "n1:0-1/ n1:2-3/",
