@@ -62,7 +62,7 @@ func (r *reader) classes(value any) {
 			r.class(name, table, entry)
 		}
 	default:
-		r.fault(r.lines.global["class"], "class: %v is no table; write [class.NAME], with its keys in the lines below", quoted(value))
+		r.fault(r.lines.global["class"], "class: %s is no table; write [class.NAME], with its keys in the lines below", shown(value))
 	}
 }
 
@@ -82,7 +82,7 @@ func (r *reader) className(table string, entry any) string {
 func (r *reader) class(name, table string, entry any) {
 	keys, ok := entry.(map[string]any)
 	if !ok {
-		r.fault(r.lines.in("class", name), "class %s: %v is no table; write [class.%s], with its keys in the lines below", name, quoted(entry), name)
+		r.fault(r.lines.in("class", name), "class %s: %s is no table; write [class.%s], with its keys in the lines below", name, shown(entry), name)
 		return
 	}
 	c := Class{name: name, Limits: make(limit.Bounds)}
@@ -100,7 +100,7 @@ func (r *reader) classKey(c *Class, table, key string, value any) {
 	case "limits":
 		limits, ok := value.(map[string]any)
 		if !ok {
-			r.fault(line, "limits: %v is no table; write { mem = \"2gb\" }", quoted(value))
+			r.fault(line, "limits: %s is no table; write { mem = \"2gb\" }", shown(value))
 		}
 		c.Limits = limit.Strictest(c.Limits, r.limits(table+".limits", limits))
 	case "maxtime":
@@ -108,7 +108,7 @@ func (r *reader) classKey(c *Class, table, key string, value any) {
 	case "sort":
 		word, _ := value.(string)
 		if c.Sort = strings.TrimSpace(word); !sorts(c.Sort) {
-			r.fault(line, "sort: %v is no order; allowed: %s", quoted(value), strings.Join(sort.Words(false), ", "))
+			r.fault(line, "sort: %s is no order; allowed: %s", shown(value), strings.Join(sort.Words(false), ", "))
 		}
 	case "users", "groups":
 		if c.name == "default" {
@@ -140,7 +140,7 @@ func (r *reader) classMembers(c *Class, key string, line int, value any) {
 func (r *reader) maxTime(line int, value any) limit.Bounds {
 	most, err := limit.Value(limit.WallTime, fmt.Sprint(value))
 	if err != nil {
-		r.fault(line, "maxtime: %v is not a time, as 90, \"30m\" or \"1:30:00\"", quoted(value))
+		r.fault(line, "maxtime: %s is not a time, as 90, \"30m\" or \"1:30:00\"", shown(value))
 		return nil
 	}
 	return limit.Bounds{limit.WallTime: most}

@@ -47,18 +47,20 @@ type Cluster struct {
 	Rules    job.Rules // of which nodes a job gets
 
 	Administrators []string // users who may have a word with jobs of others, by name or number
+
+	Warnings []error // of what the file says and has no effect: an *Error for each
 }
 
 // ClusterFile is a cluster file that holds for all, if it is there. Of administrators it counts on the
 // node whose root's it is (SV-25).
 const ClusterFile = "/etc/remshell/cluster.toml"
 
-// IDs finds the number of a user or group by its name.
+// IDs finds the number of a user or group by its name. A name that it does not find matches nobody.
 type IDs struct {
 	User, Group func(name string) (int, error)
 }
 
-// An Error is one fault of a cluster file.
+// An Error is one fault of a file, or a warning about it.
 type Error struct {
 	File string
 	Line int // 0: unknown
@@ -114,6 +116,7 @@ func Load(name, text string, ids IDs) (*Cluster, error) {
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}
+	r.cluster.Warnings = r.warned()
 	slices.SortFunc(r.cluster.Nodes, func(a, b job.NodeDef) int { return cmp.Compare(a.ID, b.ID) })
 	return r.cluster, nil
 }
@@ -139,6 +142,8 @@ type reader struct {
 	byName  map[string]bool
 	errs    []error
 
+	warnings map[string]*Error // the first of each text
+
 	text      string         // of the file
 	entries   map[string]int // the entry of each node, by its name
 	classSaid []classSets
@@ -146,6 +151,27 @@ type reader struct {
 
 func (r *reader) fault(line int, format string, args ...any) {
 	r.errs = append(r.errs, &Error{r.name, line, fmt.Sprintf(format, args...)})
+}
+
+// warn notes a warning. Of several with the same text the one that stands first in the file counts.
+func (r *reader) warn(line int, format string, args ...any) {
+	w := &Error{r.name, line, fmt.Sprintf(format, args...)}
+	if first := r.warnings[w.Text]; first != nil && first.Line <= line {
+		return
+	}
+	if r.warnings == nil {
+		r.warnings = make(map[string]*Error)
+	}
+	r.warnings[w.Text] = w
+}
+
+// warned returns the warnings in the order of the file.
+func (r *reader) warned() (all []error) {
+	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
+		all = append(all, r.warnings[text])
+	}
+	slices.SortStableFunc(all, byLine)
+	return all
 }
 
 // syntax tells what is no TOML, or no key of ours.
@@ -187,6 +213,7 @@ func untangled(text string) string {
 	wanted := map[string]string{
 		"string": "a text in quotes", "[]string": "a list of texts, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
 		"[]int": "a list of whole numbers", "[]config.nodeEntry": "a table, [[node]], with its keys in the lines below",
+		"map[string]interface {}": "a table, [" + key + "], with its keys in the lines below",
 	}[typ]
 	if wanted == "" {
 		return fmt.Sprintf("%s: cannot be a TOML %s", key, kind)
@@ -223,7 +250,7 @@ func (r *reader) defaults(f *clusterFile) {
 	r.queues(f)
 	required, ok := truth(f.QueueRequired, true)
 	if r.cluster.Optional = !required; !ok {
-		r.fault(r.lines.global["queuerequired"], "queueRequired: %v is not yes or no", f.QueueRequired)
+		r.fault(r.lines.global["queuerequired"], "queueRequired: %s is not yes or no", shown(f.QueueRequired))
 	}
 	r.cluster.Limits = r.limits("limits", f.Limits)
 	r.classes(f.Class)
@@ -253,7 +280,7 @@ func (r *reader) limits(table string, entries map[string]any) limit.Bounds {
 		switch value.(type) {
 		case string, int64:
 		default:
-			r.fault(r.lines.in(table, name), "%s: %v is neither a text nor a number", name, value)
+			r.fault(r.lines.in(table, name), "%s: %s is neither a text nor a number", name, shown(value))
 			continue
 		}
 		most, err := limit.Value(limit.Resource(text), fmt.Sprint(value))

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -97,7 +98,7 @@ func TestFaults(t *testing.T) {
 		{"switch", "[[node]]\nname = \"a\"\nrunJobs = \"maybe\"\n", "f:3: runJobs: \"maybe\" is not yes or no"},
 		{"overbook", "[[node]]\nname = \"a\"\noverbook = 3\n", "f:3: overbook: 3 is not yes, no or auto"},
 		{"maxproc", "[[node]]\nname = \"a\"\nmaxproc = -1\n", "f:3: maxproc: -1 is neither a number"},
-		{"user", "[[node]]\nname = \"a\"\nusers = [\"bob\"]\n", `f:3: users: nobody is called "bob"`},
+		{"user", "[[node]]\nname = \"a\"\nusers = [[\"bob\"]]\n", `f:3: users: a list is neither a name nor a number`},
 		{"map", "[[node]]\nname = \"a\"\nCPUmap = [65536]\n", "f:3: CPUmap: there is no core 65536"},
 		{"both names", "[[node]]\nname = \"a\"\nuser = [1]\nusers = [1]\n", "mean the same; keep one"},
 		{"a global key in a node", "[[node]]\nname = \"a\"\nPSINodesSort = \"LOAD\"\n", `f:3: unknown key "PSINodesSort" (it belongs above the first [[node]])`},
@@ -121,6 +122,77 @@ func TestFaults(t *testing.T) {
 	}
 	if _, err := Load("f", "[[node]]\nname = \"a\"\nrunJobs = 1\nmaxproc = \"x\"\n", nobody); strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("%v; want both faults", err)
+	}
+}
+
+// Names that nobody has match nobody, and stop no job: each is a warning, once.
+func TestNamesThatNobodyHas(t *testing.T) {
+	c, err := Load("f", `
+[class.long]
+users = ["bob", "alice"]
+[[node]]
+name = "a"
+users = ["bob"]
+[[node]]
+name = "b"
+users = ["bob", "alice", 7]
+groups = ["chem", "physics"]
+`, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := c.Nodes[0], c.Nodes[1]
+	if got := fmt.Sprint(a.Users == nil, a.Users, b.Users, b.Groups, c.Classes["long"].Users); got != "false [] [7 2000] [300] [2000]" {
+		t.Errorf("%s", got)
+	}
+	want := "[f:3: users: nobody is called \"bob\", so the name matches nobody f:10: groups: nobody is called \"physics\", so the name matches nobody]"
+	if got := fmt.Sprint(c.Warnings); got != want {
+		t.Errorf("warnings %s, want %s", got, want)
+	}
+	r, err := LoadNode("f", "# x\nusers = [\"bob\"]\n", nobody)
+	if err != nil || fmt.Sprint(r.Warnings) != "[f:2: users: nobody is called \"bob\", so the name matches nobody]" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if why := r.Forbid(5, nil); why != "is reserved for other users (f:2: users: nobody is called \"bob\", so the name matches nobody)" || r.Forbid(0, nil) != "" {
+		t.Errorf("why: %q", why)
+	}
+}
+
+// Whatever stands in a file in the place of what belongs there, messages tell of it in the file's words, not in those of Go.
+func TestNoMessageShowsAValueOfGo(t *testing.T) {
+	values := []string{`3`, `1.5`, `true`, `"x"`, `""`, `[]`, `[3]`, `[["x"]]`, `["x", 3]`, `{}`, `{ a = 1 }`, `[{ a = { b = 2 } }]`, `1979-05-27T07:32:00Z`, `07:32:00`, `-9999999999999`}
+	judge := func(text string, err error) {
+		t.Helper()
+		if err == nil {
+			return
+		}
+		for _, word := range []string{"map[", "[]", "interface", "struct", "config.", "%!", " Go ", "slice", "0x", "toml.", "+0000", "<nil>", "limit."} {
+			if strings.Contains(err.Error(), word) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+	tables := []string{"", "[limits]\n", "[class]\n", "[class.a]\n", "[class.a.limits]\n", "[class.a.nodeset]\n", "[[class]]\nname = \"a\"\n", "[nodeset]\n", "[[affinity]]\n", "[[region]]\n", "[[node]]\n", "[[node]]\nname = \"b\"\n", "[node.attributes]\n"}
+	keys := slices.Concat(globalKeys, nodeKeys, classKeys, setKeys, affinityKeys, regionKeys, []string{"mem", "hmem", "walltime", "nofile", "rack"})
+	for _, key := range keys {
+		for _, value := range values {
+			for _, table := range tables {
+				text := table + key + " = " + value + "\n[[node]]\nname = \"a\"\n"
+				_, err := Load("f", text, nobody)
+				judge(text, err)
+			}
+			text := key + " = " + value + "\n"
+			_, err := LoadNode("f", text, nobody)
+			judge(text, err)
+			_, err = LoadLimits("f", text)
+			judge(text, err)
+		}
+	}
+	for _, text := range []string{"[limits]\nwalltime = 2\n", "[[limits]]\nwalltime = 2\n", "[a.b]\nc = 1\n"} {
+		_, err := LoadLimits("f", text)
+		judge(text, err)
+		_, err = LoadNode("f", text, nobody)
+		judge(text, err)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestClasses(t *testing.T) {
 		"[class.a]\nlimits = 3\n":                                 "f:2: limits: 3 is no table",
 		"[class.default]\nusers = [\"root\"]\n":                   `f:2: users: the class default holds for all jobs without a class; who may run any says users of [[node]]`,
 		"[[class]]\nname = \"default\"\ngroups = [\"root\"]\n":    `f:3: groups: the class default holds for all jobs without a class; who may run any says groups of [[node]]`,
-		"[class.a]\nusers = [\"bob\"]\n":                          `f:2: users: nobody is called "bob"`,
+		"[class.a]\nusers = [{}]\n":                               `f:2: users: a table is neither a name nor a number`,
 		"[class.a]\ncolour = 3\n":                                 `f:2: unknown key "colour" in a class; there are: name, limits, sort, maxtime, users, groups`,
 		"[[class]]\nname = \"a\"\n[class.limits]\n\nmemory = 3\n": `f:5: unknown limit "memory"`,
 	} {

@@ -101,7 +101,7 @@ func (l keyLines) in(table, key string) int {
 type badMember struct{ item any }
 
 func (e *badMember) Error() string {
-	return fmt.Sprintf("%v is neither a name nor a number", e.item)
+	return shown(e.item) + " is neither a name nor a number"
 }
 
 // nearest is the known word that differs least from a word, if it is near at all. Case

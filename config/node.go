@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,6 +24,8 @@ type Rules struct {
 	Users    []int // who may run ranks; nil: anybody, empty: root alone
 	Groups   []int // the same for groups
 	MaxProcs *int  // most ranks of all jobs at a time; nil: no limit
+
+	Warnings []error // of what the file says and has no effect: an *Error for each
 }
 
 // A nodeFile is the format.
@@ -51,6 +54,12 @@ func LoadLimits(name, text string) (limit.Bounds, error) {
 	if err := toml.NewDecoder(strings.NewReader(text)).Decode(&entries); err != nil {
 		return nil, r.syntax(err)
 	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if _, is := entries[name].(map[string]any); is {
+			r.fault(l.in(name, ""), "[%s]: this file has no tables; write NAME = VALUE without it", name)
+			delete(entries, name)
+		}
+	}
 	bounds := r.limits("", entries)
 	for _, what := range bounds.Names() {
 		if !what.Host() {
@@ -75,7 +84,7 @@ func LoadNode(name, text string, ids IDs) (*Rules, error) {
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}
-	return &Rules{name, p.NoJobs, p.Users, p.Groups, p.MaxProcs}, nil
+	return &Rules{name, p.NoJobs, p.Users, p.Groups, p.MaxProcs, r.warned()}, nil
 }
 
 // Forbid says why a user may run nothing; empty: he may. Root is in all lists, as in the
@@ -88,11 +97,19 @@ func (r *Rules) Forbid(uid int, groups []int) string {
 	case r.NoJobs:
 		return "runs no jobs (" + r.File + ")"
 	case uid != 0 && r.Users != nil && !slices.Contains(r.Users, uid):
-		return "is reserved for other users (" + r.File + ")"
+		return "is reserved for other users (" + r.because() + ")"
 	case uid != 0 && r.Groups != nil && !slices.ContainsFunc(r.Groups, in):
-		return "is reserved for other groups (" + r.File + ")"
+		return "is reserved for other groups (" + r.because() + ")"
 	}
 	return ""
+}
+
+// because is the file by which somebody may run nothing, or what is wrong in it: that may be the name that he should have.
+func (r *Rules) because() string {
+	if len(r.Warnings) == 0 {
+		return r.File
+	}
+	return r.Warnings[0].Error()
 }
 
 // Most is the smaller one of the file's limit of ranks and another one; negative: none.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,16 +57,23 @@ func (r *reader) yes(i int, key string, value any, otherwise bool) bool {
 	if key == "overbook" {
 		allowed = "yes, no or auto"
 	}
-	r.fault(r.lines.of(i, key), "%s: %v is not %s", key, quoted(value), allowed)
+	r.fault(r.lines.of(i, key), "%s: %s is not %s", key, shown(value), allowed)
 	return otherwise
 }
 
-// quoted shows a value as it was written: texts in quotes.
-func quoted(value any) any {
-	if text, is := value.(string); is {
-		return strconv.Quote(text)
+// shown is a value as it stands in the file, or what kind of value it is.
+func shown(value any) string {
+	switch value := value.(type) {
+	case string:
+		return strconv.Quote(value)
+	case bool, int64, float64:
+		return fmt.Sprint(value)
+	case map[string]any:
+		return "a table"
+	case []any:
+		return "a list"
 	}
-	return value
+	return "a date"
 }
 
 // truth is what yes, no, true or false say, or what holds when nothing was said.
@@ -94,11 +103,12 @@ func (r *reader) limit(i int, key string, value any) *int {
 			return nil
 		}
 	}
-	r.fault(r.lines.of(i, key), "%s: %v is neither a number nor \"any\"", key, quoted(value))
+	r.fault(r.lines.of(i, key), "%s: %s is neither a number nor \"any\"", key, shown(value))
 	return nil
 }
 
-// members reads a list of names and numbers, or "any"; nil is any.
+// members reads a list of names and numbers, or "any"; nil is any. A name that nobody has matches nobody: in a list with no other
+// name there is nobody then, and not anybody.
 func (r *reader) members(line int, key string, value any, find func(string) (int, error)) []int {
 	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
 		return nil
@@ -109,12 +119,14 @@ func (r *reader) members(line int, key string, value any, find func(string) (int
 	}
 	members := make([]int, 0, len(list))
 	for _, item := range list {
-		id, err := member(item, find)
-		if err != nil {
+		switch id, err := member(item, find); {
+		case err == nil:
+			members = append(members, id)
+		case errors.As(err, new(*badMember)):
 			r.fault(line, "%s: %v", key, err)
-			continue
+		default:
+			r.warn(line, "%s: %v, so the name matches nobody", key, err)
 		}
-		members = append(members, id)
 	}
 	slices.Sort(members)
 	return members

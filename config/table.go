@@ -21,7 +21,7 @@ type keyTable struct {
 func (r *reader) table(name string, value any, write string) *keyTable {
 	keys, ok := value.(map[string]any)
 	if !ok {
-		r.fault(r.at(name, ""), "%s: %v is no table; write %s, with its keys in the lines below", name, quoted(value), write)
+		r.fault(r.at(name, ""), "%s: %s is no table; write %s, with its keys in the lines below", name, shown(value), write)
 		return nil
 	}
 	t := &keyTable{r: r, name: name, keys: make(map[string]any), said: make(map[string]string)}
@@ -98,7 +98,7 @@ func (t *keyTable) text(key string) string {
 		}
 		t.fault(key, "is empty")
 	default:
-		t.fault(key, "%v is no text in quotes", value)
+		t.fault(key, "%s is no text in quotes", shown(value))
 	}
 	return ""
 }
@@ -146,7 +146,7 @@ func (t *keyTable) words(key string, split func(string) []string) (words []strin
 		words = append(words, word)
 	}
 	if !ok {
-		t.fault(key, "%v is no list of texts, [\"A\", \"B\"]", quoted(value))
+		t.fault(key, "%s is no list of texts, [\"A\", \"B\"]", shown(value))
 	}
 	return words
 }
@@ -159,7 +159,7 @@ func (t *keyTable) yes(key string, otherwise bool) bool {
 	value := t.take(key)
 	on, ok := truth(value, otherwise)
 	if !ok {
-		t.fault(key, "%v is not yes or no", quoted(value))
+		t.fault(key, "%s is not yes or no", shown(value))
 	}
 	return on
 }

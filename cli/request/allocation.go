@@ -306,10 +306,15 @@ func starterOf(j option.Job) string {
 	return cmp.Or(j.Launcher, "ssh")
 }
 
-// doubts are what does not fit together in an allocation.
+// doubts are what does not fit together in an allocation, and what the cluster file says without effect.
 func (w World) doubts() (notes []job.Note) {
+	if w.Cluster != nil {
+		for _, warning := range w.Cluster.Warnings {
+			notes = append(notes, job.Note{Code: "cluster-file", Text: "warning: " + warning.Error()})
+		}
+	}
 	if w.Grant == nil {
-		return nil
+		return notes
 	}
 	for _, warning := range w.Grant.Warnings {
 		notes = append(notes, job.Note{Code: "allocation", Text: warning})
